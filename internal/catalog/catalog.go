@@ -1,0 +1,89 @@
+// Package catalog is what can be ordered: plans (the API's types), regions and
+// engines. Plans and regions have built-in defaults that an operator's file
+// replaces; engines are what the platform found on the machine.
+package catalog
+
+import (
+	"slices"
+
+	"steward/internal/cluster"
+)
+
+// Plan is the size of a node: the API's type. Memory and disk are in MB.
+type Plan struct {
+	ID         string `yaml:"id"`
+	Label      string `yaml:"label"`
+	Class      string `yaml:"class"`
+	MemoryMB   int    `yaml:"memory"`
+	DiskMB     int    `yaml:"disk"`
+	VCPUs      int    `yaml:"vcpus"`
+	Deprecated bool   `yaml:"deprecated"`
+	// Hourly and Monthly are the price of one node.
+	Hourly  float64 `yaml:"hourly"`
+	Monthly float64 `yaml:"monthly"`
+}
+
+// DiskBytes is the plan's disk limit in bytes.
+func (p Plan) DiskBytes() int64 { return int64(p.DiskMB) << 20 }
+
+// DiskGB is the plan's disk as the API shows it.
+func (p Plan) DiskGB() int { return p.DiskMB / 1024 }
+
+// Region is a place where databases run.
+type Region struct {
+	ID        string   `yaml:"id"`
+	Label     string   `yaml:"label"`
+	Country   string   `yaml:"country"`
+	Status    string   `yaml:"status"`
+	Resolvers Resolver `yaml:"resolvers"`
+}
+
+// Resolver holds a region's DNS servers as comma-separated lists, as clients expect.
+type Resolver struct {
+	IPv4 string `yaml:"ipv4"`
+	IPv6 string `yaml:"ipv6"`
+}
+
+// Engine is a release series that can be run here.
+type Engine struct {
+	Engine cluster.Engine
+	Series string
+	// TotalBytes and UsedBytes are size and use of the server's programs on this host.
+	TotalBytes int64
+	UsedBytes  int64
+	// EncryptionMissing is why data can't be encrypted at rest, "" when it can.
+	EncryptionMissing string
+}
+
+// ID is "engine/series".
+func (e Engine) ID() string { return string(e.Engine) + "/" + e.Series }
+
+// Catalog is all of it. It does not change while the server runs.
+type Catalog struct {
+	Plans   []Plan
+	Regions []Region
+	Engines []Engine
+}
+
+// Plan finds a plan by id.
+func (c *Catalog) Plan(id string) (Plan, bool) {
+	return find(c.Plans, func(p Plan) bool { return p.ID == id })
+}
+
+// Region finds a region by id.
+func (c *Catalog) Region(id string) (Region, bool) {
+	return find(c.Regions, func(r Region) bool { return r.ID == id })
+}
+
+// Engine finds an engine by family and series.
+func (c *Catalog) Engine(engine cluster.Engine, series string) (Engine, bool) {
+	return find(c.Engines, func(e Engine) bool { return e.Engine == engine && e.Series == series })
+}
+
+func find[T any](items []T, match func(T) bool) (T, bool) {
+	if i := slices.IndexFunc(items, match); i >= 0 {
+		return items[i], true
+	}
+	var none T
+	return none, false
+}

@@ -1,0 +1,105 @@
+// Package cluster holds what a managed database is: what was asked for (Spec),
+// what was seen (Observed), its status and the one table of status changes.
+// No I/O, no goroutines, no clock.
+package cluster
+
+import (
+	"time"
+
+	"steward/internal/account"
+)
+
+// ID identifies a database of a customer.
+type ID int64
+
+// Engine is a family of database servers.
+type Engine string
+
+// The two families of the API. MySQL covers MariaDB and Oracle's MySQL, whose
+// series never clash (10.11, 11.8 against 8.4, 9.7).
+const (
+	MySQL      Engine = "mysql"
+	PostgreSQL Engine = "postgresql"
+)
+
+// Replication is the API's replication_type.
+type Replication string
+
+// SemiSynch exists for MySQL only.
+const (
+	ReplicationNone Replication = "none"
+	Asynch          Replication = "asynch"
+	SemiSynch       Replication = "semi_synch"
+)
+
+// Commit is the API's replication_commit_type; it becomes PostgreSQL's
+// synchronous_commit.
+type Commit string
+
+// The five levels of PostgreSQL.
+const (
+	CommitOn          Commit = "on"
+	CommitLocal       Commit = "local"
+	CommitRemoteWrite Commit = "remote_write"
+	CommitRemoteApply Commit = "remote_apply"
+	CommitOff         Commit = "off"
+)
+
+// Spec is what was asked for.
+type Spec struct {
+	Label  string
+	Engine Engine
+	// Series is the release series, "15" or "10.11": the part after the slash
+	// of an engine id.
+	Series        string
+	Region        string
+	Type          string
+	Size          int
+	Encrypted     bool
+	SSLConnection bool
+	AllowList     AllowList
+	Replication   Replication
+	// Commit is empty for MySQL.
+	Commit  Commit
+	Updates Window
+}
+
+// EngineID is "engine/series", as in a create request.
+func (s Spec) EngineID() string { return string(s.Engine) + "/" + s.Series }
+
+// Cluster is a managed database as kept in the store.
+type Cluster struct {
+	ID      ID
+	Account account.ID
+	Spec
+	Status  Status
+	Created time.Time
+	Updated time.Time
+	// Port is the public port; on the host platform it also determines the
+	// nodes' addresses and the operating system's user.
+	Port int
+	// Hosts are empty until provisioned.
+	Hosts Hosts
+	// Members maps an address to "primary" or "failover". Empty until provisioned.
+	Members map[string]string
+	// Installation names the exact server build the nodes run, "" before the
+	// first start. A cluster stays with one builder for life.
+	Installation string
+	// ServerVersion is the exact version the server reports, such as "15.18".
+	ServerVersion string
+	// UsedBytes is the disk in use by all of the primary's files; nil until measured.
+	UsedBytes *int64
+	// ReadOnly is set while the disk guard keeps the database from growing.
+	ReadOnly bool
+	// Generation counts changes of the row; a stale writer's update fails.
+	Generation int64
+	// Deleted is when the customer deleted it; the row lives on, unseen, until
+	// its resources are removed.
+	Deleted *time.Time
+}
+
+// Hosts are the two stable addresses of a database.
+type Hosts struct {
+	Primary   string
+	Secondary string
+}

@@ -1,0 +1,147 @@
+package cluster
+
+import (
+	"slices"
+
+	"steward/internal/fault"
+)
+
+// Status is what the API shows of a database's life.
+type Status string
+
+// The statuses of service.md 3.1.
+const (
+	Provisioning Status = "provisioning"
+	Active       Status = "active"
+	Suspending   Status = "suspending"
+	Suspended    Status = "suspended"
+	Resuming     Status = "resuming"
+	Restoring    Status = "restoring"
+	Failed       Status = "failed"
+	Degraded     Status = "degraded"
+	Updating     Status = "updating"
+	BackingUp    Status = "backing_up"
+)
+
+// Statuses are all of them, in the order of service.md.
+var Statuses = []Status{
+	Provisioning, Active, Suspending, Suspended, Resuming, Restoring, Failed, Degraded, Updating, BackingUp,
+}
+
+// Trigger is what moves a database from one status to another.
+type Trigger string
+
+// The triggers of the table below.
+const (
+	Ready        Trigger = "ready"         // the work asked for is done and the database serves
+	GiveUp       Trigger = "give_up"       // the work failed for good and the database doesn't serve
+	GiveUpServes Trigger = "give_up_serve" // the work failed for good but the database serves
+	Change       Trigger = "change"        // an update of allow_list, a resize, a reset or a patch was accepted
+	Backup       Trigger = "backup"        // a snapshot or automatic backup begins
+	Restore      Trigger = "restore"       // a restore was accepted
+	Suspend      Trigger = "suspend"       // a suspend was accepted
+	Resume       Trigger = "resume"        // a resume was accepted
+	NodeLost     Trigger = "node_lost"     // fewer nodes serve than should, writes go on
+	Down         Trigger = "down"          // nothing can take writes
+	Healed       Trigger = "healed"        // all nodes serve again
+)
+
+// Transition is one row of the table.
+type Transition struct {
+	From Status
+	On   Trigger
+	To   Status
+}
+
+// Table is every legal status change: decisions.md §5, "Status transitions".
+// The check constraint in the store and docs/lifecycle.md are proven equal to it.
+var Table = []Transition{
+	{Provisioning, Ready, Active},
+	{Provisioning, GiveUp, Failed},
+	{Active, Change, Updating},
+	{Updating, Ready, Active},
+	{Updating, GiveUpServes, Degraded},
+	{Updating, GiveUp, Failed},
+	{Active, Backup, BackingUp},
+	{BackingUp, Ready, Active},
+	{Active, Restore, Restoring},
+	{Degraded, Restore, Restoring},
+	{Failed, Restore, Restoring},
+	{Restoring, Ready, Active},
+	{Restoring, GiveUp, Failed},
+	{Active, Suspend, Suspending},
+	{Suspending, Ready, Suspended},
+	{Suspended, Resume, Resuming},
+	{Resuming, Ready, Active},
+	{Resuming, GiveUp, Failed},
+	{Active, NodeLost, Degraded},
+	{Active, Down, Failed},
+	{Degraded, Down, Failed},
+	{Failed, NodeLost, Degraded},
+	{Degraded, Healed, Active},
+	{Failed, Healed, Active},
+}
+
+// Next is the status that follows, and false when the table has no such row.
+func Next(from Status, on Trigger) (Status, bool) {
+	for _, t := range Table {
+		if t.From == from && t.On == on {
+			return t.To, true
+		}
+	}
+	return "", false
+}
+
+// Request is something a customer asks of an existing database.
+type Request string
+
+// The requests of service.md 3.2 that exist so far.
+const (
+	RequestDelete      Request = "deleted"
+	RequestUpdate      Request = "updated"
+	RequestPatch       Request = "patched"
+	RequestReset       Request = "given new credentials"
+	RequestCredentials Request = "asked for its credentials"
+	RequestSSL         Request = "asked for its certificate"
+)
+
+// serving are the statuses in which credentials and certificate are answered:
+// clients refresh them at any time.
+var serving = []Status{Active, Updating, BackingUp, Degraded}
+
+// allowed is service.md 3.2 with the openings of decisions.md §5.
+var allowed = map[Request][]Status{
+	RequestDelete:      {Active, Failed, Degraded},
+	RequestUpdate:      {Active},
+	RequestPatch:       {Active},
+	RequestReset:       {Active},
+	RequestCredentials: serving,
+	RequestSSL:         serving,
+}
+
+// Require is nil when the status lets the request through, else a fault whose
+// sentence names the status and what to wait for.
+func Require(s Status, r Request) error {
+	if slices.Contains(allowed[r], s) {
+		return nil
+	}
+	return fault.NewPrecondition("The database is %s; it can be %s when it is %s.", s, r, orList(allowed[r]))
+}
+
+// RequestsAllowed lists the statuses a request needs, for the generated documentation.
+func RequestsAllowed() map[Request][]Status { return allowed }
+
+func orList(statuses []Status) string {
+	text := ""
+	for i, s := range statuses {
+		switch {
+		case i == 0:
+		case i == len(statuses)-1:
+			text += " or "
+		default:
+			text += ", "
+		}
+		text += string(s)
+	}
+	return text
+}

@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	"steward/internal/fault"
+)
+
+// Offer is what Validate asks of the catalogue and the platform: what exists
+// here. It is an interface so that this package needs to know neither.
+type Offer interface {
+	// HasEngine tells whether "engine/series" can be run.
+	HasEngine(engine Engine, series string) bool
+	// HasType tells whether the plan exists and is offered for the engine and size.
+	HasType(id string, engine Engine, size int) bool
+	HasRegion(id string) bool
+	// Encryption is nil when data files of the engine can be encrypted at rest
+	// here, else the reason why not, for people.
+	Encryption(engine Engine, series string) error
+}
+
+// Validate returns every fault of a new database's spec. Defaults must have
+// been filled in by WithDefaults; the allow_list is checked when it is parsed.
+func (s Spec) Validate(offer Offer) fault.Faults {
+	var faults fault.Faults
+	faults = append(faults, ValidateLabel(s.Label)...)
+	known := offer.HasEngine(s.Engine, s.Series)
+	if !known {
+		faults = append(faults, fault.NotValid("engine"))
+	}
+	if !offer.HasRegion(s.Region) {
+		faults = append(faults, fault.NotValid("region"))
+	}
+	if s.Size != 1 && s.Size != 3 {
+		faults.Add("cluster_size", "Must be one of 1, 3")
+	} else if s.Size == 3 {
+		faults.Add("cluster_size", "Databases of three nodes are not available on this server yet; use 1")
+	}
+	if !offer.HasType(s.Type, s.Engine, s.Size) {
+		faults = append(faults, fault.NotValid("type"))
+	}
+	if s.Encrypted && known {
+		if err := offer.Encryption(s.Engine, s.Series); err != nil {
+			faults.Add("encrypted", "%s", err.Error())
+		}
+	}
+	faults = append(faults, s.validateReplication()...)
+	return append(faults, s.Updates.Validate()...)
+}
+
+// ValidateLabel checks length and characters: 3..32, letters, digits, '-' and
+// '_', starting with a letter or a digit (decisions.md §5).
+func ValidateLabel(label string) fault.Faults {
+	var faults fault.Faults
+	if n := utf8.RuneCountInString(label); n < 3 || n > 32 {
+		return fault.Faults{fault.Length("label", 3, 32)}
+	}
+	for i, r := range label {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		if letter || i > 0 && (r == '-' || r == '_') {
+			continue
+		}
+		faults.Add("label", "May only contain letters, digits, - and _, and must start with a letter or a digit")
+		break
+	}
+	return faults
+}
+
+// WithDefaults fills the replication settings that were left out.
+func (s Spec) WithDefaults() Spec {
+	if s.Replication == "" {
+		switch {
+		case s.Size == 1:
+			s.Replication = ReplicationNone
+		case s.Engine == MySQL:
+			s.Replication = SemiSynch
+		default:
+			s.Replication = Asynch
+		}
+	}
+	if s.Engine == PostgreSQL && s.Commit == "" {
+		s.Commit = CommitLocal
+	}
+	return s
+}
+
+// validateReplication is the two replication rows of decisions.md §5.
+func (s Spec) validateReplication() fault.Faults {
+	var faults fault.Faults
+	legal := []Replication{ReplicationNone}
+	switch {
+	case s.Size == 3 && s.Engine == MySQL:
+		legal = []Replication{SemiSynch, Asynch}
+	case s.Size == 3:
+		legal = []Replication{Asynch}
+	}
+	if !slices.Contains(legal, s.Replication) {
+		f := fault.OneOf("replication_type", legal...)
+		f.Reason += " for this cluster_size"
+		faults = append(faults, f)
+	}
+	if s.Engine != PostgreSQL {
+		return faults
+	}
+	commits := []Commit{CommitLocal, CommitOn, CommitOff}
+	if s.Size == 3 {
+		commits = append(commits, CommitRemoteWrite, CommitRemoteApply)
+	}
+	if !slices.Contains(commits, s.Commit) {
+		f := fault.OneOf("replication_commit_type", commits...)
+		f.Reason += " for this cluster_size"
+		faults = append(faults, f)
+	}
+	return faults
+}

@@ -1,0 +1,176 @@
+// Package engine is the seam to the database servers. A node, one server
+// process, is its unit. A driver knows how a server is set up, configured,
+// started, asked and told; it starts no processes itself, since only the
+// platform knows with which user, limits and walls. Every driver passes
+// enginetest.
+package engine
+
+import (
+	"context"
+	"net/netip"
+	"syscall"
+
+	"steward/internal/catalog"
+	"steward/internal/cluster"
+)
+
+// Flavour is the make of a server within its family.
+type Flavour string
+
+// MySQL's family has two flavours.
+const (
+	FlavourPostgreSQL Flavour = "postgresql"
+	FlavourMariaDB    Flavour = "mariadb"
+	FlavourMySQL      Flavour = "mysql"
+)
+
+// Installation is one exact server build found on this machine. It can be
+// written as JSON: an engine.json in a folder of `engines:` is one.
+type Installation struct {
+	Flavour Flavour `json:"flavour"`
+	// Series is the release series, Version the exact version: "10.11" and "10.11.19".
+	Series  string `json:"series"`
+	Version string `json:"version"`
+	// Builder tells builds apart whose collations or defaults may differ; a
+	// cluster stays with one builder for life (engines/postgresql.md §6).
+	Builder string `json:"builder"`
+	// Home is the prefix of the installation.
+	Home string `json:"home"`
+	// Loader is put before every program when the build brings its own dynamic
+	// loader: ["…/ld-linux-x86-64.so.2", "--library-path", "…"].
+	Loader []string `json:"loader,omitempty"`
+	// Bin maps a program's name to its absolute path.
+	Bin map[string]string `json:"bin"`
+	// Share and PluginDir are needed by relocated MySQL and MariaDB builds.
+	Share     string `json:"share,omitempty"`
+	PluginDir string `json:"plugin_dir,omitempty"`
+}
+
+// ID names the exact build: "postgresql-15.18-debian". It is what
+// cluster.Cluster.Installation holds.
+func (i Installation) ID() string {
+	return string(i.Flavour) + "-" + i.Version + "-" + i.Builder
+}
+
+// Family is the engine the API knows the flavour by.
+func (i Installation) Family() cluster.Engine {
+	if i.Flavour == FlavourPostgreSQL {
+		return cluster.PostgreSQL
+	}
+	return cluster.MySQL
+}
+
+// Program is the command line of one of the installation's programs.
+func (i Installation) Program(name string, args ...string) []string {
+	argv := append([]string{}, i.Loader...)
+	if len(i.Loader) > 0 {
+		argv = append(argv, "--argv0", i.Bin[name])
+	}
+	return append(append(argv, i.Bin[name]), args...)
+}
+
+// Node is all a driver needs to know of one node. The platform fills it in.
+type Node struct {
+	Cluster      cluster.ID
+	Ordinal      int
+	Installation Installation
+	// Listen is the loopback address and port for the gateway.
+	Listen netip.AddrPort
+	// Data, Conf, TLS, Tmp, Log are folders of the node; Run holds its unix
+	// socket and is short. Keys is a folder in memory for at-rest keys, ""
+	// when the cluster isn't encrypted.
+	Data, Conf, TLS, Tmp, Log, Run, Keys string
+
+	Plan          catalog.Plan
+	Commit        cluster.Commit
+	SSLConnection bool
+	Encrypted     bool
+	ReadOnly      bool
+
+	// AdminPassword is that of our own account, RootPassword that of dbadmin.
+	AdminPassword string
+	RootPassword  string
+	// TemplatePassword is the admin password a fresh clone still has.
+	TemplatePassword string
+	// AtRestKey is 32 bytes; Keyring what KeyringContent returned earlier.
+	AtRestKey []byte
+	Keyring   []byte
+}
+
+// TLS files of a node, written by the platform into Node.TLS.
+const (
+	TLSCert = "server.crt"
+	TLSKey  = "server.key"
+	TLSCA   = "ca.crt"
+)
+
+// File is a file a driver wants to exist. Mode is 0600 unless said.
+type File struct {
+	Path    string
+	Content []byte
+}
+
+// Process is how to start a server.
+type Process struct {
+	Argv []string
+	// Env is the whole environment; nothing is inherited.
+	Env []string
+}
+
+// Runner runs one program to its end as the user that owns dir, inside the
+// platform's walls, and returns its combined output. Used to make templates.
+type Runner func(ctx context.Context, dir string, p Process, stdin []byte) (output []byte, err error)
+
+// Driver knows one family of servers. All methods are repeatable.
+type Driver interface {
+	// Discover finds installations: the distribution's, and those described by
+	// engine.json files below the given folders. Unusable ones come back as errors
+	// in notes, for `steward doctor`.
+	Discover(ctx context.Context, folders []string) (found []Installation, notes []error)
+
+	// Template makes a pristine, cleanly stopped data folder at dir (which
+	// exists, is empty, and belongs to the runner's user), holding our account
+	// with templatePassword, dbadmin (unable to log in until Bootstrap), the
+	// database `defaultdb` and the guards that fence dbadmin in.
+	Template(ctx context.Context, inst Installation, dir, templatePassword string, run Runner) error
+	// Individualise makes a stopped clone of a template unique (system
+	// identifier, server uuid). Called before the first start; repeatable.
+	Individualise(ctx context.Context, dir string) error
+
+	// Files are the configuration files of the node, rendered. Pure.
+	Files(n Node) ([]File, error)
+	// Process is the server's command line. Pure.
+	Process(n Node) Process
+
+	// Ping is nil when the server answers a query of ours. ErrStarting while
+	// it is starting or recovering.
+	Ping(ctx context.Context, n Node) error
+	// Bootstrap gives a freshly started clone its own passwords and, when
+	// encrypted, encrypts what the template brought. Done before the gateway
+	// opens; cheap when there is nothing to do.
+	Bootstrap(ctx context.Context, n Node) error
+	// SetRootPassword makes n.RootPassword dbadmin's. Open sessions live on, as
+	// users expect of a rotation; new logins need the new password.
+	SetRootPassword(ctx context.Context, n Node) error
+	// VerifyRootPassword is nil when dbadmin can log in with n.RootPassword, over TLS.
+	VerifyRootPassword(ctx context.Context, n Node) error
+	// Reload makes the running server take over what it can of Files and of
+	// the certificates, without a restart. restart tells that something needs one.
+	Reload(ctx context.Context, n Node) (restart bool, err error)
+	// SetReadOnly turns the disk guard on or off at run time, ending what
+	// writes; Node.ReadOnly in Files keeps it over restarts.
+	SetReadOnly(ctx context.Context, n Node, on bool) error
+	// Version is what the running server says of itself: "15.18".
+	Version(ctx context.Context, n Node) (string, error)
+	// StopSignal asks the server to stop cleanly, and soon, even with clients
+	// connected; the platform waits and kills later.
+	StopSignal() syscall.Signal
+	// KeyringContent is what the server's keyring holds now and must be kept
+	// sealed outside the data folder; nil when there is no such thing.
+	KeyringContent(n Node) ([]byte, error)
+	// EncryptionMissing is why the installation can't encrypt at rest, "" when it can.
+	EncryptionMissing(inst Installation) string
+	// AfterPatch brings the data folder up to the newly started version
+	// (mariadb-upgrade and its kin); nothing to do for most.
+	AfterPatch(ctx context.Context, n Node) error
+}

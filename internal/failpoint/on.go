@@ -1,0 +1,44 @@
+//go:build failpoint
+
+package failpoint
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+)
+
+// Enabled tells whether this build can be killed at a failpoint.
+const Enabled = true
+
+var (
+	hits atomic.Int64
+	// wanted is the ordinal of the hit that kills; 0 kills never.
+	wanted, _ = strconv.ParseInt(os.Getenv("STEWARD_FAILPOINT"), 10, 64)
+	logPath   = os.Getenv("STEWARD_FAILPOINT_LOG")
+	armPath   = os.Getenv("STEWARD_FAILPOINT_ARMED")
+)
+
+// Here kills the process with SIGKILL when this is the wanted hit. Hits count
+// from the moment the file named by STEWARD_FAILPOINT_ARMED exists (at once
+// when none is named); each counted hit is appended to STEWARD_FAILPOINT_LOG.
+func Here(name string) {
+	if armPath != "" {
+		if _, err := os.Stat(armPath); err != nil {
+			return
+		}
+	}
+	n := hits.Add(1)
+	if logPath != "" {
+		if f, err := os.OpenFile(logPath, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err == nil {
+			fmt.Fprintf(f, "%d %s\n", n, name)
+			f.Close()
+		}
+	}
+	if n == wanted {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+}

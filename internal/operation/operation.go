@@ -1,0 +1,95 @@
+// Package operation is the durable account of one finite change that somebody
+// asked for, or that steward found necessary. The same row drives the worker
+// and is what /v4/account/events shows.
+package operation
+
+import (
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/cluster"
+)
+
+// ID identifies an operation, and the event it shows as.
+type ID int64
+
+// Action is what is done. The texts are the API's event actions.
+type Action string
+
+// The actions of decisions.md §5. Those of backups come with backups.
+const (
+	Create           Action = "database_create"
+	Update           Action = "database_update"
+	Resize           Action = "database_resize"
+	Delete           Action = "database_delete"
+	CredentialsReset Action = "database_credentials_reset"
+	Patch            Action = "database_patch"
+	Degraded         Action = "database_degraded"
+	Failed           Action = "database_failed"
+	Recovered        Action = "database_recovered"
+	LowDiskSpace     Action = "database_low_disk_space"
+)
+
+// Status is how far an operation is.
+type Status string
+
+// An operation goes scheduled → started → finished or failed. A notification
+// (something that was found, with no work of its own) is born finished with
+// status notification.
+const (
+	Scheduled    Status = "scheduled"
+	Started      Status = "started"
+	Finished     Status = "finished"
+	FailedStatus Status = "failed"
+	Notification Status = "notification"
+)
+
+// Done tells whether nothing more will happen.
+func (s Status) Done() bool { return s == Finished || s == FailedStatus || s == Notification }
+
+// Params is what an operation was asked to do beyond its action. The zero
+// value means nothing more; it is stored as JSON.
+type Params struct {
+	// Type is the plan to resize to.
+	Type string `json:"type,omitempty"`
+	// OldType is the plan before, for the event's text.
+	OldType string `json:"old_type,omitempty"`
+	// AllowList tells that the allow_list changed.
+	AllowList bool `json:"allow_list,omitempty"`
+}
+
+// Operation is one change of one cluster.
+type Operation struct {
+	ID      ID
+	Account account.ID
+	Cluster cluster.ID
+	// Label and Engine are the entity's as they were, since the cluster may be gone.
+	Label    string
+	Engine   cluster.Engine
+	Action   Action
+	Status   Status
+	Username string
+	Params   Params
+	// Percent runs from 0 to 100; 100 once done.
+	Percent int
+	// Message is for people: what went wrong, or what was found.
+	Message string
+	// Attempt counts how often carrying it out was begun.
+	Attempt  int
+	Created  time.Time
+	Started  *time.Time
+	Finished *time.Time
+	Seen     bool
+	Read     bool
+}
+
+// Duration is how long the work took so far, from its start to its end or now.
+func (o Operation) Duration(now time.Time) time.Duration {
+	if o.Started == nil {
+		return 0
+	}
+	if o.Finished != nil {
+		return o.Finished.Sub(*o.Started)
+	}
+	return now.Sub(*o.Started)
+}

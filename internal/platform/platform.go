@@ -1,0 +1,117 @@
+// Package platform is the seam to where clusters run. A whole cluster is its
+// unit, so that this host's processes and an operator of Kubernetes fit behind
+// the same interface. Every driver passes platformtest.
+package platform
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/catalog"
+	"steward/internal/cluster"
+)
+
+// Wanted is everything a driver needs to know to bring a cluster about. It is
+// rebuilt from the store for each pass; drivers keep no copy.
+type Wanted struct {
+	cluster.Cluster
+	Plan catalog.Plan
+	// Patch asks to move the nodes to the newest installed version of the
+	// series and to renew certificates near their end, now. Without it the
+	// nodes stay with Cluster.Installation.
+	Patch bool
+}
+
+// Observed is what a driver sees of a cluster.
+type Observed struct {
+	// Exists is false when nothing of the cluster is there.
+	Exists bool
+	// Serving tells that the primary takes writes through the gateway.
+	Serving bool
+	// Settled tells that nothing differs from what was wanted: no further Apply is needed.
+	Settled bool
+	Nodes   []Node
+	Hosts   cluster.Hosts
+	Members map[string]string
+	// Installation and ServerVersion are those of the primary.
+	Installation  string
+	ServerVersion string
+	// UsedBytes is the primary's use of its disk; nil when not measured.
+	UsedBytes *int64
+	// ReadOnly tells that the disk guard holds.
+	ReadOnly bool
+	// Problem is what stands in the way, for operators; "" when nothing does.
+	Problem string
+	// Permanent tells that repeating Apply won't help with Problem.
+	Permanent bool
+}
+
+// Role is what a node is to its cluster.
+type Role string
+
+// A cluster has one primary; the rest are replicas.
+const (
+	Primary Role = "primary"
+	Replica Role = "replica"
+)
+
+// Node is one server process of a cluster.
+type Node struct {
+	Ordinal int
+	Role    Role
+	// Pid is the server's process id on this host, 0 when it isn't running.
+	Pid     int
+	Address string
+	Running bool
+	// Restarts counts restarts after crashes since steward started.
+	Restarts int
+	Started  time.Time
+	Version  string
+}
+
+// Driver runs clusters. All methods are repeatable: called again after a crash
+// at any point they finish the work. A caller holds the cluster's lease around
+// Apply, Remove and SetPassword.
+type Driver interface {
+	// Apply takes one bounded pass towards what is wanted and reports what it
+	// then sees. When Observed.Settled is false and there is no error, call
+	// again soon. Errors are problems that a later pass may not have.
+	Apply(ctx context.Context, want Wanted) (Observed, error)
+	// Observe looks without changing anything.
+	Observe(ctx context.Context, id cluster.ID) (Observed, error)
+	// Remove takes away processes, files, routes, limits: everything. Nil when
+	// nothing is left, also when nothing was there.
+	Remove(ctx context.Context, want cluster.Cluster) error
+	// SetPassword makes the cluster's root_password (already changed in
+	// Secrets) the one that dbadmin logs in with.
+	SetPassword(ctx context.Context, want Wanted) error
+	// SetReadOnly turns the disk guard on or off.
+	SetReadOnly(ctx context.Context, want Wanted, on bool) error
+	// Changes tells of clusters that should be looked at again: a server
+	// exited, a ping was missed. It is a hint; a sweep looks anyway.
+	Changes() <-chan cluster.ID
+	// Engines are the release series this platform can run, found at start.
+	Engines() []catalog.Engine
+}
+
+// SecretName names one of a cluster's secrets.
+type SecretName string
+
+// The secrets of a cluster. All but Keyring are made in the transaction that
+// creates it. Keyring is what MySQL's keyring component wrote; it is saved as
+// soon as it is seen, before the cluster is reported as settled.
+const (
+	RootPassword  SecretName = "root_password"
+	AdminPassword SecretName = "admin_password"
+	CACert        SecretName = "ca_cert"
+	CAKey         SecretName = "ca_key"
+	AtRestKey     SecretName = "at_rest_key"
+	Keyring       SecretName = "keyring"
+)
+
+// Secrets gives drivers the secrets of clusters, unsealed.
+type Secrets interface {
+	// Secret is fault.NotFound when there is none of the name.
+	Secret(ctx context.Context, id cluster.ID, name SecretName) ([]byte, error)
+	SaveSecret(ctx context.Context, id cluster.ID, name SecretName, value []byte) error
+}
