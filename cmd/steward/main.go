@@ -1,0 +1,13 @@
+// Command steward serves managed databases and managed monitoring over one JSON
+// API, and is its command line.
+package main
+
+import (
+	"os"
+
+	"steward/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

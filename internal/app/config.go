@@ -1,0 +1,197 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+)
+
+// Config is what an operator can set in the file given with --config, or in
+// the environment: STEWARD_GATEWAY__PORTS is gateway.ports. The zero value of a
+// key means its default. Unknown keys are refused: a typing mistake must not
+// pass for a setting.
+type Config struct {
+	Gateway   GatewayConfig   `koanf:"gateway"`
+	Catalog   CatalogConfig   `koanf:"catalog"`
+	Engines   EnginesConfig   `koanf:"engines"`
+	Limits    LimitsConfig    `koanf:"limits"`
+	Seal      SealConfig      `koanf:"seal"`
+	Isolation IsolationConfig `koanf:"isolation"`
+	Pool      PoolConfig      `koanf:"pool"`
+	CORS      CORSConfig      `koanf:"cors"`
+}
+
+// GatewayConfig is where customers reach their databases.
+type GatewayConfig struct {
+	PrimaryAddress   string `koanf:"primary_address"`
+	SecondaryAddress string `koanf:"secondary_address"`
+	// Ports is "first-last"; a database takes one port, on both addresses.
+	Ports string `koanf:"ports"`
+	// Hostnames are further names for the databases' certificates.
+	Hostnames []string `koanf:"hostnames"`
+}
+
+// CatalogConfig names the file with plans and regions; empty: the built-in ones.
+type CatalogConfig struct {
+	File string `koanf:"file"`
+}
+
+// EnginesConfig names folders to search for engine.json files, beside what the
+// distribution installed.
+type EnginesConfig struct {
+	Folders []string `koanf:"folders"`
+}
+
+// LimitsConfig are requests a minute and token; 0 switches a limit off.
+type LimitsConfig struct {
+	RequestsPerMinute int `koanf:"requests_per_minute"`
+	// FailedLoginsPerMinute is per client address.
+	FailedLoginsPerMinute int `koanf:"failed_logins_per_minute"`
+}
+
+// SealConfig is the key service for secrets: a gocloud.dev/secrets URL; empty:
+// a key file below the data folder.
+type SealConfig struct {
+	URL string `koanf:"url"`
+}
+
+// IsolationConfig is how customers' servers are walled in. "auto" uses what is there.
+type IsolationConfig struct {
+	Bubblewrap string `koanf:"bubblewrap"`
+	Cgroups    string `koanf:"cgroups"`
+	// UIDBase is the first of the user ids that clusters run as when steward is root.
+	UIDBase int `koanf:"uid_base"`
+}
+
+// PoolConfig is how many clones of a template wait for the next create, per engine.
+type PoolConfig struct {
+	Size int `koanf:"size"`
+}
+
+// CORSConfig is which origins browsers may call the API from.
+type CORSConfig struct {
+	Origin string `koanf:"origin"`
+}
+
+// DefaultConfig is steward out of the box.
+func DefaultConfig() Config {
+	return Config{
+		Gateway:   GatewayConfig{PrimaryAddress: "127.0.0.1", SecondaryAddress: "127.0.0.2", Ports: "21000-21255"},
+		Limits:    LimitsConfig{RequestsPerMinute: 800, FailedLoginsPerMinute: 60},
+		Isolation: IsolationConfig{Bubblewrap: "auto", Cgroups: "auto", UIDBase: 700000},
+		Pool:      PoolConfig{Size: 4},
+		CORS:      CORSConfig{Origin: "*"},
+	}
+}
+
+const envPrefix = "STEWARD_"
+
+// LoadConfig reads the defaults, the file (none when path is empty) and the
+// environment, in rising order of weight.
+func LoadConfig(path string) (Config, error) {
+	config := DefaultConfig()
+	k := koanf.New(".")
+	if path != "" {
+		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+			return config, fmt.Errorf("read configuration %s: %w", path, err)
+		}
+	}
+	known := knownKeys()
+	// Only names with a double underscore are settings: STEWARD_URL, STEWARD_TOKEN
+	// and the like belong to the command line.
+	fromEnv := env.Provider(".", env.Opt{Prefix: envPrefix, TransformFunc: func(key, value string) (string, any) {
+		name := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(key, envPrefix)), "__", ".")
+		if !strings.Contains(name, ".") {
+			return "", nil
+		}
+		if slices.Contains([]string{"gateway.hostnames", "engines.folders"}, name) {
+			return name, strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
+		}
+		return name, value
+	}})
+	if err := k.Load(fromEnv, nil); err != nil {
+		return config, fmt.Errorf("read configuration from the environment: %w", err)
+	}
+	var errs []error
+	for _, key := range k.Keys() {
+		if !slices.Contains(known, key) {
+			errs = append(errs, fmt.Errorf("unknown key %q (known: %s)", key, strings.Join(known, ", ")))
+		}
+	}
+	if err := k.Unmarshal("", &config); err != nil {
+		errs = append(errs, err)
+	}
+	errs = append(errs, config.validate()...)
+	if len(errs) > 0 {
+		return config, fmt.Errorf("configuration: %w", errors.Join(errs...))
+	}
+	return config, nil
+}
+
+func knownKeys() []string {
+	return []string{
+		"gateway.primary_address", "gateway.secondary_address", "gateway.ports", "gateway.hostnames",
+		"catalog.file", "engines.folders",
+		"limits.requests_per_minute", "limits.failed_logins_per_minute",
+		"seal.url", "isolation.bubblewrap", "isolation.cgroups", "isolation.uid_base", "pool.size", "cors.origin",
+	}
+}
+
+func (c Config) validate() []error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	primary, err := netip.ParseAddr(c.Gateway.PrimaryAddress)
+	if err != nil {
+		bad("gateway.primary_address: %w", err)
+	}
+	secondary, err := netip.ParseAddr(c.Gateway.SecondaryAddress)
+	if err != nil {
+		bad("gateway.secondary_address: %w", err)
+	}
+	if primary.IsUnspecified() || secondary.IsUnspecified() || primary == secondary {
+		bad("gateway: primary_address and secondary_address must be two different addresses of this machine")
+	}
+	if _, err := c.Gateway.PortRange(); err != nil {
+		bad("gateway.ports: %w", err)
+	}
+	for key, value := range map[string]string{"isolation.bubblewrap": c.Isolation.Bubblewrap, "isolation.cgroups": c.Isolation.Cgroups} {
+		if value != "auto" && value != "off" {
+			bad("%s: must be auto or off", key)
+		}
+	}
+	if c.Limits.RequestsPerMinute < 0 || c.Limits.FailedLoginsPerMinute < 0 {
+		bad("limits: must not be negative; 0 switches a limit off")
+	}
+	if c.Pool.Size < 0 || c.Pool.Size > 100 {
+		bad("pool.size: must be 0-100")
+	}
+	if c.Isolation.UIDBase < 1000 || c.Isolation.UIDBase > 1<<31 {
+		bad("isolation.uid_base: must be 1000-%d", 1<<31)
+	}
+	if c.Catalog.File != "" {
+		if _, err := os.Stat(c.Catalog.File); err != nil {
+			bad("catalog.file: %w", err)
+		}
+	}
+	return errs
+}
+
+// PortRange is Ports as numbers, both ends included.
+func (g GatewayConfig) PortRange() ([2]int, error) {
+	first, last, _ := strings.Cut(g.Ports, "-")
+	a, errA := strconv.Atoi(strings.TrimSpace(first))
+	b, errB := strconv.Atoi(strings.TrimSpace(last))
+	if errA != nil || errB != nil || a < 1024 || b > 65535 || a > b {
+		return [2]int{}, fmt.Errorf("%q must be first-last within 1024-65535", g.Ports)
+	}
+	return [2]int{a, b}, nil
+}

@@ -1,0 +1,81 @@
+// Package cli is steward's command line: a contract, since scripts rely on it.
+// Operators' commands act on a data folder; customers' commands speak to the
+// API through the client package.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes, as listed in the help text.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+type commands struct {
+	Serve   serveCommand   `cmd:"" help:"Serve the API and run the databases."`
+	Stop    stopCommand    `cmd:"" help:"Stop the server; with --all the databases and the gateway too."`
+	Doctor  doctorCommand  `cmd:"" help:"Say what this machine offers, what is missing and how to get it."`
+	User    userCommands   `cmd:"" help:"Users of the API."`
+	Token   tokenCommands  `cmd:"" help:"Personal access tokens."`
+	Node    nodeCommands   `cmd:"" help:"The server processes behind the databases."`
+	DB      dbCommands     `cmd:"" name:"db" help:"Databases, over the API (STEWARD_URL, STEWARD_TOKEN)."`
+	Event   eventCommands  `cmd:"" help:"Events of the account, over the API."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// Run carries out one command line and returns the process's exit code.
+func Run(args []string, in io.Reader, out, errOut io.Writer) int {
+	var c commands
+	exited, code := false, 0
+	parser, err := kong.New(&c,
+		kong.Name("steward"),
+		kong.Description("Your own managed databases and managed monitoring, behind one JSON API.\n\nExit codes: 0 done, 1 failed, 2 wrong usage."),
+		kong.Writers(out, errOut),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Exit(func(c int) { exited, code = true, c }),
+	)
+	if err != nil {
+		fmt.Fprintln(errOut, "steward:", err)
+		return exitError
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if exited {
+		return code
+	}
+	if err != nil {
+		fmt.Fprintf(errOut, "steward: %s\n`steward --help` lists the commands.\n", err)
+		return exitUsage
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer cancel()
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	if err := parsed.Run(&streams{in, out, errOut}); err != nil {
+		if !errors.Is(err, errSaid) {
+			fmt.Fprintln(errOut, "steward:", err)
+		}
+		return exitError
+	}
+	return exitOK
+}
+
+// errSaid ends a command with exit code 1 when the reason was printed already.
+var errSaid = errors.New("said")

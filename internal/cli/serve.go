@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"time"
+
+	"steward/internal/app"
+)
+
+// dataFlag is embedded in the operators' commands.
+type dataFlag struct {
+	Data string `help:"Folder with all of steward's state." default:"./data" type:"path"`
+}
+
+type serveCommand struct {
+	dataFlag
+	Listen string `help:"Address of the API." default:"127.0.0.1:8080"`
+	Store  string `help:"PostgreSQL URL of the store; by default steward runs one of its own below the data folder."`
+	Config string `help:"Configuration file (YAML)." type:"existingfile"`
+	Demo   bool   `help:"On an empty store, make one small PostgreSQL database and print how to reach it."`
+	Debug  bool   `help:"Log every step."`
+}
+
+func (c *serveCommand) Run(ctx context.Context, s *streams) error {
+	config, err := app.LoadConfig(c.Config)
+	if err != nil {
+		return err
+	}
+	return app.Serve(ctx, app.Options{
+		Data: c.Data, Listen: c.Listen, Store: c.Store, Demo: c.Demo, Debug: c.Debug,
+		Config: config, Out: s.out, Log: s.err,
+	})
+}
+
+type stopCommand struct {
+	dataFlag
+	All    bool   `help:"Stop the databases and the gateway too."`
+	Config string `help:"Configuration file (YAML)." type:"existingfile"`
+}
+
+// stopPatience is how long a server may take to finish its requests.
+const stopPatience = 30 * time.Second
+
+func (c *stopCommand) Run(ctx context.Context, s *streams) error {
+	if pid, ok := app.ServerPID(c.Data); ok {
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+			return fmt.Errorf("stop process %d: %w", pid, err)
+		}
+		if err := app.AwaitUnlocked(ctx, c.Data, stopPatience); err != nil {
+			return err
+		}
+		fmt.Fprintln(s.out, "steward has stopped.")
+	} else {
+		fmt.Fprintln(s.out, "No steward serves this data folder.")
+	}
+	if !c.All {
+		return nil
+	}
+	config, err := app.LoadConfig(c.Config)
+	if err != nil {
+		return err
+	}
+	stopped, err := app.StopAll(ctx, c.Data, config)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%d database server(s) and the gateway have stopped.\n", stopped)
+	return nil
+}
+
+type versionCommand struct{}
+
+func (versionCommand) Run(s *streams) error {
+	fmt.Fprintln(s.out, "steward", app.Version())
+	return nil
+}
