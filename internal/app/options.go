@@ -1,0 +1,37 @@
+package app
+
+import (
+	"io"
+	"runtime/debug"
+)
+
+// Options are what one steward is started with.
+type Options struct {
+	// Data is the folder with all state.
+	Data string
+	// Listen is the API's address; port 0 picks a free one.
+	Listen string
+	// Store is a PostgreSQL URL; "" for a store of steward's own below Data.
+	Store string
+	// Demo makes a small database on an empty store.
+	Demo  bool
+	Debug bool
+	Config
+	// Out gets the few lines for people, Log the structured log.
+	Out, Log io.Writer
+}
+
+// Version is the module's version and the commit it was built from.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	version := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			version += " (" + s.Value[:12] + ")"
+		}
+	}
+	return version
+}

@@ -1,0 +1,175 @@
+package harness
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// Database is a database as the API shows it.
+type Database struct {
+	ID     int64  `json:"id"`
+	Label  string `json:"label"`
+	Engine string `json:"engine"`
+	Status string `json:"status"`
+	Type   string `json:"type"`
+	Port   int    `json:"port"`
+	Hosts  struct {
+		Primary   string `json:"primary"`
+		Secondary string `json:"secondary"`
+	} `json:"hosts"`
+	AllowList     []string `json:"allow_list"`
+	ServerVersion string   `json:"server_version"`
+	Encrypted     bool     `json:"encrypted"`
+}
+
+// Path is the database's address in the API.
+func (d Database) Path() string {
+	return fmt.Sprintf("/v4/databases/%s/instances/%d", d.Engine, d.ID)
+}
+
+// Credentials are dbadmin's, and the CA to verify the server with.
+type Credentials struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+	CA       []byte
+}
+
+// Spec is a create request.
+type Spec map[string]any
+
+// Small is the smallest database of an engine, open to loopback.
+func Small(label, engineID string) Spec {
+	return Spec{
+		"label": label, "engine": engineID, "region": "local", "type": "g6-nanode-1",
+		"allow_list": []string{"127.0.0.1"},
+	}
+}
+
+// Create posts the spec and returns the answer without waiting.
+func (s *Server) Create(spec Spec) Database {
+	s.t.Helper()
+	var d Database
+	engine, _ := spec["engine"].(string)
+	if status, body := s.Call("POST", "/v4/databases/"+family(engine)+"/instances", spec, &d); status != 200 {
+		s.t.Fatalf("create: %d %s", status, body)
+	}
+	return d
+}
+
+// CreateActive creates a database and waits until it is active.
+func (s *Server) CreateActive(spec Spec) Database {
+	s.t.Helper()
+	return s.AwaitStatus(s.Create(spec), "active")
+}
+
+func family(engineID string) string {
+	if len(engineID) > 5 && engineID[:5] == "mysql" {
+		return "mysql"
+	}
+	return "postgresql"
+}
+
+// AwaitStatus polls until the database has the status.
+func (s *Server) AwaitStatus(d Database, status string) Database {
+	s.t.Helper()
+	s.Eventually(d.Label+" "+status, func() error {
+		code, body, err := s.TryCall("GET", d.Path(), nil, &d)
+		if err != nil {
+			return err
+		}
+		if code != 200 || d.Status != status {
+			return fmt.Errorf("%d %s", code, body)
+		}
+		return nil
+	})
+	return d
+}
+
+// Credentials reads password and CA of a database.
+func (s *Server) Credentials(d Database) Credentials {
+	s.t.Helper()
+	var c Credentials
+	if status, body := s.Call("GET", d.Path()+"/credentials", nil, &c); status != 200 {
+		s.t.Fatalf("credentials: %d %s", status, body)
+	}
+	var ssl struct {
+		CA string `json:"ca_certificate"`
+	}
+	if status, body := s.Call("GET", d.Path()+"/ssl", nil, &ssl); status != 200 {
+		s.t.Fatalf("ssl: %d %s", status, body)
+	}
+	ca, err := base64.StdEncoding.DecodeString(ssl.CA)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c.CA = ca
+	return c
+}
+
+// Connect opens one connection as dbadmin over verified TLS through the
+// gateway, from the given loopback source address ("" for any).
+func Connect(ctx context.Context, d Database, c Credentials, source string) (*sql.DB, error) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(c.CA) {
+		return nil, errors.New("the CA certificate can't be read")
+	}
+	verified := &tls.Config{RootCAs: roots, ServerName: d.Hosts.Primary, MinVersion: tls.VersionTLS12}
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	if source != "" {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(source)}
+	}
+	address := net.JoinHostPort(d.Hosts.Primary, fmt.Sprint(d.Port))
+	var db *sql.DB
+	if d.Engine == "mysql" {
+		config := mysql.NewConfig()
+		config.User, config.Passwd, config.DBName = c.Username, c.Password, "defaultdb"
+		config.Net, config.Addr, config.TLS = "tcp", address, verified
+		config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, addr)
+		}
+		connector, err := mysql.NewConnector(config)
+		if err != nil {
+			return nil, err
+		}
+		db = sql.OpenDB(connector)
+	} else {
+		config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d dbname=defaultdb user=%s sslmode=require", d.Hosts.Primary, d.Port, c.Username))
+		if err != nil {
+			return nil, err
+		}
+		config.Password, config.TLSConfig, config.Fallbacks = c.Password, verified, nil
+		config.DialFunc = dialer.DialContext
+		db = stdlib.OpenDB(*config)
+	}
+	db.SetMaxOpenConns(1)
+	if err := db.PingContext(ctx); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// MustConnect is Connect, retried until it works.
+func (s *Server) MustConnect(d Database, c Credentials) *sql.DB {
+	s.t.Helper()
+	var db *sql.DB
+	s.Eventually("connected", func() (err error) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		db, err = Connect(ctx, d, c, "")
+		return err
+	})
+	s.t.Cleanup(func() { db.Close() })
+	return db
+}

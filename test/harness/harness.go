@@ -1,0 +1,375 @@
+// Package harness starts the built steward on free ports with real databases
+// behind it, for the end-to-end, crash and speed suites. Everything it starts
+// is stopped when the test ends, also when it fails.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Patience is how long the harness waits for anything. Generous, since test
+// machines are slow and shared; nothing is asserted about it.
+const Patience = 90 * time.Second
+
+// portsPerServer bounds how many databases one test server can have.
+const portsPerServer = 24
+
+// Server is one steward process and its data folder.
+type Server struct {
+	Data  string
+	URL   string
+	Token string
+	// Env is added to the process's environment at the next Start.
+	Env []string
+	// LogPath is where the process's output goes.
+	LogPath string
+
+	t      testing.TB
+	binary string
+	listen string
+	config string
+	cmd    *exec.Cmd
+	done   chan struct{}
+}
+
+// Option changes a server before its first start.
+type Option func(*settings)
+
+type settings struct {
+	tags   string
+	config string
+	args   []string
+	data   string
+}
+
+// WithTags builds the binary with build tags, such as failpoint.
+func WithTags(tags string) Option { return func(s *settings) { s.tags = tags } }
+
+// WithConfig adds lines to the configuration file.
+func WithConfig(yaml string) Option { return func(s *settings) { s.config += yaml + "\n" } }
+
+// WithData serves an existing data folder.
+func WithData(dir string) Option { return func(s *settings) { s.data = dir } }
+
+// New prepares a server and starts it; it returns once /readyz answers.
+func New(t testing.TB, options ...Option) *Server {
+	t.Helper()
+	s := Prepare(t, options...)
+	s.Start()
+	return s
+}
+
+// Prepare makes folder, configuration and binary without starting anything.
+func Prepare(t testing.TB, options ...Option) *Server {
+	t.Helper()
+	var set settings
+	for _, o := range options {
+		o(&set)
+	}
+	if set.data == "" {
+		set.data = dataFolder(t)
+	}
+	first := freePorts(t)
+	s := &Server{
+		Data: set.data, t: t, binary: Binary(t, set.tags),
+		listen: fmt.Sprintf("127.0.0.1:%d", first-1),
+		config: filepath.Join(t.TempDir(), "steward.yaml"), LogPath: filepath.Join(t.TempDir(), "steward.log"),
+	}
+	s.URL = "http://" + s.listen
+	config := fmt.Sprintf("gateway:\n  ports: %d-%d\nlimits:\n  requests_per_minute: 0\n%s", first, first+portsPerServer-1, set.config)
+	if dir := EnginesFolder(); dir != "" && !strings.Contains(set.config, "engines:") {
+		config += "engines:\n  folders: [" + dir + "]\n"
+	}
+	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.stopAll)
+	return s
+}
+
+// EnginesFolder is where `make engines` keeps further server versions, "" when
+// there is no such folder.
+func EnginesFolder() string {
+	dir := os.Getenv("STEWARD_ENGINES")
+	if dir == "" {
+		dir = "/var/cache/steward/engines"
+		if os.Geteuid() != 0 {
+			home, _ := os.UserHomeDir()
+			dir = filepath.Join(home, ".cache/steward/engines")
+		}
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return ""
+	}
+	return dir
+}
+
+// dataFolder is not below t.TempDir, whose parents other users can't enter:
+// database servers run as users of their own.
+func dataFolder(t testing.TB) string {
+	dir, err := os.MkdirTemp("", "steward-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// freePorts finds a range of ports that nothing listens on.
+func freePorts(t testing.TB) int {
+	for range 200 {
+		n, err := rand.Int(rand.Reader, big.NewInt(11000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := 20001 + int(n.Int64()) // below the kernel's ephemeral ports
+		if allFree(first-1, first+portsPerServer) {
+			return first
+		}
+	}
+	t.Fatal("no free range of ports found")
+	return 0
+}
+
+func allFree(from, to int) bool {
+	for port := from; port < to; port++ {
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+		if err != nil {
+			return false
+		}
+		l.Close()
+	}
+	return true
+}
+
+var builds struct {
+	sync.Mutex
+	paths map[string]string
+}
+
+// Binary builds cmd/steward once per process and set of tags.
+func Binary(t testing.TB, tags string) string {
+	t.Helper()
+	builds.Lock()
+	defer builds.Unlock()
+	if path := builds.paths[tags]; path != "" {
+		return path
+	}
+	dir, err := os.MkdirTemp("", "steward-bin-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "steward")
+	out, err := exec.Command("go", "build", "-tags", tags, "-o", path, "steward/cmd/steward").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build steward: %v\n%s", err, out)
+	}
+	if builds.paths == nil {
+		builds.paths = map[string]string{}
+	}
+	builds.paths[tags] = path
+	return path
+}
+
+// RemoveBinaries deletes what Binary built; call it at the end of TestMain.
+func RemoveBinaries() {
+	builds.Lock()
+	defer builds.Unlock()
+	for _, path := range builds.paths {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	builds.paths = nil
+}
+
+// Start starts the process and waits until it is ready.
+func (s *Server) Start(args ...string) {
+	s.t.Helper()
+	s.Launch(args...)
+	s.AwaitReady()
+}
+
+// Launch starts the process without waiting for it to be ready.
+func (s *Server) Launch(args ...string) {
+	s.t.Helper()
+	logFile, err := os.OpenFile(s.LogPath, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer logFile.Close()
+	s.cmd = exec.Command(s.binary, append([]string{"serve", "--data", s.Data, "--listen", s.listen, "--config", s.config, "--debug"}, args...)...)
+	s.cmd.Stdout, s.cmd.Stderr = logFile, logFile
+	s.cmd.Env = append(os.Environ(), s.Env...)
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	done, cmd := make(chan struct{}), s.cmd
+	s.done = done
+	go func() { _ = cmd.Wait(); close(done) }()
+}
+
+// AwaitReady waits until /readyz answers 200 and reads the first token.
+func (s *Server) AwaitReady() {
+	s.t.Helper()
+	s.Eventually("ready", func() error {
+		select {
+		case <-s.done:
+			s.t.Fatalf("steward exited while starting\n%s", s.LogTail())
+		default:
+		}
+		resp, err := http.Get(s.URL + "/readyz")
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("readyz answered %d", resp.StatusCode)
+		}
+		return nil
+	})
+	token, err := os.ReadFile(filepath.Join(s.Data, "admin.token"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.Token = strings.TrimSpace(string(token))
+}
+
+// Kill sends SIGKILL and waits until the process is gone.
+func (s *Server) Kill() {
+	s.t.Helper()
+	_ = s.cmd.Process.Kill()
+	<-s.done
+}
+
+// Exited is closed once the process has ended.
+func (s *Server) Exited() <-chan struct{} { return s.done }
+
+// PID is steward's process id.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Stop asks the process to end and waits for it.
+func (s *Server) Stop() {
+	s.t.Helper()
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-s.done:
+	case <-time.After(Patience):
+		s.t.Fatalf("steward didn't stop\n%s", s.LogTail())
+	}
+}
+
+// Command runs another steward command on the server's data folder.
+func (s *Server) Command(args ...string) (string, error) {
+	cmd := exec.Command(s.binary, args...)
+	cmd.Env = append(os.Environ(), "STEWARD_URL="+s.URL, "STEWARD_TOKEN="+s.Token)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// ConfigPath is the server's configuration file.
+func (s *Server) ConfigPath() string { return s.config }
+
+func (s *Server) stopAll() {
+	if s.t.Failed() {
+		s.t.Logf("end of steward's log:\n%s", s.LogTail())
+	}
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill()
+		<-s.done
+	}
+	if out, err := s.Command("stop", "--all", "--data", s.Data, "--config", s.config); err != nil {
+		s.t.Errorf("stop everything: %v\n%s", err, out)
+	}
+}
+
+// LogTail is the end of the process's log.
+func (s *Server) LogTail() string {
+	log, _ := os.ReadFile(s.LogPath)
+	if len(log) > 12000 {
+		log = log[len(log)-12000:]
+	}
+	return string(log)
+}
+
+// Call sends a request with the server's token and decodes the answer into out
+// (nil: drop it). It returns the status and the raw body.
+func (s *Server) Call(method, path string, in, out any) (int, string) {
+	s.t.Helper()
+	status, body, err := s.TryCall(method, path, in, out)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return status, body
+}
+
+// TryCall is Call for moments at which the server may be down.
+func (s *Server) TryCall(method, path string, in, out any) (int, string, error) {
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return 0, "", err
+		}
+		body = bytes.NewReader(text)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, body)
+	if err != nil {
+		return 0, "", err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.Token)
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, "", err
+	}
+	if out != nil && resp.StatusCode == http.StatusOK {
+		if err := json.Unmarshal(text, out); err != nil {
+			return 0, "", fmt.Errorf("decode %s: %w", text, err)
+		}
+	}
+	return resp.StatusCode, string(text), nil
+}
+
+// Eventually repeats check until it is nil, and fails the test when that
+// doesn't happen in time.
+func (s *Server) Eventually(what string, check func() error) {
+	s.t.Helper()
+	deadline := time.Now().Add(Patience)
+	for pause := 2 * time.Millisecond; ; pause = min(pause*2, 100*time.Millisecond) {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("not %s in time: %v\n%s", what, err, s.LogTail())
+		}
+		time.Sleep(pause)
+	}
+}
