@@ -1,0 +1,365 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"steward/internal/engine"
+)
+
+// cases are what every installation must pass, each on a server of its own.
+var cases = []struct {
+	name string
+	run  func(t *testing.T, b *Bench)
+}{
+	{"ping of nothing says starting", pingOfNothing},
+	{"bootstrap is repeatable", bootstrapRepeats},
+	{"bootstrap survives a kill at any time", bootstrapKilled},
+	{"committed rows survive kill -9", crashRestart},
+	{"stops cleanly with clients connected", stopsCleanly},
+	{"version", version},
+	{"logins with TLS required", loginsTLSRequired},
+	{"logins with TLS offered", loginsTLSOffered},
+	{"wrong admin password is told apart", wrongAdminPassword},
+	{"root password rotates", rotates},
+	{"reload of nothing new", reloadNothing},
+	{"reload takes a new certificate", reloadCertificate},
+	{"reload takes ssl_connection", reloadSSLConnection},
+	{"new plan tells whether to restart", reloadPlan},
+	{"read-only guard", readOnly},
+	{"encryption at rest", encryption},
+}
+
+func pingOfNothing(t *testing.T, b *Bench) {
+	s := b.Server(t)
+	if err := b.Driver.Ping(t.Context(), s.Node); !errors.Is(err, engine.ErrStarting) {
+		t.Errorf("ping with no server: %v, want ErrStarting", err)
+	}
+}
+
+func bootstrapRepeats(t *testing.T, b *Bench) {
+	s := b.Server(t)
+	started := time.Now()
+	s.Start(t)
+	up := time.Now()
+	s.Bootstrap(t)
+	t.Logf("start %v, bootstrap %v", up.Sub(started).Round(time.Millisecond), time.Since(up).Round(time.Millisecond))
+	s.Bootstrap(t)
+	s.Kill(t)
+	s.Start(t)
+	s.Bootstrap(t)
+	must(t, s.TryLogin(t, s.Login()), "login after bootstrap")
+	must(t, b.Driver.VerifyRootPassword(t.Context(), s.Node), "verify root password")
+	// The template's password is common to all clusters: it must be dead.
+	n := s.Node
+	n.AdminPassword = templatePassword
+	if err := b.Driver.SetReadOnly(t.Context(), n, false); err == nil {
+		t.Error("the template's admin password still works after bootstrap")
+	}
+}
+
+// bootstrapKilled kills the server ever later into a first bootstrap.
+func bootstrapKilled(t *testing.T, b *Bench) {
+	for _, after := range []time.Duration{0, 2, 5, 10, 20, 40} {
+		s := b.Server(t)
+		s.Start(t)
+		done := make(chan error, 1)
+		go func() { done <- b.Driver.Bootstrap(context.WithoutCancel(t.Context()), s.Node) }()
+		time.Sleep(after * time.Millisecond)
+		s.Kill(t)
+		<-done
+		s.Start(t)
+		s.Bootstrap(t)
+		must(t, s.TryLogin(t, s.Login()), "login after a killed bootstrap")
+		s.Kill(t)
+	}
+}
+
+func crashRestart(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	s.Exec(t, "CREATE TABLE kept (v int)", "INSERT INTO kept VALUES (41)", "INSERT INTO kept VALUES (42)")
+	s.Kill(t)
+	started := time.Now()
+	s.Start(t)
+	t.Logf("crash restart %v", time.Since(started).Round(time.Millisecond))
+	if got := s.Text(t, "SELECT count(*) FROM kept"); got != "2" {
+		t.Errorf("%s rows after kill -9, want 2", got)
+	}
+}
+
+func stopsCleanly(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	db := s.DB(t, s.Login())
+	_, err := db.ExecContext(t.Context(), "CREATE TABLE kept (v int)")
+	must(t, err, "create table")
+	started := time.Now()
+	s.Stop(t)
+	if took := time.Since(started); took > 15*time.Second {
+		t.Errorf("clean stop took %v", took)
+	}
+	s.Start(t)
+	if got := s.Text(t, "SELECT count(*) FROM kept"); got != "0" {
+		t.Errorf("count is %s, want 0", got)
+	}
+}
+
+func version(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	got, err := b.Driver.Version(t.Context(), s.Node)
+	must(t, err, "version")
+	if got != b.Installation.Version {
+		t.Errorf("server says %q, discovery said %q", got, b.Installation.Version)
+	}
+}
+
+func loginsTLSRequired(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	must(t, s.TryLogin(t, s.Login()), "login over verified TLS")
+	for name, change := range map[string]func(*Login){
+		"wrong password":  func(l *Login) { l.Password = "wrong" },
+		"no password":     func(l *Login) { l.Password = "" },
+		"without TLS":     func(l *Login) { l.CA = nil },
+		"unknown user":    func(l *Login) { l.User = "nobody" },
+		"our own account": func(l *Login) { l.User, l.Password = "steward", s.Node.AdminPassword },
+		"our own account, template's password": func(l *Login) {
+			l.User, l.Password = "steward", templatePassword
+		},
+	} {
+		l := s.Login()
+		change(&l)
+		if err := s.TryLogin(t, l); err == nil {
+			t.Errorf("login with %s is let in over TCP", name)
+		}
+	}
+	must(t, b.Driver.VerifyRootPassword(t.Context(), s.Node), "verify root password")
+	n := s.Node
+	n.RootPassword = "wrong"
+	if err := b.Driver.VerifyRootPassword(t.Context(), n); !errors.Is(err, engine.ErrAuthentication) {
+		t.Errorf("verify of a wrong root password: %v, want ErrAuthentication", err)
+	}
+}
+
+func loginsTLSOffered(t *testing.T, b *Bench) {
+	s := b.Started(t, func(n *engine.Node) { n.SSLConnection = false })
+	must(t, s.TryLogin(t, s.Login()), "login over verified TLS")
+	plain := s.Login()
+	plain.CA = nil
+	must(t, s.TryLogin(t, plain), "login without TLS")
+	plain.Password = "wrong"
+	if err := s.TryLogin(t, plain); err == nil {
+		t.Error("wrong password is let in")
+	}
+}
+
+func wrongAdminPassword(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	n := s.Node
+	n.AdminPassword, n.TemplatePassword = "wrong", "wrong too"
+	if err := b.Driver.Ping(t.Context(), n); !errors.Is(err, engine.ErrAuthentication) {
+		t.Errorf("ping: %v, want ErrAuthentication", err)
+	}
+	if err := b.Driver.Bootstrap(t.Context(), n); !errors.Is(err, engine.ErrAuthentication) {
+		t.Errorf("bootstrap: %v, want ErrAuthentication", err)
+	}
+}
+
+func rotates(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	open := s.DB(t, s.Login())
+	must(t, open.PingContext(t.Context()), "open a session")
+	old := s.Login()
+	// Quotes and backslashes must be harmless, though ours never have any.
+	for _, password := range []string{"new-9Bv3Kd7Qw", `it's "quoted" \ and $$ too`} {
+		s.Node.RootPassword = password
+		for range 2 {
+			must(t, b.Driver.SetRootPassword(t.Context(), s.Node), "set root password")
+		}
+		if err := s.TryLogin(t, old); err == nil {
+			t.Error("the old password still works")
+		}
+		must(t, s.TryLogin(t, s.Login()), "login with the new password")
+		must(t, b.Driver.VerifyRootPassword(t.Context(), s.Node), "verify new password")
+		old = s.Login()
+	}
+	must(t, open.PingContext(t.Context()), "a session open during the rotation")
+}
+
+func reloadNothing(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	if s.reload(t) {
+		t.Error("reload of the same files asks for a restart")
+	}
+}
+
+func reloadCertificate(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	old := s.Login()
+	s.NewCertificates(t)
+	if s.reload(t) {
+		t.Error("a new certificate asks for a restart")
+	}
+	eventually(t, "new certificate is served", func() error { return s.TryLogin(t, s.Login()) })
+	if err := s.TryLogin(t, old); err == nil {
+		t.Error("the old CA still verifies the server")
+	}
+}
+
+func reloadSSLConnection(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	plain := s.Login()
+	plain.CA = nil
+	for _, required := range []bool{false, true, false} {
+		s.Node.SSLConnection = required
+		if s.reload(t) {
+			s.Restart(t)
+		}
+		eventually(t, "ssl_connection is in effect", func() error {
+			switch err := s.TryLogin(t, plain); {
+			case required && err == nil:
+				return errors.New("plain login is let in")
+			case !required:
+				return err
+			}
+			return nil
+		})
+	}
+}
+
+// reloadPlan moves to a bigger plan, reloading and restarting as told; after
+// that nothing may be left to do.
+func reloadPlan(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	s.Exec(t, "CREATE TABLE kept (v int)")
+	s.Node.Plan.MemoryMB, s.Node.Plan.VCPUs, s.Node.Plan.DiskMB = 4096, 2, 81920
+	if s.reload(t) {
+		s.Restart(t)
+	}
+	if s.reload(t) {
+		t.Error("a restart is asked for right after a restart")
+	}
+	if got := s.Text(t, "SELECT count(*) FROM kept"); got != "0" {
+		t.Errorf("count is %s, want 0", got)
+	}
+}
+
+func readOnly(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	s.Exec(t, "CREATE TABLE kept (v int)", "INSERT INTO kept VALUES (1)")
+	writer := s.DB(t, s.Login())
+	tx, err := writer.BeginTx(t.Context(), nil)
+	must(t, err, "begin")
+	_, err = tx.ExecContext(t.Context(), "INSERT INTO kept VALUES (2)")
+	must(t, err, "insert")
+
+	s.setReadOnly(t, true)
+	if err := tx.Commit(); err == nil {
+		t.Error("a transaction begun before the guard commits under it")
+	}
+	s.wantReadOnly(t)
+	// It holds over a restart when the files say so.
+	s.Restart(t)
+	s.wantReadOnly(t)
+	s.Bootstrap(t)
+	s.wantReadOnly(t)
+
+	s.setReadOnly(t, false)
+	s.Exec(t, "INSERT INTO kept VALUES (3)")
+	if got := s.Text(t, "SELECT count(*) FROM kept"); got != "2" {
+		t.Errorf("%s rows, want 2", got)
+	}
+}
+
+// setReadOnly does what the platform does: files first, then the running server.
+func (s *Server) setReadOnly(t *testing.T, on bool) {
+	t.Helper()
+	s.Node.ReadOnly = on
+	s.WriteFiles(t)
+	for range 2 {
+		must(t, s.Bench.Driver.SetReadOnly(t.Context(), s.Node, on), "set read-only")
+	}
+}
+
+// wantReadOnly tries writes, and tries to talk the server out of refusing them.
+func (s *Server) wantReadOnly(t *testing.T) {
+	t.Helper()
+	db := s.DB(t, s.Login())
+	defer db.Close()
+	var n int
+	must(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM kept").Scan(&n), "read under the guard")
+	for _, q := range []string{"INSERT INTO kept VALUES (9)", "CREATE TABLE more (v int)"} {
+		if _, err := db.ExecContext(t.Context(), q); err == nil {
+			t.Errorf("%s works under the guard", q)
+		}
+	}
+}
+
+func (s *Server) reload(t *testing.T) (restart bool) {
+	t.Helper()
+	s.WriteFiles(t)
+	restart, err := s.Bench.Driver.Reload(t.Context(), s.Node)
+	must(t, err, "reload")
+	return restart
+}
+
+// eventually waits for a condition that follows soon, such as a reload that the
+// server carries out by itself.
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// runPatches starts each series' oldest data with its newest binary, per builder.
+func runPatches(t *testing.T, driver engine.Driver, found []engine.Installation, o Options) {
+	type line struct {
+		flavour         engine.Flavour
+		series, builder string
+	}
+	lines := map[line][]engine.Installation{}
+	for _, inst := range found {
+		l := line{inst.Flavour, inst.Series, inst.Builder}
+		lines[l] = append(lines[l], inst)
+	}
+	for _, insts := range lines {
+		if len(insts) < 2 {
+			continue
+		}
+		slices.SortFunc(insts, func(a, b engine.Installation) int { return engine.CompareVersions(a.Version, b.Version) })
+		from, to := insts[0], insts[len(insts)-1]
+		t.Run(from.ID()+" to "+to.Version, func(t *testing.T) { patch(t, NewBench(t, driver, from, o), to) })
+	}
+}
+
+func patch(t *testing.T, b *Bench, to engine.Installation) {
+	s := b.Started(t)
+	s.Exec(t, "CREATE TABLE kept (v int)", "INSERT INTO kept VALUES (7)")
+	s.Stop(t)
+	s.Node.Installation = to
+	s.WriteFiles(t)
+	s.Start(t)
+	s.Bootstrap(t)
+	for range 2 {
+		must(t, b.Driver.AfterPatch(t.Context(), s.Node), "after patch")
+	}
+	got, err := b.Driver.Version(t.Context(), s.Node)
+	must(t, err, "version")
+	if got != to.Version {
+		t.Errorf("server says %q, want %q", got, to.Version)
+	}
+	if got := s.Text(t, "SELECT v FROM kept"); got != "7" {
+		t.Errorf("row says %s, want 7", got)
+	}
+	s.Restart(t)
+}

@@ -1,0 +1,69 @@
+package enginetest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// killTree kills a process and all its descendants. The first one is stopped
+// before they are listed, so that none is born meanwhile; children in sessions
+// of their own, as PostgreSQL's are, are found by their parent.
+func killTree(t *testing.T, pid int) {
+	t.Helper()
+	syscall.Kill(pid, syscall.SIGSTOP)
+	pids := append(descendants(pid), pid)
+	for _, p := range pids {
+		syscall.Kill(p, syscall.SIGKILL)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for _, p := range pids {
+		for alive(p) {
+			if time.Now().After(deadline) {
+				t.Fatalf("process %d survives SIGKILL", p)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+func descendants(pid int) []int {
+	children := map[int][]int{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range stats {
+		if _, parent, ok := readStat(name); ok {
+			child, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			children[parent] = append(children[parent], child)
+		}
+	}
+	var all []int
+	for queue := []int{pid}; len(queue) > 0; queue = queue[1:] {
+		all = append(all, children[queue[0]]...)
+		queue = append(queue, children[queue[0]]...)
+	}
+	return all
+}
+
+// alive is false for zombies: they hold nothing.
+func alive(pid int) bool {
+	state, _, ok := readStat("/proc/" + strconv.Itoa(pid) + "/stat")
+	return ok && state != "Z" && state != "X"
+}
+
+func readStat(name string) (state string, parent int, ok bool) {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return "", 0, false
+	}
+	// The command's name, in brackets, may hold anything.
+	fields := bytes.Fields(content[bytes.LastIndexByte(content, ')')+1:])
+	if len(fields) < 2 {
+		return "", 0, false
+	}
+	parent, err = strconv.Atoi(string(fields[1]))
+	return string(fields[0]), parent, err == nil
+}

@@ -1,0 +1,93 @@
+package enginetest
+
+import (
+	"context"
+	"crypto/x509"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"steward/internal/engine"
+)
+
+// Options are what a driver's test brings to the suite.
+type Options struct {
+	// Open makes a handle for the node's TCP address. It need not connect.
+	Open func(n engine.Node, l Login) (*sql.DB, error)
+	// Attempts are what dbadmin must not get away with, and some that it must.
+	Attempts []Attempt
+}
+
+// Login is how a customer comes in.
+type Login struct {
+	User, Password, Database string
+	// CA verifies the server's certificate and name; nil means no TLS at all.
+	CA *x509.CertPool
+}
+
+// Attempt is a piece of SQL that tries the privilege wall.
+type Attempt struct {
+	Name string
+	// Database to start in, `defaultdb` when empty.
+	Database string
+	// SQL are statements run one after the other as dbadmin, on one connection.
+	// All but the last may fail. "{{tmp}}" stands for a folder that the
+	// server's user can write to.
+	SQL []string
+	// Allowed turns the test round: every statement must succeed.
+	Allowed bool
+	// Only limits the attempt to some installations; nil means all.
+	Only func(engine.Installation) bool
+	// After looks for damage, whatever the statements answered. Without it the
+	// last statement must have failed.
+	After func(t *testing.T, s *Server, last error)
+}
+
+// Run runs the suite on every installation on this machine.
+func Run(t *testing.T, driver engine.Driver, o Options) {
+	found := Installations(t, driver)
+	for _, inst := range found {
+		t.Run(inst.ID(), func(t *testing.T) {
+			b := NewBench(t, driver, inst, o)
+			for _, c := range cases {
+				t.Run(c.name, func(t *testing.T) { c.run(t, b) })
+			}
+			t.Run("privileges", func(t *testing.T) { runAttempts(t, b) })
+		})
+	}
+	t.Run("patch", func(t *testing.T) { runPatches(t, driver, found, o) })
+}
+
+// EnginesFolder is where `make engines` puts server builds for tests.
+func EnginesFolder() string {
+	if dir := os.Getenv("STEWARD_ENGINES"); dir != "" {
+		return dir
+	}
+	if os.Geteuid() == 0 {
+		// Root's home is closed to the users that servers run as.
+		return "/var/cache/steward/engines"
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".cache", "steward", "engines")
+}
+
+// Installations are those the driver finds. A machine with none fails the
+// test: a suite that ran on nothing has proven nothing.
+func Installations(t *testing.T, driver engine.Driver) []engine.Installation {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	found, notes := driver.Discover(ctx, []string{EnginesFolder()})
+	for _, note := range notes {
+		t.Logf("not usable: %v", note)
+	}
+	if len(found) == 0 {
+		t.Fatalf("no installation found on this machine or below %s: install the distribution's package or run `make engines`", EnginesFolder())
+	}
+	return found
+}

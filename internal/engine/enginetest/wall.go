@@ -1,0 +1,55 @@
+package enginetest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// runAttempts runs the driver's table of attempts on one server. The order is
+// the table's; what one leaves behind the next may meet, as in life.
+func runAttempts(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	for _, a := range b.Options.Attempts {
+		if a.Only != nil && !a.Only(b.Installation) {
+			continue
+		}
+		t.Run(a.Name, func(t *testing.T) { s.attempt(t, a) })
+	}
+	t.Run("the server serves on", func(t *testing.T) {
+		must(t, b.Driver.Ping(t.Context(), s.Node), "ping")
+		must(t, b.Driver.VerifyRootPassword(t.Context(), s.Node), "verify root password")
+		if s.reload(t) {
+			t.Error("some attempt changed a setting that needs a restart")
+		}
+		s.Bootstrap(t)
+		s.Restart(t)
+		must(t, s.TryLogin(t, s.Login()), "login")
+	})
+}
+
+func (s *Server) attempt(t *testing.T, a Attempt) {
+	l := s.Login()
+	if a.Database != "" {
+		l.Database = a.Database
+	}
+	db := s.DB(t, l)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var last error
+	for _, q := range a.SQL {
+		q = strings.ReplaceAll(q, "{{tmp}}", s.Node.Tmp)
+		_, last = db.ExecContext(ctx, q)
+		if a.Allowed && last != nil {
+			t.Errorf("%s: %v", q, last)
+		}
+	}
+	db.Close()
+	switch {
+	case a.After != nil:
+		a.After(t, s, last)
+	case !a.Allowed && last == nil:
+		t.Errorf("got away with %s", a.SQL[len(a.SQL)-1])
+	}
+}
