@@ -1,0 +1,299 @@
+// Package crash kills steward with -9 at every commit and every external step
+// of each operation, restarts it, and demands that the world is then complete
+// or clean and the API's answer true.
+package crash
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/test/harness"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	harness.RemoveBinaries()
+	os.Exit(code)
+}
+
+// operation is one request whose every step is a moment to die at.
+type operation struct {
+	name string
+	// prepare makes what the request needs, before failpoints count.
+	prepare func(w *world)
+	// ask sends the request. It may fail: the server dies at some point.
+	ask func(w *world) (status int, err error)
+	// check demands the outcome. accepted tells that the request was answered with 200.
+	check func(t *testing.T, w *world, accepted bool)
+}
+
+type world struct {
+	*harness.Server
+	t    *testing.T
+	db   harness.Database
+	cred harness.Credentials
+	n    int
+}
+
+func TestCreate(t *testing.T) {
+	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
+		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
+			everyStep(t, operation{
+				name: "create",
+				ask: func(w *world) (int, error) {
+					status, _, err := w.TryCall("POST", "/v4/databases/"+strings.Split(engine, "/")[0]+"/instances",
+						harness.Small(fmt.Sprintf("crash-%d", w.n), engine), nil)
+					return status, err
+				},
+				check: checkCreated,
+			})
+		})
+	}
+}
+
+// checkCreated: what was acknowledged comes up; what wasn't is there and comes
+// up, or isn't there at all. Either way it can be deleted without a trace.
+func checkCreated(t *testing.T, w *world, accepted bool) {
+	found := w.byLabel(fmt.Sprintf("crash-%d", w.n))
+	if len(found) == 0 {
+		if accepted {
+			t.Error("the accepted database is lost")
+		}
+		return
+	}
+	d := w.AwaitStatus(found[0], "active")
+	if err := w.query(d, w.Credentials(d)); err != nil {
+		t.Errorf("active but not reachable: %v", err)
+	}
+	w.deleteAll()
+}
+
+func TestChange(t *testing.T) {
+	changes := []operation{
+		{
+			name: "allow_list",
+			ask: func(w *world) (int, error) {
+				return w.put(map[string]any{"allow_list": []string{"127.0.0.1", fmt.Sprintf("10.0.0.%d", w.n%250+1)}})
+			},
+			check: func(t *testing.T, w *world, accepted bool) {
+				d := w.AwaitStatus(w.db, "active")
+				if accepted && len(d.AllowList) != 2 {
+					t.Errorf("allow_list is %v", d.AllowList)
+				}
+				w.mustQuery(t)
+			},
+		},
+		{
+			name: "resize",
+			prepare: func(w *world) {
+				w.deleteAll()
+				w.fresh()
+			},
+			ask: func(w *world) (int, error) { return w.put(map[string]any{"type": "g6-standard-1"}) },
+			check: func(t *testing.T, w *world, accepted bool) {
+				d := w.AwaitStatus(w.db, "active")
+				if accepted && d.Type != "g6-standard-1" {
+					t.Errorf("type is %s", d.Type)
+				}
+				w.mustQuery(t)
+			},
+		},
+		{
+			name:  "patch",
+			ask:   func(w *world) (int, error) { return w.post("/patch") },
+			check: func(t *testing.T, w *world, _ bool) { w.AwaitStatus(w.db, "active"); w.mustQuery(t) },
+		},
+		{
+			name: "reset",
+			ask:  func(w *world) (int, error) { return w.post("/credentials/reset") },
+			check: func(t *testing.T, w *world, accepted bool) {
+				w.AwaitStatus(w.db, "active")
+				before := w.cred.Password
+				w.cred = w.Credentials(w.db)
+				if accepted && w.cred.Password == before {
+					t.Error("an accepted reset left the password as it was")
+				}
+				w.mustQuery(t)
+			},
+		},
+		{
+			name:    "delete",
+			prepare: func(w *world) { w.fresh() },
+			ask: func(w *world) (int, error) {
+				status, _, err := w.TryCall("DELETE", w.db.Path(), nil, nil)
+				return status, err
+			},
+			check: func(t *testing.T, w *world, accepted bool) {
+				status, _ := w.Call("GET", w.db.Path(), nil, nil)
+				switch {
+				case status == 404:
+					w.Eventually("removed", w.Leftovers)
+				case accepted:
+					t.Errorf("an accepted delete leaves the database answering %d", status)
+				default:
+					w.AwaitStatus(w.db, "active")
+					w.mustQuery(t)
+					w.deleteAll()
+				}
+			},
+		},
+	}
+	for _, op := range changes {
+		t.Run(op.name, func(t *testing.T) {
+			if op.prepare == nil {
+				op.prepare = func(w *world) {
+					if w.db.ID == 0 {
+						w.fresh()
+					}
+				}
+			}
+			everyStep(t, op)
+		})
+	}
+}
+
+// everyStep runs the operation once to count its failpoints, then once per
+// failpoint with a kill there.
+func everyStep(t *testing.T, op operation) {
+	t.Parallel()
+	w := &world{Server: harness.Prepare(t, harness.WithTags("failpoint"), harness.WithConfig("pool:\n  size: 0")), t: t}
+	steps := w.run(op, 0)
+	if steps == 0 {
+		t.Fatal("no failpoint was hit: the suite checks nothing")
+	}
+	t.Logf("%d failpoints", steps)
+	stride := 1
+	if testing.Short() {
+		stride = 4
+	}
+	for ordinal := 1; ordinal <= steps && !t.Failed(); ordinal += stride {
+		w.run(op, ordinal)
+	}
+}
+
+// run does the operation with a kill at the ordinal-th failpoint (0: none) and
+// returns how many failpoints were hit.
+func (w *world) run(op operation, ordinal int) int {
+	w.t.Helper()
+	w.n++
+	dir := w.t.TempDir()
+	armed, log := filepath.Join(dir, "armed"), filepath.Join(dir, "hits")
+	w.Env = []string{
+		fmt.Sprintf("STEWARD_FAILPOINT=%d", ordinal), "STEWARD_FAILPOINT_LOG=" + log, "STEWARD_FAILPOINT_ARMED=" + armed,
+	}
+	w.Start()
+	if op.prepare != nil {
+		op.prepare(w)
+	}
+	if err := os.WriteFile(armed, nil, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	status, _ := op.ask(w)
+	if ordinal > 0 {
+		// The step may never come in this run: background work shifts the count.
+		select {
+		case <-w.Exited():
+		case <-time.After(20 * time.Second):
+			w.t.Logf("%s: failpoint %d wasn't reached this time", op.name, ordinal)
+			w.Kill()
+		}
+		if err := os.Remove(armed); err != nil {
+			w.t.Fatal(err)
+		}
+		w.Start()
+	}
+	op.check(w.t, w, status == 200)
+	if err := os.Remove(armed); err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.t.Fatal(err)
+	}
+	if w.t.Failed() {
+		w.t.Logf("%s died at: %s", op.name, lastLine(log))
+	}
+	w.Stop()
+	return lines(log)
+}
+
+func lines(path string) int {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	n := 0
+	for scan := bufio.NewScanner(f); scan.Scan(); {
+		n++
+	}
+	return n
+}
+
+func lastLine(path string) string {
+	text, _ := os.ReadFile(path)
+	all := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return all[len(all)-1]
+}
+
+func (w *world) byLabel(label string) []harness.Database {
+	var list struct {
+		Data []harness.Database `json:"data"`
+	}
+	if status, body := w.Call("GET", "/v4/databases/instances", nil, &list); status != 200 {
+		w.t.Fatalf("list: %d %s", status, body)
+	}
+	var found []harness.Database
+	for _, d := range list.Data {
+		if label == "" || d.Label == label {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// fresh makes the database the next operation is done to.
+func (w *world) fresh() {
+	w.db = w.CreateActive(harness.Small(fmt.Sprintf("crash-%d", w.n), "postgresql/15"))
+	w.cred = w.Credentials(w.db)
+}
+
+func (w *world) deleteAll() {
+	for _, d := range w.byLabel("") {
+		if status, body := w.Call("DELETE", d.Path(), nil, nil); status != 200 {
+			w.t.Errorf("delete: %d %s", status, body)
+		}
+	}
+	w.Eventually("removed", w.Leftovers)
+	w.db = harness.Database{}
+}
+
+func (w *world) put(body map[string]any) (int, error) {
+	status, _, err := w.TryCall("PUT", w.db.Path(), body, nil)
+	return status, err
+}
+
+func (w *world) post(action string) (int, error) {
+	status, _, err := w.TryCall("POST", w.db.Path()+action, nil, nil)
+	return status, err
+}
+
+func (w *world) query(d harness.Database, c harness.Credentials) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	db, err := harness.Connect(ctx, d, c, "")
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}
+
+func (w *world) mustQuery(t *testing.T) {
+	t.Helper()
+	if err := w.query(w.db, w.cred); err != nil {
+		t.Errorf("active but not reachable: %v", err)
+	}
+}
