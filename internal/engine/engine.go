@@ -104,10 +104,14 @@ const (
 	TLSCA   = "ca.crt"
 )
 
-// File is a file a driver wants to exist. Mode is 0600 unless said.
+// File is a file a driver wants to exist, with mode 0600; folders on its way
+// that are missing are made, with mode 0700.
 type File struct {
 	Path    string
 	Content []byte
+	// Once leaves a file alone that is there already: the server itself goes on
+	// writing it, so what the platform has may be older.
+	Once bool
 }
 
 // Process is how to start a server.
