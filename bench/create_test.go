@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"steward/test/harness"
+)
+
+// rounds of floor and product, interleaved.
+const rounds = 9
+
+// BenchmarkCreate compares POST to the first SELECT over verified TLS through
+// the gateway with a template clone, start and SELECT by hand.
+func BenchmarkCreate(b *testing.B) {
+	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
+		b.Run(strings.ReplaceAll(engine, "/", "-"), func(b *testing.B) {
+			s := harness.New(b)
+			floor := newFloor(b, engine)
+			warm(b, s, engine)
+			var byHand, product []time.Duration
+			for range rounds {
+				byHand = append(byHand, floor.create(b))
+				product = append(product, createAndSelect(b, s, engine, 1)...)
+				removeAll(b, s)
+			}
+			ten := createAndSelect(b, s, engine, 10)
+			tenByHand := floor.createMany(b, 10)
+			fmt.Printf("%s: by hand p50 %v (ten at once p95 %v), steward p50 %v, ten at once p50 %v p95 %v\n", engine,
+				quantile(byHand, .5).Round(time.Millisecond), quantile(tenByHand, .95).Round(time.Millisecond),
+				quantile(product, .5).Round(time.Millisecond), quantile(ten, .5).Round(time.Millisecond), quantile(ten, .95).Round(time.Millisecond))
+			report(b, engine+" create p50 / by hand p50", ratio(quantile(product, .5), quantile(byHand, .5)), "ratio-p50", "≤ 1.5")
+			report(b, engine+" ten at once p95 / one by hand p50", ratio(quantile(ten, .95), quantile(byHand, .5)), "ratio-p95", "≤ 3")
+			report(b, engine+" ten at once p95 / ten by hand p95", ratio(quantile(ten, .95), quantile(tenByHand, .95)), "ratio-p95-same", "≤ 3")
+			removeAll(b, s)
+		})
+	}
+}
+
+// warm waits for templates and pool, as a server that has been up for a while has them.
+func warm(b *testing.B, s *harness.Server, engine string) {
+	createAndSelect(b, s, engine, 1)
+	removeAll(b, s)
+	time.Sleep(2 * time.Second) // the pool refills; there is no API for it
+}
+
+func createAndSelect(b *testing.B, s *harness.Server, engine string, n int) []time.Duration {
+	took := make([]time.Duration, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			begun := time.Now()
+			d := s.CreateActive(harness.Small(fmt.Sprintf("bench-%d", i), engine))
+			db, err := harness.Connect(context.Background(), d, s.Credentials(d), "127.0.0.1")
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			took[i] = time.Since(begun)
+			db.Close()
+		})
+	}
+	wg.Wait()
+	return took
+}
+
+func removeAll(b *testing.B, s *harness.Server) {
+	var list struct {
+		Data []harness.Database `json:"data"`
+	}
+	s.Call("GET", "/v4/databases/instances", nil, &list)
+	for _, d := range list.Data {
+		if status, body := s.Call("DELETE", d.Path(), nil, nil); status != 200 {
+			b.Fatalf("delete: %d %s", status, body)
+		}
+	}
+	s.Eventually("removed", s.Leftovers)
+	// Let the pool refill, so that each round starts from the same state.
+	time.Sleep(time.Second)
+}

@@ -1,0 +1,59 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"steward/test/harness"
+)
+
+// BenchmarkGateway compares pgbench through the gateway with pgbench straight
+// to the server, both over verified TLS.
+func BenchmarkGateway(b *testing.B) {
+	s := harness.New(b)
+	spec := harness.Small("bench-gw", "postgresql/15")
+	spec["type"] = "g6-standard-2"
+	d := s.CreateActive(spec)
+	c := s.Credentials(d)
+	ca := filepath.Join(b.TempDir(), "ca.crt")
+	if err := os.WriteFile(ca, c.CA, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	bench := func(host string, args ...string) float64 {
+		cmd := exec.Command("/usr/lib/postgresql/15/bin/pgbench", args...)
+		cmd.Env = append(os.Environ(), "PGHOST="+host, "PGPORT="+strconv.Itoa(d.Port), "PGUSER="+c.Username, "PGPASSWORD="+c.Password,
+			"PGDATABASE=defaultdb", "PGSSLMODE=verify-full", "PGSSLROOTCERT="+ca)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			b.Fatalf("pgbench: %v\n%s", err, out)
+		}
+		m := regexp.MustCompile(`tps = ([0-9.]+)`).FindSubmatch(out)
+		if m == nil {
+			return 0
+		}
+		tps, _ := strconv.ParseFloat(string(m[1]), 64)
+		return tps
+	}
+	bench(d.Hosts.Primary, "-i", "-q", "-s", "10")
+	direct := s.NodeAddress(d)
+	for _, kind := range []struct {
+		name, goal string
+		args       []string
+	}{
+		{"select", "≥ 0.75", []string{"-S", "-M", "prepared", "-c", "8", "-j", "2", "-T", "4"}},
+		{"read-write", "≥ 0.95", []string{"-N", "-M", "prepared", "-c", "4", "-j", "2", "-T", "4"}},
+	} {
+		var through, straight []float64
+		for range 5 {
+			straight = append(straight, bench(direct, kind.args...))
+			through = append(through, bench(d.Hosts.Primary, kind.args...))
+		}
+		report(b, fmt.Sprintf("gateway %s (%.0f tps) / direct (%.0f tps)", kind.name, middle(through), middle(straight)),
+			middle(through)/middle(straight), "ratio-"+kind.name, kind.goal)
+	}
+}

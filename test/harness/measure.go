@@ -1,0 +1,88 @@
+package harness
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// clockTick is USER_HZ, fixed at 100 on Linux for what /proc shows.
+const clockTick = 100
+
+// CPUSeconds is the processor time the processes have used so far.
+func CPUSeconds(pids ...int) float64 {
+	var ticks float64
+	for _, pid := range pids {
+		fields := statFields(pid)
+		if len(fields) < 13 {
+			continue
+		}
+		user, _ := strconv.ParseFloat(fields[11], 64)
+		system, _ := strconv.ParseFloat(fields[12], 64)
+		ticks += user + system
+	}
+	return ticks / clockTick
+}
+
+// statFields are those of /proc/PID/stat after the command's name.
+func statFields(pid int) []string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return strings.Fields(rest)
+}
+
+// Descendants are the processes themselves and all that they started.
+func Descendants(roots ...int) []int {
+	children := map[int][]int{}
+	paths, _ := filepath.Glob("/proc/[0-9]*")
+	for _, path := range paths {
+		pid, _ := strconv.Atoi(filepath.Base(path))
+		if fields := statFields(pid); len(fields) > 1 {
+			parent, _ := strconv.Atoi(fields[1])
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	all := append([]int{}, roots...)
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all
+}
+
+// ResidentBytes is the memory a process holds.
+func ResidentBytes(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+// node is one line of `steward node list --json`.
+type node struct {
+	Cluster int64  `json:"cluster"`
+	Address string `json:"address"`
+	PID     int    `json:"pid"`
+}
+
+// NodeAddress is the loopback address of a database's first node, behind the gateway.
+func (s *Server) NodeAddress(d Database) string {
+	s.t.Helper()
+	out, err := s.Command("node", "list", "--data", s.Data, "--cluster", fmt.Sprint(d.ID), "--json")
+	if err != nil {
+		s.t.Fatalf("node list: %v\n%s", err, out)
+	}
+	var nodes []node
+	if err := json.Unmarshal([]byte(out), &nodes); err != nil || len(nodes) == 0 {
+		s.t.Fatalf("node list printed %s: %v", out, err)
+	}
+	host, _, _ := strings.Cut(nodes[0].Address, ":")
+	return host
+}
