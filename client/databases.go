@@ -1,0 +1,156 @@
+package client
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Database is a managed database. See the API document for the fields.
+type Database struct {
+	ID            int64    `json:"id"`
+	Label         string   `json:"label"`
+	Engine        string   `json:"engine"`
+	Version       string   `json:"version"`
+	ServerVersion string   `json:"server_version,omitempty"`
+	Region        string   `json:"region"`
+	Type          string   `json:"type"`
+	ClusterSize   int      `json:"cluster_size"`
+	Status        string   `json:"status"`
+	Encrypted     bool     `json:"encrypted"`
+	SSLConnection bool     `json:"ssl_connection"`
+	AllowList     []string `json:"allow_list"`
+	Hosts         Hosts    `json:"hosts"`
+	Port          int      `json:"port"`
+	Created       string   `json:"created"`
+	Updated       string   `json:"updated"`
+	UsedDiskGB    *int     `json:"used_disk_size_gb"`
+	TotalDiskGB   *int     `json:"total_disk_size_gb"`
+}
+
+// Hosts are a database's two stable addresses, "" until provisioned.
+type Hosts struct {
+	Primary   string `json:"primary"`
+	Secondary string `json:"secondary"`
+}
+
+// CreateDatabase is a create request; Engine is "engine/version".
+type CreateDatabase struct {
+	Label         string   `json:"label"`
+	Engine        string   `json:"engine"`
+	Region        string   `json:"region"`
+	Type          string   `json:"type"`
+	ClusterSize   int      `json:"cluster_size,omitempty"`
+	Encrypted     bool     `json:"encrypted,omitempty"`
+	SSLConnection *bool    `json:"ssl_connection,omitempty"`
+	AllowList     []string `json:"allow_list"`
+}
+
+// UpdateDatabase is an update request; nil fields stay as they are.
+type UpdateDatabase struct {
+	Label     *string   `json:"label,omitempty"`
+	Type      *string   `json:"type,omitempty"`
+	AllowList *[]string `json:"allow_list,omitempty"`
+}
+
+// Credentials are those of a database's root user.
+type Credentials struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
+func instances(engine string) string { return "/v4/databases/" + engine + "/instances" }
+
+// Path is the database's address in the API.
+func (d Database) Path() string { return fmt.Sprintf("%s/%d", instances(d.Engine), d.ID) }
+
+// Databases are all the caller can see, of all engines, with every field.
+func (c *Client) Databases(ctx context.Context) ([]Database, error) {
+	var all []Database
+	for _, engine := range []string{"mysql", "postgresql"} {
+		found, err := list[Database](ctx, c, instances(engine), 0)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// Find looks a database up by id or label.
+func (c *Client) Find(ctx context.Context, idOrLabel string) (Database, error) {
+	all, err := c.Databases(ctx)
+	if err != nil {
+		return Database{}, err
+	}
+	for _, d := range all {
+		if fmt.Sprint(d.ID) == idOrLabel || d.Label == idOrLabel {
+			return d, nil
+		}
+	}
+	return Database{}, fmt.Errorf("there is no database %q", idOrLabel)
+}
+
+// Database reads a database anew.
+func (c *Client) Database(ctx context.Context, d Database) (Database, error) {
+	var fresh Database
+	err := c.do(ctx, http.MethodGet, d.Path(), nil, &fresh)
+	return fresh, err
+}
+
+// CreateDatabase asks for a database; it is provisioning when this returns.
+func (c *Client) CreateDatabase(ctx context.Context, in CreateDatabase) (Database, error) {
+	engine, _, _ := strings.Cut(in.Engine, "/")
+	if engine != "mysql" && engine != "postgresql" {
+		return Database{}, fmt.Errorf("engine %q: write it as postgresql/VERSION or mysql/VERSION", in.Engine)
+	}
+	var d Database
+	err := c.do(ctx, http.MethodPost, instances(engine), in, &d)
+	return d, err
+}
+
+// UpdateDatabase changes label, type or allow_list.
+func (c *Client) UpdateDatabase(ctx context.Context, d Database, in UpdateDatabase) (Database, error) {
+	var changed Database
+	err := c.do(ctx, http.MethodPut, d.Path(), in, &changed)
+	return changed, err
+}
+
+// DeleteDatabase deletes the database and all its data.
+func (c *Client) DeleteDatabase(ctx context.Context, d Database) error {
+	return c.do(ctx, http.MethodDelete, d.Path(), nil, nil)
+}
+
+// PatchDatabase moves the database to the newest installed version of its series.
+func (c *Client) PatchDatabase(ctx context.Context, d Database) error {
+	return c.do(ctx, http.MethodPost, d.Path()+"/patch", nil, nil)
+}
+
+// ResetCredentials gives the root user a new password.
+func (c *Client) ResetCredentials(ctx context.Context, d Database) error {
+	return c.do(ctx, http.MethodPost, d.Path()+"/credentials/reset", nil, nil)
+}
+
+// Credentials reads the root user's name and password.
+func (c *Client) Credentials(ctx context.Context, d Database) (Credentials, error) {
+	var found Credentials
+	err := c.do(ctx, http.MethodGet, d.Path()+"/credentials", nil, &found)
+	return found, err
+}
+
+// Certificate reads the CA certificate, in PEM, to verify the server with.
+func (c *Client) Certificate(ctx context.Context, d Database) ([]byte, error) {
+	var answer struct {
+		CA string `json:"ca_certificate"`
+	}
+	if err := c.do(ctx, http.MethodGet, d.Path()+"/ssl", nil, &answer); err != nil {
+		return nil, err
+	}
+	pem, err := base64.StdEncoding.DecodeString(answer.CA)
+	if err != nil {
+		return nil, fmt.Errorf("decode the certificate: %w", err)
+	}
+	return pem, nil
+}

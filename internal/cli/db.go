@@ -1,0 +1,313 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"steward/client"
+)
+
+// apiFlags are embedded in the customers' commands.
+type apiFlags struct {
+	URL   string `help:"Address of the API." env:"STEWARD_URL" default:"http://127.0.0.1:8080"`
+	Token string `help:"Token to use." env:"STEWARD_TOKEN"`
+}
+
+func (f apiFlags) client() (*client.Client, error) {
+	if f.Token == "" {
+		return nil, errors.New("no token: set STEWARD_TOKEN (the first one is in DATA/admin.token)")
+	}
+	return client.New(f.URL, f.Token), nil
+}
+
+type dbCommands struct {
+	List        dbListCommand        `cmd:"" help:"List the databases."`
+	View        dbViewCommand        `cmd:"" help:"Show one database."`
+	Create      dbCreateCommand      `cmd:"" help:"Create a database."`
+	Update      dbUpdateCommand      `cmd:"" help:"Change label, type or allow list."`
+	Delete      dbDeleteCommand      `cmd:"" help:"Delete a database and all its data."`
+	Credentials dbCredentialsCommand `cmd:"" help:"Show the root user's name and password; with --reset make a new one."`
+	Patch       dbPatchCommand       `cmd:"" help:"Move to the newest installed version of the series."`
+	Connect     dbConnectCommand     `cmd:"" help:"Print the psql or mysql line that reaches the database; writes the CA certificate beside it."`
+}
+
+type databaseArg struct {
+	Database string `arg:"" help:"Id or label."`
+}
+
+func (a databaseArg) find(ctx context.Context, f apiFlags) (*client.Client, client.Database, error) {
+	c, err := f.client()
+	if err != nil {
+		return nil, client.Database{}, err
+	}
+	d, err := c.Find(ctx, a.Database)
+	return c, d, err
+}
+
+type dbListCommand struct {
+	apiFlags
+	jsonFlag
+}
+
+func (f *dbListCommand) Run(ctx context.Context, s *streams) error {
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	all, err := c.Databases(ctx)
+	if err != nil {
+		return err
+	}
+	return printDatabases(s.out, all, f.JSON)
+}
+
+func printDatabases(w io.Writer, all []client.Database, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, all)
+	}
+	rows := make([][]string, len(all))
+	for i, d := range all {
+		address := "-"
+		if d.Hosts.Primary != "" {
+			address = fmt.Sprintf("%s:%d", d.Hosts.Primary, d.Port)
+		}
+		rows[i] = []string{fmt.Sprint(d.ID), d.Label, d.Engine + "/" + d.Version, d.Type, d.Status, address}
+	}
+	return printTable(w, []string{"id", "label", "engine", "type", "status", "address"}, rows)
+}
+
+type dbViewCommand struct {
+	apiFlags
+	jsonFlag
+	databaseArg
+}
+
+func (f *dbViewCommand) Run(ctx context.Context, s *streams) error {
+	_, d, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printJSON(s.out, d)
+	}
+	return printDatabases(s.out, []client.Database{d}, false)
+}
+
+// waitFlag is embedded in commands that start something that takes time.
+type waitFlag struct {
+	Wait time.Duration `help:"How long to wait until it is done; 0 doesn't wait." default:"10m"`
+}
+
+// settle waits until the database is in none of the transient statuses.
+func (f waitFlag) settle(ctx context.Context, c *client.Client, d client.Database, s *streams) (client.Database, error) {
+	if f.Wait == 0 {
+		return d, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.Wait)
+	defer cancel()
+	for said := ""; ; {
+		fresh, err := c.Database(ctx, d)
+		if err != nil {
+			return d, err
+		}
+		switch fresh.Status {
+		case "active":
+			return fresh, nil
+		case "failed", "degraded", "suspended":
+			return fresh, fmt.Errorf("%s is %s; `steward event list` says why", fresh.Label, fresh.Status)
+		}
+		if fresh.Status != said {
+			said = fresh.Status
+			fmt.Fprintf(s.err, "%s is %s …\n", fresh.Label, fresh.Status)
+		}
+		select {
+		case <-ctx.Done():
+			return fresh, fmt.Errorf("%s is still %s", fresh.Label, fresh.Status)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+type dbCreateCommand struct {
+	apiFlags
+	jsonFlag
+	waitFlag
+	Label     string   `arg:"" help:"Its name: 3-32 letters, digits, - and _."`
+	Engine    string   `required:"" help:"Engine and series, such as postgresql/15 or mysql/10.11."`
+	Type      string   `default:"g6-nanode-1" help:"Plan."`
+	Region    string   `default:"local" help:"Region."`
+	Allow     []string `help:"Addresses and ranges that may connect."`
+	Encrypted bool     `help:"Encrypt the data at rest."`
+	NoTLS     bool     `name:"no-tls-required" help:"Let clients connect without TLS too."`
+}
+
+func (f *dbCreateCommand) Run(ctx context.Context, s *streams) error {
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	required := !f.NoTLS
+	d, err := c.CreateDatabase(ctx, client.CreateDatabase{
+		Label: f.Label, Engine: f.Engine, Type: f.Type, Region: f.Region,
+		AllowList: append([]string{}, f.Allow...), Encrypted: f.Encrypted, SSLConnection: &required,
+	})
+	if err != nil {
+		return err
+	}
+	d, err = f.settle(ctx, c, d, s)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printJSON(s.out, d)
+	}
+	return printDatabases(s.out, []client.Database{d}, false)
+}
+
+type dbUpdateCommand struct {
+	apiFlags
+	jsonFlag
+	waitFlag
+	databaseArg
+	Label *string   `help:"New label."`
+	Type  *string   `help:"Bigger plan."`
+	Allow *[]string `help:"The whole new list; an empty one blocks everybody."`
+}
+
+func (f *dbUpdateCommand) Run(ctx context.Context, s *streams) error {
+	c, d, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	d, err = c.UpdateDatabase(ctx, d, client.UpdateDatabase{Label: f.Label, Type: f.Type, AllowList: f.Allow})
+	if err != nil {
+		return err
+	}
+	d, err = f.settle(ctx, c, d, s)
+	if err != nil {
+		return err
+	}
+	return printDatabases(s.out, []client.Database{d}, f.JSON)
+}
+
+type dbDeleteCommand struct {
+	apiFlags
+	databaseArg
+	Yes bool `help:"Don't ask."`
+}
+
+func (f *dbDeleteCommand) Run(ctx context.Context, s *streams) error {
+	c, d, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	if !f.Yes {
+		fmt.Fprintf(s.out, "Delete %s (%s) and all its data? Type its label: ", d.Label, d.Engine)
+		var answer string
+		if _, err := fmt.Fscanln(s.in, &answer); err != nil || answer != d.Label {
+			return errors.New("nothing was deleted")
+		}
+	}
+	if err := c.DeleteDatabase(ctx, d); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, d.Label, "is deleted.")
+	return nil
+}
+
+type dbCredentialsCommand struct {
+	apiFlags
+	jsonFlag
+	waitFlag
+	databaseArg
+	Reset bool `help:"Make a new password first."`
+}
+
+func (f *dbCredentialsCommand) Run(ctx context.Context, s *streams) error {
+	c, d, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	if f.Reset {
+		if err := c.ResetCredentials(ctx, d); err != nil {
+			return err
+		}
+		if _, err := f.settle(ctx, c, d, s); err != nil {
+			return err
+		}
+	}
+	credentials, err := c.Credentials(ctx, d)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printJSON(s.out, credentials)
+	}
+	fmt.Fprintf(s.out, "username  %s\npassword  %s\n", credentials.Username, credentials.Password)
+	return nil
+}
+
+type dbPatchCommand struct {
+	apiFlags
+	waitFlag
+	databaseArg
+}
+
+func (f *dbPatchCommand) Run(ctx context.Context, s *streams) error {
+	c, d, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	if err := c.PatchDatabase(ctx, d); err != nil {
+		return err
+	}
+	d, err = f.settle(ctx, c, d, s)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%s runs %s.\n", d.Label, d.ServerVersion)
+	return nil
+}
+
+type dbConnectCommand struct {
+	apiFlags
+	databaseArg
+	CADir string `name:"ca-dir" default:"." type:"path" help:"Folder to write LABEL-ca.crt to."`
+}
+
+func (f *dbConnectCommand) Run(ctx context.Context, s *streams) error {
+	c, d, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	credentials, err := c.Credentials(ctx, d)
+	if err != nil {
+		return err
+	}
+	ca, err := c.Certificate(ctx, d)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(f.CADir, d.Label+"-ca.crt")
+	if err := os.WriteFile(path, ca, 0o644); err != nil {
+		return fmt.Errorf("write the CA certificate: %w", err)
+	}
+	fmt.Fprintln(s.out, connectLine(d, credentials, path))
+	return nil
+}
+
+// connectLine is what a person types to get a prompt.
+func connectLine(d client.Database, c client.Credentials, ca string) string {
+	if strings.HasPrefix(d.Engine, "mysql") {
+		return fmt.Sprintf("MYSQL_PWD=%s mysql -h %s -P %d -u %s --ssl-ca=%s --ssl-verify-server-cert defaultdb",
+			c.Password, d.Hosts.Primary, d.Port, c.Username, ca)
+	}
+	return fmt.Sprintf("PGPASSWORD=%s psql 'host=%s port=%d user=%s dbname=defaultdb sslmode=verify-full sslrootcert=%s'",
+		c.Password, d.Hosts.Primary, d.Port, c.Username, ca)
+}
