@@ -1,0 +1,132 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLoadConfig(t *testing.T) {
+	tests := []struct {
+		name, file string
+		env        map[string]string
+		want       func(*Config)
+		wantErrs   []string
+	}{
+		{name: "nothing set", want: func(*Config) {}},
+		{
+			name: "file over default, environment over file",
+			file: "gateway:\n  ports: 30000-30010\n  hostnames: [db.example]\npool:\n  size: 2\n",
+			env:  map[string]string{"STEWARD_POOL__SIZE": "7", "STEWARD_URL": "http://elsewhere"},
+			want: func(c *Config) {
+				c.Gateway.Ports, c.Gateway.Hostnames, c.Pool.Size = "30000-30010", []string{"db.example"}, 7
+			},
+		},
+		{
+			name:     "unknown keys are named",
+			file:     "gateway:\n  prots: 1-2\nsmtp:\n  url: smtp://x\n",
+			wantErrs: []string{`"gateway.prots"`, `"smtp.url"`},
+		},
+		{
+			name: "every bad value is named at once",
+			file: "gateway:\n  primary_address: nowhere\n  ports: 9-5\nisolation:\n  cgroups: maybe\n  uid_base: 0\npool:\n  size: -1\ncatalog:\n  file: /no/such/file\n",
+			wantErrs: []string{
+				"gateway.primary_address", "gateway.ports", "isolation.cgroups", "isolation.uid_base", "pool.size", "catalog.file",
+			},
+		},
+		{
+			name:     "one address for both roles",
+			file:     "gateway:\n  primary_address: 10.0.0.1\n  secondary_address: 10.0.0.1\n",
+			wantErrs: []string{"two different addresses"},
+		},
+		{name: "not YAML", file: "gateway: [", wantErrs: []string{"read configuration"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for key, value := range test.env {
+				t.Setenv(key, value)
+			}
+			path := ""
+			if test.file != "" {
+				path = filepath.Join(t.TempDir(), "steward.yaml")
+				if err := os.WriteFile(path, []byte(test.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := LoadConfig(path)
+			if len(test.wantErrs) > 0 {
+				if err == nil {
+					t.Fatal("accepted")
+				}
+				for _, want := range test.wantErrs {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("the error doesn't say %s:\n%v", want, err)
+					}
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := DefaultConfig()
+			test.want(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestKnownKeys proves that every field of Config can be set, and nothing else is accepted.
+func TestKnownKeys(t *testing.T) {
+	for _, key := range knownKeys() {
+		section, name, _ := strings.Cut(key, ".")
+		path := filepath.Join(t.TempDir(), "steward.yaml")
+		if err := os.WriteFile(path, []byte(section+":\n  "+name+":\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadConfig(path); err != nil && strings.Contains(err.Error(), "unknown key") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+func TestLockData(t *testing.T) {
+	dir := t.TempDir()
+	if _, held := ServerPID(dir); held {
+		t.Error("an unused folder has a server")
+	}
+	first, err := lockData(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pid, held := ServerPID(dir); !held || pid != os.Getpid() {
+		t.Errorf("ServerPID = %d, %v; want this process", pid, held)
+	}
+	if _, err := lockData(dir); err == nil || !strings.Contains(err.Error(), "steward stop") {
+		t.Errorf("a second lock: %v; want a refusal that says how to stop the first", err)
+	}
+	first.Close()
+	second, err := lockData(dir)
+	if err != nil {
+		t.Fatalf("after the first let go: %v", err)
+	}
+	second.Close()
+}
+
+func TestReadOrMakeToken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin.token")
+	made, err := readOrMakeToken(path)
+	if err != nil || len(made) != 64 {
+		t.Fatalf("made %q, %v; want 64 characters", made, err)
+	}
+	if again, err := readOrMakeToken(path); err != nil || again != made {
+		t.Errorf("read %q, %v; want the one made before", again, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v; want 0600", info.Mode(), err)
+	}
+}
