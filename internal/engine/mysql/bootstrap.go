@@ -1,0 +1,73 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"steward/internal/engine"
+)
+
+// Bootstrap is part of engine.Driver. Our own password comes last: where it
+// works, all the rest is done.
+func (d *Driver) Bootstrap(ctx context.Context, n engine.Node) error {
+	s, err := d.admin(ctx, n)
+	if err == nil {
+		s.close()
+		return nil
+	}
+	if !errors.Is(err, engine.ErrAuthentication) {
+		return err
+	}
+	s, err = d.adminWith(ctx, n, n.TemplatePassword)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.unlogged(ctx); err != nil {
+		return err
+	}
+	dialect := dialectOf(n.Installation.Flavour)
+	if n.Encrypted {
+		if err := dialect.encrypt(ctx, s); err != nil {
+			return fmt.Errorf("encrypt what the template brought: %w", err)
+		}
+	}
+	if err := setPassword(ctx, s, dialect, "'"+rootUser+"'@'%'", n.RootPassword, " ACCOUNT UNLOCK"); err != nil {
+		return err
+	}
+	return setPassword(ctx, s, dialect, "'"+adminUser+"'@'localhost'", n.AdminPassword, "")
+}
+
+// SetRootPassword is part of engine.Driver. It also makes dbadmin whole again,
+// should the customer have dropped it or taken rights from it.
+func (d *Driver) SetRootPassword(ctx context.Context, n engine.Node) error {
+	s, err := d.admin(ctx, n)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.unlogged(ctx); err != nil {
+		return err
+	}
+	dialect, account := dialectOf(n.Installation.Flavour), "'"+rootUser+"'@'%'"
+	verifier, err := dialect.verifier(n.RootPassword)
+	if err != nil {
+		return err
+	}
+	if err := s.exec(ctx, "CREATE USER IF NOT EXISTS "+account+" IDENTIFIED "+verifier); err != nil {
+		return err
+	}
+	if err := s.exec(ctx, dialect.root...); err != nil {
+		return err
+	}
+	return setPassword(ctx, s, dialect, account, n.RootPassword, " ACCOUNT UNLOCK")
+}
+
+func setPassword(ctx context.Context, s *session, d *dialect, account, password, options string) error {
+	verifier, err := d.verifier(password)
+	if err != nil {
+		return err
+	}
+	return s.exec(ctx, "ALTER USER "+account+" IDENTIFIED "+verifier+options)
+}

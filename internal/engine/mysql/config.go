@@ -1,0 +1,186 @@
+package mysql
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"steward/internal/engine"
+)
+
+// setting is a line of the configuration file.
+type setting struct {
+	name  string
+	value any // bool, int, int64 or string
+	when  when
+}
+
+// when a change of a setting takes effect.
+type when int
+
+const (
+	// fixed settings need a restart.
+	fixed when = iota
+	// live ones can be set in the running server.
+	live
+	// apart are neither compared nor set by Reload: they never change in a
+	// process's life, have no variable, or have a method of their own.
+	apart
+)
+
+const mb = int64(1) << 20
+
+// text is the value as the server shows it.
+func (s setting) text() string {
+	switch v := s.value.(type) {
+	case bool:
+		if v {
+			return "ON"
+		}
+		return "OFF"
+	case int:
+		return strconv.Itoa(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case string:
+		return v
+	}
+	panic(fmt.Sprintf("setting %s: %T", s.name, s.value))
+}
+
+// literal is the value in SQL.
+func (s setting) literal() string {
+	if v, ok := s.value.(string); ok {
+		return quote(v)
+	}
+	return s.text()
+}
+
+// quote makes a string literal that every sql_mode reads alike; what we quote
+// holds no backslashes.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// Files is part of engine.Driver.
+func (d *Driver) Files(n engine.Node) ([]engine.File, error) {
+	settings, files := settingsOf(n)
+	var b strings.Builder
+	b.WriteString("# Written by steward. Changes are lost.\n[mysqld]\n")
+	for _, s := range settings {
+		text := s.text()
+		if strings.ContainsAny(text, "\n\r\"\\") {
+			return nil, fmt.Errorf("setting %s can't hold %q", s.name, text)
+		}
+		if _, ok := s.value.(string); ok {
+			text = `"` + text + `"`
+		}
+		fmt.Fprintf(&b, "%s = %s\n", s.name, text)
+	}
+	return append(files,
+		engine.File{Path: configFile(n), Content: []byte(b.String())},
+		// The folder is what matters: see secure_file_priv.
+		engine.File{Path: filepath.Join(exchangeFolder(n), ".steward"), Content: []byte{}},
+	), nil
+}
+
+// exchangeFolder is the only one that LOAD DATA and SELECT INTO OUTFILE could
+// reach, if anybody held the privilege: nothing is in it.
+func exchangeFolder(n engine.Node) string { return filepath.Join(n.Conf, "exchange") }
+
+// settingsOf are all settings of a node, and the files these name.
+func settingsOf(n engine.Node) ([]setting, []engine.File) {
+	dialect, size := dialectOf(n.Installation.Flavour), tune(n.Plan)
+	all := common(n, size)
+	all = append(all, locations(n.Installation)...)
+	all = append(all, dialect.settings(n, size)...)
+	if !n.Encrypted {
+		return all, nil
+	}
+	more, files := dialect.encryption(n)
+	return append(all, more...), files
+}
+
+// common are the settings of both flavours.
+func common(n engine.Node, size tuning) []setting {
+	return []setting{
+		{"datadir", n.Data, apart},
+		{"tmpdir", n.Tmp, apart},
+		{"socket", socketFile(n), apart},
+		{"pid_file", filepath.Join(n.Run, "mysql.pid"), apart},
+		{"server_id", serverID(n), fixed},
+		{"bind_address", n.Listen.Addr().String(), fixed},
+		{"port", int(n.Listen.Port()), fixed},
+		// Names aren't looked up, so 'steward'@'localhost' is the socket's alone.
+		{"skip_name_resolve", true, fixed},
+
+		{"ssl_ca", filepath.Join(n.TLS, engine.TLSCA), fixed},
+		{"ssl_cert", filepath.Join(n.TLS, engine.TLSCert), fixed},
+		{"ssl_key", filepath.Join(n.TLS, engine.TLSKey), fixed},
+		{"tls_version", "TLSv1.2,TLSv1.3", fixed},
+		{"require_secure_transport", n.SSLConnection, live},
+
+		{"secure_file_priv", exchangeFolder(n), apart},
+		{"local_infile", false, live},
+		{"general_log", false, live},
+		{"slow_query_log", false, live},
+		// Triggers and functions without SUPER; rows are what is logged, so what
+		// they do can't differ on a replica.
+		{"log_bin_trust_function_creators", true, live},
+		{"event_scheduler", true, live},
+		// Worth 240 MB of every MySQL server.
+		{"performance_schema", false, fixed},
+
+		{"character_set_server", "utf8mb4", live},
+		{"max_allowed_packet", 64 * mb, live},
+		// All clients come from the gateway's address: one that sends rubbish
+		// must not lock the others out.
+		{"max_connect_errors", int64(4294967295), live},
+		{"max_connections", size.connections + ownConnections, live},
+		{"max_user_connections", size.connections, live},
+		{"table_open_cache", size.tables, live},
+		{"table_definition_cache", max(400, size.tables/2), live},
+		{"open_files_limit", 2*size.tables + size.connections + 500, apart},
+		{"thread_cache_size", 16, live},
+		{"key_buffer_size", 8 * mb, live},
+		{"tmp_table_size", size.tempTableMB * mb, live},
+		{"max_heap_table_size", size.tempTableMB * mb, live},
+
+		// An acknowledged commit is on the disk, in both logs.
+		{"innodb_flush_log_at_trx_commit", 1, live},
+		{"sync_binlog", 1, live},
+		{"log_bin", "binlog", apart},
+		{"max_binlog_size", size.binlogMB * mb, live},
+		// Nobody reads old logs yet; kept long they would fill the disk.
+		{"binlog_expire_logs_seconds", 900, live},
+		{"read_only", n.ReadOnly, apart},
+
+		{"innodb_data_file_path", systemTablespace, apart},
+		{"innodb_temp_data_file_path", fmt.Sprintf("ibtmp1:12M:autoextend:max:%dM", size.tempDiskMB), fixed},
+		{"innodb_buffer_pool_size", size.poolMB * mb, live},
+		// Kernel queues for asynchronous I/O are few (fs.aio-max-nr) and shared
+		// by all of a host's servers: many small servers would starve each other.
+		{"innodb_use_native_aio", false, fixed},
+	}
+}
+
+// locations are what a relocated installation has to be told.
+func locations(inst engine.Installation) []setting {
+	if len(inst.Loader) == 0 {
+		return nil
+	}
+	all := []setting{{"basedir", inst.Home, apart}}
+	if inst.Share != "" {
+		all = append(all,
+			setting{"lc_messages_dir", inst.Share, apart},
+			setting{"character_sets_dir", filepath.Join(inst.Share, "charsets"), apart})
+	}
+	if inst.PluginDir != "" {
+		all = append(all, setting{"plugin_dir", inst.PluginDir, apart})
+	}
+	return all
+}
+
+// serverID tells the nodes of a cluster apart; it is never 0.
+func serverID(n engine.Node) int64 {
+	return int64(uint32(n.Cluster)<<2 | uint32(n.Ordinal+1))
+}

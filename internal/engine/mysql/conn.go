@@ -1,0 +1,209 @@
+package mysql
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"steward/internal/engine"
+)
+
+// Numbers of server errors that are looked at.
+const (
+	errAccessDenied     = 1045
+	errShutdown         = 1053
+	errNoSuchThread     = 1094
+	errNoSuchGrant      = 1141
+	errLockWaitTimeout  = 1205
+	errAccountLocked    = 3118
+	errAccountLockedMDB = 4151
+)
+
+// session is one connection of ours.
+type session struct {
+	db   *sql.DB
+	conn *sql.Conn
+}
+
+// admin opens a session as our own account over the unix socket.
+func (d *Driver) admin(ctx context.Context, n engine.Node) (*session, error) {
+	return d.adminWith(ctx, n, n.AdminPassword)
+}
+
+func (d *Driver) adminWith(ctx context.Context, n engine.Node, password string) (*session, error) {
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr = adminUser, password, "unix", socketFile(n)
+	s, err := open(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to node %d as %s: %w", n.Ordinal, adminUser, err)
+	}
+	return s, nil
+}
+
+// root opens a session as dbadmin the way a customer does: over TCP, with the
+// server's certificate verified.
+func (d *Driver) root(ctx context.Context, n engine.Node) (*session, error) {
+	ca, err := os.ReadFile(filepath.Join(n.TLS, engine.TLSCA))
+	if err != nil {
+		return nil, fmt.Errorf("read CA: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		return nil, errors.New("read CA: no certificate in it")
+	}
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr = rootUser, n.RootPassword, "tcp", n.Listen.String()
+	cfg.TLS = &tls.Config{RootCAs: pool, ServerName: n.Listen.Addr().String(), MinVersion: tls.VersionTLS12}
+	s, err := open(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to node %d as %s: %w", n.Ordinal, rootUser, err)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, cfg *mysql.Config) (*session, error) {
+	cfg.Timeout = 5 * time.Second
+	cfg.Logger = &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(1)
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		db.Close()
+		return nil, classify(err)
+	}
+	return &session{db: db, conn: conn}, nil
+}
+
+func (s *session) close() {
+	s.conn.Close()
+	s.db.Close()
+}
+
+// unlogged keeps the session's changes out of the binary log.
+func (s *session) unlogged(ctx context.Context) error {
+	return s.exec(ctx, "SET SESSION sql_log_bin = 0")
+}
+
+func (s *session) exec(ctx context.Context, statements ...string) error {
+	for _, q := range statements {
+		if _, err := s.conn.ExecContext(ctx, q); err != nil {
+			return fmt.Errorf("%s: %w", firstWords(q), classify(err))
+		}
+	}
+	return nil
+}
+
+func (s *session) text(ctx context.Context, query string, args ...any) (string, error) {
+	var text string
+	if err := s.conn.QueryRowContext(ctx, query, args...).Scan(&text); err != nil {
+		return "", fmt.Errorf("%s: %w", firstWords(query), classify(err))
+	}
+	return text, nil
+}
+
+// rows scans each row of a query of strings.
+func (s *session) rows(ctx context.Context, query string, args ...any) ([][]string, error) {
+	rows, err := s.conn.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", firstWords(query), classify(err))
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", firstWords(query), err)
+	}
+	var all [][]string
+	for rows.Next() {
+		cells := make([]sql.NullString, len(columns))
+		targets := make([]any, len(columns))
+		for i := range cells {
+			targets[i] = &cells[i]
+		}
+		if err := rows.Scan(targets...); err != nil {
+			return nil, fmt.Errorf("%s: %w", firstWords(query), err)
+		}
+		row := make([]string, len(columns))
+		for i, c := range cells {
+			row[i] = c.String
+		}
+		all = append(all, row)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", firstWords(query), classify(err))
+	}
+	return all, nil
+}
+
+// firstWords names a statement in an error without giving away what follows: a
+// verifier of a password may be in it.
+func firstWords(statement string) string {
+	const enough = 40
+	if len(statement) <= enough {
+		return statement
+	}
+	return statement[:enough] + "…"
+}
+
+// classify adds what the error means to callers of the driver.
+func classify(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w: %w", engine.ErrStarting, err)
+	case is(err, errAccessDenied, errAccountLocked, errAccountLockedMDB):
+		return fmt.Errorf("%w: %w", engine.ErrAuthentication, err)
+	}
+	return err
+}
+
+// is tells whether the server answered with one of the error numbers.
+func is(err error, numbers ...uint16) bool {
+	var answer *mysql.MySQLError
+	if !errors.As(err, &answer) {
+		return false
+	}
+	for _, n := range numbers {
+		if answer.Number == n {
+			return true
+		}
+	}
+	return false
+}
+
+// Ping is part of engine.Driver. A fresh clone answers to the template's
+// password still.
+func (d *Driver) Ping(ctx context.Context, n engine.Node) error {
+	s, err := d.admin(ctx, n)
+	if errors.Is(err, engine.ErrAuthentication) && n.TemplatePassword != "" {
+		s, err = d.adminWith(ctx, n, n.TemplatePassword)
+	}
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	_, err = s.text(ctx, "SELECT 1")
+	return err
+}
+
+// VerifyRootPassword is part of engine.Driver.
+func (d *Driver) VerifyRootPassword(ctx context.Context, n engine.Node) error {
+	s, err := d.root(ctx, n)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	_, err = s.text(ctx, "SELECT 1")
+	return err
+}

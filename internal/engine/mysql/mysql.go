@@ -1,0 +1,86 @@
+package mysql
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"steward/internal/engine"
+)
+
+//go:embed sql/mysql.sql
+var mySQLAccounts string
+
+// initFile is read at the end of the initialisation. The folder must be empty
+// then, but for names that begin with a dot.
+const initFile = ".steward-init.sql"
+
+var oracleMySQL = dialect{
+	server:            "mysqld",
+	initialise:        initialiseMySQL,
+	accounts:          mySQLAccounts,
+	verifier:          cachingVerifier,
+	root:              mySQLRoot,
+	settings:          mySQLSettings,
+	encryption:        mySQLEncryption,
+	encrypt:           encryptMySQL,
+	encryptionMissing: mySQLEncryptionMissing,
+	keyring:           mySQLKeyring,
+	reloadTLS:         "ALTER INSTANCE RELOAD TLS",
+	openTransactions:  "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0",
+	upgrade:           func(context.Context, *session, engine.Installation) error { return nil },
+}
+
+// mySQLRoot fences dbadmin in: partial revokes take the system schemas out of
+// global privileges, and pass the restriction on to whomever it grants them.
+var mySQLRoot = []string{
+	"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, PROCESS, REFERENCES, INDEX, ALTER, SHOW DATABASES, " +
+		"CREATE TEMPORARY TABLES, LOCK TABLES, EXECUTE, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, ALTER ROUTINE, " +
+		"CREATE USER, EVENT, TRIGGER, CREATE ROLE, DROP ROLE, REPLICATION CLIENT ON *.* TO 'dbadmin'@'%' WITH GRANT OPTION",
+	"GRANT ROLE_ADMIN ON *.* TO 'dbadmin'@'%' WITH GRANT OPTION",
+	"REVOKE ALL ON mysql.* FROM 'dbadmin'@'%'",
+	"REVOKE INSERT, UPDATE, DELETE, CREATE, DROP, REFERENCES, INDEX, ALTER, CREATE TEMPORARY TABLES, LOCK TABLES, " +
+		"CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EVENT, TRIGGER ON sys.* FROM 'dbadmin'@'%'",
+}
+
+func mySQLSettings(n engine.Node, size tuning) []setting {
+	return []setting{
+		{"mysqlx", false, apart},
+		{"partial_revokes", true, live},
+		{"persisted_globals_load", false, fixed},
+		{"log_timestamps", "UTC", live},
+		{"log_error_verbosity", 2, live},
+		{"gtid_mode", true, fixed},
+		{"enforce_gtid_consistency", true, fixed},
+		{"log_replica_updates", true, fixed},
+		{"relay_log_recovery", true, fixed},
+		{"skip_replica_start", true, fixed},
+		{"auto_generate_certs", false, fixed},
+		// Logins without TLS want a key to send the password under.
+		{"caching_sha2_password_auto_generate_rsa_keys", !n.SSLConnection, fixed},
+		{"innodb_redo_log_capacity", size.redoMB * mb, live},
+		{"innodb_buffer_pool_chunk_size", poolChunk(size), fixed},
+		{"temptable_max_ram", 2 * size.tempTableMB * mb, live},
+		{"temptable_max_mmap", 0, live},
+	}
+}
+
+// poolChunk divides every pool, whatever number of instances the server chooses.
+func poolChunk(tuning) int64 { return poolStepMB * mb / 8 }
+
+// initialiseMySQL lets the server run our SQL at the end of its initialisation.
+func initialiseMySQL(ctx context.Context, inst engine.Installation, dir, accounts string, run engine.Runner) error {
+	file := filepath.Join(dir, initFile)
+	// Readable by the runner's user, who isn't us; the folder is closed to others.
+	if err := os.WriteFile(file, []byte(accounts+"DROP USER 'root'@'localhost';\n"), 0o644); err != nil {
+		return fmt.Errorf("write initial SQL: %w", err)
+	}
+	args := append([]string{
+		"--initialize-insecure", "--datadir=" + dir, "--init-file=" + file, "--partial-revokes=ON",
+		"--innodb-redo-log-capacity=16M", "--innodb-doublewrite-pages=16", "--innodb-use-native-aio=OFF",
+		"--auto-generate-certs=OFF", "--character-set-server=utf8mb4",
+	}, append(templateSizes, located(inst)...)...)
+	return runServer(ctx, inst, "mysqld", dir, run, nil, args...)
+}

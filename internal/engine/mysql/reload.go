@@ -1,0 +1,53 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"steward/internal/engine"
+)
+
+// Reload is part of engine.Driver. It compares the wanted settings with the
+// running server's, so that it is right whatever happened before.
+func (d *Driver) Reload(ctx context.Context, n engine.Node) (restart bool, err error) {
+	s, err := d.admin(ctx, n)
+	if err != nil {
+		return false, err
+	}
+	defer s.close()
+	running, err := s.variables(ctx)
+	if err != nil {
+		return false, err
+	}
+	settings, _ := settingsOf(n)
+	for _, w := range settings {
+		if w.when == apart || running[w.name] == w.text() {
+			continue
+		}
+		if w.when == fixed {
+			d.log.Info("a setting needs a restart", "cluster_id", n.Cluster, "node", n.Ordinal, "setting", w.name, "running", running[w.name], "wanted", w.text())
+			restart = true
+			continue
+		}
+		if err := s.exec(ctx, "SET GLOBAL "+w.name+" = "+w.literal()); err != nil {
+			return false, fmt.Errorf("reload: %w", err)
+		}
+	}
+	if err := s.exec(ctx, dialectOf(n.Installation.Flavour).reloadTLS); err != nil {
+		return false, fmt.Errorf("reload certificates: %w", err)
+	}
+	return restart, nil
+}
+
+func (s *session) variables(ctx context.Context) (map[string]string, error) {
+	rows, err := s.rows(ctx, "SHOW GLOBAL VARIABLES")
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]string, len(rows))
+	for _, r := range rows {
+		all[strings.ToLower(r[0])] = r[1]
+	}
+	return all, nil
+}

@@ -1,0 +1,103 @@
+package mysql
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"steward/internal/engine"
+)
+
+// templateSizes keep a template small, as copying it is most of what creating
+// a cluster costs. The server grows redo to the plan's size when it starts.
+var templateSizes = []string{
+	"--innodb-data-file-path=" + systemTablespace, "--innodb-autoextend-increment=1",
+	"--innodb-buffer-pool-size=64M",
+}
+
+// systemTablespace must be the same in templates and in configurations.
+const systemTablespace = "ibdata1:5M:autoextend"
+
+// Template is part of engine.Driver. The server's bootstrap keeps no binary
+// log, so a clone begins with an empty history of transactions.
+func (d *Driver) Template(ctx context.Context, inst engine.Installation, dir, templatePassword string, run engine.Runner) error {
+	dialect := dialectOf(inst.Flavour)
+	verifier, err := dialect.verifier(templatePassword)
+	if err != nil {
+		return fmt.Errorf("make template of %s: %w", inst.ID(), err)
+	}
+	accounts := strings.ReplaceAll(dialect.accounts, "{{verifier}}", verifier) + statements(dialect.root)
+	if err := dialect.initialise(ctx, inst, dir, accounts, run); err != nil {
+		return fmt.Errorf("make template of %s: %w", inst.ID(), err)
+	}
+	if err := d.Individualise(ctx, dir); err != nil {
+		return fmt.Errorf("make template of %s: %w", inst.ID(), err)
+	}
+	return nil
+}
+
+func statements(list []string) string {
+	var b strings.Builder
+	for _, s := range list {
+		b.WriteString(s + ";\n")
+	}
+	return b.String()
+}
+
+// belongings are the files of a data folder that are one server's own. A server
+// without them makes new ones.
+var belongings = []string{"auto.cnf", "*.pem", "binlog.*", "relay*", "ib_buffer_pool", "ibtmp1", "*.pid", initFile}
+
+// Individualise is part of engine.Driver.
+func (d *Driver) Individualise(_ context.Context, dir string) error {
+	for _, pattern := range belongings {
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return fmt.Errorf("make %s its own server: %w", dir, err)
+		}
+		for _, f := range files {
+			if err := os.Remove(f); err != nil {
+				return fmt.Errorf("make %s its own server: %w", dir, err)
+			}
+		}
+	}
+	return nil
+}
+
+// readScripts joins the installation's own SQL.
+func readScripts(inst engine.Installation, names []string) ([]byte, error) {
+	var all bytes.Buffer
+	for _, name := range names {
+		content, err := os.ReadFile(filepath.Join(inst.Share, name))
+		if err != nil {
+			return nil, fmt.Errorf("read the server's scripts: %w", err)
+		}
+		all.Write(content)
+		all.WriteByte('\n')
+	}
+	return all.Bytes(), nil
+}
+
+// runServer runs the server program to its end and makes its last words the error.
+func runServer(ctx context.Context, inst engine.Installation, server, dir string, run engine.Runner, stdin []byte, args ...string) error {
+	argv := inst.Program(server, append([]string{"--no-defaults"}, args...)...)
+	out, err := run(ctx, dir, engine.Process{Argv: argv, Env: environment}, stdin)
+	if err == nil {
+		return nil
+	}
+	const enough = 1000
+	return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out[max(0, len(out)-enough):]))
+}
+
+// located are the options that a relocated installation needs.
+func located(inst engine.Installation) []string {
+	var args []string
+	for _, s := range locations(inst) {
+		args = append(args, "--"+strings.ReplaceAll(s.name, "_", "-")+"="+s.text())
+	}
+	return args
+}
