@@ -1,0 +1,140 @@
+package postgresql
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"steward/internal/engine"
+)
+
+// connectTimeout bounds a connection to a server that hangs.
+const connectTimeout = 10 * time.Second
+
+// start-up parameters outrank what a customer can set on a role or database.
+// With them a connection never looks for a name outside the catalog first,
+// isn't stopped by the disk guard, and doesn't wait for replicas.
+func ownParameters() map[string]string {
+	return map[string]string{
+		"search_path":                   "pg_catalog",
+		"default_transaction_read_only": "off",
+		"synchronous_commit":            "local",
+		"statement_timeout":             "20s",
+		"lock_timeout":                  "10s",
+		"application_name":              "steward",
+	}
+}
+
+// asAdmin connects as our superuser by the unix socket.
+func asAdmin(ctx context.Context, n engine.Node, password string) (*pgconn.PgConn, error) {
+	return connect(ctx, login{host: n.Run, port: n.Listen.Port(), user: adminRole,
+		password: password, database: adminDatabase, parameters: ownParameters()})
+}
+
+type login struct {
+	host                     string
+	port                     uint16
+	user, password, database string
+	tls                      *tls.Config
+	parameters               map[string]string
+}
+
+func connect(ctx context.Context, l login) (*pgconn.PgConn, error) {
+	// The parsed text only brings the defaults; nothing of our own environment
+	// or home may decide where this goes.
+	config, err := pgconn.ParseConfig("host=/nowhere sslmode=disable")
+	if err != nil {
+		return nil, fmt.Errorf("prepare connection: %w", err)
+	}
+	config.Host, config.Port, config.Fallbacks = l.host, l.port, nil
+	config.User, config.Password, config.Database = l.user, l.password, l.database
+	config.TLSConfig, config.RuntimeParams = l.tls, l.parameters
+	config.ConnectTimeout = connectTimeout
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connect as %s: %w", l.user, classify(err))
+	}
+	return conn, nil
+}
+
+// classify adds the engine's error to PostgreSQL's.
+func classify(err error) error {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch refused.Code {
+		case "57P03", "57P02", "57P01": // starting, recovering, or being stopped
+			return fmt.Errorf("%w: %w", engine.ErrStarting, err)
+		case "28P01", "28000":
+			return fmt.Errorf("%w: %w", engine.ErrAuthentication, err)
+		}
+		return err
+	}
+	for _, gone := range []error{
+		syscall.ENOENT, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF,
+	} {
+		if errors.Is(err, gone) {
+			return fmt.Errorf("%w: %w", engine.ErrStarting, err)
+		}
+	}
+	return err
+}
+
+// query runs one or more statements and returns the last one's rows as text.
+func query(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]string, error) {
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, classify(err)
+	}
+	var rows [][]string
+	for _, row := range results[len(results)-1].Rows {
+		texts := make([]string, len(row))
+		for i, value := range row {
+			texts[i] = string(value)
+		}
+		rows = append(rows, texts)
+	}
+	return rows, nil
+}
+
+// ask connects as our superuser, runs the statements and returns the last one's rows.
+func ask(ctx context.Context, n engine.Node, sql string) ([][]string, error) {
+	conn, err := asAdmin(ctx, n, n.AdminPassword)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return query(ctx, conn, sql)
+}
+
+// askOne is ask for the single row of a query.
+func askOne(ctx context.Context, n engine.Node, sql string) ([]string, error) {
+	rows, err := ask(ctx, n, sql)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) != 1 {
+		return nil, fmt.Errorf("%d rows where one was expected", len(rows))
+	}
+	return rows[0], nil
+}
+
+// verified is the TLS configuration of a customer who checks everything.
+func verified(n engine.Node) (*tls.Config, error) {
+	pem, err := os.ReadFile(filepath.Join(n.TLS, engine.TLSCA))
+	if err != nil {
+		return nil, fmt.Errorf("read CA certificate: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("no certificate in %s", engine.TLSCA)
+	}
+	return &tls.Config{RootCAs: pool, ServerName: n.Listen.Addr().String(), MinVersion: tls.VersionTLS12}, nil
+}

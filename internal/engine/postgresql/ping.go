@@ -1,0 +1,74 @@
+package postgresql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"steward/internal/engine"
+)
+
+// Ping asks a query. While the server starts, its pid file says so and no
+// connection is tried: Ping is then cheap enough to be called every few
+// milliseconds.
+func (Driver) Ping(ctx context.Context, n engine.Node) error {
+	if err := checkPidFile(n.Data); err != nil {
+		return err
+	}
+	conn, err := eitherPassword(ctx, n)
+	if err != nil {
+		return fmt.Errorf("ping: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := query(ctx, conn, "SELECT 1"); err != nil {
+		return fmt.Errorf("ping: %w", err)
+	}
+	return nil
+}
+
+// checkPidFile looks at line 8 of postmaster.pid, where the server keeps its
+// state. A file left by a crash may say "ready"; connecting tells.
+func checkPidFile(data string) error {
+	content, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: there is no postmaster.pid", engine.ErrStarting)
+	}
+	if err != nil {
+		return fmt.Errorf("read state of the server: %w", err)
+	}
+	lines := strings.Split(string(content), "\n")
+	if len(lines) < 8 {
+		return fmt.Errorf("%w: postmaster.pid tells no state yet", engine.ErrStarting)
+	}
+	switch state := strings.TrimSpace(lines[7]); state {
+	case "ready", "standby":
+		return nil
+	default:
+		return fmt.Errorf("%w: state is %q", engine.ErrStarting, state)
+	}
+}
+
+// eitherPassword connects with the cluster's own admin password, or with the
+// template's, which a clone has until Bootstrap.
+func eitherPassword(ctx context.Context, n engine.Node) (*pgconn.PgConn, error) {
+	conn, err := asAdmin(ctx, n, n.AdminPassword)
+	if err == nil || n.TemplatePassword == "" || !errors.Is(err, engine.ErrAuthentication) {
+		return conn, err
+	}
+	return asAdmin(ctx, n, n.TemplatePassword)
+}
+
+// Version is what the server says of itself: "15.18".
+func (Driver) Version(ctx context.Context, n engine.Node) (string, error) {
+	row, err := askOne(ctx, n, "SHOW server_version")
+	if err != nil {
+		return "", fmt.Errorf("ask for the version: %w", err)
+	}
+	version, _, _ := strings.Cut(row[0], " ")
+	return version, nil
+}

@@ -1,0 +1,33 @@
+package postgresql
+
+import (
+	"crypto/tls"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
+)
+
+func TestConformance(t *testing.T) {
+	enginetest.Run(t, New(), enginetest.Options{Open: open, Attempts: attempts()})
+}
+
+// open is how a customer comes in.
+func open(n engine.Node, l enginetest.Login) (*sql.DB, error) {
+	config, err := pgx.ParseConfig("host=" + n.Listen.Addr().String() + " sslmode=disable")
+	if err != nil {
+		return nil, err
+	}
+	config.Port, config.User, config.Password, config.Database = n.Listen.Port(), l.User, l.Password, l.Database
+	config.RuntimeParams, config.Fallbacks = nil, nil
+	config.ConnectTimeout = 10 * time.Second
+	if l.CA != nil {
+		config.TLSConfig = &tls.Config{RootCAs: l.CA, ServerName: n.Listen.Addr().String()}
+	}
+	return stdlib.OpenDB(*config), nil
+}

@@ -1,0 +1,94 @@
+package postgresql
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"steward/internal/engine"
+)
+
+// SetReadOnly puts the disk guard of the node's files into effect: Files must
+// have been written with the same n.ReadOnly before. Sessions live on, and
+// their next transaction is read-only; transactions begun before the guard end
+// here. A customer may lift it in a session of theirs, to delete and to vacuum.
+func (Driver) SetReadOnly(ctx context.Context, n engine.Node, on bool) error {
+	row, err := askOne(ctx, n, `SELECT setting FROM pg_catalog.pg_file_settings
+		WHERE name = 'default_transaction_read_only' ORDER BY seqno DESC LIMIT 1`)
+	if err != nil {
+		return fmt.Errorf("set read-only: %w", err)
+	}
+	if row[0] != onOff(on) {
+		return fmt.Errorf("set read-only: the node's files say %s; they have to be written first", row[0])
+	}
+	effective, loaded, err := guard(ctx, n)
+	if err != nil {
+		return fmt.Errorf("set read-only: %w", err)
+	}
+	if effective != onOff(on) {
+		if err := reload(ctx, n); err != nil {
+			return fmt.Errorf("set read-only: %w", err)
+		}
+		if effective, loaded, err = guard(ctx, n); err != nil {
+			return fmt.Errorf("set read-only: %w", err)
+		}
+		if effective != onOff(on) {
+			return fmt.Errorf("set read-only: the server stays with %s", effective)
+		}
+	}
+	if !on {
+		return nil
+	}
+	if err := endTransactions(ctx, n, loaded); err != nil {
+		return fmt.Errorf("set read-only: %w", err)
+	}
+	return nil
+}
+
+// guard is the server's own value, which ownParameters would hide, and a time
+// by which every session had been told of it.
+func guard(ctx context.Context, n engine.Node) (effective, since string, err error) {
+	parameters := ownParameters()
+	delete(parameters, "default_transaction_read_only")
+	conn, err := connect(ctx, login{host: n.Run, port: n.Listen.Port(), user: adminRole,
+		password: n.AdminPassword, database: adminDatabase, parameters: parameters})
+	if err != nil {
+		return "", "", err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	rows, err := query(ctx, conn, `SELECT pg_catalog.current_setting('default_transaction_read_only'),
+		pg_catalog.pg_conf_load_time() + '100 milliseconds'`)
+	if err != nil {
+		return "", "", err
+	}
+	return rows[0][0], rows[0][1], nil
+}
+
+// endTransactions ends the sessions whose transaction is older than the guard
+// and waits until they are gone.
+func endTransactions(ctx context.Context, n engine.Node, since string) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	conn, err := asAdmin(ctx, n, n.AdminPassword)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for {
+		rows, err := query(ctx, conn, `SELECT pg_catalog.count(pg_catalog.pg_terminate_backend(pid))
+			FROM pg_catalog.pg_stat_activity
+			WHERE backend_type = 'client backend' AND usename <> 'steward' AND xact_start < '`+since+`'`)
+		if err != nil {
+			return err
+		}
+		if rows[0][0] == "0" {
+			return nil
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("sessions that write don't end: %w", err)
+		}
+	}
+}
+
+// AfterPatch has nothing to do: within a series the files stay as they are.
+func (Driver) AfterPatch(context.Context, engine.Node) error { return nil }

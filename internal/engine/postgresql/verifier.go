@@ -1,0 +1,58 @@
+package postgresql
+
+import (
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+)
+
+// Rounds of hashing. Stretching protects passwords that can be guessed. Ours
+// is random and long, and each connection of ours would pay for it.
+const (
+	customerRounds = 4096
+	adminRounds    = 1
+)
+
+// verifier is what PostgreSQL stores for a password: with it the server never
+// sees the password itself, nor does its log.
+func verifier(password string, rounds int) (string, error) {
+	salt := make([]byte, 16)
+	rand.Read(salt)
+	return verifierWithSalt(password, salt, rounds)
+}
+
+func verifierWithSalt(password string, salt []byte, rounds int) (string, error) {
+	if err := checkPassword(password); err != nil {
+		return "", err
+	}
+	salted, err := pbkdf2.Key(sha256.New, password, salt, rounds, sha256.Size)
+	if err != nil {
+		return "", fmt.Errorf("hash password: %w", err)
+	}
+	stored := sha256.Sum256(sign(salted, "Client Key"))
+	encode := base64.StdEncoding.EncodeToString
+	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", rounds, encode(salt), encode(stored[:]), encode(sign(salted, "Server Key"))), nil
+}
+
+// checkPassword refuses what SCRAM would normalise before hashing, which we don't.
+func checkPassword(password string) error {
+	if password == "" {
+		return errors.New("password is empty")
+	}
+	for _, c := range []byte(password) {
+		if c < ' ' || c > '~' {
+			return errors.New("password has characters other than printable ASCII")
+		}
+	}
+	return nil
+}
+
+func sign(key []byte, text string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}
