@@ -1,0 +1,122 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// markVariable carries a server's mark in its environment and so in that of
+// everything it runs.
+const markVariable = "STEWARD_PROCESS"
+
+// Identity tells which processes make up one server. A process belongs when
+// any of it fits: servers rewrite their environment to show titles, move to
+// sessions of their own and outlive their parents, so no single sign is enough.
+type Identity struct {
+	// Mark is unique to the server: "<hash of the data folder>/<name>".
+	Mark string
+	// Dir is a folder that is the server's alone; what works in it belongs.
+	Dir string
+	// UID, when not 0, is a user that is the server's alone.
+	UID int
+}
+
+// fits tells whether a process belongs; false when it is gone.
+func (id Identity) fits(pid int) bool {
+	s, err := readStat(pid)
+	if err != nil || s.gone() {
+		return false
+	}
+	return id.UID > 0 && owner(pid) == id.UID ||
+		id.Mark != "" && mark(pid) == id.Mark ||
+		id.Dir != "" && worksIn(pid, id.Dir)
+}
+
+// Members are the living processes that belong.
+func (id Identity) Members() ([]int, error) {
+	all, err := pids()
+	if err != nil {
+		return nil, err
+	}
+	var list []int
+	for _, pid := range all {
+		if pid != os.Getpid() && id.fits(pid) {
+			list = append(list, pid)
+		}
+	}
+	return list, nil
+}
+
+// Marked are the marks of living processes that begin with prefix.
+func Marked(prefix string) (map[string][]int, error) {
+	all, err := pids()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string][]int{}
+	for _, pid := range all {
+		if m := mark(pid); m != "" && strings.HasPrefix(m, prefix) {
+			found[m] = append(found[m], pid)
+		}
+	}
+	return found, nil
+}
+
+func mark(pid int) string {
+	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return ""
+	}
+	for entry := range bytes.SplitSeq(content, []byte{0}) {
+		if value, ok := bytes.CutPrefix(entry, []byte(markVariable+"=")); ok {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+func owner(pid int) int {
+	info, err := os.Stat("/proc/" + strconv.Itoa(pid))
+	if err != nil {
+		return -1
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return -1
+	}
+	return int(st.Uid)
+}
+
+func worksIn(pid int, dir string) bool {
+	cwd, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd")
+	if err != nil {
+		return false
+	}
+	cwd = strings.TrimSuffix(cwd, " (deleted)")
+	rel, err := filepath.Rel(dir, cwd)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}
+
+// signalMember sends a signal to a process if it still belongs. The handle is
+// taken before the second look, so that the signal can't hit a newcomer that
+// was given the same pid.
+func (id Identity) signalMember(pid int, sig syscall.Signal) error {
+	return signalExactly(pid, sig, func() bool { return id.fits(pid) })
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, syscall.ESRCH) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("signal process: %w", err)
+	}
+	return nil
+}

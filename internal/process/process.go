@@ -1,0 +1,168 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is a running server, started here or adopted.
+type Process struct {
+	record
+	identity Identity
+	child    bool
+	done     chan struct{}
+}
+
+// Adopt finds the server that a pid file tells of. It is nil when that doesn't
+// run any more.
+func Adopt(pidFile string, id Identity) (*Process, error) {
+	r, ok, err := readRecord(pidFile)
+	if err != nil || !ok {
+		return nil, err
+	}
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	if r.Boot != boot || r.Mark != id.Mark || !alive(r.Pid, r.Start) {
+		return nil, nil
+	}
+	st, err := readStat(r.Pid)
+	if err != nil {
+		return nil, nil
+	}
+	p := &Process{record: r, identity: id, done: make(chan struct{}), child: st.parent == os.Getpid()}
+	go p.watch()
+	return p, nil
+}
+
+// watch closes done when the process is gone, and reaps it.
+func (p *Process) watch() {
+	awaitExit(p.record.Pid, p.Start)
+	if p.child {
+		reap(p.record.Pid)
+	}
+	close(p.done)
+}
+
+// reap takes a dead child's entry out of the process table.
+func reap(pid int) {
+	for {
+		_, err := unix.Wait4(pid, nil, 0, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// Pid is the server's process id: the one inside the wall, if there is one.
+func (p *Process) Pid() int {
+	if !p.Walled {
+		return p.record.Pid
+	}
+	if inner := children(p.record.Pid); len(inner) == 1 {
+		return inner[0]
+	}
+	return p.record.Pid
+}
+
+// Done is closed when the server's main process has ended. Others of its
+// processes may live on for a moment: KillAll waits for those.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Running tells whether the main process runs.
+func (p *Process) Running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Started is when the process began.
+func (p *Process) Started() time.Time {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return time.Time{}
+	}
+	const ticks = 100 // USER_HZ, fixed on every architecture that Go runs on
+	since := time.Duration(p.Start) * (time.Second / ticks)
+	return time.Now().Add(since - time.Duration(now.Nano())).Round(10 * time.Millisecond)
+}
+
+// Signal sends a signal to the server's main process.
+func (p *Process) Signal(sig syscall.Signal) error {
+	pid := p.Pid()
+	st, err := readStat(pid)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	return signalExactly(pid, sig, func() bool { return p.Running() && alive(pid, st.start) })
+}
+
+// Stop asks the server to stop, waits for patience, then kills what is left of
+// it. It returns when every process of the server is gone.
+func (p *Process) Stop(ctx context.Context, sig syscall.Signal, patience time.Duration, group Group) error {
+	if err := p.Signal(sig); err != nil {
+		return err
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+	case <-ctx.Done():
+		return fmt.Errorf("stop server: %w", ctx.Err())
+	}
+	return KillAll(ctx, p.identity, group)
+}
+
+// KillAll ends every process of a server at once and returns when all are gone.
+// group may be nil.
+func KillAll(ctx context.Context, id Identity, group Group) error {
+	pause := time.Millisecond
+	for {
+		left, err := killPass(id, group)
+		if err != nil {
+			return fmt.Errorf("kill %s: %w", id.Mark, err)
+		}
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("kill %s: %d processes are left: %w", id.Mark, left, ctx.Err())
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, 20*time.Millisecond)
+	}
+}
+
+// killPass kills what there is and tells how much that was.
+func killPass(id Identity, group Group) (int, error) {
+	left := 0
+	if group != nil {
+		n, err := group.Kill()
+		if err != nil {
+			return 0, err
+		}
+		left += n
+	}
+	members, err := id.Members()
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range members {
+		if err := id.signalMember(pid, syscall.SIGKILL); err != nil {
+			return 0, err
+		}
+	}
+	return left + len(members), nil
+}

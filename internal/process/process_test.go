@@ -1,0 +1,353 @@
+package process_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/internal/process"
+)
+
+// server is a spec for a shell script with a mark of its own; whatever is left
+// of it is killed at the end of the test.
+func server(t *testing.T, script string) process.Spec {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "process-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := process.Spec{
+		Identity: process.Identity{Mark: "test-" + filepath.Base(dir) + "/one"},
+		Argv:     []string{"/bin/sh", "-c", script},
+		Env:      []string{"PATH=/usr/bin:/bin"},
+		WorkDir:  dir,
+		Output:   filepath.Join(dir, "out"),
+		PidFile:  filepath.Join(dir, "pid"),
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := process.KillAll(ctx, s.Identity, nil); err != nil {
+			t.Error(err)
+		}
+		os.RemoveAll(dir)
+	})
+	return s
+}
+
+func start(t *testing.T, s process.Spec) *process.Process {
+	t.Helper()
+	p, err := process.Start(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// testPatience is long: machines that run tests are busy.
+const testPatience = 20 * time.Second
+
+func wait(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(testPatience); !cond(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("still waiting: %s", what)
+		}
+	}
+}
+
+func ended(t *testing.T, p *process.Process) {
+	t.Helper()
+	select {
+	case <-p.Done():
+	case <-time.After(testPatience):
+		t.Fatal("no notice of the process's end")
+	}
+}
+
+func holds(path, text string) func() bool {
+	return func() bool {
+		content, err := os.ReadFile(path)
+		return err == nil && strings.Contains(string(content), text)
+	}
+}
+
+func members(t *testing.T, id process.Identity) []int {
+	t.Helper()
+	list, err := id.Members()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestServerRunsAsSpecified(t *testing.T) {
+	t.Setenv("NOT_FOR_SERVERS", "secret")
+	s := server(t, `umask; pwd; ulimit -n; ulimit -c; echo "[$A][$NOT_FOR_SERVERS]"; cat; ps -o sid= -p $$; echo $$ >&2; exec sleep 1000`)
+	s.Env = append(s.Env, "A=1")
+	s.Limits.OpenFiles = 333
+	p := start(t, s)
+	pid := strconv.Itoa(p.Pid())
+	wait(t, "output", holds(s.Output, "\n"+pid+"\n"))
+	content, err := os.ReadFile(s.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Fields(string(content))
+	want := []string{"0077", s.WorkDir, "333", "0", "[1][]", pid, pid}
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if since := time.Since(p.Started()); since < -time.Second || since > 30*time.Second {
+		t.Errorf("started %v ago", since)
+	}
+}
+
+func TestExitIsNoticedAndLeavesNoZombie(t *testing.T) {
+	p := start(t, server(t, `exit 3`))
+	pid := p.Pid()
+	ended(t, p)
+	if _, err := os.Stat("/proc/" + strconv.Itoa(pid)); err == nil {
+		t.Error("an entry in the process table is left")
+	}
+	if p.Running() {
+		t.Error("still said to run")
+	}
+}
+
+func TestServerIsAdoptedByPidFile(t *testing.T) {
+	s := server(t, `exec sleep 1000`)
+	first := start(t, s)
+	second, err := process.Adopt(s.PidFile, s.Identity)
+	if err != nil || second == nil {
+		t.Fatalf("not adopted: %v", err)
+	}
+	if second.Pid() != first.Pid() {
+		t.Errorf("adopted %d, want %d", second.Pid(), first.Pid())
+	}
+	if err := second.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, second)
+	ended(t, first)
+	if again, err := process.Adopt(s.PidFile, s.Identity); err != nil || again != nil {
+		t.Errorf("adopted a dead server: %v, %v", again, err)
+	}
+}
+
+// The exit of a process that is nobody's child of ours must be seen too.
+func TestExitOfAnAdoptedStrangerIsNoticed(t *testing.T) {
+	s := server(t, `exec sleep 1000`)
+	// Started by another process, which then dies: what a killed steward leaves.
+	helper := exec.Command(os.Args[0], "-test.run=TestHelperStartsAServer")
+	helper.Env = append(os.Environ(), "PROCESS_TEST_DIR="+s.WorkDir, "PROCESS_TEST_MARK="+s.Mark)
+	if output, err := helper.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	p, err := process.Adopt(s.PidFile, s.Identity)
+	if err != nil || p == nil {
+		t.Fatalf("not adopted: %v", err)
+	}
+	select {
+	case <-p.Done():
+		t.Fatal("ended with its starter")
+	default:
+	}
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, p)
+}
+
+func TestHelperStartsAServer(t *testing.T) {
+	dir := os.Getenv("PROCESS_TEST_DIR")
+	if dir == "" {
+		t.Skip("runs as the helper of another test only")
+	}
+	_, err := process.Start(process.Spec{
+		Identity: process.Identity{Mark: os.Getenv("PROCESS_TEST_MARK")},
+		Argv:     []string{"/bin/sleep", "1000"}, WorkDir: dir,
+		Output: filepath.Join(dir, "out"), PidFile: filepath.Join(dir, "pid"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPidFilesThatMustNotBeBelieved(t *testing.T) {
+	s := server(t, `exec sleep 1000`)
+	start(t, s)
+	good, err := os.ReadFile(s.PidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"empty":                  "",
+		"torn":                   string(good[:len(good)/2]),
+		"other start time":       strings.Replace(string(good), `"start":`, `"start":1`, 1),
+		"other boot":             strings.Replace(string(good), `"boot":"`, `"boot":"x`, 1),
+		"other server's":         strings.Replace(string(good), s.Mark, "somebody/else", 1),
+		"init":                   `{"pid":1,"start":0}`,
+		"no process of that pid": `{"pid":4194303,"start":5}`,
+	} {
+		if err := os.WriteFile(s.PidFile, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := process.Adopt(s.PidFile, s.Identity); err != nil || p != nil {
+			t.Errorf("%s: adopted %v, %v", name, p, err)
+		}
+	}
+}
+
+func TestNothingRunsWithoutBeingOnRecord(t *testing.T) {
+	s := server(t, `touch ran; exec sleep 1000`)
+	s.PidFile = filepath.Join(s.WorkDir, "no", "such", "folder", "pid")
+	if _, err := process.Start(s); err == nil {
+		t.Fatal("started without a pid file")
+	}
+	if left := members(t, s.Identity); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+	if _, err := os.Stat(filepath.Join(s.WorkDir, "ran")); err == nil {
+		t.Error("the server ran")
+	}
+}
+
+func TestKillAllReachesEveryProcess(t *testing.T) {
+	// A child in a session of its own, an orphan, and one with a clean
+	// environment that only its working folder gives away.
+	script := `setsid sleep 1001 & (sleep 1002 &) & env -i sleep 1003 & echo up; exec sleep 1000`
+	for _, mainFirst := range []bool{false, true} {
+		t.Run(fmt.Sprintf("main process dead already: %v", mainFirst), func(t *testing.T) {
+			s := server(t, script)
+			s.Identity.Dir = s.WorkDir
+			p := start(t, s)
+			wait(t, "four processes", func() bool { return len(members(t, s.Identity)) == 4 })
+			if mainFirst {
+				if err := p.Signal(syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+				ended(t, p)
+				if left := members(t, s.Identity); len(left) != 3 {
+					t.Errorf("%d processes outlive the main one, want 3", len(left))
+				}
+			}
+			if err := process.KillAll(t.Context(), s.Identity, nil); err != nil {
+				t.Fatal(err)
+			}
+			ended(t, p)
+			if left := members(t, s.Identity); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+func TestStopAsksFirstAndKillsLater(t *testing.T) {
+	for name, script := range map[string]string{
+		"obedient": `trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done`,
+		"stubborn": `trap '' TERM; echo up; while :; do sleep 0.01; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := server(t, script)
+			p := start(t, s)
+			wait(t, "start", holds(s.Output, "up"))
+			patience := 300 * time.Millisecond
+			if name == "obedient" {
+				patience = time.Minute
+			}
+			if err := p.Stop(t.Context(), syscall.SIGTERM, patience, nil); err != nil {
+				t.Fatal(err)
+			}
+			if p.Running() || len(members(t, s.Identity)) > 0 {
+				t.Error("something still runs")
+			}
+			if said := holds(s.Output, "bye")(); said != (name == "obedient") {
+				t.Errorf("said goodbye: %v", said)
+			}
+		})
+	}
+}
+
+func TestServerOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	const uid = 791234
+	s := server(t, `id -u; id -G; env -i sh -c 'cd /; setsid sleep 1001 &'; exec sleep 1000`)
+	s.User, s.Group, s.Identity.UID = uid, uid, uid
+	if err := os.Chown(s.WorkDir, uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	start(t, s)
+	wait(t, "two processes", func() bool { return len(members(t, s.Identity)) == 2 })
+	if !holds(s.Output, "791234\n791234\n")() {
+		content, _ := os.ReadFile(s.Output)
+		t.Errorf("runs as %s", content)
+	}
+	if err := process.KillAll(t.Context(), s.Identity, nil); err != nil {
+		t.Fatal(err)
+	}
+	if left := members(t, s.Identity); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestMarkedFindsServersByPrefix(t *testing.T) {
+	s := server(t, `exec sleep 1000`)
+	p := start(t, s)
+	prefix, _, _ := strings.Cut(s.Mark, "/")
+	var found map[string][]int
+	wait(t, "the server's own environment", func() bool {
+		var err error
+		if found, err = process.Marked(prefix + "/"); err != nil {
+			t.Fatal(err)
+		}
+		return len(found) == 1
+	})
+	if len(found[s.Mark]) != 1 || found[s.Mark][0] != p.Pid() {
+		t.Errorf("found %v, want %s: [%d]", found, s.Mark, p.Pid())
+	}
+}
+
+func TestRotate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for i := range 5 {
+		fmt.Fprintf(f, "%d%099d", i, 0)
+		if err := process.Rotate(path, 99, 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fmt.Fprint(f, "small")
+	if err := process.Rotate(path, 99, 2); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	entries, err := filepath.Glob(path + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range entries {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[filepath.Base(name)] = string(content[:min(1, len(content))])
+	}
+	want := map[string]string{"out": "s", "out.1": "4", "out.2": "3"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
