@@ -90,18 +90,18 @@ func members(t *testing.T, id process.Identity) []int {
 
 func TestServerRunsAsSpecified(t *testing.T) {
 	t.Setenv("NOT_FOR_SERVERS", "secret")
-	s := server(t, `umask; pwd; ulimit -n; ulimit -c; echo "[$A][$NOT_FOR_SERVERS]"; cat; ps -o sid= -p $$; echo $$ >&2; exec sleep 1000`)
+	s := server(t, `umask; pwd; ulimit -n; ulimit -c; echo "[$A][$NOT_FOR_SERVERS]"; cat; ps -o sid= -p $$; echo end$$ >&2; exec sleep 1000`)
 	s.Env = append(s.Env, "A=1")
 	s.Limits.OpenFiles = 333
 	p := start(t, s)
 	pid := strconv.Itoa(p.Pid())
-	wait(t, "output", holds(s.Output, "\n"+pid+"\n"))
+	wait(t, "output", holds(s.Output, "end"+pid))
 	content, err := os.ReadFile(s.Output)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := strings.Fields(string(content))
-	want := []string{"0077", s.WorkDir, "333", "0", "[1][]", pid, pid}
+	want := []string{"0077", s.WorkDir, "333", "0", "[1][]", pid, "end" + pid}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -288,10 +288,7 @@ func TestServerOfAnotherUser(t *testing.T) {
 	}
 	start(t, s)
 	wait(t, "two processes", func() bool { return len(members(t, s.Identity)) == 2 })
-	if !holds(s.Output, "791234\n791234\n")() {
-		content, _ := os.ReadFile(s.Output)
-		t.Errorf("runs as %s", content)
-	}
+	wait(t, "user and groups", holds(s.Output, "791234\n791234\n"))
 	if err := process.KillAll(t.Context(), s.Identity, nil); err != nil {
 		t.Fatal(err)
 	}
