@@ -17,10 +17,15 @@ type unified struct{ root string }
 // wantedControllers are those that limits need.
 var wantedControllers = []string{"memory", "cpu", "pids"}
 
+var errNoController = errors.New("control groups v2: no controller can be used")
+
 func newUnified(mount, name string) (*Groups, error) {
 	enabled, err := enableControllers(mount)
 	if err != nil {
 		return nil, err
+	}
+	if len(enabled) == 0 {
+		return nil, errNoController
 	}
 	root := filepath.Join(mount, name)
 	if err := os.Mkdir(root, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -37,7 +42,7 @@ func newUnified(mount, name string) (*Groups, error) {
 		}
 	}
 	if len(g.lacks) == len(wantedControllers) {
-		return nil, errors.New("control groups v2: no controller can be used")
+		return nil, errNoController
 	}
 	return g, nil
 }

@@ -121,7 +121,15 @@ func (p *Process) Stop(ctx context.Context, sig syscall.Signal, patience time.Du
 	case <-ctx.Done():
 		return fmt.Errorf("stop server: %w", ctx.Err())
 	}
-	return KillAll(ctx, p.identity, group)
+	if err := KillAll(ctx, p.identity, group); err != nil {
+		return err
+	}
+	select {
+	case <-p.done: // noticed a moment after the fact
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop server: %w", ctx.Err())
+	}
 }
 
 // KillAll ends every process of a server at once and returns when all are gone.
