@@ -1,0 +1,90 @@
+# make help lists the targets.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+GO      ?= go
+TOOL    := $(GO) tool -modfile=tools/go.mod
+# A folder is a prerequisite too: its time changes when a file in it goes.
+SOURCES := $(shell find cmd internal client api go.mod go.sum \( -type d -o -type f ! -name '*_test.go' \) 2>/dev/null)
+
+# What `make generate` writes and `make verify` proves current.
+GENERATED := internal/store/dbsqlc api/openapi.yaml docs/lifecycle.md
+
+ARGS      ?= serve --demo
+PACKAGES  ?= ./...
+FUZZTIME  ?= 60s
+BENCH     ?= .
+
+##@ Use
+
+run: setup build ## Install what is missing, build, and serve ./data (ARGS='serve --demo')
+	@exec bin/steward $(ARGS)
+
+build: bin/steward ## Build bin/steward
+
+bin/steward: $(SOURCES)
+	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/steward
+	@touch $@
+
+setup: ## Install PostgreSQL, MariaDB, HAProxy and bubblewrap, starting none of them
+	@scripts/setup
+
+engines: ## Fetch further server versions for tests (ENGINES='NAME...', see scripts/fetch-engines --list)
+	@scripts/setup --engines
+	@scripts/fetch-engines $(ENGINES)
+
+##@ Develop
+
+check: lint verify test ## All that CI runs
+
+test: setup-build ## Test everything with the race detector (PACKAGES=./...)
+	$(GO) test -race -timeout 30m $(PACKAGES)
+
+e2e: setup-build ## The built binary with real databases, and kills at every step
+	$(GO) test -race -timeout 30m -count=1 ./test/...
+
+lint: ## golangci-lint, gofumpt, and the scripts' syntax
+	$(TOOL) golangci-lint run ./...
+	$(TOOL) golangci-lint run --build-tags failpoint ./internal/failpoint/...
+	@bash -n scripts/* .ci/run
+
+format: ## Format all Go files
+	$(TOOL) gofumpt -w $$(git ls-files --cached --others --exclude-standard '*.go' | grep -v /dbsqlc/)
+
+generate: ## Write generated files anew: queries, OpenAPI document, lifecycle diagram
+	$(TOOL) sqlc generate
+	$(GO) generate ./...
+
+verify: ## Prove generated files, modules and idioms current
+	scripts/verify $(GENERATED)
+	$(GO) mod tidy -diff
+	cd tools && $(GO) mod tidy -diff
+	$(GO) fix -diff ./...
+
+fuzz: ## Run every fuzz target for FUZZTIME (FUZZTIME=60s)
+	scripts/fuzz $(FUZZTIME)
+
+bench: setup-build ## Measure steward against floors and peers (BENCH=.)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 60m ./bench/
+
+sizes: ## Lines of functions and files per package, to be read, not enforced
+	@$(GO) run scripts/sizes.go
+
+clean: ## Remove what was built; data and fetched engines stay
+	rm -rf bin
+
+help: ## Show this
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# What building and testing needs beyond running.
+setup-build:
+	@scripts/setup --build
+
+# The server versions that CI tests with.
+engines-ci:
+	@scripts/setup --build --engines
+	@scripts/fetch-engines --ci
+
+.PHONY: run build setup engines check test e2e lint format generate verify fuzz bench sizes clean help setup-build engines-ci

@@ -1,0 +1,260 @@
+// Package layers proves the architecture: imports only point down.
+package layers
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A layer may import itself and those below it, unless a rule says otherwise.
+// Go itself sees to it that packages of one layer make no circle.
+type layer int
+
+const (
+	nouns layer = iota
+	drivers
+	verbs
+	doors
+	process // wires everything
+	commands
+	suites // only tests import these
+)
+
+// layerOf lists every package, or a tree of them when it ends in "/...". Who adds
+// a package says here where it belongs.
+var layerOf = map[string]layer{
+	"steward/internal/account":   nouns,
+	"steward/internal/backup":    nouns,
+	"steward/internal/catalog":   nouns,
+	"steward/internal/cluster":   nouns,
+	"steward/internal/fault":     nouns,
+	"steward/internal/filter":    nouns,
+	"steward/internal/monitor":   nouns,
+	"steward/internal/operation": nouns,
+
+	"steward/internal/archive/...":   drivers,
+	"steward/internal/engine/...":    drivers,
+	"steward/internal/failpoint":     drivers,
+	"steward/internal/gateway/...":   drivers,
+	"steward/internal/notify/...":    drivers,
+	"steward/internal/pki":           drivers,
+	"steward/internal/platform/...":  drivers,
+	"steward/internal/probe":         drivers,
+	"steward/internal/process":       drivers,
+	"steward/internal/seal":          drivers,
+	"steward/internal/store/...":     drivers,
+	"steward/internal/telemetry/...": drivers,
+	"steward/internal/work":          drivers,
+
+	"steward/internal/control":  verbs,
+	"steward/internal/converge": verbs,
+	"steward/internal/operate":  verbs,
+	"steward/internal/watch":    verbs,
+
+	"steward/internal/api/...":     doors,
+	"steward/internal/console/...": doors,
+	"steward/client":               doors,
+
+	"steward/internal/app": process,
+
+	"steward/internal/cli": commands,
+	"steward/cmd/steward":  commands,
+
+	"steward/internal/engine/enginetest":     suites,
+	"steward/internal/platform/platformtest": suites,
+	"steward/internal/pgtest":                suites,
+	"steward/bench":                          suites,
+	"steward/test/...":                       suites,
+}
+
+// A rule is stricter than the layers: packages that match from must not import
+// what matches one of to, except those that match one of except.
+type rule struct {
+	from, to, except []string
+	why              string
+}
+
+var rules = []rule{
+	{
+		from: []string{"steward/internal/account", "steward/internal/backup", "steward/internal/catalog", "steward/internal/cluster", "steward/internal/fault", "steward/internal/filter", "steward/internal/monitor", "steward/internal/operation"},
+		to:   []string{"os", "os/...", "net", "net/http", "database/sql", "log/slog", "sync", "context", "math/rand/...", "crypto/rand", "github.com/jackc/..."},
+		why:  "nouns are pure rules: no I/O, no goroutines, nothing random",
+	},
+	{
+		from: []string{"steward/internal/engine/..."},
+		to:   []string{"steward/internal/platform/...", "steward/internal/process", "steward/internal/store/...", "steward/internal/gateway/..."},
+		why:  "an engine driver knows servers only; the platform starts them, with which user, limits and walls it alone knows",
+	},
+	{
+		from: []string{"steward/internal/platform/..."},
+		to:   []string{"steward/internal/store/...", "steward/internal/work", "github.com/jackc/..."},
+		why:  "a platform is told what to make and says what it sees; rows are not its business",
+	},
+	{
+		from: []string{"steward/..."}, except: []string{"steward/internal/app", "steward/internal/platform/host"},
+		to:  []string{"steward/internal/engine/postgresql", "steward/internal/engine/mysql"},
+		why: "servers are reached through engine.Driver, by the host platform alone",
+	},
+	{
+		from: []string{"steward/internal/control", "steward/internal/converge", "steward/internal/operate", "steward/internal/watch"},
+		to:   []string{"net/http", "github.com/danielgtaylor/...", "steward/internal/platform/host", "steward/internal/platform/memplatform", "steward/internal/gateway/...", "steward/internal/process"},
+		why:  "verbs know neither HTTP nor which platform they drive",
+	},
+	{
+		from: []string{"steward/internal/api/...", "steward/internal/console/..."},
+		to:   []string{"steward/internal/platform/...", "steward/internal/engine/...", "steward/internal/gateway/...", "steward/internal/process", "github.com/jackc/..."},
+		why:  "a door decodes, asks a verb and encodes",
+	},
+	{
+		from: []string{"steward/..."}, except: []string{"steward/internal/store"},
+		to:  []string{"steward/internal/store/dbsqlc"},
+		why: "generated rows are the store's own; everyone else sees nouns",
+	},
+	{
+		from: []string{"steward/..."}, except: []string{"steward/internal/app", "steward/internal/cli"},
+		to:  []string{"steward/internal/app"},
+		why: "nothing depends on the wiring but the command that starts it",
+	},
+	{
+		from: []string{"steward/client"},
+		to:   []string{"steward/internal/..."},
+		why:  "the client is for others too and speaks to the API alone",
+	},
+}
+
+func TestImportsOnlyPointDown(t *testing.T) {
+	for _, p := range packages(t) {
+		from, known := find(p.ImportPath)
+		if !known {
+			t.Errorf("%s is in no layer: say in layerOf where it belongs", p.ImportPath)
+			continue
+		}
+		for _, imported := range p.Imports {
+			to, ours := find(imported)
+			if ours && to > from {
+				t.Errorf("%s imports %s, which lies above it", p.ImportPath, imported)
+			}
+			for _, r := range rules {
+				if matches(r.from, p.ImportPath) && !matches(r.except, p.ImportPath) && !within(r, p.ImportPath, imported) && matches(r.to, imported) {
+					t.Errorf("%s imports %s, but %s", p.ImportPath, imported, r.why)
+				}
+			}
+		}
+	}
+}
+
+// TestRulesBite keeps the table from rotting into one that forbids nothing.
+func TestRulesBite(t *testing.T) {
+	for _, r := range rules {
+		if len(r.from) == 0 || len(r.to) == 0 || r.why == "" {
+			t.Errorf("a rule without from, to or why: %+v", r)
+		}
+	}
+	for path := range layerOf {
+		if got, known := find(strings.TrimSuffix(path, "/...")); !known || got != layerOf[path] {
+			t.Errorf("%s is found in layer %d, want %d", path, got, layerOf[path])
+		}
+	}
+	if matches([]string{"steward/internal/app"}, "steward/internal/apple") || matches([]string{"os/..."}, "osprey") {
+		t.Error("a pattern matches what only begins like it")
+	}
+}
+
+// within tells whether both are the same tree of one pattern of the rule: a
+// package may import its own children.
+func within(r rule, from, to string) bool {
+	return slices.ContainsFunc(r.to, func(pattern string) bool {
+		return strings.HasPrefix(pattern, "steward/") && matches([]string{pattern}, from) && matches([]string{pattern}, to)
+	})
+}
+
+// find is the layer of the longest pattern that matches.
+func find(path string) (found layer, known bool) {
+	longest := -1
+	for pattern, l := range layerOf {
+		if matches([]string{pattern}, path) && len(pattern) > longest {
+			found, known, longest = l, true, len(pattern)
+		}
+	}
+	return found, known
+}
+
+func matches(patterns []string, path string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		tree, isTree := strings.CutSuffix(pattern, "/...")
+		return path == tree || isTree && strings.HasPrefix(path, tree+"/")
+	})
+}
+
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+// packages of the module, with what their ordinary (not test) files import,
+// whatever the files' build tags. It parses the files itself: a `go list` would be
+// out of sight of the test cache.
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	imports := map[string][]string{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			return enter(root, path, entry.Name())
+		case filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		pkg := "steward/" + filepath.ToSlash(folder)
+		imports[pkg] = append(imports[pkg], paths(file)...)
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("read the module's imports: %v", err)
+	}
+	if len(imports) < 10 {
+		t.Fatalf("only %d packages found", len(imports))
+	}
+	var found []goPackage
+	for _, pkg := range slices.Sorted(maps.Keys(imports)) {
+		slices.Sort(imports[pkg])
+		found = append(found, goPackage{pkg, slices.Compact(imports[pkg])})
+	}
+	return found
+}
+
+// enter skips the folders that hold no packages of this module.
+func enter(root, path, name string) error {
+	switch {
+	case path == root:
+		return nil
+	case strings.HasPrefix(name, "."), name == "testdata", name == "tools", name == "scripts", name == "bin", name == "data":
+		return filepath.SkipDir
+	}
+	return nil
+}
+
+func paths(file *ast.File) []string {
+	var found []string
+	for _, spec := range file.Imports {
+		found = append(found, strings.Trim(spec.Path.Value, `"`))
+	}
+	return found
+}
