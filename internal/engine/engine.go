@@ -162,7 +162,8 @@ type Driver interface {
 	// the certificates, without a restart. restart tells that something needs one.
 	Reload(ctx context.Context, n Node) (restart bool, err error)
 	// SetReadOnly turns the disk guard on or off at run time, ending what
-	// writes; Node.ReadOnly in Files keeps it over restarts.
+	// writes. Files with the same Node.ReadOnly must have been written before:
+	// they keep it over restarts.
 	SetReadOnly(ctx context.Context, n Node, on bool) error
 	// Version is what the running server says of itself: "15.18".
 	Version(ctx context.Context, n Node) (string, error)

@@ -11,26 +11,25 @@ import (
 )
 
 // cases are what every installation must pass, each on a server of its own.
-var cases = []struct {
-	name string
-	run  func(t *testing.T, b *Bench)
-}{
-	{"ping of nothing says starting", pingOfNothing},
-	{"bootstrap is repeatable", bootstrapRepeats},
-	{"bootstrap survives a kill at any time", bootstrapKilled},
-	{"committed rows survive kill -9", crashRestart},
-	{"stops cleanly with clients connected", stopsCleanly},
-	{"version", version},
-	{"logins with TLS required", loginsTLSRequired},
-	{"logins with TLS offered", loginsTLSOffered},
-	{"wrong admin password is told apart", wrongAdminPassword},
-	{"root password rotates", rotates},
-	{"reload of nothing new", reloadNothing},
-	{"reload takes a new certificate", reloadCertificate},
-	{"reload takes ssl_connection", reloadSSLConnection},
-	{"new plan tells whether to restart", reloadPlan},
-	{"read-only guard", readOnly},
-	{"encryption at rest", encryption},
+func cases() []Check {
+	return []Check{
+		{"ping of nothing says starting", pingOfNothing},
+		{"bootstrap is repeatable", bootstrapRepeats},
+		{"bootstrap survives a kill at any time", bootstrapKilled},
+		{"committed rows survive kill -9", crashRestart},
+		{"stops cleanly with clients connected", stopsCleanly},
+		{"version", version},
+		{"logins with TLS required", loginsTLSRequired},
+		{"logins with TLS offered", loginsTLSOffered},
+		{"wrong admin password is told apart", wrongAdminPassword},
+		{"root password rotates", rotates},
+		{"reload of nothing new", reloadNothing},
+		{"reload takes a new certificate", reloadCertificate},
+		{"reload takes ssl_connection", reloadSSLConnection},
+		{"new plan tells whether to restart", reloadPlan},
+		{"read-only guard", readOnly},
+		{"encryption at rest", encryption},
+	}
 }
 
 func pingOfNothing(t *testing.T, b *Bench) {

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,6 +19,17 @@ type Options struct {
 	Open func(n engine.Node, l Login) (*sql.DB, error)
 	// Attempts are what dbadmin must not get away with, and some that it must.
 	Attempts []Attempt
+	// Intact looks, after each attempt, for what no attempt may bring about: a
+	// new superuser, a file. It may be nil.
+	Intact func(t *testing.T, s *Server)
+	// Checks are the driver's own, run on each installation too.
+	Checks []Check
+}
+
+// Check is a test on one installation.
+type Check struct {
+	Name string
+	Run  func(t *testing.T, b *Bench)
 }
 
 // Login is how a customer comes in.
@@ -51,8 +63,8 @@ func Run(t *testing.T, driver engine.Driver, o Options) {
 	for _, inst := range found {
 		t.Run(inst.ID(), func(t *testing.T) {
 			b := NewBench(t, driver, inst, o)
-			for _, c := range cases {
-				t.Run(c.name, func(t *testing.T) { c.run(t, b) })
+			for _, c := range slices.Concat(cases(), o.Checks) {
+				t.Run(c.Name, func(t *testing.T) { c.Run(t, b) })
 			}
 			t.Run("privileges", func(t *testing.T) { runAttempts(t, b) })
 		})

@@ -37,6 +37,9 @@ func (s *Server) WriteFiles(t *testing.T) {
 	files, err := s.Bench.Driver.Files(s.Node)
 	must(t, err, "render files")
 	for _, f := range files {
+		if _, err := os.Stat(f.Path); err == nil && f.Once {
+			continue
+		}
 		must(t, os.MkdirAll(filepath.Dir(f.Path), 0o700), "make folder of "+f.Path)
 		must(t, os.WriteFile(f.Path+".new", f.Content, 0o600), "write "+f.Path)
 		must(t, os.Rename(f.Path+".new", f.Path), "put "+f.Path+" in place")

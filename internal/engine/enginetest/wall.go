@@ -52,4 +52,7 @@ func (s *Server) attempt(t *testing.T, a Attempt) {
 	case !a.Allowed && last == nil:
 		t.Errorf("got away with %s", a.SQL[len(a.SQL)-1])
 	}
+	if s.Bench.Options.Intact != nil {
+		s.Bench.Options.Intact(t, s)
+	}
 }
