@@ -139,7 +139,8 @@ func common(n engine.Node, size tuning) []setting {
 		{"max_user_connections", size.connections, live},
 		{"table_open_cache", size.tables, live},
 		{"table_definition_cache", max(400, size.tables/2), live},
-		{"open_files_limit", 2*size.tables + size.connections + 500, apart},
+		// As much as the platform's limit lets it have, so that a bigger plan needs no restart.
+		{"open_files_limit", 65535, apart},
 		{"thread_cache_size", 16, live},
 		{"key_buffer_size", 8 * mb, live},
 		{"tmp_table_size", size.tempTableMB * mb, live},
@@ -155,7 +156,8 @@ func common(n engine.Node, size tuning) []setting {
 		{"read_only", n.ReadOnly, apart},
 
 		{"innodb_data_file_path", systemTablespace, apart},
-		{"innodb_temp_data_file_path", fmt.Sprintf("ibtmp1:12M:autoextend:max:%dM", size.tempDiskMB), fixed},
+		// A bound that isn't worth a restart: it changes with the next one.
+		{"innodb_temp_data_file_path", fmt.Sprintf("ibtmp1:12M:autoextend:max:%dM", size.tempDiskMB), apart},
 		{"innodb_buffer_pool_size", size.poolMB * mb, live},
 		// Kernel queues for asynchronous I/O are few (fs.aio-max-nr) and shared
 		// by all of a host's servers: many small servers would starve each other.

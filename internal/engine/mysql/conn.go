@@ -20,9 +20,7 @@ import (
 // Numbers of server errors that are looked at.
 const (
 	errAccessDenied     = 1045
-	errShutdown         = 1053
 	errNoSuchThread     = 1094
-	errNoSuchGrant      = 1141
 	errLockWaitTimeout  = 1205
 	errAccountLocked    = 3118
 	errAccountLockedMDB = 4151
@@ -39,9 +37,12 @@ func (d *Driver) admin(ctx context.Context, n engine.Node) (*session, error) {
 	return d.adminWith(ctx, n, n.AdminPassword)
 }
 
-func (d *Driver) adminWith(ctx context.Context, n engine.Node, password string) (*session, error) {
+func (d *Driver) adminWith(ctx context.Context, n engine.Node, password string, options ...func(*mysql.Config)) (*session, error) {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr = adminUser, password, "unix", socketFile(n)
+	for _, o := range options {
+		o(cfg)
+	}
 	s, err := open(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to node %d as %s: %w", n.Ordinal, adminUser, err)

@@ -34,8 +34,9 @@ type dialect struct {
 	reloadTLS string
 	// openTransactions finds the sessions with uncommitted changes.
 	openTransactions string
-	// upgrade brings the system tables up to a newly started version.
-	upgrade func(ctx context.Context, s *session, inst engine.Installation) error
+	// upgrade are the scripts that bring the system tables up to a newly
+	// started version, where the server doesn't do so itself.
+	upgrade []string
 }
 
 var dialects = map[engine.Flavour]*dialect{

@@ -101,7 +101,7 @@ func usable(inst engine.Installation) error {
 			return errors.New("the folder with its SQL scripts is not known")
 		}
 		for _, s := range dialect.scripts {
-			needed = append(needed, filepath.Join(inst.Share, s))
+			needed = append(needed, scriptFile(inst, s))
 		}
 	}
 	for _, path := range needed {

@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	_ "embed"
-	"fmt"
 
 	"steward/internal/engine"
 )
@@ -11,11 +10,15 @@ import (
 //go:embed sql/mariadb.sql
 var mariaDBAccounts string
 
-// mariaDBScripts make the system tables; mariadb-install-db runs the same.
+// mariaDBScripts make the system tables; mariadb-install-db runs the same. Some
+// begin with mysql_ or mariadb_, by series.
 var mariaDBScripts = []string{
-	"mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql",
-	"fill_help_tables.sql", "maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql",
+	"_system_tables.sql", "_performance_tables.sql", "_system_tables_data.sql",
+	"fill_help_tables.sql", "maria_add_gis_sp_bootstrap.sql", "_sys_schema.sql",
 }
+
+// mariaDBUpgrade are those of the scripts that can be run again.
+var mariaDBUpgrade = []string{"_system_tables.sql", "_performance_tables.sql", "maria_add_gis_sp_bootstrap.sql", "_sys_schema.sql"}
 
 var mariaDB = dialect{
 	server:            "mariadbd",
@@ -31,7 +34,7 @@ var mariaDB = dialect{
 	keyring:           func(engine.Node) string { return "" },
 	reloadTLS:         "FLUSH LOCAL SSL",
 	openTransactions:  "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0",
-	upgrade:           upgradeMariaDB,
+	upgrade:           mariaDBUpgrade,
 }
 
 // mariaDBRoot fences dbadmin in. MariaDB has no partial revokes: what fences is
@@ -79,8 +82,4 @@ func initialiseMariaDB(ctx context.Context, inst engine.Installation, dir, accou
 		"--innodb-use-native-aio=OFF", "--character-set-server=utf8mb4", "--log-warnings=0", "--feedback=OFF",
 	}, append(templateSizes, located(inst)...)...)
 	return runServer(ctx, inst, "mariadbd", dir, run, []byte(input), args...)
-}
-
-func upgradeMariaDB(ctx context.Context, s *session, inst engine.Installation) error {
-	return fmt.Errorf("upgrade %s: not yet", inst.ID())
 }

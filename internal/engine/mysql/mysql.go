@@ -30,7 +30,6 @@ var oracleMySQL = dialect{
 	keyring:           mySQLKeyring,
 	reloadTLS:         "ALTER INSTANCE RELOAD TLS",
 	openTransactions:  "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0",
-	upgrade:           func(context.Context, *session, engine.Installation) error { return nil },
 }
 
 // mySQLRoot fences dbadmin in: partial revokes take the system schemas out of

@@ -72,7 +72,7 @@ func (d *Driver) Individualise(_ context.Context, dir string) error {
 func readScripts(inst engine.Installation, names []string) ([]byte, error) {
 	var all bytes.Buffer
 	for _, name := range names {
-		content, err := os.ReadFile(filepath.Join(inst.Share, name))
+		content, err := os.ReadFile(scriptFile(inst, name))
 		if err != nil {
 			return nil, fmt.Errorf("read the server's scripts: %w", err)
 		}
@@ -80,6 +80,18 @@ func readScripts(inst engine.Installation, names []string) ([]byte, error) {
 		all.WriteByte('\n')
 	}
 	return all.Bytes(), nil
+}
+
+// scriptFile is where a script is: a name that begins with _ has a prefix.
+func scriptFile(inst engine.Installation, name string) string {
+	if !strings.HasPrefix(name, "_") {
+		return filepath.Join(inst.Share, name)
+	}
+	old := filepath.Join(inst.Share, "mysql"+name)
+	if _, err := os.Stat(old); err == nil {
+		return old
+	}
+	return filepath.Join(inst.Share, "mariadb"+name)
 }
 
 // runServer runs the server program to its end and makes its last words the error.
