@@ -12,6 +12,8 @@ SOURCES := $(shell find cmd internal client api go.mod go.sum \( -type d -o -typ
 # What `make generate` writes and `make verify` proves current.
 GENERATED := internal/store/dbsqlc api/openapi.yaml docs/lifecycle.md
 
+SCRIPTS := scripts/setup scripts/fetch-engines scripts/fuzz scripts/verify .ci/run
+
 ARGS      ?= serve --demo
 PACKAGES  ?= ./...
 FUZZTIME  ?= 60s
@@ -48,7 +50,7 @@ e2e: setup-build ## The built binary with real databases, and kills at every ste
 lint: ## golangci-lint, gofumpt, and the scripts' syntax
 	$(TOOL) golangci-lint run ./...
 	$(TOOL) golangci-lint run --build-tags failpoint ./internal/failpoint/...
-	@bash -n scripts/* .ci/run
+	@for script in $(SCRIPTS); do bash -n $$script; done
 
 format: ## Format all Go files
 	$(TOOL) gofumpt -w $$(git ls-files --cached --others --exclude-standard '*.go' | grep -v /dbsqlc/)
