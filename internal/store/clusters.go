@@ -1,0 +1,256 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"steward/internal/account"
+	"steward/internal/cluster"
+	"steward/internal/fault"
+	"steward/internal/filter"
+	"steward/internal/platform"
+	"steward/internal/store/dbsqlc"
+)
+
+// Viewer is who looks. A restricted user sees only what it is granted.
+type Viewer struct {
+	Account account.ID
+	// User is set for restricted users only.
+	User account.UserID
+}
+
+// ViewerOf is the viewer a principal is.
+func ViewerOf(p account.Principal) Viewer {
+	v := Viewer{Account: p.Account}
+	if p.User.Restricted {
+		v.User = p.User.ID
+	}
+	return v
+}
+
+// ClusterFields are what databases can be filtered and ordered by.
+var ClusterFields = filter.Fields{
+	"id": filter.Number, "label": filter.Text, "type": filter.Text, "engine": filter.Text, "version": filter.Text,
+	"region": filter.Text, "status": filter.Text, "created": filter.Time, "updated": filter.Time, "cluster_size": filter.Number,
+}
+
+var clusterColumns = columns{
+	"id": "id", "label": "label", "type": "type", "engine": "engine", "version": "series",
+	"region": "region", "status": "status", "created": "created", "updated": "updated", "cluster_size": "size",
+}
+
+const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
+	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
+	used_bytes, read_only, generation, created, updated, deleted`
+
+// portLock is the class of the advisory lock that serialises giving out ports.
+const portLock = 7001
+
+// CreateCluster adds c with the lowest free port of the range and its secrets.
+func (t *Tx) CreateCluster(ctx context.Context, c cluster.Cluster, secrets map[platform.SecretName][]byte, ports [2]int) (cluster.Cluster, error) {
+	if err := t.q.PortLock(ctx, portLock); err != nil {
+		return c, classify(err)
+	}
+	port, err := t.q.PortFree(ctx, int32(ports[0]), int32(ports[1]))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return c, fault.NewPrecondition("All %d database ports of this server are in use; delete a database, or ask the operator to widen gateway.ports", ports[1]-ports[0]+1)
+	}
+	if err != nil {
+		return c, fmt.Errorf("find a free port: %w", err)
+	}
+	updates, err := json.Marshal(c.Updates)
+	if err != nil {
+		return c, fmt.Errorf("encode window: %w", err)
+	}
+	c.Port, c.Created, c.Status, c.Generation = int(port), t.now(), cluster.Provisioning, 1
+	c.Updated = c.Created
+	id, err := t.q.ClusterCreate(ctx, dbsqlc.ClusterCreateParams{
+		AccountID: int64(c.Account), Label: c.Label, Engine: string(c.Engine), Series: c.Series, Region: c.Region, Type: c.Type,
+		Size: int32(c.Size), Encrypted: c.Encrypted, SslConnection: c.SSLConnection, AllowList: nonNil(c.AllowList),
+		ReplicationType: string(c.Replication), CommitType: string(c.Commit), Updates: updates, Port: port, Created: c.Created,
+	})
+	if err != nil {
+		return c, classify(err)
+	}
+	c.ID = cluster.ID(id)
+	for name, value := range secrets {
+		if err := t.SaveSecret(ctx, c.ID, name, value); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func nonNil(list cluster.AllowList) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// Cluster is one database as the viewer sees it; NotFound when it doesn't.
+// An empty engine means any.
+func (q queries) Cluster(ctx context.Context, v Viewer, engine cluster.Engine, id cluster.ID) (cluster.Cluster, error) {
+	b := sqlBuilder{}
+	sql := selectCluster + " FROM clusters WHERE " + b.visible(v) + " AND id = " + b.arg(int64(id))
+	if engine != "" {
+		sql += " AND engine = " + b.arg(string(engine))
+	}
+	return q.oneCluster(ctx, sql, b.args...)
+}
+
+// visible is the condition that a cluster is the viewer's to see.
+func (b *sqlBuilder) visible(v Viewer) string {
+	text := "account_id = " + b.arg(int64(v.Account)) + " AND deleted IS NULL"
+	if v.User != 0 {
+		text += " AND EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = clusters.id AND g.user_id = " + b.arg(int64(v.User)) + ")"
+	}
+	return text
+}
+
+// Clusters is one page of the databases the viewer sees (of one engine, or all
+// when it is empty), and how many match.
+func (q queries) Clusters(ctx context.Context, v Viewer, engine cluster.Engine, list ListQuery) ([]cluster.Cluster, int, error) {
+	b := sqlBuilder{columns: clusterColumns}
+	condition := b.visible(v)
+	if engine != "" {
+		condition += " AND engine = " + b.arg(string(engine))
+	}
+	sql := selectCluster + ", count(*) OVER () FROM clusters WHERE " + condition + b.tail(list, "id")
+	rows, err := q.db.Query(ctx, sql, b.args...)
+	if err != nil {
+		return nil, 0, classify(err)
+	}
+	total := 0
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Cluster, error) { return scanCluster(row, &total) })
+	if err != nil {
+		return nil, 0, classify(err)
+	}
+	if len(found) == 0 && list.Number > 1 {
+		list.Page = Page{Number: 1, Size: 1}
+		_, total, err = q.Clusters(ctx, v, engine, list)
+	}
+	return found, total, err
+}
+
+func (q queries) oneCluster(ctx context.Context, sql string, args ...any) (cluster.Cluster, error) {
+	c, err := scanCluster(q.db.QueryRow(ctx, sql, args...))
+	return c, classify(err)
+}
+
+// scanCluster reads a row of selectCluster, and what else was selected into more.
+func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
+	var c cluster.Cluster
+	var list []string
+	var updates, members []byte
+	err := row.Scan(append([]any{
+		&c.ID, &c.Account, &c.Label, &c.Engine, &c.Series, &c.Region, &c.Type, &c.Size, &c.Encrypted, &c.SSLConnection, &list,
+		&c.Replication, &c.Commit, &updates, &c.Status, &c.Port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
+		&c.UsedBytes, &c.ReadOnly, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
+	}, more...)...)
+	if err != nil {
+		return c, err
+	}
+	c.AllowList = list
+	if err := json.Unmarshal(updates, &c.Updates); err != nil {
+		return c, fmt.Errorf("decode window: %w", err)
+	}
+	if err := json.Unmarshal(members, &c.Members); err != nil {
+		return c, fmt.Errorf("decode members: %w", err)
+	}
+	return c, nil
+}
+
+// ClusterForWork is a cluster whoever owns it, also one that is deleted but
+// not removed yet.
+func (q queries) ClusterForWork(ctx context.Context, id cluster.ID) (cluster.Cluster, error) {
+	return q.oneCluster(ctx, selectCluster+" FROM clusters WHERE id = $1", int64(id))
+}
+
+// ClustersForWork are all of them.
+func (q queries) ClustersForWork(ctx context.Context) ([]cluster.Cluster, error) {
+	rows, err := q.db.Query(ctx, selectCluster+" FROM clusters ORDER BY id")
+	if err != nil {
+		return nil, classify(err)
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Cluster, error) { return scanCluster(row) })
+}
+
+// UpdateCluster writes label, type, allow_list, window and status of c, which
+// was read with c.Generation; ErrStale when it changed since.
+func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Cluster, error) {
+	updates, err := json.Marshal(c.Updates)
+	if err != nil {
+		return c, fmt.Errorf("encode window: %w", err)
+	}
+	c.Updated = t.now()
+	n, err := t.q.ClusterUpdate(ctx, dbsqlc.ClusterUpdateParams{
+		ID: int64(c.ID), Generation: c.Generation, Label: c.Label, Type: c.Type, AllowList: nonNil(c.AllowList), Updates: updates,
+		Status: string(c.Status), Updated: c.Updated,
+	})
+	if err != nil {
+		return c, classify(err)
+	}
+	if n == 0 {
+		return c, ErrStale
+	}
+	c.Generation++
+	return c, nil
+}
+
+// Transition moves the cluster by the table of package cluster; ErrNoTransition
+// when the table has no such row or another writer was first.
+func (t *Tx) Transition(ctx context.Context, c cluster.Cluster, on cluster.Trigger) (cluster.Cluster, error) {
+	to, ok := cluster.Next(c.Status, on)
+	if !ok {
+		return c, fmt.Errorf("%w: %s on %s", ErrNoTransition, c.Status, on)
+	}
+	now := t.now()
+	n, err := t.q.ClusterTransition(ctx, dbsqlc.ClusterTransitionParams{ID: int64(c.ID), FromStatus: string(c.Status), ToStatus: string(to), Updated: now})
+	if err != nil {
+		return c, classify(err)
+	}
+	if n == 0 {
+		return c, fmt.Errorf("%w: no longer %s", ErrNoTransition, c.Status)
+	}
+	c.Status, c.Updated = to, now
+	c.Generation++
+	return c, nil
+}
+
+// RecordObserved keeps what was seen of a cluster. Nothing is written when
+// nothing changed.
+func (q queries) RecordObserved(ctx context.Context, id cluster.ID, o platform.Observed) error {
+	members := o.Members
+	if members == nil {
+		members = map[string]string{}
+	}
+	text, err := json.Marshal(members)
+	if err != nil {
+		return fmt.Errorf("encode members: %w", err)
+	}
+	return classify(q.q.ClusterObserved(ctx, dbsqlc.ClusterObservedParams{
+		ID: int64(id), HostPrimary: o.Hosts.Primary, HostSecondary: o.Hosts.Secondary, Members: text,
+		Installation: o.Installation, ServerVersion: o.ServerVersion, UsedBytes: o.UsedBytes, ReadOnly: o.ReadOnly,
+	}))
+}
+
+// MarkDeleted hides the cluster from customers and frees its label; ErrStale
+// when it changed since it was read.
+func (t *Tx) MarkDeleted(ctx context.Context, c cluster.Cluster) error {
+	n, err := t.q.ClusterMarkDeleted(ctx, dbsqlc.ClusterMarkDeletedParams{ID: int64(c.ID), Generation: c.Generation, Deleted: t.now()})
+	if err == nil && n == 0 {
+		return ErrStale
+	}
+	return classify(err)
+}
+
+// RemoveCluster drops the row, its secrets and its port, once nothing else is left.
+func (t *Tx) RemoveCluster(ctx context.Context, id cluster.ID) error {
+	return classify(t.q.ClusterRemove(ctx, int64(id)))
+}
+

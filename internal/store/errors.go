@@ -1,0 +1,46 @@
+package store
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"steward/internal/fault"
+)
+
+// ErrStale is returned when a row changed since it was read: read again and redo.
+var ErrStale = errors.New("the row has changed since it was read")
+
+// ErrNoTransition is returned when the status table has no such change, or
+// another writer was first.
+var ErrNoTransition = errors.New("no such status change from the present status")
+
+// classify turns what the database says into faults, by constraint name.
+func classify(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fault.NewNotFound()
+	}
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return err
+	}
+	switch pg.ConstraintName {
+	case "clusters_label_unique":
+		return fault.NewInvalid("label", "Label must be unique among your databases")
+	case "users_username_unique":
+		return fault.NewInvalid("username", "Username taken")
+	}
+	return err
+}
+
+func subFolder(files embed.FS, name string) (fs.FS, error) {
+	sub, err := fs.Sub(files, name)
+	if err != nil {
+		return nil, fmt.Errorf("embedded %s: %w", name, err)
+	}
+	return sub, nil
+}

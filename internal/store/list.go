@@ -1,0 +1,96 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+
+	"steward/internal/filter"
+)
+
+// Page is which part of a list is wanted: Number counts from 1.
+type Page struct {
+	Number, Size int
+}
+
+func (p Page) limit() int32  { return int32(min(max(p.Size, 1), 500)) }
+func (p Page) offset() int32 { return int32(min(int64(max(p.Number, 1)-1)*int64(p.limit()), 1<<31-1)) }
+
+// ListQuery is which items of a list are wanted, and in which order.
+type ListQuery struct {
+	Page
+	Filter filter.Filter
+}
+
+// columns maps a filter's field to the SQL expression it stands for: the only
+// SQL that a request can choose. Values are always arguments.
+type columns map[string]string
+
+// sqlBuilder collects conditions and their arguments.
+type sqlBuilder struct {
+	columns columns
+	args    []any
+}
+
+func (b *sqlBuilder) arg(v any) string {
+	b.args = append(b.args, v)
+	return fmt.Sprintf("$%d", len(b.args))
+}
+
+var sqlOps = map[filter.Op]string{
+	filter.Equal: "=", filter.NotEqual: "<>", filter.Greater: ">", filter.AtLeast: ">=", filter.Less: "<", filter.AtMost: "<=",
+}
+
+// where compiles a node. Unknown fields match nothing: the parser refuses them.
+func (b *sqlBuilder) where(n filter.Node) string {
+	switch n.Op {
+	case filter.And, filter.Or:
+		return b.connective(n)
+	}
+	column, known := b.columns[n.Field]
+	switch {
+	case !known:
+		return "false"
+	case n.Value == nil && n.Op == filter.Equal:
+		return column + " IS NULL"
+	case n.Value == nil:
+		return column + " IS NOT NULL"
+	case n.Op == filter.Contains:
+		return fmt.Sprintf("position(lower(%s::text) in lower(%s)) > 0", b.arg(n.Value), column)
+	case n.Op == filter.NotEqual:
+		return fmt.Sprintf("%s IS DISTINCT FROM %s", column, b.arg(n.Value))
+	}
+	return fmt.Sprintf("%s %s %s", column, sqlOps[n.Op], b.arg(n.Value))
+}
+
+func (b *sqlBuilder) connective(n filter.Node) string {
+	if len(n.Children) == 0 {
+		return "true"
+	}
+	parts := make([]string, len(n.Children))
+	for i, child := range n.Children {
+		parts[i] = b.where(child)
+	}
+	word := " AND "
+	if n.Op == filter.Or {
+		word = " OR "
+	}
+	return "(" + strings.Join(parts, word) + ")"
+}
+
+// tail is the filter's condition, the order and the page, to follow a WHERE
+// that has one condition already. own is the list's own order.
+func (b *sqlBuilder) tail(q ListQuery, own string) string {
+	text := ""
+	if q.Filter.Where != nil {
+		text = " AND " + b.where(*q.Filter.Where)
+	}
+	order := own
+	if column, ok := b.columns[q.Filter.OrderBy]; ok {
+		direction := " ASC"
+		if q.Filter.Descending {
+			direction = " DESC"
+		}
+		order = column + direction + ", id" + direction
+	}
+	return fmt.Sprintf("%s ORDER BY %s LIMIT %s OFFSET %s", text, order, b.arg(q.limit()), b.arg(q.offset()))
+}

@@ -1,0 +1,43 @@
+-- name: PortLock :exec
+SELECT pg_advisory_xact_lock(@class::int, 0);
+
+-- name: PortFree :one
+SELECT p::int FROM generate_series(@first::int, @last::int) p
+WHERE NOT EXISTS (SELECT 1 FROM clusters c WHERE c.port = p) ORDER BY p LIMIT 1;
+
+-- name: ClusterCreate :one
+INSERT INTO clusters (account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
+                      replication_type, commit_type, updates, status, port, created, updated)
+VALUES (@account_id, @label, @engine, @series, @region, @type, @size, @encrypted, @ssl_connection, @allow_list,
+        @replication_type, @commit_type, @updates, 'provisioning', @port, @created, @created)
+RETURNING id;
+
+-- name: ClusterUpdate :execrows
+UPDATE clusters SET label = @label, type = @type, allow_list = @allow_list, updates = @updates, status = @status,
+                    updated = @updated, generation = generation + 1
+WHERE id = @id AND generation = @generation AND deleted IS NULL;
+
+-- name: ClusterTransition :execrows
+UPDATE clusters SET status = @to_status, updated = @updated, generation = generation + 1
+WHERE id = @id AND status = @from_status AND deleted IS NULL;
+
+-- name: ClusterObserved :exec
+UPDATE clusters SET host_primary = @host_primary, host_secondary = @host_secondary, members = @members,
+                    installation = @installation, server_version = @server_version, used_bytes = @used_bytes, read_only = @read_only
+WHERE id = @id AND (host_primary, host_secondary, members, installation, server_version, read_only)
+      IS DISTINCT FROM (@host_primary, @host_secondary, @members::jsonb, @installation, @server_version, @read_only)
+   OR id = @id AND used_bytes IS DISTINCT FROM @used_bytes;
+
+-- name: ClusterMarkDeleted :execrows
+UPDATE clusters SET deleted = @deleted::timestamptz, generation = generation + 1
+WHERE id = @id AND generation = @generation AND deleted IS NULL;
+
+-- name: ClusterRemove :exec
+DELETE FROM clusters WHERE id = @id AND deleted IS NOT NULL;
+
+-- name: SecretGet :one
+SELECT sealed FROM cluster_secrets WHERE cluster_id = @cluster_id AND name = @name;
+
+-- name: SecretSave :exec
+INSERT INTO cluster_secrets (cluster_id, name, sealed) VALUES (@cluster_id, @name, @sealed)
+ON CONFLICT (cluster_id, name) DO UPDATE SET sealed = excluded.sealed;

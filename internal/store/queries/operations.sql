@@ -1,0 +1,34 @@
+-- name: OperationCreate :one
+INSERT INTO operations (account_id, cluster_id, label, engine, action, status, username, params, percent, message, created, started, finished, wake_at)
+VALUES (@account_id, @cluster_id, @label, @engine, @action, @status, @username, @params, @percent, @message, @created, @started, @finished, @wake_at)
+RETURNING id;
+
+-- name: OperationStart :execrows
+UPDATE operations SET status = 'started', started = coalesce(started, @now::timestamptz), attempt = attempt + 1, wake_at = @wake_at
+WHERE id = @id AND finished IS NULL;
+
+-- name: OperationProgress :exec
+UPDATE operations SET percent = greatest(percent, @percent), message = @message, wake_at = @wake_at WHERE id = @id AND finished IS NULL;
+
+-- name: OperationFinish :execrows
+UPDATE operations SET status = @status, percent = 100, message = @message, finished = @now::timestamptz,
+                      started = coalesce(started, @now::timestamptz), wake_at = NULL
+WHERE id = @id AND finished IS NULL;
+
+-- name: OperationsFinishOthers :exec
+UPDATE operations SET status = 'failed', percent = 100, message = @message, finished = @now::timestamptz, wake_at = NULL
+WHERE cluster_id = @cluster_id AND id <> @id AND finished IS NULL;
+
+-- name: OperationsWake :many
+UPDATE operations SET wake_at = @next::timestamptz
+WHERE id IN (SELECT o.id FROM operations o WHERE o.finished IS NULL AND o.wake_at <= @now::timestamptz ORDER BY o.id LIMIT @most FOR UPDATE SKIP LOCKED)
+RETURNING id;
+
+-- name: OperationsWakeAll :exec
+UPDATE operations SET wake_at = @now::timestamptz WHERE finished IS NULL;
+
+-- name: OperationSeen :execrows
+UPDATE operations SET seen = true WHERE account_id = @account_id AND id <= @id AND NOT seen;
+
+-- name: OperationRead :execrows
+UPDATE operations SET read = true WHERE account_id = @account_id AND id = @id;

@@ -1,0 +1,28 @@
+-- name: TokenCreate :one
+INSERT INTO tokens (user_id, label, prefix, hash, scopes, created, expiry)
+VALUES (@user_id, @label, @prefix, @hash, @scopes, @created, @expiry)
+RETURNING id;
+
+-- name: TokenCount :one
+SELECT count(*) FROM tokens WHERE user_id = @user_id;
+
+-- name: TokenPrincipal :one
+SELECT t.id AS token_id, t.scopes, t.expiry,
+       u.id AS user_id, u.account_id, u.username, u.email, u.restricted, u.add_databases, u.created
+FROM tokens t JOIN users u ON u.id = t.user_id
+WHERE t.hash = @hash AND (t.expiry IS NULL OR t.expiry > @now::timestamptz);
+
+-- name: TokenGet :one
+SELECT id, user_id, label, prefix, scopes, created, expiry FROM tokens
+WHERE user_id = @user_id AND id = @id AND (expiry IS NULL OR expiry > @now::timestamptz);
+
+-- name: TokenList :many
+SELECT id, user_id, label, prefix, scopes, created, expiry, count(*) OVER () AS total FROM tokens
+WHERE user_id = @user_id AND (expiry IS NULL OR expiry > @now::timestamptz)
+ORDER BY id LIMIT @size OFFSET @skip;
+
+-- name: TokenRelabel :execrows
+UPDATE tokens SET label = @label WHERE user_id = @user_id AND id = @id;
+
+-- name: TokenDelete :execrows
+DELETE FROM tokens WHERE user_id = @user_id AND id = @id;

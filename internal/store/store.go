@@ -1,0 +1,158 @@
+// Package store keeps steward's own state in PostgreSQL: accounts, databases,
+// operations. Status changes only through Transition; every query that a
+// customer's request leads to is scoped by account.
+package store
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+
+	"steward/internal/failpoint"
+	"steward/internal/store/dbsqlc"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Sealer seals secrets before they reach a row; the context binds a value to its place.
+type Sealer interface {
+	Seal(ctx context.Context, plaintext []byte, context string) ([]byte, error)
+	Unseal(ctx context.Context, sealed []byte, context string) ([]byte, error)
+}
+
+// Options are what a Store is made of.
+type Options struct {
+	// URL of the PostgreSQL database.
+	URL string
+	// MaxConns bounds the pool; 0 means 16.
+	MaxConns int32
+	Sealer   Sealer
+	Logger   *slog.Logger
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+	// Tracer sees every query, for tests that count them.
+	Tracer pgx.QueryTracer
+}
+
+// Store is the database, open and migrated.
+type Store struct {
+	queries
+	pool   *pgxpool.Pool
+	log    *slog.Logger
+	leases leases
+}
+
+// queries are the methods that work in a transaction and outside of one alike.
+type queries struct {
+	db     dbsqlc.DBTX
+	q      *dbsqlc.Queries
+	sealer Sealer
+	now    func() time.Time
+}
+
+// Tx is a transaction: all of the store's methods, taking effect together.
+type Tx struct {
+	queries
+	tx pgx.Tx
+}
+
+// Pgx is the transaction itself, for what must be enqueued within it.
+func (t *Tx) Pgx() pgx.Tx { return t.tx }
+
+// Open connects and brings the schema up to date. Several servers may do so at once.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	config, err := pgxpool.ParseConfig(o.URL)
+	if err != nil {
+		return nil, errors.New("store URL: not a PostgreSQL connection string") // the parser's error would show the password
+	}
+	config.MaxConns = o.MaxConns
+	if config.MaxConns == 0 {
+		config.MaxConns = 16
+	}
+	config.ConnConfig.Tracer = o.Tracer
+	config.ConnConfig.RuntimeParams["application_name"] = "steward"
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if err := migrate(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	now := o.Now
+	if now == nil {
+		now = time.Now
+	}
+	s := &Store{pool: pool, log: o.Logger, leases: newLeases()}
+	s.queries = queries{db: pool, q: dbsqlc.New(pool), sealer: o.Sealer, now: now}
+	return s, nil
+}
+
+func migrate(ctx context.Context, pool *pgxpool.Pool) error {
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		return fmt.Errorf("migrate store: %w", err)
+	}
+	files, err := subFolder(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	if err != nil {
+		return fmt.Errorf("migrate store: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate store: %w", err)
+	}
+	river, err := rivermigrate.New(riverpgxv5.New(pool), nil)
+	if err != nil {
+		return fmt.Errorf("migrate job queue: %w", err)
+	}
+	if _, err := river.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return fmt.Errorf("migrate job queue: %w", err)
+	}
+	return nil
+}
+
+// Close closes all connections.
+func (s *Store) Close() { s.pool.Close() }
+
+// Pool is the connection pool, for the job queue.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+
+// Ping is nil when the store answers.
+func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
+
+// InTx runs f in a transaction and commits when f returns nil.
+func (s *Store) InTx(ctx context.Context, f func(tx *Tx) error) error {
+	tx, err := s.pool.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // no-op after the commit
+	inner := s.queries
+	inner.db, inner.q = tx, dbsqlc.New(tx)
+	if err := f(&Tx{inner, tx}); err != nil {
+		return err
+	}
+	failpoint.Here("store: before commit")
+	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("commit: %w", classify(err))
+	}
+	failpoint.Here("store: after commit")
+	return nil
+}
