@@ -57,6 +57,8 @@ format: ## Format all Go files
 
 generate: ## Write generated files anew: queries, OpenAPI document, lifecycle diagram
 	$(TOOL) sqlc generate
+	$(GO) run scripts/lifecycle.go >docs/lifecycle.md.new
+	mv docs/lifecycle.md.new docs/lifecycle.md
 	$(GO) generate ./...
 
 verify: ## Prove generated files, modules and idioms current
