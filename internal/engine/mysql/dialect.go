@@ -32,8 +32,6 @@ type dialect struct {
 	keyring func(n engine.Node) string
 	// reloadTLS makes the server read its certificate again.
 	reloadTLS string
-	// openTransactions finds the sessions with uncommitted changes.
-	openTransactions string
 	// upgrade are the scripts that bring the system tables up to a newly
 	// started version, where the server doesn't do so itself.
 	upgrade []string

@@ -33,7 +33,6 @@ var mariaDB = dialect{
 	encryptionMissing: mariaDBEncryptionMissing,
 	keyring:           func(engine.Node) string { return "" },
 	reloadTLS:         "FLUSH LOCAL SSL",
-	openTransactions:  "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0",
 	upgrade:           mariaDBUpgrade,
 }
 

@@ -29,7 +29,6 @@ var oracleMySQL = dialect{
 	encryptionMissing: mySQLEncryptionMissing,
 	keyring:           mySQLKeyring,
 	reloadTLS:         "ALTER INSTANCE RELOAD TLS",
-	openTransactions:  "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0",
 }
 
 // mySQLRoot fences dbadmin in: partial revokes take the system schemas out of

@@ -50,7 +50,7 @@ func statements(list []string) string {
 
 // belongings are the files of a data folder that are one server's own. A server
 // without them makes new ones.
-var belongings = []string{"auto.cnf", "*.pem", "binlog.*", "relay*", "ib_buffer_pool", "ibtmp1", "*.pid", initFile}
+var belongings = []string{"auto.cnf", "*.pem", "binlog.*", "relay*", "ibtmp1", "*.pid", initFile}
 
 // Individualise is part of engine.Driver.
 func (d *Driver) Individualise(_ context.Context, dir string) error {

@@ -26,10 +26,10 @@ INSERT INTO steward.installed SELECT VERSION();
 DELIMITER $$
 
 -- Refuses every name that isn't a customer's to manage.
-CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.check_user(name VARCHAR(255) CHARACTER SET utf8mb4)
+CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.check_user(name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
   DETERMINISTIC NO SQL SQL SECURITY DEFINER
 BEGIN
-  IF name IS NULL OR name NOT REGEXP '^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$' THEN
+  IF name IS NULL OR name NOT REGEXP '\\A[A-Za-z0-9][A-Za-z0-9_-]{0,31}\\z' THEN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'A user name has 1-32 letters, digits, - and _, and starts with a letter or digit';
   END IF;
   IF LOWER(name) IN ('dbadmin', 'root', 'mysql', 'public', 'current_user', 'current_role', 'session_user', 'system_user', 'none')
@@ -38,7 +38,7 @@ BEGIN
   END IF;
 END$$
 
-CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.check_user_exists(name VARCHAR(255) CHARACTER SET utf8mb4)
+CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.check_user_exists(name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
   READS SQL DATA SQL SECURITY DEFINER
 BEGIN
   CALL steward.check_user(name);
@@ -48,21 +48,21 @@ BEGIN
 END$$
 
 -- Refuses our schemas, and patterns in place of a name.
-CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.check_database(name VARCHAR(255) CHARACTER SET utf8mb4)
+CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.check_database(name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
   READS SQL DATA SQL SECURITY DEFINER
 BEGIN
-  IF name IS NULL OR name NOT REGEXP '^[A-Za-z0-9_$-]{1,64}$' THEN
+  IF name IS NULL OR name NOT REGEXP '\\A[A-Za-z0-9_$-]{1,64}\\z' THEN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'A database name has 1-64 letters, digits, -, _ and $ here';
   END IF;
   IF LOWER(name) IN ('mysql', 'sys', 'steward', 'information_schema', 'performance_schema') THEN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'This database is reserved';
   END IF;
-  IF NOT EXISTS (SELECT 1 FROM information_schema.SCHEMATA s WHERE s.SCHEMA_NAME = name COLLATE utf8mb4_bin) THEN
+  IF NOT EXISTS (SELECT 1 FROM information_schema.SCHEMATA s WHERE s.SCHEMA_NAME COLLATE utf8mb3_bin = name) THEN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'There is no such database';
   END IF;
 END$$
 
-CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.check_password(password VARCHAR(1024) CHARACTER SET utf8mb4)
+CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.check_password(password VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
   DETERMINISTIC NO SQL SQL SECURITY DEFINER
 BEGIN
   IF password IS NULL OR CHAR_LENGTH(password) NOT BETWEEN 8 AND 255 THEN
@@ -71,7 +71,7 @@ BEGIN
 END$$
 
 -- What is logged is the hash, never the password.
-CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.create_user(name VARCHAR(255) CHARACTER SET utf8mb4, password VARCHAR(1024) CHARACTER SET utf8mb4)
+CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.create_user(name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, password VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
   MODIFIES SQL DATA SQL SECURITY DEFINER COMMENT 'create_user(name, password): a user who may log in, with no rights yet'
 BEGIN
   CALL steward.check_user(name);
@@ -79,7 +79,7 @@ BEGIN
   EXECUTE IMMEDIATE CONCAT('CREATE USER ', QUOTE(name), '@''%'' IDENTIFIED VIA mysql_native_password USING ', QUOTE(PASSWORD(password)));
 END$$
 
-CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.set_password(name VARCHAR(255) CHARACTER SET utf8mb4, password VARCHAR(1024) CHARACTER SET utf8mb4)
+CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.set_password(name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, password VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
   MODIFIES SQL DATA SQL SECURITY DEFINER COMMENT 'set_password(name, password): a new password for a user'
 BEGIN
   CALL steward.check_user_exists(name);
@@ -87,7 +87,7 @@ BEGIN
   EXECUTE IMMEDIATE CONCAT('ALTER USER ', QUOTE(name), '@''%'' IDENTIFIED VIA mysql_native_password USING ', QUOTE(PASSWORD(password)));
 END$$
 
-CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.drop_user(name VARCHAR(255) CHARACTER SET utf8mb4)
+CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.drop_user(name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
   MODIFIES SQL DATA SQL SECURITY DEFINER COMMENT 'drop_user(name): the user and all grants to it go'
 BEGIN
   CALL steward.check_user_exists(name);
@@ -95,7 +95,7 @@ BEGIN
 END$$
 
 -- In a grant, _ stands for any character unless escaped.
-CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.grant_database(db VARCHAR(255) CHARACTER SET utf8mb4, name VARCHAR(255) CHARACTER SET utf8mb4)
+CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.grant_database(db VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
   MODIFIES SQL DATA SQL SECURITY DEFINER COMMENT 'grant_database(database, name): all rights on a database'
 BEGIN
   CALL steward.check_database(db);
@@ -103,7 +103,7 @@ BEGIN
   EXECUTE IMMEDIATE CONCAT('GRANT ALL PRIVILEGES ON `', REPLACE(db, '_', '\\_'), '`.* TO ', QUOTE(name), '@''%''');
 END$$
 
-CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.revoke_database(db VARCHAR(255) CHARACTER SET utf8mb4, name VARCHAR(255) CHARACTER SET utf8mb4)
+CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.revoke_database(db VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
   MODIFIES SQL DATA SQL SECURITY DEFINER COMMENT 'revoke_database(database, name): takes the rights on a database back'
 BEGIN
   CALL steward.check_database(db);
