@@ -5,6 +5,8 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 GO      ?= go
+# A Go that is older than go.mod asks for fetches the right one by itself.
+export GOTOOLCHAIN ?= auto
 TOOL    := $(GO) tool -modfile=tools/go.mod
 # A folder is a prerequisite too: its time changes when a file in it goes.
 SOURCES := $(shell find cmd internal client api go.mod go.sum \( -type d -o -type f ! -name '*_test.go' \) 2>/dev/null)
@@ -27,6 +29,7 @@ run: setup build ## Install what is missing, build, and serve ./data (ARGS='serv
 build: bin/steward ## Build bin/steward
 
 bin/steward: $(SOURCES)
+	@$(GO) env GOVERSION | grep -qE '^go1\.(2[1-9]|[3-9][0-9])' || { echo 'Go 1.21 or newer is needed; see go.dev/dl' >&2; exit 1; }
 	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/steward
 	@touch $@
 
