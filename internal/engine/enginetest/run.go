@@ -19,6 +19,9 @@ type Options struct {
 	Open func(n engine.Node, l Login) (*sql.DB, error)
 	// Attempts are what dbadmin must not get away with, and some that it must.
 	Attempts []Attempt
+	// Refused tells whether an error is a refusal for want of a privilege, as
+	// opposed to an attempt that is misspelt and proves nothing. Nil takes any error.
+	Refused func(error) bool
 	// Intact looks, after each attempt, for what no attempt may bring about: a
 	// new superuser, a file. It may be nil.
 	Intact func(t *testing.T, s *Server)
@@ -52,8 +55,11 @@ type Attempt struct {
 	Allowed bool
 	// Only limits the attempt to some installations; nil means all.
 	Only func(engine.Installation) bool
+	// Refusal is a text that must be in the last statement's error; when empty,
+	// Options.Refused decides.
+	Refusal string
 	// After looks for damage, whatever the statements answered. Without it the
-	// last statement must have failed.
+	// last statement must have been refused.
 	After func(t *testing.T, s *Server, last error)
 }
 

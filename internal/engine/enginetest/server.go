@@ -122,6 +122,20 @@ func (s *Server) Kill(t *testing.T) {
 	<-s.ended
 }
 
+// Signal sends a signal to the server's first process.
+func (s *Server) Signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	must(t, s.cmd.Process.Signal(sig), "signal server")
+}
+
+// Console is what the server wrote to its standard output and error.
+func (s *Server) Console(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile(s.base + "/console.log")
+	must(t, err, "read console log")
+	return string(content)
+}
+
 // Running tells whether the server's first process is alive.
 func (s *Server) Running() bool {
 	if s.ended == nil {

@@ -49,10 +49,22 @@ func (s *Server) attempt(t *testing.T, a Attempt) {
 	switch {
 	case a.After != nil:
 		a.After(t, s, last)
-	case !a.Allowed && last == nil:
-		t.Errorf("got away with %s", a.SQL[len(a.SQL)-1])
+	case !a.Allowed:
+		checkRefused(t, s.Bench, a, last)
 	}
 	if s.Bench.Options.Intact != nil {
 		s.Bench.Options.Intact(t, s)
+	}
+}
+
+func checkRefused(t *testing.T, b *Bench, a Attempt, last error) {
+	t.Helper()
+	switch {
+	case last == nil:
+		t.Errorf("got away with %s", a.SQL[len(a.SQL)-1])
+	case a.Refusal != "" && !strings.Contains(last.Error(), a.Refusal):
+		t.Errorf("failed, but not for the reason %q: %v", a.Refusal, last)
+	case a.Refusal == "" && b.Options.Refused != nil && !b.Options.Refused(last):
+		t.Errorf("failed, but not for want of a privilege: %v", last)
 	}
 }

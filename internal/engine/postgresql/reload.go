@@ -22,10 +22,11 @@ func (Driver) Reload(ctx context.Context, n engine.Node) (restart bool, err erro
 	if err := reload(ctx, n); err != nil {
 		return false, fmt.Errorf("reload: %w", err)
 	}
+	// A setting that waits for a restart counts as an error in the file, too.
 	row, err := askOne(ctx, n, `SELECT
 		(SELECT count(*) FROM pg_catalog.pg_settings WHERE pending_restart),
 		(SELECT pg_catalog.string_agg(name || ': ' || error, '; ') FROM pg_catalog.pg_file_settings
-			WHERE error IS NOT NULL AND error <> 'setting could not be applied'),
+			WHERE error IS NOT NULL AND NOT coalesce(name IN (SELECT name FROM pg_catalog.pg_settings WHERE pending_restart), false)),
 		(SELECT pg_catalog.string_agg('line ' || line_number || ': ' || error, '; ') FROM pg_catalog.pg_hba_file_rules
 			WHERE error IS NOT NULL)`)
 	if err != nil {
@@ -123,5 +124,13 @@ func shownCertificate(ctx context.Context, address string) ([]byte, error) {
 	if err := session.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
-	return session.ConnectionState().PeerCertificates[0].Raw, nil
+	shown := session.ConnectionState().PeerCertificates[0].Raw
+	// A hard close would leave a complaint in the server's log.
+	if err := session.CloseWrite(); err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(io.Discard, session); err != nil {
+		return nil, err
+	}
+	return shown, nil
 }
