@@ -40,7 +40,7 @@ var ClusterFields = filter.Fields{
 
 var clusterColumns = columns{
 	"id": "id", "label": "label", "type": "type", "engine": "engine", "version": "series",
-	"region": "region", "status": "status", "created": "created", "updated": "updated", "cluster_size": "size",
+	"region": "region", "status": "status", "created": "created", "updated": "updated", "cluster_size": "size::bigint",
 }
 
 const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
@@ -253,4 +253,3 @@ func (t *Tx) MarkDeleted(ctx context.Context, c cluster.Cluster) error {
 func (t *Tx) RemoveCluster(ctx context.Context, id cluster.ID) error {
 	return classify(t.q.ClusterRemove(ctx, int64(id)))
 }
-

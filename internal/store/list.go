@@ -7,12 +7,18 @@ import (
 	"steward/internal/filter"
 )
 
-// Page is which part of a list is wanted: Number counts from 1.
+// Page is which part of a list is wanted: Number counts from 1; Size 0 means 100.
 type Page struct {
 	Number, Size int
 }
 
-func (p Page) limit() int32  { return int32(min(max(p.Size, 1), 500)) }
+func (p Page) limit() int32 {
+	if p.Size == 0 {
+		return 100
+	}
+	return int32(min(max(p.Size, 1), 500))
+}
+
 func (p Page) offset() int32 { return int32(min(int64(max(p.Number, 1)-1)*int64(p.limit()), 1<<31-1)) }
 
 // ListQuery is which items of a list are wanted, and in which order.
