@@ -13,6 +13,11 @@ import (
 // file are relative to its folder, so that a folder can be moved.
 func Described(folders []string, flavours ...Flavour) (found []Installation, notes []error) {
 	for _, folder := range folders {
+		folder, err := filepath.Abs(folder)
+		if err != nil {
+			notes = append(notes, fmt.Errorf("look for engines: %w", err))
+			continue
+		}
 		for _, pattern := range []string{"engine.json", "*/engine.json"} {
 			files, err := filepath.Glob(filepath.Join(folder, pattern))
 			if err != nil {

@@ -29,6 +29,7 @@ func cases() []Check {
 		{"new plan tells whether to restart", reloadPlan},
 		{"read-only guard", readOnly},
 		{"encryption at rest", encryption},
+		{"passwords are nowhere in the clear", noClearPasswords},
 	}
 }
 

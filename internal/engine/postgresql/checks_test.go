@@ -28,6 +28,7 @@ func checks() []enginetest.Check {
 		{Name: "a hung server is noticed", Run: hungServer},
 		{Name: "every plan starts", Run: everyPlanStarts},
 		{Name: "users in plain SQL from 16 on", Run: plainUsers},
+		{Name: "customers can't crowd us out", Run: cantCrowdOut},
 		{Name: "verify tells a dropped database from a wrong password", Run: verifyWithoutDatabase},
 	}
 }
@@ -352,5 +353,25 @@ func verifyWithoutDatabase(t *testing.T, b *enginetest.Bench) {
 	n.RootPassword = "wrong"
 	if err := b.Driver.VerifyRootPassword(t.Context(), n); !errors.Is(err, engine.ErrAuthentication) {
 		t.Errorf("wrong password: %v", err)
+	}
+}
+
+func cantCrowdOut(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t, func(n *engine.Node) { n.Plan.MemoryMB = 256 })
+	var last error
+	for range connectionsFor(256) + 1 {
+		last = s.DB(t, s.Login()).PingContext(t.Context())
+	}
+	if last == nil {
+		t.Error("max_connections isn't reached, so this proves nothing")
+	}
+	if err := b.Driver.Ping(t.Context(), s.Node); err != nil {
+		t.Errorf("ping of a full server: %v", err)
+	}
+	if _, err := b.Driver.Version(t.Context(), s.Node); err != nil {
+		t.Errorf("query on a full server: %v", err)
+	}
+	if err := b.Driver.VerifyRootPassword(t.Context(), s.Node); err != nil {
+		t.Errorf("verify on a full server: %v", err)
 	}
 }

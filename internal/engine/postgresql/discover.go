@@ -15,18 +15,18 @@ import (
 // oldest is the first major version that the driver knows how to run.
 const oldest = 13
 
-// distributionFolders is where Debian and its kin put each major version.
-const distributionFolders = "/usr/lib/postgresql/*"
+// distributionServers is where Debian and its kin put each major version.
+const distributionServers = "/usr/lib/postgresql/*/bin/postgres"
 
 // Discover finds the distribution's servers and those described in folders.
 func (Driver) Discover(ctx context.Context, folders []string) (found []engine.Installation, notes []error) {
 	described, notes := engine.Described(folders, engine.FlavourPostgreSQL)
-	homes, err := filepath.Glob(distributionFolders)
+	servers, err := filepath.Glob(distributionServers)
 	if err != nil {
-		notes = append(notes, fmt.Errorf("look for PostgreSQL in %s: %w", distributionFolders, err))
+		notes = append(notes, fmt.Errorf("look for PostgreSQL in %s: %w", distributionServers, err))
 	}
-	for _, home := range homes {
-		inst, err := distribution(ctx, home)
+	for _, server := range servers {
+		inst, err := distribution(ctx, filepath.Dir(filepath.Dir(server)))
 		if err != nil {
 			notes = append(notes, err)
 			continue

@@ -58,12 +58,14 @@ func changePassword(role, password string, rounds int) (string, error) {
 	return fmt.Sprintf("ALTER ROLE %s PASSWORD '%s'", role, secret), nil
 }
 
-// SetRootPassword makes n.RootPassword dbadmin's.
+// SetRootPassword makes n.RootPassword dbadmin's. It also lets a customer in
+// again who locked themselves out with a library that can't be loaded.
 func (Driver) SetRootPassword(ctx context.Context, n engine.Node) error {
 	change, err := changePassword(customerRole, n.RootPassword, customerRounds)
 	if err != nil {
 		return fmt.Errorf("set root password: %w", err)
 	}
+	change += "; ALTER ROLE " + customerRole + " RESET local_preload_libraries"
 	if _, err := ask(ctx, n, change); err != nil {
 		return fmt.Errorf("set root password: %w", err)
 	}

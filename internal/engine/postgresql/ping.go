@@ -21,6 +21,9 @@ func (Driver) Ping(ctx context.Context, n engine.Node) error {
 		return err
 	}
 	conn, err := eitherPassword(ctx, n)
+	if isFull(err) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("ping: %w", err)
 	}
@@ -29,6 +32,13 @@ func (Driver) Ping(ctx context.Context, n engine.Node) error {
 		return fmt.Errorf("ping: %w", err)
 	}
 	return nil
+}
+
+// isFull tells of a server that has all the sessions it takes, even those
+// reserved for us: it is alive, and ending it would help nobody.
+func isFull(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refused.Code == "53300"
 }
 
 // checkPidFile looks at line 8 of postmaster.pid, where the server keeps its

@@ -355,8 +355,11 @@ func specialAttempts() []enginetest.Attempt {
 				if err := s.TryLogin(t, s.Login()); !refused(err) {
 					t.Errorf("login with a library outside: %v", err)
 				}
-				if _, err := ask(t.Context(), s.Node, "ALTER ROLE dbadmin RESET ALL"); err != nil {
+				if err := New().SetRootPassword(t.Context(), s.Node); err != nil {
 					t.Fatal(err)
+				}
+				if err := s.TryLogin(t, s.Login()); err != nil {
+					t.Errorf("login after a reset: %v", err)
 				}
 			},
 		},

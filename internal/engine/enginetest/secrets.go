@@ -1,0 +1,53 @@
+package enginetest
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// noClearPasswords looks for every password the server has had in all the
+// node's files and in what the process shows of itself.
+func noClearPasswords(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	passwords := []string{s.Node.AdminPassword, s.Node.RootPassword, s.Node.TemplatePassword}
+	s.Node.RootPassword = "rotated-5Hd8Lq2Wx"
+	passwords = append(passwords, s.Node.RootPassword)
+	must(t, b.Driver.SetRootPassword(t.Context(), s.Node), "set root password")
+	must(t, s.TryLogin(t, s.Login()), "login")
+	wrong := s.Login()
+	wrong.Password = "mistyped-" + s.Node.RootPassword
+	if err := s.TryLogin(t, wrong); err == nil {
+		t.Error("a wrong password is let in")
+	}
+	for _, pid := range append(descendants(s.cmd.Process.Pid), s.cmd.Process.Pid) {
+		for _, name := range []string{"cmdline", "environ"} {
+			content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), name))
+			if err == nil {
+				wantNone(t, name+" of a process", content, passwords)
+			}
+		}
+	}
+	s.Stop(t) // so that all is on disk
+	must(t, filepath.WalkDir(s.base, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		wantNone(t, strings.TrimPrefix(path, s.base), content, passwords)
+		return err
+	}), "search files")
+}
+
+func wantNone(t *testing.T, where string, content []byte, passwords []string) {
+	t.Helper()
+	for i, p := range passwords {
+		if bytes.Contains(content, []byte(p)) {
+			t.Errorf("password %d is in %s", i, where)
+		}
+	}
+}
