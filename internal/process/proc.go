@@ -44,7 +44,8 @@ func alive(pid int, start uint64) bool {
 	return err == nil && s.start == start && !s.gone()
 }
 
-func bootID() (string, error) {
+// BootID names the time since the machine was last started.
+func BootID() (string, error) {
 	content, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "", fmt.Errorf("boot id: %w", err)

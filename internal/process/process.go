@@ -26,7 +26,7 @@ func Adopt(pidFile string, id Identity) (*Process, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
-	boot, err := bootID()
+	boot, err := BootID()
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func (s Spec) admit(pid int, release *os.File) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	boot, err := bootID()
+	boot, err := BootID()
 	if err != nil {
 		return nil, err
 	}

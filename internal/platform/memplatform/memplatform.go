@@ -358,7 +358,7 @@ func (d *Driver) look(id cluster.ID) platform.Observed {
 	}
 	if c.Routed {
 		seen.Hosts = cluster.Hosts{Primary: "127.0.0.1", Secondary: "127.0.0.2"}
-		seen.Members = map[string]string{"127.0.0.1": "primary"}
+		seen.Members = map[string]string{"127.0.77.1": string(platform.Primary)}
 	}
 	return seen
 }

@@ -1,0 +1,56 @@
+package host
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"steward/internal/catalog"
+	"steward/internal/engine"
+)
+
+// Engines is part of platform.Driver.
+func (d *Driver) Engines() []catalog.Engine { return slices.Clone(d.engines) }
+
+// describeEngines lists each series once, as its newest installation is.
+func (d *Driver) describeEngines() []catalog.Engine {
+	var list []catalog.Engine
+	for _, i := range d.found {
+		best, ok := newest(d.found, i.Family(), i.Series)
+		if !ok || best.ID() != i.ID() || d.o.Engines[i.Family()] == nil {
+			continue
+		}
+		used := programSize(i)
+		list = append(list, catalog.Engine{
+			Engine: i.Family(), Series: i.Series, TotalBytes: used, UsedBytes: used,
+			EncryptionMissing: d.o.Engines[i.Family()].EncryptionMissing(i),
+		})
+	}
+	slices.SortFunc(list, func(a, b catalog.Engine) int {
+		return cmp.Or(cmp.Compare(a.Engine, b.Engine), engine.CompareVersions(a.Series, b.Series))
+	})
+	return slices.CompactFunc(list, func(a, b catalog.Engine) bool { return a.ID() == b.ID() })
+}
+
+// programSize is the disk that the installation's programs take: its whole
+// prefix when that is its own, else the programs alone.
+func programSize(i engine.Installation) int64 {
+	if i.Home != "" && i.Home != "/" && i.Home != "/usr" && i.Home != "/usr/local" {
+		return treeSize(i.Home)
+	}
+	var size int64
+	for _, path := range i.Bin {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			continue
+		}
+		if info, err := os.Stat(real); err == nil {
+			size += info.Size()
+		}
+	}
+	if i.Share != "" {
+		size += treeSize(i.Share)
+	}
+	return size
+}

@@ -1,0 +1,252 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"steward/internal/catalog"
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/platform"
+	"steward/internal/process"
+)
+
+// Driver runs clusters on this machine.
+type Driver struct {
+	o         Options
+	log       *slog.Logger
+	layout    layout
+	scope     string // begins every mark: processes of other data folders aren't ours
+	boot      string
+	found     []engine.Installation
+	notes     []error
+	engines   []catalog.Engine
+	groups    *process.Groups
+	walls     *process.Walls
+	lacks     []string
+	templates *templates
+	trash     *trash
+	changes   chan cluster.ID
+
+	mu    sync.Mutex
+	units map[cluster.ID]*unit
+
+	// active is set by Start: only then crashed servers are restarted.
+	active  bool
+	quit    context.Context
+	stop    context.CancelFunc
+	workers sync.WaitGroup
+}
+
+var (
+	_ platform.Driver     = (*Driver)(nil)
+	_ platform.Reconciler = (*Driver)(nil)
+)
+
+// New finds engines, walls and limits, and the servers that an earlier process
+// left running. It changes nothing that runs; Start begins to look after it.
+func New(ctx context.Context, o Options) (*Driver, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("host platform: %w", err)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	d := &Driver{
+		o: o, log: o.Logger, layout: layout{data: o.DataDir, run: o.RunDir, keys: o.KeysDir},
+		scope: scopeOf(o.DataDir), changes: make(chan cluster.ID, 256), units: map[cluster.ID]*unit{},
+	}
+	d.quit, d.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if err := errors.Join(d.layout.make(), checkReach(o.DataDir), checkReach(o.RunDir), checkReach(o.KeysDir)); err != nil {
+		return nil, fmt.Errorf("host platform: %w", err)
+	}
+	boot, err := process.BootID()
+	if err != nil {
+		return nil, fmt.Errorf("host platform: %w", err)
+	}
+	d.boot = boot
+	d.found, d.notes = o.Installations, nil
+	if d.found == nil {
+		d.found, d.notes = Discover(ctx, o.Engines, o.EngineFolders)
+	}
+	d.engines = d.describeEngines()
+	d.findIsolation(ctx)
+	d.trash = newTrash(d)
+	d.templates = newTemplates(d)
+	if err := d.adopt(); err != nil {
+		return nil, fmt.Errorf("host platform: %w", err)
+	}
+	return d, nil
+}
+
+// scopeOf is a short name for a data folder.
+func scopeOf(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return hex.EncodeToString(sum[:6])
+}
+
+// findIsolation looks which walls and limits there are; what is missing is
+// told by Weaknesses.
+func (d *Driver) findIsolation(ctx context.Context) {
+	root := os.Geteuid() == 0
+	if !root {
+		d.lacks = append(d.lacks, "not started as root: all database servers run as the same user as steward, who can read and signal all of them")
+	}
+	var err error
+	if d.o.Isolation.Cgroups == "off" {
+		d.lacks = append(d.lacks, "control groups are switched off: memory and processor use of databases isn't limited")
+	} else if d.groups, err = process.FindGroups("steward-" + d.scope); err != nil {
+		d.lacks = append(d.lacks, "memory and processor use of databases isn't limited: "+err.Error())
+	} else {
+		d.lacks = append(d.lacks, d.groups.Lacks()...)
+	}
+	uid := 0
+	if root {
+		uid = d.o.UIDBase
+	}
+	if d.o.Isolation.Bubblewrap == "off" {
+		d.lacks = append(d.lacks, "bubblewrap is switched off: database servers see the machine's files as any user does")
+	} else if d.walls, err = process.FindWalls(ctx, uid); err != nil {
+		d.lacks = append(d.lacks, "database servers see the machine's files as any user does: "+err.Error())
+	}
+}
+
+// Weaknesses says what protects databases less than it could, for operators.
+func (d *Driver) Weaknesses() []string { return d.lacks }
+
+// Installations are the server builds found; Notes say which couldn't be used.
+func (d *Driver) Installations() []engine.Installation { return d.found }
+
+// Notes are the problems met while looking for installations.
+func (d *Driver) Notes() []error { return d.notes }
+
+// Start begins to look after the servers: crashed ones are restarted, templates
+// and clones are made ahead, logs are rotated, trash is emptied.
+func (d *Driver) Start() {
+	d.mu.Lock()
+	d.active = true
+	units := make([]*unit, 0, len(d.units))
+	for _, u := range d.units {
+		units = append(units, u)
+	}
+	d.mu.Unlock()
+	for _, u := range units {
+		if p := u.process(); p != nil {
+			d.spawn(func() { d.watch(u, p) })
+		}
+	}
+	d.spawn(d.templates.keepReady)
+	d.spawn(d.trash.keepEmpty)
+	d.spawn(d.keepLogsSmall)
+}
+
+// Close ends what New and Start began. All servers run on.
+func (d *Driver) Close() {
+	d.mu.Lock()
+	d.stop()
+	d.mu.Unlock()
+	d.workers.Wait()
+}
+
+// Changes is part of platform.Driver.
+func (d *Driver) Changes() <-chan cluster.ID { return d.changes }
+
+// change tells that a cluster should be looked at; a hint may get lost when
+// nobody listens.
+func (d *Driver) change(id cluster.ID) {
+	select {
+	case d.changes <- id:
+	default:
+	}
+}
+
+// adopt finds the servers that run already.
+func (d *Driver) adopt() error {
+	entries, err := os.ReadDir(d.layout.clusters())
+	if err != nil {
+		return fmt.Errorf("look for clusters: %w", err)
+	}
+	for _, e := range entries {
+		n, err := strconv.ParseInt(e.Name(), 10, 64)
+		if err != nil {
+			continue
+		}
+		id := cluster.ID(n)
+		rec, err := readRecord(d.layout.node(id, 0))
+		if err != nil || rec == nil {
+			continue // Apply or Reconcile deal with it
+		}
+		p, err := process.Adopt(d.pidFile(id), d.identity(rec))
+		if err != nil {
+			return fmt.Errorf("adopt cluster %d: %w", id, err)
+		}
+		if p != nil {
+			d.unit(id).setProcess(p)
+			d.log.Debug("adopted a running server", "cluster_id", id, "pid", p.Pid())
+		}
+	}
+	return nil
+}
+
+func (d *Driver) pidFile(id cluster.ID) string { return filepath.Join(d.layout.node(id, 0), "pid") }
+
+// user is the operating system's user of a cluster, 0 for steward's own.
+func (d *Driver) user(port int) int {
+	if os.Geteuid() != 0 {
+		return 0
+	}
+	return d.o.UIDBase + port - d.o.Ports[0]
+}
+
+// identity tells which processes are a node's.
+func (d *Driver) identity(rec *record) process.Identity {
+	return process.Identity{
+		Mark: d.scope + "/" + nodeName(rec.Cluster, rec.Ordinal),
+		Dir:  d.layout.node(rec.Cluster, rec.Ordinal),
+		UID:  d.user(rec.Port),
+	}
+}
+
+func (d *Driver) engine(family cluster.Engine) (engine.Driver, error) {
+	e := d.o.Engines[family]
+	if e == nil {
+		return nil, fmt.Errorf("there is no driver for %s", family)
+	}
+	return e, nil
+}
+
+// unit is what is known of a cluster in this process.
+func (d *Driver) unit(id cluster.ID) *unit {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	u := d.units[id]
+	if u == nil {
+		u = newUnit(id)
+		d.units[id] = u
+	}
+	return u
+}
+
+// spawn starts work that Close waits for; none after Close.
+func (d *Driver) spawn(work func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.quit.Err() == nil {
+		d.workers.Go(work)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,173 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"steward/internal/engine"
+)
+
+// makeFolders makes the node's folders. What the server may change is its
+// user's; configuration is steward's and can be read by the server's group.
+func (j *job) makeFolders() error {
+	user := j.d.user(j.want.Port)
+	for _, dir := range []string{j.d.layout.cluster(j.want.ID), j.dir} {
+		if err := makeFolder(dir, 0o711, 0, 0); err != nil {
+			return err
+		}
+	}
+	if err := makeFolder(j.node.Conf, 0o750, 0, user); err != nil {
+		return err
+	}
+	if err := makeFolder(j.node.TLS, 0o750, 0, user); err != nil {
+		return err
+	}
+	for _, dir := range []string{j.node.Tmp, j.node.Log} {
+		if err := makeFolder(dir, 0o700, user, user); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeVolatile makes the folders that a reboot takes away.
+func (j *job) makeVolatile() error {
+	user := j.d.user(j.want.Port)
+	for _, dir := range []string{j.d.layout.run, j.d.layout.keys} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return fmt.Errorf("make folder: %w", err)
+		}
+	}
+	if err := makeFolder(j.node.Run, 0o700, user, user); err != nil {
+		return err
+	}
+	if j.node.Keys == "" {
+		return nil
+	}
+	return makeFolder(j.node.Keys, 0o700, user, user)
+}
+
+// makeFolder makes a folder in one of steward's own, with that mode and owner.
+func makeFolder(dir string, mode fs.FileMode, uid, gid int) error {
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	if err := os.Chmod(dir, mode); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	if err := os.Lchown(dir, uid, gid); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	return nil
+}
+
+// writeFiles writes the configuration, and the keys where there are any.
+func (j *job) writeFiles() error {
+	if err := j.makeVolatile(); err != nil {
+		return err
+	}
+	// The certificate may have been issued since.
+	if err := j.render(); err != nil {
+		return err
+	}
+	for _, f := range j.files {
+		if err := j.writeFile(f); err != nil {
+			return fmt.Errorf("write %s: %w", filepath.Base(f.Path), err)
+		}
+	}
+	return nil
+}
+
+// writeFile writes one file into the folder of the node that it belongs to.
+// The server's user owns some of these folders and could have put links in
+// them: nothing outside the folder is ever reached.
+func (j *job) writeFile(f engine.File) error {
+	user := j.d.user(j.want.Port)
+	for _, place := range []struct {
+		dir         string
+		mode        fs.FileMode
+		owner       int
+		withFolders fs.FileMode
+	}{
+		{j.node.Conf, 0o640, 0, 0o750},
+		{j.node.TLS, 0o600, user, 0o700},
+		{j.node.Data, 0o600, user, 0o700},
+		{j.node.Tmp, 0o600, user, 0o700},
+		{j.node.Log, 0o600, user, 0o700},
+		{j.node.Run, 0o600, user, 0o700},
+		{j.node.Keys, 0o600, user, 0o700},
+	} {
+		rel, ok := strings.CutPrefix(f.Path, place.dir+"/")
+		if place.dir == "" || !ok {
+			continue
+		}
+		w := writer{owner: place.owner, group: user, mode: place.mode, folders: place.withFolders}
+		return w.write(place.dir, rel, f.Content, f.Once)
+	}
+	return fmt.Errorf("%s is in none of the node's folders", f.Path)
+}
+
+// writer puts files with an owner into a folder.
+type writer struct {
+	owner, group  int
+	mode, folders fs.FileMode
+}
+
+func (w writer) write(dir, rel string, content []byte, once bool) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := w.makeParents(root, filepath.Dir(rel)); err != nil {
+		return err
+	}
+	if once {
+		if _, err := root.Lstat(rel); err == nil {
+			return nil
+		}
+	}
+	fresh := rel + ".new"
+	if err := root.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := root.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_WRONLY, w.mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err == nil {
+		err = file.Chmod(w.mode)
+	}
+	if err == nil && os.Geteuid() == 0 {
+		err = file.Chown(w.owner, w.group)
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return root.Rename(fresh, rel)
+}
+
+func (w writer) makeParents(root *os.Root, dir string) error {
+	if dir == "." {
+		return nil
+	}
+	if err := w.makeParents(root, filepath.Dir(dir)); err != nil {
+		return err
+	}
+	err := root.Mkdir(dir, w.folders)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil && os.Geteuid() == 0 {
+		err = root.Lchown(dir, w.owner, w.group)
+	}
+	return err
+}

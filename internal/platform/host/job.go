@@ -1,0 +1,252 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"steward/internal/engine"
+	"steward/internal/fault"
+	"steward/internal/platform"
+	"steward/internal/process"
+)
+
+// job is one pass over a node: what is wanted, what was found, and the tools
+// to get from one to the other.
+type job struct {
+	d    *Driver
+	u    *unit
+	want platform.Wanted
+	eng  engine.Driver
+	dir  string
+	rec  *record // nil before there is a clone
+	inst engine.Installation
+	node engine.Node
+	ca   authority
+	// files are the rendered configuration, digest that of them and the certificate.
+	files  []engine.File
+	digest string
+	route  Route
+}
+
+// newJob gathers what the steps need.
+func (d *Driver) newJob(ctx context.Context, u *unit, want platform.Wanted) (*job, error) {
+	eng, err := d.engine(want.Engine)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{d: d, u: u, want: want, eng: eng, dir: d.layout.node(want.ID, 0)}
+	if j.rec, err = readRecord(j.dir); err != nil {
+		return nil, &obstacle{err.Error()}
+	}
+	current := want.Installation
+	if j.rec != nil {
+		current = j.rec.Installation
+	}
+	inst, problem := choose(d.found, want.Engine, want.Series, current, want.Patch)
+	if problem != "" {
+		return nil, &obstacle{problem}
+	}
+	j.inst = inst
+	if missing := j.encryptionMissing(); missing != "" {
+		return nil, &obstacle{missing}
+	}
+	if err := j.gatherSecrets(ctx); err != nil {
+		return nil, err
+	}
+	j.route = Route{
+		Cluster: want.ID, Port: want.Port, Allow: want.AllowList.Prefixes(),
+		Primary: j.node.Listen, Reads: []netip.AddrPort{j.node.Listen},
+	}
+	return j, j.render()
+}
+
+func (j *job) encryptionMissing() string {
+	if !j.want.Encrypted {
+		return ""
+	}
+	return j.eng.EncryptionMissing(j.inst)
+}
+
+// gatherSecrets fills in the node, passwords and keys included.
+func (j *job) gatherSecrets(ctx context.Context) error {
+	n := j.d.bareNode(j.want, j.inst)
+	for _, s := range []struct {
+		name platform.SecretName
+		set  func([]byte)
+		need bool
+	}{
+		{platform.AdminPassword, func(v []byte) { n.AdminPassword = string(v) }, true},
+		{platform.RootPassword, func(v []byte) { n.RootPassword = string(v) }, true},
+		{platform.CACert, func(v []byte) { j.ca.cert = v }, true},
+		{platform.CAKey, func(v []byte) { j.ca.key = v }, true},
+		{platform.AtRestKey, func(v []byte) { n.AtRestKey = v }, j.want.Encrypted},
+		{platform.Keyring, func(v []byte) { n.Keyring = v }, false},
+	} {
+		if !s.need && !j.want.Encrypted {
+			continue
+		}
+		value, err := j.d.o.Secrets.Secret(ctx, j.want.ID, s.name)
+		if fault.IsKind(err, fault.NotFound) && !s.need {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("secret %s: %w", s.name, err)
+		}
+		s.set(value)
+	}
+	if j.rec == nil || !j.rec.Bootstrapped {
+		note, err := readNote(j.dir)
+		if err != nil {
+			return err
+		}
+		n.TemplatePassword = note.Password
+	}
+	j.node = n
+	return nil
+}
+
+// bareNode is a node without secrets.
+func (d *Driver) bareNode(want platform.Wanted, inst engine.Installation) engine.Node {
+	dir := d.layout.node(want.ID, 0)
+	n := engine.Node{
+		Cluster: want.ID, Installation: inst,
+		Listen: listenAddress(0, want.Port),
+		Data:   filepath.Join(dir, "data"), Conf: filepath.Join(dir, "conf"), TLS: filepath.Join(dir, "tls"),
+		Tmp: filepath.Join(dir, "tmp"), Log: filepath.Join(dir, "log"), Run: d.layout.runNode(want.ID, 0),
+		Plan: want.Plan, Commit: want.Commit, SSLConnection: want.SSLConnection,
+		Encrypted: want.Encrypted, ReadOnly: want.ReadOnly,
+	}
+	if want.Encrypted {
+		n.Keys = d.layout.keysNode(want.ID, 0)
+	}
+	return n
+}
+
+// listenAddress is where a node's server listens for the gateway.
+func listenAddress(ordinal, port int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 77, byte(1 + ordinal)}), uint16(port))
+}
+
+// render makes the files and their digest. Files that the server itself goes
+// on writing don't count.
+func (j *job) render() error {
+	files, err := j.eng.Files(j.node)
+	if err != nil {
+		return fmt.Errorf("render configuration: %w", err)
+	}
+	j.files = files
+	sum := sha256.New()
+	for _, f := range files {
+		if !f.Once {
+			fmt.Fprintf(sum, "%s %d\n", f.Path, len(f.Content))
+			sum.Write(f.Content)
+		}
+	}
+	certificate, err := os.ReadFile(filepath.Join(j.node.TLS, engine.TLSCert))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("read certificate: %w", err)
+	}
+	sum.Write(certificate)
+	j.digest = hex.EncodeToString(sum.Sum(nil))
+	return nil
+}
+
+func (j *job) settings() settings {
+	return settings{Plan: j.want.Plan, SSLConnection: j.want.SSLConnection, Commit: j.want.Commit}
+}
+
+// look compares what is there with what is wanted.
+func (j *job) look(ctx context.Context) (sight, error) {
+	s := sight{
+		Data: exists(j.node.Data), Rebooted: true, Running: j.u.running(), Encrypted: j.want.Encrypted,
+		CertificateDue: j.ca.due(j.node, j.names(), j.d.o.Now(), j.want.Patch),
+	}
+	if s.Data && j.rec == nil && !exists(noteFile(j.dir)) {
+		return s, &obstacle{fmt.Sprintf("the data in %s has no record of whose it is: it is left alone", j.dir)}
+	}
+	routes, err := j.d.o.Gateway.Routes(ctx)
+	if err != nil {
+		return s, fmt.Errorf("look at the gateway: %w", err)
+	}
+	s.RouteDue = !hasRoute(routes, j.route)
+	if j.rec == nil {
+		return s, nil
+	}
+	s.Bootstrapped, s.Upgrading = j.rec.Bootstrapped, j.rec.Upgrading
+	s.Rebooted = j.rec.Boot != j.d.boot
+	s.ReadOnlyDue = j.rec.ReadOnly != j.want.ReadOnly
+	s.FilesDue = j.rec.Loaded != j.digest
+	s.Settled = j.rec.Applied != nil && *j.rec.Applied == j.settings()
+	// A running server isn't moved to another build unless that was asked for,
+	// also when the distribution has replaced its programs.
+	s.OtherBuild = j.rec.Installation != j.inst.ID() && (!s.Running || j.want.Patch)
+	if s.Running && j.rec.Launch != nil {
+		s.Restart = j.rec.Applied != nil && j.rec.Applied.Plan.MemoryMB != j.want.Plan.MemoryMB &&
+			j.rec.Launch.Limits.MemoryBytes != j.limits().MemoryBytes
+		s.LimitsDue = j.rec.Launch.Limits != j.limits()
+		s.Answers = j.eng.Ping(ctx, j.node) == nil
+	}
+	return s, nil
+}
+
+func hasRoute(routes []Route, want Route) bool {
+	for _, r := range routes {
+		if r.Port == want.Port {
+			return reflect.DeepEqual(r, want)
+		}
+	}
+	return false
+}
+
+// limits are the plan's, for all of a node's processes together.
+func (j *job) limits() process.GroupLimits {
+	// Threads and backends of the largest plans stay far below.
+	const processes = 4096
+	return process.GroupLimits{
+		MemoryBytes: int64(j.want.Plan.MemoryMB) << 20, CPUs: j.want.Plan.VCPUs, Processes: processes,
+	}
+}
+
+// rlimits are for each single process.
+func (j *job) rlimits() process.Rlimits {
+	l := process.Rlimits{OpenFiles: 65536}
+	if j.inst.Flavour == engine.FlavourPostgreSQL {
+		// A query that wants all memory gets an error before the kernel has to
+		// kill a process of the group, which would end everybody's sessions.
+		const least = 768
+		l.AddressSpace = uint64(max(j.want.Plan.MemoryMB, least)) << 20
+	}
+	return l
+}
+
+// await polls until the server answers or the context ends.
+func (j *job) await(ctx context.Context, p *process.Process) error {
+	const patience = 10 * time.Second
+	pause, since := 2*time.Millisecond, time.Now()
+	for {
+		err := j.eng.Ping(ctx, j.node)
+		if err == nil {
+			j.u.answered(j.d.o.Now())
+			return nil
+		}
+		if !errors.Is(err, engine.ErrStarting) && time.Since(since) > patience {
+			return fmt.Errorf("the server runs but doesn't answer: %w", err)
+		}
+		select {
+		case <-p.Done():
+			return fmt.Errorf("the server ended while it started: %s", lastWords(j.dir))
+		case <-ctx.Done():
+			return fmt.Errorf("the server doesn't answer yet (%w): %w", err, ctx.Err())
+		case <-time.After(pause):
+		}
+		pause = min(pause*5/4, 50*time.Millisecond)
+	}
+}

@@ -1,0 +1,110 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/platform"
+)
+
+// Options are what a Driver is made of.
+type Options struct {
+	// DataDir holds all that must be kept, RunDir sockets (a short path),
+	// KeysDir, in memory, keys that must never be on the data disk.
+	DataDir, RunDir, KeysDir string
+
+	Engines map[cluster.Engine]engine.Driver
+	// EngineFolders are searched for engine.json files beside what the
+	// distribution installed. Installations, when not nil, are used instead of searching.
+	EngineFolders []string
+	Installations []engine.Installation
+
+	Gateway Gateway
+	Secrets platform.Secrets
+	// Issue makes certificates.
+	Issue Issue
+
+	// Ports are the first and the last port of clusters.
+	Ports [2]int
+	// PrimaryAddress and SecondaryAddress are the gateway's.
+	PrimaryAddress, SecondaryAddress netip.Addr
+	// Hostnames are further names for certificates.
+	Hostnames []string
+	// UIDBase is the user of the cluster with the first port, when root.
+	UIDBase int
+
+	Isolation Isolation
+	// PoolSize is how many clones wait for the next create, per template; 0 is none.
+	PoolSize int
+
+	Logger *slog.Logger
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+}
+
+// Isolation says which walls to use: "auto" for what is there, or "off".
+type Isolation struct {
+	Bubblewrap string
+	Cgroups    string
+}
+
+func (o Options) validate() error {
+	var errs []error
+	for name, dir := range map[string]string{"data": o.DataDir, "run": o.RunDir, "keys": o.KeysDir} {
+		if !filepath.IsAbs(dir) {
+			errs = append(errs, fmt.Errorf("%s folder %q must be an absolute path", name, dir))
+		}
+	}
+	if o.Ports[0] < 1 || o.Ports[1] > 65535 || o.Ports[0] > o.Ports[1] {
+		errs = append(errs, fmt.Errorf("ports %d-%d are no range", o.Ports[0], o.Ports[1]))
+	}
+	if os.Geteuid() == 0 && o.UIDBase < 1000 {
+		errs = append(errs, fmt.Errorf("first user id %d is one of the system's", o.UIDBase))
+	}
+	// A socket's path has at most 107 bytes; this is the longest name below.
+	if longest := filepath.Join(o.RunDir, "9999999999-2", ".s.PGSQL.65535.lock"); len(longest) > 107 {
+		errs = append(errs, fmt.Errorf("run folder %s: path is too long for sockets", o.RunDir))
+	}
+	return errors.Join(errs...)
+}
+
+// checkReach makes sure that users without rights get to the folder: database
+// servers run as such.
+func checkReach(dir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for d := dir; ; d = filepath.Dir(d) {
+		info, err := os.Stat(d)
+		if err != nil {
+			return fmt.Errorf("folder %s: %w", d, err)
+		}
+		if info.Mode().Perm()&0o001 == 0 {
+			return fmt.Errorf("database servers run as users of their own and can't get to %s: use another folder, or allow it with `chmod o+x %s`", dir, d)
+		}
+		if d == filepath.Dir(d) {
+			return nil
+		}
+	}
+}
+
+// Discover finds the installations of all engines; unusable ones come back as notes.
+func Discover(ctx context.Context, engines map[cluster.Engine]engine.Driver, folders []string) (found []engine.Installation, notes []error) {
+	for _, family := range []cluster.Engine{cluster.MySQL, cluster.PostgreSQL} {
+		driver := engines[family]
+		if driver == nil {
+			continue
+		}
+		f, n := driver.Discover(ctx, folders)
+		found, notes = append(found, f...), append(notes, n...)
+	}
+	return found, notes
+}

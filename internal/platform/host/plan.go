@@ -1,0 +1,95 @@
+package host
+
+// step is one thing to do for a node.
+type step string
+
+// The steps, in the order in which they can occur.
+const (
+	stepDiscard     step = "discard"     // throw away data that nobody has written to
+	stepClone       step = "clone"       // take a clone of the template
+	stepCertificate step = "certificate" // issue a certificate
+	stepStop        step = "stop"        // stop the server cleanly
+	stepFiles       step = "files"       // write configuration and key files
+	stepStart       step = "start"       // start the server
+	stepReady       step = "ready"       // wait until it answers
+	stepReload      step = "reload"      // have it read its files again
+	stepLimits      step = "limits"      // raise the limits of the running server
+	stepBootstrap   step = "bootstrap"   // give it its own passwords
+	stepUpgrade     step = "upgrade"     // finish the move to a newer version
+	stepKeyring     step = "keyring"     // seal what the server's keyring holds
+	stepReadOnly    step = "read only"   // turn the disk guard on or off
+	stepRoute       step = "route"       // open the gateway, or change who may pass
+	stepSettle      step = "settle"      // put on record that all is as wanted
+)
+
+// sight is what was found of a node, compared with what is wanted of it.
+type sight struct {
+	// Data tells that a data folder is there, Bootstrapped that customers may
+	// have written to it.
+	Data, Bootstrapped bool
+	// Rebooted tells that the machine started anew since the data was cloned:
+	// before Bootstrapped nobody knows what of it reached the disk.
+	Rebooted bool
+	Running  bool
+	// Answers tells that the running server answers.
+	Answers bool
+	// OtherBuild tells that the wanted build isn't the one that runs, or that
+	// the data was last run with.
+	OtherBuild bool
+	Upgrading  bool
+	Encrypted  bool
+	// CertificateDue tells that a new certificate is needed, FilesDue that the
+	// running server has read other files than those wanted.
+	CertificateDue, FilesDue bool
+	// Restart tells that what changed can't be done to the running server.
+	Restart bool
+	// LimitsDue tells that the running server's limits differ.
+	LimitsDue   bool
+	ReadOnlyDue bool
+	RouteDue    bool
+	// Settled tells that the record says that all was done.
+	Settled bool
+}
+
+// plan lists what has to be done, in order. It is pure.
+func plan(s sight) []step {
+	var steps []step
+	add := func(do bool, more ...step) {
+		if do {
+			steps = append(steps, more...)
+		}
+	}
+	running := s.Running
+	discard := s.Data && !s.Bootstrapped && !running && s.Rebooted
+	clone := !s.Data || discard
+	add(discard, stepDiscard)
+	add(clone, stepClone)
+	add(s.CertificateDue, stepCertificate)
+	if running && (s.OtherBuild || s.Restart) {
+		add(true, stepStop)
+		running = false
+	}
+	if !running {
+		add(true, stepFiles, stepStart, stepReady)
+	} else {
+		add(s.FilesDue, stepFiles)
+		add(!s.Answers, stepReady)
+		add(s.FilesDue || s.CertificateDue, stepReload)
+		add(s.LimitsDue, stepLimits)
+	}
+	fresh := clone || !s.Bootstrapped
+	add(fresh, stepBootstrap)
+	add(s.Upgrading || s.OtherBuild && !fresh, stepUpgrade)
+	add(s.Encrypted, stepKeyring)
+	add(s.ReadOnlyDue && running, stepReadOnly)
+	add(s.RouteDue, stepRoute)
+	add(len(steps) > 0 || !s.Settled, stepSettle)
+	if onlyKeyring(steps) && s.Settled {
+		return []step{stepKeyring} // looked at each time, without a change to record
+	}
+	return steps
+}
+
+func onlyKeyring(steps []step) bool {
+	return len(steps) == 2 && steps[0] == stepKeyring && steps[1] == stepSettle
+}

@@ -1,0 +1,219 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"steward/internal/cluster"
+	"steward/internal/failpoint"
+	"steward/internal/process"
+)
+
+// Remove is part of platform.Driver.
+func (d *Driver) Remove(ctx context.Context, want cluster.Cluster) error {
+	u := d.unit(want.ID)
+	if err := u.take(ctx); err != nil {
+		return err
+	}
+	defer u.give()
+	defer d.templates.busy()()
+	if err := d.remove(ctx, u, want.Port); err != nil {
+		return fmt.Errorf("remove cluster %d: %w", want.ID, err)
+	}
+	return nil
+}
+
+// remove takes everything of a cluster away; port is 0 when it isn't known.
+func (d *Driver) remove(ctx context.Context, u *unit, port int) error {
+	if rec, err := readRecord(d.layout.node(u.id, 0)); err == nil && rec != nil {
+		port = rec.Port
+	}
+	failpoint.Here("host: before removing the route")
+	if err := d.removeRoutes(ctx, u.id); err != nil {
+		return err
+	}
+	failpoint.Here("host: before killing the server")
+	u.setProcess(nil)
+	name := nodeName(u.id, 0)
+	rec := &record{Cluster: u.id, Port: port}
+	id := d.identity(rec)
+	if port == 0 {
+		id.UID = 0
+	}
+	group := d.groups.Find(name)
+	if err := process.KillAll(ctx, id, group); err != nil {
+		return err
+	}
+	if group != nil {
+		if err := group.Remove(); err != nil {
+			return err
+		}
+	}
+	failpoint.Here("host: before removing files")
+	// The keys first: without them encrypted data is gone, whatever comes next.
+	for _, dir := range []string{d.layout.keysNode(u.id, 0), d.layout.runNode(u.id, 0)} {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove folder: %w", err)
+		}
+	}
+	if err := d.trash.put(d.layout.cluster(u.id)); err != nil {
+		return err
+	}
+	failpoint.Here("host: after removing files")
+	u.setProblem("", false)
+	return nil
+}
+
+func (d *Driver) removeRoutes(ctx context.Context, id cluster.ID) error {
+	routes, err := d.o.Gateway.Routes(ctx)
+	if err != nil {
+		return fmt.Errorf("look at the gateway: %w", err)
+	}
+	for _, r := range routes {
+		if r.Cluster != id {
+			continue
+		}
+		if err := d.o.Gateway.Remove(ctx, r.Port); err != nil {
+			return fmt.Errorf("remove route: %w", err)
+		}
+	}
+	return nil
+}
+
+// Reconcile is part of platform.Reconciler.
+func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]cluster.Cluster, error)) error {
+	there, err := d.present(ctx)
+	if err != nil {
+		return fmt.Errorf("look for orphans: %w", err)
+	}
+	rows, err := known(ctx)
+	if err != nil {
+		return fmt.Errorf("look for orphans: %w", err)
+	}
+	var errs []error
+	for _, id := range there {
+		if slices.ContainsFunc(rows, func(c cluster.Cluster) bool { return c.ID == id }) {
+			continue
+		}
+		d.log.Warn("removing what no database owns", "cluster_id", id)
+		errs = append(errs, d.Remove(ctx, cluster.Cluster{ID: id}))
+	}
+	return errors.Join(errs...)
+}
+
+// present are the clusters of which anything is there.
+func (d *Driver) present(ctx context.Context) ([]cluster.ID, error) {
+	var ids []cluster.ID
+	add := func(id cluster.ID) {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	addNode := func(name string) {
+		if id, ok := clusterOf(name); ok {
+			add(id)
+		}
+	}
+	for _, dir := range []string{d.layout.clusters(), d.layout.run, d.layout.keys} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			if id, err := strconv.ParseInt(e.Name(), 10, 64); err == nil && dir == d.layout.clusters() {
+				add(cluster.ID(id))
+			} else {
+				addNode(e.Name())
+			}
+		}
+	}
+	groups, err := d.groups.Names()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range groups {
+		addNode(name)
+	}
+	marked, err := process.Marked(d.scope + "/")
+	if err != nil {
+		return nil, err
+	}
+	for mark := range marked {
+		addNode(strings.TrimPrefix(mark, d.scope+"/"))
+	}
+	routes, err := d.o.Gateway.Routes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range routes {
+		add(r.Cluster)
+	}
+	return ids, nil
+}
+
+// StopAll stops every server cleanly, also those of clusters that this process
+// knows nothing of, and tells how many there were.
+func (d *Driver) StopAll(ctx context.Context) (int, error) {
+	entries, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-0"))
+	if err != nil {
+		return 0, fmt.Errorf("stop servers: %w", err)
+	}
+	type result struct {
+		stopped bool
+		err     error
+	}
+	results := make(chan result, len(entries))
+	slots := make(chan struct{}, 4)
+	started := 0
+	for _, dir := range entries {
+		rec, err := readRecord(dir)
+		if err != nil || rec == nil {
+			continue
+		}
+		started++
+		go func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			stopped, err := d.stopOne(ctx, rec)
+			results <- result{stopped, err}
+		}()
+	}
+	count := 0
+	var errs []error
+	for range started {
+		r := <-results
+		errs = append(errs, r.err)
+		if r.stopped {
+			count++
+		}
+	}
+	return count, errors.Join(errs...)
+}
+
+func (d *Driver) stopOne(ctx context.Context, rec *record) (bool, error) {
+	u := d.unit(rec.Cluster)
+	if err := u.take(ctx); err != nil {
+		return false, err
+	}
+	defer u.give()
+	eng, err := d.engine(rec.Engine)
+	if err != nil {
+		return false, err
+	}
+	group := d.groups.Find(nodeName(rec.Cluster, rec.Ordinal))
+	p := u.process()
+	u.setProcess(nil)
+	if p == nil || !p.Running() {
+		return false, process.KillAll(ctx, d.identity(rec), group)
+	}
+	if err := p.Stop(ctx, eng.StopSignal(), stopPatience, group); err != nil {
+		return false, fmt.Errorf("cluster %d: %w", rec.Cluster, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,65 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"steward/internal/engine"
+)
+
+// templateUser makes templates when steward is root: initdb insists on a user
+// with a name. Clones are given to their clusters' own users.
+func (d *Driver) templateUser() int {
+	if os.Geteuid() != 0 {
+		return 0
+	}
+	const nobody = 65534
+	if u, err := user.Lookup("nobody"); err == nil {
+		if uid, err := strconv.Atoi(u.Uid); err == nil && uid != 0 {
+			return uid
+		}
+	}
+	return nobody
+}
+
+// runAsOwner is the engine.Runner: it runs a program as the owner of the folder.
+func (d *Driver) runAsOwner(ctx context.Context, dir string, p engine.Process, stdin []byte) ([]byte, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", p.Argv[0], err)
+	}
+	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdin = dir, p.Env, bytes.NewReader(stdin)
+	// It ends with steward: a template that nobody waits for is thrown away.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if os.Geteuid() == 0 && ok {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
+	}
+	// The signal at the parent's death is in truth one at its thread's death.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		return output, fmt.Errorf("run %s: %w", p.Argv[0], err)
+	}
+	return output, nil
+}
+
+// lowPriority makes the calling goroutine's work, and what it starts, step back
+// behind everything else. The thread isn't used for anything else afterwards.
+func lowPriority() {
+	runtime.LockOSThread()
+	// Best effort: without it the work is only less polite.
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 10)
+}

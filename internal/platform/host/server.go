@@ -1,0 +1,245 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/engine"
+	"steward/internal/failpoint"
+	"steward/internal/platform"
+	"steward/internal/process"
+)
+
+// outputFile is where a server's standard output and error go. It is in a
+// folder of steward's own: the server can't turn it into a link.
+func outputFile(nodeDir string) string { return filepath.Join(nodeDir, "output.log") }
+
+// view is what a server sees beside the system's programs.
+func view(n engine.Node) process.View {
+	v := process.View{
+		Read:  []string{n.Conf, n.TLS},
+		Write: []string{n.Data, n.Log, n.Tmp, n.Run},
+	}
+	if n.Keys != "" {
+		v.Write = append(v.Write, n.Keys)
+	}
+	i := n.Installation
+	programs := []string{i.Home, i.Share, i.PluginDir}
+	for _, path := range i.Bin {
+		programs = append(programs, filepath.Dir(path))
+	}
+	if len(i.Loader) > 0 {
+		programs = append(programs, filepath.Dir(i.Loader[0]))
+	}
+	slices.Sort(programs)
+	for _, path := range slices.Compact(programs) {
+		if path != "" && path != "/usr" && !strings.HasPrefix(path, "/usr/") {
+			v.Read = append(v.Read, path)
+		}
+	}
+	return v
+}
+
+// startServer starts a node's server as its record says and looks after it.
+// The caller has the unit's turn.
+func (d *Driver) startServer(u *unit, rec *record) error {
+	name, dir := nodeName(rec.Cluster, rec.Ordinal), d.layout.node(rec.Cluster, rec.Ordinal)
+	group, err := d.groups.Make(name, rec.Launch.Limits)
+	if err != nil {
+		return err
+	}
+	failpoint.Here("host: before fork")
+	p, err := process.Start(process.Spec{
+		Identity: d.identity(rec),
+		Argv:     rec.Launch.Argv, Env: rec.Launch.Env, WorkDir: rec.Launch.WorkDir,
+		User: rec.Launch.User, Group: rec.Launch.User,
+		Output: outputFile(dir), PidFile: d.pidFile(rec.Cluster),
+		Limits: rec.Launch.Rlimits,
+		// The first process is the last to be killed when memory is short:
+		// without it all sessions end.
+		OOMScore: -900,
+		Cgroup:   group, Walled: rec.Launch.Walled,
+	})
+	if err != nil {
+		return err
+	}
+	failpoint.Here("host: after fork")
+	u.setProcess(p)
+	d.mu.Lock()
+	active := d.active
+	d.mu.Unlock()
+	if active {
+		d.spawn(func() { d.watch(u, p) })
+	}
+	return nil
+}
+
+// watch waits for a server's end. One that nobody asked for is followed by a
+// restart.
+func (d *Driver) watch(u *unit, p *process.Process) {
+	select {
+	case <-p.Done():
+	case <-d.quit.Done():
+		return
+	}
+	if u.process() != p {
+		return // stopped on purpose
+	}
+	d.change(u.id)
+	words := lastWords(d.layout.node(u.id, 0))
+	pause := u.crashed(d.o.Now(), words)
+	d.log.Warn("server exited; it will be restarted", "cluster_id", u.id, "in", pause, "last_words", words)
+	for {
+		select {
+		case <-time.After(pause):
+		case <-d.quit.Done():
+			return
+		}
+		err := d.restart(u, p)
+		if err == nil {
+			break
+		}
+		if d.quit.Err() != nil {
+			return
+		}
+		d.log.Warn("server can't be restarted", "cluster_id", u.id, "error", err)
+		pause = u.crashed(d.o.Now(), err.Error())
+	}
+	d.change(u.id)
+}
+
+// restart starts a crashed server as it was last started, unless somebody else
+// has dealt with it meanwhile.
+func (d *Driver) restart(u *unit, crashed *process.Process) error {
+	if err := u.take(d.quit); err != nil {
+		return err
+	}
+	defer u.give()
+	if u.process() != crashed {
+		return nil
+	}
+	dir := d.layout.node(u.id, 0)
+	rec, err := readRecord(dir)
+	if err != nil {
+		return err
+	}
+	if rec == nil || rec.Launch == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(d.quit, passTime)
+	defer cancel()
+	// The dead server's children hold its memory for a moment longer.
+	if err := process.KillAll(ctx, d.identity(rec), d.groups.Find(nodeName(u.id, 0))); err != nil {
+		return err
+	}
+	if err := d.startServer(u, rec); err != nil {
+		return err
+	}
+	d.awaitAnswer(ctx, u, rec)
+	return nil
+}
+
+// awaitAnswer waits until a restarted server answers, so that whoever is told
+// to look finds it serving. Failing that, the sweep sees it later.
+func (d *Driver) awaitAnswer(ctx context.Context, u *unit, rec *record) {
+	eng, node, err := d.knownNode(ctx, rec)
+	p := u.process()
+	if err != nil || p == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for {
+		if eng.Ping(ctx, node) == nil {
+			u.answered(d.o.Now())
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.Done():
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// knownNode is a node as its record knows it, enough to ask the server things.
+func (d *Driver) knownNode(ctx context.Context, rec *record) (engine.Driver, engine.Node, error) {
+	eng, err := d.engine(rec.Engine)
+	if err != nil {
+		return nil, engine.Node{}, err
+	}
+	want := platform.Wanted{}
+	want.ID, want.Port, want.Engine, want.Encrypted, want.ReadOnly = rec.Cluster, rec.Port, rec.Engine, rec.Encrypted, rec.ReadOnly
+	if rec.Applied != nil {
+		want.Plan, want.Commit, want.SSLConnection = rec.Applied.Plan, rec.Applied.Commit, rec.Applied.SSLConnection
+	}
+	n := d.bareNode(want, d.installation(rec.Installation))
+	password, err := d.o.Secrets.Secret(ctx, rec.Cluster, platform.AdminPassword)
+	if err != nil {
+		return nil, n, fmt.Errorf("secret %s: %w", platform.AdminPassword, err)
+	}
+	n.AdminPassword = string(password)
+	return eng, n, nil
+}
+
+// installation finds a build by id; when it is gone, what its id tells.
+func (d *Driver) installation(id string) engine.Installation {
+	for _, i := range d.found {
+		if i.ID() == id {
+			return i
+		}
+	}
+	flavour, version, builder, _ := parseInstallation(id)
+	return engine.Installation{Flavour: flavour, Version: version, Builder: builder}
+}
+
+// lastWords are the last lines of a server's output.
+func lastWords(nodeDir string) string {
+	const most = 600
+	f, err := os.Open(outputFile(nodeDir))
+	if err != nil {
+		return "it left no output"
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "it left no output"
+	}
+	tail := make([]byte, min(info.Size(), most))
+	n, err := f.ReadAt(tail, info.Size()-int64(len(tail)))
+	if err != nil && n == 0 {
+		return "it left no output"
+	}
+	return strings.TrimSpace(string(tail[:n]))
+}
+
+// keepLogsSmall rotates the servers' output now and then.
+func (d *Driver) keepLogsSmall() {
+	const (
+		every = time.Minute
+		most  = 8 << 20
+		keep  = 3
+	)
+	for {
+		files, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*", "output.log"))
+		for _, f := range files {
+			err = errors.Join(err, process.Rotate(f, most, keep))
+		}
+		if err != nil {
+			d.log.Warn("rotate servers' output", "error", err)
+		}
+		select {
+		case <-d.quit.Done():
+			return
+		case <-time.After(every):
+		}
+	}
+}

@@ -1,0 +1,357 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/failpoint"
+)
+
+// templates makes pristine data folders, one per installation, and keeps some
+// clones of those in use ready: taking one is a rename.
+type templates struct {
+	d     *Driver
+	maker string
+	// working counts the passes under way; copying waits for a quiet moment.
+	working atomic.Int32
+	wake    chan struct{}
+
+	mu  sync.Mutex
+	all map[string]*template
+}
+
+// template is one installation's. Its folder holds data, the note, and pool
+// with the clones.
+type template struct {
+	inst engine.Installation
+	dir  string
+	// making is held while the template is made.
+	making sync.Mutex
+	note   note
+	made   bool
+
+	mu    sync.Mutex
+	ready []string
+}
+
+func newTemplates(d *Driver) *templates {
+	return &templates{d: d, maker: maker(), wake: make(chan struct{}, 1), all: map[string]*template{}}
+}
+
+func (t *templates) of(inst engine.Installation) *template {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tm := t.all[inst.ID()]
+	if tm == nil {
+		tm = &template{inst: inst, dir: t.d.layout.template(inst.ID())}
+		t.all[inst.ID()] = tm
+	}
+	return tm
+}
+
+// busy tells that a pass is under way until the returned function is called.
+func (t *templates) busy() (done func()) {
+	t.working.Add(1)
+	return func() { t.working.Add(-1) }
+}
+
+// take puts a clone's data into a node's folder, owned by the user. With it
+// goes the note, which comes first: data without one would be a customer's.
+func (t *templates) take(ctx context.Context, inst engine.Installation, nodeDir string, user int) (note, error) {
+	tm := t.of(inst)
+	if err := t.ensure(ctx, tm); err != nil {
+		return note{}, err
+	}
+	clone, ok := tm.pop()
+	t.nudge()
+	if !ok {
+		var err error
+		if clone, err = t.makeClone(ctx, tm); err != nil {
+			return note{}, err
+		}
+		if err := syncAll(clone); err != nil {
+			return note{}, err
+		}
+	}
+	if err := giveTree(filepath.Join(clone, "data"), user); err != nil {
+		return note{}, err
+	}
+	for _, name := range []string{filepath.Base(noteFile("")), "data"} {
+		if err := os.Rename(filepath.Join(clone, name), filepath.Join(nodeDir, name)); err != nil {
+			return note{}, fmt.Errorf("move clone: %w", err)
+		}
+		failpoint.Here("host: moved " + name + " of a clone")
+	}
+	if err := os.Remove(clone); err != nil {
+		return note{}, fmt.Errorf("remove emptied folder: %w", err)
+	}
+	return readNote(nodeDir)
+}
+
+func (tm *template) pop() (string, bool) {
+	tm.mu.Lock()
+	defer tm.mu.Unlock()
+	if len(tm.ready) == 0 {
+		return "", false
+	}
+	clone := tm.ready[0]
+	tm.ready = tm.ready[1:]
+	return clone, true
+}
+
+func (tm *template) count() int {
+	tm.mu.Lock()
+	defer tm.mu.Unlock()
+	return len(tm.ready)
+}
+
+func (tm *template) push(clone string) {
+	tm.mu.Lock()
+	defer tm.mu.Unlock()
+	tm.ready = append(tm.ready, clone)
+}
+
+func (tm *template) pool() string { return filepath.Join(tm.dir, "pool") }
+
+// ensure makes the template unless it is there.
+func (t *templates) ensure(ctx context.Context, tm *template) error {
+	tm.making.Lock()
+	defer tm.making.Unlock()
+	if tm.made {
+		return nil
+	}
+	n, err := readNote(tm.dir)
+	if err != nil || n.Maker != t.maker {
+		if n, err = t.make(ctx, tm); err != nil {
+			return fmt.Errorf("make template of %s: %w", tm.inst.ID(), err)
+		}
+	}
+	tm.note = n
+	if err := t.findClones(tm); err != nil {
+		return err
+	}
+	tm.made = true
+	return nil
+}
+
+// make makes a template beside its place and moves it there whole.
+func (t *templates) make(ctx context.Context, tm *template) (note, error) {
+	began := time.Now()
+	if err := t.d.trash.put(tm.dir); err != nil {
+		return note{}, err
+	}
+	dir, err := os.MkdirTemp(t.d.layout.templates(), unfinished)
+	if err != nil {
+		return note{}, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return note{}, err
+	}
+	data := filepath.Join(dir, "data")
+	if err := errors.Join(os.Mkdir(data, 0o700), os.Mkdir(filepath.Join(dir, "pool"), 0o711)); err != nil {
+		return note{}, err
+	}
+	if err := giveTree(data, t.d.templateUser()); err != nil {
+		return note{}, err
+	}
+	eng, err := t.d.engine(tm.inst.Family())
+	if err != nil {
+		return note{}, err
+	}
+	n := note{Password: rand.Text(), Maker: t.maker}
+	if err := eng.Template(ctx, tm.inst, data, n.Password, t.d.runAsOwner); err != nil {
+		return note{}, err
+	}
+	if err := n.write(dir); err != nil {
+		return note{}, err
+	}
+	if err := syncAll(dir); err != nil {
+		return note{}, err
+	}
+	failpoint.Here("host: before a template is put in place")
+	if err := os.Rename(dir, tm.dir); err != nil {
+		return note{}, err
+	}
+	t.d.log.Info("template made", "installation", tm.inst.ID(), "ms", milliseconds(time.Since(began)))
+	return n, nil
+}
+
+// unfinished begins the names of what is being made.
+const unfinished = ".making-"
+
+// findClones lists the clones that an earlier process made ready.
+func (t *templates) findClones(tm *template) error {
+	entries, err := os.ReadDir(tm.pool())
+	if err != nil {
+		return fmt.Errorf("look for clones: %w", err)
+	}
+	for _, e := range entries {
+		dir := filepath.Join(tm.pool(), e.Name())
+		whole := !strings.HasPrefix(e.Name(), unfinished) && exists(noteFile(dir)) && exists(filepath.Join(dir, "data"))
+		if whole {
+			tm.push(dir)
+		} else if err := t.d.trash.put(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeClone makes a clone, a server of its own, in the template's pool.
+func (t *templates) makeClone(ctx context.Context, tm *template) (string, error) {
+	dir, err := os.MkdirTemp(tm.pool(), unfinished)
+	if err != nil {
+		return "", fmt.Errorf("make clone: %w", err)
+	}
+	fail := func(err error) (string, error) {
+		return "", errors.Join(fmt.Errorf("make clone of %s: %w", tm.inst.ID(), err), os.RemoveAll(dir))
+	}
+	eng, err := t.d.engine(tm.inst.Family())
+	if err != nil {
+		return fail(err)
+	}
+	data := filepath.Join(dir, "data")
+	if err := copyTree(ctx, filepath.Join(tm.dir, "data"), data); err != nil {
+		return fail(err)
+	}
+	if err := eng.Individualise(ctx, data); err != nil {
+		return fail(err)
+	}
+	if err := tm.note.write(dir); err != nil {
+		return fail(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return fail(err)
+	}
+	ready := filepath.Join(tm.pool(), strings.TrimPrefix(filepath.Base(dir), unfinished))
+	if err := os.Rename(dir, ready); err != nil {
+		return fail(err)
+	}
+	return ready, nil
+}
+
+// nudge tells keepReady that a clone was taken.
+func (t *templates) nudge() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// keepReady makes templates and clones ahead of use, one at a time, at low
+// priority, and never while a pass is under way.
+func (t *templates) keepReady() {
+	if t.d.o.PoolSize == 0 {
+		return
+	}
+	lowPriority()
+	t.clearUnfinished()
+	for {
+		for _, inst := range t.wanted() {
+			if err := t.fill(inst); err != nil && t.d.quit.Err() == nil {
+				t.d.log.Warn("clones can't be made ahead", "installation", inst.ID(), "error", err)
+			}
+		}
+		select {
+		case <-t.d.quit.Done():
+			return
+		case <-t.wake:
+		}
+	}
+}
+
+// wanted are the newest installations of each series: those that new clusters get.
+func (t *templates) wanted() []engine.Installation {
+	var list []engine.Installation
+	seen := map[string]bool{}
+	for _, family := range []cluster.Engine{cluster.PostgreSQL, cluster.MySQL} {
+		for _, i := range t.d.found {
+			key := string(i.Family()) + "/" + i.Series
+			if i.Family() != family || seen[key] {
+				continue
+			}
+			seen[key] = true
+			if best, ok := newest(t.d.found, family, i.Series); ok {
+				list = append(list, best)
+			}
+		}
+	}
+	return list
+}
+
+func (t *templates) fill(inst engine.Installation) error {
+	tm := t.of(inst)
+	if !t.quiet() {
+		return nil
+	}
+	if err := t.ensure(t.d.quit, tm); err != nil {
+		return err
+	}
+	for tm.count() < t.d.o.PoolSize {
+		if !t.quiet() {
+			return nil
+		}
+		clone, err := t.makeClone(t.d.quit, tm)
+		if err != nil {
+			return err
+		}
+		if err := syncAll(clone); err != nil {
+			return err
+		}
+		tm.push(clone)
+	}
+	return nil
+}
+
+// quiet waits until no pass has been under way for a moment; false when the
+// driver is closed.
+func (t *templates) quiet() bool {
+	const moment = 100 * time.Millisecond
+	for calm := time.Duration(0); calm < moment; {
+		const look = 25 * time.Millisecond
+		select {
+		case <-t.d.quit.Done():
+			return false
+		case <-time.After(look):
+		}
+		if t.working.Load() == 0 {
+			calm += look
+		} else {
+			calm = 0
+		}
+	}
+	return true
+}
+
+// clearUnfinished throws away what an earlier process didn't finish, and
+// templates of builds that are gone.
+func (t *templates) clearUnfinished() {
+	entries, err := os.ReadDir(t.d.layout.templates())
+	if err != nil {
+		t.d.log.Warn("look for templates", "error", err)
+		return
+	}
+	known := map[string]bool{}
+	for _, i := range t.d.found {
+		known[i.ID()] = true
+	}
+	for _, e := range entries {
+		if known[e.Name()] || strings.HasPrefix(e.Name(), unfinished) && t.working.Load() > 0 {
+			continue
+		}
+		if err := t.d.trash.put(filepath.Join(t.d.layout.templates(), e.Name())); err != nil {
+			t.d.log.Warn("throw away template", "error", err)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package platformtest
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"steward/internal/catalog"
+	"steward/internal/cluster"
+	"steward/internal/platform"
+)
+
+// Bench is a platform to be tested, with one engine.
+type Bench struct {
+	Engine cluster.Engine
+	Series string
+	// Encrypted makes the suite's clusters encrypted at rest.
+	Encrypted bool
+	// Older and Newer are installations of the series between which a patch can
+	// be tried; "" when there aren't two.
+	Older, Newer string
+	// Secrets are those that the drivers got.
+	Secrets *Secrets
+	// Port is the first of ten that the suite may use.
+	Port int
+	// Open makes a driver over whatever is there, as a new steward does. The
+	// returned function closes it as a dying steward would: nothing is stopped.
+	Open func(t *testing.T) (driver platform.Driver, closeIt func())
+	// Login is nil when dbadmin gets in through the gateway, with a verified
+	// certificate where the platform has any, and may write.
+	Login func(ctx context.Context, c cluster.Cluster, from netip.Addr, password string) error
+	// Kill ends the cluster's server without warning.
+	Kill func(t *testing.T, d platform.Driver, id cluster.ID)
+	// Reboot ends all servers and forgets what a reboot of the machine forgets.
+	// Drivers are closed meanwhile.
+	Reboot func(t *testing.T)
+	// Orphan leaves something of a cluster behind that nobody asked for.
+	Orphan func(t *testing.T, id cluster.ID, port int)
+	// Leftovers names what is still there of a cluster.
+	Leftovers func(t *testing.T, id cluster.ID, port int) []string
+}
+
+// patience is long because machines that run tests are busy.
+const patience = 90 * time.Second
+
+// Small and Large are the plans of the suite's clusters.
+var (
+	Small = catalog.Plan{ID: "small", Label: "Small", MemoryMB: 1024, DiskMB: 25600, VCPUs: 1}
+	Large = catalog.Plan{ID: "large", Label: "Large", MemoryMB: 2048, DiskMB: 51200, VCPUs: 2}
+)
+
+// run is one test's use of a bench.
+type run struct {
+	*Bench
+	t       *testing.T
+	driver  platform.Driver
+	closeIt func()
+	ctx     context.Context
+}
+
+func (b *Bench) open(t *testing.T) *run {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	t.Cleanup(cancel)
+	r := &run{Bench: b, t: t, ctx: ctx}
+	r.driver, r.closeIt = b.Open(t)
+	t.Cleanup(func() { r.closeIt() })
+	return r
+}
+
+// restart replaces the driver as a restart of steward does.
+func (r *run) restart() {
+	r.t.Helper()
+	r.closeIt()
+	r.driver, r.closeIt = r.Bench.Open(r.t)
+}
+
+// wanted is a cluster of the suite with its secrets made; it is removed at the
+// end of the test.
+func (r *run) wanted(id cluster.ID) platform.Wanted {
+	r.t.Helper()
+	r.Secrets.Make(r.t, id)
+	want := platform.Wanted{
+		Cluster: cluster.Cluster{
+			ID: id, Port: r.Port + int(id%10),
+			Spec: cluster.Spec{
+				Label: "suite", Engine: r.Engine, Series: r.Series, Region: "local", Type: Small.ID, Size: 1,
+				Encrypted: r.Encrypted, SSLConnection: true, AllowList: cluster.AllowList{"127.0.0.1"},
+			}.WithDefaults(),
+		},
+		Plan: Small,
+	}
+	r.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := r.driver.Remove(ctx, want.Cluster); err != nil {
+			r.t.Errorf("remove at the end of the test: %v", err)
+		}
+	})
+	return want
+}
+
+// apply applies until all is settled, and returns what a store would keep.
+func (r *run) apply(want *platform.Wanted) platform.Observed {
+	r.t.Helper()
+	seen, err := r.tryApply(want)
+	if err != nil {
+		r.t.Fatalf("apply: %v", err)
+	}
+	return seen
+}
+
+func (r *run) tryApply(want *platform.Wanted) (platform.Observed, error) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		seen, err := r.driver.Apply(r.ctx, *want)
+		if err != nil || seen.Permanent {
+			return seen, err
+		}
+		if seen.Settled {
+			want.Installation, want.Hosts, want.Members = seen.Installation, seen.Hosts, seen.Members
+			return seen, nil
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("never settles: %+v", seen)
+		}
+	}
+}
+
+func (r *run) observe(id cluster.ID) platform.Observed {
+	r.t.Helper()
+	seen, err := r.driver.Observe(r.ctx, id)
+	if err != nil {
+		r.t.Fatalf("observe: %v", err)
+	}
+	return seen
+}
+
+// local is the address that the suite's customer comes from.
+var local = netip.MustParseAddr("127.0.0.1")
+
+func (r *run) login(want platform.Wanted) error {
+	return r.Login(r.ctx, want.Cluster, local, r.Secrets.Text(want.ID, platform.RootPassword))
+}
+
+func (r *run) mustLogin(want platform.Wanted) {
+	r.t.Helper()
+	if err := r.login(want); err != nil {
+		r.t.Errorf("customer can't log in: %v", err)
+	}
+}
+
+// eventually waits for a condition.
+func (r *run) eventually(what string, cond func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(patience); !cond(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("still waiting: %s", what)
+		}
+	}
+}
+
+func pid(seen platform.Observed) int {
+	if len(seen.Nodes) == 0 {
+		return 0
+	}
+	return seen.Nodes[0].Pid
+}
