@@ -1,0 +1,465 @@
+package host_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	mrand "math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+
+	"database/sql"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
+	mysqlengine "steward/internal/engine/mysql"
+	"steward/internal/engine/postgresql"
+	"steward/internal/platform"
+	"steward/internal/platform/host"
+	"steward/internal/platform/platformtest"
+	"steward/internal/process"
+)
+
+func TestPlatform(t *testing.T) {
+	engines := engines()
+	found, notes := host.Discover(t.Context(), engines, []string{enginetest.EnginesFolder()})
+	for _, n := range notes {
+		t.Logf("not usable: %v", n)
+	}
+	if len(found) == 0 {
+		t.Fatal("no database server was found on this machine")
+	}
+	for _, b := range benches(found) {
+		name := fmt.Sprintf("%s-%s", b.Engine, b.Series)
+		if b.Encrypted {
+			name += "-encrypted"
+		}
+		t.Run(name, func(t *testing.T) { platformtest.Run(t, newSite(t, found).bench(b)) })
+	}
+}
+
+func engines() map[cluster.Engine]engine.Driver {
+	return map[cluster.Engine]engine.Driver{
+		cluster.PostgreSQL: postgresql.Driver{}, cluster.MySQL: mysqlengine.New(slog.New(slog.DiscardHandler)),
+	}
+}
+
+// benches picks, of each family, the series with the most versions: one with
+// two of a builder lets patches be tried. MySQL's family also runs encrypted.
+func benches(found []engine.Installation) []platformtest.Bench {
+	var list []platformtest.Bench
+	for _, flavour := range []engine.Flavour{engine.FlavourPostgreSQL, engine.FlavourMariaDB, engine.FlavourMySQL} {
+		var chosen platformtest.Bench
+		for _, i := range found {
+			if i.Flavour != flavour {
+				continue
+			}
+			b := platformtest.Bench{Engine: i.Family(), Series: i.Series}
+			for _, j := range found {
+				if j.Flavour == i.Flavour && j.Series == i.Series && j.Builder == i.Builder && engine.CompareVersions(j.Version, i.Version) > 0 {
+					b.Older, b.Newer = i.ID(), j.ID()
+				}
+			}
+			if chosen.Series == "" || chosen.Older == "" && b.Older != "" {
+				chosen = b
+			}
+		}
+		if chosen.Series == "" {
+			continue
+		}
+		list = append(list, chosen)
+		if chosen.Engine == cluster.MySQL {
+			chosen.Encrypted = true
+			list = append(list, chosen)
+		}
+	}
+	return list
+}
+
+// site is a data folder with what goes with it: what stays while drivers come and go.
+type site struct {
+	t         *testing.T
+	o         host.Options
+	gateway   *testGateway
+	secrets   *platformtest.Secrets
+	firstPort int
+}
+
+func newSite(t *testing.T, found []engine.Installation) *site {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "ht")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, gateway: &testGateway{routes: map[int]host.Route{}}, secrets: platformtest.NewSecrets(), firstPort: freePorts(t)}
+	level := slog.LevelInfo
+	if testing.Verbose() {
+		level = slog.LevelDebug
+	}
+	s.o = host.Options{
+		DataDir: filepath.Join(dir, "data"), RunDir: filepath.Join(dir, "run"), KeysDir: filepath.Join("/dev/shm", filepath.Base(dir)),
+		Engines: engines(), Installations: found, Gateway: s.gateway, Secrets: s.secrets, Issue: issue,
+		Ports:          [2]int{s.firstPort, s.firstPort + 9},
+		PrimaryAddress: netip.MustParseAddr("127.0.0.1"), SecondaryAddress: netip.MustParseAddr("127.0.0.2"),
+		UIDBase: 770000 + s.firstPort*10, PoolSize: 1,
+		Isolation: host.Isolation{Bubblewrap: "auto", Cgroups: "auto"},
+		Logger:    slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: level})),
+	}
+	t.Cleanup(func() {
+		s.stopEverything()
+		for _, d := range []string{dir, s.o.KeysDir} {
+			if err := os.RemoveAll(d); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return s
+}
+
+func (s *site) open(t *testing.T) *host.Driver {
+	t.Helper()
+	d, err := host.New(t.Context(), s.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// stopEverything is the safety net: whatever a test left running ends.
+func (s *site) stopEverything() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	d, err := host.New(ctx, s.o)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	defer d.Close()
+	none := func(context.Context) ([]cluster.Cluster, error) { return nil, nil }
+	if err := d.Reconcile(ctx, none); err != nil {
+		s.t.Error(err)
+	}
+	if err := process.KillAll(ctx, process.Identity{Dir: s.o.DataDir}, nil); err != nil {
+		s.t.Error(err)
+	}
+	if err := host.RemoveGroups(d); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *site) bench(b platformtest.Bench) *platformtest.Bench {
+	b.Secrets, b.Port = s.secrets, s.firstPort
+	b.Open = func(t *testing.T) (platform.Driver, func()) {
+		d := s.open(t)
+		d.Start()
+		return d, sync.OnceFunc(d.Close)
+	}
+	b.Login = s.login
+	b.Kill = func(t *testing.T, d platform.Driver, id cluster.ID) {
+		t.Helper()
+		pid := s.pid(t, id)
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatalf("kill %d: %v", pid, err)
+		}
+		waitFor(t, "the process to be gone", func() bool {
+			now := s.pid(t, id)
+			return now != pid
+		})
+	}
+	b.Reboot = func(t *testing.T) {
+		t.Helper()
+		if err := process.KillAll(t.Context(), process.Identity{Dir: s.o.DataDir}, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{s.o.RunDir, s.o.KeysDir} {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		records, err := filepath.Glob(filepath.Join(s.o.DataDir, "clusters/*/node-0/node.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range records {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			boot, err := process.BootID()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(content), boot, "an earlier boot")), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.Orphan = s.orphan
+	b.Leftovers = s.leftovers
+	return &b
+}
+
+// pid is what `steward node list --pid` would print, 0 for none.
+func (s *site) pid(t *testing.T, id cluster.ID) int {
+	t.Helper()
+	d := s.open(t)
+	defer d.Close()
+	nodes, err := d.Nodes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		if n.Cluster == id {
+			return n.Pid
+		}
+	}
+	return 0
+}
+
+// orphan is a process, a folder and a route that no cluster owns.
+func (s *site) orphan(t *testing.T, id cluster.ID, port int) {
+	t.Helper()
+	dir := filepath.Join(s.o.DataDir, "clusters", fmt.Sprint(id), "node-0")
+	run := filepath.Join(s.o.RunDir, fmt.Sprintf("%d-0", id))
+	for _, d := range []string{dir, run} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := process.Start(process.Spec{
+		Identity: process.Identity{Mark: host.ScopeOf(s.o.DataDir) + fmt.Sprintf("/%d-0", id)},
+		Argv:     []string{"/bin/sleep", "1000"}, WorkDir: "/",
+		Output: filepath.Join(dir, "output.log"), PidFile: filepath.Join(dir, "pid"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.gateway.Set(t.Context(), host.Route{Cluster: id, Port: port}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *site) leftovers(t *testing.T, id cluster.ID, port int) []string {
+	t.Helper()
+	var left []string
+	name := fmt.Sprintf("%d-0", id)
+	for what, path := range map[string]string{
+		"folder": filepath.Join(s.o.DataDir, "clusters", fmt.Sprint(id)),
+		"run":    filepath.Join(s.o.RunDir, name), "keys": filepath.Join(s.o.KeysDir, name),
+	} {
+		if _, err := os.Lstat(path); err == nil {
+			left = append(left, what)
+		}
+	}
+	processes, err := process.Identity{
+		Mark: host.ScopeOf(s.o.DataDir) + "/" + name, Dir: filepath.Join(s.o.DataDir, "clusters", fmt.Sprint(id)),
+	}.Members()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(processes) > 0 {
+		left = append(left, fmt.Sprintf("processes %v", processes))
+	}
+	groups, err := filepath.Glob("/sys/fs/cgroup/*/steward-" + host.ScopeOf(s.o.DataDir) + "/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(groups) > 0 {
+		left = append(left, "control groups")
+	}
+	if _, there := s.gateway.route(port); there {
+		left = append(left, "route")
+	}
+	if l, err := net.Listen("tcp", fmt.Sprintf("127.0.77.1:%d", port)); err != nil {
+		left = append(left, "port")
+	} else {
+		l.Close()
+	}
+	return left
+}
+
+// login does what a customer does: TLS with the cluster's CA, dbadmin,
+// a statement that writes.
+func (s *site) login(ctx context.Context, c cluster.Cluster, from netip.Addr, password string) error {
+	r, there := s.gateway.route(c.Port)
+	if !there {
+		return errors.New("no route")
+	}
+	if !slices.ContainsFunc(r.Allow, func(p netip.Prefix) bool { return p.Contains(from) }) {
+		return errors.New("not allowed")
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(s.secrets.Text(c.ID, platform.CACert)))
+	secure := &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}
+	if c.Engine == cluster.PostgreSQL {
+		return loginPostgreSQL(ctx, r.Primary, password, secure)
+	}
+	return loginMySQL(ctx, r.Primary, password, secure)
+}
+
+func loginPostgreSQL(ctx context.Context, at netip.AddrPort, password string, secure *tls.Config) error {
+	config, err := pgx.ParseConfig("")
+	if err != nil {
+		return err
+	}
+	config.Host, config.Port, config.User, config.Password, config.Database = at.Addr().String(), at.Port(), "dbadmin", password, "defaultdb"
+	config.TLSConfig, config.Fallbacks = secure, nil
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, "CREATE TEMPORARY TABLE proof (x int)")
+	return err
+}
+
+func loginMySQL(ctx context.Context, at netip.AddrPort, password string, secure *tls.Config) error {
+	config := mysql.NewConfig()
+	config.Net, config.Addr, config.User, config.Passwd, config.DBName, config.TLS = "tcp", at.String(), "dbadmin", password, "defaultdb", secure
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	_, err = db.ExecContext(ctx, "CREATE OR REPLACE VIEW proof AS SELECT 1")
+	return err
+}
+
+// testGateway only remembers its routes.
+type testGateway struct {
+	mu     sync.Mutex
+	routes map[int]host.Route
+}
+
+func (g *testGateway) Set(_ context.Context, r host.Route) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.routes[r.Port] = r
+	return nil
+}
+
+func (g *testGateway) Remove(_ context.Context, port int) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.routes, port)
+	return nil
+}
+
+func (g *testGateway) Routes(context.Context) ([]host.Route, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var list []host.Route
+	for _, r := range g.routes {
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+func (g *testGateway) route(port int) (host.Route, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r, ok := g.routes[port]
+	return r, ok
+}
+
+func issue(caCert, caKey []byte, names []string, addresses []netip.Addr, now time.Time) (cert, key []byte, err error) {
+	block, _ := pem.Decode(caCert)
+	ca, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	block, _ = pem.Decode(caKey)
+	signer, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "server"}, DNSNames: names,
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(90 * 24 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, a := range addresses {
+		leaf.IPAddresses = append(leaf.IPAddresses, a.AsSlice())
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &private.PublicKey, signer)
+	if err != nil {
+		return nil, nil, err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), nil
+}
+
+// freePorts is the first of ten ports that nothing listens on.
+func freePorts(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		first := 20000 + mrand.IntN(1100)*10 // below the kernel's ephemeral ports
+		if allFree(first) {
+			return first
+		}
+	}
+	t.Fatal("no free range of ports")
+	return 0
+}
+
+func allFree(first int) bool {
+	for p := first; p < first+10; p++ {
+		for _, address := range []string{"127.0.0.1", "127.0.77.1"} {
+			l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", address, p))
+			if err != nil {
+				return false
+			}
+			l.Close()
+		}
+	}
+	return true
+}
+
+func waitFor(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("still waiting for %s", what)
+		}
+	}
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	fmt.Fprint(os.Stderr, string(p))
+	return len(p), nil
+}
