@@ -350,6 +350,7 @@ func asAdmin(t *testing.T, s *enginetest.Server) *sql.Conn {
 	t.Helper()
 	cfg := driver.NewConfig()
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr = "steward", s.Node.AdminPassword, "unix", filepath.Join(s.Node.Run, "mysql.sock")
+	cfg.Logger = &driver.NopLogger{}
 	connector, err := driver.NewConnector(cfg)
 	if err != nil {
 		t.Fatal(err)

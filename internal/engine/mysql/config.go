@@ -24,6 +24,9 @@ const (
 	fixed when = iota
 	// live ones can be set in the running server.
 	live
+	// bounded ones can be set as well, up to what the server provided for when
+	// it started; beyond that it needs a restart.
+	bounded
 	// apart are neither compared nor set by Reload: they never change in a
 	// process's life, have no variable, or have a method of their own.
 	apart
@@ -158,7 +161,7 @@ func common(n engine.Node, size tuning) []setting {
 		{"innodb_data_file_path", systemTablespace, apart},
 		// A bound that isn't worth a restart: it changes with the next one.
 		{"innodb_temp_data_file_path", fmt.Sprintf("ibtmp1:12M:autoextend:max:%dM", size.tempDiskMB), apart},
-		{"innodb_buffer_pool_size", size.poolMB * mb, live},
+		{"innodb_buffer_pool_size", size.poolMB * mb, bounded},
 		// Kernel queues for asynchronous I/O are few (fs.aio-max-nr) and shared
 		// by all of a host's servers: many small servers would starve each other.
 		{"innodb_use_native_aio", false, fixed},

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	_ "embed"
+	"strconv"
 
 	"steward/internal/engine"
 )
@@ -51,6 +52,8 @@ var mariaDBRoot = []string{
 	"GRANT EXECUTE ON `steward`.* TO 'dbadmin'@'%'",
 }
 
+const mariaDBUndoFiles = 2
+
 func mariaDBSettings(n engine.Node, size tuning) []setting {
 	return []setting{
 		// DATA DIRECTORY in CREATE TABLE would reach any folder of our uid.
@@ -61,6 +64,9 @@ func mariaDBSettings(n engine.Node, size tuning) []setting {
 		{"gtid_strict_mode", true, live},
 		{"skip_slave_start", true, apart},
 		{"innodb_log_file_size", size.redoMB * mb, live},
+		// Undo in files of its own can be given back; in ibdata1 it never is.
+		{"innodb_undo_tablespaces", mariaDBUndoFiles, fixed},
+		{"innodb_undo_log_truncate", true, live},
 		{"aria_pagecache_buffer_size", 16 * mb, fixed},
 		{"tmp_disk_table_size", size.tempDiskMB * mb, live},
 		{"query_cache_type", false, live},
@@ -78,6 +84,7 @@ func initialiseMariaDB(ctx context.Context, inst engine.Installation, dir, accou
 	input := "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n" + string(scripts) + "\n" + accounts
 	args := append([]string{
 		"--bootstrap", "--datadir=" + dir, "--tmpdir=" + dir, "--innodb-log-file-size=8M",
+		"--innodb-undo-tablespaces=" + strconv.Itoa(mariaDBUndoFiles),
 		"--innodb-use-native-aio=OFF", "--character-set-server=utf8mb4", "--log-warnings=0", "--feedback=OFF",
 	}, append(templateSizes, located(inst)...)...)
 	return runServer(ctx, inst, "mariadbd", dir, run, []byte(input), args...)

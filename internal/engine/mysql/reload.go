@@ -25,19 +25,31 @@ func (d *Driver) Reload(ctx context.Context, n engine.Node) (restart bool, err e
 		if w.when == apart || running[w.name] == w.text() {
 			continue
 		}
-		if w.when == fixed {
+		taken, err := s.set(ctx, w)
+		if err != nil {
+			return false, fmt.Errorf("reload: %w", err)
+		}
+		if !taken {
 			d.log.Info("a setting needs a restart", "cluster_id", n.Cluster, "node", n.Ordinal, "setting", w.name, "running", running[w.name], "wanted", w.text())
 			restart = true
-			continue
-		}
-		if err := s.exec(ctx, "SET GLOBAL "+w.name+" = "+w.literal()); err != nil {
-			return false, fmt.Errorf("reload: %w", err)
 		}
 	}
 	if err := s.exec(ctx, dialectOf(n.Installation.Flavour).reloadTLS); err != nil {
 		return false, fmt.Errorf("reload certificates: %w", err)
 	}
 	return restart, nil
+}
+
+// set tells whether the running server took the setting over.
+func (s *session) set(ctx context.Context, w setting) (taken bool, err error) {
+	if w.when == fixed {
+		return false, nil
+	}
+	if err := s.exec(ctx, "SET GLOBAL "+w.name+" = "+w.literal()); err != nil || w.when == live {
+		return err == nil, err
+	}
+	now, err := s.text(ctx, "SELECT @@GLOBAL."+w.name)
+	return now == w.text(), err
 }
 
 func (s *session) variables(ctx context.Context) (map[string]string, error) {

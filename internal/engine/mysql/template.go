@@ -48,9 +48,10 @@ func statements(list []string) string {
 	return b.String()
 }
 
-// belongings are the files of a data folder that are one server's own. A server
-// without them makes new ones.
-var belongings = []string{"auto.cnf", "*.pem", "binlog.*", "relay*", "ibtmp1", "*.pid", initFile}
+// belongings are the files of a data folder that are one server's own, and
+// buffers that mean nothing after a clean stop. A server without them makes
+// new ones.
+var belongings = []string{"auto.cnf", "*.pem", "binlog.*", "relay*", "ibtmp1", "#ib_*.dblwr", "*.pid", initFile}
 
 // Individualise is part of engine.Driver.
 func (d *Driver) Individualise(_ context.Context, dir string) error {

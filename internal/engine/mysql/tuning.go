@@ -48,7 +48,7 @@ func tune(p catalog.Plan) tuning {
 	t := tuning{
 		poolMB:      max(poolStepMB, memory*percent/100/poolStepMB*poolStepMB),
 		connections: clamp(memory/10, 50, 4000),
-		tables:      clamp(memory, 1000, 16000),
+		tables:      clamp(memory, 1000, 8000),
 		tempTableMB: clamp(memory/64, 8, 128),
 		tempDiskMB:  clamp(disk/4, 256, 65536),
 		binlogMB:    clamp(disk/256, 16, 256),

@@ -1,0 +1,362 @@
+package mysql_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
+	"steward/internal/engine/mysql"
+)
+
+// TestNode holds what the family promises beyond the conformance suite.
+func TestNode(t *testing.T) {
+	d := mysql.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
+	for _, inst := range enginetest.Installations(t, d) {
+		t.Run(inst.ID(), func(t *testing.T) {
+			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
+			t.Run("begins with an empty history, and tells no password", func(t *testing.T) { freshNode(t, b) })
+			t.Run("has a connection left for us", func(t *testing.T) { fullHouse(t, b) })
+			t.Run("reset makes dbadmin whole again", func(t *testing.T) { rootRestored(t, b) })
+			t.Run("guard holds against writers", func(t *testing.T) { guardUnderLoad(t, b) })
+			t.Run("guard ends locks, transactions and statements", func(t *testing.T) { guardEnds(t, b) })
+			t.Run("encrypted node keeps everything encrypted", func(t *testing.T) { encryptedFence(t, b) })
+			t.Run("killed while encrypting", func(t *testing.T) { encryptingKilled(t, b) })
+		})
+	}
+}
+
+func onlyMariaDB(b *enginetest.Bench) bool {
+	return b.Installation.Flavour == engine.FlavourMariaDB
+}
+
+// adminText is the single value that a query of our own account's answers.
+func adminText(t *testing.T, s *enginetest.Server, query string) string {
+	t.Helper()
+	var text string
+	if err := asAdmin(t, s).QueryRowContext(t.Context(), query).Scan(&text); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return text
+}
+
+// freshNode: nodes of a cluster are clones that must agree on their history, so
+// what bootstrap does is in no log; and no password is in any file.
+func freshNode(t *testing.T, b *enginetest.Bench) {
+	s, other := b.Started(t), b.Started(t)
+	history, identity := "SELECT @@GLOBAL.gtid_executed", "SELECT @@server_uuid"
+	if onlyMariaDB(b) {
+		history, identity = "SELECT CONCAT(@@GLOBAL.gtid_binlog_pos, @@GLOBAL.gtid_slave_pos)", "SELECT @@server_id"
+	}
+	if got := adminText(t, s, history); got != "" {
+		t.Errorf("a fresh node has a history: %s", got)
+	}
+	if a, b := adminText(t, s, identity), adminText(t, other, identity); a == b {
+		t.Errorf("two clones are both %s", a)
+	}
+	s.Node.RootPassword = "rotated-9sLx2Vn7Qd4"
+	if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
+		t.Fatal(err)
+	}
+	if got := adminText(t, s, history); got != "" {
+		t.Errorf("a password's change is in the history: %s", got)
+	}
+	if onlyMariaDB(b) {
+		s.Exec(t, "CALL steward.create_user('bob', 'secret-of-bob-1')", "CALL steward.set_password('bob', 'secret-of-bob-2')")
+	} else {
+		s.Exec(t, "CREATE USER bob IDENTIFIED BY 'secret-of-bob-1'", "ALTER USER bob IDENTIFIED BY 'secret-of-bob-2'")
+	}
+	s.Stop(t)
+	for _, secret := range []string{"rotated-9sLx2Vn7Qd4", "secret-of-bob", s.Node.AdminPassword, other.Node.RootPassword, s.Node.TemplatePassword} {
+		for _, f := range filesWith(t, s, secret) {
+			t.Errorf("%q is in %s", secret, f)
+		}
+	}
+	for _, f := range []string{"mysqld-auto.cnf", ".steward-init.sql"} {
+		if _, err := os.Stat(filepath.Join(s.Node.Data, f)); err == nil {
+			t.Errorf("%s is there", f)
+		}
+	}
+}
+
+// filesWith names the node's files that hold the text.
+func filesWith(t *testing.T, s *enginetest.Server, text string) []string {
+	t.Helper()
+	var found []string
+	base := filepath.Dir(s.Node.Data)
+	err := filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if bytes.Contains(content, []byte(text)) {
+			found = append(found, strings.TrimPrefix(path, base))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// fullHouse uses up every connection a customer can get.
+func fullHouse(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	db := s.DB(t, s.Login())
+	db.SetMaxOpenConns(0)
+	db.SetMaxIdleConns(0)
+	n := 0
+	for ; n < 500; n++ {
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			break
+		}
+		t.Cleanup(func() { conn.Close() })
+	}
+	if n < 50 || n == 500 {
+		t.Fatalf("%d connections", n)
+	}
+	if err := b.Driver.Ping(t.Context(), s.Node); err != nil {
+		t.Errorf("ping with %d connections of a customer: %v", n, err)
+	}
+	if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
+		t.Errorf("reset with %d connections of a customer: %v", n, err)
+	}
+}
+
+func rootRestored(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	spoil := []string{"SET PASSWORD = 'something-else-1'"}
+	if onlyMariaDB(b) {
+		spoil = []string{"SET PASSWORD = PASSWORD('something-else-1')"}
+	} else {
+		spoil = append(spoil, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM dbadmin", "DROP USER dbadmin")
+	}
+	db := s.DB(t, s.Login())
+	for _, q := range spoil {
+		if _, err := db.ExecContext(t.Context(), q); err != nil {
+			t.Logf("%s: %v", q, err)
+		}
+	}
+	if err := b.Driver.VerifyRootPassword(t.Context(), s.Node); !errors.Is(err, engine.ErrAuthentication) {
+		t.Errorf("verify after the customer's own change: %v, want ErrAuthentication", err)
+	}
+	if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Driver.VerifyRootPassword(t.Context(), s.Node); err != nil {
+		t.Errorf("verify after the reset: %v", err)
+	}
+	s.Exec(t, "CREATE DATABASE after_reset", "CREATE TABLE after_reset.t (v int)")
+	db = s.DB(t, s.Login())
+	refused(t, db, "dbadmin", "SELECT * FROM mysql.user", "CREATE TABLE mysql.mine (v int)", "SET GLOBAL read_only = ON", "GRANT SUPER ON *.* TO dbadmin")
+}
+
+// guardUnderLoad: once the guard is on, nothing that was not counted then is
+// ever committed.
+func guardUnderLoad(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	s.Exec(t, "CREATE TABLE kept (v int)")
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	var written atomic.Int64
+	for range 4 {
+		db := s.DB(t, s.Login())
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				tx, err := db.BeginTx(ctx, nil)
+				if err != nil {
+					continue
+				}
+				tx.ExecContext(ctx, "INSERT INTO kept VALUES (1)")
+				tx.ExecContext(ctx, "INSERT INTO kept VALUES (2)")
+				if tx.Commit() == nil {
+					written.Add(1)
+				}
+			}
+		})
+	}
+	waitFor(t, "writers write", func() bool { return written.Load() > 20 })
+	started := time.Now()
+	if err := b.Driver.SetReadOnly(t.Context(), s.Node, true); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("guard took %v", time.Since(started).Round(time.Millisecond))
+	before := adminText(t, s, "SELECT COUNT(*) FROM defaultdb.kept")
+	time.Sleep(200 * time.Millisecond) // the time in which a writer could slip through
+	if after := adminText(t, s, "SELECT COUNT(*) FROM defaultdb.kept"); after != before {
+		t.Errorf("%s rows when the guard was on, %s later", before, after)
+	}
+	was := written.Load()
+	if err := b.Driver.SetReadOnly(t.Context(), s.Node, false); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "writers write again", func() bool { return written.Load() > was+20 })
+	stop()
+	wg.Wait()
+}
+
+// guardEnds has sessions that would hold the switch up for ever.
+func guardEnds(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	s.Exec(t, "CREATE TABLE kept (v int)", "INSERT INTO kept VALUES (1), (2), (3)")
+	sessions := map[string][]string{
+		"lock":        {"LOCK TABLES kept WRITE"},
+		"transaction": {"BEGIN", "INSERT INTO kept VALUES (9)"},
+		"statement":   {"INSERT INTO kept SELECT SLEEP(60) FROM kept"},
+	}
+	if !onlyMariaDB(b) {
+		// A customer may name a user as ours is named.
+		s.Exec(t, "CREATE USER 'steward'@'%' IDENTIFIED BY 'not-ours-at-all'", "GRANT ALL ON defaultdb.* TO 'steward'@'%'")
+	}
+	for name, statements := range sessions {
+		t.Run(name, func(t *testing.T) {
+			l := s.Login()
+			if !onlyMariaDB(b) {
+				l.User, l.Password = "steward", "not-ours-at-all"
+			}
+			conn, err := s.DB(t, l).Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() {
+				var err error
+				for _, q := range statements {
+					_, err = conn.ExecContext(context.WithoutCancel(t.Context()), q)
+				}
+				ended <- err
+			}()
+			if name == "statement" {
+				waitFor(t, "statement runs", func() bool {
+					return adminText(t, s, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO kept SELECT%'") == "1"
+				})
+			} else if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			started := time.Now()
+			if err := b.Driver.SetReadOnly(t.Context(), s.Node, true); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(started); took > 8*time.Second {
+				t.Errorf("guard took %v", took)
+			}
+			if err := conn.PingContext(t.Context()); err == nil {
+				t.Error("the session lives on")
+			}
+			if got := adminText(t, s, "SELECT COUNT(*) FROM defaultdb.kept"); got != "3" {
+				t.Errorf("%s rows, want 3", got)
+			}
+			if err := b.Driver.SetReadOnly(t.Context(), s.Node, false); err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+		})
+	}
+}
+
+func encrypted(t *testing.T) func(n *engine.Node) {
+	t.Helper()
+	keys, err := os.MkdirTemp("/dev/shm", "mysqltest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(keys) })
+	key := make([]byte, 32)
+	rand.Read(key)
+	return func(n *engine.Node) { n.Encrypted, n.Keys, n.AtRestKey = true, keys, key }
+}
+
+// encryptedFence: dbadmin can't make anything that isn't encrypted.
+func encryptedFence(t *testing.T, b *enginetest.Bench) {
+	if why := b.Driver.EncryptionMissing(b.Installation); why != "" {
+		t.Log(why)
+		return
+	}
+	s := b.Started(t, encrypted(t))
+	s.Exec(t, "CREATE TABLE kept (v varchar(100), w int)", "INSERT INTO kept VALUES ('m4rker-of-a-row', 1)", "CREATE DATABASE more", "CREATE TABLE more.t (v int)",
+		"CREATE TEMPORARY TABLE t AS SELECT * FROM kept")
+	if onlyMariaDB(b) {
+		s.Exec(t, "ANALYZE TABLE kept PERSISTENT FOR ALL")
+	} else {
+		s.Exec(t, "ANALYZE TABLE kept UPDATE HISTOGRAM ON v", "CREATE TEMPORARY TABLE m (v varchar(10)) ENGINE = MEMORY")
+	}
+	db := s.DB(t, s.Login())
+	refused(t, db, "dbadmin",
+		"CREATE TABLE a (v int) ENGINE = MyISAM", "CREATE TABLE a (v int) ENGINE = Aria", "CREATE TABLE a (v int NOT NULL) ENGINE = CSV", "CREATE TABLE a (v int) ENGINE = ARCHIVE",
+		"ALTER TABLE kept ENGINE = MyISAM", "ALTER TABLE kept ENGINE = Aria", "CREATE TEMPORARY TABLE a (v int) ENGINE = MyISAM",
+		"CREATE TABLE a (v int) ENCRYPTED = NO", "CREATE TABLE a (v int) ENCRYPTION = 'N'", "ALTER TABLE kept ENCRYPTED = NO", "ALTER TABLE kept ENCRYPTION = 'N'",
+		"CREATE TABLE a (v int) ENCRYPTION_KEY_ID = 2", "CREATE DATABASE d ENCRYPTION = 'N'", "ALTER DATABASE more ENCRYPTION = 'N'",
+		"SET SESSION enforce_storage_engine = NULL", "SET SESSION default_table_encryption = OFF", "SET GLOBAL innodb_encrypt_tables = OFF", "SET GLOBAL binlog_encryption = OFF",
+		"SET GLOBAL innodb_redo_log_encrypt = OFF", "ALTER INSTANCE ROTATE INNODB MASTER KEY", "ALTER INSTANCE ROTATE BINLOG MASTER KEY")
+	wantEncrypted(t, s)
+	s.Kill(t)
+	if found := filesWith(t, s, "m4rker-of-a-row"); len(found) > 0 {
+		t.Errorf("clear text in %v", found)
+	}
+	s.Start(t)
+	if restart, err := b.Driver.Reload(t.Context(), s.Node); err != nil || restart {
+		t.Errorf("reload: restart %v, %v", restart, err)
+	}
+}
+
+// wantEncrypted asks the server what isn't encrypted.
+func wantEncrypted(t *testing.T, s *enginetest.Server) {
+	t.Helper()
+	query := "SELECT COUNT(*) FROM information_schema.INNODB_TABLESPACES WHERE ENCRYPTION = 'N' AND SPACE_TYPE <> 'System' AND NAME NOT LIKE 'innodb_temporary%' AND NAME NOT LIKE 'innodb_undo%'"
+	if onlyMariaDB(s.Bench) {
+		query = "SELECT COUNT(*) FROM information_schema.INNODB_TABLESPACES_ENCRYPTION WHERE MIN_KEY_VERSION = 0"
+	}
+	if got := adminText(t, s, query); got != "0" {
+		t.Errorf("%s tablespaces aren't encrypted", got)
+	}
+	content, err := s.Bench.Driver.KeyringContent(s.Node)
+	if err != nil || onlyMariaDB(s.Bench) != (content == nil) {
+		t.Errorf("keyring content: %d bytes, %v", len(content), err)
+	}
+}
+
+func encryptingKilled(t *testing.T, b *enginetest.Bench) {
+	if b.Driver.EncryptionMissing(b.Installation) != "" {
+		return
+	}
+	for _, after := range []time.Duration{5, 20, 60, 150} {
+		s := b.Server(t, encrypted(t))
+		s.Start(t)
+		done := make(chan error, 1)
+		go func() { done <- b.Driver.Bootstrap(context.WithoutCancel(t.Context()), s.Node) }()
+		select {
+		case <-done:
+		case <-time.After(after * time.Millisecond):
+		}
+		s.Kill(t)
+		s.Start(t)
+		s.Bootstrap(t)
+		wantEncrypted(t, s)
+		if err := s.TryLogin(t, s.Login()); err != nil {
+			t.Errorf("killed after %d ms: %v", after, err)
+		}
+		s.Kill(t)
+	}
+}
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not in time", what)
+		}
+	}
+}
