@@ -71,3 +71,6 @@ func parsePrefix(item string) (netip.Prefix, error) {
 	a = a.WithZone("")
 	return netip.PrefixFrom(a, a.BitLen()), nil
 }
+
+// Equal tells whether two lists are the same to the letter.
+func (l AllowList) Equal(other AllowList) bool { return slices.Equal(l, other) }

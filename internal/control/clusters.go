@@ -1,0 +1,321 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"steward/internal/account"
+	"steward/internal/cluster"
+	"steward/internal/fault"
+	"steward/internal/operation"
+	"steward/internal/platform"
+	"steward/internal/store"
+)
+
+// RootUser is the name of a database's root user.
+const RootUser = "dbadmin"
+
+// Clusters are the use cases of databases.
+type Clusters struct{ Deps }
+
+// View is one database; an empty engine means any.
+func (s *Clusters) View(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) (cluster.Cluster, error) {
+	return s.Store.Cluster(ctx, store.ViewerOf(p), engine, id)
+}
+
+// List is a page of databases, of one engine or of all, and how many match.
+func (s *Clusters) List(ctx context.Context, p account.Principal, engine cluster.Engine, q store.ListQuery) ([]cluster.Cluster, int, error) {
+	return s.Store.Clusters(ctx, store.ViewerOf(p), engine, q)
+}
+
+// Create validates the spec and records the database, its secrets and the
+// operation that makes it, in one transaction. faults are what the door found
+// already: all problems are answered together.
+func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster.Spec, faults fault.Faults) (cluster.Cluster, error) {
+	if p.User.Restricted && !p.User.AddDatabases {
+		return cluster.Cluster{}, fault.NewForbidden()
+	}
+	list, err := cluster.ParseAllowList(spec.AllowList)
+	faults = merge(faults, err)
+	spec.AllowList = list
+	spec = spec.WithDefaults()
+	spec.Updates = cluster.DefaultWindow(0) // the day follows from the id, below
+	for _, f := range spec.Validate(s.Catalog) {
+		faults = addUnlessNamed(faults, f)
+	}
+	if err := faults.Err(); err != nil {
+		return cluster.Cluster{}, err
+	}
+	secrets, err := newSecrets(spec)
+	if err != nil {
+		return cluster.Cluster{}, err
+	}
+	var c cluster.Cluster
+	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
+		c, err = tx.CreateCluster(ctx, cluster.Cluster{Account: p.Account, Spec: spec}, secrets, s.Ports)
+		if err != nil {
+			return err
+		}
+		c.Updates = cluster.DefaultWindow(c.ID)
+		if c, err = tx.UpdateCluster(ctx, c); err != nil {
+			return err
+		}
+		if p.User.Restricted {
+			if err := tx.SetGrant(ctx, p.User, c.ID, account.ReadWrite); err != nil {
+				return err
+			}
+		}
+		return s.begin(ctx, tx, p, c, operation.Create, operation.Params{})
+	})
+	return c, err
+}
+
+// merge adds the faults in err to those found before.
+func merge(faults fault.Faults, err error) fault.Faults {
+	found, _ := fault.All(err)
+	return append(faults, found...)
+}
+
+// addUnlessNamed adds f unless the field has a fault already: a missing engine
+// isn't also an invalid one.
+func addUnlessNamed(faults fault.Faults, f *fault.Fault) fault.Faults {
+	for _, known := range faults {
+		if known.Field == f.Field {
+			return faults
+		}
+	}
+	return append(faults, f)
+}
+
+// UpdateCluster is what a PUT asks for; nil fields stay as they are.
+type UpdateCluster struct {
+	Label     *string
+	Type      *string
+	AllowList *[]string
+	Updates   *cluster.WindowChange
+}
+
+// Update changes label and window at once, and begins the work for a new
+// allow_list or a bigger plan. Every accepted update yields an event that ends
+// finished, also when nothing had to be done.
+func (s *Clusters) Update(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, in UpdateCluster, faults fault.Faults) (cluster.Cluster, error) {
+	return s.change(ctx, p, engine, id, cluster.RequestUpdate, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		updated, action, params, found := s.plan(c, in)
+		if err := append(faults, found...).Err(); err != nil {
+			return c, err
+		}
+		if action != "" {
+			updated.Status, _ = cluster.Next(c.Status, cluster.Change)
+		}
+		updated, err := tx.UpdateCluster(ctx, updated)
+		if err != nil {
+			return c, err
+		}
+		if action != "" {
+			return updated, s.begin(ctx, tx, p, updated, action, params)
+		}
+		_, err = tx.CreateOperation(ctx, operation.Operation{
+			Account: c.Account, Cluster: c.ID, Label: updated.Label, Engine: c.Engine, Action: operation.Update,
+			Status: operation.Finished, Username: p.User.Username,
+		})
+		return updated, err
+	})
+}
+
+// plan applies the changes to c and says which work they need, if any.
+func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, operation.Action, operation.Params, fault.Faults) {
+	var faults fault.Faults
+	var action operation.Action
+	var params operation.Params
+	if in.Label != nil {
+		faults = append(faults, cluster.ValidateLabel(*in.Label)...)
+		c.Label = *in.Label
+	}
+	if in.Updates != nil {
+		c.Updates = c.Updates.Merge(*in.Updates)
+		faults = append(faults, c.Updates.Validate()...)
+	}
+	if in.AllowList != nil {
+		list, err := cluster.ParseAllowList(*in.AllowList)
+		faults = merge(faults, err)
+		if err == nil && !list.Equal(c.AllowList) {
+			c.AllowList, action, params.AllowList = list, operation.Update, true
+		}
+	}
+	if in.Type != nil {
+		if in.AllowList != nil {
+			faults.Add("type", "type and allow_list can't be changed in one request; send them one after the other")
+		}
+		faults = append(faults, s.validateResize(c, *in.Type)...)
+		if *in.Type != c.Type {
+			params.OldType, params.Type = c.Type, *in.Type
+			c.Type, action = *in.Type, operation.Resize
+		}
+	}
+	return c, action, params, faults
+}
+
+// validateResize lets a database grow only: what is on the disk must fit.
+func (s *Clusters) validateResize(c cluster.Cluster, to string) fault.Faults {
+	if to == c.Type {
+		return nil
+	}
+	if !s.Catalog.HasType(to, c.Engine, c.Size) {
+		return fault.Faults{fault.NotValid("type")}
+	}
+	plan, _ := s.Catalog.Plan(to)
+	if now, known := s.Catalog.Plan(c.Type); known && plan.DiskMB <= now.DiskMB {
+		return fault.Faults{fault.NewInvalid("type", "Must have more disk than %s (%d GB); %s has %d GB", c.Type, now.DiskGB(), to, plan.DiskGB())}
+	}
+	return nil
+}
+
+// Patch begins the move to the newest installed version of the series.
+func (s *Clusters) Patch(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
+	_, err := s.change(ctx, p, engine, id, cluster.RequestPatch, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		return c, s.beginChange(ctx, tx, p, c, operation.Patch)
+	})
+	return err
+}
+
+// ResetCredentials seals a new root password and begins to make it true.
+// Unrestricted users only, whatever the token's scopes.
+func (s *Clusters) ResetCredentials(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
+	if err := unrestricted(p); err != nil {
+		return err
+	}
+	_, err := s.change(ctx, p, engine, id, cluster.RequestReset, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		password, err := newPassword()
+		if err != nil {
+			return c, err
+		}
+		if err := tx.SaveSecret(ctx, c.ID, platform.RootPassword, password); err != nil {
+			return c, err
+		}
+		return c, s.beginChange(ctx, tx, p, c, operation.CredentialsReset)
+	})
+	return err
+}
+
+func (s *Clusters) beginChange(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, action operation.Action) error {
+	c, err := tx.Transition(ctx, c, cluster.Change)
+	if err != nil {
+		return err
+	}
+	return s.begin(ctx, tx, p, c, action, operation.Params{})
+}
+
+// Delete hides the database at once and begins to remove what it is made of.
+// Unrestricted users only, whatever the token's scopes.
+func (s *Clusters) Delete(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
+	if err := unrestricted(p); err != nil {
+		return err
+	}
+	_, err := s.change(ctx, p, engine, id, cluster.RequestDelete, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		if err := tx.MarkDeleted(ctx, c); err != nil {
+			return c, err
+		}
+		return c, s.begin(ctx, tx, p, c, operation.Delete, operation.Params{})
+	})
+	return err
+}
+
+// change is the frame of everything that changes a database: may the caller
+// write, does the status allow it, one transaction. Another writer in between
+// means to look again.
+func (s *Clusters) change(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, r cluster.Request,
+	f func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error),
+) (cluster.Cluster, error) {
+	for attempt := 1; ; attempt++ {
+		c, err := s.changeOnce(ctx, p, engine, id, r, f)
+		stale := errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrNoTransition)
+		if !stale || attempt == 3 {
+			return c, err
+		}
+	}
+}
+
+func (s *Clusters) changeOnce(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, r cluster.Request,
+	f func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error),
+) (cluster.Cluster, error) {
+	var c cluster.Cluster
+	err := s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
+		if c, err = tx.Cluster(ctx, store.ViewerOf(p), engine, id); err != nil {
+			return err
+		}
+		if err := mayWrite(ctx, tx, p, id); err != nil {
+			return err
+		}
+		if err := cluster.Require(c.Status, r); err != nil {
+			return err
+		}
+		c, err = f(tx, c)
+		return err
+	})
+	return c, err
+}
+
+// mayWrite: a restricted user needs a read_write grant. That the database can
+// be seen is known by now.
+func mayWrite(ctx context.Context, tx *store.Tx, p account.Principal, id cluster.ID) error {
+	if !p.User.Restricted {
+		return nil
+	}
+	permission, err := tx.Grant(ctx, p.User.ID, id)
+	if err != nil {
+		return err
+	}
+	if permission != account.ReadWrite {
+		return fault.NewForbidden()
+	}
+	return nil
+}
+
+// Credentials are those of a database's root user.
+type Credentials struct {
+	Username string
+	Password string
+}
+
+// Credentials answers name and password while the database can be logged in to.
+// A restricted user needs read_write: the password is the power to write.
+func (s *Clusters) Credentials(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) (Credentials, error) {
+	c, err := s.View(ctx, p, engine, id)
+	if err != nil {
+		return Credentials{}, err
+	}
+	if p.User.Restricted {
+		permission, err := s.Store.Grant(ctx, p.User.ID, id)
+		if err != nil {
+			return Credentials{}, err
+		}
+		if permission != account.ReadWrite {
+			return Credentials{}, fault.NewForbidden()
+		}
+	}
+	if err := cluster.Require(c.Status, cluster.RequestCredentials); err != nil {
+		return Credentials{}, err
+	}
+	password, err := s.Store.Secret(ctx, id, platform.RootPassword)
+	if err != nil {
+		return Credentials{}, fmt.Errorf("root password: %w", err)
+	}
+	return Credentials{RootUser, string(password)}, nil
+}
+
+// Certificate is the database's CA certificate in PEM.
+func (s *Clusters) Certificate(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) ([]byte, error) {
+	c, err := s.View(ctx, p, engine, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := cluster.Require(c.Status, cluster.RequestSSL); err != nil {
+		return nil, err
+	}
+	pem, err := s.Store.Secret(ctx, id, platform.CACert)
+	if err != nil {
+		return nil, fmt.Errorf("CA certificate: %w", err)
+	}
+	return pem, nil
+}

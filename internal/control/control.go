@@ -1,0 +1,64 @@
+// Package control holds the use cases: authorise, validate with all faults at
+// once, one transaction. It knows neither HTTP nor how databases are run. The
+// token's scope is checked by the door; everything about the user and the
+// tenant is checked here.
+package control
+
+import (
+	"context"
+	"log/slog"
+
+	"steward/internal/account"
+	"steward/internal/catalog"
+	"steward/internal/cluster"
+	"steward/internal/fault"
+	"steward/internal/operation"
+	"steward/internal/store"
+)
+
+// Deps are what the use cases work with.
+type Deps struct {
+	Store   *store.Store
+	Catalog *catalog.Catalog
+	// Enqueue adds a wake-up for an operation to the transaction.
+	Enqueue func(ctx context.Context, tx *store.Tx, id operation.ID) error
+	// Ports are the first and the last port that databases are given.
+	Ports  [2]int
+	Logger *slog.Logger
+}
+
+// Control is all use cases, by noun.
+type Control struct {
+	Clusters *Clusters
+	Events   *Events
+	Users    *Users
+	Tokens   *Tokens
+	Auth     *Auth
+}
+
+// New makes the use cases.
+func New(d Deps) *Control {
+	return &Control{
+		Clusters: &Clusters{d}, Events: &Events{d}, Users: &Users{d}, Tokens: &Tokens{d}, Auth: &Auth{d.Store},
+	}
+}
+
+// begin records an operation on a cluster and wakes a worker for it, in tx.
+func (d Deps) begin(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, action operation.Action, params operation.Params) error {
+	o, err := tx.CreateOperation(ctx, operation.Operation{
+		Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: action,
+		Status: operation.Scheduled, Username: p.User.Username, Params: params,
+	})
+	if err != nil {
+		return err
+	}
+	return d.Enqueue(ctx, tx, o.ID)
+}
+
+// unrestricted is nil for a user that grants don't bind.
+func unrestricted(p account.Principal) error {
+	if p.User.Restricted {
+		return fault.NewForbidden()
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package control
+
+import (
+	"crypto/rand"
+	"fmt"
+	"math/big"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/pki"
+	"steward/internal/platform"
+)
+
+// passwordLetters have no look-alikes (0 O, 1 l I) and need no quoting in a URL.
+const passwordLetters = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+
+// passwordLength gives about 139 bits.
+const passwordLength = 24
+
+// atRestKeyLength is what both MariaDB's and MySQL's keyrings take: AES-256.
+const atRestKeyLength = 32
+
+func newPassword() ([]byte, error) {
+	password := make([]byte, passwordLength)
+	for i := range password {
+		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(passwordLetters))))
+		if err != nil {
+			return nil, fmt.Errorf("make password: %w", err)
+		}
+		password[i] = passwordLetters[n.Int64()]
+	}
+	return password, nil
+}
+
+// newSecrets are those a database is born with.
+func newSecrets(spec cluster.Spec) (map[platform.SecretName][]byte, error) {
+	root, err := newPassword()
+	if err != nil {
+		return nil, err
+	}
+	admin, err := newPassword()
+	if err != nil {
+		return nil, err
+	}
+	ca, err := pki.NewCA("steward "+spec.Label, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	key, err := ca.KeyPEM()
+	if err != nil {
+		return nil, err
+	}
+	secrets := map[platform.SecretName][]byte{
+		platform.RootPassword: root, platform.AdminPassword: admin, platform.CACert: ca.CertPEM(), platform.CAKey: key,
+	}
+	if spec.Encrypted {
+		atRest := make([]byte, atRestKeyLength)
+		if _, err := rand.Read(atRest); err != nil {
+			return nil, fmt.Errorf("make key: %w", err)
+		}
+		secrets[platform.AtRestKey] = atRest
+	}
+	return secrets, nil
+}

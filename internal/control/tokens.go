@@ -1,0 +1,115 @@
+package control
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"steward/internal/account"
+	"steward/internal/fault"
+	"steward/internal/store"
+)
+
+// Tokens are the use cases of a user's own personal access tokens.
+type Tokens struct{ Deps }
+
+// prefixLength is how much of a token is shown after it was made.
+const prefixLength = 16
+
+// NewToken is what a token is made of.
+type NewToken struct {
+	Label  string
+	Scopes string
+	// Expiry is nil for a token that never expires.
+	Expiry *time.Time
+}
+
+// Create makes a token for the caller and returns its text, the only time.
+// It can't exceed the scopes of the token it is made with.
+func (s *Tokens) Create(ctx context.Context, p account.Principal, in NewToken, faults fault.Faults) (account.Token, string, error) {
+	scopes, err := account.ParseScopes(in.Scopes)
+	for _, f := range merge(nil, err) {
+		faults = addUnlessNamed(faults, f)
+	}
+	if err == nil && !p.Scopes.Include(scopes) {
+		faults.Add("scopes", "Must not exceed the scopes of the token that makes it: %s", p.Scopes)
+	}
+	for _, f := range validateTokenLabel(in.Label) {
+		faults = addUnlessNamed(faults, f)
+	}
+	if in.Expiry != nil && !in.Expiry.After(time.Now()) {
+		faults.Add("expiry", "Must be in the future")
+	}
+	if in.Expiry == nil && p.TokenExpiry != nil {
+		in.Expiry = p.TokenExpiry
+	}
+	if in.Expiry != nil && p.TokenExpiry != nil && in.Expiry.After(*p.TokenExpiry) {
+		faults.Add("expiry", "Must not be after the expiry of the token that makes it")
+	}
+	if err := faults.Err(); err != nil {
+		return account.Token{}, "", err
+	}
+	text, err := newToken()
+	if err != nil {
+		return account.Token{}, "", err
+	}
+	token, err := s.Store.CreateToken(ctx, TokenOf(p.User.ID, in.Label, text, scopes, in.Expiry), sha256.Sum256([]byte(text)))
+	return token, text, err
+}
+
+// TokenOf is the record of a token's text.
+func TokenOf(user account.UserID, label, text string, scopes account.Scopes, expiry *time.Time) account.Token {
+	return account.Token{User: user, Label: label, Prefix: text[:prefixLength], Scopes: scopes, Expiry: expiry}
+}
+
+func newToken() (string, error) {
+	raw := make([]byte, tokenLength/2)
+	if _, err := rand.Read(raw); err != nil {
+		return "", fmt.Errorf("make token: %w", err)
+	}
+	return hex.EncodeToString(raw), nil
+}
+
+func validateTokenLabel(label string) fault.Faults {
+	if n := utf8.RuneCountInString(label); n < 1 || n > 100 {
+		return fault.Faults{fault.Length("label", 1, 100)}
+	}
+	return nil
+}
+
+// List is a page of the caller's tokens.
+func (s *Tokens) List(ctx context.Context, p account.Principal, page store.Page) ([]account.Token, int, error) {
+	return s.Store.Tokens(ctx, p.User.ID, page)
+}
+
+// View is one of the caller's tokens.
+func (s *Tokens) View(ctx context.Context, p account.Principal, id account.TokenID) (account.Token, error) {
+	return s.Store.Token(ctx, p.User.ID, id)
+}
+
+// Relabel changes what a token of the caller's says it is for; nil leaves it.
+func (s *Tokens) Relabel(ctx context.Context, p account.Principal, id account.TokenID, label *string, faults fault.Faults) (account.Token, error) {
+	if _, err := s.View(ctx, p, id); err != nil {
+		return account.Token{}, err
+	}
+	if label != nil {
+		if err := append(faults, validateTokenLabel(*label)...).Err(); err != nil {
+			return account.Token{}, err
+		}
+		if err := s.Store.RelabelToken(ctx, p.User.ID, id, *label); err != nil {
+			return account.Token{}, err
+		}
+	} else if err := faults.Err(); err != nil {
+		return account.Token{}, err
+	}
+	return s.View(ctx, p, id)
+}
+
+// Delete revokes a token of the caller's.
+func (s *Tokens) Delete(ctx context.Context, p account.Principal, id account.TokenID) error {
+	return s.Store.DeleteToken(ctx, p.User.ID, id)
+}

@@ -1,0 +1,249 @@
+package control
+
+import (
+	"context"
+	"net/mail"
+	"strings"
+
+	"steward/internal/account"
+	"steward/internal/cluster"
+	"steward/internal/fault"
+	"steward/internal/store"
+)
+
+// Users are the use cases of an account's users and their grants. All of them
+// are for unrestricted users.
+type Users struct{ Deps }
+
+// UserChange is what a user is made of or changed to; nil fields stay.
+type UserChange struct {
+	Username   *string
+	Email      *string
+	Restricted *bool
+}
+
+// List is a page of the account's users.
+func (s *Users) List(ctx context.Context, p account.Principal, page store.Page) ([]account.User, int, error) {
+	if err := unrestricted(p); err != nil {
+		return nil, 0, err
+	}
+	return s.Store.Users(ctx, p.Account, page)
+}
+
+// View is one user. A restricted user may look at itself.
+func (s *Users) View(ctx context.Context, p account.Principal, name string) (account.User, error) {
+	if name != p.User.Username {
+		if err := unrestricted(p); err != nil {
+			return account.User{}, err
+		}
+	}
+	return s.Store.User(ctx, p.Account, name)
+}
+
+// Create adds a user to the caller's account.
+func (s *Users) Create(ctx context.Context, p account.Principal, in UserChange, faults fault.Faults) (account.User, error) {
+	if err := unrestricted(p); err != nil {
+		return account.User{}, err
+	}
+	if in.Username == nil {
+		faults = addUnlessNamed(faults, fault.Required("username"))
+	}
+	if in.Email == nil {
+		faults = addUnlessNamed(faults, fault.Required("email"))
+	}
+	if in.Restricted == nil {
+		in.Restricted = new(true) // the safer reading of what wasn't said
+	}
+	u, found := in.apply(account.User{Account: p.Account})
+	for _, f := range found {
+		faults = addUnlessNamed(faults, f)
+	}
+	if err := faults.Err(); err != nil {
+		return account.User{}, err
+	}
+	return s.Store.CreateUser(ctx, u)
+}
+
+func (in UserChange) apply(u account.User) (account.User, fault.Faults) {
+	var faults fault.Faults
+	if in.Username != nil {
+		faults = append(faults, ValidateUsername(*in.Username)...)
+		u.Username = *in.Username
+	}
+	if in.Email != nil {
+		faults = append(faults, ValidateEmail(*in.Email)...)
+		u.Email = *in.Email
+	}
+	if in.Restricted != nil {
+		u.Restricted = *in.Restricted
+	}
+	return u, faults
+}
+
+// ValidateUsername: 3..32 of ASCII letters, digits, '-', '_' and '.', starting
+// and ending with a letter or a digit.
+func ValidateUsername(name string) fault.Faults {
+	if len(name) < 3 || len(name) > 32 {
+		return fault.Faults{fault.Length("username", 3, 32)}
+	}
+	letter := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' }
+	inner := strings.TrimFunc(name, letter)
+	ends := letter(rune(name[0])) && letter(rune(name[len(name)-1]))
+	if !ends || strings.ContainsFunc(inner, func(r rune) bool { return !letter(r) && !strings.ContainsRune("-_.", r) }) {
+		return fault.Faults{fault.NewInvalid("username", "May only contain letters, digits, -, _ and ., and must start and end with a letter or a digit")}
+	}
+	return nil
+}
+
+// ValidateEmail checks that it is one plain address.
+func ValidateEmail(email string) fault.Faults {
+	parsed, err := mail.ParseAddress(email)
+	if err != nil || parsed.Address != email || len(email) > 128 {
+		return fault.Faults{fault.NewInvalid("email", "Must be an e-mail address of at most 128 characters")}
+	}
+	return nil
+}
+
+// Update changes a user. The last unrestricted user can't be restricted, and
+// nobody can lift restrictions but those who have none.
+func (s *Users) Update(ctx context.Context, p account.Principal, name string, in UserChange, faults fault.Faults) (account.User, error) {
+	if err := unrestricted(p); err != nil {
+		return account.User{}, err
+	}
+	var u account.User
+	err := s.Store.InTx(ctx, func(tx *store.Tx) error {
+		all, err := tx.LockUsers(ctx, p.Account)
+		if err != nil {
+			return err
+		}
+		before, err := named(all, name)
+		if err != nil {
+			return err
+		}
+		var found fault.Faults
+		u, found = in.apply(before)
+		if u.Restricted && !before.Restricted && (lastUnrestricted(all, before.ID) || before.ID == p.User.ID) {
+			found.Add("restricted", "You can't restrict yourself, nor the account's last unrestricted user")
+		}
+		if err := append(faults, found...).Err(); err != nil {
+			return err
+		}
+		return tx.UpdateUser(ctx, u)
+	})
+	return u, err
+}
+
+// Delete removes a user with its tokens; never the caller, never the last
+// unrestricted one.
+func (s *Users) Delete(ctx context.Context, p account.Principal, name string) error {
+	if err := unrestricted(p); err != nil {
+		return err
+	}
+	return s.Store.InTx(ctx, func(tx *store.Tx) error {
+		all, err := tx.LockUsers(ctx, p.Account)
+		if err != nil {
+			return err
+		}
+		u, err := named(all, name)
+		if err != nil {
+			return err
+		}
+		if u.ID == p.User.ID || lastUnrestricted(all, u.ID) {
+			return fault.NewPrecondition("You can't delete yourself, nor the account's last unrestricted user.")
+		}
+		return tx.DeleteUser(ctx, p.Account, u.ID)
+	})
+}
+
+func named(users []account.User, name string) (account.User, error) {
+	for _, u := range users {
+		if u.Username == name {
+			return u, nil
+		}
+	}
+	return account.User{}, fault.NewNotFound()
+}
+
+func lastUnrestricted(users []account.User, id account.UserID) bool {
+	for _, u := range users {
+		if !u.Restricted && u.ID != id {
+			return false
+		}
+	}
+	return true
+}
+
+// Grants are what a restricted user may do. Restricted is false for users that
+// grants don't bind: they have none.
+type Grants struct {
+	Restricted   bool
+	AddDatabases bool
+	Databases    []account.Grant
+}
+
+// OwnGrants are the caller's.
+func (s *Users) OwnGrants(ctx context.Context, p account.Principal) (Grants, error) {
+	return s.grants(ctx, p.User)
+}
+
+// Grants are those of a user of the account.
+func (s *Users) Grants(ctx context.Context, p account.Principal, name string) (Grants, error) {
+	if err := unrestricted(p); err != nil {
+		return Grants{}, err
+	}
+	u, err := s.Store.User(ctx, p.Account, name)
+	if err != nil {
+		return Grants{}, err
+	}
+	return s.grants(ctx, u)
+}
+
+func (s *Users) grants(ctx context.Context, u account.User) (Grants, error) {
+	if !u.Restricted {
+		return Grants{}, nil
+	}
+	databases, err := s.Store.Grants(ctx, u)
+	return Grants{Restricted: true, AddDatabases: u.AddDatabases, Databases: databases}, err
+}
+
+// GrantsChange is what a PUT of grants asks for; what isn't named stays.
+type GrantsChange struct {
+	AddDatabases *bool
+	// Databases maps ids to permissions; NoPermission takes one away.
+	Databases map[cluster.ID]account.Permission
+}
+
+// SetGrants changes the grants of a restricted user.
+func (s *Users) SetGrants(ctx context.Context, p account.Principal, name string, in GrantsChange, faults fault.Faults) (Grants, error) {
+	if err := unrestricted(p); err != nil {
+		return Grants{}, err
+	}
+	var u account.User
+	err := s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
+		if u, err = tx.User(ctx, p.Account, name); err != nil {
+			return err
+		}
+		if !u.Restricted {
+			return fault.NewPrecondition("The user is not restricted and needs no grants; restrict it first.")
+		}
+		if in.AddDatabases != nil {
+			u.AddDatabases = *in.AddDatabases
+			if err := tx.UpdateUser(ctx, u); err != nil {
+				return err
+			}
+		}
+		for id, permission := range in.Databases {
+			err := tx.SetGrant(ctx, u, id, permission)
+			if fault.IsKind(err, fault.NotFound) {
+				faults.Add("database", "id %d is not valid", id)
+			} else if err != nil {
+				return err
+			}
+		}
+		return faults.Err()
+	})
+	if err != nil {
+		return Grants{}, err
+	}
+	return s.grants(ctx, u)
+}
