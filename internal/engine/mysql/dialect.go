@@ -37,9 +37,9 @@ type dialect struct {
 	upgrade []string
 }
 
-var dialects = map[engine.Flavour]*dialect{
-	engine.FlavourMariaDB: &mariaDB,
-	engine.FlavourMySQL:   &oracleMySQL,
+func dialectOf(f engine.Flavour) *dialect {
+	if f == engine.FlavourMariaDB {
+		return &mariaDB
+	}
+	return &oracleMySQL
 }
-
-func dialectOf(f engine.Flavour) *dialect { return dialects[f] }

@@ -24,8 +24,8 @@ func (d *Driver) Discover(ctx context.Context, folders []string) (found []engine
 		found = append(found, inst)
 	}
 	for _, folder := range d.system {
-		for flavour, dialect := range dialects {
-			inst, err := distributed(ctx, flavour, filepath.Join(folder, dialect.server))
+		for _, flavour := range []engine.Flavour{engine.FlavourMariaDB, engine.FlavourMySQL} {
+			inst, err := distributed(ctx, flavour, filepath.Join(folder, dialectOf(flavour).server))
 			switch {
 			case errors.Is(err, os.ErrNotExist):
 			case err != nil:

@@ -69,6 +69,11 @@ func mariaDBSettings(n engine.Node, size tuning) []setting {
 		{"innodb_undo_log_truncate", true, live},
 		{"aria_pagecache_buffer_size", 16 * mb, fixed},
 		{"tmp_disk_table_size", size.tempDiskMB * mb, live},
+		// What follows came with 11.4 and 11.5. Without the first, logs would be
+		// kept until a replica connects.
+		{"loose_slave_connections_needed_for_purge", 0, apart},
+		{"loose_max_binlog_total_size", size.binlogTotalMB * mb, apart},
+		{"loose_max_tmp_total_space_usage", size.tempDiskMB * mb, apart},
 		{"query_cache_type", false, live},
 		{"query_cache_size", 0, live},
 	}

@@ -31,6 +31,8 @@ func TestNode(t *testing.T) {
 			t.Run("reset makes dbadmin whole again", func(t *testing.T) { rootRestored(t, b) })
 			t.Run("guard holds against writers", func(t *testing.T) { guardUnderLoad(t, b) })
 			t.Run("guard ends locks, transactions and statements", func(t *testing.T) { guardEnds(t, b) })
+			t.Run("old binary logs go, also under the guard", func(t *testing.T) { logsGo(t, b) })
+			t.Run("system tables are upgraded in place", func(t *testing.T) { upgraded(t, b) })
 			t.Run("encrypted node keeps everything encrypted", func(t *testing.T) { encryptedFence(t, b) })
 			t.Run("killed while encrypting", func(t *testing.T) { encryptingKilled(t, b) })
 		})
@@ -265,6 +267,59 @@ func guardEnds(t *testing.T, b *enginetest.Bench) {
 			conn.Close()
 		})
 	}
+}
+
+// logsGo shortens the time that logs are kept, since a test can't wait so long.
+func logsGo(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	s.Exec(t, "CREATE TABLE kept (v int)", "INSERT INTO kept VALUES (1)")
+	admin := asAdmin(t, s)
+	if _, err := admin.ExecContext(t.Context(), "SET GLOBAL binlog_expire_logs_seconds = 1"); err != nil {
+		t.Fatal(err)
+	}
+	first := filepath.Join(s.Node.Data, "binlog.000001")
+	if _, err := os.Stat(first); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the first log to go", func() bool {
+		if err := b.Driver.SetReadOnly(t.Context(), s.Node, true); err != nil {
+			t.Fatal(err)
+		}
+		_, err := os.Stat(first)
+		return errors.Is(err, fs.ErrNotExist)
+	})
+}
+
+// upgraded pretends that the system tables are an older version's, with some
+// damage that an upgrade has to heal.
+func upgraded(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	s.Exec(t, "CREATE TABLE `odd ``name``; x` (v int)", "INSERT INTO `odd ``name``; x` VALUES (7)", "CREATE VIEW v AS SELECT 1 AS one")
+	if onlyMariaDB(b) {
+		admin := asAdmin(t, s)
+		for _, q := range []string{
+			"SET SESSION sql_log_bin = 0", "UPDATE steward.installed SET version = '10.0.1'", "DROP VIEW sys.version", "DROP TABLE mysql.column_stats",
+		} {
+			if _, err := admin.ExecContext(t.Context(), q); err != nil {
+				t.Fatalf("%s: %v", q, err)
+			}
+		}
+	}
+	if err := b.Driver.AfterPatch(t.Context(), s.Node); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Text(t, "SELECT v FROM `odd ``name``; x`"); got != "7" {
+		t.Errorf("row says %s, want 7", got)
+	}
+	s.Exec(t, "SELECT * FROM sys.version", "ANALYZE TABLE `odd ``name``; x`")
+	if onlyMariaDB(b) {
+		if got := adminText(t, s, "SELECT COUNT(*) FROM steward.installed WHERE version = VERSION()"); got != "1" {
+			t.Error("the upgrade isn't remembered")
+		}
+		s.Exec(t, "ANALYZE TABLE `odd ``name``; x` PERSISTENT FOR ALL", "CALL steward.create_user('bob', 'bob-Password-2')")
+	}
+	db := s.DB(t, s.Login())
+	refused(t, db, "dbadmin", "SELECT * FROM mysql.user", "CREATE TABLE sys.mine (v int)", "CREATE PROCEDURE sys.p() SELECT 1")
 }
 
 func encrypted(t *testing.T) func(n *engine.Node) {
