@@ -1,6 +1,3 @@
-// Package seal keeps secrets at rest. A data key, wrapped by a keeper (a key
-// file, or a key service by URL), seals values; each is bound to its place, so
-// that a sealed value can't be moved to another row.
 package seal
 
 import (
@@ -8,37 +5,171 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
-	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
+	"slices"
+	"sync"
 
 	"gocloud.dev/secrets"
-	_ "gocloud.dev/secrets/hashivault" // hashivault:// URLs: Vault's transit engine
-	"gocloud.dev/secrets/localsecrets"
 )
 
-// version is the first byte of a sealed value; other formats get other numbers.
-const version = 1
+// ErrUnreadable tells that a sealed value is damaged, belongs to another
+// place, or was sealed with another key.
+var ErrUnreadable = errors.New("sealed value can't be opened: it is damaged, was moved here from another place, or was sealed with another key")
 
-// Sealer seals and unseals. Its methods may be used at the same time.
-type Sealer struct{ aead cipher.AEAD }
+const (
+	// version1 is the first byte of a sealed value; the two that follow are the
+	// length of the wrapped data key.
+	version1   = 1
+	headerSize = 1 + 2
+	keySize    = 32
+	// remembered bounds how many data keys are kept: there is one per start of
+	// steward that sealed anything.
+	remembered = 1024
+)
 
-// Open makes a Sealer. keeperURL names a key service; "" means the key file,
-// made on first use. dataKey is where the wrapped data key is kept.
-func Open(ctx context.Context, keeperURL, keyFile, dataKey string) (*Sealer, error) {
-	keeper, err := openKeeper(ctx, keeperURL, keyFile)
+// Sealer seals and unseals. It is safe for concurrent use.
+type Sealer struct {
+	keeper *secrets.Keeper
+
+	mu sync.Mutex
+	// current seals; nil until the first Seal.
+	current *dataKey
+	// unwrapped are ciphers by the wrapped form of their data keys.
+	unwrapped map[string]cipher.AEAD
+}
+
+type dataKey struct {
+	wrapped []byte
+	aead    cipher.AEAD
+}
+
+func newSealer(keeper *secrets.Keeper) *Sealer {
+	return &Sealer{keeper: keeper, unwrapped: map[string]cipher.AEAD{}}
+}
+
+// Close lets go of the key service.
+func (s *Sealer) Close() error {
+	if err := s.keeper.Close(); err != nil {
+		return fmt.Errorf("close key service: %w", err)
+	}
+	return nil
+}
+
+// Seal encrypts a value for one place, such as "cluster/12/root_password".
+func (s *Sealer) Seal(ctx context.Context, value []byte, place string) ([]byte, error) {
+	key, err := s.dataKey(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer keeper.Close()
-	key, err := loadDataKey(ctx, keeper, dataKey)
+	sealed := make([]byte, 0, headerSize+len(key.wrapped)+len(value)+key.aead.Overhead())
+	sealed = append(sealed, version1)
+	sealed = binary.BigEndian.AppendUint16(sealed, uint16(len(key.wrapped)))
+	sealed = append(sealed, key.wrapped...)
+	return key.aead.Seal(sealed, nil, value, associated(sealed, place)), nil
+}
+
+// Unseal decrypts a value that was sealed for the same place. The error is
+// ErrUnreadable when that can't be; it never holds any of the value.
+func (s *Sealer) Unseal(ctx context.Context, sealed []byte, place string) ([]byte, error) {
+	header, wrapped, ciphertext, err := split(sealed)
 	if err != nil {
 		return nil, err
 	}
+	aead, err := s.unwrap(ctx, wrapped)
+	if err != nil {
+		return nil, err
+	}
+	value, err := aead.Open(nil, nil, ciphertext, associated(header, place))
+	if err != nil {
+		return nil, ErrUnreadable
+	}
+	return value, nil
+}
+
+// associated is what is authenticated beside the value: all that stands before
+// the ciphertext, and the place.
+func associated(header []byte, place string) []byte {
+	return append(slices.Clone(header), place...)
+}
+
+// split cuts a sealed value into header (wrapped key included), wrapped key and ciphertext.
+func split(sealed []byte) (header, wrapped, ciphertext []byte, err error) {
+	if len(sealed) < headerSize {
+		return nil, nil, nil, ErrUnreadable
+	}
+	if sealed[0] != version1 {
+		return nil, nil, nil, fmt.Errorf("sealed value has format %d, this steward knows %d: %w", sealed[0], version1, ErrUnreadable)
+	}
+	end := headerSize + int(binary.BigEndian.Uint16(sealed[1:headerSize]))
+	if end > len(sealed) {
+		return nil, nil, nil, ErrUnreadable
+	}
+	return sealed[:end], sealed[headerSize:end], sealed[end:], nil
+}
+
+// dataKey is the key to seal with, made and wrapped at the first call.
+func (s *Sealer) dataKey(ctx context.Context) (*dataKey, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil {
+		return s.current, nil
+	}
+	key := make([]byte, keySize)
+	if _, err := rand.Read(key); err != nil {
+		return nil, fmt.Errorf("make data key: %w", err)
+	}
+	wrapped, err := s.keeper.Encrypt(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("wrap data key: %w", err)
+	}
+	if len(wrapped) > 1<<16-1 {
+		return nil, fmt.Errorf("wrap data key: the key service answered %d bytes", len(wrapped))
+	}
+	aead, err := newAEAD(key)
+	if err != nil {
+		return nil, err
+	}
+	s.remember(wrapped, aead)
+	s.current = &dataKey{wrapped: wrapped, aead: aead}
+	return s.current, nil
+}
+
+// unwrap is the cipher of a wrapped data key. The key service is asked without
+// the lock: a slow one must not hold up values whose key is known.
+func (s *Sealer) unwrap(ctx context.Context, wrapped []byte) (cipher.AEAD, error) {
+	s.mu.Lock()
+	aead := s.unwrapped[string(wrapped)]
+	s.mu.Unlock()
+	if aead != nil {
+		return aead, nil
+	}
+	key, err := s.keeper.Decrypt(ctx, wrapped)
+	if err != nil {
+		// Not every key service tells a wrong key from one that can't be reached.
+		return nil, fmt.Errorf("unwrap data key: %w (%w)", ErrUnreadable, err)
+	}
+	if len(key) != keySize {
+		return nil, ErrUnreadable
+	}
+	if aead, err = newAEAD(key); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remember(wrapped, aead)
+	return aead, nil
+}
+
+func (s *Sealer) remember(wrapped []byte, aead cipher.AEAD) {
+	if len(s.unwrapped) >= remembered {
+		clear(s.unwrapped)
+	}
+	s.unwrapped[string(wrapped)] = aead
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, fmt.Errorf("data key: %w", err)
@@ -47,105 +178,5 @@ func Open(ctx context.Context, keeperURL, keyFile, dataKey string) (*Sealer, err
 	if err != nil {
 		return nil, fmt.Errorf("data key: %w", err)
 	}
-	return &Sealer{aead}, nil
-}
-
-func openKeeper(ctx context.Context, keeperURL, keyFile string) (*secrets.Keeper, error) {
-	if keeperURL != "" {
-		keeper, err := secrets.OpenKeeper(ctx, keeperURL)
-		if err != nil {
-			return nil, fmt.Errorf("open key service (seal.url): %w", err)
-		}
-		return keeper, nil
-	}
-	text, err := readOrMake(keyFile, func() ([]byte, error) {
-		key, err := localsecrets.NewRandomKey()
-		return []byte(base64.StdEncoding.EncodeToString(key[:]) + "\n"), err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("key file: %w", err)
-	}
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(raw) != 32 {
-		return nil, fmt.Errorf("key file %s: must hold 32 bytes in base64", keyFile)
-	}
-	return localsecrets.NewKeeper([32]byte(raw)), nil
-}
-
-// loadDataKey unwraps the data key. A key that can't be unwrapped is an error,
-// never a reason for a new one: that would make every secret unreadable.
-func loadDataKey(ctx context.Context, keeper *secrets.Keeper, path string) ([]byte, error) {
-	wrapped, err := readOrMake(path, func() ([]byte, error) {
-		key := make([]byte, 32)
-		if _, err := rand.Read(key); err != nil {
-			return nil, err
-		}
-		return keeper.Encrypt(ctx, key)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("data key: %w", err)
-	}
-	key, err := keeper.Decrypt(ctx, wrapped)
-	if err != nil {
-		return nil, fmt.Errorf("data key %s can't be unwrapped; was the key file or key service exchanged? %w", path, err)
-	}
-	return key, nil
-}
-
-// readOrMake reads a file, or makes it: whole, on the disk, mode 0600, and
-// never over one that another process made meanwhile.
-func readOrMake(path string, content func() ([]byte, error)) ([]byte, error) {
-	text, err := os.ReadFile(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return text, err
-	}
-	if text, err = content(); err != nil {
-		return nil, err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-") // mode 0600
-	if err != nil {
-		return nil, err
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	if _, err := f.Write(text); err != nil {
-		return nil, err
-	}
-	if err := f.Sync(); err != nil {
-		return nil, err
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	if err := syncFolder(filepath.Dir(path)); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
-
-// Seal encrypts a value for its place.
-func (s *Sealer) Seal(_ context.Context, value []byte, place string) ([]byte, error) {
-	return s.aead.Seal([]byte{version}, nil, value, []byte(place)), nil
-}
-
-// Unseal decrypts a value that was sealed for the place. Errors never hold
-// any of the value.
-func (s *Sealer) Unseal(_ context.Context, sealed []byte, place string) ([]byte, error) {
-	if len(sealed) == 0 || sealed[0] != version {
-		return nil, fmt.Errorf("secret of %s: unknown format", place)
-	}
-	value, err := s.aead.Open(nil, nil, sealed[1:], []byte(place))
-	if err != nil {
-		return nil, fmt.Errorf("secret of %s: changed, moved, or sealed with another key", place)
-	}
-	return value, nil
+	return aead, nil
 }
