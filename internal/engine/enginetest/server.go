@@ -207,6 +207,9 @@ func (s *Server) cleanUp(t *testing.T) {
 	if s.Running() {
 		s.Kill(t)
 	}
+	if s.cmd != nil {
+		removeSharedMemory(t, s.cmd.Process.Pid)
+	}
 	if t.Failed() {
 		s.showLogs(t)
 	}

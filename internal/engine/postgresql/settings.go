@@ -29,6 +29,11 @@ func settings(n engine.Node) []setting {
 		// doing so at once is what the plan bears.
 		{name: "work_mem", value: megabytes(within(4, mem*3/4/(3*connections), 64))},
 		{name: "maintenance_work_mem", value: megabytes(within(16, mem/16, 2048))},
+		// Shared memory made while running lives in the data folder, so that a
+		// server that is killed and removed leaves none behind in /dev/shm. What
+		// parallel queries and statistics need first comes out of memory all the same.
+		{name: "dynamic_shared_memory_type", value: "mmap"},
+		{name: "min_dynamic_shared_memory", value: megabytes(within(8, mem/64, 256)), since: 14},
 		{name: "max_worker_processes", value: strconv.Itoa(8 + cpus)},
 		{name: "max_parallel_workers", value: strconv.Itoa(cpus)},
 		{name: "max_parallel_workers_per_gather", value: strconv.Itoa(within(0, cpus/2, 4))},
