@@ -20,8 +20,8 @@ import (
 // Lifetimes. A server's certificate is renewed when less than RenewBefore
 // remains; the CA outlives many of them.
 const (
-	caLife      = 10 * 365 * 24 * time.Hour
-	serverLife  = 365 * 24 * time.Hour
+	caYears     = 10
+	serverYears = 1
 	RenewBefore = 30 * 24 * time.Hour
 	// clockSkew is how far a client's clock may be behind.
 	clockSkew = time.Hour
@@ -46,7 +46,7 @@ func NewCA(name string, now time.Time) (*CA, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name, Organization: []string{"steward"}},
-		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(caLife),
+		NotBefore: now.Add(-clockSkew), NotAfter: now.AddDate(caYears, 0, 0),
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
@@ -91,6 +91,13 @@ func (ca *CA) KeyPEM() ([]byte, error) { return keyPEM(ca.key) }
 
 // Issue makes a server certificate for the names and addresses, and its key.
 func (ca *CA) Issue(names []string, addresses []netip.Addr, now time.Time) (cert, key []byte, err error) {
+	if len(names)+len(addresses) == 0 {
+		return nil, nil, errors.New("make server certificate: it needs a name or an address")
+	}
+	end := now.AddDate(serverYears, 0, 0)
+	if end.After(ca.cert.NotAfter) {
+		end = ca.cert.NotAfter
+	}
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make server key: %w", err)
@@ -101,12 +108,12 @@ func (ca *CA) Issue(names []string, addresses []netip.Addr, now time.Time) (cert
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "steward database"},
-		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(serverLife),
+		NotBefore: now.Add(-clockSkew), NotAfter: end,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames: names, BasicConstraintsValid: true,
 	}
 	for _, a := range addresses {
-		template.IPAddresses = append(template.IPAddresses, net.IP(a.AsSlice()))
+		template.IPAddresses = append(template.IPAddresses, net.IP(a.Unmap().AsSlice()))
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, &private.PublicKey, ca.key)
 	if err != nil {
@@ -133,6 +140,27 @@ func NeedsRenewal(certPEM []byte, now time.Time) bool {
 	return err != nil || now.Add(RenewBefore).After(cert.NotAfter)
 }
 
+// Covers tells that a certificate was issued by the authority for at least
+// these names and addresses: one that doesn't, or can't be read, must be
+// replaced before its time.
+func (ca *CA) Covers(certPEM []byte, names []string, addresses []netip.Addr) bool {
+	cert, err := ParseCertificate(certPEM)
+	if err != nil || cert.CheckSignatureFrom(ca.cert) != nil {
+		return false
+	}
+	for _, n := range names {
+		if cert.VerifyHostname(n) != nil {
+			return false
+		}
+	}
+	for _, a := range addresses {
+		if cert.VerifyHostname(a.Unmap().String()) != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // ParseCertificate reads the first certificate of a PEM text.
 func ParseCertificate(text []byte) (*x509.Certificate, error) {
 	block, _ := pem.Decode(text)
@@ -150,9 +178,10 @@ func keyPEM(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// newSerial is 127 random bits: positive, and never used twice.
+// newSerial is 128 random bits: never used twice, and within the 20 bytes that
+// a serial number may have.
 func newSerial() (*big.Int, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 128))
 	if err != nil {
 		return nil, fmt.Errorf("make serial number: %w", err)
 	}
