@@ -67,6 +67,13 @@ func freshNode(t *testing.T, b *enginetest.Bench) {
 	if a, b := adminText(t, s, identity), adminText(t, other, identity); a == b {
 		t.Errorf("two clones are both %s", a)
 	}
+	accounts := "SELECT GROUP_CONCAT(User, '@', Host ORDER BY User SEPARATOR ' ') FROM mysql.user WHERE account_locked = 'N'"
+	if onlyMariaDB(b) {
+		accounts = "SELECT GROUP_CONCAT(User, '@', Host ORDER BY User SEPARATOR ' ') FROM mysql.global_priv WHERE COALESCE(JSON_VALUE(Priv, '$.account_locked'), '0') NOT IN ('1', 'true')"
+	}
+	if got := adminText(t, s, accounts); got != "dbadmin@% steward@localhost" {
+		t.Errorf("who may log in: %s", got)
+	}
 	s.Node.RootPassword = "rotated-9sLx2Vn7Qd4"
 	if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
 		t.Fatal(err)
