@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // GroupLimits bound all processes of a server together. 0 leaves one open.
@@ -31,8 +33,9 @@ type Group interface {
 	Kill() (int, error)
 	// Members are the living processes inside.
 	Members() ([]int, error)
-	// Remove takes the empty group away; nil when there is none.
-	Remove() error
+	// Remove takes the empty group away; nil when there is none. The kernel may
+	// need a moment after the last process has ended.
+	Remove(ctx context.Context) error
 }
 
 // Groups makes control groups below one folder of steward's own. Nil Groups
@@ -176,11 +179,11 @@ func (g *Groups) Names() ([]string, error) {
 }
 
 // Close removes the folder of all groups; it fails while any group is left.
-func (g *Groups) Close() error {
+func (g *Groups) Close(ctx context.Context) error {
 	if g == nil {
 		return nil
 	}
-	return (&group{kind: g.kind}).Remove()
+	return (&group{kind: g.kind}).Remove(ctx)
 }
 
 type group struct {
@@ -260,9 +263,18 @@ func (g *group) Members() ([]int, error) {
 	return list, nil
 }
 
-func (g *group) Remove() error {
+func (g *group) Remove(ctx context.Context) error {
 	for _, dir := range g.kind.folders(g.name) {
-		if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, syscall.ENOENT) {
+		err := syscall.Rmdir(dir)
+		for pause := time.Millisecond; errors.Is(err, syscall.EBUSY); pause = min(2*pause, 50*time.Millisecond) {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("remove control group %s: %w: %w", dir, err, ctx.Err())
+			case <-time.After(pause):
+			}
+			err = syscall.Rmdir(dir)
+		}
+		if err != nil && !errors.Is(err, syscall.ENOENT) {
 			return fmt.Errorf("remove control group %s: %w", dir, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +18,7 @@ func TestGroupOfThisMachine(t *testing.T) {
 		t.Skipf("no control groups on this machine: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := groups.Close(); err != nil {
+		if err := groups.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -26,7 +27,7 @@ func TestGroupOfThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := g.Remove(); err != nil {
+		if err := g.Remove(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -63,10 +64,10 @@ func TestMemoryLimitHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := g.Remove(); err != nil {
+		if err := g.Remove(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if err := groups.Close(); err != nil {
+		if err := groups.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -11,14 +11,16 @@ import (
 
 // stat is what is needed of /proc/PID/stat.
 type stat struct {
-	state  byte
-	parent int
+	state   byte
+	parent  int
+	threads int
 	// start is in clock ticks since boot: with the pid it names a process for good.
 	start uint64
 }
 
-// gone tells that only an entry in the process table is left.
-func (s stat) gone() bool { return s.state == 'Z' || s.state == 'X' }
+// gone tells that only an entry in the process table is left. A dead main
+// thread says little: the others hold memory, files and locks until they end.
+func (s stat) gone() bool { return (s.state == 'Z' || s.state == 'X') && s.threads <= 1 }
 
 func readStat(pid int) (stat, error) {
 	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -31,11 +33,12 @@ func readStat(pid int) (stat, error) {
 		return stat{}, fmt.Errorf("process %d: short stat", pid)
 	}
 	parent, errParent := strconv.Atoi(string(fields[1]))
+	threads, errThreads := strconv.Atoi(string(fields[17]))
 	start, errStart := strconv.ParseUint(string(fields[19]), 10, 64)
-	if err := errors.Join(errParent, errStart); err != nil {
+	if err := errors.Join(errParent, errThreads, errStart); err != nil {
 		return stat{}, fmt.Errorf("process %d: stat: %w", pid, err)
 	}
-	return stat{state: fields[0][0], parent: parent, start: start}, nil
+	return stat{state: fields[0][0], parent: parent, threads: threads, start: start}, nil
 }
 
 // alive tells whether the very process that had the pid at that start time runs.

@@ -10,17 +10,11 @@ import (
 	"time"
 
 	"steward/internal/engine"
+	"steward/internal/pki"
 )
 
 // authority is a cluster's own certificate authority, in PEM.
 type authority struct{ cert, key []byte }
-
-// Issue makes a server certificate and its key, in PEM, for names and addresses.
-type Issue func(caCert, caKey []byte, names []string, addresses []netip.Addr, now time.Time) (cert, key []byte, err error)
-
-// renewal is when a certificate is renewed: by itself when few days are left,
-// with a patch already when it is half used.
-const renewal = 14 * 24 * time.Hour
 
 // due tells whether the node needs a new certificate: it has none, one of
 // another authority or without one of the names, or one near its end.
@@ -48,8 +42,9 @@ func (a authority) due(n engine.Node, names []string, now time.Time, patch bool)
 			return true
 		}
 	}
+	// A patch renews what is half used, so that it need not be done between patches.
 	left := cert.NotAfter.Sub(now)
-	return left < renewal || patch && left < cert.NotAfter.Sub(cert.NotBefore)/2
+	return left < pki.RenewBefore || patch && left < cert.NotAfter.Sub(cert.NotBefore)/2
 }
 
 // names are all names and addresses that customers and we reach the node by.
@@ -80,7 +75,7 @@ func addressTexts(addresses []netip.Addr) []string {
 // certificate issues a certificate and puts it where the server reads it. The
 // certificate itself comes last: by it due tells that all is in place.
 func (j *job) certificate() error {
-	cert, key, err := j.d.o.Issue(j.ca.cert, j.ca.key, j.dnsNames(), j.addresses(), j.d.o.Now())
+	cert, key, err := pki.Issue(j.ca.cert, j.ca.key, j.dnsNames(), j.addresses(), j.d.o.Now())
 	if err != nil {
 		return fmt.Errorf("issue certificate: %w", err)
 	}

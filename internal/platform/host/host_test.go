@@ -2,17 +2,12 @@ package host_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	mrand "math/rand/v2"
 	"net"
 	"net/netip"
@@ -27,8 +22,6 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
-
-	"database/sql"
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
@@ -122,7 +115,7 @@ func newSite(t *testing.T, found []engine.Installation) *site {
 	}
 	s.o = host.Options{
 		DataDir: filepath.Join(dir, "data"), RunDir: filepath.Join(dir, "run"), KeysDir: filepath.Join("/dev/shm", filepath.Base(dir)),
-		Engines: engines(), Installations: found, Gateway: s.gateway, Secrets: s.secrets, Issue: issue,
+		Engines: engines(), Installations: found, Gateway: s.gateway, Secrets: s.secrets,
 		Ports:          [2]int{s.firstPort, s.firstPort + 9},
 		PrimaryAddress: netip.MustParseAddr("127.0.0.1"), SecondaryAddress: netip.MustParseAddr("127.0.0.2"),
 		UIDBase: 770000 + s.firstPort*10, PoolSize: 1,
@@ -166,7 +159,7 @@ func (s *site) stopEverything() {
 	if err := process.KillAll(ctx, process.Identity{Dir: s.o.DataDir}, nil); err != nil {
 		s.t.Error(err)
 	}
-	if err := host.RemoveGroups(d); err != nil {
+	if err := host.RemoveGroups(ctx, d); err != nil {
 		s.t.Error(err)
 	}
 }
@@ -385,41 +378,6 @@ func (g *testGateway) route(port int) (host.Route, bool) {
 	defer g.mu.Unlock()
 	r, ok := g.routes[port]
 	return r, ok
-}
-
-func issue(caCert, caKey []byte, names []string, addresses []netip.Addr, now time.Time) (cert, key []byte, err error) {
-	block, _ := pem.Decode(caCert)
-	ca, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return nil, nil, err
-	}
-	block, _ = pem.Decode(caKey)
-	signer, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, nil, err
-	}
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "server"}, DNSNames: names,
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(90 * 24 * time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	for _, a := range addresses {
-		leaf.IPAddresses = append(leaf.IPAddresses, a.AsSlice())
-	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &private.PublicKey, signer)
-	if err != nil {
-		return nil, nil, err
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return nil, nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), nil
 }
 
 // freePorts is the first of ten ports that nothing listens on.

@@ -232,7 +232,7 @@ func (j *job) await(ctx context.Context, p *process.Process) error {
 	const patience = 10 * time.Second
 	pause, since := 2*time.Millisecond, time.Now()
 	for {
-		err := j.eng.Ping(ctx, j.node)
+		err := j.eng.Ping(ctx, j.pingNode())
 		if err == nil {
 			j.u.answered(j.d.o.Now())
 			return nil
@@ -249,4 +249,14 @@ func (j *job) await(ctx context.Context, p *process.Process) error {
 		}
 		pause = min(pause*5/4, 50*time.Millisecond)
 	}
+}
+
+// pingNode is the node to ping: one that isn't bootstrapped most likely still
+// has the template's password, so that is tried first.
+func (j *job) pingNode() engine.Node {
+	n := j.node
+	if n.TemplatePassword != "" {
+		n.AdminPassword, n.TemplatePassword = n.TemplatePassword, n.AdminPassword
+	}
+	return n
 }

@@ -29,8 +29,6 @@ type Options struct {
 
 	Gateway Gateway
 	Secrets platform.Secrets
-	// Issue makes certificates.
-	Issue Issue
 
 	// Ports are the first and the last port of clusters.
 	Ports [2]int

@@ -51,7 +51,7 @@ func (d *Driver) remove(ctx context.Context, u *unit, port int) error {
 		return err
 	}
 	if group != nil {
-		if err := group.Remove(); err != nil {
+		if err := group.Remove(ctx); err != nil {
 			return err
 		}
 	}
