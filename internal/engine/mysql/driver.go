@@ -18,7 +18,7 @@ import (
 	"steward/internal/engine"
 )
 
-// Accounts and the schema of our guards.
+// Our account and the customer's.
 const (
 	adminUser = "steward"
 	rootUser  = "dbadmin"

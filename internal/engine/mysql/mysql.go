@@ -59,14 +59,14 @@ func mySQLSettings(n engine.Node, size tuning) []setting {
 		// Logins without TLS want a key to send the password under.
 		{"caching_sha2_password_auto_generate_rsa_keys", !n.SSLConnection, fixed},
 		{"innodb_redo_log_capacity", size.redoMB * mb, live},
-		{"innodb_buffer_pool_chunk_size", poolChunk(size), fixed},
+		{"innodb_buffer_pool_chunk_size", poolChunk, fixed},
 		{"temptable_max_ram", 2 * size.tempTableMB * mb, live},
 		{"temptable_max_mmap", 0, live},
 	}
 }
 
 // poolChunk divides every pool, whatever number of instances the server chooses.
-func poolChunk(tuning) int64 { return poolStepMB * mb / 8 }
+const poolChunk = poolStepMB * mb / 8
 
 // initialiseMySQL lets the server run our SQL at the end of its initialisation.
 func initialiseMySQL(ctx context.Context, inst engine.Installation, dir, accounts string, run engine.Runner) error {
