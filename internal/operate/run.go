@@ -1,6 +1,3 @@
-// Package operate carries operations out: what was asked for once, and ends. An
-// operation may be begun any number of times; each pass looks, acts where
-// needed and looks again, so a crash at any point costs no more than a repeat.
 package operate
 
 import (
@@ -19,256 +16,225 @@ import (
 	"steward/internal/store"
 )
 
-// Options are what an Operator is made of.
+// Options are what a Runner is made of.
 type Options struct {
 	Store   *store.Store
 	Driver  platform.Driver
 	Catalog *catalog.Catalog
 	Logger  *slog.Logger
+	// Limits that are left out get their defaults.
+	Limits Limits
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
 }
 
-// Operator carries operations out.
-type Operator struct{ Options }
+// Limits bound how long is tried what doesn't work.
+type Limits struct {
+	// Pass bounds one pass: 90 s unless set, below the job queue's own limit.
+	Pass time.Duration
+	// Quick is how long problems are tried again within a pass: 3 s unless set.
+	Quick time.Duration
+	// GiveUp is how long after its start an operation that goes on failing is
+	// given up: 10 min unless set.
+	GiveUp time.Duration
+}
 
-// New makes an Operator.
-func New(o Options) *Operator { return &Operator{o} }
+func (l Limits) withDefaults() Limits {
+	for _, d := range []struct {
+		limit *time.Duration
+		value time.Duration
+	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.GiveUp, 10 * time.Minute}} {
+		if *d.limit == 0 {
+			*d.limit = d.value
+		}
+	}
+	return l
+}
 
-// Timings.
-const (
-	// passTime bounds one pass over an operation.
-	passTime = 90 * time.Second
-	// passWake is when a sweep looks after a pass that died: soon, since it can
-	// do no harm while the lease is held.
-	passWake = 15 * time.Second
-	// leaseRetry is when to look again while somebody else acts on the cluster.
-	leaseRetry = 100 * time.Millisecond
-	// applyPause is between two looks at a cluster that isn't settled yet.
-	applyPause = 20 * time.Millisecond
-	// firstRetry and lastRetry bound the pause between passes that failed.
-	firstRetry = 500 * time.Millisecond
-	lastRetry  = 30 * time.Second
-	// giveUpAfter is how long an operation is tried.
-	giveUpAfter = 10 * time.Minute
-)
+// leastAttempts are made before time alone makes an operation be given up: the
+// time may have passed while no server ran.
+const leastAttempts = 3
 
-// errPermanent marks a problem that repeating won't mend.
-var errPermanent = errors.New("permanent")
+// Runner carries operations out.
+type Runner struct{ Options }
 
-// Run does one pass over an operation. again is when to look next; 0 means
-// that nothing is left to do, or that the sweep will look.
-func (r *Operator) Run(ctx context.Context, id operation.ID) (again time.Duration, err error) {
-	o, err := r.Store.OperationForWork(ctx, id)
-	if fault.IsKind(err, fault.NotFound) || err == nil && o.Status.Done() {
-		return 0, nil
+// New makes a Runner.
+func New(o Options) *Runner {
+	o.Limits = o.Limits.withDefaults()
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Runner{o}
+}
+
+// Run takes one pass over an operation. Repeating it is harmless, also at the
+// same time: only one run gets the lease. When the work isn't over afterwards,
+// the operation's own wake-up time says when to look again; an error is one of
+// the store, or the end of ctx.
+func (r *Runner) Run(ctx context.Context, id operation.ID) error {
+	op, err := r.Store.OperationForWork(ctx, id)
+	if fault.IsKind(err, fault.NotFound) || err == nil && op.Status.Done() {
+		return nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read operation: %w", err)
+		return fmt.Errorf("read operation %d: %w", id, err)
 	}
-	leased, release, ok, err := r.Store.Lease(ctx, o.Cluster)
-	if err != nil {
-		return 0, err
-	}
-	if !ok {
-		return leaseRetry, nil
+	leased, release, ok, err := r.lease(ctx, op.Cluster)
+	if err != nil || !ok {
+		return err
 	}
 	defer release()
-	return r.pass(leased, o)
+	w, err := r.begin(leased, id)
+	if err != nil || w == nil {
+		return err
+	}
+	return w.pass(leased)
 }
 
-// pass acts under the lease. Everything is read anew: another worker may have
-// finished it while this one waited.
-func (r *Operator) pass(ctx context.Context, o operation.Operation) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, passTime)
-	defer cancel()
-	if begun, err := r.Store.StartOperation(ctx, o.ID, passWake); err != nil || !begun {
-		return 0, err
+// lease waits a moment for the lease: upkeep holds it now and then, briefly.
+// Whoever holds it for longer is at work on an operation itself.
+func (r *Runner) lease(ctx context.Context, id cluster.ID) (leased context.Context, release func(), ok bool, err error) {
+	const patience = 2 * time.Second
+	pause := 5 * time.Millisecond
+	for until := time.Now().Add(patience); ; {
+		leased, release, ok, err = r.Store.Lease(ctx, id)
+		if err != nil || ok || time.Now().After(until) {
+			return leased, release, ok, err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return nil, nil, false, err
+		}
+		pause = min(2*pause, 100*time.Millisecond)
 	}
-	o, err := r.Store.OperationForWork(ctx, o.ID)
+}
+
+// work is an operation being carried out, its cluster's lease held.
+type work struct {
+	*Runner
+	op  operation.Operation
+	c   cluster.Cluster
+	log *slog.Logger
+}
+
+// begin reads everything anew under the lease; nil when there is nothing left to do.
+func (r *Runner) begin(ctx context.Context, id operation.ID) (*work, error) {
+	started, err := r.Store.StartOperation(ctx, id, store.WakeDelay)
+	if err != nil || !started {
+		return nil, err
+	}
+	op, err := r.Store.OperationForWork(ctx, id)
 	if err != nil {
-		return 0, err
+		return nil, fmt.Errorf("read operation %d: %w", id, err)
 	}
-	c, err := r.Store.ClusterForWork(ctx, o.Cluster)
+	w := &work{Runner: r, op: op, log: r.Logger.With("operation_id", int64(id), "cluster_id", int64(op.Cluster), "action", string(op.Action))}
+	w.c, err = r.Store.ClusterForWork(ctx, op.Cluster)
 	if fault.IsKind(err, fault.NotFound) {
-		return 0, r.finish(ctx, o, operation.Finished, "", nil)
+		return nil, w.gone(ctx)
 	}
 	if err != nil {
-		return 0, err
+		return nil, fmt.Errorf("read cluster %d: %w", op.Cluster, err)
 	}
-	log := r.Logger.With("operation_id", o.ID, "action", o.Action, "cluster_id", c.ID)
-	begun := time.Now()
-	work := r.carryOut(ctx, o, c)
-	failpoint.Here("operate: " + string(o.Action) + " carried out")
-	switch {
-	case work == nil:
-		log.InfoContext(ctx, "operation carried out", "took", time.Since(begun).Round(time.Millisecond))
-		return 0, r.succeed(ctx, o, c)
-	case errors.Is(work, errPermanent) || time.Since(o.Created) > giveUpAfter:
-		log.ErrorContext(ctx, "operation given up", "error", work)
-		return 0, r.giveUp(context.WithoutCancel(ctx), o, c, work)
-	}
-	pause := min(firstRetry<<min(o.Attempt, 10), lastRetry)
-	log.WarnContext(ctx, "operation will be tried again", "error", work, "attempt", o.Attempt, "again_in", pause)
-	progress, cancelProgress := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancelProgress()
-	return pause, r.Store.ProgressOperation(progress, o.ID, o.Percent, "Trying again: "+forPeople(work), pause+passWake)
+	return w, nil
 }
 
-// carryOut does what the operation's action says.
-func (r *Operator) carryOut(ctx context.Context, o operation.Operation, c cluster.Cluster) error {
-	if c.Deleted != nil {
-		return r.remove(ctx, o, c)
+// gone ends an operation whose cluster isn't there any more.
+func (w *work) gone(ctx context.Context) error {
+	status, message := operation.FailedStatus, "The database was deleted."
+	if w.op.Action == operation.Delete {
+		status, message = operation.Finished, ""
 	}
-	switch o.Action {
-	case operation.Create, operation.Update, operation.Resize, operation.Patch:
-		return r.apply(ctx, o, c)
+	return w.Store.InTx(ctx, func(tx *store.Tx) error {
+		return tx.FinishOperation(ctx, w.op.ID, status, message)
+	})
+}
+
+// pass does what the operation asks for and deals with what came of it. ctx
+// ends with the lease; what ends with it is neither success nor failure.
+func (w *work) pass(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, w.Limits.Pass)
+	defer cancel()
+	began := time.Now()
+	err := w.do(limited)
+	if err == nil {
+		w.log.InfoContext(ctx, "operation done", "ms", time.Since(began).Milliseconds(), "attempt", w.op.Attempt)
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted: %w", err)
+	}
+	if impossible, ok := errors.AsType[*impossible](err); ok {
+		return w.giveUp(ctx, impossible.reason, err)
+	}
+	if w.exhausted() {
+		return w.giveUp(ctx, fmt.Sprintf("It went on failing for %s; the operator's log tells why.", w.Limits.GiveUp), err)
+	}
+	return w.retry(ctx, err)
+}
+
+// do dispatches by action.
+func (w *work) do(ctx context.Context) error {
+	if w.c.Deleted != nil && w.op.Action != operation.Delete {
+		return w.gone(ctx)
+	}
+	switch w.op.Action {
+	case operation.Create, operation.Update, operation.Resize:
+		return w.apply(ctx, false)
+	case operation.Patch:
+		return w.apply(ctx, true)
 	case operation.CredentialsReset:
-		return r.reset(ctx, o, c)
+		return w.reset(ctx)
 	case operation.Delete:
-		return r.remove(ctx, o, c)
+		return w.remove(ctx)
 	}
-	return fmt.Errorf("unknown action %q: %w", o.Action, errPermanent)
+	return &impossible{fmt.Sprintf("This version of the server doesn't know how to do a %s.", w.op.Action)}
 }
 
-// Wanted is what the driver is asked for on behalf of a cluster.
-func Wanted(c cluster.Cluster, plans *catalog.Catalog, patch bool) (platform.Wanted, error) {
-	plan, ok := plans.Plan(c.Type)
-	if !ok {
-		return platform.Wanted{}, fmt.Errorf("type %s is not in the catalogue any more; put it back, marked deprecated: %w", c.Type, errPermanent)
-	}
-	return platform.Wanted{Cluster: c, Plan: plan, Patch: patch}, nil
+// exhausted tells whether the operation has been tried for long enough. A
+// delete is never given up: what it removes must not stay for ever.
+func (w *work) exhausted() bool {
+	return w.op.Action != operation.Delete && w.op.Attempt >= leastAttempts &&
+		w.op.Started != nil && w.Now().Sub(*w.op.Started) >= w.Limits.GiveUp
 }
 
-// apply has the driver work until what it sees is what was asked for.
-func (r *Operator) apply(ctx context.Context, o operation.Operation, c cluster.Cluster) error {
-	want, err := Wanted(c, r.Catalog, o.Action == operation.Patch)
-	if err != nil {
-		return err
+// retry puts the operation off. Its wake-up time is the timer, since that
+// survives this process; a sweep every few seconds looks for those due.
+func (w *work) retry(ctx context.Context, cause error) error {
+	pause := backoff(w.op.Attempt)
+	w.log.WarnContext(ctx, "operation will be tried again", "attempt", w.op.Attempt, "in", pause, "error", cause)
+	const percent = 10
+	message := fmt.Sprintf("Attempt %d failed; it will be tried again.", w.op.Attempt)
+	if err := w.Store.ProgressOperation(ctx, w.op.ID, percent, message, pause); err != nil {
+		return fmt.Errorf("put operation %d off: %w", w.op.ID, err)
 	}
-	for percent := 10; ; percent = min(percent+10, 90) {
-		failpoint.Here("operate: before apply")
-		seen, err := r.Driver.Apply(ctx, want)
-		failpoint.Here("operate: after apply")
-		if err != nil {
-			return err
-		}
-		if err := r.Store.RecordObserved(ctx, c.ID, seen); err != nil {
-			return err
-		}
-		if seen.Permanent {
-			return fmt.Errorf("%s: %w", seen.Problem, errPermanent)
-		}
-		if seen.Settled && seen.Serving {
-			return nil
-		}
-		if err := r.Store.ProgressOperation(ctx, o.ID, percent, seen.Problem, passWake); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", orElse(seen.Problem, "not there yet"), ctx.Err())
-		case <-time.After(applyPause):
-		}
+	return nil
+}
+
+// backoff is the pause after the n-th attempt: one second, doubling to thirty.
+func backoff(attempt int) time.Duration {
+	const most = 30 * time.Second
+	return min(time.Second<<min(max(attempt-1, 0), 10), most)
+}
+
+// impossible is a problem that trying again won't help with.
+type impossible struct{ reason string }
+
+func (i *impossible) Error() string { return i.reason }
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
-// reset makes the password that was sealed with the request the one that works.
-func (r *Operator) reset(ctx context.Context, _ operation.Operation, c cluster.Cluster) error {
-	want, err := Wanted(c, r.Catalog, false)
-	if err != nil {
-		return err
-	}
-	failpoint.Here("operate: before set password")
-	return r.Driver.SetPassword(ctx, want)
-}
-
-// remove takes away everything a deleted cluster is made of.
-func (r *Operator) remove(ctx context.Context, _ operation.Operation, c cluster.Cluster) error {
-	failpoint.Here("operate: before remove")
-	return r.Driver.Remove(ctx, c)
-}
-
-// succeed ends the operation and moves the status, together.
-func (r *Operator) succeed(ctx context.Context, o operation.Operation, c cluster.Cluster) error {
-	return r.finish(ctx, o, operation.Finished, "", func(tx *store.Tx) error {
-		if c.Deleted != nil {
-			if err := tx.FailOtherOperations(ctx, c.ID, o.ID, "The database was deleted."); err != nil {
-				return err
-			}
-			return tx.RemoveCluster(ctx, c.ID)
-		}
-		return move(ctx, tx, c, cluster.Ready)
-	})
-}
-
-// giveUp ends the operation with a reason for people. A cluster that still
-// serves is degraded rather than failed.
-func (r *Operator) giveUp(ctx context.Context, o operation.Operation, c cluster.Cluster, cause error) error {
-	if c.Deleted != nil {
-		// Nobody can see or mend it but the operator: it is tried for ever, and told.
-		return r.Store.ProgressOperation(ctx, o.ID, o.Percent, forPeople(cause), lastRetry)
-	}
-	trigger := cluster.GiveUp
-	if c.Status == cluster.Updating {
-		if seen, err := r.Driver.Observe(ctx, c.ID); err == nil && seen.Serving {
-			trigger = cluster.GiveUpServes
-		}
-	}
-	return r.finish(ctx, o, operation.FailedStatus, forPeople(cause), func(tx *store.Tx) error {
-		return move(ctx, tx, c, trigger)
-	})
-}
-
-// move is Transition for a worker that may be repeating itself.
-func move(ctx context.Context, tx *store.Tx, c cluster.Cluster, on cluster.Trigger) error {
-	fresh, err := tx.ClusterForWork(ctx, c.ID)
-	if err != nil {
-		return err
-	}
-	if fresh.Status != c.Status {
-		return nil // somebody else has moved it on
-	}
-	_, err = tx.Transition(ctx, fresh, on)
-	return err
-}
-
-func (r *Operator) finish(ctx context.Context, o operation.Operation, status operation.Status, message string, also func(tx *store.Tx) error) error {
-	return r.Store.InTx(ctx, func(tx *store.Tx) error {
-		if also != nil {
-			if err := also(tx); err != nil {
-				return fmt.Errorf("end operation %d: %w", o.ID, err)
-			}
-		}
-		return tx.FinishOperation(ctx, o.ID, status, message)
-	})
-}
-
-// forPeople is what an event says of a failure: the outermost words, without
-// our own marks. Server addresses and paths in it are the operator's business,
-// so only faults and marked problems are shown whole.
-func forPeople(err error) string {
-	if found, ok := fault.All(err); ok {
-		return found[0].Reason
-	}
-	if errors.Is(err, errPermanent) {
-		return trimMark(err.Error())
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "It took too long; the operator's log has the details."
-	}
-	return "An internal step failed; the operator's log has the details."
-}
-
-func trimMark(text string) string {
-	const mark = ": permanent"
-	if n := len(text) - len(mark); n > 0 && text[n:] == mark {
-		return text[:n]
-	}
-	return text
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
+// step does one thing to the outside world, where the crash suite may kill us.
+func step[T any](name string, do func() (T, error)) (T, error) {
+	failpoint.Here("operate: before " + name)
+	result, err := do()
+	failpoint.Here("operate: after " + name)
+	return result, err
 }

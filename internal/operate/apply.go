@@ -1,0 +1,19 @@
+package operate
+
+import "context"
+
+// apply brings the cluster to what its row says, which is all there is to
+// creating, resizing and changing the allow_list; a patch asks for newer nodes
+// besides.
+func (w *work) apply(ctx context.Context, patch bool) error {
+	want, err := w.wanted()
+	if err != nil {
+		return err
+	}
+	want.Patch = patch
+	seen, err := w.settle(ctx, want)
+	if err != nil {
+		return err
+	}
+	return w.finish(ctx, seen)
+}

@@ -1,0 +1,77 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"steward/internal/catalog"
+	"steward/internal/cluster"
+	"steward/internal/platform"
+)
+
+// Wanted is what a platform is asked for; ok is false when the cluster's plan
+// is no longer in the catalogue.
+func Wanted(c *catalog.Catalog, of cluster.Cluster) (want platform.Wanted, ok bool) {
+	plan, ok := c.Plan(of.Type)
+	return platform.Wanted{Cluster: of, Plan: plan}, ok
+}
+
+// Lost tells whether a cluster that was provisioned has left nothing behind.
+// Applying its spec would make an empty one in its place: a disk that isn't
+// mounted must not end in that.
+func Lost(c cluster.Cluster, seen platform.Observed) bool {
+	return c.Hosts.Primary != "" && !seen.Exists
+}
+
+// LostReason is what people are told then.
+const LostReason = "The database's files are gone; nothing was made in their place."
+
+func (w *work) wanted() (platform.Wanted, error) {
+	want, ok := Wanted(w.Catalog, w.c)
+	if !ok {
+		return want, &impossible{fmt.Sprintf("The type %s is no longer in the catalogue.", w.c.Type)}
+	}
+	return want, nil
+}
+
+// settle applies what is wanted until it is there. Passes that end without an
+// error but not at the goal are repeated soon; errors for a few seconds, after
+// which the next attempt is left to another run.
+func (w *work) settle(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
+	if err := w.notLost(ctx); err != nil {
+		return platform.Observed{}, err
+	}
+	quick := time.Now().Add(w.Limits.Quick)
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+		seen, err := step("apply", func() (platform.Observed, error) { return w.Driver.Apply(ctx, want) })
+		switch {
+		case err == nil && seen.Permanent:
+			return seen, &impossible{seen.Problem}
+		case err == nil && seen.Settled && seen.Serving:
+			return seen, nil
+		case err != nil && time.Now().After(quick):
+			return seen, fmt.Errorf("apply: %w", err)
+		}
+		if sleep(ctx, pause) != nil {
+			if err != nil {
+				return seen, fmt.Errorf("apply: %w", err)
+			}
+			return seen, fmt.Errorf("not settled in time: %s", seen.Problem)
+		}
+	}
+}
+
+func (w *work) notLost(ctx context.Context) error {
+	if w.c.Hosts.Primary == "" {
+		return nil
+	}
+	seen, err := w.Driver.Observe(ctx, w.c.ID)
+	if err != nil {
+		return fmt.Errorf("observe: %w", err)
+	}
+	if Lost(w.c, seen) {
+		return &impossible{LostReason}
+	}
+	return nil
+}
