@@ -6,11 +6,10 @@ import "context"
 // creating, resizing and changing the allow_list; a patch asks for newer nodes
 // besides.
 func (w *work) apply(ctx context.Context, patch bool) error {
-	want, err := w.wanted()
+	want, err := Wanted(w.c, w.Catalog, patch)
 	if err != nil {
 		return err
 	}
-	want.Patch = patch
 	seen, err := w.settle(ctx, want)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"steward/internal/cluster"
 	"steward/internal/fault"
@@ -45,7 +46,7 @@ func (w *work) end(ctx context.Context, f func(tx *store.Tx) error) error {
 
 // giveUp ends the operation for good, with a reason for people. A cluster that
 // never served is taken away again; one that did keeps its data whatever happens.
-func (w *work) giveUp(ctx context.Context, reason string, cause error) error {
+func (w *work) giveUp(ctx context.Context, reason string, cause error) (again time.Duration, err error) {
 	w.log.ErrorContext(ctx, "operation given up", "attempt", w.op.Attempt, "error", cause)
 	var seen platform.Observed
 	if w.op.Action == operation.Create {
@@ -55,7 +56,7 @@ func (w *work) giveUp(ctx context.Context, reason string, cause error) error {
 	} else if looked, err := w.Driver.Observe(ctx, w.c.ID); err == nil {
 		seen = looked
 	}
-	return w.end(ctx, func(tx *store.Tx) error {
+	return 0, w.end(ctx, func(tx *store.Tx) error {
 		c, err := w.undo(ctx, tx)
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 	"steward/internal/store"
 )
 
-// Options are what a Runner is made of.
+// Options are what an Operator is made of.
 type Options struct {
 	Store   *store.Store
 	Driver  platform.Driver
@@ -55,45 +55,46 @@ func (l Limits) withDefaults() Limits {
 // time may have passed while no server ran.
 const leastAttempts = 3
 
-// Runner carries operations out.
-type Runner struct{ Options }
+// Operator carries operations out.
+type Operator struct{ Options }
 
-// New makes a Runner.
-func New(o Options) *Runner {
+// New makes an Operator.
+func New(o Options) *Operator {
 	o.Limits = o.Limits.withDefaults()
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Runner{o}
+	return &Operator{o}
 }
 
 // Run takes one pass over an operation. Repeating it is harmless, also at the
-// same time: only one run gets the lease. When the work isn't over afterwards,
-// the operation's own wake-up time says when to look again; an error is one of
+// same time: only one run gets the lease. again is when to look next, 0 when
+// nothing is left to do or somebody else is at it; the operation's own wake-up
+// time says the same to the sweep, should this process die. An error is one of
 // the store, or the end of ctx.
-func (r *Runner) Run(ctx context.Context, id operation.ID) error {
+func (r *Operator) Run(ctx context.Context, id operation.ID) (again time.Duration, err error) {
 	op, err := r.Store.OperationForWork(ctx, id)
 	if fault.IsKind(err, fault.NotFound) || err == nil && op.Status.Done() {
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read operation %d: %w", id, err)
+		return 0, fmt.Errorf("read operation %d: %w", id, err)
 	}
 	leased, release, ok, err := r.lease(ctx, op.Cluster)
 	if err != nil || !ok {
-		return err
+		return 0, err
 	}
 	defer release()
 	w, err := r.begin(leased, id)
 	if err != nil || w == nil {
-		return err
+		return 0, err
 	}
 	return w.pass(leased)
 }
 
 // lease waits a moment for the lease: upkeep holds it now and then, briefly.
 // Whoever holds it for longer is at work on an operation itself.
-func (r *Runner) lease(ctx context.Context, id cluster.ID) (leased context.Context, release func(), ok bool, err error) {
+func (r *Operator) lease(ctx context.Context, id cluster.ID) (leased context.Context, release func(), ok bool, err error) {
 	const patience = 2 * time.Second
 	pause := 5 * time.Millisecond
 	for until := time.Now().Add(patience); ; {
@@ -110,14 +111,14 @@ func (r *Runner) lease(ctx context.Context, id cluster.ID) (leased context.Conte
 
 // work is an operation being carried out, its cluster's lease held.
 type work struct {
-	*Runner
+	*Operator
 	op  operation.Operation
 	c   cluster.Cluster
 	log *slog.Logger
 }
 
 // begin reads everything anew under the lease; nil when there is nothing left to do.
-func (r *Runner) begin(ctx context.Context, id operation.ID) (*work, error) {
+func (r *Operator) begin(ctx context.Context, id operation.ID) (*work, error) {
 	started, err := r.Store.StartOperation(ctx, id, store.WakeDelay)
 	if err != nil || !started {
 		return nil, err
@@ -126,7 +127,7 @@ func (r *Runner) begin(ctx context.Context, id operation.ID) (*work, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read operation %d: %w", id, err)
 	}
-	w := &work{Runner: r, op: op, log: r.Logger.With("operation_id", int64(id), "cluster_id", int64(op.Cluster), "action", string(op.Action))}
+	w := &work{Operator: r, op: op, log: r.Logger.With("operation_id", int64(id), "cluster_id", int64(op.Cluster), "action", string(op.Action))}
 	w.c, err = r.Store.ClusterForWork(ctx, op.Cluster)
 	if fault.IsKind(err, fault.NotFound) {
 		return nil, w.gone(ctx)
@@ -150,17 +151,17 @@ func (w *work) gone(ctx context.Context) error {
 
 // pass does what the operation asks for and deals with what came of it. ctx
 // ends with the lease; what ends with it is neither success nor failure.
-func (w *work) pass(ctx context.Context) error {
+func (w *work) pass(ctx context.Context) (again time.Duration, err error) {
 	limited, cancel := context.WithTimeout(ctx, w.Limits.Pass)
 	defer cancel()
 	began := time.Now()
-	err := w.do(limited)
+	err = w.do(limited)
 	if err == nil {
 		w.log.InfoContext(ctx, "operation done", "ms", time.Since(began).Milliseconds(), "attempt", w.op.Attempt)
-		return nil
+		return 0, nil
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted: %w", err)
+		return 0, fmt.Errorf("interrupted: %w", err)
 	}
 	if impossible, ok := errors.AsType[*impossible](err); ok {
 		return w.giveUp(ctx, impossible.reason, err)
@@ -198,15 +199,15 @@ func (w *work) exhausted() bool {
 
 // retry puts the operation off. Its wake-up time is the timer, since that
 // survives this process; a sweep every few seconds looks for those due.
-func (w *work) retry(ctx context.Context, cause error) error {
+func (w *work) retry(ctx context.Context, cause error) (again time.Duration, err error) {
 	pause := backoff(w.op.Attempt)
 	w.log.WarnContext(ctx, "operation will be tried again", "attempt", w.op.Attempt, "in", pause, "error", cause)
 	const percent = 10
 	message := fmt.Sprintf("Attempt %d failed; it will be tried again.", w.op.Attempt)
 	if err := w.Store.ProgressOperation(ctx, w.op.ID, percent, message, pause); err != nil {
-		return fmt.Errorf("put operation %d off: %w", w.op.ID, err)
+		return 0, fmt.Errorf("put operation %d off: %w", w.op.ID, err)
 	}
-	return nil
+	return pause, nil
 }
 
 // backoff is the pause after the n-th attempt: one second, doubling to thirty.

@@ -10,11 +10,14 @@ import (
 	"steward/internal/platform"
 )
 
-// Wanted is what a platform is asked for; ok is false when the cluster's plan
-// is no longer in the catalogue.
-func Wanted(c *catalog.Catalog, of cluster.Cluster) (want platform.Wanted, ok bool) {
-	plan, ok := c.Plan(of.Type)
-	return platform.Wanted{Cluster: of, Plan: plan}, ok
+// Wanted is what a platform is asked for on behalf of a cluster. The error is
+// for people: the cluster's plan is no longer in the catalogue.
+func Wanted(c cluster.Cluster, plans *catalog.Catalog, patch bool) (platform.Wanted, error) {
+	plan, ok := plans.Plan(c.Type)
+	if !ok {
+		return platform.Wanted{}, &impossible{fmt.Sprintf("The type %s is no longer in the catalogue; the operator has to put it back, marked as deprecated.", c.Type)}
+	}
+	return platform.Wanted{Cluster: c, Plan: plan, Patch: patch}, nil
 }
 
 // Lost tells whether a cluster that was provisioned has left nothing behind.
@@ -26,14 +29,6 @@ func Lost(c cluster.Cluster, seen platform.Observed) bool {
 
 // LostReason is what people are told then.
 const LostReason = "The database's files are gone; nothing was made in their place."
-
-func (w *work) wanted() (platform.Wanted, error) {
-	want, ok := Wanted(w.Catalog, w.c)
-	if !ok {
-		return want, &impossible{fmt.Sprintf("The type %s is no longer in the catalogue.", w.c.Type)}
-	}
-	return want, nil
-}
 
 // settle applies what is wanted until it is there. Passes that end without an
 // error but not at the goal are repeated soon; errors for a few seconds, after
