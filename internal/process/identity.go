@@ -22,9 +22,12 @@ const markVariable = "STEWARD_PROCESS"
 type Identity struct {
 	// Mark is unique to the server: "<hash of the data folder>/<name>".
 	Mark string
-	// Dir is a folder that is the server's alone; what works in it belongs.
+	// Dir is a folder that is the server's alone; what works in it belongs,
+	// unless it has a terminal: an operator's shell is no server.
 	Dir string
-	// UID, when not 0, is a user that is the server's alone.
+	// UID, when not 0, is a user that is the server's alone. What another mark
+	// is on, or on an ancestor, is left alone all the same: another steward on
+	// this machine may use the same number.
 	UID int
 }
 
@@ -34,9 +37,28 @@ func (id Identity) fits(pid int) bool {
 	if err != nil || s.gone() {
 		return false
 	}
-	return id.UID > 0 && owner(pid) == id.UID ||
-		id.Mark != "" && mark(pid) == id.Mark ||
-		id.Dir != "" && worksIn(pid, id.Dir)
+	if id.Mark != "" && mark(pid) == id.Mark {
+		return true
+	}
+	if id.Dir != "" && s.terminal == 0 && worksIn(pid, id.Dir) {
+		return true
+	}
+	return id.UID > 0 && owner(pid) == id.UID && !id.foreign(pid)
+}
+
+// foreign tells whether the process or one of its ancestors has another mark.
+func (id Identity) foreign(pid int) bool {
+	for pid > 1 {
+		if m := mark(pid); m != "" {
+			return m != id.Mark
+		}
+		s, err := readStat(pid)
+		if err != nil {
+			return false
+		}
+		pid = s.parent
+	}
+	return false
 }
 
 // Members are the living processes that belong.

@@ -14,6 +14,8 @@ type stat struct {
 	state   byte
 	parent  int
 	threads int
+	// terminal is not 0 for what a person runs in a shell; servers have none.
+	terminal int
 	// start is in clock ticks since boot: with the pid it names a process for good.
 	start uint64
 }
@@ -34,11 +36,12 @@ func readStat(pid int) (stat, error) {
 	}
 	parent, errParent := strconv.Atoi(string(fields[1]))
 	threads, errThreads := strconv.Atoi(string(fields[17]))
+	terminal, errTerminal := strconv.Atoi(string(fields[4]))
 	start, errStart := strconv.ParseUint(string(fields[19]), 10, 64)
-	if err := errors.Join(errParent, errThreads, errStart); err != nil {
+	if err := errors.Join(errParent, errThreads, errTerminal, errStart); err != nil {
 		return stat{}, fmt.Errorf("process %d: stat: %w", pid, err)
 	}
-	return stat{state: fields[0][0], parent: parent, threads: threads, start: start}, nil
+	return stat{state: fields[0][0], parent: parent, threads: threads, terminal: terminal, start: start}, nil
 }
 
 // alive tells whether the very process that had the pid at that start time runs.

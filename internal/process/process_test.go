@@ -297,6 +297,28 @@ func TestServerOfAnotherUser(t *testing.T) {
 	}
 }
 
+// Two stewards may give the same user id to servers of theirs.
+func TestAnotherMarkProtectsFromTheSameUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	const uid = 791237
+	s := server(t, `env -i sleep 1001 & exec sleep 1000`)
+	s.User, s.Group, s.Identity.UID = uid, uid, uid
+	if err := os.Chown(s.WorkDir, uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, s)
+	wait(t, "two processes", func() bool { return len(members(t, s.Identity)) == 2 })
+	other := process.Identity{Mark: "somebody/else", UID: uid}
+	if err := process.KillAll(t.Context(), other, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !p.Running() || len(members(t, s.Identity)) != 2 {
+		t.Error("another steward's server was killed")
+	}
+}
+
 func TestMarkedFindsServersByPrefix(t *testing.T) {
 	s := server(t, `exec sleep 1000`)
 	p := start(t, s)

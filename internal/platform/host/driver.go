@@ -112,7 +112,7 @@ func (d *Driver) findIsolation(ctx context.Context) {
 	}
 	uid := 0
 	if root {
-		uid = d.o.UIDBase
+		uid = d.user(d.o.Ports[0])
 	}
 	if d.o.Isolation.Bubblewrap == "off" {
 		d.lacks = append(d.lacks, "bubblewrap is switched off: database servers see the machine's files as any user does")
@@ -200,12 +200,13 @@ func (d *Driver) adopt() error {
 
 func (d *Driver) pidFile(id cluster.ID) string { return filepath.Join(d.layout.node(id, 0), "pid") }
 
-// user is the operating system's user of a cluster, 0 for steward's own.
+// user is the operating system's user of a cluster, 0 for steward's own. A
+// port belongs to one cluster of the machine, so the user does too.
 func (d *Driver) user(port int) int {
 	if os.Geteuid() != 0 {
 		return 0
 	}
-	return d.o.UIDBase + port - d.o.Ports[0]
+	return d.o.UIDBase + port
 }
 
 // identity tells which processes are a node's.

@@ -118,7 +118,7 @@ func newSite(t *testing.T, found []engine.Installation) *site {
 		Engines: engines(), Installations: found, Gateway: s.gateway, Secrets: s.secrets,
 		Ports:          [2]int{s.firstPort, s.firstPort + 9},
 		PrimaryAddress: netip.MustParseAddr("127.0.0.1"), SecondaryAddress: netip.MustParseAddr("127.0.0.2"),
-		UIDBase: 770000 + s.firstPort*10, PoolSize: 1,
+		UIDBase: 700000, PoolSize: 1,
 		Isolation: host.Isolation{Bubblewrap: "auto", Cgroups: "auto"},
 		Logger:    slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: level})),
 	}

@@ -1,9 +1,12 @@
 package host
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -52,16 +55,21 @@ func removeNote(dir string) error {
 	return nil
 }
 
-// maker names the running program's file, so that an upgraded steward makes
-// its templates anew.
-func maker() string {
+// maker names the running program by its content, so that another steward
+// makes its templates anew.
+func maker() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
-		return ""
+		return "", fmt.Errorf("find the running program: %w", err)
 	}
-	info, err := os.Stat(path)
+	f, err := os.Open(path)
 	if err != nil {
-		return ""
+		return "", fmt.Errorf("read the running program: %w", err)
 	}
-	return fmt.Sprintf("%d-%d", info.Size(), info.ModTime().UnixNano())
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", fmt.Errorf("read the running program: %w", err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -36,7 +36,7 @@ type Options struct {
 	PrimaryAddress, SecondaryAddress netip.Addr
 	// Hostnames are further names for certificates.
 	Hostnames []string
-	// UIDBase is the user of the cluster with the first port, when root.
+	// UIDBase and a cluster's port add up to the user it runs as, when root.
 	UIDBase int
 
 	Isolation Isolation

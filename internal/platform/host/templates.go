@@ -20,8 +20,9 @@ import (
 // templates makes pristine data folders, one per installation, and keeps some
 // clones of those in use ready: taking one is a rename.
 type templates struct {
-	d     *Driver
-	maker string
+	d *Driver
+	// maker is a digest of this program, computed when first needed.
+	maker func() (string, error)
 	// working counts the passes under way; copying waits for a quiet moment.
 	working atomic.Int32
 	wake    chan struct{}
@@ -45,7 +46,7 @@ type template struct {
 }
 
 func newTemplates(d *Driver) *templates {
-	return &templates{d: d, maker: maker(), wake: make(chan struct{}, 1), all: map[string]*template{}}
+	return &templates{d: d, maker: sync.OnceValues(maker), wake: make(chan struct{}, 1), all: map[string]*template{}}
 }
 
 func (t *templates) of(inst engine.Installation) *template {
@@ -130,9 +131,13 @@ func (t *templates) ensure(ctx context.Context, tm *template) error {
 	if tm.made {
 		return nil
 	}
+	maker, err := t.maker()
+	if err != nil {
+		return err
+	}
 	n, err := readNote(tm.dir)
-	if err != nil || n.Maker != t.maker {
-		if n, err = t.make(ctx, tm); err != nil {
+	if err != nil || n.Maker != maker {
+		if n, err = t.make(ctx, tm, maker); err != nil {
 			return fmt.Errorf("make template of %s: %w", tm.inst.ID(), err)
 		}
 	}
@@ -145,7 +150,7 @@ func (t *templates) ensure(ctx context.Context, tm *template) error {
 }
 
 // make makes a template beside its place and moves it there whole.
-func (t *templates) make(ctx context.Context, tm *template) (note, error) {
+func (t *templates) make(ctx context.Context, tm *template, maker string) (note, error) {
 	began := time.Now()
 	if err := t.d.trash.put(tm.dir); err != nil {
 		return note{}, err
@@ -169,7 +174,7 @@ func (t *templates) make(ctx context.Context, tm *template) (note, error) {
 	if err != nil {
 		return note{}, err
 	}
-	n := note{Password: rand.Text(), Maker: t.maker}
+	n := note{Password: rand.Text(), Maker: maker}
 	if err := eng.Template(ctx, tm.inst, data, n.Password, t.d.runAsOwner); err != nil {
 		return note{}, err
 	}
