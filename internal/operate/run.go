@@ -197,14 +197,14 @@ func (w *work) exhausted() bool {
 		w.op.Started != nil && w.Now().Sub(*w.op.Started) >= w.Limits.GiveUp
 }
 
-// retry puts the operation off. Its wake-up time is the timer, since that
-// survives this process; a sweep every few seconds looks for those due.
+// retry puts the operation off. Should this process die meanwhile, the sweep
+// finds it by its wake-up time, which is a little later, lest both come.
 func (w *work) retry(ctx context.Context, cause error) (again time.Duration, err error) {
 	pause := backoff(w.op.Attempt)
 	w.log.WarnContext(ctx, "operation will be tried again", "attempt", w.op.Attempt, "in", pause, "error", cause)
 	const percent = 10
 	message := fmt.Sprintf("Attempt %d failed; it will be tried again.", w.op.Attempt)
-	if err := w.Store.ProgressOperation(ctx, w.op.ID, percent, message, pause); err != nil {
+	if err := w.Store.ProgressOperation(ctx, w.op.ID, percent, message, pause+store.WakeDelay); err != nil {
 		return 0, fmt.Errorf("put operation %d off: %w", w.op.ID, err)
 	}
 	return pause, nil

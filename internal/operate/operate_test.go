@@ -1,0 +1,417 @@
+package operate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/control"
+	"steward/internal/operate"
+	"steward/internal/operation"
+	"steward/internal/platform/memplatform"
+)
+
+// request is something that can be asked of a database, and how to see that
+// it was done.
+type request struct {
+	name string
+	// fresh tells that the request makes the database it is about.
+	fresh bool
+	ask   func(b *bench, c cluster.Cluster) error
+	done  func(b *bench, c cluster.Cluster)
+}
+
+var requests = []request{
+	{name: "create", fresh: true, done: func(b *bench, c cluster.Cluster) { b.mustServe(c.ID) }},
+	{
+		name: "allow list",
+		ask: func(b *bench, c cluster.Cluster) error {
+			return b.update(c, control.UpdateCluster{AllowList: &[]string{"192.0.2.0/24", "::1"}})
+		},
+		done: func(b *bench, c cluster.Cluster) {
+			b.mustServe(c.ID)
+			if got := b.view(c.ID).AllowList; !got.Equal(cluster.AllowList{"192.0.2.0/24", "::1"}) {
+				b.t.Errorf("allow_list %v", got)
+			}
+		},
+	},
+	{
+		name: "resize",
+		ask:  func(b *bench, c cluster.Cluster) error { return b.update(c, control.UpdateCluster{Type: &large.ID}) },
+		done: func(b *bench, c cluster.Cluster) {
+			b.mustServe(c.ID)
+			if got := b.view(c.ID).Type; got != large.ID {
+				b.t.Errorf("type %s", got)
+			}
+		},
+	},
+	{
+		name: "patch",
+		ask: func(b *bench, c cluster.Cluster) error {
+			// The nodes run what was the newest when they were made.
+			b.world.Edit(c.ID, func(real *memplatform.Cluster) {
+				real.Installation, real.Version = "postgresql-15.1-memory", "15.1"
+			})
+			return b.control.Clusters.Patch(b.t.Context(), b.admin, c.Engine, c.ID)
+		},
+		done: func(b *bench, c cluster.Cluster) {
+			b.mustServe(c.ID)
+			if got := b.view(c.ID).ServerVersion; got != "15.2" {
+				b.t.Errorf("server version %s", got)
+			}
+		},
+	},
+	{
+		name: "reset",
+		ask: func(b *bench, c cluster.Cluster) error {
+			return b.control.Clusters.ResetCredentials(b.t.Context(), b.admin, c.Engine, c.ID)
+		},
+		done: func(b *bench, c cluster.Cluster) { b.mustServe(c.ID) },
+	},
+	{
+		name: "delete",
+		ask: func(b *bench, c cluster.Cluster) error {
+			return b.control.Clusters.Delete(b.t.Context(), b.admin, c.Engine, c.ID)
+		},
+		done: func(b *bench, c cluster.Cluster) { b.mustBeGone(c) },
+	},
+}
+
+func (b *bench) update(c cluster.Cluster, in control.UpdateCluster) error {
+	_, err := b.control.Clusters.Update(b.t.Context(), b.admin, c.Engine, c.ID, in, nil)
+	return err
+}
+
+// begin makes the database, if the request needs one, and sends the request.
+func (r request) begin(b *bench) cluster.Cluster {
+	b.t.Helper()
+	if r.fresh {
+		return b.create()
+	}
+	c := b.active()
+	if err := r.ask(b, c); err != nil {
+		b.t.Fatalf("%s: %v", r.name, err)
+	}
+	return c
+}
+
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	for _, r := range requests {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, operate.Limits{})
+			c := r.begin(b)
+			o := b.runToEnd()
+			r.done(b, c)
+			if o.Status != operation.Finished || o.Percent != 100 || o.Started == nil || o.Finished == nil || o.Attempt != 1 || o.Message != "" {
+				t.Errorf("event: %+v", o)
+			}
+			if _, err := b.operator.Run(t.Context(), b.last); err != nil {
+				t.Errorf("a wake-up for what is done: %v", err)
+			}
+			r.done(b, c)
+		})
+	}
+}
+
+// TestEveryStepMayFail fails each step once, before and after it did its work,
+// with an error and with the death of the process; the next run, by a new
+// process after a death, must finish the work.
+func TestEveryStepMayFail(t *testing.T) {
+	t.Parallel()
+	for _, r := range requests {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, quick)
+			for _, step := range memplatform.Steps {
+				for _, after := range []bool{false, true} {
+					for _, death := range []bool{false, true} {
+						name := fmt.Sprintf("%s after=%v death=%v", step, after, death)
+						c := r.begin(b)
+						b.strike(memplatform.Fault{Step: step, After: after, Times: 1}, death)
+						o := b.runToEnd()
+						if r.done(b, c); t.Failed() {
+							t.Fatalf("%s: %+v", name, o)
+						}
+						if o.Status != operation.Finished || o.Message != "" {
+							t.Errorf("%s: event %+v", name, o)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// strike runs the last operation once with the fault placed. A death ends the
+// run's context in the middle of the step and begins with a new process.
+func (b *bench) strike(f memplatform.Fault, death bool) {
+	b.t.Helper()
+	ctx, kill := context.WithCancel(b.t.Context())
+	defer kill()
+	if death {
+		f.Do, f.Err = kill, context.Canceled
+	}
+	b.driver.Inject(f)
+	_, err := b.operator.Run(ctx, b.last)
+	if err != nil && !(death && errors.Is(err, context.Canceled)) {
+		b.t.Fatalf("run with a fault at %q: %v", f.Step, err)
+	}
+	b.driver.Clear()
+	if death {
+		b.restart()
+	}
+}
+
+// TestGivingUp lets each step fail for ever. What is given up must say so, tell
+// the truth about the database, and leave nothing half-made.
+func TestGivingUp(t *testing.T) {
+	t.Parallel()
+	for _, r := range requests {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, hopeless)
+			for _, step := range memplatform.Steps {
+				if r.name == "delete" || step == memplatform.StepRemove {
+					continue // below
+				}
+				for _, f := range []memplatform.Fault{{Step: step}, {Step: step, After: true}, {Step: step, Problem: "No room."}} {
+					c := r.begin(b)
+					b.driver.Inject(f)
+					o := b.runToEnd()
+					b.driver.Clear()
+					b.mustTell(r, c, o)
+					if t.Failed() {
+						t.Fatalf("fault %+v: event %+v", f, o)
+					}
+					b.remove(c)
+				}
+			}
+		})
+	}
+}
+
+// mustTell demands that an operation that was tried with a lasting fault is
+// either done, or given up in order.
+func (b *bench) mustTell(r request, c cluster.Cluster, o operation.Operation) {
+	b.t.Helper()
+	if o.Status == operation.Finished {
+		r.done(b, c)
+		return
+	}
+	if o.Status != operation.FailedStatus || o.Percent != 100 || o.Message == "" || strings.Contains(o.Message, "injected") {
+		b.t.Errorf("event: %+v", o)
+	}
+	now, real := b.view(c.ID), memplatform.Cluster{}
+	real, there := b.world.Cluster(c.ID)
+	switch {
+	case r.fresh:
+		if now.Status != cluster.Failed || there || now.Hosts.Primary != "" {
+			b.t.Errorf("a create given up leaves it %s with hosts %v; in the world %v", now.Status, now.Hosts, there)
+		}
+	case real.Running && real.Routed:
+		if now.Status != cluster.Degraded && now.Status != cluster.Failed {
+			b.t.Errorf("given up while it serves, and it is %s", now.Status)
+		}
+	case now.Status != cluster.Failed:
+		b.t.Errorf("given up while it doesn't serve, and it is %s", now.Status)
+	}
+	if now.Type != small.ID {
+		b.t.Errorf("a resize given up leaves the type %s", now.Type)
+	}
+}
+
+func (b *bench) remove(c cluster.Cluster) {
+	b.t.Helper()
+	if err := b.control.Clusters.Delete(b.t.Context(), b.admin, "", c.ID); err != nil {
+		b.t.Fatalf("delete: %v", err)
+	}
+	b.runToEnd()
+	b.mustBeGone(c)
+}
+
+func TestServingDatabaseIsDegradedWhenAChangeIsGivenUp(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, hopeless)
+	c := b.active()
+	if err := b.update(c, control.UpdateCluster{AllowList: &[]string{"10.0.0.0/8"}}); err != nil {
+		t.Fatal(err)
+	}
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepRoute})
+	if o := b.runToEnd(); o.Status != operation.FailedStatus {
+		t.Errorf("event: %+v", o)
+	}
+	if got := b.view(c.ID); got.Status != cluster.Degraded {
+		t.Errorf("it serves and is %s", got.Status)
+	}
+}
+
+func TestDeleteIsNeverGivenUp(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, hopeless)
+	c := b.active()
+	if err := b.control.Clusters.Delete(t.Context(), b.admin, c.Engine, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepRemove, Times: 12})
+	for range 12 {
+		again, err := b.operator.Run(t.Context(), b.last)
+		if err != nil || again <= 0 || again > 30*time.Second {
+			t.Fatalf("again in %v, %v", again, err)
+		}
+		if o := b.event(b.last); o.Status != operation.Started {
+			t.Fatalf("event: %+v", o)
+		}
+	}
+	b.runToEnd()
+	b.mustBeGone(c)
+}
+
+func TestLastingProblemIsGivenUpAtOnceWithItsReason(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, operate.Limits{})
+	c := b.create()
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepStart, Problem: "Port 21000 is used by another program."})
+	o := b.runToEnd()
+	if o.Attempt != 1 || o.Status != operation.FailedStatus || o.Message != "Port 21000 is used by another program." {
+		t.Errorf("event: %+v", o)
+	}
+	if _, there := b.world.Cluster(c.ID); there {
+		t.Error("half of it was left")
+	}
+}
+
+// TestHalfMadeIsRemovedBeforeAnythingIsSaid makes the removal after a create that
+// is given up fail: the operation goes on until nothing is left.
+func TestHalfMadeIsRemovedBeforeAnythingIsSaid(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, hopeless)
+	c := b.create()
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepBootstrap, Problem: "No."})
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepRemove, Times: 2})
+	for range 2 {
+		if again, err := b.operator.Run(t.Context(), b.last); err != nil || again == 0 {
+			t.Fatalf("again in %v, %v", again, err)
+		}
+		if got := b.view(c.ID); got.Status != cluster.Provisioning {
+			t.Fatalf("it is %s already", got.Status)
+		}
+	}
+	b.runToEnd()
+	if _, there := b.world.Cluster(c.ID); there || b.view(c.ID).Status != cluster.Failed {
+		t.Errorf("there: %v, status %s", there, b.view(c.ID).Status)
+	}
+}
+
+// TestLostFilesAreNotReplaced: a data folder that isn't there (a disk that isn't
+// mounted) must not be answered with a new, empty database.
+func TestLostFilesAreNotReplaced(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, operate.Limits{})
+	c := b.active()
+	if err := b.driver.Remove(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.update(c, control.UpdateCluster{AllowList: &[]string{}}); err != nil {
+		t.Fatal(err)
+	}
+	o := b.runToEnd()
+	if _, there := b.world.Cluster(c.ID); there {
+		t.Error("an empty database was made in place of the lost one")
+	}
+	if o.Status != operation.FailedStatus || o.Message != operate.LostReason || b.view(c.ID).Status != cluster.Failed {
+		t.Errorf("event %+v, status %s", o, b.view(c.ID).Status)
+	}
+}
+
+func TestPlanThatLeftTheCatalogue(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, operate.Limits{})
+	c := b.active()
+	if err := b.control.Clusters.Patch(t.Context(), b.admin, c.Engine, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.operator.Catalog.Plans = b.operator.Catalog.Plans[1:]
+	o := b.runToEnd()
+	if o.Status != operation.FailedStatus || !strings.Contains(o.Message, small.ID) || b.view(c.ID).Status != cluster.Degraded {
+		t.Errorf("event %+v, status %s", o, b.view(c.ID).Status)
+	}
+	if _, there := b.world.Cluster(c.ID); !there {
+		t.Error("its data is gone")
+	}
+}
+
+// TestManyWakeUps: wake-ups may come several times and at the same time; the
+// work is done once, and nobody is let to interfere.
+func TestManyWakeUps(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, operate.Limits{})
+	c := b.create()
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepStart, Delay: 50 * time.Millisecond, Times: 1})
+	var runs sync.WaitGroup
+	for range 4 {
+		runs.Go(func() {
+			if _, err := b.operator.Run(t.Context(), b.last); err != nil {
+				t.Errorf("run: %v", err)
+			}
+		})
+	}
+	runs.Wait()
+	b.mustServe(c.ID)
+	if o := b.event(b.last); o.Attempt != 1 {
+		t.Errorf("it was carried out %d times", o.Attempt)
+	}
+	if real, _ := b.world.Cluster(c.ID); real.Starts != 1 {
+		t.Errorf("the server was started %d times", real.Starts)
+	}
+}
+
+func TestLeaseOfAnother(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, operate.Limits{})
+	c := b.create()
+	_, release, ok, err := b.store.Lease(t.Context(), c.ID)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	released := make(chan struct{})
+	time.AfterFunc(100*time.Millisecond, func() { release(); close(released) })
+	if _, err := b.operator.Run(t.Context(), b.last); err != nil {
+		t.Fatal(err)
+	}
+	<-released
+	b.mustServe(c.ID)
+}
+
+func TestUnknownOperation(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, operate.Limits{})
+	if again, err := b.operator.Run(t.Context(), 12345); err != nil || again != 0 {
+		t.Errorf("a wake-up for what isn't there: %v, %v", again, err)
+	}
+}
+
+// TestOverhead bounds what carrying out a create adds to the platform's own
+// work: it is in every customer's way.
+func TestOverhead(t *testing.T) {
+	b := newBench(t, operate.Limits{})
+	best := time.Hour
+	for range 10 {
+		b.create()
+		began := time.Now()
+		if _, err := b.operator.Run(t.Context(), b.last); err != nil {
+			t.Fatal(err)
+		}
+		best = min(best, time.Since(began))
+	}
+	t.Logf("best of ten: %v", best)
+	if best > 30*time.Millisecond {
+		t.Errorf("a create that costs the platform nothing took %v", best)
+	}
+}
