@@ -7,3 +7,16 @@ func ScopeOf(dir string) string { return scopeOf(dir) }
 
 // RemoveGroups takes the folder of all control groups away.
 func RemoveGroups(ctx context.Context, d *Driver) error { return d.groups.Close(ctx) }
+
+// EmptyTrash deletes what is in the trash now.
+func EmptyTrash(ctx context.Context, d *Driver) error { return d.trash.empty(ctx) }
+
+// Ready is how many clones wait for the installation.
+func Ready(d *Driver, id string) int {
+	for _, i := range d.found {
+		if i.ID() == id {
+			return d.templates.of(i).count()
+		}
+	}
+	return 0
+}
