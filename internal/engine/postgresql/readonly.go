@@ -13,55 +13,58 @@ import (
 // their next transaction is read-only; transactions begun before the guard end
 // here. A customer may lift it in a session of theirs, to delete and to vacuum.
 func (Driver) SetReadOnly(ctx context.Context, n engine.Node, on bool) error {
-	row, err := askOne(ctx, n, `SELECT setting FROM pg_catalog.pg_file_settings
-		WHERE name = 'default_transaction_read_only' ORDER BY seqno DESC LIMIT 1`)
+	g, err := readGuard(ctx, n)
 	if err != nil {
 		return fmt.Errorf("set read-only: %w", err)
 	}
-	if row[0] != onOff(on) {
-		return fmt.Errorf("set read-only: the node's files say %s; they have to be written first", row[0])
+	if g.inFiles != onOff(on) {
+		return fmt.Errorf("set read-only: the node's files say %s; they have to be written first", g.inFiles)
 	}
-	effective, loaded, err := guard(ctx, n)
-	if err != nil {
-		return fmt.Errorf("set read-only: %w", err)
-	}
-	if effective != onOff(on) {
+	if g.effective != onOff(on) {
 		if err := reload(ctx, n); err != nil {
 			return fmt.Errorf("set read-only: %w", err)
 		}
-		if effective, loaded, err = guard(ctx, n); err != nil {
+		if g, err = readGuard(ctx, n); err != nil {
 			return fmt.Errorf("set read-only: %w", err)
 		}
-		if effective != onOff(on) {
-			return fmt.Errorf("set read-only: the server stays with %s", effective)
+		if g.effective != onOff(on) {
+			return fmt.Errorf("set read-only: the server stays with %s", g.effective)
 		}
 	}
 	if !on {
 		return nil
 	}
-	if err := endTransactions(ctx, n, loaded); err != nil {
+	if err := endTransactions(ctx, n, g.since); err != nil {
 		return fmt.Errorf("set read-only: %w", err)
 	}
 	return nil
 }
 
-// guard is the server's own value, which ownParameters would hide, and a time
-// by which every session had been told of it.
-func guard(ctx context.Context, n engine.Node) (effective, since string, err error) {
+// guard is the disk guard as the files have it and as it is in effect, and a
+// time by which every session had been told of that.
+type guard struct {
+	inFiles, effective, since string
+}
+
+// readGuard leaves out the start-up parameter that would hide the server's own value.
+func readGuard(ctx context.Context, n engine.Node) (guard, error) {
 	parameters := ownParameters()
 	delete(parameters, "default_transaction_read_only")
 	conn, err := connect(ctx, login{host: n.Run, port: n.Listen.Port(), user: adminRole,
 		password: n.AdminPassword, database: adminDatabase, parameters: parameters})
 	if err != nil {
-		return "", "", err
+		return guard{}, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	rows, err := query(ctx, conn, `SELECT pg_catalog.current_setting('default_transaction_read_only'),
+	rows, err := query(ctx, conn, `SELECT
+		(SELECT setting FROM pg_catalog.pg_file_settings
+			WHERE name = 'default_transaction_read_only' ORDER BY seqno DESC LIMIT 1),
+		pg_catalog.current_setting('default_transaction_read_only'),
 		pg_catalog.pg_conf_load_time() + '100 milliseconds'`)
 	if err != nil {
-		return "", "", err
+		return guard{}, err
 	}
-	return rows[0][0], rows[0][1], nil
+	return guard{inFiles: rows[0][0], effective: rows[0][1], since: rows[0][2]}, nil
 }
 
 // endTransactions ends the sessions whose transaction is older than the guard
