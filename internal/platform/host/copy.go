@@ -92,3 +92,20 @@ func syncAll(dir string) error {
 	}
 	return nil
 }
+
+// spreadFolder asks the file system to put the folders made in dir far from
+// each other. On ext4 that is worth a factor of ten: it doesn't hand out an
+// inode again for minutes after its file was deleted, and a create searches
+// past all such in its neighbourhood. Other file systems refuse, which is fine.
+func spreadFolder(dir string) {
+	const topOfHierarchies = 0x00020000 // FS_TOPDIR_FL, chattr +T
+	f, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	if err == nil && flags&topOfHierarchies == 0 {
+		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags|topOfHierarchies)
+	}
+}

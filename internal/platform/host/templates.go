@@ -197,6 +197,7 @@ const unfinished = ".making-"
 
 // findClones lists the clones that an earlier process made ready.
 func (t *templates) findClones(tm *template) error {
+	spreadFolder(tm.pool())
 	entries, err := os.ReadDir(tm.pool())
 	if err != nil {
 		return fmt.Errorf("look for clones: %w", err)
