@@ -3,53 +3,73 @@ package converge
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"steward/internal/cluster"
 	"steward/internal/failpoint"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
 )
 
-// Shares of the plan's disk at which the guard closes and opens (decisions.md §5).
+// Shares of the plan's disk at which the guard closes and opens (decisions.md
+// §5), and from which on a database is looked at often.
 const (
 	fullPercent  = 95
 	spacePercent = 90
+	nearPercent  = 80
+	nearEvery    = 2 * time.Second
 )
 
 // guardDisk keeps a database from outgrowing its plan: read-only at 95 %,
-// writable again below 90 %.
-func (k *Keeper) guardDisk(ctx context.Context, want platform.Wanted, seen *platform.Observed) error {
-	if seen.UsedBytes == nil || !seen.Serving {
+// writable again below 90 %. The row, written last, says which of both it is:
+// a crash in between repeats the change, and its event isn't lost.
+func (a *attendance) guardDisk(ctx context.Context, want platform.Wanted) error {
+	on, due := guard(a.seen.UsedBytes, want.Plan.DiskBytes(), a.c.ReadOnly)
+	if !due || !a.seen.Serving {
 		return nil
 	}
-	on, due := guard(*seen.UsedBytes, want.Plan.DiskBytes(), seen.ReadOnly)
-	if !due {
-		return nil
-	}
-	failpoint.Here("converge: before read-only")
-	if err := k.Driver.SetReadOnly(ctx, want, on); err != nil {
+	failpoint.Here("converge: before read only")
+	if err := a.Driver.SetReadOnly(ctx, want, on); err != nil {
 		return fmt.Errorf("disk guard: %w", err)
 	}
-	seen.ReadOnly = on
-	message := fmt.Sprintf("%d %% of the plan's %d GB are in use: the database is read-only until less than %d %% are, or until it has a bigger plan.",
-		*seen.UsedBytes*100/want.Plan.DiskBytes(), want.Plan.DiskGB(), spacePercent)
-	if !on {
-		message = "There is space again: the database takes writes."
+	failpoint.Here("converge: after read only")
+	a.seen.ReadOnly = on
+	message := "There is space again: the database takes writes."
+	if on {
+		message = fmt.Sprintf("%d %% of the plan's %d GB are in use: the database is read-only until less than %d %% are, or until it has a bigger plan.",
+			*a.seen.UsedBytes*100/want.Plan.DiskBytes(), want.Plan.DiskGB(), spacePercent)
 	}
-	return k.Store.InTx(ctx, func(tx *store.Tx) error {
-		return notify(ctx, tx, want.Cluster, operation.LowDiskSpace, message)
+	err := a.Store.InTx(ctx, func(tx *store.Tx) error {
+		if err := tx.RecordObserved(ctx, a.c.ID, keep(a.c, a.seen)); err != nil {
+			return err
+		}
+		return notify(ctx, tx, a.c, operation.LowDiskSpace, message)
 	})
+	if err != nil {
+		return fmt.Errorf("record the disk guard: %w", err)
+	}
+	return nil
 }
 
 // guard decides: whether the guard should be on, and whether that is a change.
-func guard(used, limit int64, isOn bool) (on, due bool) {
+func guard(used *int64, limit int64, isOn bool) (on, due bool) {
 	switch {
-	case limit <= 0:
-		return false, isOn
-	case !isOn && used*100 >= limit*fullPercent:
+	case used == nil || limit <= 0:
+		return isOn, false
+	case !isOn && *used >= limit/100*fullPercent:
 		return true, true
-	case isOn && used*100 < limit*spacePercent:
+	case isOn && *used < limit/100*spacePercent:
 		return false, true
 	}
 	return isOn, false
+}
+
+// pace is when to look again at a database that is well: the fuller, the sooner.
+func (k *Keeper) pace(c cluster.Cluster, seen platform.Observed) time.Duration {
+	plan, ok := k.Catalog.Plan(c.Type)
+	if ok && seen.UsedBytes != nil && (seen.ReadOnly || *seen.UsedBytes >= plan.DiskBytes()/100*nearPercent) {
+		return min(nearEvery, k.Every)
+	}
+	return k.Every
 }

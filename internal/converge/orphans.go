@@ -13,7 +13,7 @@ func (k *Keeper) orphans(ctx context.Context) {
 	if !ok {
 		return
 	}
-	tick := time.NewTicker(orphansEvery)
+	tick := time.NewTicker(k.Orphans)
 	defer tick.Stop()
 	for {
 		if err := reconciler.Reconcile(ctx, k.Store.ClustersForWork); err != nil && ctx.Err() == nil {

@@ -1,0 +1,301 @@
+package converge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/failpoint"
+	"steward/internal/fault"
+	"steward/internal/operate"
+	"steward/internal/operation"
+	"steward/internal/platform"
+	"steward/internal/store"
+)
+
+// Times of looks.
+const (
+	lookTime = 2 * time.Minute // bounds one look
+	soon     = 250 * time.Millisecond
+	// unknownGrace replaces Options.Grace when the platform can't be looked at.
+	unknownGrace = 30 * time.Second
+	// A database that can't be brought back is tried again after one second,
+	// doubling to one minute.
+	firstRetry, lastRetry = time.Second, time.Minute
+)
+
+// look observes a database and attends to it when anything isn't as it should be.
+func (k *Keeper) look(ctx context.Context, id cluster.ID, p patient) (patient, time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	c, err := k.Store.ClusterForWork(ctx, id)
+	if fault.IsKind(err, fault.NotFound) || err == nil && !mine(c) {
+		p.downSince, p.tries = time.Time{}, 0
+		return p, k.Every
+	}
+	if err == nil {
+		seen, errSeen := k.observe(ctx, c)
+		if errSeen == nil && !k.needsAttention(c, seen, p) {
+			p.downSince, p.tries = time.Time{}, 0
+			return p, k.pace(c, seen)
+		}
+		var wait time.Duration
+		if wait, err = k.attend(ctx, id, &p); err == nil {
+			return p, wait
+		}
+	}
+	if ctx.Err() == nil {
+		k.Logger.WarnContext(ctx, "look after database", "cluster_id", int64(id), "error", err)
+	}
+	p.tries++
+	return p, backoff(p.tries)
+}
+
+// mine tells whether a database is in a status that no operation is in charge
+// of. One that never was provisioned is nobody's: its create has been given up.
+func mine(c cluster.Cluster) bool {
+	settled := c.Status == cluster.Active || c.Status == cluster.Degraded || c.Status == cluster.Failed
+	return settled && c.Deleted == nil && c.Hosts.Primary != ""
+}
+
+// observe looks at a cluster; one whose files are gone has a problem that
+// repeating won't help with.
+func (k *Keeper) observe(ctx context.Context, c cluster.Cluster) (platform.Observed, error) {
+	seen, err := k.Driver.Observe(ctx, c.ID)
+	if err != nil {
+		return seen, fmt.Errorf("observe: %w", err)
+	}
+	if operate.Lost(c, seen) {
+		seen.Problem, seen.Permanent = operate.LostReason, true
+	}
+	return seen, nil
+}
+
+// needsAttention tells whether there is anything to do that needs the lease.
+func (k *Keeper) needsAttention(c cluster.Cluster, seen platform.Observed, p patient) bool {
+	if !p.adopted || !seen.Serving || !seen.Settled || c.Status != cluster.Active {
+		return true
+	}
+	if plan, ok := k.Catalog.Plan(c.Type); ok {
+		if _, due := guard(seen.UsedBytes, plan.DiskBytes(), c.ReadOnly); due {
+			return true
+		}
+	}
+	return worthRecording(c, seen)
+}
+
+// attend takes the lease, brings the database back, and records what came of it.
+func (k *Keeper) attend(ctx context.Context, id cluster.ID, p *patient) (wait time.Duration, err error) {
+	ctx, release, ok, err := k.Store.Lease(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		return firstRetry, nil // whoever holds it looks after it
+	}
+	defer release()
+	c, err := k.Store.ClusterForWork(ctx, id)
+	if fault.IsKind(err, fault.NotFound) || err == nil && !mine(c) {
+		return k.Every, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read cluster: %w", err)
+	}
+	a := &attendance{Keeper: k, c: c, p: p}
+	return a.do(ctx)
+}
+
+// attendance is one look at a database with its lease held.
+type attendance struct {
+	*Keeper
+	c    cluster.Cluster
+	p    *patient
+	seen platform.Observed
+}
+
+func (a *attendance) do(ctx context.Context) (time.Duration, error) {
+	want, err := operate.Wanted(a.c, a.Catalog, false)
+	if err != nil {
+		return 0, err
+	}
+	trouble := a.bringBack(ctx, want)
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	if trouble != nil {
+		a.Logger.WarnContext(ctx, "bring database back", "cluster_id", int64(a.c.ID), "error", trouble)
+	} else if err := a.guardDisk(ctx, want); err != nil {
+		return 0, err
+	}
+	if a.seen.Exists && worthRecording(a.c, a.seen) {
+		if err := a.Store.RecordObserved(ctx, a.c.ID, keep(a.c, a.seen)); err != nil {
+			return 0, fmt.Errorf("record what was seen: %w", err)
+		}
+	}
+	if err := a.judge(ctx, want); err != nil {
+		return 0, err
+	}
+	switch {
+	case !a.p.downSince.IsZero() && a.c.Status != cluster.Failed:
+		return soon, nil
+	case trouble != nil || !a.seen.Serving || !a.seen.Settled:
+		a.p.tries++
+		return backoff(a.p.tries), nil
+	}
+	a.p.tries = 0
+	return a.pace(a.c, a.seen), nil
+}
+
+// bringBack looks and, unless all is as wanted, applies once. What it saw last
+// is in a.seen; the error is why it isn't as wanted.
+func (a *attendance) bringBack(ctx context.Context, want platform.Wanted) error {
+	seen, err := a.observe(ctx, a.c)
+	if err != nil {
+		a.p.down()
+	} else if a.saw(seen); a.asWanted() || operate.Lost(a.c, seen) {
+		return nil
+	}
+	applied := make(chan error, 1)
+	go func() {
+		failpoint.Here("converge: before apply")
+		seen, err := a.Driver.Apply(ctx, want)
+		failpoint.Here("converge: after apply")
+		if err == nil && !seen.Settled {
+			err = fmt.Errorf("not settled: %s", seen.Problem)
+		}
+		applied <- err
+	}()
+	err = a.await(ctx, applied)
+	seen, errSeen := a.observe(ctx, a.c)
+	if errSeen == nil {
+		a.saw(seen)
+	}
+	a.p.adopted = a.p.adopted || err == nil
+	return errors.Join(err, errSeen)
+}
+
+// asWanted tells whether nothing is left to apply. Looking alone doesn't compare
+// with all of the row: after a start, and after an operation that was given up,
+// one pass does.
+func (a *attendance) asWanted() bool {
+	return a.p.adopted && a.c.Status == cluster.Active && a.seen.Serving && a.seen.Settled && a.seen.ReadOnly == a.c.ReadOnly
+}
+
+// await waits for Apply. When that takes longer than the grace (a server that
+// recovers for minutes), the status says so meanwhile.
+func (a *attendance) await(ctx context.Context, applied <-chan error) error {
+	if a.p.downSince.IsZero() {
+		return <-applied
+	}
+	late := time.NewTimer(time.Until(a.p.downSince.Add(a.Grace)))
+	defer late.Stop()
+	select {
+	case err := <-applied:
+		return err
+	case <-late.C:
+	}
+	if seen, err := a.observe(ctx, a.c); err == nil {
+		if a.saw(seen); !seen.Serving {
+			if err := a.move(ctx, verdict(a.c.Status, a.seen, a.Grace, a.Grace)); err != nil {
+				a.Logger.WarnContext(ctx, "record that the database is down", "cluster_id", int64(a.c.ID), "error", err)
+			}
+		}
+	}
+	return <-applied
+}
+
+// saw remembers what was seen, and since when it doesn't serve.
+func (a *attendance) saw(seen platform.Observed) {
+	a.seen = seen
+	if seen.Serving {
+		a.p.downSince = time.Time{}
+	} else {
+		a.p.down()
+	}
+}
+
+func (p *patient) down() {
+	if p.downSince.IsZero() {
+		p.downSince = time.Now()
+	}
+}
+
+// judge moves the status to what was seen. Before a database is called active
+// again its root password is made the one that the API answers: a reset may
+// have been given up.
+func (a *attendance) judge(ctx context.Context, want platform.Wanted) error {
+	grace, down := a.Grace, time.Duration(0)
+	if !a.seen.Exists && !a.seen.Permanent {
+		grace = unknownGrace
+	}
+	if !a.p.downSince.IsZero() {
+		down = time.Since(a.p.downSince)
+	}
+	trigger := verdict(a.c.Status, a.seen, down, grace)
+	if trigger == cluster.Healed {
+		failpoint.Here("converge: before set password")
+		if err := a.Driver.SetPassword(ctx, want); err != nil {
+			return fmt.Errorf("set password: %w", err)
+		}
+	}
+	return a.move(ctx, trigger)
+}
+
+// verdict is what a look means for the status; "" when nothing. It is pure.
+func verdict(status cluster.Status, seen platform.Observed, down, grace time.Duration) cluster.Trigger {
+	switch {
+	case seen.Serving && seen.Settled && seen.Problem == "" && status != cluster.Active:
+		return cluster.Healed
+	case seen.Serving || status == cluster.Failed:
+		return ""
+	case seen.Permanent || down >= grace:
+		return cluster.Down
+	}
+	return ""
+}
+
+// move changes the status and tells of it, together.
+func (a *attendance) move(ctx context.Context, on cluster.Trigger) error {
+	var action operation.Action
+	var message string
+	switch on {
+	case "":
+		return nil
+	case cluster.Healed:
+		action, message = operation.Recovered, "The database serves again."
+	default:
+		action, message = operation.Failed, "The database doesn't serve."
+		if a.seen.Problem != "" {
+			message = "The database doesn't serve: " + a.seen.Problem
+		}
+	}
+	before := a.c
+	err := a.Store.InTx(ctx, func(tx *store.Tx) (err error) {
+		if a.c, err = tx.Transition(ctx, before, on); err != nil {
+			return err
+		}
+		return notify(ctx, tx, a.c, action, message)
+	})
+	if errors.Is(err, store.ErrNoTransition) {
+		return nil // deleted meanwhile
+	}
+	if err != nil {
+		return fmt.Errorf("record %s: %w", action, err)
+	}
+	a.Logger.WarnContext(ctx, "database has changed by itself", "cluster_id", int64(a.c.ID), "action", string(action), "message", message)
+	return nil
+}
+
+func notify(ctx context.Context, tx *store.Tx, c cluster.Cluster, action operation.Action, message string) error {
+	_, err := tx.CreateOperation(ctx, operation.Operation{
+		Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: action, Status: operation.Notification, Message: message,
+	})
+	return err
+}
+
+// backoff is the pause after the n-th look in vain.
+func backoff(tries int) time.Duration {
+	return min(firstRetry<<min(max(tries-1, 0), 10), lastRetry)
+}

@@ -1,0 +1,89 @@
+package converge
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"steward/internal/catalog"
+	"steward/internal/cluster"
+	"steward/internal/platform"
+	"steward/internal/store"
+)
+
+// Options are what a Keeper is made of.
+type Options struct {
+	Store   *store.Store
+	Driver  platform.Driver
+	Catalog *catalog.Catalog
+	Logger  *slog.Logger
+	// Every is the time between two looks at a database that gives no sign; 20 s
+	// unless set. Ends of servers are told by the driver at once; the look is
+	// for those that hang, and for the disk.
+	Every time.Duration
+	// Grace is how long a database may be down before its status says so, so
+	// that a restart after a crash doesn't make it flap; 3 s unless set.
+	Grace time.Duration
+	// Orphans is the time between two searches for what no database owns;
+	// 10 min unless set.
+	Orphans time.Duration
+}
+
+// atOnce is how many databases are looked at at the same time.
+const atOnce = 4
+
+// Keeper looks after all databases.
+type Keeper struct {
+	Options
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// New makes a Keeper; Start starts it.
+func New(o Options) *Keeper {
+	for _, d := range []struct {
+		of    *time.Duration
+		value time.Duration
+	}{{&o.Every, 20 * time.Second}, {&o.Grace, 3 * time.Second}, {&o.Orphans, 10 * time.Minute}} {
+		if *d.of == 0 {
+			*d.of = d.value
+		}
+	}
+	return &Keeper{Options: o}
+}
+
+// Start adopts every database, clears orphans away, and goes on looking until Stop.
+func (k *Keeper) Start(ctx context.Context) {
+	ctx, k.stop = context.WithCancel(context.WithoutCancel(ctx))
+	r := &round{
+		every: k.Every, slots: atOnce, changes: k.Driver.Changes(), list: k.list, look: k.look,
+		ended: make(chan visit), patients: map[cluster.ID]*patient{},
+	}
+	k.running.Go(func() { r.run(ctx) })
+	k.running.Go(func() { k.orphans(ctx) })
+}
+
+// Stop ends the upkeep; databases run on.
+func (k *Keeper) Stop() {
+	if k.stop != nil {
+		k.stop()
+		k.running.Wait()
+	}
+}
+
+// list names every database there is.
+func (k *Keeper) list(ctx context.Context) ([]cluster.ID, error) {
+	all, err := k.Store.ClustersForWork(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			k.Logger.WarnContext(ctx, "list databases to look after", "error", err)
+		}
+		return nil, err
+	}
+	ids := make([]cluster.ID, len(all))
+	for i, c := range all {
+		ids[i] = c.ID
+	}
+	return ids, nil
+}

@@ -1,0 +1,501 @@
+package converge_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/catalog"
+	"steward/internal/cluster"
+	"steward/internal/control"
+	"steward/internal/converge"
+	"steward/internal/operate"
+	"steward/internal/operation"
+	"steward/internal/pgtest"
+	"steward/internal/platform/memplatform"
+	"steward/internal/store"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+var (
+	small  = catalog.Plan{ID: "small", MemoryMB: 1024, DiskMB: 25600, VCPUs: 1}
+	large  = catalog.Plan{ID: "large", MemoryMB: 4096, DiskMB: 81920, VCPUs: 2}
+	client = netip.MustParseAddr("192.0.2.7")
+)
+
+// bench is a store, a world in memory, and a keeper that looks after it.
+type bench struct {
+	t        *testing.T
+	store    *store.Store
+	world    *memplatform.World
+	driver   *memplatform.Driver
+	control  *control.Control
+	operator *operate.Operator
+	plans    *catalog.Catalog
+	keeper   *converge.Keeper
+	admin    account.Principal
+	last     operation.ID
+	n        int
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{t: t, store: pgtest.Store(t), world: memplatform.NewWorld()}
+	err := b.store.InTx(t.Context(), func(tx *store.Tx) error {
+		user, err := tx.EnsureAdmin(t.Context())
+		b.admin = account.Principal{Account: user.Account, User: user, Scopes: account.FullScopes()}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	t.Cleanup(func() { b.keeper.Stop() })
+	return b
+}
+
+// start is a new process over the same store and world. Its keeper looks often.
+func (b *bench) start() {
+	b.driver = memplatform.New(b.world, memplatform.Options{Secrets: b.store})
+	b.plans = &catalog.Catalog{Plans: []catalog.Plan{small, large}, Regions: []catalog.Region{{ID: "local"}}, Engines: b.driver.Engines()}
+	b.control = control.New(control.Deps{
+		Store: b.store, Catalog: b.plans, Ports: [2]int{21000, 21099}, Logger: slog.New(slog.DiscardHandler),
+		Enqueue: func(_ context.Context, _ *store.Tx, id operation.ID) error {
+			b.last = id
+			return nil
+		},
+	})
+	b.operator = operate.New(operate.Options{Store: b.store, Driver: b.driver, Catalog: b.plans, Logger: slog.New(slog.DiscardHandler)})
+	b.keep(converge.Options{Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond})
+}
+
+func (b *bench) keep(o converge.Options) {
+	o.Store, o.Driver, o.Catalog, o.Logger = b.store, b.driver, b.plans, slog.New(slog.DiscardHandler)
+	b.keeper = converge.New(o)
+	b.keeper.Start(b.t.Context())
+}
+
+func (b *bench) active() cluster.Cluster {
+	b.t.Helper()
+	b.n++
+	c, err := b.control.Clusters.Create(b.t.Context(), b.admin, cluster.Spec{
+		Label: fmt.Sprintf("db-%d", b.n), Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: small.ID,
+		Size: 1, SSLConnection: true, AllowList: cluster.AllowList{client.String()},
+	}, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.run()
+	return b.mustBecome(c.ID, cluster.Active)
+}
+
+func (b *bench) run() {
+	b.t.Helper()
+	if _, err := b.operator.Run(b.t.Context(), b.last); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) view(id cluster.ID) cluster.Cluster {
+	b.t.Helper()
+	c, err := b.control.Clusters.View(b.t.Context(), b.admin, "", id)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return c
+}
+
+func (b *bench) eventually(what string, f func() bool) {
+	b.t.Helper()
+	for until := time.Now().Add(10 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(until) {
+			b.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func (b *bench) mustBecome(id cluster.ID, status cluster.Status) cluster.Cluster {
+	b.t.Helper()
+	var c cluster.Cluster
+	b.eventually(fmt.Sprintf("cluster %d is %s", id, status), func() bool {
+		c = b.view(id)
+		return c.Status == status
+	})
+	return c
+}
+
+// events are the actions of a cluster's events beyond its create, oldest first.
+func (b *bench) events(id cluster.ID) []operation.Operation {
+	b.t.Helper()
+	all, _, err := b.control.Events.List(b.t.Context(), b.admin, store.ListQuery{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var found []operation.Operation
+	for _, o := range all {
+		if o.Cluster == id && o.Action != operation.Create {
+			found = append([]operation.Operation{o}, found...)
+		}
+	}
+	return found
+}
+
+func (b *bench) mustHaveEvents(id cluster.ID, want ...operation.Action) {
+	b.t.Helper()
+	var got []operation.Action
+	for _, o := range b.events(id) {
+		got = append(got, o.Action)
+		if o.Status == operation.Notification && (o.Message == "" || o.Percent != 100 || o.Label == "") {
+			b.t.Errorf("event: %+v", o)
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		b.t.Errorf("events %v, want %v", got, want)
+	}
+}
+
+func (b *bench) mustServe(id cluster.ID) {
+	b.t.Helper()
+	c := b.view(id)
+	answer, err := b.control.Clusters.Credentials(b.t.Context(), b.admin, c.Engine, id)
+	if err == nil {
+		err = b.world.Login(id, client, answer.Password)
+	}
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
+func TestABrokenDatabaseFailsAndIsHealed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c, other := b.active(), b.active()
+	b.driver.Break(c.ID, "the disk is on fire")
+	b.mustBecome(c.ID, cluster.Failed)
+	b.mustHaveEvents(c.ID, operation.Failed)
+	if e := b.events(c.ID)[0]; !strings.Contains(e.Message, "the disk is on fire") || e.Status != operation.Notification {
+		t.Errorf("event: %+v", e)
+	}
+	if got := b.view(c.ID); got.Hosts != c.Hosts || got.UsedBytes == nil {
+		t.Errorf("its addresses are gone: %+v", got)
+	}
+	b.driver.Mend(c.ID)
+	b.mustBecome(c.ID, cluster.Active)
+	b.mustHaveEvents(c.ID, operation.Failed, operation.Recovered)
+	b.mustServe(c.ID)
+	b.mustHaveEvents(other.ID)
+}
+
+func TestACrashRestartDoesNotFlap(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.active()
+	for range 5 {
+		// Down for less than the grace, then up by itself.
+		b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.Running = false })
+		b.driver.Change(c.ID)
+		b.eventually("it is up again", func() bool {
+			real, _ := b.world.Cluster(c.ID)
+			return real.Running
+		})
+		b.driver.Crash(c.ID)
+	}
+	time.Sleep(400 * time.Millisecond) // longer than the grace: an event would have come
+	b.mustHaveEvents(c.ID)
+	b.mustServe(c.ID)
+}
+
+func TestARebootIsMadeGood(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var all []cluster.Cluster
+	for range 6 {
+		all = append(all, b.active())
+	}
+	b.keeper.Stop()
+	b.world.Reboot()
+	// What was asked for just before must be true afterwards, too.
+	b.world.Edit(all[0].ID, func(real *memplatform.Cluster) { real.Routed = false })
+	b.start()
+	b.eventually("all are up", func() bool {
+		for _, c := range all {
+			if real, _ := b.world.Cluster(c.ID); !real.Running || !real.Routed {
+				return false
+			}
+		}
+		return true
+	})
+	for _, c := range all {
+		b.mustBecome(c.ID, cluster.Active)
+		b.mustServe(c.ID)
+		b.mustHaveEvents(c.ID)
+	}
+}
+
+func TestAdoptionRestartsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.active()
+	before, _ := b.world.Cluster(c.ID)
+	b.keeper.Stop()
+	b.start()
+	b.eventually("it was applied", func() bool {
+		for _, step := range b.driver.Done() {
+			if step == memplatform.StepRoute {
+				return true
+			}
+		}
+		return false
+	})
+	time.Sleep(100 * time.Millisecond)
+	after, _ := b.world.Cluster(c.ID)
+	if after.Starts != before.Starts || fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	applied := 0
+	for _, step := range b.driver.Done() {
+		if step == memplatform.StepRoute {
+			applied++
+		}
+	}
+	if applied != 1 {
+		t.Errorf("a settled database was applied %d times", applied)
+	}
+}
+
+// TestAChangeThatWasGivenUpIsMadeTrueLater: a resize, an allow_list and a reset
+// that fail leave a degraded database; when the trouble is over, all of its row
+// is true again.
+func TestAChangeThatWasGivenUpIsMadeTrueLater(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		step memplatform.Step
+		ask  func(b *bench, c cluster.Cluster) error
+	}{
+		{"resize", memplatform.StepConfigure, func(b *bench, c cluster.Cluster) error {
+			_, err := b.control.Clusters.Update(b.t.Context(), b.admin, "", c.ID, control.UpdateCluster{Type: &large.ID}, nil)
+			return err
+		}},
+		{"allow list", memplatform.StepRoute, func(b *bench, c cluster.Cluster) error {
+			_, err := b.control.Clusters.Update(b.t.Context(), b.admin, "", c.ID, control.UpdateCluster{AllowList: &[]string{"192.0.2.0/24"}}, nil)
+			return err
+		}},
+		{"reset", memplatform.StepPassword, func(b *bench, c cluster.Cluster) error {
+			return b.control.Clusters.ResetCredentials(b.t.Context(), b.admin, "", c.ID)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			db := b.active()
+			b.operator.Limits = operate.Limits{Pass: time.Second, Quick: 1, GiveUp: 1}
+			if err := c.ask(b, db); err != nil {
+				t.Fatal(err)
+			}
+			b.driver.Inject(memplatform.Fault{Step: c.step, Cluster: db.ID})
+			for range 5 {
+				b.run()
+			}
+			b.mustBecome(db.ID, cluster.Degraded)
+			b.driver.Clear()
+			healed := b.mustBecome(db.ID, cluster.Active)
+			b.mustServe(db.ID)
+			real, _ := b.world.Cluster(db.ID)
+			if real.Plan.ID != healed.Type || !real.AllowList.Equal(healed.AllowList) {
+				t.Errorf("row %+v, real %+v", healed, real)
+			}
+			actions := b.events(db.ID)
+			if last := actions[len(actions)-1]; last.Action != operation.Recovered {
+				t.Errorf("last event: %+v", last)
+			}
+		})
+	}
+}
+
+func TestALostDatabaseIsNotReplacedByAnEmptyOne(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.active()
+	if err := b.driver.Remove(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	b.driver.Change(c.ID)
+	b.mustBecome(c.ID, cluster.Failed)
+	if e := b.events(c.ID); !strings.Contains(e[0].Message, operate.LostReason) {
+		t.Errorf("event: %+v", e)
+	}
+	time.Sleep(200 * time.Millisecond)
+	if _, there := b.world.Cluster(c.ID); there {
+		t.Error("an empty database was made in its place")
+	}
+}
+
+func TestACreateThatWasGivenUpStaysFailed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepStart, Problem: "no"})
+	c, err := b.control.Clusters.Create(t.Context(), b.admin, cluster.Spec{
+		Label: "unlucky", Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: small.ID, Size: 1,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.run()
+	b.driver.Clear()
+	time.Sleep(200 * time.Millisecond) // several looks
+	if _, there := b.world.Cluster(c.ID); there || b.view(c.ID).Status != cluster.Failed {
+		t.Errorf("there: %v, status %s", there, b.view(c.ID).Status)
+	}
+}
+
+func TestDiskGuard(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.active()
+	fill := func(percent int64) {
+		b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.UsedBytes = small.DiskBytes() * percent / 100 })
+		b.driver.Change(c.ID)
+	}
+	guarded := func(want bool) func() bool {
+		return func() bool {
+			real, _ := b.world.Cluster(c.ID)
+			return real.ReadOnly == want && b.view(c.ID).ReadOnly == want
+		}
+	}
+	fill(94)
+	b.eventually("the use is known", func() bool { return *b.view(c.ID).UsedBytes == small.DiskBytes()*94/100 })
+	b.mustHaveEvents(c.ID)
+	fill(96)
+	b.eventually("read-only", guarded(true))
+	b.mustHaveEvents(c.ID, operation.LowDiskSpace)
+	fill(91)
+	b.eventually("the use is known", func() bool { return *b.view(c.ID).UsedBytes == small.DiskBytes()*91/100 })
+	if !guarded(true)() {
+		t.Error("writable again at 91 %")
+	}
+	fill(50)
+	b.eventually("writable", guarded(false))
+	b.mustHaveEvents(c.ID, operation.LowDiskSpace, operation.LowDiskSpace)
+	if b.view(c.ID).Status != cluster.Active {
+		t.Errorf("status %s", b.view(c.ID).Status)
+	}
+}
+
+func TestDiskGuardAndABiggerPlan(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.active()
+	b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.UsedBytes = small.DiskBytes() })
+	b.driver.Change(c.ID)
+	b.eventually("read-only", func() bool { return b.view(c.ID).ReadOnly })
+	if _, err := b.control.Clusters.Update(t.Context(), b.admin, "", c.ID, control.UpdateCluster{Type: &large.ID}, nil); err != nil {
+		t.Fatal(err)
+	}
+	b.run()
+	b.eventually("writable", func() bool {
+		real, _ := b.world.Cluster(c.ID)
+		return !real.ReadOnly && !b.view(c.ID).ReadOnly
+	})
+}
+
+// TestDiskGuardIsRepeated: a death between closing the guard and recording it
+// loses neither the guard nor its event.
+func TestDiskGuardIsRepeated(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.active()
+	b.keeper.Stop()
+	b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.UsedBytes, real.ReadOnly = small.DiskBytes(), true })
+	b.start()
+	b.eventually("read-only", func() bool {
+		real, _ := b.world.Cluster(c.ID)
+		return real.ReadOnly && b.view(c.ID).ReadOnly
+	})
+	b.mustHaveEvents(c.ID, operation.LowDiskSpace)
+}
+
+func TestOrphansAreRemoved(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.active()
+	b.keeper.Stop()
+	b.world.Put(memplatform.Cluster{ID: 4711, Port: 21077, Running: true, Routed: true})
+	b.start()
+	b.eventually("the orphan is gone", func() bool {
+		_, there := b.world.Cluster(4711)
+		return !there
+	})
+	b.mustServe(c.ID)
+}
+
+// TestOperationsAreLeftAlone: what an operation is in charge of is not looked after.
+func TestOperationsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.active()
+	if err := b.control.Clusters.Patch(t.Context(), b.admin, "", c.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.driver.Break(c.ID, "stopped for the patch")
+	time.Sleep(600 * time.Millisecond) // twice the grace
+	if got := b.view(c.ID); got.Status != cluster.Updating {
+		t.Errorf("status %s", got.Status)
+	}
+	b.mustHaveEvents(c.ID, operation.Patch)
+}
+
+// TestASlowRecoveryIsTold: a server that takes long to come up is failed
+// meanwhile, not active.
+func TestASlowRecoveryIsTold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.active()
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepStart, Delay: 1500 * time.Millisecond, Cluster: c.ID})
+	b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.Running = false })
+	b.driver.Change(c.ID)
+	b.mustBecome(c.ID, cluster.Failed)
+	if real, _ := b.world.Cluster(c.ID); real.Running {
+		t.Error("it was told too late")
+	}
+	b.mustBecome(c.ID, cluster.Active)
+	b.mustHaveEvents(c.ID, operation.Failed, operation.Recovered)
+}
+
+// TestAPlatformThatCannotBeLookedAt is no reason to call a database failed at once.
+func TestAPlatformThatCannotBeLookedAt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.active()
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepObserve})
+	b.driver.Change(c.ID)
+	time.Sleep(600 * time.Millisecond) // twice the grace
+	b.mustHaveEvents(c.ID)
+	b.driver.Clear()
+	b.mustBecome(c.ID, cluster.Active)
+}
+
+func TestDeletedWhileFailed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.active()
+	b.driver.Break(c.ID, "broken")
+	b.mustBecome(c.ID, cluster.Failed)
+	if err := b.control.Clusters.Delete(t.Context(), b.admin, "", c.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.run()
+	if _, there := b.world.Cluster(c.ID); there {
+		t.Error("it is still there")
+	}
+	time.Sleep(200 * time.Millisecond)
+	if _, there := b.world.Cluster(c.ID); there {
+		t.Error("it came back")
+	}
+}
