@@ -1,0 +1,280 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"syscall"
+	"time"
+
+	"steward/internal/process"
+)
+
+// config is what a generation with these ports is rendered from.
+func (g *Gateway) config(socket string, ports []int) config {
+	return config{
+		Primary: g.o.PrimaryAddr, Secondary: g.o.SecondaryAddr, Socket: socket, MaxConn: g.maxConn,
+		User: g.o.UID, Group: g.o.GID, Ports: ports, Routes: g.routes,
+	}
+}
+
+func (g *Gateway) addresses() []netip.Addr { return []netip.Addr{g.o.PrimaryAddr, g.o.SecondaryAddr} }
+
+// living are the generations that run, the current one first.
+func (g *Gateway) living() []*instance {
+	var list []*instance
+	if g.current != nil && g.current.process.Running() {
+		list = append(list, g.current)
+	}
+	for _, i := range g.older {
+		if i.process.Running() {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// adopt finds the generations that an earlier steward left running. The newest
+// is the current one if it listens on all its ports and is what this steward
+// would start; else it is retired with the rest, and ready starts another.
+func (g *Gateway) adopt(ctx context.Context) error {
+	generations, err := g.generations()
+	if err != nil {
+		return err
+	}
+	for _, n := range generations {
+		g.newest = max(g.newest, n)
+		p, err := process.Adopt(g.pidFile(n), g.identity(n))
+		if err != nil {
+			return fmt.Errorf("adopt HAProxy: %w", err)
+		}
+		if p == nil {
+			if err := g.clear(n); err != nil {
+				return err
+			}
+			continue
+		}
+		i := &instance{generation: n, process: p, socket: g.socket(n)}
+		current, err := g.examine(ctx, i)
+		if err != nil {
+			g.log.Warn("HAProxy of an earlier steward is no use and is ended", "pid", p.Pid(), "error", err)
+			if err := g.end(i); err != nil {
+				return err
+			}
+			continue
+		}
+		if current && g.current == nil {
+			g.current, g.slots = i, g.slotsOf(i)
+		} else {
+			g.older = append(g.older, i)
+		}
+	}
+	return nil
+}
+
+// examine reads a generation's ports and tells whether it can be the current one.
+func (g *Gateway) examine(ctx context.Context, i *instance) (bool, error) {
+	if err := g.awaitAnswer(ctx, i); err != nil {
+		return false, err
+	}
+	info, err := g.inspect(ctx, i)
+	if err != nil {
+		return false, err
+	}
+	r, err := dial(ctx, i.socket)
+	if err != nil {
+		return false, err
+	}
+	defer r.close()
+	fronts, err := frontends(r)
+	if err != nil {
+		return false, err
+	}
+	allOpen := true
+	for name, f := range fronts {
+		port, _ := portOf(name)
+		i.ports = append(i.ports, port)
+		allOpen = allOpen && f.open
+	}
+	slices.Sort(i.ports)
+	i.ports = slices.Compact(i.ports)
+	same := info["description"] == g.config("", nil).fingerprint() && info["Version"] == g.version
+	return allOpen && same, nil
+}
+
+// slotsOf is how many leading ports of the range a generation was made for.
+func (g *Gateway) slotsOf(i *instance) int {
+	for k := len(i.ports) - 1; k >= 0; k-- {
+		if p := i.ports[k]; p >= g.o.Ports[0] && p <= g.o.Ports[1] {
+			blocks := (p - g.o.Ports[0] + blockSize) / blockSize
+			return min(blocks*blockSize, g.total())
+		}
+	}
+	return 0
+}
+
+func (g *Gateway) total() int { return g.o.Ports[1] - g.o.Ports[0] + 1 }
+
+// ready makes sure that there is a current generation, that older ones don't
+// listen, and that all routes are in force.
+func (g *Gateway) ready(ctx context.Context) error {
+	if g.current != nil && !g.current.process.Running() {
+		g.log.Warn("HAProxy died", "pid", g.current.process.Pid())
+		if err := g.clear(g.current.generation); err != nil {
+			return err
+		}
+		g.current = nil
+	}
+	if g.current == nil {
+		var from *instance
+		if len(g.older) > 0 && g.older[0].process.Running() {
+			from = g.older[0] // one that this steward wouldn't have started, and that still listens
+		}
+		if err := g.start(ctx, from); err != nil {
+			return err
+		}
+	}
+	if err := g.retireOlder(ctx); err != nil {
+		return err
+	}
+	for _, port := range slices.Sorted(maps.Keys(g.routes)) {
+		if !g.settled[port] {
+			if err := g.settle(ctx, port); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// start makes a new current generation, with as many spare ports as there should be.
+func (g *Gateway) start(ctx context.Context, from *instance) error {
+	slots := growSlots(g.o.Ports[0], g.total(), g.slots, g.routes)
+	ports := g.bindable(wantPorts(g.o.Ports[0], slots, g.routes), from)
+	i, err := g.launch(ctx, ports, from)
+	if err != nil {
+		return err
+	}
+	g.current, g.slots = i, slots
+	return nil
+}
+
+// bindable leaves out ports that another program has.
+func (g *Gateway) bindable(ports []int, from *instance) []int {
+	free := make([]int, 0, len(ports))
+	for _, port := range ports {
+		if from != nil && from.serves(port) {
+			free = append(free, port)
+			continue
+		}
+		if err := probe(g.addresses(), port); err != nil {
+			g.log.Warn("port is left out", "port", port, "error", err)
+			continue
+		}
+		free = append(free, port)
+	}
+	return free
+}
+
+// listen makes sure that the current generation has frontends for a port.
+func (g *Gateway) listen(ctx context.Context, port int) error {
+	if g.current.serves(port) {
+		return nil
+	}
+	if err := probe(g.addresses(), port); err != nil {
+		return err
+	}
+	// A route holds the port's place while the new generation is made: blocked.
+	_, had := g.routes[port]
+	if !had {
+		g.routes[port] = Route{Port: port}
+		defer delete(g.routes, port)
+	}
+	return g.replace(ctx)
+}
+
+// replace puts a new generation in the current one's place, without refusing a
+// connection or losing a session.
+func (g *Gateway) replace(ctx context.Context) error {
+	old := g.current
+	if err := g.start(ctx, old); err != nil {
+		return err
+	}
+	g.older = append([]*instance{old}, g.older...)
+	return g.retireOlder(ctx)
+}
+
+// retireOlder shuts the frontends of older generations and forgets those that have ended.
+func (g *Gateway) retireOlder(ctx context.Context) error {
+	var errs []error
+	g.older = slices.DeleteFunc(g.older, func(i *instance) bool {
+		if i.process.Running() {
+			return false
+		}
+		errs = append(errs, g.clear(i.generation))
+		return true
+	})
+	for _, i := range g.older {
+		if err := g.retire(ctx, i); err != nil && i.process.Running() {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// settle brings a port's route into force in all generations.
+func (g *Gateway) settle(ctx context.Context, port int) error {
+	for _, i := range g.living() {
+		if !i.serves(port) {
+			continue
+		}
+		if err := g.apply(ctx, i, g.routes[port]); err != nil && i.process.Running() {
+			return fmt.Errorf("set route: %w", err)
+		}
+	}
+	if g.current == nil || !g.current.process.Running() {
+		return errors.New("set route: HAProxy died; it is restarted with the route")
+	}
+	if g.current.serves(port) {
+		g.settled[port] = true
+	}
+	return nil
+}
+
+func (g *Gateway) apply(ctx context.Context, i *instance, r Route) error {
+	conn, err := dial(ctx, i.socket)
+	if err != nil {
+		return err
+	}
+	defer conn.close()
+	a := applier{runtime: conn, families: g.config("", nil).families(), listening: i == g.current}
+	return a.apply(ctx, r)
+}
+
+// End ends every HAProxy that was started with these folders, and returns when
+// they are gone. No Gateway may be open on them.
+func End(ctx context.Context, dir, runDir string) error {
+	g := &Gateway{o: Options{Dir: dir, RunDir: runDir}}
+	generations, err := g.generations()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, n := range generations {
+		p, err := process.Adopt(g.pidFile(n), g.identity(n))
+		if err == nil && p != nil {
+			err = p.Stop(ctx, syscall.SIGTERM, time.Second, nil)
+		}
+		if err == nil {
+			err = g.clear(n)
+		}
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("end HAProxy: %w", err)
+	}
+	return nil
+}

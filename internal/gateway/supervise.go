@@ -1,0 +1,129 @@
+package gateway
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// backoffFirst and backoffMost bound the pause before a restart that follows
+	// another within lasting.
+	backoffFirst = 100 * time.Millisecond
+	backoffMost  = 5 * time.Second
+	lasting      = 30 * time.Second
+	// upkeepEvery is how often it is looked whether HAProxy answers, and whether
+	// older generations have any sessions left.
+	upkeepEvery = 30 * time.Second
+)
+
+// supervise restarts HAProxy when it dies, and keeps spare ports.
+func (g *Gateway) supervise(ctx context.Context) {
+	upkeep := time.NewTicker(upkeepEvery)
+	defer upkeep.Stop()
+	var last time.Time
+	var pause time.Duration
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.died():
+			if pause = nextPause(pause, time.Since(last)); !sleep(ctx, pause) {
+				return
+			}
+			g.restart(ctx)
+			last = time.Now()
+		case <-g.nudge:
+			g.keepSpare(ctx)
+		case <-upkeep.C:
+			if err := g.Ensure(ctx); err != nil && ctx.Err() == nil {
+				g.log.Error("HAProxy can't be restarted", "error", err)
+			}
+			g.endDrained(ctx)
+		}
+	}
+}
+
+// nextPause is how long to wait before a restart: not at all after a good while.
+func nextPause(pause, since time.Duration) time.Duration {
+	switch {
+	case since > lasting:
+		return 0
+	case pause == 0:
+		return backoffFirst
+	}
+	return min(2*pause, backoffMost)
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d == 0 {
+		return true
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// died is closed when the current HAProxy has ended, or there is none.
+func (g *Gateway) died() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.current == nil {
+		none := make(chan struct{})
+		close(none)
+		return none
+	}
+	return g.current.process.Done()
+}
+
+func (g *Gateway) restart(ctx context.Context) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.ready(ctx); err != nil && ctx.Err() == nil {
+		g.log.Error("HAProxy can't be restarted", "error", err)
+		return
+	}
+	select {
+	case g.changes <- struct{}{}:
+	default:
+	}
+}
+
+// keepSpare makes another block of frontends when few are left.
+func (g *Gateway) keepSpare(ctx context.Context) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.current == nil || !g.current.process.Running() || growSlots(g.o.Ports[0], g.total(), g.slots, g.routes) == g.slots {
+		return
+	}
+	if err := g.replace(ctx); err != nil && ctx.Err() == nil {
+		g.log.Error("no more ports can be made", "error", err)
+	}
+}
+
+// endDrained ends older generations without sessions.
+func (g *Gateway) endDrained(ctx context.Context) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, i := range g.older {
+		counts := map[int]Count{}
+		if err := g.count(ctx, i, counts); err != nil || len(counts) > 0 {
+			continue
+		}
+		if err := g.end(i); err != nil && ctx.Err() == nil {
+			g.log.Warn("old HAProxy can't be ended", "pid", i.process.Pid(), "error", err)
+		}
+	}
+	if err := g.retireOlder(ctx); err != nil && ctx.Err() == nil {
+		g.log.Warn("old HAProxy can't be retired", "error", err)
+	}
+}
+
+func (g *Gateway) wake() {
+	select {
+	case g.nudge <- struct{}{}:
+	default:
+	}
+}
