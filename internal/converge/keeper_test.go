@@ -102,6 +102,17 @@ func (b *bench) run() {
 	}
 }
 
+// applied is how many passes the driver has made since it was started.
+func (b *bench) applied() int {
+	n := 0
+	for _, step := range b.driver.Done() {
+		if step == memplatform.StepRoute {
+			n++
+		}
+	}
+	return n
+}
+
 func (b *bench) view(id cluster.ID) cluster.Cluster {
 	b.t.Helper()
 	c, err := b.control.Clusters.View(b.t.Context(), b.admin, "", id)
@@ -245,27 +256,14 @@ func TestAdoptionRestartsNothing(t *testing.T) {
 	before, _ := b.world.Cluster(c.ID)
 	b.keeper.Stop()
 	b.start()
-	b.eventually("it was applied", func() bool {
-		for _, step := range b.driver.Done() {
-			if step == memplatform.StepRoute {
-				return true
-			}
-		}
-		return false
-	})
+	b.eventually("it was applied", func() bool { return b.applied() > 0 })
 	time.Sleep(100 * time.Millisecond)
 	after, _ := b.world.Cluster(c.ID)
 	if after.Starts != before.Starts || fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
-	applied := 0
-	for _, step := range b.driver.Done() {
-		if step == memplatform.StepRoute {
-			applied++
-		}
-	}
-	if applied != 1 {
-		t.Errorf("a settled database was applied %d times", applied)
+	if n := b.applied(); n != 1 {
+		t.Errorf("a settled database was applied %d times", n)
 	}
 }
 
@@ -295,6 +293,7 @@ func TestAChangeThatWasGivenUpIsMadeTrueLater(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			db := b.active()
+			b.eventually("it is adopted", func() bool { return b.applied() == 2 })
 			b.operator.Limits = operate.Limits{Pass: time.Second, Quick: 1, GiveUp: 1}
 			if err := c.ask(b, db); err != nil {
 				t.Fatal(err)
