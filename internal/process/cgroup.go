@@ -29,8 +29,8 @@ type Group interface {
 	Add(pid int) error
 	// Limit sets limits, also while processes run.
 	Limit(l GroupLimits) error
-	// Kill kills every process inside and tells how many there were.
-	Kill() (int, error)
+	// Kill kills every process inside, without waiting for its end.
+	Kill() error
 	// Members are the living processes inside.
 	Members() ([]int, error)
 	// Remove takes the empty group away; nil when there is none. The kernel may
@@ -220,13 +220,13 @@ func (g *group) set(folders []string, s setting) error {
 	return nil // the controller isn't there: told by Lacks
 }
 
-func (g *group) Kill() (int, error) {
+func (g *group) Kill() error {
 	members, err := g.Members()
 	if err != nil || len(members) == 0 {
-		return 0, err
+		return err
 	}
 	if err := g.kind.kill(g.name); err != nil {
-		return 0, err
+		return err
 	}
 	for _, pid := range members {
 		still := func() bool {
@@ -234,10 +234,10 @@ func (g *group) Kill() (int, error) {
 			return err == nil && slices.Contains(now, pid)
 		}
 		if err := signalExactly(pid, syscall.SIGKILL, still); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return len(members), nil
+	return nil
 }
 
 func (g *group) Members() ([]int, error) {

@@ -161,8 +161,8 @@ func TestUnifiedKillUsesTheKernelsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := groups.Find("3-0").Kill(); err != nil || n != 1 {
-		t.Errorf("killed %d, %v; want the living one", n, err)
+	if err := groups.Find("3-0").Kill(); err != nil {
+		t.Error(err)
 	}
 	ended(t, p)
 	if got := read(t, filepath.Join(root, "st/3-0/cgroup.kill")); got != "1" {

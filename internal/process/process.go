@@ -135,9 +135,10 @@ func (p *Process) Stop(ctx context.Context, sig syscall.Signal, patience time.Du
 // KillAll ends every process of a server at once and returns when all are gone.
 // group may be nil.
 func KillAll(ctx context.Context, id Identity, group Group) error {
+	k := killing{id: id, group: group, killed: map[int]uint64{}}
 	pause := time.Millisecond
 	for {
-		left, err := killPass(id, group)
+		left, err := k.pass()
 		if err != nil {
 			return fmt.Errorf("kill %s: %w", id.Mark, err)
 		}
@@ -153,24 +154,53 @@ func KillAll(ctx context.Context, id Identity, group Group) error {
 	}
 }
 
-// killPass kills what there is and tells how much that was.
-func killPass(id Identity, group Group) (int, error) {
-	left := 0
-	if group != nil {
-		n, err := group.Kill()
+// killing is the work of ending one server.
+type killing struct {
+	id    Identity
+	group Group
+	// killed are the start times of what was killed. A dying process loses
+	// all signs of belonging before it lets go of its files and ports.
+	killed map[int]uint64
+}
+
+// pass kills what there is and tells how much is left. What it found counts
+// even when it is gone by now: it may have had children meanwhile.
+func (k *killing) pass() (int, error) {
+	found := 0
+	if k.group != nil {
+		members, err := k.group.Members()
 		if err != nil {
 			return 0, err
 		}
-		left += n
-	}
-	members, err := id.Members()
-	if err != nil {
-		return 0, err
-	}
-	for _, pid := range members {
-		if err := id.signalMember(pid, syscall.SIGKILL); err != nil {
+		k.note(members)
+		found += len(members)
+		if err := k.group.Kill(); err != nil {
 			return 0, err
 		}
 	}
-	return left + len(members), nil
+	members, err := k.id.Members()
+	if err != nil {
+		return 0, err
+	}
+	k.note(members)
+	found += len(members)
+	for _, pid := range members {
+		if err := k.id.signalMember(pid, syscall.SIGKILL); err != nil {
+			return 0, err
+		}
+	}
+	for pid, start := range k.killed {
+		if !alive(pid, start) {
+			delete(k.killed, pid)
+		}
+	}
+	return max(found, len(k.killed)), nil
+}
+
+func (k *killing) note(pids []int) {
+	for _, pid := range pids {
+		if s, err := readStat(pid); err == nil {
+			k.killed[pid] = s.start
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -248,6 +249,59 @@ func TestKillAllReachesEveryProcess(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A killed server's port must be free when KillAll returns, however long its
+// threads take to die.
+func TestKillAllWaitsUntilFilesAreLetGo(t *testing.T) {
+	if dir := os.Getenv("PROCESS_TEST_THREADS"); dir != "" {
+		holdLockWithManyThreads(dir)
+	}
+	for range 10 {
+		s := server(t, ``)
+		s.Argv = []string{os.Args[0], "-test.run=TestKillAllWaitsUntilFilesAreLetGo"}
+		s.Env = append(s.Env, "PROCESS_TEST_THREADS="+s.WorkDir)
+		start(t, s)
+		wait(t, "the lock to be held", holds(s.Output, "held"))
+		if err := process.KillAll(t.Context(), s.Identity, nil); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(filepath.Join(s.WorkDir, "lock"), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+			t.Errorf("the killed process still holds its lock: %v", err)
+		}
+		f.Close()
+	}
+}
+
+// holdLockWithManyThreads is a server with much to tear down.
+func holdLockWithManyThreads(dir string) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		panic(err)
+	}
+	memory := make([]byte, 200<<20)
+	for i := 0; i < len(memory); i += 4096 {
+		memory[i] = 1
+	}
+	for range 50 {
+		go func() {
+			runtime.LockOSThread()
+			var ts syscall.Timespec
+			ts.Sec = 1000
+			_ = syscall.Nanosleep(&ts, nil)
+		}()
+	}
+	time.Sleep(20 * time.Millisecond)
+	fmt.Println("held")
+	time.Sleep(time.Hour)
+	runtime.KeepAlive(memory)
 }
 
 func TestStopAsksFirstAndKillsLater(t *testing.T) {

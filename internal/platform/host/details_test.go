@@ -193,6 +193,33 @@ func TestDataWithoutRecordIsLeftAlone(t *testing.T) {
 	settle(t, d, want)
 }
 
+func TestLostDataIsNotReplaced(t *testing.T) {
+	s := newSite(t, distribution(t))
+	d := s.started(t)
+	want := s.wanted(t, 1)
+	seen := settle(t, d, want)
+	want.Hosts, want.Installation = seen.Hosts, seen.Installation
+	if _, err := d.StopAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(s.node(1), "data"), filepath.Dir(s.node(1))} {
+		if err := os.Rename(path, s.o.DataDir+"/aside"); err != nil {
+			t.Fatal(err)
+		}
+		lost, err := d.Apply(t.Context(), want)
+		if err != nil || !lost.Permanent || !strings.Contains(lost.Problem, "is gone") || lost.Serving {
+			t.Errorf("%s: got %+v, %v", path, lost, err)
+		}
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(s.o.DataDir+"/aside", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle(t, d, want)
+}
+
 func TestManyAtOnceAndThePoolFillsAgain(t *testing.T) {
 	s := newSite(t, distribution(t))
 	s.o.PoolSize = 2

@@ -172,6 +172,11 @@ func (j *job) look(ctx context.Context) (sight, error) {
 	if s.Data && j.rec == nil && !exists(noteFile(j.dir)) {
 		return s, &obstacle{fmt.Sprintf("the data in %s has no record of whose it is: it is left alone", j.dir)}
 	}
+	// Once a customer had it, data that isn't there is a lost disk or one that
+	// isn't mounted: an empty database must not take its place.
+	if !s.Data && (j.want.Hosts.Primary != "" || j.rec != nil && j.rec.Bootstrapped) {
+		return s, &obstacle{fmt.Sprintf("the data in %s is gone; nothing was made in its place", j.node.Data)}
+	}
 	routes, err := j.d.o.Gateway.Routes(ctx)
 	if err != nil {
 		return s, fmt.Errorf("look at the gateway: %w", err)
