@@ -52,6 +52,8 @@ type Gateway struct {
 	current *instance
 	older   []*instance
 	newest  int
+	// lost tells that HAProxy died and wasn't restarted yet.
+	lost bool
 	// slots is how many leading ports of the range were given frontends, as far as possible.
 	slots  int
 	routes map[int]Route

@@ -27,6 +27,8 @@ type instance struct {
 	socket     string
 	// ports have frontends, sorted.
 	ports []int
+	// retired tells that the frontends are shut.
+	retired bool
 }
 
 func (i *instance) serves(port int) bool {
@@ -143,6 +145,9 @@ func (g *Gateway) inspect(ctx context.Context, i *instance) (map[string]string, 
 
 // retire makes a generation accept no new connections. It keeps those it has.
 func (g *Gateway) retire(ctx context.Context, i *instance) error {
+	if i.retired {
+		return nil
+	}
 	r, err := dial(ctx, i.socket)
 	if err != nil {
 		return fmt.Errorf("retire HAProxy: %w", err)
@@ -161,6 +166,7 @@ func (g *Gateway) retire(ctx context.Context, i *instance) error {
 	if _, err := r.run(commands...); err != nil {
 		return fmt.Errorf("retire HAProxy: %w", err)
 	}
+	i.retired = true
 	return nil
 }
 

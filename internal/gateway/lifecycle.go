@@ -119,32 +119,48 @@ func (g *Gateway) slotsOf(i *instance) int {
 func (g *Gateway) total() int { return g.o.Ports[1] - g.o.Ports[0] + 1 }
 
 // ready makes sure that there is a current generation, that older ones don't
-// listen, and that all routes are in force.
+// listen, and that all routes are in force as far as they can be.
 func (g *Gateway) ready(ctx context.Context) error {
 	if g.current != nil && !g.current.process.Running() {
 		g.log.Warn("HAProxy died", "pid", g.current.process.Pid())
 		if err := g.clear(g.current.generation); err != nil {
 			return err
 		}
-		g.current = nil
+		g.current, g.lost = nil, true
 	}
 	if g.current == nil {
-		var from *instance
-		if len(g.older) > 0 && g.older[0].process.Running() {
-			from = g.older[0] // one that this steward wouldn't have started, and that still listens
-		}
-		if err := g.start(ctx, from); err != nil {
+		if err := g.start(ctx, g.listening()); err != nil {
 			return err
+		}
+	}
+	if g.lost {
+		g.lost = false
+		select {
+		case g.changes <- struct{}{}:
+		default:
 		}
 	}
 	if err := g.retireOlder(ctx); err != nil {
 		return err
 	}
 	for _, port := range slices.Sorted(maps.Keys(g.routes)) {
-		if !g.settled[port] {
-			if err := g.settle(ctx, port); err != nil {
-				return err
-			}
+		if g.settled[port] {
+			continue
+		}
+		// One port's trouble is not the others'.
+		if err := g.settle(ctx, port); err != nil && ctx.Err() == nil {
+			g.log.Warn("route is not in force", "port", port, "error", err)
+		}
+	}
+	return nil
+}
+
+// listening is an older generation that still does: one that an earlier steward
+// left and this one wouldn't have started.
+func (g *Gateway) listening() *instance {
+	for _, i := range g.older {
+		if i.process.Running() && !i.retired {
+			return i
 		}
 	}
 	return nil
@@ -153,10 +169,18 @@ func (g *Gateway) ready(ctx context.Context) error {
 // start makes a new current generation, with as many spare ports as there should be.
 func (g *Gateway) start(ctx context.Context, from *instance) error {
 	slots := growSlots(g.o.Ports[0], g.total(), g.slots, g.routes)
-	ports := g.bindable(wantPorts(g.o.Ports[0], slots, g.routes), from)
+	wanted := wantPorts(g.o.Ports[0], slots, g.routes)
+	ports := g.bindable(wanted, from)
 	i, err := g.launch(ctx, ports, from)
 	if err != nil {
-		return err
+		// Another program may have been quicker to take a port.
+		again := g.bindable(wanted, from)
+		if ctx.Err() != nil || slices.Equal(again, ports) {
+			return err
+		}
+		if i, err = g.launch(ctx, again, from); err != nil {
+			return err
+		}
 	}
 	g.current, g.slots = i, slots
 	return nil
@@ -188,12 +212,17 @@ func (g *Gateway) listen(ctx context.Context, port int) error {
 		return err
 	}
 	// A route holds the port's place while the new generation is made: blocked.
-	_, had := g.routes[port]
-	if !had {
+	if _, had := g.routes[port]; !had {
 		g.routes[port] = Route{Port: port}
 		defer delete(g.routes, port)
 	}
-	return g.replace(ctx)
+	if err := g.replace(ctx); err != nil {
+		return err
+	}
+	if !g.current.serves(port) {
+		return &PortError{Port: port, Err: syscall.EADDRINUSE}
+	}
+	return nil
 }
 
 // replace puts a new generation in the current one's place, without refusing a

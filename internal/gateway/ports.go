@@ -44,19 +44,19 @@ func wantPorts(first, slots int, routes map[int]Route) []int {
 }
 
 // growSlots is how many leading ports of a range of total need frontends, when
-// there are slots by now.
+// slots of them have some by now.
 func growSlots(first, total, slots int, routes map[int]Route) int {
-	used := 0
-	for port := range routes {
-		if port >= first && port < first+slots {
-			used++
+	spare := func() int {
+		n := slots
+		for port := range routes {
+			if port >= first && port < first+slots {
+				n--
+			}
 		}
+		return n
 	}
-	if slots == 0 || slots-used < spareLeast {
-		// One that covers ports outside the block is made when they are set.
-		for slots == 0 || slots-used < spareLeast {
-			slots += blockSize
-		}
+	for slots = max(slots, blockSize); slots < total && spare() < spareLeast; {
+		slots += blockSize
 	}
 	return min(slots, total)
 }

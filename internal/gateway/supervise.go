@@ -83,11 +83,6 @@ func (g *Gateway) restart(ctx context.Context) {
 	defer g.mu.Unlock()
 	if err := g.ready(ctx); err != nil && ctx.Err() == nil {
 		g.log.Error("HAProxy can't be restarted", "error", err)
-		return
-	}
-	select {
-	case g.changes <- struct{}{}:
-	default:
 	}
 }
 
