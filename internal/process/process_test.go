@@ -371,6 +371,9 @@ func TestAnotherMarkProtectsFromTheSameUser(t *testing.T) {
 	if !p.Running() || len(members(t, s.Identity)) != 2 {
 		t.Error("another steward's server was killed")
 	}
+	if err := process.KillAll(t.Context(), s.Identity, nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestMarkedFindsServersByPrefix(t *testing.T) {

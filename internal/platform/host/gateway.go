@@ -2,27 +2,39 @@ package host
 
 import (
 	"context"
-	"net/netip"
+	"errors"
+	"slices"
 
-	"steward/internal/cluster"
+	"steward/internal/gateway"
 )
-
-// Route is what the gateway does for a cluster.
-type Route struct {
-	Cluster cluster.ID
-	Port    int
-	Allow   []netip.Prefix
-	Primary netip.AddrPort
-	Reads   []netip.AddrPort
-}
 
 // Gateway is what this package asks of the gateway.
 type Gateway interface {
 	// Set makes the route what it should be, and ends sessions of addresses
 	// that are no longer allowed.
-	Set(ctx context.Context, r Route) error
+	Set(ctx context.Context, r gateway.Route) error
 	// Remove takes the route of a port away; nil when there is none.
 	Remove(ctx context.Context, port int) error
 	// Routes are those that are set.
-	Routes(ctx context.Context) ([]Route, error)
+	Routes(ctx context.Context) ([]gateway.Route, error)
+}
+
+// setRoute sets the node's route. A port that the gateway can't listen on is
+// somebody else's: waiting won't help.
+func (j *job) setRoute(ctx context.Context) error {
+	err := j.d.o.Gateway.Set(ctx, j.route)
+	if taken, ok := errors.AsType[*gateway.PortError](err); ok {
+		return &obstacle{taken.Error()}
+	}
+	return err
+}
+
+func hasRoute(routes []gateway.Route, want gateway.Route) bool {
+	for _, r := range routes {
+		if r.Port == want.Port {
+			return r.Cluster == want.Cluster && r.Primary == want.Primary &&
+				slices.Equal(r.Allow, want.Allow) && slices.Equal(r.Reads, want.Reads)
+		}
+	}
+	return false
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
@@ -28,6 +27,7 @@ import (
 	"steward/internal/engine/enginetest"
 	mysqlengine "steward/internal/engine/mysql"
 	"steward/internal/engine/postgresql"
+	"steward/internal/gateway"
 	"steward/internal/platform"
 	"steward/internal/platform/host"
 	"steward/internal/platform/platformtest"
@@ -94,7 +94,7 @@ func benches(found []engine.Installation) []platformtest.Bench {
 type site struct {
 	t         *testing.T
 	o         host.Options
-	gateway   *testGateway
+	gateway   *gateway.Gateway
 	secrets   *platformtest.Secrets
 	firstPort int
 }
@@ -108,20 +108,24 @@ func newSite(t *testing.T, found []engine.Installation) *site {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t: t, gateway: &testGateway{routes: map[int]host.Route{}}, secrets: platformtest.NewSecrets(), firstPort: freePorts(t)}
+	s := &site{t: t, secrets: platformtest.NewSecrets(), firstPort: freePorts(t)}
 	level := slog.LevelInfo
 	if testing.Verbose() {
 		level = slog.LevelDebug
 	}
 	s.o = host.Options{
 		DataDir: filepath.Join(dir, "data"), RunDir: filepath.Join(dir, "run"), KeysDir: filepath.Join("/dev/shm", filepath.Base(dir)),
-		Engines: engines(), Installations: found, Gateway: s.gateway, Secrets: s.secrets,
+		Engines: engines(), Installations: found, Secrets: s.secrets,
 		Ports:          [2]int{s.firstPort, s.firstPort + 9},
 		PrimaryAddress: netip.MustParseAddr("127.0.0.1"), SecondaryAddress: netip.MustParseAddr("127.0.0.2"),
 		UIDBase: 700000, PoolSize: 1,
 		Isolation: host.Isolation{Bubblewrap: "auto", Cgroups: "auto"},
 		Logger:    slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: level})),
 	}
+	if err := os.MkdirAll(s.o.RunDir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	s.openGateway(t)
 	t.Cleanup(func() {
 		s.stopEverything()
 		for _, d := range []string{dir, s.o.KeysDir} {
@@ -131,6 +135,23 @@ func newSite(t *testing.T, found []engine.Installation) *site {
 		}
 	})
 	return s
+}
+
+// openGateway starts HAProxy, as an ordinary user when the tests run as root.
+func (s *site) openGateway(t *testing.T) {
+	t.Helper()
+	o := gateway.Options{
+		Dir: filepath.Join(filepath.Dir(s.o.DataDir), "gateway"), RunDir: filepath.Join(filepath.Dir(s.o.DataDir), "gw"),
+		PrimaryAddr: s.o.PrimaryAddress, SecondaryAddr: s.o.SecondaryAddress, Ports: s.o.Ports, Logger: s.o.Logger,
+	}
+	if os.Geteuid() == 0 {
+		o.UID, o.GID = 65534, 65534
+	}
+	g, err := gateway.Open(context.WithoutCancel(t.Context()), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.gateway, s.o.Gateway = g, g
 }
 
 func (s *site) open(t *testing.T) *host.Driver {
@@ -157,6 +178,9 @@ func (s *site) stopEverything() {
 		s.t.Error(err)
 	}
 	if err := process.KillAll(ctx, process.Identity{Dir: s.o.DataDir}, nil); err != nil {
+		s.t.Error(err)
+	}
+	if err := s.gateway.Stop(ctx); err != nil {
 		s.t.Error(err)
 	}
 	if err := host.RemoveGroups(ctx, d); err != nil {
@@ -188,6 +212,10 @@ func (s *site) bench(b platformtest.Bench) *platformtest.Bench {
 		if err := process.KillAll(t.Context(), process.Identity{Dir: s.o.DataDir}, nil); err != nil {
 			t.Fatal(err)
 		}
+		if err := s.gateway.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.openGateway(t)
 		for _, dir := range []string{s.o.RunDir, s.o.KeysDir} {
 			if err := os.RemoveAll(dir); err != nil {
 				t.Fatal(err)
@@ -251,7 +279,7 @@ func (s *site) orphan(t *testing.T, id cluster.ID, port int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.gateway.Set(t.Context(), host.Route{Cluster: id, Port: port}); err != nil {
+	if err := s.gateway.Set(t.Context(), gateway.Route{Cluster: id, Port: port}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -284,7 +312,11 @@ func (s *site) leftovers(t *testing.T, id cluster.ID, port int) []string {
 	if len(groups) > 0 {
 		left = append(left, "control groups")
 	}
-	if _, there := s.gateway.route(port); there {
+	routes, err := s.gateway.Routes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(routes, func(r gateway.Route) bool { return r.Cluster == id || r.Port == port }) {
 		left = append(left, "route")
 	}
 	if l, err := net.Listen("tcp", fmt.Sprintf("127.0.77.1:%d", port)); err != nil {
@@ -295,32 +327,36 @@ func (s *site) leftovers(t *testing.T, id cluster.ID, port int) []string {
 	return left
 }
 
-// login does what a customer does: TLS with the cluster's CA, dbadmin,
-// a statement that writes.
+// login does what a customer does, from an address: TLS with the cluster's CA,
+// through the gateway, as dbadmin, and a statement that writes.
 func (s *site) login(ctx context.Context, c cluster.Cluster, from netip.Addr, password string) error {
-	r, there := s.gateway.route(c.Port)
-	if !there {
-		return errors.New("no route")
-	}
-	if !slices.ContainsFunc(r.Allow, func(p netip.Prefix) bool { return p.Contains(from) }) {
-		return errors.New("not allowed")
-	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(s.secrets.Text(c.ID, platform.CACert)))
-	secure := &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}
-	if c.Engine == cluster.PostgreSQL {
-		return loginPostgreSQL(ctx, r.Primary, password, secure)
+	l := customer{
+		at:     netip.AddrPortFrom(s.o.PrimaryAddress, uint16(c.Port)),
+		dialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: from.AsSlice()}, Timeout: 20 * time.Second},
+		secure: &tls.Config{RootCAs: roots, ServerName: s.o.PrimaryAddress.String()}, password: password,
 	}
-	return loginMySQL(ctx, r.Primary, password, secure)
+	if c.Engine == cluster.PostgreSQL {
+		return l.postgreSQL(ctx)
+	}
+	return l.mySQL(ctx)
 }
 
-func loginPostgreSQL(ctx context.Context, at netip.AddrPort, password string, secure *tls.Config) error {
+type customer struct {
+	at       netip.AddrPort
+	dialer   *net.Dialer
+	secure   *tls.Config
+	password string
+}
+
+func (l customer) postgreSQL(ctx context.Context) error {
 	config, err := pgx.ParseConfig("")
 	if err != nil {
 		return err
 	}
-	config.Host, config.Port, config.User, config.Password, config.Database = at.Addr().String(), at.Port(), "dbadmin", password, "defaultdb"
-	config.TLSConfig, config.Fallbacks = secure, nil
+	config.Host, config.Port, config.User, config.Password, config.Database = l.at.Addr().String(), l.at.Port(), "dbadmin", l.password, "defaultdb"
+	config.TLSConfig, config.Fallbacks, config.DialFunc = l.secure, nil, l.dialer.DialContext
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
@@ -330,9 +366,10 @@ func loginPostgreSQL(ctx context.Context, at netip.AddrPort, password string, se
 	return err
 }
 
-func loginMySQL(ctx context.Context, at netip.AddrPort, password string, secure *tls.Config) error {
+func (l customer) mySQL(ctx context.Context) error {
 	config := mysql.NewConfig()
-	config.Net, config.Addr, config.User, config.Passwd, config.DBName, config.TLS = "tcp", at.String(), "dbadmin", password, "defaultdb", secure
+	config.Net, config.Addr, config.User, config.Passwd, config.DBName, config.TLS = "tcp", l.at.String(), "dbadmin", l.password, "defaultdb", l.secure
+	config.DialFunc = l.dialer.DialContext
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return err
@@ -341,43 +378,6 @@ func loginMySQL(ctx context.Context, at netip.AddrPort, password string, secure 
 	defer db.Close()
 	_, err = db.ExecContext(ctx, "CREATE OR REPLACE VIEW proof AS SELECT 1")
 	return err
-}
-
-// testGateway only remembers its routes.
-type testGateway struct {
-	mu     sync.Mutex
-	routes map[int]host.Route
-}
-
-func (g *testGateway) Set(_ context.Context, r host.Route) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.routes[r.Port] = r
-	return nil
-}
-
-func (g *testGateway) Remove(_ context.Context, port int) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.routes, port)
-	return nil
-}
-
-func (g *testGateway) Routes(context.Context) ([]host.Route, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var list []host.Route
-	for _, r := range g.routes {
-		list = append(list, r)
-	}
-	return list, nil
-}
-
-func (g *testGateway) route(port int) (host.Route, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	r, ok := g.routes[port]
-	return r, ok
 }
 
 // freePorts is the first of ten ports that nothing listens on.
@@ -395,7 +395,7 @@ func freePorts(t *testing.T) int {
 
 func allFree(first int) bool {
 	for p := first; p < first+10; p++ {
-		for _, address := range []string{"127.0.0.1", "127.0.77.1"} {
+		for _, address := range []string{"127.0.0.1", "127.0.0.2", "127.0.77.1"} {
 			l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", address, p))
 			if err != nil {
 				return false

@@ -9,11 +9,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"reflect"
 	"time"
 
 	"steward/internal/engine"
 	"steward/internal/fault"
+	"steward/internal/gateway"
 	"steward/internal/platform"
 	"steward/internal/process"
 )
@@ -33,7 +33,7 @@ type job struct {
 	// files are the rendered configuration, digest that of them and the certificate.
 	files  []engine.File
 	digest string
-	route  Route
+	route  gateway.Route
 }
 
 // newJob gathers what the steps need.
@@ -61,7 +61,7 @@ func (d *Driver) newJob(ctx context.Context, u *unit, want platform.Wanted) (*jo
 	if err := j.gatherSecrets(ctx); err != nil {
 		return nil, err
 	}
-	j.route = Route{
+	j.route = gateway.Route{
 		Cluster: want.ID, Port: want.Port, Allow: want.AllowList.Prefixes(),
 		Primary: j.node.Listen, Reads: []netip.AddrPort{j.node.Listen},
 	}
@@ -200,15 +200,6 @@ func (j *job) look(ctx context.Context) (sight, error) {
 		s.Answers = j.eng.Ping(ctx, j.node) == nil
 	}
 	return s, nil
-}
-
-func hasRoute(routes []Route, want Route) bool {
-	for _, r := range routes {
-		if r.Port == want.Port {
-			return reflect.DeepEqual(r, want)
-		}
-	}
-	return false
 }
 
 // limits are the plan's, for all of a node's processes together.

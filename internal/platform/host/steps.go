@@ -46,7 +46,7 @@ func (j *job) do(ctx context.Context, s step) error {
 	case stepReadOnly:
 		return j.readOnly(ctx)
 	case stepRoute:
-		return j.d.o.Gateway.Set(ctx, j.route)
+		return j.setRoute(ctx)
 	case stepSettle:
 		return j.settle()
 	}
