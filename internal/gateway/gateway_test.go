@@ -1,0 +1,766 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/internal/cluster"
+)
+
+// bench is a gateway on free ports with everything a test needs around it.
+type bench struct {
+	*Gateway
+	t *testing.T
+	o Options
+}
+
+// ports hands every test a range of its own below the system's ephemeral ports.
+var ports = struct {
+	sync.Mutex
+	next int
+}{next: 15000 + os.Getpid()%40*200}
+
+func freePorts(t *testing.T, n int) [2]int {
+	t.Helper()
+	ports.Lock()
+	defer ports.Unlock()
+	for {
+		first := ports.next
+		if ports.next += n; ports.next > 32000 {
+			t.Fatal("no free ports")
+		}
+		free := true
+		for p := first; p < first+n && free; p++ {
+			free = probe([]netip.Addr{local(1), local(2)}, p) == nil
+		}
+		if free {
+			return [2]int{first, first + n - 1}
+		}
+	}
+}
+
+func newBench(t *testing.T, portCount int) *bench {
+	t.Helper()
+	if _, err := FindBinary(); err != nil {
+		t.Skip(err)
+	}
+	run, err := os.MkdirTemp("", "gw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(run) })
+	b := &bench{t: t, o: Options{
+		Dir: filepath.Join(run, "gateway"), RunDir: filepath.Join(run, "run"), PrimaryAddr: local(1), SecondaryAddr: local(2),
+		Ports: freePorts(t, portCount), MaxConn: 1000, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}}
+	if os.Geteuid() == 0 {
+		b.o.UID, b.o.GID = 65534, 65534
+	}
+	b.open()
+	t.Cleanup(func() {
+		b.Close()
+		if err := End(context.Background(), b.o.Dir, b.o.RunDir); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func (b *bench) open() {
+	b.t.Helper()
+	g, err := Open(b.t.Context(), b.o)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.Gateway = g
+}
+
+// reopen does what a new steward does after the old one was killed.
+func (b *bench) reopen() {
+	b.t.Helper()
+	b.Close()
+	b.open()
+}
+
+func (b *bench) port(i int) int { return b.o.Ports[0] + i }
+
+func (b *bench) set(r Route) {
+	b.t.Helper()
+	if err := b.Set(b.t.Context(), r); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// pid is the current HAProxy's.
+func (b *bench) pid() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.current == nil {
+		return 0
+	}
+	return b.current.process.Pid()
+}
+
+func allow(list ...string) []netip.Prefix {
+	var ps []netip.Prefix
+	for _, s := range list {
+		ps = append(ps, netip.MustParsePrefix(s))
+	}
+	return ps
+}
+
+// backend is a server that says its name first, as MySQL's do, then echoes.
+func backend(t *testing.T, name string) netip.AddrPort {
+	t.Helper()
+	return backendAt(t, name, "127.0.77.1:0")
+}
+
+func backendAt(t *testing.T, name, address string) netip.AddrPort {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	conns := sync.Map{}
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns.Store(c, nil)
+			wg.Go(func() {
+				defer c.Close()
+				fmt.Fprintf(c, "%s\n", name)
+				io.Copy(c, c)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		conns.Range(func(c, _ any) bool { c.(net.Conn).Close(); return true })
+		wg.Wait()
+	})
+	return netip.MustParseAddrPort(l.Addr().String())
+}
+
+// client is a connection from one source address.
+type client struct {
+	net.Conn
+	t *testing.T
+}
+
+func connect(t *testing.T, source, gateway string, port int) client {
+	t.Helper()
+	c, err := dialFrom(t, source, gateway, port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func dialFrom(t *testing.T, source, gateway string, port int) (client, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}, Timeout: 5 * time.Second}
+	conn, err := d.DialContext(t.Context(), "tcp", net.JoinHostPort(gateway, strconv.Itoa(port)))
+	if err != nil {
+		return client{}, err
+	}
+	t.Cleanup(func() { conn.Close() })
+	return client{conn, t}, nil
+}
+
+// hello is the first line of the server, or "" when there is none within patience.
+func (c client) hello(patience time.Duration) string {
+	c.t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		c.t.Fatal(err)
+	}
+	var line []byte
+	for b := make([]byte, 1); ; line = append(line, b[0]) {
+		if _, err := c.Read(b); err != nil || b[0] == '\n' {
+			return string(line)
+		}
+	}
+}
+
+// alive tells whether an echo comes back.
+func (c client) alive() bool {
+	c.t.Helper()
+	if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := c.Write([]byte("x")); err != nil {
+		return false
+	}
+	b := make([]byte, 1)
+	_, err := io.ReadFull(c, b)
+	return err == nil && b[0] == 'x'
+}
+
+// ended tells whether the connection is closed within a second, without a byte.
+func (c client) ended() bool {
+	c.t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+		c.t.Fatal(err)
+	}
+	n, err := c.Read(make([]byte, 1))
+	return n == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET))
+}
+
+func (b *bench) expect(source, gateway string, port int, want string) client {
+	b.t.Helper()
+	c := connect(b.t, source, gateway, port)
+	if got := c.hello(2 * time.Second); got != want {
+		b.t.Fatalf("%s to %s:%d got %q, want %q", source, gateway, port, got, want)
+	}
+	return c
+}
+
+func (b *bench) expectBlocked(source, gateway string, port int) {
+	b.t.Helper()
+	c, err := dialFrom(b.t, source, gateway, port)
+	if errors.Is(err, syscall.ECONNRESET) {
+		return // before connect had returned
+	}
+	if err != nil || !c.ended() {
+		b.t.Fatalf("%s to %s:%d isn't turned away at once", source, gateway, port)
+	}
+}
+
+// await polls until what is true.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(); {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func TestOnlyListedSourcesGetIn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	port, one, two := b.port(0), backend(t, "one"), backend(t, "two")
+	b.expectBlocked("127.0.0.1", "127.0.0.1", port)
+	r := Route{Cluster: 1, Port: port, Primary: one, Reads: []netip.AddrPort{two}, Allow: allow("127.0.0.1/32")}
+	begun := time.Now()
+	b.set(r)
+	b.expect("127.0.0.1", "127.0.0.1", port, "one")
+	t.Logf("open after %s", time.Since(begun))
+	b.expect("127.0.0.1", "127.0.0.2", port, "two")
+	for _, gateway := range []string{"127.0.0.1", "127.0.0.2"} {
+		b.expectBlocked("127.0.0.5", gateway, port)
+		b.expectBlocked("127.0.0.1", gateway, port+1)
+	}
+	r.Allow = allow("127.0.0.4/31")
+	b.set(r)
+	b.expect("127.0.0.5", "127.0.0.1", port, "one")
+	b.expectBlocked("127.0.0.1", "127.0.0.1", port)
+	b.expectBlocked("127.0.0.6", "127.0.0.1", port)
+	r.Allow = allow("0.0.0.0/0")
+	b.set(r)
+	b.expect("127.9.9.9", "127.0.0.1", port, "one")
+	r.Allow = allow("::/0")
+	b.set(r)
+	b.expectBlocked("127.9.9.9", "127.0.0.1", port)
+	r.Allow = nil
+	b.set(r)
+	b.expectBlocked("127.0.0.1", "127.0.0.1", port)
+	if err := b.Set(t.Context(), Route{Port: port, Allow: []netip.Prefix{{}}}); err == nil {
+		t.Error("an invalid range was accepted")
+	}
+}
+
+func TestIPv6(t *testing.T) {
+	t.Parallel()
+	if probe([]netip.Addr{netip.IPv6Loopback()}, 0) != nil {
+		t.Skip("no IPv6 here")
+	}
+	b := newBench(t, 40)
+	b.o.SecondaryAddr = netip.IPv6Loopback()
+	b.reopen()
+	port, one := b.port(0), backend(t, "one")
+	r := Route{Cluster: 1, Port: port, Primary: one, Reads: []netip.AddrPort{one}}
+	for _, c := range []struct {
+		list   string
+		v4, v6 bool
+	}{{"127.0.0.1/32", true, false}, {"::1/128", false, true}, {"::/0", false, true}, {"0.0.0.0/0", true, true}, {"::ffff:127.0.0.0/104", true, false}} {
+		r.Allow = allow(c.list)
+		b.set(r)
+		for source, in := range map[string]bool{"127.0.0.1": c.v4, "::1": c.v6} {
+			if in {
+				b.expect(source, source, port, "one")
+			} else {
+				b.expectBlocked(source, source, port)
+			}
+		}
+	}
+}
+
+func TestSessionsOfRemovedSourcesEndAndOthersStay(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	one := backend(t, "one")
+	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Reads: []netip.AddrPort{one}, Allow: allow("127.0.0.1/32", "127.0.1.0/24", "127.0.2.2/32")}
+	neighbour := Route{Cluster: 2, Port: b.port(1), Primary: one, Reads: []netip.AddrPort{one}, Allow: allow("0.0.0.0/0")}
+	b.set(r)
+	b.set(neighbour)
+	kept := []client{
+		b.expect("127.0.0.1", "127.0.0.1", r.Port, "one"), b.expect("127.0.0.1", "127.0.0.2", r.Port, "one"),
+		b.expect("127.0.2.2", "127.0.0.1", neighbour.Port, "one"),
+	}
+	var gone []client
+	for _, source := range []string{"127.0.1.7", "127.0.1.8", "127.0.2.2"} {
+		gone = append(gone, b.expect(source, "127.0.0.1", r.Port, "one"), b.expect(source, "127.0.0.2", r.Port, "one"))
+	}
+	narrow := b.expect("127.0.1.9", "127.0.0.1", r.Port, "one")
+	if got, err := b.Sessions(t.Context(), r.Port); err != nil || got != (Count{Primary: 5, Reads: 4}) {
+		t.Errorf("counted %+v, %v", got, err)
+	}
+	r.Allow = allow("127.0.0.1/32", "127.0.1.9/32")
+	b.set(r)
+	for _, c := range gone {
+		if !c.ended() {
+			t.Errorf("the session of %s lives on", c.LocalAddr())
+		}
+	}
+	for _, c := range append(kept, narrow) {
+		if !c.alive() {
+			t.Errorf("the session of %s was ended", c.LocalAddr())
+		}
+	}
+	if err := b.Remove(t.Context(), r.Port); err != nil {
+		t.Fatal(err)
+	}
+	if !kept[0].ended() || !narrow.ended() || !kept[2].alive() {
+		t.Error("removing a route must end its sessions and no others")
+	}
+	b.expectBlocked("127.0.0.1", "127.0.0.1", r.Port)
+	if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || !routes[0].equal(neighbour) {
+		t.Errorf("routes %v, %v", routes, err)
+	}
+	if err := b.Remove(t.Context(), r.Port); err != nil {
+		t.Errorf("removing what isn't there: %v", err)
+	}
+}
+
+func TestChangedServersEndTheirSessionsAndHoldNewOnes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	one, two, three := backend(t, "one"), backend(t, "two"), backend(t, "three")
+	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Reads: []netip.AddrPort{two, three}, Allow: allow("127.0.0.1/32")}
+	b.set(r)
+	write := b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+	first, second := connect(t, "127.0.0.1", "127.0.0.2", r.Port), connect(t, "127.0.0.1", "127.0.0.2", r.Port)
+	if a, c := first.hello(time.Second), second.hello(time.Second); a == c || a+c != "twothree" && a+c != "threetwo" {
+		t.Fatalf("reads went to %q and %q", a, c)
+	} else if a == "three" {
+		first, second = second, first
+	}
+	// The primary is lost: its sessions end, new ones wait.
+	r.Primary = netip.AddrPort{}
+	b.set(r)
+	if !write.ended() {
+		t.Error("a session of the lost primary lives on")
+	}
+	held := connect(t, "127.0.0.1", "127.0.0.1", r.Port)
+	if got := held.hello(300 * time.Millisecond); got != "" {
+		t.Fatalf("got %q without a primary", got)
+	}
+	// A replica takes over: it no longer serves reads.
+	r.Primary, r.Reads = two, []netip.AddrPort{three}
+	begun := time.Now()
+	b.set(r)
+	if got := held.hello(2 * time.Second); got != "two" {
+		t.Fatalf("the held connection got %q", got)
+	}
+	if waited := time.Since(begun); waited > 500*time.Millisecond {
+		t.Errorf("the held connection waited %s after the switch", waited)
+	}
+	if !first.ended() || !second.alive() {
+		t.Error("only the session of the replica that was promoted must end")
+	}
+	for range 4 {
+		b.expect("127.0.0.1", "127.0.0.2", r.Port, "three")
+	}
+}
+
+func TestARefusingServerIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	l, err := net.Listen("tcp", "127.0.77.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	b.set(Route{Cluster: 1, Port: b.port(0), Primary: netip.MustParseAddrPort(address), Allow: allow("127.0.0.1/32")})
+	c := connect(t, "127.0.0.1", "127.0.0.1", b.port(0))
+	if got := c.hello(150 * time.Millisecond); got != "" {
+		t.Fatalf("got %q", got)
+	}
+	backendAt(t, "restarted", address)
+	if got := c.hello(time.Second); got != "restarted" {
+		t.Errorf("got %q, want the restarted server", got)
+	}
+}
+
+func TestAPortOfAnotherClusterStartsAfresh(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	one := backend(t, "one")
+	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Allow: allow("127.0.0.1/32")}
+	b.set(r)
+	old := b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+	r.Cluster = 2 // the same address and list
+	b.set(r)
+	if !old.ended() {
+		t.Error("a session of the former cluster lives on")
+	}
+	b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+}
+
+func TestKilledHAProxyComesBackWithItsRoutes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	one := backend(t, "one")
+	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Reads: []netip.AddrPort{one}, Allow: allow("127.0.0.1/32")}
+	b.set(r)
+	for round := range 3 {
+		before := b.pid()
+		begun := time.Now()
+		if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "another HAProxy", func() bool { pid := b.pid(); return pid != 0 && pid != before })
+		b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+		t.Logf("round %d: serves again after %s", round, time.Since(begun))
+		b.expectBlocked("127.0.0.5", "127.0.0.1", r.Port)
+		select {
+		case <-b.Changes():
+		case <-time.After(5 * time.Second):
+			t.Fatal("the loss of sessions wasn't told")
+		}
+	}
+	// The runtime API of the new one is used from here on.
+	r.Allow = allow("127.0.0.5/32")
+	b.set(r)
+	b.expect("127.0.0.5", "127.0.0.1", r.Port, "one")
+}
+
+func TestSetRightAfterAKill(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	one := backend(t, "one")
+	for i := range 5 {
+		if err := syscall.Kill(b.pid(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		r := Route{Cluster: cluster.ID(i), Port: b.port(i), Primary: one, Allow: allow("127.0.0.1/32")}
+		await(t, "the route is set", func() bool { return b.Set(t.Context(), r) == nil })
+		b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+	}
+}
+
+func TestAHungHAProxyIsReplaced(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	one := backend(t, "one")
+	b.set(Route{Cluster: 1, Port: b.port(0), Primary: one, Allow: allow("127.0.0.1/32")})
+	if err := syscall.Kill(b.pid(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.expect("127.0.0.1", "127.0.0.1", b.port(0), "one")
+}
+
+func TestANewStewardAdopts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	one := backend(t, "one")
+	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Reads: []netip.AddrPort{one}, Allow: allow("127.0.0.1/32", "127.0.0.5/32")}
+	b.set(r)
+	kept, gone := b.expect("127.0.0.1", "127.0.0.1", r.Port, "one"), b.expect("127.0.0.5", "127.0.0.1", r.Port, "one")
+	pid := b.pid()
+	b.reopen()
+	if b.pid() != pid {
+		t.Fatalf("process %d was replaced by %d", pid, b.pid())
+	}
+	if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || !routes[0].equal(r) {
+		t.Fatalf("routes %v, %v", routes, err)
+	}
+	// A steward that was killed after saving a route, before HAProxy heard of it:
+	b.Close()
+	r.Allow = allow("127.0.0.1/32")
+	if err := b.saveRoute(r); err != nil {
+		t.Fatal(err)
+	}
+	b.open()
+	if !gone.ended() || !kept.alive() {
+		t.Error("what the saved route says isn't in force after a restart")
+	}
+	b.expectBlocked("127.0.0.5", "127.0.0.1", r.Port)
+	// Killed while nobody looked:
+	b.Close()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "it is dead", func() bool { return syscall.Kill(pid, 0) != nil })
+	b.open()
+	b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+	b.expectBlocked("127.0.0.5", "127.0.0.1", r.Port)
+	if err := b.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.Port)); err == nil {
+		c.Close()
+		t.Error("the gateway listens after Stop")
+	}
+	if left, _ := filepath.Glob(filepath.Join(b.o.RunDir, "*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	b.open()
+	b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+}
+
+func TestAChangedConfigurationReplacesWithoutLosingSessions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	one := backend(t, "one")
+	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Reads: []netip.AddrPort{one}, Allow: allow("127.0.0.1/32", "127.0.0.5/32")}
+	b.set(r)
+	kept, gone := b.expect("127.0.0.1", "127.0.0.1", r.Port, "one"), b.expect("127.0.0.5", "127.0.0.1", r.Port, "one")
+	pid := b.pid()
+	b.o.MaxConn--
+	b.reopen()
+	if b.pid() == pid {
+		t.Fatal("HAProxy with another configuration was kept")
+	}
+	b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+	r.Allow = r.Allow[:1]
+	b.set(r)
+	if !gone.ended() || !kept.alive() {
+		t.Error("the old generation's sessions aren't ruled by the route")
+	}
+}
+
+// TestGrowth fills the first block: open connections live on in the old
+// generation, and its sessions are still ended one by one.
+func TestGrowth(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 100)
+	one, two := backend(t, "one"), backend(t, "two")
+	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Reads: []netip.AddrPort{one}, Allow: allow("127.0.0.1/32", "127.0.0.5/32")}
+	b.set(r)
+	kept, gone := b.expect("127.0.0.1", "127.0.0.1", r.Port, "one"), b.expect("127.0.0.5", "127.0.0.2", r.Port, "one")
+	before := b.pid()
+	var refused []string
+	stop := make(chan struct{})
+	var hammer sync.WaitGroup
+	hammer.Go(func() { // nobody who connects meanwhile is refused
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.Port))
+			if err != nil {
+				refused = append(refused, err.Error())
+				continue
+			}
+			if got := (client{c, t}).hello(2 * time.Second); got != "one" {
+				refused = append(refused, fmt.Sprintf("got %q", got))
+			}
+			c.Close()
+		}
+	})
+	for i := 1; i < 30; i++ {
+		b.set(Route{Cluster: cluster.ID(i + 1), Port: b.port(i), Primary: two, Allow: allow("127.0.0.1/32")})
+	}
+	await(t, "another generation", func() bool { return b.pid() != before })
+	far := Route{Cluster: 99, Port: b.port(90), Primary: two, Allow: allow("127.0.0.1/32")}
+	b.set(far) // beyond the second block
+	b.expect("127.0.0.1", "127.0.0.1", far.Port, "two")
+	close(stop)
+	hammer.Wait()
+	if len(refused) > 0 {
+		t.Errorf("%d connections failed: %v", len(refused), refused[0])
+	}
+	if err := syscall.Kill(before, 0); err != nil {
+		t.Fatalf("the old generation with open sessions: %v", err)
+	}
+	if !kept.alive() || !gone.alive() {
+		t.Fatal("growing dropped a session")
+	}
+	if got, err := b.Sessions(t.Context(), r.Port); err != nil || got != (Count{Primary: 1, Reads: 1}) {
+		t.Errorf("counted %+v, %v", got, err)
+	}
+	// Not through this steward's memory alone:
+	b.reopen()
+	r.Allow = r.Allow[:1]
+	b.set(r)
+	if !gone.ended() || !kept.alive() {
+		t.Error("a session in the old generation must end when its source is taken off, others stay")
+	}
+	r.Primary = two
+	b.set(r)
+	if !kept.ended() {
+		t.Error("a session in the old generation must end with its server")
+	}
+	b.endDrained(t.Context())
+	await(t, "the old generation has ended", func() bool { return syscall.Kill(before, 0) != nil })
+	b.expect("127.0.0.1", "127.0.0.1", r.Port, "two")
+}
+
+func TestAPortOfAnotherProgramIsLeftOut(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	b.Close()
+	if err := End(t.Context(), b.o.Dir, b.o.RunDir); err != nil {
+		t.Fatal(err)
+	}
+	port := b.port(3)
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.open()
+	one := backend(t, "one")
+	b.set(Route{Cluster: 1, Port: b.port(2), Primary: one, Allow: allow("127.0.0.1/32")})
+	b.expect("127.0.0.1", "127.0.0.1", b.port(2), "one")
+	r := Route{Cluster: 2, Port: port, Primary: one, Reads: []netip.AddrPort{one}, Allow: allow("127.0.0.1/32")}
+	err = b.Set(t.Context(), r)
+	want := fmt.Sprintf("port %d is in use by another program; free it or change gateway.ports", port)
+	if taken, ok := errors.AsType[*PortError](err); !ok || taken.Port != port || taken.Error() != want {
+		t.Fatalf("got %v, want %q", err, want)
+	}
+	if routes, _ := b.Routes(t.Context()); len(routes) != 1 {
+		t.Errorf("routes %v", routes)
+	}
+	l.Close()
+	b.set(r)
+	b.expect("127.0.0.1", "127.0.0.1", port, "one")
+	b.expect("127.0.0.1", "127.0.0.2", port, "one")
+}
+
+func TestAddressesOfOtherMachinesAreRefused(t *testing.T) {
+	t.Parallel()
+	_, err := Open(t.Context(), Options{
+		Dir: t.TempDir(), RunDir: "/tmp", PrimaryAddr: netip.MustParseAddr("192.0.2.77"), SecondaryAddr: local(2), Ports: [2]int{1, 2},
+	})
+	if err == nil || !strings.Contains(err.Error(), "192.0.2.77 is not one of this machine") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLongLists(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	one := backend(t, "one")
+	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Allow: allow("127.0.0.1/32")}
+	for i := range 5000 {
+		r.Allow = append(r.Allow, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}), 32))
+	}
+	begun := time.Now()
+	b.set(r)
+	t.Logf("%d entries after %s", len(r.Allow), time.Since(begun))
+	kept := b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+	r.Allow = r.Allow[:1]
+	b.set(r)
+	b.mu.Lock()
+	conn, err := dial(t.Context(), b.current.socket)
+	b.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.close()
+	text, err := conn.ask("show acl " + aclName(r.Port, 4))
+	if err != nil || fmt.Sprint(parseACL(text)) != "[127.0.0.1/32]" {
+		t.Errorf("HAProxy's list is %q, %v", text, err)
+	}
+	if !kept.alive() {
+		t.Error("the session of an address that stayed was ended")
+	}
+}
+
+func TestManySessionsEnd(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	one := backend(t, "one")
+	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Allow: allow("127.0.0.0/8")}
+	b.set(r)
+	var gone []client
+	for range 150 {
+		gone = append(gone, b.expect("127.0.0.5", "127.0.0.1", r.Port, "one"))
+	}
+	kept := b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+	r.Allow = allow("127.0.0.1/32")
+	begun := time.Now()
+	b.set(r)
+	t.Logf("ended %d sessions in %s", len(gone), time.Since(begun))
+	for _, c := range gone {
+		if !c.ended() {
+			t.Fatal("a session lives on")
+		}
+	}
+	if !kept.alive() {
+		t.Error("the other session was ended")
+	}
+}
+
+func TestConcurrentSets(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	one := backend(t, "one")
+	var wg sync.WaitGroup
+	for i := range 10 {
+		wg.Go(func() {
+			for _, list := range [][]netip.Prefix{nil, allow("127.0.0.5/32"), allow("127.0.0.1/32")} {
+				if err := b.Set(t.Context(), Route{Cluster: cluster.ID(i), Port: b.port(i), Primary: one, Allow: list}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range 10 {
+		b.expect("127.0.0.1", "127.0.0.1", b.port(i), "one")
+	}
+}
+
+// TestNothingRunsAsRoot looks at what HAProxy became.
+func TestNothingRunsAsRoot(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	b := newBench(t, 40)
+	pid := strconv.Itoa(b.pid())
+	out, err := exec.CommandContext(t.Context(), "ps", "-o", "uid=,gid=", "-p", pid).Output()
+	if err != nil || strings.Join(strings.Fields(string(out)), " ") != "65534 65534" {
+		t.Errorf("runs as %q, %v", out, err)
+	}
+	root, err := os.Readlink("/proc/" + pid + "/root")
+	if err != nil || root != filepath.Join(b.o.Dir, jailDir) {
+		t.Errorf("its root is %q, %v", root, err)
+	}
+}
