@@ -309,3 +309,37 @@ func (p *parser) names() string {
 	slices.Sort(names)
 	return strings.Join(names, ", ")
 }
+
+// MatchText tells whether an item fits a filter of which all fields are Text:
+// for lists that are in memory.
+func (n Node) MatchText(value func(field string) string) bool {
+	switch n.Op {
+	case And:
+		return !slices.ContainsFunc(n.Children, func(c Node) bool { return !c.MatchText(value) })
+	case Or:
+		return len(n.Children) == 0 || slices.ContainsFunc(n.Children, func(c Node) bool { return c.MatchText(value) })
+	}
+	want, isText := n.Value.(string)
+	have := value(n.Field)
+	if !isText {
+		return n.Op == NotEqual // null: no item has it
+	}
+	order := strings.Compare(have, want)
+	switch n.Op {
+	case Equal:
+		return order == 0
+	case NotEqual:
+		return order != 0
+	case Greater:
+		return order > 0
+	case AtLeast:
+		return order >= 0
+	case Less:
+		return order < 0
+	case AtMost:
+		return order <= 0
+	case Contains:
+		return strings.Contains(strings.ToLower(have), strings.ToLower(want))
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+// Package api is the HTTP door: Huma operations, one file per noun, over
+// net/http. It decodes, checks shape and scope, calls control and shows views;
+// it decides nothing else.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"steward/internal/catalog"
+	"steward/internal/control"
+)
+
+// Options are what an API is made of.
+type Options struct {
+	Control *control.Control
+	Catalog *catalog.Catalog
+	Logger  *slog.Logger
+	// Registry gets the request metrics, and is what /metrics shows.
+	Registry *prometheus.Registry
+	// Ready is nil when the server can answer requests.
+	Ready func(ctx context.Context) error
+	// Origin is what browsers may call from: the CORS header's value.
+	Origin string
+	// RequestsPerMinute bounds each token, FailedLoginsPerMinute each address;
+	// 0 switches a bound off.
+	RequestsPerMinute     int
+	FailedLoginsPerMinute int
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+}
+
+// API is the door.
+type API struct {
+	Options
+	huma     huma.API
+	mux      *http.ServeMux
+	handler  http.Handler
+	metrics  *metrics
+	tokens   *limiter
+	failures *limiter
+}
+
+// New registers every operation.
+func New(o Options) *API {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
+	}
+	a := &API{
+		Options: o, mux: http.NewServeMux(), metrics: newMetrics(o.Registry),
+		tokens: newLimiter(o.RequestsPerMinute, o.Now), failures: newLimiter(o.FailedLoginsPerMinute, o.Now),
+	}
+	a.huma = humago.New(a.mux, config())
+	a.registerEngines()
+	a.registerTypes()
+	a.registerRegions()
+	a.registerDatabases()
+	a.registerEvents()
+	a.registerProfile()
+	a.registerTokens()
+	a.registerUsers()
+	a.registerOperator()
+	a.handler = a.wrap(a.mux)
+	return a
+}
+
+// config is Huma's, without the defaults that break existing clients: no
+// $schema member in answers, no charset, no pages from elsewhere.
+func config() huma.Config {
+	c := huma.DefaultConfig("steward", "4")
+	c.Info.Description = "Your own managed databases, behind one JSON API. Times are UTC without a zone."
+	c.CreateHooks = nil
+	c.DocsPath, c.OpenAPIPath, c.SchemasPath = "", "", ""
+	c.Formats = map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat}
+	c.DefaultFormat = "application/json"
+	c.NoFormatFallback = false
+	c.AllowAdditionalPropertiesByDefault = true
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"personalAccessToken": {Type: "http", Scheme: "bearer", Description: "A personal access token."},
+	}
+	return c
+}
+
+// Document is the OpenAPI document, in YAML.
+func (a *API) Document() ([]byte, error) { return a.huma.OpenAPI().YAML() }
+
+// ServeHTTP answers a request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
+
+// Bounds on what one client can make the server wait for and hold.
+const (
+	headerTime = 10 * time.Second
+	readTime   = 30 * time.Second
+	writeTime  = 60 * time.Second
+	idleTime   = 2 * time.Minute
+	maxHeader  = 32 << 10
+	maxBody    = 1 << 20
+)
+
+// Server is an http.Server with the bounds set that keep slow and huge clients
+// from holding it up.
+func (a *API) Server() *http.Server {
+	return &http.Server{
+		Handler: a, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime,
+		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(a.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// registerOperator adds what operators and machines look at, outside the API
+// document and without a token.
+func (a *API) registerOperator() {
+	a.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, struct{}{}) })
+	a.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := a.Ready(r.Context()); err != nil {
+			a.Logger.WarnContext(r.Context(), "not ready", "error", err)
+			writeJSON(w, http.StatusServiceUnavailable, envelopeOf("", "The server is starting or its store is away"))
+			return
+		}
+		writeJSON(w, http.StatusOK, struct{}{})
+	})
+	a.mux.Handle("GET /metrics", promhttp.HandlerFor(a.Registry, promhttp.HandlerOpts{}))
+	a.mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		text, err := a.Document()
+		if err != nil {
+			writeJSON(w, http.StatusInternalServerError, envelopeOf("", internalText))
+			return
+		}
+		w.Header().Set("Content-Type", "application/yaml")
+		_, _ = w.Write(text)
+	})
+	a.mux.HandleFunc("GET /docs", a.docs)
+}

@@ -1,0 +1,346 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"steward/internal/account"
+	"steward/internal/catalog"
+	"steward/internal/cluster"
+	"steward/internal/control"
+	"steward/internal/fault"
+	"steward/internal/store"
+)
+
+var (
+	readDatabases  = account.Scope{Area: account.AreaDatabases, Access: account.ReadOnlyAccess}
+	writeDatabases = account.Scope{Area: account.AreaDatabases, Access: account.ReadWriteAccess}
+)
+
+type instancePath struct {
+	ID int64 `path:"instanceId" minimum:"1" doc:"The database."`
+}
+
+// hostsView are a database's addresses, null until provisioned.
+type hostsView struct {
+	Primary   *string `json:"primary"`
+	Secondary *string `json:"secondary"`
+}
+
+// windowView is the maintenance window.
+type windowView struct {
+	Frequency   string `json:"frequency" enum:"weekly,monthly"`
+	Duration    int    `json:"duration" doc:"Hours, 1-3."`
+	HourOfDay   int    `json:"hour_of_day" doc:"0-23, UTC."`
+	DayOfWeek   int    `json:"day_of_week" doc:"1-7, Monday is 1."`
+	WeekOfMonth *int   `json:"week_of_month" doc:"1-4 for monthly windows, null for weekly ones."`
+}
+
+// databaseView is a database with every field. commit_type is PostgreSQL's only.
+type databaseView struct {
+	ID              int64             `json:"id"`
+	Label           string            `json:"label"`
+	Engine          string            `json:"engine"`
+	Version         string            `json:"version" doc:"The release series that was asked for."`
+	ServerVersion   *string           `json:"server_version" doc:"The exact version that runs."`
+	Region          string            `json:"region"`
+	Type            string            `json:"type"`
+	ClusterSize     int               `json:"cluster_size"`
+	Encrypted       bool              `json:"encrypted"`
+	SSLConnection   bool              `json:"ssl_connection"`
+	AllowList       []string          `json:"allow_list" nullable:"false"`
+	Hosts           hostsView         `json:"hosts"`
+	Members         map[string]string `json:"members" doc:"Addresses with the role behind them: primary or failover."`
+	Port            int               `json:"port"`
+	Status          string            `json:"status"`
+	Created         string            `json:"created" format:"date-time"`
+	Updated         string            `json:"updated" format:"date-time"`
+	Updates         windowView        `json:"updates"`
+	TotalDiskSizeGB *int              `json:"total_disk_size_gb"`
+	UsedDiskSizeGB  *int              `json:"used_disk_size_gb"`
+	ReadOnly        bool              `json:"read_only" doc:"The disk guard holds: the plan's disk is nearly full."`
+	Replication     string            `json:"replication_type"`
+	Commit          string            `json:"replication_commit_type,omitempty"`
+}
+
+// anyDatabaseView is an item of the list over all engines (service.md 2.3).
+type anyDatabaseView struct {
+	AllowList   []string   `json:"allow_list" nullable:"false"`
+	ClusterSize int        `json:"cluster_size"`
+	Created     string     `json:"created" format:"date-time"`
+	Encrypted   bool       `json:"encrypted"`
+	Engine      string     `json:"engine"`
+	Hosts       hostsView  `json:"hosts"`
+	ID          int64      `json:"id"`
+	InstanceURI string     `json:"instance_uri"`
+	Label       string     `json:"label"`
+	Region      string     `json:"region"`
+	Status      string     `json:"status"`
+	Type        string     `json:"type"`
+	Updated     string     `json:"updated" format:"date-time"`
+	Updates     windowView `json:"updates"`
+	Version     string     `json:"version"`
+}
+
+func showHosts(h cluster.Hosts) hostsView {
+	if h.Primary == "" {
+		return hostsView{}
+	}
+	return hostsView{&h.Primary, &h.Secondary}
+}
+
+func showWindow(w cluster.Window) windowView {
+	return windowView{string(w.Frequency), w.Duration, w.HourOfDay, w.DayOfWeek, w.WeekOfMonth}
+}
+
+func (a *API) showDatabase(c cluster.Cluster) databaseView {
+	v := databaseView{
+		ID: int64(c.ID), Label: c.Label, Engine: string(c.Engine), Version: c.Series, Region: c.Region, Type: c.Type,
+		ClusterSize: c.Size, Encrypted: c.Encrypted, SSLConnection: c.SSLConnection, AllowList: append([]string{}, c.AllowList...),
+		Hosts: showHosts(c.Hosts), Members: c.Members, Port: c.Port, Status: string(c.Status),
+		Created: showTime(c.Created), Updated: showTime(c.Updated), Updates: showWindow(c.Updates),
+		ReadOnly: c.ReadOnly, Replication: string(c.Replication), Commit: string(c.Commit),
+	}
+	if v.Members == nil {
+		v.Members = map[string]string{}
+	}
+	if c.ServerVersion != "" {
+		v.ServerVersion = &c.ServerVersion
+	}
+	if c.Status != cluster.Provisioning {
+		if plan, ok := a.Catalog.Plan(c.Type); ok {
+			v.TotalDiskSizeGB = new(plan.DiskGB())
+		}
+		if c.UsedBytes != nil {
+			v.UsedDiskSizeGB = new(gigabytes(*c.UsedBytes))
+		}
+	}
+	return v
+}
+
+// gigabytes rounds up: something in use is never shown as nothing.
+func gigabytes(bytes int64) int { return int((bytes + 1<<30 - 1) >> 30) }
+
+func showAnyDatabase(c cluster.Cluster) anyDatabaseView {
+	return anyDatabaseView{
+		AllowList: append([]string{}, c.AllowList...), ClusterSize: c.Size, Created: showTime(c.Created), Encrypted: c.Encrypted,
+		Engine: string(c.Engine), Hosts: showHosts(c.Hosts), ID: int64(c.ID), InstanceURI: instanceURI(c.Engine, c.ID), Label: c.Label,
+		Region: c.Region, Status: string(c.Status), Type: c.Type, Updated: showTime(c.Updated), Updates: showWindow(c.Updates), Version: c.Series,
+	}
+}
+
+func instanceURI(engine cluster.Engine, id cluster.ID) string {
+	return fmt.Sprintf("/v4/databases/%s/instances/%d", engine, id)
+}
+
+// mysqlCreate is a create request for MySQL's family. Rules that need more than
+// one member, or the catalogue, are control's.
+type mysqlCreate struct {
+	Label         string   `json:"label" minLength:"3" maxLength:"32"`
+	Region        string   `json:"region"`
+	Type          string   `json:"type"`
+	Engine        string   `json:"engine" doc:"engine/version, as listed by /databases/engines."`
+	ClusterSize   *int     `json:"cluster_size,omitempty" default:"1" doc:"1 or 3."`
+	Encrypted     bool     `json:"encrypted,omitempty" default:"false"`
+	SSLConnection *bool    `json:"ssl_connection,omitempty" default:"true"`
+	Replication   string   `json:"replication_type,omitempty" enum:"none,asynch,semi_synch"`
+	AllowList     []string `json:"allow_list,omitempty" nullable:"false" maxItems:"10000"`
+}
+
+// postgresqlCreate is a create request for PostgreSQL.
+type postgresqlCreate struct {
+	Label         string   `json:"label" minLength:"3" maxLength:"32"`
+	Region        string   `json:"region"`
+	Type          string   `json:"type"`
+	Engine        string   `json:"engine" doc:"engine/version, as listed by /databases/engines."`
+	ClusterSize   *int     `json:"cluster_size,omitempty" default:"1" doc:"1 or 3."`
+	Encrypted     bool     `json:"encrypted,omitempty" default:"false"`
+	SSLConnection *bool    `json:"ssl_connection,omitempty" default:"true"`
+	Replication   string   `json:"replication_type,omitempty" enum:"none,asynch"`
+	Commit        string   `json:"replication_commit_type,omitempty" enum:"on,local,remote_write,remote_apply,off" default:"local"`
+	AllowList     []string `json:"allow_list,omitempty" nullable:"false" maxItems:"10000"`
+}
+
+// creation is what both create requests come to.
+type creation interface {
+	spec(engine cluster.Engine) cluster.Spec
+}
+
+func (b mysqlCreate) spec(engine cluster.Engine) cluster.Spec {
+	return cluster.Spec{
+		Label: b.Label, Engine: engine, Series: seriesOf(engine, b.Engine), Region: b.Region, Type: b.Type,
+		Size: orDefault(b.ClusterSize, 1), Encrypted: b.Encrypted, SSLConnection: orDefault(b.SSLConnection, true),
+		AllowList: b.AllowList, Replication: cluster.Replication(b.Replication),
+	}
+}
+
+func (b postgresqlCreate) spec(engine cluster.Engine) cluster.Spec {
+	s := mysqlCreate{b.Label, b.Region, b.Type, b.Engine, b.ClusterSize, b.Encrypted, b.SSLConnection, b.Replication, b.AllowList}.spec(engine)
+	s.Commit = cluster.Commit(b.Commit)
+	return s
+}
+
+// seriesOf is the part after the slash, or nothing that exists when the engine
+// is another than the path's.
+func seriesOf(engine cluster.Engine, id string) string {
+	family, series, _ := strings.Cut(id, "/")
+	if family != string(engine) {
+		return ""
+	}
+	return series
+}
+
+func orDefault[T any](p *T, other T) T {
+	if p == nil {
+		return other
+	}
+	return *p
+}
+
+// databaseUpdate is an update request.
+type databaseUpdate struct {
+	Label     *string       `json:"label,omitempty" minLength:"3" maxLength:"32"`
+	Type      *string       `json:"type,omitempty" doc:"A plan with more disk. Not together with allow_list."`
+	AllowList *[]string     `json:"allow_list,omitempty" nullable:"false" maxItems:"10000" doc:"Replaces the whole list."`
+	Updates   *windowUpdate `json:"updates,omitempty"`
+}
+
+// windowUpdate merges single keys into the window.
+type windowUpdate struct {
+	Frequency   *string `json:"frequency,omitempty" enum:"weekly,monthly"`
+	Duration    *int    `json:"duration,omitempty" minimum:"1" maximum:"3"`
+	HourOfDay   *int    `json:"hour_of_day,omitempty" minimum:"0" maximum:"23"`
+	DayOfWeek   *int    `json:"day_of_week,omitempty" minimum:"1" maximum:"7"`
+	WeekOfMonth *int    `json:"week_of_month,omitempty" minimum:"1" maximum:"4" nullable:"true"`
+}
+
+func (b databaseUpdate) change() control.UpdateCluster {
+	in := control.UpdateCluster{Label: b.Label, Type: b.Type, AllowList: b.AllowList}
+	if u := b.Updates; u != nil {
+		in.Updates = &cluster.WindowChange{Duration: u.Duration, HourOfDay: u.HourOfDay, DayOfWeek: u.DayOfWeek, WeekOfMonth: u.WeekOfMonth}
+		if u.Frequency != nil {
+			in.Updates.Frequency = new(cluster.Frequency(*u.Frequency))
+		}
+	}
+	return in
+}
+
+type credentialsView struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
+type sslView struct {
+	CACertificate string `json:"ca_certificate" doc:"PEM, in base64."`
+}
+
+func (a *API) registerDatabases() {
+	clusters := a.Control.Clusters
+	register(a, endpoint{
+		method: http.MethodGet, path: "/v4/databases/instances", id: "getDatabasesInstances",
+		summary: "List all databases", tag: "Databases", scope: readDatabases,
+	}, func(ctx context.Context, c call[listing, none]) (list[anyDatabaseView], error) {
+		q, err := c.In.query(store.ClusterFields)
+		if err != nil {
+			return list[anyDatabaseView]{}, err
+		}
+		found, total, err := clusters.List(ctx, c.Principal, "", q)
+		return newList(found, total, c.In.paging, showAnyDatabase), err
+	})
+	registerEngineDatabases[mysqlCreate](a, cluster.MySQL, "MySQL")
+	registerEngineDatabases[postgresqlCreate](a, cluster.PostgreSQL, "PostgreSQL")
+}
+
+// registerEngineDatabases adds the operations on databases of one engine.
+func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name string) {
+	clusters := a.Control.Clusters
+	all := fmt.Sprintf("/v4/databases/%s/instances", engine)
+	one := all + "/{instanceId}"
+	e := func(method, path, verb, summary string, scope account.Scope) endpoint {
+		return endpoint{method: method, path: path, id: verb + name + "Database", summary: summary, tag: name + " databases", scope: scope}
+	}
+	register(a, e(http.MethodGet, all, "list", "List databases", readDatabases),
+		func(ctx context.Context, c call[listing, none]) (list[databaseView], error) {
+			q, err := c.In.query(store.ClusterFields)
+			if err != nil {
+				return list[databaseView]{}, err
+			}
+			found, total, err := clusters.List(ctx, c.Principal, engine, q)
+			return newList(found, total, c.In.paging, a.showDatabase), err
+		})
+	register(a, e(http.MethodPost, all, "create", "Create a database", writeDatabases),
+		func(ctx context.Context, c call[none, B]) (databaseView, error) {
+			made, err := clusters.Create(ctx, c.Principal, c.Body.spec(engine), c.Faults)
+			return a.showDatabase(made), err
+		})
+	register(a, e(http.MethodGet, one, "view", "View a database", readDatabases),
+		func(ctx context.Context, c call[instancePath, none]) (databaseView, error) {
+			found, err := clusters.View(ctx, c.Principal, engine, cluster.ID(c.In.ID))
+			return a.showDatabase(found), err
+		})
+	register(a, e(http.MethodPut, one, "update", "Update a database", writeDatabases),
+		func(ctx context.Context, c call[instancePath, databaseUpdate]) (databaseView, error) {
+			changed, err := clusters.Update(ctx, c.Principal, engine, cluster.ID(c.In.ID), c.Body.change(), c.Faults)
+			return a.showDatabase(changed), err
+		})
+	action := func(method, path, verb, summary string, do func(context.Context, account.Principal, cluster.Engine, cluster.ID) error) {
+		register(a, e(method, path, verb, summary, writeDatabases),
+			func(ctx context.Context, c call[instancePath, none]) (struct{}, error) {
+				return struct{}{}, do(ctx, c.Principal, engine, cluster.ID(c.In.ID))
+			})
+	}
+	action(http.MethodDelete, one, "delete", "Delete a database", clusters.Delete)
+	action(http.MethodPost, one+"/patch", "patch", "Patch a database", clusters.Patch)
+	action(http.MethodPost, one+"/credentials/reset", "resetCredentialsOf", "Reset a database's credentials", clusters.ResetCredentials)
+	register(a, e(http.MethodGet, one+"/credentials", "viewCredentialsOf", "View a database's credentials", readDatabases),
+		func(ctx context.Context, c call[instancePath, none]) (credentialsView, error) {
+			found, err := clusters.Credentials(ctx, c.Principal, engine, cluster.ID(c.In.ID))
+			return credentialsView{found.Username, found.Password}, err
+		})
+	register(a, e(http.MethodGet, one+"/ssl", "viewCertificateOf", "View a database's CA certificate", readDatabases),
+		func(ctx context.Context, c call[instancePath, none]) (sslView, error) {
+			pem, err := clusters.Certificate(ctx, c.Principal, engine, cluster.ID(c.In.ID))
+			return sslView{base64.StdEncoding.EncodeToString(pem)}, err
+		})
+}
+
+// engineView is a release series (service.md 2.2).
+type engineView struct {
+	Engine          string `json:"engine"`
+	ID              string `json:"id"`
+	Version         string `json:"version"`
+	TotalDiskSizeGB int    `json:"total_disk_size_gb" doc:"Size of the server's programs on this host, rounded up."`
+	UsedDiskSizeGB  int    `json:"used_disk_size_gb"`
+}
+
+func showEngine(e catalog.Engine) engineView {
+	return engineView{string(e.Engine), e.ID(), e.Series, gigabytes(e.TotalBytes), gigabytes(e.UsedBytes)}
+}
+
+type enginePath struct {
+	Engine string `path:"engine"`
+	Series string `path:"series"`
+}
+
+// engineFields are what engines can be filtered by; done in memory, since they
+// are not in the store.
+func (a *API) registerEngines() {
+	register(a, endpoint{
+		method: http.MethodGet, path: "/v4/databases/engines", id: "listDatabaseEngines", summary: "List engines", tag: "Catalogue", public: true,
+	}, func(_ context.Context, c call[listing, none]) (list[engineView], error) {
+		found, err := filterEngines(a.Catalog.Engines, c.In.Filter)
+		return newList(slicePage(found, c.In.paging), len(found), c.In.paging, showEngine), err
+	})
+	register(a, endpoint{
+		method: http.MethodGet, path: "/v4/databases/engines/{engine}/{series}", id: "viewDatabaseEngine", summary: "View an engine", tag: "Catalogue", public: true,
+	}, func(_ context.Context, c call[enginePath, none]) (engineView, error) {
+		found, ok := a.Catalog.Engine(cluster.Engine(c.In.Engine), c.In.Series)
+		if !ok {
+			return engineView{}, fault.NewNotFound()
+		}
+		return showEngine(found), nil
+	})
+}

@@ -1,0 +1,123 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"steward/internal/fault"
+)
+
+// problem is one entry of the error envelope.
+type problem struct {
+	Field  string `json:"field,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// envelope is every failing answer's body.
+type envelope struct {
+	status int
+	Errors []problem `json:"errors"`
+}
+
+// Error is part of huma.StatusError.
+func (e *envelope) Error() string {
+	texts := make([]string, len(e.Errors))
+	for i, p := range e.Errors {
+		texts[i] = p.Reason
+	}
+	return strings.Join(texts, "; ")
+}
+
+// GetStatus is part of huma.StatusError.
+func (e *envelope) GetStatus() int { return e.status }
+
+// ContentType keeps errors exactly application/json: clients compare it.
+func (e *envelope) ContentType(string) string { return "application/json" }
+
+func envelopeOf(field, reason string) *envelope {
+	return &envelope{Errors: []problem{{field, reason}}}
+}
+
+const internalText = "Something went wrong on our side; the request id leads the operator to it"
+
+// statuses is the one place that maps kinds of faults to statuses (decisions.md §2).
+var statuses = map[fault.Kind]int{
+	fault.Invalid: http.StatusBadRequest, fault.Precondition: http.StatusBadRequest,
+	fault.Unauthenticated: http.StatusUnauthorized, fault.ScopeTooSmall: http.StatusUnauthorized,
+	fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound,
+	fault.TooMany: http.StatusTooManyRequests, fault.Unavailable: http.StatusServiceUnavailable,
+}
+
+// toStatus turns what went wrong into the envelope. What isn't a fault is
+// logged and answered with a fixed text.
+func (a *API) toStatus(ctx context.Context, err error) *envelope {
+	found, ok := fault.All(err)
+	if !ok {
+		id := stateOf(ctx).id
+		if errors.Is(err, context.Canceled) {
+			return &envelope{status: 499, Errors: []problem{{Reason: "The client has gone"}}}
+		}
+		a.Logger.ErrorContext(ctx, "request failed", "request_id", id, "error", err)
+		return &envelope{status: http.StatusInternalServerError, Errors: []problem{{Reason: fmt.Sprintf("%s: %s", internalText, id)}}}
+	}
+	e := &envelope{status: statuses[found[0].Kind]}
+	for _, f := range found {
+		if p := (problem{f.Field, f.Reason}); !slices.Contains(e.Errors, p) {
+			e.Errors = append(e.Errors, p)
+		}
+	}
+	return e
+}
+
+// parameterReasons are the texts for parameters that Huma found out of bounds.
+var parameterReasons = map[string]string{"page": "Must be 1 or more", "page_size": "Must be 25-500"}
+
+// newHumaError is Huma's hook for problems with parameters: a path that names
+// nothing that can exist is not found, the rest is named.
+func newHumaError(status int, message string, errs ...error) huma.StatusError {
+	if status != http.StatusUnprocessableEntity && status != http.StatusBadRequest {
+		return &envelope{status: status, Errors: []problem{{Reason: message}}}
+	}
+	e := &envelope{status: http.StatusBadRequest}
+	for _, err := range errs {
+		detail, ok := errors.AsType[*huma.ErrorDetail](err)
+		if !ok {
+			continue
+		}
+		place, field, _ := strings.Cut(detail.Location, ".")
+		if place == "path" {
+			return &envelope{status: http.StatusNotFound, Errors: []problem{{Reason: fault.NewNotFound().Reason}}}
+		}
+		reason := parameterReasons[field]
+		if reason == "" {
+			reason = detail.Message
+		}
+		e.Errors = append(e.Errors, problem{field, reason})
+	}
+	if len(e.Errors) == 0 {
+		e.Errors = []problem{{Reason: message}}
+	}
+	return e
+}
+
+// Huma keeps these hooks in package variables; there is one API per process.
+func init() { //nolint:gochecknoinits // the only place Huma offers
+	huma.NewError = newHumaError
+	huma.NewErrorWithContext = func(_ huma.Context, status int, message string, errs ...error) huma.StatusError {
+		return newHumaError(status, message, errs...)
+	}
+}
+
+// writeJSON answers outside of Huma.
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the client has gone: nobody to tell
+}

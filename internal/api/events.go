@@ -1,0 +1,92 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/operation"
+	"steward/internal/store"
+)
+
+var (
+	readEvents   = account.Scope{Area: account.AreaEvents, Access: account.ReadOnlyAccess}
+	writeEvents  = account.Scope{Area: account.AreaEvents, Access: account.ReadWriteAccess}
+	readAccount  = account.Scope{Area: account.AreaAccount, Access: account.ReadOnlyAccess}
+	writeAccount = account.Scope{Area: account.AreaAccount, Access: account.ReadWriteAccess}
+)
+
+type entityView struct {
+	ID    int64  `json:"id"`
+	Label string `json:"label"`
+	Type  string `json:"type"`
+	URL   string `json:"url"`
+}
+
+// eventView is an event as existing clients read it.
+type eventView struct {
+	ID              int64       `json:"id"`
+	Action          string      `json:"action"`
+	Status          string      `json:"status" enum:"scheduled,started,finished,failed,notification"`
+	Created         string      `json:"created" format:"date-time"`
+	Username        *string     `json:"username"`
+	Entity          entityView  `json:"entity"`
+	SecondaryEntity *entityView `json:"secondary_entity"`
+	PercentComplete int         `json:"percent_complete"`
+	Duration        *float64    `json:"duration" doc:"Seconds."`
+	TimeRemaining   *int        `json:"time_remaining"`
+	Rate            *string     `json:"rate"`
+	Message         *string     `json:"message"`
+	Seen            bool        `json:"seen"`
+	Read            bool        `json:"read"`
+}
+
+func (a *API) showEvent(o operation.Operation) eventView {
+	v := eventView{
+		ID: int64(o.ID), Action: string(o.Action), Status: string(o.Status), Created: showTime(o.Created),
+		Entity:          entityView{int64(o.Cluster), o.Label, "database", instanceURI(o.Engine, o.Cluster)},
+		PercentComplete: o.Percent, Seen: o.Seen, Read: o.Read,
+	}
+	if o.Username != "" {
+		v.Username = &o.Username
+	}
+	if o.Message != "" {
+		v.Message = &o.Message
+	}
+	if o.Started != nil {
+		v.Duration = new(o.Duration(a.Now()).Round(time.Millisecond).Seconds())
+	}
+	return v
+}
+
+type eventPath struct {
+	ID int64 `path:"eventId" minimum:"1"`
+}
+
+func (a *API) registerEvents() {
+	events := a.Control.Events
+	const all, one = "/v4/account/events", "/v4/account/events/{eventId}"
+	register(a, endpoint{method: http.MethodGet, path: all, id: "listEvents", summary: "List events, newest first", tag: "Events", scope: readEvents},
+		func(ctx context.Context, c call[listing, none]) (list[eventView], error) {
+			q, err := c.In.query(store.EventFields)
+			if err != nil {
+				return list[eventView]{}, err
+			}
+			found, total, err := events.List(ctx, c.Principal, q)
+			return newList(found, total, c.In.paging, a.showEvent), err
+		})
+	register(a, endpoint{method: http.MethodGet, path: one, id: "viewEvent", summary: "View an event", tag: "Events", scope: readEvents},
+		func(ctx context.Context, c call[eventPath, none]) (eventView, error) {
+			found, err := events.View(ctx, c.Principal, operation.ID(c.In.ID))
+			return a.showEvent(found), err
+		})
+	mark := func(verb, summary string, do func(context.Context, account.Principal, operation.ID) error) {
+		register(a, endpoint{method: http.MethodPost, path: one + "/" + verb, id: verb + "Event", summary: summary, tag: "Events", scope: writeEvents},
+			func(ctx context.Context, c call[eventPath, none]) (struct{}, error) {
+				return struct{}{}, do(ctx, c.Principal, operation.ID(c.In.ID))
+			})
+	}
+	mark("seen", "Mark an event and all older ones as seen", events.Seen)
+	mark("read", "Mark an event as read", events.Read)
+}

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/filter"
+	"steward/internal/store"
+)
+
+// paging are a list's parameters.
+type paging struct {
+	Page     int `query:"page" minimum:"1" default:"1" doc:"The page to return."`
+	PageSize int `query:"page_size" minimum:"25" maximum:"500" default:"100" doc:"Items on a page."`
+}
+
+func (p paging) page() store.Page { return store.Page{Number: min(p.Page, 1<<30), Size: p.PageSize} }
+
+// listing are the parameters of a list that can be filtered.
+type listing struct {
+	paging
+	Filter string `header:"X-Filter" doc:"Which items, and in which order: a JSON object."`
+}
+
+func (l listing) query(fields filter.Fields) (store.ListQuery, error) {
+	f, err := filter.Parse(l.Filter, fields)
+	return store.ListQuery{Page: l.page(), Filter: f}, err
+}
+
+// list is the envelope of every list.
+type list[T any] struct {
+	Data    []T `json:"data" nullable:"false"`
+	Page    int `json:"page"`
+	Pages   int `json:"pages"`
+	Results int `json:"results"`
+}
+
+// newList shows items as one page of total.
+func newList[T, V any](items []T, total int, p paging, view func(T) V) list[V] {
+	l := list[V]{Data: make([]V, len(items)), Page: p.Page, Pages: max(1, (total+p.PageSize-1)/p.PageSize), Results: total}
+	for i, item := range items {
+		l.Data[i] = view(item)
+	}
+	return l
+}
+
+// slicePage is one page of a list that is in memory.
+func slicePage[T any](items []T, p paging) []T {
+	first := min((min(p.Page, 1<<30)-1)*p.PageSize, len(items))
+	return items[first:min(first+p.PageSize, len(items))]
+}
+
+// timeLayout is how the API writes times: UTC, no zone, no fraction.
+const timeLayout = "2006-01-02T15:04:05"
+
+func optionalTime(t *time.Time) *string {
+	if t == nil {
+		return nil
+	}
+	return new(t.UTC().Format(timeLayout))
+}
+
+func showTime(t time.Time) string { return t.UTC().Format(timeLayout) }
+
+// readTime reads a time of a body; nil stays nil.
+func parseTime(field string, text *string, faults *fault.Faults) *time.Time {
+	if text == nil {
+		return nil
+	}
+	t, ok := filter.ParseTime(*text)
+	if !ok {
+		faults.Add(field, "Must be a time such as 2026-01-31T18:04:05")
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"steward/internal/account"
+	"steward/internal/fault"
+)
+
+// endpoint is what is declared beside each operation.
+type endpoint struct {
+	method, path string
+	// id and summary name it in the document; tag groups it.
+	id, summary, tag string
+	// scope is what the token needs. The zero scope: any valid token will do.
+	scope account.Scope
+	// public operations need no token; one that is sent must be valid.
+	public bool
+}
+
+// none stands for no input or no body.
+type none struct{}
+
+// call is one request on its way to control.
+type call[I, B any] struct {
+	account.Principal
+	In I
+	// Body is what could be decoded; Faults are the problems found in it.
+	Body   B
+	Faults fault.Faults
+}
+
+// answer is what Huma writes.
+type answer[O any] struct {
+	Status int
+	Body   O
+}
+
+// noContent is returned by handlers whose answer has no body.
+type noContent struct{}
+
+func (noContent) Error() string { return "no content" }
+
+// register adds one operation. I holds path, query and header parameters, B the
+// body, O the answer's view.
+func register[I, B, O any](a *API, e endpoint, handle func(ctx context.Context, c call[I, B]) (O, error)) {
+	op := huma.Operation{
+		OperationID: e.id, Method: e.method, Path: e.path, Summary: e.summary, Tags: []string{e.tag},
+		DefaultStatus: http.StatusOK, Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusTooManyRequests},
+		Middlewares: huma.Middlewares{a.authenticate(e)},
+		Extensions:  map[string]any{"x-scope": e.scopeText()},
+	}
+	if !e.public {
+		op.Security = []map[string][]string{{"personalAccessToken": {}}}
+	}
+	bodyType := reflect.TypeFor[B]()
+	hasBody := bodyType != reflect.TypeFor[none]()
+	if hasBody {
+		schema := a.huma.OpenAPI().Components.Schemas.Schema(bodyType, true, bodyType.Name())
+		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+	}
+	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*answer[O], error) {
+		c := call[I, B]{In: *in}
+		state := stateOf(ctx)
+		c.Principal = state.principal
+		if hasBody {
+			faults, err := decodeBody(state.body, a.huma.OpenAPI().Components.Schemas, bodyType, &c.Body)
+			if err != nil {
+				return nil, a.toStatus(ctx, err)
+			}
+			c.Faults = faults
+		}
+		out, err := handle(ctx, c)
+		if _, empty := err.(noContent); empty { //nolint:errorlint // a marker of our own, never wrapped
+			return &answer[O]{Status: http.StatusNoContent}, nil
+		}
+		if err != nil {
+			return nil, a.toStatus(ctx, err)
+		}
+		return &answer[O]{Status: http.StatusOK, Body: out}, nil
+	})
+}
+
+func (e endpoint) scopeText() string {
+	switch {
+	case e.public:
+		return "none"
+	case e.scope == account.Scope{}:
+		return "any"
+	}
+	return e.scope.String()
+}
+
+// requestState travels from the middlewares to the handler.
+type requestState struct {
+	principal account.Principal
+	body      []byte
+	id        string
+}
+
+type stateKey struct{}
+
+func stateOf(ctx context.Context) *requestState {
+	if s, ok := ctx.Value(stateKey{}).(*requestState); ok {
+		return s
+	}
+	return &requestState{}
+}
+
+// trimmed is the body without white space around it.
+func trimmed(body []byte) []byte { return bytes.TrimSpace(body) }
