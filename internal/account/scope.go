@@ -71,7 +71,7 @@ func ParseScopes(text string) (Scopes, error) {
 		scopes.List = append(scopes.List, s)
 	}
 	if len(bad) > 0 {
-		return Scopes{}, fault.NewInvalid("scopes", "Unknown scope(s): %s", strings.Join(bad, ", "))
+		return Scopes{}, fault.NewInvalid("scopes", "Unknown scope(s): %s", fault.Quote(bad))
 	}
 	if scopes.All {
 		return FullScopes(), nil

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,30 +13,37 @@ import (
 // empty list blocks everybody.
 type AllowList []string
 
+// mostItems bounds a list: the gateway looks through it for every connection.
+const mostItems = 1000
+
 // ParseAllowList checks every item, drops duplicates and keeps order and
 // spelling. All bad items come back in one fault per address family.
 func ParseAllowList(items []string) (AllowList, error) {
 	list := AllowList{}
 	var bad4, bad6 []string
+	known := make(map[string]bool, len(items))
 	for _, item := range items {
-		if _, err := parsePrefix(item); err != nil {
-			if strings.Contains(item, ":") {
-				bad6 = append(bad6, item)
-			} else {
-				bad4 = append(bad4, item)
-			}
+		if known[item] {
 			continue
 		}
-		if !slices.Contains(list, item) {
+		known[item] = true
+		if _, err := parsePrefix(item); err == nil {
 			list = append(list, item)
+		} else if strings.Contains(item, ":") {
+			bad6 = append(bad6, item)
+		} else {
+			bad4 = append(bad4, item)
 		}
 	}
 	var faults fault.Faults
 	if len(bad4) > 0 {
-		faults.Add("allow_list", "Invalid IPv4 address(es) or range(s): %s", strings.Join(bad4, ", "))
+		faults.Add("allow_list", "Invalid IPv4 address(es) or range(s): %s", fault.Quote(bad4))
 	}
 	if len(bad6) > 0 {
-		faults.Add("allow_list", "Invalid IPv6 address(es) or range(s): %s", strings.Join(bad6, ", "))
+		faults.Add("allow_list", "Invalid IPv6 address(es) or range(s): %s", fault.Quote(bad6))
+	}
+	if len(known) > mostItems {
+		faults.Add("allow_list", "Must have at most %d items; join neighbours in ranges", mostItems)
 	}
 	if err := faults.Err(); err != nil {
 		return nil, err
@@ -43,34 +51,67 @@ func ParseAllowList(items []string) (AllowList, error) {
 	return list, nil
 }
 
-// Prefixes are the list's ranges, masked. Items that don't parse can't occur in
-// a list made by ParseAllowList and are left out: what isn't understood must
-// not open anything.
+// anywhere4 is the range that, as the API has it, allows every address: those
+// of IPv6 too.
+var anywhere4, anywhere6 = netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+
+// Prefixes are the list's ranges, masked, each once. Items that don't parse
+// can't occur in a list made by ParseAllowList and are left out: what isn't
+// understood must not open anything.
 func (l AllowList) Prefixes() []netip.Prefix {
 	prefixes := make([]netip.Prefix, 0, len(l))
-	for _, item := range l {
-		if p, err := parsePrefix(item); err == nil {
+	seen := make(map[netip.Prefix]bool, len(l))
+	add := func(p netip.Prefix) {
+		if !seen[p] {
+			seen[p] = true
 			prefixes = append(prefixes, p)
+		}
+	}
+	for _, item := range l {
+		p, err := parsePrefix(item)
+		if err != nil {
+			continue
+		}
+		if add(p); p == anywhere4 && !strings.Contains(item, ":") {
+			add(anywhere6)
 		}
 	}
 	return prefixes
 }
 
+// Allows tells whether an address may connect.
+func (l AllowList) Allows(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	return slices.ContainsFunc(l.Prefixes(), func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// parsePrefix reads an address or a range. IPv6 zones name interfaces of this
+// machine and mean nothing to a list; IPv4 addresses in IPv6 clothes are taken
+// for what they are, since that is how clients come in.
 func parsePrefix(item string) (netip.Prefix, error) {
-	if strings.Contains(item, "/") {
-		p, err := netip.ParsePrefix(item)
+	if !strings.Contains(item, "/") {
+		a, err := netip.ParseAddr(item)
 		if err != nil {
 			return netip.Prefix{}, err
 		}
-		return p.Masked(), nil
+		if a.Zone() != "" {
+			return netip.Prefix{}, errZone
+		}
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
 	}
-	a, err := netip.ParseAddr(item)
+	p, err := netip.ParsePrefix(item)
 	if err != nil {
 		return netip.Prefix{}, err
 	}
-	a = a.WithZone("")
-	return netip.PrefixFrom(a, a.BitLen()), nil
+	const mapped = 96 // bits before the IPv4 address
+	if p.Addr().Is4In6() && p.Bits() >= mapped {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+	}
+	return p.Masked(), nil
 }
+
+var errZone = errors.New("an address with a zone")
 
 // Equal tells whether two lists are the same to the letter.
 func (l AllowList) Equal(other AllowList) bool { return slices.Equal(l, other) }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"slices"
 
 	"steward/internal/fault"
@@ -129,7 +130,7 @@ func Require(s Status, r Request) error {
 }
 
 // RequestsAllowed lists the statuses a request needs, for the generated documentation.
-func RequestsAllowed() map[Request][]Status { return allowed }
+func RequestsAllowed() map[Request][]Status { return maps.Clone(allowed) }
 
 func orList(statuses []Status) string {
 	text := ""

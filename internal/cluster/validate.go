@@ -45,7 +45,9 @@ func (s Spec) Validate(offer Offer) fault.Faults {
 			faults.Add("encrypted", "%s", err.Error())
 		}
 	}
-	faults = append(faults, s.validateReplication()...)
+	if s.Size == 1 || s.Size == 3 {
+		faults = append(faults, s.validateReplication()...)
+	}
 	return append(faults, s.Updates.Validate()...)
 }
 
@@ -67,7 +69,8 @@ func ValidateLabel(label string) fault.Faults {
 	return faults
 }
 
-// WithDefaults fills the replication settings that were left out.
+// WithDefaults fills the replication settings that were left out, and takes
+// away what the engine doesn't have.
 func (s Spec) WithDefaults() Spec {
 	if s.Replication == "" {
 		switch {
@@ -79,7 +82,10 @@ func (s Spec) WithDefaults() Spec {
 			s.Replication = Asynch
 		}
 	}
-	if s.Engine == PostgreSQL && s.Commit == "" {
+	switch {
+	case s.Engine != PostgreSQL:
+		s.Commit = "" // the API has it for PostgreSQL only
+	case s.Commit == "":
 		s.Commit = CommitLocal
 	}
 	return s

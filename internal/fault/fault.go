@@ -165,3 +165,21 @@ func OneOf[T ~string](field string, allowed ...T) *Fault {
 	}
 	return NewInvalid(field, "Must be one of %s", strings.Join(texts, ", "))
 }
+
+// Quote lists what a caller sent, for a reason: the first few items, each cut
+// short, so that an answer never grows with what was sent.
+func Quote(items []string) string {
+	const most, length = 20, 64
+	shown := make([]string, 0, min(len(items), most))
+	for _, item := range items[:min(len(items), most)] {
+		if runes := []rune(strings.ToValidUTF8(item, "?")); len(runes) > length {
+			item = string(runes[:length]) + "…"
+		}
+		shown = append(shown, item)
+	}
+	text := strings.Join(shown, ", ")
+	if len(items) > most {
+		text += fmt.Sprintf(" and %d more", len(items)-most)
+	}
+	return text
+}
