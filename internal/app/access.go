@@ -1,0 +1,125 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/control"
+	"steward/internal/fault"
+	"steward/internal/store"
+)
+
+// firstToken makes the first account, its unrestricted user and its token. Each
+// part is found again when a crash came in between.
+func (a *App) firstToken(ctx context.Context) error {
+	return a.store.InTx(ctx, func(tx *store.Tx) error {
+		admin, err := tx.EnsureAdmin(ctx)
+		if err != nil {
+			return fmt.Errorf("make first user: %w", err)
+		}
+		if n, err := tx.TokenCount(ctx, admin.ID); err != nil || n > 0 {
+			return err
+		}
+		text, err := readOrMakeToken(a.paths.adminToken())
+		if err != nil {
+			return err
+		}
+		token := control.TokenOf(admin.ID, "first token", text, account.FullScopes(), nil)
+		_, err = tx.CreateToken(ctx, token, sha256.Sum256([]byte(text)))
+		return err
+	})
+}
+
+// Access is the store as the operator's commands use it, beside a server that
+// runs or without one.
+type Access struct {
+	store    *store.Store
+	embedded *store.Embedded
+	// started tells that the store ran for this command only.
+	started bool
+}
+
+// OpenAccess opens the store of a data folder, or the one at url.
+func OpenAccess(ctx context.Context, data, url string) (*Access, error) {
+	p, err := newPaths(data)
+	if err != nil {
+		return nil, err
+	}
+	x := &Access{}
+	log := slog.New(slog.DiscardHandler)
+	if url == "" {
+		_, served := ServerPID(p.Data)
+		x.started = !served
+		if served {
+			url = store.EmbeddedURL(p.store(), p.storeRun())
+		} else {
+			x.embedded, err = store.StartEmbedded(ctx, store.EmbeddedOptions{Dir: p.store(), RunDir: p.storeRun(), Logger: log})
+			if err != nil {
+				return nil, err
+			}
+			url = x.embedded.URL()
+		}
+	}
+	if x.store, err = store.Open(ctx, store.Options{URL: url, Logger: log, MaxConns: 2}); err != nil {
+		x.Close(ctx)
+		return nil, err
+	}
+	return x, nil
+}
+
+// Close closes the store, and ends it when it was started for this command.
+func (x *Access) Close(ctx context.Context) {
+	if x.store != nil {
+		x.store.Close()
+	}
+	if x.embedded != nil {
+		_ = x.embedded.Stop(context.WithoutCancel(ctx)) // it recovers at the next start
+	}
+}
+
+// CreateUser adds a user to the first account.
+func (x *Access) CreateUser(ctx context.Context, name, email string, restricted, addDatabases bool) error {
+	faults := append(control.ValidateUsername(name), control.ValidateEmail(email)...)
+	if addDatabases && !restricted {
+		faults.Add("grant", "only restricted users need grants: add --restricted")
+	}
+	if err := faults.Err(); err != nil {
+		return err
+	}
+	return x.store.InTx(ctx, func(tx *store.Tx) error {
+		admin, err := tx.EnsureAdmin(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.CreateUser(ctx, account.User{
+			Account: admin.Account, Username: name, Email: email, Restricted: restricted, AddDatabases: addDatabases,
+		})
+		return err
+	})
+}
+
+// CreateToken makes a token for any user and returns its text.
+func (x *Access) CreateToken(ctx context.Context, username, label, scopes string, expires time.Duration) (string, error) {
+	user, err := x.store.UserAnywhere(ctx, username)
+	if fault.IsKind(err, fault.NotFound) {
+		return "", fmt.Errorf("there is no user %q; make it with `steward user create %s --email …`", username, username)
+	}
+	if err != nil {
+		return "", err
+	}
+	if expires < 0 {
+		return "", errors.New("--expires must not be negative")
+	}
+	in := control.NewToken{Label: label, Scopes: scopes}
+	if expires > 0 {
+		in.Expiry = new(time.Now().Add(expires))
+	}
+	operator := account.Principal{Account: user.Account, User: user, Scopes: account.FullScopes()}
+	_, text, err := control.New(control.Deps{Store: x.store}).Tokens.Create(ctx, operator, in, nil)
+	return text, err
+}

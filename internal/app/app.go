@@ -1,0 +1,315 @@
+// Package app wires everything into one process, as a value that commands and
+// tests start and stop.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"steward/internal/api"
+	"steward/internal/catalog"
+	"steward/internal/control"
+	"steward/internal/converge"
+	"steward/internal/gateway"
+	"steward/internal/operate"
+	"steward/internal/operation"
+	"steward/internal/pki"
+	"steward/internal/platform/host"
+	"steward/internal/seal"
+	"steward/internal/store"
+	"steward/internal/work"
+)
+
+// App is one steward process.
+type App struct {
+	o       Options
+	paths   paths
+	log     *slog.Logger
+	catalog *catalog.Catalog
+	control *control.Control
+	host    *host.Driver
+	store   *store.Store
+	work    *work.Work
+	keeper  *converge.Keeper
+	api     *api.API
+
+	listener net.Listener
+	server   *http.Server
+	served   sync.WaitGroup
+	// failed gets what ended the process against its will.
+	failed chan error
+	// undo are the partners of what New did, to be run in reverse.
+	undo []func() error
+	stop sync.Once
+}
+
+// Bounds on how long stopping waits for what is going on.
+const (
+	drainTime = 10 * time.Second
+	passTime  = 15 * time.Second
+)
+
+// workers is how many operations are carried out at once: they mostly wait.
+const workers = 16
+
+// New opens everything, in the order in which parts need each other. What it
+// opened is closed again when it fails.
+func New(ctx context.Context, o Options) (a *App, err error) {
+	a = &App{o: o, failed: make(chan error, 1)}
+	level := slog.LevelInfo
+	if o.Debug {
+		level = slog.LevelDebug
+	}
+	a.log = slog.New(slog.NewTextHandler(o.Log, &slog.HandlerOptions{Level: level}))
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	if a.paths, err = newPaths(o.Data); err != nil {
+		return a, err
+	}
+	steps := []func(context.Context) error{a.lock, a.listen, a.openStore, a.openPlatform, a.wire, a.firstToken}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+func (a *App) later(undo func() error) { a.undo = append(a.undo, undo) }
+
+func (a *App) lock(context.Context) error {
+	lock, err := lockData(a.paths.Data)
+	if err != nil {
+		return err
+	}
+	a.later(lock.Close)
+	return nil
+}
+
+func (a *App) listen(ctx context.Context) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", a.o.Listen)
+	if err != nil {
+		return fmt.Errorf("listen (--listen): %w", err)
+	}
+	a.listener = l
+	a.later(func() error {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	return nil
+}
+
+func (a *App) openStore(ctx context.Context) error {
+	where := a.o.Seal.URL
+	if where == "" {
+		where = a.paths.sealKey()
+	}
+	sealer, err := seal.Open(ctx, where)
+	if err != nil {
+		return fmt.Errorf("secrets: %w", err)
+	}
+	url := a.o.Store
+	if url == "" {
+		embedded, err := store.StartEmbedded(ctx, store.EmbeddedOptions{Dir: a.paths.store(), RunDir: a.paths.storeRun(), Logger: a.log})
+		if err != nil {
+			return err
+		}
+		a.later(func() error { embedded.Leave(); return nil })
+		url = embedded.URL()
+	}
+	a.store, err = store.Open(ctx, store.Options{URL: url, Sealer: sealer, Logger: a.log, MaxConns: workers + 16})
+	if err != nil {
+		return err
+	}
+	a.later(func() error { a.store.Close(); return nil })
+	return nil
+}
+
+func (a *App) openPlatform(ctx context.Context) error {
+	ports, err := a.o.Gateway.PortRange()
+	if err != nil {
+		return err
+	}
+	options, err := gatewayOptions(a.paths, a.o.Config, a.log)
+	if err != nil {
+		return err
+	}
+	g, err := gateway.Open(ctx, options)
+	if err != nil {
+		return err
+	}
+	a.later(func() error { g.Close(); return nil })
+	hostOptions, err := hostOptions(a.paths, a.o.Config, a.log)
+	if err != nil {
+		return err
+	}
+	hostOptions.Gateway, hostOptions.Secrets, hostOptions.Issue = routes{g}, a.store, pki.Issue
+	a.host, err = host.New(ctx, hostOptions)
+	if err != nil {
+		return err
+	}
+	a.later(func() error { a.host.Close(); return nil })
+	for _, note := range a.host.Notes() {
+		a.log.WarnContext(ctx, "an engine can't be used", "error", note)
+	}
+	a.catalog, err = catalog.Load(a.o.Catalog.File, a.host.Engines())
+	if err != nil {
+		return err
+	}
+	return a.checkPorts(ctx, ports)
+}
+
+// checkPorts refuses a range that leaves out databases that exist: their
+// addresses and users follow from it.
+func (a *App) checkPorts(ctx context.Context, ports [2]int) error {
+	all, err := a.store.ClustersForWork(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if c.Port < ports[0] || c.Port > ports[1] {
+			return fmt.Errorf("gateway.ports %d-%d leaves out database %d (%s) at port %d: widen the range", ports[0], ports[1], c.ID, c.Label, c.Port)
+		}
+	}
+	return nil
+}
+
+func (a *App) wire(ctx context.Context) error {
+	ports, err := a.o.Gateway.PortRange()
+	if err != nil {
+		return err
+	}
+	operator := operate.New(operate.Options{Store: a.store, Driver: a.host, Catalog: a.catalog, Logger: a.log})
+	a.work, err = work.New(a.store.Pool(), work.Options{Workers: workers, Run: operator.Run, Due: a.store.DueOperations, Logger: a.log})
+	if err != nil {
+		return err
+	}
+	a.keeper = converge.New(converge.Options{Store: a.store, Driver: a.host, Catalog: a.catalog, Logger: a.log})
+	a.control = control.New(control.Deps{
+		Store: a.store, Catalog: a.catalog, Ports: ports, Logger: a.log,
+		Enqueue: func(ctx context.Context, tx *store.Tx, id operation.ID) error {
+			return a.work.Enqueue(ctx, tx.Pgx(), id)
+		},
+	})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newClusterCollector(a.store, a.host))
+	a.api = api.New(api.Options{
+		Control: a.control, Catalog: a.catalog, Logger: a.log, Registry: registry, Ready: a.store.Ping, Origin: a.o.CORS.Origin,
+		RequestsPerMinute: a.o.Limits.RequestsPerMinute, FailedLoginsPerMinute: a.o.Limits.FailedLoginsPerMinute,
+	})
+	return a.store.WakeAll(ctx) // a predecessor may have died in the middle of any
+}
+
+// Start begins to serve, to carry operations out and to look after databases.
+func (a *App) Start(ctx context.Context) error {
+	a.host.Start()
+	if err := a.work.Start(ctx); err != nil {
+		return err
+	}
+	a.keeper.Start(ctx)
+	a.server = a.api.Server()
+	a.served.Go(func() {
+		if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
+			a.failed <- fmt.Errorf("serve: %w", err)
+		}
+	})
+	return nil
+}
+
+// URL is where the API answers.
+func (a *App) URL() string { return "http://" + a.listener.Addr().String() }
+
+// Stop lets requests and passes end, within bounds, and closes everything.
+// Databases and the gateway run on.
+func (a *App) Stop() error {
+	var err error
+	a.stop.Do(func() { err = a.stopOnce() })
+	return err
+}
+
+func (a *App) stopOnce() error {
+	var errs []error
+	if a.server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+		defer cancel()
+		if err := a.server.Shutdown(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("finish requests: %w", err), a.server.Close())
+		}
+		a.served.Wait()
+	}
+	a.keeper.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), passTime)
+	defer cancel()
+	errs = append(errs, a.work.Stop(ctx), a.close())
+	return errors.Join(errs...)
+}
+
+func (a *App) close() error {
+	var errs []error
+	for i := len(a.undo) - 1; i >= 0; i-- {
+		errs = append(errs, a.undo[i]())
+	}
+	a.undo = nil
+	return errors.Join(errs...)
+}
+
+// AwaitUnlocked waits until no steward serves the data folder.
+func AwaitUnlocked(ctx context.Context, data string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, held := ServerPID(data); !held {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("steward didn't stop within %s; it may be finishing work: try again, or kill it (nothing is lost)", patience)
+		case <-tick.C:
+		}
+	}
+}
+
+// StopAll ends the databases, the gateway and the store of a data folder that
+// nobody serves, and tells how many database servers there were.
+func StopAll(ctx context.Context, data string, c Config) (int, error) {
+	if _, err := os.Stat(data); err != nil {
+		return 0, fmt.Errorf("data folder: %w", err)
+	}
+	p, err := newPaths(data)
+	if err != nil {
+		return 0, err
+	}
+	lock, err := lockData(p.Data)
+	if err != nil {
+		return 0, err
+	}
+	defer lock.Close()
+	options, err := hostOptions(p, c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return 0, err
+	}
+	driver, err := host.New(ctx, options)
+	if err != nil {
+		return 0, err
+	}
+	defer driver.Close()
+	stopped, err := driver.StopAll(ctx)
+	return stopped, errors.Join(err, gateway.End(ctx, p.gateway(), p.Run), store.StopEmbedded(ctx, p.store()))
+}

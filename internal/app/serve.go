@@ -1,0 +1,49 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Serve runs steward until ctx ends, then stops it gracefully. Databases and
+// the gateway go on running.
+func Serve(ctx context.Context, o Options) error {
+	begun := time.Now()
+	a, err := New(ctx, o)
+	if err != nil {
+		return err
+	}
+	if err := a.Start(ctx); err != nil {
+		return errors.Join(err, a.Stop())
+	}
+	a.welcome(o.Out, time.Since(begun))
+	if o.Demo {
+		if err := a.demo(ctx, o.Out); err != nil && ctx.Err() == nil {
+			fmt.Fprintln(o.Out, "The demo database couldn't be made:", err)
+		}
+	}
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(o.Out, "Stopping; databases and gateway go on.")
+		return a.Stop()
+	case err := <-a.failed:
+		return errors.Join(err, a.Stop())
+	}
+}
+
+// welcome tells a person where things are, in a few lines.
+func (a *App) welcome(w io.Writer, took time.Duration) {
+	fmt.Fprintf(w, "steward %s is ready after %s.\n", Version(), took.Round(time.Millisecond))
+	fmt.Fprintf(w, "  API       %s/v4     document %s/docs\n", a.URL(), a.URL())
+	fmt.Fprintf(w, "  token     %s\n", a.paths.adminToken())
+	for _, engine := range a.catalog.Engines {
+		fmt.Fprintf(w, "  engine    %s\n", engine.ID())
+	}
+	for _, weakness := range a.host.Weaknesses() {
+		fmt.Fprintf(w, "  weaker    %s\n", weakness)
+	}
+	fmt.Fprintf(w, "Try: export STEWARD_URL=%s STEWARD_TOKEN=$(cat %s); bin/steward db list\n", a.URL(), a.paths.adminToken())
+}

@@ -1,0 +1,103 @@
+package catalog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// file is an operator's catalogue; a part that is left out keeps its default.
+type file struct {
+	Types   []Plan   `yaml:"types"`
+	Regions []Region `yaml:"regions"`
+}
+
+// Load makes the catalogue from an operator's file ("" for the built-in plans
+// and regions) and the engines found. All problems of the file come back at
+// once, each naming its place.
+func Load(path string, engines []Engine) (*Catalog, error) {
+	c := &Catalog{Plans: DefaultPlans(), Regions: DefaultRegions(), Engines: engines}
+	if path == "" {
+		return c, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read catalogue: %w", err)
+	}
+	f, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("catalogue %s: %w", path, err)
+	}
+	if f.Types != nil {
+		c.Plans = f.Types
+	}
+	if f.Regions != nil {
+		c.Regions = f.Regions
+	}
+	return c, nil
+}
+
+func parse(text []byte) (file, error) {
+	var f file
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return f, err // it names line and key
+	}
+	return f, errors.Join(append(validatePlans(f.Types), validateRegions(f.Regions)...)...)
+}
+
+func validatePlans(plans []Plan) []error {
+	var errs []error
+	seen := map[string]bool{}
+	for i, p := range plans {
+		bad := func(format string, args ...any) {
+			errs = append(errs, fmt.Errorf("types[%d] (%s): "+format, append([]any{i, p.ID}, args...)...))
+		}
+		if p.ID == "" {
+			bad("id is required")
+		}
+		if seen[p.ID] {
+			bad("id is there twice")
+		}
+		seen[p.ID] = true
+		if p.MemoryMB < 512 {
+			bad("memory must be at least 512 MB")
+		}
+		if p.DiskMB < 1024 {
+			bad("disk must be at least 1024 MB")
+		}
+		if p.VCPUs < 1 {
+			bad("vcpus must be at least 1")
+		}
+		if p.Hourly < 0 || p.Monthly < 0 {
+			bad("prices must not be negative")
+		}
+	}
+	if plans != nil && len(plans) == 0 {
+		errs = append(errs, errors.New("types: must not be empty"))
+	}
+	return errs
+}
+
+func validateRegions(regions []Region) []error {
+	var errs []error
+	seen := map[string]bool{}
+	for i, r := range regions {
+		if r.ID == "" {
+			errs = append(errs, fmt.Errorf("regions[%d]: id is required", i))
+		}
+		if seen[r.ID] {
+			errs = append(errs, fmt.Errorf("regions[%d] (%s): id is there twice", i, r.ID))
+		}
+		seen[r.ID] = true
+	}
+	if regions != nil && len(regions) == 0 {
+		errs = append(errs, errors.New("regions: must not be empty"))
+	}
+	return errs
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"steward/internal/app"
+	"steward/internal/platform/host"
+)
+
+type nodeCommands struct {
+	List nodeListCommand `cmd:"" help:"List the server processes."`
+}
+
+type nodeListCommand struct {
+	dataFlag
+	jsonFlag
+	Cluster int64  `help:"Of this database only."`
+	Role    string `help:"Of this role only: primary or replica." enum:",primary,replica" default:""`
+	PID     bool   `name:"pid" help:"Print process ids alone, one a line."`
+	Config  string `help:"Configuration file (YAML)." type:"existingfile"`
+}
+
+func (c *nodeListCommand) Run(ctx context.Context, s *streams) error {
+	config, err := app.LoadConfig(c.Config)
+	if err != nil {
+		return err
+	}
+	all, err := app.Nodes(ctx, c.Data, config)
+	if err != nil {
+		return err
+	}
+	nodes := []host.NodeInfo{}
+	for _, n := range all {
+		if (c.Cluster == 0 || int64(n.Cluster) == c.Cluster) && (c.Role == "" || string(n.Role) == c.Role) {
+			nodes = append(nodes, n)
+		}
+	}
+	if c.JSON {
+		return printJSON(s.out, nodes)
+	}
+	rows := make([][]string, len(nodes))
+	for i, n := range nodes {
+		if c.PID {
+			if n.Running {
+				fmt.Fprintln(s.out, n.Pid)
+			}
+			continue
+		}
+		state := "stopped"
+		if n.Running {
+			state = "running"
+		}
+		rows[i] = []string{fmt.Sprint(n.Cluster), fmt.Sprint(n.Ordinal), string(n.Role), n.Installation, state, fmt.Sprint(n.Pid), n.Address, n.Log}
+	}
+	if c.PID {
+		return nil
+	}
+	return printTable(s.out, []string{"database", "node", "role", "server", "state", "pid", "address", "log"}, rows)
+}
+
+type doctorCommand struct {
+	jsonFlag
+	Config string `help:"Configuration file (YAML)." type:"existingfile"`
+}
+
+func (c *doctorCommand) Run(ctx context.Context, s *streams) error {
+	config, err := app.LoadConfig(c.Config)
+	if err != nil {
+		return err
+	}
+	r, err := app.Examine(ctx, config)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := printJSON(s.out, r); err != nil {
+			return err
+		}
+	} else {
+		printReport(s, r)
+	}
+	for _, m := range r.Missing {
+		if m.Required {
+			return fmt.Errorf("%s is missing", m.What)
+		}
+	}
+	return nil
+}
+
+func printReport(s *streams, r app.Report) {
+	rows := make([][]string, len(r.Engines))
+	for i, e := range r.Engines {
+		rows[i] = []string{string(e.Family()) + "/" + e.Series, string(e.Flavour), e.Version, e.Builder, e.Home}
+	}
+	_ = printTable(s.out, []string{"engine", "server", "version", "builder", "home"}, rows) // nobody to tell
+	fmt.Fprintf(s.out, "\ncontrol groups: %s   bubblewrap: %v   users of their own: %v\n", r.Walls.ControlGroups, r.Walls.Bubblewrap, r.Walls.OwnUsers)
+	for _, w := range r.Walls.Weaknesses {
+		fmt.Fprintln(s.out, "weaker:", w)
+	}
+	for _, m := range r.Missing {
+		fmt.Fprintf(s.out, "missing: %s (for %s): %s\n", m.What, m.Why, m.Install)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintln(s.out, "note:", n)
+	}
+	if len(r.Missing) == 0 {
+		fmt.Fprintln(s.out, "Nothing is missing.")
+	}
+}
