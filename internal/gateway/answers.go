@@ -130,7 +130,7 @@ func parseFrontends(text string) (map[string]frontend, error) {
 
 // field is the value of a "name=value" in a line of them.
 func field(line, name string) string {
-	for _, f := range strings.Fields(line) {
+	for f := range strings.FieldsSeq(line) {
 		if value, ok := strings.CutPrefix(f, name); ok {
 			return value
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"steward/internal/failpoint"
 )
 
 // applier makes one running HAProxy do what a route says. Every step looks
@@ -35,6 +37,7 @@ func (a applier) apply(ctx context.Context, r Route) error {
 			return err
 		}
 	}
+	failpoint.Here("gateway: before ending sessions")
 	return a.endSessions(ctx, r)
 }
 

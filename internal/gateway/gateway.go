@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"steward/internal/failpoint"
 )
 
 // Options are what a Gateway is made of.
@@ -219,7 +221,12 @@ func (g *Gateway) put(ctx context.Context, r Route) error {
 		return err
 	}
 	g.routes[r.Port] = r
-	return g.settle(ctx, r.Port)
+	failpoint.Here("gateway: route saved")
+	if err := g.settle(ctx, r.Port); err != nil {
+		return err
+	}
+	failpoint.Here("gateway: route in force")
+	return nil
 }
 
 // Remove blocks a port, ends all its sessions and forgets its route.

@@ -541,6 +541,100 @@ func TestANewStewardAdopts(t *testing.T) {
 	b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
 }
 
+// TestAdoptionAfterAKillHalfWay begins where a steward that was killed in the
+// middle of something left off.
+func TestAdoptionAfterAKillHalfWay(t *testing.T) {
+	t.Parallel()
+	one := backend(t, "one")
+	setup := func(t *testing.T) (*bench, Route, client) {
+		b := newBench(t, 40)
+		r := Route{Cluster: 1, Port: b.port(0), Primary: one, Reads: []netip.AddrPort{one}, Allow: allow("127.0.0.1/32")}
+		b.set(r)
+		c := b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+		b.Close()
+		return b, r, c
+	}
+	launchAnother := func(b *bench) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if _, err := b.launch(b.t.Context(), b.current.ports, b.current); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	t.Run("both generations listen", func(t *testing.T) {
+		t.Parallel()
+		b, r, c := setup(t)
+		old := b.current
+		launchAnother(b)
+		b.open()
+		if b.current.generation == old.generation || len(b.older) != 1 {
+			t.Fatal("the newer generation isn't the current one")
+		}
+		b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+		r.Allow = nil
+		b.set(r)
+		for range 20 {
+			b.expectBlocked("127.0.0.1", "127.0.0.1", r.Port)
+		}
+		if !c.ended() {
+			t.Error("the old generation's session lives on")
+		}
+	})
+	t.Run("the old one is retired in part and the new one died", func(t *testing.T) {
+		t.Parallel()
+		b, r, c := setup(t)
+		conn, err := dial(t.Context(), b.current.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.close()
+		if _, err := conn.ask("shutdown frontend " + proxyName(primary, r.Port)); err != nil {
+			t.Fatal(err)
+		}
+		b.open()
+		b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+		b.expect("127.0.0.1", "127.0.0.2", r.Port, "one")
+		if !c.alive() {
+			t.Error("the session was dropped")
+		}
+	})
+	t.Run("a route was blanked and not forgotten", func(t *testing.T) {
+		t.Parallel()
+		b, r, c := setup(t)
+		if err := b.saveRoute(Route{Cluster: r.Cluster, Port: r.Port}); err != nil {
+			t.Fatal(err)
+		}
+		b.open()
+		if !c.ended() {
+			t.Error("the session lives on")
+		}
+		b.expectBlocked("127.0.0.1", "127.0.0.1", r.Port)
+		if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || routes[0].Cluster != r.Cluster {
+			t.Fatalf("the removal can't be finished: %v, %v", routes, err)
+		}
+		if err := b.Remove(t.Context(), r.Port); err != nil {
+			t.Fatal(err)
+		}
+		b.reopen()
+		if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 0 {
+			t.Errorf("routes %v, %v", routes, err)
+		}
+	})
+	t.Run("a torn route file", func(t *testing.T) {
+		t.Parallel()
+		b, r, _ := setup(t)
+		if err := os.WriteFile(b.routeFile(r.Port), []byte(`{"Cluster":1,"Po`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.open()
+		if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 0 {
+			t.Errorf("routes %v, %v", routes, err)
+		}
+		b.set(r)
+		b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+	})
+}
+
 func TestAChangedConfigurationReplacesWithoutLosingSessions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 40)

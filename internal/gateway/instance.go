@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"steward/internal/failpoint"
 	"steward/internal/process"
 )
 
@@ -104,6 +105,7 @@ func (g *Gateway) launch(ctx context.Context, ports []int, from *instance) (*ins
 	if err != nil {
 		return nil, fmt.Errorf("start HAProxy: %w", err)
 	}
+	failpoint.Here("gateway: HAProxy started")
 	if err := g.awaitAnswer(ctx, i); err != nil {
 		return nil, errors.Join(fmt.Errorf("start HAProxy: %w%s", err, outputSince(g.outputFile(), began)), g.end(i))
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"steward/internal/failpoint"
 	"steward/internal/process"
 )
 
@@ -233,6 +234,7 @@ func (g *Gateway) replace(ctx context.Context) error {
 		return err
 	}
 	g.older = append([]*instance{old}, g.older...)
+	failpoint.Here("gateway: before retiring the old HAProxy")
 	return g.retireOlder(ctx)
 }
 

@@ -27,7 +27,7 @@ func (e *PortError) Error() string {
 	if errors.Is(e.Err, syscall.EADDRINUSE) {
 		return fmt.Sprintf("port %d is in use by another program; free it or change gateway.ports", e.Port)
 	}
-	return fmt.Sprintf("port %d can't be listened on: %v", e.Port, e.Err) //nolint:errorlint // Unwrap gives it
+	return fmt.Sprintf("port %d can't be listened on: %v", e.Port, e.Err)
 }
 
 func (e *PortError) Unwrap() error { return e.Err }

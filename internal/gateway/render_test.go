@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -13,7 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"encoding/json"
 	"golang.org/x/tools/txtar"
 
 	"pgregory.net/rapid"
@@ -260,8 +260,17 @@ func TestGrowSlots(t *testing.T) {
 		return m
 	}
 	for _, c := range []struct{ total, slots, used, want int }{
-		{256, 0, 0, 32}, {256, 32, 0, 32}, {256, 32, 24, 32}, {256, 32, 25, 64}, {256, 0, 25, 64},
-		{256, 0, 100, 128}, {256, 64, 3, 64}, {10, 0, 0, 10}, {40, 32, 30, 40}, {256, 256, 256, 256}, {1, 0, 1, 1},
+		{256, 0, 0, 32},
+		{256, 32, 0, 32},
+		{256, 32, 24, 32},
+		{256, 32, 25, 64},
+		{256, 0, 25, 64},
+		{256, 0, 100, 128},
+		{256, 64, 3, 64},
+		{10, 0, 0, 10},
+		{40, 32, 30, 40},
+		{256, 256, 256, 256},
+		{1, 0, 1, 1},
 	} {
 		if got := growSlots(1000, c.total, c.slots, used(c.used)); got != c.want {
 			t.Errorf("%d of %d ports, %d used: %d slots, want %d", c.slots, c.total, c.used, got, c.want)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -90,7 +91,7 @@ func (r *runtime) answer() (string, error) {
 	var text []byte
 	for {
 		part, err := r.in.ReadSlice('>')
-		if err != nil && err != bufio.ErrBufferFull {
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return "", err
 		}
 		text = append(text, part...)
