@@ -23,7 +23,6 @@ import (
 	"steward/internal/gateway"
 	"steward/internal/operate"
 	"steward/internal/operation"
-	"steward/internal/pki"
 	"steward/internal/platform/host"
 	"steward/internal/seal"
 	"steward/internal/store"
@@ -158,7 +157,7 @@ func (a *App) openPlatform(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	hostOptions.Gateway, hostOptions.Secrets, hostOptions.Issue = routes{g}, a.store, pki.Issue
+	hostOptions.Gateway, hostOptions.Secrets = g, a.store
 	a.host, err = host.New(ctx, hostOptions)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -16,24 +15,6 @@ import (
 	"steward/internal/gateway"
 	"steward/internal/platform/host"
 )
-
-// routes is the gateway as the host platform sees it.
-type routes struct{ *gateway.Gateway }
-
-// Set is part of host.Gateway.
-func (r routes) Set(ctx context.Context, route host.Route) error {
-	return r.Gateway.Set(ctx, gateway.Route(route))
-}
-
-// Routes is part of host.Gateway.
-func (r routes) Routes(ctx context.Context) ([]host.Route, error) {
-	all, err := r.Gateway.Routes(ctx)
-	converted := make([]host.Route, len(all))
-	for i, route := range all {
-		converted[i] = host.Route(route)
-	}
-	return converted, err
-}
 
 func addresses(c Config) (primary, secondary netip.Addr, err error) {
 	if primary, err = netip.ParseAddr(c.Gateway.PrimaryAddress); err != nil {
