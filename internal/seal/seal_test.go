@@ -3,7 +3,11 @@ package seal
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -256,6 +260,34 @@ func TestKeyServiceByURL(t *testing.T) {
 		} else if strings.Contains(err.Error(), "smGbjm71") {
 			t.Errorf("the error shows the key: %v", err)
 		}
+	}
+}
+
+// TestVaultIsAKeyService speaks to what answers as Vault's transit engine does.
+func TestVaultIsAKeyService(t *testing.T) {
+	vault := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Plaintext, Ciphertext string }
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		switch r.URL.Path {
+		case "/v1/transit/encrypt/steward":
+			fmt.Fprintf(w, `{"data":{"ciphertext":"vault:v1:%s"}}`, body.Plaintext)
+		case "/v1/transit/decrypt/steward":
+			fmt.Fprintf(w, `{"data":{"plaintext":%q}}`, strings.TrimPrefix(body.Ciphertext, "vault:v1:"))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(vault.Close)
+	t.Setenv("VAULT_SERVER_URL", vault.URL)
+	t.Setenv("VAULT_SERVER_TOKEN", "token")
+	sealed, err := open(t, "hashivault://steward").Seal(t.Context(), []byte("v"), "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := open(t, "hashivault://steward").Unseal(t.Context(), sealed, "c"); err != nil || string(got) != "v" {
+		t.Fatalf("%q, %v", got, err)
 	}
 }
 
