@@ -48,7 +48,11 @@ func TestPlatform(t *testing.T) {
 		if b.Encrypted {
 			name += "-encrypted"
 		}
-		t.Run(name, func(t *testing.T) { platformtest.Run(t, newSite(t, found).bench(b)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // much of the time is spent waiting for servers and disks
+			// Only this series: templates of all others would be made ahead too.
+			platformtest.Run(t, newSite(t, ofSeries(found, b)).bench(b))
+		})
 	}
 }
 
@@ -85,6 +89,16 @@ func benches(found []engine.Installation) []platformtest.Bench {
 		if chosen.Engine == cluster.MySQL {
 			chosen.Encrypted = true
 			list = append(list, chosen)
+		}
+	}
+	return list
+}
+
+func ofSeries(found []engine.Installation, b platformtest.Bench) []engine.Installation {
+	var list []engine.Installation
+	for _, i := range found {
+		if i.Family() == b.Engine && i.Series == b.Series {
+			list = append(list, i)
 		}
 	}
 	return list
@@ -380,14 +394,25 @@ func (l customer) mySQL(ctx context.Context) error {
 	return err
 }
 
-// freePorts is the first of ten ports that nothing listens on.
+// freePorts is the first of ten ports that nothing listens on. They are kept
+// apart from those of tests that run at the same time, here or in other
+// packages, by a lock that ends with the process.
 func freePorts(t *testing.T) int {
 	t.Helper()
-	for range 100 {
+	for range 200 {
 		first := 20000 + mrand.IntN(1100)*10 // below the kernel's ephemeral ports
-		if allFree(first) {
+		lock, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprintf("steward-test-ports-%d-%d", os.Geteuid(), first)), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && allFree(first) {
+			t.Cleanup(func() {
+				os.Remove(lock.Name())
+				lock.Close()
+			})
 			return first
 		}
+		lock.Close()
 	}
 	t.Fatal("no free range of ports")
 	return 0
