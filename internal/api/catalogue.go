@@ -112,7 +112,7 @@ func (a *API) registerTypes() {
 // registerCatalogue adds list and view of something that is fixed while the server runs.
 func registerCatalogue[T, V any](a *API, path, name, what string, items []T, find func(id string) (T, bool), show func(T) V) {
 	register(a, endpoint{method: http.MethodGet, path: path, id: "list" + name + "s", summary: "List " + what, tag: "Catalogue", public: true},
-		func(_ context.Context, c call[paging, none]) (list[V], error) {
+		func(_ context.Context, c call[Paging, none]) (list[V], error) {
 			return newList(slicePage(items, c.In), len(items), c.In, show), nil
 		})
 	register(a, endpoint{method: http.MethodGet, path: path + "/{id}", id: "view" + name, summary: "View one of the " + what, tag: "Catalogue", public: true},

@@ -242,13 +242,13 @@ func (a *API) registerDatabases() {
 	register(a, endpoint{
 		method: http.MethodGet, path: "/v4/databases/instances", id: "getDatabasesInstances",
 		summary: "List all databases", tag: "Databases", scope: readDatabases,
-	}, func(ctx context.Context, c call[listing, none]) (list[anyDatabaseView], error) {
+	}, func(ctx context.Context, c call[Listing, none]) (list[anyDatabaseView], error) {
 		q, err := c.In.query(store.ClusterFields)
 		if err != nil {
 			return list[anyDatabaseView]{}, err
 		}
 		found, total, err := clusters.List(ctx, c.Principal, "", q)
-		return newList(found, total, c.In.paging, showAnyDatabase), err
+		return newList(found, total, c.In.Paging, showAnyDatabase), err
 	})
 	registerEngineDatabases[mysqlCreate](a, cluster.MySQL, "MySQL")
 	registerEngineDatabases[postgresqlCreate](a, cluster.PostgreSQL, "PostgreSQL")
@@ -263,13 +263,13 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 		return endpoint{method: method, path: path, id: verb + name + "Database", summary: summary, tag: name + " databases", scope: scope}
 	}
 	register(a, e(http.MethodGet, all, "list", "List databases", readDatabases),
-		func(ctx context.Context, c call[listing, none]) (list[databaseView], error) {
+		func(ctx context.Context, c call[Listing, none]) (list[databaseView], error) {
 			q, err := c.In.query(store.ClusterFields)
 			if err != nil {
 				return list[databaseView]{}, err
 			}
 			found, total, err := clusters.List(ctx, c.Principal, engine, q)
-			return newList(found, total, c.In.paging, a.showDatabase), err
+			return newList(found, total, c.In.Paging, a.showDatabase), err
 		})
 	register(a, e(http.MethodPost, all, "create", "Create a database", writeDatabases),
 		func(ctx context.Context, c call[none, B]) (databaseView, error) {
@@ -330,9 +330,9 @@ type enginePath struct {
 func (a *API) registerEngines() {
 	register(a, endpoint{
 		method: http.MethodGet, path: "/v4/databases/engines", id: "listDatabaseEngines", summary: "List engines", tag: "Catalogue", public: true,
-	}, func(_ context.Context, c call[listing, none]) (list[engineView], error) {
+	}, func(_ context.Context, c call[Listing, none]) (list[engineView], error) {
 		found, err := filterEngines(a.Catalog.Engines, c.In.Filter)
-		return newList(slicePage(found, c.In.paging), len(found), c.In.paging, showEngine), err
+		return newList(slicePage(found, c.In.Paging), len(found), c.In.Paging, showEngine), err
 	})
 	register(a, endpoint{
 		method: http.MethodGet, path: "/v4/databases/engines/{engine}/{series}", id: "viewDatabaseEngine", summary: "View an engine", tag: "Catalogue", public: true,

@@ -68,13 +68,13 @@ func (a *API) registerEvents() {
 	events := a.Control.Events
 	const all, one = "/v4/account/events", "/v4/account/events/{eventId}"
 	register(a, endpoint{method: http.MethodGet, path: all, id: "listEvents", summary: "List events, newest first", tag: "Events", scope: readEvents},
-		func(ctx context.Context, c call[listing, none]) (list[eventView], error) {
+		func(ctx context.Context, c call[Listing, none]) (list[eventView], error) {
 			q, err := c.In.query(store.EventFields)
 			if err != nil {
 				return list[eventView]{}, err
 			}
 			found, total, err := events.List(ctx, c.Principal, q)
-			return newList(found, total, c.In.paging, a.showEvent), err
+			return newList(found, total, c.In.Paging, a.showEvent), err
 		})
 	register(a, endpoint{method: http.MethodGet, path: one, id: "viewEvent", summary: "View an event", tag: "Events", scope: readEvents},
 		func(ctx context.Context, c call[eventPath, none]) (eventView, error) {

@@ -8,21 +8,22 @@ import (
 	"steward/internal/store"
 )
 
-// paging are a list's parameters.
-type paging struct {
+// Paging are a list's parameters. Exported, since Huma looks into exported
+// members only.
+type Paging struct {
 	Page     int `query:"page" minimum:"1" default:"1" doc:"The page to return."`
 	PageSize int `query:"page_size" minimum:"25" maximum:"500" default:"100" doc:"Items on a page."`
 }
 
-func (p paging) page() store.Page { return store.Page{Number: min(p.Page, 1<<30), Size: p.PageSize} }
+func (p Paging) page() store.Page { return store.Page{Number: min(p.Page, 1<<30), Size: p.PageSize} }
 
-// listing are the parameters of a list that can be filtered.
-type listing struct {
-	paging
+// Listing are the parameters of a list that can be filtered.
+type Listing struct {
+	Paging
 	Filter string `header:"X-Filter" doc:"Which items, and in which order: a JSON object."`
 }
 
-func (l listing) query(fields filter.Fields) (store.ListQuery, error) {
+func (l Listing) query(fields filter.Fields) (store.ListQuery, error) {
 	f, err := filter.Parse(l.Filter, fields)
 	return store.ListQuery{Page: l.page(), Filter: f}, err
 }
@@ -36,7 +37,7 @@ type list[T any] struct {
 }
 
 // newList shows items as one page of total.
-func newList[T, V any](items []T, total int, p paging, view func(T) V) list[V] {
+func newList[T, V any](items []T, total int, p Paging, view func(T) V) list[V] {
 	l := list[V]{Data: make([]V, len(items)), Page: p.Page, Pages: max(1, (total+p.PageSize-1)/p.PageSize), Results: total}
 	for i, item := range items {
 		l.Data[i] = view(item)
@@ -45,7 +46,7 @@ func newList[T, V any](items []T, total int, p paging, view func(T) V) list[V] {
 }
 
 // slicePage is one page of a list that is in memory.
-func slicePage[T any](items []T, p paging) []T {
+func slicePage[T any](items []T, p Paging) []T {
 	first := min((min(p.Page, 1<<30)-1)*p.PageSize, len(items))
 	return items[first:min(first+p.PageSize, len(items))]
 }
@@ -62,7 +63,7 @@ func optionalTime(t *time.Time) *string {
 
 func showTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
-// readTime reads a time of a body; nil stays nil.
+// parseTime reads a time of a body; nil stays nil.
 func parseTime(field string, text *string, faults *fault.Faults) *time.Time {
 	if text == nil {
 		return nil

@@ -62,7 +62,9 @@ func register[I, B, O any](a *API, e endpoint, handle func(ctx context.Context, 
 	hasBody := bodyType != reflect.TypeFor[none]()
 	if hasBody {
 		schema := a.huma.OpenAPI().Components.Schemas.Schema(bodyType, true, bodyType.Name())
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+		// Not Required: an empty body counts as {}, and what it lacks is named
+		// member by member.
+		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 	}
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*answer[O], error) {
 		c := call[I, B]{In: *in}

@@ -39,7 +39,7 @@ func (a *API) registerTokens() {
 	tokens := a.Control.Tokens
 	const all, one = "/v4/profile/tokens", "/v4/profile/tokens/{tokenId}"
 	register(a, endpoint{method: http.MethodGet, path: all, id: "listTokens", summary: "List your tokens", tag: "Profile", scope: readAccount},
-		func(ctx context.Context, c call[paging, none]) (list[tokenView], error) {
+		func(ctx context.Context, c call[Paging, none]) (list[tokenView], error) {
 			found, total, err := tokens.List(ctx, c.Principal, c.In.page())
 			return newList(found, total, c.In, showToken), err
 		})

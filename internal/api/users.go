@@ -67,7 +67,7 @@ func (a *API) registerUsers() {
 	users := a.Control.Users
 	const all, one = "/v4/account/users", "/v4/account/users/{username}"
 	register(a, endpoint{method: http.MethodGet, path: all, id: "listUsers", summary: "List users", tag: "Users", scope: readAccount},
-		func(ctx context.Context, c call[paging, none]) (list[userView], error) {
+		func(ctx context.Context, c call[Paging, none]) (list[userView], error) {
 			found, total, err := users.List(ctx, c.Principal, c.In.page())
 			return newList(found, total, c.In, showUser), err
 		})

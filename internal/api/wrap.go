@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ func (a *API) observe(next http.Handler) http.Handler {
 		w.Header().Set("X-Request-Id", state.id)
 		seen := &recorder{ResponseWriter: w, status: http.StatusOK}
 		r = r.WithContext(context.WithValue(r.Context(), stateKey{}, state))
-		next.ServeHTTP(seen, r)
+		a.recoverPanics(seen, r, next)
 		took := time.Since(begun)
 		a.metrics.request(r.Method, seen.route, seen.status, took)
 		level := slog.LevelInfo
@@ -42,23 +43,38 @@ func (a *API) observe(next http.Handler) http.Handler {
 	})
 }
 
+// recoverPanics turns a panic into the answer to a bug, with its trace in the log.
+func (a *API) recoverPanics(w *recorder, r *http.Request, next http.Handler) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			a.Logger.ErrorContext(r.Context(), "request panicked", "request_id", stateOf(r.Context()).id, "panic", panicked, "trace", string(debug.Stack()))
+			if !w.written {
+				writeJSON(w, http.StatusInternalServerError, envelopeOf("", internalText+": "+stateOf(r.Context()).id))
+			}
+		}
+	}()
+	next.ServeHTTP(w, r)
+}
+
 // recorder remembers what was answered.
 type recorder struct {
 	http.ResponseWriter
-	status int
-	bytes  int64
+	status  int
+	bytes   int64
+	written bool
 	// route is the pattern that matched, for metrics of bounded size.
 	route string
 }
 
 // WriteHeader is part of http.ResponseWriter.
 func (r *recorder) WriteHeader(status int) {
-	r.status = status
+	r.status, r.written = status, true
 	r.ResponseWriter.WriteHeader(status)
 }
 
 // Write is part of http.ResponseWriter.
 func (r *recorder) Write(b []byte) (int, error) {
+	r.written = true
 	n, err := r.ResponseWriter.Write(b)
 	r.bytes += int64(n)
 	return n, err
