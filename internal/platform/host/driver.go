@@ -186,6 +186,7 @@ func (d *Driver) adopt() error {
 		if err != nil || rec == nil {
 			continue // Apply or Reconcile deal with it
 		}
+		d.templates.use(d.installation(rec.Installation))
 		p, err := process.Adopt(d.pidFile(id), d.identity(rec))
 		if err != nil {
 			return fmt.Errorf("adopt cluster %d: %w", id, err)

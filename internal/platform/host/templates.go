@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 )
@@ -29,6 +28,8 @@ type templates struct {
 
 	mu  sync.Mutex
 	all map[string]*template
+	// inUse are the series that there are clusters of.
+	inUse map[string]bool
 }
 
 // template is one installation's. Its folder holds data, the note, and pool
@@ -46,7 +47,7 @@ type template struct {
 }
 
 func newTemplates(d *Driver) *templates {
-	return &templates{d: d, maker: sync.OnceValues(maker), wake: make(chan struct{}, 1), all: map[string]*template{}}
+	return &templates{d: d, maker: sync.OnceValues(maker), wake: make(chan struct{}, 1), all: map[string]*template{}, inUse: map[string]bool{}}
 }
 
 func (t *templates) of(inst engine.Installation) *template {
@@ -74,6 +75,7 @@ func (t *templates) take(ctx context.Context, inst engine.Installation, nodeDir 
 		return note{}, err
 	}
 	clone, ok := tm.pop()
+	t.use(inst)
 	t.nudge()
 	if !ok {
 		var err error
@@ -263,44 +265,76 @@ func (t *templates) keepReady() {
 	}
 	lowPriority()
 	t.clearUnfinished()
+	// Templates that perhaps nobody will want come when the rush of a start is over.
+	const later = 30 * time.Second
+	others := time.NewTimer(later)
+	defer others.Stop()
 	for {
-		for _, inst := range t.wanted() {
-			if err := t.fill(inst); err != nil && t.d.quit.Err() == nil {
-				t.d.log.Warn("clones can't be made ahead", "installation", inst.ID(), "error", err)
-			}
-		}
+		t.each(t.likely(), t.fill)
 		select {
 		case <-t.d.quit.Done():
 			return
 		case <-t.wake:
+		case <-others.C:
+			t.each(t.offered(), func(tm *template) error { return t.ensure(t.d.quit, tm) })
 		}
 	}
 }
 
-// wanted are the newest installations of each series: those that new clusters get.
-func (t *templates) wanted() []engine.Installation {
+// each does something for each installation, in quiet moments.
+func (t *templates) each(list []engine.Installation, do func(*template) error) {
+	for _, inst := range list {
+		if !t.quiet() {
+			return
+		}
+		if err := do(t.of(inst)); err != nil && t.d.quit.Err() == nil {
+			t.d.log.Warn("clones can't be made ahead", "installation", inst.ID(), "error", err)
+		}
+	}
+}
+
+// offered are the newest installations of each series: those that new clusters get.
+func (t *templates) offered() []engine.Installation {
 	var list []engine.Installation
-	seen := map[string]bool{}
-	for _, family := range []cluster.Engine{cluster.PostgreSQL, cluster.MySQL} {
-		for _, i := range t.d.found {
-			key := string(i.Family()) + "/" + i.Series
-			if i.Family() != family || seen[key] {
-				continue
-			}
-			seen[key] = true
-			if best, ok := newest(t.d.found, family, i.Series); ok {
-				list = append(list, best)
-			}
+	for _, i := range t.d.found {
+		if best, ok := newest(t.d.found, i.Family(), i.Series); ok && best.ID() == i.ID() {
+			list = append(list, i)
 		}
 	}
 	return list
 }
 
-func (t *templates) fill(inst engine.Installation) error {
-	tm := t.of(inst)
-	if !t.quiet() {
-		return nil
+// likely are those of the offered whose clones will be wanted next: of series
+// that are in use, and the newest of each flavour.
+func (t *templates) likely() []engine.Installation {
+	latest := map[engine.Flavour]string{}
+	for _, i := range t.offered() {
+		if s, ok := latest[i.Flavour]; !ok || engine.CompareVersions(i.Series, s) > 0 {
+			latest[i.Flavour] = i.Series
+		}
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []engine.Installation
+	for _, i := range t.offered() {
+		if latest[i.Flavour] == i.Series || t.inUse[seriesOf(i)] {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// use notes that there are clusters of the installation's series.
+func (t *templates) use(i engine.Installation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.inUse[seriesOf(i)] = true
+}
+
+func seriesOf(i engine.Installation) string { return string(i.Family()) + "/" + i.Series }
+
+// fill makes the template's clones ready.
+func (t *templates) fill(tm *template) error {
 	if err := t.ensure(t.d.quit, tm); err != nil {
 		return err
 	}
