@@ -10,9 +10,11 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -29,7 +31,8 @@ type Options struct {
 	PrimaryAddr, SecondaryAddr netip.Addr
 	// Ports are the first and the last port of databases.
 	Ports [2]int
-	// UID and GID are whom HAProxy becomes; 0 for the caller's own.
+	// UID and GID are whom HAProxy becomes when the caller is root; 0 for the
+	// distribution's user for it, or nobody.
 	UID, GID int
 	// MaxConn is how many connections there can be in all; 0 for as many as the
 	// limit of open files allows, up to 16000.
@@ -147,7 +150,28 @@ func (o *Options) complete() error {
 		}
 		o.Binary = path
 	}
+	switch {
+	case os.Geteuid() != 0:
+		o.UID, o.GID = 0, 0
+	case o.UID == 0:
+		o.UID, o.GID = ownUser()
+	}
 	return errors.Join(errs...)
+}
+
+// ownUser is the user that the distribution made for HAProxy, or nobody.
+func ownUser() (uid, gid int) {
+	const nobody = 65534
+	u, err := user.Lookup("haproxy")
+	if err != nil {
+		return nobody, nobody
+	}
+	uid, errUser := strconv.Atoi(u.Uid)
+	gid, errGroup := strconv.Atoi(u.Gid)
+	if errUser != nil || errGroup != nil || uid == 0 {
+		return nobody, nobody
+	}
+	return uid, gid
 }
 
 // unsafeInConfig are characters that could mean something in HAProxy's file.

@@ -67,9 +67,6 @@ func newBench(t *testing.T, portCount int) *bench {
 		Dir: filepath.Join(run, "gateway"), RunDir: filepath.Join(run, "run"), PrimaryAddr: local(1), SecondaryAddr: local(2),
 		Ports: freePorts(t, portCount), MaxConn: 1000, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}}
-	if os.Geteuid() == 0 {
-		b.o.UID, b.o.GID = 65534, 65534
-	}
 	b.open()
 	t.Cleanup(func() {
 		b.Close()
@@ -656,6 +653,28 @@ func TestAChangedConfigurationReplacesWithoutLosingSessions(t *testing.T) {
 	}
 }
 
+// TestAnOldGenerationThatHangsIsEnded: its sessions can't be ruled any more.
+func TestAnOldGenerationThatHangsIsEnded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	one := backend(t, "one")
+	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Allow: allow("127.0.0.1/32", "127.0.0.5/32")}
+	b.set(r)
+	gone := b.expect("127.0.0.5", "127.0.0.1", r.Port, "one")
+	old := b.pid()
+	b.o.MaxConn--
+	b.reopen()
+	if err := syscall.Kill(old, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	r.Allow = r.Allow[:1]
+	b.set(r)
+	if !gone.ended() {
+		t.Error("the session in the hung process lives on")
+	}
+	b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+}
+
 // TestGrowth fills the first block: open connections live on in the old
 // generation, and its sessions are still ended one by one.
 func TestGrowth(t *testing.T) {
@@ -850,8 +869,9 @@ func TestNothingRunsAsRoot(t *testing.T) {
 	b := newBench(t, 40)
 	pid := strconv.Itoa(b.pid())
 	out, err := exec.CommandContext(t.Context(), "ps", "-o", "uid=,gid=", "-p", pid).Output()
-	if err != nil || strings.Join(strings.Fields(string(out)), " ") != "65534 65534" {
-		t.Errorf("runs as %q, %v", out, err)
+	uid, gid := ownUser()
+	if want := fmt.Sprint(uid, gid); err != nil || strings.Join(strings.Fields(string(out)), " ") != want || uid == 0 || gid == 0 {
+		t.Errorf("runs as %q, %v; want %s", out, err, want)
 	}
 	root, err := os.Readlink("/proc/" + pid + "/root")
 	if err != nil || root != filepath.Join(b.o.Dir, jailDir) {

@@ -249,20 +249,32 @@ func (g *Gateway) retireOlder(ctx context.Context) error {
 		return true
 	})
 	for _, i := range g.older {
-		if err := g.retire(ctx, i); err != nil && i.process.Running() {
+		err := g.retire(ctx, i)
+		if err != nil && ctx.Err() == nil && i.process.Running() {
+			g.log.Warn("old HAProxy can't be retired and is ended", "pid", i.process.Pid(), "error", err)
+			err = g.end(i) // it would go on letting sources in
+		}
+		if err != nil && i.process.Running() {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// settle brings a port's route into force in all generations.
+// settle brings a port's route into force in all generations. An older one that
+// doesn't take it is ended with all its sessions: that some source may not
+// connect any more counts for more than that others stay connected.
 func (g *Gateway) settle(ctx context.Context, port int) error {
 	for _, i := range g.living() {
 		if !i.serves(port) {
 			continue
 		}
-		if err := g.apply(ctx, i, g.routes[port]); err != nil && i.process.Running() {
+		err := g.apply(ctx, i, g.routes[port])
+		if err != nil && i != g.current && ctx.Err() == nil {
+			g.log.Warn("old HAProxy doesn't take a route and is ended", "pid", i.process.Pid(), "port", port, "error", err)
+			err = g.end(i)
+		}
+		if err != nil && i.process.Running() {
 			return fmt.Errorf("set route: %w", err)
 		}
 	}

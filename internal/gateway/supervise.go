@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"time"
+
+	"steward/internal/process"
 )
 
 const (
@@ -39,6 +41,9 @@ func (g *Gateway) supervise(ctx context.Context) {
 				g.log.Error("HAProxy can't be restarted", "error", err)
 			}
 			g.endDrained(ctx)
+			if err := process.Rotate(g.outputFile(), outputMost, 2); err != nil {
+				g.log.Warn("HAProxy's output isn't rotated", "error", err)
+			}
 		}
 	}
 }
