@@ -43,6 +43,9 @@ const (
 	ReadWrite    Permission = "read_write"
 )
 
+// Valid tells whether there is such a permission, or none.
+func (p Permission) Valid() bool { return p == NoPermission || p == ReadOnly || p == ReadWrite }
+
 // Grant gives a restricted user a permission on one database.
 type Grant struct {
 	Cluster    int64

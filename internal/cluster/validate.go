@@ -69,6 +69,11 @@ func ValidateLabel(label string) fault.Faults {
 	return faults
 }
 
+// LabelTaken is the fault of a label that another database of the account has.
+func LabelTaken() *fault.Fault {
+	return fault.NewInvalid("label", "Label must be unique among your databases")
+}
+
 // WithDefaults fills the replication settings that were left out, and takes
 // away what the engine doesn't have.
 func (s Spec) WithDefaults() Spec {

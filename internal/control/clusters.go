@@ -8,6 +8,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/cluster"
 	"steward/internal/fault"
+	"steward/internal/filter"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
@@ -37,17 +38,15 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 		return cluster.Cluster{}, fault.NewForbidden()
 	}
 	list, err := cluster.ParseAllowList(spec.AllowList)
-	faults = merge(faults, err)
+	found := faultsIn(err)
 	spec.AllowList = list
 	spec = spec.WithDefaults()
 	spec.Updates = cluster.DefaultWindow(0) // the day follows from the id, below
-	for _, f := range spec.Validate(s.Catalog) {
-		faults = addUnlessNamed(faults, f)
+	found = append(found, spec.Validate(s.Catalog)...)
+	if faults = combine(faults, found); len(faults) > 0 {
+		return cluster.Cluster{}, s.withLabelTaken(ctx, p, spec.Label, 0, faults)
 	}
-	if err := faults.Err(); err != nil {
-		return cluster.Cluster{}, err
-	}
-	secrets, err := newSecrets(spec)
+	secrets, err := newSecrets(spec, s.Now())
 	if err != nil {
 		return cluster.Cluster{}, err
 	}
@@ -71,21 +70,23 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	return c, err
 }
 
-// merge adds the faults in err to those found before.
-func merge(faults fault.Faults, err error) fault.Faults {
-	found, _ := fault.All(err)
-	return append(faults, found...)
-}
-
-// addUnlessNamed adds f unless the field has a fault already: a missing engine
-// isn't also an invalid one.
-func addUnlessNamed(faults fault.Faults, f *fault.Fault) fault.Faults {
-	for _, known := range faults {
-		if known.Field == f.Field {
+// withLabelTaken adds to a request's faults that its label is taken: otherwise
+// the database's constraint would tell that only of the next, better request.
+func (s *Clusters) withLabelTaken(ctx context.Context, p account.Principal, label string, except cluster.ID, faults fault.Faults) error {
+	for _, f := range faults {
+		if f.Field == "label" {
 			return faults
 		}
 	}
-	return append(faults, f)
+	same := filter.Filter{Where: &filter.Node{Op: filter.Equal, Field: "label", Value: label}}
+	taken, _, err := s.Store.Clusters(ctx, store.Viewer{Account: p.Account}, "", store.ListQuery{Filter: same})
+	if err != nil {
+		return err
+	}
+	if len(taken) > 0 && taken[0].ID != except {
+		faults = append(faults, cluster.LabelTaken())
+	}
+	return faults
 }
 
 // UpdateCluster is what a PUT asks for; nil fields stay as they are.
@@ -100,20 +101,26 @@ type UpdateCluster struct {
 // allow_list or a bigger plan. Every accepted update yields an event that ends
 // finished, also when nothing had to be done.
 func (s *Clusters) Update(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, in UpdateCluster, faults fault.Faults) (cluster.Cluster, error) {
-	return s.change(ctx, p, engine, id, cluster.RequestUpdate, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
-		updated, action, params, found := s.plan(c, in)
-		if err := append(faults, found...).Err(); err != nil {
-			return c, err
+	check := func(c cluster.Cluster) error {
+		label := c.Label
+		if in.Label != nil {
+			label = *in.Label
 		}
-		if action != "" {
-			updated.Status, _ = cluster.Next(c.Status, cluster.Change)
+		_, _, _, found := s.plan(c, in)
+		all := combine(faults, append(faultsIn(cluster.Require(c.Status, cluster.RequestUpdate)), found...))
+		if len(all) == 0 {
+			return nil
 		}
+		return s.withLabelTaken(ctx, p, label, c.ID, all)
+	}
+	return s.change(ctx, p, engine, id, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		updated, action, params, _ := s.plan(c, in)
 		updated, err := tx.UpdateCluster(ctx, updated)
 		if err != nil {
 			return c, err
 		}
 		if action != "" {
-			return updated, s.begin(ctx, tx, p, updated, action, params)
+			return s.beginChange(ctx, tx, p, updated, action, params)
 		}
 		_, err = tx.CreateOperation(ctx, operation.Operation{
 			Account: c.Account, Cluster: c.ID, Label: updated.Label, Engine: c.Engine, Action: operation.Update,
@@ -138,7 +145,7 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 	}
 	if in.AllowList != nil {
 		list, err := cluster.ParseAllowList(*in.AllowList)
-		faults = merge(faults, err)
+		faults = append(faults, faultsIn(err)...)
 		if err == nil && !list.Equal(c.AllowList) {
 			c.AllowList, action, params.AllowList = list, operation.Update, true
 		}
@@ -173,8 +180,8 @@ func (s *Clusters) validateResize(c cluster.Cluster, to string) fault.Faults {
 
 // Patch begins the move to the newest installed version of the series.
 func (s *Clusters) Patch(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
-	_, err := s.change(ctx, p, engine, id, cluster.RequestPatch, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
-		return c, s.beginChange(ctx, tx, p, c, operation.Patch)
+	_, err := s.change(ctx, p, engine, id, when(cluster.RequestPatch), func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		return s.beginChange(ctx, tx, p, c, operation.Patch, operation.Params{})
 	})
 	return err
 }
@@ -185,25 +192,27 @@ func (s *Clusters) ResetCredentials(ctx context.Context, p account.Principal, en
 	if err := unrestricted(p); err != nil {
 		return err
 	}
-	_, err := s.change(ctx, p, engine, id, cluster.RequestReset, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+	_, err := s.change(ctx, p, engine, id, when(cluster.RequestReset), func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
 		password, err := newPassword()
 		if err != nil {
 			return c, err
 		}
-		if err := tx.SaveSecret(ctx, c.ID, platform.RootPassword, password); err != nil {
+		c, err = s.beginChange(ctx, tx, p, c, operation.CredentialsReset, operation.Params{})
+		if err != nil {
 			return c, err
 		}
-		return c, s.beginChange(ctx, tx, p, c, operation.CredentialsReset)
+		return c, tx.SaveSecret(ctx, c.ID, platform.RootPassword, password)
 	})
 	return err
 }
 
-func (s *Clusters) beginChange(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, action operation.Action) error {
+// beginChange puts the transient status into effect and begins the work.
+func (s *Clusters) beginChange(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, action operation.Action, params operation.Params) (cluster.Cluster, error) {
 	c, err := tx.Transition(ctx, c, cluster.Change)
 	if err != nil {
-		return err
+		return c, err
 	}
-	return s.begin(ctx, tx, p, c, action, operation.Params{})
+	return c, s.begin(ctx, tx, p, c, action, params)
 }
 
 // Delete hides the database at once and begins to remove what it is made of.
@@ -212,7 +221,7 @@ func (s *Clusters) Delete(ctx context.Context, p account.Principal, engine clust
 	if err := unrestricted(p); err != nil {
 		return err
 	}
-	_, err := s.change(ctx, p, engine, id, cluster.RequestDelete, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+	_, err := s.change(ctx, p, engine, id, when(cluster.RequestDelete), func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
 		if err := tx.MarkDeleted(ctx, c); err != nil {
 			return c, err
 		}
@@ -221,48 +230,57 @@ func (s *Clusters) Delete(ctx context.Context, p account.Principal, engine clust
 	return err
 }
 
+// changeAttempts is how often a change is begun anew when others were first;
+// each time one of them has got through.
+const changeAttempts = 20
+
 // change is the frame of everything that changes a database: may the caller
-// write, does the status allow it, one transaction. Another writer in between
+// write, does check let it through, one transaction. Another writer in between
 // means to look again.
-func (s *Clusters) change(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, r cluster.Request,
-	f func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error),
+func (s *Clusters) change(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID,
+	check func(c cluster.Cluster) error, do func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error),
 ) (cluster.Cluster, error) {
-	for attempt := 1; ; attempt++ {
-		c, err := s.changeOnce(ctx, p, engine, id, r, f)
-		stale := errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrNoTransition)
-		if !stale || attempt == 3 {
+	for range changeAttempts {
+		c, err := s.changeOnce(ctx, p, engine, id, check, do)
+		if !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrNoTransition) {
 			return c, err
 		}
 	}
+	return cluster.Cluster{}, fault.NewPrecondition("The database is being changed by too many requests at once; send them one after the other.")
 }
 
-func (s *Clusters) changeOnce(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, r cluster.Request,
-	f func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error),
+func (s *Clusters) changeOnce(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID,
+	check func(c cluster.Cluster) error, do func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error),
 ) (cluster.Cluster, error) {
-	var c cluster.Cluster
-	err := s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
-		if c, err = tx.Cluster(ctx, store.ViewerOf(p), engine, id); err != nil {
-			return err
-		}
-		if err := mayWrite(ctx, tx, p, id); err != nil {
-			return err
-		}
-		if err := cluster.Require(c.Status, r); err != nil {
-			return err
-		}
-		c, err = f(tx, c)
+	c, err := s.View(ctx, p, engine, id)
+	if err != nil {
+		return c, err
+	}
+	if err := s.mayWrite(ctx, p, id); err != nil {
+		return c, err
+	}
+	if err := check(c); err != nil {
+		return c, err
+	}
+	err = s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
+		c, err = do(tx, c)
 		return err
 	})
 	return c, err
 }
 
+// when checks nothing but the status.
+func when(r cluster.Request) func(cluster.Cluster) error {
+	return func(c cluster.Cluster) error { return cluster.Require(c.Status, r) }
+}
+
 // mayWrite: a restricted user needs a read_write grant. That the database can
 // be seen is known by now.
-func mayWrite(ctx context.Context, tx *store.Tx, p account.Principal, id cluster.ID) error {
+func (s *Clusters) mayWrite(ctx context.Context, p account.Principal, id cluster.ID) error {
 	if !p.User.Restricted {
 		return nil
 	}
-	permission, err := tx.Grant(ctx, p.User.ID, id)
+	permission, err := s.Store.Grant(ctx, p.User.ID, id)
 	if err != nil {
 		return err
 	}
@@ -279,20 +297,11 @@ type Credentials struct {
 }
 
 // Credentials answers name and password while the database can be logged in to.
-// A restricted user needs read_write: the password is the power to write.
+// It is a read (service.md 4.3): whoever sees the database may.
 func (s *Clusters) Credentials(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) (Credentials, error) {
 	c, err := s.View(ctx, p, engine, id)
 	if err != nil {
 		return Credentials{}, err
-	}
-	if p.User.Restricted {
-		permission, err := s.Store.Grant(ctx, p.User.ID, id)
-		if err != nil {
-			return Credentials{}, err
-		}
-		if permission != account.ReadWrite {
-			return Credentials{}, fault.NewForbidden()
-		}
 	}
 	if err := cluster.Require(c.Status, cluster.RequestCredentials); err != nil {
 		return Credentials{}, err

@@ -7,6 +7,8 @@ package control
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"time"
 
 	"steward/internal/account"
 	"steward/internal/catalog"
@@ -25,6 +27,8 @@ type Deps struct {
 	// Ports are the first and the last port that databases are given.
 	Ports  [2]int
 	Logger *slog.Logger
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
 }
 
 // Control is all use cases, by noun.
@@ -38,6 +42,9 @@ type Control struct {
 
 // New makes the use cases.
 func New(d Deps) *Control {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
 	return &Control{
 		Clusters: &Clusters{d}, Events: &Events{d}, Users: &Users{d}, Tokens: &Tokens{d}, Auth: &Auth{d.Store},
 	}
@@ -61,4 +68,23 @@ func unrestricted(p account.Principal) error {
 		return fault.NewForbidden()
 	}
 	return nil
+}
+
+// combine adds what was found here to what the door found already. A field that
+// the door names isn't named again: a missing engine isn't also an unknown one.
+func combine(door, found fault.Faults) fault.Faults {
+	all := slices.Clone(door)
+	for _, f := range found {
+		named := func(d *fault.Fault) bool { return d.Field == f.Field && f.Field != "" }
+		if !slices.ContainsFunc(door, named) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// faultsIn are the faults an error is made of; none for nil.
+func faultsIn(err error) fault.Faults {
+	found, _ := fault.All(err)
+	return found
 }

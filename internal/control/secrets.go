@@ -33,7 +33,7 @@ func newPassword() ([]byte, error) {
 }
 
 // newSecrets are those a database is born with.
-func newSecrets(spec cluster.Spec) (map[platform.SecretName][]byte, error) {
+func newSecrets(spec cluster.Spec, now time.Time) (map[platform.SecretName][]byte, error) {
 	root, err := newPassword()
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func newSecrets(spec cluster.Spec) (map[platform.SecretName][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ca, err := pki.NewCA("steward "+spec.Label, time.Now())
+	ca, err := pki.NewCA("steward "+spec.Label, now)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"steward/internal/account"
@@ -32,33 +34,35 @@ type NewToken struct {
 // It can't exceed the scopes of the token it is made with.
 func (s *Tokens) Create(ctx context.Context, p account.Principal, in NewToken, faults fault.Faults) (account.Token, string, error) {
 	scopes, err := account.ParseScopes(in.Scopes)
-	for _, f := range merge(nil, err) {
-		faults = addUnlessNamed(faults, f)
-	}
+	found := append(faultsIn(err), validateTokenLabel(in.Label)...)
 	if err == nil && !p.Scopes.Include(scopes) {
-		faults.Add("scopes", "Must not exceed the scopes of the token that makes it: %s", p.Scopes)
+		found.Add("scopes", "Must not exceed the scopes of the token that makes it: %s", p.Scopes)
 	}
-	for _, f := range validateTokenLabel(in.Label) {
-		faults = addUnlessNamed(faults, f)
-	}
-	if in.Expiry != nil && !in.Expiry.After(time.Now()) {
-		faults.Add("expiry", "Must be in the future")
-	}
-	if in.Expiry == nil && p.TokenExpiry != nil {
-		in.Expiry = p.TokenExpiry
-	}
-	if in.Expiry != nil && p.TokenExpiry != nil && in.Expiry.After(*p.TokenExpiry) {
-		faults.Add("expiry", "Must not be after the expiry of the token that makes it")
-	}
-	if err := faults.Err(); err != nil {
+	expiry, late := s.expiry(p, in.Expiry)
+	found = append(found, late...)
+	if err := combine(faults, found).Err(); err != nil {
 		return account.Token{}, "", err
 	}
 	text, err := newToken()
 	if err != nil {
 		return account.Token{}, "", err
 	}
-	token, err := s.Store.CreateToken(ctx, TokenOf(p.User.ID, in.Label, text, scopes, in.Expiry), sha256.Sum256([]byte(text)))
+	token, err := s.Store.CreateToken(ctx, TokenOf(p.User.ID, in.Label, text, scopes, expiry), sha256.Sum256([]byte(text)))
 	return token, text, err
+}
+
+// expiry of a token is in the future and not after that of the token that makes
+// it: one that was lent for a day can't make itself last.
+func (s *Tokens) expiry(p account.Principal, asked *time.Time) (*time.Time, fault.Faults) {
+	switch {
+	case asked == nil:
+		return p.TokenExpiry, nil
+	case !asked.After(s.Now()):
+		return nil, fault.Faults{fault.NewInvalid("expiry", "Must be in the future")}
+	case p.TokenExpiry != nil && asked.After(*p.TokenExpiry):
+		return nil, fault.Faults{fault.NewInvalid("expiry", "Must not be after the expiry of the token that makes it")}
+	}
+	return asked, nil
 }
 
 // TokenOf is the record of a token's text.
@@ -78,6 +82,9 @@ func validateTokenLabel(label string) fault.Faults {
 	if n := utf8.RuneCountInString(label); n < 1 || n > 100 {
 		return fault.Faults{fault.Length("label", 1, 100)}
 	}
+	if strings.ContainsFunc(label, unicode.IsControl) {
+		return fault.Faults{fault.NewInvalid("label", "Must not contain control characters")}
+	}
 	return nil
 }
 
@@ -96,14 +103,17 @@ func (s *Tokens) Relabel(ctx context.Context, p account.Principal, id account.To
 	if _, err := s.View(ctx, p, id); err != nil {
 		return account.Token{}, err
 	}
+	var found fault.Faults
 	if label != nil {
-		if err := append(faults, validateTokenLabel(*label)...).Err(); err != nil {
-			return account.Token{}, err
-		}
-		if err := s.Store.RelabelToken(ctx, p.User.ID, id, *label); err != nil {
-			return account.Token{}, err
-		}
-	} else if err := faults.Err(); err != nil {
+		found = validateTokenLabel(*label)
+	}
+	if err := combine(faults, found).Err(); err != nil {
+		return account.Token{}, err
+	}
+	if label == nil {
+		return s.View(ctx, p, id)
+	}
+	if err := s.Store.RelabelToken(ctx, p.User.ID, id, *label); err != nil {
 		return account.Token{}, err
 	}
 	return s.View(ctx, p, id)

@@ -2,8 +2,11 @@ package control
 
 import (
 	"context"
+	"maps"
 	"net/mail"
+	"slices"
 	"strings"
+	"unicode"
 
 	"steward/internal/account"
 	"steward/internal/cluster"
@@ -37,6 +40,15 @@ func (s *Users) View(ctx context.Context, p account.Principal, name string) (acc
 			return account.User{}, err
 		}
 	}
+	return s.find(ctx, p, name)
+}
+
+// find looks a user of the caller's account up. What can't be a name isn't
+// there; it doesn't reach the store.
+func (s *Users) find(ctx context.Context, p account.Principal, name string) (account.User, error) {
+	if len(ValidateUsername(name)) > 0 {
+		return account.User{}, fault.NewNotFound()
+	}
 	return s.Store.User(ctx, p.Account, name)
 }
 
@@ -45,20 +57,18 @@ func (s *Users) Create(ctx context.Context, p account.Principal, in UserChange, 
 	if err := unrestricted(p); err != nil {
 		return account.User{}, err
 	}
+	var missing fault.Faults
 	if in.Username == nil {
-		faults = addUnlessNamed(faults, fault.Required("username"))
+		missing = append(missing, fault.Required("username"))
 	}
 	if in.Email == nil {
-		faults = addUnlessNamed(faults, fault.Required("email"))
+		missing = append(missing, fault.Required("email"))
 	}
 	if in.Restricted == nil {
 		in.Restricted = new(true) // the safer reading of what wasn't said
 	}
 	u, found := in.apply(account.User{Account: p.Account})
-	for _, f := range found {
-		faults = addUnlessNamed(faults, f)
-	}
-	if err := faults.Err(); err != nil {
+	if err := combine(faults, append(missing, found...)).Err(); err != nil {
 		return account.User{}, err
 	}
 	return s.Store.CreateUser(ctx, u)
@@ -98,7 +108,7 @@ func ValidateUsername(name string) fault.Faults {
 // ValidateEmail checks that it is one plain address.
 func ValidateEmail(email string) fault.Faults {
 	parsed, err := mail.ParseAddress(email)
-	if err != nil || parsed.Address != email || len(email) > 128 {
+	if err != nil || parsed.Address != email || len(email) > 128 || strings.ContainsFunc(email, unicode.IsControl) {
 		return fault.Faults{fault.NewInvalid("email", "Must be an e-mail address of at most 128 characters")}
 	}
 	return nil
@@ -125,7 +135,7 @@ func (s *Users) Update(ctx context.Context, p account.Principal, name string, in
 		if u.Restricted && !before.Restricted && (lastUnrestricted(all, before.ID) || before.ID == p.User.ID) {
 			found.Add("restricted", "You can't restrict yourself, nor the account's last unrestricted user")
 		}
-		if err := append(faults, found...).Err(); err != nil {
+		if err := combine(faults, found).Err(); err != nil {
 			return err
 		}
 		return tx.UpdateUser(ctx, u)
@@ -191,7 +201,7 @@ func (s *Users) Grants(ctx context.Context, p account.Principal, name string) (G
 	if err := unrestricted(p); err != nil {
 		return Grants{}, err
 	}
-	u, err := s.Store.User(ctx, p.Account, name)
+	u, err := s.find(ctx, p, name)
 	if err != nil {
 		return Grants{}, err
 	}
@@ -219,12 +229,17 @@ func (s *Users) SetGrants(ctx context.Context, p account.Principal, name string,
 		return Grants{}, err
 	}
 	var u account.User
-	err := s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
-		if u, err = tx.User(ctx, p.Account, name); err != nil {
+	err := s.Store.InTx(ctx, func(tx *store.Tx) error {
+		// Nobody may lift the user's restrictions, or remove it, meanwhile.
+		all, err := tx.LockUsers(ctx, p.Account)
+		if err != nil {
+			return err
+		}
+		if u, err = named(all, name); err != nil {
 			return err
 		}
 		if !u.Restricted {
-			return fault.NewPrecondition("The user is not restricted and needs no grants; restrict it first.")
+			return append(slices.Clone(faults), fault.NewPrecondition("The user is not restricted and needs no grants; restrict it first."))
 		}
 		if in.AddDatabases != nil {
 			u.AddDatabases = *in.AddDatabases
@@ -232,18 +247,32 @@ func (s *Users) SetGrants(ctx context.Context, p account.Principal, name string,
 				return err
 			}
 		}
-		for id, permission := range in.Databases {
-			err := tx.SetGrant(ctx, u, id, permission)
-			if fault.IsKind(err, fault.NotFound) {
-				faults.Add("database", "id %d is not valid", id)
-			} else if err != nil {
-				return err
-			}
+		found, err := setGrants(ctx, tx, u, in.Databases)
+		if err != nil {
+			return err
 		}
-		return faults.Err()
+		return combine(faults, found).Err()
 	})
 	if err != nil {
 		return Grants{}, err
 	}
 	return s.grants(ctx, u)
+}
+
+func setGrants(ctx context.Context, tx *store.Tx, u account.User, databases map[cluster.ID]account.Permission) (fault.Faults, error) {
+	var found fault.Faults
+	for _, id := range slices.Sorted(maps.Keys(databases)) {
+		permission := databases[id]
+		if !permission.Valid() {
+			found = append(found, fault.OneOf("database.permissions", account.ReadOnly, account.ReadWrite))
+			continue
+		}
+		err := tx.SetGrant(ctx, u, id, permission)
+		if fault.IsKind(err, fault.NotFound) {
+			found.Add("database.id", "%d is not valid", id)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }

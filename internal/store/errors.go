@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"steward/internal/cluster"
 	"steward/internal/fault"
 )
 
@@ -30,7 +31,7 @@ func classify(err error) error {
 	}
 	switch pg.ConstraintName {
 	case "clusters_label_unique":
-		return fault.NewInvalid("label", "Label must be unique among your databases")
+		return cluster.LabelTaken()
 	case "users_username_unique":
 		return fault.NewInvalid("username", "Username taken")
 	}
