@@ -2,6 +2,7 @@ package host
 
 import (
 	"bufio"
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,8 +17,8 @@ import (
 )
 
 // checkPort is an obstacle naming the program that listens where the server is to.
-func checkPort(at netip.AddrPort) error {
-	l, err := net.Listen("tcp", at.String())
+func checkPort(ctx context.Context, at netip.AddrPort) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at.String())
 	if err == nil {
 		return l.Close()
 	}

@@ -17,13 +17,13 @@ func TestPortInUseNamesTheProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 		port := l.Addr().(*net.TCPAddr).AddrPort().Port()
-		err = checkPort(netip.AddrPortFrom(netip.MustParseAddr("127.0.77.1"), port))
+		err = checkPort(t.Context(), netip.AddrPortFrom(netip.MustParseAddr("127.0.77.1"), port))
 		var problem *obstacle
 		if !errors.As(err, &problem) || !strings.Contains(problem.problem, "process "+strconv.Itoa(os.Getpid())) {
 			t.Errorf("%s: got %v, want an obstacle that names process %d", address, err, os.Getpid())
 		}
 		l.Close()
-		if err := checkPort(netip.AddrPortFrom(netip.MustParseAddr("127.0.77.1"), port)); err != nil {
+		if err := checkPort(t.Context(), netip.AddrPortFrom(netip.MustParseAddr("127.0.77.1"), port)); err != nil {
 			t.Errorf("%s: free again, but %v", address, err)
 		}
 	}

@@ -116,7 +116,7 @@ func (j *job) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := checkPort(j.node.Listen); err != nil {
+	if err := checkPort(ctx, j.node.Listen); err != nil {
 		return err
 	}
 	if j.rec.Installation != j.inst.ID() {
