@@ -47,6 +47,8 @@ type Groups struct {
 
 // groupKind is what differs between the versions of the kernel's interface.
 type groupKind interface {
+	// prepare makes the folder of all groups, if it isn't there.
+	prepare() error
 	// folders are where the group of a name has its files.
 	folders(name string) []string
 	// limits are the files to write, in order.
@@ -140,6 +142,9 @@ func (g *Groups) Make(name string, l GroupLimits) (Group, error) {
 	if g == nil {
 		return nil, nil
 	}
+	if err := g.kind.prepare(); err != nil {
+		return nil, err
+	}
 	for _, dir := range g.kind.folders(name) {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("make control group: %w", err)
@@ -166,7 +171,7 @@ func (g *Groups) Names() ([]string, error) {
 	var names []string
 	for _, dir := range g.kind.folders("") {
 		entries, err := os.ReadDir(dir)
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("list control groups: %w", err)
 		}
 		for _, e := range entries {

@@ -25,9 +25,6 @@ func newLegacy(mounts map[string]string, name string) (*Groups, error) {
 			continue
 		}
 		root := filepath.Join(mount, name)
-		if err := os.Mkdir(root, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("control groups v1: %w", err)
-		}
 		if !slices.Contains(kind.roots, root) { // cpu and cpuacct may share one
 			kind.roots = append(kind.roots, root)
 		}
@@ -36,7 +33,16 @@ func newLegacy(mounts map[string]string, name string) (*Groups, error) {
 		return nil, errors.New("control groups v1: no controller can be used")
 	}
 	g.kind = kind
-	return g, nil
+	return g, kind.prepare()
+}
+
+func (o *legacy) prepare() error {
+	for _, root := range o.roots {
+		if err := os.Mkdir(root, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("control groups v1: %w", err)
+		}
+	}
+	return nil
 }
 
 func (o *legacy) folders(name string) []string {

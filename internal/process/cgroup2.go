@@ -27,15 +27,15 @@ func newUnified(mount, name string) (*Groups, error) {
 	if len(enabled) == 0 {
 		return nil, errNoController
 	}
-	root := filepath.Join(mount, name)
-	if err := os.Mkdir(root, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("control groups v2: %w", err)
+	kind := &unified{root: filepath.Join(mount, name)}
+	if err := kind.prepare(); err != nil {
+		return nil, err
 	}
-	below, err := enableControllers(root)
+	below, err := enableControllers(kind.root)
 	if err != nil {
 		return nil, err
 	}
-	g := &Groups{kind: &unified{root: root}}
+	g := &Groups{kind: kind}
 	for _, c := range wantedControllers {
 		if !slices.Contains(enabled, c) || !slices.Contains(below, c) {
 			g.lacks = append(g.lacks, "control groups v2 without "+c)
@@ -70,6 +70,20 @@ func enableControllers(dir string) ([]string, error) {
 		}
 	}
 	return enabled, nil
+}
+
+func (u *unified) prepare() error {
+	err := os.Mkdir(u.root, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		_, err = enableControllers(u.root)
+	}
+	if err != nil {
+		return fmt.Errorf("control groups v2: %w", err)
+	}
+	return nil
 }
 
 func (u *unified) folders(name string) []string { return []string{filepath.Join(u.root, name)} }

@@ -286,9 +286,13 @@ func TestStopAllStopsCleanly(t *testing.T) {
 			t.Errorf("cluster %d: %+v, %v", id, seen, err)
 		}
 	}
+	if groups, err := filepath.Glob("/sys/fs/cgroup/*/steward-" + host.ScopeOf(s.o.DataDir)); err != nil || len(groups) > 0 {
+		t.Errorf("control groups are left: %v, %v", groups, err)
+	}
 	if again, err := d.StopAll(t.Context()); err != nil || again != 0 {
 		t.Errorf("stopped again: %d, %v", again, err)
 	}
+	settle(t, d, s.wanted(t, 4)) // everything can be started again
 }
 
 // renamed is an engine whose files a newer steward writes differently.

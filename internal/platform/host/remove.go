@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"steward/internal/cluster"
 	"steward/internal/failpoint"
@@ -193,6 +194,15 @@ func (d *Driver) StopAll(ctx context.Context) (int, error) {
 			count++
 		}
 	}
+	// Nothing is left to be limited: the folder of all groups goes, unless
+	// somebody put something of their own there.
+	if errors.Join(errs...) == nil {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if err := d.groups.Close(short); err != nil {
+			d.log.Debug("control groups stay", "error", err)
+		}
+	}
 	return count, errors.Join(errs...)
 }
 
@@ -209,11 +219,17 @@ func (d *Driver) stopOne(ctx context.Context, rec *record) (bool, error) {
 	group := d.groups.Find(nodeName(rec.Cluster, rec.Ordinal))
 	p := u.process()
 	u.setProcess(nil)
-	if p == nil || !p.Running() {
-		return false, process.KillAll(ctx, d.identity(rec), group)
+	running := p != nil && p.Running()
+	if running {
+		err = p.Stop(ctx, eng.StopSignal(), stopPatience, group)
+	} else {
+		err = process.KillAll(ctx, d.identity(rec), group)
 	}
-	if err := p.Stop(ctx, eng.StopSignal(), stopPatience, group); err != nil {
+	if err == nil && group != nil {
+		err = group.Remove(ctx)
+	}
+	if err != nil {
 		return false, fmt.Errorf("cluster %d: %w", rec.Cluster, err)
 	}
-	return true, nil
+	return running, nil
 }
