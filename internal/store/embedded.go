@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,7 +22,8 @@ import (
 type EmbeddedOptions struct {
 	// Dir holds the data; RunDir the socket, on a short path.
 	Dir, RunDir string
-	// Bin is the folder with postgres and initdb; "" for the newest of the distribution's.
+	// Bin is the folder with postgres and initdb; "" for the distribution's:
+	// the newest at first, afterwards the one the data was made with.
 	Bin    string
 	Logger *slog.Logger
 }
@@ -35,9 +32,10 @@ type EmbeddedOptions struct {
 // unix socket only. It is a process of its own session: it survives steward's
 // death and is adopted by the next.
 type Embedded struct {
-	o        EmbeddedOptions
-	bin      string
-	uid, gid int
+	o   EmbeddedOptions
+	bin string
+	// owner is whom the server runs as; 0 for the caller's own user.
+	owner int
 
 	mu      sync.Mutex
 	process *process.Process
@@ -48,29 +46,22 @@ type Embedded struct {
 const (
 	storeUser     = "steward"
 	storeDatabase = "steward"
+	// storePatience covers crash recovery on a slow disk.
 	storePatience = 60 * time.Second
+	// logMost is how long the server's log may get before it is rotated.
+	logMost, logKeep, logEvery = 1 << 20, 2, time.Hour
 )
-
-// storeSettings keep a small, quiet, durable server: steward writes little, and
-// an idle one must cost next to nothing.
-var storeSettings = []string{
-	"listen_addresses=''", "shared_buffers=32MB", "max_connections=100", "max_wal_size=256MB", "max_wal_senders=0", "wal_level=minimal",
-	"bgwriter_delay=10s", "wal_writer_delay=10s", "autovacuum_naptime=5min", "checkpoint_timeout=30min", "max_logical_replication_workers=0",
-	"unix_socket_permissions=0700", "log_min_messages=warning", "log_checkpoints=off", "jit=off", "recovery_init_sync_method=syncfs",
-}
 
 // StartEmbedded sets the server up when there is none, adopts it when it runs,
 // starts it otherwise, and keeps it running until Stop or Leave.
 func StartEmbedded(ctx context.Context, o EmbeddedOptions) (*Embedded, error) {
 	e := &Embedded{o: o}
 	var err error
-	if e.bin, err = findPostgreSQL(o.Bin); err != nil {
+	if e.bin, err = findPostgreSQL(o.Bin, e.data()); err != nil {
 		return nil, err
 	}
-	if os.Geteuid() == 0 {
-		if e.uid, e.gid, err = unprivileged(); err != nil {
-			return nil, err
-		}
+	if e.owner, err = storeOwner(); err != nil {
+		return nil, err
 	}
 	if err := e.setUp(ctx); err != nil {
 		return nil, fmt.Errorf("set up the store in %s: %w", o.Dir, err)
@@ -89,107 +80,17 @@ func (e *Embedded) URL() string { return EmbeddedURL(e.o.Dir, e.o.RunDir) }
 
 // EmbeddedURL is how to connect to a running embedded store.
 func EmbeddedURL(dir, runDir string) string {
-	password, _ := os.ReadFile(filepath.Join(dir, "password")) // missing: the connection says so
+	password, _ := os.ReadFile(passwordFile(dir)) // missing: the connection says so
 	query := url.Values{"host": {runDir}, "port": {"5432"}}
 	u := url.URL{Scheme: "postgres", User: url.UserPassword(storeUser, strings.TrimSpace(string(password))), Path: "/" + storeDatabase, RawQuery: query.Encode()}
 	return u.String()
 }
 
-// findPostgreSQL is the folder of the newest server programs.
-func findPostgreSQL(bin string) (string, error) {
-	if bin != "" {
-		return bin, nil
-	}
-	newest, version := "", 0
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is well-formed
-	for _, path := range found {
-		if v, err := strconv.Atoi(strings.Split(path, "/")[4]); err == nil && v > version {
-			newest, version = filepath.Dir(path), v
-		}
-	}
-	if newest == "" {
-		return "", errors.New("no PostgreSQL server is installed for the store: install the package postgresql-15, or name a database with --store")
-	}
-	return newest, nil
-}
+func passwordFile(dir string) string { return filepath.Join(dir, "password") }
 
-// unprivileged is a user that may run the server: PostgreSQL refuses root, and
-// initdb wants a user with a name.
-func unprivileged() (uid, gid int, err error) {
-	for _, name := range []string{"postgres", "nobody"} {
-		u, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, errU := strconv.Atoi(u.Uid)
-		gid, errG := strconv.Atoi(u.Gid)
-		return uid, gid, errors.Join(errU, errG)
-	}
-	return 0, 0, errors.New("there is neither a user postgres nor nobody to run the store as")
-}
-
-func (e *Embedded) data() string { return filepath.Join(e.o.Dir, "data") }
-
-// setUp makes the data folder, all or nothing.
-func (e *Embedded) setUp(ctx context.Context) error {
-	if err := os.MkdirAll(e.o.Dir, 0o711); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(e.o.RunDir, 0o700); err != nil {
-		return err
-	}
-	if err := e.own(e.o.RunDir); err != nil {
-		return err
-	}
-	password := filepath.Join(e.o.Dir, "password")
-	if _, err := os.Stat(e.data()); err == nil {
-		return nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	fresh := e.data() + ".new"
-	if err := os.RemoveAll(fresh); err != nil {
-		return err
-	}
-	if err := os.Mkdir(fresh, 0o700); err != nil {
-		return err
-	}
-	if err := e.own(fresh); err != nil {
-		return err
-	}
-	secret, err := newPassword()
-	if err != nil {
-		return err
-	}
-	if err := process.WriteFile(password, []byte(secret+"\n"), 0o600); err != nil {
-		return err
-	}
-	handed := filepath.Join(e.o.Dir, "password.initdb") // readable by the server's user
-	if err := process.WriteFile(handed, []byte(secret+"\n"), 0o600); err != nil {
-		return err
-	}
-	defer os.Remove(handed)
-	if err := e.own(handed); err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, filepath.Join(e.bin, "initdb"), "--pgdata="+fresh, "--username="+storeUser, "--auth=scram-sha-256",
-		"--pwfile="+handed, "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums", "--no-instructions")
-	cmd.Dir = "/"
-	if e.uid != 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(e.uid), Gid: uint32(e.gid)}}
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, strings.TrimSpace(string(out)))
-	}
-	return os.Rename(fresh, e.data())
-}
-
-func (e *Embedded) own(path string) error {
-	if e.uid == 0 {
-		return nil
-	}
-	return os.Chown(path, e.uid, e.gid)
-}
+func (e *Embedded) data() string    { return filepath.Join(e.o.Dir, "data") }
+func (e *Embedded) pidFile() string { return filepath.Join(e.o.Dir, "pid") }
+func (e *Embedded) logFile() string { return filepath.Join(e.o.Dir, "log") }
 
 func (e *Embedded) identity() process.Identity {
 	return process.Identity{Mark: "store:" + e.o.Dir, Dir: e.data()}
@@ -199,34 +100,42 @@ func (e *Embedded) identity() process.Identity {
 func (e *Embedded) ensureRunning(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
-	pidFile := filepath.Join(e.o.Dir, "pid")
-	p, err := process.Adopt(pidFile, e.identity())
+	p, err := process.Adopt(e.pidFile(), e.identity())
 	if err != nil {
 		return err
 	}
-	if p == nil {
-		// What a dead postmaster left behind holds its shared memory.
-		if err := process.KillAll(ctx, e.identity(), nil); err != nil {
+	if p != nil {
+		e.set(p)
+		if err := e.awaitAnswer(ctx, p); err == nil || p.Running() {
 			return err
 		}
-		if p, err = e.start(pidFile); err != nil {
-			return err
-		}
+		// It was dying already.
 	}
-	e.mu.Lock()
-	e.process = p
-	e.mu.Unlock()
+	if p, err = e.start(ctx); err != nil {
+		return err
+	}
+	e.set(p)
 	return e.awaitAnswer(ctx, p)
 }
 
-func (e *Embedded) start(pidFile string) (*process.Process, error) {
-	argv := []string{filepath.Join(e.bin, "postgres"), "-D", e.data(), "-k", e.o.RunDir}
-	for _, setting := range storeSettings {
-		argv = append(argv, "-c", strings.ReplaceAll(setting, "''", ""))
+func (e *Embedded) set(p *process.Process) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.process = p
+}
+
+func (e *Embedded) start(ctx context.Context) (*process.Process, error) {
+	// What a dead postmaster left behind holds its shared memory.
+	if err := process.KillAll(ctx, e.identity(), nil); err != nil {
+		return nil, err
 	}
+	if err := e.prepare(); err != nil {
+		return nil, err
+	}
+	argv := append([]string{filepath.Join(e.bin, "postgres"), "-D", e.data(), "-k", e.o.RunDir}, settingArgs(e.data())...)
 	return process.Start(process.Spec{
 		Identity: e.identity(), Argv: argv, Env: []string{"LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin"}, WorkDir: e.data(),
-		User: e.uid, Group: e.gid, Output: filepath.Join(e.o.Dir, "log"), PidFile: pidFile, OOMScore: -900,
+		User: e.owner, Group: e.owner, Output: e.logFile(), PidFile: e.pidFile(), OOMScore: -900,
 	})
 }
 
@@ -240,21 +149,39 @@ func (e *Embedded) awaitAnswer(ctx context.Context, p *process.Process) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := e.makeDatabase(ctx, config)
-		if err == nil {
-			return nil
+		err := errNotReady
+		if e.ready() {
+			if err = makeDatabase(ctx, config); err == nil {
+				return nil
+			}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no answer in time, see %s: %w", filepath.Join(e.o.Dir, "log"), err)
+			return fmt.Errorf("no answer in time: %w (%s)", err, e.lastWords())
 		case <-p.Done():
-			return fmt.Errorf("it ended while starting, see %s: %w", filepath.Join(e.o.Dir, "log"), err)
+			return fmt.Errorf("it ended while starting: %s", e.lastWords())
 		case <-tick.C:
 		}
 	}
 }
 
-func (e *Embedded) makeDatabase(ctx context.Context, config *pgx.ConnConfig) error {
+var errNotReady = errors.New("it doesn't call itself ready")
+
+// ready tells whether the server calls itself so, in the last line of its lock
+// file: connecting to ask would hinder its recovery.
+func (e *Embedded) ready() bool {
+	text, err := os.ReadFile(filepath.Join(e.data(), "postmaster.pid"))
+	return err == nil && strings.HasSuffix(strings.TrimSpace(string(text)), "\nready")
+}
+
+// lastWords are the last line of the server's log, and where to find the rest.
+func (e *Embedded) lastWords() string {
+	text, _ := os.ReadFile(e.logFile()) // a missing log has no last line
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return fmt.Sprintf("%s; see %s", lines[len(lines)-1], e.logFile())
+}
+
+func makeDatabase(ctx context.Context, config *pgx.ConnConfig) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
@@ -270,30 +197,38 @@ func (e *Embedded) makeDatabase(ctx context.Context, config *pgx.ConnConfig) err
 
 // watch starts the server again whenever it ends.
 func (e *Embedded) watch(ctx context.Context) {
-	for pause := 50 * time.Millisecond; ; {
+	rotate := time.NewTicker(logEvery)
+	defer rotate.Stop()
+	for {
 		e.mu.Lock()
 		p := e.process
 		e.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return
+		case <-rotate.C:
+			if err := process.Rotate(e.logFile(), logMost, logKeep); err != nil {
+				e.o.Logger.WarnContext(ctx, "rotate the store's log", "error", err)
+			}
 		case <-p.Done():
+			e.revive(ctx)
 		}
-		if ctx.Err() != nil {
+	}
+}
+
+// revive tries to start the server until it runs or ctx ends.
+func (e *Embedded) revive(ctx context.Context) {
+	e.o.Logger.WarnContext(ctx, "the store has ended; starting it again")
+	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 10*time.Second) {
+		err := e.ensureRunning(ctx)
+		if err == nil || ctx.Err() != nil {
 			return
 		}
-		e.o.Logger.WarnContext(ctx, "the store has ended; starting it again")
-		if err := e.ensureRunning(ctx); err != nil {
-			e.o.Logger.ErrorContext(ctx, "start the store again", "error", err, "again_in", pause)
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(pause):
-			}
-			pause = min(2*pause, 10*time.Second)
-			continue
+		e.o.Logger.ErrorContext(ctx, "start the store again", "error", err, "again_in", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
 		}
-		pause = 50 * time.Millisecond
 	}
 }
 
@@ -312,7 +247,7 @@ func (e *Embedded) Stop(ctx context.Context) error {
 // StopEmbedded ends the embedded store in dir, if it runs.
 func StopEmbedded(ctx context.Context, dir string) error {
 	e := &Embedded{o: EmbeddedOptions{Dir: dir}}
-	p, err := process.Adopt(filepath.Join(dir, "pid"), e.identity())
+	p, err := process.Adopt(e.pidFile(), e.identity())
 	if err != nil || p == nil {
 		return err
 	}
