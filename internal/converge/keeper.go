@@ -30,6 +30,10 @@ type Options struct {
 	Orphans time.Duration
 }
 
+// listTime bounds the question which databases there are: while it is asked
+// nobody listens to changes.
+const listTime = 10 * time.Second
+
 // atOnce is how many databases are looked at at the same time.
 const atOnce = 4
 
@@ -74,7 +78,9 @@ func (k *Keeper) Stop() {
 
 // list names every database there is.
 func (k *Keeper) list(ctx context.Context) ([]cluster.ID, error) {
-	all, err := k.Store.ClustersForWork(ctx)
+	limited, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	all, err := k.Store.ClustersForWork(limited)
 	if err != nil {
 		if ctx.Err() == nil {
 			k.Logger.WarnContext(ctx, "list databases to look after", "error", err)

@@ -6,8 +6,11 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"steward/internal/account"
 	"steward/internal/catalog"
@@ -44,9 +47,9 @@ type bench struct {
 	n        int
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T, options ...pgtest.Option) *bench {
 	t.Helper()
-	b := &bench{t: t, store: pgtest.Store(t), world: memplatform.NewWorld()}
+	b := &bench{t: t, store: pgtest.Store(t, options...), world: memplatform.NewWorld()}
 	err := b.store.InTx(t.Context(), func(tx *store.Tx) error {
 		user, err := tx.EnsureAdmin(t.Context())
 		b.admin = account.Principal{Account: user.Account, User: user, Scopes: account.FullScopes()}
@@ -478,6 +481,45 @@ func TestAPlatformThatCannotBeLookedAt(t *testing.T) {
 	b.mustHaveEvents(c.ID)
 	b.driver.Clear()
 	b.mustBecome(c.ID, cluster.Active)
+}
+
+// counter counts queries.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TestIdleDatabasesCostLittle: a look at a healthy database is one read and
+// nothing else, no lease, no write, no pass of the driver.
+func TestIdleDatabasesCostLittle(t *testing.T) {
+	t.Parallel()
+	queries := &counter{}
+	b := newBench(t, pgtest.WithTracer(queries))
+	const databases = 10
+	for range databases {
+		b.active()
+	}
+	b.keeper.Stop()
+	b.start()
+	b.eventually("all are adopted", func() bool { return b.applied() == databases })
+	b.keeper.Stop()
+	const every = 200 * time.Millisecond
+	b.keep(converge.Options{Every: every})
+	b.eventually("all are adopted", func() bool { return b.applied() == 2*databases })
+	time.Sleep(every)
+	before, applied, began := queries.n.Load(), b.applied(), time.Now()
+	time.Sleep(10 * every)
+	rounds := float64(time.Since(began)) / float64(every)
+	if n := float64(queries.n.Load() - before); n > (rounds+1)*(databases+1) {
+		t.Errorf("%.0f queries in %.1f rounds", n, rounds)
+	}
+	if n := b.applied() - applied; n != 0 {
+		t.Errorf("%d passes of the driver", n)
+	}
 }
 
 func TestDeletedWhileFailed(t *testing.T) {
