@@ -3,6 +3,8 @@
 // it decides nothing else.
 package api
 
+//go:generate go test -run TestDocument -count=1 . -update
+
 import (
 	"context"
 	"log/slog"

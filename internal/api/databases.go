@@ -288,8 +288,8 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 		})
 	action := func(method, path, verb, summary string, do func(context.Context, account.Principal, cluster.Engine, cluster.ID) error) {
 		register(a, e(method, path, verb, summary, writeDatabases),
-			func(ctx context.Context, c call[instancePath, none]) (struct{}, error) {
-				return struct{}{}, do(ctx, c.Principal, engine, cluster.ID(c.In.ID))
+			func(ctx context.Context, c call[instancePath, none]) (empty, error) {
+				return empty{}, do(ctx, c.Principal, engine, cluster.ID(c.In.ID))
 			})
 	}
 	action(http.MethodDelete, one, "delete", "Delete a database", clusters.Delete)

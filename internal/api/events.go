@@ -83,8 +83,8 @@ func (a *API) registerEvents() {
 		})
 	mark := func(verb, summary string, do func(context.Context, account.Principal, operation.ID) error) {
 		register(a, endpoint{method: http.MethodPost, path: one + "/" + verb, id: verb + "Event", summary: summary, tag: "Events", scope: writeEvents},
-			func(ctx context.Context, c call[eventPath, none]) (struct{}, error) {
-				return struct{}{}, do(ctx, c.Principal, operation.ID(c.In.ID))
+			func(ctx context.Context, c call[eventPath, none]) (empty, error) {
+				return empty{}, do(ctx, c.Principal, operation.ID(c.In.ID))
 			})
 	}
 	mark("seen", "Mark an event and all older ones as seen", events.Seen)

@@ -116,3 +116,6 @@ func stateOf(ctx context.Context) *requestState {
 
 // trimmed is the body without white space around it.
 func trimmed(body []byte) []byte { return bytes.TrimSpace(body) }
+
+// empty is the answer of actions: {}.
+type empty struct{}

@@ -65,7 +65,7 @@ func (a *API) registerTokens() {
 			return showToken(changed), err
 		})
 	register(a, endpoint{method: http.MethodDelete, path: one, id: "deleteToken", summary: "Revoke a token", tag: "Profile", scope: writeAccount},
-		func(ctx context.Context, c call[tokenPath, none]) (struct{}, error) {
-			return struct{}{}, tokens.Delete(ctx, c.Principal, account.TokenID(c.In.ID))
+		func(ctx context.Context, c call[tokenPath, none]) (empty, error) {
+			return empty{}, tokens.Delete(ctx, c.Principal, account.TokenID(c.In.ID))
 		})
 }

@@ -89,8 +89,8 @@ func (a *API) registerUsers() {
 			return showUser(changed), err
 		})
 	register(a, endpoint{method: http.MethodDelete, path: one, id: "deleteUser", summary: "Delete a user", tag: "Users", scope: writeAccount},
-		func(ctx context.Context, c call[userPath, none]) (struct{}, error) {
-			return struct{}{}, users.Delete(ctx, c.Principal, c.In.Username)
+		func(ctx context.Context, c call[userPath, none]) (empty, error) {
+			return empty{}, users.Delete(ctx, c.Principal, c.In.Username)
 		})
 	register(a, endpoint{method: http.MethodGet, path: one + "/grants", id: "viewUserGrants", summary: "View a user's grants; 204 when it is not restricted", tag: "Users", scope: readAccount},
 		func(ctx context.Context, c call[userPath, none]) (grantsView, error) {
