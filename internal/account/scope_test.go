@@ -41,9 +41,12 @@ func TestParseScopes(t *testing.T) {
 
 // all is every scope there is.
 var all = []account.Scope{
-	{Area: account.AreaDatabases, Access: account.ReadOnlyAccess}, {Area: account.AreaDatabases, Access: account.ReadWriteAccess},
-	{Area: account.AreaAccount, Access: account.ReadOnlyAccess}, {Area: account.AreaAccount, Access: account.ReadWriteAccess},
-	{Area: account.AreaEvents, Access: account.ReadOnlyAccess}, {Area: account.AreaEvents, Access: account.ReadWriteAccess},
+	{Area: account.AreaDatabases, Access: account.ReadOnlyAccess},
+	{Area: account.AreaDatabases, Access: account.ReadWriteAccess},
+	{Area: account.AreaAccount, Access: account.ReadOnlyAccess},
+	{Area: account.AreaAccount, Access: account.ReadWriteAccess},
+	{Area: account.AreaEvents, Access: account.ReadOnlyAccess},
+	{Area: account.AreaEvents, Access: account.ReadWriteAccess},
 }
 
 func anyScopes() *rapid.Generator[account.Scopes] {

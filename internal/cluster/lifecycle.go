@@ -3,6 +3,7 @@ package cluster
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"steward/internal/fault"
 )
@@ -133,16 +134,13 @@ func Require(s Status, r Request) error {
 func RequestsAllowed() map[Request][]Status { return maps.Clone(allowed) }
 
 func orList(statuses []Status) string {
-	text := ""
+	texts := make([]string, len(statuses))
 	for i, s := range statuses {
-		switch {
-		case i == 0:
-		case i == len(statuses)-1:
-			text += " or "
-		default:
-			text += ", "
-		}
-		text += string(s)
+		texts[i] = string(s)
 	}
-	return text
+	last := len(texts) - 1
+	if last < 1 {
+		return strings.Join(texts, "")
+	}
+	return strings.Join(texts[:last], ", ") + " or " + texts[last]
 }

@@ -90,8 +90,8 @@ func (in UserChange) apply(u account.User) (account.User, fault.Faults) {
 	return u, faults
 }
 
-// ValidateUsername: 3..32 of ASCII letters, digits, '-', '_' and '.', starting
-// and ending with a letter or a digit.
+// ValidateUsername wants 3..32 of ASCII letters, digits, '-', '_' and '.',
+// starting and ending with a letter or a digit.
 func ValidateUsername(name string) fault.Faults {
 	if len(name) < 3 || len(name) > 32 {
 		return fault.Faults{fault.Length("username", 3, 32)}

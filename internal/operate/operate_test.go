@@ -208,7 +208,7 @@ func (b *bench) mustTell(r request, c cluster.Cluster, o operation.Operation) {
 	if o.Status != operation.FailedStatus || o.Percent != 100 || o.Message == "" || strings.Contains(o.Message, "injected") {
 		b.t.Errorf("event: %+v", o)
 	}
-	now, real := b.view(c.ID), memplatform.Cluster{}
+	now := b.view(c.ID)
 	real, there := b.world.Cluster(c.ID)
 	switch {
 	case r.fresh:
