@@ -166,11 +166,26 @@ func (a *App) openPlatform(ctx context.Context) error {
 	for _, note := range a.host.Notes() {
 		a.log.WarnContext(ctx, "an engine can't be used", "error", note)
 	}
-	a.catalog, err = catalog.Load(a.o.Catalog.File, a.host.Engines())
-	if err != nil {
+	if a.catalog, err = loadCatalog(a.o.Catalog.File, a.host.Engines()); err != nil {
 		return err
 	}
 	return a.checkPorts(ctx, ports)
+}
+
+// loadCatalog reads the operator's file, if there is one.
+func loadCatalog(path string, engines []catalog.Engine) (*catalog.Catalog, error) {
+	var text []byte
+	if path != "" {
+		var err error
+		if text, err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("catalog.file: %w", err)
+		}
+	}
+	c, err := catalog.New(text, engines)
+	if err != nil {
+		return nil, fmt.Errorf("catalog.file %s: %w", path, err)
+	}
+	return c, nil
 }
 
 // checkPorts refuses a range that leaves out databases that exist: their

@@ -68,7 +68,7 @@ type SealConfig struct {
 type IsolationConfig struct {
 	Bubblewrap string `koanf:"bubblewrap"`
 	Cgroups    string `koanf:"cgroups"`
-	// UIDBase is the first of the user ids that clusters run as when steward is root.
+	// UIDBase plus its port is the user id that a cluster runs as when steward is root.
 	UIDBase int `koanf:"uid_base"`
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -16,21 +15,14 @@ type file struct {
 	Regions []Region `yaml:"regions"`
 }
 
-// Load makes the catalogue from an operator's file ("" for the built-in plans
-// and regions) and the engines found. All problems of the file come back at
-// once, each naming its place.
-func Load(path string, engines []Engine) (*Catalog, error) {
+// New makes the catalogue from the text of an operator's file (empty for the
+// built-in plans and regions) and the engines found. All problems of the text
+// come back at once, each naming its place.
+func New(text []byte, engines []Engine) (*Catalog, error) {
 	c := &Catalog{Plans: DefaultPlans(), Regions: DefaultRegions(), Engines: engines}
-	if path == "" {
-		return c, nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read catalogue: %w", err)
-	}
 	f, err := parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("catalogue %s: %w", path, err)
+		return nil, err
 	}
 	if f.Types != nil {
 		c.Plans = f.Types

@@ -1,13 +1,11 @@
 package catalog
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
 
-func TestLoad(t *testing.T) {
+func TestNew(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, text string
@@ -23,11 +21,7 @@ func TestLoad(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "catalogue.yaml")
-			if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			c, err := Load(path, nil)
+			c, err := New([]byte(test.text), nil)
 			if len(test.want) == 0 {
 				if err != nil || len(c.Plans) == 0 || len(c.Regions) == 0 {
 					t.Errorf("%+v, %v", c, err)

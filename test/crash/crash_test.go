@@ -34,12 +34,18 @@ type operation struct {
 	check func(t *testing.T, w *world, accepted bool)
 }
 
+// unreached is how long a failpoint may take to be reached: work in the
+// background shifts the count, so that the last ones sometimes never come.
+const unreached = 5 * time.Second
+
 type world struct {
 	*harness.Server
 	t    *testing.T
 	db   harness.Database
 	cred harness.Credentials
 	n    int
+	// armed is the file whose existence makes failpoints count.
+	armed string
 }
 
 func TestCreate(t *testing.T) {
@@ -184,15 +190,16 @@ func (w *world) run(op operation, ordinal int) int {
 	w.t.Helper()
 	w.n++
 	dir := w.t.TempDir()
-	armed, log := filepath.Join(dir, "armed"), filepath.Join(dir, "hits")
+	log := filepath.Join(dir, "hits")
+	w.armed = filepath.Join(dir, "armed")
 	w.Env = []string{
-		fmt.Sprintf("STEWARD_FAILPOINT=%d", ordinal), "STEWARD_FAILPOINT_LOG=" + log, "STEWARD_FAILPOINT_ARMED=" + armed,
+		fmt.Sprintf("STEWARD_FAILPOINT=%d", ordinal), "STEWARD_FAILPOINT_LOG=" + log, "STEWARD_FAILPOINT_ARMED=" + w.armed,
 	}
 	w.Start()
 	if op.prepare != nil {
 		op.prepare(w)
 	}
-	if err := os.WriteFile(armed, nil, 0o600); err != nil {
+	if err := os.WriteFile(w.armed, nil, 0o600); err != nil {
 		w.t.Fatal(err)
 	}
 	status, _ := op.ask(w)
@@ -200,19 +207,15 @@ func (w *world) run(op operation, ordinal int) int {
 		// The step may never come in this run: background work shifts the count.
 		select {
 		case <-w.Exited():
-		case <-time.After(20 * time.Second):
+		case <-time.After(unreached):
 			w.t.Logf("%s: failpoint %d wasn't reached this time", op.name, ordinal)
 			w.Kill()
 		}
-		if err := os.Remove(armed); err != nil {
-			w.t.Fatal(err)
-		}
+		w.disarm()
 		w.Start()
 	}
 	op.check(w.t, w, status == 200)
-	if err := os.Remove(armed); err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.t.Fatal(err)
-	}
+	w.disarm()
 	if w.t.Failed() {
 		w.t.Logf("%s died at: %s", op.name, lastLine(log))
 	}
@@ -261,7 +264,16 @@ func (w *world) fresh() {
 	w.cred = w.Credentials(w.db)
 }
 
+// disarm ends the counting of failpoints, also for the cleaning up after a check.
+func (w *world) disarm() {
+	w.t.Helper()
+	if err := os.Remove(w.armed); err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *world) deleteAll() {
+	w.disarm()
 	for _, d := range w.byLabel("") {
 		if status, body := w.Call("DELETE", d.Path(), nil, nil); status != 200 {
 			w.t.Errorf("delete: %d %s", status, body)

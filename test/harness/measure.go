@@ -86,3 +86,20 @@ func (s *Server) NodeAddress(d Database) string {
 	host, _, _ := strings.Cut(nodes[0].Address, ":")
 	return host
 }
+
+// StoreURL is how to connect to the server's embedded store.
+func (s *Server) StoreURL() string {
+	s.t.Helper()
+	password, err := os.ReadFile(filepath.Join(s.Data, "store", "password"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, line := range s.Processes() {
+		if _, after, ok := strings.Cut(line, " -k "); ok && strings.Contains(line, filepath.Join(s.Data, "store")) {
+			socket, _, _ := strings.Cut(after, " ")
+			return "host=" + socket + " user=steward dbname=steward password=" + strings.TrimSpace(string(password))
+		}
+	}
+	s.t.Fatal("the store isn't running")
+	return ""
+}
