@@ -1,6 +1,6 @@
 // Package pgtest gives each test a store of its own: a database on a PostgreSQL
-// that is started once per test process, and ended with it. Set
-// STEWARD_TEST_DATABASE to a URL to use a server that runs already.
+// that is started once per test process and ends with it, however that ends.
+// Set STEWARD_TEST_DATABASE to a URL to use a server that runs already.
 package pgtest
 
 import (
@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,86 +20,18 @@ import (
 	"steward/internal/store"
 )
 
-var server struct {
-	sync.Mutex
-	url  string
-	stop func()
-}
-
-// Main runs the tests and ends the server; call it from TestMain.
+// Main runs the tests and waits for the server's end; call it from TestMain.
+// Without it, or when the process is killed, the server ends as well, a moment later.
 func Main(m *testing.M) {
 	code := m.Run()
-	server.Lock()
-	if server.stop != nil {
-		server.stop()
-	}
+	shared.stop()
 	os.Exit(code)
 }
 
 // URL is an empty database for one test.
 func URL(t testing.TB) string {
 	t.Helper()
-	admin := start(t)
-	raw := make([]byte, 8)
-	if _, err := rand.Read(raw); err != nil {
-		t.Fatal(err)
-	}
-	name := "test_" + hex.EncodeToString(raw)
-	ctx := context.Background()
-	exec(ctx, t, admin, "CREATE DATABASE "+name)
-	t.Cleanup(func() { exec(ctx, t, admin, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
-	u, err := url.Parse(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Path = "/" + name
-	return u.String()
-}
-
-func exec(ctx context.Context, t testing.TB, admin, sql string) {
-	t.Helper()
-	conn, err := pgx.Connect(ctx, admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, sql); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func start(t testing.TB) string {
-	t.Helper()
-	server.Lock()
-	defer server.Unlock()
-	if server.url == "" {
-		if server.url = os.Getenv("STEWARD_TEST_DATABASE"); server.url != "" {
-			return server.url
-		}
-		server.url, server.stop = startServer(t)
-	}
-	return server.url
-}
-
-func startServer(t testing.TB) (string, func()) {
-	dir, err := os.MkdirTemp("", "steward-pgtest-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
-	e, err := store.StartEmbedded(context.Background(), store.EmbeddedOptions{Dir: dir + "/store", RunDir: dir + "/run", Logger: Logger(t)})
-	if err != nil {
-		os.RemoveAll(dir)
-		t.Fatal(err)
-	}
-	return e.URL(), func() {
-		if err := e.Stop(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, "pgtest:", err)
-		}
-		os.RemoveAll(dir)
-	}
+	return newDatabase(t, shared.start(t).url, "template1")
 }
 
 // Option changes the store's options.
@@ -115,10 +46,17 @@ func WithTracer(tracer pgx.QueryTracer) Option { return func(o *store.Options) {
 // Store is a migrated store of the test's own, closed at its end.
 func Store(t testing.TB, options ...Option) *store.Store {
 	t.Helper()
-	o := store.Options{URL: URL(t), MaxConns: 8, Sealer: plain{}, Logger: slog.New(slog.DiscardHandler)}
+	s := shared.start(t)
+	o := store.Options{URL: newDatabase(t, s.url, s.migrated), MaxConns: 8, Sealer: plain{}, Logger: slog.New(slog.DiscardHandler)}
 	for _, option := range options {
 		option(&o)
 	}
+	return Open(t, o)
+}
+
+// Open opens a store, closed at the test's end.
+func Open(t testing.TB, o store.Options) *store.Store {
+	t.Helper()
 	s, err := store.Open(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -127,20 +65,58 @@ func Store(t testing.TB, options ...Option) *store.Store {
 	return s
 }
 
-// Logger writes to the test's log.
+// newDatabase copies the template, for as long as the test takes.
+func newDatabase(t testing.TB, server, template string) string {
+	t.Helper()
+	name := "test_" + random()
+	if err := administer(server, "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := administer(server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+	})
+	return databaseURL(server, name)
+}
+
+func databaseURL(server, name string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		panic(err) // start has parsed it
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+func administer(server, sql string) error {
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, sql)
+	return err
+}
+
+func random() string {
+	raw := make([]byte, 8)
+	if _, err := rand.Read(raw); err != nil {
+		panic(err) // crypto/rand doesn't fail
+	}
+	return hex.EncodeToString(raw)
+}
+
+// Logger writes warnings and errors to standard error.
 func Logger(t testing.TB) *slog.Logger {
-	return slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})).With("test", t.Name())
 }
 
-type testWriter struct{ t testing.TB }
+// Sealer marks a value with its place instead of sealing it: package seal has
+// tests of its own, and in others it matters only that the place is right.
+func Sealer() store.Sealer { return plain{} }
 
-func (w testWriter) Write(line []byte) (int, error) {
-	fmt.Fprint(os.Stderr, w.t.Name()+": "+string(line)) // not t.Log: the server outlives its first test
-	return len(line), nil
-}
-
-// plain marks a value with its place instead of sealing it: package seal has
-// tests of its own, and here it matters only that the place is right.
 type plain struct{}
 
 func (plain) Seal(_ context.Context, value []byte, place string) ([]byte, error) {

@@ -24,8 +24,10 @@ type EmbeddedOptions struct {
 	Dir, RunDir string
 	// Bin is the folder with postgres and initdb; "" for the distribution's:
 	// the newest at first, afterwards the one the data was made with.
-	Bin    string
-	Logger *slog.Logger
+	Bin string
+	// Settings are further ones of postgresql.conf, "name=value".
+	Settings []string
+	Logger   *slog.Logger
 }
 
 // Embedded is a PostgreSQL of steward's own: set up, supervised, reached over a
@@ -132,7 +134,10 @@ func (e *Embedded) start(ctx context.Context) (*process.Process, error) {
 	if err := e.prepare(); err != nil {
 		return nil, err
 	}
-	argv := append([]string{filepath.Join(e.bin, "postgres"), "-D", e.data(), "-k", e.o.RunDir}, settingArgs(e.data())...)
+	argv := []string{filepath.Join(e.bin, "postgres"), "-D", e.data(), "-k", e.o.RunDir}
+	for _, setting := range append(settingsFor(e.data()), e.o.Settings...) {
+		argv = append(argv, "-c", setting)
+	}
 	return process.Start(process.Spec{
 		Identity: e.identity(), Argv: argv, Env: []string{"LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin"}, WorkDir: e.data(),
 		User: e.owner, Group: e.owner, Output: e.logFile(), PidFile: e.pidFile(), OOMScore: -900,

@@ -25,8 +25,8 @@ var settings = []string{
 	"log_min_messages=warning", "log_checkpoints=off",
 }
 
-// settingArgs are the settings as arguments for the server of the data folder.
-func settingArgs(data string) []string {
+// settingsFor are the settings of the server of a data folder.
+func settingsFor(data string) []string {
 	all := slices.Clone(settings)
 	version, _ := dataVersion(data)
 	if version >= 14 {
@@ -35,11 +35,7 @@ func settingArgs(data string) []string {
 	if version >= 18 {
 		all = append(all, "io_method=sync") // no workers that wake up for nothing
 	}
-	args := make([]string, 0, 2*len(all))
-	for _, setting := range all {
-		args = append(args, "-c", setting)
-	}
-	return args
+	return all
 }
 
 // distribution is where Debian's packages put each version's programs.
