@@ -3,6 +3,7 @@ package app
 import (
 	"io"
 	"runtime/debug"
+	"strings"
 )
 
 // Options are what one steward is started with.
@@ -27,11 +28,12 @@ func Version() string {
 	if !ok {
 		return "unknown"
 	}
-	version := info.Main.Version
+	var version strings.Builder
+	version.WriteString(info.Main.Version)
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			version += " (" + s.Value[:12] + ")"
+			version.WriteString(" (" + s.Value[:12] + ")")
 		}
 	}
-	return version
+	return version.String()
 }

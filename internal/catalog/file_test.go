@@ -15,8 +15,10 @@ func TestNew(t *testing.T) {
 		{"types replaced", "types:\n  - {id: small, label: Small, class: standard, memory: 1024, disk: 2048, vcpus: 1, hourly: 0.1}\n", nil},
 		{"unknown key", "types:\n  - {id: a, memroy: 1}\n", []string{"line 2", "memroy"}},
 		{"wrong type", "types:\n  - {id: a, memory: lots}\n", []string{"line 2", "lots"}},
-		{"all problems at once", "types:\n  - {id: a, memory: 1, disk: 1}\n  - {id: a, memory: 1024, disk: 2048, vcpus: 1, hourly: -1}\nregions: []\n",
-			[]string{"types[0] (a): memory", "disk must", "vcpus must", "types[1] (a): id is there twice", "prices", "regions: must not be empty"}},
+		{
+			"all problems at once", "types:\n  - {id: a, memory: 1, disk: 1}\n  - {id: a, memory: 1024, disk: 2048, vcpus: 1, hourly: -1}\nregions: []\n",
+			[]string{"types[0] (a): memory", "disk must", "vcpus must", "types[1] (a): id is there twice", "prices", "regions: must not be empty"},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

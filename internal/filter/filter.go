@@ -138,7 +138,7 @@ func (p *parser) object(text []byte) ([]member, error) {
 	if _, err := decoder.Token(); err != nil {
 		return nil, bad
 	}
-	if _, err := decoder.Token(); err != io.EOF { //nolint:errorlint // Decoder.Token returns io.EOF itself
+	if _, err := decoder.Token(); err != io.EOF {
 		return nil, bad
 	}
 	return members, nil

@@ -120,7 +120,8 @@ func (s Spec) admit(pid int, release *os.File) (*Process, error) {
 // lack in containers. Hard limits that only a privileged user may raise bound
 // what is asked for. A dump of a server's memory would hold customers' data.
 func (l Rlimits) script() (string, error) {
-	script := "ulimit -c 0; "
+	var script strings.Builder
+	script.WriteString("ulimit -c 0; ")
 	for _, limit := range []struct {
 		resource     int
 		option       string
@@ -133,9 +134,9 @@ func (l Rlimits) script() (string, error) {
 		if err := unix.Getrlimit(limit.resource, &now); err != nil {
 			return "", fmt.Errorf("read limits: %w", err)
 		}
-		script += fmt.Sprintf("ulimit %s %d; ", limit.option, min(limit.value, now.Max)/limit.scale)
+		script.WriteString(fmt.Sprintf("ulimit %s %d; ", limit.option, min(limit.value, now.Max)/limit.scale))
 	}
-	return script, nil
+	return script.String(), nil
 }
 
 func withoutMark(env []string) []string {

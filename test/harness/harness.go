@@ -54,7 +54,6 @@ type Option func(*settings)
 type settings struct {
 	tags   string
 	config string
-	args   []string
 	data   string
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -175,12 +176,7 @@ func is(err error, numbers ...uint16) bool {
 	if !errors.As(err, &answer) {
 		return false
 	}
-	for _, n := range numbers {
-		if answer.Number == n {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(numbers, answer.Number)
 }
 
 // Ping is part of engine.Driver. A fresh clone answers to the template's

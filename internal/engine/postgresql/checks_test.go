@@ -237,9 +237,11 @@ func replicationRefused(t *testing.T, b *enginetest.Bench) {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"true", "database"} {
-		conn, err := connect(t.Context(), login{host: s.Node.Listen.Addr().String(), port: s.Node.Listen.Port(),
+		conn, err := connect(t.Context(), login{
+			host: s.Node.Listen.Addr().String(), port: s.Node.Listen.Port(),
 			user: customerRole, password: s.Node.RootPassword, database: firstDatabase, tls: config,
-			parameters: map[string]string{"replication": kind}})
+			parameters: map[string]string{"replication": kind},
+		})
 		if err == nil {
 			conn.Close(t.Context())
 			t.Errorf("a replication connection (%s) is let in", kind)

@@ -36,8 +36,10 @@ func ownParameters() map[string]string {
 
 // asAdmin connects as our superuser by the unix socket.
 func asAdmin(ctx context.Context, n engine.Node, password string) (*pgconn.PgConn, error) {
-	return connect(ctx, login{host: n.Run, port: n.Listen.Port(), user: adminRole,
-		password: password, database: adminDatabase, parameters: ownParameters()})
+	return connect(ctx, login{
+		host: n.Run, port: n.Listen.Port(), user: adminRole,
+		password: password, database: adminDatabase, parameters: ownParameters(),
+	})
 }
 
 type login struct {

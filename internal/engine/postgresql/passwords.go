@@ -78,8 +78,10 @@ func (Driver) VerifyRootPassword(ctx context.Context, n engine.Node) error {
 	if err != nil {
 		return fmt.Errorf("verify root password: %w", err)
 	}
-	conn, err := connect(ctx, login{host: n.Listen.Addr().String(), port: n.Listen.Port(),
-		user: customerRole, password: n.RootPassword, database: firstDatabase, tls: config})
+	conn, err := connect(ctx, login{
+		host: n.Listen.Addr().String(), port: n.Listen.Port(),
+		user: customerRole, password: n.RootPassword, database: firstDatabase, tls: config,
+	})
 	if err == nil {
 		return conn.Close(context.WithoutCancel(ctx))
 	}

@@ -143,15 +143,21 @@ func procedureAttempts() []enginetest.Attempt {
 		"postgres": "is reserved", "dbadmin": "is reserved", "public": "is reserved", "all": "is reserved",
 		"": "1 to 63 bytes", strings.Repeat("x", 64): "1 to 63 bytes",
 	} {
-		all = append(all, enginetest.Attempt{Name: "procedures: name " + name,
-			SQL: []string{`CALL steward.create_user('` + name + `', 'pw')`}, Refusal: refusal})
+		all = append(all, enginetest.Attempt{
+			Name: "procedures: name " + name,
+			SQL:  []string{`CALL steward.create_user('` + name + `', 'pw')`}, Refusal: refusal,
+		})
 	}
 	all = append(all,
 		enginetest.Attempt{Name: "procedures: no password", SQL: []string{`CALL steward.create_user('nopw', '')`}, Refusal: "password is required"},
-		enginetest.Attempt{Name: "procedures: others' database", Refusal: "not a database of yours",
-			SQL: []string{`CALL steward.create_user('carl', 'pw')`, `CALL steward.grant_database('carl', 'postgres')`}},
-		enginetest.Attempt{Name: "procedures: others' database taken back", Refusal: "not a database of yours",
-			SQL: []string{`CALL steward.revoke_database('carl', 'template1')`}},
+		enginetest.Attempt{
+			Name: "procedures: others' database", Refusal: "not a database of yours",
+			SQL: []string{`CALL steward.create_user('carl', 'pw')`, `CALL steward.grant_database('carl', 'postgres')`},
+		},
+		enginetest.Attempt{
+			Name: "procedures: others' database taken back", Refusal: "not a database of yours",
+			SQL: []string{`CALL steward.revoke_database('carl', 'template1')`},
+		},
 		enginetest.Attempt{Name: "procedures: a name that is SQL", SQL: []string{
 			`CALL steward.create_user('x"; ALTER ROLE dbadmin SUPERUSER; --', 'pw''; ALTER ROLE dbadmin SUPERUSER; --')`,
 			`CALL steward.drop_user('x"; ALTER ROLE dbadmin SUPERUSER; --')`,

@@ -50,8 +50,10 @@ type guard struct {
 func readGuard(ctx context.Context, n engine.Node) (guard, error) {
 	parameters := ownParameters()
 	delete(parameters, "default_transaction_read_only")
-	conn, err := connect(ctx, login{host: n.Run, port: n.Listen.Port(), user: adminRole,
-		password: n.AdminPassword, database: adminDatabase, parameters: parameters})
+	conn, err := connect(ctx, login{
+		host: n.Run, port: n.Listen.Port(), user: adminRole,
+		password: n.AdminPassword, database: adminDatabase, parameters: parameters,
+	})
 	if err != nil {
 		return guard{}, err
 	}

@@ -107,7 +107,9 @@ func shownCertificate(ctx context.Context, address string) ([]byte, error) {
 	}
 	defer conn.Close()
 	deadline, _ := ctx.Deadline()
-	conn.SetDeadline(deadline)
+	if err := conn.SetDeadline(deadline); err != nil {
+		return nil, err
+	}
 	// The protocol's request for TLS, answered by one letter.
 	if _, err := conn.Write([]byte{0, 0, 0, 8, 4, 210, 22, 47}); err != nil {
 		return nil, err

@@ -48,8 +48,10 @@ func (Driver) Template(ctx context.Context, inst engine.Installation, dir, templ
 // initialise runs initdb. Text sorts by bytes, which no library update can
 // change under an index, and characters are classed as in C.UTF-8.
 func initialise(ctx context.Context, inst engine.Installation, major int, dir string, run engine.Runner) error {
-	args := []string{"-D", dir, "-U", adminRole, "-A", "reject", "-E", "UTF8", "-N", "-k",
-		"--wal-segsize=" + walSegmentMB, "--locale=C", "--lc-ctype=C.UTF-8", "-T", "simple"}
+	args := []string{
+		"-D", dir, "-U", adminRole, "-A", "reject", "-E", "UTF8", "-N", "-k",
+		"--wal-segsize=" + walSegmentMB, "--locale=C", "--lc-ctype=C.UTF-8", "-T", "simple",
+	}
 	if major >= 14 {
 		args = append(args, "--no-instructions")
 	}
@@ -86,20 +88,21 @@ func templateSteps(major int, templatePassword string) ([]step, error) {
 	case 14:
 		files = append(files, "public-14")
 	}
-	first := fmt.Sprintf("ALTER ROLE %s PASSWORD '%s';\n\nCREATE ROLE %s LOGIN %s;\n\n", adminRole, secret, customerRole, rights)
+	var first strings.Builder
+	first.WriteString(fmt.Sprintf("ALTER ROLE %s PASSWORD '%s';\n\nCREATE ROLE %s LOGIN %s;\n\n", adminRole, secret, customerRole, rights))
 	for _, name := range files {
 		content, err := statements.ReadFile("sql/" + name + ".sql")
 		if err != nil {
 			return nil, fmt.Errorf("guards: %w", err)
 		}
-		first += string(content) + "\n\n"
+		first.WriteString(string(content) + "\n\n")
 	}
 	second := fmt.Sprintf("CREATE DATABASE %s OWNER %s;\n\n", firstDatabase, customerRole)
 	if major < 16 {
 		// Users are let into it by steward.grant_database.
 		second += fmt.Sprintf("REVOKE ALL ON DATABASE %s FROM PUBLIC;\n\n", firstDatabase)
 	}
-	return []step{{"template1", first}, {adminDatabase, second}}, nil
+	return []step{{"template1", first.String()}, {adminDatabase, second}}, nil
 }
 
 // single runs SQL without a server. Statements end with ";" and an empty line.

@@ -319,8 +319,10 @@ func specialAttempts() []enginetest.Attempt {
 		},
 		{
 			Name: "external entity in XML",
-			SQL: []string{`CREATE TABLE IF NOT EXISTS entity (v text)`,
-				`INSERT INTO entity SELECT xmlparse(document '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>')::text`},
+			SQL: []string{
+				`CREATE TABLE IF NOT EXISTS entity (v text)`,
+				`INSERT INTO entity SELECT xmlparse(document '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>')::text`,
+			},
 			After: func(t *testing.T, s *enginetest.Server, _ error) {
 				if got := s.Text(t, "SELECT count(*) FROM entity WHERE v LIKE '%root:%'"); got != "0" {
 					t.Error("the server read a file for an XML entity")
@@ -383,8 +385,10 @@ func springTraps(t *testing.T, s *enginetest.Server, _ error) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	conn, err := connect(ctx, login{host: s.Node.Run, port: s.Node.Listen.Port(), user: adminRole,
-		password: s.Node.AdminPassword, database: firstDatabase, parameters: ownParameters()})
+	conn, err := connect(ctx, login{
+		host: s.Node.Run, port: s.Node.Listen.Port(), user: adminRole,
+		password: s.Node.AdminPassword, database: firstDatabase, parameters: ownParameters(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
