@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"steward/test/harness"
+)
+
+// TestCommands runs the command line against a running server, and the
+// operators' commands against one that is stopped.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := s.Command(args...)
+		if err != nil {
+			t.Fatalf("steward %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return out
+	}
+	refused := func(want string, args ...string) {
+		t.Helper()
+		if out, err := s.Command(args...); err == nil || !strings.Contains(out, want) {
+			t.Errorf("steward %s: %v, want a refusal with %q\n%s", strings.Join(args, " "), err, want, out)
+		}
+	}
+
+	out := run("db", "create", "cli-pg", "--engine", "postgresql/15", "--allow", "127.0.0.1", "--json")
+	var d harness.Database
+	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &d); err != nil || d.Status != "active" {
+		t.Fatalf("db create --json printed %s: %v", out, err)
+	}
+	if out := run("db", "list"); !strings.Contains(out, "cli-pg") || !strings.Contains(out, "LABEL") {
+		t.Errorf("db list printed %s", out)
+	}
+	if out := run("db", "view", "cli-pg", "--json"); !strings.Contains(out, `"status": "active"`) {
+		t.Errorf("db view printed %s", out)
+	}
+	ca := t.TempDir()
+	if out := run("db", "connect", "cli-pg", "--ca-dir", ca); !strings.Contains(out, "sslmode=verify-full") {
+		t.Errorf("db connect printed %s", out)
+	}
+	if _, err := os.Stat(filepath.Join(ca, "cli-pg-ca.crt")); err != nil {
+		t.Error(err)
+	}
+	before := run("db", "credentials", "cli-pg")
+	if after := run("db", "credentials", "cli-pg", "--reset"); after == before || !strings.Contains(after, "dbadmin") {
+		t.Errorf("credentials before and after a reset:\n%s\n%s", before, after)
+	}
+	if out := run("db", "patch", "cli-pg"); !strings.Contains(out, "15.") {
+		t.Errorf("db patch printed %s", out)
+	}
+	if out := run("event", "list"); !strings.Contains(out, "database_create") || !strings.Contains(out, "100%") {
+		t.Errorf("event list printed %s", out)
+	}
+	if out := run("node", "list", "--data", s.Data); !strings.Contains(out, "postgresql-15") || !strings.Contains(out, "running") {
+		t.Errorf("node list printed %s", out)
+	}
+	if out := run("doctor"); !strings.Contains(out, "postgresql/15") {
+		t.Errorf("doctor printed %s", out)
+	}
+
+	run("user", "create", "someone", "--email", "someone@example.org", "--restricted", "--data", s.Data)
+	refused("Username taken", "user", "create", "someone", "--email", "someone@example.org", "--data", s.Data)
+	refused("username:", "user", "create", "-x-", "--email", "nobody", "--data", s.Data)
+	token := strings.TrimSpace(run("token", "create", "--user", "someone", "--scopes", "databases:read_only", "--expires", "1h", "--data", s.Data))
+	if len(token) != 64 {
+		t.Fatalf("token create printed %q, want the token alone", token)
+	}
+	refused("scopes:", "token", "create", "--user", "someone", "--scopes", "everything", "--data", s.Data)
+	refused("no user", "token", "create", "--user", "nobody", "--scopes", "*", "--data", s.Data)
+	admin := s.Token
+	s.Token = token
+	if out := run("db", "list"); strings.Contains(out, "cli-pg") {
+		t.Errorf("a restricted user sees what it isn't granted: %s", out)
+	}
+	s.Token = admin
+
+	run("db", "delete", "cli-pg", "--yes")
+	refused("no database", "db", "view", "cli-pg")
+	refused("lists the commands", "no-such-command")
+
+	run("stop", "--data", s.Data, "--config", s.ConfigPath())
+	<-s.Exited()
+	if token := strings.TrimSpace(run("token", "create", "--user", "admin", "--scopes", "*", "--data", s.Data)); len(token) != 64 {
+		t.Errorf("token create without a server printed %q", token)
+	}
+	s.Start()
+	if status, body := s.Call("GET", "/v4/databases/instances", nil, nil); status != 200 {
+		t.Errorf("after the restart: %d %s", status, body)
+	}
+}
