@@ -67,7 +67,7 @@ func TestCommands(t *testing.T) {
 
 	run("user", "create", "someone", "--email", "someone@example.org", "--restricted", "--data", s.Data)
 	refused("Username taken", "user", "create", "someone", "--email", "someone@example.org", "--data", s.Data)
-	refused("username:", "user", "create", "-x-", "--email", "nobody", "--data", s.Data)
+	refused("username:", "user", "create", "x_", "--email", "nobody", "--data", s.Data)
 	token := strings.TrimSpace(run("token", "create", "--user", "someone", "--scopes", "databases:read_only", "--expires", "1h", "--data", s.Data))
 	if len(token) != 64 {
 		t.Fatalf("token create printed %q, want the token alone", token)
