@@ -130,3 +130,31 @@ func TestReadOrMakeToken(t *testing.T) {
 		t.Errorf("mode %v, %v; want 0600", info.Mode(), err)
 	}
 }
+
+func TestCheckOwn(t *testing.T) {
+	t.Parallel()
+	own, open := t.TempDir(), t.TempDir()
+	if err := os.Chmod(own, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(own, "link")
+	if err := os.Symlink(own, link); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{own: true, open: false, link: false} {
+		if err := checkOwn(dir); (err == nil) != want {
+			t.Errorf("%s: %v, want accepted: %v", dir, err, want)
+		}
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(own, 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+		if checkOwn(own) == nil {
+			t.Error("a folder of another user was accepted")
+		}
+	}
+}

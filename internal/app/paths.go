@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // paths are the folders of one steward. Only Data is kept; the others are
@@ -38,8 +39,25 @@ func newPaths(data string) (paths, error) {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return paths{}, fmt.Errorf("make folder: %w", err)
 		}
+		if err := checkOwn(dir); err != nil {
+			return paths{}, err
+		}
 	}
 	return p, nil
+}
+
+// checkOwn refuses a folder that somebody else made under the name that this
+// steward would use: its parent may be open to all users.
+func checkOwn(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("look at folder: %w", err)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(owner.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("folder %s must belong to this user and be writable by nobody else: remove it, or start steward as its owner", dir)
+	}
+	return nil
 }
 
 func runBase() string {
