@@ -1,10 +1,7 @@
 package store
 
 import (
-	"embed"
 	"errors"
-	"fmt"
-	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -36,12 +33,4 @@ func classify(err error) error {
 		return fault.NewInvalid("username", "Username taken")
 	}
 	return err
-}
-
-func subFolder(files embed.FS, name string) (fs.FS, error) {
-	sub, err := fs.Sub(files, name)
-	if err != nil {
-		return nil, fmt.Errorf("embedded %s: %w", name, err)
-	}
-	return sub, nil
 }

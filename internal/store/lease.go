@@ -6,28 +6,45 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 
 	"steward/internal/cluster"
 )
 
-// leaseClass is the first key of the advisory locks that are leases.
-const leaseClass = 7002
-
-// leaseCheck is how often the holder makes sure its connection still holds the lock.
-const leaseCheck = 2 * time.Second
-
-// leases are those held by this process. The database's lock is tied to the
-// connection; when the store itself restarts, its locks are gone while our
-// workers may still act. The map keeps this process from acting twice.
-type leases struct {
-	mu   *sync.Mutex
-	held map[cluster.ID]bool
+// leaseKey is the advisory lock that is the cluster's lease. The class keeps
+// clear of the keys that the job queue and the migrations lock.
+func leaseKey(id cluster.ID) int64 {
+	const class = 7002
+	return class<<40 + int64(id)
 }
 
-func newLeases() leases { return leases{new(sync.Mutex), map[cluster.ID]bool{}} }
+// leases are those held by this process. All of their locks are on one
+// connection of its own: holding many costs no more than holding one, and
+// workers can't use up the pool that the holders need to get on. The map keeps
+// this process from acting twice: when the store restarts its locks are gone,
+// while our workers may not have noticed yet.
+type leases struct {
+	config *pgx.ConnConfig
 
-func (l leases) take(id cluster.ID) bool {
+	mu      sync.Mutex
+	held    map[cluster.ID]bool
+	opening sync.Mutex
+	session *session
+}
+
+// newLeases take connections like the pool's.
+func newLeases(config *pgx.ConnConfig) *leases {
+	config = config.Copy()
+	config.Tracer = nil
+	config.RuntimeParams["application_name"] = "steward leases"
+	// The server must let go soon when our machine is gone without a word.
+	config.RuntimeParams["tcp_keepalives_idle"] = "10"
+	config.RuntimeParams["tcp_keepalives_interval"] = "5"
+	config.RuntimeParams["tcp_keepalives_count"] = "3"
+	return &leases{config: config, held: map[cluster.ID]bool{}}
+}
+
+func (l *leases) take(id cluster.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held[id] {
@@ -37,10 +54,32 @@ func (l leases) take(id cluster.ID) bool {
 	return true
 }
 
-func (l leases) drop(id cluster.ID) {
+func (l *leases) drop(id cluster.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.held, id)
+}
+
+// connected is the session for new leases, opened anew when the last was lost.
+func (l *leases) connected(ctx context.Context) (*session, error) {
+	l.opening.Lock()
+	defer l.opening.Unlock()
+	if l.session == nil || l.session.alive.Err() != nil {
+		s, err := openSession(ctx, l.config)
+		if err != nil {
+			return nil, err
+		}
+		l.session = s
+	}
+	return l.session, nil
+}
+
+func (l *leases) close() {
+	l.opening.Lock()
+	defer l.opening.Unlock()
+	if l.session != nil {
+		l.session.close()
+	}
 }
 
 // Lease makes the caller the only one who acts on the cluster, until release or
@@ -50,62 +89,37 @@ func (s *Store) Lease(ctx context.Context, id cluster.ID) (leased context.Contex
 	if !s.leases.take(id) {
 		return nil, nil, false, nil
 	}
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
+	on, ok, err := s.leases.lock(ctx, id)
+	if err != nil || !ok {
 		s.leases.drop(id)
-		return nil, nil, false, fmt.Errorf("lease cluster %d: %w", id, err)
-	}
-	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1, $2)", leaseClass, int32(id)).Scan(&ok); err != nil || !ok {
-		conn.Release()
-		s.leases.drop(id)
-		if err != nil {
-			return nil, nil, false, fmt.Errorf("lease cluster %d: %w", id, err)
-		}
-		return nil, nil, false, nil
+		return nil, nil, false, err
 	}
 	leased, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() { watchLease(leased, conn, cancel) })
-	return leased, func() {
+	unlink := context.AfterFunc(on.alive, cancel)
+	return leased, sync.OnceFunc(func() {
 		cancel()
-		watching.Wait()
-		s.unlock(context.WithoutCancel(ctx), conn, id)
+		unlink()
+		on.unlock(leaseKey(id))
 		s.leases.drop(id)
-	}, true, nil
+	}), true, nil
 }
 
-// watchLease ends the work when the connection that holds the lock is lost.
-func watchLease(ctx context.Context, conn *pgxpool.Conn, lost context.CancelFunc) {
-	tick := time.NewTicker(leaseCheck)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := ping(ctx, conn); err != nil {
-				lost()
-				return
-			}
-		}
+func (l *leases) lock(ctx context.Context, id cluster.ID) (*session, bool, error) {
+	on, err := l.connected(ctx)
+	if err != nil {
+		return nil, false, fmt.Errorf("lease cluster %d: %w", id, err)
 	}
-}
-
-func (s *Store) unlock(ctx context.Context, conn *pgxpool.Conn, id cluster.ID) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock($1, $2)", leaseClass, int32(id)); err != nil {
-		// A connection of unknown state must not go back into the pool: closing
-		// it is what lets go of the lock for certain.
-		_ = conn.Hijack().Close(ctx)
-		return
+	ok, err := on.tryLock(ctx, leaseKey(id))
+	if err != nil {
+		return nil, false, fmt.Errorf("lease cluster %d: %w", id, err)
 	}
-	conn.Release()
+	return on, ok, nil
 }
 
-// ping asks the connection for a sign of life, also while the work is ending.
-func ping(ctx context.Context, conn *pgxpool.Conn) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseCheck)
-	defer cancel()
-	return conn.Ping(ctx)
-}
+// Timings of a session.
+const (
+	// sessionPing is how often a silent connection is tried while locks are
+	// held: a closed one is noticed at once, one to a vanished machine so.
+	sessionPing    = 5 * time.Second
+	sessionTimeout = 5 * time.Second
+)

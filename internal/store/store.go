@@ -5,7 +5,6 @@ package store
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,18 +12,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/rivermigrate"
 
 	"steward/internal/failpoint"
 	"steward/internal/store/dbsqlc"
 )
-
-//go:embed migrations/*.sql
-var migrations embed.FS
 
 // Sealer seals secrets before they reach a row; the context binds a value to its place.
 type Sealer interface {
@@ -51,7 +42,7 @@ type Store struct {
 	queries
 	pool   *pgxpool.Pool
 	log    *slog.Logger
-	leases leases
+	leases *leases
 }
 
 // queries are the methods that work in a transaction and outside of one alike.
@@ -81,6 +72,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if config.MaxConns == 0 {
 		config.MaxConns = 16
 	}
+	config.ShouldPing = suspect
 	config.ConnConfig.Tracer = o.Tracer
 	config.ConnConfig.RuntimeParams["application_name"] = "steward"
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -95,41 +87,17 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if now == nil {
 		now = time.Now
 	}
-	s := &Store{pool: pool, log: o.Logger, leases: newLeases()}
-	s.queries = queries{db: pool, q: dbsqlc.New(pool), sealer: o.Sealer, now: now}
+	s := &Store{pool: pool, log: o.Logger, leases: newLeases(config.ConnConfig)}
+	db := patient{pool}
+	s.queries = queries{db: db, q: dbsqlc.New(db), sealer: o.Sealer, now: now}
 	return s, nil
 }
 
-func migrate(ctx context.Context, pool *pgxpool.Pool) error {
-	db := stdlib.OpenDBFromPool(pool)
-	defer db.Close()
-	locker, err := lock.NewPostgresSessionLocker()
-	if err != nil {
-		return fmt.Errorf("migrate store: %w", err)
-	}
-	files, err := subFolder(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
-	if err != nil {
-		return fmt.Errorf("migrate store: %w", err)
-	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrate store: %w", err)
-	}
-	river, err := rivermigrate.New(riverpgxv5.New(pool), nil)
-	if err != nil {
-		return fmt.Errorf("migrate job queue: %w", err)
-	}
-	if _, err := river.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
-		return fmt.Errorf("migrate job queue: %w", err)
-	}
-	return nil
-}
-
 // Close closes all connections.
-func (s *Store) Close() { s.pool.Close() }
+func (s *Store) Close() {
+	s.leases.close()
+	s.pool.Close()
+}
 
 // Pool is the connection pool, for the job queue.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
@@ -139,7 +107,7 @@ func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 
 // InTx runs f in a transaction and commits when f returns nil.
 func (s *Store) InTx(ctx context.Context, f func(tx *Tx) error) error {
-	tx, err := s.pool.Begin(ctx)
+	tx, err := patient{s.pool}.begin(ctx)
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}

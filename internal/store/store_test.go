@@ -411,43 +411,6 @@ func TestFilterMeaning(t *testing.T) {
 	}
 }
 
-func TestLease(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	open := func() *store.Store {
-		s, err := store.Open(t.Context(), store.Options{URL: url})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Close)
-		return s
-	}
-	a, b := open(), open() // the second migration finds nothing to do
-	held, release, ok, err := a.Lease(t.Context(), 1)
-	if err != nil || !ok {
-		t.Fatalf("%v, %v", ok, err)
-	}
-	for name, s := range map[string]*store.Store{"the same server": a, "another": b} {
-		if _, _, ok, err := s.Lease(t.Context(), 1); ok || err != nil {
-			t.Errorf("%s got the lease as well: %v, %v", name, ok, err)
-		}
-	}
-	if _, err := b.Pool().Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()"); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-held.Done():
-	case <-time.After(20 * time.Second):
-		t.Error("the work isn't told that its lease is lost")
-	}
-	release()
-	_, release, ok, err = b.Lease(t.Context(), 1)
-	if err != nil || !ok {
-		t.Fatalf("after the loss: %v, %v", ok, err)
-	}
-	release()
-}
-
 func TestDueOperations(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

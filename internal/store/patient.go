@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sys/unix"
+)
+
+// patience is how long a store that went away is waited for: the embedded one
+// is back in a fraction of it after it was killed.
+const (
+	patience = 3 * time.Second
+	pause    = 10 * time.Millisecond
+)
+
+// patient runs single statements, and again when the connection was lost before
+// anything can have come of them. What reads may be repeated whenever; what
+// writes only when it was never sent.
+type patient struct{ pool *pgxpool.Pool }
+
+// Exec is part of dbsqlc.DBTX.
+func (p patient) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
+	err = persist(ctx, repeatable(sql), func() error {
+		tag, err = p.pool.Exec(ctx, sql, args...)
+		return err
+	})
+	return tag, err
+}
+
+// Query is part of dbsqlc.DBTX. Only what fails before the first row is repeated.
+func (p patient) Query(ctx context.Context, sql string, args ...any) (rows pgx.Rows, err error) {
+	err = persist(ctx, repeatable(sql), func() error {
+		rows, err = p.pool.Query(ctx, sql, args...)
+		return err
+	})
+	return rows, err
+}
+
+// QueryRow is part of dbsqlc.DBTX.
+func (p patient) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return patientRow{p.pool, ctx, sql, args}
+}
+
+// patientRow asks when it is scanned.
+type patientRow struct {
+	pool *pgxpool.Pool
+	ctx  context.Context //nolint:containedctx // pgx.Row is a call in two halves
+	sql  string
+	args []any
+}
+
+// Scan is part of pgx.Row.
+func (r patientRow) Scan(to ...any) error {
+	return persist(r.ctx, repeatable(r.sql), func() error { return r.pool.QueryRow(r.ctx, r.sql, r.args...).Scan(to...) })
+}
+
+// begin begins a transaction: nothing can have come of one that didn't.
+func (p patient) begin(ctx context.Context) (tx pgx.Tx, err error) {
+	err = persist(ctx, lostAtAll, func() error {
+		tx, err = p.pool.Begin(ctx)
+		return err
+	})
+	return tx, err
+}
+
+// persist does something again, for as long as patience lasts and again allows.
+func persist(ctx context.Context, again func(error) bool, do func() error) error {
+	for until := time.Now().Add(patience); ; {
+		err := do()
+		if err == nil || !again(err) || time.Now().After(until) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// repeatable says after which errors a statement may be sent again.
+func repeatable(sql string) func(error) bool {
+	for line := range strings.Lines(sql) {
+		if !strings.HasPrefix(line, "--") {
+			if strings.HasPrefix(line, "SELECT ") {
+				return lostAtAll
+			}
+			break
+		}
+	}
+	return lostUnsent
+}
+
+// lostUnsent tells that the connection failed before the statement was sent.
+func lostUnsent(err error) bool {
+	if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		pg, answered := errors.AsType[*pgconn.PgError](connect)
+		return !answered || restarting(pg)
+	}
+	return pgconn.SafeToRetry(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// lostAtAll tells that the connection failed, before or after.
+func lostAtAll(err error) bool {
+	if lostUnsent(err) {
+		return true
+	}
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return restarting(pg)
+	}
+	_, network := errors.AsType[*net.OpError](err)
+	return network && !pgconn.Timeout(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// restarting tells that the server ended the session, or doesn't begin one, since it stops or starts.
+func restarting(pg *pgconn.PgError) bool {
+	switch pg.Code {
+	case "57P01", "57P02", "57P03": // admin shutdown, crash shutdown, cannot connect now
+		return true
+	}
+	return false
+}
+
+// suspect says which idle connections are to be tried before they are used:
+// those on which something has arrived unasked, which is their end as a rule.
+// A look at the socket costs a microsecond, a question to the server fifty.
+func suspect(_ context.Context, p pgxpool.ShouldPingParams) bool {
+	conn := p.Conn.PgConn().Conn()
+	if wrapped, ok := conn.(*tls.Conn); ok {
+		conn = wrapped.NetConn()
+	}
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return true
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return true
+	}
+	readable := true
+	err = raw.Control(func(fd uintptr) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		readable = err != nil || n > 0
+	})
+	_, local := conn.(*net.UnixConn)
+	return err != nil || readable || !local && p.IdleDuration > time.Second
+}
