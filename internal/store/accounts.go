@@ -48,8 +48,16 @@ func (q queries) User(ctx context.Context, in account.ID, name string) (account.
 
 // UserAnywhere finds a user of any account: for operators' commands only.
 func (q queries) UserAnywhere(ctx context.Context, name string) (account.User, error) {
-	row, err := q.q.UserAnywhere(ctx, name)
-	return toUser(row), classify(err)
+	rows, err := q.q.UserAnywhere(ctx, name)
+	switch {
+	case err != nil:
+		return account.User{}, classify(err)
+	case len(rows) == 0:
+		return account.User{}, fault.NewNotFound()
+	case len(rows) > 1:
+		return account.User{}, fault.NewPrecondition("More than one account has a user %s", name)
+	}
+	return toUser(rows[0]), nil
 }
 
 // LockUsers reads all users of the account and keeps others from changing them

@@ -40,7 +40,7 @@ var ClusterFields = filter.Fields{
 
 var clusterColumns = columns{
 	"id": "id", "label": "label", "type": "type", "engine": "engine", "version": "series",
-	"region": "region", "status": "status", "created": "created", "updated": "updated", "cluster_size": "size::bigint",
+	"region": "region", "status": "status", "created": shown("created"), "updated": shown("updated"), "cluster_size": "size::bigint",
 }
 
 const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
@@ -52,37 +52,48 @@ const portLock = 7001
 
 // CreateCluster adds c with the lowest free port of the range and its secrets.
 func (t *Tx) CreateCluster(ctx context.Context, c cluster.Cluster, secrets map[platform.SecretName][]byte, ports [2]int) (cluster.Cluster, error) {
-	if err := t.q.PortLock(ctx, portLock); err != nil {
-		return c, classify(err)
-	}
-	port, err := t.q.PortFree(ctx, int32(ports[0]), int32(ports[1]))
-	if errors.Is(err, pgx.ErrNoRows) {
-		return c, fault.NewPrecondition("All %d database ports of this server are in use; delete a database, or ask the operator to widen gateway.ports", ports[1]-ports[0]+1)
-	}
+	id, err := t.q.ClusterID(ctx)
 	if err != nil {
-		return c, fmt.Errorf("find a free port: %w", err)
+		return c, fmt.Errorf("draw an id: %w", err)
+	}
+	c.ID, c.Created, c.Status, c.Generation = cluster.ID(id), t.now(), cluster.Provisioning, 1
+	c.Updated = c.Created
+	// Sealing may ask a key service: not while others wait for a port.
+	sealed, err := t.sealAll(ctx, c.ID, secrets)
+	if err != nil {
+		return c, err
+	}
+	if c.Port, err = t.freePort(ctx, ports); err != nil {
+		return c, err
 	}
 	updates, err := json.Marshal(c.Updates)
 	if err != nil {
 		return c, fmt.Errorf("encode window: %w", err)
 	}
-	c.Port, c.Created, c.Status, c.Generation = int(port), t.now(), cluster.Provisioning, 1
-	c.Updated = c.Created
-	id, err := t.q.ClusterCreate(ctx, dbsqlc.ClusterCreateParams{
-		AccountID: int64(c.Account), Label: c.Label, Engine: string(c.Engine), Series: c.Series, Region: c.Region, Type: c.Type,
+	err = t.q.ClusterCreate(ctx, dbsqlc.ClusterCreateParams{
+		ID: id, AccountID: int64(c.Account), Label: c.Label, Engine: string(c.Engine), Series: c.Series, Region: c.Region, Type: c.Type,
 		Size: int32(c.Size), Encrypted: c.Encrypted, SslConnection: c.SSLConnection, AllowList: nonNil(c.AllowList),
-		ReplicationType: string(c.Replication), CommitType: string(c.Commit), Updates: updates, Port: port, Created: c.Created,
+		ReplicationType: string(c.Replication), CommitType: string(c.Commit), Updates: updates, Port: int32(c.Port), Created: c.Created,
 	})
 	if err != nil {
 		return c, classify(err)
 	}
-	c.ID = cluster.ID(id)
-	for name, value := range secrets {
-		if err := t.SaveSecret(ctx, c.ID, name, value); err != nil {
-			return c, err
-		}
+	return c, classify(t.q.SecretsCreate(ctx, sealed))
+}
+
+// freePort is the lowest that no database has, reserved until the transaction ends.
+func (t *Tx) freePort(ctx context.Context, ports [2]int) (int, error) {
+	if err := t.q.PortLock(ctx, portLock); err != nil {
+		return 0, fmt.Errorf("wait for a port: %w", err)
 	}
-	return c, nil
+	port, err := t.q.PortFree(ctx, int32(ports[0]), int32(ports[1]))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, fault.NewPrecondition("All %d database ports of this server are in use; delete a database, or ask the operator to widen gateway.ports", ports[1]-ports[0]+1)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	return int(port), nil
 }
 
 func nonNil(list cluster.AllowList) []string {

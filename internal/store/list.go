@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"steward/internal/filter"
@@ -19,7 +20,11 @@ func (p Page) limit() int32 {
 	return int32(min(max(p.Size, 1), 500))
 }
 
-func (p Page) offset() int32 { return int32(min(int64(max(p.Number, 1)-1)*int64(p.limit()), 1<<31-1)) }
+func (p Page) offset() int32 {
+	const most = math.MaxInt32 // a page as far out is empty anyway
+	before := int64(max(p.Number, 1) - 1)
+	return int32(min(before, most/int64(p.limit())) * int64(p.limit()))
+}
 
 // ListQuery is which items of a list are wanted, and in which order.
 type ListQuery struct {
@@ -30,6 +35,10 @@ type ListQuery struct {
 // columns maps a filter's field to the SQL expression it stands for: the only
 // SQL that a request can choose. Values are always arguments.
 type columns map[string]string
+
+// shown is a time as answers show it, to the second: what was read in an answer
+// must match when it is asked for.
+func shown(column string) string { return "date_trunc('second', " + column + ")" }
 
 // sqlBuilder collects conditions and their arguments.
 type sqlBuilder struct {

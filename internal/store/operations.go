@@ -21,7 +21,7 @@ var EventFields = filter.Fields{
 }
 
 var eventColumns = columns{
-	"id": "id", "action": "action", "created": "created", "status": "status",
+	"id": "id", "action": "action", "created": shown("created"), "status": "status",
 	"entity.id": "cluster_id", "entity.type": "'database'::text",
 }
 
@@ -107,15 +107,14 @@ func (q queries) Operations(ctx context.Context, v Viewer, list ListQuery) ([]op
 	return found, total, err
 }
 
-// MarkSeen marks the event and all older ones of the viewer's account as seen.
+// MarkSeen marks the event and all older ones that the viewer sees as seen.
 func (q queries) MarkSeen(ctx context.Context, v Viewer, upTo operation.ID) error {
-	_, err := q.q.OperationSeen(ctx, int64(v.Account), int64(upTo))
-	return classify(err)
+	return classify(q.q.OperationSeen(ctx, dbsqlc.OperationSeenParams{AccountID: int64(v.Account), ID: int64(upTo), UserID: int64(v.User)}))
 }
 
-// MarkRead marks one event as read.
+// MarkRead marks one event that the viewer sees as read.
 func (q queries) MarkRead(ctx context.Context, v Viewer, id operation.ID) error {
-	n, err := q.q.OperationRead(ctx, int64(v.Account), int64(id))
+	n, err := q.q.OperationRead(ctx, dbsqlc.OperationReadParams{AccountID: int64(v.Account), ID: int64(id), UserID: int64(v.User)})
 	return oneRow(n, err)
 }
 

@@ -33,6 +33,19 @@ func (q queries) SaveSecret(ctx context.Context, id cluster.ID, name platform.Se
 	return classify(q.q.SecretSave(ctx, dbsqlc.SecretSaveParams{ClusterID: int64(id), Name: string(name), Sealed: sealed}))
 }
 
+// sealAll seals the secrets that a new cluster is born with.
+func (q queries) sealAll(ctx context.Context, id cluster.ID, secrets map[platform.SecretName][]byte) (dbsqlc.SecretsCreateParams, error) {
+	all := dbsqlc.SecretsCreateParams{ClusterID: int64(id), Names: []string{}, Sealed: [][]byte{}}
+	for name, value := range secrets {
+		sealed, err := q.sealer.Seal(ctx, value, place(id, name))
+		if err != nil {
+			return all, fmt.Errorf("seal %s: %w", name, err)
+		}
+		all.Names, all.Sealed = append(all.Names, string(name)), append(all.Sealed, sealed)
+	}
+	return all, nil
+}
+
 // place is bound into the sealed value, so that it can't be moved to another row.
 func place(id cluster.ID, name platform.SecretName) string {
 	return fmt.Sprintf("cluster/%d/%s", id, name)

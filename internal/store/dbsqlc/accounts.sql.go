@@ -70,44 +70,37 @@ func (q *Queries) GrantSet(ctx context.Context, arg GrantSetParams) (int64, erro
 	return result.RowsAffected(), nil
 }
 
-const userAnywhere = `-- name: UserAnywhere :one
+const userAnywhere = `-- name: UserAnywhere :many
 SELECT id, account_id, username, email, restricted, add_databases, created
-FROM users WHERE username = $1
+FROM users WHERE username = $1 LIMIT 2
 `
 
-func (q *Queries) UserAnywhere(ctx context.Context, username string) (User, error) {
-	row := q.db.QueryRow(ctx, userAnywhere, username)
-	var i User
-	err := row.Scan(
-		&i.ID,
-		&i.AccountID,
-		&i.Username,
-		&i.Email,
-		&i.Restricted,
-		&i.AddDatabases,
-		&i.Created,
-	)
-	return i, err
-}
-
-const userByID = `-- name: UserByID :one
-SELECT id, account_id, username, email, restricted, add_databases, created
-FROM users WHERE id = $1
-`
-
-func (q *Queries) UserByID(ctx context.Context, id int64) (User, error) {
-	row := q.db.QueryRow(ctx, userByID, id)
-	var i User
-	err := row.Scan(
-		&i.ID,
-		&i.AccountID,
-		&i.Username,
-		&i.Email,
-		&i.Restricted,
-		&i.AddDatabases,
-		&i.Created,
-	)
-	return i, err
+func (q *Queries) UserAnywhere(ctx context.Context, username string) ([]User, error) {
+	rows, err := q.db.Query(ctx, userAnywhere, username)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []User
+	for rows.Next() {
+		var i User
+		if err := rows.Scan(
+			&i.ID,
+			&i.AccountID,
+			&i.Username,
+			&i.Email,
+			&i.Restricted,
+			&i.AddDatabases,
+			&i.Created,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const userByName = `-- name: UserByName :one

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-const clusterCreate = `-- name: ClusterCreate :one
-INSERT INTO clusters (account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
-                      replication_type, commit_type, updates, status, port, created, updated)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-        $11, $12, $13, 'provisioning', $14, $15, $15)
-RETURNING id
+const clusterCreate = `-- name: ClusterCreate :exec
+INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
+                      replication_type, commit_type, updates, status, port, created, updated) OVERRIDING SYSTEM VALUE
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+        $12, $13, $14, 'provisioning', $15, $16, $16)
 `
 
 type ClusterCreateParams struct {
+	ID              int64
 	AccountID       int64
 	Label           string
 	Engine          string
@@ -36,8 +36,9 @@ type ClusterCreateParams struct {
 	Created         time.Time
 }
 
-func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) (int64, error) {
-	row := q.db.QueryRow(ctx, clusterCreate,
+func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) error {
+	_, err := q.db.Exec(ctx, clusterCreate,
+		arg.ID,
 		arg.AccountID,
 		arg.Label,
 		arg.Engine,
@@ -54,9 +55,18 @@ func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) (i
 		arg.Port,
 		arg.Created,
 	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
+	return err
+}
+
+const clusterID = `-- name: ClusterID :one
+SELECT nextval(pg_get_serial_sequence('clusters', 'id'))::bigint
+`
+
+func (q *Queries) ClusterID(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, clusterID)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const clusterMarkDeleted = `-- name: ClusterMarkDeleted :execrows
@@ -224,5 +234,21 @@ type SecretSaveParams struct {
 
 func (q *Queries) SecretSave(ctx context.Context, arg SecretSaveParams) error {
 	_, err := q.db.Exec(ctx, secretSave, arg.ClusterID, arg.Name, arg.Sealed)
+	return err
+}
+
+const secretsCreate = `-- name: SecretsCreate :exec
+INSERT INTO cluster_secrets (cluster_id, name, sealed)
+SELECT $1::bigint, unnest($2::text[]), unnest($3::bytea[])
+`
+
+type SecretsCreateParams struct {
+	ClusterID int64
+	Names     []string
+	Sealed    [][]byte
+}
+
+func (q *Queries) SecretsCreate(ctx context.Context, arg SecretsCreateParams) error {
+	_, err := q.db.Exec(ctx, secretsCreate, arg.ClusterID, arg.Names, arg.Sealed)
 	return err
 }

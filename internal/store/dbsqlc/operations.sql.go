@@ -103,27 +103,40 @@ func (q *Queries) OperationProgress(ctx context.Context, arg OperationProgressPa
 }
 
 const operationRead = `-- name: OperationRead :execrows
-UPDATE operations SET read = true WHERE account_id = $1 AND id = $2
+UPDATE operations o SET read = true
+WHERE o.account_id = $1 AND o.id = $2
+  AND ($3::bigint = 0 OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = o.cluster_id AND g.user_id = $3))
 `
 
-func (q *Queries) OperationRead(ctx context.Context, accountID int64, iD int64) (int64, error) {
-	result, err := q.db.Exec(ctx, operationRead, accountID, iD)
+type OperationReadParams struct {
+	AccountID int64
+	ID        int64
+	UserID    int64
+}
+
+func (q *Queries) OperationRead(ctx context.Context, arg OperationReadParams) (int64, error) {
+	result, err := q.db.Exec(ctx, operationRead, arg.AccountID, arg.ID, arg.UserID)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const operationSeen = `-- name: OperationSeen :execrows
-UPDATE operations SET seen = true WHERE account_id = $1 AND id <= $2 AND NOT seen
+const operationSeen = `-- name: OperationSeen :exec
+UPDATE operations o SET seen = true
+WHERE o.account_id = $1 AND o.id <= $2 AND NOT o.seen
+  AND ($3::bigint = 0 OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = o.cluster_id AND g.user_id = $3))
 `
 
-func (q *Queries) OperationSeen(ctx context.Context, accountID int64, iD int64) (int64, error) {
-	result, err := q.db.Exec(ctx, operationSeen, accountID, iD)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+type OperationSeenParams struct {
+	AccountID int64
+	ID        int64
+	UserID    int64
+}
+
+func (q *Queries) OperationSeen(ctx context.Context, arg OperationSeenParams) error {
+	_, err := q.db.Exec(ctx, operationSeen, arg.AccountID, arg.ID, arg.UserID)
+	return err
 }
 
 const operationStart = `-- name: OperationStart :execrows

@@ -1,25 +1,24 @@
 -- +goose Up
 CREATE TABLE accounts (
-    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id      bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT accounts_pkey PRIMARY KEY,
     name    text NOT NULL,
     created timestamptz NOT NULL,
     CONSTRAINT accounts_name_unique UNIQUE (name)
 );
 
 CREATE TABLE users (
-    id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id            bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT users_pkey PRIMARY KEY,
     account_id    bigint NOT NULL CONSTRAINT users_account_fkey REFERENCES accounts (id),
     username      text NOT NULL,
     email         text NOT NULL,
     restricted    boolean NOT NULL,
     add_databases boolean NOT NULL,
     created       timestamptz NOT NULL,
-    CONSTRAINT users_username_unique UNIQUE (username)
+    CONSTRAINT users_username_unique UNIQUE (account_id, username)
 );
-CREATE INDEX users_account ON users (account_id);
 
 CREATE TABLE tokens (
-    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id      bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT tokens_pkey PRIMARY KEY,
     user_id bigint NOT NULL CONSTRAINT tokens_user_fkey REFERENCES users (id) ON DELETE CASCADE,
     label   text NOT NULL,
     prefix  text NOT NULL,
@@ -32,7 +31,7 @@ CREATE TABLE tokens (
 CREATE INDEX tokens_user ON tokens (user_id);
 
 CREATE TABLE clusters (
-    id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id               bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT clusters_pkey PRIMARY KEY,
     account_id       bigint NOT NULL CONSTRAINT clusters_account_fkey REFERENCES accounts (id),
     label            text NOT NULL,
     engine           text NOT NULL CONSTRAINT clusters_engine_check CHECK (engine IN ('mysql', 'postgresql')),
@@ -48,7 +47,7 @@ CREATE TABLE clusters (
     updates          jsonb NOT NULL,
     status           text NOT NULL CONSTRAINT clusters_status_check CHECK (status IN (
         'provisioning', 'active', 'suspending', 'suspended', 'resuming', 'restoring', 'failed', 'degraded', 'updating', 'backing_up')),
-    port             integer NOT NULL,
+    port             integer NOT NULL CONSTRAINT clusters_port_check CHECK (port BETWEEN 1 AND 65535),
     host_primary     text NOT NULL DEFAULT '',
     host_secondary   text NOT NULL DEFAULT '',
     members          jsonb NOT NULL DEFAULT '{}',
@@ -69,20 +68,21 @@ CREATE TABLE grants (
     user_id    bigint NOT NULL CONSTRAINT grants_user_fkey REFERENCES users (id) ON DELETE CASCADE,
     cluster_id bigint NOT NULL CONSTRAINT grants_cluster_fkey REFERENCES clusters (id) ON DELETE CASCADE,
     permission text NOT NULL CONSTRAINT grants_permission_check CHECK (permission IN ('read_only', 'read_write')),
-    PRIMARY KEY (user_id, cluster_id)
+    CONSTRAINT grants_pkey PRIMARY KEY (user_id, cluster_id)
 );
+CREATE INDEX grants_cluster ON grants (cluster_id);
 
 CREATE TABLE cluster_secrets (
     cluster_id bigint NOT NULL CONSTRAINT cluster_secrets_cluster_fkey REFERENCES clusters (id) ON DELETE CASCADE,
     name       text NOT NULL,
     sealed     bytea NOT NULL,
-    PRIMARY KEY (cluster_id, name)
+    CONSTRAINT cluster_secrets_pkey PRIMARY KEY (cluster_id, name)
 );
 
 -- The account of every finite change: what workers carry out, and what
 -- /v4/account/events shows. The cluster may be gone, so no foreign key.
 CREATE TABLE operations (
-    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id         bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT operations_pkey PRIMARY KEY,
     account_id bigint NOT NULL CONSTRAINT operations_account_fkey REFERENCES accounts (id),
     cluster_id bigint NOT NULL,
     label      text NOT NULL,
@@ -104,6 +104,7 @@ CREATE TABLE operations (
     CONSTRAINT operations_finished_check CHECK ((status IN ('scheduled', 'started')) = (finished IS NULL))
 );
 CREATE INDEX operations_account ON operations (account_id, id);
+CREATE INDEX operations_unfinished ON operations (cluster_id) WHERE finished IS NULL;
 CREATE INDEX operations_wake ON operations (wake_at) WHERE finished IS NULL;
 
 -- +goose Down

@@ -12,13 +12,9 @@ RETURNING id, account_id, username, email, restricted, add_databases, created;
 SELECT id, account_id, username, email, restricted, add_databases, created
 FROM users WHERE account_id = @account_id AND username = @username;
 
--- name: UserAnywhere :one
+-- name: UserAnywhere :many
 SELECT id, account_id, username, email, restricted, add_databases, created
-FROM users WHERE username = @username;
-
--- name: UserByID :one
-SELECT id, account_id, username, email, restricted, add_databases, created
-FROM users WHERE id = @id;
+FROM users WHERE username = @username LIMIT 2;
 
 -- name: UserLock :many
 SELECT id, account_id, username, email, restricted, add_databases, created

@@ -1,3 +1,6 @@
+-- name: ClusterID :one
+SELECT nextval(pg_get_serial_sequence('clusters', 'id'))::bigint;
+
 -- name: PortLock :exec
 SELECT pg_advisory_xact_lock(@class::int, 0);
 
@@ -5,12 +8,11 @@ SELECT pg_advisory_xact_lock(@class::int, 0);
 SELECT p::int FROM generate_series(@first::int, @last::int) p
 WHERE NOT EXISTS (SELECT 1 FROM clusters c WHERE c.port = p) ORDER BY p LIMIT 1;
 
--- name: ClusterCreate :one
-INSERT INTO clusters (account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
-                      replication_type, commit_type, updates, status, port, created, updated)
-VALUES (@account_id, @label, @engine, @series, @region, @type, @size, @encrypted, @ssl_connection, @allow_list,
-        @replication_type, @commit_type, @updates, 'provisioning', @port, @created, @created)
-RETURNING id;
+-- name: ClusterCreate :exec
+INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
+                      replication_type, commit_type, updates, status, port, created, updated) OVERRIDING SYSTEM VALUE
+VALUES (@id, @account_id, @label, @engine, @series, @region, @type, @size, @encrypted, @ssl_connection, @allow_list,
+        @replication_type, @commit_type, @updates, 'provisioning', @port, @created, @created);
 
 -- name: ClusterUpdate :execrows
 UPDATE clusters SET label = @label, type = @type, allow_list = @allow_list, updates = @updates, status = @status,
@@ -41,3 +43,7 @@ SELECT sealed FROM cluster_secrets WHERE cluster_id = @cluster_id AND name = @na
 -- name: SecretSave :exec
 INSERT INTO cluster_secrets (cluster_id, name, sealed) VALUES (@cluster_id, @name, @sealed)
 ON CONFLICT (cluster_id, name) DO UPDATE SET sealed = excluded.sealed;
+
+-- name: SecretsCreate :exec
+INSERT INTO cluster_secrets (cluster_id, name, sealed)
+SELECT @cluster_id::bigint, unnest(@names::text[]), unnest(@sealed::bytea[]);

@@ -27,8 +27,12 @@ RETURNING id;
 -- name: OperationsWakeAll :exec
 UPDATE operations SET wake_at = @now::timestamptz WHERE finished IS NULL;
 
--- name: OperationSeen :execrows
-UPDATE operations SET seen = true WHERE account_id = @account_id AND id <= @id AND NOT seen;
+-- name: OperationSeen :exec
+UPDATE operations o SET seen = true
+WHERE o.account_id = @account_id AND o.id <= @id AND NOT o.seen
+  AND (@user_id::bigint = 0 OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = o.cluster_id AND g.user_id = @user_id));
 
 -- name: OperationRead :execrows
-UPDATE operations SET read = true WHERE account_id = @account_id AND id = @id;
+UPDATE operations o SET read = true
+WHERE o.account_id = @account_id AND o.id = @id
+  AND (@user_id::bigint = 0 OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = o.cluster_id AND g.user_id = @user_id));
