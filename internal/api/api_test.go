@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // bench is an API on a store of its own, with users of every kind.
 type bench struct {
-	t     *testing.T
+	t     testing.TB
 	api   *api.API
 	store *store.Store
 	// tokens by what they may do.
@@ -37,7 +37,7 @@ type bench struct {
 	account                             account.ID
 }
 
-func newBench(t *testing.T, change ...func(*api.Options)) *bench {
+func newBench(t testing.TB, change ...func(*api.Options)) *bench {
 	t.Helper()
 	s := pgtest.Store(t)
 	plans := &catalog.Catalog{
