@@ -2,18 +2,14 @@ package api_test
 
 import (
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
-
-	"steward/internal/api"
 )
 
 // BenchmarkView is one authenticated GET of a database, without the network.
 func BenchmarkView(b *testing.B) {
-	bench := newBench(b, func(o *api.Options) { o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil)) })
+	bench := newBench(b)
 	path := fmt.Sprintf("/v4/databases/postgresql/instances/%d", bench.create())
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

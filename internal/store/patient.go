@@ -40,7 +40,7 @@ func (p patient) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.
 // Query is part of dbsqlc.DBTX. Only what fails before the first row is repeated.
 func (p patient) Query(ctx context.Context, sql string, args ...any) (rows pgx.Rows, err error) {
 	err = persist(ctx, repeatable(sql), func() error {
-		rows, err = p.pool.Query(ctx, sql, args...)
+		rows, err = p.pool.Query(ctx, sql, args...) //nolint:sqlclosecheck // the caller closes them
 		return err
 	})
 	return rows, err

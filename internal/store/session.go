@@ -113,8 +113,8 @@ func (s *session) await() (request, bool) {
 	case r = <-s.requests:
 	case <-ping:
 		r = request{sql: pingSQL, answer: make(chan answer, 1)}
-	case <-ended:
-		return r, false // nobody notifies this connection: it's lost, or closed by us
+	case <-ended: //nolint:errcheck // whatever the error: nobody notifies this connection, so it's lost, or closed by us
+		return r, false
 	}
 	interrupt()
 	if err := <-ended; !errors.Is(err, context.Canceled) || s.conn.IsClosed() {
