@@ -27,6 +27,10 @@ type Wake struct {
 // Kind is River's name for the job.
 func (Wake) Kind() string { return "operation" }
 
+// InsertOpts are River's for every wake-up: a few tries, since the sweep wakes
+// what still isn't done.
+func (Wake) InsertOpts() river.InsertOpts { return river.InsertOpts{MaxAttempts: 4} }
+
 // Timings. A job is one bounded pass of an operation; River's own rescue is for
 // jobs of dead workers, and only a second net: the sweep is the first.
 const (
@@ -36,8 +40,9 @@ const (
 	sweepMost   = 50
 	// fetchCooldown bounds how soon after a notification a job is fetched.
 	fetchCooldown = 5 * time.Millisecond
-	// fetchPoll is the net below notifications; idle servers poll this rarely.
-	fetchPoll = 5 * time.Second
+	// fetchPoll bounds how late a pass comes that was put off, or whose
+	// notification was lost with the store's connection.
+	fetchPoll = 2 * time.Second
 	// keepDone is how long finished jobs stay: they say nothing that the
 	// operation doesn't.
 	keepDone = time.Minute
@@ -57,6 +62,7 @@ type Options struct {
 // Work fetches wake-ups and sweeps for forgotten operations.
 type Work struct {
 	o      Options
+	pool   *pgxpool.Pool
 	client *river.Client[pgx.Tx]
 	stop   context.CancelFunc
 	swept  sync.WaitGroup
@@ -64,11 +70,13 @@ type Work struct {
 
 // New prepares the workers; Start starts them.
 func New(pool *pgxpool.Pool, o Options) (*Work, error) {
-	w := &Work{o: o}
+	w := &Work{o: o, pool: pool}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &worker{run: o.Run})
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Queues:                      map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: o.Workers, FetchCooldown: fetchCooldown, FetchPollInterval: fetchPoll}},
+		Queues:                      map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: o.Workers}},
+		FetchCooldown:               fetchCooldown,
+		FetchPollInterval:           fetchPoll,
 		Workers:                     workers,
 		JobTimeout:                  jobTimeout,
 		RescueStuckJobsAfter:        rescueAfter,
@@ -87,6 +95,12 @@ func New(pool *pgxpool.Pool, o Options) (*Work, error) {
 // Enqueue adds a wake-up that becomes visible when tx commits.
 func (w *Work) Enqueue(ctx context.Context, tx pgx.Tx, id operation.ID) error {
 	if _, err := w.client.InsertTx(ctx, tx, Wake{id}, nil); err != nil {
+		return fmt.Errorf("enqueue operation %d: %w", id, err)
+	}
+	// River leaves out notifications that follow another within its cooldown,
+	// also when the other's transaction is rolled back, or was fetched before
+	// this one commits: the job then waits for the next poll.
+	if _, err := tx.Exec(ctx, "SELECT pg_notify(current_schema() || '.river_insert', $1)", `{"queue": "`+river.QueueDefault+`"}`); err != nil {
 		return fmt.Errorf("enqueue operation %d: %w", id, err)
 	}
 	return nil
@@ -144,12 +158,17 @@ func (w *Work) sweepOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range due {
-		if _, err := w.client.Insert(ctx, Wake{id}, nil); err != nil {
-			return fmt.Errorf("wake operation %d: %w", id, err)
-		}
+	if len(due) == 0 {
+		return nil
 	}
-	return nil
+	return pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
+		for _, id := range due {
+			if err := w.Enqueue(ctx, tx, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 type worker struct {

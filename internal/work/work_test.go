@@ -1,0 +1,324 @@
+package work_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/operation"
+	"steward/internal/pgtest"
+	"steward/internal/store"
+	"steward/internal/work"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// bench is a store and the passes that were made over its operations.
+type bench struct {
+	t     *testing.T
+	store *store.Store
+	owner account.ID
+
+	mu     sync.Mutex
+	passes []operation.ID
+	// run is what a pass does; nothing when nil.
+	run func(ctx context.Context, id operation.ID) (time.Duration, error)
+}
+
+func newBench(t *testing.T, s *store.Store) *bench {
+	t.Helper()
+	b := &bench{t: t, store: s}
+	err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		u, err := tx.EnsureAdmin(t.Context())
+		b.owner = u.Account
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// start starts a server's workers, stopped at the test's end.
+func (b *bench) start(workers int) *work.Work {
+	b.t.Helper()
+	w, err := work.New(b.store.Pool(), work.Options{Workers: workers, Run: b.pass, Due: b.store.DueOperations, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := w.Start(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = w.Stop(context.Background()) })
+	return w
+}
+
+func (b *bench) pass(ctx context.Context, id operation.ID) (time.Duration, error) {
+	b.mu.Lock()
+	b.passes = append(b.passes, id)
+	b.mu.Unlock()
+	if b.run == nil {
+		return 0, nil
+	}
+	return b.run(ctx, id)
+}
+
+// passed are the passes made so far.
+func (b *bench) passed() []operation.ID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.passes)
+}
+
+// record adds an operation; with w its wake-up too. fail takes it all back.
+func (b *bench) record(w *work.Work, fail error) (id operation.ID) {
+	b.t.Helper()
+	err := b.store.InTx(context.Background(), func(tx *store.Tx) error {
+		o, err := tx.CreateOperation(context.Background(), operation.Operation{Account: b.owner, Cluster: 1, Action: operation.Create, Status: operation.Scheduled})
+		if err != nil {
+			return err
+		}
+		id = o.ID
+		if w != nil {
+			if err := w.Enqueue(context.Background(), tx.Pgx(), id); err != nil {
+				return err
+			}
+		}
+		return fail
+	})
+	if !errors.Is(err, fail) {
+		b.t.Fatal(err)
+	}
+	return id
+}
+
+// finish ends an operation, so that no sweep wakes it.
+func (b *bench) finish(id operation.ID) error {
+	return b.store.InTx(context.Background(), func(tx *store.Tx) error {
+		return tx.FinishOperation(context.Background(), id, operation.Finished, "")
+	})
+}
+
+// eventually waits for a condition that must come true.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// TestWakesAtCommit: at once, whatever else is recorded, taken back or still
+// going on at the same time, and never for what wasn't committed.
+func TestWakesAtCommit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, pgtest.Store(t))
+	b.run = func(_ context.Context, id operation.ID) (time.Duration, error) { return 0, b.finish(id) }
+	w := b.start(4)
+	undone := b.record(w, errors.New("taken back"))
+	var mu sync.Mutex
+	var took []time.Duration
+	var recorders sync.WaitGroup
+	for range 5 {
+		recorders.Go(func() {
+			for range 8 {
+				id, at := b.record(w, nil), time.Now()
+				eventually(t, "woken", func() bool { return slices.Contains(b.passed(), id) })
+				mu.Lock()
+				took = append(took, time.Since(at))
+				mu.Unlock()
+			}
+		})
+	}
+	recorders.Wait()
+	slices.Sort(took)
+	half, most := took[len(took)/2], took[len(took)-1]
+	t.Logf("from commit to pass: median %s, most %s", half, most)
+	if most > 3*time.Second {
+		t.Error("some wake-ups waited for a poll")
+	}
+	if slices.Contains(b.passed(), undone) {
+		t.Error("woken for what was never committed")
+	}
+	if n := len(b.passed()); n != 40 {
+		t.Errorf("%d passes for 40 wake-ups", n)
+	}
+}
+
+// TestComesBack: a pass that wants another, fails or panics is followed by another.
+func TestComesBack(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]func() (time.Duration, error){
+		"wants another": func() (time.Duration, error) { return 10 * time.Millisecond, nil },
+		"fails":         func() (time.Duration, error) { return 0, errors.New("on purpose") },
+		"panics":        func() (time.Duration, error) { panic("on purpose") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, pgtest.Store(t))
+			var begun atomic.Bool
+			b.run = func(_ context.Context, id operation.ID) (time.Duration, error) {
+				if begun.CompareAndSwap(false, true) {
+					return first()
+				}
+				return 0, b.finish(id)
+			}
+			b.record(b.start(2), nil)
+			eventually(t, "a second pass", func() bool { return len(b.passed()) >= 2 })
+		})
+	}
+}
+
+// TestSweepFindsWhatWasForgotten: no wake-up was recorded, or it was lost with
+// the process that had it.
+func TestSweepFindsWhatWasForgotten(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, pgtest.Store(t))
+	b.run = func(_ context.Context, id operation.ID) (time.Duration, error) { return 0, b.finish(id) }
+	forgotten, done := b.record(nil, nil), b.record(nil, nil)
+	if err := b.finish(done); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.store.WakeAll(t.Context()); err != nil { // as a server does when it starts
+		t.Fatal(err)
+	}
+	at := time.Now()
+	b.start(2)
+	eventually(t, "found at the start", func() bool { return slices.Contains(b.passed(), forgotten) })
+	t.Logf("found %s after the start", time.Since(at).Round(time.Millisecond))
+	later := b.record(nil, nil)
+	eventually(t, "found by a later sweep", func() bool { return slices.Contains(b.passed(), later) })
+	if slices.Contains(b.passed(), done) {
+		t.Error("a finished one was woken")
+	}
+}
+
+// TestServersShareTheWork: each wake-up is one server's, and no server takes
+// more at once than it has workers.
+func TestServersShareTheWork(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, pgtest.Store(t))
+	const n, workers = 60, 3
+	var now, most atomic.Int32
+	b.run = func(_ context.Context, id operation.ID) (time.Duration, error) {
+		most.Store(max(most.Load(), now.Add(1)))
+		defer now.Add(-1)
+		time.Sleep(5 * time.Millisecond)
+		return 0, b.finish(id)
+	}
+	first, second := b.start(workers), b.start(workers)
+	for i := range n {
+		b.record([]*work.Work{first, second}[i%2], nil)
+	}
+	eventually(t, "all were passed over", func() bool { return len(b.passed()) >= n })
+	seen := map[operation.ID]int{}
+	for _, id := range b.passed() {
+		if seen[id]++; seen[id] > 1 {
+			t.Errorf("operation %d was passed over %d times", id, seen[id])
+		}
+	}
+	if most.Load() > 2*workers {
+		t.Errorf("%d at once", most.Load())
+	}
+}
+
+func TestStop(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, pgtest.Store(t))
+	begun, proceed, interrupted := make(chan struct{}, 9), make(chan struct{}), make(chan struct{}, 9)
+	b.run = func(ctx context.Context, id operation.ID) (time.Duration, error) {
+		begun <- struct{}{}
+		select {
+		case <-proceed:
+			return 0, b.finish(id)
+		case <-ctx.Done():
+			interrupted <- struct{}{}
+			return 0, ctx.Err()
+		}
+	}
+	w := b.start(2)
+	b.record(w, nil)
+	<-begun
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Stop(context.Background()) }()
+	close(proceed)
+	if err := <-stopped; err != nil {
+		t.Errorf("stop with a pass that ends: %v", err)
+	}
+	if len(interrupted) > 0 {
+		t.Error("a pass was interrupted though there was time")
+	}
+	proceed = make(chan struct{})
+	w = b.start(2)
+	b.record(w, nil)
+	<-begun
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := w.Stop(ctx); err != nil {
+		t.Errorf("stop with a pass that goes on: %v", err)
+	}
+	select {
+	case <-interrupted:
+	case <-time.After(10 * time.Second):
+		t.Error("a pass that goes on wasn't interrupted")
+	}
+	if err := w.Stop(t.Context()); err != nil {
+		t.Errorf("stopped twice: %v", err)
+	}
+}
+
+// TestGoesOnAfterTheStoreWasKilled: workers find their way back by themselves.
+func TestGoesOnAfterTheStoreWasKilled(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "steward-work-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	e, err := store.StartEmbedded(t.Context(), store.EmbeddedOptions{Dir: filepath.Join(dir, "store"), RunDir: filepath.Join(dir, "run"), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	b := newBench(t, pgtest.Open(t, store.Options{URL: e.URL()}))
+	b.run = func(_ context.Context, id operation.ID) (time.Duration, error) { return 0, b.finish(id) }
+	w := b.start(2)
+	before := b.record(w, nil)
+	eventually(t, "woken", func() bool { return slices.Contains(b.passed(), before) })
+	text, err := os.ReadFile(filepath.Join(dir, "store", "data", "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now()
+	after := b.record(w, nil) // waits until the store is back
+	t.Logf("recorded %s after the kill", time.Since(at).Round(time.Millisecond))
+	eventually(t, "woken after the store was killed", func() bool { return slices.Contains(b.passed(), after) })
+	t.Logf("woken %s after the kill", time.Since(at).Round(time.Millisecond))
+}
