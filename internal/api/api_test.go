@@ -49,7 +49,7 @@ func newBench(t testing.TB, change ...func(*api.Options)) *bench {
 	}
 	o := api.Options{
 		Control: control.New(control.Deps{
-			Store: s, Catalog: plans, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler),
+			Store: s, Catalog: plans, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: true,
 			Enqueue: func(context.Context, *store.Tx, operation.ID) error { return nil },
 		}),
 		Catalog: plans, Logger: slog.New(slog.DiscardHandler), Ready: s.Ping, Origin: "*",

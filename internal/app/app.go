@@ -216,6 +216,7 @@ func (a *App) wire(ctx context.Context) error {
 	a.keeper = converge.New(converge.Options{Store: a.store, Driver: a.host, Catalog: a.catalog, Logger: a.log})
 	a.control = control.New(control.Deps{
 		Store: a.store, Catalog: a.catalog, Ports: ports, Logger: a.log,
+		OnlyServer: a.o.Store == "", // the data folder is locked, and its store is nobody else's
 		Enqueue: func(ctx context.Context, tx *store.Tx, id operation.ID) error {
 			return a.work.Enqueue(ctx, tx.Pgx(), id)
 		},

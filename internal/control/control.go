@@ -29,6 +29,11 @@ type Deps struct {
 	Logger *slog.Logger
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
+	// OnlyServer tells that no other server shares the store, so that whom a
+	// token stands for may be remembered between requests.
+	OnlyServer bool
+
+	principals *principals
 }
 
 // Control is all use cases, by noun.
@@ -45,8 +50,11 @@ func New(d Deps) *Control {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+	if d.OnlyServer {
+		d.principals = newPrincipals()
+	}
 	return &Control{
-		Clusters: &Clusters{d}, Events: &Events{d}, Users: &Users{d}, Tokens: &Tokens{d}, Auth: &Auth{d.Store},
+		Clusters: &Clusters{d}, Events: &Events{d}, Users: &Users{d}, Tokens: &Tokens{d}, Auth: &Auth{d},
 	}
 }
 
