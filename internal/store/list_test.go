@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	diff "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"steward/internal/cluster"
@@ -79,7 +80,7 @@ func get(item any, field string) any {
 func compare(a, b any) int {
 	switch x := a.(type) {
 	case int64:
-		return int(min(max(x-b.(int64), -1), 1))
+		return cmp.Compare(x, b.(int64))
 	case string:
 		return strings.Compare(x, b.(string))
 	}
@@ -217,8 +218,8 @@ func agree[T any](t *testing.T, fields filter.Fields, items []T, newestFirst boo
 				got = append(got, get(item, "id").(int64))
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			r.Fatalf("%s: -want +got\n%s", text, diff)
+		if d := diff.Diff(want, got); d != "" {
+			r.Fatalf("%s: -want +got\n%s", text, d)
 		}
 	})
 }
@@ -273,8 +274,8 @@ func TestFilterMeaning(t *testing.T) {
 		for _, c := range found {
 			labels = append(labels, c.Label)
 		}
-		if diff := cmp.Diff(test.want, labels); diff != "" || total != len(test.want) {
-			t.Errorf("%s: total %d, -want +got\n%s", test.text, total, diff)
+		if d := diff.Diff(test.want, labels); d != "" || total != len(test.want) {
+			t.Errorf("%s: total %d, -want +got\n%s", test.text, total, d)
 		}
 	}
 }

@@ -133,8 +133,13 @@ func restarting(pg *pgconn.PgError) bool {
 
 // suspect says which idle connections are to be tried before they are used:
 // those on which something has arrived unasked, which is their end as a rule.
-// A look at the socket costs a microsecond, a question to the server fifty.
+// A look at the socket costs a microsecond, a question to the server fifty;
+// what was in use a moment ago isn't worth even that.
 func suspect(_ context.Context, p pgxpool.ShouldPingParams) bool {
+	const moment = 20 * time.Millisecond
+	if p.IdleDuration < moment {
+		return false
+	}
 	conn := p.Conn.PgConn().Conn()
 	if wrapped, ok := conn.(*tls.Conn); ok {
 		conn = wrapped.NetConn()
