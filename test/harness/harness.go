@@ -21,6 +21,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	// The binary is built while the tests run. Naming its code here makes go test
+	// run them again when that code changes, instead of showing an old result.
+	_ "steward/internal/cli"
 )
 
 // Patience is how long the harness waits for anything. Generous, since test
