@@ -16,14 +16,14 @@ GENERATED := internal/store/dbsqlc api/openapi.yaml docs/lifecycle.md
 
 SCRIPTS := scripts/setup scripts/fetch-engines scripts/fuzz scripts/verify .ci/run
 
-ARGS      ?= serve --demo
+ARGS      ?= serve --demo $(shell scripts/data-flag)
 PACKAGES  ?= ./...
 FUZZTIME  ?= 60s
 BENCH     ?= .
 
 ##@ Use
 
-run: setup build ## Install what is missing, build, and serve ./data (ARGS='serve --demo')
+run: setup build ## Install what is missing, build, and serve ./data with a demo (ARGS='serve …' for other flags)
 	@exec bin/steward $(ARGS)
 
 build: bin/steward ## Build bin/steward

@@ -93,6 +93,10 @@ func DefaultConfig() Config {
 	}
 }
 
+// storeUID is whom the embedded store runs as when steward is root: no
+// database may be the same user.
+const storeUID = 699999
+
 const envPrefix = "STEWARD_"
 
 // LoadConfig reads the defaults, the file (none when path is empty) and the
@@ -176,6 +180,9 @@ func (c Config) validate() []error {
 	}
 	if c.Isolation.UIDBase < 1000 || c.Isolation.UIDBase > 1<<31 {
 		bad("isolation.uid_base: must be 1000-%d", 1<<31)
+	}
+	if ports, err := c.Gateway.PortRange(); err == nil && c.Isolation.UIDBase+ports[0] <= storeUID && c.Isolation.UIDBase+ports[1] >= storeUID {
+		bad("isolation.uid_base: a database would get the store's user id %d; choose another base", storeUID)
 	}
 	if c.Catalog.File != "" {
 		if _, err := os.Stat(c.Catalog.File); err != nil {

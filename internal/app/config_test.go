@@ -42,6 +42,9 @@ func TestLoadConfig(t *testing.T) {
 			file:     "gateway:\n  primary_address: 10.0.0.1\n  secondary_address: 10.0.0.1\n",
 			wantErrs: []string{"two different addresses"},
 		},
+		{
+			name: "a database with the store's user", file: "isolation:\n  uid_base: 678900\n", wantErrs: []string{"store's user id"},
+		},
 		{name: "not YAML", file: "gateway: [", wantErrs: []string{"read configuration"}},
 	}
 	for _, test := range tests {
