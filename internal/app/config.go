@@ -13,6 +13,8 @@ import (
 	"github.com/knadh/koanf/providers/env/v2"
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
+
+	"steward/internal/store"
 )
 
 // Config is what an operator can set in the file given with --config, or in
@@ -92,10 +94,6 @@ func DefaultConfig() Config {
 		CORS:      CORSConfig{Origin: "*"},
 	}
 }
-
-// storeUID is whom the embedded store runs as when steward is root: no
-// database may be the same user.
-const storeUID = 699999
 
 const envPrefix = "STEWARD_"
 
@@ -181,8 +179,8 @@ func (c Config) validate() []error {
 	if c.Isolation.UIDBase < 1000 || c.Isolation.UIDBase > 1<<31 {
 		bad("isolation.uid_base: must be 1000-%d", 1<<31)
 	}
-	if ports, err := c.Gateway.PortRange(); err == nil && c.Isolation.UIDBase+ports[0] <= storeUID && c.Isolation.UIDBase+ports[1] >= storeUID {
-		bad("isolation.uid_base: a database would get the store's user id %d; choose another base", storeUID)
+	if ports, err := c.Gateway.PortRange(); err == nil && c.Isolation.UIDBase+ports[0] <= store.EmbeddedUID && c.Isolation.UIDBase+ports[1] >= store.EmbeddedUID {
+		bad("isolation.uid_base: a database would get the store's user id %d; choose another base", store.EmbeddedUID)
 	}
 	if c.Catalog.File != "" {
 		if _, err := os.Stat(c.Catalog.File); err != nil {

@@ -78,9 +78,9 @@ func dataVersion(data string) (int, bool) {
 	return version, err == nil
 }
 
-// storeUID is the user of the store when steward is root: one that nothing else
+// EmbeddedUID is the user of the store when steward is root: one that nothing else
 // on the machine has, just below the range of the customers' servers.
-const storeUID = 699_999
+const EmbeddedUID = 699_999
 
 // storeOwner is whom the server runs as, 0 for the caller's own user.
 // PostgreSQL refuses to be root.
@@ -89,8 +89,8 @@ func storeOwner() (int, error) {
 		return 0, nil
 	}
 	maps, err := os.ReadFile("/proc/self/uid_map")
-	if err == nil && mapped(string(maps), storeUID) {
-		return storeUID, nil
+	if err == nil && mapped(string(maps), EmbeddedUID) {
+		return EmbeddedUID, nil
 	}
 	uid, _, err := namedUser() // a container with few user ids
 	return uid, err
