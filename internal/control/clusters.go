@@ -262,11 +262,12 @@ func (s *Clusters) changeOnce(ctx context.Context, p account.Principal, engine c
 	if err := check(c); err != nil {
 		return c, err
 	}
+	changed := c
 	err = s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
-		c, err = do(tx, c)
+		changed, err = do(tx, c)
 		return err
 	})
-	return c, err
+	return changed, err
 }
 
 // when checks nothing but the status.

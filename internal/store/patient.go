@@ -64,15 +64,6 @@ func (r patientRow) Scan(to ...any) error {
 	return persist(r.ctx, repeatable(r.sql), func() error { return r.pool.QueryRow(r.ctx, r.sql, r.args...).Scan(to...) })
 }
 
-// begin begins a transaction: nothing can have come of one that didn't.
-func (p patient) begin(ctx context.Context) (tx pgx.Tx, err error) {
-	err = persist(ctx, lostAtAll, func() error {
-		tx, err = p.pool.Begin(ctx)
-		return err
-	})
-	return tx, err
-}
-
 // persist does something again, for as long as patience lasts and again allows.
 func persist(ctx context.Context, again func(error) bool, do func() error) error {
 	for until := time.Now().Add(patience); ; {

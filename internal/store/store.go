@@ -105,22 +105,30 @@ func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 // Ping is nil when the store answers.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 
-// InTx runs f in a transaction and commits when f returns nil.
+// InTx runs f in a transaction and commits when f returns nil. When the store
+// goes away before the commit was sent, nothing can have come of it: f is run
+// again in a new transaction, for as long as patience lasts, and must bear that.
 func (s *Store) InTx(ctx context.Context, f func(tx *Tx) error) error {
-	tx, err := patient{s.pool}.begin(ctx)
-	if err != nil {
-		return fmt.Errorf("begin transaction: %w", err)
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // no-op after the commit
-	inner := s.queries
-	inner.db, inner.q = tx, dbsqlc.New(tx)
-	if err := f(&Tx{inner, tx}); err != nil {
-		return err
-	}
-	failpoint.Here("store: before commit")
-	if err := tx.Commit(ctx); err != nil {
-		return fmt.Errorf("commit: %w", classify(err))
-	}
-	failpoint.Here("store: after commit")
-	return nil
+	committing := false
+	again := func(err error) bool { return lostUnsent(err) || !committing && lostAtAll(err) }
+	return persist(ctx, again, func() error {
+		committing = false
+		tx, err := s.pool.Begin(ctx)
+		if err != nil {
+			return fmt.Errorf("begin transaction: %w", err)
+		}
+		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // no-op after the commit
+		inner := s.queries
+		inner.db, inner.q = tx, dbsqlc.New(tx)
+		if err := f(&Tx{inner, tx}); err != nil {
+			return err
+		}
+		failpoint.Here("store: before commit")
+		committing = true
+		if err := tx.Commit(ctx); err != nil {
+			return fmt.Errorf("commit: %w", classify(err))
+		}
+		failpoint.Here("store: after commit")
+		return nil
+	})
 }

@@ -84,7 +84,15 @@ func (b *bench) passed() []operation.ID {
 // record adds an operation; with w its wake-up too. fail takes it all back.
 func (b *bench) record(w *work.Work, fail error) (id operation.ID) {
 	b.t.Helper()
-	err := b.store.InTx(context.Background(), func(tx *store.Tx) error {
+	id, err := b.tryRecord(w, fail)
+	if !errors.Is(err, fail) {
+		b.t.Fatal(err)
+	}
+	return id
+}
+
+func (b *bench) tryRecord(w *work.Work, fail error) (id operation.ID, err error) {
+	err = b.store.InTx(context.Background(), func(tx *store.Tx) error {
 		o, err := tx.CreateOperation(context.Background(), operation.Operation{Account: b.owner, Cluster: 1, Action: operation.Create, Status: operation.Scheduled})
 		if err != nil {
 			return err
@@ -97,10 +105,7 @@ func (b *bench) record(w *work.Work, fail error) (id operation.ID) {
 		}
 		return fail
 	})
-	if !errors.Is(err, fail) {
-		b.t.Fatal(err)
-	}
-	return id
+	return id, err
 }
 
 // finish ends an operation, so that no sweep wakes it.
@@ -317,7 +322,11 @@ func TestGoesOnAfterTheStoreWasKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := time.Now()
-	after := b.record(w, nil) // waits until the store is back
+	var after operation.ID
+	eventually(t, "recorded", func() bool { // at the first try, but for a commit that was on its way
+		after, err = b.tryRecord(w, nil)
+		return err == nil
+	})
 	t.Logf("recorded %s after the kill", time.Since(at).Round(time.Millisecond))
 	eventually(t, "woken after the store was killed", func() bool { return slices.Contains(b.passed(), after) })
 	t.Logf("woken %s after the kill", time.Since(at).Round(time.Millisecond))
