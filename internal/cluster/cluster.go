@@ -45,6 +45,15 @@ const (
 	CommitOff         Commit = "off"
 )
 
+// Role is what a node is to its cluster.
+type Role string
+
+// A cluster has one primary, which takes the writes; the rest are replicas.
+const (
+	Primary Role = "primary"
+	Replica Role = "replica"
+)
+
 // Spec is what was asked for.
 type Spec struct {
 	Label  string

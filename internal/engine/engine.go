@@ -87,6 +87,13 @@ type Node struct {
 	Encrypted     bool
 	ReadOnly      bool
 
+	// Members is how many nodes the cluster has, Role what this one is. A
+	// replica follows Source and takes no writes. Replication is how.
+	Members     int
+	Role        cluster.Role
+	Source      Peer
+	Replication cluster.Replication
+
 	// AdminPassword is that of our own account, RootPassword that of dbadmin.
 	AdminPassword string
 	RootPassword  string
@@ -178,4 +185,6 @@ type Driver interface {
 	// AfterPatch brings the data folder up to the newly started version
 	// (mariadb-upgrade and its kin); nothing to do for most.
 	AfterPatch(ctx context.Context, n Node) error
+
+	Replicator
 }

@@ -46,19 +46,10 @@ type Observed struct {
 	Permanent bool
 }
 
-// Role is what a node is to its cluster.
-type Role string
-
-// A cluster has one primary; the rest are replicas.
-const (
-	Primary Role = "primary"
-	Replica Role = "replica"
-)
-
 // Node is one server process of a cluster.
 type Node struct {
 	Ordinal int
-	Role    Role
+	Role    cluster.Role
 	// Pid is the server's process id on this host, 0 when it isn't running.
 	Pid     int
 	Address string

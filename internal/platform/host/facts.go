@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 
 	"steward/internal/cluster"
-	"steward/internal/platform"
 )
 
 // NodeInfo is a node as `steward node list` shows it.
@@ -14,7 +13,7 @@ type NodeInfo struct {
 	Engine       cluster.Engine `json:"engine"`
 	Installation string         `json:"installation"`
 	Ordinal      int            `json:"ordinal"`
-	Role         platform.Role  `json:"role"`
+	Role         cluster.Role   `json:"role"`
 	Pid          int            `json:"pid"`
 	Running      bool           `json:"running"`
 	Address      string         `json:"address"`
@@ -37,7 +36,7 @@ func (d *Driver) Nodes() ([]NodeInfo, error) {
 		}
 		n := NodeInfo{
 			Cluster: rec.Cluster, Engine: rec.Engine, Installation: rec.Installation, Ordinal: rec.Ordinal,
-			Role: platform.Primary, Address: listenAddress(rec.Ordinal, rec.Port).String(), Port: rec.Port,
+			Role: cluster.Primary, Address: listenAddress(rec.Ordinal, rec.Port).String(), Port: rec.Port,
 			Folder: dir, Log: outputFile(dir),
 		}
 		if p := d.unit(rec.Cluster).process(); p != nil && p.Running() {

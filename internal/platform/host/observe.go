@@ -59,7 +59,7 @@ func (d *Driver) observe(ctx context.Context, u *unit, want *platform.Wanted) (p
 	if rec.Bootstrapped {
 		// The addresses are the customer's for good: they stay while the server is down.
 		seen.Hosts = cluster.Hosts{Primary: d.o.PrimaryAddress.String(), Secondary: d.o.SecondaryAddress.String()}
-		seen.Members = map[string]string{listenAddress(0, rec.Port).Addr().String(): string(platform.Primary)}
+		seen.Members = map[string]string{listenAddress(0, rec.Port).Addr().String(): string(cluster.Primary)}
 		used := d.used(u, rec)
 		seen.UsedBytes = &used
 	}
@@ -84,7 +84,7 @@ func problemOf(running, answers, bootstrapped, routed bool) string {
 }
 
 func (d *Driver) observeNode(ctx context.Context, u *unit, rec *record) platform.Node {
-	n := platform.Node{Role: platform.Primary, Address: listenAddress(0, rec.Port).String()}
+	n := platform.Node{Role: cluster.Primary, Address: listenAddress(0, rec.Port).String()}
 	u.mu.Lock()
 	p := u.proc
 	n.Restarts, n.Version = u.restarts, u.version

@@ -347,7 +347,7 @@ func (d *Driver) look(id cluster.ID) platform.Observed {
 		Exists: true, Installation: c.Installation, ServerVersion: c.Version, ReadOnly: c.ReadOnly,
 		Serving: c.Running && c.Bootstrapped && c.Routed, Problem: c.Broken, Permanent: c.Broken != "",
 		Nodes: []platform.Node{{
-			Role: platform.Primary, Address: address, Running: c.Running,
+			Role: cluster.Primary, Address: address, Running: c.Running,
 			Restarts: c.Restarts, Started: c.Started, Version: c.Version,
 		}},
 	}
@@ -358,7 +358,7 @@ func (d *Driver) look(id cluster.ID) platform.Observed {
 	}
 	if c.Routed {
 		seen.Hosts = cluster.Hosts{Primary: "127.0.0.1", Secondary: "127.0.0.2"}
-		seen.Members = map[string]string{"127.0.77.1": string(platform.Primary)}
+		seen.Members = map[string]string{"127.0.77.1": string(cluster.Primary)}
 	}
 	return seen
 }

@@ -63,7 +63,7 @@ func creates(r *run) {
 		r.t.Fatalf("seen: %+v", seen)
 	}
 	n := seen.Nodes[0]
-	if !n.Running || n.Pid == 0 || n.Role != platform.Primary || n.Version == "" || n.Version != seen.ServerVersion {
+	if !n.Running || n.Pid == 0 || n.Role != cluster.Primary || n.Version == "" || n.Version != seen.ServerVersion {
 		r.t.Errorf("node: %+v", n)
 	}
 	if seen.Hosts.Primary == "" || seen.Hosts.Secondary == "" || len(seen.Members) != 1 || seen.Installation == "" {

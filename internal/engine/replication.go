@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+)
+
+// Peer is another node of the cluster as a replica reaches it. All nodes of a
+// cluster run as one user on one machine.
+type Peer struct {
+	Ordinal int
+	Listen  netip.AddrPort
+	// Run is the peer's folder with its unix socket.
+	Run string
+}
+
+// ErrDiverged is returned by Follow when the replica has what its source
+// hasn't, or lacks what the source no longer has: it needs a new copy.
+var ErrDiverged = errors.New("the replica's data has gone another way than its source's")
+
+// Standing is how a running node stands in its cluster.
+type Standing struct {
+	// Writable tells that the node is no replica: it takes writes, but for the
+	// disk guard.
+	Writable bool
+	// Streaming tells that a replica receives from n.Source now.
+	Streaming bool
+	// Received counts what the node has of the cluster's changes: bytes of WAL, or
+	// transactions. Applied is how far of that can be read. Of nodes with one
+	// history the one with more Received has all that the other has. Both are
+	// equal on a primary.
+	Received, Applied uint64
+	// Lag is for how long the oldest change that was received but not yet
+	// applied has waited; 0 when there is none.
+	Lag time.Duration
+	// Position is for people: an LSN or a GTID set.
+	Position string
+	// Problem is what a replica's threads stopped at, "" when they didn't.
+	Problem string
+}
+
+// Replicator is the part of a Driver that clusters of several nodes need. All
+// methods are repeatable.
+type Replicator interface {
+	// Twin makes the fresh clone at dir, individualised and never started, one
+	// that can follow the server whose data, from a clone of the same template, is
+	// at primary: it may run already, as long as it has all changes since the clone.
+	Twin(ctx context.Context, primary, dir string) error
+	// Seed copies the data of the running server n to dir, for a replica to be
+	// started on. dir exists, is empty, below n.Tmp, and belongs to the node's
+	// user. Writers go on meanwhile.
+	Seed(ctx context.Context, n Node, dir string, run Runner) error
+	// Standing asks a running node.
+	Standing(ctx context.Context, n Node) (Standing, error)
+	// Follow makes a running replica receive from n.Source, and apply; Files with
+	// the same Role and Source have been written before. It doesn't wait until it
+	// streams. The error is ErrDiverged when it can't ever.
+	Follow(ctx context.Context, n Node) error
+	// Disconnect returns when the replica receives nothing any more; what it
+	// has received it goes on applying. Its source is stopped, or has been told
+	// to StepDown. Nodes are only compared, and drained to, after that.
+	Disconnect(ctx context.Context, n Node) error
+	// StepDown has a running primary end what writes and refuse new writes, for
+	// everybody but us. Nothing when the flavour needs none, since it CanDrain.
+	StepDown(ctx context.Context, n Node) error
+	// Promote makes a running, disconnected replica the primary: it applies
+	// what it has, then takes writes. Files with n.Role Primary have been written
+	// before. Nothing when it is one already, but for what was left undone.
+	Promote(ctx context.Context, n Node) error
+	// CanDrain tells whether Drain does something for the installation.
+	CanDrain(inst Installation) bool
+	// Drain hands what the stopped server dead has written last, of which no
+	// replica may know yet, to heir: running and disconnected. Promote then applies it.
+	Drain(ctx context.Context, dead, heir Node) error
+}
