@@ -142,6 +142,7 @@ type dbCreateCommand struct {
 	Engine    string   `required:"" help:"Engine and series, such as postgresql/15 or mysql/10.11."`
 	Type      string   `default:"g6-nanode-1" help:"Plan."`
 	Region    string   `default:"local" help:"Region."`
+	Nodes     int      `default:"1" help:"1, or 3: a primary and two replicas."`
 	Allow     []string `help:"Addresses and ranges that may connect."`
 	Encrypted bool     `help:"Encrypt the data at rest."`
 	NoTLS     bool     `name:"no-tls-required" help:"Let clients connect without TLS too."`
@@ -154,7 +155,7 @@ func (f *dbCreateCommand) Run(ctx context.Context, s *streams) error {
 	}
 	required := !f.NoTLS
 	d, err := c.CreateDatabase(ctx, client.CreateDatabase{
-		Label: f.Label, Engine: f.Engine, Type: f.Type, Region: f.Region,
+		Label: f.Label, Engine: f.Engine, Type: f.Type, Region: f.Region, ClusterSize: f.Nodes,
 		AllowList: append([]string{}, f.Allow...), Encrypted: f.Encrypted, SSLConnection: &required,
 	})
 	if err != nil {

@@ -34,8 +34,6 @@ func (s Spec) Validate(offer Offer) fault.Faults {
 	}
 	if s.Size != 1 && s.Size != 3 {
 		faults.Add("cluster_size", "Must be one of 1, 3")
-	} else if s.Size == 3 {
-		faults.Add("cluster_size", "Databases of three nodes are not available on this server yet; use 1")
 	}
 	if !offer.HasType(s.Type, s.Engine, s.Size) {
 		faults = append(faults, fault.NotValid("type"))

@@ -36,8 +36,6 @@ func valid(engine cluster.Engine) cluster.Spec {
 	}
 }
 
-const three = "cluster_size: Databases of three nodes are not available on this server yet; use 1"
-
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -56,10 +54,15 @@ func TestValidate(t *testing.T) {
 		{"unknown type", cluster.MySQL, func(s *cluster.Spec) { s.Type = "huge" }, []string{"type: type is not valid"}},
 		{"two nodes", cluster.MySQL, func(s *cluster.Spec) { s.Size = 2 }, []string{"cluster_size: Must be one of 1, 3"}},
 		{"no nodes", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size = -1 }, []string{"cluster_size: Must be one of 1, 3"}},
-		{"three nodes", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size = 3 }, []string{three}},
-		{"three nodes, waiting for both", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size, s.Commit = 3, cluster.CommitRemoteApply }, []string{three}},
-		{"three nodes without replication", cluster.MySQL, func(s *cluster.Spec) { s.Size, s.Replication = 3, cluster.ReplicationNone }, []string{three, "replication_type: Must be one of semi_synch, asynch for this cluster_size"}},
-		{"three nodes, semi-synchronous PostgreSQL", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size, s.Replication = 3, cluster.SemiSynch }, []string{three, "replication_type: Must be one of asynch for this cluster_size"}},
+		{"three nodes", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size = 3 }, nil},
+		{"three nodes, waiting for both", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size, s.Commit = 3, cluster.CommitRemoteApply }, nil},
+		{"three nodes of MySQL", cluster.MySQL, func(s *cluster.Spec) { s.Size = 3 }, nil},
+		{"three nodes of MySQL that don't wait", cluster.MySQL, func(s *cluster.Spec) { s.Size, s.Replication = 3, cluster.Asynch }, nil},
+		{"three nodes that wait for the log alone", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size, s.Commit = 3, cluster.CommitRemoteWrite }, nil},
+		{"three nodes that wait for the disk", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size, s.Commit = 3, cluster.CommitOn }, nil},
+		{"three nodes that wait for nothing", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size, s.Commit = 3, cluster.CommitOff }, nil},
+		{"three nodes without replication", cluster.MySQL, func(s *cluster.Spec) { s.Size, s.Replication = 3, cluster.ReplicationNone }, []string{"replication_type: Must be one of semi_synch, asynch for this cluster_size"}},
+		{"three nodes, semi-synchronous PostgreSQL", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size, s.Replication = 3, cluster.SemiSynch }, []string{"replication_type: Must be one of asynch for this cluster_size"}},
 		{"one node that replicates", cluster.MySQL, func(s *cluster.Spec) { s.Replication = cluster.SemiSynch }, []string{"replication_type: Must be one of none for this cluster_size"}},
 		{"one node that waits for others", cluster.PostgreSQL, func(s *cluster.Spec) { s.Commit = cluster.CommitRemoteWrite }, []string{"replication_commit_type: Must be one of local, on, off for this cluster_size"}},
 		{"a commit type for MySQL", cluster.MySQL, func(s *cluster.Spec) { s.Commit = cluster.CommitRemoteWrite }, nil},
