@@ -20,6 +20,9 @@ type Wanted struct {
 	// series and to renew certificates near their end, now. Without it the
 	// nodes stay with Cluster.Installation.
 	Patch bool
+	// Suspended asks that no process of the cluster runs; its data and its
+	// addresses stay.
+	Suspended bool
 }
 
 // Observed is what a driver sees of a cluster.
@@ -30,9 +33,23 @@ type Observed struct {
 	Serving bool
 	// Settled tells that nothing differs from what was wanted: no further Apply is needed.
 	Settled bool
-	Nodes   []Node
-	Hosts   cluster.Hosts
-	Members map[string]string
+	// Suspended tells that nothing runs, on purpose; then it is settled when
+	// that was wanted.
+	Suspended bool
+	// Healthy counts the nodes that serve: the primary, and replicas that stream.
+	Healthy int
+	// Degraded tells that writes go on, but fewer nodes serve than should.
+	Degraded bool
+	// Failovers counts the changes of the primary in the cluster's life.
+	Failovers    int
+	LastFailover time.Time
+	// FailoverReason is one sentence for people about the last of them: what
+	// happened to the old primary, which node took over, and whether
+	// acknowledged writes may be lost.
+	FailoverReason string
+	Nodes          []Node
+	Hosts          cluster.Hosts
+	Members        map[string]string
 	// Installation and ServerVersion are those of the primary.
 	Installation  string
 	ServerVersion string
@@ -58,6 +75,14 @@ type Node struct {
 	Restarts int
 	Started  time.Time
 	Version  string
+	// Streaming tells that a replica receives what the primary writes.
+	Streaming bool
+	// Lag is how far a replica is behind the primary.
+	Lag time.Duration
+	// Position is how far the node is in the stream of changes, in its engine's words.
+	Position string
+	// Problem is what keeps the node from serving, for operators; "" when nothing does.
+	Problem string
 }
 
 // Driver runs clusters. All methods are repeatable: called again after a crash
