@@ -472,6 +472,7 @@ func TestFrame(t *testing.T) {
 		{"health", "GET", "/healthz", nil, 200, `{}`},
 		{"ready", "GET", "/readyz", nil, 200, `{}`},
 		{"types", "GET", "/v4/databases/types/g6-nanode-1", nil, 200, `"memory":1024`},
+		{"prices of three nodes", "GET", "/v4/databases/types/g6-nanode-1", nil, 200, `"quantity":3`},
 		{"regions", "GET", "/v4/regions/local", nil, 200, `"Managed Databases"`},
 		{"document", "GET", "/openapi.yaml", nil, 200, `openapi: 3.1`},
 		{"pages", "GET", "/docs", nil, 200, `/v4/databases/postgresql/instances`},
