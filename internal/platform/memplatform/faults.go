@@ -21,6 +21,7 @@ const (
 	StepStart     Step = "start"
 	StepBootstrap Step = "bootstrap"
 	StepRoute     Step = "route"
+	StepStop      Step = "stop" // all that Apply does to a suspended cluster
 	StepObserve   Step = "observe"
 	StepRemove    Step = "remove"
 	StepPassword  Step = "set password"
@@ -29,7 +30,7 @@ const (
 
 // Steps are all of them, for harnesses that fail each in turn.
 var Steps = []Step{
-	StepFiles, StepPatch, StepConfigure, StepStart, StepBootstrap, StepRoute,
+	StepFiles, StepPatch, StepConfigure, StepStart, StepBootstrap, StepRoute, StepStop,
 	StepObserve, StepRemove, StepPassword, StepReadOnly,
 }
 

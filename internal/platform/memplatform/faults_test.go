@@ -81,3 +81,34 @@ func TestFaultOfOneClusterSparesOthers(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAReplicaTakesOverFromALostPrimary(t *testing.T) {
+	world, driver, want := setup()
+	want.Size = 3
+	if seen, err := driver.Apply(t.Context(), want); err != nil || !seen.Settled || seen.Healthy != 3 {
+		t.Fatalf("%+v, %v", seen, err)
+	}
+	for lost, check := range []func(platform.Observed) bool{
+		func(o platform.Observed) bool {
+			return o.Serving && o.Degraded && !o.Settled && o.Healthy == 2 && o.Failovers == 1
+		},
+		func(o platform.Observed) bool { return o.Serving && o.Degraded && o.Healthy == 1 && o.Failovers == 2 },
+		func(o platform.Observed) bool { return !o.Serving && !o.Degraded && o.Healthy == 0 && o.Failovers == 2 },
+	} {
+		driver.LosePrimary(want.ID)
+		if seen, err := driver.Apply(t.Context(), want); err != nil || !check(seen) || seen.FailoverReason == "" {
+			t.Errorf("after %d losses: %+v, %v", lost+1, seen, err)
+		}
+	}
+	driver.Mend(want.ID)
+	if seen, _ := driver.Observe(t.Context(), want.ID); !seen.Settled || seen.Healthy != 3 || seen.Failovers != 2 {
+		t.Errorf("mended: %+v", seen)
+	}
+	driver.LoseReplica(want.ID)
+	if seen, _ := driver.Observe(t.Context(), want.ID); !seen.Serving || !seen.Degraded || seen.Healthy != 2 || seen.Failovers != 2 {
+		t.Errorf("a replica lost: %+v", seen)
+	}
+	if c, _ := world.Cluster(want.ID); c.Starts != 1 {
+		t.Errorf("started %d times", c.Starts)
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,10 +55,21 @@ type Cluster struct {
 	Plan          catalog.Plan
 	SSLConnection bool
 	Commit        cluster.Commit
-	// Running tells that the server process is up, Bootstrapped that it has
-	// the cluster's own passwords.
+	// Size is the number of nodes; 0 means one.
+	Size int
+	// Running tells that the server processes are up but for those of Lost
+	// nodes, Bootstrapped that they have the cluster's own passwords.
 	Running      bool
 	Bootstrapped bool
+	// Suspended tells that nothing runs because that was asked for.
+	Suspended bool
+	// Primary is the ordinal of the node that takes the writes.
+	Primary int
+	Lost    [3]bool
+	// Failovers counts the changes of the primary.
+	Failovers      int
+	LastFailover   time.Time
+	FailoverReason string
 	// Password is the one dbadmin logs in with.
 	Password string
 	// Routed tells that the gateway lets AllowList through.
@@ -102,16 +112,20 @@ func New(world *World, o Options) *Driver {
 
 // Apply is part of platform.Driver.
 func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
-	steps := []struct {
+	type work struct {
 		step Step
 		do   func(context.Context, platform.Wanted) error
-	}{
+	}
+	steps := []work{
 		{StepFiles, d.files},
 		{StepPatch, d.patch},
 		{StepConfigure, d.configure},
 		{StepStart, d.start},
 		{StepBootstrap, d.bootstrap},
 		{StepRoute, d.route},
+	}
+	if want.Suspended {
+		steps = []work{{StepStop, d.stop}}
 	}
 	for _, s := range steps {
 		err := d.faults.around(ctx, s.step, want.ID, func() error { return s.do(ctx, want) })
@@ -213,7 +227,9 @@ func (d *Driver) files(_ context.Context, want platform.Wanted) error {
 	if err != nil {
 		return err
 	}
-	d.world.clusters[want.ID] = &Cluster{ID: want.ID, Port: want.Port, Installation: installation, Version: version, UsedBytes: 40 << 20}
+	d.world.clusters[want.ID] = &Cluster{
+		ID: want.ID, Port: want.Port, Size: want.Size, Installation: installation, Version: version, UsedBytes: 40 << 20,
+	}
 	return nil
 }
 
@@ -244,6 +260,7 @@ func (d *Driver) configure(_ context.Context, want platform.Wanted) error {
 func (d *Driver) start(_ context.Context, want platform.Wanted) error {
 	broken := ""
 	err := d.change(want.ID, func(c *Cluster) {
+		c.Suspended = false
 		if broken = c.Broken; broken == "" && !c.Running {
 			c.Running, c.Started = true, d.o.Now()
 			c.Starts++
@@ -253,6 +270,10 @@ func (d *Driver) start(_ context.Context, want platform.Wanted) error {
 		return &permanent{broken}
 	}
 	return err
+}
+
+func (d *Driver) stop(_ context.Context, want platform.Wanted) error {
+	return d.change(want.ID, func(c *Cluster) { c.Running, c.Suspended = false, true })
 }
 
 func (d *Driver) bootstrap(ctx context.Context, want platform.Wanted) error {
@@ -334,31 +355,4 @@ func (d *Driver) running(id cluster.ID, f func(*Cluster)) error {
 		err = fmt.Errorf("cluster %d: server isn't running", id)
 	}
 	return err
-}
-
-// look is what the world shows of a cluster.
-func (d *Driver) look(id cluster.ID) platform.Observed {
-	c, ok := d.world.Cluster(id)
-	if !ok {
-		return platform.Observed{}
-	}
-	address := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 77, 1}), uint16(c.Port)).String()
-	seen := platform.Observed{
-		Exists: true, Installation: c.Installation, ServerVersion: c.Version, ReadOnly: c.ReadOnly,
-		Serving: c.Running && c.Bootstrapped && c.Routed, Problem: c.Broken, Permanent: c.Broken != "",
-		Nodes: []platform.Node{{
-			Role: cluster.Primary, Address: address, Running: c.Running,
-			Restarts: c.Restarts, Started: c.Started, Version: c.Version,
-		}},
-	}
-	seen.Settled = seen.Serving && c.Broken == ""
-	if c.Running {
-		seen.Nodes[0].Pid = int(c.ID)
-		seen.UsedBytes = &c.UsedBytes
-	}
-	if c.Routed {
-		seen.Hosts = cluster.Hosts{Primary: "127.0.0.1", Secondary: "127.0.0.2"}
-		seen.Members = map[string]string{"127.0.77.1": string(cluster.Primary)}
-	}
-	return seen
 }

@@ -65,7 +65,7 @@ func (w *World) Login(id cluster.ID, from netip.Addr, password string) error {
 		return fmt.Errorf("cluster %d: connection refused", id)
 	case !slices.ContainsFunc(c.AllowList.Prefixes(), func(p netip.Prefix) bool { return p.Contains(from) }):
 		return fmt.Errorf("cluster %d: %s is not on the allow list", id, from)
-	case !c.Running || !c.Bootstrapped:
+	case !c.up(c.Primary) || !c.Bootstrapped:
 		return fmt.Errorf("cluster %d: server doesn't answer", id)
 	case password != c.Password:
 		return fmt.Errorf("cluster %d: wrong password", id)
@@ -90,10 +90,48 @@ func (d *Driver) Break(id cluster.ID, problem string) {
 	d.Change(id)
 }
 
-// Mend lets a broken cluster's server run again.
+// Mend lets a broken cluster's server run again, and brings lost nodes back.
 func (d *Driver) Mend(id cluster.ID) {
-	d.world.Edit(id, func(c *Cluster) { c.Running, c.Broken = c.Bootstrapped, "" })
+	d.world.Edit(id, func(c *Cluster) {
+		c.Running, c.Broken, c.Lost = c.Bootstrapped && !c.Suspended, "", [3]bool{}
+	})
 	d.Change(id)
+}
+
+// LoseReplica ends one replica, until Mend.
+func (d *Driver) LoseReplica(id cluster.ID) {
+	d.world.Edit(id, func(c *Cluster) {
+		if i, ok := c.replica(); ok {
+			c.Lost[i] = true
+		}
+	})
+	d.Change(id)
+}
+
+// LosePrimary ends the primary, until Mend. A replica takes over when there is one.
+func (d *Driver) LosePrimary(id cluster.ID) {
+	d.world.Edit(id, func(c *Cluster) {
+		old := c.Primary
+		c.Lost[old] = true
+		next, ok := c.replica()
+		if !ok {
+			return
+		}
+		c.Primary, c.LastFailover = next, d.o.Now()
+		c.Failovers++
+		c.FailoverReason = fmt.Sprintf("Node %d was lost; node %d took over without losing what was acknowledged.", old, next)
+	})
+	d.Change(id)
+}
+
+// replica is one that runs.
+func (c *Cluster) replica() (ordinal int, ok bool) {
+	for i := range c.size() {
+		if i != c.Primary && c.up(i) {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // Change tells on Changes that a cluster should be looked at. It is dropped

@@ -20,6 +20,10 @@ type Bench struct {
 	// Older and Newer are installations of the series between which a patch can
 	// be tried; "" when there aren't two.
 	Older, Newer string
+	// Sizes are the numbers of nodes a cluster can have besides one.
+	Sizes []int
+	// Suspends tells that clusters can be suspended.
+	Suspends bool
 	// Secrets are those that the drivers got.
 	Secrets *Secrets
 	// Port is the first of ten that the suite may use.

@@ -33,6 +33,9 @@ func Run(t *testing.T, b *Bench) {
 		{"removal leaves nothing", removes},
 		{"what no cluster owns is removed, and nothing else", reconciles},
 		{"a port in use is a permanent problem", portInUse},
+		{"a cluster of three has a primary and two replicas", createsThree},
+		{"a suspended cluster rests and resumes", suspends},
+		{"a suspended cluster stays so over restarts and reboots", staysSuspended},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(b.open(t)) })
 	}

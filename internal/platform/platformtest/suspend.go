@@ -1,0 +1,85 @@
+package platformtest
+
+import "steward/internal/platform"
+
+func suspends(r *run) {
+	for _, size := range r.suspendable() {
+		want := r.wanted(119)
+		want.Spec = sized(want.Spec, size)
+		before := r.apply(&want)
+		want.Suspended = true
+		rests(r, r.apply(&want), before)
+		if err := r.login(want); err == nil {
+			r.t.Error("a suspended cluster lets in")
+		}
+		rests(r, r.observe(want.ID), before)
+		r.Secrets.Set(want.ID, platform.RootPassword, "resumed-Xk4mPq7wRt2n")
+		want.Suspended = false
+		after := r.apply(&want)
+		if !after.Serving || after.Suspended || after.Healthy != size || after.Hosts != before.Hosts {
+			r.t.Errorf("resumed: %+v", after)
+		}
+		if err := r.driver.SetPassword(r.ctx, want); err != nil {
+			r.t.Errorf("set password: %v", err)
+		}
+		r.mustLogin(want)
+		if err := r.driver.Remove(r.ctx, want.Cluster); err != nil {
+			r.t.Errorf("remove: %v", err)
+		}
+	}
+}
+
+// staysSuspended: neither a new driver nor a reboot wakes a suspended cluster;
+// both can resume it, and what is suspended can be removed.
+func staysSuspended(r *run) {
+	r.suspendable()
+	want := r.wanted(120)
+	before := r.apply(&want)
+	want.Suspended = true
+	r.apply(&want)
+	r.restart()
+	rests(r, r.observe(want.ID), before)
+	rests(r, r.apply(&want), before)
+	r.closeIt()
+	r.Reboot(r.t)
+	r.driver, r.closeIt = r.Bench.Open(r.t)
+	rests(r, r.observe(want.ID), before)
+	rests(r, r.apply(&want), before)
+	want.Suspended = false
+	r.apply(&want)
+	r.mustLogin(want)
+	want.Suspended = true
+	r.apply(&want)
+	if err := r.driver.Remove(r.ctx, want.Cluster); err != nil {
+		r.t.Fatalf("remove: %v", err)
+	}
+	if left := r.Leftovers(r.t, want.ID, want.Port); len(left) > 0 {
+		r.t.Errorf("left: %v", left)
+	}
+}
+
+// rests demands that nothing of a cluster runs, and that all else is there still.
+func rests(r *run, seen, before platform.Observed) {
+	r.t.Helper()
+	if !seen.Exists || !seen.Suspended || !seen.Settled || seen.Serving || seen.Degraded || seen.Healthy != 0 || seen.Problem != "" {
+		r.t.Errorf("suspended: %+v", seen)
+	}
+	if seen.Hosts != before.Hosts || seen.Installation != before.Installation {
+		r.t.Errorf("suspended: hosts %+v, installation %q; before: %+v", seen.Hosts, seen.Installation, before)
+	}
+	for _, n := range seen.Nodes {
+		if n.Running || n.Pid != 0 {
+			r.t.Errorf("runs while suspended: %+v", n)
+		}
+	}
+}
+
+// suspendable are the sizes of clusters to suspend; the test is skipped when
+// the platform can't.
+func (r *run) suspendable() []int {
+	r.t.Helper()
+	if !r.Suspends {
+		r.t.Skip("the platform suspends nothing")
+	}
+	return append([]int{1}, r.Sizes...)
+}

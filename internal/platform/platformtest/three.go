@@ -1,0 +1,57 @@
+package platformtest
+
+import (
+	"slices"
+
+	"steward/internal/cluster"
+	"steward/internal/platform"
+)
+
+func createsThree(r *run) {
+	if !slices.Contains(r.Sizes, 3) {
+		r.t.Skip("the platform has single nodes only")
+	}
+	want := r.wanted(121)
+	want.Spec = sized(want.Spec, 3)
+	seen := r.apply(&want)
+	r.mustLogin(want)
+	if !seen.Serving || seen.Degraded || seen.Healthy != 3 || seen.Problem != "" || seen.Failovers != 0 || !seen.LastFailover.IsZero() {
+		r.t.Fatalf("seen: %+v", seen)
+	}
+	roles, ordinals := map[cluster.Role]int{}, map[int]bool{}
+	for _, n := range seen.Nodes {
+		roles[n.Role]++
+		ordinals[n.Ordinal] = true
+		if !n.Running || n.Pid == 0 || n.Address == "" || n.Version == "" || n.Problem != "" || n.Streaming != (n.Role == cluster.Replica) {
+			r.t.Errorf("node: %+v", n)
+		}
+	}
+	if len(seen.Nodes) != 3 || len(ordinals) != 3 || roles[cluster.Primary] != 1 || roles[cluster.Replica] != 2 {
+		r.t.Errorf("nodes: %+v", seen.Nodes)
+	}
+	members := map[string]int{}
+	for _, role := range seen.Members {
+		members[role]++
+	}
+	if len(seen.Members) != 3 || members["primary"] != 1 || members["failover"] != 2 {
+		r.t.Errorf("members: %v", seen.Members)
+	}
+	again := r.apply(&want)
+	if !slices.Equal(pids(again), pids(seen)) {
+		r.t.Errorf("a settled cluster was restarted: %v, then %v", pids(seen), pids(again))
+	}
+}
+
+func pids(seen platform.Observed) []int {
+	var all []int
+	for _, n := range seen.Nodes {
+		all = append(all, n.Pid)
+	}
+	return all
+}
+
+// sized is the spec with another number of nodes and the replication of those.
+func sized(s cluster.Spec, size int) cluster.Spec {
+	s.Size, s.Replication, s.Commit = size, "", ""
+	return s.WithDefaults()
+}
