@@ -48,7 +48,7 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 
 // pass looks, plans and carries out.
 func (d *Driver) pass(ctx context.Context, u *unit, want platform.Wanted) error {
-	j, err := d.newJob(ctx, u, want)
+	j, err := d.newJob(ctx, u, want, 0)
 	if err != nil {
 		return err
 	}

@@ -46,8 +46,8 @@ func (d *Driver) withServer(ctx context.Context, want platform.Wanted, what stri
 		return err
 	}
 	defer u.give()
-	j, err := d.newJob(ctx, u, want)
-	if err == nil && (j.rec == nil || !u.running()) {
+	j, err := d.newJob(ctx, u, want, 0)
+	if err == nil && (j.rec == nil || !j.m.running()) {
 		err = fmt.Errorf("the server isn't running")
 	}
 	if err == nil {

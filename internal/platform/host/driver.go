@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -141,8 +140,11 @@ func (d *Driver) Start() {
 	}
 	d.mu.Unlock()
 	for _, u := range units {
-		if p := u.process(); p != nil {
-			d.spawn(func() { d.watch(u, p) })
+		for _, ordinal := range u.ordinals() {
+			m := u.member(ordinal)
+			if p := m.process(); p != nil {
+				d.spawn(func() { d.watch(u, m, p) })
+			}
 		}
 	}
 	d.spawn(d.templates.keepReady)
@@ -172,34 +174,44 @@ func (d *Driver) change(id cluster.ID) {
 
 // adopt finds the servers that run already.
 func (d *Driver) adopt() error {
-	entries, err := os.ReadDir(d.layout.clusters())
+	records, err := d.records()
 	if err != nil {
 		return fmt.Errorf("look for clusters: %w", err)
 	}
-	for _, e := range entries {
-		n, err := strconv.ParseInt(e.Name(), 10, 64)
-		if err != nil {
-			continue
-		}
-		id := cluster.ID(n)
-		rec, err := readRecord(d.layout.node(id, 0))
-		if err != nil || rec == nil {
-			continue // Apply or Reconcile deal with it
-		}
+	for _, rec := range records {
 		d.templates.use(d.installation(rec.Installation))
-		p, err := process.Adopt(d.pidFile(id), d.identity(rec))
+		p, err := process.Adopt(d.pidFile(rec.Cluster, rec.Ordinal), d.identity(rec))
 		if err != nil {
-			return fmt.Errorf("adopt cluster %d: %w", id, err)
+			return fmt.Errorf("adopt cluster %d: %w", rec.Cluster, err)
 		}
+		m := d.unit(rec.Cluster).member(rec.Ordinal)
 		if p != nil {
-			d.unit(id).setProcess(p)
-			d.log.Debug("adopted a running server", "cluster_id", id, "pid", p.Pid())
+			m.setProcess(p)
+			d.log.Debug("adopted a running server", "cluster_id", rec.Cluster, "node", rec.Ordinal, "pid", p.Pid())
 		}
 	}
 	return nil
 }
 
-func (d *Driver) pidFile(id cluster.ID) string { return filepath.Join(d.layout.node(id, 0), "pid") }
+// records are those of all nodes of this machine. Nodes without a readable one
+// are left out: Apply and Reconcile deal with them.
+func (d *Driver) records() ([]*record, error) {
+	dirs, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*"))
+	if err != nil {
+		return nil, err
+	}
+	var list []*record
+	for _, dir := range dirs {
+		if rec, err := readRecord(dir); err == nil && rec != nil {
+			list = append(list, rec)
+		}
+	}
+	return list, nil
+}
+
+func (d *Driver) pidFile(id cluster.ID, ordinal int) string {
+	return filepath.Join(d.layout.node(id, ordinal), "pid")
+}
 
 // user is the operating system's user of a cluster, 0 for steward's own. A
 // port belongs to one cluster of the machine, so the user does too.

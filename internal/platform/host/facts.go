@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"steward/internal/cluster"
 )
@@ -24,22 +23,19 @@ type NodeInfo struct {
 
 // Nodes are all nodes of this machine. No server is asked anything.
 func (d *Driver) Nodes() ([]NodeInfo, error) {
-	dirs, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*"))
+	records, err := d.records()
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
 	var list []NodeInfo
-	for _, dir := range dirs {
-		rec, err := readRecord(dir)
-		if err != nil || rec == nil {
-			continue // not made yet, or being removed
-		}
+	for _, rec := range records {
+		dir := d.layout.node(rec.Cluster, rec.Ordinal)
 		n := NodeInfo{
 			Cluster: rec.Cluster, Engine: rec.Engine, Installation: rec.Installation, Ordinal: rec.Ordinal,
 			Role: cluster.Primary, Address: listenAddress(rec.Ordinal, rec.Port).String(), Port: rec.Port,
 			Folder: dir, Log: outputFile(dir),
 		}
-		if p := d.unit(rec.Cluster).process(); p != nil && p.Running() {
+		if p := d.unit(rec.Cluster).member(rec.Ordinal).process(); p != nil && p.Running() {
 			n.Pid, n.Running = p.Pid(), true
 		}
 		list = append(list, n)

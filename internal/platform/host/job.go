@@ -23,6 +23,7 @@ import (
 type job struct {
 	d    *Driver
 	u    *unit
+	m    *member
 	want platform.Wanted
 	eng  engine.Driver
 	dir  string
@@ -37,12 +38,12 @@ type job struct {
 }
 
 // newJob gathers what the steps need.
-func (d *Driver) newJob(ctx context.Context, u *unit, want platform.Wanted) (*job, error) {
+func (d *Driver) newJob(ctx context.Context, u *unit, want platform.Wanted, ordinal int) (*job, error) {
 	eng, err := d.engine(want.Engine)
 	if err != nil {
 		return nil, err
 	}
-	j := &job{d: d, u: u, want: want, eng: eng, dir: d.layout.node(want.ID, 0)}
+	j := &job{d: d, u: u, m: u.member(ordinal), want: want, eng: eng, dir: d.layout.node(want.ID, ordinal)}
 	if j.rec, err = readRecord(j.dir); err != nil {
 		return nil, &obstacle{err.Error()}
 	}
@@ -77,7 +78,7 @@ func (j *job) encryptionMissing() string {
 
 // gatherSecrets fills in the node, passwords and keys included.
 func (j *job) gatherSecrets(ctx context.Context) error {
-	n := j.d.bareNode(j.want, j.inst)
+	n := j.d.bareNode(j.want, j.inst, j.m.ordinal)
 	for _, s := range []struct {
 		name platform.SecretName
 		set  func([]byte)
@@ -114,18 +115,18 @@ func (j *job) gatherSecrets(ctx context.Context) error {
 }
 
 // bareNode is a node without secrets.
-func (d *Driver) bareNode(want platform.Wanted, inst engine.Installation) engine.Node {
-	dir := d.layout.node(want.ID, 0)
+func (d *Driver) bareNode(want platform.Wanted, inst engine.Installation, ordinal int) engine.Node {
+	dir := d.layout.node(want.ID, ordinal)
 	n := engine.Node{
-		Cluster: want.ID, Installation: inst,
-		Listen: listenAddress(0, want.Port),
+		Cluster: want.ID, Ordinal: ordinal, Installation: inst,
+		Listen: listenAddress(ordinal, want.Port),
 		Data:   filepath.Join(dir, "data"), Conf: filepath.Join(dir, "conf"), TLS: filepath.Join(dir, "tls"),
-		Tmp: filepath.Join(dir, "tmp"), Log: filepath.Join(dir, "log"), Run: d.layout.runNode(want.ID, 0),
+		Tmp: filepath.Join(dir, "tmp"), Log: filepath.Join(dir, "log"), Run: d.layout.runNode(want.ID, ordinal),
 		Plan: want.Plan, Commit: want.Commit, SSLConnection: want.SSLConnection,
 		Encrypted: want.Encrypted, ReadOnly: want.ReadOnly,
 	}
 	if want.Encrypted {
-		n.Keys = d.layout.keysNode(want.ID, 0)
+		n.Keys = d.layout.keysNode(want.ID, ordinal)
 	}
 	return n
 }
@@ -166,7 +167,7 @@ func (j *job) settings() settings {
 // look compares what is there with what is wanted.
 func (j *job) look(ctx context.Context) (sight, error) {
 	s := sight{
-		Data: exists(j.node.Data), Rebooted: true, Running: j.u.running(), Encrypted: j.want.Encrypted,
+		Data: exists(j.node.Data), Rebooted: true, Running: j.m.running(), Encrypted: j.want.Encrypted,
 		CertificateDue: j.ca.due(j.node, j.names(), j.d.o.Now(), j.want.Patch),
 	}
 	if s.Data && j.rec == nil && !exists(noteFile(j.dir)) {
@@ -230,7 +231,7 @@ func (j *job) await(ctx context.Context, p *process.Process) error {
 	for {
 		err := j.eng.Ping(ctx, j.pingNode())
 		if err == nil {
-			j.u.answered(j.d.o.Now())
+			j.m.answered(j.d.o.Now())
 			return nil
 		}
 		if !errors.Is(err, engine.ErrStarting) && time.Since(since) > patience {

@@ -39,6 +39,9 @@ func (l layout) keysNode(id cluster.ID, ordinal int) string {
 	return filepath.Join(l.keys, nodeName(id, ordinal))
 }
 
+// maxNodes is how many nodes the largest cluster has.
+const maxNodes = 3
+
 // nodeName names a node in paths, control groups and marks.
 func nodeName(id cluster.ID, ordinal int) string { return fmt.Sprintf("%d-%d", id, ordinal) }
 

@@ -13,13 +13,6 @@ import (
 // once in any case; a ping finds servers that hang.
 const pingFresh = 5 * time.Second
 
-// answered notes that the server answered a ping.
-func (u *unit) answered(now time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.pinged = now
-}
-
 // Observe is part of platform.Driver.
 func (d *Driver) Observe(ctx context.Context, id cluster.ID) (platform.Observed, error) {
 	return d.observe(ctx, d.unit(id), nil)
@@ -28,7 +21,11 @@ func (d *Driver) Observe(ctx context.Context, id cluster.ID) (platform.Observed,
 // observe looks at a cluster; with want it also tells whether that is reached.
 func (d *Driver) observe(ctx context.Context, u *unit, want *platform.Wanted) (platform.Observed, error) {
 	var seen platform.Observed
-	seen.Problem, seen.Permanent = u.trouble(d.o.Now())
+	m := u.member(0)
+	seen.Problem, seen.Permanent = u.trouble()
+	if seen.Problem == "" {
+		seen.Problem = m.trouble(d.o.Now())
+	}
 	rec, err := readRecord(d.layout.node(u.id, 0))
 	if err != nil {
 		seen.Exists, seen.Problem, seen.Permanent = true, err.Error(), true
@@ -46,8 +43,8 @@ func (d *Driver) observe(ctx context.Context, u *unit, want *platform.Wanted) (p
 	for _, r := range routes {
 		routed = routed || r.Port == rec.Port && r.Cluster == u.id
 	}
-	node := d.observeNode(ctx, u, rec)
-	answers := node.Running && d.answers(ctx, u, rec)
+	node := d.observeNode(ctx, m, rec)
+	answers := node.Running && d.answers(ctx, m, rec)
 	seen.Exists = true
 	seen.Nodes = []platform.Node{node}
 	seen.Installation, seen.ServerVersion, seen.ReadOnly = rec.Installation, node.Version, rec.ReadOnly
@@ -60,7 +57,7 @@ func (d *Driver) observe(ctx context.Context, u *unit, want *platform.Wanted) (p
 		// The addresses are the customer's for good: they stay while the server is down.
 		seen.Hosts = cluster.Hosts{Primary: d.o.PrimaryAddress.String(), Secondary: d.o.SecondaryAddress.String()}
 		seen.Members = map[string]string{listenAddress(0, rec.Port).Addr().String(): string(cluster.Primary)}
-		used := d.used(u, rec)
+		used := d.used(m, rec)
 		seen.UsedBytes = &used
 	}
 	if !seen.Serving && seen.Problem == "" {
@@ -83,12 +80,12 @@ func problemOf(running, answers, bootstrapped, routed bool) string {
 	return ""
 }
 
-func (d *Driver) observeNode(ctx context.Context, u *unit, rec *record) platform.Node {
-	n := platform.Node{Role: cluster.Primary, Address: listenAddress(0, rec.Port).String()}
-	u.mu.Lock()
-	p := u.proc
-	n.Restarts, n.Version = u.restarts, u.version
-	u.mu.Unlock()
+func (d *Driver) observeNode(ctx context.Context, m *member, rec *record) platform.Node {
+	n := platform.Node{Ordinal: rec.Ordinal, Role: cluster.Primary, Address: listenAddress(rec.Ordinal, rec.Port).String()}
+	m.mu.Lock()
+	p := m.proc
+	n.Restarts, n.Version = m.restarts, m.version
+	m.mu.Unlock()
 	if p == nil || !p.Running() {
 		return n
 	}
@@ -104,20 +101,20 @@ func (d *Driver) observeNode(ctx context.Context, u *unit, rec *record) platform
 		n.Version = ""
 		return n
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.proc == p {
-		u.version = n.Version
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.proc == p {
+		m.version = n.Version
 	}
 	return n
 }
 
 // answers tells whether the running server answers. Asking costs the server a
 // new session, so a recent answer will do.
-func (d *Driver) answers(ctx context.Context, u *unit, rec *record) bool {
-	u.mu.Lock()
-	p, fresh := u.proc, d.o.Now().Sub(u.pinged) < pingFresh
-	u.mu.Unlock()
+func (d *Driver) answers(ctx context.Context, m *member, rec *record) bool {
+	m.mu.Lock()
+	p, fresh := m.proc, d.o.Now().Sub(m.pinged) < pingFresh
+	m.mu.Unlock()
 	if fresh {
 		return true
 	}
@@ -128,8 +125,8 @@ func (d *Driver) answers(ctx context.Context, u *unit, rec *record) bool {
 	if eng.Ping(ctx, node) != nil {
 		return false
 	}
-	if u.process() == p {
-		u.answered(d.o.Now())
+	if m.process() == p {
+		m.answered(d.o.Now())
 	}
 	return true
 }

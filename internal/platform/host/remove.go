@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,35 +33,32 @@ func (d *Driver) Remove(ctx context.Context, want cluster.Cluster) error {
 
 // remove takes everything of a cluster away; port is 0 when it isn't known.
 func (d *Driver) remove(ctx context.Context, u *unit, port int) error {
-	if rec, err := readRecord(d.layout.node(u.id, 0)); err == nil && rec != nil {
-		port = rec.Port
+	ordinals, err := d.ordinals(u.id)
+	if err != nil {
+		return err
+	}
+	for _, ordinal := range ordinals {
+		if rec, err := readRecord(d.layout.node(u.id, ordinal)); err == nil && rec != nil {
+			port = rec.Port
+		}
 	}
 	failpoint.Here("host: before removing the route")
 	if err := d.removeRoutes(ctx, u.id); err != nil {
 		return err
 	}
 	failpoint.Here("host: before killing the server")
-	u.setProcess(nil)
-	name := nodeName(u.id, 0)
-	rec := &record{Cluster: u.id, Port: port}
-	id := d.identity(rec)
-	if port == 0 {
-		id.UID = 0
-	}
-	group := d.groups.Find(name)
-	if err := process.KillAll(ctx, id, group); err != nil {
-		return err
-	}
-	if group != nil {
-		if err := group.Remove(ctx); err != nil {
+	for _, ordinal := range ordinals {
+		if err := d.removeProcesses(ctx, u.member(ordinal), port); err != nil {
 			return err
 		}
 	}
 	failpoint.Here("host: before removing files")
 	// The keys first: without them encrypted data is gone, whatever comes next.
-	for _, dir := range []string{d.layout.keysNode(u.id, 0), d.layout.runNode(u.id, 0)} {
-		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("remove folder: %w", err)
+	for _, ordinal := range ordinals {
+		for _, dir := range []string{d.layout.keysNode(u.id, ordinal), d.layout.runNode(u.id, ordinal)} {
+			if err := os.RemoveAll(dir); err != nil {
+				return fmt.Errorf("remove folder: %w", err)
+			}
 		}
 	}
 	if err := d.trash.put(d.layout.cluster(u.id)); err != nil {
@@ -69,6 +67,42 @@ func (d *Driver) remove(ctx context.Context, u *unit, port int) error {
 	failpoint.Here("host: after removing files")
 	u.setProblem("", false)
 	return nil
+}
+
+// removeProcesses ends all processes of a node and takes its limits away.
+func (d *Driver) removeProcesses(ctx context.Context, m *member, port int) error {
+	m.setProcess(nil)
+	id := d.identity(&record{Cluster: m.id, Ordinal: m.ordinal, Port: port})
+	if port == 0 {
+		id.UID = 0
+	}
+	group := d.groups.Find(nodeName(m.id, m.ordinal))
+	if err := process.KillAll(ctx, id, group); err != nil {
+		return err
+	}
+	if group == nil {
+		return nil
+	}
+	return group.Remove(ctx)
+}
+
+// ordinals are those of all nodes that a cluster has, or may have left something of.
+func (d *Driver) ordinals(id cluster.ID) ([]int, error) {
+	found := map[int]bool{0: true}
+	for _, dir := range []string{d.layout.cluster(id), d.layout.run, d.layout.keys} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			for ordinal := range maxNodes {
+				if e.Name() == nodeName(id, ordinal) || dir == d.layout.cluster(id) && e.Name() == filepath.Base(d.layout.node(id, ordinal)) {
+					found[ordinal] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
 }
 
 func (d *Driver) removeRoutes(ctx context.Context, id cluster.ID) error {
@@ -161,7 +195,7 @@ func (d *Driver) present(ctx context.Context) ([]cluster.ID, error) {
 // StopAll stops every server cleanly, also those of clusters that this process
 // knows nothing of, and tells how many there were.
 func (d *Driver) StopAll(ctx context.Context) (int, error) {
-	entries, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-0"))
+	records, err := d.records()
 	if err != nil {
 		return 0, fmt.Errorf("stop servers: %w", err)
 	}
@@ -169,15 +203,9 @@ func (d *Driver) StopAll(ctx context.Context) (int, error) {
 		stopped bool
 		err     error
 	}
-	results := make(chan result, len(entries))
+	results := make(chan result, len(records))
 	slots := make(chan struct{}, 4)
-	started := 0
-	for _, dir := range entries {
-		rec, err := readRecord(dir)
-		if err != nil || rec == nil {
-			continue
-		}
-		started++
+	for _, rec := range records {
 		go func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
@@ -187,7 +215,7 @@ func (d *Driver) StopAll(ctx context.Context) (int, error) {
 	}
 	count := 0
 	var errs []error
-	for range started {
+	for range records {
 		r := <-results
 		errs = append(errs, r.err)
 		if r.stopped {
@@ -207,7 +235,7 @@ func (d *Driver) StopAll(ctx context.Context) (int, error) {
 }
 
 func (d *Driver) stopOne(ctx context.Context, rec *record) (bool, error) {
-	u := d.unit(rec.Cluster)
+	u, m := d.unit(rec.Cluster), d.unit(rec.Cluster).member(rec.Ordinal)
 	if err := u.take(ctx); err != nil {
 		return false, err
 	}
@@ -217,8 +245,8 @@ func (d *Driver) stopOne(ctx context.Context, rec *record) (bool, error) {
 		return false, err
 	}
 	group := d.groups.Find(nodeName(rec.Cluster, rec.Ordinal))
-	p := u.process()
-	u.setProcess(nil)
+	p := m.process()
+	m.setProcess(nil)
 	running := p != nil && p.Running()
 	if running {
 		err = p.Stop(ctx, eng.StopSignal(), stopPatience, group)

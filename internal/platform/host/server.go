@@ -48,7 +48,7 @@ func view(n engine.Node) process.View {
 
 // startServer starts a node's server as its record says and looks after it.
 // The caller has the unit's turn.
-func (d *Driver) startServer(u *unit, rec *record) error {
+func (d *Driver) startServer(u *unit, m *member, rec *record) error {
 	name, dir := nodeName(rec.Cluster, rec.Ordinal), d.layout.node(rec.Cluster, rec.Ordinal)
 	group, err := d.groups.Make(name, rec.Launch.Limits)
 	if err != nil {
@@ -59,7 +59,7 @@ func (d *Driver) startServer(u *unit, rec *record) error {
 		Identity: d.identity(rec),
 		Argv:     rec.Launch.Argv, Env: rec.Launch.Env, WorkDir: rec.Launch.WorkDir,
 		User: rec.Launch.User, Group: rec.Launch.User,
-		Output: outputFile(dir), PidFile: d.pidFile(rec.Cluster),
+		Output: outputFile(dir), PidFile: d.pidFile(rec.Cluster, rec.Ordinal),
 		Limits: rec.Launch.Rlimits,
 		// The first process is the last to be killed when memory is short:
 		// without it all sessions end.
@@ -70,61 +70,61 @@ func (d *Driver) startServer(u *unit, rec *record) error {
 		return err
 	}
 	failpoint.Here("host: after fork")
-	u.setProcess(p)
+	m.setProcess(p)
 	d.mu.Lock()
 	active := d.active
 	d.mu.Unlock()
 	if active {
-		d.spawn(func() { d.watch(u, p) })
+		d.spawn(func() { d.watch(u, m, p) })
 	}
 	return nil
 }
 
 // watch waits for a server's end. One that nobody asked for is followed by a
 // restart.
-func (d *Driver) watch(u *unit, p *process.Process) {
+func (d *Driver) watch(u *unit, m *member, p *process.Process) {
 	select {
 	case <-p.Done():
 	case <-d.quit.Done():
 		return
 	}
-	if u.process() != p {
+	if m.process() != p {
 		return // stopped on purpose
 	}
 	d.change(u.id)
-	words := lastWords(d.layout.node(u.id, 0))
-	pause := u.crashed(d.o.Now(), words)
-	d.log.Warn("server exited; it will be restarted", "cluster_id", u.id, "in", pause, "last_words", words)
+	words := lastWords(d.layout.node(m.id, m.ordinal))
+	pause := m.crashed(d.o.Now(), words)
+	d.log.Warn("server exited; it will be restarted", "cluster_id", u.id, "node", m.ordinal, "in", pause, "last_words", words)
 	for {
 		select {
 		case <-time.After(pause):
 		case <-d.quit.Done():
 			return
 		}
-		err := d.restart(u, p)
+		err := d.restart(u, m, p)
 		if err == nil {
 			break
 		}
 		if d.quit.Err() != nil {
 			return
 		}
-		d.log.Warn("server can't be restarted", "cluster_id", u.id, "error", err)
-		pause = u.crashed(d.o.Now(), err.Error())
+		d.log.Warn("server can't be restarted", "cluster_id", u.id, "node", m.ordinal, "error", err)
+		pause = m.crashed(d.o.Now(), err.Error())
 	}
 	d.change(u.id)
 }
 
 // restart starts a crashed server as it was last started, unless somebody else
 // has dealt with it meanwhile.
-func (d *Driver) restart(u *unit, crashed *process.Process) error {
+func (d *Driver) restart(u *unit, m *member, crashed *process.Process) error {
 	if err := u.take(d.quit); err != nil {
 		return err
 	}
 	defer u.give()
-	if u.process() != crashed {
+	if m.process() != crashed {
 		return nil
 	}
-	dir := d.layout.node(u.id, 0)
+	dir := d.layout.node(m.id, m.ordinal)
 	rec, err := readRecord(dir)
 	if err != nil {
 		return err
@@ -135,21 +135,21 @@ func (d *Driver) restart(u *unit, crashed *process.Process) error {
 	ctx, cancel := context.WithTimeout(d.quit, passTime)
 	defer cancel()
 	// The dead server's children hold its memory for a moment longer.
-	if err := process.KillAll(ctx, d.identity(rec), d.groups.Find(nodeName(u.id, 0))); err != nil {
+	if err := process.KillAll(ctx, d.identity(rec), d.groups.Find(nodeName(m.id, m.ordinal))); err != nil {
 		return err
 	}
-	if err := d.startServer(u, rec); err != nil {
+	if err := d.startServer(u, m, rec); err != nil {
 		return err
 	}
-	d.awaitAnswer(ctx, u, rec)
+	d.awaitAnswer(ctx, m, rec)
 	return nil
 }
 
 // awaitAnswer waits until a restarted server answers, so that whoever is told
 // to look finds it serving. Failing that, the sweep sees it later.
-func (d *Driver) awaitAnswer(ctx context.Context, u *unit, rec *record) {
+func (d *Driver) awaitAnswer(ctx context.Context, m *member, rec *record) {
 	eng, node, err := d.knownNode(ctx, rec)
-	p := u.process()
+	p := m.process()
 	if err != nil || p == nil {
 		return
 	}
@@ -157,7 +157,7 @@ func (d *Driver) awaitAnswer(ctx context.Context, u *unit, rec *record) {
 	defer cancel()
 	for {
 		if eng.Ping(ctx, node) == nil {
-			u.answered(d.o.Now())
+			m.answered(d.o.Now())
 			return
 		}
 		select {
@@ -181,7 +181,7 @@ func (d *Driver) knownNode(ctx context.Context, rec *record) (engine.Driver, eng
 	if rec.Applied != nil {
 		want.Plan, want.Commit, want.SSLConnection = rec.Applied.Plan, rec.Applied.Commit, rec.Applied.SSLConnection
 	}
-	n := d.bareNode(want, d.installation(rec.Installation))
+	n := d.bareNode(want, d.installation(rec.Installation), rec.Ordinal)
 	password, err := d.o.Secrets.Secret(ctx, rec.Cluster, platform.AdminPassword)
 	if err != nil {
 		return nil, n, fmt.Errorf("secret %s: %w", platform.AdminPassword, err)

@@ -75,7 +75,7 @@ func (j *job) discard(ctx context.Context) error {
 // comes before the data it tells of.
 func (j *job) clone(ctx context.Context) error {
 	j.rec = &record{
-		Cluster: j.want.ID, Engine: j.want.Engine, Port: j.want.Port,
+		Cluster: j.want.ID, Ordinal: j.m.ordinal, Engine: j.want.Engine, Port: j.want.Port,
 		Installation: j.inst.ID(), Boot: j.d.boot, Encrypted: j.want.Encrypted,
 	}
 	if err := j.makeFolders(); err != nil {
@@ -93,18 +93,18 @@ func (j *job) clone(ctx context.Context) error {
 }
 
 func (j *job) stop(ctx context.Context) error {
-	p := j.u.process()
+	p := j.m.process()
 	if p == nil {
 		return nil
 	}
-	j.u.setProcess(nil) // its end is no crash
+	j.m.setProcess(nil) // its end is no crash
 	return p.Stop(ctx, j.eng.StopSignal(), stopPatience, j.d.groups.Find(j.name()))
 }
 
-func (j *job) name() string { return nodeName(j.want.ID, 0) }
+func (j *job) name() string { return nodeName(j.want.ID, j.m.ordinal) }
 
 func (j *job) killAll(ctx context.Context) error {
-	j.u.setProcess(nil)
+	j.m.setProcess(nil)
 	return process.KillAll(ctx, j.d.identity(j.rec), j.d.groups.Find(j.name()))
 }
 
@@ -127,7 +127,7 @@ func (j *job) start(ctx context.Context) error {
 	if err := j.save(j.rec.Upgrading); err != nil {
 		return err
 	}
-	return j.d.startServer(j.u, j.rec)
+	return j.d.startServer(j.u, j.m, j.rec)
 }
 
 func (j *job) newLaunch() *launch {
@@ -140,7 +140,7 @@ func (j *job) newLaunch() *launch {
 }
 
 func (j *job) ready(ctx context.Context) error {
-	p := j.u.process()
+	p := j.m.process()
 	if p == nil {
 		return errors.New("the server isn't running")
 	}

@@ -12,19 +12,19 @@ import (
 const usageFresh = 10 * time.Second
 
 // used is the disk in use by the node's files.
-func (d *Driver) used(u *unit, rec *record) int64 {
+func (d *Driver) used(m *member, rec *record) int64 {
 	now := d.o.Now()
-	u.mu.Lock()
-	used, at := u.used, u.usedAt
-	u.mu.Unlock()
+	m.mu.Lock()
+	used, at := m.used, m.usedAt
+	m.mu.Unlock()
 	nearlyFull := rec.Applied != nil && used > rec.Applied.Plan.DiskBytes()/10*8
 	if !at.IsZero() && now.Sub(at) < usageFresh && !nearlyFull {
 		return used
 	}
 	used = treeSize(d.layout.node(rec.Cluster, rec.Ordinal))
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.used, u.usedAt = used, now
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.used, m.usedAt = used, now
 	return used
 }
 
