@@ -86,6 +86,13 @@ func (p *Process) Running() bool {
 	}
 }
 
+// Stopped tells that the server was stopped by a signal, as in SIGSTOP: it is
+// there, and does nothing.
+func (p *Process) Stopped() bool {
+	s, err := readStat(p.Pid())
+	return err == nil && (s.state == 'T' || s.state == 't')
+}
+
 // Started is when the process began.
 func (p *Process) Started() time.Time {
 	var now unix.Timespec

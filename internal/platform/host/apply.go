@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"steward/internal/failpoint"
 	"steward/internal/platform"
 )
 
@@ -31,7 +30,13 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 	}
 	defer u.give()
 	defer d.templates.busy()()
-	err := d.pass(ctx, u, want)
+	p, err := d.newPass(u, want)
+	if err == nil {
+		err = p.run(ctx)
+		if p.top.Members > 1 {
+			d.keepVigil(u)
+		}
+	}
 	var problem *obstacle
 	if errors.As(err, &problem) {
 		u.setProblem(problem.problem, true)
@@ -45,27 +50,3 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 	}
 	return seen, errLook
 }
-
-// pass looks, plans and carries out.
-func (d *Driver) pass(ctx context.Context, u *unit, want platform.Wanted) error {
-	j, err := d.newJob(ctx, u, want, 0)
-	if err != nil {
-		return err
-	}
-	s, err := j.look(ctx)
-	if err != nil {
-		return err
-	}
-	for _, step := range plan(s) {
-		failpoint.Here("host: before " + string(step))
-		began := time.Now()
-		if err := j.do(ctx, step); err != nil {
-			return fmt.Errorf("%s: %w", step, err)
-		}
-		d.log.Debug("step done", "cluster_id", want.ID, "step", string(step), "ms", milliseconds(time.Since(began)))
-		failpoint.Here("host: after " + string(step))
-	}
-	return nil
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

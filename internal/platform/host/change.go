@@ -4,32 +4,40 @@ import (
 	"context"
 	"fmt"
 
+	"steward/internal/cluster"
 	"steward/internal/failpoint"
 	"steward/internal/platform"
 )
 
-// SetPassword is part of platform.Driver.
+// SetPassword is part of platform.Driver. Accounts of the MySQL family belong to
+// a node, so each is told; PostgreSQL's replicas learn it from their primary.
 func (d *Driver) SetPassword(ctx context.Context, want platform.Wanted) error {
-	return d.withServer(ctx, want, "set password", func(j *job) error {
+	return d.withServers(ctx, want, "set password", func(j *job) error {
 		failpoint.Here("host: before set password")
 		if err := j.eng.SetRootPassword(ctx, j.node); err != nil {
 			return err
 		}
 		failpoint.Here("host: after set password")
+		if j.node.Role == cluster.Replica {
+			return nil
+		}
 		return j.eng.VerifyRootPassword(ctx, j.node)
 	})
 }
 
 // SetReadOnly is part of platform.Driver. The files come first, so that the
-// guard holds over a restart in between.
+// guard holds over a restart in between. Replicas take no writes anyway; they
+// keep it for the day they are primary.
 func (d *Driver) SetReadOnly(ctx context.Context, want platform.Wanted, on bool) error {
 	want.ReadOnly = on
-	return d.withServer(ctx, want, "set read only", func(j *job) error {
+	return d.withServers(ctx, want, "set read only", func(j *job) error {
 		if err := j.writeFiles(); err != nil {
 			return err
 		}
-		if err := j.eng.SetReadOnly(ctx, j.node, on); err != nil {
-			return err
+		if j.node.Role == cluster.Primary {
+			if err := j.eng.SetReadOnly(ctx, j.node, on); err != nil {
+				return err
+			}
 		}
 		if _, err := j.eng.Reload(ctx, j.node); err != nil {
 			return err
@@ -39,22 +47,36 @@ func (d *Driver) SetReadOnly(ctx context.Context, want platform.Wanted, on bool)
 	})
 }
 
-// withServer does something with a cluster whose server must run.
-func (d *Driver) withServer(ctx context.Context, want platform.Wanted, what string, do func(*job) error) error {
+// withServers does something with each server of a cluster, the primary's
+// first. All have to run.
+func (d *Driver) withServers(ctx context.Context, want platform.Wanted, what string, do func(*job) error) error {
 	u := d.unit(want.ID)
 	if err := u.take(ctx); err != nil {
 		return err
 	}
 	defer u.give()
-	j, err := d.newJob(ctx, u, want, 0)
-	if err == nil && (j.rec == nil || !j.m.running()) {
-		err = fmt.Errorf("the server isn't running")
-	}
-	if err == nil {
-		err = do(j)
-	}
-	if err != nil {
+	if err := d.eachServer(ctx, u, want, do); err != nil {
 		return fmt.Errorf("cluster %d: %s: %w", want.ID, what, err)
+	}
+	return nil
+}
+
+func (d *Driver) eachServer(ctx context.Context, u *unit, want platform.Wanted, do func(*job) error) error {
+	top, err := d.topology(want.ID)
+	if err != nil {
+		return err
+	}
+	for _, ordinal := range append([]int{top.Primary}, top.replicas()...) {
+		j, err := d.newJob(ctx, u, want, top, ordinal)
+		if err != nil {
+			return err
+		}
+		if j.rec == nil || !j.m.running() {
+			return fmt.Errorf("node %d: %w", ordinal, errNoServer)
+		}
+		if err := do(j); err != nil {
+			return fmt.Errorf("node %d: %w", ordinal, err)
+		}
 	}
 	return nil
 }

@@ -140,6 +140,9 @@ func (d *Driver) Start() {
 	}
 	d.mu.Unlock()
 	for _, u := range units {
+		if top, err := d.topology(u.id); err == nil && top.Members > 1 {
+			d.keepVigil(u)
+		}
 		for _, ordinal := range u.ordinals() {
 			m := u.member(ordinal)
 			if p := m.process(); p != nil {

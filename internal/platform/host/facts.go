@@ -32,7 +32,7 @@ func (d *Driver) Nodes() ([]NodeInfo, error) {
 		dir := d.layout.node(rec.Cluster, rec.Ordinal)
 		n := NodeInfo{
 			Cluster: rec.Cluster, Engine: rec.Engine, Installation: rec.Installation, Ordinal: rec.Ordinal,
-			Role: cluster.Primary, Address: listenAddress(rec.Ordinal, rec.Port).String(), Port: rec.Port,
+			Role: d.roleOf(rec), Address: listenAddress(rec.Ordinal, rec.Port).String(), Port: rec.Port,
 			Folder: dir, Log: outputFile(dir),
 		}
 		if p := d.unit(rec.Cluster).member(rec.Ordinal).process(); p != nil && p.Running() {
@@ -41,6 +41,15 @@ func (d *Driver) Nodes() ([]NodeInfo, error) {
 		list = append(list, n)
 	}
 	return list, nil
+}
+
+// roleOf is what a node is by the topology on record.
+func (d *Driver) roleOf(rec *record) cluster.Role {
+	top, err := d.topology(rec.Cluster)
+	if err != nil {
+		return ""
+	}
+	return top.role(rec.Ordinal)
 }
 
 // Facts describe how servers are walled in here, for `steward doctor`.

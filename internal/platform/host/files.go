@@ -42,13 +42,26 @@ func (j *job) makeVolatile() error {
 			return fmt.Errorf("make folder: %w", err)
 		}
 	}
-	if err := makeFolder(j.node.Run, 0o700, user, user); err != nil {
-		return err
+	for _, dir := range append(j.peerRuns(), j.node.Run) {
+		if err := makeFolder(dir, 0o700, user, user); err != nil {
+			return err
+		}
 	}
 	if j.node.Keys == "" {
 		return nil
 	}
 	return makeFolder(j.node.Keys, 0o700, user, user)
+}
+
+// peerRuns are the folders with the sockets of the cluster's other nodes.
+func (j *job) peerRuns() []string {
+	var list []string
+	for ordinal := range j.top.Members {
+		if ordinal != j.m.ordinal {
+			list = append(list, j.d.layout.runNode(j.want.ID, ordinal))
+		}
+	}
+	return list
 }
 
 // makeFolder makes a folder in one of steward's own, with that mode and owner.

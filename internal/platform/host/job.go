@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/fault"
 	"steward/internal/gateway"
@@ -31,6 +32,7 @@ type job struct {
 	inst engine.Installation
 	node engine.Node
 	ca   authority
+	top  topology
 	// files are the rendered configuration, digest that of them and the certificate.
 	files  []engine.File
 	digest string
@@ -38,12 +40,12 @@ type job struct {
 }
 
 // newJob gathers what the steps need.
-func (d *Driver) newJob(ctx context.Context, u *unit, want platform.Wanted, ordinal int) (*job, error) {
+func (d *Driver) newJob(ctx context.Context, u *unit, want platform.Wanted, top topology, ordinal int) (*job, error) {
 	eng, err := d.engine(want.Engine)
 	if err != nil {
 		return nil, err
 	}
-	j := &job{d: d, u: u, m: u.member(ordinal), want: want, eng: eng, dir: d.layout.node(want.ID, ordinal)}
+	j := &job{d: d, u: u, m: u.member(ordinal), top: top, want: want, eng: eng, dir: d.layout.node(want.ID, ordinal)}
 	if j.rec, err = readRecord(j.dir); err != nil {
 		return nil, &obstacle{err.Error()}
 	}
@@ -62,10 +64,7 @@ func (d *Driver) newJob(ctx context.Context, u *unit, want platform.Wanted, ordi
 	if err := j.gatherSecrets(ctx); err != nil {
 		return nil, err
 	}
-	j.route = gateway.Route{
-		Cluster: want.ID, Port: want.Port, Allow: want.AllowList.Prefixes(),
-		Primary: j.node.Listen, Reads: []netip.AddrPort{j.node.Listen},
-	}
+	j.route = j.d.route(u, want, top)
 	return j, j.render()
 }
 
@@ -78,7 +77,7 @@ func (j *job) encryptionMissing() string {
 
 // gatherSecrets fills in the node, passwords and keys included.
 func (j *job) gatherSecrets(ctx context.Context) error {
-	n := j.d.bareNode(j.want, j.inst, j.m.ordinal)
+	n := j.d.bareNode(j.want, j.inst, j.top, j.m.ordinal)
 	for _, s := range []struct {
 		name platform.SecretName
 		set  func([]byte)
@@ -89,12 +88,12 @@ func (j *job) gatherSecrets(ctx context.Context) error {
 		{platform.CACert, func(v []byte) { j.ca.cert = v }, true},
 		{platform.CAKey, func(v []byte) { j.ca.key = v }, true},
 		{platform.AtRestKey, func(v []byte) { n.AtRestKey = v }, j.want.Encrypted},
-		{platform.Keyring, func(v []byte) { n.Keyring = v }, false},
+		{keyringName(j.m.ordinal), func(v []byte) { n.Keyring = v }, false},
 	} {
 		if !s.need && !j.want.Encrypted {
 			continue
 		}
-		value, err := j.d.o.Secrets.Secret(ctx, j.want.ID, s.name)
+		value, err := j.d.secret(ctx, j.u, s.name)
 		if fault.IsKind(err, fault.NotFound) && !s.need {
 			continue
 		}
@@ -115,7 +114,7 @@ func (j *job) gatherSecrets(ctx context.Context) error {
 }
 
 // bareNode is a node without secrets.
-func (d *Driver) bareNode(want platform.Wanted, inst engine.Installation, ordinal int) engine.Node {
+func (d *Driver) bareNode(want platform.Wanted, inst engine.Installation, top topology, ordinal int) engine.Node {
 	dir := d.layout.node(want.ID, ordinal)
 	n := engine.Node{
 		Cluster: want.ID, Ordinal: ordinal, Installation: inst,
@@ -124,6 +123,12 @@ func (d *Driver) bareNode(want platform.Wanted, inst engine.Installation, ordina
 		Tmp: filepath.Join(dir, "tmp"), Log: filepath.Join(dir, "log"), Run: d.layout.runNode(want.ID, ordinal),
 		Plan: want.Plan, Commit: want.Commit, SSLConnection: want.SSLConnection,
 		Encrypted: want.Encrypted, ReadOnly: want.ReadOnly,
+	}
+	n.Members, n.Role, n.Replication = top.Members, top.role(ordinal), top.Replication
+	if n.Role == cluster.Replica {
+		n.Source = engine.Peer{
+			Ordinal: top.Primary, Listen: listenAddress(top.Primary, want.Port), Run: d.layout.runNode(want.ID, top.Primary),
+		}
 	}
 	if want.Encrypted {
 		n.Keys = d.layout.keysNode(want.ID, ordinal)
@@ -175,14 +180,15 @@ func (j *job) look(ctx context.Context) (sight, error) {
 	}
 	// Once a customer had it, data that isn't there is a lost disk or one that
 	// isn't mounted: an empty database must not take its place.
-	if !s.Data && (j.want.Hosts.Primary != "" || j.rec != nil && j.rec.Bootstrapped) {
+	s.Replicated, s.Replica = j.top.Members > 1, j.node.Role == cluster.Replica
+	if !s.Data && !s.Replica && (j.want.Hosts.Primary != "" || j.rec != nil && j.rec.Bootstrapped) {
 		return s, &obstacle{fmt.Sprintf("the data in %s is gone; nothing was made in its place", j.node.Data)}
 	}
 	routes, err := j.d.o.Gateway.Routes(ctx)
 	if err != nil {
 		return s, fmt.Errorf("look at the gateway: %w", err)
 	}
-	s.RouteDue = !hasRoute(routes, j.route)
+	s.RouteDue = !s.Replica && !hasRoute(routes, j.route)
 	if j.rec == nil {
 		return s, nil
 	}
@@ -199,6 +205,17 @@ func (j *job) look(ctx context.Context) (sight, error) {
 			j.rec.Launch.Limits.MemoryBytes != j.limits().MemoryBytes
 		s.LimitsDue = j.rec.Launch.Limits != j.limits()
 		s.Answers = j.eng.Ping(ctx, j.node) == nil
+	}
+	if s.Answers && s.Replicated {
+		standing, err := j.standing(ctx)
+		switch {
+		case err != nil:
+			s.RoleDue = true
+		case s.Replica && standing.Writable:
+			s.Restart = true // it believes to be the primary
+		default:
+			s.RoleDue = s.Replica != standing.Streaming || s.Replica == standing.Writable
+		}
 	}
 	return s, nil
 }

@@ -27,6 +27,11 @@ func (l layout) node(id cluster.ID, ordinal int) string {
 	return filepath.Join(l.cluster(id), fmt.Sprintf("node-%d", ordinal))
 }
 
+// dataOf is a node's data folder.
+func (l layout) dataOf(id cluster.ID, ordinal int) string {
+	return filepath.Join(l.node(id, ordinal), "data")
+}
+
 func (l layout) template(installation string) string {
 	return filepath.Join(l.templates(), installation)
 }

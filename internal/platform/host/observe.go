@@ -3,9 +3,11 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/gateway"
 	"steward/internal/platform"
 )
 
@@ -21,12 +23,12 @@ func (d *Driver) Observe(ctx context.Context, id cluster.ID) (platform.Observed,
 // observe looks at a cluster; with want it also tells whether that is reached.
 func (d *Driver) observe(ctx context.Context, u *unit, want *platform.Wanted) (platform.Observed, error) {
 	var seen platform.Observed
-	m := u.member(0)
 	seen.Problem, seen.Permanent = u.trouble()
-	if seen.Problem == "" {
-		seen.Problem = m.trouble(d.o.Now())
+	top, err := d.topology(u.id)
+	var rec *record
+	if err == nil {
+		rec, err = readRecord(d.layout.node(u.id, top.Primary))
 	}
-	rec, err := readRecord(d.layout.node(u.id, 0))
 	if err != nil {
 		seen.Exists, seen.Problem, seen.Permanent = true, err.Error(), true
 		return seen, nil
@@ -39,31 +41,139 @@ func (d *Driver) observe(ctx context.Context, u *unit, want *platform.Wanted) (p
 	if err != nil {
 		return seen, fmt.Errorf("observe cluster %d: look at the gateway: %w", u.id, err)
 	}
-	routed := false
+	l := &look{d: d, u: u, top: top, primary: rec, route: routeOf(routes, u.id, rec.Port)}
+	l.fill(ctx, &seen)
+	l.settled(&seen, want)
+	return seen, nil
+}
+
+// look is one look at a cluster whose primary has a record.
+type look struct {
+	d       *Driver
+	u       *unit
+	top     topology
+	primary *record
+	route   gateway.Route
+}
+
+func routeOf(routes []gateway.Route, id cluster.ID, port int) gateway.Route {
 	for _, r := range routes {
-		routed = routed || r.Port == rec.Port && r.Cluster == u.id
+		if r.Port == port && r.Cluster == id {
+			return r
+		}
 	}
-	node := d.observeNode(ctx, m, rec)
-	answers := node.Running && d.answers(ctx, m, rec)
+	return gateway.Route{}
+}
+
+// fill tells what is there.
+func (l *look) fill(ctx context.Context, seen *platform.Observed) {
+	m, rec := l.u.member(l.top.Primary), l.primary
+	node := l.d.observeNode(ctx, m, rec)
+	node.Role = cluster.Primary
+	answers := node.Running && !m.hangs() && l.d.answers(ctx, m, rec)
+	routed := l.route.Primary == listenAddress(l.top.Primary, rec.Port)
+	if seen.Problem == "" {
+		seen.Problem = m.trouble(l.d.o.Now())
+	}
+	if l.top.Members > 1 {
+		node.Position = l.position(ctx, m, rec)
+	}
 	seen.Exists = true
 	seen.Nodes = []platform.Node{node}
 	seen.Installation, seen.ServerVersion, seen.ReadOnly = rec.Installation, node.Version, rec.ReadOnly
+	seen.Failovers, seen.LastFailover, seen.FailoverReason = l.top.Failovers, l.top.Last, l.top.Reason
 	seen.Serving = answers && rec.Bootstrapped && routed
-	seen.Settled = seen.Serving && !rec.Upgrading && rec.Applied != nil && !seen.Permanent
-	if want != nil {
-		seen.Settled = seen.Settled && rec.Applied.Plan == want.Plan && rec.ReadOnly == want.ReadOnly
+	if seen.Serving {
+		seen.Healthy = 1
 	}
 	if rec.Bootstrapped {
 		// The addresses are the customer's for good: they stay while the server is down.
-		seen.Hosts = cluster.Hosts{Primary: d.o.PrimaryAddress.String(), Secondary: d.o.SecondaryAddress.String()}
-		seen.Members = map[string]string{listenAddress(0, rec.Port).Addr().String(): string(cluster.Primary)}
-		used := d.used(m, rec)
+		seen.Hosts = cluster.Hosts{Primary: l.d.o.PrimaryAddress.String(), Secondary: l.d.o.SecondaryAddress.String()}
+		seen.Members = map[string]string{listenAddress(l.top.Primary, rec.Port).Addr().String(): string(cluster.Primary)}
+		used := l.d.used(m, rec)
 		seen.UsedBytes = &used
 	}
-	if !seen.Serving && seen.Problem == "" {
+	running := node.Running
+	for _, ordinal := range l.top.replicas() {
+		n := l.replica(ctx, ordinal)
+		running = running || n.Running
+		seen.Nodes = append(seen.Nodes, n)
+		if n.Streaming {
+			seen.Healthy++
+		}
+		if rec.Bootstrapped {
+			seen.Members[listenAddress(ordinal, rec.Port).Addr().String()] = "failover"
+		}
+	}
+	seen.Suspended = l.top.Suspended && !running && rec.Bootstrapped
+	seen.Degraded = seen.Serving && seen.Healthy < l.top.Members
+	if !seen.Serving && seen.Problem == "" && !seen.Suspended {
 		seen.Problem = problemOf(node.Running, answers, rec.Bootstrapped, routed)
 	}
-	return seen, nil
+}
+
+// replica looks at a node that follows.
+func (l *look) replica(ctx context.Context, ordinal int) platform.Node {
+	m := l.u.member(ordinal)
+	rec, err := readRecord(l.d.layout.node(l.u.id, ordinal))
+	if err != nil || rec == nil {
+		return platform.Node{
+			Ordinal: ordinal, Role: cluster.Replica, Address: listenAddress(ordinal, l.primary.Port).String(), Problem: "it isn't set up yet",
+		}
+	}
+	n := l.d.observeNode(ctx, m, rec)
+	n.Role = cluster.Replica
+	if n.Running && rec.Bootstrapped {
+		n.Position = l.position(ctx, m, rec)
+	}
+	s, _ := m.lastStanding()
+	n.Streaming, n.Lag, n.Problem = n.Running && s.Streaming, s.Lag, s.Problem
+	switch {
+	case m.isRebuilding():
+		n.Streaming, n.Problem = false, "it is given a new copy of the data"
+	case !n.Running && !l.top.Suspended:
+		n.Problem = "its server isn't running"
+	}
+	return n
+}
+
+// position asks the node how it stands unless that is known from a moment ago.
+func (l *look) position(ctx context.Context, m *member, rec *record) string {
+	s, at := m.lastStanding()
+	if l.d.o.Now().Sub(at) < standingFresh || !m.running() {
+		return s.Position
+	}
+	eng, node, err := l.d.knownNode(ctx, rec)
+	if err != nil {
+		return s.Position
+	}
+	if now, err := askStanding(ctx, l.d, m, eng, node); err == nil {
+		return now.Position
+	}
+	return s.Position
+}
+
+// settled tells whether nothing is left to do; problems of replicas are the
+// cluster's when it has no other.
+func (l *look) settled(seen *platform.Observed, want *platform.Wanted) {
+	rec := l.primary
+	if want != nil && want.Suspended || want == nil && l.top.Suspended {
+		seen.Settled = seen.Suspended
+		return
+	}
+	seen.Settled = seen.Serving && !rec.Upgrading && rec.Applied != nil && !seen.Permanent && seen.Healthy == l.top.Members
+	if want != nil {
+		seen.Settled = seen.Settled && rec.Applied.Plan == want.Plan && rec.ReadOnly == want.ReadOnly
+	}
+	if l.top.Members == 1 {
+		return
+	}
+	seen.Settled = seen.Settled && slices.Equal(l.route.Reads, l.d.readers(l.u, rec.Port, l.top))
+	for _, n := range seen.Nodes {
+		if n.Role == cluster.Replica && n.Problem != "" && seen.Problem == "" {
+			seen.Problem = fmt.Sprintf("node %d: %s", n.Ordinal, n.Problem)
+		}
+	}
 }
 
 func problemOf(running, answers, bootstrapped, routed bool) string {

@@ -7,6 +7,7 @@ type step string
 const (
 	stepDiscard     step = "discard"     // throw away data that nobody has written to
 	stepClone       step = "clone"       // take a clone of the template
+	stepTwin        step = "twin"        // make the clone one that can follow the primary's
 	stepCertificate step = "certificate" // issue a certificate
 	stepStop        step = "stop"        // stop the server cleanly
 	stepFiles       step = "files"       // write configuration and key files
@@ -15,6 +16,7 @@ const (
 	stepReload      step = "reload"      // have it read its files again
 	stepLimits      step = "limits"      // raise the limits of the running server
 	stepBootstrap   step = "bootstrap"   // give it its own passwords
+	stepRole        step = "role"        // have it follow the primary, or be it
 	stepUpgrade     step = "upgrade"     // finish the move to a newer version
 	stepKeyring     step = "keyring"     // seal what the server's keyring holds
 	stepReadOnly    step = "read only"   // turn the disk guard on or off
@@ -27,6 +29,9 @@ type sight struct {
 	// Data tells that a data folder is there, Bootstrapped that customers may
 	// have written to it.
 	Data, Bootstrapped bool
+	// Replicated tells that the cluster has several nodes, Replica that this one
+	// follows the primary, RoleDue that it is to be told.
+	Replicated, Replica, RoleDue bool
 	// Rebooted tells that the machine started anew since the data was cloned:
 	// before Bootstrapped nobody knows what of it reached the disk.
 	Rebooted bool
@@ -60,10 +65,12 @@ func plan(s sight) []step {
 		}
 	}
 	running := s.Running
-	discard := s.Data && !s.Bootstrapped && !running && s.Rebooted
+	// A replica that didn't get as far as following is made anew, too.
+	discard := s.Data && !s.Bootstrapped && !running && (s.Rebooted || s.Replica)
 	clone := !s.Data || discard
 	add(discard, stepDiscard)
 	add(clone, stepClone)
+	add(clone && s.Replica, stepTwin)
 	add(s.CertificateDue, stepCertificate)
 	if running && (s.OtherBuild || s.Restart) {
 		add(true, stepStop)
@@ -79,6 +86,7 @@ func plan(s sight) []step {
 	}
 	fresh := clone || !s.Bootstrapped
 	add(fresh, stepBootstrap)
+	add(s.Replicated && (!s.Running || !running || fresh || s.RoleDue), stepRole)
 	add(s.Upgrading || s.OtherBuild && !fresh, stepUpgrade)
 	add(s.Encrypted, stepKeyring)
 	add(s.ReadOnlyDue && running, stepReadOnly)

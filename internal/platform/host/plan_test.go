@@ -112,6 +112,35 @@ func TestPlan(t *testing.T) {
 				stepClone, stepCertificate, stepFiles, stepStart, stepReady, stepBootstrap, stepKeyring, stepRoute, stepSettle,
 			},
 		},
+		{
+			"a replica of a new cluster",
+			sight{Rebooted: true, CertificateDue: true, Replicated: true, Replica: true},
+			[]step{
+				stepClone, stepTwin, stepCertificate, stepFiles, stepStart, stepReady, stepBootstrap, stepRole, stepSettle,
+			},
+		},
+		{
+			"a replica whose create was interrupted is made anew",
+			sight{Data: true, CertificateDue: true, Replicated: true, Replica: true},
+			[]step{
+				stepDiscard, stepClone, stepTwin, stepCertificate, stepFiles, stepStart, stepReady, stepBootstrap, stepRole, stepSettle,
+			},
+		},
+		{
+			"a replica's server ended",
+			with(stopped, func(s *sight) { s.Replicated, s.Replica = true, true }),
+			[]step{stepFiles, stepStart, stepReady, stepRole, stepSettle},
+		},
+		{
+			"a replica doesn't follow",
+			with(running, func(s *sight) { s.Replicated, s.Replica, s.RoleDue = true, true, true }),
+			[]step{stepRole, stepSettle},
+		},
+		{
+			"steward ended between the record and the promotion",
+			with(running, func(s *sight) { s.Replicated, s.RoleDue, s.RouteDue = true, true, true }),
+			[]step{stepRole, stepRoute, stepSettle},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, plan(c.see)); diff != "" {
@@ -123,13 +152,14 @@ func TestPlan(t *testing.T) {
 
 // Whatever is seen, some things must never be planned.
 func TestPlanKeepsData(t *testing.T) {
-	const flags = 14
+	const flags = 17
 	for bits := range 1 << flags {
 		bit := func(n int) bool { return bits&(1<<n) != 0 }
 		s := sight{
 			Data: bit(0), Bootstrapped: bit(1), Rebooted: bit(2), Running: bit(3), Answers: bit(4), OtherBuild: bit(5),
 			Upgrading: bit(6), Encrypted: bit(7), CertificateDue: bit(8), FilesDue: bit(9), Restart: bit(10),
 			LimitsDue: bit(11), RouteDue: bit(12), Settled: bit(13),
+			Replicated: bit(14), Replica: bit(14) && bit(15), RoleDue: bit(14) && bit(16),
 		}
 		at := map[step]int{}
 		for i, step := range plan(s) {
@@ -155,6 +185,18 @@ func TestPlanKeepsData(t *testing.T) {
 		case !s.Bootstrapped && at[stepRoute] > 0 && at[stepBootstrap] == 0:
 			t.Fatalf("%+v: the gateway opens to a server without the customer's password", s)
 		}
+		if s.Replicated && at[stepStart] > 0 && at[stepRole] == 0 {
+			t.Fatalf("%+v: started without being told whom to follow", s)
+		}
+		if at[stepTwin] > 0 && (at[stepClone] == 0 || !s.Replica) {
+			t.Fatalf("%+v: data that was in use is made a twin", s)
+		}
+		before(stepClone, stepTwin)
+		before(stepTwin, stepStart)
+		before(stepBootstrap, stepRole)
+		before(stepReady, stepRole)
+		before(stepRole, stepRoute)
+		before(stepRole, stepUpgrade)
 		before(stepStop, stepStart)
 		before(stepFiles, stepStart)
 		before(stepReady, stepBootstrap)

@@ -66,6 +66,7 @@ func (d *Driver) remove(ctx context.Context, u *unit, port int) error {
 	}
 	failpoint.Here("host: after removing files")
 	u.setProblem("", false)
+	u.forgetSecrets()
 	return nil
 }
 

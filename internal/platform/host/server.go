@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 	"steward/internal/platform"
@@ -81,7 +82,7 @@ func (d *Driver) startServer(u *unit, m *member, rec *record) error {
 }
 
 // watch waits for a server's end. One that nobody asked for is followed by a
-// restart.
+// restart, or, of a primary with replicas, by whatever keeps the most.
 func (d *Driver) watch(u *unit, m *member, p *process.Process) {
 	select {
 	case <-p.Done():
@@ -94,6 +95,12 @@ func (d *Driver) watch(u *unit, m *member, p *process.Process) {
 	d.change(u.id)
 	words := lastWords(d.layout.node(m.id, m.ordinal))
 	pause := m.crashed(d.o.Now(), words)
+	if d.leads(m) {
+		m.ended(time.Since(p.Started()))
+		d.log.Warn("the primary exited", "cluster_id", u.id, "node", m.ordinal, "last_words", words)
+		d.recover(u, m, p)
+		return
+	}
 	d.log.Warn("server exited; it will be restarted", "cluster_id", u.id, "node", m.ordinal, "in", pause, "last_words", words)
 	for {
 		select {
@@ -114,6 +121,12 @@ func (d *Driver) watch(u *unit, m *member, p *process.Process) {
 	d.change(u.id)
 }
 
+// leads tells whether a node is the primary of a cluster with replicas.
+func (d *Driver) leads(m *member) bool {
+	top, err := d.topology(m.id)
+	return err == nil && top.Members > 1 && top.Primary == m.ordinal
+}
+
 // restart starts a crashed server as it was last started, unless somebody else
 // has dealt with it meanwhile.
 func (d *Driver) restart(u *unit, m *member, crashed *process.Process) error {
@@ -121,19 +134,26 @@ func (d *Driver) restart(u *unit, m *member, crashed *process.Process) error {
 		return err
 	}
 	defer u.give()
-	if m.process() != crashed {
+	if m.process() != crashed || m.isRebuilding() {
 		return nil
 	}
-	dir := d.layout.node(m.id, m.ordinal)
-	rec, err := readRecord(dir)
+	rec, err := readRecord(d.layout.node(m.id, m.ordinal))
 	if err != nil {
 		return err
 	}
-	if rec == nil || rec.Launch == nil {
-		return nil
+	if rec == nil || rec.Launch == nil || !exists(d.layout.dataOf(m.id, m.ordinal)) {
+		return nil // Apply deals with it
 	}
 	ctx, cancel := context.WithTimeout(d.quit, passTime)
 	defer cancel()
+	if err := d.relaunch(ctx, u, m, rec); err != nil {
+		return err
+	}
+	return d.followAgain(ctx, m, rec)
+}
+
+// relaunch starts a server as it was last started and waits for its answer.
+func (d *Driver) relaunch(ctx context.Context, u *unit, m *member, rec *record) error {
 	// The dead server's children hold its memory for a moment longer.
 	if err := process.KillAll(ctx, d.identity(rec), d.groups.Find(nodeName(m.id, m.ordinal))); err != nil {
 		return err
@@ -143,6 +163,22 @@ func (d *Driver) restart(u *unit, m *member, crashed *process.Process) error {
 	}
 	d.awaitAnswer(ctx, m, rec)
 	return nil
+}
+
+// followAgain has a restarted replica follow the primary. A copy that can't is
+// replaced later.
+func (d *Driver) followAgain(ctx context.Context, m *member, rec *record) error {
+	eng, node, err := d.knownNode(ctx, rec)
+	if err != nil || node.Role != cluster.Replica || !m.running() {
+		return err
+	}
+	if err := eng.Follow(ctx, node); errors.Is(err, engine.ErrDiverged) {
+		m.setDiverged(true)
+	} else if err != nil {
+		return err
+	}
+	_, err = askStanding(ctx, d, m, eng, node)
+	return err
 }
 
 // awaitAnswer waits until a restarted server answers, so that whoever is told
@@ -176,18 +212,27 @@ func (d *Driver) knownNode(ctx context.Context, rec *record) (engine.Driver, eng
 	if err != nil {
 		return nil, engine.Node{}, err
 	}
-	want := platform.Wanted{}
-	want.ID, want.Port, want.Engine, want.Encrypted, want.ReadOnly = rec.Cluster, rec.Port, rec.Engine, rec.Encrypted, rec.ReadOnly
-	if rec.Applied != nil {
-		want.Plan, want.Commit, want.SSLConnection = rec.Applied.Plan, rec.Applied.Commit, rec.Applied.SSLConnection
+	top, err := d.topology(rec.Cluster)
+	if err != nil {
+		return nil, engine.Node{}, err
 	}
-	n := d.bareNode(want, d.installation(rec.Installation), rec.Ordinal)
-	password, err := d.o.Secrets.Secret(ctx, rec.Cluster, platform.AdminPassword)
+	n := d.bareNode(d.recorded(rec), d.installation(rec.Installation), top, rec.Ordinal)
+	password, err := d.secret(ctx, d.unit(rec.Cluster), platform.AdminPassword)
 	if err != nil {
 		return nil, n, fmt.Errorf("secret %s: %w", platform.AdminPassword, err)
 	}
 	n.AdminPassword = string(password)
 	return eng, n, nil
+}
+
+// recorded is what a node's record tells of what was wanted.
+func (d *Driver) recorded(rec *record) platform.Wanted {
+	want := platform.Wanted{}
+	want.ID, want.Port, want.Engine, want.Encrypted, want.ReadOnly = rec.Cluster, rec.Port, rec.Engine, rec.Encrypted, rec.ReadOnly
+	if rec.Applied != nil {
+		want.Plan, want.Commit, want.SSLConnection = rec.Applied.Plan, rec.Applied.Commit, rec.Applied.SSLConnection
+	}
+	return want
 }
 
 // installation finds a build by id; when it is gone, what its id tells.

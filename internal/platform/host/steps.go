@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"steward/internal/platform"
+	"steward/internal/cluster"
 	"steward/internal/process"
 )
 
@@ -37,6 +37,10 @@ func (j *job) do(ctx context.Context, s step) error {
 		return j.reload(ctx)
 	case stepLimits:
 		return j.raiseLimits()
+	case stepTwin:
+		return j.twin(ctx)
+	case stepRole:
+		return j.takeRole(ctx)
 	case stepBootstrap:
 		return j.bootstrap(ctx)
 	case stepUpgrade:
@@ -105,7 +109,8 @@ func (j *job) name() string { return nodeName(j.want.ID, j.m.ordinal) }
 
 func (j *job) killAll(ctx context.Context) error {
 	j.m.setProcess(nil)
-	return process.KillAll(ctx, j.d.identity(j.rec), j.d.groups.Find(j.name()))
+	id := j.d.identity(&record{Cluster: j.want.ID, Ordinal: j.m.ordinal, Port: j.want.Port})
+	return process.KillAll(ctx, id, j.d.groups.Find(j.name()))
 }
 
 // start starts the server as wanted.
@@ -131,10 +136,13 @@ func (j *job) start(ctx context.Context) error {
 }
 
 func (j *job) newLaunch() *launch {
-	p := j.eng.Process(j.node)
+	p, v := j.eng.Process(j.node), view(j.node)
+	for _, dir := range j.peerRuns() {
+		v.Read = append(v.Read, dir) // a replica reaches its primary by its socket
+	}
 	return &launch{
 		Installation: j.inst.ID(), Env: p.Env, WorkDir: j.node.Data, User: j.d.user(j.want.Port),
-		Argv: j.d.walls.Wrap(p.Argv, view(j.node), j.node.Data), Walled: j.d.walls != nil,
+		Argv: j.d.walls.Wrap(p.Argv, v, j.node.Data), Walled: j.d.walls != nil,
 		Limits: j.limits(), Rlimits: j.rlimits(),
 	}
 }
@@ -189,8 +197,10 @@ func (j *job) bootstrap(ctx context.Context) error {
 	if err := j.keyring(ctx); err != nil {
 		return err
 	}
-	if err := j.eng.VerifyRootPassword(ctx, j.node); err != nil {
-		return fmt.Errorf("log in as the customer: %w", err)
+	if j.node.Role == cluster.Primary { // a replica may get it only by following
+		if err := j.eng.VerifyRootPassword(ctx, j.node); err != nil {
+			return fmt.Errorf("log in as the customer: %w", err)
+		}
 	}
 	j.rec.Bootstrapped = true
 	settings := j.settings()
@@ -222,7 +232,7 @@ func (j *job) keyring(ctx context.Context) error {
 	if err != nil || content == nil || bytes.Equal(content, j.node.Keyring) {
 		return err
 	}
-	if err := j.d.o.Secrets.SaveSecret(ctx, j.want.ID, platform.Keyring, content); err != nil {
+	if err := j.d.o.Secrets.SaveSecret(ctx, j.want.ID, keyringName(j.m.ordinal), content); err != nil {
 		return fmt.Errorf("seal keyring: %w", err)
 	}
 	j.node.Keyring = content

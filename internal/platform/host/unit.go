@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"steward/internal/cluster"
+	"steward/internal/platform"
 )
 
 // unit is a cluster as this process knows it. Nothing in it has to survive.
@@ -21,10 +22,14 @@ type unit struct {
 	// problem is what Apply found to stand in the way.
 	problem   string
 	permanent bool
+	// secrets are those that never change.
+	secrets map[platform.SecretName][]byte
+	// vigil tells that somebody watches over the primary.
+	vigil bool
 }
 
 func newUnit(id cluster.ID) *unit {
-	return &unit{id: id, turn: make(chan struct{}, 1), members: map[int]*member{}}
+	return &unit{id: id, turn: make(chan struct{}, 1), members: map[int]*member{}, secrets: map[platform.SecretName][]byte{}}
 }
 
 // take waits for the unit's turn.
@@ -56,6 +61,13 @@ func (u *unit) ordinals() []int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.Sorted(maps.Keys(u.members))
+}
+
+// forgetSecrets is for clusters that were removed.
+func (u *unit) forgetSecrets() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	clear(u.secrets)
 }
 
 func (u *unit) setProblem(problem string, permanent bool) {

@@ -1,0 +1,149 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/platform"
+)
+
+// keyringName is the secret that holds a node's keyring: each server has its own.
+func keyringName(ordinal int) platform.SecretName {
+	if ordinal == 0 {
+		return platform.Keyring
+	}
+	return platform.SecretName(fmt.Sprintf("%s_%d", platform.Keyring, ordinal))
+}
+
+// standingFresh is how long an answered standing counts.
+const standingFresh = 2 * time.Second
+
+// standing asks the node's server and remembers the answer.
+func (j *job) standing(ctx context.Context) (engine.Standing, error) {
+	return askStanding(ctx, j.d, j.m, j.eng, j.node)
+}
+
+func askStanding(ctx context.Context, d *Driver, m *member, eng engine.Driver, n engine.Node) (engine.Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	s, err := eng.Standing(ctx, n)
+	if err != nil {
+		m.stands(engine.Standing{Problem: err.Error()}, d.o.Now())
+		return s, fmt.Errorf("ask node %d how it stands: %w", n.Ordinal, err)
+	}
+	m.stands(s, d.o.Now())
+	return s, nil
+}
+
+// stands remembers how a node stands, and since when a replica hasn't followed.
+func (m *member) stands(s engine.Standing, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.standing, m.stood = s, now
+	switch {
+	case s.Streaming || s.Writable:
+		m.astray = time.Time{}
+	case m.astray.IsZero():
+		m.astray = now
+	}
+}
+
+// lastStanding is how the node stood when it was last asked, and when that was.
+func (m *member) lastStanding() (engine.Standing, time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.standing, m.stood
+}
+
+// twin makes the fresh clone one that can follow the primary.
+func (j *job) twin(ctx context.Context) error {
+	primary := j.d.bareNode(j.want, j.inst, j.top, j.top.Primary)
+	return j.eng.Twin(ctx, primary.Data, j.node.Data)
+}
+
+// takeRole has a running server follow the primary, or be it.
+func (j *job) takeRole(ctx context.Context) error {
+	if j.node.Role == cluster.Primary {
+		return j.eng.Promote(ctx, j.node)
+	}
+	err := j.eng.Follow(ctx, j.node)
+	if errors.Is(err, engine.ErrDiverged) {
+		j.m.setDiverged(true)
+		return nil // it is given a new copy
+	}
+	return err
+}
+
+func (m *member) setDiverged(diverged bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.diverged = diverged
+}
+
+// maxLag is how far behind a replica may be that reads are sent to.
+const maxLag = 10 * time.Second
+
+// readable tells whether reads may be sent to a replica.
+func (m *member) readable() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.proc != nil && m.proc.Running() && m.standing.Streaming && m.standing.Lag <= maxLag
+}
+
+// forgive forgets for how long the node hasn't followed: there was nobody to
+// follow.
+func (m *member) forgive() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.astray = time.Time{}
+}
+
+// hopeless says why a replica won't follow again without a new copy of the
+// data; "" while it may.
+func (m *member) hopeless(now time.Time) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	const (
+		patience = 20 * time.Second
+		chances  = 3
+	)
+	recent := 0
+	for _, c := range m.crashes {
+		if now.Sub(c) < crashWindow {
+			recent++
+		}
+	}
+	running := m.proc != nil && m.proc.Running()
+	switch {
+	case m.diverged:
+		return "its data has gone another way than the primary's"
+	case !running && recent >= chances:
+		return "its server doesn't start: " + m.lastWords
+	case running && !m.astray.IsZero() && now.Sub(m.astray) > patience:
+		return "it doesn't follow the primary: " + m.standing.Problem
+	}
+	return ""
+}
+
+// secret is one of a cluster's. What never changes is remembered: a failover
+// must not wait for the store.
+func (d *Driver) secret(ctx context.Context, u *unit, name platform.SecretName) ([]byte, error) {
+	lasting := name == platform.AdminPassword || name == platform.CACert || name == platform.CAKey || name == platform.AtRestKey
+	u.mu.Lock()
+	value, known := u.secrets[name]
+	u.mu.Unlock()
+	if known && lasting {
+		return value, nil
+	}
+	value, err := d.o.Secrets.Secret(ctx, u.id, name)
+	if err == nil && lasting {
+		u.mu.Lock()
+		u.secrets[name] = value
+		u.mu.Unlock()
+	}
+	return value, err
+}
