@@ -204,6 +204,7 @@ func (s *site) stopEverything() {
 
 func (s *site) bench(b platformtest.Bench) *platformtest.Bench {
 	b.Secrets, b.Port = s.secrets, s.firstPort
+	b.Suspends = true
 	b.Open = func(t *testing.T) (platform.Driver, func()) {
 		d := s.open(t)
 		d.Start()
