@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"steward/internal/cluster"
 	"steward/internal/engine"
 )
 
@@ -15,11 +16,17 @@ func (Driver) Files(n engine.Node) ([]engine.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []engine.File{
+	files := []engine.File{
 		{Path: filepath.Join(n.Conf, serverConf), Content: renderSettings(settings(n), major)},
-		{Path: filepath.Join(n.Conf, accessConf), Content: renderAccess(n.SSLConnection)},
+		{Path: filepath.Join(n.Conf, accessConf), Content: renderAccess(n.SSLConnection, n.Members > 1)},
 		{Path: filepath.Join(n.Conf, identConf), Content: []byte("# Written by steward: nobody is mapped.\n")},
-	}, nil
+	}
+	if n.Role == cluster.Replica {
+		files = append(files,
+			engine.File{Path: filepath.Join(n.Data, standbySignal), Content: []byte{}},
+			engine.File{Path: passFile(n), Content: fmt.Appendf(nil, "*:*:*:%s:%s\n", adminRole, passEscape.Replace(n.AdminPassword))})
+	}
+	return files, nil
 }
 
 func renderSettings(all []setting, major int) []byte {
@@ -35,20 +42,28 @@ func renderSettings(all []setting, major int) []byte {
 }
 
 // renderAccess lets our own account in by the socket alone, and customers by
-// TCP alone. Nobody comes in without a password, and nobody replicates.
-func renderAccess(tlsRequired bool) []byte {
+// TCP alone. Nobody comes in without a password, and nobody but our own
+// account replicates, where there are replicas.
+func renderAccess(tlsRequired, replicated bool) []byte {
+	replicas := ""
+	if replicated {
+		replicas = fmt.Sprintf("local    replication  %s  scram-sha-256\n", adminRole)
+	}
 	customers := "host"
 	if tlsRequired {
 		customers = "hostssl"
 	}
 	return fmt.Appendf(nil, `# Written by steward; changes are overwritten.
-local    all          %[1]s  scram-sha-256
+%[3]slocal    all          %[1]s  scram-sha-256
 local    all          all      reject
 host     replication  all      all          reject
 host     all          %[1]s  all          reject
 %-7[2]s  all          all      127.0.0.0/8  scram-sha-256
-`, adminRole, customers)
+`, adminRole, customers, replicas)
 }
+
+// passEscape quotes what has a meaning in a password file.
+var passEscape = strings.NewReplacer(`\`, `\\`, `:`, `\:`)
 
 // majorOf is the release series as a number.
 func majorOf(inst engine.Installation) (int, error) {

@@ -20,6 +20,14 @@ import (
 // It is written to the first page of the WAL and to pg_control, in this order;
 // a clone with only one of them changed doesn't start, and calling again mends it.
 func (Driver) Individualise(_ context.Context, dir string) error {
+	var id [8]byte
+	rand.Read(id[:])
+	id[7] &= 0x7f // SQL shows it as a signed number
+	return identify(dir, id)
+}
+
+// identify makes a stopped clone one with the identifier.
+func identify(dir string, id [8]byte) error {
 	if _, err := os.Stat(filepath.Join(dir, "postmaster.pid")); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("individualise %s: a server runs there or crashed there", dir)
 	}
@@ -30,9 +38,6 @@ func (Driver) Individualise(_ context.Context, dir string) error {
 	if control.state() != shutDown {
 		return fmt.Errorf("individualise %s: the data was not shut down cleanly", dir)
 	}
-	var id [8]byte
-	rand.Read(id[:])
-	id[7] &= 0x7f // SQL shows it as a signed number
 	if err := stampWAL(filepath.Join(dir, "pg_wal"), id); err != nil {
 		return err
 	}

@@ -7,12 +7,16 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"steward/internal/cluster"
 	"steward/internal/engine"
 )
 
 // Bootstrap replaces the template's passwords in one transaction, so that the
 // cluster's own admin password works exactly when all is done.
 func (Driver) Bootstrap(ctx context.Context, n engine.Node) error {
+	if n.Role == cluster.Replica {
+		return nil // it comes with the WAL
+	}
 	conn, err := asAdmin(ctx, n, n.AdminPassword)
 	if err == nil {
 		return conn.Close(context.WithoutCancel(ctx))
@@ -61,6 +65,9 @@ func changePassword(role, password string, rounds int) (string, error) {
 // SetRootPassword makes n.RootPassword dbadmin's. It also lets a customer in
 // again who locked themselves out with a library that can't be loaded.
 func (Driver) SetRootPassword(ctx context.Context, n engine.Node) error {
+	if n.Role == cluster.Replica {
+		return nil // it comes with the WAL
+	}
 	change, err := changePassword(customerRole, n.RootPassword, customerRounds)
 	if err != nil {
 		return fmt.Errorf("set root password: %w", err)

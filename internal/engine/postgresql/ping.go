@@ -64,13 +64,16 @@ func checkPidFile(data string) error {
 }
 
 // eitherPassword connects with the cluster's own admin password, or with the
-// template's, which a clone has until Bootstrap.
-func eitherPassword(ctx context.Context, n engine.Node) (*pgconn.PgConn, error) {
-	conn, err := asAdmin(ctx, n, n.AdminPassword)
-	if err == nil || n.TemplatePassword == "" || !errors.Is(err, engine.ErrAuthentication) {
-		return conn, err
+// template's, which a clone has until Bootstrap. A replica changes from one to
+// the other whenever its primary tells it to, so the first is tried again.
+func eitherPassword(ctx context.Context, n engine.Node) (conn *pgconn.PgConn, err error) {
+	for _, password := range []string{n.AdminPassword, n.TemplatePassword, n.AdminPassword} {
+		conn, err = asAdmin(ctx, n, password)
+		if err == nil || n.TemplatePassword == "" || !errors.Is(err, engine.ErrAuthentication) {
+			return conn, err
+		}
 	}
-	return asAdmin(ctx, n, n.TemplatePassword)
+	return nil, err
 }
 
 // Version is what the server says of itself: "15.18".

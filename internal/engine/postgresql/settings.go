@@ -20,7 +20,7 @@ type setting struct {
 func settings(n engine.Node) []setting {
 	mem, disk, cpus := n.Plan.MemoryMB, n.Plan.DiskMB, max(1, n.Plan.VCPUs)
 	connections := connectionsFor(mem)
-	return []setting{
+	all := []setting{
 		// Memory. A quarter is PostgreSQL's; the kernel caches with the rest.
 		{name: "shared_buffers", value: megabytes(max(16, mem/4))},
 		{name: "effective_cache_size", value: megabytes(max(32, mem*3/4))},
@@ -113,6 +113,7 @@ func settings(n engine.Node) []setting {
 		{name: "timezone", value: "UTC"},
 		{name: "lc_messages", value: "C"},
 	}
+	return append(all, replicationSettings(n)...)
 }
 
 // connectionsFor grows slower than memory: beyond a few hundred sessions a pool

@@ -204,7 +204,7 @@ func (s *site) stopEverything() {
 
 func (s *site) bench(b platformtest.Bench) *platformtest.Bench {
 	b.Secrets, b.Port = s.secrets, s.firstPort
-	b.Suspends = true
+	b.Sizes, b.Suspends = []int{3}, true
 	b.Open = func(t *testing.T) (platform.Driver, func()) {
 		d := s.open(t)
 		d.Start()
