@@ -82,19 +82,26 @@ func (r *run) restart() {
 
 // wanted is a cluster of the suite with its secrets made; it is removed at the
 // end of the test.
-func (r *run) wanted(id cluster.ID) platform.Wanted {
-	r.t.Helper()
-	r.Secrets.Make(r.t, id)
-	want := platform.Wanted{
+// Wanted is a cluster of one node of the bench's engine, with secrets.
+func (b *Bench) Wanted(t *testing.T, id cluster.ID) platform.Wanted {
+	t.Helper()
+	b.Secrets.Make(t, id)
+	return platform.Wanted{
 		Cluster: cluster.Cluster{
-			ID: id, Port: r.Port + int(id%10),
+			ID: id, Port: b.Port + int(id%10),
 			Spec: cluster.Spec{
-				Label: "suite", Engine: r.Engine, Series: r.Series, Region: "local", Type: Small.ID, Size: 1,
-				Encrypted: r.Encrypted, SSLConnection: true, AllowList: cluster.AllowList{"127.0.0.1"},
+				Label: "suite", Engine: b.Engine, Series: b.Series, Region: "local", Type: Small.ID, Size: 1,
+				Encrypted: b.Encrypted, SSLConnection: true, AllowList: cluster.AllowList{"127.0.0.1"},
 			}.WithDefaults(),
 		},
 		Plan: Small,
 	}
+}
+
+// wanted is such a cluster, removed at the end of the test.
+func (r *run) wanted(id cluster.ID) platform.Wanted {
+	r.t.Helper()
+	want := r.Wanted(r.t, id)
 	r.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

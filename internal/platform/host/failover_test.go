@@ -1,0 +1,516 @@
+package host_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
+	"steward/internal/platform"
+	"steward/internal/platform/host"
+	"steward/internal/platform/platformtest"
+)
+
+// TestFailover does to clusters of three what befalls them, while customers
+// write, and demands every acknowledged write afterwards.
+func TestFailover(t *testing.T) {
+	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	for _, b := range benches(found) {
+		if b.Encrypted {
+			continue
+		}
+		for _, mode := range modes(b) {
+			t.Run(fmt.Sprintf("%s-%s-%s", b.Engine, b.Series, mode.name), func(t *testing.T) {
+				t.Parallel()
+				h := newTrio(t, ofSeries(found, b), b, mode)
+				for _, c := range []struct {
+					name string
+					do   func(*trio)
+				}{
+					{"the primary's server is killed", (*trio).killsPrimary},
+					{"the primary's server is stopped", (*trio).stopsPrimary},
+					{"a replica's server is killed", (*trio).killsReplica},
+					{"a replica's data is removed", (*trio).removesReplica},
+					{"primary and one replica are killed", (*trio).killsTwo},
+					{"all three are killed", (*trio).killsAll},
+					{"the primary is killed while steward is down", (*trio).killsWhileDown},
+					{"the primary's data is removed", (*trio).removesPrimary},
+					{"a planned restart of all", (*trio).resizes},
+				} {
+					t.Run(c.name, func(t *testing.T) {
+						h.t = t
+						c.do(h)
+					})
+				}
+			})
+		}
+	}
+}
+
+type mode struct {
+	name        string
+	replication cluster.Replication
+	commit      cluster.Commit
+}
+
+func modes(b platformtest.Bench) []mode {
+	if b.Engine == cluster.PostgreSQL {
+		return []mode{{"local", cluster.Asynch, cluster.CommitLocal}, {"on", cluster.Asynch, cluster.CommitOn}}
+	}
+	return []mode{{"semi_synch", cluster.SemiSynch, ""}, {"asynch", cluster.Asynch, ""}}
+}
+
+// trio is a cluster of three under load.
+type trio struct {
+	t    *testing.T
+	s    *site
+	want platform.Wanted
+	mode mode
+
+	driver  *host.Driver
+	stop    context.CancelFunc
+	keeping sync.WaitGroup
+	load    *load
+}
+
+func newTrio(t *testing.T, found []engine.Installation, b platformtest.Bench, m mode) *trio {
+	t.Helper()
+	s := newSite(t, found)
+	s.o.PoolSize = 3
+	h := &trio{t: t, s: s, mode: m, want: s.bench(b).Wanted(t, 301)}
+	h.want.Size, h.want.Replication, h.want.Commit = 3, m.replication, m.commit
+	h.open()
+	t.Cleanup(h.close)
+	h.healthy()
+	h.load = newLoad(t, s, h.want.Cluster)
+	return h
+}
+
+// open starts what steward is to a cluster: a driver, and someone who applies
+// whenever something changed.
+func (h *trio) open() {
+	h.driver = h.s.open(h.t)
+	h.driver.Start()
+	ctx, cancel := context.WithCancel(context.Background())
+	h.stop = cancel
+	h.keeping.Go(func() {
+		for ctx.Err() == nil {
+			if seen, err := h.driver.Apply(ctx, h.want); err == nil && seen.Settled {
+				select {
+				case <-h.driver.Changes():
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+				}
+			} else {
+				time.Sleep(100 * time.Millisecond) // as converge does
+			}
+		}
+	})
+}
+
+func (h *trio) close() {
+	h.stop()
+	h.keeping.Wait()
+	h.driver.Close()
+}
+
+// healthy waits until all three serve.
+func (h *trio) healthy() platform.Observed {
+	h.t.Helper()
+	var seen platform.Observed
+	began := time.Now()
+	waitFor(h.t, "three healthy nodes", func() bool {
+		var err error
+		seen, err = h.driver.Observe(h.t.Context(), h.want.ID)
+		if err == nil && seen.Settled && seen.Healthy == 3 {
+			return true
+		}
+		if time.Since(began) > 50*time.Second {
+			h.t.Fatalf("not healthy: %+v, %v", seen, err)
+		}
+		return false
+	})
+	if took := time.Since(began); took > time.Second {
+		h.t.Logf("healthy after %v", took.Round(time.Millisecond))
+	}
+	return seen
+}
+
+// suffers does something to the cluster under load, waits until it is well
+// again, and demands all acknowledged writes. most bounds the gap: not how fast
+// this machine is, but that nobody waited for a time-out.
+func (h *trio) suffers(most time.Duration, what func(seen platform.Observed)) (before, after platform.Observed) {
+	h.t.Helper()
+	before = h.healthy()
+	h.load.begin(h.t)
+	what(before)
+	after = h.healthy()
+	acknowledged, gap := h.load.end(h.t)
+	h.t.Logf("%d writes acknowledged, longest gap %v, failovers %d: %s", acknowledged, gap.Round(time.Millisecond),
+		after.Failovers-before.Failovers, after.FailoverReason)
+	if gap > most {
+		h.t.Errorf("nobody could write for %v", gap)
+	}
+	return before, after
+}
+
+func (h *trio) node(seen platform.Observed, role cluster.Role) platform.Node {
+	h.t.Helper()
+	for _, n := range seen.Nodes {
+		if n.Role == role {
+			return n
+		}
+	}
+	h.t.Fatalf("no %s: %+v", role, seen.Nodes)
+	return platform.Node{}
+}
+
+func (h *trio) signal(n platform.Node, sig syscall.Signal) {
+	h.t.Helper()
+	if err := syscall.Kill(n.Pid, sig); err != nil {
+		h.t.Fatalf("signal node %d: %v", n.Ordinal, err)
+	}
+}
+
+func (h *trio) data(ordinal int) string {
+	return filepath.Join(h.s.o.DataDir, "clusters", fmt.Sprint(h.want.ID), fmt.Sprintf("node-%d", ordinal), "data")
+}
+
+const quick, slow = 10 * time.Second, 30 * time.Second
+
+func (h *trio) killsPrimary() {
+	for range 3 {
+		before, after := h.suffers(quick, func(seen platform.Observed) { h.signal(h.node(seen, cluster.Primary), syscall.SIGKILL) })
+		if h.mode.replication == cluster.Asynch && h.want.Engine == cluster.MySQL {
+			continue // starts again where it is
+		}
+		if after.Failovers != before.Failovers+1 || h.node(after, cluster.Primary).Ordinal == h.node(before, cluster.Primary).Ordinal {
+			h.t.Errorf("nobody took over: %+v", after)
+		}
+	}
+}
+
+// stopsPrimary also lets the old primary go on afterwards: it must be gone.
+func (h *trio) stopsPrimary() {
+	h.suffers(quick, func(seen platform.Observed) {
+		old := h.node(seen, cluster.Primary)
+		h.signal(old, syscall.SIGSTOP)
+		waitFor(h.t, "the stopped server to be fenced", func() bool { return errors.Is(syscall.Kill(old.Pid, 0), syscall.ESRCH) })
+	})
+}
+
+func (h *trio) killsReplica() {
+	before, after := h.suffers(quick, func(seen platform.Observed) { h.signal(h.node(seen, cluster.Replica), syscall.SIGKILL) })
+	if after.Failovers != before.Failovers {
+		h.t.Errorf("a failover for a replica: %s", after.FailoverReason)
+	}
+}
+
+func (h *trio) removesReplica() {
+	before, after := h.suffers(quick, func(seen platform.Observed) {
+		n := h.node(seen, cluster.Replica)
+		if err := os.RemoveAll(h.data(n.Ordinal)); err != nil {
+			h.t.Fatal(err)
+		}
+		h.signal(n, syscall.SIGKILL)
+	})
+	if after.Failovers != before.Failovers {
+		h.t.Errorf("a failover for a replica: %s", after.FailoverReason)
+	}
+}
+
+func (h *trio) killsTwo() {
+	h.suffers(slow, func(seen platform.Observed) {
+		h.signal(h.node(seen, cluster.Replica), syscall.SIGKILL)
+		h.signal(h.node(seen, cluster.Primary), syscall.SIGKILL)
+	})
+}
+
+func (h *trio) killsAll() {
+	h.suffers(slow, func(seen platform.Observed) {
+		for _, n := range seen.Nodes {
+			h.signal(n, syscall.SIGKILL)
+		}
+	})
+}
+
+func (h *trio) killsWhileDown() {
+	h.suffers(slow, func(seen platform.Observed) {
+		h.close()
+		h.signal(h.node(seen, cluster.Primary), syscall.SIGKILL)
+		h.open()
+	})
+}
+
+// removesPrimary can lose what an asynchronous cluster hadn't sent yet; people
+// are told.
+func (h *trio) removesPrimary() {
+	synchronous := h.mode.replication == cluster.SemiSynch || h.mode.commit == cluster.CommitOn
+	h.load.mayLose = !synchronous
+	defer func() { h.load.mayLose = false }()
+	before, after := h.suffers(slow, func(seen platform.Observed) {
+		n := h.node(seen, cluster.Primary)
+		if err := os.RemoveAll(h.data(n.Ordinal)); err != nil {
+			h.t.Log(err) // the server may make files meanwhile
+		}
+		waitFor(h.t, "another primary", func() bool {
+			now, err := h.driver.Observe(h.t.Context(), h.want.ID)
+			return err == nil && now.Failovers > seen.Failovers
+		})
+	})
+	if after.Failovers != before.Failovers+1 {
+		h.t.Errorf("failovers: %d, then %d", before.Failovers, after.Failovers)
+	}
+}
+
+// resizes restarts every server, one after the other.
+func (h *trio) resizes() {
+	bigger := h.want
+	bigger.Plan.MemoryMB *= 2
+	before, after := h.suffers(quick, func(seen platform.Observed) {
+		h.close()
+		h.want = bigger
+		h.open()
+		waitFor(h.t, "the bigger plan", func() bool {
+			now, err := h.driver.Apply(h.t.Context(), h.want)
+			return err == nil && now.Settled
+		})
+	})
+	for _, n := range after.Nodes {
+		for _, o := range before.Nodes {
+			if n.Pid == o.Pid {
+				h.t.Errorf("node %d wasn't restarted", n.Ordinal)
+			}
+		}
+	}
+}
+
+// load are customers who write, and remember what was acknowledged.
+type load struct {
+	customer
+	engine  cluster.Engine
+	rounds  int
+	stop    context.CancelFunc
+	writing sync.WaitGroup
+	mayLose bool
+
+	mu   sync.Mutex
+	acks []ack
+}
+
+type ack struct {
+	key int64
+	at  time.Time
+}
+
+const writers = 4
+
+func newLoad(t *testing.T, s *site, c cluster.Cluster) *load {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(s.secrets.Text(c.ID, platform.CACert)))
+	l := &load{engine: c.Engine, customer: customer{
+		at:     netip.AddrPortFrom(s.o.PrimaryAddress, uint16(c.Port)),
+		dialer: &net.Dialer{Timeout: 20 * time.Second},
+		secure: &tls.Config{RootCAs: roots, ServerName: s.o.PrimaryAddress.String()}, password: s.secrets.Text(c.ID, platform.RootPassword),
+	}}
+	conn, err := l.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.close()
+	if err := conn.exec(t.Context(), "CREATE TABLE written (k bigint PRIMARY KEY, padding varchar(100))"); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *load) begin(t *testing.T) {
+	t.Helper()
+	l.rounds++
+	l.acks = nil
+	ctx, cancel := context.WithCancel(context.Background())
+	l.stop = cancel
+	for w := range writers {
+		l.writing.Go(func() { l.write(ctx, int64(l.rounds)<<40|int64(w)<<32) })
+	}
+	l.acknowledges(t, 50)
+}
+
+// acknowledges waits for that many more writes.
+func (l *load) acknowledges(t *testing.T, n int) {
+	t.Helper()
+	count := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.acks)
+	}
+	first := count()
+	waitFor(t, "writes", func() bool { return count() >= first+n })
+}
+
+func (l *load) write(ctx context.Context, key int64) {
+	for ctx.Err() == nil {
+		conn, err := l.connect(ctx)
+		if err != nil {
+			time.Sleep(2 * time.Millisecond)
+			continue
+		}
+		for ctx.Err() == nil {
+			key++
+			short, cancel := context.WithTimeout(ctx, 15*time.Second)
+			err := conn.exec(short, fmt.Sprintf("INSERT INTO written VALUES (%d, 'something to be kept')", key))
+			cancel()
+			if err != nil {
+				break
+			}
+			l.mu.Lock()
+			l.acks = append(l.acks, ack{key, time.Now()})
+			l.mu.Unlock()
+		}
+		conn.close()
+	}
+}
+
+// end stops the writers and compares what is there with what was acknowledged.
+func (l *load) end(t *testing.T) (acknowledged int, gap time.Duration) {
+	t.Helper()
+	l.acknowledges(t, 50)
+	l.stop()
+	l.writing.Wait()
+	there, err := l.keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := 0
+	for i, a := range l.acks {
+		if !there[a.key] {
+			lost++
+		}
+		if i > 0 {
+			gap = max(gap, a.at.Sub(l.acks[i-1].at))
+		}
+	}
+	if lost > 0 && l.mayLose {
+		t.Logf("%d of %d acknowledged writes are lost, which asynchronous replication can't help", lost, len(l.acks))
+	} else if lost > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", lost, len(l.acks))
+	}
+	return len(l.acks), gap
+}
+
+func (l *load) keys(ctx context.Context) (map[int64]bool, error) {
+	conn, err := l.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.close()
+	list, err := conn.numbers(ctx, "SELECT k FROM written")
+	keys := make(map[int64]bool, len(list))
+	for _, k := range list {
+		keys[k] = true
+	}
+	return keys, err
+}
+
+// customerConn is a customer's connection to either engine.
+type customerConn interface {
+	exec(ctx context.Context, statement string) error
+	numbers(ctx context.Context, query string) ([]int64, error)
+	close()
+}
+
+func (l *load) connect(ctx context.Context) (customerConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if l.engine == cluster.PostgreSQL {
+		config, err := pgx.ParseConfig("")
+		if err != nil {
+			return nil, err
+		}
+		config.Host, config.Port, config.User, config.Password, config.Database = l.at.Addr().String(), l.at.Port(), "dbadmin", l.password, "defaultdb"
+		config.TLSConfig, config.Fallbacks, config.DialFunc = l.secure, nil, l.dialer.DialContext
+		conn, err := pgx.ConnectConfig(ctx, config)
+		return pgConn{conn}, err
+	}
+	config := mysql.NewConfig()
+	config.Net, config.Addr, config.User, config.Passwd, config.DBName, config.TLS = "tcp", l.at.String(), "dbadmin", l.password, "defaultdb", l.secure
+	config.DialFunc, config.Logger = l.dialer.DialContext, &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(1)
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	return myConn{db, conn}, nil
+}
+
+type pgConn struct{ *pgx.Conn }
+
+func (c pgConn) close() { c.Close(context.Background()) }
+
+func (c pgConn) exec(ctx context.Context, statement string) error {
+	_, err := c.Exec(ctx, statement)
+	return err
+}
+
+func (c pgConn) numbers(ctx context.Context, query string) ([]int64, error) {
+	rows, err := c.Query(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
+}
+
+type myConn struct {
+	db *sql.DB
+	*sql.Conn
+}
+
+func (c myConn) close() {
+	c.Conn.Close()
+	c.db.Close()
+}
+
+func (c myConn) exec(ctx context.Context, statement string) error {
+	_, err := c.ExecContext(ctx, statement)
+	return err
+}
+
+func (c myConn) numbers(ctx context.Context, query string) ([]int64, error) {
+	rows, err := c.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []int64
+	for rows.Next() {
+		var n int64
+		if err := rows.Scan(&n); err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+	}
+	return list, rows.Err()
+}
