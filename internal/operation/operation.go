@@ -24,6 +24,8 @@ const (
 	Delete           Action = "database_delete"
 	CredentialsReset Action = "database_credentials_reset"
 	Patch            Action = "database_patch"
+	Suspend          Action = "database_suspend"
+	Resume           Action = "database_resume"
 	Degraded         Action = "database_degraded"
 	Failed           Action = "database_failed"
 	Recovered        Action = "database_recovered"
