@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"steward/internal/cluster"
@@ -53,11 +54,13 @@ func (k *Keeper) look(ctx context.Context, id cluster.ID, p patient) (patient, t
 	return p, backoff(p.tries)
 }
 
-// mine tells whether a database is in a status that no operation is in charge
-// of. One that never was provisioned is nobody's: its create has been given up.
+// settled are the statuses that no operation is in charge of.
+var settled = []cluster.Status{cluster.Active, cluster.Degraded, cluster.Failed, cluster.Suspended}
+
+// mine tells whether a database is to be looked after. One that never was
+// provisioned is nobody's: its create has been given up.
 func mine(c cluster.Cluster) bool {
-	settled := c.Status == cluster.Active || c.Status == cluster.Degraded || c.Status == cluster.Failed
-	return settled && c.Deleted == nil && c.Hosts.Primary != ""
+	return slices.Contains(settled, c.Status) && c.Deleted == nil && c.Hosts.Primary != ""
 }
 
 // observe looks at a cluster; one whose files are gone has a problem that
@@ -75,6 +78,9 @@ func (k *Keeper) observe(ctx context.Context, c cluster.Cluster) (platform.Obser
 
 // needsAttention tells whether there is anything to do that needs the lease.
 func (k *Keeper) needsAttention(c cluster.Cluster, seen platform.Observed, p patient) bool {
+	if c.Status == cluster.Suspended {
+		return (!p.adopted || !seen.Suspended) && !operate.Lost(c, seen)
+	}
 	if !p.adopted || !seen.Serving || !seen.Settled || c.Status != cluster.Active {
 		return true
 	}
@@ -104,6 +110,9 @@ func (k *Keeper) attend(ctx context.Context, id cluster.ID, p *patient) (wait ti
 		return 0, fmt.Errorf("read cluster: %w", err)
 	}
 	a := &attendance{Keeper: k, c: c, p: p}
+	if c.Status == cluster.Suspended {
+		return a.rest(ctx)
+	}
 	return a.do(ctx)
 }
 
