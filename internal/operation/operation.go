@@ -27,6 +27,7 @@ const (
 	Suspend          Action = "database_suspend"
 	Resume           Action = "database_resume"
 	Degraded         Action = "database_degraded"
+	Failover         Action = "database_failover"
 	Failed           Action = "database_failed"
 	Recovered        Action = "database_recovered"
 	LowDiskSpace     Action = "database_low_disk_space"
