@@ -86,10 +86,16 @@ func (b *bench) keep(o converge.Options) {
 
 func (b *bench) active() cluster.Cluster {
 	b.t.Helper()
+	return b.activeOf(1)
+}
+
+// activeOf makes a database of so many nodes.
+func (b *bench) activeOf(size int) cluster.Cluster {
+	b.t.Helper()
 	b.n++
 	c, err := b.control.Clusters.Create(b.t.Context(), b.admin, cluster.Spec{
 		Label: fmt.Sprintf("db-%d", b.n), Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: small.ID,
-		Size: 1, SSLConnection: true, AllowList: cluster.AllowList{client.String()},
+		Size: size, SSLConnection: true, AllowList: cluster.AllowList{client.String()},
 	}, nil)
 	if err != nil {
 		b.t.Fatal(err)
