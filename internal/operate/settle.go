@@ -46,7 +46,7 @@ func (w *work) settle(ctx context.Context, want platform.Wanted) (platform.Obser
 		switch {
 		case err == nil && seen.Permanent:
 			return seen, &impossible{seen.Problem}
-		case err == nil && seen.Settled && (seen.Serving || want.Suspended && seen.Suspended):
+		case err == nil && reached(want, seen):
 			return seen, nil
 		case err != nil && time.Now().After(quick):
 			return seen, fmt.Errorf("apply: %w", err)
@@ -58,6 +58,15 @@ func (w *work) settle(ctx context.Context, want platform.Wanted) (platform.Obser
 			return seen, fmt.Errorf("not settled in time: %s", seen.Problem)
 		}
 	}
+}
+
+// reached tells whether a cluster is as wanted: it serves, or rests. Serving
+// settled isn't enough for one that should rest.
+func reached(want platform.Wanted, seen platform.Observed) bool {
+	if want.Suspended {
+		return seen.Settled && seen.Suspended
+	}
+	return seen.Settled && seen.Serving
 }
 
 func (w *work) notLost(ctx context.Context) error {
