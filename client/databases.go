@@ -128,6 +128,16 @@ func (c *Client) PatchDatabase(ctx context.Context, d Database) error {
 	return c.do(ctx, http.MethodPost, d.Path()+"/patch", nil, nil)
 }
 
+// SuspendDatabase stops all of the database's processes; its data and addresses stay.
+func (c *Client) SuspendDatabase(ctx context.Context, d Database) error {
+	return c.do(ctx, http.MethodPost, d.Path()+"/suspend", nil, nil)
+}
+
+// ResumeDatabase starts a suspended database again.
+func (c *Client) ResumeDatabase(ctx context.Context, d Database) error {
+	return c.do(ctx, http.MethodPost, d.Path()+"/resume", nil, nil)
+}
+
 // ResetCredentials gives the root user a new password.
 func (c *Client) ResetCredentials(ctx context.Context, d Database) error {
 	return c.do(ctx, http.MethodPost, d.Path()+"/credentials/reset", nil, nil)

@@ -14,7 +14,7 @@ import (
 
 // meanings of the triggers; a trigger without one panics.
 var meanings = map[cluster.Trigger]string{
-	cluster.Ready:        "the work asked for is done and the database serves",
+	cluster.Ready:        "the work asked for is done: the database serves, or rests after a suspend",
 	cluster.GiveUp:       "the work failed for good and the database doesn't serve",
 	cluster.GiveUpServes: "the work failed for good but the database serves",
 	cluster.Change:       "an update of `allow_list` or `type`, a reset or a patch was accepted",

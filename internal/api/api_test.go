@@ -339,7 +339,7 @@ func TestPreconditions(t *testing.T) {
 	b := newBench(t)
 	id := b.create()
 	one := fmt.Sprintf("/v4/databases/postgresql/instances/%d", id)
-	for _, request := range []string{"DELETE ", "PUT ", "POST /patch", "POST /credentials/reset", "GET /credentials", "GET /ssl"} {
+	for _, request := range []string{"DELETE ", "PUT ", "POST /patch", "POST /suspend", "POST /credentials/reset", "GET /credentials", "GET /ssl"} {
 		method, path, _ := strings.Cut(request, " ")
 		r := b.send(method, one+path, b.full, "")
 		if r.StatusCode != 400 || len(r.faults()) != 1 || !strings.Contains(r.body, "provisioning") || !strings.Contains(r.body, "active") {
@@ -373,7 +373,7 @@ func TestRestrictedUsers(t *testing.T) {
 	if r := b.send("GET", one, b.restricted, ""); r.StatusCode != 200 {
 		t.Errorf("a granted database: %d", r.StatusCode)
 	}
-	for _, request := range []string{"PUT ", "POST /patch", "DELETE ", "POST /credentials/reset"} {
+	for _, request := range []string{"PUT ", "POST /patch", "POST /suspend", "POST /resume", "DELETE ", "POST /credentials/reset"} {
 		method, path, _ := strings.Cut(request, " ")
 		if r := b.send(method, one+path, b.restricted, ""); r.StatusCode != 403 {
 			t.Errorf("%s with read_only: %d %s", request, r.StatusCode, r.body)

@@ -294,6 +294,8 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 	}
 	action(http.MethodDelete, one, "delete", "Delete a database", clusters.Delete)
 	action(http.MethodPost, one+"/patch", "patch", "Patch a database", clusters.Patch)
+	action(http.MethodPost, one+"/suspend", "suspend", "Stop a database; its data and addresses stay", clusters.Suspend)
+	action(http.MethodPost, one+"/resume", "resume", "Start a suspended database again", clusters.Resume)
 	action(http.MethodPost, one+"/credentials/reset", "resetCredentialsOf", "Reset a database's credentials", clusters.ResetCredentials)
 	register(a, e(http.MethodGet, one+"/credentials", "viewCredentialsOf", "View a database's credentials", readDatabases),
 		func(ctx context.Context, c call[instancePath, none]) (credentialsView, error) {

@@ -33,7 +33,7 @@ func TestTenants(t *testing.T) {
 	}
 	one := fmt.Sprintf("/v4/databases/postgresql/instances/%d", id)
 	const absent = "/v4/databases/postgresql/instances/999999"
-	for _, request := range []string{"GET ", "PUT ", "DELETE ", "POST /patch", "GET /credentials", "POST /credentials/reset", "GET /ssl"} {
+	for _, request := range []string{"GET ", "PUT ", "DELETE ", "POST /patch", "POST /suspend", "POST /resume", "GET /credentials", "POST /credentials/reset", "GET /ssl"} {
 		method, path, _ := strings.Cut(request, " ")
 		foreign, missing := b.send(method, one+path, theirs, ""), b.send(method, absent+path, theirs, "")
 		if foreign.StatusCode != 404 || foreign.body != missing.body {

@@ -34,6 +34,8 @@ type dbCommands struct {
 	Delete      dbDeleteCommand      `cmd:"" help:"Delete a database and all its data."`
 	Credentials dbCredentialsCommand `cmd:"" help:"Show the root user's name and password; with --reset make a new one."`
 	Patch       dbPatchCommand       `cmd:"" help:"Move to the newest installed version of the series."`
+	Suspend     dbSuspendCommand     `cmd:"" help:"Stop the database; its data and addresses stay."`
+	Resume      dbResumeCommand      `cmd:"" help:"Start a suspended database again."`
 	Connect     dbConnectCommand     `cmd:"" help:"Print the psql or mysql line that reaches the database; writes the CA certificate beside it."`
 }
 
@@ -104,8 +106,14 @@ type waitFlag struct {
 	Wait time.Duration `help:"How long to wait until it is done; 0 doesn't wait." default:"10m"`
 }
 
-// settle waits until the database is in none of the transient statuses.
+// settle waits until the database is active.
 func (f waitFlag) settle(ctx context.Context, c *client.Client, d client.Database, s *streams) (client.Database, error) {
+	return f.become(ctx, c, d, s, "active")
+}
+
+// become waits until the database is in none of the transient statuses, which
+// should end in the one that was asked for.
+func (f waitFlag) become(ctx context.Context, c *client.Client, d client.Database, s *streams, goal string) (client.Database, error) {
 	if f.Wait == 0 {
 		return d, nil
 	}
@@ -117,9 +125,9 @@ func (f waitFlag) settle(ctx context.Context, c *client.Client, d client.Databas
 			return d, err
 		}
 		switch fresh.Status {
-		case "active":
+		case goal:
 			return fresh, nil
-		case "failed", "degraded", "suspended":
+		case "active", "failed", "degraded", "suspended":
 			return fresh, fmt.Errorf("%s is %s; `steward event list` says why", fresh.Label, fresh.Status)
 		}
 		if fresh.Status != said {
@@ -274,6 +282,48 @@ func (f *dbPatchCommand) Run(ctx context.Context, s *streams) error {
 	}
 	fmt.Fprintf(s.out, "%s runs %s.\n", d.Label, d.ServerVersion)
 	return nil
+}
+
+type dbSuspendCommand struct {
+	apiFlags
+	waitFlag
+	databaseArg
+}
+
+func (f *dbSuspendCommand) Run(ctx context.Context, s *streams) error {
+	c, d, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	if err := c.SuspendDatabase(ctx, d); err != nil {
+		return err
+	}
+	d, err = f.become(ctx, c, d, s, "suspended")
+	if err != nil {
+		return err
+	}
+	return printDatabases(s.out, []client.Database{d}, false)
+}
+
+type dbResumeCommand struct {
+	apiFlags
+	waitFlag
+	databaseArg
+}
+
+func (f *dbResumeCommand) Run(ctx context.Context, s *streams) error {
+	c, d, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	if err := c.ResumeDatabase(ctx, d); err != nil {
+		return err
+	}
+	d, err = f.settle(ctx, c, d, s)
+	if err != nil {
+		return err
+	}
+	return printDatabases(s.out, []client.Database{d}, false)
 }
 
 type dbConnectCommand struct {

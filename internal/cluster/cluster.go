@@ -100,6 +100,8 @@ type Cluster struct {
 	UsedBytes *int64
 	// ReadOnly is set while the disk guard keeps the database from growing.
 	ReadOnly bool
+	// Failovers counts the changes of the primary that have been told of.
+	Failovers int
 	// Generation counts changes of the row; a stale writer's update fails.
 	Generation int64
 	// Deleted is when the customer deleted it; the row lives on, unseen, until

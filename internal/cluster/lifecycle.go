@@ -30,12 +30,15 @@ var Statuses = []Status{
 	Provisioning, Active, Suspending, Suspended, Resuming, Restoring, Failed, Degraded, Updating, BackingUp,
 }
 
+// Resting tells whether no process of the database should run.
+func (s Status) Resting() bool { return s == Suspending || s == Suspended }
+
 // Trigger is what moves a database from one status to another.
 type Trigger string
 
 // The triggers of the table below.
 const (
-	Ready        Trigger = "ready"         // the work asked for is done and the database serves
+	Ready        Trigger = "ready"         // the work asked for is done: the database serves, or rests after a suspend
 	GiveUp       Trigger = "give_up"       // the work failed for good and the database doesn't serve
 	GiveUpServes Trigger = "give_up_serve" // the work failed for good but the database serves
 	Change       Trigger = "change"        // an update of allow_list, a resize, a reset or a patch was accepted
@@ -97,12 +100,14 @@ func Next(from Status, on Trigger) (Status, bool) {
 // Request is something a customer asks of an existing database.
 type Request string
 
-// The requests of service.md 3.2 that exist so far.
+// The requests of service.md 3.2 that exist so far, and suspending.
 const (
 	RequestDelete      Request = "deleted"
 	RequestUpdate      Request = "updated"
 	RequestPatch       Request = "patched"
 	RequestReset       Request = "given new credentials"
+	RequestSuspend     Request = "suspended"
+	RequestResume      Request = "resumed"
 	RequestCredentials Request = "asked for its credentials"
 	RequestSSL         Request = "asked for its certificate"
 )
@@ -117,6 +122,8 @@ var allowed = map[Request][]Status{
 	RequestUpdate:      {Active},
 	RequestPatch:       {Active},
 	RequestReset:       {Active},
+	RequestSuspend:     {Active},
+	RequestResume:      {Suspended},
 	RequestCredentials: serving,
 	RequestSSL:         serving,
 }

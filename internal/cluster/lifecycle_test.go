@@ -87,6 +87,16 @@ func TestTableHasNoDeadEnds(t *testing.T) {
 	}
 }
 
+func TestResting(t *testing.T) {
+	t.Parallel()
+	for _, status := range cluster.Statuses {
+		want := status == cluster.Suspending || status == cluster.Suspended
+		if status.Resting() != want {
+			t.Errorf("%s: %v", status, !want)
+		}
+	}
+}
+
 func TestNextRefusesWhatTheTableLacks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -108,6 +118,8 @@ func TestRequire(t *testing.T) {
 		cluster.RequestUpdate:      "active",
 		cluster.RequestPatch:       "active",
 		cluster.RequestReset:       "active",
+		cluster.RequestSuspend:     "active",
+		cluster.RequestResume:      "suspended",
 		cluster.RequestCredentials: "active updating backing_up degraded",
 		cluster.RequestSSL:         "active updating backing_up degraded",
 	}
@@ -120,7 +132,7 @@ func TestRequire(t *testing.T) {
 			if err == nil {
 				continue
 			}
-			if !fault.IsKind(err, fault.Precondition) || !strings.Contains(err.Error(), string(status)) || !strings.Contains(err.Error(), "active") {
+			if !fault.IsKind(err, fault.Precondition) || !strings.Contains(err.Error(), string(status)) || !strings.Contains(err.Error(), strings.Fields(statuses)[0]) {
 				t.Errorf("%s while %s: %v", request, status, err)
 			}
 		}

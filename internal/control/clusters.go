@@ -120,7 +120,7 @@ func (s *Clusters) Update(ctx context.Context, p account.Principal, engine clust
 			return c, err
 		}
 		if action != "" {
-			return s.beginChange(ctx, tx, p, updated, action, params)
+			return s.beginChange(ctx, tx, p, updated, cluster.Change, action, params)
 		}
 		_, err = tx.CreateOperation(ctx, operation.Operation{
 			Account: c.Account, Cluster: c.ID, Label: updated.Label, Engine: c.Engine, Action: operation.Update,
@@ -181,7 +181,24 @@ func (s *Clusters) validateResize(c cluster.Cluster, to string) fault.Faults {
 // Patch begins the move to the newest installed version of the series.
 func (s *Clusters) Patch(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
 	_, err := s.change(ctx, p, engine, id, when(cluster.RequestPatch), func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
-		return s.beginChange(ctx, tx, p, c, operation.Patch, operation.Params{})
+		return s.beginChange(ctx, tx, p, c, cluster.Change, operation.Patch, operation.Params{})
+	})
+	return err
+}
+
+// Suspend begins to stop every process of the database; its data, addresses
+// and credentials stay.
+func (s *Clusters) Suspend(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
+	_, err := s.change(ctx, p, engine, id, when(cluster.RequestSuspend), func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		return s.beginChange(ctx, tx, p, c, cluster.Suspend, operation.Suspend, operation.Params{})
+	})
+	return err
+}
+
+// Resume begins to bring a suspended database back.
+func (s *Clusters) Resume(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
+	_, err := s.change(ctx, p, engine, id, when(cluster.RequestResume), func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		return s.beginChange(ctx, tx, p, c, cluster.Resume, operation.Resume, operation.Params{})
 	})
 	return err
 }
@@ -197,7 +214,7 @@ func (s *Clusters) ResetCredentials(ctx context.Context, p account.Principal, en
 		if err != nil {
 			return c, err
 		}
-		c, err = s.beginChange(ctx, tx, p, c, operation.CredentialsReset, operation.Params{})
+		c, err = s.beginChange(ctx, tx, p, c, cluster.Change, operation.CredentialsReset, operation.Params{})
 		if err != nil {
 			return c, err
 		}
@@ -207,8 +224,10 @@ func (s *Clusters) ResetCredentials(ctx context.Context, p account.Principal, en
 }
 
 // beginChange puts the transient status into effect and begins the work.
-func (s *Clusters) beginChange(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, action operation.Action, params operation.Params) (cluster.Cluster, error) {
-	c, err := tx.Transition(ctx, c, cluster.Change)
+func (s *Clusters) beginChange(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, on cluster.Trigger,
+	action operation.Action, params operation.Params,
+) (cluster.Cluster, error) {
+	c, err := tx.Transition(ctx, c, on)
 	if err != nil {
 		return c, err
 	}

@@ -327,6 +327,12 @@ var uses = []use{
 	{"patch", true, false, active, func(b *bench, p account.Principal, engine cluster.Engine, id cluster.ID) error {
 		return b.Clusters.Patch(b.t.Context(), p, engine, id)
 	}},
+	{"suspend", true, false, active, func(b *bench, p account.Principal, engine cluster.Engine, id cluster.ID) error {
+		return b.Clusters.Suspend(b.t.Context(), p, engine, id)
+	}},
+	{"resume", true, false, []cluster.Status{cluster.Suspended}, func(b *bench, p account.Principal, engine cluster.Engine, id cluster.ID) error {
+		return b.Clusters.Resume(b.t.Context(), p, engine, id)
+	}},
 	{"reset", true, true, active, func(b *bench, p account.Principal, engine cluster.Engine, id cluster.ID) error {
 		return b.Clusters.ResetCredentials(b.t.Context(), p, engine, id)
 	}},
@@ -401,7 +407,7 @@ func TestGrants(t *testing.T) {
 	p := b.restricted(owner.Account, "limited")
 	for _, permission := range []account.Permission{account.NoPermission, account.ReadOnly, account.ReadWrite} {
 		for _, u := range uses {
-			c := b.in(owner, cluster.Active)
+			c := b.in(owner, u.statuses[0])
 			b.grant(p, c.ID, permission)
 			want := fault.Kind(0)
 			switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"steward/internal/cluster"
@@ -53,11 +54,13 @@ func (k *Keeper) look(ctx context.Context, id cluster.ID, p patient) (patient, t
 	return p, backoff(p.tries)
 }
 
-// mine tells whether a database is in a status that no operation is in charge
-// of. One that never was provisioned is nobody's: its create has been given up.
+// settled are the statuses that no operation is in charge of.
+var settled = []cluster.Status{cluster.Active, cluster.Degraded, cluster.Failed, cluster.Suspended}
+
+// mine tells whether a database is to be looked after. One that never was
+// provisioned is nobody's: its create has been given up.
 func mine(c cluster.Cluster) bool {
-	settled := c.Status == cluster.Active || c.Status == cluster.Degraded || c.Status == cluster.Failed
-	return settled && c.Deleted == nil && c.Hosts.Primary != ""
+	return slices.Contains(settled, c.Status) && c.Deleted == nil && c.Hosts.Primary != ""
 }
 
 // observe looks at a cluster; one whose files are gone has a problem that
@@ -75,7 +78,10 @@ func (k *Keeper) observe(ctx context.Context, c cluster.Cluster) (platform.Obser
 
 // needsAttention tells whether there is anything to do that needs the lease.
 func (k *Keeper) needsAttention(c cluster.Cluster, seen platform.Observed, p patient) bool {
-	if !p.adopted || !seen.Serving || !seen.Settled || c.Status != cluster.Active {
+	if c.Status == cluster.Suspended {
+		return (!p.adopted || !seen.Suspended) && !operate.Lost(c, seen)
+	}
+	if !p.adopted || !seen.Serving || !seen.Settled || seen.Degraded || c.Status != cluster.Active || seen.Failovers > c.Failovers {
 		return true
 	}
 	if plan, ok := k.Catalog.Plan(c.Type); ok {
@@ -104,6 +110,9 @@ func (k *Keeper) attend(ctx context.Context, id cluster.ID, p *patient) (wait ti
 		return 0, fmt.Errorf("read cluster: %w", err)
 	}
 	a := &attendance{Keeper: k, c: c, p: p}
+	if c.Status == cluster.Suspended {
+		return a.rest(ctx)
+	}
 	return a.do(ctx)
 }
 
@@ -126,13 +135,19 @@ func (a *attendance) do(ctx context.Context) (time.Duration, error) {
 	}
 	if trouble != nil {
 		a.Logger.WarnContext(ctx, "bring database back", "cluster_id", int64(a.c.ID), "error", trouble)
-	} else if err := a.guardDisk(ctx, want); err != nil {
-		return 0, err
+	}
+	if trouble == nil || a.seen.Degraded {
+		if err := a.guardDisk(ctx, want); err != nil {
+			return 0, err
+		}
 	}
 	if a.seen.Exists && worthRecording(a.c, a.seen) {
 		if err := a.Store.RecordObserved(ctx, a.c.ID, keep(a.c, a.seen)); err != nil {
 			return 0, fmt.Errorf("record what was seen: %w", err)
 		}
+	}
+	if err := a.tellFailover(ctx); err != nil {
+		return 0, err
 	}
 	if err := a.judge(ctx, want); err != nil {
 		return 0, err
@@ -140,6 +155,9 @@ func (a *attendance) do(ctx context.Context) (time.Duration, error) {
 	switch {
 	case !a.p.downSince.IsZero() && a.c.Status != cluster.Failed:
 		return soon, nil
+	case a.seen.Degraded: // for days maybe, and its disk fills meanwhile
+		a.p.tries++
+		return min(backoff(a.p.tries), a.pace(a.c, a.seen)), nil
 	case trouble != nil || !a.seen.Serving || !a.seen.Settled:
 		a.p.tries++
 		return backoff(a.p.tries), nil
@@ -157,6 +175,7 @@ func (a *attendance) bringBack(ctx context.Context, want platform.Wanted) error 
 	} else if a.saw(seen); a.asWanted() || operate.Lost(a.c, seen) {
 		return nil
 	}
+	a.tellAtOnce(ctx)
 	applied := make(chan error, 1)
 	go func() {
 		failpoint.Here("converge: before apply")
@@ -180,7 +199,19 @@ func (a *attendance) bringBack(ctx context.Context, want platform.Wanted) error 
 // with all of the row: after a start, and after an operation that was given up,
 // one pass does.
 func (a *attendance) asWanted() bool {
-	return a.p.adopted && a.c.Status == cluster.Active && a.seen.Serving && a.seen.Settled && a.seen.ReadOnly == a.c.ReadOnly
+	return a.p.adopted && a.c.Status == cluster.Active && a.seen.Serving && a.seen.Settled && !a.seen.Degraded && a.seen.ReadOnly == a.c.ReadOnly
+}
+
+// tellAtOnce tells what needs no grace before Apply begins, which may take
+// minutes to copy a lost node's data. What fails here is tried again after it.
+func (a *attendance) tellAtOnce(ctx context.Context) {
+	err := a.tellFailover(ctx)
+	if err == nil && a.seen.Degraded && a.c.Status == cluster.Active {
+		err = a.move(ctx, verdict(a.c.Status, a.seen, 0, a.Grace))
+	}
+	if err != nil {
+		a.Logger.WarnContext(ctx, "tell of a lost node", "cluster_id", int64(a.c.ID), "error", err)
+	}
 }
 
 // await waits for Apply. When that takes longer than the grace (a server that
@@ -223,8 +254,8 @@ func (p *patient) down() {
 }
 
 // judge moves the status to what was seen. Before a database is called active
-// again its root password is made the one that the API answers: a reset may
-// have been given up.
+// again, or degraded after it had failed, its root password is made the one
+// that the API answers: a reset may have been given up.
 func (a *attendance) judge(ctx context.Context, want platform.Wanted) error {
 	grace, down := a.Grace, time.Duration(0)
 	if !a.seen.Exists && !a.seen.Permanent {
@@ -234,7 +265,7 @@ func (a *attendance) judge(ctx context.Context, want platform.Wanted) error {
 		down = time.Since(a.p.downSince)
 	}
 	trigger := verdict(a.c.Status, a.seen, down, grace)
-	if trigger == cluster.Healed {
+	if trigger == cluster.Healed || trigger == cluster.NodeLost && a.c.Status == cluster.Failed {
 		failpoint.Here("converge: before set password")
 		if err := a.Driver.SetPassword(ctx, want); err != nil {
 			return fmt.Errorf("set password: %w", err)
@@ -246,7 +277,9 @@ func (a *attendance) judge(ctx context.Context, want platform.Wanted) error {
 // verdict is what a look means for the status; "" when nothing. It is pure.
 func verdict(status cluster.Status, seen platform.Observed, down, grace time.Duration) cluster.Trigger {
 	switch {
-	case seen.Serving && seen.Settled && seen.Problem == "" && status != cluster.Active:
+	case seen.Serving && seen.Degraded && status != cluster.Degraded:
+		return cluster.NodeLost
+	case seen.Serving && seen.Settled && !seen.Degraded && seen.Problem == "" && status != cluster.Active:
 		return cluster.Healed
 	case seen.Serving || status == cluster.Failed:
 		return ""
@@ -265,6 +298,11 @@ func (a *attendance) move(ctx context.Context, on cluster.Trigger) error {
 		return nil
 	case cluster.Healed:
 		action, message = operation.Recovered, "The database serves again."
+		if a.c.Size > 1 {
+			message = fmt.Sprintf("All %d nodes of the database serve again.", a.c.Size)
+		}
+	case cluster.NodeLost:
+		action, message = operation.Degraded, fewerServe(a.c, a.seen)
 	default:
 		action, message = operation.Failed, "The database doesn't serve."
 		if a.seen.Problem != "" {

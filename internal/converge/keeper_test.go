@@ -86,10 +86,16 @@ func (b *bench) keep(o converge.Options) {
 
 func (b *bench) active() cluster.Cluster {
 	b.t.Helper()
+	return b.activeOf(1)
+}
+
+// activeOf makes a database of so many nodes.
+func (b *bench) activeOf(size int) cluster.Cluster {
+	b.t.Helper()
 	b.n++
 	c, err := b.control.Clusters.Create(b.t.Context(), b.admin, cluster.Spec{
 		Label: fmt.Sprintf("db-%d", b.n), Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: small.ID,
-		Size: 1, SSLConnection: true, AllowList: cluster.AllowList{client.String()},
+		Size: size, SSLConnection: true, AllowList: cluster.AllowList{client.String()},
 	}, nil)
 	if err != nil {
 		b.t.Fatal(err)
@@ -520,6 +526,56 @@ func TestIdleDatabasesCostLittle(t *testing.T) {
 	if n := b.applied() - applied; n != 0 {
 		t.Errorf("%d passes of the driver", n)
 	}
+}
+
+func (b *bench) suspended() cluster.Cluster {
+	b.t.Helper()
+	c := b.active()
+	if err := b.control.Clusters.Suspend(b.t.Context(), b.admin, "", c.ID); err != nil {
+		b.t.Fatal(err)
+	}
+	b.run()
+	return b.mustBecome(c.ID, cluster.Suspended)
+}
+
+// TestSuspendedDatabasesRest: looks, restarts and reboots don't wake them, and
+// what runs of them all the same is stopped.
+func TestSuspendedDatabasesRest(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c, lost := b.suspended(), b.suspended()
+	before, _ := b.world.Cluster(c.ID)
+	if err := b.driver.Remove(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		b.driver.Change(c.ID)
+		time.Sleep(400 * time.Millisecond) // longer than the grace
+		b.keeper.Stop()
+		b.world.Reboot()
+		b.start()
+	}
+	b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.Running, real.Suspended = true, false })
+	b.driver.Change(c.ID)
+	b.eventually("it is stopped again", func() bool {
+		real, _ := b.world.Cluster(c.ID)
+		return !real.Running && real.Suspended
+	})
+	if real, _ := b.world.Cluster(c.ID); real.Starts != before.Starts || b.view(c.ID).Status != cluster.Suspended {
+		t.Errorf("%+v, status %s", real, b.view(c.ID).Status)
+	}
+	if _, there := b.world.Cluster(lost.ID); there || b.view(lost.ID).Status != cluster.Suspended {
+		t.Errorf("the lost one: there %v, %s", there, b.view(lost.ID).Status)
+	}
+	b.mustHaveEvents(c.ID, operation.Suspend)
+	if err := b.control.Clusters.Resume(t.Context(), b.admin, "", c.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.run()
+	b.mustBecome(c.ID, cluster.Active)
+	b.mustServe(c.ID)
+	time.Sleep(400 * time.Millisecond)
+	b.mustHaveEvents(c.ID, operation.Suspend, operation.Resume)
 }
 
 func TestDeletedWhileFailed(t *testing.T) {

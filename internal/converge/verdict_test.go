@@ -17,6 +17,10 @@ func TestVerdict(t *testing.T) {
 	unsettled := platform.Observed{Exists: true, Serving: true}
 	down := platform.Observed{Exists: true, Problem: "the server isn't running"}
 	hopeless := platform.Observed{Exists: true, Problem: "no engine", Permanent: true}
+	fewer := platform.Observed{Exists: true, Serving: true, Degraded: true, Healthy: 2}
+	copying := platform.Observed{Exists: true, Serving: true, Degraded: true, Settled: true, Healthy: 2}
+	hurt := platform.Observed{Exists: true, Serving: true, Degraded: true, Healthy: 1, Problem: "node 1 has no room", Permanent: true}
+	leaderless := platform.Observed{Exists: true, Healthy: 2, Problem: "no node can take over"}
 	crashing := platform.Observed{Exists: true, Serving: true, Settled: true, Problem: "the server exited 5 times"}
 	for _, c := range []struct {
 		name   string
@@ -38,6 +42,18 @@ func TestVerdict(t *testing.T) {
 		{"a degraded one that isn't settled yet", cluster.Degraded, unsettled, 0, ""},
 		{"one that crashes again and again isn't healed", cluster.Failed, crashing, 0, ""},
 		{"but serves meanwhile", cluster.Active, crashing, 0, ""},
+		{"a replica lost is told at once", cluster.Active, fewer, 0, cluster.NodeLost},
+		{"also when nothing more can be applied", cluster.Active, copying, 0, cluster.NodeLost},
+		{"also when it can't be mended", cluster.Active, hurt, 0, cluster.NodeLost},
+		{"and once", cluster.Degraded, fewer, time.Hour, ""},
+		{"it isn't healed while fewer serve", cluster.Degraded, copying, 0, ""},
+		{"nor does a lasting problem of a replica fail it", cluster.Degraded, hurt, time.Hour, ""},
+		{"a failed one in which a replica took over", cluster.Failed, fewer, 0, cluster.NodeLost},
+		{"a failed one that serves again with a lasting problem", cluster.Failed, hurt, 0, cluster.NodeLost},
+		{"a primary lost may have a successor soon", cluster.Active, leaderless, grace - 1, ""},
+		{"a primary lost without a successor", cluster.Active, leaderless, grace, cluster.Down},
+		{"the same when it was degraded", cluster.Degraded, leaderless, grace, cluster.Down},
+		{"a failed one without a primary stays", cluster.Failed, leaderless, time.Hour, ""},
 	} {
 		if got := verdict(c.status, c.seen, c.down, grace); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
@@ -52,6 +68,7 @@ func TestVerdictIsLegal(t *testing.T) {
 		status := rapid.SampledFrom([]cluster.Status{cluster.Active, cluster.Degraded, cluster.Failed}).Draw(t, "status")
 		seen := platform.Observed{
 			Exists: rapid.Bool().Draw(t, "exists"), Serving: rapid.Bool().Draw(t, "serving"), Settled: rapid.Bool().Draw(t, "settled"),
+			Degraded: rapid.Bool().Draw(t, "degraded"), Healthy: rapid.IntRange(0, 3).Draw(t, "healthy"),
 			Permanent: rapid.Bool().Draw(t, "permanent"), Problem: rapid.SampledFrom([]string{"", "x"}).Draw(t, "problem"),
 		}
 		trigger := verdict(status, seen, time.Duration(rapid.Int64Range(0, 100).Draw(t, "down")), 50)
@@ -59,8 +76,15 @@ func TestVerdictIsLegal(t *testing.T) {
 			return
 		}
 		to, ok := cluster.Next(status, trigger)
-		if !ok || (to == cluster.Active) != seen.Serving {
-			t.Fatalf("%s on %s: %s, %v", status, trigger, to, ok)
+		want := cluster.Failed
+		switch {
+		case seen.Serving && seen.Degraded:
+			want = cluster.Degraded
+		case seen.Serving:
+			want = cluster.Active
+		}
+		if !ok || to != want {
+			t.Fatalf("%s on %s: %s, %v; want %s", status, trigger, to, ok, want)
 		}
 	})
 }
@@ -122,5 +146,29 @@ func TestWorthRecording(t *testing.T) {
 	same.UsedBytes = used(1<<30 + 1)
 	if !worthRecording(row, same) {
 		t.Error("another gigabyte, as the API shows it")
+	}
+}
+
+func TestMessagesOfLostNodes(t *testing.T) {
+	t.Parallel()
+	three := cluster.Cluster{Spec: cluster.Spec{Size: 3}}
+	const start = "The database takes writes, but only 2 of 3 nodes serve"
+	for want, seen := range map[string]platform.Observed{
+		start + ".":               {Healthy: 2},
+		start + ": disk is full.": {Healthy: 2, Problem: "disk is full"},
+		start + ": a; b.":         {Healthy: 2, Problem: "disk is full", Nodes: []platform.Node{{Problem: "a"}, {}, {Problem: "b."}}},
+	} {
+		if got := fewerServe(three, seen); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for want, got := range map[string]string{
+		"Node 0 died.": failoverMessage(1, "Node 0 died."),
+		"The primary changed 2 times. The last time: Node 0 died.": failoverMessage(2, "Node 0 died."),
+		"Another node has taken over as primary.":                  failoverMessage(1, ""),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -67,6 +67,25 @@ var requests = []request{
 		},
 	},
 	{
+		name: "suspend",
+		ask: func(b *bench, c cluster.Cluster) error {
+			return b.control.Clusters.Suspend(b.t.Context(), b.admin, c.Engine, c.ID)
+		},
+		done: func(b *bench, c cluster.Cluster) { b.mustRest(c) },
+	},
+	{
+		name: "resume",
+		ask: func(b *bench, c cluster.Cluster) error {
+			if err := b.control.Clusters.Suspend(b.t.Context(), b.admin, c.Engine, c.ID); err != nil {
+				return err
+			}
+			b.runToEnd()
+			b.mustRest(c)
+			return b.control.Clusters.Resume(b.t.Context(), b.admin, c.Engine, c.ID)
+		},
+		done: func(b *bench, c cluster.Cluster) { b.mustServe(c.ID) },
+	},
+	{
 		name: "reset",
 		ask: func(b *bench, c cluster.Cluster) error {
 			return b.control.Clusters.ResetCredentials(b.t.Context(), b.admin, c.Engine, c.ID)
@@ -178,7 +197,7 @@ func TestGivingUp(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, hopeless)
 			for _, step := range memplatform.Steps {
-				if r.name == "delete" || step == memplatform.StepRemove {
+				if r.name == "delete" || r.name == "suspend" || step == memplatform.StepRemove {
 					continue // below
 				}
 				for _, f := range []memplatform.Fault{{Step: step}, {Step: step, After: true}, {Step: step, Problem: "No room."}} {

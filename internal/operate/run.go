@@ -163,7 +163,7 @@ func (w *work) pass(ctx context.Context) (again time.Duration, err error) {
 	if ctx.Err() != nil {
 		return 0, fmt.Errorf("interrupted: %w", err)
 	}
-	if impossible, ok := errors.AsType[*impossible](err); ok {
+	if impossible, ok := errors.AsType[*impossible](err); ok && !w.endless() {
 		return w.giveUp(ctx, impossible.reason, err)
 	}
 	if w.exhausted() {
@@ -178,10 +178,12 @@ func (w *work) do(ctx context.Context) error {
 		return w.gone(ctx)
 	}
 	switch w.op.Action {
-	case operation.Create, operation.Update, operation.Resize:
+	case operation.Create, operation.Update, operation.Resize, operation.Resume:
 		return w.apply(ctx, false)
 	case operation.Patch:
 		return w.apply(ctx, true)
+	case operation.Suspend:
+		return w.suspend(ctx)
 	case operation.CredentialsReset:
 		return w.reset(ctx)
 	case operation.Delete:
@@ -190,10 +192,15 @@ func (w *work) do(ctx context.Context) error {
 	return &impossible{fmt.Sprintf("This version of the server doesn't know how to do a %s.", w.op.Action)}
 }
 
-// exhausted tells whether the operation has been tried for long enough. A
-// delete is never given up: what it removes must not stay for ever.
+// endless tells whether the operation is never given up: what a delete removes
+// and a suspend stops must not stay for ever.
+func (w *work) endless() bool {
+	return w.op.Action == operation.Delete || w.op.Action == operation.Suspend
+}
+
+// exhausted tells whether the operation has been tried for long enough.
 func (w *work) exhausted() bool {
-	return w.op.Action != operation.Delete && w.op.Attempt >= leastAttempts &&
+	return !w.endless() && w.op.Attempt >= leastAttempts &&
 		w.op.Started != nil && w.Now().Sub(*w.op.Started) >= w.Limits.GiveUp
 }
 

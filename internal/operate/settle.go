@@ -10,14 +10,15 @@ import (
 	"steward/internal/platform"
 )
 
-// Wanted is what a platform is asked for on behalf of a cluster. The error is
-// for people: the cluster's plan is no longer in the catalogue.
+// Wanted is what a platform is asked for on behalf of a cluster; its status
+// says whether anything should run. The error is for people: the cluster's plan
+// is no longer in the catalogue, which doesn't matter to what rests.
 func Wanted(c cluster.Cluster, plans *catalog.Catalog, patch bool) (platform.Wanted, error) {
 	plan, ok := plans.Plan(c.Type)
-	if !ok {
+	if !ok && !c.Status.Resting() {
 		return platform.Wanted{}, &impossible{fmt.Sprintf("The type %s is no longer in the catalogue; the operator has to put it back, marked as deprecated.", c.Type)}
 	}
-	return platform.Wanted{Cluster: c, Plan: plan, Patch: patch}, nil
+	return platform.Wanted{Cluster: c, Plan: plan, Patch: patch, Suspended: c.Status.Resting()}, nil
 }
 
 // Lost tells whether a cluster that was provisioned has left nothing behind.
@@ -29,6 +30,8 @@ func Lost(c cluster.Cluster, seen platform.Observed) bool {
 
 // LostReason is what people are told then.
 const LostReason = "The database's files are gone; nothing was made in their place."
+
+var errLost = &impossible{LostReason}
 
 // settle applies what is wanted until it is there. Passes that end without an
 // error but not at the goal are repeated soon; errors for a few seconds, after
@@ -43,7 +46,7 @@ func (w *work) settle(ctx context.Context, want platform.Wanted) (platform.Obser
 		switch {
 		case err == nil && seen.Permanent:
 			return seen, &impossible{seen.Problem}
-		case err == nil && seen.Settled && seen.Serving:
+		case err == nil && reached(want, seen):
 			return seen, nil
 		case err != nil && time.Now().After(quick):
 			return seen, fmt.Errorf("apply: %w", err)
@@ -57,6 +60,15 @@ func (w *work) settle(ctx context.Context, want platform.Wanted) (platform.Obser
 	}
 }
 
+// reached tells whether a cluster is as wanted: it serves, or rests. Serving
+// settled isn't enough for one that should rest.
+func reached(want platform.Wanted, seen platform.Observed) bool {
+	if want.Suspended {
+		return seen.Settled && seen.Suspended
+	}
+	return seen.Settled && seen.Serving
+}
+
 func (w *work) notLost(ctx context.Context) error {
 	if w.c.Hosts.Primary == "" {
 		return nil
@@ -66,7 +78,7 @@ func (w *work) notLost(ctx context.Context) error {
 		return fmt.Errorf("observe: %w", err)
 	}
 	if Lost(w.c, seen) {
-		return &impossible{LostReason}
+		return errLost
 	}
 	return nil
 }

@@ -80,6 +80,9 @@ func (b *bench) restart() {
 // quick are limits for tests in which steps fail once.
 var quick = operate.Limits{Quick: time.Nanosecond}
 
+// quickPass ends a pass over what doesn't settle.
+const quickPass = 200 * time.Millisecond
+
 // hopeless are limits that give up as soon as anything goes on failing.
 var hopeless = operate.Limits{Quick: time.Nanosecond, GiveUp: time.Nanosecond}
 
@@ -174,6 +177,23 @@ func (b *bench) mustServe(id cluster.ID) {
 	}
 	if err := b.login(c); err != nil {
 		b.t.Errorf("log in: %v", err)
+	}
+}
+
+// mustRest demands that the database is suspended: nothing runs, and all of
+// what the API showed of it before is still so.
+func (b *bench) mustRest(c cluster.Cluster) {
+	b.t.Helper()
+	now := b.view(c.ID)
+	if now.Status != cluster.Suspended || now.Hosts != c.Hosts || now.Port != c.Port || len(now.Members) != len(c.Members) ||
+		now.ServerVersion != c.ServerVersion || now.UsedBytes == nil {
+		b.t.Errorf("suspended, the API says %+v, before %+v", now, c)
+	}
+	if real, there := b.world.Cluster(c.ID); !there || real.Running || !real.Suspended {
+		b.t.Errorf("there is %+v", real)
+	}
+	if _, err := b.control.Clusters.Credentials(b.t.Context(), b.admin, c.Engine, c.ID); !fault.IsKind(err, fault.Precondition) {
+		b.t.Errorf("credentials: %v", err)
 	}
 }
 

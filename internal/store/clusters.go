@@ -45,7 +45,7 @@ var clusterColumns = columns{
 
 const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
 	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
-	used_bytes, read_only, generation, created, updated, deleted`
+	used_bytes, read_only, failovers, generation, created, updated, deleted`
 
 // portLock is the class of the advisory lock that serialises giving out ports.
 const portLock = 7001
@@ -158,19 +158,20 @@ func (q queries) oneCluster(ctx context.Context, sql string, args ...any) (clust
 func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	var c cluster.Cluster
 	var id, owner int64
-	var size, port int32
+	var size, port, failovers int32
 	var engine, replication, commit, status string
 	var list []string
 	var updates, members []byte
 	err := row.Scan(append([]any{
 		&id, &owner, &c.Label, &engine, &c.Series, &c.Region, &c.Type, &size, &c.Encrypted, &c.SSLConnection, &list,
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
-		&c.UsedBytes, &c.ReadOnly, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
+		&c.UsedBytes, &c.ReadOnly, &failovers, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
 	}, more...)...)
 	if err != nil {
 		return c, err
 	}
 	c.ID, c.Account, c.Size, c.Port = cluster.ID(id), account.ID(owner), int(size), int(port)
+	c.Failovers = int(failovers)
 	c.Engine, c.Status, c.AllowList = cluster.Engine(engine), cluster.Status(status), list
 	c.Replication, c.Commit = cluster.Replication(replication), cluster.Commit(commit)
 	if err := json.Unmarshal(updates, &c.Updates); err != nil {
@@ -254,6 +255,13 @@ func (q queries) RecordObserved(ctx context.Context, id cluster.ID, o platform.O
 		ID: int64(id), HostPrimary: o.Hosts.Primary, HostSecondary: o.Hosts.Secondary, Members: text,
 		Installation: o.Installation, ServerVersion: o.ServerVersion, UsedBytes: o.UsedBytes, ReadOnly: o.ReadOnly,
 	}))
+}
+
+// RecordFailovers notes that seen changes of the primary have been told of, c
+// having been read with fewer. It is false when somebody else has told of them.
+func (t *Tx) RecordFailovers(ctx context.Context, c cluster.Cluster, seen int) (bool, error) {
+	n, err := t.q.ClusterFailovers(ctx, dbsqlc.ClusterFailoversParams{ID: int64(c.ID), Known: int32(c.Failovers), Seen: int32(seen)})
+	return n > 0, classify(err)
 }
 
 // MarkDeleted hides the cluster from customers and frees its label; ErrStale

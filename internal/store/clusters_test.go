@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -294,6 +295,49 @@ func TestRecordObserved(t *testing.T) {
 		if version() == before {
 			t.Errorf("a change of %s wasn't written", name)
 		}
+	}
+}
+
+// TestRecordFailovers: of many that see the same failover one tells of it, and
+// nobody of one that is older than what is known.
+func TestRecordFailovers(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Store(t)
+	u := newAccount(t, s, "a")
+	c := newCluster(t, s, u.Account, "fails over")
+	if c.Failovers != 0 {
+		t.Errorf("a new cluster has had %d", c.Failovers)
+	}
+	record := func(c cluster.Cluster, seen int) (told bool) {
+		err := s.InTx(t.Context(), func(tx *store.Tx) (err error) {
+			told, err = tx.RecordFailovers(t.Context(), c, seen)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return told
+	}
+	var told atomic.Int64
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			if record(c, 2) {
+				told.Add(1)
+			}
+		})
+	}
+	wait.Wait()
+	now, err := s.ClusterForWork(t.Context(), c.ID)
+	if err != nil || told.Load() != 1 || now.Failovers != 2 || now.Generation != c.Generation {
+		t.Errorf("%d told, row %+v, %v", told.Load(), now, err)
+	}
+	if record(c, 1) || !record(now, 3) {
+		t.Error("it isn't compared with what is known")
+	}
+	inTx(t, s, func(tx *store.Tx) error { return tx.MarkDeleted(t.Context(), now) })
+	if now.Failovers = 3; record(now, 4) {
+		t.Error("a failover of a deleted cluster is told")
 	}
 }
 

@@ -89,3 +89,23 @@ func TestMigrationsTwice(t *testing.T) {
 		t.Errorf("a store of a newer steward: %v", err)
 	}
 }
+
+// TestAnOlderStoreIsMigrated: databases made before a column came have its default.
+func TestAnOlderStoreIsMigrated(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Store(t)
+	c, err := s.ClusterForWork(t.Context(), newCluster(t, s, newAccount(t, s, "a").Account, "old").ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"ALTER TABLE clusters DROP COLUMN failovers", "DELETE FROM goose_db_version WHERE version_id > 1"} {
+		if _, err := s.Pool().Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newer := pgtest.Open(t, store.Options{URL: s.Pool().Config().ConnString()})
+	got, err := newer.ClusterForWork(t.Context(), c.ID)
+	if diff := cmp.Diff(c, got, sameMoment); err != nil || diff != "" {
+		t.Errorf("%v -want +got\n%s", err, diff)
+	}
+}

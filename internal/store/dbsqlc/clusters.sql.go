@@ -58,6 +58,24 @@ func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) er
 	return err
 }
 
+const clusterFailovers = `-- name: ClusterFailovers :execrows
+UPDATE clusters SET failovers = $1::int WHERE id = $2 AND failovers = $3::int AND deleted IS NULL
+`
+
+type ClusterFailoversParams struct {
+	Seen  int32
+	ID    int64
+	Known int32
+}
+
+func (q *Queries) ClusterFailovers(ctx context.Context, arg ClusterFailoversParams) (int64, error) {
+	result, err := q.db.Exec(ctx, clusterFailovers, arg.Seen, arg.ID, arg.Known)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const clusterID = `-- name: ClusterID :one
 SELECT nextval(pg_get_serial_sequence('clusters', 'id'))::bigint
 `

@@ -42,6 +42,7 @@ type Cluster struct {
 	Created         time.Time
 	Updated         time.Time
 	Deleted         *time.Time
+	Failovers       int32
 }
 
 type ClusterSecret struct {

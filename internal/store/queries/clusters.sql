@@ -30,6 +30,9 @@ WHERE id = @id AND (host_primary, host_secondary, members, installation, server_
       IS DISTINCT FROM (@host_primary, @host_secondary, @members::jsonb, @installation, @server_version, @read_only)
    OR id = @id AND used_bytes IS DISTINCT FROM @used_bytes;
 
+-- name: ClusterFailovers :execrows
+UPDATE clusters SET failovers = @seen::int WHERE id = @id AND failovers = @known::int AND deleted IS NULL;
+
 -- name: ClusterMarkDeleted :execrows
 UPDATE clusters SET deleted = @deleted::timestamptz, generation = generation + 1
 WHERE id = @id AND generation = @generation AND deleted IS NULL;

@@ -1,0 +1,143 @@
+package converge_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/operation"
+	"steward/internal/platform/memplatform"
+)
+
+func TestALostReplicaDegradesAndIsHealed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c, other := b.activeOf(3), b.activeOf(3)
+	b.driver.LoseReplica(c.ID)
+	b.mustBecome(c.ID, cluster.Degraded)
+	b.mustServe(c.ID)
+	b.mustHaveEvents(c.ID, operation.Degraded)
+	if e := b.events(c.ID)[0]; !strings.Contains(e.Message, "2 of 3 nodes serve: the server of node 1 isn't running.") {
+		t.Errorf("event: %+v", e)
+	}
+	b.driver.LoseReplica(c.ID)
+	time.Sleep(400 * time.Millisecond) // several looks
+	b.mustHaveEvents(c.ID, operation.Degraded)
+	b.driver.Mend(c.ID)
+	b.mustBecome(c.ID, cluster.Active)
+	b.mustHaveEvents(c.ID, operation.Degraded, operation.Recovered)
+	b.mustServe(c.ID)
+	b.mustHaveEvents(other.ID)
+}
+
+// TestDegradedIsToldBeforeApply: bringing a node back may take long.
+func TestDegradedIsToldBeforeApply(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.activeOf(3)
+	b.eventually("it is adopted", func() bool { return b.applied() == 2 })
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepStart, Delay: time.Hour})
+	b.driver.LosePrimary(c.ID)
+	b.mustBecome(c.ID, cluster.Degraded)
+	b.mustHaveEvents(c.ID, operation.Failover, operation.Degraded)
+}
+
+// TestTheDiskGuardHoldsWhileDegraded: a database that waits for a node fills up
+// like any other.
+func TestTheDiskGuardHoldsWhileDegraded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.activeOf(3)
+	b.driver.LoseReplica(c.ID)
+	b.mustBecome(c.ID, cluster.Degraded)
+	b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.UsedBytes = small.DiskBytes() })
+	b.driver.Change(c.ID)
+	b.eventually("read-only", func() bool {
+		real, _ := b.world.Cluster(c.ID)
+		return real.ReadOnly && b.view(c.ID).ReadOnly
+	})
+	b.mustHaveEvents(c.ID, operation.Degraded, operation.LowDiskSpace)
+}
+
+// TestAFailoverIsToldOnce: however often it is looked at, by however many
+// keepers, also when none was there as it happened.
+func TestAFailoverIsToldOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.activeOf(3)
+	b.driver.LosePrimary(c.ID)
+	b.mustBecome(c.ID, cluster.Degraded)
+	b.mustHaveEvents(c.ID, operation.Failover, operation.Degraded)
+	if e := b.events(c.ID)[0]; !strings.HasPrefix(e.Message, "Node 0 was lost; node 1 took over") || e.Status != operation.Notification {
+		t.Errorf("event: %+v", e)
+	}
+	b.mustServe(c.ID)
+	b.eventually("the members have changed", func() bool { return b.view(c.ID).Members["127.0.77.2"] == "primary" })
+	b.keeper.Stop()
+	b.start()
+	b.driver.Mend(c.ID)
+	b.mustBecome(c.ID, cluster.Active)
+	b.mustHaveEvents(c.ID, operation.Failover, operation.Degraded, operation.Recovered)
+
+	// With nobody there as it happens, and the node back by the time somebody is.
+	b.keeper.Stop()
+	b.driver.LosePrimary(c.ID)
+	b.driver.Mend(c.ID)
+	b.start()
+	b.eventually("the failover is told", func() bool { return len(b.events(c.ID)) == 4 })
+	b.keeper.Stop()
+	b.start()
+	b.eventually("it was looked at", func() bool { return b.applied() > 0 })
+	time.Sleep(200 * time.Millisecond)
+	b.mustHaveEvents(c.ID, operation.Failover, operation.Degraded, operation.Recovered, operation.Failover)
+	if got := b.view(c.ID); got.Failovers != 2 || got.Status != cluster.Active {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestAFailoverDuringAnOperation is told when the operation is over.
+func TestAFailoverDuringAnOperation(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.activeOf(3)
+	if err := b.control.Clusters.Patch(t.Context(), b.admin, "", c.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.driver.LosePrimary(c.ID)
+	b.driver.Mend(c.ID)
+	time.Sleep(100 * time.Millisecond)
+	b.mustHaveEvents(c.ID, operation.Patch)
+	b.run()
+	b.eventually("the failover is told", func() bool { return len(b.events(c.ID)) == 2 })
+	b.mustHaveEvents(c.ID, operation.Patch, operation.Failover)
+}
+
+// TestNoNodeCanTakeOver: without any node the database has failed; one that
+// comes back as the only one makes it degraded.
+func TestNoNodeCanTakeOver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.activeOf(3)
+	for range 3 {
+		b.driver.LosePrimary(c.ID)
+	}
+	b.mustBecome(c.ID, cluster.Failed)
+	b.mustHaveLast(c.ID, operation.Failed)
+	b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.Lost[real.Primary] = false })
+	b.driver.Change(c.ID)
+	b.mustBecome(c.ID, cluster.Degraded)
+	b.mustServe(c.ID)
+	b.mustHaveLast(c.ID, operation.Degraded)
+	b.driver.Mend(c.ID)
+	b.mustBecome(c.ID, cluster.Active)
+	b.mustHaveLast(c.ID, operation.Recovered)
+}
+
+func (b *bench) mustHaveLast(id cluster.ID, want operation.Action) {
+	b.t.Helper()
+	all := b.events(id)
+	if last := all[len(all)-1]; last.Action != want {
+		b.t.Errorf("last event: %+v, want %s", last, want)
+	}
+}
