@@ -3,8 +3,10 @@ package postgresql
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -40,12 +42,11 @@ func (d Driver) Drain(ctx context.Context, dead, heir engine.Node) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("drain: %w", err)
 		}
-		begin, ok, err := segmentBegin(filepath.Join(from, name))
+		needed, err := needsSegment(from, to, name, received)
 		if err != nil {
 			return fmt.Errorf("drain: %w", err)
 		}
-		// Recycled segments, made ahead of use, begin with an older address.
-		if !ok || begin.name(name) != nil || begin.end() <= received {
+		if !needed {
 			continue
 		}
 		if err := copyWAL(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
@@ -55,9 +56,23 @@ func (d Driver) Drain(ctx context.Context, dead, heir engine.Node) error {
 	return nil
 }
 
-var segmentName = regexp.MustCompile(`^[0-9A-F]{24}$`)
+// needsSegment tells whether a server that received so much lacks a file. Of a
+// timeline's history it needs what it hasn't.
+func needsSegment(from, to, name string, received uint64) (bool, error) {
+	if filepath.Ext(name) == historySuffix {
+		_, err := os.Stat(filepath.Join(to, name))
+		return errors.Is(err, fs.ErrNotExist), nil
+	}
+	s, ok, err := segmentBegin(filepath.Join(from, name))
+	// Recycled segments, made ahead of use, begin with another address.
+	return ok && s.isNamed(name) && s.end() > received, err
+}
 
-// walFiles are the segments in a folder, in order.
+const historySuffix = ".history"
+
+var walName = regexp.MustCompile(`^([0-9A-F]{24}|[0-9A-F]{8}\.history)$`)
+
+// walFiles are the segments and histories in a folder, in order.
 func walFiles(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -65,7 +80,7 @@ func walFiles(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if segmentName.MatchString(e.Name()) {
+		if walName.MatchString(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
@@ -74,23 +89,21 @@ func walFiles(dir string) ([]string, error) {
 }
 
 // segment is what the header of a segment's first page tells: XLogLongPageHeaderData
-// of PostgreSQL's xlog_internal.h.
+// of PostgreSQL's xlog_internal.h. Its timeline says little: the first segment
+// of a new one begins with what was written on the old.
 type segment struct {
-	timeline uint32
-	begin    uint64
-	size     uint32
+	begin uint64
+	size  uint32
 }
 
 func (s segment) end() uint64 { return s.begin + uint64(s.size) }
 
-// name is an error when the file's name isn't that of the segment in it.
-func (s segment) name(file string) error {
+// isNamed tells whether a file's name is that of the segment, on any timeline.
+func (s segment) isNamed(file string) bool {
 	perID := uint64(1<<32) / uint64(s.size)
 	number := s.begin / uint64(s.size)
-	if want := fmt.Sprintf("%08X%08X%08X", s.timeline, number/perID, number%perID); want != file {
-		return fmt.Errorf("segment %s has the content of %s", file, want)
-	}
-	return nil
+	const timeline = 8
+	return file[timeline:] == fmt.Sprintf("%08X%08X", number/perID, number%perID)
 }
 
 // segmentBegin reads a segment's header; false when it has none.
@@ -106,8 +119,8 @@ func segmentBegin(path string) (segment, bool, error) {
 	}
 	const long = 2
 	s := segment{
-		timeline: binary.LittleEndian.Uint32(head[4:]), begin: binary.LittleEndian.Uint64(head[8:]),
-		size: binary.LittleEndian.Uint32(head[32:]),
+		begin: binary.LittleEndian.Uint64(head[8:]),
+		size:  binary.LittleEndian.Uint32(head[32:]),
 	}
 	usable := binary.LittleEndian.Uint16(head[2:])&long != 0 && s.size >= 1<<20 && s.size&(s.size-1) == 0
 	return s, usable, nil

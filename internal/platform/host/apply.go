@@ -30,6 +30,8 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 	}
 	defer u.give()
 	defer d.templates.busy()()
+	ctx, cancel := u.interruptible(ctx)
+	defer cancel()
 	p, err := d.newPass(u, want)
 	if err == nil {
 		err = p.run(ctx)

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -87,6 +88,8 @@ type trio struct {
 	stop    context.CancelFunc
 	keeping sync.WaitGroup
 	load    *load
+	// killed are the processes that must not be seen again.
+	killed map[int]bool
 }
 
 func newTrio(t *testing.T, found []engine.Installation, b platformtest.Bench, m mode) *trio {
@@ -159,7 +162,12 @@ func (h *trio) suffers(most time.Duration, what func(seen platform.Observed)) (b
 	h.t.Helper()
 	before = h.healthy()
 	h.load.begin(h.t)
+	h.killed = map[int]bool{}
 	what(before)
+	waitFor(h.t, "the driver to see what was done", func() bool {
+		seen, err := h.driver.Observe(h.t.Context(), h.want.ID)
+		return err == nil && !slices.ContainsFunc(seen.Nodes, func(n platform.Node) bool { return h.killed[n.Pid] })
+	})
 	after = h.healthy()
 	acknowledged, gap := h.load.end(h.t)
 	h.t.Logf("%d writes acknowledged, longest gap %v, failovers %d: %s", acknowledged, gap.Round(time.Millisecond),
@@ -183,6 +191,7 @@ func (h *trio) node(seen platform.Observed, role cluster.Role) platform.Node {
 
 func (h *trio) signal(n platform.Node, sig syscall.Signal) {
 	h.t.Helper()
+	h.killed[n.Pid] = true
 	if err := syscall.Kill(n.Pid, sig); err != nil {
 		h.t.Fatalf("signal node %d: %v", n.Ordinal, err)
 	}

@@ -60,7 +60,7 @@ func (m *member) rebuilt(err error, now time.Time) {
 	defer m.mu.Unlock()
 	m.rebuilding = false
 	if err == nil {
-		m.rebuilds, m.diverged, m.astray, m.crashes = 0, false, time.Time{}, nil
+		m.rebuilds, m.failedStarts, m.diverged, m.astray = 0, 0, false, time.Time{}
 		return
 	}
 	m.rebuilds++

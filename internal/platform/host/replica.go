@@ -107,21 +107,12 @@ func (m *member) forgive() {
 func (m *member) hopeless(now time.Time) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	const (
-		patience = 20 * time.Second
-		chances  = 3
-	)
-	recent := 0
-	for _, c := range m.crashes {
-		if now.Sub(c) < crashWindow {
-			recent++
-		}
-	}
+	const patience = 20 * time.Second
 	running := m.proc != nil && m.proc.Running()
 	switch {
 	case m.diverged:
 		return "its data has gone another way than the primary's"
-	case !running && recent >= chances:
+	case !running && m.failedStarts >= startChances:
 		return "its server doesn't start: " + m.lastWords
 	case running && !m.astray.IsZero() && now.Sub(m.astray) > patience:
 		return "it doesn't follow the primary: " + m.standing.Problem

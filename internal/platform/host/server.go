@@ -95,8 +95,8 @@ func (d *Driver) watch(u *unit, m *member, p *process.Process) {
 	d.change(u.id)
 	words := lastWords(d.layout.node(m.id, m.ordinal))
 	pause := m.crashed(d.o.Now(), words)
+	m.ended(time.Since(p.Started()))
 	if d.leads(m) {
-		m.ended(time.Since(p.Started()))
 		d.log.Warn("the primary exited", "cluster_id", u.id, "node", m.ordinal, "last_words", words)
 		d.recover(u, m, p)
 		return
@@ -117,6 +117,7 @@ func (d *Driver) watch(u *unit, m *member, p *process.Process) {
 		}
 		d.log.Warn("server can't be restarted", "cluster_id", u.id, "node", m.ordinal, "error", err)
 		pause = m.crashed(d.o.Now(), err.Error())
+		m.ended(0)
 	}
 	d.change(u.id)
 }

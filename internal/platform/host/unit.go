@@ -22,6 +22,8 @@ type unit struct {
 	// problem is what Apply found to stand in the way.
 	problem   string
 	permanent bool
+	// interrupt ends the pass under way, which may wait for a server that hangs.
+	interrupt context.CancelFunc
 	// secrets are those that never change.
 	secrets map[platform.SecretName][]byte
 	// vigil tells that somebody watches over the primary.
@@ -43,6 +45,24 @@ func (u *unit) take(ctx context.Context) error {
 }
 
 func (u *unit) give() { <-u.turn }
+
+// interruptible is a context that ends when the pass is to make way.
+func (u *unit) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.interrupt = cancel
+	return ctx, cancel
+}
+
+// makeWay ends the pass under way. All its steps can be repeated.
+func (u *unit) makeWay() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.interrupt != nil {
+		u.interrupt()
+	}
+}
 
 // member is the node of an ordinal.
 func (u *unit) member(ordinal int) *member {

@@ -90,6 +90,7 @@ func (v *vigil) look(top topology) {
 		m.setHangs(dead)
 		v.stopped = time.Time{}
 		v.misses.Store(0)
+		v.u.makeWay()
 		v.d.recover(v.u, m, p)
 		return
 	}
@@ -170,14 +171,14 @@ func (m *member) setHangs(hangs bool) {
 	m.hung = hangs
 }
 
-// A primary that ends this often, this soon after it was started, isn't worth
-// being started again.
+// A server that ends this often, this soon after it was started, isn't worth
+// being started again on the same data while another node has it too.
 const (
 	startChances = 3
 	earlyEnd     = 10 * time.Second
 )
 
-// ended counts a primary's end when it came early.
+// ended counts an end when it came early.
 func (m *member) ended(ran time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -187,7 +188,7 @@ func (m *member) ended(ran time.Duration) {
 	m.failedStarts++
 }
 
-// startedInVain notes that the server couldn't be started at all.
+// startedInVain notes that the primary's server couldn't be started at all.
 func (m *member) startedInVain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
