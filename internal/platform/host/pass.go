@@ -23,6 +23,9 @@ type pass struct {
 	eng  engine.Driver
 	want platform.Wanted
 	top  topology
+	// restarts tells that the primary's server may be started on its own data:
+	// the alternative, another primary, was considered.
+	restarts bool
 }
 
 // newPass reads which node is the primary, and puts on record what is wanted
@@ -98,6 +101,9 @@ func (p *pass) node(ctx context.Context, ordinal int) error {
 	s, err := j.look(ctx)
 	if err != nil {
 		return err
+	}
+	if s.Replicated && !s.Replica && s.Bootstrapped && !s.Running && !p.restarts {
+		return fmt.Errorf("node %d: the primary has ended meanwhile", ordinal)
 	}
 	for _, step := range plan(s) {
 		if err := j.take(ctx, step); err != nil {

@@ -134,6 +134,7 @@ func (p *pass) restartPrimary(ctx context.Context, old *job, s plight) error {
 	}
 	short, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	p.restarts = true
 	if err := p.node(short, p.top.Primary); err != nil {
 		old.m.startedInVain()
 		return fmt.Errorf("start the primary again: %w", err)
