@@ -6,21 +6,30 @@ import (
 	"strconv"
 	"strings"
 
+	"steward/internal/cluster"
 	"steward/internal/engine"
 )
 
-// Files are postgresql.conf, pg_hba.conf and an empty pg_ident.conf.
+// Files are postgresql.conf, pg_hba.conf, an empty pg_ident.conf, and what makes
+// a replica start as one. The server itself removes that when it is promoted.
 func (Driver) Files(n engine.Node) ([]engine.File, error) {
 	major, err := majorOf(n.Installation)
 	if err != nil {
 		return nil, err
 	}
-	return []engine.File{
+	files := []engine.File{
 		{Path: filepath.Join(n.Conf, serverConf), Content: renderSettings(settings(n), major)},
-		{Path: filepath.Join(n.Conf, accessConf), Content: renderAccess(n.SSLConnection)},
+		{Path: filepath.Join(n.Conf, accessConf), Content: renderAccess(n.SSLConnection, n.Members > 1)},
 		{Path: filepath.Join(n.Conf, identConf), Content: []byte("# Written by steward: nobody is mapped.\n")},
-	}, nil
+	}
+	if n.Role == cluster.Replica {
+		files = append(files, engine.File{Path: filepath.Join(n.Data, standbySignal)})
+	}
+	return files, nil
 }
+
+// quoted writes a value as it stands between quotes in postgresql.conf.
+var quoted = strings.NewReplacer(`'`, `''`, `\`, `\\`)
 
 func renderSettings(all []setting, major int) []byte {
 	var b strings.Builder
@@ -29,25 +38,30 @@ func renderSettings(all []setting, major int) []byte {
 		if major < s.since || s.until != 0 && major > s.until {
 			continue
 		}
-		fmt.Fprintf(&b, "%s = '%s'\n", s.name, strings.ReplaceAll(s.value, "'", "''"))
+		fmt.Fprintf(&b, "%s = '%s'\n", s.name, quoted.Replace(s.value))
 	}
 	return []byte(b.String())
 }
 
 // renderAccess lets our own account in by the socket alone, and customers by
-// TCP alone. Nobody comes in without a password, and nobody replicates.
-func renderAccess(tlsRequired bool) []byte {
+// TCP alone. Nobody comes in without a password, and nobody replicates but we
+// ourselves, in a cluster of several nodes.
+func renderAccess(tlsRequired, replicated bool) []byte {
 	customers := "host"
 	if tlsRequired {
 		customers = "hostssl"
 	}
+	ours := ""
+	if replicated {
+		ours = fmt.Sprintf("local    replication  %s  scram-sha-256\n", adminRole)
+	}
 	return fmt.Appendf(nil, `# Written by steward; changes are overwritten.
 local    all          %[1]s  scram-sha-256
-local    all          all      reject
+%[3]slocal    all          all      reject
 host     replication  all      all          reject
 host     all          %[1]s  all          reject
 %-7[2]s  all          all      127.0.0.0/8  scram-sha-256
-`, adminRole, customers)
+`, adminRole, customers, ours)
 }
 
 // majorOf is the release series as a number.

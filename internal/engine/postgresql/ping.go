@@ -64,13 +64,20 @@ func checkPidFile(data string) error {
 }
 
 // eitherPassword connects with the cluster's own admin password, or with the
-// template's, which a clone has until Bootstrap.
+// template's, which a clone has until Bootstrap, or until it has received what
+// its primary's did. That may happen between two tries.
 func eitherPassword(ctx context.Context, n engine.Node) (*pgconn.PgConn, error) {
-	conn, err := asAdmin(ctx, n, n.AdminPassword)
-	if err == nil || n.TemplatePassword == "" || !errors.Is(err, engine.ErrAuthentication) {
-		return conn, err
+	passwords := []string{n.AdminPassword}
+	if n.TemplatePassword != "" {
+		passwords = append(passwords, n.TemplatePassword, n.AdminPassword)
 	}
-	return asAdmin(ctx, n, n.TemplatePassword)
+	for i, password := range passwords {
+		conn, err := asAdmin(ctx, n, password)
+		if i == len(passwords)-1 || !errors.Is(err, engine.ErrAuthentication) {
+			return conn, err
+		}
+	}
+	return nil, engine.ErrAuthentication
 }
 
 // Version is what the server says of itself: "15.18".

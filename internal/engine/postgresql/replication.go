@@ -3,39 +3,164 @@ package postgresql
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"steward/internal/engine"
 )
 
-var errNotBuilt = errors.New("replication isn't built yet")
+// CanDrain is true: a replica reads WAL files wherever they come from.
+func (Driver) CanDrain(engine.Installation) bool { return true }
 
-// Twin is part of engine.Replicator.
-func (d Driver) Twin(ctx context.Context, primary, dir string) error { return errNotBuilt }
+// StepDown does nothing: a server that is stopped sends all it has, and what it
+// couldn't send is drained from its files.
+func (Driver) StepDown(context.Context, engine.Node) error { return nil }
 
-// Seed is part of engine.Replicator.
-func (d Driver) Seed(ctx context.Context, n engine.Node, dir string, run engine.Runner) error {
-	return errNotBuilt
+// Standing asks once, and once more when there is something left to apply: a
+// replica that applies it meanwhile isn't behind.
+func (Driver) Standing(ctx context.Context, n engine.Node) (engine.Standing, error) {
+	conn, err := asOurs(ctx, n)
+	if err != nil {
+		return engine.Standing{}, fmt.Errorf("standing: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	standing, err := askStanding(ctx, conn, n)
+	if err != nil {
+		return engine.Standing{}, fmt.Errorf("standing: %w", err)
+	}
+	if standing.Lag == 0 {
+		return standing, nil
+	}
+	if err := pause(ctx); err != nil {
+		return engine.Standing{}, fmt.Errorf("standing: %w", err)
+	}
+	later, err := askStanding(ctx, conn, n)
+	if err != nil {
+		return engine.Standing{}, fmt.Errorf("standing: %w", err)
+	}
+	if later.Applied >= standing.Received {
+		later.Lag = 0
+	}
+	return later, nil
 }
 
-// Standing is part of engine.Replicator.
-func (d Driver) Standing(ctx context.Context, n engine.Node) (engine.Standing, error) {
-	return engine.Standing{}, errNotBuilt
+// standingQuery looks at the receiver's address, since after a change of the
+// source the old connection lives on for a moment. The age of the transaction
+// applied last is at least that of the one to come.
+const standingQuery = `SELECT pg_is_in_recovery(),
+	coalesce((SELECT status = 'streaming' AND sender_host = '%s' AND sender_port = %d FROM pg_stat_wal_receiver), false),
+	CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())
+		ELSE pg_current_wal_flush_lsn() END,
+	CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END,
+	coalesce(ceil(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) * 1e6), 1)::bigint,
+	CASE WHEN pg_is_in_recovery() THEN pg_is_wal_replay_paused() ELSE false END`
+
+func askStanding(ctx context.Context, conn *pgconn.PgConn, n engine.Node) (engine.Standing, error) {
+	rows, err := query(ctx, conn, fmt.Sprintf(standingQuery, literal(n.Source.Run), n.Source.Listen.Port()))
+	if err != nil {
+		return engine.Standing{}, err
+	}
+	row := rows[0]
+	received, err := parseLSN(row[2])
+	if err != nil {
+		return engine.Standing{}, err
+	}
+	applied, err := parseLSN(row[3])
+	if err != nil {
+		return engine.Standing{}, err
+	}
+	standing := engine.Standing{
+		Writable: row[0] == "f", Streaming: row[1] == "t",
+		Received: uint64(max(received, applied)), Applied: uint64(applied), Position: max(received, applied).String(),
+	}
+	if standing.Writable {
+		standing.Received = standing.Applied
+	}
+	if standing.Received > standing.Applied {
+		micros, err := strconv.ParseInt(row[4], 10, 64)
+		if err != nil {
+			return engine.Standing{}, fmt.Errorf("age of the last transaction: %w", err)
+		}
+		standing.Lag = max(time.Microsecond, time.Duration(micros)*time.Microsecond)
+	}
+	if row[5] == "t" {
+		standing.Problem = "the replica has paused applying: its settings are lower than its primary's"
+	}
+	return standing, nil
 }
 
-// Follow is part of engine.Replicator.
-func (d Driver) Follow(ctx context.Context, n engine.Node) error { return errNotBuilt }
+// Disconnect waits until the receiver has ended, which it does by itself when
+// its source's sockets close; before that it writes down what it still reads.
+func (Driver) Disconnect(ctx context.Context, n engine.Node) error {
+	conn, err := asOurs(ctx, n)
+	if err != nil {
+		return fmt.Errorf("disconnect: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for {
+		rows, err := query(ctx, conn, "SELECT status FROM pg_stat_wal_receiver WHERE pid IS NOT NULL")
+		if err != nil {
+			return fmt.Errorf("disconnect: %w", err)
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("disconnect: the replica goes on receiving: %w", err)
+		}
+	}
+}
 
-// Disconnect is part of engine.Replicator.
-func (d Driver) Disconnect(ctx context.Context, n engine.Node) error { return errNotBuilt }
+// Promote has the server read the files it was given for its new role, too.
+func (Driver) Promote(ctx context.Context, n engine.Node) error {
+	conn, err := asOurs(ctx, n)
+	if err != nil {
+		return fmt.Errorf("promote: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	const start = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_reload_conf() AND pg_promote(false) END"
+	if _, err := query(ctx, conn, start); err != nil {
+		return fmt.Errorf("promote: %w", err)
+	}
+	for {
+		rows, err := query(ctx, conn, giveWay)
+		if err != nil {
+			return fmt.Errorf("promote: %w", err)
+		}
+		if rows[0][0] == "f" {
+			return nil
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("promote: the server stays a replica: %w", err)
+		}
+	}
+}
 
-// StepDown is part of engine.Replicator.
-func (d Driver) StepDown(ctx context.Context, n engine.Node) error { return errNotBuilt }
+// giveWay ends the queries that hold up what a replica has left to apply: with
+// no primary there, nobody can wait for them.
+const giveWay = `SELECT pg_is_in_recovery(), (
+	SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+	WHERE backend_type = 'client backend' AND usename <> 'steward' AND xact_start IS NOT NULL
+	AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'startup'
+		AND (wait_event_type IN ('Lock', 'BufferPin') OR wait_event LIKE 'RecoveryConflict%')))`
 
-// Promote is part of engine.Replicator.
-func (d Driver) Promote(ctx context.Context, n engine.Node) error { return errNotBuilt }
-
-// CanDrain is part of engine.Replicator.
-func (d Driver) CanDrain(inst engine.Installation) bool { return false }
-
-// Drain is part of engine.Replicator.
-func (d Driver) Drain(ctx context.Context, dead, heir engine.Node) error { return errNotBuilt }
+// Follow makes the server read its files when it doesn't have their source yet,
+// which makes it turn there at once.
+func (Driver) Follow(ctx context.Context, n engine.Node) error {
+	row, err := askOne(ctx, n, "SELECT pg_is_in_recovery(), current_setting('primary_conninfo')")
+	if err != nil {
+		return fmt.Errorf("follow: %w", err)
+	}
+	if row[0] != "t" {
+		return errors.New("follow: the server runs as a primary; it has to be started anew to be a replica")
+	}
+	if row[1] != sourceConninfo(n) {
+		if err := reload(ctx, n); err != nil {
+			return fmt.Errorf("follow: %w", err)
+		}
+	}
+	return checkLineage(ctx, n)
+}

@@ -18,6 +18,11 @@ type setting struct {
 // settings is the whole configuration of a node. What isn't named here keeps
 // the server's default.
 func settings(n engine.Node) []setting {
+	return append(nodeSettings(n), memberSettings(n)...)
+}
+
+// nodeSettings are those of every node, whether it is alone or not.
+func nodeSettings(n engine.Node) []setting {
 	mem, disk, cpus := n.Plan.MemoryMB, n.Plan.DiskMB, max(1, n.Plan.VCPUs)
 	connections := connectionsFor(mem)
 	return []setting{

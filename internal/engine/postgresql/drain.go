@@ -1,0 +1,186 @@
+package postgresql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"steward/internal/engine"
+)
+
+// drainPrefix begins names that the server itself removes when it starts.
+const drainPrefix = "xlogtemp.steward."
+
+// Drain copies WAL files. Heir then has the very bytes that dead has, up to the
+// last whole record: it will fork off where dead ended, and dead can follow it.
+func (Driver) Drain(ctx context.Context, dead, heir engine.Node) error {
+	if err := sameCluster(dead, heir); err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	conn, err := asOurs(ctx, heir)
+	if err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	at, err := askReplay(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	if !at.recovering {
+		return nil
+	}
+	wal, err := openWAL(filepath.Join(dead.Data, "pg_wal"))
+	if err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	if uint64(at.applied)/wal.segmentSize < wal.oldest {
+		return fmt.Errorf("drain: the heir needs WAL from %v on, which has been removed", at.applied)
+	}
+	known, end, err := wal.extent(at.applied, at.received)
+	if err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	if known == end {
+		return nil
+	}
+	if err := wal.handTo(filepath.Join(heir.Data, "pg_wal"), known, end); err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	return awaitReplay(ctx, conn, known, end)
+}
+
+// sameCluster keeps WAL from where it doesn't belong.
+func sameCluster(dead, heir engine.Node) error {
+	a, err := readControl(controlPath(dead.Data))
+	if err != nil {
+		return err
+	}
+	b, err := readLiveControl(context.Background(), heir.Data)
+	if err != nil {
+		return err
+	}
+	if a.identity().id != b.identity().id {
+		return errors.New("the two nodes are of different clusters")
+	}
+	return nil
+}
+
+// replay is how far a replica is.
+type replay struct {
+	recovering        bool
+	received, applied lsn
+}
+
+func askReplay(ctx context.Context, conn *pgconn.PgConn) (replay, error) {
+	rows, err := query(ctx, conn, `SELECT pg_is_in_recovery(),
+		greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()), pg_last_wal_replay_lsn()`)
+	if err != nil {
+		return replay{}, err
+	}
+	r := replay{recovering: rows[0][0] == "t"}
+	if r.received, err = parseLSN(rows[0][1]); err != nil {
+		return replay{}, err
+	}
+	r.applied, err = parseLSN(rows[0][2])
+	return r, err
+}
+
+// awaitReplay returns when the heir is sure to apply all that was copied. It
+// looks for files again when it has nothing left to apply, or a signal wakes
+// it; were it promoted before it looked, it would end without them. One that is
+// still busy with what it had, before known, finds them when it gets there.
+func awaitReplay(ctx context.Context, conn *pgconn.PgConn, known, end lsn) error {
+	if _, err := query(ctx, conn, "SELECT pg_reload_conf()"); err != nil {
+		return fmt.Errorf("drain: wake the heir: %w", err)
+	}
+	for {
+		at, err := askReplay(ctx, conn)
+		if err != nil {
+			return fmt.Errorf("drain: %w", err)
+		}
+		if !at.recovering || at.applied != known || known == end {
+			return nil
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("drain: the heir doesn't read what was copied: %w", err)
+		}
+	}
+}
+
+// handTo copies the WAL between two places, and the histories of timelines.
+func (w *walFolder) handTo(dir string, from, to lsn) error {
+	owner, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("look at the heir's WAL: %w", err)
+	}
+	stat := owner.Sys().(*syscall.Stat_t)
+	for _, name := range w.histories {
+		if _, err := os.Stat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {
+			if err := copyWAL(w.dir, dir, name, stat); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range w.copied(from, to) {
+		if err := copyWAL(w.dir, dir, name, stat); err != nil {
+			return err
+		}
+	}
+	return syncFolder(dir)
+}
+
+// copyWAL puts a whole file in place at once: a server that reads the old one
+// goes on with that. The two share nothing, since each server overwrites its own.
+func copyWAL(from, to, name string, owner *syscall.Stat_t) error {
+	source, err := os.Open(filepath.Join(from, name))
+	if err != nil {
+		return fmt.Errorf("copy WAL: %w", err)
+	}
+	defer source.Close()
+	path := filepath.Join(to, drainPrefix+name)
+	target, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("copy WAL: %w", err)
+	}
+	defer target.Close()
+	if err := giveTo(target, owner); err != nil {
+		return fmt.Errorf("copy WAL: %w", err)
+	}
+	if _, err := io.Copy(target, source); err != nil {
+		return fmt.Errorf("copy WAL: %w", err)
+	}
+	if err := errors.Join(target.Sync(), target.Close()); err != nil {
+		return fmt.Errorf("copy WAL: %w", err)
+	}
+	if err := os.Rename(path, filepath.Join(to, name)); err != nil {
+		return fmt.Errorf("copy WAL: %w", err)
+	}
+	return nil
+}
+
+// giveTo gives a file away, which only root can; others own it already.
+func giveTo(f *os.File, owner *syscall.Stat_t) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return f.Chown(int(owner.Uid), int(owner.Gid))
+}
+
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync folder: %w", err)
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync folder: %w", err)
+	}
+	return nil
+}
