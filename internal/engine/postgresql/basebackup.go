@@ -8,7 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -17,139 +19,307 @@ import (
 	"steward/internal/engine"
 )
 
-// Seed is part of engine.Replicator: a base backup with the WAL it needs,
-// unpacked.
-func (d Driver) Seed(ctx context.Context, n engine.Node, dir string, _ engine.Runner) error {
-	read, write := io.Pipe()
-	sent := make(chan error, 1)
-	go func() {
-		err := baseBackup(ctx, n, write)
-		write.CloseWithError(err)
-		sent <- err
-	}()
-	err := untar(read, dir)
-	read.CloseWithError(err)
-	if err := errors.Join(err, <-sent); err != nil {
-		return fmt.Errorf("seed: %w", err)
-	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("seed: %w", err)
-	}
-	defer f.Close()
-	if err := unix.Syncfs(int(f.Fd())); err != nil {
-		return fmt.Errorf("seed: sync: %w", err)
-	}
-	return nil
+// baseBackup is a running physical copy of a server: a tar archive of its data
+// folder to read from, without its end marker. With the WAL between start and
+// end, part of the archive, it becomes consistent.
+type baseBackup struct {
+	start, end lsn
+	conn       *pgconn.PgConn
+	// framed tells that each message begins with a letter that says what it is,
+	// as from 15 on.
+	framed   bool
+	archives int
+	rest     []byte
+	done     bool
 }
 
-// baseBackup writes the running server's data to w as a tar, WAL included.
-func baseBackup(ctx context.Context, n engine.Node, w io.Writer) error {
+// startBaseBackup asks the server by its socket. The caller reads to the end,
+// then finishes, and closes in any case.
+func startBaseBackup(ctx context.Context, n engine.Node) (*baseBackup, error) {
 	major, err := majorOf(n.Installation)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	conn, err := connect(ctx, login{
 		host: n.Run, port: n.Listen.Port(), user: adminRole, password: n.AdminPassword,
 		parameters: map[string]string{"replication": "true", "application_name": "steward"},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { conn.Conn().Close() })
-	defer stop()
+	b := &baseBackup{conn: conn, framed: major >= 15}
 	command := "BASE_BACKUP (LABEL 'steward', CHECKPOINT 'fast', WAL true, WAIT false, MANIFEST 'no')"
-	if major < 15 {
+	if !b.framed {
 		command = "BASE_BACKUP LABEL 'steward' FAST WAL NOWAIT MANIFEST 'no'"
 	}
 	conn.Frontend().SendQuery(&pgproto3.Query{String: command})
 	if err := conn.Frontend().Flush(); err != nil {
-		return fmt.Errorf("base backup: %w", err)
+		return nil, errors.Join(err, b.close(ctx))
 	}
-	return receiveBackup(ctx, conn, w, major >= 15)
+	if err := b.begin(ctx); err != nil {
+		return nil, errors.Join(err, b.close(ctx))
+	}
+	return b, nil
 }
 
-// receiveBackup reads the answer to BASE_BACKUP: rows with the start and the
-// tablespaces, the archives as COPY, a row with the end. Since 15 each message
-// of the copy begins with its kind.
-func receiveBackup(ctx context.Context, conn *pgconn.PgConn, w io.Writer, kinds bool) error {
-	results := 0
+// begin reads where the backup starts, the list of tablespaces, and on up to
+// the archive.
+func (b *baseBackup) begin(ctx context.Context) error {
+	results, tablespaces := 0, 0
 	for {
-		message, err := conn.ReceiveMessage(ctx)
+		m, err := b.receive(ctx)
 		if err != nil {
-			return fmt.Errorf("base backup: %w", err)
+			return err
 		}
-		switch m := message.(type) {
-		case *pgproto3.ErrorResponse:
-			return fmt.Errorf("base backup: %w", pgconn.ErrorResponseToPgError(m))
+		switch m := m.(type) {
 		case *pgproto3.RowDescription:
 			results++
 		case *pgproto3.DataRow:
-			if results == 2 && len(m.Values[0]) > 0 {
-				return errors.New("base backup: the database has tablespaces outside its folder")
+			if results > 1 {
+				tablespaces++
+			} else if b.start, err = firstLSN(m); err != nil {
+				return err
 			}
-		case *pgproto3.CopyData:
-			data := m.Data
-			if kinds {
-				if len(data) == 0 || data[0] != 'd' {
-					continue
-				}
-				data = data[1:]
+		case *pgproto3.CopyOutResponse:
+			// The data folder itself is listed as one of them.
+			if tablespaces != 1 {
+				return errors.New("the server has tablespaces outside its data folder, which can't be copied")
 			}
-			if _, err := w.Write(data); err != nil {
-				return fmt.Errorf("base backup: %w", err)
+			return nil
+		case *pgproto3.ReadyForQuery:
+			return errors.New("the server sent no archive")
+		}
+	}
+}
+
+func firstLSN(row *pgproto3.DataRow) (lsn, error) {
+	if len(row.Values) == 0 {
+		return 0, errors.New("a row without a place in the WAL")
+	}
+	return parseLSN(string(row.Values[0]))
+}
+
+// receive turns the server's errors into Go's.
+func (b *baseBackup) receive(ctx context.Context) (pgproto3.BackendMessage, error) {
+	m, err := b.conn.ReceiveMessage(ctx)
+	if err != nil {
+		return nil, classify(err)
+	}
+	if refused, ok := m.(*pgproto3.ErrorResponse); ok {
+		return nil, classify(pgconn.ErrorResponseToPgError(refused))
+	}
+	return m, nil
+}
+
+// reader reads the archive. It must not outlive the context.
+func (b *baseBackup) reader(ctx context.Context) io.Reader {
+	return readerFunc(func(p []byte) (int, error) {
+		for len(b.rest) == 0 {
+			if b.done {
+				return 0, io.EOF
+			}
+			if err := b.more(ctx); err != nil {
+				return 0, err
+			}
+		}
+		n := copy(p, b.rest)
+		b.rest = b.rest[n:]
+		return n, nil
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// more takes one message of the copy. What it holds stays valid until the next.
+func (b *baseBackup) more(ctx context.Context) error {
+	m, err := b.receive(ctx)
+	if err != nil {
+		return err
+	}
+	switch m := m.(type) {
+	case *pgproto3.CopyData:
+		return b.take(m.Data)
+	case *pgproto3.CopyDone:
+		b.done = true
+	}
+	return nil
+}
+
+func (b *baseBackup) take(data []byte) error {
+	if !b.framed {
+		b.rest = data
+		return nil
+	}
+	if len(data) == 0 {
+		return errors.New("an empty message in the copy")
+	}
+	switch data[0] {
+	case 'n':
+		if b.archives++; b.archives > 1 {
+			return errors.New("the server sends a second archive")
+		}
+	case 'd':
+		b.rest = data[1:]
+	}
+	return nil
+}
+
+// finish reads what follows the archive: where the backup ends, and whether the
+// server calls it good.
+func (b *baseBackup) finish(ctx context.Context) error {
+	if _, err := io.Copy(io.Discard, b.reader(ctx)); err != nil {
+		return err
+	}
+	for {
+		m, err := b.receive(ctx)
+		if err != nil {
+			return err
+		}
+		switch m := m.(type) {
+		case *pgproto3.DataRow:
+			if b.end, err = firstLSN(m); err != nil {
+				return err
 			}
 		case *pgproto3.ReadyForQuery:
+			if b.end == 0 {
+				return errors.New("the server didn't say where the backup ends")
+			}
 			return nil
 		}
 	}
 }
 
-// untar unpacks into a folder, for its owner, and never outside of it.
-func untar(r io.Reader, dir string) error {
-	root, err := os.OpenRoot(dir)
+// close ends a backup that isn't finished, too.
+func (b *baseBackup) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+	defer cancel()
+	return b.conn.Close(ctx)
+}
+
+// Seed is a base backup, unpacked.
+func (Driver) Seed(ctx context.Context, n engine.Node, dir string, _ engine.Runner) error {
+	b, err := startBaseBackup(ctx, n)
+	if err != nil {
+		return fmt.Errorf("seed: %w", err)
+	}
+	defer b.close(ctx)
+	if err := untar(b.reader(ctx), dir); err != nil {
+		return fmt.Errorf("seed: %w", err)
+	}
+	if err := b.finish(ctx); err != nil {
+		return fmt.Errorf("seed: %w", err)
+	}
+	if err := completeSeed(dir); err != nil {
+		return fmt.Errorf("seed: %w", err)
+	}
+	return nil
+}
+
+// completeSeed makes it a replica's, since started as a primary it would be a
+// second one, and brings all of it to disk at once.
+func completeSeed(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "backup_label")); err != nil {
+		return fmt.Errorf("the archive is not a backup: %w", err)
+	}
+	t, err := newTree(dir)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	archive := tar.NewReader(r)
+	defer t.root.Close()
+	if err := t.file(standbySignal, eof{}); err != nil {
+		return err
+	}
+	f, err := t.root.Open(".")
+	if err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	defer f.Close()
+	if err := unix.Syncfs(int(f.Fd())); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	return nil
+}
+
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+
+// tree is a folder that files are put in, owned as it is itself.
+type tree struct {
+	root  *os.Root
+	owner *syscall.Stat_t
+}
+
+func newTree(dir string) (*tree, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	info, err := root.Stat(".")
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return &tree{root, info.Sys().(*syscall.Stat_t)}, nil
+}
+
+// untar unpacks files and folders, never outside of dir. A data folder has
+// nothing else, unless there are tablespaces.
+func untar(from io.Reader, dir string) error {
+	t, err := newTree(dir)
+	if err != nil {
+		return err
+	}
+	defer t.root.Close()
+	archive := tar.NewReader(from)
 	for {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			_, err = io.Copy(io.Discard, r) // what the server pads with
-			return err
+			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("read base backup: %w", err)
+			return fmt.Errorf("read archive: %w", err)
 		}
-		if err := unpack(root, dir, h, archive); err != nil {
-			return fmt.Errorf("unpack %s: %w", h.Name, err)
+		name := path.Clean(h.Name)
+		switch h.Typeflag {
+		case tar.TypeDir:
+			err = t.folder(name)
+		case tar.TypeReg:
+			err = t.file(name, archive)
+		default:
+			err = fmt.Errorf("%s is neither file nor folder", h.Name)
+		}
+		if err != nil {
+			return fmt.Errorf("unpack archive: %w", err)
 		}
 	}
 }
 
-func unpack(root *os.Root, dir string, h *tar.Header, content io.Reader) error {
-	name := filepath.Clean(h.Name)
-	switch h.Typeflag {
-	case tar.TypeDir:
-		if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
+func (t *tree) folder(name string) error {
+	if err := t.root.Mkdir(name, 0o700); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
 		}
-	case tar.TypeReg:
-		f, err := root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(f, content)
-		if err := errors.Join(err, f.Close()); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("kind %q has no business in a data folder", h.Typeflag)
+		return err
 	}
-	if name == "." {
+	if os.Geteuid() != 0 {
 		return nil
 	}
-	return giveLike(dir, filepath.Join(dir, name))
+	return t.root.Lchown(name, int(t.owner.Uid), int(t.owner.Gid))
+}
+
+func (t *tree) file(name string, content io.Reader) error {
+	f, err := t.root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := giveTo(f, t.owner); err != nil {
+		return err
+	}
+	if _, err := io.Copy(f, content); err != nil {
+		return err
+	}
+	return f.Close()
 }

@@ -9,11 +9,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"steward/internal/cluster"
 	"steward/internal/engine"
 )
 
@@ -106,15 +108,27 @@ func query(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]string, er
 	return rows, nil
 }
 
+// asOurs is asAdmin with the password that the server should have. A replica
+// has the template's until it has received the cluster's own.
+func asOurs(ctx context.Context, n engine.Node) (*pgconn.PgConn, error) {
+	if n.Role == cluster.Replica {
+		return eitherPassword(ctx, n)
+	}
+	return asAdmin(ctx, n, n.AdminPassword)
+}
+
 // ask connects as our superuser, runs the statements and returns the last one's rows.
 func ask(ctx context.Context, n engine.Node, sql string) ([][]string, error) {
-	conn, err := asAdmin(ctx, n, n.AdminPassword)
+	conn, err := asOurs(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	return query(ctx, conn, sql)
 }
+
+// literal is text as it stands between quotes in SQL.
+func literal(s string) string { return strings.ReplaceAll(s, "'", "''") }
 
 // askOne is ask for the single row of a query.
 func askOne(ctx context.Context, n engine.Node, sql string) ([]string, error) {

@@ -2,168 +2,185 @@ package postgresql
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"steward/internal/engine"
 )
 
-// Drain is part of engine.Replicator. What a dead server wrote to its WAL is in
-// its files, acknowledged commits first of all: the heir is given the segments
-// from the one on in which what it received ends. A recovering server reads what
-// lies in its own pg_wal before it is promoted.
-func (d Driver) Drain(ctx context.Context, dead, heir engine.Node) error {
-	row, err := askOne(ctx, heir, `SELECT pg_catalog.pg_is_in_recovery(),
-		greatest(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn())`)
+// drainPrefix begins names that the server itself removes when it starts.
+const drainPrefix = "xlogtemp.steward."
+
+// Drain copies WAL files. Heir then has the very bytes that dead has, up to the
+// last whole record: it will fork off where dead ended, and dead can follow it.
+func (Driver) Drain(ctx context.Context, dead, heir engine.Node) error {
+	if err := sameCluster(dead, heir); err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	conn, err := asOurs(ctx, heir)
 	if err != nil {
 		return fmt.Errorf("drain: %w", err)
 	}
-	if row[0] == "f" {
-		return nil // promoted already, after an earlier drain
-	}
-	received, err := parseLSN(row[1])
+	defer conn.Close(context.WithoutCancel(ctx))
+	at, err := askReplay(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("drain: %w", err)
 	}
-	from, to := filepath.Join(dead.Data, "pg_wal"), filepath.Join(heir.Data, "pg_wal")
-	names, err := walFiles(from)
+	if !at.recovering {
+		return nil
+	}
+	wal, err := openWAL(filepath.Join(dead.Data, "pg_wal"))
 	if err != nil {
 		return fmt.Errorf("drain: %w", err)
 	}
-	for _, name := range names {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("drain: %w", err)
-		}
-		needed, err := needsSegment(from, to, name, received)
-		if err != nil {
-			return fmt.Errorf("drain: %w", err)
-		}
-		if !needed {
-			continue
-		}
-		if err := copyWAL(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
-			return fmt.Errorf("drain: %w", err)
-		}
+	if uint64(at.applied)/wal.segmentSize < wal.oldest {
+		return fmt.Errorf("drain: the heir needs WAL from %v on, which has been removed", at.applied)
+	}
+	known, end, err := wal.extent(at.applied, at.received)
+	if err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	if known == end {
+		return nil
+	}
+	if err := wal.handTo(filepath.Join(heir.Data, "pg_wal"), known, end); err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	return awaitReplay(ctx, conn, known, end)
+}
+
+// sameCluster keeps WAL from where it doesn't belong.
+func sameCluster(dead, heir engine.Node) error {
+	a, err := readControl(controlPath(dead.Data))
+	if err != nil {
+		return err
+	}
+	b, err := readLiveControl(context.Background(), heir.Data)
+	if err != nil {
+		return err
+	}
+	if a.identity().id != b.identity().id {
+		return errors.New("the two nodes are of different clusters")
 	}
 	return nil
 }
 
-// needsSegment tells whether a server that received so much lacks a file. Of a
-// timeline's history it needs what it hasn't.
-func needsSegment(from, to, name string, received uint64) (bool, error) {
-	if filepath.Ext(name) == historySuffix {
-		_, err := os.Stat(filepath.Join(to, name))
-		return errors.Is(err, fs.ErrNotExist), nil
-	}
-	s, ok, err := segmentBegin(filepath.Join(from, name))
-	// Recycled segments, made ahead of use, begin with another address.
-	return ok && s.isNamed(name) && s.end() > received, err
+// replay is how far a replica is.
+type replay struct {
+	recovering        bool
+	received, applied lsn
 }
 
-const historySuffix = ".history"
-
-var walName = regexp.MustCompile(`^([0-9A-F]{24}|[0-9A-F]{8}\.history)$`)
-
-// walFiles are the segments and histories in a folder, in order.
-func walFiles(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
+func askReplay(ctx context.Context, conn *pgconn.PgConn) (replay, error) {
+	rows, err := query(ctx, conn, `SELECT pg_is_in_recovery(),
+		greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()), pg_last_wal_replay_lsn()`)
 	if err != nil {
-		return nil, fmt.Errorf("list WAL: %w", err)
+		return replay{}, err
 	}
-	var names []string
-	for _, e := range entries {
-		if walName.MatchString(e.Name()) {
-			names = append(names, e.Name())
+	r := replay{recovering: rows[0][0] == "t"}
+	if r.received, err = parseLSN(rows[0][1]); err != nil {
+		return replay{}, err
+	}
+	r.applied, err = parseLSN(rows[0][2])
+	return r, err
+}
+
+// awaitReplay returns when the heir is sure to apply all that was copied. It
+// looks for files again when it has nothing left to apply, or a signal wakes
+// it; were it promoted before it looked, it would end without them. One that is
+// still busy with what it had, before known, finds them when it gets there.
+func awaitReplay(ctx context.Context, conn *pgconn.PgConn, known, end lsn) error {
+	if _, err := query(ctx, conn, "SELECT pg_reload_conf()"); err != nil {
+		return fmt.Errorf("drain: wake the heir: %w", err)
+	}
+	for {
+		at, err := askReplay(ctx, conn)
+		if err != nil {
+			return fmt.Errorf("drain: %w", err)
+		}
+		if !at.recovering || at.applied != known || known == end {
+			return nil
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("drain: the heir doesn't read what was copied: %w", err)
 		}
 	}
-	slices.Sort(names)
-	return names, nil
 }
 
-// segment is what the header of a segment's first page tells: XLogLongPageHeaderData
-// of PostgreSQL's xlog_internal.h. Its timeline says little: the first segment
-// of a new one begins with what was written on the old.
-type segment struct {
-	begin uint64
-	size  uint32
-}
-
-func (s segment) end() uint64 { return s.begin + uint64(s.size) }
-
-// isNamed tells whether a file's name is that of the segment, on any timeline.
-func (s segment) isNamed(file string) bool {
-	perID := uint64(1<<32) / uint64(s.size)
-	number := s.begin / uint64(s.size)
-	const timeline = 8
-	return file[timeline:] == fmt.Sprintf("%08X%08X", number/perID, number%perID)
-}
-
-// segmentBegin reads a segment's header; false when it has none.
-func segmentBegin(path string) (segment, bool, error) {
-	f, err := os.Open(path)
+// handTo copies the WAL between two places, and the histories of timelines.
+func (w *walFolder) handTo(dir string, from, to lsn) error {
+	owner, err := os.Stat(dir)
 	if err != nil {
-		return segment{}, false, err
+		return fmt.Errorf("look at the heir's WAL: %w", err)
 	}
-	defer f.Close()
-	var head [40]byte
-	if _, err := io.ReadFull(f, head[:]); err != nil {
-		return segment{}, false, fmt.Errorf("read segment %s: %w", filepath.Base(path), err)
+	stat := owner.Sys().(*syscall.Stat_t)
+	for _, name := range w.histories {
+		if _, err := os.Stat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {
+			if err := copyWAL(w.dir, dir, name, stat); err != nil {
+				return err
+			}
+		}
 	}
-	const long = 2
-	s := segment{
-		begin: binary.LittleEndian.Uint64(head[8:]),
-		size:  binary.LittleEndian.Uint32(head[32:]),
+	for _, name := range w.copied(from, to) {
+		if err := copyWAL(w.dir, dir, name, stat); err != nil {
+			return err
+		}
 	}
-	usable := binary.LittleEndian.Uint16(head[2:])&long != 0 && s.size >= 1<<20 && s.size&(s.size-1) == 0
-	return s, usable, nil
+	return syncFolder(dir)
 }
 
-// copyWAL replaces a segment by a copy, never by the same file: both servers go
-// on writing theirs.
-func copyWAL(from, to string) error {
-	in, err := os.Open(from)
+// copyWAL puts a whole file in place at once: a server that reads the old one
+// goes on with that. The two share nothing, since each server overwrites its own.
+func copyWAL(from, to, name string, owner *syscall.Stat_t) error {
+	source, err := os.Open(filepath.Join(from, name))
 	if err != nil {
-		return err
+		return fmt.Errorf("copy WAL: %w", err)
 	}
-	defer in.Close()
-	fresh := to + ".steward"
-	out, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	defer source.Close()
+	path := filepath.Join(to, drainPrefix+name)
+	target, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return err
+		return fmt.Errorf("copy WAL: %w", err)
 	}
-	defer out.Close()
-	if _, err := io.Copy(out, in); err != nil {
-		return fmt.Errorf("copy segment %s: %w", filepath.Base(from), err)
+	defer target.Close()
+	if err := giveTo(target, owner); err != nil {
+		return fmt.Errorf("copy WAL: %w", err)
 	}
-	if err := out.Sync(); err != nil {
-		return fmt.Errorf("copy segment %s: %w", filepath.Base(from), err)
+	if _, err := io.Copy(target, source); err != nil {
+		return fmt.Errorf("copy WAL: %w", err)
 	}
-	if err := giveLike(filepath.Dir(to), fresh); err != nil {
-		return err
+	if err := errors.Join(target.Sync(), target.Close()); err != nil {
+		return fmt.Errorf("copy WAL: %w", err)
 	}
-	return os.Rename(fresh, to)
+	if err := os.Rename(path, filepath.Join(to, name)); err != nil {
+		return fmt.Errorf("copy WAL: %w", err)
+	}
+	return nil
 }
 
-// giveLike makes a file the user's whose folder it is in.
-func giveLike(dir, path string) error {
+// giveTo gives a file away, which only root can; others own it already.
+func giveTo(f *os.File, owner *syscall.Stat_t) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	info, err := os.Stat(dir)
+	return f.Chown(int(owner.Uid), int(owner.Gid))
+}
+
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("sync folder: %w", err)
 	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return fmt.Errorf("%s has no owner", dir)
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync folder: %w", err)
 	}
-	return os.Lchown(path, int(owner.Uid), int(owner.Gid))
+	return nil
 }

@@ -10,7 +10,8 @@ import (
 	"steward/internal/engine"
 )
 
-// Files are postgresql.conf, pg_hba.conf and an empty pg_ident.conf.
+// Files are postgresql.conf, pg_hba.conf, an empty pg_ident.conf, and what makes
+// a replica start as one. The server itself removes that when it is promoted.
 func (Driver) Files(n engine.Node) ([]engine.File, error) {
 	major, err := majorOf(n.Installation)
 	if err != nil {
@@ -22,12 +23,13 @@ func (Driver) Files(n engine.Node) ([]engine.File, error) {
 		{Path: filepath.Join(n.Conf, identConf), Content: []byte("# Written by steward: nobody is mapped.\n")},
 	}
 	if n.Role == cluster.Replica {
-		files = append(files,
-			engine.File{Path: filepath.Join(n.Data, standbySignal), Content: []byte{}},
-			engine.File{Path: passFile(n), Content: fmt.Appendf(nil, "*:*:*:%s:%s\n", adminRole, passEscape.Replace(n.AdminPassword))})
+		files = append(files, engine.File{Path: filepath.Join(n.Data, standbySignal)})
 	}
 	return files, nil
 }
+
+// quoted writes a value as it stands between quotes in postgresql.conf.
+var quoted = strings.NewReplacer(`'`, `''`, `\`, `\\`)
 
 func renderSettings(all []setting, major int) []byte {
 	var b strings.Builder
@@ -36,34 +38,31 @@ func renderSettings(all []setting, major int) []byte {
 		if major < s.since || s.until != 0 && major > s.until {
 			continue
 		}
-		fmt.Fprintf(&b, "%s = '%s'\n", s.name, strings.ReplaceAll(s.value, "'", "''"))
+		fmt.Fprintf(&b, "%s = '%s'\n", s.name, quoted.Replace(s.value))
 	}
 	return []byte(b.String())
 }
 
 // renderAccess lets our own account in by the socket alone, and customers by
-// TCP alone. Nobody comes in without a password, and nobody but our own
-// account replicates, where there are replicas.
+// TCP alone. Nobody comes in without a password, and nobody replicates but we
+// ourselves, in a cluster of several nodes.
 func renderAccess(tlsRequired, replicated bool) []byte {
-	replicas := ""
-	if replicated {
-		replicas = fmt.Sprintf("local    replication  %s  scram-sha-256\n", adminRole)
-	}
 	customers := "host"
 	if tlsRequired {
 		customers = "hostssl"
 	}
+	ours := ""
+	if replicated {
+		ours = fmt.Sprintf("local    replication  %s  scram-sha-256\n", adminRole)
+	}
 	return fmt.Appendf(nil, `# Written by steward; changes are overwritten.
-%[3]slocal    all          %[1]s  scram-sha-256
-local    all          all      reject
+local    all          %[1]s  scram-sha-256
+%[3]slocal    all          all      reject
 host     replication  all      all          reject
 host     all          %[1]s  all          reject
 %-7[2]s  all          all      127.0.0.0/8  scram-sha-256
-`, adminRole, customers, replicas)
+`, adminRole, customers, ours)
 }
-
-// passEscape quotes what has a meaning in a password file.
-var passEscape = strings.NewReplacer(`\`, `\\`, `:`, `\:`)
 
 // majorOf is the release series as a number.
 func majorOf(inst engine.Installation) (int, error) {

@@ -11,37 +11,90 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"time"
 )
 
 // Individualise gives a clone a system identifier of its own. The identifier
 // is what keeps WAL, replicas and backups of one cluster from being taken for
 // another's, and a plain copy shares the template's.
 //
-// It is written to the first page of the WAL and to pg_control, in this order;
-// a clone with only one of them changed doesn't start, and calling again mends it.
+// It is written to the first page of the WAL and to pg_control.
 func (Driver) Individualise(_ context.Context, dir string) error {
-	var id [8]byte
-	rand.Read(id[:])
-	id[7] &= 0x7f // SQL shows it as a signed number
-	return identify(dir, id)
+	control, err := readPristine(dir)
+	if err != nil {
+		return fmt.Errorf("individualise %s: %w", dir, err)
+	}
+	fresh := identity{}
+	rand.Read(fresh.id[:])
+	rand.Read(fresh.secret[:])
+	fresh.id[7] &= 0x7f // SQL shows it as a signed number
+	return fresh.put(dir, control)
 }
 
-// identify makes a stopped clone one with the identifier.
-func identify(dir string, id [8]byte) error {
-	if _, err := os.Stat(filepath.Join(dir, "postmaster.pid")); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("individualise %s: a server runs there or crashed there", dir)
-	}
-	control, err := readControl(filepath.Join(dir, "global", "pg_control"))
+// Twin gives the clone at dir the identity of the server at primary. Nothing
+// else tells the two apart: a cleanly stopped template can go on with the WAL of
+// any clone of it.
+func (Driver) Twin(ctx context.Context, primary, dir string) error {
+	control, err := readPristine(dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("twin %s: %w", dir, err)
+	}
+	source, err := readLiveControl(ctx, primary)
+	if err != nil {
+		return fmt.Errorf("twin of %s: %w", primary, err)
+	}
+	if source.crcAt != control.crcAt {
+		return fmt.Errorf("twin of %s: it is of another version", primary)
+	}
+	return source.identity().put(dir, control)
+}
+
+// readPristine reads the control file of data on which no server has run since
+// it was stopped cleanly.
+func readPristine(dir string) (*controlFile, error) {
+	if _, err := os.Stat(filepath.Join(dir, "postmaster.pid")); !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("a server runs there or crashed there")
+	}
+	control, err := readControl(controlPath(dir))
+	if err != nil {
+		return nil, err
 	}
 	if control.state() != shutDown {
-		return fmt.Errorf("individualise %s: the data was not shut down cleanly", dir)
+		return nil, errors.New("the data was not shut down cleanly")
 	}
-	if err := stampWAL(filepath.Join(dir, "pg_wal"), id); err != nil {
+	return control, nil
+}
+
+// readLiveControl reads the control file of a server that may be writing it,
+// in which case the checksum doesn't fit for a moment.
+func readLiveControl(ctx context.Context, dir string) (*controlFile, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for {
+		control, err := readControl(controlPath(dir))
+		if err == nil || errors.Is(err, fs.ErrNotExist) || pause(ctx) != nil {
+			return control, err
+		}
+	}
+}
+
+func controlPath(dir string) string { return filepath.Join(dir, "global", "pg_control") }
+
+// identity is what sets a cluster's data apart from that of any other clone:
+// the system identifier, and the secret from which the server invents salts for
+// roles that don't exist.
+type identity struct {
+	id     [8]byte
+	secret [32]byte
+}
+
+// put writes the WAL first: a clone with only one of the two changed doesn't
+// start, and calling again mends it.
+func (i identity) put(dir string, control *controlFile) error {
+	if err := stampWAL(filepath.Join(dir, "pg_wal"), i.id); err != nil {
 		return err
 	}
-	control.stamp(id)
+	control.stamp(i)
 	return control.write()
 }
 
@@ -79,12 +132,15 @@ func readControl(path string) (*controlFile, error) {
 
 func (c *controlFile) state() uint32 { return binary.LittleEndian.Uint32(c.content[16:]) }
 
-// stamp sets the identifier and the secret from which the server invents salts
-// for roles that don't exist: clones must not share it either. It ends at the
-// checksum, or up to three bytes of padding before it.
-func (c *controlFile) stamp(id [8]byte) {
-	copy(c.content, id[:])
-	rand.Read(c.content[c.crcAt-32 : c.crcAt])
+// identity reads the secret as ending at the checksum. There may be up to three
+// bytes of padding between, the same in all clones.
+func (c *controlFile) identity() identity {
+	return identity{id: [8]byte(c.content), secret: [32]byte(c.content[c.crcAt-32:])}
+}
+
+func (c *controlFile) stamp(i identity) {
+	copy(c.content, i.id[:])
+	copy(c.content[c.crcAt-32:c.crcAt], i.secret[:])
 	binary.LittleEndian.PutUint32(c.content[c.crcAt:], crc32.Checksum(c.content[:c.crcAt], castagnoli))
 }
 

@@ -131,7 +131,7 @@ func FuzzReadControl(f *testing.F) {
 		if err != nil {
 			return
 		}
-		control.stamp([8]byte{1})
+		control.stamp(identity{id: [8]byte{1}})
 		if err := control.write(); err != nil {
 			t.Fatal(err)
 		}

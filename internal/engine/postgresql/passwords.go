@@ -12,10 +12,11 @@ import (
 )
 
 // Bootstrap replaces the template's passwords in one transaction, so that the
-// cluster's own admin password works exactly when all is done.
+// cluster's own admin password works exactly when all is done. A replica
+// receives them from its primary.
 func (Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 	if n.Role == cluster.Replica {
-		return nil // it comes with the WAL
+		return nil
 	}
 	conn, err := asAdmin(ctx, n, n.AdminPassword)
 	if err == nil {
@@ -63,10 +64,11 @@ func changePassword(role, password string, rounds int) (string, error) {
 }
 
 // SetRootPassword makes n.RootPassword dbadmin's. It also lets a customer in
-// again who locked themselves out with a library that can't be loaded.
+// again who locked themselves out with a library that can't be loaded. A
+// replica receives it from its primary.
 func (Driver) SetRootPassword(ctx context.Context, n engine.Node) error {
 	if n.Role == cluster.Replica {
-		return nil // it comes with the WAL
+		return nil
 	}
 	change, err := changePassword(customerRole, n.RootPassword, customerRounds)
 	if err != nil {

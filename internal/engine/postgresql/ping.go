@@ -64,16 +64,20 @@ func checkPidFile(data string) error {
 }
 
 // eitherPassword connects with the cluster's own admin password, or with the
-// template's, which a clone has until Bootstrap. A replica changes from one to
-// the other whenever its primary tells it to, so the first is tried again.
-func eitherPassword(ctx context.Context, n engine.Node) (conn *pgconn.PgConn, err error) {
-	for _, password := range []string{n.AdminPassword, n.TemplatePassword, n.AdminPassword} {
-		conn, err = asAdmin(ctx, n, password)
-		if err == nil || n.TemplatePassword == "" || !errors.Is(err, engine.ErrAuthentication) {
+// template's, which a clone has until Bootstrap, or until it has received what
+// its primary's did. That may happen between two tries.
+func eitherPassword(ctx context.Context, n engine.Node) (*pgconn.PgConn, error) {
+	passwords := []string{n.AdminPassword}
+	if n.TemplatePassword != "" {
+		passwords = append(passwords, n.TemplatePassword, n.AdminPassword)
+	}
+	for i, password := range passwords {
+		conn, err := asAdmin(ctx, n, password)
+		if i == len(passwords)-1 || !errors.Is(err, engine.ErrAuthentication) {
 			return conn, err
 		}
 	}
-	return nil, err
+	return nil, engine.ErrAuthentication
 }
 
 // Version is what the server says of itself: "15.18".

@@ -13,6 +13,9 @@ const (
 	identConf  = "pg_ident.conf"
 )
 
+// standbySignal in Node.Data makes a server start as a replica.
+const standbySignal = "standby.signal"
+
 // Process is the command line of the server: the postmaster itself, no pg_ctl.
 func (Driver) Process(n engine.Node) engine.Process {
 	return engine.Process{

@@ -70,7 +70,7 @@ func readGuard(ctx context.Context, n engine.Node) (guard, error) {
 }
 
 // endTransactions ends the sessions whose transaction is older than the guard
-// and waits until they are gone.
+// and waits until they are gone. On a replica all of them only read.
 func endTransactions(ctx context.Context, n engine.Node, since string) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -82,7 +82,7 @@ func endTransactions(ctx context.Context, n engine.Node, since string) error {
 	for {
 		rows, err := query(ctx, conn, `SELECT pg_catalog.count(pg_catalog.pg_terminate_backend(pid))
 			FROM pg_catalog.pg_stat_activity
-			WHERE backend_type = 'client backend' AND usename <> 'steward' AND xact_start < '`+since+`'`)
+			WHERE NOT pg_catalog.pg_is_in_recovery() AND backend_type = 'client backend' AND usename <> 'steward' AND xact_start < '`+since+`'`)
 		if err != nil {
 			return err
 		}

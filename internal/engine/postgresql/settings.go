@@ -18,9 +18,14 @@ type setting struct {
 // settings is the whole configuration of a node. What isn't named here keeps
 // the server's default.
 func settings(n engine.Node) []setting {
+	return append(nodeSettings(n), memberSettings(n)...)
+}
+
+// nodeSettings are those of every node, whether it is alone or not.
+func nodeSettings(n engine.Node) []setting {
 	mem, disk, cpus := n.Plan.MemoryMB, n.Plan.DiskMB, max(1, n.Plan.VCPUs)
 	connections := connectionsFor(mem)
-	all := []setting{
+	return []setting{
 		// Memory. A quarter is PostgreSQL's; the kernel caches with the rest.
 		{name: "shared_buffers", value: megabytes(max(16, mem/4))},
 		{name: "effective_cache_size", value: megabytes(max(32, mem*3/4))},
@@ -113,7 +118,6 @@ func settings(n engine.Node) []setting {
 		{name: "timezone", value: "UTC"},
 		{name: "lc_messages", value: "C"},
 	}
-	return append(all, replicationSettings(n)...)
 }
 
 // connectionsFor grows slower than memory: beyond a few hundred sessions a pool

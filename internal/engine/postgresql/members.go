@@ -1,0 +1,67 @@
+package postgresql
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+)
+
+// memberSettings are those of a node that isn't alone. Roles differ in
+// primary_conninfo only, so that a promotion needs no more than a reload.
+func memberSettings(n engine.Node) []setting {
+	if n.Members <= 1 {
+		return nil
+	}
+	conninfo := ""
+	if n.Role == cluster.Replica {
+		conninfo = sourceConninfo(n)
+	}
+	return []setting{
+		{name: "hot_standby", value: "on"},
+		{name: "hot_standby_feedback", value: "off"},
+		// For so long a query on a replica may hold up what it reads.
+		{name: "max_standby_streaming_delay", value: "30s"},
+		{name: "max_standby_archive_delay", value: "30s"},
+		{name: "primary_conninfo", value: conninfo},
+		{name: "recovery_target_timeline", value: "latest"},
+		{name: "synchronous_standby_names", value: synchronousNames(n)},
+		// A replica that was away comes back without a copy as long as it missed
+		// no more; there are no slots that could fill the disk instead.
+		{name: "wal_keep_size", value: megabytes(within(256, n.Plan.DiskMB/20, 16384))},
+		{name: "wal_receiver_status_interval", value: "1s"},
+		{name: "wal_receiver_timeout", value: "20s"},
+		{name: "wal_sender_timeout", value: "20s"},
+	}
+}
+
+// synchronousNames are the nodes of which one has to confirm a commit. The
+// primary is among them and never confirms to itself.
+func synchronousNames(n engine.Node) string {
+	switch commit(n) {
+	case cluster.CommitLocal, cluster.CommitOff:
+		return ""
+	}
+	names := make([]string, n.Members)
+	for i := range names {
+		names[i] = memberName(i)
+	}
+	return "ANY 1 (" + strings.Join(names, ", ") + ")"
+}
+
+func memberName(ordinal int) string { return "node" + strconv.Itoa(ordinal) }
+
+// sourceConninfo is how a replica reaches its source: by the unix socket, which
+// no customer can come by.
+func sourceConninfo(n engine.Node) string {
+	return fmt.Sprintf("host=%s port=%d user=%s password=%s application_name=%s connect_timeout=10",
+		conninfoValue(n.Source.Run), n.Source.Listen.Port(), adminRole,
+		conninfoValue(n.AdminPassword), memberName(n.Ordinal))
+}
+
+// conninfoValue quotes for libpq.
+func conninfoValue(s string) string {
+	return "'" + strings.NewReplacer(`'`, `\'`, `\`, `\\`).Replace(s) + "'"
+}
