@@ -7,23 +7,29 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"steward/internal/cluster"
 	"steward/internal/platform/host"
 	"steward/internal/store"
 )
 
 // clusterCollector shows databases and their servers, looked up when scraped.
 type clusterCollector struct {
-	store                *store.Store
-	host                 *host.Driver
-	databases, used, run *prometheus.Desc
+	store *store.Store
+	host  *host.Driver
+
+	databases, used, run       *prometheus.Desc
+	streams, lag, primaryMoves *prometheus.Desc
 }
 
 func newClusterCollector(s *store.Store, h *host.Driver) *clusterCollector {
 	return &clusterCollector{
-		s, h,
-		prometheus.NewDesc("steward_database_status", "1 for the status that a database has.", []string{"id", "label", "engine", "status"}, nil),
-		prometheus.NewDesc("steward_database_used_bytes", "Disk in use by a database.", []string{"id"}, nil),
-		prometheus.NewDesc("steward_node_running", "1 while a server process runs.", []string{"id", "ordinal", "role"}, nil),
+		store: s, host: h,
+		databases:    prometheus.NewDesc("steward_database_status", "1 for the status that a database has.", []string{"id", "label", "engine", "status"}, nil),
+		used:         prometheus.NewDesc("steward_database_used_bytes", "Disk in use by a database.", []string{"id"}, nil),
+		run:          prometheus.NewDesc("steward_node_running", "1 while a server process runs.", []string{"id", "ordinal", "role"}, nil),
+		streams:      prometheus.NewDesc("steward_node_streaming", "1 while a replica receives what its primary writes.", []string{"id", "ordinal"}, nil),
+		lag:          prometheus.NewDesc("steward_node_lag_seconds", "For how long the oldest change that a replica received waits to be applied.", []string{"id", "ordinal"}, nil),
+		primaryMoves: prometheus.NewDesc("steward_database_failovers_total", "Changes of a database's primary, planned ones included.", []string{"id"}, nil),
 	}
 }
 
@@ -32,6 +38,9 @@ func (c *clusterCollector) Describe(d chan<- *prometheus.Desc) {
 	d <- c.databases
 	d <- c.used
 	d <- c.run
+	d <- c.streams
+	d <- c.lag
+	d <- c.primaryMoves
 }
 
 // Collect is part of prometheus.Collector.
@@ -59,10 +68,24 @@ func (c *clusterCollector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	for _, n := range nodes {
-		running := 0.0
-		if n.Running {
-			running = 1
-		}
-		out <- prometheus.MustNewConstMetric(c.run, prometheus.GaugeValue, running, strconv.FormatInt(int64(n.Cluster), 10), strconv.Itoa(n.Ordinal), string(n.Role))
+		c.node(out, n)
 	}
+}
+
+func (c *clusterCollector) node(out chan<- prometheus.Metric, n host.NodeInfo) {
+	id, ordinal := strconv.FormatInt(int64(n.Cluster), 10), strconv.Itoa(n.Ordinal)
+	out <- prometheus.MustNewConstMetric(c.run, prometheus.GaugeValue, one(n.Running), id, ordinal, string(n.Role))
+	if n.Role == cluster.Primary {
+		out <- prometheus.MustNewConstMetric(c.primaryMoves, prometheus.CounterValue, float64(n.Failovers), id)
+		return
+	}
+	out <- prometheus.MustNewConstMetric(c.streams, prometheus.GaugeValue, one(n.Streaming), id, ordinal)
+	out <- prometheus.MustNewConstMetric(c.lag, prometheus.GaugeValue, n.LagSeconds, id, ordinal)
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }

@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"steward/internal/app"
+	"steward/internal/cluster"
 	"steward/internal/platform/host"
 )
 
@@ -51,12 +53,36 @@ func (c *nodeListCommand) Run(ctx context.Context, s *streams) error {
 		if n.Running {
 			state = "running"
 		}
-		rows[i] = []string{fmt.Sprint(n.Cluster), fmt.Sprint(n.Ordinal), string(n.Role), n.Installation, state, fmt.Sprint(n.Pid), n.Address, n.Log}
+		if n.Problem != "" {
+			state += ": " + n.Problem
+		}
+		rows[i] = []string{
+			fmt.Sprint(n.Cluster), fmt.Sprint(n.Ordinal), string(n.Role), n.Installation, fmt.Sprint(n.Pid), n.Address,
+			lagOf(n), n.Position, failoverOf(n), state,
+		}
 	}
 	if c.PID {
 		return nil
 	}
-	return printTable(s.out, []string{"database", "node", "role", "server", "state", "pid", "address", "log"}, rows)
+	return printTable(s.out, []string{"database", "node", "role", "server", "pid", "address", "lag", "position", "last failover", "state"}, rows)
+}
+
+// lagOf is how far a replica is behind.
+func lagOf(n host.NodeInfo) string {
+	switch {
+	case n.Role != cluster.Replica:
+		return ""
+	case !n.Streaming:
+		return "not following"
+	}
+	return fmt.Sprintf("%.1f s", n.LagSeconds)
+}
+
+func failoverOf(n host.NodeInfo) string {
+	if n.LastFailover.IsZero() {
+		return ""
+	}
+	return n.LastFailover.UTC().Format(time.RFC3339)
 }
 
 type doctorCommand struct {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"time"
 
 	"steward/internal/cluster"
 )
@@ -19,6 +20,17 @@ type NodeInfo struct {
 	Port         int            `json:"port"`
 	Folder       string         `json:"folder"`
 	Log          string         `json:"log"`
+	// Of clusters with several nodes, as they stood a moment ago: whether a
+	// replica receives what the primary writes, how long what it has received
+	// waits to be applied, how far it is, and what stands in the way.
+	Streaming  bool    `json:"streaming"`
+	LagSeconds float64 `json:"lag_seconds"`
+	Position   string  `json:"position,omitempty"`
+	Problem    string  `json:"problem,omitempty"`
+	// Failovers counts the changes of the cluster's primary, LastFailover is when
+	// the last was.
+	Failovers    int       `json:"failovers"`
+	LastFailover time.Time `json:"last_failover,omitzero"`
 }
 
 // Nodes are all nodes of this machine. No server is asked anything.
@@ -30,9 +42,16 @@ func (d *Driver) Nodes() ([]NodeInfo, error) {
 	var list []NodeInfo
 	for _, rec := range records {
 		dir := d.layout.node(rec.Cluster, rec.Ordinal)
+		top, err := d.topology(rec.Cluster)
+		if err != nil {
+			return nil, fmt.Errorf("list nodes: %w", err)
+		}
+		s := d.standings(rec.Cluster)[rec.Ordinal]
 		n := NodeInfo{
+			Streaming: s.Streaming, LagSeconds: s.Lag.Seconds(), Position: s.Position, Problem: s.Problem,
+			Failovers: top.Failovers, LastFailover: top.Last,
 			Cluster: rec.Cluster, Engine: rec.Engine, Installation: rec.Installation, Ordinal: rec.Ordinal,
-			Role: d.roleOf(rec), Address: listenAddress(rec.Ordinal, rec.Port).String(), Port: rec.Port,
+			Role: top.role(rec.Ordinal), Address: listenAddress(rec.Ordinal, rec.Port).String(), Port: rec.Port,
 			Folder: dir, Log: outputFile(dir),
 		}
 		if p := d.unit(rec.Cluster).member(rec.Ordinal).process(); p != nil && p.Running() {
@@ -41,15 +60,6 @@ func (d *Driver) Nodes() ([]NodeInfo, error) {
 		list = append(list, n)
 	}
 	return list, nil
-}
-
-// roleOf is what a node is by the topology on record.
-func (d *Driver) roleOf(rec *record) cluster.Role {
-	top, err := d.topology(rec.Cluster)
-	if err != nil {
-		return ""
-	}
-	return top.role(rec.Ordinal)
 }
 
 // Facts describe how servers are walled in here, for `steward doctor`.

@@ -61,6 +61,9 @@ func (d *Driver) remove(ctx context.Context, u *unit, port int) error {
 			}
 		}
 	}
+	if err := os.Remove(d.layout.standings(u.id)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove standings: %w", err)
+	}
 	if err := d.trash.put(d.layout.cluster(u.id)); err != nil {
 		return err
 	}

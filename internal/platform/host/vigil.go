@@ -115,7 +115,7 @@ func (v *vigil) ask(top topology, p *process.Process) {
 		v.misses.Add(1)
 	}
 	changed := false
-	for _, ordinal := range top.replicas() {
+	for ordinal := range top.Members {
 		m := v.u.member(ordinal)
 		_, at := m.lastStanding()
 		if !m.running() || m.isRebuilding() || v.d.o.Now().Sub(at) < standingFresh {
@@ -123,7 +123,10 @@ func (v *vigil) ask(top topology, p *process.Process) {
 		}
 		before := m.readable()
 		v.standing(ctx, m)
-		changed = changed || before != m.readable() || m.hopeless(v.d.o.Now()) != ""
+		changed = changed || before != m.readable() || ordinal != top.Primary && m.hopeless(v.d.o.Now()) != ""
+	}
+	if err := v.d.saveStandings(v.u, top); err != nil {
+		v.d.log.Warn("tell how nodes stand", "cluster_id", v.u.id, "error", err)
 	}
 	if changed {
 		v.d.change(v.u.id)

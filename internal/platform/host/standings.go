@@ -1,0 +1,51 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/process"
+)
+
+// standing is how a node of a cluster with several stood when it was last
+// asked, for other processes to read.
+type standing struct {
+	Streaming bool          `json:"streaming"`
+	Lag       time.Duration `json:"lag_ns"`
+	Position  string        `json:"position"`
+	Problem   string        `json:"problem,omitempty"`
+	At        time.Time     `json:"at"`
+}
+
+// standings is the file of a cluster's; a reboot takes it away.
+func (l layout) standings(id cluster.ID) string {
+	return filepath.Join(l.run, fmt.Sprintf("%d.json", id))
+}
+
+func (d *Driver) saveStandings(u *unit, top topology) error {
+	all := map[int]standing{}
+	for ordinal := range top.Members {
+		if s, at := u.member(ordinal).lastStanding(); !at.IsZero() {
+			all[ordinal] = standing{Streaming: s.Streaming, Lag: s.Lag, Position: s.Position, Problem: s.Problem, At: at}
+		}
+	}
+	content, err := json.Marshal(all)
+	if err != nil {
+		return fmt.Errorf("save standings: %w", err)
+	}
+	return process.WriteFile(d.layout.standings(u.id), content, 0o600)
+}
+
+// standings are those last saved; none when there are none.
+func (d *Driver) standings(id cluster.ID) map[int]standing {
+	all := map[int]standing{}
+	content, err := os.ReadFile(d.layout.standings(id))
+	if err != nil || json.Unmarshal(content, &all) != nil {
+		return nil
+	}
+	return all
+}
