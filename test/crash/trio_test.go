@@ -1,0 +1,185 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/test/harness"
+)
+
+// TestThreeNodes kills steward at the steps of what happens to clusters of
+// several nodes. Rows that were acknowledged before are there afterwards, all
+// nodes serve, and there is one primary.
+func TestThreeNodes(t *testing.T) {
+	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
+		for _, op := range trioOperations(engine) {
+			t.Run(strings.ReplaceAll(engine, "/", "-")+"-"+op.name, func(t *testing.T) {
+				if op.prepare == nil {
+					op.prepare = func(w *world) { w.trio(engine) }
+				}
+				someSteps(t, op)
+			})
+		}
+	}
+}
+
+func trioOperations(engine string) []operation {
+	return []operation{
+		{
+			name:    "create three",
+			prepare: func(w *world) {},
+			ask: func(w *world) (int, error) {
+				status, _, err := w.TryCall("POST", "/v4/databases/"+strings.Split(engine, "/")[0]+"/instances",
+					three(fmt.Sprintf("crash-%d", w.n), engine), nil)
+				return status, err
+			},
+			check: checkCreated,
+		},
+		{
+			name: "failover and re-join",
+			ask: func(w *world) (int, error) {
+				w.gone = w.Primary(w.db).Pid
+				return 200, syscall.Kill(w.gone, syscall.SIGKILL)
+			},
+			check: checkTrio,
+		},
+		{
+			name: "switchover",
+			ask: func(w *world) (int, error) {
+				w.gone = w.Primary(w.db).Pid
+				return w.put(map[string]any{"type": "g6-standard-1"})
+			},
+			prepare: func(w *world) {
+				w.deleteAll()
+				w.trio(engine)
+			},
+			check: func(t *testing.T, w *world, accepted bool) {
+				if !accepted {
+					w.gone = 0
+				}
+				checkTrio(t, w, accepted)
+			},
+		},
+		{
+			name: "suspend",
+			ask:  func(w *world) (int, error) { w.gone = 0; return w.post("/suspend") },
+			check: func(t *testing.T, w *world, accepted bool) {
+				if accepted {
+					w.AwaitStatus(w.db, "suspended")
+				}
+				w.rouse()
+				checkTrio(t, w, accepted)
+			},
+		},
+		{
+			name: "resume",
+			prepare: func(w *world) {
+				w.trio(engine)
+				w.gone = 0
+				if status, err := w.post("/suspend"); status != 200 || err != nil {
+					w.t.Fatalf("suspend: %d %v", status, err)
+				}
+				w.AwaitStatus(w.db, "suspended")
+			},
+			ask: func(w *world) (int, error) { return w.post("/resume") },
+			check: func(t *testing.T, w *world, accepted bool) {
+				if accepted {
+					w.AwaitStatus(w.db, "active")
+				}
+				w.rouse()
+				checkTrio(t, w, accepted)
+			},
+		},
+	}
+}
+
+// rouse makes the database active whatever became of the request.
+func (w *world) rouse() {
+	w.t.Helper()
+	w.disarm() // what follows isn't the operation's
+	w.Eventually("settled", func() error {
+		var d harness.Database
+		if status, body := w.Call("GET", w.db.Path(), nil, &d); status != 200 {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		switch d.Status {
+		case "active":
+			return nil
+		case "suspended":
+			_, err := w.post("/resume")
+			if err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("it is %s", d.Status)
+	})
+}
+
+func three(label, engine string) harness.Spec {
+	spec := harness.Small(label, engine)
+	spec["cluster_size"] = 3
+	return spec
+}
+
+// trio makes the cluster of three that operations are done to, once, and adds a
+// row to it.
+func (w *world) trio(engine string) {
+	w.t.Helper()
+	if w.db.ID == 0 {
+		w.db = w.CreateActive(three(fmt.Sprintf("crash-%d", w.n), engine))
+		w.cred = w.Credentials(w.db)
+		w.rows = 0
+		w.exec("CREATE TABLE kept (n int PRIMARY KEY)")
+	}
+	w.rows++
+	w.exec(fmt.Sprintf("INSERT INTO kept VALUES (%d)", w.rows))
+}
+
+func (w *world) exec(statement string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	db, err := harness.Connect(ctx, w.db, w.cred, "")
+	if err == nil {
+		defer db.Close()
+		_, err = db.ExecContext(ctx, statement)
+	}
+	if err != nil {
+		w.t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func checkTrio(t *testing.T, w *world, _ bool) {
+	t.Helper()
+	var gone []int
+	if w.gone != 0 {
+		gone = append(gone, w.gone)
+	}
+	w.AwaitHealthy(w.db, 3, gone...)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	db, err := harness.Connect(ctx, w.db, w.cred, "")
+	if err != nil {
+		t.Fatalf("healthy but not reachable: %v", err)
+	}
+	defer db.Close()
+	rows := 0
+	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM kept").Scan(&rows); err != nil || rows != w.rows {
+		t.Errorf("%d rows (%v), want %d", rows, err, w.rows)
+	}
+}
+
+// someSteps is everyStep for operations of many steps: every fourth, unless
+// STEWARD_CRASH is all.
+func someSteps(t *testing.T, op operation) {
+	stride := 4
+	if os.Getenv("STEWARD_CRASH") == "all" {
+		stride = 1
+	}
+	steps(t, op, stride)
+}
