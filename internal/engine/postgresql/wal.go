@@ -126,6 +126,8 @@ type walReader struct {
 	page    [walPage]byte
 	address lsn
 	loaded  bool
+	// magic, in every page, is the version's.
+	magic uint16
 }
 
 // newWALReader begins where a record ends.
@@ -250,13 +252,22 @@ func (r *walReader) load(page lsn) error {
 	if err != nil {
 		return fmt.Errorf("read WAL: %w", err)
 	}
-	first := uint64(page)%r.folder.segmentSize == 0
-	if binary.LittleEndian.Uint16(r.page[:]) == 0 || lsn(binary.LittleEndian.Uint64(r.page[8:])) != page ||
-		first != (r.flags()&pageLong != 0) {
+	if !r.hasHeader(page) {
 		return errWALEnds
 	}
 	r.loaded, r.address = true, page
 	return nil
+}
+
+// hasHeader checks the header of the page at hand.
+func (r *walReader) hasHeader(page lsn) bool {
+	magic := binary.LittleEndian.Uint16(r.page[:])
+	if r.magic == 0 {
+		r.magic = magic
+	}
+	first := uint64(page)%r.folder.segmentSize == 0
+	return magic != 0 && magic == r.magic && first == (r.flags()&pageLong != 0) &&
+		lsn(binary.LittleEndian.Uint64(r.page[8:])) == page
 }
 
 func (r *walReader) enter(number uint64) error {
