@@ -21,7 +21,7 @@ const drainPrefix = "xlogtemp.steward."
 // Drain copies WAL files. Heir then has the very bytes that dead has, up to the
 // last whole record: it will fork off where dead ended, and dead can follow it.
 func (Driver) Drain(ctx context.Context, dead, heir engine.Node) error {
-	if err := sameCluster(dead, heir); err != nil {
+	if err := sameCluster(ctx, dead, heir); err != nil {
 		return fmt.Errorf("drain: %w", err)
 	}
 	conn, err := asOurs(ctx, heir)
@@ -53,16 +53,16 @@ func (Driver) Drain(ctx context.Context, dead, heir engine.Node) error {
 	if err := wal.handTo(filepath.Join(heir.Data, "pg_wal"), known, end); err != nil {
 		return fmt.Errorf("drain: %w", err)
 	}
-	return awaitReplay(ctx, conn, known, end)
+	return awaitReplay(ctx, conn, known)
 }
 
 // sameCluster keeps WAL from where it doesn't belong.
-func sameCluster(dead, heir engine.Node) error {
+func sameCluster(ctx context.Context, dead, heir engine.Node) error {
 	a, err := readControl(controlPath(dead.Data))
 	if err != nil {
 		return err
 	}
-	b, err := readLiveControl(context.Background(), heir.Data)
+	b, err := readLiveControl(ctx, heir.Data)
 	if err != nil {
 		return err
 	}
@@ -92,11 +92,11 @@ func askReplay(ctx context.Context, conn *pgconn.PgConn) (replay, error) {
 	return r, err
 }
 
-// awaitReplay returns when the heir is sure to apply all that was copied. It
-// looks for files again when it has nothing left to apply, or a signal wakes
-// it; were it promoted before it looked, it would end without them. One that is
-// still busy with what it had, before known, finds them when it gets there.
-func awaitReplay(ctx context.Context, conn *pgconn.PgConn, known, end lsn) error {
+// awaitReplay returns when the heir has applied something that it can only have
+// from the copies, and so is sure to apply the rest. It looks for files again
+// when it has nothing left to apply, or a signal wakes it; were it promoted
+// before it looked, it would end without them.
+func awaitReplay(ctx context.Context, conn *pgconn.PgConn, known lsn) error {
 	if _, err := query(ctx, conn, "SELECT pg_reload_conf()"); err != nil {
 		return fmt.Errorf("drain: wake the heir: %w", err)
 	}
@@ -105,8 +105,11 @@ func awaitReplay(ctx context.Context, conn *pgconn.PgConn, known, end lsn) error
 		if err != nil {
 			return fmt.Errorf("drain: %w", err)
 		}
-		if !at.recovering || at.applied != known || known == end {
+		if !at.recovering || at.applied > known {
 			return nil
+		}
+		if _, err := query(ctx, conn, giveWay); err != nil {
+			return fmt.Errorf("drain: %w", err)
 		}
 		if err := pause(ctx); err != nil {
 			return fmt.Errorf("drain: the heir doesn't read what was copied: %w", err)

@@ -14,7 +14,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	enginetest.Run(t, New(), enginetest.Options{Open: open, Attempts: attempts(), Refused: refused, Intact: intact, Checks: checks()})
+	enginetest.Run(t, New(), enginetest.Options{Open: open, Attempts: attempts(), Refused: refused, Intact: intact, Checks: append(checks(), replicationChecks()...)})
 }
 
 // open is how a customer comes in.

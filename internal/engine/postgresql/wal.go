@@ -122,12 +122,15 @@ type walReader struct {
 	at, previous lsn
 	number       uint64
 	open         *os.File
-	page         [walPage]byte
-	// loaded is the address of the page read last, plus one.
-	loaded lsn
+	// page holds the one at address, when it is loaded.
+	page    [walPage]byte
+	address lsn
+	loaded  bool
+	// magic, in every page, is the version's.
+	magic uint16
 }
 
-// newWALReader begins at a place where a record begins, or a page.
+// newWALReader begins where a record ends.
 func newWALReader(folder *walFolder, at lsn) *walReader { return &walReader{folder: folder, at: at} }
 
 func (r *walReader) close() {
@@ -191,22 +194,21 @@ func (r *walReader) record(at lsn) (lsn, error) {
 	return r.ending(content, cursor), nil
 }
 
-// begin is the place of the record itself when at is the end of the one before.
+// begin is where the record after that place stands: page headers lie between.
 func (r *walReader) begin(at lsn) (lsn, error) {
-	if err := r.load(at - at%walPage); err != nil {
+	if at%recordAlign != 0 {
+		return 0, errWALEnds
+	}
+	if err := r.load(at / walPage * walPage); err != nil {
 		return 0, err
 	}
 	if at%walPage != 0 {
 		return at, nil
 	}
-	at += r.headerLength()
-	if r.flags()&pageContinues != 0 { // only where reading begins at a page
-		at += lsn(binary.LittleEndian.Uint32(r.page[16:])+recordAlign-1) / recordAlign * recordAlign
-		if at%walPage == 0 || at/walPage*walPage != r.loaded-1 {
-			return 0, errWALEnds
-		}
+	if r.flags()&pageContinues != 0 {
+		return 0, errWALEnds
 	}
-	return at, nil
+	return at + r.headerLength(), nil
 }
 
 // proceed goes to the page where a record's rest must stand.
@@ -235,10 +237,10 @@ func (r *walReader) headerLength() lsn {
 // load reads a page unless it is there already, and checks that it is one of
 // this address: files are used again under new names, and keep their old content.
 func (r *walReader) load(page lsn) error {
-	if r.loaded == page+1 {
+	if r.loaded && r.address == page {
 		return nil
 	}
-	r.loaded = 0
+	r.loaded = false
 	number := uint64(page) / r.folder.segmentSize
 	if err := r.enter(number); err != nil {
 		return err
@@ -250,13 +252,22 @@ func (r *walReader) load(page lsn) error {
 	if err != nil {
 		return fmt.Errorf("read WAL: %w", err)
 	}
-	first := uint64(page)%r.folder.segmentSize == 0
-	if binary.LittleEndian.Uint16(r.page[:]) == 0 || lsn(binary.LittleEndian.Uint64(r.page[8:])) != page ||
-		first != (r.flags()&pageLong != 0) {
+	if !r.hasHeader(page) {
 		return errWALEnds
 	}
-	r.loaded = page + 1
+	r.loaded, r.address = true, page
 	return nil
+}
+
+// hasHeader checks the header of the page at hand.
+func (r *walReader) hasHeader(page lsn) bool {
+	magic := binary.LittleEndian.Uint16(r.page[:])
+	if r.magic == 0 {
+		r.magic = magic
+	}
+	first := uint64(page)%r.folder.segmentSize == 0
+	return magic != 0 && magic == r.magic && first == (r.flags()&pageLong != 0) &&
+		lsn(binary.LittleEndian.Uint64(r.page[8:])) == page
 }
 
 func (r *walReader) enter(number uint64) error {

@@ -1,0 +1,215 @@
+package postgresql
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
+)
+
+func replicationChecks() []enginetest.Check {
+	return []enginetest.Check{
+		{Name: "a killed primary always comes back as it was", Run: comesBackAsItWas},
+		{Name: "drain of much", Run: drainOfMuch},
+		{Name: "readers give way to a promotion", Run: readersGiveWay},
+		{Name: "follow tells of another way", Run: followTells},
+		{Name: "a primary that starts as a replica is promoted", Run: promotedAfterStart},
+		{Name: "disconnect waits for the source to go", Run: disconnectGivesUp},
+	}
+}
+
+// comesBackAsItWas is why there is no pg_rewind: what is drained leaves the old
+// primary with nothing of its own.
+func comesBackAsItWas(t *testing.T, b *enginetest.Bench) {
+	c := b.Trio(t)
+	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
+	for round := range 10 {
+		if !c.Failover(t, round, true) {
+			t.Errorf("round %d: the killed primary needed a new copy", round)
+		}
+	}
+}
+
+// cut leaves a replica without a source.
+func cut(t *testing.T, s *enginetest.Server) {
+	t.Helper()
+	s.Node.Source.Run = s.Node.Tmp
+	s.WriteFiles(t)
+	if _, err := s.Bench.Driver.Reload(t.Context(), s.Node); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := s.Bench.Driver.Disconnect(ctx, s.Node); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// drainOfMuch has both replicas miss many segments, some cut short, some of them
+// made of records that span several.
+func drainOfMuch(t *testing.T, b *enginetest.Bench) {
+	c := b.Trio(t)
+	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)", "CREATE TABLE big (v text)")
+	for _, s := range c.Nodes[1:] {
+		cut(t, s)
+	}
+	c.Primary.Exec(t, "INSERT INTO big SELECT repeat(md5(g::text), 100) FROM generate_series(1, 5000) g")
+	one(t, c.Primary, "SELECT pg_switch_wal()")
+	// One record of 9 MB, in segments of 4.
+	one(t, c.Primary, "SELECT pg_logical_emit_message(false, 'steward', repeat('x', 9000000))")
+	c.Primary.Exec(t, "INSERT INTO big SELECT repeat(md5(g::text), 100) FROM generate_series(1, 2000) g")
+	if !c.Failover(t, 0, true) {
+		t.Error("the killed primary needed a new copy")
+	}
+	if got := c.Primary.Text(t, "SELECT count(*) FROM big"); got != "7000" {
+		t.Errorf("%s rows, want 7000", got)
+	}
+	temps, err := filepath.Glob(filepath.Join(c.Primary.Node.Data, "pg_wal", drainPrefix+"*"))
+	if err != nil || len(temps) > 0 {
+		t.Errorf("draining left %v, %v", temps, err)
+	}
+}
+
+// readersGiveWay has a reader on the replica stand in the way of what is left to
+// apply.
+func readersGiveWay(t *testing.T, b *enginetest.Bench) {
+	c := b.Trio(t)
+	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
+	heir := c.Nodes[1]
+	heirHas(t, heir, "SELECT count(*) FROM pg_class WHERE relname = 'kept'", "1")
+	reader := heir.DB(t, heir.Login())
+	tx, err := reader.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(t.Context(), "SELECT * FROM kept"); err != nil {
+		t.Fatal(err)
+	}
+	c.Primary.Exec(t, "DROP TABLE kept", "CREATE TABLE after_it (v int)")
+	heirHas(t, heir, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'startup'
+		AND (wait_event_type = 'Lock' OR wait_event LIKE 'RecoveryConflict%')`, "1")
+	if standing := heir.Standing(t); standing.Lag == 0 || standing.Applied >= standing.Received {
+		t.Errorf("a replica held up stands like this: %+v", standing)
+	}
+	c.Primary.Kill(t)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := b.Driver.Disconnect(ctx, heir.Node); err != nil {
+		t.Fatal(err)
+	}
+	heir.Node.Role, heir.Node.Source = cluster.Primary, engine.Peer{}
+	heir.WriteFiles(t)
+	if err := b.Driver.Promote(ctx, heir.Node); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("promoted after %v", time.Since(began).Round(time.Millisecond))
+	if got := heir.Text(t, "SELECT count(*) FROM after_it"); got != "0" {
+		t.Errorf("count is %s", got)
+	}
+}
+
+// heirHas waits until a query in defaultdb answers like that.
+func heirHas(t *testing.T, s *enginetest.Server, sql, want string) {
+	t.Helper()
+	conn, err := connect(t.Context(), login{
+		host: s.Node.Run, port: s.Node.Listen.Port(), user: adminRole,
+		password: s.Node.AdminPassword, database: firstDatabase, parameters: ownParameters(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		rows, err := query(ctx, conn, sql)
+		if err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		if rows[0][0] == want {
+			return
+		}
+		if err := pause(ctx); err != nil {
+			t.Fatalf("%s: %v, want %s", sql, rows, want)
+		}
+	}
+}
+
+// followTells has a replica become a primary on its own, and go on from there.
+func followTells(t *testing.T, b *enginetest.Bench) {
+	c := b.Trio(t)
+	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
+	stray := c.Nodes[1]
+	source := stray.Node.Source
+	cut(t, stray)
+	if err := b.Driver.Promote(t.Context(), stray.Node); err != nil {
+		t.Fatal(err)
+	}
+	stray.Exec(t, "CREATE TABLE own (v int)")
+	stray.Stop(t)
+	stray.Node.Role, stray.Node.Source = cluster.Replica, source
+	stray.WriteFiles(t)
+	stray.Start(t)
+	wantDiverged(t, stray)
+	other := b.Started(t, func(n *engine.Node) { n.Members = 3 })
+	replica := c.Nodes[2]
+	replica.Node.Source = engine.Peer{Listen: other.Node.Listen, Run: other.Node.Run}
+	replica.WriteFiles(t)
+	wantDiverged(t, replica)
+}
+
+func wantDiverged(t *testing.T, s *enginetest.Server) {
+	t.Helper()
+	for range 2 {
+		err := s.Bench.Driver.Follow(t.Context(), s.Node)
+		if !errors.Is(err, engine.ErrDiverged) {
+			t.Errorf("follow: %v, want ErrDiverged", err)
+		}
+	}
+}
+
+func promotedAfterStart(t *testing.T, b *enginetest.Bench) {
+	c := b.Trio(t)
+	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
+	c.Primary.Stop(t)
+	heir := c.Nodes[1]
+	heir.Stop(t)
+	heir.Node.Role, heir.Node.Source = cluster.Primary, engine.Peer{}
+	heir.WriteFiles(t)
+	heir.Start(t)
+	heir.Bootstrap(t)
+	if heir.Standing(t).Writable {
+		t.Error("it starts as a primary though it was never promoted")
+	}
+	if err := b.Driver.Promote(t.Context(), heir.Node); err != nil {
+		t.Fatal(err)
+	}
+	heir.Exec(t, "INSERT INTO kept VALUES (1)")
+	if _, err := os.Stat(filepath.Join(heir.Node.Data, standbySignal)); err == nil {
+		t.Error("a restart would make it a replica again")
+	}
+	heir.Kill(t)
+	heir.Start(t)
+	heir.Exec(t, "INSERT INTO kept VALUES (2)")
+}
+
+// disconnectGivesUp while the source lives.
+func disconnectGivesUp(t *testing.T, b *enginetest.Bench) {
+	c := b.Trio(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := b.Driver.Disconnect(ctx, c.Nodes[1].Node); err == nil {
+		t.Error("a replica that receives counts as disconnected")
+	}
+	if !c.Nodes[1].Standing(t).Streaming {
+		t.Error("asking to disconnect ended the stream")
+	}
+}
