@@ -14,7 +14,7 @@ SOURCES := $(shell find cmd internal client api go.mod go.sum \( -type d -o -typ
 # What `make generate` writes and `make verify` proves current.
 GENERATED := internal/store/dbsqlc api/openapi.yaml docs/lifecycle.md
 
-SCRIPTS := scripts/setup scripts/fetch-engines scripts/fuzz scripts/verify .ci/run
+SCRIPTS := scripts/setup scripts/bench-peers scripts/fetch-engines scripts/fuzz scripts/verify .ci/run
 
 ARGS      ?= serve --demo $(shell scripts/data-flag)
 PACKAGES  ?= ./...
