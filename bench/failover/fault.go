@@ -39,29 +39,30 @@ func knownFault(kind string) bool {
 	return kind == kill9 || kind == stopped || kind == remove || kind == switchover
 }
 
-// inject hits the node and returns the processes that are frozen now.
+// inject hits the node and returns the processes that are frozen now. The agent
+// is hit first, or it would act on what becomes of its server.
 func (f fault) inject(ctx context.Context, t Target, n Node) ([]int, error) {
-	var pids []int // the agent first, or it would act before it ends itself
-	if f.scope == node && n.Agent != 0 {
-		pids = append(pids, n.Agent)
-	}
-	pids = append(pids, n.Server)
-	switch f.kind {
-	case switchover:
+	if f.kind == switchover {
 		return nil, t.Switchover(ctx)
-	case stopped:
-		return freeze(pids...)
-	case remove:
+	}
+	withAgent := f.scope == node && n.Agent != 0
+	if f.kind == stopped {
+		if withAgent {
+			return freeze(n.Agent, n.Server)
+		}
+		return freeze(n.Server)
+	}
+	if withAgent {
+		if err := kill(n.Agent); err != nil {
+			return nil, err
+		}
+	}
+	if f.kind == remove {
 		if err := removeAll(n.DataDir); err != nil {
 			return nil, err
 		}
 	}
-	for _, pid := range pids {
-		if err := kill(pid); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
+	return nil, kill(n.Server)
 }
 
 // removeAll removes a folder that a running server goes on writing to.

@@ -82,7 +82,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f.IntVar(&s.writers, "writers", 8, "writers, each with one connection")
 	f.DurationVar(&s.timeout, "timeout", time.Second, "how long a writer waits for a connection, and for an answer")
 	f.DurationVar(&s.warm, "warm", 2*time.Second, "load before each fault")
-	f.DurationVar(&s.deadline, "deadline", 5*time.Minute, "how long a round may take; its series ends with it")
+	f.DurationVar(&s.deadline, "deadline", 3*time.Minute, "how long a round may take; its series ends with it")
 	f.BoolVar(&s.json, "json", false, "print JSON instead of a table")
 	if err := f.Parse(args); err != nil {
 		return s, err
@@ -262,10 +262,12 @@ func (s settings) measureFault(ctx context.Context, t Target, f fault, rounds in
 	one := &series{target: t, fault: f, settings: s}
 	for n := range rounds {
 		r, err := one.one(ctx)
+		if r.Acked > 0 {
+			result.Rounds = append(result.Rounds, r)
+		}
 		if err != nil {
 			return fmt.Errorf("round %d: %w", n+1, err)
 		}
-		result.Rounds = append(result.Rounds, r)
 		progress("%s %s round %d: gap %s, %d acknowledged, %d lost, %d stale, healthy after %s %s", t.Name(), f, n+1,
 			seconds(r.Gap), r.Acked, r.Lost, r.Stale, seconds(r.Healthy), r.StaleSaid)
 	}

@@ -71,7 +71,7 @@ func (n *peerNode) data() string { return filepath.Join(n.Dir, "data") }
 // peerSettings are what the templates read.
 type peerSettings struct {
 	profile
-	Dir         string
+	Root        string
 	Etcd, Port  int
 	Synchronous bool
 	Commit      string
@@ -116,7 +116,7 @@ func (c *patroni) start(ctx context.Context, commit string) error {
 		Database: "postgres", CA: ca,
 	}
 	s := peerSettings{
-		profile: c.profile, Dir: c.dir, Etcd: etcd, Port: port, Synchronous: c.sync, Commit: commit, Password: peerPassword,
+		profile: c.profile, Root: c.dir, Etcd: etcd, Port: port, Synchronous: c.sync, Commit: commit, Password: peerPassword,
 		Bin: pgBin, Nodes: c.nodes,
 	}
 	if err := c.startEtcd(etcd, etcdPeer); err != nil {
@@ -190,17 +190,24 @@ func (c *patroni) startNodes(ctx context.Context, s peerSettings) error {
 		if i > 0 {
 			continue
 		}
-		if err := c.await(ctx, func() error { _, err := c.Primary(ctx); return err }); err != nil {
+		if err := c.awaitPrimary(ctx); err != nil {
 			return fmt.Errorf("%w\n%s", err, tail(filepath.Join(n.Dir, "patroni.log")))
 		}
 	}
 	return nil
 }
 
-func (c *patroni) await(ctx context.Context, done func() error) error {
+// awaitPrimary waits for the bootstrap of the first node, and no longer when that failed.
+func (c *patroni) awaitPrimary(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	return until(ctx, 100*time.Millisecond, done)
+	return until(ctx, 100*time.Millisecond, func() error {
+		_, err := c.Primary(ctx)
+		if err != nil && !c.nodes[0].agent.running() {
+			cancel()
+		}
+		return err
+	})
 }
 
 func (c *patroni) startAgent(n *peerNode) (err error) {
@@ -467,8 +474,8 @@ postgresql:
   parameters:
     unix_socket_directories: {{.Dir}}
     ssl: "on"
-    ssl_cert_file: {{.Dir}}/../cert.pem
-    ssl_key_file: {{.Dir}}/../key.pem
+    ssl_cert_file: {{.Root}}/cert.pem
+    ssl_key_file: {{.Root}}/key.pem
   pg_hba:
     - local all all scram-sha-256
     - host replication replicator 127.0.0.1/32 scram-sha-256

@@ -54,24 +54,18 @@ func (s *series) one(ctx context.Context) (r Round, err error) {
 		return r, err
 	}
 	at, healthy, err := s.strike(ctx, l, &r)
-	if err != nil {
-		return r, errors.Join(err, said(l))
+	if at.IsZero() {
+		return r, err
 	}
 	sleep(ctx, tailLoad)
 	end := time.Now()
 	l.stop()
+	if err != nil {
+		healthy = end // it isn't: at least so long
+	}
 	acks := l.acks()
 	r.Gap, r.Healthy, r.Acked, r.Errors = longestGap(acks, at, end), healthy.Sub(at), len(acks), l.otherErrors()
-	return r, s.judge(ctx, acks, &r)
-}
-
-// said is what the writers were told in a round that failed.
-func said(l *load) error {
-	l.stop()
-	if other := l.otherErrors(); len(other) > 0 {
-		return fmt.Errorf("the writers were told %v", other)
-	}
-	return nil
+	return r, errors.Join(err, s.judge(ctx, acks, &r))
 }
 
 func warmUp(ctx context.Context, l *load, warm time.Duration) error {
@@ -85,19 +79,20 @@ func warmUp(ctx context.Context, l *load, warm time.Duration) error {
 	return err
 }
 
-// strike injects the fault, sees it through and tells when it was and when the
-// cluster was whole again.
+// strike injects the fault, sees it through and tells when it was, zero when it
+// wasn't, and when the cluster was whole again.
 func (s *series) strike(ctx context.Context, l *load, r *Round) (at, healthy time.Time, err error) {
 	hit, err := s.target.Primary(ctx)
 	if err != nil {
 		return at, healthy, fmt.Errorf("find the primary: %w", err)
 	}
-	at = time.Now()
+	begun := time.Now()
 	frozen, err := s.fault.inject(ctx, s.target, hit)
 	defer thaw(frozen)
 	if err != nil {
 		return at, healthy, fmt.Errorf("%s: %w", s.fault, err)
 	}
+	at = begun
 	if s.fault.kind != switchover {
 		if err := resumed(ctx, l, at); err != nil {
 			return at, healthy, err
@@ -143,6 +138,9 @@ func (s *series) tempt(ctx context.Context, hit Node, r *Round) (err error) {
 // judge looks for this round's rows, and for earlier rounds' again: a failover
 // can lose what an earlier one kept.
 func (s *series) judge(ctx context.Context, acks []ack, r *Round) error {
+	// What a cluster that never recovered has lost is worth knowing too.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
 	found, err := s.target.Endpoint().rows(ctx)
 	if err != nil {
 		return err

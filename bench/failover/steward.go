@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"steward/test/harness"
@@ -63,13 +64,19 @@ func attempt(f func()) (err error) {
 		switch r := recover().(type) {
 		case nil:
 		case fatal:
-			err = r.error
+			err = errors.New(withoutRequests(r.Error()))
 		default:
 			panic(r)
 		}
 	}()
 	f()
 	return nil
+}
+
+// withoutRequests keeps of a log's end what tells why: not our own polling.
+func withoutRequests(text string) string {
+	kept := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.Contains(line, " msg=request ") })
+	return strings.Join(kept, "\n")
 }
 
 // mode is how a cluster replicates, in the words of steward's API.
