@@ -14,12 +14,14 @@ SOURCES := $(shell find cmd internal client api go.mod go.sum \( -type d -o -typ
 # What `make generate` writes and `make verify` proves current.
 GENERATED := internal/store/dbsqlc api/openapi.yaml docs/lifecycle.md
 
-SCRIPTS := scripts/setup scripts/fetch-engines scripts/fuzz scripts/verify .ci/run
+SCRIPTS := scripts/setup scripts/bench-peers scripts/fetch-engines scripts/fuzz scripts/verify .ci/run
 
 ARGS      ?= serve --demo $(shell scripts/data-flag)
 PACKAGES  ?= ./...
 FUZZTIME  ?= 60s
 BENCH     ?= .
+# Flags of bench/failover: FAILOVER=-help lists them.
+FAILOVER  ?=
 
 ##@ Use
 
@@ -76,6 +78,10 @@ fuzz: ## Run every fuzz target for FUZZTIME (FUZZTIME=60s)
 bench: setup-build ## Measure steward against floors and peers (BENCH=.)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 60m ./bench/
 
+bench-failover: setup-build ## Measure failover against Patroni in the same run (FAILOVER='-fault kill9 -rounds 5 …')
+	@scripts/bench-peers
+	$(GO) run ./bench/failover $(FAILOVER)
+
 sizes: ## Lines of functions and files per package, to be read, not enforced
 	@$(GO) run scripts/sizes.go
 
@@ -83,7 +89,7 @@ clean: ## Remove what was built; data and fetched engines stay
 	rm -rf bin
 
 help: ## Show this
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # What building and testing needs beyond running.
 setup-build:
@@ -94,4 +100,4 @@ engines-ci:
 	@scripts/setup --build --engines
 	@scripts/fetch-engines --ci
 
-.PHONY: run build setup engines check test e2e lint format generate verify fuzz bench sizes clean help setup-build engines-ci
+.PHONY: run build setup engines check test e2e lint format generate verify fuzz bench bench-failover sizes clean help setup-build engines-ci

@@ -70,7 +70,7 @@ var layerOf = map[string]layer{
 	"steward/internal/engine/enginetest":     suites,
 	"steward/internal/platform/platformtest": suites,
 	"steward/internal/pgtest":                suites,
-	"steward/bench":                          suites,
+	"steward/bench/...":                      suites,
 	"steward/test/...":                       suites,
 }
 

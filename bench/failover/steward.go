@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"steward/test/harness"
+)
+
+// outsideTest lets a program use the test harness: it is what the harness needs of a test.
+// What would fail a test panics here, for attempt to catch.
+type outsideTest struct {
+	testing.TB // nil: what isn't below isn't used
+	cleanups   []func()
+	errs       []error
+}
+
+type fatal struct{ error }
+
+func (*outsideTest) Helper()             {}
+func (*outsideTest) Failed() bool        { return false }
+func (*outsideTest) Logf(string, ...any) {}
+
+func (o *outsideTest) Cleanup(f func()) { o.cleanups = append(o.cleanups, f) }
+
+func (o *outsideTest) Errorf(format string, args ...any) {
+	o.errs = append(o.errs, fmt.Errorf(format, args...))
+}
+
+func (*outsideTest) Fatal(args ...any)                 { panic(fatal{errors.New(fmt.Sprint(args...))}) }
+func (*outsideTest) Fatalf(format string, args ...any) { panic(fatal{fmt.Errorf(format, args...)}) }
+
+func (o *outsideTest) TempDir() string {
+	dir, err := os.MkdirTemp("", "failover-")
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// close does the cleanups, last first, as a test does at its end.
+func (o *outsideTest) close() error {
+	for _, f := range slices.Backward(o.cleanups) {
+		if err := attempt(f); err != nil {
+			o.errs = append(o.errs, err)
+		}
+	}
+	o.cleanups = nil
+	return errors.Join(o.errs...)
+}
+
+// attempt turns what would have failed a test into an error.
+func attempt(f func()) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case fatal:
+			err = errors.New(withoutRequests(r.Error()))
+		default:
+			panic(r)
+		}
+	}()
+	f()
+	return nil
+}
+
+// withoutRequests keeps of a log's end what tells why: not our own polling.
+func withoutRequests(text string) string {
+	kept := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.Contains(line, " msg=request ") })
+	return strings.Join(kept, "\n")
+}
+
+// mode is how a cluster replicates, in the words of steward's API.
+type mode struct {
+	engine      string // engine/version
+	size        int
+	replication string
+	commit      string // PostgreSQL
+}
+
+func (m mode) family() string {
+	if filepath.Dir(m.engine) == mySQL {
+		return mySQL
+	}
+	return postgreSQL
+}
+
+func (m mode) String() string {
+	if m.commit == "" {
+		return m.replication
+	}
+	return m.replication + " " + m.commit
+}
+
+// steward is a cluster behind steward's API.
+type steward struct {
+	test     *outsideTest
+	server   *harness.Server
+	database harness.Database
+	endpoint Endpoint
+	size     int
+}
+
+func startSteward(m mode) (Target, error) {
+	s := &steward{test: &outsideTest{}, size: m.size}
+	err := attempt(func() {
+		s.server = harness.New(s.test)
+		spec := harness.Small("failover", m.engine)
+		spec["cluster_size"] = m.size
+		spec["replication_type"] = m.replication
+		if m.commit != "" {
+			spec["replication_commit_type"] = m.commit
+		}
+		s.database = s.server.CreateActive(spec)
+		c := s.server.Credentials(s.database)
+		s.endpoint = Endpoint{
+			Engine: s.database.Engine, Host: s.database.Hosts.Primary, ServerName: s.database.Hosts.Primary, Port: s.database.Port,
+			User: c.Username, Password: c.Password, Database: "defaultdb", CA: c.CA,
+		}
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start steward: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+func (*steward) Name() string { return "steward" }
+
+func (s *steward) Endpoint() Endpoint { return s.endpoint }
+
+func (s *steward) Close() error { return s.test.close() }
+
+// Revive has nothing to do: steward is to do it.
+func (*steward) Revive(context.Context, Node) error { return nil }
+
+// listed is one line of `steward node list --json`.
+type listed struct {
+	Ordinal int    `json:"ordinal"`
+	Role    string `json:"role"`
+	PID     int    `json:"pid"`
+	Running bool   `json:"running"`
+	Address string `json:"address"`
+	Folder  string `json:"folder"`
+}
+
+func (s *steward) nodes() ([]listed, error) {
+	out, err := s.server.Command("node", "list", "--data", s.server.Data, "--config", s.server.ConfigPath(), "--cluster", fmt.Sprint(s.database.ID), "--json")
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w: %s", err, out)
+	}
+	var nodes []listed
+	if err := json.Unmarshal([]byte(out), &nodes); err != nil {
+		return nil, fmt.Errorf("list nodes: %w: %s", err, out)
+	}
+	return nodes, nil
+}
+
+func (s *steward) Primary(context.Context) (Node, error) {
+	nodes, err := s.nodes()
+	if err != nil {
+		return Node{}, err
+	}
+	for _, n := range nodes {
+		if n.Role == "primary" && n.PID != 0 {
+			return Node{Name: fmt.Sprint(n.Ordinal), Address: n.Address, Server: n.PID, DataDir: filepath.Join(n.Folder, "data")}, nil
+		}
+	}
+	return Node{}, errors.New("no node is primary and runs")
+}
+
+// Healthy asks the API, and looks itself: right after a fault the API can't know.
+func (s *steward) Healthy(ctx context.Context) error {
+	nodes, err := s.nodes()
+	if err != nil {
+		return err
+	}
+	primaries := 0
+	for _, n := range nodes {
+		if !n.Running || !serving(n.PID) {
+			return fmt.Errorf("node %d doesn't run", n.Ordinal)
+		}
+		if n.Role == "primary" {
+			primaries++
+		}
+	}
+	if len(nodes) != s.size || primaries != 1 {
+		return fmt.Errorf("%d nodes, %d of them primary", len(nodes), primaries)
+	}
+	status, body, err := s.server.TryCall(http.MethodGet, s.database.Path(), nil, &s.database)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK || s.database.Status != "active" {
+		return fmt.Errorf("the API says %d %s", status, body)
+	}
+	return ctx.Err()
+}
+
+// Switchover is what a patch does to a cluster: its nodes restart one after the
+// other, the primary's part being taken by another first.
+func (s *steward) Switchover(context.Context) error {
+	status, body, err := s.server.TryCall(http.MethodPost, s.database.Path()+"/patch", nil, nil)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("patch: %d %s", status, body)
+	}
+	return nil
+}
