@@ -5,6 +5,7 @@ package platform
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"steward/internal/catalog"
@@ -110,6 +111,34 @@ type Driver interface {
 	Engines() []catalog.Engine
 }
 
+// Copy tells of a backup's data what is needed to restore it.
+type Copy struct {
+	// Installation names the build that wrote the data, ServerVersion its version.
+	Installation  string
+	ServerVersion string
+}
+
+// Archiver is the part of a driver that takes backups and restores them. A
+// caller holds the cluster's lease around Restore and Undo; a backup may be
+// taken while other work goes on.
+type Archiver interface {
+	// Backup writes a physical copy of the cluster's data, uncompressed and in the
+	// clear, of a replica's when asked and there is one that follows closely.
+	Backup(ctx context.Context, want Wanted, from cluster.Role, w io.Writer) (Copy, error)
+	// Restore makes the data in r that of all nodes. The old data is set aside
+	// until the restored one serves; r is read to its end, and is whole, before
+	// the old data is touched. progress is told the bytes read so far. Repeated
+	// after a crash, it begins anew. Servers come up with the accounts and
+	// passwords of the time of the backup.
+	Restore(ctx context.Context, want Wanted, c Copy, r io.Reader, progress func(bytes int64)) error
+	// Undo brings the data back that the last Restore set aside; an error when
+	// there is none.
+	Undo(ctx context.Context, want Wanted) error
+	// Verify restores r into a scratch server of its own, with little priority,
+	// and looks through all of it; the error says what is wrong with the copy.
+	Verify(ctx context.Context, want Wanted, c Copy, r io.Reader) error
+}
+
 // SecretName names one of a cluster's secrets.
 type SecretName string
 
@@ -121,6 +150,7 @@ const (
 	AdminPassword SecretName = "admin_password"
 	CACert        SecretName = "ca_cert"
 	CAKey         SecretName = "ca_key"
+	BackupKey     SecretName = "backup_key"
 	AtRestKey     SecretName = "at_rest_key"
 	Keyring       SecretName = "keyring"
 )
