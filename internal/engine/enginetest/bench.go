@@ -104,6 +104,12 @@ func run(ctx context.Context, dir string, p engine.Process, stdin []byte) ([]byt
 // started yet. Everything is stopped and removed with the test.
 func (b *Bench) Server(t *testing.T, change ...func(*engine.Node)) *Server {
 	t.Helper()
+	return b.serverOf(t, firstUID+b.servers+1, change...)
+}
+
+// serverOf is Server for the given user, which nobody but root can choose.
+func (b *Bench) serverOf(t *testing.T, uid int, change ...func(*engine.Node)) *Server {
+	t.Helper()
 	b.servers++
 	base := filepath.Join(b.root, fmt.Sprintf("n%d", b.servers))
 	n := engine.Node{
@@ -123,7 +129,7 @@ func (b *Bench) Server(t *testing.T, change ...func(*engine.Node)) *Server {
 	}
 	s := &Server{Node: n, Bench: b, base: base, uid: os.Geteuid()}
 	if s.uid == 0 {
-		s.uid = firstUID + b.servers
+		s.uid = uid
 	}
 	must(t, os.Mkdir(base, 0o711), "make node folder")
 	for _, dir := range []string{n.Conf, n.TLS, n.Tmp, n.Log, n.Run} {

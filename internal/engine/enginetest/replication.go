@@ -1,0 +1,255 @@
+package enginetest
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/engine"
+)
+
+// replicationCases are what every installation must pass as three nodes.
+func replicationCases() []Check {
+	return []Check{
+		{"three nodes: twins stream", twinsStream},
+		{"three nodes: a replica comes back", replicaComesBack},
+		{"three nodes: seed under writes", seedUnderWrites},
+		{"three nodes: failover", func(t *testing.T, b *Bench) { failovers(t, b) }},
+		{"three nodes: failover, synchronous", func(t *testing.T, b *Bench) { failovers(t, b, synchronous) }},
+		{"three nodes: switchover", func(t *testing.T, b *Bench) { switchovers(t, b) }},
+		{"three nodes: switchover, synchronous", func(t *testing.T, b *Bench) { switchovers(t, b, synchronous) }},
+		{"three nodes: commits wait for a replica", commitsWait},
+	}
+}
+
+const createKept = "CREATE TABLE kept (v int PRIMARY KEY)"
+
+func twinsStream(t *testing.T, b *Bench) {
+	began := time.Now()
+	c := b.Trio(t)
+	t.Logf("three nodes after %v", time.Since(began).Round(time.Millisecond))
+	c.Primary.Exec(t, createKept, "INSERT INTO kept VALUES (1)")
+	for _, s := range c.replicas() {
+		must(t, poll(replicationDeadline, func() error { return s.TryLogin(t, s.Login()) }), "login to a replica")
+		eventually(t, "the table arrives", func() error {
+			db := s.DB(t, s.Login())
+			defer db.Close()
+			_, err := db.ExecContext(t.Context(), "SELECT v FROM kept")
+			return err
+		})
+		c.agrees(t, s)
+		s.wantReadOnly(t)
+		s.Bootstrap(t) // still nothing to do
+		if got := s.Standing(t); got.Writable || got.Position == "" || got.Received == 0 {
+			t.Errorf("a replica stands like this: %+v", got)
+		}
+	}
+	got := c.Primary.Standing(t)
+	if !got.Writable || got.Streaming || got.Position == "" || got.Received == 0 || got.Received != got.Applied {
+		t.Errorf("the primary stands like this: %+v", got)
+	}
+	must(t, b.Driver.Promote(t.Context(), c.Primary.Node), "promote the primary, which is nothing to do")
+	c.Primary.Node.RootPassword = "rotated-5Hd8Lq2Wx"
+	must(t, b.Driver.SetRootPassword(t.Context(), c.Primary.Node), "set root password")
+	for _, s := range c.Nodes {
+		s.Node.RootPassword = c.Primary.Node.RootPassword
+		eventually(t, "the new password arrives", func() error { return b.Driver.VerifyRootPassword(t.Context(), s.Node) })
+		if s != c.Primary {
+			must(t, b.Driver.SetRootPassword(t.Context(), s.Node), "set root password on a replica")
+		}
+		if s.reload(t) {
+			t.Error("reload of the same files asks for a restart")
+		}
+		s.wantNoPasswordInLogs(t)
+	}
+}
+
+func (s *Server) wantNoPasswordInLogs(t *testing.T) {
+	t.Helper()
+	passwords := []string{s.Node.AdminPassword, s.Node.RootPassword, s.Node.TemplatePassword}
+	wantNone(t, "console.log", []byte(s.Console(t)), passwords)
+	must(t, filepath.WalkDir(s.Node.Log, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		wantNone(t, strings.TrimPrefix(path, s.base), content, passwords)
+		return err
+	}), "search logs")
+}
+
+// replicaComesBack stops a replica, and kills the other, while rows are written.
+func replicaComesBack(t *testing.T, b *Bench) {
+	c := b.Trio(t)
+	c.Primary.Exec(t, createKept)
+	l := c.Primary.write(t, 0)
+	l.reach(t, 50)
+	stopped, killed := c.replicas()[0], c.replicas()[1]
+	stopped.Stop(t)
+	killed.Kill(t)
+	l.reach(t, l.count()+200)
+	for _, s := range []*Server{stopped, killed} {
+		s.Start(t)
+		s.Bootstrap(t)
+		s.follow(t)
+		s.streams(t)
+	}
+	l.reach(t, l.count()+50)
+	l.end()
+	for _, s := range c.replicas() {
+		c.agrees(t, s)
+		must(t, poll(replicationDeadline, func() error { return s.applied(t) }), "all is applied")
+	}
+}
+
+// applied is nil when the replica has applied all it received.
+func (s *Server) applied(t *testing.T) error {
+	t.Helper()
+	if got := s.Standing(t); got.Applied < got.Received || got.Lag != 0 {
+		return &behind{got}
+	}
+	return nil
+}
+
+type behind struct{ standing engine.Standing }
+
+func (b *behind) Error() string { return "behind at " + b.standing.Position }
+
+func seedUnderWrites(t *testing.T, b *Bench) {
+	c := b.Trio(t)
+	c.Primary.Exec(t, createKept)
+	l := c.Primary.write(t, 0)
+	l.reach(t, 100)
+	s := c.replicas()[1]
+	s.Kill(t)
+	c.seed(t, s)
+	l.reach(t, l.count()+50)
+	rows := l.end()
+	c.agrees(t, s)
+	if n := s.missing(t, rows); n > 0 {
+		t.Errorf("the seeded replica misses %d of %d rows", n, len(rows))
+	}
+}
+
+// failovers kills one primary after the other.
+func failovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
+	c := b.Trio(t, change...)
+	c.Primary.Exec(t, createKept)
+	lossless := len(change) > 0 || b.Driver.CanDrain(b.Installation)
+	for round := range 3 {
+		if !c.Failover(t, round, lossless) {
+			t.Logf("round %d: a new copy was needed", round)
+		}
+	}
+}
+
+// Failover kills the primary under writers and demands that the others go on,
+// and that it comes back. Without loss when lossless, and then it tells whether
+// the killed one came back as it was.
+func (c *Trio) Failover(t *testing.T, round int, lossless bool) (asItWas bool) {
+	t.Helper()
+	l := c.Primary.write(t, round)
+	l.reach(t, 300)
+	dead := c.Primary
+	dead.Kill(t)
+	began := time.Now()
+	rows := l.end()
+	heir, other := c.furthest(t)
+	c.succeed(t, heir, other)
+	t.Logf("round %d: primary after %v, %d rows acknowledged", round, time.Since(began).Round(time.Millisecond), len(rows))
+	heir.Exec(t, "INSERT INTO kept VALUES ("+strconv.Itoa(-1-round)+")")
+	if n := heir.missing(t, rows); n > 0 && lossless {
+		t.Errorf("round %d: %d of %d acknowledged rows are lost", round, n, len(rows))
+	}
+	other.streams(t)
+	asItWas = c.rejoin(t, dead)
+	c.agrees(t, other)
+	c.agrees(t, dead)
+	return asItWas
+}
+
+// switchovers move the primary on purpose, under writers. Nothing may get lost,
+// and nobody may need a new copy.
+func switchovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
+	c := b.Trio(t, change...)
+	c.Primary.Exec(t, createKept)
+	for round := range 3 {
+		l := c.Primary.write(t, round)
+		l.reach(t, 200)
+		old, began := c.Primary, time.Now()
+		for range 2 {
+			must(t, b.Driver.StepDown(t.Context(), old.Node), "step down")
+		}
+		heir, other := c.handOver(t, old)
+		c.succeed(t, heir, other)
+		t.Logf("round %d: switched over after %v", round, time.Since(began).Round(time.Millisecond))
+		rows := l.end()
+		heir.Exec(t, "INSERT INTO kept VALUES ("+strconv.Itoa(-1-round)+")")
+		if n := heir.missing(t, rows); n > 0 {
+			t.Errorf("round %d: %d of %d acknowledged rows are lost", round, n, len(rows))
+		}
+		other.streams(t)
+		if !c.rejoin(t, old) {
+			t.Errorf("round %d: the former primary needed a new copy", round)
+		}
+		c.agrees(t, other)
+		c.agrees(t, old)
+	}
+}
+
+// handOver waits until the one that stepped down has nothing the heir hasn't:
+// by stopping it when its files can be drained.
+func (c *Trio) handOver(t *testing.T, old *Server) (heir, other *Server) {
+	t.Helper()
+	if c.Bench.Driver.CanDrain(c.Bench.Installation) {
+		old.Stop(t)
+		return c.furthest(t)
+	}
+	want := old.Standing(t).Received
+	for _, s := range c.replicas() {
+		must(t, poll(replicationDeadline, func() error {
+			if got := s.Standing(t); got.Received < want {
+				return &behind{got}
+			}
+			return nil
+		}), "the replica receives what is left")
+	}
+	return c.furthest(t)
+}
+
+// commitsWait stops both replicas: a commit has to wait until one is back.
+func commitsWait(t *testing.T, b *Bench) {
+	c := b.Trio(t, synchronous)
+	c.Primary.Exec(t, createKept)
+	for _, s := range c.replicas() {
+		s.Stop(t)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
+	defer cancel()
+	db := c.Primary.DB(t, c.Primary.Login())
+	must(t, db.PingContext(ctx), "connect")
+	committed := make(chan error, 1)
+	go func() {
+		_, err := db.ExecContext(ctx, "INSERT INTO kept VALUES (1)")
+		committed <- err
+	}()
+	select {
+	case err := <-committed:
+		t.Fatalf("a commit ended with no replica there: %v", err)
+	case <-time.After(1500 * time.Millisecond):
+	}
+	// What isn't customers' goes on meanwhile.
+	must(t, b.Driver.Ping(ctx, c.Primary.Node), "ping")
+	must(t, b.Driver.SetRootPassword(ctx, c.Primary.Node), "set root password with no replica there")
+	s := c.replicas()[1]
+	s.Start(t)
+	s.follow(t)
+	s.streams(t)
+	must(t, <-committed, "commit with a replica back")
+	c.agrees(t, s)
+}

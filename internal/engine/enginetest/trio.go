@@ -1,0 +1,251 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+)
+
+// replicationDeadline is for what takes milliseconds on a machine that isn't busy.
+const replicationDeadline = 60 * time.Second
+
+// Trio is a cluster of three nodes, moved about by the steps that the platform takes.
+type Trio struct {
+	Bench   *Bench
+	Nodes   []*Server
+	Primary *Server
+}
+
+// synchronous has commits wait for a replica.
+func synchronous(n *engine.Node) {
+	if n.Installation.Family() == cluster.PostgreSQL {
+		n.Commit = cluster.CommitOn
+	} else {
+		n.Replication = cluster.SemiSynch
+	}
+}
+
+// Trio starts a primary and two twins of it, all streaming.
+func (b *Bench) Trio(t *testing.T, change ...func(*engine.Node)) *Trio {
+	t.Helper()
+	c := &Trio{Bench: b}
+	uid, id := firstUID+b.servers+1, cluster.ID(b.servers+1)
+	for i := range 3 {
+		member := func(n *engine.Node) {
+			n.Cluster, n.Ordinal, n.Members = id, i, 3
+			n.Role, n.Replication = cluster.Primary, cluster.Asynch
+			if i > 0 {
+				n.Role, n.Source = cluster.Replica, c.Nodes[0].peer()
+			}
+			for _, f := range change {
+				f(n)
+			}
+		}
+		s := b.serverOf(t, uid, member)
+		c.Nodes = append(c.Nodes, s)
+		if i > 0 {
+			c.twin(t, s)
+		}
+		s.Start(t)
+		s.Bootstrap(t)
+	}
+	c.Primary = c.Nodes[0]
+	trustEachOther(t, c.Nodes)
+	for _, s := range c.replicas() {
+		s.follow(t)
+	}
+	for _, s := range c.replicas() {
+		s.streams(t)
+	}
+	return c
+}
+
+// twin is done while the primary runs, the harder case, and twice.
+func (c *Trio) twin(t *testing.T, s *Server) {
+	t.Helper()
+	for range 2 {
+		must(t, c.Bench.Driver.Twin(t.Context(), c.Nodes[0].Node.Data, s.Node.Data), "twin")
+	}
+	s.WriteFiles(t)
+}
+
+// replicas are the nodes other than the primary.
+func (c *Trio) replicas() []*Server {
+	var others []*Server
+	for _, s := range c.Nodes {
+		if s != c.Primary {
+			others = append(others, s)
+		}
+	}
+	return others
+}
+
+func (s *Server) peer() engine.Peer {
+	return engine.Peer{Ordinal: s.Node.Ordinal, Listen: s.Node.Listen, Run: s.Node.Run}
+}
+
+// Standing asks the driver.
+func (s *Server) Standing(t *testing.T) engine.Standing {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
+	defer cancel()
+	standing, err := s.Bench.Driver.Standing(ctx, s.Node)
+	must(t, err, "standing")
+	return standing
+}
+
+// follow is repeatable.
+func (s *Server) follow(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
+	defer cancel()
+	for range 2 {
+		must(t, s.Bench.Driver.Follow(ctx, s.Node), "follow")
+	}
+}
+
+// streams waits until the replica receives from its source.
+func (s *Server) streams(t *testing.T) {
+	t.Helper()
+	must(t, s.streamsWithin(t, replicationDeadline), "replica streams")
+}
+
+func (s *Server) streamsWithin(t *testing.T, limit time.Duration) error {
+	t.Helper()
+	return poll(limit, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		standing, err := s.Bench.Driver.Standing(ctx, s.Node)
+		if err == nil && (!standing.Streaming || standing.Problem != "" || standing.Writable) {
+			err = fmt.Errorf("it stands like this: %+v", standing)
+		}
+		return err
+	})
+}
+
+// demote makes the stopped or running node's files those of a replica of the primary.
+func (c *Trio) demote(t *testing.T, s *Server) {
+	t.Helper()
+	s.Node.Role, s.Node.Source = cluster.Replica, c.Primary.peer()
+	s.WriteFiles(t)
+}
+
+// furthest disconnects the survivors of the primary and tells which has
+// received more.
+func (c *Trio) furthest(t *testing.T) (heir, other *Server) {
+	t.Helper()
+	survivors := c.replicas()
+	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
+	defer cancel()
+	for _, s := range survivors {
+		must(t, c.Bench.Driver.Disconnect(ctx, s.Node), "disconnect")
+	}
+	heir, other = survivors[0], survivors[1]
+	if other.Standing(t).Received > heir.Standing(t).Received {
+		heir, other = other, heir
+	}
+	return heir, other
+}
+
+// succeed makes heir the primary in place of the stopped one, which isn't
+// touched but read, and has other follow it.
+func (c *Trio) succeed(t *testing.T, heir, other *Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
+	defer cancel()
+	driver, dead, began := c.Bench.Driver, c.Primary, time.Now()
+	if driver.CanDrain(c.Bench.Installation) {
+		for range 2 {
+			must(t, driver.Drain(ctx, dead.Node, heir.Node), "drain")
+		}
+	}
+	drained := time.Now()
+	heir.Node.Role, heir.Node.Source = cluster.Primary, engine.Peer{}
+	heir.WriteFiles(t)
+	must(t, driver.Promote(ctx, heir.Node), "promote")
+	t.Logf("drain (twice) %v, promote %v", drained.Sub(began).Round(time.Millisecond), time.Since(drained).Round(time.Millisecond))
+	must(t, driver.Promote(ctx, heir.Node), "promote again")
+	if standing := heir.Standing(t); !standing.Writable || standing.Streaming {
+		t.Fatalf("the promoted node stands like this: %+v", standing)
+	}
+	c.Primary = heir
+	c.demote(t, other)
+	other.follow(t)
+}
+
+// rejoin starts the former primary as a replica, seeded anew only when it
+// can't follow as it is, and tells whether it could.
+func (c *Trio) rejoin(t *testing.T, old *Server) (asItWas bool) {
+	t.Helper()
+	began := time.Now()
+	if old.Running() {
+		old.Stop(t)
+	}
+	c.demote(t, old)
+	old.Start(t)
+	err := c.Bench.Driver.Follow(t.Context(), old.Node)
+	if err == nil {
+		err = old.streamsWithin(t, 10*time.Second)
+	} else if !errors.Is(err, engine.ErrDiverged) {
+		t.Fatalf("follow: %v", err)
+	}
+	if err == nil {
+		t.Logf("the former primary streams after %v", time.Since(began).Round(time.Millisecond))
+		return true
+	}
+	t.Logf("the former primary needs a new copy: %v", err)
+	old.Kill(t)
+	c.seed(t, old)
+	return false
+}
+
+// seed gives the stopped node a copy of the primary's data and starts it.
+func (c *Trio) seed(t *testing.T, s *Server) {
+	t.Helper()
+	dir := c.Primary.Node.Tmp + "/seed"
+	must(t, os.Mkdir(dir, 0o700), "make folder for a seed")
+	giveAway(t, dir, s.uid)
+	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
+	defer cancel()
+	began := time.Now()
+	must(t, c.Bench.Driver.Seed(ctx, c.Primary.Node, dir, run), "seed")
+	t.Logf("seed %v", time.Since(began).Round(time.Millisecond))
+	must(t, os.RemoveAll(s.Node.Data), "remove the old data")
+	must(t, os.Rename(dir, s.Node.Data), "put the seed in place")
+	c.demote(t, s)
+	s.Start(t)
+	s.Bootstrap(t)
+	s.follow(t)
+	s.streams(t)
+}
+
+// agrees waits until the node reads the same as the primary.
+func (c *Trio) agrees(t *testing.T, s *Server) {
+	t.Helper()
+	const query = "SELECT count(*) FROM kept"
+	want := c.Primary.Text(t, query)
+	must(t, poll(replicationDeadline, func() error {
+		if got := s.Text(t, query); got != want {
+			return fmt.Errorf("node %d counts %s rows, the primary %s", s.Node.Ordinal, got, want)
+		}
+		return nil
+	}), "nodes agree")
+}
+
+// poll tries until there is no error, or too late.
+func poll(limit time.Duration, check func() error) error {
+	deadline := time.Now().Add(limit)
+	for {
+		err := check()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
