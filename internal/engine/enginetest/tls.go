@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -24,7 +25,7 @@ func (s *Server) NewCertificates(t *testing.T) {
 	now := time.Now()
 	caKey := newKey(t)
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "enginetest CA"},
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: fmt.Sprintf("enginetest CA %d", now.UnixNano())},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
@@ -46,6 +47,20 @@ func (s *Server) NewCertificates(t *testing.T) {
 	must(t, err, "parse CA")
 	s.CA = x509.NewCertPool()
 	s.CA.AddCert(parsed)
+}
+
+// trustEachOther makes each of the servers' CAs one that all of them verify by.
+func trustEachOther(t *testing.T, servers []*Server) {
+	t.Helper()
+	var all []byte
+	for _, s := range servers {
+		ca, err := os.ReadFile(filepath.Join(s.Node.TLS, engine.TLSCA))
+		must(t, err, "read CA")
+		all = append(all, ca...)
+	}
+	for _, s := range servers {
+		must(t, os.WriteFile(filepath.Join(s.Node.TLS, engine.TLSCA), all, 0o600), "write CAs")
+	}
 }
 
 func (s *Server) writeTLS(t *testing.T, name, kind string, der []byte) {

@@ -56,6 +56,7 @@ func (b *Bench) Trio(t *testing.T, change ...func(*engine.Node)) *Trio {
 		s.Bootstrap(t)
 	}
 	c.Primary = c.Nodes[0]
+	trustEachOther(t, c.Nodes)
 	for _, s := range c.replicas() {
 		s.follow(t)
 	}

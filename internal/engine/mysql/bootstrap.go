@@ -13,8 +13,8 @@ import (
 func (d *Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 	s, err := d.admin(ctx, n)
 	if err == nil {
-		s.close()
-		return nil
+		defer s.close()
+		return s.replicaAccount(ctx, n, false)
 	}
 	if !errors.Is(err, engine.ErrAuthentication) {
 		return err
@@ -34,6 +34,9 @@ func (d *Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 		}
 	}
 	if err := setPassword(ctx, s, dialect, "'"+rootUser+"'@'%'", n.RootPassword, " ACCOUNT UNLOCK"); err != nil {
+		return err
+	}
+	if err := s.replicaAccount(ctx, n, true); err != nil {
 		return err
 	}
 	return setPassword(ctx, s, dialect, "'"+adminUser+"'@'localhost'", n.AdminPassword, "")

@@ -96,6 +96,7 @@ func settingsOf(n engine.Node) ([]setting, []engine.File) {
 	all := common(n, size)
 	all = append(all, locations(n.Installation)...)
 	all = append(all, dialect.settings(n, size)...)
+	all = append(all, replicating(n, size)...)
 	if !n.Encrypted {
 		return all, nil
 	}
@@ -129,7 +130,7 @@ func common(n engine.Node, size tuning) []setting {
 		// Triggers and functions without SUPER; rows are what is logged, so what
 		// they do can't differ on a replica.
 		{"log_bin_trust_function_creators", true, live},
-		{"event_scheduler", true, live},
+		{"event_scheduler", !isReplica(n), live},
 		// Worth 240 MB of every MySQL server.
 		{"performance_schema", false, fixed},
 
@@ -150,13 +151,13 @@ func common(n engine.Node, size tuning) []setting {
 		{"max_heap_table_size", size.tempTableMB * mb, live},
 
 		// An acknowledged commit is on the disk, in both logs.
-		{"innodb_flush_log_at_trx_commit", 1, live},
-		{"sync_binlog", 1, live},
+		durable("innodb_flush_log_at_trx_commit", n, 2),
+		durable("sync_binlog", n, 0),
 		{"log_bin", "binlog", apart},
 		{"max_binlog_size", size.binlogMB * mb, live},
 		// Nobody reads old logs yet; kept long they would fill the disk.
 		{"binlog_expire_logs_seconds", 900, live},
-		{"read_only", n.ReadOnly, apart},
+		{"read_only", n.ReadOnly || isReplica(n), apart},
 
 		{"innodb_data_file_path", systemTablespace, apart},
 		// A bound that isn't worth a restart: it changes with the next one.

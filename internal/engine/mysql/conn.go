@@ -118,16 +118,33 @@ func (s *session) text(ctx context.Context, query string, args ...any) (string, 
 
 // rows scans each row of a query of strings.
 func (s *session) rows(ctx context.Context, query string, args ...any) ([][]string, error) {
+	_, all, err := s.table(ctx, query, args...)
+	return all, err
+}
+
+// record is a query's first row by the columns' names, nil when there is none.
+func (s *session) record(ctx context.Context, query string) (map[string]string, error) {
+	columns, rows, err := s.table(ctx, query)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	all := make(map[string]string, len(columns))
+	for i, c := range columns {
+		all[c] = rows[0][i]
+	}
+	return all, nil
+}
+
+func (s *session) table(ctx context.Context, query string, args ...any) (columns []string, all [][]string, err error) {
 	rows, err := s.conn.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", firstWords(query), classify(err))
+		return nil, nil, fmt.Errorf("%s: %w", firstWords(query), classify(err))
 	}
 	defer rows.Close()
-	columns, err := rows.Columns()
+	columns, err = rows.Columns()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", firstWords(query), err)
+		return nil, nil, fmt.Errorf("%s: %w", firstWords(query), err)
 	}
-	var all [][]string
 	for rows.Next() {
 		cells := make([]sql.NullString, len(columns))
 		targets := make([]any, len(columns))
@@ -135,7 +152,7 @@ func (s *session) rows(ctx context.Context, query string, args ...any) ([][]stri
 			targets[i] = &cells[i]
 		}
 		if err := rows.Scan(targets...); err != nil {
-			return nil, fmt.Errorf("%s: %w", firstWords(query), err)
+			return nil, nil, fmt.Errorf("%s: %w", firstWords(query), err)
 		}
 		row := make([]string, len(columns))
 		for i, c := range cells {
@@ -144,9 +161,9 @@ func (s *session) rows(ctx context.Context, query string, args ...any) ([][]stri
 		all = append(all, row)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", firstWords(query), classify(err))
+		return nil, nil, fmt.Errorf("%s: %w", firstWords(query), classify(err))
 	}
-	return all, nil
+	return columns, all, nil
 }
 
 // firstWords names a statement in an error without giving away what follows: a

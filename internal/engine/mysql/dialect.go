@@ -35,6 +35,8 @@ type dialect struct {
 	// upgrade are the scripts that bring the system tables up to a newly
 	// started version, where the server doesn't do so itself.
 	upgrade []string
+	// replication is what differs in replication.
+	replication replication
 }
 
 func dialectOf(f engine.Flavour) *dialect {

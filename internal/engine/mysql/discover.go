@@ -68,12 +68,23 @@ func distributed(ctx context.Context, flavour engine.Flavour, program string) (e
 	home := filepath.Dir(filepath.Dir(program))
 	inst = engine.Installation{
 		Flavour: flavour, Version: version, Series: version[:strings.LastIndexByte(version, '.')],
-		Builder: "debian", Home: home, Bin: map[string]string{filepath.Base(program): program},
+		Builder: "debian", Home: home, Bin: programs(program, filepath.Join(home, "bin", backupProgram)),
 		Share: firstFolder(filepath.Join(home, "share/mysql"), filepath.Join(home, "share/mariadb")),
 		PluginDir: firstFolder(filepath.Join(home, "lib/mysql/plugin"), filepath.Join(home, "lib64/mysql/plugin"),
 			filepath.Join(home, "lib64/mariadb/plugin")),
 	}
 	return inst, usable(inst)
+}
+
+// programs are the server and, of the others, those that are there.
+func programs(server string, others ...string) map[string]string {
+	bin := map[string]string{filepath.Base(server): server}
+	for _, path := range others {
+		if _, err := os.Stat(path); err == nil {
+			bin[filepath.Base(path)] = path
+		}
+	}
+	return bin
 }
 
 func firstFolder(candidates ...string) string {

@@ -35,6 +35,7 @@ var mariaDB = dialect{
 	keyring:           func(engine.Node) string { return "" },
 	reloadTLS:         "FLUSH LOCAL SSL",
 	upgrade:           mariaDBUpgrade,
+	replication:       mariaDBReplication,
 }
 
 // mariaDBRoot fences dbadmin in. MariaDB has no partial revokes: what fences is

@@ -29,6 +29,7 @@ var oracleMySQL = dialect{
 	encryptionMissing: mySQLEncryptionMissing,
 	keyring:           mySQLKeyring,
 	reloadTLS:         "ALTER INSTANCE RELOAD TLS",
+	replication:       mySQLReplication,
 }
 
 // mySQLRoot fences dbadmin in: partial revokes take the system schemas out of

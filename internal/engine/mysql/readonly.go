@@ -18,13 +18,17 @@ const guardTries = 5
 // we must still be able to change passwords, and nobody else has the privilege
 // to write on. Uncommitted changes, running statements and locked tables hold
 // the switch up, so their sessions are ended: first those with changes, which
-// could never commit, then all. Repeated, it also lets old binary logs go.
+// could never commit, then all. Repeated, it also lets old binary logs go. A
+// replica stays read-only whatever the guard says.
 func (d *Driver) SetReadOnly(ctx context.Context, n engine.Node, on bool) error {
 	s, err := d.admin(ctx, n)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	if !on && isReplica(n) {
+		return nil
+	}
 	if !on {
 		return s.exec(ctx, "SET GLOBAL read_only = OFF")
 	}

@@ -22,8 +22,13 @@ func (d *Driver) Reload(ctx context.Context, n engine.Node) (restart bool, err e
 	}
 	settings, _ := settingsOf(n)
 	for _, w := range settings {
-		if w.when == apart || running[w.name] == w.text() {
+		now, known := running[w.name]
+		if w.when == apart || known && now == w.text() {
 			continue
+		}
+		if !known {
+			// That of a plugin which is loaded at the next start.
+			w.when = fixed
 		}
 		taken, err := s.set(ctx, w)
 		if err != nil {

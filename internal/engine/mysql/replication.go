@@ -2,40 +2,247 @@ package mysql
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
 
 	"steward/internal/engine"
 )
 
-var errNotBuilt = errors.New("replication isn't built yet")
+// replication is what differs between the flavours in replication: the words,
+// first of all, and how a position in the history is written.
+type replication struct {
+	// source and replica begin the names of the variables of semi-sync.
+	source, replica string
+	// settings are those of a node beyond the common ones.
+	settings func(n engine.Node) []setting
+	// relaxed tells that replicas don't sync each commit.
+	relaxed bool
+	// status answers a row for a replica, none for other servers.
+	status string
+	// startAll, stopAll, stopReceiver and reset act on the replica's threads; reset
+	// makes it forget its source.
+	startAll, startApplier, stopAll, stopReceiver, reset string
+	// change is the statement that makes n.Source the source.
+	change func(n engine.Node) string
+	// guarded are privileges that keep the account from others.
+	guarded string
+	// tuned is done to a stopped replica before it starts.
+	tuned []string
+	// progress is how far a server is in its history.
+	progress func(ctx context.Context, s *session, st status) (progress, error)
+	// compatible is engine.ErrDiverged when own can't follow source, whose status st is.
+	compatible func(ctx context.Context, own, source *session, st status) error
+	// position tells a replica that follows nobody where to go on.
+	position func(ctx context.Context, s *session, n engine.Node) error
+	// forked are the numbers of the errors that threads stop at when the source
+	// has another history.
+	forked []string
+	// seed copies the running server's data to dir.
+	seed func(ctx context.Context, d *Driver, n engine.Node, dir string, run engine.Runner) error
+}
 
-// Twin is part of engine.Replicator.
-func (d *Driver) Twin(ctx context.Context, primary, dir string) error { return errNotBuilt }
+// progress is how far a server is.
+type progress struct {
+	received, applied uint64
+	text              string
+}
 
-// Seed is part of engine.Replicator.
-func (d *Driver) Seed(ctx context.Context, n engine.Node, dir string, run engine.Runner) error {
-	return errNotBuilt
+// replicaUser is the account that replicas come with. Its host is the most
+// exact one there is, so that no account of a customer's comes before it.
+const (
+	replicaUser    = "steward_replica"
+	replicaAccount = "'" + replicaUser + "'@'127.0.0.1'"
+)
+
+// replicaPassword follows from our own, so that there is no further secret to
+// keep. MySQL takes 32 characters at most.
+func replicaPassword(n engine.Node) string {
+	mac := hmac.New(sha256.New, []byte(n.AdminPassword))
+	mac.Write([]byte("steward replication"))
+	return hex.EncodeToString(mac.Sum(nil))[:32]
+}
+
+// replicaAccount makes the account of a cluster with several nodes, anew where
+// its password may be another.
+func (s *session) replicaAccount(ctx context.Context, n engine.Node, anew bool) error {
+	if !clustered(n) {
+		return nil
+	}
+	there, err := s.text(ctx, "SELECT COUNT(*) FROM mysql.user WHERE User = ? AND Host = '127.0.0.1' AND Repl_slave_priv = 'Y'", replicaUser)
+	if err != nil || there != "0" && !anew {
+		return err
+	}
+	dialect := dialectOf(n.Installation.Flavour)
+	verifier, err := dialect.verifier(replicaPassword(n))
+	if err != nil {
+		return err
+	}
+	return s.exec(ctx, "SET SESSION sql_log_bin = 0", "DROP USER IF EXISTS "+replicaAccount,
+		"CREATE USER "+replicaAccount+" IDENTIFIED "+verifier+" REQUIRE SSL",
+		"GRANT REPLICATION SLAVE"+dialect.replication.guarded+" ON *.* TO "+replicaAccount)
+}
+
+// status is what a replica says of itself, in MySQL's words; nil when the
+// server is none.
+type status map[string]string
+
+var newWords = strings.NewReplacer("Master", "Source", "Slave", "Replica")
+
+func (s *session) status(ctx context.Context, r *replication) (status, error) {
+	record, err := s.record(ctx, r.status)
+	if err != nil || record == nil {
+		return nil, err
+	}
+	st := make(status, len(record))
+	for name, value := range record {
+		st[newWords.Replace(name)] = value
+	}
+	return st, nil
+}
+
+// follows tells whether the peer is the source, whatever the threads do.
+func (st status) follows(p engine.Peer) bool {
+	return st != nil && st["Source_Host"] == p.Listen.Addr().String() && st["Source_Port"] == strconv.Itoa(int(p.Listen.Port()))
+}
+
+// receiverRuns is also true while the source isn't reached and tried again.
+func (st status) receiverRuns() bool {
+	return st["Replica_IO_Running"] != "" && st["Replica_IO_Running"] != "No"
+}
+
+func (st status) applierRuns() bool { return st["Replica_SQL_Running"] == "Yes" }
+
+func (st status) streams() bool { return st["Replica_IO_Running"] == "Yes" && st.applierRuns() }
+
+// problem is what the threads stopped at.
+func (st status) problem() string {
+	var all []string
+	if !st.receiverRuns() && st["Last_IO_Error"] != "" {
+		all = append(all, st["Last_IO_Error"])
+	}
+	if !st.applierRuns() && st["Last_SQL_Error"] != "" {
+		all = append(all, st["Last_SQL_Error"])
+	}
+	return strings.Join(all, "; ")
 }
 
 // Standing is part of engine.Replicator.
 func (d *Driver) Standing(ctx context.Context, n engine.Node) (engine.Standing, error) {
-	return engine.Standing{}, errNotBuilt
+	var standing engine.Standing
+	s, err := d.admin(ctx, n)
+	if err != nil {
+		return standing, err
+	}
+	defer s.close()
+	r := &dialectOf(n.Installation.Flavour).replication
+	st, err := s.status(ctx, r)
+	if err != nil {
+		return standing, err
+	}
+	p, err := r.progress(ctx, s, st)
+	if err != nil {
+		return standing, err
+	}
+	standing.Received, standing.Applied, standing.Position = p.received, p.applied, p.text
+	if st == nil {
+		standing.Writable, err = s.writable(ctx, n)
+		return standing, err
+	}
+	standing.Streaming = st.streams() && st.follows(n.Source)
+	standing.Problem = st.problem()
+	if seconds, err := strconv.Atoi(st["Seconds_Behind_Source"]); err == nil && p.applied < p.received {
+		standing.Lag = time.Duration(seconds) * time.Second
+	}
+	return standing, nil
 }
 
-// Follow is part of engine.Replicator.
-func (d *Driver) Follow(ctx context.Context, n engine.Node) error { return errNotBuilt }
+// writable is asked of a server that follows nobody. The disk guard alone
+// makes no replica of it.
+func (s *session) writable(ctx context.Context, n engine.Node) (bool, error) {
+	on, err := s.text(ctx, "SELECT @@GLOBAL.read_only")
+	return on == "0" || n.ReadOnly && !isReplica(n), err
+}
 
-// Disconnect is part of engine.Replicator.
-func (d *Driver) Disconnect(ctx context.Context, n engine.Node) error { return errNotBuilt }
+// Twin is part of engine.Replicator. Clones begin with an empty history of
+// transactions, so each can follow any other; none must have run.
+func (d *Driver) Twin(ctx context.Context, _, dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "ibdata1")); err != nil {
+		return fmt.Errorf("make %s a twin: %w", dir, err)
+	}
+	return d.Individualise(ctx, dir)
+}
+
+// Seed is part of engine.Replicator.
+func (d *Driver) Seed(ctx context.Context, n engine.Node, dir string, run engine.Runner) error {
+	if err := dialectOf(n.Installation.Flavour).replication.seed(ctx, d, n, dir, run); err != nil {
+		return fmt.Errorf("copy the data of node %d: %w", n.Ordinal, err)
+	}
+	return d.Individualise(ctx, dir)
+}
+
+// Disconnect is part of engine.Replicator. Only the receiver stops: if both
+// threads did, what was received would be thrown away when they start again.
+func (d *Driver) Disconnect(ctx context.Context, n engine.Node) error {
+	s, err := d.admin(ctx, n)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	r := &dialectOf(n.Installation.Flavour).replication
+	st, err := s.status(ctx, r)
+	if err != nil || !st.receiverRuns() {
+		return err
+	}
+	return s.exec(ctx, r.stopReceiver)
+}
 
 // StepDown is part of engine.Replicator.
-func (d *Driver) StepDown(ctx context.Context, n engine.Node) error { return errNotBuilt }
+func (d *Driver) StepDown(ctx context.Context, n engine.Node) error {
+	s, err := d.admin(ctx, n)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return s.stepDown(ctx)
+}
 
-// Promote is part of engine.Replicator.
-func (d *Driver) Promote(ctx context.Context, n engine.Node) error { return errNotBuilt }
+// stepDown stops the customers' events, then the customers.
+func (s *session) stepDown(ctx context.Context) error {
+	if err := s.exec(ctx, "SET GLOBAL event_scheduler = OFF"); err != nil {
+		return err
+	}
+	on, err := s.text(ctx, "SELECT @@GLOBAL.read_only")
+	if err != nil || on == "1" {
+		return err
+	}
+	return s.guard(ctx)
+}
 
 // CanDrain is part of engine.Replicator.
-func (d *Driver) CanDrain(inst engine.Installation) bool { return false }
+func (d *Driver) CanDrain(engine.Installation) bool { return false }
 
-// Drain is part of engine.Replicator.
-func (d *Driver) Drain(ctx context.Context, dead, heir engine.Node) error { return errNotBuilt }
+// Drain is part of engine.Replicator: there is nothing to.
+func (d *Driver) Drain(context.Context, engine.Node, engine.Node) error { return nil }
+
+// pollEvery is how often a server on this machine is asked what it waits for.
+const pollEvery = 3 * time.Millisecond
+
+// pause waits for the next poll.
+func pause(ctx context.Context, what string) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", what, ctx.Err())
+	case <-time.After(pollEvery):
+		return nil
+	}
+}
+
+var errStopped = errors.New("the replica stopped applying")

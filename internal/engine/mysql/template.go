@@ -51,18 +51,29 @@ func statements(list []string) string {
 // belongings are the files of a data folder that are one server's own, and
 // buffers that mean nothing after a clean stop. A server without them makes
 // new ones.
-var belongings = []string{"auto.cnf", "*.pem", "binlog.*", "relay*", "ibtmp1", "#ib_*.dblwr", "*.pid", initFile}
+var belongings = []string{
+	"auto.cnf", "*.pem", "binlog.*", "relay*", "*-relay-bin*", "master.info", "master-*.info", "multi-master.info",
+	"ibtmp1", "#ib_*.dblwr", "*.pid", initFile,
+}
 
 // Individualise is part of engine.Driver.
 func (d *Driver) Individualise(_ context.Context, dir string) error {
-	for _, pattern := range belongings {
+	if err := removeAll(dir, belongings...); err != nil {
+		return fmt.Errorf("make %s its own server: %w", dir, err)
+	}
+	return nil
+}
+
+// removeAll removes the files of the folder that match one of the patterns.
+func removeAll(dir string, patterns ...string) error {
+	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
-			return fmt.Errorf("make %s its own server: %w", dir, err)
+			return err
 		}
 		for _, f := range files {
 			if err := os.Remove(f); err != nil {
-				return fmt.Errorf("make %s its own server: %w", dir, err)
+				return err
 			}
 		}
 	}
@@ -102,8 +113,13 @@ func runServer(ctx context.Context, inst engine.Installation, server, dir string
 	if err == nil {
 		return nil
 	}
+	return fmt.Errorf("%w: %s", err, lastWords(out))
+}
+
+// lastWords are what a program said last.
+func lastWords(out []byte) []byte {
 	const enough = 1000
-	return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out[max(0, len(out)-enough):]))
+	return bytes.TrimSpace(out[max(0, len(out)-enough):])
 }
 
 // located are the options that a relocated installation needs.

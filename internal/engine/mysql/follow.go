@@ -1,0 +1,142 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"steward/internal/engine"
+)
+
+// verdictWait is how long Follow waits to hear from a source that is there
+// whether it takes the replica.
+const verdictWait = time.Second
+
+// Follow is part of engine.Replicator.
+func (d *Driver) Follow(ctx context.Context, n engine.Node) error {
+	s, err := d.admin(ctx, n)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := d.follow(ctx, s, n); err != nil {
+		return fmt.Errorf("node %d follows %s: %w", n.Ordinal, n.Source.Listen, err)
+	}
+	return nil
+}
+
+func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) error {
+	r := &dialectOf(n.Installation.Flavour).replication
+	if err := s.stepDown(ctx); err != nil {
+		return err
+	}
+	st, err := s.status(ctx, r)
+	if err != nil {
+		return err
+	}
+	ready, err := s.text(ctx, fmt.Sprintf("SELECT @@GLOBAL.%s_enabled = %t", r.replica, semiSync(n)))
+	if err != nil {
+		return err
+	}
+	if st.follows(n.Source) && st.receiverRuns() && st.applierRuns() && ready == "1" {
+		return s.setRole(ctx, r, n)
+	}
+	// A source that doesn't answer is followed when it does.
+	source, err := d.peer(ctx, n)
+	if err == nil {
+		defer source.close()
+		if err := s.compatible(ctx, r, source); err != nil {
+			return err
+		}
+	}
+	if err := s.start(ctx, r, n, st, ready == "1"); err != nil || source == nil {
+		return err
+	}
+	return s.verdict(ctx, r, source)
+}
+
+// peer opens a session on the source, which runs on this machine and has our account.
+func (d *Driver) peer(ctx context.Context, n engine.Node) (*session, error) {
+	n.Ordinal, n.Run = n.Source.Ordinal, n.Source.Run
+	return d.admin(ctx, n)
+}
+
+func (s *session) compatible(ctx context.Context, r *replication, source *session) error {
+	st, err := source.status(ctx, r)
+	if err != nil {
+		return err
+	}
+	return r.compatible(ctx, s, source, st)
+}
+
+// start makes the replica's threads run. What it received of another source it
+// fetches anew: after a failover the new source has all of that.
+func (s *session) start(ctx context.Context, r *replication, n engine.Node, st status, ready bool) error {
+	if st.follows(n.Source) && st["Last_IO_Errno"] == "0" {
+		if st.receiverRuns() && !ready {
+			if err := s.exec(ctx, r.stopReceiver); err != nil {
+				return err
+			}
+		}
+		// The source learns of semi-sync when the receiver connects.
+		if err := s.setRole(ctx, r, n); err != nil {
+			return err
+		}
+		return s.exec(ctx, r.startAll)
+	}
+	if st != nil {
+		if err := s.exec(ctx, r.stopAll, r.reset); err != nil {
+			return err
+		}
+	}
+	if err := s.setRole(ctx, r, n); err != nil {
+		return err
+	}
+	if err := r.position(ctx, s, n); err != nil {
+		return err
+	}
+	statements := slices.Concat(r.tuned, []string{r.change(n), r.startAll})
+	return s.exec(ctx, statements...)
+}
+
+// verdict is what the source says. It may have to be asked again: a source that
+// is being promoted doesn't know yet what it has received and not applied.
+func (s *session) verdict(ctx context.Context, r *replication, source *session) error {
+	refusals := 0
+	for end := time.Now().Add(verdictWait); time.Now().Before(end); {
+		st, err := s.status(ctx, r)
+		if err != nil || st["Replica_IO_Running"] == "Yes" {
+			return err
+		}
+		if !st.receiverRuns() && slices.Contains(r.forked, st["Last_IO_Errno"]) {
+			settled, err := source.settled(ctx, r)
+			if err != nil {
+				return err
+			}
+			if settled {
+				refusals++
+			}
+			if refusals > 1 {
+				return fmt.Errorf("%w: %s", engine.ErrDiverged, st["Last_IO_Error"])
+			}
+			if err := s.exec(ctx, r.startAll); err != nil {
+				return err
+			}
+		}
+		if err := pause(ctx, "hear from the source"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settled tells whether the server has applied all it received.
+func (s *session) settled(ctx context.Context, r *replication) (bool, error) {
+	st, err := s.status(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	p, err := r.progress(ctx, s, st)
+	return p.applied >= p.received, err
+}

@@ -1,0 +1,124 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"steward/internal/engine"
+)
+
+var mySQLReplication = replication{
+	source: "rpl_semi_sync_source", replica: "rpl_semi_sync_replica",
+	settings: mySQLReplicating,
+	relaxed:  true,
+	status:   "SHOW REPLICA STATUS",
+	startAll: "START REPLICA", startApplier: "START REPLICA SQL_THREAD",
+	stopAll: "STOP REPLICA", stopReceiver: "STOP REPLICA IO_THREAD", reset: "RESET REPLICA ALL",
+	change: func(n engine.Node) string {
+		return fmt.Sprintf("CHANGE REPLICATION SOURCE TO source_host = '%s', source_port = %d, source_user = '%s', source_password = '%s', "+
+			"source_ssl = 1, source_ssl_ca = %s, source_ssl_verify_server_cert = 1, "+
+			"source_auto_position = 1, source_connect_retry = 1, source_retry_count = 4294967295, source_heartbeat_period = 2",
+			n.Source.Listen.Addr(), n.Source.Listen.Port(), replicaUser, replicaPassword(n), quote(filepath.Join(n.TLS, engine.TLSCA)))
+	},
+	// Without it, dbadmin could manage the account as any other.
+	guarded:    ", SYSTEM_USER",
+	progress:   mySQLProgress,
+	compatible: mySQLCompatible,
+	position:   func(context.Context, *session, engine.Node) error { return nil },
+	forked:     []string{"1236", "13114", "13117"},
+	seed:       seedMySQL,
+}
+
+func mySQLReplicating(engine.Node) []setting {
+	return []setting{
+		{"plugin_load_add", "semisync_source.so", apart},
+		{"plugin_load_add", "semisync_replica.so", apart},
+		{"plugin_load_add", "mysql_clone.so", apart},
+		{"rpl_semi_sync_source_wait_no_replica", true, live},
+		{"rpl_semi_sync_source_wait_for_replica_count", 1, live},
+		{"replica_net_timeout", 10, live},
+	}
+}
+
+// received are the transactions that a server has, applied or not. Those it is
+// about to commit belong to it: replicas may have them first.
+func (s *session) received(ctx context.Context, st status) (all, applied gtidSet, err error) {
+	rows, err := s.rows(ctx, "SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed")
+	if err != nil {
+		return nil, nil, err
+	}
+	owned, err := parseGTIDs(rows[0][0])
+	if err != nil {
+		return nil, nil, err
+	}
+	if applied, err = parseGTIDs(rows[0][1]); err != nil {
+		return nil, nil, err
+	}
+	if st == nil {
+		return union(owned, applied), applied, nil
+	}
+	relayed, err := parseGTIDs(st["Retrieved_Gtid_Set"])
+	return union(owned, applied, relayed), applied, err
+}
+
+func mySQLProgress(ctx context.Context, s *session, st status) (progress, error) {
+	all, applied, err := s.received(ctx, st)
+	if err != nil {
+		return progress{}, err
+	}
+	if st == nil {
+		all = applied
+	}
+	return progress{received: all.count(), applied: applied.count(), text: all.String()}, nil
+}
+
+func mySQLCompatible(ctx context.Context, own, source *session, st status) error {
+	_, mine, err := own.received(ctx, nil)
+	if err != nil {
+		return err
+	}
+	theirs, _, err := source.received(ctx, st)
+	if err != nil {
+		return err
+	}
+	if !theirs.holds(mine) {
+		return fmt.Errorf("%w: it has %s, its source %s", engine.ErrDiverged, mine, theirs)
+	}
+	text, err := source.text(ctx, "SELECT @@GLOBAL.gtid_purged")
+	if err != nil {
+		return err
+	}
+	purged, err := parseGTIDs(text)
+	if err != nil {
+		return err
+	}
+	if !mine.holds(purged) {
+		return fmt.Errorf("%w: it has %s, its source no longer %s", engine.ErrDiverged, mine, purged)
+	}
+	return nil
+}
+
+// seedMySQL has the server clone itself. It insists on making the folder.
+func seedMySQL(ctx context.Context, d *Driver, n engine.Node, dir string, _ engine.Runner) error {
+	s, err := d.admin(ctx, n)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	clone := filepath.Join(dir, "clone")
+	if err := s.exec(ctx, "CLONE LOCAL DATA DIRECTORY = "+quote(clone)); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(clone)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := os.Rename(filepath.Join(clone, e.Name()), filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return os.Remove(clone)
+}

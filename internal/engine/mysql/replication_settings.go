@@ -1,0 +1,49 @@
+package mysql
+
+import (
+	"steward/internal/cluster"
+	"steward/internal/engine"
+)
+
+// semiSyncTimeout is how long, in milliseconds, a commit waits for a replica: a
+// day. Then semi-sync would degrade, which must not happen unseen.
+const semiSyncTimeout = 24 * 60 * 60 * 1000
+
+// clustered tells whether the node is one of several.
+func clustered(n engine.Node) bool { return n.Members > 1 }
+
+func isReplica(n engine.Node) bool { return clustered(n) && n.Role == cluster.Replica }
+
+func semiSync(n engine.Node) bool { return clustered(n) && n.Replication == cluster.SemiSynch }
+
+// replicating are the settings of a cluster with several nodes. Those that
+// depend on the role are apart: Follow and Promote set them.
+func replicating(n engine.Node, size tuning) []setting {
+	if !clustered(n) {
+		return nil
+	}
+	r := &dialectOf(n.Installation.Flavour).replication
+	return append([]setting{
+		{"relay_log", "relay", apart},
+		// A bound that isn't worth a restart: it changes with the next one.
+		{"relay_log_space_limit", size.binlogTotalMB * mb, apart},
+		{r.source + "_enabled", semiSync(n) && !isReplica(n), apart},
+		{r.replica + "_enabled", semiSync(n) && isReplica(n), apart},
+		{r.source + "_timeout", semiSyncTimeout, live},
+		// What was acknowledged to nobody has been seen by nobody either.
+		{r.source + "_wait_point", "AFTER_SYNC", live},
+	}, r.settings(n)...)
+}
+
+// durable is a setting that makes commits durable with 1. A flavour whose
+// replicas are slow to apply relaxes it there: what they lose when the machine
+// goes down they fetch again, and what a customer was told is durable elsewhere.
+func durable(name string, n engine.Node, relaxed int) setting {
+	if !clustered(n) || !dialectOf(n.Installation.Flavour).replication.relaxed {
+		return setting{name, 1, live}
+	}
+	if isReplica(n) {
+		return setting{name, relaxed, apart}
+	}
+	return setting{name, 1, apart}
+}

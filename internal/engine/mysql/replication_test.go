@@ -1,0 +1,663 @@
+package mysql_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
+	"steward/internal/engine/mysql"
+)
+
+// TestReplication runs clusters of three nodes.
+func TestReplication(t *testing.T) {
+	d := mysql.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
+	for _, inst := range enginetest.Installations(t, d) {
+		t.Run(inst.ID(), func(t *testing.T) {
+			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
+			for _, kind := range []cluster.Replication{cluster.SemiSynch, cluster.Asynch} {
+				t.Run("twins follow, "+string(kind), func(t *testing.T) { twinsFollow(t, b, kind) })
+			}
+			t.Run("replicas refuse writes, the account is out of reach", func(t *testing.T) { fencedReplicas(t, b) })
+			t.Run("failover loses nothing, old primary comes back", func(t *testing.T) { failover(t, b) })
+			t.Run("switchover loses nothing", func(t *testing.T) { switchover(t, b) })
+			t.Run("diverged replica is told and seeded", func(t *testing.T) { diverged(t, b) })
+			t.Run("seed under writes", func(t *testing.T) { seedUnderWrites(t, b) })
+			t.Run("writes wait for a replica", func(t *testing.T) { writesWait(t, b) })
+			t.Run("events move with the primary", func(t *testing.T) { eventsMove(t, b) })
+			t.Run("patch and password on a replica", func(t *testing.T) { replicaKept(t, b) })
+			t.Run("encrypted", func(t *testing.T) { encryptedTrio(t, b) })
+		})
+	}
+}
+
+// trio is a cluster of three nodes; the first is the primary at its start.
+type trio struct {
+	*enginetest.Bench
+	nodes   []*enginetest.Server
+	primary int
+}
+
+func newTrio(t *testing.T, b *enginetest.Bench, kind cluster.Replication, change ...func(*engine.Node)) *trio {
+	t.Helper()
+	c := &trio{Bench: b}
+	for i := range 3 {
+		c.nodes = append(c.nodes, b.Server(t, append(change, func(n *engine.Node) {
+			n.Ordinal, n.Members, n.Replication, n.Role = i, 3, kind, cluster.Replica
+		})...))
+	}
+	var authorities []byte
+	for _, s := range c.nodes {
+		s.Node.Cluster = c.nodes[0].Node.Cluster
+		ca, err := os.ReadFile(filepath.Join(s.Node.TLS, engine.TLSCA))
+		noError(t, err)
+		authorities = append(authorities, ca...)
+	}
+	for _, s := range c.nodes {
+		noError(t, os.WriteFile(filepath.Join(s.Node.TLS, engine.TLSCA), authorities, 0o600))
+	}
+	c.setPrimary(t, 0)
+	c.start(t)
+	return c
+}
+
+// start starts fresh nodes at once and has the replicas follow.
+func (c *trio) start(t *testing.T) {
+	t.Helper()
+	for _, s := range c.nodes[1:] {
+		noError(t, c.Driver.Twin(t.Context(), c.nodes[0].Node.Data, s.Node.Data))
+	}
+	var wg sync.WaitGroup
+	for _, s := range c.nodes {
+		wg.Go(func() {
+			s.Start(t)
+			s.Bootstrap(t)
+		})
+	}
+	wg.Wait()
+	for i := range c.nodes {
+		c.follow(t, i)
+	}
+	for i := range c.nodes {
+		c.streams(t, i)
+	}
+}
+
+// setPrimary says who is what from now on, in the files too.
+func (c *trio) setPrimary(t *testing.T, primary int) {
+	t.Helper()
+	c.primary = primary
+	source := c.nodes[primary].Node
+	for i, s := range c.nodes {
+		s.Node.Role, s.Node.Source = cluster.Primary, engine.Peer{}
+		if i != primary {
+			s.Node.Role = cluster.Replica
+			s.Node.Source = engine.Peer{Ordinal: primary, Listen: source.Listen, Run: source.Run}
+		}
+		s.WriteFiles(t)
+	}
+}
+
+// follow has a replica follow; it does nothing to the primary.
+func (c *trio) follow(t *testing.T, i int) {
+	t.Helper()
+	if i != c.primary {
+		noError(t, c.Driver.Follow(t.Context(), c.nodes[i].Node))
+	}
+}
+
+func (c *trio) standing(t *testing.T, i int) engine.Standing {
+	t.Helper()
+	st, err := c.Driver.Standing(t.Context(), c.nodes[i].Node)
+	noError(t, err)
+	return st
+}
+
+func (c *trio) streams(t *testing.T, i int) {
+	t.Helper()
+	if i == c.primary {
+		return
+	}
+	var st engine.Standing
+	waitUntil(t, func() bool {
+		st = c.standing(t, i)
+		return st.Streaming
+	}, func() string { return fmt.Sprintf("node %d streams: %+v", i, st) })
+}
+
+// agree waits until all nodes have what the primary has.
+func (c *trio) agree(t *testing.T) {
+	t.Helper()
+	want := c.standing(t, c.primary).Received
+	for i := range c.nodes {
+		var st engine.Standing
+		waitUntil(t, func() bool {
+			st = c.standing(t, i)
+			return st.Applied == want
+		}, func() string { return fmt.Sprintf("node %d has %d: %+v", i, want, st) })
+	}
+	rows := make([]string, 3)
+	for i, s := range c.nodes {
+		rows[i] = adminText(t, s, "SELECT CONCAT(COUNT(*), ' ', COALESCE(SUM(v), 0)) FROM defaultdb.kept")
+	}
+	if rows[0] != rows[1] || rows[0] != rows[2] {
+		t.Errorf("the nodes' rows: %v", rows)
+	}
+}
+
+// replicas are the indexes of the others.
+func (c *trio) replicas() []int {
+	return []int{(c.primary + 1) % 3, (c.primary + 2) % 3}
+}
+
+// promoteBest compares the disconnected replicas and promotes the better one.
+func (c *trio) promoteBest(t *testing.T) {
+	t.Helper()
+	started := time.Now()
+	r := c.replicas()
+	for _, i := range r {
+		noError(t, c.Driver.Disconnect(t.Context(), c.nodes[i].Node))
+	}
+	best, other := r[0], r[1]
+	if c.standing(t, best).Received < c.standing(t, other).Received {
+		best, other = other, best
+	}
+	c.setPrimary(t, best)
+	followed := make(chan error, 1)
+	go func() { followed <- c.Driver.Follow(t.Context(), c.nodes[other].Node) }()
+	noError(t, c.Driver.Promote(t.Context(), c.nodes[best].Node))
+	t.Logf("promoted in %v", time.Since(started).Round(100*time.Microsecond))
+	noError(t, <-followed)
+	if st := c.standing(t, best); !st.Writable || st.Received != st.Applied {
+		t.Errorf("the promoted node: %+v", st)
+	}
+}
+
+// writers insert numbers and remember which of them were acknowledged.
+type writers struct {
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	written []int64
+	at      atomic.Pointer[enginetest.Server]
+	last    time.Time
+	gap     time.Duration
+}
+
+// writing starts four writers on the primary; at says where they go on.
+func writing(t *testing.T, c *trio) *writers {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	w := &writers{stop: stop, last: time.Now()}
+	w.at.Store(c.nodes[c.primary])
+	var next atomic.Int64
+	for range 4 {
+		w.wg.Go(func() {
+			for ctx.Err() == nil {
+				w.session(ctx, w.at.Load(), &next)
+			}
+		})
+	}
+	waitFor(t, "writers write", func() bool { return w.count() > 100 })
+	return w
+}
+
+// session writes to one server until it refuses.
+func (w *writers) session(ctx context.Context, s *enginetest.Server, next *atomic.Int64) {
+	db, err := open(s.Node, s.Login())
+	if err != nil {
+		return
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	for ctx.Err() == nil && w.at.Load() == s {
+		v := next.Add(1)
+		if _, err := db.ExecContext(ctx, "INSERT INTO kept (v) VALUES (?)", v); err != nil {
+			time.Sleep(2 * time.Millisecond) // a client that tries again
+			return
+		}
+		w.mu.Lock()
+		w.written = append(w.written, v)
+		now := time.Now()
+		w.gap, w.last = max(w.gap, now.Sub(w.last)), now
+		w.mu.Unlock()
+	}
+}
+
+func (w *writers) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.written)
+}
+
+// forget begins to measure the longest gap anew.
+func (w *writers) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gap = 0
+}
+
+// none of the acknowledged writes may be missing.
+func (w *writers) check(t *testing.T, s *enginetest.Server) {
+	t.Helper()
+	w.stop()
+	w.wg.Wait()
+	rows, err := asAdmin(t, s).QueryContext(t.Context(), "SELECT v FROM defaultdb.kept")
+	noError(t, err)
+	defer rows.Close()
+	there := map[int64]bool{}
+	for rows.Next() {
+		var v int64
+		noError(t, rows.Scan(&v))
+		there[v] = true
+	}
+	noError(t, rows.Err())
+	lost := 0
+	for _, v := range w.written {
+		if !there[v] {
+			lost++
+		}
+	}
+	t.Logf("%d acknowledged writes, %d lost, longest gap %v", len(w.written), lost, w.gap.Round(time.Millisecond))
+	if lost > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", lost, len(w.written))
+	}
+}
+
+const makeKept = "CREATE TABLE kept (id INT PRIMARY KEY AUTO_INCREMENT, v BIGINT)"
+
+func twinsFollow(t *testing.T, b *enginetest.Bench, kind cluster.Replication) {
+	started := time.Now()
+	c := newTrio(t, b, kind)
+	t.Logf("three nodes in %v", time.Since(started).Round(time.Millisecond))
+	c.nodes[0].Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1), (2)")
+	c.agree(t)
+	if st := c.standing(t, 0); !st.Writable || st.Streaming || st.Problem != "" {
+		t.Errorf("primary: %+v", st)
+	}
+	semi := map[bool]string{true: "ON", false: "OFF"}[kind == cluster.SemiSynch]
+	source, replica := "Rpl_semi_sync_source_status", "Rpl_semi_sync_replica_status"
+	if onlyMariaDB(b) {
+		source, replica = "Rpl_semi_sync_master_status", "Rpl_semi_sync_slave_status"
+	}
+	if got := statusOf(t, c.nodes[0], source); got != semi {
+		t.Errorf("%s: %s, want %s", source, got, semi)
+	}
+	for _, i := range c.replicas() {
+		if st := c.standing(t, i); st.Writable || st.Problem != "" || st.Lag != 0 {
+			t.Errorf("replica: %+v", st)
+		}
+		if got := statusOf(t, c.nodes[i], replica); got != semi {
+			t.Errorf("%s: %s, want %s", replica, got, semi)
+		}
+		c.nodes[i].Restart(t)
+		c.follow(t, i)
+		c.streams(t, i)
+	}
+	c.nodes[0].Exec(t, "INSERT INTO kept (v) VALUES (3)")
+	c.agree(t)
+	for _, s := range c.nodes {
+		if restart, err := b.Driver.Reload(t.Context(), s.Node); err != nil || restart {
+			t.Errorf("reload: restart %v, %v", restart, err)
+		}
+	}
+}
+
+func statusOf(t *testing.T, s *enginetest.Server, name string) string {
+	t.Helper()
+	var variable, value string
+	noError(t, asAdmin(t, s).QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&variable, &value))
+	return value
+}
+
+func fencedReplicas(t *testing.T, b *enginetest.Bench) {
+	c := newTrio(t, b, cluster.SemiSynch)
+	c.nodes[0].Exec(t, makeKept)
+	c.agree(t)
+	refused(t, c.nodes[1].DB(t, c.nodes[1].Login()), "dbadmin", "INSERT INTO kept (v) VALUES (1)", "CREATE TABLE mine (v int)", "CREATE DATABASE mine")
+	noError(t, b.Driver.SetReadOnly(t.Context(), c.nodes[1].Node, true))
+	noError(t, b.Driver.SetReadOnly(t.Context(), c.nodes[1].Node, false))
+	refused(t, c.nodes[1].DB(t, c.nodes[1].Login()), "dbadmin", "INSERT INTO kept (v) VALUES (1)")
+	db := c.nodes[0].DB(t, c.nodes[0].Login())
+	for _, host := range []string{"127.0.0.1", "127.%", "%"} {
+		account := "'steward_replica'@'" + host + "'"
+		attempts := []string{
+			"CREATE USER " + account + " IDENTIFIED BY 'mine-Password-1'", "ALTER USER " + account + " IDENTIFIED BY 'mine-Password-1'",
+			"SET PASSWORD FOR " + account + " = 'mine-Password-1'", "DROP USER " + account, "RENAME USER " + account + " TO 'mine'@'%'",
+			"ALTER USER " + account + " ACCOUNT LOCK", "GRANT SELECT ON defaultdb.* TO " + account, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM " + account,
+		}
+		if !onlyMariaDB(b) && host != "127.0.0.1" {
+			continue // another account, and one that comes after ours
+		}
+		refused(t, db, "dbadmin", attempts...)
+	}
+	if onlyMariaDB(b) {
+		refused(t, db, "dbadmin", "CALL steward.create_user('steward_replica', 'mine-Password-1')", "CALL steward.set_password('steward_replica', 'mine-Password-1')",
+			"CALL steward.drop_user('steward_replica')", "CALL steward.grant_database('defaultdb', 'steward_replica')", "CALL steward.revoke_database('defaultdb', 'steward_replica')")
+	} else {
+		c.nodes[0].Exec(t, "CREATE USER 'steward_replica'@'%' IDENTIFIED BY 'mine-Password-1'", "CREATE USER 'steward_replica'@'127.0.0.0/255.0.0.0' IDENTIFIED BY 'mine-Password-1'")
+		c.nodes[0].Exec(t, "CREATE ROLE mine")
+		refused(t, db, "dbadmin", "GRANT mine TO 'steward_replica'@'127.0.0.1'")
+	}
+	// A replica that has to log in again still can.
+	for _, i := range c.replicas() {
+		noError(t, b.Driver.Disconnect(t.Context(), c.nodes[i].Node))
+		c.follow(t, i)
+		c.streams(t, i)
+	}
+	c.nodes[0].Exec(t, "INSERT INTO kept (v) VALUES (1)")
+	c.agree(t)
+}
+
+func failover(t *testing.T, b *enginetest.Bench) {
+	c := newTrio(t, b, cluster.SemiSynch)
+	c.nodes[0].Exec(t, makeKept)
+	w := writing(t, c)
+	for range 3 {
+		dead := c.primary
+		w.forget()
+		c.nodes[dead].Kill(t)
+		c.promoteBest(t)
+		w.at.Store(c.nodes[c.primary])
+		was := w.count()
+		waitFor(t, "writes go on", func() bool { return w.count() > was+50 })
+		w.mu.Lock()
+		t.Logf("longest gap %v", w.gap.Round(time.Millisecond))
+		w.mu.Unlock()
+		c.rejoin(t, dead)
+	}
+	w.check(t, c.nodes[c.primary])
+	c.agree(t)
+}
+
+// rejoin has a killed primary come back, as it is if it can.
+func (c *trio) rejoin(t *testing.T, i int) {
+	t.Helper()
+	started := time.Now()
+	s := c.nodes[i]
+	s.Start(t)
+	if st := c.standing(t, i); st.Writable {
+		t.Errorf("an old primary comes back writable: %+v", st)
+	}
+	err := c.Driver.Follow(t.Context(), s.Node)
+	if errors.Is(err, engine.ErrDiverged) && !onlyMariaDB(c.Bench) {
+		t.Logf("rebuilt: %v", err)
+		c.reseed(t, i)
+		err = c.Driver.Follow(t.Context(), s.Node)
+	}
+	noError(t, err)
+	c.streams(t, i)
+	t.Logf("back in %v", time.Since(started).Round(time.Millisecond))
+}
+
+// reseed gives a node a new copy of the primary's data.
+func (c *trio) reseed(t *testing.T, i int) {
+	t.Helper()
+	s, donor := c.nodes[i], c.nodes[c.primary]
+	if s.Running() {
+		s.Kill(t)
+	}
+	dir := filepath.Join(donor.Node.Tmp, "seed")
+	noError(t, os.Mkdir(dir, 0o700))
+	owner, err := os.Stat(donor.Node.Tmp)
+	noError(t, err)
+	stat := owner.Sys().(*syscall.Stat_t)
+	noError(t, os.Chown(dir, int(stat.Uid), int(stat.Gid)))
+	started := time.Now()
+	noError(t, c.Driver.Seed(t.Context(), donor.Node, dir, runAs(stat)))
+	t.Logf("seeded in %v", time.Since(started).Round(time.Millisecond))
+	noError(t, os.RemoveAll(s.Node.Data))
+	noError(t, os.Rename(dir, s.Node.Data))
+	if s.Node.Encrypted {
+		noError(t, os.RemoveAll(s.Node.Keys))
+		noError(t, os.CopyFS(s.Node.Keys, os.DirFS(donor.Node.Keys)))
+	}
+	s.WriteFiles(t)
+	s.Start(t)
+	s.Bootstrap(t)
+}
+
+// runAs is the engine.Runner of an owner.
+func runAs(owner *syscall.Stat_t) engine.Runner {
+	return func(ctx context.Context, dir string, p engine.Process, stdin []byte) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
+		cmd.Env, cmd.Dir, cmd.Stdin = p.Env, dir, bytes.NewReader(stdin)
+		if os.Geteuid() == 0 {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
+		}
+		return cmd.CombinedOutput()
+	}
+}
+
+func switchover(t *testing.T, b *enginetest.Bench) {
+	c := newTrio(t, b, cluster.SemiSynch)
+	c.nodes[0].Exec(t, makeKept)
+	w := writing(t, c)
+	for range 2 {
+		old := c.primary
+		w.forget()
+		started := time.Now()
+		noError(t, b.Driver.StepDown(t.Context(), c.nodes[old].Node))
+		t.Logf("stepped down in %v", time.Since(started).Round(100*time.Microsecond))
+		final := c.standing(t, old)
+		if final.Writable {
+			t.Errorf("stepped down: %+v", final)
+		}
+		for _, i := range c.replicas() {
+			waitFor(t, "replica has all", func() bool { return c.standing(t, i).Received >= final.Received })
+		}
+		c.promoteBest(t)
+		w.at.Store(c.nodes[c.primary])
+		t.Logf("switched over in %v", time.Since(started).Round(100*time.Microsecond))
+		was := w.count()
+		waitFor(t, "writes go on", func() bool { return w.count() > was+50 })
+		c.follow(t, old)
+		c.streams(t, old)
+		w.mu.Lock()
+		t.Logf("longest gap %v", w.gap.Round(time.Millisecond))
+		w.mu.Unlock()
+	}
+	w.check(t, c.nodes[c.primary])
+	c.agree(t)
+}
+
+func diverged(t *testing.T, b *enginetest.Bench) {
+	c := newTrio(t, b, cluster.Asynch)
+	c.nodes[0].Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)")
+	c.agree(t)
+	for _, i := range c.replicas() {
+		noError(t, b.Driver.Disconnect(t.Context(), c.nodes[i].Node))
+	}
+	// What only the old primary has: once more than the new one gets, once fewer.
+	c.nodes[0].Exec(t, "INSERT INTO kept (v) VALUES (2)", "INSERT INTO kept (v) VALUES (3)")
+	c.nodes[0].Kill(t)
+	c.promoteBest(t)
+	for _, more := range [][]string{{}, {"INSERT INTO kept (v) VALUES (4)", "INSERT INTO kept (v) VALUES (5)", "INSERT INTO kept (v) VALUES (6)"}} {
+		c.nodes[c.primary].Exec(t, append(more, "INSERT INTO kept (v) VALUES (7)")...)
+		c.nodes[0].Start(t)
+		for range 2 {
+			if err := b.Driver.Follow(t.Context(), c.nodes[0].Node); !errors.Is(err, engine.ErrDiverged) {
+				t.Errorf("follow after going another way: %v, want ErrDiverged", err)
+			}
+		}
+		c.nodes[0].Kill(t)
+	}
+	c.reseed(t, 0)
+	c.follow(t, 0)
+	c.streams(t, 0)
+	c.nodes[c.primary].Exec(t, "INSERT INTO kept (v) VALUES (8)")
+	c.agree(t)
+}
+
+func seedUnderWrites(t *testing.T, b *enginetest.Bench) {
+	c := newTrio(t, b, cluster.SemiSynch)
+	c.nodes[0].Exec(t, makeKept)
+	c.agree(t)
+	w := writing(t, c)
+	for _, i := range []int{1, 2} {
+		c.reseed(t, i)
+		c.follow(t, i)
+		c.streams(t, i)
+		// A copy of a replica, and one that has been one, follows as well.
+	}
+	w.check(t, c.nodes[0])
+	c.agree(t)
+	c.nodes[0].Kill(t)
+	c.promoteBest(t)
+	c.rejoin(t, 0)
+	c.nodes[c.primary].Exec(t, "INSERT INTO kept (v) VALUES (0)")
+	c.agree(t)
+}
+
+func writesWait(t *testing.T, b *enginetest.Bench) {
+	c := newTrio(t, b, cluster.SemiSynch)
+	c.nodes[0].Exec(t, makeKept)
+	c.agree(t)
+	c.nodes[1].Kill(t)
+	c.nodes[0].Exec(t, "INSERT INTO kept (v) VALUES (1)")
+	c.nodes[2].Kill(t)
+	done := make(chan error, 1)
+	go func() {
+		db, err := open(c.nodes[0].Node, c.nodes[0].Login())
+		if err == nil {
+			defer db.Close()
+			_, err = db.ExecContext(context.WithoutCancel(t.Context()), "INSERT INTO kept (v) VALUES (2)")
+		}
+		done <- err
+	}()
+	waitFor(t, "the write waits", func() bool {
+		return adminText(t, c.nodes[0], "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE '%semi-sync%' OR STATE LIKE '%semisync%'") != "0"
+	})
+	select {
+	case err := <-done:
+		t.Fatalf("acknowledged with no replica: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	if st := c.standing(t, 0); !st.Writable {
+		t.Errorf("primary: %+v", st)
+	}
+	c.nodes[1].Start(t)
+	c.follow(t, 1)
+	noError(t, <-done)
+	c.nodes[2].Start(t)
+	c.follow(t, 2)
+	c.streams(t, 2)
+	c.agree(t)
+}
+
+// eventsMove: a customer's event runs on the primary alone, under the
+// customer's name, wherever the primary is.
+func eventsMove(t *testing.T, b *enginetest.Bench) {
+	c := newTrio(t, b, cluster.SemiSynch)
+	c.nodes[0].Exec(t, makeKept, "SET SESSION sql_mode = 'ANSI_QUOTES'",
+		"CREATE EVENT `odd ``name` ON SCHEDULE EVERY 1 SECOND DO INSERT INTO kept (v) VALUES (@@server_id)", "CREATE EVENT off ON SCHEDULE EVERY 1 SECOND DISABLE DO INSERT INTO kept (v) VALUES (-1)")
+	for _, next := range []int{1, 0} {
+		ran := func() bool {
+			return adminText(t, c.nodes[c.primary], "SELECT COUNT(*) FROM defaultdb.kept WHERE v = @@server_id") != "0"
+		}
+		waitFor(t, "the event runs on the primary", ran)
+		c.nodes[c.primary].Exec(t, "DELETE FROM kept WHERE v = @@server_id")
+		noError(t, b.Driver.StepDown(t.Context(), c.nodes[c.primary].Node))
+		old := c.primary
+		final := c.standing(t, old)
+		for _, i := range c.replicas() {
+			waitFor(t, "replica has all", func() bool { return c.standing(t, i).Applied >= final.Received })
+			noError(t, b.Driver.Disconnect(t.Context(), c.nodes[i].Node))
+		}
+		c.setPrimary(t, next)
+		for range 2 {
+			noError(t, b.Driver.Promote(t.Context(), c.nodes[next].Node))
+		}
+		for i := range c.nodes {
+			c.follow(t, i)
+			c.streams(t, i)
+		}
+		waitFor(t, "the event runs on the new primary", ran)
+	}
+	if got := adminText(t, c.nodes[0], "SELECT GROUP_CONCAT(DEFINER, STATUS ORDER BY EVENT_NAME) FROM information_schema.EVENTS WHERE EVENT_SCHEMA = 'defaultdb'"); got != "dbadmin@%ENABLED,dbadmin@%DISABLED" {
+		t.Errorf("events: %s", got)
+	}
+	if got := adminText(t, c.nodes[0], "SELECT SQL_MODE FROM information_schema.EVENTS WHERE EVENT_NAME LIKE 'odd%'"); got != "ANSI_QUOTES" {
+		t.Errorf("the event's sql_mode: %s", got)
+	}
+	if got := adminText(t, c.nodes[0], "SELECT COUNT(*) FROM defaultdb.kept WHERE v = -1"); got != "0" {
+		t.Error("a disabled event ran")
+	}
+}
+
+// replicaKept: what belongs to a node works on a replica and is in no log.
+func replicaKept(t *testing.T, b *enginetest.Bench) {
+	c := newTrio(t, b, cluster.SemiSynch)
+	c.nodes[0].Exec(t, makeKept)
+	c.agree(t)
+	s := c.nodes[1]
+	was := c.standing(t, 1).Position
+	s.Node.RootPassword = "rotated-9sLx2Vn7Qd4"
+	noError(t, b.Driver.SetRootPassword(t.Context(), s.Node))
+	noError(t, b.Driver.VerifyRootPassword(t.Context(), s.Node))
+	noError(t, b.Driver.VerifyRootPassword(t.Context(), c.nodes[0].Node))
+	if onlyMariaDB(b) {
+		admin := asAdmin(t, s)
+		for _, q := range []string{"SET SESSION sql_log_bin = 0", "UPDATE steward.installed SET version = '10.0.1'", "DROP VIEW sys.version"} {
+			_, err := admin.ExecContext(t.Context(), q)
+			noError(t, err)
+		}
+	}
+	noError(t, b.Driver.AfterPatch(t.Context(), s.Node))
+	s.Bootstrap(t)
+	if got := c.standing(t, 1).Position; got != was {
+		t.Errorf("position %s was %s", got, was)
+	}
+	c.nodes[0].Exec(t, "INSERT INTO kept (v) VALUES (1)")
+	c.agree(t)
+}
+
+func encryptedTrio(t *testing.T, b *enginetest.Bench) {
+	if why := b.Driver.EncryptionMissing(b.Installation); why != "" {
+		t.Skip(why)
+	}
+	var key []byte
+	c := newTrio(t, b, cluster.SemiSynch, func(n *engine.Node) {
+		encrypted(t)(n)
+		if key == nil {
+			key = n.AtRestKey
+		}
+		n.AtRestKey = key
+	})
+	c.nodes[0].Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)")
+	c.reseed(t, 1)
+	c.follow(t, 1)
+	c.streams(t, 1)
+	c.nodes[0].Exec(t, "INSERT INTO kept (v) VALUES (2)")
+	c.agree(t)
+	wantEncrypted(t, c.nodes[1])
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitUntil is waitFor with a text made at its end.
+func waitUntil(t *testing.T, done func() bool, what func() string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what())
+		}
+	}
+}
