@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -62,7 +64,11 @@ func (f fault) inject(ctx context.Context, t Target, n Node) ([]int, error) {
 			return nil, err
 		}
 	}
-	return nil, kill(n.Server)
+	err := kill(n.Server)
+	if f.kind == remove && errors.Is(err, syscall.ESRCH) {
+		err = nil // PostgreSQL ends itself once it misses its folder
+	}
+	return nil, err
 }
 
 // removeAll removes a folder that a running server goes on writing to.

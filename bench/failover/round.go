@@ -94,7 +94,8 @@ func (s *series) strike(ctx context.Context, l *load, r *Round) (at, healthy tim
 	}
 	at = begun
 	if s.fault.kind != switchover {
-		if err := resumed(ctx, l, at); err != nil {
+		// A removal takes a while, and some writes go well meanwhile.
+		if err := resumed(ctx, l, time.Now()); err != nil {
 			return at, healthy, err
 		}
 	}
@@ -111,9 +112,10 @@ func (s *series) strike(ctx context.Context, l *load, r *Round) (at, healthy tim
 	return at, healthy, err
 }
 
-func resumed(ctx context.Context, l *load, at time.Time) error {
+// resumed returns once a write was acknowledged that isn't an answer to one from before the fault.
+func resumed(ctx context.Context, l *load, struck time.Time) error {
 	err := until(ctx, 5*time.Millisecond, func() error {
-		if !l.anyAfter(at.Add(inFlight)) {
+		if !l.anyAfter(struck.Add(inFlight)) {
 			return errors.New("no write was acknowledged")
 		}
 		return nil
