@@ -95,7 +95,7 @@ func (d *Driver) watch(u *unit, m *member, p *process.Process) {
 	d.change(u.id)
 	words := lastWords(d.layout.node(m.id, m.ordinal))
 	pause := m.crashed(d.o.Now(), words)
-	m.ended(time.Since(p.Started()))
+	m.ended()
 	if d.leads(m) {
 		d.log.Warn("the primary exited", "cluster_id", u.id, "node", m.ordinal, "last_words", words)
 		d.recover(u, m, p)
@@ -117,7 +117,7 @@ func (d *Driver) watch(u *unit, m *member, p *process.Process) {
 		}
 		d.log.Warn("server can't be restarted", "cluster_id", u.id, "node", m.ordinal, "error", err)
 		pause = m.crashed(d.o.Now(), err.Error())
-		m.ended(0)
+		m.startFailed()
 	}
 	d.change(u.id)
 }
@@ -150,7 +150,10 @@ func (d *Driver) restart(u *unit, m *member, crashed *process.Process) error {
 	if err := d.relaunch(ctx, u, m, rec); err != nil {
 		return err
 	}
-	return d.followAgain(ctx, m, rec)
+	if err := d.followAgain(ctx, m, rec); err != nil {
+		d.log.Warn("restarted replica doesn't follow yet", "cluster_id", u.id, "node", m.ordinal, "error", err)
+	}
+	return nil
 }
 
 // relaunch starts a server as it was last started and waits for its answer.

@@ -174,20 +174,25 @@ func (m *member) setHangs(hangs bool) {
 	m.hung = hangs
 }
 
-// A server that ends this often, this soon after it was started, isn't worth
-// being started again on the same data while another node has it too.
-const (
-	startChances = 3
-	earlyEnd     = 10 * time.Second
-)
+// startChances is how many starts of a server may end before it has answered:
+// then its data isn't worth another while a node has it too.
+const startChances = 3
 
-// ended counts an end when it came early.
-func (m *member) ended(ran time.Duration) {
+// ended counts an end that came before the server's first answer.
+func (m *member) ended() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if ran > earlyEnd {
+	if !m.pinged.IsZero() {
 		m.failedStarts = 0
+		return
 	}
+	m.failedStarts++
+}
+
+// startFailed counts a start that came to nothing.
+func (m *member) startFailed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.failedStarts++
 }
 
