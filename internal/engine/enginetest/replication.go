@@ -146,6 +146,10 @@ func failovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
 			t.Logf("round %d: a new copy was needed", round)
 		}
 	}
+	// All of them have changed roles and sources by now.
+	for _, s := range c.Nodes {
+		s.wantNoPasswordInLogs(t)
+	}
 }
 
 // Failover kills the primary under writers and demands that the others go on,

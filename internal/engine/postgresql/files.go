@@ -10,8 +10,9 @@ import (
 	"steward/internal/engine"
 )
 
-// Files are postgresql.conf, pg_hba.conf, an empty pg_ident.conf, and what makes
-// a replica start as one. The server itself removes that when it is promoted.
+// Files are postgresql.conf, pg_hba.conf, an empty pg_ident.conf, and for a
+// replica its password and what makes it start as one. The server itself removes
+// the latter when it is promoted.
 func (Driver) Files(n engine.Node) ([]engine.File, error) {
 	major, err := majorOf(n.Installation)
 	if err != nil {
@@ -23,7 +24,9 @@ func (Driver) Files(n engine.Node) ([]engine.File, error) {
 		{Path: filepath.Join(n.Conf, identConf), Content: []byte("# Written by steward: nobody is mapped.\n")},
 	}
 	if n.Role == cluster.Replica {
-		files = append(files, engine.File{Path: filepath.Join(n.Data, standbySignal)})
+		files = append(files,
+			engine.File{Path: filepath.Join(n.Conf, passFile), Content: renderPassword(n.AdminPassword)},
+			engine.File{Path: filepath.Join(n.Data, standbySignal)})
 	}
 	return files, nil
 }

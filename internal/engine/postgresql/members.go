@@ -2,6 +2,7 @@ package postgresql
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -54,14 +55,20 @@ func synchronousNames(n engine.Node) string {
 func memberName(ordinal int) string { return "node" + strconv.Itoa(ordinal) }
 
 // sourceConninfo is how a replica reaches its source: by the unix socket, which
-// no customer can come by.
+// no customer can come by. The password is in a file of its own, since the server
+// logs what a setting is changed to.
 func sourceConninfo(n engine.Node) string {
-	return fmt.Sprintf("host=%s port=%d user=%s password=%s application_name=%s connect_timeout=10",
+	return fmt.Sprintf("host=%s port=%d user=%s passfile=%s application_name=%s connect_timeout=10",
 		conninfoValue(n.Source.Run), n.Source.Listen.Port(), adminRole,
-		conninfoValue(n.AdminPassword), memberName(n.Ordinal))
+		conninfoValue(filepath.Join(n.Conf, passFile)), memberName(n.Ordinal))
 }
 
 // conninfoValue quotes for libpq.
 func conninfoValue(s string) string {
 	return "'" + strings.NewReplacer(`'`, `\'`, `\`, `\\`).Replace(s) + "'"
+}
+
+// renderPassword is a password file of libpq's, for any address.
+func renderPassword(password string) []byte {
+	return []byte("*:*:*:" + adminRole + ":" + strings.NewReplacer(`:`, `\:`, `\`, `\\`).Replace(password) + "\n")
 }

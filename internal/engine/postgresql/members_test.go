@@ -32,7 +32,7 @@ func conf(t *testing.T, n engine.Node) string {
 
 func TestRolesDifferInTheSourceOnly(t *testing.T) {
 	primary, replica := conf(t, member(cluster.Primary)), conf(t, member(cluster.Replica))
-	const line = `primary_conninfo = 'host=''/r0'' port=21009 user=steward password=''admin-secret'' application_name=node1 connect_timeout=10'` + "\n"
+	const line = `primary_conninfo = 'host=''/r0'' port=21009 user=steward passfile=''/n/conf/source.pass'' application_name=node1 connect_timeout=10'` + "\n"
 	if got := strings.Replace(replica, line, "primary_conninfo = ''\n", 1); got != primary || got == replica {
 		t.Errorf("a primary has\n%s\na replica\n%s", primary, replica)
 	}
@@ -40,14 +40,30 @@ func TestRolesDifferInTheSourceOnly(t *testing.T) {
 
 func TestConninfoQuotes(t *testing.T) {
 	n := member(cluster.Replica)
-	n.AdminPassword, n.Source.Run = `it's \ "x" host=evil`, "/r 0"
-	want := `host='/r 0' port=21009 user=steward password='it\'s \\ "x" host=evil' application_name=node1 connect_timeout=10`
+	n.Source.Run, n.Conf = `/it's \ "x" host=evil`, "/n 1"
+	want := `host='/it\'s \\ "x" host=evil' port=21009 user=steward passfile='/n 1/source.pass' application_name=node1 connect_timeout=10`
 	if got := sourceConninfo(n); got != want {
 		t.Errorf("conninfo is\n%s, want\n%s", got, want)
 	}
-	want = `'host=''/r 0'' port=21009 user=steward password=''it\\''s \\\\ "x" host=evil'' application_name=node1 connect_timeout=10'`
+	want = `'host=''/it\\''s \\\\ "x" host=evil'' port=21009 user=steward passfile=''/n 1/source.pass'' application_name=node1 connect_timeout=10'`
 	if !strings.Contains(conf(t, n), want) {
 		t.Errorf("the file hasn't %s:\n%s", want, conf(t, n))
+	}
+}
+
+func TestPasswordFile(t *testing.T) {
+	if got, want := string(renderPassword(`a:b\c 'd'`)), `*:*:*:steward:a\:b\\c 'd'`+"\n"; got != want {
+		t.Errorf("password file is %q, want %q", got, want)
+	}
+	files, err := Driver{}.Files(member(cluster.Replica))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		// The server logs settings when they change.
+		if has := bytes.Contains(f.Content, []byte("secret")); has != (filepath.Base(f.Path) == passFile) {
+			t.Errorf("a password in %s: %v", f.Path, has)
+		}
 	}
 }
 
@@ -76,7 +92,7 @@ func TestFilesOfMembers(t *testing.T) {
 		if !bytes.Contains(files[1].Content, []byte("local    replication  steward  scram-sha-256\nlocal    all          all      reject\nhost     replication  all      all          reject\n")) {
 			t.Errorf("who replicates how:\n%s", files[1].Content)
 		}
-		signal := len(files) == 4 && files[3].Path == filepath.Join("/n/data", standbySignal)
+		signal := len(files) == 5 && files[4].Path == filepath.Join("/n/data", standbySignal)
 		if signal != (role == cluster.Replica) {
 			t.Errorf("files of a %s: %v", role, files)
 		}

@@ -11,6 +11,7 @@ const (
 	serverConf = "postgresql.conf"
 	accessConf = "pg_hba.conf"
 	identConf  = "pg_ident.conf"
+	passFile   = "source.pass"
 )
 
 // standbySignal in Node.Data makes a server start as a replica.

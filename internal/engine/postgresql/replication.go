@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -56,7 +57,8 @@ const standingQuery = `SELECT pg_is_in_recovery(),
 		ELSE pg_current_wal_flush_lsn() END,
 	CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END,
 	coalesce(ceil(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) * 1e6), 1)::bigint,
-	CASE WHEN pg_is_in_recovery() THEN pg_is_wal_replay_paused() ELSE false END`
+	CASE WHEN pg_is_in_recovery() THEN pg_is_wal_replay_paused() ELSE false END,
+	pg_is_in_recovery() AND pg_last_wal_receive_lsn() IS NULL`
 
 func askStanding(ctx context.Context, conn *pgconn.PgConn, n engine.Node) (engine.Standing, error) {
 	rows, err := query(ctx, conn, fmt.Sprintf(standingQuery, literal(n.Source.Run), n.Source.Listen.Port()))
@@ -79,6 +81,12 @@ func askStanding(ctx context.Context, conn *pgconn.PgConn, n engine.Node) (engin
 	if standing.Writable {
 		standing.Received = standing.Applied
 	}
+	if row[6] == "t" {
+		if received, err = ownWAL(n, applied); err != nil {
+			return engine.Standing{}, err
+		}
+		standing.Received, standing.Position = uint64(received), received.String()
+	}
 	if standing.Received > standing.Applied {
 		micros, err := strconv.ParseInt(row[4], 10, 64)
 		if err != nil {
@@ -90,6 +98,17 @@ func askStanding(ctx context.Context, conn *pgconn.PgConn, n engine.Node) (engin
 		standing.Problem = "the replica has paused applying: its settings are lower than its primary's"
 	}
 	return standing, nil
+}
+
+// ownWAL is how far the files go of a replica that was just started: until it
+// has been through them, it doesn't tell.
+func ownWAL(n engine.Node, applied lsn) (lsn, error) {
+	wal, err := openWAL(filepath.Join(n.Data, "pg_wal"))
+	if err != nil {
+		return 0, err
+	}
+	_, end, err := wal.extent(applied, applied)
+	return end, err
 }
 
 // Disconnect waits until the receiver has ended, which it does by itself when

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,10 @@ func replicationChecks() []enginetest.Check {
 		{Name: "drain of much", Run: drainOfMuch},
 		{Name: "readers give way to a promotion", Run: readersGiveWay},
 		{Name: "follow tells of another way", Run: followTells},
+		{Name: "follow tells of WAL that is gone", Run: walIsGone},
+		{Name: "follow tells of a primary that wasn't drained", Run: notDrained},
+		{Name: "tablespaces can't be copied", Run: tablespaceRefused},
+		{Name: "a started replica knows what it has", Run: knowsWhatItHas},
 		{Name: "a primary that starts as a replica is promoted", Run: promotedAfterStart},
 		{Name: "disconnect waits for the source to go", Run: disconnectGivesUp},
 	}
@@ -173,6 +178,91 @@ func wantDiverged(t *testing.T, s *enginetest.Server) {
 		if !errors.Is(err, engine.ErrDiverged) {
 			t.Errorf("follow: %v, want ErrDiverged", err)
 		}
+	}
+}
+
+// walIsGone has a replica miss more than is kept.
+func walIsGone(t *testing.T, b *enginetest.Bench) {
+	c := b.Trio(t, func(n *engine.Node) { n.Plan.DiskMB = 5120 })
+	away := c.Nodes[1]
+	source := away.Node.Source
+	cut(t, away)
+	for range 80 {
+		one(t, c.Primary, "SELECT pg_logical_emit_message(false, 'steward', 'x') < pg_switch_wal()")
+	}
+	if _, err := ask(t.Context(), c.Primary.Node, "CHECKPOINT"); err != nil {
+		t.Fatal(err)
+	}
+	away.Node.Source = source
+	away.WriteFiles(t)
+	wantDiverged(t, away)
+	if !c.Nodes[2].Standing(t).Streaming {
+		t.Error("the other replica has lost its source")
+	}
+}
+
+// notDrained leaves the killed primary with changes nobody has.
+func notDrained(t *testing.T, b *enginetest.Bench) {
+	c := b.Trio(t)
+	heir, dead := c.Nodes[1], c.Primary
+	cut(t, heir)
+	dead.Exec(t, "CREATE TABLE lost (v int)")
+	dead.Kill(t)
+	heir.Node.Role, heir.Node.Source = cluster.Primary, engine.Peer{}
+	heir.WriteFiles(t)
+	if err := b.Driver.Promote(t.Context(), heir.Node); err != nil {
+		t.Fatal(err)
+	}
+	heir.Exec(t, "CREATE TABLE kept (v int)")
+	for _, s := range []*enginetest.Server{dead, c.Nodes[2]} {
+		s.Node.Role, s.Node.Source = cluster.Replica, engine.Peer{Ordinal: 1, Listen: heir.Node.Listen, Run: heir.Node.Run}
+		s.WriteFiles(t)
+	}
+	dead.Start(t)
+	wantDiverged(t, dead)
+	// The other replica has what is lost, too.
+	wantDiverged(t, c.Nodes[2])
+}
+
+func tablespaceRefused(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t, func(n *engine.Node) { n.Members = 3 })
+	space, dir := filepath.Join(s.Node.Tmp, "space"), t.TempDir()
+	for _, q := range []string{
+		"COPY (SELECT 1) TO PROGRAM 'cat >/dev/null; mkdir " + space + "'",
+		"CREATE TABLESPACE space LOCATION '" + space + "'",
+	} {
+		if _, err := ask(t.Context(), s.Node, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := b.Driver.Seed(t.Context(), s.Node, dir, nil)
+	if err == nil || !strings.Contains(err.Error(), "tablespaces") {
+		t.Errorf("seed: %v", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("a refused seed left %v, %v", entries, err)
+	}
+}
+
+// knowsWhatItHas compares a replica before and after a crash, with its source gone.
+func knowsWhatItHas(t *testing.T, b *enginetest.Bench) {
+	c := b.Trio(t)
+	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)", "INSERT INTO kept SELECT generate_series(1, 50000)")
+	end := c.Primary.Standing(t).Received
+	s := c.Nodes[1]
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for s.Standing(t).Received < end {
+		if err := pause(ctx); err != nil {
+			t.Fatalf("the replica stands like this: %+v", s.Standing(t))
+		}
+	}
+	c.Primary.Kill(t)
+	s.Kill(t)
+	s.Start(t)
+	// From its first answer on, while it may still be applying.
+	if got := s.Standing(t); got.Received < end {
+		t.Errorf("a started replica has received %+v, before it was %v", got, lsn(end))
 	}
 }
 
