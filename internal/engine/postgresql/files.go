@@ -25,7 +25,7 @@ func (Driver) Files(n engine.Node) ([]engine.File, error) {
 	}
 	if n.Role == cluster.Replica {
 		files = append(files,
-			engine.File{Path: filepath.Join(n.Conf, passFile), Content: renderPassword(n.AdminPassword)},
+			engine.File{Path: filepath.Join(n.Run, passFile), Content: renderPassword(n.AdminPassword)},
 			engine.File{Path: filepath.Join(n.Data, standbySignal)})
 	}
 	return files, nil

@@ -60,7 +60,7 @@ func memberName(ordinal int) string { return "node" + strconv.Itoa(ordinal) }
 func sourceConninfo(n engine.Node) string {
 	return fmt.Sprintf("host=%s port=%d user=%s passfile=%s application_name=%s connect_timeout=10",
 		conninfoValue(n.Source.Run), n.Source.Listen.Port(), adminRole,
-		conninfoValue(filepath.Join(n.Conf, passFile)), memberName(n.Ordinal))
+		conninfoValue(filepath.Join(n.Run, passFile)), memberName(n.Ordinal))
 }
 
 // conninfoValue quotes for libpq.

@@ -32,7 +32,7 @@ func conf(t *testing.T, n engine.Node) string {
 
 func TestRolesDifferInTheSourceOnly(t *testing.T) {
 	primary, replica := conf(t, member(cluster.Primary)), conf(t, member(cluster.Replica))
-	const line = `primary_conninfo = 'host=''/r0'' port=21009 user=steward passfile=''/n/conf/source.pass'' application_name=node1 connect_timeout=10'` + "\n"
+	const line = `primary_conninfo = 'host=''/r0'' port=21009 user=steward passfile=''/r/source.pass'' application_name=node1 connect_timeout=10'` + "\n"
 	if got := strings.Replace(replica, line, "primary_conninfo = ''\n", 1); got != primary || got == replica {
 		t.Errorf("a primary has\n%s\na replica\n%s", primary, replica)
 	}
@@ -40,7 +40,7 @@ func TestRolesDifferInTheSourceOnly(t *testing.T) {
 
 func TestConninfoQuotes(t *testing.T) {
 	n := member(cluster.Replica)
-	n.Source.Run, n.Conf = `/it's \ "x" host=evil`, "/n 1"
+	n.Source.Run, n.Run = `/it's \ "x" host=evil`, "/n 1"
 	want := `host='/it\'s \\ "x" host=evil' port=21009 user=steward passfile='/n 1/source.pass' application_name=node1 connect_timeout=10`
 	if got := sourceConninfo(n); got != want {
 		t.Errorf("conninfo is\n%s, want\n%s", got, want)

@@ -11,8 +11,11 @@ const (
 	serverConf = "postgresql.conf"
 	accessConf = "pg_hba.conf"
 	identConf  = "pg_ident.conf"
-	passFile   = "source.pass"
 )
+
+// passFile is in Node.Run, whose files are the server's alone: libpq ignores
+// passwords that a group can read.
+const passFile = "source.pass"
 
 // standbySignal in Node.Data makes a server start as a replica.
 const standbySignal = "standby.signal"

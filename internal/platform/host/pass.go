@@ -202,7 +202,7 @@ func (p *pass) awaitStreaming(ctx context.Context, ordinal int) error {
 	}
 	for pause := 2 * time.Millisecond; ; pause = min(pause*5/4, 100*time.Millisecond) {
 		s, err := j.standing(ctx)
-		if err == nil && s.Streaming && s.Lag < time.Second {
+		if err == nil && s.Streaming && s.Lag < 2*time.Second {
 			return nil
 		}
 		if !p.u.member(p.top.Primary).running() {
