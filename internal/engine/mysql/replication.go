@@ -40,7 +40,7 @@ type replication struct {
 	progress func(ctx context.Context, s *session, st status) (progress, error)
 	// compatible is engine.ErrDiverged when own can't follow source, whose status st is.
 	compatible func(ctx context.Context, own, source *session, st status) error
-	// position tells a replica that follows nobody where to go on.
+	// position tells a replica that applies nothing where to go on.
 	position func(ctx context.Context, s *session, n engine.Node) error
 	// forked are the numbers of the errors that threads stop at when the source
 	// has another history.
