@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/cluster"
 	"steward/internal/engine"
 )
 
@@ -58,6 +59,10 @@ func twinsStream(t *testing.T, b *Bench) {
 	must(t, b.Driver.SetRootPassword(t.Context(), c.Primary.Node), "set root password")
 	for _, s := range c.Nodes {
 		s.Node.RootPassword = c.Primary.Node.RootPassword
+		if b.Installation.Family() == cluster.MySQL {
+			// There accounts are a node's own.
+			must(t, b.Driver.SetRootPassword(t.Context(), s.Node), "set root password on each node")
+		}
 		eventually(t, "the new password arrives", func() error { return b.Driver.VerifyRootPassword(t.Context(), s.Node) })
 		if s != c.Primary {
 			must(t, b.Driver.SetRootPassword(t.Context(), s.Node), "set root password on a replica")

@@ -29,6 +29,8 @@ type Driver struct {
 	log *slog.Logger
 	// system are the folders where distributions put their servers.
 	system []string
+	// sleepers are events to leave disabled on the next primary.
+	sleepers sleepers
 }
 
 var _ engine.Driver = (*Driver)(nil)

@@ -83,6 +83,11 @@ func (s *session) start(ctx context.Context, r *replication, n engine.Node, st s
 		if err := s.setRole(ctx, r, n); err != nil {
 			return err
 		}
+		if !st.applierRuns() {
+			if err := r.position(ctx, s, n); err != nil {
+				return err
+			}
+		}
 		return s.exec(ctx, r.startAll)
 	}
 	if st != nil {

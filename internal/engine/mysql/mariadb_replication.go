@@ -96,19 +96,15 @@ func mariaDBProgress(ctx context.Context, s *session, st status) (progress, erro
 		return p, err
 	}
 	replica, binlog := rows[0][0], rows[0][1]
-	if st == nil {
+	if !st.applierRuns() {
 		p.text, p.applied, err = furthest(replica, binlog)
 		p.received = p.applied
 		return p, err
 	}
-	p.text = replica
 	if p.applied, err = sequence(replica); err != nil {
 		return p, err
 	}
-	p.received = p.applied
-	if st.applierRuns() {
-		p.text, p.received, err = furthest(replica, st["Gtid_IO_Pos"])
-	}
+	p.text, p.received, err = furthest(replica, st["Gtid_IO_Pos"])
 	return p, err
 }
 
@@ -137,7 +133,8 @@ func mariaDBCompatible(ctx context.Context, own, source *session, st status) err
 const seedPosition = "steward.position"
 
 // mariaDBGoOn: an old primary goes on after its own last transaction, a copy
-// after that of the server it was made of.
+// after that of the server it was made of. A replica that was killed may have a
+// change of a table in its log, and done, without a note that it has applied it.
 func mariaDBGoOn(ctx context.Context, s *session, n engine.Node) error {
 	seed, err := os.ReadFile(filepath.Join(n.Data, seedPosition))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -152,7 +149,7 @@ func mariaDBGoOn(ctx context.Context, s *session, n engine.Node) error {
 	if err != nil || position == replica {
 		return err
 	}
-	return s.exec(ctx, "SET GLOBAL gtid_slave_pos = "+quote(position))
+	return s.exec(ctx, "STOP SLAVE", "SET GLOBAL gtid_slave_pos = "+quote(position))
 }
 
 // backupProgram copies a running MariaDB.

@@ -80,23 +80,24 @@ func (d *Driver) takeOver(ctx context.Context, s *session, r *replication, n eng
 		if err := s.exec(ctx, "SET GLOBAL "+r.source+"_enabled = OFF"); err != nil {
 			return err
 		}
-		d.enableEvents(ctx, s, n)
+		d.wakeEvents(ctx, s, n)
 	}
 	if err := s.setRole(ctx, r, n); err != nil {
 		return err
 	}
-	if n.ReadOnly {
-		return nil
+	if !n.ReadOnly {
+		if err := s.exec(ctx, "SET GLOBAL read_only = OFF"); err != nil {
+			return err
+		}
 	}
-	return s.exec(ctx, "SET GLOBAL read_only = OFF")
+	return s.exec(ctx, "SET GLOBAL event_scheduler = ON")
 }
 
-// setRole sets what depends on the role, but for read_only.
+// setRole sets what depends on the role, but for what lets others write.
 func (s *session) setRole(ctx context.Context, r *replication, n engine.Node) error {
 	settings := []setting{
 		{r.replica + "_enabled", semiSync(n) && isReplica(n), live},
 		{r.source + "_enabled", semiSync(n) && !isReplica(n), live},
-		{"event_scheduler", !isReplica(n), live},
 		durable("sync_binlog", n, 0),
 		durable("innodb_flush_log_at_trx_commit", n, 2),
 	}
@@ -106,32 +107,4 @@ func (s *session) setRole(ctx context.Context, r *replication, n engine.Node) er
 		}
 	}
 	return nil
-}
-
-// enableEvents gives the customers' events back what replication took: on a
-// replica an event is disabled when its statement arrives. The change is logged,
-// so that it is disabled on the other nodes. What an event runs as, and how it
-// reads its text, must stay: an ALTER without it makes them those of the session,
-// ours. An event whose time is over can't be enabled, and needn't.
-func (d *Driver) enableEvents(ctx context.Context, s *session, n engine.Node) {
-	events, err := s.rows(ctx, "SELECT EVENT_SCHEMA, EVENT_NAME, SUBSTRING_INDEX(DEFINER, '@', LENGTH(DEFINER) - LENGTH(REPLACE(DEFINER, '@', ''))), "+
-		"SUBSTRING_INDEX(DEFINER, '@', -1), SQL_MODE, TIME_ZONE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION "+
-		"FROM information_schema.EVENTS WHERE STATUS IN ('SLAVESIDE_DISABLED', 'REPLICA_SIDE_DISABLED')")
-	if err != nil {
-		d.log.Warn("can't list events to enable", "cluster_id", n.Cluster, "node", n.Ordinal, "error", err)
-		return
-	}
-	for _, e := range events {
-		err := s.exec(ctx, "SET SESSION sql_mode = "+quote(e[4]), "SET SESSION time_zone = "+quote(e[5]),
-			"SET SESSION character_set_client = "+quote(e[6]), "SET SESSION collation_connection = "+quote(e[7]),
-			"ALTER DEFINER = "+identifier(e[2])+"@"+identifier(e[3])+" EVENT "+identifier(e[0])+"."+identifier(e[1])+" ENABLE")
-		if err != nil {
-			d.log.Warn("can't enable an event", "cluster_id", n.Cluster, "node", n.Ordinal, "schema", e[0], "event", e[1], "error", err)
-		}
-	}
-	if len(events) > 0 {
-		if err := s.exec(ctx, "SET NAMES utf8mb4"); err != nil {
-			d.log.Warn("can't reset the session", "cluster_id", n.Cluster, "node", n.Ordinal, "error", err)
-		}
-	}
 }

@@ -40,7 +40,7 @@ type replication struct {
 	progress func(ctx context.Context, s *session, st status) (progress, error)
 	// compatible is engine.ErrDiverged when own can't follow source, whose status st is.
 	compatible func(ctx context.Context, own, source *session, st status) error
-	// position tells a replica that follows nobody where to go on.
+	// position tells a replica that applies nothing where to go on.
 	position func(ctx context.Context, s *session, n engine.Node) error
 	// forked are the numbers of the errors that threads stop at when the source
 	// has another history.
@@ -153,7 +153,9 @@ func (d *Driver) Standing(ctx context.Context, n engine.Node) (engine.Standing, 
 	}
 	standing.Received, standing.Applied, standing.Position = p.received, p.applied, p.text
 	if st == nil {
-		standing.Writable, err = s.writable(ctx, n)
+		if standing.Writable, err = s.writable(ctx, n); standing.Writable {
+			d.noteEvents(ctx, s, n)
+		}
 		return standing, err
 	}
 	standing.Streaming = st.streams() && st.follows(n.Source)
@@ -211,7 +213,14 @@ func (d *Driver) StepDown(ctx context.Context, n engine.Node) error {
 		return err
 	}
 	defer s.close()
-	return s.stepDown(ctx)
+	if err := s.stepDown(ctx); err != nil {
+		return err
+	}
+	st, err := s.status(ctx, &dialectOf(n.Installation.Flavour).replication)
+	if err == nil && st == nil {
+		d.noteEvents(ctx, s, n)
+	}
+	return err
 }
 
 // stepDown stops the customers' events, then the customers.

@@ -21,8 +21,13 @@ func TestSettingsTake(t *testing.T) {
 	d := New(slog.New(slog.DiscardHandler))
 	for _, inst := range enginetest.Installations(t, d) {
 		b := enginetest.NewBench(t, d, inst, enginetest.Options{})
-		for _, memory := range []int{1024, 2048, 4096, 16384} {
-			s := b.Server(t, func(n *engine.Node) { n.Plan = catalog.Plan{MemoryMB: memory, DiskMB: 20 * memory} })
+		for i, memory := range []int{1024, 2048, 4096, 16384, 1024, 1024} {
+			s := b.Server(t, func(n *engine.Node) {
+				n.Plan = catalog.Plan{MemoryMB: memory, DiskMB: 20 * memory}
+				if i > 3 {
+					n.Members, n.Replication, n.Role = 3, cluster.SemiSynch, []cluster.Role{cluster.Primary, cluster.Replica}[i-4]
+				}
+			})
 			s.Start(t)
 			session, err := d.adminWith(t.Context(), s.Node, s.Node.TemplatePassword)
 			if err != nil {
