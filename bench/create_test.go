@@ -41,6 +41,25 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
+// BenchmarkCreateThree compares three nodes, both replicas streaming, with one.
+func BenchmarkCreateThree(b *testing.B) {
+	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
+		b.Run(strings.ReplaceAll(engine, "/", "-"), func(b *testing.B) {
+			s := harness.New(b)
+			warm(b, s, engine)
+			var one, three []time.Duration
+			for range rounds {
+				one = append(one, createSized(b, s, engine, 1, 1)...)
+				three = append(three, createSized(b, s, engine, 3, 1)...)
+				removeAll(b, s)
+				time.Sleep(time.Second) // the pool refills; there is no API for it
+			}
+			name := fmt.Sprintf("%s three nodes p50 (%v) / one node p50 (%v)", engine, quantile(three, .5).Round(time.Millisecond), quantile(one, .5).Round(time.Millisecond))
+			report(b, name, ratio(quantile(three, .5), quantile(one, .5)), "ratio-three", "≤ 2")
+		})
+	}
+}
+
 // warm waits for templates and pool, as a server that has been up for a while has them.
 func warm(b *testing.B, s *harness.Server, engine string) {
 	createAndSelect(b, s, engine, 1)
@@ -49,12 +68,19 @@ func warm(b *testing.B, s *harness.Server, engine string) {
 }
 
 func createAndSelect(b *testing.B, s *harness.Server, engine string, n int) []time.Duration {
+	return createSized(b, s, engine, 1, n)
+}
+
+// createSized makes databases of so many nodes at the same time.
+func createSized(b *testing.B, s *harness.Server, engine string, nodes, n int) []time.Duration {
 	took := make([]time.Duration, n)
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
 			begun := time.Now()
-			d := s.CreateActive(harness.Small(fmt.Sprintf("bench-%d", i), engine))
+			spec := harness.Small(fmt.Sprintf("bench-%d", i), engine)
+			spec["cluster_size"] = nodes
+			d := s.CreateActive(spec)
 			db, err := harness.Connect(context.Background(), d, s.Credentials(d), "127.0.0.1")
 			if err != nil {
 				b.Error(err)

@@ -28,9 +28,10 @@ type Database struct {
 		Primary   string `json:"primary"`
 		Secondary string `json:"secondary"`
 	} `json:"hosts"`
-	AllowList     []string `json:"allow_list"`
-	ServerVersion string   `json:"server_version"`
-	Encrypted     bool     `json:"encrypted"`
+	Members       map[string]string `json:"members"`
+	AllowList     []string          `json:"allow_list"`
+	ServerVersion string            `json:"server_version"`
+	Encrypted     bool              `json:"encrypted"`
 }
 
 // Path is the database's address in the API.

@@ -20,3 +20,6 @@ func Ready(d *Driver, id string) int {
 	}
 	return 0
 }
+
+// ParseInstallation takes an installation's id apart.
+var ParseInstallation = parseInstallation

@@ -53,6 +53,7 @@ func TestFailover(t *testing.T) {
 					{"the primary is killed while steward is down", (*trio).killsWhileDown},
 					{"the primary's data is removed", (*trio).removesPrimary},
 					{"a planned restart of all", (*trio).resizes},
+					{"a patch of all", (*trio).patches},
 				} {
 					t.Run(c.name, func(t *testing.T) {
 						h.t = t
@@ -88,6 +89,8 @@ type trio struct {
 	stop    context.CancelFunc
 	keeping sync.WaitGroup
 	load    *load
+	// newer is the build to patch to; "" when there is none.
+	newer string
 	// killed are the processes that must not be seen again.
 	killed map[int]bool
 }
@@ -98,6 +101,7 @@ func newTrio(t *testing.T, found []engine.Installation, b platformtest.Bench, m 
 	s.o.PoolSize = 3
 	h := &trio{t: t, s: s, mode: m, want: s.bench(b).Wanted(t, 301)}
 	h.want.Size, h.want.Replication, h.want.Commit = 3, m.replication, m.commit
+	h.want.Installation, h.newer = b.Older, b.Newer
 	h.open()
 	t.Cleanup(h.close)
 	h.healthy()
@@ -306,6 +310,27 @@ func (h *trio) resizes() {
 			if n.Pid == o.Pid {
 				h.t.Errorf("node %d wasn't restarted", n.Ordinal)
 			}
+		}
+	}
+}
+
+// patches moves every node to a newer build.
+func (h *trio) patches() {
+	if h.newer == "" {
+		h.t.Skip("there is one build only")
+	}
+	_, after := h.suffers(quick, func(platform.Observed) {
+		h.close()
+		h.want.Patch = true
+		h.open()
+		waitFor(h.t, "the newer build", func() bool {
+			now, err := h.driver.Observe(h.t.Context(), h.want.ID)
+			return err == nil && now.Installation == h.newer && now.Settled
+		})
+	})
+	for _, n := range after.Nodes {
+		if _, version, _, _ := host.ParseInstallation(h.newer); n.Version != version {
+			h.t.Errorf("node %d runs %s, want %s", n.Ordinal, n.Version, version)
 		}
 	}
 }

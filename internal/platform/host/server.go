@@ -97,6 +97,7 @@ func (d *Driver) watch(u *unit, m *member, p *process.Process) {
 	pause := m.crashed(d.o.Now(), words)
 	m.ended()
 	if d.leads(m) {
+		u.makeWay()
 		d.log.Warn("the primary exited", "cluster_id", u.id, "node", m.ordinal, "last_words", words)
 		d.recover(u, m, p)
 		return
@@ -145,7 +146,9 @@ func (d *Driver) restart(u *unit, m *member, crashed *process.Process) error {
 	if rec == nil || rec.Launch == nil || !exists(d.layout.dataOf(m.id, m.ordinal)) {
 		return nil // Apply deals with it
 	}
-	ctx, cancel := context.WithTimeout(d.quit, passTime)
+	limited, done := context.WithTimeout(d.quit, passTime)
+	defer done()
+	ctx, cancel := u.interruptible(limited)
 	defer cancel()
 	if err := d.relaunch(ctx, u, m, rec); err != nil {
 		return err
