@@ -39,6 +39,9 @@ func (d *Driver) newPass(u *unit, want platform.Wanted) (*pass, error) {
 	if err != nil {
 		return nil, &obstacle{err.Error()}
 	}
+	if top.Restoring {
+		return nil, &obstacle{"a restore wasn't finished: restore a backup again, or bring the old data back with `steward restore --undo`"}
+	}
 	before := top
 	top.Members, top.Suspended = max(1, want.Size), want.Suspended
 	if top.Members > 1 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -54,6 +55,42 @@ func (d *Driver) runAsOwner(ctx context.Context, dir string, p engine.Process, s
 		return output, fmt.Errorf("run %s: %w", p.Argv[0], err)
 	}
 	return output, nil
+}
+
+// pipeAsOwner is the engine.Piper: it runs a program as the owner of the folder,
+// at low priority, and ends with steward.
+func (d *Driver) pipeAsOwner(ctx context.Context, dir string, p engine.Process, stdin io.Reader, stdout io.Writer) ([]byte, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", p.Argv[0], err)
+	}
+	const words = 4096
+	said := &tail{most: words}
+	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, p.Env, stdin, stdout, said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	if owner, ok := info.Sys().(*syscall.Stat_t); os.Geteuid() == 0 && ok {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Run(); err != nil {
+		return said.content, fmt.Errorf("run %s: %w", p.Argv[0], err)
+	}
+	return said.content, nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	content []byte
+	most    int
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.content = append(t.content, p...)
+	t.content = t.content[max(0, len(t.content)-t.most):]
+	return len(p), nil
 }
 
 // lowPriority makes the calling goroutine's work, and what it starts, step back

@@ -27,6 +27,9 @@ type topology struct {
 	Failovers int       `json:"failovers"`
 	Last      time.Time `json:"last,omitzero"`
 	Reason    string    `json:"reason,omitempty"`
+	// Restoring tells that a backup is being put in the place of the data: what
+	// lies there may be neither.
+	Restoring bool `json:"restoring,omitempty"`
 	// Suspended tells that no server is to run.
 	Suspended bool `json:"suspended,omitempty"`
 }

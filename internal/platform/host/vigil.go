@@ -66,7 +66,9 @@ func (d *Driver) watchOver(u *unit) {
 		if err != nil || top.Members == 1 || top.Suspended {
 			return
 		}
-		v.look(top)
+		if !top.Restoring {
+			v.look(top)
+		}
 	}
 }
 
@@ -228,7 +230,7 @@ func (d *Driver) recover(u *unit, m *member, ended *process.Process) {
 
 func (d *Driver) recoverNow(ctx context.Context, u *unit, m *member, ended *process.Process) error {
 	top, err := d.topology(u.id)
-	if err != nil || top.Suspended || top.Primary != m.ordinal || m.process() != ended {
+	if err != nil || top.Suspended || top.Restoring || top.Primary != m.ordinal || m.process() != ended {
 		return err // somebody else has dealt with it
 	}
 	want, err := d.known(ctx, u.id, top)
