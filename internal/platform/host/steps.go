@@ -137,9 +137,7 @@ func (j *job) start(ctx context.Context) error {
 
 func (j *job) newLaunch() *launch {
 	p, v := j.eng.Process(j.node), view(j.node)
-	for _, dir := range j.peerRuns() {
-		v.Read = append(v.Read, dir) // a replica reaches its primary by its socket
-	}
+	v.Read = append(v.Read, j.peerRuns()...) // a replica reaches its primary by its socket
 	return &launch{
 		Installation: j.inst.ID(), Env: p.Env, WorkDir: j.node.Data, User: j.d.user(j.want.Port),
 		Argv: j.d.walls.Wrap(p.Argv, v, j.node.Data), Walled: j.d.walls != nil,

@@ -80,8 +80,6 @@ func (r *run) restart() {
 	r.driver, r.closeIt = r.Bench.Open(r.t)
 }
 
-// wanted is a cluster of the suite with its secrets made; it is removed at the
-// end of the test.
 // Wanted is a cluster of one node of the bench's engine, with secrets.
 func (b *Bench) Wanted(t *testing.T, id cluster.ID) platform.Wanted {
 	t.Helper()
