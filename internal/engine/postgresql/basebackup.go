@@ -31,6 +31,8 @@ type baseBackup struct {
 	archives int
 	rest     []byte
 	done     bool
+	// warnings are the first of them: which pages are damaged.
+	warnings []string
 }
 
 // startBaseBackup asks the server by its socket. The caller reads to the end,
@@ -42,12 +44,18 @@ func startBaseBackup(ctx context.Context, n engine.Node) (*baseBackup, error) {
 	}
 	conn, err := connect(ctx, login{
 		host: n.Run, port: n.Listen.Port(), user: adminRole, password: n.AdminPassword,
-		parameters: map[string]string{"replication": "true", "application_name": "steward"},
+		database: adminDatabase,
+		// "database" rather than "true": then the rule that lets us into every
+		// database counts, and a server of one node needs none for replication.
+		parameters: map[string]string{"replication": "database", "application_name": "steward"},
 	})
 	if err != nil {
 		return nil, err
 	}
 	b := &baseBackup{conn: conn, framed: major >= 15}
+	if err := b.keepWAL(ctx); err != nil {
+		return nil, errors.Join(err, b.close(ctx))
+	}
 	command := "BASE_BACKUP (LABEL 'steward', CHECKPOINT 'fast', WAL true, WAIT false, MANIFEST 'no')"
 	if !b.framed {
 		command = "BASE_BACKUP LABEL 'steward' FAST WAL NOWAIT MANIFEST 'no'"
@@ -60,6 +68,17 @@ func startBaseBackup(ctx context.Context, n engine.Node) (*baseBackup, error) {
 		return nil, errors.Join(err, b.close(ctx))
 	}
 	return b, nil
+}
+
+// keepWAL has the server keep the WAL from now on, which it sends last, until
+// the connection ends: a checkpoint would remove it from under a long backup.
+// The slot's bound on disk space holds all the same.
+func (b *baseBackup) keepWAL(ctx context.Context) error {
+	slot := fmt.Sprintf("CREATE_REPLICATION_SLOT steward_backup_%d TEMPORARY PHYSICAL RESERVE_WAL", b.conn.PID())
+	if _, err := b.conn.Exec(ctx, slot).ReadAll(); err != nil {
+		return fmt.Errorf("keep WAL: %w", classify(err))
+	}
+	return nil
 }
 
 // begin reads where the backup starts, the list of tablespaces, and on up to
@@ -105,8 +124,13 @@ func (b *baseBackup) receive(ctx context.Context) (pgproto3.BackendMessage, erro
 	if err != nil {
 		return nil, classify(err)
 	}
-	if refused, ok := m.(*pgproto3.ErrorResponse); ok {
-		return nil, classify(pgconn.ErrorResponseToPgError(refused))
+	switch m := m.(type) {
+	case *pgproto3.ErrorResponse:
+		return nil, classify(pgconn.ErrorResponseToPgError(m))
+	case *pgproto3.NoticeResponse:
+		if len(b.warnings) < mostDamage {
+			b.warnings = append(b.warnings, m.Message)
+		}
 	}
 	return m, nil
 }
@@ -231,7 +255,12 @@ func completeSeed(dir string) error {
 	if err := t.file(standbySignal, eof{}); err != nil {
 		return err
 	}
-	f, err := t.root.Open(".")
+	return syncTree(dir)
+}
+
+// syncTree brings the folder's file system to disk at once.
+func syncTree(dir string) error {
+	f, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
