@@ -70,6 +70,7 @@ func (a *ArchiveWriter) End() error {
 type ArchiveReader struct {
 	r     *bufio.Reader
 	tally tally
+	err   error
 }
 
 // NewArchiveReader reads from r to its end.
@@ -79,6 +80,15 @@ func NewArchiveReader(r io.Reader) *ArchiveReader {
 
 // Read is part of io.Reader.
 func (a *ArchiveReader) Read(p []byte) (int, error) {
+	if a.err != nil {
+		return 0, a.err
+	}
+	n, err := a.read(p)
+	a.err = err
+	return n, err
+}
+
+func (a *ArchiveReader) read(p []byte) (int, error) {
 	held, err := a.r.Peek(trailerSize + 1)
 	if len(held) <= trailerSize {
 		if !errors.Is(err, io.EOF) {
@@ -107,4 +117,13 @@ func (a *ArchiveReader) verdict(trailer []byte) error {
 func (a *ArchiveReader) Finish() error {
 	_, err := io.Copy(io.Discard, a)
 	return err
+}
+
+// Err is what reading has failed with so far. A program that is fed the archive
+// only sees that it ends.
+func (a *ArchiveReader) Err() error {
+	if errors.Is(a.err, io.EOF) {
+		return nil
+	}
+	return a.err
 }

@@ -74,7 +74,7 @@ func (Driver) Unpack(_ context.Context, _ engine.Node, r io.Reader, dir string, 
 	if err := newLineage(dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
-	if err := syncTree(dir); err != nil {
+	if err := engine.SyncTree(dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
 	return nil
@@ -98,7 +98,7 @@ var leftovers = []string{
 
 func unpack(r io.Reader, dir string) error {
 	archive := engine.NewArchiveReader(r)
-	if err := untar(archive, dir); err != nil {
+	if err := engine.Untar(archive, dir); err != nil {
 		return err
 	}
 	if err := archive.Finish(); err != nil {

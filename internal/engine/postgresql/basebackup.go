@@ -1,20 +1,16 @@
 package postgresql
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
-	"golang.org/x/sys/unix"
 
 	"steward/internal/engine"
 )
@@ -229,7 +225,7 @@ func (Driver) Seed(ctx context.Context, n engine.Node, dir string, _ engine.Runn
 		return fmt.Errorf("seed: %w", err)
 	}
 	defer b.close(ctx)
-	if err := untar(b.reader(ctx), dir); err != nil {
+	if err := engine.Untar(b.reader(ctx), dir); err != nil {
 		return fmt.Errorf("seed: %w", err)
 	}
 	if err := b.finish(ctx); err != nil {
@@ -247,108 +243,17 @@ func completeSeed(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "backup_label")); err != nil {
 		return fmt.Errorf("the archive is not a backup: %w", err)
 	}
-	t, err := newTree(dir)
-	if err != nil {
-		return err
-	}
-	defer t.root.Close()
-	if err := t.file(standbySignal, eof{}); err != nil {
-		return err
-	}
-	return syncTree(dir)
-}
-
-// syncTree brings the folder's file system to disk at once.
-func syncTree(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync: %w", err)
-	}
-	defer f.Close()
-	if err := unix.Syncfs(int(f.Fd())); err != nil {
-		return fmt.Errorf("sync: %w", err)
-	}
-	return nil
-}
-
-type eof struct{}
-
-func (eof) Read([]byte) (int, error) { return 0, io.EOF }
-
-// tree is a folder that files are put in, owned as it is itself.
-type tree struct {
-	root  *os.Root
-	owner *syscall.Stat_t
-}
-
-func newTree(dir string) (*tree, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	info, err := root.Stat(".")
-	if err != nil {
-		return nil, errors.Join(err, root.Close())
-	}
-	return &tree{root, info.Sys().(*syscall.Stat_t)}, nil
-}
-
-// untar unpacks files and folders, never outside of dir. A data folder has
-// nothing else, unless there are tablespaces.
-func untar(from io.Reader, dir string) error {
-	t, err := newTree(dir)
-	if err != nil {
-		return err
-	}
-	defer t.root.Close()
-	archive := tar.NewReader(from)
-	for {
-		h, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read archive: %w", err)
-		}
-		name := path.Clean(h.Name)
-		switch h.Typeflag {
-		case tar.TypeDir:
-			err = t.folder(name)
-		case tar.TypeReg:
-			err = t.file(name, archive)
-		default:
-			err = fmt.Errorf("%s is neither file nor folder", h.Name)
-		}
-		if err != nil {
-			return fmt.Errorf("unpack archive: %w", err)
-		}
-	}
-}
-
-func (t *tree) folder(name string) error {
-	if err := t.root.Mkdir(name, 0o700); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return nil
-		}
-		return err
-	}
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	return t.root.Lchown(name, int(t.owner.Uid), int(t.owner.Gid))
-}
-
-func (t *tree) file(name string, content io.Reader) error {
-	f, err := t.root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, standbySignal), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := giveTo(f, t.owner); err != nil {
+	owner, err := os.Stat(dir)
+	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(f, content); err != nil {
+	if err := giveTo(f, owner.Sys().(*syscall.Stat_t)); err != nil {
 		return err
 	}
-	return f.Close()
+	return engine.SyncTree(dir)
 }
