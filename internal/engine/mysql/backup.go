@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -126,22 +125,6 @@ func (d *Driver) Unpack(ctx context.Context, n engine.Node, r io.Reader, dir str
 	}
 	if err := engine.SyncTree(dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
-	}
-	return nil
-}
-
-// discard removes files of the folder that match the patterns.
-func discard(dir string, patterns ...string) error {
-	for _, p := range patterns {
-		files, err := filepath.Glob(filepath.Join(dir, p))
-		if err != nil {
-			return err
-		}
-		for _, f := range files {
-			if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -92,15 +93,33 @@ func unpackMariaDB(ctx context.Context, n engine.Node, archive *engine.ArchiveRe
 	if err := forkMariaDB(ctx, n, dir, run); err != nil {
 		return fmt.Errorf("begin a new lineage: %w", err)
 	}
-	return discard(dir, copyNotes...)
+	return discardNotes(dir)
 }
 
 // preparedBy is the program's own note of the server's configuration.
 const preparedBy = "backup-my.cnf"
 
-// copyNotes are what the program leaves beside the data. Series differ in how
-// they begin.
-var copyNotes = []string{preparedBy, "xtrabackup_*", "mariadb_backup_*", "mariabackup_*"}
+// copyNotes are what the program leaves beside the data, by the prefixes that
+// series use. No patterns: a customer's database may fit any.
+var (
+	notePrefixes = []string{"xtrabackup", "mariadb_backup"}
+	copyNotes    = []string{"_binlog_info", "_binlog_pos_innodb", "_checkpoints", "_info", "_slave_info", "_galera_info", "_logfile"}
+)
+
+func discardNotes(dir string) error {
+	names := []string{preparedBy}
+	for _, prefix := range notePrefixes {
+		for _, note := range copyNotes {
+			names = append(names, prefix+note)
+		}
+	}
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
 
 // relocate makes the note say where this node's keys and plugins are.
 func relocate(n engine.Node, note string) error {
@@ -165,13 +184,12 @@ func forkMariaDB(ctx context.Context, n engine.Node, dir string, run engine.Pipe
 // notedSequence is the number of the last transaction in the copy, 0 in an
 // empty history. The note holds file, offset and position.
 func notedSequence(dir string) (uint64, error) {
-	notes, err := filepath.Glob(filepath.Join(dir, "*_binlog_info"))
-	if err != nil || len(notes) == 0 {
-		return 0, errors.Join(err, errors.New("the copy has no note of its position"))
+	text, err := os.ReadFile(filepath.Join(dir, notePrefixes[0]+"_binlog_info"))
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = os.ReadFile(filepath.Join(dir, notePrefixes[1]+"_binlog_info"))
 	}
-	text, err := os.ReadFile(notes[0])
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("the copy has no note of its position: %w", err)
 	}
 	words := strings.Fields(string(text))
 	if len(words) < 3 {

@@ -66,27 +66,36 @@ func (d *Driver) execKillable(ctx context.Context, n engine.Node, s *session, st
 	if err != nil {
 		return err
 	}
-	ended, whole := make(chan error, 1), context.WithoutCancel(ctx)
-	go func() { ended <- s.exec(whole, statement) }()
+	var answer error
+	ended, whole := make(chan struct{}), context.WithoutCancel(ctx)
+	go func() {
+		defer close(ended)
+		answer = s.exec(whole, statement)
+	}()
 	select {
-	case err := <-ended:
-		return err
+	case <-ended:
+		return answer
 	case <-ctx.Done():
 	}
-	killer, err := d.admin(whole, n)
+	err = d.killUntil(whole, n, "KILL QUERY "+id, ended)
+	<-ended
+	return errors.Join(ctx.Err(), err, answer)
+}
+
+func (d *Driver) killUntil(ctx context.Context, n engine.Node, kill string, ended <-chan struct{}) error {
+	s, err := d.admin(ctx, n)
 	if err != nil {
-		return errors.Join(ctx.Err(), err, <-ended)
+		return err
 	}
-	defer killer.close()
+	defer s.close()
 	for {
-		err := killer.exec(whole, "KILL QUERY "+id)
+		if err := s.exec(ctx, kill); err != nil {
+			return err
+		}
 		select {
 		case <-ended:
-			return ctx.Err()
+			return nil
 		case <-time.After(killAgain):
-		}
-		if err != nil {
-			return errors.Join(ctx.Err(), err, <-ended)
 		}
 	}
 }

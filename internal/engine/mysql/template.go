@@ -61,6 +61,9 @@ func (d *Driver) Individualise(_ context.Context, dir string) error {
 			return fmt.Errorf("make %s its own server: %w", dir, err)
 		}
 		for _, f := range files {
+			if info, err := os.Lstat(f); err == nil && info.IsDir() {
+				continue // a customer's database that happens to fit
+			}
 			if err := os.Remove(f); err != nil {
 				return fmt.Errorf("make %s its own server: %w", dir, err)
 			}
