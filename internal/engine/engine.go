@@ -187,4 +187,5 @@ type Driver interface {
 	AfterPatch(ctx context.Context, n Node) error
 
 	Replicator
+	Archiver
 }

@@ -69,7 +69,7 @@ func Run(t *testing.T, driver engine.Driver, o Options) {
 	for _, inst := range found {
 		t.Run(inst.ID(), func(t *testing.T) {
 			b := NewBench(t, driver, inst, o)
-			for _, c := range slices.Concat(cases(), replicationCases(), o.Checks) {
+			for _, c := range slices.Concat(cases(), replicationCases(), backupCases(), o.Checks) {
 				t.Run(c.Name, func(t *testing.T) { c.Run(t, b) })
 			}
 			t.Run("privileges", func(t *testing.T) { runAttempts(t, b) })

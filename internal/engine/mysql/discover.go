@@ -73,6 +73,12 @@ func distributed(ctx context.Context, flavour engine.Flavour, program string) (e
 		PluginDir: firstFolder(filepath.Join(home, "lib/mysql/plugin"), filepath.Join(home, "lib64/mysql/plugin"),
 			filepath.Join(home, "lib64/mariadb/plugin")),
 	}
+	for _, name := range []string{copyProgram, streamProgram} {
+		path := filepath.Join(home, "bin", name)
+		if _, err := os.Stat(path); err == nil && flavour == engine.FlavourMariaDB {
+			inst.Bin[name] = path
+		}
+	}
 	return inst, usable(inst)
 }
 

@@ -72,6 +72,9 @@ func removeAll(dir string, patterns ...string) error {
 			return err
 		}
 		for _, f := range files {
+			if info, err := os.Lstat(f); err == nil && info.IsDir() {
+				continue // a customer's database that happens to fit
+			}
 			if err := os.Remove(f); err != nil {
 				return err
 			}

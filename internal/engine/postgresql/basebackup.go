@@ -1,20 +1,16 @@
 package postgresql
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
-	"golang.org/x/sys/unix"
 
 	"steward/internal/engine"
 )
@@ -31,6 +27,8 @@ type baseBackup struct {
 	archives int
 	rest     []byte
 	done     bool
+	// warnings are the first of them: which pages are damaged.
+	warnings []string
 }
 
 // startBaseBackup asks the server by its socket. The caller reads to the end,
@@ -42,12 +40,18 @@ func startBaseBackup(ctx context.Context, n engine.Node) (*baseBackup, error) {
 	}
 	conn, err := connect(ctx, login{
 		host: n.Run, port: n.Listen.Port(), user: adminRole, password: n.AdminPassword,
-		parameters: map[string]string{"replication": "true", "application_name": "steward"},
+		database: adminDatabase,
+		// "database" rather than "true": then the rule that lets us into every
+		// database counts, and a server of one node needs none for replication.
+		parameters: map[string]string{"replication": "database", "application_name": "steward"},
 	})
 	if err != nil {
 		return nil, err
 	}
 	b := &baseBackup{conn: conn, framed: major >= 15}
+	if err := b.keepWAL(ctx); err != nil {
+		return nil, errors.Join(err, b.close(ctx))
+	}
 	command := "BASE_BACKUP (LABEL 'steward', CHECKPOINT 'fast', WAL true, WAIT false, MANIFEST 'no')"
 	if !b.framed {
 		command = "BASE_BACKUP LABEL 'steward' FAST WAL NOWAIT MANIFEST 'no'"
@@ -60,6 +64,17 @@ func startBaseBackup(ctx context.Context, n engine.Node) (*baseBackup, error) {
 		return nil, errors.Join(err, b.close(ctx))
 	}
 	return b, nil
+}
+
+// keepWAL has the server keep the WAL from now on, which it sends last, until
+// the connection ends: a checkpoint would remove it from under a long backup.
+// The slot's bound on disk space holds all the same.
+func (b *baseBackup) keepWAL(ctx context.Context) error {
+	slot := fmt.Sprintf("CREATE_REPLICATION_SLOT steward_backup_%d TEMPORARY PHYSICAL RESERVE_WAL", b.conn.PID())
+	if _, err := b.conn.Exec(ctx, slot).ReadAll(); err != nil {
+		return fmt.Errorf("keep WAL: %w", classify(err))
+	}
+	return nil
 }
 
 // begin reads where the backup starts, the list of tablespaces, and on up to
@@ -105,8 +120,13 @@ func (b *baseBackup) receive(ctx context.Context) (pgproto3.BackendMessage, erro
 	if err != nil {
 		return nil, classify(err)
 	}
-	if refused, ok := m.(*pgproto3.ErrorResponse); ok {
-		return nil, classify(pgconn.ErrorResponseToPgError(refused))
+	switch m := m.(type) {
+	case *pgproto3.ErrorResponse:
+		return nil, classify(pgconn.ErrorResponseToPgError(m))
+	case *pgproto3.NoticeResponse:
+		if len(b.warnings) < mostDamage {
+			b.warnings = append(b.warnings, m.Message)
+		}
 	}
 	return m, nil
 }
@@ -205,7 +225,7 @@ func (Driver) Seed(ctx context.Context, n engine.Node, dir string, _ engine.Runn
 		return fmt.Errorf("seed: %w", err)
 	}
 	defer b.close(ctx)
-	if err := untar(b.reader(ctx), dir); err != nil {
+	if err := engine.Untar(b.reader(ctx), dir); err != nil {
 		return fmt.Errorf("seed: %w", err)
 	}
 	if err := b.finish(ctx); err != nil {
@@ -223,103 +243,17 @@ func completeSeed(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "backup_label")); err != nil {
 		return fmt.Errorf("the archive is not a backup: %w", err)
 	}
-	t, err := newTree(dir)
-	if err != nil {
-		return err
-	}
-	defer t.root.Close()
-	if err := t.file(standbySignal, eof{}); err != nil {
-		return err
-	}
-	f, err := t.root.Open(".")
-	if err != nil {
-		return fmt.Errorf("sync: %w", err)
-	}
-	defer f.Close()
-	if err := unix.Syncfs(int(f.Fd())); err != nil {
-		return fmt.Errorf("sync: %w", err)
-	}
-	return nil
-}
-
-type eof struct{}
-
-func (eof) Read([]byte) (int, error) { return 0, io.EOF }
-
-// tree is a folder that files are put in, owned as it is itself.
-type tree struct {
-	root  *os.Root
-	owner *syscall.Stat_t
-}
-
-func newTree(dir string) (*tree, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	info, err := root.Stat(".")
-	if err != nil {
-		return nil, errors.Join(err, root.Close())
-	}
-	return &tree{root, info.Sys().(*syscall.Stat_t)}, nil
-}
-
-// untar unpacks files and folders, never outside of dir. A data folder has
-// nothing else, unless there are tablespaces.
-func untar(from io.Reader, dir string) error {
-	t, err := newTree(dir)
-	if err != nil {
-		return err
-	}
-	defer t.root.Close()
-	archive := tar.NewReader(from)
-	for {
-		h, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read archive: %w", err)
-		}
-		name := path.Clean(h.Name)
-		switch h.Typeflag {
-		case tar.TypeDir:
-			err = t.folder(name)
-		case tar.TypeReg:
-			err = t.file(name, archive)
-		default:
-			err = fmt.Errorf("%s is neither file nor folder", h.Name)
-		}
-		if err != nil {
-			return fmt.Errorf("unpack archive: %w", err)
-		}
-	}
-}
-
-func (t *tree) folder(name string) error {
-	if err := t.root.Mkdir(name, 0o700); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return nil
-		}
-		return err
-	}
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	return t.root.Lchown(name, int(t.owner.Uid), int(t.owner.Gid))
-}
-
-func (t *tree) file(name string, content io.Reader) error {
-	f, err := t.root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, standbySignal), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := giveTo(f, t.owner); err != nil {
+	owner, err := os.Stat(dir)
+	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(f, content); err != nil {
+	if err := giveTo(f, owner.Sys().(*syscall.Stat_t)); err != nil {
 		return err
 	}
-	return f.Close()
+	return engine.SyncTree(dir)
 }

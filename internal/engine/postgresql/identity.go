@@ -24,11 +24,15 @@ func (Driver) Individualise(_ context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("individualise %s: %w", dir, err)
 	}
+	return freshIdentity().put(dir, control)
+}
+
+func freshIdentity() identity {
 	fresh := identity{}
 	rand.Read(fresh.id[:])
 	rand.Read(fresh.secret[:])
 	fresh.id[7] &= 0x7f // SQL shows it as a signed number
-	return fresh.put(dir, control)
+	return fresh
 }
 
 // Twin gives the clone at dir the identity of the server at primary. Nothing

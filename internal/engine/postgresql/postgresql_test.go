@@ -3,6 +3,7 @@ package postgresql
 import (
 	"crypto/tls"
 	"database/sql"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	enginetest.Run(t, New(), enginetest.Options{Open: open, Attempts: attempts(), Refused: refused, Intact: intact, Checks: append(checks(), replicationChecks()...)})
+	enginetest.Run(t, New(), enginetest.Options{Open: open, Attempts: attempts(), Refused: refused, Intact: intact, Checks: slices.Concat(checks(), replicationChecks(), backupChecks())})
 }
 
 // open is how a customer comes in.

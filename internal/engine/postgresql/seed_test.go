@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"steward/internal/engine"
 )
 
 func archive(t *testing.T, headers ...tar.Header) []byte {
@@ -35,7 +37,7 @@ func TestUntar(t *testing.T) {
 		tar.Header{Name: "./pg_wal", Typeflag: tar.TypeDir, Mode: 0o755},
 		tar.Header{Name: "pg_wal/000000010000000000000001", Typeflag: tar.TypeReg, Size: 100_000, Mode: 0o644},
 		tar.Header{Name: "empty", Typeflag: tar.TypeReg})
-	if err := untar(bytes.NewReader(content), dir); err != nil {
+	if err := engine.Untar(bytes.NewReader(content), dir); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]struct {
@@ -69,7 +71,7 @@ func TestUntarRefuses(t *testing.T) {
 		"a missing folder":  archive(t, tar.Header{Name: "no/file", Typeflag: tar.TypeReg, Size: 1}),
 		"no archive at all": bytes.Repeat([]byte("x"), 1024),
 	} {
-		if err := untar(bytes.NewReader(content), t.TempDir()); err == nil {
+		if err := engine.Untar(bytes.NewReader(content), t.TempDir()); err == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
@@ -87,7 +89,7 @@ func FuzzUntar(f *testing.F) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := untar(bytes.NewReader(content), dir); err != nil {
+		if err := engine.Untar(bytes.NewReader(content), dir); err != nil {
 			t.Log(err)
 		}
 		if entries, err := os.ReadDir(parent); err != nil || len(entries) != 1 {

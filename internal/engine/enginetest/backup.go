@@ -1,0 +1,486 @@
+package enginetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/internal/engine"
+)
+
+// backupCases are what every installation must pass as an Archiver.
+func backupCases() []Check {
+	return []Check{
+		{"backup under writes", func(t *testing.T, b *Bench) { backupUnderWrites(t, b.Started(t)) }},
+		{"backup under writes, encrypted", encryptedBackup},
+		{"backup: restored with other passwords", restoredElsewhere},
+		{"backup: damage is found", damageIsFound},
+		{"backup: a stream that is cut or changed", brokenStreams},
+		{"backup: cancelled", backupCancelled},
+		{"backup of the disk guard's server", backupReadOnly},
+		{"three nodes: backup of a replica, restored in place", backupOfReplica},
+	}
+}
+
+// backupDeadline is for what takes seconds on a machine that isn't busy.
+const backupDeadline = 3 * time.Minute
+
+// pipe is the suite's engine.Piper. Passwords must not be seen by everybody
+// who can list processes.
+func (s *Server) pipe(t *testing.T) engine.Piper {
+	return func(ctx context.Context, dir string, p engine.Process, stdin io.Reader, stdout io.Writer) ([]byte, error) {
+		wantNone(t, "command line", []byte(strings.Join(p.Argv, " ")), []string{s.Node.AdminPassword, s.Node.RootPassword})
+		var said bytes.Buffer
+		cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
+		cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Env, dir, stdin, stdout, &said
+		cmd.WaitDelay = 10 * time.Second
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if os.Geteuid() == 0 {
+			info, err := os.Stat(dir)
+			if err != nil {
+				return nil, err
+			}
+			owner := info.Sys().(*syscall.Stat_t)
+			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
+		}
+		err := cmd.Run()
+		const enough = 4000
+		return said.Bytes()[max(0, said.Len()-enough):], err
+	}
+}
+
+// backup writes the running server's backup to a file.
+func (s *Server) backup(t *testing.T) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), backupDeadline)
+	defer cancel()
+	file := s.base + "/backup"
+	f, err := os.Create(file)
+	must(t, err, "make file for a backup")
+	defer f.Close()
+	began := time.Now()
+	must(t, s.Bench.Driver.Backup(ctx, s.Node, f, s.pipe(t)), "backup")
+	must(t, f.Close(), "close backup")
+	info, err := os.Stat(file)
+	must(t, err, "look at backup")
+	t.Logf("backup of %d MB in %v", info.Size()>>20, time.Since(began).Round(time.Millisecond))
+	s.wantCleanTmp(t)
+	return file
+}
+
+// wantCleanTmp: what a backup leaves there would fill the disk one day.
+func (s *Server) wantCleanTmp(t *testing.T) {
+	t.Helper()
+	entries, err := os.ReadDir(s.Node.Tmp)
+	must(t, err, "list temporary files")
+	for _, e := range entries {
+		// The servers' own.
+		if !strings.HasPrefix(e.Name(), "#") && !strings.HasPrefix(e.Name(), "ib") && !strings.HasPrefix(e.Name(), "mysql_temptable") {
+			t.Errorf("%s is left in the node's folder for temporary files", e.Name())
+		}
+	}
+}
+
+// unpack makes of the stream the data of a server that was never started.
+func (s *Server) unpack(t *testing.T, r io.Reader) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), backupDeadline)
+	defer cancel()
+	must(t, os.RemoveAll(s.Node.Data), "remove the old data")
+	must(t, os.Mkdir(s.Node.Data, 0o700), "make data folder")
+	giveAway(t, s.Node.Data, s.uid)
+	return s.Bench.Driver.Unpack(ctx, s.Node, r, s.Node.Data, s.pipe(t))
+}
+
+// restore unpacks a file and leaves the server ready for its first start.
+func (s *Server) restore(t *testing.T, file string) {
+	t.Helper()
+	f, err := os.Open(file)
+	must(t, err, "open backup")
+	defer f.Close()
+	began := time.Now()
+	must(t, s.unpack(t, f), "unpack")
+	t.Logf("unpacked in %v", time.Since(began).Round(time.Millisecond))
+	s.wantOwned(t)
+	s.WriteFiles(t)
+}
+
+// wantOwned: the server can't write what belongs to somebody else.
+func (s *Server) wantOwned(t *testing.T) {
+	t.Helper()
+	must(t, filepath.WalkDir(s.Node.Data, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && int(info.Sys().(*syscall.Stat_t).Uid) != s.uid {
+			t.Errorf("%s belongs to user %d", path, info.Sys().(*syscall.Stat_t).Uid)
+		}
+		return err
+	}), "look through the unpacked data")
+}
+
+// check asks the driver.
+func (s *Server) check(t *testing.T) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), backupDeadline)
+	defer cancel()
+	return s.Bench.Driver.Check(ctx, s.Node)
+}
+
+// backupUnderWrites also restores, and backs the restored server up again.
+func backupUnderWrites(t *testing.T, s *Server) {
+	// A database's folder must not be taken for a file of the server's own.
+	s.Exec(t, createKept, "CREATE DATABASE relay", "CREATE DATABASE binlog")
+	s.ballast(t, 8)
+	l := s.write(t, 0)
+	l.reach(t, 200)
+	rows := l.snapshot()
+	file := s.backup(t)
+	l.reach(t, l.count()+50)
+	l.end()
+	restored := s.heir(t)
+	restored.restore(t, file)
+	restored.Start(t)
+	restored.Bootstrap(t)
+	restored.holds(t, rows)
+	for _, database := range []string{"relay", "binlog"} {
+		l := restored.Login()
+		l.Database = database
+		must(t, restored.TryLogin(t, l), "login to the database "+database)
+	}
+	must(t, restored.check(t), "check of the restored server")
+	must(t, s.check(t), "check of the server that was backed up")
+	restored.Exec(t, "INSERT INTO kept VALUES (-1)")
+	restored.Kill(t)
+	restored.Start(t)
+	restored.holds(t, rows)
+	again := s.heir(t)
+	again.restore(t, restored.backup(t))
+	again.Start(t)
+	again.holds(t, rows)
+	again.holds(t, map[int]bool{-1: true})
+}
+
+// ballast makes a backup take a moment.
+func (s *Server) ballast(t *testing.T, mb int) {
+	t.Helper()
+	s.Exec(t, "CREATE TABLE ballast (v int PRIMARY KEY, filling varchar(1000))")
+	for i := range mb {
+		var values []string
+		for j := range 1024 {
+			random := make([]byte, 500)
+			rand.Read(random)
+			values = append(values, fmt.Sprintf("(%d, '%x')", i*1024+j, random))
+		}
+		s.Exec(t, "INSERT INTO ballast VALUES "+strings.Join(values, ","))
+	}
+}
+
+// snapshot are the rows acknowledged so far.
+func (l *load) snapshot() map[int]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.acked)
+}
+
+// receives waits until the replica has all of the rows. One whose
+// acknowledgement was cancelled may come on top.
+func (s *Server) receives(t *testing.T, rows map[int]bool) {
+	t.Helper()
+	must(t, poll(replicationDeadline, func() error {
+		if n := s.missing(t, rows); n > 0 {
+			return fmt.Errorf("%d of %d rows are missing", n, len(rows))
+		}
+		return nil
+	}), "the rows arrive")
+}
+
+func (s *Server) holds(t *testing.T, rows map[int]bool) {
+	t.Helper()
+	if n := s.missing(t, rows); n > 0 {
+		t.Errorf("%d of %d rows are missing", n, len(rows))
+	}
+}
+
+// heir is a server with all secrets of s, whose data is to come from a backup.
+func (s *Server) heir(t *testing.T, change ...func(*engine.Node)) *Server {
+	t.Helper()
+	take := func(n *engine.Node) {
+		n.AdminPassword, n.RootPassword, n.TemplatePassword = s.Node.AdminPassword, s.Node.RootPassword, s.Node.TemplatePassword
+		if !s.Node.Encrypted {
+			return
+		}
+		keyring, err := s.Bench.Driver.KeyringContent(s.Node)
+		must(t, err, "keyring content")
+		n.Encrypted, n.AtRestKey, n.Keyring, n.Keys = true, s.Node.AtRestKey, keyring, keyFolder(t)
+	}
+	return s.Bench.Server(t, append([]func(*engine.Node){take}, change...)...)
+}
+
+func keyFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "enginetest")
+	must(t, err, "make key folder")
+	return dir
+}
+
+func encryptedBackup(t *testing.T, b *Bench) {
+	if b.Driver.EncryptionMissing(b.Installation) != "" {
+		return // the case of encryption at rest says why
+	}
+	s := b.Started(t, func(n *engine.Node) {
+		n.Encrypted, n.Keys, n.AtRestKey = true, keyFolder(t), make([]byte, 32)
+		rand.Read(n.AtRestKey)
+	})
+	backupUnderWrites(t, s)
+}
+
+// restoredElsewhere: a backup brings its accounts and passwords along, which
+// Bootstrap replaces as it does a template's.
+func restoredElsewhere(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	s.Exec(t, createKept, "INSERT INTO kept VALUES (1)")
+	restored := s.heir(t, func(n *engine.Node) {
+		n.TemplatePassword = n.AdminPassword
+		n.AdminPassword, n.RootPassword = "other-admin-2Jd8Rk", "other-root-5Pw9Xz"
+	})
+	restored.restore(t, s.backup(t))
+	restored.Start(t)
+	restored.Bootstrap(t)
+	restored.holds(t, map[int]bool{1: true})
+	must(t, b.Driver.VerifyRootPassword(t.Context(), restored.Node), "login with the new password")
+	if err := restored.TryLogin(t, Login{User: "dbadmin", Password: s.Node.RootPassword, Database: "defaultdb", CA: restored.CA}); err == nil {
+		t.Error("the old password still works")
+	}
+}
+
+// damageIsFound changes one byte of a row on the disk.
+func damageIsFound(t *testing.T, b *Bench) {
+	const marker = "a text that only this row holds"
+	s := b.Started(t)
+	s.ballast(t, 1)
+	s.Exec(t, "UPDATE ballast SET filling = '"+marker+"' WHERE v = 500")
+	file := s.backup(t)
+	restored := s.heir(t)
+	restored.restore(t, file)
+	restored.flip(t, marker)
+	err := restored.startAndCheck(t)
+	if err == nil {
+		t.Fatal("nobody finds the damage")
+	}
+	t.Logf("found: %v", err)
+}
+
+// flip changes the first letter of the text wherever tables hold it; logs are
+// left alone, since nobody reads them any more.
+func (s *Server) flip(t *testing.T, text string) {
+	t.Helper()
+	flipped := 0
+	must(t, filepath.WalkDir(s.Node.Data, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "pg_wal" || d.Name() == "#innodb_redo") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || strings.HasPrefix(d.Name(), "ib_logfile") || strings.HasPrefix(d.Name(), "undo") {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		at := bytes.Index(content, []byte(text))
+		if err != nil || at < 0 {
+			return err
+		}
+		flipped++
+		content[at] ^= 1
+		return os.WriteFile(path, content, d.Type().Perm())
+	}), "damage a file")
+	if flipped == 0 {
+		t.Fatal("no file holds the row")
+	}
+}
+
+// startAndCheck takes a server that refuses to start as an answer, too.
+func (s *Server) startAndCheck(t *testing.T) error {
+	t.Helper()
+	s.Launch(t)
+	if err := poll(startDeadline, func() error {
+		if !s.Running() {
+			return nil
+		}
+		return s.Bench.Driver.Ping(t.Context(), s.Node)
+	}); err != nil {
+		return err
+	}
+	if !s.Running() {
+		return errors.New("the server ended while starting")
+	}
+	return s.check(t)
+}
+
+// brokenStreams must not come out as data.
+func brokenStreams(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	s.ballast(t, 1)
+	content, err := os.ReadFile(s.backup(t))
+	must(t, err, "read backup")
+	restored := s.heir(t)
+	size := len(content)
+	for _, length := range []int{0, 1, 512, size / 3, size / 2, size - 1<<20, size - 1024, size - 21, size - 20, size - 1} {
+		if err := restored.unpack(t, bytes.NewReader(content[:length])); err == nil {
+			t.Errorf("%d of %d bytes unpack as a whole", length, size)
+		}
+	}
+	for _, at := range []int{100, size / 3, size / 2, size - 5000, size - 15} {
+		changed := bytes.Clone(content)
+		changed[at] ^= 1
+		if err := restored.unpack(t, bytes.NewReader(changed)); err == nil {
+			t.Errorf("a stream changed at byte %d of %d unpacks", at, size)
+		}
+	}
+	broken := errors.New("the line is dead")
+	dead := io.MultiReader(bytes.NewReader(content[:size/2]), readerFunc(func([]byte) (int, error) { return 0, broken }))
+	if err := restored.unpack(t, dead); !errors.Is(err, broken) {
+		t.Errorf("unpack of a stream that can't be read on: %v", err)
+	}
+	must(t, restored.unpack(t, bytes.NewReader(content)), "unpack the whole")
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// backupCancelled cancels before anything is written, too, and has the writer
+// fail. Afterwards all is as it was.
+func backupCancelled(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	s.Exec(t, createKept)
+	s.ballast(t, 16)
+	before := len(descendants(s.cmd.Process.Pid))
+	for _, delay := range []time.Duration{0, 10 * time.Millisecond, 40 * time.Millisecond, 160 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(t.Context(), delay)
+		err := b.Driver.Backup(ctx, s.Node, io.Discard, s.pipe(t))
+		cancel()
+		t.Logf("cancelled after %v: %v", delay, err)
+		s.wantCleanTmp(t)
+	}
+	for _, limit := range []int{1, 2 << 20, 8 << 20} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := b.Driver.Backup(ctx, s.Node, after(limit, func() error { cancel(); return nil }), s.pipe(t)); err == nil {
+			t.Error("a cancelled backup is good")
+		}
+		s.wantCleanTmp(t)
+		full := errors.New("the disk is full")
+		if err := b.Driver.Backup(t.Context(), s.Node, after(limit, func() error { return full }), s.pipe(t)); err == nil {
+			t.Error("a backup that couldn't be written is good")
+		}
+		s.wantCleanTmp(t)
+	}
+	eventually(t, "the server's processes end", func() error {
+		if now := len(descendants(s.cmd.Process.Pid)); now > before {
+			return fmt.Errorf("%d processes, %d before", now, before)
+		}
+		return nil
+	})
+	s.Exec(t, "INSERT INTO kept VALUES (1)", "ALTER TABLE kept ADD COLUMN more int")
+	s.backup(t)
+}
+
+// after calls once so many bytes have been written.
+func after(limit int, call func() error) io.Writer {
+	return writerFunc(func(p []byte) (int, error) {
+		limit -= len(p)
+		if limit < 0 {
+			if err := call(); err != nil {
+				return 0, err
+			}
+		}
+		return len(p), nil
+	})
+}
+
+// backupReadOnly: a full disk is no reason to go without.
+func backupReadOnly(t *testing.T, b *Bench) {
+	s := b.Started(t)
+	s.Exec(t, createKept, "INSERT INTO kept VALUES (1)")
+	s.Node.ReadOnly = true
+	s.WriteFiles(t)
+	must(t, b.Driver.SetReadOnly(t.Context(), s.Node, true), "set read-only")
+	restored := s.heir(t)
+	restored.restore(t, s.backup(t))
+	restored.Start(t)
+	restored.holds(t, map[int]bool{1: true})
+	restored.Exec(t, "INSERT INTO kept VALUES (2)")
+	must(t, restored.check(t), "check")
+}
+
+// backupOfReplica puts a replica's backup in the place of the primary's data.
+// Replicas are seeded anew from that; one that isn't must not follow.
+func backupOfReplica(t *testing.T, b *Bench) {
+	c := b.Trio(t)
+	c.Primary.Exec(t, createKept)
+	l := c.Primary.write(t, 0)
+	l.reach(t, 200)
+	rows := l.end()
+	replica, other := c.replicas()[0], c.replicas()[1]
+	replica.receives(t, rows)
+	l = c.Primary.write(t, 1)
+	l.reach(t, 50)
+	file := replica.backup(t)
+	must(t, replica.check(t), "check of a replica")
+	l.reach(t, l.count()+200)
+	replica.receives(t, l.end())
+	c.Primary.Kill(t)
+	c.Primary.restore(t, file)
+	c.Primary.Start(t)
+	c.Primary.Bootstrap(t)
+	must(t, b.Driver.Promote(t.Context(), c.Primary.Node), "promote the restored server, which is nothing to do")
+	if standing := c.Primary.Standing(t); !standing.Writable || standing.Streaming {
+		t.Errorf("the restored server stands like this: %+v", standing)
+	}
+	c.Primary.holds(t, rows)
+	must(t, c.Primary.check(t), "check")
+	c.Primary.Exec(t, "INSERT INTO kept VALUES (-1)")
+	other.Kill(t)
+	c.seed(t, other)
+	c.agrees(t, other)
+	more := c.Primary.write(t, 2)
+	more.reach(t, 1000)
+	other.holds(t, rows)
+	replica.strays(t)
+	newer := more.end()
+	other.receives(t, newer)
+	replica.Kill(t)
+	c.seed(t, replica)
+	replica.receives(t, newer)
+}
+
+// strays demands that a replica of the old lineage takes nothing of the new one.
+func (s *Server) strays(t *testing.T) {
+	t.Helper()
+	err := s.Bench.Driver.Follow(t.Context(), s.Node)
+	if err != nil && !errors.Is(err, engine.ErrDiverged) {
+		t.Fatalf("follow: %v", err)
+	}
+	if err == nil && s.streamsWithin(t, 3*time.Second) == nil {
+		t.Error("a replica with the old cluster's data follows the restored server")
+	}
+	t.Logf("a replica with the old cluster's data: %v", err)
+}

@@ -1,0 +1,205 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"steward/internal/engine"
+)
+
+// archiving is what differs between the flavours in backups.
+type archiving struct {
+	// backup writes a copy of the running server; spool is a folder of the node's
+	// user that is removed afterwards.
+	backup func(ctx context.Context, d *Driver, n engine.Node, w io.Writer, spool string, run engine.Piper) error
+	// unpack makes a data folder of it, whose server follows nobody.
+	unpack func(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error
+	// check is the statement that looks through a table.
+	check string
+}
+
+func archivingOf(f engine.Flavour) archiving {
+	if f == engine.FlavourMariaDB {
+		return mariaDBArchiving
+	}
+	return mySQLArchiving
+}
+
+// spoolPrefix begins the names of backups' folders in Node.Tmp.
+const spoolPrefix = ".steward-backup-"
+
+// Backup is part of engine.Archiver. MariaDB's comes as a stream of its own
+// program; MySQL, which has no such thing, clones itself to the local disk
+// first, which therefore has to have room for all the data once more.
+func (d *Driver) Backup(ctx context.Context, n engine.Node, w io.Writer, run engine.Piper) error {
+	if err := d.backup(ctx, n, w, run); err != nil {
+		return fmt.Errorf("back up node %d: %w", n.Ordinal, err)
+	}
+	return nil
+}
+
+func (d *Driver) backup(ctx context.Context, n engine.Node, w io.Writer, run engine.Piper) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	spool, release, err := makeSpool(n.Tmp)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	archive := engine.NewArchiveWriter(w)
+	if err := archivingOf(n.Installation.Flavour).backup(ctx, d, n, archive, spool, run); err != nil {
+		return err
+	}
+	return archive.End()
+}
+
+// makeSpool makes a folder that belongs to the owner of tmp. The lock on tmp
+// lasts as long as our process at most: who holds it may remove what a backup
+// left that was killed.
+func makeSpool(tmp string) (spool string, release func() error, err error) {
+	lock, err := os.Open(tmp)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return "", nil, errors.Join(fmt.Errorf("another backup of this node is being made: %w", err), lock.Close())
+	}
+	if err := removeSpools(tmp); err != nil {
+		return "", nil, errors.Join(err, lock.Close())
+	}
+	release = func() error { return errors.Join(removeSpools(tmp), lock.Close()) }
+	spool, err = os.MkdirTemp(tmp, spoolPrefix)
+	if err == nil {
+		err = giveLike(tmp, spool)
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, release())
+	}
+	return spool, release, nil
+}
+
+func removeSpools(tmp string) error {
+	left, err := filepath.Glob(filepath.Join(tmp, spoolPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range left {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove a backup's files: %w", err)
+		}
+	}
+	return nil
+}
+
+// giveLike gives the path to the owner of the folder dir. Nobody but root can, or needs to.
+func giveLike(dir, path string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	return os.Lchown(path, int(owner.Uid), int(owner.Gid))
+}
+
+// Unpack is part of engine.Archiver. What comes of it is a lineage of its own:
+// a replica of the server that was backed up can't follow.
+func (d *Driver) Unpack(ctx context.Context, n engine.Node, r io.Reader, dir string, run engine.Piper) error {
+	archive := engine.NewArchiveReader(r)
+	if err := archivingOf(n.Installation.Flavour).unpack(ctx, n, archive, dir, run); err != nil {
+		return fmt.Errorf("unpack backup: %w", err)
+	}
+	if err := d.Individualise(ctx, dir); err != nil {
+		return fmt.Errorf("unpack backup: %w", err)
+	}
+	if err := engine.SyncTree(dir); err != nil {
+		return fmt.Errorf("unpack backup: %w", err)
+	}
+	return nil
+}
+
+// running runs a program for a backup and makes its last words the error.
+func running(ctx context.Context, run engine.Piper, dir string, argv []string, in io.Reader, out io.Writer) error {
+	said, err := run(ctx, dir, engine.Process{Argv: argv, Env: environment}, in, out)
+	if err == nil {
+		return nil
+	}
+	const enough = 1000
+	text := strings.TrimSpace(string(said[max(0, len(said)-enough):]))
+	return fmt.Errorf("%w: %s", err, text)
+}
+
+// mostDamage is how many findings are reported; there may be one per table.
+const mostDamage = 20
+
+// Check is part of engine.Archiver. A page with a wrong checksum makes MySQL
+// itself end, which is an answer as well.
+func (d *Driver) Check(ctx context.Context, n engine.Node) error {
+	s, err := d.admin(ctx, n)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	const tables = "SELECT CONCAT('`', REPLACE(TABLE_SCHEMA, '`', '``'), '`.`', REPLACE(TABLE_NAME, '`', '``'), '`') " +
+		"FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE') " +
+		"AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema') ORDER BY 1"
+	names, err := s.rows(ctx, tables)
+	if err != nil {
+		return fmt.Errorf("check: list tables: %w", err)
+	}
+	var found []string
+	statement := archivingOf(n.Installation.Flavour).check
+	for _, name := range names {
+		report, err := s.rows(ctx, "CHECK TABLE "+name[0]+statement)
+		if err != nil {
+			return errors.Join(fmt.Errorf("check %s: %w", name[0], err), damaged(found))
+		}
+		found = append(found, findings(report)...)
+		if len(found) >= mostDamage {
+			return damaged(append(found, "and maybe more"))
+		}
+	}
+	return damaged(found)
+}
+
+func damaged(found []string) error {
+	if len(found) == 0 {
+		return nil
+	}
+	return fmt.Errorf("check: %s", strings.Join(found, "; "))
+}
+
+// findings are the errors among the rows (table, operation, kind, text). A
+// table that was dropped meanwhile is none.
+func findings(report [][]string) []string {
+	var found []string
+	for _, row := range report {
+		if row[2] == "Error" || row[2] == "error" {
+			if strings.HasSuffix(row[3], "doesn't exist") {
+				return nil
+			}
+			found = append(found, row[0]+": "+row[3])
+		}
+	}
+	return found
+}
+
+// options are the settings as they stand on a command line.
+func options(settings []setting) []string {
+	var args []string
+	for _, s := range settings {
+		args = append(args, "--"+strings.ReplaceAll(s.name, "_", "-")+"="+s.text())
+	}
+	return args
+}

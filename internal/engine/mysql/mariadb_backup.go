@@ -1,0 +1,215 @@
+package mysql
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"steward/internal/engine"
+)
+
+// copyProgram copies a running MariaDB, streamProgram unpacks the stream it makes.
+const (
+	copyProgram   = "mariadb-backup"
+	streamProgram = "mbstream"
+)
+
+var mariaDBArchiving = archiving{backup: streamMariaDB, unpack: unpackMariaDB, check: " EXTENDED"}
+
+func needProgram(inst engine.Installation, name string) error {
+	if inst.Bin[name] == "" {
+		return fmt.Errorf("backups need the program %s, which is not installed with %s", name, inst.ID())
+	}
+	return nil
+}
+
+// streamMariaDB hands the password over in a file. The node's own configuration
+// tells the program where the data and the keys are.
+func streamMariaDB(ctx context.Context, _ *Driver, n engine.Node, w io.Writer, spool string, run engine.Piper) error {
+	if err := needProgram(n.Installation, copyProgram); err != nil {
+		return err
+	}
+	options := filepath.Join(spool, "my.cnf")
+	if err := writePrivate(spool, options, copyOptions(n)); err != nil {
+		return fmt.Errorf("write options of %s: %w", copyProgram, err)
+	}
+	argv := n.Installation.Program(copyProgram, "--defaults-file="+options, "--backup", "--stream=xbstream",
+		"--target-dir="+spool, "--tmpdir="+spool)
+	if err := running(ctx, run, spool, argv, nil, w); err != nil {
+		return fmt.Errorf("%s: %w", copyProgram, err)
+	}
+	return ctx.Err()
+}
+
+func copyOptions(n engine.Node) string {
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	return fmt.Sprintf("!include %s\n[mariadb-backup]\nuser = %s\npassword = \"%s\"\nsocket = \"%s\"\n",
+		configFile(n), adminUser, escape.Replace(n.AdminPassword), socketFile(n))
+}
+
+// writePrivate writes a file that only the owner of dir, and root, can read.
+func writePrivate(dir, path, content string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := giveLike(dir, path); err != nil {
+		return err
+	}
+	if _, err := f.WriteString(content); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func unpackMariaDB(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error {
+	for _, name := range []string{copyProgram, streamProgram} {
+		if err := needProgram(n.Installation, name); err != nil {
+			return err
+		}
+	}
+	extract := n.Installation.Program(streamProgram, "-x", "-C", dir)
+	if err := running(ctx, run, dir, extract, archive, io.Discard); err != nil {
+		return errors.Join(archive.Err(), fmt.Errorf("%s: %w", streamProgram, err))
+	}
+	if err := archive.Finish(); err != nil {
+		return err
+	}
+	if err := relocate(n, filepath.Join(dir, preparedBy)); err != nil {
+		return err
+	}
+	prepare := n.Installation.Program(copyProgram, "--prepare", "--target-dir="+dir)
+	if err := running(ctx, run, dir, prepare, nil, io.Discard); err != nil {
+		return fmt.Errorf("%s: %w", copyProgram, err)
+	}
+	if err := forkMariaDB(ctx, n, dir, run); err != nil {
+		return fmt.Errorf("begin a new lineage: %w", err)
+	}
+	return discardNotes(dir)
+}
+
+// preparedBy is the program's own note of the server's configuration.
+const preparedBy = "backup-my.cnf"
+
+// copyNotes are what the program leaves beside the data, by the prefixes that
+// series use. No patterns: a customer's database may fit any.
+var (
+	notePrefixes = []string{"xtrabackup", "mariadb_backup"}
+	copyNotes    = []string{"_binlog_info", "_binlog_pos_innodb", "_checkpoints", "_info", "_slave_info", "_galera_info", "_logfile"}
+)
+
+func discardNotes(dir string) error {
+	names := []string{preparedBy}
+	for _, prefix := range notePrefixes {
+		for _, note := range copyNotes {
+			names = append(names, prefix+note)
+		}
+	}
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// relocate makes the note say where this node's keys and plugins are.
+func relocate(n engine.Node, note string) error {
+	content, err := os.ReadFile(note)
+	if err != nil {
+		return fmt.Errorf("the stream is no backup: %w", err)
+	}
+	places := map[string]string{"file_key_management_filename": mariaDBKeyFile(n), "plugin_dir": n.Installation.PluginDir}
+	var out bytes.Buffer
+	for line := range strings.Lines(string(content)) {
+		name, _, _ := strings.Cut(line, "=")
+		name = strings.ReplaceAll(strings.TrimSpace(name), "-", "_")
+		if place := places[name]; place != "" {
+			line = name + "=" + place + "\n"
+		}
+		out.WriteString(line)
+	}
+	f, err := os.OpenFile(note, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Write(out.Bytes()); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// lineageStep is by how much a restored server's transactions are numbered
+// higher than those it was restored from. The old lineage never gets there, so
+// a replica of it asks for a number that the restored server's log doesn't have
+// and is refused, while the same number would be taken for the same transaction.
+const lineageStep = 1 << 40
+
+// forkMariaDB writes the position at which the new lineage begins where a
+// replica has the one it got to: a server numbers its own transactions from
+// there, and replicas seeded from it may go on there. The server's bootstrap mode
+// also proves that it starts on the data.
+func forkMariaDB(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
+	last, err := notedSequence(dir)
+	if err != nil {
+		return err
+	}
+	statements := []string{
+		fmt.Sprintf("SET @last = (SELECT GREATEST(%d, COALESCE(MAX(seq_no), 0)) FROM mysql.gtid_slave_pos WHERE domain_id = 0)", last),
+		"DELETE FROM mysql.gtid_slave_pos",
+		fmt.Sprintf("INSERT INTO mysql.gtid_slave_pos (domain_id, sub_id, server_id, seq_no) VALUES (0, 1, %d, @last + %d)", serverID(n), lineageStep),
+	}
+	args := append([]string{
+		"--no-defaults", "--bootstrap", "--datadir=" + dir, "--tmpdir=" + dir, "--innodb-data-file-path=" + systemTablespace,
+		fmt.Sprintf("--innodb-undo-tablespaces=%d", mariaDBUndoFiles), "--innodb-use-native-aio=OFF", "--log-warnings=0",
+		fmt.Sprintf("--innodb-log-file-size=%dM", tune(n.Plan).redoMB),
+	}, located(n.Installation)...)
+	if n.Encrypted {
+		settings, _ := mariaDBEncryption(n)
+		args = append(args, options(settings)...)
+	}
+	argv := n.Installation.Program(mariaDB.server, args...)
+	return running(ctx, run, dir, argv, strings.NewReader(strings.Join(statements, ";\n")+";\n"), io.Discard)
+}
+
+// notedSequence is the number of the last transaction in the copy, 0 in an
+// empty history. The note holds file, offset and position.
+func notedSequence(dir string) (uint64, error) {
+	text, err := os.ReadFile(filepath.Join(dir, notePrefixes[0]+"_binlog_info"))
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = os.ReadFile(filepath.Join(dir, notePrefixes[1]+"_binlog_info"))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("the copy has no note of its position: %w", err)
+	}
+	words := strings.Fields(string(text))
+	if len(words) < 3 {
+		return 0, nil
+	}
+	return lastSequence(words[2])
+}
+
+func lastSequence(position string) (uint64, error) {
+	var last uint64
+	for gtid := range strings.SplitSeq(position, ",") {
+		parts := strings.Split(gtid, "-")
+		if len(parts) != 3 {
+			return 0, fmt.Errorf("%q is no position", position)
+		}
+		number, err := strconv.ParseUint(parts[2], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%q is no position: %w", position, err)
+		}
+		last = max(last, number)
+	}
+	return last, nil
+}
