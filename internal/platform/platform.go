@@ -116,6 +116,9 @@ type Copy struct {
 	// Installation names the build that wrote the data, ServerVersion its version.
 	Installation  string
 	ServerVersion string
+	// KeyringBytes is how much of the stream's beginning is the keyring that
+	// encrypted data was written with; 0 when there is none.
+	KeyringBytes int
 }
 
 // Archiver is the part of a driver that takes backups and restores them. A

@@ -16,6 +16,9 @@ import (
 // everything it runs.
 const markVariable = "STEWARD_PROCESS"
 
+// MarkEnv is the entry of an environment that marks a process and all it runs.
+func MarkEnv(mark string) string { return markVariable + "=" + mark }
+
 // Identity tells which processes make up one server. A process belongs when
 // any of it fits: servers rewrite their environment to show titles, move to
 // sessions of their own and outlive their parents, so no single sign is enough.

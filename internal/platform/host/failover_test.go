@@ -101,10 +101,15 @@ type trio struct {
 
 func newTrio(t *testing.T, found []engine.Installation, b platformtest.Bench, m mode) *trio {
 	t.Helper()
+	return newCluster(t, found, b, m, 3)
+}
+
+func newCluster(t *testing.T, found []engine.Installation, b platformtest.Bench, m mode, size int) *trio {
+	t.Helper()
 	s := newSite(t, found)
 	s.o.PoolSize = 3
 	h := &trio{t: t, s: s, mode: m, want: s.bench(b).Wanted(t, 301)}
-	h.want.Size, h.want.Replication, h.want.Commit = 3, m.replication, m.commit
+	h.want.Size, h.want.Replication, h.want.Commit = size, m.replication, m.commit
 	h.want.Installation, h.newer = b.Older, b.Newer
 	h.open()
 	t.Cleanup(h.close)
@@ -141,15 +146,15 @@ func (h *trio) close() {
 	h.driver.Close()
 }
 
-// healthy waits until all three serve.
+// healthy waits until all nodes serve.
 func (h *trio) healthy() platform.Observed {
 	h.t.Helper()
 	var seen platform.Observed
 	began := time.Now()
-	waitFor(h.t, "three healthy nodes", func() bool {
+	waitFor(h.t, "healthy nodes", func() bool {
 		var err error
 		seen, err = h.driver.Observe(h.t.Context(), h.want.ID)
-		if err == nil && seen.Settled && seen.Healthy == 3 {
+		if err == nil && seen.Settled && seen.Healthy == h.want.Size {
 			return true
 		}
 		if time.Since(began) > 50*time.Second {

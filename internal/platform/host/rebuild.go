@@ -162,12 +162,8 @@ func (j *job) copyKeyring(ctx context.Context, primary *job) error {
 		return nil
 	}
 	content, err := primary.eng.KeyringContent(primary.node)
-	if err != nil || content == nil {
+	if err != nil {
 		return err
 	}
-	if err := j.d.o.Secrets.SaveSecret(ctx, j.want.ID, keyringName(j.m.ordinal), content); err != nil {
-		return fmt.Errorf("seal keyring: %w", err)
-	}
-	j.node.Keyring = content
-	return nil
+	return j.takeKeyring(ctx, content)
 }

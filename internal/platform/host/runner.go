@@ -9,12 +9,14 @@ import (
 	"os/exec"
 	"os/user"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"steward/internal/engine"
+	"steward/internal/process"
 )
 
 // templateUser makes templates when steward is root: initdb insists on a user
@@ -67,7 +69,9 @@ func (d *Driver) pipeAsOwner(ctx context.Context, dir string, p engine.Process, 
 	const words = 4096
 	said := &tail{most: words}
 	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, p.Env, stdin, stdout, said
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, stdin, stdout, said
+	// A mark of its own: who ends a node's processes leaves it alone.
+	cmd.Env = append(slices.Clone(p.Env), process.MarkEnv(d.scope+"/tool"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if owner, ok := info.Sys().(*syscall.Stat_t); os.Geteuid() == 0 && ok {

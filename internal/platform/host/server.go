@@ -285,6 +285,7 @@ func (d *Driver) keepLogsSmall() {
 		for _, f := range files {
 			err = errors.Join(err, process.Rotate(f, most, keep))
 		}
+		err = errors.Join(err, d.dropBefore())
 
 		if err != nil {
 			d.log.Warn("rotate servers' output", "error", err)

@@ -1,0 +1,144 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"steward/internal/engine"
+	"steward/internal/platform"
+	"steward/internal/process"
+)
+
+// Verify is part of platform.Archiver. The scratch server is a cluster of its
+// own as far as processes, folders and addresses go, and gone afterwards.
+func (d *Driver) Verify(ctx context.Context, want platform.Wanted, c platform.Copy, r io.Reader) error {
+	s, err := d.newScratch(ctx, want, c)
+	if err == nil {
+		err = errors.Join(s.verify(ctx, r), s.remove(context.WithoutCancel(ctx)))
+	}
+	if err != nil {
+		return fmt.Errorf("verify a backup of cluster %d: %w", want.ID, err)
+	}
+	return nil
+}
+
+// scratch is a server that is only there to be looked at.
+type scratch struct {
+	*job
+	copy  platform.Copy
+	group process.Group
+}
+
+// scratchOrdinal names the scratch server among the cluster's nodes; no node
+// has it.
+const scratchOrdinal = maxNodes
+
+func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platform.Copy) (*scratch, error) {
+	want.Installation, want.ReadOnly = c.Installation, false
+	u := newUnit(want.ID) // nobody watches it
+	top := topology{Members: 1, Primary: scratchOrdinal}
+	j, err := d.newJob(ctx, u, want, top, scratchOrdinal)
+	if err != nil {
+		return nil, err
+	}
+	j.dir = d.layout.scratch(want.ID)
+	j.node.Data, j.node.Conf, j.node.TLS = filepath.Join(j.dir, "data"), filepath.Join(j.dir, "conf"), filepath.Join(j.dir, "tls")
+	j.node.Tmp, j.node.Log = filepath.Join(j.dir, "tmp"), filepath.Join(j.dir, "log")
+	j.node.Listen = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 79, 1}), uint16(want.Port))
+	s := &scratch{job: j, copy: c}
+	if err := s.remove(ctx); err != nil { // what a crash has left
+		return nil, err
+	}
+	return s, s.runWith(c.Installation)
+}
+
+// verify unpacks, starts, and looks through all data.
+func (s *scratch) verify(ctx context.Context, r io.Reader) error {
+	keyring, err := readKeyring(s.copy, r)
+	if err != nil {
+		return err
+	}
+	s.node.Keyring = keyring
+	if err := makeFolder(filepath.Dir(s.dir), 0o711, 0, 0); err != nil {
+		return err
+	}
+	if err := s.unpack(ctx, s.node.Data, r); err != nil {
+		return err
+	}
+	for _, do := range []func() error{s.certificate, s.writeFiles, s.launch} {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	if err := s.awaitStart(ctx); err != nil {
+		return err
+	}
+	return s.eng.Check(ctx, s.node)
+}
+
+// launch starts the server with one processor at most.
+func (s *scratch) launch() (err error) {
+	limits := s.limits()
+	limits.CPUs = 1
+	if s.group, err = s.d.groups.Make(s.name(), limits); err != nil {
+		return err
+	}
+	l := s.newLaunch()
+	p, err := process.Start(process.Spec{
+		Identity: s.identity(), Argv: l.Argv, Env: l.Env, WorkDir: l.WorkDir, User: l.User, Group: l.User,
+		Output: outputFile(s.dir), PidFile: filepath.Join(s.dir, "pid"), Limits: l.Rlimits, Cgroup: s.group, Walled: l.Walled,
+	})
+	if err != nil {
+		return err
+	}
+	s.m.setProcess(p)
+	return nil
+}
+
+func (s *scratch) identity() process.Identity {
+	return process.Identity{Mark: s.d.scope + "/" + nodeName(s.want.ID, scratchOrdinal), Dir: s.dir}
+}
+
+func (s *scratch) awaitStart(ctx context.Context) error {
+	p := s.m.process()
+	for {
+		err := s.eng.Ping(ctx, s.node)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.Done():
+			return fmt.Errorf("the server doesn't start on the copy: %s", lastWords(s.dir))
+		case <-ctx.Done():
+			return fmt.Errorf("the server doesn't start on the copy: %w", errors.Join(err, ctx.Err()))
+		case <-time.After(20 * time.Millisecond):
+		}
+		if errors.Is(err, engine.ErrAuthentication) {
+			return fmt.Errorf("the copy is of a server with another password: %w", err)
+		}
+	}
+}
+
+// remove leaves nothing.
+func (s *scratch) remove(ctx context.Context) error {
+	group := s.d.groups.Find(s.name())
+	if err := process.KillAll(ctx, s.identity(), group); err != nil {
+		return err
+	}
+	var errs []error
+	if group != nil {
+		errs = append(errs, group.Remove(ctx))
+	}
+	for _, dir := range []string{s.dir, s.node.Run, s.node.Keys} {
+		if dir != "" {
+			errs = append(errs, os.RemoveAll(dir))
+		}
+	}
+	return errors.Join(errs...)
+}
