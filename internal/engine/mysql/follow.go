@@ -42,6 +42,14 @@ func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) error {
 	if st.follows(n.Source) && st.receiverRuns() && st.applierRuns() && ready == "1" {
 		return s.setRole(ctx, r, n)
 	}
+	if r.relaxed {
+		if err := trusted(n); err != nil {
+			return err
+		}
+		if err := relax(n); err != nil {
+			return err
+		}
+	}
 	// A source that doesn't answer is followed when it does.
 	source, err := d.peer(ctx, n)
 	if err == nil {

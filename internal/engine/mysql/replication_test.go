@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -35,9 +36,12 @@ func TestReplication(t *testing.T) {
 			t.Run("switchover loses nothing", func(t *testing.T) { switchover(t, b) })
 			t.Run("diverged replica is told and seeded", func(t *testing.T) { diverged(t, b) })
 			t.Run("seed under writes", func(t *testing.T) { seedUnderWrites(t, b) })
-			t.Run("writes wait for a replica", func(t *testing.T) { writesWait(t, b) })
+			t.Run("writes wait for a replica", func(t *testing.T) { writesWait(t, b, false) })
+			t.Run("step down while a write waits", func(t *testing.T) { writesWait(t, b, true) })
 			t.Run("events move with the primary", func(t *testing.T) { eventsMove(t, b) })
 			t.Run("patch and password on a replica", func(t *testing.T) { replicaKept(t, b) })
+			t.Run("a cluster grows", func(t *testing.T) { grows(t, b) })
+			t.Run("machine goes down under a relaxed replica", func(t *testing.T) { machineDown(t, b) })
 			t.Run("encrypted", func(t *testing.T) { encryptedTrio(t, b) })
 		})
 	}
@@ -58,9 +62,20 @@ func newTrio(t *testing.T, b *enginetest.Bench, kind cluster.Replication, change
 			n.Ordinal, n.Members, n.Replication, n.Role = i, 3, kind, cluster.Replica
 		})...))
 	}
-	var authorities []byte
 	for _, s := range c.nodes {
 		s.Node.Cluster = c.nodes[0].Node.Cluster
+	}
+	c.shareCAs(t)
+	c.setPrimary(t, 0)
+	c.start(t)
+	return c
+}
+
+// shareCAs makes each node's CA one that all of them verify by.
+func (c *trio) shareCAs(t *testing.T) {
+	t.Helper()
+	var authorities []byte
+	for _, s := range c.nodes {
 		ca, err := os.ReadFile(filepath.Join(s.Node.TLS, engine.TLSCA))
 		noError(t, err)
 		authorities = append(authorities, ca...)
@@ -68,9 +83,6 @@ func newTrio(t *testing.T, b *enginetest.Bench, kind cluster.Replication, change
 	for _, s := range c.nodes {
 		noError(t, os.WriteFile(filepath.Join(s.Node.TLS, engine.TLSCA), authorities, 0o600))
 	}
-	c.setPrimary(t, 0)
-	c.start(t)
-	return c
 }
 
 // start starts fresh nodes at once and has the replicas follow.
@@ -521,7 +533,7 @@ func seedUnderWrites(t *testing.T, b *enginetest.Bench) {
 	c.agree(t)
 }
 
-func writesWait(t *testing.T, b *enginetest.Bench) {
+func writesWait(t *testing.T, b *enginetest.Bench, stepDown bool) {
 	c := newTrio(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	c.agree(t)
@@ -547,6 +559,17 @@ func writesWait(t *testing.T, b *enginetest.Bench) {
 	}
 	if st := c.standing(t, 0); !st.Writable {
 		t.Errorf("primary: %+v", st)
+	}
+	if stepDown {
+		// The write that waits is ended, neither acknowledged nor taken back.
+		started := time.Now()
+		noError(t, b.Driver.StepDown(t.Context(), c.nodes[0].Node))
+		t.Logf("stepped down in %v", time.Since(started).Round(time.Millisecond))
+		if err := <-done; err == nil {
+			t.Error("a write that no replica has is acknowledged")
+		}
+		c.nodes[0].Stop(t)
+		return
 	}
 	c.nodes[1].Start(t)
 	c.follow(t, 1)
@@ -622,6 +645,82 @@ func replicaKept(t *testing.T, b *enginetest.Bench) {
 	}
 	c.nodes[0].Exec(t, "INSERT INTO kept (v) VALUES (1)")
 	c.agree(t)
+}
+
+// grows: a node that has always been alone gets a replica, without the customer
+// losing anything.
+func grows(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	s.Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)")
+	c := &trio{Bench: b, nodes: []*enginetest.Server{s}}
+	for i := range 2 {
+		c.nodes = append(c.nodes, b.Server(t, func(n *engine.Node) { n.Ordinal, n.Cluster = i+1, s.Node.Cluster }))
+	}
+	c.shareCAs(t)
+	for _, s := range c.nodes {
+		s.Node.Members, s.Node.Replication = 3, cluster.SemiSynch
+	}
+	c.setPrimary(t, 0)
+	restart, err := b.Driver.Reload(t.Context(), s.Node)
+	noError(t, err)
+	if restart == onlyMariaDB(b) {
+		t.Errorf("growing needs a restart: %v", restart)
+	}
+	if restart {
+		s.Restart(t)
+	}
+	s.Bootstrap(t)
+	for _, i := range c.replicas() {
+		c.reseed(t, i)
+		c.follow(t, i)
+		c.streams(t, i)
+	}
+	noError(t, b.Driver.Promote(t.Context(), s.Node))
+	if restart, err := b.Driver.Reload(t.Context(), s.Node); err != nil || restart {
+		t.Errorf("reload: restart %v, %v", restart, err)
+	}
+	s.Exec(t, "INSERT INTO kept (v) VALUES (2)")
+	c.agree(t)
+	s.Kill(t)
+	c.promoteBest(t)
+	c.rejoin(t, 0)
+	c.agree(t)
+}
+
+// machineDown pretends that a replica's last start was in another boot.
+func machineDown(t *testing.T, b *enginetest.Bench) {
+	if onlyMariaDB(b) {
+		t.Skip("its replicas sync each commit")
+	}
+	c := newTrio(t, b, cluster.SemiSynch)
+	c.nodes[0].Exec(t, makeKept)
+	c.agree(t)
+	otherBoot := func(i int) {
+		noError(t, os.WriteFile(filepath.Join(c.nodes[i].Node.Data, "steward.relaxed"), []byte("another\n"), 0o644))
+	}
+	c.nodes[1].Stop(t)
+	otherBoot(1)
+	c.nodes[1].Start(t)
+	c.follow(t, 1)
+	c.streams(t, 1)
+	c.nodes[1].Kill(t)
+	otherBoot(1)
+	c.nodes[1].Start(t)
+	for range 2 {
+		if err := b.Driver.Follow(t.Context(), c.nodes[1].Node); !errors.Is(err, engine.ErrDiverged) {
+			t.Errorf("follow after the machine went down: %v, want ErrDiverged", err)
+		}
+	}
+	c.reseed(t, 1)
+	c.follow(t, 1)
+	c.streams(t, 1)
+	c.nodes[0].Kill(t)
+	c.promoteBest(t)
+	for _, i := range []int{0, c.primary} {
+		if _, err := os.Stat(filepath.Join(c.nodes[i].Node.Data, "steward.relaxed")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("node %d, a primary, is noted as relaxed: %v", i, err)
+		}
+	}
 }
 
 func encryptedTrio(t *testing.T, b *enginetest.Bench) {
