@@ -28,7 +28,7 @@ func (d *Driver) Follow(ctx context.Context, n engine.Node) error {
 
 func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) error {
 	r := &dialectOf(n.Installation.Flavour).replication
-	if err := s.stepDown(ctx); err != nil {
+	if err := d.stepDown(ctx, s, n); err != nil {
 		return err
 	}
 	st, err := s.status(ctx, r)
