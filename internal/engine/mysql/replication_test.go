@@ -550,8 +550,11 @@ func writesWait(t *testing.T, b *enginetest.Bench, until string) {
 		}
 		done <- err
 	}()
+	admin := asAdmin(t, c.nodes[0])
 	waitFor(t, "the write waits", func() bool {
-		return adminText(t, c.nodes[0], "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE '%semi-sync%' OR STATE LIKE '%semisync%'") != "0"
+		var waiting int
+		noError(t, admin.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE '%semi-sync%' AND INFO LIKE 'INSERT%'").Scan(&waiting))
+		return waiting > 0
 	})
 	select {
 	case err := <-done:
@@ -594,10 +597,7 @@ func eventsMove(t *testing.T, b *enginetest.Bench) {
 	c.nodes[0].Exec(t, makeKept, "SET SESSION sql_mode = 'ANSI_QUOTES'",
 		"CREATE EVENT `odd ``name` ON SCHEDULE EVERY 1 SECOND DO INSERT INTO kept (v) VALUES (@@server_id)", "CREATE EVENT off ON SCHEDULE EVERY 1 SECOND DISABLE DO INSERT INTO kept (v) VALUES (-1)")
 	for _, next := range []int{1, 0} {
-		ran := func() bool {
-			return adminText(t, c.nodes[c.primary], "SELECT COUNT(*) FROM defaultdb.kept WHERE v = @@server_id") != "0"
-		}
-		waitFor(t, "the event runs on the primary", ran)
+		eventRuns(t, c.nodes[c.primary])
 		c.nodes[c.primary].Exec(t, "DELETE FROM kept WHERE v = @@server_id")
 		noError(t, b.Driver.StepDown(t.Context(), c.nodes[c.primary].Node))
 		old := c.primary
@@ -614,7 +614,7 @@ func eventsMove(t *testing.T, b *enginetest.Bench) {
 			c.follow(t, i)
 			c.streams(t, i)
 		}
-		waitFor(t, "the event runs on the new primary", ran)
+		eventRuns(t, c.nodes[next])
 	}
 	if got := adminText(t, c.nodes[0], "SELECT GROUP_CONCAT(DEFINER, STATUS ORDER BY EVENT_NAME) FROM information_schema.EVENTS WHERE EVENT_SCHEMA = 'defaultdb'"); got != "dbadmin@%ENABLED,dbadmin@%DISABLED" {
 		t.Errorf("events: %s", got)
@@ -625,6 +625,17 @@ func eventsMove(t *testing.T, b *enginetest.Bench) {
 	if got := adminText(t, c.nodes[0], "SELECT COUNT(*) FROM defaultdb.kept WHERE v = -1"); got != "0" {
 		t.Error("a disabled event ran")
 	}
+}
+
+// eventRuns waits for a row that eventsMove's event has inserted here.
+func eventRuns(t *testing.T, s *enginetest.Server) {
+	t.Helper()
+	admin := asAdmin(t, s)
+	waitFor(t, "the event runs on the primary", func() bool {
+		var rows int
+		noError(t, admin.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM defaultdb.kept WHERE v = @@server_id").Scan(&rows))
+		return rows > 0
+	})
 }
 
 // replicaKept: what belongs to a node works on a replica and is in no log.
