@@ -28,7 +28,7 @@ func (d *Driver) Follow(ctx context.Context, n engine.Node) error {
 
 func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) error {
 	r := &dialectOf(n.Installation.Flavour).replication
-	if err := s.stepDown(ctx); err != nil {
+	if err := d.stepDown(ctx, s, n); err != nil {
 		return err
 	}
 	st, err := s.status(ctx, r)
@@ -41,6 +41,14 @@ func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) error {
 	}
 	if st.follows(n.Source) && st.receiverRuns() && st.applierRuns() && ready == "1" {
 		return s.setRole(ctx, r, n)
+	}
+	if r.relaxed {
+		if err := trusted(n); err != nil {
+			return err
+		}
+		if err := relax(n); err != nil {
+			return err
+		}
 	}
 	// A source that doesn't answer is followed when it does.
 	source, err := d.peer(ctx, n)

@@ -162,7 +162,8 @@ func seedMariaDB(ctx context.Context, _ *Driver, n engine.Node, dir string, run 
 	// The program finds the password in its environment, which nobody else may read.
 	env := append([]string{"MYSQL_PWD=" + n.AdminPassword}, environment...)
 	backup := n.Installation.Program(backupProgram, "--defaults-file="+configFile(n), "--backup", "--target-dir="+dir,
-		"--user="+adminUser, "--socket="+socketFile(n), "--parallel=2")
+		"--user="+adminUser, "--socket="+socketFile(n),
+		"--parallel=2", "--log-copy-interval=50")
 	if err := runBackup(ctx, dir, engine.Process{Argv: backup, Env: env}, run); err != nil {
 		return err
 	}

@@ -90,7 +90,10 @@ func (d *Driver) takeOver(ctx context.Context, s *session, r *replication, n eng
 			return err
 		}
 	}
-	return s.exec(ctx, "SET GLOBAL event_scheduler = ON")
+	if err := s.exec(ctx, "SET GLOBAL event_scheduler = ON"); err != nil {
+		return err
+	}
+	return s.strict(ctx, n)
 }
 
 // setRole sets what depends on the role, but for what lets others write.

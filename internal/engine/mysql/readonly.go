@@ -32,13 +32,13 @@ func (d *Driver) SetReadOnly(ctx context.Context, n engine.Node, on bool) error 
 	if !on {
 		return s.exec(ctx, "SET GLOBAL read_only = OFF")
 	}
-	if err := s.guard(ctx); err != nil {
+	if err := s.guard(ctx, guardTries); err != nil {
 		return err
 	}
 	return s.exec(ctx, "FLUSH LOCAL BINARY LOGS")
 }
 
-func (s *session) guard(ctx context.Context) error {
+func (s *session) guard(ctx context.Context, tries int) error {
 	if err := s.exec(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", writerLockWait)); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *session) guard(ctx context.Context) error {
 			return err
 		}
 		err := s.exec(ctx, "SET GLOBAL read_only = ON")
-		if !is(err, errLockWaitTimeout) || try == guardTries {
+		if !is(err, errLockWaitTimeout) || try == tries {
 			return err
 		}
 		victims = customerSessions

@@ -213,7 +213,7 @@ func (d *Driver) StepDown(ctx context.Context, n engine.Node) error {
 		return err
 	}
 	defer s.close()
-	if err := s.stepDown(ctx); err != nil {
+	if err := d.stepDown(ctx, s, n); err != nil {
 		return err
 	}
 	st, err := s.status(ctx, &dialectOf(n.Installation.Flavour).replication)
@@ -221,18 +221,6 @@ func (d *Driver) StepDown(ctx context.Context, n engine.Node) error {
 		d.noteEvents(ctx, s, n)
 	}
 	return err
-}
-
-// stepDown stops the customers' events, then the customers.
-func (s *session) stepDown(ctx context.Context) error {
-	if err := s.exec(ctx, "SET GLOBAL event_scheduler = OFF"); err != nil {
-		return err
-	}
-	on, err := s.text(ctx, "SELECT @@GLOBAL.read_only")
-	if err != nil || on == "1" {
-		return err
-	}
-	return s.guard(ctx)
 }
 
 // CanDrain is part of engine.Replicator.

@@ -36,8 +36,8 @@ func replicating(n engine.Node, size tuning) []setting {
 }
 
 // durable is a setting that makes commits durable with 1. A flavour whose
-// replicas are slow to apply relaxes it there: what they lose when the machine
-// goes down they fetch again, and what a customer was told is durable elsewhere.
+// replicas are slow to apply relaxes it there: a server that is killed loses
+// nothing by it, and for a machine that goes down there is relaxed.go.
 func durable(name string, n engine.Node, relaxed int) setting {
 	if !clustered(n) || !dialectOf(n.Installation.Flavour).replication.relaxed {
 		return setting{name, 1, live}

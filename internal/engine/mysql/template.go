@@ -53,7 +53,7 @@ func statements(list []string) string {
 // new ones.
 var belongings = []string{
 	"auto.cnf", "*.pem", "binlog.*", "relay*", "*-relay-bin*", "master.info", "master-*.info", "multi-master.info",
-	"ibtmp1", "#ib_*.dblwr", "*.pid", initFile,
+	"ibtmp1", "#ib_*.dblwr", "*.pid", initFile, relaxedFile,
 }
 
 // Individualise is part of engine.Driver.
