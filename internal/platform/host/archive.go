@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/engine"
 	"steward/internal/failpoint"
 	"steward/internal/gateway"
 	"steward/internal/platform"
@@ -180,7 +182,10 @@ func (j *job) unpack(ctx context.Context, dir string, r io.Reader) error {
 	if err := j.makeFolders(); err != nil {
 		return err
 	}
-	if err := j.writeFiles(); err != nil { // programs that prepare a copy read them
+	// Programs that prepare a copy read the configuration. What lies in the data
+	// folder is of the data in use.
+	outside := func(f engine.File) bool { return !strings.HasPrefix(f.Path, j.node.Data+"/") }
+	if err := j.writeThose(outside); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {

@@ -82,7 +82,10 @@ func makeFolder(dir string, mode fs.FileMode, uid, gid int) error {
 }
 
 // writeFiles writes the configuration, and the keys where there are any.
-func (j *job) writeFiles() error {
+func (j *job) writeFiles() error { return j.writeThose(func(engine.File) bool { return true }) }
+
+// writeThose writes the files that are wanted, and what they need.
+func (j *job) writeThose(wanted func(engine.File) bool) error {
 	if err := j.makeVolatile(); err != nil {
 		return err
 	}
@@ -91,6 +94,9 @@ func (j *job) writeFiles() error {
 		return err
 	}
 	for _, f := range j.files {
+		if !wanted(f) {
+			continue
+		}
 		if err := j.writeFile(f); err != nil {
 			return fmt.Errorf("write %s: %w", filepath.Base(f.Path), err)
 		}
