@@ -286,7 +286,6 @@ func (d *Driver) keepLogsSmall() {
 			err = errors.Join(err, process.Rotate(f, most, keep))
 		}
 		err = errors.Join(err, d.dropBefore())
-
 		if err != nil {
 			d.log.Warn("rotate servers' output", "error", err)
 		}
