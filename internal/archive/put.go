@@ -1,0 +1,150 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+
+	"filippo.io/age"
+	"github.com/klauspost/compress/zstd"
+	"gocloud.dev/blob"
+
+	"steward/internal/failpoint"
+)
+
+// partBytes is how much of an object is sent at a time to buckets that take
+// objects in parts. S3 takes 10 000 of them: 160 GB.
+const partBytes = 16 << 20
+
+// Put stores what write writes as a backup. Before the manifest is there it is
+// none; a failure leaves nothing that is taken for one. It returns the
+// manifest with sizes and checksums.
+func (a *Archive) Put(ctx context.Context, m Manifest, key []byte, write func(io.Writer) error) (Manifest, error) {
+	m.Version = version
+	m, err := a.put(ctx, m, key, write)
+	if err != nil {
+		return m, fmt.Errorf("store backup %d of cluster %d: %w", m.Backup, m.Cluster, err)
+	}
+	return m, nil
+}
+
+func (a *Archive) put(ctx context.Context, m Manifest, key []byte, write func(io.Writer) error) (Manifest, error) {
+	// An earlier attempt's manifest must not speak for this one's data.
+	if err := a.Delete(ctx, m.Cluster, m.Backup); err != nil {
+		return m, err
+	}
+	failpoint.Here("archive: before data")
+	object := prefixOf(m.Cluster, m.Backup) + dataName
+	if err := a.putData(ctx, object, &m, key, write); err != nil {
+		return m, errors.Join(err, a.remove(context.WithoutCancel(ctx), object))
+	}
+	failpoint.Here("archive: before manifest")
+	if err := a.writeManifest(ctx, m); err != nil {
+		return m, errors.Join(err, a.Delete(context.WithoutCancel(ctx), m.Cluster, m.Backup))
+	}
+	failpoint.Here("archive: after manifest")
+	return m, nil
+}
+
+// putData streams through checksum, compression, encryption and checksum into
+// the object.
+func (a *Archive) putData(ctx context.Context, object string, m *Manifest, key []byte, write func(io.Writer) error) error {
+	id, err := parseKey(key)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // before Close it gives the upload up
+	upload, err := a.bucket.NewWriter(ctx, object, &blob.WriterOptions{BufferSize: partBytes, MaxConcurrency: 1, ContentType: "application/octet-stream"})
+	if err != nil {
+		return classify(err)
+	}
+	stored, plain := newMeter(upload), newMeter(nil)
+	if err := pipeline(id, stored, plain, write); err != nil {
+		cancel()
+		return errors.Join(classify(err), ignoreCancelled(upload.Close()))
+	}
+	if err := upload.Close(); err != nil {
+		return classify(err)
+	}
+	m.StoredBytes, m.SHA256 = stored.n, stored.sum()
+	m.Bytes, m.PlainSHA256 = plain.n, plain.sum()
+	return a.settle(object)
+}
+
+func pipeline(id *age.X25519Identity, stored, plain *meter, write func(io.Writer) error) error {
+	sealed, err := age.Encrypt(stored, id.Recipient())
+	if err != nil {
+		return fmt.Errorf("encrypt: %w", err)
+	}
+	packed, err := zstd.NewWriter(sealed, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(2))
+	if err != nil {
+		return fmt.Errorf("compress: %w", err)
+	}
+	plain.w = packed
+	if err := write(plain); err != nil {
+		return errors.Join(err, ignoreCancelled(packed.Close()))
+	}
+	if err := packed.Close(); err != nil {
+		return fmt.Errorf("compress: %w", err)
+	}
+	if err := sealed.Close(); err != nil {
+		return fmt.Errorf("encrypt: %w", err)
+	}
+	return nil
+}
+
+// ignoreCancelled drops the error of closing what was given up.
+func ignoreCancelled(error) error { return nil }
+
+func parseKey(key []byte) (*age.X25519Identity, error) {
+	id, err := age.ParseX25519Identity(string(bytes.TrimSpace(key)))
+	if err != nil {
+		return nil, errors.New("the backup key can't be read") // the parser's error might show it
+	}
+	return id, nil
+}
+
+// settle brings an object in a folder to the disk: the bucket library doesn't.
+func (a *Archive) settle(key string) error {
+	if a.folder == "" {
+		return nil
+	}
+	name := filepath.Join(a.folder, filepath.FromSlash(key))
+	for _, p := range []string{name, path.Dir(name)} {
+		f, err := os.Open(p)
+		if err != nil {
+			return fmt.Errorf("bring to the disk: %w", err)
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return fmt.Errorf("bring to the disk: %w", classify(err))
+		}
+	}
+	return nil
+}
+
+// meter counts and sums what passes.
+type meter struct {
+	w io.Writer
+	n int64
+	h hash.Hash
+}
+
+func newMeter(w io.Writer) *meter { return &meter{w: w, h: sha256.New()} }
+
+func (m *meter) Write(p []byte) (int, error) {
+	n, err := m.w.Write(p)
+	m.n += int64(n)
+	m.h.Write(p[:n])
+	return n, err
+}
+
+func (m *meter) sum() string { return hex.EncodeToString(m.h.Sum(nil)) }
