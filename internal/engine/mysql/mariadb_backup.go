@@ -172,6 +172,9 @@ func forkMariaDB(ctx context.Context, n engine.Node, dir string, run engine.Pipe
 		"--no-defaults", "--bootstrap", "--datadir=" + dir, "--tmpdir=" + dir, "--innodb-data-file-path=" + systemTablespace,
 		fmt.Sprintf("--innodb-undo-tablespaces=%d", mariaDBUndoFiles), "--innodb-use-native-aio=OFF", "--log-warnings=0",
 		fmt.Sprintf("--innodb-log-file-size=%dM", tune(n.Plan).redoMB),
+		// No commit was under way at the end of the copy: what is prepared in it
+		// has come into no log, and was acknowledged to nobody.
+		"--tc-heuristic-recover=ROLLBACK",
 	}, located(n.Installation)...)
 	if n.Encrypted {
 		settings, _ := mariaDBEncryption(n)
