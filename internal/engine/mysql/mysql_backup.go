@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -116,16 +117,24 @@ func unpackMySQL(ctx context.Context, n engine.Node, archive *engine.ArchiveRead
 	return nil
 }
 
-// forgetSource is run by a server on the copy when it starts. The copy of a
+// firstSteps is run by a server on the copy when it starts. The copy of a
 // replica has the replica's source in its tables.
-const forgetSource = "RESET REPLICA ALL;\nSHUTDOWN;\n"
+//
+// The transaction that is said to have been is the new lineage's mark: who was
+// copied from here has it too. Who wasn't would have to fetch it, which nobody
+// can. The server's new uuid alone keeps no replica of the old lineage from
+// following: a source misses only transactions under its own uuid.
+func firstSteps() string {
+	var mark [16]byte
+	rand.Read(mark[:])
+	uuid := fmt.Sprintf("%x-%x-%x-%x-%x", mark[:4], mark[4:6], mark[6:8], mark[8:10], mark[10:])
+	return "RESET REPLICA ALL;\nSET GLOBAL gtid_purged = '+" + uuid + ":1';\nSHUTDOWN;\n"
+}
 
 // forkMySQL starts the server with nobody able to come in, which also proves
-// that it starts on the data. The new lineage is that of the new uuid that the
-// next start finds: transactions of the old one that aren't in the copy will be
-// missed by those who have them.
+// that it starts on the data.
 func forkMySQL(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
-	if err := writePrivate(dir, filepath.Join(dir, initFile), forgetSource); err != nil {
+	if err := writePrivate(dir, filepath.Join(dir, initFile), firstSteps()); err != nil {
 		return err
 	}
 	args := append([]string{
