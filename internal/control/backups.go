@@ -105,9 +105,6 @@ func room(existing []backup.Backup, label string) fault.Faults {
 		if b.Type == backup.Snapshot && b.State != backup.Failed {
 			snapshots++
 		}
-		if b.State == backup.Running {
-			faults = append(faults, store.BackupRuns())
-		}
 		if b.Label == label {
 			faults = append(faults, store.BackupLabelTaken())
 		}

@@ -69,6 +69,8 @@ type Params struct {
 	Backup backup.ID `json:"backup,omitempty"`
 	// Failed tells that the database had failed before it was to be restored.
 	Failed bool `json:"failed,omitempty"`
+	// Touched tells that a restore may have begun to replace the data.
+	Touched bool `json:"touched,omitempty"`
 }
 
 // Operation is one change of one cluster.

@@ -37,6 +37,9 @@ func (t *Tx) CreateBackup(ctx context.Context, b backup.Backup) (backup.Backup, 
 		AccountID: int64(b.Account), ClusterID: int64(b.Cluster), Type: string(b.Type), Label: b.Label, Target: string(b.Target), Created: b.Created,
 	})
 	b.ID = backup.ID(id)
+	if err == nil && b.Type == backup.Auto {
+		err = t.q.ClusterLastAuto(ctx, b.Created, int64(b.Cluster))
+	}
 	return b, classify(err)
 }
 

@@ -15,6 +15,7 @@ import (
 const (
 	workLease   = 7002
 	backupLease = 7003
+	verifyLease = 7004
 )
 
 // leaseKey is the advisory lock that is a cluster's lease. The classes keep
@@ -96,6 +97,11 @@ func (s *Store) Lease(ctx context.Context, id cluster.ID) (leased context.Contex
 // which may take hours: others act on the cluster meanwhile.
 func (s *Store) LeaseBackup(ctx context.Context, id cluster.ID) (leased context.Context, release func(), ok bool, err error) {
 	return s.lease(ctx, leaseKey(backupLease, id))
+}
+
+// LeaseVerify makes the caller the only one of all servers that tries out backups.
+func (s *Store) LeaseVerify(ctx context.Context) (leased context.Context, release func(), ok bool, err error) {
+	return s.lease(ctx, leaseKey(verifyLease, 0))
 }
 
 func (s *Store) lease(ctx context.Context, key int64) (leased context.Context, release func(), ok bool, err error) {

@@ -111,6 +111,15 @@ func (q *Queries) BackupVerified(ctx context.Context, arg BackupVerifiedParams) 
 	return result.RowsAffected(), nil
 }
 
+const clusterLastAuto = `-- name: ClusterLastAuto :exec
+UPDATE clusters SET last_auto = $1::timestamptz WHERE id = $2
+`
+
+func (q *Queries) ClusterLastAuto(ctx context.Context, at time.Time, iD int64) error {
+	_, err := q.db.Exec(ctx, clusterLastAuto, at, iD)
+	return err
+}
+
 const clusterLockedOut = `-- name: ClusterLockedOut :exec
 UPDATE clusters SET locked_out = $1, generation = generation + 1 WHERE id = $2 AND locked_out <> $1
 `

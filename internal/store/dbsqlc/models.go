@@ -61,6 +61,7 @@ type Cluster struct {
 	Deleted         *time.Time
 	Failovers       int32
 	LockedOut       bool
+	LastAuto        *time.Time
 }
 
 type ClusterSecret struct {

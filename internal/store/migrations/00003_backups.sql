@@ -22,7 +22,9 @@ CREATE UNIQUE INDEX backups_running_unique ON backups (cluster_id) WHERE state =
 -- answers: the database stays failed until it is restored again, or the
 -- operator lets today's password be set.
 ALTER TABLE clusters ADD COLUMN locked_out boolean NOT NULL DEFAULT false;
+-- When the last automatic backup began, also if it is gone by now.
+ALTER TABLE clusters ADD COLUMN last_auto timestamptz;
 
 -- +goose Down
-ALTER TABLE clusters DROP COLUMN locked_out;
+ALTER TABLE clusters DROP COLUMN locked_out, DROP COLUMN last_auto;
 DROP TABLE backups;

@@ -21,5 +21,8 @@ DELETE FROM backups WHERE id = @id AND state = 'deleting';
 -- name: ClusterLockedOut :exec
 UPDATE clusters SET locked_out = @locked_out, generation = generation + 1 WHERE id = @id AND locked_out <> @locked_out;
 
+-- name: ClusterLastAuto :exec
+UPDATE clusters SET last_auto = @at::timestamptz WHERE id = @id;
+
 -- name: CredentialsResetSince :one
 SELECT EXISTS (SELECT 1 FROM operations WHERE cluster_id = @cluster_id AND action = 'database_credentials_reset' AND created > @since::timestamptz);
