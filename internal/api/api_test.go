@@ -49,7 +49,7 @@ func newBench(t testing.TB, change ...func(*api.Options)) *bench {
 	}
 	o := api.Options{
 		Control: control.New(control.Deps{
-			Store: s, Catalog: plans, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: true,
+			Store: s, Catalog: plans, Backups: true, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: true,
 			Enqueue: func(context.Context, *store.Tx, operation.ID) error { return nil },
 		}),
 		Catalog: plans, Logger: slog.New(slog.DiscardHandler), Ready: s.Ping, Origin: "*",
@@ -173,7 +173,7 @@ func documented(t *testing.T, a *api.API) map[string]documentOperation {
 		t.Fatal(err)
 	}
 	all := map[string]documentOperation{}
-	missing := strings.NewReplacer("{instanceId}", "999", "{eventId}", "999", "{tokenId}", "999", "{username}", "nobody",
+	missing := strings.NewReplacer("{instanceId}", "999", "{backupId}", "999", "{eventId}", "999", "{tokenId}", "999", "{username}", "nobody",
 		"{id}", "none", "{engine}", "none", "{series}", "0")
 	for path, methods := range d.Paths {
 		for method, op := range methods {

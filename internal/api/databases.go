@@ -252,6 +252,8 @@ func (a *API) registerDatabases() {
 	})
 	registerEngineDatabases[mysqlCreate](a, cluster.MySQL, "MySQL")
 	registerEngineDatabases[postgresqlCreate](a, cluster.PostgreSQL, "PostgreSQL")
+	a.registerBackups(cluster.MySQL, "MySQL")
+	a.registerBackups(cluster.PostgreSQL, "PostgreSQL")
 }
 
 // registerEngineDatabases adds the operations on databases of one engine.

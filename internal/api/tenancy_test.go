@@ -33,7 +33,10 @@ func TestTenants(t *testing.T) {
 	}
 	one := fmt.Sprintf("/v4/databases/postgresql/instances/%d", id)
 	const absent = "/v4/databases/postgresql/instances/999999"
-	for _, request := range []string{"GET ", "PUT ", "DELETE ", "POST /patch", "POST /suspend", "POST /resume", "GET /credentials", "POST /credentials/reset", "GET /ssl"} {
+	for _, request := range []string{
+		"GET ", "PUT ", "DELETE ", "POST /patch", "POST /suspend", "POST /resume", "GET /credentials", "POST /credentials/reset", "GET /ssl",
+		"GET /backups", "POST /backups", "GET /backups/1", "DELETE /backups/1", "POST /backups/1/restore",
+	} {
 		method, path, _ := strings.Cut(request, " ")
 		foreign, missing := b.send(method, one+path, theirs, ""), b.send(method, absent+path, theirs, "")
 		if foreign.StatusCode != 404 || foreign.body != missing.body {

@@ -17,12 +17,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"steward/internal/api"
+	"steward/internal/archive"
 	"steward/internal/catalog"
 	"steward/internal/control"
 	"steward/internal/converge"
 	"steward/internal/gateway"
 	"steward/internal/operate"
 	"steward/internal/operation"
+	"steward/internal/platform"
 	"steward/internal/platform/host"
 	"steward/internal/seal"
 	"steward/internal/store"
@@ -37,10 +39,13 @@ type App struct {
 	catalog *catalog.Catalog
 	control *control.Control
 	host    *host.Driver
-	store   *store.Store
-	work    *work.Work
-	keeper  *converge.Keeper
-	api     *api.API
+	// archiver and archive are nil on a platform that takes no backups.
+	archiver platform.Archiver
+	archive  *archive.Archive
+	store    *store.Store
+	work     *work.Work
+	keeper   *converge.Keeper
+	api      *api.API
 
 	listener net.Listener
 	server   *http.Server
@@ -78,7 +83,7 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 	if a.paths, err = newPaths(o.Data); err != nil {
 		return a, err
 	}
-	steps := []func(context.Context) error{a.lock, a.listen, a.openStore, a.openPlatform, a.wire, a.firstToken}
+	steps := []func(context.Context) error{a.lock, a.listen, a.openStore, a.openPlatform, a.openArchive, a.wire, a.firstToken}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return a, err
@@ -208,14 +213,18 @@ func (a *App) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	operator := operate.New(operate.Options{Store: a.store, Driver: a.host, Catalog: a.catalog, Logger: a.log})
+	operator := operate.New(a.operateOptions())
 	a.work, err = work.New(a.store.Pool(), work.Options{Workers: workers, Run: operator.Run, Due: a.store.DueOperations, Logger: a.log})
 	if err != nil {
 		return err
 	}
-	a.keeper = converge.New(converge.Options{Store: a.store, Driver: a.host, Catalog: a.catalog, Logger: a.log})
+	keeperOptions, err := a.keeperOptions()
+	if err != nil {
+		return err
+	}
+	a.keeper = converge.New(keeperOptions)
 	a.control = control.New(control.Deps{
-		Store: a.store, Catalog: a.catalog, Ports: ports, Logger: a.log,
+		Store: a.store, Catalog: a.catalog, Backups: a.archiver != nil, Ports: ports, Logger: a.log,
 		OnlyServer: a.o.Store == "", // the data folder is locked, and its store is nobody else's
 		Enqueue: func(ctx context.Context, tx *store.Tx, id operation.ID) error {
 			return a.work.Enqueue(ctx, tx.Pgx(), id)

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/env/v2"
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 
+	"steward/internal/backup"
 	"steward/internal/store"
 )
 
@@ -30,6 +32,8 @@ type Config struct {
 	Isolation IsolationConfig `koanf:"isolation"`
 	Pool      PoolConfig      `koanf:"pool"`
 	CORS      CORSConfig      `koanf:"cors"`
+	Backups   BackupsConfig   `koanf:"backups"`
+	Restore   RestoreConfig   `koanf:"restore"`
 }
 
 // GatewayConfig is where customers reach their databases.
@@ -84,6 +88,25 @@ type CORSConfig struct {
 	Origin string `koanf:"origin"`
 }
 
+// BackupsConfig is where backups are kept, when they are taken and for how long.
+type BackupsConfig struct {
+	// URL is a gocloud.dev/blob URL; empty: a folder below the data folder.
+	URL      string `koanf:"url"`
+	Schedule string `koanf:"schedule"`
+	// Keep is how many automatic ones are kept.
+	Keep int `koanf:"keep"`
+	// Verify has each backup restored into a scratch server, once.
+	Verify bool `koanf:"verify"`
+	// KeepAfterDelete is how long those of deleted databases are kept; 0: not at all.
+	KeepAfterDelete time.Duration `koanf:"keep_after_delete"`
+}
+
+// RestoreConfig says which root password a restored database has: "keep" is that
+// of the time of the backup, "reapply" today's.
+type RestoreConfig struct {
+	Credentials string `koanf:"credentials"`
+}
+
 // DefaultConfig is steward out of the box.
 func DefaultConfig() Config {
 	return Config{
@@ -92,6 +115,8 @@ func DefaultConfig() Config {
 		Isolation: IsolationConfig{Bubblewrap: "auto", Cgroups: "auto", UIDBase: 700000},
 		Pool:      PoolConfig{Size: 4},
 		CORS:      CORSConfig{Origin: "*"},
+		Backups:   BackupsConfig{Keep: backup.Autos, Verify: true},
+		Restore:   RestoreConfig{Credentials: "keep"},
 	}
 }
 
@@ -145,6 +170,7 @@ func knownKeys() []string {
 		"catalog.file", "engines.folders",
 		"limits.requests_per_minute", "limits.failed_logins_per_minute",
 		"seal.url", "isolation.bubblewrap", "isolation.cgroups", "isolation.uid_base", "pool.size", "cors.origin",
+		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.keep_after_delete", "restore.credentials",
 	}
 }
 
@@ -176,6 +202,7 @@ func (c Config) validate() []error {
 	if c.Pool.Size < 0 || c.Pool.Size > 100 {
 		bad("pool.size: must be 0-100")
 	}
+	errs = append(errs, c.validateBackups()...)
 	if c.Isolation.UIDBase < 1000 || c.Isolation.UIDBase > 1<<31 {
 		bad("isolation.uid_base: must be 1000-%d", 1<<31)
 	}
@@ -186,6 +213,23 @@ func (c Config) validate() []error {
 		if _, err := os.Stat(c.Catalog.File); err != nil {
 			bad("catalog.file: %w", err)
 		}
+	}
+	return errs
+}
+
+func (c Config) validateBackups() []error {
+	var errs []error
+	if _, err := backup.ParseSchedule(c.Backups.Schedule); err != nil {
+		errs = append(errs, fmt.Errorf("backups.schedule: %w", err))
+	}
+	if c.Backups.Keep < 1 || c.Backups.Keep > 1000 {
+		errs = append(errs, errors.New("backups.keep: must be 1-1000"))
+	}
+	if c.Backups.KeepAfterDelete < 0 {
+		errs = append(errs, errors.New("backups.keep_after_delete: must not be negative"))
+	}
+	if c.Restore.Credentials != "keep" && c.Restore.Credentials != "reapply" {
+		errs = append(errs, errors.New("restore.credentials: must be keep or reapply"))
 	}
 	return errs
 }

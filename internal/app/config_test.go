@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -36,6 +37,19 @@ func TestLoadConfig(t *testing.T) {
 			wantErrs: []string{
 				"gateway.primary_address", "gateway.ports", "isolation.cgroups", "isolation.uid_base", "pool.size", "catalog.file",
 			},
+		},
+		{
+			name: "backups",
+			file: "backups:\n  url: s3://bucket\n  keep: 30\n  verify: false\n  keep_after_delete: 720h\nrestore:\n  credentials: reapply\n",
+			want: func(c *Config) {
+				c.Backups.URL, c.Backups.Keep, c.Backups.Verify, c.Backups.KeepAfterDelete = "s3://bucket", 30, false, 720*time.Hour
+				c.Restore.Credentials = "reapply"
+			},
+		},
+		{
+			name:     "bad values about backups",
+			file:     "backups:\n  schedule: never\n  keep: 0\n  keep_after_delete: -1h\nrestore:\n  credentials: guess\n",
+			wantErrs: []string{"backups.schedule", "backups.keep", "backups.keep_after_delete", "restore.credentials"},
 		},
 		{
 			name:     "one address for both roles",

@@ -14,6 +14,8 @@ type Options struct {
 	Listen string
 	// Store is a PostgreSQL URL; "" for a store of steward's own below Data.
 	Store string
+	// Archive is the folder or URL that backups are kept in; "" for backups.url's.
+	Archive string
 	// Demo makes a small database on an empty store.
 	Demo  bool
 	Debug bool

@@ -80,6 +80,7 @@ func memoryBase() string {
 func (p paths) sealKey() string    { return filepath.Join(p.Data, "seal.key") }
 func (p paths) adminToken() string { return filepath.Join(p.Data, "admin.token") }
 func (p paths) store() string      { return filepath.Join(p.Data, "store") }
+func (p paths) backups() string    { return filepath.Join(p.Data, "backups") }
 func (p paths) gateway() string    { return filepath.Join(p.Data, "gateway") }
 
 // storeRun is the folder of the store's socket: entered by steward and the

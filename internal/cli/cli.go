@@ -29,6 +29,8 @@ type commands struct {
 	Token   tokenCommands  `cmd:"" help:"Personal access tokens."`
 	Node    nodeCommands   `cmd:"" help:"The server processes behind the databases."`
 	DB      dbCommands     `cmd:"" name:"db" help:"Databases, over the API (STEWARD_URL, STEWARD_TOKEN)."`
+	Backup  backupCommands `cmd:"" help:"Backups of databases, over the API."`
+	Restore restoreCommand `cmd:"" help:"Undo a restore, or set today's password after one (operators)."`
 	Event   eventCommands  `cmd:"" help:"Events of the account, over the API."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }

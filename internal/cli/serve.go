@@ -16,11 +16,12 @@ type dataFlag struct {
 
 type serveCommand struct {
 	dataFlag
-	Listen string `help:"Address of the API." default:"127.0.0.1:8080"`
-	Store  string `help:"PostgreSQL URL of the store; by default steward runs one of its own below the data folder."`
-	Config string `help:"Configuration file (YAML)." type:"existingfile"`
-	Demo   bool   `help:"On an empty store, make one small PostgreSQL database and print how to reach it."`
-	Debug  bool   `help:"Log every step."`
+	Listen  string `help:"Address of the API." default:"127.0.0.1:8080"`
+	Store   string `help:"PostgreSQL URL of the store; by default steward runs one of its own below the data folder."`
+	Backups string `help:"Where backups are kept: a folder, or the URL of an object store (s3://, gs://, azblob://); by default a folder below the data folder."`
+	Config  string `help:"Configuration file (YAML)." type:"existingfile"`
+	Demo    bool   `help:"On an empty store, make one small PostgreSQL database and print how to reach it."`
+	Debug   bool   `help:"Log every step."`
 }
 
 func (c *serveCommand) Run(ctx context.Context, s *streams) error {
@@ -29,7 +30,7 @@ func (c *serveCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	return app.Serve(ctx, app.Options{
-		Data: c.Data, Listen: c.Listen, Store: c.Store, Demo: c.Demo, Debug: c.Debug,
+		Data: c.Data, Listen: c.Listen, Store: c.Store, Archive: c.Backups, Demo: c.Demo, Debug: c.Debug,
 		Config: config, Out: s.out, Log: s.err,
 	})
 }

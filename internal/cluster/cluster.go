@@ -102,6 +102,11 @@ type Cluster struct {
 	ReadOnly bool
 	// Failovers counts the changes of the primary that have been told of.
 	Failovers int
+	// LockedOut tells that a restore brought back an older root password than
+	// the one the API answers.
+	LockedOut bool
+	// LastAuto is when the last automatic backup began, also if it is gone.
+	LastAuto *time.Time
 	// Generation counts changes of the row; a stale writer's update fails.
 	Generation int64
 	// Deleted is when the customer deleted it; the row lives on, unseen, until

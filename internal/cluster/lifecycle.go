@@ -100,7 +100,7 @@ func Next(from Status, on Trigger) (Status, bool) {
 // Request is something a customer asks of an existing database.
 type Request string
 
-// The requests of service.md 3.2 that exist so far, and suspending.
+// The requests of service.md 3.2, and suspending.
 const (
 	RequestDelete      Request = "deleted"
 	RequestUpdate      Request = "updated"
@@ -110,6 +110,9 @@ const (
 	RequestResume      Request = "resumed"
 	RequestCredentials Request = "asked for its credentials"
 	RequestSSL         Request = "asked for its certificate"
+	RequestBackups     Request = "asked for its backups"
+	RequestSnapshot    Request = "backed up"
+	RequestRestore     Request = "restored"
 )
 
 // serving are the statuses in which credentials and certificate are answered:
@@ -126,6 +129,9 @@ var allowed = map[Request][]Status{
 	RequestResume:      {Suspended},
 	RequestCredentials: serving,
 	RequestSSL:         serving,
+	RequestBackups:     Statuses[1:], // all but provisioning
+	RequestSnapshot:    {Active},
+	RequestRestore:     {Active, Degraded, Failed},
 }
 
 // Require is nil when the status lets the request through, else a fault whose
@@ -134,7 +140,11 @@ func Require(s Status, r Request) error {
 	if slices.Contains(allowed[r], s) {
 		return nil
 	}
-	return fault.NewPrecondition("The database is %s; it can be %s when it is %s.", s, r, orList(allowed[r]))
+	when := "when it is " + orList(allowed[r])
+	if len(allowed[r]) == len(Statuses)-1 {
+		when = "once it is " + string(allowed[r][0])
+	}
+	return fault.NewPrecondition("The database is %s; it can be %s %s.", s, r, when)
 }
 
 // RequestsAllowed lists the statuses a request needs, for the generated documentation.

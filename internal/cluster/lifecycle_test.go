@@ -122,6 +122,9 @@ func TestRequire(t *testing.T) {
 		cluster.RequestResume:      "suspended",
 		cluster.RequestCredentials: "active updating backing_up degraded",
 		cluster.RequestSSL:         "active updating backing_up degraded",
+		cluster.RequestBackups:     "active suspending suspended resuming restoring failed degraded updating backing_up",
+		cluster.RequestSnapshot:    "active",
+		cluster.RequestRestore:     "active degraded failed",
 	}
 	for request, statuses := range want {
 		for _, status := range cluster.Statuses {

@@ -24,6 +24,8 @@ type Deps struct {
 	Catalog *catalog.Catalog
 	// Enqueue adds a wake-up for an operation to the transaction.
 	Enqueue func(ctx context.Context, tx *store.Tx, id operation.ID) error
+	// Backups tells that the platform can take backups and restore them.
+	Backups bool
 	// Ports are the first and the last port that databases are given.
 	Ports  [2]int
 	Logger *slog.Logger
@@ -39,6 +41,7 @@ type Deps struct {
 // Control is all use cases, by noun.
 type Control struct {
 	Clusters *Clusters
+	Backups  *Backups
 	Events   *Events
 	Users    *Users
 	Tokens   *Tokens
@@ -54,7 +57,7 @@ func New(d Deps) *Control {
 		d.principals = newPrincipals()
 	}
 	return &Control{
-		Clusters: &Clusters{d}, Events: &Events{d}, Users: &Users{d}, Tokens: &Tokens{d}, Auth: &Auth{d},
+		Clusters: &Clusters{d}, Backups: &Backups{Clusters{d}}, Events: &Events{d}, Users: &Users{d}, Tokens: &Tokens{d}, Auth: &Auth{d},
 	}
 }
 

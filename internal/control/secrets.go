@@ -17,8 +17,16 @@ const passwordLetters = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ2345678
 // passwordLength gives about 139 bits.
 const passwordLength = 24
 
-// atRestKeyLength is what both MariaDB's and MySQL's keyrings take: AES-256.
-const atRestKeyLength = 32
+// keyLength is AES-256's: what MariaDB's and MySQL's keyrings take, and the archive.
+const keyLength = 32
+
+func newKey() ([]byte, error) {
+	key := make([]byte, keyLength)
+	if _, err := rand.Read(key); err != nil {
+		return nil, fmt.Errorf("make key: %w", err)
+	}
+	return key, nil
+}
 
 func newPassword() ([]byte, error) {
 	password := make([]byte, passwordLength)
@@ -50,15 +58,16 @@ func newSecrets(spec cluster.Spec, now time.Time) (map[platform.SecretName][]byt
 	if err != nil {
 		return nil, err
 	}
+	backupKey, err := newKey()
+	if err != nil {
+		return nil, err
+	}
 	secrets := map[platform.SecretName][]byte{
 		platform.RootPassword: root, platform.AdminPassword: admin, platform.CACert: ca.CertPEM(), platform.CAKey: key,
+		platform.BackupKey: backupKey,
 	}
 	if spec.Encrypted {
-		atRest := make([]byte, atRestKeyLength)
-		if _, err := rand.Read(atRest); err != nil {
-			return nil, fmt.Errorf("make key: %w", err)
-		}
-		secrets[platform.AtRestKey] = atRest
+		secrets[platform.AtRestKey], err = newKey()
 	}
-	return secrets, nil
+	return secrets, err
 }

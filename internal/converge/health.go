@@ -54,8 +54,12 @@ func (k *Keeper) look(ctx context.Context, id cluster.ID, p patient) (patient, t
 	return p, backoff(p.tries)
 }
 
-// settled are the statuses that no operation is in charge of.
-var settled = []cluster.Status{cluster.Active, cluster.Degraded, cluster.Failed, cluster.Suspended}
+// settled are the statuses that no operation is in charge of, and that of a
+// database that serves on while a backup copies it, maybe for hours.
+var settled = []cluster.Status{cluster.Active, cluster.BackingUp, cluster.Degraded, cluster.Failed, cluster.Suspended}
+
+// well tells whether all nodes of a database should be serving.
+func well(s cluster.Status) bool { return s == cluster.Active || s == cluster.BackingUp }
 
 // mine tells whether a database is to be looked after. One that never was
 // provisioned is nobody's: its create has been given up.
@@ -81,7 +85,7 @@ func (k *Keeper) needsAttention(c cluster.Cluster, seen platform.Observed, p pat
 	if c.Status == cluster.Suspended {
 		return (!p.adopted || !seen.Suspended) && !operate.Lost(c, seen)
 	}
-	if !p.adopted || !seen.Serving || !seen.Settled || seen.Degraded || c.Status != cluster.Active || seen.Failovers > c.Failovers {
+	if !p.adopted || !seen.Serving || !seen.Settled || seen.Degraded || !well(c.Status) || seen.Failovers > c.Failovers {
 		return true
 	}
 	if plan, ok := k.Catalog.Plan(c.Type); ok {
@@ -153,7 +157,7 @@ func (a *attendance) do(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	switch {
-	case !a.p.downSince.IsZero() && a.c.Status != cluster.Failed:
+	case !a.p.downSince.IsZero() && a.c.Status != cluster.Failed && a.c.Status != cluster.BackingUp:
 		return soon, nil
 	case a.seen.Degraded: // for days maybe, and its disk fills meanwhile
 		a.p.tries++
@@ -199,7 +203,7 @@ func (a *attendance) bringBack(ctx context.Context, want platform.Wanted) error 
 // with all of the row: after a start, and after an operation that was given up,
 // one pass does.
 func (a *attendance) asWanted() bool {
-	return a.p.adopted && a.c.Status == cluster.Active && a.seen.Serving && a.seen.Settled && !a.seen.Degraded && a.seen.ReadOnly == a.c.ReadOnly
+	return a.p.adopted && well(a.c.Status) && a.seen.Serving && a.seen.Settled && !a.seen.Degraded && a.seen.ReadOnly == a.c.ReadOnly
 }
 
 // tellAtOnce tells what needs no grace before Apply begins, which may take
@@ -266,6 +270,9 @@ func (a *attendance) judge(ctx context.Context, want platform.Wanted) error {
 	}
 	trigger := verdict(a.c.Status, a.seen, down, grace)
 	if trigger == cluster.Healed || trigger == cluster.NodeLost && a.c.Status == cluster.Failed {
+		if a.c.LockedOut {
+			return nil // it stays failed on purpose
+		}
 		failpoint.Here("converge: before set password")
 		if err := a.Driver.SetPassword(ctx, want); err != nil {
 			return fmt.Errorf("set password: %w", err)
@@ -274,9 +281,12 @@ func (a *attendance) judge(ctx context.Context, want platform.Wanted) error {
 	return a.move(ctx, trigger)
 }
 
-// verdict is what a look means for the status; "" when nothing. It is pure.
+// verdict is what a look means for the status; "" when nothing. It is pure. While
+// a backup is taken the status stays: what happened meanwhile, the look after it tells.
 func verdict(status cluster.Status, seen platform.Observed, down, grace time.Duration) cluster.Trigger {
 	switch {
+	case status == cluster.BackingUp:
+		return ""
 	case seen.Serving && seen.Degraded && status != cluster.Degraded:
 		return cluster.NodeLost
 	case seen.Serving && seen.Settled && !seen.Degraded && seen.Problem == "" && status != cluster.Active:

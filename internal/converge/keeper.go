@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/backup"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/platform"
@@ -18,6 +19,13 @@ type Options struct {
 	Driver  platform.Driver
 	Catalog *catalog.Catalog
 	Logger  *slog.Logger
+	// Archiver takes backups, which Archive keeps; both are nil on a platform
+	// without.
+	Archiver platform.Archiver
+	Archive  Archive
+	Backups  BackupOptions
+	// Now is the clock of what is done at a time of the day; time.Now when nil.
+	Now func() time.Time
 	// Every is the time between two looks at a database that gives no sign; 20 s
 	// unless set. Ends of servers are told by the driver at once; the look is
 	// for those that hang, and for the disk.
@@ -42,6 +50,8 @@ type Keeper struct {
 	Options
 	stop    context.CancelFunc
 	running sync.WaitGroup
+	// puzzling are backups that couldn't be tried out, with when to try again.
+	puzzling map[backup.ID]time.Time
 }
 
 // New makes a Keeper; Start starts it.
@@ -49,12 +59,18 @@ func New(o Options) *Keeper {
 	for _, d := range []struct {
 		of    *time.Duration
 		value time.Duration
-	}{{&o.Every, 20 * time.Second}, {&o.Grace, 3 * time.Second}, {&o.Orphans, 10 * time.Minute}} {
+	}{{&o.Every, 20 * time.Second}, {&o.Grace, 3 * time.Second}, {&o.Orphans, 10 * time.Minute}, {&o.Backups.Every, 10 * time.Second}} {
 		if *d.of == 0 {
 			*d.of = d.value
 		}
 	}
-	return &Keeper{Options: o}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Backups.Keep == 0 {
+		o.Backups.Keep = backup.Autos
+	}
+	return &Keeper{Options: o, puzzling: map[backup.ID]time.Time{}}
 }
 
 // Start adopts every database, clears orphans away, and goes on looking until Stop.
@@ -66,6 +82,14 @@ func (k *Keeper) Start(ctx context.Context) {
 	}
 	k.running.Go(func() { r.run(ctx) })
 	k.running.Go(func() { k.orphans(ctx) })
+	if k.Archiver == nil || k.Archive == nil {
+		return
+	}
+	k.running.Go(func() { k.repeat(ctx, k.Backups.Every, "take and drop", k.seeToBackups) })
+	k.running.Go(func() { k.repeat(ctx, k.Orphans, "search for orphans", k.searchArchive) })
+	if k.Backups.Verify {
+		k.running.Go(func() { k.repeat(ctx, k.Backups.Every, "try out", k.tryOut) })
+	}
 }
 
 // Stop ends the upkeep; databases run on.

@@ -48,6 +48,12 @@ func (w *work) end(ctx context.Context, f func(tx *store.Tx) error) error {
 // never served is taken away again; one that did keeps its data whatever happens.
 func (w *work) giveUp(ctx context.Context, reason string, cause error) (again time.Duration, err error) {
 	w.log.ErrorContext(ctx, "operation given up", "attempt", w.op.Attempt, "error", cause)
+	switch w.op.Action {
+	case operation.Backup:
+		return 0, w.giveBackupUp(ctx, reason)
+	case operation.Restore, operation.RestoreUndo:
+		return 0, w.giveRestoreUp(ctx, reason)
+	}
 	var seen platform.Observed
 	if w.op.Action == operation.Create {
 		if err := w.takeAway(ctx); err != nil {

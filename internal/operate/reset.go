@@ -3,6 +3,8 @@ package operate
 import (
 	"context"
 	"fmt"
+
+	"steward/internal/platform"
 )
 
 // reset makes the root password of the store the server's. It was sealed
@@ -17,9 +19,16 @@ func (w *work) reset(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = step("set password", func() (struct{}, error) { return struct{}{}, w.Driver.SetPassword(ctx, want) })
+	if err := w.setPassword(ctx, want); err != nil {
+		return err
+	}
+	return w.finish(ctx, seen)
+}
+
+func (w *work) setPassword(ctx context.Context, want platform.Wanted) error {
+	_, err := step("set password", func() (struct{}, error) { return struct{}{}, w.Driver.SetPassword(ctx, want) })
 	if err != nil {
 		return fmt.Errorf("set password: %w", err)
 	}
-	return w.finish(ctx, seen)
+	return nil
 }

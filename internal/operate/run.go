@@ -21,6 +21,15 @@ type Options struct {
 	Store   *store.Store
 	Driver  platform.Driver
 	Catalog *catalog.Catalog
+	// Archiver takes backups, which Archive keeps; both are nil on a platform
+	// without.
+	Archiver platform.Archiver
+	Archive  Archive
+	// KeepDeleted is how long the backups of deleted databases are kept.
+	KeepDeleted time.Duration
+	// Reapply makes a restore end with today's root password, also where the
+	// backup is from before it was reset.
+	Reapply bool
 	Logger  *slog.Logger
 	// Limits that are left out get their defaults.
 	Limits Limits
@@ -37,16 +46,28 @@ type Limits struct {
 	// GiveUp is how long after its start an operation that goes on failing is
 	// given up: 10 min unless set.
 	GiveUp time.Duration
+	// Long bounds a pass that copies all of a database: 12 h unless set, below
+	// the job queue's own limit.
+	Long time.Duration
+	// Report is the time between two reports of how far such a pass is: 1 s
+	// unless set.
+	Report time.Duration
+	// AtOnce is how many backups, and as many restores, are carried out at the
+	// same time; others wait for their turn. 4 unless set.
+	AtOnce int
 }
 
 func (l Limits) withDefaults() Limits {
 	for _, d := range []struct {
 		limit *time.Duration
 		value time.Duration
-	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.GiveUp, 10 * time.Minute}} {
+	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.GiveUp, 10 * time.Minute}, {&l.Long, 12 * time.Hour}, {&l.Report, time.Second}} {
 		if *d.limit == 0 {
 			*d.limit = d.value
 		}
+	}
+	if l.AtOnce == 0 {
+		l.AtOnce = 4
 	}
 	return l
 }
@@ -56,7 +77,10 @@ func (l Limits) withDefaults() Limits {
 const leastAttempts = 3
 
 // Operator carries operations out.
-type Operator struct{ Options }
+type Operator struct {
+	Options
+	backups, restores turns
+}
 
 // New makes an Operator.
 func New(o Options) *Operator {
@@ -64,7 +88,7 @@ func New(o Options) *Operator {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Operator{o}
+	return &Operator{Options: o, backups: make(turns, o.Limits.AtOnce), restores: make(turns, o.Limits.AtOnce)}
 }
 
 // Run takes one pass over an operation. Repeating it is harmless, also at the
@@ -80,7 +104,13 @@ func (r *Operator) Run(ctx context.Context, id operation.ID) (again time.Duratio
 	if err != nil {
 		return 0, fmt.Errorf("read operation %d: %w", id, err)
 	}
-	leased, release, ok, err := r.lease(ctx, op.Cluster)
+	if turn := r.turns(op.Action); turn != nil {
+		if !turn.take() {
+			return waitForTurn, r.putOff(ctx, op)
+		}
+		defer turn.done()
+	}
+	leased, release, ok, err := r.lease(ctx, op)
 	if err != nil || !ok {
 		return 0, err
 	}
@@ -94,11 +124,15 @@ func (r *Operator) Run(ctx context.Context, id operation.ID) (again time.Duratio
 
 // lease waits a moment for the lease: upkeep holds it now and then, briefly.
 // Whoever holds it for longer is at work on an operation itself.
-func (r *Operator) lease(ctx context.Context, id cluster.ID) (leased context.Context, release func(), ok bool, err error) {
+func (r *Operator) lease(ctx context.Context, op operation.Operation) (leased context.Context, release func(), ok bool, err error) {
 	const patience = 2 * time.Second
+	lease := r.Store.Lease
+	if op.Action == operation.Backup { // the database is looked after meanwhile
+		lease = r.Store.LeaseBackup
+	}
 	pause := 5 * time.Millisecond
 	for until := time.Now().Add(patience); ; {
-		leased, release, ok, err = r.Store.Lease(ctx, id)
+		leased, release, ok, err = lease(ctx, op.Cluster)
 		if err != nil || ok || time.Now().After(until) {
 			return leased, release, ok, err
 		}
@@ -152,7 +186,11 @@ func (w *work) gone(ctx context.Context) error {
 // pass does what the operation asks for and deals with what came of it. ctx
 // ends with the lease; what ends with it is neither success nor failure.
 func (w *work) pass(ctx context.Context) (again time.Duration, err error) {
-	limited, cancel := context.WithTimeout(ctx, w.Limits.Pass)
+	limit := w.Limits.Pass
+	if w.turns(w.op.Action) != nil {
+		limit = w.Limits.Long
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
 	err = w.do(limited)
@@ -188,6 +226,14 @@ func (w *work) do(ctx context.Context) error {
 		return w.reset(ctx)
 	case operation.Delete:
 		return w.remove(ctx)
+	case operation.Backup:
+		return w.backup(ctx)
+	case operation.BackupDelete:
+		return w.removeBackup(ctx)
+	case operation.Restore:
+		return w.restore(ctx)
+	case operation.RestoreUndo:
+		return w.undoRestore(ctx)
 	}
 	return &impossible{fmt.Sprintf("This version of the server doesn't know how to do a %s.", w.op.Action)}
 }
@@ -195,7 +241,7 @@ func (w *work) do(ctx context.Context) error {
 // endless tells whether the operation is never given up: what a delete removes
 // and a suspend stops must not stay for ever.
 func (w *work) endless() bool {
-	return w.op.Action == operation.Delete || w.op.Action == operation.Suspend
+	return w.op.Action == operation.Delete || w.op.Action == operation.BackupDelete || w.op.Action == operation.Suspend
 }
 
 // exhausted tells whether the operation has been tried for long enough.

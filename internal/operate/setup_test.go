@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/archive/archivetest"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/control"
@@ -33,10 +34,13 @@ var client = netip.MustParseAddr("192.0.2.7")
 
 // bench is a store, a world of clusters in memory, and what works on them.
 type bench struct {
-	t        *testing.T
-	store    *store.Store
-	world    *memplatform.World
-	driver   *memplatform.Driver
+	t       *testing.T
+	store   *store.Store
+	world   *memplatform.World
+	driver  *memplatform.Driver
+	archive *archivetest.Shelf
+	// change is applied to the operator's options at each start.
+	change   func(*operate.Options)
 	control  *control.Control
 	operator *operate.Operator
 	limits   operate.Limits
@@ -48,7 +52,7 @@ type bench struct {
 
 func newBench(t *testing.T, limits operate.Limits) *bench {
 	t.Helper()
-	b := &bench{t: t, store: pgtest.Store(t), world: memplatform.NewWorld(), limits: limits}
+	b := &bench{t: t, store: pgtest.Store(t), world: memplatform.NewWorld(), archive: archivetest.New(), limits: limits}
 	err := b.store.InTx(t.Context(), func(tx *store.Tx) error {
 		user, err := tx.EnsureAdmin(t.Context())
 		b.admin = account.Principal{Account: user.Account, User: user, Scopes: account.FullScopes()}
@@ -66,15 +70,20 @@ func (b *bench) restart() {
 	b.driver = memplatform.New(b.world, memplatform.Options{Secrets: b.store})
 	plans := &catalog.Catalog{Plans: []catalog.Plan{small, large}, Regions: []catalog.Region{{ID: "local"}}, Engines: b.driver.Engines()}
 	b.control = control.New(control.Deps{
-		Store: b.store, Catalog: plans, Ports: [2]int{21000, 23000}, Logger: slog.New(slog.DiscardHandler),
+		Store: b.store, Catalog: plans, Backups: true, Ports: [2]int{21000, 23000}, Logger: slog.New(slog.DiscardHandler),
 		Enqueue: func(_ context.Context, _ *store.Tx, id operation.ID) error {
 			b.last = id
 			return nil
 		},
 	})
-	b.operator = operate.New(operate.Options{
-		Store: b.store, Driver: b.driver, Catalog: plans, Logger: slog.New(slog.DiscardHandler), Limits: b.limits,
-	})
+	o := operate.Options{
+		Store: b.store, Driver: b.driver, Catalog: plans, Archiver: b.driver, Archive: b.archive,
+		Logger: slog.New(slog.DiscardHandler), Limits: b.limits,
+	}
+	if b.change != nil {
+		b.change(&o)
+	}
+	b.operator = operate.New(o)
 }
 
 // quick are limits for tests in which steps fail once.

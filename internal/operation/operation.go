@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/backup"
 	"steward/internal/cluster"
 )
 
@@ -16,7 +17,7 @@ type ID int64
 // Action is what is done. The texts are the API's event actions.
 type Action string
 
-// The actions of decisions.md §5. Those of backups come with backups.
+// The actions of decisions.md §5.
 const (
 	Create           Action = "database_create"
 	Update           Action = "database_update"
@@ -26,6 +27,11 @@ const (
 	Patch            Action = "database_patch"
 	Suspend          Action = "database_suspend"
 	Resume           Action = "database_resume"
+	Backup           Action = "database_backup_create"
+	BackupDelete     Action = "database_backup_delete"
+	BackupVerify     Action = "database_backup_verify_failed"
+	Restore          Action = "database_backup_restore"
+	RestoreUndo      Action = "database_backup_restore_undo"
 	Degraded         Action = "database_degraded"
 	Failover         Action = "database_failover"
 	Failed           Action = "database_failed"
@@ -59,6 +65,12 @@ type Params struct {
 	OldType string `json:"old_type,omitempty"`
 	// AllowList tells that the allow_list changed.
 	AllowList bool `json:"allow_list,omitempty"`
+	// Backup is the one that is taken, deleted or restored.
+	Backup backup.ID `json:"backup,omitempty"`
+	// Failed tells that the database had failed before it was to be restored.
+	Failed bool `json:"failed,omitempty"`
+	// Touched tells that a restore may have begun to replace the data.
+	Touched bool `json:"touched,omitempty"`
 }
 
 // Operation is one change of one cluster.

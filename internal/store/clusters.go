@@ -45,7 +45,7 @@ var clusterColumns = columns{
 
 const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
 	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
-	used_bytes, read_only, failovers, generation, created, updated, deleted`
+	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted`
 
 // portLock is the class of the advisory lock that serialises giving out ports.
 const portLock = 7001
@@ -165,7 +165,7 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	err := row.Scan(append([]any{
 		&id, &owner, &c.Label, &engine, &c.Series, &c.Region, &c.Type, &size, &c.Encrypted, &c.SSLConnection, &list,
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
-		&c.UsedBytes, &c.ReadOnly, &failovers, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
+		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
 	}, more...)...)
 	if err != nil {
 		return c, err

@@ -17,6 +17,17 @@ var ErrStale = errors.New("the row has changed since it was read")
 // another writer was first.
 var ErrNoTransition = errors.New("no such status change from the present status")
 
+// BackupLabelTaken is the fault of a backup whose label another of the same
+// database has.
+func BackupLabelTaken() *fault.Fault {
+	return fault.NewInvalid("label", "Label must be unique among the database's backups")
+}
+
+// BackupRuns is the fault of a second backup at once.
+func BackupRuns() *fault.Fault {
+	return fault.NewPrecondition("A backup of the database is being taken; wait until it is complete.")
+}
+
 // classify turns what the database says into faults, by constraint name.
 func classify(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -29,6 +40,10 @@ func classify(err error) error {
 	switch pg.ConstraintName {
 	case "clusters_label_unique":
 		return cluster.LabelTaken()
+	case "backups_label_unique":
+		return BackupLabelTaken()
+	case "backups_running_unique":
+		return BackupRuns()
 	case "users_username_unique":
 		return fault.NewInvalid("username", "Username taken")
 	}

@@ -11,12 +11,16 @@ import (
 	"steward/internal/cluster"
 )
 
-// leaseKey is the advisory lock that is the cluster's lease. The class keeps
+// The classes of leases.
+const (
+	workLease   = 7002
+	backupLease = 7003
+	verifyLease = 7004
+)
+
+// leaseKey is the advisory lock that is a cluster's lease. The classes keep
 // clear of the keys that the job queue and the migrations lock.
-func leaseKey(id cluster.ID) int64 {
-	const class = 7002
-	return class<<40 + int64(id)
-}
+func leaseKey(class int64, id cluster.ID) int64 { return class<<40 + int64(id) }
 
 // leases are those held by this process. All of their locks are on one
 // connection of its own: holding many costs no more than holding one, and
@@ -27,7 +31,7 @@ type leases struct {
 	config *pgx.ConnConfig
 
 	mu      sync.Mutex
-	held    map[cluster.ID]bool
+	held    map[int64]bool
 	opening sync.Mutex
 	session *session
 }
@@ -41,23 +45,23 @@ func newLeases(config *pgx.ConnConfig) *leases {
 	config.RuntimeParams["tcp_keepalives_idle"] = "10"
 	config.RuntimeParams["tcp_keepalives_interval"] = "5"
 	config.RuntimeParams["tcp_keepalives_count"] = "3"
-	return &leases{config: config, held: map[cluster.ID]bool{}}
+	return &leases{config: config, held: map[int64]bool{}}
 }
 
-func (l *leases) take(id cluster.ID) bool {
+func (l *leases) take(key int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held[id] {
+	if l.held[key] {
 		return false
 	}
-	l.held[id] = true
+	l.held[key] = true
 	return true
 }
 
-func (l *leases) drop(id cluster.ID) {
+func (l *leases) drop(key int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.held, id)
+	delete(l.held, key)
 }
 
 // connected is the session for new leases, opened anew when the last was lost.
@@ -86,12 +90,27 @@ func (l *leases) close() {
 // until the returned context ends because the lease was lost. ok is false when
 // somebody else holds it.
 func (s *Store) Lease(ctx context.Context, id cluster.ID) (leased context.Context, release func(), ok bool, err error) {
-	if !s.leases.take(id) {
+	return s.lease(ctx, leaseKey(workLease, id))
+}
+
+// LeaseBackup makes the caller the only one who takes a backup of the cluster,
+// which may take hours: others act on the cluster meanwhile.
+func (s *Store) LeaseBackup(ctx context.Context, id cluster.ID) (leased context.Context, release func(), ok bool, err error) {
+	return s.lease(ctx, leaseKey(backupLease, id))
+}
+
+// LeaseVerify makes the caller the only one of all servers that tries out backups.
+func (s *Store) LeaseVerify(ctx context.Context) (leased context.Context, release func(), ok bool, err error) {
+	return s.lease(ctx, leaseKey(verifyLease, 0))
+}
+
+func (s *Store) lease(ctx context.Context, key int64) (leased context.Context, release func(), ok bool, err error) {
+	if !s.leases.take(key) {
 		return nil, nil, false, nil
 	}
-	on, ok, err := s.leases.lock(ctx, id)
+	on, ok, err := s.leases.lock(ctx, key)
 	if err != nil || !ok {
-		s.leases.drop(id)
+		s.leases.drop(key)
 		return nil, nil, false, err
 	}
 	leased, cancel := context.WithCancel(ctx)
@@ -99,19 +118,19 @@ func (s *Store) Lease(ctx context.Context, id cluster.ID) (leased context.Contex
 	return leased, sync.OnceFunc(func() {
 		cancel()
 		unlink()
-		on.unlock(leaseKey(id))
-		s.leases.drop(id)
+		on.unlock(key)
+		s.leases.drop(key)
 	}), true, nil
 }
 
-func (l *leases) lock(ctx context.Context, id cluster.ID) (*session, bool, error) {
+func (l *leases) lock(ctx context.Context, key int64) (*session, bool, error) {
 	on, err := l.connected(ctx)
 	if err != nil {
-		return nil, false, fmt.Errorf("lease cluster %d: %w", id, err)
+		return nil, false, fmt.Errorf("take a lease: %w", err)
 	}
-	ok, err := on.tryLock(ctx, leaseKey(id))
+	ok, err := on.tryLock(ctx, key)
 	if err != nil {
-		return nil, false, fmt.Errorf("lease cluster %d: %w", id, err)
+		return nil, false, fmt.Errorf("take a lease: %w", err)
 	}
 	return on, ok, nil
 }

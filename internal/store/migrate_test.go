@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"steward/internal/account"
+	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/operation"
 	"steward/internal/pgtest"
@@ -47,6 +48,9 @@ func TestConstraintsKnowTheNouns(t *testing.T) {
 		"clusters_status_check":   sorted(cluster.Statuses...),
 		"clusters_engine_check":   sorted(cluster.MySQL, cluster.PostgreSQL),
 		"operations_status_check": sorted(operation.Scheduled, operation.Started, operation.Finished, operation.FailedStatus, operation.Notification),
+		"backups_type_check":      sorted(backup.Snapshot, backup.Auto),
+		"backups_target_check":    sorted(backup.FromPrimary, backup.FromSecondary),
+		"backups_state_check":     sorted(backup.Running, backup.Complete, backup.Failed, backup.Deleting),
 		"grants_permission_check": sorted(account.ReadOnly, account.ReadWrite),
 	} {
 		if diff := cmp.Diff(want, words(t, s, constraint)); diff != "" {
@@ -98,7 +102,7 @@ func TestAnOlderStoreIsMigrated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sql := range []string{"ALTER TABLE clusters DROP COLUMN failovers", "DELETE FROM goose_db_version WHERE version_id > 1"} {
+	for _, sql := range []string{"DROP TABLE backups", "ALTER TABLE clusters DROP COLUMN failovers, DROP COLUMN locked_out, DROP COLUMN last_auto", "DELETE FROM goose_db_version WHERE version_id > 1"} {
 		if _, err := s.Pool().Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}

@@ -149,6 +149,15 @@ func (q queries) ProgressOperation(ctx context.Context, id operation.ID, percent
 	}))
 }
 
+// SaveParams keeps what an operation has to remember of itself.
+func (q queries) SaveParams(ctx context.Context, id operation.ID, p operation.Params) error {
+	params, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode parameters: %w", err)
+	}
+	return classify(q.q.OperationParams(ctx, params, int64(id)))
+}
+
 // FinishOperation ends it, once.
 func (t *Tx) FinishOperation(ctx context.Context, id operation.ID, status operation.Status, message string) error {
 	_, err := t.q.OperationFinish(ctx, dbsqlc.OperationFinishParams{ID: int64(id), Status: string(status), Message: message, Now: t.now()})

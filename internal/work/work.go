@@ -31,11 +31,12 @@ func (Wake) Kind() string { return "operation" }
 // what still isn't done.
 func (Wake) InsertOpts() river.InsertOpts { return river.InsertOpts{MaxAttempts: 4} }
 
-// Timings. A job is one bounded pass of an operation; River's own rescue is for
-// jobs of dead workers, and only a second net: the sweep is the first.
+// Timings. A job is one pass of an operation, which bounds itself: by minutes,
+// or by hours where all of a database is copied. River's own rescue is for jobs
+// of dead workers, and only a second net: the sweep is the first.
 const (
-	jobTimeout  = 2 * time.Minute
-	rescueAfter = 5 * time.Minute
+	jobTimeout  = 13 * time.Hour
+	rescueAfter = 14 * time.Hour
 	sweepEvery  = 2 * time.Second
 	sweepMost   = 50
 	// fetchCooldown bounds how soon after a notification a job is fetched.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -61,6 +62,7 @@ func TestLinodego(t *testing.T) {
 		if err := client.WaitForDatabaseStatus(ctx, created.ID, linodego.DatabaseEngineTypePostgres, linodego.DatabaseStatusActive, 60); err != nil {
 			t.Fatal(err)
 		}
+		postgresBackups(ctx, t, client, created.ID)
 		if err := client.DeletePostgresDatabase(ctx, created.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -100,6 +102,7 @@ func TestLinodego(t *testing.T) {
 		if err := client.WaitForDatabaseStatus(ctx, created.ID, linodego.DatabaseEngineTypeMySQL, linodego.DatabaseStatusActive, 60); err != nil {
 			t.Fatal(err)
 		}
+		mysqlBackups(ctx, t, client, created.ID)
 		if err := client.DeleteMySQLDatabase(ctx, created.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -156,4 +159,55 @@ func linodegoClient(t *testing.T, s *harness.Server) *linodego.Client {
 	client.SetBaseURL(s.URL)
 	client.SetPollDelay(50)
 	return &client
+}
+
+// postgresBackups takes a snapshot and restores it, as older clients do: linodego's
+// own service has taken backups away since.
+//
+//nolint:staticcheck // deprecated there, alive here
+func postgresBackups(ctx context.Context, t *testing.T, client *linodego.Client, id int) {
+	t.Helper()
+	if err := client.CreatePostgresDatabaseBackup(ctx, id, linodego.PostgresBackupCreateOptions{Label: "kept", Target: linodego.PostgresDatabaseTargetPrimary}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.WaitForDatabaseStatus(ctx, id, linodego.DatabaseEngineTypePostgres, linodego.DatabaseStatusActive, 120); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := client.WaitForPostgresDatabaseBackup(ctx, id, "kept", 10)
+	if err != nil || kept.Type != "snapshot" || kept.Created == nil {
+		t.Fatalf("backup: %+v, %v", kept, err)
+	}
+	if one, err := client.GetPostgresDatabaseBackup(ctx, id, kept.ID); err != nil || one.Label != kept.Label {
+		t.Fatalf("backup: %+v, %v", one, err)
+	}
+	if err := client.RestorePostgresDatabaseBackup(ctx, id, kept.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.WaitForDatabaseStatus(ctx, id, linodego.DatabaseEngineTypePostgres, linodego.DatabaseStatusActive, 120); err != nil {
+		t.Fatal(err)
+	}
+}
+
+//nolint:staticcheck // deprecated there, alive here
+func mysqlBackups(ctx context.Context, t *testing.T, client *linodego.Client, id int) {
+	t.Helper()
+	if err := client.CreateMySQLDatabaseBackup(ctx, id, linodego.MySQLBackupCreateOptions{Label: "kept", Target: linodego.MySQLDatabaseTargetPrimary}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.WaitForDatabaseStatus(ctx, id, linodego.DatabaseEngineTypeMySQL, linodego.DatabaseStatusActive, 120); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := client.WaitForMySQLDatabaseBackup(ctx, id, "kept", 10)
+	if err != nil || kept.Type != "snapshot" || kept.Created == nil {
+		t.Fatalf("backup: %+v, %v", kept, err)
+	}
+	if one, err := client.GetMySQLDatabaseBackup(ctx, id, kept.ID); err != nil || one.Label != kept.Label {
+		t.Fatalf("backup: %+v, %v", one, err)
+	}
+	if err := client.RestoreMySQLDatabaseBackup(ctx, id, kept.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.WaitForDatabaseStatus(ctx, id, linodego.DatabaseEngineTypeMySQL, linodego.DatabaseStatusActive, 120); err != nil {
+		t.Fatal(err)
+	}
 }

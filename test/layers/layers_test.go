@@ -67,6 +67,7 @@ var layerOf = map[string]layer{
 	"steward/internal/cli": commands,
 	"steward/cmd/steward":  commands,
 
+	"steward/internal/archive/archivetest":   suites,
 	"steward/internal/engine/enginetest":     suites,
 	"steward/internal/platform/platformtest": suites,
 	"steward/internal/pgtest":                suites,

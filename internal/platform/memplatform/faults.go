@@ -26,12 +26,18 @@ const (
 	StepRemove    Step = "remove"
 	StepPassword  Step = "set password"
 	StepReadOnly  Step = "set read only"
+	StepBackup    Step = "backup"
+	StepCopy      Step = "copy" // a piece of what is backed up, restored or verified
+	StepSwap      Step = "swap" // a restore makes what it has read that of the cluster
+	StepUndo      Step = "undo restore"
+	StepVerify    Step = "verify backup"
 )
 
 // Steps are all of them, for harnesses that fail each in turn.
 var Steps = []Step{
 	StepFiles, StepPatch, StepConfigure, StepStart, StepBootstrap, StepRoute, StepStop,
 	StepObserve, StepRemove, StepPassword, StepReadOnly,
+	StepBackup, StepCopy, StepSwap, StepUndo, StepVerify,
 }
 
 // ErrInjected is what a failing step returns unless a Fault says otherwise.

@@ -82,6 +82,10 @@ type Cluster struct {
 	// Starts counts how often the server was started: restarts that a change
 	// didn't need show here.
 	Starts int
+	// Data stands for what is in its tables; Aside is what the last restore
+	// replaced.
+	Data  string
+	Aside *Content
 	// Broken is why the server can't be started, "" when it can.
 	Broken string
 }

@@ -14,6 +14,23 @@ type Account struct {
 	Created time.Time
 }
 
+type Backup struct {
+	ID           int64
+	AccountID    int64
+	ClusterID    int64
+	Type         string
+	Label        string
+	Target       string
+	State        string
+	Created      time.Time
+	Finished     *time.Time
+	Bytes        int64
+	StoredBytes  int64
+	Installation string
+	Verified     *time.Time
+	Problem      string
+}
+
 type Cluster struct {
 	ID              int64
 	AccountID       int64
@@ -43,6 +60,8 @@ type Cluster struct {
 	Updated         time.Time
 	Deleted         *time.Time
 	Failovers       int32
+	LockedOut       bool
+	LastAuto        *time.Time
 }
 
 type ClusterSecret struct {

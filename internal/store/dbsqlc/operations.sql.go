@@ -81,6 +81,15 @@ func (q *Queries) OperationFinish(ctx context.Context, arg OperationFinishParams
 	return result.RowsAffected(), nil
 }
 
+const operationParams = `-- name: OperationParams :exec
+UPDATE operations SET params = $1 WHERE id = $2 AND finished IS NULL
+`
+
+func (q *Queries) OperationParams(ctx context.Context, params []byte, iD int64) error {
+	_, err := q.db.Exec(ctx, operationParams, params, iD)
+	return err
+}
+
 const operationProgress = `-- name: OperationProgress :exec
 UPDATE operations SET percent = greatest(percent, $1), message = $2, wake_at = $3 WHERE id = $4 AND finished IS NULL
 `

@@ -36,3 +36,6 @@ WHERE o.account_id = @account_id AND o.id <= @id AND NOT o.seen
 UPDATE operations o SET read = true
 WHERE o.account_id = @account_id AND o.id = @id
   AND (@user_id::bigint = 0 OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = o.cluster_id AND g.user_id = @user_id));
+
+-- name: OperationParams :exec
+UPDATE operations SET params = @params WHERE id = @id AND finished IS NULL;

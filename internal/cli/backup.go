@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"steward/client"
+	"steward/internal/app"
+)
+
+type backupCommands struct {
+	List    backupListCommand    `cmd:"" help:"List a database's backups."`
+	Create  backupCreateCommand  `cmd:"" help:"Take a snapshot."`
+	Delete  backupDeleteCommand  `cmd:"" help:"Delete a backup."`
+	Restore backupRestoreCommand `cmd:"" help:"Replace all of the database's data by a backup's."`
+}
+
+type backupListCommand struct {
+	apiFlags
+	jsonFlag
+	databaseArg
+}
+
+func (f *backupListCommand) Run(ctx context.Context, s *streams) error {
+	c, d, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	all, err := c.Backups(ctx, d)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printJSON(s.out, append([]client.Backup{}, all...))
+	}
+	rows := make([][]string, len(all))
+	for i, b := range all {
+		rows[i] = []string{fmt.Sprint(b.ID), b.Label, b.Type, b.Created, b.State, megabytes(b.SizeBytes), megabytes(b.StoredBytes), verifiedOf(b)}
+	}
+	return printTable(s.out, []string{"id", "label", "type", "created", "state", "size", "stored", "verified"}, rows)
+}
+
+func megabytes(bytes int64) string {
+	if bytes == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f MB", float64(bytes)/(1<<20))
+}
+
+// verifiedOf is whether a backup was proven to restore.
+func verifiedOf(b client.Backup) string {
+	switch {
+	case b.Problem != "":
+		return b.Problem
+	case b.Verified != "":
+		return b.Verified
+	}
+	return "-"
+}
+
+type backupCreateCommand struct {
+	apiFlags
+	waitFlag
+	databaseArg
+	Label  string `arg:"" help:"Its name: 1-30 letters, digits and _."`
+	Target string `help:"Node to take it from: primary or secondary." enum:"primary,secondary" default:"primary"`
+}
+
+func (f *backupCreateCommand) Run(ctx context.Context, s *streams) error {
+	c, d, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	if err := c.CreateSnapshot(ctx, d, client.CreateSnapshot{Label: f.Label, Target: f.Target}); err != nil {
+		return err
+	}
+	if _, err := f.settle(ctx, c, d, s); err != nil || f.Wait == 0 {
+		return err
+	}
+	b, err := c.FindBackup(ctx, d, f.Label)
+	if err != nil {
+		return err
+	}
+	if b.State != "complete" {
+		return fmt.Errorf("%s is %s: %s", b.Label, b.State, b.Problem)
+	}
+	fmt.Fprintf(s.out, "%s is complete: %s, stored as %s.\n", b.Label, megabytes(b.SizeBytes), megabytes(b.StoredBytes))
+	return nil
+}
+
+// backupArg names one of a database's backups.
+type backupArg struct {
+	databaseArg
+	Backup string `arg:"" help:"Id or label of the backup."`
+}
+
+func (a backupArg) find(ctx context.Context, f apiFlags) (*client.Client, client.Database, client.Backup, error) {
+	c, d, err := a.databaseArg.find(ctx, f)
+	if err != nil {
+		return nil, d, client.Backup{}, err
+	}
+	b, err := c.FindBackup(ctx, d, a.Backup)
+	return c, d, b, err
+}
+
+type backupDeleteCommand struct {
+	apiFlags
+	backupArg
+}
+
+func (f *backupDeleteCommand) Run(ctx context.Context, s *streams) error {
+	c, d, b, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	if err := c.DeleteBackup(ctx, d, b); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, b.Label, "is deleted.")
+	return nil
+}
+
+type backupRestoreCommand struct {
+	apiFlags
+	waitFlag
+	backupArg
+	Yes bool `help:"Don't ask."`
+}
+
+func (f *backupRestoreCommand) Run(ctx context.Context, s *streams) error {
+	c, d, b, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	if !f.Yes {
+		fmt.Fprintf(s.out, "Replace all data of %s by that of %s, taken %s? Type the database's label: ", d.Label, b.Label, b.Created)
+		var answer string
+		if _, err := fmt.Fscanln(s.in, &answer); err != nil || answer != d.Label {
+			return errors.New("nothing was restored")
+		}
+	}
+	if err := c.RestoreBackup(ctx, d, b); err != nil {
+		return err
+	}
+	d, err = f.settle(ctx, c, d, s)
+	if err != nil {
+		return err
+	}
+	return printDatabases(s.out, []client.Database{d}, false)
+}
+
+// restoreCommand is the operator's, for what customers can't do themselves.
+type restoreCommand struct {
+	dataFlag
+	Cluster  int64  `required:"" help:"Id of the database."`
+	Undo     bool   `help:"Bring back the data that its last restore replaced." xor:"what" required:""`
+	Password bool   `help:"Set the password that the API shows: the restored one is older." xor:"what" required:""`
+	Store    string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
+}
+
+func (c *restoreCommand) Run(ctx context.Context, s *streams) error {
+	access, err := app.OpenAccess(ctx, c.Data, c.Store)
+	if err != nil {
+		return err
+	}
+	defer access.Close(ctx)
+	if c.Undo {
+		err = access.UndoRestore(ctx, c.Cluster)
+	} else {
+		err = access.Readmit(ctx, c.Cluster)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, "The server does it within seconds, or when it is started; `steward event list` tells.")
+	return nil
+}

@@ -1,0 +1,187 @@
+package control
+
+import (
+	"context"
+
+	"steward/internal/account"
+	"steward/internal/backup"
+	"steward/internal/cluster"
+	"steward/internal/fault"
+	"steward/internal/operation"
+	"steward/internal/store"
+)
+
+// Backups are the use cases of a database's backups.
+type Backups struct{ clusters Clusters }
+
+// NewSnapshot is what a snapshot is asked for with. An empty target means the primary.
+type NewSnapshot struct {
+	Label  string
+	Target backup.Target
+}
+
+// List is a page of a database's backups, newest first, and how many match.
+func (s *Backups) List(ctx context.Context, p account.Principal, engine cluster.Engine, of cluster.ID, q store.ListQuery) ([]backup.Backup, int, error) {
+	if err := s.visible(ctx, p, engine, of); err != nil {
+		return nil, 0, err
+	}
+	return s.clusters.Store.Backups(ctx, store.ViewerOf(p), of, q)
+}
+
+// View is one of a database's backups.
+func (s *Backups) View(ctx context.Context, p account.Principal, engine cluster.Engine, of cluster.ID, id backup.ID) (backup.Backup, error) {
+	if err := s.visible(ctx, p, engine, of); err != nil {
+		return backup.Backup{}, err
+	}
+	return s.clusters.Store.Backup(ctx, store.ViewerOf(p), of, id)
+}
+
+// visible is nil when the database can be asked for its backups.
+func (s *Backups) visible(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
+	c, err := s.clusters.View(ctx, p, engine, id)
+	if err != nil {
+		return err
+	}
+	return s.require(c, cluster.RequestBackups).Err()
+}
+
+// require is what keeps a request about backups from being let through.
+func (s *Backups) require(c cluster.Cluster, r cluster.Request) fault.Faults {
+	if !s.clusters.Backups {
+		return fault.Faults{fault.NewPrecondition("Backups are not available on this platform.")}
+	}
+	return faultsIn(cluster.Require(c.Status, r))
+}
+
+// Create begins a snapshot. What could have changed since it was checked is
+// checked again under the row's lock, which the change of status takes.
+func (s *Backups) Create(ctx context.Context, p account.Principal, engine cluster.Engine, of cluster.ID, in NewSnapshot, faults fault.Faults) error {
+	if in.Target == "" {
+		in.Target = backup.FromPrimary
+	}
+	faults = combine(faults, append(backup.ValidateLabel(in.Label), backup.ValidateTarget(in.Target)...))
+	check := func(c cluster.Cluster) error {
+		existing, err := s.clusters.Store.BackupsOf(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		found := append(s.require(c, cluster.RequestSnapshot), room(existing, in.Label)...)
+		return combine(faults, found).Err()
+	}
+	_, err := s.clusters.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		return s.begin(ctx, tx, p, c, in)
+	})
+	return err
+}
+
+func (s *Backups) begin(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, in NewSnapshot) (cluster.Cluster, error) {
+	c, err := tx.Transition(ctx, c, cluster.Backup)
+	if err != nil {
+		return c, err
+	}
+	existing, err := tx.BackupsOf(ctx, c.ID)
+	if err != nil {
+		return c, err
+	}
+	if err := room(existing, in.Label).Err(); err != nil {
+		return c, err
+	}
+	if c.Size == 1 {
+		in.Target = backup.FromPrimary
+	}
+	b, err := tx.CreateBackup(ctx, backup.Backup{Account: c.Account, Cluster: c.ID, Type: backup.Snapshot, Label: in.Label, Target: in.Target})
+	if err != nil {
+		return c, err
+	}
+	return c, s.clusters.begin(ctx, tx, p, c, operation.Backup, operation.Params{Backup: b.ID})
+}
+
+// room is what keeps another snapshot from being taken. One that failed doesn't
+// count, but its label does: it is listed until it is deleted.
+func room(existing []backup.Backup, label string) fault.Faults {
+	var faults fault.Faults
+	snapshots := 0
+	for _, b := range existing {
+		if b.Type == backup.Snapshot && b.State != backup.Failed {
+			snapshots++
+		}
+		if b.Label == label {
+			faults = append(faults, store.BackupLabelTaken())
+		}
+	}
+	if snapshots >= backup.Snapshots {
+		faults = append(faults, fault.NewPrecondition("The database has %d snapshots, and there can't be more; delete one of them first.", snapshots))
+	}
+	return faults
+}
+
+// Delete takes a backup off the list at once and begins to remove it from the archive.
+func (s *Backups) Delete(ctx context.Context, p account.Principal, engine cluster.Engine, of cluster.ID, id backup.ID) error {
+	check := func(c cluster.Cluster) error {
+		return s.check(ctx, p, c, id, cluster.RequestBackups, s.deletable)
+	}
+	_, err := s.clusters.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		if err := tx.MarkDeleting(ctx, id); err != nil {
+			return c, err
+		}
+		return c, s.clusters.begin(ctx, tx, p, c, operation.BackupDelete, operation.Params{Backup: id})
+	})
+	return err
+}
+
+// Restore begins to replace all of a database's data by a backup's.
+func (s *Backups) Restore(ctx context.Context, p account.Principal, engine cluster.Engine, of cluster.ID, id backup.ID) error {
+	check := func(c cluster.Cluster) error {
+		return s.check(ctx, p, c, id, cluster.RequestRestore, restorable)
+	}
+	_, err := s.clusters.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		params := operation.Params{Backup: id, Failed: c.Status == cluster.Failed}
+		return s.clusters.beginChange(ctx, tx, p, c, cluster.Restore, operation.Restore, params)
+	})
+	return err
+}
+
+// check is the frame of what is asked for one backup: it is there, the
+// database's status lets the request through, and so does the backup's state.
+func (s *Backups) check(ctx context.Context, p account.Principal, c cluster.Cluster, id backup.ID, r cluster.Request,
+	of func(ctx context.Context, b backup.Backup) error,
+) error {
+	b, err := s.clusters.Store.Backup(ctx, store.ViewerOf(p), c.ID, id)
+	if err != nil {
+		return err
+	}
+	err = of(ctx, b)
+	found := faultsIn(err)
+	if err != nil && len(found) == 0 {
+		return err
+	}
+	return append(s.require(c, r), found...).Err()
+}
+
+// deletable is nil for a backup that neither runs nor is being restored.
+func (s *Backups) deletable(ctx context.Context, b backup.Backup) error {
+	if b.State == backup.Running {
+		return fault.NewPrecondition("The backup is being taken; wait until it is complete.")
+	}
+	going, err := s.clusters.Store.UnfinishedOperations(ctx, b.Cluster)
+	if err != nil {
+		return err
+	}
+	for _, o := range going {
+		if o.Action == operation.Restore && o.Params.Backup == b.ID {
+			return fault.NewPrecondition("The backup is being restored; wait until that is done.")
+		}
+	}
+	return nil
+}
+
+// restorable is nil for a complete backup.
+func restorable(_ context.Context, b backup.Backup) error {
+	switch b.State {
+	case backup.Complete:
+		return nil
+	case backup.Running:
+		return fault.NewPrecondition("The backup is being taken; it can be restored once it is complete.")
+	}
+	return fault.NewPrecondition("The backup has failed and can't be restored; choose another one.")
+}

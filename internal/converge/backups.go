@@ -1,0 +1,260 @@
+package converge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"steward/internal/archive"
+	"steward/internal/backup"
+	"steward/internal/cluster"
+	"steward/internal/operation"
+	"steward/internal/store"
+)
+
+// Archive is what is asked of the place where backups are kept: an archive.Archive.
+type Archive interface {
+	List(ctx context.Context) ([]archive.Stored, error)
+	Get(ctx context.Context, of cluster.ID, id backup.ID, key []byte) (archive.Manifest, io.ReadCloser, error)
+	Delete(ctx context.Context, of cluster.ID, id backup.ID) error
+	DeleteCluster(ctx context.Context, of cluster.ID) error
+}
+
+// BackupOptions are the operator's about backups.
+type BackupOptions struct {
+	// Schedule is when automatic backups are taken.
+	Schedule backup.Schedule
+	// Keep is how many of them are kept; backup.Autos unless set.
+	Keep int
+	// Verify has each backup tried out after it was taken.
+	Verify bool
+	// KeepDeleted is how long the backups of deleted databases are kept.
+	KeepDeleted time.Duration
+	// Every is the time between two looks for what is due; 10 s unless set.
+	Every time.Duration
+}
+
+const (
+	// backupsAtOnce is how many automatic backups are begun before another ends:
+	// a database that only waits for its turn can be changed meanwhile.
+	backupsAtOnce = 4
+	// retryAuto is when an automatic backup that failed is taken again.
+	retryAuto = time.Hour
+	// orphanAge is how old something in the archive is before it can be an orphan.
+	orphanAge = 24 * time.Hour
+)
+
+// repeat does something now and then, until ctx ends.
+func (k *Keeper) repeat(ctx context.Context, every time.Duration, what string, do func(context.Context) error) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			k.Logger.WarnContext(ctx, "look after backups", "what", what, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// seeToBackups takes automatic backups that are due and drops those that have
+// had their time.
+func (k *Keeper) seeToBackups(ctx context.Context) error {
+	clusters, err := k.Store.ClustersForWork(ctx)
+	if err != nil {
+		return fmt.Errorf("list databases: %w", err)
+	}
+	all, err := k.Store.BackupsForWork(ctx)
+	if err != nil {
+		return fmt.Errorf("list backups: %w", err)
+	}
+	room := backupsAtOnce
+	for _, backups := range all {
+		for _, b := range backups {
+			if b.State == backup.Running {
+				room--
+			}
+		}
+	}
+	var errs []error
+	for _, c := range clusters {
+		if day, due := k.due(c, all[c.ID]); due && room > 0 {
+			began, err := k.beginBackup(ctx, c, day, all[c.ID])
+			errs = append(errs, err)
+			if began {
+				room--
+			}
+		}
+		errs = append(errs, k.dropBackups(ctx, c, all[c.ID]), k.dropDeleted(ctx, c))
+	}
+	return errors.Join(errs...)
+}
+
+// due tells whether an automatic backup is, and of which day. A day that went by
+// while nobody ran, or while the database couldn't be backed up, is made good.
+func (k *Keeper) due(c cluster.Cluster, backups []backup.Backup) (day time.Time, due bool) {
+	if c.Status != cluster.Active || c.Deleted != nil {
+		return day, false
+	}
+	now, last := k.Now(), c.LastAuto
+	autos := slices.DeleteFunc(slices.Clone(backups), func(b backup.Backup) bool { return b.Type != backup.Auto || b.State == backup.Deleting })
+	if len(autos) > 0 && autos[0].State == backup.Failed {
+		if autos[0].Finished.Add(retryAuto).After(now) {
+			return day, false
+		}
+		last = nil
+		if good := slices.IndexFunc(autos, func(b backup.Backup) bool { return b.State != backup.Failed }); good >= 0 {
+			last = &autos[good].Created
+		}
+	}
+	return backup.Due(now, last, c.Created, k.Backups.Schedule, c.ID)
+}
+
+// beginBackup does what a request for a snapshot does, in the name of nobody. Of
+// three nodes it is a replica that has the work.
+func (k *Keeper) beginBackup(ctx context.Context, c cluster.Cluster, day time.Time, existing []backup.Backup) (bool, error) {
+	b := backup.Backup{Account: c.Account, Cluster: c.ID, Type: backup.Auto, Label: backup.AutoLabel(day), Target: backup.FromPrimary}
+	if c.Size > 1 {
+		b.Target = backup.FromSecondary
+	}
+	err := k.Store.InTx(ctx, func(tx *store.Tx) error {
+		if _, err := tx.Transition(ctx, c, cluster.Backup); err != nil {
+			return err
+		}
+		for _, old := range existing { // that of an earlier try
+			if old.Label == b.Label && old.State == backup.Failed {
+				if err := tx.MarkDeleting(ctx, old.ID); err != nil && !errors.Is(err, store.ErrStale) {
+					return err
+				}
+			}
+		}
+		made, err := tx.CreateBackup(ctx, b)
+		if err != nil {
+			return err
+		}
+		_, err = tx.CreateOperation(ctx, operation.Operation{
+			Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: operation.Backup,
+			Status: operation.Scheduled, Params: operation.Params{Backup: made.ID},
+		})
+		return err
+	})
+	if errors.Is(err, store.ErrNoTransition) {
+		return false, nil // somebody else was first; it stays due
+	}
+	if err != nil {
+		return false, fmt.Errorf("begin the backup of database %d: %w", c.ID, err)
+	}
+	return true, nil
+}
+
+// dropBackups removes what has expired, and what was left of a removal.
+func (k *Keeper) dropBackups(ctx context.Context, c cluster.Cluster, backups []backup.Backup) error {
+	if c.Deleted != nil || c.Status == cluster.Restoring {
+		return nil
+	}
+	listed := slices.DeleteFunc(slices.Clone(backups), func(b backup.Backup) bool { return b.State == backup.Deleting })
+	drop := backup.Expired(listed, k.Backups.Keep, k.Now())
+	for _, b := range backups {
+		if b.State == backup.Deleting {
+			drop = append(drop, b)
+		}
+	}
+	if len(drop) == 0 {
+		return nil
+	}
+	return k.leased(ctx, c.ID, func(ctx context.Context) error {
+		var errs []error
+		for _, b := range drop {
+			errs = append(errs, k.drop(ctx, b))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// drop takes a backup off the list, out of the archive, and forgets it.
+func (k *Keeper) drop(ctx context.Context, b backup.Backup) error {
+	if b.State != backup.Deleting {
+		err := k.Store.InTx(ctx, func(tx *store.Tx) error { return tx.MarkDeleting(ctx, b.ID) })
+		if errors.Is(err, store.ErrStale) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("drop backup %d: %w", b.ID, err)
+		}
+	}
+	if err := k.Archive.Delete(ctx, b.Cluster, b.ID); err != nil {
+		return fmt.Errorf("drop backup %d: %w", b.ID, err)
+	}
+	return k.Store.ForgetBackup(ctx, b.ID)
+}
+
+// dropDeleted removes the backups of a deleted database when they were kept for
+// long enough, and with them the last of what is known of it.
+func (k *Keeper) dropDeleted(ctx context.Context, c cluster.Cluster) error {
+	if c.Deleted == nil || c.Deleted.Add(k.Backups.KeepDeleted).After(k.Now()) {
+		return nil
+	}
+	return k.leased(ctx, c.ID, func(ctx context.Context) error {
+		going, err := k.Store.UnfinishedOperations(ctx, c.ID)
+		if err != nil || len(going) > 0 {
+			return err // its delete has yet to end
+		}
+		if err := k.Archive.DeleteCluster(ctx, c.ID); err != nil {
+			return fmt.Errorf("drop the backups of deleted database %d: %w", c.ID, err)
+		}
+		return k.Store.InTx(ctx, func(tx *store.Tx) error { return tx.RemoveCluster(ctx, c.ID) })
+	})
+}
+
+// leased does something while nobody else acts on a database; not now when
+// somebody does.
+func (k *Keeper) leased(ctx context.Context, id cluster.ID, do func(context.Context) error) error {
+	leased, release, ok, err := k.Store.Lease(ctx, id)
+	if err != nil || !ok {
+		return err
+	}
+	defer release()
+	return do(leased)
+}
+
+// searchArchive removes what no row tells of: a crash between two steps leaves
+// such. Databases that the store doesn't know at all are spared, since they may
+// be another store's, or this one may have been brought back from an older copy.
+func (k *Keeper) searchArchive(ctx context.Context) error {
+	stored, err := k.Archive.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list the archive: %w", err)
+	}
+	clusters, err := k.Store.ClustersForWork(ctx)
+	if err != nil {
+		return fmt.Errorf("list databases: %w", err)
+	}
+	all, err := k.Store.BackupsForWork(ctx) // after the archive: rows come first
+	if err != nil {
+		return fmt.Errorf("list backups: %w", err)
+	}
+	var errs []error
+	foreign := map[cluster.ID]bool{}
+	for _, s := range stored {
+		known := slices.ContainsFunc(clusters, func(c cluster.Cluster) bool { return c.ID == s.Cluster })
+		foreign[s.Cluster] = !known
+		tells := func(b backup.Backup) bool { return b.ID == s.Backup && b.State != backup.Failed }
+		if !known || s.Modified.Add(orphanAge).After(k.Now()) || slices.ContainsFunc(all[s.Cluster], tells) {
+			continue
+		}
+		k.Logger.InfoContext(ctx, "remove from the archive what no backup owns", "cluster_id", int64(s.Cluster), "backup_id", int64(s.Backup))
+		errs = append(errs, k.Archive.Delete(ctx, s.Cluster, s.Backup))
+	}
+	for id, is := range foreign {
+		if is {
+			k.Logger.WarnContext(ctx, "the archive holds backups of a database that the store doesn't know; they are left alone", "cluster_id", int64(id))
+		}
+	}
+	return errors.Join(errs...)
+}

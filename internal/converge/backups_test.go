@@ -1,0 +1,439 @@
+package converge_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/archive/archivetest"
+	"steward/internal/backup"
+	"steward/internal/cluster"
+	"steward/internal/control"
+	"steward/internal/converge"
+	"steward/internal/fault"
+	"steward/internal/operate"
+	"steward/internal/operation"
+	"steward/internal/pgtest"
+	"steward/internal/platform/memplatform"
+	"steward/internal/store"
+)
+
+// evening is when the tests of backups begin.
+var evening = time.Date(2026, 1, 31, 18, 0, 0, 0, time.UTC)
+
+// vault is a bench with an archive, and a clock that the test moves.
+type vault struct {
+	*bench
+	shelf   *archivetest.Shelf
+	clock   atomic.Pointer[time.Time]
+	options converge.BackupOptions
+}
+
+func newVault(t *testing.T, options converge.BackupOptions) *vault {
+	t.Helper()
+	v := &vault{shelf: archivetest.New(), options: options}
+	v.at(evening)
+	v.shelf.Now = v.now
+	v.options.Every = 10 * time.Millisecond
+	v.bench = newBench(t, pgtest.WithNow(v.now))
+	v.restart()
+	return v
+}
+
+func (v *vault) now() time.Time       { return *v.clock.Load() }
+func (v *vault) at(now time.Time)     { v.clock.Store(&now) }
+func (v *vault) pass(d time.Duration) { v.at(v.now().Add(d)) }
+
+// restart replaces the process; between stop and start nobody runs.
+func (v *vault) restart() {
+	v.keeper.Stop()
+	v.operator = operate.New(operate.Options{
+		Store: v.store, Driver: v.driver, Catalog: v.plans, Archiver: v.driver, Archive: v.shelf, Logger: v.operator.Logger, Now: v.now,
+		KeepDeleted: v.options.KeepDeleted, Limits: operate.Limits{Quick: time.Nanosecond},
+	})
+	v.keep(converge.Options{
+		Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Orphans: 20 * time.Millisecond,
+		Archiver: v.driver, Archive: v.shelf, Backups: v.options, Now: v.now,
+	})
+}
+
+// quiet waits until the keeper has looked a few times.
+func (v *vault) quiet() { time.Sleep(100 * time.Millisecond) }
+
+// carryOut does what operations are waiting of a database.
+func (v *vault) carryOut(c cluster.Cluster) {
+	v.t.Helper()
+	going, err := v.store.UnfinishedOperations(v.t.Context(), c.ID)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	for _, o := range going {
+		for range 5 {
+			if _, err := v.operator.Run(v.t.Context(), o.ID); err != nil {
+				v.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// midnight moves to the next day and lets its backup be taken.
+func (v *vault) midnight(c cluster.Cluster) {
+	v.t.Helper()
+	v.at(v.now().Truncate(24 * time.Hour).Add(25 * time.Hour))
+	v.mustBecome(c.ID, cluster.BackingUp)
+	v.carryOut(c)
+	v.mustBecome(c.ID, cluster.Active)
+}
+
+func (v *vault) labels(c cluster.Cluster) []string {
+	v.t.Helper()
+	all, err := v.store.BackupsOf(v.t.Context(), c.ID)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	var labels []string
+	for _, b := range all {
+		labels = append(labels, b.Label)
+	}
+	return labels
+}
+
+func (v *vault) mustList(c cluster.Cluster, want ...string) {
+	v.t.Helper()
+	v.quiet()
+	if diff := cmp.Diff(want, v.labels(c)); diff != "" {
+		v.t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func (v *vault) newest(c cluster.Cluster) backup.Backup {
+	v.t.Helper()
+	all, err := v.store.BackupsOf(v.t.Context(), c.ID)
+	if err != nil || len(all) == 0 {
+		v.t.Fatalf("%v, %v", all, err)
+	}
+	return all[0]
+}
+
+func (v *vault) snapshot(c cluster.Cluster, label string) backup.Backup {
+	v.t.Helper()
+	if err := v.control.Backups.Create(v.t.Context(), v.admin, c.Engine, c.ID, control.NewSnapshot{Label: label}, nil); err != nil {
+		v.t.Fatal(err)
+	}
+	v.carryOut(c)
+	return v.newest(c)
+}
+
+func TestAutomaticBackupsAreDaily(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.active()
+	v.at(time.Date(2026, 1, 31, 23, 59, 59, 0, time.UTC))
+	v.mustList(c)
+	v.midnight(c)
+	v.mustList(c, "auto-20260201")
+	b := v.newest(c)
+	if b.Type != backup.Auto || b.State != backup.Complete || b.Target != backup.FromPrimary {
+		t.Errorf("%+v", b)
+	}
+	if o := v.events(c.ID)[0]; o.Action != operation.Backup || o.Username != "" || o.Status != operation.Finished {
+		t.Errorf("%+v", o)
+	}
+	v.at(time.Date(2026, 2, 1, 23, 59, 59, 0, time.UTC))
+	v.mustList(c, "auto-20260201")
+	v.midnight(c)
+	v.mustList(c, "auto-20260202", "auto-20260201")
+}
+
+func TestOfThreeNodesAReplicaIsBackedUp(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.activeOf(3)
+	v.midnight(c)
+	if b := v.newest(c); b.Target != backup.FromSecondary || b.State != backup.Complete {
+		t.Errorf("%+v", b)
+	}
+}
+
+// TestMissedBackups: one for all the days in which nobody ran, and then daily.
+func TestMissedBackups(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.active()
+	v.midnight(c)
+	v.keeper.Stop()
+	v.at(time.Date(2026, 2, 4, 15, 0, 0, 0, time.UTC))
+	v.restart()
+	v.mustBecome(c.ID, cluster.BackingUp)
+	v.carryOut(c)
+	v.mustList(c, "auto-20260204", "auto-20260201")
+	v.midnight(c)
+	v.mustList(c, "auto-20260205", "auto-20260204", "auto-20260201")
+}
+
+// TestABackupAcrossMidnight: one that still runs at midnight isn't overtaken, and
+// the new day gets its own right after.
+func TestABackupAcrossMidnight(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.active()
+	v.at(time.Date(2026, 2, 1, 1, 0, 0, 0, time.UTC))
+	v.mustBecome(c.ID, cluster.BackingUp)
+	v.at(time.Date(2026, 2, 2, 1, 0, 0, 0, time.UTC))
+	v.mustList(c, "auto-20260201")
+	v.carryOut(c)
+	v.eventually("the next day's begins", func() bool { return len(v.labels(c)) == 2 })
+	v.carryOut(c)
+	v.mustList(c, "auto-20260202", "auto-20260201")
+}
+
+// TestADatabaseThatCantBeBackedUp waits until it can.
+func TestADatabaseThatCantBeBackedUp(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.active()
+	v.driver.Break(c.ID, "no disk")
+	v.mustBecome(c.ID, cluster.Failed)
+	v.at(time.Date(2026, 2, 1, 1, 0, 0, 0, time.UTC))
+	v.mustList(c)
+	v.driver.Mend(c.ID)
+	v.mustBecome(c.ID, cluster.BackingUp)
+}
+
+// TestAFailedAutomaticBackup is taken again, an hour later.
+func TestAFailedAutomaticBackup(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.active()
+	v.driver.Inject(memplatform.Fault{Step: memplatform.StepBackup})
+	v.at(time.Date(2026, 2, 1, 1, 0, 0, 0, time.UTC))
+	v.mustBecome(c.ID, cluster.BackingUp)
+	v.carryOut(c)
+	v.pass(time.Hour)
+	v.carryOut(c)
+	failed := v.newest(c)
+	if failed.State != backup.Failed {
+		t.Fatalf("%+v", failed)
+	}
+	v.driver.Clear()
+	v.pass(30 * time.Minute)
+	v.mustList(c, "auto-20260201")
+	v.pass(31 * time.Minute)
+	v.mustBecome(c.ID, cluster.BackingUp)
+	v.carryOut(c)
+	v.mustList(c, "auto-20260201")
+	if again := v.newest(c); again.ID == failed.ID || again.State != backup.Complete {
+		t.Errorf("%+v", again)
+	}
+}
+
+// TestADeletedAutomaticBackupStaysDeleted: the day has had its backup.
+func TestADeletedAutomaticBackupStaysDeleted(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.active()
+	v.midnight(c)
+	if err := v.control.Backups.Delete(t.Context(), v.admin, c.Engine, c.ID, v.newest(c).ID); err != nil {
+		t.Fatal(err)
+	}
+	v.carryOut(c)
+	v.mustList(c)
+	if v.shelf.Len() != 0 {
+		t.Error("it is still in the archive")
+	}
+}
+
+// TestRetention: seven daily ones, or as many as the operator wants; snapshots stay.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []int{0, 2} {
+		t.Run(fmt.Sprint(keep), func(t *testing.T) {
+			t.Parallel()
+			v := newVault(t, converge.BackupOptions{Keep: keep})
+			c := v.active()
+			v.snapshot(c, "mine")
+			for range 9 {
+				v.midnight(c)
+			}
+			want := 7
+			if keep > 0 {
+				want = keep
+			}
+			v.eventually("older ones are gone from list and archive", func() bool {
+				return len(v.labels(c)) == want+1 && v.shelf.Len() == want+1
+			})
+			labels := v.labels(c)
+			if labels[0] != "auto-20260209" || labels[want] != "mine" || labels[want-1] != fmt.Sprintf("auto-202602%02d", 10-want) {
+				t.Errorf("%v", labels)
+			}
+		})
+	}
+}
+
+// TestRetentionGoesOnAfterAFault: at the archive, before and after it has done its part.
+func TestRetentionGoesOnAfterAFault(t *testing.T) {
+	t.Parallel()
+	for _, after := range []bool{false, true} {
+		v := newVault(t, converge.BackupOptions{Keep: 1})
+		c := v.active()
+		v.midnight(c)
+		v.shelf.Inject(archivetest.Fault{Call: "Delete", After: after, Times: 2})
+		v.midnight(c)
+		v.eventually("the older one is gone", func() bool {
+			all, err := v.store.BackupsForWork(t.Context())
+			return err == nil && len(all[c.ID]) == 1 && v.shelf.Len() == 1
+		})
+		v.mustList(c, "auto-20260202")
+	}
+}
+
+// TestArchiveOrphans: what no row tells of goes after a day; what is of a database
+// that the store doesn't know stays.
+func TestArchiveOrphans(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.active()
+	kept := v.snapshot(c, "mine")
+	const orphan, fresh, foreign = 1001, 1002, 77
+	v.shelf.Leave(c.ID, orphan, v.now().Add(-25*time.Hour))
+	v.shelf.Leave(c.ID, fresh, v.now().Add(-time.Hour))
+	v.shelf.Leave(foreign, orphan, v.now().Add(-25*time.Hour))
+	v.eventually("the orphan is gone", func() bool { return !v.shelf.Has(c.ID, orphan) })
+	v.quiet()
+	if !v.shelf.Has(c.ID, fresh) || !v.shelf.Has(foreign, orphan) || !v.shelf.Has(c.ID, kept.ID) {
+		t.Error("too much was removed")
+	}
+}
+
+// TestBackupsOfADeletedDatabase are kept for as long as the operator wants, and
+// the rest of what is known of it with them.
+func TestBackupsOfADeletedDatabase(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{KeepDeleted: 48 * time.Hour})
+	c := v.active()
+	v.snapshot(c, "mine")
+	if err := v.control.Clusters.Delete(t.Context(), v.admin, c.Engine, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	v.carryOut(c)
+	v.pass(47 * time.Hour)
+	v.quiet()
+	if v.shelf.Len() != 1 {
+		t.Fatal("its backup went with it")
+	}
+	v.shelf.Inject(archivetest.Fault{Call: "DeleteCluster", Times: 1})
+	v.pass(2 * time.Hour)
+	v.eventually("all of it is gone", func() bool {
+		_, err := v.store.ClusterForWork(t.Context(), c.ID)
+		return fault.IsKind(err, fault.NotFound) && v.shelf.Len() == 0
+	})
+}
+
+func TestBackupsAreTriedOut(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{Verify: true})
+	c := v.active()
+	first := v.snapshot(c, "good")
+	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	if b := v.newest(c); b.Problem != "" || len(v.events(c.ID)) != 1 {
+		t.Errorf("%+v, %+v", b, v.events(c.ID))
+	}
+	v.driver.Inject(memplatform.Fault{Step: memplatform.StepVerify, Times: 1})
+	bad := v.snapshot(c, "bad")
+	v.eventually("it is found bad", func() bool { return v.newest(c).Problem != "" })
+	if b := v.newest(c); b.ID != bad.ID || b.Verified != nil || b.State != backup.Complete {
+		t.Errorf("%+v", b)
+	}
+	v.mustHaveEvents(c.ID, operation.Backup, operation.Backup, operation.BackupVerify)
+	if o := v.events(c.ID)[2]; o.Status != operation.Notification || !strings.Contains(o.Message, "bad") {
+		t.Errorf("%+v", o)
+	}
+	if b, err := v.store.BackupForWork(t.Context(), first.ID); err != nil || b.Verified == nil {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// TestATryThatCouldntBeMade says nothing of the backup, and is made again.
+func TestATryThatCouldntBeMade(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{Verify: true})
+	c := v.active()
+	v.shelf.Inject(archivetest.Fault{Call: "Get", Times: 1})
+	v.snapshot(c, "s")
+	v.quiet()
+	if b := v.newest(c); b.Verified != nil || b.Problem != "" {
+		t.Errorf("%+v", b)
+	}
+	v.pass(time.Hour + time.Second)
+	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+}
+
+func TestADamagedBackupIsFound(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.active()
+	b := v.snapshot(c, "s")
+	v.shelf.Damage(c.ID, b.ID)
+	v.options.Verify = true
+	v.restart()
+	v.eventually("it is found", func() bool { return v.newest(c).Problem != "" })
+}
+
+// TestADatabaseIsLookedAfterWhileItIsBackedUp: its status stays, and tells
+// afterwards.
+func TestADatabaseIsLookedAfterWhileItIsBackedUp(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.active()
+	if err := v.control.Backups.Create(t.Context(), v.admin, c.Engine, c.ID, control.NewSnapshot{Label: "s"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	v.world.Edit(c.ID, func(c *memplatform.Cluster) { c.Running = false })
+	v.eventually("its server is started again", func() bool {
+		real, _ := v.world.Cluster(c.ID)
+		return real.Running
+	})
+	v.driver.Break(c.ID, "no disk")
+	time.Sleep(500 * time.Millisecond)
+	if now := v.view(c.ID); now.Status != cluster.BackingUp {
+		t.Errorf("it is %s", now.Status)
+	}
+	v.driver.Mend(c.ID)
+	v.carryOut(c)
+	v.mustBecome(c.ID, cluster.Active)
+	v.mustHaveEvents(c.ID, operation.Backup)
+}
+
+// TestLockedOut: a database that a restore has locked its owner out of stays
+// failed until the operator lets today's password be set.
+func TestLockedOut(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.active()
+	b := v.snapshot(c, "s")
+	v.pass(time.Second)
+	if err := v.control.Clusters.ResetCredentials(t.Context(), v.admin, c.Engine, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	v.carryOut(c)
+	if err := v.control.Backups.Restore(t.Context(), v.admin, c.Engine, c.ID, b.ID); err != nil {
+		t.Fatal(err)
+	}
+	v.carryOut(c)
+	time.Sleep(300 * time.Millisecond)
+	if now := v.view(c.ID); now.Status != cluster.Failed || !now.LockedOut {
+		t.Fatalf("%+v", now)
+	}
+	if err := v.store.InTx(t.Context(), func(tx *store.Tx) error { return tx.SetLockedOut(t.Context(), c.ID, false) }); err != nil {
+		t.Fatal(err)
+	}
+	c = v.mustBecome(c.ID, cluster.Active)
+	credentials, err := v.control.Clusters.Credentials(t.Context(), v.admin, c.Engine, c.ID)
+	if err != nil || v.world.Login(c.ID, client, credentials.Password) != nil {
+		t.Errorf("%v, %v", err, v.world.Login(c.ID, client, credentials.Password))
+	}
+}

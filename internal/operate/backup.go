@@ -1,0 +1,163 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"steward/internal/archive"
+	"steward/internal/backup"
+	"steward/internal/cluster"
+	"steward/internal/fault"
+	"steward/internal/operation"
+	"steward/internal/platform"
+	"steward/internal/store"
+)
+
+// Archive is what is asked of the place where backups are kept: an archive.Archive.
+type Archive interface {
+	Put(ctx context.Context, m archive.Manifest, key []byte, write func(io.Writer) error) (archive.Manifest, error)
+	Verify(ctx context.Context, of cluster.ID, id backup.ID) (archive.Manifest, error)
+	Get(ctx context.Context, of cluster.ID, id backup.ID, key []byte) (archive.Manifest, io.ReadCloser, error)
+	Delete(ctx context.Context, of cluster.ID, id backup.ID) error
+	DeleteCluster(ctx context.Context, of cluster.ID) error
+}
+
+var errNoBackups = &impossible{"Backups are not available on this platform."}
+
+// backup copies the database's data into the archive. What an earlier run left
+// there is overwritten: it is complete in the store only when it is whole.
+func (w *work) backup(ctx context.Context) error {
+	if w.Archiver == nil || w.Archive == nil {
+		return errNoBackups
+	}
+	b, err := w.Store.BackupForWork(ctx, w.op.Params.Backup)
+	if err != nil {
+		return fmt.Errorf("read backup %d: %w", w.op.Params.Backup, err)
+	}
+	want, err := Wanted(w.c, w.Catalog, false)
+	if err != nil {
+		return err
+	}
+	if err := w.notLost(ctx); err != nil {
+		return err
+	}
+	key, err := w.backupKey(ctx)
+	if err != nil {
+		return err
+	}
+	stored, err := w.copyTo(ctx, want, b, key)
+	if err != nil {
+		return fmt.Errorf("back up: %w", err)
+	}
+	b.State, b.Bytes, b.StoredBytes, b.Installation = backup.Complete, stored.Bytes, stored.StoredBytes, stored.Installation
+	return w.end(ctx, func(tx *store.Tx) error { return w.endBackup(ctx, tx, b, operation.Finished) })
+}
+
+// copyTo streams a copy of the data into the archive.
+func (w *work) copyTo(ctx context.Context, want platform.Wanted, b backup.Backup, key []byte) (archive.Manifest, error) {
+	p := w.report(ctx, "copied", used(w.c))
+	defer p.end()
+	from := cluster.Primary
+	if b.Target == backup.FromSecondary {
+		from = cluster.Replica
+	}
+	m := archive.Manifest{
+		Cluster: w.c.ID, Backup: b.ID, Installation: w.c.Installation, ServerVersion: w.c.ServerVersion,
+	}
+	return step("backup", func() (archive.Manifest, error) {
+		return w.Archive.Put(ctx, m, key, func(out io.Writer) error {
+			_, err := w.Archiver.Backup(ctx, want, from, counted{out, &p.bytes})
+			return err
+		})
+	})
+}
+
+// used is about how many bytes a copy of the database will have.
+func used(c cluster.Cluster) int64 {
+	if c.UsedBytes == nil {
+		return 0
+	}
+	return *c.UsedBytes
+}
+
+// backupKey is what the database's backups are encrypted with. Databases made
+// by an older steward get theirs with their first backup.
+func (w *work) backupKey(ctx context.Context) ([]byte, error) {
+	key, err := w.Store.Secret(ctx, w.c.ID, platform.BackupKey)
+	if err == nil || !fault.IsKind(err, fault.NotFound) {
+		return key, err
+	}
+	if key, err = archive.NewKey(); err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	return key, w.Store.SaveSecret(ctx, w.c.ID, platform.BackupKey, key)
+}
+
+// endBackup ends a backup, complete or failed; either way the database is active
+// again. What befell it meanwhile, upkeep finds out.
+func (w *work) endBackup(ctx context.Context, tx *store.Tx, b backup.Backup, status operation.Status) error {
+	if err := tx.FinishBackup(ctx, b); err != nil {
+		return err
+	}
+	if err := w.move(ctx, tx, w.c, cluster.Ready); err != nil {
+		return err
+	}
+	return tx.FinishOperation(ctx, w.op.ID, status, b.Problem)
+}
+
+// giveBackupUp leaves a failed backup in the list, with the reason, and nothing
+// in the archive that anybody would take for one.
+func (w *work) giveBackupUp(ctx context.Context, reason string) error {
+	id := w.op.Params.Backup
+	if w.Archive != nil {
+		if err := w.Archive.Delete(ctx, w.c.ID, id); err != nil { // the search for orphans will find it
+			w.log.WarnContext(ctx, "remove what was copied", "error", err)
+		}
+	}
+	failed := backup.Backup{ID: id, State: backup.Failed, Problem: reason}
+	return w.end(ctx, func(tx *store.Tx) error { return w.endBackup(ctx, tx, failed, operation.FailedStatus) })
+}
+
+// removeBackup takes a deleted backup out of the archive, and then its row.
+func (w *work) removeBackup(ctx context.Context) error {
+	if w.Archive == nil {
+		return errNoBackups
+	}
+	id := w.op.Params.Backup
+	_, err := step("remove backup", func() (struct{}, error) { return struct{}{}, w.Archive.Delete(ctx, w.c.ID, id) })
+	if err != nil {
+		return fmt.Errorf("remove backup %d: %w", id, err)
+	}
+	return w.end(ctx, func(tx *store.Tx) error {
+		if err := tx.ForgetBackup(ctx, id); err != nil {
+			return err
+		}
+		return tx.FinishOperation(ctx, w.op.ID, operation.Finished, "")
+	})
+}
+
+// removeArchive takes all backups of a deleted database out of the archive. kept
+// tells that they are kept for a while instead.
+func (w *work) removeArchive(ctx context.Context) (kept bool, err error) {
+	if w.Archive == nil {
+		return false, nil
+	}
+	if w.KeepDeleted > 0 {
+		all, err := w.Store.BackupsOf(ctx, w.c.ID)
+		if err != nil {
+			return false, fmt.Errorf("list backups: %w", err)
+		}
+		for _, b := range all {
+			kept = kept || b.State == backup.Complete
+		}
+	}
+	if kept {
+		return true, nil
+	}
+	_, err = step("remove backups", func() (struct{}, error) { return struct{}{}, w.Archive.DeleteCluster(ctx, w.c.ID) })
+	if err != nil {
+		return false, fmt.Errorf("remove backups: %w", err)
+	}
+	return false, nil
+}

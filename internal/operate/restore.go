@@ -1,0 +1,199 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"steward/internal/archive"
+	"steward/internal/backup"
+	"steward/internal/cluster"
+	"steward/internal/fault"
+	"steward/internal/operation"
+	"steward/internal/platform"
+	"steward/internal/store"
+)
+
+// LockedOutReason is what people are told when a restore brought back a root
+// password that was reset since.
+const LockedOutReason = "The backup is restored, but it is older than the last reset of the credentials: the database has the password of " +
+	"that time, which is not the one that is shown. Restore a newer backup, or ask the operator to set today's password."
+
+// restore replaces all data by a backup's. The archive's copy is proven whole
+// before the platform is asked, and read whole before the platform touches
+// anything: what is damaged costs nothing.
+func (w *work) restore(ctx context.Context) error {
+	if w.Archiver == nil || w.Archive == nil {
+		return errNoBackups
+	}
+	b, err := w.Store.BackupForWork(ctx, w.op.Params.Backup)
+	if fault.IsKind(err, fault.NotFound) || err == nil && b.State != backup.Complete {
+		return &impossible{"The backup is gone."}
+	}
+	if err != nil {
+		return fmt.Errorf("read backup %d: %w", w.op.Params.Backup, err)
+	}
+	want, err := Wanted(w.c, w.Catalog, false)
+	if err != nil {
+		return err
+	}
+	if err := w.copyFrom(ctx, want, b); err != nil {
+		return err
+	}
+	// A server that recovers for long must not make all of it begin anew.
+	limited, cancel := context.WithTimeout(ctx, w.Limits.GiveUp)
+	defer cancel()
+	seen, err := w.settle(limited, want)
+	if err != nil {
+		return err
+	}
+	return w.endRestore(ctx, want, b, seen)
+}
+
+// copyFrom streams a backup out of the archive into the platform.
+func (w *work) copyFrom(ctx context.Context, want platform.Wanted, b backup.Backup) error {
+	p := w.report(ctx, "restored", b.Bytes)
+	defer p.end()
+	m, err := step("verify archive", func() (archive.Manifest, error) { return w.Archive.Verify(ctx, w.c.ID, b.ID) })
+	if err != nil {
+		return damaged(err)
+	}
+	key, err := w.Store.Secret(ctx, w.c.ID, platform.BackupKey)
+	if err != nil {
+		return fmt.Errorf("backup key: %w", err)
+	}
+	_, content, err := w.Archive.Get(ctx, w.c.ID, b.ID, key)
+	if err != nil {
+		return damaged(err)
+	}
+	defer content.Close()
+	made := platform.Copy{Installation: m.Installation, ServerVersion: m.ServerVersion}
+	in := &announced{Reader: content, atEnd: func() error { return w.touched(ctx) }}
+	_, err = step("restore", func() (struct{}, error) {
+		return struct{}{}, w.Archiver.Restore(ctx, want, made, in, func(bytes int64) { p.bytes.Store(bytes) })
+	})
+	if err != nil {
+		return fmt.Errorf("restore: %w", damaged(err))
+	}
+	return nil
+}
+
+// damaged makes an error for good of a copy that isn't whole.
+func damaged(err error) error {
+	if errors.Is(err, archive.ErrDamaged) {
+		return &impossible{"The backup is damaged and can't be restored; choose another one."}
+	}
+	return fmt.Errorf("read the archive: %w", err)
+}
+
+// announced is a reader that says so before it hands out its end, at which the
+// platform begins to touch the data.
+type announced struct {
+	io.Reader
+	atEnd func() error
+}
+
+func (a *announced) Read(p []byte) (int, error) {
+	n, err := a.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		if failed := a.atEnd(); failed != nil {
+			return n, failed
+		}
+	}
+	return n, err
+}
+
+// touched notes that the data may not be what it was from now on.
+func (w *work) touched(ctx context.Context) error {
+	if w.op.Params.Touched {
+		return nil
+	}
+	w.op.Params.Touched = true
+	return w.Store.SaveParams(ctx, w.op.ID, w.op.Params)
+}
+
+// endRestore makes the restore true in the store. Servers come up with the root
+// password of the time of the backup; the one that the API answers may be newer.
+func (w *work) endRestore(ctx context.Context, want platform.Wanted, b backup.Backup, seen platform.Observed) error {
+	reset, err := w.Store.CredentialsResetSince(ctx, w.c.ID, b.Created)
+	if err != nil {
+		return fmt.Errorf("look for resets of the credentials: %w", err)
+	}
+	if reset && w.Reapply {
+		if err := w.setPassword(ctx, want); err != nil {
+			return err
+		}
+		reset = false
+	}
+	if !reset {
+		return w.endServing(ctx, seen)
+	}
+	return w.end(ctx, func(tx *store.Tx) error {
+		return errors.Join(
+			tx.RecordObserved(ctx, w.c.ID, seen),
+			w.move(ctx, tx, w.c, cluster.GiveUp),
+			tx.SetLockedOut(ctx, w.c.ID, true),
+			tx.FinishOperation(ctx, w.op.ID, operation.FailedStatus, LockedOutReason),
+		)
+	})
+}
+
+// endServing ends a restore after which the API's password is the servers'.
+func (w *work) endServing(ctx context.Context, seen platform.Observed) error {
+	return w.end(ctx, func(tx *store.Tx) error {
+		return errors.Join(
+			tx.RecordObserved(ctx, w.c.ID, seen),
+			w.move(ctx, tx, w.c, cluster.Ready),
+			tx.SetLockedOut(ctx, w.c.ID, false),
+			tx.FinishOperation(ctx, w.op.ID, operation.Finished, ""),
+		)
+	})
+}
+
+// giveRestoreUp leaves a database whose data wasn't touched as it was; upkeep
+// tells whether it is degraded. Any other has failed, until upkeep or the
+// operator finds that it serves.
+func (w *work) giveRestoreUp(ctx context.Context, reason string) error {
+	trigger := cluster.Ready
+	if w.op.Params.Failed || w.op.Params.Touched {
+		trigger = cluster.GiveUp
+	}
+	switch {
+	case !w.op.Params.Touched:
+		reason += " The data is as it was."
+	case w.op.Action == operation.Restore:
+		reason += " The data from before is set aside: the operator can bring it back."
+	}
+	return w.end(ctx, func(tx *store.Tx) error {
+		return errors.Join(w.move(ctx, tx, w.c, trigger), tx.FinishOperation(ctx, w.op.ID, operation.FailedStatus, reason))
+	})
+}
+
+// undoRestore brings back the data that the last restore set aside, with
+// today's root password.
+func (w *work) undoRestore(ctx context.Context) error {
+	if w.Archiver == nil {
+		return errNoBackups
+	}
+	want, err := Wanted(w.c, w.Catalog, false)
+	if err != nil {
+		return err
+	}
+	if !w.op.Params.Touched { // what is undone can't be undone again
+		if _, err := step("undo restore", func() (struct{}, error) { return struct{}{}, w.Archiver.Undo(ctx, want) }); err != nil {
+			return fmt.Errorf("undo: %w", err)
+		}
+		if err := w.touched(ctx); err != nil {
+			return err
+		}
+	}
+	seen, err := w.settle(ctx, want)
+	if err != nil {
+		return err
+	}
+	if err := w.setPassword(ctx, want); err != nil {
+		return err
+	}
+	return w.endServing(ctx, seen)
+}

@@ -1,0 +1,136 @@
+package memplatform
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"steward/internal/cluster"
+	"steward/internal/platform"
+)
+
+var _ platform.Archiver = (*Driver)(nil)
+
+// Content is what a cluster holds, as far as backups are concerned.
+type Content struct {
+	// Data stands for all tables.
+	Data     string
+	Password string
+	// Installation wrote the data.
+	Installation string
+	// Node is the role of the node that a backup was taken from.
+	Node cluster.Role
+}
+
+func (c *Cluster) content() Content {
+	return Content{Data: c.Data, Password: c.Password, Installation: c.Installation}
+}
+
+// copyPieces is in how many pieces content is copied: between two of them a
+// fault at StepCopy strikes.
+const copyPieces = 4
+
+// Backup is part of platform.Archiver.
+func (d *Driver) Backup(ctx context.Context, want platform.Wanted, from cluster.Role, w io.Writer) (platform.Copy, error) {
+	made := platform.Copy{}
+	err := d.faults.around(ctx, StepBackup, want.ID, func() error {
+		c, ok := d.world.Cluster(want.ID)
+		if !ok || !c.serves() {
+			return fmt.Errorf("cluster %d: server doesn't answer", want.ID)
+		}
+		content := c.content()
+		content.Node = cluster.Primary
+		if _, follows := c.replica(); from == cluster.Replica && follows {
+			content.Node = cluster.Replica
+		}
+		made = platform.Copy{Installation: c.Installation, ServerVersion: c.Version}
+		text, err := json.Marshal(content)
+		if err != nil {
+			return err
+		}
+		return d.copy(ctx, want.ID, w, bytes.NewReader(text), len(text)/copyPieces+1, func(int64) {})
+	})
+	return made, err
+}
+
+// copy copies in pieces and tells how much it has copied.
+func (d *Driver) copy(ctx context.Context, id cluster.ID, w io.Writer, r io.Reader, piece int, progress func(int64)) error {
+	total := int64(0)
+	for {
+		n := int64(0)
+		err := d.faults.around(ctx, StepCopy, id, func() (err error) {
+			n, err = io.CopyN(w, r, int64(piece))
+			return err
+		})
+		total += n
+		progress(total)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Restore is part of platform.Archiver.
+func (d *Driver) Restore(ctx context.Context, want platform.Wanted, _ platform.Copy, r io.Reader, progress func(bytes int64)) error {
+	content, err := d.read(ctx, want.ID, r, progress)
+	if err != nil {
+		return err
+	}
+	return d.faults.around(ctx, StepSwap, want.ID, func() error {
+		if err := d.files(ctx, want); err != nil {
+			return err
+		}
+		return d.change(want.ID, func(c *Cluster) {
+			if now := c.content(); now.Data != content.Data || now.Password != content.Password {
+				c.Aside = &now
+			}
+			c.Data, c.Password, c.Installation = content.Data, content.Password, content.Installation
+			c.Running, c.Bootstrapped = false, true
+		})
+	})
+}
+
+// read reads a copy to its end.
+func (d *Driver) read(ctx context.Context, id cluster.ID, r io.Reader, progress func(int64)) (Content, error) {
+	const piece = 32
+	var text bytes.Buffer
+	var content Content
+	if err := d.copy(ctx, id, &text, r, piece, progress); err != nil {
+		return content, err
+	}
+	if err := json.Unmarshal(text.Bytes(), &content); err != nil {
+		return content, fmt.Errorf("the copy isn't whole: %w", err)
+	}
+	return content, nil
+}
+
+// Undo is part of platform.Archiver.
+func (d *Driver) Undo(ctx context.Context, want platform.Wanted) error {
+	return d.faults.around(ctx, StepUndo, want.ID, func() error {
+		none := false
+		err := d.change(want.ID, func(c *Cluster) {
+			if none = c.Aside == nil; !none {
+				c.Data, c.Password, c.Installation, c.Aside = c.Aside.Data, c.Aside.Password, c.Aside.Installation, nil
+				c.Running = false
+			}
+		})
+		if err == nil && none {
+			err = fmt.Errorf("cluster %d: no restore has set any data aside", want.ID)
+		}
+		return err
+	})
+}
+
+// Verify is part of platform.Archiver.
+func (d *Driver) Verify(ctx context.Context, want platform.Wanted, _ platform.Copy, r io.Reader) error {
+	return d.faults.around(ctx, StepVerify, want.ID, func() error {
+		_, err := d.read(ctx, want.ID, r, func(int64) {})
+		return err
+	})
+}

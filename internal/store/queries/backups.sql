@@ -1,0 +1,28 @@
+-- name: BackupCreate :one
+INSERT INTO backups (account_id, cluster_id, type, label, target, state, created)
+VALUES (@account_id, @cluster_id, @type, @label, @target, 'running', @created)
+RETURNING id;
+
+-- name: BackupFinish :execrows
+UPDATE backups SET state = @state, finished = @now::timestamptz, bytes = @bytes, stored_bytes = @stored_bytes,
+                   installation = @installation, problem = @problem
+WHERE id = @id AND state = 'running';
+
+-- name: BackupVerified :execrows
+UPDATE backups SET verified = CASE WHEN @problem::text = '' THEN @now::timestamptz END, problem = @problem::text
+WHERE id = @id AND state = 'complete';
+
+-- name: BackupMarkDeleting :execrows
+UPDATE backups SET state = 'deleting' WHERE id = @id AND state IN ('complete', 'failed');
+
+-- name: BackupForget :exec
+DELETE FROM backups WHERE id = @id AND state = 'deleting';
+
+-- name: ClusterLockedOut :exec
+UPDATE clusters SET locked_out = @locked_out, generation = generation + 1 WHERE id = @id AND locked_out <> @locked_out;
+
+-- name: ClusterLastAuto :exec
+UPDATE clusters SET last_auto = @at::timestamptz WHERE id = @id;
+
+-- name: CredentialsResetSince :one
+SELECT EXISTS (SELECT 1 FROM operations WHERE cluster_id = @cluster_id AND action = 'database_credentials_reset' AND created > @since::timestamptz);
