@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"steward/internal/archive"
@@ -93,6 +94,18 @@ func (x *Access) Readmit(ctx context.Context, id int64) error {
 			return fmt.Errorf("database %d (%s) has the password that the API shows", c.ID, c.Label)
 		}
 		return tx.SetLockedOut(ctx, c.ID, false)
+	})
+}
+
+// Undelete shows a deleted database again whose backups were kept: failed, and
+// to be restored.
+func (x *Access) Undelete(ctx context.Context, id int64) error {
+	return x.store.InTx(ctx, func(tx *store.Tx) error {
+		err := tx.Undelete(ctx, cluster.ID(id))
+		if errors.Is(err, store.ErrStale) {
+			return fmt.Errorf("no backups are kept of a deleted database %d", id)
+		}
+		return err
 	})
 }
 

@@ -156,6 +156,7 @@ type restoreCommand struct {
 	Cluster  int64  `required:"" help:"Id of the database."`
 	Undo     bool   `help:"Bring back the data that its last restore replaced." xor:"what" required:""`
 	Password bool   `help:"Set the password that the API shows: the restored one is older." xor:"what" required:""`
+	Undelete bool   `help:"Show a deleted database again whose backups were kept; then restore one." xor:"what" required:""`
 	Store    string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
 }
 
@@ -165,12 +166,14 @@ func (c *restoreCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer access.Close(ctx)
-	if c.Undo {
-		err = access.UndoRestore(ctx, c.Cluster)
-	} else {
-		err = access.Readmit(ctx, c.Cluster)
+	do := access.Readmit
+	switch {
+	case c.Undo:
+		do = access.UndoRestore
+	case c.Undelete:
+		do = access.Undelete
 	}
-	if err != nil {
+	if err := do(ctx, c.Cluster); err != nil {
 		return err
 	}
 	fmt.Fprintln(s.out, "The server does it within seconds, or when it is started; `steward event list` tells.")

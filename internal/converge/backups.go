@@ -43,6 +43,9 @@ const (
 	backupsAtOnce = 4
 	// retryAuto is when an automatic backup that failed is taken again.
 	retryAuto = time.Hour
+	// searchPace is how many searches for other orphans go by between two of the
+	// archive: to list an object store costs money.
+	searchPace = 6
 	// orphanAge is how old something in the archive is before it can be an orphan.
 	orphanAge = 24 * time.Hour
 )

@@ -1,6 +1,7 @@
 package converge_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -325,12 +326,44 @@ func TestBackupsOfADeletedDatabase(t *testing.T) {
 	if v.shelf.Len() != 1 {
 		t.Fatal("its backup went with it")
 	}
+	v.undelete(c)
 	v.shelf.Inject(archivetest.Fault{Call: "DeleteCluster", Times: 1})
 	v.pass(2 * time.Hour)
 	v.eventually("all of it is gone", func() bool {
 		_, err := v.store.ClusterForWork(t.Context(), c.ID)
 		return fault.IsKind(err, fault.NotFound) && v.shelf.Len() == 0
 	})
+}
+
+// undelete brings a deleted database back to its backup, and deletes it again.
+func (v *vault) undelete(c cluster.Cluster) {
+	v.t.Helper()
+	undelete := func() error {
+		return v.store.InTx(v.t.Context(), func(tx *store.Tx) error { return tx.Undelete(v.t.Context(), c.ID) })
+	}
+	if err := undelete(); err != nil {
+		v.t.Fatal(err)
+	}
+	if err := undelete(); !errors.Is(err, store.ErrStale) {
+		v.t.Errorf("twice: %v", err)
+	}
+	v.quiet()
+	if now := v.view(c.ID); now.Status != cluster.Failed {
+		v.t.Errorf("it is %s", now.Status)
+	}
+	v.keeper.Stop() // the days that went by would have their backup taken
+	if err := v.control.Backups.Restore(v.t.Context(), v.admin, c.Engine, c.ID, v.newest(c).ID); err != nil {
+		v.t.Fatal(err)
+	}
+	v.carryOut(c)
+	v.mustBecome(c.ID, cluster.Active)
+	v.mustServe(c.ID)
+	if err := v.control.Clusters.Delete(v.t.Context(), v.admin, c.Engine, c.ID); err != nil {
+		v.t.Fatal(err)
+	}
+	v.carryOut(c)
+	v.pass(47 * time.Hour)
+	v.restart()
 }
 
 func TestBackupsAreTriedOut(t *testing.T) {

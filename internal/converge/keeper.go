@@ -86,7 +86,7 @@ func (k *Keeper) Start(ctx context.Context) {
 		return
 	}
 	k.running.Go(func() { k.repeat(ctx, k.Backups.Every, "take and drop", k.seeToBackups) })
-	k.running.Go(func() { k.repeat(ctx, k.Orphans, "search for orphans", k.searchArchive) })
+	k.running.Go(func() { k.repeat(ctx, searchPace*k.Orphans, "search for orphans", k.searchArchive) })
 	if k.Backups.Verify {
 		k.running.Go(func() { k.repeat(ctx, k.Backups.Every, "try out", k.tryOut) })
 	}

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -97,7 +98,8 @@ func (w *work) backupKey(ctx context.Context) ([]byte, error) {
 // endBackup ends a backup, complete or failed; either way the database is active
 // again. What befell it meanwhile, upkeep finds out.
 func (w *work) endBackup(ctx context.Context, tx *store.Tx, b backup.Backup, status operation.Status) error {
-	if err := tx.FinishBackup(ctx, b); err != nil {
+	err := tx.FinishBackup(ctx, b)
+	if gone := errors.Is(err, store.ErrStale) && b.State == backup.Failed; err != nil && !gone {
 		return err
 	}
 	if err := w.move(ctx, tx, w.c, cluster.Ready); err != nil {

@@ -104,17 +104,17 @@ func (r *Operator) Run(ctx context.Context, id operation.ID) (again time.Duratio
 	if err != nil {
 		return 0, fmt.Errorf("read operation %d: %w", id, err)
 	}
-	if turn := r.turns(op.Action); turn != nil {
-		if !turn.take() {
-			return waitForTurn, r.putOff(ctx, op)
-		}
-		defer turn.done()
-	}
 	leased, release, ok, err := r.lease(ctx, op)
 	if err != nil || !ok {
 		return 0, err
 	}
 	defer release()
+	if turn := r.turns(op.Action); turn != nil {
+		if !turn.take() {
+			return waitForTurn, r.putOff(leased, op)
+		}
+		defer turn.done()
+	}
 	w, err := r.begin(leased, id)
 	if err != nil || w == nil {
 		return 0, err
@@ -203,6 +203,9 @@ func (w *work) pass(ctx context.Context) (again time.Duration, err error) {
 	}
 	if impossible, ok := errors.AsType[*impossible](err); ok && !w.endless() {
 		return w.giveUp(ctx, impossible.reason, err)
+	}
+	if limit == w.Limits.Long && limited.Err() != nil {
+		return w.giveUp(ctx, fmt.Sprintf("It took longer than %s.", limit), err)
 	}
 	if w.exhausted() {
 		return w.giveUp(ctx, fmt.Sprintf("It went on failing for %s; the operator's log tells why.", w.Limits.GiveUp), err)

@@ -274,6 +274,13 @@ func (t *Tx) MarkDeleted(ctx context.Context, c cluster.Cluster) error {
 	return classify(err)
 }
 
+// Undelete shows a cluster again whose delete is done but whose backups were
+// kept: failed, since nothing of it runs. ErrStale when there is none such.
+func (t *Tx) Undelete(ctx context.Context, id cluster.ID) error {
+	n, err := t.q.ClusterUndelete(ctx, t.now(), int64(id))
+	return changedOne(n, err)
+}
+
 // RemoveCluster drops the row, its secrets and its port, once nothing else is left.
 func (t *Tx) RemoveCluster(ctx context.Context, id cluster.ID) error {
 	return classify(t.q.ClusterRemove(ctx, int64(id)))

@@ -173,6 +173,20 @@ func (q *Queries) ClusterTransition(ctx context.Context, arg ClusterTransitionPa
 	return result.RowsAffected(), nil
 }
 
+const clusterUndelete = `-- name: ClusterUndelete :execrows
+UPDATE clusters SET deleted = NULL, status = 'failed', updated = $1::timestamptz, generation = generation + 1
+WHERE clusters.id = $2 AND clusters.deleted IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM operations o WHERE o.cluster_id = clusters.id AND o.finished IS NULL)
+`
+
+func (q *Queries) ClusterUndelete(ctx context.Context, now time.Time, iD int64) (int64, error) {
+	result, err := q.db.Exec(ctx, clusterUndelete, now, iD)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const clusterUpdate = `-- name: ClusterUpdate :execrows
 UPDATE clusters SET label = $1, type = $2, allow_list = $3, updates = $4, status = $5,
                     updated = $6, generation = generation + 1
