@@ -86,7 +86,7 @@ func newKey(t *testing.T) []byte {
 func manifest(b backup.ID) archive.Manifest {
 	return archive.Manifest{
 		Cluster: 7, Backup: b, Label: "one", Type: backup.Snapshot, Engine: cluster.PostgreSQL, Series: "15",
-		Copy: platform.Copy{Installation: "postgresql-15.18-debian", ServerVersion: "15.18"}, Created: time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC),
+		Created: time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC),
 	}
 }
 
@@ -100,9 +100,9 @@ func content(n int) []byte {
 
 func put(t *testing.T, a *archive.Archive, b backup.ID, key, data []byte) archive.Manifest {
 	t.Helper()
-	m, err := a.Put(t.Context(), manifest(b), key, func(w io.Writer) error {
+	m, err := a.Put(t.Context(), manifest(b), key, func(w io.Writer) (platform.Copy, error) {
 		_, err := io.Copy(w, bytes.NewReader(data))
-		return err
+		return platform.Copy{Installation: "postgresql-15.18-debian", ServerVersion: "15.18"}, err
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -214,18 +214,18 @@ func TestUnfinished(t *testing.T) {
 			put(t, a, 1, key, content(1<<20))
 			failure := errors.New("the server died")
 			ctx, cancel := context.WithCancel(t.Context())
-			for name, write := range map[string]func(io.Writer) error{
-				"the writer fails": func(w io.Writer) error {
+			for name, write := range map[string]archive.Source{
+				"the writer fails": func(w io.Writer) (platform.Copy, error) {
 					_, err := w.Write(content(30 << 20))
-					return errors.Join(failure, err)
+					return platform.Copy{}, errors.Join(failure, err)
 				},
-				"cancelled": func(w io.Writer) error {
+				"cancelled": func(w io.Writer) (platform.Copy, error) {
 					if _, err := w.Write(content(30 << 20)); err != nil {
-						return err
+						return platform.Copy{}, err
 					}
 					cancel()
 					_, err := w.Write(content(30 << 20))
-					return errors.Join(err, ctx.Err())
+					return platform.Copy{}, errors.Join(err, ctx.Err())
 				},
 			} {
 				if _, err := a.Put(ctx, manifest(1), key, write); err == nil {
@@ -247,9 +247,9 @@ func TestBucketIsFull(t *testing.T) {
 	url, broken := fakeS3(t)
 	a, key := open(t, url), newKey(t)
 	broken.Store(true)
-	_, err := a.Put(t.Context(), manifest(1), key, func(w io.Writer) error {
+	_, err := a.Put(t.Context(), manifest(1), key, func(w io.Writer) (platform.Copy, error) {
 		_, err := w.Write(content(40 << 20))
-		return err
+		return platform.Copy{}, err
 	})
 	if !errors.Is(err, archive.ErrFull) {
 		t.Errorf("stored in a full bucket: %v", err)
@@ -264,17 +264,17 @@ func TestMemory(t *testing.T) {
 	var before, during runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	_, err := a.Put(t.Context(), manifest(1), key, func(w io.Writer) error {
+	_, err := a.Put(t.Context(), manifest(1), key, func(w io.Writer) (c platform.Copy, err error) {
 		for i := range 200 {
 			if _, err := w.Write(piece); err != nil {
-				return err
+				return c, err
 			}
 			if i == 150 {
 				runtime.GC()
 				runtime.ReadMemStats(&during)
 			}
 		}
-		return nil
+		return c, nil
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -18,16 +18,21 @@ import (
 	"gocloud.dev/blob"
 
 	"steward/internal/failpoint"
+	"steward/internal/platform"
 )
 
 // partBytes is how much of an object is sent at a time to buckets that take
 // objects in parts. S3 takes 10 000 of them: 160 GB.
 const partBytes = 16 << 20
 
+// Source writes a copy of a database, and tells at its end what restoring it
+// takes.
+type Source func(w io.Writer) (platform.Copy, error)
+
 // Put stores what write writes as a backup. Before the manifest is there it is
 // none; a failure leaves nothing that is taken for one. It returns the
 // manifest with sizes and checksums.
-func (a *Archive) Put(ctx context.Context, m Manifest, key []byte, write func(io.Writer) error) (Manifest, error) {
+func (a *Archive) Put(ctx context.Context, m Manifest, key []byte, write Source) (Manifest, error) {
 	m.Version = version
 	m, err := a.put(ctx, m, key, write)
 	if err != nil {
@@ -36,7 +41,7 @@ func (a *Archive) Put(ctx context.Context, m Manifest, key []byte, write func(io
 	return m, nil
 }
 
-func (a *Archive) put(ctx context.Context, m Manifest, key []byte, write func(io.Writer) error) (Manifest, error) {
+func (a *Archive) put(ctx context.Context, m Manifest, key []byte, write Source) (Manifest, error) {
 	// An earlier attempt's manifest must not speak for this one's data.
 	if err := a.Delete(ctx, m.Cluster, m.Backup); err != nil {
 		return m, err
@@ -56,7 +61,7 @@ func (a *Archive) put(ctx context.Context, m Manifest, key []byte, write func(io
 
 // putData streams through checksum, compression, encryption and checksum into
 // the object.
-func (a *Archive) putData(ctx context.Context, object string, m *Manifest, key []byte, write func(io.Writer) error) error {
+func (a *Archive) putData(ctx context.Context, object string, m *Manifest, key []byte, write Source) error {
 	id, err := parseKey(key)
 	if err != nil {
 		return err
@@ -68,7 +73,7 @@ func (a *Archive) putData(ctx context.Context, object string, m *Manifest, key [
 		return classify(err)
 	}
 	stored, plain := newMeter(upload), newMeter(nil)
-	if err := pipeline(id, stored, plain, write); err != nil {
+	if m.Copy, err = pipeline(id, stored, plain, write); err != nil {
 		cancel()
 		return errors.Join(classify(err), ignoreCancelled(upload.Close()))
 	}
@@ -80,26 +85,26 @@ func (a *Archive) putData(ctx context.Context, object string, m *Manifest, key [
 	return a.settle(object)
 }
 
-func pipeline(id *age.X25519Identity, stored, plain *meter, write func(io.Writer) error) error {
+func pipeline(id *age.X25519Identity, stored, plain *meter, write Source) (c platform.Copy, err error) {
 	sealed, err := age.Encrypt(stored, id.Recipient())
 	if err != nil {
-		return fmt.Errorf("encrypt: %w", err)
+		return c, fmt.Errorf("encrypt: %w", err)
 	}
 	packed, err := zstd.NewWriter(sealed, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(2))
 	if err != nil {
-		return fmt.Errorf("compress: %w", err)
+		return c, fmt.Errorf("compress: %w", err)
 	}
 	plain.w = packed
-	if err := write(plain); err != nil {
-		return errors.Join(err, ignoreCancelled(packed.Close()))
+	if c, err = write(plain); err != nil {
+		return c, errors.Join(err, ignoreCancelled(packed.Close()))
 	}
 	if err := packed.Close(); err != nil {
-		return fmt.Errorf("compress: %w", err)
+		return c, fmt.Errorf("compress: %w", err)
 	}
 	if err := sealed.Close(); err != nil {
-		return fmt.Errorf("encrypt: %w", err)
+		return c, fmt.Errorf("encrypt: %w", err)
 	}
-	return nil
+	return c, nil
 }
 
 // ignoreCancelled drops the error of closing what was given up.

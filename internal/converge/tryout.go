@@ -84,7 +84,7 @@ func (k *Keeper) prove(ctx context.Context, c cluster.Cluster, b backup.Backup) 
 	}
 	if err == nil {
 		in := &watched{Reader: content}
-		err = k.Archiver.Verify(ctx, want, platform.Copy{Installation: m.Installation, ServerVersion: m.ServerVersion}, in)
+		err = k.Archiver.Verify(ctx, want, m.Copy, in)
 		content.Close()
 		if in.err != nil && !errors.Is(in.err, archive.ErrDamaged) {
 			return fmt.Errorf("read the archive: %w", in.err)

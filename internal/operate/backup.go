@@ -17,7 +17,7 @@ import (
 
 // Archive is what is asked of the place where backups are kept: an archive.Archive.
 type Archive interface {
-	Put(ctx context.Context, m archive.Manifest, key []byte, write func(io.Writer) error) (archive.Manifest, error)
+	Put(ctx context.Context, m archive.Manifest, key []byte, write archive.Source) (archive.Manifest, error)
 	Verify(ctx context.Context, of cluster.ID, id backup.ID) (archive.Manifest, error)
 	Get(ctx context.Context, of cluster.ID, id backup.ID, key []byte) (archive.Manifest, io.ReadCloser, error)
 	Delete(ctx context.Context, of cluster.ID, id backup.ID) error
@@ -51,7 +51,7 @@ func (w *work) backup(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("back up: %w", err)
 	}
-	b.State, b.Bytes, b.StoredBytes, b.Installation = backup.Complete, stored.Bytes, stored.StoredBytes, stored.Installation
+	b.State, b.Bytes, b.StoredBytes, b.Installation = backup.Complete, stored.Bytes, stored.StoredBytes, stored.Copy.Installation
 	return w.end(ctx, func(tx *store.Tx) error { return w.endBackup(ctx, tx, b, operation.Finished) })
 }
 
@@ -64,12 +64,11 @@ func (w *work) copyTo(ctx context.Context, want platform.Wanted, b backup.Backup
 		from = cluster.Replica
 	}
 	m := archive.Manifest{
-		Cluster: w.c.ID, Backup: b.ID, Installation: w.c.Installation, ServerVersion: w.c.ServerVersion,
+		Cluster: w.c.ID, Backup: b.ID, Label: b.Label, Type: b.Type, Engine: w.c.Engine, Series: w.c.Series, Created: b.Created,
 	}
 	return step("backup", func() (archive.Manifest, error) {
-		return w.Archive.Put(ctx, m, key, func(out io.Writer) error {
-			_, err := w.Archiver.Backup(ctx, want, from, counted{out, &p.bytes})
-			return err
+		return w.Archive.Put(ctx, m, key, func(out io.Writer) (platform.Copy, error) {
+			return w.Archiver.Backup(ctx, want, from, counted{out, &p.bytes})
 		})
 	})
 }

@@ -68,10 +68,9 @@ func (w *work) copyFrom(ctx context.Context, want platform.Wanted, b backup.Back
 		return damaged(err)
 	}
 	defer content.Close()
-	made := platform.Copy{Installation: m.Installation, ServerVersion: m.ServerVersion}
 	in := &announced{Reader: content, atEnd: func() error { return w.touched(ctx) }}
 	_, err = step("restore", func() (struct{}, error) {
-		return struct{}{}, w.Archiver.Restore(ctx, want, made, in, func(bytes int64) { p.bytes.Store(bytes) })
+		return struct{}{}, w.Archiver.Restore(ctx, want, m.Copy, in, func(bytes int64) { p.bytes.Store(bytes) })
 	})
 	if err != nil {
 		return fmt.Errorf("restore: %w", damaged(err))

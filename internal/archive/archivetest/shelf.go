@@ -147,14 +147,14 @@ func (s *Shelf) around(ctx context.Context, call string, do func() error) error 
 }
 
 // Put keeps what is written, complete once all is.
-func (s *Shelf) Put(ctx context.Context, m archive.Manifest, key []byte, write func(io.Writer) error) (archive.Manifest, error) {
-	err := s.around(ctx, "Put", func() error {
+func (s *Shelf) Put(ctx context.Context, m archive.Manifest, key []byte, write archive.Source) (archive.Manifest, error) {
+	err := s.around(ctx, "Put", func() (err error) {
 		it := &item{manifest: m, key: slices.Clone(key), modified: s.now()}
 		s.mu.Lock()
 		s.items[place{m.Cluster, m.Backup}] = it
 		s.mu.Unlock()
 		var content bytes.Buffer
-		if err := write(&content); err != nil {
+		if m.Copy, err = write(&content); err != nil {
 			return err
 		}
 		s.mu.Lock()
