@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"time"
 
 	"steward/internal/archive"
 	"steward/internal/backup"
@@ -17,13 +19,18 @@ import (
 	"steward/internal/store"
 )
 
+// backupSpread is over how long automatic backups begin, so that they don't all
+// do at the same moment.
+const backupSpread = 5 * time.Minute
+
 // openArchive opens the place where backups are kept, on a platform that takes any.
 func (a *App) openArchive(ctx context.Context) error {
 	archiver, ok := any(a.host).(platform.Archiver)
 	if !ok {
 		return nil
 	}
-	opened, err := archive.Open(ctx, cmp.Or(a.o.Archive, a.o.Backups.URL, a.paths.backups()))
+	place := cmp.Or(a.o.Archive, a.o.Backups.URL, (&url.URL{Scheme: "file", Path: a.paths.backups()}).String())
+	opened, err := archive.Open(ctx, archive.Options{URL: place, Logger: a.log})
 	if err != nil {
 		return fmt.Errorf("backups (--backups): %w", err)
 	}
@@ -49,6 +56,7 @@ func (a *App) keeperOptions() (converge.Options, error) {
 	if err != nil {
 		return converge.Options{}, fmt.Errorf("backups.schedule: %w", err)
 	}
+	schedule.Spread = backupSpread
 	o := converge.Options{
 		Store: a.store, Driver: a.host, Catalog: a.catalog, Logger: a.log,
 		Backups: converge.BackupOptions{Schedule: schedule, Keep: c.Keep, Verify: c.Verify, KeepDeleted: c.KeepAfterDelete},

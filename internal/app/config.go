@@ -115,7 +115,7 @@ func DefaultConfig() Config {
 		Isolation: IsolationConfig{Bubblewrap: "auto", Cgroups: "auto", UIDBase: 700000},
 		Pool:      PoolConfig{Size: 4},
 		CORS:      CORSConfig{Origin: "*"},
-		Backups:   BackupsConfig{Keep: backup.Autos, Verify: true},
+		Backups:   BackupsConfig{Schedule: "00:00", Keep: backup.Autos, Verify: true},
 		Restore:   RestoreConfig{Credentials: "keep"},
 	}
 }
