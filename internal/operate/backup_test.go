@@ -552,3 +552,46 @@ func TestAPlatformWithoutBackups(t *testing.T) {
 	}
 	b.mustServe(c.ID)
 }
+
+// TestWhatTakesTooLongIsGivenUp: however well it goes on.
+func TestWhatTakesTooLongIsGivenUp(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, operate.Limits{Long: 200 * time.Millisecond})
+	c := b.active()
+	kept := b.keep(c, "s")
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepCopy, Delay: time.Hour})
+	b.snapshot(c, "slow")
+	if o := b.runToEnd(); o.Status != operation.FailedStatus || !strings.Contains(o.Message, "longer") || o.Attempt != 1 {
+		t.Errorf("%+v", o)
+	}
+	b.mustServe(c.ID)
+	b.restore(c, kept)
+	if o := b.runToEnd(); o.Status != operation.FailedStatus || !strings.Contains(o.Message, "longer") || !strings.Contains(o.Message, "as it was") {
+		t.Errorf("%+v", o)
+	}
+	b.mustServe(c.ID)
+}
+
+// TestABackupThatIsGone: dropped between the request to restore it and the work.
+func TestABackupThatIsGone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, hopeless)
+	c := b.active()
+	kept := b.keep(c, "s")
+	b.restore(c, kept)
+	if err := b.store.InTx(t.Context(), func(tx *store.Tx) error { return tx.MarkDeleting(t.Context(), kept.ID) }); err != nil {
+		t.Fatal(err)
+	}
+	if o := b.runToEnd(); o.Status != operation.FailedStatus || !strings.Contains(o.Message, "gone") {
+		t.Errorf("%+v", o)
+	}
+	b.mustServe(c.ID)
+	b.snapshot(c, "lost")
+	if _, err := b.store.Pool().Exec(t.Context(), "DELETE FROM backups"); err != nil {
+		t.Fatal(err)
+	}
+	if o := b.runToEnd(); o.Status != operation.FailedStatus {
+		t.Errorf("%+v", o)
+	}
+	b.mustServe(c.ID)
+}
