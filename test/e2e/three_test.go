@@ -3,6 +3,7 @@ package e2e
 import (
 	"database/sql"
 	"fmt"
+	"maps"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,9 +43,7 @@ type threeCase struct {
 func threeNodes(t *testing.T, s *harness.Server, c threeCase) {
 	spec := harness.Small("three-"+strings.SplitN(c.engine, "/", 2)[0], c.engine)
 	spec["cluster_size"] = 3
-	for k, v := range c.options {
-		spec[k] = v
-	}
+	maps.Copy(spec, c.options)
 	d := s.CreateActive(spec)
 	credentials := s.Credentials(d)
 	roles := map[string]int{}
