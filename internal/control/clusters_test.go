@@ -46,7 +46,7 @@ func TestCreate(t *testing.T) {
 	if err != nil || len(b.woken) != 1 || o.Action != operation.Create || o.Cluster != c.ID || o.Status != operation.Scheduled || o.Username != "one" || o.Label != c.Label {
 		t.Errorf("woken %v: %+v, %v", b.woken, o, err)
 	}
-	for _, name := range []platform.SecretName{platform.RootPassword, platform.AdminPassword, platform.CACert, platform.CAKey, platform.BackupKey} {
+	for _, name := range []platform.SecretName{platform.RootPassword, platform.AdminPassword, platform.CACert, platform.CAKey} {
 		if secret, err := b.store.Secret(t.Context(), c.ID, name); err != nil || len(secret) == 0 {
 			t.Errorf("secret %s: %v", name, err)
 		}

@@ -17,7 +17,7 @@ const passwordLetters = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ2345678
 // passwordLength gives about 139 bits.
 const passwordLength = 24
 
-// keyLength is AES-256's: what MariaDB's and MySQL's keyrings take, and the archive.
+// keyLength is AES-256's: what MariaDB's and MySQL's keyrings take.
 const keyLength = 32
 
 func newKey() ([]byte, error) {
@@ -40,7 +40,8 @@ func newPassword() ([]byte, error) {
 	return password, nil
 }
 
-// newSecrets are those a database is born with.
+// newSecrets are those a database is born with. The key of its backups is made
+// with the first of them.
 func newSecrets(spec cluster.Spec, now time.Time) (map[platform.SecretName][]byte, error) {
 	root, err := newPassword()
 	if err != nil {
@@ -58,13 +59,8 @@ func newSecrets(spec cluster.Spec, now time.Time) (map[platform.SecretName][]byt
 	if err != nil {
 		return nil, err
 	}
-	backupKey, err := newKey()
-	if err != nil {
-		return nil, err
-	}
 	secrets := map[platform.SecretName][]byte{
 		platform.RootPassword: root, platform.AdminPassword: admin, platform.CACert: ca.CertPEM(), platform.CAKey: key,
-		platform.BackupKey: backupKey,
 	}
 	if spec.Encrypted {
 		secrets[platform.AtRestKey], err = newKey()

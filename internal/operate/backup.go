@@ -81,8 +81,8 @@ func used(c cluster.Cluster) int64 {
 	return *c.UsedBytes
 }
 
-// backupKey is what the database's backups are encrypted with. Databases made
-// by an older steward get theirs with their first backup.
+// backupKey is what the database's backups are encrypted with, made for the
+// first of them.
 func (w *work) backupKey(ctx context.Context) ([]byte, error) {
 	key, err := w.Store.Secret(ctx, w.c.ID, platform.BackupKey)
 	if err == nil || !fault.IsKind(err, fault.NotFound) {

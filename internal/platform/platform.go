@@ -145,9 +145,10 @@ type Archiver interface {
 // SecretName names one of a cluster's secrets.
 type SecretName string
 
-// The secrets of a cluster. All but Keyring are made in the transaction that
-// creates it. Keyring is what MySQL's keyring component wrote; it is saved as
-// soon as it is seen, before the cluster is reported as settled.
+// The secrets of a cluster. All but BackupKey and Keyring are made in the
+// transaction that creates it. BackupKey is made with the first backup. Keyring
+// is what MySQL's keyring component wrote; it is saved as soon as it is seen,
+// before the cluster is reported as settled.
 const (
 	RootPassword  SecretName = "root_password"
 	AdminPassword SecretName = "admin_password"
