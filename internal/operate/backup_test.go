@@ -94,6 +94,25 @@ func TestBackupAndRestore(t *testing.T) {
 	b.mustServe(c.ID)
 }
 
+// TestWhatIsRestoredIsntRestoredAgain: from when it serves, customers write to it.
+func TestWhatIsRestoredIsntRestoredAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, quick)
+	c := b.active()
+	b.hold(c, "one")
+	kept := b.keep(c, "first")
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepObserve, Times: 2})
+	b.restore(c, kept)
+	if again, err := b.operator.Run(t.Context(), b.last); err != nil || again == 0 {
+		t.Fatalf("the first run: again %v, %v", again, err)
+	}
+	b.hold(c, "written since")
+	if o := b.runToEnd(); o.Status != operation.Finished {
+		t.Errorf("%+v", o)
+	}
+	b.mustHold(c, "written since")
+}
+
 // TestARestoreBringsAFailedDatabaseBack: that is what backups are for.
 func TestARestoreBringsAFailedDatabaseBack(t *testing.T) {
 	t.Parallel()
@@ -376,14 +395,11 @@ func TestDeleteWithBackups(t *testing.T) {
 	}
 }
 
-// TestADatabaseOfAnOlderStewardGetsAKey: with its first backup.
-func TestADatabaseOfAnOlderStewardGetsAKey(t *testing.T) {
+// TestTheKeyIsMadeOnce: for the first backup, and all are read with it.
+func TestTheKeyIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, operate.Limits{})
 	c := b.active()
-	if _, err := b.store.Pool().Exec(t.Context(), "DELETE FROM cluster_secrets WHERE cluster_id = $1 AND name = 'backup_key'", c.ID); err != nil {
-		t.Fatal(err)
-	}
 	b.hold(c, "one")
 	first := b.keep(c, "first")
 	b.keep(c, "second")

@@ -38,13 +38,17 @@ func (w *work) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.copyFrom(ctx, want, b); err != nil {
-		return err
+	if !w.op.Params.Placed { // what customers wrote since must not be lost again
+		if err := w.copyFrom(ctx, want, b); err != nil {
+			return err
+		}
+		if err := w.placed(ctx); err != nil {
+			return err
+		}
 	}
-	// A server that recovers for long must not make all of it begin anew.
 	limited, cancel := context.WithTimeout(ctx, w.Limits.GiveUp)
 	defer cancel()
-	seen, err := w.settle(limited, want)
+	seen, err := w.settleRestored(limited, want)
 	if err != nil {
 		return err
 	}
@@ -109,6 +113,12 @@ func (w *work) touched(ctx context.Context) error {
 		return nil
 	}
 	w.op.Params.Touched = true
+	return w.Store.SaveParams(ctx, w.op.ID, w.op.Params)
+}
+
+// placed notes that the restored data serves, before customers are let in.
+func (w *work) placed(ctx context.Context) error {
+	w.op.Params.Placed = true
 	return w.Store.SaveParams(ctx, w.op.ID, w.op.Params)
 }
 
@@ -187,7 +197,7 @@ func (w *work) undoRestore(ctx context.Context) error {
 			return err
 		}
 	}
-	seen, err := w.settle(ctx, want)
+	seen, err := w.settleRestored(ctx, want)
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,9 @@ type Limits struct {
 	Pass time.Duration
 	// Quick is how long problems are tried again within a pass: 3 s unless set.
 	Quick time.Duration
+	// Copies is how long a restore waits for replicas to be given the data,
+	// before it leaves them to upkeep: a minute unless set.
+	Copies time.Duration
 	// GiveUp is how long after its start an operation that goes on failing is
 	// given up: 10 min unless set.
 	GiveUp time.Duration
@@ -61,7 +64,7 @@ func (l Limits) withDefaults() Limits {
 	for _, d := range []struct {
 		limit *time.Duration
 		value time.Duration
-	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.GiveUp, 10 * time.Minute}, {&l.Long, 12 * time.Hour}, {&l.Report, time.Second}} {
+	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.Copies, time.Minute}, {&l.GiveUp, 10 * time.Minute}, {&l.Long, 12 * time.Hour}, {&l.Report, time.Second}} {
 		if *d.limit == 0 {
 			*d.limit = d.value
 		}

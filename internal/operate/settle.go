@@ -37,10 +37,30 @@ var errLost = &impossible{LostReason}
 // error but not at the goal are repeated soon; errors for a few seconds, after
 // which the next attempt is left to another run.
 func (w *work) settle(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
+	return w.settleFor(ctx, want, w.Limits.Quick)
+}
+
+// settleRestored waits longer, because replicas are given copies of the
+// restored data, but not for hours: then upkeep goes on with a primary that serves.
+func (w *work) settleRestored(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
+	seen, err := w.settleFor(ctx, want, w.Limits.Copies)
+	if err == nil {
+		return seen, nil
+	}
+	now, failed := w.Driver.Observe(ctx, w.c.ID)
+	if failed != nil || !now.Serving {
+		return seen, err
+	}
+	w.log.WarnContext(ctx, "restored; not all nodes are well yet", "error", err)
+	return now, nil
+}
+
+// settleFor is settle that repeats errors for as long as patience.
+func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience time.Duration) (platform.Observed, error) {
 	if err := w.notLost(ctx); err != nil {
 		return platform.Observed{}, err
 	}
-	quick := time.Now().Add(w.Limits.Quick)
+	quick := time.Now().Add(patience)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		seen, err := step("apply", func() (platform.Observed, error) { return w.Driver.Apply(ctx, want) })
 		switch {

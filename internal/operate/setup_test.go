@@ -87,13 +87,13 @@ func (b *bench) restart() {
 }
 
 // quick are limits for tests in which steps fail once.
-var quick = operate.Limits{Quick: time.Nanosecond}
+var quick = operate.Limits{Quick: time.Nanosecond, Copies: time.Nanosecond}
 
 // quickPass ends a pass over what doesn't settle.
 const quickPass = 200 * time.Millisecond
 
 // hopeless are limits that give up as soon as anything goes on failing.
-var hopeless = operate.Limits{Quick: time.Nanosecond, GiveUp: time.Nanosecond}
+var hopeless = operate.Limits{Quick: time.Nanosecond, Copies: time.Nanosecond, GiveUp: time.Nanosecond}
 
 func (b *bench) spec() cluster.Spec {
 	return cluster.Spec{

@@ -71,6 +71,8 @@ type Params struct {
 	Failed bool `json:"failed,omitempty"`
 	// Touched tells that a restore may have begun to replace the data.
 	Touched bool `json:"touched,omitempty"`
+	// Placed tells that the restored data is in its place and serves.
+	Placed bool `json:"placed,omitempty"`
 }
 
 // Operation is one change of one cluster.

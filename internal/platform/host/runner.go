@@ -36,53 +36,58 @@ func (d *Driver) templateUser() int {
 
 // runAsOwner is the engine.Runner: it runs a program as the owner of the folder.
 func (d *Driver) runAsOwner(ctx context.Context, dir string, p engine.Process, stdin []byte) ([]byte, error) {
-	info, err := os.Stat(dir)
+	cmd, err := d.tool(ctx, dir, p)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", p.Argv[0], err)
+		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
-	cmd.Dir, cmd.Env, cmd.Stdin = dir, p.Env, bytes.NewReader(stdin)
-	// It ends with steward: a template that nobody waits for is thrown away.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if os.Geteuid() == 0 && ok {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
-	}
-	// The signal at the parent's death is in truth one at its thread's death.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	output, err := cmd.CombinedOutput()
-	if err != nil {
-		return output, fmt.Errorf("run %s: %w", p.Argv[0], err)
-	}
-	return output, nil
+	var output bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &output, &output
+	err = runTool(cmd)
+	return output.Bytes(), err
 }
 
 // pipeAsOwner is the engine.Piper: it runs a program as the owner of the folder,
-// at low priority, and ends with steward.
+// with streams.
 func (d *Driver) pipeAsOwner(ctx context.Context, dir string, p engine.Process, stdin io.Reader, stdout io.Writer) ([]byte, error) {
+	cmd, err := d.tool(ctx, dir, p)
+	if err != nil {
+		return nil, err
+	}
+	const words = 4096
+	said := &tail{most: words}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, said
+	err = runTool(cmd)
+	return said.content, err
+}
+
+// tool is a program that runs in a folder as its owner, and ends with steward:
+// what it leaves half done is thrown away.
+func (d *Driver) tool(ctx context.Context, dir string, p engine.Process) (*exec.Cmd, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", p.Argv[0], err)
 	}
-	const words = 4096
-	said := &tail{most: words}
 	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, stdin, stdout, said
-	// A mark of its own: who ends a node's processes leaves it alone.
+	cmd.Dir = dir
+	// A mark of its own: who ends the processes of another node, which has the
+	// same owner, leaves it alone. Who ends the folder's node ends it.
 	cmd.Env = append(slices.Clone(p.Env), process.MarkEnv(d.scope+"/tool"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if owner, ok := info.Sys().(*syscall.Stat_t); os.Geteuid() == 0 && ok {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
 	}
+	return cmd, nil
+}
+
+func runTool(cmd *exec.Cmd) error {
+	// The signal at the parent's death is in truth one at its thread's death.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Run(); err != nil {
-		return said.content, fmt.Errorf("run %s: %w", p.Argv[0], err)
+		return fmt.Errorf("run %s: %w", cmd.Path, err)
 	}
-	return said.content, nil
+	return nil
 }
 
 // tail keeps the end of what is written to it.
