@@ -96,7 +96,8 @@ func (p *pass) plight(ctx context.Context, old *job) (plight, error) {
 		work.Go(func() { situation.Replicas[i] = j.candidate(ctx) })
 	}
 	work.Wait()
-	return situation, nil
+	// Who was asked after the end of ctx hasn't failed to answer.
+	return situation, ctx.Err()
 }
 
 // synchronous tells whether acknowledged writes are on two nodes.
