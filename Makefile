@@ -49,6 +49,9 @@ check: lint verify test ## All that CI runs
 test: setup-build ## Test everything with the race detector (PACKAGES=./...)
 	$(GO) test -race -timeout 30m $(PACKAGES)
 
+test-engines: setup-build ## The engines' suites on every server version that is there (make engines)
+	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m ./internal/engine/...
+
 e2e: setup-build ## The built binary with real databases, and kills at every step
 	$(GO) test -race -timeout 30m -count=1 ./test/...
 
@@ -100,4 +103,4 @@ engines-ci:
 	@scripts/setup --build --engines
 	@scripts/fetch-engines --ci
 
-.PHONY: run build setup engines check test e2e lint format generate verify fuzz bench bench-failover sizes clean help setup-build engines-ci
+.PHONY: run build setup engines check test test-engines e2e lint format generate verify fuzz bench bench-failover sizes clean help setup-build engines-ci

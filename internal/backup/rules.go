@@ -75,7 +75,7 @@ func Due(now time.Time, last *time.Time, created time.Time, s Schedule, id clust
 	now = now.UTC()
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
 	at := s.at(midnight, id)
-	if at.After(now) {
+	for at.After(now) { // twice, where the spread goes beyond midnight
 		midnight = midnight.AddDate(0, 0, -1)
 		at = s.at(midnight, id)
 	}

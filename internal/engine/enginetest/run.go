@@ -1,9 +1,11 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"database/sql"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,10 +65,9 @@ type Attempt struct {
 	After func(t *testing.T, s *Server, last error)
 }
 
-// Run runs the suite on every installation on this machine.
+// Run runs the suite on the installations to test with.
 func Run(t *testing.T, driver engine.Driver, o Options) {
-	found := Installations(t, driver)
-	for _, inst := range found {
+	for _, inst := range Installations(t, driver) {
 		t.Run(inst.ID(), func(t *testing.T) {
 			b := NewBench(t, driver, inst, o)
 			for _, c := range slices.Concat(cases(), replicationCases(), backupCases(), o.Checks) {
@@ -75,7 +76,7 @@ func Run(t *testing.T, driver engine.Driver, o Options) {
 			t.Run("privileges", func(t *testing.T) { runAttempts(t, b) })
 		})
 	}
-	t.Run("patch", func(t *testing.T) { runPatches(t, driver, found, o) })
+	t.Run("patch", func(t *testing.T) { runPatches(t, driver, discovered(t, driver), o) })
 }
 
 // EnginesFolder is where `make engines` puts server builds for tests.
@@ -94,9 +95,25 @@ func EnginesFolder() string {
 	return filepath.Join(home, ".cache", "steward", "engines")
 }
 
-// Installations are those the driver finds. A machine with none fails the
-// test: a suite that ran on nothing has proven nothing.
+// allEngines is what the environment says to have tests run on every build
+// there is; `make test-engines` sets it.
+const allEngines = "STEWARD_TEST_ENGINES"
+
+// Installations are the builds to test with: by default the distribution's, and
+// of flavours that it hasn't the newest; of PostgreSQL another minor of the same
+// series, too. With STEWARD_TEST_ENGINES=all everything that was found.
 func Installations(t *testing.T, driver engine.Driver) []engine.Installation {
+	t.Helper()
+	found := discovered(t, driver)
+	if os.Getenv(allEngines) == "all" {
+		return found
+	}
+	return few(found)
+}
+
+// discovered are those the driver finds. A machine with none fails the test: a
+// suite that ran on nothing has proven nothing.
+func discovered(t *testing.T, driver engine.Driver) []engine.Installation {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -108,4 +125,33 @@ func Installations(t *testing.T, driver engine.Driver) []engine.Installation {
 		t.Fatalf("no installation found on this machine or below %s: install the distribution's package or run `make engines`", EnginesFolder())
 	}
 	return found
+}
+
+func few(found []engine.Installation) []engine.Installation {
+	newest := map[engine.Flavour]engine.Installation{}
+	for _, i := range found {
+		now, ok := newest[i.Flavour]
+		if !ok || rank(i) > rank(now) || rank(i) == rank(now) && engine.CompareVersions(i.Version, now.Version) > 0 {
+			newest[i.Flavour] = i
+		}
+	}
+	chosen := slices.Collect(maps.Values(newest))
+	if pg, ok := newest[engine.FlavourPostgreSQL]; ok {
+		for _, i := range found {
+			if i.Flavour == pg.Flavour && i.Series == pg.Series && i.Version != pg.Version {
+				chosen = append(chosen, i)
+				break
+			}
+		}
+	}
+	slices.SortFunc(chosen, func(a, b engine.Installation) int { return cmp.Compare(a.ID(), b.ID()) })
+	return chosen
+}
+
+// rank puts the distribution's builds first: they are what most run.
+func rank(i engine.Installation) int {
+	if i.Builder == "debian" {
+		return 1
+	}
+	return 0
 }

@@ -156,7 +156,7 @@ func commonAttempts() []enginetest.Attempt {
 			SQL: []string{
 				"CREATE TABLE d1 (v int) DATA DIRECTORY = '{{tmp}}'", "CREATE TABLE d2 (v int) ENGINE = MyISAM DATA DIRECTORY = '{{tmp}}' INDEX DIRECTORY = '{{tmp}}'",
 				"CREATE TABLE d3 (v int) ENGINE = Aria DATA DIRECTORY = '{{tmp}}'", "CREATE TABLE d4 (v int) PARTITION BY HASH (v) (PARTITION p DATA DIRECTORY = '{{tmp}}')",
-				"CREATE TABLE d5 (v int) DATA DIRECTORY = '/tmp'",
+				"CREATE TABLE steward_outside (v int) DATA DIRECTORY = '/tmp'",
 			},
 		},
 	})
@@ -332,7 +332,7 @@ func killsNothing(t *testing.T, s *enginetest.Server, _ error) {
 }
 
 func leavesNothingInTmp(t *testing.T, s *enginetest.Server, _ error) {
-	for _, pattern := range []string{filepath.Join(s.Node.Tmp, "*"), "/tmp/d5*", "/tmp/defaultdb"} {
+	for _, pattern := range []string{filepath.Join(s.Node.Tmp, "*"), "/tmp/steward_outside*", "/tmp/defaultdb"} {
 		left, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

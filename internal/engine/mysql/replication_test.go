@@ -204,17 +204,26 @@ type writers struct {
 	wg      sync.WaitGroup
 	mu      sync.Mutex
 	written []int64
-	at      atomic.Pointer[enginetest.Server]
+	at      atomic.Pointer[target]
 	last    time.Time
 	gap     time.Duration
 }
+
+// target is where writers go: a copy, since the node's own description changes.
+type target struct {
+	node  engine.Node
+	login enginetest.Login
+}
+
+// moveTo has the writers go on at another server.
+func (w *writers) moveTo(s *enginetest.Server) { w.at.Store(&target{s.Node, s.Login()}) }
 
 // writing starts four writers on the primary; at says where they go on.
 func writing(t *testing.T, c *trio) *writers {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	w := &writers{stop: stop, last: time.Now()}
-	w.at.Store(c.nodes[c.primary])
+	w.moveTo(c.nodes[c.primary])
 	var next atomic.Int64
 	for range 4 {
 		w.wg.Go(func() {
@@ -228,14 +237,14 @@ func writing(t *testing.T, c *trio) *writers {
 }
 
 // session writes to one server until it refuses.
-func (w *writers) session(ctx context.Context, s *enginetest.Server, next *atomic.Int64) {
-	db, err := open(s.Node, s.Login())
+func (w *writers) session(ctx context.Context, at *target, next *atomic.Int64) {
+	db, err := open(at.node, at.login)
 	if err != nil {
 		return
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	for ctx.Err() == nil && w.at.Load() == s {
+	for ctx.Err() == nil && w.at.Load() == at {
 		v := next.Add(1)
 		if _, err := db.ExecContext(ctx, "INSERT INTO kept (v) VALUES (?)", v); err != nil {
 			time.Sleep(2 * time.Millisecond) // a client that tries again
@@ -383,7 +392,7 @@ func failover(t *testing.T, b *enginetest.Bench) {
 		w.forget()
 		c.nodes[dead].Kill(t)
 		c.promoteBest(t)
-		w.at.Store(c.nodes[c.primary])
+		w.moveTo(c.nodes[c.primary])
 		was := w.count()
 		waitFor(t, "writes go on", func() bool { return w.count() > was+50 })
 		w.mu.Lock()
@@ -472,7 +481,7 @@ func switchover(t *testing.T, b *enginetest.Bench) {
 			waitFor(t, "replica has all", func() bool { return c.standing(t, i).Received >= final.Received })
 		}
 		c.promoteBest(t)
-		w.at.Store(c.nodes[c.primary])
+		w.moveTo(c.nodes[c.primary])
 		t.Logf("switched over in %v", time.Since(started).Round(100*time.Microsecond))
 		was := w.count()
 		waitFor(t, "writes go on", func() bool { return w.count() > was+50 })
