@@ -416,6 +416,26 @@ func TestADamagedBackupIsFound(t *testing.T) {
 	v.eventually("it is found", func() bool { return v.newest(c).Problem != "" })
 }
 
+// TestAProofAges: what was proven once may have rotted since.
+func TestAProofAges(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{Verify: true})
+	c := v.active()
+	b := v.snapshot(c, "s")
+	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.shelf.Damage(c.ID, b.ID)
+	v.pass(6 * 24 * time.Hour)
+	v.quiet()
+	if found, err := v.store.BackupForWork(t.Context(), b.ID); err != nil || found.Problem != "" {
+		t.Errorf("tried out again too soon: %+v, %v", found, err)
+	}
+	v.pass(2 * 24 * time.Hour)
+	v.eventually("it is found", func() bool {
+		found, err := v.store.BackupForWork(t.Context(), b.ID)
+		return err == nil && found.Problem != ""
+	})
+}
+
 // TestADatabaseIsLookedAfterWhileItIsBackedUp: its status stays, and tells
 // afterwards.
 func TestADatabaseIsLookedAfterWhileItIsBackedUp(t *testing.T) {

@@ -19,7 +19,11 @@ import (
 // tryOutAgain is when a backup is tried out again that couldn't be read.
 const tryOutAgain = time.Hour
 
-// tryOut restores every new backup into a server of its own, one at a time, oldest
+// proofAge is for how long it holds that a backup was proven to restore: disks
+// and buckets forget.
+const proofAge = 7 * 24 * time.Hour
+
+// tryOut restores every new backup, and old ones once a week, into a server of its own, one at a time, oldest
 // first: a backup is worth what was proven of it.
 func (k *Keeper) tryOut(ctx context.Context) error {
 	leased, release, ok, err := k.Store.LeaseVerify(ctx)
@@ -58,13 +62,18 @@ func (k *Keeper) unproven(ctx context.Context) (of cluster.Cluster, oldest backu
 			continue
 		}
 		for _, b := range all[c.ID] {
-			waits := b.State == backup.Complete && b.Verified == nil && b.Problem == "" && !k.puzzling[b.ID].After(k.Now())
-			if waits && (oldest.ID == 0 || b.ID < oldest.ID) {
+			if k.untried(b) && (oldest.ID == 0 || b.ID < oldest.ID) {
 				of, oldest = c, b
 			}
 		}
 	}
 	return of, oldest, nil
+}
+
+// untried tells whether a backup is to be tried out now.
+func (k *Keeper) untried(b backup.Backup) bool {
+	proven := b.Verified != nil && k.Now().Sub(*b.Verified) < proofAge
+	return b.State == backup.Complete && b.Problem == "" && !proven && !k.puzzling[b.ID].After(k.Now())
 }
 
 // prove tries one backup out and records what came of it. An error is about the

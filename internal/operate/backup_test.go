@@ -438,6 +438,9 @@ func TestADamagedBackupCostsNothing(t *testing.T) {
 				t.Errorf("it is %s", now.Status)
 			}
 			b.mustHold(c, "two")
+			if noted := b.backups(c)[0]; noted.Problem == "" {
+				t.Errorf("nobody is told: %+v", noted)
+			}
 		})
 	}
 }

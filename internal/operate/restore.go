@@ -61,7 +61,7 @@ func (w *work) copyFrom(ctx context.Context, want platform.Wanted, b backup.Back
 	defer p.end()
 	m, err := step("verify archive", func() (archive.Manifest, error) { return w.Archive.Verify(ctx, w.c.ID, b.ID) })
 	if err != nil {
-		return damaged(err)
+		return w.damaged(ctx, b, err)
 	}
 	key, err := w.Store.Secret(ctx, w.c.ID, platform.BackupKey)
 	if err != nil {
@@ -69,7 +69,7 @@ func (w *work) copyFrom(ctx context.Context, want platform.Wanted, b backup.Back
 	}
 	_, content, err := w.Archive.Get(ctx, w.c.ID, b.ID, key)
 	if err != nil {
-		return damaged(err)
+		return w.damaged(ctx, b, err)
 	}
 	defer content.Close()
 	in := &announced{Reader: content, atEnd: func() error { return w.touched(ctx) }}
@@ -77,17 +77,22 @@ func (w *work) copyFrom(ctx context.Context, want platform.Wanted, b backup.Back
 		return struct{}{}, w.Archiver.Restore(ctx, want, m.Copy, in, func(bytes int64) { p.bytes.Store(bytes) })
 	})
 	if err != nil {
-		return fmt.Errorf("restore: %w", damaged(err))
+		return fmt.Errorf("restore: %w", w.damaged(ctx, b, err))
 	}
 	return nil
 }
 
-// damaged makes an error for good of a copy that isn't whole.
-func damaged(err error) error {
-	if errors.Is(err, archive.ErrDamaged) {
-		return &impossible{"The backup is damaged and can't be restored; choose another one."}
+// damaged makes an error for good of a copy that isn't whole, and notes it down
+// for those who choose the next one.
+func (w *work) damaged(ctx context.Context, b backup.Backup, err error) error {
+	if !errors.Is(err, archive.ErrDamaged) {
+		return fmt.Errorf("read the archive: %w", err)
 	}
-	return fmt.Errorf("read the archive: %w", err)
+	noted := w.Store.InTx(ctx, func(tx *store.Tx) error { return tx.BackupVerified(ctx, b.ID, err.Error()) })
+	if noted != nil {
+		return fmt.Errorf("note that backup %d is damaged: %w", b.ID, noted)
+	}
+	return &impossible{"The backup is damaged and can't be restored; choose another one."}
 }
 
 // announced is a reader that says so before it hands out its end, at which the

@@ -49,6 +49,10 @@ type world struct {
 	// rows is how many a cluster of three has been given, gone the process that
 	// must not be seen again.
 	rows, gone int
+	// size is how many nodes there are, backup the one under test and backedUp
+	// how many rows it has.
+	size, backedUp int
+	backup         harness.Backup
 	// armed is the file whose existence makes failpoints count.
 	armed string
 }

@@ -167,17 +167,7 @@ func checkTrio(t *testing.T, w *world, _ bool) {
 		gone = append(gone, w.gone)
 	}
 	w.AwaitHealthy(w.db, 3, gone...)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	db, err := harness.Connect(ctx, w.db, w.cred, "")
-	if err != nil {
-		t.Fatalf("healthy but not reachable: %v", err)
-	}
-	defer db.Close()
-	rows := 0
-	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM kept").Scan(&rows); err != nil || rows != w.rows {
-		t.Errorf("%d rows (%v), want %d", rows, err, w.rows)
-	}
+	w.mustHaveRows(t, w.rows)
 }
 
 // someSteps is everyStep for operations of many steps: every eighth, unless

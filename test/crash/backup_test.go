@@ -1,0 +1,179 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/test/harness"
+)
+
+// TestBackups kills steward at the steps of backups and restores: no half backup
+// is ever listed as one that can be restored, and no row is lost.
+func TestBackups(t *testing.T) {
+	for _, c := range []struct {
+		engine string
+		size   int
+	}{{"postgresql/15", 1}, {"mysql/10.11", 1}, {"postgresql/15", 3}} {
+		for _, op := range backupOperations() {
+			if c.size > 1 && op.alike {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(c.engine, "/", "-"), c.size, op.name), func(t *testing.T) {
+				before := op.prepare
+				op.prepare = func(w *world) {
+					w.keeper(c.engine, c.size)
+					before(w)
+				}
+				someSteps(t, op)
+			})
+		}
+	}
+}
+
+// keeper makes the database that is backed up, once, and adds a row to it.
+func (w *world) keeper(engine string, size int) {
+	w.t.Helper()
+	if w.db.ID == 0 {
+		w.size = size
+		spec := harness.Small(fmt.Sprintf("crash-%d", w.n), engine)
+		spec["cluster_size"] = size
+		w.db = w.CreateActive(spec)
+		w.cred = w.Credentials(w.db)
+		w.exec("CREATE TABLE kept (n int PRIMARY KEY)")
+	}
+	w.rows++
+	w.exec(fmt.Sprintf("INSERT INTO kept VALUES (%d)", w.rows))
+}
+
+func backupOperations() []operation {
+	return []operation{
+		{
+			name:    "snapshot",
+			alike:   true,
+			prepare: func(w *world) {},
+			ask: func(w *world) (int, error) {
+				status, _, err := w.TryCall("POST", w.db.Path()+"/backups", map[string]any{"label": "s", "target": "primary"}, nil)
+				return status, err
+			},
+			check: checkSnapshot,
+		},
+		{
+			name: "restore",
+			prepare: func(w *world) {
+				w.backup, w.backedUp = w.Snapshot(w.db, "kept", "primary"), w.rows
+				w.rows++
+				w.exec(fmt.Sprintf("INSERT INTO kept VALUES (%d)", w.rows))
+			},
+			ask: func(w *world) (int, error) {
+				status, _, err := w.TryCall("POST", w.backup.Path(w.db)+"/restore", nil, nil)
+				return status, err
+			},
+			check: checkRestored,
+		},
+		{
+			name:    "delete a backup",
+			alike:   true,
+			prepare: func(w *world) { w.backup = w.Snapshot(w.db, "gone", "primary") },
+			ask: func(w *world) (int, error) {
+				status, _, err := w.TryCall("DELETE", w.backup.Path(w.db), nil, nil)
+				return status, err
+			},
+			check: func(t *testing.T, w *world, accepted bool) {
+				if !accepted {
+					w.drop("gone")
+				}
+				w.archiveIsEmpty()
+				w.mustHaveRows(t, w.rows)
+			},
+		},
+	}
+}
+
+// checkSnapshot: what was acknowledged is taken, and all that is listed as
+// complete restores.
+func checkSnapshot(t *testing.T, w *world, accepted bool) {
+	t.Helper()
+	w.AwaitStatus(w.db, "active")
+	w.disarm()
+	b, there := w.FindBackup(w.db, "s")
+	switch {
+	case accepted && !there:
+		t.Error("the accepted snapshot is lost")
+	case there && b.State != "complete":
+		t.Errorf("the snapshot is %+v", b)
+	case there:
+		w.Restore(w.db, b)
+	}
+	w.mustHaveRows(t, w.rows)
+	w.drop("s")
+	w.archiveIsEmpty()
+}
+
+// checkRestored: all rows of the time of the backup or, when it wasn't asked
+// for, all there were.
+func checkRestored(t *testing.T, w *world, accepted bool) {
+	t.Helper()
+	w.AwaitHealthy(w.db, w.size)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	rows, err := w.count(ctx)
+	if err != nil || rows != w.backedUp && (accepted || rows != w.rows) {
+		t.Errorf("%d rows (%v), want %d as in the backup; accepted: %v", rows, err, w.backedUp, accepted)
+	}
+	w.rows = rows
+	w.drop("kept")
+	w.archiveIsEmpty()
+}
+
+func (w *world) mustHaveRows(t *testing.T, want int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if rows, err := w.count(ctx); err != nil || rows != want {
+		t.Errorf("%d rows (%v), want %d", rows, err, want)
+	}
+}
+
+func (w *world) count(ctx context.Context) (rows int, err error) {
+	db, err := harness.Connect(ctx, w.db, w.cred, "")
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	return rows, db.QueryRowContext(ctx, "SELECT count(*) FROM kept").Scan(&rows)
+}
+
+// drop deletes the backup of a label, if there is one.
+func (w *world) drop(label string) {
+	w.t.Helper()
+	w.disarm()
+	w.Eventually(label+" deleted", func() error {
+		b, there := w.FindBackup(w.db, label)
+		if !there {
+			return nil
+		}
+		status, body := w.Call("DELETE", b.Path(w.db), nil, nil)
+		return fmt.Errorf("%d %s", status, body)
+	})
+}
+
+// archiveIsEmpty waits until nothing of any backup is left: no half one either.
+func (w *world) archiveIsEmpty() {
+	w.t.Helper()
+	w.Eventually("empty archive", func() error {
+		var left []string
+		for _, path := range w.Stored(w.t, "*") {
+			if strings.Contains(path, string(filepath.Separator)+"backups"+string(filepath.Separator)) {
+				left = append(left, path)
+			}
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("%v", left)
+		}
+		return nil
+	})
+}
