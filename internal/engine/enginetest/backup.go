@@ -464,6 +464,8 @@ func backupOfReplica(t *testing.T, b *Bench) {
 	more := c.Primary.write(t, 2)
 	more.reach(t, 1000)
 	other.holds(t, rows)
+	replica.Kill(t) // while it ran it may have come back to the address by itself
+	replica.Start(t)
 	replica.strays(t)
 	newer := more.end()
 	other.receives(t, newer)

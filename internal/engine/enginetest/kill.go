@@ -16,6 +16,9 @@ import (
 func killTree(t *testing.T, pid int) {
 	t.Helper()
 	syscall.Kill(pid, syscall.SIGSTOP)
+	for deadline := time.Now().Add(20 * time.Second); running(pid) && time.Now().Before(deadline); { // a signal is seen a moment later
+		time.Sleep(100 * time.Microsecond)
+	}
 	pids := append(descendants(pid), pid)
 	for _, p := range pids {
 		syscall.Kill(p, syscall.SIGKILL)
@@ -46,6 +49,12 @@ func descendants(pid int) []int {
 		queue = append(queue, children[queue[0]]...)
 	}
 	return all
+}
+
+// running is false for what is stopped, too.
+func running(pid int) bool {
+	state, _, ok := readStat("/proc/" + strconv.Itoa(pid) + "/stat")
+	return ok && state != "T" && state != "t" && state != "Z" && state != "X"
 }
 
 // alive is false for zombies: they hold nothing.
