@@ -82,10 +82,10 @@ func used(c cluster.Cluster) int64 {
 }
 
 // backupKey is what the database's backups are encrypted with, made for the
-// first of them.
+// first of them. Older stewards made one that nothing could be encrypted with.
 func (w *work) backupKey(ctx context.Context) ([]byte, error) {
 	key, err := w.Store.Secret(ctx, w.c.ID, platform.BackupKey)
-	if err == nil || !fault.IsKind(err, fault.NotFound) {
+	if err == nil && archive.IsKey(key) || err != nil && !fault.IsKind(err, fault.NotFound) {
 		return key, err
 	}
 	if key, err = archive.NewKey(); err != nil {
