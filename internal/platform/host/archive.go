@@ -122,7 +122,7 @@ func (d *Driver) Restore(ctx context.Context, want platform.Wanted, c platform.C
 
 func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.Copy, r io.Reader) error {
 	u := d.unit(want.ID)
-	top, err := d.topology(want.ID)
+	top, err := d.wantedTopology(want)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.C
 		return err
 	}
 	defer u.give()
-	now, err := d.topology(want.ID)
+	now, err := d.wantedTopology(want)
 	if err != nil {
 		return err
 	}
@@ -164,6 +164,24 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.C
 		return err
 	}
 	return j.beginAnew(ctx)
+}
+
+// wantedTopology is that of the cluster, or of what it is to be when nothing of
+// it is on this machine.
+func (d *Driver) wantedTopology(want platform.Wanted) (topology, error) {
+	top, err := d.topology(want.ID)
+	if err == nil && want.Size > 1 && !exists(d.layout.topology(want.ID)) {
+		top.Members, top.Replication = want.Size, want.Replication
+	}
+	return top, err
+}
+
+// Runs is nil when data that the installation of the id wrote can be run here.
+func (d *Driver) Runs(family cluster.Engine, series, id string) error {
+	if _, problem := choose(d.found, family, series, id, false); problem != "" {
+		return errors.New(problem)
+	}
+	return nil
 }
 
 // runWith makes the job one for the build that wrote a copy, or for a newer one
