@@ -93,7 +93,7 @@ func (l *Legacy) find(ctx context.Context) ([]recovery.Found, error) {
 		if f.Problem == nil {
 			return all, nil
 		}
-		problem = fmt.Errorf("database %d (%s): %w", f.Cluster, f.Newest.Label, f.Problem)
+		problem = fmt.Errorf("database %d (%s): %w", f.Cluster, f.Newest.Database, f.Problem)
 	}
 	return nil, problem
 }

@@ -152,7 +152,7 @@ func (c *recoverCommand) list(ctx context.Context, s *streams, config app.Config
 	for i, f := range all {
 		m := f.Newest
 		views[i] = foundView{
-			ID: int64(f.Cluster), Label: cmp.Or(f.Record.Label, m.Label), Engine: string(m.Engine) + "/" + m.Series, Type: f.Record.Type,
+			ID: int64(f.Cluster), Label: cmp.Or(f.Record.Label, m.Database), Engine: string(m.Engine) + "/" + m.Series, Type: f.Record.Type,
 			Nodes: f.Record.Size, Backups: f.Backups, Taken: m.Created, Size: m.Bytes, Deleted: f.Record.Deleted,
 		}
 		if f.Problem != nil {

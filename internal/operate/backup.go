@@ -81,7 +81,8 @@ func (w *work) copyTo(ctx context.Context, want platform.Wanted, b backup.Backup
 		from = cluster.Replica
 	}
 	m := archive.Manifest{
-		Cluster: w.c.ID, Backup: b.ID, Label: b.Label, Type: b.Type, Engine: w.c.Engine, Series: w.c.Series, Created: b.Created,
+		Cluster: w.c.ID, Backup: b.ID, Database: w.c.Label, Label: b.Label, Type: b.Type,
+		Engine: w.c.Engine, Series: w.c.Series, Encrypted: w.c.Encrypted, Created: b.Created,
 	}
 	return step("backup", func() (archive.Manifest, error) {
 		return w.Archive.Put(ctx, m, key, func(out io.Writer) (platform.Copy, error) {

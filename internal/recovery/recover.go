@@ -117,7 +117,7 @@ type Outcome struct {
 func (r *Recoverer) Recover(ctx context.Context, f Found, from backup.ID) (Outcome, error) {
 	o, err := r.recover(ctx, f, from)
 	if err != nil {
-		return o, fmt.Errorf("database %d (%s): %w", f.Cluster, cmp.Or(f.Record.Label, f.Newest.Label), err)
+		return o, fmt.Errorf("database %d (%s): %w", f.Cluster, cmp.Or(f.Record.Label, f.Newest.Database), err)
 	}
 	return o, nil
 }
