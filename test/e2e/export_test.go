@@ -23,9 +23,15 @@ func TestExport(t *testing.T) {
 	s.Start("--backups", bucket)
 	encrypted := harness.Small("mariadb-encrypted", engines[1])
 	encrypted["encrypted"] = true
-	for name, spec := range map[string]harness.Spec{
+	specs := map[string]harness.Spec{
 		"postgresql": harness.Small("postgresql", engines[0]), "mariadb": harness.Small("mariadb", engines[1]), "mariadb encrypted": encrypted,
-	} {
+	}
+	if series := installedMySQL(s); series != "" {
+		specs["mysql"] = harness.Small("oracle-mysql", "mysql/"+series)
+		specs["mysql encrypted"] = harness.Small("oracle-mysql-encrypted", "mysql/"+series)
+		specs["mysql encrypted"]["encrypted"] = true
+	}
+	for name, spec := range specs {
 		t.Run(name, func(t *testing.T) {
 			d := s.CreateActive(spec)
 			c := s.Credentials(d)
@@ -151,7 +157,7 @@ func typed(readme string) string {
 			continue
 		case strings.HasPrefix(line, "psql"):
 			line += ` -Atc "` + query + `"`
-		case strings.HasPrefix(line, "mariadb --socket"):
+		case strings.HasPrefix(line, "mariadb --socket"), strings.HasPrefix(line, "mysql --socket"):
 			line = strings.Replace(line, " -p", "", 1) + ` -Ne "` + query + `"`
 			line = "for i in $(seq 300); do [ -S data/mysql.sock ] && break; sleep 0.1; done\n" + line + "\nkill $!"
 		}
@@ -169,11 +175,7 @@ func programs(t *testing.T, s *harness.Server, d harness.Database) string {
 	}
 	ask(t, s, &nodes, "node", "list", "--json", "--data", s.Data, "--config", s.ConfigPath())
 	var machine struct {
-		Engines []struct {
-			Flavour, Version, Builder string
-			Loader                    []string
-			Bin                       map[string]string
-		}
+		Engines []build
 	}
 	ask(t, s, &machine, "doctor", "--json", "--config", s.ConfigPath())
 	for _, n := range nodes {
@@ -182,7 +184,7 @@ func programs(t *testing.T, s *harness.Server, d harness.Database) string {
 				continue
 			}
 			if len(e.Loader) > 0 {
-				t.Skip("the server's programs don't run by hand")
+				return wrapped(t, e)
 			}
 			var dirs []string
 			for _, path := range e.Bin {
@@ -193,6 +195,35 @@ func programs(t *testing.T, s *harness.Server, d harness.Database) string {
 	}
 	t.Fatalf("no server of database %d among %+v", d.ID, nodes)
 	return ""
+}
+
+// build is an installation as `doctor --json` shows it.
+type build struct {
+	Flavour   string            `json:"flavour"`
+	Version   string            `json:"version"`
+	Builder   string            `json:"builder"`
+	Loader    []string          `json:"loader"`
+	Bin       map[string]string `json:"bin"`
+	Share     string            `json:"share"`
+	PluginDir string            `json:"plugin_dir"`
+}
+
+// wrapped makes the programs of a build that brings its own loader ones that can
+// be typed.
+func wrapped(t *testing.T, e build) string {
+	t.Helper()
+	dir := folderOfNobody(t)
+	for name, path := range e.Bin {
+		more := ""
+		if name == "mysqld" {
+			more = fmt.Sprintf(" --lc-messages-dir=%s --character-sets-dir=%s/charsets --plugin-dir=%s", e.Share, e.Share, e.PluginDir)
+		}
+		script := fmt.Sprintf("#!/bin/sh\nexec %s --argv0 %s %s \"$@\"%s\n", strings.Join(e.Loader, " "), path, path, more)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 func ask(t *testing.T, s *harness.Server, out any, args ...string) {
@@ -219,10 +250,15 @@ func opensByHand(t *testing.T, s *harness.Server, d harness.Database, bucket str
 	if err != nil {
 		t.Fatalf("%v\n%s", err, key)
 	}
-	look := map[string]string{"postgresql": "tar -t | grep -x backup_label", "mysql": "head -c -20 | mbstream -x -C . && ls ibdata1"}[d.Engine]
+	look := "tar -t | grep -x backup_label"
+	if strings.HasPrefix(d.Label, "mariadb") {
+		look = "head -c -20 | mbstream -x -C . && ls ibdata1"
+	} else if d.Engine == "mysql" {
+		look = "tail -c +$((KEYRING+1)) | tar -t | grep -x ibdata1"
+	}
 	open := exec.Command("bash", "-c", "set -e -o pipefail; age -d -i <(echo $KEY) $OBJECT | zstd -d | "+look)
 	open.Dir = t.TempDir()
-	open.Env = append(os.Environ(), "KEY="+strings.TrimSpace(key), "OBJECT="+object(t, bucket, d))
+	open.Env = append(os.Environ(), "KEY="+strings.TrimSpace(key), "OBJECT="+object(t, bucket, d), fmt.Sprint("KEYRING=", keyringBytes(t, bucket, d)))
 	if out, err := open.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -258,4 +294,36 @@ func refusesDamage(t *testing.T, s *harness.Server, d harness.Database, bucket s
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
+}
+
+// installedMySQL is the series of a MySQL of this machine, "" when there is none.
+func installedMySQL(s *harness.Server) string {
+	var types struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	s.Call("GET", "/v4/databases/engines", nil, &types)
+	for _, e := range types.Data {
+		if _, series, _ := strings.Cut(e.ID, "/"); e.ID == "mysql/8.4" || e.ID == "mysql/9.7" {
+			return series
+		}
+	}
+	return ""
+}
+
+// keyringBytes is how much of a backup comes before the data.
+func keyringBytes(t *testing.T, bucket string, d harness.Database) int {
+	t.Helper()
+	var manifest struct {
+		Copy struct{ KeyringBytes int } `json:"copy"`
+	}
+	content, err := os.ReadFile(filepath.Join(filepath.Dir(object(t, bucket, d)), "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(content, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	return manifest.Copy.KeyringBytes
 }

@@ -68,7 +68,7 @@ innodb_data_file_path = ` + systemTablespace + "\n"
 	if c.Flavour == engine.FlavourMariaDB {
 		return text + fmt.Sprintf("innodb_undo_tablespaces = %d\n", mariaDBUndoFiles)
 	}
-	return text + "partial_revokes = ON\nmysqlx = OFF\nskip_replica_start = ON\n"
+	return text + "partial_revokes = ON\nmysqlx = OFF\nsecure_file_priv = NULL\nskip_replica_start = ON\n"
 }
 
 // Instructions is part of engine.Exporter.
