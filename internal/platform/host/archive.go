@@ -139,7 +139,7 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.C
 		return err
 	}
 	unpacked := d.layout.restored(want.ID)
-	if err := j.unpack(ctx, unpacked, r); err != nil {
+	if err := j.unpackWith(ctx, keyring, unpacked, r); err != nil {
 		return err
 	}
 	failpoint.Here("host: copy unpacked")
@@ -193,6 +193,20 @@ func (j *job) runWith(id string) error {
 	}
 	j.inst, j.node.Installation = inst, inst
 	return j.render()
+}
+
+// unpackWith unpacks with the keyring of the copy, in a folder of its own: the one
+// in use may be another, or none.
+func (j *job) unpackWith(ctx context.Context, keyring []byte, dir string, r io.Reader) error {
+	if keyring == nil {
+		return j.unpack(ctx, dir, r)
+	}
+	own := *j
+	own.node.Keyring, own.node.Keys = keyring, j.node.Keys+"-restored"
+	if err := os.RemoveAll(own.node.Keys); err != nil {
+		return fmt.Errorf("remove keys: %w", err)
+	}
+	return errors.Join(own.unpack(ctx, dir, r), os.RemoveAll(own.node.Keys))
 }
 
 // unpack makes a data folder of a copy, complete and on the disk.
