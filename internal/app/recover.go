@@ -205,15 +205,15 @@ func (r *Recovery) Served() bool {
 }
 
 // Await waits until a database's data is back, or won't come; then why is the
-// reason. tell is told of each message on the way.
-func (r *Recovery) Await(ctx context.Context, c cluster.Cluster, tell func(percent int)) (_ cluster.Cluster, why string, err error) {
+// reason. tell is told how far it is.
+func (r *Recovery) Await(ctx context.Context, c cluster.Cluster, tell func(percent int, message string)) (_ cluster.Cluster, why string, err error) {
 	for {
 		going, err := r.access.store.UnfinishedOperations(ctx, c.ID)
 		if err != nil {
 			return c, "", err
 		}
 		for _, o := range going {
-			tell(o.Percent)
+			tell(o.Percent, o.Message)
 		}
 		if c, err = r.access.store.ClusterForWork(ctx, c.ID); err != nil {
 			return c, "", err

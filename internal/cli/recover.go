@@ -103,11 +103,11 @@ func (c *recoverCommand) await(ctx context.Context, s *streams, r *app.Recovery,
 	ctx, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
 	for _, d := range begun {
-		said := 0
-		now, why, err := r.Await(ctx, d, func(percent int) {
-			if percent > said {
-				said = percent
-				fmt.Fprintf(s.err, "%s: %d %%\n", d.Label, percent)
+		said := ""
+		now, why, err := r.Await(ctx, d, func(percent int, message string) {
+			if line := fmt.Sprintf("%s: %d %% %s", d.Label, percent, message); line != said {
+				said = line
+				fmt.Fprintln(s.err, line)
 			}
 		})
 		switch {

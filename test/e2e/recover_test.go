@@ -68,11 +68,7 @@ func loseAServer(t *testing.T) legacy {
 	left := legacy{bucket: t.TempDir(), key: filepath.Join(t.TempDir(), "seal.key"), credentials: map[int64]harness.Credentials{}}
 	a := harness.Prepare(t)
 	a.Start("--backups", left.bucket)
-	for i, engine := range append([]string{}, engines...) {
-		spec := harness.Small(fmt.Sprintf("precious-%d", i), engine)
-		if i == 0 {
-			spec["cluster_size"] = 3
-		}
+	for _, spec := range precious(a) {
 		d := a.CreateActive(spec)
 		db := a.MustConnect(d, a.Credentials(d))
 		exec1(t, db, "CREATE TABLE kept (n int PRIMARY KEY)")
@@ -95,6 +91,19 @@ func loseAServer(t *testing.T) legacy {
 	}
 	burn(t, a)
 	return left
+}
+
+// precious are databases of each kind: of three nodes, and encrypted at rest.
+func precious(s *harness.Server) []harness.Spec {
+	three, encrypted := harness.Small("precious-three", engines[0]), harness.Small("precious-encrypted", engines[1])
+	three["cluster_size"], encrypted["encrypted"] = 3, true
+	specs := []harness.Spec{three, harness.Small("precious-mariadb", engines[1]), encrypted}
+	if series := installedMySQL(s); series != "" {
+		mysql := harness.Small("precious-mysql", "mysql/"+series)
+		mysql["encrypted"] = true
+		specs = append(specs, mysql)
+	}
+	return specs
 }
 
 // changesItsPassword: what changes after the last backup comes back, too.
