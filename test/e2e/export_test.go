@@ -50,7 +50,7 @@ func TestExport(t *testing.T) {
 			}
 			exportsTheSame(t, s, d, bucket, file, flags)
 			startsByHand(t, s, d, c, file)
-			opensByHand(t, s, d, bucket, flags)
+			opensByHand(t, s, d, c, bucket, flags)
 			refusesDamage(t, s, d, bucket, flags)
 		})
 	}
@@ -124,18 +124,7 @@ func startsByHand(t *testing.T, s *harness.Server, d harness.Database, c harness
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := "set -e\ntrap 'pkill -P $$ || true; wait' EXIT\n" + typed(string(readme))
-	run := exec.Command("bash", "-c", script)
-	run.Env = []string{
-		"PATH=" + programs(t, s, d) + ":" + os.Getenv("PATH"), "HOME=" + dir,
-		"PGPASSWORD=" + c.Password, "MYSQL_PWD=" + c.Password,
-	}
-	asNobody(run, dir)
-	out, err := run.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "rows: 3") {
-		log, _ := os.ReadFile(filepath.Join(dir, "data", "server.log"))
-		t.Errorf("%v\n%s\n%s\nby\n%s", err, out, log, script)
-	}
+	countsThree(t, s, d, c, dir, typed(string(readme)))
 }
 
 func asNobody(cmd *exec.Cmd, dir string) {
@@ -151,15 +140,14 @@ func typed(readme string) string {
 	var script strings.Builder
 	for line := range strings.Lines(readme) {
 		line, command := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "    ")
-		const query = `SELECT concat('rows: ', count(*)) FROM kept`
 		switch {
 		case !command:
 			continue
 		case strings.HasPrefix(line, "psql"):
-			line += ` -Atc "` + query + `"`
+			line += ` -Atc "` + countRows + `"`
 		case strings.HasPrefix(line, "mariadb --socket"), strings.HasPrefix(line, "mysql --socket"):
-			line = strings.Replace(line, " -p", "", 1) + ` -Ne "` + query + `"`
-			line = "for i in $(seq 300); do [ -S data/mysql.sock ] && break; sleep 0.1; done\n" + line + "\nkill $!"
+			line = strings.Replace(line, " -p", "", 1) + ` -Ne "` + countRows + `"`
+			line = awaitSocket + line + "\nkill $!"
 		}
 		script.WriteString(line + "\n")
 	}
@@ -237,8 +225,9 @@ func ask(t *testing.T, s *harness.Server, out any, args ...string) {
 	}
 }
 
-// opensByHand: age and zstd open an object of the bucket without steward.
-func opensByHand(t *testing.T, s *harness.Server, d harness.Database, bucket string, flags []string) {
+// opensByHand types what docs/disaster-recovery.md says of restoring an object of
+// the bucket without steward.
+func opensByHand(t *testing.T, s *harness.Server, d harness.Database, c harness.Credentials, bucket string, flags []string) {
 	t.Helper()
 	for _, program := range []string{"age", "zstd"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -250,17 +239,58 @@ func opensByHand(t *testing.T, s *harness.Server, d harness.Database, bucket str
 	if err != nil {
 		t.Fatalf("%v\n%s", err, key)
 	}
-	look := "tar -t | grep -x backup_label"
-	if strings.HasPrefix(d.Label, "mariadb") {
-		look = "head -c -20 | mbstream -x -C . && ls ibdata1"
-	} else if d.Engine == "mysql" {
-		look = "tail -c +$((KEYRING+1)) | tar -t | grep -x ibdata1"
-	}
-	open := exec.Command("bash", "-c", "set -e -o pipefail; age -d -i <(echo $KEY) $OBJECT | zstd -d | "+look)
-	open.Dir = t.TempDir()
+	dir := folderOfNobody(t)
+	open := exec.Command("bash", "-c", "set -e -o pipefail; age -d -i <(echo $KEY) $OBJECT | zstd -d > stream && chmod 644 stream; "+
+		`if [ $KEYRING -gt 0 ]; then tail -c +$((KEYRING+1)) stream | tar -t | grep -x ibdata1; fi`)
+	open.Dir = dir
 	open.Env = append(os.Environ(), "KEY="+strings.TrimSpace(key), "OBJECT="+object(t, bucket, d), fmt.Sprint("KEYRING=", keyringBytes(t, bucket, d)))
 	if out, err := open.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		t.Fatalf("%v\n%s", err, out)
+	}
+	switch d.Label {
+	case "postgresql":
+		typesTheManual(t, s, d, c, dir, "PostgreSQL, as the user", ` -Atc "`+countRows+`" && pg_ctl -D data stop`)
+	case "mariadb":
+		typesTheManual(t, s, d, c, dir, "MariaDB:", awaitSocket+`mariadb --socket="$PWD/data/mysql.sock" -u dbadmin defaultdb -Ne "`+countRows+`"; kill $!`)
+	}
+}
+
+const (
+	countRows   = `SELECT concat('rows: ', count(*)) FROM kept`
+	awaitSocket = "\nfor i in $(seq 300); do [ -S data/mysql.sock ] && break; sleep 0.1; done\n"
+)
+
+// typesTheManual types the block that follows a line of the document, and then more.
+func typesTheManual(t *testing.T, s *harness.Server, d harness.Database, c harness.Credentials, dir, heading, more string) {
+	t.Helper()
+	manual, err := os.ReadFile("../../docs/disaster-recovery.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(manual), "\n"+heading)
+	_, rest, _ = strings.Cut(rest, "```sh\n")
+	block, _, closed := strings.Cut(rest, "\n```")
+	if !found || !closed {
+		t.Fatalf("docs/disaster-recovery.md has nothing about %s", heading)
+	}
+	countsThree(t, s, d, c, dir, block+more)
+}
+
+// countsThree runs lines as a person would who isn't root, and demands that they
+// find the three rows of the backup.
+func countsThree(t *testing.T, s *harness.Server, d harness.Database, c harness.Credentials, dir, lines string) {
+	t.Helper()
+	script := "set -e\ntrap 'pkill -P $$ || true; wait' EXIT\n" + lines + "\n"
+	run := exec.Command("bash", "-c", script)
+	run.Env = []string{
+		"PATH=" + programs(t, s, d) + ":" + os.Getenv("PATH"), "HOME=" + dir,
+		"PGPASSWORD=" + c.Password, "MYSQL_PWD=" + c.Password,
+	}
+	asNobody(run, dir)
+	out, err := run.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "rows: 3") {
+		log, _ := os.ReadFile(filepath.Join(dir, "data", "server.log"))
+		t.Errorf("%v\n%s\n%s\nby\n%s", err, out, log, script)
 	}
 }
 
