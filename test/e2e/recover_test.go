@@ -46,6 +46,8 @@ func TestRecover(t *testing.T) {
 		t.Errorf("recover it again: %v\n%s", err, out)
 	}
 	b.Start("--backups", left.bucket)
+	b.Kill() // while it brings the data back
+	b.Start("--backups", left.bucket)
 	out, err = recovering()
 	if err != nil {
 		t.Fatalf("recover the rest beside a server: %v\n%s\n%s", err, out, b.LogTail())
