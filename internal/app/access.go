@@ -44,12 +44,16 @@ type Access struct {
 	started bool
 }
 
-// OpenAccess opens the store of a data folder, or the one at url.
+// OpenAccess opens the store of a data folder, or the one at url, without its secrets.
 func OpenAccess(ctx context.Context, data, url string) (*Access, error) {
 	p, err := newPaths(data)
 	if err != nil {
 		return nil, err
 	}
+	return openAccess(ctx, p, url, nil)
+}
+
+func openAccess(ctx context.Context, p paths, url string, sealer store.Sealer) (_ *Access, err error) {
 	x := &Access{}
 	log := slog.New(slog.DiscardHandler)
 	if url == "" {
@@ -65,7 +69,7 @@ func OpenAccess(ctx context.Context, data, url string) (*Access, error) {
 			url = x.embedded.URL()
 		}
 	}
-	if x.store, err = store.Open(ctx, store.Options{URL: url, Logger: log, MaxConns: 2}); err != nil {
+	if x.store, err = store.Open(ctx, store.Options{URL: url, Sealer: sealer, Logger: log, MaxConns: 2}); err != nil {
 		x.Close(ctx)
 		return nil, err
 	}

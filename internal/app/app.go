@@ -3,6 +3,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/platform/host"
+	"steward/internal/recovery"
 	"steward/internal/seal"
 	"steward/internal/store"
 	"steward/internal/work"
@@ -42,6 +44,8 @@ type App struct {
 	// archiver and archive are nil on a platform that takes no backups.
 	archiver platform.Archiver
 	archive  *archive.Archive
+	recovery *recovery.Keeper
+	sealer   *seal.Sealer
 	store    *store.Store
 	work     *work.Work
 	keeper   *converge.Keeper
@@ -119,14 +123,11 @@ func (a *App) listen(ctx context.Context) error {
 }
 
 func (a *App) openStore(ctx context.Context) error {
-	where := a.o.Seal.URL
-	if where == "" {
-		where = a.paths.sealKey()
-	}
-	sealer, err := seal.Open(ctx, where)
+	sealer, err := openSealer(ctx, a.paths, a.o.Config)
 	if err != nil {
-		return fmt.Errorf("secrets: %w", err)
+		return err
 	}
+	a.sealer = sealer
 	url := a.o.Store
 	if url == "" {
 		embedded, err := store.StartEmbedded(ctx, store.EmbeddedOptions{Dir: a.paths.store(), RunDir: a.paths.storeRun(), Logger: a.log})
@@ -142,6 +143,15 @@ func (a *App) openStore(ctx context.Context) error {
 	}
 	a.later(func() error { a.store.Close(); return nil })
 	return nil
+}
+
+// openSealer opens the key service of a server's secrets.
+func openSealer(ctx context.Context, p paths, c Config) (*seal.Sealer, error) {
+	sealer, err := seal.Open(ctx, cmp.Or(c.Seal.URL, p.sealKey()))
+	if err != nil {
+		return nil, fmt.Errorf("secrets: %w", err)
+	}
+	return sealer, nil
 }
 
 func (a *App) openPlatform(ctx context.Context) error {

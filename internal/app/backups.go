@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"steward/internal/archive"
@@ -16,6 +19,7 @@ import (
 	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/platform"
+	"steward/internal/recovery"
 	"steward/internal/store"
 )
 
@@ -29,14 +33,62 @@ func (a *App) openArchive(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	place := cmp.Or(a.o.Archive, a.o.Backups.URL, (&url.URL{Scheme: "file", Path: a.paths.backups()}).String())
-	opened, err := archive.Open(ctx, archive.Options{URL: place, Logger: a.log})
+	opened, err := openBucket(ctx, a.paths, a.o.Config, a.o.Archive, a.log)
 	if err != nil {
-		return fmt.Errorf("backups (--backups): %w", err)
+		return err
 	}
 	a.later(opened.Close)
 	a.archiver, a.archive = archiver, opened
-	return nil
+	a.recovery = recovery.NewKeeper(a.store, opened, a.sealer)
+	return a.spareIDs(ctx)
+}
+
+// openBucket opens the place where a server's backups are.
+func openBucket(ctx context.Context, p paths, c Config, place string, log *slog.Logger) (*archive.Archive, error) {
+	place, err := bucketURL(cmp.Or(place, c.Backups.URL, p.backups()))
+	if err != nil {
+		return nil, err
+	}
+	opened, err := archive.Open(ctx, archive.Options{URL: place, Logger: log})
+	if err != nil {
+		return nil, fmt.Errorf("backups (--backups): %w", err)
+	}
+	return opened, nil
+}
+
+// bucketURL is a folder as a URL; a URL stays what it is.
+func bucketURL(place string) (string, error) {
+	if strings.Contains(place, "://") {
+		return place, nil
+	}
+	folder, err := filepath.Abs(place)
+	if err != nil {
+		return "", fmt.Errorf("backups (--backups): %w", err)
+	}
+	return (&url.URL{Scheme: "file", Path: folder}).String(), nil
+}
+
+// spareIDs keeps an empty store from giving out ids that the bucket has backups
+// under: those of a server that was lost would be overwritten.
+func (a *App) spareIDs(ctx context.Context) error {
+	all, err := a.store.ClustersForWork(ctx)
+	if err != nil || len(all) > 0 {
+		return err
+	}
+	stored, err := a.archive.List(ctx)
+	if err != nil {
+		return fmt.Errorf("backups (--backups): %w", err)
+	}
+	return reserve(ctx, a.store, stored)
+}
+
+func reserve(ctx context.Context, s *store.Store, stored []archive.Stored) error {
+	var c cluster.ID
+	var b backup.ID
+	for _, found := range stored {
+		c, b = max(c, found.Cluster), max(b, found.Backup)
+	}
+	return s.ReserveIDs(ctx, c, b)
 }
 
 func (a *App) operateOptions() operate.Options {
@@ -45,7 +97,7 @@ func (a *App) operateOptions() operate.Options {
 		KeepDeleted: a.o.Backups.KeepAfterDelete, Reapply: a.o.Restore.Credentials == "reapply",
 	}
 	if a.archiver != nil {
-		o.Archiver, o.Archive = a.archiver, a.archive
+		o.Archiver, o.Archive, o.Recovery = a.archiver, a.archive, a.recovery
 	}
 	return o
 }
@@ -62,7 +114,7 @@ func (a *App) keeperOptions() (converge.Options, error) {
 		Backups: converge.BackupOptions{Schedule: schedule, Keep: c.Keep, Verify: c.Verify, KeepDeleted: c.KeepAfterDelete},
 	}
 	if a.archiver != nil {
-		o.Archiver, o.Archive = a.archiver, a.archive
+		o.Archiver, o.Archive, o.Recovery = a.archiver, a.archive, a.recovery
 	}
 	return o, nil
 }

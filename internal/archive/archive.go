@@ -93,6 +93,12 @@ func NewKey() ([]byte, error) {
 	return []byte(id.String()), nil
 }
 
+// IsKey tells whether a key is one of NewKey's.
+func IsKey(key []byte) bool {
+	_, err := parseKey(key)
+	return err == nil
+}
+
 func folderOf(c cluster.ID) string { return fmt.Sprintf("clusters/%d/", c) }
 
 func prefixOf(c cluster.ID, b backup.ID) string { return fmt.Sprintf("%sbackups/%d/", folderOf(c), b) }

@@ -18,15 +18,19 @@ const version = 1
 
 // Manifest tells of a backup all that restoring it takes, besides its key.
 type Manifest struct {
-	Version int            `json:"version"`
-	Cluster cluster.ID     `json:"cluster"`
-	Backup  backup.ID      `json:"backup"`
-	Label   string         `json:"label"`
-	Type    backup.Type    `json:"type"`
-	Engine  cluster.Engine `json:"engine"`
-	Series  string         `json:"series"`
-	Copy    platform.Copy  `json:"copy"`
-	Created time.Time      `json:"created"`
+	Version int        `json:"version"`
+	Cluster cluster.ID `json:"cluster"`
+	Backup  backup.ID  `json:"backup"`
+	// Database is the database's label, Label the backup's.
+	Database string         `json:"database,omitempty"`
+	Label    string         `json:"label"`
+	Type     backup.Type    `json:"type"`
+	Engine   cluster.Engine `json:"engine"`
+	Series   string         `json:"series"`
+	// Encrypted tells that the data is so at rest: it takes another key, too.
+	Encrypted bool          `json:"encrypted,omitempty"`
+	Copy      platform.Copy `json:"copy"`
+	Created   time.Time     `json:"created"`
 	// Bytes are those of the data as the server had it, StoredBytes those of the
 	// object; SHA256 is the object's, PlainSHA256 the data's.
 	Bytes       int64  `json:"bytes"`

@@ -14,6 +14,8 @@ type backupCommands struct {
 	Create  backupCreateCommand  `cmd:"" help:"Take a snapshot."`
 	Delete  backupDeleteCommand  `cmd:"" help:"Delete a backup."`
 	Restore backupRestoreCommand `cmd:"" help:"Replace all of the database's data by a backup's."`
+	Export  backupExportCommand  `cmd:"" help:"Write a backup as a tar archive that is restored without steward (operators)."`
+	Key     backupKeyCommand     `cmd:"" help:"Print the age identity that opens a database's backups (operators)."`
 }
 
 type backupListCommand struct {

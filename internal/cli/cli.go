@@ -31,6 +31,7 @@ type commands struct {
 	DB      dbCommands     `cmd:"" name:"db" help:"Databases, over the API (STEWARD_URL, STEWARD_TOKEN)."`
 	Backup  backupCommands `cmd:"" help:"Backups of databases, over the API."`
 	Restore restoreCommand `cmd:"" help:"Undo a restore, or set today's password after one (operators)."`
+	Recover recoverCommand `cmd:"" help:"Bring the databases of a lost server back from its backups and its seal key (operators)."`
 	Event   eventCommands  `cmd:"" help:"Events of the account, over the API."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }

@@ -23,6 +23,12 @@ type Archive interface {
 	DeleteCluster(ctx context.Context, of cluster.ID) error
 }
 
+// Recovery keeps beside a database's backups what it takes to bring it back on
+// another server: a recovery.Keeper.
+type Recovery interface {
+	Refresh(ctx context.Context, c cluster.Cluster) error
+}
+
 // BackupOptions are the operator's about backups.
 type BackupOptions struct {
 	// Schedule is when automatic backups are taken.
@@ -94,7 +100,7 @@ func (k *Keeper) seeToBackups(ctx context.Context) error {
 				room--
 			}
 		}
-		errs = append(errs, k.dropBackups(ctx, c, all[c.ID]), k.dropDeleted(ctx, c))
+		errs = append(errs, k.dropBackups(ctx, c, all[c.ID]), k.dropDeleted(ctx, c), k.refreshRecovery(ctx, c, all[c.ID]))
 	}
 	return errors.Join(errs...)
 }
@@ -177,6 +183,22 @@ func (k *Keeper) dropBackups(ctx context.Context, c cluster.Cluster, backups []b
 			errs = append(errs, k.drop(ctx, b))
 		}
 		return errors.Join(errs...)
+	})
+}
+
+// refreshRecovery keeps up with what changes between two backups. The lease keeps
+// a delete from ending in between, after which nothing may be left.
+func (k *Keeper) refreshRecovery(ctx context.Context, c cluster.Cluster, backups []backup.Backup) error {
+	complete := func(b backup.Backup) bool { return b.State == backup.Complete }
+	if k.Recovery == nil || c.Deleted != nil || !slices.ContainsFunc(backups, complete) {
+		return nil
+	}
+	return k.leased(ctx, c.ID, func(ctx context.Context) error {
+		now, err := k.Store.ClusterForWork(ctx, c.ID)
+		if err != nil || now.Deleted != nil {
+			return err
+		}
+		return k.Recovery.Refresh(ctx, now)
 	})
 }
 

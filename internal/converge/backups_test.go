@@ -1,6 +1,7 @@
 package converge_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,6 +33,8 @@ type vault struct {
 	shelf   *archivetest.Shelf
 	clock   atomic.Pointer[time.Time]
 	options converge.BackupOptions
+	// recovery is the keeper's, from the next restart on.
+	recovery converge.Recovery
 }
 
 func newVault(t *testing.T, options converge.BackupOptions) *vault {
@@ -58,8 +61,32 @@ func (v *vault) restart() {
 	})
 	v.keep(converge.Options{
 		Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Orphans: 20 * time.Millisecond,
-		Archiver: v.driver, Archive: v.shelf, Backups: v.options, Now: v.now,
+		Archiver: v.driver, Archive: v.shelf, Backups: v.options, Now: v.now, Recovery: v.recovery,
 	})
+}
+
+// notes counts which databases' recovery is looked after.
+type notes struct{ atomic.Int64 }
+
+func (n *notes) Refresh(context.Context, cluster.Cluster) error {
+	n.Add(1)
+	return nil
+}
+
+// TestRecoveryIsKeptCurrent: of what has a backup, and isn't deleted.
+func TestRecoveryIsKeptCurrent(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	seen := &notes{}
+	v.recovery = seen
+	v.restart()
+	c := v.active()
+	v.quiet()
+	if n := seen.Load(); n > 0 {
+		t.Errorf("looked at %d times without a backup", n)
+	}
+	v.snapshot(c, "one")
+	v.eventually("looked at", func() bool { return seen.Load() > 0 })
 }
 
 // quiet waits until the keeper has looked a few times.

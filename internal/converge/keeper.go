@@ -24,6 +24,8 @@ type Options struct {
 	Archiver platform.Archiver
 	Archive  Archive
 	Backups  BackupOptions
+	// Recovery keeps what brings databases back on another server; nil: nobody does.
+	Recovery Recovery
 	// Now is the clock of what is done at a time of the day; time.Now when nil.
 	Now func() time.Time
 	// Every is the time between two looks at a database that gives no sign; 20 s

@@ -24,6 +24,12 @@ type Archive interface {
 	DeleteCluster(ctx context.Context, of cluster.ID) error
 }
 
+// Recovery keeps beside a database's backups what it takes to bring it back on
+// another server: a recovery.Keeper.
+type Recovery interface {
+	Save(ctx context.Context, of cluster.ID) error
+}
+
 var errNoBackups = &impossible{"Backups are not available on this platform."}
 
 // backup copies the database's data into the archive. What an earlier run left
@@ -51,8 +57,19 @@ func (w *work) backup(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("back up: %w", err)
 	}
+	w.saveRecovery(ctx)
 	b.State, b.Bytes, b.StoredBytes, b.Installation = backup.Complete, stored.Bytes, stored.StoredBytes, stored.Copy.Installation
 	return w.end(ctx, func(tx *store.Tx) error { return w.endBackup(ctx, tx, b, operation.Finished) })
+}
+
+// saveRecovery leaves it to upkeep to try again: the backup is one all the same.
+func (w *work) saveRecovery(ctx context.Context) {
+	if w.Recovery == nil {
+		return
+	}
+	if _, err := step("save recovery", func() (struct{}, error) { return struct{}{}, w.Recovery.Save(ctx, w.c.ID) }); err != nil {
+		w.log.WarnContext(ctx, "keep what recovers the database", "error", err)
+	}
 }
 
 // copyTo streams a copy of the data into the archive.
@@ -64,7 +81,8 @@ func (w *work) copyTo(ctx context.Context, want platform.Wanted, b backup.Backup
 		from = cluster.Replica
 	}
 	m := archive.Manifest{
-		Cluster: w.c.ID, Backup: b.ID, Label: b.Label, Type: b.Type, Engine: w.c.Engine, Series: w.c.Series, Created: b.Created,
+		Cluster: w.c.ID, Backup: b.ID, Database: w.c.Label, Label: b.Label, Type: b.Type,
+		Engine: w.c.Engine, Series: w.c.Series, Encrypted: w.c.Encrypted, Created: b.Created,
 	}
 	return step("backup", func() (archive.Manifest, error) {
 		return w.Archive.Put(ctx, m, key, func(out io.Writer) (platform.Copy, error) {
@@ -82,10 +100,10 @@ func used(c cluster.Cluster) int64 {
 }
 
 // backupKey is what the database's backups are encrypted with, made for the
-// first of them.
+// first of them. Older stewards made one that nothing could be encrypted with.
 func (w *work) backupKey(ctx context.Context) ([]byte, error) {
 	key, err := w.Store.Secret(ctx, w.c.ID, platform.BackupKey)
-	if err == nil || !fault.IsKind(err, fault.NotFound) {
+	if err == nil && archive.IsKey(key) || err != nil && !fault.IsKind(err, fault.NotFound) {
 		return key, err
 	}
 	if key, err = archive.NewKey(); err != nil {
@@ -154,6 +172,7 @@ func (w *work) removeArchive(ctx context.Context) (kept bool, err error) {
 		}
 	}
 	if kept {
+		w.saveRecovery(ctx) // which says now that it was deleted
 		return true, nil
 	}
 	_, err = step("remove backups", func() (struct{}, error) { return struct{}{}, w.Archive.DeleteCluster(ctx, w.c.ID) })

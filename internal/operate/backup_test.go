@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/archive"
 	"steward/internal/archive/archivetest"
 	"steward/internal/backup"
 	"steward/internal/cluster"
@@ -395,20 +396,89 @@ func TestDeleteWithBackups(t *testing.T) {
 	}
 }
 
-// TestTheKeyIsMadeOnce: for the first backup, and all are read with it.
+// TestTheKeyIsMadeOnce: for the first backup, and all are read with it. One of an
+// older steward that age can't read doesn't count.
 func TestTheKeyIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	for name, old := range map[string][]byte{"none": nil, "unreadable": make([]byte, 32)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, operate.Limits{})
+			c := b.active()
+			if old != nil {
+				if err := b.store.SaveSecret(t.Context(), c.ID, platform.BackupKey, old); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.hold(c, "one")
+			first := b.keep(c, "first")
+			if key, err := b.store.Secret(t.Context(), c.ID, platform.BackupKey); err != nil || !archive.IsKey(key) {
+				t.Errorf("its key: %v", err)
+			}
+			b.keep(c, "second")
+			b.hold(c, "two")
+			b.restore(c, first)
+			if o := b.runToEnd(); o.Status != operation.Finished {
+				t.Errorf("%+v", o)
+			}
+			b.mustHold(c, "one")
+		})
+	}
+}
+
+// saver counts what is kept for a recovery.
+type saver struct {
+	saved int
+	err   error
+}
+
+func (s *saver) Save(context.Context, cluster.ID) error {
+	s.saved++
+	return s.err
+}
+
+// TestABackupKeepsWhatRecovers: with each backup, which is one also when that fails.
+func TestABackupKeepsWhatRecovers(t *testing.T) {
+	t.Parallel()
+	kept := &saver{}
+	b := newBench(t, operate.Limits{})
+	b.change = func(o *operate.Options) { o.Recovery = kept }
+	b.restart()
+	c := b.active()
+	b.keep(c, "first")
+	kept.err = archivetest.ErrInjected
+	b.keep(c, "second")
+	if kept.saved != 2 {
+		t.Errorf("kept %d times, want 2", kept.saved)
+	}
+}
+
+// TestRecovered: what another server had comes up with the password that was
+// last known there, also when the backup is older.
+func TestRecovered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, operate.Limits{})
 	c := b.active()
 	b.hold(c, "one")
-	first := b.keep(c, "first")
-	b.keep(c, "second")
-	b.hold(c, "two")
-	b.restore(c, first)
+	kept := b.keep(c, "first")
+	if err := b.control.Clusters.ResetCredentials(t.Context(), b.admin, c.Engine, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.runToEnd()
+	b.restore(c, kept)
+	o, err := b.store.OperationForWork(t.Context(), b.last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Params.Recovered = true
+	if err := b.store.SaveParams(t.Context(), o.ID, o.Params); err != nil {
+		t.Fatal(err)
+	}
 	if o := b.runToEnd(); o.Status != operation.Finished {
 		t.Errorf("%+v", o)
 	}
 	b.mustHold(c, "one")
+	b.mustServe(c.ID)
 }
 
 // TestADamagedBackupCostsNothing: found before anything is touched.

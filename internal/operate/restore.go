@@ -134,7 +134,7 @@ func (w *work) endRestore(ctx context.Context, want platform.Wanted, b backup.Ba
 	if err != nil {
 		return fmt.Errorf("look for resets of the credentials: %w", err)
 	}
-	if reset && w.Reapply {
+	if reset && w.Reapply || w.op.Params.Recovered {
 		if err := w.setPassword(ctx, want); err != nil {
 			return err
 		}

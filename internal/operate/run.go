@@ -25,6 +25,8 @@ type Options struct {
 	// without.
 	Archiver platform.Archiver
 	Archive  Archive
+	// Recovery keeps what brings databases back on another server; nil: nobody does.
+	Recovery Recovery
 	// KeepDeleted is how long the backups of deleted databases are kept.
 	KeepDeleted time.Duration
 	// Reapply makes a restore end with today's root password, also where the

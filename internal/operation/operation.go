@@ -69,6 +69,9 @@ type Params struct {
 	Backup backup.ID `json:"backup,omitempty"`
 	// Failed tells that the database had failed before it was to be restored.
 	Failed bool `json:"failed,omitempty"`
+	// Recovered tells that a restore brings a database of another server back:
+	// it ends with the root password that was last known there.
+	Recovered bool `json:"recovered,omitempty"`
 	// Touched tells that a restore may have begun to replace the data.
 	Touched bool `json:"touched,omitempty"`
 	// Placed tells that the restored data is in its place and serves.

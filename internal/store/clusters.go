@@ -58,12 +58,17 @@ func (t *Tx) CreateCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 	}
 	c.ID, c.Created, c.Status, c.Generation = cluster.ID(id), t.now(), cluster.Provisioning, 1
 	c.Updated = c.Created
+	return t.insertCluster(ctx, c, secrets, func() (int, error) { return t.freePort(ctx, ports) })
+}
+
+// insertCluster adds the row, with a port that is asked for last, and the secrets.
+func (t *Tx) insertCluster(ctx context.Context, c cluster.Cluster, secrets map[platform.SecretName][]byte, port func() (int, error)) (cluster.Cluster, error) {
 	// Sealing may ask a key service: not while others wait for a port.
 	sealed, err := t.sealAll(ctx, c.ID, secrets)
 	if err != nil {
 		return c, err
 	}
-	if c.Port, err = t.freePort(ctx, ports); err != nil {
+	if c.Port, err = port(); err != nil {
 		return c, err
 	}
 	updates, err := json.Marshal(c.Updates)
@@ -71,7 +76,7 @@ func (t *Tx) CreateCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 		return c, fmt.Errorf("encode window: %w", err)
 	}
 	err = t.q.ClusterCreate(ctx, dbsqlc.ClusterCreateParams{
-		ID: id, AccountID: int64(c.Account), Label: c.Label, Engine: string(c.Engine), Series: c.Series, Region: c.Region, Type: c.Type,
+		ID: int64(c.ID), AccountID: int64(c.Account), Label: c.Label, Engine: string(c.Engine), Series: c.Series, Region: c.Region, Type: c.Type,
 		Size: int32(c.Size), Encrypted: c.Encrypted, SslConnection: c.SSLConnection, AllowList: nonNil(c.AllowList),
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), Updates: updates, Port: int32(c.Port), Created: c.Created,
 	})

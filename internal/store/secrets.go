@@ -24,6 +24,22 @@ func (q queries) Secret(ctx context.Context, id cluster.ID, name platform.Secret
 	return value, nil
 }
 
+// Secrets are all of a cluster's, unsealed.
+func (q queries) Secrets(ctx context.Context, id cluster.ID) (map[platform.SecretName][]byte, error) {
+	rows, err := q.q.SecretsOf(ctx, int64(id))
+	if err != nil {
+		return nil, classify(err)
+	}
+	all := map[platform.SecretName][]byte{}
+	for _, r := range rows {
+		name := platform.SecretName(r.Name)
+		if all[name], err = q.sealer.Unseal(ctx, r.Sealed, place(id, name)); err != nil {
+			return nil, fmt.Errorf("unseal %s: %w", name, err)
+		}
+	}
+	return all, nil
+}
+
 // SaveSecret seals a value and keeps it in place of an older one.
 func (q queries) SaveSecret(ctx context.Context, id cluster.ID, name platform.SecretName, value []byte) error {
 	sealed, err := q.sealer.Seal(ctx, value, place(id, name))

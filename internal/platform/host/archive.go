@@ -122,7 +122,7 @@ func (d *Driver) Restore(ctx context.Context, want platform.Wanted, c platform.C
 
 func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.Copy, r io.Reader) error {
 	u := d.unit(want.ID)
-	top, err := d.topology(want.ID)
+	top, err := d.wantedTopology(want)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.C
 		return err
 	}
 	unpacked := d.layout.restored(want.ID)
-	if err := j.unpack(ctx, unpacked, r); err != nil {
+	if err := j.unpackWith(ctx, keyring, unpacked, r); err != nil {
 		return err
 	}
 	failpoint.Here("host: copy unpacked")
@@ -147,7 +147,7 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.C
 		return err
 	}
 	defer u.give()
-	now, err := d.topology(want.ID)
+	now, err := d.wantedTopology(want)
 	if err != nil {
 		return err
 	}
@@ -166,6 +166,24 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.C
 	return j.beginAnew(ctx)
 }
 
+// wantedTopology is that of the cluster, or of what it is to be when nothing of
+// it is on this machine.
+func (d *Driver) wantedTopology(want platform.Wanted) (topology, error) {
+	top, err := d.topology(want.ID)
+	if err == nil && want.Size > 1 && !exists(d.layout.topology(want.ID)) {
+		top.Members, top.Replication = want.Size, want.Replication
+	}
+	return top, err
+}
+
+// Runs is nil when data that the installation of the id wrote can be run here.
+func (d *Driver) Runs(family cluster.Engine, series, id string) error {
+	if _, problem := choose(d.found, family, series, id, false); problem != "" {
+		return errors.New(problem)
+	}
+	return nil
+}
+
 // runWith makes the job one for the build that wrote a copy, or for a newer one
 // of its kind.
 func (j *job) runWith(id string) error {
@@ -175,6 +193,20 @@ func (j *job) runWith(id string) error {
 	}
 	j.inst, j.node.Installation = inst, inst
 	return j.render()
+}
+
+// unpackWith unpacks with the keyring of the copy, in a folder of its own: the one
+// in use may be another, or none.
+func (j *job) unpackWith(ctx context.Context, keyring []byte, dir string, r io.Reader) error {
+	if keyring == nil {
+		return j.unpack(ctx, dir, r)
+	}
+	own := *j
+	own.node.Keyring, own.node.Keys = keyring, j.node.Keys+"-restored"
+	if err := os.RemoveAll(own.node.Keys); err != nil {
+		return fmt.Errorf("remove keys: %w", err)
+	}
+	return errors.Join(own.unpack(ctx, dir, r), os.RemoveAll(own.node.Keys))
 }
 
 // unpack makes a data folder of a copy, complete and on the disk.

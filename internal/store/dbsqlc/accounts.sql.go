@@ -23,6 +23,62 @@ func (q *Queries) AccountEnsure(ctx context.Context, name string, created time.T
 	return id, err
 }
 
+const accountName = `-- name: AccountName :one
+SELECT name FROM accounts WHERE id = $1
+`
+
+func (q *Queries) AccountName(ctx context.Context, id int64) (string, error) {
+	row := q.db.QueryRow(ctx, accountName, id)
+	var name string
+	err := row.Scan(&name)
+	return name, err
+}
+
+const clusterUsers = `-- name: ClusterUsers :many
+SELECT u.id, u.account_id, u.username, u.email, u.restricted, u.add_databases, u.created, g.permission
+FROM grants g JOIN users u ON u.id = g.user_id WHERE g.cluster_id = $1 ORDER BY u.username
+`
+
+type ClusterUsersRow struct {
+	ID           int64
+	AccountID    int64
+	Username     string
+	Email        string
+	Restricted   bool
+	AddDatabases bool
+	Created      time.Time
+	Permission   string
+}
+
+func (q *Queries) ClusterUsers(ctx context.Context, clusterID int64) ([]ClusterUsersRow, error) {
+	rows, err := q.db.Query(ctx, clusterUsers, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClusterUsersRow
+	for rows.Next() {
+		var i ClusterUsersRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.AccountID,
+			&i.Username,
+			&i.Email,
+			&i.Restricted,
+			&i.AddDatabases,
+			&i.Created,
+			&i.Permission,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const grantOf = `-- name: GrantOf :one
 SELECT permission FROM grants WHERE user_id = $1 AND cluster_id = $2
 `

@@ -10,6 +10,39 @@ import (
 	"time"
 )
 
+const backupAdopt = `-- name: BackupAdopt :exec
+INSERT INTO backups (id, account_id, cluster_id, type, label, target, state, created, finished, bytes, stored_bytes, installation) OVERRIDING SYSTEM VALUE
+VALUES ($1, $2, $3, $4, $5, 'primary', 'complete', $6, $6, $7, $8, $9)
+ON CONFLICT (cluster_id, label) WHERE state <> 'deleting' DO NOTHING
+`
+
+type BackupAdoptParams struct {
+	ID           int64
+	AccountID    int64
+	ClusterID    int64
+	Type         string
+	Label        string
+	Created      time.Time
+	Bytes        int64
+	StoredBytes  int64
+	Installation string
+}
+
+func (q *Queries) BackupAdopt(ctx context.Context, arg BackupAdoptParams) error {
+	_, err := q.db.Exec(ctx, backupAdopt,
+		arg.ID,
+		arg.AccountID,
+		arg.ClusterID,
+		arg.Type,
+		arg.Label,
+		arg.Created,
+		arg.Bytes,
+		arg.StoredBytes,
+		arg.Installation,
+	)
+	return err
+}
+
 const backupCreate = `-- name: BackupCreate :one
 INSERT INTO backups (account_id, cluster_id, type, label, target, state, created)
 VALUES ($1, $2, $3, $4, $5, 'running', $6)

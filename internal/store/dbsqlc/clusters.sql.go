@@ -233,6 +233,17 @@ func (q *Queries) PortFree(ctx context.Context, first int32, last int32) (int32,
 	return p, err
 }
 
+const portIsFree = `-- name: PortIsFree :one
+SELECT NOT EXISTS (SELECT 1 FROM clusters WHERE port = $1)
+`
+
+func (q *Queries) PortIsFree(ctx context.Context, port int32) (bool, error) {
+	row := q.db.QueryRow(ctx, portIsFree, port)
+	var not_exists bool
+	err := row.Scan(&not_exists)
+	return not_exists, err
+}
+
 const portLock = `-- name: PortLock :exec
 SELECT pg_advisory_xact_lock($1::int, 0)
 `
@@ -283,4 +294,33 @@ type SecretsCreateParams struct {
 func (q *Queries) SecretsCreate(ctx context.Context, arg SecretsCreateParams) error {
 	_, err := q.db.Exec(ctx, secretsCreate, arg.ClusterID, arg.Names, arg.Sealed)
 	return err
+}
+
+const secretsOf = `-- name: SecretsOf :many
+SELECT name, sealed FROM cluster_secrets WHERE cluster_id = $1 ORDER BY name
+`
+
+type SecretsOfRow struct {
+	Name   string
+	Sealed []byte
+}
+
+func (q *Queries) SecretsOf(ctx context.Context, clusterID int64) ([]SecretsOfRow, error) {
+	rows, err := q.db.Query(ctx, secretsOf, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SecretsOfRow
+	for rows.Next() {
+		var i SecretsOfRow
+		if err := rows.Scan(&i.Name, &i.Sealed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

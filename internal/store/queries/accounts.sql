@@ -47,3 +47,10 @@ DELETE FROM grants WHERE user_id = @user_id AND cluster_id = @cluster_id;
 
 -- name: GrantOf :one
 SELECT permission FROM grants WHERE user_id = @user_id AND cluster_id = @cluster_id;
+
+-- name: AccountName :one
+SELECT name FROM accounts WHERE id = @id;
+
+-- name: ClusterUsers :many
+SELECT u.id, u.account_id, u.username, u.email, u.restricted, u.add_databases, u.created, g.permission
+FROM grants g JOIN users u ON u.id = g.user_id WHERE g.cluster_id = @cluster_id ORDER BY u.username;

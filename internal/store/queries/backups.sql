@@ -26,3 +26,8 @@ UPDATE clusters SET last_auto = @at::timestamptz WHERE id = @id;
 
 -- name: CredentialsResetSince :one
 SELECT EXISTS (SELECT 1 FROM operations WHERE cluster_id = @cluster_id AND action = 'database_credentials_reset' AND created > @since::timestamptz);
+
+-- name: BackupAdopt :exec
+INSERT INTO backups (id, account_id, cluster_id, type, label, target, state, created, finished, bytes, stored_bytes, installation) OVERRIDING SYSTEM VALUE
+VALUES (@id, @account_id, @cluster_id, @type, @label, 'primary', 'complete', @created, @created, @bytes, @stored_bytes, @installation)
+ON CONFLICT (cluster_id, label) WHERE state <> 'deleting' DO NOTHING;

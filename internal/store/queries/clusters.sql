@@ -55,3 +55,9 @@ SELECT @cluster_id::bigint, unnest(@names::text[]), unnest(@sealed::bytea[]);
 UPDATE clusters SET deleted = NULL, status = 'failed', updated = @now::timestamptz, generation = generation + 1
 WHERE clusters.id = @id AND clusters.deleted IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM operations o WHERE o.cluster_id = clusters.id AND o.finished IS NULL);
+
+-- name: PortIsFree :one
+SELECT NOT EXISTS (SELECT 1 FROM clusters WHERE port = @port);
+
+-- name: SecretsOf :many
+SELECT name, sealed FROM cluster_secrets WHERE cluster_id = @cluster_id ORDER BY name;
