@@ -85,15 +85,16 @@ func (d *Driver) takeOver(ctx context.Context, s *session, r *replication, n eng
 	if err := s.setRole(ctx, r, n); err != nil {
 		return err
 	}
+	// Later it would wait behind a commit that waits for a replica.
+	if err := s.strict(ctx, n); err != nil {
+		return err
+	}
 	if !n.ReadOnly {
 		if err := s.exec(ctx, "SET GLOBAL read_only = OFF"); err != nil {
 			return err
 		}
 	}
-	if err := s.exec(ctx, "SET GLOBAL event_scheduler = ON"); err != nil {
-		return err
-	}
-	return s.strict(ctx, n)
+	return s.exec(ctx, "SET GLOBAL event_scheduler = ON")
 }
 
 // setRole sets what depends on the role, but for what lets others write.
