@@ -345,5 +345,9 @@ func StopAll(ctx context.Context, data string, c Config) (int, error) {
 	}
 	defer driver.Close()
 	stopped, err := driver.StopAll(ctx)
-	return stopped, errors.Join(err, gateway.End(ctx, p.gateway(), p.Run), store.StopEmbedded(ctx, p.store()))
+	if err := errors.Join(err, gateway.End(ctx, p.gateway(), p.Run), store.StopEmbedded(ctx, p.store())); err != nil {
+		return stopped, err
+	}
+	// Sockets, and keys in memory: the next start makes them anew.
+	return stopped, errors.Join(os.RemoveAll(p.Run), os.RemoveAll(p.Keys))
 }
