@@ -28,6 +28,16 @@ type Database struct {
 	Updated       string   `json:"updated"`
 	UsedDiskGB    *int     `json:"used_disk_size_gb"`
 	TotalDiskGB   *int     `json:"total_disk_size_gb"`
+	Fork          *Fork    `json:"fork"`
+	// OldestRestoreTime is when the oldest complete backup began, "" without any.
+	OldestRestoreTime string `json:"oldest_restore_time"`
+}
+
+// Fork says which database's backup another one is made of. RestoreTime is the
+// moment of its data, "" for the newest backup.
+type Fork struct {
+	Source      int64  `json:"source"`
+	RestoreTime string `json:"restore_time,omitempty"`
 }
 
 // Hosts are a database's two stable addresses, "" until provisioned.
@@ -46,6 +56,7 @@ type CreateDatabase struct {
 	Encrypted     bool     `json:"encrypted,omitempty"`
 	SSLConnection *bool    `json:"ssl_connection,omitempty"`
 	AllowList     []string `json:"allow_list"`
+	Fork          *Fork    `json:"fork,omitempty"`
 }
 
 // UpdateDatabase is an update request; nil fields stay as they are.

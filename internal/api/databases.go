@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"steward/internal/account"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
@@ -64,6 +66,21 @@ type databaseView struct {
 	ReadOnly        bool              `json:"read_only" doc:"The disk guard holds: the plan's disk is nearly full."`
 	Replication     string            `json:"replication_type"`
 	Commit          string            `json:"replication_commit_type,omitempty"`
+	Fork            *forkView         `json:"fork" doc:"What the database was made from; null for one that began empty."`
+	OldestRestore   *string           `json:"oldest_restore_time" format:"date-time" doc:"When the oldest complete backup began; null without any."`
+}
+
+// forkView is what a database was made from.
+type forkView struct {
+	Source      int64   `json:"source" doc:"The database; it may be gone."`
+	RestoreTime *string `json:"restore_time" format:"date-time" doc:"The moment the data is of; null until it is known."`
+}
+
+func showFork(f *cluster.Fork) *forkView {
+	if f == nil {
+		return nil
+	}
+	return &forkView{int64(f.Source), optionalTime(f.RestoreTime)}
 }
 
 // anyDatabaseView is an item of the list over all engines (service.md 2.3).
@@ -103,6 +120,7 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 		Hosts: showHosts(c.Hosts), Members: c.Members, Port: c.Port, Status: string(c.Status),
 		Created: showTime(c.Created), Updated: showTime(c.Updated), Updates: showWindow(c.Updates),
 		ReadOnly: c.ReadOnly, Replication: string(c.Replication), Commit: string(c.Commit),
+		Fork: showFork(c.Fork), OldestRestore: optionalTime(c.OldestBackup),
 	}
 	if v.Members == nil {
 		v.Members = map[string]string{}
@@ -148,6 +166,36 @@ type mysqlCreate struct {
 	SSLConnection *bool    `json:"ssl_connection,omitempty" default:"true"`
 	Replication   string   `json:"replication_type,omitempty" enum:"none,asynch,semi_synch"`
 	AllowList     []string `json:"allow_list,omitempty" nullable:"false" maxItems:"10000"`
+	Fork          *fork    `json:"fork,omitempty"`
+}
+
+// fork asks for a new database with the data of another one's backup.
+type fork struct {
+	Source      int64   `json:"source" minimum:"1" doc:"The database whose data is taken: one of the same engine and version."`
+	RestoreTime *string `json:"restore_time,omitempty" nullable:"true" format:"date-time" doc:"The moment the data is to be of: when a backup began. The newest backup when left out."`
+	// Mistagged is restore_time as linodego 1.61 and its kin write it, by a slip in
+	// a tag. Taken for what is meant: ignored, they would get other data.
+	Mistagged *string `json:"-,omitempty"` //nolint:staticcheck // the name is meant
+}
+
+// TransformSchema tells of the member "-", which huma takes for none.
+func (*fork) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	mistagged := *s.Properties["restore_time"]
+	mistagged.Description = "What some clients write instead of restore_time."
+	s.Properties["-"] = &mistagged
+	return s
+}
+
+// asked is the fork that is asked for, nil for none.
+func (f *fork) asked(faults *fault.Faults) *cluster.Fork {
+	if f == nil {
+		return nil
+	}
+	moment := f.RestoreTime
+	if moment == nil {
+		moment = f.Mistagged
+	}
+	return &cluster.Fork{Source: cluster.ID(f.Source), RestoreTime: parseTime("fork.restore_time", moment, faults)}
 }
 
 // postgresqlCreate is a create request for PostgreSQL.
@@ -162,23 +210,24 @@ type postgresqlCreate struct {
 	Replication   string   `json:"replication_type,omitempty" enum:"none,asynch"`
 	Commit        string   `json:"replication_commit_type,omitempty" enum:"on,local,remote_write,remote_apply,off" default:"local"`
 	AllowList     []string `json:"allow_list,omitempty" nullable:"false" maxItems:"10000"`
+	Fork          *fork    `json:"fork,omitempty"`
 }
 
 // creation is what both create requests come to.
 type creation interface {
-	spec(engine cluster.Engine) cluster.Spec
+	spec(engine cluster.Engine, faults *fault.Faults) cluster.Spec
 }
 
-func (b mysqlCreate) spec(engine cluster.Engine) cluster.Spec {
+func (b mysqlCreate) spec(engine cluster.Engine, faults *fault.Faults) cluster.Spec {
 	return cluster.Spec{
 		Label: b.Label, Engine: engine, Series: seriesOf(engine, b.Engine), Region: b.Region, Type: b.Type,
 		Size: orDefault(b.ClusterSize, 1), Encrypted: b.Encrypted, SSLConnection: orDefault(b.SSLConnection, true),
-		AllowList: b.AllowList, Replication: cluster.Replication(b.Replication),
+		AllowList: b.AllowList, Replication: cluster.Replication(b.Replication), Fork: b.Fork.asked(faults),
 	}
 }
 
-func (b postgresqlCreate) spec(engine cluster.Engine) cluster.Spec {
-	s := mysqlCreate{b.Label, b.Region, b.Type, b.Engine, b.ClusterSize, b.Encrypted, b.SSLConnection, b.Replication, b.AllowList}.spec(engine)
+func (b postgresqlCreate) spec(engine cluster.Engine, faults *fault.Faults) cluster.Spec {
+	s := mysqlCreate{b.Label, b.Region, b.Type, b.Engine, b.ClusterSize, b.Encrypted, b.SSLConnection, b.Replication, b.AllowList, b.Fork}.spec(engine, faults)
 	s.Commit = cluster.Commit(b.Commit)
 	return s
 }
@@ -275,7 +324,8 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 		})
 	register(a, e(http.MethodPost, all, "create", "Create a database", writeDatabases),
 		func(ctx context.Context, c call[none, B]) (databaseView, error) {
-			made, err := clusters.Create(ctx, c.Principal, c.Body.spec(engine), c.Faults)
+			spec := c.Body.spec(engine, &c.Faults)
+			made, err := clusters.Create(ctx, c.Principal, spec, c.Faults)
 			return a.showDatabase(made), err
 		})
 	register(a, e(http.MethodGet, one, "view", "View a database", readDatabases),

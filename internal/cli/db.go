@@ -153,6 +153,8 @@ type dbCreateCommand struct {
 	Nodes     int      `default:"1" help:"1, or 3: a primary and two replicas."`
 	Allow     []string `help:"Addresses and ranges that may connect."`
 	Encrypted bool     `help:"Encrypt the data at rest."`
+	Fork      int64    `placeholder:"ID" help:"Take the data of this database's newest backup."`
+	At        string   `placeholder:"TIME" help:"With --fork: of the moment at which a backup began, such as 2026-01-31T18:04:05."`
 	NoTLS     bool     `name:"no-tls-required" help:"Let clients connect without TLS too."`
 }
 
@@ -161,11 +163,18 @@ func (f *dbCreateCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	if f.At != "" && f.Fork == 0 {
+		return errors.New("--at says which moment of another database: it needs --fork")
+	}
 	required := !f.NoTLS
-	d, err := c.CreateDatabase(ctx, client.CreateDatabase{
+	asked := client.CreateDatabase{
 		Label: f.Label, Engine: f.Engine, Type: f.Type, Region: f.Region, ClusterSize: f.Nodes,
 		AllowList: append([]string{}, f.Allow...), Encrypted: f.Encrypted, SSLConnection: &required,
-	})
+	}
+	if f.Fork != 0 {
+		asked.Fork = &client.Fork{Source: f.Fork, RestoreTime: f.At}
+	}
+	d, err := c.CreateDatabase(ctx, asked)
 	if err != nil {
 		return err
 	}

@@ -71,6 +71,16 @@ type Spec struct {
 	// Commit is empty for MySQL.
 	Commit  Commit
 	Updates Window
+	// Fork is what the data is taken from; nil for a database that begins empty.
+	Fork *Fork
+}
+
+// Fork says which database another one is made from.
+type Fork struct {
+	Source ID
+	// RestoreTime is the moment that the data is of; nil, until it is known, for
+	// the newest that there is.
+	RestoreTime *time.Time
 }
 
 // EngineID is "engine/series", as in a create request.
@@ -107,6 +117,8 @@ type Cluster struct {
 	LockedOut bool
 	// LastAuto is when the last automatic backup began, also if it is gone.
 	LastAuto *time.Time
+	// OldestBackup is when the oldest complete backup began, nil without any.
+	OldestBackup *time.Time
 	// Generation counts changes of the row; a stale writer's update fails.
 	Generation int64
 	// Deleted is when the customer deleted it; the row lives on, unseen, until

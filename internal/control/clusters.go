@@ -43,6 +43,11 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	spec = spec.WithDefaults()
 	spec.Updates = cluster.DefaultWindow(0) // the day follows from the id, below
 	found = append(found, spec.Validate(s.Catalog)...)
+	ofFork, err := s.forkFaults(ctx, p, spec)
+	if err != nil {
+		return cluster.Cluster{}, err
+	}
+	found = append(found, ofFork...)
 	if faults = combine(faults, found); len(faults) > 0 {
 		return cluster.Cluster{}, s.withLabelTaken(ctx, p, spec.Label, 0, faults)
 	}
@@ -50,8 +55,21 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	if err != nil {
 		return cluster.Cluster{}, err
 	}
-	var c cluster.Cluster
+	if err := s.forkSecrets(ctx, spec, secrets); err != nil {
+		return cluster.Cluster{}, err
+	}
+	return s.create(ctx, p, spec, secrets)
+}
+
+func (s *Clusters) create(ctx context.Context, p account.Principal, spec cluster.Spec, secrets map[platform.SecretName][]byte) (c cluster.Cluster, err error) {
+	var params operation.Params
+	if spec.Fork != nil {
+		params.Fork = spec.Fork.Source
+	}
 	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
+		if err := sourceThere(ctx, tx, p, spec.Fork); err != nil {
+			return err
+		}
 		c, err = tx.CreateCluster(ctx, cluster.Cluster{Account: p.Account, Spec: spec}, secrets, s.Ports)
 		if err != nil {
 			return err
@@ -65,7 +83,7 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 				return err
 			}
 		}
-		return s.begin(ctx, tx, p, c, operation.Create, operation.Params{})
+		return s.begin(ctx, tx, p, c, operation.Create, params)
 	})
 	return c, err
 }

@@ -114,7 +114,7 @@ func (r *Operator) Run(ctx context.Context, id operation.ID) (again time.Duratio
 		return 0, err
 	}
 	defer release()
-	if turn := r.turns(op.Action); turn != nil {
+	if turn := r.turns(op); turn != nil {
 		if !turn.take() {
 			return waitForTurn, r.putOff(leased, op)
 		}
@@ -192,7 +192,7 @@ func (w *work) gone(ctx context.Context) error {
 // ends with the lease; what ends with it is neither success nor failure.
 func (w *work) pass(ctx context.Context) (again time.Duration, err error) {
 	limit := w.Limits.Pass
-	if w.turns(w.op.Action) != nil {
+	if w.turns(w.op) != nil {
 		limit = w.Limits.Long
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
@@ -224,7 +224,12 @@ func (w *work) do(ctx context.Context) error {
 		return w.gone(ctx)
 	}
 	switch w.op.Action {
-	case operation.Create, operation.Update, operation.Resize, operation.Resume:
+	case operation.Create:
+		if w.op.Params.Fork != 0 {
+			return w.fork(ctx)
+		}
+		return w.apply(ctx, false)
+	case operation.Update, operation.Resize, operation.Resume:
 		return w.apply(ctx, false)
 	case operation.Patch:
 		return w.apply(ctx, true)

@@ -25,13 +25,17 @@ func (t turns) take() bool {
 
 func (t turns) done() { <-t }
 
-// turns are those an action needs; nil for one that doesn't take long.
-func (r *Operator) turns(a operation.Action) turns {
-	switch a {
+// turns are those an operation needs; nil for one that doesn't take long.
+func (r *Operator) turns(op operation.Operation) turns {
+	switch op.Action {
 	case operation.Backup:
 		return r.backups
 	case operation.Restore:
 		return r.restores
+	case operation.Create:
+		if op.Params.Fork != 0 {
+			return r.restores
+		}
 	}
 	return nil
 }

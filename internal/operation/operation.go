@@ -67,6 +67,8 @@ type Params struct {
 	AllowList bool `json:"allow_list,omitempty"`
 	// Backup is the one that is taken, deleted or restored.
 	Backup backup.ID `json:"backup,omitempty"`
+	// Fork is the database whose backup a new one is made of.
+	Fork cluster.ID `json:"fork,omitempty"`
 	// Failed tells that the database had failed before it was to be restored.
 	Failed bool `json:"failed,omitempty"`
 	// Recovered tells that a restore brings a database of another server back:
@@ -74,7 +76,7 @@ type Params struct {
 	Recovered bool `json:"recovered,omitempty"`
 	// Touched tells that a restore may have begun to replace the data.
 	Touched bool `json:"touched,omitempty"`
-	// Placed tells that the restored data is in its place and serves.
+	// Placed tells that the restored or forked data is in its place and serves.
 	Placed bool `json:"placed,omitempty"`
 }
 

@@ -121,8 +121,15 @@ type Copy struct {
 	KeyringBytes int
 }
 
+// Source is what a fork's data comes from.
+type Source struct {
+	Copy
+	// AdminPassword is that of the cluster that was copied.
+	AdminPassword string
+}
+
 // Archiver is the part of a driver that takes backups and restores them. A
-// caller holds the cluster's lease around Restore and Undo; a backup may be
+// caller holds the cluster's lease around Restore, Fork and Undo; a backup may be
 // taken while other work goes on.
 type Archiver interface {
 	// Backup writes a physical copy of the cluster's data, uncompressed and in the
@@ -134,6 +141,10 @@ type Archiver interface {
 	// after a crash, it begins anew. Servers come up with the accounts and
 	// passwords of the time of the backup.
 	Restore(ctx context.Context, want Wanted, c Copy, r io.Reader, progress func(bytes int64)) error
+	// Fork makes the data in r, another cluster's, that of a new one, which gets
+	// its own passwords before Fork returns; nobody is let in before Apply.
+	// Repeated after a crash, it begins anew, whatever was placed before.
+	Fork(ctx context.Context, want Wanted, from Source, r io.Reader, progress func(bytes int64)) error
 	// Undo brings the data back that the last Restore set aside; an error when
 	// there is none.
 	Undo(ctx context.Context, want Wanted) error

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -45,7 +46,8 @@ var clusterColumns = columns{
 
 const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
 	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
-	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted`
+	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted, fork_source, fork_time,
+	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete')`
 
 // portLock is the class of the advisory lock that serialises giving out ports.
 const portLock = 7001
@@ -75,15 +77,24 @@ func (t *Tx) insertCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 	if err != nil {
 		return c, fmt.Errorf("encode window: %w", err)
 	}
+	source, moment := forkColumns(c.Fork)
 	err = t.q.ClusterCreate(ctx, dbsqlc.ClusterCreateParams{
 		ID: int64(c.ID), AccountID: int64(c.Account), Label: c.Label, Engine: string(c.Engine), Series: c.Series, Region: c.Region, Type: c.Type,
 		Size: int32(c.Size), Encrypted: c.Encrypted, SslConnection: c.SSLConnection, AllowList: nonNil(c.AllowList),
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), Updates: updates, Port: int32(c.Port), Created: c.Created,
+		ForkSource: source, ForkTime: moment,
 	})
 	if err != nil {
 		return c, classify(err)
 	}
 	return c, classify(t.q.SecretsCreate(ctx, sealed))
+}
+
+func forkColumns(f *cluster.Fork) (source *int64, moment *time.Time) {
+	if f == nil {
+		return nil, nil
+	}
+	return new(int64(f.Source)), f.RestoreTime
 }
 
 // freePort is the lowest that no database has, reserved until the transaction ends.
@@ -167,16 +178,22 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	var engine, replication, commit, status string
 	var list []string
 	var updates, members []byte
+	var forkSource *int64
+	var forkTime *time.Time
 	err := row.Scan(append([]any{
 		&id, &owner, &c.Label, &engine, &c.Series, &c.Region, &c.Type, &size, &c.Encrypted, &c.SSLConnection, &list,
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
+		&forkSource, &forkTime, &c.OldestBackup,
 	}, more...)...)
 	if err != nil {
 		return c, err
 	}
 	c.ID, c.Account, c.Size, c.Port = cluster.ID(id), account.ID(owner), int(size), int(port)
 	c.Failovers = int(failovers)
+	if forkSource != nil {
+		c.Fork = &cluster.Fork{Source: cluster.ID(*forkSource), RestoreTime: forkTime}
+	}
 	c.Engine, c.Status, c.AllowList = cluster.Engine(engine), cluster.Status(status), list
 	c.Replication, c.Commit = cluster.Replication(replication), cluster.Commit(commit)
 	if err := json.Unmarshal(updates, &c.Updates); err != nil {
@@ -260,6 +277,11 @@ func (q queries) RecordObserved(ctx context.Context, id cluster.ID, o platform.O
 		ID: int64(id), HostPrimary: o.Hosts.Primary, HostSecondary: o.Hosts.Secondary, Members: text,
 		Installation: o.Installation, ServerVersion: o.ServerVersion, UsedBytes: o.UsedBytes, ReadOnly: o.ReadOnly,
 	}))
+}
+
+// RecordForked keeps the moment that a forked cluster's data is of.
+func (q queries) RecordForked(ctx context.Context, id cluster.ID, moment time.Time) error {
+	return classify(q.q.ClusterForked(ctx, moment, int64(id)))
 }
 
 // RecordFailovers notes that seen changes of the primary have been told of, c

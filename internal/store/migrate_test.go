@@ -102,7 +102,7 @@ func TestAnOlderStoreIsMigrated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sql := range []string{"DROP TABLE backups", "ALTER TABLE clusters DROP COLUMN failovers, DROP COLUMN locked_out, DROP COLUMN last_auto", "DELETE FROM goose_db_version WHERE version_id > 1"} {
+	for _, sql := range []string{"DROP TABLE backups", "ALTER TABLE clusters DROP COLUMN failovers, DROP COLUMN locked_out, DROP COLUMN last_auto, DROP COLUMN fork_source, DROP COLUMN fork_time", "DELETE FROM goose_db_version WHERE version_id > 1"} {
 		if _, err := s.Pool().Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}

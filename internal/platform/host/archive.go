@@ -114,13 +114,41 @@ const keepBefore = 24 * time.Hour
 // Restore is part of platform.Archiver. Up to the moment when the copy lies
 // complete beside the data in use, nothing of that is touched.
 func (d *Driver) Restore(ctx context.Context, want platform.Wanted, c platform.Copy, r io.Reader, progress func(int64)) error {
-	if err := d.restore(ctx, want, c, &counter{r: r, tell: progress}); err != nil {
+	if err := d.restore(ctx, want, platform.Source{Copy: c}, &counter{r: r, tell: progress}); err != nil {
 		return fmt.Errorf("restore cluster %d: %w", want.ID, err)
 	}
 	return nil
 }
 
-func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.Copy, r io.Reader) error {
+// Fork is part of platform.Archiver: a restore in the place of nothing.
+func (d *Driver) Fork(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(int64)) error {
+	err := d.beginFork(want)
+	if err == nil {
+		err = d.restore(ctx, want, from, &counter{r: r, tell: progress})
+	}
+	if err != nil {
+		return fmt.Errorf("fork into cluster %d: %w", want.ID, err)
+	}
+	return nil
+}
+
+// beginFork puts on record what the cluster is to be, and that nothing may be
+// made of it before the copy is in its place.
+func (d *Driver) beginFork(want platform.Wanted) error {
+	top, err := d.topology(want.ID)
+	if err != nil {
+		return err
+	}
+	top.Members, top.Restoring = max(1, want.Size), true
+	if top.Members > 1 {
+		top.Replication = want.Replication
+	}
+	return d.saveTopology(want.ID, top)
+}
+
+// restore makes a copy the cluster's data, which is another cluster's when it
+// comes with an AdminPassword.
+func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.Source, r io.Reader) error {
 	u := d.unit(want.ID)
 	top, err := d.wantedTopology(want)
 	if err != nil {
@@ -134,7 +162,8 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.C
 	if err := j.runWith(c.Installation); err != nil {
 		return err
 	}
-	keyring, err := readKeyring(c, r)
+	j.foreign = c.AdminPassword
+	keyring, err := readKeyring(c.Copy, r)
 	if err != nil {
 		return err
 	}
@@ -253,7 +282,8 @@ func (d *Driver) halt(ctx context.Context, u *unit, want platform.Wanted, top to
 }
 
 // exchange sets the data in use aside and puts the copy in its place. What an
-// earlier try put there is no customer's: then what was set aside stays.
+// earlier try put there is no customer's: then what was set aside stays. Where a
+// fork begins there is nothing of a customer's at all.
 func (j *job) exchange(top topology, unpacked string) error {
 	before := j.d.layout.before(j.want.ID)
 	if !top.Restoring {
@@ -269,7 +299,7 @@ func (j *job) exchange(top topology, unpacked string) error {
 		}
 	}
 	failpoint.Here("host: before setting data aside")
-	if aside := filepath.Join(before, "data"); exists(aside) {
+	if aside := filepath.Join(before, "data"); j.foreign != "" || exists(aside) {
 		if err := j.d.trash.put(j.node.Data); err != nil {
 			return err
 		}
@@ -283,7 +313,7 @@ func (j *job) exchange(top topology, unpacked string) error {
 	settings := j.settings()
 	j.rec = &record{
 		Cluster: j.want.ID, Ordinal: j.m.ordinal, Engine: j.want.Engine, Port: j.want.Port, Boot: j.d.boot,
-		Installation: j.inst.ID(), Encrypted: j.want.Encrypted, Bootstrapped: true, Applied: &settings,
+		Installation: j.inst.ID(), Encrypted: j.want.Encrypted, Bootstrapped: j.foreign == "", Applied: &settings,
 	}
 	j.top = top
 	return j.save(true)
@@ -313,6 +343,10 @@ func (j *job) beginAnew(ctx context.Context) error {
 	steps := []step{stepFiles, stepStart, stepReady}
 	if j.ca.due(j.node, j.names(), j.d.o.Now(), false) {
 		steps = append([]step{stepCertificate}, steps...)
+	}
+	if j.foreign != "" {
+		j.node.TemplatePassword = j.foreign
+		steps = append(steps, stepNaturalise, stepBootstrap)
 	}
 	if j.top.Members > 1 {
 		steps = append(steps, stepRole)

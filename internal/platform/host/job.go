@@ -32,7 +32,10 @@ type job struct {
 	inst engine.Installation
 	node engine.Node
 	ca   authority
-	top  topology
+	// foreign is the password that our own account has in another cluster's data;
+	// "" when the data is the cluster's own.
+	foreign string
+	top     topology
 	// files are the rendered configuration, digest that of them and the certificate.
 	files  []engine.File
 	digest string

@@ -16,6 +16,7 @@ const (
 	stepReload      step = "reload"      // have it read its files again
 	stepLimits      step = "limits"      // raise the limits of the running server
 	stepBootstrap   step = "bootstrap"   // give it its own passwords
+	stepNaturalise  step = "naturalise"  // make the root account of another cluster's data whole
 	stepRole        step = "role"        // have it follow the primary, or be it
 	stepUpgrade     step = "upgrade"     // finish the move to a newer version
 	stepKeyring     step = "keyring"     // seal what the server's keyring holds

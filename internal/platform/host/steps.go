@@ -41,6 +41,8 @@ func (j *job) do(ctx context.Context, s step) error {
 		return j.twin(ctx)
 	case stepRole:
 		return j.takeRole(ctx)
+	case stepNaturalise:
+		return j.naturalise(ctx)
 	case stepBootstrap:
 		return j.bootstrap(ctx)
 	case stepUpgrade:
@@ -207,6 +209,14 @@ func (j *job) bootstrap(ctx context.Context) error {
 		return err
 	}
 	return removeNote(j.dir)
+}
+
+// naturalise makes dbadmin as it should be in the data of another cluster, whose
+// customer may have dropped it. Our own account has that cluster's password there.
+func (j *job) naturalise(ctx context.Context) error {
+	there := j.node
+	there.AdminPassword = j.foreign
+	return j.eng.SetRootPassword(ctx, there)
 }
 
 func (j *job) upgrade(ctx context.Context) error {

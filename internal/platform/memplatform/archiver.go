@@ -96,6 +96,35 @@ func (d *Driver) Restore(ctx context.Context, want platform.Wanted, _ platform.C
 	})
 }
 
+// Fork is part of platform.Archiver.
+func (d *Driver) Fork(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(bytes int64)) error {
+	admin, err := d.o.Secrets.Secret(ctx, want.ID, platform.AdminPassword)
+	if err != nil {
+		return fmt.Errorf("secret %s: %w", platform.AdminPassword, err)
+	}
+	if from.AdminPassword == "" || from.AdminPassword == string(admin) {
+		return fmt.Errorf("cluster %d: the source's own account can't be logged in to", want.ID)
+	}
+	content, err := d.read(ctx, want.ID, r, progress)
+	if err != nil {
+		return err
+	}
+	return d.faults.around(ctx, StepSwap, want.ID, func() error {
+		if err := d.files(ctx, want); err != nil {
+			return err
+		}
+		err := d.change(want.ID, func(c *Cluster) {
+			c.Data, c.Password, c.Installation = content.Data, content.Password, content.Installation
+			c.Running, c.Bootstrapped = true, false
+			c.Starts++
+		})
+		if err != nil {
+			return err
+		}
+		return d.bootstrap(ctx, want)
+	})
+}
+
 // read reads a copy to its end.
 func (d *Driver) read(ctx context.Context, id cluster.ID, r io.Reader, progress func(int64)) (Content, error) {
 	const piece = 32

@@ -12,9 +12,10 @@ import (
 
 const clusterCreate = `-- name: ClusterCreate :exec
 INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
-                      replication_type, commit_type, updates, status, port, created, updated) OVERRIDING SYSTEM VALUE
+                      replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time) OVERRIDING SYSTEM VALUE
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-        $12, $13, $14, 'provisioning', $15, $16, $16)
+        $12, $13, $14, 'provisioning', $15, $16, $16,
+        $17, $18)
 `
 
 type ClusterCreateParams struct {
@@ -34,6 +35,8 @@ type ClusterCreateParams struct {
 	Updates         []byte
 	Port            int32
 	Created         time.Time
+	ForkSource      *int64
+	ForkTime        *time.Time
 }
 
 func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) error {
@@ -54,6 +57,8 @@ func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) er
 		arg.Updates,
 		arg.Port,
 		arg.Created,
+		arg.ForkSource,
+		arg.ForkTime,
 	)
 	return err
 }
@@ -74,6 +79,15 @@ func (q *Queries) ClusterFailovers(ctx context.Context, arg ClusterFailoversPara
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const clusterForked = `-- name: ClusterForked :exec
+UPDATE clusters SET fork_time = $1::timestamptz, generation = generation + 1 WHERE id = $2 AND fork_source IS NOT NULL
+`
+
+func (q *Queries) ClusterForked(ctx context.Context, moment time.Time, iD int64) error {
+	_, err := q.db.Exec(ctx, clusterForked, moment, iD)
+	return err
 }
 
 const clusterID = `-- name: ClusterID :one

@@ -62,6 +62,8 @@ type Cluster struct {
 	Failovers       int32
 	LockedOut       bool
 	LastAuto        *time.Time
+	ForkSource      *int64
+	ForkTime        *time.Time
 }
 
 type ClusterSecret struct {

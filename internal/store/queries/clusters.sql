@@ -10,9 +10,10 @@ WHERE NOT EXISTS (SELECT 1 FROM clusters c WHERE c.port = p) ORDER BY p LIMIT 1;
 
 -- name: ClusterCreate :exec
 INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
-                      replication_type, commit_type, updates, status, port, created, updated) OVERRIDING SYSTEM VALUE
+                      replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time) OVERRIDING SYSTEM VALUE
 VALUES (@id, @account_id, @label, @engine, @series, @region, @type, @size, @encrypted, @ssl_connection, @allow_list,
-        @replication_type, @commit_type, @updates, 'provisioning', @port, @created, @created);
+        @replication_type, @commit_type, @updates, 'provisioning', @port, @created, @created,
+        sqlc.narg('fork_source'), sqlc.narg('fork_time'));
 
 -- name: ClusterUpdate :execrows
 UPDATE clusters SET label = @label, type = @type, allow_list = @allow_list, updates = @updates, status = @status,
@@ -29,6 +30,9 @@ UPDATE clusters SET host_primary = @host_primary, host_secondary = @host_seconda
 WHERE id = @id AND (host_primary, host_secondary, members, installation, server_version, read_only)
       IS DISTINCT FROM (@host_primary, @host_secondary, @members::jsonb, @installation, @server_version, @read_only)
    OR id = @id AND used_bytes IS DISTINCT FROM @used_bytes;
+
+-- name: ClusterForked :exec
+UPDATE clusters SET fork_time = @moment::timestamptz, generation = generation + 1 WHERE id = @id AND fork_source IS NOT NULL;
 
 -- name: ClusterFailovers :execrows
 UPDATE clusters SET failovers = @seen::int WHERE id = @id AND failovers = @known::int AND deleted IS NULL;

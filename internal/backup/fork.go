@@ -1,0 +1,23 @@
+package backup
+
+import (
+	"slices"
+	"time"
+)
+
+// ForkFrom are the backups that a fork can begin with, best first: complete
+// ones that nothing is known against, the newest before the others. With a
+// moment they are those that began in its second, which is how times are shown.
+func ForkFrom(all []Backup, moment *time.Time) []Backup {
+	var good []Backup
+	for _, b := range all {
+		if b.State == Complete && b.Problem == "" && (moment == nil || SameSecond(b.Created, *moment)) {
+			good = append(good, b)
+		}
+	}
+	slices.SortStableFunc(good, func(a, b Backup) int { return b.Created.Compare(a.Created) })
+	return good
+}
+
+// SameSecond tells whether two moments look the same in the API.
+func SameSecond(a, b time.Time) bool { return a.Truncate(time.Second).Equal(b.Truncate(time.Second)) }

@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linode/linodego"
+
+	"steward/test/harness"
+)
+
+// kept is a backup as the API shows it.
+type kept struct {
+	ID      int64  `json:"id"`
+	Label   string `json:"label"`
+	State   string `json:"state"`
+	Created string `json:"created"`
+}
+
+// snapshot takes a backup and waits for it.
+func snapshot(t *testing.T, s *harness.Server, d harness.Database, label string) kept {
+	t.Helper()
+	if status, body := s.Call("POST", d.Path()+"/backups", map[string]any{"label": label}, nil); status != 200 {
+		t.Fatalf("snapshot: %d %s", status, body)
+	}
+	s.AwaitStatus(d, "active")
+	var all struct{ Data []kept }
+	s.Call("GET", d.Path()+"/backups", nil, &all)
+	for _, b := range all.Data {
+		if b.Label == label && b.State == "complete" {
+			return b
+		}
+	}
+	t.Fatalf("the snapshot isn't complete: %+v", all)
+	return kept{}
+}
+
+// forked is what the API says of where a database comes from.
+func forked(t *testing.T, s *harness.Server, d harness.Database) (source int64, moment, oldest string) {
+	t.Helper()
+	var v struct {
+		Fork *struct {
+			Source      int64  `json:"source"`
+			RestoreTime string `json:"restore_time"`
+		} `json:"fork"`
+		Oldest string `json:"oldest_restore_time"`
+	}
+	_, body := s.Call("GET", d.Path(), nil, &v)
+	if v.Fork == nil {
+		if !strings.Contains(body, `"fork":null`) {
+			t.Errorf("no fork in %s", body)
+		}
+		return 0, "", v.Oldest
+	}
+	return v.Fork.Source, v.Fork.RestoreTime, v.Oldest
+}
+
+// TestFork makes new databases of another one's backups, of one and three nodes:
+// theirs is the data, and nothing else of the source's.
+func TestFork(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	for _, engine := range engines {
+		t.Run(engine, func(t *testing.T) { forkAll(t, s, engine, false) })
+	}
+	t.Run("encrypted", func(t *testing.T) { forkAll(t, s, "mysql/10.11", true) })
+}
+
+func forkAll(t *testing.T, s *harness.Server, engine string, encrypted bool) {
+	name := fmt.Sprintf("%s-%t", strings.NewReplacer("/", "-", ".", "-").Replace(engine), encrypted)
+	spec := harness.Small("src-"+name, engine)
+	spec["encrypted"] = encrypted
+	d := s.CreateActive(spec)
+	c := s.Credentials(d)
+	db := s.MustConnect(d, c)
+	exec1(t, db, "CREATE TABLE kept (n int PRIMARY KEY)")
+	exec1(t, db, "INSERT INTO kept VALUES (1)")
+	spec = harness.Small("fork-"+name, engine)
+	spec["encrypted"], spec["fork"] = encrypted, map[string]any{"source": d.ID}
+	if status, body := s.Call("POST", strings.TrimSuffix(d.Path(), fmt.Sprintf("/%d", d.ID)), spec, nil); status != 400 || !strings.Contains(body, "fork.source") {
+		t.Errorf("a fork without a backup: %d %s", status, body)
+	}
+	first := snapshot(t, s, d, "first")
+	time.Sleep(time.Second) // times are shown in seconds
+	exec1(t, db, "INSERT INTO kept VALUES (2)")
+	second := snapshot(t, s, d, "second")
+	exec1(t, db, "INSERT INTO kept VALUES (3)")
+	if source, _, oldest := forked(t, s, d); source != 0 || oldest != first.Created {
+		t.Errorf("the source: fork of %d, oldest %s, want %s", source, oldest, first.Created)
+	}
+	newest := s.AwaitStatus(s.Create(spec), "active")
+	ofItsOwn(t, s, d, c, newest, second.Created, "2")
+	spec = harness.Small("trio-"+name, engine)
+	spec["encrypted"], spec["cluster_size"] = encrypted, 3
+	spec["fork"] = map[string]any{"source": d.ID, "restore_time": first.Created}
+	trio := s.Create(spec)
+	if trio.Status != "provisioning" {
+		t.Errorf("a new fork is %s", trio.Status)
+	}
+	trio = s.AwaitStatus(trio, "active")
+	ofItsOwn(t, s, d, c, trio, first.Created, "1")
+	s.AwaitHealthy(trio, 3)
+	if rows := one(t, s.MustConnect(d, c), "SELECT count(*) FROM kept"); rows != "3" {
+		t.Errorf("the source has %s rows", rows)
+	}
+	spec["label"], spec["fork"] = "no-"+name, map[string]any{"source": d.ID, "restore_time": "2020-01-01T00:00:00"}
+	if status, body := s.Call("POST", strings.TrimSuffix(d.Path(), fmt.Sprintf("/%d", d.ID)), spec, nil); status != 400 || !strings.Contains(body, "fork.restore_time") || !strings.Contains(body, first.Created) {
+		t.Errorf("a fork of a time long ago: %d %s", status, body)
+	}
+	for _, gone := range []harness.Database{trio, newest, d} {
+		if status, body := s.Call("DELETE", gone.Path(), nil, nil); status != 200 {
+			t.Errorf("delete: %d %s", status, body)
+		}
+	}
+}
+
+// ofItsOwn demands of a fork the rows, a password, a port and a CA of its own,
+// and that it takes writes, a backup and a fork of itself.
+func ofItsOwn(t *testing.T, s *harness.Server, d harness.Database, c harness.Credentials, f harness.Database, moment, rows string) {
+	t.Helper()
+	if source, at, _ := forked(t, s, f); source != d.ID || at != moment {
+		t.Errorf("fork of %d at %s, want %d at %s", source, at, d.ID, moment)
+	}
+	own := s.Credentials(f)
+	if own.Password == c.Password || string(own.CA) == string(c.CA) || f.Port == d.Port {
+		t.Error("the fork shares a password, a CA or a port with its source")
+	}
+	db := s.MustConnect(f, own)
+	if got := one(t, db, "SELECT count(*) FROM kept"); got != rows {
+		t.Errorf("the fork has %s rows, want %s", got, rows)
+	}
+	exec1(t, db, "INSERT INTO kept VALUES (100)")
+	old := own
+	old.Password = c.Password
+	if db, err := harness.Connect(timeout(t, 10*time.Second), f, old, ""); err == nil {
+		db.Close()
+		t.Error("the source's password works in the fork")
+	}
+	snapshot(t, s, f, "own")
+}
+
+// TestForkByLinodego, whose restore_time travels under another name.
+func TestForkByLinodego(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	client := linodegoClient(t, s)
+	ctx := timeout(t, harness.Patience)
+	d := s.CreateActive(harness.Small("src", "postgresql/15"))
+	first := snapshot(t, s, d, "first")
+	time.Sleep(time.Second)
+	snapshot(t, s, d, "second")
+	moment, err := time.Parse("2006-01-02T15:04:05", first.Created)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := linodego.PostgresCreateOptions{
+		Label: "by-linodego", Region: "local", Type: "g6-nanode-1", Engine: "postgresql/15", AllowList: []string{"127.0.0.1"},
+		Fork: &linodego.DatabaseFork{Source: int(d.ID), RestoreTime: &moment},
+	}
+	text, err := json.Marshal(asked)
+	if err != nil || !strings.Contains(string(text), `"-":`) {
+		t.Logf("linodego now writes %s, %v", text, err)
+	}
+	made, err := client.CreatePostgresDatabase(ctx, asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.WaitForDatabaseStatus(ctx, made.ID, linodego.DatabaseEngineTypePostgres, linodego.DatabaseStatusActive, 120); err != nil {
+		t.Fatal(err)
+	}
+	made, err = client.GetPostgresDatabase(ctx, made.ID)
+	if err != nil || made.Fork == nil || made.Fork.Source != int(d.ID) || made.Fork.RestoreTime == nil || !made.Fork.RestoreTime.Equal(moment) {
+		t.Errorf("%+v, %v", made.Fork, err)
+	}
+}
