@@ -13,9 +13,9 @@ import (
 func TestFork(t *testing.T) {
 	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
 		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
-			everyStep(t, operation{
+			someSteps(t, operation{
 				name:    "fork",
-				prepare: func(w *world) { w.backedUp(engine) },
+				prepare: func(w *world) { w.source(engine) },
 				ask: func(w *world) (int, error) {
 					spec := harness.Small(fmt.Sprintf("fork-%d", w.n), engine)
 					spec["fork"] = map[string]any{"source": w.db.ID}
@@ -28,23 +28,13 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// backedUp makes the database to fork from, once.
-func (w *world) backedUp(engine string) {
-	if w.db.ID != 0 {
-		return
+// source makes the database to fork from, once.
+func (w *world) source(engine string) {
+	w.t.Helper()
+	if w.db.ID == 0 {
+		w.keeper(engine, 1)
+		w.Snapshot(w.db, "first", "primary")
 	}
-	w.db = w.CreateActive(harness.Small("source", engine))
-	w.cred = w.Credentials(w.db)
-	db := w.MustConnect(w.db, w.cred)
-	for _, statement := range []string{"CREATE TABLE kept (n int PRIMARY KEY)", "INSERT INTO kept VALUES (1)"} {
-		if _, err := db.ExecContext(w.t.Context(), statement); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	if status, body := w.Call("POST", w.db.Path()+"/backups", map[string]any{"label": "first"}, nil); status != 200 {
-		w.t.Fatalf("snapshot: %d %s", status, body)
-	}
-	w.AwaitStatus(w.db, "active")
 }
 
 func checkForked(t *testing.T, w *world, accepted bool) {

@@ -12,32 +12,6 @@ import (
 	"steward/test/harness"
 )
 
-// kept is a backup as the API shows it.
-type kept struct {
-	ID      int64  `json:"id"`
-	Label   string `json:"label"`
-	State   string `json:"state"`
-	Created string `json:"created"`
-}
-
-// snapshot takes a backup and waits for it.
-func snapshot(t *testing.T, s *harness.Server, d harness.Database, label string) kept {
-	t.Helper()
-	if status, body := s.Call("POST", d.Path()+"/backups", map[string]any{"label": label}, nil); status != 200 {
-		t.Fatalf("snapshot: %d %s", status, body)
-	}
-	s.AwaitStatus(d, "active")
-	var all struct{ Data []kept }
-	s.Call("GET", d.Path()+"/backups", nil, &all)
-	for _, b := range all.Data {
-		if b.Label == label && b.State == "complete" {
-			return b
-		}
-	}
-	t.Fatalf("the snapshot isn't complete: %+v", all)
-	return kept{}
-}
-
 // forked is what the API says of where a database comes from.
 func forked(t *testing.T, s *harness.Server, d harness.Database) (source int64, moment, oldest string) {
 	t.Helper()
@@ -83,10 +57,10 @@ func forkAll(t *testing.T, s *harness.Server, engine string, encrypted bool) {
 	if status, body := s.Call("POST", strings.TrimSuffix(d.Path(), fmt.Sprintf("/%d", d.ID)), spec, nil); status != 400 || !strings.Contains(body, "fork.source") {
 		t.Errorf("a fork without a backup: %d %s", status, body)
 	}
-	first := snapshot(t, s, d, "first")
+	first := s.Snapshot(d, "first", "primary")
 	time.Sleep(time.Second) // times are shown in seconds
 	exec1(t, db, "INSERT INTO kept VALUES (2)")
-	second := snapshot(t, s, d, "second")
+	second := s.Snapshot(d, "second", "primary")
 	exec1(t, db, "INSERT INTO kept VALUES (3)")
 	if source, _, oldest := forked(t, s, d); source != 0 || oldest != first.Created {
 		t.Errorf("the source: fork of %d, oldest %s, want %s", source, oldest, first.Created)
@@ -139,7 +113,7 @@ func ofItsOwn(t *testing.T, s *harness.Server, d harness.Database, c harness.Cre
 		db.Close()
 		t.Error("the source's password works in the fork")
 	}
-	snapshot(t, s, f, "own")
+	s.Snapshot(f, "own", "primary")
 }
 
 // TestForkByLinodego, whose restore_time travels under another name.
@@ -149,9 +123,9 @@ func TestForkByLinodego(t *testing.T) {
 	client := linodegoClient(t, s)
 	ctx := timeout(t, harness.Patience)
 	d := s.CreateActive(harness.Small("src", "postgresql/15"))
-	first := snapshot(t, s, d, "first")
+	first := s.Snapshot(d, "first", "primary")
 	time.Sleep(time.Second)
-	snapshot(t, s, d, "second")
+	s.Snapshot(d, "second", "primary")
 	moment, err := time.Parse("2006-01-02T15:04:05", first.Created)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ type Backup struct {
 	Type     string  `json:"type"`
 	Label    string  `json:"label"`
 	State    string  `json:"state"`
+	Created  string  `json:"created"`
 	Verified *string `json:"verified"`
 	Problem  *string `json:"problem"`
 }
