@@ -24,9 +24,12 @@ func SameSecond(a, b time.Time) bool { return a.Truncate(time.Second).Equal(b.Tr
 
 // RecoverFrom are the backups that a moment can be recovered from with what was
 // archived since, best first: those that were complete by then, the newest before
-// the others.
-func RecoverFrom(all []Backup, moment time.Time) []Backup {
-	return slices.DeleteFunc(ForkFrom(all, nil), func(b Backup) bool { return b.Finished == nil || b.Finished.After(moment) })
+// the others. restored is when the data was last replaced before the moment: from
+// older backups only what was before leads on.
+func RecoverFrom(all []Backup, moment, restored time.Time) []Backup {
+	return slices.DeleteFunc(ForkFrom(all, nil), func(b Backup) bool {
+		return b.Finished == nil || b.Finished.After(moment) || !b.Created.After(restored)
+	})
 }
 
 // Needs is the moment since when archived files are needed: when the oldest backup

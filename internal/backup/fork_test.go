@@ -46,12 +46,15 @@ func TestRecoverFrom(t *testing.T) {
 		0: {2, 1}, 30 * time.Minute: {2, 1}, 31 * time.Minute: {1}, 150 * time.Minute: nil,
 	} {
 		var got []ID
-		for _, b := range RecoverFrom(all, now.Add(-ago)) {
+		for _, b := range RecoverFrom(all, now.Add(-ago), time.Time{}) {
 			got = append(got, b.ID)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%v ago: %v, want %v", ago, got, want)
 		}
+	}
+	if got := RecoverFrom(all, now, now.Add(-2*time.Hour)); len(got) != 1 || got[0].ID != 2 {
+		t.Errorf("after a restore: %v", got)
 	}
 	if got := Needs(all, now); !got.Equal(all[0].Created) {
 		t.Errorf("needed since %v", got)

@@ -43,7 +43,10 @@ func (s *Clusters) forkFaults(ctx context.Context, p account.Principal, spec clu
 		found.Add("fork.source", "The database has no backup that can be restored; take one first")
 		return found, nil
 	}
-	chosen := s.chosen(all, spec)
+	chosen, err := s.chosen(ctx, all, spec)
+	if err != nil {
+		return nil, err
+	}
 	if len(chosen) == 0 {
 		found = append(found, s.noSuchMoment(spec, good))
 		return found, nil
@@ -66,13 +69,17 @@ func sameKind(spec cluster.Spec, source cluster.Cluster) fault.Faults {
 
 // chosen are the backups that serve the moment asked for: its own, or where files
 // are archived, those that were complete by then.
-func (s *Clusters) chosen(all []backup.Backup, spec cluster.Spec) []backup.Backup {
+func (s *Clusters) chosen(ctx context.Context, all []backup.Backup, spec cluster.Spec) ([]backup.Backup, error) {
 	moment := spec.Fork.RestoreTime
 	exact := backup.ForkFrom(all, moment)
 	if len(exact) > 0 || !s.anyMoment(spec) || moment.After(s.Now()) {
-		return exact
+		return exact, nil
 	}
-	return backup.RecoverFrom(all, *moment)
+	restored, err := s.Store.LastRestore(ctx, spec.Fork.Source, *moment)
+	if err != nil {
+		return nil, fmt.Errorf("look for restores of database %d: %w", spec.Fork.Source, err)
+	}
+	return backup.RecoverFrom(all, *moment, restored), nil
 }
 
 // anyMoment tells whether moments between backups can be restored.
@@ -85,7 +92,7 @@ func (s *Clusters) noSuchMoment(spec cluster.Spec, good []backup.Backup) *fault.
 	if s.anyMoment(spec) {
 		// The first whole second by which the oldest backup was complete.
 		since := good[len(good)-1].Finished.Truncate(time.Second).Add(time.Second)
-		return fault.NewInvalid("fork.restore_time", "Must be a backup's created, or from %s to now, %s",
+		return fault.NewInvalid("fork.restore_time", "Must be a backup's created, or from %s to now, %s; after a restore, from the next backup on",
 			since.UTC().Format(layout), s.Now().UTC().Format(layout))
 	}
 	newest, oldest := good[0].Created.UTC().Format(layout), good[len(good)-1].Created.UTC().Format(layout)

@@ -147,7 +147,7 @@ func TestAnyMomentOfPostgreSQL(t *testing.T) {
 	b.now = began.Add(10*time.Minute + 300*time.Millisecond)
 	b.ends(c, backup.Complete)
 	b.now = began.Add(time.Hour)
-	const between = "fork.restore_time: Must be a backup's created, or from 2026-01-31T19:10:01 to now, 2026-01-31T20:00:00"
+	const between = "fork.restore_time: Must be a backup's created, or from 2026-01-31T19:10:01 to now, 2026-01-31T20:00:00; after a restore, from the next backup on"
 	for after, want := range map[time.Duration]string{
 		-time.Hour: between, 0: "", 5 * time.Minute: between, 10 * time.Minute: between, 10*time.Minute + time.Second: "",
 		time.Hour: "", time.Hour + time.Second: between,
@@ -155,6 +155,18 @@ func TestAnyMomentOfPostgreSQL(t *testing.T) {
 		_, err := b.fork(p, c.ID, new(began.Add(after)))
 		if got := texts(err); len(got) > 1 || (want == "") != (err == nil) || err != nil && got[0] != want {
 			t.Errorf("%v after: %v, want %q", after, err, want)
+		}
+	}
+	_, err := b.store.Pool().Exec(t.Context(), `INSERT INTO operations (account_id, cluster_id, label, engine, action, status, username, params, percent, message, created, finished)
+		SELECT account_id, id, label, engine, 'database_backup_restore', 'finished', 'x', '{"touched": true}', 100, '', $2::timestamptz, $2 FROM clusters WHERE id = $1`,
+		c.ID, began.Add(30*time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for after, want := range map[time.Duration]string{20 * time.Minute: "", 40 * time.Minute: between} {
+		_, err := b.fork(p, c.ID, new(began.Add(after)))
+		if got := texts(err); (want == "") != (err == nil) || err != nil && got[0] != want {
+			t.Errorf("%v after, restored between: %v, want %q", after, err, want)
 		}
 	}
 }

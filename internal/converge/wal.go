@@ -58,7 +58,16 @@ func (s *shipment) Take(ctx context.Context, lineage, name string, r io.Reader) 
 		}
 		s.key = key
 	}
-	return s.Archive.PutWAL(ctx, archive.WAL{Cluster: s.c.ID, Lineage: lineage, Name: name}, s.key, r)
+	w := archive.WAL{Cluster: s.c.ID, Lineage: lineage, Name: name}
+	if err := s.Archive.PutWAL(ctx, w, s.key, r); err != nil {
+		return err
+	}
+	// Its archive may have been removed meanwhile: nothing must come after that.
+	c, err := s.Store.ClusterForWork(ctx, s.c.ID)
+	if fault.IsKind(err, fault.NotFound) || err == nil && c.Deleted != nil {
+		return s.Archive.DeleteWAL(ctx, w)
+	}
+	return err
 }
 
 // Overflowed is part of platform.Shipment.

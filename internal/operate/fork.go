@@ -72,7 +72,11 @@ func (w *work) placeFork(ctx context.Context, want platform.Wanted) (moment time
 	asked := w.c.Fork.RestoreTime
 	candidates, recovers := backup.ForkFrom(all, asked), false
 	if asked != nil && len(candidates) == 0 && w.c.Engine == cluster.PostgreSQL {
-		candidates, recovers = backup.RecoverFrom(all, *asked), true
+		restored, err := w.Store.LastRestore(ctx, source.ID, *asked)
+		if err != nil {
+			return moment, fmt.Errorf("look for restores of database %d: %w", source.ID, err)
+		}
+		candidates, recovers = backup.RecoverFrom(all, *asked, restored), true
 	}
 	var last error = errForkGone
 	for _, b := range candidates {

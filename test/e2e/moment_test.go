@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -152,6 +155,11 @@ func TestMoments(t *testing.T) {
 	}
 	s.AwaitStatus(h.d, "active")
 	h.connect()
+	spec := harness.Small("no", "postgresql/15")
+	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": time.Now().UTC().Format(momentLayout)}
+	if status, body := s.Call("POST", "/v4/databases/postgresql/instances", spec, nil); status != http.StatusBadRequest || !strings.Contains(body, "after a restore") {
+		t.Errorf("after the restore: %d %s", status, body)
+	}
 	snapshot(t, s, h.d, "second")
 	time.Sleep(1100 * time.Millisecond)
 	h.n = 10
@@ -160,6 +168,33 @@ func TestMoments(t *testing.T) {
 	h.archived()
 	h.fork("other", eleven, "11")
 	h.fork("before", two, "1 2")
+	h.gap(eleven)
+}
+
+// gap takes a file out of the archive: before it moments can be restored, beyond
+// it the fork fails and says why.
+func (h *history) gap(before string) {
+	h.t.Helper()
+	h.archived()
+	all := h.stored()
+	slices.SortFunc(all, func(a, b string) int {
+		first, errFirst := os.Stat(a)
+		second, errSecond := os.Stat(b)
+		if err := errors.Join(errFirst, errSecond); err != nil {
+			h.t.Fatal(err)
+		}
+		return first.ModTime().Compare(second.ModTime())
+	})
+	if err := os.Remove(all[len(all)-2]); err != nil {
+		h.t.Fatal(err)
+	}
+	spec := harness.Small("beyond", "postgresql/15")
+	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": time.Now().UTC().Format(momentLayout)}
+	f := h.s.AwaitStatus(h.s.Create(spec), "failed")
+	if said := h.told(f); !strings.Contains(said, "gap") {
+		h.t.Errorf("beyond the gap: %q", said)
+	}
+	h.fork("this-side", before, "11")
 }
 
 // TestMomentsOverAFailover: the archive goes on with what the new primary writes.

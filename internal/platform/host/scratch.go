@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
 	"steward/internal/process"
@@ -57,6 +58,18 @@ func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platfor
 		return nil, err
 	}
 	return s, s.runWith(c.Installation)
+}
+
+// removeScratch ends what a crash left of a scratch server.
+func (d *Driver) removeScratch(ctx context.Context, id cluster.ID) error {
+	dir := d.layout.scratch(id)
+	if !exists(dir) {
+		return nil
+	}
+	j := &job{d: d, m: newUnit(id).member(scratchOrdinal), dir: dir}
+	j.want.ID = id
+	j.node.Run, j.node.Keys = d.layout.runNode(id, scratchOrdinal), d.layout.keysNode(id, scratchOrdinal)
+	return (&scratch{job: j}).remove(ctx)
 }
 
 // verify unpacks, starts, and looks through all data.

@@ -26,3 +26,9 @@ UPDATE clusters SET last_auto = @at::timestamptz WHERE id = @id;
 
 -- name: CredentialsResetSince :one
 SELECT EXISTS (SELECT 1 FROM operations WHERE cluster_id = @cluster_id AND action = 'database_credentials_reset' AND created > @since::timestamptz);
+
+-- name: LastRestore :one
+SELECT max(created)::timestamptz FROM operations
+WHERE cluster_id = @cluster_id AND created <= @until::timestamptz AND params ->> 'touched' = 'true'
+  AND action IN ('database_backup_restore', 'database_backup_restore_undo')
+HAVING max(created) IS NOT NULL;
