@@ -97,6 +97,8 @@ type BackupsConfig struct {
 	Keep int `koanf:"keep"`
 	// Verify has each backup restored into a scratch server, once.
 	Verify bool `koanf:"verify"`
+	// Continuous has what PostgreSQL writes between backups archived as well.
+	Continuous bool `koanf:"continuous"`
 	// KeepAfterDelete is how long those of deleted databases are kept; 0: not at all.
 	KeepAfterDelete time.Duration `koanf:"keep_after_delete"`
 }
@@ -170,7 +172,7 @@ func knownKeys() []string {
 		"catalog.file", "engines.folders",
 		"limits.requests_per_minute", "limits.failed_logins_per_minute",
 		"seal.url", "isolation.bubblewrap", "isolation.cgroups", "isolation.uid_base", "pool.size", "cors.origin",
-		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.keep_after_delete", "restore.credentials",
+		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete", "restore.credentials",
 	}
 }
 

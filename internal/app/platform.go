@@ -69,7 +69,8 @@ func hostOptions(p paths, c Config, log *slog.Logger) (host.Options, error) {
 	o := host.Options{
 		DataDir: p.Data, RunDir: p.Run, KeysDir: p.Keys, Engines: engineDrivers(log), EngineFolders: c.Engines.Folders,
 		Ports: ports, Hostnames: c.Gateway.Hostnames, UIDBase: c.Isolation.UIDBase, PoolSize: c.Pool.Size, Logger: log,
-		Isolation: host.Isolation{Bubblewrap: c.Isolation.Bubblewrap, Cgroups: c.Isolation.Cgroups},
+		Continuous: c.Backups.Continuous,
+		Isolation:  host.Isolation{Bubblewrap: c.Isolation.Bubblewrap, Cgroups: c.Isolation.Cgroups},
 	}
 	o.PrimaryAddress, o.SecondaryAddress, err = addresses(c)
 	return o, err

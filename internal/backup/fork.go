@@ -21,3 +21,25 @@ func ForkFrom(all []Backup, moment *time.Time) []Backup {
 
 // SameSecond tells whether two moments look the same in the API.
 func SameSecond(a, b time.Time) bool { return a.Truncate(time.Second).Equal(b.Truncate(time.Second)) }
+
+// RecoverFrom are the backups that a moment can be recovered from with what was
+// archived since, best first: those that were complete by then, the newest before
+// the others. restored is when the data was last replaced before the moment: from
+// older backups only what was before leads on.
+func RecoverFrom(all []Backup, moment, restored time.Time) []Backup {
+	return slices.DeleteFunc(ForkFrom(all, nil), func(b Backup) bool {
+		return b.Finished == nil || b.Finished.After(moment) || !b.Created.After(restored)
+	})
+}
+
+// Needs is the moment since when archived files are needed: when the oldest backup
+// began that is kept or being taken. Without any backup nothing older than now is.
+func Needs(all []Backup, now time.Time) time.Time {
+	oldest := now
+	for _, b := range all {
+		if (b.State == Complete || b.State == Running) && b.Created.Before(oldest) {
+			oldest = b.Created
+		}
+	}
+	return oldest
+}

@@ -34,3 +34,32 @@ func TestForkFrom(t *testing.T) {
 		}
 	}
 }
+
+func TestRecoverFrom(t *testing.T) {
+	now := at("2026-02-01 00:00")
+	all := []Backup{
+		{ID: 1, State: Complete, Created: now.Add(-3 * time.Hour), Finished: new(now.Add(-2 * time.Hour))},
+		{ID: 2, State: Complete, Created: now.Add(-time.Hour), Finished: new(now.Add(-30 * time.Minute))},
+		{ID: 3, State: Running, Created: now},
+	}
+	for ago, want := range map[time.Duration][]ID{
+		0: {2, 1}, 30 * time.Minute: {2, 1}, 31 * time.Minute: {1}, 150 * time.Minute: nil,
+	} {
+		var got []ID
+		for _, b := range RecoverFrom(all, now.Add(-ago), time.Time{}) {
+			got = append(got, b.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v ago: %v, want %v", ago, got, want)
+		}
+	}
+	if got := RecoverFrom(all, now, now.Add(-2*time.Hour)); len(got) != 1 || got[0].ID != 2 {
+		t.Errorf("after a restore: %v", got)
+	}
+	if got := Needs(all, now); !got.Equal(all[0].Created) {
+		t.Errorf("needed since %v", got)
+	}
+	if got := Needs(nil, now); !got.Equal(now) {
+		t.Errorf("nothing is needed since %v", got)
+	}
+}

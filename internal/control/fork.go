@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"steward/internal/account"
 	"steward/internal/backup"
@@ -42,9 +43,12 @@ func (s *Clusters) forkFaults(ctx context.Context, p account.Principal, spec clu
 		found.Add("fork.source", "The database has no backup that can be restored; take one first")
 		return found, nil
 	}
-	chosen := backup.ForkFrom(all, spec.Fork.RestoreTime)
+	chosen, err := s.chosen(ctx, all, spec)
+	if err != nil {
+		return nil, err
+	}
 	if len(chosen) == 0 {
-		found = append(found, noSuchMoment(spec, good))
+		found = append(found, s.noSuchMoment(spec, good))
 		return found, nil
 	}
 	return append(found, s.forkFits(spec, chosen[0])...), nil
@@ -63,14 +67,48 @@ func sameKind(spec cluster.Spec, source cluster.Cluster) fault.Faults {
 	return found
 }
 
-func noSuchMoment(spec cluster.Spec, good []backup.Backup) *fault.Fault {
+// chosen are the backups that serve the moment asked for: its own, or where files
+// are archived, those that were complete by then.
+func (s *Clusters) chosen(ctx context.Context, all []backup.Backup, spec cluster.Spec) ([]backup.Backup, error) {
+	moment := spec.Fork.RestoreTime
+	exact := backup.ForkFrom(all, moment)
+	if len(exact) > 0 || !s.anyMoment(spec) || moment.After(s.Now()) {
+		return exact, nil
+	}
+	restored, err := s.Store.LastRestore(ctx, spec.Fork.Source, *moment)
+	if err != nil {
+		return nil, fmt.Errorf("look for restores of database %d: %w", spec.Fork.Source, err)
+	}
+	return backup.RecoverFrom(all, *moment, restored), nil
+}
+
+// anyMoment tells whether moments between backups can be restored.
+func (s *Clusters) anyMoment(spec cluster.Spec) bool {
+	return s.Continuous && spec.Engine == cluster.PostgreSQL
+}
+
+func (s *Clusters) noSuchMoment(spec cluster.Spec, good []backup.Backup) *fault.Fault {
 	const layout = "2006-01-02T15:04:05"
+	if s.anyMoment(spec) {
+		// The first whole second by which the oldest backup was complete.
+		since := good[len(good)-1].Finished.Truncate(time.Second).Add(time.Second)
+		return fault.NewInvalid("fork.restore_time", "Must be a backup's created, or from %s to now, %s; after a restore, from the next backup on",
+			since.UTC().Format(layout), s.Now().UTC().Format(layout))
+	}
 	newest, oldest := good[0].Created.UTC().Format(layout), good[len(good)-1].Created.UTC().Format(layout)
 	which := fmt.Sprintf("restore_time can be a backup's created, from %s to %s", oldest, newest)
 	if len(good) == 1 {
 		which = "restore_time can be a backup's created: " + newest
 	}
-	return fault.NewInvalid("fork.restore_time", "A point in time isn't available for %s; %s", spec.Engine, which)
+	return fault.NewInvalid("fork.restore_time", "A point in time isn't available for %s%s; %s", spec.Engine, yet(spec), which)
+}
+
+// yet tells of what no configuration brings.
+func yet(spec cluster.Spec) string {
+	if spec.Engine == cluster.PostgreSQL {
+		return " here"
+	}
+	return " yet"
 }
 
 func (s *Clusters) forkFits(spec cluster.Spec, b backup.Backup) fault.Faults {

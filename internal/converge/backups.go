@@ -21,6 +21,9 @@ type Archive interface {
 	Get(ctx context.Context, of cluster.ID, id backup.ID, key []byte) (archive.Manifest, io.ReadCloser, error)
 	Delete(ctx context.Context, of cluster.ID, id backup.ID) error
 	DeleteCluster(ctx context.Context, of cluster.ID) error
+	PutWAL(ctx context.Context, w archive.WAL, key []byte, r io.Reader) error
+	ListWAL(ctx context.Context, of cluster.ID) ([]archive.WAL, error)
+	DeleteWAL(ctx context.Context, all ...archive.WAL) error
 }
 
 // Recovery keeps beside a database's backups what it takes to bring it back on

@@ -89,6 +89,12 @@ func (k *Keeper) Start(ctx context.Context) {
 	}
 	k.running.Go(func() { k.repeat(ctx, k.Backups.Every, "take and drop", k.seeToBackups) })
 	k.running.Go(func() { k.repeat(ctx, searchPace*k.Orphans, "search for orphans", k.searchArchive) })
+	if spooler, ok := k.Archiver.(platform.Spooler); ok {
+		k.running.Go(func() {
+			k.repeat(ctx, k.Backups.Every, "ship", func(ctx context.Context) error { return k.ship(ctx, spooler) })
+		})
+		k.running.Go(func() { k.repeat(ctx, searchPace*k.Orphans, "prune", k.prune) })
+	}
 	if k.Backups.Verify {
 		k.running.Go(func() { k.repeat(ctx, k.Backups.Every, "try out", k.tryOut) })
 	}

@@ -97,6 +97,11 @@ type Node struct {
 	// AdminPassword is that of our own account, RootPassword that of dbadmin.
 	AdminPassword string
 	RootPassword  string
+	// Spool is a folder that the server hands over to what it has finished
+	// writing, for a continuous archive; "" for none.
+	Spool string
+	// Recovery makes the server start by recovering; nil for any other start.
+	Recovery *Recovery
 	// TemplatePassword is the admin password a fresh clone still has.
 	TemplatePassword string
 	// AtRestKey is 32 bytes; Keyring what KeyringContent returned earlier.

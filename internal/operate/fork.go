@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"time"
 
 	"steward/internal/archive"
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/fault"
+	"steward/internal/operation"
 	"steward/internal/platform"
+	"steward/internal/store"
 )
 
 var (
 	errSourceGone = &impossible{"The database it was to be forked from was deleted meanwhile."}
 	errForkGone   = &impossible{"The backup it was to be forked from is gone."}
+	errForkGap    = &impossible{"What was archived of the source has a gap before the moment asked for; choose a backup's created, or a moment after a newer backup."}
 )
 
 // fork makes a new database of another one's backup. Only then is anybody let in.
@@ -27,11 +32,11 @@ func (w *work) fork(ctx context.Context) error {
 		return err
 	}
 	if !w.op.Params.Placed { // what customers wrote since must not be lost again
-		b, err := w.placeFork(ctx, want)
+		moment, err := w.placeFork(ctx, want)
 		if err != nil {
 			return err
 		}
-		if err := w.Store.RecordForked(ctx, w.c.ID, b.Created); err != nil {
+		if err := w.Store.RecordForked(ctx, w.c.ID, moment); err != nil {
 			return fmt.Errorf("record the fork: %w", err)
 		}
 		if err := w.placed(ctx); err != nil {
@@ -44,34 +49,50 @@ func (w *work) fork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.finish(ctx, seen)
+	return w.end(ctx, func(tx *store.Tx) error {
+		return errors.Join(
+			tx.RecordObserved(ctx, w.c.ID, seen),
+			w.move(ctx, tx, w.c, cluster.Ready),
+			tx.FinishOperation(ctx, w.op.ID, operation.Finished, w.op.Params.Note),
+		)
+	})
 }
 
-// placeFork places the best backup that is whole, and says which.
-func (w *work) placeFork(ctx context.Context, want platform.Wanted) (backup.Backup, error) {
+// placeFork places the best backup that is whole, recovered to the moment where
+// one between backups is asked for. It returns the moment that the data is of.
+func (w *work) placeFork(ctx context.Context, want platform.Wanted) (moment time.Time, err error) {
 	source, err := w.forkSource(ctx)
 	if err != nil {
-		return backup.Backup{}, err
+		return moment, err
 	}
 	all, err := w.Store.BackupsOf(ctx, source.ID)
 	if err != nil {
-		return backup.Backup{}, fmt.Errorf("list the backups of database %d: %w", source.ID, err)
+		return moment, fmt.Errorf("list the backups of database %d: %w", source.ID, err)
+	}
+	asked := w.c.Fork.RestoreTime
+	candidates, recovers := backup.ForkFrom(all, asked), false
+	if asked != nil && len(candidates) == 0 && w.c.Engine == cluster.PostgreSQL {
+		restored, err := w.Store.LastRestore(ctx, source.ID, *asked)
+		if err != nil {
+			return moment, fmt.Errorf("look for restores of database %d: %w", source.ID, err)
+		}
+		candidates, recovers = backup.RecoverFrom(all, *asked, restored), true
 	}
 	var last error = errForkGone
-	for _, b := range backup.ForkFrom(all, w.c.Fork.RestoreTime) {
+	for _, b := range candidates {
 		if b.Created.After(w.op.Created) {
 			continue // it wasn't there when the fork was asked for
 		}
-		last = w.copyFork(ctx, want, source, b)
-		if !unusable(last) {
-			return b, last
+		f := forking{work: w, source: source, b: b, recovers: recovers}
+		if moment, last = f.copy(ctx, want); !unusable(last) {
+			return moment, last
 		}
 		w.log.WarnContext(ctx, "a backup to fork from is damaged", "source_id", int64(source.ID), "backup_id", int64(b.ID), "error", last)
 	}
 	if unusable(last) {
 		last = &impossible{"The source's backups are damaged and can't be restored."}
 	}
-	return backup.Backup{}, last
+	return moment, last
 }
 
 // unusable tells that another backup may do where this one won't.
@@ -93,32 +114,100 @@ func (w *work) forkSource(ctx context.Context) (cluster.Cluster, error) {
 	return source, nil
 }
 
-// copyFork streams a backup of the source into the new cluster.
-func (w *work) copyFork(ctx context.Context, want platform.Wanted, source cluster.Cluster, b backup.Backup) error {
-	p := w.report(ctx, "restored", b.Bytes)
+// forking is a fork of one backup.
+type forking struct {
+	*work
+	source   cluster.Cluster
+	b        backup.Backup
+	recovers bool
+	// key is what the source's archive is read with.
+	key []byte
+}
+
+// copy streams the backup into the new cluster and returns the moment it is of.
+func (f *forking) copy(ctx context.Context, want platform.Wanted) (moment time.Time, err error) {
+	p := f.report(ctx, "restored", f.b.Bytes)
 	defer p.end()
-	m, err := step("verify archive", func() (archive.Manifest, error) { return w.Archive.Verify(ctx, source.ID, b.ID) })
+	m, err := step("verify archive", func() (archive.Manifest, error) { return f.Archive.Verify(ctx, f.source.ID, f.b.ID) })
 	if err != nil {
-		return fmt.Errorf("read the archive: %w", err)
+		return moment, fmt.Errorf("read the archive: %w", err)
 	}
-	from := platform.Source{Copy: m.Copy}
-	var keys [2][]byte
-	for i, name := range []platform.SecretName{platform.BackupKey, platform.AdminPassword} {
-		if keys[i], err = w.Store.Secret(ctx, source.ID, name); err != nil {
-			return fmt.Errorf("secret %s of database %d: %w", name, source.ID, err)
-		}
+	if f.key, err = f.secret(ctx, platform.BackupKey); err != nil {
+		return moment, err
 	}
-	from.AdminPassword = string(keys[1])
-	_, content, err := w.Archive.Get(ctx, source.ID, b.ID, keys[0])
+	admin, err := f.secret(ctx, platform.AdminPassword)
 	if err != nil {
-		return fmt.Errorf("read the archive: %w", err)
+		return moment, err
+	}
+	_, content, err := f.Archive.Get(ctx, f.source.ID, f.b.ID, f.key)
+	if err != nil {
+		return moment, fmt.Errorf("read the archive: %w", err)
 	}
 	defer content.Close()
-	_, err = step("fork", func() (struct{}, error) {
-		return struct{}{}, w.Archiver.Fork(ctx, want, from, content, func(bytes int64) { p.bytes.Store(bytes) })
+	from := platform.Source{Copy: m.Copy, AdminPassword: string(admin), Recovery: f.recovery()}
+	reached, err := step("fork", func() (time.Time, error) {
+		return f.Archiver.Fork(ctx, want, from, content, func(bytes int64) { p.bytes.Store(bytes) })
 	})
-	if err != nil {
-		return fmt.Errorf("fork: %w", err)
+	if errors.Is(err, platform.ErrGap) {
+		f.log.WarnContext(ctx, "the archive has a gap", "source_id", int64(f.source.ID), "error", err)
+		return moment, errForkGap
 	}
-	return nil
+	if err != nil {
+		return moment, fmt.Errorf("fork: %w", err)
+	}
+	return f.moment(reached), nil
+}
+
+func (f *forking) secret(ctx context.Context, name platform.SecretName) ([]byte, error) {
+	value, err := f.Store.Secret(ctx, f.source.ID, name)
+	if err != nil {
+		return nil, fmt.Errorf("secret %s of database %d: %w", name, f.source.ID, err)
+	}
+	return value, nil
+}
+
+// recovery reads what was archived of the source; nil where the backup is all
+// that is asked for.
+func (f *forking) recovery() *platform.Recovery {
+	if !f.recovers {
+		return nil
+	}
+	return &platform.Recovery{
+		Until: *f.c.Fork.RestoreTime,
+		Fetch: func(ctx context.Context, lineage, name string, out io.Writer) (bool, error) {
+			err := f.Archive.GetWAL(ctx, archive.WAL{Cluster: f.source.ID, Lineage: lineage, Name: name}, f.key, out)
+			if errors.Is(err, archive.ErrNotFound) {
+				return false, nil
+			}
+			return err == nil, err
+		},
+		Archived: func(ctx context.Context, lineage string) ([]string, error) {
+			all, err := f.Archive.ListWAL(ctx, f.source.ID)
+			var names []string
+			for _, w := range all {
+				if w.Lineage == lineage {
+					names = append(names, w.Name)
+				}
+			}
+			return names, err
+		},
+	}
+}
+
+// moment is what the data is of, and a note for people where that is earlier
+// than what was asked for.
+func (f *forking) moment(reached time.Time) time.Time {
+	f.op.Params.Note = ""
+	if !f.recovers {
+		return f.b.Created
+	}
+	if reached.IsZero() {
+		reached = f.b.Created
+	}
+	if reached.Before(*f.c.Fork.RestoreTime) {
+		const layout = "2006-01-02T15:04:05"
+		f.op.Params.Note = fmt.Sprintf("Nothing was archived of the source between %s and %s, the moment asked for: the data is of the former.",
+			reached.UTC().Format(layout), f.c.Fork.RestoreTime.UTC().Format(layout))
+	}
+	return reached
 }

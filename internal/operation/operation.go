@@ -37,6 +37,7 @@ const (
 	Failed           Action = "database_failed"
 	Recovered        Action = "database_recovered"
 	LowDiskSpace     Action = "database_low_disk_space"
+	ArchiveGap       Action = "database_archive_gap"
 )
 
 // Status is how far an operation is.
@@ -78,6 +79,8 @@ type Params struct {
 	Touched bool `json:"touched,omitempty"`
 	// Placed tells that the restored or forked data is in its place and serves.
 	Placed bool `json:"placed,omitempty"`
+	// Note is for people, for when the operation has succeeded.
+	Note string `json:"note,omitempty"`
 }
 
 // Operation is one change of one cluster.

@@ -5,6 +5,7 @@ package platform
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -126,6 +127,37 @@ type Source struct {
 	Copy
 	// AdminPassword is that of the cluster that was copied.
 	AdminPassword string
+	// Recovery goes on from the copy to a later moment; nil to take it as it is.
+	Recovery *Recovery
+}
+
+// Recovery is how far to go on from a copy, with what was archived since.
+type Recovery struct {
+	Until time.Time
+	// Fetch writes an archived file to out; false when there is none such.
+	Fetch func(ctx context.Context, lineage, name string, out io.Writer) (bool, error)
+	// Archived names all archived files of a lineage.
+	Archived func(ctx context.Context, lineage string) ([]string, error)
+}
+
+// ErrGap is returned when files that a recovery needs are missing while later
+// ones are there.
+var ErrGap = errors.New("what was archived has a gap")
+
+// Spooler is the part of a driver whose servers hand over what they write, for a
+// continuous archive.
+type Spooler interface {
+	// Ship gives everything handed over to a shipment, and removes what was taken.
+	Ship(ctx context.Context, id cluster.ID, to Shipment) error
+}
+
+// Shipment is where it goes.
+type Shipment interface {
+	// Take keeps a file; it may be given the same one more than once.
+	Take(ctx context.Context, lineage, name string, r io.Reader) error
+	// Overflowed is told, once, that a server had to drop files because too many
+	// were waiting.
+	Overflowed(ctx context.Context) error
 }
 
 // Archiver is the part of a driver that takes backups and restores them. A
@@ -143,8 +175,10 @@ type Archiver interface {
 	Restore(ctx context.Context, want Wanted, c Copy, r io.Reader, progress func(bytes int64)) error
 	// Fork makes the data in r, another cluster's, that of a new one, which gets
 	// its own passwords before Fork returns; nobody is let in before Apply.
-	// Repeated after a crash, it begins anew, whatever was placed before.
-	Fork(ctx context.Context, want Wanted, from Source, r io.Reader, progress func(bytes int64)) error
+	// Repeated after a crash, it begins anew, whatever was placed before. With a
+	// Recovery reached is the moment that the data is of: the one asked for, or
+	// that of the last change that was archived before it, zero without any.
+	Fork(ctx context.Context, want Wanted, from Source, r io.Reader, progress func(bytes int64)) (reached time.Time, err error)
 	// Undo brings the data back that the last Restore set aside; an error when
 	// there is none.
 	Undo(ctx context.Context, want Wanted) error

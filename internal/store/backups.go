@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -149,6 +150,17 @@ func (q queries) SetLockedOut(ctx context.Context, id cluster.ID, locked bool) e
 func (q queries) CredentialsResetSince(ctx context.Context, id cluster.ID, since time.Time) (bool, error) {
 	found, err := q.q.CredentialsResetSince(ctx, int64(id), since)
 	return found, classify(err)
+}
+
+// LastRestore is when the last restore in place before a moment was asked for, or
+// the last that was undone; the zero time without any. What the database wrote
+// before that and after isn't one history.
+func (q queries) LastRestore(ctx context.Context, id cluster.ID, before time.Time) (time.Time, error) {
+	last, err := q.q.LastRestore(ctx, int64(id), before)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	return last, classify(err)
 }
 
 func changedOne(n int64, err error) error {

@@ -52,11 +52,12 @@ type Shelf struct {
 
 	mu     sync.Mutex
 	items  map[place]*item
+	wal    map[archive.WAL]*item // by name, without a moment
 	faults []*Fault
 }
 
 // New is an empty one.
-func New() *Shelf { return &Shelf{items: map[place]*item{}} }
+func New() *Shelf { return &Shelf{items: map[place]*item{}, wal: map[archive.WAL]*item{}} }
 
 // Inject places a fault.
 func (s *Shelf) Inject(f Fault) {
@@ -234,6 +235,11 @@ func (s *Shelf) DeleteCluster(ctx context.Context, of cluster.ID) error {
 		for p := range s.items {
 			if p.cluster == of {
 				delete(s.items, p)
+			}
+		}
+		for w := range s.wal {
+			if w.Cluster == of {
+				delete(s.wal, w)
 			}
 		}
 		return nil

@@ -92,7 +92,7 @@ func newLineage(dir string) error {
 
 // leftovers are what a replica, or a server that runs, has in its folder.
 var leftovers = []string{
-	standbySignal, "recovery.signal", "postmaster.pid", "postmaster.opts",
+	standbySignal, recoverySignal, "postmaster.pid", "postmaster.opts",
 	serverConf, accessConf, identConf, "backup_manifest",
 }
 

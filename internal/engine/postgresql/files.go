@@ -23,6 +23,7 @@ func (Driver) Files(n engine.Node) ([]engine.File, error) {
 		{Path: filepath.Join(n.Conf, accessConf), Content: renderAccess(n.SSLConnection, n.Members > 1)},
 		{Path: filepath.Join(n.Conf, identConf), Content: []byte("# Written by steward: nobody is mapped.\n")},
 	}
+	files = append(files, scripts(n)...)
 	if n.Role == cluster.Replica {
 		files = append(files,
 			engine.File{Path: filepath.Join(n.Run, passFile), Content: renderPassword(n.AdminPassword)},

@@ -18,7 +18,9 @@ type setting struct {
 // settings is the whole configuration of a node. What isn't named here keeps
 // the server's default.
 func settings(n engine.Node) []setting {
-	return append(nodeSettings(n), memberSettings(n)...)
+	all := append(nodeSettings(n), memberSettings(n)...)
+	all = append(all, archiveSettings(n)...)
+	return append(all, recoverySettings(n)...)
 }
 
 // nodeSettings are those of every node, whether it is alone or not.

@@ -114,22 +114,22 @@ const keepBefore = 24 * time.Hour
 // Restore is part of platform.Archiver. Up to the moment when the copy lies
 // complete beside the data in use, nothing of that is touched.
 func (d *Driver) Restore(ctx context.Context, want platform.Wanted, c platform.Copy, r io.Reader, progress func(int64)) error {
-	if err := d.restore(ctx, want, platform.Source{Copy: c}, &counter{r: r, tell: progress}); err != nil {
+	if _, err := d.restore(ctx, want, platform.Source{Copy: c}, &counter{r: r, tell: progress}); err != nil {
 		return fmt.Errorf("restore cluster %d: %w", want.ID, err)
 	}
 	return nil
 }
 
 // Fork is part of platform.Archiver: a restore in the place of nothing.
-func (d *Driver) Fork(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(int64)) error {
-	err := d.beginFork(want)
+func (d *Driver) Fork(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(int64)) (reached time.Time, err error) {
+	err = d.beginFork(want)
 	if err == nil {
-		err = d.restore(ctx, want, from, &counter{r: r, tell: progress})
+		reached, err = d.restore(ctx, want, from, &counter{r: r, tell: progress})
 	}
 	if err != nil {
-		return fmt.Errorf("fork into cluster %d: %w", want.ID, err)
+		return reached, fmt.Errorf("fork into cluster %d: %w", want.ID, err)
 	}
-	return nil
+	return reached, nil
 }
 
 // beginFork puts on record what the cluster is to be, and that nothing may be
@@ -148,42 +148,58 @@ func (d *Driver) beginFork(want platform.Wanted) error {
 
 // restore makes a copy the cluster's data, which is another cluster's when it
 // comes with an AdminPassword.
-func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.Source, r io.Reader) error {
+func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.Source, r io.Reader) (reached time.Time, err error) {
 	u := d.unit(want.ID)
 	top, err := d.wantedTopology(want)
 	if err != nil {
-		return err
+		return reached, err
 	}
 	want.Installation = c.Installation
 	j, err := d.newJob(ctx, u, want, top, top.Primary)
 	if err != nil {
-		return err
+		return reached, err
 	}
 	if err := j.runWith(c.Installation); err != nil {
-		return err
+		return reached, err
 	}
 	j.foreign = c.AdminPassword
 	keyring, err := readKeyring(c.Copy, r)
 	if err != nil {
-		return err
+		return reached, err
 	}
 	unpacked := d.layout.restored(want.ID)
-	if err := j.unpackWith(ctx, keyring, unpacked, r); err != nil {
-		return err
+	if reached, err = j.bring(ctx, c, keyring, r, unpacked); err != nil {
+		return reached, err
 	}
 	failpoint.Here("host: copy unpacked")
 	if err := u.take(ctx); err != nil {
-		return err
+		return reached, err
 	}
 	defer u.give()
-	now, err := d.wantedTopology(want)
+	return reached, j.replace(ctx, unpacked, keyring)
+}
+
+// bring makes at dir the data that is to be placed.
+func (j *job) bring(ctx context.Context, c platform.Source, keyring []byte, r io.Reader, dir string) (time.Time, error) {
+	if c.Recovery == nil {
+		return time.Time{}, j.unpackWith(ctx, keyring, dir, r)
+	}
+	if err := j.makeFolders(); err != nil {
+		return time.Time{}, err
+	}
+	return j.d.recoverCopy(ctx, j.want, c, r, dir)
+}
+
+// replace puts what was unpacked in the place of all data, while nobody else acts.
+func (j *job) replace(ctx context.Context, unpacked string, keyring []byte) error {
+	now, err := j.d.wantedTopology(j.want)
 	if err != nil {
 		return err
 	}
-	if now.Primary != top.Primary {
-		return fmt.Errorf("node %d isn't the primary any more", top.Primary)
+	if now.Primary != j.top.Primary {
+		return fmt.Errorf("node %d isn't the primary any more", j.top.Primary)
 	}
-	if err := d.halt(ctx, u, want, now); err != nil {
+	if err := j.d.halt(ctx, j.u, j.want, now); err != nil {
 		return err
 	}
 	if err := j.exchange(now, unpacked); err != nil {
@@ -240,6 +256,10 @@ func (j *job) unpackWith(ctx context.Context, keyring []byte, dir string, r io.R
 
 // unpack makes a data folder of a copy, complete and on the disk.
 func (j *job) unpack(ctx context.Context, dir string, r io.Reader) error {
+	return j.unpackBy(dir, r, func(dir string) error { return j.eng.Unpack(ctx, j.node, r, dir, j.d.pipeAsOwner) })
+}
+
+func (j *job) unpackBy(dir string, r io.Reader, by func(dir string) error) error {
 	if err := j.makeFolders(); err != nil {
 		return err
 	}
@@ -257,7 +277,7 @@ func (j *job) unpack(ctx context.Context, dir string, r io.Reader) error {
 		return err
 	}
 	failpoint.Here("host: before unpack")
-	if err := j.eng.Unpack(ctx, j.node, r, dir, j.d.pipeAsOwner); err != nil {
+	if err := by(dir); err != nil {
 		return errors.Join(fmt.Errorf("unpack: %w", err), os.RemoveAll(dir))
 	}
 	// Whatever follows the copy belongs to its checksum.
@@ -337,7 +357,7 @@ func (j *job) setAside(aside string) error {
 
 // beginAnew starts the primary on its new data; replicas follow with copies of it.
 func (j *job) beginAnew(ctx context.Context) error {
-	if err := j.forsakeReplicas(); err != nil {
+	if err := errors.Join(j.forsakeReplicas(), j.clearSpools()); err != nil {
 		return err
 	}
 	steps := []step{stepFiles, stepStart, stepReady}

@@ -34,7 +34,8 @@ func (j *job) makeFolders() error {
 	return nil
 }
 
-// makeVolatile makes the folders that a reboot takes away.
+// makeVolatile makes the folders that a reboot takes away, and the one that a
+// change of the configuration asks for.
 func (j *job) makeVolatile() error {
 	user := j.d.user(j.want.Port)
 	for _, dir := range []string{j.d.layout.run, j.d.layout.keys} {
@@ -47,10 +48,15 @@ func (j *job) makeVolatile() error {
 			return err
 		}
 	}
-	if j.node.Keys == "" {
-		return nil
+	for _, dir := range []string{j.node.Spool, j.node.Keys} {
+		if dir == "" {
+			continue
+		}
+		if err := makeFolder(dir, 0o700, user, user); err != nil {
+			return err
+		}
 	}
-	return makeFolder(j.node.Keys, 0o700, user, user)
+	return nil
 }
 
 // peerRuns are the folders with the sockets of the cluster's other nodes.

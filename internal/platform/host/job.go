@@ -127,6 +127,9 @@ func (d *Driver) bareNode(want platform.Wanted, inst engine.Installation, top to
 		Plan: want.Plan, Commit: want.Commit, SSLConnection: want.SSLConnection,
 		Encrypted: want.Encrypted, ReadOnly: want.ReadOnly,
 	}
+	if d.o.Continuous && want.Engine == cluster.PostgreSQL {
+		n.Spool = d.layout.spool(want.ID, ordinal)
+	}
 	n.Members, n.Role, n.Replication = top.Members, top.role(ordinal), top.Replication
 	if n.Role == cluster.Replica {
 		n.Source = engine.Peer{

@@ -40,6 +40,8 @@ type Options struct {
 	UIDBase int
 
 	Isolation Isolation
+	// Continuous has servers of engines that can hand over what they write.
+	Continuous bool
 	// PoolSize is how many clones wait for the next create, per template; 0 is none.
 	PoolSize int
 

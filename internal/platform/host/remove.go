@@ -52,6 +52,9 @@ func (d *Driver) remove(ctx context.Context, u *unit, port int) error {
 			return err
 		}
 	}
+	if err := d.removeScratch(ctx, u.id); err != nil {
+		return err
+	}
 	failpoint.Here("host: before removing files")
 	// The keys first: without them encrypted data is gone, whatever comes next.
 	for _, ordinal := range ordinals {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
 	"steward/internal/process"
@@ -50,12 +51,25 @@ func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platfor
 	j.dir = d.layout.scratch(want.ID)
 	j.node.Data, j.node.Conf, j.node.TLS = filepath.Join(j.dir, "data"), filepath.Join(j.dir, "conf"), filepath.Join(j.dir, "tls")
 	j.node.Tmp, j.node.Log = filepath.Join(j.dir, "tmp"), filepath.Join(j.dir, "log")
+	j.node.Spool = ""
 	j.node.Listen = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 79, 1}), uint16(want.Port))
 	s := &scratch{job: j, copy: c}
 	if err := s.remove(ctx); err != nil { // what a crash has left
 		return nil, err
 	}
 	return s, s.runWith(c.Installation)
+}
+
+// removeScratch ends what a crash left of a scratch server.
+func (d *Driver) removeScratch(ctx context.Context, id cluster.ID) error {
+	dir := d.layout.scratch(id)
+	if !exists(dir) {
+		return nil
+	}
+	j := &job{d: d, m: newUnit(id).member(scratchOrdinal), dir: dir}
+	j.want.ID = id
+	j.node.Run, j.node.Keys = d.layout.runNode(id, scratchOrdinal), d.layout.keysNode(id, scratchOrdinal)
+	return (&scratch{job: j}).remove(ctx)
 }
 
 // verify unpacks, starts, and looks through all data.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"steward/internal/cluster"
 	"steward/internal/platform"
@@ -97,7 +98,14 @@ func (d *Driver) Restore(ctx context.Context, want platform.Wanted, _ platform.C
 }
 
 // Fork is part of platform.Archiver.
-func (d *Driver) Fork(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(bytes int64)) error {
+func (d *Driver) Fork(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(bytes int64)) (reached time.Time, err error) {
+	if from.Recovery != nil {
+		reached = from.Recovery.Until
+	}
+	return reached, d.fork(ctx, want, from, r, progress)
+}
+
+func (d *Driver) fork(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(bytes int64)) error {
 	admin, err := d.o.Secrets.Secret(ctx, want.ID, platform.AdminPassword)
 	if err != nil {
 		return fmt.Errorf("secret %s: %w", platform.AdminPassword, err)

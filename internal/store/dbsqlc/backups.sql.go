@@ -172,3 +172,17 @@ func (q *Queries) CredentialsResetSince(ctx context.Context, clusterID int64, si
 	err := row.Scan(&exists)
 	return exists, err
 }
+
+const lastRestore = `-- name: LastRestore :one
+SELECT max(created)::timestamptz FROM operations
+WHERE cluster_id = $1 AND created <= $2::timestamptz AND params ->> 'touched' = 'true'
+  AND action IN ('database_backup_restore', 'database_backup_restore_undo')
+HAVING max(created) IS NOT NULL
+`
+
+func (q *Queries) LastRestore(ctx context.Context, clusterID int64, until time.Time) (time.Time, error) {
+	row := q.db.QueryRow(ctx, lastRestore, clusterID, until)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
+}

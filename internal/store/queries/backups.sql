@@ -31,3 +31,9 @@ SELECT EXISTS (SELECT 1 FROM operations WHERE cluster_id = @cluster_id AND actio
 INSERT INTO backups (id, account_id, cluster_id, type, label, target, state, created, finished, bytes, stored_bytes, installation) OVERRIDING SYSTEM VALUE
 VALUES (@id, @account_id, @cluster_id, @type, @label, 'primary', 'complete', @created, @created, @bytes, @stored_bytes, @installation)
 ON CONFLICT (cluster_id, label) WHERE state <> 'deleting' DO NOTHING;
+
+-- name: LastRestore :one
+SELECT max(created)::timestamptz FROM operations
+WHERE cluster_id = @cluster_id AND created <= @until::timestamptz AND params ->> 'touched' = 'true'
+  AND action IN ('database_backup_restore', 'database_backup_restore_undo')
+HAVING max(created) IS NOT NULL;

@@ -1,0 +1,154 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+	"github.com/klauspost/compress/zstd"
+	"gocloud.dev/blob"
+
+	"steward/internal/cluster"
+	"steward/internal/platform"
+)
+
+// What servers write between backups is one object a file,
+// clusters/N/wal/LINEAGE/NAME.zst.age. An object appears whole or not at all,
+// and its encryption tells whether it is what was written.
+
+const (
+	walFolder = "wal/"
+	walSuffix = ".zst.age"
+)
+
+// WAL names an archived file.
+type WAL struct {
+	Cluster       cluster.ID
+	Lineage, Name string
+	// Modified is when it was archived; only what is listed has it.
+	Modified time.Time
+}
+
+var walNames = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.]*$`)
+
+func (w WAL) key() (string, error) {
+	if !walNames.MatchString(w.Lineage) || !walNames.MatchString(w.Name) {
+		return "", fmt.Errorf("%q of %q can't be archived", w.Name, w.Lineage)
+	}
+	return folderOf(w.Cluster) + walFolder + w.Lineage + "/" + w.Name + walSuffix, nil
+}
+
+// PutWAL archives a file. One that is there already is left as it is: all nodes
+// of a database hand over the same.
+func (a *Archive) PutWAL(ctx context.Context, w WAL, key []byte, r io.Reader) error {
+	if err := a.putWAL(ctx, w, key, r); err != nil {
+		return fmt.Errorf("archive %s of cluster %d: %w", w.Name, w.Cluster, err)
+	}
+	return nil
+}
+
+func (a *Archive) putWAL(ctx context.Context, w WAL, key []byte, r io.Reader) error {
+	object, err := w.key()
+	if err != nil {
+		return err
+	}
+	if there, err := a.bucket.Exists(ctx, object); err != nil || there {
+		return classify(err)
+	}
+	id, err := parseKey(key)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // before Close it gives the upload up
+	upload, err := a.bucket.NewWriter(ctx, object, &blob.WriterOptions{BufferSize: partBytes, MaxConcurrency: 1, ContentType: "application/octet-stream"})
+	if err != nil {
+		return classify(err)
+	}
+	_, err = pipeline(id, newMeter(upload), newMeter(nil), func(out io.Writer) (c platform.Copy, err error) {
+		_, err = io.Copy(out, r)
+		return c, err
+	})
+	if err != nil {
+		cancel()
+		return errors.Join(classify(err), ignoreCancelled(upload.Close()))
+	}
+	if err := upload.Close(); err != nil {
+		return classify(err)
+	}
+	return a.settle(object)
+}
+
+// GetWAL reads an archived file; ErrNotFound when there is none such.
+func (a *Archive) GetWAL(ctx context.Context, w WAL, key []byte, out io.Writer) error {
+	if err := a.getWAL(ctx, w, key, out); err != nil {
+		return fmt.Errorf("read %s of cluster %d: %w", w.Name, w.Cluster, err)
+	}
+	return nil
+}
+
+func (a *Archive) getWAL(ctx context.Context, w WAL, key []byte, out io.Writer) error {
+	object, err := w.key()
+	if err != nil {
+		return err
+	}
+	id, err := parseKey(key)
+	if err != nil {
+		return err
+	}
+	stored, err := a.bucket.NewReader(ctx, object, nil)
+	if err != nil {
+		return classify(err)
+	}
+	defer stored.Close()
+	plain, err := age.Decrypt(stored, id)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	unpacked, err := zstd.NewReader(plain, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
+	if err != nil {
+		return fmt.Errorf("uncompress: %w", err)
+	}
+	defer unpacked.Close()
+	if _, err := unpacked.WriteTo(out); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return nil
+}
+
+// ListWAL are all archived files of a cluster, in no order.
+func (a *Archive) ListWAL(ctx context.Context, c cluster.ID) ([]WAL, error) {
+	var all []WAL
+	prefix := folderOf(c) + walFolder
+	err := a.each(ctx, prefix, func(o *blob.ListObject) error {
+		lineage, name := path.Split(strings.TrimPrefix(o.Key, prefix))
+		if name, ok := strings.CutSuffix(name, walSuffix); ok {
+			all = append(all, WAL{c, strings.TrimSuffix(lineage, "/"), name, o.ModTime})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list what was archived of cluster %d: %w", c, classify(err))
+	}
+	return all, nil
+}
+
+// DeleteWAL takes archived files away; nil when they aren't there.
+func (a *Archive) DeleteWAL(ctx context.Context, all ...WAL) error {
+	for _, w := range all {
+		object, err := w.key()
+		if err == nil {
+			err = a.remove(ctx, object)
+		}
+		if err != nil {
+			return fmt.Errorf("delete %s of cluster %d: %w", w.Name, w.Cluster, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package archive_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"steward/internal/archive"
+)
+
+func TestWAL(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, err := archive.Open(t.Context(), archive.Options{URL: "file://" + dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := archive.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	one := archive.WAL{Cluster: 7, Lineage: "0123456789abcdef", Name: "000000010000000000000001"}
+	history := archive.WAL{Cluster: 7, Lineage: one.Lineage, Name: "00000002.history"}
+	content := strings.Repeat("what a server wrote", 10000)
+	for _, w := range []archive.WAL{one, history} {
+		if err := a.PutWAL(ctx, w, key, strings.NewReader(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.PutWAL(ctx, one, key, strings.NewReader("another node's")); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := a.GetWAL(ctx, one, key, &out); err != nil || out.String() != content {
+		t.Errorf("%d bytes, %v", out.Len(), err)
+	}
+	all, err := a.ListWAL(ctx, 7)
+	if err != nil || len(all) != 2 || all[0].Lineage != one.Lineage || all[0].Modified.IsZero() {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if backups, err := a.List(ctx); err != nil || len(backups) != 0 {
+		t.Errorf("taken for backups: %+v, %v", backups, err)
+	}
+	for _, bad := range []archive.WAL{{Cluster: 7, Lineage: "..", Name: "x"}, {Cluster: 7, Lineage: "a", Name: "../x"}, {Cluster: 7, Lineage: "a"}} {
+		if err := a.PutWAL(ctx, bad, key, strings.NewReader("")); err == nil {
+			t.Errorf("archived: %+v", bad)
+		}
+	}
+	file := filepath.Join(dir, "clusters/7/wal", one.Lineage, one.Name+".zst.age")
+	stored, err := os.ReadFile(file)
+	if err != nil || bytes.Contains(stored, []byte("what a server")) || len(stored) > len(content)/10 {
+		t.Errorf("%d bytes are stored, %v", len(stored), err)
+	}
+	stored[len(stored)/2] ^= 1
+	if err := os.WriteFile(file, stored, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.GetWAL(ctx, one, key, &out); !errors.Is(err, archive.ErrDamaged) {
+		t.Errorf("damaged: %v", err)
+	}
+	if err := a.DeleteWAL(ctx, all...); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.GetWAL(ctx, one, key, &out); !errors.Is(err, archive.ErrNotFound) {
+		t.Errorf("deleted: %v", err)
+	}
+}

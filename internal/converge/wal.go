@@ -1,0 +1,118 @@
+package converge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"steward/internal/archive"
+	"steward/internal/backup"
+	"steward/internal/cluster"
+	"steward/internal/fault"
+	"steward/internal/operation"
+	"steward/internal/platform"
+	"steward/internal/store"
+)
+
+// ArchiveGapReason is what people are told when what a server wrote had to be
+// dropped.
+const ArchiveGapReason = "The archive couldn't be written to for too long, and what was waiting for it had to be dropped: " +
+	"moments from about now until the next backup can't be restored."
+
+// ship takes into the archive what servers have handed over. One database whose
+// files can't be taken doesn't hold up the others.
+func (k *Keeper) ship(ctx context.Context, spooler platform.Spooler) error {
+	clusters, err := k.Store.ClustersForWork(ctx)
+	if err != nil {
+		return fmt.Errorf("list databases: %w", err)
+	}
+	var errs []error
+	for _, c := range clusters {
+		if c.Engine == cluster.PostgreSQL && c.Deleted == nil {
+			errs = append(errs, spooler.Ship(ctx, c.ID, &shipment{Keeper: k, c: c}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// shipment is what is taken of one database.
+type shipment struct {
+	*Keeper
+	c   cluster.Cluster
+	key []byte
+}
+
+// Take is part of platform.Shipment. Before there is a backup there is no key,
+// and nothing that a file could be used with.
+func (s *shipment) Take(ctx context.Context, lineage, name string, r io.Reader) error {
+	if s.key == nil {
+		key, err := s.Store.Secret(ctx, s.c.ID, platform.BackupKey)
+		if fault.IsKind(err, fault.NotFound) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("backup key: %w", err)
+		}
+		s.key = key
+	}
+	w := archive.WAL{Cluster: s.c.ID, Lineage: lineage, Name: name}
+	if err := s.Archive.PutWAL(ctx, w, s.key, r); err != nil {
+		return err
+	}
+	// Its archive may have been removed meanwhile: nothing must come after that.
+	c, err := s.Store.ClusterForWork(ctx, s.c.ID)
+	if fault.IsKind(err, fault.NotFound) || err == nil && c.Deleted != nil {
+		return s.Archive.DeleteWAL(ctx, w)
+	}
+	return err
+}
+
+// Overflowed is part of platform.Shipment.
+func (s *shipment) Overflowed(ctx context.Context) error {
+	s.Logger.WarnContext(ctx, "the continuous archive has a gap", "cluster_id", int64(s.c.ID))
+	return s.Store.InTx(ctx, func(tx *store.Tx) error { return notify(ctx, tx, s.c, operation.ArchiveGap, ArchiveGapReason) })
+}
+
+// clockMargin is how far the clock of a bucket may be from ours.
+const clockMargin = time.Hour
+
+// prune removes archived files that no backup can be continued with any more.
+func (k *Keeper) prune(ctx context.Context) error {
+	clusters, err := k.Store.ClustersForWork(ctx)
+	if err != nil {
+		return fmt.Errorf("list databases: %w", err)
+	}
+	var errs []error
+	for _, c := range clusters {
+		if c.Engine == cluster.PostgreSQL && c.Deleted == nil {
+			errs = append(errs, k.pruneOne(ctx, c))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// pruneOne lists the files before the backups: one that begins meanwhile needs
+// only later ones.
+func (k *Keeper) pruneOne(ctx context.Context, c cluster.Cluster) error {
+	now := k.Now()
+	all, err := k.Archive.ListWAL(ctx, c.ID)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	backups, err := k.Store.BackupsOf(ctx, c.ID)
+	if err != nil {
+		return fmt.Errorf("list the backups of database %d: %w", c.ID, err)
+	}
+	since := backup.Needs(backups, now).Add(-clockMargin)
+	var old []archive.WAL
+	for _, w := range all {
+		// Histories are small, and later backups may go on from them.
+		if w.Modified.Before(since) && !strings.HasSuffix(w.Name, ".history") {
+			old = append(old, w)
+		}
+	}
+	return k.Archive.DeleteWAL(ctx, old...)
+}

@@ -1,0 +1,99 @@
+package converge_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"steward/internal/archive/archivetest"
+	"steward/internal/cluster"
+	"steward/internal/converge"
+	"steward/internal/operation"
+	"steward/internal/platform/memplatform"
+)
+
+// write has a database hand files over.
+func (v *vault) write(c cluster.Cluster, names ...string) {
+	v.world.Edit(c.ID, func(c *memplatform.Cluster) {
+		c.Spool = map[string]string{}
+		for _, name := range names {
+			c.Spool[name] = "written"
+		}
+	})
+}
+
+func (v *vault) waiting(c cluster.Cluster) int {
+	real, _ := v.world.Cluster(c.ID)
+	return len(real.Spool)
+}
+
+// archived are the names of what is in the archive.
+func (v *vault) archived(c cluster.Cluster) []string {
+	v.t.Helper()
+	all, err := v.shelf.ListWAL(v.t.Context(), c.ID)
+	if err != nil {
+		return nil // a fault that was asked for
+	}
+	var names []string
+	for _, w := range all {
+		names = append(names, w.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestWhatServersWriteIsArchived from the first backup on, and for as long as
+// there is a backup that it follows.
+func TestWhatServersWriteIsArchived(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{Keep: 1})
+	c := v.active()
+	v.write(c, "1")
+	v.eventually("what nobody can use is dropped", func() bool { return v.waiting(c) == 0 })
+	if got := v.archived(c); len(got) > 0 {
+		t.Errorf("archived without a key: %v", got)
+	}
+	v.midnight(c)
+	v.write(c, "2", "3", "00000002.history")
+	v.eventually("archived", func() bool { return v.waiting(c) == 0 })
+	if got := v.archived(c); !slices.Equal(got, []string{"00000002.history", "2", "3"}) {
+		t.Errorf("archived: %v", got)
+	}
+	v.pass(3 * time.Hour)
+	v.write(c, "4")
+	v.eventually("archived", func() bool { return v.waiting(c) == 0 })
+	v.midnight(c) // and the backup before goes
+	v.write(c, "5")
+	v.eventually("pruned", func() bool { return fmt.Sprint(v.archived(c)) == "[00000002.history 5]" })
+}
+
+// TestAnArchiveThatIsAway: files wait, and what had to be dropped is told of once.
+func TestAnArchiveThatIsAway(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.active()
+	v.midnight(c)
+	v.shelf.Inject(archivetest.Fault{Call: "PutWAL"})
+	v.write(c, "1")
+	v.world.Edit(c.ID, func(c *memplatform.Cluster) { c.Overflowed = true })
+	v.eventually("told of", func() bool {
+		events := v.events(c.ID)
+		return len(events) > 0 && events[len(events)-1].Action == operation.ArchiveGap
+	})
+	v.quiet()
+	if v.waiting(c) != 1 {
+		t.Error("it waits no more")
+	}
+	v.shelf.Clear()
+	v.eventually("archived", func() bool { return v.waiting(c) == 0 && len(v.archived(c)) == 1 })
+	told := 0
+	for _, e := range v.events(c.ID) {
+		if e.Action == operation.ArchiveGap && e.Message == converge.ArchiveGapReason {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("told of %d times", told)
+	}
+}

@@ -1,0 +1,177 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/failpoint"
+	"steward/internal/platform"
+)
+
+var _ platform.Spooler = (*Driver)(nil)
+
+// spool is where a node's server puts what it has finished writing. It counts
+// towards the plan's disk.
+func (l layout) spool(id cluster.ID, ordinal int) string {
+	return filepath.Join(l.node(id, ordinal), "tmp", "wal")
+}
+
+// Ship is part of platform.Spooler. All nodes hand over: what a primary couldn't
+// ship before it died, the others have as well.
+func (d *Driver) Ship(ctx context.Context, id cluster.ID, to platform.Shipment) error {
+	top, err := d.topology(id)
+	if err != nil {
+		return err
+	}
+	for _, ordinal := range append([]int{top.Primary}, top.replicas()...) {
+		if err := d.shipNode(ctx, id, ordinal, to); err != nil {
+			return fmt.Errorf("ship what node %d of cluster %d has written: %w", ordinal, id, err)
+		}
+	}
+	return nil
+}
+
+func (d *Driver) shipNode(ctx context.Context, id cluster.ID, ordinal int, to platform.Shipment) error {
+	root, err := os.OpenRoot(d.layout.spool(id, ordinal))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	rec, err := readRecord(d.layout.node(id, ordinal))
+	if err != nil || rec == nil {
+		return err
+	}
+	eng, err := d.recoverer(rec.Engine)
+	if err != nil {
+		return err
+	}
+	s := &shipping{root: root, eng: eng, data: d.layout.dataOf(id, ordinal), to: to}
+	return s.all(ctx)
+}
+
+// recoverer is the part of an engine's driver that continuous archiving needs.
+func (d *Driver) recoverer(of cluster.Engine) (engine.Recoverer, error) {
+	eng, err := d.engine(of)
+	if err != nil {
+		return nil, err
+	}
+	r, ok := eng.(engine.Recoverer)
+	if !ok {
+		return nil, fmt.Errorf("databases of %s can't be recovered to a moment", of)
+	}
+	return r, nil
+}
+
+// shipping empties a spool. The folder is the server's: nothing outside it is reached.
+type shipping struct {
+	root *os.Root
+	eng  engine.Recoverer
+	data string
+	to   platform.Shipment
+}
+
+func (s *shipping) all(ctx context.Context) error {
+	if err := s.tellOverflow(ctx); err != nil {
+		return err
+	}
+	names, err := s.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		failpoint.Here("host: before shipping")
+		if err := s.one(ctx, name); err != nil {
+			return err
+		}
+	}
+	return s.forget(engine.SpoolTold) // emptied: the next time is told of again
+}
+
+// tellOverflow tells once that the server had to drop something.
+func (s *shipping) tellOverflow(ctx context.Context) error {
+	if _, err := s.root.Lstat(engine.SpoolOverflow); err != nil {
+		return ignoreMissing(err)
+	}
+	if err := s.to.Overflowed(ctx); err != nil {
+		return err
+	}
+	return s.root.Rename(engine.SpoolOverflow, engine.SpoolTold)
+}
+
+func (s *shipping) names() ([]string, error) {
+	entries, err := fs.ReadDir(s.root.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// one hands a file over, and removes it when that was done or it isn't wanted.
+func (s *shipping) one(ctx context.Context, name string) error {
+	f, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return errors.Join(err, fmt.Errorf("%s is no file", name))
+	}
+	head := make([]byte, engine.SpoolHead)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	lineage, keep, err := s.eng.Spooled(ctx, name, head[:n], s.data)
+	if err != nil {
+		return err
+	}
+	if keep {
+		if err := s.to.Take(ctx, lineage, name, io.MultiReader(bytes.NewReader(head[:n]), f)); err != nil {
+			return err
+		}
+	}
+	failpoint.Here("host: shipped")
+	return s.forget(name)
+}
+
+func (s *shipping) forget(name string) error { return ignoreMissing(s.root.Remove(name)) }
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// clearSpools drops what was handed over of data that is replaced: histories
+// don't say which data they are of. The servers have ended.
+func (j *job) clearSpools() error {
+	for ordinal := range j.top.Members {
+		spool := j.d.layout.spool(j.want.ID, ordinal)
+		if err := os.RemoveAll(spool); err != nil {
+			return fmt.Errorf("clear the spool of node %d: %w", ordinal, err)
+		}
+	}
+	return nil
+}

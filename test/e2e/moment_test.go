@@ -1,0 +1,219 @@
+package e2e
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/test/harness"
+)
+
+const momentLayout = "2006-01-02T15:04:05"
+
+// history is a database whose rows come one after the other.
+type history struct {
+	t  *testing.T
+	s  *harness.Server
+	d  harness.Database
+	db *sql.DB
+	n  int
+}
+
+func newHistory(t *testing.T, s *harness.Server, size int) *history {
+	t.Helper()
+	spec := harness.Small(fmt.Sprintf("history-%d", size), "postgresql/15")
+	spec["cluster_size"] = size
+	h := &history{t: t, s: s, d: s.CreateActive(spec)}
+	h.connect()
+	exec1(t, h.db, "CREATE TABLE kept (n int PRIMARY KEY)")
+	exec1(t, h.db, "CREATE TABLE ballast (filling text)")
+	exec1(t, h.db, "ALTER TABLE ballast ALTER filling SET STORAGE EXTERNAL") // uncompressed
+	return h
+}
+
+func (h *history) connect() {
+	h.t.Helper()
+	h.s.Eventually("connected", func() (err error) {
+		h.db, err = harness.Connect(h.t.Context(), h.d, h.s.Credentials(h.d), "")
+		return err
+	})
+}
+
+// row writes the next row and returns a moment after it and before the next.
+func (h *history) row() string {
+	h.t.Helper()
+	h.n++
+	exec1(h.t, h.db, fmt.Sprintf("INSERT INTO kept VALUES (%d)", h.n))
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
+	moment := time.Now().UTC().Format(momentLayout)
+	time.Sleep(100 * time.Millisecond)
+	return moment
+}
+
+// archived makes the server finish with what it has written, and waits until that
+// is in the archive.
+func (h *history) archived() {
+	h.t.Helper()
+	const segments = 3
+	before := len(h.stored())
+	exec1(h.t, h.db, fmt.Sprintf("INSERT INTO ballast SELECT repeat(md5(i::text), 300) FROM generate_series(1, %d) i", (segments+1)*16<<20/9600))
+	h.s.Eventually("archived", func() error {
+		if now := len(h.stored()); now < before+segments {
+			return fmt.Errorf("%d files were archived, now %d", before, now)
+		}
+		return nil
+	})
+}
+
+func (h *history) stored() []string {
+	h.t.Helper()
+	found, err := filepath.Glob(filepath.Join(h.s.Data, "backups", "clusters", fmt.Sprint(h.d.ID), "wal", "*", "*.zst.age"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return found
+}
+
+// fork makes a database of a moment and demands its rows.
+func (h *history) fork(label, moment, rows string) harness.Database {
+	h.t.Helper()
+	spec := harness.Small(label, "postgresql/15")
+	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": moment}
+	f := h.s.AwaitStatus(h.s.Create(spec), "active")
+	db := h.s.MustConnect(f, h.s.Credentials(f))
+	if got := one(h.t, db, "SELECT coalesce(string_agg(n::text, ' ' ORDER BY n), '') FROM kept"); got != rows {
+		h.t.Errorf("at %s there are the rows %q, want %q", moment, got, rows)
+	}
+	exec1(h.t, db, "INSERT INTO kept VALUES (100)")
+	return f
+}
+
+// told is the message of the event that made a database.
+func (h *history) told(d harness.Database) string {
+	h.t.Helper()
+	var all struct {
+		Data []struct {
+			Action  string `json:"action"`
+			Message string `json:"message"`
+			Entity  struct {
+				ID int64 `json:"id"`
+			} `json:"entity"`
+		} `json:"data"`
+	}
+	h.s.Call("GET", "/v4/account/events", nil, &all)
+	for _, e := range all.Data {
+		if e.Entity.ID == d.ID && e.Action == "database_create" {
+			return e.Message
+		}
+	}
+	h.t.Errorf("no event of %s", d.Label)
+	return ""
+}
+
+// TestMoments: any moment since the first backup can be forked from, also over a
+// backup, a crash of steward and a restore in place, whose history is another.
+func TestMoments(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t, harness.WithConfig("backups:\n  continuous: true"))
+	h := newHistory(t, s, 1)
+	first := s.Snapshot(h.d, "first", "primary")
+	time.Sleep(1100 * time.Millisecond)
+	one := h.row()
+	two := h.row()
+	h.archived()
+	f := h.fork("one", one, "1")
+	if source, at, _ := forked(t, s, f); source != h.d.ID || at != one || h.told(f) != "" {
+		t.Errorf("fork of %d at %s, want %d at %s: %q", source, at, h.d.ID, one, h.told(f))
+	}
+	h.fork("two", two, "1 2")
+	s.Kill()
+	s.Start()
+	three := h.row()
+	h.archived()
+	f = h.fork("now", time.Now().UTC().Format(momentLayout), "1 2 3")
+	if _, at, _ := forked(t, s, f); at <= three[:10] || !strings.Contains(h.told(f), at) {
+		t.Errorf("at %s: %q", at, h.told(f))
+	}
+	h.fork("again", one, "1")
+	for _, no := range []string{"2020-01-01T00:00:00", "2120-01-01T00:00:00"} {
+		spec := harness.Small("no", "postgresql/15")
+		spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": no}
+		if status, body := s.Call("POST", "/v4/databases/postgresql/instances", spec, nil); status != http.StatusBadRequest || !strings.Contains(body, "fork.restore_time") {
+			t.Errorf("at %s: %d %s", no, status, body)
+		}
+	}
+	if status, body := s.Call("POST", fmt.Sprintf("%s/backups/%d/restore", h.d.Path(), first.ID), nil, nil); status != 200 {
+		t.Fatalf("restore: %d %s", status, body)
+	}
+	s.AwaitStatus(h.d, "active")
+	h.connect()
+	spec := harness.Small("no", "postgresql/15")
+	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": time.Now().UTC().Format(momentLayout)}
+	if status, body := s.Call("POST", "/v4/databases/postgresql/instances", spec, nil); status != http.StatusBadRequest || !strings.Contains(body, "after a restore") {
+		t.Errorf("after the restore: %d %s", status, body)
+	}
+	s.Snapshot(h.d, "second", "primary")
+	time.Sleep(1100 * time.Millisecond)
+	h.n = 10
+	eleven := h.row()
+	h.row()
+	h.archived()
+	h.fork("other", eleven, "11")
+	h.fork("before", two, "1 2")
+	h.gap(eleven)
+}
+
+// gap takes a file out of the archive: before it moments can be restored, beyond
+// it the fork fails and says why.
+func (h *history) gap(before string) {
+	h.t.Helper()
+	h.archived()
+	all := h.stored()
+	slices.SortFunc(all, func(a, b string) int {
+		first, errFirst := os.Stat(a)
+		second, errSecond := os.Stat(b)
+		if err := errors.Join(errFirst, errSecond); err != nil {
+			h.t.Fatal(err)
+		}
+		return first.ModTime().Compare(second.ModTime())
+	})
+	if err := os.Remove(all[len(all)-2]); err != nil {
+		h.t.Fatal(err)
+	}
+	spec := harness.Small("beyond", "postgresql/15")
+	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": time.Now().UTC().Format(momentLayout)}
+	f := h.s.AwaitStatus(h.s.Create(spec), "failed")
+	if said := h.told(f); !strings.Contains(said, "gap") {
+		h.t.Errorf("beyond the gap: %q", said)
+	}
+	h.fork("this-side", before, "11")
+}
+
+// TestMomentsOverAFailover: the archive goes on with what the new primary writes.
+func TestMomentsOverAFailover(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t, harness.WithConfig("backups:\n  continuous: true"))
+	h := newHistory(t, s, 3)
+	s.Snapshot(h.d, "first", "primary")
+	time.Sleep(1100 * time.Millisecond)
+	one := h.row()
+	primary := s.Primary(h.d)
+	if err := syscall.Kill(primary.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	h.d = s.AwaitHealthy(h.d, 3, primary.Pid)
+	h.connect()
+	two := h.row()
+	h.row()
+	h.archived()
+	h.fork("one", one, "1")
+	h.fork("two", two, "1 2")
+}
