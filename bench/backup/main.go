@@ -21,16 +21,16 @@ import (
 
 // settings are the flags.
 type settings struct {
-	engines    []string
-	gigabytes  float64
-	rounds     int
-	writers    int
-	load       time.Duration
-	peers      bool
-	restores   bool
-	plan       string
-	deadline   time.Duration
-	json       bool
+	engines   []string
+	gigabytes float64
+	rounds    int
+	writers   int
+	load      time.Duration
+	peers     bool
+	restores  bool
+	plan      string
+	deadline  time.Duration
+	json      bool
 }
 
 func main() {

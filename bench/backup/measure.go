@@ -176,8 +176,8 @@ func (s settings) backUpUnderLoad(ctx context.Context, t Target, r *Result) erro
 	if err != nil {
 		return err
 	}
-	defer w.stop()
-	sleep(ctx, s.load/2) // caches
+	defer func() { _ = w.stop() }() // who got there has been told
+	sleep(ctx, s.load/2)            // caches
 	before := w.during(func() { sleep(ctx, s.load) })
 	var one Run
 	during := w.during(func() { one, err = s.timed(ctx, t, t.Backup) })

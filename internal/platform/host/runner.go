@@ -56,7 +56,16 @@ func (d *Driver) pipeAsOwner(ctx context.Context, dir string, p engine.Process, 
 	const words = 4096
 	said := &tail{most: words}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, said
-	err = runTool(cmd)
+	if !p.Polite {
+		err = runTool(cmd)
+		return said.content, err
+	}
+	ended := make(chan error)
+	go func() { // on a thread that isn't used for anything else afterwards
+		setPriority(politeNice)
+		ended <- runTool(cmd)
+	}()
+	err = <-ended
 	return said.content, err
 }
 
@@ -104,8 +113,13 @@ func (t *tail) Write(p []byte) (int, error) {
 
 // lowPriority makes the calling goroutine's work, and what it starts, step back
 // behind everything else. The thread isn't used for anything else afterwards.
-func lowPriority() {
+func lowPriority() { setPriority(10) }
+
+// politeNice is for work that somebody waits for, but servers come first.
+const politeNice = 5
+
+func setPriority(nice int) {
 	runtime.LockOSThread()
 	// Best effort: without it the work is only less polite.
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 10)
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, nice)
 }
