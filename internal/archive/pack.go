@@ -12,12 +12,11 @@ import (
 const (
 	// frameBytes is how much data is compressed at a time, to a zstd frame of its
 	// own. More compresses hardly better and takes more memory.
-	frameBytes = 2 << 20
+	frameBytes = 1 << 20
 	// packers compress at the same time.
 	packers = 2
-	// packerNice is the packers' priority: a database that has work to do comes
-	// first, but a busy one doesn't make its backups endless.
-	packerNice = 5
+	// packerNice is the packers' priority: databases that have work to do come first.
+	packerNice = 10
 )
 
 // packer compresses what is written to it, in parallel and at a low priority, and

@@ -61,8 +61,8 @@ func (d *Driver) pipeAsOwner(ctx context.Context, dir string, p engine.Process, 
 		return said.content, err
 	}
 	ended := make(chan error)
-	go func() { // on a thread that isn't used for anything else afterwards
-		setPriority(politeNice)
+	go func() {
+		lowPriority()
 		ended <- runTool(cmd)
 	}()
 	err = <-ended
@@ -113,13 +113,8 @@ func (t *tail) Write(p []byte) (int, error) {
 
 // lowPriority makes the calling goroutine's work, and what it starts, step back
 // behind everything else. The thread isn't used for anything else afterwards.
-func lowPriority() { setPriority(10) }
-
-// politeNice is for work that somebody waits for, but servers come first.
-const politeNice = 5
-
-func setPriority(nice int) {
+func lowPriority() {
 	runtime.LockOSThread()
 	// Best effort: without it the work is only less polite.
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, nice)
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 10)
 }
