@@ -22,6 +22,8 @@ FUZZTIME  ?= 60s
 BENCH     ?= .
 # Flags of bench/failover: FAILOVER=-help lists them.
 FAILOVER  ?=
+# Flags of bench/backup: BACKUP=-help lists them.
+BACKUP    ?=
 
 ##@ Use
 
@@ -85,6 +87,10 @@ bench-failover: setup-build ## Measure failover against Patroni in the same run 
 	@scripts/bench-peers
 	$(GO) run ./bench/failover $(FAILOVER)
 
+bench-backup: setup-build ## Measure backup and restore against pipelines and pgBackRest (BACKUP='-size 2 …')
+	@scripts/bench-peers
+	$(GO) run ./bench/backup $(BACKUP)
+
 sizes: ## Lines of functions and files per package, to be read, not enforced
 	@$(GO) run scripts/sizes.go
 
@@ -103,4 +109,4 @@ engines-ci:
 	@scripts/setup --build --engines
 	@scripts/fetch-engines --ci
 
-.PHONY: run build setup engines check test test-engines e2e lint format generate verify fuzz bench bench-failover sizes clean help setup-build engines-ci
+.PHONY: run build setup engines check test test-engines e2e lint format generate verify fuzz bench bench-failover bench-backup sizes clean help setup-build engines-ci

@@ -6,78 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-	"testing"
 
 	"steward/test/harness"
 )
-
-// outsideTest lets a program use the test harness: it is what the harness needs of a test.
-// What would fail a test panics here, for attempt to catch.
-type outsideTest struct {
-	testing.TB // nil: what isn't below isn't used
-	cleanups   []func()
-	errs       []error
-}
-
-type fatal struct{ error }
-
-func (*outsideTest) Helper()             {}
-func (*outsideTest) Failed() bool        { return false }
-func (*outsideTest) Logf(string, ...any) {}
-
-func (o *outsideTest) Cleanup(f func()) { o.cleanups = append(o.cleanups, f) }
-
-func (o *outsideTest) Errorf(format string, args ...any) {
-	o.errs = append(o.errs, fmt.Errorf(format, args...))
-}
-
-func (*outsideTest) Fatal(args ...any)                 { panic(fatal{errors.New(fmt.Sprint(args...))}) }
-func (*outsideTest) Fatalf(format string, args ...any) { panic(fatal{fmt.Errorf(format, args...)}) }
-
-func (o *outsideTest) TempDir() string {
-	dir, err := os.MkdirTemp("", "failover-")
-	if err != nil {
-		o.Fatal(err)
-	}
-	o.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-// close does the cleanups, last first, as a test does at its end.
-func (o *outsideTest) close() error {
-	for _, f := range slices.Backward(o.cleanups) {
-		if err := attempt(f); err != nil {
-			o.errs = append(o.errs, err)
-		}
-	}
-	o.cleanups = nil
-	return errors.Join(o.errs...)
-}
-
-// attempt turns what would have failed a test into an error.
-func attempt(f func()) (err error) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case fatal:
-			err = errors.New(withoutRequests(r.Error()))
-		default:
-			panic(r)
-		}
-	}()
-	f()
-	return nil
-}
-
-// withoutRequests keeps of a log's end what tells why: not our own polling.
-func withoutRequests(text string) string {
-	kept := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.Contains(line, " msg=request ") })
-	return strings.Join(kept, "\n")
-}
 
 // mode is how a cluster replicates, in the words of steward's API.
 type mode struct {
@@ -103,7 +35,7 @@ func (m mode) String() string {
 
 // steward is a cluster behind steward's API.
 type steward struct {
-	test     *outsideTest
+	test     *harness.Outside
 	server   *harness.Server
 	database harness.Database
 	endpoint Endpoint
@@ -111,8 +43,8 @@ type steward struct {
 }
 
 func startSteward(m mode) (Target, error) {
-	s := &steward{test: &outsideTest{}, size: m.size}
-	err := attempt(func() {
+	s := &steward{test: &harness.Outside{}, size: m.size}
+	err := harness.Attempt(func() {
 		s.server = harness.New(s.test)
 		spec := harness.Small("failover", m.engine)
 		spec["cluster_size"] = m.size
@@ -137,7 +69,7 @@ func (*steward) Name() string { return "steward" }
 
 func (s *steward) Endpoint() Endpoint { return s.endpoint }
 
-func (s *steward) Close() error { return s.test.close() }
+func (s *steward) Close() error { return s.test.Close() }
 
 // Revive has nothing to do: steward is to do it.
 func (*steward) Revive(context.Context, Node) error { return nil }

@@ -71,39 +71,44 @@ func (a *Archive) Get(ctx context.Context, c cluster.ID, b backup.ID, key []byte
 }
 
 func open(id *age.X25519Identity, stored io.ReadCloser, m Manifest) (io.ReadCloser, error) {
-	plain, err := age.Decrypt(stored, id)
+	c := &checked{Closer: stored, want: m, h: sha256.New()}
+	plain, err := age.Decrypt(io.TeeReader(stored, c), id)
 	if wrong, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
 		return nil, fmt.Errorf("it is encrypted with another key: %w", wrong)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	unpacked, err := zstd.NewReader(plain, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxWindow(64<<20))
+	c.unpacked, err = zstd.NewReader(plain, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
 	if err != nil {
 		return nil, fmt.Errorf("uncompress: %w", err)
 	}
-	return &checked{stored: stored, unpacked: unpacked, want: m, h: sha256.New()}, nil
+	return c, nil
 }
 
-// checked gives out the data and compares it with the manifest at its end.
+// checked gives out the data and compares what was read with the manifest at its
+// end. The encryption proves that all was written with the key; only the checksum,
+// that it is this backup.
 type checked struct {
-	stored   io.ReadCloser
+	io.Closer
 	unpacked *zstd.Decoder
 	want     Manifest
 	n        int64
 	h        hash.Hash
 }
 
+// Write sums what is stored.
+func (c *checked) Write(p []byte) (int, error) { return c.h.Write(p) }
+
 func (c *checked) Read(p []byte) (int, error) {
 	n, err := c.unpacked.Read(p)
 	c.n += int64(n)
-	c.h.Write(p[:n])
 	switch {
 	case err == nil:
 		return n, nil
 	case !errors.Is(err, io.EOF):
 		return n, fmt.Errorf("%w: %w", ErrDamaged, err)
-	case c.n != c.want.Bytes || hex.EncodeToString(c.h.Sum(nil)) != c.want.PlainSHA256:
+	case c.n != c.want.Bytes || hex.EncodeToString(c.h.Sum(nil)) != c.want.SHA256:
 		return n, ErrDamaged
 	}
 	return n, io.EOF
@@ -111,5 +116,5 @@ func (c *checked) Read(p []byte) (int, error) {
 
 func (c *checked) Close() error {
 	c.unpacked.Close()
-	return c.stored.Close()
+	return c.Closer.Close()
 }

@@ -32,11 +32,11 @@ type Manifest struct {
 	Copy      platform.Copy `json:"copy"`
 	Created   time.Time     `json:"created"`
 	// Bytes are those of the data as the server had it, StoredBytes those of the
-	// object; SHA256 is the object's, PlainSHA256 the data's.
+	// object, which SHA256 is the checksum of. The data has none of its own: the
+	// encryption proves what comes out, and each of its frames has a checksum.
 	Bytes       int64  `json:"bytes"`
 	StoredBytes int64  `json:"stored_bytes"`
 	SHA256      string `json:"sha256"`
-	PlainSHA256 string `json:"plain_sha256"`
 }
 
 // Manifest reads the manifest of a backup.
@@ -67,10 +67,8 @@ func parseManifest(content []byte) (Manifest, error) {
 	if m.Version != version {
 		return m, fmt.Errorf("format %d isn't known here: use the steward that made it, or a newer one", m.Version)
 	}
-	for _, sum := range []string{m.SHA256, m.PlainSHA256} {
-		if raw, err := hex.DecodeString(sum); err != nil || len(raw) != 32 {
-			return m, fmt.Errorf("%w: %q is no checksum", ErrDamaged, sum)
-		}
+	if raw, err := hex.DecodeString(m.SHA256); err != nil || len(raw) != 32 {
+		return m, fmt.Errorf("%w: %q is no checksum", ErrDamaged, m.SHA256)
 	}
 	if m.Bytes < 0 || m.StoredBytes <= 0 {
 		return m, errors.Join(ErrDamaged, fmt.Errorf("sizes %d and %d", m.Bytes, m.StoredBytes))

@@ -7,7 +7,7 @@ import (
 )
 
 func FuzzParseManifest(f *testing.F) {
-	good, err := json.Marshal(Manifest{Version: version, StoredBytes: 1, SHA256: strings.Repeat("ab", 32), PlainSHA256: strings.Repeat("cd", 32)})
+	good, err := json.Marshal(Manifest{Version: version, StoredBytes: 1, SHA256: strings.Repeat("ab", 32)})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 
 	"filippo.io/age"
-	"github.com/klauspost/compress/zstd"
 	"gocloud.dev/blob"
 
 	"steward/internal/failpoint"
@@ -59,8 +58,7 @@ func (a *Archive) put(ctx context.Context, m Manifest, key []byte, write Source)
 	return m, nil
 }
 
-// putData streams through checksum, compression, encryption and checksum into
-// the object.
+// putData streams through compression, encryption and checksum into the object.
 func (a *Archive) putData(ctx context.Context, object string, m *Manifest, key []byte, write Source) error {
 	id, err := parseKey(key)
 	if err != nil {
@@ -72,7 +70,7 @@ func (a *Archive) putData(ctx context.Context, object string, m *Manifest, key [
 	if err != nil {
 		return classify(err)
 	}
-	stored, plain := newMeter(upload), newMeter(nil)
+	stored, plain := &meter{w: upload, h: sha256.New()}, &counter{}
 	if m.Copy, err = pipeline(id, stored, plain, write); err != nil {
 		cancel()
 		return errors.Join(classify(err), ignoreCancelled(upload.Close()))
@@ -80,20 +78,16 @@ func (a *Archive) putData(ctx context.Context, object string, m *Manifest, key [
 	if err := upload.Close(); err != nil {
 		return classify(err)
 	}
-	m.StoredBytes, m.SHA256 = stored.n, stored.sum()
-	m.Bytes, m.PlainSHA256 = plain.n, plain.sum()
+	m.StoredBytes, m.SHA256, m.Bytes = stored.n, hex.EncodeToString(stored.h.Sum(nil)), plain.n
 	return a.settle(object)
 }
 
-func pipeline(id *age.X25519Identity, stored, plain *meter, write Source) (c platform.Copy, err error) {
+func pipeline(id *age.X25519Identity, stored io.Writer, plain *counter, write Source) (c platform.Copy, err error) {
 	sealed, err := age.Encrypt(stored, id.Recipient())
 	if err != nil {
 		return c, fmt.Errorf("encrypt: %w", err)
 	}
-	packed, err := zstd.NewWriter(sealed, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(2))
-	if err != nil {
-		return c, fmt.Errorf("compress: %w", err)
-	}
+	packed := newPacker(sealed)
 	plain.w = packed
 	if c, err = write(plain); err != nil {
 		return c, errors.Join(err, ignoreCancelled(packed.Close()))
@@ -143,8 +137,6 @@ type meter struct {
 	h hash.Hash
 }
 
-func newMeter(w io.Writer) *meter { return &meter{w: w, h: sha256.New()} }
-
 func (m *meter) Write(p []byte) (int, error) {
 	n, err := m.w.Write(p)
 	m.n += int64(n)
@@ -152,4 +144,14 @@ func (m *meter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (m *meter) sum() string { return hex.EncodeToString(m.h.Sum(nil)) }
+// counter counts what passes.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}

@@ -131,6 +131,8 @@ type Process struct {
 	Argv []string
 	// Env is the whole environment; nothing is inherited.
 	Env []string
+	// Polite tells that servers come first where there isn't processor time for all.
+	Polite bool
 }
 
 // Runner runs one program to its end as the user that owns dir, inside the

@@ -43,7 +43,11 @@ func streamMariaDB(ctx context.Context, _ *Driver, n engine.Node, w io.Writer, s
 	}
 	argv := n.Installation.Program(copyProgram, "--defaults-file="+options, "--backup", "--stream=xbstream",
 		"--target-dir="+spool, "--tmpdir="+spool)
-	if err := running(ctx, run, spool, argv, nil, w); err != nil {
+	politely := func(ctx context.Context, dir string, p engine.Process, in io.Reader, out io.Writer) ([]byte, error) {
+		p.Polite = true
+		return run(ctx, dir, p, in, out)
+	}
+	if err := running(ctx, politely, spool, argv, nil, w); err != nil {
 		return fmt.Errorf("%s: %w", copyProgram, err)
 	}
 	return ctx.Err()

@@ -56,7 +56,16 @@ func (d *Driver) pipeAsOwner(ctx context.Context, dir string, p engine.Process, 
 	const words = 4096
 	said := &tail{most: words}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, said
-	err = runTool(cmd)
+	if !p.Polite {
+		err = runTool(cmd)
+		return said.content, err
+	}
+	ended := make(chan error)
+	go func() {
+		lowPriority()
+		ended <- runTool(cmd)
+	}()
+	err = <-ended
 	return said.content, err
 }
 
