@@ -71,7 +71,7 @@ func (a *Archive) putWAL(ctx context.Context, w WAL, key []byte, r io.Reader) er
 	if err != nil {
 		return classify(err)
 	}
-	_, err = pipeline(id, newMeter(upload), newMeter(nil), func(out io.Writer) (c platform.Copy, err error) {
+	_, err = pipeline(id, upload, &counter{}, func(out io.Writer) (c platform.Copy, err error) {
 		_, err = io.Copy(out, r)
 		return c, err
 	})
