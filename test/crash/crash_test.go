@@ -184,9 +184,10 @@ func everyStep(t *testing.T, op operation) {
 	steps(t, op, stride)
 }
 
-func steps(t *testing.T, op operation, stride int) {
+func steps(t *testing.T, op operation, stride int, options ...harness.Option) {
 	t.Parallel()
-	w := &world{Server: harness.Prepare(t, harness.WithTags("failpoint"), harness.WithConfig("pool:\n  size: 0")), t: t}
+	options = append(options, harness.WithTags("failpoint"), harness.WithConfig("pool:\n  size: 0"))
+	w := &world{Server: harness.Prepare(t, options...), t: t}
 	found := w.run(op, 0)
 	if found == 0 {
 		t.Fatal("no failpoint was hit: the suite checks nothing")
