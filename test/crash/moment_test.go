@@ -16,7 +16,7 @@ func TestForkOfAMoment(t *testing.T) {
 		name: "fork of a moment",
 		prepare: func(w *world) {
 			if w.db.ID == 0 {
-				w.backedUp("postgresql/15")
+				w.source("postgresql/15")
 				moment = w.moment()
 			}
 		},
