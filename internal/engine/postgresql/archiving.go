@@ -24,10 +24,11 @@ const segmentMB = 16
 func spoolSegments(n engine.Node) int { return max(4, n.Plan.DiskMB/10/segmentMB) }
 
 // archiveSettings make every node hand over what it finishes, replicas too: what
-// a dead primary couldn't is then there.
+// a dead primary couldn't is then there. Where that was switched off a server goes
+// on archiving until its next restart; without a command it would keep all WAL.
 func archiveSettings(n engine.Node) []setting {
 	if n.Spool == "" {
-		return nil
+		return []setting{{name: "archive_command", value: "/bin/true"}}
 	}
 	return []setting{
 		{name: "archive_mode", value: "always"},

@@ -159,8 +159,11 @@ func TestArchiveSettings(t *testing.T) {
 		t.Errorf("a target in %s", text)
 	}
 	n.Spool, n.Recovery = "", nil
-	if len(archiveSettings(n))+len(recoverySettings(n))+len(scripts(n)) > 0 {
+	if len(recoverySettings(n))+len(scripts(n)) > 0 {
 		t.Error("settings of what isn't wanted")
+	}
+	if text := string(renderSettings(archiveSettings(n), 15)); strings.Contains(text, "archive_mode") || !strings.Contains(text, "archive_command = '/bin/true'") {
+		t.Errorf("a server that archived until now would keep all its WAL with %s", text)
 	}
 }
 

@@ -96,3 +96,36 @@ func TestShip(t *testing.T) {
 		t.Errorf("a cluster that isn't there: %v", err)
 	}
 }
+
+// TestNoLongerArchived: a server that archives until its next restart keeps no WAL
+// for an archive that nobody wants any more.
+func TestNoLongerArchived(t *testing.T) {
+	s := newSite(t, distribution(t))
+	s.o.Continuous = true
+	d := s.started(t)
+	want := s.wanted(t, 1)
+	settle(t, d, want)
+	d.Close()
+	s.o.Continuous = false
+	d = s.started(t)
+	settle(t, d, want)
+	conn, err := newLoad(t, s, want.Cluster).connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.close()
+	for _, statement := range []string{
+		"CREATE TABLE ballast (filling text)", // for three segments
+		"INSERT INTO ballast SELECT repeat('x', 80) FROM generate_series(1, 400000)",
+	} {
+		if err := conn.exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status := filepath.Join(s.node(want.ID), "data", "pg_wal", "archive_status")
+	waitFor(t, "finished segments to be let go", func() bool {
+		waiting, errWaiting := filepath.Glob(filepath.Join(status, "*.ready"))
+		done, errDone := filepath.Glob(filepath.Join(status, "*.done"))
+		return errors.Join(errWaiting, errDone) == nil && len(waiting) == 0 && len(done) > 1
+	})
+}
