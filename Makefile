@@ -54,6 +54,9 @@ test: setup-build ## Test everything with the race detector (PACKAGES=./...)
 test-engines: setup-build ## The engines' suites on every server version that is there (make engines)
 	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m ./internal/engine/...
 
+test-crash: setup-build ## Kill steward at every step of everything (make test: at some)
+	STEWARD_CRASH=all $(GO) test -timeout 120m ./test/crash
+
 e2e: setup-build ## The built binary with real databases, and kills at every step
 	$(GO) test -race -timeout 30m -count=1 ./test/...
 
@@ -109,4 +112,4 @@ engines-ci:
 	@scripts/setup --build --engines
 	@scripts/fetch-engines --ci
 
-.PHONY: run build setup engines check test test-engines e2e lint format generate verify fuzz bench bench-failover bench-backup sizes clean help setup-build engines-ci
+.PHONY: run build setup engines check test test-engines test-crash e2e lint format generate verify fuzz bench bench-failover bench-backup sizes clean help setup-build engines-ci

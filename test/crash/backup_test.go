@@ -14,12 +14,14 @@ import (
 // TestBackups kills steward at the steps of backups and restores: no half backup
 // is ever listed as one that can be restored, and no row is lost.
 func TestBackups(t *testing.T) {
-	for _, c := range []struct {
+	type kind struct {
 		engine string
 		size   int
-	}{{"postgresql/15", 1}, {"mysql/10.11", 1}, {"postgresql/15", 3}} {
+	}
+	all := []kind{{"postgresql/15", 1}, {"mysql/10.11", 1}, {"postgresql/15", 3}}
+	for _, c := range all {
 		for _, op := range backupOperations() {
-			if c.size > 1 && op.alike {
+			if c != all[0] && op.alike {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(c.engine, "/", "-"), c.size, op.name), func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,7 +61,7 @@ type world struct {
 func TestCreate(t *testing.T) {
 	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
 		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
-			everyStep(t, operation{
+			manySteps(t, operation{
 				name: "create",
 				ask: func(w *world) (int, error) {
 					status, _, err := w.TryCall("POST", "/v4/databases/"+strings.Split(engine, "/")[0]+"/instances",
@@ -169,20 +170,18 @@ func TestChange(t *testing.T) {
 					}
 				}
 			}
-			everyStep(t, op)
+			manySteps(t, op)
 		})
 	}
 }
 
-// everyStep runs the operation once to count its failpoints, then once per
-// failpoint with a kill there.
-func everyStep(t *testing.T, op operation) {
-	stride := 1
-	if testing.Short() {
-		stride = 4
-	}
-	steps(t, op, stride)
-}
+// manySteps runs the operation once to count its failpoints, then with a kill at
+// every third of them, from another one on each time; at every one when
+// STEWARD_CRASH is all.
+func manySteps(t *testing.T, op operation) { steps(t, op, 3) }
+
+// someSteps is manySteps for operations that take long.
+func someSteps(t *testing.T, op operation) { steps(t, op, 8) }
 
 func steps(t *testing.T, op operation, stride int, options ...harness.Option) {
 	t.Parallel()
@@ -192,8 +191,12 @@ func steps(t *testing.T, op operation, stride int, options ...harness.Option) {
 	if found == 0 {
 		t.Fatal("no failpoint was hit: the suite checks nothing")
 	}
-	t.Logf("%d failpoints", found)
-	for ordinal := 1; ordinal <= found && !t.Failed(); ordinal += stride {
+	if os.Getenv("STEWARD_CRASH") == "all" {
+		stride = 1
+	}
+	first := 1 + rand.IntN(stride)
+	t.Logf("%d failpoints; killed at every %dth from the %dth", found, stride, first)
+	for ordinal := first; ordinal <= found && !t.Failed(); ordinal += stride {
 		w.run(op, ordinal)
 	}
 }

@@ -3,7 +3,6 @@ package crash
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -168,14 +167,4 @@ func checkTrio(t *testing.T, w *world, _ bool) {
 	}
 	w.AwaitHealthy(w.db, 3, gone...)
 	w.mustHaveRows(t, w.rows)
-}
-
-// someSteps is everyStep for operations of many steps: every eighth, unless
-// STEWARD_CRASH is all.
-func someSteps(t *testing.T, op operation) {
-	stride := 8
-	if os.Getenv("STEWARD_CRASH") == "all" {
-		stride = 1
-	}
-	steps(t, op, stride)
 }

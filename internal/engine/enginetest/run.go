@@ -105,11 +105,14 @@ const allEngines = "STEWARD_TEST_ENGINES"
 func Installations(t *testing.T, driver engine.Driver) []engine.Installation {
 	t.Helper()
 	found := discovered(t, driver)
-	if os.Getenv(allEngines) == "all" {
+	if Thorough() {
 		return found
 	}
 	return few(found)
 }
+
+// Thorough tells that tests may take their time.
+func Thorough() bool { return os.Getenv(allEngines) == "all" }
 
 // discovered are those the driver finds. A machine with none fails the test: a
 // suite that ran on nothing has proven nothing.
