@@ -116,6 +116,10 @@ func (a *Archive) Delete(ctx context.Context, c cluster.ID, b backup.ID) error {
 			return fmt.Errorf("delete backup %d of cluster %d: %w", b, c, err)
 		}
 	}
+	// A server that was killed leaves a part of its file in a folder.
+	if err := a.each(ctx, prefixOf(c, b), func(o *blob.ListObject) error { return a.remove(ctx, o.Key) }); err != nil {
+		return fmt.Errorf("delete what is left of backup %d of cluster %d: %w", b, c, err)
+	}
 	return nil
 }
 

@@ -155,7 +155,8 @@ func TestMoments(t *testing.T) {
 	}
 	s.AwaitStatus(h.d, "active")
 	h.connect()
-	spec := harness.Small("no", "postgresql/15")
+	time.Sleep(1100 * time.Millisecond) // a moment is a whole second, and this one is to be after the restore
+	spec := harness.Small("not", "postgresql/15")
 	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": time.Now().UTC().Format(momentLayout)}
 	if status, body := s.Call("POST", "/v4/databases/postgresql/instances", spec, nil); status != http.StatusBadRequest || !strings.Contains(body, "after a restore") {
 		t.Errorf("after the restore: %d %s", status, body)
