@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	"steward/internal/account"
@@ -45,7 +46,7 @@ type eventView struct {
 func (a *API) showEvent(o operation.Operation) eventView {
 	v := eventView{
 		ID: int64(o.ID), Action: string(o.Action), Status: string(o.Status), Created: showTime(o.Created),
-		Entity:          entityView{int64(o.Cluster), o.Label, "database", instanceURI(o.Engine, o.Cluster)},
+		Entity:          showEntity(o),
 		PercentComplete: o.Percent, Seen: o.Seen, Read: o.Read,
 	}
 	if o.Username != "" {
@@ -58,6 +59,19 @@ func (a *API) showEvent(o operation.Operation) eventView {
 		v.Duration = new(o.Duration(a.Now()).Round(time.Millisecond).Seconds())
 	}
 	return v
+}
+
+// entityPaths are where what events are of can be seen.
+var entityPaths = map[operation.EntityType]string{
+	operation.Service: "/v4/managed/services/", operation.Contact: "/v4/managed/contacts/", operation.Credential: "/v4/managed/credentials/",
+	operation.Compute: "/v4/managed/compute-settings/", operation.Ticket: "/v4/support/tickets/",
+}
+
+func showEntity(o operation.Operation) entityView {
+	if path, ok := entityPaths[o.Entity.Type]; ok {
+		return entityView{o.Entity.ID, o.Label, string(o.Entity.Type), path + strconv.FormatInt(o.Entity.ID, 10)}
+	}
+	return entityView{int64(o.Cluster), o.Label, string(operation.Database), instanceURI(o.Engine, o.Cluster)}
 }
 
 type eventPath struct {

@@ -75,6 +75,14 @@ func (d Deps) begin(ctx context.Context, tx *store.Tx, p account.Principal, c cl
 	return d.Enqueue(ctx, tx, o.ID)
 }
 
+// tell records, in tx, that the caller changed what isn't a database.
+func (d Deps) tell(ctx context.Context, tx *store.Tx, p account.Principal, action operation.Action, of operation.Entity, label string) error {
+	_, err := tx.CreateOperation(ctx, operation.Operation{
+		Account: p.Account, Entity: of, Label: label, Action: action, Status: operation.Finished, Username: p.User.Username,
+	})
+	return err
+}
+
 // unrestricted is nil for a user that grants don't bind.
 func unrestricted(p account.Principal) error {
 	if p.User.Restricted {

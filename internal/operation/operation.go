@@ -40,6 +40,46 @@ const (
 	ArchiveGap       Action = "database_archive_gap"
 )
 
+// The actions of the monitoring service.
+const (
+	ServiceCreate    Action = "managed_service_create"
+	ServiceUpdate    Action = "managed_service_update"
+	ServiceDelete    Action = "managed_service_delete"
+	ServiceDisable   Action = "managed_service_disable"
+	ServiceEnable    Action = "managed_service_enable"
+	ContactCreate    Action = "managed_contact_create"
+	ContactUpdate    Action = "managed_contact_update"
+	ContactDelete    Action = "managed_contact_delete"
+	CredentialCreate Action = "managed_credential_create"
+	CredentialUpdate Action = "managed_credential_update"
+	CredentialDelete Action = "managed_credential_delete"
+	CredentialReveal Action = "managed_credential_reveal"
+	ComputeCreate    Action = "managed_compute_create"
+	ComputeUpdate    Action = "managed_compute_update"
+	ComputeDelete    Action = "managed_compute_delete"
+	TicketCreate     Action = "ticket_create"
+	TicketUpdate     Action = "ticket_update"
+)
+
+// EntityType is what an event is of; "" is a database.
+type EntityType string
+
+// The entities beside databases.
+const (
+	Database   EntityType = "database"
+	Service    EntityType = "managed_service"
+	Contact    EntityType = "managed_contact"
+	Credential EntityType = "managed_credential"
+	Compute    EntityType = "managed_compute"
+	Ticket     EntityType = "ticket"
+)
+
+// Entity is what an event is of when that isn't a database.
+type Entity struct {
+	Type EntityType
+	ID   int64
+}
+
 // Status is how far an operation is.
 type Status string
 
@@ -83,11 +123,13 @@ type Params struct {
 	Note string `json:"note,omitempty"`
 }
 
-// Operation is one change of one cluster.
+// Operation is one change of one cluster, or the notification of a change of
+// something else: then Cluster is 0, and Entity says of what.
 type Operation struct {
 	ID      ID
 	Account account.ID
 	Cluster cluster.ID
+	Entity  Entity
 	// Label and Engine are the entity's as they were, since the cluster may be gone.
 	Label    string
 	Engine   cluster.Engine

@@ -1,12 +1,15 @@
 package store_test
 
 import (
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
 
 	"steward/internal/account"
 	"steward/internal/backup"
@@ -102,10 +105,14 @@ func TestAnOlderStoreIsMigrated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sql := range []string{"DROP TABLE backups", "ALTER TABLE clusters DROP COLUMN failovers, DROP COLUMN locked_out, DROP COLUMN last_auto, DROP COLUMN fork_source, DROP COLUMN fork_time", "DELETE FROM goose_db_version WHERE version_id > 1"} {
-		if _, err := s.Pool().Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+	db := stdlib.OpenDBFromPool(s.Pool())
+	defer db.Close()
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, os.DirFS("migrations"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.DownTo(t.Context(), 1); err != nil {
+		t.Fatal(err)
 	}
 	newer := pgtest.Open(t, store.Options{URL: s.Pool().Config().ConnString()})
 	got, err := newer.ClusterForWork(t.Context(), c.ID)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,7 +23,7 @@ var EventFields = filter.Fields{
 
 var eventColumns = columns{
 	"id": "id", "action": "action", "created": shown("created"), "status": "status",
-	"entity.id": "cluster_id", "entity.type": "'database'::text",
+	"entity.id": "CASE entity_type WHEN 'database' THEN cluster_id ELSE entity_id END", "entity.type": "entity_type",
 }
 
 // WakeDelay is when a sweep looks after an operation that nobody has touched
@@ -43,7 +44,8 @@ func (t *Tx) CreateOperation(ctx context.Context, o operation.Operation) (operat
 		wake = new(o.Created.Add(WakeDelay))
 	}
 	id, err := t.q.OperationCreate(ctx, dbsqlc.OperationCreateParams{
-		AccountID: int64(o.Account), ClusterID: int64(o.Cluster), Label: o.Label, Engine: string(o.Engine), Action: string(o.Action),
+		AccountID: int64(o.Account), ClusterID: int64(o.Cluster),
+		EntityType: string(cmp.Or(o.Entity.Type, operation.Database)), EntityID: o.Entity.ID, Label: o.Label, Engine: string(o.Engine), Action: string(o.Action),
 		Status: string(o.Status), Username: o.Username, Params: params, Percent: int32(o.Percent), Message: o.Message,
 		Created: o.Created, Started: o.Started, Finished: o.Finished, WakeAt: wake,
 	})
@@ -51,18 +53,21 @@ func (t *Tx) CreateOperation(ctx context.Context, o operation.Operation) (operat
 	return o, classify(err)
 }
 
-const selectOperation = `SELECT id, account_id, cluster_id, label, engine, action, status, username, params, percent, message, attempt,
+const selectOperation = `SELECT id, account_id, cluster_id, entity_type, entity_id, label, engine, action, status, username, params, percent, message, attempt,
 	created, started, finished, seen, read`
 
 func scanOperation(row pgx.Row, more ...any) (operation.Operation, error) {
 	var o operation.Operation
 	var params []byte
 	err := row.Scan(append([]any{
-		&o.ID, &o.Account, &o.Cluster, &o.Label, &o.Engine, &o.Action, &o.Status, &o.Username, &params, &o.Percent, &o.Message, &o.Attempt,
+		&o.ID, &o.Account, &o.Cluster, &o.Entity.Type, &o.Entity.ID, &o.Label, &o.Engine, &o.Action, &o.Status, &o.Username, &params, &o.Percent, &o.Message, &o.Attempt,
 		&o.Created, &o.Started, &o.Finished, &o.Seen, &o.Read,
 	}, more...)...)
 	if err != nil {
 		return o, err
+	}
+	if o.Entity.Type == operation.Database {
+		o.Entity = operation.Entity{}
 	}
 	if err := json.Unmarshal(params, &o.Params); err != nil {
 		return o, fmt.Errorf("decode parameters: %w", err)

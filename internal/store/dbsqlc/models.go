@@ -14,6 +14,14 @@ type Account struct {
 	Created time.Time
 }
 
+type AccountKey struct {
+	AccountID int64
+	Name      string
+	Sealed    []byte
+	Public    string
+	Created   time.Time
+}
+
 type Backup struct {
 	ID           int64
 	AccountID    int64
@@ -29,6 +37,22 @@ type Backup struct {
 	Installation string
 	Verified     *time.Time
 	Problem      string
+}
+
+type CheckBlock struct {
+	Shard   int32
+	Started time.Time
+	Ended   time.Time
+	Packed  []byte
+}
+
+type CheckHour struct {
+	ServiceID int64
+	Hour      time.Time
+	Checks    int32
+	Failures  int32
+	TotalMs   int64
+	MaxMs     int32
 }
 
 type Cluster struct {
@@ -72,31 +96,181 @@ type ClusterSecret struct {
 	Sealed    []byte
 }
 
+type Compute struct {
+	ID        int64
+	AccountID int64
+	Label     string
+	GroupName string
+	Source    *string
+	SshAccess bool
+	SshUser   *string
+	SshIp     string
+	SshPort   *int32
+	Created   time.Time
+	Updated   time.Time
+}
+
+type ComputePoint struct {
+	ComputeID int64
+	At        time.Time
+	Cpu       *float64
+	Disk      *float64
+	Swap      *float64
+	NetIn     *float64
+	NetOut    *float64
+}
+
+type Contact struct {
+	ID             int64
+	AccountID      int64
+	Name           string
+	Email          string
+	GroupName      *string
+	PhonePrimary   *string
+	PhoneSecondary *string
+	Created        time.Time
+	Updated        time.Time
+}
+
+type Credential struct {
+	ID             int64
+	AccountID      int64
+	Label          string
+	SealedUsername []byte
+	SealedPassword []byte
+	LastDecrypted  *time.Time
+	Created        time.Time
+	Updated        time.Time
+}
+
+type CredentialReveal struct {
+	ID           int64
+	AccountID    int64
+	CredentialID int64
+	Label        string
+	Staff        string
+	Purpose      string
+	Created      time.Time
+}
+
 type Grant struct {
 	UserID     int64
 	ClusterID  int64
 	Permission string
 }
 
-type Operation struct {
+type Issue struct {
 	ID        int64
 	AccountID int64
-	ClusterID int64
-	Label     string
-	Engine    string
-	Action    string
-	Status    string
-	Username  string
-	Params    []byte
-	Percent   int32
-	Message   string
-	Attempt   int32
+	TicketID  int64
+	Host      string
+	Cause     *string
 	Created   time.Time
-	Started   *time.Time
-	Finished  *time.Time
-	Seen      bool
-	Read      bool
-	WakeAt    *time.Time
+	Closed    *time.Time
+}
+
+type IssueService struct {
+	IssueID   int64
+	AccountID int64
+	ServiceID int64
+	Label     string
+	Joined    time.Time
+	Recovered *time.Time
+}
+
+type Notice struct {
+	ID        int64
+	AccountID int64
+	IssueID   int64
+	Kind      string
+	Channel   string
+	Recipient string
+	Name      string
+	Content   []byte
+	State     string
+	Attempts  int32
+	Due       time.Time
+	Problem   string
+	Created   time.Time
+	Sent      *time.Time
+}
+
+type Operation struct {
+	ID         int64
+	AccountID  int64
+	ClusterID  int64
+	Label      string
+	Engine     string
+	Action     string
+	Status     string
+	Username   string
+	Params     []byte
+	Percent    int32
+	Message    string
+	Attempt    int32
+	Created    time.Time
+	Started    *time.Time
+	Finished   *time.Time
+	Seen       bool
+	Read       bool
+	WakeAt     *time.Time
+	EntityType string
+	EntityID   int64
+}
+
+type Service struct {
+	ID                int64
+	AccountID         int64
+	Label             string
+	ServiceType       string
+	Address           string
+	Timeout           int32
+	Body              *string
+	ConsultationGroup string
+	Notes             *string
+	Region            *string
+	CheckInterval     *int32
+	Status            string
+	StatusSince       time.Time
+	StatusReason      string
+	Shard             int32
+	Generation        int64
+	Created           time.Time
+	Updated           time.Time
+}
+
+type ServiceCredential struct {
+	ServiceID    int64
+	CredentialID int64
+	Position     int32
+}
+
+type Shard struct {
+	ID      int32
+	Holder  string
+	Epoch   int64
+	Expires time.Time
+	Changed int64
+}
+
+type Ticket struct {
+	ID        int64
+	AccountID int64
+	Summary   string
+	Status    string
+	Opened    time.Time
+	Updated   time.Time
+	Closed    *time.Time
+}
+
+type TicketReply struct {
+	ID        int64
+	TicketID  int64
+	Kind      string
+	CreatedBy string
+	FromStaff bool
+	Text      string
+	Created   time.Time
 }
 
 type Token struct {

@@ -11,32 +11,36 @@ import (
 )
 
 const operationCreate = `-- name: OperationCreate :one
-INSERT INTO operations (account_id, cluster_id, label, engine, action, status, username, params, percent, message, created, started, finished, wake_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+INSERT INTO operations (account_id, cluster_id, entity_type, entity_id, label, engine, action, status, username, params, percent, message, created, started, finished, wake_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 RETURNING id
 `
 
 type OperationCreateParams struct {
-	AccountID int64
-	ClusterID int64
-	Label     string
-	Engine    string
-	Action    string
-	Status    string
-	Username  string
-	Params    []byte
-	Percent   int32
-	Message   string
-	Created   time.Time
-	Started   *time.Time
-	Finished  *time.Time
-	WakeAt    *time.Time
+	AccountID  int64
+	ClusterID  int64
+	EntityType string
+	EntityID   int64
+	Label      string
+	Engine     string
+	Action     string
+	Status     string
+	Username   string
+	Params     []byte
+	Percent    int32
+	Message    string
+	Created    time.Time
+	Started    *time.Time
+	Finished   *time.Time
+	WakeAt     *time.Time
 }
 
 func (q *Queries) OperationCreate(ctx context.Context, arg OperationCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, operationCreate,
 		arg.AccountID,
 		arg.ClusterID,
+		arg.EntityType,
+		arg.EntityID,
 		arg.Label,
 		arg.Engine,
 		arg.Action,

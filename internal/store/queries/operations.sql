@@ -1,6 +1,6 @@
 -- name: OperationCreate :one
-INSERT INTO operations (account_id, cluster_id, label, engine, action, status, username, params, percent, message, created, started, finished, wake_at)
-VALUES (@account_id, @cluster_id, @label, @engine, @action, @status, @username, @params, @percent, @message, @created, @started, @finished, @wake_at)
+INSERT INTO operations (account_id, cluster_id, entity_type, entity_id, label, engine, action, status, username, params, percent, message, created, started, finished, wake_at)
+VALUES (@account_id, @cluster_id, @entity_type, @entity_id, @label, @engine, @action, @status, @username, @params, @percent, @message, @created, @started, @finished, @wake_at)
 RETURNING id;
 
 -- name: OperationStart :execrows
