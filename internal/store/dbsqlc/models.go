@@ -52,7 +52,11 @@ type CheckHour struct {
 	Checks    int32
 	Failures  int32
 	TotalMs   int64
-	MaxMs     int32
+	LongestMs int32
+}
+
+type CheckRollup struct {
+	Hour time.Time
 }
 
 type Cluster struct {
@@ -225,15 +229,15 @@ type Service struct {
 	ServiceType       string
 	Address           string
 	Timeout           int32
-	Body              *string
+	Body              string
 	ConsultationGroup string
-	Notes             *string
-	Region            *string
-	CheckInterval     *int32
+	Notes             string
+	Region            string
+	CheckInterval     int32
 	Status            string
-	StatusSince       time.Time
-	StatusReason      string
-	Shard             int32
+	Since             time.Time
+	Reason            string
+	Shard             *int32
 	Generation        int64
 	Created           time.Time
 	Updated           time.Time
@@ -249,7 +253,6 @@ type Shard struct {
 	ID      int32
 	Holder  string
 	Epoch   int64
-	Expires time.Time
 	Changed int64
 }
 
@@ -292,4 +295,10 @@ type User struct {
 	Restricted   bool
 	AddDatabases bool
 	Created      time.Time
+}
+
+type Watcher struct {
+	ID        string
+	Expires   time.Time
+	Watermark time.Time
 }

@@ -1,6 +1,5 @@
 -- +goose Up
--- What is monitored. shard says which lease covers it; generation counts the
--- changes that the checks must know of.
+-- What is monitored. generation counts the changes that the checks must know of.
 CREATE TABLE services (
     id                 bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT services_pkey PRIMARY KEY,
     account_id         bigint NOT NULL CONSTRAINT services_account_fkey REFERENCES accounts (id),
@@ -8,15 +7,17 @@ CREATE TABLE services (
     service_type       text NOT NULL CONSTRAINT services_type_check CHECK (service_type IN ('url', 'tcp')),
     address            text NOT NULL,
     timeout            integer NOT NULL CONSTRAINT services_timeout_check CHECK (timeout BETWEEN 1 AND 255),
-    body               text,
-    consultation_group text NOT NULL DEFAULT '',
-    notes              text,
-    region             text,
-    check_interval     integer CONSTRAINT services_interval_check CHECK (check_interval BETWEEN 1 AND 86400),
+    body               text NOT NULL,
+    consultation_group text NOT NULL,
+    notes              text NOT NULL,
+    region             text NOT NULL,
+    -- In seconds; 0: the operator's.
+    check_interval     integer NOT NULL CONSTRAINT services_interval_check CHECK (check_interval BETWEEN 0 AND 86400),
     status             text NOT NULL CONSTRAINT services_status_check CHECK (status IN ('disabled', 'pending', 'ok', 'problem')),
-    status_since       timestamptz NOT NULL,
-    status_reason      text NOT NULL DEFAULT '',
-    shard              integer NOT NULL CONSTRAINT services_shard_check CHECK (shard BETWEEN 0 AND 255),
+    since              timestamptz NOT NULL,
+    reason             text NOT NULL DEFAULT '',
+    -- Which part of the services it is in: monitor.Shards.
+    shard              integer GENERATED ALWAYS AS (id % 256) STORED,
     generation         bigint NOT NULL DEFAULT 1,
     created            timestamptz NOT NULL,
     updated            timestamptz NOT NULL
@@ -32,15 +33,22 @@ CREATE TABLE service_credentials (
 );
 CREATE INDEX service_credentials_credential ON service_credentials (credential_id);
 
--- Which server checks a shard of the services, until when. Its epoch grows with
--- every new holder: what an earlier one still has to say is not taken. changed
--- counts the changes of the shard's services.
+-- The servers that check services, each as long as it says that it lives. All
+-- checks that were due before its watermark have begun.
+CREATE TABLE watchers (
+    id        text CONSTRAINT watchers_pkey PRIMARY KEY,
+    expires   timestamptz NOT NULL,
+    watermark timestamptz NOT NULL
+);
+
+-- Which of them checks a shard of the services. Its epoch grows with every new
+-- holder: what an earlier one still has to say is not taken. changed counts the
+-- changes of the shard's services.
 CREATE TABLE shards (
-    id       integer CONSTRAINT shards_pkey PRIMARY KEY,
-    holder   text NOT NULL DEFAULT '',
-    epoch    bigint NOT NULL DEFAULT 0,
-    expires  timestamptz NOT NULL DEFAULT '-infinity',
-    changed  bigint NOT NULL DEFAULT 0
+    id      integer CONSTRAINT shards_pkey PRIMARY KEY,
+    holder  text NOT NULL DEFAULT '',
+    epoch   bigint NOT NULL DEFAULT 0,
+    changed bigint NOT NULL DEFAULT 0
 );
 INSERT INTO shards (id) SELECT generate_series(0, 255);
 
@@ -104,7 +112,7 @@ CREATE TABLE check_blocks (
     ended   timestamptz NOT NULL,
     packed  bytea NOT NULL
 ) PARTITION BY RANGE (started);
-ALTER TABLE check_blocks ALTER COLUMN packed SET STORAGE EXTERNAL;
+CREATE INDEX check_blocks_shard ON check_blocks (shard, started);
 
 -- What is left of them for the month after.
 CREATE TABLE check_hours (
@@ -113,9 +121,14 @@ CREATE TABLE check_hours (
     checks     integer NOT NULL,
     failures   integer NOT NULL,
     total_ms   bigint NOT NULL,
-    max_ms     integer NOT NULL,
+    longest_ms integer NOT NULL,
     CONSTRAINT check_hours_pkey PRIMARY KEY (service_id, hour)
 ) PARTITION BY RANGE (hour);
 
+-- The hours that have been summed up.
+CREATE TABLE check_rollups (
+    hour timestamptz CONSTRAINT check_rollups_pkey PRIMARY KEY
+);
+
 -- +goose Down
-DROP TABLE check_hours, check_blocks, issue_services, issues, ticket_replies, tickets, shards, service_credentials, services;
+DROP TABLE check_rollups, check_hours, check_blocks, issue_services, issues, ticket_replies, tickets, shards, watchers, service_credentials, services;

@@ -1,0 +1,167 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"steward/internal/account"
+	"steward/internal/monitor"
+	"steward/internal/store/dbsqlc"
+)
+
+// accountLock is the class of the advisory lock under which an account's issues change.
+const accountLock = 7005
+
+// LockIssues has others who would change the account's issues wait until the
+// transaction ends: two services that fail at once must find the same issue.
+func (t *Tx) LockIssues(ctx context.Context, of account.ID) error {
+	return classify(t.q.AccountLock(ctx, accountLock<<40+int64(of)))
+}
+
+const selectIssue = `SELECT i.id, i.account_id, i.host, coalesce(i.cause, ''), i.created, i.closed,
+	ARRAY(SELECT s.service_id FROM issue_services s WHERE s.issue_id = i.id ORDER BY s.joined, s.service_id),
+	t.id, t.account_id, t.summary, t.status = 'open', t.opened, t.updated, t.closed`
+
+const fromIssues = " FROM issues i JOIN tickets t ON t.id = i.ticket_id WHERE "
+
+func scanIssue(row pgx.Row, more ...any) (monitor.Issue, error) {
+	var i monitor.Issue
+	t := &i.Ticket
+	err := row.Scan(append([]any{
+		&i.ID, &i.Account, &i.Host, &i.Cause, &i.Created, &i.Closed, &i.Services,
+		&t.ID, &t.Account, &t.Summary, &t.Open, &t.Opened, &t.Updated, &t.Closed,
+	}, more...)...)
+	return i, err
+}
+
+// Issue is one issue of the account, however old.
+func (q queries) Issue(ctx context.Context, of account.ID, id monitor.IssueID) (monitor.Issue, error) {
+	i, err := scanIssue(q.db.QueryRow(ctx, selectIssue+fromIssues+"i.account_id = $1 AND i.id = $2", int64(of), int64(id)))
+	return i, classify(err)
+}
+
+// Issues is one page of the account's open issues and those closed lately,
+// oldest first, and how many there are.
+func (q queries) Issues(ctx context.Context, of account.ID, page Page) ([]monitor.Issue, int, error) {
+	const which = "i.account_id = $1 AND (i.closed IS NULL OR i.closed > $2) ORDER BY i.id LIMIT $3 OFFSET $4"
+	rows, err := q.db.Query(ctx, selectIssue+", count(*) OVER ()"+fromIssues+which, int64(of), q.now().Add(-monitor.RecentIssues), page.limit(), page.offset())
+	if err != nil {
+		return nil, 0, classify(err)
+	}
+	total := 0
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (monitor.Issue, error) { return scanIssue(row, &total) })
+	if err == nil && len(found) == 0 && page.Number > 1 {
+		_, total, err = q.Issues(ctx, of, Page{Number: 1, Size: 1})
+	}
+	return found, total, classify(err)
+}
+
+// IssueToJoin is the account's newest open issue on the host that was opened or
+// joined since the moment given; NotFound when there is none.
+func (t *Tx) IssueToJoin(ctx context.Context, of account.ID, host string, since time.Time) (monitor.Issue, error) {
+	r, err := t.q.IssueToJoin(ctx, dbsqlc.IssueToJoinParams{AccountID: int64(of), Host: host, Since: since})
+	if err != nil {
+		return monitor.Issue{}, classify(err)
+	}
+	return t.Issue(ctx, of, monitor.IssueID(r.ID))
+}
+
+// OpenIssue opens an issue and its ticket. ErrStale when one of the same cause is open.
+func (t *Tx) OpenIssue(ctx context.Context, i monitor.Issue) (monitor.Issue, error) {
+	i.Ticket.Account, i.Ticket.Open, i.Ticket.Opened, i.Ticket.Updated = i.Account, true, i.Created, i.Created
+	ticket, err := t.q.TicketCreate(ctx, dbsqlc.TicketCreateParams{AccountID: int64(i.Account), Summary: i.Ticket.Summary, Opened: i.Created})
+	if err != nil {
+		return i, classify(err)
+	}
+	p := dbsqlc.IssueCreateParams{AccountID: int64(i.Account), TicketID: ticket, Host: i.Host, Created: i.Created}
+	if i.Cause != "" {
+		p.Cause = &i.Cause
+	}
+	id, err := t.q.IssueCreate(ctx, p)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return i, ErrStale
+	}
+	i.ID, i.Ticket.ID = monitor.IssueID(id), monitor.TicketID(ticket)
+	return i, classify(err)
+}
+
+// IssueOfCause is the open issue of a cause; NotFound when there is none.
+func (t *Tx) IssueOfCause(ctx context.Context, of account.ID, cause string) (monitor.Issue, error) {
+	id, err := t.q.IssueOfCause(ctx, int64(of), cause)
+	if err != nil {
+		return monitor.Issue{}, classify(err)
+	}
+	return t.Issue(ctx, of, monitor.IssueID(id))
+}
+
+// Affected is a service of an issue.
+type Affected struct {
+	Service   monitor.ServiceID
+	Label     string
+	Joined    time.Time
+	Recovered *time.Time
+	// Address, Group and Reason are today's; "" when the service is gone.
+	Address, Group, Reason string
+}
+
+// Affect adds a service to an issue, or has one that had recovered be affected
+// again; false when it is affected already, by this issue or another.
+func (t *Tx) Affect(ctx context.Context, i monitor.Issue, s monitor.Service, at time.Time) (bool, error) {
+	n, err := t.q.IssueServiceReopen(ctx, dbsqlc.IssueServiceReopenParams{IssueID: int64(i.ID), ServiceID: int64(s.ID), Joined: at})
+	if err == nil && n == 0 {
+		n, err = t.q.IssueServiceAdd(ctx, dbsqlc.IssueServiceAddParams{
+			IssueID: int64(i.ID), AccountID: int64(i.Account), ServiceID: int64(s.ID), Label: s.Label, Joined: at,
+		})
+	}
+	return n == 1, classify(err)
+}
+
+// Unaffect says that a service has recovered. It returns the issue that it was
+// affected by, and how many others still are; NotFound when it wasn't.
+func (t *Tx) Unaffect(ctx context.Context, s monitor.Service, at time.Time) (monitor.Issue, int, error) {
+	id, err := t.q.IssueServiceRecover(ctx, at, int64(s.ID))
+	if err != nil {
+		return monitor.Issue{}, 0, classify(err)
+	}
+	left, err := t.q.IssueOpenServices(ctx, id)
+	if err != nil {
+		return monitor.Issue{}, 0, classify(err)
+	}
+	i, err := t.Issue(ctx, s.Account, monitor.IssueID(id))
+	return i, int(left), err
+}
+
+// AffectedBy are an issue's services.
+func (q queries) AffectedBy(ctx context.Context, id monitor.IssueID) ([]Affected, error) {
+	rows, err := q.q.IssueServices(ctx, int64(id))
+	if err != nil {
+		return nil, classify(err)
+	}
+	found := make([]Affected, len(rows))
+	for i, r := range rows {
+		found[i] = Affected{
+			Service: monitor.ServiceID(r.ServiceID), Label: r.Label, Joined: r.Joined, Recovered: r.Recovered,
+			Address: textOf(r.Address), Group: textOf(r.ConsultationGroup), Reason: textOf(r.Reason),
+		}
+	}
+	return found, nil
+}
+
+func textOf(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+// CloseIssue closes an open issue and its ticket.
+func (t *Tx) CloseIssue(ctx context.Context, i monitor.Issue, at time.Time) error {
+	n, err := t.q.IssueClose(ctx, at, int64(i.ID))
+	if err := changedOne(n, err); err != nil {
+		return err
+	}
+	return classify(t.q.TicketClose(ctx, at, int64(i.Ticket.ID)))
+}

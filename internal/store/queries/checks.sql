@@ -1,0 +1,27 @@
+-- name: CheckBlocksAdd :exec
+INSERT INTO check_blocks (shard, started, ended, packed)
+SELECT unnest(@shards::integer[]), unnest(@starts::timestamptz[]), unnest(@ends::timestamptz[]), unnest(@packed::bytea[]);
+
+-- name: CheckBlocksOf :many
+SELECT started, packed FROM check_blocks
+WHERE shard = @shard AND started >= @since::timestamptz AND started < @until::timestamptz ORDER BY started;
+
+-- name: CheckHoursMissing :many
+SELECT hour::timestamptz FROM generate_series(@since::timestamptz, @until::timestamptz, interval '1 hour') AS hour
+WHERE NOT EXISTS (SELECT 1 FROM check_rollups r WHERE r.hour = hour.hour) ORDER BY hour;
+
+-- name: CheckRollup :execrows
+INSERT INTO check_rollups (hour) VALUES (@hour) ON CONFLICT DO NOTHING;
+
+-- name: CheckRollupsForget :exec
+DELETE FROM check_rollups WHERE hour < @before::timestamptz;
+
+-- name: CheckHoursAdd :exec
+INSERT INTO check_hours (service_id, hour, checks, failures, total_ms, longest_ms)
+SELECT unnest(@services::bigint[]), @hour::timestamptz, unnest(@checks::integer[]), unnest(@failures::integer[]), unnest(@totals::bigint[]),
+       unnest(@longests::integer[]);
+
+-- name: CheckHoursSum :one
+SELECT coalesce(sum(checks), 0)::bigint AS checks, coalesce(sum(failures), 0)::bigint AS failures,
+       coalesce(sum(total_ms), 0)::bigint AS total_ms, coalesce(max(longest_ms), 0)::integer AS longest_ms
+FROM check_hours WHERE service_id = @service_id AND hour >= @since::timestamptz;

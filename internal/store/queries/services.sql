@@ -1,0 +1,32 @@
+-- name: ServiceCreate :one
+INSERT INTO services (account_id, label, service_type, address, timeout, body, consultation_group, notes, region, check_interval,
+                      status, since, created, updated)
+VALUES (@account_id, @label, @service_type, @address, @timeout, @body, @consultation_group, @notes, @region, @check_interval,
+        @status, @now, @now, @now)
+RETURNING id;
+
+-- name: ServiceUpdate :execrows
+UPDATE services SET label = @label, service_type = @service_type, address = @address, timeout = @timeout, body = @body,
+       consultation_group = @consultation_group, notes = @notes, region = @region, check_interval = @check_interval,
+       status = @status, since = @since, reason = @reason, generation = generation + 1, updated = @updated
+WHERE id = @id AND generation = @generation;
+
+-- name: ServiceDelete :execrows
+DELETE FROM services WHERE id = @id;
+
+-- name: ServiceCredentialsClear :exec
+DELETE FROM service_credentials WHERE service_id = @service_id;
+
+-- name: ServiceCredentialsSet :execrows
+INSERT INTO service_credentials (service_id, credential_id, position)
+SELECT @service_id::bigint, c.id, p.position
+FROM unnest(@ids::bigint[]) WITH ORDINALITY AS p (id, position) JOIN credentials c ON c.id = p.id AND c.account_id = @account_id;
+
+-- name: ServiceJudged :execrows
+UPDATE services SET status = @status, since = @since, reason = @reason
+WHERE id = @id AND generation = @generation AND status NOT IN ('disabled', @status);
+
+-- name: ServicesOfShards :many
+SELECT s.id, s.account_id, s.label, s.service_type, s.address, s.timeout, s.body, s.region, s.check_interval, s.status, s.generation,
+       ARRAY(SELECT i.joined FROM issue_services i WHERE i.service_id = s.id AND i.joined > @lately::timestamptz ORDER BY i.joined)::timestamptz[] AS downs
+FROM services s WHERE s.shard = ANY (@shards::integer[]) AND s.status <> 'disabled';
