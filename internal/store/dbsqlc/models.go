@@ -192,8 +192,10 @@ type Notice struct {
 	Name      string
 	Content   []byte
 	State     string
+	Holder    string
 	Attempts  int32
 	Due       time.Time
+	GiveUp    time.Time
 	Problem   string
 	Created   time.Time
 	Sent      *time.Time

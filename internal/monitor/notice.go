@@ -1,0 +1,144 @@
+package monitor
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/account"
+)
+
+// NoticeKind is which end of an outage a notice tells of.
+type NoticeKind string
+
+// The kinds of notices. Of each there is one per issue, channel and recipient.
+const (
+	NoticeOpened    NoticeKind = "opened"
+	NoticeRecovered NoticeKind = "recovered"
+)
+
+// NoticeState is how far a notice is.
+type NoticeState string
+
+// A notice goes pending → sending → sent, or back to pending until it is given
+// up as failed. The operator can make a failed one pending again.
+const (
+	NoticePending NoticeState = "pending"
+	NoticeSending NoticeState = "sending"
+	NoticeSent    NoticeState = "sent"
+	NoticeFailed  NoticeState = "failed"
+)
+
+// EmailChannel is the channel whose recipients are contacts' addresses. The
+// others are the operator's, by the names that the configuration gives them.
+const EmailChannel = "email"
+
+// Notice is what one recipient is told of one issue.
+type Notice struct {
+	ID      NoticeID
+	Account account.ID
+	Issue   IssueID
+	Kind    NoticeKind
+	// Channel is EmailChannel or the name of one of the operator's; Recipient an
+	// e-mail address, or "" on a channel that has its own.
+	Channel, Recipient string
+	// Name is the contact's; "" on the operator's channels.
+	Name    string
+	Content Content
+	State   NoticeState
+	// Attempts counts from 1 when it is sent for the first time.
+	Attempts int
+	// Due is when it is tried next, GiveUp when no more.
+	Due, GiveUp time.Time
+	// Problem is why the last attempt failed, as one sentence.
+	Problem string
+	Created time.Time
+	Sent    *time.Time
+
+	// What was known when it was taken up to be sent. Over is when the issue was
+	// closed; Opening is the recovery's earlier partner, which the recipient has
+	// not got when OpeningFailed.
+	Over          *time.Time
+	Opening       NoticeID
+	OpeningFailed bool
+}
+
+// Content is what a notice says: all that is known when its issue opens or
+// closes, so that nothing that happens later changes it.
+type Content struct {
+	Ticket TicketID `json:"ticket"`
+	// Summary is the ticket's, one line.
+	Summary string `json:"summary"`
+	// Host is what the services have in common; "" when that isn't a host.
+	Host   string    `json:"host,omitempty"`
+	Opened time.Time `json:"opened"`
+	// Closed is nil in the opening notice.
+	Closed   *time.Time      `json:"closed,omitempty"`
+	Services []NoticeService `json:"services,omitempty"`
+}
+
+// NoticeService is a service of the issue.
+type NoticeService struct {
+	Label   string `json:"label"`
+	Address string `json:"address"`
+	// Class and Detail are what the deciding check found.
+	Class  Class  `json:"class"`
+	Detail string `json:"detail,omitempty"`
+	// Since is when the service was first found bad, Recovered when well again.
+	Since     time.Time  `json:"since"`
+	Recovered *time.Time `json:"recovered,omitempty"`
+}
+
+// Public is the content as it may leave the house: addresses without what
+// customers hide secrets in, and no word of which networks are walled off.
+func (c Content) Public() Content {
+	c.Services = slices.Clone(c.Services)
+	for i := range c.Services {
+		s := &c.Services[i]
+		s.Address = BareAddress(s.Address)
+		if s.Class == Blocked {
+			s.Class = Refused
+		}
+	}
+	return c
+}
+
+// BareAddress is a service's address without user, query and fragment.
+func BareAddress(address string) string {
+	bare, _, _ := strings.Cut(address, "#")
+	bare, _, _ = strings.Cut(bare, "?")
+	u, err := url.Parse(bare)
+	if err != nil || u.User == nil {
+		return bare
+	}
+	u.User = nil
+	return u.String()
+}
+
+// NoticePatience is how long a notice is tried: longer than a mail server is
+// away over a weekend's night, and what SMTP servers themselves bounce after.
+const NoticePatience = 48 * time.Hour
+
+// noticePauses follow the first, second, … failed attempt; the last goes on.
+var noticePauses = []time.Duration{
+	2 * time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute,
+	5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour,
+}
+
+// Failed is the notice after an attempt that failed at now: pending and due later,
+// or failed for good when the refusal is permanent or its time is up.
+func (n Notice) Failed(now time.Time, problem string, permanent bool) Notice {
+	pause := noticePauses[min(max(n.Attempts, 1), len(noticePauses))-1]
+	n.Problem, n.State, n.Due = problem, NoticePending, now.Add(pause)
+	if permanent || n.Due.After(n.GiveUp) {
+		n.State, n.Due = NoticeFailed, now
+	}
+	return n
+}
+
+// Delivered is the notice after its recipient's server took it.
+func (n Notice) Delivered(now time.Time) Notice {
+	n.State, n.Problem, n.Sent = NoticeSent, "", &now
+	return n
+}

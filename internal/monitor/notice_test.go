@@ -1,0 +1,161 @@
+package monitor_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/monitor"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func TestBackoffStartsSoonAndEndsAfterTwoDays(t *testing.T) {
+	t.Parallel()
+	n := monitor.Notice{State: monitor.NoticeSending, GiveUp: noon.Add(monitor.NoticePatience)}
+	now, last := noon, time.Duration(0)
+	for n.State != monitor.NoticeFailed {
+		n.Attempts++
+		if n = n.Failed(now, "Mail server doesn't answer.", false); n.State == monitor.NoticeFailed {
+			break
+		}
+		pause := n.Due.Sub(now)
+		if pause < last || pause > time.Hour || n.Attempts <= 3 && pause > 15*time.Second {
+			t.Fatalf("attempt %d is followed by a pause of %s after one of %s", n.Attempts, pause, last)
+		}
+		now, last = n.Due, pause
+	}
+	if age := now.Sub(noon); age < 46*time.Hour || age > 48*time.Hour {
+		t.Errorf("given up after %s", age)
+	}
+	if n.Problem == "" || n.Attempts < 40 {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestPermanentRefusalIsTheEnd(t *testing.T) {
+	t.Parallel()
+	n := monitor.Notice{State: monitor.NoticeSending, Attempts: 1, GiveUp: noon.Add(time.Hour)}.Failed(noon, "No such mailbox.", true)
+	if n.State != monitor.NoticeFailed || n.Problem != "No such mailbox." {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestDelivered(t *testing.T) {
+	t.Parallel()
+	n := monitor.Notice{State: monitor.NoticeSending, Problem: "busy"}.Delivered(noon)
+	if n.State != monitor.NoticeSent || n.Problem != "" || !n.Sent.Equal(noon) {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestContentLeavesSecretsAtHome(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"https://shop.example.org/buy?key=hunter2":          "https://shop.example.org/buy",
+		"https://shop.example.org/buy#hunter2":              "https://shop.example.org/buy",
+		"https://me:hunter2@shop.example.org/buy?a=1#b":     "https://shop.example.org/buy",
+		"tcp://db.example.org:5432":                         "tcp://db.example.org:5432",
+		"db.example.org:5432":                               "db.example.org:5432",
+		"https://[2001:db8::1]:8443/?x":                     "https://[2001:db8::1]:8443/",
+		"https://shop.example.org/%zz?key=hunter2#hunter2":  "https://shop.example.org/%zz",
+		"https://shop.example.org?next=https://me:h@x.org/": "https://shop.example.org",
+	} {
+		c := monitor.Content{Services: []monitor.NoticeService{{Address: address, Class: monitor.Blocked}}}
+		public := c.Public()
+		if got := public.Services[0]; got.Address != want || got.Class != monitor.Refused {
+			t.Errorf("%s: %+v", address, got)
+		}
+		if c.Services[0].Address != address {
+			t.Error("the original was changed")
+		}
+	}
+}
+
+func content() monitor.Content {
+	return monitor.Content{
+		Ticket: 17, Summary: "shop.example.org: 2 services have a problem", Host: "shop.example.org", Opened: noon,
+		Services: []monitor.NoticeService{
+			{Label: "shop", Address: "https://shop.example.org/", Class: monitor.Refused, Detail: "The connection was refused.", Since: noon},
+			{Label: "mail", Address: "shop.example.org:25", Class: monitor.TimedOut, Since: noon.Add(time.Second)},
+		},
+	}
+}
+
+func TestLetterOfOpening(t *testing.T) {
+	t.Parallel()
+	l := monitor.Notice{Kind: monitor.NoticeOpened, Issue: 12, Content: content()}.Letter()
+	if l.Subject != "Problem: shop.example.org: 2 services have a problem" {
+		t.Error(l.Subject)
+	}
+	want := `shop.example.org: 2 services have a problem
+
+It began at 2026-11-21 12:00:00 UTC.
+
+Another notice follows when it is over.
+
+- shop
+  https://shop.example.org/
+  Found at 2026-11-21 12:00:00 UTC: The connection was refused.
+
+- mail
+  shop.example.org:25
+  Found at 2026-11-21 12:00:01 UTC: timeout
+
+Ticket 17, issue 12.
+`
+	if diff := cmp.Diff(want, l.Text()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLetterOfLateOpeningSaysSo(t *testing.T) {
+	t.Parallel()
+	over := noon.Add(time.Hour)
+	text := monitor.Notice{Kind: monitor.NoticeOpened, Content: content(), Over: &over}.Letter().Text()
+	if !strings.Contains(text, "It has been over since 2026-11-21 13:00:00 UTC") || strings.Contains(text, "follows when it is over") {
+		t.Error(text)
+	}
+}
+
+// TestLetterOfRecoveryStandsAlone: who didn't get the opening learns all of it here.
+func TestLetterOfRecoveryStandsAlone(t *testing.T) {
+	t.Parallel()
+	closed := noon.Add(12*time.Minute + 5*time.Second)
+	c := content()
+	c.Closed, c.Services[0].Recovered = &closed, &closed
+	n := monitor.Notice{Kind: monitor.NoticeRecovered, Issue: 12, Content: c, OpeningFailed: true}
+	if got := n.Letter().Subject; got != "Recovered: shop.example.org: 2 services have a problem" {
+		t.Error(got)
+	}
+	text := n.Letter().Text()
+	for _, part := range []string{
+		"It began at 2026-11-21 12:00:00 UTC, ended at 2026-11-21 12:12:05 UTC and lasted 12m5s.",
+		"The notice of its beginning couldn't be delivered.",
+		"Well again since 2026-11-21 12:12:05 UTC. What was found at 2026-11-21 12:00:00 UTC: The connection was refused.",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("without %q:\n%s", part, text)
+		}
+	}
+	n.OpeningFailed = false
+	if strings.Contains(n.Letter().Text(), "couldn't") {
+		t.Error("tells of a failure that wasn't")
+	}
+}
+
+func TestLetterKeepsLinesLines(t *testing.T) {
+	t.Parallel()
+	c := content()
+	c.Summary = "x\r\nBcc: all@example.org\u2028\x00" + strings.Repeat("é", 300)
+	c.Services[0].Label = "a\nb"
+	l := monitor.Notice{Kind: monitor.NoticeOpened, Content: c}.Letter()
+	if strings.ContainsAny(l.Subject, "\r\n\x00\u2028") || len([]rune(l.Subject)) != 160 {
+		t.Errorf("%q", l.Subject)
+	}
+	if strings.Contains(l.Text(), "\nBcc") || strings.Contains(l.Text(), "\r") || !strings.Contains(l.Text(), "- a b\n") {
+		t.Error(l.Text())
+	}
+}

@@ -1,0 +1,63 @@
+-- name: NoticesCreate :execrows
+INSERT INTO notices (account_id, issue_id, kind, channel, recipient, name, content, state, due, give_up, created)
+SELECT unnest(@accounts::bigint[]), unnest(@issues::bigint[]), unnest(@kinds::text[]), unnest(@channels::text[]), unnest(@recipients::text[]),
+    unnest(@names::text[]), unnest(@contents::jsonb[]), 'pending', @now::timestamptz, @give_up::timestamptz, @now::timestamptz
+ON CONFLICT ON CONSTRAINT notices_once DO NOTHING;
+
+-- name: NoticesClaim :many
+WITH first AS (
+    SELECT id, channel, recipient, due FROM notices n
+    WHERE state IN ('pending', 'sending') AND due <= @now::timestamptz
+      AND (channel = ANY (@channels::text[])) <> @others::boolean AND recipient <> ALL (@busy::text[])
+      AND (kind = 'opened' OR NOT EXISTS (
+          SELECT 1 FROM notices o
+          WHERE o.issue_id = n.issue_id AND o.kind = 'opened' AND o.channel = n.channel AND o.recipient = n.recipient
+            AND o.state IN ('pending', 'sending')))
+    ORDER BY due, id LIMIT 64
+), ranked AS (
+    SELECT id, row_number() OVER (PARTITION BY channel, recipient ORDER BY due, id) AS place FROM first
+), claimed AS (
+    SELECT n.id FROM notices n JOIN ranked r ON r.id = n.id
+    WHERE r.place <= @each::bigint AND n.state IN ('pending', 'sending') AND n.due <= @now::timestamptz
+    ORDER BY n.due, n.id LIMIT @most FOR UPDATE OF n SKIP LOCKED
+)
+UPDATE notices n SET state = 'sending', holder = @holder, attempts = n.attempts + 1, due = @until
+FROM claimed c JOIN notices t ON t.id = c.id JOIN issues i ON i.id = t.issue_id
+    LEFT JOIN notices o ON t.kind = 'recovered' AND o.issue_id = t.issue_id AND o.kind = 'opened' AND o.channel = t.channel AND o.recipient = t.recipient
+WHERE n.id = c.id
+RETURNING n.id, n.account_id, n.issue_id, n.kind, n.channel, n.recipient, n.name, n.content, n.state, n.attempts, n.due, n.give_up, n.problem,
+    n.created, n.sent, i.closed AS over, coalesce(o.id, 0)::bigint AS opening, coalesce(o.state = 'failed', false)::boolean AS opening_failed;
+
+-- name: NoticesRenew :many
+UPDATE notices SET due = @until WHERE id = ANY (@ids::bigint[]) AND state = 'sending' AND holder = @holder RETURNING id;
+
+-- name: NoticesRelease :execrows
+UPDATE notices SET state = 'pending', holder = '', due = @now WHERE state = 'sending' AND holder = @holder;
+
+-- name: NoticeSent :execrows
+UPDATE notices SET state = 'sent', holder = '', problem = '', sent = @sent::timestamptz WHERE id = @id AND state <> 'sent';
+
+-- name: NoticeFailed :execrows
+UPDATE notices SET state = @state, holder = '', problem = @problem, due = @due
+WHERE id = @id AND state = 'sending' AND holder = @holder AND attempts = @attempts;
+
+-- name: NoticesHasten :execrows
+UPDATE notices SET due = @now WHERE state = 'pending' AND due > @now AND channel = @channel;
+
+-- name: NoticesRetry :many
+UPDATE notices SET state = 'pending', attempts = 0, due = @now::timestamptz, give_up = @give_up::timestamptz
+WHERE (state = 'failed' AND (@every::boolean OR id = @id)) OR (state = 'pending' AND id = @id) RETURNING id;
+
+-- name: NoticesList :many
+SELECT id, account_id, issue_id, kind, channel, recipient, name, content, state, attempts, due, give_up, problem, created, sent
+FROM notices
+WHERE (@account_id::bigint = 0 OR account_id = @account_id) AND (@issue_id::bigint = 0 OR issue_id = @issue_id)
+  AND (@state::text = '' OR state = @state)
+ORDER BY id DESC LIMIT @most;
+
+-- name: NoticesCount :many
+SELECT channel, state, count(*) AS notices, min(created)::timestamptz AS oldest
+FROM notices WHERE state IN ('pending', 'sending') OR state = 'failed' GROUP BY channel, state;
+
+-- name: NoticesTell :exec
+SELECT pg_notify('steward_notices', '');
