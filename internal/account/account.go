@@ -2,7 +2,12 @@
 // tokens, scopes, and the principal that stands behind a request.
 package account
 
-import "time"
+import (
+	"net/mail"
+	"strings"
+	"time"
+	"unicode"
+)
 
 // ID identifies an account. Every row a customer can see belongs to one.
 type ID int64
@@ -73,4 +78,11 @@ type Principal struct {
 	Scopes  Scopes
 	// TokenExpiry is nil for a token that never expires.
 	TokenExpiry *time.Time
+}
+
+// IsEmail tells whether a text is one plain address: no name, no comment, no
+// second one.
+func IsEmail(text string) bool {
+	parsed, err := mail.ParseAddress(text)
+	return err == nil && parsed.Address == text && !strings.ContainsFunc(text, unicode.IsControl)
 }

@@ -71,6 +71,7 @@ func New(o Options) *API {
 	a.registerProfile()
 	a.registerTokens()
 	a.registerUsers()
+	a.registerContacts()
 	a.registerOperator()
 	a.handler = a.wrap(a.mux)
 	return a

@@ -48,6 +48,7 @@ type Control struct {
 	Users    *Users
 	Tokens   *Tokens
 	Auth     *Auth
+	Contacts *Contacts
 }
 
 // New makes the use cases.
@@ -60,6 +61,7 @@ func New(d Deps) *Control {
 	}
 	return &Control{
 		Clusters: &Clusters{d}, Backups: &Backups{Clusters{d}}, Events: &Events{d}, Users: &Users{d}, Tokens: &Tokens{d}, Auth: &Auth{d},
+		Contacts: &Contacts{d},
 	}
 }
 
@@ -89,6 +91,14 @@ func unrestricted(p account.Principal) error {
 		return fault.NewForbidden()
 	}
 	return nil
+}
+
+// changed is what a member of a change asks for, or what was before.
+func changed[T any](asked *T, before T) T {
+	if asked == nil {
+		return before
+	}
+	return *asked
 }
 
 // combine adds what was found here to what the door found already. A field that

@@ -3,10 +3,8 @@ package control
 import (
 	"context"
 	"maps"
-	"net/mail"
 	"slices"
 	"strings"
-	"unicode"
 
 	"steward/internal/account"
 	"steward/internal/cluster"
@@ -107,8 +105,7 @@ func ValidateUsername(name string) fault.Faults {
 
 // ValidateEmail checks that it is one plain address.
 func ValidateEmail(email string) fault.Faults {
-	parsed, err := mail.ParseAddress(email)
-	if err != nil || parsed.Address != email || len(email) > 128 || strings.ContainsFunc(email, unicode.IsControl) {
+	if len(email) > 128 || !account.IsEmail(email) {
 		return fault.Faults{fault.NewInvalid("email", "Must be an e-mail address of at most 128 characters")}
 	}
 	return nil

@@ -1,11 +1,16 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+
 	"steward/internal/filter"
+	"steward/internal/store/dbsqlc"
 )
 
 // Page is which part of a list is wanted: Number counts from 1; Size 0 means 100.
@@ -108,4 +113,32 @@ func (b *sqlBuilder) tail(q ListQuery, own string) string {
 		order = column + direction + ", id" + direction
 	}
 	return fmt.Sprintf("%s ORDER BY %s LIMIT %s OFFSET %s", text, order, b.arg(q.limit()), b.arg(q.offset()))
+}
+
+// listing reads a list page by page. Its parts are SQL of our own; conditions
+// on values go through arg.
+type listing[T any] struct {
+	sqlBuilder
+	// what is the SELECT's columns; from, the table and the list's own
+	// condition; own, its order.
+	what, from, own string
+	// scan reads the columns of a row, and what follows them into more.
+	scan func(row pgx.Row, more ...any) (T, error)
+}
+
+// page is one page of the items that match, and how many do.
+func (l listing[T]) page(ctx context.Context, db dbsqlc.DBTX, q ListQuery) ([]T, int, error) {
+	b := sqlBuilder{l.columns, slices.Clone(l.args)}
+	sql := l.what + ", count(*) OVER () FROM " + l.from + b.tail(q, l.own)
+	rows, err := db.Query(ctx, sql, b.args...)
+	if err != nil {
+		return nil, 0, classify(err)
+	}
+	total := 0
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) { return l.scan(row, &total) })
+	if err == nil && len(found) == 0 && q.Number > 1 {
+		q.Page = Page{Number: 1, Size: 1}
+		_, total, err = l.page(ctx, db, q) // past the end nothing tells how many there are
+	}
+	return found, total, classify(err)
 }

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"steward/client"
+)
+
+type contactCommands struct {
+	List   contactListCommand   `cmd:"" help:"List the contacts."`
+	View   contactViewCommand   `cmd:"" help:"Show one contact."`
+	Create contactCreateCommand `cmd:"" help:"Add a contact."`
+	Update contactUpdateCommand `cmd:"" help:"Change a contact; what isn't named stays."`
+	Delete contactDeleteCommand `cmd:"" help:"Remove a contact."`
+}
+
+type contactArg struct {
+	Contact string `arg:"" help:"Id, e-mail address or name."`
+}
+
+func (a contactArg) find(ctx context.Context, f apiFlags) (*client.Client, client.Contact, error) {
+	c, err := f.client()
+	if err != nil {
+		return nil, client.Contact{}, err
+	}
+	found, err := c.FindContact(ctx, a.Contact)
+	return c, found, err
+}
+
+// contactFlags are what can be said of a contact beside name and address.
+type contactFlags struct {
+	Group  *string `help:"Group that services name; '' for none."`
+	Phone  *string `help:"Telephone number; '' for none."`
+	Phone2 *string `name:"phone2" help:"Second number; '' for none."`
+}
+
+func printContacts(s *streams, all []client.Contact) error {
+	rows := make([][]string, len(all))
+	for i, c := range all {
+		rows[i] = []string{
+			fmt.Sprint(c.ID), c.Name, c.Email, cmp.Or(c.Group, "-"), cmp.Or(c.Phone.Primary, "-"), cmp.Or(c.Phone.Secondary, "-"),
+		}
+	}
+	return printTable(s.out, []string{"id", "name", "email", "group", "phone", "second phone"}, rows)
+}
+
+func printContact(s *streams, c client.Contact, asJSON bool) error {
+	if asJSON {
+		return printJSON(s.out, c)
+	}
+	return printContacts(s, []client.Contact{c})
+}
+
+type contactListCommand struct {
+	apiFlags
+	jsonFlag
+}
+
+func (f *contactListCommand) Run(ctx context.Context, s *streams) error {
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	all, err := c.Contacts(ctx)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printJSON(s.out, append([]client.Contact{}, all...))
+	}
+	return printContacts(s, all)
+}
+
+type contactViewCommand struct {
+	apiFlags
+	jsonFlag
+	contactArg
+}
+
+func (f *contactViewCommand) Run(ctx context.Context, s *streams) error {
+	_, found, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	return printContact(s, found, f.JSON)
+}
+
+type contactCreateCommand struct {
+	apiFlags
+	jsonFlag
+	contactFlags
+	Name  string `arg:"" help:"The person's name."`
+	Email string `required:"" help:"Address that is told of issues."`
+}
+
+func (f *contactCreateCommand) Run(ctx context.Context, s *streams) error {
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	made, err := c.CreateContact(ctx, client.ContactChange{
+		Name: &f.Name, Email: &f.Email, Group: f.Group, Primary: f.Phone, Secondary: f.Phone2,
+	})
+	if err != nil {
+		return err
+	}
+	return printContact(s, made, f.JSON)
+}
+
+type contactUpdateCommand struct {
+	apiFlags
+	jsonFlag
+	contactArg
+	contactFlags
+	Name  *string `help:"New name."`
+	Email *string `help:"New address."`
+}
+
+func (f *contactUpdateCommand) Run(ctx context.Context, s *streams) error {
+	c, found, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	changed, err := c.UpdateContact(ctx, found, client.ContactChange{
+		Name: f.Name, Email: f.Email, Group: f.Group, Primary: f.Phone, Secondary: f.Phone2,
+	})
+	if err != nil {
+		return err
+	}
+	return printContact(s, changed, f.JSON)
+}
+
+type contactDeleteCommand struct {
+	apiFlags
+	contactArg
+}
+
+func (f *contactDeleteCommand) Run(ctx context.Context, s *streams) error {
+	c, found, err := f.find(ctx, f.apiFlags)
+	if err != nil {
+		return err
+	}
+	if err := c.DeleteContact(ctx, found); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, found.Name, "is deleted.")
+	return nil
+}
