@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"net/netip"
 	"slices"
 
 	"steward/internal/cluster"
@@ -29,13 +30,15 @@ func (p Plan) DiskBytes() int64 { return int64(p.DiskMB) << 20 }
 // DiskGB is the plan's disk as the API shows it.
 func (p Plan) DiskGB() int { return p.DiskMB / 1024 }
 
-// Region is a place where databases run.
+// Region is a place where databases run and services are watched.
 type Region struct {
 	ID        string   `yaml:"id"`
 	Label     string   `yaml:"label"`
 	Country   string   `yaml:"country"`
 	Status    string   `yaml:"status"`
 	Resolvers Resolver `yaml:"resolvers"`
+	// Networks are the private ones that monitored services of the region may be in.
+	Networks []netip.Prefix `yaml:"networks"`
 }
 
 // Resolver holds a region's DNS servers as comma-separated lists, as clients expect.
@@ -73,6 +76,15 @@ func (c *Catalog) Plan(id string) (Plan, bool) {
 // Region finds a region by id.
 func (c *Catalog) Region(id string) (Region, bool) {
 	return find(c.Regions, func(r Region) bool { return r.ID == id })
+}
+
+// Networks are the private networks that each region reaches.
+func (c *Catalog) Networks() map[string][]netip.Prefix {
+	networks := make(map[string][]netip.Prefix, len(c.Regions))
+	for _, r := range c.Regions {
+		networks[r.ID] = r.Networks
+	}
+	return networks
 }
 
 // Engine finds an engine by family and series.

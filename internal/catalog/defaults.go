@@ -1,5 +1,7 @@
 package catalog
 
+import "steward/internal/monitor"
+
 // DefaultPlans are the plans that existing clients know by id (decisions.md §5).
 func DefaultPlans() []Plan {
 	return []Plan{
@@ -22,5 +24,5 @@ func plan(id, label, class string, memoryGB, vcpus, diskGB int) Plan {
 
 // DefaultRegions is this machine.
 func DefaultRegions() []Region {
-	return []Region{{ID: "local", Label: "This machine", Country: "zz", Status: "ok"}}
+	return []Region{{ID: "local", Label: "This machine", Country: "zz", Status: "ok", Networks: monitor.LocalNetworks()}}
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"go.yaml.in/yaml/v3"
+
+	"steward/internal/monitor"
 )
 
 // file is an operator's catalogue; a part that is left out keeps its default.
@@ -87,6 +89,11 @@ func validateRegions(regions []Region) []error {
 			errs = append(errs, fmt.Errorf("regions[%d] (%s): id is there twice", i, r.ID))
 		}
 		seen[r.ID] = true
+		for _, p := range r.Networks {
+			if p != p.Masked() || !monitor.AllowedNetwork(p) {
+				errs = append(errs, fmt.Errorf("regions[%d] (%s): networks: %s is no private network such as 10.1.0.0/16", i, r.ID, p))
+			}
+		}
 	}
 	if regions != nil && len(regions) == 0 {
 		errs = append(errs, errors.New("regions: must not be empty"))

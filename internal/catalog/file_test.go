@@ -13,6 +13,12 @@ func TestNew(t *testing.T) {
 	}{
 		{"nothing replaced", "", nil},
 		{"types replaced", "types:\n  - {id: small, label: Small, class: standard, memory: 1024, disk: 2048, vcpus: 1, hourly: 0.1}\n", nil},
+		{"networks of a region", "regions:\n  - {id: office, networks: [10.1.0.0/16, 'fd00:1::/32']}\n", nil},
+		{
+			"networks that aren't private", "regions:\n  - {id: a, networks: [192.0.2.0/24, 10.1.2.3/16, 0.0.0.0/0]}\n",
+			[]string{"regions[0] (a): networks: 192.0.2.0/24", "10.1.2.3/16", "0.0.0.0/0"},
+		},
+		{"networks that aren't networks", "regions:\n  - {id: a, networks: [office]}\n", []string{"office"}},
 		{"unknown key", "types:\n  - {id: a, memroy: 1}\n", []string{"line 2", "memroy"}},
 		{"wrong type", "types:\n  - {id: a, memory: lots}\n", []string{"line 2", "lots"}},
 		{

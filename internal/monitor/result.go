@@ -42,3 +42,12 @@ type Result struct {
 
 // Good tells that the service is as it should be.
 func (r Result) Good() bool { return r.Class == OK }
+
+// Shown is the class as customers see it: whether an address was blocked or
+// refused must not tell them what there is inside.
+func (c Class) Shown() Class {
+	if c == Blocked {
+		return Refused
+	}
+	return c
+}
