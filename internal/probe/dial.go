@@ -1,0 +1,96 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"syscall"
+	"time"
+
+	"steward/internal/monitor"
+)
+
+// errBlocked is an address that the rules don't let the check connect to.
+var errBlocked = errors.New("blocked")
+
+// connect opens a connection whose reads and writes end at the check's deadline,
+// or when ctx does. Each address that a name has is judged when it is tried.
+func (c *check) connect(ctx context.Context, a monitor.Address) (net.Conn, error) {
+	c.phase, c.begun = connecting, time.Now()
+	d := net.Dialer{
+		Deadline: c.deadline, KeepAlive: -1, Resolver: c.p.resolver,
+		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error { return c.judge(address) },
+	}
+	host := a.Host
+	if !a.IP.IsValid() {
+		host += "." // from the root: the machine's search domains are none of the customer's
+	}
+	raw, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(a.Port))))
+	if err != nil {
+		return nil, err
+	}
+	conn := &boundedConn{Conn: raw, left: mostRead}
+	if err := conn.SetDeadline(c.deadline); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if ctx.Done() != nil {
+		conn.forget = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // fails when it is closed, which is as good
+	}
+	return conn, nil
+}
+
+func (c *check) judge(address string) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("parse address to connect to: %w", err)
+	}
+	if !c.p.networks.Permit(c.Address.Type, c.Region, to) {
+		return errBlocked
+	}
+	return nil
+}
+
+// mostRead bounds what is read from one connection, all layers of wrapping
+// included: a megabyte of body in chunks of a byte each takes six.
+const mostRead = 8 << 20
+
+var errTooMuch = errors.New("more was sent than is read")
+
+// boundedConn is a connection of one check.
+type boundedConn struct {
+	net.Conn
+	left   int
+	forget func() bool
+}
+
+func (b *boundedConn) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooMuch
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err //nolint:wrapcheck // io.EOF and timeouts are told apart by the layers above
+}
+
+func (b *boundedConn) Close() error {
+	if b.forget != nil {
+		b.forget()
+	}
+	return b.Conn.Close()
+}
+
+// hasRoute asks the kernel whether it would know where to send a packet; nothing
+// is sent. It tells a machine without IPv6 from a far network that is away.
+func hasRoute(a netip.AddrPort) bool {
+	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(a))
+	if err != nil {
+		return false
+	}
+	return conn.Close() == nil
+}
+
+var _ io.Reader = (*boundedConn)(nil)
