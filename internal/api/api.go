@@ -72,6 +72,9 @@ func New(o Options) *API {
 	a.registerTokens()
 	a.registerUsers()
 	a.registerContacts()
+	a.registerServices()
+	a.registerIssues()
+	a.registerTickets()
 	a.registerOperator()
 	a.handler = a.wrap(a.mux)
 	return a

@@ -14,7 +14,9 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/fault"
+	"steward/internal/monitor"
 	"steward/internal/operation"
+	"steward/internal/outage"
 	"steward/internal/store"
 )
 
@@ -29,7 +31,11 @@ type Deps struct {
 	// Continuous tells that what PostgreSQL writes between backups is archived.
 	Continuous bool
 	// Ports are the first and the last port that databases are given.
-	Ports  [2]int
+	Ports [2]int
+	// Networks are where services may be.
+	Networks *monitor.Networks
+	// Desk opens and closes issues.
+	Desk   outage.Desk
 	Logger *slog.Logger
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
@@ -49,6 +55,9 @@ type Control struct {
 	Tokens   *Tokens
 	Auth     *Auth
 	Contacts *Contacts
+	Services *Services
+	Issues   *Issues
+	Tickets  *Tickets
 }
 
 // New makes the use cases.
@@ -61,7 +70,7 @@ func New(d Deps) *Control {
 	}
 	return &Control{
 		Clusters: &Clusters{d}, Backups: &Backups{Clusters{d}}, Events: &Events{d}, Users: &Users{d}, Tokens: &Tokens{d}, Auth: &Auth{d},
-		Contacts: &Contacts{d},
+		Contacts: &Contacts{d}, Services: &Services{d}, Issues: &Issues{d}, Tickets: &Tickets{d},
 	}
 }
 

@@ -68,6 +68,12 @@ func (q queries) Sum(ctx context.Context, id monitor.ServiceID, since time.Time)
 	}, classify(err)
 }
 
+// RolledUntil is the end of the last hour that was summed up.
+func (q queries) RolledUntil(ctx context.Context) (time.Time, error) {
+	t, err := q.q.CheckRolledUntil(ctx)
+	return t, classify(err)
+}
+
 // How long results are kept: each by itself for a day, as the API shows them, and
 // summed up by the hour for the thirty days that uptime is told of.
 const (

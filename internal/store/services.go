@@ -49,11 +49,13 @@ func (t *Tx) CreateService(ctx context.Context, s monitor.Service) (monitor.Serv
 		return s, classify(err)
 	}
 	s.ID = monitor.ServiceID(id)
-	return s, t.setCredentials(ctx, s)
+	if err := t.setCredentials(ctx, s); err != nil {
+		return s, err
+	}
+	return s, t.q.ShardTouch(ctx, int32(s.ID.Shard()))
 }
 
-// UpdateService writes s over the row that it was read from; ErrStale when that
-// has changed since.
+// UpdateService writes s over the row that ServiceForUpdate read.
 func (t *Tx) UpdateService(ctx context.Context, s monitor.Service) (monitor.Service, error) {
 	s.Updated = t.now()
 	n, err := t.q.ServiceUpdate(ctx, dbsqlc.ServiceUpdateParams{
@@ -68,15 +70,12 @@ func (t *Tx) UpdateService(ctx context.Context, s monitor.Service) (monitor.Serv
 	return s, t.setCredentials(ctx, s)
 }
 
-// setCredentials replaces those of the service, and lets its checks know that it changed.
+// setCredentials replaces those of the service.
 func (t *Tx) setCredentials(ctx context.Context, s monitor.Service) error {
 	if err := t.q.ServiceCredentialsClear(ctx, int64(s.ID)); err != nil {
 		return err
 	}
-	ids := make([]int64, len(s.Credentials))
-	for i, id := range s.Credentials {
-		ids[i] = int64(id)
-	}
+	ids := numbers(s.Credentials)
 	n, err := t.q.ServiceCredentialsSet(ctx, dbsqlc.ServiceCredentialsSetParams{ServiceID: int64(s.ID), Ids: ids, AccountID: int64(s.Account)})
 	if err != nil {
 		return classify(err)
@@ -84,16 +83,19 @@ func (t *Tx) setCredentials(ctx context.Context, s monitor.Service) error {
 	if int(n) != len(ids) {
 		return fault.NotValid("credentials")
 	}
-	return t.q.ShardTouch(ctx, int32(s.ID.Shard()))
+	return nil
 }
 
-// DeleteService removes a service; its issues stay.
+// HasCredentials tells whether all of the credentials are the account's.
+func (q queries) HasCredentials(ctx context.Context, of account.ID, ids []monitor.CredentialID) (bool, error) {
+	n, err := q.q.CredentialsThere(ctx, int64(of), numbers(ids))
+	return int(n) == len(ids), classify(err)
+}
+
+// DeleteService removes a service that ServiceForUpdate read; its issues stay.
 func (t *Tx) DeleteService(ctx context.Context, id monitor.ServiceID) error {
 	n, err := t.q.ServiceDelete(ctx, int64(id))
-	if err := oneRow(n, err); err != nil {
-		return err
-	}
-	return t.q.ShardTouch(ctx, int32(id.Shard()))
+	return oneRow(n, err)
 }
 
 // Service is one service of the account.
@@ -103,8 +105,12 @@ func (q queries) Service(ctx context.Context, of account.ID, id monitor.ServiceI
 }
 
 // ServiceForUpdate is one service of the account, which nobody else changes
-// until the transaction ends.
+// until the transaction ends. Its shard is locked first, as by those who check
+// it: two who take both in another order would wait for each other.
 func (t *Tx) ServiceForUpdate(ctx context.Context, of account.ID, id monitor.ServiceID) (monitor.Service, error) {
+	if err := t.q.ShardTouch(ctx, int32(id.Shard())); err != nil {
+		return monitor.Service{}, classify(err)
+	}
 	s, err := scanService(t.db.QueryRow(ctx, selectService+" FROM services WHERE account_id = $1 AND id = $2 FOR UPDATE", int64(of), int64(id)))
 	return s, classify(err)
 }

@@ -26,8 +26,7 @@ type Watcher struct {
 	Alive time.Duration
 }
 
-// JoinWatchers makes a watcher known. Its id is new: one that was taken for dead
-// doesn't come back under the same.
+// JoinWatchers makes a watcher known, under an id that nobody had.
 func (q queries) JoinWatchers(ctx context.Context, w Watcher, watermark time.Time) error {
 	if err := q.q.WatchersForget(ctx); err != nil {
 		return classify(err)
@@ -36,7 +35,8 @@ func (q queries) JoinWatchers(ctx context.Context, w Watcher, watermark time.Tim
 }
 
 // RenewWatcher says that the watcher lives, and that all its checks that were due
-// before the watermark have begun; false when it was taken for dead already.
+// before the watermark have begun; false when it is unknown. One that was taken
+// for dead lives again, without the shards that others have taken.
 func (q queries) RenewWatcher(ctx context.Context, w Watcher, watermark time.Time) (bool, error) {
 	n, err := q.q.WatcherRenew(ctx, dbsqlc.WatcherRenewParams{ID: w.ID, Alive: w.Alive.Seconds(), Watermark: watermark})
 	return n == 1, classify(err)

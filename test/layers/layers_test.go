@@ -56,6 +56,7 @@ var layerOf = map[string]layer{
 	"steward/internal/control":  verbs,
 	"steward/internal/converge": verbs,
 	"steward/internal/operate":  verbs,
+	"steward/internal/outage":   verbs,
 	"steward/internal/recovery": verbs,
 	"steward/internal/watch":    verbs,
 

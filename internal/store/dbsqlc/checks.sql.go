@@ -145,6 +145,17 @@ func (q *Queries) CheckHoursSum(ctx context.Context, serviceID int64, since time
 	return i, err
 }
 
+const checkRolledUntil = `-- name: CheckRolledUntil :one
+SELECT coalesce(max(hour) + interval '1 hour', 'epoch')::timestamptz FROM check_rollups
+`
+
+func (q *Queries) CheckRolledUntil(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, checkRolledUntil)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const checkRollup = `-- name: CheckRollup :execrows
 INSERT INTO check_rollups (hour) VALUES ($1) ON CONFLICT DO NOTHING
 `

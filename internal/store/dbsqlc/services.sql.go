@@ -10,6 +10,17 @@ import (
 	"time"
 )
 
+const credentialsThere = `-- name: CredentialsThere :one
+SELECT count(*) FROM credentials WHERE account_id = $1 AND id = ANY ($2::bigint[])
+`
+
+func (q *Queries) CredentialsThere(ctx context.Context, accountID int64, ids []int64) (int64, error) {
+	row := q.db.QueryRow(ctx, credentialsThere, accountID, ids)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const serviceCreate = `-- name: ServiceCreate :one
 INSERT INTO services (account_id, label, service_type, address, timeout, body, consultation_group, notes, region, check_interval,
                       status, since, created, updated)

@@ -158,7 +158,7 @@ func (q *Queries) WatcherRemove(ctx context.Context, watermark time.Time, iD str
 
 const watcherRenew = `-- name: WatcherRenew :execrows
 UPDATE watchers SET expires = clock_timestamp() + make_interval(secs => $1::float8), watermark = $2
-WHERE id = $3 AND expires > clock_timestamp()
+WHERE id = $3
 `
 
 type WatcherRenewParams struct {

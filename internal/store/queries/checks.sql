@@ -25,3 +25,6 @@ SELECT unnest(@services::bigint[]), @hour::timestamptz, unnest(@checks::integer[
 SELECT coalesce(sum(checks), 0)::bigint AS checks, coalesce(sum(failures), 0)::bigint AS failures,
        coalesce(sum(total_ms), 0)::bigint AS total_ms, coalesce(max(longest_ms), 0)::integer AS longest_ms
 FROM check_hours WHERE service_id = @service_id AND hour >= @since::timestamptz;
+
+-- name: CheckRolledUntil :one
+SELECT coalesce(max(hour) + interval '1 hour', 'epoch')::timestamptz FROM check_rollups;

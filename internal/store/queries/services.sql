@@ -30,3 +30,6 @@ WHERE id = @id AND generation = @generation AND status NOT IN ('disabled', @stat
 SELECT s.id, s.account_id, s.label, s.service_type, s.address, s.timeout, s.body, s.region, s.check_interval, s.status, s.generation,
        ARRAY(SELECT i.joined FROM issue_services i WHERE i.service_id = s.id AND i.joined > @lately::timestamptz ORDER BY i.joined)::timestamptz[] AS downs
 FROM services s WHERE s.shard = ANY (@shards::integer[]) AND s.status <> 'disabled';
+
+-- name: CredentialsThere :one
+SELECT count(*) FROM credentials WHERE account_id = @account_id AND id = ANY (@ids::bigint[]);

@@ -6,7 +6,7 @@ INSERT INTO watchers (id, expires, watermark) VALUES (@id, clock_timestamp() + m
 
 -- name: WatcherRenew :execrows
 UPDATE watchers SET expires = clock_timestamp() + make_interval(secs => @alive::float8), watermark = @watermark
-WHERE id = @id AND expires > clock_timestamp();
+WHERE id = @id;
 
 -- name: WatcherRemove :exec
 UPDATE watchers SET expires = '-infinity', watermark = @watermark WHERE id = @id;

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"steward/internal/monitor"
+	"steward/internal/operation"
+	"steward/internal/store"
+)
+
+type issueView struct {
+	ID       int64      `json:"id"`
+	Created  string     `json:"created" format:"date-time"`
+	Services []int64    `json:"services" nullable:"false"`
+	Entity   entityView `json:"entity" doc:"The support ticket of the issue."`
+	// Beyond what the cloud's API has.
+	Closed *string `json:"closed" format:"date-time" doc:"null while it lasts."`
+}
+
+func showIssue(i monitor.Issue) issueView {
+	v := issueView{ID: int64(i.ID), Created: showTime(i.Created), Services: make([]int64, len(i.Services)), Closed: optionalTime(i.Closed)}
+	for n, id := range i.Services {
+		v.Services[n] = int64(id)
+	}
+	t := i.Ticket
+	v.Entity = entityView{int64(t.ID), t.Summary, string(operation.Ticket), entityPaths[operation.Ticket] + strconv.FormatInt(int64(t.ID), 10)}
+	return v
+}
+
+type issuePath struct {
+	ID int64 `path:"issueId" minimum:"1"`
+}
+
+type ticketView struct {
+	ID      int64   `json:"id"`
+	Summary string  `json:"summary"`
+	Status  string  `json:"status" enum:"open,closed"`
+	Opened  string  `json:"opened" format:"date-time"`
+	Updated string  `json:"updated" format:"date-time"`
+	Closed  *string `json:"closed" format:"date-time"`
+}
+
+func showTicket(t monitor.Ticket) ticketView {
+	status := "open"
+	if !t.Open {
+		status = "closed"
+	}
+	return ticketView{int64(t.ID), t.Summary, status, showTime(t.Opened), showTime(t.Updated), optionalTime(t.Closed)}
+}
+
+type replyView struct {
+	ID          int64  `json:"id"`
+	Kind        string `json:"kind" enum:"opened,joined,notice,recovered,closed,reply" doc:"What happened; reply: somebody wrote."`
+	Created     string `json:"created" format:"date-time"`
+	CreatedBy   string `json:"created_by"`
+	FromStaff   bool   `json:"from_linode" doc:"Written by staff or by steward itself."`
+	Description string `json:"description"`
+}
+
+func showReply(r monitor.Reply) replyView {
+	return replyView{int64(r.ID), string(r.Kind), showTime(r.Created), r.By, r.FromStaff, r.Text}
+}
+
+type replyCreate struct {
+	Description string `json:"description" minLength:"1" maxLength:"65535"`
+}
+
+type ticketPath struct {
+	ID int64 `path:"ticketId" minimum:"1"`
+}
+
+type repliesInput struct {
+	ticketPath
+	Paging
+}
+
+func (a *API) registerIssues() {
+	issues := a.Control.Issues
+	const all, one, tag = "/v4/managed/issues", "/v4/managed/issues/{issueId}", "Issues"
+	register(a, endpoint{method: http.MethodGet, path: all, id: "listIssues", summary: "List issues that last and those closed within 30 days", tag: tag, scope: readAccount},
+		func(ctx context.Context, c call[Paging, none]) (list[issueView], error) {
+			found, total, err := issues.List(ctx, c.Principal, c.In.page())
+			return newList(found, total, c.In, showIssue), err
+		})
+	register(a, endpoint{method: http.MethodGet, path: one, id: "viewIssue", summary: "View an issue", tag: tag, scope: readAccount},
+		func(ctx context.Context, c call[issuePath, none]) (issueView, error) {
+			found, err := issues.View(ctx, c.Principal, monitor.IssueID(c.In.ID))
+			return showIssue(found), err
+		})
+}
+
+func (a *API) registerTickets() {
+	tickets := a.Control.Tickets
+	const all, one, tag = "/v4/support/tickets", "/v4/support/tickets/{ticketId}", "Tickets"
+	register(a, endpoint{method: http.MethodGet, path: all, id: "listTickets", summary: "List tickets, newest first", tag: tag, scope: readAccount},
+		func(ctx context.Context, c call[Listing, none]) (list[ticketView], error) {
+			q, err := c.In.query(store.TicketFields)
+			if err != nil {
+				return list[ticketView]{}, err
+			}
+			found, total, err := tickets.List(ctx, c.Principal, q)
+			return newList(found, total, c.In.Paging, showTicket), err
+		})
+	register(a, endpoint{method: http.MethodGet, path: one, id: "viewTicket", summary: "View a ticket", tag: tag, scope: readAccount},
+		func(ctx context.Context, c call[ticketPath, none]) (ticketView, error) {
+			found, err := tickets.View(ctx, c.Principal, monitor.TicketID(c.In.ID))
+			return showTicket(found), err
+		})
+	register(a, endpoint{method: http.MethodGet, path: one + "/replies", id: "listTicketReplies", summary: "List what happened and what was written, oldest first", tag: tag, scope: readAccount},
+		func(ctx context.Context, c call[repliesInput, none]) (list[replyView], error) {
+			found, total, err := tickets.Replies(ctx, c.Principal, monitor.TicketID(c.In.ID), c.In.page())
+			return newList(found, total, c.In.Paging, showReply), err
+		})
+	register(a, endpoint{method: http.MethodPost, path: one + "/replies", id: "createTicketReply", summary: "Write to a ticket", tag: tag, scope: writeAccount},
+		func(ctx context.Context, c call[ticketPath, replyCreate]) (replyView, error) {
+			made, err := tickets.Reply(ctx, c.Principal, monitor.TicketID(c.In.ID), c.Body.Description, c.Faults)
+			return showReply(made), err
+		})
+}

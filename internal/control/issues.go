@@ -1,0 +1,90 @@
+package control
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"steward/internal/account"
+	"steward/internal/fault"
+	"steward/internal/monitor"
+	"steward/internal/operation"
+	"steward/internal/store"
+)
+
+// Issues are the use cases of outages. All of them are for unrestricted users.
+type Issues struct{ Deps }
+
+// List is a page of the account's issues: those that last and those closed lately.
+func (s *Issues) List(ctx context.Context, p account.Principal, page store.Page) ([]monitor.Issue, int, error) {
+	if err := unrestricted(p); err != nil {
+		return nil, 0, err
+	}
+	return s.Store.Issues(ctx, p.Account, page)
+}
+
+// View is one issue.
+func (s *Issues) View(ctx context.Context, p account.Principal, id monitor.IssueID) (monitor.Issue, error) {
+	if err := unrestricted(p); err != nil {
+		return monitor.Issue{}, err
+	}
+	return s.Store.Issue(ctx, p.Account, id)
+}
+
+// Tickets are the use cases of what people write about issues. All of them are
+// for unrestricted users.
+type Tickets struct{ Deps }
+
+// List is a page of the account's tickets, newest first.
+func (s *Tickets) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]monitor.Ticket, int, error) {
+	if err := unrestricted(p); err != nil {
+		return nil, 0, err
+	}
+	return s.Store.Tickets(ctx, p.Account, q)
+}
+
+// View is one ticket.
+func (s *Tickets) View(ctx context.Context, p account.Principal, id monitor.TicketID) (monitor.Ticket, error) {
+	if err := unrestricted(p); err != nil {
+		return monitor.Ticket{}, err
+	}
+	return s.Store.Ticket(ctx, p.Account, id)
+}
+
+// Replies is a page of a ticket's timeline, oldest first.
+func (s *Tickets) Replies(ctx context.Context, p account.Principal, id monitor.TicketID, page store.Page) ([]monitor.Reply, int, error) {
+	if _, err := s.View(ctx, p, id); err != nil {
+		return nil, 0, err
+	}
+	return s.Store.Replies(ctx, p.Account, id, page)
+}
+
+// Reply adds what the caller has to say to a ticket, open or closed.
+func (s *Tickets) Reply(ctx context.Context, p account.Principal, id monitor.TicketID, text string, faults fault.Faults) (monitor.Reply, error) {
+	ticket, err := s.View(ctx, p, id)
+	if err != nil {
+		return monitor.Reply{}, err
+	}
+	if err := combine(faults, ValidateReply(text)).Err(); err != nil {
+		return monitor.Reply{}, err
+	}
+	reply := monitor.Reply{Ticket: id, Kind: monitor.Replied, By: p.User.Username, Text: text}
+	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
+		if reply, err = tx.AddReply(ctx, reply); err != nil {
+			return err
+		}
+		return s.tell(ctx, tx, p, operation.TicketUpdate, operation.Entity{Type: operation.Ticket, ID: int64(id)}, ticket.Summary)
+	})
+	return reply, err
+}
+
+// mostReply is how long an entry of a ticket may be, in characters.
+const mostReply = 65535
+
+// ValidateReply finds what is wrong with an entry of a ticket.
+func ValidateReply(text string) fault.Faults {
+	if n := utf8.RuneCountInString(text); strings.TrimSpace(text) == "" || n > mostReply {
+		return fault.Faults{fault.Length("description", 1, mostReply)}
+	}
+	return nil
+}

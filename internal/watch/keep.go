@@ -1,0 +1,153 @@
+package watch
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"steward/internal/store"
+)
+
+// keepEvery is how often leases are renewed and services that changed are read.
+const keepEvery = time.Second
+
+// keep talks to the store, apart from the checks, which must not wait for it.
+func (w *Watcher) keep(ctx context.Context) {
+	ticker := time.NewTicker(keepEvery)
+	defer ticker.Stop()
+	k := &keeper{Watcher: w}
+	for {
+		k.step(ctx)
+		select {
+		case <-ctx.Done():
+			k.leave(ctx)
+			return
+		case <-ticker.C:
+		case <-w.poke:
+			k.recordNow(ctx)
+		}
+	}
+}
+
+// keeper is what only the goroutine that keeps knows.
+type keeper struct {
+	*Watcher
+	self store.Watcher
+	away bool
+}
+
+// recordNow writes what doesn't wait for the next step.
+func (k *keeper) recordNow(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer cancel()
+	k.record(ctx, time.Now())
+}
+
+// storeTime bounds a step: after it the store counts as away.
+const storeTime = 5 * time.Second
+
+func (k *keeper) step(ctx context.Context) {
+	// A step that has begun is ended, also when we stop: nobody would know what came of it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer cancel()
+	began := time.Now()
+	err := k.renew(ctx)
+	if err == nil {
+		k.record(ctx, began)
+		err = k.share(ctx, began)
+	}
+	if away := err != nil; away != k.away {
+		k.away = away
+		if away {
+			k.Logger.Warn("The monitor can't reach the store; checks go on as long as nobody else may take them over.", "error", err)
+		} else {
+			k.Logger.Info("The monitor reaches the store again.")
+		}
+	}
+}
+
+// renew says that this server lives, or makes it known.
+func (k *keeper) renew(ctx context.Context) error {
+	if k.self.ID != "" {
+		known, err := k.Store.RenewWatcher(ctx, k.self, k.watermark())
+		if known || err != nil {
+			return err
+		}
+	}
+	self := store.Watcher{ID: rand.Text(), Alive: k.Lease}
+	if err := k.Store.JoinWatchers(ctx, self, k.watermark()); err != nil {
+		return err
+	}
+	k.self = self
+	return nil
+}
+
+// watermark is the time up to which all that was due has begun.
+func (w *Watcher) watermark() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Unix(0, w.wheel.turned*int64(tick))
+}
+
+// share takes and gives shards, and reads those that are new or have changed.
+// What it has then is its own for as long as others wait, counted from before the
+// store was asked.
+func (k *keeper) share(ctx context.Context, began time.Time) error {
+	held, alone, err := k.Store.Share(ctx, k.self)
+	if err != nil {
+		return err
+	}
+	stale, ids := map[int]time.Time{}, []int(nil)
+	k.mu.Lock()
+	k.alone, k.until = alone, began.Add(k.Lease-k.Lease/10)
+	now := map[int]bool{}
+	for _, s := range held {
+		now[s.ID] = true
+		if mine := k.shards[s.ID]; mine == nil || mine.epoch != s.Epoch || mine.changed != s.Changed {
+			stale[s.ID] = s.Missed
+			ids = append(ids, s.ID)
+		}
+	}
+	for id := range k.shards {
+		if !now[id] {
+			delete(k.shards, id)
+		}
+	}
+	for id := range k.entries {
+		if !now[id.Shard()] {
+			delete(k.entries, id)
+		}
+	}
+	k.mu.Unlock()
+	if len(ids) == 0 {
+		return nil
+	}
+	// The services are read after the counts of their changes: what changes in
+	// between is read once more, never missed.
+	found, err := k.Store.WatchedOf(ctx, ids, time.Now().Add(-k.Rules.FlapWindow))
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, s := range held {
+		if _, read := stale[s.ID]; read {
+			k.shards[s.ID] = &shard{epoch: s.Epoch, changed: s.Changed}
+		}
+	}
+	k.replace(stale, found, time.Now())
+	return nil
+}
+
+// leave records what there is and lets others take over at once.
+func (k *keeper) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer cancel()
+	k.record(ctx, time.Now().Add(time.Hour)) // when all results are due
+	if k.self.ID == "" {
+		return
+	}
+	if err := k.Store.LeaveWatchers(ctx, k.self, k.watermark()); err != nil {
+		k.Logger.Warn("The monitor couldn't hand over its services; others take them over in a few seconds.", "error", err)
+	}
+}

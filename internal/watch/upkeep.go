@@ -1,0 +1,42 @@
+package watch
+
+import (
+	"context"
+	"time"
+)
+
+// upkeepEvery is how often partitions are looked after and hours summed up.
+const upkeepEvery = 5 * time.Minute
+
+// upkeep keeps the history in shape. Every server does; what one has done is
+// nothing to do for the next.
+func (w *Watcher) upkeep(ctx context.Context) {
+	ticker := time.NewTicker(upkeepEvery)
+	defer ticker.Stop()
+	for {
+		if err := w.keepHistory(ctx); err != nil && ctx.Err() == nil {
+			w.Logger.Warn("The history of checks can't be kept in shape yet.", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (w *Watcher) keepHistory(ctx context.Context) error {
+	if err := w.Store.KeepPartitions(ctx); err != nil {
+		return err
+	}
+	hours, err := w.Store.UnrolledHours(ctx)
+	if err != nil {
+		return err
+	}
+	for _, hour := range hours {
+		if err := w.Store.RollUp(ctx, hour); err != nil {
+			return err
+		}
+	}
+	return nil
+}
