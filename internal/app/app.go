@@ -23,10 +23,12 @@ import (
 	"steward/internal/control"
 	"steward/internal/converge"
 	"steward/internal/gateway"
+	"steward/internal/monitor"
 	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/platform/host"
+	"steward/internal/probe"
 	"steward/internal/recovery"
 	"steward/internal/seal"
 	"steward/internal/store"
@@ -50,6 +52,8 @@ type App struct {
 	work     *work.Work
 	keeper   *converge.Keeper
 	api      *api.API
+	networks *monitor.Networks
+	prober   *probe.Prober
 
 	listener net.Listener
 	server   *http.Server
@@ -87,7 +91,7 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 	if a.paths, err = newPaths(o.Data); err != nil {
 		return a, err
 	}
-	steps := []func(context.Context) error{a.lock, a.listen, a.openStore, a.openPlatform, a.openArchive, a.wire, a.firstToken}
+	steps := []func(context.Context) error{a.lock, a.listen, a.openStore, a.openPlatform, a.openArchive, a.openProbe, a.wire, a.firstToken}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return a, err

@@ -34,6 +34,7 @@ type Config struct {
 	CORS      CORSConfig      `koanf:"cors"`
 	Backups   BackupsConfig   `koanf:"backups"`
 	Restore   RestoreConfig   `koanf:"restore"`
+	Monitor   MonitorConfig   `koanf:"monitor"`
 }
 
 // GatewayConfig is where customers reach their databases.
@@ -109,6 +110,18 @@ type RestoreConfig struct {
 	Credentials string `koanf:"credentials"`
 }
 
+// MonitorConfig is how services are watched.
+type MonitorConfig struct {
+	// ForbiddenNetworks are prefixes that no check may go to, whatever a region allows.
+	ForbiddenNetworks []string `koanf:"forbidden_networks"`
+	// ForbiddenPorts are those that url services may not be at.
+	ForbiddenPorts []int `koanf:"forbidden_ports"`
+	// CAFile has certificates of authorities that are trusted beside the system's.
+	CAFile string `koanf:"ca_file"`
+	// AbuseContact is told to the web servers that are checked: a URL or an e-mail address.
+	AbuseContact string `koanf:"abuse_contact"`
+}
+
 // DefaultConfig is steward out of the box.
 func DefaultConfig() Config {
 	return Config{
@@ -119,6 +132,8 @@ func DefaultConfig() Config {
 		CORS:      CORSConfig{Origin: "*"},
 		Backups:   BackupsConfig{Schedule: "00:00", Keep: backup.Autos, Verify: true},
 		Restore:   RestoreConfig{Credentials: "keep"},
+		// SMTP: a request by HTTP must not pass for mail.
+		Monitor: MonitorConfig{ForbiddenPorts: []int{25, 465, 587}},
 	}
 }
 
@@ -142,7 +157,7 @@ func LoadConfig(path string) (Config, error) {
 		if !strings.Contains(name, ".") {
 			return "", nil
 		}
-		if slices.Contains([]string{"gateway.hostnames", "engines.folders"}, name) {
+		if slices.Contains([]string{"gateway.hostnames", "engines.folders", "monitor.forbidden_networks", "monitor.forbidden_ports"}, name) {
 			return name, strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
 		}
 		return name, value
@@ -173,6 +188,7 @@ func knownKeys() []string {
 		"limits.requests_per_minute", "limits.failed_logins_per_minute",
 		"seal.url", "isolation.bubblewrap", "isolation.cgroups", "isolation.uid_base", "pool.size", "cors.origin",
 		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete", "restore.credentials",
+		"monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.ca_file", "monitor.abuse_contact",
 	}
 }
 
@@ -205,6 +221,7 @@ func (c Config) validate() []error {
 		bad("pool.size: must be 0-100")
 	}
 	errs = append(errs, c.validateBackups()...)
+	errs = append(errs, c.Monitor.validate()...)
 	if c.Isolation.UIDBase < 1000 || c.Isolation.UIDBase > 1<<31 {
 		bad("isolation.uid_base: must be 1000-%d", 1<<31)
 	}

@@ -53,6 +53,20 @@ func TestLoadConfig(t *testing.T) {
 			wantErrs: []string{"backups.schedule", "backups.keep", "backups.keep_after_delete", "restore.credentials"},
 		},
 		{
+			name: "where checks may go",
+			file: "monitor:\n  forbidden_networks: [10.0.0.0/24, 'fd00:1::/32']\n  abuse_contact: https://example.com/abuse\n",
+			env:  map[string]string{"STEWARD_MONITOR__FORBIDDEN_PORTS": "25,6667"},
+			want: func(c *Config) {
+				c.Monitor.ForbiddenNetworks, c.Monitor.ForbiddenPorts = []string{"10.0.0.0/24", "fd00:1::/32"}, []int{25, 6667}
+				c.Monitor.AbuseContact = "https://example.com/abuse"
+			},
+		},
+		{
+			name:     "bad values about checks",
+			file:     "monitor:\n  forbidden_networks: [10.0.0.1/24, '::ffff:10.0.0.0/104', inside]\n  forbidden_ports: [0]\n  ca_file: /no/such/file\n  abuse_contact: \"a\\r\\nb\"\n",
+			wantErrs: []string{"10.0.0.1/24", "::ffff:10.0.0.0/104", "inside", "monitor.forbidden_ports", "monitor.ca_file", "monitor.abuse_contact"},
+		},
+		{
 			name:     "one address for both roles",
 			file:     "gateway:\n  primary_address: 10.0.0.1\n  secondary_address: 10.0.0.1\n",
 			wantErrs: []string{"two different addresses"},

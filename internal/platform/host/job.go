@@ -142,9 +142,19 @@ func (d *Driver) bareNode(want platform.Wanted, inst engine.Installation, top to
 	return n
 }
 
+// Third parts of the addresses of databases' servers and of scratch ones.
+const serversPart, scratchPart = 77, 79
+
+// ServerNetworks are where servers listen for the gateway, and scratch servers for
+// nobody: no one else has business there.
+func ServerNetworks() []netip.Prefix {
+	network := func(third byte) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, third, 0}), 24) }
+	return []netip.Prefix{network(serversPart), network(scratchPart)}
+}
+
 // listenAddress is where a node's server listens for the gateway.
 func listenAddress(ordinal, port int) netip.AddrPort {
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 77, byte(1 + ordinal)}), uint16(port))
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, serversPart, byte(1 + ordinal)}), uint16(port))
 }
 
 // render makes the files and their digest. Files that the server itself goes

@@ -52,7 +52,7 @@ func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platfor
 	j.node.Data, j.node.Conf, j.node.TLS = filepath.Join(j.dir, "data"), filepath.Join(j.dir, "conf"), filepath.Join(j.dir, "tls")
 	j.node.Tmp, j.node.Log = filepath.Join(j.dir, "tmp"), filepath.Join(j.dir, "log")
 	j.node.Spool = ""
-	j.node.Listen = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 79, 1}), uint16(want.Port))
+	j.node.Listen = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, scratchPart, 1}), uint16(want.Port))
 	s := &scratch{job: j, copy: c}
 	if err := s.remove(ctx); err != nil { // what a crash has left
 		return nil, err

@@ -1,0 +1,180 @@
+package app
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"steward/internal/monitor"
+	"steward/internal/platform/host"
+	"steward/internal/probe"
+)
+
+func (c MonitorConfig) validate() []error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, text := range c.ForbiddenNetworks {
+		p, err := netip.ParsePrefix(text)
+		switch {
+		case err != nil:
+			bad("monitor.forbidden_networks: %w", err)
+		case p != p.Masked() || p.Addr().Is4In6():
+			bad("monitor.forbidden_networks: %s is no network such as 10.1.0.0/16", text)
+		}
+	}
+	for _, port := range c.ForbiddenPorts {
+		if port < 1 || port > 65535 {
+			bad("monitor.forbidden_ports: %d is no port", port)
+		}
+	}
+	if _, err := c.roots(); err != nil {
+		bad("monitor.ca_file: %w", err)
+	}
+	if strings.ContainsFunc(c.AbuseContact, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '(' || r == ')' }) {
+		bad("monitor.abuse_contact: must be a URL or an e-mail address")
+	}
+	return errs
+}
+
+// roots are the authorities that services' certificates are checked with; nil for
+// those of the system.
+func (c MonitorConfig) roots() (*x509.CertPool, error) {
+	if c.CAFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("the system's authorities: %w", err)
+	}
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, errors.New("there is no certificate in it")
+	}
+	return roots, nil
+}
+
+// userAgent tells web servers who looks at them, and whom to tell when it's too often.
+func (c MonitorConfig) userAgent() string {
+	agent := "steward"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		agent += "/" + strings.Trim(info.Main.Version, "()")
+	}
+	if c.AbuseContact != "" {
+		agent += " (+" + c.AbuseContact + ")"
+	}
+	return agent
+}
+
+// openProbe makes what checks services, and the rules of where it may go.
+func (a *App) openProbe(ctx context.Context) error {
+	roots, err := a.o.Monitor.roots()
+	if err != nil {
+		return fmt.Errorf("monitor.ca_file: %w", err)
+	}
+	a.networks = &monitor.Networks{Regions: a.catalog.Networks(), Forbidden: host.ServerNetworks()}
+	for _, text := range a.o.Monitor.ForbiddenNetworks {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return fmt.Errorf("monitor.forbidden_networks: %w", err)
+		}
+		a.networks.Forbidden = append(a.networks.Forbidden, p)
+	}
+	for _, port := range a.o.Monitor.ForbiddenPorts {
+		a.networks.Guards = append(a.networks.Guards, monitor.Guard{First: uint16(port), Last: uint16(port), TCP: true})
+	}
+	own, err := a.guards(ctx)
+	if err != nil {
+		return err
+	}
+	a.networks.Guards = append(a.networks.Guards, own...)
+	a.prober = probe.New(probe.Options{Networks: a.networks, Roots: roots, UserAgent: a.o.Monitor.userAgent()})
+	return nil
+}
+
+// guards keep checks off steward's own ports: that customers' ends are open may be
+// looked at, but nothing is requested of them, and the store is left alone.
+func (a *App) guards(ctx context.Context) ([]monitor.Guard, error) {
+	listener, err := netip.ParseAddrPort(a.listener.Addr().String())
+	if err != nil {
+		return nil, fmt.Errorf("address of the listener: %w", err)
+	}
+	at, err := machineAddresses(listener.Addr().Unmap())
+	if err != nil {
+		return nil, err
+	}
+	ports, err := a.o.Gateway.PortRange()
+	if err != nil {
+		return nil, err
+	}
+	primary, secondary, err := addresses(a.o.Config)
+	if err != nil {
+		return nil, err
+	}
+	guards := []monitor.Guard{
+		{Networks: at, First: listener.Port(), Last: listener.Port(), TCP: true},
+		{Networks: []netip.Prefix{single(primary), single(secondary)}, First: uint16(ports[0]), Last: uint16(ports[1]), TCP: true},
+	}
+	if a.o.Store == "" {
+		return guards, nil // on a unix socket
+	}
+	store, err := a.storeGuards(ctx)
+	return append(guards, store...), err
+}
+
+// machineAddresses are those that a listener's address stands for.
+func machineAddresses(listener netip.Addr) ([]netip.Prefix, error) {
+	if !listener.IsUnspecified() {
+		return []netip.Prefix{single(listener)}, nil
+	}
+	found := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("addresses of this machine: %w", err)
+	}
+	for _, address := range all {
+		if p, err := netip.ParsePrefix(address.String()); err == nil {
+			found = append(found, single(p.Addr()))
+		}
+	}
+	return found, nil
+}
+
+func single(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	return netip.PrefixFrom(a, a.BitLen())
+}
+
+// storeGuards are for the servers of a store that isn't steward's own. A name is
+// looked up once; who moves the store forbids its network.
+func (a *App) storeGuards(ctx context.Context) ([]monitor.Guard, error) {
+	config, err := pgconn.ParseConfig(a.o.Store)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	servers := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port}}, config.Fallbacks...)
+	var guards []monitor.Guard
+	for _, server := range servers {
+		if strings.HasPrefix(server.Host, "/") {
+			continue
+		}
+		found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", server.Host)
+		if err != nil {
+			return nil, fmt.Errorf("look up the store's server: %w", err)
+		}
+		for _, address := range found {
+			guards = append(guards, monitor.Guard{Networks: []netip.Prefix{single(address)}, First: server.Port, Last: server.Port})
+		}
+	}
+	return guards, nil
+}
