@@ -72,6 +72,7 @@ var layerOf = map[string]layer{
 	"steward/internal/archive/archivetest":   suites,
 	"steward/internal/engine/enginetest":     suites,
 	"steward/internal/platform/platformtest": suites,
+	"steward/internal/notify/notifytest":     suites,
 	"steward/internal/pgtest":                suites,
 	"steward/bench/...":                      suites,
 	"steward/test/...":                       suites,

@@ -1,0 +1,60 @@
+// Package notify is how notices leave the house: a Sender for each way to reach
+// people.
+package notify
+
+import (
+	"context"
+	"errors"
+
+	"steward/internal/monitor"
+)
+
+// Sender hands notices over to whoever brings them to people. Its methods may be
+// called at the same time.
+type Sender interface {
+	// Send returns nil once the other side has taken the notice. It asks mayHandOver
+	// right before the step after which the other side may have it, and ends with
+	// its error when there is one. When ctx ends before that step nothing was handed
+	// over; afterwards Send waits a moment for the answer. Errors are an *Error when
+	// they say something about the notice or the other side.
+	Send(ctx context.Context, n monitor.Notice, mayHandOver func() error) error
+	// Close ends what is kept open between notices.
+	Close()
+}
+
+// Error is why a notice couldn't be sent.
+type Error struct {
+	// Problem is a sentence that may be shown to customers: beside what the other
+	// side answered it names no server, no address within the house and no secret.
+	Problem string
+	// Permanent tells that trying again is of no use.
+	Permanent bool
+	// Down tells that nothing can be sent to anybody just now.
+	Down bool
+}
+
+// Error is part of error.
+func (e *Error) Error() string { return e.Problem }
+
+// AsError is what is known of why a notice couldn't be sent. What a sender has no
+// words for is transient.
+func AsError(err error) *Error {
+	if known, ok := errors.AsType[*Error](err); ok {
+		return known
+	}
+	return &Error{Problem: "It couldn't be sent for a reason that the log names."}
+}
+
+// Missing is the sender of a channel that isn't configured.
+type Missing struct {
+	// Problem says what to configure.
+	Problem string
+}
+
+// Send refuses.
+func (m Missing) Send(context.Context, monitor.Notice, func() error) error {
+	return &Error{Problem: m.Problem, Permanent: true}
+}
+
+// Close does nothing.
+func (Missing) Close() {}
