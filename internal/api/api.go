@@ -75,6 +75,7 @@ func New(o Options) *API {
 	a.registerServices()
 	a.registerIssues()
 	a.registerTickets()
+	a.registerCredentials()
 	a.registerOperator()
 	a.handler = a.wrap(a.mux)
 	return a

@@ -173,7 +173,7 @@ func documented(t *testing.T, a *api.API) map[string]documentOperation {
 		t.Fatal(err)
 	}
 	all := map[string]documentOperation{}
-	missing := strings.NewReplacer("{instanceId}", "999", "{backupId}", "999", "{eventId}", "999", "{tokenId}", "999", "{username}", "nobody", "{contactId}", "999",
+	missing := strings.NewReplacer("{instanceId}", "999", "{backupId}", "999", "{eventId}", "999", "{tokenId}", "999", "{username}", "nobody", "{contactId}", "999", "{credentialId}", "999",
 		"{id}", "none", "{engine}", "none", "{series}", "0")
 	for path, methods := range d.Paths {
 		for method, op := range methods {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/control"
 	"steward/internal/fault"
+	"steward/internal/seal"
 	"steward/internal/store"
 )
 
@@ -42,6 +44,8 @@ type Access struct {
 	embedded *store.Embedded
 	// started tells that the store ran for this command only.
 	started bool
+	// sealer is nil when it isn't the Access's to close.
+	sealer *seal.Sealer
 }
 
 // OpenAccess opens the store of a data folder, or the one at url, without its secrets.
@@ -51,6 +55,29 @@ func OpenAccess(ctx context.Context, data, url string) (*Access, error) {
 		return nil, err
 	}
 	return openAccess(ctx, p, url, nil)
+}
+
+// usedPaths are those of a data folder that a server has used: its seal key is
+// there, and isn't made.
+func usedPaths(data string, c Config) (paths, error) {
+	if err := demand("seal key of the data folder (--data)", cmp.Or(c.Seal.URL, paths{Data: data}.sealKey())); err != nil {
+		return paths{}, err
+	}
+	return newPaths(data)
+}
+
+// openSealedAccess opens the store with its secrets.
+func openSealedAccess(ctx context.Context, p paths, url string, c Config) (*Access, error) {
+	sealer, err := openSealer(ctx, p, c)
+	if err != nil {
+		return nil, err
+	}
+	x, err := openAccess(ctx, p, url, sealer)
+	if err != nil {
+		return nil, errors.Join(err, sealer.Close())
+	}
+	x.sealer = sealer
+	return x, nil
 }
 
 func openAccess(ctx context.Context, p paths, url string, sealer store.Sealer) (_ *Access, err error) {
@@ -83,6 +110,9 @@ func (x *Access) Close(ctx context.Context) {
 	}
 	if x.embedded != nil {
 		_ = x.embedded.Stop(context.WithoutCancel(ctx)) // it recovers at the next start
+	}
+	if x.sealer != nil {
+		_ = x.sealer.Close() // it was only asked
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -115,10 +114,7 @@ func (v *Vault) openLegacy(ctx context.Context, o VaultOptions) error {
 }
 
 func (v *Vault) openStore(ctx context.Context, o VaultOptions) error {
-	if err := demand("seal key of the data folder (--data)", cmp.Or(o.Seal.URL, paths{Data: o.Data}.sealKey())); err != nil {
-		return err
-	}
-	p, err := newPaths(o.Data)
+	p, err := usedPaths(o.Data, o.Config)
 	if err != nil {
 		return err
 	}
@@ -126,15 +122,11 @@ func (v *Vault) openStore(ctx context.Context, o VaultOptions) error {
 		return err
 	}
 	v.undo = append(v.undo, func() { _ = v.archive.Close() }) // it was only read
-	sealer, err := openSealer(ctx, p, o.Config)
+	access, err := openSealedAccess(ctx, p, o.Store, o.Config)
 	if err != nil {
 		return err
 	}
-	access, err := openAccess(ctx, p, o.Store, sealer)
-	if err != nil {
-		return errors.Join(err, sealer.Close())
-	}
-	v.undo = append(v.undo, func() { access.Close(ctx); _ = sealer.Close() })
+	v.undo = append(v.undo, func() { access.Close(ctx) })
 	v.secret = access.store.Secret
 	v.names = func(ctx context.Context) (map[cluster.ID]string, error) {
 		all, err := access.store.ClustersForWork(ctx)

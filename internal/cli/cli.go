@@ -22,19 +22,20 @@ const (
 )
 
 type commands struct {
-	Serve   serveCommand    `cmd:"" help:"Serve the API and run the databases."`
-	Stop    stopCommand     `cmd:"" help:"Stop the server; with --all the databases and the gateway too."`
-	Doctor  doctorCommand   `cmd:"" help:"Say what this machine offers, what is missing and how to get it."`
-	User    userCommands    `cmd:"" help:"Users of the API."`
-	Token   tokenCommands   `cmd:"" help:"Personal access tokens."`
-	Node    nodeCommands    `cmd:"" help:"The server processes behind the databases."`
-	DB      dbCommands      `cmd:"" name:"db" help:"Databases, over the API (STEWARD_URL, STEWARD_TOKEN)."`
-	Backup  backupCommands  `cmd:"" help:"Backups of databases, over the API."`
-	Restore restoreCommand  `cmd:"" help:"Undo a restore, or set today's password after one (operators)."`
-	Recover recoverCommand  `cmd:"" help:"Bring the databases of a lost server back from its backups and its seal key (operators)."`
-	Contact contactCommands `cmd:"" help:"Whom issues are told to, over the API."`
-	Event   eventCommands   `cmd:"" help:"Events of the account, over the API."`
-	Version versionCommand  `cmd:"" help:"Print the version."`
+	Serve      serveCommand       `cmd:"" help:"Serve the API and run the databases."`
+	Stop       stopCommand        `cmd:"" help:"Stop the server; with --all the databases and the gateway too."`
+	Doctor     doctorCommand      `cmd:"" help:"Say what this machine offers, what is missing and how to get it."`
+	User       userCommands       `cmd:"" help:"Users of the API."`
+	Token      tokenCommands      `cmd:"" help:"Personal access tokens."`
+	Node       nodeCommands       `cmd:"" help:"The server processes behind the databases."`
+	DB         dbCommands         `cmd:"" name:"db" help:"Databases, over the API (STEWARD_URL, STEWARD_TOKEN)."`
+	Backup     backupCommands     `cmd:"" help:"Backups of databases, over the API."`
+	Restore    restoreCommand     `cmd:"" help:"Undo a restore, or set today's password after one (operators)."`
+	Recover    recoverCommand     `cmd:"" help:"Bring the databases of a lost server back from its backups and its seal key (operators)."`
+	Contact    contactCommands    `cmd:"" help:"Whom issues are told to, over the API."`
+	Credential credentialCommands `cmd:"" help:"User names and passwords in the service's care, over the API."`
+	Event      eventCommands      `cmd:"" help:"Events of the account, over the API."`
+	Version    versionCommand     `cmd:"" help:"Print the version."`
 }
 
 // streams are where a command reads and writes.

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
+	"os"
+	"os/user"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,6 +19,7 @@ import (
 	"steward/internal/cli"
 	"steward/internal/control"
 	"steward/internal/pgtest"
+	"steward/internal/seal"
 	"steward/internal/store"
 )
 
@@ -25,18 +29,26 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 type terminal struct {
 	t          *testing.T
 	url, token string
+	// data and store are the server's, for operators.
+	data, store string
 }
 
 func newTerminal(t *testing.T) terminal {
 	t.Helper()
-	s := pgtest.Store(t)
+	data, url := t.TempDir(), pgtest.URL(t)
+	sealer, err := seal.Open(t.Context(), filepath.Join(data, "seal.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sealer.Close() })
+	s := pgtest.Open(t, store.Options{URL: url, Sealer: sealer, Logger: slog.New(slog.DiscardHandler)})
 	door := api.New(api.Options{
 		Control: control.New(control.Deps{Store: s}), Catalog: &catalog.Catalog{}, Logger: slog.New(slog.DiscardHandler), Ready: s.Ping,
 	})
 	server := httptest.NewServer(door)
 	t.Cleanup(server.Close)
-	term := terminal{t, server.URL, strings.Repeat("5e", 32)}
-	err := s.InTx(t.Context(), func(tx *store.Tx) error {
+	term := terminal{t, server.URL, strings.Repeat("5e", 32), data, url}
+	err = s.InTx(t.Context(), func(tx *store.Tx) error {
 		admin, err := tx.EnsureAdmin(t.Context())
 		if err != nil {
 			return err
@@ -51,11 +63,22 @@ func newTerminal(t *testing.T) terminal {
 	return term
 }
 
-// run types one line and wants its exit code; the answer is what was printed.
+// run types one line of a customer's and wants its exit code; the answer is what
+// was printed.
 func (c terminal) run(code int, in string, args ...string) string {
 	c.t.Helper()
+	return c.enter(code, in, append(args, "--url", c.url, "--token", c.token)...)
+}
+
+// operate types one line of the operator's.
+func (c terminal) operate(code int, args ...string) string {
+	c.t.Helper()
+	return c.enter(code, "", append(args, "--data", c.data, "--store", c.store)...)
+}
+
+func (c terminal) enter(code int, in string, args ...string) string {
+	c.t.Helper()
 	var out, errOut bytes.Buffer
-	args = append(args, "--url", c.url, "--token", c.token)
 	if got := cli.Run(args, strings.NewReader(in), &out, &errOut); got != code {
 		c.t.Fatalf("%v: exit code %d, want %d: %s%s", args, got, code, out.String(), errOut.String())
 	}
@@ -87,4 +110,39 @@ func TestContactCommands(t *testing.T) {
 	}
 	c.shows(c.run(1, "", "contact", "delete", "1"), `there is no contact "1"`)
 	c.shows(c.run(0, "", "contact", "list", "--json"), fmt.Sprintf("%q: %q", "email", "other@example.org"))
+}
+
+func TestCredentialCommands(t *testing.T) {
+	c := newTerminal(t)
+	c.shows(c.run(0, "s3cret\n", "credential", "create", "router", "--username", "admin", "--json"), `"label": "router"`, `"last_decrypted": ""`)
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("from a file\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.run(0, "", "credential", "create", "switch", "--password-file", file)
+	c.shows(c.run(1, "", "credential", "create", "none"), "the password is empty")
+	c.shows(c.run(1, "x", "credential", "create", "router"), "unique among your credentials")
+	c.run(2, "", "credential", "create", "argument", "--password", "seen by all")
+	c.shows(c.operate(0, "credential", "reveal", "1", "--purpose", "a test", "--staff", "alice"), "username  admin\npassword  s3cret\n")
+	c.shows(c.operate(0, "credential", "reveal", "2", "--purpose", "another", "--json"), `"username": ""`, `"password": "from a file"`)
+	c.run(0, "line 1\nline 2\n", "credential", "set-password", "router")
+	c.shows(c.operate(0, "credential", "reveal", "1", "--purpose", "a test", "--json"), `"username": "admin"`, `"password": "line 1\nline 2"`)
+	c.run(0, "x", "credential", "set-password", "router", "--username", "")
+	c.shows(c.operate(0, "credential", "reveal", "1", "--purpose", "a test", "--json"), `"username": ""`)
+	c.shows(c.run(0, "", "credential", "update", "router", "--label", "gateway"), "gateway", "20")
+	c.run(0, "", "credential", "delete", "switch")
+	if list := c.run(0, "", "credential", "list"); strings.Contains(list, "switch") || !strings.Contains(list, "gateway") {
+		t.Errorf("after the delete:\n%s", list)
+	}
+	c.shows(c.operate(1, "credential", "reveal", "2", "--purpose", "a test"), "there is no credential 2")
+	c.operate(2, "credential", "reveal", "1")
+	c.shows(c.operate(1, "credential", "reveal", "1", "--purpose", ""), "purpose: Length")
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.shows(c.operate(0, "credential", "reveals", "--json"), `"staff": "alice"`, `"label": "switch"`, `"purpose": "another"`, fmt.Sprintf("%q: %q", "staff", me.Username))
+	if lines := strings.Count(c.operate(0, "credential", "reveals"), "\n"); lines != 5 {
+		t.Errorf("%d lines of four reveals", lines)
+	}
 }

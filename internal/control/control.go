@@ -48,16 +48,17 @@ type Deps struct {
 
 // Control is all use cases, by noun.
 type Control struct {
-	Clusters *Clusters
-	Backups  *Backups
-	Events   *Events
-	Users    *Users
-	Tokens   *Tokens
-	Auth     *Auth
-	Contacts *Contacts
-	Services *Services
-	Issues   *Issues
-	Tickets  *Tickets
+	Clusters           *Clusters
+	Backups            *Backups
+	Events             *Events
+	Users              *Users
+	Tokens             *Tokens
+	Auth               *Auth
+	Contacts           *Contacts
+	ManagedCredentials *ManagedCredentials
+	Services           *Services
+	Issues             *Issues
+	Tickets            *Tickets
 }
 
 // New makes the use cases.
@@ -69,8 +70,17 @@ func New(d Deps) *Control {
 		d.principals = newPrincipals()
 	}
 	return &Control{
-		Clusters: &Clusters{d}, Backups: &Backups{Clusters{d}}, Events: &Events{d}, Users: &Users{d}, Tokens: &Tokens{d}, Auth: &Auth{d},
-		Contacts: &Contacts{d}, Services: &Services{d}, Issues: &Issues{d}, Tickets: &Tickets{d},
+		Clusters:           &Clusters{d},
+		Backups:            &Backups{Clusters{d}},
+		Events:             &Events{d},
+		Users:              &Users{d},
+		Tokens:             &Tokens{d},
+		Auth:               &Auth{d},
+		Contacts:           &Contacts{d},
+		ManagedCredentials: &ManagedCredentials{d},
+		Services:           &Services{d},
+		Issues:             &Issues{d},
+		Tickets:            &Tickets{d},
 	}
 }
 

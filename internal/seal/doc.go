@@ -10,4 +10,7 @@
 // The context a value is sealed in, such as "cluster/12/root_password", is
 // authenticated with it: whoever can write to the store can't move one row's
 // secret to another.
+//
+// What customers give into our care is sealed by a Key of their account, which is
+// sealed like any other secret.
 package seal

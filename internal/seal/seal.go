@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -116,9 +115,9 @@ func (s *Sealer) dataKey(ctx context.Context) (*dataKey, error) {
 	if s.current != nil {
 		return s.current, nil
 	}
-	key := make([]byte, keySize)
-	if _, err := rand.Read(key); err != nil {
-		return nil, fmt.Errorf("make data key: %w", err)
+	key, err := NewKey()
+	if err != nil {
+		return nil, err
 	}
 	wrapped, err := s.keeper.Encrypt(ctx, key)
 	if err != nil {

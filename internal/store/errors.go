@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/fault"
+	"steward/internal/monitor"
 )
 
 // ErrStale is returned when a row changed since it was read: read again and redo.
@@ -44,6 +45,8 @@ func classify(err error) error {
 		return BackupLabelTaken()
 	case "backups_running_unique":
 		return BackupRuns()
+	case "credentials_label_unique":
+		return monitor.CredentialLabelTaken()
 	case "users_username_unique":
 		return fault.NewInvalid("username", "Username taken")
 	}
