@@ -76,6 +76,7 @@ func New(o Options) *API {
 	a.registerIssues()
 	a.registerTickets()
 	a.registerCredentials()
+	a.registerSSHKeys()
 	a.registerOperator()
 	a.handler = a.wrap(a.mux)
 	return a

@@ -59,6 +59,7 @@ type Control struct {
 	Services           *Services
 	Issues             *Issues
 	Tickets            *Tickets
+	SSHKeys            *SSHKeys
 }
 
 // New makes the use cases.
@@ -81,6 +82,7 @@ func New(d Deps) *Control {
 		Services:           &Services{d},
 		Issues:             &Issues{d},
 		Tickets:            &Tickets{d},
+		SSHKeys:            &SSHKeys{d},
 	}
 }
 
