@@ -77,6 +77,7 @@ func New(o Options) *API {
 	a.registerTickets()
 	a.registerCredentials()
 	a.registerSSHKeys()
+	a.registerComputes()
 	a.registerOperator()
 	a.handler = a.wrap(a.mux)
 	return a

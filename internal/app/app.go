@@ -91,7 +91,9 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 	if a.paths, err = newPaths(o.Data); err != nil {
 		return a, err
 	}
-	steps := []func(context.Context) error{a.lock, a.listen, a.openStore, a.openPlatform, a.openArchive, a.openProbe, a.wire, a.firstToken}
+	steps := []func(context.Context) error{
+		a.lock, a.listen, a.openStore, a.openPlatform, a.openArchive, a.openProbe, a.wire, a.firstToken, a.firstCompute,
+	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return a, err

@@ -35,6 +35,7 @@ type commands struct {
 	Contact    contactCommands    `cmd:"" help:"Whom issues are told to, over the API."`
 	Credential credentialCommands `cmd:"" help:"User names and passwords in the service's care, over the API."`
 	SSHKey     sshKeyCommand      `cmd:"" name:"ssh-key" help:"Print the public key that support staff log in with, over the API."`
+	Compute    computeCommands    `cmd:"" help:"Machines: registering them (operators), how staff log in to them (over the API)."`
 	Event      eventCommands      `cmd:"" help:"Events of the account, over the API."`
 	Version    versionCommand     `cmd:"" help:"Print the version."`
 }

@@ -59,6 +59,7 @@ type Control struct {
 	Services           *Services
 	Issues             *Issues
 	Tickets            *Tickets
+	Computes           *Computes
 	SSHKeys            *SSHKeys
 }
 
@@ -82,6 +83,7 @@ func New(d Deps) *Control {
 		Services:           &Services{d},
 		Issues:             &Issues{d},
 		Tickets:            &Tickets{d},
+		Computes:           &Computes{d},
 		SSHKeys:            &SSHKeys{d},
 	}
 }

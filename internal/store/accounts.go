@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 
 	"steward/internal/account"
@@ -29,6 +30,12 @@ func (t *Tx) EnsureAdmin(ctx context.Context) (account.User, error) {
 		return account.User{}, err
 	}
 	return t.CreateUser(ctx, account.User{Account: account.ID(id), Username: firstUser, Email: "admin@localhost"})
+}
+
+// AccountNamed finds an account; "" is the first one.
+func (q queries) AccountNamed(ctx context.Context, name string) (account.ID, error) {
+	id, err := q.q.AccountNamed(ctx, cmp.Or(name, firstAccount))
+	return account.ID(id), classify(err)
 }
 
 // CreateUser adds a user to u.Account.

@@ -49,6 +49,8 @@ func classify(err error) error {
 		return monitor.CredentialLabelTaken()
 	case "users_username_unique":
 		return fault.NewInvalid("username", "Username taken")
+	case "computes_label_unique":
+		return monitor.ComputeLabelTaken()
 	}
 	return err
 }

@@ -34,6 +34,17 @@ func (q *Queries) AccountName(ctx context.Context, id int64) (string, error) {
 	return name, err
 }
 
+const accountNamed = `-- name: AccountNamed :one
+SELECT id FROM accounts WHERE name = $1
+`
+
+func (q *Queries) AccountNamed(ctx context.Context, name string) (int64, error) {
+	row := q.db.QueryRow(ctx, accountNamed, name)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
 const clusterUsers = `-- name: ClusterUsers :many
 SELECT u.id, u.account_id, u.username, u.email, u.restricted, u.add_databases, u.created, g.permission
 FROM grants g JOIN users u ON u.id = g.user_id WHERE g.cluster_id = $1 ORDER BY u.username

@@ -101,17 +101,18 @@ type ClusterSecret struct {
 }
 
 type Compute struct {
-	ID        int64
-	AccountID int64
-	Label     string
-	GroupName string
-	Source    *string
-	SshAccess bool
-	SshUser   *string
-	SshIp     string
-	SshPort   *int32
-	Created   time.Time
-	Updated   time.Time
+	ID         int64
+	AccountID  int64
+	Label      string
+	GroupName  string
+	Source     *string
+	SshAccess  bool
+	SshUser    *string
+	SshIp      string
+	SshPort    *int32
+	SshHostKey *string
+	Created    time.Time
+	Updated    time.Time
 }
 
 type ComputePoint struct {

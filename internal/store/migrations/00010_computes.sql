@@ -5,12 +5,14 @@ CREATE TABLE computes (
     account_id bigint NOT NULL CONSTRAINT computes_account_fkey REFERENCES accounts (id),
     label      text NOT NULL,
     group_name text NOT NULL DEFAULT '',
-    -- A node_exporter's URL; NULL: this host, sampled by steward itself.
+    -- A node_exporter's URL; NULL: the steward server of this host name samples itself.
     source     text,
     ssh_access boolean NOT NULL DEFAULT true,
     ssh_user   text,
     ssh_ip     text NOT NULL DEFAULT 'any',
     ssh_port   integer CONSTRAINT computes_ssh_port_check CHECK (ssh_port BETWEEN 1 AND 65535),
+    -- What the machine has shown at the first log-in, as an authorized_keys line.
+    ssh_host_key text,
     created    timestamptz NOT NULL,
     updated    timestamptz NOT NULL,
     CONSTRAINT computes_label_unique UNIQUE (account_id, label)

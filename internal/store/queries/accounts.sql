@@ -54,3 +54,6 @@ SELECT name FROM accounts WHERE id = @id;
 -- name: ClusterUsers :many
 SELECT u.id, u.account_id, u.username, u.email, u.restricted, u.add_databases, u.created, g.permission
 FROM grants g JOIN users u ON u.id = g.user_id WHERE g.cluster_id = @cluster_id ORDER BY u.username;
+
+-- name: AccountNamed :one
+SELECT id FROM accounts WHERE name = @name;
