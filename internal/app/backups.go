@@ -49,7 +49,7 @@ func openBucket(ctx context.Context, p paths, c Config, place string, log *slog.
 	if err != nil {
 		return nil, err
 	}
-	opened, err := archive.Open(ctx, archive.Options{URL: place, Logger: log})
+	opened, err := archive.Open(ctx, archive.Options{URL: place, Logger: log, Timeout: c.Backups.Timeout})
 	if err != nil {
 		return nil, fmt.Errorf("backups (--backups): %w", err)
 	}
@@ -95,6 +95,7 @@ func (a *App) operateOptions() operate.Options {
 	o := operate.Options{
 		Store: a.store, Driver: a.host, Catalog: a.catalog, Logger: a.log,
 		KeepDeleted: a.o.Backups.KeepAfterDelete, Reapply: a.o.Restore.Credentials == "reapply",
+		Limits: operate.Limits{Copying: a.o.Backups.RetryFor},
 	}
 	if a.archiver != nil {
 		o.Archiver, o.Archive, o.Recovery = a.archiver, a.archive, a.recovery

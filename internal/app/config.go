@@ -15,6 +15,7 @@ import (
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 
+	"steward/internal/archive"
 	"steward/internal/backup"
 	"steward/internal/store"
 )
@@ -102,6 +103,10 @@ type BackupsConfig struct {
 	Continuous bool `koanf:"continuous"`
 	// KeepAfterDelete is how long those of deleted databases are kept; 0: not at all.
 	KeepAfterDelete time.Duration `koanf:"keep_after_delete"`
+	// Timeout is how long the bucket may leave a request without moving a byte.
+	Timeout time.Duration `koanf:"timeout"`
+	// RetryFor is how long a backup, a restore or a fork that fails is tried again.
+	RetryFor time.Duration `koanf:"retry_for"`
 }
 
 // RestoreConfig says which root password a restored database has: "keep" is that
@@ -130,7 +135,7 @@ func DefaultConfig() Config {
 		Isolation: IsolationConfig{Bubblewrap: "auto", Cgroups: "auto", UIDBase: 700000},
 		Pool:      PoolConfig{Size: 4},
 		CORS:      CORSConfig{Origin: "*"},
-		Backups:   BackupsConfig{Schedule: "00:00", Keep: backup.Autos, Verify: true},
+		Backups:   BackupsConfig{Schedule: "00:00", Keep: backup.Autos, Verify: true, Timeout: archive.DefaultTimeout, RetryFor: 10 * time.Minute},
 		Restore:   RestoreConfig{Credentials: "keep"},
 		// SMTP: a request by HTTP must not pass for mail.
 		Monitor: MonitorConfig{ForbiddenPorts: []int{25, 465, 587}},
@@ -189,6 +194,8 @@ func knownKeys() []string {
 		"seal.url", "isolation.bubblewrap", "isolation.cgroups", "isolation.uid_base", "pool.size", "cors.origin",
 		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete", "restore.credentials",
 		"monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.ca_file", "monitor.abuse_contact",
+		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete",
+		"backups.timeout", "backups.retry_for", "restore.credentials",
 	}
 }
 
@@ -246,6 +253,12 @@ func (c Config) validateBackups() []error {
 	}
 	if c.Backups.KeepAfterDelete < 0 {
 		errs = append(errs, errors.New("backups.keep_after_delete: must not be negative"))
+	}
+	if c.Backups.Timeout < time.Second || c.Backups.Timeout > time.Hour {
+		errs = append(errs, errors.New("backups.timeout: must be 1s-1h"))
+	}
+	if c.Backups.RetryFor < time.Second || c.Backups.RetryFor > 24*time.Hour {
+		errs = append(errs, errors.New("backups.retry_for: must be 1s-24h"))
 	}
 	if c.Restore.Credentials != "keep" && c.Restore.Credentials != "reapply" {
 		errs = append(errs, errors.New("restore.credentials: must be keep or reapply"))

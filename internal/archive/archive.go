@@ -10,21 +10,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/url"
-	"os"
+	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"filippo.io/age"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/azureblob" // azblob://
-	_ "gocloud.dev/blob/fileblob"  // file://
-	_ "gocloud.dev/blob/gcsblob"   // gs://
-	_ "gocloud.dev/blob/s3blob"    // s3://
 	"gocloud.dev/gcerrors"
 
 	"steward/internal/backup"
@@ -39,50 +36,9 @@ var (
 	ErrNotFound = errors.New("there is no such backup in the archive")
 	// ErrFull is returned when the bucket has no room left.
 	ErrFull = errors.New("the archive is full")
+	// ErrBucket marks what went wrong with the bucket, not with what is kept there.
+	ErrBucket = errors.New("the archive's bucket failed")
 )
-
-// Options are what an Archive is made of.
-type Options struct {
-	// URL of the bucket: file:///…, s3://…, gs://…, azblob://…, with the
-	// parameters of gocloud.dev/blob.
-	URL    string
-	Logger *slog.Logger
-}
-
-// Archive is an open bucket. It is safe for concurrent use.
-type Archive struct {
-	bucket *blob.Bucket
-	log    *slog.Logger
-	// folder is the bucket's own on this machine, "" for others: there, what is
-	// written has to be brought to the disk.
-	folder string
-}
-
-// Open opens the bucket; the folder of a file URL is made.
-func Open(ctx context.Context, o Options) (*Archive, error) {
-	u, err := url.Parse(o.URL)
-	if err != nil {
-		return nil, fmt.Errorf("archive: %q is no URL", o.URL)
-	}
-	a := &Archive{log: o.Logger}
-	if u.Scheme == "file" {
-		a.folder = u.Path
-		if err := os.MkdirAll(u.Path, 0o700); err != nil {
-			return nil, fmt.Errorf("archive: %w", err)
-		}
-		q := u.Query()
-		q.Set("metadata", "skip")
-		q.Set("no_tmp_dir", "true") // beside its place: a rename must not cross file systems
-		u.RawQuery = q.Encode()
-	}
-	if a.bucket, err = blob.OpenBucket(ctx, u.String()); err != nil {
-		return nil, fmt.Errorf("archive %s: %w", u.Redacted(), err)
-	}
-	return a, nil
-}
-
-// Close ends the connections.
-func (a *Archive) Close() error { return a.bucket.Close() }
 
 // NewKey makes a database's key: the text of an age identity.
 func NewKey() ([]byte, error) {
@@ -99,7 +55,9 @@ func IsKey(key []byte) bool {
 	return err == nil
 }
 
-func folderOf(c cluster.ID) string { return fmt.Sprintf("clusters/%d/", c) }
+const allFolders = "clusters/"
+
+func folderOf(c cluster.ID) string { return fmt.Sprintf("%s%d/", allFolders, c) }
 
 func prefixOf(c cluster.ID, b backup.ID) string { return fmt.Sprintf("%sbackups/%d/", folderOf(c), b) }
 
@@ -116,19 +74,25 @@ func (a *Archive) Delete(ctx context.Context, c cluster.ID, b backup.ID) error {
 			return fmt.Errorf("delete backup %d of cluster %d: %w", b, c, err)
 		}
 	}
-	// A server that was killed leaves a part of its file in a folder.
-	if err := a.each(ctx, prefixOf(c, b), func(o *blob.ListObject) error { return a.remove(ctx, o.Key) }); err != nil {
+	// A server that was killed leaves a part of its file in a folder, or of an upload.
+	err := a.each(ctx, prefixOf(c, b), func(o *blob.ListObject) error { return a.remove(ctx, o.Key) })
+	if err == nil {
+		err = a.uploads.abort(ctx, prefixOf(c, b))
+	}
+	if err != nil {
 		return fmt.Errorf("delete what is left of backup %d of cluster %d: %w", b, c, err)
 	}
 	return nil
 }
 
 func (a *Archive) remove(ctx context.Context, key string) error {
-	err := a.bucket.Delete(ctx, key)
-	if gcerrors.Code(err) == gcerrors.NotFound {
-		return nil
-	}
-	return err
+	return a.step(ctx, func(ctx context.Context) error {
+		err := a.bucket.Delete(ctx, key)
+		if gcerrors.Code(err) == gcerrors.NotFound {
+			return nil
+		}
+		return err
+	})
 }
 
 // DeleteCluster takes everything of a cluster away, manifests first.
@@ -146,6 +110,9 @@ func (a *Archive) DeleteCluster(ctx context.Context, c cluster.ID) error {
 		if err == nil {
 			err = a.remove(ctx, key)
 		}
+	}
+	if err == nil {
+		err = a.uploads.abort(ctx, folderOf(c))
 	}
 	if err != nil {
 		return fmt.Errorf("delete the backups of cluster %d: %w", c, err)
@@ -167,23 +134,30 @@ type Stored struct {
 func (a *Archive) List(ctx context.Context) ([]Stored, error) {
 	var list []Stored
 	at := map[string]int{}
-	err := a.each(ctx, "clusters/", func(o *blob.ListObject) error {
-		s, ok := storedOf(o.Key)
+	add := func(key string, modified time.Time) {
+		s, ok := storedOf(key)
 		if !ok {
-			return nil
+			return
 		}
-		prefix := path.Dir(o.Key)
+		prefix := path.Dir(key)
 		i, known := at[prefix]
 		if !known {
 			i = len(list)
 			at[prefix], list = i, append(list, s)
 		}
-		list[i].Complete = list[i].Complete || path.Base(o.Key) == manifestName
-		if o.ModTime.After(list[i].Modified) {
-			list[i].Modified = o.ModTime
+		list[i].Complete = list[i].Complete || path.Base(key) == manifestName
+		if modified.After(list[i].Modified) {
+			list[i].Modified = modified
 		}
-		return nil
-	})
+	}
+	err := a.each(ctx, allFolders, func(o *blob.ListObject) error { add(o.Key, o.ModTime); return nil })
+	if err == nil {
+		err = a.uploads.each(ctx, allFolders, func(u types.MultipartUpload) error {
+			// Its data only: an upload is never what makes a backup complete.
+			add(path.Dir(aws.ToString(u.Key))+"/"+dataName, aws.ToTime(u.Initiated))
+			return nil
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list backups: %w", err)
 	}
@@ -204,7 +178,8 @@ func storedOf(key string) (Stored, bool) {
 func (a *Archive) each(ctx context.Context, prefix string, do func(*blob.ListObject) error) error {
 	objects := a.bucket.List(&blob.ListOptions{Prefix: prefix})
 	for {
-		o, err := objects.Next(ctx)
+		var o *blob.ListObject
+		err := a.step(ctx, func(ctx context.Context) (err error) { o, err = objects.Next(ctx); return err })
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -228,23 +203,58 @@ func (a *Archive) SaveRecovery(ctx context.Context, c cluster.ID, sealed []byte)
 
 // Recovery is what SaveRecovery kept.
 func (a *Archive) Recovery(ctx context.Context, c cluster.ID) ([]byte, error) {
-	content, err := a.bucket.ReadAll(ctx, folderOf(c)+"recovery")
+	content, err := a.read(ctx, folderOf(c)+"recovery")
 	if err != nil {
-		return nil, fmt.Errorf("read what recovers cluster %d: %w", c, classify(err))
+		return nil, fmt.Errorf("read what recovers cluster %d: %w", c, err)
 	}
 	return content, nil
+}
+
+// read is a small object.
+func (a *Archive) read(ctx context.Context, key string) (content []byte, err error) {
+	err = a.step(ctx, func(ctx context.Context) (err error) { content, err = a.bucket.ReadAll(ctx, key); return err })
+	return content, err
 }
 
 // classify adds this package's errors to the bucket's.
 func classify(err error) error {
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, ErrBucket), errors.Is(err, ErrNotFound):
+		return err
 	case gcerrors.Code(err) == gcerrors.NotFound:
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT),
-		strings.Contains(err.Error(), "507"), strings.Contains(err.Error(), "XMinioStorageFull"):
-		return fmt.Errorf("%w: %w", ErrFull, err)
+	case full(err):
+		return fmt.Errorf("%w: %w: %w", ErrBucket, ErrFull, err)
 	}
-	return err
+	return fmt.Errorf("%w: %w", ErrBucket, err)
+}
+
+// fullCodes are what stores that speak S3 call it, where the status isn't 507:
+// MinIO's disks and quotas, and Ceph's quotas.
+var fullCodes = []string{"XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "QuotaExceeded"}
+
+func full(err error) bool {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || statusOf(err) == http.StatusInsufficientStorage {
+		return true
+	}
+	if named, ok := errors.AsType[interface {
+		error
+		ErrorCode() string
+	}](err); ok && slices.Contains(fullCodes, named.ErrorCode()) {
+		return true
+	}
+	// An upload that can't be given up either is told of in words alone.
+	return strings.Contains(err.Error(), "StatusCode: 507")
+}
+
+// statusOf is the bucket's answer, 0 when there was none.
+func statusOf(err error) int {
+	answer, ok := errors.AsType[interface {
+		error
+		HTTPStatusCode() int
+	}](err)
+	if !ok {
+		return 0
+	}
+	return answer.HTTPStatusCode()
 }

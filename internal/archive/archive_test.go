@@ -7,21 +7,17 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"pgregory.net/rapid"
 
 	"steward/internal/archive"
+	"steward/internal/archive/archivetest"
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/platform"
@@ -31,37 +27,22 @@ import (
 type bucket struct {
 	name string
 	url  string
-	// broken makes writes fail from now on, where that can be provoked.
-	broken *atomic.Bool
 }
 
 func buckets(t *testing.T) []bucket {
 	t.Helper()
-	s3, broken := fakeS3(t)
-	return []bucket{{"folder", "file://" + filepath.ToSlash(filepath.Join(t.TempDir(), "backups")), nil}, {"s3", s3, broken}}
+	return []bucket{{"folder", "file://" + filepath.ToSlash(filepath.Join(t.TempDir(), "backups"))}, {"s3", newBucket(t).URL()}}
 }
 
-// fakeS3 speaks the protocol over loopback.
-func fakeS3(t *testing.T) (string, *atomic.Bool) {
+// newBucket is one that this process may use.
+func newBucket(t *testing.T) *archivetest.Bucket {
 	t.Helper()
-	backend := s3mem.New()
-	if err := backend.CreateBucket("backups"); err != nil {
-		t.Fatal(err)
+	b := archivetest.NewBucket(t)
+	for _, setting := range b.Env() {
+		name, value, _ := strings.Cut(setting, "=")
+		t.Setenv(name, value)
 	}
-	handler := gofakes3.New(backend).Server()
-	broken := &atomic.Bool{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if broken.Load() && (r.Method == http.MethodPut || r.Method == http.MethodPost) {
-			http.Error(w, "no", http.StatusInsufficientStorage)
-			return
-		}
-		handler.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	t.Setenv("AWS_ACCESS_KEY_ID", "key")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	t.Setenv("AWS_MAX_ATTEMPTS", "1")
-	return "s3://backups?region=us-east-1&use_path_style=true&disable_https=true&endpoint=" + server.URL, broken
+	return b
 }
 
 func open(t *testing.T, url string) *archive.Archive {
@@ -241,21 +222,6 @@ func TestUnfinished(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestBucketIsFull(t *testing.T) {
-	url, broken := fakeS3(t)
-	a, key := open(t, url), newKey(t)
-	broken.Store(true)
-	_, err := a.Put(t.Context(), manifest(1), key, func(w io.Writer) (platform.Copy, error) {
-		_, err := w.Write(content(40 << 20))
-		return platform.Copy{}, err
-	})
-	if !errors.Is(err, archive.ErrFull) {
-		t.Errorf("stored in a full bucket: %v", err)
-	}
-	broken.Store(false)
-	put(t, a, 1, key, content(1<<20))
 }
 
 // TestMemory: what passes through isn't kept.

@@ -23,7 +23,7 @@ func (a *Archive) Verify(ctx context.Context, c cluster.ID, b backup.ID) (Manife
 	if err != nil {
 		return m, err
 	}
-	r, err := a.bucket.NewReader(ctx, prefixOf(c, b)+dataName, nil)
+	r, err := a.object(ctx, prefixOf(c, b)+dataName)
 	if err != nil {
 		return m, fmt.Errorf("read backup %d of cluster %d: %w", b, c, gone(err))
 	}
@@ -31,7 +31,7 @@ func (a *Archive) Verify(ctx context.Context, c cluster.ID, b backup.ID) (Manife
 	sum := sha256.New()
 	n, err := io.Copy(sum, r)
 	if err != nil {
-		return m, fmt.Errorf("read backup %d of cluster %d: %w", b, c, classify(err))
+		return m, fmt.Errorf("read backup %d of cluster %d: %w", b, c, err)
 	}
 	if n != m.StoredBytes || hex.EncodeToString(sum.Sum(nil)) != m.SHA256 {
 		return m, fmt.Errorf("backup %d of cluster %d: %w", b, c, ErrDamaged)
@@ -41,7 +41,7 @@ func (a *Archive) Verify(ctx context.Context, c cluster.ID, b backup.ID) (Manife
 
 // gone tells that data which a manifest promises isn't there.
 func gone(err error) error {
-	if err = classify(err); errors.Is(err, ErrNotFound) {
+	if errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("%w: its data is gone: %w", ErrDamaged, err)
 	}
 	return err
@@ -58,7 +58,7 @@ func (a *Archive) Get(ctx context.Context, c cluster.ID, b backup.ID, key []byte
 	if err != nil {
 		return m, nil, err
 	}
-	stored, err := a.bucket.NewReader(ctx, prefixOf(c, b)+dataName, nil)
+	stored, err := a.object(ctx, prefixOf(c, b)+dataName)
 	if err != nil {
 		return m, nil, fmt.Errorf("read backup %d of cluster %d: %w", b, c, gone(err))
 	}
@@ -70,14 +70,14 @@ func (a *Archive) Get(ctx context.Context, c cluster.ID, b backup.ID, key []byte
 	return m, r, nil
 }
 
-func open(id *age.X25519Identity, stored io.ReadCloser, m Manifest) (io.ReadCloser, error) {
-	c := &checked{Closer: stored, want: m, h: sha256.New()}
+func open(id *age.X25519Identity, stored *object, m Manifest) (io.ReadCloser, error) {
+	c := &checked{stored: stored, want: m, h: sha256.New()}
 	plain, err := age.Decrypt(io.TeeReader(stored, c), id)
 	if wrong, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
 		return nil, fmt.Errorf("it is encrypted with another key: %w", wrong)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, stored.blame(err)
 	}
 	c.unpacked, err = zstd.NewReader(plain, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
 	if err != nil {
@@ -90,7 +90,7 @@ func open(id *age.X25519Identity, stored io.ReadCloser, m Manifest) (io.ReadClos
 // end. The encryption proves that all was written with the key; only the checksum,
 // that it is this backup.
 type checked struct {
-	io.Closer
+	stored   *object
 	unpacked *zstd.Decoder
 	want     Manifest
 	n        int64
@@ -107,7 +107,7 @@ func (c *checked) Read(p []byte) (int, error) {
 	case err == nil:
 		return n, nil
 	case !errors.Is(err, io.EOF):
-		return n, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return n, c.stored.blame(err)
 	case c.n != c.want.Bytes || hex.EncodeToString(c.h.Sum(nil)) != c.want.SHA256:
 		return n, ErrDamaged
 	}
@@ -116,5 +116,5 @@ func (c *checked) Read(p []byte) (int, error) {
 
 func (c *checked) Close() error {
 	c.unpacked.Close()
-	return c.Closer.Close()
+	return c.stored.Close()
 }

@@ -41,9 +41,9 @@ type Manifest struct {
 
 // Manifest reads the manifest of a backup.
 func (a *Archive) Manifest(ctx context.Context, c cluster.ID, b backup.ID) (Manifest, error) {
-	content, err := a.bucket.ReadAll(ctx, prefixOf(c, b)+manifestName)
+	content, err := a.read(ctx, prefixOf(c, b)+manifestName)
 	if err != nil {
-		return Manifest{}, fmt.Errorf("read manifest of backup %d of cluster %d: %w", b, c, classify(err))
+		return Manifest{}, fmt.Errorf("read manifest of backup %d of cluster %d: %w", b, c, err)
 	}
 	m, err := parseManifest(content)
 	if err == nil && (m.Cluster != c || m.Backup != b) {
@@ -89,8 +89,8 @@ func (a *Archive) writeManifest(ctx context.Context, m Manifest) error {
 
 // write replaces a small object; it is kept when write returns.
 func (a *Archive) write(ctx context.Context, key string, content []byte) error {
-	if err := a.bucket.WriteAll(ctx, key, content, nil); err != nil {
-		return classify(err)
+	if err := a.step(ctx, func(ctx context.Context) error { return a.bucket.WriteAll(ctx, key, content, nil) }); err != nil {
+		return err
 	}
 	return a.settle(key)
 }

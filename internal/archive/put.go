@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 
 	"filippo.io/age"
-	"gocloud.dev/blob"
 
 	"steward/internal/failpoint"
 	"steward/internal/platform"
@@ -64,19 +63,16 @@ func (a *Archive) putData(ctx context.Context, object string, m *Manifest, key [
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // before Close it gives the upload up
-	upload, err := a.bucket.NewWriter(ctx, object, &blob.WriterOptions{BufferSize: partBytes, MaxConcurrency: 1, ContentType: "application/octet-stream"})
+	to, err := a.upload(ctx, object)
 	if err != nil {
-		return classify(err)
+		return err
 	}
-	stored, plain := &meter{w: upload, h: sha256.New()}, &counter{}
+	stored, plain := &meter{w: to, h: sha256.New()}, &counter{}
 	if m.Copy, err = pipeline(id, stored, plain, write); err != nil {
-		cancel()
-		return errors.Join(classify(err), ignoreCancelled(upload.Close()))
+		return errors.Join(err, to.abandon())
 	}
-	if err := upload.Close(); err != nil {
-		return classify(err)
+	if err := to.Close(); err != nil {
+		return err
 	}
 	m.StoredBytes, m.SHA256, m.Bytes = stored.n, hex.EncodeToString(stored.h.Sum(nil)), plain.n
 	return a.settle(object)
@@ -90,7 +86,8 @@ func pipeline(id *age.X25519Identity, stored io.Writer, plain *counter, write So
 	packed := newPacker(sealed)
 	plain.w = packed
 	if c, err = write(plain); err != nil {
-		return c, errors.Join(err, ignoreCancelled(packed.Close()))
+		_ = packed.Close() // what it can't write, write was told
+		return c, err
 	}
 	if err := packed.Close(); err != nil {
 		return c, fmt.Errorf("compress: %w", err)
@@ -100,9 +97,6 @@ func pipeline(id *age.X25519Identity, stored io.Writer, plain *counter, write So
 	}
 	return c, nil
 }
-
-// ignoreCancelled drops the error of closing what was given up.
-func ignoreCancelled(error) error { return nil }
 
 func parseKey(key []byte) (*age.X25519Identity, error) {
 	id, err := age.ParseX25519Identity(string(bytes.TrimSpace(key)))
@@ -121,7 +115,7 @@ func (a *Archive) settle(key string) error {
 	for _, p := range []string{name, path.Dir(name)} {
 		f, err := os.Open(p)
 		if err != nil {
-			return fmt.Errorf("bring to the disk: %w", err)
+			return fmt.Errorf("bring to the disk: %w", classify(err))
 		}
 		if err := errors.Join(f.Sync(), f.Close()); err != nil {
 			return fmt.Errorf("bring to the disk: %w", classify(err))

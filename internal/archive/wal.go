@@ -58,29 +58,28 @@ func (a *Archive) putWAL(ctx context.Context, w WAL, key []byte, r io.Reader) er
 	if err != nil {
 		return err
 	}
-	if there, err := a.bucket.Exists(ctx, object); err != nil || there {
-		return classify(err)
+	there := false
+	err = a.step(ctx, func(ctx context.Context) (err error) { there, err = a.bucket.Exists(ctx, object); return err })
+	if err != nil || there {
+		return err
 	}
 	id, err := parseKey(key)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // before Close it gives the upload up
-	upload, err := a.bucket.NewWriter(ctx, object, &blob.WriterOptions{BufferSize: partBytes, MaxConcurrency: 1, ContentType: "application/octet-stream"})
+	to, err := a.upload(ctx, object)
 	if err != nil {
-		return classify(err)
+		return err
 	}
-	_, err = pipeline(id, upload, &counter{}, func(out io.Writer) (c platform.Copy, err error) {
+	_, err = pipeline(id, to, &counter{}, func(out io.Writer) (c platform.Copy, err error) {
 		_, err = io.Copy(out, r)
 		return c, err
 	})
 	if err != nil {
-		cancel()
-		return errors.Join(classify(err), ignoreCancelled(upload.Close()))
+		return errors.Join(err, to.abandon())
 	}
-	if err := upload.Close(); err != nil {
-		return classify(err)
+	if err := to.Close(); err != nil {
+		return err
 	}
 	return a.settle(object)
 }
@@ -102,14 +101,14 @@ func (a *Archive) getWAL(ctx context.Context, w WAL, key []byte, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	stored, err := a.bucket.NewReader(ctx, object, nil)
+	stored, err := a.object(ctx, object)
 	if err != nil {
-		return classify(err)
+		return err
 	}
 	defer stored.Close()
 	plain, err := age.Decrypt(stored, id)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return stored.blame(err)
 	}
 	unpacked, err := zstd.NewReader(plain, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
 	if err != nil {
@@ -117,7 +116,7 @@ func (a *Archive) getWAL(ctx context.Context, w WAL, key []byte, out io.Writer) 
 	}
 	defer unpacked.Close()
 	if _, err := unpacked.WriteTo(out); err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return stored.blame(err)
 	}
 	return nil
 }
@@ -134,7 +133,7 @@ func (a *Archive) ListWAL(ctx context.Context, c cluster.ID) ([]WAL, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list what was archived of cluster %d: %w", c, classify(err))
+		return nil, fmt.Errorf("list what was archived of cluster %d: %w", c, err)
 	}
 	return all, nil
 }

@@ -32,6 +32,9 @@ type Recovery interface {
 	Save(ctx context.Context, of cluster.ID) error
 }
 
+// FullReason is what people are told when a backup has no room.
+const FullReason = "There is no room left where backups are kept; the operator has to make some."
+
 var errNoBackups = &impossible{"Backups are not available on this platform."}
 
 // backup copies the database's data into the archive. What an earlier run left
@@ -56,6 +59,9 @@ func (w *work) backup(ctx context.Context) error {
 		return err
 	}
 	stored, err := w.copyTo(ctx, want, b, key)
+	if errors.Is(err, archive.ErrFull) { // all of it would be copied again, to the same end
+		return errors.Join(&impossible{FullReason}, err)
+	}
 	if err != nil {
 		return fmt.Errorf("back up: %w", err)
 	}

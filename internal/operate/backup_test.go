@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -265,6 +266,33 @@ func TestABackupIsGivenUp(t *testing.T) {
 	}
 	if b.archive.Len() != 0 {
 		t.Error("something is left in the archive")
+	}
+}
+
+// TestABucketThatFails: people are told that it is the bucket, and a backup for
+// which there is no room isn't copied over and over.
+func TestABucketThatFails(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"no room": errors.Join(archive.ErrBucket, archive.ErrFull), "couldn't be reached": archive.ErrBucket} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limits := hopeless
+			if name == "no room" {
+				limits = operate.Limits{}
+			}
+			b := newBench(t, limits)
+			c := b.active()
+			b.archive.Inject(archivetest.Fault{Call: "Put", Err: err})
+			b.snapshot(c, "s")
+			o := b.runToEnd()
+			if o.Status != operation.FailedStatus || !strings.Contains(o.Message, name) || name == "no room" && o.Attempt != 1 {
+				t.Errorf("%+v", o)
+			}
+			if kept := b.backups(c)[0]; kept.State != backup.Failed || kept.Problem != o.Message {
+				t.Errorf("%+v", kept)
+			}
+			b.mustServe(c.ID)
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"steward/internal/archive"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/failpoint"
@@ -51,6 +52,8 @@ type Limits struct {
 	// GiveUp is how long after its start an operation that goes on failing is
 	// given up: 10 min unless set.
 	GiveUp time.Duration
+	// Copying is the same for backups, restores and forks: GiveUp unless set.
+	Copying time.Duration
 	// Long bounds a pass that copies all of a database: 12 h unless set, below
 	// the job queue's own limit.
 	Long time.Duration
@@ -70,6 +73,9 @@ func (l Limits) withDefaults() Limits {
 		if *d.limit == 0 {
 			*d.limit = d.value
 		}
+	}
+	if l.Copying == 0 {
+		l.Copying = l.GiveUp
 	}
 	if l.AtOnce == 0 {
 		l.AtOnce = 4
@@ -213,7 +219,7 @@ func (w *work) pass(ctx context.Context) (again time.Duration, err error) {
 		return w.giveUp(ctx, fmt.Sprintf("It took longer than %s.", limit), err)
 	}
 	if w.exhausted() {
-		return w.giveUp(ctx, fmt.Sprintf("It went on failing for %s; the operator's log tells why.", w.Limits.GiveUp), err)
+		return w.giveUp(ctx, w.whyGivenUp(err), err)
 	}
 	return w.retry(ctx, err)
 }
@@ -260,7 +266,24 @@ func (w *work) endless() bool {
 // exhausted tells whether the operation has been tried for long enough.
 func (w *work) exhausted() bool {
 	return !w.endless() && w.op.Attempt >= leastAttempts &&
-		w.op.Started != nil && w.Now().Sub(*w.op.Started) >= w.Limits.GiveUp
+		w.op.Started != nil && w.Now().Sub(*w.op.Started) >= w.patience()
+}
+
+// patience is for how long the operation is tried.
+func (w *work) patience() time.Duration {
+	if w.turns(w.op) != nil {
+		return w.Limits.Copying
+	}
+	return w.Limits.GiveUp
+}
+
+// whyGivenUp is for people: no addresses, and nothing that a server said.
+func (w *work) whyGivenUp(err error) string {
+	what := "It"
+	if errors.Is(err, archive.ErrBucket) {
+		what = "The place where backups are kept couldn't be reached or didn't do as it was asked: it"
+	}
+	return fmt.Sprintf("%s went on failing for %s; the operator's log tells why.", what, w.patience())
 }
 
 // retry puts the operation off. Should this process die meanwhile, the sweep

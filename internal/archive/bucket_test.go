@@ -1,0 +1,176 @@
+package archive_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/archive"
+	"steward/internal/archive/archivetest"
+	"steward/internal/platform"
+)
+
+func writing(r *http.Request) bool { return r.Method == http.MethodPut || r.Method == http.MethodPost }
+
+func reading(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "data.zst.age")
+}
+
+func openWithin(t *testing.T, b *archivetest.Bucket, timeout time.Duration) *archive.Archive {
+	t.Helper()
+	a, err := archive.Open(t.Context(), archive.Options{URL: b.URL(), Logger: slog.New(slog.DiscardHandler), Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	return a
+}
+
+// TestBucketFails: an upload that can't go on is none, whatever befell it and
+// where; and once the bucket is back there is one, and nothing else.
+func TestBucketFails(t *testing.T) {
+	b := newBucket(t)
+	a, key, data := openWithin(t, b, 200*time.Millisecond), newKey(t), content(50<<20) // more than one part
+	for name, trouble := range map[string]archivetest.Trouble{
+		"full":               {Status: http.StatusInsufficientStorage, Match: writing},
+		"full in the middle": {Status: http.StatusInsufficientStorage, Match: writing, After: 2},
+		"refused at the end": {Status: http.StatusServiceUnavailable, Match: writing, After: 3},
+		"broken":             {Status: http.StatusInternalServerError, Match: writing, After: 1},
+		"reset in a part":    {Kind: archivetest.Reset, Match: writing, After: 1, Bytes: 1 << 20},
+		"reset and away":     {Kind: archivetest.Reset, After: 4},
+		"hangs":              {Kind: archivetest.Hang, Match: writing, After: 2, Bytes: 1 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.Break(trouble)
+			_, err := a.Put(t.Context(), manifest(1), key, func(w io.Writer) (platform.Copy, error) {
+				_, err := w.Write(data)
+				if err != nil {
+					err = errors.New("broken pipe") // as of a program
+				}
+				return platform.Copy{}, err
+			})
+			if !errors.Is(err, archive.ErrBucket) {
+				t.Errorf("stored: %v", err)
+			}
+			if is := errors.Is(err, archive.ErrFull); is != strings.HasPrefix(name, "full") {
+				t.Errorf("full: %v: %v", is, err)
+			}
+			b.Mend()
+			if list, err := a.List(t.Context()); err != nil || slices.ContainsFunc(list, func(s archive.Stored) bool { return s.Complete }) {
+				t.Errorf("list: %+v, %v", list, err)
+			}
+			put(t, a, 1, key, data[:1<<20])
+			objects, uploads, err := b.Keys()
+			if err != nil || len(objects) != 2 || len(uploads) > 0 {
+				t.Errorf("objects %v, uploads %v, %v", objects, uploads, err)
+			}
+		})
+	}
+}
+
+// TestUploadLeft: what a killed server has begun to upload is listed, and goes
+// with the backup.
+func TestUploadLeft(t *testing.T) {
+	b := newBucket(t)
+	a, key := openWithin(t, b, 200*time.Millisecond), newKey(t)
+	b.Break(archivetest.Trouble{Kind: archivetest.Reset, After: 5})
+	_, err := a.Put(t.Context(), manifest(1), key, func(w io.Writer) (platform.Copy, error) {
+		_, err := w.Write(content(80 << 20))
+		return platform.Copy{}, err
+	})
+	b.Mend()
+	if _, uploads, failed := b.Keys(); err == nil || failed != nil || len(uploads) != 1 {
+		t.Fatalf("uploads %v (%v); %v", uploads, failed, err)
+	}
+	if list, err := a.List(t.Context()); err != nil || len(list) != 1 || list[0].Complete || list[0].Backup != 1 || list[0].Modified.IsZero() {
+		t.Errorf("list: %+v, %v", list, err)
+	}
+	if err := a.Delete(t.Context(), 7, 1); err != nil {
+		t.Error(err)
+	}
+	if objects, uploads, err := b.Keys(); err != nil || len(objects)+len(uploads) > 0 {
+		t.Errorf("left: %v %v, %v", objects, uploads, err)
+	}
+}
+
+// TestBucketComesBack: what passes by is waited for, without beginning anew.
+func TestBucketComesBack(t *testing.T) {
+	b := newBucket(t)
+	a, key, data := openWithin(t, b, 2*time.Second), newKey(t), content(50<<20)
+	const short = 300 * time.Millisecond
+	for name, trouble := range map[string]archivetest.Trouble{
+		"refused": {Status: http.StatusServiceUnavailable, Match: writing, After: 1, For: short},
+		"reset":   {Kind: archivetest.Reset, Match: writing, After: 2, Bytes: 1 << 20, For: short},
+	} {
+		t.Run("put, "+name, func(t *testing.T) {
+			b.Break(trouble)
+			put(t, a, 1, key, data)
+			if !b.Struck() {
+				t.Error("nothing went wrong")
+			}
+			b.Mend()
+			if _, err := a.Verify(t.Context(), 7, 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for name, trouble := range map[string]archivetest.Trouble{
+		"refused":       {Status: http.StatusServiceUnavailable, Match: reading, For: short},
+		"broken off":    {Kind: archivetest.Reset, Match: reading, Bytes: 3 << 20, For: short},
+		"silent":        {Kind: archivetest.Hang, Match: reading, Bytes: 3 << 20, For: short},
+		"at the end of": {Kind: archivetest.Reset, Match: reading, Bytes: 1 << 30, For: short},
+	} {
+		t.Run("get, "+name, func(t *testing.T) {
+			b.Break(trouble)
+			if got, err := get(t, a, 1, key); err != nil || !bytes.Equal(got, data) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+			if !b.Struck() {
+				t.Error("nothing went wrong")
+			}
+		})
+	}
+}
+
+// TestUnreadable: a backup that can't be read isn't a damaged one.
+func TestUnreadable(t *testing.T) {
+	b := newBucket(t)
+	a, key := openWithin(t, b, 200*time.Millisecond), newKey(t)
+	put(t, a, 1, key, content(20<<20))
+	wal := archive.WAL{Cluster: 7, Lineage: "1", Name: "000000010000000000000001"}
+	if err := a.PutWAL(t.Context(), wal, key, bytes.NewReader(content(10<<20))); err != nil {
+		t.Fatal(err)
+	}
+	for name, trouble := range map[string]archivetest.Trouble{
+		"reset":   {Kind: archivetest.Reset, Bytes: 5 << 20},
+		"hangs":   {Kind: archivetest.Hang, Bytes: 5 << 20},
+		"refused": {Status: http.StatusServiceUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trouble.Match = reading
+			b.Break(trouble)
+			if _, err := get(t, a, 1, key); !errors.Is(err, archive.ErrBucket) || errors.Is(err, archive.ErrDamaged) {
+				t.Errorf("get: %v", err)
+			}
+			b.Break(trouble)
+			if _, err := a.Verify(t.Context(), 7, 1); !errors.Is(err, archive.ErrBucket) || errors.Is(err, archive.ErrDamaged) {
+				t.Errorf("verify: %v", err)
+			}
+			trouble.Match = func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/wal/") }
+			b.Break(trouble)
+			if err := a.GetWAL(t.Context(), wal, key, io.Discard); !errors.Is(err, archive.ErrBucket) || errors.Is(err, archive.ErrDamaged) {
+				t.Errorf("wal: %v", err)
+			}
+		})
+	}
+	b.Mend()
+	if _, err := get(t, a, 1, key); err != nil {
+		t.Error(err)
+	}
+}

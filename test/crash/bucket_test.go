@@ -1,0 +1,297 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/internal/archive/archivetest"
+	"steward/internal/operate"
+	"steward/test/harness"
+)
+
+// bucketBound is within what time a backup or a restore has ended whatever the
+// bucket does, with the settings of bucketConfig: the time it is tried again for,
+// and then an attempt in which a request or two isn't answered.
+const bucketBound = 45 * time.Second
+
+const bucketConfig = "pool:\n  size: 0\nbackups:\n  verify: false\n  timeout: 1s\n  retry_for: 3s\n  url: '%s'"
+
+// mishap is a way for a bucket to fail in the middle of a backup or a restore.
+type mishap struct {
+	name string
+	archivetest.Trouble
+	// kill has steward killed at that moment.
+	kill bool
+	// passing tells that the bucket comes back in time; why, else, what people are told.
+	passing bool
+	why     string
+}
+
+// sent chooses requests that store something, data those for a backup's data.
+func sent(r *http.Request) bool { return r.Method == http.MethodPut || r.Method == http.MethodPost }
+
+func data(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "data.zst.age")
+}
+
+func backupMishaps() []mishap {
+	const unreachable, full, short = "couldn't be reached", operate.FullReason, 500 * time.Millisecond
+	notManifest := func(r *http.Request) bool { return sent(r) && strings.HasSuffix(r.URL.Path, "manifest.json") }
+	return []mishap{
+		{"full at first", archivetest.Trouble{Status: 507, Match: sent}, false, false, full},
+		{"full in the middle", archivetest.Trouble{Status: 507, Match: sent, After: 2}, false, false, full},
+		{"full for the manifest", archivetest.Trouble{Status: 507, Match: notManifest}, false, false, full},
+		{"full, and killed", archivetest.Trouble{Status: 507, Match: sent, After: 2}, true, false, full},
+		{"broken", archivetest.Trouble{Status: 500, Match: sent, After: 1}, false, false, unreachable},
+		{"gone in the middle", archivetest.Trouble{Kind: archivetest.Reset, After: 6, Bytes: 1 << 20}, false, false, unreachable},
+		{"gone in the middle, and killed", archivetest.Trouble{Kind: archivetest.Reset, After: 6, Bytes: 1 << 20}, true, false, unreachable},
+		{"silent in the middle", archivetest.Trouble{Kind: archivetest.Hang, Match: sent, After: 2, Bytes: 1 << 20}, false, false, unreachable},
+		{"silent at the end, and killed", archivetest.Trouble{Kind: archivetest.Hang, Match: notManifest}, true, false, unreachable},
+		{"unavailable for a while", archivetest.Trouble{Status: 503, Match: sent, After: 1, For: short}, false, true, ""},
+		{"cut off for a while", archivetest.Trouble{Kind: archivetest.Reset, Match: sent, After: 2, Bytes: 1 << 20, For: short}, false, true, ""},
+		{"unavailable for a while, and killed", archivetest.Trouble{Status: 503, Match: sent, After: 2, For: short}, true, true, ""},
+		{"silent for a while", archivetest.Trouble{Kind: archivetest.Hang, Match: sent, After: 3, For: short}, false, true, ""},
+	}
+}
+
+// restoreMishaps: the backup is read twice, to prove it and to unpack it.
+func restoreMishaps() []mishap {
+	const unreachable, short = "couldn't be reached", 500 * time.Millisecond
+	return []mishap{
+		{"unavailable", archivetest.Trouble{Status: 503, Match: data}, false, false, unreachable},
+		{"gone while it is proven", archivetest.Trouble{Kind: archivetest.Reset, Match: data, Bytes: 1 << 20}, false, false, unreachable},
+		{"gone while it is unpacked", archivetest.Trouble{Kind: archivetest.Reset, Match: data, After: 1, Bytes: 20 << 20}, false, false, unreachable},
+		{"gone, and killed", archivetest.Trouble{Kind: archivetest.Reset, After: 3, Bytes: 20 << 20}, true, false, unreachable},
+		{"silent while it is unpacked", archivetest.Trouble{Kind: archivetest.Hang, Match: data, After: 1, Bytes: 20 << 20}, false, false, unreachable},
+		{"unavailable for a while", archivetest.Trouble{Status: 503, Match: data, For: short}, false, true, ""},
+		{"cut off for a while", archivetest.Trouble{Kind: archivetest.Reset, Match: data, After: 1, Bytes: 20 << 20, For: short}, false, true, ""},
+		{"cut off for a while, and killed", archivetest.Trouble{Kind: archivetest.Reset, Match: data, After: 1, Bytes: 20 << 20, For: short}, true, true, ""},
+	}
+}
+
+// TestBucket: the bucket fails or fills at some moments of backups and restores,
+// at all of them when STEWARD_CRASH is all. Nothing half done is ever taken for a
+// backup, no row is lost, people are told why, and all goes on once it is back.
+func TestBucket(t *testing.T) {
+	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
+		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
+			t.Parallel()
+			bucket := archivetest.NewBucket(t)
+			w := &world{Server: harness.Prepare(t, harness.WithTags("failpoint"), harness.WithConfig(fmt.Sprintf(bucketConfig, bucket.URL()))), t: t}
+			w.Env = bucket.Env()
+			w.Start()
+			w.keeper(engine, 1)
+			w.ballast()
+			b := &bucketWorld{w, bucket}
+			b.each("backup", backupMishaps(), b.backUp)
+			w.backup, w.backedUp = w.Snapshot(w.db, "kept", "primary"), w.rows
+			w.keeper(engine, 1)
+			b.each("restore", restoreMishaps(), b.restore)
+		})
+	}
+}
+
+// each tries every fifth mishap, from another one on each time.
+func (b *bucketWorld) each(what string, all []mishap, try func(t *testing.T, m mishap)) {
+	stride := 5
+	if os.Getenv("STEWARD_CRASH") == "all" {
+		stride = 1
+	}
+	for i := rand.IntN(stride); i < len(all) && !b.t.Failed(); i += stride {
+		b.t.Run(what+" "+all[i].name, func(t *testing.T) {
+			outer := b.t
+			b.t = t
+			defer func() { b.t = outer }()
+			try(t, all[i])
+		})
+	}
+}
+
+type bucketWorld struct {
+	*world
+	bucket *archivetest.Bucket
+}
+
+// ballast makes backups that are sent in several parts.
+func (w *world) ballast() {
+	w.t.Helper()
+	kind, mark := "bytea", "$1"
+	if w.db.Engine == "mysql" {
+		kind, mark = "mediumblob", "?"
+	}
+	db := w.MustConnect(w.db, w.cred)
+	noise := make([]byte, 1<<20)
+	random := rand.NewChaCha8([32]byte{})
+	_, err := db.ExecContext(w.t.Context(), "CREATE TABLE ballast (filling "+kind+")")
+	for i := 0; i < 40 && err == nil; i++ {
+		_, _ = random.Read(noise)
+		_, err = db.ExecContext(w.t.Context(), "INSERT INTO ballast VALUES ("+mark+")", noise)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// strike does something to a bucket that fails in the middle of it, and returns
+// once that has ended, within the bound.
+func (b *bucketWorld) strike(t *testing.T, m mishap, ask func() (int, string)) {
+	t.Helper()
+	pid := b.PID()
+	if m.kill {
+		m.Struck = func() { _ = syscall.Kill(pid, syscall.SIGKILL) }
+	}
+	b.bucket.Break(m.Trouble)
+	begun := time.Now()
+	if status, body := ask(); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if m.kill {
+		select {
+		case <-b.Exited():
+		case <-time.After(bucketBound):
+			t.Fatal("the moment never came")
+		}
+		b.nothingHalf(t)
+		b.Start()
+	}
+	b.AwaitStatus(b.db, "active")
+	if took := time.Since(begun); took > bucketBound {
+		t.Errorf("it took %s", took)
+	}
+	if !b.bucket.Struck() {
+		t.Error("nothing went wrong")
+	}
+	b.bucket.Mend()
+	b.mustBeTold(t, m)
+}
+
+// nothingHalf: whatever has a manifest is whole.
+func (b *bucketWorld) nothingHalf(t *testing.T) {
+	t.Helper()
+	objects, _, err := b.bucket.Keys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range objects {
+		if beside, is := strings.CutSuffix(key, "manifest.json"); is && !slices.Contains(objects, beside+"data.zst.age") {
+			t.Errorf("half a backup: %v", objects)
+		}
+	}
+}
+
+// mustBeTold: the last event says why, or that all went well.
+func (b *bucketWorld) mustBeTold(t *testing.T, m mishap) {
+	t.Helper()
+	var events struct {
+		Data []struct{ Action, Status, Message string }
+	}
+	if status, body := b.Call("GET", "/v4/account/events", nil, &events); status != http.StatusOK || len(events.Data) == 0 {
+		t.Fatalf("events: %d %s", status, body)
+	}
+	last := events.Data[0]
+	if m.passing && last.Status != "finished" || !m.passing && (last.Status != "failed" || !strings.Contains(last.Message, m.why)) {
+		t.Errorf("the event is %+v", last)
+	}
+}
+
+func (b *bucketWorld) backUp(t *testing.T, m mishap) {
+	b.strike(t, m, func() (int, string) {
+		return b.Call("POST", b.db.Path()+"/backups", map[string]any{"label": "s", "target": "primary"}, nil)
+	})
+	b.nothingHalf(t)
+	made, _ := b.FindBackup(b.db, "s")
+	switch {
+	case m.passing:
+		if made.State != "complete" {
+			t.Errorf("%+v", made)
+		}
+	case made.State != "failed" || made.Problem == nil || !strings.Contains(*made.Problem, m.why):
+		t.Errorf("the failed backup is %+v", made)
+	default:
+		if status, body := b.Call("POST", made.Path(b.db)+"/restore", nil, nil); status != http.StatusBadRequest {
+			t.Errorf("it can be restored: %d %s", status, body)
+		}
+	}
+	b.mustHaveRows(t, b.rows)
+	b.drop("s")
+	b.Snapshot(b.db, "next", "primary")
+	b.drop("next")
+	b.Eventually("empty bucket", b.empty)
+}
+
+// empty is nil when nothing is left of backups.
+func (b *bucketWorld) empty() error {
+	objects, uploads, err := b.bucket.Keys()
+	for _, key := range append(objects, uploads...) {
+		if strings.Contains(key, "/backups/") {
+			err = errors.Join(err, fmt.Errorf("%s is left", key))
+		}
+	}
+	return err
+}
+
+func (b *bucketWorld) restore(t *testing.T, m mishap) {
+	b.strike(t, m, func() (int, string) { return b.Call("POST", b.backup.Path(b.db)+"/restore", nil, nil) })
+	want := b.rows
+	if m.passing {
+		want = b.backedUp
+	}
+	b.mustHaveRows(t, want)
+	if kept, _ := b.FindBackup(b.db, "kept"); kept.State != "complete" || kept.Problem != nil {
+		t.Errorf("a bucket that fails is held against the backup: %+v", kept)
+	}
+	if m.passing {
+		b.rows = b.backedUp
+		b.rows++
+		b.exec(fmt.Sprintf("INSERT INTO kept VALUES (%d)", b.rows))
+	}
+}
+
+// TestFullDisk: a folder whose file system fills takes no backup, keeps nothing of
+// it, and takes the next one once there is room.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
+		t.Skipf("a file system that fills can't be mounted here: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	t.Parallel()
+	w := &world{Server: harness.Prepare(t, harness.WithTags("failpoint"), harness.WithConfig(fmt.Sprintf(bucketConfig, "file://"+dir))), t: t}
+	w.Start()
+	w.keeper("mysql/10.11", 1)
+	w.ballast()
+	if status, body := w.Call("POST", w.db.Path()+"/backups", map[string]any{"label": "s"}, nil); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	w.AwaitStatus(w.db, "active")
+	if b, _ := w.FindBackup(w.db, "s"); b.State != "failed" || b.Problem == nil || !strings.Contains(*b.Problem, operate.FullReason) {
+		t.Errorf("%+v", b)
+	}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			t.Errorf("%s is left", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=300m"); err != nil {
+		t.Fatal(err)
+	}
+	w.drop("s")
+	w.backup, w.backedUp = w.Snapshot(w.db, "kept", "primary"), w.rows
+	w.keeper("mysql/10.11", 1)
+	w.Restore(w.db, w.backup)
+	w.mustHaveRows(t, w.backedUp)
+}
