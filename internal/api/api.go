@@ -18,6 +18,7 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/control"
+	"steward/internal/oauth"
 )
 
 // Options are what an API is made of.
@@ -31,9 +32,11 @@ type Options struct {
 	Ready func(ctx context.Context) error
 	// Origin is what browsers may call from: the CORS header's value.
 	Origin string
-	// RequestsPerMinute bounds each token, FailedLoginsPerMinute each address;
-	// 0 switches a bound off.
+	// RequestsPerMinute bounds each token, and each address that sends none;
+	// StatsPerMinute bounds requests for statistics, which count apart;
+	// FailedLoginsPerMinute bounds each address. 0 switches a bound off.
 	RequestsPerMinute     int
+	StatsPerMinute        int
 	FailedLoginsPerMinute int
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
@@ -42,12 +45,12 @@ type Options struct {
 // API is the door.
 type API struct {
 	Options
-	huma     huma.API
-	mux      *http.ServeMux
-	handler  http.Handler
-	metrics  *metrics
-	tokens   *limiter
-	failures *limiter
+	huma    huma.API
+	mux     *http.ServeMux
+	handler http.Handler
+	metrics *metrics
+	oauth   *oauth.Server
+	limits  limits
 }
 
 // New registers every operation.
@@ -59,8 +62,7 @@ func New(o Options) *API {
 		o.Registry = prometheus.NewRegistry()
 	}
 	a := &API{
-		Options: o, mux: http.NewServeMux(), metrics: newMetrics(o.Registry),
-		tokens: newLimiter(o.RequestsPerMinute, o.Now), failures: newLimiter(o.FailedLoginsPerMinute, o.Now),
+		Options: o, mux: http.NewServeMux(), metrics: newMetrics(o.Registry), oauth: oauth.New(o.Control), limits: newLimits(o),
 	}
 	a.huma = humago.New(a.mux, config())
 	a.registerEngines()
@@ -70,6 +72,7 @@ func New(o Options) *API {
 	a.registerEvents()
 	a.registerProfile()
 	a.registerTokens()
+	a.registerApps()
 	a.registerUsers()
 	a.registerContacts()
 	a.registerServices()
@@ -78,6 +81,8 @@ func New(o Options) *API {
 	a.registerCredentials()
 	a.registerSSHKeys()
 	a.registerComputes()
+	a.registerClients()
+	a.registerOAuth()
 	a.registerOperator()
 	a.handler = a.wrap(a.mux)
 	return a
@@ -96,6 +101,10 @@ func config() huma.Config {
 	c.AllowAdditionalPropertiesByDefault = true
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"personalAccessToken": {Type: "http", Scheme: "bearer", Description: "A personal access token."},
+		"oauth": {Type: "oauth2", Description: "An application that acts for a user.", Flows: &huma.OAuthFlows{
+			AuthorizationCode: &huma.OAuthFlow{AuthorizationURL: "/oauth/authorize", TokenURL: "/oauth/token", RefreshURL: "/oauth/token", Scopes: scopeTexts()},
+			ClientCredentials: &huma.OAuthFlow{TokenURL: "/oauth/token", Scopes: scopeTexts()},
+		}},
 	}
 	return c
 }

@@ -40,6 +40,17 @@ type bench struct {
 
 func newBench(t testing.TB, change ...func(*api.Options)) *bench {
 	t.Helper()
+	b, _ := benches(t, false, change...)
+	return b
+}
+
+// loginsPerMinute bounds what a test needs of one user.
+const loginsPerMinute = 5
+
+// benches are two servers that share a store; the second is nil when the first
+// is to be alone.
+func benches(t testing.TB, two bool, change ...func(*api.Options)) (b, second *bench) {
+	t.Helper()
 	s := pgtest.Store(t)
 	plans := &catalog.Catalog{
 		Plans: catalog.DefaultPlans(), Regions: catalog.DefaultRegions(),
@@ -48,17 +59,19 @@ func newBench(t testing.TB, change ...func(*api.Options)) *bench {
 			{Engine: cluster.PostgreSQL, Series: "15", EncryptionMissing: "PostgreSQL can't encrypt here"},
 		},
 	}
+	deps := control.Deps{
+		Store: s, Catalog: plans, Backups: true, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: !two,
+		LoginsPerMinute: loginsPerMinute,
+		Enqueue:         func(context.Context, *store.Tx, operation.ID) error { return nil },
+	}
 	o := api.Options{
-		Control: control.New(control.Deps{
-			Store: s, Catalog: plans, Backups: true, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: true,
-			Enqueue: func(context.Context, *store.Tx, operation.ID) error { return nil },
-		}),
+		Control: control.New(deps),
 		Catalog: plans, Logger: slog.New(slog.DiscardHandler), Ready: s.Ping, Origin: "*",
 	}
 	for _, f := range change {
 		f(&o)
 	}
-	b := &bench{t: t, api: api.New(o), store: s}
+	b = &bench{t: t, api: api.New(o), store: s}
 	ctx := t.Context()
 	err := s.InTx(ctx, func(tx *store.Tx) error {
 		admin, err := tx.EnsureAdmin(ctx)
@@ -78,7 +91,35 @@ func newBench(t testing.TB, change ...func(*api.Options)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
+	if two {
+		other := o
+		other.Control, other.Registry = control.New(deps), nil
+		second = new(*b)
+		second.api = api.New(other)
+	}
+	return b, second
+}
+
+// stranger is a token of another account's unrestricted user.
+func (b *bench) stranger() (token string) {
+	b.t.Helper()
+	ctx := b.t.Context()
+	err := b.store.InTx(ctx, func(tx *store.Tx) error {
+		var other account.ID
+		if err := tx.Pgx().QueryRow(ctx, "INSERT INTO accounts (name, created) VALUES ('other', now()) RETURNING id").Scan(&other); err != nil {
+			return err
+		}
+		u, err := tx.CreateUser(ctx, account.User{Account: other, Username: "stranger", Email: "s@example.org"})
+		if err != nil {
+			return err
+		}
+		token = b.token(tx, u, "*")
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return token
 }
 
 func (b *bench) token(tx *store.Tx, u account.User, scopes string) string {

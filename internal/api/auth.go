@@ -2,16 +2,16 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net"
-	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"steward/internal/account"
 	"steward/internal/fault"
+	"steward/internal/limit"
 )
 
 // authenticate puts the principal into the request's state, or answers. It runs
@@ -20,12 +20,16 @@ func (a *API) authenticate(e endpoint) func(ctx huma.Context, next func(huma.Con
 	return func(ctx huma.Context, next func(huma.Context)) {
 		ctx.SetHeader("X-Accepted-OAuth-Scopes", e.acceptedScopes())
 		state := stateOf(ctx.Context())
-		header := ctx.Header("Authorization")
+		header, address := ctx.Header("Authorization"), addressOf(ctx.RemoteAddr())
 		if header == "" && e.public {
+			if err := a.admit(ctx, a.limits.anonymous.Take(ctx.Context(), limit.AddressKey(address))); err != nil {
+				a.refuse(ctx, err)
+				return
+			}
 			next(ctx)
 			return
 		}
-		principal, err := a.principal(ctx.Context(), header, addressOf(ctx.RemoteAddr()))
+		principal, err := a.principal(ctx.Context(), header, address)
 		if err != nil {
 			ctx.SetHeader("X-OAuth-Scopes", "unknown")
 			a.refuse(ctx, err)
@@ -33,8 +37,8 @@ func (a *API) authenticate(e endpoint) func(ctx huma.Context, next func(huma.Con
 		}
 		state.principal = principal
 		ctx.SetHeader("X-OAuth-Scopes", principal.Scopes.String())
-		if !a.admit(ctx, principal) {
-			a.refuse(ctx, fault.NewTooMany())
+		if err := a.admit(ctx, a.limits.of(e).Take(ctx.Context(), strconv.FormatInt(int64(principal.Token), 10))); err != nil {
+			a.refuse(ctx, err)
 			return
 		}
 		if !e.public && e.scope != (account.Scope{}) && !principal.Scopes.Allow(e.scope) {
@@ -54,8 +58,8 @@ func (e endpoint) acceptedScopes() string {
 
 // principal finds who sends the header. Failures are limited per address.
 func (a *API) principal(ctx context.Context, header, address string) (account.Principal, error) {
-	if a.failures.exhausted(address) {
-		return account.Principal{}, fault.NewTooMany()
+	if err := a.trusted(address); err != nil {
+		return account.Principal{}, err
 	}
 	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -63,31 +67,16 @@ func (a *API) principal(ctx context.Context, header, address string) (account.Pr
 	}
 	p, err := a.Control.Auth.Authenticate(ctx, strings.TrimSpace(token))
 	if fault.IsKind(err, fault.Unauthenticated) {
-		a.failures.take(address)
+		a.mistrust(ctx, address)
 	}
 	return p, err
-}
-
-// admit counts the request against its token's limit and says so in headers.
-func (a *API) admit(ctx huma.Context, p account.Principal) bool {
-	if a.tokens.limit == 0 {
-		return true
-	}
-	left, reset, ok := a.tokens.take(strconv.FormatInt(int64(p.Token), 10))
-	ctx.SetHeader("X-RateLimit-Limit", strconv.Itoa(a.tokens.limit))
-	ctx.SetHeader("X-RateLimit-Remaining", strconv.Itoa(left))
-	ctx.SetHeader("X-RateLimit-Reset", strconv.FormatInt(reset.Unix(), 10))
-	if !ok {
-		ctx.SetHeader("Retry-After", strconv.Itoa(int(max(reset.Sub(a.Now()), time.Second).Seconds())))
-	}
-	return ok
 }
 
 // refuse writes the envelope for err.
 func (a *API) refuse(ctx huma.Context, err error) {
 	e := a.toStatus(ctx.Context(), err)
-	if e.status == http.StatusTooManyRequests && a.failures.limit > 0 {
-		ctx.SetHeader("Retry-After", "60")
+	if late, ok := errors.AsType[*tooSoon](err); ok {
+		ctx.SetHeader("Retry-After", strconv.Itoa(late.after))
 	}
 	ctx.SetHeader("Content-Type", "application/json")
 	ctx.SetStatus(e.status)

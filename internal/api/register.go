@@ -56,7 +56,7 @@ func register[I, B, O any](a *API, e endpoint, handle func(ctx context.Context, 
 		Extensions:  map[string]any{"x-scope": e.scopeText()},
 	}
 	if !e.public {
-		op.Security = []map[string][]string{{"personalAccessToken": {}}}
+		op.Security = []map[string][]string{{"personalAccessToken": {}}, {"oauth": e.scopeList()}}
 	}
 	bodyType := reflect.TypeFor[B]()
 	hasBody := bodyType != reflect.TypeFor[none]()
@@ -96,6 +96,14 @@ func (e endpoint) scopeText() string {
 		return "any"
 	}
 	return e.scope.String()
+}
+
+// scopeList is what the document says an application needs.
+func (e endpoint) scopeList() []string {
+	if e.scope == (account.Scope{}) {
+		return []string{}
+	}
+	return []string{e.scope.String()}
 }
 
 // requestState travels from the middlewares to the handler.

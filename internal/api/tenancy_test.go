@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"steward/internal/account"
-	"steward/internal/store"
 )
 
 // TestTenants: an account sees nothing of another, by id, list, filter, label
@@ -15,22 +12,7 @@ func TestTenants(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	id := b.create()
-	var theirs string
-	err := b.store.InTx(t.Context(), func(tx *store.Tx) error {
-		var other account.ID
-		if err := tx.Pgx().QueryRow(t.Context(), "INSERT INTO accounts (name, created) VALUES ('other', now()) RETURNING id").Scan(&other); err != nil {
-			return err
-		}
-		u, err := tx.CreateUser(t.Context(), account.User{Account: other, Username: "stranger", Email: "s@example.org"})
-		if err != nil {
-			return err
-		}
-		theirs = b.token(tx, u, "*")
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := b.stranger()
 	one := fmt.Sprintf("/v4/databases/postgresql/instances/%d", id)
 	const absent = "/v4/databases/postgresql/instances/999999"
 	for _, request := range []string{

@@ -137,12 +137,27 @@ func (x *Access) CreateUser(ctx context.Context, name, email string, restricted,
 	})
 }
 
+// user finds one of any account.
+func (x *Access) user(ctx context.Context, name string) (account.User, error) {
+	user, err := x.store.UserAnywhere(ctx, name)
+	if fault.IsKind(err, fault.NotFound) {
+		return user, fmt.Errorf("there is no user %q; make it with `steward user create %s --email …`", name, name)
+	}
+	return user, err
+}
+
+// SetPassword gives a user the password to log in to OAuth clients with.
+func (x *Access) SetPassword(ctx context.Context, username, password string) error {
+	user, err := x.user(ctx, username)
+	if err != nil {
+		return err
+	}
+	return control.New(control.Deps{Store: x.store}).Logins.SetPassword(ctx, user, password)
+}
+
 // CreateToken makes a token for any user and returns its text.
 func (x *Access) CreateToken(ctx context.Context, username, label, scopes string, expires time.Duration) (string, error) {
-	user, err := x.store.UserAnywhere(ctx, username)
-	if fault.IsKind(err, fault.NotFound) {
-		return "", fmt.Errorf("there is no user %q; make it with `steward user create %s --email …`", username, username)
-	}
+	user, err := x.user(ctx, username)
 	if err != nil {
 		return "", err
 	}

@@ -58,6 +58,8 @@ type App struct {
 	listener net.Listener
 	server   *http.Server
 	served   sync.WaitGroup
+	sweeping context.CancelFunc
+	swept    sync.WaitGroup
 	// failed gets what ended the process against its will.
 	failed chan error
 	// undo are the partners of what New did, to be run in reverse.
@@ -241,7 +243,8 @@ func (a *App) wire(ctx context.Context) error {
 	a.keeper = converge.New(keeperOptions)
 	a.control = control.New(control.Deps{
 		Store: a.store, Catalog: a.catalog, Backups: a.archiver != nil, Continuous: a.o.Backups.Continuous, Ports: ports, Logger: a.log,
-		OnlyServer: a.o.Store == "", // the data folder is locked, and its store is nobody else's
+		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
+		OnlyServer:      a.o.Store == "", // the data folder is locked, and its store is nobody else's
 		Enqueue: func(ctx context.Context, tx *store.Tx, id operation.ID) error {
 			return a.work.Enqueue(ctx, tx.Pgx(), id)
 		},
@@ -250,7 +253,7 @@ func (a *App) wire(ctx context.Context) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newClusterCollector(a.store, a.host))
 	a.api = api.New(api.Options{
 		Control: a.control, Catalog: a.catalog, Logger: a.log, Registry: registry, Ready: a.store.Ping, Origin: a.o.CORS.Origin,
-		RequestsPerMinute: a.o.Limits.RequestsPerMinute, FailedLoginsPerMinute: a.o.Limits.FailedLoginsPerMinute,
+		RequestsPerMinute: a.o.Limits.RequestsPerMinute, StatsPerMinute: a.o.Limits.StatsPerMinute, FailedLoginsPerMinute: a.o.Limits.FailedLoginsPerMinute,
 	})
 	return a.store.WakeAll(ctx) // a predecessor may have died in the middle of any
 }
@@ -262,6 +265,7 @@ func (a *App) Start(ctx context.Context) error {
 		return err
 	}
 	a.keeper.Start(ctx)
+	a.startSweeping(ctx)
 	a.server = a.api.Server()
 	a.served.Go(func() {
 		if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -293,6 +297,7 @@ func (a *App) stopOnce() error {
 		a.served.Wait()
 	}
 	a.keeper.Stop()
+	a.stopSweeping()
 	ctx, cancel := context.WithTimeout(context.Background(), passTime)
 	defer cancel()
 	errs = append(errs, a.work.Stop(ctx), a.close())

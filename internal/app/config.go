@@ -59,11 +59,17 @@ type EnginesConfig struct {
 	Folders []string `koanf:"folders"`
 }
 
-// LimitsConfig are requests a minute and token; 0 switches a limit off.
+// LimitsConfig are bounds per minute; 0 switches one off. Servers that share a
+// store count together.
 type LimitsConfig struct {
+	// RequestsPerMinute is per token, and per address for requests without one.
 	RequestsPerMinute int `koanf:"requests_per_minute"`
+	// StatsPerMinute is for requests for statistics, per token.
+	StatsPerMinute int `koanf:"stats_per_minute"`
 	// FailedLoginsPerMinute is per client address.
 	FailedLoginsPerMinute int `koanf:"failed_logins_per_minute"`
+	// LoginsPerMinute is per user, of attempts with a password.
+	LoginsPerMinute int `koanf:"logins_per_minute"`
 }
 
 // SealConfig is the key service for secrets: a gocloud.dev/secrets URL; empty:
@@ -131,7 +137,7 @@ type MonitorConfig struct {
 func DefaultConfig() Config {
 	return Config{
 		Gateway:   GatewayConfig{PrimaryAddress: "127.0.0.1", SecondaryAddress: "127.0.0.2", Ports: "21000-21255"},
-		Limits:    LimitsConfig{RequestsPerMinute: 800, FailedLoginsPerMinute: 60},
+		Limits:    LimitsConfig{RequestsPerMinute: 800, StatsPerMinute: 200, FailedLoginsPerMinute: 60, LoginsPerMinute: 10},
 		Isolation: IsolationConfig{Bubblewrap: "auto", Cgroups: "auto", UIDBase: 700000},
 		Pool:      PoolConfig{Size: 4},
 		CORS:      CORSConfig{Origin: "*"},
@@ -190,7 +196,7 @@ func knownKeys() []string {
 	return []string{
 		"gateway.primary_address", "gateway.secondary_address", "gateway.ports", "gateway.hostnames",
 		"catalog.file", "engines.folders",
-		"limits.requests_per_minute", "limits.failed_logins_per_minute",
+		"limits.requests_per_minute", "limits.stats_per_minute", "limits.failed_logins_per_minute", "limits.logins_per_minute",
 		"seal.url", "isolation.bubblewrap", "isolation.cgroups", "isolation.uid_base", "pool.size", "cors.origin",
 		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete", "restore.credentials",
 		"monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.ca_file", "monitor.abuse_contact",
@@ -221,8 +227,8 @@ func (c Config) validate() []error {
 			bad("%s: must be auto or off", key)
 		}
 	}
-	if c.Limits.RequestsPerMinute < 0 || c.Limits.FailedLoginsPerMinute < 0 {
-		bad("limits: must not be negative; 0 switches a limit off")
+	if l := c.Limits; min(l.RequestsPerMinute, l.StatsPerMinute, l.FailedLoginsPerMinute, l.LoginsPerMinute) < 0 || max(l.RequestsPerMinute, l.StatsPerMinute, l.FailedLoginsPerMinute, l.LoginsPerMinute) > 1_000_000 {
+		bad("limits: must be 0-1000000; 0 switches a limit off")
 	}
 	if c.Pool.Size < 0 || c.Pool.Size > 100 {
 		bad("pool.size: must be 0-100")

@@ -10,6 +10,7 @@ import (
 
 type userCommands struct {
 	Create userCreateCommand `cmd:"" help:"Create a user."`
+	Passwd userPasswdCommand `cmd:"" help:"Set the password that a user logs in to OAuth applications with."`
 }
 
 type userCreateCommand struct {
@@ -31,6 +32,29 @@ func (c *userCreateCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	fmt.Fprintf(s.out, "User %s is there. Next: steward token create --user %s --scopes \"databases:read_write events:read_only\" --data %s\n", c.Name, c.Name, c.Data)
+	return nil
+}
+
+type userPasswdCommand struct {
+	dataFlag
+	Name  string `arg:"" help:"The user's name."`
+	Store string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
+}
+
+func (c *userPasswdCommand) Run(ctx context.Context, s *streams) error {
+	password, err := newPassword(s)
+	if err != nil {
+		return err
+	}
+	access, err := app.OpenAccess(ctx, c.Data, c.Store)
+	if err != nil {
+		return err
+	}
+	defer access.Close(ctx)
+	if err := access.SetPassword(ctx, c.Name, password); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.err, "The password of %s is set.\n", c.Name)
 	return nil
 }
 

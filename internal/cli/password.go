@@ -32,14 +32,33 @@ func (f passwordFlags) password(s *streams) (string, error) {
 	return password, nil
 }
 
+// newPassword reads one that is to be set: twice at a terminal, where nobody sees
+// what is typed.
+func newPassword(s *streams) (string, error) {
+	password, err := passwordFlags{}.password(s)
+	if err != nil || !atTerminal(s) {
+		return password, err
+	}
+	again, err := passwordFlags{}.password(s)
+	if err == nil && password != again {
+		return "", errors.New("the two passwords differ")
+	}
+	return password, err
+}
+
+func atTerminal(s *streams) bool {
+	file, ok := s.in.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
 func (f passwordFlags) read(s *streams) ([]byte, error) {
 	if f.PasswordFile != "" {
 		return os.ReadFile(f.PasswordFile)
 	}
-	if file, ok := s.in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if atTerminal(s) {
 		fmt.Fprint(s.err, "Password: ")
 		defer fmt.Fprintln(s.err)
-		return term.ReadPassword(int(file.Fd()))
+		return term.ReadPassword(int(s.in.(*os.File).Fd()))
 	}
 	text, err := io.ReadAll(io.LimitReader(s.in, maxPassword+1))
 	if len(text) > maxPassword {

@@ -14,6 +14,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/fault"
+	"steward/internal/limit"
 	"steward/internal/monitor"
 	"steward/internal/operation"
 	"steward/internal/outage"
@@ -32,6 +33,8 @@ type Deps struct {
 	Continuous bool
 	// Ports are the first and the last port that databases are given.
 	Ports [2]int
+	// LoginsPerMinute bounds attempts to log in, per user; 0: unbounded.
+	LoginsPerMinute int
 	// Networks are where services may be.
 	Networks *monitor.Networks
 	// Desk opens and closes issues.
@@ -59,8 +62,15 @@ type Control struct {
 	Services           *Services
 	Issues             *Issues
 	Tickets            *Tickets
-	Computes           *Computes
-	SSHKeys            *SSHKeys
+	// Authorizations are what users allowed applications.
+	Authorizations *Authorizations
+	Clients        *Clients
+	Logins         *Logins
+	Computes       *Computes
+	SSHKeys        *SSHKeys
+	// SharedRates is the count of requests that this server shares with others;
+	// nil when there are none.
+	SharedRates limit.Shared
 }
 
 // New makes the use cases.
@@ -78,6 +88,10 @@ func New(d Deps) *Control {
 		Users:              &Users{d},
 		Tokens:             &Tokens{d},
 		Auth:               &Auth{d},
+		Logins:             newLogins(d),
+		Clients:            &Clients{d},
+		Authorizations:     &Authorizations{d},
+		SharedRates:        d.sharedRates(),
 		Contacts:           &Contacts{d},
 		ManagedCredentials: &ManagedCredentials{d},
 		Services:           &Services{d},
@@ -86,6 +100,13 @@ func New(d Deps) *Control {
 		Computes:           &Computes{d},
 		SSHKeys:            &SSHKeys{d},
 	}
+}
+
+func (d Deps) sharedRates() limit.Shared {
+	if d.OnlyServer {
+		return nil
+	}
+	return d.Store
 }
 
 // begin records an operation on a cluster and wakes a worker for it, in tx.

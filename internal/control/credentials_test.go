@@ -298,8 +298,8 @@ func TestDeletedCredentialsLeaveTheirServices(t *testing.T) {
 	p := b.tenant("owner")
 	gone, stays := b.credential(p, "router"), b.credential(p, "switch")
 	if _, err := b.store.Pool().Exec(t.Context(), `WITH made AS (
-		INSERT INTO services (account_id, label, service_type, address, timeout, status, status_since, shard, generation, created, updated)
-		VALUES ($1, 'web', 'url', 'http://192.0.2.1', 5, 'ok', now(), 0, 7, now(), now()) RETURNING id)
+		INSERT INTO services (account_id, label, service_type, address, timeout, body, consultation_group, notes, region, check_interval, status, since, generation, created, updated)
+		VALUES ($1, 'web', 'url', 'http://192.0.2.1', 5, '', '', '', '', 0, 'ok', now(), 7, now(), now()) RETURNING id)
 		INSERT INTO service_credentials (service_id, credential_id, position) SELECT id, unnest($2::bigint[]), 0 FROM made`,
 		p.Account, []monitor.CredentialID{gone.ID, stays.ID}); err != nil {
 		t.Fatal(err)

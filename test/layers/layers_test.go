@@ -54,6 +54,7 @@ var layerOf = map[string]layer{
 	"steward/internal/work":          drivers,
 
 	"steward/internal/control":  verbs,
+	"steward/internal/limit":    verbs,
 	"steward/internal/converge": verbs,
 	"steward/internal/operate":  verbs,
 	"steward/internal/outage":   verbs,
@@ -62,6 +63,7 @@ var layerOf = map[string]layer{
 
 	"steward/internal/api/...":     doors,
 	"steward/internal/console/...": doors,
+	"steward/internal/oauth":       doors,
 	"steward/client":               doors,
 
 	"steward/internal/app": process,

@@ -22,6 +22,24 @@ type AccountKey struct {
 	Created   time.Time
 }
 
+type Authorization struct {
+	ID       int64
+	Request  string
+	ClientID string
+	UserID   int64
+	Scopes   string
+	Created  time.Time
+}
+
+type AuthorizationCode struct {
+	Hash            []byte
+	AuthorizationID int64
+	RedirectUri     string
+	Challenge       string
+	Expiry          time.Time
+	Used            bool
+}
+
 type Backup struct {
 	ID           int64
 	AccountID    int64
@@ -202,6 +220,19 @@ type Notice struct {
 	Sent      *time.Time
 }
 
+type OauthClient struct {
+	ID          string
+	AccountID   int64
+	UserID      int64
+	Label       string
+	RedirectUri string
+	Public      bool
+	SecretHash  []byte
+	OwnScopes   string
+	OwnExpiry   *time.Time
+	Created     time.Time
+}
+
 type Operation struct {
 	ID         int64
 	AccountID  int64
@@ -223,6 +254,25 @@ type Operation struct {
 	WakeAt     *time.Time
 	EntityType string
 	EntityID   int64
+}
+
+type Password struct {
+	UserID  int64
+	Hash    string
+	Changed time.Time
+}
+
+type RateCount struct {
+	Key    string
+	Minute time.Time
+	Taken  int32
+}
+
+type RefreshToken struct {
+	Hash            []byte
+	AuthorizationID int64
+	Expiry          time.Time
+	Used            bool
 }
 
 type Service struct {
@@ -280,14 +330,15 @@ type TicketReply struct {
 }
 
 type Token struct {
-	ID      int64
-	UserID  int64
-	Label   string
-	Prefix  string
-	Hash    []byte
-	Scopes  string
-	Created time.Time
-	Expiry  *time.Time
+	ID              int64
+	UserID          int64
+	Label           string
+	Prefix          string
+	Hash            []byte
+	Scopes          string
+	Created         time.Time
+	Expiry          *time.Time
+	AuthorizationID *int64
 }
 
 type User struct {

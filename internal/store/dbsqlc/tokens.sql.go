@@ -11,7 +11,7 @@ import (
 )
 
 const tokenCount = `-- name: TokenCount :one
-SELECT count(*) FROM tokens WHERE user_id = $1
+SELECT count(*) FROM tokens WHERE user_id = $1 AND authorization_id IS NULL
 `
 
 func (q *Queries) TokenCount(ctx context.Context, userID int64) (int64, error) {
@@ -53,7 +53,7 @@ func (q *Queries) TokenCreate(ctx context.Context, arg TokenCreateParams) (int64
 }
 
 const tokenDelete = `-- name: TokenDelete :execrows
-DELETE FROM tokens WHERE user_id = $1 AND id = $2
+DELETE FROM tokens WHERE user_id = $1 AND id = $2 AND authorization_id IS NULL
 `
 
 func (q *Queries) TokenDelete(ctx context.Context, userID int64, iD int64) (int64, error) {
@@ -66,7 +66,7 @@ func (q *Queries) TokenDelete(ctx context.Context, userID int64, iD int64) (int6
 
 const tokenGet = `-- name: TokenGet :one
 SELECT id, user_id, label, prefix, scopes, created, expiry FROM tokens
-WHERE user_id = $1 AND id = $2 AND (expiry IS NULL OR expiry > $3::timestamptz)
+WHERE user_id = $1 AND id = $2 AND authorization_id IS NULL AND (expiry IS NULL OR expiry > $3::timestamptz)
 `
 
 type TokenGetParams struct {
@@ -102,7 +102,7 @@ func (q *Queries) TokenGet(ctx context.Context, arg TokenGetParams) (TokenGetRow
 
 const tokenList = `-- name: TokenList :many
 SELECT id, user_id, label, prefix, scopes, created, expiry, count(*) OVER () AS total FROM tokens
-WHERE user_id = $1 AND (expiry IS NULL OR expiry > $2::timestamptz)
+WHERE user_id = $1 AND authorization_id IS NULL AND (expiry IS NULL OR expiry > $2::timestamptz)
 ORDER BY id LIMIT $4 OFFSET $3
 `
 
@@ -197,7 +197,7 @@ func (q *Queries) TokenPrincipal(ctx context.Context, hash []byte, now time.Time
 }
 
 const tokenRelabel = `-- name: TokenRelabel :execrows
-UPDATE tokens SET label = $1 WHERE user_id = $2 AND id = $3
+UPDATE tokens SET label = $1 WHERE user_id = $2 AND id = $3 AND authorization_id IS NULL
 `
 
 type TokenRelabelParams struct {

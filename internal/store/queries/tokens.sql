@@ -4,7 +4,7 @@ VALUES (@user_id, @label, @prefix, @hash, @scopes, @created, @expiry)
 RETURNING id;
 
 -- name: TokenCount :one
-SELECT count(*) FROM tokens WHERE user_id = @user_id;
+SELECT count(*) FROM tokens WHERE user_id = @user_id AND authorization_id IS NULL;
 
 -- name: TokenPrincipal :one
 SELECT t.id AS token_id, t.scopes, t.expiry,
@@ -14,15 +14,15 @@ WHERE t.hash = @hash AND (t.expiry IS NULL OR t.expiry > @now::timestamptz);
 
 -- name: TokenGet :one
 SELECT id, user_id, label, prefix, scopes, created, expiry FROM tokens
-WHERE user_id = @user_id AND id = @id AND (expiry IS NULL OR expiry > @now::timestamptz);
+WHERE user_id = @user_id AND id = @id AND authorization_id IS NULL AND (expiry IS NULL OR expiry > @now::timestamptz);
 
 -- name: TokenList :many
 SELECT id, user_id, label, prefix, scopes, created, expiry, count(*) OVER () AS total FROM tokens
-WHERE user_id = @user_id AND (expiry IS NULL OR expiry > @now::timestamptz)
+WHERE user_id = @user_id AND authorization_id IS NULL AND (expiry IS NULL OR expiry > @now::timestamptz)
 ORDER BY id LIMIT @size OFFSET @skip;
 
 -- name: TokenRelabel :execrows
-UPDATE tokens SET label = @label WHERE user_id = @user_id AND id = @id;
+UPDATE tokens SET label = @label WHERE user_id = @user_id AND id = @id AND authorization_id IS NULL;
 
 -- name: TokenDelete :execrows
-DELETE FROM tokens WHERE user_id = @user_id AND id = @id;
+DELETE FROM tokens WHERE user_id = @user_id AND id = @id AND authorization_id IS NULL;

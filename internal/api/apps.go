@@ -1,0 +1,46 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"steward/internal/account"
+)
+
+// appView is an application that the caller gave access.
+type appView struct {
+	ID           int64   `json:"id"`
+	Label        string  `json:"label"`
+	Website      string  `json:"website"`
+	Scopes       string  `json:"scopes"`
+	Created      string  `json:"created" format:"date-time"`
+	Expiry       string  `json:"expiry" format:"date-time" doc:"When it can't go on without being allowed again."`
+	ThumbnailURL *string `json:"thumbnail_url"`
+}
+
+func showApp(a account.App) appView {
+	return appView{ID: a.ID, Label: a.Label, Website: a.Website, Scopes: a.Scopes.String(), Created: showTime(a.Created), Expiry: showTime(a.Expiry)}
+}
+
+type appPath struct {
+	ID int64 `path:"appId" minimum:"1"`
+}
+
+func (a *API) registerApps() {
+	apps := a.Control.Authorizations
+	const all, one = "/v4/profile/apps", "/v4/profile/apps/{appId}"
+	register(a, endpoint{method: http.MethodGet, path: all, id: "listApps", summary: "List the applications you gave access", tag: "Profile", scope: readAccount},
+		func(ctx context.Context, c call[Paging, none]) (list[appView], error) {
+			found, total, err := apps.Apps(ctx, c.Principal, c.In.page())
+			return newList(found, total, c.In, showApp), err
+		})
+	register(a, endpoint{method: http.MethodGet, path: one, id: "viewApp", summary: "View an application you gave access", tag: "Profile", scope: readAccount},
+		func(ctx context.Context, c call[appPath, none]) (appView, error) {
+			found, err := apps.App(ctx, c.Principal, c.In.ID)
+			return showApp(found), err
+		})
+	register(a, endpoint{method: http.MethodDelete, path: one, id: "deleteApp", summary: "Take an application's access back", tag: "Profile", scope: writeAccount},
+		func(ctx context.Context, c call[appPath, none]) (empty, error) {
+			return empty{}, apps.DeleteApp(ctx, c.Principal, c.In.ID)
+		})
+}
