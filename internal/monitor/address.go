@@ -236,6 +236,10 @@ func asciiName(text string) (string, error) {
 		if name, err = toASCII.ToASCII(text); err != nil {
 			return bad()
 		}
+		// What isn't UTF-8 is mapped all the same, to a name that nobody can have.
+		if again, err := toASCII.ToASCII(name); err != nil || again != name {
+			return bad()
+		}
 	}
 	name = strings.TrimSuffix(name, ".")
 	if len(name) > 253 {

@@ -171,6 +171,7 @@ func TestFollow(t *testing.T) {
 		{"http://a.example", "http:///", "", ErrRedirectMalformed},
 		{"http://a.example", "http://0x7f.1/", "", ErrRedirectMalformed},
 		{"http://a.example", "http://[fe80::1%25lo]/", "", ErrRedirectMalformed},
+		{"http://a.example", "//\xbb/", "", ErrRedirectMalformed},
 		{"http://a.example", "/a\r\nSet-Cookie: b", "", ErrRedirectMalformed},
 		{"http://a.example", "/" + strings.Repeat("a", mostRedirect), "", ErrRedirectMalformed},
 	}
