@@ -32,6 +32,7 @@ import (
 	"steward/internal/recovery"
 	"steward/internal/seal"
 	"steward/internal/store"
+	"steward/internal/watch"
 	"steward/internal/work"
 )
 
@@ -54,6 +55,11 @@ type App struct {
 	api      *api.API
 	networks *monitor.Networks
 	prober   *probe.Prober
+	watcher  *watch.Watcher
+
+	// background runs from Start until stopBackground, which waits for it.
+	background     []func(context.Context)
+	stopBackground func()
 
 	listener net.Listener
 	server   *http.Server
@@ -94,7 +100,7 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 		return a, err
 	}
 	steps := []func(context.Context) error{
-		a.lock, a.listen, a.openStore, a.openPlatform, a.openArchive, a.openProbe, a.wire, a.firstToken, a.firstCompute,
+		a.lock, a.listen, a.openStore, a.openPlatform, a.openArchive, a.openProbe, a.openWatch, a.wire, a.firstToken, a.firstCompute,
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -250,7 +256,7 @@ func (a *App) wire(ctx context.Context) error {
 		},
 	})
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newClusterCollector(a.store, a.host))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newClusterCollector(a.store, a.host), newWatchMetrics(a.watcher))
 	a.api = api.New(api.Options{
 		Control: a.control, Catalog: a.catalog, Logger: a.log, Registry: registry, Ready: a.store.Ping, Origin: a.o.CORS.Origin,
 		RequestsPerMinute: a.o.Limits.RequestsPerMinute, StatsPerMinute: a.o.Limits.StatsPerMinute, FailedLoginsPerMinute: a.o.Limits.FailedLoginsPerMinute,
@@ -265,6 +271,7 @@ func (a *App) Start(ctx context.Context) error {
 		return err
 	}
 	a.keeper.Start(ctx)
+	a.startBackground(ctx)
 	a.startSweeping(ctx)
 	a.server = a.api.Server()
 	a.served.Go(func() {
@@ -273,6 +280,15 @@ func (a *App) Start(ctx context.Context) error {
 		}
 	})
 	return nil
+}
+
+func (a *App) startBackground(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	for _, run := range a.background {
+		running.Go(func() { run(ctx) })
+	}
+	a.stopBackground = func() { cancel(); running.Wait() }
 }
 
 // URL is where the API answers.

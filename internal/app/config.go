@@ -17,6 +17,7 @@ import (
 
 	"steward/internal/archive"
 	"steward/internal/backup"
+	"steward/internal/monitor"
 	"steward/internal/store"
 )
 
@@ -123,6 +124,13 @@ type RestoreConfig struct {
 
 // MonitorConfig is how services are watched.
 type MonitorConfig struct {
+	// Interval is between two checks of a service that has none of its own,
+	// ConfirmAfter the time to the looks that confirm an outage or its end.
+	Interval     time.Duration `koanf:"interval"`
+	ConfirmAfter time.Duration `koanf:"confirm_after"`
+	// Canaries are addresses that answer unless this server's own network is down:
+	// while none does, checks that fail say nothing.
+	Canaries []string `koanf:"canaries"`
 	// ForbiddenNetworks are prefixes that no check may go to, whatever a region allows.
 	ForbiddenNetworks []string `koanf:"forbidden_networks"`
 	// ForbiddenPorts are those that url services may not be at.
@@ -144,7 +152,7 @@ func DefaultConfig() Config {
 		Backups:   BackupsConfig{Schedule: "00:00", Keep: backup.Autos, Verify: true, Timeout: archive.DefaultTimeout, RetryFor: 10 * time.Minute},
 		Restore:   RestoreConfig{Credentials: "keep"},
 		// SMTP: a request by HTTP must not pass for mail.
-		Monitor: MonitorConfig{ForbiddenPorts: []int{25, 465, 587}},
+		Monitor: MonitorConfig{Interval: time.Minute, ConfirmAfter: monitor.DefaultRules().Confirm, ForbiddenPorts: []int{25, 465, 587}},
 	}
 }
 
@@ -168,7 +176,7 @@ func LoadConfig(path string) (Config, error) {
 		if !strings.Contains(name, ".") {
 			return "", nil
 		}
-		if slices.Contains([]string{"gateway.hostnames", "engines.folders", "monitor.forbidden_networks", "monitor.forbidden_ports"}, name) {
+		if slices.Contains([]string{"gateway.hostnames", "engines.folders", "monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.canaries"}, name) {
 			return name, strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
 		}
 		return name, value
@@ -199,7 +207,7 @@ func knownKeys() []string {
 		"limits.requests_per_minute", "limits.stats_per_minute", "limits.failed_logins_per_minute", "limits.logins_per_minute",
 		"seal.url", "isolation.bubblewrap", "isolation.cgroups", "isolation.uid_base", "pool.size", "cors.origin",
 		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete", "restore.credentials",
-		"monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.ca_file", "monitor.abuse_contact",
+		"monitor.interval", "monitor.confirm_after", "monitor.canaries", "monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.ca_file", "monitor.abuse_contact",
 		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete",
 		"backups.timeout", "backups.retry_for", "restore.credentials",
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -34,6 +35,15 @@ func (c MonitorConfig) validate() []error {
 		if port < 1 || port > 65535 {
 			bad("monitor.forbidden_ports: %d is no port", port)
 		}
+	}
+	if c.Interval < time.Second || c.Interval > 24*time.Hour {
+		bad("monitor.interval: must be 1s-24h")
+	}
+	if c.ConfirmAfter < 100*time.Millisecond || c.ConfirmAfter > time.Minute {
+		bad("monitor.confirm_after: must be 100ms-1m")
+	}
+	if _, err := c.canaries(); err != nil {
+		bad("monitor.canaries: %w", err)
 	}
 	if _, err := c.roots(); err != nil {
 		bad("monitor.ca_file: %w", err)
