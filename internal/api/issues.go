@@ -72,7 +72,7 @@ type ticketPath struct {
 }
 
 type repliesInput struct {
-	ticketPath
+	ID int64 `path:"ticketId" minimum:"1"`
 	Paging
 }
 

@@ -52,11 +52,11 @@ type serviceCreate struct {
 	ServiceType string `json:"service_type" enum:"url,tcp"`
 	Address     string `json:"address" minLength:"3" maxLength:"100" doc:"An http or https URL without user and fragment, or host:port."`
 	Timeout     int    `json:"timeout" minimum:"1" maximum:"255" doc:"Seconds a check may take."`
-	serviceOptions
+	ServiceOptions
 }
 
-// serviceOptions may be left out; null takes away what is there.
-type serviceOptions struct {
+// ServiceOptions are exported, since Huma looks into exported members only. They may be left out; null takes away what is there.
+type ServiceOptions struct {
 	Body        optional[string]  `json:"body,omitzero" maxLength:"100" doc:"Text that the answer must contain."`
 	Group       optional[string]  `json:"consultation_group,omitzero" maxLength:"50" doc:"Group of the contacts to be told; all contacts when empty."`
 	Credentials optional[[]int64] `json:"credentials,omitzero"`
@@ -65,7 +65,7 @@ type serviceOptions struct {
 	Interval    optional[int]     `json:"interval,omitzero" minimum:"10" maximum:"86400" doc:"Seconds between checks."`
 }
 
-func (o serviceOptions) change() control.ServiceChange {
+func (o ServiceOptions) change() control.ServiceChange {
 	in := control.ServiceChange{
 		Body: o.Body.orZero(), Group: o.Group.orZero(), Notes: o.Notes.orZero(), Region: o.Region.orZero(), Interval: o.Interval.orZero(),
 	}
@@ -84,11 +84,11 @@ type serviceUpdate struct {
 	ServiceType *string `json:"service_type,omitempty" enum:"url,tcp"`
 	Address     *string `json:"address,omitempty" minLength:"3" maxLength:"100"`
 	Timeout     *int    `json:"timeout,omitempty" minimum:"1" maximum:"255"`
-	serviceOptions
+	ServiceOptions
 }
 
 func (b serviceUpdate) change() control.ServiceChange {
-	in := b.serviceOptions.change()
+	in := b.ServiceOptions.change()
 	in.Label, in.Address, in.Timeout, in.Type = b.Label, b.Address, b.Timeout, (*monitor.ServiceType)(b.ServiceType)
 	return in
 }
@@ -125,14 +125,18 @@ func showUptime(h monitor.Hour) uptimeView {
 }
 
 type checksView struct {
-	list[checkView]
+	Data    []checkView `json:"data" nullable:"false"`
+	Page    int         `json:"page"`
+	Pages   int         `json:"pages"`
+	Results int         `json:"results"`
+
 	Day   uptimeView `json:"last_24_hours"`
 	Week  uptimeView `json:"last_7_days"`
 	Month uptimeView `json:"last_30_days"`
 }
 
 type checksInput struct {
-	servicePath
+	ID int64 `path:"serviceId" minimum:"1"`
 	Paging
 }
 
@@ -150,7 +154,7 @@ func (a *API) registerServices() {
 		})
 	register(a, endpoint{method: http.MethodPost, path: all, id: "createService", summary: "Have a service monitored", tag: tag, scope: writeAccount},
 		func(ctx context.Context, c call[none, serviceCreate]) (serviceView, error) {
-			b := serviceUpdate{&c.Body.Label, &c.Body.ServiceType, &c.Body.Address, &c.Body.Timeout, c.Body.serviceOptions}
+			b := serviceUpdate{&c.Body.Label, &c.Body.ServiceType, &c.Body.Address, &c.Body.Timeout, c.Body.ServiceOptions}
 			made, err := services.Create(ctx, c.Principal, b.change(), c.Faults)
 			return showService(made), err
 		})
@@ -182,9 +186,10 @@ func (a *API) registerServices() {
 		func(ctx context.Context, c call[checksInput, none]) (checksView, error) {
 			h, err := services.History(ctx, c.Principal, monitor.ServiceID(c.In.ID))
 			slices.Reverse(h.Samples)
+			l := newList(slicePage(h.Samples, c.In.Paging), len(h.Samples), c.In.Paging, showCheck)
 			return checksView{
-				list: newList(slicePage(h.Samples, c.In.Paging), len(h.Samples), c.In.Paging, showCheck),
-				Day:  showUptime(h.Day), Week: showUptime(h.Week), Month: showUptime(h.Month),
+				Data: l.Data, Page: l.Page, Pages: l.Pages, Results: l.Results,
+				Day: showUptime(h.Day), Week: showUptime(h.Week), Month: showUptime(h.Month),
 			}, err
 		})
 }
