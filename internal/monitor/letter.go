@@ -64,13 +64,16 @@ func (n Notice) recovered() []string {
 
 func (s NoticeService) text() string {
 	found := oneLine(s.Detail)
-	if found == "" {
+	if found == "" && s.Class != OK {
 		found = string(s.Class)
 	}
-	if s.Recovered != nil {
-		return fmt.Sprintf("Well again since %s. What was found at %s: %s", clock(*s.Recovered), clock(s.Since), found)
+	if found != "" {
+		found = ": " + found
 	}
-	return fmt.Sprintf("Found at %s: %s", clock(s.Since), found)
+	if s.Recovered != nil {
+		return fmt.Sprintf("Well again since %s. Found bad at %s%s", clock(*s.Recovered), clock(s.Since), found)
+	}
+	return fmt.Sprintf("Found bad at %s%s", clock(s.Since), found)
 }
 
 // Text is the letter as plain text, without its subject. Lines end in "\n".

@@ -57,11 +57,12 @@ type Notice struct {
 	Sent    *time.Time
 
 	// What was known when it was taken up to be sent. Over is when the issue was
-	// closed; Opening is the recovery's earlier partner, which the recipient has
-	// not got when OpeningFailed.
-	Over          *time.Time
-	Opening       NoticeID
-	OpeningFailed bool
+	// closed; Opening is the recovery's earlier partner, 0 without one, which the
+	// recipient has not got when OpeningFailed.
+	Over           *time.Time
+	Opening        NoticeID
+	OpeningCreated time.Time
+	OpeningFailed  bool
 }
 
 // Content is what a notice says: all that is known when its issue opens or

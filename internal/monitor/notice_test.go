@@ -98,11 +98,11 @@ Another notice follows when it is over.
 
 - shop
   https://shop.example.org/
-  Found at 2026-11-21 12:00:00 UTC: The connection was refused.
+  Found bad at 2026-11-21 12:00:00 UTC: The connection was refused.
 
 - mail
   shop.example.org:25
-  Found at 2026-11-21 12:00:01 UTC: timeout
+  Found bad at 2026-11-21 12:00:01 UTC: timeout
 
 Ticket 17, issue 12.
 `
@@ -134,7 +134,7 @@ func TestLetterOfRecoveryStandsAlone(t *testing.T) {
 	for _, part := range []string{
 		"It began at 2026-11-21 12:00:00 UTC, ended at 2026-11-21 12:12:05 UTC and lasted 12m5s.",
 		"The notice of its beginning couldn't be delivered.",
-		"Well again since 2026-11-21 12:12:05 UTC. What was found at 2026-11-21 12:00:00 UTC: The connection was refused.",
+		"Well again since 2026-11-21 12:12:05 UTC. Found bad at 2026-11-21 12:00:00 UTC: The connection was refused.",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("without %q:\n%s", part, text)

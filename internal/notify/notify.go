@@ -45,15 +45,16 @@ func AsError(err error) *Error {
 	return &Error{Problem: "It couldn't be sent for a reason that the log names."}
 }
 
-// Missing is the sender of a channel that isn't configured.
-type Missing struct {
-	// Problem says what to configure.
-	Problem string
-}
+// Missing is the sender of every channel that isn't configured.
+type Missing struct{}
 
 // Send refuses.
-func (m Missing) Send(context.Context, monitor.Notice, func() error) error {
-	return &Error{Problem: m.Problem, Permanent: true}
+func (Missing) Send(_ context.Context, n monitor.Notice, _ func() error) error {
+	problem := "No mail server is configured (smtp.url)."
+	if n.Channel != monitor.EmailChannel {
+		problem = "The channel " + n.Channel + " isn't configured (notify.channels)."
+	}
+	return &Error{Problem: problem, Permanent: true}
 }
 
 // Close does nothing.

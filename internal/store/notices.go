@@ -47,13 +47,14 @@ func (s *Store) ListenNotices(ctx context.Context, heard func()) {
 
 // NoticeClaim is which notices a server takes up to send.
 type NoticeClaim struct {
-	// Holder names the server, the same after it was started again.
+	// Holder names who sends, the same after its server was started again.
 	Holder string
 	// Channels are whose notices are wanted; with Others those of all the rest.
 	Channels []string
 	Others   bool
-	// Busy are recipients who are being sent enough. Each is how many one
+	// AtIt are notices that the holder is sending; Busy are recipients who are being sent enough. Each is how many one
 	// recipient gets at most, Most how many there are in all.
+	AtIt       []monitor.NoticeID
 	Busy       []string
 	Each, Most int
 	// Lease is for how long they are the holder's unless renewed.
@@ -73,7 +74,7 @@ func (q queries) ClaimNotices(ctx context.Context, c NoticeClaim) ([]monitor.Not
 		busy = []string{}
 	}
 	rows, err := q.q.NoticesClaim(ctx, dbsqlc.NoticesClaimParams{
-		Holder: c.Holder, Now: now, Until: now.Add(c.Lease), Channels: channels, Others: c.Others, Busy: busy, Each: int64(c.Each), Most: int32(c.Most),
+		Holder: c.Holder, Now: now, Until: now.Add(c.Lease), Channels: channels, Others: c.Others, AtIt: numbers(c.AtIt), Busy: busy, Each: int64(c.Each), Most: int32(c.Most),
 	})
 	if err != nil {
 		return nil, classify(err)
@@ -87,7 +88,7 @@ func (q queries) ClaimNotices(ctx context.Context, c NoticeClaim) ([]monitor.Not
 		if err != nil {
 			return nil, err
 		}
-		n.Over, n.Opening, n.OpeningFailed = r.Over, monitor.NoticeID(r.Opening), r.OpeningFailed
+		n.Over, n.Opening, n.OpeningCreated, n.OpeningFailed = r.Over, monitor.NoticeID(r.Opening), r.OpeningCreated, r.OpeningFailed
 		claimed[i] = n
 	}
 	return claimed, nil
@@ -103,10 +104,11 @@ func (q queries) RenewNotices(ctx context.Context, holder string, ids []monitor.
 	return kept, classify(err)
 }
 
-// ReleaseNotices makes due what the holder's predecessor of the same name was
-// sending when it ended.
-func (q queries) ReleaseNotices(ctx context.Context, holder string) (int64, error) {
-	n, err := q.q.NoticesRelease(ctx, q.now(), holder)
+// ReleaseNotices makes due what the holder has taken up without being at it: what
+// its predecessor of the same name was sending when it ended, and claims whose
+// answer was lost. except is what it is at.
+func (q queries) ReleaseNotices(ctx context.Context, holder string, except []monitor.NoticeID) (int64, error) {
+	n, err := q.q.NoticesRelease(ctx, dbsqlc.NoticesReleaseParams{Now: q.now(), Holder: holder, AtIt: numbers(except)})
 	return n, classify(err)
 }
 

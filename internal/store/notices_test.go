@@ -148,6 +148,13 @@ func TestNoticeIsClaimedByOne(t *testing.T) {
 		t.Errorf("claimed again: %+v", got)
 	}
 	clock.pass(time.Minute)
+	mine := claim("0")
+	for id := range holders {
+		mine.AtIt = append(mine.AtIt, id)
+	}
+	if got := claimed(t, s, mine); len(got) != 0 {
+		t.Errorf("claimed what it is at: %+v", got)
+	}
 	if got := claimed(t, s, claim("x")); len(got) != 8 || got[0].Attempts != 2 {
 		t.Errorf("after the lease: %+v", got)
 	}
@@ -186,7 +193,7 @@ func TestNoticeLease(t *testing.T) {
 	if !fault.IsKind(err, fault.NotFound) {
 		t.Errorf("sent twice: %v", err)
 	}
-	if n, err := s.ReleaseNotices(t.Context(), "b"); err != nil || n != 0 {
+	if n, err := s.ReleaseNotices(t.Context(), "b", nil); err != nil || n != 0 {
 		t.Error(n, err)
 	}
 }
@@ -196,12 +203,15 @@ func TestNoticesOfAPredecessorAreReleased(t *testing.T) {
 	s := pgtest.Store(t)
 	owner := newAccount(t, s, "a").Account
 	createNotices(t, s, notice(owner, newIssue(t, s, owner), monitor.NoticeOpened, "ada@example.org"))
-	claimed(t, s, claim("a"))
-	if n, err := s.ReleaseNotices(t.Context(), "b"); err != nil || n != 0 {
-		t.Error(n, err)
-	}
-	if n, err := s.ReleaseNotices(t.Context(), "a"); err != nil || n != 1 {
-		t.Error(n, err)
+	n := claimed(t, s, claim("a"))[0]
+	for _, c := range []struct {
+		holder   string
+		except   []monitor.NoticeID
+		released int64
+	}{{"b", nil, 0}, {"a", []monitor.NoticeID{n.ID}, 0}, {"a", nil, 1}} {
+		if n, err := s.ReleaseNotices(t.Context(), c.holder, c.except); err != nil || n != c.released {
+			t.Errorf("%+v: %d, %v", c, n, err)
+		}
 	}
 	if got := claimed(t, s, claim("b")); len(got) != 1 {
 		t.Errorf("%+v", got)

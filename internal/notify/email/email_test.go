@@ -77,7 +77,8 @@ func TestMessage(t *testing.T) {
 	send(t, sender, n)
 	send(t, sender, n)
 	recovered := n
-	recovered.ID, recovered.Kind, recovered.Opening = 6, monitor.NoticeRecovered, 5
+	recovered.ID, recovered.Kind, recovered.Created = 6, monitor.NoticeRecovered, noon.Add(time.Hour)
+	recovered.Opening, recovered.OpeningCreated = 5, noon
 	send(t, sender, recovered)
 	mails := server.Await(t, 3, time.Second, nil)
 	first := mails[0]

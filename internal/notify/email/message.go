@@ -8,6 +8,7 @@ import (
 	"net/mail"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	gomail "github.com/wneessen/go-mail"
@@ -39,9 +40,9 @@ func message(n monitor.Notice, from *mail.Address, to string) ([]byte, error) {
 	m.ToMailAddress(&mail.Address{Name: printable(n.Name), Address: to})
 	m.Subject(letter.Subject)
 	m.SetDateWithValue(n.Created)
-	m.SetMessageIDWithValue(messageID(n, n.ID, from.Address))
+	m.SetMessageIDWithValue(messageID(n.ID, n.Created, from.Address))
 	if n.Opening != 0 {
-		opening := "<" + messageID(n, n.Opening, from.Address) + ">"
+		opening := "<" + messageID(n.Opening, n.OpeningCreated, from.Address) + ">"
 		m.SetGenHeader(gomail.HeaderInReplyTo, opening)
 		m.SetGenHeader(gomail.HeaderReferences, opening)
 	}
@@ -57,11 +58,11 @@ func message(n monitor.Notice, from *mail.Address, to string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// messageID is of the notice and the beginning, so that it stays the same
-// at each attempt while stewards with stores of their own don't share any.
-func messageID(n monitor.Notice, id monitor.NoticeID, from string) string {
+// messageID is the same at each attempt, so that a repeated message is known for
+// one; the time keeps stewards with stores of their own apart.
+func messageID(id monitor.NoticeID, created time.Time, from string) string {
 	_, domain, _ := strings.Cut(from, "@")
-	return fmt.Sprintf("notice.%d.%s@%s", id, strconv.FormatInt(n.Content.Opened.UnixMicro(), 36), domain)
+	return fmt.Sprintf("notice.%d.%s@%s", id, strconv.FormatInt(created.UnixMicro(), 36), domain)
 }
 
 // printable keeps a name in its header.

@@ -55,7 +55,7 @@ const noticesClaim = `-- name: NoticesClaim :many
 WITH first AS (
     SELECT id, channel, recipient, due FROM notices n
     WHERE state IN ('pending', 'sending') AND due <= $3::timestamptz
-      AND (channel = ANY ($4::text[])) <> $5::boolean AND recipient <> ALL ($6::text[])
+      AND (channel = ANY ($4::text[])) <> $5::boolean AND recipient <> ALL ($6::text[]) AND id <> ALL ($7::bigint[])
       AND (kind = 'opened' OR NOT EXISTS (
           SELECT 1 FROM notices o
           WHERE o.issue_id = n.issue_id AND o.kind = 'opened' AND o.channel = n.channel AND o.recipient = n.recipient
@@ -65,15 +65,16 @@ WITH first AS (
     SELECT id, row_number() OVER (PARTITION BY channel, recipient ORDER BY due, id) AS place FROM first
 ), claimed AS (
     SELECT n.id FROM notices n JOIN ranked r ON r.id = n.id
-    WHERE r.place <= $7::bigint AND n.state IN ('pending', 'sending') AND n.due <= $3::timestamptz
-    ORDER BY n.due, n.id LIMIT $8 FOR UPDATE OF n SKIP LOCKED
+    WHERE r.place <= $8::bigint AND n.state IN ('pending', 'sending') AND n.due <= $3::timestamptz
+    ORDER BY n.due, n.id LIMIT $9 FOR UPDATE OF n SKIP LOCKED
 )
 UPDATE notices n SET state = 'sending', holder = $1, attempts = n.attempts + 1, due = $2
 FROM claimed c JOIN notices t ON t.id = c.id JOIN issues i ON i.id = t.issue_id
     LEFT JOIN notices o ON t.kind = 'recovered' AND o.issue_id = t.issue_id AND o.kind = 'opened' AND o.channel = t.channel AND o.recipient = t.recipient
 WHERE n.id = c.id
 RETURNING n.id, n.account_id, n.issue_id, n.kind, n.channel, n.recipient, n.name, n.content, n.state, n.attempts, n.due, n.give_up, n.problem,
-    n.created, n.sent, i.closed AS over, coalesce(o.id, 0)::bigint AS opening, coalesce(o.state = 'failed', false)::boolean AS opening_failed
+    n.created, n.sent, i.closed AS over, coalesce(o.id, 0)::bigint AS opening, coalesce(o.created, n.created)::timestamptz AS opening_created,
+    coalesce(o.state = 'failed', false)::boolean AS opening_failed
 `
 
 type NoticesClaimParams struct {
@@ -83,29 +84,31 @@ type NoticesClaimParams struct {
 	Channels []string
 	Others   bool
 	Busy     []string
+	AtIt     []int64
 	Each     int64
 	Most     int32
 }
 
 type NoticesClaimRow struct {
-	ID            int64
-	AccountID     int64
-	IssueID       int64
-	Kind          string
-	Channel       string
-	Recipient     string
-	Name          string
-	Content       []byte
-	State         string
-	Attempts      int32
-	Due           time.Time
-	GiveUp        time.Time
-	Problem       string
-	Created       time.Time
-	Sent          *time.Time
-	Over          *time.Time
-	Opening       int64
-	OpeningFailed bool
+	ID             int64
+	AccountID      int64
+	IssueID        int64
+	Kind           string
+	Channel        string
+	Recipient      string
+	Name           string
+	Content        []byte
+	State          string
+	Attempts       int32
+	Due            time.Time
+	GiveUp         time.Time
+	Problem        string
+	Created        time.Time
+	Sent           *time.Time
+	Over           *time.Time
+	Opening        int64
+	OpeningCreated time.Time
+	OpeningFailed  bool
 }
 
 func (q *Queries) NoticesClaim(ctx context.Context, arg NoticesClaimParams) ([]NoticesClaimRow, error) {
@@ -116,6 +119,7 @@ func (q *Queries) NoticesClaim(ctx context.Context, arg NoticesClaimParams) ([]N
 		arg.Channels,
 		arg.Others,
 		arg.Busy,
+		arg.AtIt,
 		arg.Each,
 		arg.Most,
 	)
@@ -144,6 +148,7 @@ func (q *Queries) NoticesClaim(ctx context.Context, arg NoticesClaimParams) ([]N
 			&i.Sent,
 			&i.Over,
 			&i.Opening,
+			&i.OpeningCreated,
 			&i.OpeningFailed,
 		); err != nil {
 			return nil, err
@@ -317,11 +322,17 @@ func (q *Queries) NoticesList(ctx context.Context, arg NoticesListParams) ([]Not
 }
 
 const noticesRelease = `-- name: NoticesRelease :execrows
-UPDATE notices SET state = 'pending', holder = '', due = $1 WHERE state = 'sending' AND holder = $2
+UPDATE notices SET state = 'pending', holder = '', due = $1 WHERE state = 'sending' AND holder = $2 AND id <> ALL ($3::bigint[])
 `
 
-func (q *Queries) NoticesRelease(ctx context.Context, now time.Time, holder string) (int64, error) {
-	result, err := q.db.Exec(ctx, noticesRelease, now, holder)
+type NoticesReleaseParams struct {
+	Now    time.Time
+	Holder string
+	AtIt   []int64
+}
+
+func (q *Queries) NoticesRelease(ctx context.Context, arg NoticesReleaseParams) (int64, error) {
+	result, err := q.db.Exec(ctx, noticesRelease, arg.Now, arg.Holder, arg.AtIt)
 	if err != nil {
 		return 0, err
 	}

@@ -8,7 +8,7 @@ ON CONFLICT ON CONSTRAINT notices_once DO NOTHING;
 WITH first AS (
     SELECT id, channel, recipient, due FROM notices n
     WHERE state IN ('pending', 'sending') AND due <= @now::timestamptz
-      AND (channel = ANY (@channels::text[])) <> @others::boolean AND recipient <> ALL (@busy::text[])
+      AND (channel = ANY (@channels::text[])) <> @others::boolean AND recipient <> ALL (@busy::text[]) AND id <> ALL (@at_it::bigint[])
       AND (kind = 'opened' OR NOT EXISTS (
           SELECT 1 FROM notices o
           WHERE o.issue_id = n.issue_id AND o.kind = 'opened' AND o.channel = n.channel AND o.recipient = n.recipient
@@ -26,13 +26,14 @@ FROM claimed c JOIN notices t ON t.id = c.id JOIN issues i ON i.id = t.issue_id
     LEFT JOIN notices o ON t.kind = 'recovered' AND o.issue_id = t.issue_id AND o.kind = 'opened' AND o.channel = t.channel AND o.recipient = t.recipient
 WHERE n.id = c.id
 RETURNING n.id, n.account_id, n.issue_id, n.kind, n.channel, n.recipient, n.name, n.content, n.state, n.attempts, n.due, n.give_up, n.problem,
-    n.created, n.sent, i.closed AS over, coalesce(o.id, 0)::bigint AS opening, coalesce(o.state = 'failed', false)::boolean AS opening_failed;
+    n.created, n.sent, i.closed AS over, coalesce(o.id, 0)::bigint AS opening, coalesce(o.created, n.created)::timestamptz AS opening_created,
+    coalesce(o.state = 'failed', false)::boolean AS opening_failed;
 
 -- name: NoticesRenew :many
 UPDATE notices SET due = @until WHERE id = ANY (@ids::bigint[]) AND state = 'sending' AND holder = @holder RETURNING id;
 
 -- name: NoticesRelease :execrows
-UPDATE notices SET state = 'pending', holder = '', due = @now WHERE state = 'sending' AND holder = @holder;
+UPDATE notices SET state = 'pending', holder = '', due = @now WHERE state = 'sending' AND holder = @holder AND id <> ALL (@at_it::bigint[]);
 
 -- name: NoticeSent :execrows
 UPDATE notices SET state = 'sent', holder = '', problem = '', sent = @sent::timestamptz WHERE id = @id AND state <> 'sent';
