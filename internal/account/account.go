@@ -75,7 +75,9 @@ type Principal struct {
 	Account ID
 	User    User
 	Token   TokenID
-	Scopes  Scopes
+	// Client is the application that the token is lent to; empty for a personal one.
+	Client ClientID
+	Scopes Scopes
 	// TokenExpiry is nil for a token that never expires.
 	TokenExpiry *time.Time
 }

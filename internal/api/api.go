@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"steward/internal/account"
 	"steward/internal/catalog"
 	"steward/internal/control"
 	"steward/internal/oauth"
@@ -38,6 +39,8 @@ type Options struct {
 	RequestsPerMinute     int
 	StatsPerMinute        int
 	FailedLoginsPerMinute int
+	// Audit takes lines of the audit trail; nil: there is none.
+	Audit func(account.Audit)
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }

@@ -85,7 +85,6 @@ func (a *API) userAnswered(w http.ResponseWriter, r *http.Request) {
 	user, err := a.login(r, request.Client, address)
 	switch {
 	case err == nil:
-		stateOf(ctx).principal = account.Principal{Account: user.Account, User: user}
 		if err := a.oauth.Grant(ctx, w, request, user); err != nil {
 			a.refuseAuthorize(w, r, request, err)
 		}
@@ -106,6 +105,7 @@ func (a *API) login(r *http.Request, client account.Client, address string) (acc
 		return account.User{}, err
 	}
 	user, err := a.Control.Logins.Login(r.Context(), client.Account, r.PostForm.Get("username"), r.PostForm.Get("password"))
+	stateOf(r.Context()).principal = account.Principal{Account: client.Account, User: user, Client: client.ID}
 	if fault.IsKind(err, fault.Unauthenticated) {
 		a.mistrust(r.Context(), address)
 	}

@@ -31,6 +31,7 @@ func (a *API) observe(next http.Handler) http.Handler {
 		a.recoverPanics(seen, r, next)
 		took := time.Since(begun)
 		a.metrics.request(r.Method, seen.route, seen.status, took)
+		a.record(r, begun, seen.route, seen.status)
 		level := slog.LevelInfo
 		if seen.route == "GET /healthz" || seen.route == "GET /readyz" || seen.route == "GET /metrics" {
 			level = slog.LevelDebug

@@ -130,10 +130,13 @@ func (x *Access) CreateUser(ctx context.Context, name, email string, restricted,
 		if err != nil {
 			return err
 		}
-		_, err = tx.CreateUser(ctx, account.User{
+		made, err := tx.CreateUser(ctx, account.User{
 			Account: admin.Account, Username: name, Email: email, Restricted: restricted, AddDatabases: addDatabases,
 		})
-		return err
+		if err != nil {
+			return err
+		}
+		return tx.AddAudit(ctx, operatorDid("steward user create", made))
 	})
 }
 
@@ -152,7 +155,10 @@ func (x *Access) SetPassword(ctx context.Context, username, password string) err
 	if err != nil {
 		return err
 	}
-	return control.New(control.Deps{Store: x.store}).Logins.SetPassword(ctx, user, password)
+	if err := control.New(control.Deps{Store: x.store}).Logins.SetPassword(ctx, user, password); err != nil {
+		return err
+	}
+	return x.store.AddAudit(ctx, operatorDid("steward user passwd", user))
 }
 
 // CreateToken makes a token for any user and returns its text.
@@ -170,5 +176,8 @@ func (x *Access) CreateToken(ctx context.Context, username, label, scopes string
 	}
 	operator := account.Principal{Account: user.Account, User: user, Scopes: account.FullScopes()}
 	_, text, err := control.New(control.Deps{Store: x.store}).Tokens.Create(ctx, operator, in, nil)
-	return text, err
+	if err != nil {
+		return "", err
+	}
+	return text, x.store.AddAudit(ctx, operatorDid("steward token create", user))
 }

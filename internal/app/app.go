@@ -19,6 +19,7 @@ import (
 
 	"steward/internal/api"
 	"steward/internal/archive"
+	"steward/internal/audit"
 	"steward/internal/catalog"
 	"steward/internal/control"
 	"steward/internal/converge"
@@ -60,6 +61,7 @@ type App struct {
 	// background runs from Start until stopBackground, which waits for it.
 	background     []func(context.Context)
 	stopBackground func()
+	audit          *audit.Recorder
 
 	listener net.Listener
 	server   *http.Server
@@ -256,11 +258,13 @@ func (a *App) wire(ctx context.Context) error {
 			return a.work.Enqueue(ctx, tx.Pgx(), id)
 		},
 	})
+	a.audit = audit.New(a.store, a.log)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newClusterCollector(a.store, a.host), newWatchMetrics(a.watcher))
 	a.api = api.New(api.Options{
 		Control: a.control, Catalog: a.catalog, Logger: a.log, Registry: registry, Ready: a.store.Ping, Origin: a.o.CORS.Origin,
 		RequestsPerMinute: a.o.Limits.RequestsPerMinute, StatsPerMinute: a.o.Limits.StatsPerMinute, FailedLoginsPerMinute: a.o.Limits.FailedLoginsPerMinute,
+		Audit: a.audit.Record,
 	})
 	return a.store.WakeAll(ctx) // a predecessor may have died in the middle of any
 }
@@ -274,6 +278,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.keeper.Start(ctx)
 	a.startBackground(ctx)
 	a.startSweeping(ctx)
+	a.audit.Start()
 	a.server = a.api.Server()
 	a.served.Go(func() {
 		if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -315,6 +320,7 @@ func (a *App) stopOnce() error {
 	}
 	a.keeper.Stop()
 	a.stopSweeping()
+	a.audit.Stop() // the last requests have ended
 	ctx, cancel := context.WithTimeout(context.Background(), passTime)
 	defer cancel()
 	errs = append(errs, a.work.Stop(ctx), a.close())

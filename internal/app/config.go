@@ -37,6 +37,7 @@ type Config struct {
 	Backups   BackupsConfig   `koanf:"backups"`
 	Restore   RestoreConfig   `koanf:"restore"`
 	Monitor   MonitorConfig   `koanf:"monitor"`
+	Audit     AuditConfig     `koanf:"audit"`
 }
 
 // GatewayConfig is where customers reach their databases.
@@ -141,6 +142,14 @@ type MonitorConfig struct {
 	AbuseContact string `koanf:"abuse_contact"`
 }
 
+// AuditConfig is how long lines of the audit trail are kept.
+type AuditConfig struct {
+	Keep time.Duration `koanf:"keep"`
+}
+
+// leastAudit is what the store keeps of the audit trail whatever it is told.
+const leastAudit = 30 * 24 * time.Hour
+
 // DefaultConfig is steward out of the box.
 func DefaultConfig() Config {
 	return Config{
@@ -153,6 +162,7 @@ func DefaultConfig() Config {
 		Restore:   RestoreConfig{Credentials: "keep"},
 		// SMTP: a request by HTTP must not pass for mail.
 		Monitor: MonitorConfig{Interval: time.Minute, ConfirmAfter: monitor.DefaultRules().Confirm, ForbiddenPorts: []int{25, 465, 587}},
+		Audit:   AuditConfig{Keep: 400 * 24 * time.Hour},
 	}
 }
 
@@ -210,6 +220,7 @@ func knownKeys() []string {
 		"monitor.interval", "monitor.confirm_after", "monitor.canaries", "monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.ca_file", "monitor.abuse_contact",
 		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete",
 		"backups.timeout", "backups.retry_for", "restore.credentials",
+		"audit.keep",
 	}
 }
 
@@ -237,6 +248,9 @@ func (c Config) validate() []error {
 	}
 	if l := c.Limits; min(l.RequestsPerMinute, l.StatsPerMinute, l.FailedLoginsPerMinute, l.LoginsPerMinute) < 0 || max(l.RequestsPerMinute, l.StatsPerMinute, l.FailedLoginsPerMinute, l.LoginsPerMinute) > 1_000_000 {
 		bad("limits: must be 0-1000000; 0 switches a limit off")
+	}
+	if c.Audit.Keep < leastAudit {
+		bad("audit.keep: must be at least %s", leastAudit)
 	}
 	if c.Pool.Size < 0 || c.Pool.Size > 100 {
 		bad("pool.size: must be 0-100")

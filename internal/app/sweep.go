@@ -35,6 +35,10 @@ func (a *App) startSweeping(ctx context.Context) {
 		})
 	}
 	sweep(rateSweep, "request counts", func(ctx context.Context) error { return a.store.PurgeRates(ctx, time.Now().Add(-2*limit.Window)) })
+	sweep(expiredSweep, "audit trail", func(ctx context.Context) error {
+		_, err := a.store.ExpireAudit(ctx, time.Now().Add(-a.o.Audit.Keep))
+		return err
+	})
 	sweep(expiredSweep, "expired authorizations", a.control.Authorizations.Purge)
 }
 

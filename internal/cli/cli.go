@@ -27,6 +27,7 @@ type commands struct {
 	Doctor     doctorCommand      `cmd:"" help:"Say what this machine offers, what is missing and how to get it."`
 	User       userCommands       `cmd:"" help:"Users of the API."`
 	Token      tokenCommands      `cmd:"" help:"Personal access tokens."`
+	Audit      auditCommand       `cmd:"" help:"Who did what, from where, with which token (operators)."`
 	Node       nodeCommands       `cmd:"" help:"The server processes behind the databases."`
 	DB         dbCommands         `cmd:"" name:"db" help:"Databases, over the API (STEWARD_URL, STEWARD_TOKEN)."`
 	Backup     backupCommands     `cmd:"" help:"Backups of databases, over the API."`

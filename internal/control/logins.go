@@ -37,7 +37,7 @@ func (s *Logins) SetPassword(ctx context.Context, u account.User, password strin
 
 // Login finds the user of an account by name and password. An unknown name, a
 // user without password and a wrong one are the same Unauthenticated, after the
-// same time. Attempts are counted by name before anything is looked up, whether
+// same time; the user is still told, for the audit trail. Attempts are counted by name before anything is looked up, whether
 // there is such a user or not; too many are TooMany.
 func (s *Logins) Login(ctx context.Context, in account.ID, username, password string) (account.User, error) {
 	if len(ValidateUsername(username)) > 0 || len(password) > 4*mostPassword {
@@ -62,7 +62,7 @@ func (s *Logins) Login(ctx context.Context, in account.ID, username, password st
 		return account.User{}, err
 	}
 	if !known || !ok {
-		return account.User{}, fault.NewUnauthenticated()
+		return user, fault.NewUnauthenticated()
 	}
 	return user, nil
 }

@@ -156,8 +156,10 @@ func (s *Server) Exchange(ctx context.Context, r *http.Request) (Tokens, account
 		if err == nil {
 			err = s.ownAccess(ctx, tx, request)
 		}
-		if err == nil {
+		if request != nil {
 			who = principalOf(request)
+		}
+		if err == nil {
 			response, err = s.provider.NewAccessResponse(ctx, request)
 		}
 		refusal = err
@@ -260,7 +262,7 @@ func internal(err error) bool {
 func principalOf(r fosite.Requester) account.Principal {
 	var p account.Principal
 	if c, ok := r.GetClient().(*client); ok {
-		p.Account = c.Account
+		p.Account, p.Client = c.Account, c.ID
 	}
 	id, _ := strconv.ParseInt(r.GetSession().GetSubject(), 10, 64)
 	p.User = account.User{ID: account.UserID(id), Account: p.Account}

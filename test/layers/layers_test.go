@@ -53,6 +53,7 @@ var layerOf = map[string]layer{
 	"steward/internal/telemetry/...": drivers,
 	"steward/internal/work":          drivers,
 
+	"steward/internal/audit":    verbs,
 	"steward/internal/control":  verbs,
 	"steward/internal/limit":    verbs,
 	"steward/internal/converge": verbs,

@@ -22,6 +22,21 @@ type AccountKey struct {
 	Created   time.Time
 }
 
+type Audit struct {
+	ID        int64
+	At        time.Time
+	AccountID int64
+	UserID    int64
+	Username  string
+	TokenID   int64
+	ClientID  string
+	Address   string
+	Action    string
+	Path      string
+	Status    int32
+	RequestID string
+}
+
 type Authorization struct {
 	ID       int64
 	Request  string

@@ -160,8 +160,9 @@ func (q *Queries) TokenList(ctx context.Context, arg TokenListParams) ([]TokenLi
 
 const tokenPrincipal = `-- name: TokenPrincipal :one
 SELECT t.id AS token_id, t.scopes, t.expiry,
-       u.id AS user_id, u.account_id, u.username, u.email, u.restricted, u.add_databases, u.created
-FROM tokens t JOIN users u ON u.id = t.user_id
+       u.id AS user_id, u.account_id, u.username, u.email, u.restricted, u.add_databases, u.created,
+       coalesce(a.client_id, '')::text AS client_id
+FROM tokens t JOIN users u ON u.id = t.user_id LEFT JOIN authorizations a ON a.id = t.authorization_id
 WHERE t.hash = $1 AND (t.expiry IS NULL OR t.expiry > $2::timestamptz)
 `
 
@@ -176,6 +177,7 @@ type TokenPrincipalRow struct {
 	Restricted   bool
 	AddDatabases bool
 	Created      time.Time
+	ClientID     string
 }
 
 func (q *Queries) TokenPrincipal(ctx context.Context, hash []byte, now time.Time) (TokenPrincipalRow, error) {
@@ -192,6 +194,7 @@ func (q *Queries) TokenPrincipal(ctx context.Context, hash []byte, now time.Time
 		&i.Restricted,
 		&i.AddDatabases,
 		&i.Created,
+		&i.ClientID,
 	)
 	return i, err
 }

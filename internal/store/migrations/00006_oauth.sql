@@ -73,7 +73,54 @@ CREATE UNLOGGED TABLE rate_counts (
 );
 CREATE INDEX rate_counts_minute ON rate_counts (minute);
 
+-- Who did what, from where, with which token, when, and how it ended. The users
+-- and tokens may be gone, so no foreign keys.
+CREATE TABLE audit (
+    id         bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT audit_pkey PRIMARY KEY,
+    at         timestamptz NOT NULL,
+    account_id bigint NOT NULL,
+    user_id    bigint NOT NULL,
+    username   text NOT NULL,
+    token_id   bigint NOT NULL,
+    client_id  text NOT NULL,
+    address    text NOT NULL,
+    action     text NOT NULL,
+    path       text NOT NULL,
+    status     integer NOT NULL,
+    request_id text NOT NULL
+);
+CREATE INDEX audit_at ON audit (at);
+CREATE INDEX audit_username ON audit (username, id);
+
+-- Rows are added and never changed. Only audit_expire removes any, and only what
+-- is older than 30 days, whoever sets what.
+-- +goose StatementBegin
+CREATE FUNCTION audit_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' AND current_setting('steward.audit_expire', true) = 'on' AND OLD.at < now() - interval '30 days' THEN
+        RETURN OLD;
+    END IF;
+    RAISE EXCEPTION 'the audit trail is append-only' USING ERRCODE = 'insufficient_privilege', CONSTRAINT = 'audit_append_only';
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER audit_rows_stay BEFORE UPDATE OR DELETE ON audit FOR EACH ROW EXECUTE FUNCTION audit_refuse();
+CREATE TRIGGER audit_stays BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse();
+
+-- +goose StatementBegin
+CREATE FUNCTION audit_expire(before timestamptz) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE gone bigint;
+BEGIN
+    PERFORM set_config('steward.audit_expire', 'on', true);
+    DELETE FROM audit WHERE at < least(before, now() - interval '30 days');
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    PERFORM set_config('steward.audit_expire', 'off', true);
+    RETURN gone;
+END $$;
+-- +goose StatementEnd
+
 -- +goose Down
+DROP TABLE audit;
+DROP FUNCTION audit_expire, audit_refuse;
 DROP TABLE rate_counts;
 DELETE FROM tokens WHERE authorization_id IS NOT NULL;
 ALTER TABLE tokens DROP COLUMN authorization_id;
