@@ -360,7 +360,7 @@ func TestClientCredentials(t *testing.T) {
 }
 
 // restrictedTo is a token of admin with these scopes.
-func (b *oauthBench) restrictedTo(scopes string) string {
+func (b *bench) restrictedTo(scopes string) string {
 	b.t.Helper()
 	r := b.send("POST", "/v4/profile/tokens", b.full, `{"label":"weak","scopes":"`+scopes+`"}`)
 	var made struct{ Token string }

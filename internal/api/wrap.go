@@ -122,6 +122,11 @@ func (a *API) normalise(next http.Handler) http.Handler {
 		u.Path, u.RawPath = path, ""
 		r2 := *r
 		r2.URL = &u
+		// Of two tokens a gateway may have looked at the other one.
+		if all := r.Header.Values("Authorization"); len(all) > 1 {
+			r2.Header = r.Header.Clone()
+			r2.Header.Set("Authorization", "ambiguous")
+		}
 		next.ServeHTTP(w, &r2)
 	})
 }
@@ -132,6 +137,12 @@ func (a *API) readBody(next http.Handler) http.Handler {
 		if r.Body == nil || r.Body == http.NoBody {
 			next.ServeHTTP(w, r)
 			return
+		}
+		// A chunked body that claims a length as well ends elsewhere for a gateway in
+		// front that goes by the length, and net/http doesn't tell: nothing that
+		// follows it on the connection is read.
+		if len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {

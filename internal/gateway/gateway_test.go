@@ -284,6 +284,39 @@ func TestOnlyListedSourcesGetIn(t *testing.T) {
 	}
 }
 
+// TestWaysIn: no byte that a client sends makes it another client. The gateway
+// believes the connection, not a PROXY header (the API's ways in: internal/api).
+func TestWaysIn(t *testing.T) {
+	t.Parallel()
+	t.Run("header_smuggling", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, 4)
+		port := b.port(0)
+		b.set(Route{Cluster: 1, Port: port, Primary: backend(t, "one"), Allow: allow("127.0.0.1/32")})
+		b.expect("127.0.0.1", "127.0.0.1", port, "one")
+		for name, header := range map[string]string{
+			"in text":   "PROXY TCP4 127.0.0.1 127.0.0.1 40000 5432\r\n",
+			"in binary": "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\x7f\x00\x00\x01\x7f\x00\x00\x01\x9c\x40\x15\x38",
+		} {
+			c, err := dialFrom(t, "127.0.0.5", "127.0.0.1", port)
+			if errors.Is(err, syscall.ECONNRESET) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = c.Write([]byte(header)) // it may have been closed by then
+			if got := c.hello(2 * time.Second); got != "" {
+				t.Errorf("a PROXY header %s lets an unlisted source in: %q", name, got)
+			}
+			if !c.ended() {
+				t.Errorf("a PROXY header %s keeps an unlisted source connected", name)
+			}
+		}
+		b.expect("127.0.0.1", "127.0.0.1", port, "one")
+	})
+}
+
 func TestIPv6(t *testing.T) {
 	t.Parallel()
 	if probe([]netip.Addr{netip.IPv6Loopback()}, 0) != nil {
