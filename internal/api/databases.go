@@ -313,6 +313,12 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 	e := func(method, path, verb, summary string, scope account.Scope) endpoint {
 		return endpoint{method: method, path: path, id: verb + name + "Database", summary: summary, tag: name + " databases", scope: scope}
 	}
+	// Newer clients ask which of the server's settings a database can be given. Here
+	// they follow from the plan; none can be chosen.
+	register(a, endpoint{
+		method: http.MethodGet, path: fmt.Sprintf("/v4/databases/%s/config", engine), id: "view" + name + "Config",
+		summary: "View the server settings that can be chosen: none, they follow from the plan", tag: name + " databases", public: true,
+	}, func(context.Context, call[none, none]) (empty, error) { return empty{}, nil })
 	register(a, e(http.MethodGet, all, "list", "List databases", readDatabases),
 		func(ctx context.Context, c call[Listing, none]) (list[databaseView], error) {
 			q, err := c.In.query(store.ClusterFields)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/linode/linodego"
+	"golang.org/x/oauth2"
 
 	"steward/test/harness"
 )
@@ -149,4 +150,12 @@ func TestForkByLinodego(t *testing.T) {
 	if err != nil || made.Fork == nil || made.Fork.Source != int(d.ID) || made.Fork.RestoreTime == nil || !made.Fork.RestoreTime.Equal(moment) {
 		t.Errorf("%+v, %v", made.Fork, err)
 	}
+}
+
+func linodegoClient(t *testing.T, s *harness.Server) *linodego.Client {
+	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: s.Token})
+	client := linodego.NewClient(oauth2.NewClient(t.Context(), source))
+	client.SetBaseURL(s.URL)
+	client.SetPollDelay(50)
+	return &client
 }

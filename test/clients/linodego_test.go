@@ -1,0 +1,247 @@
+package clients
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linode/linodego"
+	"golang.org/x/oauth2"
+
+	"steward/test/harness"
+)
+
+// gopher makes linodego's calls and records what comes of them.
+type gopher struct {
+	*linodego.Client
+	t    *testing.T
+	r    *recorder
+	area string
+}
+
+// did records a call. want says what was expected when ok is false; the parts of
+// the test that build on a failed call end.
+func (g *gopher) did(call string, err error, ok bool, got any) {
+	g.t.Helper()
+	problem := ""
+	switch {
+	case err != nil:
+		problem = err.Error()
+	case !ok:
+		problem = fmt.Sprintf("unexpected: %+v", got)
+	}
+	g.r.record(goClient, g.area, call, problem)
+	if problem != "" {
+		g.t.Fatalf("%s: %s", call, problem)
+	}
+}
+
+// linodegoCalls makes every call that linodego has for databases, and those for
+// events, profile, account and catalogue that steward has an answer to.
+func linodegoCalls(t *testing.T, s *harness.Server, r *recorder) {
+	allowApplication(t, s)
+	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: s.Token})
+	client := linodego.NewClient(oauth2.NewClient(t.Context(), source))
+	client.SetBaseURL(s.URL)
+	client.SetPollDelay(50)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	t.Run("databases", func(t *testing.T) {
+		for _, part := range []struct {
+			area string
+			run  func(context.Context, *gopher)
+		}{{"databases, postgresql", postgresCalls}, {"databases, mysql", mysqlCalls}} {
+			t.Run(part.area, func(t *testing.T) { t.Parallel(); part.run(ctx, &gopher{&client, t, r, part.area}) })
+		}
+	})
+	for area, run := range map[string]func(context.Context, *gopher){"catalogue": catalogueCalls, "events": eventCalls, "profile": profileCalls, "account": accountCalls} {
+		t.Run(area, func(t *testing.T) { run(ctx, &gopher{&client, t, r, area}) })
+	}
+}
+
+func (g *gopher) await(ctx context.Context, id int, engine linodego.DatabaseEngineType, status linodego.DatabaseStatus) {
+	g.t.Helper()
+	g.did("WaitForDatabaseStatus", g.WaitForDatabaseStatus(ctx, id, engine, status, 180), true, nil)
+}
+
+//nolint:staticcheck // backups are deprecated there, alive here
+func postgresCalls(ctx context.Context, g *gopher) {
+	made, err := g.CreatePostgresDatabase(ctx, linodego.PostgresCreateOptions{
+		Label: "go-pg", Region: "local", Type: "g6-nanode-1", Engine: "postgresql/15", AllowList: []string{"127.0.0.1"},
+	})
+	g.did("CreatePostgresDatabase", err, err == nil && made.Status == linodego.DatabaseStatusProvisioning, made)
+	active := func() {
+		g.t.Helper()
+		g.await(ctx, made.ID, linodego.DatabaseEngineTypePostgres, linodego.DatabaseStatusActive)
+	}
+	active()
+	list := []string{"127.0.0.1", "10.0.0.0/8"}
+	updated, err := g.UpdatePostgresDatabase(ctx, made.ID, linodego.PostgresUpdateOptions{Label: "go-pg-2", AllowList: &list})
+	g.did("UpdatePostgresDatabase", err, err == nil && updated.Label == "go-pg-2", updated)
+	active()
+	found, err := g.ListPostgresDatabases(ctx, linodego.NewListOptions(0, `{"label": "go-pg-2"}`))
+	g.did("ListPostgresDatabases", err, len(found) == 1 && found[0].ID == made.ID && found[0].Created != nil && found[0].Hosts.Primary != "" && found[0].Port != 0 && found[0].Version == "15", found)
+	one, err := g.GetPostgresDatabase(ctx, made.ID)
+	g.did("GetPostgresDatabase", err, err == nil && one.Label == "go-pg-2" && len(one.AllowList) == 2, one)
+	credentials, err := g.GetPostgresDatabaseCredentials(ctx, made.ID)
+	g.did("GetPostgresDatabaseCredentials", err, err == nil && credentials.Username == "dbadmin" && credentials.Password != "", "credentials")
+	ssl, err := g.GetPostgresDatabaseSSL(ctx, made.ID)
+	g.did("GetPostgresDatabaseSSL", err, err == nil && len(ssl.CACertificate) > 0, ssl)
+	_, err = g.GetPostgresDatabaseConfig(ctx)
+	g.did("GetPostgresDatabaseConfig", err, true, nil)
+	g.did("ResetPostgresDatabaseCredentials", g.ResetPostgresDatabaseCredentials(ctx, made.ID), true, nil)
+	active()
+	again, err := g.GetPostgresDatabaseCredentials(ctx, made.ID)
+	g.did("GetPostgresDatabaseCredentials", err, err == nil && again.Password != credentials.Password, "the password from before the reset")
+	g.did("PatchPostgresDatabase", g.PatchPostgresDatabase(ctx, made.ID), true, nil)
+	active()
+	g.did("SuspendPostgresDatabase", g.SuspendPostgresDatabase(ctx, made.ID), true, nil)
+	g.await(ctx, made.ID, linodego.DatabaseEngineTypePostgres, linodego.DatabaseStatusSuspended)
+	g.did("ResumePostgresDatabase", g.ResumePostgresDatabase(ctx, made.ID), true, nil)
+	active()
+	g.did("CreatePostgresDatabaseBackup", g.CreatePostgresDatabaseBackup(ctx, made.ID, linodego.PostgresBackupCreateOptions{Label: "kept", Target: linodego.PostgresDatabaseTargetPrimary}), true, nil)
+	active()
+	kept, err := g.WaitForPostgresDatabaseBackup(ctx, made.ID, "kept", 10)
+	g.did("WaitForPostgresDatabaseBackup", err, err == nil && kept.Type == "snapshot" && kept.Created != nil, kept)
+	backups, err := g.ListPostgresDatabaseBackups(ctx, made.ID, nil)
+	g.did("ListPostgresDatabaseBackups", err, len(backups) == 1, backups)
+	backup, err := g.GetPostgresDatabaseBackup(ctx, made.ID, kept.ID)
+	g.did("GetPostgresDatabaseBackup", err, err == nil && backup.Label == "kept", backup)
+	g.did("RestorePostgresDatabaseBackup", g.RestorePostgresDatabaseBackup(ctx, made.ID, kept.ID), true, nil)
+	active()
+	g.did("DeletePostgresDatabase", g.DeletePostgresDatabase(ctx, made.ID), true, nil)
+	if _, err := g.GetPostgresDatabase(ctx, made.ID); !linodego.IsNotFound(err) {
+		g.t.Errorf("after delete: %v, want not found", err)
+	}
+}
+
+//nolint:staticcheck // backups are deprecated there, alive here
+func mysqlCalls(ctx context.Context, g *gopher) {
+	made, err := g.CreateMySQLDatabase(ctx, linodego.MySQLCreateOptions{
+		Label: "go-maria", Region: "local", Type: "g6-nanode-1", Engine: "mysql/10.11", AllowList: []string{"127.0.0.1"},
+	})
+	g.did("CreateMySQLDatabase", err, err == nil && made.Status == linodego.DatabaseStatusProvisioning, made)
+	active := func() {
+		g.t.Helper()
+		g.await(ctx, made.ID, linodego.DatabaseEngineTypeMySQL, linodego.DatabaseStatusActive)
+	}
+	active()
+	window := linodego.DatabaseMaintenanceWindow{DayOfWeek: linodego.DatabaseMaintenanceDayWednesday, Duration: 1, Frequency: linodego.DatabaseMaintenanceFrequencyWeekly, HourOfDay: 8}
+	updated, err := g.UpdateMySQLDatabase(ctx, made.ID, linodego.MySQLUpdateOptions{Updates: &window})
+	g.did("UpdateMySQLDatabase", err, err == nil && updated.Updates.HourOfDay == 8 && updated.Updates.DayOfWeek == linodego.DatabaseMaintenanceDayWednesday, updated)
+	found, err := g.ListMySQLDatabases(ctx, linodego.NewListOptions(0, `{"label": "go-maria"}`))
+	g.did("ListMySQLDatabases", err, len(found) == 1 && found[0].ID == made.ID && found[0].Version == "10.11", found)
+	all, err := g.ListDatabases(ctx, linodego.NewListOptions(0, `{"label": "go-maria"}`))
+	g.did("ListDatabases", err, len(all) == 1 && all[0].InstanceURI == fmt.Sprintf("/v4/databases/mysql/instances/%d", made.ID), all)
+	one, err := g.GetMySQLDatabase(ctx, made.ID)
+	g.did("GetMySQLDatabase", err, err == nil && one.Port != 0 && one.Hosts.Primary != "", one)
+	credentials, err := g.GetMySQLDatabaseCredentials(ctx, made.ID)
+	g.did("GetMySQLDatabaseCredentials", err, err == nil && credentials.Password != "", "credentials")
+	ssl, err := g.GetMySQLDatabaseSSL(ctx, made.ID)
+	g.did("GetMySQLDatabaseSSL", err, err == nil && len(ssl.CACertificate) > 0, ssl)
+	_, err = g.GetMySQLDatabaseConfig(ctx)
+	g.did("GetMySQLDatabaseConfig", err, true, nil)
+	g.did("ResetMySQLDatabaseCredentials", g.ResetMySQLDatabaseCredentials(ctx, made.ID), true, nil)
+	active()
+	g.did("PatchMySQLDatabase", g.PatchMySQLDatabase(ctx, made.ID), true, nil)
+	active()
+	g.did("SuspendMySQLDatabase", g.SuspendMySQLDatabase(ctx, made.ID), true, nil)
+	g.await(ctx, made.ID, linodego.DatabaseEngineTypeMySQL, linodego.DatabaseStatusSuspended)
+	g.did("ResumeMySQLDatabase", g.ResumeMySQLDatabase(ctx, made.ID), true, nil)
+	active()
+	g.did("CreateMySQLDatabaseBackup", g.CreateMySQLDatabaseBackup(ctx, made.ID, linodego.MySQLBackupCreateOptions{Label: "kept", Target: linodego.MySQLDatabaseTargetPrimary}), true, nil)
+	active()
+	kept, err := g.WaitForMySQLDatabaseBackup(ctx, made.ID, "kept", 10)
+	g.did("WaitForMySQLDatabaseBackup", err, err == nil && kept.Type == "snapshot" && kept.Created != nil, kept)
+	backups, err := g.ListMySQLDatabaseBackups(ctx, made.ID, nil)
+	g.did("ListMySQLDatabaseBackups", err, len(backups) == 1, backups)
+	backup, err := g.GetMySQLDatabaseBackup(ctx, made.ID, kept.ID)
+	g.did("GetMySQLDatabaseBackup", err, err == nil && backup.Label == "kept", backup)
+	g.did("RestoreMySQLDatabaseBackup", g.RestoreMySQLDatabaseBackup(ctx, made.ID, kept.ID), true, nil)
+	active()
+	g.did("DeleteMySQLDatabase", g.DeleteMySQLDatabase(ctx, made.ID), true, nil)
+}
+
+func catalogueCalls(ctx context.Context, g *gopher) {
+	engines, err := g.ListDatabaseEngines(ctx, nil)
+	g.did("ListDatabaseEngines", err, len(engines) >= 2, engines)
+	engine, err := g.GetDatabaseEngine(ctx, nil, "postgresql/15")
+	g.did("GetDatabaseEngine", err, err == nil && engine.Version == "15", engine)
+	types, err := g.ListDatabaseTypes(ctx, nil)
+	g.did("ListDatabaseTypes", err, len(types) > 0, types)
+	plan, err := g.GetDatabaseType(ctx, nil, "g6-nanode-1")
+	g.did("GetDatabaseType", err, err == nil && plan.Memory == 1024, plan)
+	plans, err := g.ListTypes(ctx, nil)
+	g.did("ListTypes", err, len(plans) == len(types), plans)
+	compute, err := g.GetType(ctx, "g6-nanode-1")
+	g.did("GetType", err, err == nil && compute.VCPUs == 1, compute)
+	regions, err := g.ListRegions(ctx, nil)
+	g.did("ListRegions", err, len(regions) > 0, regions)
+	region, err := g.GetRegion(ctx, "local")
+	g.did("GetRegion", err, err == nil && len(region.Capabilities) > 0, region)
+}
+
+func eventCalls(ctx context.Context, g *gopher) {
+	events, err := g.ListEvents(ctx, linodego.NewListOptions(0, `{"entity.type": "database"}`))
+	g.did("ListEvents", err, len(events) > 0, events)
+	for _, e := range events {
+		if e.PercentComplete == 100 && e.Status != linodego.EventFinished && e.Status != linodego.EventNotification {
+			g.t.Errorf("event %s ended %s: %s", e.Action, e.Status, e.Message)
+		}
+	}
+	event, err := g.GetEvent(ctx, events[0].ID)
+	g.did("GetEvent", err, err == nil && event.Action == events[0].Action, event)
+	g.did("MarkEventsSeen", g.MarkEventsSeen(ctx, event), true, nil)
+	g.did("MarkEventRead", g.MarkEventRead(ctx, event), true, nil)
+}
+
+func profileCalls(ctx context.Context, g *gopher) {
+	profile, err := g.GetProfile(ctx)
+	g.did("GetProfile", err, err == nil && profile.Username == "admin", profile)
+	_, err = g.GrantsList(ctx)
+	g.did("GrantsList", err, true, nil)
+	made, err := g.CreateToken(ctx, linodego.TokenCreateOptions{Label: "go", Scopes: "databases:read_only"})
+	g.did("CreateToken", err, err == nil && len(made.Token) == 64, "a token")
+	tokens, err := g.ListTokens(ctx, nil)
+	g.did("ListTokens", err, len(tokens) >= 2, tokens)
+	token, err := g.GetToken(ctx, made.ID)
+	g.did("GetToken", err, err == nil && len(token.Token) == 16, token)
+	token, err = g.UpdateToken(ctx, made.ID, linodego.TokenUpdateOptions{Label: "again"})
+	g.did("UpdateToken", err, err == nil && token.Label == "again", token)
+	g.did("DeleteToken", g.DeleteToken(ctx, made.ID), true, nil)
+	apps, err := g.ListProfileApps(ctx, nil)
+	g.did("ListProfileApps", err, len(apps) == 1, apps)
+	app, err := g.GetProfileApp(ctx, apps[0].ID)
+	g.did("GetProfileApp", err, err == nil && app.Scopes == "databases:read_only" && app.Expiry != nil, app)
+	g.did("DeleteProfileApp", g.DeleteProfileApp(ctx, app.ID), true, nil)
+}
+
+func accountCalls(ctx context.Context, g *gopher) {
+	const name = "gopher"
+	user, err := g.CreateUser(ctx, linodego.UserCreateOptions{Username: name, Email: "go@example.org", Restricted: true})
+	g.did("CreateUser", err, err == nil && user.Restricted, user)
+	users, err := g.ListUsers(ctx, nil)
+	g.did("ListUsers", err, len(users) == 2, users)
+	user, err = g.GetUser(ctx, name)
+	g.did("GetUser", err, err == nil && user.Email == "go@example.org", user)
+	user, err = g.UpdateUser(ctx, name, linodego.UserUpdateOptions{Username: name, Email: "again@example.org"})
+	g.did("UpdateUser", err, err == nil && user.Email == "again@example.org", user)
+	grants, err := g.GetUserGrants(ctx, name)
+	g.did("GetUserGrants", err, err == nil && !grants.Global.AddDatabases, grants)
+	grants, err = g.UpdateUserGrants(ctx, name, linodego.UserGrantsUpdateOptions{Global: linodego.GlobalUserGrants{AddDatabases: true}})
+	g.did("UpdateUserGrants", err, err == nil && grants.Global.AddDatabases, grants)
+	g.did("DeleteUser", g.DeleteUser(ctx, name), true, nil)
+	made, err := g.CreateOAuthClient(ctx, linodego.OAuthClientCreateOptions{Label: "go", RedirectURI: "https://go.example.org/cb"})
+	g.did("CreateOAuthClient", err, err == nil && len(made.Secret) == 64, "a client")
+	clients, err := g.ListOAuthClients(ctx, nil)
+	g.did("ListOAuthClients", err, len(clients) >= 1, clients)
+	client, err := g.GetOAuthClient(ctx, made.ID)
+	g.did("GetOAuthClient", err, err == nil && client.Status == "active" && !strings.Contains(client.Secret, made.Secret), client)
+	client, err = g.UpdateOAuthClient(ctx, made.ID, linodego.OAuthClientUpdateOptions{Label: "again", RedirectURI: "https://go.example.org/cb"})
+	g.did("UpdateOAuthClient", err, err == nil && client.Label == "again", client)
+	client, err = g.ResetOAuthClientSecret(ctx, made.ID)
+	g.did("ResetOAuthClientSecret", err, err == nil && len(client.Secret) == 64 && client.Secret != made.Secret, "a secret")
+	g.did("DeleteOAuthClient", g.DeleteOAuthClient(ctx, made.ID), true, nil)
+}
