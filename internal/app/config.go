@@ -107,7 +107,7 @@ type BackupsConfig struct {
 	Keep int `koanf:"keep"`
 	// Verify has each backup restored into a scratch server, once.
 	Verify bool `koanf:"verify"`
-	// Continuous has what PostgreSQL writes between backups archived as well.
+	// Continuous has what servers write between backups archived as well.
 	Continuous bool `koanf:"continuous"`
 	// KeepAfterDelete is how long those of deleted databases are kept; 0: not at all.
 	KeepAfterDelete time.Duration `koanf:"keep_after_delete"`

@@ -27,7 +27,8 @@ const (
 	walSuffix = ".zst.age"
 )
 
-// WAL names an archived file.
+// WAL names an archived file of what a server has logged: a segment of PostgreSQL's
+// WAL, or a binary log of MySQL's family.
 type WAL struct {
 	Cluster       cluster.ID
 	Lineage, Name string

@@ -26,7 +26,8 @@ func TestWAL(t *testing.T) {
 	one := archive.WAL{Cluster: 7, Lineage: "0123456789abcdef", Name: "000000010000000000000001"}
 	history := archive.WAL{Cluster: 7, Lineage: one.Lineage, Name: "00000002.history"}
 	content := strings.Repeat("what a server wrote", 10000)
-	for _, w := range []archive.WAL{one, history} {
+	binlog := archive.WAL{Cluster: 7, Lineage: "origin", Name: "00000001.000000000000002A.0000010000000000"}
+	for _, w := range []archive.WAL{one, history, binlog} {
 		if err := a.PutWAL(ctx, w, key, strings.NewReader(content)); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +40,7 @@ func TestWAL(t *testing.T) {
 		t.Errorf("%d bytes, %v", out.Len(), err)
 	}
 	all, err := a.ListWAL(ctx, 7)
-	if err != nil || len(all) != 2 || all[0].Lineage != one.Lineage || all[0].Modified.IsZero() {
+	if err != nil || len(all) != 3 || all[0].Lineage != one.Lineage || all[0].Modified.IsZero() {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if backups, err := a.List(ctx); err != nil || len(backups) != 0 {

@@ -29,7 +29,7 @@ type Deps struct {
 	Enqueue func(ctx context.Context, tx *store.Tx, id operation.ID) error
 	// Backups tells that the platform can take backups and restore them.
 	Backups bool
-	// Continuous tells that what PostgreSQL writes between backups is archived.
+	// Continuous tells that what servers write between backups is archived.
 	Continuous bool
 	// Ports are the first and the last port that databases are given.
 	Ports [2]int

@@ -48,7 +48,7 @@ func (s *Clusters) forkFaults(ctx context.Context, p account.Principal, spec clu
 		return nil, err
 	}
 	if len(chosen) == 0 {
-		found = append(found, s.noSuchMoment(spec, good))
+		found = append(found, s.noSuchMoment(good))
 		return found, nil
 	}
 	return append(found, s.forkFits(spec, chosen[0])...), nil
@@ -72,7 +72,7 @@ func sameKind(spec cluster.Spec, source cluster.Cluster) fault.Faults {
 func (s *Clusters) chosen(ctx context.Context, all []backup.Backup, spec cluster.Spec) ([]backup.Backup, error) {
 	moment := spec.Fork.RestoreTime
 	exact := backup.ForkFrom(all, moment)
-	if len(exact) > 0 || !s.anyMoment(spec) || moment.After(s.Now()) {
+	if len(exact) > 0 || !s.Continuous || moment.After(s.Now()) {
 		return exact, nil
 	}
 	restored, err := s.Store.LastRestore(ctx, spec.Fork.Source, *moment)
@@ -82,14 +82,9 @@ func (s *Clusters) chosen(ctx context.Context, all []backup.Backup, spec cluster
 	return backup.RecoverFrom(all, *moment, restored), nil
 }
 
-// anyMoment tells whether moments between backups can be restored.
-func (s *Clusters) anyMoment(spec cluster.Spec) bool {
-	return s.Continuous && spec.Engine == cluster.PostgreSQL
-}
-
-func (s *Clusters) noSuchMoment(spec cluster.Spec, good []backup.Backup) *fault.Fault {
+func (s *Clusters) noSuchMoment(good []backup.Backup) *fault.Fault {
 	const layout = "2006-01-02T15:04:05"
-	if s.anyMoment(spec) {
+	if s.Continuous {
 		// The first whole second by which the oldest backup was complete.
 		since := good[len(good)-1].Finished.Truncate(time.Second).Add(time.Second)
 		return fault.NewInvalid("fork.restore_time", "Must be a backup's created, or from %s to now, %s; after a restore, from the next backup on",
@@ -100,15 +95,7 @@ func (s *Clusters) noSuchMoment(spec cluster.Spec, good []backup.Backup) *fault.
 	if len(good) == 1 {
 		which = "restore_time can be a backup's created: " + newest
 	}
-	return fault.NewInvalid("fork.restore_time", "A point in time isn't available for %s%s; %s", spec.Engine, yet(spec), which)
-}
-
-// yet tells of what no configuration brings.
-func yet(spec cluster.Spec) string {
-	if spec.Engine == cluster.PostgreSQL {
-		return " here"
-	}
-	return " yet"
+	return fault.NewInvalid("fork.restore_time", "A point in time isn't available here; %s", which)
 }
 
 func (s *Clusters) forkFits(spec cluster.Spec, b backup.Backup) fault.Faults {

@@ -83,11 +83,11 @@ func TestForkIsRefused(t *testing.T) {
 		{"one of another engine", p, c.ID, nil, func(s *cluster.Spec) { maria(s); s.Type = "large" }, []string{"engine: Must be postgresql/15, which is the source's"}},
 		{"a plan that is too small", p, c.ID, nil, nil, []string{"type: Must have more disk: the backup has 56 GB, and small has 25 GB"}},
 		{"a moment between backups", p, c.ID, &later, nil, []string{
-			"fork.restore_time: A point in time isn't available for postgresql here; restore_time can be a backup's created, from 2026-01-31T19:00:00 to 2026-01-31T20:00:00",
+			"fork.restore_time: A point in time isn't available here; restore_time can be a backup's created, from 2026-01-31T19:00:00 to 2026-01-31T20:00:00",
 		}},
 		{"MariaDB at a moment", p, c.ID, &later, maria, []string{
 			"engine: Must be postgresql/15, which is the source's",
-			"fork.restore_time: A point in time isn't available for mysql yet; restore_time can be a backup's created, from 2026-01-31T19:00:00 to 2026-01-31T20:00:00",
+			"fork.restore_time: A point in time isn't available here; restore_time can be a backup's created, from 2026-01-31T19:00:00 to 2026-01-31T20:00:00",
 		}},
 	} {
 		var change []func(*cluster.Spec)
@@ -131,14 +131,32 @@ func TestAnEncryptedForkReadsTheSourcesPages(t *testing.T) {
 	}
 }
 
-// TestAnyMomentOfPostgreSQL where what it writes is archived: from the end of the
+// TestAnyMoment where what servers write is archived: from the end of the
 // oldest backup to now.
-func TestAnyMomentOfPostgreSQL(t *testing.T) {
+func TestAnyMoment(t *testing.T) {
 	t.Parallel()
+	for _, engine := range []cluster.Engine{cluster.PostgreSQL, cluster.MySQL} {
+		t.Run(string(engine), func(t *testing.T) { anyMoment(t, engine) })
+	}
+}
+
+func anyMoment(t *testing.T, engine cluster.Engine) {
 	b := newBench(t)
 	b.Clusters.Continuous = true
 	p := b.tenant("one")
-	c := b.in(p, cluster.Active)
+	like := func(s *cluster.Spec) {
+		if engine == cluster.MySQL {
+			s.Engine, s.Series = engine, "10.11"
+		}
+	}
+	spec := b.spec()
+	like(&spec)
+	c, err := b.Clusters.Create(t.Context(), p, spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.setStatus(c, cluster.Active)
+	c = b.view(p, c.ID)
 	began := b.now.Add(time.Hour)
 	b.now = began
 	if err := b.snapshot(p, c, "first", ""); err != nil {
@@ -152,19 +170,19 @@ func TestAnyMomentOfPostgreSQL(t *testing.T) {
 		-time.Hour: between, 0: "", 5 * time.Minute: between, 10 * time.Minute: between, 10*time.Minute + time.Second: "",
 		time.Hour: "", time.Hour + time.Second: between,
 	} {
-		_, err := b.fork(p, c.ID, new(began.Add(after)))
+		_, err := b.fork(p, c.ID, new(began.Add(after)), like)
 		if got := texts(err); len(got) > 1 || (want == "") != (err == nil) || err != nil && got[0] != want {
 			t.Errorf("%v after: %v, want %q", after, err, want)
 		}
 	}
-	_, err := b.store.Pool().Exec(t.Context(), `INSERT INTO operations (account_id, cluster_id, label, engine, action, status, username, params, percent, message, created, finished)
+	_, err = b.store.Pool().Exec(t.Context(), `INSERT INTO operations (account_id, cluster_id, label, engine, action, status, username, params, percent, message, created, finished)
 		SELECT account_id, id, label, engine, 'database_backup_restore', 'finished', 'x', '{"touched": true}', 100, '', $2::timestamptz, $2 FROM clusters WHERE id = $1`,
 		c.ID, began.Add(30*time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for after, want := range map[time.Duration]string{20 * time.Minute: "", 40 * time.Minute: between} {
-		_, err := b.fork(p, c.ID, new(began.Add(after)))
+		_, err := b.fork(p, c.ID, new(began.Add(after)), like)
 		if got := texts(err); (want == "") != (err == nil) || err != nil && got[0] != want {
 			t.Errorf("%v after, restored between: %v, want %q", after, err, want)
 		}

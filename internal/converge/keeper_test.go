@@ -92,11 +92,16 @@ func (b *bench) active() cluster.Cluster {
 // activeOf makes a database of so many nodes.
 func (b *bench) activeOf(size int) cluster.Cluster {
 	b.t.Helper()
+	return b.activeLike(cluster.Spec{Engine: cluster.PostgreSQL, Series: "15", Size: size})
+}
+
+// activeLike makes a database of that engine and size.
+func (b *bench) activeLike(spec cluster.Spec) cluster.Cluster {
+	b.t.Helper()
 	b.n++
-	c, err := b.control.Clusters.Create(b.t.Context(), b.admin, cluster.Spec{
-		Label: fmt.Sprintf("db-%d", b.n), Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: small.ID,
-		Size: size, SSLConnection: true, AllowList: cluster.AllowList{client.String()},
-	}, nil)
+	spec.Label, spec.Region, spec.Type = fmt.Sprintf("db-%d", b.n), "local", small.ID
+	spec.SSLConnection, spec.AllowList = true, cluster.AllowList{client.String()}
+	c, err := b.control.Clusters.Create(b.t.Context(), b.admin, spec, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

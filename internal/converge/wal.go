@@ -12,6 +12,7 @@ import (
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/fault"
+	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
@@ -31,9 +32,14 @@ func (k *Keeper) ship(ctx context.Context, spooler platform.Spooler) error {
 	}
 	var errs []error
 	for _, c := range clusters {
-		if c.Engine == cluster.PostgreSQL && c.Deleted == nil {
-			errs = append(errs, spooler.Ship(ctx, c.ID, &shipment{Keeper: k, c: c}))
+		if c.Deleted != nil {
+			continue
 		}
+		want, err := operate.Wanted(c, k.Catalog, false)
+		if err == nil {
+			err = spooler.Ship(ctx, want, &shipment{Keeper: k, c: c})
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -87,7 +93,7 @@ func (k *Keeper) prune(ctx context.Context) error {
 	}
 	var errs []error
 	for _, c := range clusters {
-		if c.Engine == cluster.PostgreSQL && c.Deleted == nil {
+		if c.Deleted == nil {
 			errs = append(errs, k.pruneOne(ctx, c))
 		}
 	}

@@ -47,8 +47,17 @@ func (v *vault) archived(c cluster.Cluster) []string {
 // there is a backup that it follows.
 func TestWhatServersWriteIsArchived(t *testing.T) {
 	t.Parallel()
+	for _, spec := range []cluster.Spec{{Engine: cluster.PostgreSQL, Series: "15", Size: 1}, {Engine: cluster.MySQL, Series: "10.11", Size: 1}} {
+		t.Run(string(spec.Engine), func(t *testing.T) {
+			t.Parallel()
+			archivesWrites(t, spec)
+		})
+	}
+}
+
+func archivesWrites(t *testing.T, spec cluster.Spec) {
 	v := newVault(t, converge.BackupOptions{Keep: 1})
-	c := v.active()
+	c := v.activeLike(spec)
 	v.write(c, "1")
 	v.eventually("what nobody can use is dropped", func() bool { return v.waiting(c) == 0 })
 	if got := v.archived(c); len(got) > 0 {

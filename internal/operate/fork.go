@@ -71,7 +71,7 @@ func (w *work) placeFork(ctx context.Context, want platform.Wanted) (moment time
 	}
 	asked := w.c.Fork.RestoreTime
 	candidates, recovers := backup.ForkFrom(all, asked), false
-	if asked != nil && len(candidates) == 0 && w.c.Engine == cluster.PostgreSQL {
+	if asked != nil && len(candidates) == 0 {
 		restored, err := w.Store.LastRestore(ctx, source.ID, *asked)
 		if err != nil {
 			return moment, fmt.Errorf("look for restores of database %d: %w", source.ID, err)

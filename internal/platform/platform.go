@@ -148,7 +148,7 @@ var ErrGap = errors.New("what was archived has a gap")
 // continuous archive.
 type Spooler interface {
 	// Ship gives everything handed over to a shipment, and removes what was taken.
-	Ship(ctx context.Context, id cluster.ID, to Shipment) error
+	Ship(ctx context.Context, want Wanted, to Shipment) error
 }
 
 // Shipment is where it goes.

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,23 +21,52 @@ const momentLayout = "2006-01-02T15:04:05"
 
 // history is a database whose rows come one after the other.
 type history struct {
-	t  *testing.T
-	s  *harness.Server
-	d  harness.Database
-	db *sql.DB
-	n  int
+	t    *testing.T
+	s    *harness.Server
+	spec harness.Spec
+	d    harness.Database
+	db   *sql.DB
+	n    int
 }
 
-func newHistory(t *testing.T, s *harness.Server, size int) *history {
+// newHistory of MySQL's family is encrypted where it has one node.
+func newHistory(t *testing.T, s *harness.Server, engine string, size int) *history {
 	t.Helper()
-	spec := harness.Small(fmt.Sprintf("history-%d", size), "postgresql/15")
+	h := &history{t: t, s: s, spec: harness.Small(fmt.Sprintf("history-%d", size), engine)}
+	h.spec["encrypted"] = size == 1 && h.family() == "mysql"
+	spec := maps.Clone(h.spec)
 	spec["cluster_size"] = size
-	h := &history{t: t, s: s, d: s.CreateActive(spec)}
+	h.d = s.CreateActive(spec)
 	h.connect()
 	exec1(t, h.db, "CREATE TABLE kept (n int PRIMARY KEY)")
 	exec1(t, h.db, "CREATE TABLE ballast (filling text)")
-	exec1(t, h.db, "ALTER TABLE ballast ALTER filling SET STORAGE EXTERNAL") // uncompressed
+	if h.family() == "postgresql" {
+		exec1(t, h.db, "ALTER TABLE ballast ALTER filling SET STORAGE EXTERNAL") // uncompressed
+	}
 	return h
+}
+
+func (h *history) family() string {
+	family, _, _ := strings.Cut(h.spec["engine"].(string), "/")
+	return family
+}
+
+// like is what a fork of the database has to be, under another label.
+func (h *history) like(label string) harness.Spec {
+	spec := maps.Clone(h.spec)
+	spec["label"] = label
+	return spec
+}
+
+// refused demands that no fork of the moment is made, and why.
+func (h *history) refused(moment, why string) {
+	h.t.Helper()
+	spec := h.like("no")
+	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": moment}
+	path := "/v4/databases/" + h.family() + "/instances"
+	if status, body := h.s.Call("POST", path, spec, nil); status != http.StatusBadRequest || !strings.Contains(body, "fork.restore_time") || !strings.Contains(body, why) {
+		h.t.Errorf("at %s: %d %s", moment, status, body)
+	}
 }
 
 func (h *history) connect() {
@@ -62,11 +92,39 @@ func (h *history) row() string {
 // is in the archive.
 func (h *history) archived() {
 	h.t.Helper()
+	if h.family() == "mysql" {
+		h.shipped()
+		return
+	}
 	const segments = 3
 	before := len(h.stored())
 	exec1(h.t, h.db, fmt.Sprintf("INSERT INTO ballast SELECT repeat(md5(i::text), 300) FROM generate_series(1, %d) i", (segments+1)*16<<20/9600))
 	h.s.Eventually("archived", func() error {
 		if now := len(h.stored()); now < before+segments {
+			return fmt.Errorf("%d files were archived, now %d", before, now)
+		}
+		return nil
+	})
+}
+
+// shipped waits until the binary log with what was written so far is in the archive,
+// as if a minute had passed.
+func (h *history) shipped() {
+	h.t.Helper()
+	exec1(h.t, h.db, "INSERT INTO ballast VALUES ('more')")
+	before := len(h.stored())
+	h.s.Eventually("archived", func() error {
+		logs, err := filepath.Glob(filepath.Join(h.s.Data, "clusters", fmt.Sprint(h.d.ID), "node-*", "data", "binlog.*"))
+		if err != nil {
+			return err
+		}
+		then := time.Now().Add(-time.Hour)
+		for _, log := range logs {
+			if err := os.Chtimes(log, then, then); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+		if now := len(h.stored()); now <= before {
 			return fmt.Errorf("%d files were archived, now %d", before, now)
 		}
 		return nil
@@ -85,11 +143,15 @@ func (h *history) stored() []string {
 // fork makes a database of a moment and demands its rows.
 func (h *history) fork(label, moment, rows string) harness.Database {
 	h.t.Helper()
-	spec := harness.Small(label, "postgresql/15")
+	spec := h.like(label)
 	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": moment}
 	f := h.s.AwaitStatus(h.s.Create(spec), "active")
 	db := h.s.MustConnect(f, h.s.Credentials(f))
-	if got := one(h.t, db, "SELECT coalesce(string_agg(n::text, ' ' ORDER BY n), '') FROM kept"); got != rows {
+	query := "SELECT coalesce(string_agg(n::text, ' ' ORDER BY n), '') FROM kept"
+	if h.family() == "mysql" {
+		query = "SELECT coalesce(group_concat(n ORDER BY n SEPARATOR ' '), '') FROM kept"
+	}
+	if got := one(h.t, db, query); got != rows {
 		h.t.Errorf("at %s there are the rows %q, want %q", moment, got, rows)
 	}
 	exec1(h.t, db, "INSERT INTO kept VALUES (100)")
@@ -122,8 +184,33 @@ func (h *history) told(d harness.Database) string {
 // backup, a crash of steward and a restore in place, whose history is another.
 func TestMoments(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t, harness.WithConfig("backups:\n  continuous: true"))
-	h := newHistory(t, s, 1)
+	moments(t, harness.New(t, continuous), "postgresql/15")
+}
+
+func TestMomentsOfMariaDB(t *testing.T) {
+	t.Parallel()
+	moments(t, harness.New(t, continuous), "mysql/10.11")
+}
+
+func TestMomentsOfMySQL(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t, continuous)
+	moments(t, s, "mysql/"+needMySQL(t, s))
+}
+
+var continuous = harness.WithConfig("backups:\n  continuous: true")
+
+func needMySQL(t *testing.T, s *harness.Server) string {
+	t.Helper()
+	series := installedMySQL(s)
+	if series == "" {
+		t.Skip("no MySQL is installed")
+	}
+	return series
+}
+
+func moments(t *testing.T, s *harness.Server, engine string) {
+	h := newHistory(t, s, engine, 1)
 	first := s.Snapshot(h.d, "first", "primary")
 	time.Sleep(1100 * time.Millisecond)
 	one := h.row()
@@ -143,24 +230,15 @@ func TestMoments(t *testing.T) {
 		t.Errorf("at %s: %q", at, h.told(f))
 	}
 	h.fork("again", one, "1")
-	for _, no := range []string{"2020-01-01T00:00:00", "2120-01-01T00:00:00"} {
-		spec := harness.Small("no", "postgresql/15")
-		spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": no}
-		if status, body := s.Call("POST", "/v4/databases/postgresql/instances", spec, nil); status != http.StatusBadRequest || !strings.Contains(body, "fork.restore_time") {
-			t.Errorf("at %s: %d %s", no, status, body)
-		}
-	}
+	h.refused("2020-01-01T00:00:00", "")
+	h.refused("2120-01-01T00:00:00", "")
 	if status, body := s.Call("POST", fmt.Sprintf("%s/backups/%d/restore", h.d.Path(), first.ID), nil, nil); status != 200 {
 		t.Fatalf("restore: %d %s", status, body)
 	}
 	s.AwaitStatus(h.d, "active")
 	h.connect()
 	time.Sleep(1100 * time.Millisecond) // a moment is a whole second, and this one is to be after the restore
-	spec := harness.Small("not", "postgresql/15")
-	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": time.Now().UTC().Format(momentLayout)}
-	if status, body := s.Call("POST", "/v4/databases/postgresql/instances", spec, nil); status != http.StatusBadRequest || !strings.Contains(body, "after a restore") {
-		t.Errorf("after the restore: %d %s", status, body)
-	}
+	h.refused(time.Now().UTC().Format(momentLayout), "after a restore")
 	s.Snapshot(h.d, "second", "primary")
 	time.Sleep(1100 * time.Millisecond)
 	h.n = 10
@@ -177,6 +255,7 @@ func TestMoments(t *testing.T) {
 func (h *history) gap(before string) {
 	h.t.Helper()
 	h.archived()
+	h.archived()
 	all := h.stored()
 	slices.SortFunc(all, func(a, b string) int {
 		first, errFirst := os.Stat(a)
@@ -189,7 +268,7 @@ func (h *history) gap(before string) {
 	if err := os.Remove(all[len(all)-2]); err != nil {
 		h.t.Fatal(err)
 	}
-	spec := harness.Small("beyond", "postgresql/15")
+	spec := h.like("beyond")
 	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": time.Now().UTC().Format(momentLayout)}
 	f := h.s.AwaitStatus(h.s.Create(spec), "failed")
 	if said := h.told(f); !strings.Contains(said, "gap") {
@@ -201,8 +280,22 @@ func (h *history) gap(before string) {
 // TestMomentsOverAFailover: the archive goes on with what the new primary writes.
 func TestMomentsOverAFailover(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t, harness.WithConfig("backups:\n  continuous: true"))
-	h := newHistory(t, s, 3)
+	momentsOverAFailover(t, harness.New(t, continuous), "postgresql/15")
+}
+
+func TestMomentsOverAFailoverOfMariaDB(t *testing.T) {
+	t.Parallel()
+	momentsOverAFailover(t, harness.New(t, continuous), "mysql/10.11")
+}
+
+func TestMomentsOverAFailoverOfMySQL(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t, continuous)
+	momentsOverAFailover(t, s, "mysql/"+needMySQL(t, s))
+}
+
+func momentsOverAFailover(t *testing.T, s *harness.Server, engine string) {
+	h := newHistory(t, s, engine, 3)
 	s.Snapshot(h.d, "first", "primary")
 	time.Sleep(1100 * time.Millisecond)
 	one := h.row()

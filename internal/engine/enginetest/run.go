@@ -27,6 +27,9 @@ type Options struct {
 	// Intact looks, after each attempt, for what no attempt may bring about: a
 	// new superuser, a file. It may be nil.
 	Intact func(t *testing.T, s *Server)
+	// NewUser are statements by which dbadmin makes a user newcomer with the
+	// password Newcomer-4Kq8; needed of an engine.Feeder.
+	NewUser func(engine.Installation) []string
 	// Checks are the driver's own, run on each installation too.
 	Checks []Check
 }
@@ -70,7 +73,7 @@ func Run(t *testing.T, driver engine.Driver, o Options) {
 	for _, inst := range Installations(t, driver) {
 		t.Run(inst.ID(), func(t *testing.T) {
 			b := NewBench(t, driver, inst, o)
-			for _, c := range slices.Concat(cases(), replicationCases(), backupCases(), o.Checks) {
+			for _, c := range slices.Concat(cases(), replicationCases(), backupCases(), momentCases(), o.Checks) {
 				t.Run(c.Name, func(t *testing.T) { c.Run(t, b) })
 			}
 			t.Run("privileges", func(t *testing.T) { runAttempts(t, b) })

@@ -97,11 +97,16 @@ func settingsOf(n engine.Node) ([]setting, []engine.File) {
 	all = append(all, locations(n.Installation)...)
 	all = append(all, dialect.settings(n, size)...)
 	all = append(all, replicating(n, size)...)
-	if !n.Encrypted {
-		return all, nil
+	var files []engine.File
+	if n.Encrypted {
+		var more []setting
+		more, files = dialect.encryption(n)
+		all = append(all, more...)
 	}
-	more, files := dialect.encryption(n)
-	return append(all, more...), files
+	if n.Recovery != nil {
+		all = append(recovering(n, all), continuityOf(n.Installation.Flavour).settings...)
+	}
+	return all, files
 }
 
 // common are the settings of both flavours.
@@ -155,8 +160,8 @@ func common(n engine.Node, size tuning) []setting {
 		durable("sync_binlog", n, 0),
 		{"log_bin", "binlog", apart},
 		{"max_binlog_size", size.binlogMB * mb, live},
-		// Nobody reads old logs yet; kept long they would fill the disk.
-		{"binlog_expire_logs_seconds", 900, live},
+		// Kept long they would fill the disk; where they are archived, that sees to it.
+		{"binlog_expire_logs_seconds", expiry(n), live},
 		{"read_only", n.ReadOnly || isReplica(n), apart},
 
 		{"innodb_data_file_path", systemTablespace, apart},
@@ -167,6 +172,14 @@ func common(n engine.Node, size tuning) []setting {
 		// by all of a host's servers: many small servers would starve each other.
 		{"innodb_use_native_aio", false, fixed},
 	}
+}
+
+// expiry is after how many seconds the server lets old binary logs go by itself.
+func expiry(n engine.Node) int {
+	if n.Spool != "" {
+		return forgetAfter
+	}
+	return int(keepShipped.Seconds())
 }
 
 // locations are what a relocated installation has to be told.

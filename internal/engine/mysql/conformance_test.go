@@ -4,11 +4,19 @@ import (
 	"log/slog"
 	"testing"
 
+	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 	"steward/internal/engine/mysql"
 )
 
 func TestConformance(t *testing.T) {
 	driver := mysql.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
-	enginetest.Run(t, driver, enginetest.Options{Open: open, Attempts: attempts()})
+	enginetest.Run(t, driver, enginetest.Options{Open: open, Attempts: attempts(), NewUser: newUser})
+}
+
+func newUser(inst engine.Installation) []string {
+	if inst.Flavour == engine.FlavourMariaDB {
+		return []string{"CALL steward.create_user('newcomer', 'Newcomer-4Kq8')"}
+	}
+	return []string{"CREATE USER newcomer IDENTIFIED BY 'Newcomer-4Kq8'"}
 }

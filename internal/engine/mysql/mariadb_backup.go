@@ -3,6 +3,8 @@ package mysql
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -76,6 +78,21 @@ func writePrivate(dir, path, content string) error {
 }
 
 func unpackMariaDB(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error {
+	if err := extractMariaDB(ctx, n, archive, dir, run); err != nil {
+		return err
+	}
+	last, err := notedSequence(dir)
+	if err == nil {
+		err = forkMariaDB(ctx, n, dir, last, run)
+	}
+	if err != nil {
+		return fmt.Errorf("begin a new lineage: %w", err)
+	}
+	return discardNotes(dir)
+}
+
+// extractMariaDB makes a data folder of a stream, beside the program's notes.
+func extractMariaDB(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error {
 	for _, name := range []string{copyProgram, streamProgram} {
 		if err := needProgram(n.Installation, name); err != nil {
 			return err
@@ -95,10 +112,7 @@ func unpackMariaDB(ctx context.Context, n engine.Node, archive *engine.ArchiveRe
 	if err := running(ctx, run, dir, prepare, nil, io.Discard); err != nil {
 		return fmt.Errorf("%s: %w", copyProgram, err)
 	}
-	if err := forkMariaDB(ctx, n, dir, run); err != nil {
-		return fmt.Errorf("begin a new lineage: %w", err)
-	}
-	return discardNotes(dir)
+	return nil
 }
 
 // preparedBy is the program's own note of the server's configuration.
@@ -161,18 +175,29 @@ const lineageStep = 1 << 40
 
 // forkMariaDB writes the position at which the new lineage begins where a
 // replica has the one it got to: a server numbers its own transactions from
-// there, and replicas seeded from it may go on there. The server's bootstrap mode
-// also proves that it starts on the data.
-func forkMariaDB(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
-	last, err := notedSequence(dir)
-	if err != nil {
-		return err
-	}
-	statements := []string{
-		fmt.Sprintf("SET @last = (SELECT GREATEST(%d, COALESCE(MAX(seq_no), 0)) FROM mysql.gtid_slave_pos WHERE domain_id = 0)", last),
+// there, and replicas seeded from it may go on there. last is the number of the
+// copy's last transaction, as far as the tables don't know it.
+func forkMariaDB(ctx context.Context, n engine.Node, dir string, last uint64, run engine.Piper) error {
+	var name [16]byte
+	rand.Read(name[:])
+	return bootstrapMariaDB(ctx, n, dir, append(goOnAfter(n, last, lineageStep),
+		"CREATE TABLE IF NOT EXISTS "+lineageTable+" (name VARCHAR(64) NOT NULL) ENGINE = InnoDB COMMENT 'The history that the data is of'",
+		"DELETE FROM "+lineageTable, "INSERT INTO "+lineageTable+" VALUES ("+quote(hex.EncodeToString(name[:]))+")"), run)
+}
+
+// goOnAfter are the statements that have a server number on after its copy's last
+// transaction, with a step between.
+func goOnAfter(n engine.Node, last uint64, step int64) []string {
+	return []string{
+		fmt.Sprintf("SET @last = (SELECT GREATEST(%d, COALESCE(MAX(seq_no), 0)) + %d FROM mysql.gtid_slave_pos WHERE domain_id = 0)", last, step),
 		"DELETE FROM mysql.gtid_slave_pos",
-		fmt.Sprintf("INSERT INTO mysql.gtid_slave_pos (domain_id, sub_id, server_id, seq_no) VALUES (0, 1, %d, @last + %d)", serverID(n), lineageStep),
+		fmt.Sprintf("INSERT INTO mysql.gtid_slave_pos (domain_id, sub_id, server_id, seq_no) SELECT 0, 1, %d, @last FROM DUAL WHERE @last > 0", serverID(n)),
 	}
+}
+
+// bootstrapMariaDB runs statements in the server's bootstrap mode, which also
+// proves that it starts on the data.
+func bootstrapMariaDB(ctx context.Context, n engine.Node, dir string, statements []string, run engine.Piper) error {
 	args := append([]string{
 		"--no-defaults", "--bootstrap", "--datadir=" + dir, "--tmpdir=" + dir, "--innodb-data-file-path=" + systemTablespace,
 		fmt.Sprintf("--innodb-undo-tablespaces=%d", mariaDBUndoFiles), "--innodb-use-native-aio=OFF", "--log-warnings=0",

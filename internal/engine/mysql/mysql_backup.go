@@ -102,6 +102,16 @@ func (d *Driver) killUntil(ctx context.Context, n engine.Node, kill string, ende
 }
 
 func unpackMySQL(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error {
+	if err := extractMySQL(archive, dir); err != nil {
+		return err
+	}
+	if err := forkMySQL(ctx, n, dir, run); err != nil {
+		return fmt.Errorf("begin a new lineage: %w", err)
+	}
+	return nil
+}
+
+func extractMySQL(archive *engine.ArchiveReader, dir string) error {
 	if err := engine.Untar(archive, dir); err != nil {
 		return err
 	}
@@ -110,9 +120,6 @@ func unpackMySQL(ctx context.Context, n engine.Node, archive *engine.ArchiveRead
 	}
 	if _, err := os.Stat(filepath.Join(dir, "ibdata1")); err != nil {
 		return fmt.Errorf("the stream is no backup: %w", err)
-	}
-	if err := forkMySQL(ctx, n, dir, run); err != nil {
-		return fmt.Errorf("begin a new lineage: %w", err)
 	}
 	return nil
 }
@@ -126,7 +133,8 @@ func unpackMySQL(ctx context.Context, n engine.Node, archive *engine.ArchiveRead
 // following: a source misses only transactions under its own uuid.
 func firstSteps() string {
 	var mark [16]byte
-	rand.Read(mark[:])
+	copy(mark[:], lineageMark)
+	rand.Read(mark[len(lineageMark):])
 	uuid := fmt.Sprintf("%x-%x-%x-%x-%x", mark[:4], mark[4:6], mark[6:8], mark[8:10], mark[10:])
 	return "RESET REPLICA ALL;\nSET GLOBAL gtid_purged = '+" + uuid + ":1';\nSHUTDOWN;\n"
 }

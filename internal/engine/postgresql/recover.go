@@ -13,7 +13,7 @@ import (
 	"steward/internal/engine"
 )
 
-var _ engine.Recoverer = Driver{}
+var _ engine.Fetcher = Driver{}
 
 // recoverySignal in Node.Data makes a server recover from an archive.
 const recoverySignal = "recovery.signal"
@@ -21,7 +21,7 @@ const recoverySignal = "recovery.signal"
 // UnpackToRecover leaves the copy's system identifier as it is, since the server
 // takes only WAL of the same. The identifier is what a lineage is named by: a
 // restore in place begins a new one, whose segments have the names of the old.
-func (Driver) UnpackToRecover(_ context.Context, _ engine.Node, r io.Reader, dir string) (lineage, first string, err error) {
+func (Driver) UnpackToRecover(_ context.Context, _ engine.Node, r io.Reader, dir string, _ engine.Piper) (lineage, first string, err error) {
 	if err := unpack(r, dir); err != nil {
 		return "", "", fmt.Errorf("unpack backup: %w", err)
 	}
@@ -74,7 +74,7 @@ func (Driver) LastChange(ctx context.Context, n engine.Node) (time.Time, error) 
 }
 
 // Sever gives the data another system identifier, as Unpack does.
-func (Driver) Sever(_ context.Context, dir string) error {
+func (Driver) Sever(_ context.Context, _ engine.Node, dir string, _ engine.Piper) error {
 	if err := remove(dir, leftovers...); err != nil {
 		return fmt.Errorf("sever: %w", err)
 	}

@@ -168,7 +168,7 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.S
 		return reached, err
 	}
 	unpacked := d.layout.restored(want.ID)
-	if reached, err = j.bring(ctx, c, keyring, r, unpacked); err != nil {
+	if reached, keyring, err = j.bring(ctx, c, keyring, r, unpacked); err != nil {
 		return reached, err
 	}
 	failpoint.Here("host: copy unpacked")
@@ -179,15 +179,16 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.S
 	return reached, j.replace(ctx, unpacked, keyring)
 }
 
-// bring makes at dir the data that is to be placed.
-func (j *job) bring(ctx context.Context, c platform.Source, keyring []byte, r io.Reader, dir string) (time.Time, error) {
+// bring makes at dir the data that is to be placed, and returns the keyring that it
+// is encrypted with.
+func (j *job) bring(ctx context.Context, c platform.Source, keyring []byte, r io.Reader, dir string) (time.Time, []byte, error) {
 	if c.Recovery == nil {
-		return time.Time{}, j.unpackWith(ctx, keyring, dir, r)
+		return time.Time{}, keyring, j.unpackWith(ctx, keyring, dir, r)
 	}
 	if err := j.makeFolders(); err != nil {
-		return time.Time{}, err
+		return time.Time{}, nil, err
 	}
-	return j.d.recoverCopy(ctx, j.want, c, r, dir)
+	return j.d.recoverCopy(ctx, j.want, c, keyring, r, dir)
 }
 
 // replace puts what was unpacked in the place of all data, while nobody else acts.

@@ -22,13 +22,18 @@ import (
 // distribution is one PostgreSQL installation of this machine.
 func distribution(t *testing.T) []engine.Installation {
 	t.Helper()
+	return distributionOf(t, engine.FlavourPostgreSQL)
+}
+
+func distributionOf(t *testing.T, flavour engine.Flavour) []engine.Installation {
+	t.Helper()
 	found, _ := host.Discover(t.Context(), engines(), nil)
 	for _, i := range found {
-		if i.Flavour == engine.FlavourPostgreSQL {
+		if i.Flavour == flavour {
 			return []engine.Installation{i}
 		}
 	}
-	t.Fatal("the distribution's PostgreSQL isn't installed")
+	t.Fatalf("the distribution's %s isn't installed", flavour)
 	return nil
 }
 

@@ -127,9 +127,10 @@ func (d *Driver) bareNode(want platform.Wanted, inst engine.Installation, top to
 		Plan: want.Plan, Commit: want.Commit, SSLConnection: want.SSLConnection,
 		Encrypted: want.Encrypted, ReadOnly: want.ReadOnly,
 	}
-	if d.o.Continuous && want.Engine == cluster.PostgreSQL {
+	if d.o.Continuous {
 		n.Spool = d.layout.spool(want.ID, ordinal)
 	}
+	n.Term = top.Failovers
 	n.Members, n.Role, n.Replication = top.Members, top.role(ordinal), top.Replication
 	if n.Role == cluster.Replica {
 		n.Source = engine.Peer{

@@ -27,22 +27,39 @@ func (l layout) spool(id cluster.ID, ordinal int) string {
 	return filepath.Join(l.node(id, ordinal), "tmp", "wal")
 }
 
-// Ship is part of platform.Spooler. All nodes hand over: what a primary couldn't
-// ship before it died, the others have as well.
-func (d *Driver) Ship(ctx context.Context, id cluster.ID, to platform.Shipment) error {
-	top, err := d.topology(id)
+// Ship is part of platform.Spooler.
+func (d *Driver) Ship(ctx context.Context, want platform.Wanted, to platform.Shipment) error {
+	eng, err := d.engine(want.Engine)
 	if err != nil {
 		return err
 	}
+	top, err := d.topology(want.ID)
+	if err != nil {
+		return err
+	}
+	switch e := eng.(type) {
+	case engine.Fetcher:
+		return d.shipSpools(ctx, want.ID, top, e, to)
+	case engine.Feeder:
+		if d.o.Continuous && !top.Restoring && !top.Suspended {
+			return d.shipAsked(ctx, want, top, e, to)
+		}
+	}
+	return nil
+}
+
+// shipSpools: all nodes hand over; what a primary couldn't ship before it died, the
+// others have as well.
+func (d *Driver) shipSpools(ctx context.Context, id cluster.ID, top topology, eng engine.Fetcher, to platform.Shipment) error {
 	for _, ordinal := range append([]int{top.Primary}, top.replicas()...) {
-		if err := d.shipNode(ctx, id, ordinal, to); err != nil {
+		if err := d.shipSpool(ctx, id, ordinal, eng, to); err != nil {
 			return fmt.Errorf("ship what node %d of cluster %d has written: %w", ordinal, id, err)
 		}
 	}
 	return nil
 }
 
-func (d *Driver) shipNode(ctx context.Context, id cluster.ID, ordinal int, to platform.Shipment) error {
+func (d *Driver) shipSpool(ctx context.Context, id cluster.ID, ordinal int, eng engine.Fetcher, to platform.Shipment) error {
 	root, err := os.OpenRoot(d.layout.spool(id, ordinal))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -53,10 +70,6 @@ func (d *Driver) shipNode(ctx context.Context, id cluster.ID, ordinal int, to pl
 	defer root.Close()
 	rec, err := readRecord(d.layout.node(id, ordinal))
 	if err != nil || rec == nil {
-		return err
-	}
-	eng, err := d.recoverer(rec.Engine)
-	if err != nil {
 		return err
 	}
 	s := &shipping{root: root, eng: eng, data: d.layout.dataOf(id, ordinal), to: to}
@@ -79,7 +92,7 @@ func (d *Driver) recoverer(of cluster.Engine) (engine.Recoverer, error) {
 // shipping empties a spool. The folder is the server's: nothing outside it is reached.
 type shipping struct {
 	root *os.Root
-	eng  engine.Recoverer
+	eng  engine.Fetcher
 	data string
 	to   platform.Shipment
 }

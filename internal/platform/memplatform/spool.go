@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"steward/internal/cluster"
 	"steward/internal/platform"
 )
 
@@ -16,7 +15,8 @@ var _ platform.Spooler = (*Driver)(nil)
 const Lineage = "memory"
 
 // Ship is part of platform.Spooler.
-func (d *Driver) Ship(ctx context.Context, id cluster.ID, to platform.Shipment) error {
+func (d *Driver) Ship(ctx context.Context, want platform.Wanted, to platform.Shipment) error {
+	id := want.ID
 	c, ok := d.world.Cluster(id)
 	if !ok {
 		return nil

@@ -1,0 +1,138 @@
+package mysql
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"steward/internal/engine"
+)
+
+// excerpt takes of archived logs the transactions that a server lacks.
+type excerpt struct {
+	read func(logEvent) (transaction, error)
+	// at is how far the server will have got.
+	at place
+	// moment is the first that isn't wanted any more.
+	moment time.Time
+	// last is the moment of the last transaction taken; beyond tells that the next
+	// one is of the moment or later.
+	last   time.Time
+	beyond bool
+}
+
+// copy writes to w the log of a piece without what the server has already, what
+// comes at until or after it, and what is of the moment or later. A transaction is
+// taken whole or not at all. It returns how many were taken.
+func (x *excerpt) copy(p piece, until uint64, r io.Reader, w io.Writer) (taken int, err error) {
+	log, err := newLogReader(r)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := io.WriteString(w, binlogMagic); err != nil {
+		return 0, err
+	}
+	within := false
+	for !x.beyond {
+		e, err := log.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return taken, err
+		}
+		switch {
+		case e.between():
+			within = false
+		case e.begins():
+			if within, err = x.wants(e, p, until); err != nil {
+				return taken, fmt.Errorf("%v: %w", p, err)
+			}
+			if within {
+				taken++
+			}
+		}
+		if within || e.heads() {
+			if _, err := w.Write(e); err != nil {
+				return taken, err
+			}
+		}
+	}
+	if got := x.at.position(); !x.beyond && got != until {
+		return taken, fmt.Errorf("%v leads to transaction %d, not %d: %w", p, got, until, engine.ErrGap)
+	}
+	return taken, nil
+}
+
+// wants tells whether the transaction that begins with the event is to be taken, and
+// then counts it as done. Where the whole piece counts, no transaction may be left that isn't there yet.
+func (x *excerpt) wants(e logEvent, p piece, until uint64) (bool, error) {
+	t, err := x.read(e)
+	if err != nil {
+		return false, err
+	}
+	if x.at.has(t) {
+		return false, nil
+	}
+	if x.at.position() >= until {
+		if until == p.to {
+			err = fmt.Errorf("it holds more than up to transaction %d: %w", until, engine.ErrGap)
+		}
+		return false, err
+	}
+	if t.ended.After(x.moment) {
+		x.beyond = true
+		return false, nil
+	}
+	if err := x.at.add(t); err != nil {
+		return false, err
+	}
+	x.last = t.ended
+	return true, nil
+}
+
+// place is how far in a history of transactions somebody is.
+type place interface {
+	// position is how many transactions are behind.
+	position() uint64
+	has(t transaction) bool
+	// add is done in order; engine.ErrGap where one was left out.
+	add(t transaction) error
+	clone() place
+	String() string
+}
+
+// numbered is the place in MariaDB's history: the number of the last transaction.
+// All nodes number on from each other's.
+type numbered uint64
+
+func (n *numbered) position() uint64       { return uint64(*n) }
+func (n *numbered) has(t transaction) bool { return t.number <= uint64(*n) }
+func (n *numbered) clone() place           { return new(*n) }
+func (n *numbered) String() string         { return fmt.Sprint(uint64(*n)) }
+
+func (n *numbered) add(t transaction) error {
+	if t.number != uint64(*n)+1 {
+		return fmt.Errorf("transaction %d follows %d: %w", t.number, uint64(*n), engine.ErrGap)
+	}
+	*n = numbered(t.number)
+	return nil
+}
+
+// Of MySQL's it is the set of all of them.
+
+func (s gtidSet) position() uint64 { return s.count() }
+
+func (s gtidSet) has(t transaction) bool { return s.holds(gtidSet{t.source: {{t.number, t.number}}}) }
+func (s gtidSet) clone() place           { return union(s) }
+
+func (s gtidSet) add(t transaction) error {
+	if runs := s[t.source]; len(runs) > 0 && runs[len(runs)-1].last+1 == t.number {
+		runs[len(runs)-1].last = t.number
+		return nil
+	}
+	s[t.source] = append(s[t.source], gtidRun{t.number, t.number})
+	s.normalise()
+	return nil
+}

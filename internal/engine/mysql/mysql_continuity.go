@@ -1,0 +1,107 @@
+package mysql
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"steward/internal/engine"
+)
+
+var mySQLContinuity = continuity{
+	lineage: mySQLLineage,
+	begins:  mySQLBegins,
+	here: func(ctx context.Context, s *session) (place, error) {
+		text, err := s.text(ctx, "SELECT @@GLOBAL.gtid_executed")
+		if err != nil {
+			return nil, err
+		}
+		return parseGTIDs(text)
+	},
+	read: mySQLTransaction,
+	unpack: func(_ context.Context, _ engine.Node, archive *engine.ArchiveReader, dir string, _ engine.Piper) error {
+		return extractMySQL(archive, dir)
+	},
+	sever: severMySQL,
+	change: "CHANGE REPLICATION SOURCE TO source_host = 'nowhere', source_auto_position = 0, " +
+		"relay_log_file = {file}, relay_log_pos = 4 FOR CHANNEL {channel}",
+	start: "START REPLICA SQL_THREAD FOR CHANNEL {channel}",
+	stop:  "STOP REPLICA FOR CHANNEL {channel}",
+	reset: "RESET REPLICA ALL FOR CHANNEL {channel}",
+	settings: []setting{
+		{"relay_log_recovery", false, apart},
+	},
+}
+
+// lineageMark begins the UUIDs of the transactions by which firstSteps marks new
+// lineages; the rest of them is random.
+const lineageMark = "steward1"
+
+// mySQLLineage follows from all marks in the data: every restore adds one.
+func mySQLLineage(ctx context.Context, s *session) (string, error) {
+	text, err := s.text(ctx, "SELECT @@GLOBAL.gtid_executed")
+	if err != nil {
+		return "", err
+	}
+	executed, err := parseGTIDs(text)
+	if err != nil {
+		return "", err
+	}
+	marked := hex.EncodeToString([]byte(lineageMark))
+	sum, marks := sha256.New(), 0
+	for _, source := range slices.Sorted(maps.Keys(executed)) {
+		if strings.HasPrefix(strings.ReplaceAll(source, "-", ""), marked) {
+			sum.Write([]byte(source))
+			marks++
+		}
+	}
+	if marks == 0 {
+		return firstLineage, nil
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16]), nil
+}
+
+// mySQLBegins: before a log came what it says itself, and what never was in a log
+// of this server's, since it came with a copy.
+func mySQLBegins(ctx context.Context, s *session, log string, _ uint64) (uint64, error) {
+	rows, err := s.rows(ctx, "SHOW BINLOG EVENTS IN "+quote(log)+" LIMIT 2")
+	if err != nil {
+		return 0, err
+	}
+	if len(rows) != 2 || rows[1][2] != "Previous_gtids" {
+		return 0, fmt.Errorf("%s doesn't say what came before it", log)
+	}
+	previous, err := parseGTIDs(rows[1][5])
+	if err != nil {
+		return 0, err
+	}
+	text, err := s.text(ctx, "SELECT @@GLOBAL.gtid_purged")
+	if err != nil {
+		return 0, err
+	}
+	purged, err := parseGTIDs(text)
+	if err != nil {
+		return 0, err
+	}
+	return union(previous, purged).count(), nil
+}
+
+// severMySQL: forkMySQL brings the files itself that a server of encrypted data
+// has in its folder.
+func severMySQL(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
+	_, files := mySQLEncryption(n)
+	for _, f := range files {
+		if err := os.Remove(filepath.Join(dir, filepath.Base(f.Path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return forkMySQL(ctx, n, dir, run)
+}
