@@ -11,12 +11,15 @@ type Event struct {
 	Username        string `json:"username"`
 	PercentComplete int    `json:"percent_complete"`
 	Message         string `json:"message"`
-	Entity          struct {
-		ID    int64  `json:"id"`
-		Label string `json:"label"`
-		Type  string `json:"type"`
-		URL   string `json:"url"`
-	} `json:"entity"`
+	Entity          Entity `json:"entity"`
+}
+
+// Entity is what an event is of.
+type Entity struct {
+	ID    int64  `json:"id"`
+	Label string `json:"label"`
+	Type  string `json:"type"`
+	URL   string `json:"url"`
 }
 
 // Events are the newest, at most about as many as asked for (0: all).

@@ -33,6 +33,9 @@ type commands struct {
 	Backup     backupCommands     `cmd:"" help:"Backups of databases, over the API."`
 	Restore    restoreCommand     `cmd:"" help:"Undo a restore, or set today's password after one (operators)."`
 	Recover    recoverCommand     `cmd:"" help:"Bring the databases of a lost server back from its backups and its seal key (operators)."`
+	Service    serviceCommands    `cmd:"" help:"Services that are monitored, over the API."`
+	Issue      issueCommands      `cmd:"" help:"Outages of services, over the API."`
+	Ticket     ticketCommands     `cmd:"" help:"What is told and written about issues."`
 	Contact    contactCommands    `cmd:"" help:"Whom issues are told to, over the API."`
 	Credential credentialCommands `cmd:"" help:"User names and passwords in the service's care, over the API."`
 	SSHKey     sshKeyCommand      `cmd:"" name:"ssh-key" help:"Print the public key that support staff log in with, over the API."`

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os/user"
 	"time"
 
 	"steward/client"
@@ -160,25 +159,22 @@ type credentialRevealCommand struct {
 	jsonFlag
 	ID      int64  `arg:"" help:"The credential's id."`
 	Purpose string `required:"" help:"What it is read for; the customer sees it."`
-	Staff   string `help:"Who reads it; the name of the system's user by default."`
+	staffFlag
 	Store   string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
 	Config  string `help:"Configuration file (YAML)." type:"existingfile"`
 }
 
 func (f *credentialRevealCommand) Run(ctx context.Context, s *streams) error {
-	if f.Staff == "" {
-		who, err := user.Current()
-		if err != nil {
-			return fmt.Errorf("find out who reads it (--staff): %w", err)
-		}
-		f.Staff = who.Username
+	staff, err := f.staff()
+	if err != nil {
+		return err
 	}
 	config, err := app.LoadConfig(f.Config)
 	if err != nil {
 		return err
 	}
 	login, err := app.RevealCredential(ctx, app.RevealOptions{
-		Data: f.Data, Store: f.Store, Config: config, Credential: monitor.CredentialID(f.ID), Staff: f.Staff, Purpose: f.Purpose,
+		Data: f.Data, Store: f.Store, Config: config, Credential: monitor.CredentialID(f.ID), Staff: staff, Purpose: f.Purpose,
 	})
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func (s *Tickets) Reply(ctx context.Context, p account.Principal, id monitor.Tic
 	if err != nil {
 		return monitor.Reply{}, err
 	}
-	if err := combine(faults, ValidateReply(text)).Err(); err != nil {
+	if err := combine(faults, validateReply(text)).Err(); err != nil {
 		return monitor.Reply{}, err
 	}
 	reply := monitor.Reply{Ticket: id, Kind: monitor.Replied, By: p.User.Username, Text: text}
@@ -78,11 +78,33 @@ func (s *Tickets) Reply(ctx context.Context, p account.Principal, id monitor.Tic
 	return reply, err
 }
 
+// Answer adds what a member of the staff has to say to any account's ticket. It
+// is the operator's.
+func (s *Tickets) Answer(ctx context.Context, id monitor.TicketID, staff, text string) error {
+	if err := validateReply(text).Err(); err != nil {
+		return err
+	}
+	ticket, err := s.Store.TicketForStaff(ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.Store.InTx(ctx, func(tx *store.Tx) error {
+		if _, err := tx.AddReply(ctx, monitor.Reply{Ticket: id, Kind: monitor.Replied, By: staff, FromStaff: true, Text: text}); err != nil {
+			return err
+		}
+		_, err := tx.CreateOperation(ctx, operation.Operation{
+			Account: ticket.Account, Entity: operation.Entity{Type: operation.Ticket, ID: int64(id)}, Label: ticket.Summary,
+			Action: operation.TicketUpdate, Status: operation.Finished, Username: staff,
+		})
+		return err
+	})
+}
+
 // mostReply is how long an entry of a ticket may be, in characters.
 const mostReply = 65535
 
-// ValidateReply finds what is wrong with an entry of a ticket.
-func ValidateReply(text string) fault.Faults {
+// validateReply finds what is wrong with an entry of a ticket.
+func validateReply(text string) fault.Faults {
 	if n := utf8.RuneCountInString(text); strings.TrimSpace(text) == "" || n > mostReply {
 		return fault.Faults{fault.Length("description", 1, mostReply)}
 	}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"steward/client"
+	"steward/internal/app"
+	"steward/internal/monitor"
+)
+
+type issueCommands struct {
+	List issueListCommand `cmd:"" help:"List issues that last and those closed within 30 days."`
+}
+
+type issueListCommand struct {
+	apiFlags
+	jsonFlag
+}
+
+func (f *issueListCommand) Run(ctx context.Context, s *streams) error {
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	all, err := c.Issues(ctx)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printJSON(s.out, append([]client.Issue{}, all...))
+	}
+	rows := make([][]string, len(all))
+	for i, v := range all {
+		rows[i] = []string{
+			fmt.Sprint(v.ID), v.Created, cmp.Or(v.Closed, "lasts"), strings.Trim(fmt.Sprint(v.Services), "[]"), fmt.Sprint(v.Entity.ID), v.Entity.Label,
+		}
+	}
+	return printTable(s.out, []string{"id", "began", "ended", "services", "ticket", "summary"}, rows)
+}
+
+type ticketCommands struct {
+	List  ticketListCommand  `cmd:"" help:"List the tickets, over the API."`
+	View  ticketViewCommand  `cmd:"" help:"Show what happened and what was written, over the API."`
+	Write ticketWriteCommand `cmd:"" help:"Write to a ticket, over the API."`
+	Reply ticketReplyCommand `cmd:"" help:"Write to a customer's ticket as staff (operators)."`
+}
+
+type ticketListCommand struct {
+	apiFlags
+	jsonFlag
+}
+
+func (f *ticketListCommand) Run(ctx context.Context, s *streams) error {
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	all, err := c.Tickets(ctx)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printJSON(s.out, append([]client.Ticket{}, all...))
+	}
+	rows := make([][]string, len(all))
+	for i, t := range all {
+		rows[i] = []string{fmt.Sprint(t.ID), t.Status, t.Opened, cmp.Or(t.Closed, "-"), t.Summary}
+	}
+	return printTable(s.out, []string{"id", "status", "opened", "closed", "summary"}, rows)
+}
+
+type ticketArg struct {
+	ID int64 `arg:"" help:"The ticket's id."`
+}
+
+type ticketViewCommand struct {
+	apiFlags
+	jsonFlag
+	ticketArg
+}
+
+func (f *ticketViewCommand) Run(ctx context.Context, s *streams) error {
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	ticket, err := c.Ticket(ctx, f.ID)
+	if err != nil {
+		return err
+	}
+	replies, err := c.Replies(ctx, ticket)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printJSON(s.out, map[string]any{"ticket": ticket, "replies": append([]client.Reply{}, replies...)})
+	}
+	fmt.Fprintf(s.out, "Ticket %d, %s: %s\n\n", ticket.ID, ticket.Status, ticket.Summary)
+	for _, r := range replies {
+		fmt.Fprintf(s.out, "%s  %-9s  %s: %s\n", r.Created, r.Kind, r.CreatedBy, strings.ReplaceAll(r.Description, "\n", "\n  "))
+	}
+	return nil
+}
+
+type ticketWriteCommand struct {
+	apiFlags
+	ticketArg
+	Text string `arg:"" help:"What you have to say."`
+}
+
+func (f *ticketWriteCommand) Run(ctx context.Context, s *streams) error {
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	if _, err := c.ReplyTo(ctx, client.Ticket{ID: f.ID}, f.Text); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, "It is in the ticket.")
+	return nil
+}
+
+type ticketReplyCommand struct {
+	dataFlag
+	staffFlag
+	ticketArg
+	Text  string `arg:"" help:"What you have to say; the customer sees it."`
+	Store string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
+}
+
+func (f *ticketReplyCommand) Run(ctx context.Context, s *streams) error {
+	staff, err := f.staff()
+	if err != nil {
+		return err
+	}
+	access, err := app.OpenAccess(ctx, f.Data, f.Store)
+	if err != nil {
+		return err
+	}
+	defer access.Close(ctx)
+	if err := access.Reply(ctx, monitor.TicketID(f.ID), staff, f.Text); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, "It is in the ticket.")
+	return nil
+}
