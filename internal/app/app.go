@@ -63,6 +63,8 @@ type App struct {
 	stopBackground func()
 	audit          *audit.Recorder
 
+	noticeMetrics *noticeMetrics
+
 	listener net.Listener
 	server   *http.Server
 	served   sync.WaitGroup
@@ -102,7 +104,7 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 		return a, err
 	}
 	steps := []func(context.Context) error{
-		a.lock, a.listen, a.openStore, a.openPlatform, a.openArchive, a.openProbe, a.openWatch, a.wire, a.firstToken, a.firstCompute,
+		a.lock, a.listen, a.openStore, a.openPlatform, a.openArchive, a.openProbe, a.openWatch, a.openNotices, a.wire, a.firstToken, a.firstCompute,
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -260,7 +262,7 @@ func (a *App) wire(ctx context.Context) error {
 	})
 	a.audit = audit.New(a.store, a.log)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newClusterCollector(a.store, a.host), newWatchMetrics(a.watcher))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newClusterCollector(a.store, a.host), newWatchMetrics(a.watcher), a.noticeMetrics)
 	a.api = api.New(api.Options{
 		Control: a.control, Catalog: a.catalog, Logger: a.log, Registry: registry, Ready: a.store.Ping, Origin: a.o.CORS.Origin,
 		RequestsPerMinute: a.o.Limits.RequestsPerMinute, StatsPerMinute: a.o.Limits.StatsPerMinute, FailedLoginsPerMinute: a.o.Limits.FailedLoginsPerMinute,

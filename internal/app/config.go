@@ -38,6 +38,8 @@ type Config struct {
 	Restore   RestoreConfig   `koanf:"restore"`
 	Monitor   MonitorConfig   `koanf:"monitor"`
 	Audit     AuditConfig     `koanf:"audit"`
+	SMTP      SMTPConfig      `koanf:"smtp"`
+	Notify    NotifyConfig    `koanf:"notify"`
 }
 
 // GatewayConfig is where customers reach their databases.
@@ -196,7 +198,7 @@ func LoadConfig(path string) (Config, error) {
 	}
 	var errs []error
 	for _, key := range k.Keys() {
-		if !slices.Contains(known, key) {
+		if !slices.Contains(known, key) && !strings.HasPrefix(key, channelKey) {
 			errs = append(errs, fmt.Errorf("unknown key %q (known: %s)", key, strings.Join(known, ", ")))
 		}
 	}
@@ -218,6 +220,7 @@ func knownKeys() []string {
 		"seal.url", "isolation.bubblewrap", "isolation.cgroups", "isolation.uid_base", "pool.size", "cors.origin",
 		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete", "restore.credentials",
 		"monitor.interval", "monitor.confirm_after", "monitor.canaries", "monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.ca_file", "monitor.abuse_contact",
+		"smtp.url", "smtp.from", "smtp.ca_file", "smtp.hello", channelKey + "NAME",
 		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete",
 		"backups.timeout", "backups.retry_for", "restore.credentials",
 		"audit.keep",
@@ -257,6 +260,7 @@ func (c Config) validate() []error {
 	}
 	errs = append(errs, c.validateBackups()...)
 	errs = append(errs, c.Monitor.validate()...)
+	errs = append(errs, c.validateNotices()...)
 	if c.Isolation.UIDBase < 1000 || c.Isolation.UIDBase > 1<<31 {
 		bad("isolation.uid_base: must be 1000-%d", 1<<31)
 	}

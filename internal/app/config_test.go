@@ -28,8 +28,8 @@ func TestLoadConfig(t *testing.T) {
 		},
 		{
 			name:     "unknown keys are named",
-			file:     "gateway:\n  prots: 1-2\nsmtp:\n  url: smtp://x\n",
-			wantErrs: []string{`"gateway.prots"`, `"smtp.url"`},
+			file:     "gateway:\n  prots: 1-2\nsmtp:\n  uri: smtp://x\n",
+			wantErrs: []string{`"gateway.prots"`, `"smtp.uri"`},
 		},
 		{
 			name: "every bad value is named at once",
@@ -67,6 +67,21 @@ func TestLoadConfig(t *testing.T) {
 			wantErrs: []string{"10.0.0.1/24", "::ffff:10.0.0.0/104", "inside", "monitor.forbidden_ports", "monitor.ca_file", "monitor.abuse_contact"},
 		},
 		{
+			name: "mail and channels",
+			file: "smtp:\n  from: Steward <alerts@example.org>\n  hello: steward.example.org\nnotify:\n  channels:\n    chat: generic+https://example.org/hook\n",
+			env:  map[string]string{"STEWARD_SMTP__URL": "smtp://u:hunter2@mail.example.org", "STEWARD_NOTIFY__CHANNELS__OPS": "ntfy://ntfy.sh/topic"},
+			want: func(c *Config) {
+				c.SMTP = SMTPConfig{URL: "smtp://u:hunter2@mail.example.org", From: "Steward <alerts@example.org>", Hello: "steward.example.org"}
+				c.Notify.Channels = map[string]string{"chat": "generic+https://example.org/hook", "ops": "ntfy://ntfy.sh/topic"}
+			},
+		},
+		{
+			name:     "bad values about mail and channels",
+			file:     "smtp:\n  url: smtp://u:hunter2@mail.example.org?tls=none\n  ca_file: /no/such/file\nnotify:\n  channels:\n    email: ntfy://ntfy.sh/topic\n    ops: https://hunter2\n    A b: ntfy://ntfy.sh/topic\n",
+			wantErrs: []string{"smtp.url: a password", "smtp.from: must", "smtp.ca_file: open", "notify.channels.email: a", "notify.channels.ops must", "notify.channels.A b: a"},
+		},
+		{name: "a sender without a server", file: "smtp:\n  from: alerts@example.org\n", wantErrs: []string{"smtp.url: is required"}},
+		{
 			name:     "one address for both roles",
 			file:     "gateway:\n  primary_address: 10.0.0.1\n  secondary_address: 10.0.0.1\n",
 			wantErrs: []string{"two different addresses"},
@@ -97,6 +112,9 @@ func TestLoadConfig(t *testing.T) {
 					if !strings.Contains(err.Error(), want) {
 						t.Errorf("the error doesn't say %s:\n%v", want, err)
 					}
+				}
+				if strings.Contains(err.Error(), "hunter2") {
+					t.Errorf("the error shows a secret:\n%v", err)
 				}
 				return
 			}

@@ -78,6 +78,7 @@ func memoryBase() string {
 }
 
 func (p paths) sealKey() string    { return filepath.Join(p.Data, "seal.key") }
+func (p paths) serverID() string   { return filepath.Join(p.Data, "server.id") }
 func (p paths) adminToken() string { return filepath.Join(p.Data, "admin.token") }
 func (p paths) store() string      { return filepath.Join(p.Data, "store") }
 func (p paths) backups() string    { return filepath.Join(p.Data, "backups") }

@@ -54,5 +54,6 @@ func (a *App) welcome(w io.Writer, took time.Duration) {
 	for _, weakness := range a.host.Weaknesses() {
 		fmt.Fprintf(w, "  weaker    %s\n", weakness)
 	}
+	a.o.tellNotices(w)
 	fmt.Fprintf(w, "Try: export STEWARD_URL=%s STEWARD_TOKEN=$(cat %s); bin/steward db list\n", a.URL(), a.paths.adminToken())
 }

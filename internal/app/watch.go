@@ -19,7 +19,7 @@ import (
 const canaryTimeout = 3 * time.Second
 
 // desk opens and closes issues, and has the operator's channels told.
-func (a *App) desk() outage.Desk { return outage.Desk{} }
+func (a *App) desk() outage.Desk { return outage.Desk{Channels: a.o.Notify.names()} }
 
 // openWatch makes what checks the services.
 func (a *App) openWatch(context.Context) error {

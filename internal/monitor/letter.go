@@ -30,10 +30,13 @@ const maxSubject = 160
 func (n Notice) Letter() Letter {
 	c := n.Content
 	l := Letter{Close: fmt.Sprintf("Ticket %d, issue %d.", c.Ticket, n.Issue)}
-	if n.Kind == NoticeRecovered {
-		l.Subject, l.Lead = "Recovered: "+c.Summary, n.recovered()
-	} else {
+	switch n.Kind {
+	case NoticeOpened:
 		l.Subject, l.Lead = "Problem: "+c.Summary, n.opened()
+	case NoticeRecovered:
+		l.Subject, l.Lead = "Recovered: "+c.Summary, n.recovered()
+	case NoticeTest:
+		l.Subject, l.Lead, l.Close = "Test: "+c.Summary, []string{oneLine(c.Summary)}, "Nothing is wrong: an operator tries out how notices are sent."
 	}
 	for _, s := range c.Services {
 		l.Services = append(l.Services, LetterService{oneLine(s.Label), oneLine(s.Address), s.text()})

@@ -16,6 +16,8 @@ type NoticeKind string
 const (
 	NoticeOpened    NoticeKind = "opened"
 	NoticeRecovered NoticeKind = "recovered"
+	// NoticeTest is of no issue, and isn't kept: the operator tries a channel out.
+	NoticeTest NoticeKind = "test"
 )
 
 // NoticeState is how far a notice is.
