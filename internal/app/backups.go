@@ -111,7 +111,7 @@ func (a *App) keeperOptions() (converge.Options, error) {
 	}
 	schedule.Spread = backupSpread
 	o := converge.Options{
-		Store: a.store, Driver: a.host, Catalog: a.catalog, Logger: a.log,
+		Store: a.store, Driver: a.host, Catalog: a.catalog, Desk: a.desk(), Logger: a.log,
 		Backups: converge.BackupOptions{Schedule: schedule, Keep: c.Keep, Verify: c.Verify, KeepDeleted: c.KeepAfterDelete},
 	}
 	if a.archiver != nil {

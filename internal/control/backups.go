@@ -8,6 +8,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/fault"
 	"steward/internal/operation"
+	"steward/internal/outage"
 	"steward/internal/store"
 )
 
@@ -122,6 +123,9 @@ func (s *Backups) Delete(ctx context.Context, p account.Principal, engine cluste
 	}
 	_, err := s.clusters.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
 		if err := tx.MarkDeleting(ctx, id); err != nil {
+			return c, err
+		}
+		if err := s.clusters.Desk.Settle(ctx, tx, c.Account, outage.OfBackup(c.ID, id), "The backup was deleted.", s.clusters.Now()); err != nil {
 			return c, err
 		}
 		return c, s.clusters.begin(ctx, tx, p, c, operation.BackupDelete, operation.Params{Backup: id})

@@ -10,6 +10,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/filter"
 	"steward/internal/operation"
+	"steward/internal/outage"
 	"steward/internal/platform"
 	"steward/internal/store"
 )
@@ -260,6 +261,9 @@ func (s *Clusters) Delete(ctx context.Context, p account.Principal, engine clust
 	}
 	_, err := s.change(ctx, p, engine, id, when(cluster.RequestDelete), func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
 		if err := tx.MarkDeleted(ctx, c); err != nil {
+			return c, err
+		}
+		if err := s.Desk.Settle(ctx, tx, c.Account, outage.OfDatabase(c.ID), "The database was deleted.", s.Now()); err != nil {
 			return c, err
 		}
 		return c, s.begin(ctx, tx, p, c, operation.Delete, operation.Params{})

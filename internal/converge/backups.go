@@ -12,6 +12,7 @@ import (
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/operation"
+	"steward/internal/outage"
 	"steward/internal/store"
 )
 
@@ -208,7 +209,12 @@ func (k *Keeper) refreshRecovery(ctx context.Context, c cluster.Cluster, backups
 // drop takes a backup off the list, out of the archive, and forgets it.
 func (k *Keeper) drop(ctx context.Context, b backup.Backup) error {
 	if b.State != backup.Deleting {
-		err := k.Store.InTx(ctx, func(tx *store.Tx) error { return tx.MarkDeleting(ctx, b.ID) })
+		err := k.Store.InTx(ctx, func(tx *store.Tx) error {
+			if err := tx.MarkDeleting(ctx, b.ID); err != nil {
+				return err
+			}
+			return k.Desk.Settle(ctx, tx, b.Account, outage.OfBackup(b.Cluster, b.ID), "The backup was deleted.", k.Now())
+		})
 		if errors.Is(err, store.ErrStale) {
 			return nil
 		}

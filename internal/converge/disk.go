@@ -8,6 +8,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/failpoint"
 	"steward/internal/operation"
+	"steward/internal/outage"
 	"steward/internal/platform"
 	"steward/internal/store"
 )
@@ -44,7 +45,13 @@ func (a *attendance) guardDisk(ctx context.Context, want platform.Wanted) error 
 		if err := tx.RecordObserved(ctx, a.c.ID, keep(a.c, a.seen)); err != nil {
 			return err
 		}
-		return notify(ctx, tx, a.c, operation.LowDiskSpace, message)
+		if err := notify(ctx, tx, a.c, operation.LowDiskSpace, message); err != nil {
+			return err
+		}
+		if on {
+			return a.Desk.Raise(ctx, tx, a.c.Account, outage.OfDisk(a.c.ID), a.c.Label+": "+message, a.Now())
+		}
+		return a.Desk.Settle(ctx, tx, a.c.Account, outage.OfDisk(a.c.ID), message, a.Now())
 	})
 	if err != nil {
 		return fmt.Errorf("record the disk guard: %w", err)

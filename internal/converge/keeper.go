@@ -9,6 +9,7 @@ import (
 	"steward/internal/backup"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
+	"steward/internal/outage"
 	"steward/internal/platform"
 	"steward/internal/store"
 )
@@ -24,6 +25,8 @@ type Options struct {
 	Archiver platform.Archiver
 	Archive  Archive
 	Backups  BackupOptions
+	// Desk opens and closes issues.
+	Desk outage.Desk
 	// Recovery keeps what brings databases back on another server; nil: nobody does.
 	Recovery Recovery
 	// Now is the clock of what is done at a time of the day; time.Now when nil.

@@ -12,6 +12,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/operate"
 	"steward/internal/operation"
+	"steward/internal/outage"
 	"steward/internal/platform"
 	"steward/internal/store"
 )
@@ -127,11 +128,17 @@ func (k *Keeper) recordProof(ctx context.Context, c cluster.Cluster, b backup.Ba
 		k.Logger.ErrorContext(ctx, "a backup doesn't restore", "cluster_id", int64(c.ID), "backup_id", int64(b.ID), "error", found)
 	}
 	err := k.Store.InTx(ctx, func(tx *store.Tx) error {
-		if err := tx.BackupVerified(ctx, b.ID, problem); err != nil || problem == "" {
+		if err := tx.BackupVerified(ctx, b.ID, problem); err != nil {
 			return err
 		}
+		if problem == "" {
+			return k.Desk.Settle(ctx, tx, c.Account, outage.OfBackup(c.ID, b.ID), "The backup was tried out again and restores.", k.Now())
+		}
 		message := fmt.Sprintf("The backup %s was tried out and doesn't restore; take another one. The operator's log tells why.", b.Label)
-		return notify(ctx, tx, c, operation.BackupVerify, message)
+		if err := notify(ctx, tx, c, operation.BackupVerify, message); err != nil {
+			return err
+		}
+		return k.Desk.Raise(ctx, tx, c.Account, outage.OfBackup(c.ID, b.ID), c.Label+": "+message, k.Now())
 	})
 	if errors.Is(err, store.ErrStale) {
 		return nil // deleted meanwhile

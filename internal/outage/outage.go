@@ -6,14 +6,12 @@ package outage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"steward/internal/account"
 	"steward/internal/fault"
 	"steward/internal/monitor"
 	"steward/internal/operation"
@@ -76,43 +74,6 @@ func (d Desk) End(ctx context.Context, tx *store.Tx, s monitor.Service, at time.
 	}
 	if left > 0 {
 		return nil
-	}
-	return d.close(ctx, tx, issue, at)
-}
-
-// Raise opens an issue of something that isn't a service, such as a database,
-// unless one of the same cause is open.
-func (d Desk) Raise(ctx context.Context, tx *store.Tx, of account.ID, cause, summary string, at time.Time) error {
-	if err := tx.LockIssues(ctx, of); err != nil {
-		return err
-	}
-	if _, err := tx.IssueOfCause(ctx, of, cause); !fault.IsKind(err, fault.NotFound) {
-		return err
-	}
-	issue, err := tx.OpenIssue(ctx, monitor.Issue{Account: of, Cause: cause, Created: at, Ticket: monitor.Ticket{Summary: summary}})
-	if errors.Is(err, store.ErrStale) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("open issue of %s: %w", cause, err)
-	}
-	return d.opened(ctx, tx, issue, "")
-}
-
-// Settle closes the issue of a cause, if one is open.
-func (d Desk) Settle(ctx context.Context, tx *store.Tx, of account.ID, cause, why string, at time.Time) error {
-	if err := tx.LockIssues(ctx, of); err != nil {
-		return err
-	}
-	issue, err := tx.IssueOfCause(ctx, of, cause)
-	if fault.IsKind(err, fault.NotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := d.note(ctx, tx, issue, monitor.Recovered, at, why); err != nil {
-		return err
 	}
 	return d.close(ctx, tx, issue, at)
 }

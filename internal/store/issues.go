@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -69,7 +68,8 @@ func (t *Tx) IssueToJoin(ctx context.Context, of account.ID, host string, since 
 	return t.Issue(ctx, of, monitor.IssueID(r.ID))
 }
 
-// OpenIssue opens an issue and its ticket. ErrStale when one of the same cause is open.
+// OpenIssue opens an issue and its ticket. There can't be two of one cause: whoever
+// opens one has locked the account's issues and looked.
 func (t *Tx) OpenIssue(ctx context.Context, i monitor.Issue) (monitor.Issue, error) {
 	i.Ticket.Account, i.Ticket.Open, i.Ticket.Opened, i.Ticket.Updated = i.Account, true, i.Created, i.Created
 	ticket, err := t.q.TicketCreate(ctx, dbsqlc.TicketCreateParams{AccountID: int64(i.Account), Summary: i.Ticket.Summary, Opened: i.Created})
@@ -81,20 +81,24 @@ func (t *Tx) OpenIssue(ctx context.Context, i monitor.Issue) (monitor.Issue, err
 		p.Cause = &i.Cause
 	}
 	id, err := t.q.IssueCreate(ctx, p)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return i, ErrStale
-	}
 	i.ID, i.Ticket.ID = monitor.IssueID(id), monitor.TicketID(ticket)
 	return i, classify(err)
 }
 
-// IssueOfCause is the open issue of a cause; NotFound when there is none.
-func (t *Tx) IssueOfCause(ctx context.Context, of account.ID, cause string) (monitor.Issue, error) {
-	id, err := t.q.IssueOfCause(ctx, int64(of), cause)
+// IssuesOfCause are the open issues of a cause and of those below it, which have
+// its name, a slash and more.
+func (t *Tx) IssuesOfCause(ctx context.Context, of account.ID, cause string) ([]monitor.Issue, error) {
+	ids, err := t.q.IssuesOfCause(ctx, int64(of), cause)
 	if err != nil {
-		return monitor.Issue{}, classify(err)
+		return nil, classify(err)
 	}
-	return t.Issue(ctx, of, monitor.IssueID(id))
+	found := make([]monitor.Issue, len(ids))
+	for i, id := range ids {
+		if found[i], err = t.Issue(ctx, of, monitor.IssueID(id)); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // Affected is a service of an issue.

@@ -33,7 +33,6 @@ func (q *Queries) IssueClose(ctx context.Context, closed time.Time, iD int64) (i
 
 const issueCreate = `-- name: IssueCreate :one
 INSERT INTO issues (account_id, ticket_id, host, cause, created) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (account_id, cause) WHERE closed IS NULL DO NOTHING
 RETURNING id
 `
 
@@ -53,17 +52,6 @@ func (q *Queries) IssueCreate(ctx context.Context, arg IssueCreateParams) (int64
 		arg.Cause,
 		arg.Created,
 	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
-}
-
-const issueOfCause = `-- name: IssueOfCause :one
-SELECT id FROM issues WHERE account_id = $1 AND cause = $2::text AND closed IS NULL
-`
-
-func (q *Queries) IssueOfCause(ctx context.Context, accountID int64, cause string) (int64, error) {
-	row := q.db.QueryRow(ctx, issueOfCause, accountID, cause)
 	var id int64
 	err := row.Scan(&id)
 	return id, err
@@ -204,6 +192,31 @@ func (q *Queries) IssueToJoin(ctx context.Context, arg IssueToJoinParams) (Issue
 	var i IssueToJoinRow
 	err := row.Scan(&i.ID, &i.TicketID)
 	return i, err
+}
+
+const issuesOfCause = `-- name: IssuesOfCause :many
+SELECT id FROM issues WHERE account_id = $1 AND closed IS NULL AND (cause = $2::text OR starts_with(cause, $2::text || '/'))
+ORDER BY id
+`
+
+func (q *Queries) IssuesOfCause(ctx context.Context, accountID int64, cause string) ([]int64, error) {
+	rows, err := q.db.Query(ctx, issuesOfCause, accountID, cause)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const replyAdd = `-- name: ReplyAdd :one

@@ -12,7 +12,6 @@ INSERT INTO tickets (account_id, summary, status, opened, updated) VALUES (@acco
 
 -- name: IssueCreate :one
 INSERT INTO issues (account_id, ticket_id, host, cause, created) VALUES (@account_id, @ticket_id, @host, @cause, @created)
-ON CONFLICT (account_id, cause) WHERE closed IS NULL DO NOTHING
 RETURNING id;
 
 -- name: IssueServiceAdd :execrows
@@ -34,8 +33,9 @@ SELECT i.service_id, i.label, i.joined, i.recovered, s.address, s.consultation_g
 FROM issue_services i LEFT JOIN services s ON s.id = i.service_id
 WHERE i.issue_id = @issue_id ORDER BY i.joined, i.service_id;
 
--- name: IssueOfCause :one
-SELECT id FROM issues WHERE account_id = @account_id AND cause = @cause::text AND closed IS NULL;
+-- name: IssuesOfCause :many
+SELECT id FROM issues WHERE account_id = @account_id AND closed IS NULL AND (cause = @cause::text OR starts_with(cause, @cause::text || '/'))
+ORDER BY id;
 
 -- name: IssueClose :execrows
 UPDATE issues SET closed = greatest(created, @closed::timestamptz) WHERE id = @id AND closed IS NULL;

@@ -1,0 +1,68 @@
+package outage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"steward/internal/account"
+	"steward/internal/backup"
+	"steward/internal/cluster"
+	"steward/internal/monitor"
+	"steward/internal/store"
+)
+
+// Cause is what is at fault when that isn't a service. One cause has one open
+// issue at most. A cause may have others below it.
+type Cause string
+
+// OfDatabase is all that can be wrong with a database.
+func OfDatabase(id cluster.ID) Cause { return Cause(fmt.Sprintf("database/%d", id)) }
+
+// OfDisk is a database whose disk is full.
+func OfDisk(id cluster.ID) Cause { return OfDatabase(id) + "/disk" }
+
+// OfBackup is a backup that doesn't restore.
+func OfBackup(id cluster.ID, b backup.ID) Cause {
+	return OfDatabase(id) + Cause(fmt.Sprintf("/backup/%d", b))
+}
+
+// Raise opens an issue of the cause, unless one is open.
+func (d Desk) Raise(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, summary string, at time.Time) error {
+	if err := tx.LockIssues(ctx, of); err != nil {
+		return err
+	}
+	open, err := tx.IssuesOfCause(ctx, of, string(cause))
+	if err != nil {
+		return fmt.Errorf("issues of %s: %w", cause, err)
+	}
+	if slices.ContainsFunc(open, func(i monitor.Issue) bool { return i.Cause == string(cause) }) {
+		return nil
+	}
+	issue, err := tx.OpenIssue(ctx, monitor.Issue{Account: of, Cause: string(cause), Created: at, Ticket: monitor.Ticket{Summary: summary}})
+	if err != nil {
+		return fmt.Errorf("open issue of %s: %w", cause, err)
+	}
+	return d.opened(ctx, tx, issue, "")
+}
+
+// Settle closes the open issues of the cause and of those below it.
+func (d Desk) Settle(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, why string, at time.Time) error {
+	if err := tx.LockIssues(ctx, of); err != nil {
+		return err
+	}
+	issues, err := tx.IssuesOfCause(ctx, of, string(cause))
+	if err != nil {
+		return fmt.Errorf("issues of %s: %w", cause, err)
+	}
+	for _, issue := range issues {
+		if err := d.note(ctx, tx, issue, monitor.Recovered, at, why); err != nil {
+			return err
+		}
+		if err := d.close(ctx, tx, issue, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
