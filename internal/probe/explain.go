@@ -47,7 +47,7 @@ const refused = "The connection was refused."
 
 // explain finds the words for an error; each rule is asked in turn.
 func (c *check) explain(ctx context.Context, err error) *failure {
-	if ctx.Err() != nil {
+	if until, ok := ctx.Deadline(); ctx.Err() != nil || ok && !time.Now().Before(until) { // a dialer may see the deadline first
 		return &failure{monitor.Inconclusive, "The check was broken off."}
 	}
 	if f, ok := errors.AsType[*failure](err); ok {
@@ -89,18 +89,20 @@ func routed(err error) bool {
 	return ok && hasRoute(to.AddrPort())
 }
 
+// serverFailure is what net makes of SERVFAIL.
+const serverFailure = "server misbehaving"
+
 func (c *check) names(err error) *failure {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	if !ok {
 		return nil
 	}
-	_, local := errors.AsType[*net.OpError](dns.Unwrap())
 	switch {
 	case dns.IsNotFound:
 		return &failure{monitor.NotResolved, "The host name doesn't exist or has no address."}
 	case dns.IsTimeout:
 		return &failure{monitor.NotResolved, "The host name couldn't be looked up in time."}
-	case local:
+	case dns.IsTemporary && dns.Err != serverFailure: // a socket of ours: net keeps no more of it than the text
 		return &failure{monitor.Inconclusive, "The monitor can't reach its name server."}
 	}
 	return &failure{monitor.NotResolved, "The name servers of the host name fail."}
@@ -118,10 +120,13 @@ func (c *check) timeout(err error) *failure {
 }
 
 func (c *check) secure(err error) *failure {
+	bad := func(detail string) *failure { return &failure{monitor.TLS, detail} }
+	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" { // crypto/tls's word, also after the handshake
+		return bad("The server ended TLS with an alert.")
+	}
 	if c.phase != securing {
 		return nil
 	}
-	bad := func(detail string) *failure { return &failure{monitor.TLS, detail} }
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		switch {
 		case invalid.Reason != x509.Expired:
@@ -143,10 +148,7 @@ func (c *check) secure(err error) *failure {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return bad("The server does not speak TLS there.")
 	}
-	if _, ok := errors.AsType[*net.OpError](err); ok && !errors.Is(err, syscall.ECONNRESET) {
-		return bad("The server ended the TLS handshake with an alert.")
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		return &failure{monitor.Reset, "The connection was closed during the TLS handshake."}
 	}
 	return bad("TLS could not be agreed on.")

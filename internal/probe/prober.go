@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"steward/internal/monitor"
@@ -88,6 +89,8 @@ type check struct {
 	// begun is when connecting to the current hop began; phase is what is waited for.
 	begun time.Time
 	phase phase
+	// tried counts addresses; several may be tried at the same time.
+	tried atomic.Int32
 	// redirects is how many were followed.
 	redirects int
 	result    monitor.Result
@@ -99,8 +102,8 @@ func (c *check) fail(ctx context.Context, err error) {
 	if f.class == monitor.Refused || f.class == monitor.Blocked {
 		c.hold(ctx)
 	}
-	if c.redirects > 0 && f.class != monitor.Inconclusive {
-		f.detail = "After a redirect: " + f.detail
+	if c.redirects > 0 && f.class != monitor.BadRedirect && f.class != monitor.Inconclusive {
+		f = &failure{f.class, "After a redirect: " + f.detail}
 	}
 	c.result.Class, c.result.Detail = f.class, f.detail
 }

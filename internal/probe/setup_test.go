@@ -2,6 +2,8 @@ package probe
 
 import (
 	"crypto/x509"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,7 +29,7 @@ func prober(t *testing.T) *Prober {
 	return New(Options{Networks: local(), Roots: roots, UserAgent: "steward/test"})
 }
 
-func address(t *testing.T, text string) monitor.Address {
+func address(t testing.TB, text string) monitor.Address {
 	t.Helper()
 	service := monitor.TCP
 	if len(text) > 4 && text[:4] == "http" {
@@ -107,4 +109,15 @@ func closedPort(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
+}
+
+var discard = log.New(io.Discard, "", 0)
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited for %s", what)
+		}
+	}
 }

@@ -29,17 +29,25 @@ func unpacked(body io.Reader, header string) (_ io.Reader, done func(), err erro
 		g := gzips.Get().(*gzip.Reader)
 		if err := g.Reset(packed); err != nil {
 			gzips.Put(g)
-			return nil, nil, badPacking(err)
+			return nothing(packed, err)
 		}
 		return unpacker{g, packed}, func() { gzips.Put(g) }, nil
 	case "deflate":
 		r, err := inflate(bufio.NewReader(packed))
 		if err != nil {
-			return nil, nil, badPacking(err)
+			return nothing(packed, err)
 		}
 		return unpacker{r, packed}, func() {}, nil
 	}
 	return nil, nil, &failure{monitor.Protocol, "The answer is in a content encoding that wasn't asked for."}
+}
+
+// nothing is an empty body, which servers send unpacked, or else broken packing.
+func nothing(packed *io.LimitedReader, err error) (io.Reader, func(), error) {
+	if errors.Is(err, io.EOF) && packed.N == mostPacked {
+		return packed, func() {}, nil
+	}
+	return nil, nil, badPacking(err)
 }
 
 // inflate reads zlib, as the standard has it, or the bare deflate that some send.
