@@ -69,12 +69,12 @@ func (c *check) ours(err error) *failure {
 		}
 	}
 	switch {
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return &failure{monitor.Inconclusive, "The monitor has no free port or no address to connect from."}
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
 		return &failure{monitor.Inconclusive, "The monitor may not connect: a firewall of its own forbids it."}
-	case errors.Is(err, syscall.ENETUNREACH) && !routed(err):
+	case errors.Is(err, syscall.EAFNOSUPPORT), (errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EADDRNOTAVAIL)) && !routed(err):
 		return &failure{monitor.Inconclusive, "The monitor has no route to the address."}
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return &failure{monitor.Inconclusive, "The monitor has no free port or no address to connect from."}
 	}
 	return nil
 }
@@ -162,6 +162,8 @@ func (c *check) connection(err error) *failure {
 		return &failure{monitor.Refused, refused}
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTDOWN):
 		return &failure{monitor.Unreachable, "The host can't be reached."}
+	case c.phase == connecting:
+		return &failure{monitor.Unreachable, "No connection can be made."}
 	case errors.Is(err, errTooMuch):
 		return &failure{monitor.Protocol, "The server sends too much around its answer."}
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED):

@@ -48,8 +48,6 @@ func (c *check) hop(ctx context.Context, a monitor.Address) (location string, er
 		return "", err
 	}
 	defer conn.Close()
-	s := scratches.Get().(*scratch)
-	defer scratches.Put(s)
 	exchange := c.exchange1
 	if strings.HasPrefix(a.URL, "https:") {
 		secure, err := c.handshake(conn, a)
@@ -61,16 +59,16 @@ func (c *check) hop(ctx context.Context, a monitor.Address) (location string, er
 		}
 	}
 	c.phase = waiting
-	response, done, err := exchange(ctx, conn, a, s) //nolint:bodyclose // done closes what there is to close
+	response, done, err := exchange(ctx, conn, a) //nolint:bodyclose // done closes what there is to close
 	if err != nil {
 		return "", err
 	}
 	defer done()
 	c.result.Status = response.StatusCode
-	return c.judgeAnswer(response, s)
+	return c.judgeAnswer(response)
 }
 
-func (c *check) judgeAnswer(response *http.Response, s *scratch) (location string, err error) {
+func (c *check) judgeAnswer(response *http.Response) (location string, err error) {
 	switch response.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		if location := response.Header.Get("Location"); location != "" {
@@ -89,7 +87,9 @@ func (c *check) judgeAnswer(response *http.Response, s *scratch) (location strin
 		return "", err
 	}
 	defer done()
-	found, err := find(body, c.Body, response.Header.Get("Content-Type"), s.buffer[:])
+	buffer := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buffer)
+	found, err := find(body, c.Body, response.Header.Get("Content-Type"), buffer[:])
 	if err != nil {
 		return "", err
 	}
@@ -119,18 +119,23 @@ func (c *check) handshake(conn net.Conn, a monitor.Address) (*tls.Conn, error) {
 	return secure, err
 }
 
-// scratch is what a check reads with.
-type scratch struct {
+// headReader reads an answer by HTTP/1.1. It is small: when all services hang, all
+// checks have one. Bodies are read with a larger buffer that only those have that
+// look for a text.
+type headReader struct {
 	limited  io.LimitedReader
 	buffered *bufio.Reader
-	buffer   [8 << 10]byte
 }
 
-var scratches = sync.Pool{New: func() any {
-	s := &scratch{}
-	s.buffered = bufio.NewReader(&s.limited)
-	return s
+var headReaders = sync.Pool{New: func() any {
+	r := &headReader{}
+	r.buffered = bufio.NewReader(&r.limited)
+	return r
 }}
+
+const bufferSize = 8 << 10
+
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 // mostHeader bounds the headers of an answer, those of interim ones included.
 const mostHeader = 64 << 10
@@ -145,27 +150,40 @@ var asked = &http.Request{Method: http.MethodGet}
 
 // exchange1 speaks HTTP/1.1. A transport of net/http would do it with two
 // goroutines, and share connections between checks under different rules.
-func (c *check) exchange1(_ context.Context, conn net.Conn, a monitor.Address, s *scratch) (*http.Response, func(), error) {
+func (c *check) exchange1(_ context.Context, conn net.Conn, a monitor.Address) (*http.Response, func(), error) {
 	authority, target := split(a.URL)
 	if _, err := io.WriteString(conn, "GET "+target+" HTTP/1.1\r\nHost: "+authority+c.p.headers); err != nil {
 		return nil, nil, err
 	}
-	s.limited = io.LimitedReader{R: conn, N: mostHeader}
-	s.buffered.Reset(&s.limited)
+	r := headReaders.Get().(*headReader)
+	r.limited = io.LimitedReader{R: conn, N: mostHeader}
+	r.buffered.Reset(&r.limited)
+	done := func() {
+		r.limited.R = nil
+		headReaders.Put(r)
+	}
+	response, err := r.answer()
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	r.limited.N = mostRead
+	return response, done, nil
+}
+
+// answer reads the head of the first answer that isn't an interim one.
+func (r *headReader) answer() (*http.Response, error) {
 	for {
-		response, err := http.ReadResponse(s.buffered, asked)
-		if err != nil && s.limited.N <= 0 {
-			return nil, nil, errHeader
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		if response.StatusCode == http.StatusSwitchingProtocols {
-			return nil, nil, &failure{monitor.Protocol, "The server switched to a protocol that wasn't asked for."}
-		}
-		if response.StatusCode >= http.StatusOK {
-			s.limited.N = mostRead
-			return response, func() { s.limited.R = nil }, nil
+		response, err := http.ReadResponse(r.buffered, asked)
+		switch {
+		case err != nil && r.limited.N <= 0:
+			return nil, errHeader
+		case err != nil:
+			return nil, err
+		case response.StatusCode == http.StatusSwitchingProtocols:
+			return nil, &failure{monitor.Protocol, "The server switched to a protocol that wasn't asked for."}
+		case response.StatusCode >= http.StatusOK:
+			return response, nil
 		}
 	}
 }
@@ -202,7 +220,7 @@ func newTransport2() *http.Transport {
 }
 
 // exchange2 speaks HTTP/2 on a connection that no other check can get at.
-func (c *check) exchange2(ctx context.Context, conn net.Conn, a monitor.Address, _ *scratch) (*http.Response, func(), error) {
+func (c *check) exchange2(ctx context.Context, conn net.Conn, a monitor.Address) (*http.Response, func(), error) {
 	authority, _ := split(a.URL)
 	if !strings.Contains(authority[strings.LastIndexByte(authority, ']')+1:], ":") {
 		authority += ":443"

@@ -3,7 +3,9 @@ package probe
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"steward/internal/monitor"
@@ -55,6 +57,47 @@ func TestURL(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestIPv6(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip("this machine has no IPv6")
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) }))
+	s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	defer s.Close()
+	found(t, prober(t).Check(t.Context(), here(t, "http://"+l.Addr().String(), l.Addr().String())), monitor.OK, "")
+	found(t, prober(t).Check(t.Context(), here(t, l.Addr().String(), "")), monitor.OK, "")
+}
+
+// TestAsksAsGiven: path and query come to the server as the customer wrote them.
+func TestAsksAsGiven(t *testing.T) {
+	t.Parallel()
+	p := prober(t)
+	for _, url := range []string{serve(t, echo), serveTLS(t, true, echo)} {
+		for target, want := range map[string]string{
+			"":                     "GET /",
+			"/":                    "GET /",
+			"?a=b":                 "GET /?a=b",
+			"/a%2Fb/../c;d?e=%20&": "GET /a%2Fb/../c;d?e=%20&",
+			"/ä?ö":                 "GET /%C3%A4?%C3%B6",
+			"/?":                   "GET /?",
+			"//b":                  "GET //b",
+		} {
+			r := p.Check(t.Context(), here(t, url+target, want+"\n"))
+			if !r.Good() {
+				t.Errorf("%s%s: %s", url, target, r.Detail)
+			}
+		}
+	}
+}
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "%s %s\n", r.Method, r.RequestURI)
 }
 
 func TestRefused(t *testing.T) {

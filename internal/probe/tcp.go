@@ -21,15 +21,15 @@ func (c *check) tcp(ctx context.Context) error {
 		return nil
 	}
 	c.phase = waiting
-	s := scratches.Get().(*scratch)
-	defer scratches.Put(s)
+	buffer := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buffer)
 	text, body := newWindow(c.Body), io.LimitReader(conn, mostBody)
 	for {
-		n, err := body.Read(s.buffer[:])
+		n, err := body.Read(buffer[:])
 		if n > 0 {
 			c.phase = reading
 		}
-		if text.seen(s.buffer[:n]) {
+		if text.seen(buffer[:n]) {
 			return nil
 		}
 		switch {
