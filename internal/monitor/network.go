@@ -189,8 +189,7 @@ func carried4(a netip.Addr) (found []netip.Addr, carries bool) {
 	case sixToFour.Contains(a): // RFC 3056
 		found = append(found, at(2))
 	case teredo.Contains(a): // RFC 4380: the server, and the client with each bit turned
-		client := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, ^binary.BigEndian.Uint32(b[12:]))))
-		return []netip.Addr{at(4), client}, true
+		return []netip.Addr{at(4), netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]})}, true
 	}
 	if group := binary.BigEndian.Uint32(b[8:]); group&^0x02000000 == 0x5efe { // ISATAP, RFC 5214, in any network
 		found = append(found, at(12))
