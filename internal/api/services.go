@@ -104,11 +104,7 @@ type checkView struct {
 }
 
 func showCheck(s monitor.Sample) checkView {
-	class := s.Class
-	if class == monitor.Blocked {
-		class = monitor.Refused
-	}
-	return checkView{showTime(s.Started), string(class), s.Took.Seconds()}
+	return checkView{showTime(s.Started), string(s.Class.Shown()), s.Took.Seconds()}
 }
 
 // uptimeView sums up a time.

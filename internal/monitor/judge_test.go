@@ -1,6 +1,7 @@
 package monitor_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -19,23 +20,23 @@ func result(at time.Duration, c monitor.Class) monitor.Result {
 // It answers a letter for each: u and d for a change to up and down, ! for another
 // look at once, . for nothing.
 func play(c monitor.Condition, looks string, rules monitor.Rules) (monitor.Condition, string) {
-	answers := ""
+	var answers strings.Builder
 	for i, look := range looks {
 		class := map[rune]monitor.Class{'g': monitor.OK, 'b': monitor.Refused, '?': monitor.Inconclusive}[look]
 		var v monitor.Verdict
 		c, v = c.Judge(result(time.Duration(i)*time.Second, class), rules)
 		switch {
 		case v.Change != nil && v.Change.To == monitor.Up:
-			answers += "u"
+			answers.WriteString("u")
 		case v.Change != nil:
-			answers += "d"
+			answers.WriteString("d")
 		case v.Again:
-			answers += "!"
+			answers.WriteString("!")
 		default:
-			answers += "."
+			answers.WriteString(".")
 		}
 	}
-	return c, answers
+	return c, answers.String()
 }
 
 func TestJudge(t *testing.T) {

@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,9 +23,7 @@ func parameters(r *http.Request, values url.Values) (*http.Request, error) {
 	}
 	r2 := r.Clone(r.Context())
 	r2.Form, r2.MultipartForm = url.Values{}, nil
-	for name, all := range values {
-		r2.Form[name] = all
-	}
+	maps.Copy(r2.Form, values)
 	// What fosite would do on the wire's behalf only.
 	for _, name := range []string{"request", "request_uri", "registration", "response_mode"} {
 		r2.Form.Del(name)
