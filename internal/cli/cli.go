@@ -41,6 +41,7 @@ type commands struct {
 	SSHKey     sshKeyCommand      `cmd:"" name:"ssh-key" help:"Print the public key that support staff log in with, over the API."`
 	Compute    computeCommands    `cmd:"" help:"Machines: registering them (operators), how staff log in to them (over the API)."`
 	Notice     noticeCommands     `cmd:"" help:"What contacts are told of issues: list, retry, test (operators)."`
+	Seal       sealCommands       `cmd:"" help:"The master key of all secrets (operators)."`
 	Event      eventCommands      `cmd:"" help:"Events of the account, over the API."`
 	Version    versionCommand     `cmd:"" help:"Print the version."`
 }

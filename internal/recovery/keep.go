@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/archive"
 	"steward/internal/cluster"
+	"steward/internal/failpoint"
 	"steward/internal/seal"
 	"steward/internal/store"
 )
@@ -39,19 +40,46 @@ func NewKeeper(s *store.Store, a Archive, sealer store.Sealer) *Keeper {
 
 // Save puts a database's record into the archive, unless the same is there.
 func (k *Keeper) Save(ctx context.Context, id cluster.ID) error {
-	r, err := gather(ctx, k.store, id)
+	content, err := k.gather(ctx, id)
 	if err != nil {
 		return err
-	}
-	content, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("encode the recovery record of database %d: %w", id, err)
 	}
 	same, err := k.holds(ctx, id, content)
 	if err != nil || same {
 		return err
 	}
-	sealed, err := k.sealer.Seal(ctx, content, place(id))
+	return k.write(ctx, id, content)
+}
+
+// Reseal seals a database's record anew, with the master key that is in use. A
+// server may save a newer one at the same time, and have it overwritten by this
+// one: so what the store says is saved once more afterwards.
+func (k *Keeper) Reseal(ctx context.Context, id cluster.ID) error {
+	content, err := k.gather(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := k.write(ctx, id, content); err != nil {
+		return err
+	}
+	failpoint.Here("recovery: record sealed anew")
+	return k.Save(ctx, id)
+}
+
+func (k *Keeper) gather(ctx context.Context, id cluster.ID) ([]byte, error) {
+	r, err := gather(ctx, k.store, id)
+	if err != nil {
+		return nil, err
+	}
+	content, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode the recovery record of database %d: %w", id, err)
+	}
+	return content, nil
+}
+
+func (k *Keeper) write(ctx context.Context, id cluster.ID, content []byte) error {
+	sealed, err := k.sealer.Seal(ctx, content, Place(id))
 	if err != nil {
 		return fmt.Errorf("seal the recovery record of database %d: %w", id, err)
 	}
@@ -68,7 +96,7 @@ func (k *Keeper) holds(ctx context.Context, id cluster.ID, content []byte) (bool
 	if err != nil {
 		return false, err
 	}
-	old, err := k.sealer.Unseal(ctx, sealed, place(id))
+	old, err := k.sealer.Unseal(ctx, sealed, Place(id))
 	if errors.Is(err, seal.ErrUnreadable) {
 		return false, nil
 	}

@@ -99,8 +99,8 @@ func (r Record) cluster(owner account.ID) cluster.Cluster {
 	}
 }
 
-// place is bound into the sealed record: another database's is no substitute.
-func place(id cluster.ID) string { return fmt.Sprintf("cluster/%d/recovery", id) }
+// Place is bound into the sealed record: another database's is no substitute.
+func Place(id cluster.ID) string { return fmt.Sprintf("cluster/%d/recovery", id) }
 
 // Read opens the record that the archive keeps of a database.
 func Read(ctx context.Context, a Archive, sealer store.Sealer, id cluster.ID) (Record, error) {
@@ -108,7 +108,7 @@ func Read(ctx context.Context, a Archive, sealer store.Sealer, id cluster.ID) (R
 	if err != nil {
 		return Record{}, err
 	}
-	content, err := sealer.Unseal(ctx, sealed, place(id))
+	content, err := sealer.Unseal(ctx, sealed, Place(id))
 	if err != nil {
 		return Record{}, fmt.Errorf("open the recovery record of database %d: %w", id, err)
 	}

@@ -97,7 +97,7 @@ func (r *Recoverer) examine(ctx context.Context, f *Found) {
 	case errors.Is(err, archive.ErrNotFound):
 		f.Problem = errors.New("the bucket has no recovery record of it: it was backed up by an older steward")
 	case errors.Is(err, seal.ErrUnreadable):
-		f.Problem = errors.New("the seal key doesn't open its recovery record: it is another server's key, or the record is damaged")
+		f.Problem = errors.New("the seal key doesn't open its recovery record: it is another server's key, one from before or after a rotation, or the record is damaged")
 	default:
 		f.Problem = err
 	}

@@ -13,20 +13,20 @@ import (
 )
 
 // Open opens the key service: a keeper's URL, or the path of a file with the
-// key, which is made when it isn't there.
+// keys, which is made with one when it isn't there.
 func Open(ctx context.Context, where string) (*Sealer, error) {
 	if !strings.Contains(where, "://") {
-		key, err := keyFile(where)
+		keys, err := openKeyFile(where)
 		if err != nil {
 			return nil, err
 		}
-		return newSealer(localsecrets.NewKeeper(key)), nil
+		return newSealer(keys), nil
 	}
 	keeper, err := openKeeper(ctx, where)
 	if err != nil {
 		return nil, err
 	}
-	return newSealer(keeper), nil
+	return newSealer(&service{keeper, renewal}), nil
 }
 
 // openKeeper never puts the URL into an error: it may hold the key.

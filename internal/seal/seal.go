@@ -9,8 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-
-	"gocloud.dev/secrets"
+	"time"
 )
 
 // ErrUnreadable tells that a sealed value is damaged, belongs to another
@@ -28,11 +27,27 @@ const (
 	remembered = 1024
 )
 
+// masters are the master keys that data keys are wrapped with: those of a key
+// file, or of a key service. It is safe for concurrent use.
+type masters interface {
+	wrap(ctx context.Context, key []byte) ([]byte, error)
+	unwrap(ctx context.Context, wrapped []byte) ([]byte, error)
+	// version names the master key that a data key is wrapped with, "" when it
+	// isn't known here.
+	version(wrapped []byte) string
+	// stale tells that another master key is, or may be, in use since a data key
+	// was wrapped or this was last looked into.
+	stale(wrapped []byte, since time.Time) bool
+	Close() error
+}
+
 // Sealer seals and unseals. It is safe for concurrent use.
 type Sealer struct {
-	keeper *secrets.Keeper
+	masters masters
 
-	mu sync.Mutex
+	// making is held while a data key is made, which may take a key service's time.
+	making sync.Mutex
+	mu     sync.Mutex
 	// current seals; nil until the first Seal.
 	current *dataKey
 	// unwrapped are ciphers by the wrapped form of their data keys.
@@ -42,15 +57,17 @@ type Sealer struct {
 type dataKey struct {
 	wrapped []byte
 	aead    cipher.AEAD
+	// since is when it was last known that its master key is the one in use.
+	since time.Time
 }
 
-func newSealer(keeper *secrets.Keeper) *Sealer {
-	return &Sealer{keeper: keeper, unwrapped: map[string]cipher.AEAD{}}
+func newSealer(m masters) *Sealer {
+	return &Sealer{masters: m, unwrapped: map[string]cipher.AEAD{}}
 }
 
 // Close lets go of the key service.
 func (s *Sealer) Close() error {
-	if err := s.keeper.Close(); err != nil {
+	if err := s.masters.Close(); err != nil {
 		return fmt.Errorf("close key service: %w", err)
 	}
 	return nil
@@ -87,6 +104,26 @@ func (s *Sealer) Unseal(ctx context.Context, sealed []byte, place string) ([]byt
 	return value, nil
 }
 
+// Version names the master key that a sealed value depends on: "" when no key
+// that is known here opens it, or the key service doesn't tell its keys apart.
+func (s *Sealer) Version(sealed []byte) string {
+	_, wrapped, _, err := split(sealed)
+	if err != nil {
+		return ""
+	}
+	return s.masters.version(wrapped)
+}
+
+// InUse names the master key that values are sealed with from now on; "" when
+// the key service doesn't tell its keys apart.
+func (s *Sealer) InUse(ctx context.Context) (string, error) {
+	key, err := s.dataKey(ctx)
+	if err != nil {
+		return "", err
+	}
+	return s.masters.version(key.wrapped), nil
+}
+
 // associated is what is authenticated beside the value: all that stands before
 // the ciphertext, and the place.
 func associated(header []byte, place string) []byte {
@@ -108,18 +145,52 @@ func split(sealed []byte) (header, wrapped, ciphertext []byte, err error) {
 	return sealed[:end], sealed[headerSize:end], sealed[end:], nil
 }
 
-// dataKey is the key to seal with, made and wrapped at the first call.
+// dataKey is the key to seal with: made at the first call, and anew when another
+// master key is in use.
 func (s *Sealer) dataKey(ctx context.Context) (*dataKey, error) {
+	if key := s.fresh(); key != nil {
+		return key, nil
+	}
+	s.making.Lock()
+	defer s.making.Unlock()
+	if key := s.fresh(); key != nil { // another call was first
+		return key, nil
+	}
+	s.mu.Lock()
+	last := s.current
+	s.mu.Unlock()
+	made, err := s.makeKey(ctx)
+	switch {
+	case err != nil && (last == nil || s.masters.version(last.wrapped) == ""):
+		return nil, err
+	case err != nil, last != nil && s.masters.version(made.wrapped) == s.masters.version(last.wrapped):
+		// A key service that is away, or has no newer key: the one in use goes on.
+		made = &dataKey{last.wrapped, last.aead, time.Now()}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current != nil {
-		return s.current, nil
+	s.remember(made.wrapped, made.aead)
+	s.current = made
+	return made, nil
+}
+
+// fresh is the data key in use, nil when there is none or it is stale.
+func (s *Sealer) fresh() *dataKey {
+	s.mu.Lock()
+	key := s.current
+	s.mu.Unlock()
+	if key == nil || s.masters.stale(key.wrapped, key.since) {
+		return nil
 	}
+	return key
+}
+
+func (s *Sealer) makeKey(ctx context.Context) (*dataKey, error) {
 	key, err := NewKey()
 	if err != nil {
 		return nil, err
 	}
-	wrapped, err := s.keeper.Encrypt(ctx, key)
+	wrapped, err := s.masters.wrap(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("wrap data key: %w", err)
 	}
@@ -130,9 +201,7 @@ func (s *Sealer) dataKey(ctx context.Context) (*dataKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.remember(wrapped, aead)
-	s.current = &dataKey{wrapped: wrapped, aead: aead}
-	return s.current, nil
+	return &dataKey{wrapped, aead, time.Now()}, nil
 }
 
 // unwrap is the cipher of a wrapped data key. The key service is asked without
@@ -144,7 +213,7 @@ func (s *Sealer) unwrap(ctx context.Context, wrapped []byte) (cipher.AEAD, error
 	if aead != nil {
 		return aead, nil
 	}
-	key, err := s.keeper.Decrypt(ctx, wrapped)
+	key, err := s.masters.unwrap(ctx, wrapped)
 	if err != nil {
 		// Not every key service tells a wrong key from one that can't be reached.
 		return nil, fmt.Errorf("unwrap data key: %w (%w)", ErrUnreadable, err)

@@ -3,11 +3,7 @@ package seal
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,7 +147,7 @@ func TestTheKeyServiceIsAskedOncePerProcess(t *testing.T) {
 	}
 	process := func() (*Sealer, *counted) {
 		c := &counted{keeper: localsecrets.NewKeeper(key)}
-		s := newSealer(secrets.NewKeeper(c))
+		s := newSealer(&service{secrets.NewKeeper(c), renewal})
 		t.Cleanup(func() { s.Close() })
 		return s, c
 	}
@@ -184,20 +180,21 @@ func TestTheKeyServiceIsAskedOncePerProcess(t *testing.T) {
 func TestKeyFileIsMadeOnceForItsOwnerAlone(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seal.key")
-	keys := make([][keySize]byte, 8)
+	keys := make([]masterKey, 8)
 	var wg sync.WaitGroup
 	for i := range keys {
 		wg.Go(func() {
-			key, err := keyFile(path)
+			f, err := openKeyFile(path)
 			if err != nil {
 				t.Error(err)
+				return
 			}
-			keys[i] = key
+			keys[i] = f.keys[0]
 		})
 	}
 	wg.Wait()
 	for _, key := range keys {
-		if key != keys[0] || key == ([keySize]byte{}) {
+		if key != keys[0] || key == (masterKey{}) {
 			t.Fatal("two processes hold different keys")
 		}
 	}
@@ -219,6 +216,8 @@ func TestBadKeyFilesAreRefusedAndKept(t *testing.T) {
 	}{
 		"empty":            {content: "", mode: 0o600, want: "doesn't hold a key"},
 		"too short":        {content: "c2hvcnQ=\n", mode: 0o600, want: "doesn't hold a key"},
+		"one of two":       {content: strings.Repeat("A", 43) + "=\nc2h\n", mode: 0o600, want: "doesn't hold a key"},
+		"only the next":    {content: strings.Repeat("A", 43) + "= next\n", mode: 0o600, want: "doesn't hold a key"},
 		"open to a group":  {content: strings.Repeat("A", 43) + "=\n", mode: 0o640, want: "can be read by others"},
 		"open to everyone": {content: strings.Repeat("A", 43) + "=\n", mode: 0o604, want: "can be read by others"},
 	} {
@@ -260,34 +259,6 @@ func TestKeyServiceByURL(t *testing.T) {
 		} else if strings.Contains(err.Error(), "smGbjm71") {
 			t.Errorf("the error shows the key: %v", err)
 		}
-	}
-}
-
-// TestVaultIsAKeyService speaks to what answers as Vault's transit engine does.
-func TestVaultIsAKeyService(t *testing.T) {
-	vault := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var body struct{ Plaintext, Ciphertext string }
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-			t.Error(err)
-		}
-		switch r.URL.Path {
-		case "/v1/transit/encrypt/steward":
-			fmt.Fprintf(w, `{"data":{"ciphertext":"vault:v1:%s"}}`, body.Plaintext)
-		case "/v1/transit/decrypt/steward":
-			fmt.Fprintf(w, `{"data":{"plaintext":%q}}`, strings.TrimPrefix(body.Ciphertext, "vault:v1:"))
-		default:
-			w.WriteHeader(http.StatusNotFound)
-		}
-	}))
-	t.Cleanup(vault.Close)
-	t.Setenv("VAULT_SERVER_URL", vault.URL)
-	t.Setenv("VAULT_SERVER_TOKEN", "token")
-	sealed, err := open(t, "hashivault://steward").Seal(t.Context(), []byte("v"), "c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := open(t, "hashivault://steward").Unseal(t.Context(), sealed, "c"); err != nil || string(got) != "v" {
-		t.Fatalf("%q, %v", got, err)
 	}
 }
 

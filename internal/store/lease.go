@@ -16,6 +16,7 @@ const (
 	workLease   = 7002
 	backupLease = 7003
 	verifyLease = 7004
+	rotateLease = 7010
 )
 
 // leaseKey is the advisory lock that is a cluster's lease. The classes keep
@@ -102,6 +103,11 @@ func (s *Store) LeaseBackup(ctx context.Context, id cluster.ID) (leased context.
 // LeaseVerify makes the caller the only one of all servers that tries out backups.
 func (s *Store) LeaseVerify(ctx context.Context) (leased context.Context, release func(), ok bool, err error) {
 	return s.lease(ctx, leaseKey(verifyLease, 0))
+}
+
+// LeaseRotation makes the caller the only one that changes the master keys.
+func (s *Store) LeaseRotation(ctx context.Context) (leased context.Context, release func(), ok bool, err error) {
+	return s.lease(ctx, leaseKey(rotateLease, 0))
 }
 
 func (s *Store) lease(ctx context.Context, key int64) (leased context.Context, release func(), ok bool, err error) {

@@ -60,6 +60,7 @@ var layerOf = map[string]layer{
 	"steward/internal/operate":  verbs,
 	"steward/internal/outage":   verbs,
 	"steward/internal/recovery": verbs,
+	"steward/internal/reseal":   verbs,
 	"steward/internal/watch":    verbs,
 
 	"steward/internal/api/...":     doors,
