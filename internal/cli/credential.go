@@ -160,8 +160,8 @@ type credentialRevealCommand struct {
 	ID      int64  `arg:"" help:"The credential's id."`
 	Purpose string `required:"" help:"What it is read for; the customer sees it."`
 	staffFlag
-	Store   string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
-	Config  string `help:"Configuration file (YAML)." type:"existingfile"`
+	Store  string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
+	Config string `help:"Configuration file (YAML)." type:"existingfile"`
 }
 
 func (f *credentialRevealCommand) Run(ctx context.Context, s *streams) error {
