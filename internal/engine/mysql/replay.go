@@ -224,7 +224,8 @@ func (r *replay) fetchOnce(ctx context.Context, x *excerpt, p piece, until uint6
 		_, err = io.Copy(io.Discard, in)
 	}
 	in.CloseWithError(errEnough)
-	if cause := <-fetched; cause != nil && !errors.Is(cause, errEnough) {
+	// How the reading of what isn't wanted ended doesn't matter.
+	if cause := <-fetched; cause != nil && !x.beyond && !errors.Is(cause, errEnough) {
 		err = errors.Join(cause, err)
 	}
 	if err != nil {
