@@ -9,6 +9,7 @@ import (
 	"steward/internal/control"
 	"steward/internal/fault"
 	"steward/internal/monitor"
+	"steward/internal/sshlogin"
 	"steward/internal/store"
 )
 
@@ -79,4 +80,27 @@ func (x *Access) RemoveCompute(ctx context.Context, idOrLabel string) (monitor.C
 		return c, fmt.Errorf("%s is this host; take staff's access away with `steward compute settings update %d --no-access`", c.Label, c.ID)
 	}
 	return c, control.New(control.Deps{Store: x.store}).Computes.Unregister(ctx, account.Principal{Account: c.Account}, c.ID)
+}
+
+// CheckCompute tries to log in to a machine of any account as staff do.
+func CheckCompute(ctx context.Context, data, url string, c Config, idOrLabel string, newHostKey bool) (monitor.Compute, sshlogin.Report, error) {
+	p, err := usedPaths(data, c)
+	if err != nil {
+		return monitor.Compute{}, sshlogin.Report{}, err
+	}
+	access, err := openSealedAccess(ctx, p, url, c)
+	if err != nil {
+		return monitor.Compute{}, sshlogin.Report{}, err
+	}
+	defer access.Close(ctx)
+	machine, err := access.FindCompute(ctx, idOrLabel)
+	if err != nil {
+		return machine, sshlogin.Report{}, err
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return machine, sshlogin.Report{}, fmt.Errorf("find this host's name: %w", err)
+	}
+	report, err := control.New(control.Deps{Store: access.store}).Computes.Check(ctx, machine, control.Check{Host: name, NewHostKey: newHostKey})
+	return machine, report, err
 }

@@ -8,12 +8,14 @@ import (
 
 	"steward/client"
 	"steward/internal/app"
+	"steward/internal/sshlogin"
 )
 
 type computeCommands struct {
 	Add      computeAddCommand      `cmd:"" help:"Register a machine by its node_exporter (operators)."`
 	List     computeListCommand     `cmd:"" help:"List the machines of all accounts (operators)."`
 	Remove   computeRemoveCommand   `cmd:"" help:"Remove a machine, with what is known of its load (operators)."`
+	Check    computeCheckCommand    `cmd:"" help:"Try to log in to a machine as staff do, with its account's key (operators)."`
 	Settings computeSettingCommands `cmd:"" help:"How staff log in to the machines, over the API."`
 }
 
@@ -169,4 +171,47 @@ func (f *computeSettingsUpdateCommand) Run(ctx context.Context, s *streams) erro
 		return err
 	}
 	return printComputes(s.out, []client.Compute{changed})
+}
+
+type computeCheckCommand struct {
+	storeFlags
+	jsonFlag
+	Machine    string `arg:"" help:"Id, or label when no other account has it."`
+	NewHostKey bool   `help:"Take another host key than the known one: the machine was set up anew."`
+	Config     string `help:"Configuration file (YAML)." type:"existingfile"`
+}
+
+// checkView is what a check found, for --json.
+type checkView struct {
+	ID    int64           `json:"id"`
+	Label string          `json:"label"`
+	User  string          `json:"user"`
+	OK    bool            `json:"ok"`
+	Steps []sshlogin.Step `json:"steps"`
+}
+
+func (c *computeCheckCommand) Run(ctx context.Context, s *streams) error {
+	config, err := app.LoadConfig(c.Config)
+	if err != nil {
+		return err
+	}
+	machine, report, err := app.CheckCompute(ctx, c.Data, c.Store, config, c.Machine, c.NewHostKey)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = printJSON(s.out, checkView{int64(machine.ID), machine.Label, machine.SSH.Login(), report.OK(), report.Steps})
+	} else {
+		for _, step := range report.Steps {
+			word := "ok"
+			if !step.OK {
+				word = "FAILED"
+			}
+			fmt.Fprintf(s.out, "%-8s  %-6s  %s\n", step.Name, word, step.Detail)
+		}
+	}
+	if err == nil && !report.OK() {
+		return errSaid
+	}
+	return err
 }

@@ -49,6 +49,7 @@ var layerOf = map[string]layer{
 	"steward/internal/probe":         drivers,
 	"steward/internal/process":       drivers,
 	"steward/internal/seal":          drivers,
+	"steward/internal/sshlogin":      drivers,
 	"steward/internal/store/...":     drivers,
 	"steward/internal/telemetry/...": drivers,
 	"steward/internal/work":          drivers,
@@ -78,6 +79,7 @@ var layerOf = map[string]layer{
 	"steward/internal/platform/platformtest": suites,
 	"steward/internal/notify/notifytest":     suites,
 	"steward/internal/pgtest":                suites,
+	"steward/internal/sshlogin/sshdtest":     suites,
 	"steward/bench/...":                      suites,
 	"steward/test/...":                       suites,
 }
