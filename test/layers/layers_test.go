@@ -48,6 +48,7 @@ var layerOf = map[string]layer{
 	"steward/internal/platform/...":  drivers,
 	"steward/internal/probe":         drivers,
 	"steward/internal/process":       drivers,
+	"steward/internal/sample":        drivers,
 	"steward/internal/seal":          drivers,
 	"steward/internal/sshlogin":      drivers,
 	"steward/internal/store/...":     drivers,
