@@ -86,6 +86,7 @@ func New(o Options) *API {
 	a.registerComputes()
 	a.registerClients()
 	a.registerOAuth()
+	a.registerStats()
 	a.registerOperator()
 	a.handler = a.wrap(a.mux)
 	return a

@@ -11,9 +11,11 @@ import (
 	"steward/internal/monitor"
 )
 
-func (b *bench) machine() monitor.Compute {
+func (b *bench) machine() monitor.Compute { return b.machineOf("web") }
+
+func (b *bench) machineOf(label string) monitor.Compute {
 	b.t.Helper()
-	c, err := b.store.CreateCompute(b.t.Context(), monitor.Compute{Account: b.account, Label: "web", Group: "shop", Source: "http://192.0.2.1:9100/metrics"})
+	c, err := b.store.CreateCompute(b.t.Context(), monitor.Compute{Account: b.account, Label: label, Group: "shop", Source: "http://192.0.2.1:9100/metrics"})
 	if err != nil {
 		b.t.Fatal(err)
 	}

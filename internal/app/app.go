@@ -281,6 +281,9 @@ func (a *App) Start(ctx context.Context) error {
 	a.startBackground(ctx)
 	a.startSweeping(ctx)
 	a.audit.Start()
+	if err := a.startLoads(ctx); err != nil {
+		return err
+	}
 	a.server = a.api.Server()
 	a.served.Go(func() {
 		if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {

@@ -43,6 +43,7 @@ type commands struct {
 	Notice     noticeCommands     `cmd:"" help:"What contacts are told of issues: list, retry, test (operators)."`
 	Seal       sealCommands       `cmd:"" help:"The master key of all secrets (operators)."`
 	Event      eventCommands      `cmd:"" help:"Events of the account, over the API."`
+	Stats      statsCommand       `cmd:"" help:"Plot the load of all machines together, over the API."`
 	Version    versionCommand     `cmd:"" help:"Print the version."`
 }
 

@@ -86,3 +86,12 @@ func (s *Computes) Unregister(ctx context.Context, p account.Principal, id monit
 func computeEntity(id monitor.ComputeID) operation.Entity {
 	return operation.Entity{Type: operation.Compute, ID: int64(id)}
 }
+
+// Stats are the account's points of the last 24 hours, oldest first: each is the
+// sum over the machines that have it.
+func (s *Computes) Stats(ctx context.Context, p account.Principal) ([]monitor.Point, error) {
+	if err := unrestricted(p); err != nil {
+		return nil, err
+	}
+	return s.Store.PointSums(ctx, p.Account, s.Now().Add(-monitor.StatsWindow))
+}

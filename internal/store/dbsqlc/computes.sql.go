@@ -247,3 +247,12 @@ func (q *Queries) ComputeUpdateSSH(ctx context.Context, arg ComputeUpdateSSHPara
 	}
 	return result.RowsAffected(), nil
 }
+
+const pointsDrop = `-- name: PointsDrop :exec
+DELETE FROM compute_points WHERE at < $1
+`
+
+func (q *Queries) PointsDrop(ctx context.Context, before time.Time) error {
+	_, err := q.db.Exec(ctx, pointsDrop, before)
+	return err
+}

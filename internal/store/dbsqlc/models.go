@@ -156,6 +156,7 @@ type ComputePoint struct {
 	Swap      *float64
 	NetIn     *float64
 	NetOut    *float64
+	Covered   float64
 }
 
 type Contact struct {

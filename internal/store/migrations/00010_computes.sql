@@ -18,7 +18,8 @@ CREATE TABLE computes (
     CONSTRAINT computes_label_unique UNIQUE (account_id, label)
 );
 
--- One point each five minutes and machine; NULL is what wasn't known.
+-- One point each five minutes and machine: the averages of the seconds that were
+-- measured. NULL is what wasn't known.
 CREATE TABLE compute_points (
     compute_id bigint NOT NULL CONSTRAINT compute_points_compute_fkey REFERENCES computes (id) ON DELETE CASCADE,
     at         timestamptz NOT NULL,
@@ -27,8 +28,10 @@ CREATE TABLE compute_points (
     swap       double precision,
     net_in     double precision,
     net_out    double precision,
+    covered    double precision NOT NULL CONSTRAINT compute_points_covered_check CHECK (covered > 0),
     CONSTRAINT compute_points_pkey PRIMARY KEY (compute_id, at)
 );
+CREATE INDEX compute_points_at ON compute_points (at);
 
 -- +goose Down
 DROP TABLE compute_points, computes;

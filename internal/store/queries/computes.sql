@@ -28,3 +28,6 @@ WHERE account_id = @account_id AND id = @id;
 
 -- name: ComputeDelete :execrows
 DELETE FROM computes WHERE account_id = @account_id AND id = @id;
+
+-- name: PointsDrop :exec
+DELETE FROM compute_points WHERE at < @before;
