@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -147,7 +148,9 @@ func nodeCalls(t *testing.T, s *harness.Server, r *recorder, client, module stri
 	}
 	allowApplication(t, s)
 	var out, problems bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), "node", folder+"/calls.mjs", module, s.URL)
+	watched := httptest.NewServer(http.NotFoundHandler())
+	defer watched.Close()
+	cmd := exec.CommandContext(t.Context(), "node", folder+"/calls.mjs", module, s.URL, watched.URL)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(s.Token), &out, &problems
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, problems.String())
