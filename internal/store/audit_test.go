@@ -31,11 +31,19 @@ func TestAudit(t *testing.T) {
 		}
 		return all
 	}
+	// Who is known by id only is named as long as there is such a user.
+	user := newAccount(t, s, "acme")
+	if err := s.AddAudit(ctx, account.Audit{At: now, User: user.ID, Status: 200}); err != nil {
+		t.Fatal(err)
+	}
+	if named := read(now.Add(-time.Hour), user.Username); len(named) != 1 || named[0].User != user.ID {
+		t.Errorf("%+v", named)
+	}
 	line.ID = 1
 	if diff := cmp.Diff([]account.Audit{line}, read(now.Add(-time.Hour), "ann"), sameMoment); diff != "" {
 		t.Error(diff)
 	}
-	if all := read(now.Add(-time.Hour), ""); len(all) != 2 || all[1].Username != "a?b?" || len(all[1].Path) > 512 {
+	if all := read(now.Add(-time.Hour), ""); len(all) != 3 || all[1].Username != "a?b?" || len(all[1].Path) > 512 {
 		t.Errorf("%+v", all)
 	}
 	for _, sql := range []string{
@@ -63,7 +71,7 @@ func TestAudit(t *testing.T) {
 	if gone, err := s.ExpireAudit(ctx, now.Add(time.Hour)); gone != 1 || err != nil {
 		t.Errorf("%d lines expired, %v", gone, err)
 	}
-	if all := read(time.Time{}, ""); len(all) != 2 {
+	if all := read(time.Time{}, ""); len(all) != 3 {
 		t.Errorf("%d lines are left", len(all))
 	}
 }

@@ -5,6 +5,7 @@ package clients
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -109,7 +110,7 @@ func (r *recorder) table() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "| Area | Call | %s |\n|---|---|---|---|---|\n", strings.Join(clients, " | "))
 	sorted := slices.SortedFunc(maps.Keys(keys), func(a, b [2]string) int {
-		return strings.Compare(a[0]+"\x00"+strings.ToLower(a[1]), b[0]+"\x00"+strings.ToLower(b[1]))
+		return cmp.Or(strings.Compare(a[0], b[0]), strings.Compare(strings.ToLower(a[1]), strings.ToLower(b[1])), strings.Compare(a[1], b[1]))
 	})
 	for _, key := range sorted {
 		fmt.Fprintf(&text, "| %s | `%s` |", key[0], key[1])
@@ -150,9 +151,9 @@ func nodeCalls(t *testing.T, s *harness.Server, r *recorder, client, module stri
 	var out, problems bytes.Buffer
 	watched := httptest.NewServer(http.NotFoundHandler())
 	defer watched.Close()
-	cmd := exec.CommandContext(t.Context(), "node", folder+"/calls.mjs", module, s.URL, watched.URL)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(s.Token), &out, &problems
-	if err := cmd.Run(); err != nil {
+	node := exec.CommandContext(t.Context(), "node", folder+"/calls.mjs", module, s.URL, watched.URL)
+	node.Stdin, node.Stdout, node.Stderr = strings.NewReader(s.Token), &out, &problems
+	if err := node.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, problems.String())
 	}
 	var results []result

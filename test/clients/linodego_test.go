@@ -194,7 +194,7 @@ func eventCalls(ctx context.Context, g *gopher) {
 	event, err := g.GetEvent(ctx, events[0].ID)
 	g.did("GetEvent", err, err == nil && event.Action == events[0].Action, event)
 	g.did("MarkEventsSeen", g.MarkEventsSeen(ctx, event), true, nil)
-	g.did("MarkEventRead", g.MarkEventRead(ctx, event), true, nil)
+	g.did("MarkEventRead", g.MarkEventRead(ctx, event), true, nil) //nolint:staticcheck // deprecated there, alive here
 }
 
 func profileCalls(ctx context.Context, g *gopher) {

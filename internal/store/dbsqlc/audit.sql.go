@@ -12,8 +12,11 @@ import (
 
 const auditAdd = `-- name: AuditAdd :exec
 INSERT INTO audit (at, account_id, user_id, username, token_id, client_id, address, action, path, status, request_id)
-SELECT unnest($1::timestamptz[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::text[]), unnest($5::bigint[]),
-       unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::text[]), unnest($10::integer[]), unnest($11::text[])
+SELECT l.at, l.account_id, l.user_id, coalesce(nullif(l.username, ''), u.username, ''), l.token_id, l.client_id, l.address, l.action, l.path, l.status, l.request_id
+FROM (SELECT generate_subscripts($1::timestamptz[], 1) AS n, unnest($1) AS at, unnest($2::bigint[]) AS account_id, unnest($3::bigint[]) AS user_id,
+             unnest($4::text[]) AS username, unnest($5::bigint[]) AS token_id, unnest($6::text[]) AS client_id, unnest($7::text[]) AS address,
+             unnest($8::text[]) AS action, unnest($9::text[]) AS path, unnest($10::integer[]) AS status, unnest($11::text[]) AS request_id) l
+LEFT JOIN users u ON u.id = l.user_id ORDER BY l.n
 `
 
 type AuditAddParams struct {
