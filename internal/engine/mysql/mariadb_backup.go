@@ -35,7 +35,7 @@ func needProgram(inst engine.Installation, name string) error {
 
 // streamMariaDB hands the password over in a file. The node's own configuration
 // tells the program where the data and the keys are.
-func streamMariaDB(ctx context.Context, _ *Driver, n engine.Node, w io.Writer, spool string, run engine.Piper) error {
+func streamMariaDB(ctx context.Context, d *Driver, n engine.Node, w io.Writer, spool string, run engine.Piper) error {
 	if err := needProgram(n.Installation, copyProgram); err != nil {
 		return err
 	}
@@ -49,6 +49,8 @@ func streamMariaDB(ctx context.Context, _ *Driver, n engine.Node, w io.Writer, s
 		p.Polite = true
 		return run(ctx, dir, p, in, out)
 	}
+	w, done := d.paced(ctx, n, w)
+	defer done()
 	if err := running(ctx, politely, spool, argv, nil, w); err != nil {
 		return fmt.Errorf("%s: %w", copyProgram, err)
 	}
