@@ -83,6 +83,7 @@ func open(id *age.X25519Identity, stored *object, m Manifest) (io.ReadCloser, er
 	if err != nil {
 		return nil, fmt.Errorf("uncompress: %w", err)
 	}
+	c.spend = thrifty()
 	return c, nil
 }
 
@@ -95,6 +96,7 @@ type checked struct {
 	want     Manifest
 	n        int64
 	h        hash.Hash
+	spend    func()
 }
 
 // Write sums what is stored.
@@ -116,5 +118,6 @@ func (c *checked) Read(p []byte) (int, error) {
 
 func (c *checked) Close() error {
 	c.unpacked.Close()
+	c.spend()
 	return c.stored.Close()
 }

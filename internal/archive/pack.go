@@ -12,8 +12,9 @@ import (
 const (
 	// frameBytes is how much data is compressed at a time, to a zstd frame of its
 	// own. More compresses hardly better and takes more memory.
-	frameBytes = 1 << 20
-	// packers compress at the same time.
+	frameBytes = 512 << 10
+	// packers compress at the same time: as many of a backup's frames, and as many
+	// of all backups'.
 	packers = 2
 	// packerNice is the packers' priority: databases that have work to do come first.
 	packerNice = 10
@@ -118,17 +119,21 @@ func (p *packer) Close() error {
 func (p *packer) pack() {
 	runtime.LockOSThread()
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, packerNice) // at worst it is less polite
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+	for f := range p.work {
+		f.packed = encoder().EncodeAll(f.plain, f.packed[:0])
+		f.done <- struct{}{}
+	}
+}
+
+// encoder is shared by all backups: it takes as much memory as their frames.
+var encoder = sync.OnceValue(func() *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(packers),
 		zstd.WithWindowSize(frameBytes), zstd.WithZeroFrames(true), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic(err) // the options are constant
 	}
-	for f := range p.work {
-		f.packed = e.EncodeAll(f.plain, f.packed[:0])
-		f.done <- struct{}{}
-	}
-	_ = e.Close()
-}
+	return e
+})
 
 // passOn writes what is compressed in the order in which it came.
 func (p *packer) passOn() {

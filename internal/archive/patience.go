@@ -63,11 +63,13 @@ type upload struct {
 	err error
 }
 
-func (a *Archive) upload(ctx context.Context, key string) (*upload, error) {
+func (a *Archive) upload(ctx context.Context, key string, part int) (*upload, error) {
 	ctx, p := a.patient(ctx)
 	u := &upload{patience: p}
 	err := p.during(func() (err error) {
-		u.w, err = a.bucket.NewWriter(ctx, key, &blob.WriterOptions{BufferSize: partBytes, MaxConcurrency: 1, ContentType: "application/octet-stream"})
+		u.w, err = a.bucket.NewWriter(ctx, key, &blob.WriterOptions{
+			BufferSize: part, MaxConcurrency: 1, ContentType: "application/octet-stream", BeforeWrite: a.uploads.small(part),
+		})
 		return err
 	})
 	if err != nil {

@@ -19,18 +19,25 @@ import (
 	"steward/internal/platform"
 )
 
-// partBytes is how much of an object is sent at a time to buckets that take
-// objects in parts. S3 takes 10 000 of them: 160 GB.
-const partBytes = 16 << 20
+// partBytes is how much of an object of about size bytes is sent at a time to
+// buckets that take objects in parts, three of which are in memory: no less than
+// S3 takes, and so much that twice the size is less than the 10 000 of them it
+// takes. A size that isn't known, 0, is that of a new database.
+func partBytes(size int64) int {
+	const least, most = 5 << 20, 10_000
+	return int(max(least, size*2/most))
+}
 
 // Source writes a copy of a database, and tells at its end what restoring it
 // takes.
 type Source func(w io.Writer) (platform.Copy, error)
 
 // Put stores what write writes as a backup. Before the manifest is there it is
-// none; a failure leaves nothing that is taken for one. It returns the
-// manifest with sizes and checksums.
+// none; a failure leaves nothing that is taken for one. The manifest's Bytes are
+// about how many will come, 0 when nobody knows; it is returned with sizes and
+// checksums.
 func (a *Archive) Put(ctx context.Context, m Manifest, key []byte, write Source) (Manifest, error) {
+	defer thrifty()()
 	m.Version = version
 	m, err := a.put(ctx, m, key, write)
 	if err != nil {
@@ -63,7 +70,7 @@ func (a *Archive) putData(ctx context.Context, object string, m *Manifest, key [
 	if err != nil {
 		return err
 	}
-	to, err := a.upload(ctx, object)
+	to, err := a.upload(ctx, object, partBytes(m.Bytes))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
@@ -19,6 +20,25 @@ type uploads struct {
 	client *s3.Client
 	bucket *string
 	a      *Archive
+}
+
+// small makes an upload begin to send at the first part: the library holds 16 MiB
+// back to see whether there will be more. Nil where there are no parts.
+func (u *uploads) small(part int) func(func(any) bool) error {
+	if u == nil {
+		return nil
+	}
+	return func(as func(any) bool) error {
+		var manager *transfermanager.Client
+		if !as(&manager) {
+			return errors.New("the library doesn't upload by parts any more")
+		}
+		*manager = *transfermanager.New(u.client, func(o *transfermanager.Options) {
+			o.PartSizeBytes, o.MultipartUploadThreshold, o.Concurrency = int64(part), int64(part), 1
+			o.RequestChecksumCalculation = u.client.Options().RequestChecksumCalculation
+		})
+		return nil
+	}
 }
 
 // each does something with all uploads below a prefix. Nothing, where the bucket

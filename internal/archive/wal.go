@@ -68,7 +68,7 @@ func (a *Archive) putWAL(ctx context.Context, w WAL, key []byte, r io.Reader) er
 	if err != nil {
 		return err
 	}
-	to, err := a.upload(ctx, object)
+	to, err := a.upload(ctx, object, partBytes(0))
 	if err != nil {
 		return err
 	}

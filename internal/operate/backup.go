@@ -90,7 +90,7 @@ func (w *work) copyTo(ctx context.Context, want platform.Wanted, b backup.Backup
 	}
 	m := archive.Manifest{
 		Cluster: w.c.ID, Backup: b.ID, Database: w.c.Label, Label: b.Label, Type: b.Type,
-		Engine: w.c.Engine, Series: w.c.Series, Encrypted: w.c.Encrypted, Created: b.Created,
+		Engine: w.c.Engine, Series: w.c.Series, Encrypted: w.c.Encrypted, Created: b.Created, Bytes: used(w.c),
 	}
 	return step("backup", func() (archive.Manifest, error) {
 		return w.Archive.Put(ctx, m, key, func(out io.Writer) (platform.Copy, error) {

@@ -22,7 +22,7 @@ import (
 // bucketBound is within what time a backup or a restore has ended whatever the
 // bucket does, with the settings of bucketConfig: the time it is tried again for,
 // and then an attempt in which a request or two isn't answered.
-const bucketBound = 45 * time.Second
+const bucketBound = time.Minute
 
 const bucketConfig = "pool:\n  size: 0\nbackups:\n  verify: false\n  timeout: 1s\n  retry_for: 3s\n  url: '%s'"
 
