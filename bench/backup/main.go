@@ -29,6 +29,8 @@ type settings struct {
 	peers     bool
 	restores  bool
 	plan      string
+	atOnce    int
+	s3        bool
 	deadline  time.Duration
 	json      bool
 }
@@ -64,6 +66,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f.BoolVar(&s.peers, "peers", true, "measure pgBackRest too")
 	f.BoolVar(&s.restores, "restore", true, "measure restores too")
 	f.StringVar(&s.plan, "plan", "g6-dedicated-2", "plan of steward's database; one with less than two cores slows the server")
+	f.IntVar(&s.atOnce, "at-once", 1, "with more than one, measure steward alone: the memory it takes for as many backups at once, and restores")
+	f.BoolVar(&s.s3, "s3", false, "keep steward's backups in an S3 server of this program's own, in its memory, and not in a folder")
 	f.DurationVar(&s.deadline, "deadline", 15*time.Minute, "how long a single step may take")
 	f.BoolVar(&s.json, "json", false, "print JSON instead of a table")
 	if err := f.Parse(args); err != nil {
@@ -73,8 +77,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 	if f.NArg() > 0 {
 		return s, fmt.Errorf("unknown: %s", strings.Join(f.Args(), " "))
 	}
-	if s.gigabytes <= 0 || s.rounds < 1 || s.writers < 0 {
-		return s, errors.New("-size and -rounds must be positive, and -writers not negative")
+	if s.gigabytes <= 0 || s.rounds < 1 || s.atOnce < 1 || s.writers < 0 {
+		return s, errors.New("-size, -rounds and -at-once must be positive, and -writers not negative")
 	}
 	return s, nil
 }

@@ -31,6 +31,9 @@ type Target interface {
 
 // measure loads one engine's data and measures all that there is to measure.
 func (s settings) measure(ctx context.Context, engine string) (results []Result, err error) {
+	if s.atOnce > 1 {
+		return s.crowd(ctx, engine)
+	}
 	targets, err := s.start(ctx, engine)
 	defer func() {
 		for _, t := range targets {
@@ -63,7 +66,10 @@ func (s settings) measure(ctx context.Context, engine string) (results []Result,
 			return results, err
 		}
 	}
-	if s.writers > 0 {
+	for range s.rounds {
+		if s.writers == 0 {
+			break
+		}
 		if err := each(func(t Target, r *Result) error { return s.backUpUnderLoad(ctx, t, r) }); err != nil {
 			return results, err
 		}
@@ -94,7 +100,7 @@ func (s settings) start(ctx context.Context, engine string) (targets []Target, e
 	if hand != nil {
 		targets = append(targets, hand)
 	}
-	product, err := startSteward(engine, s.plan)
+	product, err := startSteward(engine, s.plan, s.s3)
 	if err != nil {
 		return targets, err
 	}
@@ -188,8 +194,9 @@ func (s settings) backUpUnderLoad(ctx context.Context, t Target, r *Result) erro
 	if failed := w.stop(); failed != nil {
 		return failed
 	}
-	r.Load = &Load{Before: before, During: during, After: after, Backup: one, Kept: 2 * during / (before + after)}
-	progress("%s %s: %.0f writes a second, %.0f during a backup of %.1f s, %.0f after", r.Engine, r.Target, before, during, one.Wall, after)
+	l := Load{Before: before, During: during, After: after, Backup: one, Kept: 2 * during / (before + after)}
+	r.Loads = append(r.Loads, l)
+	progress("%s %s: %.0f writes a second, %.0f during a backup of %.1f s, %.0f after: %.2f", r.Engine, r.Target, before, during, one.Wall, after, l.Kept)
 	return ctx.Err()
 }
 

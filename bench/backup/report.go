@@ -16,11 +16,11 @@ type Result struct {
 	Target string `json:"target"`
 	Engine string `json:"engine"`
 	// Bytes is how much data the server says it has, Stored how large the backup is.
-	Bytes    int64 `json:"bytes"`
-	Stored   int64 `json:"stored_bytes"`
-	Backups  []Run `json:"backups"`
-	Restores []Run `json:"restores,omitempty"`
-	Load     *Load `json:"load,omitempty"`
+	Bytes    int64  `json:"bytes"`
+	Stored   int64  `json:"stored_bytes"`
+	Backups  []Run  `json:"backups"`
+	Restores []Run  `json:"restores,omitempty"`
+	Loads    []Load `json:"loads,omitempty"`
 	// The medians by the floor's.
 	Backup  Ratio `json:"backup_by_floor"`
 	Restore Ratio `json:"restore_by_floor"`
@@ -74,6 +74,16 @@ func middle(runs []Run) Run {
 	return m
 }
 
+// keptOf is the median of what writers kept.
+func keptOf(loads []Load) float64 {
+	var kept []float64
+	for _, l := range loads {
+		kept = append(kept, l.Kept)
+	}
+	slices.Sort(kept)
+	return kept[(len(kept)-1)/2]
+}
+
 // compare sets the ratios of all but the floors.
 func compare(results []Result) {
 	for i := range results {
@@ -106,8 +116,8 @@ func printTable(w io.Writer, results []Result) error {
 	for _, r := range results {
 		backup, restore := middle(r.Backups), middle(r.Restores)
 		peak, kept := max(backup.Peak, restore.Peak), "-"
-		if r.Load != nil {
-			peak, kept = max(peak, r.Load.Backup.Peak), fmt.Sprintf("%.2f", r.Load.Kept)
+		for _, l := range r.Loads {
+			peak, kept = max(peak, l.Backup.Peak), fmt.Sprintf("%.2f", keptOf(r.Loads))
 		}
 		memory := "-"
 		if peak > 0 {

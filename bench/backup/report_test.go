@@ -8,7 +8,7 @@ import (
 func TestReport(t *testing.T) {
 	results := []Result{
 		{Target: floorName, Engine: "a", Backups: []Run{{10, 4, 0}, {30, 8, 0}, {20, 2, 0}}},
-		{Target: "steward", Engine: "a", Backups: []Run{{10, 2, 5 << 20}}, Restores: []Run{{1, 1, 7 << 20}}, Load: &Load{Kept: .9}},
+		{Target: "steward", Engine: "a", Backups: []Run{{10, 2, 5 << 20}}, Restores: []Run{{1, 1, 7 << 20}}, Loads: []Load{{Kept: .1}, {Kept: 1}, {Kept: .9}}},
 		{Target: "steward", Engine: "b", Backups: []Run{{10, 2, 0}}},
 	}
 	compare(results)
@@ -36,7 +36,7 @@ func TestParse(t *testing.T) {
 	if err != nil || len(s.engines) != 1 || s.gigabytes != 0.1 {
 		t.Errorf("%+v %v", s, err)
 	}
-	for _, bad := range []string{"-rounds=0", "-size=0", "-writers=-1", "more"} {
+	for _, bad := range []string{"-rounds=0", "-size=0", "-writers=-1", "-at-once=0", "more"} {
 		if _, err := parse([]string{bad}, &strings.Builder{}); err == nil {
 			t.Errorf("%s is taken", bad)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/archive/archivetest"
 	"steward/test/harness"
 )
 
@@ -38,14 +39,22 @@ type stored struct {
 
 // startSteward starts it without the proof of each backup, which is a restore of
 // its own after the backup.
-func startSteward(engine, plan string) (*steward, error) {
+func startSteward(engine, plan string, s3 bool) (*steward, error) {
 	s := &steward{test: &harness.Outside{}}
 	config := "backups:\n  verify: false"
 	if engine == "postgresql/15" || engine == "mysql/10.11" {
 		config += "\nengines:\n  folders: []" // the distribution's alone: no templates are made of others meanwhile
 	}
 	err := harness.Attempt(func() {
-		s.server = harness.New(s.test, harness.WithConfig(config))
+		var env []string
+		if s3 {
+			bucket := archivetest.NewBucket(s.test)
+			config = strings.Replace(config, "backups:", "backups:\n  url: '"+bucket.URL()+"'", 1)
+			env = bucket.Env()
+		}
+		s.server = harness.Prepare(s.test, harness.WithConfig(config))
+		s.server.Env = env
+		s.server.Start()
 		spec := harness.Small("backup", engine)
 		spec["type"] = plan
 		s.database = s.server.CreateActive(spec)
