@@ -39,5 +39,5 @@ func bar(values []*float64, top float64) rune {
 	case top == 0:
 		return sparks[0]
 	}
-	return sparks[min(int(height/top*float64(len(sparks))), len(sparks)-1)]
+	return sparks[int(height/top*float64(len(sparks)-1)+0.5)]
 }

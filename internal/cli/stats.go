@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"steward/client"
@@ -49,9 +48,6 @@ const (
 	plotSpan  = 24 * time.Hour
 )
 
-// bars are eighths of a line's height.
-var bars = []rune("▁▂▃▄▅▆▇█")
-
 // plot draws the points up to now, from 0 to their highest; where there are none it
 // stays empty.
 func plot(points []client.Stat, now time.Time) string {
@@ -63,25 +59,13 @@ func plot(points []client.Stat, now time.Time) string {
 			counts[at]++
 		}
 	}
-	highest := 0.0
+	means := make([]*float64, plotWidth)
 	for i, n := range counts {
 		if n > 0 {
-			sums[i] /= float64(n)
-			highest = max(highest, sums[i])
+			means[i] = new(sums[i] / float64(n))
 		}
 	}
-	var line strings.Builder
-	for i, n := range counts {
-		switch {
-		case n == 0:
-			line.WriteByte(' ')
-		case highest == 0:
-			line.WriteRune(bars[0])
-		default:
-			line.WriteRune(bars[int(sums[i]/highest*float64(len(bars)-1)+0.5)])
-		}
-	}
-	return line.String()
+	return spark(means, plotWidth)
 }
 
 // summary is the newest point and the highest.
