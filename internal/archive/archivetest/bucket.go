@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -190,9 +191,7 @@ func (b *Bucket) begin(w http.ResponseWriter, r *http.Request, t *trouble) {
 	}
 	whole := httptest.NewRecorder()
 	b.s3.ServeHTTP(whole, r)
-	for name, values := range whole.Header() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), whole.Header())
 	content := whole.Body.Bytes()
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 	w.WriteHeader(whole.Code)
