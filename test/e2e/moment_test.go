@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -111,10 +113,11 @@ func (h *history) archived() {
 // as if a minute had passed.
 func (h *history) shipped() {
 	h.t.Helper()
+	began := time.Now()
 	exec1(h.t, h.db, "INSERT INTO ballast VALUES ('more')")
-	before := len(h.stored())
+	wanted, dir := h.position(), filepath.Join(h.s.Data, "clusters", fmt.Sprint(h.d.ID))
 	h.s.Eventually("archived", func() error {
-		logs, err := filepath.Glob(filepath.Join(h.s.Data, "clusters", fmt.Sprint(h.d.ID), "node-*", "data", "binlog.*"))
+		logs, err := filepath.Glob(filepath.Join(dir, "node-*", "data", "binlog.*"))
 		if err != nil {
 			return err
 		}
@@ -124,11 +127,56 @@ func (h *history) shipped() {
 				return err
 			}
 		}
-		if now := len(h.stored()); now <= before {
-			return fmt.Errorf("%d files were archived, now %d", before, now)
-		}
-		return nil
+		return handedOver(filepath.Join(dir, "handed.json"), began, wanted)
 	})
+}
+
+// handedOver is nil when a cluster has handed over up to a position since then.
+func handedOver(note string, since time.Time, wanted uint64) error {
+	info, err := os.Stat(note)
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(note)
+	if err != nil {
+		return err
+	}
+	var handed struct{ Position uint64 }
+	if err := json.Unmarshal(content, &handed); err != nil {
+		return err
+	}
+	if info.ModTime().Before(since) || handed.Position < wanted {
+		return fmt.Errorf("at %v up to %d of %d", info.ModTime(), handed.Position, wanted)
+	}
+	return nil
+}
+
+// position is how many transactions there were: the number of MariaDB's last one, or
+// how many MySQL's sets of them hold.
+func (h *history) position() uint64 {
+	h.t.Helper()
+	number := func(text string) uint64 {
+		n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		return n
+	}
+	if strings.Contains(one(h.t, h.db, "SELECT VERSION()"), "MariaDB") {
+		return number(one(h.t, h.db, "SELECT SUBSTRING_INDEX(@@GLOBAL.gtid_binlog_pos, '-', -1)"))
+	}
+	sum := uint64(0)
+	for set := range strings.SplitSeq(one(h.t, h.db, "SELECT @@GLOBAL.gtid_executed"), ",") {
+		_, runs, _ := strings.Cut(set, ":")
+		for run := range strings.SplitSeq(runs, ":") {
+			first, last, more := strings.Cut(run, "-")
+			if !more {
+				last = first
+			}
+			sum += number(last) - number(first) + 1
+		}
+	}
+	return sum
 }
 
 func (h *history) stored() []string {
@@ -225,6 +273,7 @@ func moments(t *testing.T, s *harness.Server, engine string) {
 	s.Start()
 	three := h.row()
 	h.archived()
+	time.Sleep(1100 * time.Millisecond) // all of it is before the moment, whatever its second
 	f = h.fork("now", time.Now().UTC().Format(momentLayout), "1 2 3")
 	if _, at, _ := forked(t, s, f); at <= three[:10] || !strings.Contains(h.told(f), at) {
 		t.Errorf("at %s: %q", at, h.told(f))
