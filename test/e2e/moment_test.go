@@ -241,9 +241,19 @@ func TestMomentsOfMariaDB(t *testing.T) {
 }
 
 func TestMomentsOfMySQL(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	s := harness.New(t, continuous)
 	moments(t, s, "mysql/"+needMySQL(t, s))
+}
+
+// thorough leaves what takes minutes, and is much like another test, to
+// `make test-engines`.
+func thorough(t *testing.T) {
+	t.Helper()
+	if os.Getenv("STEWARD_TEST_ENGINES") != "all" {
+		t.Skip("make test-engines runs it")
+	}
 }
 
 var continuous = harness.WithConfig("backups:\n  continuous: true")
@@ -333,11 +343,13 @@ func TestMomentsOverAFailover(t *testing.T) {
 }
 
 func TestMomentsOverAFailoverOfMariaDB(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	momentsOverAFailover(t, harness.New(t, continuous), "mysql/10.11")
 }
 
 func TestMomentsOverAFailoverOfMySQL(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	s := harness.New(t, continuous)
 	momentsOverAFailover(t, s, "mysql/"+needMySQL(t, s))

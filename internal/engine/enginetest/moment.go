@@ -21,11 +21,22 @@ import (
 func momentCases() []Check {
 	return []Check{
 		{"moments", func(t *testing.T, b *Bench) { moments(t, b.archived(t)) }},
-		{"moments, encrypted", encryptedMoments},
-		{"moments under writes", momentsUnderWrites},
-		{"moments: definers and users", momentsKeepUsers},
+		{"moments, encrypted", slow(encryptedMoments)},
+		{"moments under writes", slow(momentsUnderWrites)},
+		{"moments: definers and users", slow(momentsKeepUsers)},
 		{"moments: what waits is bounded", handoverBounded},
-		{"three nodes: moments over a failover", momentsOverFailover},
+		{"three nodes: moments over a failover", slow(momentsOverFailover)},
+	}
+}
+
+// slow leaves a check of servers that take long to start, MySQL's, to `make
+// test-engines`: MariaDB passes it each time by the same code.
+func slow(check func(*testing.T, *Bench)) func(*testing.T, *Bench) {
+	return func(t *testing.T, b *Bench) {
+		if b.Installation.Flavour == engine.FlavourMySQL && !Thorough() {
+			t.Skip("make test-engines runs it")
+		}
+		check(t, b)
 	}
 }
 
