@@ -32,11 +32,12 @@ const (
 // for, nor is one that blocks writers at the end of the copy.
 type pace struct {
 	w io.Writer
-	// written is how far the server has written; nil: nobody can tell, no pauses.
+	// written is how much the server's sessions have written; nil: nobody can tell,
+	// no pauses.
 	written func() (uint64, error)
 	begun   time.Time
 	from    uint64
-	// running and paused are bytes a second, share how many times as long as a run
+	// running and paused are what is written a second, share how many times as long as a run
 	// a pause is.
 	running, paused, share float64
 }
@@ -101,13 +102,15 @@ func pauseShare(kept float64) float64 {
 	return min(max(0, (writersKeep-kept)/(1-writersKeep)), pauseMost)
 }
 
-// redoWritten tells how far a server's redo log is, which is what all writers
-// come by.
-func redoWritten(ctx context.Context, s *session) func() (uint64, error) {
+// rowsWritten tells how many rows a server's sessions have written, replication's
+// among them. Its redo log would tell as well, but goes on after they have ended.
+func rowsWritten(ctx context.Context, s *session) func() (uint64, error) {
+	const query = "SELECT CAST(SUM(VARIABLE_VALUE) AS UNSIGNED) FROM information_schema.GLOBAL_STATUS " +
+		"WHERE VARIABLE_NAME IN ('HANDLER_WRITE', 'HANDLER_UPDATE', 'HANDLER_DELETE')"
 	return func() (uint64, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		text, err := s.text(ctx, "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'INNODB_LSN_CURRENT'")
+		text, err := s.text(ctx, query)
 		if err != nil {
 			return 0, err
 		}
@@ -122,5 +125,5 @@ func (d *Driver) paced(ctx context.Context, n engine.Node, w io.Writer) (paced i
 	if err != nil {
 		return w, func() {}
 	}
-	return newPace(w, redoWritten(ctx, s)), s.close
+	return newPace(w, rowsWritten(ctx, s)), s.close
 }
