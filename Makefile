@@ -24,6 +24,8 @@ BENCH     ?= .
 FAILOVER  ?=
 # Flags of bench/backup: BACKUP=-help lists them.
 BACKUP    ?=
+# Flags of bench/monitor: MONITOR=-help lists them.
+MONITOR   ?=
 
 ##@ Use
 
@@ -95,6 +97,10 @@ bench-backup: setup-build ## Measure backup and restore against pipelines and pg
 	@scripts/bench-peers
 	$(GO) run ./bench/backup $(BACKUP)
 
+bench-monitor: setup-build ## Measure checks of services against a bare client and blackbox_exporter (MONITOR='-services 5000 …')
+	@scripts/bench-peers
+	$(GO) run ./bench/monitor $(MONITOR)
+
 sizes: ## Lines of functions and files per package, to be read, not enforced
 	@$(GO) run scripts/sizes.go
 
@@ -113,4 +119,4 @@ engines-ci:
 	@scripts/setup --build --engines
 	@scripts/fetch-engines --ci
 
-.PHONY: run build setup engines check test test-engines test-crash e2e lint format generate verify fuzz bench bench-failover bench-backup sizes clean help setup-build engines-ci
+.PHONY: run build setup engines check test test-engines test-crash e2e lint format generate verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build engines-ci

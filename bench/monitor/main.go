@@ -1,0 +1,261 @@
+// Command monitor measures what checking services costs, and whether all are
+// checked: by steward, and in the same run by a bare HTTP client released by the
+// same tick, and by Debian's blackbox_exporter under Prometheus. `make
+// bench-monitor` runs it; docs/performance.md says how to read it. Nothing here
+// asserts a time.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"steward/test/harness"
+)
+
+// settings are the flags.
+type settings struct {
+	services, servers, broken int
+	interval, duration        time.Duration
+	contenders, faults        []string
+	json                      bool
+}
+
+// The contenders.
+const (
+	bare     = "bare"
+	steward  = "steward"
+	blackbox = "blackbox"
+)
+
+// The faults that servers beside the first suffer.
+const (
+	kill9   = "kill9"
+	stopped = "stop"
+	cutOff  = "cut"
+)
+
+func main() {
+	if role := os.Getenv(roleVariable); role != "" {
+		if err := play(role); err != nil {
+			fmt.Fprintln(os.Stderr, role+":", err)
+			os.Exit(1)
+		}
+		return
+	}
+	s, err := parse(os.Args[1:], os.Stderr)
+	if err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return
+		}
+		fmt.Fprintln(os.Stderr, "monitor:", err)
+		os.Exit(2)
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err = run(ctx, s, os.Stdout)
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "monitor:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string, out io.Writer) (settings, error) {
+	var s settings
+	f := flag.NewFlagSet("monitor", flag.ContinueOnError)
+	f.SetOutput(out)
+	f.IntVar(&s.services, "services", 1000, "services to check, up to 50000")
+	f.DurationVar(&s.interval, "interval", 10*time.Second, "time between the checks of each")
+	f.DurationVar(&s.duration, "duration", time.Minute, "how long is measured")
+	f.IntVar(&s.servers, "servers", 1, "steward servers on one store")
+	f.IntVar(&s.broken, "broken", 0, "services that break a third of the way and are mended at two thirds; mails are counted")
+	contenders := f.String("contenders", "bare,steward,blackbox", "what is measured")
+	faults := f.String("faults", "", "what the second and third server suffer again and again: kill9, stop (SIGSTOP beyond the lease), cut (from the store)")
+	f.BoolVar(&s.json, "json", false, "print JSON instead of a table")
+	if err := f.Parse(args); err != nil {
+		return s, err
+	}
+	s.contenders = strings.Split(*contenders, ",")
+	if *faults != "" {
+		s.faults = strings.Split(*faults, ",")
+	}
+	return s, s.validate(f.Args())
+}
+
+func (s settings) validate(rest []string) error {
+	if len(rest) > 0 {
+		return fmt.Errorf("unknown: %s", strings.Join(rest, " "))
+	}
+	for _, c := range s.contenders {
+		if !slices.Contains([]string{bare, steward, blackbox}, c) {
+			return fmt.Errorf("-contenders: there is no %q", c)
+		}
+	}
+	for _, fault := range s.faults {
+		if !slices.Contains([]string{kill9, stopped, cutOff}, fault) {
+			return fmt.Errorf("-faults: there is no %q", fault)
+		}
+	}
+	switch {
+	case s.services < 1 || s.services > 50_000:
+		return errors.New("-services must be 1-50000")
+	case s.interval < time.Second || s.duration < s.interval:
+		return errors.New("-interval must be 1s at least, and -duration an -interval at least")
+	case len(s.faults) > 0 && s.servers < 2:
+		return errors.New("-faults need -servers 2 or more: the first one suffers none")
+	case s.broken > s.services:
+		return errors.New("-broken can't be more than -services")
+	}
+	return nil
+}
+
+// line is a contender's result.
+type line struct {
+	Contender string
+	found
+	// CPU is in seconds per thousand checks, Store's share in it by itself; Ratio
+	// is to the bare client's of the same run, 0 when that wasn't measured.
+	CPU, Store, Ratio float64
+	// Memory is the resident set in bytes, without the store's.
+	Memory int64
+	// Mails came, Wanted should have: two for each service that broke.
+	Mails, Wanted int
+}
+
+func run(ctx context.Context, s settings, out io.Writer) error {
+	var lines []line
+	for _, contender := range s.contenders {
+		fmt.Fprintf(os.Stderr, "%s: %d services every %v, for %v\n", contender, s.services, s.interval, s.duration)
+		l, err := measure(ctx, s, contender)
+		if err != nil {
+			return fmt.Errorf("%s: %w", contender, err)
+		}
+		if len(lines) > 0 && lines[0].Contender == bare {
+			l.Ratio = l.CPU / lines[0].CPU
+		}
+		lines = append(lines, l)
+	}
+	if s.json {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(lines)
+	}
+	return table(out, s, lines)
+}
+
+func table(out io.Writer, s settings, lines []line) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\tchecks\tof due\tdoubled\tlongest gap\tjitter p99\tcpu s/1000\tof it store\tratio\tMiB\tmails")
+	for _, l := range lines {
+		ratio, mails := "-", "-"
+		if l.Ratio > 0 {
+			ratio = fmt.Sprintf("%.2f", l.Ratio)
+		}
+		if l.Wanted > 0 {
+			mails = fmt.Sprintf("%d of %d", l.Mails, l.Wanted)
+		}
+		due := float64(s.services) * s.duration.Seconds() / s.interval.Seconds()
+		fmt.Fprintf(t, "%s\t%d\t%.2f %%\t%d\t%v\t%v\t%.3f\t%.3f\t%s\t%d\t%s\n", l.Contender, l.Checks, float64(l.Checks)/due*100, l.Doubled,
+			l.Longest.Round(time.Millisecond), l.Jitter.Round(time.Millisecond), l.CPU, l.Store, ratio, l.Memory>>20, mails)
+	}
+	return t.Flush()
+}
+
+// checker is a contender that runs.
+type checker interface {
+	// processes are those that cost, and those of its store.
+	processes() (own, store []int)
+	// mails are how many it sent.
+	mails() int
+	// suffer does the faults, for as long as ctx lasts.
+	suffer(ctx context.Context) error
+}
+
+// measure starts targets and contender, lets all be checked once, and looks.
+func measure(ctx context.Context, s settings, contender string) (l line, err error) {
+	outside := &harness.Outside{}
+	defer func() { err = errors.Join(err, outside.Close()) }()
+	var c checker
+	var targets *targets
+	if err := harness.Attempt(func() {
+		targets = startTargets(outside, s)
+		c = start(outside, s, contender, targets)
+	}); err != nil {
+		return l, err
+	}
+	if err := targets.awaitAll(ctx, s); err != nil {
+		return l, err
+	}
+	own, store := c.processes()
+	ownBefore, storeBefore := harness.CPUSeconds(own...), harness.CPUSeconds(store...)
+	if err := targets.reset(); err != nil {
+		return l, err
+	}
+	if err := pass(ctx, s, c, targets); err != nil {
+		return l, err
+	}
+	l = line{Contender: contender, Wanted: 2 * s.broken}
+	if l.found, err = targets.report(s.interval); err != nil {
+		return l, err
+	}
+	for _, pid := range own {
+		l.Memory += harness.ResidentBytes(pid)
+	}
+	if len(s.faults) == 0 && l.Checks > 0 { // else processes came and went
+		l.Store = (harness.CPUSeconds(store...) - storeBefore) / float64(l.Checks) * 1000
+		l.CPU = (harness.CPUSeconds(own...)-ownBefore)/float64(l.Checks)*1000 + l.Store
+	}
+	if s.broken > 0 {
+		l.Mails = awaitMails(ctx, c, l.Wanted)
+	}
+	return l, nil
+}
+
+// pass lets the time go by that is measured, with what is to happen in it.
+func pass(ctx context.Context, s settings, c checker, t *targets) error {
+	ctx, cancel := context.WithTimeout(ctx, s.duration)
+	defer cancel()
+	suffered := make(chan error, 1)
+	go func() { suffered <- c.suffer(ctx) }()
+	third := s.duration / 3
+	for _, broken := range []int{0, s.broken, 0} {
+		if err := t.breakSome(broken); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(third):
+		}
+	}
+	<-ctx.Done()
+	if err := <-suffered; err != nil {
+		return err
+	}
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// awaitMails waits until all mails came, or none for a while.
+func awaitMails(ctx context.Context, c checker, wanted int) int {
+	const quiet = 15 * time.Second
+	n, since := c.mails(), time.Now()
+	for (n < wanted || time.Since(since) < quiet/3) && time.Since(since) < quiet && ctx.Err() == nil {
+		time.Sleep(100 * time.Millisecond)
+		if now := c.mails(); now != n {
+			n, since = now, time.Now()
+		}
+	}
+	return n
+}

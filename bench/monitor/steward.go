@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"steward/internal/notify/notifytest"
+	"steward/test/harness"
+)
+
+// stewardChecker is one server, or several on the store of the first.
+type stewardChecker struct {
+	s       settings
+	servers []*harness.Server
+	// stores is how each but the first reaches the store, to be cut.
+	stores []*proxy
+	box    *notifytest.Server
+}
+
+func startSteward(o *harness.Outside, s settings, t *targets) checker {
+	c := &stewardChecker{s: s, box: notifytest.Start(o, notifytest.Options{})}
+	options := harness.WithConfig(fmt.Sprintf("monitor: {interval: %s}\nsmtp: {url: %q, from: watch@example.org, ca_file: %q}\npool: {size: 0}",
+		s.interval, c.box.URL(), c.box.CAFile))
+	first := harness.New(o, options)
+	c.servers = []*harness.Server{first}
+	for range s.servers - 1 {
+		c.join(o, options)
+	}
+	contact := map[string]any{"name": "Ann", "email": "ann@example.org"}
+	if status, body := first.Call(http.MethodPost, "/v4/managed/contacts", contact, nil); status != http.StatusOK {
+		o.Fatal(status, body)
+	}
+	c.create(o, t)
+	return c
+}
+
+// join starts another server on the first one's store.
+func (c *stewardChecker) join(o *harness.Outside, options harness.Option) {
+	first := c.servers[0]
+	p := newProxy(o, first.StoreURL())
+	s := harness.Prepare(o, options)
+	key, err := os.ReadFile(filepath.Join(first.Data, "seal.key"))
+	if err == nil {
+		err = os.MkdirAll(s.Data, 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.Data, "seal.key"), key, 0o600)
+	}
+	if err != nil {
+		o.Fatal(err)
+	}
+	s.Start("--store", p.url)
+	s.Token = first.Token
+	c.servers, c.stores = append(c.servers, s), append(c.stores, p)
+}
+
+// create makes the services, some at once.
+func (c *stewardChecker) create(o *harness.Outside, t *targets) {
+	var making sync.WaitGroup
+	next := make(chan int)
+	failed := make(chan string, 1)
+	for range 8 {
+		making.Go(func() {
+			for i := range next {
+				in := map[string]any{"label": fmt.Sprintf("service %d", i), "service_type": "url", "address": t.address(i), "timeout": 5, "region": "local"}
+				if status, body, err := c.servers[0].TryCall(http.MethodPost, "/v4/managed/services", in, nil); err != nil || status != http.StatusOK {
+					select {
+					case failed <- fmt.Sprint(status, body, err):
+					default:
+					}
+				}
+			}
+		})
+	}
+	for i := range c.s.services {
+		next <- i
+	}
+	close(next)
+	making.Wait()
+	select {
+	case text := <-failed:
+		o.Fatal("create services: ", text)
+	default:
+	}
+}
+
+// processes are the servers as they are now, and the first one's store.
+func (c *stewardChecker) processes() (own, store []int) {
+	for _, s := range c.servers {
+		own = append(own, s.PID())
+	}
+	var roots []int
+	for pid, line := range c.servers[0].Processes() {
+		if strings.Contains(line, filepath.Join(c.servers[0].Data, "store")) {
+			roots = append(roots, pid)
+		}
+	}
+	return own, harness.Descendants(roots...)
+}
+
+func (c *stewardChecker) mails() int { return len(c.box.Mails()) }
+
+// faultEvery is the time from one fault to the next.
+const faultEvery = 20 * time.Second
+
+// beyond the lease, so that others take over.
+const beyondLease = 6 * time.Second
+
+// suffer does the faults to the servers beside the first in turn.
+func (c *stewardChecker) suffer(ctx context.Context) error {
+	for n := 0; len(c.s.faults) > 0; n++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(faultEvery / 2):
+		}
+		i := n % len(c.stores)
+		if err := harness.Attempt(func() { c.hit(c.s.faults[n%len(c.s.faults)], c.servers[i+1], c.stores[i]) }); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(faultEvery / 2):
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (c *stewardChecker) hit(fault string, s *harness.Server, p *proxy) {
+	fmt.Fprintln(os.Stderr, "  fault:", fault)
+	switch fault {
+	case kill9:
+		s.Kill()
+		s.Start("--store", p.url)
+	case stopped:
+		_ = syscall.Kill(s.PID(), syscall.SIGSTOP)
+		time.Sleep(beyondLease)
+		_ = syscall.Kill(s.PID(), syscall.SIGCONT)
+	case cutOff:
+		p.cut(true)
+		time.Sleep(beyondLease)
+		p.cut(false)
+	}
+}
+
+// proxy leads to the first server's store, which listens on a socket, until it is cut.
+type proxy struct {
+	url string
+
+	mu    sync.Mutex
+	off   bool
+	conns map[net.Conn]bool
+}
+
+func newProxy(o *harness.Outside, url string) *proxy {
+	l, err := listen("127.0.0.1:0")
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.Cleanup(func() { _ = l.Close() })
+	socket, rest, _ := strings.Cut(strings.TrimPrefix(url, "host="), " ")
+	p := &proxy{conns: map[net.Conn]bool{}}
+	p.url = fmt.Sprintf("host=127.0.0.1 port=%d sslmode=disable %s", l.Addr().(*net.TCPAddr).Port, rest)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.lead(conn, filepath.Join(socket, ".s.PGSQL.5432"))
+		}
+	}()
+	return p
+}
+
+func (p *proxy) lead(conn net.Conn, socket string) {
+	defer conn.Close()
+	store, err := (&net.Dialer{}).DialContext(context.Background(), "unix", socket)
+	if err != nil || !p.keep(conn, store) {
+		return
+	}
+	defer store.Close()
+	go func() { _, _ = io.Copy(store, conn); _ = store.Close() }()
+	_, _ = io.Copy(conn, store)
+}
+
+// keep remembers both ends, unless the way is cut.
+func (p *proxy) keep(ends ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.off {
+		for _, end := range ends {
+			_ = end.Close()
+		}
+		return false
+	}
+	for _, end := range ends {
+		p.conns[end] = true
+	}
+	return true
+}
+
+func (p *proxy) cut(off bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.off = off
+	for conn := range p.conns {
+		_ = conn.Close()
+	}
+	clear(p.conns)
+}
+
+func listen(address string) (net.Listener, error) {
+	return (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
+}
+
+// freeAddress is one where nothing listens.
+func freeAddress(o *harness.Outside) string {
+	l, err := listen("127.0.0.1:0")
+	if err != nil {
+		o.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
