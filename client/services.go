@@ -25,6 +25,7 @@ type Service struct {
 	Status            string  `json:"status"`
 	StatusSince       string  `json:"status_since"`
 	StatusReason      string  `json:"status_reason"`
+	CertificateEnds   string  `json:"certificate_expires"`
 	Created           string  `json:"created"`
 	Updated           string  `json:"updated"`
 }

@@ -29,6 +29,7 @@ type serviceView struct {
 	Interval     *int    `json:"interval" doc:"Seconds between checks; null: as the operator has set."`
 	StatusSince  string  `json:"status_since" format:"date-time"`
 	StatusReason *string `json:"status_reason" doc:"What the checks found when it got its status."`
+	Certificate  *string `json:"certificate_expires" format:"date-time" doc:"When the first of the certificates ends that the last check was shown."`
 }
 
 func showService(s monitor.Service) serviceView {
@@ -36,7 +37,7 @@ func showService(s monitor.Service) serviceView {
 		ID: int64(s.ID), Label: s.Label, ServiceType: string(s.Type), Address: s.Address, Timeout: s.Timeout, Body: orNull(s.Body),
 		ConsultationGroup: s.Group, Credentials: make([]int64, len(s.Credentials)), Notes: orNull(s.Notes), Region: orNull(s.Region),
 		Status: string(s.Status), Created: showTime(s.Created), Updated: showTime(s.Updated),
-		StatusSince: showTime(s.Since), StatusReason: orNull(s.Reason),
+		StatusSince: showTime(s.Since), StatusReason: orNull(s.Reason), Certificate: optionalTime(s.CertificateEnds),
 	}
 	for i, id := range s.Credentials {
 		v.Credentials[i] = int64(id)

@@ -46,6 +46,9 @@ type Service struct {
 	// Since is when it got the status, Reason what was found then.
 	Since  time.Time
 	Reason string
+	// CertificateEnds is when the certificate that the last check was shown ends; nil
+	// without TLS.
+	CertificateEnds *time.Time
 	// Generation counts the changes that checks must know of.
 	Generation int64
 	Created    time.Time

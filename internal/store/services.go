@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,14 +27,14 @@ var serviceColumns = columns{
 }
 
 const selectService = `SELECT id, account_id, label, service_type, address, timeout, body, consultation_group, notes, region, check_interval,
-	status, since, reason, generation, created, updated,
+	status, since, reason, certificate_ends, generation, created, updated,
 	ARRAY(SELECT c.credential_id FROM service_credentials c WHERE c.service_id = services.id ORDER BY c.position)`
 
 func scanService(row pgx.Row, more ...any) (monitor.Service, error) {
 	var s monitor.Service
 	err := row.Scan(append([]any{
 		&s.ID, &s.Account, &s.Label, &s.Type, &s.Address, &s.Timeout, &s.Body, &s.Group, &s.Notes, &s.Region, &s.Interval,
-		&s.Status, &s.Since, &s.Reason, &s.Generation, &s.Created, &s.Updated, &s.Credentials,
+		&s.Status, &s.Since, &s.Reason, &s.CertificateEnds, &s.Generation, &s.Created, &s.Updated, &s.Credentials,
 	}, more...)...)
 	return s, err
 }
@@ -141,6 +143,16 @@ func (t *Tx) ServiceJudged(ctx context.Context, id monitor.ServiceID, generation
 	return n == 1, classify(err)
 }
 
+// CertificatesShown records when the certificates end that services showed.
+func (q queries) CertificatesShown(ctx context.Context, ends map[monitor.ServiceID]time.Time) error {
+	ids := slices.Collect(maps.Keys(ends))
+	times := make([]time.Time, len(ids))
+	for i, id := range ids {
+		times[i] = ends[id]
+	}
+	return classify(q.q.ServicesShownCertificates(ctx, numbers(ids), times))
+}
+
 // Watched is a service as its checks need it.
 type Watched struct {
 	monitor.Service
@@ -159,7 +171,7 @@ func (q queries) WatchedOf(ctx context.Context, shards []int, lately time.Time) 
 		found[i] = Watched{Downs: r.Downs, Service: monitor.Service{
 			ID: monitor.ServiceID(r.ID), Account: account.ID(r.AccountID), Label: r.Label, Type: monitor.ServiceType(r.ServiceType),
 			Address: r.Address, Timeout: int(r.Timeout), Body: r.Body, Region: r.Region, Interval: int(r.CheckInterval),
-			Status: monitor.Status(r.Status), Generation: r.Generation,
+			Status: monitor.Status(r.Status), Generation: r.Generation, CertificateEnds: r.CertificateEnds,
 		}}
 	}
 	return found, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -38,6 +39,7 @@ func (k *keeper) record(ctx context.Context, now time.Time) {
 	k.changes = nil
 	blocks := k.samples.due(now)
 	k.mu.Unlock()
+	k.recordCertificates(ctx)
 	// In the order of accounts, whose issues are locked: two servers can't wait for
 	// each other.
 	slices.SortStableFunc(waiting, func(a, b change) int { return cmp.Compare(a.entry.Account, b.entry.Account) })
@@ -53,6 +55,24 @@ func (k *keeper) record(ctx context.Context, now time.Time) {
 	k.mu.Lock()
 	k.changes = append(failed, k.changes...)
 	k.mu.Unlock()
+}
+
+// recordCertificates writes when the certificates end that were shown lately.
+func (k *keeper) recordCertificates(ctx context.Context) {
+	k.mu.Lock()
+	waiting := k.certificates
+	k.certificates = map[monitor.ServiceID]time.Time{}
+	k.mu.Unlock()
+	if len(waiting) == 0 {
+		return
+	}
+	if err := k.Store.CertificatesShown(ctx, waiting); err != nil {
+		k.Logger.Warn("Ends of certificates can't be recorded yet.", "error", err)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		maps.Copy(waiting, k.certificates) // what is newer counts
+		k.certificates = waiting
+	}
 }
 
 // recordChanges returns those that are to be tried again.

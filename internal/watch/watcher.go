@@ -48,6 +48,8 @@ type Watcher struct {
 	// changes and samples wait to be recorded.
 	changes []change
 	samples samples
+	// certificates are ends of certificates that the store doesn't know yet.
+	certificates map[monitor.ServiceID]time.Time
 	// busy counts the checks that go on, by target.
 	busy map[string]int
 	// until is how long what was leased is ours; alone tells that there is nobody
@@ -83,7 +85,7 @@ func New(o Options) *Watcher {
 	w := &Watcher{
 		Options: o, canary: canary{prober: o.Prober, targets: o.Canaries, log: o.Logger}, poke: make(chan struct{}, 1),
 		wheel: newWheel(time.Now()), shards: map[int]*shard{}, entries: map[monitor.ServiceID]*entry{},
-		busy: map[string]int{}, samples: samples{},
+		busy: map[string]int{}, samples: samples{}, certificates: map[monitor.ServiceID]time.Time{},
 	}
 	return w
 }
@@ -184,6 +186,9 @@ func (w *Watcher) ended(e *entry, found monitor.Result) {
 		return // changed, disabled, deleted or another server's by now
 	}
 	w.samples.add(monitor.Sample{Service: e.ID, Started: found.Started, Took: found.Took, Class: found.Class})
+	if ends := found.CertificateExpiry; !ends.IsZero() && (e.CertificateEnds == nil || !e.CertificateEnds.Equal(ends)) {
+		e.CertificateEnds, w.certificates[e.ID] = &ends, ends
+	}
 	var verdict monitor.Verdict
 	e.condition, verdict = e.condition.Judge(found, w.Rules)
 	if verdict.Change != nil {

@@ -194,6 +194,24 @@ func TestOutage(t *testing.T) {
 	})
 }
 
+// TestCertificate: when a certificate ends is known after the first check.
+func TestCertificate(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	s := b.service(monitor.Service{Type: monitor.URL, Address: server.URL})
+	b.run(b.watcher())
+	b.becomes(s, monitor.Down) // by an authority that nobody knows
+	eventually(t, "the end of the certificate is recorded", func() bool {
+		now, err := b.store.Service(t.Context(), b.owner, s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now.CertificateEnds != nil && now.CertificateEnds.Equal(server.Certificate().NotAfter)
+	})
+}
+
 // TestChanges: what is disabled is left alone, what is changed is looked at anew.
 func TestChanges(t *testing.T) {
 	t.Parallel()

@@ -306,6 +306,7 @@ type Service struct {
 	Status            string
 	Since             time.Time
 	Reason            string
+	CertificateEnds   *time.Time
 	Shard             *int32
 	Generation        int64
 	Created           time.Time

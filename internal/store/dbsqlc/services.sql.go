@@ -135,7 +135,8 @@ func (q *Queries) ServiceJudged(ctx context.Context, arg ServiceJudgedParams) (i
 const serviceUpdate = `-- name: ServiceUpdate :execrows
 UPDATE services SET label = $1, service_type = $2, address = $3, timeout = $4, body = $5,
        consultation_group = $6, notes = $7, region = $8, check_interval = $9,
-       status = $10, since = $11, reason = $12, generation = generation + 1, updated = $13
+       status = $10, since = $11, reason = $12, generation = generation + 1, updated = $13,
+       certificate_ends = CASE WHEN address = $3 THEN certificate_ends END
 WHERE id = $14 AND generation = $15
 `
 
@@ -182,24 +183,25 @@ func (q *Queries) ServiceUpdate(ctx context.Context, arg ServiceUpdateParams) (i
 }
 
 const servicesOfShards = `-- name: ServicesOfShards :many
-SELECT s.id, s.account_id, s.label, s.service_type, s.address, s.timeout, s.body, s.region, s.check_interval, s.status, s.generation,
+SELECT s.id, s.account_id, s.label, s.service_type, s.address, s.timeout, s.body, s.region, s.check_interval, s.status, s.generation, s.certificate_ends,
        ARRAY(SELECT i.joined FROM issue_services i WHERE i.service_id = s.id AND i.joined > $1::timestamptz ORDER BY i.joined)::timestamptz[] AS downs
 FROM services s WHERE s.shard = ANY ($2::integer[]) AND s.status <> 'disabled'
 `
 
 type ServicesOfShardsRow struct {
-	ID            int64
-	AccountID     int64
-	Label         string
-	ServiceType   string
-	Address       string
-	Timeout       int32
-	Body          string
-	Region        string
-	CheckInterval int32
-	Status        string
-	Generation    int64
-	Downs         []time.Time
+	ID              int64
+	AccountID       int64
+	Label           string
+	ServiceType     string
+	Address         string
+	Timeout         int32
+	Body            string
+	Region          string
+	CheckInterval   int32
+	Status          string
+	Generation      int64
+	CertificateEnds *time.Time
+	Downs           []time.Time
 }
 
 func (q *Queries) ServicesOfShards(ctx context.Context, lately time.Time, shards []int32) ([]ServicesOfShardsRow, error) {
@@ -223,6 +225,7 @@ func (q *Queries) ServicesOfShards(ctx context.Context, lately time.Time, shards
 			&i.CheckInterval,
 			&i.Status,
 			&i.Generation,
+			&i.CertificateEnds,
 			&i.Downs,
 		); err != nil {
 			return nil, err
@@ -233,4 +236,14 @@ func (q *Queries) ServicesOfShards(ctx context.Context, lately time.Time, shards
 		return nil, err
 	}
 	return items, nil
+}
+
+const servicesShownCertificates = `-- name: ServicesShownCertificates :exec
+UPDATE services SET certificate_ends = shown.ends
+FROM (SELECT unnest($1::bigint[]) AS id, unnest($2::timestamptz[]) AS ends) AS shown WHERE services.id = shown.id
+`
+
+func (q *Queries) ServicesShownCertificates(ctx context.Context, ids []int64, ends []time.Time) error {
+	_, err := q.db.Exec(ctx, servicesShownCertificates, ids, ends)
+	return err
 }

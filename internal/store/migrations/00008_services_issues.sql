@@ -16,6 +16,8 @@ CREATE TABLE services (
     status             text NOT NULL CONSTRAINT services_status_check CHECK (status IN ('disabled', 'pending', 'ok', 'problem')),
     since              timestamptz NOT NULL,
     reason             text NOT NULL DEFAULT '',
+    -- When the certificate that the last checks were shown ends.
+    certificate_ends   timestamptz,
     -- Which part of the services it is in: monitor.Shards.
     shard              integer GENERATED ALWAYS AS (id % 256) STORED,
     generation         bigint NOT NULL DEFAULT 1,

@@ -8,7 +8,8 @@ RETURNING id;
 -- name: ServiceUpdate :execrows
 UPDATE services SET label = @label, service_type = @service_type, address = @address, timeout = @timeout, body = @body,
        consultation_group = @consultation_group, notes = @notes, region = @region, check_interval = @check_interval,
-       status = @status, since = @since, reason = @reason, generation = generation + 1, updated = @updated
+       status = @status, since = @since, reason = @reason, generation = generation + 1, updated = @updated,
+       certificate_ends = CASE WHEN address = @address THEN certificate_ends END
 WHERE id = @id AND generation = @generation;
 
 -- name: ServiceDelete :execrows
@@ -26,8 +27,12 @@ FROM unnest(@ids::bigint[]) WITH ORDINALITY AS p (id, position) JOIN credentials
 UPDATE services SET status = @status, since = @since, reason = @reason
 WHERE id = @id AND generation = @generation AND status NOT IN ('disabled', @status);
 
+-- name: ServicesShownCertificates :exec
+UPDATE services SET certificate_ends = shown.ends
+FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@ends::timestamptz[]) AS ends) AS shown WHERE services.id = shown.id;
+
 -- name: ServicesOfShards :many
-SELECT s.id, s.account_id, s.label, s.service_type, s.address, s.timeout, s.body, s.region, s.check_interval, s.status, s.generation,
+SELECT s.id, s.account_id, s.label, s.service_type, s.address, s.timeout, s.body, s.region, s.check_interval, s.status, s.generation, s.certificate_ends,
        ARRAY(SELECT i.joined FROM issue_services i WHERE i.service_id = s.id AND i.joined > @lately::timestamptz ORDER BY i.joined)::timestamptz[] AS downs
 FROM services s WHERE s.shard = ANY (@shards::integer[]) AND s.status <> 'disabled';
 
