@@ -196,6 +196,11 @@ func measure(ctx context.Context, s settings, contender string) (l line, err err
 	if err := targets.awaitAll(ctx, s); err != nil {
 		return l, err
 	}
+	select { // until all have had their turn: the first looks come at once
+	case <-ctx.Done():
+		return l, ctx.Err()
+	case <-time.After(s.interval + time.Second):
+	}
 	own, store := c.processes()
 	ownBefore, storeBefore := harness.CPUSeconds(own...), harness.CPUSeconds(store...)
 	if err := targets.reset(); err != nil {

@@ -47,31 +47,56 @@ func (q queries) LeaveWatchers(ctx context.Context, w Watcher, watermark time.Ti
 	return classify(q.q.WatcherRemove(ctx, watermark, w.ID))
 }
 
-// Share gives the watcher its fair part of the shards: it takes those of nobody
-// living, and lets go what is more. It returns all it has now, and whether it is
-// the only watcher.
-func (s *Store) Share(ctx context.Context, w Watcher) (held []Shard, alone bool, err error) {
-	err = s.InTx(ctx, func(tx *Tx) error {
-		held, alone, err = tx.share(ctx, w)
-		return err
-	})
-	return held, alone, err
+// Share is what the watcher had when it last looked.
+type Share struct {
+	Held []Shard
+	// Alone tells that there is no other watcher.
+	Alone bool
+
+	stamp, alive int64
 }
 
-func (t *Tx) share(ctx context.Context, w Watcher) ([]Shard, bool, error) {
+// fair is how many shards each of so many watchers has.
+func fair(alive int64) int {
+	n := int(max(alive, 1))
+	return (monitor.Shards + n - 1) / n
+}
+
+// Unchanged tells whether the watcher still has what it had, nothing of it has
+// changed, and it is its fair part: asked each second, and true nearly always.
+func (q queries) Unchanged(ctx context.Context, w Watcher, before Share) (bool, error) {
+	r, err := q.q.ShardsCount(ctx, w.ID)
+	if err != nil {
+		return false, classify(err)
+	}
+	same := int(r.Held) == len(before.Held) && r.Stamp == before.stamp && r.Alive == before.alive
+	return same && int(r.Held) == fair(r.Alive), nil
+}
+
+// Share gives the watcher its fair part of the shards: it takes those of nobody
+// living, and lets go what is more.
+func (s *Store) Share(ctx context.Context, w Watcher) (share Share, err error) {
+	err = s.InTx(ctx, func(tx *Tx) error {
+		share, err = tx.share(ctx, w)
+		return err
+	})
+	return share, err
+}
+
+func (t *Tx) share(ctx context.Context, w Watcher) (Share, error) {
 	rows, err := t.q.ShardsOf(ctx, w.ID)
 	if err != nil {
-		return nil, false, classify(err)
+		return Share{}, classify(err)
 	}
 	watchers, err := t.q.WatchersAlive(ctx)
 	if err != nil {
-		return nil, false, classify(err)
+		return Share{}, classify(err)
 	}
 	held := make([]Shard, len(rows))
 	for i, r := range rows {
 		held[i] = Shard{ID: int(r.ID), Epoch: r.Epoch, Changed: r.Changed}
 	}
-	fair := (monitor.Shards + int(max(watchers, 1)) - 1) / int(max(watchers, 1))
+	fair := fair(watchers)
 	switch {
 	case len(held) > fair:
 		ids := make([]int, 0, len(held)-fair)
@@ -90,7 +115,11 @@ func (t *Tx) share(ctx context.Context, w Watcher) ([]Shard, bool, error) {
 			held = append(held, shard)
 		}
 	}
-	return held, watchers == 1, classify(err)
+	share := Share{Held: held, Alone: watchers == 1, alive: watchers}
+	for _, s := range held {
+		share.stamp += s.Epoch + s.Changed
+	}
+	return share, classify(err)
 }
 
 // StillHeld are those of the shards that the watcher holds in the epoch given,

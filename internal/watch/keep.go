@@ -33,6 +33,8 @@ func (w *Watcher) keep(ctx context.Context) {
 type keeper struct {
 	*Watcher
 	self store.Watcher
+	// last is what was there when the services were last read.
+	last store.Share
 	away bool
 }
 
@@ -90,16 +92,22 @@ func (w *Watcher) watermark() time.Time {
 }
 
 // share takes and gives shards, and reads those that are new or have changed.
-// What it has then is its own for as long as others wait, counted from before the
-// store was asked.
 func (k *keeper) share(ctx context.Context, began time.Time) error {
-	held, alone, err := k.Store.Share(ctx, k.self)
+	if same, err := k.Store.Unchanged(ctx, k.self, k.last); err != nil {
+		return err
+	} else if same {
+		k.ourUntil(began)
+		return nil
+	}
+	k.last = store.Share{} // until what there is has been read
+	share, err := k.Store.Share(ctx, k.self)
 	if err != nil {
 		return err
 	}
+	held := share.Held
 	stale, ids := map[int]time.Time{}, []int(nil)
 	k.mu.Lock()
-	k.alone, k.until = alone, began.Add(k.Lease-k.Lease/10)
+	k.alone = share.Alone
 	now := map[int]bool{}
 	for _, s := range held {
 		now[s.ID] = true
@@ -119,7 +127,9 @@ func (k *keeper) share(ctx context.Context, began time.Time) error {
 		}
 	}
 	k.mu.Unlock()
+	k.ourUntil(began)
 	if len(ids) == 0 {
+		k.last = share
 		return nil
 	}
 	// The services are read after the counts of their changes: what changes in
@@ -136,7 +146,16 @@ func (k *keeper) share(ctx context.Context, began time.Time) error {
 		}
 	}
 	k.replace(stale, found, time.Now())
+	k.last = share
 	return nil
+}
+
+// ourUntil says that what was leased is ours for as long as others wait, counted
+// from before the store was asked.
+func (k *keeper) ourUntil(began time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.until = began.Add(k.Lease - k.Lease/10)
 }
 
 // leave records what there is and lets others take over at once.

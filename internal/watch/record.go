@@ -100,11 +100,12 @@ func (k *keeper) recordChanges(ctx context.Context, waiting []change) (failed []
 }
 
 // forget has a service be read anew.
-func (w *Watcher) forget(e *entry) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.shards, e.ID.Shard())
-	delete(w.entries, e.ID)
+func (k *keeper) forget(e *entry) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.shards, e.ID.Shard())
+	delete(k.entries, e.ID)
+	k.last = store.Share{}
 }
 
 func (k *keeper) recordSome(ctx context.Context, some []change) error {

@@ -36,11 +36,15 @@ func (s samples) count() int {
 	return n
 }
 
-// due takes out the shards whose time has come by now.
+// due takes out all of them once one has waited long enough, for one transaction
+// to write them, and otherwise those that are enough for a row.
 func (s samples) due(now time.Time) samples {
-	taken := samples{}
+	all, taken := false, samples{}
+	for _, list := range s {
+		all = all || now.Sub(list[0].Started.Add(list[0].Took)) >= oldSample
+	}
 	for shard, list := range s {
-		if len(list) >= enoughSamples || now.Sub(list[0].Started.Add(list[0].Took)) >= oldSample {
+		if all || len(list) >= enoughSamples {
 			taken[shard] = list
 			delete(s, shard)
 		}

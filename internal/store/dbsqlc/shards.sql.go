@@ -19,6 +19,25 @@ func (q *Queries) ShardTouch(ctx context.Context, id int32) error {
 	return err
 }
 
+const shardsCount = `-- name: ShardsCount :one
+SELECT count(*) AS held, coalesce(sum(epoch + changed), 0)::bigint AS stamp,
+       (SELECT count(*) FROM watchers WHERE expires > clock_timestamp()) AS alive
+FROM shards WHERE holder = $1
+`
+
+type ShardsCountRow struct {
+	Held  int64
+	Stamp int64
+	Alive int64
+}
+
+func (q *Queries) ShardsCount(ctx context.Context, holder string) (ShardsCountRow, error) {
+	row := q.db.QueryRow(ctx, shardsCount, holder)
+	var i ShardsCountRow
+	err := row.Scan(&i.Held, &i.Stamp, &i.Alive)
+	return i, err
+}
+
 const shardsGive = `-- name: ShardsGive :exec
 UPDATE shards SET holder = '' WHERE holder = $1 AND id = ANY ($2::integer[])
 `

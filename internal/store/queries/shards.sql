@@ -20,6 +20,11 @@ SELECT count(*) FROM watchers WHERE expires > clock_timestamp();
 -- name: ShardsOf :many
 SELECT id, epoch, changed FROM shards WHERE holder = @holder ORDER BY id;
 
+-- name: ShardsCount :one
+SELECT count(*) AS held, coalesce(sum(epoch + changed), 0)::bigint AS stamp,
+       (SELECT count(*) FROM watchers WHERE expires > clock_timestamp()) AS alive
+FROM shards WHERE holder = @holder;
+
 -- name: ShardsTake :many
 WITH free AS (
     SELECT s.id, w.watermark FROM shards s LEFT JOIN watchers w ON w.id = s.holder
