@@ -105,6 +105,7 @@ CREATE TABLE issue_services (
     CONSTRAINT issue_services_pkey PRIMARY KEY (issue_id, service_id)
 );
 CREATE UNIQUE INDEX issue_services_open_unique ON issue_services (service_id) WHERE recovered IS NULL;
+CREATE INDEX issue_services_service ON issue_services (service_id, joined);
 
 -- The results of checks, packed: a row has those of one shard over some seconds.
 -- A partition a day; whole days are dropped.
