@@ -55,11 +55,13 @@ func (c *stewardChecker) join(o *harness.Outside, options harness.Option) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(s.Data, "seal.key"), key, 0o600)
 	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.Data, "admin.token"), []byte(first.Token+"\n"), 0o600)
+	}
 	if err != nil {
 		o.Fatal(err)
 	}
 	s.Start("--store", p.url)
-	s.Token = first.Token
 	c.servers, c.stores = append(c.servers, s), append(c.stores, p)
 }
 

@@ -15,7 +15,7 @@ type Shard struct {
 	// Changed grows with every change of its services.
 	Changed int64
 	// Missed is set on a shard that was taken over: checks due since then may not
-	// have been begun. Zero when nobody had it.
+	// have been begun. Long ago when nobody had it.
 	Missed time.Time
 }
 
@@ -74,16 +74,17 @@ func (q queries) Unchanged(ctx context.Context, w Watcher, before Share) (bool, 
 }
 
 // Share gives the watcher its fair part of the shards: it takes those of nobody
-// living, and lets go what is more.
-func (s *Store) Share(ctx context.Context, w Watcher) (share Share, err error) {
+// living, and lets go what is more, of which all checks that were due before the
+// watermark have begun.
+func (s *Store) Share(ctx context.Context, w Watcher, watermark time.Time) (share Share, err error) {
 	err = s.InTx(ctx, func(tx *Tx) error {
-		share, err = tx.share(ctx, w)
+		share, err = tx.share(ctx, w, watermark)
 		return err
 	})
 	return share, err
 }
 
-func (t *Tx) share(ctx context.Context, w Watcher) (Share, error) {
+func (t *Tx) share(ctx context.Context, w Watcher, watermark time.Time) (Share, error) {
 	rows, err := t.q.ShardsOf(ctx, w.ID)
 	if err != nil {
 		return Share{}, classify(err)
@@ -103,15 +104,12 @@ func (t *Tx) share(ctx context.Context, w Watcher) (Share, error) {
 		for _, s := range held[fair:] {
 			ids = append(ids, s.ID)
 		}
-		held, err = held[:fair], t.q.ShardsGive(ctx, w.ID, int32s(ids))
+		held, err = held[:fair], t.q.ShardsGive(ctx, dbsqlc.ShardsGiveParams{Holder: w.ID, Ids: int32s(ids), Watermark: watermark})
 	case len(held) < fair:
 		var taken []dbsqlc.ShardsTakeRow
 		taken, err = t.q.ShardsTake(ctx, w.ID, int32(fair-len(held)))
 		for _, r := range taken {
-			shard := Shard{ID: int(r.ID), Epoch: r.Epoch, Changed: r.Changed}
-			if r.Watermark != nil {
-				shard.Missed = *r.Watermark
-			}
+			shard := Shard{ID: int(r.ID), Epoch: r.Epoch, Changed: r.Changed, Missed: r.Watermark}
 			held = append(held, shard)
 		}
 	}

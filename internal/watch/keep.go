@@ -100,7 +100,7 @@ func (k *keeper) share(ctx context.Context, began time.Time) error {
 		return nil
 	}
 	k.last = store.Share{} // until what there is has been read
-	share, err := k.Store.Share(ctx, k.self)
+	share, err := k.Store.Share(ctx, k.self, k.watermark())
 	if err != nil {
 		return err
 	}

@@ -329,7 +329,7 @@ func TestFencing(t *testing.T) {
 	s := b.service(monitor.Service{Type: monitor.URL, Address: server.URL})
 	b.run(b.watcher())
 	b.becomes(s, monitor.Up)
-	share, err := b.store.Share(t.Context(), store.Watcher{ID: "late", Alive: time.Second})
+	share, err := b.store.Share(t.Context(), store.Watcher{ID: "late", Alive: time.Second}, time.Now())
 	if err != nil || len(share.Held) != 0 {
 		t.Fatalf("shards were taken from a server that lives: %v, %v", share.Held, err)
 	}

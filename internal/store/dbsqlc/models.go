@@ -320,10 +320,11 @@ type ServiceCredential struct {
 }
 
 type Shard struct {
-	ID      int32
-	Holder  string
-	Epoch   int64
-	Changed int64
+	ID       int32
+	Holder   string
+	Epoch    int64
+	Changed  int64
+	Released *time.Time
 }
 
 type Ticket struct {

@@ -39,11 +39,17 @@ func (q *Queries) ShardsCount(ctx context.Context, holder string) (ShardsCountRo
 }
 
 const shardsGive = `-- name: ShardsGive :exec
-UPDATE shards SET holder = '' WHERE holder = $1 AND id = ANY ($2::integer[])
+UPDATE shards SET holder = '', released = $1::timestamptz WHERE holder = $2 AND id = ANY ($3::integer[])
 `
 
-func (q *Queries) ShardsGive(ctx context.Context, holder string, ids []int32) error {
-	_, err := q.db.Exec(ctx, shardsGive, holder, ids)
+type ShardsGiveParams struct {
+	Watermark time.Time
+	Holder    string
+	Ids       []int32
+}
+
+func (q *Queries) ShardsGive(ctx context.Context, arg ShardsGiveParams) error {
+	_, err := q.db.Exec(ctx, shardsGive, arg.Watermark, arg.Holder, arg.Ids)
 	return err
 }
 
@@ -111,11 +117,11 @@ func (q *Queries) ShardsOf(ctx context.Context, holder string) ([]ShardsOfRow, e
 
 const shardsTake = `-- name: ShardsTake :many
 WITH free AS (
-    SELECT s.id, w.watermark FROM shards s LEFT JOIN watchers w ON w.id = s.holder
+    SELECT s.id, coalesce(w.watermark, s.released, 'epoch')::timestamptz AS watermark FROM shards s LEFT JOIN watchers w ON w.id = s.holder
     WHERE s.holder <> $1 AND (w.id IS NULL OR w.expires <= clock_timestamp())
     ORDER BY s.id LIMIT $2 FOR UPDATE OF s SKIP LOCKED
 )
-UPDATE shards SET holder = $1, epoch = epoch + 1 FROM free WHERE shards.id = free.id
+UPDATE shards SET holder = $1, epoch = epoch + 1, released = NULL FROM free WHERE shards.id = free.id
 RETURNING shards.id, shards.epoch, shards.changed, free.watermark
 `
 
@@ -123,7 +129,7 @@ type ShardsTakeRow struct {
 	ID        int32
 	Epoch     int64
 	Changed   int64
-	Watermark *time.Time
+	Watermark time.Time
 }
 
 func (q *Queries) ShardsTake(ctx context.Context, holder string, most int32) ([]ShardsTakeRow, error) {

@@ -45,12 +45,14 @@ CREATE TABLE watchers (
 
 -- Which of them checks a shard of the services. Its epoch grows with every new
 -- holder: what an earlier one still has to say is not taken. changed counts the
--- changes of the shard's services.
+-- changes of the shard's services. released is the watermark of a holder that
+-- gave it away.
 CREATE TABLE shards (
     id      integer CONSTRAINT shards_pkey PRIMARY KEY,
     holder  text NOT NULL DEFAULT '',
     epoch   bigint NOT NULL DEFAULT 0,
-    changed bigint NOT NULL DEFAULT 0
+    changed bigint NOT NULL DEFAULT 0,
+    released timestamptz
 );
 INSERT INTO shards (id) SELECT generate_series(0, 255);
 

@@ -27,15 +27,15 @@ FROM shards WHERE holder = @holder;
 
 -- name: ShardsTake :many
 WITH free AS (
-    SELECT s.id, w.watermark FROM shards s LEFT JOIN watchers w ON w.id = s.holder
+    SELECT s.id, coalesce(w.watermark, s.released, 'epoch')::timestamptz AS watermark FROM shards s LEFT JOIN watchers w ON w.id = s.holder
     WHERE s.holder <> @holder AND (w.id IS NULL OR w.expires <= clock_timestamp())
     ORDER BY s.id LIMIT @most FOR UPDATE OF s SKIP LOCKED
 )
-UPDATE shards SET holder = @holder, epoch = epoch + 1 FROM free WHERE shards.id = free.id
+UPDATE shards SET holder = @holder, epoch = epoch + 1, released = NULL FROM free WHERE shards.id = free.id
 RETURNING shards.id, shards.epoch, shards.changed, free.watermark;
 
 -- name: ShardsGive :exec
-UPDATE shards SET holder = '' WHERE holder = @holder AND id = ANY (@ids::integer[]);
+UPDATE shards SET holder = '', released = @watermark::timestamptz WHERE holder = @holder AND id = ANY (@ids::integer[]);
 
 -- name: ShardsHeld :many
 SELECT s.id FROM shards s
