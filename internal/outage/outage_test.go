@@ -73,9 +73,10 @@ func (b *bench) state() string {
 	}
 	var lines []string
 	for _, i := range issues {
-		line := fmt.Sprint(i.Services)
+		var line strings.Builder
+		line.WriteString(fmt.Sprint(i.Services))
 		if i.Closed == nil {
-			line += "+"
+			line.WriteString("+")
 		}
 		notices, err := b.store.Notices(b.t.Context(), store.NoticeQuery{Issue: i.ID})
 		if err != nil {
@@ -88,11 +89,11 @@ func (b *bench) state() string {
 		for _, who := range []string{"ann@example.org", "bob@example.org", "ops"} {
 			for _, kind := range []string{"opened", "recovered"} {
 				if told[who+" "+kind] {
-					line += " " + who[:3] + ":" + kind[:1]
+					line.WriteString(" " + who[:3] + ":" + kind[:1])
 				}
 			}
 		}
-		lines = append(lines, line)
+		lines = append(lines, line.String())
 	}
 	return strings.Join(lines, "; ")
 }
