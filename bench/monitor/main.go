@@ -237,10 +237,7 @@ func pass(ctx context.Context, s settings, c checker, t *targets) error {
 		if err := t.breakSome(broken); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(third):
-		}
+		pause(ctx, third)
 	}
 	<-ctx.Done()
 	if err := <-suffered; err != nil {
@@ -252,12 +249,20 @@ func pass(ctx context.Context, s settings, c checker, t *targets) error {
 	return nil
 }
 
+// pause lasts as long as said, or until ctx ends.
+func pause(ctx context.Context, length time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(length):
+	}
+}
+
 // awaitMails waits until all mails came, or none for a while.
 func awaitMails(ctx context.Context, c checker, wanted int) int {
 	const quiet = 15 * time.Second
 	n, since := c.mails(), time.Now()
 	for (n < wanted || time.Since(since) < quiet/3) && time.Since(since) < quiet && ctx.Err() == nil {
-		time.Sleep(100 * time.Millisecond)
+		pause(ctx, 100*time.Millisecond)
 		if now := c.mails(); now != n {
 			n, since = now, time.Now()
 		}

@@ -120,26 +120,20 @@ const beyondLease = 6 * time.Second
 // suffer does the faults to the servers beside the first in turn.
 func (c *stewardChecker) suffer(ctx context.Context) error {
 	for n := 0; len(c.s.faults) > 0; n++ {
-		select {
-		case <-ctx.Done():
+		if pause(ctx, faultEvery/2); ctx.Err() != nil {
 			return nil
-		case <-time.After(faultEvery / 2):
 		}
 		i := n % len(c.stores)
-		if err := harness.Attempt(func() { c.hit(c.s.faults[n%len(c.s.faults)], c.servers[i+1], c.stores[i]) }); err != nil {
+		if err := harness.Attempt(func() { c.hit(ctx, c.s.faults[n%len(c.s.faults)], c.servers[i+1], c.stores[i]) }); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(faultEvery / 2):
-		}
+		pause(ctx, faultEvery/2)
 	}
 	<-ctx.Done()
 	return nil
 }
 
-func (c *stewardChecker) hit(fault string, s *harness.Server, p *proxy) {
+func (c *stewardChecker) hit(ctx context.Context, fault string, s *harness.Server, p *proxy) {
 	fmt.Fprintln(os.Stderr, "  fault:", fault)
 	switch fault {
 	case kill9:
@@ -147,11 +141,11 @@ func (c *stewardChecker) hit(fault string, s *harness.Server, p *proxy) {
 		s.Start("--store", p.url)
 	case stopped:
 		_ = syscall.Kill(s.PID(), syscall.SIGSTOP)
-		time.Sleep(beyondLease)
+		pause(ctx, beyondLease)
 		_ = syscall.Kill(s.PID(), syscall.SIGCONT)
 	case cutOff:
 		p.cut(true)
-		time.Sleep(beyondLease)
+		pause(ctx, beyondLease)
 		p.cut(false)
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -388,7 +390,7 @@ func exchange(t *testing.T, address, request string) string {
 		t.Fatal(err)
 	}
 	text, err := io.ReadAll(bufio.NewReader(conn))
-	if timeout, ok := err.(net.Error); ok && timeout.Timeout() { //nolint:errorlint // as net documents it
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the connection stays open after\n%s", request)
 	}
 	return string(text)

@@ -80,7 +80,7 @@ func (p *pace) pause() {
 	begun, from := p.begun, p.from
 	for p.written != nil && time.Since(begun) < length {
 		before := p.from
-		time.Sleep(paceLook)
+		time.Sleep(paceLook) // when the backup ends, asking the server fails, and with it the pause
 		if p.begin(); p.from == before {
 			return // nobody writes now
 		}
