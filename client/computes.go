@@ -35,12 +35,7 @@ func (c *Client) FindCompute(ctx context.Context, idOrLabel string) (Compute, er
 	if err != nil {
 		return Compute{}, err
 	}
-	for _, found := range all {
-		if fmt.Sprint(found.ID) == idOrLabel || found.Label == idOrLabel {
-			return found, nil
-		}
-	}
-	return Compute{}, fmt.Errorf("there is no machine %q", idOrLabel)
+	return pick(all, "machine", idOrLabel, func(one Compute) (int64, []string) { return one.ID, []string{one.Label} })
 }
 
 // UpdateSSH is a change of SSHSettings; nil fields stay as they are.

@@ -72,22 +72,7 @@ func (c *Client) FindContact(ctx context.Context, text string) (Contact, error) 
 	if err != nil {
 		return Contact{}, err
 	}
-	var found []Contact
-	for _, one := range all {
-		if fmt.Sprint(one.ID) == text {
-			return one, nil
-		}
-		if one.Email == text || one.Name == text {
-			found = append(found, one)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return Contact{}, fmt.Errorf("there is no contact %q", text)
-	case 1:
-		return found[0], nil
-	}
-	return Contact{}, fmt.Errorf("%d contacts are called %q: use an id", len(found), text)
+	return pick(all, "contact", text, func(one Contact) (int64, []string) { return one.ID, []string{one.Email, one.Name} })
 }
 
 // CreateContact adds a contact.

@@ -44,12 +44,7 @@ func (c *Client) FindCredential(ctx context.Context, idOrLabel string) (ManagedC
 	if err != nil {
 		return ManagedCredential{}, err
 	}
-	for _, one := range all {
-		if fmt.Sprint(one.ID) == idOrLabel || one.Label == idOrLabel {
-			return one, nil
-		}
-	}
-	return ManagedCredential{}, fmt.Errorf("there is no credential %q", idOrLabel)
+	return pick(all, "credential", idOrLabel, func(one ManagedCredential) (int64, []string) { return one.ID, []string{one.Label} })
 }
 
 // CreateCredential gives a user name and a password into the service's care.

@@ -96,12 +96,7 @@ func (c *Client) Find(ctx context.Context, idOrLabel string) (Database, error) {
 	if err != nil {
 		return Database{}, err
 	}
-	for _, d := range all {
-		if fmt.Sprint(d.ID) == idOrLabel || d.Label == idOrLabel {
-			return d, nil
-		}
-	}
-	return Database{}, fmt.Errorf("there is no database %q", idOrLabel)
+	return pick(all, "database", idOrLabel, func(one Database) (int64, []string) { return one.ID, []string{one.Label} })
 }
 
 // Database reads a database anew.

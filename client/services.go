@@ -86,22 +86,7 @@ func (c *Client) FindService(ctx context.Context, text string) (Service, error) 
 	if err != nil {
 		return Service{}, err
 	}
-	var found []Service
-	for _, s := range all {
-		if fmt.Sprint(s.ID) == text {
-			return s, nil
-		}
-		if s.Label == text {
-			found = append(found, s)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return Service{}, fmt.Errorf("there is no service %q", text)
-	case 1:
-		return found[0], nil
-	}
-	return Service{}, fmt.Errorf("%d services are called %q: use an id", len(found), text)
+	return pick(all, "service", text, func(one Service) (int64, []string) { return one.ID, []string{one.Label} })
 }
 
 // CreateService has a service monitored.

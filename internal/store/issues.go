@@ -24,7 +24,7 @@ const selectIssue = `SELECT i.id, i.account_id, i.host, coalesce(i.cause, ''), i
 	ARRAY(SELECT s.service_id FROM issue_services s WHERE s.issue_id = i.id ORDER BY s.joined, s.service_id),
 	t.id, t.account_id, t.summary, t.status = 'open', t.opened, t.updated, t.closed`
 
-const fromIssues = " FROM issues i JOIN tickets t ON t.id = i.ticket_id WHERE "
+const fromIssues = "issues i JOIN tickets t ON t.id = i.ticket_id WHERE "
 
 func scanIssue(row pgx.Row, more ...any) (monitor.Issue, error) {
 	var i monitor.Issue
@@ -38,24 +38,17 @@ func scanIssue(row pgx.Row, more ...any) (monitor.Issue, error) {
 
 // Issue is one issue of the account, however old.
 func (q queries) Issue(ctx context.Context, of account.ID, id monitor.IssueID) (monitor.Issue, error) {
-	i, err := scanIssue(q.db.QueryRow(ctx, selectIssue+fromIssues+"i.account_id = $1 AND i.id = $2", int64(of), int64(id)))
+	i, err := scanIssue(q.db.QueryRow(ctx, selectIssue+" FROM "+fromIssues+"i.account_id = $1 AND i.id = $2", int64(of), int64(id)))
 	return i, classify(err)
 }
 
 // Issues is one page of the account's open issues and those closed lately,
 // oldest first, and how many there are.
 func (q queries) Issues(ctx context.Context, of account.ID, page Page) ([]monitor.Issue, int, error) {
-	const which = "i.account_id = $1 AND (i.closed IS NULL OR i.closed > $2) ORDER BY i.id LIMIT $3 OFFSET $4"
-	rows, err := q.db.Query(ctx, selectIssue+", count(*) OVER ()"+fromIssues+which, int64(of), q.now().Add(-monitor.RecentIssues), page.limit(), page.offset())
-	if err != nil {
-		return nil, 0, classify(err)
-	}
-	total := 0
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (monitor.Issue, error) { return scanIssue(row, &total) })
-	if err == nil && len(found) == 0 && page.Number > 1 {
-		_, total, err = q.Issues(ctx, of, Page{Number: 1, Size: 1})
-	}
-	return found, total, classify(err)
+	l := listing[monitor.Issue]{what: selectIssue, own: "i.id", scan: scanIssue}
+	l.from = fromIssues + "i.account_id = " + l.arg(int64(of)) +
+		" AND (i.closed IS NULL OR i.closed > " + l.arg(q.now().Add(-monitor.RecentIssues)) + ")"
+	return l.page(ctx, q.db, ListQuery{Page: page})
 }
 
 // IssueToJoin is the account's newest open issue on the host that was opened or

@@ -119,19 +119,9 @@ func (t *Tx) ServiceForUpdate(ctx context.Context, of account.ID, id monitor.Ser
 
 // Services is one page of the account's services, and how many match.
 func (q queries) Services(ctx context.Context, of account.ID, list ListQuery) ([]monitor.Service, int, error) {
-	b := sqlBuilder{columns: serviceColumns}
-	condition := "account_id = " + b.arg(int64(of))
-	rows, err := q.db.Query(ctx, selectService+", count(*) OVER () FROM services WHERE "+condition+b.tail(list, "id"), b.args...)
-	if err != nil {
-		return nil, 0, classify(err)
-	}
-	total := 0
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (monitor.Service, error) { return scanService(row, &total) })
-	if err == nil && len(found) == 0 && list.Number > 1 {
-		list.Page = Page{Number: 1, Size: 1}
-		_, total, err = q.Services(ctx, of, list)
-	}
-	return found, total, classify(err)
+	l := listing[monitor.Service]{sqlBuilder: sqlBuilder{columns: serviceColumns}, what: selectService, own: "id", scan: scanService}
+	l.from = "services WHERE account_id = " + l.arg(int64(of))
+	return l.page(ctx, q.db, list)
 }
 
 // ServiceJudged records what checks found of a service of this generation; false

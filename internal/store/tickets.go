@@ -38,19 +38,9 @@ func (q queries) TicketForStaff(ctx context.Context, id monitor.TicketID) (monit
 
 // Tickets is one page of the account's tickets, newest first, and how many match.
 func (q queries) Tickets(ctx context.Context, of account.ID, list ListQuery) ([]monitor.Ticket, int, error) {
-	b := sqlBuilder{columns: ticketColumns}
-	condition := "account_id = " + b.arg(int64(of))
-	rows, err := q.db.Query(ctx, selectTicket+", count(*) OVER () FROM tickets WHERE "+condition+b.tail(list, "id DESC"), b.args...)
-	if err != nil {
-		return nil, 0, classify(err)
-	}
-	total := 0
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (monitor.Ticket, error) { return scanTicket(row, &total) })
-	if err == nil && len(found) == 0 && list.Number > 1 {
-		list.Page = Page{Number: 1, Size: 1}
-		_, total, err = q.Tickets(ctx, of, list)
-	}
-	return found, total, classify(err)
+	l := listing[monitor.Ticket]{sqlBuilder: sqlBuilder{columns: ticketColumns}, what: selectTicket, own: "id DESC", scan: scanTicket}
+	l.from = "tickets WHERE account_id = " + l.arg(int64(of))
+	return l.page(ctx, q.db, list)
 }
 
 // AddReply adds to a ticket's timeline. A zero time is now.
