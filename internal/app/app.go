@@ -254,6 +254,7 @@ func (a *App) wire(ctx context.Context) error {
 	a.control = control.New(control.Deps{
 		Store: a.store, Catalog: a.catalog, Backups: a.archiver != nil, Continuous: a.o.Backups.Continuous, Ports: ports, Logger: a.log,
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
+		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},
 		Networks:        a.networks, Desk: a.desk(),
 		OnlyServer: a.o.Store == "", // the data folder is locked, and its store is nobody else's
 		Enqueue: func(ctx context.Context, tx *store.Tx, id operation.ID) error {

@@ -74,6 +74,14 @@ type LimitsConfig struct {
 	FailedLoginsPerMinute int `koanf:"failed_logins_per_minute"`
 	// LoginsPerMinute is per user, of attempts with a password.
 	LoginsPerMinute int `koanf:"logins_per_minute"`
+	// ChecksPerMinute are those of an account's services, HostChecksPerMinute those
+	// of all accounts' services at one host.
+	ChecksPerMinute     int `koanf:"checks_per_minute"`
+	HostChecksPerMinute int `koanf:"host_checks_per_minute"`
+}
+
+func (l LimitsConfig) all() []int {
+	return []int{l.RequestsPerMinute, l.StatsPerMinute, l.FailedLoginsPerMinute, l.LoginsPerMinute, l.ChecksPerMinute, l.HostChecksPerMinute}
 }
 
 // SealConfig is the key service for secrets: a gocloud.dev/secrets URL; empty:
@@ -156,7 +164,7 @@ const leastAudit = 30 * 24 * time.Hour
 func DefaultConfig() Config {
 	return Config{
 		Gateway:   GatewayConfig{PrimaryAddress: "127.0.0.1", SecondaryAddress: "127.0.0.2", Ports: "21000-21255"},
-		Limits:    LimitsConfig{RequestsPerMinute: 800, StatsPerMinute: 200, FailedLoginsPerMinute: 60, LoginsPerMinute: 10},
+		Limits:    LimitsConfig{RequestsPerMinute: 800, StatsPerMinute: 200, FailedLoginsPerMinute: 60, LoginsPerMinute: 10, ChecksPerMinute: 6000, HostChecksPerMinute: 1200},
 		Isolation: IsolationConfig{Bubblewrap: "auto", Cgroups: "auto", UIDBase: 700000},
 		Pool:      PoolConfig{Size: 4},
 		CORS:      CORSConfig{Origin: "*"},
@@ -217,6 +225,7 @@ func knownKeys() []string {
 		"gateway.primary_address", "gateway.secondary_address", "gateway.ports", "gateway.hostnames",
 		"catalog.file", "engines.folders",
 		"limits.requests_per_minute", "limits.stats_per_minute", "limits.failed_logins_per_minute", "limits.logins_per_minute",
+		"limits.checks_per_minute", "limits.host_checks_per_minute",
 		"seal.url", "isolation.bubblewrap", "isolation.cgroups", "isolation.uid_base", "pool.size", "cors.origin",
 		"monitor.interval", "monitor.confirm_after", "monitor.canaries", "monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.ca_file", "monitor.abuse_contact",
 		"smtp.url", "smtp.from", "smtp.ca_file", "smtp.hello", channelKey + "NAME",
@@ -248,7 +257,7 @@ func (c Config) validate() []error {
 			bad("%s: must be auto or off", key)
 		}
 	}
-	if l := c.Limits; min(l.RequestsPerMinute, l.StatsPerMinute, l.FailedLoginsPerMinute, l.LoginsPerMinute) < 0 || max(l.RequestsPerMinute, l.StatsPerMinute, l.FailedLoginsPerMinute, l.LoginsPerMinute) > 1_000_000 {
+	if l := c.Limits.all(); slices.Min(l) < 0 || slices.Max(l) > 1_000_000 {
 		bad("limits: must be 0-1000000; 0 switches a limit off")
 	}
 	if c.Audit.Keep < leastAudit {

@@ -35,6 +35,8 @@ type Deps struct {
 	Ports [2]int
 	// LoginsPerMinute bounds attempts to log in, per user; 0: unbounded.
 	LoginsPerMinute int
+	// Checks bounds how often services may be checked.
+	Checks CheckQuota
 	// Networks are where services may be.
 	Networks *monitor.Networks
 	// Desk opens and closes issues.

@@ -76,7 +76,7 @@ func (s *Services) Create(ctx context.Context, p account.Principal, in ServiceCh
 	service := in.apply(monitor.Service{Account: p.Account, Status: monitor.Pending})
 	found := s.validate(service)
 	err := s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
-		if err := s.withCredentials(ctx, tx, service, combine(faults, found)); err != nil {
+		if err := s.admit(ctx, tx, nil, service, combine(faults, found)); err != nil {
 			return err
 		}
 		if service, err = tx.CreateService(ctx, service); err != nil {
@@ -85,6 +85,16 @@ func (s *Services) Create(ctx context.Context, p account.Principal, in ServiceCh
 		return s.tell(ctx, tx, p, operation.ServiceCreate, serviceEntity(service), service.Label)
 	})
 	return service, err
+}
+
+// admit adds to a request's faults those that only the store knows of. before is
+// the service as it was; nil when there was none.
+func (s *Services) admit(ctx context.Context, tx *store.Tx, before *monitor.Service, after monitor.Service, faults fault.Faults) error {
+	exceeded, err := s.Checks.admit(ctx, tx, before, after)
+	if err != nil {
+		return err
+	}
+	return s.withCredentials(ctx, tx, after, combine(faults, exceeded))
 }
 
 // withCredentials adds to a request's faults that a credential isn't there.
@@ -109,7 +119,7 @@ func (s *Services) withCredentials(ctx context.Context, tx *store.Tx, service mo
 func (s *Services) Update(ctx context.Context, p account.Principal, id monitor.ServiceID, in ServiceChange, faults fault.Faults) (monitor.Service, error) {
 	return s.change(ctx, p, id, operation.ServiceUpdate, func(tx *store.Tx, before monitor.Service) (monitor.Service, error) {
 		after := in.apply(before)
-		if err := s.withCredentials(ctx, tx, after, combine(faults, s.validate(after))); err != nil {
+		if err := s.admit(ctx, tx, &before, after, combine(faults, s.validate(after))); err != nil {
 			return after, err
 		}
 		if before.Status != monitor.Disabled && !before.SameChecks(after) {
@@ -137,12 +147,16 @@ func (s *Services) Disable(ctx context.Context, p account.Principal, id monitor.
 
 // Enable has a disabled service be checked again. One that is enabled stays so.
 func (s *Services) Enable(ctx context.Context, p account.Principal, id monitor.ServiceID) (monitor.Service, error) {
-	return s.change(ctx, p, id, operation.ServiceEnable, func(tx *store.Tx, service monitor.Service) (monitor.Service, error) {
-		if service.Status != monitor.Disabled {
-			return service, errUnchanged
+	return s.change(ctx, p, id, operation.ServiceEnable, func(tx *store.Tx, before monitor.Service) (monitor.Service, error) {
+		if before.Status != monitor.Disabled {
+			return before, errUnchanged
 		}
-		service.Status, service.Since, service.Reason = monitor.Pending, s.Now(), ""
-		return tx.UpdateService(ctx, service)
+		after := before
+		after.Status, after.Since, after.Reason = monitor.Pending, s.Now(), ""
+		if err := s.admit(ctx, tx, &before, after, nil); err != nil {
+			return after, err
+		}
+		return tx.UpdateService(ctx, after)
 	})
 }
 

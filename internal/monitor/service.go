@@ -55,6 +55,23 @@ type Service struct {
 	Updated    time.Time
 }
 
+// Host is whom the checks go to: Address.Host; "" for an address that can't be read.
+func (s Service) Host() string {
+	a, err := ParseAddress(s.Type, s.Address)
+	if err != nil {
+		return ""
+	}
+	return a.Host
+}
+
+// ChecksPerMinute is how often it is checked, usual being the operator's interval.
+func (s Service) ChecksPerMinute(usual time.Duration) float64 {
+	if s.Interval != 0 {
+		usual = time.Duration(s.Interval) * time.Second
+	}
+	return float64(time.Minute) / float64(usual)
+}
+
 // Shards is how many parts the services are split into: each is checked by one
 // server at a time. A few hundred spread evenly over a few servers.
 const Shards = 256

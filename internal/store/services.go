@@ -44,7 +44,7 @@ func (t *Tx) CreateService(ctx context.Context, s monitor.Service) (monitor.Serv
 	s.Created = t.now()
 	s.Updated, s.Since, s.Generation = s.Created, s.Created, 1
 	id, err := t.q.ServiceCreate(ctx, dbsqlc.ServiceCreateParams{
-		AccountID: int64(s.Account), Label: s.Label, ServiceType: string(s.Type), Address: s.Address, Timeout: int32(s.Timeout), Body: s.Body,
+		AccountID: int64(s.Account), Label: s.Label, ServiceType: string(s.Type), Address: s.Address, Host: s.Host(), Timeout: int32(s.Timeout), Body: s.Body,
 		ConsultationGroup: s.Group, Notes: s.Notes, Region: s.Region, CheckInterval: int32(s.Interval), Status: string(s.Status), Now: s.Created,
 	})
 	if err != nil {
@@ -61,7 +61,7 @@ func (t *Tx) CreateService(ctx context.Context, s monitor.Service) (monitor.Serv
 func (t *Tx) UpdateService(ctx context.Context, s monitor.Service) (monitor.Service, error) {
 	s.Updated = t.now()
 	n, err := t.q.ServiceUpdate(ctx, dbsqlc.ServiceUpdateParams{
-		ID: int64(s.ID), Generation: s.Generation, Label: s.Label, ServiceType: string(s.Type), Address: s.Address, Timeout: int32(s.Timeout),
+		ID: int64(s.ID), Generation: s.Generation, Label: s.Label, ServiceType: string(s.Type), Address: s.Address, Host: s.Host(), Timeout: int32(s.Timeout),
 		Body: s.Body, ConsultationGroup: s.Group, Notes: s.Notes, Region: s.Region, CheckInterval: int32(s.Interval),
 		Status: string(s.Status), Since: s.Since, Reason: s.Reason, Updated: s.Updated,
 	})
@@ -92,6 +92,20 @@ func (t *Tx) setCredentials(ctx context.Context, s monitor.Service) error {
 func (q queries) HasCredentials(ctx context.Context, of account.ID, ids []monitor.CredentialID) (bool, error) {
 	n, err := q.q.CredentialsThere(ctx, int64(of), numbers(ids))
 	return int(n) == len(ids), classify(err)
+}
+
+// ChecksOfAccount is how often a minute the account's services are checked, but
+// for one of them. usual is the time between checks of those that have none of
+// their own.
+func (q queries) ChecksOfAccount(ctx context.Context, of account.ID, but monitor.ServiceID, usual time.Duration) (float64, error) {
+	n, err := q.q.ChecksOfAccount(ctx, dbsqlc.ChecksOfAccountParams{AccountID: int64(of), OthersThan: int64(but), Usual: usual.Seconds()})
+	return n, classify(err)
+}
+
+// ChecksOfHost is the same of the services of all accounts at a host.
+func (q queries) ChecksOfHost(ctx context.Context, host string, but monitor.ServiceID, usual time.Duration) (float64, error) {
+	n, err := q.q.ChecksOfHost(ctx, dbsqlc.ChecksOfHostParams{Host: host, OthersThan: int64(but), Usual: usual.Seconds()})
+	return n, classify(err)
 }
 
 // DeleteService removes a service that ServiceForUpdate read; its issues stay.

@@ -95,7 +95,7 @@ func Prepare(t testing.TB, options ...Option) *Server {
 		config: filepath.Join(t.TempDir(), "steward.yaml"), LogPath: filepath.Join(t.TempDir(), "steward.log"),
 	}
 	s.URL = "http://" + s.listen
-	config := fmt.Sprintf("gateway:\n  ports: %d-%d\nlimits:\n  requests_per_minute: 0\n%s", first, first+portsPerServer-1, set.config)
+	config := fmt.Sprintf("gateway:\n  ports: %d-%d\nlimits: {requests_per_minute: 0, checks_per_minute: 0, host_checks_per_minute: 0}\n%s", first, first+portsPerServer-1, set.config)
 	if dir := EnginesFolder(); dir != "" && !strings.Contains(set.config, "engines:") {
 		config += "engines:\n  folders: [" + dir + "]\n"
 	}

@@ -311,6 +311,7 @@ type Service struct {
 	Generation        int64
 	Created           time.Time
 	Updated           time.Time
+	Host              string
 }
 
 type ServiceCredential struct {

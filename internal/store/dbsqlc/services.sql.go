@@ -10,6 +10,42 @@ import (
 	"time"
 )
 
+const checksOfAccount = `-- name: ChecksOfAccount :one
+SELECT coalesce(sum(60.0 / CASE check_interval WHEN 0 THEN $1::float8 ELSE check_interval END), 0)::float8
+FROM services WHERE account_id = $2 AND status <> 'disabled' AND id <> $3::bigint
+`
+
+type ChecksOfAccountParams struct {
+	Usual      float64
+	AccountID  int64
+	OthersThan int64
+}
+
+func (q *Queries) ChecksOfAccount(ctx context.Context, arg ChecksOfAccountParams) (float64, error) {
+	row := q.db.QueryRow(ctx, checksOfAccount, arg.Usual, arg.AccountID, arg.OthersThan)
+	var column_1 float64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const checksOfHost = `-- name: ChecksOfHost :one
+SELECT coalesce(sum(60.0 / CASE check_interval WHEN 0 THEN $1::float8 ELSE check_interval END), 0)::float8
+FROM services WHERE host = $2 AND status <> 'disabled' AND id <> $3::bigint
+`
+
+type ChecksOfHostParams struct {
+	Usual      float64
+	Host       string
+	OthersThan int64
+}
+
+func (q *Queries) ChecksOfHost(ctx context.Context, arg ChecksOfHostParams) (float64, error) {
+	row := q.db.QueryRow(ctx, checksOfHost, arg.Usual, arg.Host, arg.OthersThan)
+	var column_1 float64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const credentialsThere = `-- name: CredentialsThere :one
 SELECT count(*) FROM credentials WHERE account_id = $1 AND id = ANY ($2::bigint[])
 `
@@ -22,10 +58,10 @@ func (q *Queries) CredentialsThere(ctx context.Context, accountID int64, ids []i
 }
 
 const serviceCreate = `-- name: ServiceCreate :one
-INSERT INTO services (account_id, label, service_type, address, timeout, body, consultation_group, notes, region, check_interval,
+INSERT INTO services (account_id, label, service_type, address, host, timeout, body, consultation_group, notes, region, check_interval,
                       status, since, created, updated)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-        $11, $12, $12, $12)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+        $12, $13, $13, $13)
 RETURNING id
 `
 
@@ -34,6 +70,7 @@ type ServiceCreateParams struct {
 	Label             string
 	ServiceType       string
 	Address           string
+	Host              string
 	Timeout           int32
 	Body              string
 	ConsultationGroup string
@@ -50,6 +87,7 @@ func (q *Queries) ServiceCreate(ctx context.Context, arg ServiceCreateParams) (i
 		arg.Label,
 		arg.ServiceType,
 		arg.Address,
+		arg.Host,
 		arg.Timeout,
 		arg.Body,
 		arg.ConsultationGroup,
@@ -133,17 +171,18 @@ func (q *Queries) ServiceJudged(ctx context.Context, arg ServiceJudgedParams) (i
 }
 
 const serviceUpdate = `-- name: ServiceUpdate :execrows
-UPDATE services SET label = $1, service_type = $2, address = $3, timeout = $4, body = $5,
-       consultation_group = $6, notes = $7, region = $8, check_interval = $9,
-       status = $10, since = $11, reason = $12, generation = generation + 1, updated = $13,
+UPDATE services SET label = $1, service_type = $2, address = $3, host = $4, timeout = $5, body = $6,
+       consultation_group = $7, notes = $8, region = $9, check_interval = $10,
+       status = $11, since = $12, reason = $13, generation = generation + 1, updated = $14,
        certificate_ends = CASE WHEN address = $3 THEN certificate_ends END
-WHERE id = $14 AND generation = $15
+WHERE id = $15 AND generation = $16
 `
 
 type ServiceUpdateParams struct {
 	Label             string
 	ServiceType       string
 	Address           string
+	Host              string
 	Timeout           int32
 	Body              string
 	ConsultationGroup string
@@ -163,6 +202,7 @@ func (q *Queries) ServiceUpdate(ctx context.Context, arg ServiceUpdateParams) (i
 		arg.Label,
 		arg.ServiceType,
 		arg.Address,
+		arg.Host,
 		arg.Timeout,
 		arg.Body,
 		arg.ConsultationGroup,

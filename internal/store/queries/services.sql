@@ -1,12 +1,12 @@
 -- name: ServiceCreate :one
-INSERT INTO services (account_id, label, service_type, address, timeout, body, consultation_group, notes, region, check_interval,
+INSERT INTO services (account_id, label, service_type, address, host, timeout, body, consultation_group, notes, region, check_interval,
                       status, since, created, updated)
-VALUES (@account_id, @label, @service_type, @address, @timeout, @body, @consultation_group, @notes, @region, @check_interval,
+VALUES (@account_id, @label, @service_type, @address, @host, @timeout, @body, @consultation_group, @notes, @region, @check_interval,
         @status, @now, @now, @now)
 RETURNING id;
 
 -- name: ServiceUpdate :execrows
-UPDATE services SET label = @label, service_type = @service_type, address = @address, timeout = @timeout, body = @body,
+UPDATE services SET label = @label, service_type = @service_type, address = @address, host = @host, timeout = @timeout, body = @body,
        consultation_group = @consultation_group, notes = @notes, region = @region, check_interval = @check_interval,
        status = @status, since = @since, reason = @reason, generation = generation + 1, updated = @updated,
        certificate_ends = CASE WHEN address = @address THEN certificate_ends END
@@ -38,3 +38,11 @@ FROM services s WHERE s.shard = ANY (@shards::integer[]) AND s.status <> 'disabl
 
 -- name: CredentialsThere :one
 SELECT count(*) FROM credentials WHERE account_id = @account_id AND id = ANY (@ids::bigint[]);
+
+-- name: ChecksOfAccount :one
+SELECT coalesce(sum(60.0 / CASE check_interval WHEN 0 THEN @usual::float8 ELSE check_interval END), 0)::float8
+FROM services WHERE account_id = @account_id AND status <> 'disabled' AND id <> @others_than::bigint;
+
+-- name: ChecksOfHost :one
+SELECT coalesce(sum(60.0 / CASE check_interval WHEN 0 THEN @usual::float8 ELSE check_interval END), 0)::float8
+FROM services WHERE host = @host AND status <> 'disabled' AND id <> @others_than::bigint;
