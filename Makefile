@@ -56,6 +56,7 @@ test: setup-build ## Test everything with the race detector (PACKAGES=./...)
 test-engines: setup-build ## The engines' suites on every server version that is there (make engines)
 	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m ./internal/engine/...
 	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m -run TestMoments ./test/e2e
+	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m -run TestFailover ./internal/platform/host
 
 test-crash: setup-build ## Kill steward at every step of everything (make test: at some)
 	STEWARD_CRASH=all $(GO) test -timeout 120m ./test/crash

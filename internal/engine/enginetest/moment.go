@@ -33,17 +33,6 @@ func momentCases(driver engine.Driver) []Check {
 	}
 }
 
-// slow leaves a check of servers that take long to start, MySQL's, to `make
-// test-engines`: MariaDB passes it each time by the same code.
-func slow(check func(*testing.T, *Bench)) func(*testing.T, *Bench) {
-	return func(t *testing.T, b *Bench) {
-		if b.Installation.Flavour == engine.FlavourMySQL && !Thorough() {
-			t.Skip("make test-engines runs it")
-		}
-		check(t, b)
-	}
-}
-
 // vault is where a cluster's primary hands over to.
 type vault struct {
 	files    map[string][]byte // by lineage and name

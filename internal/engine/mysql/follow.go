@@ -99,7 +99,7 @@ func (s *session) start(ctx context.Context, r *replication, n engine.Node, st s
 		return s.exec(ctx, r.startAll)
 	}
 	if st != nil {
-		if err := s.exec(ctx, r.stopAll, r.reset); err != nil {
+		if err := s.forget(ctx, r); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ var mySQLReplication = replication{
 	status:   "SHOW REPLICA STATUS",
 	startAll: "START REPLICA", startApplier: "START REPLICA SQL_THREAD",
 	stopAll: "STOP REPLICA", stopReceiver: "STOP REPLICA IO_THREAD", reset: "RESET REPLICA ALL",
+	abandon: mySQLAbandon,
 	change: func(n engine.Node) string {
 		return fmt.Sprintf("CHANGE REPLICATION SOURCE TO source_host = '%s', source_port = %d, source_user = '%s', source_password = '%s', "+
 			"source_ssl = 1, source_ssl_ca = %s, source_ssl_verify_server_cert = 1, "+
@@ -42,8 +43,38 @@ func mySQLReplicating(engine.Node) []setting {
 	}
 }
 
-// received are the transactions that a server has, applied or not. Those it is
-// about to commit belong to it: replicas may have them first.
+// mySQLAbandon kills the applier's coordinator when it has read all that was
+// received, and a transaction whose rest isn't there keeps it: STOP REPLICA would
+// wait a minute for that (SLAVE_WAIT_GROUP_DONE in MySQL's source). What was
+// applied of it is rolled back.
+func mySQLAbandon(ctx context.Context, s *session, st status) error {
+	if st.receiverRuns() {
+		if err := s.exec(ctx, "STOP REPLICA IO_THREAD"); err != nil {
+			return err
+		}
+	}
+	p, err := mySQLProgress(ctx, s, st)
+	if err != nil || p.applied < p.received {
+		return err // the applier has complete transactions to go on with
+	}
+	if st["Source_Log_File"] == st["Relay_Source_Log_File"] && st["Read_Source_Log_Pos"] == st["Exec_Source_Log_Pos"] {
+		return nil
+	}
+	ids, err := s.rows(ctx, "SELECT id FROM information_schema.processlist WHERE user = 'system user' AND state LIKE 'Replica has read all relay log%'")
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := s.exec(ctx, "KILL "+id[0]); err != nil && !is(err, errNoSuchThread) {
+			return err
+		}
+	}
+	return nil
+}
+
+// received are the transactions that a server has, applied or not. Those a
+// primary is about to commit belong to it: replicas may have them first. What a
+// replica is about to commit counts once all of it is there.
 func (s *session) received(ctx context.Context, st status) (all, applied gtidSet, err error) {
 	rows, err := s.rows(ctx, "SELECT @@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed")
 	if err != nil {
@@ -60,7 +91,7 @@ func (s *session) received(ctx context.Context, st status) (all, applied gtidSet
 		return union(owned, applied), applied, nil
 	}
 	relayed, err := parseGTIDs(st["Retrieved_Gtid_Set"])
-	return union(owned, applied, relayed), applied, err
+	return union(applied, relayed), applied, err
 }
 
 func mySQLProgress(ctx context.Context, s *session, st status) (progress, error) {

@@ -39,7 +39,7 @@ func (s *session) leaveSource(ctx context.Context, r *replication) error {
 	if err := s.applyAll(ctx, r); err != nil {
 		return err
 	}
-	return s.exec(ctx, r.stopAll, r.reset)
+	return s.forget(ctx, r)
 }
 
 // applyAll waits until all that was received is applied. Asking again and again

@@ -30,6 +30,9 @@ type replication struct {
 	// startAll, stopAll, stopReceiver and reset act on the replica's threads; reset
 	// makes it forget its source.
 	startAll, startApplier, stopAll, stopReceiver, reset string
+	// abandon ends an applier that waits for the rest of a transaction whose source
+	// is gone; nil where stopAll does.
+	abandon func(ctx context.Context, s *session, st status) error
 	// change is the statement that makes n.Source the source.
 	change func(n engine.Node) string
 	// guarded are privileges that keep the account from others.
@@ -47,6 +50,21 @@ type replication struct {
 	forked []string
 	// seed copies the running server's data to dir.
 	seed func(ctx context.Context, d *Driver, n engine.Node, dir string, run engine.Runner) error
+}
+
+// forget has the server apply no more and forget its source, whose receiver has
+// stopped.
+func (s *session) forget(ctx context.Context, r *replication) error {
+	if r.abandon != nil {
+		st, err := s.status(ctx, r)
+		if err != nil {
+			return err
+		}
+		if err := r.abandon(ctx, s, st); err != nil {
+			return err
+		}
+	}
+	return s.exec(ctx, r.stopAll, r.reset)
 }
 
 // progress is how far a server is.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -30,6 +31,7 @@ func TestReplication(t *testing.T) {
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
 			t.Run("replicas refuse writes, the account is out of reach", func(t *testing.T) { fencedReplicas(t, b) })
 			t.Run("diverged replica is told and seeded", func(t *testing.T) { diverged(t, b) })
+			t.Run("source dies within a transaction", func(t *testing.T) { diesWithin(t, b) })
 			if onlyMariaDB(b) || enginetest.Thorough() { // MySQL is slow, and the conformance suite has much of it
 				for _, kind := range []cluster.Replication{cluster.SemiSynch, cluster.Asynch} {
 					t.Run("twins follow, "+string(kind), func(t *testing.T) { twinsFollow(t, b, kind) })
@@ -383,6 +385,52 @@ func fencedReplicas(t *testing.T, b *enginetest.Bench) {
 	}
 	c.nodes[0].Exec(t, "INSERT INTO kept (v) VALUES (1)")
 	c.agree(t)
+}
+
+// diesWithin kills a primary that has sent a part of a transaction: the replicas
+// mustn't wait for the rest.
+func diesWithin(t *testing.T, b *enginetest.Bench) {
+	c := newTrio(t, b, cluster.Asynch)
+	c.nodes[0].Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)", "CREATE TABLE large (v longblob)")
+	c.agree(t)
+	const megabytes = 200
+	before := c.relayed(t, 1)
+	db := asAdmin(t, c.nodes[0])
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		rows := strings.Repeat(", (REPEAT('x', 1 << 20))", megabytes-1)
+		_, _ = db.ExecContext(t.Context(), "INSERT INTO defaultdb.large VALUES (REPEAT('x', 1 << 20))"+rows)
+	}()
+	waitUntil(t, func() bool { return c.relayed(t, 1) > before+1<<20 }, func() string { return "the transaction is on its way" })
+	c.nodes[0].Kill(t)
+	<-sent
+	got := c.relayed(t, 1) - before
+	t.Logf("%d of %d MiB had come", got>>20, megabytes)
+	if got > megabytes<<20 {
+		t.Skip("the transaction was quicker than the kill")
+	}
+	started := time.Now()
+	c.promoteBest(t)
+	if took := time.Since(started); took > 20*time.Second {
+		t.Errorf("promoted after %v: the servers wait a minute for the rest of a transaction", took)
+	}
+	c.nodes[c.primary].Exec(t, "INSERT INTO kept (v) VALUES (2)")
+	c.streams(t, 3-c.primary)
+}
+
+// relayed is how much of its source's log a replica has received, in bytes.
+func (c *trio) relayed(t *testing.T, i int) (size int64) {
+	t.Helper()
+	relays, err := filepath.Glob(filepath.Join(c.nodes[i].Node.Data, "*relay*"))
+	noError(t, err)
+	for _, file := range relays {
+		info, err := os.Stat(file)
+		if err == nil {
+			size += info.Size()
+		}
+	}
+	return size
 }
 
 func failover(t *testing.T, b *enginetest.Bench) {

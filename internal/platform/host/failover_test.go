@@ -43,18 +43,24 @@ func TestFailover(t *testing.T) {
 				for _, c := range []struct {
 					name string
 					do   func(*trio)
+					// engines tells that what is tried is each engine's own answer: the platform's
+					// has been tried with the others when the turn comes to the slowest.
+					engines bool
 				}{
-					{"the primary's server is killed", (*trio).killsPrimary},
-					{"the primary's server is stopped", (*trio).stopsPrimary},
-					{"a replica's server is killed", (*trio).killsReplica},
-					{"a replica's data is removed", (*trio).removesReplica},
-					{"primary and one replica are killed", (*trio).killsTwo},
-					{"all three are killed", (*trio).killsAll},
-					{"the primary is killed while steward is down", (*trio).killsWhileDown},
-					{"the primary's data is removed", (*trio).removesPrimary},
-					{"a planned restart of all", (*trio).resizes},
-					{"a patch of all", (*trio).patches},
+					{"the primary's server is killed", (*trio).killsPrimary, true},
+					{"the primary's server is stopped", (*trio).stopsPrimary, true},
+					{"a replica's server is killed", (*trio).killsReplica, false},
+					{"a replica's data is removed", (*trio).removesReplica, true},
+					{"primary and one replica are killed", (*trio).killsTwo, false},
+					{"all three are killed", (*trio).killsAll, true},
+					{"the primary is killed while steward is down", (*trio).killsWhileDown, false},
+					{"the primary's data is removed", (*trio).removesPrimary, false},
+					{"a planned restart of all", (*trio).resizes, true},
+					{"a patch of all", (*trio).patches, true},
 				} {
+					if !c.engines && b.Older == "" && !enginetest.Thorough() {
+						continue
+					}
 					t.Run(c.name, func(t *testing.T) {
 						h.t = t
 						c.do(h)
@@ -256,7 +262,10 @@ func (h *trio) removesReplica() {
 		if err := os.RemoveAll(h.data(n.Ordinal)); err != nil {
 			h.t.Fatal(err)
 		}
-		h.signal(n, syscall.SIGKILL)
+		h.killed[n.Pid] = true
+		if err := syscall.Kill(n.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) { // MySQL ends by itself
+			h.t.Fatal(err)
+		}
 	})
 	if after.Failovers != before.Failovers {
 		h.t.Errorf("a failover for a replica: %s", after.FailoverReason)
