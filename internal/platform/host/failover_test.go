@@ -405,6 +405,10 @@ func (l *load) begin(t *testing.T) {
 	l.acks = nil
 	ctx, cancel := context.WithCancel(context.Background())
 	l.stop = cancel
+	t.Cleanup(func() { // a test that fails midway mustn't leave the next one its writers
+		cancel()
+		l.writing.Wait()
+	})
 	for w := range writers {
 		l.writing.Go(func() { l.write(ctx, int64(l.rounds)<<40|int64(w)<<32) })
 	}
