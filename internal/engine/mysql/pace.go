@@ -14,11 +14,14 @@ const (
 	// while data is copied at full speed now and then; a little above what is
 	// promised.
 	writersKeep = 0.9
-	// paceRun is for how long a copy runs until writers get a pause; pauseMost, how
-	// many times as long that is at most: a copy has to end, too.
-	paceRun, pauseMost = 100 * time.Millisecond, 4
-	// pauseLeast is a pause in which can be told what writers do when left alone.
-	pauseLeast = 20 * time.Millisecond
+	// paceRun is for how long a copy runs, or until its next block is there, before
+	// writers get a pause; pauseMost, how many times as long that is at most: a copy
+	// has to end, too. Six times let writers keep their part that get a quarter of
+	// their throughput in runs, as measured with data on one disk.
+	paceRun, pauseMost = 100 * time.Millisecond, 6
+	// pauseLeast is a pause in which can be told what writers do when left alone;
+	// pauseLongest bounds what a single long run leads to.
+	pauseLeast, pauseLongest = 20 * time.Millisecond, 2 * pauseMost * paceRun
 	// paceLook is the time between two looks whether anybody writes.
 	paceLook = 20 * time.Millisecond
 	// paceMemory is how much the last run and pause count among those before.
@@ -76,7 +79,7 @@ func (p *pace) pause() {
 		return
 	}
 	p.running = remember(p.running, float64(p.from-from)/ran.Seconds())
-	length := max(pauseLeast, min(time.Duration(p.share*float64(ran)), pauseMost*paceRun))
+	length := max(pauseLeast, min(time.Duration(p.share*float64(ran)), pauseLongest))
 	begun, from := p.begun, p.from
 	for p.written != nil && time.Since(begun) < length {
 		before := p.from

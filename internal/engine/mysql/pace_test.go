@@ -52,8 +52,8 @@ func TestPace(t *testing.T) {
 		least, most  time.Duration
 		kept         float64
 	}{
-		{"writers that get a third", 10000. / 3, 10000, false, 3 * alone, 5 * alone, 0.8},
-		{"writers that get nothing to speak of", 100, 10000, false, 4 * alone, 11 * alone / 2, 0.75},
+		{"writers that get a third", 10000. / 3, 10000, false, 5 * alone, 7 * alone, 0.85},
+		{"writers that get nothing to speak of", 100, 10000, false, 6 * alone, 15 * alone / 2, 0.8},
 		{"writers that aren't disturbed", 9900, 10000, false, alone, 5 * alone / 4, 0.8},
 		{"nobody writes", 0, 0, false, alone, alone, 0},
 		{"nobody can tell", 3000, 10000, true, alone, alone, 0},
