@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"steward/test/harness"
 )
@@ -66,3 +67,5 @@ func (c *blackboxChecker) run(o *harness.Outside, name string, args ...string) {
 func (c *blackboxChecker) processes() (own, store []int)  { return c.pids, nil }
 func (*blackboxChecker) mails() int                       { return 0 }
 func (*blackboxChecker) suffer(ctx context.Context) error { <-ctx.Done(); return nil }
+
+func (*blackboxChecker) known(context.Context, time.Time) (known, error) { return known{}, nil }

@@ -25,10 +25,10 @@ import (
 
 // settings are the flags.
 type settings struct {
-	services, servers, broken int
-	interval, duration        time.Duration
-	contenders, faults        []string
-	json                      bool
+	services, servers, broken, hanging int
+	interval, duration                 time.Duration
+	contenders, faults                 []string
+	away, json                         bool
 }
 
 // The contenders.
@@ -44,6 +44,9 @@ const (
 	stopped = "stop"
 	cutOff  = "cut"
 )
+
+// storeAway is how long the store doesn't answer with -away.
+const storeAway = time.Minute
 
 func main() {
 	if role := os.Getenv(roleVariable); role != "" {
@@ -81,6 +84,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f.IntVar(&s.broken, "broken", 0, "services that break a third of the way and are mended at two thirds; mails are counted")
 	contenders := f.String("contenders", "bare,steward,blackbox", "what is measured")
 	faults := f.String("faults", "", "what the second and third server suffer again and again: kill9, stop (SIGSTOP beyond the lease), cut (from the store)")
+	f.IntVar(&s.hanging, "hanging", 0, "services that take a connection and never answer")
+	f.BoolVar(&s.away, "away", false, "stop the store's processes for a minute, after a quarter of the time")
 	f.BoolVar(&s.json, "json", false, "print JSON instead of a table")
 	if err := f.Parse(args); err != nil {
 		return s, err
@@ -113,8 +118,10 @@ func (s settings) validate(rest []string) error {
 		return errors.New("-interval must be 1s at least, and -duration an -interval at least")
 	case len(s.faults) > 0 && s.servers < 2:
 		return errors.New("-faults need -servers 2 or more: the first one suffers none")
-	case s.broken > s.services:
-		return errors.New("-broken can't be more than -services")
+	case s.broken+s.hanging > s.services:
+		return errors.New("-broken and -hanging can't be more than -services")
+	case s.away && s.duration < 2*storeAway:
+		return fmt.Errorf("-away needs a -duration of %v at least", 2*storeAway)
 	}
 	return nil
 }
@@ -128,8 +135,20 @@ type line struct {
 	CPU, Store, Ratio float64
 	// Memory is the resident set in bytes, without the store's.
 	Memory int64
+	known
 	// Mails came, Wanted should have: two for each service that broke.
 	Mails, Wanted int
+}
+
+// known is what only steward's store can tell; zeros for the others.
+type known struct {
+	// Rest is the resident set before there were services, in bytes.
+	Rest int64
+	// History is what a check takes in the store's files, in bytes, indexes included.
+	History float64
+	// Told is the time from the start of the check that decided to the mail being
+	// accepted, for 99 % of the mails of outages; Outage the longest from the outage.
+	Told, Outage time.Duration
 }
 
 func run(ctx context.Context, s settings, out io.Writer) error {
@@ -155,18 +174,24 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 
 func table(out io.Writer, s settings, lines []line) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\tchecks\tof due\tdoubled\tlongest gap\tjitter p99\tcpu s/1000\tof it store\tratio\tMiB\tmails")
+	fmt.Fprintln(t, "\tchecks\tof due\tdoubled\tlongest gap\tjitter p99\tcpu s/1000\tof it store\tratio\tMiB\tat rest\tbytes a check\tmails\tp99\toutage to mail")
 	for _, l := range lines {
-		ratio, mails := "-", "-"
+		ratio, mails, rest, history, told, outage := "-", "-", "-", "-", "-", "-"
+		if l.Rest > 0 {
+			rest, history = fmt.Sprint(l.Rest>>20), fmt.Sprintf("%.1f", l.History)
+		}
 		if l.Ratio > 0 {
 			ratio = fmt.Sprintf("%.2f", l.Ratio)
 		}
 		if l.Wanted > 0 {
 			mails = fmt.Sprintf("%d of %d", l.Mails, l.Wanted)
 		}
+		if l.Told > 0 {
+			told, outage = l.Told.Round(time.Millisecond).String(), l.Outage.Round(time.Millisecond).String()
+		}
 		due := float64(s.services) * s.duration.Seconds() / s.interval.Seconds()
-		fmt.Fprintf(t, "%s\t%d\t%.2f %%\t%d\t%v\t%v\t%.3f\t%.3f\t%s\t%d\t%s\n", l.Contender, l.Checks, float64(l.Checks)/due*100, l.Doubled,
-			l.Longest.Round(time.Millisecond), l.Jitter.Round(time.Millisecond), l.CPU, l.Store, ratio, l.Memory>>20, mails)
+		fmt.Fprintf(t, "%s\t%d\t%.2f %%\t%d\t%v\t%v\t%.3f\t%.3f\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.Contender, l.Checks, float64(l.Checks)/due*100, l.Doubled,
+			l.Longest.Round(time.Millisecond), l.Jitter.Round(time.Millisecond), l.CPU, l.Store, ratio, l.Memory>>20, rest, history, mails, told, outage)
 	}
 	return t.Flush()
 }
@@ -179,6 +204,8 @@ type checker interface {
 	mails() int
 	// suffer does the faults, for as long as ctx lasts.
 	suffer(ctx context.Context) error
+	// known is asked last of all; broke is when services broke.
+	known(ctx context.Context, broke time.Time) (known, error)
 }
 
 // measure starts targets and contender, lets all be checked once, and looks.
@@ -209,7 +236,7 @@ func measure(ctx context.Context, s settings, contender string) (l line, err err
 	if err := pass(ctx, s, c, targets); err != nil {
 		return l, err
 	}
-	l = line{Contender: contender, Wanted: 2 * s.broken}
+	l = line{Contender: contender, Wanted: 2*s.broken + s.hanging}
 	if l.found, err = targets.report(s.interval); err != nil {
 		return l, err
 	}
@@ -220,10 +247,11 @@ func measure(ctx context.Context, s settings, contender string) (l line, err err
 		l.Store = (harness.CPUSeconds(store...) - storeBefore) / float64(l.Checks) * 1000
 		l.CPU = (harness.CPUSeconds(own...)-ownBefore)/float64(l.Checks)*1000 + l.Store
 	}
-	if s.broken > 0 {
+	if l.Wanted > 0 {
 		l.Mails = awaitMails(ctx, c, l.Wanted)
 	}
-	return l, nil
+	l.known, err = c.known(ctx, targets.broke)
+	return l, err
 }
 
 // pass lets the time go by that is measured, with what is to happen in it.

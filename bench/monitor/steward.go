@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"steward/internal/monitor"
 	"steward/internal/notify/notifytest"
 	"steward/test/harness"
 )
@@ -24,6 +27,8 @@ type stewardChecker struct {
 	// stores is how each but the first reaches the store, to be cut.
 	stores []*proxy
 	box    *notifytest.Server
+	// rest is the servers' memory before there were services.
+	rest int64
 }
 
 func startSteward(o *harness.Outside, s settings, t *targets) checker {
@@ -38,6 +43,9 @@ func startSteward(o *harness.Outside, s settings, t *targets) checker {
 	contact := map[string]any{"name": "Ann", "email": "ann@example.org"}
 	if status, body := first.Call(http.MethodPost, "/v4/managed/contacts", contact, nil); status != http.StatusOK {
 		o.Fatal(status, body)
+	}
+	for _, server := range c.servers {
+		c.rest += harness.ResidentBytes(server.PID())
 	}
 	c.create(o, t)
 	return c
@@ -117,8 +125,47 @@ const faultEvery = 20 * time.Second
 // beyond the lease, so that others take over.
 const beyondLease = 6 * time.Second
 
-// suffer does the faults to the servers beside the first in turn.
+func (c *stewardChecker) known(ctx context.Context, broke time.Time) (k known, err error) {
+	conn, err := pgx.Connect(ctx, c.servers[0].StoreURL())
+	if err != nil {
+		return k, err
+	}
+	defer conn.Close(ctx)
+	k.Rest = c.rest
+	if k.History, err = history(ctx, conn); err != nil || c.s.broken == 0 {
+		return k, err
+	}
+	const told = `SELECT percentile_disc(0.99) WITHIN GROUP (ORDER BY n.sent - i.created), max(n.sent) - $1
+		FROM notices n JOIN issues i ON i.id = n.issue_id WHERE n.kind = 'opened' AND i.created >= $1`
+	return k, conn.QueryRow(ctx, told, broke).Scan(&k.Told, &k.Outage)
+}
+
+// history is what a check takes in the store's files.
+func history(ctx context.Context, conn *pgx.Conn) (float64, error) {
+	var bytes int64
+	const size = "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'check_blocks'::regclass"
+	if err := conn.QueryRow(ctx, size).Scan(&bytes); err != nil {
+		return 0, err
+	}
+	rows, err := conn.Query(ctx, "SELECT started, packed FROM check_blocks")
+	if err != nil {
+		return 0, err
+	}
+	var started time.Time
+	var packed []byte
+	checks := 0
+	_, err = pgx.ForEachRow(rows, []any{&started, &packed}, func() error {
+		return monitor.UnpackSamples(started, packed, func(monitor.Sample) bool { checks++; return true })
+	})
+	return float64(bytes) / float64(max(checks, 1)), err
+}
+
+// suffer does the faults to the servers beside the first in turn, and has the
+// store go away.
 func (c *stewardChecker) suffer(ctx context.Context) error {
+	if c.s.away {
+		return c.storeAway(ctx)
+	}
 	for n := 0; len(c.s.faults) > 0; n++ {
 		if pause(ctx, faultEvery/2); ctx.Err() != nil {
 			return nil
@@ -129,6 +176,22 @@ func (c *stewardChecker) suffer(ctx context.Context) error {
 		}
 		pause(ctx, faultEvery/2)
 	}
+	<-ctx.Done()
+	return nil
+}
+
+func (c *stewardChecker) storeAway(ctx context.Context) error {
+	pause(ctx, c.s.duration/4)
+	_, store := c.processes()
+	fmt.Fprintln(os.Stderr, "  the store stops:", len(store), "processes")
+	for _, pid := range store {
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	pause(ctx, storeAway)
+	for _, pid := range store {
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+	}
+	fmt.Fprintln(os.Stderr, "  the store goes on")
 	<-ctx.Done()
 	return nil
 }

@@ -36,7 +36,9 @@ func play(role string) error {
 
 // targets are the services: one web server on many addresses.
 type targets struct {
-	port, services, broken int
+	port, services, broken, hanging int
+	// broke is when some broke.
+	broke time.Time
 }
 
 // address of a service. Each has a host of its own, so that its outage is its own.
@@ -58,7 +60,11 @@ func startTargets(o *harness.Outside, s settings) *targets {
 	if _, err := fmt.Fscan(stdout, &port); err != nil {
 		o.Fatal("targets:", err)
 	}
-	return &targets{port: port, services: s.services, broken: s.broken}
+	t := &targets{port: port, services: s.services, broken: s.broken, hanging: s.hanging}
+	if err := t.ask(fmt.Sprintf("hang?from=%d", s.services-s.hanging), nil); err != nil {
+		o.Fatal(err)
+	}
+	return t
 }
 
 func child(o *harness.Outside, role string, env []string) *exec.Cmd {
@@ -101,8 +107,15 @@ func (t *targets) ask(path string, out any) error {
 	return json.NewDecoder(response.Body).Decode(out)
 }
 
-func (t *targets) reset() error           { return t.ask("reset", nil) }
-func (t *targets) breakSome(n int) error  { return t.ask(fmt.Sprintf("break?n=%d", n), nil) }
+func (t *targets) reset() error { return t.ask("reset", nil) }
+
+func (t *targets) breakSome(n int) error {
+	if n > 0 {
+		t.broke = time.Now()
+	}
+	return t.ask(fmt.Sprintf("break?n=%d", n), nil)
+}
+
 func (t *targets) seen() (n int, _ error) { err := t.ask("seen", &n); return n, err }
 
 func (t *targets) report(interval time.Duration) (f found, err error) {
@@ -143,6 +156,10 @@ func serveTargets(in io.Reader, out io.Writer) error {
 		n, _ := strconv.Atoi(q.FormValue("n"))
 		r.broken.Store(int64(n))
 	})
+	mux.HandleFunc("/control/hang", func(_ http.ResponseWriter, q *http.Request) {
+		n, _ := strconv.Atoi(q.FormValue("from"))
+		r.hanging.Store(int64(n))
+	})
 	mux.HandleFunc("/control/report", r.report)
 	fmt.Fprintln(out, l.Addr().(*net.TCPAddr).Port)
 	go func() { _, _ = io.Copy(io.Discard, in) }()
@@ -151,7 +168,8 @@ func serveTargets(in io.Reader, out io.Writer) error {
 
 // record is when services were looked at.
 type record struct {
-	broken atomic.Int64
+	// broken is the first that isn't, hanging the first that hangs.
+	broken, hanging atomic.Int64
 
 	mu    sync.Mutex
 	looks map[int][]time.Time
@@ -167,6 +185,10 @@ func (r *record) look(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	r.looks[i] = append(r.looks[i], now)
 	r.mu.Unlock()
+	if int64(i) >= r.hanging.Load() {
+		<-q.Context().Done()
+		return
+	}
 	if int64(i) < r.broken.Load() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
