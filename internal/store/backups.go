@@ -63,15 +63,9 @@ func (q queries) Backup(ctx context.Context, v Viewer, of cluster.ID, id backup.
 
 // Backups is one page of a cluster's backups, newest first, and how many match.
 func (q queries) Backups(ctx context.Context, v Viewer, of cluster.ID, list ListQuery) ([]backup.Backup, int, error) {
-	b := sqlBuilder{columns: backupColumns}
-	condition := b.visibleBackups(v, of)
-	total := 0
-	found, err := q.manyBackups(ctx, &total, selectBackup+", count(*) OVER () FROM backups WHERE "+condition+b.tail(list, "id DESC"), b.args...)
-	if err == nil && len(found) == 0 && list.Number > 1 {
-		list.Page = Page{Number: 1, Size: 1}
-		_, total, err = q.Backups(ctx, v, of, list)
-	}
-	return found, total, err
+	l := listing[backup.Backup]{sqlBuilder: sqlBuilder{columns: backupColumns}, what: selectBackup, own: "id DESC", scan: scanBackup}
+	l.from = "backups WHERE " + l.visibleBackups(v, of)
+	return l.page(ctx, q.db, list)
 }
 
 // BackupForWork is a backup whoever owns it.
@@ -82,13 +76,13 @@ func (q queries) BackupForWork(ctx context.Context, id backup.ID) (backup.Backup
 
 // BackupsOf are all of a cluster that aren't being deleted, newest first.
 func (q queries) BackupsOf(ctx context.Context, id cluster.ID) ([]backup.Backup, error) {
-	return q.manyBackups(ctx, nil, selectBackup+" FROM backups WHERE cluster_id = $1 AND state <> 'deleting' ORDER BY id DESC", int64(id))
+	return q.manyBackups(ctx, selectBackup+" FROM backups WHERE cluster_id = $1 AND state <> 'deleting' ORDER BY id DESC", int64(id))
 }
 
 // BackupsForWork are all of them by cluster, also those that are being deleted,
 // newest first.
 func (q queries) BackupsForWork(ctx context.Context) (map[cluster.ID][]backup.Backup, error) {
-	all, err := q.manyBackups(ctx, nil, selectBackup+" FROM backups ORDER BY id DESC")
+	all, err := q.manyBackups(ctx, selectBackup+" FROM backups ORDER BY id DESC")
 	byCluster := map[cluster.ID][]backup.Backup{}
 	for _, b := range all {
 		byCluster[b.Cluster] = append(byCluster[b.Cluster], b)
@@ -96,17 +90,12 @@ func (q queries) BackupsForWork(ctx context.Context) (map[cluster.ID][]backup.Ba
 	return byCluster, err
 }
 
-// manyBackups reads rows; total, if there is one, is the column that follows.
-func (q queries) manyBackups(ctx context.Context, total *int, sql string, args ...any) ([]backup.Backup, error) {
+func (q queries) manyBackups(ctx context.Context, sql string, args ...any) ([]backup.Backup, error) {
 	rows, err := q.db.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, classify(err)
 	}
-	var more []any
-	if total != nil {
-		more = []any{total}
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (backup.Backup, error) { return scanBackup(row, more...) })
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (backup.Backup, error) { return scanBackup(row) })
 	return found, classify(err)
 }
 

@@ -142,26 +142,12 @@ func (b *sqlBuilder) visible(v Viewer) string {
 // Clusters is one page of the databases the viewer sees (of one engine, or all
 // when it is empty), and how many match.
 func (q queries) Clusters(ctx context.Context, v Viewer, engine cluster.Engine, list ListQuery) ([]cluster.Cluster, int, error) {
-	b := sqlBuilder{columns: clusterColumns}
-	condition := b.visible(v)
+	l := listing[cluster.Cluster]{sqlBuilder: sqlBuilder{columns: clusterColumns}, what: selectCluster, own: "id", scan: scanCluster}
+	l.from = "clusters WHERE " + l.visible(v)
 	if engine != "" {
-		condition += " AND engine = " + b.arg(string(engine))
+		l.from += " AND engine = " + l.arg(string(engine))
 	}
-	sql := selectCluster + ", count(*) OVER () FROM clusters WHERE " + condition + b.tail(list, "id")
-	rows, err := q.db.Query(ctx, sql, b.args...)
-	if err != nil {
-		return nil, 0, classify(err)
-	}
-	total := 0
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Cluster, error) { return scanCluster(row, &total) })
-	if err != nil {
-		return nil, 0, classify(err)
-	}
-	if len(found) == 0 && list.Number > 1 {
-		list.Page = Page{Number: 1, Size: 1}
-		_, total, err = q.Clusters(ctx, v, engine, list)
-	}
-	return found, total, err
+	return l.page(ctx, q.db, list)
 }
 
 func (q queries) oneCluster(ctx context.Context, sql string, args ...any) (cluster.Cluster, error) {

@@ -94,22 +94,9 @@ func (q queries) Operation(ctx context.Context, v Viewer, id operation.ID) (oper
 
 // Operations is one page of those the viewer sees, newest first, and how many match.
 func (q queries) Operations(ctx context.Context, v Viewer, list ListQuery) ([]operation.Operation, int, error) {
-	b := sqlBuilder{columns: eventColumns}
-	condition := b.visibleEvents(v)
-	rows, err := q.db.Query(ctx, selectOperation+", count(*) OVER () FROM operations WHERE "+condition+b.tail(list, "id DESC"), b.args...)
-	if err != nil {
-		return nil, 0, classify(err)
-	}
-	total := 0
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (operation.Operation, error) { return scanOperation(row, &total) })
-	if err != nil {
-		return nil, 0, classify(err)
-	}
-	if len(found) == 0 && list.Number > 1 {
-		list.Page = Page{Number: 1, Size: 1}
-		_, total, err = q.Operations(ctx, v, list)
-	}
-	return found, total, err
+	l := listing[operation.Operation]{sqlBuilder: sqlBuilder{columns: eventColumns}, what: selectOperation, own: "id DESC", scan: scanOperation}
+	l.from = "operations WHERE " + l.visibleEvents(v)
+	return l.page(ctx, q.db, list)
 }
 
 // MarkSeen marks the event and all older ones that the viewer sees as seen.
