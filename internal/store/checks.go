@@ -89,7 +89,8 @@ func (q queries) UnrolledHours(ctx context.Context) ([]time.Time, error) {
 	return hours, classify(err)
 }
 
-// RollUp sums up an hour, unless somebody else has.
+// RollUp sums up an hour and has its results take less room, unless somebody else
+// has.
 func (s *Store) RollUp(ctx context.Context, hour time.Time) error {
 	return s.InTx(ctx, func(tx *Tx) error {
 		if n, err := tx.q.CheckRollup(ctx, hour); err != nil || n == 0 {
@@ -97,6 +98,9 @@ func (s *Store) RollUp(ctx context.Context, hour time.Time) error {
 		}
 		for shard := range monitor.Shards {
 			if err := tx.rollUpShard(ctx, shard, hour); err != nil {
+				return err
+			}
+			if err := tx.compact(ctx, shard, hour); err != nil {
 				return err
 			}
 		}
@@ -129,6 +133,32 @@ func (t *Tx) rollUpShard(ctx context.Context, shard int, hour time.Time) error {
 		p.Longests = append(p.Longests, int32(min(sum.Longest.Milliseconds(), 1<<30)))
 	}
 	return classify(t.q.CheckHoursAdd(ctx, p))
+}
+
+// compact packs a shard's results of an hour anew: they are written every few
+// seconds, and by themselves such blocks take more room than what is in them.
+func (t *Tx) compact(ctx context.Context, shard int, hour time.Time) error {
+	rows, err := t.q.CheckBlocksTake(ctx, dbsqlc.CheckBlocksTakeParams{Shard: int32(shard), Since: hour, Until: hour.Add(time.Hour)})
+	if err != nil || len(rows) == 0 {
+		return classify(err)
+	}
+	parts := map[time.Time][]monitor.Sample{}
+	for _, r := range rows {
+		if err := monitor.UnpackSamples(r.Started, r.Packed, func(s monitor.Sample) bool {
+			part := s.Started.Truncate(longestBlock)
+			parts[part] = append(parts[part], s)
+			return true
+		}); err != nil {
+			return fmt.Errorf("results of shard %d of %s: %w", shard, r.Started.Format(time.RFC3339), err)
+		}
+	}
+	blocks := make([]Block, 0, len(parts))
+	for part, samples := range parts {
+		b := Block{Shard: shard, Ended: part.Add(longestBlock)}
+		b.Started, b.Packed = monitor.PackSamples(samples)
+		blocks = append(blocks, b)
+	}
+	return t.AddBlocks(ctx, blocks)
 }
 
 // partitionLock is the class of the advisory lock under which partitions come and go.

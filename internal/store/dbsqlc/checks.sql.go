@@ -68,6 +68,41 @@ func (q *Queries) CheckBlocksOf(ctx context.Context, arg CheckBlocksOfParams) ([
 	return items, nil
 }
 
+const checkBlocksTake = `-- name: CheckBlocksTake :many
+DELETE FROM check_blocks WHERE shard = $1 AND started >= $2::timestamptz AND started < $3::timestamptz RETURNING started, packed
+`
+
+type CheckBlocksTakeParams struct {
+	Shard int32
+	Since time.Time
+	Until time.Time
+}
+
+type CheckBlocksTakeRow struct {
+	Started time.Time
+	Packed  []byte
+}
+
+func (q *Queries) CheckBlocksTake(ctx context.Context, arg CheckBlocksTakeParams) ([]CheckBlocksTakeRow, error) {
+	rows, err := q.db.Query(ctx, checkBlocksTake, arg.Shard, arg.Since, arg.Until)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CheckBlocksTakeRow
+	for rows.Next() {
+		var i CheckBlocksTakeRow
+		if err := rows.Scan(&i.Started, &i.Packed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const checkHoursAdd = `-- name: CheckHoursAdd :exec
 INSERT INTO check_hours (service_id, hour, checks, failures, total_ms, longest_ms)
 SELECT unnest($1::bigint[]), $2::timestamptz, unnest($3::integer[]), unnest($4::integer[]), unnest($5::bigint[]),

@@ -6,6 +6,9 @@ SELECT unnest(@shards::integer[]), unnest(@starts::timestamptz[]), unnest(@ends:
 SELECT started, packed FROM check_blocks
 WHERE shard = @shard AND started >= @since::timestamptz AND started < @until::timestamptz ORDER BY started;
 
+-- name: CheckBlocksTake :many
+DELETE FROM check_blocks WHERE shard = @shard AND started >= @since::timestamptz AND started < @until::timestamptz RETURNING started, packed;
+
 -- name: CheckHoursMissing :many
 SELECT hour::timestamptz FROM generate_series(@since::timestamptz, @until::timestamptz, interval '1 hour') AS hour
 WHERE NOT EXISTS (SELECT 1 FROM check_rollups r WHERE r.hour = hour.hour) ORDER BY hour;

@@ -1,0 +1,172 @@
+package store_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"steward/internal/monitor"
+	"steward/internal/pgtest"
+	"steward/internal/store"
+)
+
+// checked are services that are checked at an interval, and the store's clock.
+type checked struct {
+	*store.Store
+	t        *testing.T
+	now      time.Time
+	services []monitor.ServiceID
+	interval time.Duration
+	// checks counts those that were recorded.
+	checks int
+}
+
+// newChecked has so many services in each of some shards.
+func newChecked(t *testing.T, shards, services int, interval time.Duration) *checked {
+	t.Helper()
+	c := &checked{t: t, now: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC), interval: interval}
+	for n := range shards * services {
+		c.services = append(c.services, monitor.ServiceID(1+n%shards+n/shards*monitor.Shards))
+	}
+	c.Store = pgtest.Store(t, pgtest.WithNow(func() time.Time { return c.now }))
+	c.keep()
+	return c
+}
+
+// keep does what a watcher does every few minutes.
+func (c *checked) keep() {
+	c.t.Helper()
+	err := c.KeepPartitions(c.t.Context())
+	var hours []time.Time
+	if err == nil {
+		hours, err = c.UnrolledHours(c.t.Context())
+	}
+	for _, hour := range hours {
+		if err == nil {
+			err = c.RollUp(c.t.Context(), hour)
+		}
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// pass has time go by, with checks that are recorded every ten seconds as watchers
+// do. Service 1 fails at each full minute.
+func (c *checked) pass(length time.Duration) {
+	c.t.Helper()
+	const flush = 10 * time.Second
+	for end := c.now.Add(length); c.now.Before(end); c.now = c.now.Add(flush) {
+		byShard := map[int][]monitor.Sample{}
+		for _, id := range c.services {
+			offset := time.Duration(id) * 733 * time.Millisecond % c.interval
+			for at := c.now.Truncate(c.interval).Add(offset); at.Before(c.now.Add(flush)); at = at.Add(c.interval) {
+				if at.Before(c.now) {
+					continue
+				}
+				s := monitor.Sample{Service: id, Started: at.Add(time.Duration(rand.IntN(4)) * 10 * time.Millisecond), Took: time.Duration(80+rand.IntN(40)) * time.Millisecond, Class: monitor.OK}
+				if id == 1 && at.Before(c.now.Truncate(time.Minute).Add(c.interval)) {
+					s.Class = monitor.TimedOut
+				}
+				c.checks++
+				byShard[s.Service.Shard()] = append(byShard[s.Service.Shard()], s)
+			}
+		}
+		var blocks []store.Block
+		for shard, samples := range byShard {
+			b := store.Block{Shard: shard, Ended: c.now.Add(flush)}
+			b.Started, b.Packed = monitor.PackSamples(samples)
+			blocks = append(blocks, b)
+		}
+		if err := c.InTx(c.t.Context(), func(tx *store.Tx) error { return tx.AddBlocks(c.t.Context(), blocks) }); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func (c *checked) samples(id monitor.ServiceID) []monitor.Sample {
+	c.t.Helper()
+	found, err := c.Samples(c.t.Context(), id, c.now.Add(-24*time.Hour))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return found
+}
+
+func (c *checked) count(query string) (n int64) {
+	c.t.Helper()
+	if err := c.Pool().QueryRow(c.t.Context(), query).Scan(&n); err != nil {
+		c.t.Fatal(err)
+	}
+	return n
+}
+
+// TestRollUp: an hour is summed up once it is over, and takes less room then; what
+// can be read of it is the same.
+func TestRollUp(t *testing.T) {
+	t.Parallel()
+	c := newChecked(t, 2, 3, 10*time.Second)
+	began := c.now
+	c.pass(80 * time.Minute)
+	before, blocks := c.samples(1), c.count("SELECT count(*) FROM check_blocks")
+	c.keep()
+	if diff := cmp.Diff(before, c.samples(1)); diff != "" {
+		t.Errorf("samples changed (-before +after):\n%s", diff)
+	}
+	if after := c.count("SELECT count(*) FROM check_blocks"); after > blocks/2 {
+		t.Errorf("%d blocks before, %d after", blocks, after)
+	}
+	until, err := c.RolledUntil(t.Context())
+	if err != nil || !until.Equal(began.Add(time.Hour)) {
+		t.Errorf("rolled until %v, %v", until, err)
+	}
+	sum, err := c.Sum(t.Context(), 1, began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := monitor.Hour{Service: 1, Hour: began}
+	for _, s := range before {
+		if s.Started.Before(until) {
+			want.Add(s)
+		}
+	}
+	if sum.Longest != want.Longest || sum.Checks != want.Checks || sum.Failures != want.Failures || sum.Total != want.Total || sum.Checks != 360 || sum.Failures != 60 {
+		t.Errorf("sum %+v, want %+v", sum, want)
+	}
+	c.keep() // nothing is summed up twice
+	if again, err := c.Sum(t.Context(), 1, began); err != nil || again != sum {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+}
+
+// TestHistoryOnDisk: a check takes at most ten bytes of disk, with all that belongs
+// to it, where a shard has as many services as ten thousand make. What is older
+// than is told of goes.
+func TestHistoryOnDisk(t *testing.T) {
+	t.Parallel()
+	const size = "SELECT sum(pg_total_relation_size(inhrelid))::bigint FROM pg_inherits WHERE inhparent = 'check_blocks'::regclass"
+	// Two shards of 256: those of the others would be no different.
+	c := newChecked(t, 2, 39, 30*time.Second)
+	for range 12 { // the longer, the less it is: what is of the last hours is packed loosely still
+		c.pass(time.Hour)
+		c.keep()
+		if _, err := c.Pool().Exec(t.Context(), "VACUUM check_blocks"); err != nil { // as autovacuum does by itself
+			t.Fatal(err)
+		}
+	}
+	if perCheck := float64(c.count(size)) / float64(c.checks); perCheck > 10 {
+		t.Errorf("%.1f bytes a check", perCheck)
+	} else {
+		t.Logf("%.1f bytes a check", perCheck)
+	}
+	c.now = c.now.Add(72 * time.Hour)
+	c.keep()
+	if left := c.count("SELECT count(*) FROM check_blocks"); left > 0 {
+		t.Errorf("%d blocks are left", left)
+	}
+	if sum, err := c.Sum(t.Context(), 1, c.now.Add(-30*24*time.Hour)); err != nil || sum.Checks < 11*120 {
+		t.Errorf("the sums of the month: %+v, %v", sum, err)
+	}
+}
