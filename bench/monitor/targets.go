@@ -119,7 +119,7 @@ func (t *targets) breakSome(n int) error {
 func (t *targets) seen() (n int, _ error) { err := t.ask("seen", &n); return n, err }
 
 func (t *targets) report(interval time.Duration) (f found, err error) {
-	err = t.ask(fmt.Sprintf("report?services=%d&broken=%d&interval=%s", t.services, t.broken, interval), &f)
+	err = t.ask(fmt.Sprintf("report?services=%d&broken=%d&hanging=%d&interval=%s", t.services, t.broken, t.hanging, interval), &f)
 	return f, err
 }
 
@@ -212,15 +212,16 @@ func (r *record) seen(w http.ResponseWriter, _ *http.Request) {
 func (r *record) report(w http.ResponseWriter, q *http.Request) {
 	services, _ := strconv.Atoi(q.FormValue("services"))
 	broken, _ := strconv.Atoi(q.FormValue("broken"))
+	hanging, _ := strconv.Atoi(q.FormValue("hanging"))
 	interval, _ := time.ParseDuration(q.FormValue("interval"))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_ = json.NewEncoder(w).Encode(sum(r.looks, services, interval, time.Now(), broken))
+	_ = json.NewEncoder(w).Encode(sum(r.looks, services, interval, time.Now(), broken, hanging))
 }
 
 // sum leaves those that broke out of the doubled and of the jitter: they are looked
 // at again to be sure.
-func sum(looks map[int][]time.Time, services int, interval time.Duration, end time.Time, broken int) (f found) {
+func sum(looks map[int][]time.Time, services int, interval time.Duration, end time.Time, broken, hanging int) (f found) {
 	var off []time.Duration
 	for i := range services {
 		times := looks[i]
@@ -229,6 +230,9 @@ func sum(looks map[int][]time.Time, services int, interval time.Duration, end ti
 			continue
 		}
 		f.Checks += len(times) - 1
+		if i >= services-hanging {
+			continue
+		}
 		for n := 1; n < len(times); n++ {
 			gap := times[n].Sub(times[n-1])
 			f.Longest = max(f.Longest, gap)
