@@ -220,7 +220,8 @@ func (r *record) report(w http.ResponseWriter, q *http.Request) {
 }
 
 // sum leaves those that broke out of the doubled and of the jitter: they are looked
-// at again to be sure.
+// at again to be sure. Of those that hang it tells only that they were looked at:
+// one whose second look hangs misses its turn meanwhile.
 func sum(looks map[int][]time.Time, services int, interval time.Duration, end time.Time, broken, hanging int) (f found) {
 	var off []time.Duration
 	for i := range services {
