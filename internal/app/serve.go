@@ -12,7 +12,7 @@ import (
 
 // gcPercent trades memory for time: steward's heap is some ten MB, and collecting
 // it less often is worth a tenth of the time of a request.
-const gcPercent = 300
+const gcPercent = 200
 
 // Serve runs steward until ctx ends, then stops it gracefully. Databases and
 // the gateway go on running.

@@ -24,6 +24,7 @@ func thrifty() (spend func()) {
 		if thrift.before >= 0 && thrift.before < thriftPercent { // the operator is thriftier
 			debug.SetGCPercent(thrift.before)
 		}
+		debug.FreeOSMemory() // of what the heap had grown to until now
 	}
 	return sync.OnceFunc(func() {
 		thrift.Lock()
