@@ -79,7 +79,7 @@ func (c bareChecker) processes() (own, store []int)  { return []int{c.pid}, nil 
 func (bareChecker) mails() int                       { return 0 }
 func (bareChecker) suffer(ctx context.Context) error { <-ctx.Done(); return nil }
 
-func (bareChecker) known(context.Context, time.Time) (known, error) { return known{}, nil }
+func (bareChecker) known(context.Context, *targets) (known, error) { return known{}, nil }
 
 func start(o *harness.Outside, s settings, contender string, t *targets) checker {
 	switch contender {

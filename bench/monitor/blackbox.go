@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"steward/test/harness"
 )
@@ -68,4 +67,4 @@ func (c *blackboxChecker) processes() (own, store []int)  { return c.pids, nil }
 func (*blackboxChecker) mails() int                       { return 0 }
 func (*blackboxChecker) suffer(ctx context.Context) error { <-ctx.Done(); return nil }
 
-func (*blackboxChecker) known(context.Context, time.Time) (known, error) { return known{}, nil }
+func (*blackboxChecker) known(context.Context, *targets) (known, error) { return known{}, nil }

@@ -28,7 +28,7 @@ type settings struct {
 	services, servers, broken, hanging int
 	interval, duration                 time.Duration
 	contenders, faults                 []string
-	away, json                         bool
+	away, restart, json                bool
 }
 
 // The contenders.
@@ -86,6 +86,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	faults := f.String("faults", "", "what the second and third server suffer again and again: kill9, stop (SIGSTOP beyond the lease), cut (from the store)")
 	f.IntVar(&s.hanging, "hanging", 0, "services that take a connection and never answer")
 	f.BoolVar(&s.away, "away", false, "stop the store's processes for a minute, after a quarter of the time")
+	f.BoolVar(&s.restart, "restart", false, "kill the first server with -9 after a quarter of the time, and start it again")
 	f.BoolVar(&s.json, "json", false, "print JSON instead of a table")
 	if err := f.Parse(args); err != nil {
 		return s, err
@@ -120,6 +121,8 @@ func (s settings) validate(rest []string) error {
 		return errors.New("-faults need -servers 2 or more: the first one suffers none")
 	case s.broken+s.hanging > s.services:
 		return errors.New("-broken and -hanging can't be more than -services")
+	case (s.away || s.restart) && len(s.faults) > 0 || s.away && s.restart:
+		return errors.New("-away, -restart and -faults are one at a time")
 	case s.away && s.duration < 2*storeAway:
 		return fmt.Errorf("-away needs a -duration of %v at least", 2*storeAway)
 	}
@@ -146,8 +149,8 @@ type known struct {
 	Rest int64
 	// History is what a check takes in the store's files, in bytes, indexes included.
 	History float64
-	// Told is the time from the start of the check that decided to the mail being
-	// accepted, for 99 % of the mails of outages; Outage the longest from the outage.
+	// Told is the time from the check that decided to the mail being accepted, for
+	// 99 % of the outages; Outage the longest from the outage itself.
 	Told, Outage time.Duration
 }
 
@@ -204,8 +207,8 @@ type checker interface {
 	mails() int
 	// suffer does the faults, for as long as ctx lasts.
 	suffer(ctx context.Context) error
-	// known is asked last of all; broke is when services broke.
-	known(ctx context.Context, broke time.Time) (known, error)
+	// known is asked last of all.
+	known(ctx context.Context, t *targets) (known, error)
 }
 
 // measure starts targets and contender, lets all be checked once, and looks.
@@ -250,7 +253,7 @@ func measure(ctx context.Context, s settings, contender string) (l line, err err
 	if l.Wanted > 0 {
 		l.Mails = awaitMails(ctx, c, l.Wanted)
 	}
-	l.known, err = c.known(ctx, targets.broke)
+	l.known, err = c.known(ctx, targets)
 	return l, err
 }
 

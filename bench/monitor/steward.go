@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -125,7 +128,7 @@ const faultEvery = 20 * time.Second
 // beyond the lease, so that others take over.
 const beyondLease = 6 * time.Second
 
-func (c *stewardChecker) known(ctx context.Context, broke time.Time) (k known, err error) {
+func (c *stewardChecker) known(ctx context.Context, t *targets) (k known, err error) {
 	conn, err := pgx.Connect(ctx, c.servers[0].StoreURL())
 	if err != nil {
 		return k, err
@@ -135,9 +138,35 @@ func (c *stewardChecker) known(ctx context.Context, broke time.Time) (k known, e
 	if k.History, err = history(ctx, conn); err != nil || c.s.broken == 0 {
 		return k, err
 	}
-	const told = `SELECT percentile_disc(0.99) WITHIN GROUP (ORDER BY n.sent - i.created), max(n.sent) - $1
-		FROM notices n JOIN issues i ON i.id = n.issue_id WHERE n.kind = 'opened' AND i.created >= $1`
-	return k, conn.QueryRow(ctx, told, broke).Scan(&k.Told, &k.Outage)
+	decided, err := t.decided()
+	if err != nil {
+		return k, err
+	}
+	var told []time.Duration
+	for _, m := range c.box.Mails() { // in the order they came; the first about each counts
+		i, known := aboutService(m)
+		if at, broke := decided[i]; known && broke {
+			told = append(told, m.At.Sub(at))
+			k.Outage = max(k.Outage, m.At.Sub(t.broke))
+			delete(decided, i)
+		}
+	}
+	slices.Sort(told)
+	if len(told) > 0 {
+		k.Told = told[(len(told)-1)*99/100]
+	}
+	return k, nil
+}
+
+var serviceLabel = regexp.MustCompile(`\bservice ([0-9]+)\b`)
+
+func aboutService(m notifytest.Mail) (i int, known bool) {
+	found := serviceLabel.FindStringSubmatch(m.Subject)
+	if found == nil {
+		return 0, false
+	}
+	i, err := strconv.Atoi(found[1])
+	return i, err == nil
 }
 
 // history is what a check takes in the store's files.
@@ -160,11 +189,22 @@ func history(ctx context.Context, conn *pgx.Conn) (float64, error) {
 	return float64(bytes) / float64(max(checks, 1)), err
 }
 
-// suffer does the faults to the servers beside the first in turn, and has the
-// store go away.
+// suffer does the faults to the servers beside the first in turn, or what is to
+// happen once.
 func (c *stewardChecker) suffer(ctx context.Context) error {
-	if c.s.away {
+	switch {
+	case c.s.away:
 		return c.storeAway(ctx)
+	case c.s.restart:
+		pause(ctx, c.s.duration/4)
+		return harness.Attempt(func() {
+			fmt.Fprintln(os.Stderr, "  kill -9")
+			c.servers[0].Kill()
+			began := time.Now()
+			c.servers[0].Start()
+			fmt.Fprintln(os.Stderr, "  started again in", time.Since(began).Round(time.Millisecond))
+			<-ctx.Done()
+		})
 	}
 	for n := 0; len(c.s.faults) > 0; n++ {
 		if pause(ctx, faultEvery/2); ctx.Err() != nil {

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"steward/internal/monitor"
 	"steward/test/harness"
 )
 
@@ -118,6 +119,13 @@ func (t *targets) breakSome(n int) error {
 
 func (t *targets) seen() (n int, _ error) { err := t.ask("seen", &n); return n, err }
 
+// decided are the looks at those that broke by which the third failed, which makes
+// an outage.
+func (t *targets) decided() (at map[int]time.Time, err error) {
+	err = t.ask("decided?broken="+strconv.Itoa(t.broken), &at)
+	return at, err
+}
+
 func (t *targets) report(interval time.Duration) (f found, err error) {
 	err = t.ask(fmt.Sprintf("report?services=%d&broken=%d&hanging=%d&interval=%s", t.services, t.broken, t.hanging, interval), &f)
 	return f, err
@@ -155,12 +163,18 @@ func serveTargets(in io.Reader, out io.Writer) error {
 	mux.HandleFunc("/control/break", func(_ http.ResponseWriter, q *http.Request) {
 		n, _ := strconv.Atoi(q.FormValue("n"))
 		r.broken.Store(int64(n))
+		if n > 0 {
+			r.mu.Lock()
+			r.broke = time.Now()
+			r.mu.Unlock()
+		}
 	})
 	mux.HandleFunc("/control/hang", func(_ http.ResponseWriter, q *http.Request) {
 		n, _ := strconv.Atoi(q.FormValue("from"))
 		r.hanging.Store(int64(n))
 	})
 	mux.HandleFunc("/control/report", r.report)
+	mux.HandleFunc("/control/decided", r.decided)
 	fmt.Fprintln(out, l.Addr().(*net.TCPAddr).Port)
 	go func() { _, _ = io.Copy(io.Discard, in) }()
 	return (&http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}).Serve(l)
@@ -173,6 +187,8 @@ type record struct {
 
 	mu    sync.Mutex
 	looks map[int][]time.Time
+	// broke is when some broke.
+	broke time.Time
 }
 
 func (r *record) look(w http.ResponseWriter, q *http.Request) {
@@ -217,6 +233,21 @@ func (r *record) report(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_ = json.NewEncoder(w).Encode(sum(r.looks, services, interval, time.Now(), broken, hanging))
+}
+
+func (r *record) decided(w http.ResponseWriter, q *http.Request) {
+	broken, _ := strconv.Atoi(q.FormValue("broken"))
+	failures := monitor.DefaultRules().Failures
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := map[int]time.Time{}
+	for i := range broken {
+		failed := slices.DeleteFunc(slices.Clone(r.looks[i]), func(look time.Time) bool { return look.Before(r.broke) })
+		if len(failed) >= failures {
+			at[i] = failed[failures-1]
+		}
+	}
+	_ = json.NewEncoder(w).Encode(at)
 }
 
 // sum leaves those that broke out of the doubled and of the jitter: they are looked
