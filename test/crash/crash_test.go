@@ -177,12 +177,12 @@ func TestChange(t *testing.T) {
 }
 
 // manySteps runs the operation once to count its failpoints, then with a kill at
-// every fifth of them, from another one on each time; at every one when
+// every seventh of them, from another one on each time; at every one when
 // STEWARD_CRASH is all.
-func manySteps(t *testing.T, op operation) { steps(t, op, 5) }
+func manySteps(t *testing.T, op operation) { steps(t, op, 7) }
 
 // someSteps is manySteps for operations that take long.
-func someSteps(t *testing.T, op operation) { steps(t, op, 12) }
+func someSteps(t *testing.T, op operation) { steps(t, op, 16) }
 
 func steps(t *testing.T, op operation, stride int, options ...harness.Option) {
 	t.Parallel()

@@ -26,7 +26,7 @@ func backupCases() []Check {
 		{"backup under writes", func(t *testing.T, b *Bench) { backupUnderWrites(t, b.Started(t)) }},
 		{"backup under writes, encrypted", slow(encryptedBackup)},
 		{"backup: restored with other passwords", slow(restoredElsewhere)},
-		{"backup: damage is found", damageIsFound},
+		{"backup: damage is found", slow(damageIsFound)},
 		{"backup: a stream that is cut or changed", slow(brokenStreams)},
 		{"backup: cancelled", backupCancelled},
 		{"backup of the disk guard's server", backupReadOnly},

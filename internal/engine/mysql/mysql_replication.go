@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"steward/internal/engine"
 )
@@ -43,24 +44,49 @@ func mySQLReplicating(engine.Node) []setting {
 	}
 }
 
-// mySQLAbandon kills the applier's coordinator when it has read all that was
-// received, and a transaction whose rest isn't there keeps it: STOP REPLICA would
-// wait a minute for that (SLAVE_WAIT_GROUP_DONE in MySQL's source). What was
-// applied of it is rolled back.
-func mySQLAbandon(ctx context.Context, s *session, st status) error {
-	if st.receiverRuns() {
-		if err := s.exec(ctx, "STOP REPLICA IO_THREAD"); err != nil {
+// abandonWait is how long an applier gets to come to a transaction that never ends.
+// One that has more to go on with is stopped before it does.
+const abandonWait = time.Second
+
+// mySQLAbandon ends an applier that has read all that was received, and is kept by
+// a transaction whose rest isn't there: STOP REPLICA would wait a minute for that
+// (SLAVE_WAIT_GROUP_DONE in MySQL's source), also when it comes before the kill has
+// been noticed. What was applied of the transaction is rolled back.
+func mySQLAbandon(ctx context.Context, s *session, r *replication) error {
+	for begun := time.Now(); ; {
+		st, err := s.status(ctx, r)
+		if err != nil || !st.applierRuns() || st.executedAll() {
+			return err
+		}
+		p, err := r.progress(ctx, s, st)
+		if err != nil {
+			return err
+		}
+		behind := p.applied < p.received
+		if behind && time.Since(begun) >= abandonWait {
+			return nil
+		}
+		if !behind {
+			if err := s.killIdleApplier(ctx); err != nil {
+				return err
+			}
+		}
+		if err := pause(ctx, "have the applier give up a transaction that never ends"); err != nil {
 			return err
 		}
 	}
-	p, err := mySQLProgress(ctx, s, st)
-	if err != nil || p.applied < p.received {
-		return err // the applier has complete transactions to go on with
-	}
-	if st["Source_Log_File"] == st["Relay_Source_Log_File"] && st["Read_Source_Log_Pos"] == st["Exec_Source_Log_Pos"] {
-		return nil
-	}
-	ids, err := s.rows(ctx, "SELECT id FROM information_schema.processlist WHERE user = 'system user' AND state LIKE 'Replica has read all relay log%'")
+}
+
+// executedAll tells that nothing was received that isn't executed, not even a part of
+// a transaction. MySQL may say so a moment late.
+func (st status) executedAll() bool {
+	return st["Source_Log_File"] == st["Relay_Source_Log_File"] && st["Read_Source_Log_Pos"] == st["Exec_Source_Log_Pos"]
+}
+
+// killIdleApplier kills MySQL's coordinator if it waits for more to be received.
+func (s *session) killIdleApplier(ctx context.Context) error {
+	const idle = "SELECT id FROM information_schema.processlist WHERE user = 'system user' AND state LIKE 'Replica has read all relay log%'"
+	ids, err := s.rows(ctx, idle)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type replication struct {
 	startAll, startApplier, stopAll, stopReceiver, reset string
 	// abandon ends an applier that waits for the rest of a transaction whose source
 	// is gone; nil where stopAll does.
-	abandon func(ctx context.Context, s *session, st status) error
+	abandon func(ctx context.Context, s *session, r *replication) error
 	// change is the statement that makes n.Source the source.
 	change func(n engine.Node) string
 	// guarded are privileges that keep the account from others.
@@ -52,15 +52,13 @@ type replication struct {
 	seed func(ctx context.Context, d *Driver, n engine.Node, dir string, run engine.Runner) error
 }
 
-// forget has the server apply no more and forget its source, whose receiver has
-// stopped.
+// forget has the server apply no more and forget its source.
 func (s *session) forget(ctx context.Context, r *replication) error {
 	if r.abandon != nil {
-		st, err := s.status(ctx, r)
-		if err != nil {
+		if err := s.exec(ctx, r.stopReceiver); err != nil {
 			return err
 		}
-		if err := r.abandon(ctx, s, st); err != nil {
+		if err := r.abandon(ctx, s, r); err != nil {
 			return err
 		}
 	}
