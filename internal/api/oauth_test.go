@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -479,6 +481,11 @@ func TestLoginPage(t *testing.T) {
 		if !strings.Contains(policy, part) {
 			t.Errorf("no %s in %s", part, policy)
 		}
+	}
+	_, rest, _ := strings.Cut(shown.body, "<style>")
+	style, _, _ := strings.Cut(rest, "</style>")
+	if sum := sha256.Sum256([]byte(style)); style == "" || !strings.Contains(policy, "style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") {
+		t.Errorf("the page's style isn't the one that %s allows: %s", policy, style)
 	}
 	h := shown.Header
 	if strings.Contains(policy, "script-src") || strings.Contains(shown.body, "<script") || h.Get("Cache-Control") != "no-store" || h.Get("X-Frame-Options") != "DENY" || h.Get("Access-Control-Allow-Origin") != "" {

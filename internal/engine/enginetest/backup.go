@@ -24,10 +24,10 @@ import (
 func backupCases() []Check {
 	return []Check{
 		{"backup under writes", func(t *testing.T, b *Bench) { backupUnderWrites(t, b.Started(t)) }},
-		{"backup under writes, encrypted", slow(encryptedBackup)},
-		{"backup: restored with other passwords", slow(restoredElsewhere)},
-		{"backup: damage is found", slow(damageIsFound)},
-		{"backup: a stream that is cut or changed", slow(brokenStreams)},
+		{"backup under writes, encrypted", encryptedBackup},
+		{"backup: restored with other passwords", restoredElsewhere},
+		{"backup: damage is found", damageIsFound},
+		{"backup: a stream that is cut or changed", brokenStreams},
 		{"backup: cancelled", backupCancelled},
 		{"backup of the disk guard's server", backupReadOnly},
 		{"three nodes: backup of a replica, restored in place", backupOfReplica},

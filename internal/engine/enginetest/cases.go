@@ -15,7 +15,7 @@ func cases() []Check {
 	return []Check{
 		{"ping of nothing says starting", pingOfNothing},
 		{"bootstrap is repeatable", bootstrapRepeats},
-		{"bootstrap survives a kill at any time", slow(bootstrapKilled)},
+		{"bootstrap survives a kill at any time", bootstrapKilled},
 		{"committed rows survive kill -9", crashRestart},
 		{"stops cleanly with clients connected", slow(stopsCleanly)},
 		{"version", version},

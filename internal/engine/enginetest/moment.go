@@ -121,7 +121,12 @@ func (s *Server) row(t *testing.T, v int) time.Time {
 	t.Helper()
 	s.Exec(t, fmt.Sprintf("INSERT INTO kept VALUES (%d)", v))
 	moment := time.Now().Truncate(time.Second).Add(time.Second)
-	time.Sleep(time.Until(moment) + 10*time.Millisecond) // for the clock: a moment to come can't be restored
+	eventually(t, "a moment to come can't be restored", func() error {
+		if left := time.Until(moment); left >= 0 {
+			return fmt.Errorf("%v are left", left)
+		}
+		return nil
+	})
 	return moment
 }
 

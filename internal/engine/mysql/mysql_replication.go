@@ -44,6 +44,9 @@ func mySQLReplicating(engine.Node) []setting {
 	}
 }
 
+// idleApplier is MySQL's coordinator when it waits for more to be received.
+const idleApplier = "SELECT id FROM information_schema.processlist WHERE user = 'system user' AND state LIKE 'Replica has read all relay log%'"
+
 // abandonWait is how long an applier gets to come to a transaction that never ends.
 // One that has more to go on with is stopped before it does.
 const abandonWait = time.Second
@@ -67,7 +70,7 @@ func mySQLAbandon(ctx context.Context, s *session, r *replication) error {
 			return nil
 		}
 		if !behind {
-			if err := s.killIdleApplier(ctx); err != nil {
+			if err := s.kill(ctx, idleApplier); err != nil {
 				return err
 			}
 		}
@@ -81,21 +84,6 @@ func mySQLAbandon(ctx context.Context, s *session, r *replication) error {
 // a transaction. MySQL may say so a moment late.
 func (st status) executedAll() bool {
 	return st["Source_Log_File"] == st["Relay_Source_Log_File"] && st["Read_Source_Log_Pos"] == st["Exec_Source_Log_Pos"]
-}
-
-// killIdleApplier kills MySQL's coordinator if it waits for more to be received.
-func (s *session) killIdleApplier(ctx context.Context) error {
-	const idle = "SELECT id FROM information_schema.processlist WHERE user = 'system user' AND state LIKE 'Replica has read all relay log%'"
-	ids, err := s.rows(ctx, idle)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if err := s.exec(ctx, "KILL "+id[0]); err != nil && !is(err, errNoSuchThread) {
-			return err
-		}
-	}
-	return nil
 }
 
 // received are the transactions that a server has, applied or not. Those a

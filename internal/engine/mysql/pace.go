@@ -34,7 +34,8 @@ const (
 // as lets writers keep their part. A server that nobody writes to isn't waited
 // for, nor is one that blocks writers at the end of the copy.
 type pace struct {
-	w io.Writer
+	ctx context.Context // the copy's: io.Writer has none
+	w   io.Writer
 	// written is how much the server's sessions have written; nil: nobody can tell,
 	// no pauses.
 	written func() (uint64, error)
@@ -45,8 +46,8 @@ type pace struct {
 	running, paused, share float64
 }
 
-func newPace(w io.Writer, written func() (uint64, error)) *pace {
-	p := &pace{w: w, written: written, share: 1}
+func newPace(ctx context.Context, w io.Writer, written func() (uint64, error)) *pace {
+	p := &pace{ctx: ctx, w: w, written: written, share: 1}
 	p.begin()
 	return p
 }
@@ -83,7 +84,11 @@ func (p *pace) pause() {
 	begun, from := p.begun, p.from
 	for p.written != nil && time.Since(begun) < length {
 		before := p.from
-		time.Sleep(paceLook) // when the backup ends, asking the server fails, and with it the pause
+		select {
+		case <-p.ctx.Done():
+			return // the copy has been called off
+		case <-time.After(paceLook):
+		}
 		if p.begin(); p.from == before {
 			return // nobody writes now
 		}
@@ -128,5 +133,5 @@ func (d *Driver) paced(ctx context.Context, n engine.Node, w io.Writer) (paced i
 	if err != nil {
 		return w, func() {}
 	}
-	return newPace(w, rowsWritten(ctx, s)), s.close
+	return newPace(ctx, w, rowsWritten(ctx, s)), s.close
 }

@@ -13,7 +13,7 @@ import (
 // it runs and 1000 while it pauses.
 func copied(t *testing.T, speed, alone float64, fails bool) (took time.Duration, kept float64) {
 	t.Helper()
-	synctest.Test(t, func(*testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		begun, written, running := time.Now(), 0.0, 0.0
 		last := begun
 		advance := func() {
@@ -21,7 +21,7 @@ func copied(t *testing.T, speed, alone float64, fails bool) (took time.Duration,
 			written += alone*(now.Sub(last).Seconds()-running) + speed*running
 			last, running = now, 0
 		}
-		p := newPace(io.Discard, func() (uint64, error) {
+		p := newPace(t.Context(), io.Discard, func() (uint64, error) {
 			if fails {
 				return 0, errors.New("no such server")
 			}
@@ -72,7 +72,7 @@ func TestPaceOfBlockedWriters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		written := uint64(0)
-		p := newPace(io.Discard, func() (uint64, error) { return written, nil })
+		p := newPace(t.Context(), io.Discard, func() (uint64, error) { return written, nil })
 		time.Sleep(paceRun)
 		written += 1000 // and from now on no more
 		begun := time.Now()

@@ -40,11 +40,10 @@ func TestReplication(t *testing.T) {
 				t.Run("switchover loses nothing", func(t *testing.T) { switchover(t, b) })
 				t.Run("seed under writes", func(t *testing.T) { seedUnderWrites(t, b) })
 				t.Run("a cluster grows", func(t *testing.T) { grows(t, b) })
-				for _, until := range []string{"a replica is back", "the primary steps down"} {
-					t.Run("writes wait until "+until, func(t *testing.T) { writesWait(t, b, until) })
-				}
 			}
-			t.Run("writes wait until the primary stops", func(t *testing.T) { writesWait(t, b, "the primary stops") })
+			for _, until := range []string{"a replica is back", "the primary steps down", "the primary stops"} {
+				t.Run("writes wait until "+until, func(t *testing.T) { writesWait(t, b, until) })
+			}
 			t.Run("events move with the primary", func(t *testing.T) { eventsMove(t, b) })
 			t.Run("patch and password on a replica", func(t *testing.T) { replicaKept(t, b) })
 			t.Run("machine goes down under a relaxed replica", func(t *testing.T) { machineDown(t, b) })
@@ -409,12 +408,13 @@ func diesWithin(t *testing.T, b *enginetest.Bench) {
 	got := c.relayed(t, 1) - before
 	t.Logf("%d of %d MiB had come", got>>20, megabytes)
 	if got > megabytes<<20 {
-		t.Skip("the transaction was quicker than the kill")
+		t.Fatal("all of the transaction came before the kill: nothing is proven")
 	}
 	started := time.Now()
 	c.promoteBest(t)
-	if took := time.Since(started); took > 20*time.Second {
-		t.Errorf("promoted after %v: the servers wait a minute for the rest of a transaction", took)
+	const waitGroupDone = time.Minute // what MySQL waits for the rest of a transaction
+	if took := time.Since(started); took > waitGroupDone/3 {
+		t.Errorf("promoted after %v: it waited for the rest of a transaction", took)
 	}
 	c.nodes[c.primary].Exec(t, "INSERT INTO kept (v) VALUES (2)")
 	c.streams(t, 3-c.primary)
