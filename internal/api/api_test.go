@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -44,6 +45,12 @@ func newBench(t testing.TB, change ...func(*api.Options)) *bench {
 	return b
 }
 
+// withinAMinute stops the clock of a test that counts what one minute allows.
+func withinAMinute(o *api.Options) {
+	now := time.Now().Truncate(time.Minute)
+	o.Now = func() time.Time { return now }
+}
+
 // loginsPerMinute bounds what a test needs of one user.
 const loginsPerMinute = 5
 
@@ -59,18 +66,16 @@ func benches(t testing.TB, two bool, change ...func(*api.Options)) (b, second *b
 			{Engine: cluster.PostgreSQL, Series: "15", EncryptionMissing: "PostgreSQL can't encrypt here"},
 		},
 	}
-	deps := control.Deps{
-		Store: s, Catalog: plans, Backups: true, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: !two,
-		LoginsPerMinute: loginsPerMinute,
-		Enqueue:         func(context.Context, *store.Tx, operation.ID) error { return nil },
-	}
-	o := api.Options{
-		Control: control.New(deps),
-		Catalog: plans, Logger: slog.New(slog.DiscardHandler), Ready: s.Ping, Origin: "*",
-	}
+	o := api.Options{Catalog: plans, Logger: slog.New(slog.DiscardHandler), Ready: s.Ping, Origin: "*"}
 	for _, f := range change {
 		f(&o)
 	}
+	deps := control.Deps{
+		Store: s, Catalog: plans, Backups: true, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: !two,
+		LoginsPerMinute: loginsPerMinute, Now: o.Now,
+		Enqueue: func(context.Context, *store.Tx, operation.ID) error { return nil },
+	}
+	o.Control = control.New(deps)
 	b = &bench{t: t, api: api.New(o), store: s}
 	ctx := t.Context()
 	err := s.InTx(ctx, func(tx *store.Tx) error {
@@ -543,7 +548,7 @@ func TestFrame(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *api.Options) { o.RequestsPerMinute, o.FailedLoginsPerMinute = 3, 2 })
+	b := newBench(t, withinAMinute, func(o *api.Options) { o.RequestsPerMinute, o.FailedLoginsPerMinute = 3, 2 })
 	var last reply
 	for range 4 {
 		last = b.send("GET", "/v4/profile", b.full, "")

@@ -522,7 +522,7 @@ func TestLoginPage(t *testing.T) {
 // not, and per address.
 func TestLoginLimits(t *testing.T) {
 	t.Parallel()
-	b := newOAuthBench(t, func(o *api.Options) { o.FailedLoginsPerMinute = 2*loginsPerMinute + 1 })
+	b := newOAuthBench(t, withinAMinute, func(o *api.Options) { o.FailedLoginsPerMinute = 2*loginsPerMinute + 1 })
 	c := b.confidential()
 	address := b.config(c, "*").AuthCodeURL("some-state")
 	for name, user := range map[string]string{"a user": "admin", "nobody": "nobody"} {

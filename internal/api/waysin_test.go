@@ -61,10 +61,7 @@ func (b *bench) from(address, method, path, token string, headers ...string) *ht
 // header makes another address of it.
 func tokenBruteForce(t *testing.T) {
 	const most = 20
-	now := time.Now().Truncate(time.Minute) // in the middle of no minute's end
-	first, second := benches(t, true, func(o *api.Options) {
-		o.FailedLoginsPerMinute, o.Now = most, func() time.Time { return now }
-	})
+	first, second := benches(t, true, withinAMinute, func(o *api.Options) { o.FailedLoginsPerMinute = most })
 	for name, address := range map[string]func(i int) string{
 		"one address": func(int) string { return "203.0.113.9" },
 		"one /64":     func(i int) string { return fmt.Sprintf("2001:db8::%x", i+1) },
