@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,6 +18,15 @@ type Process struct {
 	identity Identity
 	child    bool
 	done     chan struct{}
+	// inside is the server behind the wall, once it was seen: it keeps its pid
+	// while the wall, which outlives it by a moment, is still there.
+	inside atomic.Pointer[mainProcess]
+}
+
+// mainProcess is one that no other can be taken for: pids are used again.
+type mainProcess struct {
+	pid   int
+	start uint64
 }
 
 // Adopt finds the server that a pid file tells of. It is nil when that doesn't
@@ -62,14 +72,26 @@ func reap(pid int) {
 }
 
 // Pid is the server's process id: the one inside the wall, if there is one.
-func (p *Process) Pid() int {
+func (p *Process) Pid() int { return p.main().pid }
+
+func (p *Process) main() mainProcess {
 	if !p.Walled {
-		return p.record.Pid
+		return mainProcess{p.record.Pid, p.Start}
 	}
-	if inner := children(p.record.Pid); len(inner) == 1 {
-		return inner[0]
+	if seen := p.inside.Load(); seen != nil {
+		return *seen
 	}
-	return p.record.Pid
+	inner := children(p.record.Pid)
+	if len(inner) != 1 {
+		return mainProcess{p.record.Pid, p.Start}
+	}
+	st, err := readStat(inner[0])
+	if err != nil {
+		return mainProcess{p.record.Pid, p.Start}
+	}
+	found := &mainProcess{inner[0], st.start}
+	p.inside.Store(found)
+	return *found
 }
 
 // Done is closed when the server's main process has ended. Others of its
@@ -89,8 +111,9 @@ func (p *Process) Running() bool {
 // Stopped tells that the server was stopped by a signal, as in SIGSTOP: it is
 // there, and does nothing.
 func (p *Process) Stopped() bool {
-	s, err := readStat(p.Pid())
-	return err == nil && (s.state == 'T' || s.state == 't')
+	m := p.main()
+	s, err := readStat(m.pid)
+	return err == nil && s.start == m.start && (s.state == 'T' || s.state == 't')
 }
 
 // Started is when the process began.
@@ -106,12 +129,8 @@ func (p *Process) Started() time.Time {
 
 // Signal sends a signal to the server's main process.
 func (p *Process) Signal(sig syscall.Signal) error {
-	pid := p.Pid()
-	st, err := readStat(pid)
-	if err != nil {
-		return ignoreGone(err)
-	}
-	return signalExactly(pid, sig, func() bool { return p.Running() && alive(pid, st.start) })
+	m := p.main()
+	return signalExactly(m.pid, sig, func() bool { return p.Running() && alive(m.pid, m.start) })
 }
 
 // Stop asks the server to stop, waits for patience, then kills what is left of

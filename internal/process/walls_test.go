@@ -58,6 +58,9 @@ func TestWalls(t *testing.T) {
 	if !holds(s.Output, "bye")() {
 		t.Error("the stop signal didn't reach the server")
 	}
+	if p.Pid() != inner {
+		t.Errorf("the pid of the ended server is %d, was %d: its wall is taken for it", p.Pid(), inner)
+	}
 	if left := members(t, s.Identity); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
