@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"steward/internal/store"
+	"steward/internal/testdir"
 )
 
 // shared is the test process's one server. Tests run in parallel and none of
@@ -89,7 +90,7 @@ func startServer() (url string, end func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	dir, err := os.MkdirTemp("", "steward-pgtest-")
+	dir, err := testdir.Make("steward-pgtest-")
 	if err != nil {
 		return "", nil, err
 	}
@@ -98,7 +99,7 @@ func startServer() (url string, end func(), err error) {
 		os.RemoveAll(dir)
 		return "", nil, err
 	}
-	if err := errors.Join(os.Chmod(dir, 0o711), clone(template, filepath.Join(dir, "store"))); err != nil {
+	if err := clone(template, filepath.Join(dir, "store")); err != nil {
 		stop()
 		return "", nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"steward/internal/store"
+	"steward/internal/testdir"
 )
 
 // embedded is a store's folders, and what starts in them.
@@ -29,19 +30,10 @@ type embedded struct {
 // newEmbedded makes the folders. Whatever runs in them at the test's end is stopped.
 func newEmbedded(t *testing.T) *embedded {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "steward-embedded-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	dir := testdir.New(t, "steward-embedded-")
 	e := &embedded{t, store.EmbeddedOptions{Dir: filepath.Join(dir, "store"), RunDir: filepath.Join(dir, "run"), Logger: slog.New(slog.DiscardHandler)}}
 	t.Cleanup(func() {
 		if err := store.StopEmbedded(context.Background(), e.options.Dir); err != nil {
-			t.Error(err)
-		}
-		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})

@@ -19,6 +19,7 @@ import (
 	"steward/internal/operation"
 	"steward/internal/pgtest"
 	"steward/internal/store"
+	"steward/internal/testdir"
 	"steward/internal/work"
 )
 
@@ -287,14 +288,7 @@ func TestStop(t *testing.T) {
 // TestGoesOnAfterTheStoreWasKilled: workers find their way back by themselves.
 func TestGoesOnAfterTheStoreWasKilled(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "steward-work-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	dir := testdir.New(t, "steward-work-")
 	e, err := store.StartEmbedded(t.Context(), store.EmbeddedOptions{Dir: filepath.Join(dir, "store"), RunDir: filepath.Join(dir, "run"), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

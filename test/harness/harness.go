@@ -25,6 +25,7 @@ import (
 	// The binary is built while the tests run. Naming its code here makes go test
 	// run them again when that code changes, instead of showing an old result.
 	_ "steward/internal/cli"
+	"steward/internal/testdir"
 )
 
 // Patience is how long the harness waits for anything. Generous, since test
@@ -123,18 +124,12 @@ func EnginesFolder() string {
 	return dir
 }
 
-// dataFolder is not below t.TempDir, whose parents other users can't enter:
-// database servers run as users of their own.
+// dataFolder is on the disk for benchmarks, and where it is fastest for tests.
 func dataFolder(t testing.TB) string {
-	dir, err := os.MkdirTemp("", "steward-test-")
-	if err != nil {
-		t.Fatal(err)
+	if _, test := t.(*testing.T); test {
+		return testdir.New(t, "st")
 	}
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
+	return testdir.OnDisk(t, "st")
 }
 
 // freePorts finds a range of ports that nothing listens on.

@@ -81,6 +81,7 @@ var layerOf = map[string]layer{
 	"steward/internal/notify/notifytest":     suites,
 	"steward/internal/pgtest":                suites,
 	"steward/internal/sshlogin/sshdtest":     suites,
+	"steward/internal/testdir":               suites,
 	"steward/bench/...":                      suites,
 	"steward/test/...":                       suites,
 }

@@ -17,6 +17,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/testdir"
 )
 
 // templatePassword is the admin password of the suite's templates.
@@ -43,7 +44,7 @@ type Bench struct {
 // NewBench makes the installation's template.
 func NewBench(t *testing.T, driver engine.Driver, inst engine.Installation, o Options) *Bench {
 	t.Helper()
-	b := &Bench{Driver: driver, Installation: inst, Options: o, root: folder(t)}
+	b := &Bench{Driver: driver, Installation: inst, Options: o, root: testdir.New(t, "et")}
 	b.template = filepath.Join(b.root, "template")
 	must(t, os.Mkdir(b.template, 0o700), "make template folder")
 	if os.Geteuid() == 0 {
@@ -55,33 +56,6 @@ func NewBench(t *testing.T, driver engine.Driver, inst engine.Installation, o Op
 	must(t, driver.Template(ctx, inst, b.template, templatePassword, run), "make template")
 	t.Logf("template made in %v", time.Since(started).Round(time.Millisecond))
 	return b
-}
-
-// folder is a short path that every user may pass through: t.TempDir is closed
-// to the users that servers run as, and too long for a socket.
-func folder(t *testing.T) string {
-	t.Helper()
-	parent := "/tmp"
-	if roomInMemory() {
-		parent = "/dev/shm"
-	}
-	dir, err := os.MkdirTemp(parent, "et")
-	must(t, err, "make folder")
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("remove folder: %v", err)
-		}
-	})
-	must(t, os.Chmod(dir, 0o711), "open folder")
-	return dir
-}
-
-// roomInMemory tells whether servers fit in the machine's shared memory, where
-// the suite takes a third of the time: ext4 is slow to hand out the inodes of
-// the servers just removed.
-func roomInMemory() bool {
-	var fs syscall.Statfs_t
-	return syscall.Statfs("/dev/shm", &fs) == nil && int64(fs.Bavail)*fs.Bsize > 4<<30
 }
 
 // run is the suite's engine.Runner.

@@ -32,6 +32,7 @@ import (
 	"steward/internal/platform/host"
 	"steward/internal/platform/platformtest"
 	"steward/internal/process"
+	"steward/internal/testdir"
 )
 
 func TestPlatform(t *testing.T) {
@@ -115,20 +116,14 @@ type site struct {
 
 func newSite(t *testing.T, found []engine.Installation) *site {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "ht")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	dir := testdir.New(t, "ht")
 	s := &site{t: t, secrets: platformtest.NewSecrets(), firstPort: freePorts(t)}
 	level := slog.LevelInfo
 	if testing.Verbose() {
 		level = slog.LevelDebug
 	}
 	s.o = host.Options{
-		DataDir: filepath.Join(dir, "data"), RunDir: filepath.Join(dir, "run"), KeysDir: filepath.Join("/dev/shm", filepath.Base(dir)),
+		DataDir: filepath.Join(dir, "data"), RunDir: filepath.Join(dir, "run"), KeysDir: filepath.Join("/dev/shm", filepath.Base(dir)+"-keys"),
 		Engines: engines(), Installations: found, Secrets: s.secrets,
 		Ports:          [2]int{s.firstPort, s.firstPort + 9},
 		PrimaryAddress: netip.MustParseAddr("127.0.0.1"), SecondaryAddress: netip.MustParseAddr("127.0.0.2"),
@@ -142,10 +137,8 @@ func newSite(t *testing.T, found []engine.Installation) *site {
 	s.openGateway(t)
 	t.Cleanup(func() {
 		s.stopEverything()
-		for _, d := range []string{dir, s.o.KeysDir} {
-			if err := os.RemoveAll(d); err != nil {
-				t.Error(err)
-			}
+		if err := os.RemoveAll(s.o.KeysDir); err != nil {
+			t.Error(err)
 		}
 	})
 	return s
