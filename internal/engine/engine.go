@@ -191,6 +191,9 @@ type Driver interface {
 	KeyringContent(n Node) ([]byte, error)
 	// EncryptionMissing is why the installation can't encrypt at rest, "" when it can.
 	EncryptionMissing(inst Installation) string
+	// ControlFile is the file, below a data folder, without which there is no
+	// database in it. It is never replaced while a server runs.
+	ControlFile() string
 	// AfterPatch brings the data folder up to the newly started version
 	// (mariadb-upgrade and its kin); nothing to do for most.
 	AfterPatch(ctx context.Context, n Node) error

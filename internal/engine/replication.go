@@ -20,6 +20,10 @@ type Peer struct {
 // hasn't, or lacks what the source no longer has: it needs a new copy.
 var ErrDiverged = errors.New("the replica's data has gone another way than its source's")
 
+// ErrUndrainable is returned by Drain when what the dead server wrote last can't
+// be had from its files, now or later.
+var ErrUndrainable = errors.New("the files of the stopped server can't be drained")
+
 // Standing is how a running node stands in its cluster.
 type Standing struct {
 	// Writable tells that the node is no replica: it takes writes, but for the

@@ -118,7 +118,7 @@ func extractMySQL(archive *engine.ArchiveReader, dir string) error {
 	if err := archive.Finish(); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(dir, "ibdata1")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, controlFile)); err != nil {
 		return fmt.Errorf("the stream is no backup: %w", err)
 	}
 	return nil

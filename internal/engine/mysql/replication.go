@@ -192,7 +192,7 @@ func (s *session) writable(ctx context.Context, n engine.Node) (bool, error) {
 // Twin is part of engine.Replicator. Clones begin with an empty history of
 // transactions, so each can follow any other; none must have run.
 func (d *Driver) Twin(ctx context.Context, _, dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, "ibdata1")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, controlFile)); err != nil {
 		return fmt.Errorf("make %s a twin: %w", dir, err)
 	}
 	return d.Individualise(ctx, dir)

@@ -20,7 +20,13 @@ var templateSizes = []string{
 }
 
 // systemTablespace must be the same in templates and in configurations.
-const systemTablespace = "ibdata1:5M:autoextend"
+const systemTablespace = controlFile + ":5M:autoextend"
+
+// controlFile is InnoDB's system tablespace.
+const controlFile = "ibdata1"
+
+// ControlFile is part of engine.Driver.
+func (*Driver) ControlFile() string { return controlFile }
 
 // Template is part of engine.Driver. The server's bootstrap keeps no binary
 // log, so a clone begins with an empty history of transactions.

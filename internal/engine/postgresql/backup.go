@@ -104,7 +104,7 @@ func unpack(r io.Reader, dir string) error {
 	if err := archive.Finish(); err != nil {
 		return err
 	}
-	for _, name := range []string{"backup_label", filepath.Join("global", "pg_control")} {
+	for _, name := range []string{"backup_label", Driver{}.ControlFile()} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("the archive is no backup: %w", err)
 		}

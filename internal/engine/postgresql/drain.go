@@ -38,14 +38,14 @@ func (Driver) Drain(ctx context.Context, dead, heir engine.Node) error {
 	}
 	wal, err := openWAL(filepath.Join(dead.Data, "pg_wal"))
 	if err != nil {
-		return fmt.Errorf("drain: %w", err)
+		return fmt.Errorf("drain: %w: %w", engine.ErrUndrainable, err)
 	}
 	if uint64(at.applied)/wal.segmentSize < wal.oldest {
-		return fmt.Errorf("drain: the heir needs WAL from %v on, which has been removed", at.applied)
+		return fmt.Errorf("drain: %w: the heir needs WAL from %v on, which has been removed", engine.ErrUndrainable, at.applied)
 	}
 	known, end, err := wal.extent(at.applied, at.received)
 	if err != nil {
-		return fmt.Errorf("drain: %w", err)
+		return fmt.Errorf("drain: %w: %w", engine.ErrUndrainable, err)
 	}
 	if known == end {
 		return nil
@@ -60,7 +60,7 @@ func (Driver) Drain(ctx context.Context, dead, heir engine.Node) error {
 func sameCluster(ctx context.Context, dead, heir engine.Node) error {
 	a, err := readControl(controlPath(dead.Data))
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", engine.ErrUndrainable, err)
 	}
 	b, err := readLiveControl(ctx, heir.Data)
 	if err != nil {

@@ -82,7 +82,10 @@ func readLiveControl(ctx context.Context, dir string) (*controlFile, error) {
 	}
 }
 
-func controlPath(dir string) string { return filepath.Join(dir, "global", "pg_control") }
+// ControlFile is part of engine.Driver.
+func (Driver) ControlFile() string { return "global/pg_control" }
+
+func controlPath(dir string) string { return filepath.Join(dir, Driver{}.ControlFile()) }
 
 // identity is what sets a cluster's data apart from that of any other clone:
 // the system identifier, and the secret from which the server invents salts for

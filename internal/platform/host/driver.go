@@ -263,6 +263,17 @@ func (d *Driver) spawn(work func()) {
 	}
 }
 
+// hasData tells whether a database lies in a data folder: one that was removed
+// under its server may hold what the server has made since.
+func (d *Driver) hasData(dir string) bool {
+	for _, e := range d.o.Engines {
+		if exists(filepath.Join(dir, e.ControlFile())) {
+			return true
+		}
+	}
+	return false
+}
+
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)

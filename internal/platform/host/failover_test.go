@@ -55,6 +55,7 @@ func TestFailover(t *testing.T) {
 					{"all three are killed", (*trio).killsAll, true},
 					{"the primary is killed while steward is down", (*trio).killsWhileDown, false},
 					{"the primary's data is removed", (*trio).removesPrimary, true},
+					{"the primary's data is damaged", (*trio).damagesPrimary, false},
 					{"a planned restart of all", (*trio).resizes, true},
 					{"a patch of all", (*trio).patches, true},
 				} {
@@ -295,12 +296,8 @@ func (h *trio) killsWhileDown() {
 	})
 }
 
-// removesPrimary can lose what an asynchronous cluster hadn't sent yet; people
-// are told.
 func (h *trio) removesPrimary() {
-	synchronous := h.mode.replication == cluster.SemiSynch || h.mode.commit == cluster.CommitOn
-	h.load.mayLose = !synchronous
-	defer func() { h.load.mayLose = false }()
+	defer h.mayLose()()
 	before, after := h.suffers(slow, func(seen platform.Observed) {
 		n := h.node(seen, cluster.Primary)
 		if err := os.RemoveAll(h.data(n.Ordinal)); err != nil {
@@ -314,6 +311,36 @@ func (h *trio) removesPrimary() {
 	if after.Failovers != before.Failovers+1 {
 		h.t.Errorf("failovers: %d, then %d", before.Failovers, after.Failovers)
 	}
+}
+
+// damagesPrimary leaves files that can neither be started nor drained.
+func (h *trio) damagesPrimary() {
+	defer h.mayLose()()
+	before, after := h.suffers(slow, func(seen platform.Observed) {
+		h.close()
+		n := h.node(seen, cluster.Primary)
+		h.signal(n, syscall.SIGKILL)
+		waitFor(h.t, "the primary's end", func() bool { return errors.Is(syscall.Kill(n.Pid, 0), syscall.ESRCH) })
+		control, err := os.OpenFile(filepath.Join(h.data(n.Ordinal), engines()[h.want.Engine].ControlFile()), os.O_WRONLY, 0)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		defer control.Close()
+		if _, err := control.Write(make([]byte, 1<<16)); err != nil {
+			h.t.Fatal(err)
+		}
+		h.open()
+	})
+	if after.Failovers != before.Failovers+1 {
+		h.t.Errorf("failovers: %d, then %d", before.Failovers, after.Failovers)
+	}
+}
+
+// mayLose lets the load miss what a dead asynchronous primary alone had; people
+// are told of it.
+func (h *trio) mayLose() (end func()) {
+	h.load.mayLose = h.mode.replication != cluster.SemiSynch && h.mode.commit != cluster.CommitOn
+	return func() { h.load.mayLose = false }
 }
 
 // resizes restarts every server, one after the other.

@@ -37,6 +37,8 @@ type member struct {
 	// starts of the primary that came to nothing.
 	hung         bool
 	failedStarts int
+	// undrainable tells that Drain found what the server left of no use.
+	undrainable bool
 	// rebuilding tells that the node is being given a new copy of the data,
 	// rebuilds how often that was tried in vain, and rebuildDue when to try next.
 	rebuilding bool
@@ -57,6 +59,7 @@ func (m *member) setProcess(p *process.Process) {
 	defer m.mu.Unlock()
 	m.proc, m.pinged, m.version = p, time.Time{}, ""
 	m.standing, m.stood, m.astray, m.hung = engine.Standing{}, time.Time{}, time.Time{}, false
+	m.undrainable = false
 }
 
 func (m *member) running() bool {

@@ -288,7 +288,7 @@ func (p *pass) lost(j *job) string {
 	switch {
 	case j.m.isRebuilding():
 		return "it is being rebuilt"
-	case !exists(j.node.Data):
+	case !p.d.hasData(j.node.Data):
 		return "it has no data"
 	case j.rec == nil || !j.rec.Bootstrapped:
 		return "it never had all data"

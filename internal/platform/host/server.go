@@ -143,7 +143,7 @@ func (d *Driver) restart(u *unit, m *member, crashed *process.Process) error {
 	if err != nil {
 		return err
 	}
-	if rec == nil || rec.Launch == nil || !exists(d.layout.dataOf(m.id, m.ordinal)) {
+	if rec == nil || rec.Launch == nil || !d.hasData(d.layout.dataOf(m.id, m.ordinal)) {
 		return nil // Apply deals with it
 	}
 	limited, done := context.WithTimeout(d.quit, passTime)

@@ -39,7 +39,7 @@ func (p *pass) havePrimary(ctx context.Context) error {
 // down says why the primary can't go on; "" when it can.
 func (j *job) down() string {
 	switch {
-	case !exists(j.node.Data):
+	case !j.d.hasData(j.node.Data):
 		return "its data is gone"
 	case !j.m.running():
 		return "its server ended"
@@ -67,7 +67,13 @@ func (p *pass) replacePrimary(ctx context.Context, old *job, why string) error {
 			return p.restartPrimary(ctx, old, situation)
 		case remedyPromote:
 			reason := fmt.Sprintf("Node %d is no longer the primary: %s. Node %d took over.", p.top.Primary, why, v.Heir)
-			return p.handOver(ctx, old, v, reason)
+			err := p.handOver(ctx, old, v, reason)
+			if !errors.Is(err, engine.ErrUndrainable) {
+				return err
+			}
+			old.m.setUndrainable()
+			p.d.log.Warn("the dead primary's last writes can't be had from its files", "cluster_id", p.want.ID, "node", p.top.Primary, "error", err)
+			continue
 		case remedyNone:
 			return &obstacle{"no node has the cluster's data any more: a backup has to be restored"}
 		}
@@ -83,7 +89,7 @@ func (p *pass) replacePrimary(ctx context.Context, old *job, why string) error {
 // plight asks all replicas how they stand, once none receives anything any more.
 func (p *pass) plight(ctx context.Context, old *job) (plight, error) {
 	situation := plight{
-		Files: exists(old.node.Data), CanDrain: p.eng.CanDrain(old.inst), Tried: old.m.startsInVain(),
+		Files: p.d.hasData(old.node.Data), CanDrain: p.canDrain(old), Tried: old.m.startsInVain(),
 		Synchronous: synchronous(p.want.Replication, p.want.Commit),
 		Replicas:    make([]candidate, len(p.top.replicas())),
 	}
@@ -100,6 +106,9 @@ func (p *pass) plight(ctx context.Context, old *job) (plight, error) {
 	return situation, ctx.Err()
 }
 
+// canDrain tells whether what the old primary wrote last may be had from its files.
+func (p *pass) canDrain(old *job) bool { return p.eng.CanDrain(old.inst) && !old.m.isUndrainable() }
+
 // synchronous tells whether acknowledged writes are on two nodes.
 func synchronous(r cluster.Replication, c cluster.Commit) bool {
 	return r == cluster.SemiSynch || c == cluster.CommitOn || c == cluster.CommitRemoteWrite || c == cluster.CommitRemoteApply
@@ -107,7 +116,7 @@ func synchronous(r cluster.Replication, c cluster.Commit) bool {
 
 // candidate is the node as one that may take over.
 func (j *job) candidate(ctx context.Context) candidate {
-	c := candidate{Ordinal: j.m.ordinal, Whole: j.rec != nil && j.rec.Bootstrapped && exists(j.node.Data) && !j.m.isDiverged()}
+	c := candidate{Ordinal: j.m.ordinal, Whole: j.rec != nil && j.rec.Bootstrapped && j.d.hasData(j.node.Data) && !j.m.isDiverged()}
 	if !c.Whole || !j.m.running() {
 		return c
 	}
@@ -152,7 +161,7 @@ func (p *pass) handOver(ctx context.Context, old *job, v verdict, reason string)
 	if v.MayLose {
 		reason += " Writes that were acknowledged in the last moments may be missing."
 	}
-	if exists(old.node.Data) && p.eng.CanDrain(old.inst) {
+	if p.d.hasData(old.node.Data) && p.canDrain(old) {
 		heir, err := p.job(ctx, v.Heir)
 		if err != nil {
 			return err

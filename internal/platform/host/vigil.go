@@ -88,7 +88,7 @@ func (v *vigil) look(top topology) {
 		v.stopped = now
 	}
 	dead := !v.stopped.IsZero() && now.Sub(v.stopped) >= stoppedFor || v.misses.Load() >= pingMisses
-	if !exists(v.d.layout.dataOf(v.u.id, top.Primary)) || dead {
+	if !v.d.hasData(v.d.layout.dataOf(v.u.id, top.Primary)) || dead {
 		m.setHangs(dead)
 		v.stopped = time.Time{}
 		v.misses.Store(0)
@@ -174,6 +174,19 @@ func (m *member) setHangs(hangs bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hung = hangs
+}
+
+// isUndrainable tells that the files the server left were tried to be drained, in vain.
+func (m *member) isUndrainable() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.undrainable
+}
+
+func (m *member) setUndrainable() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.undrainable = true
 }
 
 // startChances is how many starts of a server may end before it has answered:
