@@ -79,8 +79,7 @@ type Server struct {
 	open     int
 	sessions int
 	most     int
-	running  *smtp.Server
-	stopped  chan struct{}
+	stop     func() // nil while it is down
 }
 
 // Start runs a server until the test's end.
@@ -119,7 +118,11 @@ func (s *Server) Up(t testing.TB) {
 	}
 	stopped := make(chan struct{})
 	s.mu.Lock()
-	s.running, s.stopped = server, stopped
+	s.stop = func() {
+		_ = server.Close()
+		l.Close() // Serve, when it begins only now, never learns of Close
+		<-stopped
+	}
 	s.mu.Unlock()
 	go func() {
 		defer close(stopped)
@@ -131,14 +134,12 @@ func (s *Server) Up(t testing.TB) {
 func (s *Server) Down() {
 	s.Heal()
 	s.mu.Lock()
-	server, stopped := s.running, s.stopped
-	s.running = nil
+	stop := s.stop
+	s.stop = nil
 	s.mu.Unlock()
-	if server == nil {
-		return
+	if stop != nil {
+		stop()
 	}
-	_ = server.Close()
-	<-stopped
 }
 
 // URL is what smtp.url is set to for this server, with options such as "tls=required".
