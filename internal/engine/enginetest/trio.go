@@ -191,7 +191,7 @@ func (c *Trio) rejoin(t *testing.T, old *Server) (asItWas bool) {
 	old.Start(t)
 	err := c.Bench.Driver.Follow(t.Context(), old.Node)
 	if err == nil {
-		err = old.streamsWithin(t, 10*time.Second)
+		err = c.catchesUp(t, old)
 	} else if !errors.Is(err, engine.ErrDiverged) {
 		t.Fatalf("follow: %v", err)
 	}
@@ -203,6 +203,20 @@ func (c *Trio) rejoin(t *testing.T, old *Server) (asItWas bool) {
 	old.Kill(t)
 	c.seed(t, old)
 	return false
+}
+
+// catchesUp is nil once the replica has all that the primary has. That it streams
+// is not enough: the primary may yet tell it that it has gone another way.
+func (c *Trio) catchesUp(t *testing.T, s *Server) error {
+	t.Helper()
+	want := c.Primary.Standing(t).Received
+	return poll(10*time.Second, func() error {
+		standing := s.Standing(t)
+		if !standing.Streaming || standing.Problem != "" || standing.Writable || standing.Applied < want {
+			return fmt.Errorf("it stands like this: %+v", standing)
+		}
+		return nil
+	})
 }
 
 // seed gives the stopped node a copy of the primary's data and starts it.
@@ -228,12 +242,12 @@ func (c *Trio) seed(t *testing.T, s *Server) {
 // agrees waits until the node reads the same as the primary.
 func (c *Trio) agrees(t *testing.T, s *Server) {
 	t.Helper()
-	const query = "SELECT count(*) FROM kept"
+	const query = "SELECT concat(count(*), ' rows, in sum ', coalesce(sum(v), 0)) FROM kept"
 	must(t, poll(replicationDeadline, func() error {
 		// A writer that was stopped may leave a row that is committed later.
 		got, want := s.Text(t, query), c.Primary.Text(t, query)
 		if got != want {
-			return fmt.Errorf("node %d counts %s rows, the primary %s", s.Node.Ordinal, got, want)
+			return fmt.Errorf("node %d has %s, the primary %s", s.Node.Ordinal, got, want)
 		}
 		return nil
 	}), "nodes agree")
