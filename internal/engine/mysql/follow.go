@@ -35,7 +35,7 @@ func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) error {
 	if err != nil {
 		return err
 	}
-	ready, err := s.text(ctx, fmt.Sprintf("SELECT @@GLOBAL.%s_enabled = %t", r.replica, semiSync(n)))
+	ready, err := s.text(ctx, fmt.Sprintf("SELECT @@GLOBAL.%s_enabled = %t", r.replica, r.replies(n)))
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (s *session) verdict(ctx context.Context, r *replication, source *session) 
 	refusals := 0
 	for end := time.Now().Add(verdictWait); time.Now().Before(end); {
 		st, err := s.status(ctx, r)
-		if err != nil || st["Replica_IO_Running"] == "Yes" {
+		if err != nil || st.hears() {
 			return err
 		}
 		if !st.receiverRuns() && slices.Contains(r.forked, st["Last_IO_Errno"]) {

@@ -25,6 +25,7 @@ var mariaDBReplication = replication{
 			"master_use_gtid = slave_pos, master_connect_retry = 1, master_heartbeat_period = 2",
 			n.Source.Listen.Addr(), n.Source.Listen.Port(), replicaUser, replicaPassword(n), quote(filepath.Join(n.TLS, engine.TLSCA)))
 	},
+	retakes: true,
 	// A server that was started with one node only has none of these.
 	tuned:      []string{fmt.Sprintf("SET GLOBAL slave_parallel_threads = %d", appliers), "SET GLOBAL slave_parallel_mode = 'optimistic'"},
 	progress:   mariaDBProgress,
@@ -41,7 +42,7 @@ func mariaDBReplicating(n engine.Node) []setting {
 	role := "MASTER"
 	if isReplica(n) {
 		// A primary that comes back cuts what no replica has acknowledged from its
-		// log and its data, with semi-sync on its replica's side enabled.
+		// log and its data; what one has it takes back (retakes).
 		role = "SLAVE"
 	}
 	return []setting{
@@ -108,8 +109,9 @@ func mariaDBProgress(ctx context.Context, s *session, st status) (progress, erro
 	return p, err
 }
 
-// mariaDBCompatible looks at the numbers only; that two with one number are the
-// same transaction is for the source to say.
+// mariaDBCompatible compares the last transactions. Whether an older one of the
+// replica's is its source's too is for the source to say, which it does not of
+// one that has the number of its own last.
 func mariaDBCompatible(ctx context.Context, own, source *session, st status) error {
 	position, err := own.text(ctx, "SELECT @@GLOBAL.gtid_binlog_pos")
 	if err != nil {
@@ -123,7 +125,7 @@ func mariaDBCompatible(ctx context.Context, own, source *session, st status) err
 	if err != nil {
 		return err
 	}
-	if mine > theirs.received {
+	if mine > theirs.received || mine == theirs.received && position != theirs.text {
 		return fmt.Errorf("%w: it is at %s, its source at %s", engine.ErrDiverged, position, theirs.text)
 	}
 	return nil

@@ -100,7 +100,7 @@ func (d *Driver) takeOver(ctx context.Context, s *session, r *replication, n eng
 // setRole sets what depends on the role, but for what lets others write.
 func (s *session) setRole(ctx context.Context, r *replication, n engine.Node) error {
 	settings := []setting{
-		{r.replica + "_enabled", semiSync(n) && isReplica(n), live},
+		{r.replica + "_enabled", r.replies(n), live},
 		{r.source + "_enabled", semiSync(n) && !isReplica(n), live},
 		durable("sync_binlog", n, 0),
 		durable("innodb_flush_log_at_trx_commit", n, 2),

@@ -25,6 +25,12 @@ type replication struct {
 	settings func(n engine.Node) []setting
 	// relaxed tells that replicas don't sync each commit.
 	relaxed bool
+	// retakes tells that a killed primary that starts as a replica cuts from its
+	// log and data what its engine had not committed yet, and has to take it back
+	// from the heir though the transactions bear its own number. The flavour does
+	// so with semi-sync enabled on the replica's side, and silently leaves them out
+	// otherwise; it costs nothing where the source waits for nobody.
+	retakes bool
 	// status answers a row for a replica, none for other servers.
 	status string
 	// startAll, stopAll, stopReceiver and reset act on the replica's threads; reset
@@ -136,7 +142,14 @@ func (st status) receiverRuns() bool {
 
 func (st status) applierRuns() bool { return st["Replica_SQL_Running"] == "Yes" }
 
-func (st status) streams() bool { return st["Replica_IO_Running"] == "Yes" && st.applierRuns() }
+func (st status) streams() bool { return st.hears() && st.applierRuns() }
+
+// hears tells that the source has begun to send: first of all it names its log.
+// The receiver calls itself running before the source has agreed to send
+// anything from the replica's position on.
+func (st status) hears() bool {
+	return st["Replica_IO_Running"] == "Yes" && st["Source_Log_File"] != ""
+}
 
 // problem is what the threads stopped at.
 func (st status) problem() string {

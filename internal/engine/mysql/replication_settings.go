@@ -16,6 +16,11 @@ func isReplica(n engine.Node) bool { return clustered(n) && n.Role == cluster.Re
 
 func semiSync(n engine.Node) bool { return clustered(n) && n.Replication == cluster.SemiSynch }
 
+// replies tells whether semi-sync is enabled on the replica's side.
+func (r *replication) replies(n engine.Node) bool {
+	return isReplica(n) && (semiSync(n) || r.retakes)
+}
+
 // replicating are the settings of a cluster with several nodes. Those that
 // depend on the role are apart: Follow and Promote set them.
 func replicating(n engine.Node, size tuning) []setting {
@@ -28,7 +33,7 @@ func replicating(n engine.Node, size tuning) []setting {
 		// A bound that isn't worth a restart: it changes with the next one.
 		{"relay_log_space_limit", size.binlogTotalMB * mb, apart},
 		{r.source + "_enabled", semiSync(n) && !isReplica(n), apart},
-		{r.replica + "_enabled", semiSync(n) && isReplica(n), apart},
+		{r.replica + "_enabled", r.replies(n), apart},
 		{r.source + "_timeout", semiSyncTimeout, live},
 		// What was acknowledged to nobody has been seen by nobody either.
 		{r.source + "_wait_point", "AFTER_SYNC", live},
