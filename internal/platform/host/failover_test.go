@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -190,12 +191,31 @@ func (h *trio) suffers(most time.Duration, what func(seen platform.Observed)) (b
 	})
 	after = h.healthy()
 	acknowledged, gap := h.load.end(h.t)
+	h.agree(after)
 	h.t.Logf("%d writes acknowledged, longest gap %v, failovers %d: %s", acknowledged, gap.Round(time.Millisecond),
 		after.Failovers-before.Failovers, after.FailoverReason)
 	if gap > most {
 		h.t.Errorf("nobody could write for %v", gap)
 	}
 	return before, after
+}
+
+// agree waits until every node has the rows that the primary has: one that has
+// silently gone another way never will.
+func (h *trio) agree(seen platform.Observed) {
+	h.t.Helper()
+	want, err := h.load.keys(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, n := range seen.Nodes {
+		node := &load{engine: h.load.engine, customer: h.load.customer}
+		node.at = netip.MustParseAddrPort(n.Address)
+		waitFor(h.t, fmt.Sprintf("node %d to have the rows of the primary", n.Ordinal), func() bool {
+			got, err := node.keys(h.t.Context())
+			return err == nil && maps.Equal(got, want)
+		})
+	}
 }
 
 // seesKilled tells that a process is still taken for alive that can't be: on a busy
@@ -225,6 +245,14 @@ func (h *trio) signal(n platform.Node, sig syscall.Signal) {
 
 func (h *trio) data(ordinal int) string {
 	return filepath.Join(h.s.o.DataDir, "clusters", fmt.Sprint(h.want.ID), fmt.Sprintf("node-%d", ordinal), "data")
+}
+
+// removeData removes the files of a running server, which may make others meanwhile.
+func (h *trio) removeData(n platform.Node) {
+	h.t.Helper()
+	if err := os.RemoveAll(h.data(n.Ordinal)); err != nil {
+		h.t.Log(err)
+	}
 }
 
 const quick, slow = 10 * time.Second, 30 * time.Second
@@ -260,9 +288,7 @@ func (h *trio) killsReplica() {
 func (h *trio) removesReplica() {
 	before, after := h.suffers(quick, func(seen platform.Observed) {
 		n := h.node(seen, cluster.Replica)
-		if err := os.RemoveAll(h.data(n.Ordinal)); err != nil {
-			h.t.Fatal(err)
-		}
+		h.removeData(n)
 		h.killed[n.Pid] = true
 		if err := syscall.Kill(n.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) { // MySQL ends by itself
 			h.t.Fatal(err)
@@ -300,9 +326,7 @@ func (h *trio) removesPrimary() {
 	defer h.mayLose()()
 	before, after := h.suffers(slow, func(seen platform.Observed) {
 		n := h.node(seen, cluster.Primary)
-		if err := os.RemoveAll(h.data(n.Ordinal)); err != nil {
-			h.t.Log(err) // the server may make files meanwhile
-		}
+		h.removeData(n)
 		waitFor(h.t, "another primary", func() bool {
 			now, err := h.driver.Observe(h.t.Context(), h.want.ID)
 			return err == nil && now.Failovers > seen.Failovers
