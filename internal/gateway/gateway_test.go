@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/testdir"
 )
 
 // bench is a gateway on free ports with everything a test needs around it.
@@ -28,44 +29,16 @@ type bench struct {
 	o Options
 }
 
-// ports hands every test a range of its own below the system's ephemeral ports.
-var ports = struct {
-	sync.Mutex
-	next int
-}{next: 15000 + os.Getpid()%40*200}
-
-func freePorts(t *testing.T, n int) [2]int {
-	t.Helper()
-	ports.Lock()
-	defer ports.Unlock()
-	for {
-		first := ports.next
-		if ports.next += n; ports.next > 32000 {
-			t.Fatal("no free ports")
-		}
-		free := true
-		for p := first; p < first+n && free; p++ {
-			free = probe([]netip.Addr{local(1), local(2)}, p) == nil
-		}
-		if free {
-			return [2]int{first, first + n - 1}
-		}
-	}
-}
-
 func newBench(t *testing.T, portCount int) *bench {
 	t.Helper()
 	if _, err := FindBinary(); err != nil {
 		t.Skip(err)
 	}
-	run, err := os.MkdirTemp("", "gw")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(run) })
+	first := testdir.Ports(t, portCount)
+	run := testdir.New(t, "gw")
 	b := &bench{t: t, o: Options{
 		Dir: filepath.Join(run, "gateway"), RunDir: filepath.Join(run, "run"), PrimaryAddr: local(1), SecondaryAddr: local(2),
-		Ports: freePorts(t, portCount), MaxConn: 1000, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Ports: [2]int{first, first + portCount - 1}, MaxConn: 1000, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}}
 	b.open()
 	t.Cleanup(func() {

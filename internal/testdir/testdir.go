@@ -1,7 +1,7 @@
-// Package testdir makes the folders in which tests run servers.
+// Package testdir has folders and ports for the servers that tests run.
 //
-// t.TempDir doesn't do for them: its parents are closed to the users that servers
-// run as, and its path is too long for a socket.
+// t.TempDir doesn't do for those: its parents are closed to the users that
+// servers run as, and its path is too long for a socket.
 package testdir
 
 import (

@@ -6,12 +6,9 @@ package harness
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -89,7 +86,7 @@ func Prepare(t testing.TB, options ...Option) *Server {
 	if set.data == "" {
 		set.data = dataFolder(t)
 	}
-	first := freePorts(t)
+	first := testdir.Ports(t, 1+portsPerServer) + 1
 	s := &Server{
 		Data: set.data, t: t, binary: Binary(t, set.tags),
 		listen: fmt.Sprintf("127.0.0.1:%d", first-1),
@@ -130,33 +127,6 @@ func dataFolder(t testing.TB) string {
 		return testdir.New(t, "st")
 	}
 	return testdir.OnDisk(t, "st")
-}
-
-// freePorts finds a range of ports that nothing listens on.
-func freePorts(t testing.TB) int {
-	for range 200 {
-		n, err := rand.Int(rand.Reader, big.NewInt(11000))
-		if err != nil {
-			t.Fatal(err)
-		}
-		first := 20001 + int(n.Int64()) // below the kernel's ephemeral ports
-		if allFree(first-1, first+portsPerServer) {
-			return first
-		}
-	}
-	t.Fatal("no free range of ports found")
-	return 0
-}
-
-func allFree(from, to int) bool {
-	for port := from; port < to; port++ {
-		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
-		if err != nil {
-			return false
-		}
-		l.Close()
-	}
-	return true
 }
 
 var builds struct {
@@ -298,13 +268,19 @@ func (s *Server) stopAll() {
 	}
 }
 
-// LogTail is the end of the process's log.
+// LogTail is the end of the process's log, without the requests that only look:
+// a test that waits asks ten times a second.
 func (s *Server) LogTail() string {
+	const most = 12000
 	log, _ := os.ReadFile(s.LogPath)
-	if len(log) > 12000 {
-		log = log[len(log)-12000:]
+	var lines []string
+	for line := range strings.Lines(string(log)) {
+		if !strings.Contains(line, "msg=request method=GET") || strings.Contains(line, "level=WARN") {
+			lines = append(lines, line)
+		}
 	}
-	return string(log)
+	tail := strings.Join(lines, "")
+	return tail[max(0, len(tail)-most):]
 }
 
 // Call sends a request with the server's token and decodes the answer into out

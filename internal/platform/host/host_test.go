@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
-	mrand "math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -117,7 +116,7 @@ type site struct {
 func newSite(t *testing.T, found []engine.Installation) *site {
 	t.Helper()
 	dir := testdir.New(t, "ht")
-	s := &site{t: t, secrets: platformtest.NewSecrets(), firstPort: freePorts(t)}
+	s := &site{t: t, secrets: platformtest.NewSecrets(), firstPort: testdir.Ports(t, 10)}
 	level := slog.LevelInfo
 	if testing.Verbose() {
 		level = slog.LevelDebug
@@ -386,43 +385,6 @@ func (l customer) mySQL(ctx context.Context) error {
 	defer db.Close()
 	_, err = db.ExecContext(ctx, "CREATE OR REPLACE VIEW proof AS SELECT 1")
 	return err
-}
-
-// freePorts is the first of ten ports that nothing listens on. They are kept
-// apart from those of tests that run at the same time, here or in other
-// packages, by a lock that ends with the process.
-func freePorts(t *testing.T) int {
-	t.Helper()
-	for range 200 {
-		first := 20000 + mrand.IntN(1100)*10 // below the kernel's ephemeral ports
-		lock, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprintf("steward-test-ports-%d-%d", os.Geteuid(), first)), os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && allFree(first) {
-			t.Cleanup(func() {
-				os.Remove(lock.Name())
-				lock.Close()
-			})
-			return first
-		}
-		lock.Close()
-	}
-	t.Fatal("no free range of ports")
-	return 0
-}
-
-func allFree(first int) bool {
-	for p := first; p < first+10; p++ {
-		for _, address := range []string{"127.0.0.1", "127.0.0.2", "127.0.77.1"} {
-			l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", address, p))
-			if err != nil {
-				return false
-			}
-			l.Close()
-		}
-	}
-	return true
 }
 
 func waitFor(t *testing.T, what string, cond func() bool) {

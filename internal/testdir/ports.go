@@ -1,0 +1,65 @@
+package testdir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"testing"
+)
+
+// Ports lie below those that the kernel hands out by itself, in blocks: a test
+// has whole ones.
+const (
+	firstPort = 15000
+	lastPort  = 32000
+	portBlock = 10
+)
+
+// Ports are n in a row that nothing listens on, for one test: the first of them.
+// No test that runs at the same time, in whichever process, has one of these.
+func Ports(t testing.TB, n int) (first int) {
+	t.Helper()
+	blocks := (n + portBlock - 1) / portBlock
+	for range 1000 {
+		first = firstPort + rand.IntN((lastPort-firstPort)/portBlock-blocks+1)*portBlock
+		release, err := claim(t.Context(), first, blocks)
+		if err == nil {
+			t.Cleanup(release)
+			return first
+		}
+	}
+	t.Fatalf("no %d ports in a row are free", n)
+	return 0
+}
+
+// claim takes blocks of ports by binding a name for each, which ends with the
+// process, and sees that they are free: others than tests don't ask.
+func claim(ctx context.Context, first, blocks int) (release func(), err error) {
+	var names []net.Listener
+	var sockets net.ListenConfig
+	release = func() {
+		for _, l := range names {
+			l.Close()
+		}
+	}
+	for port := first; port < first+blocks*portBlock && err == nil; port++ {
+		if (port-first)%portBlock == 0 {
+			var name net.Listener
+			if name, err = sockets.Listen(ctx, "unix", fmt.Sprintf("@steward-test-ports-%d", port)); err != nil {
+				break
+			}
+			names = append(names, name)
+		}
+		var l net.Listener
+		if l, err = sockets.Listen(ctx, "tcp", fmt.Sprintf(":%d", port)); err == nil {
+			err = l.Close()
+		}
+	}
+	if err != nil {
+		release()
+		return nil, errors.Join(errors.New("ports are in use"), err)
+	}
+	return release, nil
+}

@@ -1,0 +1,38 @@
+package testdir
+
+import (
+	"net"
+	"strconv"
+	"testing"
+)
+
+func TestPortsAreOneTestsOnly(t *testing.T) {
+	const n = 2*portBlock + 1
+	first := Ports(t, n)
+	if _, err := claim(t.Context(), first+2*portBlock, 1); err == nil {
+		t.Error("a block of a test's ports was claimed again")
+	}
+	l, err := net.Listen("tcp", ":"+strconv.Itoa(first+n-1))
+	if err != nil {
+		t.Fatalf("the last port isn't free: %v", err)
+	}
+	l.Close()
+	t.Run("given back", func(t *testing.T) { first = Ports(t, 1) })
+	release, err := claim(t.Context(), first, 1)
+	if err != nil {
+		t.Fatalf("ports of a test that is over: %v", err)
+	}
+	release()
+}
+
+func TestPortsInUseAreLeftAlone(t *testing.T) {
+	first := Ports(t, 1)
+	l, err := net.Listen("tcp", "127.0.77.1:"+strconv.Itoa(first+portBlock-1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := claim(t.Context(), first, 1); err == nil {
+		t.Error("claimed, though something listens there")
+	}
+}
