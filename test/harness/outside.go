@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,6 +22,9 @@ type fatal struct{ error }
 
 // Helper is part of testing.TB.
 func (*Outside) Helper() {}
+
+// Context is part of testing.TB.
+func (*Outside) Context() context.Context { return context.Background() }
 
 // Failed is part of testing.TB.
 func (*Outside) Failed() bool { return false }
