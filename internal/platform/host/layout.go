@@ -47,9 +47,11 @@ func (l layout) keysNode(id cluster.ID, ordinal int) string {
 // maxNodes is how many nodes the largest cluster has.
 const maxNodes = 3
 
+func (l layout) scratches() string { return filepath.Join(l.data, "scratch") }
+
 // scratch is where a backup of a cluster is tried.
 func (l layout) scratch(id cluster.ID) string {
-	return filepath.Join(l.data, "scratch", strconv.FormatInt(int64(id), 10))
+	return filepath.Join(l.scratches(), strconv.FormatInt(int64(id), 10))
 }
 
 // nodeName names a node in paths, control groups and marks.

@@ -229,6 +229,7 @@ func (d *Driver) StopAll(ctx context.Context) (int, error) {
 			count++
 		}
 	}
+	errs = append(errs, d.removeScratches(ctx))
 	// Nothing is left to be limited: the folder of all groups goes, unless
 	// somebody put something of their own there.
 	if errors.Join(errs...) == nil {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"steward/internal/cluster"
@@ -70,6 +72,21 @@ func (d *Driver) removeScratch(ctx context.Context, id cluster.ID) error {
 	j.want.ID = id
 	j.node.Run, j.node.Keys = d.layout.runNode(id, scratchOrdinal), d.layout.keysNode(id, scratchOrdinal)
 	return (&scratch{job: j}).remove(ctx)
+}
+
+// removeScratches ends what a crash left of scratch servers of any cluster.
+func (d *Driver) removeScratches(ctx context.Context) error {
+	entries, err := os.ReadDir(d.layout.scratches())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list scratch servers: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if id, err := strconv.ParseInt(e.Name(), 10, 64); err == nil {
+			errs = append(errs, d.removeScratch(ctx, cluster.ID(id)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // verify unpacks, starts, and looks through all data.
