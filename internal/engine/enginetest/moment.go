@@ -25,11 +25,11 @@ func momentCases(driver engine.Driver) []Check {
 	}
 	return []Check{
 		{"moments", func(t *testing.T, b *Bench) { moments(t, b.archived(t)) }},
-		{"moments, encrypted", slow(encryptedMoments)},
-		{"moments under writes", slow(momentsUnderWrites)},
-		{"moments: definers and users", slow(momentsKeepUsers)},
+		{"moments, encrypted", encryptedMoments},
+		{"moments under writes", momentsUnderWrites},
+		{"moments: definers and users", momentsKeepUsers},
 		{"moments: what waits is bounded", handoverBounded},
-		{"three nodes: moments over a failover", slow(momentsOverFailover)},
+		{"three nodes: moments over a failover", momentsOverFailover},
 	}
 }
 

@@ -21,9 +21,9 @@ func replicationCases() []Check {
 		{"three nodes: a replica comes back", replicaComesBack},
 		{"three nodes: seed under writes", seedUnderWrites},
 		{"three nodes: failover", func(t *testing.T, b *Bench) { failovers(t, b) }},
-		{"three nodes: failover, synchronous", slow(func(t *testing.T, b *Bench) { failovers(t, b, synchronous) })},
+		{"three nodes: failover, synchronous", func(t *testing.T, b *Bench) { failovers(t, b, synchronous) }},
 		{"three nodes: switchover", func(t *testing.T, b *Bench) { switchovers(t, b) }},
-		{"three nodes: switchover, synchronous", slow(func(t *testing.T, b *Bench) { switchovers(t, b, synchronous) })},
+		{"three nodes: switchover, synchronous", func(t *testing.T, b *Bench) { switchovers(t, b, synchronous) }},
 		{"three nodes: commits wait for a replica", commitsWait},
 	}
 }

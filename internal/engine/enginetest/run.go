@@ -117,17 +117,6 @@ func Installations(t *testing.T, driver engine.Driver) []engine.Installation {
 // Thorough tells that tests may take their time.
 func Thorough() bool { return os.Getenv(allEngines) == "all" }
 
-// slow leaves a check of servers that take long to start, MySQL's, to `make
-// test-engines`: MariaDB passes it each time by the same code.
-func slow(check func(*testing.T, *Bench)) func(*testing.T, *Bench) {
-	return func(t *testing.T, b *Bench) {
-		if b.Installation.Flavour == engine.FlavourMySQL && !Thorough() {
-			t.Skip("MySQL is slow to start, and MariaDB has passed this by the same code; make test-engines runs it here too")
-		}
-		check(t, b)
-	}
-}
-
 // discovered are those the driver finds. A machine with none fails the test: a
 // suite that ran on nothing has proven nothing.
 func discovered(t *testing.T, driver engine.Driver) []engine.Installation {
