@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,7 +13,7 @@ import (
 )
 
 // rounds of floor and product, interleaved.
-const rounds = 9
+var rounds = flag.Int("rounds", 9, "how often each create is measured; the median counts")
 
 // BenchmarkCreate compares POST to the first SELECT over verified TLS through
 // the gateway with a template clone, start and SELECT by hand.
@@ -23,7 +24,7 @@ func BenchmarkCreate(b *testing.B) {
 			floor := newFloor(b, engine)
 			warm(b, s, engine)
 			var byHand, product []time.Duration
-			for range rounds {
+			for range *rounds {
 				byHand = append(byHand, floor.create(b))
 				product = append(product, createAndSelect(b, s, engine, 1)...)
 				removeAll(b, s)
@@ -48,7 +49,7 @@ func BenchmarkCreateThree(b *testing.B) {
 			s := harness.New(b)
 			warm(b, s, engine)
 			var one, three []time.Duration
-			for range rounds {
+			for range *rounds {
 				one = append(one, createSized(b, s, engine, 1, 1)...)
 				three = append(three, createSized(b, s, engine, 3, 1)...)
 				removeAll(b, s)
@@ -78,27 +79,47 @@ func createSized(b *testing.B, s *harness.Server, engine string, nodes, n int) [
 	for i := range n {
 		wg.Go(func() {
 			begun := time.Now()
-			spec := harness.Small(fmt.Sprintf("bench-%d", i), engine)
+			spec := harness.Small(fmt.Sprintf("bench-%d-%d", nodes, i), engine)
 			spec["cluster_size"] = nodes
 			d := s.CreateActive(spec)
-			db, err := harness.Connect(context.Background(), d, s.Credentials(d), "127.0.0.1")
-			if err != nil {
+			if err := selectOne(d, s.Credentials(d)); err != nil {
 				b.Error(err)
 				return
 			}
 			took[i] = time.Since(begun)
-			db.Close()
+			if len(d.Members) != nodes {
+				b.Errorf("%s has the members %v, want %d of them", d.Label, d.Members, nodes)
+			}
 		})
 	}
 	wg.Wait()
+	if b.Failed() {
+		b.FailNow() // a time of what wasn't made is none
+	}
 	return took
+}
+
+// selectOne asks a database something through the gateway, over verified TLS.
+func selectOne(d harness.Database, c harness.Credentials) error {
+	db, err := harness.Connect(context.Background(), d, c, "127.0.0.1")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var one int
+	if err := db.QueryRow("SELECT 1").Scan(&one); err != nil || one != 1 {
+		return fmt.Errorf("SELECT 1 of %s: %d, %w", d.Label, one, err)
+	}
+	return nil
 }
 
 func removeAll(b *testing.B, s *harness.Server) {
 	var list struct {
 		Data []harness.Database `json:"data"`
 	}
-	s.Call("GET", "/v4/databases/instances", nil, &list)
+	if status, body := s.Call("GET", "/v4/databases/instances", nil, &list); status != 200 || len(list.Data) == 0 {
+		b.Fatalf("nothing to delete: %d %s", status, body)
+	}
 	for _, d := range list.Data {
 		if status, body := s.Call("DELETE", d.Path(), nil, nil); status != 200 {
 			b.Fatalf("delete: %d %s", status, body)

@@ -45,7 +45,7 @@ func BenchmarkGateway(b *testing.B) {
 	if err := os.WriteFile(ca, c.CA, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	bench := func(host string, args ...string) float64 {
+	bench := func(host string, args ...string) []byte {
 		cmd := exec.Command("/usr/lib/postgresql/15/bin/pgbench", args...)
 		cmd.Env = append(os.Environ(), "PGHOST="+host, "PGPORT="+strconv.Itoa(d.Port), "PGUSER="+c.Username, "PGPASSWORD="+c.Password,
 			"PGDATABASE=defaultdb", "PGSSLMODE=verify-ca", "PGSSLROOTCERT="+ca)
@@ -53,11 +53,18 @@ func BenchmarkGateway(b *testing.B) {
 		if err != nil {
 			b.Fatalf("pgbench: %v\n%s", err, out)
 		}
-		m := regexp.MustCompile(`tps = ([0-9.]+)`).FindSubmatch(out)
+		return out
+	}
+	rate := func(host string, args ...string) float64 {
+		out := bench(host, args...)
+		m := regexp.MustCompile(`(?s)number of failed transactions: 0 .*tps = ([0-9.]+)`).FindSubmatch(out)
 		if m == nil {
-			return 0
+			b.Fatalf("pgbench by %s:\n%s", host, out)
 		}
-		tps, _ := strconv.ParseFloat(string(m[1]), 64)
+		tps, err := strconv.ParseFloat(string(m[1]), 64)
+		if err != nil || tps <= 0 {
+			b.Fatalf("pgbench by %s: %g transactions a second, %v", host, tps, err)
+		}
 		return tps
 	}
 	bench(d.Hosts.Primary, "-i", "-q", "-s", "10")
@@ -72,9 +79,9 @@ func BenchmarkGateway(b *testing.B) {
 	} {
 		var through, straight, peer []float64
 		for range 5 {
-			straight = append(straight, bench(direct, kind.args...))
-			through = append(through, bench(d.Hosts.Primary, kind.args...))
-			peer = append(peer, bench(bare, kind.args...))
+			straight = append(straight, rate(direct, kind.args...))
+			through = append(through, rate(d.Hosts.Primary, kind.args...))
+			peer = append(peer, rate(bare, kind.args...))
 		}
 		report(b, fmt.Sprintf("gateway %s (%.0f tps) / a HAProxy with nothing but a listener (%.0f tps)", kind.name, middle(through), middle(peer)),
 			middle(through)/middle(peer), "ratio-bare-"+kind.name, "≥ 0.9")

@@ -18,7 +18,9 @@ type Backup struct {
 	StoredBytes int64  `json:"stored_bytes"`
 	// Verified is when it was last proven to restore, "" when it wasn't yet.
 	Verified string `json:"verified"`
-	Problem  string `json:"problem"`
+	// Verification is pending, passed, failed or timed_out.
+	Verification string `json:"verification"`
+	Problem      string `json:"problem"`
 }
 
 // CreateSnapshot is a request for a snapshot. Target is primary or secondary;

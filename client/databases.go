@@ -23,14 +23,37 @@ type Database struct {
 	SSLConnection bool     `json:"ssl_connection"`
 	AllowList     []string `json:"allow_list"`
 	Hosts         Hosts    `json:"hosts"`
-	Port          int      `json:"port"`
-	Created       string   `json:"created"`
-	Updated       string   `json:"updated"`
-	UsedDiskGB    *int     `json:"used_disk_size_gb"`
-	TotalDiskGB   *int     `json:"total_disk_size_gb"`
-	Fork          *Fork    `json:"fork"`
+	// DatabaseName is the logical database to connect to.
+	DatabaseName string `json:"database_name"`
+	Port         int    `json:"port"`
+	Created      string `json:"created"`
+	Updated      string `json:"updated"`
+	UsedDiskGB   *int   `json:"used_disk_size_gb"`
+	TotalDiskGB  *int   `json:"total_disk_size_gb"`
+	Fork         *Fork  `json:"fork"`
 	// OldestRestoreTime is when the oldest complete backup began, "" without any.
 	OldestRestoreTime string `json:"oldest_restore_time"`
+	// Updates is the maintenance window.
+	Updates Window `json:"updates"`
+}
+
+// Window is when maintenance happens, and what will be done in the next one. Hours
+// are UTC, Monday is 1.
+type Window struct {
+	Frequency   string    `json:"frequency"`
+	Duration    int       `json:"duration"`
+	HourOfDay   int       `json:"hour_of_day"`
+	DayOfWeek   int       `json:"day_of_week"`
+	WeekOfMonth *int      `json:"week_of_month"`
+	Pending     []Pending `json:"pending"`
+}
+
+// Pending is one thing that waits for the window. Deadline and PlannedFor are ""
+// when there is none.
+type Pending struct {
+	Deadline    string `json:"deadline"`
+	Description string `json:"description"`
+	PlannedFor  string `json:"planned_for"`
 }
 
 // Fork says which database's backup another one is made of. RestoreTime is the

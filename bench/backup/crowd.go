@@ -47,7 +47,7 @@ func (s settings) crowd(ctx context.Context, engine string) (results []Result, e
 		if !s.restores {
 			continue
 		}
-		if one, err = s.timed(ctx, first, together(all, (*steward).Restore)); err != nil {
+		if one, err = s.restoreAll(ctx, all); err != nil {
 			return nil, fmt.Errorf("restore: %w", err)
 		}
 		r.Restores = append(r.Restores, one)
@@ -61,6 +61,25 @@ func (s settings) crowd(ctx context.Context, engine string) (results []Result, e
 		r.Stored += stored
 	}
 	return []Result{r}, nil
+}
+
+// restoreAll restores all at once, and sees that it was done.
+func (s settings) restoreAll(ctx context.Context, all []*steward) (one Run, err error) {
+	proofs := make([]proof, len(all))
+	for i, t := range all {
+		if proofs[i], err = newProof(ctx, t); err != nil {
+			return one, err
+		}
+	}
+	if one, err = s.timed(ctx, all[0], together(all, (*steward).Restore)); err != nil {
+		return one, err
+	}
+	for i, t := range all {
+		if err := proofs[i].restored(ctx, t); err != nil {
+			return one, err
+		}
+	}
+	return one, nil
 }
 
 // another is a further database behind the same server, which isn't its to close.

@@ -233,6 +233,9 @@ func (h *hand) Restore(ctx context.Context) error {
 	return err
 }
 
+// Restored is part of Target.
+func (h *hand) Restored() Server { return h.restored }
+
 // Tidy is part of Target.
 func (h *hand) Tidy() error {
 	if h.restored == nil {

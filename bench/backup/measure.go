@@ -18,6 +18,8 @@ type Target interface {
 	Stored() (int64, error)
 	// Restore restores the last backup; when it returns, a query was answered.
 	Restore(ctx context.Context) error
+	// Restored is the server that Restore made, until it is tidied.
+	Restored() Server
 	// Tidy undoes what is left of a restore.
 	Tidy() error
 	// CPU is the processor time used so far, in seconds, by the server and all that
@@ -160,7 +162,14 @@ func (s settings) backUp(ctx context.Context, t Target, r *Result) error {
 }
 
 func (s settings) restore(ctx context.Context, t Target, r *Result) error {
+	p, err := newProof(ctx, t.Server())
+	if err != nil {
+		return err
+	}
 	one, err := s.timed(ctx, t, t.Restore)
+	if err == nil {
+		err = p.restored(ctx, t.Restored())
+	}
 	if err == nil {
 		err = t.Tidy()
 	}

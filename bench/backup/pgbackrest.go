@@ -105,6 +105,9 @@ func (p *pgBackRest) Restore(ctx context.Context) error {
 	return err
 }
 
+// Restored is part of Target.
+func (p *pgBackRest) Restored() Server { return p.restored }
+
 // Tidy is part of Target.
 func (p *pgBackRest) Tidy() error {
 	if p.restored == nil {

@@ -111,7 +111,7 @@ func (s *steward) Backup(ctx context.Context) error {
 		return err
 	}
 	s.backups++
-	label := fmt.Sprintf("bench_%d", s.backups)
+	label := fmt.Sprintf("bench%d", s.backups)
 	if err := s.call(http.MethodPost, "/backups", map[string]any{"label": label}, nil); err != nil {
 		return err
 	}
@@ -198,6 +198,9 @@ func (s *steward) Restore(ctx context.Context) error {
 	}
 	return db.Close()
 }
+
+// Restored is part of Target.
+func (s *steward) Restored() Server { return s }
 
 // Tidy is part of Target. What a restore sets aside it keeps.
 func (*steward) Tidy() error { return nil }

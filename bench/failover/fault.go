@@ -41,6 +41,19 @@ func knownFault(kind string) bool {
 	return kind == kill9 || kind == stopped || kind == remove || kind == switchover
 }
 
+// happened is nil when the fault had its effect: a planned move makes another node
+// the primary, and after any other fault the server that was hit doesn't serve any
+// more. One node can only be restarted.
+func (f fault) happened(size int, hit, now Node) error {
+	if f.kind == switchover && size > 1 && now.Name == hit.Name {
+		return fmt.Errorf("node %s is the primary as before", hit.Name)
+	}
+	if now.Name == hit.Name && now.Server == hit.Server {
+		return fmt.Errorf("the server of node %s with process id %d still is the primary", hit.Name, hit.Server)
+	}
+	return nil
+}
+
 // inject hits the node and returns the processes that are frozen now. The agent
 // is hit first, or it would act on what becomes of its server.
 func (f fault) inject(ctx context.Context, t Target, n Node) ([]int, error) {

@@ -73,7 +73,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f.Var(list{&s.commits}, "commit", "replication_commit_type of PostgreSQL: local, on, off, remote_write, remote_apply;\npeers replicate synchronously for on, remote_write and remote_apply")
 	f.Var(list{&s.replications}, "replication", "replication_type of MySQL: semi_synch, asynch")
 	f.Var(list{&s.faults}, "fault", "what is done to the primary: kill9, stop (SIGSTOP, continued once another serves),\nremove (its data folder, then SIGKILL), switchover (a planned move)")
-	planned := f.Bool("switchover", false, "only -fault switchover: POST .../patch under load, or Patroni's own")
+	planned := f.Bool("switchover", false, "only -fault switchover: a resize under load, which restarts every node, or Patroni's own")
 	f.IntVar(&s.size, "size", 3, "steward's cluster_size; with 1 a failover is a restart in place")
 	f.IntVar(&s.rounds, "rounds", 20, "rounds of each fault on steward; 0 leaves steward out")
 	peers := f.String("peers", "all", "Patroni clusters to measure beside it: none, default, tuned, all")
@@ -166,7 +166,7 @@ type subject struct {
 func (s settings) subjects(m mode) []subject {
 	var all []subject
 	if s.rounds > 0 {
-		all = append(all, subject{"steward", func(context.Context) (Target, error) { return startSteward(m) }, s.rounds, s.faultsOf("")})
+		all = append(all, subject{"steward", func(context.Context) (Target, error) { return startSteward(m, s.rounds) }, s.rounds, s.faultsOf("")})
 	}
 	if m.family() != postgreSQL || s.peerRounds == 0 {
 		return all

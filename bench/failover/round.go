@@ -108,8 +108,17 @@ func (s *series) strike(ctx context.Context, l *load, r *Round) (at, healthy tim
 	if err := s.target.Revive(ctx, hit); err != nil {
 		return at, healthy, fmt.Errorf("revive: %w", err)
 	}
-	healthy, err = awaitHealthy(ctx, s.target)
-	return at, healthy, err
+	if healthy, err = awaitHealthy(ctx, s.target); err != nil {
+		return at, healthy, err
+	}
+	now, err := s.target.Primary(ctx)
+	if err != nil {
+		return at, healthy, fmt.Errorf("find the primary afterwards: %w", err)
+	}
+	if err := s.fault.happened(s.settings.size, hit, now); err != nil {
+		return at, healthy, fmt.Errorf("the %s didn't happen: %w", s.fault, err)
+	}
+	return at, healthy, nil
 }
 
 // resumed returns once a write was acknowledged that isn't an answer to one from before the fault.

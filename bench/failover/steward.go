@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"steward/test/harness"
 )
@@ -42,11 +44,17 @@ type steward struct {
 	size     int
 }
 
-func startSteward(m mode) (Target, error) {
+// startSteward starts a cluster that can be resized so many times.
+func startSteward(m mode, resizes int) (Target, error) {
 	s := &steward{test: &harness.Outside{}, size: m.size}
 	err := harness.Attempt(func() {
-		s.server = harness.New(s.test)
+		file := filepath.Join(s.test.TempDir(), "catalog.yaml")
+		if err := os.WriteFile(file, []byte(catalogue(resizes+1)), 0o600); err != nil {
+			s.test.Fatal(err)
+		}
+		s.server = harness.New(s.test, harness.WithConfig("catalog:\n  file: "+file))
 		spec := harness.Small("failover", m.engine)
+		spec["type"] = fmt.Sprintf(planName, 0)
 		spec["cluster_size"] = m.size
 		spec["replication_type"] = m.replication
 		if m.commit != "" {
@@ -63,6 +71,21 @@ func startSteward(m mode) (Target, error) {
 		return nil, errors.Join(fmt.Errorf("start steward: %w", err), s.Close())
 	}
 	return s, nil
+}
+
+// planName is that of the plan after so many resizes.
+const planName = "bench-%d"
+
+// catalogue has plans of which each has more disk than the one before, as a resize
+// demands, and another amount of memory, so that servers restart for it.
+func catalogue(plans int) string {
+	var text strings.Builder
+	text.WriteString("types:\n")
+	for i := range plans {
+		fmt.Fprintf(&text, "  - {id: %[1]s, label: %[1]s, class: standard, memory: %[2]d, disk: %[3]d, vcpus: 1}\n",
+			fmt.Sprintf(planName, i), 1024+256*(i%2), (25+i)<<10)
+	}
+	return text.String()
 }
 
 func (*steward) Name() string { return "steward" }
@@ -137,15 +160,21 @@ func (s *steward) Healthy(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Switchover is what a patch does to a cluster: its nodes restart one after the
-// other, the primary's part being taken by another first.
+// Switchover is what a resize does to a cluster: its nodes restart one after the
+// other, the primary's part being taken by another first. A patch has nothing to do
+// while no newer build is installed.
 func (s *steward) Switchover(context.Context) error {
-	status, body, err := s.server.TryCall(http.MethodPost, s.database.Path()+"/patch", nil, nil)
+	var size int
+	if _, err := fmt.Sscanf(s.database.Type, planName, &size); err != nil {
+		return fmt.Errorf("plan %s: %w", s.database.Type, err)
+	}
+	plan := fmt.Sprintf(planName, size+1)
+	status, body, err := s.server.TryCall(http.MethodPut, s.database.Path(), map[string]any{"type": plan}, nil)
 	if err != nil {
 		return err
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("patch: %d %s", status, body)
+		return fmt.Errorf("resize to %s: %d %s", plan, status, body)
 	}
 	return nil
 }

@@ -253,8 +253,26 @@ func measure(ctx context.Context, s settings, contender string) (l line, err err
 	if l.Wanted > 0 {
 		l.Mails = awaitMails(ctx, c, l.Wanted)
 	}
-	l.known, err = c.known(ctx, targets)
-	return l, err
+	if l.known, err = c.known(ctx, targets); err != nil {
+		return l, err
+	}
+	return l, l.happened(s)
+}
+
+// happened is nil when there is something to report of: services were checked and,
+// by who sends mails, those that broke were told of.
+func (l line) happened(s settings) error {
+	switch {
+	case l.Checks == 0:
+		return errors.New("nothing was checked")
+	case l.Never > 0:
+		return fmt.Errorf("%d of %d services were never checked", l.Never, s.services)
+	case l.Contender == steward && l.Mails < l.Wanted:
+		return fmt.Errorf("%d mails came, %d were due", l.Mails, l.Wanted)
+	case l.Contender == steward && s.broken > 0 && l.Told == 0:
+		return errors.New("no mail tells of a service that broke")
+	}
+	return nil
 }
 
 // pass lets the time go by that is measured, with what is to happen in it.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -223,6 +224,9 @@ func (c *stewardChecker) suffer(ctx context.Context) error {
 func (c *stewardChecker) storeAway(ctx context.Context) error {
 	pause(ctx, c.s.duration/4)
 	_, store := c.processes()
+	if len(store) == 0 {
+		return errors.New("no process of the store was found")
+	}
 	fmt.Fprintln(os.Stderr, "  the store stops:", len(store), "processes")
 	for _, pid := range store {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)

@@ -9,12 +9,12 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"steward/internal/account"
 	"steward/internal/catalog"
@@ -27,7 +27,7 @@ type Options struct {
 	Control *control.Control
 	Catalog *catalog.Catalog
 	Logger  *slog.Logger
-	// Registry gets the request metrics, and is what /metrics shows.
+	// Registry gets the request metrics.
 	Registry *prometheus.Registry
 	// Ready is nil when the server can answer requests.
 	Ready func(ctx context.Context) error
@@ -39,6 +39,8 @@ type Options struct {
 	RequestsPerMinute     int
 	StatsPerMinute        int
 	FailedLoginsPerMinute int
+	// TrustedProxies are those whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
 	// Audit takes lines of the audit trail; nil: there is none.
 	Audit func(account.Audit)
 	// Now is the clock; time.Now when nil.
@@ -54,7 +56,14 @@ type API struct {
 	metrics *metrics
 	oauth   *oauth.Server
 	limits  limits
+	// deliveries has the routes' ways out by their patterns; deliverAsIs for those it lacks.
+	deliveries map[string]delivery
+	// suspects bounds the look-ups for addresses that failed too often.
+	suspects chan struct{}
 }
+
+// suspectsAtOnce leaves most of the store's connections to others.
+const suspectsAtOnce = 4
 
 // New registers every operation.
 func New(o Options) *API {
@@ -65,14 +74,17 @@ func New(o Options) *API {
 		o.Registry = prometheus.NewRegistry()
 	}
 	a := &API{
-		Options: o, mux: http.NewServeMux(), metrics: newMetrics(o.Registry), oauth: oauth.New(o.Control), limits: newLimits(o),
+		Options: o, mux: http.NewServeMux(), metrics: newMetrics(o.Registry), oauth: oauth.New(o.Control), limits: newLimits(o), suspects: make(chan struct{}, suspectsAtOnce),
+		deliveries: map[string]delivery{"GET /openapi.yaml": deliverPacked, "GET /docs": deliverPacked},
 	}
 	a.huma = humago.New(a.mux, config())
+	a.documentShared()
 	a.registerEngines()
 	a.registerTypes()
 	a.registerRegions()
 	a.registerDatabases()
 	a.registerEvents()
+	a.registerMaintenance()
 	a.registerProfile()
 	a.registerTokens()
 	a.registerApps()
@@ -88,6 +100,7 @@ func New(o Options) *API {
 	a.registerOAuth()
 	a.registerStats()
 	a.registerOperator()
+	a.documentSchemas()
 	a.handler = a.wrap(a.mux)
 	return a
 }
@@ -113,9 +126,6 @@ func config() huma.Config {
 	return c
 }
 
-// Document is the OpenAPI document, in YAML.
-func (a *API) Document() ([]byte, error) { return a.huma.OpenAPI().YAML() }
-
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
 
@@ -129,13 +139,16 @@ const (
 	maxBody    = 1 << 20
 )
 
-// Server is an http.Server with the bounds set that keep slow and huge clients
+// Server is one that answers with the API.
+func (a *API) Server() *http.Server { return NewServer(a, a.Logger) }
+
+// NewServer is an http.Server with the bounds set that keep slow and huge clients
 // from holding it up.
-func (a *API) Server() *http.Server {
+func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: a, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime,
+		Handler: h, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime,
 		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(a.Logger.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 
@@ -151,7 +164,6 @@ func (a *API) registerOperator() {
 		}
 		writeJSON(w, http.StatusOK, struct{}{})
 	})
-	a.mux.Handle("GET /metrics", promhttp.HandlerFor(a.Registry, promhttp.HandlerOpts{}))
 	a.mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		text, err := a.Document()
 		if err != nil {

@@ -10,8 +10,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/api"
+	"steward/internal/api/apitest"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/control"
@@ -31,9 +34,11 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // bench is an API on a store of its own, with users of every kind.
 type bench struct {
-	t     testing.TB
-	api   *api.API
-	store *store.Store
+	t   testing.TB
+	api *api.API
+	// handler is the API, its answers held against its document.
+	handler http.Handler
+	store   *store.Store
 	// tokens by what they may do.
 	full, readOnly, restricted, expired string
 	account                             account.ID
@@ -77,6 +82,7 @@ func benches(t testing.TB, two bool, change ...func(*api.Options)) (b, second *b
 	}
 	o.Control = control.New(deps)
 	b = &bench{t: t, api: api.New(o), store: s}
+	b.handler = checked(t, b.api)
 	ctx := t.Context()
 	err := s.InTx(ctx, func(tx *store.Tx) error {
 		admin, err := tx.EnsureAdmin(ctx)
@@ -101,8 +107,27 @@ func benches(t testing.TB, two bool, change ...func(*api.Options)) (b, second *b
 		other.Control, other.Registry = control.New(deps), nil
 		second = new(*b)
 		second.api = api.New(other)
+		second.handler = checked(t, second.api)
 	}
 	return b, second
+}
+
+var parsedDocument = sync.OnceValues(func() (*apitest.Document, error) {
+	text, err := os.ReadFile(documentPath)
+	if err != nil {
+		return nil, err
+	}
+	return apitest.Parse(text)
+})
+
+// checked is the API with each of its answers held against the document.
+func checked(t testing.TB, a *api.API) http.Handler {
+	t.Helper()
+	d, err := parsedDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return apitest.Handler(t, d, a)
 }
 
 // stranger is a token of another account's unrestricted user.
@@ -175,7 +200,7 @@ func (b *bench) send(method, path, token, body string, headers ...string) reply 
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	b.api.ServeHTTP(w, req)
+	b.handler.ServeHTTP(w, req)
 	result := w.Result()
 	text, err := io.ReadAll(result.Body)
 	if err != nil {
@@ -197,6 +222,14 @@ func (b *bench) create() int64 {
 		b.t.Fatal(err)
 	}
 	return d.ID
+}
+
+// is gives a database a status.
+func (b *bench) is(id int64, status cluster.Status) {
+	b.t.Helper()
+	if _, err := b.store.Pool().Exec(b.t.Context(), "UPDATE clusters SET status = $1 WHERE id = $2", status, id); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // documentOperation is an operation as the committed document has it.
@@ -361,7 +394,7 @@ func TestView(t *testing.T) {
 	}
 	r := b.send("GET", fmt.Sprintf("/v4/databases/postgresql/instances/%d", id), b.full, "")
 	for _, want := range []string{
-		`"status":"provisioning"`, `"hosts":{"primary":null,"secondary":null}`, `"total_disk_size_gb":null`, `"version":"15"`,
+		`"status":"provisioning"`, `"hosts":{"primary":null,"secondary":null,"standby":null}`, `"total_disk_size_gb":null`, `"version":"15"`,
 		`"ssl_connection":true`, `"replication_type":"none"`, `"replication_commit_type":"local"`, `"allow_list":["127.0.0.1"]`, `"week_of_month":null`,
 	} {
 		if !strings.Contains(r.body, want) {
@@ -435,6 +468,13 @@ func TestRestrictedUsers(t *testing.T) {
 	}
 	if r := b.send("GET", "/v4/profile/grants", b.restricted, ""); r.StatusCode != 200 || !strings.Contains(r.body, `"read_write"`) || !strings.Contains(r.body, `"add_databases":true`) {
 		t.Errorf("own grants: %d %s", r.StatusCode, r.body)
+	}
+	hidden := b.send("POST", "/v4/databases/mysql/instances", b.full, `{"label":"hidden","engine":"mysql/10.11","region":"local","type":"g6-nanode-1"}`)
+	if r := b.send("GET", "/v4/profile/grants", b.restricted, ""); hidden.StatusCode != 200 || strings.Contains(r.body, "hidden") {
+		t.Errorf("own grants name what there is none for: %s", r.body)
+	}
+	if r := b.send("GET", "/v4/account/users/limited/grants", b.full, ""); !strings.Contains(r.body, `"label":"hidden","permissions":null`) {
+		t.Errorf("who gives grants sees all databases: %s", r.body)
 	}
 	if r := b.send("GET", "/v4/profile/grants", b.full, ""); r.StatusCode != 204 || r.body != "" {
 		t.Errorf("grants of an unrestricted user: %d %s", r.StatusCode, r.body)

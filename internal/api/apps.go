@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"steward/internal/account"
+	"steward/internal/store"
 )
 
 // appView is an application that the caller gave access.
@@ -29,17 +30,21 @@ type appPath struct {
 func (a *API) registerApps() {
 	apps := a.Control.Authorizations
 	const all, one = "/v4/profile/apps", "/v4/profile/apps/{appId}"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "listApps", summary: "List the applications you gave access", tag: "Profile", scope: readAccount},
-		func(ctx context.Context, c call[Paging, none]) (list[appView], error) {
-			found, total, err := apps.Apps(ctx, c.Principal, c.In.page())
-			return newList(found, total, c.In, showApp), err
+	register(a, endpoint{method: http.MethodGet, path: all, id: "listApps", summary: "List the applications you gave access", tag: "Profile", scope: readAccount, own: true},
+		func(ctx context.Context, c call[Listing, none]) (list[appView], error) {
+			q, err := c.In.query(store.AppFields)
+			if err != nil {
+				return list[appView]{}, err
+			}
+			found, total, err := apps.Apps(ctx, c.Principal, q)
+			return newList(found, total, c.In.Paging, showApp), err
 		})
-	register(a, endpoint{method: http.MethodGet, path: one, id: "viewApp", summary: "View an application you gave access", tag: "Profile", scope: readAccount},
+	register(a, endpoint{method: http.MethodGet, path: one, id: "viewApp", summary: "View an application you gave access", tag: "Profile", scope: readAccount, own: true},
 		func(ctx context.Context, c call[appPath, none]) (appView, error) {
 			found, err := apps.App(ctx, c.Principal, c.In.ID)
 			return showApp(found), err
 		})
-	register(a, endpoint{method: http.MethodDelete, path: one, id: "deleteApp", summary: "Take an application's access back", tag: "Profile", scope: writeAccount},
+	register(a, endpoint{method: http.MethodDelete, path: one, id: "deleteApp", summary: "Take an application's access back", tag: "Profile", scope: writeAccount, own: true},
 		func(ctx context.Context, c call[appPath, none]) (empty, error) {
 			return empty{}, apps.DeleteApp(ctx, c.Principal, c.In.ID)
 		})

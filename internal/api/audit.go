@@ -20,6 +20,6 @@ func (a *API) record(r *http.Request, begun time.Time, route string, status int)
 	p := state.principal
 	a.Audit(account.Audit{
 		At: begun, Account: p.Account, User: p.User.ID, Username: p.User.Username, Token: p.Token, Client: p.Client,
-		Address: addressOf(r.RemoteAddr), Action: route, Path: r.URL.Path, Status: status, RequestID: state.id,
+		Address: state.address, Action: route, Path: r.URL.Path, Status: status, RequestID: state.id,
 	})
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"net"
 	"strconv"
 	"strings"
 
@@ -20,7 +19,7 @@ func (a *API) authenticate(e endpoint) func(ctx huma.Context, next func(huma.Con
 	return func(ctx huma.Context, next func(huma.Context)) {
 		ctx.SetHeader("X-Accepted-OAuth-Scopes", e.acceptedScopes())
 		state := stateOf(ctx.Context())
-		header, address := ctx.Header("Authorization"), addressOf(ctx.RemoteAddr())
+		header, address := ctx.Header("Authorization"), state.address
 		if header == "" && e.public {
 			if err := a.admit(ctx, a.limits.anonymous.Take(ctx.Context(), limit.AddressKey(address))); err != nil {
 				a.refuse(ctx, err)
@@ -56,18 +55,26 @@ func (e endpoint) acceptedScopes() string {
 	return e.scope.String()
 }
 
-// principal finds who sends the header. Failures are limited per address.
+// principal finds who sends the header. Failures are limited per address; a good
+// token passes whatever else comes from there. That guesses are looked at past the
+// limit gains a guesser nothing, since there are 2^256 tokens, and costs little: a
+// hash and a look-up by index, a few at a time.
 func (a *API) principal(ctx context.Context, header, address string) (account.Principal, error) {
-	if err := a.trusted(address); err != nil {
-		return account.Principal{}, err
-	}
 	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return account.Principal{}, fault.NewUnauthenticated()
+		return account.Principal{}, fault.NewUnauthenticated() // which is no guess
+	}
+	if a.suspect(address) {
+		select {
+		case a.suspects <- struct{}{}:
+			defer func() { <-a.suspects }()
+		case <-ctx.Done():
+			return account.Principal{}, ctx.Err()
+		}
 	}
 	p, err := a.Control.Auth.Authenticate(ctx, strings.TrimSpace(token))
 	if fault.IsKind(err, fault.Unauthenticated) {
-		a.mistrust(ctx, address)
+		err = a.mistrust(ctx, address, err)
 	}
 	return p, err
 }
@@ -81,12 +88,4 @@ func (a *API) refuse(ctx huma.Context, err error) {
 	ctx.SetHeader("Content-Type", "application/json")
 	ctx.SetStatus(e.status)
 	_ = huma.DefaultJSONFormat.Marshal(ctx.BodyWriter(), e) // the client has gone: nobody to tell
-}
-
-func addressOf(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		return remote
-	}
-	return host
 }

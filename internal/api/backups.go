@@ -33,7 +33,9 @@ type backupView struct {
 	SizeBytes   *int64  `json:"size_bytes" doc:"Of the data; null until complete."`
 	StoredBytes *int64  `json:"stored_bytes" doc:"In the archive, compressed; null until complete."`
 	Verified    *string `json:"verified" format:"date-time" doc:"When it was last tried out and proven to restore."`
-	Problem     *string `json:"problem" doc:"Why it can't be relied on."`
+	// Verification is null for a backup that isn't complete.
+	Verification *string `json:"verification" enum:"pending,passed,failed,timed_out" doc:"Whether it was proven to restore. timed_out: looking through it took too long, which says nothing of it; it is tried again."`
+	Problem      *string `json:"problem" doc:"Why it can't be relied on."`
 }
 
 func showBackup(b backup.Backup) backupView {
@@ -43,7 +45,7 @@ func showBackup(b backup.Backup) backupView {
 	}
 	switch {
 	case b.State == backup.Complete:
-		v.SizeBytes, v.StoredBytes = &b.Bytes, &b.StoredBytes
+		v.SizeBytes, v.StoredBytes, v.Verification = &b.Bytes, &b.StoredBytes, new(string(b.Verification()))
 		if b.Problem != "" { // the operator's: it may name files of the host
 			v.Problem = new("It was tried out and doesn't restore.")
 		}
@@ -55,7 +57,7 @@ func showBackup(b backup.Backup) backupView {
 
 // snapshotBody is a request for a snapshot.
 type snapshotBody struct {
-	Label  string `json:"label" minLength:"1" maxLength:"30" doc:"Letters, digits and _; unique among the database's backups."`
+	Label  string `json:"label" minLength:"1" maxLength:"30" doc:"ASCII letters and digits; unique among the database's backups."`
 	Target string `json:"target,omitempty" enum:"primary,secondary" default:"primary" doc:"The node to take it from. A database of one node has its primary only."`
 }
 

@@ -84,7 +84,7 @@ func TestBackups(t *testing.T) {
 	}
 	is(cluster.Active)
 	r := b.send("GET", mine, b.full, "")
-	for _, part := range []string{`"state":"complete"`, `"size_bytes":300`, `"stored_bytes":100`, `"problem":null`} {
+	for _, part := range []string{`"state":"complete"`, `"size_bytes":300`, `"stored_bytes":100`, `"problem":null`, `"verification":"passed"`} {
 		if r.StatusCode != 200 || !strings.Contains(r.body, part) || strings.Contains(r.body, `"verified":null`) {
 			t.Errorf("%s: %d %s", part, r.StatusCode, r.body)
 		}
@@ -135,10 +135,77 @@ func TestBackupsShowNoSecretsOfTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.store.Pool().Exec(t.Context(), `INSERT INTO backups (account_id, cluster_id, type, label, target, state, created, problem)
-		VALUES ($1, $2, 'auto', 'auto-20260131', 'primary', 'complete', now(), '/srv/steward/scratch: torn page')`, b.account, id); err != nil {
+		VALUES ($1, $2, 'auto', 'auto20260131', 'primary', 'complete', now(), '/srv/steward/scratch: torn page')`, b.account, id); err != nil {
 		t.Fatal(err)
 	}
 	if r := b.send("GET", all, b.full, ""); strings.Contains(r.body, "/srv") || !strings.Contains(r.body, "doesn't restore") {
 		t.Errorf("%s", r.body)
+	}
+}
+
+// TestEventsNameTheBackup: what happens to a backup says to which one.
+func TestEventsNameTheBackup(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	id := b.create()
+	b.is(id, cluster.Active)
+	one := fmt.Sprintf("/v4/databases/postgresql/instances/%d", id)
+	if r := b.send("POST", one+"/backups", b.full, `{"label":"before"}`); r.StatusCode != 200 {
+		t.Fatalf("%d %s", r.StatusCode, r.body)
+	}
+	r := b.send("GET", "/v4/account/events", b.full, "", "X-Filter", `{"action":"database_backup_create"}`)
+	if !strings.Contains(r.body, `"secondary_entity":{"id":1,"label":"before","type":"database_backup","url":"/v4/databases/postgresql/instances/1/backups/1"}`) {
+		t.Error(r.body)
+	}
+	if r := b.send("GET", "/v4/account/events", b.full, "", "X-Filter", `{"action":"database_create"}`); !strings.Contains(r.body, `"secondary_entity":null`) {
+		t.Error(r.body)
+	}
+}
+
+// TestAVerificationThatTookTooLongIsNoProblem: it says nothing of the backup.
+func TestAVerificationThatTookTooLongIsNoProblem(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	id := b.create()
+	for _, statement := range []string{
+		"UPDATE clusters SET status = 'active'",
+		fmt.Sprintf(`INSERT INTO backups (account_id, cluster_id, type, label, target, state, created, verify_tries, verify_after)
+			VALUES (%d, %d, 'auto', 'auto20260131', 'primary', 'complete', now(), 1, now())`, b.account, id),
+	} {
+		if _, err := b.store.Pool().Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := b.send("GET", fmt.Sprintf("/v4/databases/postgresql/instances/%d/backups", id), b.full, "")
+	for _, part := range []string{`"verification":"timed_out"`, `"problem":null`, `"verified":null`} {
+		if !strings.Contains(r.body, part) {
+			t.Errorf("%s: %s", part, r.body)
+		}
+	}
+}
+
+// TestABackupThatIsNotThere has one answer by every verb and for both engines.
+func TestABackupThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	id := b.create()
+	for _, engine := range []string{"postgresql", "mysql"} {
+		if _, err := b.store.Pool().Exec(t.Context(), "UPDATE clusters SET engine = $1 WHERE id = $2", engine, id); err != nil {
+			t.Fatal(err)
+		}
+		path := fmt.Sprintf("/v4/databases/%s/instances/%d/backups/4711", engine, id)
+		for _, c := range []struct {
+			status string
+			want   int
+		}{{"provisioning", 400}, {"updating", 404}, {"restoring", 404}, {"active", 404}, {"degraded", 404}, {"failed", 404}} {
+			if _, err := b.store.Pool().Exec(t.Context(), "UPDATE clusters SET status = $1 WHERE id = $2", c.status, id); err != nil {
+				t.Fatal(err)
+			}
+			for method, suffix := range map[string]string{"GET": "", "DELETE": "", "POST": "/restore"} {
+				if r := b.send(method, path+suffix, b.full, ""); r.StatusCode != c.want {
+					t.Errorf("%s, %s, %s: %d, want %d: %s", engine, c.status, method, r.StatusCode, c.want, r.body)
+				}
+			}
+		}
 	}
 }

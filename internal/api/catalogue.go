@@ -1,10 +1,8 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 
 	"steward/internal/catalog"
@@ -12,36 +10,73 @@ import (
 	"steward/internal/filter"
 )
 
-var engineFields = filter.Fields{"engine": filter.Text, "version": filter.Text}
+// inMemory is a list that is fixed while the server runs, and how to filter it.
+type inMemory[T any] struct {
+	items  []T
+	fields filter.Fields
+	value  func(item T, field string) any
+}
 
-// filterEngines applies a filter in memory: engines are not in the store.
-func filterEngines(engines []catalog.Engine, text string) ([]catalog.Engine, error) {
-	f, err := filter.Parse(text, engineFields)
+// listInMemory is the page asked for of what the filter lets through.
+func listInMemory[T, V any](m inMemory[T], l Listing, show func(T) V) (list[V], error) {
+	f, err := filter.Parse(l.Filter, m.fields)
 	if err != nil {
-		return nil, err
+		return list[V]{}, err
 	}
-	value := func(e catalog.Engine, field string) string {
-		if field == "engine" {
+	found := filter.Apply(f, m.items, m.value)
+	return newList(slicePage(found, l.Paging), len(found), l.Paging, show), nil
+}
+
+func enginesInMemory(engines []catalog.Engine) inMemory[catalog.Engine] {
+	fields := filter.Fields{"id": filter.Text, "engine": filter.Text, "version": filter.Text}
+	return inMemory[catalog.Engine]{engines, fields, func(e catalog.Engine, field string) any {
+		switch field {
+		case "id":
+			return e.ID()
+		case "engine":
 			return string(e.Engine)
 		}
 		return e.Series
+	}}
+}
+
+func plansInMemory(plans []catalog.Plan) inMemory[catalog.Plan] {
+	fields := filter.Fields{
+		"id": filter.Text, "label": filter.Text, "class": filter.Text, "memory": filter.Number, "disk": filter.Number,
+		"vcpus": filter.Number, "deprecated": filter.Bool,
 	}
-	var found []catalog.Engine
-	for _, e := range engines {
-		if f.Where == nil || f.Where.MatchText(func(field string) string { return value(e, field) }) {
-			found = append(found, e)
+	return inMemory[catalog.Plan]{plans, fields, func(p catalog.Plan, field string) any {
+		switch field {
+		case "id":
+			return p.ID
+		case "label":
+			return p.Label
+		case "class":
+			return p.Class
+		case "memory":
+			return int64(p.MemoryMB)
+		case "disk":
+			return int64(p.DiskMB)
+		case "vcpus":
+			return int64(p.VCPUs)
 		}
-	}
-	if f.OrderBy != "" {
-		slices.SortStableFunc(found, func(a, b catalog.Engine) int {
-			order := cmp.Compare(value(a, f.OrderBy), value(b, f.OrderBy))
-			if f.Descending {
-				return -order
-			}
-			return order
-		})
-	}
-	return found, nil
+		return p.Deprecated
+	}}
+}
+
+func regionsInMemory(regions []catalog.Region) inMemory[catalog.Region] {
+	fields := filter.Fields{"id": filter.Text, "label": filter.Text, "country": filter.Text, "status": filter.Text}
+	return inMemory[catalog.Region]{regions, fields, func(r catalog.Region, field string) any {
+		switch field {
+		case "id":
+			return r.ID
+		case "label":
+			return r.Label
+		case "country":
+			return strings.ToLower(r.Country)
+		}
+		return r.Status
+	}}
 }
 
 type price struct {
@@ -105,15 +140,16 @@ type textPath struct {
 }
 
 func (a *API) registerTypes() {
-	registerCatalogue(a, "/v4/databases/types", "DatabaseType", "plans for databases", a.Catalog.Plans, a.Catalog.Plan, showType)
-	registerCatalogue(a, "/v4/linode/types", "LinodeType", "plans, as clients of compute instances expect them", a.Catalog.Plans, a.Catalog.Plan, showComputeType)
+	plans := plansInMemory(a.Catalog.Plans)
+	registerCatalogue(a, "/v4/databases/types", "DatabaseType", "plans for databases", plans, a.Catalog.Plan, showType)
+	registerCatalogue(a, "/v4/linode/types", "LinodeType", "plans, as clients of compute instances expect them", plans, a.Catalog.Plan, showComputeType)
 }
 
 // registerCatalogue adds list and view of something that is fixed while the server runs.
-func registerCatalogue[T, V any](a *API, path, name, what string, items []T, find func(id string) (T, bool), show func(T) V) {
+func registerCatalogue[T, V any](a *API, path, name, what string, items inMemory[T], find func(id string) (T, bool), show func(T) V) {
 	register(a, endpoint{method: http.MethodGet, path: path, id: "list" + name + "s", summary: "List " + what, tag: "Catalogue", public: true},
-		func(_ context.Context, c call[Paging, none]) (list[V], error) {
-			return newList(slicePage(items, c.In), len(items), c.In, show), nil
+		func(_ context.Context, c call[Listing, none]) (list[V], error) {
+			return listInMemory(items, c.In, show)
 		})
 	register(a, endpoint{method: http.MethodGet, path: path + "/{id}", id: "view" + name, summary: "View one of the " + what, tag: "Catalogue", public: true},
 		func(_ context.Context, c call[textPath, none]) (V, error) {
@@ -146,5 +182,5 @@ func showRegion(r catalog.Region) regionView {
 }
 
 func (a *API) registerRegions() {
-	registerCatalogue(a, "/v4/regions", "Region", "regions", a.Catalog.Regions, a.Catalog.Region, showRegion)
+	registerCatalogue(a, "/v4/regions", "Region", "regions", regionsInMemory(a.Catalog.Regions), a.Catalog.Region, showRegion)
 }

@@ -6,6 +6,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/control"
+	"steward/internal/store"
 )
 
 // clientView is an OAuth client. Members that existing clients read and steward
@@ -57,32 +58,36 @@ func (p clientPath) id() account.ClientID { return account.ClientID(p.ID) }
 func (a *API) registerClients() {
 	clients := a.Control.Clients
 	const all, one, tag = "/v4/account/oauth-clients", "/v4/account/oauth-clients/{clientId}", "OAuth clients"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "listClients", summary: "List OAuth clients", tag: tag, scope: readAccount},
-		func(ctx context.Context, c call[Paging, none]) (list[clientView], error) {
-			found, total, err := clients.List(ctx, c.Principal, c.In.page())
-			return newList(found, total, c.In, showClient), err
+	register(a, endpoint{method: http.MethodGet, path: all, id: "listClients", summary: "List OAuth clients", tag: tag, scope: readAccount, own: true, secret: true},
+		func(ctx context.Context, c call[Listing, none]) (list[clientView], error) {
+			q, err := c.In.query(store.ClientFields)
+			if err != nil {
+				return list[clientView]{}, err
+			}
+			found, total, err := clients.List(ctx, c.Principal, q)
+			return newList(found, total, c.In.Paging, showClient), err
 		})
-	register(a, endpoint{method: http.MethodPost, path: all, id: "createClient", summary: "Register an OAuth client", tag: tag, scope: writeAccount},
+	register(a, endpoint{method: http.MethodPost, path: all, id: "createClient", summary: "Register an OAuth client", tag: tag, scope: writeAccount, own: true, secret: true},
 		func(ctx context.Context, c call[none, clientCreate]) (clientView, error) {
 			in := control.ClientChange{Label: &c.Body.Label, RedirectURI: &c.Body.RedirectURI, Public: orDefault(c.Body.Public, false)}
 			return showClientSecret(clients.Create(ctx, c.Principal, in, c.Faults))
 		})
-	register(a, endpoint{method: http.MethodGet, path: one, id: "viewClient", summary: "View an OAuth client", tag: tag, scope: readAccount},
+	register(a, endpoint{method: http.MethodGet, path: one, id: "viewClient", summary: "View an OAuth client", tag: tag, scope: readAccount, own: true, secret: true},
 		func(ctx context.Context, c call[clientPath, none]) (clientView, error) {
 			found, err := clients.View(ctx, c.Principal, c.In.id())
 			return showClient(found), err
 		})
-	register(a, endpoint{method: http.MethodPut, path: one, id: "updateClient", summary: "Change an OAuth client", tag: tag, scope: writeAccount},
+	register(a, endpoint{method: http.MethodPut, path: one, id: "updateClient", summary: "Change an OAuth client", tag: tag, scope: writeAccount, own: true, secret: true},
 		func(ctx context.Context, c call[clientPath, clientUpdate]) (clientView, error) {
 			in := control.ClientChange{Label: c.Body.Label, RedirectURI: c.Body.RedirectURI}
 			changed, err := clients.Update(ctx, c.Principal, c.In.id(), in, c.Faults)
 			return showClient(changed), err
 		})
-	register(a, endpoint{method: http.MethodDelete, path: one, id: "deleteClient", summary: "Remove an OAuth client and all its tokens", tag: tag, scope: writeAccount},
+	register(a, endpoint{method: http.MethodDelete, path: one, id: "deleteClient", summary: "Remove an OAuth client and all its tokens", tag: tag, scope: writeAccount, own: true},
 		func(ctx context.Context, c call[clientPath, none]) (empty, error) {
 			return empty{}, clients.Delete(ctx, c.Principal, c.In.id())
 		})
-	register(a, endpoint{method: http.MethodPost, path: one + "/reset-secret", id: "resetClientSecret", summary: "Give an OAuth client another secret", tag: tag, scope: writeAccount},
+	register(a, endpoint{method: http.MethodPost, path: one + "/reset-secret", id: "resetClientSecret", summary: "Give an OAuth client another secret", tag: tag, scope: writeAccount, secret: true},
 		func(ctx context.Context, c call[clientPath, none]) (clientView, error) {
 			return showClientSecret(clients.ResetSecret(ctx, c.Principal, c.In.id()))
 		})

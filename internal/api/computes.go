@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"steward/internal/monitor"
+	"steward/internal/store"
 )
 
 type sshView struct {
@@ -65,9 +66,13 @@ func (a *API) registerComputeSettings(all, name, alias string) {
 	const tag = "Managed compute instances"
 	one := all + "/{computeId}"
 	register(a, endpoint{method: http.MethodGet, path: all, id: "list" + name, summary: "List how staff log in to the machines" + alias, tag: tag, scope: readAccount},
-		func(ctx context.Context, c call[Paging, none]) (list[computeView], error) {
-			found, total, err := computes.List(ctx, c.Principal, c.In.page())
-			return newList(found, total, c.In, showCompute), err
+		func(ctx context.Context, c call[Listing, none]) (list[computeView], error) {
+			q, err := c.In.query(store.ComputeFields)
+			if err != nil {
+				return list[computeView]{}, err
+			}
+			found, total, err := computes.List(ctx, c.Principal, q)
+			return newList(found, total, c.In.Paging, showCompute), err
 		})
 	register(a, endpoint{method: http.MethodGet, path: one, id: "view" + name, summary: "View how staff log in to a machine" + alias, tag: tag, scope: readAccount},
 		func(ctx context.Context, c call[computePath, none]) (computeView, error) {

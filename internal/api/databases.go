@@ -30,44 +30,72 @@ type instancePath struct {
 type hostsView struct {
 	Primary   *string `json:"primary"`
 	Secondary *string `json:"secondary"`
+	Standby   *string `json:"standby" doc:"The same as secondary, as newer clients call it."`
 }
 
 // windowView is the maintenance window.
 type windowView struct {
 	Frequency   string `json:"frequency" enum:"weekly,monthly"`
-	Duration    int    `json:"duration" doc:"Hours, 1-3."`
+	Duration    int    `json:"duration" doc:"Hours, 1-4."`
 	HourOfDay   int    `json:"hour_of_day" doc:"0-23, UTC."`
 	DayOfWeek   int    `json:"day_of_week" doc:"1-7, Monday is 1."`
 	WeekOfMonth *int   `json:"week_of_month" doc:"1-4 for monthly windows, null for weekly ones."`
+	// Pending is what waits for the window.
+	Pending []pendingView `json:"pending" nullable:"false" doc:"What will be done in the window."`
 }
+
+// pendingView is one thing that waits for the window.
+type pendingView struct {
+	Deadline    *string `json:"deadline" format:"date-time" doc:"By when it must be done; null when it can wait."`
+	Description string  `json:"description"`
+	PlannedFor  *string `json:"planned_for" format:"date-time" doc:"When the window opens; null while the database is suspended."`
+}
+
+const (
+	// defaultDatabase is the logical database that every server is made with.
+	defaultDatabase = "defaultdb"
+	// platformName is the one platform there is, by the name that clients know.
+	platformName = "rdbms-default"
+)
 
 // databaseView is a database with every field. commit_type is PostgreSQL's only.
 type databaseView struct {
 	ID              int64             `json:"id"`
 	Label           string            `json:"label"`
-	Engine          string            `json:"engine"`
+	Engine          string            `json:"engine" enum:"mysql,postgresql"`
 	Version         string            `json:"version" doc:"The release series that was asked for."`
 	ServerVersion   *string           `json:"server_version" doc:"The exact version that runs."`
 	Region          string            `json:"region"`
 	Type            string            `json:"type"`
-	ClusterSize     int               `json:"cluster_size"`
+	ClusterSize     int               `json:"cluster_size" enum:"1,3"`
 	Encrypted       bool              `json:"encrypted"`
 	SSLConnection   bool              `json:"ssl_connection"`
 	AllowList       []string          `json:"allow_list" nullable:"false"`
 	Hosts           hostsView         `json:"hosts"`
 	Members         map[string]string `json:"members" doc:"Addresses with the role behind them: primary or failover."`
 	Port            int               `json:"port"`
-	Status          string            `json:"status"`
+	DatabaseName    string            `json:"database_name" doc:"The logical database to connect to, that the server is made with."`
+	Platform        string            `json:"platform" enum:"rdbms-default"`
+	PrivateNetwork  map[string]any    `json:"private_network" nullable:"true" doc:"Null: private networks aren't offered."`
+	EngineConfig    map[string]empty  `json:"engine_config" doc:"The settings that were chosen, by program: none, they follow from the plan."`
+	Status          string            `json:"status" enum:"provisioning,active,suspending,suspended,resuming,restoring,failed,degraded,updating,backing_up"`
 	Created         string            `json:"created" format:"date-time"`
 	Updated         string            `json:"updated" format:"date-time"`
 	Updates         windowView        `json:"updates"`
 	TotalDiskSizeGB *int              `json:"total_disk_size_gb"`
 	UsedDiskSizeGB  *int              `json:"used_disk_size_gb"`
 	ReadOnly        bool              `json:"read_only" doc:"The disk guard holds: the plan's disk is nearly full."`
-	Replication     string            `json:"replication_type"`
-	Commit          string            `json:"replication_commit_type,omitempty"`
+	Replication     string            `json:"replication_type" enum:"none,asynch,semi_synch"`
+	Commit          string            `json:"replication_commit_type,omitempty" enum:"on,local,remote_write,remote_apply,off" doc:"PostgreSQL only."`
 	Fork            *forkView         `json:"fork" doc:"What the database was made from; null for one that began empty."`
 	OldestRestore   *string           `json:"oldest_restore_time" format:"date-time" doc:"When the oldest complete backup began; null without any."`
+}
+
+// TransformSchema says that a database may be no fork, and what members are.
+func (*databaseView) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	orNullObject(s, "fork")
+	s.Properties["members"].AdditionalProperties = &huma.Schema{Type: huma.TypeString, Enum: []any{"primary", "failover"}}
+	return s
 }
 
 // forkView is what a database was made from.
@@ -86,16 +114,16 @@ func showFork(f *cluster.Fork) *forkView {
 // anyDatabaseView is an item of the list over all engines (service.md 2.3).
 type anyDatabaseView struct {
 	AllowList   []string   `json:"allow_list" nullable:"false"`
-	ClusterSize int        `json:"cluster_size"`
+	ClusterSize int        `json:"cluster_size" enum:"1,3"`
 	Created     string     `json:"created" format:"date-time"`
 	Encrypted   bool       `json:"encrypted"`
-	Engine      string     `json:"engine"`
+	Engine      string     `json:"engine" enum:"mysql,postgresql"`
 	Hosts       hostsView  `json:"hosts"`
 	ID          int64      `json:"id"`
 	InstanceURI string     `json:"instance_uri"`
 	Label       string     `json:"label"`
 	Region      string     `json:"region"`
-	Status      string     `json:"status"`
+	Status      string     `json:"status" enum:"provisioning,active,suspending,suspended,resuming,restoring,failed,degraded,updating,backing_up"`
 	Type        string     `json:"type"`
 	Updated     string     `json:"updated" format:"date-time"`
 	Updates     windowView `json:"updates"`
@@ -106,11 +134,25 @@ func showHosts(h cluster.Hosts) hostsView {
 	if h.Primary == "" {
 		return hostsView{}
 	}
-	return hostsView{&h.Primary, &h.Secondary}
+	return hostsView{&h.Primary, &h.Secondary, &h.Secondary}
 }
 
-func showWindow(w cluster.Window) windowView {
-	return windowView{string(w.Frequency), w.Duration, w.HourOfDay, w.DayOfWeek, w.WeekOfMonth}
+// showEngineConfig has the sections of clients, which are empty: no settings can be chosen.
+func showEngineConfig(e cluster.Engine) map[string]empty {
+	if e == cluster.MySQL {
+		return map[string]empty{"mysql": {}}
+	}
+	return map[string]empty{"pg": {}, "pglookout": {}}
+}
+
+func (a *API) showWindow(c cluster.Cluster) windowView {
+	w := c.Updates
+	planned := control.Plan(c, a.Now())
+	v := windowView{string(w.Frequency), w.Duration, w.HourOfDay, w.DayOfWeek, w.WeekOfMonth, make([]pendingView, len(planned))}
+	for i, p := range planned {
+		v.Pending[i] = pendingView{Deadline: optionalTime(p.Deadline), Description: p.Description(), PlannedFor: plannedFor(p)}
+	}
+	return v
 }
 
 func (a *API) showDatabase(c cluster.Cluster) databaseView {
@@ -118,7 +160,8 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 		ID: int64(c.ID), Label: c.Label, Engine: string(c.Engine), Version: c.Series, Region: c.Region, Type: c.Type,
 		ClusterSize: c.Size, Encrypted: c.Encrypted, SSLConnection: c.SSLConnection, AllowList: append([]string{}, c.AllowList...),
 		Hosts: showHosts(c.Hosts), Members: c.Members, Port: c.Port, Status: string(c.Status),
-		Created: showTime(c.Created), Updated: showTime(c.Updated), Updates: showWindow(c.Updates),
+		DatabaseName: defaultDatabase, Platform: platformName, EngineConfig: showEngineConfig(c.Engine),
+		Created: showTime(c.Created), Updated: showTime(c.Updated), Updates: a.showWindow(c),
 		ReadOnly: c.ReadOnly, Replication: string(c.Replication), Commit: string(c.Commit),
 		Fork: showFork(c.Fork), OldestRestore: optionalTime(c.OldestBackup),
 	}
@@ -142,11 +185,11 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 // gigabytes rounds up: something in use is never shown as nothing.
 func gigabytes(bytes int64) int { return int((bytes + 1<<30 - 1) >> 30) }
 
-func showAnyDatabase(c cluster.Cluster) anyDatabaseView {
+func (a *API) showAnyDatabase(c cluster.Cluster) anyDatabaseView {
 	return anyDatabaseView{
 		AllowList: append([]string{}, c.AllowList...), ClusterSize: c.Size, Created: showTime(c.Created), Encrypted: c.Encrypted,
 		Engine: string(c.Engine), Hosts: showHosts(c.Hosts), ID: int64(c.ID), InstanceURI: instanceURI(c.Engine, c.ID), Label: c.Label,
-		Region: c.Region, Status: string(c.Status), Type: c.Type, Updated: showTime(c.Updated), Updates: showWindow(c.Updates), Version: c.Series,
+		Region: c.Region, Status: string(c.Status), Type: c.Type, Updated: showTime(c.Updated), Updates: a.showWindow(c), Version: c.Series,
 	}
 }
 
@@ -161,12 +204,13 @@ type mysqlCreate struct {
 	Region        string   `json:"region"`
 	Type          string   `json:"type"`
 	Engine        string   `json:"engine" doc:"engine/version, as listed by /databases/engines."`
-	ClusterSize   *int     `json:"cluster_size,omitempty" default:"1" doc:"1 or 3."`
+	ClusterSize   *int     `json:"cluster_size,omitempty" enum:"1,3" default:"1"`
 	Encrypted     bool     `json:"encrypted,omitempty" default:"false"`
 	SSLConnection *bool    `json:"ssl_connection,omitempty" default:"true"`
 	Replication   string   `json:"replication_type,omitempty" enum:"none,asynch,semi_synch"`
 	AllowList     []string `json:"allow_list,omitempty" nullable:"false" maxItems:"10000"`
 	Fork          *fork    `json:"fork,omitempty"`
+	Unoffered
 }
 
 // fork asks for a new database with the data of another one's backup.
@@ -204,13 +248,14 @@ type postgresqlCreate struct {
 	Region        string   `json:"region"`
 	Type          string   `json:"type"`
 	Engine        string   `json:"engine" doc:"engine/version, as listed by /databases/engines."`
-	ClusterSize   *int     `json:"cluster_size,omitempty" default:"1" doc:"1 or 3."`
+	ClusterSize   *int     `json:"cluster_size,omitempty" enum:"1,3" default:"1"`
 	Encrypted     bool     `json:"encrypted,omitempty" default:"false"`
 	SSLConnection *bool    `json:"ssl_connection,omitempty" default:"true"`
 	Replication   string   `json:"replication_type,omitempty" enum:"none,asynch"`
 	Commit        string   `json:"replication_commit_type,omitempty" enum:"on,local,remote_write,remote_apply,off" default:"local"`
 	AllowList     []string `json:"allow_list,omitempty" nullable:"false" maxItems:"10000"`
 	Fork          *fork    `json:"fork,omitempty"`
+	Unoffered
 }
 
 // creation is what both create requests come to.
@@ -219,6 +264,7 @@ type creation interface {
 }
 
 func (b mysqlCreate) spec(engine cluster.Engine, faults *fault.Faults) cluster.Spec {
+	b.refuse(faults)
 	return cluster.Spec{
 		Label: b.Label, Engine: engine, Series: seriesOf(engine, b.Engine), Region: b.Region, Type: b.Type,
 		Size: orDefault(b.ClusterSize, 1), Encrypted: b.Encrypted, SSLConnection: orDefault(b.SSLConnection, true),
@@ -227,7 +273,7 @@ func (b mysqlCreate) spec(engine cluster.Engine, faults *fault.Faults) cluster.S
 }
 
 func (b postgresqlCreate) spec(engine cluster.Engine, faults *fault.Faults) cluster.Spec {
-	s := mysqlCreate{b.Label, b.Region, b.Type, b.Engine, b.ClusterSize, b.Encrypted, b.SSLConnection, b.Replication, b.AllowList, b.Fork}.spec(engine, faults)
+	s := mysqlCreate{b.Label, b.Region, b.Type, b.Engine, b.ClusterSize, b.Encrypted, b.SSLConnection, b.Replication, b.AllowList, b.Fork, b.Unoffered}.spec(engine, faults)
 	s.Commit = cluster.Commit(b.Commit)
 	return s
 }
@@ -252,24 +298,49 @@ func orDefault[T any](p *T, other T) T {
 // databaseUpdate is an update request.
 type databaseUpdate struct {
 	Label     *string       `json:"label,omitempty" minLength:"3" maxLength:"32"`
-	Type      *string       `json:"type,omitempty" doc:"A plan with more disk. Not together with allow_list."`
+	Type      *string       `json:"type,omitempty" doc:"A plan with more disk."`
 	AllowList *[]string     `json:"allow_list,omitempty" nullable:"false" maxItems:"10000" doc:"Replaces the whole list."`
 	Updates   *windowUpdate `json:"updates,omitempty"`
+	FixedMembers
+	Unoffered
+}
+
+// FixedMembers can't be changed; clients that send all of a database may send
+// them as they are. Exported, since Huma looks into exported members only.
+type FixedMembers struct {
+	Engine        *string `json:"engine,omitempty" doc:"As it is; with or without the version."`
+	Region        *string `json:"region,omitempty" doc:"As it is."`
+	Encrypted     *bool   `json:"encrypted,omitempty" doc:"As it is."`
+	SSLConnection *bool   `json:"ssl_connection,omitempty" doc:"As it is."`
+	Replication   *string `json:"replication_type,omitempty" doc:"As it is."`
+	Commit        *string `json:"replication_commit_type,omitempty" doc:"As it is."`
+	Version       *string `json:"version,omitempty" doc:"As it is."`
+	ClusterSize   *int    `json:"cluster_size,omitempty" doc:"As it is."`
+}
+
+func (m FixedMembers) fixed() control.Fixed {
+	return control.Fixed{
+		Engine: m.Engine, Region: m.Region, Encrypted: m.Encrypted, SSLConnection: m.SSLConnection, Version: m.Version, Size: m.ClusterSize,
+		Replication: (*cluster.Replication)(m.Replication), Commit: (*cluster.Commit)(m.Commit),
+	}
 }
 
 // windowUpdate merges single keys into the window.
 type windowUpdate struct {
-	Frequency   *string `json:"frequency,omitempty" enum:"weekly,monthly"`
-	Duration    *int    `json:"duration,omitempty" minimum:"1" maximum:"3"`
-	HourOfDay   *int    `json:"hour_of_day,omitempty" minimum:"0" maximum:"23"`
-	DayOfWeek   *int    `json:"day_of_week,omitempty" minimum:"1" maximum:"7"`
-	WeekOfMonth *int    `json:"week_of_month,omitempty" minimum:"1" maximum:"4" nullable:"true"`
+	Frequency *string `json:"frequency,omitempty" enum:"weekly,monthly"`
+	Duration  *int    `json:"duration,omitempty" minimum:"1" maximum:"4"`
+	HourOfDay *int    `json:"hour_of_day,omitempty" minimum:"0" maximum:"23"`
+	DayOfWeek *int    `json:"day_of_week,omitempty" minimum:"1" maximum:"7"`
+	// WeekOfMonth is null for weekly windows, and nothing but.
+	WeekOfMonth optional[int] `json:"week_of_month,omitzero" minimum:"1" maximum:"4"`
 }
 
-func (b databaseUpdate) change() control.UpdateCluster {
-	in := control.UpdateCluster{Label: b.Label, Type: b.Type, AllowList: b.AllowList}
+// change is what the request asks for; faults gets what isn't offered.
+func (b databaseUpdate) change(faults *fault.Faults) control.UpdateCluster {
+	b.refuse(faults)
+	in := control.UpdateCluster{Label: b.Label, Type: b.Type, AllowList: b.AllowList, Fixed: b.fixed()}
 	if u := b.Updates; u != nil {
-		in.Updates = &cluster.WindowChange{Duration: u.Duration, HourOfDay: u.HourOfDay, DayOfWeek: u.DayOfWeek, WeekOfMonth: u.WeekOfMonth}
+		in.Updates = &cluster.WindowChange{Duration: u.Duration, HourOfDay: u.HourOfDay, DayOfWeek: u.DayOfWeek, WeekOfMonth: u.WeekOfMonth.value, NoWeek: u.WeekOfMonth.null()}
 		if u.Frequency != nil {
 			in.Updates.Frequency = new(cluster.Frequency(*u.Frequency))
 		}
@@ -297,7 +368,7 @@ func (a *API) registerDatabases() {
 			return list[anyDatabaseView]{}, err
 		}
 		found, total, err := clusters.List(ctx, c.Principal, "", q)
-		return newList(found, total, c.In.Paging, showAnyDatabase), err
+		return newList(found, total, c.In.Paging, a.showAnyDatabase), err
 	})
 	registerEngineDatabases[mysqlCreate](a, cluster.MySQL, "MySQL")
 	registerEngineDatabases[postgresqlCreate](a, cluster.PostgreSQL, "PostgreSQL")
@@ -312,6 +383,11 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 	one := all + "/{instanceId}"
 	e := func(method, path, verb, summary string, scope account.Scope) endpoint {
 		return endpoint{method: method, path: path, id: verb + name + "Database", summary: summary, tag: name + " databases", scope: scope}
+	}
+	readSecret := func(path, verb, summary string) endpoint {
+		reads := e(http.MethodGet, path, verb, summary, readDatabases)
+		reads.secret = true
+		return reads
 	}
 	// Newer clients ask which of the server's settings a database can be given. Here
 	// they follow from the plan; none can be chosen.
@@ -341,7 +417,7 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 		})
 	register(a, e(http.MethodPut, one, "update", "Update a database", writeDatabases),
 		func(ctx context.Context, c call[instancePath, databaseUpdate]) (databaseView, error) {
-			changed, err := clusters.Update(ctx, c.Principal, engine, cluster.ID(c.In.ID), c.Body.change(), c.Faults)
+			changed, err := clusters.Update(ctx, c.Principal, engine, cluster.ID(c.In.ID), c.Body.change(&c.Faults), c.Faults)
 			return a.showDatabase(changed), err
 		})
 	action := func(method, path, verb, summary string, do func(context.Context, account.Principal, cluster.Engine, cluster.ID) error) {
@@ -355,12 +431,12 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 	action(http.MethodPost, one+"/suspend", "suspend", "Stop a database; its data and addresses stay", clusters.Suspend)
 	action(http.MethodPost, one+"/resume", "resume", "Start a suspended database again", clusters.Resume)
 	action(http.MethodPost, one+"/credentials/reset", "resetCredentialsOf", "Reset a database's credentials", clusters.ResetCredentials)
-	register(a, e(http.MethodGet, one+"/credentials", "viewCredentialsOf", "View a database's credentials", readDatabases),
+	register(a, readSecret(one+"/credentials", "viewCredentialsOf", "View a database's credentials"),
 		func(ctx context.Context, c call[instancePath, none]) (credentialsView, error) {
 			found, err := clusters.Credentials(ctx, c.Principal, engine, cluster.ID(c.In.ID))
 			return credentialsView{found.Username, found.Password}, err
 		})
-	register(a, e(http.MethodGet, one+"/ssl", "viewCertificateOf", "View a database's CA certificate", readDatabases),
+	register(a, readSecret(one+"/ssl", "viewCertificateOf", "View a database's CA certificate"),
 		func(ctx context.Context, c call[instancePath, none]) (sslView, error) {
 			pem, err := clusters.Certificate(ctx, c.Principal, engine, cluster.ID(c.In.ID))
 			return sslView{base64.StdEncoding.EncodeToString(pem)}, err
@@ -369,7 +445,7 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 
 // engineView is a release series (service.md 2.2).
 type engineView struct {
-	Engine          string `json:"engine"`
+	Engine          string `json:"engine" enum:"mysql,postgresql"`
 	ID              string `json:"id"`
 	Version         string `json:"version"`
 	TotalDiskSizeGB int    `json:"total_disk_size_gb" doc:"Size of the server's programs on this host, rounded up."`
@@ -385,14 +461,11 @@ type enginePath struct {
 	Series string `path:"series"`
 }
 
-// engineFields are what engines can be filtered by; done in memory, since they
-// are not in the store.
 func (a *API) registerEngines() {
 	register(a, endpoint{
 		method: http.MethodGet, path: "/v4/databases/engines", id: "listDatabaseEngines", summary: "List engines", tag: "Catalogue", public: true,
 	}, func(_ context.Context, c call[Listing, none]) (list[engineView], error) {
-		found, err := filterEngines(a.Catalog.Engines, c.In.Filter)
-		return newList(slicePage(found, c.In.Paging), len(found), c.In.Paging, showEngine), err
+		return listInMemory(enginesInMemory(a.Catalog.Engines), c.In, showEngine)
 	})
 	register(a, endpoint{
 		method: http.MethodGet, path: "/v4/databases/engines/{engine}/{series}", id: "viewDatabaseEngine", summary: "View an engine", tag: "Catalogue", public: true,

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -148,6 +149,9 @@ func (c *checker) value(path string, value any, schema *huma.Schema) bool {
 		c.array(path, value, schema)
 	case huma.TypeObject:
 		if object, ok := value.(map[string]any); ok {
+			if len(schema.Properties) == 0 {
+				return true // of any members
+			}
 			c.object(path, object, schema)
 			return true // its faulty members are gone already
 		}
@@ -165,13 +169,22 @@ func (c *checker) text(path string, value any, schema *huma.Schema) {
 		c.faults.Add(path, "Must not contain a zero byte")
 	case schema.MaxLength != nil && !within(utf8.RuneCountInString(text), schema):
 		c.faults = append(c.faults, fault.Length(path, deref(schema.MinLength), *schema.MaxLength))
+	case deref(schema.MinLength) > 0 && !schema.WriteOnly && blank(text): // but a secret may be of blanks
+		c.faults = append(c.faults, fault.Blank(path))
 	case len(schema.Enum) > 0 && !slices.Contains(schema.Enum, any(text)):
-		allowed := make([]string, len(schema.Enum))
-		for i, e := range schema.Enum {
-			allowed[i] = fmt.Sprint(e)
+		var allowed []string
+		for _, e := range schema.Enum {
+			if e != nil { // null is no text to choose
+				allowed = append(allowed, fmt.Sprint(e))
+			}
 		}
 		c.faults = append(c.faults, fault.OneOf(path, allowed...))
 	}
+}
+
+// blank reports whether a text has no character that can be seen.
+func blank(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) })
 }
 
 func within(n int, schema *huma.Schema) bool {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -16,15 +17,17 @@ import (
 
 // problem is one entry of the error envelope.
 type problem struct {
-	Field  string `json:"field,omitempty"`
-	Reason string `json:"reason"`
+	Field  string `json:"field,omitempty" doc:"The member, parameter or header at fault; left out where it is no single one."`
+	Reason string `json:"reason" doc:"For people."`
 }
 
 // envelope is every failing answer's body.
 type envelope struct {
 	status int
-	Errors []problem `json:"errors"`
+	Errors []problem `json:"errors" nullable:"false" minItems:"1"`
 }
+
+var envelopeType = reflect.TypeFor[envelope]()
 
 // Error is part of huma.StatusError.
 func (e *envelope) Error() string {
@@ -73,6 +76,9 @@ func (a *API) toStatus(ctx context.Context, err error) *envelope {
 			e.Errors = append(e.Errors, p)
 		}
 	}
+	// As the document has a body's members: in the order of their names. What is of
+	// no single one comes first, and several of one in the order they were found.
+	slices.SortStableFunc(e.Errors, func(x, y problem) int { return strings.Compare(x.Field, y.Field) })
 	return e
 }
 

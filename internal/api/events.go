@@ -2,9 +2,11 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
-	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"steward/internal/account"
 	"steward/internal/operation"
@@ -43,11 +45,20 @@ type eventView struct {
 	Read            bool        `json:"read"`
 }
 
+// TransformSchema documents that most events have one entity only.
+func (*eventView) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	orNullObject(s, "secondary_entity")
+	return s
+}
+
 func (a *API) showEvent(o operation.Operation) eventView {
 	v := eventView{
 		ID: int64(o.ID), Action: string(o.Action), Status: string(o.Status), Created: showTime(o.Created),
 		Entity:          showEntity(o),
 		PercentComplete: o.Percent, Seen: o.Seen, Read: o.Read,
+	}
+	if o.Params.Backup != 0 {
+		v.SecondaryEntity = new(showBackupOf(o))
 	}
 	if o.Username != "" {
 		v.Username = &o.Username
@@ -56,7 +67,7 @@ func (a *API) showEvent(o operation.Operation) eventView {
 		v.Message = &o.Message
 	}
 	if o.Started != nil {
-		v.Duration = new(o.Duration(a.Now()).Round(time.Millisecond).Seconds())
+		v.Duration = new(seconds(o.Duration(a.Now())))
 	}
 	return v
 }
@@ -72,6 +83,12 @@ func showEntity(o operation.Operation) entityView {
 		return entityView{o.Entity.ID, o.Label, string(o.Entity.Type), path + strconv.FormatInt(o.Entity.ID, 10)}
 	}
 	return entityView{int64(o.Cluster), o.Label, string(operation.Database), instanceURI(o.Engine, o.Cluster)}
+}
+
+// showBackupOf is the backup that an event takes, deletes, restores or tries out.
+func showBackupOf(o operation.Operation) entityView {
+	id := int64(o.Params.Backup)
+	return entityView{id, o.Params.BackupLabel, "database_backup", fmt.Sprintf("%s/backups/%d", instanceURI(o.Engine, o.Cluster), id)}
 }
 
 type eventPath struct {

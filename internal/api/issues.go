@@ -52,7 +52,7 @@ func showTicket(t monitor.Ticket) ticketView {
 
 type replyView struct {
 	ID          int64  `json:"id"`
-	Kind        string `json:"kind" enum:"opened,joined,notice,recovered,closed,reply" doc:"What happened; reply: somebody wrote."`
+	Kind        string `json:"kind" enum:"opened,joined,notice,recovered,unwatched,closed,reply" doc:"What happened; reply: somebody wrote."`
 	Created     string `json:"created" format:"date-time"`
 	CreatedBy   string `json:"created_by"`
 	FromStaff   bool   `json:"from_linode" doc:"Written by staff or by steward itself."`
@@ -73,16 +73,20 @@ type ticketPath struct {
 
 type repliesInput struct {
 	ID int64 `path:"ticketId" minimum:"1"`
-	Paging
+	Listing
 }
 
 func (a *API) registerIssues() {
 	issues := a.Control.Issues
 	const all, one, tag = "/v4/managed/issues", "/v4/managed/issues/{issueId}", "Issues"
 	register(a, endpoint{method: http.MethodGet, path: all, id: "listIssues", summary: "List issues that last and those closed within 30 days", tag: tag, scope: readAccount},
-		func(ctx context.Context, c call[Paging, none]) (list[issueView], error) {
-			found, total, err := issues.List(ctx, c.Principal, c.In.page())
-			return newList(found, total, c.In, showIssue), err
+		func(ctx context.Context, c call[Listing, none]) (list[issueView], error) {
+			q, err := c.In.query(store.IssueFields)
+			if err != nil {
+				return list[issueView]{}, err
+			}
+			found, total, err := issues.List(ctx, c.Principal, q)
+			return newList(found, total, c.In.Paging, showIssue), err
 		})
 	register(a, endpoint{method: http.MethodGet, path: one, id: "viewIssue", summary: "View an issue", tag: tag, scope: readAccount},
 		func(ctx context.Context, c call[issuePath, none]) (issueView, error) {
@@ -110,7 +114,11 @@ func (a *API) registerTickets() {
 		})
 	register(a, endpoint{method: http.MethodGet, path: one + "/replies", id: "listTicketReplies", summary: "List what happened and what was written, oldest first", tag: tag, scope: readAccount},
 		func(ctx context.Context, c call[repliesInput, none]) (list[replyView], error) {
-			found, total, err := tickets.Replies(ctx, c.Principal, monitor.TicketID(c.In.ID), c.In.page())
+			q, err := c.In.query(store.ReplyFields)
+			if err != nil {
+				return list[replyView]{}, err
+			}
+			found, total, err := tickets.Replies(ctx, c.Principal, monitor.TicketID(c.In.ID), q)
 			return newList(found, total, c.In.Paging, showReply), err
 		})
 	register(a, endpoint{method: http.MethodPost, path: one + "/replies", id: "createTicketReply", summary: "Write to a ticket", tag: tag, scope: writeAccount},

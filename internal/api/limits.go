@@ -58,15 +58,16 @@ func (a *API) admit(ctx huma.Context, s limit.State) error {
 	return nil
 }
 
-// trusted is nil for an address that may still try to prove who it is.
-func (a *API) trusted(address string) error {
-	if s := a.limits.failures.Peek(limit.AddressKey(address)); !s.OK {
-		return newTooSoon(s)
-	}
-	return nil
+// suspect reports whether too much that failed has come from an address.
+func (a *API) suspect(address string) bool {
+	return !a.limits.failures.Peek(limit.AddressKey(address)).OK
 }
 
-// mistrust counts a failed attempt of an address.
-func (a *API) mistrust(ctx context.Context, address string) {
-	a.limits.failures.Take(ctx, limit.AddressKey(address))
+// mistrust counts a failed attempt of an address to prove who it is. It returns the
+// failure, or past the limit that there were too many.
+func (a *API) mistrust(ctx context.Context, address string, failure error) error {
+	if s := a.limits.failures.Take(ctx, limit.AddressKey(address)); !s.OK {
+		return newTooSoon(s)
+	}
+	return failure
 }

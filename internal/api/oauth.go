@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"steward/internal/account"
+	"steward/internal/control"
 	"steward/internal/fault"
 	"steward/internal/limit"
 	"steward/internal/oauth"
@@ -32,7 +33,7 @@ func (a *API) registerOAuth() {
 // against its address.
 func (a *API) oauthRoute(pattern string, h http.Handler) {
 	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		if s := a.limits.anonymous.Take(r.Context(), limit.AddressKey(addressOf(r.RemoteAddr))); !s.OK {
+		if s := a.limits.anonymous.Take(r.Context(), limit.AddressKey(stateOf(r.Context()).address)); !s.OK {
 			a.refuseOAuth(w, r, newTooSoon(s))
 			return
 		}
@@ -68,7 +69,7 @@ func (a *API) refuseAuthorize(w http.ResponseWriter, r *http.Request, request *o
 
 // userAnswered logs the user in and gives the client what the user allows.
 func (a *API) userAnswered(w http.ResponseWriter, r *http.Request) {
-	ctx, address := r.Context(), addressOf(r.RemoteAddr)
+	ctx := r.Context()
 	request, err := a.oauth.Authorize(ctx, r)
 	if err != nil {
 		a.refuseAuthorize(w, r, request, err)
@@ -82,7 +83,7 @@ func (a *API) userAnswered(w http.ResponseWriter, r *http.Request) {
 		a.oauth.Refuse(ctx, w, request, oauth.ErrDenied)
 		return
 	}
-	user, err := a.login(r, request.Client, address)
+	user, err := a.login(r, request.Client)
 	switch {
 	case err == nil:
 		if err := a.oauth.Grant(ctx, w, request, user); err != nil {
@@ -100,24 +101,21 @@ func (a *API) userAnswered(w http.ResponseWriter, r *http.Request) {
 
 // login checks name and password. Users log in to applications of their own
 // account only.
-func (a *API) login(r *http.Request, client account.Client, address string) (account.User, error) {
-	if err := a.trusted(address); err != nil {
-		return account.User{}, err
-	}
-	user, err := a.Control.Logins.Login(r.Context(), client.Account, r.PostForm.Get("username"), r.PostForm.Get("password"))
+func (a *API) login(r *http.Request, client account.Client) (account.User, error) {
+	address := stateOf(r.Context()).address
+	user, err := a.Control.Logins.Login(r.Context(), control.Attempt{
+		Account: client.Account, Username: r.PostForm.Get("username"), Password: r.PostForm.Get("password"),
+		Address: address, Suspect: a.suspect(address),
+	})
 	stateOf(r.Context()).principal = account.Principal{Account: client.Account, User: user, Client: client.ID}
 	if fault.IsKind(err, fault.Unauthenticated) {
-		a.mistrust(r.Context(), address)
+		err = a.mistrust(r.Context(), address, err)
 	}
 	return user, err
 }
 
 // exchange answers tokens.
 func (a *API) exchange(w http.ResponseWriter, r *http.Request) {
-	if err := a.trusted(addressOf(r.RemoteAddr)); err != nil {
-		a.refuseOAuth(w, r, err)
-		return
-	}
 	tokens, principal, err := a.oauth.Exchange(r.Context(), r)
 	stateOf(r.Context()).principal = principal
 	if err != nil {
@@ -130,10 +128,6 @@ func (a *API) exchange(w http.ResponseWriter, r *http.Request) {
 
 // revoke ends a family of tokens.
 func (a *API) revoke(w http.ResponseWriter, r *http.Request) {
-	if err := a.trusted(addressOf(r.RemoteAddr)); err != nil {
-		a.refuseOAuth(w, r, err)
-		return
-	}
 	if err := a.oauth.Revoke(r.Context(), r); err != nil {
 		a.refuseOAuth(w, r, err)
 		return
@@ -165,7 +159,10 @@ func (a *API) refuseOAuth(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	if refusal.Code == "invalid_client" || refusal.Code == "invalid_grant" {
-		a.mistrust(r.Context(), addressOf(r.RemoteAddr))
+		if late := a.mistrust(r.Context(), stateOf(r.Context()).address, nil); late != nil {
+			a.refuseOAuth(w, r, late)
+			return
+		}
 	}
 	if refusal.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="steward", charset="UTF-8"`)
@@ -189,7 +186,7 @@ type introspection struct {
 // like the rest of the API, of an unrestricted user, with account:read_only.
 func (a *API) introspect(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
-	principal, err := a.principal(ctx, r.Header.Get("Authorization"), addressOf(r.RemoteAddr))
+	principal, err := a.principal(ctx, r.Header.Get("Authorization"), stateOf(ctx).address)
 	if err == nil {
 		stateOf(ctx).principal = principal
 		if s := a.limits.tokens.Take(ctx, strconv.FormatInt(int64(principal.Token), 10)); !s.OK {

@@ -29,9 +29,12 @@ func (optional[T]) Schema(r huma.Registry) *huma.Schema {
 	return &s
 }
 
+// null reports whether the member is there and null.
+func (o optional[T]) null() bool { return o.sent && o.value == nil }
+
 // orZero is nil for an absent member, and the zero value for null.
 func (o optional[T]) orZero() *T {
-	if o.sent && o.value == nil {
+	if o.null() {
 		return new(T)
 	}
 	return o.value

@@ -63,6 +63,12 @@ func optionalTime(t *time.Time) *string {
 
 func showTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
+// seconds is a duration to the millisecond, in the fewest digits: divided in
+// milliseconds, 1.735 stays so.
+func seconds(d time.Duration) float64 {
+	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
+}
+
 // parseTime reads a time of a body; nil stays nil.
 func parseTime(field string, text *string, faults *fault.Faults) *time.Time {
 	if text == nil {

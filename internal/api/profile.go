@@ -56,14 +56,14 @@ func showGrants(g control.Grants, err error) (grantsView, error) {
 }
 
 func (a *API) registerProfile() {
-	register(a, endpoint{method: http.MethodGet, path: "/v4/profile", id: "viewProfile", summary: "View yourself", tag: "Profile"},
+	register(a, endpoint{method: http.MethodGet, path: "/v4/profile", id: "viewProfile", summary: "View yourself", tag: "Profile", own: true},
 		func(_ context.Context, c call[none, none]) (profileView, error) {
 			return profileView{
 				UID: int64(c.User.ID), Username: c.User.Username, Email: c.User.Email, Restricted: c.User.Restricted,
 				Timezone: "UTC", AuthenticationType: "password", AuthorizedKeys: []string{},
 			}, nil
 		})
-	register(a, endpoint{method: http.MethodGet, path: "/v4/profile/grants", id: "viewProfileGrants", summary: "View what you may do; 204 when nothing is restricted", tag: "Profile"},
+	register(a, endpoint{method: http.MethodGet, path: "/v4/profile/grants", id: "viewProfileGrants", summary: "View what you may do; 204 when nothing is restricted", tag: "Profile", own: true, maybeEmpty: true},
 		func(ctx context.Context, c call[none, none]) (grantsView, error) {
 			return showGrants(a.Control.Users.OwnGrants(ctx, c.Principal))
 		})

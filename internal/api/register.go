@@ -21,6 +21,12 @@ type endpoint struct {
 	scope account.Scope
 	// public operations need no token; one that is sent must be valid.
 	public bool
+	// own operations are about the caller itself: restrictions don't matter.
+	own bool
+	// maybeEmpty operations answer 204 when there is nothing to show.
+	maybeEmpty bool
+	// secret operations answer what nobody but the caller may ever read.
+	secret bool
 }
 
 // none stands for no input or no body.
@@ -51,7 +57,7 @@ func (noContent) Error() string { return "no content" }
 func register[I, B, O any](a *API, e endpoint, handle func(ctx context.Context, c call[I, B]) (O, error)) {
 	op := huma.Operation{
 		OperationID: e.id, Method: e.method, Path: e.path, Summary: e.summary, Tags: []string{e.tag},
-		DefaultStatus: http.StatusOK, Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusTooManyRequests},
+		DefaultStatus: http.StatusOK, Responses: map[string]*huma.Response{},
 		Middlewares: huma.Middlewares{a.authenticate(e)},
 		Extensions:  map[string]any{"x-scope": e.scopeText()},
 	}
@@ -86,6 +92,22 @@ func register[I, B, O any](a *API, e endpoint, handle func(ctx context.Context, 
 		}
 		return &answer[O]{Status: http.StatusOK, Body: out}, nil
 	})
+	documentAnswers(e, a.operation(e))
+	a.deliveries[e.method+" "+e.path] = e.delivery()
+}
+
+// operation is a registered endpoint's entry in the document.
+func (a *API) operation(e endpoint) *huma.Operation {
+	item := a.huma.OpenAPI().Paths[e.path]
+	switch e.method {
+	case http.MethodGet:
+		return item.Get
+	case http.MethodPost:
+		return item.Post
+	case http.MethodPut:
+		return item.Put
+	}
+	return item.Delete
 }
 
 func (e endpoint) scopeText() string {
@@ -111,6 +133,8 @@ type requestState struct {
 	principal account.Principal
 	body      []byte
 	id        string
+	// address is whom the request comes from.
+	address string
 }
 
 type stateKey struct{}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/control"
+	"steward/internal/filter"
 	"steward/internal/monitor"
 	"steward/internal/store"
 )
@@ -105,7 +106,7 @@ type checkView struct {
 }
 
 func showCheck(s monitor.Sample) checkView {
-	return checkView{showTime(s.Started), string(s.Class.Shown()), s.Took.Seconds()}
+	return checkView{showTime(s.Started), string(s.Class), seconds(s.Took)}
 }
 
 // uptimeView sums up a time.
@@ -118,7 +119,7 @@ type uptimeView struct {
 }
 
 func showUptime(h monitor.Hour) uptimeView {
-	return uptimeView{h.Checks, h.Failures, h.Uptime(), h.Mean().Round(time.Millisecond).Seconds(), h.Longest.Seconds()}
+	return uptimeView{h.Checks, h.Failures, h.Uptime(), seconds(h.Mean()), seconds(h.Longest)}
 }
 
 type checksView struct {
@@ -134,7 +135,17 @@ type checksView struct {
 
 type checksInput struct {
 	ID int64 `path:"serviceId" minimum:"1"`
-	Paging
+	Listing
+}
+
+// checkFields are what checks can be filtered and ordered by.
+var checkFields = filter.Fields{"started": filter.Time, "result": filter.Text}
+
+func checkMember(s monitor.Sample, field string) any {
+	if field == "started" {
+		return s.Started.Truncate(time.Second)
+	}
+	return string(s.Class)
 }
 
 func (a *API) registerServices() {
@@ -182,8 +193,11 @@ func (a *API) registerServices() {
 	register(a, endpoint{method: http.MethodGet, path: one + "/checks", id: "listServiceChecks", summary: "List a service's checks of the last 24 hours, newest first, and its uptime", tag: tag, scope: readAccount},
 		func(ctx context.Context, c call[checksInput, none]) (checksView, error) {
 			h, err := services.History(ctx, c.Principal, monitor.ServiceID(c.In.ID))
+			if err != nil {
+				return checksView{}, err
+			}
 			slices.Reverse(h.Samples)
-			l := newList(slicePage(h.Samples, c.In.Paging), len(h.Samples), c.In.Paging, showCheck)
+			l, err := listInMemory(inMemory[monitor.Sample]{h.Samples, checkFields, checkMember}, c.In.Listing, showCheck)
 			return checksView{
 				Data: l.Data, Page: l.Page, Pages: l.Pages, Results: l.Results,
 				Day: showUptime(h.Day), Week: showUptime(h.Week), Month: showUptime(h.Month),

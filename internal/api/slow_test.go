@@ -16,6 +16,7 @@ func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	server := b.api.Server()
+	server.Handler = b.handler
 	if server.ReadHeaderTimeout == 0 || server.ReadTimeout == 0 || server.WriteTimeout == 0 || server.IdleTimeout == 0 || server.MaxHeaderBytes == 0 {
 		t.Fatalf("a bound is missing: %+v", server)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/control"
+	"steward/internal/store"
 )
 
 type tokenView struct {
@@ -38,12 +39,16 @@ type tokenPath struct {
 func (a *API) registerTokens() {
 	tokens := a.Control.Tokens
 	const all, one = "/v4/profile/tokens", "/v4/profile/tokens/{tokenId}"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "listTokens", summary: "List your tokens", tag: "Profile", scope: readAccount},
-		func(ctx context.Context, c call[Paging, none]) (list[tokenView], error) {
-			found, total, err := tokens.List(ctx, c.Principal, c.In.page())
-			return newList(found, total, c.In, showToken), err
+	register(a, endpoint{method: http.MethodGet, path: all, id: "listTokens", summary: "List your tokens", tag: "Profile", scope: readAccount, own: true, secret: true},
+		func(ctx context.Context, c call[Listing, none]) (list[tokenView], error) {
+			q, err := c.In.query(store.TokenFields)
+			if err != nil {
+				return list[tokenView]{}, err
+			}
+			found, total, err := tokens.List(ctx, c.Principal, q)
+			return newList(found, total, c.In.Paging, showToken), err
 		})
-	register(a, endpoint{method: http.MethodPost, path: all, id: "createToken", summary: "Create a token", tag: "Profile", scope: writeAccount},
+	register(a, endpoint{method: http.MethodPost, path: all, id: "createToken", summary: "Create a token", tag: "Profile", scope: writeAccount, own: true, secret: true},
 		func(ctx context.Context, c call[none, tokenCreate]) (tokenView, error) {
 			in := control.NewToken{Label: c.Body.Label, Scopes: c.Body.Scopes, Expiry: parseTime("expiry", c.Body.Expiry, &c.Faults)}
 			made, text, err := tokens.Create(ctx, c.Principal, in, c.Faults)
@@ -54,17 +59,17 @@ func (a *API) registerTokens() {
 			v.Token = text
 			return v, nil
 		})
-	register(a, endpoint{method: http.MethodGet, path: one, id: "viewToken", summary: "View a token", tag: "Profile", scope: readAccount},
+	register(a, endpoint{method: http.MethodGet, path: one, id: "viewToken", summary: "View a token", tag: "Profile", scope: readAccount, own: true, secret: true},
 		func(ctx context.Context, c call[tokenPath, none]) (tokenView, error) {
 			found, err := tokens.View(ctx, c.Principal, account.TokenID(c.In.ID))
 			return showToken(found), err
 		})
-	register(a, endpoint{method: http.MethodPut, path: one, id: "updateToken", summary: "Relabel a token", tag: "Profile", scope: writeAccount},
+	register(a, endpoint{method: http.MethodPut, path: one, id: "updateToken", summary: "Relabel a token", tag: "Profile", scope: writeAccount, own: true, secret: true},
 		func(ctx context.Context, c call[tokenPath, tokenUpdate]) (tokenView, error) {
 			changed, err := tokens.Relabel(ctx, c.Principal, account.TokenID(c.In.ID), c.Body.Label, c.Faults)
 			return showToken(changed), err
 		})
-	register(a, endpoint{method: http.MethodDelete, path: one, id: "deleteToken", summary: "Revoke a token", tag: "Profile", scope: writeAccount},
+	register(a, endpoint{method: http.MethodDelete, path: one, id: "deleteToken", summary: "Revoke a token", tag: "Profile", scope: writeAccount, own: true},
 		func(ctx context.Context, c call[tokenPath, none]) (empty, error) {
 			return empty{}, tokens.Delete(ctx, c.Principal, account.TokenID(c.In.ID))
 		})

@@ -7,6 +7,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/cluster"
 	"steward/internal/control"
+	"steward/internal/store"
 )
 
 type userView struct {
@@ -67,9 +68,13 @@ func (a *API) registerUsers() {
 	users := a.Control.Users
 	const all, one = "/v4/account/users", "/v4/account/users/{username}"
 	register(a, endpoint{method: http.MethodGet, path: all, id: "listUsers", summary: "List users", tag: "Users", scope: readAccount},
-		func(ctx context.Context, c call[Paging, none]) (list[userView], error) {
-			found, total, err := users.List(ctx, c.Principal, c.In.page())
-			return newList(found, total, c.In, showUser), err
+		func(ctx context.Context, c call[Listing, none]) (list[userView], error) {
+			q, err := c.In.query(store.UserFields)
+			if err != nil {
+				return list[userView]{}, err
+			}
+			found, total, err := users.List(ctx, c.Principal, q)
+			return newList(found, total, c.In.Paging, showUser), err
 		})
 	register(a, endpoint{method: http.MethodPost, path: all, id: "createUser", summary: "Create a user", tag: "Users", scope: writeAccount},
 		func(ctx context.Context, c call[none, userCreate]) (userView, error) {
@@ -92,7 +97,7 @@ func (a *API) registerUsers() {
 		func(ctx context.Context, c call[userPath, none]) (empty, error) {
 			return empty{}, users.Delete(ctx, c.Principal, c.In.Username)
 		})
-	register(a, endpoint{method: http.MethodGet, path: one + "/grants", id: "viewUserGrants", summary: "View a user's grants; 204 when it is not restricted", tag: "Users", scope: readAccount},
+	register(a, endpoint{method: http.MethodGet, path: one + "/grants", id: "viewUserGrants", summary: "View a user's grants; 204 when it is not restricted", tag: "Users", scope: readAccount, maybeEmpty: true},
 		func(ctx context.Context, c call[userPath, none]) (grantsView, error) {
 			return showGrants(users.Grants(ctx, c.Principal, c.In.Username))
 		})

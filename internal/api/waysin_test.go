@@ -53,7 +53,7 @@ func (b *bench) from(address, method, path, token string, headers ...string) *ht
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	b.api.ServeHTTP(w, req)
+	b.handler.ServeHTTP(w, req)
 	return w.Result()
 }
 
@@ -85,8 +85,10 @@ func tokenBruteForce(t *testing.T) {
 		if failed < most || failed > most+1 {
 			t.Errorf("%s: %d guesses were looked at, want %d", name, failed, most)
 		}
-		if r := first.from(address(0), "GET", "/v4/profile", first.full); r.StatusCode != http.StatusTooManyRequests {
-			t.Errorf("%s, a right guess too late: %d", name, r.StatusCode)
+		for _, server := range []*bench{first, second} {
+			if r := server.from(address(0), "GET", "/v4/profile", first.full); r.StatusCode != http.StatusOK {
+				t.Errorf("%s, a good token after them: %d", name, r.StatusCode)
+			}
 		}
 	}
 	if r := second.from("203.0.113.10", "GET", "/v4/profile", first.full); r.StatusCode != http.StatusOK {
@@ -302,7 +304,7 @@ func (b *bench) raw(method, path string) {
 	req := httptest.NewRequestWithContext(b.t.Context(), "GET", path, http.NoBody)
 	req.Method = method
 	req.Header.Set("Authorization", "Bearer "+b.full)
-	b.api.ServeHTTP(httptest.NewRecorder(), req)
+	b.handler.ServeHTTP(httptest.NewRecorder(), req)
 }
 
 // headerSmuggling: what a gateway in front may read differently is refused, or
@@ -311,6 +313,7 @@ func headerSmuggling(t *testing.T) {
 	b := newBench(t)
 	id := b.create()
 	server := b.api.Server()
+	server.Handler = b.handler
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -423,14 +426,18 @@ func massAssignment(t *testing.T) {
 	}
 
 	database := call("POST", "/v4/databases/postgresql/instances", b.full, with(strings.Trim(goodCreate, "{}")))
-	differ("a database", database, object{"id": 1, "status": "provisioning", "label": "shop", "hosts": object{"primary": nil, "secondary": nil}})
+	differ("a database", database, object{"id": 1, "status": "provisioning", "label": "shop", "hosts": object{"primary": nil, "secondary": nil, "standby": nil}})
 	if port, _ := database["port"].(float64); port == 1 || database["created"] == "2001-01-01T00:00:00" {
 		t.Errorf("a database: %v", database)
 	}
 	if _, err := b.store.Pool().Exec(t.Context(), "UPDATE clusters SET status = 'active'"); err != nil {
 		t.Fatal(err)
 	}
-	database = call("PUT", "/v4/databases/postgresql/instances/1", b.full, with(`"label":"shop2","engine":"mysql/10.11","region":"mars","cluster_size":3,"encrypted":true,"ssl_connection":false,"replication_type":"asynch"`))
+	fixed := with(`"label":"shop2","engine":"mysql/10.11","region":"mars","cluster_size":3,"encrypted":true,"ssl_connection":false,"replication_type":"asynch"`)
+	if r := b.send("PUT", "/v4/databases/postgresql/instances/1", b.full, fixed); r.StatusCode != 400 || len(r.faults()) != 6 {
+		t.Errorf("what can't be changed: %d %s", r.StatusCode, r.body)
+	}
+	database = call("PUT", "/v4/databases/postgresql/instances/1", b.full, with(`"label":"shop2"`))
 	differ("an updated database", database, object{"id": 1, "label": "shop2", "engine": "postgresql", "region": "local", "cluster_size": 1, "encrypted": false, "ssl_connection": true, "replication_type": "none"})
 
 	token := call("POST", "/v4/profile/tokens", b.full, with(`"label":"small","scopes":"account:read_write"`))

@@ -8,7 +8,9 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +26,7 @@ func (a *API) wrap(next *http.ServeMux) http.Handler {
 func (a *API) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
-		state := &requestState{id: newRequestID()}
+		state := &requestState{id: newRequestID(), address: a.clientAddress(r)}
 		w.Header().Set("X-Request-Id", state.id)
 		seen := &recorder{ResponseWriter: w, status: http.StatusOK}
 		r = r.WithContext(context.WithValue(r.Context(), stateKey{}, state))
@@ -33,7 +35,7 @@ func (a *API) observe(next http.Handler) http.Handler {
 		a.metrics.request(r.Method, seen.route, seen.status, took)
 		a.record(r, begun, seen.route, seen.status)
 		level := slog.LevelInfo
-		if seen.route == "GET /healthz" || seen.route == "GET /readyz" || seen.route == "GET /metrics" {
+		if seen.route == "GET /healthz" || seen.route == "GET /readyz" {
 			level = slog.LevelDebug
 		}
 		a.Logger.LogAttrs(r.Context(), level, "request",
@@ -98,12 +100,12 @@ func (a *API) cors(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		if r.Method == http.MethodOptions {
 			h.Set("Access-Control-Allow-Methods", "HEAD, GET, OPTIONS, POST, PUT, DELETE")
-			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Filter")
+			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, If-None-Match, X-Filter")
 			h.Set("Access-Control-Max-Age", "3600")
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		h.Set("Access-Control-Expose-Headers", "X-OAuth-Scopes, X-Accepted-OAuth-Scopes, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, X-Request-Id")
+		h.Set("Access-Control-Expose-Headers", "ETag, X-OAuth-Scopes, X-Accepted-OAuth-Scopes, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, X-Request-Id")
 		next.ServeHTTP(w, r)
 	})
 }
@@ -111,15 +113,15 @@ func (a *API) cors(next http.Handler) http.Handler {
 // normalise makes one path of its spellings: /v4beta, a trailing slash, %2F.
 func (a *API) normalise(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path := r.URL.Path
-		if rest, ok := strings.CutPrefix(path, "/v4beta/"); ok {
-			path = "/v4/" + rest
+		asked := r.URL.Path
+		if rest, ok := strings.CutPrefix(asked, "/v4beta/"); ok {
+			asked = "/v4/" + rest
 		}
-		if len(path) > 1 {
-			path = strings.TrimSuffix(path, "/")
+		if len(asked) > 1 {
+			asked = strings.TrimSuffix(asked, "/")
 		}
 		u := *r.URL
-		u.Path, u.RawPath = path, ""
+		u.Path, u.RawPath = asked, ""
 		r2 := *r
 		r2.URL = &u
 		// Of two tokens a gateway may have looked at the other one.
@@ -159,35 +161,57 @@ func (a *API) readBody(next http.Handler) http.Handler {
 	})
 }
 
-// route answers unknown paths and wrong methods in the envelope.
+// route answers unknown paths and wrong methods in the envelope. One rule holds
+// for all: 404 for a path that nothing has, 405 for one that lacks the method.
 func (a *API) route(mux *http.ServeMux) http.Handler {
+	deliver := a.deliver(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, pattern := mux.Handler(r)
+		allowed, pattern := routes(mux, r)
 		if seen, ok := w.(*recorder); ok {
 			seen.route = pattern
 		}
-		if pattern != "" && !strings.Contains(r.URL.Path, "//") {
-			mux.ServeHTTP(w, r)
-			return
-		}
-		if allowed := methods(mux, r); len(allowed) > 0 {
+		switch {
+		case pattern != "":
+			deliver(pattern).ServeHTTP(w, r)
+		case len(allowed) > 0:
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
 			writeJSON(w, http.StatusMethodNotAllowed, envelopeOf("", "Method Not Allowed"))
-			return
+		default:
+			writeJSON(w, http.StatusNotFound, envelopeOf("", fault.NewNotFound().Reason))
 		}
-		writeJSON(w, http.StatusNotFound, envelopeOf("", fault.NewNotFound().Reason))
 	})
 }
 
-// methods are those the path would answer to.
-func methods(mux *http.ServeMux, r *http.Request) []string {
-	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+// routes are the methods that the request's path has, and the pattern of the one
+// asked for, "" when that isn't among them. A path with a name of its own isn't
+// also another one's parameter: what /credentials/sshkey lacks isn't looked for
+// in /credentials/{credentialId}.
+func routes(mux *http.ServeMux, r *http.Request) (allowed []string, pattern string) {
+	if path.Clean(r.URL.Path) != r.URL.Path {
+		return nil, "" // the mux would send clients elsewhere
+	}
+	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete}
+	patterns, best := map[string]string{}, ""
+	for _, method := range methods {
 		other := *r
 		other.Method = method
-		if _, pattern := mux.Handler(&other); pattern != "" {
+		_, found := mux.Handler(&other)
+		_, place, _ := strings.Cut(found, " ")
+		if found != "" && (best == "" || strings.Count(place, "{") < strings.Count(best, "{")) {
+			best = place
+		}
+		patterns[method] = found
+	}
+	for _, method := range methods {
+		if _, place, _ := strings.Cut(patterns[method], " "); best != "" && place == best {
 			allowed = append(allowed, method)
 		}
 	}
-	return allowed
+	if len(allowed) > 0 {
+		allowed = append(allowed, http.MethodOptions) // answered before anything is routed
+	}
+	if slices.Contains(allowed, r.Method) {
+		pattern = patterns[r.Method]
+	}
+	return allowed, pattern
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/control"
 	"steward/internal/converge"
+	"steward/internal/failpoint"
 	"steward/internal/gateway"
 	"steward/internal/monitor"
 	"steward/internal/operate"
@@ -57,31 +57,23 @@ type App struct {
 	networks *monitor.Networks
 	prober   *probe.Prober
 	watcher  *watch.Watcher
-
-	// background runs from Start until stopBackground, which waits for it.
-	background     []func(context.Context)
-	stopBackground func()
-	audit          *audit.Recorder
+	notices  *watch.Notices
+	audit    *audit.Recorder
 
 	noticeMetrics *noticeMetrics
 
 	listener net.Listener
-	server   *http.Server
-	served   sync.WaitGroup
-	sweeping context.CancelFunc
-	swept    sync.WaitGroup
+	// metrics is where the registry is shown; nil when it is shown nowhere.
+	metrics  net.Listener
+	registry *prometheus.Registry
+	// services run from Start until Stop.
+	services []service
 	// failed gets what ended the process against its will.
 	failed chan error
-	// undo are the partners of what New did, to be run in reverse.
+	// undo are the partners of what New opened and Start started, to be run in reverse.
 	undo []func() error
 	stop sync.Once
 }
-
-// Bounds on how long stopping waits for what is going on.
-const (
-	drainTime = 10 * time.Second
-	passTime  = 15 * time.Second
-)
 
 // workers is how many operations are carried out at once: they mostly wait.
 const workers = 16
@@ -104,7 +96,7 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 		return a, err
 	}
 	steps := []func(context.Context) error{
-		a.lock, a.listen, a.openStore, a.openPlatform, a.openArchive, a.openProbe, a.openWatch, a.openNotices, a.wire, a.firstToken, a.firstCompute,
+		a.lock, a.listen, a.listenForMetrics, a.openStore, a.openPlatform, a.openArchive, a.openProbe, a.openWatch, a.openNotices, a.wire, a.openServices, a.firstToken, a.firstCompute,
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -113,8 +105,6 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 	}
 	return a, nil
 }
-
-func (a *App) later(undo func() error) { a.undo = append(a.undo, undo) }
 
 func (a *App) lock(context.Context) error {
 	lock, err := lockData(a.paths.Data)
@@ -126,18 +116,25 @@ func (a *App) lock(context.Context) error {
 }
 
 func (a *App) listen(ctx context.Context) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", a.o.Listen)
-	if err != nil {
+	var err error
+	if a.listener, err = a.listenOn(ctx, a.o.Listen); err != nil {
 		return fmt.Errorf("listen (--listen): %w", err)
 	}
-	a.listener = l
+	return nil
+}
+
+func (a *App) listenOn(ctx context.Context, address string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
 	a.later(func() error {
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			return err
 		}
 		return nil
 	})
-	return nil
+	return l, nil
 }
 
 func (a *App) openStore(ctx context.Context) error {
@@ -155,7 +152,7 @@ func (a *App) openStore(ctx context.Context) error {
 		a.later(func() error { embedded.Leave(); return nil })
 		url = embedded.URL()
 	}
-	a.store, err = store.Open(ctx, store.Options{URL: url, Sealer: sealer, Logger: a.log, MaxConns: workers + 16})
+	a.store, err = store.Open(ctx, store.Options{URL: url, Sealer: sealer, Logger: a.log, MaxConns: workers + 16, Now: failpoint.Now})
 	if err != nil {
 		return err
 	}
@@ -252,95 +249,32 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	a.keeper = converge.New(keeperOptions)
 	a.control = control.New(control.Deps{
-		Store: a.store, Catalog: a.catalog, Backups: a.archiver != nil, Continuous: a.o.Backups.Continuous, Ports: ports, Logger: a.log,
+		Store: a.store, Catalog: a.catalog, Backups: a.archiver != nil, Continuous: a.o.Backups.Continuous, Ports: ports, PortUsable: a.host.PortUsable, Logger: a.log,
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},
-		Networks:        a.networks, Desk: a.desk(),
+		Networks:        a.networks, Desk: a.desk(), Now: failpoint.Now,
 		OnlyServer: a.o.Store == "", // the data folder is locked, and its store is nobody else's
 		Enqueue: func(ctx context.Context, tx *store.Tx, id operation.ID) error {
 			return a.work.Enqueue(ctx, tx.Pgx(), id)
 		},
 	})
 	a.audit = audit.New(a.store, a.log)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newClusterCollector(a.store, a.host), newWatchMetrics(a.watcher), a.noticeMetrics)
+	a.registry = prometheus.NewRegistry()
+	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newClusterCollector(a.store, a.host), newWatchMetrics(a.watcher), a.noticeMetrics)
+	proxies, err := a.o.Server.proxies()
+	if err != nil {
+		return err
+	}
 	a.api = api.New(api.Options{
-		Control: a.control, Catalog: a.catalog, Logger: a.log, Registry: registry, Ready: a.store.Ping, Origin: a.o.CORS.Origin,
+		Control: a.control, Catalog: a.catalog, Logger: a.log, Registry: a.registry, Ready: a.store.Ping, Origin: a.o.CORS.Origin,
 		RequestsPerMinute: a.o.Limits.RequestsPerMinute, StatsPerMinute: a.o.Limits.StatsPerMinute, FailedLoginsPerMinute: a.o.Limits.FailedLoginsPerMinute,
-		Audit: a.audit.Record,
+		Audit: a.audit.Record, TrustedProxies: proxies, Now: failpoint.Now,
 	})
 	return a.store.WakeAll(ctx) // a predecessor may have died in the middle of any
 }
 
-// Start begins to serve, to carry operations out and to look after databases.
-func (a *App) Start(ctx context.Context) error {
-	a.host.Start()
-	if err := a.work.Start(ctx); err != nil {
-		return err
-	}
-	a.keeper.Start(ctx)
-	a.startBackground(ctx)
-	a.startSweeping(ctx)
-	a.audit.Start()
-	if err := a.startLoads(ctx); err != nil {
-		return err
-	}
-	a.server = a.api.Server()
-	a.served.Go(func() {
-		if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
-			a.failed <- fmt.Errorf("serve: %w", err)
-		}
-	})
-	return nil
-}
-
-func (a *App) startBackground(ctx context.Context) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	for _, run := range a.background {
-		running.Go(func() { run(ctx) })
-	}
-	a.stopBackground = func() { cancel(); running.Wait() }
-}
-
 // URL is where the API answers.
 func (a *App) URL() string { return "http://" + a.listener.Addr().String() }
-
-// Stop lets requests and passes end, within bounds, and closes everything.
-// Databases and the gateway run on.
-func (a *App) Stop() error {
-	var err error
-	a.stop.Do(func() { err = a.stopOnce() })
-	return err
-}
-
-func (a *App) stopOnce() error {
-	var errs []error
-	if a.server != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
-		defer cancel()
-		if err := a.server.Shutdown(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("finish requests: %w", err), a.server.Close())
-		}
-		a.served.Wait()
-	}
-	a.keeper.Stop()
-	a.stopSweeping()
-	a.audit.Stop() // the last requests have ended
-	ctx, cancel := context.WithTimeout(context.Background(), passTime)
-	defer cancel()
-	errs = append(errs, a.work.Stop(ctx), a.close())
-	return errors.Join(errs...)
-}
-
-func (a *App) close() error {
-	var errs []error
-	for i := len(a.undo) - 1; i >= 0; i-- {
-		errs = append(errs, a.undo[i]())
-	}
-	a.undo = nil
-	return errors.Join(errs...)
-}
 
 // AwaitUnlocked waits until no steward serves the data folder.
 func AwaitUnlocked(ctx context.Context, data string, patience time.Duration) error {

@@ -15,6 +15,7 @@ import (
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/converge"
+	"steward/internal/failpoint"
 	"steward/internal/fault"
 	"steward/internal/operate"
 	"steward/internal/operation"
@@ -95,7 +96,7 @@ func (a *App) operateOptions() operate.Options {
 	o := operate.Options{
 		Store: a.store, Driver: a.host, Catalog: a.catalog, Logger: a.log,
 		KeepDeleted: a.o.Backups.KeepAfterDelete, Reapply: a.o.Restore.Credentials == "reapply",
-		Limits: operate.Limits{Copying: a.o.Backups.RetryFor},
+		Limits: operate.Limits{Copying: a.o.Backups.RetryFor}, Now: failpoint.Now,
 	}
 	if a.archiver != nil {
 		o.Archiver, o.Archive, o.Recovery = a.archiver, a.archive, a.recovery
@@ -112,7 +113,9 @@ func (a *App) keeperOptions() (converge.Options, error) {
 	schedule.Spread = backupSpread
 	o := converge.Options{
 		Store: a.store, Driver: a.host, Catalog: a.catalog, Desk: a.desk(), Logger: a.log,
-		Backups: converge.BackupOptions{Schedule: schedule, Keep: c.Keep, Verify: c.Verify, KeepDeleted: c.KeepAfterDelete},
+		Now:         failpoint.Now,
+		Maintenance: converge.MaintenanceOptions{AtOnce: a.o.Maintenance.AtOnce},
+		Backups:     converge.BackupOptions{Schedule: schedule, Keep: c.Keep, Verify: c.Verify, KeepDeleted: c.KeepAfterDelete},
 	}
 	if a.archiver != nil {
 		o.Archiver, o.Archive, o.Recovery = a.archiver, a.archive, a.recovery

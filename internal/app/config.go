@@ -26,6 +26,7 @@ import (
 // key means its default. Unknown keys are refused: a typing mistake must not
 // pass for a setting.
 type Config struct {
+	Server    ServerConfig    `koanf:"server"`
 	Gateway   GatewayConfig   `koanf:"gateway"`
 	Catalog   CatalogConfig   `koanf:"catalog"`
 	Engines   EnginesConfig   `koanf:"engines"`
@@ -35,11 +36,36 @@ type Config struct {
 	Pool      PoolConfig      `koanf:"pool"`
 	CORS      CORSConfig      `koanf:"cors"`
 	Backups   BackupsConfig   `koanf:"backups"`
-	Restore   RestoreConfig   `koanf:"restore"`
-	Monitor   MonitorConfig   `koanf:"monitor"`
-	Audit     AuditConfig     `koanf:"audit"`
-	SMTP      SMTPConfig      `koanf:"smtp"`
-	Notify    NotifyConfig    `koanf:"notify"`
+	// Maintenance is what is done in databases' maintenance windows.
+	Maintenance MaintenanceConfig `koanf:"maintenance"`
+	Restore     RestoreConfig     `koanf:"restore"`
+	Monitor     MonitorConfig     `koanf:"monitor"`
+	Audit       AuditConfig       `koanf:"audit"`
+	Metrics     MetricsConfig     `koanf:"metrics"`
+	SMTP        SMTPConfig        `koanf:"smtp"`
+	Notify      NotifyConfig      `koanf:"notify"`
+}
+
+// ServerConfig is how the API is reached.
+type ServerConfig struct {
+	// TrustedProxies are the addresses and prefixes of the proxies in front of it: their
+	// X-Forwarded-For says who a request comes from.
+	TrustedProxies []string `koanf:"trusted_proxies"`
+}
+
+func (c ServerConfig) proxies() ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, text := range c.TrustedProxies {
+		p, err := netip.ParsePrefix(text)
+		if at, bad := netip.ParseAddr(text); bad == nil && at.Zone() == "" {
+			p, err = netip.PrefixFrom(at, at.BitLen()), nil
+		}
+		if err != nil || p != p.Masked() || p.Addr().Is4In6() {
+			return nil, fmt.Errorf("server.trusted_proxies: %s is no address and no network such as 10.1.0.0/16", text)
+		}
+		list = append(list, p)
+	}
+	return list, nil
 }
 
 // GatewayConfig is where customers reach their databases.
@@ -61,6 +87,15 @@ type CatalogConfig struct {
 // distribution installed.
 type EnginesConfig struct {
 	Folders []string `koanf:"folders"`
+	// DiscoverEvery is the time between two searches for builds that came or went.
+	DiscoverEvery time.Duration `koanf:"discover_every"`
+}
+
+// MaintenanceConfig is what is done in databases' maintenance windows.
+type MaintenanceConfig struct {
+	// AtOnce is how many databases are worked on at the same time, by all servers
+	// that share a store.
+	AtOnce int `koanf:"at_once"`
 }
 
 // LimitsConfig are bounds per minute; 0 switches one off. Servers that share a
@@ -163,16 +198,19 @@ const leastAudit = 30 * 24 * time.Hour
 // DefaultConfig is steward out of the box.
 func DefaultConfig() Config {
 	return Config{
-		Gateway:   GatewayConfig{PrimaryAddress: "127.0.0.1", SecondaryAddress: "127.0.0.2", Ports: "21000-21255"},
-		Limits:    LimitsConfig{RequestsPerMinute: 800, StatsPerMinute: 200, FailedLoginsPerMinute: 60, LoginsPerMinute: 10, ChecksPerMinute: 6000, HostChecksPerMinute: 1200},
-		Isolation: IsolationConfig{Bubblewrap: "auto", Cgroups: "auto", UIDBase: 700000},
-		Pool:      PoolConfig{Size: 4},
-		CORS:      CORSConfig{Origin: "*"},
-		Backups:   BackupsConfig{Schedule: "00:00", Keep: backup.Autos, Verify: true, Timeout: archive.DefaultTimeout, RetryFor: 10 * time.Minute},
-		Restore:   RestoreConfig{Credentials: "keep"},
+		Gateway:     GatewayConfig{PrimaryAddress: "127.0.0.1", SecondaryAddress: "127.0.0.2", Ports: "21000-21255"},
+		Limits:      LimitsConfig{RequestsPerMinute: 800, StatsPerMinute: 200, FailedLoginsPerMinute: 60, LoginsPerMinute: 10, ChecksPerMinute: 6000, HostChecksPerMinute: 1200},
+		Isolation:   IsolationConfig{Bubblewrap: "auto", Cgroups: "auto", UIDBase: 700000},
+		Pool:        PoolConfig{Size: 4},
+		CORS:        CORSConfig{Origin: "*"},
+		Engines:     EnginesConfig{DiscoverEvery: 5 * time.Minute},
+		Maintenance: MaintenanceConfig{AtOnce: 2},
+		Backups:     BackupsConfig{Schedule: "00:00", Keep: backup.Autos, Verify: true, Timeout: archive.DefaultTimeout, RetryFor: 10 * time.Minute},
+		Restore:     RestoreConfig{Credentials: "keep"},
 		// SMTP: a request by HTTP must not pass for mail.
 		Monitor: MonitorConfig{Interval: time.Minute, ConfirmAfter: monitor.DefaultRules().Confirm, ForbiddenPorts: []int{25, 465, 587}},
 		Audit:   AuditConfig{Keep: 400 * 24 * time.Hour},
+		Metrics: MetricsConfig{Listen: "127.0.0.1:9180"},
 	}
 }
 
@@ -196,7 +234,7 @@ func LoadConfig(path string) (Config, error) {
 		if !strings.Contains(name, ".") {
 			return "", nil
 		}
-		if slices.Contains([]string{"gateway.hostnames", "engines.folders", "monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.canaries"}, name) {
+		if slices.Contains([]string{"gateway.hostnames", "engines.folders", "monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.canaries", "server.trusted_proxies"}, name) {
 			return name, strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
 		}
 		return name, value
@@ -222,8 +260,9 @@ func LoadConfig(path string) (Config, error) {
 
 func knownKeys() []string {
 	return []string{
+		"server.trusted_proxies",
 		"gateway.primary_address", "gateway.secondary_address", "gateway.ports", "gateway.hostnames",
-		"catalog.file", "engines.folders",
+		"catalog.file", "engines.folders", "engines.discover_every",
 		"limits.requests_per_minute", "limits.stats_per_minute", "limits.failed_logins_per_minute", "limits.logins_per_minute",
 		"limits.checks_per_minute", "limits.host_checks_per_minute",
 		"seal.url", "isolation.bubblewrap", "isolation.cgroups", "isolation.uid_base", "pool.size", "cors.origin",
@@ -231,7 +270,7 @@ func knownKeys() []string {
 		"smtp.url", "smtp.from", "smtp.ca_file", "smtp.hello", channelKey + "NAME",
 		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete",
 		"backups.timeout", "backups.retry_for", "restore.credentials",
-		"audit.keep",
+		"audit.keep", "metrics.listen", "maintenance.at_once",
 	}
 }
 
@@ -257,6 +296,9 @@ func (c Config) validate() []error {
 			bad("%s: must be auto or off", key)
 		}
 	}
+	if _, err := c.Server.proxies(); err != nil {
+		bad("%w", err)
+	}
 	if l := c.Limits.all(); slices.Min(l) < 0 || slices.Max(l) > 1_000_000 {
 		bad("limits: must be 0-1000000; 0 switches a limit off")
 	}
@@ -265,6 +307,12 @@ func (c Config) validate() []error {
 	}
 	if c.Pool.Size < 0 || c.Pool.Size > 100 {
 		bad("pool.size: must be 0-100")
+	}
+	if c.Engines.DiscoverEvery < time.Second || c.Engines.DiscoverEvery > 24*time.Hour {
+		bad("engines.discover_every: must be 1s-24h")
+	}
+	if c.Maintenance.AtOnce < 1 || c.Maintenance.AtOnce > 100 {
+		bad("maintenance.at_once: must be 1-100")
 	}
 	errs = append(errs, c.validateBackups()...)
 	errs = append(errs, c.Monitor.validate()...)

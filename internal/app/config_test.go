@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -205,6 +206,24 @@ func TestCheckOwn(t *testing.T) {
 		}
 		if checkOwn(own) == nil {
 			t.Error("a folder of another user was accepted")
+		}
+	}
+}
+
+func TestTrustedProxies(t *testing.T) {
+	t.Setenv("STEWARD_SERVER__TRUSTED_PROXIES", "10.0.0.0/8,192.0.2.1,2001:db8::/32")
+	c, err := LoadConfig("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxies, err := c.Server.proxies()
+	if err != nil || fmt.Sprint(proxies) != "[10.0.0.0/8 192.0.2.1/32 2001:db8::/32]" {
+		t.Errorf("%v, %v", proxies, err)
+	}
+	for _, bad := range []string{"proxy", "10.0.0.1/8", "::ffff:10.0.0.0/104", "fe80::1%eth0"} {
+		t.Setenv("STEWARD_SERVER__TRUSTED_PROXIES", bad)
+		if _, err := LoadConfig(""); err == nil || !strings.Contains(err.Error(), "server.trusted_proxies") {
+			t.Errorf("%s: %v", bad, err)
 		}
 	}
 }

@@ -2,15 +2,42 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"steward/internal/cluster"
 	"steward/internal/platform/host"
 	"steward/internal/store"
 )
+
+// MetricsConfig is where Prometheus finds the metrics.
+type MetricsConfig struct {
+	// Listen is an address of its own, since they name all customers' databases to
+	// whoever asks; empty: nowhere.
+	Listen string `koanf:"listen"`
+}
+
+func (a *App) listenForMetrics(ctx context.Context) error {
+	if a.o.Metrics.Listen == "" {
+		return nil
+	}
+	var err error
+	if a.metrics, err = a.listenOn(ctx, a.o.Metrics.Listen); err != nil {
+		return fmt.Errorf("listen for metrics (--metrics, \"\" to do without): %w", err)
+	}
+	return nil
+}
+
+func (a *App) showMetrics() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{}))
+	return mux
+}
 
 // clusterCollector shows databases and their servers, looked up when scraped.
 type clusterCollector struct {

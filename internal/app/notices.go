@@ -90,10 +90,9 @@ func (a *App) openNotices(context.Context) error {
 		return err
 	}
 	a.noticeMetrics = newNoticeMetrics(a.store)
-	notices := watch.NewNotices(watch.NoticesOptions{
+	a.notices = watch.NewNotices(watch.NoticesOptions{
 		Store: a.store, Senders: senders, Holder: holder, OnSent: outage.Told, Ended: a.noticeMetrics.ended, Logger: a.log,
 	})
-	a.background = append(a.background, notices.Run)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/engine/mysql"
 	"steward/internal/engine/postgresql"
+	"steward/internal/failpoint"
 	"steward/internal/gateway"
 	"steward/internal/platform/host"
 )
@@ -67,7 +68,7 @@ func hostOptions(p paths, c Config, log *slog.Logger) (host.Options, error) {
 		return host.Options{}, err
 	}
 	o := host.Options{
-		DataDir: p.Data, RunDir: p.Run, KeysDir: p.Keys, Engines: engineDrivers(log), EngineFolders: c.Engines.Folders,
+		DataDir: p.Data, RunDir: p.Run, KeysDir: p.Keys, Engines: engineDrivers(log), EngineFolders: c.Engines.Folders, DiscoverEvery: c.Engines.DiscoverEvery, Now: failpoint.Now,
 		Ports: ports, Hostnames: c.Gateway.Hostnames, UIDBase: c.Isolation.UIDBase, PoolSize: c.Pool.Size, Logger: log,
 		Continuous: c.Backups.Continuous,
 		Isolation:  host.Isolation{Bubblewrap: c.Isolation.Bubblewrap, Cgroups: c.Isolation.Cgroups},

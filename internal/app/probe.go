@@ -115,13 +115,16 @@ func (a *App) openProbe(ctx context.Context) error {
 // guards keep checks off steward's own ports: that customers' ends are open may be
 // looked at, but nothing is requested of them, and the store is left alone.
 func (a *App) guards(ctx context.Context) ([]monitor.Guard, error) {
-	listener, err := netip.ParseAddrPort(a.listener.Addr().String())
-	if err != nil {
-		return nil, fmt.Errorf("address of the listener: %w", err)
-	}
-	at, err := machineAddresses(listener.Addr().Unmap())
-	if err != nil {
-		return nil, err
+	var guards []monitor.Guard
+	for _, l := range []net.Listener{a.listener, a.metrics} {
+		if l == nil {
+			continue
+		}
+		guard, err := guardOf(l)
+		if err != nil {
+			return nil, err
+		}
+		guards = append(guards, guard)
 	}
 	ports, err := a.o.Gateway.PortRange()
 	if err != nil {
@@ -131,15 +134,24 @@ func (a *App) guards(ctx context.Context) ([]monitor.Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	guards := []monitor.Guard{
-		{Networks: at, First: listener.Port(), Last: listener.Port(), TCP: true},
-		{Networks: []netip.Prefix{single(primary), single(secondary)}, First: uint16(ports[0]), Last: uint16(ports[1]), TCP: true},
-	}
+	guards = append(guards, monitor.Guard{
+		Networks: []netip.Prefix{single(primary), single(secondary)}, First: uint16(ports[0]), Last: uint16(ports[1]), TCP: true,
+	})
 	if a.o.Store == "" {
 		return guards, nil // on a unix socket
 	}
 	store, err := a.storeGuards(ctx)
 	return append(guards, store...), err
+}
+
+// guardOf keeps requests off a listener of steward's.
+func guardOf(l net.Listener) (monitor.Guard, error) {
+	address, err := netip.ParseAddrPort(l.Addr().String())
+	if err != nil {
+		return monitor.Guard{}, fmt.Errorf("address of the listener: %w", err)
+	}
+	at, err := machineAddresses(address.Addr().Unmap())
+	return monitor.Guard{Networks: at, First: address.Port(), Last: address.Port(), TCP: true}, err
 }
 
 // machineAddresses are those that a listener's address stands for.

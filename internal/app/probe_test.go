@@ -17,29 +17,35 @@ func TestOwnPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	metrics, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer metrics.Close()
 	config := DefaultConfig()
 	config.Monitor.ForbiddenNetworks = []string{"10.20.0.0/16"}
 	c, err := catalog.New(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &App{o: Options{Config: config, Store: "postgres://steward@10.30.0.1:5433,10.30.0.2/steward"}, listener: l, catalog: c}
+	a := &App{o: Options{Config: config, Store: "postgres://steward@10.30.0.1:5433,10.30.0.2/steward"}, listener: l, metrics: metrics, catalog: c}
 	if err := a.openProbe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for to, want := range map[string]struct{ url, tcp bool }{
-		l.Addr().String():  {false, true},
-		"127.0.0.1:1":      {true, true},
-		"127.0.0.1:21000":  {false, true},
-		"127.0.0.2:21255":  {false, true},
-		"127.0.0.2:21256":  {true, true},
-		"127.0.77.1:21000": {false, false},
-		"127.0.79.1:21000": {false, false},
-		"10.20.0.1:80":     {false, false},
-		"10.30.0.1:5433":   {false, false},
-		"10.30.0.2:5432":   {false, false},
-		"10.30.0.1:80":     {true, true},
-		"10.30.0.1:587":    {false, true},
+		l.Addr().String():       {false, true},
+		metrics.Addr().String(): {false, true},
+		"127.0.0.1:1":           {true, true},
+		"127.0.0.1:21000":       {false, true},
+		"127.0.0.2:21255":       {false, true},
+		"127.0.0.2:21256":       {true, true},
+		"127.0.77.1:21000":      {false, false},
+		"127.0.79.1:21000":      {false, false},
+		"10.20.0.1:80":          {false, false},
+		"10.30.0.1:5433":        {false, false},
+		"10.30.0.2:5432":        {false, false},
+		"10.30.0.1:80":          {true, true},
+		"10.30.0.1:587":         {false, true},
 	} {
 		at := netip.MustParseAddrPort(to)
 		if url, tcp := a.networks.Permit(monitor.URL, "local", at), a.networks.Permit(monitor.TCP, "local", at); url != want.url || tcp != want.tcp {

@@ -47,6 +47,9 @@ func Serve(ctx context.Context, o Options) error {
 func (a *App) welcome(w io.Writer, took time.Duration) {
 	fmt.Fprintf(w, "steward %s is ready after %s.\n", Version(), took.Round(time.Millisecond))
 	fmt.Fprintf(w, "  API       %s/v4     document %s/docs\n", a.URL(), a.URL())
+	if a.metrics != nil {
+		fmt.Fprintf(w, "  metrics   http://%s/metrics\n", a.metrics.Addr())
+	}
 	fmt.Fprintf(w, "  token     %s\n", a.paths.adminToken())
 	for _, engine := range a.catalog.Engines {
 		fmt.Fprintf(w, "  engine    %s\n", engine.ID())

@@ -7,44 +7,34 @@ import (
 	"steward/internal/limit"
 )
 
-// Counts of requests are of use for a minute; what has expired may lie around
-// for longer.
-const (
-	rateSweep    = limit.Window
-	expiredSweep = time.Hour
-)
+// expiredSweep is between two removals of what has expired, which may lie around
+// for longer than counts of requests.
+const expiredSweep = time.Hour
 
-// startSweeping removes what is of no use any more, now and then. Servers that
-// share a store may do so at once.
-func (a *App) startSweeping(ctx context.Context) {
-	ctx, a.sweeping = context.WithCancel(context.WithoutCancel(ctx))
-	sweep := func(every time.Duration, what string, f func(context.Context) error) {
-		a.swept.Go(func() {
-			tick := time.NewTicker(every)
-			defer tick.Stop()
-			for {
-				if err := f(ctx); err != nil && ctx.Err() == nil {
-					a.log.WarnContext(ctx, "sweep failed; it is tried again", "what", what, "error", err)
-				}
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-				}
+// sweep removes what is of no use any more, at once and then now and then. Servers
+// that share a store may do so at the same time.
+func (a *App) sweep(what string, every time.Duration, remove func(context.Context) error) service {
+	return background("sweep of "+what, func(ctx context.Context) {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			if err := remove(ctx); err != nil && ctx.Err() == nil {
+				a.log.WarnContext(ctx, "sweep failed; it is tried again", "what", what, "error", err)
 			}
-		})
-	}
-	sweep(rateSweep, "request counts", func(ctx context.Context) error { return a.store.PurgeRates(ctx, time.Now().Add(-2*limit.Window)) })
-	sweep(expiredSweep, "audit trail", func(ctx context.Context) error {
-		_, err := a.store.ExpireAudit(ctx, time.Now().Add(-a.o.Audit.Keep))
-		return err
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
 	})
-	sweep(expiredSweep, "expired authorizations", a.control.Authorizations.Purge)
 }
 
-func (a *App) stopSweeping() {
-	if a.sweeping != nil {
-		a.sweeping()
-	}
-	a.swept.Wait()
+func (a *App) sweepRates(ctx context.Context) error {
+	return a.store.PurgeRates(ctx, time.Now().Add(-2*limit.Window))
+}
+
+func (a *App) sweepAudit(ctx context.Context) error {
+	_, err := a.store.ExpireAudit(ctx, time.Now().Add(-a.o.Audit.Keep))
+	return err
 }

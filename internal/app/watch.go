@@ -33,7 +33,6 @@ func (a *App) openWatch(context.Context) error {
 		Store: a.store, Prober: a.prober, Desk: a.desk(), Logger: a.log,
 		Interval: a.o.Monitor.Interval, Rules: rules, Canaries: canaries,
 	})
-	a.background = append(a.background, a.watcher.Run)
 	return nil
 }
 

@@ -68,6 +68,7 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 		}
 		q := u.Query()
 		q.Set("metadata", "skip")
+		q.Set("dir_file_mode", "0700")
 		q.Set("no_tmp_dir", "true") // beside its place: a rename must not cross file systems
 		u.RawQuery = q.Encode()
 	}

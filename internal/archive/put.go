@@ -113,12 +113,16 @@ func parseKey(key []byte) (*age.X25519Identity, error) {
 	return id, nil
 }
 
-// settle brings an object in a folder to the disk: the bucket library doesn't.
+// settle brings an object in a folder to the disk, which the bucket library doesn't,
+// and closes it to others, for whom it makes it readable.
 func (a *Archive) settle(key string) error {
 	if a.folder == "" {
 		return nil
 	}
 	name := filepath.Join(a.folder, filepath.FromSlash(key))
+	if err := os.Chmod(name, 0o600); err != nil {
+		return fmt.Errorf("close to others: %w", classify(err))
+	}
 	for _, p := range []string{name, path.Dir(name)} {
 		f, err := os.Open(p)
 		if err != nil {

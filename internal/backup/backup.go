@@ -41,6 +41,33 @@ const (
 	Deleting State = "deleting"
 )
 
+// Verification is what is known of whether a backup restores.
+type Verification string
+
+// A backup waits to be verified; then it was proven to restore or not to, or that
+// took too long, which says nothing of it, and is tried again.
+const (
+	Pending  Verification = "pending"
+	Passed   Verification = "passed"
+	Broken   Verification = "failed"
+	TimedOut Verification = "timed_out"
+)
+
+// Verification is that of a complete backup, "" of any other.
+func (b Backup) Verification() Verification {
+	switch {
+	case b.State != Complete:
+		return ""
+	case b.Problem != "":
+		return Broken
+	case b.Verified != nil:
+		return Passed
+	case b.VerifyTries > 0:
+		return TimedOut
+	}
+	return Pending
+}
+
 // Backup is one copy of a database in the archive, as kept in the store.
 type Backup struct {
 	ID      ID
@@ -61,4 +88,8 @@ type Backup struct {
 	// why the backup did.
 	Verified *time.Time
 	Problem  string
+	// VerifyTries is how often its verification took too long since it was last
+	// proven, VerifyAfter when the next may begin.
+	VerifyTries int
+	VerifyAfter *time.Time
 }

@@ -19,17 +19,17 @@ const (
 	Autos     = 7
 )
 
-var labelForm = regexp.MustCompile(`^[A-Za-z0-9_]*$`)
+var labelForm = regexp.MustCompile(`^[A-Za-z0-9]*$`)
 
-// ValidateLabel checks a snapshot's label: 1..30 of ASCII letters, digits and
-// '_' (decisions.md §5).
+// ValidateLabel checks a snapshot's label: 1..30 of ASCII letters and digits.
+// Older backups may have others.
 func ValidateLabel(label string) fault.Faults {
 	var faults fault.Faults
 	if len(label) < 1 || len(label) > 30 {
 		faults = append(faults, fault.Length("label", 1, 30))
 	}
 	if !labelForm.MatchString(label) {
-		faults.Add("label", "May only contain letters, digits and _")
+		faults.Add("label", "May only contain ASCII letters and digits")
 	}
 	return faults
 }
@@ -65,8 +65,19 @@ func ParseSchedule(text string) (Schedule, error) {
 	return Schedule{Hour: hour, Minute: minute}, nil
 }
 
-// AutoLabel names the automatic backup of a day: auto-20260131.
-func AutoLabel(day time.Time) string { return "auto-" + day.UTC().Format("20060102") }
+// AutoLabel names an automatic backup of a day: auto20260131, or auto20260131b and
+// so on where one of the database's backups has that label.
+func AutoLabel(day time.Time, existing []Backup) string {
+	first := "auto" + day.UTC().Format("20060102")
+	label, letter := first, 'a'
+	for slices.ContainsFunc(existing, func(b Backup) bool { return b.Label == label }) {
+		if letter++; letter > 'z' {
+			first, letter = first+"z", 'b'
+		}
+		label = first + string(letter)
+	}
+	return label
+}
 
 // Due says whether a database's automatic backup is due, and of which day. last
 // is when the newest was begun, created when the database was. Days that were

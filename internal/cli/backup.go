@@ -57,6 +57,8 @@ func verifiedOf(b client.Backup) string {
 		return b.Problem
 	case b.Verified != "":
 		return b.Verified
+	case b.Verification == "timed_out":
+		return "not verified: took too long"
 	}
 	return "-"
 }
@@ -65,7 +67,7 @@ type backupCreateCommand struct {
 	apiFlags
 	waitFlag
 	databaseArg
-	Label  string `arg:"" help:"Its name: 1-30 letters, digits and _."`
+	Label  string `arg:"" help:"Its name: 1-30 ASCII letters and digits."`
 	Target string `help:"Node to take it from: primary or secondary." enum:"primary,secondary" default:"primary"`
 }
 

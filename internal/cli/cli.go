@@ -22,29 +22,30 @@ const (
 )
 
 type commands struct {
-	Serve      serveCommand       `cmd:"" help:"Serve the API and run the databases."`
-	Stop       stopCommand        `cmd:"" help:"Stop the server; with --all the databases and the gateway too."`
-	Doctor     doctorCommand      `cmd:"" help:"Say what this machine offers, what is missing and how to get it."`
-	User       userCommands       `cmd:"" help:"Users of the API."`
-	Token      tokenCommands      `cmd:"" help:"Personal access tokens."`
-	Audit      auditCommand       `cmd:"" help:"Who did what, from where, with which token (operators)."`
-	Node       nodeCommands       `cmd:"" help:"The server processes behind the databases."`
-	DB         dbCommands         `cmd:"" name:"db" help:"Databases, over the API (STEWARD_URL, STEWARD_TOKEN)."`
-	Backup     backupCommands     `cmd:"" help:"Backups of databases, over the API."`
-	Restore    restoreCommand     `cmd:"" help:"Undo a restore, or set today's password after one (operators)."`
-	Recover    recoverCommand     `cmd:"" help:"Bring the databases of a lost server back from its backups and its seal key (operators)."`
-	Service    serviceCommands    `cmd:"" help:"Services that are monitored, over the API."`
-	Issue      issueCommands      `cmd:"" help:"Outages of services, over the API."`
-	Ticket     ticketCommands     `cmd:"" help:"What is told and written about issues."`
-	Contact    contactCommands    `cmd:"" help:"Whom issues are told to, over the API."`
-	Credential credentialCommands `cmd:"" help:"User names and passwords in the service's care, over the API."`
-	SSHKey     sshKeyCommand      `cmd:"" name:"ssh-key" help:"Print the public key that support staff log in with, over the API."`
-	Compute    computeCommands    `cmd:"" help:"Machines: registering them (operators), how staff log in to them (over the API)."`
-	Notice     noticeCommands     `cmd:"" help:"What contacts are told of issues: list, retry, test (operators)."`
-	Seal       sealCommands       `cmd:"" help:"The master key of all secrets (operators)."`
-	Event      eventCommands      `cmd:"" help:"Events of the account, over the API."`
-	Stats      statsCommand       `cmd:"" help:"Plot the load of all machines together, over the API."`
-	Version    versionCommand     `cmd:"" help:"Print the version."`
+	Serve       serveCommand        `cmd:"" help:"Serve the API and run the databases."`
+	Stop        stopCommand         `cmd:"" help:"Stop the server; with --all the databases and the gateway too."`
+	Doctor      doctorCommand       `cmd:"" help:"Say what this machine offers, what is missing and how to get it."`
+	User        userCommands        `cmd:"" help:"Users of the API."`
+	Token       tokenCommands       `cmd:"" help:"Personal access tokens."`
+	Audit       auditCommand        `cmd:"" help:"Who did what, from where, with which token (operators)."`
+	Node        nodeCommands        `cmd:"" help:"The server processes behind the databases."`
+	DB          dbCommands          `cmd:"" name:"db" help:"Databases, over the API (STEWARD_URL, STEWARD_TOKEN)."`
+	Backup      backupCommands      `cmd:"" help:"Backups of databases, over the API."`
+	Restore     restoreCommand      `cmd:"" help:"Undo a restore, or set today's password after one (operators)."`
+	Recover     recoverCommand      `cmd:"" help:"Bring the databases of a lost server back from its backups and its seal key (operators)."`
+	Service     serviceCommands     `cmd:"" help:"Services that are monitored, over the API."`
+	Issue       issueCommands       `cmd:"" help:"Outages of services, over the API."`
+	Ticket      ticketCommands      `cmd:"" help:"What is told and written about issues."`
+	Contact     contactCommands     `cmd:"" help:"Whom issues are told to, over the API."`
+	Credential  credentialCommands  `cmd:"" help:"User names and passwords in the service's care, over the API."`
+	SSHKey      sshKeyCommand       `cmd:"" name:"ssh-key" help:"Print the public key that support staff log in with, over the API."`
+	Compute     computeCommands     `cmd:"" help:"Machines: registering them (operators), how staff log in to them (over the API)."`
+	Notice      noticeCommands      `cmd:"" help:"What contacts are told of issues: list, retry, test (operators)."`
+	Seal        sealCommands        `cmd:"" help:"The master key of all secrets (operators)."`
+	Maintenance maintenanceCommands `cmd:"" help:"What will be done in databases' maintenance windows, over the API."`
+	Event       eventCommands       `cmd:"" help:"Events of the account, over the API."`
+	Stats       statsCommand        `cmd:"" help:"Plot the load of all machines together, over the API."`
+	Version     versionCommand      `cmd:"" help:"Print the version."`
 }
 
 // streams are where a command reads and writes.

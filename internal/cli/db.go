@@ -33,7 +33,7 @@ type dbCommands struct {
 	Update      dbUpdateCommand      `cmd:"" help:"Change label, type or allow list."`
 	Delete      dbDeleteCommand      `cmd:"" help:"Delete a database and all its data."`
 	Credentials dbCredentialsCommand `cmd:"" help:"Show the root user's name and password; with --reset make a new one."`
-	Patch       dbPatchCommand       `cmd:"" help:"Move to the newest installed version of the series."`
+	Patch       dbPatchCommand       `cmd:"" help:"Do now what waits for the maintenance window: the newest installed version of the series, certificates, restarts."`
 	Suspend     dbSuspendCommand     `cmd:"" help:"Stop the database; its data and addresses stay."`
 	Resume      dbResumeCommand      `cmd:"" help:"Start a suspended database again."`
 	Connect     dbConnectCommand     `cmd:"" help:"Print the psql or mysql line that reaches the database; writes the CA certificate beside it."`
@@ -98,7 +98,17 @@ func (f *dbViewCommand) Run(ctx context.Context, s *streams) error {
 	if f.JSON {
 		return printJSON(s.out, d)
 	}
-	return printDatabases(s.out, []client.Database{d}, false)
+	if err := printDatabases(s.out, []client.Database{d}, false); err != nil {
+		return err
+	}
+	printDatabaseName(s.out, d)
+	printPending(s.out, d)
+	return nil
+}
+
+// printDatabaseName says what to connect to.
+func printDatabaseName(w io.Writer, d client.Database) {
+	fmt.Fprintf(w, "\nIts database to connect to is %s.\n", d.DatabaseName)
 }
 
 // waitFlag is embedded in commands that start something that takes time.
@@ -365,9 +375,9 @@ func (f *dbConnectCommand) Run(ctx context.Context, s *streams) error {
 // connectLine is what a person types to get a prompt.
 func connectLine(d client.Database, c client.Credentials, ca string) string {
 	if strings.HasPrefix(d.Engine, "mysql") {
-		return fmt.Sprintf("MYSQL_PWD=%s mysql -h %s -P %d -u %s --ssl-ca=%s --ssl-verify-server-cert defaultdb",
-			c.Password, d.Hosts.Primary, d.Port, c.Username, ca)
+		return fmt.Sprintf("MYSQL_PWD=%s mysql -h %s -P %d -u %s --ssl-ca=%s --ssl-verify-server-cert %s",
+			c.Password, d.Hosts.Primary, d.Port, c.Username, ca, d.DatabaseName)
 	}
-	return fmt.Sprintf("PGPASSWORD=%s psql 'host=%s port=%d user=%s dbname=defaultdb sslmode=verify-full sslrootcert=%s'",
-		c.Password, d.Hosts.Primary, d.Port, c.Username, ca)
+	return fmt.Sprintf("PGPASSWORD=%s psql 'host=%s port=%d user=%s dbname=%s sslmode=verify-full sslrootcert=%s'",
+		c.Password, d.Hosts.Primary, d.Port, c.Username, d.DatabaseName, ca)
 }

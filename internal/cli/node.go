@@ -72,6 +72,8 @@ func lagOf(n host.NodeInfo) string {
 	switch {
 	case n.Role != cluster.Replica:
 		return ""
+	case n.Joining:
+		return "joining"
 	case !n.Streaming:
 		return "not following"
 	}

@@ -16,18 +16,22 @@ type dataFlag struct {
 
 type serveCommand struct {
 	dataFlag
-	Listen  string `help:"Address of the API." default:"127.0.0.1:8080"`
-	Store   string `help:"PostgreSQL URL of the store; by default steward runs one of its own below the data folder."`
-	Backups string `help:"Where backups are kept: a folder, or the URL of an object store (s3://, gs://, azblob://); by default a folder below the data folder."`
-	Config  string `help:"Configuration file (YAML)." type:"existingfile"`
-	Demo    bool   `help:"On an empty store, make one small PostgreSQL database and print how to reach it."`
-	Debug   bool   `help:"Log every step."`
+	Listen  string  `help:"Address of the API." default:"127.0.0.1:8080"`
+	Metrics *string `help:"Address of /metrics, for Prometheus, by default that of metrics.listen, 127.0.0.1:9180; \"\" for none. Whoever reaches it reads the names of all databases."`
+	Store   string  `help:"PostgreSQL URL of the store; by default steward runs one of its own below the data folder."`
+	Backups string  `help:"Where backups are kept: a folder, or the URL of an object store (s3://, gs://, azblob://); by default a folder below the data folder."`
+	Config  string  `help:"Configuration file (YAML)." type:"existingfile"`
+	Demo    bool    `help:"On an empty store, make one small PostgreSQL database and print how to reach it."`
+	Debug   bool    `help:"Log every step."`
 }
 
 func (c *serveCommand) Run(ctx context.Context, s *streams) error {
 	config, err := app.LoadConfig(c.Config)
 	if err != nil {
 		return err
+	}
+	if c.Metrics != nil {
+		config.Metrics.Listen = *c.Metrics
 	}
 	return app.Serve(ctx, app.Options{
 		Data: c.Data, Listen: c.Listen, Store: c.Store, Archive: c.Backups, Demo: c.Demo, Debug: c.Debug,

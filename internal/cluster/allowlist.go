@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -17,21 +18,27 @@ type AllowList []string
 const mostItems = 1000
 
 // ParseAllowList checks every item, drops duplicates and keeps order and
-// spelling. All bad items come back in one fault per address family.
+// spelling. All bad items come back in one fault per address family, and those
+// with bits beyond their prefix in one more: 1.2.3.4/0 looks like one address
+// and lets everybody in.
 func ParseAllowList(items []string) (AllowList, error) {
 	list := AllowList{}
-	var bad4, bad6 []string
+	var bad4, bad6, loose []string
 	known := make(map[string]bool, len(items))
 	for _, item := range items {
 		if known[item] {
 			continue
 		}
 		known[item] = true
-		if _, err := parsePrefix(item); err == nil {
+		p, err := parsePrefix(item)
+		switch {
+		case err == nil && p != p.Masked():
+			loose = append(loose, fmt.Sprintf("%s would be %s", item, p.Masked()))
+		case err == nil:
 			list = append(list, item)
-		} else if strings.Contains(item, ":") {
+		case strings.Contains(item, ":"):
 			bad6 = append(bad6, item)
-		} else {
+		default:
 			bad4 = append(bad4, item)
 		}
 	}
@@ -41,6 +48,10 @@ func ParseAllowList(items []string) (AllowList, error) {
 	}
 	if len(bad6) > 0 {
 		faults.Add("allow_list", "Invalid IPv6 address(es) or range(s): %s", fault.Quote(bad6))
+	}
+	if len(loose) > 0 {
+		const most = 20
+		faults.Add("allow_list", "Must be whole ranges or single addresses: %s", strings.Join(loose[:min(len(loose), most)], ", "))
 	}
 	if len(known) > mostItems {
 		faults.Add("allow_list", "Must have at most %d items; join neighbours in ranges", mostItems)
@@ -72,6 +83,7 @@ func (l AllowList) Prefixes() []netip.Prefix {
 		if err != nil {
 			continue
 		}
+		p = p.Masked() // lists that were taken in earlier times
 		if add(p); p == anywhere4 && !strings.Contains(item, ":") {
 			add(anywhere6)
 		}
@@ -108,7 +120,7 @@ func parsePrefix(item string) (netip.Prefix, error) {
 	if p.Addr().Is4In6() && p.Bits() >= mapped {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
 	}
-	return p.Masked(), nil
+	return p, nil
 }
 
 var errZone = errors.New("an address with a zone")

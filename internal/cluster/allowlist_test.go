@@ -22,14 +22,16 @@ func TestParseAllowList(t *testing.T) {
 		fault string
 	}{
 		{"nothing lets nobody in", nil, []string{}, ""},
-		{"addresses and ranges, as given", []string{"192.0.2.1", "10.0.0.7/8", "2001:DB8::1", "2001:db8::/32"}, []string{"192.0.2.1", "10.0.0.7/8", "2001:DB8::1", "2001:db8::/32"}, ""},
+		{"addresses and ranges, as given", []string{"192.0.2.1", "10.0.0.0/8", "2001:DB8::1", "2001:db8::/32"}, []string{"192.0.2.1", "10.0.0.0/8", "2001:DB8::1", "2001:db8::/32"}, ""},
 		{"duplicates go, order stays", []string{"10.0.0.2", "10.0.0.1", "10.0.0.2"}, []string{"10.0.0.2", "10.0.0.1"}, ""},
 		{"everybody", []string{"0.0.0.0/0"}, []string{"0.0.0.0/0"}, ""},
 		{"bad IPv4, all of them", []string{"300.1.1.1", "10.0.0.1", "10.0.0.0/33", "example.org"}, nil, "allow_list: Invalid IPv4 address(es) or range(s): 300.1.1.1, 10.0.0.0/33, example.org"},
 		{"bad IPv6", []string{"::zz", "2001:db8::/129"}, nil, "allow_list: Invalid IPv6 address(es) or range(s): ::zz, 2001:db8::/129"},
 		{"both", []string{"1.2.3", ":::"}, nil, "allow_list: Invalid IPv4 address(es) or range(s): 1.2.3; allow_list: Invalid IPv6 address(es) or range(s): :::"},
-		{"empty items", []string{""}, nil, "allow_list: Invalid IPv4 address(es) or range(s): "},
-		{"spaces", []string{" 10.0.0.1"}, nil, "allow_list: Invalid IPv4 address(es) or range(s):  10.0.0.1"},
+		{"empty items", []string{""}, nil, "allow_list: Invalid IPv4 address(es) or range(s): \"\""},
+		{"bits beyond the prefix", []string{"1.2.3.4/0", "127.0.0.9/24", "10.0.0.1", "2001:db8::1/32", "::ffff:10.0.0.1/104"}, nil, "allow_list: Must be whole ranges or single addresses: 1.2.3.4/0 would be 0.0.0.0/0, 127.0.0.9/24 would be 127.0.0.0/24, 2001:db8::1/32 would be 2001:db8::/32, ::ffff:10.0.0.1/104 would be 10.0.0.0/8"},
+		{"whole single addresses", []string{"1.2.3.4/32", "2001:db8::1/128"}, []string{"1.2.3.4/32", "2001:db8::1/128"}, ""},
+		{"spaces", []string{" 10.0.0.1"}, nil, "allow_list: Invalid IPv4 address(es) or range(s): \" 10.0.0.1\""},
 		{"leading zeros, which some read as octal", []string{"010.0.0.1"}, nil, "allow_list: Invalid IPv4 address(es) or range(s): 010.0.0.1"},
 		{"a zone of this machine", []string{"fe80::1%eth0"}, nil, "allow_list: Invalid IPv6 address(es) or range(s): fe80::1%eth0"},
 		{"a range with a zone", []string{"fe80::1%eth0/64"}, nil, "allow_list: Invalid IPv6 address(es) or range(s): fe80::1%eth0/64"},
@@ -76,8 +78,8 @@ func TestAllows(t *testing.T) {
 		{"", "127.0.0.1", false},
 		{"127.0.0.1", "127.0.0.1", true},
 		{"127.0.0.1", "127.0.0.2", false},
-		{"10.1.2.3/8", "10.255.0.1", true},
-		{"10.1.2.3/8", "11.0.0.1", false},
+		{"10.0.0.0/8", "10.255.0.1", true},
+		{"10.0.0.0/8", "11.0.0.1", false},
 		{"0.0.0.0/0", "203.0.113.9", true},
 		{"0.0.0.0/0", "2001:db8::1", true}, // "allows every address"
 		{"::/0", "203.0.113.9", false},
@@ -109,6 +111,16 @@ func TestUnreadableItemsOpenNothing(t *testing.T) {
 	}
 }
 
+// TestListsOfEarlierTimes: what was taken with bits beyond its prefix goes on
+// meaning what it meant.
+func TestListsOfEarlierTimes(t *testing.T) {
+	t.Parallel()
+	l := cluster.AllowList{"10.1.2.3/8"}
+	if !l.Allows(netip.MustParseAddr("10.255.0.1")) || l.Allows(netip.MustParseAddr("11.0.0.1")) || l.Prefixes()[0].String() != "10.0.0.0/8" {
+		t.Errorf("%v", l.Prefixes())
+	}
+}
+
 // TestAllowListKeepsItsPromise: an item lets exactly its own addresses in.
 func TestAllowListKeepsItsPromise(t *testing.T) {
 	t.Parallel()
@@ -118,7 +130,7 @@ func TestAllowListKeepsItsPromise(t *testing.T) {
 		for range rapid.IntRange(0, 5).Draw(t, "items") {
 			a := netip.AddrFrom4([4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "address")))
 			p := netip.PrefixFrom(a, rapid.IntRange(1, 32).Draw(t, "bits"))
-			prefixes, items = append(prefixes, p.Masked()), append(items, p.String())
+			prefixes, items = append(prefixes, p.Masked()), append(items, p.Masked().String())
 		}
 		list, err := cluster.ParseAllowList(items)
 		if err != nil {

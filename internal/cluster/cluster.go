@@ -119,6 +119,8 @@ type Cluster struct {
 	LastAuto *time.Time
 	// OldestBackup is when the oldest complete backup began, nil without any.
 	OldestBackup *time.Time
+	// Maintenance is what waits for the next window.
+	Maintenance Maintenance
 	// Generation counts changes of the row; a stale writer's update fails.
 	Generation int64
 	// Deleted is when the customer deleted it; the row lives on, unseen, until

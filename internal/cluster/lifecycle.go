@@ -41,7 +41,7 @@ const (
 	Ready        Trigger = "ready"         // the work asked for is done: the database serves, or rests after a suspend
 	GiveUp       Trigger = "give_up"       // the work failed for good and the database doesn't serve
 	GiveUpServes Trigger = "give_up_serve" // the work failed for good but the database serves
-	Change       Trigger = "change"        // an update of allow_list, a resize, a reset or a patch was accepted
+	Change       Trigger = "change"        // an update of allow_list, a resize, a reset or a patch was accepted, or a maintenance window's work began
 	Backup       Trigger = "backup"        // a snapshot or automatic backup begins
 	Restore      Trigger = "restore"       // a restore was accepted
 	Suspend      Trigger = "suspend"       // a suspend was accepted

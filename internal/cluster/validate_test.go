@@ -62,15 +62,15 @@ func TestValidate(t *testing.T) {
 		{"three nodes that wait for the disk", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size, s.Commit = 3, cluster.CommitOn }, nil},
 		{"three nodes that wait for nothing", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size, s.Commit = 3, cluster.CommitOff }, nil},
 		{"three nodes without replication", cluster.MySQL, func(s *cluster.Spec) { s.Size, s.Replication = 3, cluster.ReplicationNone }, []string{"replication_type: Must be one of semi_synch, asynch for this cluster_size"}},
-		{"three nodes, semi-synchronous PostgreSQL", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size, s.Replication = 3, cluster.SemiSynch }, []string{"replication_type: Must be one of asynch for this cluster_size"}},
-		{"one node that replicates", cluster.MySQL, func(s *cluster.Spec) { s.Replication = cluster.SemiSynch }, []string{"replication_type: Must be one of none for this cluster_size"}},
+		{"three nodes, semi-synchronous PostgreSQL", cluster.PostgreSQL, func(s *cluster.Spec) { s.Size, s.Replication = 3, cluster.SemiSynch }, []string{"replication_type: Must be asynch for this cluster_size"}},
+		{"one node that replicates", cluster.MySQL, func(s *cluster.Spec) { s.Replication = cluster.SemiSynch }, []string{"replication_type: Must be none for this cluster_size"}},
 		{"one node that waits for others", cluster.PostgreSQL, func(s *cluster.Spec) { s.Commit = cluster.CommitRemoteWrite }, []string{"replication_commit_type: Must be one of local, on, off for this cluster_size"}},
 		{"a commit type for MySQL", cluster.MySQL, func(s *cluster.Spec) { s.Commit = cluster.CommitRemoteWrite }, nil},
 		{"everything wrong", cluster.PostgreSQL, func(s *cluster.Spec) {
 			*s = cluster.Spec{Label: "a!", Engine: cluster.PostgreSQL, Series: "1", Region: "x", Type: "y", Size: 1, Commit: "z", Replication: "w", Updates: cluster.DefaultWindow(1)}
 		}, []string{
 			"label: Length must be 3-32 characters", "engine: engine is not valid", "region: region is not valid", "type: type is not valid",
-			"replication_type: Must be one of none for this cluster_size", "replication_commit_type: Must be one of local, on, off for this cluster_size",
+			"replication_type: Must be none for this cluster_size", "replication_commit_type: Must be one of local, on, off for this cluster_size",
 		}},
 	} {
 		spec := valid(c.engine)
@@ -148,13 +148,16 @@ func TestWindow(t *testing.T) {
 		{"to monthly", weekly, cluster.WindowChange{Frequency: frequency(cluster.Monthly), WeekOfMonth: n(1)}, cluster.Window{Frequency: cluster.Monthly, Duration: 3, HourOfDay: 2, DayOfWeek: 5, WeekOfMonth: n(1)}, nil},
 		{"to monthly without its week", weekly, cluster.WindowChange{Frequency: frequency(cluster.Monthly)}, cluster.Window{Frequency: cluster.Monthly, Duration: 3, HourOfDay: 2, DayOfWeek: 5}, []string{"updates.week_of_month: updates.week_of_month is required when frequency is monthly"}},
 		{"to weekly drops the week", monthly, cluster.WindowChange{Frequency: frequency(cluster.Weekly)}, cluster.Window{Frequency: cluster.Weekly, Duration: 1, DayOfWeek: 1}, nil},
+		{"four hours", weekly, cluster.WindowChange{Duration: n(4)}, cluster.Window{Frequency: cluster.Weekly, Duration: 4, HourOfDay: 2, DayOfWeek: 5}, nil},
+		{"monthly, its week taken away", monthly, cluster.WindowChange{NoWeek: true}, cluster.Window{Frequency: cluster.Monthly, Duration: 1, DayOfWeek: 1}, []string{"updates.week_of_month: updates.week_of_month is required when frequency is monthly"}},
+		{"to weekly, with the week taken away", monthly, cluster.WindowChange{Frequency: frequency(cluster.Weekly), NoWeek: true}, cluster.Window{Frequency: cluster.Weekly, Duration: 1, DayOfWeek: 1}, nil},
 		{"weekly with a week", weekly, cluster.WindowChange{WeekOfMonth: n(2)}, cluster.Window{Frequency: cluster.Weekly, Duration: 3, HourOfDay: 2, DayOfWeek: 5, WeekOfMonth: n(2)}, []string{"updates.week_of_month: Must be null when frequency is weekly"}},
 		{
 			"all wrong", monthly,
-			cluster.WindowChange{Frequency: frequency("daily"), Duration: n(4), HourOfDay: n(24), DayOfWeek: n(0), WeekOfMonth: n(5)},
-			cluster.Window{Frequency: "daily", Duration: 4, HourOfDay: 24, DayOfWeek: 0, WeekOfMonth: n(5)},
+			cluster.WindowChange{Frequency: frequency("daily"), Duration: n(5), HourOfDay: n(24), DayOfWeek: n(0), WeekOfMonth: n(5)},
+			cluster.Window{Frequency: "daily", Duration: 5, HourOfDay: 24, DayOfWeek: 0, WeekOfMonth: n(5)},
 			[]string{
-				"updates.frequency: Must be one of weekly, monthly", "updates.duration: Must be 1-3", "updates.hour_of_day: Must be 0-23",
+				"updates.frequency: Must be one of weekly, monthly", "updates.duration: Must be 1-4", "updates.hour_of_day: Must be 0-23",
 				"updates.day_of_week: Must be 1-7", "updates.week_of_month: Must be 1-4",
 			},
 		},

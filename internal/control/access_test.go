@@ -74,7 +74,7 @@ func TestAuthenticateRefuses(t *testing.T) {
 	if _, err := b.Auth.Authenticate(t.Context(), text); kind(err) != fault.Unauthenticated {
 		t.Errorf("expired: %v", err)
 	}
-	if _, n, err := b.Tokens.List(t.Context(), p, store.Page{}); err != nil || n != 0 {
+	if _, n, err := b.Tokens.List(t.Context(), p, store.ListQuery{}); err != nil || n != 0 {
 		t.Errorf("an expired token is listed: %d, %v", n, err)
 	}
 }
@@ -133,7 +133,7 @@ func TestTokensArePrivate(t *testing.T) {
 		if err := b.Tokens.Delete(t.Context(), other, made.ID); kind(err) != fault.NotFound {
 			t.Errorf("delete: %v", err)
 		}
-		if found, n, err := b.Tokens.List(t.Context(), other, store.Page{}); err != nil || n != 0 || len(found) != 0 {
+		if found, n, err := b.Tokens.List(t.Context(), other, store.ListQuery{}); err != nil || n != 0 || len(found) != 0 {
 			t.Errorf("list: %d, %v", n, err)
 		}
 	}
@@ -157,7 +157,7 @@ func TestUsers(t *testing.T) {
 	if got, err := b.Users.View(t.Context(), p, "anne"); err != nil || got != changed {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, n, err := b.Users.List(t.Context(), p, store.Page{}); err != nil || n != 2 {
+	if _, n, err := b.Users.List(t.Context(), p, store.ListQuery{}); err != nil || n != 2 {
 		t.Errorf("%d users, %v", n, err)
 	}
 	if err := b.Users.Delete(t.Context(), p, "anne"); err != nil {
@@ -244,7 +244,10 @@ func TestUsersAccess(t *testing.T) {
 	limited := b.restricted(owner.Account, "limited")
 	b.restricted(owner.Account, "third")
 	calls := map[string]func(p account.Principal) error{
-		"list": func(p account.Principal) error { _, _, err := b.Users.List(t.Context(), p, store.Page{}); return err },
+		"list": func(p account.Principal) error {
+			_, _, err := b.Users.List(t.Context(), p, store.ListQuery{})
+			return err
+		},
 		"view": func(p account.Principal) error { _, err := b.Users.View(t.Context(), p, "third"); return err },
 		"create": func(p account.Principal) error {
 			_, err := b.Users.Create(t.Context(), p, control.UserChange{}, nil)
@@ -272,7 +275,7 @@ func TestUsersAccess(t *testing.T) {
 			t.Errorf("%s by a stranger: %v", name, err)
 		}
 	}
-	if found, n, err := b.Users.List(t.Context(), stranger, store.Page{}); err != nil || n != 1 || found[0].Username != "stranger" {
+	if found, n, err := b.Users.List(t.Context(), stranger, store.ListQuery{}); err != nil || n != 1 || found[0].Username != "stranger" {
 		t.Errorf("%v, %d, %v", found, n, err)
 	}
 	if got, err := b.Users.View(t.Context(), limited, "limited"); err != nil || got.ID != limited.User.ID {

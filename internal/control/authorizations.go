@@ -29,8 +29,8 @@ func (s *Authorizations) Client(ctx context.Context, id account.ClientID) (accou
 }
 
 // Apps is a page of the applications that the caller gave access.
-func (s *Authorizations) Apps(ctx context.Context, p account.Principal, page store.Page) ([]account.App, int, error) {
-	return s.Store.Apps(ctx, p.User.ID, page)
+func (s *Authorizations) Apps(ctx context.Context, p account.Principal, q store.ListQuery) ([]account.App, int, error) {
+	return s.Store.Apps(ctx, p.User.ID, q)
 }
 
 // App is one of them.

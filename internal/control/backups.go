@@ -94,7 +94,7 @@ func (s *Backups) begin(ctx context.Context, tx *store.Tx, p account.Principal, 
 	if err != nil {
 		return c, err
 	}
-	return c, s.clusters.begin(ctx, tx, p, c, operation.Backup, operation.Params{Backup: b.ID})
+	return c, s.clusters.begin(ctx, tx, p, c, operation.Backup, operation.Params{Backup: b.ID, BackupLabel: b.Label})
 }
 
 // room is what keeps another snapshot from being taken. One that failed doesn't
@@ -118,48 +118,57 @@ func room(existing []backup.Backup, label string) fault.Faults {
 
 // Delete takes a backup off the list at once and begins to remove it from the archive.
 func (s *Backups) Delete(ctx context.Context, p account.Principal, engine cluster.Engine, of cluster.ID, id backup.ID) error {
-	check := func(c cluster.Cluster) error {
-		return s.check(ctx, p, c, id, cluster.RequestBackups, s.deletable)
+	var chosen backup.Backup
+	check := func(c cluster.Cluster) (err error) {
+		chosen, err = s.check(ctx, p, c, id, cluster.RequestBackups, s.deletable)
+		return err
 	}
 	_, err := s.clusters.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
 		if err := tx.MarkDeleting(ctx, id); err != nil {
 			return c, err
 		}
-		if err := s.clusters.Desk.Settle(ctx, tx, c.Account, outage.OfBackup(c.ID, id), "The backup was deleted.", s.clusters.Now()); err != nil {
+		if err := s.clusters.Desk.Drop(ctx, tx, c.Account, outage.OfBackup(c.ID, id), "The backup was deleted.", s.clusters.Now()); err != nil {
 			return c, err
 		}
-		return c, s.clusters.begin(ctx, tx, p, c, operation.BackupDelete, operation.Params{Backup: id})
+		return c, s.clusters.begin(ctx, tx, p, c, operation.BackupDelete, operation.Params{Backup: id, BackupLabel: chosen.Label})
 	})
 	return err
 }
 
 // Restore begins to replace all of a database's data by a backup's.
 func (s *Backups) Restore(ctx context.Context, p account.Principal, engine cluster.Engine, of cluster.ID, id backup.ID) error {
-	check := func(c cluster.Cluster) error {
-		return s.check(ctx, p, c, id, cluster.RequestRestore, restorable)
+	var chosen backup.Backup
+	check := func(c cluster.Cluster) (err error) {
+		chosen, err = s.check(ctx, p, c, id, cluster.RequestRestore, restorable)
+		return err
 	}
 	_, err := s.clusters.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
-		params := operation.Params{Backup: id, Failed: c.Status == cluster.Failed}
+		params := operation.Params{Backup: id, BackupLabel: chosen.Label, Failed: c.Status == cluster.Failed}
 		return s.clusters.beginChange(ctx, tx, p, c, cluster.Restore, operation.Restore, params)
 	})
 	return err
 }
 
-// check is the frame of what is asked for one backup: it is there, the
-// database's status lets the request through, and so does the backup's state.
+// check is the frame of what is asked for one backup: it is there, the database's
+// status lets the request through, and so does the backup's state. Whether it is
+// there isn't told before the database has any.
 func (s *Backups) check(ctx context.Context, p account.Principal, c cluster.Cluster, id backup.ID, r cluster.Request,
 	of func(ctx context.Context, b backup.Backup) error,
-) error {
+) (backup.Backup, error) {
+	refused := s.require(c, r)
 	b, err := s.clusters.Store.Backup(ctx, store.ViewerOf(p), c.ID, id)
+	if fault.IsKind(err, fault.NotFound) && len(s.require(c, cluster.RequestBackups)) > 0 {
+		return b, refused.Err()
+	}
 	if err != nil {
-		return err
+		return b, err
 	}
 	err = of(ctx, b)
 	found := faultsIn(err)
 	if err != nil && len(found) == 0 {
-		return err
+		return b, err
 	}
-	return append(s.require(c, r), found...).Err()
+	return b, append(refused, found...).Err()
 }
 
 // deletable is nil for a backup that neither runs nor is being restored.

@@ -79,14 +79,14 @@ func TestSnapshot(t *testing.T) {
 	b := newBench(t)
 	p := b.tenant("one")
 	c := b.in(p, cluster.Active)
-	if err := b.snapshot(p, c, "before_migration", backup.FromSecondary); err != nil {
+	if err := b.snapshot(p, c, "beforeMigration", backup.FromSecondary); err != nil {
 		t.Fatal(err)
 	}
 	if c := b.view(p, c.ID); c.Status != cluster.BackingUp {
 		t.Errorf("the database is %s", c.Status)
 	}
 	all := b.backups(p, c)
-	if len(all) != 1 || all[0].State != backup.Running || all[0].Type != backup.Snapshot || all[0].Label != "before_migration" || all[0].Target != backup.FromPrimary {
+	if len(all) != 1 || all[0].State != backup.Running || all[0].Type != backup.Snapshot || all[0].Label != "beforeMigration" || all[0].Target != backup.FromPrimary {
 		t.Fatalf("%+v", all)
 	}
 	events := b.events(p, c.ID)

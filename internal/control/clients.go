@@ -87,8 +87,8 @@ func owner(p account.Principal) account.UserID {
 }
 
 // List is a page of the clients that the caller sees.
-func (s *Clients) List(ctx context.Context, p account.Principal, page store.Page) ([]account.Client, int, error) {
-	return s.Store.Clients(ctx, p.Account, owner(p), page)
+func (s *Clients) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]account.Client, int, error) {
+	return s.Store.Clients(ctx, p.Account, owner(p), q)
 }
 
 // View is one of them.

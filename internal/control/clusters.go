@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"steward/internal/account"
 	"steward/internal/cluster"
@@ -71,7 +72,7 @@ func (s *Clusters) create(ctx context.Context, p account.Principal, spec cluster
 		if err := sourceThere(ctx, tx, p, spec.Fork); err != nil {
 			return err
 		}
-		c, err = tx.CreateCluster(ctx, cluster.Cluster{Account: p.Account, Spec: spec}, secrets, s.Ports)
+		c, err = tx.CreateCluster(ctx, cluster.Cluster{Account: p.Account, Spec: spec}, secrets, store.Ports{First: s.Ports[0], Last: s.Ports[1], Usable: s.PortUsable})
 		if err != nil {
 			return err
 		}
@@ -114,7 +115,41 @@ type UpdateCluster struct {
 	Type      *string
 	AllowList *[]string
 	Updates   *cluster.WindowChange
+	// Fixed are members that can't be changed: what is there already may be sent.
+	Fixed Fixed
 }
+
+// Fixed are a database's members that stay as they were made.
+type Fixed struct {
+	// Engine is the family, or the engine's id: with the series.
+	Engine        *string
+	Region        *string
+	Encrypted     *bool
+	SSLConnection *bool
+	Replication   *cluster.Replication
+	Commit        *cluster.Commit
+	Version       *string
+	Size          *int
+}
+
+// faults names the members that would change.
+func (f Fixed) faults(c cluster.Cluster) fault.Faults {
+	var faults fault.Faults
+	for field, same := range map[string]bool{
+		"engine": same(f.Engine, string(c.Engine)) || same(f.Engine, string(c.Engine)+"/"+c.Series),
+		"region": same(f.Region, c.Region), "encrypted": same(f.Encrypted, c.Encrypted), "ssl_connection": same(f.SSLConnection, c.SSLConnection),
+		"replication_type": same(f.Replication, c.Replication), "replication_commit_type": same(f.Commit, c.Commit),
+		"version": same(f.Version, c.Series), "cluster_size": same(f.Size, c.Size),
+	} {
+		if !same {
+			faults.Add(field, "Can't be changed once the database is made")
+		}
+	}
+	return faults
+}
+
+// same reports whether a member that may be left out is what is there.
+func same[T comparable](asked *T, there T) bool { return asked == nil || *asked == there }
 
 // Update changes label and window at once, and begins the work for a new
 // allow_list or a bigger plan. Every accepted update yields an event that ends
@@ -134,9 +169,11 @@ func (s *Clusters) Update(ctx context.Context, p account.Principal, engine clust
 	}
 	return s.change(ctx, p, engine, id, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
 		updated, action, params, _ := s.plan(c, in)
-		updated, err := tx.UpdateCluster(ctx, updated)
-		if err != nil {
-			return c, err
+		var err error
+		if !reflect.DeepEqual(updated, c) { // its time of change stays, too, when nothing changes
+			if updated, err = tx.UpdateCluster(ctx, updated); err != nil {
+				return c, err
+			}
 		}
 		if action != "" {
 			return s.beginChange(ctx, tx, p, updated, cluster.Change, action, params)
@@ -151,7 +188,7 @@ func (s *Clusters) Update(ctx context.Context, p account.Principal, engine clust
 
 // plan applies the changes to c and says which work they need, if any.
 func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, operation.Action, operation.Params, fault.Faults) {
-	var faults fault.Faults
+	faults := in.Fixed.faults(c)
 	var action operation.Action
 	var params operation.Params
 	if in.Label != nil {
@@ -162,7 +199,7 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 		c.Updates = c.Updates.Merge(*in.Updates)
 		faults = append(faults, c.Updates.Validate()...)
 	}
-	if in.AllowList != nil {
+	if in.AllowList != nil && !c.AllowList.Equal(*in.AllowList) { // what was taken in earlier times isn't checked anew
 		list, err := cluster.ParseAllowList(*in.AllowList)
 		faults = append(faults, faultsIn(err)...)
 		if err == nil && !list.Equal(c.AllowList) {
@@ -170,9 +207,6 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 		}
 	}
 	if in.Type != nil {
-		if in.AllowList != nil {
-			faults.Add("type", "type and allow_list can't be changed in one request; send them one after the other")
-		}
 		faults = append(faults, s.validateResize(c, *in.Type)...)
 		if *in.Type != c.Type {
 			params.OldType, params.Type = c.Type, *in.Type
@@ -263,7 +297,7 @@ func (s *Clusters) Delete(ctx context.Context, p account.Principal, engine clust
 		if err := tx.MarkDeleted(ctx, c); err != nil {
 			return c, err
 		}
-		if err := s.Desk.Settle(ctx, tx, c.Account, outage.OfDatabase(c.ID), "The database was deleted.", s.Now()); err != nil {
+		if err := s.Desk.Drop(ctx, tx, c.Account, outage.OfDatabase(c.ID), "The database was deleted.", s.Now()); err != nil {
 			return c, err
 		}
 		return c, s.begin(ctx, tx, p, c, operation.Delete, operation.Params{})

@@ -182,7 +182,8 @@ func TestUpdate(t *testing.T) {
 		{"smaller or equal", control.UpdateCluster{Type: new("same")}, nil, "", "", []string{"type: Must have more disk than small (25 GB); same has 25 GB"}},
 		{"unknown type", control.UpdateCluster{Type: new("huge")}, nil, "", "", []string{"type: type is not valid"}},
 		{"deprecated type", control.UpdateCluster{Type: new("old")}, nil, "", "", []string{"type: type is not valid"}},
-		{"type and allow_list", control.UpdateCluster{Type: new("large"), AllowList: list("10.0.0.1")}, nil, "", "", []string{"type: type and allow_list can't be changed in one request; send them one after the other"}},
+		{"type and allow_list", control.UpdateCluster{Type: new("large"), AllowList: list("10.0.0.1")}, nil, operation.Resize, cluster.Updating, nil},
+		{"allow_list beside the type that it has", control.UpdateCluster{Type: new("small"), AllowList: list("10.0.0.1")}, nil, operation.Update, cluster.Updating, nil},
 		{"taken label", control.UpdateCluster{Label: &other.Label}, nil, "", "", []string{"label: Label must be unique among your databases"}},
 		{
 			"all wrong",
@@ -192,7 +193,7 @@ func TestUpdate(t *testing.T) {
 			[]string{
 				"updates.duration: Must be 1-3", "label: May only contain letters, digits, - and _, and must start with a letter or a digit",
 				"allow_list: Invalid IPv4 address(es) or range(s): nowhere",
-				"type: type and allow_list can't be changed in one request; send them one after the other", "type: type is not valid",
+				"type: type is not valid",
 			},
 		},
 		{"taken label and more", control.UpdateCluster{Label: &other.Label, Type: new("huge")}, nil, "", "", []string{"type: type is not valid", "label: Label must be unique among your databases"}},
@@ -231,8 +232,8 @@ func TestResizeRemembersWhatItWas(t *testing.T) {
 	if _, err := b.Clusters.Update(t.Context(), p, "", c.ID, control.UpdateCluster{Type: new("large")}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.events(p, c.ID)[0].Params; got != (operation.Params{Type: "large", OldType: "small"}) {
-		t.Errorf("%+v", got)
+	if diff := cmp.Diff(operation.Params{Type: "large", OldType: "small"}, b.events(p, c.ID)[0].Params); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
 	}
 }
 

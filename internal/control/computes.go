@@ -15,11 +15,11 @@ import (
 type Computes struct{ Deps }
 
 // List is a page of the account's machines.
-func (s *Computes) List(ctx context.Context, p account.Principal, page store.Page) ([]monitor.Compute, int, error) {
+func (s *Computes) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]monitor.Compute, int, error) {
 	if err := unrestricted(p); err != nil {
 		return nil, 0, err
 	}
-	return s.Store.Computes(ctx, p.Account, page)
+	return s.Store.Computes(ctx, p.Account, q)
 }
 
 // View is one machine.

@@ -31,7 +31,7 @@ func TestComputes(t *testing.T) {
 		}
 	}
 	web := b.machine(p, "web")
-	all, total, err := b.Computes.List(ctx, p, store.Page{})
+	all, total, err := b.Computes.List(ctx, p, store.ListQuery{})
 	if err != nil || total != 2 || len(all) != 2 || all[0].Label != "host" || all[0].Source != "" || all[1] != web {
 		t.Fatalf("listed %+v, %d, %v", all, total, err)
 	}
@@ -103,7 +103,7 @@ func TestComputesOfOthers(t *testing.T) {
 		if _, err := b.Computes.Update(ctx, try.who, c.ID, monitor.SSHChange{Access: new(false)}, nil); kind(err) != try.want {
 			t.Errorf("%s updates: %v", name, err)
 		}
-		if all, total, err := b.Computes.List(ctx, try.who, store.Page{}); len(all) > 0 || total > 0 || try.want == fault.Forbidden && kind(err) != try.want {
+		if all, total, err := b.Computes.List(ctx, try.who, store.ListQuery{}); len(all) > 0 || total > 0 || try.want == fault.Forbidden && kind(err) != try.want {
 			t.Errorf("%s lists: %v, %v", name, all, err)
 		}
 	}

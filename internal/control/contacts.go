@@ -48,7 +48,7 @@ func (s *Contacts) View(ctx context.Context, p account.Principal, id monitor.Con
 	return s.Store.Contact(ctx, p.Account, id)
 }
 
-// Create adds a contact.
+// Create adds a contact, and tells it of what goes on.
 func (s *Contacts) Create(ctx context.Context, p account.Principal, in ContactChange, faults fault.Faults) (monitor.Contact, error) {
 	if err := unrestricted(p); err != nil {
 		return monitor.Contact{}, err
@@ -59,6 +59,9 @@ func (s *Contacts) Create(ctx context.Context, p account.Principal, in ContactCh
 	}
 	err := s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
 		if c, err = tx.CreateContact(ctx, c); err != nil {
+			return err
+		}
+		if err := s.Desk.TellNewcomers(ctx, tx, c.Account); err != nil {
 			return err
 		}
 		return s.tell(ctx, tx, p, operation.ContactCreate, contactEntity(c), c.Name)
@@ -83,6 +86,11 @@ func (s *Contacts) Update(ctx context.Context, p account.Principal, id monitor.C
 		}
 		if c, err = tx.UpdateContact(ctx, c); err != nil {
 			return err
+		}
+		if before.Email != c.Email || before.Group != c.Group {
+			if err := s.Desk.TellNewcomers(ctx, tx, c.Account); err != nil {
+				return err
+			}
 		}
 		return s.tell(ctx, tx, p, operation.ContactUpdate, contactEntity(c), c.Name)
 	})

@@ -33,7 +33,9 @@ type Deps struct {
 	Continuous bool
 	// Ports are the first and the last port that databases are given.
 	Ports [2]int
-	// LoginsPerMinute bounds attempts to log in, per user; 0: unbounded.
+	// PortUsable reports whether no other program has a port; nil when none has any.
+	PortUsable func(port int) bool
+	// LoginsPerMinute bounds attempts to log in that fail, per user; 0: unbounded.
 	LoginsPerMinute int
 	// Checks bounds how often services may be checked.
 	Checks CheckQuota
@@ -55,6 +57,7 @@ type Deps struct {
 type Control struct {
 	Clusters           *Clusters
 	Backups            *Backups
+	Maintenance        *Maintenance
 	Events             *Events
 	Users              *Users
 	Tokens             *Tokens
@@ -86,6 +89,7 @@ func New(d Deps) *Control {
 	return &Control{
 		Clusters:           &Clusters{d},
 		Backups:            &Backups{Clusters{d}},
+		Maintenance:        &Maintenance{d},
 		Events:             &Events{d},
 		Users:              &Users{d},
 		Tokens:             &Tokens{d},

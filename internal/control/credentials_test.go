@@ -104,7 +104,7 @@ func TestCredentialFaults(t *testing.T) {
 	long := strings.Repeat("ü", 5001)
 	_, err := b.ManagedCredentials.Create(t.Context(), p, "router", login(long, ""), nil)
 	if diff := cmp.Diff([]string{
-		"username: Length must be 0-5000 characters", "password: Length must be 1-5000 characters", "label: Label must be unique among your credentials",
+		"username: Length must be at most 5000 characters", "password: Length must be 1-5000 characters", "label: Label must be unique among your credentials",
 	}, texts(err)); diff != "" {
 		t.Error(diff)
 	}

@@ -16,11 +16,11 @@ import (
 type Issues struct{ Deps }
 
 // List is a page of the account's issues: those that last and those closed lately.
-func (s *Issues) List(ctx context.Context, p account.Principal, page store.Page) ([]monitor.Issue, int, error) {
+func (s *Issues) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]monitor.Issue, int, error) {
 	if err := unrestricted(p); err != nil {
 		return nil, 0, err
 	}
-	return s.Store.Issues(ctx, p.Account, page)
+	return s.Store.Issues(ctx, p.Account, q)
 }
 
 // View is one issue.
@@ -52,11 +52,11 @@ func (s *Tickets) View(ctx context.Context, p account.Principal, id monitor.Tick
 }
 
 // Replies is a page of a ticket's timeline, oldest first.
-func (s *Tickets) Replies(ctx context.Context, p account.Principal, id monitor.TicketID, page store.Page) ([]monitor.Reply, int, error) {
+func (s *Tickets) Replies(ctx context.Context, p account.Principal, id monitor.TicketID, q store.ListQuery) ([]monitor.Reply, int, error) {
 	if _, err := s.View(ctx, p, id); err != nil {
 		return nil, 0, err
 	}
-	return s.Store.Replies(ctx, p.Account, id, page)
+	return s.Store.Replies(ctx, p.Account, id, q)
 }
 
 // Reply adds what the caller has to say to a ticket, open or closed.

@@ -16,11 +16,21 @@ type Logins struct {
 	Deps
 	hasher  hasher
 	limiter *limit.Limiter
+	lane    *slowLane
+}
+
+// Attempt is a log-in that somebody tries, to an account's applications.
+type Attempt struct {
+	Account            account.ID
+	Username, Password string
+	// Address is where it comes from, and Suspect that too many that failed did.
+	Address string
+	Suspect bool
 }
 
 func newLogins(d Deps) *Logins {
 	attempts := limit.Options{Kind: "login", Limit: d.LoginsPerMinute, Exact: true, Shared: d.sharedRates(), Now: d.Now}
-	return &Logins{d, newHasher(), limit.New(attempts)}
+	return &Logins{d, newHasher(), limit.New(attempts), newSlowLane()}
 }
 
 // SetPassword gives a user a password, or another one.
@@ -37,16 +47,31 @@ func (s *Logins) SetPassword(ctx context.Context, u account.User, password strin
 
 // Login finds the user of an account by name and password. An unknown name, a
 // user without password and a wrong one are the same Unauthenticated, after the
-// same time; the user is still told, for the audit trail. Attempts are counted by name before anything is looked up, whether
-// there is such a user or not; too many are TooMany.
-func (s *Logins) Login(ctx context.Context, in account.ID, username, password string) (account.User, error) {
-	if len(ValidateUsername(username)) > 0 || len(password) > 4*mostPassword {
-		username, password = "-", "" // can't be anybody's; takes as long
+// same time; the user is still told, for the audit trail. Those that fail are counted
+// by name, whether there is such a user or not, and past the limit they are TooMany:
+// a right password then waits in the slow lane.
+func (s *Logins) Login(ctx context.Context, a Attempt) (account.User, error) {
+	if len(ValidateUsername(a.Username)) > 0 || len(a.Password) > 4*mostPassword {
+		a.Username, a.Password = "-", "" // can't be anybody's; takes as long
 	}
-	if !s.limiter.Take(ctx, strconv.FormatInt(int64(in), 10)+"/"+strings.ToLower(username)).OK {
-		return account.User{}, fault.NewTooMany()
+	key := strconv.FormatInt(int64(a.Account), 10) + "/" + strings.ToLower(a.Username)
+	late := a.Suspect || !s.limiter.Peek(key).OK
+	if late {
+		leave, ok := s.lane.enter(ctx, limit.AddressKey(a.Address))
+		if !ok {
+			return account.User{}, fault.NewTooMany()
+		}
+		defer leave()
 	}
-	user, err := s.Store.User(ctx, in, username)
+	user, err := s.verify(ctx, a)
+	if fault.IsKind(err, fault.Unauthenticated) && (!s.limiter.Take(ctx, key).OK || late) {
+		err = fault.NewTooMany()
+	}
+	return user, err
+}
+
+func (s *Logins) verify(ctx context.Context, a Attempt) (account.User, error) {
+	user, err := s.Store.User(ctx, a.Account, a.Username)
 	known := err == nil
 	if err != nil && !fault.IsKind(err, fault.NotFound) {
 		return account.User{}, err
@@ -57,7 +82,7 @@ func (s *Logins) Login(ctx context.Context, in account.ID, username, password st
 			return account.User{}, err
 		}
 	}
-	ok, err := s.hasher.matches(ctx, password, hash)
+	ok, err := s.hasher.matches(ctx, a.Password, hash)
 	if err != nil {
 		return account.User{}, err
 	}

@@ -35,7 +35,7 @@ func TestLogin(t *testing.T) {
 		{"huge", p.Account, "acme", strings.Repeat("x", 1<<20), fault.Unauthenticated},
 	}
 	for _, test := range tests {
-		u, err := b.Logins.Login(t.Context(), test.in, test.user, test.password)
+		u, err := b.Logins.Login(t.Context(), control.Attempt{Account: test.in, Username: test.user, Password: test.password})
 		if kind(err) != test.want || err == nil && u.ID != p.User.ID || u.ID == p.User.ID && test.in != p.Account {
 			t.Errorf("%s: %+v, %v", test.name, u, err)
 		}
@@ -44,10 +44,10 @@ func TestLogin(t *testing.T) {
 	if err := b.Logins.SetPassword(t.Context(), p.User, another); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Logins.Login(t.Context(), p.Account, "acme", goodPassword); !fault.IsKind(err, fault.Unauthenticated) {
+	if _, err := b.Logins.Login(t.Context(), control.Attempt{Account: p.Account, Username: "acme", Password: goodPassword}); !fault.IsKind(err, fault.Unauthenticated) {
 		t.Errorf("the old password: %v", err)
 	}
-	if _, err := b.Logins.Login(t.Context(), p.Account, "acme", another); err != nil {
+	if _, err := b.Logins.Login(t.Context(), control.Attempt{Account: p.Account, Username: "acme", Password: another}); err != nil {
 		t.Errorf("the new one: %v", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestLoginTakesAsLong(t *testing.T) {
 		best := time.Hour
 		for range 3 { // the fastest: the machine is shared
 			begun := time.Now()
-			if _, err := b.Logins.Login(t.Context(), p.Account, user, "a wrong password"); !fault.IsKind(err, fault.Unauthenticated) {
+			if _, err := b.Logins.Login(t.Context(), control.Attempt{Account: p.Account, Username: user, Password: "a wrong password"}); !fault.IsKind(err, fault.Unauthenticated) {
 				t.Fatal(err)
 			}
 			best = min(best, time.Since(begun))

@@ -125,7 +125,11 @@ func (s *Services) Update(ctx context.Context, p account.Principal, id monitor.S
 		if before.Status != monitor.Disabled && !before.SameChecks(after) {
 			after.Status, after.Since, after.Reason = monitor.Pending, s.Now(), ""
 		}
-		return tx.UpdateService(ctx, after)
+		after, err := tx.UpdateService(ctx, after)
+		if err != nil || before.Group == after.Group {
+			return after, err
+		}
+		return after, s.Desk.TellNewcomers(ctx, tx, after.Account)
 	})
 }
 
@@ -141,7 +145,7 @@ func (s *Services) Disable(ctx context.Context, p account.Principal, id monitor.
 		if err != nil {
 			return service, err
 		}
-		return service, s.Desk.End(ctx, tx, service, service.Since, "no longer monitored: "+p.User.Username+" disabled it.")
+		return service, s.Desk.Unwatch(ctx, tx, service, service.Since, p.User.Username+" disabled it.")
 	})
 }
 
@@ -163,7 +167,7 @@ func (s *Services) Enable(ctx context.Context, p account.Principal, id monitor.S
 // Delete ends the checks of a service for good.
 func (s *Services) Delete(ctx context.Context, p account.Principal, id monitor.ServiceID) error {
 	_, err := s.change(ctx, p, id, operation.ServiceDelete, func(tx *store.Tx, service monitor.Service) (monitor.Service, error) {
-		if err := s.Desk.End(ctx, tx, service, s.Now(), "no longer monitored: "+p.User.Username+" deleted it."); err != nil {
+		if err := s.Desk.Unwatch(ctx, tx, service, s.Now(), p.User.Username+" deleted it."); err != nil {
 			return service, err
 		}
 		return service, tx.DeleteService(ctx, service.ID)

@@ -89,8 +89,8 @@ func validateTokenLabel(label string) fault.Faults {
 }
 
 // List is a page of the caller's tokens.
-func (s *Tokens) List(ctx context.Context, p account.Principal, page store.Page) ([]account.Token, int, error) {
-	return s.Store.Tokens(ctx, p.User.ID, page)
+func (s *Tokens) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]account.Token, int, error) {
+	return s.Store.Tokens(ctx, p.User.ID, q)
 }
 
 // View is one of the caller's tokens.

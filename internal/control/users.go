@@ -24,11 +24,11 @@ type UserChange struct {
 }
 
 // List is a page of the account's users.
-func (s *Users) List(ctx context.Context, p account.Principal, page store.Page) ([]account.User, int, error) {
+func (s *Users) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]account.User, int, error) {
 	if err := unrestricted(p); err != nil {
 		return nil, 0, err
 	}
-	return s.Store.Users(ctx, p.Account, page)
+	return s.Store.Users(ctx, p.Account, q)
 }
 
 // View is one user. A restricted user may look at itself.
@@ -190,9 +190,12 @@ type Grants struct {
 	Databases    []account.Grant
 }
 
-// OwnGrants are the caller's.
+// OwnGrants are the caller's. Databases that it has no grant on are none of its
+// business, not even their names.
 func (s *Users) OwnGrants(ctx context.Context, p account.Principal) (Grants, error) {
-	return s.grants(ctx, p.User)
+	g, err := s.grants(ctx, p.User)
+	g.Databases = slices.DeleteFunc(g.Databases, func(d account.Grant) bool { return d.Permission == account.NoPermission })
+	return g, err
 }
 
 // Grants are those of a user of the account.

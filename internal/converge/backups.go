@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/archive"
 	"steward/internal/backup"
 	"steward/internal/cluster"
@@ -41,6 +42,8 @@ type BackupOptions struct {
 	Keep int
 	// Verify has each backup tried out after it was taken.
 	Verify bool
+	// Verification bounds that; what is left out gets its default.
+	Verification VerifyLimits
 	// KeepDeleted is how long the backups of deleted databases are kept.
 	KeepDeleted time.Duration
 	// Every is the time between two looks for what is due; 10 s unless set.
@@ -66,7 +69,7 @@ func (k *Keeper) repeat(ctx context.Context, every time.Duration, what string, d
 	defer tick.Stop()
 	for {
 		if err := do(ctx); err != nil && ctx.Err() == nil {
-			k.Logger.WarnContext(ctx, "look after backups", "what", what, "error", err)
+			k.Logger.WarnContext(ctx, "look after databases", "what", what, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -87,26 +90,45 @@ func (k *Keeper) seeToBackups(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list backups: %w", err)
 	}
-	room := backupsAtOnce
-	for _, backups := range all {
-		for _, b := range backups {
-			if b.State == backup.Running {
-				room--
-			}
-		}
-	}
+	going := goingOn(all)
 	var errs []error
 	for _, c := range clusters {
-		if day, due := k.due(c, all[c.ID]); due && room > 0 {
-			began, err := k.beginBackup(ctx, c, day, all[c.ID])
+		if day, due := k.due(c, all[c.ID]); due && going.room(c.Account) {
+			began, err := k.beginBackup(ctx, c, day)
 			errs = append(errs, err)
 			if began {
-				room--
+				going[c.Account]++
 			}
 		}
 		errs = append(errs, k.dropBackups(ctx, c, all[c.ID]), k.dropDeleted(ctx, c), k.refreshRecovery(ctx, c, all[c.ID]))
 	}
 	return errors.Join(errs...)
+}
+
+// automatics are how many automatic backups go on, by account. Customers'
+// snapshots don't count: somebody who asks for many would keep others' from beginning.
+type automatics map[account.ID]int
+
+func goingOn(all map[cluster.ID][]backup.Backup) automatics {
+	going := automatics{}
+	for _, backups := range all {
+		for _, b := range backups {
+			if b.State == backup.Running && b.Type == backup.Auto {
+				going[b.Account]++
+			}
+		}
+	}
+	return going
+}
+
+// room reports whether one more of the account's may begin. The last place is
+// kept for an account that has none.
+func (a automatics) room(of account.ID) bool {
+	free := backupsAtOnce
+	for _, n := range a {
+		free -= n
+	}
+	return free > 1 || free == 1 && a[of] == 0
 }
 
 // due tells whether an automatic backup is, and of which day. A day that went by
@@ -131,8 +153,8 @@ func (k *Keeper) due(c cluster.Cluster, backups []backup.Backup) (day time.Time,
 
 // beginBackup does what a request for a snapshot does, in the name of nobody. Of
 // three nodes it is a replica that has the work.
-func (k *Keeper) beginBackup(ctx context.Context, c cluster.Cluster, day time.Time, existing []backup.Backup) (bool, error) {
-	b := backup.Backup{Account: c.Account, Cluster: c.ID, Type: backup.Auto, Label: backup.AutoLabel(day), Target: backup.FromPrimary}
+func (k *Keeper) beginBackup(ctx context.Context, c cluster.Cluster, day time.Time) (bool, error) {
+	b := backup.Backup{Account: c.Account, Cluster: c.ID, Type: backup.Auto, Target: backup.FromPrimary}
 	if c.Size > 1 {
 		b.Target = backup.FromSecondary
 	}
@@ -140,20 +162,18 @@ func (k *Keeper) beginBackup(ctx context.Context, c cluster.Cluster, day time.Ti
 		if _, err := tx.Transition(ctx, c, cluster.Backup); err != nil {
 			return err
 		}
-		for _, old := range existing { // that of an earlier try
-			if old.Label == b.Label && old.State == backup.Failed {
-				if err := tx.MarkDeleting(ctx, old.ID); err != nil && !errors.Is(err, store.ErrStale) {
-					return err
-				}
-			}
+		existing, err := tx.BackupsOf(ctx, c.ID)
+		if err != nil {
+			return err
 		}
+		b.Label = backup.AutoLabel(day, existing)
 		made, err := tx.CreateBackup(ctx, b)
 		if err != nil {
 			return err
 		}
 		_, err = tx.CreateOperation(ctx, operation.Operation{
 			Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: operation.Backup,
-			Status: operation.Scheduled, Params: operation.Params{Backup: made.ID},
+			Status: operation.Scheduled, Params: operation.Params{Backup: made.ID, BackupLabel: made.Label},
 		})
 		return err
 	})
@@ -213,7 +233,7 @@ func (k *Keeper) drop(ctx context.Context, b backup.Backup) error {
 			if err := tx.MarkDeleting(ctx, b.ID); err != nil {
 				return err
 			}
-			return k.Desk.Settle(ctx, tx, b.Account, outage.OfBackup(b.Cluster, b.ID), "The backup was deleted.", k.Now())
+			return k.Desk.Drop(ctx, tx, b.Account, outage.OfBackup(b.Cluster, b.ID), "The backup was deleted.", k.Now())
 		})
 		if errors.Is(err, store.ErrStale) {
 			return nil

@@ -20,6 +20,7 @@ import (
 	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/pgtest"
+	"steward/internal/platform"
 	"steward/internal/platform/memplatform"
 	"steward/internal/store"
 )
@@ -163,7 +164,7 @@ func TestAutomaticBackupsAreDaily(t *testing.T) {
 	v.at(time.Date(2026, 1, 31, 23, 59, 59, 0, time.UTC))
 	v.mustList(c)
 	v.midnight(c)
-	v.mustList(c, "auto-20260201")
+	v.mustList(c, "auto20260201")
 	b := v.newest(c)
 	if b.Type != backup.Auto || b.State != backup.Complete || b.Target != backup.FromPrimary {
 		t.Errorf("%+v", b)
@@ -172,9 +173,9 @@ func TestAutomaticBackupsAreDaily(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	v.at(time.Date(2026, 2, 1, 23, 59, 59, 0, time.UTC))
-	v.mustList(c, "auto-20260201")
+	v.mustList(c, "auto20260201")
 	v.midnight(c)
-	v.mustList(c, "auto-20260202", "auto-20260201")
+	v.mustList(c, "auto20260202", "auto20260201")
 }
 
 func TestOfThreeNodesAReplicaIsBackedUp(t *testing.T) {
@@ -198,9 +199,9 @@ func TestMissedBackups(t *testing.T) {
 	v.restart()
 	v.mustBecome(c.ID, cluster.BackingUp)
 	v.carryOut(c)
-	v.mustList(c, "auto-20260204", "auto-20260201")
+	v.mustList(c, "auto20260204", "auto20260201")
 	v.midnight(c)
-	v.mustList(c, "auto-20260205", "auto-20260204", "auto-20260201")
+	v.mustList(c, "auto20260205", "auto20260204", "auto20260201")
 }
 
 // TestABackupAcrossMidnight: one that still runs at midnight isn't overtaken, and
@@ -212,11 +213,11 @@ func TestABackupAcrossMidnight(t *testing.T) {
 	v.at(time.Date(2026, 2, 1, 1, 0, 0, 0, time.UTC))
 	v.mustBecome(c.ID, cluster.BackingUp)
 	v.at(time.Date(2026, 2, 2, 1, 0, 0, 0, time.UTC))
-	v.mustList(c, "auto-20260201")
+	v.mustList(c, "auto20260201")
 	v.carryOut(c)
 	v.eventually("the next day's begins", func() bool { return len(v.labels(c)) == 2 })
 	v.carryOut(c)
-	v.mustList(c, "auto-20260202", "auto-20260201")
+	v.mustList(c, "auto20260202", "auto20260201")
 }
 
 // TestADatabaseThatCantBeBackedUp waits until it can.
@@ -249,14 +250,37 @@ func TestAFailedAutomaticBackup(t *testing.T) {
 	}
 	v.driver.Clear()
 	v.pass(30 * time.Minute)
-	v.mustList(c, "auto-20260201")
+	v.mustList(c, "auto20260201")
 	v.pass(31 * time.Minute)
 	v.mustBecome(c.ID, cluster.BackingUp)
 	v.carryOut(c)
-	v.mustList(c, "auto-20260201")
+	v.mustList(c, "auto20260201b", "auto20260201")
 	if again := v.newest(c); again.ID == failed.ID || again.State != backup.Complete {
 		t.Errorf("%+v", again)
 	}
+}
+
+// TestTheScheduleIsMoved: what is due is judged by the time of the last backup, and
+// no label stands in its way, whoever has it.
+func TestTheScheduleIsMoved(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.active()
+	v.midnight(c)
+	v.snapshot(c, "auto20260201b")
+	v.options.Schedule = backup.Schedule{Hour: 15}
+	v.restart()
+	v.mustList(c, "auto20260201b", "auto20260201")
+	v.at(time.Date(2026, 2, 1, 15, 0, 0, 0, time.UTC))
+	v.mustBecome(c.ID, cluster.BackingUp)
+	v.carryOut(c)
+	v.mustList(c, "auto20260201c", "auto20260201b", "auto20260201")
+	v.at(time.Date(2026, 2, 2, 14, 59, 59, 0, time.UTC))
+	v.mustList(c, "auto20260201c", "auto20260201b", "auto20260201")
+	v.pass(time.Second)
+	v.mustBecome(c.ID, cluster.BackingUp)
+	v.carryOut(c)
+	v.mustList(c, "auto20260202", "auto20260201c", "auto20260201b", "auto20260201")
 }
 
 // TestADeletedAutomaticBackupStaysDeleted: the day has had its backup.
@@ -295,7 +319,7 @@ func TestRetention(t *testing.T) {
 				return len(v.labels(c)) == want+1 && v.shelf.Len() == want+1
 			})
 			labels := v.labels(c)
-			if labels[0] != "auto-20260209" || labels[want] != "mine" || labels[want-1] != fmt.Sprintf("auto-202602%02d", 10-want) {
+			if labels[0] != "auto20260209" || labels[want] != "mine" || labels[want-1] != fmt.Sprintf("auto202602%02d", 10-want) {
 				t.Errorf("%v", labels)
 			}
 		})
@@ -315,7 +339,7 @@ func TestRetentionGoesOnAfterAFault(t *testing.T) {
 			all, err := v.store.BackupsForWork(t.Context())
 			return err == nil && len(all[c.ID]) == 1 && v.shelf.Len() == 1
 		})
-		v.mustList(c, "auto-20260202")
+		v.mustList(c, "auto20260202")
 	}
 }
 
@@ -417,6 +441,66 @@ func TestBackupsAreTriedOut(t *testing.T) {
 	}
 }
 
+// TestAVerificationThatTakesTooLong says nothing of the backup, and is made again
+// after ever longer pauses, also by a server that has just started.
+func TestAVerificationThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{Verify: true, Verification: converge.VerifyLimits{Base: 50 * time.Millisecond}})
+	c := v.active()
+	for _, fault := range []memplatform.Fault{
+		{Step: memplatform.StepVerify, Delay: time.Hour, Times: 1}, {Step: memplatform.StepVerify, Err: platform.ErrUnverified, Times: 1},
+	} {
+		v.driver.Inject(fault)
+	}
+	v.snapshot(c, "s")
+	for i, pause := range []time.Duration{time.Hour, 2 * time.Hour} {
+		tries := i + 1
+		v.eventually("it is given up", func() bool { return v.newest(c).VerifyTries == tries })
+		if b := v.newest(c); b.State != backup.Complete || b.Verified != nil || b.Problem != "" || b.VerifyAfter == nil || !b.VerifyAfter.Equal(v.now().Add(pause)) {
+			t.Errorf("%+v", b)
+		}
+		v.restart()
+		v.quiet()
+		if b := v.newest(c); b.VerifyTries != tries || b.Verified != nil {
+			t.Errorf("verified again too soon: %+v", b)
+		}
+		v.pass(pause)
+	}
+	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.mustHaveEvents(c.ID, operation.Backup)
+	v.mustHaveNoIssues()
+}
+
+// TestADatabaseIsDeletedWhileItsBackupIsVerified: there is nobody left to tell that
+// it doesn't restore.
+func TestADatabaseIsDeletedWhileItsBackupIsVerified(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{Verify: true, KeepDeleted: 48 * time.Hour})
+	c := v.active()
+	deleted := make(chan error, 1)
+	v.driver.Inject(memplatform.Fault{Step: memplatform.StepVerify, Err: memplatform.ErrInjected, Times: 1, Do: func() {
+		deleted <- v.control.Clusters.Delete(context.Background(), v.admin, c.Engine, c.ID)
+	}})
+	v.snapshot(c, "s")
+	if err := <-deleted; err != nil {
+		t.Fatal(err)
+	}
+	v.carryOut(c)
+	v.quiet()
+	if b := v.newest(c); b.Problem != "" {
+		t.Errorf("%+v", b)
+	}
+	v.mustHaveEvents(c.ID, operation.Backup, operation.Delete)
+	v.mustHaveNoIssues()
+}
+
+func (v *vault) mustHaveNoIssues() {
+	v.t.Helper()
+	if issues, _, err := v.control.Issues.List(v.t.Context(), v.admin, store.ListQuery{}); err != nil || len(issues) > 0 {
+		v.t.Errorf("issues: %+v, %v", issues, err)
+	}
+}
+
 // TestATryThatCouldntBeMade says nothing of the backup, and is made again.
 func TestATryThatCouldntBeMade(t *testing.T) {
 	t.Parallel()
@@ -508,6 +592,17 @@ func TestLockedOut(t *testing.T) {
 	if now := v.view(c.ID); now.Status != cluster.Failed || !now.LockedOut {
 		t.Fatalf("%+v", now)
 	}
+	if real, _ := v.world.Cluster(c.ID); v.world.Login(c.ID, client, real.Password) == nil {
+		t.Error("the password that was reset lets people in")
+	}
+	v.driver.Inject(memplatform.Fault{Step: memplatform.StepPassword, Times: 2})
+	v.driver.Inject(memplatform.Fault{Step: memplatform.StepRoute, Do: func() {
+		if real, _ := v.world.Cluster(c.ID); v.world.Login(c.ID, client, real.Password) == nil && v.view(c.ID).Status != cluster.Active {
+			if shown, err := v.store.Secret(context.Background(), c.ID, platform.RootPassword); err != nil || string(shown) != real.Password {
+				t.Error("people are let in before today's password is set")
+			}
+		}
+	}})
 	if err := v.store.InTx(t.Context(), func(tx *store.Tx) error { return tx.SetLockedOut(t.Context(), c.ID, false) }); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (a *attendance) guardDisk(ctx context.Context, want platform.Wanted) error 
 			return err
 		}
 		if on {
-			return a.Desk.Raise(ctx, tx, a.c.Account, outage.OfDisk(a.c.ID), a.c.Label+": "+message, a.Now())
+			return a.Desk.Raise(ctx, tx, a.c.Account, outage.OfDisk(a.c.ID), a.c.Label, message, a.Now())
 		}
 		return a.Desk.Settle(ctx, tx, a.c.Account, outage.OfDisk(a.c.ID), message, a.Now())
 	})

@@ -33,13 +33,13 @@ func (k *Keeper) look(ctx context.Context, id cluster.ID, p patient) (patient, t
 	defer cancel()
 	c, err := k.Store.ClusterForWork(ctx, id)
 	if fault.IsKind(err, fault.NotFound) || err == nil && !mine(c) {
-		p.downSince, p.tries = time.Time{}, 0
+		p.well()
 		return p, k.Every
 	}
 	if err == nil {
 		seen, errSeen := k.observe(ctx, c)
 		if errSeen == nil && !k.needsAttention(c, seen, p) {
-			p.downSince, p.tries = time.Time{}, 0
+			p.well()
 			return p, k.pace(c, seen)
 		}
 		var wait time.Duration
@@ -58,10 +58,10 @@ func (k *Keeper) look(ctx context.Context, id cluster.ID, p patient) (patient, t
 // database that serves on while a backup copies it, maybe for hours.
 var settled = []cluster.Status{cluster.Active, cluster.BackingUp, cluster.Degraded, cluster.Failed, cluster.Suspended}
 
-// well tells whether all nodes of a database should be serving.
+// well reports whether all nodes of a database should be serving.
 func well(s cluster.Status) bool { return s == cluster.Active || s == cluster.BackingUp }
 
-// mine tells whether a database is to be looked after. One that never was
+// mine reports whether a database is to be looked after. One that never was
 // provisioned is nobody's: its create has been given up.
 func mine(c cluster.Cluster) bool {
 	return slices.Contains(settled, c.Status) && c.Deleted == nil && c.Hosts.Primary != ""
@@ -80,12 +80,12 @@ func (k *Keeper) observe(ctx context.Context, c cluster.Cluster) (platform.Obser
 	return seen, nil
 }
 
-// needsAttention tells whether there is anything to do that needs the lease.
+// needsAttention reports whether there is anything to do that needs the lease.
 func (k *Keeper) needsAttention(c cluster.Cluster, seen platform.Observed, p patient) bool {
 	if c.Status == cluster.Suspended {
 		return (!p.adopted || !seen.Suspended) && !operate.Lost(c, seen)
 	}
-	if !p.adopted || !seen.Serving || !seen.Settled || seen.Degraded || !well(c.Status) || seen.Failovers > c.Failovers {
+	if !p.adopted || !seen.Serving || !seen.Settled || seen.Degraded || !well(c.Status) || seen.Failovers > c.Failovers || seen.Closed != operate.Closed(c) {
 		return true
 	}
 	if plan, ok := k.Catalog.Plan(c.Type); ok {
@@ -145,12 +145,7 @@ func (a *attendance) do(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	if a.seen.Exists && worthRecording(a.c, a.seen) {
-		if err := a.Store.RecordObserved(ctx, a.c.ID, keep(a.c, a.seen)); err != nil {
-			return 0, fmt.Errorf("record what was seen: %w", err)
-		}
-	}
-	if err := a.tellFailover(ctx); err != nil {
+	if err := a.record(ctx, a.seen); err != nil {
 		return 0, err
 	}
 	if err := a.judge(ctx, want); err != nil {
@@ -158,6 +153,8 @@ func (a *attendance) do(ctx context.Context) (time.Duration, error) {
 	}
 	switch {
 	case !a.p.downSince.IsZero() && a.c.Status != cluster.Failed && a.c.Status != cluster.BackingUp:
+		return soon, nil
+	case a.seen.Degraded && a.c.Status == cluster.Active: // its status says so soon
 		return soon, nil
 	case a.seen.Degraded: // for days maybe, and its disk fills meanwhile
 		a.p.tries++
@@ -179,7 +176,13 @@ func (a *attendance) bringBack(ctx context.Context, want platform.Wanted) error 
 	} else if a.saw(seen); a.asWanted() || operate.Lost(a.c, seen) {
 		return nil
 	}
-	a.tellAtOnce(ctx)
+	a.tell(ctx)
+	if a.reopens() {
+		if err := a.Driver.SetPassword(ctx, want); err != nil {
+			a.Logger.WarnContext(ctx, "set password before anybody is let in", "cluster_id", int64(a.c.ID), "error", err)
+			want.LockedOut = true
+		}
+	}
 	applied := make(chan error, 1)
 	go func() {
 		failpoint.Here("converge: before apply")
@@ -199,57 +202,96 @@ func (a *attendance) bringBack(ctx context.Context, want platform.Wanted) error 
 	return errors.Join(err, errSeen)
 }
 
-// asWanted tells whether nothing is left to apply. Looking alone doesn't compare
+// reopens reports whether a database is to be opened to which nobody was let in, as
+// its servers have a password that was reset.
+func (a *attendance) reopens() bool {
+	return a.c.Status == cluster.Failed && a.seen.Serving && a.seen.Closed && !operate.Closed(a.c)
+}
+
+// asWanted reports whether nothing is left to apply. Looking alone doesn't compare
 // with all of the row: after a start, and after an operation that was given up,
 // one pass does.
 func (a *attendance) asWanted() bool {
-	return a.p.adopted && well(a.c.Status) && a.seen.Serving && a.seen.Settled && !a.seen.Degraded && a.seen.ReadOnly == a.c.ReadOnly
+	return a.p.adopted && well(a.c.Status) && a.seen.Serving && a.seen.Settled && !a.seen.Degraded &&
+		a.seen.ReadOnly == a.c.ReadOnly && a.seen.Closed == operate.Closed(a.c)
 }
 
-// tellAtOnce tells what needs no grace before Apply begins, which may take
-// minutes to copy a lost node's data. What fails here is tried again after it.
-func (a *attendance) tellAtOnce(ctx context.Context) {
-	err := a.tellFailover(ctx)
-	if err == nil && a.seen.Degraded && a.c.Status == cluster.Active {
-		err = a.move(ctx, verdict(a.c.Status, a.seen, 0, a.Grace))
-	}
-	if err != nil {
-		a.Logger.WarnContext(ctx, "tell of a lost node", "cluster_id", int64(a.c.ID), "error", err)
-	}
-}
-
-// await waits for Apply. When that takes longer than the grace (a server that
-// recovers for minutes), the status says so meanwhile.
-func (a *attendance) await(ctx context.Context, applied <-chan error) error {
-	if a.p.downSince.IsZero() {
-		return <-applied
-	}
-	late := time.NewTimer(time.Until(a.p.downSince.Add(a.Grace)))
-	defer late.Stop()
-	select {
-	case err := <-applied:
-		return err
-	case <-late.C:
-	}
-	if seen, err := a.observe(ctx, a.c); err == nil {
-		if a.saw(seen); !seen.Serving {
-			if err := a.move(ctx, verdict(a.c.Status, a.seen, a.Grace, a.Grace)); err != nil {
-				a.Logger.WarnContext(ctx, "record that the database is down", "cluster_id", int64(a.c.ID), "error", err)
-			}
+// record writes down what was seen, a failover with its event.
+func (a *attendance) record(ctx context.Context, seen platform.Observed) error {
+	if seen.Exists && worthRecording(a.c, seen) {
+		if err := a.Store.RecordObserved(ctx, a.c.ID, keep(a.c, seen)); err != nil {
+			return fmt.Errorf("record what was seen: %w", err)
 		}
 	}
-	return <-applied
+	return a.tellFailover(ctx)
 }
 
-// saw remembers what was seen, and since when it doesn't serve.
-func (a *attendance) saw(seen platform.Observed) {
-	a.seen = seen
-	if seen.Serving {
-		a.p.downSince = time.Time{}
-	} else {
-		a.p.down()
+// tell makes what was seen known before Apply has ended, which may take minutes to
+// copy a lost node's data: good news, and what may yet turn out well, wait for that.
+// What fails here is tried again after it.
+func (a *attendance) tell(ctx context.Context) {
+	seen := a.seen
+	seen.ReadOnly = a.c.ReadOnly // of which guardDisk tells
+	err := a.record(ctx, seen)
+	trigger := a.verdict()
+	tries := trigger == cluster.Down && time.Since(a.p.downSince) < a.Grace
+	if err == nil && trigger != cluster.Healed && !tries && a.c.Status != cluster.Failed {
+		err = a.move(ctx, trigger)
+	}
+	if err != nil {
+		a.Logger.WarnContext(ctx, "tell how the database stands", "cluster_id", int64(a.c.ID), "error", err)
 	}
 }
+
+// await waits for Apply, and tells meanwhile what the platform says has changed, and
+// what goes on for longer than the grace.
+func (a *attendance) await(ctx context.Context, applied <-chan error) error {
+	for {
+		late := time.NewTimer(a.untilLate())
+		select {
+		case err := <-applied:
+			late.Stop()
+			return err
+		case <-a.p.nudge:
+		case <-late.C:
+		}
+		late.Stop()
+		if seen, err := a.observe(ctx, a.c); err == nil {
+			a.saw(seen)
+			a.tell(ctx)
+		}
+	}
+}
+
+// untilLate is when the grace ends that what was seen has before the status tells of it.
+func (a *attendance) untilLate() time.Duration {
+	since := a.p.downSince
+	if since.IsZero() {
+		since = a.p.fewerSince
+	}
+	if left := time.Until(since.Add(a.Grace)); !since.IsZero() && left > 0 {
+		return left
+	}
+	return a.Every
+}
+
+// saw remembers what was seen, and since when it doesn't serve as it should.
+func (a *attendance) saw(seen platform.Observed) {
+	a.seen = seen
+	if !seen.Serving {
+		a.p.down()
+		return
+	}
+	a.p.downSince = time.Time{}
+	if !seen.Degraded {
+		a.p.fewerSince = time.Time{}
+	} else if a.p.fewerSince.IsZero() {
+		a.p.fewerSince = time.Now()
+	}
+}
+
+// well forgets what was wrong.
+func (p *patient) well() { p.downSince, p.fewerSince, p.tries = time.Time{}, time.Time{}, 0 }
 
 func (p *patient) down() {
 	if p.downSince.IsZero() {
@@ -261,14 +303,7 @@ func (p *patient) down() {
 // again, or degraded after it had failed, its root password is made the one
 // that the API answers: a reset may have been given up.
 func (a *attendance) judge(ctx context.Context, want platform.Wanted) error {
-	grace, down := a.Grace, time.Duration(0)
-	if !a.seen.Exists && !a.seen.Permanent {
-		grace = unknownGrace
-	}
-	if !a.p.downSince.IsZero() {
-		down = time.Since(a.p.downSince)
-	}
-	trigger := verdict(a.c.Status, a.seen, down, grace)
+	trigger := a.verdict()
 	if trigger == cluster.Healed || trigger == cluster.NodeLost && a.c.Status == cluster.Failed {
 		if a.c.LockedOut {
 			return nil // it stays failed on purpose
@@ -281,19 +316,41 @@ func (a *attendance) judge(ctx context.Context, want platform.Wanted) error {
 	return a.move(ctx, trigger)
 }
 
-// verdict is what a look means for the status; "" when nothing. It is pure. While
-// a backup is taken the status stays: what happened meanwhile, the look after it tells.
-func verdict(status cluster.Status, seen platform.Observed, down, grace time.Duration) cluster.Trigger {
+// verdict is what was seen last means for the status.
+func (a *attendance) verdict() cluster.Trigger {
+	grace := a.Grace
+	if !a.seen.Exists && !a.seen.Permanent {
+		grace = unknownGrace
+	}
+	since := a.p.downSince
+	if a.seen.Serving {
+		since = a.p.fewerSince
+	}
+	lasts := time.Duration(0)
+	if !since.IsZero() {
+		lasts = time.Since(since)
+	}
+	return verdict(a.c.Status, a.seen, lasts, grace)
+}
+
+// verdict is what a look means for the status; "" when nothing. It is pure. lasts is
+// for how long the database has been down, or served with too few nodes: a server
+// that starts again, or a replica that took over, has the grace for it. While a
+// backup is taken the status stays: what happened meanwhile, the look after it tells.
+func verdict(status cluster.Status, seen platform.Observed, lasts, grace time.Duration) cluster.Trigger {
 	switch {
 	case status == cluster.BackingUp:
 		return ""
 	case seen.Serving && seen.Degraded && status != cluster.Degraded:
+		if status == cluster.Active && lasts < grace && !seen.Permanent {
+			return ""
+		}
 		return cluster.NodeLost
 	case seen.Serving && seen.Settled && !seen.Degraded && seen.Problem == "" && status != cluster.Active:
 		return cluster.Healed
 	case seen.Serving || status == cluster.Failed:
 		return ""
-	case seen.Permanent || down >= grace:
+	case seen.Permanent || lasts >= grace:
 		return cluster.Down
 	}
 	return ""
@@ -314,10 +371,7 @@ func (a *attendance) move(ctx context.Context, on cluster.Trigger) error {
 	case cluster.NodeLost:
 		action, message = operation.Degraded, fewerServe(a.c, a.seen)
 	default:
-		action, message = operation.Failed, "The database doesn't serve."
-		if a.seen.Problem != "" {
-			message = "The database doesn't serve: " + a.seen.Problem
-		}
+		action, message = operation.Failed, doesntServe(a.seen)
 	}
 	before := a.c
 	err := a.Store.InTx(ctx, func(tx *store.Tx) (err error) {
@@ -332,7 +386,7 @@ func (a *attendance) move(ctx context.Context, on cluster.Trigger) error {
 	if err != nil {
 		return fmt.Errorf("record %s: %w", action, err)
 	}
-	a.Logger.WarnContext(ctx, "database has changed by itself", "cluster_id", int64(a.c.ID), "action", string(action), "message", message)
+	a.Logger.WarnContext(ctx, "database has changed by itself", "cluster_id", int64(a.c.ID), "action", string(action), "message", message, "problems", problems(a.seen))
 	return nil
 }
 

@@ -25,6 +25,8 @@ type Options struct {
 	Archiver platform.Archiver
 	Archive  Archive
 	Backups  BackupOptions
+	// Maintenance is about what is done in maintenance windows.
+	Maintenance MaintenanceOptions
 	// Desk opens and closes issues.
 	Desk outage.Desk
 	// Recovery keeps what brings databases back on another server; nil: nobody does.
@@ -55,8 +57,8 @@ type Keeper struct {
 	Options
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	// puzzling are backups that couldn't be tried out, with when to try again.
-	puzzling map[backup.ID]time.Time
+	// unreadable are backups that couldn't be read, with when to try again.
+	unreadable map[backup.ID]time.Time
 }
 
 // New makes a Keeper; Start starts it.
@@ -64,7 +66,7 @@ func New(o Options) *Keeper {
 	for _, d := range []struct {
 		of    *time.Duration
 		value time.Duration
-	}{{&o.Every, 20 * time.Second}, {&o.Grace, 3 * time.Second}, {&o.Orphans, 10 * time.Minute}, {&o.Backups.Every, 10 * time.Second}} {
+	}{{&o.Every, 20 * time.Second}, {&o.Grace, 3 * time.Second}, {&o.Orphans, 10 * time.Minute}, {&o.Backups.Every, 10 * time.Second}, {&o.Maintenance.Every, 10 * time.Second}} {
 		if *d.of == 0 {
 			*d.of = d.value
 		}
@@ -72,10 +74,14 @@ func New(o Options) *Keeper {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Maintenance.AtOnce == 0 {
+		o.Maintenance.AtOnce = 2
+	}
+	o.Backups.Verification = o.Backups.Verification.withDefaults()
 	if o.Backups.Keep == 0 {
 		o.Backups.Keep = backup.Autos
 	}
-	return &Keeper{Options: o, puzzling: map[backup.ID]time.Time{}}
+	return &Keeper{Options: o, unreadable: map[backup.ID]time.Time{}}
 }
 
 // Start adopts every database, clears orphans away, and goes on looking until Stop.
@@ -87,6 +93,7 @@ func (k *Keeper) Start(ctx context.Context) {
 	}
 	k.running.Go(func() { r.run(ctx) })
 	k.running.Go(func() { k.orphans(ctx) })
+	k.running.Go(func() { k.repeat(ctx, k.Maintenance.Every, "maintain", k.seeToMaintenance) })
 	if k.Archiver == nil || k.Archive == nil {
 		return
 	}
@@ -99,7 +106,7 @@ func (k *Keeper) Start(ctx context.Context) {
 		k.running.Go(func() { k.repeat(ctx, searchPace*k.Orphans, "prune", k.prune) })
 	}
 	if k.Backups.Verify {
-		k.running.Go(func() { k.repeat(ctx, k.Backups.Every, "try out", k.tryOut) })
+		k.running.Go(func() { k.repeat(ctx, k.Backups.Every, "verify", k.verifyBackups(newVerifier(k))) })
 	}
 }
 

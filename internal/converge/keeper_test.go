@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,7 +50,12 @@ type bench struct {
 
 func newBench(t *testing.T, options ...pgtest.Option) *bench {
 	t.Helper()
-	b := &bench{t: t, store: pgtest.Store(t, options...), world: memplatform.NewWorld()}
+	return newBenchOn(t, pgtest.Store(t, options...))
+}
+
+func newBenchOn(t *testing.T, s *store.Store) *bench {
+	t.Helper()
+	b := &bench{t: t, store: s, world: memplatform.NewWorld()}
 	err := b.store.InTx(t.Context(), func(tx *store.Tx) error {
 		user, err := tx.EnsureAdmin(t.Context())
 		b.admin = account.Principal{Account: user.Account, User: user, Scopes: account.FullScopes()}
@@ -138,11 +144,39 @@ func (b *bench) view(id cluster.ID) cluster.Cluster {
 
 func (b *bench) eventually(what string, f func() bool) {
 	b.t.Helper()
-	for until := time.Now().Add(10 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
 			b.t.Fatalf("never: %s", what)
 		}
 	}
+}
+
+// lookedAgain returns when the keeper has looked at a database that it looks after
+// twice more, and has done what followed from the first of these looks.
+func (b *bench) lookedAgain(id cluster.ID) {
+	b.t.Helper()
+	for range 3 { // the first may have begun before
+		before := b.driver.Looks(id)
+		b.driver.Change(id)
+		b.eventually(fmt.Sprintf("cluster %d is looked at again", id), func() bool { return b.driver.Looks(id) > before })
+	}
+}
+
+// passedOver returns when the keeper had several occasions to look at a database that
+// it leaves alone: as often as it was told of that, it looked at another one since.
+func (b *bench) passedOver(id, other cluster.ID) {
+	b.t.Helper()
+	for range 3 {
+		b.driver.Change(id)
+		b.lookedAgain(other)
+	}
+}
+
+// impatient has a keeper whose grace is over with the next look.
+func (b *bench) impatient() {
+	b.t.Helper()
+	b.keeper.Stop()
+	b.keep(converge.Options{Every: 50 * time.Millisecond, Grace: time.Nanosecond})
 }
 
 func (b *bench) mustBecome(id cluster.ID, status cluster.Status) cluster.Cluster {
@@ -204,7 +238,7 @@ func TestABrokenDatabaseFailsAndIsHealed(t *testing.T) {
 	b.driver.Break(c.ID, "the disk is on fire")
 	b.mustBecome(c.ID, cluster.Failed)
 	b.mustHaveEvents(c.ID, operation.Failed)
-	if e := b.events(c.ID)[0]; !strings.Contains(e.Message, "the disk is on fire") || e.Status != operation.Notification {
+	if e := b.events(c.ID)[0]; strings.Contains(e.Message, "the disk is on fire") || e.Status != operation.Notification {
 		t.Errorf("event: %+v", e)
 	}
 	if got := b.view(c.ID); got.Hosts != c.Hosts || got.UsedBytes == nil {
@@ -221,6 +255,8 @@ func TestACrashRestartDoesNotFlap(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c := b.active()
+	b.keeper.Stop()
+	b.keep(converge.Options{Every: 50 * time.Millisecond, Grace: time.Hour})
 	for range 5 {
 		// Down for less than the grace, then up by itself.
 		b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.Running = false })
@@ -231,7 +267,12 @@ func TestACrashRestartDoesNotFlap(t *testing.T) {
 		})
 		b.driver.Crash(c.ID)
 	}
-	time.Sleep(400 * time.Millisecond) // longer than the grace: an event would have come
+	b.lookedAgain(c.ID)
+	b.eventually("it is up at last", func() bool {
+		real, _ := b.world.Cluster(c.ID)
+		return real.Running
+	})
+	b.lookedAgain(c.ID)
 	b.mustHaveEvents(c.ID)
 	b.mustServe(c.ID)
 }
@@ -271,7 +312,7 @@ func TestAdoptionRestartsNothing(t *testing.T) {
 	b.keeper.Stop()
 	b.start()
 	b.eventually("it was applied", func() bool { return b.applied() > 0 })
-	time.Sleep(100 * time.Millisecond)
+	b.lookedAgain(c.ID)
 	after, _ := b.world.Cluster(c.ID)
 	if after.Starts != before.Starts || fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("before %+v, after %+v", before, after)
@@ -344,7 +385,7 @@ func TestALostDatabaseIsNotReplacedByAnEmptyOne(t *testing.T) {
 	if e := b.events(c.ID); !strings.Contains(e[0].Message, operate.LostReason) {
 		t.Errorf("event: %+v", e)
 	}
-	time.Sleep(200 * time.Millisecond)
+	b.lookedAgain(c.ID)
 	if _, there := b.world.Cluster(c.ID); there {
 		t.Error("an empty database was made in its place")
 	}
@@ -353,6 +394,7 @@ func TestALostDatabaseIsNotReplacedByAnEmptyOne(t *testing.T) {
 func TestACreateThatWasGivenUpStaysFailed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	other := b.active()
 	b.driver.Inject(memplatform.Fault{Step: memplatform.StepStart, Problem: "no"})
 	c, err := b.control.Clusters.Create(t.Context(), b.admin, cluster.Spec{
 		Label: "unlucky", Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: small.ID, Size: 1,
@@ -362,7 +404,7 @@ func TestACreateThatWasGivenUpStaysFailed(t *testing.T) {
 	}
 	b.run()
 	b.driver.Clear()
-	time.Sleep(200 * time.Millisecond) // several looks
+	b.passedOver(c.ID, other.ID)
 	if _, there := b.world.Cluster(c.ID); there || b.view(c.ID).Status != cluster.Failed {
 		t.Errorf("there: %v, status %s", there, b.view(c.ID).Status)
 	}
@@ -452,12 +494,13 @@ func TestOrphansAreRemoved(t *testing.T) {
 func TestOperationsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	c := b.active()
+	c, other := b.active(), b.active()
+	b.impatient()
 	if err := b.control.Clusters.Patch(t.Context(), b.admin, "", c.ID); err != nil {
 		t.Fatal(err)
 	}
 	b.driver.Break(c.ID, "stopped for the patch")
-	time.Sleep(600 * time.Millisecond) // twice the grace
+	b.passedOver(c.ID, other.ID)
 	if got := b.view(c.ID); got.Status != cluster.Updating {
 		t.Errorf("status %s", got.Status)
 	}
@@ -470,13 +513,17 @@ func TestASlowRecoveryIsTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c := b.active()
-	b.driver.Inject(memplatform.Fault{Step: memplatform.StepStart, Delay: 1500 * time.Millisecond, Cluster: c.ID})
+	told := make(chan struct{})
+	tell := sync.OnceFunc(func() { close(told) })
+	t.Cleanup(tell)
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepStart, Do: func() { <-told }, Cluster: c.ID})
 	b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.Running = false })
 	b.driver.Change(c.ID)
 	b.mustBecome(c.ID, cluster.Failed)
 	if real, _ := b.world.Cluster(c.ID); real.Running {
 		t.Error("it was told too late")
 	}
+	tell()
 	b.mustBecome(c.ID, cluster.Active)
 	b.mustHaveEvents(c.ID, operation.Failed, operation.Recovered)
 }
@@ -486,9 +533,9 @@ func TestAPlatformThatCannotBeLookedAt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c := b.active()
+	b.impatient()
 	b.driver.Inject(memplatform.Fault{Step: memplatform.StepObserve})
-	b.driver.Change(c.ID)
-	time.Sleep(600 * time.Millisecond) // twice the grace
+	b.lookedAgain(c.ID)
 	b.mustHaveEvents(c.ID)
 	b.driver.Clear()
 	b.mustBecome(c.ID, cluster.Active)
@@ -554,8 +601,8 @@ func TestSuspendedDatabasesRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		b.driver.Change(c.ID)
-		time.Sleep(400 * time.Millisecond) // longer than the grace
+		b.lookedAgain(c.ID)
+		b.lookedAgain(lost.ID)
 		b.keeper.Stop()
 		b.world.Reboot()
 		b.start()
@@ -579,14 +626,14 @@ func TestSuspendedDatabasesRest(t *testing.T) {
 	b.run()
 	b.mustBecome(c.ID, cluster.Active)
 	b.mustServe(c.ID)
-	time.Sleep(400 * time.Millisecond)
+	b.lookedAgain(c.ID)
 	b.mustHaveEvents(c.ID, operation.Suspend, operation.Resume)
 }
 
 func TestDeletedWhileFailed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	c := b.active()
+	c, other := b.active(), b.active()
 	b.driver.Break(c.ID, "broken")
 	b.mustBecome(c.ID, cluster.Failed)
 	if err := b.control.Clusters.Delete(t.Context(), b.admin, "", c.ID); err != nil {
@@ -596,7 +643,7 @@ func TestDeletedWhileFailed(t *testing.T) {
 	if _, there := b.world.Cluster(c.ID); there {
 		t.Error("it is still there")
 	}
-	time.Sleep(200 * time.Millisecond)
+	b.passedOver(c.ID, other.ID)
 	if _, there := b.world.Cluster(c.ID); there {
 		t.Error("it came back")
 	}

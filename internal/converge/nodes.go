@@ -3,30 +3,41 @@ package converge
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"steward/internal/cluster"
+	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
 )
 
-// fewerServe says how many nodes serve, and why not all of them.
+// fewerServe says how many nodes serve. Why not all of them is in the words of
+// servers and of the host: that is for the operator's log.
 func fewerServe(c cluster.Cluster, seen platform.Observed) string {
-	var why []string
+	return fmt.Sprintf("The database takes writes, but only %d of %d nodes serve.", seen.Healthy, c.Size)
+}
+
+// doesntServe says that a database is down, and why where the reason is in our
+// own words.
+func doesntServe(seen platform.Observed) string {
+	if seen.Problem == operate.LostReason {
+		return "The database doesn't serve: " + seen.Problem
+	}
+	return "The database doesn't serve. The operator's log tells why."
+}
+
+// problems are the reasons of what was seen, for the operator's log.
+func problems(seen platform.Observed) []string {
+	var all []string
+	if seen.Problem != "" {
+		all = append(all, seen.Problem)
+	}
 	for _, n := range seen.Nodes {
 		if n.Problem != "" {
-			why = append(why, n.Problem)
+			all = append(all, fmt.Sprintf("node %d: %s", n.Ordinal, n.Problem))
 		}
 	}
-	if len(why) == 0 && seen.Problem != "" {
-		why = []string{seen.Problem}
-	}
-	text := fmt.Sprintf("The database takes writes, but only %d of %d nodes serve", seen.Healthy, c.Size)
-	if len(why) == 0 {
-		return text + "."
-	}
-	return text + ": " + strings.TrimSuffix(strings.Join(why, "; "), ".") + "."
+	return all
 }
 
 // tellFailover tells once of changes of the primary: the row counts those that

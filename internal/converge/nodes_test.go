@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/converge"
 	"steward/internal/operation"
 	"steward/internal/platform/memplatform"
 )
@@ -18,7 +19,7 @@ func TestALostReplicaDegradesAndIsHealed(t *testing.T) {
 	b.mustBecome(c.ID, cluster.Degraded)
 	b.mustServe(c.ID)
 	b.mustHaveEvents(c.ID, operation.Degraded)
-	if e := b.events(c.ID)[0]; !strings.Contains(e.Message, "2 of 3 nodes serve: the server of node 1 isn't running.") {
+	if e := b.events(c.ID)[0]; !strings.Contains(e.Message, "only 2 of 3 nodes serve.") {
 		t.Errorf("event: %+v", e)
 	}
 	b.driver.LoseReplica(c.ID)
@@ -41,6 +42,43 @@ func TestDegradedIsToldBeforeApply(t *testing.T) {
 	b.driver.LosePrimary(c.ID)
 	b.mustBecome(c.ID, cluster.Degraded)
 	b.mustHaveEvents(c.ID, operation.Failover, operation.Degraded)
+}
+
+// TestMembersFollowAFailoverDuringApply: a node is being brought back, for as long as
+// that takes, when the primary changes.
+func TestMembersFollowAFailoverDuringApply(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.activeOf(3)
+	b.eventually("it is adopted", func() bool { return b.applied() == 2 })
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepStart, Delay: time.Hour})
+	b.driver.LoseReplica(c.ID)
+	b.mustBecome(c.ID, cluster.Degraded)
+	b.driver.LosePrimary(c.ID)
+	b.eventually("the members have changed", func() bool {
+		now := b.view(c.ID)
+		return now.Members["127.0.77.1"] == "failover" && now.Failovers == 1
+	})
+	b.mustHaveEvents(c.ID, operation.Degraded, operation.Failover)
+}
+
+// TestANodeThatComesBackAtOnceIsNotMissed: a server that crashed starts again.
+func TestANodeThatComesBackAtOnceIsNotMissed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.keeper.Stop()
+	b.keep(converge.Options{Every: 50 * time.Millisecond, Grace: time.Hour})
+	c := b.activeOf(3)
+	b.eventually("it is adopted", func() bool { return b.applied() == 2 })
+	for n := 1; n <= 2; n++ {
+		b.driver.LosePrimary(c.ID)
+		b.eventually("the failover is told", func() bool { return b.view(c.ID).Failovers == n })
+		b.driver.Mend(c.ID)
+	}
+	b.mustHaveEvents(c.ID, operation.Failover, operation.Failover)
+	if now := b.view(c.ID); now.Status != cluster.Active {
+		t.Errorf("it is %s", now.Status)
+	}
 }
 
 // TestTheDiskGuardHoldsWhileDegraded: a database that waits for a node fills up

@@ -16,15 +16,18 @@ const relist = time.Second
 type patient struct {
 	// adopted tells that it was brought to its spec since this process started.
 	adopted bool
-	// downSince is when it was first seen not serving; zero while it serves.
-	downSince time.Time
+	// downSince is when it was first seen not serving, fewerSince when with fewer
+	// nodes than it should have; zero while all is well.
+	downSince, fewerSince time.Time
 	// tries counts the looks that couldn't bring it back.
 	tries int
 
 	due  time.Time
 	busy bool
-	// again asks for another look right after the one that goes on.
+	// again asks for another look right after the one that goes on, and nudge tells
+	// that one.
 	again bool
+	nudge chan struct{}
 }
 
 // visit is what a look leaves behind.
@@ -92,6 +95,10 @@ func (r *round) changed(id cluster.ID) {
 		r.listDue = time.Time{}
 	case p.busy:
 		p.again = true
+		select {
+		case p.nudge <- struct{}{}:
+		default:
+		}
 	default:
 		p.due = time.Time{}
 	}
@@ -147,7 +154,7 @@ func (r *round) begin(ctx context.Context) time.Time {
 			}
 		case busy < r.slots: // the others begin when one has ended
 			busy++
-			p.busy = true
+			p.busy, p.nudge = true, make(chan struct{}, 1)
 			before := *p
 			r.looks.Go(func() {
 				after, wait := r.look(ctx, id, before)

@@ -1,12 +1,14 @@
 package converge
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"steward/internal/cluster"
+	"steward/internal/operate"
 	"steward/internal/platform"
 )
 
@@ -26,7 +28,7 @@ func TestVerdict(t *testing.T) {
 		name   string
 		status cluster.Status
 		seen   platform.Observed
-		down   time.Duration
+		lasts  time.Duration
 		want   cluster.Trigger
 	}{
 		{"all is well", cluster.Active, serving, 0, ""},
@@ -42,9 +44,10 @@ func TestVerdict(t *testing.T) {
 		{"a degraded one that isn't settled yet", cluster.Degraded, unsettled, 0, ""},
 		{"one that crashes again and again isn't healed", cluster.Failed, crashing, 0, ""},
 		{"but serves meanwhile", cluster.Active, crashing, 0, ""},
-		{"a replica lost is told at once", cluster.Active, fewer, 0, cluster.NodeLost},
-		{"also when nothing more can be applied", cluster.Active, copying, 0, cluster.NodeLost},
-		{"also when it can't be mended", cluster.Active, hurt, 0, cluster.NodeLost},
+		{"a node that comes back at once doesn't flap", cluster.Active, fewer, grace - 1, ""},
+		{"a node lost for longer than the grace", cluster.Active, fewer, grace, cluster.NodeLost},
+		{"also when nothing more can be applied", cluster.Active, copying, grace, cluster.NodeLost},
+		{"what can't be mended of a node is told at once", cluster.Active, hurt, 0, cluster.NodeLost},
 		{"and once", cluster.Degraded, fewer, time.Hour, ""},
 		{"it isn't healed while fewer serve", cluster.Degraded, copying, 0, ""},
 		{"nor does a lasting problem of a replica fail it", cluster.Degraded, hurt, time.Hour, ""},
@@ -55,7 +58,7 @@ func TestVerdict(t *testing.T) {
 		{"the same when it was degraded", cluster.Degraded, leaderless, grace, cluster.Down},
 		{"a failed one without a primary stays", cluster.Failed, leaderless, time.Hour, ""},
 	} {
-		if got := verdict(c.status, c.seen, c.down, grace); got != c.want {
+		if got := verdict(c.status, c.seen, c.lasts, grace); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -149,18 +152,29 @@ func TestWorthRecording(t *testing.T) {
 	}
 }
 
+// inner is what servers and hosts say of themselves, and customers don't read.
+const inner = "connect as steward to /var/lib/steward/1/socket: pid 4711 (postgres)"
+
 func TestMessagesOfLostNodes(t *testing.T) {
 	t.Parallel()
 	three := cluster.Cluster{Spec: cluster.Spec{Size: 3}}
-	const start = "The database takes writes, but only 2 of 3 nodes serve"
-	for want, seen := range map[string]platform.Observed{
-		start + ".":               {Healthy: 2},
-		start + ": disk is full.": {Healthy: 2, Problem: "disk is full"},
-		start + ": a; b.":         {Healthy: 2, Problem: "disk is full", Nodes: []platform.Node{{Problem: "a"}, {}, {Problem: "b."}}},
+	const want = "The database takes writes, but only 2 of 3 nodes serve."
+	for _, seen := range []platform.Observed{
+		{Healthy: 2},
+		{Healthy: 2, Problem: inner},
+		{Healthy: 2, Problem: inner, Nodes: []platform.Node{{Problem: inner}, {}, {Problem: inner}}},
 	} {
 		if got := fewerServe(three, seen); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+	for _, seen := range []platform.Observed{{}, {Problem: inner}, {Problem: operate.LostReason}} {
+		if got := doesntServe(seen); !strings.HasPrefix(got, "The database doesn't serve") || strings.Contains(got, inner) {
+			t.Errorf("%q", got)
+		}
+	}
+	if got := problems(platform.Observed{Problem: inner, Nodes: []platform.Node{{}, {Ordinal: 1, Problem: "lag"}}}); len(got) != 2 || got[0] != inner || got[1] != "node 1: lag" {
+		t.Errorf("the log is told %q", got)
 	}
 	for want, got := range map[string]string{
 		"Node 0 died.": failoverMessage(1, "Node 0 died."),

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"io"
+	"time"
 )
 
 // Piper runs a program to its end as the user that owns dir, with streams. It
@@ -23,6 +24,13 @@ type Archiver interface {
 	// node's user. A stream that ends early or was changed is an error.
 	Unpack(ctx context.Context, n Node, r io.Reader, dir string, run Piper) error
 	// Check looks through all of a running server's data for damage, in the
-	// engine's own way; the error says what is damaged.
-	Check(ctx context.Context, n Node) error
+	// engine's own way; the error says what is damaged. Customers have a say in how
+	// long a table takes, or an index: within is the time for one of so many bytes.
+	// What takes longer is ended, and the rest goes on; unless damage was found,
+	// the error is ErrUnchecked then.
+	Check(ctx context.Context, n Node, within func(bytes int64) time.Duration) error
 }
+
+// MostUnchecked is after how many tables and indexes that take too long a Check
+// ends: each of them has used up its whole time.
+const MostUnchecked = 3

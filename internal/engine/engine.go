@@ -169,10 +169,19 @@ type Driver interface {
 	// encrypted, encrypts what the template brought. Done before the gateway
 	// opens; cheap when there is nothing to do.
 	Bootstrap(ctx context.Context, n Node) error
-	// SetRootPassword makes n.RootPassword dbadmin's. Open sessions live on, as
-	// users expect of a rotation; new logins need the new password.
+	// Fence takes from customers what an older steward may have let them have. Called
+	// when data of any age has been started, before it serves, and before Reload.
+	Fence(ctx context.Context, n Node) error
+	// Hindrance is a *Hindrance when the customer has a database with whose name the
+	// server couldn't start again, or be restored from a copy. Asked before a server
+	// that runs is stopped to be started again.
+	Hindrance(n Node) error
+	// SetRootPassword makes n.RootPassword dbadmin's and ends dbadmin's sessions,
+	// whatever they have open: one of somebody who knew the old password could set
+	// another. It also undoes what keeps dbadmin from coming in at all.
 	SetRootPassword(ctx context.Context, n Node) error
-	// VerifyRootPassword is nil when dbadmin can log in with n.RootPassword, over TLS.
+	// VerifyRootPassword is nil when the server takes n.RootPassword as dbadmin's,
+	// over TLS, whatever the customer has made of their databases.
 	VerifyRootPassword(ctx context.Context, n Node) error
 	// Reload makes the running server take over what it can of Files and of
 	// the certificates, without a restart. restart tells that something needs one.
@@ -183,6 +192,9 @@ type Driver interface {
 	SetReadOnly(ctx context.Context, n Node, on bool) error
 	// Version is what the running server says of itself: "15.18".
 	Version(ctx context.Context, n Node) (string, error)
+	// Connections is how many connections the server takes of customers at once,
+	// logged in or not; ours have room beside them. Pure.
+	Connections(n Node) int
 	// StopSignal asks the server to stop cleanly, and soon, even with clients
 	// connected; the platform waits and kills later.
 	StopSignal() syscall.Signal

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Enabled tells whether this build can be killed at a failpoint.
@@ -19,7 +20,12 @@ var (
 	wanted, _ = strconv.ParseInt(os.Getenv("STEWARD_FAILPOINT"), 10, 64)
 	logPath   = os.Getenv("STEWARD_FAILPOINT_LOG")
 	armPath   = os.Getenv("STEWARD_FAILPOINT_ARMED")
+	// ahead is by how much the clock is moved.
+	ahead, _ = time.ParseDuration(os.Getenv("STEWARD_CLOCK_AHEAD"))
 )
+
+// Now is the clock, moved ahead by STEWARD_CLOCK_AHEAD.
+func Now() time.Time { return time.Now().Add(ahead) }
 
 // Here kills the process with SIGKILL when this is the wanted hit. Hits count
 // from the moment the file named by STEWARD_FAILPOINT_ARMED exists (at once

@@ -149,6 +149,9 @@ func NotValid(field string) *Fault { return NewInvalid(field, "%s is not valid",
 
 // Length is the reason for a text of the wrong length.
 func Length(field string, least, most int) *Fault {
+	if least == 0 {
+		return NewInvalid(field, "Length must be at most %d characters", most)
+	}
 	return NewInvalid(field, "Length must be %d-%d characters", least, most)
 }
 
@@ -163,17 +166,27 @@ func OneOf[T ~string](field string, allowed ...T) *Fault {
 	for i, a := range allowed {
 		texts[i] = string(a)
 	}
+	if len(texts) == 1 {
+		return NewInvalid(field, "Must be %s", texts[0])
+	}
 	return NewInvalid(field, "Must be one of %s", strings.Join(texts, ", "))
 }
 
+// Blank is the reason for a text that shows nothing.
+func Blank(field string) *Fault { return NewInvalid(field, "Must not be blank") }
+
 // Quote lists what a caller sent, for a reason: the first few items, each cut
-// short, so that an answer never grows with what was sent.
+// short, so that an answer never grows with what was sent. One that couldn't be
+// seen as it is stands in quotation marks.
 func Quote(items []string) string {
 	const most, length = 20, 64
 	shown := make([]string, 0, min(len(items), most))
 	for _, item := range items[:min(len(items), most)] {
 		if runes := []rune(strings.ToValidUTF8(item, "?")); len(runes) > length {
 			item = string(runes[:length]) + "…"
+		}
+		if strings.TrimSpace(item) != item || item == "" {
+			item = `"` + item + `"`
 		}
 		shown = append(shown, item)
 	}

@@ -64,6 +64,9 @@ func TestReasons(t *testing.T) {
 		{fault.Length("label", 3, 32), fault.Invalid, "label: Length must be 3-32 characters"},
 		{fault.Range("page_size", 25, 500), fault.Invalid, "page_size: Must be 25-500"},
 		{fault.OneOf("type", "a", "b"), fault.Invalid, "type: Must be one of a, b"},
+		{fault.OneOf("type", "a"), fault.Invalid, "type: Must be a"},
+		{fault.Length("notes", 0, 5000), fault.Invalid, "notes: Length must be at most 5000 characters"},
+		{fault.Blank("name"), fault.Invalid, "name: Must not be blank"},
 		{fault.NewPrecondition("The database is %s.", "updating"), fault.Precondition, "The database is updating."},
 	} {
 		if c.fault.Kind != c.kind || c.fault.Error() != c.want {
@@ -77,6 +80,9 @@ func TestQuoteIsBounded(t *testing.T) {
 	if got := fault.Quote([]string{"a", "b"}); got != "a, b" {
 		t.Error(got)
 	}
+	if got := fault.Quote([]string{"", " a", "b c"}); got != `"", " a", b c` {
+		t.Error(got)
+	}
 	if got := fault.Quote(slices.Repeat([]string{"x"}, 25)); !strings.HasSuffix(got, "x and 5 more") {
 		t.Error(got)
 	}
@@ -86,7 +92,7 @@ func TestQuoteIsBounded(t *testing.T) {
 			items[0] = strings.Repeat(items[0], 100)
 		}
 		got := fault.Quote(items)
-		if utf8.RuneCountInString(got) > 21*(64+3) {
+		if utf8.RuneCountInString(got) > 21*(64+5) {
 			t.Fatalf("%d runes", utf8.RuneCountInString(got))
 		}
 	})

@@ -19,12 +19,13 @@ import (
 // Kind is what values a field has.
 type Kind int
 
-// The kinds. A Time is compared as a moment, a Text without regard to nothing
-// but its letters.
+// The kinds. A Time is compared as a moment, a Text letter by letter; a Bool has
+// no order.
 const (
 	Text Kind = iota + 1
 	Number
 	Time
+	Bool
 )
 
 // Fields are the names that may be filtered and ordered by.
@@ -47,7 +48,7 @@ const (
 )
 
 // Node is a connective with children, or a comparison of a field with a value
-// (string, int64 or time.Time by the field's kind; nil for null).
+// (string, int64, time.Time or bool by the field's kind; nil for null).
 type Node struct {
 	Op       Op
 	Children []Node
@@ -254,6 +255,9 @@ func (p *parser) comparison(field string, op Op, raw json.RawMessage) (Node, err
 	if value == nil && op != Equal && op != NotEqual {
 		return Node{}, fault.NewInvalid(header, "%s: null can't be ordered", field)
 	}
+	if kind == Bool && op != Equal && op != NotEqual {
+		return Node{}, fault.NewInvalid(header, "%s: true and false can't be ordered", field)
+	}
 	return Node{Op: op, Field: field, Value: value}, nil
 }
 
@@ -282,6 +286,15 @@ func decode(kind Kind, raw json.RawMessage) (any, error) {
 			return t, nil
 		}
 		return nil, fmt.Errorf("must be a time such as 2026-01-31T18:04:05")
+	case Bool:
+		if isText {
+			raw = json.RawMessage(text)
+		}
+		var b bool
+		if err := json.Unmarshal(raw, &b); err != nil || bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+			return nil, fmt.Errorf("must be true or false")
+		}
+		return b, nil
 	default:
 		if !isText {
 			return nil, fmt.Errorf("must be a string")
@@ -308,38 +321,4 @@ func (p *parser) names() string {
 	}
 	slices.Sort(names)
 	return strings.Join(names, ", ")
-}
-
-// MatchText tells whether an item fits a filter of which all fields are Text:
-// for lists that are in memory.
-func (n Node) MatchText(value func(field string) string) bool {
-	switch n.Op {
-	case And:
-		return !slices.ContainsFunc(n.Children, func(c Node) bool { return !c.MatchText(value) })
-	case Or:
-		return len(n.Children) == 0 || slices.ContainsFunc(n.Children, func(c Node) bool { return c.MatchText(value) })
-	}
-	want, isText := n.Value.(string)
-	have := value(n.Field)
-	if !isText {
-		return n.Op == NotEqual // null: no item has it
-	}
-	order := strings.Compare(have, want)
-	switch n.Op {
-	case Equal:
-		return order == 0
-	case NotEqual:
-		return order != 0
-	case Greater:
-		return order > 0
-	case AtLeast:
-		return order >= 0
-	case Less:
-		return order < 0
-	case AtMost:
-		return order <= 0
-	case Contains:
-		return strings.Contains(strings.ToLower(have), strings.ToLower(want))
-	}
-	return false
 }

@@ -7,7 +7,7 @@ import (
 	"steward/internal/fault"
 )
 
-var fields = Fields{"label": Text, "id": Number, "created": Time}
+var fields = Fields{"label": Text, "id": Number, "created": Time, "public": Bool}
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
@@ -16,6 +16,7 @@ func TestRefused(t *testing.T) {
 		"wrong type": `{"label":1}`, "no number": `{"id":"x"}`, "no time": `{"created":"yesterday"}`, "contains on a number": `{"id":{"+contains":"1"}}`,
 		"ordered null": `{"label":{"+gt":null}}`, "bad order": `{"+order":"up"}`, "order by unknown": `{"+order_by":"secret"}`,
 		"and of no array": `{"+and":{}}`, "zero byte": `{"label":"\u0000"}`,
+		"neither true nor false": `{"public":1}`, "truth in order": `{"public":{"+gt":false}}`,
 		"too long": `{"label":"` + strings.Repeat("x", maxLength) + `"}`,
 		"too deep": strings.Repeat(`{"+and":[`, maxDepth+2) + `{}` + strings.Repeat(`]}`, maxDepth+2),
 		"too many": `{"+or":[` + strings.Repeat(`{"id":1},`, maxNodes) + `{"id":1}]}`,
@@ -32,7 +33,7 @@ func TestAccepted(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		``, ` `, `{}`, `{"label":"x"}`, `{"id":"7"}`, `{"id":{"+gte":1,"+lt":9}}`, `{"created":{"+gt":"2026-01-31T18:04:05"}}`,
-		`{"created":"2026-01-31T18:04:05+02:00"}`, `{"+or":[{"label":"a"},{"+and":[]}]}`, `{"+order":"desc"}`, `{"+order_by":"id","+order":"asc"}`, `{"label":null}`,
+		`{"created":"2026-01-31T18:04:05+02:00"}`, `{"+or":[{"label":"a"},{"+and":[]}]}`, `{"+order":"desc"}`, `{"+order_by":"id","+order":"asc"}`, `{"label":null}`, `{"public":true}`, `{"public":{"+neq":"false"}}`,
 	} {
 		if _, err := Parse(text, fields); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -70,7 +71,9 @@ func check(t *testing.T, n Node) {
 		}
 		return
 	}
-	if _, isInt := n.Value.(int64); fields[n.Field] == 0 || n.Value != nil && isInt != (fields[n.Field] == Number) {
+	_, isInt := n.Value.(int64)
+	_, isBool := n.Value.(bool)
+	if fields[n.Field] == 0 || n.Value != nil && (isInt != (fields[n.Field] == Number) || isBool != (fields[n.Field] == Bool)) {
 		t.Fatalf("%+v", n)
 	}
 }

@@ -57,6 +57,56 @@ func parseServers(text string) (map[string]server, error) {
 	return found, nil
 }
 
+// backendID is the number of the backend that `show servers state` tells of. By
+// name HAProxy would find the frontend, which is called the same.
+func backendID(text string) string {
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) >= 19 && !strings.HasPrefix(line, "#") {
+			return fields[0]
+		}
+	}
+	return "0"
+}
+
+// parseLimits reads how many connections servers take from `show stat BACKEND 4 -1`.
+func parseLimits(text string, servers map[string]server) error {
+	rows, column, err := parseStatistics(text)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		s, limit := servers[row[column["svname"]]], row[column["slim"]]
+		if s.connections = 0; limit != "" {
+			if s.connections, err = strconv.Atoi(limit); err != nil {
+				return fmt.Errorf("statistics of %s: %w", row[0], err)
+			}
+		}
+		servers[row[column["svname"]]] = s
+	}
+	return nil
+}
+
+// parseStatistics reads what `show stat` answers, and which column is which.
+func parseStatistics(text string) (rows [][]string, column map[string]int, err error) {
+	rows, err = csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "# "))).ReadAll() // as many columns in all rows
+	if err != nil {
+		return nil, nil, fmt.Errorf("statistics: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil, nil, nil
+	}
+	column = map[string]int{}
+	for i, name := range rows[0] {
+		column[name] = i
+	}
+	for _, name := range []string{"svname", "scur", "slim", "status"} {
+		if column[name] == 0 {
+			return nil, nil, fmt.Errorf("statistics: there is no column %s", name)
+		}
+	}
+	return rows[1:], column, nil
+}
+
 // session is an open connection of a customer.
 type session struct {
 	id       string
@@ -103,22 +153,12 @@ type frontend struct {
 
 // parseFrontends reads `show stat -1 1 -1`, by name.
 func parseFrontends(text string) (map[string]frontend, error) {
-	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "# "))).ReadAll() // as many columns in all rows
+	rows, column, err := parseStatistics(text)
 	if err != nil {
-		return nil, fmt.Errorf("statistics: %w", err)
+		return nil, err
 	}
 	found := map[string]frontend{}
-	if len(rows) == 0 {
-		return found, nil
-	}
-	column := map[string]int{}
-	for i, name := range rows[0] {
-		column[name] = i
-	}
-	if len(column) < 2 || column["scur"] == 0 || column["status"] == 0 {
-		return nil, errors.New("statistics: unknown columns")
-	}
-	for _, row := range rows[1:] {
+	for _, row := range rows {
 		sessions, err := strconv.Atoi(row[column["scur"]])
 		if err != nil {
 			return nil, fmt.Errorf("statistics of %s: %w", row[0], err)

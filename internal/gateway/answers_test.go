@@ -46,14 +46,26 @@ func TestParseServerAddress(t *testing.T) {
 
 func TestParseFrontends(t *testing.T) {
 	t.Parallel()
-	found, err := parseFrontends("# pxname,svname,scur,status,\nprimary-1,FRONTEND,7,OPEN,\nreads-1,FRONTEND,0,STOP,\n")
+	found, err := parseFrontends("# pxname,svname,scur,slim,status,\nprimary-1,FRONTEND,7,9,OPEN,\nreads-1,FRONTEND,0,9,STOP,\n")
 	if got, want := fmt.Sprint(found), "map[primary-1:{true 7} reads-1:{false 0}]"; err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
-	for _, bad := range []string{"# a,b\n1,2\n", "# pxname,svname,scur,status,\nprimary-1,FRONTEND,many,OPEN,\n", "# pxname,svname,scur,status,\nx\n"} {
+	for _, bad := range []string{"# a,b\n1,2\n", "# pxname,svname,scur,slim,status,\nprimary-1,FRONTEND,many,9,OPEN,\n", "# pxname,svname,scur,slim,status,\nx\n"} {
 		if found, err := parseFrontends(bad); err == nil {
 			t.Errorf("%q: got %v", bad, found)
 		}
+	}
+}
+
+func TestParseLimits(t *testing.T) {
+	t.Parallel()
+	const head = "# pxname,svname,scur,slim,status,\n"
+	servers := map[string]server{"s0": {}, "s1": {connections: 3}}
+	if err := parseLimits(head+"primary-1,s0,7,9,no check,\nprimary-1,s1,0,,MAINT,\n", servers); err != nil || servers["s0"].connections != 9 || servers["s1"].connections != 0 {
+		t.Errorf("got %v, %v", servers, err)
+	}
+	if err := parseLimits(head+"primary-1,s0,7,many,no check,\n", servers); err == nil {
+		t.Error("a limit that is no number was taken")
 	}
 }
 

@@ -98,6 +98,12 @@ func (a applier) setServers(r Route, which role) error {
 		if err != nil {
 			return nil, err
 		}
+		if text, err = a.ask("show stat " + backendID(text) + " 4 -1"); err != nil {
+			return nil, err
+		}
+		if err := parseLimits(text, present); err != nil {
+			return nil, err
+		}
 		var commands []string
 		for i, want := range r.servers(which) {
 			commands = append(commands, serverCommands(name+"/"+serverName(i), present[serverName(i)], want)...)
@@ -118,6 +124,9 @@ func serverCommands(name string, present, want server) (commands []string) {
 	}
 	if want.address != present.address {
 		commands = append(commands, fmt.Sprintf("set server %s addr %s port %d", name, want.address.Addr(), want.address.Port()))
+	}
+	if want.connections != present.connections {
+		commands = append(commands, fmt.Sprintf("set maxconn server %s %d", name, want.connections))
 	}
 	if !want.maintenance && present.maintenance {
 		commands = append(commands, fmt.Sprintf("set server %s state ready", name))

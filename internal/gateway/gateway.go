@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"steward/internal/failpoint"
 )
@@ -55,6 +56,8 @@ type Gateway struct {
 	mu sync.Mutex
 	// current listens; nil while there is none. older keep sessions.
 	current *instance
+	// serving is current, for those who can't wait until mu is free.
+	serving atomic.Pointer[instance]
 	older   []*instance
 	newest  int
 	// lost tells that HAProxy died and wasn't restarted yet.
@@ -64,6 +67,8 @@ type Gateway struct {
 	routes map[int]Route
 	// settled are the ports whose route is in force, the ending of sessions included.
 	settled map[int]bool
+	// leftOut are the ports that were last told to be another program's.
+	leftOut []int
 }
 
 // Open adopts the HAProxy that an earlier steward left, or starts one, and

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -254,6 +255,33 @@ func TestOnlyListedSourcesGetIn(t *testing.T) {
 	b.expectBlocked("127.0.0.1", "127.0.0.1", port)
 	if err := b.Set(t.Context(), Route{Port: port, Allow: []netip.Prefix{{}}}); err == nil {
 		t.Error("an invalid range was accepted")
+	}
+}
+
+// TestServersTellTheGatewayFromOthers: what is let in from this machine's own
+// address is never a customer, wherever the customer comes from.
+func TestServersTellTheGatewayFromOthers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	l, err := net.Listen("tcp", "127.0.77.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	server := netip.MustParseAddrPort(l.Addr().String())
+	b.set(Route{Cluster: 1, Port: b.port(0), Primary: server, Reads: []netip.AddrPort{server}, Allow: allow("0.0.0.0/0")})
+	for _, from := range []string{"127.0.0.1", "127.0.77.2", "127.9.9.9"} {
+		for _, gateway := range []string{"127.0.0.1", "127.0.0.2"} {
+			connect(t, from, gateway, b.port(0))
+			c, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := netip.MustParseAddrPort(c.RemoteAddr().String()).Addr(); got != netip.MustParseAddr(source) {
+				t.Errorf("a customer from %s by %s looks like %s to the server", from, gateway, got)
+			}
+			c.Close()
+		}
 	}
 }
 
@@ -780,6 +808,51 @@ func TestAPortOfAnotherProgramIsLeftOut(t *testing.T) {
 	b.set(r)
 	b.expect("127.0.0.1", "127.0.0.1", port, "one")
 	b.expect("127.0.0.1", "127.0.0.2", port, "one")
+}
+
+// TestABlockOfOtherPrograms: ports of other programs are told in one line, there are
+// spare ones beyond them, and they are usable again once they are free.
+func TestABlockOfOtherPrograms(t *testing.T) {
+	t.Parallel()
+	const taken = blockSize - 1
+	b := newBench(t, 2*blockSize)
+	b.Close()
+	if err := End(t.Context(), b.o.Dir, b.o.RunDir); err != nil {
+		t.Fatal(err)
+	}
+	var others []net.Listener
+	for i := range taken {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", b.port(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		others = append(others, l)
+	}
+	var log bytes.Buffer
+	b.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	b.open()
+	lines := strings.Count(log.String(), "left out")
+	if want := fmt.Sprintf("%d-%d", b.port(0), b.port(taken-1)); lines != 1 || !strings.Contains(log.String(), want) {
+		t.Errorf("not told once of %s:\n%s", want, log.String())
+	}
+	for i, want := range map[int]bool{0: false, taken - 1: false, taken: true, blockSize: true} {
+		if err := b.Usable(b.port(i)); (err == nil) != want {
+			t.Errorf("port %d of the range: %v", i, err)
+		}
+	}
+	one, before := backend(t, "one"), b.pid()
+	b.set(Route{Cluster: 1, Port: b.port(blockSize), Primary: one, Allow: allow("127.0.0.1/32")})
+	b.expect("127.0.0.1", "127.0.0.1", b.port(blockSize), "one")
+	if b.pid() != before {
+		t.Error("there was no spare port beyond those that are taken")
+	}
+	others[0].Close()
+	if err := b.Usable(b.port(0)); err != nil {
+		t.Error("a port that was freed:", err)
+	}
+	b.set(Route{Cluster: 2, Port: b.port(0), Primary: one, Allow: allow("127.0.0.1/32")})
+	b.expect("127.0.0.1", "127.0.0.1", b.port(0), "one")
 }
 
 func TestAddressesOfOtherMachinesAreRefused(t *testing.T) {

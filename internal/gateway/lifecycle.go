@@ -68,7 +68,7 @@ func (g *Gateway) adopt(ctx context.Context) error {
 			continue
 		}
 		if current && g.current == nil {
-			g.current, g.slots = i, g.slotsOf(i)
+			g.serve(i, g.slotsOf(i))
 		} else {
 			g.older = append(g.older, i)
 		}
@@ -127,7 +127,8 @@ func (g *Gateway) ready(ctx context.Context) error {
 		if err := g.clear(g.current.generation); err != nil {
 			return err
 		}
-		g.current, g.lost = nil, true
+		g.serve(nil, g.slots)
+		g.lost = true
 	}
 	if g.current == nil {
 		if err := g.start(ctx, g.listening()); err != nil {
@@ -167,41 +168,71 @@ func (g *Gateway) listening() *instance {
 	return nil
 }
 
+// serve makes a generation, or none, the current one.
+func (g *Gateway) serve(i *instance, slots int) {
+	g.current, g.slots = i, slots
+	g.serving.Store(i)
+}
+
 // start makes a new current generation, with as many spare ports as there should be.
 func (g *Gateway) start(ctx context.Context, from *instance) error {
-	slots := growSlots(g.o.Ports[0], g.total(), g.slots, g.routes)
-	wanted := wantPorts(g.o.Ports[0], slots, g.routes)
-	ports := g.bindable(wanted, from)
+	slots, ports := g.choosePorts(from)
 	i, err := g.launch(ctx, ports, from)
 	if err != nil {
 		// Another program may have been quicker to take a port.
-		again := g.bindable(wanted, from)
+		slots, again := g.choosePorts(from)
 		if ctx.Err() != nil || slices.Equal(again, ports) {
 			return err
 		}
 		if i, err = g.launch(ctx, again, from); err != nil {
 			return err
 		}
+		g.serve(i, slots)
+		return nil
 	}
-	g.current, g.slots = i, slots
+	g.serve(i, slots)
 	return nil
 }
 
-// bindable leaves out ports that another program has.
-func (g *Gateway) bindable(ports []int, from *instance) []int {
-	free := make([]int, 0, len(ports))
-	for _, port := range ports {
-		if from != nil && from.serves(port) {
-			free = append(free, port)
-			continue
+// choosePorts are the ports that get frontends, those of other programs left out,
+// and how many leading ones of the range were looked at.
+func (g *Gateway) choosePorts(from *instance) (slots int, ports []int) {
+	usable := map[int]bool{}
+	taken := func(port int) bool {
+		if _, looked := usable[port]; !looked {
+			usable[port] = from != nil && from.serves(port) || probe(g.addresses(), port) == nil
 		}
-		if err := probe(g.addresses(), port); err != nil {
-			g.log.Warn("port is left out", "port", port, "error", err)
-			continue
-		}
-		free = append(free, port)
+		return !usable[port]
 	}
-	return free
+	slots = growSlots(g.o.Ports[0], g.total(), g.slots, func(port int) bool { return g.routed(port) || taken(port) })
+	var leftOut []int
+	for _, port := range wantPorts(g.o.Ports[0], slots, g.routes) {
+		if taken(port) {
+			leftOut = append(leftOut, port)
+		} else {
+			ports = append(ports, port)
+		}
+	}
+	g.tellLeftOut(leftOut)
+	return slots, ports
+}
+
+func (g *Gateway) routed(port int) bool {
+	_, found := g.routes[port]
+	return found
+}
+
+// tellLeftOut says, once for each change, which ports no database can have.
+func (g *Gateway) tellLeftOut(ports []int) {
+	if slices.Equal(ports, g.leftOut) {
+		return
+	}
+	g.leftOut = ports
+	if len(ports) == 0 {
+		g.log.Info("no port is left out any more")
+		return
+	}
+	g.log.Warn("ports are left out: other programs listen on them, or they can't be listened on", "ports", spans(ports))
 }
 
 // listen makes sure that the current generation has frontends for a port.

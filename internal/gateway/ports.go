@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -44,13 +46,12 @@ func wantPorts(first, slots int, routes map[int]Route) []int {
 }
 
 // growSlots is how many leading ports of a range of total need frontends, when
-// slots of them have some by now.
-func growSlots(first, total, slots int, routes map[int]Route) int {
-	spare := func() int {
-		n := slots
-		for port := range routes {
-			if port >= first && port < first+slots {
-				n--
+// slots of them have some by now; used are those that a new database can't get.
+func growSlots(first, total, slots int, used func(port int) bool) int {
+	spare := func() (n int) {
+		for port := first; port < first+min(slots, total); port++ {
+			if !used(port) {
+				n++
 			}
 		}
 		return n
@@ -59,6 +60,33 @@ func growSlots(first, total, slots int, routes map[int]Route) int {
 		slots += blockSize
 	}
 	return min(slots, total)
+}
+
+// spans are ports in words: 21000-21031, 21040.
+func spans(ports []int) string {
+	var list []string
+	for i := 0; i < len(ports); {
+		end := i
+		for end+1 < len(ports) && ports[end+1] == ports[end]+1 {
+			end++
+		}
+		if end == i {
+			list = append(list, strconv.Itoa(ports[i]))
+		} else {
+			list = append(list, fmt.Sprintf("%d-%d", ports[i], ports[end]))
+		}
+		i = end + 1
+	}
+	return strings.Join(list, ", ")
+}
+
+// Usable is nil when a route can be set on the port: HAProxy listens there, or could.
+// It doesn't wait for changes that are being made.
+func (g *Gateway) Usable(port int) error {
+	if i := g.serving.Load(); i != nil && i.process.Running() && i.serves(port) {
+		return nil
+	}
+	return probe(g.addresses(), port)
 }
 
 // probe tells whether the gateway could listen on a port of all its addresses.

@@ -53,6 +53,10 @@ func proxyName(which role, port int) string { return fmt.Sprintf("%s-%d", which,
 
 func serverName(slot int) string { return fmt.Sprintf("s%d", slot) }
 
+// sharing is the server of reads that is none: nobody is sent to it, and while
+// it is ready, reads go through the primary's backend.
+func sharing() string { return serverName(readServers) }
+
 // aclName is the file, and the runtime API's name, of a port's access list.
 func aclName(port int, f family) string { return fmt.Sprintf("%s/%d-%d", aclDir, port, f) }
 
@@ -79,6 +83,11 @@ func render(c config) map[string]string {
 	return files
 }
 
+// source is the address that servers see all customers come from. It is nobody
+// else's: an account that a server takes from any other address alone, such as
+// that of replicas, is out of customers' reach, whoever knows its password.
+const source = "127.0.78.1"
+
 // Holding: a connection to a database without a server, or whose server refuses,
 // is tried again after min(timeout connect, 1 s), up to retries times, each time
 // with the server of that moment. Servers are on loopback, where connecting takes
@@ -88,6 +97,7 @@ const defaults = `
 defaults
     mode tcp
     timeout connect 100ms
+    timeout queue 20s
     retries 100
     option redispatch 1
     timeout client 24d
@@ -103,7 +113,15 @@ defaults
     srvtcpka-intvl 15s
     srvtcpka-cnt 4
     balance leastconn
+    source ` + source + `
 `
+
+// A source that has more than fewConnections gets none of the last ones: spare are
+// for others. Servers drop who doesn't log in; waiting takes longer than that.
+const (
+	fewConnections = 4
+	spare          = 4
+)
 
 // frontendMax bounds the connections of one end of one port, so that none can
 // take all of the gateway's.
@@ -137,12 +155,34 @@ func (c config) proxy(b *strings.Builder, which role, port int) {
 	fmt.Fprintf(b, "    bind %s\n", netip.AddrPortFrom(address, uint16(port)))
 	fmt.Fprintf(b, "    maxconn %d\n", min(frontendMax, c.MaxConn))
 	fmt.Fprintf(b, "    tcp-request connection reject unless { src -f %s }\n", aclName(port, familyOf(address)))
-	fmt.Fprintf(b, "    default_backend %s\nbackend %s\n", name, name)
+	backend := proxyName(which, port)
+	fmt.Fprintf(b, "    tcp-request connection track-sc0 src table %s\n", proxyName(primary, port))
+	if which == reads {
+		shared := fmt.Sprintf("{ srv_is_up(%s/%s) }", backend, sharing())
+		c.crowd(b, proxyName(primary, port), " "+shared)
+		c.crowd(b, backend, " !"+shared)
+		fmt.Fprintf(b, "    use_backend %s if %s\n", proxyName(primary, port), shared)
+	} else {
+		fmt.Fprintf(b, "    stick-table type ipv6 size 16k expire 1m store conn_cur\n")
+		c.crowd(b, backend, "")
+	}
+	fmt.Fprintf(b, "    default_backend %s\nbackend %s\n", backend, backend)
 	for i, s := range c.Routes[port].servers(which) {
 		fmt.Fprintf(b, "    server %s %s", serverName(i), s.address)
+		if s.connections > 0 {
+			fmt.Fprintf(b, " maxconn %d", s.connections)
+		}
+		if which == reads && serverName(i) == sharing() {
+			b.WriteString(" weight 0")
+		}
 		if s.maintenance {
 			b.WriteString(" disabled")
 		}
 		b.WriteByte('\n')
 	}
+}
+
+// crowd turns a source away that has some connections while a backend has few left.
+func (c config) crowd(b *strings.Builder, backend, condition string) {
+	fmt.Fprintf(b, "    tcp-request connection reject if { sc0_conn_cur gt %d } { be_conn_free(%s) 0:%d }%s\n", fewConnections, backend, spare-1, condition)
 }

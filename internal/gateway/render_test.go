@@ -252,13 +252,7 @@ func TestValidate(t *testing.T) {
 
 func TestGrowSlots(t *testing.T) {
 	t.Parallel()
-	used := func(n int) map[int]Route {
-		m := map[int]Route{}
-		for i := range n {
-			m[1000+i] = Route{Port: 1000 + i}
-		}
-		return m
-	}
+	used := func(n int) func(int) bool { return func(port int) bool { return port < 1000+n } }
 	for _, c := range []struct{ total, slots, used, want int }{
 		{256, 0, 0, 32},
 		{256, 32, 0, 32},
@@ -278,6 +272,9 @@ func TestGrowSlots(t *testing.T) {
 	}
 	if got := fmt.Sprint(wantPorts(1000, 3, map[int]Route{1001: {}, 5000: {}})); got != "[1000 1001 1002 5000]" {
 		t.Errorf("ports %s", got)
+	}
+	if got := spans([]int{1000, 1001, 1002, 1004, 1006, 1007}); got != "1000-1002, 1004, 1006-1007" {
+		t.Errorf("spans %s", got)
 	}
 }
 

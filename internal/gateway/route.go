@@ -18,6 +18,9 @@ type Route struct {
 	Allow   []netip.Prefix
 	Primary netip.AddrPort
 	Reads   []netip.AddrPort
+	// Connections is how many each server is given at once; 0 for no bound. Others
+	// wait, and one source can't take them all.
+	Connections int
 }
 
 // readServers is how many servers reads can be spread over: the largest cluster.
@@ -53,6 +56,13 @@ type server struct {
 	address netip.AddrPort
 	// maintenance keeps it from being chosen.
 	maintenance bool
+	connections int
+}
+
+// sharesPrimary reports whether reads go where all else goes: then both ends
+// count their connections together.
+func (r Route) sharesPrimary() bool {
+	return r.Primary.IsValid() && len(r.Reads) == 1 && r.Reads[0] == r.Primary
 }
 
 // servers fill the slots of a role.
@@ -66,10 +76,13 @@ func (r Route) servers(which role) []server {
 	for i := range list {
 		switch {
 		case i < len(targets):
-			list[i] = server{address: targets[i]}
+			list[i] = server{address: targets[i], connections: r.Connections}
 		default:
-			list[i] = server{address: parked(), maintenance: i > 0}
+			list[i] = server{address: parked(), maintenance: i > 0, connections: r.Connections}
 		}
+	}
+	if which == reads {
+		list = append(list, server{address: parked(), maintenance: !r.sharesPrimary()})
 	}
 	return list
 }
@@ -128,6 +141,9 @@ func (r Route) validate() error {
 	if r.Port < 1 || r.Port > 65535 {
 		errs = append(errs, fmt.Errorf("port %d is none", r.Port))
 	}
+	if r.Connections < 0 {
+		errs = append(errs, fmt.Errorf("%d connections are none", r.Connections))
+	}
 	for _, p := range r.Allow {
 		if !p.IsValid() {
 			errs = append(errs, errors.New("allow list has an invalid range"))
@@ -157,7 +173,7 @@ func validServer(s netip.AddrPort) error {
 
 func (r Route) equal(o Route) bool {
 	return r.Cluster == o.Cluster && r.Port == o.Port && slices.Equal(r.Allow, o.Allow) &&
-		r.Primary == o.Primary && slices.Equal(r.Reads, o.Reads)
+		r.Primary == o.Primary && slices.Equal(r.Reads, o.Reads) && r.Connections == o.Connections
 }
 
 func (r Route) clone() Route {

@@ -91,11 +91,14 @@ func (g *Gateway) restart(ctx context.Context) {
 	}
 }
 
+// unavailable reports whether a database that comes can't have the port at once.
+func (g *Gateway) unavailable(port int) bool { return g.routed(port) || !g.current.serves(port) }
+
 // keepSpare makes another block of frontends when few are left.
 func (g *Gateway) keepSpare(ctx context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.current == nil || !g.current.process.Running() || growSlots(g.o.Ports[0], g.total(), g.slots, g.routes) == g.slots {
+	if g.current == nil || !g.current.process.Running() || g.slots >= growSlots(g.o.Ports[0], g.total(), g.slots, g.unavailable) {
 		return
 	}
 	if err := g.replace(ctx); err != nil && ctx.Err() == nil {

@@ -91,7 +91,7 @@ func TestRegisteredMachines(t *testing.T) {
 	}{
 		"good":          {monitor.Compute{Label: "web-1", Group: "web", Source: "http://web-1.example.org:9100/metrics"}, nil},
 		"IPv6":          {monitor.Compute{Label: "w", Source: "https://[2001:db8::1]:9100/metrics"}, nil},
-		"all at once":   {monitor.Compute{Group: strings.Repeat("g", 51), Source: "web-1:9100"}, []string{"label: Length must be 1-64 characters", "group: Length must be 0-50 characters", source}},
+		"all at once":   {monitor.Compute{Group: strings.Repeat("g", 51), Source: "web-1:9100"}, []string{"label: Length must be 1-64 characters", "group: Length must be at most 50 characters", source}},
 		"another kind":  {monitor.Compute{Label: "w", Source: "file:///etc/passwd"}, []string{source}},
 		"no host":       {monitor.Compute{Label: "w", Source: "http://:9100/metrics"}, []string{source}},
 		"a password":    {monitor.Compute{Label: "w", Source: "http://u:p@h/metrics"}, []string{"source: Must have neither a user nor a fragment"}},

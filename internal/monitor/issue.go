@@ -8,7 +8,7 @@ import (
 )
 
 // JoinWindow is how long after an issue was opened, or last joined, another
-// service that fails on the same host joins it: one cause, one alert.
+// service that fails on the same host joins it: one cause, one issue.
 const JoinWindow = 2 * time.Minute
 
 // RecentIssues is how long closed issues are listed.
@@ -19,8 +19,10 @@ type Issue struct {
 	ID      IssueID
 	Account account.ID
 	Host    string
-	// Cause names what is at fault when that isn't a service.
+	// Cause is what is at fault when that isn't a service, and About its name for
+	// people.
 	Cause   string
+	About   string
 	Created time.Time
 	// Closed is nil while the outage lasts.
 	Closed *time.Time
@@ -49,6 +51,7 @@ const (
 	Joined    ReplyKind = "joined"
 	Notified  ReplyKind = "notice"
 	Recovered ReplyKind = "recovered"
+	Unwatched ReplyKind = "unwatched"
 	Closed    ReplyKind = "closed"
 	Replied   ReplyKind = "reply"
 )

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -34,7 +35,9 @@ func (n Notice) Letter() Letter {
 	case NoticeOpened:
 		l.Subject, l.Lead = "Problem: "+c.Summary, n.opened()
 	case NoticeRecovered:
-		l.Subject, l.Lead = "Recovered: "+c.Summary, n.recovered()
+		l.Subject, l.Lead = c.recovery(), n.ended("It is over.")
+	case NoticeUnwatched:
+		l.Subject, l.Lead = "No longer watched: "+c.subject(c.Services), n.ended("It is no longer watched; nothing was found well again.")
 	case NoticeTest:
 		l.Subject, l.Lead, l.Close = "Test: "+c.Summary, []string{oneLine(c.Summary)}, "Nothing is wrong: an operator tries out how notices are sent."
 	}
@@ -46,19 +49,63 @@ func (n Notice) Letter() Letter {
 }
 
 func (n Notice) opened() []string {
-	lead := []string{oneLine(n.Content.Summary), "It began at " + clock(n.Content.Opened) + "."}
+	c := n.Content
+	began := c.Opened
+	if len(c.Services) > 0 {
+		began = c.Services[0].Since
+	}
+	lead := []string{oneLine(c.Summary), "It began at " + clock(began) + "."}
+	if began.After(c.Opened) {
+		lead = append(lead, fmt.Sprintf("It joins an issue that was opened at %s.", clock(c.Opened)))
+	}
 	if n.Over != nil {
-		return append(lead, "It has been over since "+clock(*n.Over)+": this notice comes late. Another one tells of the recovery.")
+		return append(lead, "It has been over since "+clock(*n.Over)+": this notice comes late. Another one tells how it ended.")
 	}
 	return append(lead, "Another notice follows when it is over.")
 }
 
-func (n Notice) recovered() []string {
-	lead := []string{oneLine(n.Content.Summary)}
-	if closed := n.Content.Closed; closed != nil {
-		lasted := closed.Sub(n.Content.Opened).Round(time.Second)
-		lead = append(lead, fmt.Sprintf("It is over. It began at %s, ended at %s and lasted %s.", clock(n.Content.Opened), clock(*closed), lasted))
+// recovery is the subject of a recovery: what is well again, after how long.
+func (c Content) recovery() string {
+	well := slices.DeleteFunc(slices.Clone(c.Services), func(s NoticeService) bool { return s.Recovered == nil })
+	began, ended := c.Opened, c.Closed
+	for i, s := range well {
+		if i == 0 || s.Since.Before(began) {
+			began = s.Since
+		}
+		if i == 0 || s.Recovered.After(*ended) {
+			ended = s.Recovered
+		}
 	}
+	subject := "Recovered: " + c.subject(well)
+	if ended != nil {
+		subject += " after " + lasted(began, *ended)
+	}
+	return subject
+}
+
+// subject names what a notice is about, in a few words.
+func (c Content) subject(services []NoticeService) string {
+	switch {
+	case len(services) == 0 && c.About == "":
+		return fmt.Sprintf("ticket %d", c.Ticket)
+	case len(services) == 0:
+		return c.About
+	case len(services) == 1:
+		return services[0].Label
+	case len(services) == 2:
+		return services[0].Label + " and " + services[1].Label
+	}
+	return fmt.Sprintf("%s and %d others", services[0].Label, len(services)-1)
+}
+
+// ended are the sentences of a notice that tells of an issue's end.
+func (n Notice) ended(how string) []string {
+	c := n.Content
+	lead := []string{oneLine(c.Summary)}
+	if c.Closed != nil {
+		how = fmt.Sprintf("%s It began at %s, ended at %s and lasted %s.", how, clock(c.Opened), clock(*c.Closed), lasted(c.Opened, *c.Closed))
+	}
+	lead = append(lead, how)
 	if n.OpeningFailed {
 		lead = append(lead, "The notice of its beginning couldn't be delivered.")
 	}
@@ -73,10 +120,14 @@ func (s NoticeService) text() string {
 	if found != "" {
 		found = ": " + found
 	}
-	if s.Recovered != nil {
-		return fmt.Sprintf("Well again since %s. Found bad at %s%s", clock(*s.Recovered), clock(s.Since), found)
+	bad := fmt.Sprintf("Found bad at %s%s", clock(s.Since), found)
+	switch {
+	case s.Recovered != nil:
+		return fmt.Sprintf("Well again since %s. %s", clock(*s.Recovered), bad)
+	case s.Unwatched != nil:
+		return fmt.Sprintf("No longer watched since %s. %s", clock(*s.Unwatched), bad)
 	}
-	return fmt.Sprintf("Found bad at %s%s", clock(s.Since), found)
+	return bad
 }
 
 // Text is the letter as plain text, without its subject. Lines end in "\n".
@@ -91,6 +142,8 @@ func (l Letter) Text() string {
 	b.WriteString(l.Close + "\n")
 	return b.String()
 }
+
+func lasted(from, to time.Time) string { return to.Sub(from).Round(time.Second).String() }
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 

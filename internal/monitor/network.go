@@ -54,20 +54,43 @@ func (g Guard) stops(t ServiceType, to netip.AddrPort) bool {
 	return g.Networks == nil || within(g.Networks, to.Addr())
 }
 
-// Permit tells whether a service of a type and region ("" for none) may be
+// Barrier is why an address may not be connected to, as its service's owner reads
+// it; "" when it may be. It depends on the rules alone, never on what is there.
+type Barrier string
+
+// The barriers.
+const (
+	NeedsRegion   Barrier = "The address is private: set the service's region, which must reach it."
+	OutsideRegion Barrier = "The address is private, and the service's region doesn't reach it."
+	NeverChecked  Barrier = "The address may not be monitored from here."
+	GuardedPort   Barrier = "The port may not be monitored by a service of this type."
+)
+
+// Judge finds what keeps a service of a type and region ("" for none) from being
 // connected to there.
-func (n *Networks) Permit(t ServiceType, region string, to netip.AddrPort) bool {
+func (n *Networks) Judge(t ServiceType, region string, to netip.AddrPort) Barrier {
 	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
 	switch n.Reach(to.Addr()) {
 	case Public:
 	case Private:
-		if region == "" || !within(n.Regions[region], to.Addr()) {
-			return false
+		if region == "" {
+			return NeedsRegion
+		}
+		if !within(n.Regions[region], to.Addr()) {
+			return OutsideRegion
 		}
 	default:
-		return false
+		return NeverChecked
 	}
-	return !n.guarded(t, to)
+	if n.guarded(t, to) {
+		return GuardedPort
+	}
+	return ""
+}
+
+// Permit reports whether nothing keeps a service from being connected to there.
+func (n *Networks) Permit(t ServiceType, region string, to netip.AddrPort) bool {
+	return n.Judge(t, region, to) == ""
 }
 
 func (n *Networks) guarded(t ServiceType, to netip.AddrPort) bool {

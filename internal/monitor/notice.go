@@ -12,10 +12,13 @@ import (
 // NoticeKind is which end of an outage a notice tells of.
 type NoticeKind string
 
-// The kinds of notices. Of each there is one per issue, channel and recipient.
+// The kinds of notices. A recipient gets one opening for each service of an issue
+// that is theirs, and one notice when the issue is closed: of the recovery, or that
+// nothing of it is watched any more.
 const (
 	NoticeOpened    NoticeKind = "opened"
 	NoticeRecovered NoticeKind = "recovered"
+	NoticeUnwatched NoticeKind = "unwatched"
 	// NoticeTest is of no issue, and isn't kept: the operator tries a channel out.
 	NoticeTest NoticeKind = "test"
 )
@@ -41,6 +44,8 @@ type Notice struct {
 	ID      NoticeID
 	Account account.ID
 	Issue   IssueID
+	// Service is what an opening tells of; 0 of another cause, and at the end.
+	Service ServiceID
 	Kind    NoticeKind
 	// Channel is EmailChannel or the name of one of the operator's; Recipient an
 	// e-mail address, or "" on a channel that has its own.
@@ -71,8 +76,11 @@ type Notice struct {
 // closes, so that nothing that happens later changes it.
 type Content struct {
 	Ticket TicketID `json:"ticket"`
-	// Summary is the ticket's, one line.
+	// Summary is what was found, one line: of an opening's service, or of the first
+	// that the recipient was told of.
 	Summary string `json:"summary"`
+	// About names what it is about when that isn't a service.
+	About string `json:"about,omitempty"`
 	// Host is what the services have in common; "" when that isn't a host.
 	Host   string    `json:"host,omitempty"`
 	Opened time.Time `json:"opened"`
@@ -88,21 +96,19 @@ type NoticeService struct {
 	// Class and Detail are what the deciding check found.
 	Class  Class  `json:"class"`
 	Detail string `json:"detail,omitempty"`
-	// Since is when the service was first found bad, Recovered when well again.
+	// Since is when the service was first found bad, Recovered when well again;
+	// Unwatched when nobody looked any more.
 	Since     time.Time  `json:"since"`
 	Recovered *time.Time `json:"recovered,omitempty"`
+	Unwatched *time.Time `json:"unwatched,omitempty"`
 }
 
 // Public is the content as it may leave the house: addresses without what
-// customers hide secrets in, and no word of which networks are walled off.
+// customers hide secrets in.
 func (c Content) Public() Content {
 	c.Services = slices.Clone(c.Services)
 	for i := range c.Services {
-		s := &c.Services[i]
-		s.Address = BareAddress(s.Address)
-		if s.Class == Blocked {
-			s.Class = Refused
-		}
+		c.Services[i].Address = BareAddress(c.Services[i].Address)
 	}
 	return c
 }

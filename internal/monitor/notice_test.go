@@ -63,9 +63,9 @@ func TestContentLeavesSecretsAtHome(t *testing.T) {
 		"https://shop.example.org/%zz?key=hunter2#hunter2":  "https://shop.example.org/%zz",
 		"https://shop.example.org?next=https://me:h@x.org/": "https://shop.example.org",
 	} {
-		c := monitor.Content{Services: []monitor.NoticeService{{Address: address, Class: monitor.Blocked}}}
+		c := monitor.Content{Services: []monitor.NoticeService{{Address: address}}}
 		public := c.Public()
-		if got := public.Services[0]; got.Address != want || got.Class != monitor.Refused {
+		if got := public.Services[0]; got.Address != want {
 			t.Errorf("%s: %+v", address, got)
 		}
 		if c.Services[0].Address != address {
@@ -127,7 +127,7 @@ func TestLetterOfRecoveryStandsAlone(t *testing.T) {
 	c := content()
 	c.Closed, c.Services[0].Recovered = &closed, &closed
 	n := monitor.Notice{Kind: monitor.NoticeRecovered, Issue: 12, Content: c, OpeningFailed: true}
-	if got := n.Letter().Subject; got != "Recovered: shop.example.org: 2 services have a problem" {
+	if got := n.Letter().Subject; got != "Recovered: shop after 12m5s" {
 		t.Error(got)
 	}
 	text := n.Letter().Text()
@@ -143,6 +143,35 @@ func TestLetterOfRecoveryStandsAlone(t *testing.T) {
 	n.OpeningFailed = false
 	if strings.Contains(n.Letter().Text(), "couldn't") {
 		t.Error("tells of a failure that wasn't")
+	}
+}
+
+// TestSubjectOfTheEndSaysWhatBecame: it names what is well again and after how long,
+// or that nobody looks any more, and doesn't repeat the fault.
+func TestSubjectOfTheEndSaysWhatBecame(t *testing.T) {
+	t.Parallel()
+	at := func(d time.Duration) *time.Time { return new(noon.Add(d)) }
+	service := func(label string, since time.Duration, recovered, unwatched *time.Time) monitor.NoticeService {
+		return monitor.NoticeService{Label: label, Since: noon.Add(since), Recovered: recovered, Unwatched: unwatched}
+	}
+	for want, n := range map[string]monitor.Notice{
+		"Recovered: shop after 1m30s":                 {Kind: monitor.NoticeRecovered, Content: monitor.Content{Services: []monitor.NoticeService{service("shop", time.Minute, at(150*time.Second), nil)}}},
+		"Recovered: shop and mail after 2m0s":         {Kind: monitor.NoticeRecovered, Content: monitor.Content{Services: []monitor.NoticeService{service("shop", 0, at(time.Minute), nil), service("mail", time.Minute, at(2*time.Minute), nil)}}},
+		"Recovered: shop and 2 others after 1m0s":     {Kind: monitor.NoticeRecovered, Content: monitor.Content{Services: []monitor.NoticeService{service("shop", 0, at(time.Minute), nil), service("b", 0, at(0), nil), service("c", 0, at(0), nil)}}},
+		"Recovered: mail after 1m0s":                  {Kind: monitor.NoticeRecovered, Content: monitor.Content{Services: []monitor.NoticeService{service("shop", 0, nil, at(time.Minute)), service("mail", time.Minute, at(2*time.Minute), nil)}}},
+		"Recovered: orders after 1h0m0s":              {Kind: monitor.NoticeRecovered, Content: monitor.Content{About: "orders"}},
+		"Recovered: ticket 17 after 1h0m0s":           {Kind: monitor.NoticeRecovered},
+		"No longer watched: shop":                     {Kind: monitor.NoticeUnwatched, Content: monitor.Content{Services: []monitor.NoticeService{service("shop", 0, nil, at(time.Minute))}}},
+		"No longer watched: orders's backup nightly1": {Kind: monitor.NoticeUnwatched, Content: monitor.Content{About: "orders's backup nightly1"}},
+	} {
+		n.Content.Ticket, n.Content.Opened, n.Content.Closed, n.Content.Summary = 17, noon, at(time.Hour), "the fault"
+		l := n.Letter()
+		if l.Subject != want {
+			t.Errorf("%q, want %q", l.Subject, want)
+		}
+		if well := strings.Contains(l.Text(), "Well again") || strings.Contains(l.Text(), "It is over"); well != (n.Kind == monitor.NoticeRecovered) {
+			t.Errorf("%s:\n%s", want, l.Text())
+		}
 	}
 }
 

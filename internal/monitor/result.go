@@ -1,13 +1,16 @@
 package monitor
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // Class is what a check found, in one word. It is all that customers are shown
 // of a failure beside Result.Detail: never what the other side sent.
 type Class string
 
-// The classes. Blocked is an address that may not be reached from here; it is
-// shown as Refused is, so that a check can't be used to map a network.
+// The classes. Blocked is an address that may not be reached from here, whether or
+// not anything is there: it is judged before anything is sent.
 const (
 	OK           Class = "ok"
 	NotResolved  Class = "dns"
@@ -35,6 +38,8 @@ type Result struct {
 	Detail string
 	// Status is the HTTP status of the last answer, 0 when there was none.
 	Status int
+	// Addresses are what the service's host led to, as far as it may be reached.
+	Addresses []netip.Addr
 	// CertificateExpiry is when the first of the certificates that were shown
 	// expires; zero without TLS.
 	CertificateExpiry time.Time
@@ -43,11 +48,14 @@ type Result struct {
 // Good tells that the service is as it should be.
 func (r Result) Good() bool { return r.Class == OK }
 
-// Shown is the class as customers see it: whether an address was blocked or
-// refused must not tell them what there is inside.
-func (c Class) Shown() Class {
-	if c == Blocked {
-		return Refused
+// Hosts are all that the service's host is known by: its name, and the addresses
+// that it led to. Two names of one address are one host.
+func (r Result) Hosts(name string) []string {
+	hosts := []string{name}
+	for _, a := range r.Addresses {
+		if host := a.Unmap().String(); host != name {
+			hosts = append(hosts, host)
+		}
 	}
-	return c
+	return hosts
 }

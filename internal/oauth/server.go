@@ -193,12 +193,13 @@ func (s *Server) ownAccess(ctx context.Context, tx *store.Tx, request fosite.Acc
 	if !ok {
 		return errors.New("a client that isn't the storage's")
 	}
-	scopes := client.OwnScopes
-	if asked := request.GetRequestedScopes(); len(asked) > 0 {
-		var err error
-		if scopes, err = account.ParseScopes(strings.Join(asked, " ")); err != nil {
-			return fosite.ErrInvalidScope.WithHint(err.Error())
-		}
+	asked := request.GetRequestedScopes()
+	if len(asked) == 0 { // no default: it would be all that the client may do
+		return fosite.ErrInvalidScope.WithHintf("Name the scopes that the token is for. By itself the client may have at most: %s", client.OwnScopes)
+	}
+	scopes, err := account.ParseScopes(strings.Join(asked, " "))
+	if err != nil {
+		return fosite.ErrInvalidScope.WithHint(err.Error())
 	}
 	if !client.OwnScopes.Include(scopes) {
 		return fosite.ErrInvalidScope.WithHintf("By itself the client may have at most: %s", client.OwnScopes)

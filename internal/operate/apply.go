@@ -3,10 +3,9 @@ package operate
 import "context"
 
 // apply brings the cluster to what its row says, which is all there is to
-// creating, resizing and changing the allow_list; a patch asks for newer nodes
-// besides.
-func (w *work) apply(ctx context.Context, patch bool) error {
-	want, err := Wanted(w.c, w.Catalog, patch)
+// creating, resizing and changing the allow_list.
+func (w *work) apply(ctx context.Context) error {
+	want, err := Wanted(w.c, w.Catalog, false)
 	if err != nil {
 		return err
 	}

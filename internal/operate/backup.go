@@ -35,7 +35,11 @@ type Recovery interface {
 // FullReason is what people are told when a backup has no room.
 const FullReason = "There is no room left where backups are kept; the operator has to make some."
 
-var errNoBackups = &impossible{"Backups are not available on this platform."}
+// BlockedReason is what people are told when their own database kept a backup
+// from its locks.
+const BlockedReason = "A statement or a lock in the database kept the backup waiting for too long; end it, or back up at another time."
+
+var errNoBackups = &impossible{reason: "Backups are not available on this platform."}
 
 // backup copies the database's data into the archive. What an earlier run left
 // there is overwritten: it is complete in the store only when it is whole.
@@ -60,7 +64,10 @@ func (w *work) backup(ctx context.Context) error {
 	}
 	stored, err := w.copyTo(ctx, want, b, key)
 	if errors.Is(err, archive.ErrFull) { // all of it would be copied again, to the same end
-		return errors.Join(&impossible{FullReason}, err)
+		return errors.Join(&impossible{reason: FullReason}, err)
+	}
+	if errors.Is(err, platform.ErrBlocked) { // it would be so again, and hold a turn meanwhile
+		return errors.Join(&impossible{reason: BlockedReason}, err)
 	}
 	if err != nil {
 		return fmt.Errorf("back up: %w", err)

@@ -368,6 +368,21 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestABackupThatIsBlocked isn't tried again, and its owner is told why.
+func TestABackupThatIsBlocked(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, operate.Limits{})
+	c := b.active()
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepBackup, Times: 1, Err: platform.ErrBlocked})
+	b.snapshot(c, "s")
+	if o := b.runToEnd(); o.Status != operation.FailedStatus || o.Message != operate.BlockedReason {
+		t.Errorf("%+v", o)
+	}
+	if made := b.backups(c)[0]; made.State != backup.Failed || made.Problem != operate.BlockedReason {
+		t.Errorf("%+v", made)
+	}
+}
+
 func TestDeleteABackup(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, quick)
@@ -600,6 +615,9 @@ func TestARestoreOfAnOlderPassword(t *testing.T) {
 			}
 			if now := b.view(c.ID); o.Status != operation.FailedStatus || o.Message != operate.LockedOutReason || now.Status != cluster.Failed || !now.LockedOut {
 				t.Errorf("%+v, %+v", o, now)
+			}
+			if real, _ := b.world.Cluster(c.ID); b.world.Login(c.ID, client, real.Password) == nil {
+				t.Error("the password that was reset lets people in")
 			}
 			b.restore(c, newer)
 			if o := b.runToEnd(); o.Status != operation.Finished {

@@ -17,9 +17,9 @@ import (
 )
 
 var (
-	errSourceGone = &impossible{"The database it was to be forked from was deleted meanwhile."}
-	errForkGone   = &impossible{"The backup it was to be forked from is gone."}
-	errForkGap    = &impossible{"What was archived of the source has a gap before the moment asked for; choose a backup's created, or a moment after a newer backup."}
+	errSourceGone = &impossible{reason: "The database it was to be forked from was deleted meanwhile."}
+	errForkGone   = &impossible{reason: "The backup it was to be forked from is gone."}
+	errForkGap    = &impossible{reason: "What was archived of the source has a gap before the moment asked for; choose a backup's created, or a moment after a newer backup."}
 )
 
 // fork makes a new database of another one's backup. Only then is anybody let in.
@@ -90,7 +90,7 @@ func (w *work) placeFork(ctx context.Context, want platform.Wanted) (moment time
 		w.log.WarnContext(ctx, "a backup to fork from is damaged", "source_id", int64(source.ID), "backup_id", int64(b.ID), "error", last)
 	}
 	if unusable(last) {
-		last = &impossible{"The source's backups are damaged and can't be restored."}
+		last = &impossible{reason: "The source's backups are damaged and can't be restored."}
 	}
 	return moment, last
 }
@@ -195,7 +195,8 @@ func (f *forking) recovery() *platform.Recovery {
 }
 
 // moment is what the data is of, and a note for people where that is earlier
-// than what was asked for.
+// than what was asked for. A log that goes on beyond the moment asked for proves
+// that nothing is missing up to it; what it has from then on isn't in the data.
 func (f *forking) moment(reached time.Time) time.Time {
 	f.op.Params.Note = ""
 	if !f.recovers {
@@ -208,6 +209,7 @@ func (f *forking) moment(reached time.Time) time.Time {
 		const layout = "2006-01-02T15:04:05"
 		f.op.Params.Note = fmt.Sprintf("Nothing was archived of the source between %s and %s, the moment asked for: the data is of the former.",
 			reached.UTC().Format(layout), f.c.Fork.RestoreTime.UTC().Format(layout))
+		return reached
 	}
-	return reached
+	return *f.c.Fork.RestoreTime
 }

@@ -18,7 +18,7 @@ import (
 // LockedOutReason is what people are told when a restore brought back a root
 // password that was reset since.
 const LockedOutReason = "The backup is restored, but it is older than the last reset of the credentials: the database has the password of " +
-	"that time, which is not the one that is shown. Restore a newer backup, or ask the operator to set today's password."
+	"that time, which is not the one that is shown, and lets nobody in. Restore a newer backup, or ask the operator to set today's password."
 
 // restore replaces all data by a backup's. The archive's copy is proven whole
 // before the platform is asked, and read whole before the platform touches
@@ -29,7 +29,7 @@ func (w *work) restore(ctx context.Context) error {
 	}
 	b, err := w.Store.BackupForWork(ctx, w.op.Params.Backup)
 	if fault.IsKind(err, fault.NotFound) || err == nil && b.State != backup.Complete {
-		return &impossible{"The backup is gone."}
+		return &impossible{reason: "The backup is gone."}
 	}
 	if err != nil {
 		return fmt.Errorf("read backup %d: %w", w.op.Params.Backup, err)
@@ -46,13 +46,7 @@ func (w *work) restore(ctx context.Context) error {
 			return err
 		}
 	}
-	limited, cancel := context.WithTimeout(ctx, w.Limits.GiveUp)
-	defer cancel()
-	seen, err := w.settleRestored(limited, want)
-	if err != nil {
-		return err
-	}
-	return w.endRestore(ctx, want, b, seen)
+	return w.endRestore(ctx, want, b)
 }
 
 // copyFrom streams a backup out of the archive into the platform.
@@ -92,7 +86,7 @@ func (w *work) damaged(ctx context.Context, b backup.Backup, err error) error {
 	if noted != nil {
 		return fmt.Errorf("note that backup %d is damaged: %w", b.ID, noted)
 	}
-	return &impossible{"The backup is damaged and can't be restored; choose another one."}
+	return &impossible{reason: "The backup is damaged and can't be restored; choose another one."}
 }
 
 // announced is a reader that says so before it hands out its end, at which the
@@ -129,16 +123,19 @@ func (w *work) placed(ctx context.Context) error {
 
 // endRestore makes the restore true in the store. Servers come up with the root
 // password of the time of the backup; the one that the API answers may be newer.
-func (w *work) endRestore(ctx context.Context, want platform.Wanted, b backup.Backup, seen platform.Observed) error {
-	reset, err := w.Store.CredentialsResetSince(ctx, w.c.ID, b.Created)
+// Nobody is let in with one that was reset.
+func (w *work) endRestore(ctx context.Context, want platform.Wanted, b backup.Backup) error {
+	reset, err := w.resetSince(ctx, b)
 	if err != nil {
-		return fmt.Errorf("look for resets of the credentials: %w", err)
+		return err
 	}
 	if reset && w.Reapply || w.op.Params.Recovered {
-		if err := w.setPassword(ctx, want); err != nil {
-			return err
-		}
-		reset = false
+		return w.endWithPassword(ctx, want)
+	}
+	want.LockedOut = reset
+	seen, err := w.settleInTime(ctx, want)
+	if err != nil {
+		return err
 	}
 	if !reset {
 		return w.endServing(ctx, seen)
@@ -151,6 +148,38 @@ func (w *work) endRestore(ctx context.Context, want platform.Wanted, b backup.Ba
 			tx.FinishOperation(ctx, w.op.ID, operation.FailedStatus, LockedOutReason),
 		)
 	})
+}
+
+func (w *work) resetSince(ctx context.Context, b backup.Backup) (bool, error) {
+	reset, err := w.Store.CredentialsResetSince(ctx, w.c.ID, b.Created)
+	if err != nil {
+		return false, fmt.Errorf("look for resets of the credentials: %w", err)
+	}
+	return reset, nil
+}
+
+func (w *work) settleInTime(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
+	limited, cancel := context.WithTimeout(ctx, w.Limits.GiveUp)
+	defer cancel()
+	return w.settleRestored(limited, want)
+}
+
+// endWithPassword has replaced data serve with today's root password: before that
+// is set nobody is let in.
+func (w *work) endWithPassword(ctx context.Context, want platform.Wanted) error {
+	want.LockedOut = true
+	if _, err := w.settleInTime(ctx, want); err != nil {
+		return err
+	}
+	if err := w.setPassword(ctx, want); err != nil {
+		return err
+	}
+	want.LockedOut = false
+	seen, err := w.settleInTime(ctx, want)
+	if err != nil {
+		return err
+	}
+	return w.endServing(ctx, seen)
 }
 
 // endServing ends a restore after which the API's password is the servers'.
@@ -167,20 +196,28 @@ func (w *work) endServing(ctx context.Context, seen platform.Observed) error {
 
 // giveRestoreUp leaves a database whose data wasn't touched as it was; upkeep
 // tells whether it is degraded. Any other has failed, until upkeep or the
-// operator finds that it serves.
+// operator finds that it serves; the operator, where the servers may have come up
+// with a password that was reset.
 func (w *work) giveRestoreUp(ctx context.Context, reason string) error {
 	trigger := cluster.Ready
 	if w.op.Params.Failed || w.op.Params.Touched {
 		trigger = cluster.GiveUp
 	}
+	lockedOut := w.c.LockedOut
 	switch {
 	case !w.op.Params.Touched:
 		reason += " The data is as it was."
 	case w.op.Action == operation.Restore:
 		reason += " The data from before is set aside: the operator can bring it back."
+		if b, err := w.Store.BackupForWork(ctx, w.op.Params.Backup); err == nil {
+			if lockedOut, err = w.resetSince(ctx, b); err != nil {
+				return err
+			}
+		}
 	}
 	return w.end(ctx, func(tx *store.Tx) error {
-		return errors.Join(w.move(ctx, tx, w.c, trigger), tx.FinishOperation(ctx, w.op.ID, operation.FailedStatus, reason))
+		return errors.Join(w.move(ctx, tx, w.c, trigger), tx.SetLockedOut(ctx, w.c.ID, lockedOut),
+			tx.FinishOperation(ctx, w.op.ID, operation.FailedStatus, reason))
 	})
 }
 
@@ -202,12 +239,5 @@ func (w *work) undoRestore(ctx context.Context) error {
 			return err
 		}
 	}
-	seen, err := w.settleRestored(ctx, want)
-	if err != nil {
-		return err
-	}
-	if err := w.setPassword(ctx, want); err != nil {
-		return err
-	}
-	return w.endServing(ctx, seen)
+	return w.endWithPassword(ctx, want)
 }

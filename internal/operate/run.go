@@ -57,6 +57,9 @@ type Limits struct {
 	// Long bounds a pass that copies all of a database: 12 h unless set, below
 	// the job queue's own limit.
 	Long time.Duration
+	// Seen is how long a patch that has nothing to do keeps its status, so that
+	// whoever asked for it and looks sees that it was heard: 1 s unless set.
+	Seen time.Duration
 	// Report is the time between two reports of how far such a pass is: 1 s
 	// unless set.
 	Report time.Duration
@@ -69,7 +72,7 @@ func (l Limits) withDefaults() Limits {
 	for _, d := range []struct {
 		limit *time.Duration
 		value time.Duration
-	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.Copies, time.Minute}, {&l.GiveUp, 10 * time.Minute}, {&l.Long, 12 * time.Hour}, {&l.Report, time.Second}} {
+	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.Copies, time.Minute}, {&l.GiveUp, 10 * time.Minute}, {&l.Long, 12 * time.Hour}, {&l.Report, time.Second}, {&l.Seen, time.Second}} {
 		if *d.limit == 0 {
 			*d.limit = d.value
 		}
@@ -90,7 +93,7 @@ const leastAttempts = 3
 // Operator carries operations out.
 type Operator struct {
 	Options
-	backups, restores turns
+	backups, restores *turns
 }
 
 // New makes an Operator.
@@ -99,7 +102,7 @@ func New(o Options) *Operator {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Operator{Options: o, backups: make(turns, o.Limits.AtOnce), restores: make(turns, o.Limits.AtOnce)}
+	return &Operator{Options: o, backups: newTurns(o.Limits.AtOnce), restores: newTurns(o.Limits.AtOnce)}
 }
 
 // Run takes one pass over an operation. Repeating it is harmless, also at the
@@ -121,10 +124,10 @@ func (r *Operator) Run(ctx context.Context, id operation.ID) (again time.Duratio
 	}
 	defer release()
 	if turn := r.turns(op); turn != nil {
-		if !turn.take() {
+		if !turn.take(op.Account) {
 			return waitForTurn, r.putOff(leased, op)
 		}
-		defer turn.done()
+		defer turn.done(op.Account)
 	}
 	w, err := r.begin(leased, id)
 	if err != nil || w == nil {
@@ -204,7 +207,7 @@ func (w *work) pass(ctx context.Context) (again time.Duration, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
-	err = w.do(limited)
+	err = hindered(w.do(limited))
 	if err == nil {
 		w.log.InfoContext(ctx, "operation done", "ms", time.Since(began).Milliseconds(), "attempt", w.op.Attempt)
 		return 0, nil
@@ -234,11 +237,11 @@ func (w *work) do(ctx context.Context) error {
 		if w.op.Params.Fork != 0 {
 			return w.fork(ctx)
 		}
-		return w.apply(ctx, false)
+		return w.apply(ctx)
 	case operation.Update, operation.Resize, operation.Resume:
-		return w.apply(ctx, false)
-	case operation.Patch:
-		return w.apply(ctx, true)
+		return w.apply(ctx)
+	case operation.Patch, operation.Maintenance:
+		return w.patch(ctx)
 	case operation.Suspend:
 		return w.suspend(ctx)
 	case operation.CredentialsReset:
@@ -254,7 +257,7 @@ func (w *work) do(ctx context.Context) error {
 	case operation.RestoreUndo:
 		return w.undoRestore(ctx)
 	}
-	return &impossible{fmt.Sprintf("This version of the server doesn't know how to do a %s.", w.op.Action)}
+	return &impossible{reason: fmt.Sprintf("This version of the server doesn't know how to do a %s.", w.op.Action)}
 }
 
 // endless tells whether the operation is never given up: what a delete removes
@@ -293,6 +296,9 @@ func (w *work) retry(ctx context.Context, cause error) (again time.Duration, err
 	w.log.WarnContext(ctx, "operation will be tried again", "attempt", w.op.Attempt, "in", pause, "error", cause)
 	const percent = 10
 	message := fmt.Sprintf("Attempt %d failed; it will be tried again.", w.op.Attempt)
+	if hindrance, ok := errors.AsType[*platform.Hindrance](cause); ok {
+		message += " " + hindrance.Reason
+	}
 	if err := w.Store.ProgressOperation(ctx, w.op.ID, percent, message, pause+store.WakeDelay); err != nil {
 		return 0, fmt.Errorf("put operation %d off: %w", w.op.ID, err)
 	}
@@ -305,10 +311,34 @@ func backoff(attempt int) time.Duration {
 	return min(time.Second<<min(max(attempt-1, 0), 10), most)
 }
 
-// impossible is a problem that trying again won't help with.
-type impossible struct{ reason string }
+// impossible is a problem that trying again won't help with. Its reason is for
+// customers, in our own words; the cause, for the log, is in anybody's.
+type impossible struct {
+	reason string
+	cause  error
+}
 
-func (i *impossible) Error() string { return i.reason }
+func (i *impossible) Error() string {
+	if i.cause != nil {
+		return i.reason + " " + i.cause.Error()
+	}
+	return i.reason
+}
+
+func (i *impossible) Unwrap() error { return i.cause }
+
+// hindered makes what only the customer can put right impossible.
+func hindered(err error) error {
+	if h, ok := errors.AsType[*platform.Hindrance](err); ok {
+		return &impossible{reason: h.Reason, cause: err}
+	}
+	return err
+}
+
+func isHindrance(err error) bool {
+	_, ok := errors.AsType[*platform.Hindrance](err)
+	return ok
+}
 
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 func Wanted(c cluster.Cluster, plans *catalog.Catalog, patch bool) (platform.Wanted, error) {
 	plan, ok := plans.Plan(c.Type)
 	if !ok && !c.Status.Resting() {
-		return platform.Wanted{}, &impossible{fmt.Sprintf("The type %s is no longer in the catalogue; the operator has to put it back, marked as deprecated.", c.Type)}
+		return platform.Wanted{}, &impossible{reason: fmt.Sprintf("The type %s is no longer in the catalogue; the operator has to put it back, marked as deprecated.", c.Type)}
 	}
 	return platform.Wanted{Cluster: c, Plan: plan, Patch: patch, Suspended: c.Status.Resting()}, nil
 }
@@ -28,10 +29,14 @@ func Lost(c cluster.Cluster, seen platform.Observed) bool {
 	return c.Hosts.Primary != "" && !seen.Exists
 }
 
+// hopelessReason is what customers are told when the platform is sure that trying
+// again won't help: what it says itself names files, processes and accounts.
+const hopelessReason = "It can't be done as things are; the operator's log tells why."
+
 // LostReason is what people are told then.
 const LostReason = "The database's files are gone; nothing was made in their place."
 
-var errLost = &impossible{LostReason}
+var errLost = &impossible{reason: LostReason}
 
 // settle applies what is wanted until it is there. Passes that end without an
 // error but not at the goal are repeated soon; errors for a few seconds, after
@@ -48,7 +53,7 @@ func (w *work) settleRestored(ctx context.Context, want platform.Wanted) (platfo
 		return seen, nil
 	}
 	now, failed := w.Driver.Observe(ctx, w.c.ID)
-	if failed != nil || !now.Serving {
+	if failed != nil || !now.Serving || now.Closed != Closed(want.Cluster) {
 		return seen, err
 	}
 	w.log.WarnContext(ctx, "restored; not all nodes are well yet", "error", err)
@@ -65,10 +70,10 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 		seen, err := step("apply", func() (platform.Observed, error) { return w.Driver.Apply(ctx, want) })
 		switch {
 		case err == nil && seen.Permanent:
-			return seen, &impossible{seen.Problem}
+			return seen, &impossible{reason: hopelessReason, cause: errors.New(seen.Problem)}
 		case err == nil && reached(want, seen):
 			return seen, nil
-		case err != nil && time.Now().After(quick):
+		case isHindrance(err), err != nil && time.Now().After(quick):
 			return seen, fmt.Errorf("apply: %w", err)
 		}
 		if sleep(ctx, pause) != nil {
@@ -79,6 +84,9 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 		}
 	}
 }
+
+// Closed tells whether nobody should be let into a cluster.
+func Closed(c cluster.Cluster) bool { return c.LockedOut || len(c.AllowList) == 0 }
 
 // reached tells whether a cluster is as wanted: it serves, or rests. Serving
 // settled isn't enough for one that should rest.

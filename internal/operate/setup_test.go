@@ -52,7 +52,12 @@ type bench struct {
 
 func newBench(t *testing.T, limits operate.Limits) *bench {
 	t.Helper()
-	b := &bench{t: t, store: pgtest.Store(t), world: memplatform.NewWorld(), archive: archivetest.New(), limits: limits}
+	return newBenchOn(t, pgtest.Store(t), limits)
+}
+
+func newBenchOn(t *testing.T, s *store.Store, limits operate.Limits) *bench {
+	t.Helper()
+	b := &bench{t: t, store: s, world: memplatform.NewWorld(), archive: archivetest.New(), limits: limits}
 	err := b.store.InTx(t.Context(), func(tx *store.Tx) error {
 		user, err := tx.EnsureAdmin(t.Context())
 		b.admin = account.Principal{Account: user.Account, User: user, Scopes: account.FullScopes()}
@@ -87,7 +92,7 @@ func (b *bench) restart() {
 }
 
 // quick are limits for tests in which steps fail once.
-var quick = operate.Limits{Quick: time.Nanosecond, Copies: time.Nanosecond}
+var quick = operate.Limits{Quick: time.Nanosecond, Copies: time.Nanosecond, Seen: time.Nanosecond}
 
 // quickPass ends a pass over what doesn't settle.
 const quickPass = 200 * time.Millisecond

@@ -3,8 +3,10 @@ package operate
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/operation"
 	"steward/internal/store"
 )
@@ -12,21 +14,41 @@ import (
 // turns bounds how many operations of a kind are carried out at once. Copying
 // databases takes hours: were it not bounded, all workers would be at it soon
 // after midnight, and nobody would be left for what takes a second.
-type turns chan struct{}
+// The last of several turns is kept for an account that has none, so that no
+// account can hold them all while others wait.
+type turns struct {
+	most int
 
-func (t turns) take() bool {
-	select {
-	case t <- struct{}{}:
-		return true
-	default:
+	mu    sync.Mutex
+	taken int
+	by    map[account.ID]int
+}
+
+func newTurns(most int) *turns { return &turns{most: most, by: map[account.ID]int{}} }
+
+func (t *turns) take(of account.ID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	free := t.most - t.taken
+	if free == 0 || free == 1 && t.by[of] > 0 {
 		return false
+	}
+	t.taken++
+	t.by[of]++
+	return true
+}
+
+func (t *turns) done(of account.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.taken--
+	if t.by[of]--; t.by[of] == 0 {
+		delete(t.by, of)
 	}
 }
 
-func (t turns) done() { <-t }
-
 // turns are those an operation needs; nil for one that doesn't take long.
-func (r *Operator) turns(op operation.Operation) turns {
+func (r *Operator) turns(op operation.Operation) *turns {
 	switch op.Action {
 	case operation.Backup:
 		return r.backups

@@ -38,6 +38,9 @@ const (
 	Recovered        Action = "database_recovered"
 	LowDiskSpace     Action = "database_low_disk_space"
 	ArchiveGap       Action = "database_archive_gap"
+	// MaintenanceScheduled tells ahead of what Maintenance does in its window.
+	MaintenanceScheduled Action = "database_maintenance_scheduled"
+	Maintenance          Action = "database_maintenance"
 )
 
 // The actions of the monitoring service.
@@ -108,6 +111,8 @@ type Params struct {
 	AllowList bool `json:"allow_list,omitempty"`
 	// Backup is the one that is taken, deleted or restored.
 	Backup backup.ID `json:"backup,omitempty"`
+	// BackupLabel is its label, since it may be gone when the event is read.
+	BackupLabel string `json:"backup_label,omitempty"`
 	// Fork is the database whose backup a new one is made of.
 	Fork cluster.ID `json:"fork,omitempty"`
 	// Failed tells that the database had failed before it was to be restored.
@@ -119,6 +124,10 @@ type Params struct {
 	Touched bool `json:"touched,omitempty"`
 	// Placed tells that the restored or forked data is in its place and serves.
 	Placed bool `json:"placed,omitempty"`
+	// Tasks are what a patch, or the work of a maintenance window, found to do.
+	Tasks []cluster.Task `json:"tasks,omitempty"`
+	// Until is the end of the window; nil for what no window bounds.
+	Until *time.Time `json:"until,omitempty"`
 	// Note is for people, for when the operation has succeeded.
 	Note string `json:"note,omitempty"`
 }

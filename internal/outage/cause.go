@@ -28,8 +28,9 @@ func OfBackup(id cluster.ID, b backup.ID) Cause {
 	return OfDatabase(id) + Cause(fmt.Sprintf("/backup/%d", b))
 }
 
-// Raise opens an issue of the cause, unless one is open.
-func (d Desk) Raise(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, summary string, at time.Time) error {
+// Raise opens an issue of the cause, unless one is open. about names what is at
+// fault, and found says what is wrong with it.
+func (d Desk) Raise(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, about, found string, at time.Time) error {
 	if err := tx.LockIssues(ctx, of); err != nil {
 		return err
 	}
@@ -40,15 +41,26 @@ func (d Desk) Raise(ctx context.Context, tx *store.Tx, of account.ID, cause Caus
 	if slices.ContainsFunc(open, func(i monitor.Issue) bool { return i.Cause == string(cause) }) {
 		return nil
 	}
-	issue, err := tx.OpenIssue(ctx, monitor.Issue{Account: of, Cause: string(cause), Created: at, Ticket: monitor.Ticket{Summary: summary}})
+	summary := about + ": " + found
+	issue, err := tx.OpenIssue(ctx, monitor.Issue{Account: of, Cause: string(cause), About: about, Created: at, Ticket: monitor.Ticket{Summary: summary}})
 	if err != nil {
 		return fmt.Errorf("open issue of %s: %w", cause, err)
 	}
-	return d.opened(ctx, tx, issue, "")
+	return d.opened(ctx, tx, issue, opening{summary: summary})
 }
 
-// Settle closes the open issues of the cause and of those below it.
+// Settle closes the open issues of the cause and of those below it: all is well
+// again.
 func (d Desk) Settle(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, why string, at time.Time) error {
+	return d.settle(ctx, tx, of, cause, monitor.Recovered, why, at)
+}
+
+// Drop closes them because what they are about is gone.
+func (d Desk) Drop(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, why string, at time.Time) error {
+	return d.settle(ctx, tx, of, cause, monitor.Unwatched, why, at)
+}
+
+func (d Desk) settle(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, how monitor.ReplyKind, why string, at time.Time) error {
 	if err := tx.LockIssues(ctx, of); err != nil {
 		return err
 	}
@@ -57,10 +69,10 @@ func (d Desk) Settle(ctx context.Context, tx *store.Tx, of account.ID, cause Cau
 		return fmt.Errorf("issues of %s: %w", cause, err)
 	}
 	for _, issue := range issues {
-		if err := d.note(ctx, tx, issue, monitor.Recovered, at, why); err != nil {
+		if err := d.note(ctx, tx, issue, how, at, why); err != nil {
 			return err
 		}
-		if err := d.close(ctx, tx, issue, at); err != nil {
+		if err := d.close(ctx, tx, issue, how, at); err != nil {
 			return err
 		}
 	}

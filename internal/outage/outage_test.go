@@ -2,9 +2,14 @@ package outage_test
 
 import (
 	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"steward/internal/account"
 	"steward/internal/monitor"
@@ -52,22 +57,43 @@ func (b *bench) service(label, group string) monitor.Service {
 	return s
 }
 
-func (b *bench) begin(s monitor.Service, host string, at time.Duration) {
+// begin has a service fail at a host, which leads to the addresses.
+func (b *bench) begin(s monitor.Service, host string, at time.Duration, addresses ...string) {
 	b.t.Helper()
 	found := monitor.Result{Started: b.now.Add(at), Class: monitor.Refused, Detail: "The connection was refused."}
-	b.do(func(tx *store.Tx) error { return b.desk.Begin(b.t.Context(), tx, s, host, found) })
+	for _, a := range addresses {
+		found.Addresses = append(found.Addresses, netip.MustParseAddr(a))
+	}
+	b.do(func(tx *store.Tx) error {
+		s, err := tx.ServiceForUpdate(b.t.Context(), b.owner, s.ID)
+		if err != nil {
+			return err
+		}
+		s.Address, s.Status, s.Reason = host+":80", monitor.Down, found.Detail
+		if s, err = tx.UpdateService(b.t.Context(), s); err != nil {
+			return err
+		}
+		return b.desk.Begin(b.t.Context(), tx, s, found)
+	})
 }
 
 func (b *bench) end(s monitor.Service, at time.Duration) {
 	b.t.Helper()
-	b.do(func(tx *store.Tx) error { return b.desk.End(b.t.Context(), tx, s, b.now.Add(at), "answers again.") })
+	b.do(func(tx *store.Tx) error { return b.desk.End(b.t.Context(), tx, s, b.now.Add(at)) })
+}
+
+func (b *bench) unwatch(s monitor.Service, at time.Duration) {
+	b.t.Helper()
+	b.do(func(tx *store.Tx) error {
+		return b.desk.Unwatch(b.t.Context(), tx, s, b.now.Add(at), "ann disabled it.")
+	})
 }
 
 // state is all issues in a few words: their services, + for open; who was told of
-// what, and the timeline.
+// what, the services by their ids.
 func (b *bench) state() string {
 	b.t.Helper()
-	issues, _, err := b.store.Issues(b.t.Context(), b.owner, store.Page{})
+	issues, _, err := b.store.Issues(b.t.Context(), b.owner, store.ListQuery{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -78,24 +104,57 @@ func (b *bench) state() string {
 		if i.Closed == nil {
 			line.WriteString("+")
 		}
-		notices, err := b.store.Notices(b.t.Context(), store.NoticeQuery{Issue: i.ID})
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		told := map[string]bool{}
-		for _, n := range notices {
-			told[strings.TrimSuffix(n.Recipient+n.Channel, "email")+" "+string(n.Kind)] = true
-		}
-		for _, who := range []string{"ann@example.org", "bob@example.org", "ops"} {
-			for _, kind := range []string{"opened", "recovered"} {
-				if told[who+" "+kind] {
-					line.WriteString(" " + who[:3] + ":" + kind[:1])
-				}
+		told := map[string]string{}
+		for _, n := range b.notices(i.ID) {
+			who := (n.Recipient + n.Channel)[:3]
+			if n.Kind == monitor.NoticeOpened && n.Service != 0 {
+				told[who] += fmt.Sprint(n.Service)
+			} else {
+				told[who] += string(n.Kind)[:1]
 			}
+		}
+		for _, who := range slices.Sorted(maps.Keys(told)) {
+			line.WriteString(" " + who + ":" + told[who])
 		}
 		lines = append(lines, line.String())
 	}
 	return strings.Join(lines, "; ")
+}
+
+// notices are those of an issue, oldest first.
+func (b *bench) notices(of monitor.IssueID) []monitor.Notice {
+	b.t.Helper()
+	found, err := b.store.Notices(b.t.Context(), store.NoticeQuery{Issue: of})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	slices.Reverse(found)
+	return found
+}
+
+// subjects are those of all mails to somebody, oldest first.
+func (b *bench) subjects(name string) []string {
+	b.t.Helper()
+	var subjects []string
+	for _, n := range b.notices(0) {
+		if strings.HasPrefix(n.Recipient+n.Channel, name) {
+			subjects = append(subjects, n.Letter().Subject)
+		}
+	}
+	return subjects
+}
+
+func (b *bench) timeline(of monitor.TicketID) []string {
+	b.t.Helper()
+	replies, _, err := b.store.Replies(b.t.Context(), b.owner, of, store.ListQuery{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var lines []string
+	for _, r := range replies {
+		lines = append(lines, string(r.Kind)+" "+r.Text)
+	}
+	return lines
 }
 
 func (b *bench) expect(when, want string) {
@@ -105,34 +164,124 @@ func (b *bench) expect(when, want string) {
 	}
 }
 
+func (b *bench) same(what string, got []string, want ...string) {
+	b.t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
 // TestIssues: services that fail together are one issue, and each contact is told
-// once of its beginning and once of its end.
+// once of each that is theirs, and once of the end.
 func TestIssues(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	one, two, three := b.service("one", "web"), b.service("two", ""), b.service("three", "web")
 	b.begin(one, "a.example", 0)
-	b.expect("one fails", "[1]+ ann:o ops:o")
+	b.expect("one fails", "[1]+ ann:1 ops:1")
 	b.begin(one, "a.example", time.Second)
-	b.expect("and again", "[1]+ ann:o ops:o")
+	b.expect("and again", "[1]+ ann:1 ops:1")
+	b.begin(one, "c.example", time.Second)
+	b.expect("and elsewhere, since it was changed", "[1]+ ann:1 ops:1")
 	b.begin(two, "a.example", time.Minute)
-	b.expect("two on the same host, whose group is everybody", "[1 2]+ ann:o bob:o ops:o")
+	b.expect("two on the same host, whose group is everybody", "[1 2]+ ann:12 bob:2 ops:12")
 	b.begin(three, "b.example", time.Minute)
-	b.expect("three on another", "[1 2]+ ann:o bob:o ops:o; [3]+ ann:o ops:o")
+	b.expect("three on another", "[1 2]+ ann:12 bob:2 ops:12; [3]+ ann:3 ops:3")
 	b.end(one, 2*time.Minute)
-	b.expect("one is well", "[1 2]+ ann:o bob:o ops:o; [3]+ ann:o ops:o")
+	b.expect("one is well", "[1 2]+ ann:12 bob:2 ops:12; [3]+ ann:3 ops:3")
 	b.begin(one, "a.example", 150*time.Second)
 	b.end(two, 160*time.Second)
-	b.expect("one fails again before the other is well", "[2 1]+ ann:o bob:o ops:o; [3]+ ann:o ops:o")
+	b.expect("one fails again before the other is well", "[2 1]+ ann:12 bob:2 ops:12; [3]+ ann:3 ops:3")
 	b.end(one, 3*time.Minute)
 	b.end(one, 4*time.Minute)
-	b.expect("all of a are well", "[2 1] ann:o ann:r bob:o bob:r ops:o ops:r; [3]+ ann:o ops:o")
+	b.expect("all of a are well", "[2 1] ann:12r bob:2r ops:12r; [3]+ ann:3 ops:3")
 	b.end(three, time.Second)
-	b.expect("a clock that was set back ends it, too", "[2 1] ann:o ann:r bob:o bob:r ops:o ops:r; [3] ann:o ann:r ops:o ops:r")
+	b.expect("a clock that was set back ends it, too", "[2 1] ann:12r bob:2r ops:12r; [3] ann:3r ops:3r")
 	b.begin(two, "a.example", time.Hour)
-	b.expect("a new outage is a new issue", "[2 1] ann:o ann:r bob:o bob:r ops:o ops:r; [3] ann:o ann:r ops:o ops:r; [2]+ ann:o bob:o ops:o")
+	b.expect("a new outage is a new issue", "[2 1] ann:12r bob:2r ops:12r; [3] ann:3r ops:3r; [2]+ ann:2 bob:2 ops:2")
 	b.begin(one, "a.example", time.Hour+3*time.Minute)
-	b.expect("one that fails later is another", "[2 1] ann:o ann:r bob:o bob:r ops:o ops:r; [3] ann:o ann:r ops:o ops:r; [2]+ ann:o bob:o ops:o; [1]+ ann:o ops:o")
+	b.expect("one that fails later is another", "[2 1] ann:12r bob:2r ops:12r; [3] ann:3r ops:3r; [2]+ ann:2 bob:2 ops:2; [1]+ ann:1 ops:1")
+}
+
+// TestEachServiceIsTitledWithItsOwnName: a service that joins an issue has its own
+// line in the ticket and its own mail, and the end names what is well again.
+func TestEachServiceIsTitledWithItsOwnName(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	shop, mail, stock := b.service("shop", "web"), b.service("mail", "mail"), b.service("stock", "web")
+	b.begin(shop, "a.example", 0)
+	b.begin(mail, "a.example", time.Second)
+	b.begin(stock, "a.example", 2*time.Second)
+	b.end(mail, time.Minute)
+	b.end(shop, 2*time.Minute)
+	b.end(stock, 3*time.Minute)
+	b.same("ann", b.subjects("ann"), "Problem: shop: The connection was refused.", "Problem: stock: The connection was refused.", "Recovered: shop and stock after 3m0s")
+	b.same("bob", b.subjects("bob"), "Problem: mail: The connection was refused.", "Recovered: mail after 59s")
+	b.same("the channel", b.subjects("ops"), "Problem: shop: The connection was refused.", "Problem: mail: The connection was refused.",
+		"Problem: stock: The connection was refused.", "Recovered: shop and 2 others after 3m0s")
+	b.same("the ticket", b.timeline(1), "opened shop: The connection was refused.", "joined mail: The connection was refused.", "joined stock: The connection was refused.",
+		"recovered mail: answers again.", "recovered shop: answers again.", "recovered stock: answers again.", "closed All is well again.")
+}
+
+// TestUnwatchedIsNotRecovered: of a service that was disabled or deleted while it
+// failed nobody is told that it is well.
+func TestUnwatchedIsNotRecovered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	shop, mail := b.service("shop", "web"), b.service("mail", "mail")
+	b.begin(shop, "a.example", 0)
+	b.unwatch(shop, time.Minute)
+	b.unwatch(shop, 2*time.Minute)
+	b.expect("the only one", "[1] ann:1u ops:1u")
+	b.same("ann", b.subjects("ann"), "Problem: shop: The connection was refused.", "No longer watched: shop")
+	b.same("the ticket", b.timeline(1), "opened shop: The connection was refused.", "unwatched shop: no longer watched: ann disabled it.", "closed No longer watched.")
+
+	b.begin(shop, "a.example", time.Hour)
+	b.begin(mail, "a.example", time.Hour)
+	b.end(shop, time.Hour+time.Minute)
+	b.unwatch(mail, time.Hour+2*time.Minute)
+	b.expect("one of two", "[1] ann:1u ops:1u; [1 2] ann:1r bob:2u ops:12r")
+	b.same("ann", b.subjects("ann")[2:], "Problem: shop: The connection was refused.", "Recovered: shop after 1m0s")
+	b.same("bob", b.subjects("bob"), "Problem: mail: The connection was refused.", "No longer watched: mail")
+	b.same("the channel", b.subjects("ops")[2:], "Problem: shop: The connection was refused.", "Problem: mail: The connection was refused.", "Recovered: shop after 1m0s")
+	b.same("the ticket", b.timeline(2)[2:], "recovered shop: answers again.", "unwatched mail: no longer watched: ann disabled it.", "closed All that is still watched is well again.")
+}
+
+// TestNamesOfOneAddressAreOneHost: services share an issue when their hosts lead to
+// the same address, whatever they are called.
+func TestNamesOfOneAddressAreOneHost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	one, two, three, four, five := b.service("one", "web"), b.service("two", "web"), b.service("three", "web"), b.service("four", "web"), b.service("five", "web")
+	b.begin(one, "localhost", 0, "127.0.0.1", "::1")
+	b.begin(two, "127.0.0.1", time.Second, "127.0.0.1")
+	b.begin(three, "ip6-loopback", time.Second, "::ffff:127.0.0.9", "::1")
+	b.begin(four, "127.0.0.9", 2*time.Second, "127.0.0.9")
+	b.begin(five, "127.0.0.8", 2*time.Second, "127.0.0.8")
+	b.expect("names and addresses of one host", "[1 2 3 4]+ ann:1234 ops:1234; [5]+ ann:5 ops:5")
+}
+
+// TestNewcomersAreTold: whoever becomes a service's contact while it fails is told
+// of it once, and of its end.
+func TestNewcomersAreTold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	shop, mail := b.service("shop", "web"), b.service("mail", "mail")
+	b.begin(shop, "a.example", 0)
+	b.begin(mail, "a.example", time.Second)
+	b.do(func(tx *store.Tx) error {
+		return b.desk.Raise(t.Context(), tx, b.owner, outage.OfDisk(1), "orders", "it is full", b.now)
+	})
+	if _, err := b.store.CreateContact(t.Context(), monitor.Contact{Account: b.owner, Name: "cid", Email: "cid@example.org", Group: "mail"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		b.do(func(tx *store.Tx) error { return b.desk.TellNewcomers(t.Context(), tx, b.owner) })
+	}
+	b.expect("a contact of mail", "[1 2]+ ann:1 bob:2 cid:2 ops:12; []+ ann:o bob:o cid:o ops:o")
+	b.end(shop, time.Minute)
+	b.end(mail, time.Minute)
+	b.same("cid", b.subjects("cid"), "Problem: mail: The connection was refused.", "Problem: orders: it is full", "Recovered: mail after 59s")
 }
 
 // TestCauses: a cause has one open issue; settling one settles those below it.
@@ -140,10 +289,14 @@ func TestCauses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	raise := func(c outage.Cause) {
-		b.do(func(tx *store.Tx) error { return b.desk.Raise(t.Context(), tx, b.owner, c, "it is full", b.now) })
+		b.do(func(tx *store.Tx) error {
+			return b.desk.Raise(t.Context(), tx, b.owner, c, "orders", "it is full", b.now)
+		})
 	}
 	settle := func(c outage.Cause) {
-		b.do(func(tx *store.Tx) error { return b.desk.Settle(t.Context(), tx, b.owner, c, "it is well", b.now) })
+		b.do(func(tx *store.Tx) error {
+			return b.desk.Settle(t.Context(), tx, b.owner, c, "it is well", b.now.Add(time.Hour))
+		})
 	}
 	raise(outage.OfDisk(1))
 	raise(outage.OfDisk(1))
@@ -151,8 +304,14 @@ func TestCauses(t *testing.T) {
 	raise(outage.OfDisk(12))
 	settle(outage.OfBackup(1, 70))
 	b.expect("three causes", "[]+ ann:o bob:o ops:o; []+ ann:o bob:o ops:o; []+ ann:o bob:o ops:o")
-	settle(outage.OfDatabase(1))
-	b.expect("database 1 is gone", "[] ann:o ann:r bob:o bob:r ops:o ops:r; [] ann:o ann:r bob:o bob:r ops:o ops:r; []+ ann:o bob:o ops:o")
+	settle(outage.OfDisk(1))
+	b.expect("there is space", "[] ann:or bob:or ops:or; []+ ann:o bob:o ops:o; []+ ann:o bob:o ops:o")
+	b.do(func(tx *store.Tx) error {
+		return b.desk.Drop(t.Context(), tx, b.owner, outage.OfDatabase(1), "The database was deleted.", b.now)
+	})
+	b.expect("database 1 is gone", "[] ann:or bob:or ops:or; [] ann:ou bob:ou ops:ou; []+ ann:o bob:o ops:o")
+	b.same("its ticket", b.timeline(2), "opened orders: it is full", "unwatched The database was deleted.", "closed No longer watched.")
+	b.same("ann", b.subjects("ann")[3:], "Recovered: orders after 1h0m0s", "No longer watched: orders")
 	raise(outage.OfDisk(1))
 	if tickets, n, err := b.store.Tickets(t.Context(), b.owner, store.ListQuery{}); err != nil || n != 4 {
 		t.Errorf("%d tickets, %v: %+v", n, err, tickets)

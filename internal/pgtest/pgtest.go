@@ -34,6 +34,13 @@ func URL(t testing.TB) string {
 	return newDatabase(t, shared.start(t).url, "template1")
 }
 
+// MigratedURL is a migrated store's database for one test.
+func MigratedURL(t testing.TB) string {
+	t.Helper()
+	s := shared.start(t)
+	return newDatabase(t, s.url, s.migrated)
+}
+
 // Option changes the store's options.
 type Option func(*store.Options)
 
@@ -46,8 +53,7 @@ func WithTracer(tracer pgx.QueryTracer) Option { return func(o *store.Options) {
 // Store is a migrated store of the test's own, closed at its end.
 func Store(t testing.TB, options ...Option) *store.Store {
 	t.Helper()
-	s := shared.start(t)
-	o := store.Options{URL: newDatabase(t, s.url, s.migrated), MaxConns: 8, Sealer: plain{}, Logger: slog.New(slog.DiscardHandler)}
+	o := store.Options{URL: MigratedURL(t), MaxConns: 8, Sealer: plain{}, Logger: slog.New(slog.DiscardHandler)}
 	for _, option := range options {
 		option(&o)
 	}

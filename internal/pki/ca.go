@@ -17,12 +17,15 @@ import (
 	"time"
 )
 
-// Lifetimes. A server's certificate is renewed when less than RenewBefore
-// remains; the CA outlives many of them.
+// Lifetimes. A server's certificate is renewed in a maintenance window when less
+// than RenewBefore remains, which at least one window is in even if it opens once
+// a month and one is missed. With less than RenewAtOnce it waits for none. The CA
+// outlives many of them.
 const (
 	caYears     = 10
 	serverYears = 1
-	RenewBefore = 30 * 24 * time.Hour
+	RenewBefore = 75 * 24 * time.Hour
+	RenewAtOnce = 7 * 24 * time.Hour
 	// clockSkew is how far a client's clock may be behind.
 	clockSkew = time.Hour
 )

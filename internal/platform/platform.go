@@ -16,11 +16,13 @@ import (
 // Wanted is everything a driver needs to know to bring a cluster about. It is
 // rebuilt from the store for each pass; drivers keep no copy.
 type Wanted struct {
+	// Cluster is what its row says. While it is LockedOut, nobody is let in.
 	cluster.Cluster
 	Plan catalog.Plan
 	// Patch asks to move the nodes to the newest installed version of the
-	// series and to renew certificates near their end, now. Without it the
-	// nodes stay with Cluster.Installation.
+	// series, to renew certificates near their end, and to restart servers with
+	// settings that wait for it, now. Without it the nodes stay with
+	// Cluster.Installation.
 	Patch bool
 	// Suspended asks that no process of the cluster runs; its data and its
 	// addresses stay.
@@ -33,6 +35,8 @@ type Observed struct {
 	Exists bool
 	// Serving tells that the primary takes writes through the gateway.
 	Serving bool
+	// Closed tells that the gateway lets nobody in, from whatever address.
+	Closed bool
 	// Settled tells that nothing differs from what was wanted: no further Apply is needed.
 	Settled bool
 	// Suspended tells that nothing runs, on purpose; then it is settled when
@@ -97,6 +101,10 @@ type Driver interface {
 	Apply(ctx context.Context, want Wanted) (Observed, error)
 	// Observe looks without changing anything.
 	Observe(ctx context.Context, id cluster.ID) (Observed, error)
+	// Pending is what Apply would do beyond the rest if want.Patch were set: moves
+	// to newer builds, certificates near their end, settings that wait for a
+	// restart. It asks no server anything. None of a cluster that isn't there.
+	Pending(ctx context.Context, want Wanted) ([]cluster.Task, error)
 	// Remove takes away processes, files, routes, limits: everything. Nil when
 	// nothing is left, also when nothing was there.
 	Remove(ctx context.Context, want cluster.Cluster) error
@@ -140,9 +148,16 @@ type Recovery struct {
 	Archived func(ctx context.Context, lineage string) ([]string, error)
 }
 
+// ErrBlocked is returned when the database's own users hold a lock that a backup needs.
+var ErrBlocked = errors.New("the backup waited for a lock")
+
 // ErrGap is returned when files that a recovery needs are missing while later
 // ones are there.
 var ErrGap = errors.New("what was archived has a gap")
+
+// ErrUnverified is returned by Verify when nothing was found to be wrong with a
+// copy, but not all of it could be looked through.
+var ErrUnverified = errors.New("the copy couldn't be verified")
 
 // Spooler is the part of a driver whose servers hand over what they write, for a
 // continuous archive.
@@ -183,7 +198,8 @@ type Archiver interface {
 	// there is none.
 	Undo(ctx context.Context, want Wanted) error
 	// Verify restores r into a scratch server of its own, with little priority,
-	// and looks through all of it; the error says what is wrong with the copy.
+	// and looks through all of it; the error says what is wrong with the copy, or is
+	// ErrUnverified. Remove ends it.
 	Verify(ctx context.Context, want Wanted, c Copy, r io.Reader) error
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptrace"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -15,8 +16,13 @@ import (
 	"steward/internal/monitor"
 )
 
-// errBlocked is an address that the rules don't let the check connect to.
-var errBlocked = errors.New("blocked")
+// blockedError is an address that the rules don't let the check connect to.
+type blockedError struct{ why monitor.Barrier }
+
+func (e *blockedError) Error() string { return string(e.why) }
+
+// tooMany is what of a name's addresses isn't looked at any more.
+const tooMany monitor.Barrier = "The host name has too many addresses."
 
 // connect opens a connection whose reads and writes end at the check's deadline,
 // or when ctx does. Each address that a name has is judged when it is tried.
@@ -29,6 +35,9 @@ func (c *check) connect(ctx context.Context, a monitor.Address) (net.Conn, error
 	host := a.Host
 	if !a.IP.IsValid() && strings.Contains(host, ".") {
 		host += "." // from the root: no looks in the machine's search domains
+	}
+	if c.redirects == 0 {
+		ctx = c.noteAddresses(ctx, a)
 	}
 	raw, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(a.Port))))
 	if err != nil {
@@ -54,12 +63,35 @@ func (c *check) judge(address string) error {
 		return fmt.Errorf("parse address to connect to: %w", err)
 	}
 	if c.tried.Add(1) > mostTries {
-		return errBlocked
+		return &blockedError{tooMany}
 	}
-	if !c.p.networks.Permit(c.Address.Type, c.Region, to) {
-		return errBlocked
+	if why := c.p.networks.Judge(c.Address.Type, c.Region, to); why != "" {
+		return &blockedError{why}
 	}
 	return nil
+}
+
+// noteAddresses has the result tell what the host leads to. What may not be reached
+// isn't told: two names of such an address are not to be known for one by failing
+// together.
+func (c *check) noteAddresses(ctx context.Context, a monitor.Address) context.Context {
+	c.result.Addresses = nil
+	note := func(ip netip.Addr) {
+		if ip = ip.Unmap(); c.p.networks.Permit(c.Address.Type, c.Region, netip.AddrPortFrom(ip, a.Port)) {
+			c.result.Addresses = append(c.result.Addresses, ip)
+		}
+	}
+	if a.IP.IsValid() {
+		note(a.IP)
+		return ctx
+	}
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{DNSDone: func(found httptrace.DNSDoneInfo) {
+		for _, one := range found.Addrs[:min(len(found.Addrs), mostTries)] {
+			if ip, ok := netip.AddrFromSlice(one.IP); ok {
+				note(ip)
+			}
+		}
+	}})
 }
 
 // mostRead bounds what is read from one connection, all layers of wrapping

@@ -42,9 +42,6 @@ var missed = [...]string{
 	reading:    "The answer wasn't complete within %s.",
 }
 
-// blocked and refused are one to customers: see monitor.Class.Shown.
-const refused = "The connection was refused."
-
 // explain finds the words for an error; each rule is asked in turn.
 func (c *check) explain(ctx context.Context, err error) *failure {
 	if until, ok := ctx.Deadline(); ctx.Err() != nil || ok && !time.Now().Before(until) { // a dialer may see the deadline first
@@ -155,11 +152,12 @@ func (c *check) secure(err error) *failure {
 }
 
 func (c *check) connection(err error) *failure {
+	if b, ok := errors.AsType[*blockedError](err); ok {
+		return &failure{monitor.Blocked, string(b.why)}
+	}
 	switch {
-	case errors.Is(err, errBlocked):
-		return &failure{monitor.Blocked, refused}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &failure{monitor.Refused, refused}
+		return &failure{monitor.Refused, "The connection was refused."}
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTDOWN):
 		return &failure{monitor.Unreachable, "The host can't be reached."}
 	case c.phase == connecting:

@@ -109,7 +109,7 @@ func (c *check) fail(ctx context.Context, err error) {
 }
 
 // refusal is how long a refused connection takes at least, longer than a refusal
-// takes within a data centre: so an address that is blocked answers as late as one
+// takes within a data centre: so an address that is blocked takes as long as one
 // where nothing listens.
 const refusal = 10 * time.Millisecond
 

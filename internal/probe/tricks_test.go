@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -172,7 +173,12 @@ func TestEveryTrick(t *testing.T) {
 			}
 			// Whatever has been saved, the check asks again.
 			r := p.Check(t.Context(), Target{Address: a, Timeout: patience, Region: trick.region})
-			found(t, r, monitor.Blocked, "The connection was refused.")
+			if r.Class != monitor.Blocked || !slices.Contains([]monitor.Barrier{monitor.NeedsRegion, monitor.OutsideRegion, monitor.NeverChecked}, monitor.Barrier(r.Detail)) {
+				t.Errorf("%s, %q", r.Class, r.Detail)
+			}
+			if len(r.Addresses) > 0 {
+				t.Errorf("it tells that the name leads to %s", r.Addresses)
+			}
 		})
 	}
 	t.Cleanup(func() {
@@ -210,32 +216,32 @@ func TestRedirectInside(t *testing.T) {
 	rules := officeRules()
 	rules.Guards = []monitor.Guard{{First: 25, Last: 25, TCP: true}}
 	p := New(Options{Networks: rules, UserAgent: "steward/test", Resolver: z.resolver(t)})
-	const refusedText, malformed = "After a redirect: The connection was refused.", "A redirect leads to what is no http or https URL."
+	const outside, never, malformed = "After a redirect: " + string(monitor.OutsideRegion), "After a redirect: " + string(monitor.NeverChecked), "A redirect leads to what is no http or https URL."
 	for name, test := range map[string]struct {
 		location string
 		class    monitor.Class
 		detail   string
 	}{
-		"metadata":            {"http://169.254.169.254/latest/", monitor.Blocked, refusedText},
-		"loopback":            {"http://127.0.0.1:PORT/", monitor.Blocked, refusedText},
-		"loopback, IPv6":      {"http://[::1]:PORT/", monitor.Blocked, refusedText},
-		"loopback, mapped":    {"http://[::ffff:127.0.0.1]:PORT/", monitor.Blocked, refusedText},
-		"loopback by a name":  {"//loopback.test:PORT/", monitor.Blocked, refusedText},
-		"localhost":           {"http://localhost:PORT/", monitor.Blocked, refusedText},
-		"unspecified":         {"http://0.0.0.0:PORT/", monitor.Blocked, refusedText},
-		"with a user":         {"http://office@127.0.0.1:PORT/", monitor.Blocked, refusedText},
-		"a forbidden port":    {"http://127.0.1.1:25/", monitor.Blocked, refusedText},
+		"metadata":            {"http://169.254.169.254/latest/", monitor.Blocked, never},
+		"loopback":            {"http://127.0.0.1:PORT/", monitor.Blocked, outside},
+		"loopback, IPv6":      {"http://[::1]:PORT/", monitor.Blocked, outside},
+		"loopback, mapped":    {"http://[::ffff:127.0.0.1]:PORT/", monitor.Blocked, outside},
+		"loopback by a name":  {"//loopback.test:PORT/", monitor.Blocked, outside},
+		"localhost":           {"http://localhost:PORT/", monitor.Blocked, outside},
+		"unspecified":         {"http://0.0.0.0:PORT/", monitor.Blocked, never},
+		"with a user":         {"http://office@127.0.0.1:PORT/", monitor.Blocked, outside},
+		"a forbidden port":    {"http://127.0.1.1:25/", monitor.Blocked, "After a redirect: " + string(monitor.GuardedPort)},
 		"decimal host":        {"http://2130706433:PORT/", monitor.BadRedirect, malformed},
 		"hexadecimal host":    {"http://0x7f.1:PORT/", monitor.BadRedirect, malformed},
 		"octal host":          {"http://0177.0.0.1:PORT/", monitor.BadRedirect, malformed},
 		"file":                {"file:///etc/passwd", monitor.BadRedirect, malformed},
 		"gopher":              {"gopher://127.0.0.1:PORT/_x", monitor.BadRedirect, malformed},
 		"no host":             {"http:///", monitor.BadRedirect, malformed},
-		"rebinding":           {"http://rebind.test:PORT2/to", monitor.Blocked, refusedText},
-		"nobody listens":      {"http://127.0.1.1:1/", monitor.Refused, refusedText},
+		"rebinding":           {"http://rebind.test:PORT2/to", monitor.Blocked, outside},
+		"nobody listens":      {"http://127.0.1.1:1/", monitor.Refused, "After a redirect: The connection was refused."},
 		"into the region":     {"http://office.test:PORT2/fine", monitor.OK, ""},
 		"to another port":     {"http://127.0.1.1:PORT2/fine", monitor.OK, ""},
-		"and on to the inner": {"http://127.0.1.1:PORT2/to", monitor.Blocked, refusedText},
+		"and on to the inner": {"http://127.0.1.1:PORT2/to", monitor.Blocked, outside},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -272,28 +278,57 @@ func TestRedirectInside(t *testing.T) {
 	})
 }
 
-// TestBlockedLooksRefused: class, words and delay don't tell a customer whether an
-// address is blocked or nothing listens there.
-func TestBlockedLooksRefused(t *testing.T) {
+// TestBlockedTellsNothingOfWhatIsThere: class, words and delay of an address that is
+// blocked are the same whether somebody listens there or not, and take as long as a
+// refusal.
+func TestBlockedTellsNothingOfWhatIsThere(t *testing.T) {
 	t.Parallel()
-	p := New(Options{Networks: officeRules(), UserAgent: "steward/test"})
-	_, port, _ := net.SplitHostPort(closedPort(t))
-	refused := p.Check(t.Context(), Target{Address: address(t, "http://127.0.1.1:"+port), Timeout: patience, Region: "office"})
-	blocked := p.Check(t.Context(), Target{Address: address(t, "http://127.0.2.1:"+port), Timeout: patience, Region: "office"})
-	if refused.Class != monitor.Refused || blocked.Class != monitor.Blocked {
-		t.Fatalf("%+v, %+v", refused, blocked)
+	z := &zone{names: map[string][][]netip.Addr{"inside.test.": {addrs("127.0.2.1")}}}
+	p := New(Options{Networks: officeRules(), UserAgent: "steward/test", Resolver: z.resolver(t)})
+	server := insideServer(t)
+	_, closed, _ := net.SplitHostPort(closedPort(t))
+	check := func(region, at string, timeout time.Duration) monitor.Result {
+		return p.Check(t.Context(), Target{Address: address(t, at), Timeout: timeout, Region: region})
 	}
-	if blocked.Class.Shown() != refused.Class.Shown() || blocked.Detail != refused.Detail || blocked.Status != refused.Status {
-		t.Errorf("%+v, %+v", refused, blocked)
-	}
-	for _, r := range []monitor.Result{refused, blocked} {
-		if r.Took < refusal || r.Took > refusal+slack {
-			t.Errorf("%s after %s, want %s", r.Class, r.Took, refusal)
+	for region, want := range map[string]monitor.Barrier{"": monitor.NeedsRegion, "office": monitor.OutsideRegion} {
+		for _, host := range []string{"http://127.0.2.1:", "http://inside.test:", "127.0.2.1:", "inside.test:"} {
+			open, shut := check(region, host+server.port, patience), check(region, host+closed, patience)
+			for _, r := range []monitor.Result{open, shut} {
+				found(t, r, monitor.Blocked, string(want))
+				if r.Took < refusal {
+					t.Errorf("%s in %q took %s, want %s at least", host, region, r.Took, refusal)
+				}
+			}
 		}
 	}
-	hasty := p.Check(t.Context(), Target{Address: address(t, "http://127.0.2.1:"+port), Timeout: time.Millisecond, Region: "office"})
-	if hasty.Took > slack {
+	if r := check("office", "http://127.0.1.1:"+closed, patience); r.Class != monitor.Refused || r.Took < refusal {
+		t.Errorf("%+v", r)
+	}
+	if hasty := check("office", "http://127.0.2.1:"+closed, time.Millisecond); hasty.Took > slack {
 		t.Errorf("a timeout of 1ms took %s", hasty.Took)
+	}
+	if n := server.reached.Load(); n != 0 {
+		t.Errorf("the inside was reached %d times", n)
+	}
+}
+
+// TestAddressesBehindNames: a check tells what its host leads to, as far as it may be
+// reached.
+func TestAddressesBehindNames(t *testing.T) {
+	t.Parallel()
+	z := &zone{names: map[string][][]netip.Addr{"both.test.": {addrs("127.0.1.1", "127.0.2.1", "127.0.1.2")}}}
+	p := New(Options{Networks: officeRules(), UserAgent: "steward/test", Resolver: z.resolver(t)})
+	_, closed, _ := net.SplitHostPort(closedPort(t))
+	for host, want := range map[string][]string{
+		"both.test": {"both.test", "127.0.1.1", "127.0.1.2"}, "127.0.1.1": {"127.0.1.1"}, "[::ffff:127.0.1.1]": {"127.0.1.1"}, "127.0.2.1": {"127.0.2.1"},
+	} {
+		target := address(t, "http://"+host+":"+closed)
+		r := p.Check(t.Context(), Target{Address: target, Timeout: patience, Region: "office"})
+		got := r.Hosts(target.Host)
+		slices.Sort(got[1:])
+		if !slices.Equal(got, want) {
+			t.Errorf("%s is known as %q, want %q", host, got, want)
+		}
 	}
 }
 

@@ -223,9 +223,19 @@ func (r *Recoverer) begin(ctx context.Context, tx *store.Tx, record Record, kept
 	}
 	_, err = tx.CreateOperation(ctx, operation.Operation{
 		Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: operation.Restore,
-		Status: operation.Scheduled, Params: operation.Params{Backup: from, Failed: true, Recovered: true},
+		Status: operation.Scheduled, Params: operation.Params{Backup: from, BackupLabel: labelOf(kept, from), Failed: true, Recovered: true},
 	})
 	return c, err
+}
+
+// labelOf is a kept backup's label.
+func labelOf(kept []archive.Manifest, id backup.ID) string {
+	for _, m := range kept {
+		if m.Backup == id {
+			return m.Label
+		}
+	}
+	return ""
 }
 
 func (r *Recoverer) record(ctx context.Context, tx *store.Tx, record Record, kept []archive.Manifest) (cluster.Cluster, error) {
@@ -236,7 +246,7 @@ func (r *Recoverer) record(ctx context.Context, tx *store.Tx, record Record, kep
 	if err != nil {
 		return cluster.Cluster{}, fmt.Errorf("make the account %s: %w", record.Account, err)
 	}
-	c, err := tx.AdoptCluster(ctx, record.cluster(owner), record.Secrets, r.Ports)
+	c, err := tx.AdoptCluster(ctx, record.cluster(owner), record.Secrets, store.Ports{First: r.Ports[0], Last: r.Ports[1]})
 	if err != nil {
 		return c, taken(err, record.Label)
 	}

@@ -77,7 +77,7 @@ func (w *world) database(label string) cluster.Cluster {
 		}}, map[platform.SecretName][]byte{
 			platform.RootPassword: []byte("root of " + label), platform.CACert: []byte("CA of " + label + time.Now().String()),
 			platform.BackupKey: w.key, platform.Keyring: []byte("ring"),
-		}, ports)
+		}, store.Ports{First: ports[0], Last: ports[1]})
 		if err != nil {
 			return err
 		}

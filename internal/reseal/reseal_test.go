@@ -90,7 +90,7 @@ func (w *world) cluster(label string, secrets map[platform.SecretName][]byte) cl
 		c, err = tx.CreateCluster(w.t.Context(), cluster.Cluster{Account: w.admin.Account, Spec: cluster.Spec{
 			Label: label, Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: "small", Size: 1, Replication: cluster.ReplicationNone,
 			Commit: cluster.CommitLocal, AllowList: cluster.AllowList{}, Updates: cluster.DefaultWindow(1),
-		}}, secrets, [2]int{21000, 29000})
+		}}, secrets, store.Ports{First: 21000, Last: 29000})
 		return err
 	}))
 	return c

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/jackc/pgx/v5"
+
 	"steward/internal/account"
 	"steward/internal/cluster"
 	"steward/internal/fault"
+	"steward/internal/filter"
 	"steward/internal/store/dbsqlc"
 )
 
@@ -78,25 +81,25 @@ func (t *Tx) LockUsers(ctx context.Context, in account.ID) ([]account.User, erro
 	return users, classify(err)
 }
 
-// Users is one page of the account's users, and how many there are.
-func (q queries) Users(ctx context.Context, in account.ID, page Page) ([]account.User, int, error) {
-	rows, err := q.q.UserList(ctx, dbsqlc.UserListParams{AccountID: int64(in), Size: page.limit(), Skip: page.offset()})
-	if err != nil {
-		return nil, 0, classify(err)
+// UserFields are what users can be filtered and ordered by.
+var UserFields = filter.Fields{"username": filter.Text, "email": filter.Text, "restricted": filter.Bool}
+
+var userColumns = columns{"username": "username", "email": "email", "restricted": "restricted"}
+
+func scanUser(row pgx.Row, more ...any) (account.User, error) {
+	var u account.User
+	err := row.Scan(append([]any{&u.ID, &u.Account, &u.Username, &u.Email, &u.Restricted, &u.AddDatabases, &u.Created}, more...)...)
+	return u, err
+}
+
+// Users is one page of the account's users, and how many match.
+func (q queries) Users(ctx context.Context, in account.ID, list ListQuery) ([]account.User, int, error) {
+	l := listing[account.User]{
+		sqlBuilder: sqlBuilder{columns: userColumns}, own: "id", scan: scanUser,
+		what: "SELECT id, account_id, username, email, restricted, add_databases, created",
 	}
-	users, total := make([]account.User, len(rows)), 0
-	for i, r := range rows {
-		users[i] = account.User{
-			ID: account.UserID(r.ID), Account: account.ID(r.AccountID), Username: r.Username, Email: r.Email,
-			Restricted: r.Restricted, AddDatabases: r.AddDatabases, Created: r.Created,
-		}
-		total = int(r.Total)
-	}
-	if len(rows) == 0 && page.Number > 1 {
-		all, total, err := q.Users(ctx, in, Page{Number: 1, Size: 1})
-		return all[:0], total, err
-	}
-	return users, total, nil
+	l.from = "users WHERE account_id = " + l.arg(int64(in))
+	return l.page(ctx, q.db, list)
 }
 
 // UpdateUser writes name, e-mail and rights of u.ID.

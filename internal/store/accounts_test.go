@@ -115,7 +115,7 @@ func TestUserPages(t *testing.T) {
 		{Number: 1 << 62}:     nil,
 		{Number: -1, Size: 1}: {"u0"},
 	} {
-		users, total, err := s.Users(t.Context(), u.Account, page)
+		users, total, err := s.Users(t.Context(), u.Account, store.ListQuery{Page: page})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 // AdoptCluster adds a cluster that was another store's, under the id that its
 // backups go by, and with the port it had where that is free here. It is
 // provisioning: nothing of it runs.
-func (t *Tx) AdoptCluster(ctx context.Context, c cluster.Cluster, secrets map[platform.SecretName][]byte, ports [2]int) (cluster.Cluster, error) {
+func (t *Tx) AdoptCluster(ctx context.Context, c cluster.Cluster, secrets map[platform.SecretName][]byte, ports Ports) (cluster.Cluster, error) {
 	c.Updated, c.Status, c.Generation = t.now(), cluster.Provisioning, 1
 	c.Hosts, c.Members, c.Installation, c.ServerVersion = cluster.Hosts{}, nil, "", ""
 	had := c.Port
@@ -27,9 +27,9 @@ func (t *Tx) AdoptCluster(ctx context.Context, c cluster.Cluster, secrets map[pl
 }
 
 // thisPort is the one asked for, or the lowest free one.
-func (t *Tx) thisPort(ctx context.Context, port int, ports [2]int) (int, error) {
+func (t *Tx) thisPort(ctx context.Context, port int, ports Ports) (int, error) {
 	lowest, err := t.freePort(ctx, ports)
-	if err != nil || port < ports[0] || port > ports[1] {
+	if err != nil || port < ports.First || port > ports.Last {
 		return lowest, err
 	}
 	free, err := t.q.PortIsFree(ctx, int32(port))

@@ -35,7 +35,7 @@ func TestAdopt(t *testing.T) {
 		return made, err
 	}
 	created := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	old := cluster.Cluster{ID: 40, Account: u.Account, Spec: spec("one"), Port: ports[0] + 3, Created: created}
+	old := cluster.Cluster{ID: 40, Account: u.Account, Spec: spec("one"), Port: ports.First + 3, Created: created}
 	made, err := adopt(old)
 	if err != nil || made.ID != 40 || made.Port != old.Port || !made.Created.Equal(created) || made.Status != cluster.Provisioning {
 		t.Fatalf("%+v, %v", made, err)

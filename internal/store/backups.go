@@ -19,13 +19,13 @@ var BackupFields = filter.Fields{"id": filter.Number, "label": filter.Text, "typ
 var backupColumns = columns{"id": "id", "label": "label", "type": "type", "created": shown("created")}
 
 const selectBackup = `SELECT id, account_id, cluster_id, type, label, target, state, created, finished, bytes, stored_bytes,
-	installation, verified, problem`
+	installation, verified, problem, verify_tries, verify_after`
 
 func scanBackup(row pgx.Row, more ...any) (backup.Backup, error) {
 	var b backup.Backup
 	err := row.Scan(append([]any{
 		&b.ID, &b.Account, &b.Cluster, &b.Type, &b.Label, &b.Target, &b.State, &b.Created, &b.Finished, &b.Bytes, &b.StoredBytes,
-		&b.Installation, &b.Verified, &b.Problem,
+		&b.Installation, &b.Verified, &b.Problem, &b.VerifyTries, &b.VerifyAfter,
 	}, more...)...)
 	return b, err
 }
@@ -110,9 +110,17 @@ func (t *Tx) FinishBackup(ctx context.Context, b backup.Backup) error {
 }
 
 // BackupVerified records that a complete backup was proven to restore, or what
-// stood in the way; ErrStale when it has gone meanwhile.
+// stood in the way; ErrStale when it, or its database, has gone meanwhile. Until
+// the transaction ends the database isn't deleted.
 func (t *Tx) BackupVerified(ctx context.Context, id backup.ID, problem string) error {
 	n, err := t.q.BackupVerified(ctx, dbsqlc.BackupVerifiedParams{ID: int64(id), Problem: problem, Now: t.now()})
+	return changedOne(n, err)
+}
+
+// BackupUnverified records that verifying a complete backup took too long, and when
+// that is tried again; ErrStale when it has gone meanwhile.
+func (q queries) BackupUnverified(ctx context.Context, id backup.ID, again time.Time) error {
+	n, err := q.q.BackupUnverified(ctx, again, int64(id))
 	return changedOne(n, err)
 }
 

@@ -47,13 +47,22 @@ var clusterColumns = columns{
 const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
 	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
 	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted, fork_source, fork_time,
+	tasks, window_announced, window_begun,
 	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete')`
 
 // portLock is the class of the advisory lock that serialises giving out ports.
 const portLock = 7001
 
-// CreateCluster adds c with the lowest free port of the range and its secrets.
-func (t *Tx) CreateCluster(ctx context.Context, c cluster.Cluster, secrets map[platform.SecretName][]byte, ports [2]int) (cluster.Cluster, error) {
+// Ports are those that databases are given.
+type Ports struct {
+	First, Last int
+	// Usable reports whether a database without the port could get it, which it can't
+	// while another program has it; nil when only databases have any.
+	Usable func(port int) bool
+}
+
+// CreateCluster adds c with the lowest free port and its secrets.
+func (t *Tx) CreateCluster(ctx context.Context, c cluster.Cluster, secrets map[platform.SecretName][]byte, ports Ports) (cluster.Cluster, error) {
 	id, err := t.q.ClusterID(ctx)
 	if err != nil {
 		return c, fmt.Errorf("draw an id: %w", err)
@@ -97,19 +106,25 @@ func forkColumns(f *cluster.Fork) (source *int64, moment *time.Time) {
 	return new(int64(f.Source)), f.RestoreTime
 }
 
-// freePort is the lowest that no database has, reserved until the transaction ends.
-func (t *Tx) freePort(ctx context.Context, ports [2]int) (int, error) {
+// freePort is the lowest that neither a database nor another program has, reserved
+// among databases until the transaction ends.
+func (t *Tx) freePort(ctx context.Context, ports Ports) (int, error) {
 	if err := t.q.PortLock(ctx, portLock); err != nil {
 		return 0, fmt.Errorf("wait for a port: %w", err)
 	}
-	port, err := t.q.PortFree(ctx, int32(ports[0]), int32(ports[1]))
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, fault.NewPrecondition("All %d database ports of this server are in use; delete a database, or ask the operator to widen gateway.ports", ports[1]-ports[0]+1)
+	for from := ports.First; ; {
+		port, err := t.q.PortFree(ctx, int32(from), int32(ports.Last))
+		if errors.Is(err, pgx.ErrNoRows) {
+			return 0, fault.NewPrecondition("All %d database ports of this server are in use; delete a database, or ask the operator to widen gateway.ports", ports.Last-ports.First+1)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("find a free port: %w", err)
+		}
+		if ports.Usable == nil || ports.Usable(int(port)) {
+			return int(port), nil
+		}
+		from = int(port) + 1
 	}
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	return int(port), nil
 }
 
 func nonNil(list cluster.AllowList) []string {
@@ -163,14 +178,14 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	var size, port, failovers int32
 	var engine, replication, commit, status string
 	var list []string
-	var updates, members []byte
+	var updates, members, tasks []byte
 	var forkSource *int64
 	var forkTime *time.Time
 	err := row.Scan(append([]any{
 		&id, &owner, &c.Label, &engine, &c.Series, &c.Region, &c.Type, &size, &c.Encrypted, &c.SSLConnection, &list,
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
-		&forkSource, &forkTime, &c.OldestBackup,
+		&forkSource, &forkTime, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &c.OldestBackup,
 	}, more...)...)
 	if err != nil {
 		return c, err
@@ -187,6 +202,12 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	}
 	if err := json.Unmarshal(members, &c.Members); err != nil {
 		return c, fmt.Errorf("decode members: %w", err)
+	}
+	if err := json.Unmarshal(tasks, &c.Maintenance.Tasks); err != nil {
+		return c, fmt.Errorf("decode tasks: %w", err)
+	}
+	if len(c.Maintenance.Tasks) == 0 {
+		c.Maintenance.Tasks = nil
 	}
 	return c, nil
 }
@@ -296,5 +317,8 @@ func (t *Tx) Undelete(ctx context.Context, id cluster.ID) error {
 
 // RemoveCluster drops the row, its secrets and its port, once nothing else is left.
 func (t *Tx) RemoveCluster(ctx context.Context, id cluster.ID) error {
+	if err := t.q.LeasesForget(ctx, []int64{leaseKey(workLease, id), leaseKey(backupLease, id)}); err != nil {
+		return fmt.Errorf("forget the leases: %w", err)
+	}
 	return classify(t.q.ClusterRemove(ctx, int64(id)))
 }

@@ -40,7 +40,7 @@ func TestCreateCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made.Status != cluster.Provisioning || made.Port != ports[0] || made.Generation != 1 || made.ID == 0 {
+	if made.Status != cluster.Provisioning || made.Port != ports.First || made.Generation != 1 || made.ID == 0 {
 		t.Errorf("%+v", made)
 	}
 	made.Members = map[string]string{}
@@ -114,7 +114,7 @@ func TestPorts(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Store(t)
 	u := newAccount(t, s, "a")
-	n := ports[1] - ports[0] + 1
+	n := ports.Last - ports.First + 1
 	made := make([]cluster.Cluster, n+3)
 	var creates sync.WaitGroup
 	for i := range made { // more at once than there are ports
@@ -132,7 +132,7 @@ func TestPorts(t *testing.T) {
 	creates.Wait()
 	sort.Slice(made, func(i, j int) bool { return made[i].Port < made[j].Port })
 	for i, c := range made {
-		if want := max(0, ports[0]+i-3); i >= 3 && c.Port != want || i < 3 && c.Port != 0 {
+		if want := max(0, ports.First+i-3); i >= 3 && c.Port != want || i < 3 && c.Port != 0 {
 			t.Errorf("the %dth port is %d", i, c.Port)
 		}
 	}

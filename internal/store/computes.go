@@ -3,7 +3,10 @@ package store
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5"
+
 	"steward/internal/account"
+	"steward/internal/filter"
 	"steward/internal/monitor"
 	"steward/internal/store/dbsqlc"
 )
@@ -35,21 +38,27 @@ func (t *Tx) LockCompute(ctx context.Context, in account.ID, id monitor.ComputeI
 	return toCompute(row), classify(err)
 }
 
-// Computes is one page of the account's machines, and how many there are.
-func (q queries) Computes(ctx context.Context, in account.ID, page Page) ([]monitor.Compute, int, error) {
-	rows, err := q.q.ComputeList(ctx, dbsqlc.ComputeListParams{AccountID: int64(in), Size: page.limit(), Skip: page.offset()})
-	if err != nil {
-		return nil, 0, classify(err)
+// ComputeFields are what machines can be filtered and ordered by.
+var ComputeFields = filter.Fields{"id": filter.Number, "label": filter.Text, "group": filter.Text}
+
+var computeColumns = columns{"id": "id", "label": "label", "group": "group_name"}
+
+func scanCompute(row pgx.Row, more ...any) (monitor.Compute, error) {
+	var r dbsqlc.Compute
+	err := row.Scan(append([]any{
+		&r.ID, &r.AccountID, &r.Label, &r.GroupName, &r.Source, &r.SshAccess, &r.SshUser, &r.SshIp, &r.SshPort, &r.SshHostKey, &r.Created, &r.Updated,
+	}, more...)...)
+	return toCompute(r), err
+}
+
+// Computes is one page of the account's machines, and how many match.
+func (q queries) Computes(ctx context.Context, in account.ID, list ListQuery) ([]monitor.Compute, int, error) {
+	l := listing[monitor.Compute]{
+		sqlBuilder: sqlBuilder{columns: computeColumns}, own: "id", scan: scanCompute,
+		what: "SELECT id, account_id, label, group_name, source, ssh_access, ssh_user, ssh_ip, ssh_port, ssh_host_key, created, updated",
 	}
-	all, total := make([]monitor.Compute, len(rows)), 0
-	for i, r := range rows {
-		all[i], total = toCompute(r.Compute), int(r.Total)
-	}
-	if len(rows) == 0 && page.Number > 1 {
-		first, total, err := q.Computes(ctx, in, Page{Number: 1, Size: 1})
-		return first[:0], total, err
-	}
-	return all, total, nil
+	l.from = "computes WHERE account_id = " + l.arg(int64(in))
+	return l.page(ctx, q.db, list)
 }
 
 // AllComputes are the machines of all accounts: for operators and the sampler.

@@ -18,6 +18,9 @@ var ErrStale = errors.New("the row has changed since it was read")
 // another writer was first.
 var ErrNoTransition = errors.New("no such status change from the present status")
 
+// ErrLeaseLost is returned to who writes under a lease that somebody else has by now.
+var ErrLeaseLost = errors.New("the lease has passed to somebody else")
+
 // BackupLabelTaken is the fault of a backup whose label another of the same
 // database has.
 func BackupLabelTaken() *fault.Fault {

@@ -42,10 +42,7 @@ func newLeases(config *pgx.ConnConfig) *leases {
 	config = config.Copy()
 	config.Tracer = nil
 	config.RuntimeParams["application_name"] = "steward leases"
-	// The server must let go soon when our machine is gone without a word.
-	config.RuntimeParams["tcp_keepalives_idle"] = "10"
-	config.RuntimeParams["tcp_keepalives_interval"] = "5"
-	config.RuntimeParams["tcp_keepalives_count"] = "3"
+	config.RuntimeParams["lock_timeout"] = "1s"
 	return &leases{config: config, held: map[int64]bool{}}
 }
 
@@ -89,15 +86,16 @@ func (l *leases) close() {
 
 // Lease makes the caller the only one who acts on the cluster, until release or
 // until the returned context ends because the lease was lost. ok is false when
-// somebody else holds it.
+// somebody else holds it. Nothing is written under that context once somebody else
+// has taken the lease, also while its holder doesn't know: that is ErrLeaseLost.
 func (s *Store) Lease(ctx context.Context, id cluster.ID) (leased context.Context, release func(), ok bool, err error) {
-	return s.lease(ctx, leaseKey(workLease, id))
+	return s.leaseFenced(ctx, leaseKey(workLease, id))
 }
 
 // LeaseBackup makes the caller the only one who takes a backup of the cluster,
-// which may take hours: others act on the cluster meanwhile.
+// which may take hours: others act on the cluster meanwhile. Writes are as with Lease.
 func (s *Store) LeaseBackup(ctx context.Context, id cluster.ID) (leased context.Context, release func(), ok bool, err error) {
-	return s.lease(ctx, leaseKey(backupLease, id))
+	return s.leaseFenced(ctx, leaseKey(backupLease, id))
 }
 
 // LeaseVerify makes the caller the only one of all servers that tries out backups.
@@ -111,17 +109,39 @@ func (s *Store) LeaseRotation(ctx context.Context) (leased context.Context, rele
 }
 
 func (s *Store) lease(ctx context.Context, key int64) (leased context.Context, release func(), ok bool, err error) {
-	if !s.leases.take(key) {
+	_, leased, release, ok, err = s.leaseOn(ctx, key)
+	return leased, release, ok, err
+}
+
+// leaseFenced is lease with a token that all writes under the context come with.
+func (s *Store) leaseFenced(ctx context.Context, key int64) (leased context.Context, release func(), ok bool, err error) {
+	on, leased, release, ok, err := s.leaseOn(ctx, key)
+	if err != nil || !ok {
+		return nil, nil, false, err
+	}
+	token, err := on.token(key)
+	if err != nil || token == 0 {
+		release()
+		if err != nil {
+			return nil, nil, false, fmt.Errorf("take a lease: %w", err)
+		}
 		return nil, nil, false, nil
 	}
-	on, ok, err := s.leases.lock(ctx, key)
+	return withFence(leased, fence{key, token}), release, true, nil
+}
+
+func (s *Store) leaseOn(ctx context.Context, key int64) (on *session, leased context.Context, release func(), ok bool, err error) {
+	if !s.leases.take(key) {
+		return nil, nil, nil, false, nil
+	}
+	on, ok, err = s.leases.lock(ctx, key)
 	if err != nil || !ok {
 		s.leases.drop(key)
-		return nil, nil, false, err
+		return nil, nil, nil, false, err
 	}
 	leased, cancel := context.WithCancel(ctx)
 	unlink := context.AfterFunc(on.alive, cancel)
-	return leased, sync.OnceFunc(func() {
+	return on, leased, sync.OnceFunc(func() {
 		cancel()
 		unlink()
 		on.unlock(key)

@@ -20,7 +20,7 @@ func servers(t *testing.T) (a, b *store.Store) {
 	for _, s := range []**store.Store{&a, &b} {
 		opening.Go(func() { // both at once: one of them migrates
 			var err error
-			if *s, err = store.Open(context.Background(), store.Options{URL: url, MaxConns: 4}); err != nil {
+			if *s, err = store.Open(context.Background(), store.Options{URL: url, MaxConns: 4, Sealer: pgtest.Sealer()}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -48,7 +49,9 @@ func shown(column string) string { return "date_trunc('second', " + column + ")"
 // sqlBuilder collects conditions and their arguments.
 type sqlBuilder struct {
 	columns columns
-	args    []any
+	// key settles the order of items that are alike otherwise: "id" when empty.
+	key  string
+	args []any
 }
 
 func (b *sqlBuilder) arg(v any) string {
@@ -110,7 +113,7 @@ func (b *sqlBuilder) tail(q ListQuery, own string) string {
 		if q.Filter.Descending {
 			direction = " DESC"
 		}
-		order = column + direction + ", id" + direction
+		order = column + direction + ", " + cmp.Or(b.key, "id") + direction
 	}
 	return fmt.Sprintf("%s ORDER BY %s LIMIT %s OFFSET %s", text, order, b.arg(q.limit()), b.arg(q.offset()))
 }
@@ -128,7 +131,7 @@ type listing[T any] struct {
 
 // page is one page of the items that match, and how many do.
 func (l listing[T]) page(ctx context.Context, db dbsqlc.DBTX, q ListQuery) ([]T, int, error) {
-	b := sqlBuilder{l.columns, slices.Clone(l.args)}
+	b := sqlBuilder{l.columns, l.key, slices.Clone(l.args)}
 	sql := l.what + ", count(*) OVER () FROM " + l.from + b.tail(q, l.own)
 	rows, err := db.Query(ctx, sql, b.args...)
 	if err != nil {

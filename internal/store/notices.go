@@ -16,7 +16,7 @@ const noticesTopic = "steward_notices"
 
 // CreateNotices records what is to be told, for servers to send once the
 // transaction is committed. What was recorded before (of the same issue, kind,
-// channel and recipient) stays as it is.
+// channel, recipient and service) stays as it is.
 func (t *Tx) CreateNotices(ctx context.Context, notices []monitor.Notice) error {
 	if len(notices) == 0 {
 		return nil
@@ -29,6 +29,7 @@ func (t *Tx) CreateNotices(ctx context.Context, notices []monitor.Notice) error 
 			return fmt.Errorf("encode a notice: %w", err)
 		}
 		in.Accounts, in.Issues = append(in.Accounts, int64(n.Account)), append(in.Issues, int64(n.Issue))
+		in.Services = append(in.Services, int64(n.Service))
 		in.Kinds, in.Channels = append(in.Kinds, string(n.Kind)), append(in.Channels, n.Channel)
 		in.Recipients, in.Names = append(in.Recipients, n.Recipient), append(in.Names, n.Name)
 		in.Contents = append(in.Contents, content)
@@ -82,7 +83,7 @@ func (q queries) ClaimNotices(ctx context.Context, c NoticeClaim) ([]monitor.Not
 	claimed := make([]monitor.Notice, len(rows))
 	for i, r := range rows {
 		n, err := toNotice(dbsqlc.NoticesListRow{
-			ID: r.ID, AccountID: r.AccountID, IssueID: r.IssueID, Kind: r.Kind, Channel: r.Channel, Recipient: r.Recipient, Name: r.Name,
+			ID: r.ID, AccountID: r.AccountID, IssueID: r.IssueID, ServiceID: r.ServiceID, Kind: r.Kind, Channel: r.Channel, Recipient: r.Recipient, Name: r.Name,
 			Content: r.Content, State: r.State, Attempts: r.Attempts, Due: r.Due, GiveUp: r.GiveUp, Problem: r.Problem, Created: r.Created, Sent: r.Sent,
 		})
 		if err != nil {
@@ -192,7 +193,7 @@ func (q queries) NoticeCounts(ctx context.Context) ([]NoticeCount, error) {
 
 func toNotice(r dbsqlc.NoticesListRow) (monitor.Notice, error) {
 	n := monitor.Notice{
-		ID: monitor.NoticeID(r.ID), Account: account.ID(r.AccountID), Issue: monitor.IssueID(r.IssueID), Kind: monitor.NoticeKind(r.Kind),
+		ID: monitor.NoticeID(r.ID), Account: account.ID(r.AccountID), Issue: monitor.IssueID(r.IssueID), Service: monitor.ServiceID(r.ServiceID), Kind: monitor.NoticeKind(r.Kind),
 		Channel: r.Channel, Recipient: r.Recipient, Name: r.Name, State: monitor.NoticeState(r.State), Attempts: int(r.Attempts),
 		Due: r.Due, GiveUp: r.GiveUp, Problem: r.Problem, Created: r.Created, Sent: r.Sent,
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"steward/internal/account"
 	"steward/internal/fault"
+	"steward/internal/filter"
 	"steward/internal/store/dbsqlc"
 )
 
@@ -52,25 +55,33 @@ func (q queries) ClientAnywhere(ctx context.Context, id account.ClientID) (accou
 	return c, row.SecretHash, err
 }
 
+// ClientFields are what applications can be filtered and ordered by.
+var ClientFields = filter.Fields{"id": filter.Text, "label": filter.Text, "redirect_uri": filter.Text, "public": filter.Bool}
+
+var clientColumns = columns{"id": "id", "label": "label", "redirect_uri": "redirect_uri", "public": "public"}
+
+func scanClient(row pgx.Row, more ...any) (account.Client, error) {
+	var c account.Client
+	var scopes string
+	err := row.Scan(append([]any{&c.ID, &c.Account, &c.Owner, &c.Label, &c.RedirectURI, &c.Public, &scopes, &c.OwnExpiry, &c.Created}, more...)...)
+	if err == nil {
+		c.OwnScopes, err = account.ParseScopes(scopes)
+	}
+	return c, err
+}
+
 // Clients is one page of the account's applications, or of owner's alone, and
-// how many there are.
-func (q queries) Clients(ctx context.Context, in account.ID, owner account.UserID, page Page) ([]account.Client, int, error) {
-	rows, err := q.q.ClientList(ctx, dbsqlc.ClientListParams{AccountID: int64(in), UserID: int64(owner), Size: page.limit(), Skip: page.offset()})
-	if err != nil {
-		return nil, 0, classify(err)
+// how many match.
+func (q queries) Clients(ctx context.Context, in account.ID, owner account.UserID, list ListQuery) ([]account.Client, int, error) {
+	l := listing[account.Client]{
+		sqlBuilder: sqlBuilder{columns: clientColumns}, own: "created, id", scan: scanClient,
+		what: "SELECT id, account_id, user_id, label, redirect_uri, public, own_scopes, own_expiry, created",
 	}
-	clients, total := make([]account.Client, len(rows)), 0
-	for i, r := range rows {
-		if clients[i], err = toClient(r.OauthClient); err != nil {
-			return nil, 0, err
-		}
-		total = int(r.Total)
+	l.from = "oauth_clients WHERE account_id = " + l.arg(int64(in))
+	if owner != 0 {
+		l.from += " AND user_id = " + l.arg(int64(owner))
 	}
-	if len(rows) == 0 && page.Number > 1 {
-		all, total, err := q.Clients(ctx, in, owner, Page{Number: 1, Size: 1})
-		return all[:0], total, err
-	}
-	return clients, total, nil
+	return l.page(ctx, q.db, list)
 }
 
 // UpdateClient writes label and redirect URI of c.ID.
@@ -116,18 +127,46 @@ func (q queries) EndAuthorization(ctx context.Context, request string) error {
 	return oneRow(n, err)
 }
 
-// Apps is one page of what the user allowed, and is still in use.
-func (q queries) Apps(ctx context.Context, u account.UserID, page Page) ([]account.App, int, error) {
-	apps, total, err := q.apps(ctx, dbsqlc.AppListParams{UserID: int64(u), Size: page.limit(), Skip: page.offset()})
-	if err == nil && len(apps) == 0 && page.Number > 1 {
-		_, total, err = q.apps(ctx, dbsqlc.AppListParams{UserID: int64(u), Size: 1})
+// AppFields are what allowed applications can be filtered and ordered by.
+var AppFields = filter.Fields{"id": filter.Number, "label": filter.Text, "website": filter.Text, "scopes": filter.Text, "created": filter.Time}
+
+var appColumns = columns{"id": "a.id", "label": "c.label", "website": "c.redirect_uri", "scopes": "a.scopes", "created": shown("a.created")}
+
+func scanApp(row pgx.Row, more ...any) (account.App, error) {
+	var app account.App
+	var scopes string
+	err := row.Scan(append([]any{&app.ID, &scopes, &app.Created, &app.Label, &app.Website, &app.Expiry}, more...)...)
+	if err == nil {
+		app.Scopes, err = account.ParseScopes(scopes)
 	}
-	return apps, total, err
+	return app, err
+}
+
+// apps are those that the user allowed, and that are still in use.
+func (q queries) apps(u account.UserID) listing[account.App] {
+	l := listing[account.App]{
+		sqlBuilder: sqlBuilder{columns: appColumns, key: "a.id"}, own: "a.id", scan: scanApp,
+		what: `SELECT a.id, a.scopes, a.created, c.label, c.redirect_uri,
+	(SELECT max(f.expiry) FROM (SELECT r.expiry FROM refresh_tokens r WHERE r.authorization_id = a.id AND NOT r.used
+	                            UNION ALL SELECT t.expiry FROM tokens t WHERE t.authorization_id = a.id) f)`,
+	}
+	user, now := l.arg(int64(u)), l.arg(q.now())
+	l.from = `authorizations a JOIN oauth_clients c ON c.id = a.client_id WHERE a.user_id = ` + user + `
+	AND (EXISTS (SELECT 1 FROM refresh_tokens r WHERE r.authorization_id = a.id AND NOT r.used AND r.expiry > ` + now + `)
+	  OR EXISTS (SELECT 1 FROM tokens t WHERE t.authorization_id = a.id AND t.expiry > ` + now + `))`
+	return l
+}
+
+// Apps is one page of what the user allowed, and is still in use.
+func (q queries) Apps(ctx context.Context, u account.UserID, list ListQuery) ([]account.App, int, error) {
+	return q.apps(u).page(ctx, q.db, list)
 }
 
 // App is one of them.
 func (q queries) App(ctx context.Context, u account.UserID, id int64) (account.App, error) {
-	apps, _, err := q.apps(ctx, dbsqlc.AppListParams{UserID: int64(u), ID: id, Size: 1})
+	l := q.apps(u)
+	l.from += " AND a.id = " + l.arg(id)
+	apps, _, err := l.page(ctx, q.db, ListQuery{})
 	if err == nil && len(apps) == 0 {
 		err = fault.NewNotFound()
 	}
@@ -135,24 +174,6 @@ func (q queries) App(ctx context.Context, u account.UserID, id int64) (account.A
 		return account.App{}, err
 	}
 	return apps[0], nil
-}
-
-func (q queries) apps(ctx context.Context, p dbsqlc.AppListParams) ([]account.App, int, error) {
-	p.Now = q.now()
-	rows, err := q.q.AppList(ctx, p)
-	if err != nil {
-		return nil, 0, classify(err)
-	}
-	apps, total := make([]account.App, len(rows)), 0
-	for i, r := range rows {
-		scopes, err := account.ParseScopes(r.Scopes)
-		if err != nil {
-			return nil, 0, err
-		}
-		apps[i] = account.App{ID: r.ID, Label: r.Label, Website: r.RedirectUri, Scopes: scopes, Created: r.Created, Expiry: r.Expiry}
-		total = int(r.Total)
-	}
-	return apps, total, nil
 }
 
 // DeleteApp takes back what the user allowed.

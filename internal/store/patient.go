@@ -28,8 +28,15 @@ const (
 // writes only when it was never sent.
 type patient struct{ pool *pgxpool.Pool }
 
-// Exec is part of dbsqlc.DBTX.
+// Exec is part of dbsqlc.DBTX. Under a lease it takes a transaction to see that it holds.
 func (p patient) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
+	if fenced(ctx) {
+		err = inTx(ctx, p.pool, func(tx pgx.Tx) error {
+			tag, err = tx.Exec(ctx, sql, args...)
+			return err
+		})
+		return tag, err
+	}
 	err = persist(ctx, repeatable(sql), func() error {
 		tag, err = p.pool.Exec(ctx, sql, args...)
 		return err

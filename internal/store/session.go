@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // session is a connection that advisory locks are held on. One goroutine owns
@@ -20,7 +21,7 @@ type session struct {
 	locks int
 }
 
-// request is one statement that answers with a boolean.
+// request is one statement that answers with a number.
 type request struct {
 	sql    string
 	key    int64
@@ -28,15 +29,21 @@ type request struct {
 }
 
 type answer struct {
-	ok  bool
-	err error
+	value int64
+	err   error
 }
 
 const (
-	tryLockSQL = "SELECT pg_try_advisory_lock($1)"
-	unlockSQL  = "SELECT pg_advisory_unlock($1)"
-	pingSQL    = "SELECT $1::bigint = 0"
+	tryLockSQL = "SELECT pg_try_advisory_lock($1)::int::bigint"
+	unlockSQL  = "SELECT pg_advisory_unlock($1)::int::bigint"
+	pingSQL    = "SELECT $1::bigint"
+	// tokenSQL waits for what an earlier holder of the lease is writing.
+	tokenSQL = `INSERT INTO leases (key, token) VALUES ($1, nextval('lease_tokens'))
+		ON CONFLICT (key) DO UPDATE SET token = excluded.token RETURNING token`
 )
+
+// lockNotAvailable is PostgreSQL's code for a lock that was waited for in vain.
+const lockNotAvailable = "55P03"
 
 var errSessionLost = errors.New("the connection that holds the leases was lost")
 
@@ -55,8 +62,14 @@ func (s *session) tryLock(ctx context.Context, key int64) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	return s.ask(tryLockSQL, key)
+	locked, err := s.ask(tryLockSQL, key)
+	return locked == 1, err
 }
+
+// token is a new one for a lease that is held; 0 when an earlier holder goes on
+// writing for too long. This connection draws it, since it can only as long as it
+// holds the lease.
+func (s *session) token(key int64) (int64, error) { return s.ask(tokenSQL, key) }
 
 // unlock lets go. When that fails the connection ends, and the lock with it.
 func (s *session) unlock(key int64) {
@@ -65,15 +78,15 @@ func (s *session) unlock(key int64) {
 
 // ask doesn't take a context: to give up on a statement would cost the
 // connection, and everybody's locks. The session's own time limit bounds it.
-func (s *session) ask(sql string, key int64) (bool, error) {
+func (s *session) ask(sql string, key int64) (int64, error) {
 	r := request{sql, key, make(chan answer, 1)}
 	select {
 	case s.requests <- r:
 	case <-s.alive.Done():
-		return false, errSessionLost
+		return 0, errSessionLost
 	}
 	a := <-r.answer
-	return a.ok, a.err
+	return a.value, a.err
 }
 
 // run serves requests until the connection is lost or closed.
@@ -128,9 +141,12 @@ func (s *session) carryOut(r request) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), sessionTimeout)
 	defer cancel()
 	var a answer
-	a.err = s.conn.QueryRow(ctx, r.sql, r.key).Scan(&a.ok)
+	a.err = s.conn.QueryRow(ctx, r.sql, r.key).Scan(&a.value)
+	if pg, ok := errors.AsType[*pgconn.PgError](a.err); ok && pg.Code == lockNotAvailable {
+		return answer{}
+	}
 	switch {
-	case a.err != nil || !a.ok:
+	case a.err != nil || a.value == 0:
 	case r.sql == tryLockSQL:
 		s.locks++
 	case r.sql == unlockSQL:

@@ -75,6 +75,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	config.ShouldPing = suspect
 	config.ConnConfig.Tracer = o.Tracer
 	config.ConnConfig.RuntimeParams["application_name"] = "steward"
+	// The server must let go soon when our machine is gone without a word: of a
+	// lease, and of what was being written under it.
+	config.ConnConfig.RuntimeParams["tcp_keepalives_idle"] = "10"
+	config.ConnConfig.RuntimeParams["tcp_keepalives_interval"] = "5"
+	config.ConnConfig.RuntimeParams["tcp_keepalives_count"] = "3"
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -108,19 +113,29 @@ func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 // InTx runs f in a transaction and commits when f returns nil. When the store
 // goes away before the commit was sent, nothing can have come of it: f is run
 // again in a new transaction, for as long as patience lasts, and must bear that.
+// Under a lease that was lost it is ErrLeaseLost.
 func (s *Store) InTx(ctx context.Context, f func(tx *Tx) error) error {
+	return inTx(ctx, s.pool, func(tx pgx.Tx) error {
+		inner := s.queries
+		inner.db, inner.q = tx, dbsqlc.New(tx)
+		return f(&Tx{inner, tx})
+	})
+}
+
+func inTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) error {
 	committing := false
 	again := func(err error) bool { return lostUnsent(err) || !committing && lostAtAll(err) }
 	return persist(ctx, again, func() error {
 		committing = false
-		tx, err := s.pool.Begin(ctx)
+		tx, err := pool.Begin(ctx)
 		if err != nil {
 			return fmt.Errorf("begin transaction: %w", err)
 		}
 		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // no-op after the commit
-		inner := s.queries
-		inner.db, inner.q = tx, dbsqlc.New(tx)
-		if err := f(&Tx{inner, tx}); err != nil {
+		if err := checkFence(ctx, tx); err != nil {
+			return err
+		}
+		if err := f(tx); err != nil {
 			return err
 		}
 		failpoint.Here("store: before commit")

@@ -34,7 +34,7 @@ func newAccount(t *testing.T, s *store.Store, name string) account.User {
 }
 
 // ports is a range that a test can use up.
-var ports = [2]int{21000, 21031}
+var ports = store.Ports{First: 21000, Last: 21031}
 
 func spec(label string) cluster.Spec {
 	return cluster.Spec{
@@ -177,8 +177,8 @@ func TestOneQueryPerRead(t *testing.T) {
 		"secret":     func() error { _, err := s.Secret(ctx, c.ID, platform.CAKey); return err },
 		"operation":  func() error { _, err := s.Operation(ctx, v, o.ID); return err },
 		"operations": func() error { _, _, err := s.Operations(ctx, v, store.ListQuery{}); return err },
-		"users":      func() error { _, _, err := s.Users(ctx, u.Account, store.Page{}); return err },
-		"tokens":     func() error { _, _, err := s.Tokens(ctx, u.ID, store.Page{}); return err },
+		"users":      func() error { _, _, err := s.Users(ctx, u.Account, store.ListQuery{}); return err },
+		"tokens":     func() error { _, _, err := s.Tokens(ctx, u.ID, store.ListQuery{}); return err },
 		"grants":     func() error { _, err := s.Grants(ctx, u); return err },
 	} {
 		q.want(t, name, 1, read)

@@ -58,22 +58,23 @@ func (t *Tx) AddReply(ctx context.Context, r monitor.Reply) (monitor.Reply, erro
 	return r, classify(t.q.TicketTouch(ctx, r.Created, int64(r.Ticket)))
 }
 
-// Replies is one page of a ticket's timeline, oldest first, and how many entries it has.
-func (q queries) Replies(ctx context.Context, of account.ID, id monitor.TicketID, page Page) ([]monitor.Reply, int, error) {
-	rows, err := q.q.ReplyList(ctx, dbsqlc.ReplyListParams{TicketID: int64(id), AccountID: int64(of), Size: page.limit(), Skip: page.offset()})
-	if err != nil {
-		return nil, 0, classify(err)
+// ReplyFields are what a ticket's entries can be filtered and ordered by.
+var ReplyFields = filter.Fields{"id": filter.Number, "kind": filter.Text, "created": filter.Time, "created_by": filter.Text, "from_linode": filter.Bool}
+
+var replyColumns = columns{"id": "r.id", "kind": "r.kind", "created": shown("r.created"), "created_by": "r.created_by", "from_linode": "r.from_staff"}
+
+func scanReply(row pgx.Row, more ...any) (monitor.Reply, error) {
+	var r monitor.Reply
+	err := row.Scan(append([]any{&r.ID, &r.Ticket, &r.Kind, &r.By, &r.FromStaff, &r.Text, &r.Created}, more...)...)
+	return r, err
+}
+
+// Replies is one page of a ticket's timeline, oldest first, and how many entries match.
+func (q queries) Replies(ctx context.Context, of account.ID, id monitor.TicketID, list ListQuery) ([]monitor.Reply, int, error) {
+	l := listing[monitor.Reply]{
+		sqlBuilder: sqlBuilder{columns: replyColumns, key: "r.id"}, own: "r.id", scan: scanReply,
+		what: "SELECT r.id, r.ticket_id, r.kind, r.created_by, r.from_staff, r.text, r.created",
 	}
-	found, total := make([]monitor.Reply, len(rows)), 0
-	for i, r := range rows {
-		found[i] = monitor.Reply{
-			ID: monitor.ReplyID(r.ID), Ticket: monitor.TicketID(r.TicketID), Kind: monitor.ReplyKind(r.Kind), By: r.CreatedBy,
-			FromStaff: r.FromStaff, Text: r.Text, Created: r.Created,
-		}
-		total = int(r.Total)
-	}
-	if len(found) == 0 && page.Number > 1 {
-		_, total, err = q.Replies(ctx, of, id, Page{Number: 1, Size: 1})
-	}
-	return found, total, err
+	l.from = "ticket_replies r JOIN tickets t ON t.id = r.ticket_id WHERE t.id = " + l.arg(int64(id)) + " AND t.account_id = " + l.arg(int64(of))
+	return l.page(ctx, q.db, list)
 }

@@ -3,8 +3,11 @@ package store
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5"
+
 	"steward/internal/account"
 	"steward/internal/fault"
+	"steward/internal/filter"
 	"steward/internal/store/dbsqlc"
 )
 
@@ -47,26 +50,29 @@ func (q queries) Principal(ctx context.Context, hash TokenHash) (account.Princip
 	}, nil
 }
 
-// Tokens is one page of the user's unexpired tokens, and how many there are.
-func (q queries) Tokens(ctx context.Context, u account.UserID, page Page) ([]account.Token, int, error) {
-	rows, err := q.q.TokenList(ctx, dbsqlc.TokenListParams{UserID: int64(u), Now: q.now(), Size: page.limit(), Skip: page.offset()})
-	if err != nil {
-		return nil, 0, classify(err)
+// TokenFields are what tokens can be filtered and ordered by.
+var TokenFields = filter.Fields{"id": filter.Number, "label": filter.Text, "scopes": filter.Text, "created": filter.Time, "expiry": filter.Time}
+
+var tokenColumns = columns{"id": "id", "label": "label", "scopes": "scopes", "created": shown("created"), "expiry": shown("expiry")}
+
+func scanToken(row pgx.Row, more ...any) (account.Token, error) {
+	var t account.Token
+	var scopes string
+	err := row.Scan(append([]any{&t.ID, &t.User, &t.Label, &t.Prefix, &scopes, &t.Created, &t.Expiry}, more...)...)
+	if err == nil {
+		t.Scopes, err = account.ParseScopes(scopes)
 	}
-	tokens, total := make([]account.Token, len(rows)), 0
-	for i, r := range rows {
-		if tokens[i], err = toToken(dbsqlc.TokenGetRow{
-			ID: r.ID, UserID: r.UserID, Label: r.Label, Prefix: r.Prefix, Scopes: r.Scopes, Created: r.Created, Expiry: r.Expiry,
-		}); err != nil {
-			return nil, 0, err
-		}
-		total = int(r.Total)
+	return t, err
+}
+
+// Tokens is one page of the user's unexpired tokens, and how many match.
+func (q queries) Tokens(ctx context.Context, u account.UserID, list ListQuery) ([]account.Token, int, error) {
+	l := listing[account.Token]{
+		sqlBuilder: sqlBuilder{columns: tokenColumns}, own: "id", scan: scanToken,
+		what: "SELECT id, user_id, label, prefix, scopes, created, expiry",
 	}
-	if len(rows) == 0 && page.Number > 1 {
-		all, total, err := q.Tokens(ctx, u, Page{Number: 1, Size: 1})
-		return all[:0], total, err
-	}
-	return tokens, total, nil
+	l.from = "tokens WHERE user_id = " + l.arg(int64(u)) + " AND authorization_id IS NULL AND (expiry IS NULL OR expiry > " + l.arg(q.now()) + ")"
+	return l.page(ctx, q.db, list)
 }
 
 // Token is one unexpired token of the user.

@@ -58,7 +58,7 @@ func TestTokens(t *testing.T) {
 	}
 	check := func(when string, listed int) {
 		t.Helper()
-		list, total, err := s.Tokens(ctx, a.ID, store.Page{})
+		list, total, err := s.Tokens(ctx, a.ID, store.ListQuery{})
 		if err != nil || len(list) != listed || total != listed || listed == 1 && list[0].Label != "new" {
 			t.Errorf("%s: %v, %d, %v", when, list, total, err)
 		}

@@ -166,24 +166,23 @@ func awaitNotices(t *testing.T, s *store.Store, what string, wanted func(monitor
 
 func isSent(n monitor.Notice) bool { return n.State == monitor.NoticeSent }
 
-func TestNoticeIsSentWithinASecondOfItsCommit(t *testing.T) {
+// TestNoticeIsSentOnceItIsCommitted: it is the commit that has it sent, not a look
+// now and then, of which there is none within the test's time.
+func TestNoticeIsSentOnceItIsCommitted(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	o.start(func(n *watch.NoticesOptions) { n.Sweep = time.Hour }) // the commit is told
+	o.start(func(n *watch.NoticesOptions) { n.Sweep = time.Hour })
 	var slowest time.Duration
 	for i := range 20 {
 		to := fmt.Sprintf("%d@example.org", i)
 		committed := o.tell(o.notice(o.issue(), monitor.NoticeOpened, to))
-		mail := o.mail.Await(t, 1, 10*time.Second, func(m notifytest.Mail) bool { return m.EnvelopeTo == to })[0]
+		mail := o.mail.Await(t, 1, time.Minute, func(m notifytest.Mail) bool { return m.EnvelopeTo == to })[0]
 		slowest = max(slowest, mail.At.Sub(committed))
 		if mail.To.Name != "Zoë "+to {
 			t.Errorf("%q", mail.To.Name)
 		}
 	}
 	t.Logf("slowest: %s", slowest)
-	if slowest > time.Second {
-		t.Errorf("%s from the commit to the mailbox", slowest)
-	}
 	sent := o.awaitNotices("sent", isSent)
 	if n := sent[0]; n.Attempts != 1 || n.Sent == nil || n.Problem != "" {
 		t.Errorf("%+v", n)
@@ -219,7 +218,7 @@ func TestBurstIsSentOnce(t *testing.T) {
 	}
 	connections, _ := o.mail.Connections()
 	t.Logf("%d mails in %s over %d connections", len(seen), took, connections)
-	if len(seen) != all || took > 20*time.Second || connections > all/5 {
+	if len(seen) != all || connections > all/5 {
 		t.Errorf("%d mails in %s over %d connections", len(seen), took, connections)
 	}
 }
@@ -341,18 +340,19 @@ func TestSlowRecipientHoldsUpNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.start(func(n *watch.NoticesOptions) { n.Senders["ops"] = ops })
+	// Whoever waited for a slow one would wait longer than the test does.
+	patient := o.sender(func(e *email.Options) { e.Patience = time.Hour })
+	o.start(func(n *watch.NoticesOptions) {
+		n.Senders = map[string]notify.Sender{monitor.EmailChannel: patient, "ops": ops}
+	})
 	for range 100 {
 		o.tell(o.notice(o.issue(), monitor.NoticeOpened, "slow@example.org"))
 	}
 	chat := o.notice(o.issue(), monitor.NoticeOpened, "")
 	chat.Channel = "ops"
-	begun := o.tell(o.notice(chat.Issue, monitor.NoticeOpened, "ada@example.org"), chat)
-	o.mail.Await(t, 1, 10*time.Second, nil)
+	o.tell(o.notice(chat.Issue, monitor.NoticeOpened, "ada@example.org"), chat)
+	o.mail.Await(t, 1, time.Minute, nil)
 	<-hook
-	if took := time.Since(begun); took > 3*time.Second { // the slow one's patience is five
-		t.Errorf("%s", took)
-	}
 }
 
 func TestWhatIsNotConfiguredIsSaid(t *testing.T) {
@@ -396,6 +396,49 @@ func TestHookIsOfTheSameTransaction(t *testing.T) {
 	if entries != 1 || len(o.mail.Mails()) != 2 {
 		t.Errorf("%d entries, %d mails", entries, len(o.mail.Mails()))
 	}
+}
+
+// TestSentIsLoggedOnceItIsRecorded: what the log says was sent can't be sent again.
+func TestSentIsLoggedOnceItIsRecorded(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	logged := &lines{}
+	early := make(chan bool, 1)
+	o.start(func(n *watch.NoticesOptions) {
+		n.Logger = slog.New(slog.NewTextHandler(logged, nil))
+		n.OnSent = func(context.Context, *store.Tx, monitor.Notice) error {
+			early <- logged.has("notice sent")
+			return nil
+		}
+	})
+	o.tell(o.notice(o.issue(), monitor.NoticeOpened, "ada@example.org"))
+	if <-early {
+		t.Error("logged before it was committed")
+	}
+	o.awaitNotices("sent", isSent)
+	for deadline := time.Now().Add(30 * time.Second); !logged.has("notice sent"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not logged")
+		}
+	}
+}
+
+// lines is a log that can be looked at.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), text)
 }
 
 // TestStoppedServerDoesNotSendWhatOthersHave: its lease ran out between the claim and

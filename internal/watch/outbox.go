@@ -218,7 +218,6 @@ func (b *outbox) end(ctx context.Context, n monitor.Notice, err, cause error) {
 	switch {
 	case err == nil:
 		n = n.Delivered(now)
-		b.o.Logger.InfoContext(ctx, "notice sent", "notice", n.ID, "issue", n.Issue, "kind", n.Kind, "channel", n.Channel, "attempts", n.Attempts)
 	case errors.Is(err, errLost), errors.Is(cause, errLost):
 		b.o.Logger.WarnContext(ctx, "a notice is another server's by now", "notice", n.ID)
 		return
@@ -231,11 +230,23 @@ func (b *outbox) end(ctx context.Context, n monitor.Notice, err, cause error) {
 		n = n.Failed(now, known.Problem, known.Permanent)
 		b.complain(ctx, n, err)
 	}
-	b.record(ctx, n)
+	if recorded := b.record(ctx, n); n.State == monitor.NoticeSent {
+		b.logSent(ctx, n, recorded)
+	}
 	if b.o.Ended != nil {
 		b.o.Ended(n)
 	}
 	b.judge(ctx, n, known)
+}
+
+// logSent is told after the commit: what isn't recorded is sent once more.
+func (b *outbox) logSent(ctx context.Context, n monitor.Notice, recorded bool) {
+	about := []any{"notice", n.ID, "issue", n.Issue, "kind", n.Kind, "channel", n.Channel, "attempts", n.Attempts}
+	if !recorded {
+		b.o.Logger.WarnContext(ctx, "a notice was sent, which couldn't be recorded: it will be sent again", about...)
+		return
+	}
+	b.o.Logger.InfoContext(ctx, "notice sent", about...)
 }
 
 func (b *outbox) complain(ctx context.Context, n monitor.Notice, err error) {
@@ -249,8 +260,8 @@ func (b *outbox) complain(ctx context.Context, n monitor.Notice, err error) {
 
 // record writes the end down, for as long as it takes: a notice that was sent must
 // not be sent again because the store was away. When steward stops it is tried for
-// a moment more.
-func (b *outbox) record(ctx context.Context, n monitor.Notice) {
+// a moment more. It reports whether the end is recorded.
+func (b *outbox) record(ctx context.Context, n monitor.Notice) bool {
 	hook := b.o.OnSent
 	if n.State == monitor.NoticePending {
 		hook = nil
@@ -267,7 +278,7 @@ func (b *outbox) record(ctx context.Context, n monitor.Notice) {
 			err = b.write(last, n, nil)
 		}
 		if err == nil || last.Err() != nil {
-			return
+			return err == nil
 		}
 		b.o.Logger.WarnContext(ctx, "record that a notice was sent or not", "notice", n.ID, "error", err)
 		sleep(last, min(time.Second, b.o.Sweep))

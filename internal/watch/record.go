@@ -150,7 +150,7 @@ func (k *keeper) recordOne(ctx context.Context, tx *store.Tx, c change) error {
 		return err
 	}
 	if c.To == monitor.Down {
-		return k.Desk.Begin(ctx, tx, s, c.entry.target.Address.Host, found)
+		return k.Desk.Begin(ctx, tx, s, found)
 	}
-	return k.Desk.End(ctx, tx, s, found.Started, "answers again.")
+	return k.Desk.End(ctx, tx, s, found.Started)
 }

@@ -111,7 +111,7 @@ func (b *bench) becomes(s monitor.Service, want monitor.Status) {
 
 func (b *bench) issues() []monitor.Issue {
 	b.t.Helper()
-	found, _, err := b.store.Issues(b.t.Context(), b.owner, store.Page{})
+	found, _, err := b.store.Issues(b.t.Context(), b.owner, store.ListQuery{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func (b *bench) issues() []monitor.Issue {
 
 func (b *bench) timeline(i monitor.Issue) string {
 	b.t.Helper()
-	replies, _, err := b.store.Replies(b.t.Context(), b.owner, i.Ticket.ID, store.Page{})
+	replies, _, err := b.store.Replies(b.t.Context(), b.owner, i.Ticket.ID, store.ListQuery{})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func (b *bucketWorld) each(what string, all []mishap, try func(t *testing.T, m m
 	if os.Getenv("STEWARD_CRASH") == "all" {
 		stride = 1
 	}
-	for i := rand.IntN(stride); i < len(all) && !b.t.Failed(); i += stride {
+	for i := offset(b.t, what, stride); i < len(all) && !b.t.Failed(); i += stride {
 		b.t.Run(what+" "+all[i].name, func(t *testing.T) {
 			outer := b.t
 			b.t = t

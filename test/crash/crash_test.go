@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -195,7 +194,7 @@ func steps(t *testing.T, op operation, stride int, options ...harness.Option) {
 	if os.Getenv("STEWARD_CRASH") == "all" {
 		stride = 1
 	}
-	first := 1 + rand.IntN(stride)
+	first := 1 + offset(t, op.name, stride)
 	t.Logf("%d failpoints; killed at every %dth from the %dth", found, stride, first)
 	for ordinal := first; ordinal <= found && !t.Failed(); ordinal += stride {
 		w.run(op, ordinal)

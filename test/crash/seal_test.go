@@ -88,7 +88,7 @@ func (r *rotation) database(label string, sealer *seal.Sealer) cluster.ID {
 		c, err = tx.CreateCluster(ctx, cluster.Cluster{Account: admin.Account, Spec: cluster.Spec{
 			Label: label, Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: "small", Size: 1, Replication: cluster.ReplicationNone,
 			Commit: cluster.CommitLocal, AllowList: cluster.AllowList{}, Updates: cluster.DefaultWindow(1),
-		}}, r.secrets, [2]int{21000, 21010})
+		}}, r.secrets, store.Ports{First: 21000, Last: 21010})
 		return err
 	}))
 	key, err := archive.NewKey()

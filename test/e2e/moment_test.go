@@ -284,9 +284,12 @@ func moments(t *testing.T, s *harness.Server, engine string) {
 	three := h.row()
 	h.archived()
 	time.Sleep(1100 * time.Millisecond) // all of it is before the moment, whatever its second
-	f = h.fork("now", time.Now().UTC().Format(momentLayout), "1 2 3")
-	if _, at, _ := forked(t, s, f); at <= three[:10] || !strings.Contains(h.told(f), at) {
-		t.Errorf("at %s: %q", at, h.told(f))
+	now := time.Now().UTC().Format(momentLayout)
+	f = h.fork("now", now, "1 2 3")
+	// The archive ends before the moment, which is said; or the server finished with
+	// another log meanwhile, and its end proves that nothing is missing up to the moment.
+	if _, at, _ := forked(t, s, f); at <= three[:10] || at > now || (at == now) != (h.told(f) == "") || !strings.Contains(h.told(f), at) && at != now {
+		t.Errorf("at %s, asked for %s: %q", at, now, h.told(f))
 	}
 	h.fork("again", one, "1")
 	h.refused("2020-01-01T00:00:00", "")

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/api/apitest"
 	// The binary is built while the tests run. Naming its code here makes go test
 	// run them again when that code changes, instead of showing an old result.
 	_ "steward/internal/cli"
@@ -34,9 +35,13 @@ const portsPerServer = 24
 
 // Server is one steward process and its data folder.
 type Server struct {
-	Data  string
+	Data string
+	// URL is where to ask; in tests each answer is held against the API's document
+	// on its way.
 	URL   string
 	Token string
+	// FirstPort is the first of the gateway's ports.
+	FirstPort int
 	// Env is added to the process's environment at the next Start.
 	Env []string
 	// LogPath is where the process's output goes.
@@ -88,12 +93,15 @@ func Prepare(t testing.TB, options ...Option) *Server {
 	}
 	first := testdir.Ports(t, 1+portsPerServer) + 1
 	s := &Server{
-		Data: set.data, t: t, binary: Binary(t, set.tags),
+		Data: set.data, FirstPort: first, t: t, binary: Binary(t, set.tags),
 		listen: fmt.Sprintf("127.0.0.1:%d", first-1),
 		config: filepath.Join(t.TempDir(), "steward.yaml"), LogPath: filepath.Join(t.TempDir(), "steward.log"),
 	}
 	s.URL = "http://" + s.listen
-	config := fmt.Sprintf("gateway:\n  ports: %d-%d\nlimits: {requests_per_minute: 0, checks_per_minute: 0, host_checks_per_minute: 0}\n%s", first, first+portsPerServer-1, set.config)
+	if _, test := t.(*testing.T); test { // a benchmark measures the server alone
+		s.URL = apitest.Proxy(t, s.URL)
+	}
+	config := fmt.Sprintf("metrics: {listen: '127.0.0.1:0'}\ngateway:\n  ports: %d-%d\nlimits: {requests_per_minute: 0, checks_per_minute: 0, host_checks_per_minute: 0}\n%s", first, first+portsPerServer-1, set.config)
 	if dir := EnginesFolder(); dir != "" && !strings.Contains(set.config, "engines:") {
 		config += "engines:\n  folders: [" + dir + "]\n"
 	}

@@ -13,11 +13,14 @@ type Node struct {
 	Ordinal   int    `json:"ordinal"`
 	Role      string `json:"role"`
 	Pid       int    `json:"pid"`
+	Address   string `json:"address"`
 	Running   bool   `json:"running"`
 	Streaming bool   `json:"streaming"`
 	Problem   string `json:"problem"`
 	Folder    string `json:"folder"`
 	Failovers int    `json:"failovers"`
+	// Installation is the build that the data was last run with.
+	Installation string `json:"installation"`
 }
 
 // Nodes lists the server processes of a database.

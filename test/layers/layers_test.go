@@ -75,6 +75,7 @@ var layerOf = map[string]layer{
 	"steward/internal/cli": commands,
 	"steward/cmd/steward":  commands,
 
+	"steward/internal/api/apitest":           suites,
 	"steward/internal/archive/archivetest":   suites,
 	"steward/internal/engine/enginetest":     suites,
 	"steward/internal/platform/platformtest": suites,

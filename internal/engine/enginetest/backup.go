@@ -37,11 +37,27 @@ func backupCases() []Check {
 // backupDeadline is for what takes seconds on a machine that isn't busy.
 const backupDeadline = 3 * time.Minute
 
-// pipe is the suite's engine.Piper. Passwords must not be seen by everybody
-// who can list processes.
-func (s *Server) pipe(t *testing.T) engine.Piper {
+// wantNoPasswords: of what a program is started with, others see the command line,
+// and whoever has the same user or what it starts the environment.
+func (s *Server) wantNoPasswords(t *testing.T, p engine.Process) {
+	t.Helper()
+	passwords := []string{s.Node.AdminPassword, s.Node.RootPassword}
+	wantNone(t, "command line of "+p.Argv[0], []byte(strings.Join(p.Argv, " ")), passwords)
+	wantNone(t, "environment of "+p.Argv[0], []byte(strings.Join(p.Env, " ")), passwords)
+}
+
+// careful is the suite's engine.Runner for programs of a node that has its passwords.
+func (s *Server) careful(t *testing.T) engine.Runner {
+	return func(ctx context.Context, dir string, p engine.Process, stdin []byte) ([]byte, error) {
+		s.wantNoPasswords(t, p)
+		return run(ctx, dir, p, stdin)
+	}
+}
+
+// Pipe is the suite's engine.Piper.
+func (s *Server) Pipe(t *testing.T) engine.Piper {
 	return func(ctx context.Context, dir string, p engine.Process, stdin io.Reader, stdout io.Writer) ([]byte, error) {
-		wantNone(t, "command line", []byte(strings.Join(p.Argv, " ")), []string{s.Node.AdminPassword, s.Node.RootPassword})
+		s.wantNoPasswords(t, p)
 		var said bytes.Buffer
 		cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
 		cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Env, dir, stdin, stdout, &said
@@ -71,7 +87,7 @@ func (s *Server) backup(t *testing.T) string {
 	must(t, err, "make file for a backup")
 	defer f.Close()
 	began := time.Now()
-	must(t, s.Bench.Driver.Backup(ctx, s.Node, f, s.pipe(t)), "backup")
+	must(t, s.Bench.Driver.Backup(ctx, s.Node, f, s.Pipe(t)), "backup")
 	must(t, f.Close(), "close backup")
 	info, err := os.Stat(file)
 	must(t, err, "look at backup")
@@ -101,7 +117,7 @@ func (s *Server) unpack(t *testing.T, r io.Reader) error {
 	must(t, os.RemoveAll(s.Node.Data), "remove the old data")
 	must(t, os.Mkdir(s.Node.Data, 0o700), "make data folder")
 	giveAway(t, s.Node.Data, s.uid)
-	return s.Bench.Driver.Unpack(ctx, s.Node, r, s.Node.Data, s.pipe(t))
+	return s.Bench.Driver.Unpack(ctx, s.Node, r, s.Node.Data, s.Pipe(t))
 }
 
 // restore unpacks a file and leaves the server ready for its first start.
@@ -132,12 +148,15 @@ func (s *Server) wantOwned(t *testing.T) {
 	}), "look through the unpacked data")
 }
 
+// Unhurried is a time for Check that nothing honest takes.
+func Unhurried(int64) time.Duration { return time.Minute }
+
 // check asks the driver.
 func (s *Server) check(t *testing.T) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), backupDeadline)
 	defer cancel()
-	return s.Bench.Driver.Check(ctx, s.Node)
+	return s.Bench.Driver.Check(ctx, s.Node, Unhurried)
 }
 
 // backupUnderWrites also restores, and backs the restored server up again.
@@ -376,19 +395,19 @@ func backupCancelled(t *testing.T, b *Bench) {
 	before := len(descendants(s.cmd.Process.Pid))
 	for _, delay := range []time.Duration{0, 10 * time.Millisecond, 40 * time.Millisecond, 160 * time.Millisecond} {
 		ctx, cancel := context.WithTimeout(t.Context(), delay)
-		err := b.Driver.Backup(ctx, s.Node, io.Discard, s.pipe(t))
+		err := b.Driver.Backup(ctx, s.Node, io.Discard, s.Pipe(t))
 		cancel()
 		t.Logf("cancelled after %v: %v", delay, err)
 		s.wantCleanTmp(t)
 	}
 	for _, limit := range []int{1, 2 << 20, 8 << 20} {
 		ctx, cancel := context.WithCancel(t.Context())
-		if err := b.Driver.Backup(ctx, s.Node, after(limit, func() error { cancel(); return nil }), s.pipe(t)); err == nil {
+		if err := b.Driver.Backup(ctx, s.Node, after(limit, func() error { cancel(); return nil }), s.Pipe(t)); err == nil {
 			t.Error("a cancelled backup is good")
 		}
 		s.wantCleanTmp(t)
 		full := errors.New("the disk is full")
-		if err := b.Driver.Backup(t.Context(), s.Node, after(limit, func() error { return full }), s.pipe(t)); err == nil {
+		if err := b.Driver.Backup(t.Context(), s.Node, after(limit, func() error { return full }), s.Pipe(t)); err == nil {
 			t.Error("a backup that couldn't be written is good")
 		}
 		s.wantCleanTmp(t)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -138,12 +137,11 @@ func (b *Bench) clone(t *testing.T, to string) {
 	}
 }
 
+// freePort is one that nobody else gets before the server listens there, or while it
+// is down.
 func freePort(t *testing.T) netip.AddrPort {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.77.1:0")
-	must(t, err, "find a free port")
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).AddrPort()
+	return netip.AddrPortFrom(netip.MustParseAddr("127.0.77.1"), uint16(testdir.Ports(t, 1)))
 }
 
 // giveAway hands everything below the path to the server's user.

@@ -146,7 +146,7 @@ func (s *Server) replay(t *testing.T, file string, v *vault, until time.Time) (h
 	desk := heir.Node.Tmp + "/desk"
 	must(t, os.Mkdir(desk, 0o700), "make desk")
 	giveAway(t, heir.Node.Data, heir.uid)
-	_, _, err = feeder.UnpackToRecover(ctx, heir.Node, f, heir.Node.Data, heir.pipe(t))
+	_, _, err = feeder.UnpackToRecover(ctx, heir.Node, f, heir.Node.Data, heir.Pipe(t))
 	must(t, err, "unpack")
 	heir.Node.Recovery = &engine.Recovery{Until: until, Desk: desk}
 	heir.WriteFiles(t)
@@ -160,7 +160,7 @@ func (s *Server) replay(t *testing.T, file string, v *vault, until time.Time) (h
 		t.Logf("left on the desk: %v", left)
 	}
 	heir.Stop(t)
-	must(t, feeder.Sever(ctx, heir.Node, heir.Node.Data, heir.pipe(t)), "sever")
+	must(t, feeder.Sever(ctx, heir.Node, heir.Node.Data, heir.Pipe(t)), "sever")
 	heir.Node.Recovery = nil
 	must(t, os.RemoveAll(desk), "remove desk")
 	heir.wantOwned(t)

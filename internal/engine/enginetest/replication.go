@@ -240,6 +240,7 @@ func commitsWait(t *testing.T, b *Bench) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
 	defer cancel()
+	must(t, b.Driver.SetRootPassword(ctx, c.Primary.Node), "set root password with no replica there")
 	db := c.Primary.DB(t, c.Primary.Login())
 	must(t, db.PingContext(ctx), "connect")
 	committed := make(chan error, 1)
@@ -254,7 +255,6 @@ func commitsWait(t *testing.T, b *Bench) {
 	}
 	// What isn't customers' goes on meanwhile.
 	must(t, b.Driver.Ping(ctx, c.Primary.Node), "ping")
-	must(t, b.Driver.SetRootPassword(ctx, c.Primary.Node), "set root password with no replica there")
 	s := c.replicas()[1]
 	s.Start(t)
 	s.follow(t)

@@ -228,7 +228,7 @@ func (c *Trio) seed(t *testing.T, s *Server) {
 	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
 	defer cancel()
 	began := time.Now()
-	must(t, c.Bench.Driver.Seed(ctx, c.Primary.Node, dir, run), "seed")
+	must(t, c.Bench.Driver.Seed(ctx, c.Primary.Node, dir, c.Primary.careful(t)), "seed")
 	t.Logf("seed %v", time.Since(began).Round(time.Millisecond))
 	must(t, os.RemoveAll(s.Node.Data), "remove the old data")
 	must(t, os.Rename(dir, s.Node.Data), "put the seed in place")

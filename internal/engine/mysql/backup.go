@@ -47,7 +47,7 @@ func (d *Driver) Backup(ctx context.Context, n engine.Node, w io.Writer, run eng
 }
 
 func (d *Driver) backup(ctx context.Context, n engine.Node, w io.Writer, run engine.Piper) (err error) {
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), d.Hindrance(n)); err != nil {
 		return err
 	}
 	spool, release, err := makeSpool(n.Tmp)
@@ -138,61 +138,6 @@ func running(ctx context.Context, run engine.Piper, dir string, argv []string, i
 	const enough = 1000
 	text := strings.TrimSpace(string(said[max(0, len(said)-enough):]))
 	return fmt.Errorf("%w: %s", err, text)
-}
-
-// mostDamage is how many findings are reported; there may be one per table.
-const mostDamage = 20
-
-// Check is part of engine.Archiver. A page with a wrong checksum makes MySQL
-// itself end, which is an answer as well.
-func (d *Driver) Check(ctx context.Context, n engine.Node) error {
-	s, err := d.admin(ctx, n)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	const tables = "SELECT CONCAT('`', REPLACE(TABLE_SCHEMA, '`', '``'), '`.`', REPLACE(TABLE_NAME, '`', '``'), '`') " +
-		"FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE') " +
-		"AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema') ORDER BY 1"
-	names, err := s.rows(ctx, tables)
-	if err != nil {
-		return fmt.Errorf("check: list tables: %w", err)
-	}
-	var found []string
-	statement := archivingOf(n.Installation.Flavour).check
-	for _, name := range names {
-		report, err := s.rows(ctx, "CHECK TABLE "+name[0]+statement)
-		if err != nil {
-			return errors.Join(fmt.Errorf("check %s: %w", name[0], err), damaged(found))
-		}
-		found = append(found, findings(report)...)
-		if len(found) >= mostDamage {
-			return damaged(append(found, "and maybe more"))
-		}
-	}
-	return damaged(found)
-}
-
-func damaged(found []string) error {
-	if len(found) == 0 {
-		return nil
-	}
-	return fmt.Errorf("check: %s", strings.Join(found, "; "))
-}
-
-// findings are the errors among the rows (table, operation, kind, text). A
-// table that was dropped meanwhile is none.
-func findings(report [][]string) []string {
-	var found []string
-	for _, row := range report {
-		if row[2] == "Error" || row[2] == "error" {
-			if strings.HasSuffix(row[3], "doesn't exist") {
-				return nil
-			}
-			found = append(found, row[0]+": "+row[3])
-		}
-	}
-	return found
 }
 
 // options are the settings as they stand on a command line.

@@ -42,6 +42,9 @@ func (d *Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 	return setPassword(ctx, s, dialect, "'"+adminUser+"'@'localhost'", n.AdminPassword, "")
 }
 
+// rootSessions are those of customers who came in with dbadmin's password.
+const rootSessions = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '" + rootUser + "'"
+
 // SetRootPassword is part of engine.Driver. It also makes dbadmin whole again,
 // should the customer have dropped it or taken rights from it.
 func (d *Driver) SetRootPassword(ctx context.Context, n engine.Node) error {
@@ -64,7 +67,13 @@ func (d *Driver) SetRootPassword(ctx context.Context, n engine.Node) error {
 	if err := s.exec(ctx, dialect.root...); err != nil {
 		return err
 	}
-	return setPassword(ctx, s, dialect, account, n.RootPassword, " ACCOUNT UNLOCK")
+	if err := s.withholdProcess(ctx); err != nil {
+		return err
+	}
+	if err := setPassword(ctx, s, dialect, account, n.RootPassword, " ACCOUNT UNLOCK"); err != nil {
+		return err
+	}
+	return s.kill(ctx, rootSessions)
 }
 
 func setPassword(ctx context.Context, s *session, d *dialect, account, password, options string) error {

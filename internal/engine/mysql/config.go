@@ -12,9 +12,12 @@ import (
 // setting is a line of the configuration file.
 type setting struct {
 	name  string
-	value any // bool, int, int64 or string
+	value any // bool, int, int64, number or string
 	when  when
 }
+
+// number is one that no int64 holds.
+type number string
 
 // when a change of a setting takes effect.
 type when int
@@ -46,6 +49,8 @@ func (s setting) text() string {
 		return strconv.Itoa(v)
 	case int64:
 		return strconv.FormatInt(v, 10)
+	case number:
+		return string(v)
 	case string:
 		return v
 	}
@@ -146,6 +151,8 @@ func common(n engine.Node, size tuning) []setting {
 		{"max_connect_errors", int64(4294967295), live},
 		{"max_connections", size.connections + ownConnections, live},
 		{"max_user_connections", size.connections, live},
+		// So long may a log-in take, whose connection is one of them already.
+		{"connect_timeout", 10, live},
 		{"table_open_cache", size.tables, live},
 		{"table_definition_cache", max(400, size.tables/2), live},
 		// As much as the platform's limit lets it have, so that a bigger plan needs no restart.
@@ -160,6 +167,10 @@ func common(n engine.Node, size tuning) []setting {
 		durable("sync_binlog", n, 0),
 		{"log_bin", "binlog", apart},
 		{"max_binlog_size", size.binlogMB * mb, live},
+		transactionBound(n, size),
+		// What events warn of goes to the server's log: so many a time.
+		{"max_error_count", warningsKept, live},
+		{"maximum_max_error_count", warningsKept, apart},
 		// Kept long they would fill the disk; where they are archived, that sees to it.
 		{"binlog_expire_logs_seconds", expiry(n), live},
 		{"read_only", n.ReadOnly || isReplica(n), apart},
@@ -172,6 +183,22 @@ func common(n engine.Node, size tuning) []setting {
 		// by all of a host's servers: many small servers would starve each other.
 		{"innodb_use_native_aio", false, fixed},
 	}
+}
+
+// warningsKept is how many warnings of a statement or an event are kept.
+const warningsKept = 64
+
+// transactionBound is how much a transaction may log, which lies in temporary files
+// until it commits. A replica must take what its source took.
+func transactionBound(n engine.Node, size tuning) setting {
+	const name, unbounded = "max_binlog_cache_size", "18446744073709547520"
+	switch {
+	case n.Recovery != nil || isReplica(n):
+		return setting{name, number(unbounded), apart}
+	case clustered(n):
+		return setting{name, size.tempDiskMB * mb, apart}
+	}
+	return setting{name, size.tempDiskMB * mb, live}
 }
 
 // expiry is after how many seconds the server lets old binary logs go by itself.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"syscall"
+	"time"
 
 	"steward/internal/engine"
 )
@@ -31,13 +32,15 @@ type Driver struct {
 	system []string
 	// sleepers are events to leave disabled on the next primary.
 	sleepers sleepers
+	// copyLockWait is how long a copy waits for one lock.
+	copyLockWait time.Duration
 }
 
 var _ engine.Driver = (*Driver)(nil)
 
 // New makes a driver.
 func New(log *slog.Logger) *Driver {
-	return &Driver{log: log, system: []string{"/usr/sbin", "/usr/libexec", "/usr/local/sbin"}}
+	return &Driver{log: log, system: []string{"/usr/sbin", "/usr/libexec", "/usr/local/sbin"}, copyLockWait: copyLockWait}
 }
 
 // Process is part of engine.Driver.

@@ -41,9 +41,10 @@ var mariaDB = dialect{
 // mariaDBRoot fences dbadmin in. MariaDB has no partial revokes: what fences is
 // that a grant on a schema's exact name is used instead of one on a pattern.
 // Never give the pattern WITH GRANT OPTION: dbadmin could grant it to somebody
-// without the exact rows, who would then own the system tables.
-var mariaDBRoot = []string{
-	"GRANT PROCESS, SHOW DATABASES ON *.* TO 'dbadmin'@'%'",
+// without the exact rows, who would then own the system tables. PROCESS isn't
+// among them, since it shows our own statements: see seesAll.
+var mariaDBRoot = append([]string{
+	"GRANT SHOW DATABASES ON *.* TO 'dbadmin'@'%'",
 	"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, REFERENCES, INDEX, ALTER, CREATE TEMPORARY TABLES, " +
 		"LOCK TABLES, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, ALTER ROUTINE, EXECUTE, EVENT, TRIGGER, DELETE HISTORY " +
 		"ON `%`.* TO 'dbadmin'@'%'",
@@ -51,7 +52,7 @@ var mariaDBRoot = []string{
 	"GRANT SELECT, EXECUTE, SHOW VIEW ON `sys`.* TO 'dbadmin'@'%'",
 	"GRANT SELECT ON `performance\\_schema`.* TO 'dbadmin'@'%'",
 	"GRANT EXECUTE ON `steward`.* TO 'dbadmin'@'%'",
-}
+}, withoutCreate()...)
 
 const mariaDBUndoFiles = 2
 
@@ -69,7 +70,11 @@ func mariaDBSettings(n engine.Node, size tuning) []setting {
 		{"innodb_undo_tablespaces", mariaDBUndoFiles, fixed},
 		{"innodb_undo_log_truncate", true, live},
 		{"aria_pagecache_buffer_size", 16 * mb, fixed},
-		{"tmp_disk_table_size", size.tempDiskMB * mb, live},
+		{"tmp_disk_table_size", size.tempTableDiskMB * mb, live},
+		// Sessions may set it for themselves, but no higher.
+		{"maximum_tmp_disk_table_size", size.tempTableDiskMB * mb, apart},
+		// 2 logs each connection that is refused or ends without a word.
+		{"log_warnings", 1, live},
 		// What follows came with 11.4 and 11.5. Without the first, logs would be
 		// kept until a replica connects.
 		{"loose_slave_connections_needed_for_purge", 0, apart},

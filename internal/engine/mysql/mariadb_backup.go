@@ -39,23 +39,43 @@ func streamMariaDB(ctx context.Context, d *Driver, n engine.Node, w io.Writer, s
 	if err := needProgram(n.Installation, copyProgram); err != nil {
 		return err
 	}
-	options := filepath.Join(spool, "my.cnf")
+	options := filepath.Join(spool, copyOptionsFile)
 	if err := writePrivate(spool, options, copyOptions(n)); err != nil {
 		return fmt.Errorf("write options of %s: %w", copyProgram, err)
 	}
 	argv := n.Installation.Program(copyProgram, "--defaults-file="+options, "--backup", "--stream=xbstream",
-		"--target-dir="+spool, "--tmpdir="+spool)
+		"--target-dir="+spool, "--tmpdir="+spool, copyLogLook)
 	politely := func(ctx context.Context, dir string, p engine.Process, in io.Reader, out io.Writer) ([]byte, error) {
 		p.Polite = true
 		return run(ctx, dir, p, in, out)
 	}
 	w, done := d.paced(ctx, n, w)
 	defer done()
-	if err := running(ctx, politely, spool, argv, nil, w); err != nil {
+	if err := d.makeRoom(ctx, n); err != nil {
+		return err
+	}
+	bounded, unbound, err := d.boundLocks(ctx, n)
+	if err != nil {
+		return err
+	}
+	defer unbound()
+	if err := running(bounded, politely, spool, argv, nil, w); err != nil {
+		if cause := context.Cause(bounded); cause != nil {
+			err = errors.Join(cause, err)
+		}
 		return fmt.Errorf("%s: %w", copyProgram, err)
 	}
 	return ctx.Err()
 }
+
+// copyLogLook is how often, in milliseconds, the program looks for new log. It does
+// so once more at the end, while commits wait: its own second is what they, and
+// the copy of a small database, would wait for.
+const copyLogLook = "--log-copy-interval=20"
+
+// copyOptionsFile holds what the copying program needs to log in. Its name has a
+// character that the files of databases and tables never have.
+const copyOptionsFile = "steward-copy.cnf"
 
 func copyOptions(n engine.Node) string {
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)

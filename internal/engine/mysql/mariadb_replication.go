@@ -157,16 +157,21 @@ func mariaDBGoOn(ctx context.Context, s *session, n engine.Node) error {
 // backupProgram copies a running MariaDB.
 const backupProgram = "mariadb-backup"
 
-func seedMariaDB(ctx context.Context, _ *Driver, n engine.Node, dir string, run engine.Runner) error {
+func seedMariaDB(ctx context.Context, d *Driver, n engine.Node, dir string, run engine.Runner) error {
 	if n.Installation.Bin[backupProgram] == "" {
 		return fmt.Errorf("a copy needs the program %s, which is not installed with %s", backupProgram, n.Installation.ID())
 	}
-	// The program finds the password in its environment, which nobody else may read.
-	env := append([]string{"MYSQL_PWD=" + n.AdminPassword}, environment...)
-	backup := n.Installation.Program(backupProgram, "--defaults-file="+configFile(n), "--backup", "--target-dir="+dir,
-		"--user="+adminUser, "--socket="+socketFile(n),
+	options := filepath.Join(dir, copyOptionsFile)
+	if err := writePrivate(dir, options, copyOptions(n)); err != nil {
+		return fmt.Errorf("write options of %s: %w", backupProgram, err)
+	}
+	backup := n.Installation.Program(backupProgram, "--defaults-file="+options, "--backup", "--target-dir="+dir,
 		"--parallel=2", "--log-copy-interval=50")
-	if err := runBackup(ctx, dir, engine.Process{Argv: backup, Env: env}, run); err != nil {
+	if err := d.makeRoom(ctx, n); err != nil {
+		return err
+	}
+	err := runBackup(ctx, dir, engine.Process{Argv: backup, Env: environment}, run)
+	if err := errors.Join(err, os.Remove(options)); err != nil { // no copy of a node has its password
 		return err
 	}
 	prepare := n.Installation.Program(backupProgram, "--prepare", "--target-dir="+dir)

@@ -28,9 +28,12 @@ func TestNode(t *testing.T) {
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
 			t.Run("begins with an empty history, and tells no password", func(t *testing.T) { freshNode(t, b) })
 			t.Run("has a connection left for us", func(t *testing.T) { fullHouse(t, b) })
+			t.Run("many users leave room for us", func(t *testing.T) { outnumbered(t, b) })
 			t.Run("reset makes dbadmin whole again", func(t *testing.T) { rootRestored(t, b) })
+			t.Run("an older database is fenced in", func(t *testing.T) { fencedLater(t, b) })
 			t.Run("guard holds against writers", func(t *testing.T) { guardUnderLoad(t, b) })
 			t.Run("guard ends locks, transactions and statements", func(t *testing.T) { guardEnds(t, b) })
+			t.Run("sessions stay within the plan's disk", func(t *testing.T) { diskBounded(t, b) })
 			t.Run("old binary logs go, also under the guard", func(t *testing.T) { logsGo(t, b) })
 			t.Run("system tables are upgraded in place", func(t *testing.T) { upgraded(t, b) })
 			t.Run("encrypted node keeps everything encrypted", func(t *testing.T) { encryptedFence(t, b) })
@@ -171,6 +174,37 @@ func rootRestored(t *testing.T, b *enginetest.Bench) {
 	s.Exec(t, "CREATE DATABASE after_reset", "CREATE TABLE after_reset.t (v int)")
 	db = s.DB(t, s.Login())
 	refused(t, db, "dbadmin", "SELECT * FROM mysql.user", "CREATE TABLE mysql.mine (v int)", "SET GLOBAL read_only = ON", "GRANT SUPER ON *.* TO dbadmin")
+}
+
+// fencedLater gives customers what they once had, under names that are hard to quote.
+func fencedLater(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	admin := asAdmin(t, s)
+	accounts := []string{"dbadmin@`%`"}
+	if !onlyMariaDB(b) {
+		s.Exec(t, "CREATE USER dba, `odd``\\' \"name`@`10.%`", "CREATE ROLE looker")
+		accounts = append(accounts, "dba", "`odd``\\' \"name`@`10.%`", "looker")
+	}
+	for _, a := range accounts {
+		if _, err := admin.ExecContext(t.Context(), "GRANT PROCESS ON *.* TO "+a+" WITH GRANT OPTION"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Exec(t, "SHOW ENGINE INNODB STATUS")
+	for range 2 {
+		if err := b.Driver.Fence(t.Context(), s.Node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(t, s.DB(t, s.Login()), "dbadmin", "SHOW ENGINE INNODB STATUS")
+	if got := adminText(t, s, "SELECT COUNT(*) FROM mysql.user WHERE Process_priv = 'Y'"); got != "1" {
+		t.Errorf("%s accounts hold PROCESS, want our own alone", got)
+	}
+	for _, q := range []string{"SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER <> 'dbadmin'", "SELECT COUNT(*) = 0 FROM information_schema.PROCESSLIST"} {
+		if got := s.Text(t, q); got != "0" {
+			t.Errorf("%s: %s", q, got)
+		}
+	}
 }
 
 // guardUnderLoad: once the guard is on, nothing that was not counted then is

@@ -104,6 +104,7 @@ func (s *session) setRole(ctx context.Context, r *replication, n engine.Node) er
 		{r.source + "_enabled", semiSync(n) && !isReplica(n), live},
 		durable("sync_binlog", n, 0),
 		durable("innodb_flush_log_at_trx_commit", n, 2),
+		transactionBound(n, tune(n.Plan)),
 	}
 	for _, w := range settings {
 		if err := s.exec(ctx, "SET GLOBAL "+w.name+" = "+w.literal()); err != nil {

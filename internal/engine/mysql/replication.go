@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -70,6 +71,9 @@ func (s *session) forget(ctx context.Context, r *replication) error {
 	}
 	return s.exec(ctx, r.stopAll, r.reset)
 }
+
+// atStart is for people: a server without any transaction has an empty position.
+const atStart = "no transactions yet"
 
 // progress is how far a server is.
 type progress struct {
@@ -180,7 +184,7 @@ func (d *Driver) Standing(ctx context.Context, n engine.Node) (engine.Standing, 
 	if err != nil {
 		return standing, err
 	}
-	standing.Received, standing.Applied, standing.Position = p.received, p.applied, p.text
+	standing.Received, standing.Applied, standing.Position = p.received, p.applied, cmp.Or(p.text, atStart)
 	if st == nil {
 		if standing.Writable, err = s.writable(ctx, n); standing.Writable {
 			d.noteEvents(ctx, s, n)

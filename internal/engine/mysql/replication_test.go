@@ -34,6 +34,7 @@ func TestReplication(t *testing.T) {
 			if onlyMariaDB(b) { // the other flavour cuts nothing
 				t.Run("a killed primary takes back what it cut", func(t *testing.T) { takesBack(t, b) })
 			}
+			t.Run("silently diverged replica is found", func(t *testing.T) { silentlyDiverged(t, b) })
 			t.Run("source dies within a transaction", func(t *testing.T) { diesWithin(t, b) })
 			if onlyMariaDB(b) || enginetest.Thorough() { // MySQL is slow, and the conformance suite has much of it
 				for _, kind := range []cluster.Replication{cluster.SemiSynch, cluster.Asynch} {

@@ -1,6 +1,9 @@
 package mysql
 
-import "steward/internal/catalog"
+import (
+	"steward/internal/catalog"
+	"steward/internal/engine"
+)
 
 // tuning is what follows from a plan's memory and disk.
 type tuning struct {
@@ -15,6 +18,8 @@ type tuning struct {
 	// temporary tables may take from the disk.
 	tempTableMB int64
 	tempDiskMB  int64
+	// tempTableDiskMB bounds one temporary table on the disk, where the server can.
+	tempTableDiskMB int64
 	// binlogMB is the size of one binary log, binlogTotalMB of all where the
 	// server can bound that.
 	binlogMB      int64
@@ -35,7 +40,10 @@ var poolShares = []struct {
 const poolStepMB = 128
 
 // ownConnections are left for us when the customer has used up all of theirs.
-const ownConnections = 8
+const ownConnections = 16
+
+// Connections is part of engine.Driver.
+func (d *Driver) Connections(n engine.Node) int { return int(tune(n.Plan).connections) }
 
 func tune(p catalog.Plan) tuning {
 	memory, disk := int64(p.MemoryMB), int64(p.DiskMB)
@@ -51,7 +59,9 @@ func tune(p catalog.Plan) tuning {
 		tables:      clamp(memory, 1000, 8000),
 		tempTableMB: clamp(memory/64, 8, 128),
 		tempDiskMB:  clamp(disk/4, 256, 65536),
-		binlogMB:    clamp(disk/256, 16, 256),
+
+		tempTableDiskMB: clamp(disk/16, 64, 16384),
+		binlogMB:        clamp(disk/256, 16, 256),
 	}
 	t.redoMB = clamp(t.poolMB/4, 48, min(2048, disk/16))
 	t.binlogTotalMB = max(t.binlogMB*4, disk/10)

@@ -2,15 +2,21 @@ package postgresql
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 )
 
 func backupChecks() []enginetest.Check {
-	return []enginetest.Check{{Name: "check looks into indexes", Run: indexDamage}}
+	return []enginetest.Check{
+		{Name: "check looks into indexes", Run: indexDamage},
+		{Name: "an index that hangs on purpose holds up no other", Run: hostileIndex},
+		{Name: "check in a database with hostile defaults", Run: hostileDefaults},
+	}
 }
 
 // indexDamage makes an index lie with every page of it intact: the function it
@@ -22,15 +28,81 @@ func indexDamage(t *testing.T, b *enginetest.Bench) {
 		"CREATE INDEX lying ON shifted (shift(v))")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := b.Driver.Check(ctx, s.Node); err != nil {
+	if err := b.Driver.Check(ctx, s.Node, enginetest.Unhurried); err != nil {
 		t.Fatalf("check of a sound index: %v", err)
 	}
 	s.Exec(t, "CREATE OR REPLACE FUNCTION shift(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1 + 2'")
-	err := b.Driver.Check(ctx, s.Node)
+	err := b.Driver.Check(ctx, s.Node, enginetest.Unhurried)
 	if err == nil || !strings.Contains(err.Error(), "database defaultdb: public.lying: ") {
 		t.Errorf("check of an index that lies: %v", err)
 	}
 	if got := s.Text(t, "SELECT count(*) FROM pg_extension WHERE extname = 'amcheck'"); got != "0" {
 		t.Error("the extension is left")
+	}
+}
+
+// hostileIndex is made of a function that never ends for us: it catches what
+// cancels it, and lifts every limit that a session can be given.
+func hostileIndex(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	s.Exec(t, `CREATE FUNCTION trap(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+			BEGIN
+				WHILE session_user = 'steward' LOOP
+					BEGIN
+						PERFORM set_config('statement_timeout', '0', false), pg_sleep(60);
+					EXCEPTION WHEN OTHERS OR query_canceled THEN NULL;
+					END;
+				END LOOP;
+				RETURN $1;
+			END $$`,
+		"CREATE TABLE trapped (v int)", "INSERT INTO trapped VALUES (1)", "CREATE INDEX hanging ON trapped (trap(v))",
+		"CREATE FUNCTION shift(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1 + 1'",
+		"CREATE TABLE shifted (v int)", "INSERT INTO shifted VALUES (1)", "CREATE INDEX later ON shifted (shift(v))")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	within := func(int64) time.Duration { return 2 * time.Second }
+	err := b.Driver.Check(ctx, s.Node, within)
+	if !errors.Is(err, engine.ErrUnchecked) || !strings.HasSuffix(err.Error(), ": public.hanging") {
+		t.Errorf("check of an index that hangs: %v", err)
+	}
+	s.Exec(t, "CREATE OR REPLACE FUNCTION shift(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1 + 2'")
+	err = b.Driver.Check(ctx, s.Node, within)
+	if err == nil || errors.Is(err, engine.ErrUnchecked) || !strings.Contains(err.Error(), "public.later: ") {
+		t.Errorf("check of an index that lies behind one that hangs: %v", err)
+	}
+	if got := s.Text(t, "SELECT count(*) FROM pg_stat_activity WHERE usename = 'steward' AND query LIKE '%bt_index_check(%' AND pid <> pg_backend_pid()"); got != "0" {
+		t.Errorf("%s sessions of ours hang on", got)
+	}
+}
+
+// hostileDefaults are what an owner can set for all sessions in a database: what
+// ends ours or takes their rights, one by one, and then what changes them.
+func hostileDefaults(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	s.Exec(t, "CREATE DATABASE hostile")
+	for _, hostile := range [][]string{
+		{"role = 'dbadmin'"},
+		{"session_authorization = 'dbadmin'"},
+		{"exit_on_error = 'on'"},
+		{"idle_in_transaction_session_timeout = '1ms'", "idle_session_timeout = '1ms'", "transaction_timeout = '1ms'"},
+		{
+			"statement_timeout = '1ms'", "lock_timeout = '1ms'", "search_path = 'public'", "default_transaction_read_only = 'on'",
+			"default_transaction_deferrable = 'on'", "default_transaction_isolation = 'serializable'", "standard_conforming_strings = 'off'",
+			"client_encoding = 'LATIN1'", "work_mem = '64kB'", "maintenance_work_mem = '1GB'", "datestyle = 'SQL, DMY'",
+			"bytea_output = 'escape'", "client_min_messages = 'debug5'", "enable_seqscan = 'off'", "quote_all_identifiers = 'on'",
+		},
+	} {
+		for _, setting := range hostile {
+			name, _, _ := strings.Cut(setting, " ")
+			if name == "session_authorization" || s.Text(t, "SELECT count(current_setting('"+name+"', true))") == "1" { // else newer than this server
+				s.Exec(t, "ALTER DATABASE hostile SET "+setting)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if err := b.Driver.Check(ctx, s.Node, enginetest.Unhurried); err != nil {
+			t.Errorf("%v: %v", hostile, err)
+		}
+		cancel()
+		s.Exec(t, "ALTER DATABASE hostile RESET ALL")
 	}
 }

@@ -29,6 +29,7 @@ func checks() []enginetest.Check {
 		{Name: "every plan starts", Run: everyPlanStarts},
 		{Name: "users in plain SQL from 16 on", Run: plainUsers},
 		{Name: "customers can't crowd us out", Run: cantCrowdOut},
+		{Name: "customers can't fill the log", Run: cantFillLog},
 		{Name: "verify tells a dropped database from a wrong password", Run: verifyWithoutDatabase},
 	}
 }
@@ -123,6 +124,10 @@ func setUpAsPromised(t *testing.T, b *enginetest.Bench) {
 
 func passwordsStayOut(t *testing.T, b *enginetest.Bench) {
 	s := b.Started(t)
+	// They stay out of what a server of before the fence around the log writes, too.
+	if _, err := ask(t.Context(), s.Node, "ALTER ROLE ALL RESET log_min_messages"); err != nil {
+		t.Fatal(err)
+	}
 	const secret = "very-secret-Zq81"
 	s.Node.RootPassword = secret + "-root"
 	if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
@@ -361,7 +366,7 @@ func verifyWithoutDatabase(t *testing.T, b *enginetest.Bench) {
 func cantCrowdOut(t *testing.T, b *enginetest.Bench) {
 	s := b.Started(t, func(n *engine.Node) { n.Plan.MemoryMB = 256 })
 	var last error
-	for range connectionsFor(256) + 1 {
+	for range (Driver{}).Connections(s.Node) + 1 {
 		last = s.DB(t, s.Login()).PingContext(t.Context())
 	}
 	if last == nil {
@@ -375,5 +380,41 @@ func cantCrowdOut(t *testing.T, b *enginetest.Bench) {
 	}
 	if err := b.Driver.VerifyRootPassword(t.Context(), s.Node); err != nil {
 		t.Errorf("verify on a full server: %v", err)
+	}
+}
+
+// cantFillLog raises at all levels, also on a server of before the fence.
+func cantFillLog(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	raise := func() string {
+		t.Helper()
+		db := s.DB(t, s.Login())
+		defer db.Close()
+		before := len(s.Console(t))
+		for _, q := range []string{
+			"SET client_min_messages = 'debug5'", "SET trace_sort = on",
+			"DO $$BEGIN FOR i IN 1..100 LOOP RAISE LOG 'flood'; RAISE WARNING 'flood'; END LOOP; END$$",
+			"SELECT 'flood' FROM nowhere", "DO $$BEGIN RAISE EXCEPTION 'flood'; END$$",
+		} {
+			_, _ = db.ExecContext(t.Context(), q) // some are meant to fail
+		}
+		return s.Console(t)[before:]
+	}
+	if got := raise(); strings.Contains(got, "flood") {
+		t.Errorf("the log has %.200q", got)
+	}
+	if _, err := ask(t.Context(), s.Node, "ALTER ROLE ALL RESET log_min_messages"); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(raise(), "flood") {
+		t.Error("a server of before the fence logs nothing either, so this proves nothing")
+	}
+	for range 2 {
+		if err := b.Driver.Fence(t.Context(), s.Node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := raise(); strings.Contains(got, "flood") {
+		t.Errorf("the log of an older server has %.200q", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,27 @@ func asAdmin(ctx context.Context, n engine.Node, password string) (*pgconn.PgCon
 	return connect(ctx, login{
 		host: n.Run, port: n.Listen.Port(), user: adminRole,
 		password: password, database: adminDatabase, parameters: ownParameters(),
+	})
+}
+
+// asAdminIn connects as our superuser to a customer's database. What customers
+// give a database, a library to load, a role or a time-out, holds in every session
+// there, ours too. So each such setting is asked for with the server's own value.
+func asAdminIn(ctx context.Context, n engine.Node, database string, parameters map[string]string) (*pgconn.PgConn, error) {
+	rows, err := ask(ctx, n, `SELECT DISTINCT name, current_setting(name) FROM pg_db_role_setting, unnest(setconfig) AS given, pg_settings
+		WHERE setrole = 0 AND setdatabase = (SELECT oid FROM pg_database WHERE datname = '`+literal(database)+`')
+			AND name = split_part(given, '=', 1)`)
+	if err != nil {
+		return nil, fmt.Errorf("look for settings of %s: %w", database, err)
+	}
+	all := map[string]string{"role": "none", "session_authorization": adminRole}
+	for _, row := range rows {
+		all[row[0]] = row[1]
+	}
+	maps.Copy(all, parameters)
+	return connect(ctx, login{
+		host: n.Run, port: n.Listen.Port(), user: adminRole,
+		password: n.AdminPassword, database: database, parameters: all,
 	})
 }
 

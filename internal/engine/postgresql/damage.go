@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -18,7 +20,7 @@ const mostDamage = 20
 // a backup, which reaches indexes and catalogs of every kind in every database.
 // Then amcheck, where the build has it, looks whether tables and B-trees fit
 // together. A replica can't be asked for the second part.
-func (Driver) Check(ctx context.Context, n engine.Node) error {
+func (Driver) Check(ctx context.Context, n engine.Node, within func(bytes int64) time.Duration) error {
 	if err := checkPages(ctx, n); err != nil {
 		return fmt.Errorf("check pages: %w", err)
 	}
@@ -27,10 +29,18 @@ func (Driver) Check(ctx context.Context, n engine.Node) error {
 	if err != nil {
 		return fmt.Errorf("check: list databases: %w", err)
 	}
+	var unchecked []string
 	for _, row := range rows {
-		if err := checkDatabase(ctx, n, row[0]); err != nil {
+		c := &databaseCheck{n: n, database: row[0], within: within, most: engine.MostUnchecked - len(unchecked)}
+		if err := c.run(ctx); err != nil {
 			return fmt.Errorf("check database %s: %w", row[0], err)
 		}
+		if unchecked = append(unchecked, c.unchecked...); len(unchecked) >= engine.MostUnchecked {
+			break
+		}
+	}
+	if len(unchecked) > 0 {
+		return fmt.Errorf("%w: %s", engine.ErrUnchecked, strings.Join(unchecked, ", "))
 	}
 	return nil
 }
@@ -51,46 +61,64 @@ func checkPages(ctx context.Context, n engine.Node) error {
 	return nil
 }
 
-// checkDatabase works inside a transaction that is rolled back, so that nothing
-// is left of the extension. A savepoint gives the locks back after each relation.
-func checkDatabase(ctx context.Context, n engine.Node, database string) error {
-	parameters := ownParameters()
-	parameters["statement_timeout"] = "0"
-	conn, err := connect(ctx, login{
-		host: n.Run, port: n.Listen.Port(), user: adminRole, password: n.AdminPassword,
-		database: database, parameters: parameters,
-	})
+// databaseCheck looks through one database.
+type databaseCheck struct {
+	n        engine.Node
+	database string
+	within   func(bytes int64) time.Duration
+	conn     *pgconn.PgConn
+	// unchecked are the relations that took too long, most of them at most.
+	unchecked []string
+	most      int
+}
+
+func (c *databaseCheck) run(ctx context.Context) error {
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	defer func() { c.conn.Close(context.WithoutCancel(ctx)) }()
+	tables, indexes, err := relations(ctx, c.conn)
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	// Only there can no customer have put anything.
-	const start = "BEGIN; CREATE EXTENSION amcheck SCHEMA pg_catalog; SAVEPOINT relation"
-	if _, err := query(ctx, conn, start); err != nil {
-		return err
-	}
-	tables, indexes, err := relations(ctx, conn)
-	if err != nil {
-		return err
-	}
-	findings, err := findings(ctx, conn, append(tables, indexes...))
-	if err != nil {
-		return err
-	}
+	findings, err := c.findings(ctx, append(tables, indexes...))
 	if len(findings) > 0 {
 		return errors.New(strings.Join(findings, "; "))
+	}
+	return err
+}
+
+// open begins a transaction that is rolled back, so that nothing is left of the
+// extension. A savepoint gives the locks back after each relation.
+func (c *databaseCheck) open(ctx context.Context) error {
+	parameters := ownParameters()
+	parameters["statement_timeout"] = "0"
+	var err error
+	if c.conn, err = asAdminIn(ctx, c.n, c.database, parameters); err != nil {
+		return err
+	}
+	// There customers can put nothing but trusted extensions, of which none has
+	// anything that our statements would take for what they name.
+	const start = "BEGIN; CREATE EXTENSION amcheck SCHEMA pg_catalog; SAVEPOINT relation"
+	if _, err := query(ctx, c.conn, start); err != nil {
+		return errors.Join(err, c.conn.Close(context.WithoutCancel(ctx)))
 	}
 	return nil
 }
 
 // relation is one to check, by the SQL that fails or returns a row per finding.
-type relation struct{ name, check string }
+type relation struct {
+	name, check string
+	// bytes are all that is read for it.
+	bytes int64
+}
 
 // relations leaves other sessions' temporary tables out: nobody else can read
 // them. verify_heapam came with 14; in 13 the index check reads all rows of the
 // tables that have one. That returns nothing but void, which is not null.
 func relations(ctx context.Context, conn *pgconn.PgConn) (tables, indexes []relation, err error) {
-	const list = `SELECT c.oid, c.oid::regclass, c.relkind IN ('r', 'm', 't')
+	const list = `SELECT c.oid, c.oid::regclass, c.relkind IN ('r', 'm', 't'),
+		pg_relation_size(c.oid) + coalesce(pg_table_size(i.indrelid), 0) + coalesce(pg_table_size(nullif(c.reltoastrelid, 0)), 0)
 		FROM pg_class c JOIN pg_am a ON a.oid = c.relam LEFT JOIN pg_index i ON i.indexrelid = c.oid
 		WHERE c.relpersistence <> 't' AND (
 			c.relkind IN ('r', 'm', 't') AND a.amname = 'heap' AND to_regproc('pg_catalog.verify_heapam') IS NOT NULL
@@ -101,23 +129,35 @@ func relations(ctx context.Context, conn *pgconn.PgConn) (tables, indexes []rela
 		return nil, nil, fmt.Errorf("list relations: %w", err)
 	}
 	for _, row := range rows {
+		r := relation{name: row[1]}
+		if r.bytes, err = strconv.ParseInt(row[3], 10, 64); err != nil {
+			return nil, nil, fmt.Errorf("size of %s: %w", r.name, err)
+		}
 		if row[2] == "t" {
-			tables = append(tables, relation{row[1], "SELECT blkno, msg FROM verify_heapam(" + row[0] + ", check_toast := true) LIMIT 3"})
+			r.check = "SELECT blkno, msg FROM verify_heapam(" + row[0] + ", check_toast := true) LIMIT 3"
+			tables = append(tables, r)
 		} else {
-			indexes = append(indexes, relation{row[1], "SELECT '', '' FROM bt_index_check(" + row[0] + ", true) AS done WHERE done IS NULL"})
+			r.check = "SELECT '', '' FROM bt_index_check(" + row[0] + ", true) AS done WHERE done IS NULL"
+			indexes = append(indexes, r)
 		}
 	}
 	return tables, indexes, nil
 }
 
-// findings goes on after a relation that is damaged, up to a bound.
-func findings(ctx context.Context, conn *pgconn.PgConn, all []relation) ([]string, error) {
+// findings goes on after a relation that is damaged or takes too long, up to a bound.
+func (c *databaseCheck) findings(ctx context.Context, all []relation) ([]string, error) {
 	var found []string
 	for _, r := range all {
-		rows, err := query(ctx, conn, r.check)
+		rows, err := c.look(ctx, r)
+		if errors.Is(err, engine.ErrUnchecked) {
+			if err := c.skip(ctx, r); err != nil || len(c.unchecked) >= c.most {
+				return found, err
+			}
+			continue
+		}
 		refused, ok := errors.AsType[*pgconn.PgError](err)
-		if err != nil && (!ok || conn.IsClosed()) {
-			return nil, errors.Join(err, errors.New(strings.Join(found, "; ")))
+		if err != nil && (!ok || c.conn.IsClosed()) {
+			return found, err
 		}
 		if err != nil && !dropped(refused) {
 			found = append(found, r.name+": "+refused.Message)
@@ -128,11 +168,59 @@ func findings(ctx context.Context, conn *pgconn.PgConn, all []relation) ([]strin
 		if len(found) >= mostDamage {
 			return append(found, "and maybe more"), nil
 		}
-		if _, err := query(ctx, conn, "ROLLBACK TO relation"); err != nil {
-			return nil, err
+		if _, err := query(ctx, c.conn, "ROLLBACK TO relation"); err != nil {
+			return found, err
 		}
 	}
 	return found, nil
+}
+
+// look checks one relation; ErrUnchecked when that takes too long.
+func (c *databaseCheck) look(ctx context.Context, r relation) ([][]string, error) {
+	limited, cancel := context.WithTimeout(ctx, c.within(r.bytes))
+	defer cancel()
+	rows, err := query(limited, c.conn, r.check)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return nil, engine.ErrUnchecked
+	}
+	return rows, err
+}
+
+// skip ends the check of a relation and begins anew behind it. An index's check
+// runs the functions that it is made of, which can catch a cancelled statement
+// and go on: the session is ended from outside.
+func (c *databaseCheck) skip(ctx context.Context, r relation) error {
+	c.unchecked = append(c.unchecked, r.name)
+	err := errors.Join(endSession(ctx, c.n, c.conn.PID()), c.conn.Close(context.WithoutCancel(ctx)))
+	if err != nil {
+		return fmt.Errorf("end the check of %s: %w", r.name, err)
+	}
+	if len(c.unchecked) >= c.most {
+		return nil
+	}
+	return c.open(ctx)
+}
+
+// endSession ends a session of the server, whatever it does, and waits until it
+// is gone. One in which a language goes round in circles without ever asking the
+// server is there until its process is killed.
+func endSession(ctx context.Context, n engine.Node, pid uint32) error {
+	const patience = 5 * time.Second
+	end := fmt.Sprintf("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %d", pid)
+	for until := time.Now().Add(patience); ; {
+		rows, err := ask(ctx, n, end)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("%w: session %d doesn't end", engine.ErrUnchecked, pid)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // dropped tells of a relation that went away since it was listed.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -63,25 +65,87 @@ func changePassword(role, password string, rounds int) (string, error) {
 	return fmt.Sprintf("ALTER ROLE %s PASSWORD '%s'", role, secret), nil
 }
 
-// SetRootPassword makes n.RootPassword dbadmin's. It also lets a customer in
-// again who locked themselves out with a library that can't be loaded. A
-// replica receives it from its primary.
+// SetRootPassword makes n.RootPassword dbadmin's and ends dbadmin's sessions: one
+// that somebody opened with the old password could set another. No transaction
+// of a customer's holds it up. It also lets customers in again who locked
+// themselves out.
 func (Driver) SetRootPassword(ctx context.Context, n engine.Node) error {
+	change := changeRootPassword
 	if n.Role == cluster.Replica {
-		return nil
+		change = takeOverRootPassword
 	}
-	change, err := changePassword(customerRole, n.RootPassword, customerRounds)
-	if err != nil {
-		return fmt.Errorf("set root password: %w", err)
-	}
-	change += "; ALTER ROLE " + customerRole + " RESET local_preload_libraries"
-	if _, err := ask(ctx, n, change); err != nil {
+	if err := change(ctx, n); err != nil {
 		return fmt.Errorf("set root password: %w", err)
 	}
 	return nil
 }
 
-// VerifyRootPassword logs in as dbadmin the way customers do, over verified TLS.
+// lockCatalogs keeps everybody else from changing what a reset changes, which
+// would otherwise fail for whoever changed the same row a moment earlier.
+const lockCatalogs = "BEGIN; LOCK TABLE pg_authid, pg_database, pg_db_role_setting IN SHARE ROW EXCLUSIVE MODE"
+
+func changeRootPassword(ctx context.Context, n engine.Node) error {
+	change, err := changePassword(customerRole, n.RootPassword, customerRounds)
+	if err != nil {
+		return err
+	}
+	conn, err := asAdmin(ctx, n, n.AdminPassword)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if err := insist(ctx, n, conn, lockCatalogs); err != nil {
+		return err
+	}
+	statements, err := wayIn(ctx, conn)
+	if err != nil {
+		return err
+	}
+	statements = append(statements, change, "COMMIT")
+	if err := insist(ctx, n, conn, strings.Join(statements, "; ")); err != nil {
+		return err
+	}
+	rows, err := query(ctx, conn, "SELECT clock_timestamp()")
+	if err != nil {
+		return err
+	}
+	if err := endSessions(ctx, conn, rows[0][0]); err != nil {
+		return err
+	}
+	return ensureDatabase(ctx, n, conn)
+}
+
+// takeOver is how long a replica is given to receive a new password.
+const takeOver = 5 * time.Second
+
+// takeOverRootPassword ends the sessions on a replica once it has received the
+// new password from its primary. One that is cut off from it keeps the old one
+// until it follows again, and its customers at what they read.
+func takeOverRootPassword(ctx context.Context, n engine.Node) error {
+	conn, err := asOurs(ctx, n)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	waiting, cancel := context.WithTimeout(ctx, takeOver)
+	defer cancel()
+	for {
+		rows, err := query(ctx, conn, "SELECT rolpassword, clock_timestamp() FROM pg_authid WHERE rolname = '"+customerRole+"'")
+		if err != nil {
+			return err
+		}
+		if len(rows) != 1 {
+			return fmt.Errorf("the account %s isn't there", customerRole)
+		}
+		if arrived := verifies(rows[0][0], n.RootPassword); arrived || pause(waiting) != nil {
+			return endSessions(ctx, conn, rows[0][1])
+		}
+	}
+}
+
+// VerifyRootPassword comes the way customers do, over verified TLS, but asks for
+// our own database. What customers do to theirs, or to their role, is no matter
+// there: who has the right password is told that the database is closed.
 func (Driver) VerifyRootPassword(ctx context.Context, n engine.Node) error {
 	config, err := verified(n)
 	if err != nil {
@@ -89,10 +153,10 @@ func (Driver) VerifyRootPassword(ctx context.Context, n engine.Node) error {
 	}
 	conn, err := connect(ctx, login{
 		host: n.Listen.Addr().String(), port: n.Listen.Port(),
-		user: customerRole, password: n.RootPassword, database: firstDatabase, tls: config,
+		user: customerRole, password: n.RootPassword, database: adminDatabase, tls: config,
 	})
 	if err == nil {
-		return conn.Close(context.WithoutCancel(ctx))
+		return errors.Join(errors.New("verify root password: dbadmin is let into our own database"), conn.Close(context.WithoutCancel(ctx)))
 	}
 	if knowsPassword(err) {
 		return nil
@@ -100,16 +164,9 @@ func (Driver) VerifyRootPassword(ctx context.Context, n engine.Node) error {
 	return fmt.Errorf("verify root password: %w", err)
 }
 
-// knowsPassword tells whether the server refused only after the password had
-// been accepted: customers may drop defaultdb, or use up their connections.
+// knowsPassword reports whether the server refused only after the password had
+// been accepted: for want of a privilege, or of a connection.
 func knowsPassword(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok {
-		return false
-	}
-	switch refused.Code {
-	case "3D000", "42501", "53300", "55000":
-		return true
-	}
-	return false
+	return ok && (refused.Code == "42501" || refused.Code == "53300")
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	enginetest.Run(t, New(), enginetest.Options{Open: open, Attempts: attempts(), Refused: refused, Intact: intact, Checks: slices.Concat(checks(), replicationChecks(), backupChecks())})
+	enginetest.Run(t, New(), enginetest.Options{Open: open, Attempts: attempts(), Refused: refused, Intact: intact, Checks: slices.Concat(checks(), lockoutChecks(), replicationChecks(), backupChecks())})
 }
 
 // open is how a customer comes in.

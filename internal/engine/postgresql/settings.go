@@ -80,8 +80,9 @@ func nodeSettings(n engine.Node) []setting {
 		{name: "hba_file", value: filepath.Join(n.Conf, accessConf)},
 		{name: "ident_file", value: filepath.Join(n.Conf, identConf)},
 		{name: "password_encryption", value: "scram-sha-256"},
-		{name: "authentication_timeout", value: "15s"},
-		{name: "superuser_reserved_connections", value: "3"},
+		// Who doesn't log in takes up a connection for so long.
+		{name: "authentication_timeout", value: "10s"},
+		{name: "superuser_reserved_connections", value: strconv.Itoa(reservedConnections)},
 		{name: "ssl", value: "on"},
 		{name: "ssl_cert_file", value: filepath.Join(n.TLS, engine.TLSCert)},
 		{name: "ssl_key_file", value: filepath.Join(n.TLS, engine.TLSKey)},
@@ -120,6 +121,14 @@ func nodeSettings(n engine.Node) []setting {
 		{name: "timezone", value: "UTC"},
 		{name: "lc_messages", value: "C"},
 	}
+}
+
+// reservedConnections are ours alone.
+const reservedConnections = 3
+
+// Connections is part of engine.Driver.
+func (Driver) Connections(n engine.Node) int {
+	return connectionsFor(n.Plan.MemoryMB) - reservedConnections
 }
 
 // connectionsFor grows slower than memory: beyond a few hundred sessions a pool

@@ -97,12 +97,18 @@ func templateSteps(major int, templatePassword string) ([]step, error) {
 		}
 		first.WriteString(string(content) + "\n\n")
 	}
-	second := fmt.Sprintf("CREATE DATABASE %s OWNER %s;\n\n", firstDatabase, customerRole)
-	if major < 16 {
-		// Users are let into it by steward.grant_database.
-		second += fmt.Sprintf("REVOKE ALL ON DATABASE %s FROM PUBLIC;\n\n", firstDatabase)
-	}
+	second := strings.Join(createFirstDatabase(major), ";\n\n") + ";\n\n"
 	return []step{{"template1", first.String()}, {adminDatabase, second}}, nil
+}
+
+// createFirstDatabase are the statements that make defaultdb. Before 16 users are
+// let into it by steward.grant_database.
+func createFirstDatabase(major int) []string {
+	statements := []string{fmt.Sprintf("CREATE DATABASE %s OWNER %s", firstDatabase, customerRole)}
+	if major < 16 {
+		statements = append(statements, fmt.Sprintf("REVOKE ALL ON DATABASE %s FROM PUBLIC", firstDatabase))
+	}
+	return statements
 }
 
 // single runs SQL without a server. Statements end with ";" and an empty line.

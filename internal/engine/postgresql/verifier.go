@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Rounds of hashing. Stretching protects passwords that can be guessed. Ours
@@ -36,6 +37,21 @@ func verifierWithSalt(password string, salt []byte, rounds int) (string, error) 
 	stored := sha256.Sum256(sign(salted, "Client Key"))
 	encode := base64.StdEncoding.EncodeToString
 	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", rounds, encode(salt), encode(stored[:]), encode(sign(salted, "Server Key"))), nil
+}
+
+// verifies reports whether a stored verifier is of the password.
+func verifies(stored, password string) bool {
+	var rounds int
+	parts := strings.FieldsFunc(stored, func(c rune) bool { return c == '$' || c == ':' })
+	if len(parts) != 5 || parts[0] != "SCRAM-SHA-256" {
+		return false
+	}
+	salt, err := base64.StdEncoding.DecodeString(parts[2])
+	if _, errRounds := fmt.Sscan(parts[1], &rounds); err != nil || errRounds != nil {
+		return false
+	}
+	again, err := verifierWithSalt(password, salt, rounds)
+	return err == nil && again == stored
 }
 
 // checkPassword refuses what SCRAM would normalise before hashing, which we don't.

@@ -24,14 +24,19 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 		ctx, cancel = context.WithTimeout(ctx, passTime)
 		defer cancel()
 	}
+	if want.Patch {
+		d.discoverAgain(ctx, freshDiscovery)
+	}
 	u := d.unit(want.ID)
-	if err := u.take(ctx); err != nil {
+	if err := d.recall(ctx, u, want.Encrypted, max(1, want.Size)); err != nil {
+		return platform.Observed{}, fmt.Errorf("cluster %d: %w", want.ID, err)
+	}
+	ctx, give, err := u.occupy(ctx)
+	if err != nil {
 		return platform.Observed{}, err
 	}
-	defer u.give()
+	defer give()
 	defer d.templates.busy()()
-	ctx, cancel := u.interruptible(ctx)
-	defer cancel()
 	p, err := d.newPass(u, want)
 	if err == nil {
 		err = p.run(ctx)
@@ -47,6 +52,7 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 		u.setProblem("", false)
 	}
 	seen, errLook := d.observe(ctx, u, &want)
+	d.tellStandings(u)
 	if err != nil {
 		return seen, fmt.Errorf("cluster %d: %w", want.ID, err)
 	}

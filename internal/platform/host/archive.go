@@ -48,7 +48,10 @@ func (d *Driver) Backup(ctx context.Context, want platform.Wanted, from cluster.
 	failpoint.Here("host: before backup")
 	keyring, err := j.writeKeyring(w)
 	if err == nil {
-		err = j.eng.Backup(ctx, j.node, w, d.pipeAsOwner)
+		err = asHindrance(j.eng.Backup(ctx, j.node, w, d.pipeAsOwner))
+	}
+	if errors.Is(err, engine.ErrBlocked) {
+		err = fmt.Errorf("%w: %w", platform.ErrBlocked, err)
 	}
 	if err != nil {
 		return platform.Copy{}, fmt.Errorf("back up cluster %d from node %d: %w", want.ID, ordinal, err)
@@ -94,7 +97,7 @@ func (j *job) takeKeyring(ctx context.Context, content []byte) error {
 	if err := os.RemoveAll(j.node.Keys); err != nil {
 		return fmt.Errorf("remove keys: %w", err)
 	}
-	if err := j.d.o.Secrets.SaveSecret(ctx, j.want.ID, keyringName(j.m.ordinal), content); err != nil {
+	if err := j.keys.save(ctx, keyringName(j.m.ordinal), content); err != nil {
 		return fmt.Errorf("seal keyring: %w", err)
 	}
 	j.node.Keyring = content
@@ -224,7 +227,7 @@ func (d *Driver) wantedTopology(want platform.Wanted) (topology, error) {
 
 // Runs is nil when data that the installation of the id wrote can be run here.
 func (d *Driver) Runs(family cluster.Engine, series, id string) error {
-	if _, problem := choose(d.found, family, series, id, false); problem != "" {
+	if _, problem := choose(d.Installations(), family, series, id, false); problem != "" {
 		return errors.New(problem)
 	}
 	return nil
@@ -233,7 +236,7 @@ func (d *Driver) Runs(family cluster.Engine, series, id string) error {
 // runWith makes the job one for the build that wrote a copy, or for a newer one
 // of its kind.
 func (j *job) runWith(id string) error {
-	inst, problem := choose(j.d.found, j.want.Engine, j.want.Series, id, false)
+	inst, problem := choose(j.d.Installations(), j.want.Engine, j.want.Series, id, false)
 	if problem != "" {
 		return errors.New(problem)
 	}
@@ -362,7 +365,11 @@ func (j *job) beginAnew(ctx context.Context) error {
 		return err
 	}
 	steps := []step{stepFiles, stepStart, stepReady}
-	if j.ca.due(j.node, j.names(), j.d.o.Now(), false) {
+	due, err := j.certificateDue(ctx)
+	if err != nil {
+		return err
+	}
+	if due {
 		steps = append([]step{stepCertificate}, steps...)
 	}
 	if j.foreign != "" {

@@ -16,8 +16,8 @@ func (d *Driver) Engines() []catalog.Engine { return slices.Clone(d.engines) }
 // describeEngines lists each series once, as its newest installation is.
 func (d *Driver) describeEngines() []catalog.Engine {
 	var list []catalog.Engine
-	for _, i := range d.found {
-		best, ok := newest(d.found, i.Family(), i.Series)
+	for _, i := range d.Installations() {
+		best, ok := newest(d.Installations(), i.Family(), i.Series)
 		if !ok || best.ID() != i.ID() || d.o.Engines[i.Family()] == nil {
 			continue
 		}

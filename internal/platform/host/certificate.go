@@ -1,6 +1,8 @@
 package host
 
 import (
+	"bytes"
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -11,16 +13,27 @@ import (
 
 	"steward/internal/engine"
 	"steward/internal/pki"
+	"steward/internal/platform"
 )
 
-// authority is a cluster's own certificate authority, in PEM.
-type authority struct{ cert, key []byte }
+// certificateDue reports whether the node needs a new certificate. A failover
+// goes by the one that is there: a new one takes a key that only the store has.
+func (j *job) certificateDue(ctx context.Context) (bool, error) {
+	if j.keys.offline {
+		return false, nil
+	}
+	ca, err := j.keys.secret(ctx, platform.CACert)
+	if err != nil {
+		return false, err
+	}
+	return certificateDue(ca, j.node, j.names(), j.d.o.Now(), j.want.Patch), nil
+}
 
-// due tells whether the node needs a new certificate: it has none, one of
-// another authority or without one of the names, or one near its end.
-func (a authority) due(n engine.Node, names []string, now time.Time, patch bool) bool {
+// certificateDue reports whether the node has no certificate, one of another
+// authority or without one of the names, or one near its end.
+func certificateDue(ca []byte, n engine.Node, names []string, now time.Time, patch bool) bool {
 	shown, err := os.ReadFile(filepath.Join(n.TLS, engine.TLSCA))
-	if err != nil || string(shown) != string(a.cert) || !exists(filepath.Join(n.TLS, engine.TLSKey)) {
+	if err != nil || !bytes.Equal(shown, ca) || !exists(filepath.Join(n.TLS, engine.TLSKey)) {
 		return true
 	}
 	content, err := os.ReadFile(filepath.Join(n.TLS, engine.TLSCert))
@@ -36,15 +49,16 @@ func (a authority) due(n engine.Node, names []string, now time.Time, patch bool)
 		return true
 	}
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(a.cert)
+	roots.AppendCertsFromPEM(ca)
 	for _, name := range names {
 		if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: now}); err != nil {
 			return true
 		}
 	}
 	// A patch renews what is half used, so that it need not be done between patches.
+	// Without one, what would end before the next window surely opens.
 	left := cert.NotAfter.Sub(now)
-	return left < pki.RenewBefore || patch && left < cert.NotAfter.Sub(cert.NotBefore)/2
+	return left < pki.RenewAtOnce || patch && left < cert.NotAfter.Sub(cert.NotBefore)/2
 }
 
 // names are all names and addresses that customers and we reach the node by.
@@ -74,13 +88,21 @@ func addressTexts(addresses []netip.Addr) []string {
 
 // certificate issues a certificate and puts it where the server reads it. The
 // certificate itself comes last: by it due tells that all is in place.
-func (j *job) certificate() error {
-	cert, key, err := pki.Issue(j.ca.cert, j.ca.key, j.dnsNames(), j.addresses(), j.d.o.Now())
+func (j *job) certificate(ctx context.Context) error {
+	ca, err := j.keys.secret(ctx, platform.CACert)
+	if err != nil {
+		return err
+	}
+	caKey, err := j.keys.secret(ctx, platform.CAKey)
+	if err != nil {
+		return err
+	}
+	cert, key, err := pki.Issue(ca, caKey, j.dnsNames(), j.addresses(), j.d.o.Now())
 	if err != nil {
 		return fmt.Errorf("issue certificate: %w", err)
 	}
 	for _, f := range []engine.File{
-		{Path: filepath.Join(j.node.TLS, engine.TLSCA), Content: j.ca.cert},
+		{Path: filepath.Join(j.node.TLS, engine.TLSCA), Content: ca},
 		{Path: filepath.Join(j.node.TLS, engine.TLSKey), Content: key},
 		{Path: filepath.Join(j.node.TLS, engine.TLSCert), Content: cert},
 	} {

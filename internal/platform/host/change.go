@@ -12,7 +12,13 @@ import (
 // SetPassword is part of platform.Driver. Accounts of the MySQL family belong to
 // a node, so each is told; PostgreSQL's replicas learn it from their primary.
 func (d *Driver) SetPassword(ctx context.Context, want platform.Wanted) error {
+	u := d.unit(want.ID)
+	password, err := keychain{d: d, u: u}.secret(ctx, platform.RootPassword)
+	if err != nil {
+		return fmt.Errorf("cluster %d: set password: %w", want.ID, err)
+	}
 	return d.withServers(ctx, want, "set password", func(j *job) error {
+		j.node.RootPassword = string(password)
 		failpoint.Here("host: before set password")
 		if err := j.eng.SetRootPassword(ctx, j.node); err != nil {
 			return err
@@ -51,10 +57,14 @@ func (d *Driver) SetReadOnly(ctx context.Context, want platform.Wanted, on bool)
 // first. All have to run.
 func (d *Driver) withServers(ctx context.Context, want platform.Wanted, what string, do func(*job) error) error {
 	u := d.unit(want.ID)
-	if err := u.take(ctx); err != nil {
+	if err := d.recall(ctx, u, want.Encrypted, max(1, want.Size)); err != nil {
+		return fmt.Errorf("cluster %d: %s: %w", want.ID, what, err)
+	}
+	ctx, give, err := u.occupy(ctx)
+	if err != nil {
 		return err
 	}
-	defer u.give()
+	defer give()
 	if err := d.eachServer(ctx, u, want, do); err != nil {
 		return fmt.Errorf("cluster %d: %s: %w", want.ID, what, err)
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,7 +28,7 @@ type Driver struct {
 	layout    layout
 	scope     string // begins every mark: processes of other data folders aren't ours
 	boot      string
-	found     []engine.Installation
+	discovery discovery
 	notes     []error
 	engines   []catalog.Engine
 	groups    *process.Groups
@@ -36,9 +37,14 @@ type Driver struct {
 	templates *templates
 	trash     *trash
 	changes   chan cluster.ID
+	// verifications are those of backups that are under way.
+	verifications verifications
 
 	mu    sync.Mutex
 	units map[cluster.ID]*unit
+
+	// comparing is held while a replica is compared with its primary.
+	comparing sync.Mutex
 
 	// active is set by Start: only then crashed servers are restarted.
 	active  bool
@@ -61,6 +67,8 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.CompareEvery = cmp.Or(o.CompareEvery, defaultCompareEvery)
+	o.DiscoverEvery = cmp.Or(o.DiscoverEvery, 5*time.Minute)
 	d := &Driver{
 		o: o, log: o.Logger, layout: layout{data: o.DataDir, run: o.RunDir, keys: o.KeysDir},
 		scope: scopeOf(o.DataDir), changes: make(chan cluster.ID, 256), units: map[cluster.ID]*unit{},
@@ -74,9 +82,10 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		return nil, fmt.Errorf("host platform: %w", err)
 	}
 	d.boot = boot
-	d.found, d.notes = o.Installations, nil
-	if d.found == nil {
-		d.found, d.notes = Discover(ctx, o.Engines, o.EngineFolders)
+	d.discovery.found, d.notes = o.Installations, nil
+	if o.Installations == nil {
+		d.discovery.found, d.notes = Discover(ctx, o.Engines, o.EngineFolders)
+		d.discovery.at = time.Now()
 	}
 	d.engines = d.describeEngines()
 	d.findIsolation(ctx)
@@ -123,14 +132,11 @@ func (d *Driver) findIsolation(ctx context.Context) {
 // Weaknesses says what protects databases less than it could, for operators.
 func (d *Driver) Weaknesses() []string { return d.lacks }
 
-// Installations are the server builds found; Notes say which couldn't be used.
-func (d *Driver) Installations() []engine.Installation { return d.found }
-
-// Notes are the problems met while looking for installations.
+// Notes are the problems met while looking for installations at the start.
 func (d *Driver) Notes() []error { return d.notes }
 
 // Start begins to look after the servers: crashed ones are restarted, templates
-// and clones are made ahead, logs are rotated, trash is emptied.
+// and clones are made ahead, new builds are found, logs are rotated, trash is emptied.
 func (d *Driver) Start() {
 	d.mu.Lock()
 	d.active = true
@@ -153,6 +159,7 @@ func (d *Driver) Start() {
 	d.spawn(d.templates.keepReady)
 	d.spawn(d.trash.keepEmpty)
 	d.spawn(d.keepLogsSmall)
+	d.spawn(d.keepDiscovering)
 }
 
 // Close ends what New and Start began. All servers run on.

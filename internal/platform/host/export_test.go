@@ -13,7 +13,7 @@ func EmptyTrash(ctx context.Context, d *Driver) error { return d.trash.empty(ctx
 
 // Ready is how many clones wait for the installation.
 func Ready(d *Driver, id string) int {
-	for _, i := range d.found {
+	for _, i := range d.Installations() {
 		if i.ID() == id {
 			return d.templates.of(i).count()
 		}

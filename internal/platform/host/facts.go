@@ -21,8 +21,10 @@ type NodeInfo struct {
 	Folder       string         `json:"folder"`
 	Log          string         `json:"log"`
 	// Of clusters with several nodes, as they stood a moment ago: whether a
-	// replica receives what the primary writes, how long what it has received
-	// waits to be applied, how far it is, and what stands in the way.
+	// replica is on its way to follow the primary, or receives what that writes, how
+	// long what it has received waits to be applied, how far it is, and what stands in
+	// the way.
+	Joining    bool    `json:"joining"`
 	Streaming  bool    `json:"streaming"`
 	LagSeconds float64 `json:"lag_seconds"`
 	Position   string  `json:"position,omitempty"`
@@ -46,8 +48,9 @@ func (d *Driver) Nodes() ([]NodeInfo, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
-		s := d.standings(rec.Cluster)[rec.Ordinal]
+		s, known := d.standings(rec.Cluster)[rec.Ordinal]
 		n := NodeInfo{
+			Joining:   top.role(rec.Ordinal) == cluster.Replica && (!known || !rec.Bootstrapped),
 			Streaming: s.Streaming, LagSeconds: s.Lag.Seconds(), Position: s.Position, Problem: s.Problem,
 			Failovers: top.Failovers, LastFailover: top.Last,
 			Cluster: rec.Cluster, Engine: rec.Engine, Installation: rec.Installation, Ordinal: rec.Ordinal,

@@ -50,6 +50,10 @@ func TestFailover(t *testing.T) {
 				}{
 					{"the primary's server is killed", (*trio).killsPrimary, true},
 					{"the primary's server is stopped", (*trio).stopsPrimary, true},
+					{"the primary's server is killed while the store fails", (*trio).killsPrimaryWhileStoreFails, true},
+					{"the primary's server is killed while the store hangs", (*trio).killsPrimaryWhileStoreHangs, true},
+					{"the primary's server is stopped while the store hangs", (*trio).stopsPrimaryWhileStoreHangs, false},
+					{"the primary's server is killed while nothing works at first", (*trio).killsPrimaryWhileNothingWorks, false},
 					{"a replica's server is killed", (*trio).killsReplica, false},
 					{"a replica's data is removed", (*trio).removesReplica, true},
 					{"primary and one replica are killed", (*trio).killsTwo, false},
@@ -131,6 +135,11 @@ func newCluster(t *testing.T, found []engine.Installation, b platformtest.Bench,
 func (h *trio) open() {
 	h.driver = h.s.open(h.t)
 	h.driver.Start()
+	h.keep()
+}
+
+// keep begins to apply what is wanted.
+func (h *trio) keep() {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.stop = cancel
 	h.keeping.Go(func() {
@@ -152,6 +161,26 @@ func (h *trio) close() {
 	h.stop()
 	h.keeping.Wait()
 	h.driver.Close()
+}
+
+// withoutStore takes the store away while something happens. Nobody applies
+// anything meanwhile, as whoever does that asks the store first; one who has begun
+// waits for it.
+func (h *trio) withoutStore(state int32, happens func()) {
+	h.t.Helper()
+	h.stop()
+	h.keeping.Wait()
+	h.s.store.state.Store(state)
+	waiting, cancel := context.WithCancel(context.Background())
+	var begun sync.WaitGroup
+	begun.Go(func() { _ = h.driver.SetPassword(waiting, h.want) }) // it fails, now or when the store is back
+	defer func() {
+		cancel()
+		begun.Wait()
+		h.s.store.state.Store(serves)
+		h.keep()
+	}()
+	happens()
 }
 
 // healthy waits until all nodes serve.
@@ -273,6 +302,35 @@ func (h *trio) stopsPrimary() {
 		old := h.node(seen, cluster.Primary)
 		h.signal(old, syscall.SIGSTOP)
 		waitFor(h.t, "the stopped server to be fenced", func() bool { return errors.Is(syscall.Kill(old.Pid, 0), syscall.ESRCH) })
+	})
+}
+
+func (h *trio) killsPrimaryWhileStoreFails() {
+	h.healthy()
+	h.withoutStore(fails, h.killsPrimary)
+}
+
+func (h *trio) killsPrimaryWhileStoreHangs() {
+	h.healthy()
+	h.withoutStore(hangs, h.killsPrimary)
+}
+
+func (h *trio) stopsPrimaryWhileStoreHangs() {
+	h.healthy()
+	h.withoutStore(hangs, h.stopsPrimary)
+}
+
+// killsPrimaryWhileNothingWorks has the first attempts at a failover come to nothing.
+func (h *trio) killsPrimaryWhileNothingWorks() {
+	h.healthy()
+	h.withoutStore(fails, func() {
+		h.suffers(slow, func(seen platform.Observed) {
+			h.s.frail.failures.Store(3)
+			h.signal(h.node(seen, cluster.Primary), syscall.SIGKILL)
+		})
+		if left := h.s.frail.failures.Load(); left > 0 {
+			h.t.Errorf("%d failures weren't met", left)
+		}
 	})
 }
 

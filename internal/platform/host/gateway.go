@@ -15,6 +15,8 @@ type Gateway interface {
 	Set(ctx context.Context, r gateway.Route) error
 	// Remove takes the route of a port away; nil when there is none.
 	Remove(ctx context.Context, port int) error
+	// Usable is nil when a route can be set on the port.
+	Usable(port int) error
 	// Routes are those that are set.
 	Routes(ctx context.Context) ([]gateway.Route, error)
 }
@@ -32,7 +34,7 @@ func (j *job) setRoute(ctx context.Context) error {
 func hasRoute(routes []gateway.Route, want gateway.Route) bool {
 	for _, r := range routes {
 		if r.Port == want.Port {
-			return r.Cluster == want.Cluster && r.Primary == want.Primary &&
+			return r.Cluster == want.Cluster && r.Primary == want.Primary && r.Connections == want.Connections &&
 				slices.Equal(r.Allow, want.Allow) && slices.Equal(r.Reads, want.Reads)
 		}
 	}

@@ -109,7 +109,9 @@ type site struct {
 	t         *testing.T
 	o         host.Options
 	gateway   *gateway.Gateway
+	frail     *frailGateway // the same, as drivers see it
 	secrets   *platformtest.Secrets
+	store     *frailStore // what drivers get secrets from
 	firstPort int
 }
 
@@ -121,9 +123,10 @@ func newSite(t *testing.T, found []engine.Installation) *site {
 	if testing.Verbose() {
 		level = slog.LevelDebug
 	}
+	s.store = &frailStore{Secrets: s.secrets}
 	s.o = host.Options{
 		DataDir: filepath.Join(dir, "data"), RunDir: filepath.Join(dir, "run"), KeysDir: filepath.Join("/dev/shm", filepath.Base(dir)+"-keys"),
-		Engines: engines(), Installations: found, Secrets: s.secrets,
+		Engines: engines(), Installations: found, Secrets: s.store,
 		Ports:          [2]int{s.firstPort, s.firstPort + 9},
 		PrimaryAddress: netip.MustParseAddr("127.0.0.1"), SecondaryAddress: netip.MustParseAddr("127.0.0.2"),
 		UIDBase: 700000, PoolSize: 1,
@@ -157,7 +160,8 @@ func (s *site) openGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.gateway, s.o.Gateway = g, g
+	s.gateway, s.frail = g, &frailGateway{Gateway: g}
+	s.o.Gateway = s.frail
 }
 
 func (s *site) open(t *testing.T) *host.Driver {

@@ -13,7 +13,6 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
-	"steward/internal/fault"
 	"steward/internal/gateway"
 	"steward/internal/platform"
 	"steward/internal/process"
@@ -31,7 +30,7 @@ type job struct {
 	rec  *record // nil before there is a clone
 	inst engine.Installation
 	node engine.Node
-	ca   authority
+	keys keychain
 	// foreign is the password that our own account has in another cluster's data;
 	// "" when the data is the cluster's own.
 	foreign string
@@ -44,11 +43,16 @@ type job struct {
 
 // newJob gathers what the steps need.
 func (d *Driver) newJob(ctx context.Context, u *unit, want platform.Wanted, top topology, ordinal int) (*job, error) {
+	return d.newJobWith(ctx, keychain{d: d, u: u}, want, top, ordinal)
+}
+
+func (d *Driver) newJobWith(ctx context.Context, keys keychain, want platform.Wanted, top topology, ordinal int) (*job, error) {
 	eng, err := d.engine(want.Engine)
 	if err != nil {
 		return nil, err
 	}
-	j := &job{d: d, u: u, m: u.member(ordinal), top: top, want: want, eng: eng, dir: d.layout.node(want.ID, ordinal)}
+	u := keys.u
+	j := &job{d: d, u: u, m: u.member(ordinal), top: top, want: want, eng: eng, keys: keys, dir: d.layout.node(want.ID, ordinal)}
 	if j.rec, err = readRecord(j.dir); err != nil {
 		return nil, &obstacle{err.Error()}
 	}
@@ -56,7 +60,7 @@ func (d *Driver) newJob(ctx context.Context, u *unit, want platform.Wanted, top 
 	if j.rec != nil {
 		current = j.rec.Installation
 	}
-	inst, problem := choose(d.found, want.Engine, want.Series, current, want.Patch)
+	inst, problem := choose(d.Installations(), want.Engine, want.Series, current, want.Patch)
 	if problem != "" {
 		return nil, &obstacle{problem}
 	}
@@ -64,10 +68,11 @@ func (d *Driver) newJob(ctx context.Context, u *unit, want platform.Wanted, top 
 	if missing := j.encryptionMissing(); missing != "" {
 		return nil, &obstacle{missing}
 	}
-	if err := j.gatherSecrets(ctx); err != nil {
+	if err := j.fillIn(ctx); err != nil {
 		return nil, err
 	}
 	j.route = j.d.route(u, want, top)
+	j.route.Connections = j.eng.Connections(j.node)
 	return j, j.render()
 }
 
@@ -78,32 +83,22 @@ func (j *job) encryptionMissing() string {
 	return j.eng.EncryptionMissing(j.inst)
 }
 
-// gatherSecrets fills in the node, passwords and keys included.
-func (j *job) gatherSecrets(ctx context.Context) error {
+// fillIn fills in the node, with the secrets that every step may need. What few
+// steps need they ask for themselves.
+func (j *job) fillIn(ctx context.Context) error {
 	n := j.d.bareNode(j.want, j.inst, j.top, j.m.ordinal)
-	for _, s := range []struct {
-		name platform.SecretName
-		set  func([]byte)
-		need bool
-	}{
-		{platform.AdminPassword, func(v []byte) { n.AdminPassword = string(v) }, true},
-		{platform.RootPassword, func(v []byte) { n.RootPassword = string(v) }, true},
-		{platform.CACert, func(v []byte) { j.ca.cert = v }, true},
-		{platform.CAKey, func(v []byte) { j.ca.key = v }, true},
-		{platform.AtRestKey, func(v []byte) { n.AtRestKey = v }, j.want.Encrypted},
-		{keyringName(j.m.ordinal), func(v []byte) { n.Keyring = v }, false},
-	} {
-		if !s.need && !j.want.Encrypted {
-			continue
+	password, err := j.keys.secret(ctx, platform.AdminPassword)
+	if err != nil {
+		return err
+	}
+	n.AdminPassword = string(password)
+	if j.want.Encrypted {
+		if n.AtRestKey, err = j.keys.secret(ctx, platform.AtRestKey); err != nil {
+			return err
 		}
-		value, err := j.d.secret(ctx, j.u, s.name)
-		if fault.IsKind(err, fault.NotFound) && !s.need {
-			continue
+		if n.Keyring, err = j.keys.secret(ctx, keyringName(j.m.ordinal)); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("secret %s: %w", s.name, err)
-		}
-		s.set(value)
 	}
 	if j.rec == nil || !j.rec.Bootstrapped {
 		note, err := readNote(j.dir)
@@ -158,6 +153,11 @@ func listenAddress(ordinal, port int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, serversPart, byte(1 + ordinal)}), uint16(port))
 }
 
+// scratchAddress is where a server listens that tries a backup of the cluster at the port.
+func scratchAddress(port int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, scratchPart, 1}), uint16(port))
+}
+
 // render makes the files and their digest. Files that the server itself goes
 // on writing don't count.
 func (j *job) render() error {
@@ -188,10 +188,7 @@ func (j *job) settings() settings {
 
 // look compares what is there with what is wanted.
 func (j *job) look(ctx context.Context) (sight, error) {
-	s := sight{
-		Data: exists(j.node.Data), Rebooted: true, Running: j.m.running(), Encrypted: j.want.Encrypted,
-		CertificateDue: j.ca.due(j.node, j.names(), j.d.o.Now(), j.want.Patch),
-	}
+	s := sight{Data: exists(j.node.Data), Rebooted: true, Running: j.m.running(), Encrypted: j.want.Encrypted}
 	if s.Data && j.rec == nil && !exists(noteFile(j.dir)) {
 		return s, &obstacle{fmt.Sprintf("the data in %s has no record of whose it is: it is left alone", j.dir)}
 	}
@@ -200,6 +197,10 @@ func (j *job) look(ctx context.Context) (sight, error) {
 	s.Replicated, s.Replica = j.top.Members > 1, j.node.Role == cluster.Replica
 	if !s.Data && !s.Replica && (j.want.Hosts.Primary != "" || j.rec != nil && j.rec.Bootstrapped) {
 		return s, &obstacle{fmt.Sprintf("the data in %s is gone; nothing was made in its place", j.node.Data)}
+	}
+	var err error
+	if s.CertificateDue, err = j.certificateDue(ctx); err != nil {
+		return s, err
 	}
 	routes, err := j.d.o.Gateway.Routes(ctx)
 	if err != nil {
@@ -219,7 +220,8 @@ func (j *job) look(ctx context.Context) (sight, error) {
 	s.OtherBuild = j.rec.Installation != j.inst.ID() && (!s.Running || j.want.Patch)
 	if s.Running && j.rec.Launch != nil {
 		s.Restart = j.rec.Applied != nil && j.rec.Applied.Plan.MemoryMB != j.want.Plan.MemoryMB &&
-			j.rec.Launch.Limits.MemoryBytes != j.limits().MemoryBytes
+			j.rec.Launch.Limits.MemoryBytes != j.limits().MemoryBytes ||
+			j.want.Patch && j.rec.RestartDue
 		s.LimitsDue = j.rec.Launch.Limits != j.limits()
 		s.Answers = j.eng.Ping(ctx, j.node) == nil
 	}
@@ -232,6 +234,7 @@ func (j *job) look(ctx context.Context) (sight, error) {
 			s.Restart = true // it believes to be the primary
 		default:
 			s.RoleDue = s.Replica != standing.Streaming || s.Replica == standing.Writable
+			s.Streaming = s.Replica && standing.Streaming
 		}
 	}
 	return s, nil

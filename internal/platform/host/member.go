@@ -31,8 +31,13 @@ type member struct {
 	standing engine.Standing
 	stood    time.Time
 	astray   time.Time
+	// rerouted tells that reads may be sent to the node since it last stood, or no
+	// longer may.
+	rerouted bool
 	// diverged tells that the data can't follow the primary's any more.
 	diverged bool
+	// difference is what of the data was found to differ from the primary's, if that is why.
+	difference string
 	// hung tells that the server is there but doesn't answer; failedStarts counts
 	// starts of the primary that came to nothing.
 	hung         bool

@@ -82,7 +82,7 @@ func (l *look) fill(ctx context.Context, seen *platform.Observed) {
 	seen.Nodes = []platform.Node{node}
 	seen.Installation, seen.ServerVersion, seen.ReadOnly = rec.Installation, node.Version, rec.ReadOnly
 	seen.Failovers, seen.LastFailover, seen.FailoverReason = l.top.Failovers, l.top.Last, l.top.Reason
-	seen.Serving = answers && rec.Bootstrapped && routed
+	seen.Serving, seen.Closed = answers && rec.Bootstrapped && routed, len(l.route.Allow) == 0
 	if seen.Serving {
 		seen.Healthy = 1
 	}
@@ -131,6 +131,9 @@ func (l *look) replica(ctx context.Context, ordinal int) platform.Node {
 	switch {
 	case m.isRebuilding():
 		n.Streaming, n.Problem = false, "it is given a new copy of the data"
+		if why := m.differenceFound(); why != "" {
+			n.Problem += ": " + why
+		}
 	case !n.Running && !l.top.Suspended:
 		n.Problem = "its server isn't running"
 	}
@@ -163,7 +166,7 @@ func (l *look) settled(seen *platform.Observed, want *platform.Wanted) {
 	}
 	seen.Settled = seen.Serving && !rec.Upgrading && rec.Applied != nil && !seen.Permanent && seen.Healthy == l.top.Members
 	if want != nil {
-		seen.Settled = seen.Settled && rec.Applied.Plan == want.Plan && rec.ReadOnly == want.ReadOnly
+		seen.Settled = seen.Settled && rec.Applied.Plan == want.Plan && rec.ReadOnly == want.ReadOnly && (!want.Patch || l.d.patched(*want))
 	}
 	if l.top.Members == 1 {
 		return

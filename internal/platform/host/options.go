@@ -26,6 +26,8 @@ type Options struct {
 	// distribution installed. Installations, when not nil, are used instead of searching.
 	EngineFolders []string
 	Installations []engine.Installation
+	// DiscoverEvery is the time between two searches; 5 min unless set.
+	DiscoverEvery time.Duration
 
 	Gateway Gateway
 	Secrets platform.Secrets
@@ -44,6 +46,13 @@ type Options struct {
 	Continuous bool
 	// PoolSize is how many clones wait for the next create, per template; 0 is none.
 	PoolSize int
+	// CheckTime is how long a table or an index of a backup that is verified may
+	// take, whatever its size; 30 s unless set.
+	CheckTime time.Duration
+
+	// CompareEvery is how often each replica's rows are compared with the primary's,
+	// where replicas may differ unseen; a day when 0.
+	CompareEvery time.Duration
 
 	Logger *slog.Logger
 	// Now is the clock; time.Now when nil.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type pass struct {
 	eng  engine.Driver
 	want platform.Wanted
 	top  topology
+	keys keychain
 	// restarts tells that the primary's server may be started on its own data:
 	// the alternative, another primary, was considered.
 	restarts bool
@@ -52,7 +54,7 @@ func (d *Driver) newPass(u *unit, want platform.Wanted) (*pass, error) {
 			return nil, err
 		}
 	}
-	return &pass{d: d, u: u, eng: eng, want: want, top: top}, nil
+	return &pass{d: d, u: u, eng: eng, want: want, top: top, keys: keychain{d: d, u: u}}, nil
 }
 
 // run brings the cluster to what is wanted, as far as one pass can.
@@ -92,7 +94,7 @@ func (d *Driver) born(id cluster.ID, top topology) (bool, error) {
 }
 
 func (p *pass) job(ctx context.Context, ordinal int) (*job, error) {
-	return p.d.newJob(ctx, p.u, p.want, p.top, ordinal)
+	return p.d.newJobWith(ctx, p.keys, p.want, p.top, ordinal)
 }
 
 // node looks at one node, plans and carries out.
@@ -223,14 +225,21 @@ func (p *pass) awaitStreaming(ctx context.Context, ordinal int) error {
 // one, then the primary. One that needs a restart hands its role over before.
 func (p *pass) roll(ctx context.Context) error {
 	var errs []error
+	copying := false
 	for _, ordinal := range p.top.replicas() {
 		if err := p.replica(ctx, ordinal); err != nil {
 			errs = append(errs, err)
 		}
+		copying = copying || p.u.member(ordinal).isRebuilding()
 	}
 	restart, err := p.restartDue(ctx)
 	if err != nil {
 		return errors.Join(append(errs, err)...)
+	}
+	if restart && copying {
+		// The copy comes from the primary. A later pass restarts it: with the role
+		// handed over, or in place if the copy failed.
+		return errors.Join(append(errs, errors.New("the primary isn't restarted while its data is copied"))...)
 	}
 	if restart && len(errs) == 0 {
 		if err := p.switchOver(ctx); err != nil {
@@ -270,6 +279,11 @@ func (p *pass) replica(ctx context.Context, ordinal int) error {
 		return err
 	}
 	steps := plan(s)
+	if s.Streaming && slices.Contains(steps, stepStop) {
+		if err := p.awaitOthers(ctx, ordinal); err != nil {
+			return err
+		}
+	}
 	for _, step := range steps {
 		if err := j.take(ctx, step); err != nil {
 			return err
@@ -281,6 +295,22 @@ func (p *pass) replica(ctx context.Context, ordinal int) error {
 	short, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	return p.awaitStreaming(short, ordinal)
+}
+
+// awaitOthers waits for a moment until all other replicas stream: a node that is
+// well isn't stopped while another isn't.
+func (p *pass) awaitOthers(ctx context.Context, ordinal int) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	for _, other := range p.top.replicas() {
+		if other == ordinal {
+			continue
+		}
+		if err := p.awaitStreaming(ctx, other); err != nil {
+			return fmt.Errorf("node %d isn't restarted before all others are well: %w", ordinal, err)
+		}
+	}
+	return nil
 }
 
 // lost says why a replica needs a new copy of the data; "" when it doesn't.
@@ -299,10 +329,14 @@ func (p *pass) lost(j *job) string {
 // route is where the gateway should lead: writes to the primary, reads to the
 // replicas that are close behind it, or to the primary when there is none.
 func (d *Driver) route(u *unit, want platform.Wanted, top topology) gateway.Route {
-	return gateway.Route{
+	r := gateway.Route{
 		Cluster: want.ID, Port: want.Port, Allow: want.AllowList.Prefixes(),
 		Primary: listenAddress(top.Primary, want.Port), Reads: d.readers(u, want.Port, top),
 	}
+	if want.LockedOut { // the servers have a password that was reset
+		r.Allow = nil
+	}
+	return r
 }
 
 // readers are the servers that reads are spread over.
@@ -331,6 +365,9 @@ func (p *pass) setRoute(ctx context.Context) error {
 // suspend ends all servers; data, addresses and records stay. Whoever connects
 // is turned away.
 func (p *pass) suspend(ctx context.Context) error {
+	if err := p.hindered(ctx); err != nil {
+		return err
+	}
 	closed := gateway.Route{Cluster: p.want.ID, Port: p.want.Port}
 	if err := p.d.o.Gateway.Set(ctx, closed); err != nil {
 		return err

@@ -33,6 +33,8 @@ type sight struct {
 	// Replicated tells that the cluster has several nodes, Replica that this one
 	// follows the primary, RoleDue that it is to be told.
 	Replicated, Replica, RoleDue bool
+	// Streaming tells that the replica follows the primary.
+	Streaming bool
 	// Rebooted tells that the machine started anew since the data was cloned:
 	// before Bootstrapped nobody knows what of it reached the disk.
 	Rebooted bool

@@ -16,6 +16,25 @@ import (
 	"syscall"
 )
 
+// PortUsable reports whether a cluster that has no port yet could get this one: the
+// gateway and all of its servers could listen there.
+func (d *Driver) PortUsable(port int) bool {
+	if d.o.Gateway.Usable(port) != nil {
+		return false
+	}
+	addresses := []netip.AddrPort{scratchAddress(port)}
+	for ordinal := range maxNodes {
+		addresses = append(addresses, listenAddress(ordinal, port))
+	}
+	for _, at := range addresses {
+		l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+		if err != nil || l.Close() != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // checkPort is an obstacle naming the program that listens where the server is to.
 func checkPort(ctx context.Context, at netip.AddrPort) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at.String())

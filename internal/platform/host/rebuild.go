@@ -60,7 +60,7 @@ func (m *member) rebuilt(err error, now time.Time) {
 	defer m.mu.Unlock()
 	m.rebuilding = false
 	if err == nil {
-		m.rebuilds, m.failedStarts, m.diverged, m.astray = 0, 0, false, time.Time{}
+		m.rebuilds, m.failedStarts, m.diverged, m.difference, m.astray = 0, 0, false, "", time.Time{}
 		return
 	}
 	m.rebuilds++
@@ -98,10 +98,11 @@ func (d *Driver) rebuild(ctx context.Context, u *unit, m *member, want platform.
 		return err
 	}
 	failpoint.Here("host: after seed")
-	if err := u.take(ctx); err != nil {
+	ctx, give, err := u.occupy(ctx)
+	if err != nil {
 		return err
 	}
-	defer u.give()
+	defer give()
 	now, err := d.topology(u.id)
 	if err != nil {
 		return err
@@ -147,7 +148,15 @@ func (j *job) replaceData(ctx context.Context, primary *job, copied string) erro
 	settings := j.settings()
 	j.rec.Bootstrapped, j.rec.Applied = true, &settings
 	j.m.setDiverged(false)
-	for _, s := range []step{stepCertificate, stepFiles, stepStart, stepReady, stepRole} {
+	steps := []step{stepFiles, stepStart, stepReady, stepRole}
+	due, err := j.certificateDue(ctx)
+	if err != nil {
+		return err
+	}
+	if due {
+		steps = append([]step{stepCertificate}, steps...)
+	}
+	for _, s := range steps {
 		if err := j.take(ctx, s); err != nil {
 			return err
 		}

@@ -27,6 +27,9 @@ type record struct {
 	// Upgrading tells that the data was given to a newer build whose work on it
 	// isn't known to be finished.
 	Upgrading bool `json:"upgrading,omitempty"`
+	// RestartDue tells that the running server has read settings which it takes
+	// over at its next start only.
+	RestartDue bool `json:"restart_due,omitempty"`
 	// ReadOnly is the disk guard.
 	ReadOnly bool `json:"read_only,omitempty"`
 	// Encrypted data needs its keys in memory before the server starts.

@@ -123,7 +123,7 @@ func (v *recovery) prepare(ctx context.Context, r io.Reader) error {
 	}
 	v.node.AdminPassword = v.from.AdminPassword
 	v.node.Recovery = &engine.Recovery{Until: v.from.Recovery.Until, Desk: v.desk.dir}
-	return v.certificate()
+	return v.certificate(ctx)
 }
 
 // replay has the server recover to the moment, or else to the last change.

@@ -52,7 +52,7 @@ func (d *Driver) remove(ctx context.Context, u *unit, port int) error {
 			return err
 		}
 	}
-	if err := d.removeScratch(ctx, u.id); err != nil {
+	if err := errors.Join(d.verifications.end(ctx, u.id), d.removeScratch(ctx, u.id)); err != nil {
 		return err
 	}
 	failpoint.Here("host: before removing files")

@@ -43,7 +43,9 @@ func askStanding(ctx context.Context, d *Driver, m *member, eng engine.Driver, n
 func (m *member) stands(s engine.Standing, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	before := m.mayRead()
 	m.standing, m.stood = s, now
+	m.rerouted = m.rerouted || before != m.mayRead()
 	switch {
 	case s.Streaming || s.Writable:
 		m.astray = time.Time{}
@@ -81,7 +83,7 @@ func (j *job) takeRole(ctx context.Context) error {
 func (m *member) setDiverged(diverged bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.diverged = diverged
+	m.diverged, m.difference = diverged, ""
 }
 
 // maxLag is how far behind a replica may be that reads are sent to.
@@ -91,6 +93,19 @@ const maxLag = 10 * time.Second
 func (m *member) readable() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.mayRead()
+}
+
+// takeRerouted reports, once, whether what may be sent to the node has changed.
+func (m *member) takeRerouted() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := m.rerouted
+	m.rerouted = false
+	return was
+}
+
+func (m *member) mayRead() bool {
 	return m.proc != nil && m.proc.Running() && m.standing.Streaming && m.standing.Lag <= maxLag
 }
 
@@ -110,6 +125,8 @@ func (m *member) hopeless(now time.Time) string {
 	const patience = 20 * time.Second
 	running := m.proc != nil && m.proc.Running()
 	switch {
+	case m.difference != "":
+		return m.difference
 	case m.diverged:
 		return "its data has gone another way than the primary's"
 	case !running && m.failedStarts >= startChances:
@@ -118,23 +135,4 @@ func (m *member) hopeless(now time.Time) string {
 		return "it doesn't follow the primary: " + m.standing.Problem
 	}
 	return ""
-}
-
-// secret is one of a cluster's. What never changes is remembered: a failover
-// must not wait for the store.
-func (d *Driver) secret(ctx context.Context, u *unit, name platform.SecretName) ([]byte, error) {
-	lasting := name == platform.AdminPassword || name == platform.CACert || name == platform.CAKey || name == platform.AtRestKey
-	u.mu.Lock()
-	value, known := u.secrets[name]
-	u.mu.Unlock()
-	if known && lasting {
-		return value, nil
-	}
-	value, err := d.o.Secrets.Secret(ctx, u.id, name)
-	if err == nil && lasting {
-		u.mu.Lock()
-		u.secrets[name] = value
-		u.mu.Unlock()
-	}
-	return value, err
 }

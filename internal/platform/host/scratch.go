@@ -1,15 +1,16 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"steward/internal/cluster"
@@ -21,14 +22,87 @@ import (
 // Verify is part of platform.Archiver. The scratch server is a cluster of its
 // own as far as processes, folders and addresses go, and gone afterwards.
 func (d *Driver) Verify(ctx context.Context, want platform.Wanted, c platform.Copy, r io.Reader) error {
-	s, err := d.newScratch(ctx, want, c)
-	if err == nil {
-		err = errors.Join(s.verify(ctx, r), s.remove(context.WithoutCancel(ctx)))
-	}
-	if err != nil {
+	if err := d.verify(ctx, want, c, r); err != nil {
 		return fmt.Errorf("verify a backup of cluster %d: %w", want.ID, err)
 	}
 	return nil
+}
+
+// scratchGone is how long a scratch server may take to be gone.
+const scratchGone = time.Minute
+
+func (d *Driver) verify(ctx context.Context, want platform.Wanted, c platform.Copy, r io.Reader) error {
+	ctx, done, err := d.verifications.begin(ctx, want.ID)
+	if err != nil {
+		return fmt.Errorf("%w: %w", platform.ErrUnverified, err)
+	}
+	defer done()
+	s, err := d.newScratch(ctx, want, c)
+	if err != nil {
+		return fmt.Errorf("%w: %w", platform.ErrUnverified, err)
+	}
+	err = s.verify(ctx, r)
+	if err != nil && (ctx.Err() != nil || errors.Is(err, engine.ErrUnchecked)) {
+		err = fmt.Errorf("%w: %w", platform.ErrUnverified, err)
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), scratchGone)
+	defer cancel()
+	if left := s.remove(ending); left != nil && err == nil {
+		return fmt.Errorf("%w: the scratch server is still there: %w", platform.ErrUnverified, left)
+	} else if left != nil {
+		d.log.Warn("remove a scratch server", "cluster_id", want.ID, "error", left)
+	}
+	return err
+}
+
+// verifications are those under way, one of a cluster at most.
+type verifications struct {
+	mu      sync.Mutex
+	running map[cluster.ID]*verification
+}
+
+type verification struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func (v *verifications) begin(ctx context.Context, id cluster.ID) (context.Context, func(), error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.running[id] != nil {
+		return nil, nil, errors.New("another backup of the cluster is being verified")
+	}
+	if v.running == nil {
+		v.running = map[cluster.ID]*verification{}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	begun := &verification{cancel: cancel, done: make(chan struct{})}
+	v.running[id] = begun
+	return ctx, func() {
+		cancel()
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		delete(v.running, id)
+		close(begun.done)
+	}, nil
+}
+
+// end ends the verification of a cluster's backup, if there is one, and waits until
+// nothing is left of it.
+func (v *verifications) end(ctx context.Context, id cluster.ID) error {
+	v.mu.Lock()
+	begun := v.running[id]
+	v.mu.Unlock()
+	if begun == nil {
+		return nil
+	}
+	begun.cancel()
+	select {
+	case <-begun.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("end the verification of a backup of cluster %d: %w", id, ctx.Err())
+	}
 }
 
 // scratch is a server that is only there to be looked at.
@@ -54,7 +128,7 @@ func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platfor
 	j.node.Data, j.node.Conf, j.node.TLS = filepath.Join(j.dir, "data"), filepath.Join(j.dir, "conf"), filepath.Join(j.dir, "tls")
 	j.node.Tmp, j.node.Log = filepath.Join(j.dir, "tmp"), filepath.Join(j.dir, "log")
 	j.node.Spool = ""
-	j.node.Listen = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, scratchPart, 1}), uint16(want.Port))
+	j.node.Listen = scratchAddress(want.Port)
 	s := &scratch{job: j, copy: c}
 	if err := s.remove(ctx); err != nil { // what a crash has left
 		return nil, err
@@ -102,7 +176,10 @@ func (s *scratch) verify(ctx context.Context, r io.Reader) error {
 	if err := s.unpack(ctx, s.node.Data, r); err != nil {
 		return err
 	}
-	for _, do := range []func() error{s.certificate, s.writeFiles, s.launch} {
+	if err := s.certificate(ctx); err != nil {
+		return err
+	}
+	for _, do := range []func() error{s.writeFiles, s.launch} {
 		if err := do(); err != nil {
 			return err
 		}
@@ -110,7 +187,13 @@ func (s *scratch) verify(ctx context.Context, r io.Reader) error {
 	if err := s.awaitStart(ctx); err != nil {
 		return err
 	}
-	return s.eng.Check(ctx, s.node)
+	return s.eng.Check(ctx, s.node, s.checkTime)
+}
+
+// checkTime is how long it may take to check a table or an index of so many bytes.
+func (s *scratch) checkTime(bytes int64) time.Duration {
+	const base, slowest = 30 * time.Second, 4 << 20
+	return cmp.Or(s.d.o.CheckTime, base) + time.Duration(bytes/slowest)*time.Second
 }
 
 // launch starts the server with one processor at most.

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,7 +96,6 @@ func (d *Driver) watch(u *unit, m *member, p *process.Process) {
 	pause := m.crashed(d.o.Now(), words)
 	m.ended()
 	if d.leads(m) {
-		u.makeWay()
 		d.log.Warn("the primary exited", "cluster_id", u.id, "node", m.ordinal, "last_words", words)
 		d.recover(u, m, p)
 		return
@@ -132,10 +130,13 @@ func (d *Driver) leads(m *member) bool {
 // restart starts a crashed server as it was last started, unless somebody else
 // has dealt with it meanwhile.
 func (d *Driver) restart(u *unit, m *member, crashed *process.Process) error {
-	if err := u.take(d.quit); err != nil {
+	limited, done := context.WithTimeout(d.quit, passTime)
+	defer done()
+	ctx, give, err := u.occupy(limited)
+	if err != nil {
 		return err
 	}
-	defer u.give()
+	defer give()
 	if m.process() != crashed || m.isRebuilding() {
 		return nil
 	}
@@ -146,10 +147,6 @@ func (d *Driver) restart(u *unit, m *member, crashed *process.Process) error {
 	if rec == nil || rec.Launch == nil || !d.hasData(d.layout.dataOf(m.id, m.ordinal)) {
 		return nil // Apply deals with it
 	}
-	limited, done := context.WithTimeout(d.quit, passTime)
-	defer done()
-	ctx, cancel := u.interruptible(limited)
-	defer cancel()
 	if err := d.relaunch(ctx, u, m, rec); err != nil {
 		return err
 	}
@@ -167,6 +164,12 @@ func (d *Driver) relaunch(ctx context.Context, u *unit, m *member, rec *record) 
 	}
 	if err := d.startServer(u, m, rec); err != nil {
 		return err
+	}
+	if rec.RestartDue { // this was one
+		rec.RestartDue = false
+		if err := rec.write(d.layout.node(m.id, m.ordinal), false); err != nil {
+			return err
+		}
 	}
 	d.awaitAnswer(ctx, m, rec)
 	return nil
@@ -224,9 +227,9 @@ func (d *Driver) knownNode(ctx context.Context, rec *record) (engine.Driver, eng
 		return nil, engine.Node{}, err
 	}
 	n := d.bareNode(d.recorded(rec), d.installation(rec.Installation), top, rec.Ordinal)
-	password, err := d.secret(ctx, d.unit(rec.Cluster), platform.AdminPassword)
+	password, err := keychain{d: d, u: d.unit(rec.Cluster)}.secret(ctx, platform.AdminPassword)
 	if err != nil {
-		return nil, n, fmt.Errorf("secret %s: %w", platform.AdminPassword, err)
+		return nil, n, err
 	}
 	n.AdminPassword = string(password)
 	return eng, n, nil
@@ -244,7 +247,7 @@ func (d *Driver) recorded(rec *record) platform.Wanted {
 
 // installation finds a build by id; when it is gone, what its id tells.
 func (d *Driver) installation(id string) engine.Installation {
-	for _, i := range d.found {
+	for _, i := range d.Installations() {
 		if i.ID() == id {
 			return i
 		}
@@ -276,7 +279,7 @@ func lastWords(nodeDir string) string {
 // keepLogsSmall rotates the servers' output now and then.
 func (d *Driver) keepLogsSmall() {
 	const (
-		every = time.Minute
+		every = 5 * time.Second
 		most  = 8 << 20
 		keep  = 3
 	)

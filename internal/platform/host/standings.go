@@ -26,6 +26,17 @@ func (l layout) standings(id cluster.ID) string {
 	return filepath.Join(l.run, fmt.Sprintf("%d.json", id))
 }
 
+// tellStandings saves how the nodes of a cluster stand, when it has several.
+func (d *Driver) tellStandings(u *unit) {
+	top, err := d.topology(u.id)
+	if err == nil && top.Members > 1 {
+		err = d.saveStandings(u, top)
+	}
+	if err != nil {
+		d.log.Warn("tell how nodes stand", "cluster_id", u.id, "error", err)
+	}
+}
+
 func (d *Driver) saveStandings(u *unit, top topology) error {
 	all := map[int]standing{}
 	for ordinal := range top.Members {

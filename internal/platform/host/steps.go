@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/platform"
 	"steward/internal/process"
 )
 
@@ -24,7 +25,7 @@ func (j *job) do(ctx context.Context, s step) error {
 	case stepClone:
 		return j.clone(ctx)
 	case stepCertificate:
-		return j.certificate()
+		return j.certificate(ctx)
 	case stepStop:
 		return j.stop(ctx)
 	case stepFiles:
@@ -103,6 +104,9 @@ func (j *job) stop(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
+	if err := j.hindered(); err != nil {
+		return fmt.Errorf("node %d isn't stopped: %w", j.m.ordinal, err)
+	}
 	j.m.setProcess(nil) // its end is no crash
 	return p.Stop(ctx, j.eng.StopSignal(), stopPatience, j.d.groups.Find(j.name()))
 }
@@ -131,6 +135,7 @@ func (j *job) start(ctx context.Context) error {
 	}
 	j.rec.Launch = j.newLaunch()
 	j.rec.Encrypted, j.rec.ReadOnly, j.rec.Loaded = j.want.Encrypted, j.want.ReadOnly, j.digest
+	j.rec.RestartDue = false
 	if err := j.save(j.rec.Upgrading); err != nil {
 		return err
 	}
@@ -152,13 +157,22 @@ func (j *job) ready(ctx context.Context) error {
 	if p == nil {
 		return errors.New("the server isn't running")
 	}
-	return j.await(ctx, p)
+	if err := j.await(ctx, p); err != nil {
+		return err
+	}
+	if j.rec == nil || !j.rec.Bootstrapped {
+		return nil // its fences are this steward's, or made so by naturalise
+	}
+	return j.eng.Fence(ctx, j.node)
 }
 
 // reload has the server read its files again. What needs a restart gets one
 // when the customer's settings changed; files that only look different because
-// steward itself was upgraded wait for the next restart.
+// steward itself was upgraded wait for the maintenance window.
 func (j *job) reload(ctx context.Context) error {
+	if err := j.eng.Fence(ctx, j.node); err != nil {
+		return fmt.Errorf("fence customers in: %w", err)
+	}
 	restart, err := j.eng.Reload(ctx, j.node)
 	if err != nil {
 		return err
@@ -171,7 +185,7 @@ func (j *job) reload(ctx context.Context) error {
 		}
 		return nil
 	}
-	j.rec.Loaded = j.digest
+	j.rec.Loaded, j.rec.RestartDue = j.digest, restart
 	return j.save(false)
 }
 
@@ -189,6 +203,9 @@ func (j *job) raiseLimits() error {
 // before anybody can get in.
 func (j *job) bootstrap(ctx context.Context) error {
 	if err := j.keyring(ctx); err != nil {
+		return err
+	}
+	if err := j.learnRootPassword(ctx); err != nil {
 		return err
 	}
 	if err := j.eng.Bootstrap(ctx, j.node); err != nil {
@@ -211,9 +228,19 @@ func (j *job) bootstrap(ctx context.Context) error {
 	return removeNote(j.dir)
 }
 
+// learnRootPassword fills in dbadmin's password, which a reset may have changed.
+func (j *job) learnRootPassword(ctx context.Context) error {
+	password, err := j.keys.secret(ctx, platform.RootPassword)
+	j.node.RootPassword = string(password)
+	return err
+}
+
 // naturalise makes dbadmin as it should be in the data of another cluster, whose
 // customer may have dropped it. Our own account has that cluster's password there.
 func (j *job) naturalise(ctx context.Context) error {
+	if err := j.learnRootPassword(ctx); err != nil {
+		return err
+	}
 	there := j.node
 	there.AdminPassword = j.foreign
 	return j.eng.SetRootPassword(ctx, there)
@@ -230,7 +257,7 @@ func (j *job) upgrade(ctx context.Context) error {
 // keyring seals what the server's keyring holds as soon as it differs from
 // what is sealed: without it the data couldn't be read again.
 func (j *job) keyring(ctx context.Context) error {
-	if !j.want.Encrypted {
+	if !j.want.Encrypted || j.keys.offline { // a failover has it sealed afterwards
 		return nil
 	}
 	content, err := j.eng.KeyringContent(j.node)
@@ -240,7 +267,7 @@ func (j *job) keyring(ctx context.Context) error {
 	if err != nil || content == nil || bytes.Equal(content, j.node.Keyring) {
 		return err
 	}
-	if err := j.d.o.Secrets.SaveSecret(ctx, j.want.ID, keyringName(j.m.ordinal), content); err != nil {
+	if err := j.keys.save(ctx, keyringName(j.m.ordinal), content); err != nil {
 		return fmt.Errorf("seal keyring: %w", err)
 	}
 	j.node.Keyring = content

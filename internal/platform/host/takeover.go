@@ -216,7 +216,12 @@ func (p *pass) enthrone(ctx context.Context) error {
 			return err
 		}
 	}
-	return j.setRoute(ctx)
+	if err := j.setRoute(ctx); err != nil {
+		return err
+	}
+	p.d.tellStandings(p.u)
+	p.d.change(p.want.ID)
+	return nil
 }
 
 // turnTo has a running replica follow another primary.

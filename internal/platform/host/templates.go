@@ -296,8 +296,8 @@ func (t *templates) each(list []engine.Installation, do func(*template) error) {
 // offered are the newest installations of each series: those that new clusters get.
 func (t *templates) offered() []engine.Installation {
 	var list []engine.Installation
-	for _, i := range t.d.found {
-		if best, ok := newest(t.d.found, i.Family(), i.Series); ok && best.ID() == i.ID() {
+	for _, i := range t.d.Installations() {
+		if best, ok := newest(t.d.Installations(), i.Family(), i.Series); ok && best.ID() == i.ID() {
 			list = append(list, i)
 		}
 	}
@@ -383,7 +383,7 @@ func (t *templates) clearUnfinished() {
 		return
 	}
 	known := map[string]bool{}
-	for _, i := range t.d.found {
+	for _, i := range t.d.Installations() {
 		known[i.ID()] = true
 	}
 	for _, e := range entries {

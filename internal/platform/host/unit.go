@@ -24,7 +24,11 @@ type unit struct {
 	permanent bool
 	// interrupt ends the pass under way, which may wait for a server that hangs.
 	interrupt context.CancelFunc
-	// secrets are those that never change.
+	// urgent counts those who take the turn first.
+	urgent int
+	// recovery is how the last one went.
+	recovery attempts
+	// secrets are those that are remembered; nil for one that isn't there.
 	secrets map[platform.SecretName][]byte
 	// vigil tells that somebody watches over the primary.
 	vigil bool
@@ -46,22 +50,56 @@ func (u *unit) take(ctx context.Context) error {
 
 func (u *unit) give() { <-u.turn }
 
-// interruptible is a context that ends when the pass is to make way.
-func (u *unit) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+// occupy waits for the unit's turn. The context that it returns ends when whoever
+// has the turn is to make way: all steps can be repeated.
+func (u *unit) occupy(ctx context.Context) (occupied context.Context, give func(), err error) {
+	if err := u.take(ctx); err != nil {
+		return nil, nil, err
+	}
+	occupied, give = u.occupied(ctx)
+	return occupied, give, nil
+}
+
+// tryOccupy is occupy that doesn't wait; false when somebody has the turn.
+func (u *unit) tryOccupy(ctx context.Context) (occupied context.Context, give func(), ok bool) {
+	select {
+	case u.turn <- struct{}{}:
+	default:
+		return nil, nil, false
+	}
+	occupied, give = u.occupied(ctx)
+	return occupied, give, true
+}
+
+// occupyFirst is occupy before all others: those who have the turn, or get it
+// meanwhile, make way.
+func (u *unit) occupyFirst(ctx context.Context) (occupied context.Context, give func(), err error) {
+	u.mu.Lock()
+	u.urgent++
+	if u.interrupt != nil {
+		u.interrupt()
+	}
+	u.mu.Unlock()
+	err = u.take(ctx)
+	u.mu.Lock()
+	u.urgent--
+	u.mu.Unlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	occupied, give = u.occupied(ctx)
+	return occupied, give, nil
+}
+
+func (u *unit) occupied(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.interrupt = cancel
-	return ctx, cancel
-}
-
-// makeWay ends the pass under way. All its steps can be repeated.
-func (u *unit) makeWay() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.interrupt != nil {
-		u.interrupt()
+	if u.urgent > 0 {
+		cancel()
 	}
+	return ctx, func() { cancel(); u.give() }
 }
 
 // member is the node of an ordinal.
@@ -81,6 +119,12 @@ func (u *unit) ordinals() []int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.Sorted(maps.Keys(u.members))
+}
+
+func (u *unit) remember(name platform.SecretName, value []byte) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.secrets[name] = value
 }
 
 // forgetSecrets is for clusters that were removed.

@@ -17,7 +17,8 @@ const (
 	stoppedFor = 1 * time.Second        // for how long a process must be stopped to count as dead
 	pingEvery  = 1 * time.Second
 	pingTime   = 2 * time.Second
-	pingMisses = 3 // a primary that missed as many answers in a row hangs
+	pingMisses = 3               // a primary that missed as many answers in a row hangs
+	unattended = 1 * time.Second // for how long a primary must be down that nobody attends to
 )
 
 // keepVigil watches over the primary and the replicas of a cluster with several
@@ -32,6 +33,7 @@ func (d *Driver) keepVigil(u *unit) {
 		return
 	}
 	u.vigil = true
+	d.spawn(func() { d.prepareFailover(u) })
 	d.spawn(func() {
 		d.watchOver(u)
 		u.mu.Lock()
@@ -44,16 +46,23 @@ func (d *Driver) keepVigil(u *unit) {
 type vigil struct {
 	d *Driver
 	u *unit
-	// stopped is since when the primary's process has been stopped.
-	stopped time.Time
-	asked   time.Time
+	// stopped is since when the primary's process has been stopped, down since
+	// when there has been none.
+	stopped, down time.Time
+	asked         time.Time
 	// asking tells that servers are being asked; misses counts pings in vain.
 	asking atomic.Bool
 	misses atomic.Int32
+	// comparison is of a replica's rows with the primary's.
+	comparison comparison
+	// replaced is the primary's process that was last to be replaced; replacing
+	// tells that it is being done.
+	replaced  *process.Process
+	replacing atomic.Bool
 }
 
 func (d *Driver) watchOver(u *unit) {
-	v := &vigil{d: d, u: u}
+	v := &vigil{d: d, u: u, comparison: newComparison(d.o.Now(), d.o.CompareEvery)}
 	tick := time.NewTicker(glance)
 	defer tick.Stop()
 	for {
@@ -68,6 +77,7 @@ func (d *Driver) watchOver(u *unit) {
 		}
 		if !top.Restoring {
 			v.look(top)
+			v.compareInTurn(top)
 		}
 	}
 }
@@ -75,12 +85,20 @@ func (d *Driver) watchOver(u *unit) {
 func (v *vigil) look(top topology) {
 	m := v.u.member(top.Primary)
 	p := m.process()
+	now := v.d.o.Now()
 	if p == nil || !p.Running() {
 		v.stopped = time.Time{}
 		v.misses.Store(0)
-		return // its end is seen by watch
+		if v.down.IsZero() {
+			v.down = now
+		}
+		if now.Sub(v.down) >= unattended { // its end is seen by watch
+			v.u.owe()
+		}
+		v.d.recoverAgain(v.u)
+		return
 	}
-	now := v.d.o.Now()
+	v.down = time.Time{}
 	switch {
 	case !p.Stopped():
 		v.stopped = time.Time{}
@@ -88,14 +106,12 @@ func (v *vigil) look(top topology) {
 		v.stopped = now
 	}
 	dead := !v.stopped.IsZero() && now.Sub(v.stopped) >= stoppedFor || v.misses.Load() >= pingMisses
-	if !v.d.hasData(v.d.layout.dataOf(v.u.id, top.Primary)) || dead {
+	if dead || !v.d.hasData(v.d.layout.dataOf(v.u.id, top.Primary)) {
 		m.setHangs(dead)
-		v.stopped = time.Time{}
-		v.misses.Store(0)
-		v.u.makeWay()
-		v.d.recover(v.u, m, p)
+		v.replace(m, p)
 		return
 	}
+	v.d.recoverAgain(v.u)
 	if now.Sub(v.asked) >= pingEvery && v.asking.CompareAndSwap(false, true) {
 		v.asked = now
 		v.d.spawn(func() {
@@ -103,6 +119,22 @@ func (v *vigil) look(top topology) {
 			v.ask(top, p)
 		})
 	}
+}
+
+// replace begins to replace a primary that is of no use, and goes on watching: over
+// the next one, too.
+func (v *vigil) replace(m *member, p *process.Process) {
+	v.stopped = time.Time{}
+	v.misses.Store(0)
+	if v.replaced == p && (v.replacing.Load() || !v.u.recoveryDue(v.d.o.Now())) {
+		return
+	}
+	v.replaced = p
+	v.replacing.Store(true)
+	v.d.spawn(func() {
+		defer v.replacing.Store(false)
+		v.d.recover(v.u, m, p)
+	})
 }
 
 // ask pings the primary and asks the replicas how they stand, and sees to it
@@ -119,18 +151,15 @@ func (v *vigil) ask(top topology, p *process.Process) {
 	changed := false
 	for ordinal := range top.Members {
 		m := v.u.member(ordinal)
-		_, at := m.lastStanding()
-		if !m.running() || m.isRebuilding() || v.d.o.Now().Sub(at) < standingFresh {
-			continue
+		if _, at := m.lastStanding(); m.running() && !m.isRebuilding() && v.d.o.Now().Sub(at) >= standingFresh {
+			v.standing(ctx, m)
+			changed = changed || ordinal != top.Primary && m.hopeless(v.d.o.Now()) != ""
 		}
-		before := m.readable()
-		v.standing(ctx, m)
-		changed = changed || before != m.readable() || ordinal != top.Primary && m.hopeless(v.d.o.Now()) != ""
+		changed = m.takeRerouted() || changed
 	}
-	if err := v.d.saveStandings(v.u, top); err != nil {
-		v.d.log.Warn("tell how nodes stand", "cluster_id", v.u.id, "error", err)
-	}
+	v.d.tellStandings(v.u)
 	if changed {
+		v.u.owe() // reads go elsewhere, whether the store is there or not
 		v.d.change(v.u.id)
 	}
 }
@@ -223,40 +252,4 @@ func (m *member) startsInVain() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.failedStarts >= startChances
-}
-
-// recover is what follows the end of a primary that has replicas: it needs
-// nobody's leave, and neither the store nor the API.
-func (d *Driver) recover(u *unit, m *member, ended *process.Process) {
-	ctx, cancel := context.WithTimeout(d.quit, passTime)
-	defer cancel()
-	if err := u.take(ctx); err != nil {
-		return
-	}
-	err := d.recoverNow(ctx, u, m, ended)
-	u.give()
-	if err != nil && d.quit.Err() == nil {
-		d.log.Warn("replace the primary", "cluster_id", u.id, "node", m.ordinal, "error", err)
-	}
-	d.change(u.id)
-}
-
-func (d *Driver) recoverNow(ctx context.Context, u *unit, m *member, ended *process.Process) error {
-	top, err := d.topology(u.id)
-	if err != nil || top.Suspended || top.Restoring || top.Primary != m.ordinal || m.process() != ended {
-		return err // somebody else has dealt with it
-	}
-	want, err := d.known(ctx, u.id, top)
-	if err != nil {
-		return err
-	}
-	p, err := d.newPass(u, want)
-	if err != nil {
-		return err
-	}
-	if err := p.havePrimary(ctx); err != nil {
-		return err
-	}
-	// The old primary comes back as a replica.
-	return p.roll(ctx)
 }

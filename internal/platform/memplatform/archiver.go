@@ -92,7 +92,7 @@ func (d *Driver) Restore(ctx context.Context, want platform.Wanted, _ platform.C
 				c.Aside = &now
 			}
 			c.Data, c.Password, c.Installation = content.Data, content.Password, content.Installation
-			c.Running, c.Bootstrapped = false, true
+			c.Running, c.Bootstrapped, c.Routed = false, true, false
 		})
 	})
 }
@@ -154,7 +154,7 @@ func (d *Driver) Undo(ctx context.Context, want platform.Wanted) error {
 		err := d.change(want.ID, func(c *Cluster) {
 			if none = c.Aside == nil; !none {
 				c.Data, c.Password, c.Installation, c.Aside = c.Aside.Data, c.Aside.Password, c.Aside.Installation, nil
-				c.Running = false
+				c.Running, c.Routed = false, false
 			}
 		})
 		if err == nil && none {

@@ -72,6 +72,8 @@ type faults struct {
 	mu   sync.Mutex
 	list []*Fault
 	log  []Step
+	// looks counts the observations of each cluster.
+	looks map[cluster.ID]int
 }
 
 // Inject places a fault. It stays until it has struck Times times or Clear is called.
@@ -96,6 +98,13 @@ func (d *Driver) Done() []Step {
 	d.faults.mu.Lock()
 	defer d.faults.mu.Unlock()
 	return slices.Clone(d.faults.log)
+}
+
+// Looks is how often a cluster was observed.
+func (d *Driver) Looks(id cluster.ID) int {
+	d.faults.mu.Lock()
+	defer d.faults.mu.Unlock()
+	return d.faults.looks[id]
 }
 
 // around does a step with the faults placed on it.
@@ -135,6 +144,12 @@ func (f *faults) strike(step Step, id cluster.ID) *Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log = append(f.log, step)
+	if step == StepObserve {
+		if f.looks == nil {
+			f.looks = map[cluster.ID]int{}
+		}
+		f.looks[id]++
+	}
 	for i, fault := range f.list {
 		if fault.Step != step || fault.Cluster != 0 && fault.Cluster != id {
 			continue

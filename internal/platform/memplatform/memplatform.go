@@ -92,6 +92,8 @@ type Cluster struct {
 	Overflowed bool
 	// Broken is why the server can't be started, "" when it can.
 	Broken string
+	// Tasks wait for a patch, beside a newer version.
+	Tasks []cluster.Task
 }
 
 // Driver is a platform.Driver over a World.
@@ -100,6 +102,8 @@ type Driver struct {
 	o       Options
 	faults  faults
 	changes chan cluster.ID
+	// installing guards the versions.
+	installing sync.Mutex
 }
 
 var (
@@ -155,6 +159,28 @@ func (d *Driver) Observe(ctx context.Context, id cluster.ID) (platform.Observed,
 		return platform.Observed{}, fmt.Errorf("observe cluster %d: %w", id, err)
 	}
 	return d.look(id), nil
+}
+
+// Pending implements platform.Driver.
+func (d *Driver) Pending(_ context.Context, want platform.Wanted) ([]cluster.Task, error) {
+	c, ok := d.world.Cluster(want.ID)
+	if !ok || !c.Bootstrapped {
+		return nil, nil
+	}
+	tasks := slices.Clone(c.Tasks)
+	if _, version, err := d.installation(want, true); err == nil && version != c.Version {
+		tasks = append(tasks, cluster.Task{Kind: cluster.TaskUpdate, From: c.Version, To: version})
+	}
+	return tasks, nil
+}
+
+// Install makes a version of a series, such as "postgresql/15", available.
+func (d *Driver) Install(series, version string) {
+	d.installing.Lock()
+	defer d.installing.Unlock()
+	versions := maps.Clone(d.o.Versions)
+	versions[series] = append(slices.Clone(versions[series]), version)
+	d.o.Versions = versions
 }
 
 // Remove is part of platform.Driver.
@@ -250,6 +276,7 @@ func (d *Driver) patch(_ context.Context, want platform.Wanted) error {
 		return err
 	}
 	return d.change(want.ID, func(c *Cluster) {
+		c.Tasks = nil
 		if c.Installation != installation {
 			c.Installation, c.Version, c.Running = installation, version, false
 		}
@@ -303,13 +330,18 @@ func (d *Driver) bootstrap(ctx context.Context, want platform.Wanted) error {
 func (d *Driver) route(_ context.Context, want platform.Wanted) error {
 	return d.change(want.ID, func(c *Cluster) {
 		c.Routed, c.AllowList = true, slices.Clone(want.AllowList)
+		if want.LockedOut {
+			c.AllowList = nil
+		}
 	})
 }
 
 // installation is the one a cluster has or, when it has none or newest is
 // asked for, the newest of its series.
 func (d *Driver) installation(want platform.Wanted, newest bool) (id, version string, err error) {
+	d.installing.Lock()
 	versions := d.o.Versions[want.EngineID()]
+	d.installing.Unlock()
 	if len(versions) == 0 {
 		return "", "", &permanent{"no installation of " + want.EngineID() + " is left on this platform"}
 	}

@@ -271,57 +271,6 @@ func (q *Queries) UserGrants(ctx context.Context, userID int64, accountID int64)
 	return items, nil
 }
 
-const userList = `-- name: UserList :many
-SELECT id, account_id, username, email, restricted, add_databases, created, count(*) OVER () AS total
-FROM users WHERE account_id = $1 ORDER BY id LIMIT $3 OFFSET $2
-`
-
-type UserListParams struct {
-	AccountID int64
-	Skip      int32
-	Size      int32
-}
-
-type UserListRow struct {
-	ID           int64
-	AccountID    int64
-	Username     string
-	Email        string
-	Restricted   bool
-	AddDatabases bool
-	Created      time.Time
-	Total        int64
-}
-
-func (q *Queries) UserList(ctx context.Context, arg UserListParams) ([]UserListRow, error) {
-	rows, err := q.db.Query(ctx, userList, arg.AccountID, arg.Skip, arg.Size)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UserListRow
-	for rows.Next() {
-		var i UserListRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.AccountID,
-			&i.Username,
-			&i.Email,
-			&i.Restricted,
-			&i.AddDatabases,
-			&i.Created,
-			&i.Total,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const userLock = `-- name: UserLock :many
 SELECT id, account_id, username, email, restricted, add_databases, created
 FROM users WHERE account_id = $1 ORDER BY id FOR UPDATE

@@ -125,9 +125,26 @@ func (q *Queries) BackupMarkDeleting(ctx context.Context, id int64) (int64, erro
 	return result.RowsAffected(), nil
 }
 
+const backupUnverified = `-- name: BackupUnverified :execrows
+UPDATE backups SET verify_tries = verify_tries + 1, verify_after = $1::timestamptz
+WHERE id = $2 AND state = 'complete'
+`
+
+func (q *Queries) BackupUnverified(ctx context.Context, after time.Time, iD int64) (int64, error) {
+	result, err := q.db.Exec(ctx, backupUnverified, after, iD)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const backupVerified = `-- name: BackupVerified :execrows
-UPDATE backups SET verified = CASE WHEN $1::text = '' THEN $2::timestamptz END, problem = $1::text
-WHERE id = $3 AND state = 'complete'
+WITH live AS (
+    SELECT c.id FROM clusters c JOIN backups b ON b.cluster_id = c.id WHERE b.id = $3 AND c.deleted IS NULL FOR SHARE OF c
+)
+UPDATE backups SET verified = CASE WHEN $1::text = '' THEN $2::timestamptz END, problem = $1::text,
+                   verify_tries = 0, verify_after = NULL
+WHERE backups.id = $3 AND state = 'complete' AND cluster_id IN (SELECT live.id FROM live)
 `
 
 type BackupVerifiedParams struct {

@@ -140,56 +140,6 @@ func (q *Queries) ComputeGet(ctx context.Context, accountID int64, iD int64) (Co
 	return i, err
 }
 
-const computeList = `-- name: ComputeList :many
-SELECT computes.id, computes.account_id, computes.label, computes.group_name, computes.source, computes.ssh_access, computes.ssh_user, computes.ssh_ip, computes.ssh_port, computes.ssh_host_key, computes.created, computes.updated, count(*) OVER () AS total FROM computes
-WHERE account_id = $1 ORDER BY id LIMIT $3 OFFSET $2
-`
-
-type ComputeListParams struct {
-	AccountID int64
-	Skip      int32
-	Size      int32
-}
-
-type ComputeListRow struct {
-	Compute Compute
-	Total   int64
-}
-
-func (q *Queries) ComputeList(ctx context.Context, arg ComputeListParams) ([]ComputeListRow, error) {
-	rows, err := q.db.Query(ctx, computeList, arg.AccountID, arg.Skip, arg.Size)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ComputeListRow
-	for rows.Next() {
-		var i ComputeListRow
-		if err := rows.Scan(
-			&i.Compute.ID,
-			&i.Compute.AccountID,
-			&i.Compute.Label,
-			&i.Compute.GroupName,
-			&i.Compute.Source,
-			&i.Compute.SshAccess,
-			&i.Compute.SshUser,
-			&i.Compute.SshIp,
-			&i.Compute.SshPort,
-			&i.Compute.SshHostKey,
-			&i.Compute.Created,
-			&i.Compute.Updated,
-			&i.Total,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const computeLock = `-- name: ComputeLock :one
 SELECT id, account_id, label, group_name, source, ssh_access, ssh_user, ssh_ip, ssh_port, ssh_host_key, created, updated FROM computes WHERE account_id = $1 AND id = $2 FOR UPDATE
 `

@@ -19,6 +19,15 @@ func (q *Queries) AccountLock(ctx context.Context, key int64) error {
 	return err
 }
 
+const issueAddHosts = `-- name: IssueAddHosts :exec
+UPDATE issues SET hosts = ARRAY(SELECT unnest(hosts) UNION SELECT unnest($1::text[])) WHERE id = $2
+`
+
+func (q *Queries) IssueAddHosts(ctx context.Context, hosts []string, iD int64) error {
+	_, err := q.db.Exec(ctx, issueAddHosts, hosts, iD)
+	return err
+}
+
 const issueClose = `-- name: IssueClose :execrows
 UPDATE issues SET closed = greatest(created, $1::timestamptz) WHERE id = $2 AND closed IS NULL
 `
@@ -32,7 +41,8 @@ func (q *Queries) IssueClose(ctx context.Context, closed time.Time, iD int64) (i
 }
 
 const issueCreate = `-- name: IssueCreate :one
-INSERT INTO issues (account_id, ticket_id, host, cause, created) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO issues (account_id, ticket_id, host, hosts, cause, about, created)
+VALUES ($1, $2, $3, $4::text[], $5, $6, $7)
 RETURNING id
 `
 
@@ -40,7 +50,9 @@ type IssueCreateParams struct {
 	AccountID int64
 	TicketID  int64
 	Host      string
+	Hosts     []string
 	Cause     *string
+	About     string
 	Created   time.Time
 }
 
@@ -49,12 +61,25 @@ func (q *Queries) IssueCreate(ctx context.Context, arg IssueCreateParams) (int64
 		arg.AccountID,
 		arg.TicketID,
 		arg.Host,
+		arg.Hosts,
 		arg.Cause,
+		arg.About,
 		arg.Created,
 	)
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const issueOfService = `-- name: IssueOfService :one
+SELECT issue_id FROM issue_services WHERE service_id = $1 AND recovered IS NULL
+`
+
+func (q *Queries) IssueOfService(ctx context.Context, serviceID int64) (int64, error) {
+	row := q.db.QueryRow(ctx, issueOfService, serviceID)
+	var issue_id int64
+	err := row.Scan(&issue_id)
+	return issue_id, err
 }
 
 const issueOpenServices = `-- name: IssueOpenServices :one
@@ -96,19 +121,25 @@ func (q *Queries) IssueServiceAdd(ctx context.Context, arg IssueServiceAddParams
 }
 
 const issueServiceRecover = `-- name: IssueServiceRecover :one
-UPDATE issue_services SET recovered = greatest(joined, $1::timestamptz) WHERE service_id = $2 AND recovered IS NULL
-RETURNING issue_id
+UPDATE issue_services SET recovered = greatest(joined, $1::timestamptz), unwatched = $2
+WHERE service_id = $3 AND recovered IS NULL RETURNING issue_id
 `
 
-func (q *Queries) IssueServiceRecover(ctx context.Context, recovered time.Time, serviceID int64) (int64, error) {
-	row := q.db.QueryRow(ctx, issueServiceRecover, recovered, serviceID)
+type IssueServiceRecoverParams struct {
+	Ended     time.Time
+	Unwatched bool
+	ServiceID int64
+}
+
+func (q *Queries) IssueServiceRecover(ctx context.Context, arg IssueServiceRecoverParams) (int64, error) {
+	row := q.db.QueryRow(ctx, issueServiceRecover, arg.Ended, arg.Unwatched, arg.ServiceID)
 	var issue_id int64
 	err := row.Scan(&issue_id)
 	return issue_id, err
 }
 
 const issueServiceReopen = `-- name: IssueServiceReopen :execrows
-UPDATE issue_services SET recovered = NULL, joined = $1 WHERE issue_id = $2 AND service_id = $3 AND recovered IS NOT NULL
+UPDATE issue_services SET recovered = NULL, unwatched = false, joined = $1 WHERE issue_id = $2 AND service_id = $3 AND recovered IS NOT NULL
 `
 
 type IssueServiceReopenParams struct {
@@ -126,7 +157,7 @@ func (q *Queries) IssueServiceReopen(ctx context.Context, arg IssueServiceReopen
 }
 
 const issueServices = `-- name: IssueServices :many
-SELECT i.service_id, i.label, i.joined, i.recovered, s.address, s.consultation_group, s.reason
+SELECT i.service_id, i.label, i.joined, i.recovered, i.unwatched, s.address, s.consultation_group, s.reason
 FROM issue_services i LEFT JOIN services s ON s.id = i.service_id
 WHERE i.issue_id = $1 ORDER BY i.joined, i.service_id
 `
@@ -136,6 +167,7 @@ type IssueServicesRow struct {
 	Label             string
 	Joined            time.Time
 	Recovered         *time.Time
+	Unwatched         bool
 	Address           *string
 	ConsultationGroup *string
 	Reason            *string
@@ -155,6 +187,7 @@ func (q *Queries) IssueServices(ctx context.Context, issueID int64) ([]IssueServ
 			&i.Label,
 			&i.Joined,
 			&i.Recovered,
+			&i.Unwatched,
 			&i.Address,
 			&i.ConsultationGroup,
 			&i.Reason,
@@ -171,14 +204,14 @@ func (q *Queries) IssueServices(ctx context.Context, issueID int64) ([]IssueServ
 
 const issueToJoin = `-- name: IssueToJoin :one
 SELECT i.id, i.ticket_id FROM issues i
-WHERE i.account_id = $1 AND i.host = $2 AND i.cause IS NULL AND i.closed IS NULL
+WHERE i.account_id = $1 AND (i.host = ANY ($2::text[]) OR i.hosts && $2::text[]) AND i.cause IS NULL AND i.closed IS NULL
   AND greatest(i.created, (SELECT max(s.joined) FROM issue_services s WHERE s.issue_id = i.id)) >= $3::timestamptz
 ORDER BY i.id DESC LIMIT 1
 `
 
 type IssueToJoinParams struct {
 	AccountID int64
-	Host      string
+	Hosts     []string
 	Since     time.Time
 }
 
@@ -188,7 +221,7 @@ type IssueToJoinRow struct {
 }
 
 func (q *Queries) IssueToJoin(ctx context.Context, arg IssueToJoinParams) (IssueToJoinRow, error) {
-	row := q.db.QueryRow(ctx, issueToJoin, arg.AccountID, arg.Host, arg.Since)
+	row := q.db.QueryRow(ctx, issueToJoin, arg.AccountID, arg.Hosts, arg.Since)
 	var i IssueToJoinRow
 	err := row.Scan(&i.ID, &i.TicketID)
 	return i, err
@@ -201,6 +234,30 @@ ORDER BY id
 
 func (q *Queries) IssuesOfCause(ctx context.Context, accountID int64, cause string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, issuesOfCause, accountID, cause)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const issuesOpen = `-- name: IssuesOpen :many
+SELECT id FROM issues WHERE account_id = $1 AND closed IS NULL ORDER BY id
+`
+
+func (q *Queries) IssuesOpen(ctx context.Context, accountID int64) ([]int64, error) {
+	rows, err := q.db.Query(ctx, issuesOpen, accountID)
 	if err != nil {
 		return nil, err
 	}
@@ -245,64 +302,6 @@ func (q *Queries) ReplyAdd(ctx context.Context, arg ReplyAddParams) (int64, erro
 	var id int64
 	err := row.Scan(&id)
 	return id, err
-}
-
-const replyList = `-- name: ReplyList :many
-SELECT r.id, r.ticket_id, r.kind, r.created_by, r.from_staff, r.text, r.created, count(*) OVER () AS total
-FROM ticket_replies r JOIN tickets t ON t.id = r.ticket_id
-WHERE t.id = $1 AND t.account_id = $2 ORDER BY r.id LIMIT $4 OFFSET $3
-`
-
-type ReplyListParams struct {
-	TicketID  int64
-	AccountID int64
-	Skip      int32
-	Size      int32
-}
-
-type ReplyListRow struct {
-	ID        int64
-	TicketID  int64
-	Kind      string
-	CreatedBy string
-	FromStaff bool
-	Text      string
-	Created   time.Time
-	Total     int64
-}
-
-func (q *Queries) ReplyList(ctx context.Context, arg ReplyListParams) ([]ReplyListRow, error) {
-	rows, err := q.db.Query(ctx, replyList,
-		arg.TicketID,
-		arg.AccountID,
-		arg.Skip,
-		arg.Size,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReplyListRow
-	for rows.Next() {
-		var i ReplyListRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.TicketID,
-			&i.Kind,
-			&i.CreatedBy,
-			&i.FromStaff,
-			&i.Text,
-			&i.Created,
-			&i.Total,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const ticketClose = `-- name: TicketClose :exec

@@ -70,6 +70,8 @@ type Backup struct {
 	Installation string
 	Verified     *time.Time
 	Problem      string
+	VerifyTries  int32
+	VerifyAfter  *time.Time
 }
 
 type CheckBlock struct {
@@ -125,6 +127,9 @@ type Cluster struct {
 	LastAuto        *time.Time
 	ForkSource      *int64
 	ForkTime        *time.Time
+	Tasks           []byte
+	WindowAnnounced *time.Time
+	WindowBegun     *time.Time
 }
 
 type ClusterSecret struct {
@@ -206,6 +211,8 @@ type Issue struct {
 	Cause     *string
 	Created   time.Time
 	Closed    *time.Time
+	Hosts     []string
+	About     string
 }
 
 type IssueService struct {
@@ -215,6 +222,12 @@ type IssueService struct {
 	Label     string
 	Joined    time.Time
 	Recovered *time.Time
+	Unwatched bool
+}
+
+type Lease struct {
+	Key   int64
+	Token int64
 }
 
 type Notice struct {
@@ -234,6 +247,7 @@ type Notice struct {
 	Problem   string
 	Created   time.Time
 	Sent      *time.Time
+	ServiceID int64
 }
 
 type OauthClient struct {

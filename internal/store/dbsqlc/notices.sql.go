@@ -70,11 +70,14 @@ WITH first AS (
 )
 UPDATE notices n SET state = 'sending', holder = $1, attempts = n.attempts + 1, due = $2
 FROM claimed c JOIN notices t ON t.id = c.id JOIN issues i ON i.id = t.issue_id
-    LEFT JOIN notices o ON t.kind = 'recovered' AND o.issue_id = t.issue_id AND o.kind = 'opened' AND o.channel = t.channel AND o.recipient = t.recipient
+    LEFT JOIN LATERAL (
+        SELECT min(o.id) AS id, (array_agg(o.created ORDER BY o.id))[1] AS created, bool_and(o.state = 'failed') AS failed FROM notices o
+        WHERE t.kind <> 'opened' AND o.issue_id = t.issue_id AND o.kind = 'opened' AND o.channel = t.channel AND o.recipient = t.recipient
+    ) o ON true
 WHERE n.id = c.id
-RETURNING n.id, n.account_id, n.issue_id, n.kind, n.channel, n.recipient, n.name, n.content, n.state, n.attempts, n.due, n.give_up, n.problem,
+RETURNING n.id, n.account_id, n.issue_id, n.service_id, n.kind, n.channel, n.recipient, n.name, n.content, n.state, n.attempts, n.due, n.give_up, n.problem,
     n.created, n.sent, i.closed AS over, coalesce(o.id, 0)::bigint AS opening, coalesce(o.created, n.created)::timestamptz AS opening_created,
-    coalesce(o.state = 'failed', false)::boolean AS opening_failed
+    coalesce(o.failed, false)::boolean AS opening_failed
 `
 
 type NoticesClaimParams struct {
@@ -93,6 +96,7 @@ type NoticesClaimRow struct {
 	ID             int64
 	AccountID      int64
 	IssueID        int64
+	ServiceID      int64
 	Kind           string
 	Channel        string
 	Recipient      string
@@ -134,6 +138,7 @@ func (q *Queries) NoticesClaim(ctx context.Context, arg NoticesClaimParams) ([]N
 			&i.ID,
 			&i.AccountID,
 			&i.IssueID,
+			&i.ServiceID,
 			&i.Kind,
 			&i.Channel,
 			&i.Recipient,
@@ -199,15 +204,16 @@ func (q *Queries) NoticesCount(ctx context.Context) ([]NoticesCountRow, error) {
 }
 
 const noticesCreate = `-- name: NoticesCreate :execrows
-INSERT INTO notices (account_id, issue_id, kind, channel, recipient, name, content, state, due, give_up, created)
-SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]),
-    unnest($6::text[]), unnest($7::jsonb[]), 'pending', $8::timestamptz, $9::timestamptz, $8::timestamptz
+INSERT INTO notices (account_id, issue_id, service_id, kind, channel, recipient, name, content, state, due, give_up, created)
+SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]),
+    unnest($7::text[]), unnest($8::jsonb[]), 'pending', $9::timestamptz, $10::timestamptz, $9::timestamptz
 ON CONFLICT ON CONSTRAINT notices_once DO NOTHING
 `
 
 type NoticesCreateParams struct {
 	Accounts   []int64
 	Issues     []int64
+	Services   []int64
 	Kinds      []string
 	Channels   []string
 	Recipients []string
@@ -221,6 +227,7 @@ func (q *Queries) NoticesCreate(ctx context.Context, arg NoticesCreateParams) (i
 	result, err := q.db.Exec(ctx, noticesCreate,
 		arg.Accounts,
 		arg.Issues,
+		arg.Services,
 		arg.Kinds,
 		arg.Channels,
 		arg.Recipients,
@@ -248,7 +255,7 @@ func (q *Queries) NoticesHasten(ctx context.Context, now time.Time, channel stri
 }
 
 const noticesList = `-- name: NoticesList :many
-SELECT id, account_id, issue_id, kind, channel, recipient, name, content, state, attempts, due, give_up, problem, created, sent
+SELECT id, account_id, issue_id, service_id, kind, channel, recipient, name, content, state, attempts, due, give_up, problem, created, sent
 FROM notices
 WHERE ($1::bigint = 0 OR account_id = $1) AND ($2::bigint = 0 OR issue_id = $2)
   AND ($3::text = '' OR state = $3)
@@ -266,6 +273,7 @@ type NoticesListRow struct {
 	ID        int64
 	AccountID int64
 	IssueID   int64
+	ServiceID int64
 	Kind      string
 	Channel   string
 	Recipient string
@@ -298,6 +306,7 @@ func (q *Queries) NoticesList(ctx context.Context, arg NoticesListParams) ([]Not
 			&i.ID,
 			&i.AccountID,
 			&i.IssueID,
+			&i.ServiceID,
 			&i.Kind,
 			&i.Channel,
 			&i.Recipient,

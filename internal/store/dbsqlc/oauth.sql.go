@@ -95,70 +95,6 @@ func (q *Queries) AppDelete(ctx context.Context, userID int64, iD int64) (int64,
 	return result.RowsAffected(), nil
 }
 
-const appList = `-- name: AppList :many
-SELECT a.id, a.scopes, a.created, c.label, c.redirect_uri,
-       (SELECT max(f.expiry) FROM (SELECT r.expiry FROM refresh_tokens r WHERE r.authorization_id = a.id AND NOT r.used
-                                   UNION ALL SELECT t.expiry FROM tokens t WHERE t.authorization_id = a.id) f)::timestamptz AS expiry,
-       count(*) OVER () AS total
-FROM authorizations a JOIN oauth_clients c ON c.id = a.client_id
-WHERE a.user_id = $1 AND ($2::bigint = 0 OR a.id = $2)
-  AND (EXISTS (SELECT 1 FROM refresh_tokens r WHERE r.authorization_id = a.id AND NOT r.used AND r.expiry > $3::timestamptz)
-    OR EXISTS (SELECT 1 FROM tokens t WHERE t.authorization_id = a.id AND t.expiry > $3))
-ORDER BY a.id LIMIT $5 OFFSET $4
-`
-
-type AppListParams struct {
-	UserID int64
-	ID     int64
-	Now    time.Time
-	Skip   int32
-	Size   int32
-}
-
-type AppListRow struct {
-	ID          int64
-	Scopes      string
-	Created     time.Time
-	Label       string
-	RedirectUri string
-	Expiry      time.Time
-	Total       int64
-}
-
-func (q *Queries) AppList(ctx context.Context, arg AppListParams) ([]AppListRow, error) {
-	rows, err := q.db.Query(ctx, appList,
-		arg.UserID,
-		arg.ID,
-		arg.Now,
-		arg.Skip,
-		arg.Size,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []AppListRow
-	for rows.Next() {
-		var i AppListRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Scopes,
-			&i.Created,
-			&i.Label,
-			&i.RedirectUri,
-			&i.Expiry,
-			&i.Total,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const authorizationCreate = `-- name: AuthorizationCreate :exec
 INSERT INTO authorizations (request, client_id, user_id, scopes, created)
 VALUES ($1, $2, $3, $4, $5)
@@ -303,61 +239,6 @@ func (q *Queries) ClientGet(ctx context.Context, arg ClientGetParams) (OauthClie
 		&i.Created,
 	)
 	return i, err
-}
-
-const clientList = `-- name: ClientList :many
-SELECT oauth_clients.id, oauth_clients.account_id, oauth_clients.user_id, oauth_clients.label, oauth_clients.redirect_uri, oauth_clients.public, oauth_clients.secret_hash, oauth_clients.own_scopes, oauth_clients.own_expiry, oauth_clients.created, count(*) OVER () AS total FROM oauth_clients
-WHERE account_id = $1 AND ($2::bigint = 0 OR user_id = $2)
-ORDER BY created, id LIMIT $4 OFFSET $3
-`
-
-type ClientListParams struct {
-	AccountID int64
-	UserID    int64
-	Skip      int32
-	Size      int32
-}
-
-type ClientListRow struct {
-	OauthClient OauthClient
-	Total       int64
-}
-
-func (q *Queries) ClientList(ctx context.Context, arg ClientListParams) ([]ClientListRow, error) {
-	rows, err := q.db.Query(ctx, clientList,
-		arg.AccountID,
-		arg.UserID,
-		arg.Skip,
-		arg.Size,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ClientListRow
-	for rows.Next() {
-		var i ClientListRow
-		if err := rows.Scan(
-			&i.OauthClient.ID,
-			&i.OauthClient.AccountID,
-			&i.OauthClient.UserID,
-			&i.OauthClient.Label,
-			&i.OauthClient.RedirectUri,
-			&i.OauthClient.Public,
-			&i.OauthClient.SecretHash,
-			&i.OauthClient.OwnScopes,
-			&i.OauthClient.OwnExpiry,
-			&i.OauthClient.Created,
-			&i.Total,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const clientSetSecret = `-- name: ClientSetSecret :execrows

@@ -100,64 +100,6 @@ func (q *Queries) TokenGet(ctx context.Context, arg TokenGetParams) (TokenGetRow
 	return i, err
 }
 
-const tokenList = `-- name: TokenList :many
-SELECT id, user_id, label, prefix, scopes, created, expiry, count(*) OVER () AS total FROM tokens
-WHERE user_id = $1 AND authorization_id IS NULL AND (expiry IS NULL OR expiry > $2::timestamptz)
-ORDER BY id LIMIT $4 OFFSET $3
-`
-
-type TokenListParams struct {
-	UserID int64
-	Now    time.Time
-	Skip   int32
-	Size   int32
-}
-
-type TokenListRow struct {
-	ID      int64
-	UserID  int64
-	Label   string
-	Prefix  string
-	Scopes  string
-	Created time.Time
-	Expiry  *time.Time
-	Total   int64
-}
-
-func (q *Queries) TokenList(ctx context.Context, arg TokenListParams) ([]TokenListRow, error) {
-	rows, err := q.db.Query(ctx, tokenList,
-		arg.UserID,
-		arg.Now,
-		arg.Skip,
-		arg.Size,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []TokenListRow
-	for rows.Next() {
-		var i TokenListRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.UserID,
-			&i.Label,
-			&i.Prefix,
-			&i.Scopes,
-			&i.Created,
-			&i.Expiry,
-			&i.Total,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const tokenPrincipal = `-- name: TokenPrincipal :one
 SELECT t.id AS token_id, t.scopes, t.expiry,
        u.id AS user_id, u.account_id, u.username, u.email, u.restricted, u.add_databases, u.created,

@@ -20,10 +20,6 @@ FROM users WHERE username = @username LIMIT 2;
 SELECT id, account_id, username, email, restricted, add_databases, created
 FROM users WHERE account_id = @account_id ORDER BY id FOR UPDATE;
 
--- name: UserList :many
-SELECT id, account_id, username, email, restricted, add_databases, created, count(*) OVER () AS total
-FROM users WHERE account_id = @account_id ORDER BY id LIMIT @size OFFSET @skip;
-
 -- name: UserUpdate :exec
 UPDATE users SET username = @username, email = @email, restricted = @restricted, add_databases = @add_databases
 WHERE account_id = @account_id AND id = @id;

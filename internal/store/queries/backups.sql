@@ -9,7 +9,15 @@ UPDATE backups SET state = @state, finished = @now::timestamptz, bytes = @bytes,
 WHERE id = @id AND state = 'running';
 
 -- name: BackupVerified :execrows
-UPDATE backups SET verified = CASE WHEN @problem::text = '' THEN @now::timestamptz END, problem = @problem::text
+WITH live AS (
+    SELECT c.id FROM clusters c JOIN backups b ON b.cluster_id = c.id WHERE b.id = @id AND c.deleted IS NULL FOR SHARE OF c
+)
+UPDATE backups SET verified = CASE WHEN @problem::text = '' THEN @now::timestamptz END, problem = @problem::text,
+                   verify_tries = 0, verify_after = NULL
+WHERE backups.id = @id AND state = 'complete' AND cluster_id IN (SELECT live.id FROM live);
+
+-- name: BackupUnverified :execrows
+UPDATE backups SET verify_tries = verify_tries + 1, verify_after = @after::timestamptz
 WHERE id = @id AND state = 'complete';
 
 -- name: BackupMarkDeleting :execrows

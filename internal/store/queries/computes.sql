@@ -14,10 +14,6 @@ SELECT * FROM computes WHERE account_id = @account_id AND id = @id;
 -- name: ComputeLock :one
 SELECT * FROM computes WHERE account_id = @account_id AND id = @id FOR UPDATE;
 
--- name: ComputeList :many
-SELECT sqlc.embed(computes), count(*) OVER () AS total FROM computes
-WHERE account_id = @account_id ORDER BY id LIMIT @size OFFSET @skip;
-
 -- name: ComputeAll :many
 SELECT * FROM computes ORDER BY id;
 

@@ -1,6 +1,6 @@
 -- name: NoticesCreate :execrows
-INSERT INTO notices (account_id, issue_id, kind, channel, recipient, name, content, state, due, give_up, created)
-SELECT unnest(@accounts::bigint[]), unnest(@issues::bigint[]), unnest(@kinds::text[]), unnest(@channels::text[]), unnest(@recipients::text[]),
+INSERT INTO notices (account_id, issue_id, service_id, kind, channel, recipient, name, content, state, due, give_up, created)
+SELECT unnest(@accounts::bigint[]), unnest(@issues::bigint[]), unnest(@services::bigint[]), unnest(@kinds::text[]), unnest(@channels::text[]), unnest(@recipients::text[]),
     unnest(@names::text[]), unnest(@contents::jsonb[]), 'pending', @now::timestamptz, @give_up::timestamptz, @now::timestamptz
 ON CONFLICT ON CONSTRAINT notices_once DO NOTHING;
 
@@ -23,11 +23,14 @@ WITH first AS (
 )
 UPDATE notices n SET state = 'sending', holder = @holder, attempts = n.attempts + 1, due = @until
 FROM claimed c JOIN notices t ON t.id = c.id JOIN issues i ON i.id = t.issue_id
-    LEFT JOIN notices o ON t.kind = 'recovered' AND o.issue_id = t.issue_id AND o.kind = 'opened' AND o.channel = t.channel AND o.recipient = t.recipient
+    LEFT JOIN LATERAL (
+        SELECT min(o.id) AS id, (array_agg(o.created ORDER BY o.id))[1] AS created, bool_and(o.state = 'failed') AS failed FROM notices o
+        WHERE t.kind <> 'opened' AND o.issue_id = t.issue_id AND o.kind = 'opened' AND o.channel = t.channel AND o.recipient = t.recipient
+    ) o ON true
 WHERE n.id = c.id
-RETURNING n.id, n.account_id, n.issue_id, n.kind, n.channel, n.recipient, n.name, n.content, n.state, n.attempts, n.due, n.give_up, n.problem,
+RETURNING n.id, n.account_id, n.issue_id, n.service_id, n.kind, n.channel, n.recipient, n.name, n.content, n.state, n.attempts, n.due, n.give_up, n.problem,
     n.created, n.sent, i.closed AS over, coalesce(o.id, 0)::bigint AS opening, coalesce(o.created, n.created)::timestamptz AS opening_created,
-    coalesce(o.state = 'failed', false)::boolean AS opening_failed;
+    coalesce(o.failed, false)::boolean AS opening_failed;
 
 -- name: NoticesRenew :many
 UPDATE notices SET due = @until WHERE id = ANY (@ids::bigint[]) AND state = 'sending' AND holder = @holder RETURNING id;
@@ -50,7 +53,7 @@ UPDATE notices SET state = 'pending', attempts = 0, due = @now::timestamptz, giv
 WHERE (state = 'failed' AND (@every::boolean OR id = @id)) OR (state = 'pending' AND id = @id) RETURNING id;
 
 -- name: NoticesList :many
-SELECT id, account_id, issue_id, kind, channel, recipient, name, content, state, attempts, due, give_up, problem, created, sent
+SELECT id, account_id, issue_id, service_id, kind, channel, recipient, name, content, state, attempts, due, give_up, problem, created, sent
 FROM notices
 WHERE (@account_id::bigint = 0 OR account_id = @account_id) AND (@issue_id::bigint = 0 OR issue_id = @issue_id)
   AND (@state::text = '' OR state = @state)

@@ -17,11 +17,6 @@ FROM oauth_clients WHERE account_id = @account_id AND id = @id AND (@user_id::bi
 SELECT id, account_id, user_id, label, redirect_uri, public, secret_hash, own_scopes, own_expiry, created
 FROM oauth_clients WHERE id = @id;
 
--- name: ClientList :many
-SELECT sqlc.embed(oauth_clients), count(*) OVER () AS total FROM oauth_clients
-WHERE account_id = @account_id AND (@user_id::bigint = 0 OR user_id = @user_id)
-ORDER BY created, id LIMIT @size OFFSET @skip;
-
 -- name: ClientUpdate :execrows
 UPDATE oauth_clients SET label = @label, redirect_uri = @redirect_uri WHERE id = @id;
 
@@ -37,17 +32,6 @@ VALUES (@request, @client_id, @user_id, @scopes, @created);
 
 -- name: AuthorizationDelete :execrows
 DELETE FROM authorizations WHERE request = @request;
-
--- name: AppList :many
-SELECT a.id, a.scopes, a.created, c.label, c.redirect_uri,
-       (SELECT max(f.expiry) FROM (SELECT r.expiry FROM refresh_tokens r WHERE r.authorization_id = a.id AND NOT r.used
-                                   UNION ALL SELECT t.expiry FROM tokens t WHERE t.authorization_id = a.id) f)::timestamptz AS expiry,
-       count(*) OVER () AS total
-FROM authorizations a JOIN oauth_clients c ON c.id = a.client_id
-WHERE a.user_id = @user_id AND (@id::bigint = 0 OR a.id = @id)
-  AND (EXISTS (SELECT 1 FROM refresh_tokens r WHERE r.authorization_id = a.id AND NOT r.used AND r.expiry > @now::timestamptz)
-    OR EXISTS (SELECT 1 FROM tokens t WHERE t.authorization_id = a.id AND t.expiry > @now))
-ORDER BY a.id LIMIT @size OFFSET @skip;
 
 -- name: AppDelete :execrows
 DELETE FROM authorizations WHERE user_id = @user_id AND id = @id;

@@ -17,11 +17,6 @@ WHERE t.hash = @hash AND (t.expiry IS NULL OR t.expiry > @now::timestamptz);
 SELECT id, user_id, label, prefix, scopes, created, expiry FROM tokens
 WHERE user_id = @user_id AND id = @id AND authorization_id IS NULL AND (expiry IS NULL OR expiry > @now::timestamptz);
 
--- name: TokenList :many
-SELECT id, user_id, label, prefix, scopes, created, expiry, count(*) OVER () AS total FROM tokens
-WHERE user_id = @user_id AND authorization_id IS NULL AND (expiry IS NULL OR expiry > @now::timestamptz)
-ORDER BY id LIMIT @size OFFSET @skip;
-
 -- name: TokenRelabel :execrows
 UPDATE tokens SET label = @label WHERE user_id = @user_id AND id = @id AND authorization_id IS NULL;
 

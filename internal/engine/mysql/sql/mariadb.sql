@@ -100,6 +100,9 @@ CREATE DEFINER = 'steward'@'localhost' PROCEDURE steward.grant_database(db VARCH
 BEGIN
   CALL steward.check_database(db);
   CALL steward.check_user_exists(name);
+  IF db REGEXP '^(xtrabackup_|mariadb_backup_|ib_logfile|undo[01]..$)' THEN
+    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'This is a name of the server''s own files';
+  END IF;
   EXECUTE IMMEDIATE CONCAT('GRANT ALL PRIVILEGES ON `', REPLACE(db, '_', '\\_'), '`.* TO ', QUOTE(name), '@''%''');
 END$$
 

@@ -1,0 +1,157 @@
+package apitest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Answer is what a server answered to one request.
+type Answer struct {
+	// Method and Path are the request's; Path without its query.
+	Method, Path string
+	Status       int
+	Header       http.Header
+	Body         []byte
+}
+
+// transport are headers that HTTP, browsers and caches care for, which are the
+// same for all servers and stand in no API's document.
+var transport = []string{
+	"Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin",
+	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Cache-Control", "Connection", "Content-Encoding",
+	"Content-Length", "Content-Type", "Date", "Transfer-Encoding", "Vary", "X-Content-Type-Options",
+}
+
+// Check returns what the document doesn't promise of an answer: an unknown
+// status, header or member, a value outside its schema, something required that
+// isn't there. Paths outside of /v4 are no part of the API.
+func (d *Document) Check(a Answer) error {
+	path := normal(a.Path)
+	if !strings.HasPrefix(path, "/v4/") {
+		return nil
+	}
+	method := a.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	op, found, known := d.find(method, path)
+	name, pointer := op.id, op.pointer+"/responses/"+strconv.Itoa(a.Status)
+	if !found {
+		name, pointer = "no operation", unrouted(a, known)
+	}
+	if err := d.response(a, pointer); err != nil {
+		return fmt.Errorf("%s %s (%s) answered %d: %w", a.Method, a.Path, name, a.Status, err)
+	}
+	return nil
+}
+
+// normal is the one spelling of a path that the document has.
+func normal(path string) string {
+	if rest, ok := strings.CutPrefix(path, "/v4beta/"); ok {
+		path = "/v4/" + rest
+	}
+	return strings.TrimSuffix(path, "/")
+}
+
+// unrouted is the response that an answer must be when no operation is asked for.
+func unrouted(a Answer, known bool) string {
+	const shared = "/components/responses/"
+	switch {
+	case a.Method == http.MethodOptions:
+		return shared + "Options"
+	case a.Status == http.StatusRequestEntityTooLarge:
+		return shared + "BodyTooLarge"
+	case known:
+		return shared + "MethodNotAllowed"
+	}
+	return shared + "NotFound"
+}
+
+// sharedStatus are the statuses of responses that stand under a name.
+var sharedStatus = map[string]int{
+	"Options": http.StatusNoContent, "BodyTooLarge": http.StatusRequestEntityTooLarge,
+	"MethodNotAllowed": http.StatusMethodNotAllowed, "NotFound": http.StatusNotFound,
+}
+
+func (d *Document) response(a Answer, pointer string) error {
+	if name, ok := strings.CutPrefix(pointer, "/components/responses/"); ok && sharedStatus[name] != a.Status {
+		return fmt.Errorf("the document wants %d (%s)", sharedStatus[name], name)
+	}
+	promised, pointer := d.follow(map[string]any{"$ref": "#" + pointer}, pointer)
+	if promised == nil {
+		return errors.New("the status isn't documented")
+	}
+	return errors.Join(d.headers(a, promised, pointer), d.body(a, promised, pointer))
+}
+
+func (d *Document) headers(a Answer, promised map[string]any, pointer string) error {
+	documented, _ := promised["headers"].(map[string]any)
+	var errs []error
+	names := make([]string, 0, len(documented))
+	for name, node := range documented {
+		names = append(names, http.CanonicalHeaderKey(name))
+		header, at := d.follow(node, pointer+"/headers/"+escape(name))
+		values := a.Header.Values(name)
+		switch {
+		case len(values) == 0 && header["required"] == true:
+			errs = append(errs, fmt.Errorf("header %s is missing", name))
+		case len(values) > 0:
+			errs = append(errs, d.header(name, values[0], at))
+		}
+	}
+	for name := range a.Header {
+		if !slices.Contains(names, name) && !slices.Contains(transport, name) {
+			errs = append(errs, fmt.Errorf("header %s isn't documented", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// header holds one value against its schema, as a number where it looks like one.
+func (d *Document) header(name, value, pointer string) error {
+	schema, err := d.schema(pointer + "/schema")
+	if err != nil {
+		return err
+	}
+	var v any = value
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil && schema.Types != nil && slices.Contains(schema.Types.ToStrings(), "integer") {
+		v = n
+	}
+	if err := schema.Validate(v); err != nil {
+		return fmt.Errorf("header %s: %w", name, err)
+	}
+	return nil
+}
+
+func (d *Document) body(a Answer, promised map[string]any, pointer string) error {
+	content, _ := promised["content"].(map[string]any)
+	switch {
+	case len(content) == 0 && len(a.Body) > 0:
+		return fmt.Errorf("a body that isn't documented: %.200s", a.Body)
+	case len(content) == 0 || a.Method == http.MethodHead:
+		return nil
+	}
+	kind := a.Header.Get("Content-Type")
+	if content[kind] == nil {
+		return fmt.Errorf("content type %q isn't documented", kind)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(a.Body))
+	if err != nil {
+		return fmt.Errorf("the body isn't JSON: %w", err)
+	}
+	schema, err := d.schema(pointer + "/content/" + escape(kind) + "/schema")
+	if err != nil {
+		return err
+	}
+	if err := schema.Validate(value); err != nil {
+		return fmt.Errorf("%w\nin %.2000s", err, a.Body)
+	}
+	return nil
+}

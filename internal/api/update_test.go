@@ -1,0 +1,89 @@
+package api_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"steward/internal/cluster"
+)
+
+// TestUnchangedMembersAreNoChange: clients send back all that they were shown.
+// What is there already changes nothing, not even the time of the last change;
+// what can't be changed is refused by its name.
+func TestUnchangedMembersAreNoChange(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	id := b.create()
+	b.is(id, cluster.Active)
+	if _, err := b.store.Pool().Exec(t.Context(), "UPDATE clusters SET updated = '2026-01-31T18:04:05Z' WHERE id = $1", id); err != nil {
+		t.Fatal(err)
+	}
+	one := fmt.Sprintf("/v4/databases/postgresql/instances/%d", id)
+	for _, body := range []string{
+		`{}`, `{"type":"g6-nanode-1","allow_list":["127.0.0.1"]}`, `{"label":"shop"}`,
+		`{"region":"local","encrypted":false,"ssl_connection":true,"replication_type":"none","replication_commit_type":"local","version":"15","cluster_size":1,"engine":"postgresql"}`,
+		`{"engine":"postgresql/15","private_network":null,"engine_config":{"pg":{},"pglookout":{}}}`, `{"engine_config":null}`, `{"engine_config":{}}`,
+	} {
+		r := b.send("PUT", one, b.full, body)
+		if r.StatusCode != 200 || !strings.Contains(r.body, `"updated":"2026-01-31T18:04:05"`) || !strings.Contains(r.body, `"status":"active"`) {
+			t.Errorf("%s: %d %s", body, r.StatusCode, r.body)
+		}
+	}
+	r := b.send("PUT", one, b.full, `{"engine":"postgresql/17","region":"mars","encrypted":true,"ssl_connection":false,"replication_type":"asynch","replication_commit_type":"on","version":"17","cluster_size":3}`)
+	if got := r.faults(); r.StatusCode != 400 || len(got) != 8 {
+		t.Errorf("%d %q", r.StatusCode, got)
+	}
+	if _, err := b.store.Pool().Exec(t.Context(), "UPDATE clusters SET allow_list = '{192.0.2.1/24}', updated = '2026-01-31T18:04:05Z' WHERE id = $1", id); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.send("PUT", one, b.full, `{"allow_list":["192.0.2.1/24"]}`); r.StatusCode != 200 || !strings.Contains(r.body, `"updated":"2026-01-31T18:04:05"`) {
+		t.Errorf("a list of earlier times, as it is: %d %s", r.StatusCode, r.body)
+	}
+	if r := b.send("PUT", one, b.full, `{"type":"g6-nanode-1","allow_list":["127.0.0.2"]}`); r.StatusCode != 200 || !strings.Contains(r.body, `"status":"updating"`) {
+		t.Errorf("an allow_list beside the type that it has: %d %s", r.StatusCode, r.body)
+	}
+}
+
+// TestUnofferedIsRefused: what clients can ask for elsewhere isn't taken and then
+// ignored, in requests to create and to update.
+func TestUnofferedIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	id := b.create()
+	b.is(id, cluster.Active)
+	const all = "/v4/databases/postgresql/instances"
+	const made = `"label":"other","region":"local","type":"g6-nanode-1","engine":"postgresql/15"`
+	for _, c := range []struct{ member, field string }{
+		{`"private_network":{"vpc_id":1}`, "private_network"},
+		{`"private_network":{}`, "private_network"},
+		{`"private_network":7`, "private_network"},
+		{`"engine_config":{"pg":{"work_mem":4}}`, "engine_config"},
+		{`"engine_config":{"work_mem":4}`, "engine_config"},
+		{`"engine_config":[]`, "engine_config"},
+	} {
+		for _, r := range []reply{
+			b.send("PUT", fmt.Sprintf("%s/%d", all, id), b.full, "{"+c.member+"}"), b.send("POST", all, b.full, "{"+made+","+c.member+"}"),
+		} {
+			if got := r.faults(); r.StatusCode != 400 || len(got) != 1 || !strings.HasPrefix(got[0], c.field+":") {
+				t.Errorf("%s: %d %s", c.member, r.StatusCode, r.body)
+			}
+		}
+	}
+	if r := b.send("POST", all, b.full, "{"+made+`,"private_network":null,"engine_config":{"pg":{},"pglookout":{}}}`); r.StatusCode != 200 {
+		t.Errorf("nothing asked for: %d %s", r.StatusCode, r.body)
+	}
+}
+
+// TestTypeAndAllowListTogether: one request changes both, by one piece of work.
+func TestTypeAndAllowListTogether(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	id := b.create()
+	b.is(id, cluster.Active)
+	one := fmt.Sprintf("/v4/databases/postgresql/instances/%d", id)
+	r := b.send("PUT", one, b.full, `{"type":"g6-standard-1","allow_list":["192.0.2.7"]}`)
+	if r.StatusCode != 200 || !strings.Contains(r.body, `"type":"g6-standard-1"`) || !strings.Contains(r.body, `"allow_list":["192.0.2.7"]`) {
+		t.Fatalf("%d %s", r.StatusCode, r.body)
+	}
+}

@@ -1,0 +1,130 @@
+package converge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/failpoint"
+	"steward/internal/operation"
+	"steward/internal/platform"
+	"steward/internal/store"
+)
+
+// MaintenanceOptions are the operator's about maintenance windows.
+type MaintenanceOptions struct {
+	// AtOnce is how many databases are worked on at the same time; 2 unless set.
+	AtOnce int
+	// Every is the time between two looks for what is due; 10 s unless set.
+	Every time.Duration
+}
+
+// seeToMaintenance looks what each database waits for, tells of it a day ahead,
+// and begins it in the database's window.
+func (k *Keeper) seeToMaintenance(ctx context.Context) error {
+	clusters, err := k.Store.ClustersForWork(ctx)
+	if err != nil {
+		return fmt.Errorf("list databases: %w", err)
+	}
+	var errs []error
+	for _, c := range clusters {
+		if !mine(c) {
+			continue
+		}
+		if err := k.maintain(ctx, c); err != nil {
+			errs = append(errs, fmt.Errorf("maintenance of database %d: %w", c.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// maintain does for one database what is due now. What it waits for is looked up
+// anew each time: a patch, a resize or a restore in between may have done it.
+func (k *Keeper) maintain(ctx context.Context, c cluster.Cluster) error {
+	tasks, err := k.Driver.Pending(ctx, platform.Wanted{Cluster: c, Patch: true})
+	if err != nil {
+		return fmt.Errorf("look what it waits for: %w", err)
+	}
+	if !slices.EqualFunc(tasks, c.Maintenance.Tasks, sameTask) {
+		if err := k.Store.RecordTasks(ctx, c.ID, tasks); err != nil {
+			return fmt.Errorf("record what it waits for: %w", err)
+		}
+		c.Maintenance.Tasks = tasks
+	}
+	switch step, start, end := c.MaintenanceDue(k.Now()); step {
+	case cluster.MaintenanceAnnounce:
+		return k.announceMaintenance(ctx, c, start, end)
+	case cluster.MaintenanceBegin:
+		return k.beginMaintenance(ctx, c, start, end)
+	}
+	return nil
+}
+
+func sameTask(a, b cluster.Task) bool {
+	if a.Deadline != nil && b.Deadline != nil && a.Deadline.Equal(*b.Deadline) {
+		a.Deadline = b.Deadline
+	}
+	return a == b
+}
+
+// announceMaintenance tells, once, what the next window brings.
+func (k *Keeper) announceMaintenance(ctx context.Context, c cluster.Cluster, start, end time.Time) error {
+	message := fmt.Sprintf("In the maintenance window from %s to %s: %s",
+		start.Format(windowTime), end.Format(windowTime), cluster.DescribeTasks(c.Maintenance.Tasks))
+	err := k.Store.InTx(ctx, func(tx *store.Tx) error {
+		first, err := tx.RecordAnnounced(ctx, c.ID, start)
+		if err != nil || !first {
+			return err
+		}
+		return notify(ctx, tx, c, operation.MaintenanceScheduled, message)
+	})
+	if err != nil {
+		return fmt.Errorf("announce: %w", err)
+	}
+	return nil
+}
+
+// windowTime is how people are told when a window is.
+const windowTime = "2006-01-02 15:04 UTC"
+
+// errNoRoom ends the beginning of maintenance when enough is going on.
+var errNoRoom = errors.New("as much maintenance as may be is going on")
+
+// beginMaintenance does what a request for a patch does, in the name of nobody and
+// until the window's end. It stays due when others are worked on, or when somebody
+// else was first to change the database.
+func (k *Keeper) beginMaintenance(ctx context.Context, c cluster.Cluster, start, end time.Time) error {
+	failpoint.Here("converge: before maintenance begins")
+	err := k.Store.InTx(ctx, func(tx *store.Tx) error {
+		running, err := tx.MaintenanceRunning(ctx)
+		if err != nil {
+			return err
+		}
+		if running >= k.Maintenance.AtOnce {
+			return errNoRoom
+		}
+		first, err := tx.RecordBegun(ctx, c.ID, start)
+		if err != nil || !first {
+			return err
+		}
+		if _, err := tx.Transition(ctx, c, cluster.Change); err != nil {
+			return err
+		}
+		_, err = tx.CreateOperation(ctx, operation.Operation{
+			Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: operation.Maintenance,
+			Status: operation.Scheduled, Message: cluster.DescribeTasks(c.Maintenance.Tasks), Params: operation.Params{Until: &end},
+		})
+		return err
+	})
+	if errors.Is(err, errNoRoom) || errors.Is(err, store.ErrNoTransition) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	failpoint.Here("converge: after maintenance begins")
+	return nil
+}

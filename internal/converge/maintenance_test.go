@@ -1,0 +1,264 @@
+package converge_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/control"
+	"steward/internal/converge"
+	"steward/internal/operate"
+	"steward/internal/operation"
+	"steward/internal/pgtest"
+	"steward/internal/platform/memplatform"
+)
+
+// windows is a bench that keeps maintenance windows by a clock that the test moves.
+type windows struct {
+	*bench
+	clock   atomic.Pointer[time.Time]
+	options converge.MaintenanceOptions
+}
+
+// opens is when the windows of all databases of the tests open.
+var opens = time.Date(2026, 2, 4, 14, 0, 0, 0, time.UTC)
+
+func newWindows(t *testing.T, options converge.MaintenanceOptions) *windows {
+	t.Helper()
+	w := &windows{options: options}
+	w.options.Every = 5 * time.Millisecond
+	w.at(opens.Add(-72 * time.Hour))
+	w.bench = newBench(t, pgtest.WithNow(w.now))
+	w.restart()
+	return w
+}
+
+func (w *windows) now() time.Time   { return *w.clock.Load() }
+func (w *windows) at(now time.Time) { w.clock.Store(&now) }
+
+// restart replaces the process; between stop and start nobody runs.
+func (w *windows) restart() {
+	w.keeper.Stop()
+	w.operator = operate.New(operate.Options{
+		Store: w.store, Driver: w.driver, Catalog: w.plans, Logger: w.operator.Logger, Now: w.now, Limits: operate.Limits{Quick: time.Nanosecond, Seen: time.Nanosecond},
+	})
+	w.keep(converge.Options{Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Maintenance: w.options, Now: w.now})
+}
+
+// database has a window that opens at opens, for two hours.
+func (w *windows) database(size int) cluster.Cluster {
+	w.t.Helper()
+	c := w.activeOf(size)
+	change := cluster.WindowChange{Duration: new(2), HourOfDay: new(14), DayOfWeek: new(3)}
+	c, err := w.control.Clusters.Update(w.t.Context(), w.admin, "", c.ID, control.UpdateCluster{Updates: &change}, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// waits waits until so much is known to be left for the window.
+func (w *windows) waits(id cluster.ID, tasks int) {
+	w.t.Helper()
+	w.eventually("tasks are found", func() bool { return len(w.view(id).Maintenance.Tasks) == tasks })
+}
+
+// turns waits until the keeper has been round twice.
+func (w *windows) turns() { time.Sleep(50 * time.Millisecond) }
+
+// carryOut does what operations are waiting of a database.
+func (w *windows) carryOut(id cluster.ID) {
+	w.t.Helper()
+	going, err := w.store.UnfinishedOperations(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, o := range going {
+		if _, err := w.operator.Run(w.t.Context(), o.ID); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *windows) of(id cluster.ID, action operation.Action) []operation.Operation {
+	w.t.Helper()
+	var found []operation.Operation
+	for _, o := range w.events(id) {
+		if o.Action == action {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// TestMaintenanceWindow: a newer minor that is found while the server runs is
+// moved to in the window and not before; it is told of ahead, once, and the event
+// says from where to where.
+func TestMaintenanceWindow(t *testing.T) {
+	t.Parallel()
+	w := newWindows(t, converge.MaintenanceOptions{})
+	c := w.database(3)
+	w.driver.Install("postgresql/15", "15.3")
+	w.waits(c.ID, 1)
+	w.turns()
+	if told := w.of(c.ID, operation.MaintenanceScheduled); len(told) > 0 {
+		t.Errorf("told days ahead: %+v", told)
+	}
+	w.at(opens.Add(-20 * time.Hour))
+	w.eventually("it is told", func() bool { return len(w.of(c.ID, operation.MaintenanceScheduled)) == 1 })
+	w.restart()
+	w.at(opens.Add(-time.Second))
+	w.turns()
+	told := w.of(c.ID, operation.MaintenanceScheduled)
+	if len(told) != 1 || !strings.Contains(told[0].Message, "from 2026-02-04 14:00 UTC") || !strings.Contains(told[0].Message, "from version 15.2 to 15.3") {
+		t.Errorf("told: %+v", told)
+	}
+	if now := w.view(c.ID); now.Status != cluster.Active || now.ServerVersion != "15.2" {
+		t.Fatalf("before the window: %s, %s", now.Status, now.ServerVersion)
+	}
+	w.at(opens)
+	w.mustBecome(c.ID, cluster.Updating)
+	w.carryOut(c.ID)
+	now := w.mustBecome(c.ID, cluster.Active)
+	if real, _ := w.world.Cluster(c.ID); real.Version != "15.3" || now.ServerVersion != "15.3" || len(now.Maintenance.Tasks) > 0 {
+		t.Errorf("after the window's work: %+v", now)
+	}
+	w.turns()
+	events := w.of(c.ID, operation.Maintenance)
+	if len(events) != 1 || events[0].Status != operation.Finished || events[0].Message != "The servers moved from version 15.2 to 15.3." {
+		t.Errorf("events: %+v", events)
+	}
+}
+
+// TestMaintenanceKeepsItsBound: all that is due at once is done, but not at once.
+func TestMaintenanceKeepsItsBound(t *testing.T) {
+	t.Parallel()
+	w := newWindows(t, converge.MaintenanceOptions{AtOnce: 2})
+	var all []cluster.ID
+	for range 5 {
+		all = append(all, w.database(1).ID)
+	}
+	w.driver.Install("postgresql/15", "15.3")
+	for _, id := range all {
+		w.waits(id, 1)
+	}
+	w.at(opens.Add(time.Minute))
+	updating := func() (n int) {
+		for _, id := range all {
+			if w.view(id).Status == cluster.Updating {
+				n++
+			}
+		}
+		return n
+	}
+	for range all {
+		w.eventually("something is begun", func() bool { return updating() > 0 })
+		w.turns()
+		if n := updating(); n > 2 {
+			t.Fatalf("%d at once", n)
+		}
+		for _, id := range all {
+			if w.view(id).Status == cluster.Updating {
+				w.carryOut(id)
+				break
+			}
+		}
+	}
+	w.eventually("all are done", func() bool {
+		for _, id := range all {
+			if w.view(id).ServerVersion != "15.3" {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// TestMissedWindow is made up for in the next one, whoever was away.
+func TestMissedWindow(t *testing.T) {
+	t.Parallel()
+	w := newWindows(t, converge.MaintenanceOptions{})
+	c := w.database(1)
+	w.driver.Install("postgresql/15", "15.3")
+	w.waits(c.ID, 1)
+	if err := w.control.Clusters.Suspend(t.Context(), w.admin, "", c.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	w.at(opens.Add(time.Minute))
+	w.turns()
+	w.at(opens.Add(115 * time.Minute)) // too little is left to begin
+	if err := w.control.Clusters.Resume(t.Context(), w.admin, "", c.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	w.turns()
+	w.keeper.Stop() // the server is down in the second window
+	w.at(opens.AddDate(0, 0, 7).Add(time.Hour))
+	w.at(opens.AddDate(0, 0, 7).Add(3 * time.Hour))
+	w.restart()
+	w.turns()
+	if w.of(c.ID, operation.Maintenance) != nil || w.view(c.ID).ServerVersion != "15.2" {
+		t.Fatalf("outside of its window: %+v", w.view(c.ID))
+	}
+	w.at(opens.AddDate(0, 0, 14).Add(30 * time.Minute))
+	w.mustBecome(c.ID, cluster.Updating)
+	w.carryOut(c.ID)
+	if now := w.mustBecome(c.ID, cluster.Active); now.ServerVersion != "15.3" {
+		t.Errorf("%+v", now)
+	}
+}
+
+// TestPatchBeforeTheWindow leaves nothing to do for it, and says at once so.
+func TestPatchBeforeTheWindow(t *testing.T) {
+	t.Parallel()
+	w := newWindows(t, converge.MaintenanceOptions{})
+	c := w.database(1)
+	w.world.Edit(c.ID, func(real *memplatform.Cluster) { real.Tasks = []cluster.Task{{Kind: cluster.TaskCertificate}} })
+	w.driver.Install("postgresql/15", "15.3")
+	w.waits(c.ID, 2)
+	if err := w.control.Clusters.Patch(t.Context(), w.admin, "", c.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	if now := w.view(c.ID); now.ServerVersion != "15.3" || len(now.Maintenance.Tasks) > 0 {
+		t.Errorf("after the patch: %+v", now)
+	}
+	patched := w.of(c.ID, operation.Patch)
+	if len(patched) != 1 || !strings.Contains(patched[0].Message, "certificates were renewed") || !strings.Contains(patched[0].Message, "from version 15.2 to 15.3") {
+		t.Errorf("event: %+v", patched)
+	}
+	w.at(opens.Add(time.Minute))
+	w.turns()
+	if all := w.of(c.ID, operation.Maintenance); len(all) > 0 {
+		t.Errorf("done again: %+v", all)
+	}
+}
+
+// TestMaintenanceOutlivesItsWindow: a server that was down from within the window
+// until after it moves nothing any more, and leaves the database well.
+func TestMaintenanceOutlivesItsWindow(t *testing.T) {
+	t.Parallel()
+	w := newWindows(t, converge.MaintenanceOptions{})
+	c := w.database(1)
+	w.driver.Install("postgresql/15", "15.3")
+	w.waits(c.ID, 1)
+	w.at(opens)
+	w.mustBecome(c.ID, cluster.Updating)
+	w.at(opens.Add(2 * time.Hour))
+	w.carryOut(c.ID)
+	if now := w.mustBecome(c.ID, cluster.Active); now.ServerVersion != "15.2" || len(now.Maintenance.Tasks) != 1 {
+		t.Errorf("after the window: %+v", now)
+	}
+	if e := w.of(c.ID, operation.Maintenance); len(e) != 1 || e[0].Status != operation.FailedStatus || !strings.Contains(e[0].Message, "waits for the next") {
+		t.Errorf("event: %+v", e)
+	}
+	w.at(opens.AddDate(0, 0, 7))
+	w.mustBecome(c.ID, cluster.Updating)
+	w.carryOut(c.ID)
+	if now := w.mustBecome(c.ID, cluster.Active); now.ServerVersion != "15.3" {
+		t.Errorf("after the next window: %+v", now)
+	}
+}

@@ -1,0 +1,51 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+
+	"steward/internal/engine"
+)
+
+// Fence is part of engine.Driver. Like all that we do to accounts it is each
+// node's own.
+func (d *Driver) Fence(ctx context.Context, n engine.Node) error {
+	s, err := d.admin(ctx, n)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.unlogged(ctx); err != nil {
+		return err
+	}
+	if err := s.withholdProcess(ctx); err != nil {
+		return err
+	}
+	if n.Installation.Flavour != engine.FlavourMariaDB {
+		return nil
+	}
+	return s.withholdFileNames(ctx)
+}
+
+// seesAll are the accounts of others that hold PROCESS. With it they would read
+// our statements, CHANGE MASTER and its password among them. It was dbadmin's once,
+// and MySQL's dbadmin could hand it on.
+const seesAll = "SELECT User, Host FROM mysql.user WHERE Process_priv = 'Y' " +
+	"AND NOT (Host = 'localhost' AND (User = '" + adminUser + "' OR User LIKE 'mysql.%' OR User LIKE 'mariadb.%'))"
+
+func (s *session) withholdProcess(ctx context.Context) error {
+	accounts, err := s.rows(ctx, seesAll)
+	if err != nil {
+		return err
+	}
+	for _, a := range accounts {
+		account := identifier(a[0])
+		if a[1] != "" { // a role of MariaDB's has no host
+			account += "@" + identifier(a[1])
+		}
+		if err := s.exec(ctx, "REVOKE PROCESS ON *.* FROM "+account); err != nil {
+			return fmt.Errorf("fence %s in: %w", account, err)
+		}
+	}
+	return nil
+}

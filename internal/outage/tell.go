@@ -1,0 +1,140 @@
+package outage
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"steward/internal/account"
+	"steward/internal/monitor"
+	"steward/internal/store"
+)
+
+// opening is what those are told who have to do with a service that fails or,
+// without one, with another cause.
+type opening struct {
+	service  monitor.ServiceID
+	summary  string
+	services []monitor.NoticeService
+	// group is whose contacts are told; "": all of the account's.
+	group string
+}
+
+// tellAll tells the contacts and the operator's channels. Whoever was told of the
+// same service in this issue already isn't told again.
+func (d Desk) tellAll(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
+	if err := d.tellContacts(ctx, tx, issue, told); err != nil {
+		return err
+	}
+	return d.tellChannels(ctx, tx, issue, told)
+}
+
+func (d Desk) tellChannels(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
+	var notices []monitor.Notice
+	for _, channel := range d.Channels {
+		n := told.notice(issue)
+		n.Channel = channel
+		notices = append(notices, n)
+	}
+	return tx.CreateNotices(ctx, notices)
+}
+
+func (d Desk) tellContacts(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
+	contacts, err := tx.ContactsOfGroup(ctx, issue.Account, told.group)
+	if err != nil {
+		return fmt.Errorf("contacts of issue %d: %w", issue.ID, err)
+	}
+	var notices []monitor.Notice
+	for _, c := range contacts {
+		n := told.notice(issue)
+		n.Channel, n.Recipient, n.Name = monitor.EmailChannel, c.Email, c.Name
+		notices = append(notices, n)
+	}
+	return tx.CreateNotices(ctx, notices)
+}
+
+func (o opening) notice(issue monitor.Issue) monitor.Notice {
+	n := notice(issue, monitor.NoticeOpened)
+	n.Service, n.Content.Summary, n.Content.Services = o.service, o.summary, o.services
+	return n
+}
+
+func notice(issue monitor.Issue, kind monitor.NoticeKind) monitor.Notice {
+	return monitor.Notice{Account: issue.Account, Issue: issue.ID, Kind: kind, Content: monitor.Content{
+		Ticket: issue.Ticket.ID, Summary: issue.Ticket.Summary, About: issue.About, Host: issue.Host, Opened: issue.Created,
+	}}
+}
+
+// TellNewcomers tells of all that goes on the contacts who should know and don't:
+// those who are new, or have another address or group, and those of a service's
+// new group.
+func (d Desk) TellNewcomers(ctx context.Context, tx *store.Tx, of account.ID) error {
+	if err := tx.LockIssues(ctx, of); err != nil {
+		return err
+	}
+	issues, err := tx.OpenIssues(ctx, of)
+	if err != nil {
+		return fmt.Errorf("open issues: %w", err)
+	}
+	for _, issue := range issues {
+		going, err := goingOn(ctx, tx, issue)
+		if err != nil {
+			return err
+		}
+		for _, told := range going {
+			if err := d.tellContacts(ctx, tx, issue, told); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// goingOn is what an open issue's contacts are to have been told. A service that is
+// looked at anew since it was changed isn't in it: what comes of that is told.
+func goingOn(ctx context.Context, tx *store.Tx, issue monitor.Issue) ([]opening, error) {
+	if issue.Cause != "" {
+		return []opening{{summary: issue.Ticket.Summary}}, nil
+	}
+	affected, err := tx.AffectedBy(ctx, issue.ID)
+	if err != nil {
+		return nil, fmt.Errorf("services of issue %d: %w", issue.ID, err)
+	}
+	var going []opening
+	for _, a := range affected {
+		if a.Ended != nil || a.Reason == "" {
+			continue
+		}
+		one := monitor.NoticeService{Label: a.Label, Address: a.Address, Detail: a.Reason, Since: a.Joined}
+		summary := monitor.Summarize(a.Label, monitor.Result{Detail: a.Reason})
+		going = append(going, opening{a.Service, summary, []monitor.NoticeService{one}, a.Group})
+	}
+	return going, nil
+}
+
+// Told writes into the ticket's timeline that a notice was sent, or couldn't be.
+func Told(ctx context.Context, tx *store.Tx, n monitor.Notice) error {
+	to := n.Channel
+	if n.Channel == monitor.EmailChannel {
+		to = strings.TrimSpace(n.Name + " <" + n.Recipient + ">")
+	}
+	text := fmt.Sprintf("Told %s that %s.", to, tidings(n))
+	if n.State == monitor.NoticeFailed {
+		text = fmt.Sprintf("Could not tell %s that %s: %s", to, tidings(n), n.Problem)
+	}
+	_, err := tx.AddReply(ctx, monitor.Reply{Ticket: n.Content.Ticket, Kind: monitor.Notified, By: monitor.Watcher, FromStaff: true, Text: text})
+	return err
+}
+
+// tidings is what a notice says, in half a sentence.
+func tidings(n monitor.Notice) string {
+	switch {
+	case n.Kind == monitor.NoticeRecovered:
+		return "the outage is over"
+	case n.Kind == monitor.NoticeUnwatched:
+		return "it is no longer watched"
+	case len(n.Content.Services) == 1:
+		return "the outage of " + n.Content.Services[0].Label + " began"
+	}
+	return "the outage began"
+}

@@ -1,0 +1,109 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"steward/internal/engine"
+)
+
+// A replica may come to have other rows than the primary without noticing. So now
+// and then its rows are compared, and one that differs is given a new copy.
+
+const (
+	// defaultCompareEvery is how often each replica is compared.
+	defaultCompareEvery = 24 * time.Hour
+	// compareTime bounds a comparison: what is left out has its turn another day.
+	compareTime = 2 * time.Minute
+)
+
+// comparison is what the vigil remembers of comparisons.
+type comparison struct {
+	due  time.Time
+	turn int
+	busy chan struct{} // holds one while a comparison runs
+}
+
+func newComparison(now time.Time, every time.Duration) comparison {
+	// By chance, so that not all clusters of a host are compared at once.
+	return comparison{due: now.Add(rand.N(every)), busy: make(chan struct{}, 1)}
+}
+
+// compareInTurn begins a comparison when one is due.
+func (v *vigil) compareInTurn(top topology) {
+	now := v.d.o.Now()
+	if now.Before(v.comparison.due) {
+		return
+	}
+	select {
+	case v.comparison.busy <- struct{}{}:
+	default:
+		return
+	}
+	replicas := top.replicas()
+	ordinal := replicas[v.comparison.turn%len(replicas)]
+	v.comparison.turn++
+	v.comparison.due = now.Add(v.d.o.CompareEvery / time.Duration(len(replicas)))
+	busy := v.comparison.busy
+	v.d.spawn(func() {
+		defer func() { <-busy }()
+		v.d.compare(v.u, top, ordinal)
+	})
+}
+
+// compare compares a replica with the primary while all other nodes are well: one
+// that differs is no loss then. Of a host's clusters one is compared at a time.
+func (d *Driver) compare(u *unit, top topology, ordinal int) {
+	d.comparing.Lock()
+	defer d.comparing.Unlock()
+	for _, other := range top.replicas() {
+		if m := u.member(other); !m.readable() || m.isRebuilding() || m.isDiverged() {
+			return
+		}
+	}
+	m := u.member(ordinal)
+	ctx, cancel := context.WithTimeout(d.quit, compareTime)
+	defer cancel()
+	whole, err := d.compareNode(ctx, m)
+	switch {
+	case errors.Is(err, engine.ErrDiverged):
+		d.log.Warn("a replica differs from the primary", "cluster_id", u.id, "node", ordinal, "error", err)
+		m.differs(err.Error())
+		d.change(u.id)
+	case err != nil && d.quit.Err() == nil:
+		d.log.Warn("compare a replica with the primary", "cluster_id", u.id, "node", ordinal, "error", err)
+	default:
+		d.log.Debug("compared a replica with the primary", "cluster_id", u.id, "node", ordinal, "whole", whole)
+	}
+}
+
+func (d *Driver) compareNode(ctx context.Context, m *member) (whole bool, err error) {
+	rec, err := readRecord(d.layout.node(m.id, m.ordinal))
+	if err != nil || rec == nil {
+		return false, err
+	}
+	eng, node, err := d.knownNode(ctx, rec)
+	if err != nil {
+		return false, err
+	}
+	comparer, can := eng.(engine.Comparer)
+	if !can {
+		return true, nil
+	}
+	return comparer.Compare(ctx, node)
+}
+
+// differs notes that a replica was found to have other rows than the primary.
+func (m *member) differs(why string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.diverged, m.difference = true, why
+}
+
+func (m *member) differenceFound() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.difference
+}

@@ -1,0 +1,65 @@
+package host_test
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+	"testing"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/platform"
+)
+
+// TestIdleConnectionsLockNobodyOut opens more connections than the server has,
+// from one address, and never logs in.
+func TestIdleConnectionsLockNobodyOut(t *testing.T) {
+	for _, flavour := range []engine.Flavour{engine.FlavourPostgreSQL, engine.FlavourMariaDB} {
+		t.Run(string(flavour), func(t *testing.T) {
+			s := newSite(t, distributionOf(t, flavour))
+			d := s.started(t)
+			want := s.wanted(t, 1)
+			want.Engine, want.Series = s.o.Installations[0].Family(), s.o.Installations[0].Series
+			want.AllowList = cluster.AllowList{"127.0.0.0/8"}
+			before := settle(t, d, want).Nodes[0]
+			crowd, other := netip.MustParseAddr("127.0.0.66"), netip.MustParseAddr("127.0.0.67")
+			password := s.secrets.Text(want.ID, platform.RootPassword)
+			idle := open(t, crowd, net.JoinHostPort(s.o.PrimaryAddress.String(), strconv.Itoa(want.Port)), 320)
+
+			if err := s.login(t.Context(), want.Cluster, other, password); err != nil {
+				t.Errorf("another address: %v", err)
+			}
+			if err := d.SetPassword(t.Context(), want); err != nil {
+				t.Errorf("reset: %v", err)
+			}
+			seen := settle(t, d, want)
+			if !seen.Serving || seen.Nodes[0].Pid != before.Pid || seen.Nodes[0].Restarts != before.Restarts {
+				t.Errorf("the server before %+v and after %+v", before, seen.Nodes[0])
+			}
+			if len(idle) < 200 {
+				t.Errorf("only %d connections could be tried", len(idle))
+			}
+			// Who never logs in is dropped, and the address comes in again.
+			waitFor(t, "the server to drop who never logs in", func() bool {
+				return s.login(t.Context(), want.Cluster, crowd, password) == nil
+			})
+		})
+	}
+}
+
+// open opens connections from an address and lets them be.
+func open(t *testing.T, from netip.Addr, to string, count int) []net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: from.AsSlice()}, Timeout: 10 * time.Second}
+	var all []net.Conn
+	for range count {
+		c, err := d.DialContext(t.Context(), "tcp", to)
+		if err != nil {
+			continue // turned away before this side had heard that it was connected
+		}
+		t.Cleanup(func() { c.Close() })
+		all = append(all, c)
+	}
+	return all
+}

@@ -1,0 +1,193 @@
+package host_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
+	"steward/internal/platform"
+	"steward/internal/platform/host"
+)
+
+// TestCustomersCannotReplicate has customers look for the replicas' password while
+// primaries come and go, and then gives it to them: by the gateway it opens nothing.
+func TestCustomersCannotReplicate(t *testing.T) {
+	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	for _, b := range benches(found) {
+		if b.Encrypted || b.Engine != cluster.MySQL {
+			continue
+		}
+		t.Run(b.Series, func(t *testing.T) {
+			t.Parallel()
+			h := newTrio(t, ofSeries(found, b), b, modes(b)[0])
+			h.killed = map[int]bool{}
+			spies := h.spies()
+			for range 2 {
+				h.signal(h.node(h.healthy(), cluster.Primary), syscall.SIGKILL)
+				h.healthy()
+			}
+			secret := h.replicaPassword()
+			seen := spies.end()
+			if !slices.ContainsFunc(seen, func(s string) bool { return strings.Contains(s, "information_schema") }) {
+				t.Fatalf("spies don't even see themselves: %q", seen)
+			}
+			for _, s := range seen {
+				if strings.Contains(s, secret) || strings.Contains(s, "CHANGE ") {
+					t.Errorf("a customer sees %q", strings.ReplaceAll(s, secret, "(the password)"))
+				}
+			}
+			for _, address := range []netip.Addr{h.s.o.PrimaryAddress, h.s.o.SecondaryAddress} {
+				at := netip.AddrPortFrom(address, uint16(h.want.Port))
+				var err error
+				var refusal *mysql.MySQLError
+				waitFor(t, "an answer from behind the gateway", func() bool {
+					err = h.logIn(at, "steward_replica", secret)
+					return err == nil || errors.As(err, &refusal)
+				})
+				if refusal == nil || refusal.Number != 1045 {
+					t.Errorf("log in for replication by the gateway %s: %v, want it refused", at, err)
+				}
+			}
+			// It is the right password where replicas come from.
+			primary := netip.MustParseAddrPort(h.node(h.healthy(), cluster.Primary).Address)
+			if err := h.logIn(primary, "steward_replica", secret); err != nil {
+				t.Errorf("log in as a replica does: %v", err)
+			}
+		})
+	}
+}
+
+// spies are sessions of customers' that look at what others' do.
+type spies struct {
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (s *spies) end() []string {
+	s.stop()
+	s.wg.Wait()
+	var list []string
+	for text := range s.seen {
+		list = append(list, text)
+	}
+	return list
+}
+
+// spies go in by both addresses.
+func (h *trio) spies() *spies {
+	h.t.Helper()
+	ctx, stop := context.WithCancel(h.t.Context())
+	s := &spies{stop: stop, seen: map[string]bool{}}
+	for _, address := range []netip.Addr{h.s.o.PrimaryAddress, h.s.o.SecondaryAddress} {
+		at := netip.AddrPortFrom(address, uint16(h.want.Port))
+		s.wg.Go(func() {
+			for ctx.Err() == nil {
+				_ = h.session(ctx, at, "dbadmin", h.load.customer.password, func(db *sql.Conn) error { return s.look(ctx, db) })
+			}
+		})
+	}
+	return s
+}
+
+func (s *spies) look(ctx context.Context, db *sql.Conn) error {
+	for {
+		if err := s.glance(ctx, db); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *spies) glance(ctx context.Context, db *sql.Conn) error {
+	rows, err := db.QueryContext(ctx, "SELECT COALESCE(INFO, '') FROM information_schema.PROCESSLIST")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.seen[text] = true
+		s.mu.Unlock()
+	}
+	return rows.Err()
+}
+
+func (h *trio) logIn(at netip.AddrPort, user, password string) error {
+	return h.session(h.t.Context(), at, user, password, func(*sql.Conn) error { return nil })
+}
+
+func (h *trio) session(ctx context.Context, at netip.AddrPort, user, password string, use func(*sql.Conn) error) error {
+	config := mysql.NewConfig()
+	config.Net, config.Addr, config.User, config.Passwd = "tcp", at.String(), user, password
+	config.TLS = h.load.customer.secure.Clone()
+	config.TLS.ServerName = at.Addr().String()
+	config.Logger = &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return use(conn)
+}
+
+func (h *trio) flavour() engine.Flavour {
+	for _, i := range h.s.o.Installations {
+		if i.Series == h.want.Series {
+			return i.Flavour
+		}
+	}
+	return ""
+}
+
+// replicaPassword is the one that a replica keeps.
+func (h *trio) replicaPassword() string {
+	h.t.Helper()
+	replica := h.node(h.healthy(), cluster.Replica)
+	if h.flavour() == engine.FlavourMariaDB {
+		content, err := os.ReadFile(filepath.Join(h.data(replica.Ordinal), "master.info"))
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		lines := strings.Split(string(content), "\n")
+		return lines[slices.Index(lines, "steward_replica")+1]
+	}
+	config := mysql.NewConfig()
+	config.User, config.Passwd, config.Net = "steward", h.s.secrets.Text(h.want.ID, platform.AdminPassword), "unix"
+	config.Addr = filepath.Join(h.s.o.RunDir, fmt.Sprintf("%d-%d", h.want.ID, replica.Ordinal), "mysql.sock")
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	var password string
+	if err := db.QueryRowContext(h.t.Context(), "SELECT User_password FROM mysql.slave_master_info").Scan(&password); err != nil {
+		h.t.Fatal(err)
+	}
+	return password
+}

@@ -1,0 +1,87 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine/enginetest"
+	"steward/internal/platform"
+	"steward/internal/platform/host"
+)
+
+// TestOneNodeAtATime: while a replica has lost its data, no server that is well is
+// restarted for a change that all of them wait for.
+func TestOneNodeAtATime(t *testing.T) {
+	t.Parallel()
+	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	for _, b := range benches(found) {
+		if b.Encrypted || b.Older == "" && !enginetest.Thorough() {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s-%s", b.Engine, b.Series), func(t *testing.T) {
+			t.Parallel()
+			h := newTrio(t, ofSeries(found, b), b, modes(b)[0])
+			before := h.healthy()
+			replicas := slices.DeleteFunc(slices.Clone(before.Nodes), func(n platform.Node) bool { return n.Role != cluster.Replica })
+			for i, hurt := range replicas {
+				t.Run(fmt.Sprintf("replica %d", i+1), func(t *testing.T) {
+					h.t = t
+					h.waitsFor(hurt.Ordinal)
+				})
+			}
+		})
+	}
+}
+
+// waitsFor takes a replica's data away, and has all servers restart.
+func (h *trio) waitsFor(hurt int) {
+	h.t.Helper()
+	before := h.healthy()
+	if h.node(before, cluster.Primary).Ordinal == hurt {
+		h.t.Logf("node %d is the primary by now", hurt)
+		hurt = h.node(before, cluster.Replica).Ordinal
+	}
+	h.stop()
+	h.keeping.Wait()
+	h.killed = map[int]bool{}
+	for _, n := range before.Nodes {
+		if n.Ordinal == hurt {
+			h.removeData(n)
+			h.killed[n.Pid] = true
+			if err := syscall.Kill(n.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) { // MySQL ends by itself
+				h.t.Fatal(err)
+			}
+		}
+	}
+	h.want.Plan.MemoryMB *= 2
+	h.keep()
+	well := func() bool {
+		seen, err := h.driver.Observe(h.t.Context(), h.want.ID)
+		return err == nil && slices.ContainsFunc(seen.Nodes, func(n platform.Node) bool {
+			return n.Ordinal == hurt && n.Streaming && !h.killed[n.Pid]
+		})
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		ended := slices.IndexFunc(before.Nodes, func(n platform.Node) bool { return n.Ordinal != hurt && gone(n.Pid) })
+		switch back := well(); {
+		case ended >= 0 && !back:
+			h.t.Fatalf("node %d was stopped before node %d was well", before.Nodes[ended].Ordinal, hurt)
+		case back:
+			for _, n := range before.Nodes {
+				h.killed[n.Pid] = true
+			}
+			h.healthy()
+			return
+		case time.Now().After(deadline):
+			h.t.Fatalf("node %d isn't well again", hurt)
+		}
+	}
+}
+
+// gone reports whether a server's process has ended.
+func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/test/harness"
+)
+
+// TestAFailoverNeedsNoStore: with the store's processes stopped, so that whoever asks
+// it waits, primaries are killed, and customers write on.
+func TestAFailoverNeedsNoStore(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	var all []*written
+	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
+		spec := harness.Small("away-"+strings.SplitN(engine, "/", 2)[0], engine)
+		spec["cluster_size"] = 3
+		d := s.CreateActive(spec)
+		w := &written{t: t, s: s, d: d, credentials: s.Credentials(d)}
+		exec1(t, s.MustConnect(d, w.credentials), "CREATE TABLE kept (n int PRIMARY KEY)")
+		all = append(all, w)
+	}
+	for _, w := range all {
+		t.Logf("%s: writes go on after %s with the store", w.d.Label, w.losesPrimary().Round(time.Millisecond))
+	}
+	goOn := stopStore(t, s)
+	for _, w := range all {
+		for range 2 { // also after the first, with a replica that has come back
+			t.Logf("%s: writes go on after %s without the store", w.d.Label, w.losesPrimary().Round(time.Millisecond))
+		}
+	}
+	goOn()
+	for _, w := range all {
+		w.d = s.AwaitHealthy(w.d, 3, w.killed...)
+		primary, _, _ := strings.Cut(s.Primary(w.d).Address, ":")
+		s.Eventually("the members say who is the primary", func() error {
+			if w.d = s.AwaitStatus(w.d, "active"); w.d.Members[primary] != "primary" {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		// Those without the store in one.
+		s.Eventually("the failovers are told", func() error { return hasFailovers(s, w.d, 2) })
+		if got := one(t, s.MustConnect(w.d, w.credentials), "SELECT count(*) FROM kept"); got != "3" {
+			t.Errorf("%s: %s rows, want 3", w.d.Label, got)
+		}
+	}
+}
+
+// stopStore stops the store's processes where they are. What asks them waits until
+// goOn, which the end of the test calls too.
+func stopStore(t *testing.T, s *harness.Server) (goOn func()) {
+	t.Helper()
+	stopped := harness.Descendants(storePID(t, s))
+	for _, pid := range stopped {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
+	}
+	goOn = sync.OnceFunc(func() {
+		for _, pid := range stopped {
+			_ = syscall.Kill(pid, syscall.SIGCONT) // one that has ended needs none
+		}
+	})
+	t.Cleanup(goOn)
+	return goOn
+}
+
+// written is a database of three that a customer writes to.
+type written struct {
+	t           *testing.T
+	s           *harness.Server
+	d           harness.Database
+	credentials harness.Credentials
+	killed      []int
+}
+
+// losesPrimary kills the primary, and returns after how long the next write was
+// acknowledged.
+func (w *written) losesPrimary() time.Duration {
+	w.t.Helper()
+	w.s.Eventually("replicas that follow", w.whole)
+	primary := w.s.Primary(w.d).Pid
+	w.killed = append(w.killed, primary)
+	began := time.Now()
+	if err := syscall.Kill(primary, syscall.SIGKILL); err != nil {
+		w.t.Fatal(err)
+	}
+	w.s.Eventually("a write", w.write)
+	return time.Since(began)
+}
+
+// whole is nil when all nodes run, the replicas follow, and none is one that was killed.
+func (w *written) whole() error {
+	nodes, err := w.s.Nodes(w.d)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if !n.Running || n.Role == "replica" && !n.Streaming || slices.Contains(w.killed, n.Pid) {
+			return fmt.Errorf("%+v", n)
+		}
+	}
+	return nil
+}
+
+func (w *written) write() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	db, err := harness.Connect(ctx, w.d, w.credentials, "")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(ctx, fmt.Sprintf("INSERT INTO kept VALUES (%d)", len(w.killed))); err != nil {
+		return err
+	}
+	return nil
+}
+
+// hasFailovers is nil when that many events tell of a failover.
+func hasFailovers(s *harness.Server, d harness.Database, want int) error {
+	var events struct {
+		Data []struct {
+			Action string `json:"action"`
+			Entity struct {
+				ID int64 `json:"id"`
+			} `json:"entity"`
+		} `json:"data"`
+	}
+	s.Call("GET", "/v4/account/events", nil, &events)
+	found := 0
+	for _, e := range events.Data {
+		if e.Action == "database_failover" && e.Entity.ID == d.ID {
+			found++
+		}
+	}
+	if found < want {
+		return fmt.Errorf("%d of %d", found, want)
+	}
+	return nil
+}
