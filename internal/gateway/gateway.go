@@ -251,7 +251,8 @@ func (g *Gateway) put(ctx context.Context, r Route) error {
 	}
 	g.routes[r.Port] = r
 	failpoint.Here("gateway: route saved")
-	if err := g.settle(ctx, r.Port); err != nil {
+	// Whoever asked may go: a route in force by half would be nobody's work.
+	if err := g.settle(context.WithoutCancel(ctx), r.Port); err != nil {
 		return err
 	}
 	failpoint.Here("gateway: route in force")
@@ -283,18 +284,20 @@ func (g *Gateway) remove(ctx context.Context, port int) error {
 	return nil
 }
 
-// Routes are the routes by port. One that couldn't be applied in full comes
-// without list and servers, so that it is set again.
-func (g *Gateway) Routes(context.Context) ([]Route, error) {
+// Recorded is a route as it was last set. One that isn't in force in full, because
+// HAProxy died or didn't take it, is to be set again.
+type Recorded struct {
+	Route
+	InForce bool
+}
+
+// Routes are the routes by port.
+func (g *Gateway) Routes(context.Context) ([]Recorded, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	list := make([]Route, 0, len(g.routes))
+	list := make([]Recorded, 0, len(g.routes))
 	for _, port := range slices.Sorted(maps.Keys(g.routes)) {
-		r := g.routes[port].clone()
-		if !g.settled[port] {
-			r = Route{Cluster: r.Cluster, Port: port}
-		}
-		list = append(list, r)
+		list = append(list, Recorded{g.routes[port].clone(), g.settled[port]})
 	}
 	return list, nil
 }

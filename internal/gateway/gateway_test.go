@@ -509,6 +509,45 @@ func TestSetRightAfterAKill(t *testing.T) {
 	}
 }
 
+// TestWhoSetsARouteMayGo: a route that was begun is brought into force.
+func TestWhoSetsARouteMayGo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	one := backend(t, "one")
+	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Allow: allow("127.0.0.5/32")}
+	b.set(r)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.Allow = allow("127.0.0.1/32")
+	if err := b.Set(gone, r); err != nil {
+		t.Fatal(err)
+	}
+	if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || !routes[0].InForce {
+		t.Errorf("routes %+v, %v", routes, err)
+	}
+	b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
+	b.expectBlocked("127.0.0.5", "127.0.0.1", r.Port)
+}
+
+// TestARouteNotInForceIsKept: what isn't in force is known all the same, and
+// brought into force.
+func TestARouteNotInForceIsKept(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 40)
+	r := Route{Cluster: 1, Port: b.port(0), Primary: backend(t, "one"), Allow: allow("127.0.0.1/32")}
+	b.set(r)
+	b.mu.Lock()
+	delete(b.settled, r.Port)
+	b.mu.Unlock()
+	if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || routes[0].InForce || !routes[0].equal(r) {
+		t.Errorf("routes %+v, %v", routes, err)
+	}
+	b.settleRest(t.Context())
+	if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || !routes[0].InForce {
+		t.Errorf("routes %+v, %v", routes, err)
+	}
+}
+
 func TestAHungHAProxyIsReplaced(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 40)

@@ -40,6 +40,7 @@ func (g *Gateway) supervise(ctx context.Context) {
 			if err := g.Ensure(ctx); err != nil && ctx.Err() == nil {
 				g.log.Error("HAProxy can't be restarted", "error", err)
 			}
+			g.settleRest(ctx)
 			g.endDrained(ctx)
 			if err := process.Rotate(g.outputFile(), outputMost, 2); err != nil {
 				g.log.Warn("HAProxy's output isn't rotated", "error", err)
@@ -103,6 +104,20 @@ func (g *Gateway) keepSpare(ctx context.Context) {
 	}
 	if err := g.replace(ctx); err != nil && ctx.Err() == nil {
 		g.log.Error("no more ports can be made", "error", err)
+	}
+}
+
+// settleRest brings routes into force that HAProxy didn't take when they were set.
+func (g *Gateway) settleRest(ctx context.Context) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for port := range g.routes {
+		if g.settled[port] {
+			continue
+		}
+		if err := g.settle(ctx, port); err != nil && ctx.Err() == nil {
+			g.log.Warn("a route isn't in force yet", "port", port, "error", err)
+		}
 	}
 }
 

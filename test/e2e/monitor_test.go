@@ -156,6 +156,7 @@ func TestMonitoring(t *testing.T) {
 	}
 	shop.Close()
 	becomes(port, "problem")
+	becomes(web, "problem")
 	call("DELETE", fmt.Sprintf("/v4/managed/services/%d", port.ID), nil, nil)
 	call("DELETE", fmt.Sprintf("/v4/managed/services/%d", web.ID), nil, nil)
 	s.Eventually("nothing is left open", func() error {
@@ -167,8 +168,14 @@ func TestMonitoring(t *testing.T) {
 		}
 		return nil
 	})
-	unwatched := func(m notifytest.Mail) bool { return strings.HasPrefix(m.Subject, "No longer watched: shop's port") }
-	box.Await(t, 2, patience, unwatched) // all contacts are told of a service without a group
+	unwatched := func(name, of string) func(notifytest.Mail) bool {
+		return func(m notifytest.Mail) bool {
+			return m.EnvelopeTo == name && strings.HasPrefix(m.Subject, "No longer watched: ") && strings.Contains(m.Subject, of)
+		}
+	}
+	// All contacts are told of a service without a group.
+	box.Await(t, 1, patience, unwatched("ann@example.org", "shop's port"))
+	box.Await(t, 1, patience, unwatched("bob@example.org", "shop's port"))
 	for _, m := range box.Mails() {
 		if strings.HasPrefix(m.Subject, "Recovered: ") && m.MessageID() != recovered.MessageID() {
 			t.Errorf("what was deleted is told to be well: %s", m.Subject)

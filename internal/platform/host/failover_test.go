@@ -477,6 +477,8 @@ type load struct {
 
 	mu   sync.Mutex
 	acks []ack
+	// refused is why the last write failed.
+	refused error
 }
 
 type ack struct {
@@ -531,13 +533,31 @@ func (l *load) acknowledges(t *testing.T, n int) {
 		return len(l.acks)
 	}
 	first := count()
+	defer func() {
+		if now := count(); now < first+n {
+			t.Logf("%d of %d writes; the last refusal: %v", now-first, n, l.lastRefusal())
+		}
+	}()
 	waitFor(t, "writes", func() bool { return count() >= first+n })
+}
+
+func (l *load) lastRefusal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refused
+}
+
+func (l *load) refuse(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused = fmt.Errorf("%s: %w", time.Now().Format(time.TimeOnly), err)
 }
 
 func (l *load) write(ctx context.Context, key int64) {
 	for ctx.Err() == nil {
 		conn, err := l.connect(ctx)
 		if err != nil {
+			l.refuse(fmt.Errorf("connect: %w", err))
 			time.Sleep(2 * time.Millisecond)
 			continue
 		}
@@ -547,6 +567,7 @@ func (l *load) write(ctx context.Context, key int64) {
 			err := conn.exec(short, fmt.Sprintf("INSERT INTO written VALUES (%d, 'something to be kept')", key))
 			cancel()
 			if err != nil {
+				l.refuse(fmt.Errorf("write: %w", err))
 				break
 			}
 			l.mu.Lock()

@@ -54,16 +54,29 @@ func (s *frailStore) SaveSecret(ctx context.Context, id cluster.ID, name platfor
 	return s.Secrets.SaveSecret(ctx, id, name, value)
 }
 
-// frailGateway is a gateway that fails to lead anywhere for the next few times.
+// frailGateway is a gateway that fails to lead anywhere for the next few times. No
+// route counts as in force after that before one is set.
 type frailGateway struct {
 	host.Gateway
 	failures atomic.Int32
+	lame     atomic.Bool
 }
 
 // Set implements host.Gateway.
 func (g *frailGateway) Set(ctx context.Context, r gateway.Route) error {
 	if g.failures.Add(-1) >= 0 {
+		g.lame.Store(true)
 		return errors.New("the gateway doesn't answer")
 	}
+	g.lame.Store(false)
 	return g.Gateway.Set(ctx, r)
+}
+
+// Routes implements host.Gateway.
+func (g *frailGateway) Routes(ctx context.Context) ([]gateway.Recorded, error) {
+	routes, err := g.Gateway.Routes(ctx)
+	for i := range routes {
+		routes[i].InForce = routes[i].InForce && !g.lame.Load()
+	}
+	return routes, err
 }

@@ -17,8 +17,8 @@ type Gateway interface {
 	Remove(ctx context.Context, port int) error
 	// Usable is nil when a route can be set on the port.
 	Usable(port int) error
-	// Routes are those that are set.
-	Routes(ctx context.Context) ([]gateway.Route, error)
+	// Routes are those that are set, also when they aren't in force yet.
+	Routes(ctx context.Context) ([]gateway.Recorded, error)
 }
 
 // setRoute sets the node's route. A port that the gateway can't listen on is
@@ -31,10 +31,11 @@ func (j *job) setRoute(ctx context.Context) error {
 	return err
 }
 
-func hasRoute(routes []gateway.Route, want gateway.Route) bool {
+// hasRoute reports whether a route is set, and in force.
+func hasRoute(routes []gateway.Recorded, want gateway.Route) bool {
 	for _, r := range routes {
 		if r.Port == want.Port {
-			return r.Cluster == want.Cluster && r.Primary == want.Primary && r.Connections == want.Connections &&
+			return r.InForce && r.Cluster == want.Cluster && r.Primary == want.Primary && r.Connections == want.Connections &&
 				slices.Equal(r.Allow, want.Allow) && slices.Equal(r.Reads, want.Reads)
 		}
 	}

@@ -327,7 +327,7 @@ func (s *site) leftovers(t *testing.T, id cluster.ID, port int) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(routes, func(r gateway.Route) bool { return r.Cluster == id || r.Port == port }) {
+	if slices.ContainsFunc(routes, func(r gateway.Recorded) bool { return r.Cluster == id || r.Port == port }) {
 		left = append(left, "route")
 	}
 	if l, err := net.Listen("tcp", fmt.Sprintf("127.0.77.1:%d", port)); err != nil {

@@ -56,10 +56,11 @@ type look struct {
 	route   gateway.Route
 }
 
-func routeOf(routes []gateway.Route, id cluster.ID, port int) gateway.Route {
+// routeOf is where the gateway leads; nowhere when there is no such route in force.
+func routeOf(routes []gateway.Recorded, id cluster.ID, port int) gateway.Route {
 	for _, r := range routes {
-		if r.Port == port && r.Cluster == id {
-			return r
+		if r.Port == port && r.Cluster == id && r.InForce {
+			return r.Route
 		}
 	}
 	return gateway.Route{}
