@@ -17,6 +17,7 @@ import (
 	"steward/internal/control"
 	"steward/internal/converge"
 	"steward/internal/fault"
+	"steward/internal/monitor"
 	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/pgtest"
@@ -438,6 +439,54 @@ func TestBackupsAreTriedOut(t *testing.T) {
 	}
 	if b, err := v.store.BackupForWork(t.Context(), first.ID); err != nil || b.Verified == nil {
 		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// TestABadBackupIsToldInOurOwnWords: what a try found names files, processes and
+// accounts. It is the operator's; the event, the issue, its ticket and the mails
+// have none of it.
+func TestABadBackupIsToldInOurOwnWords(t *testing.T) {
+	t.Parallel()
+	const inner = "pg_restore: connect as steward to /srv/scratch/socket: pid 4711"
+	v := newVault(t, converge.BackupOptions{Verify: true})
+	c := v.active()
+	contact := monitor.Contact{Account: c.Account, Name: "ann", Email: "ann@example.org"}
+	if _, err := v.store.CreateContact(t.Context(), contact); err != nil {
+		t.Fatal(err)
+	}
+	v.driver.Inject(memplatform.Fault{Step: memplatform.StepVerify, Err: errors.New(inner), Times: 1})
+	v.snapshot(c, "bad")
+	v.eventually("it is found bad", func() bool { return v.newest(c).Problem != "" })
+	if found := v.newest(c).Problem; !strings.Contains(found, inner) {
+		t.Errorf("the operator is told %q", found)
+	}
+	var shown []string
+	for _, o := range v.events(c.ID) {
+		shown = append(shown, o.Message)
+	}
+	issues, _, err := v.control.Issues.List(t.Context(), v.admin, store.ListQuery{})
+	if err != nil || len(issues) != 1 {
+		t.Fatalf("issues: %+v, %v", issues, err)
+	}
+	replies, _, err := v.control.Tickets.Replies(t.Context(), v.admin, issues[0].Ticket.ID, store.ListQuery{})
+	if err != nil || len(replies) == 0 {
+		t.Fatalf("timeline: %+v, %v", replies, err)
+	}
+	for _, r := range replies {
+		shown = append(shown, r.Text)
+	}
+	mails, err := v.store.Notices(t.Context(), store.NoticeQuery{Issue: issues[0].ID})
+	if err != nil || len(mails) != 1 {
+		t.Fatalf("mails: %+v, %v", mails, err)
+	}
+	letter := mails[0].Letter()
+	shown = append(shown, issues[0].Ticket.Summary, letter.Subject, letter.Text())
+	for _, text := range shown {
+		for _, word := range []string{"pg_restore", "connect", "steward", "/srv", "pid", "4711"} {
+			if strings.Contains(text, word) {
+				t.Errorf("customers are shown %q: %s", word, text)
+			}
+		}
 	}
 }
 

@@ -24,8 +24,8 @@ type Sender interface {
 
 // Error is why a notice couldn't be sent.
 type Error struct {
-	// Problem is a sentence that may be shown to customers: beside what the other
-	// side answered it names no server, no address within the house and no secret.
+	// Problem is a sentence for the operator: what went wrong, and what the other
+	// side answered. It holds no secret. Customers don't read it.
 	Problem string
 	// Permanent tells that trying again is of no use.
 	Permanent bool

@@ -269,6 +269,46 @@ func TestABackupIsGivenUp(t *testing.T) {
 	}
 }
 
+// TestWhatCopiesFailOfIsTheOperators: neither the events of backups, restores and
+// forks nor the list of backups repeats what servers, the host and the bucket say.
+func TestWhatCopiesFailOfIsTheOperators(t *testing.T) {
+	t.Parallel()
+	calls := []string{"Put", "Verify", "Get"}
+	for _, step := range []memplatform.Step{memplatform.StepBackup, memplatform.StepCopy, memplatform.StepSwap, memplatform.StepStart, memplatform.StepRoute} {
+		calls = append(calls, string(step))
+	}
+	for name, begin := range map[string]func(b *bench, c cluster.Cluster, kept backup.Backup){
+		"backup":  func(b *bench, c cluster.Cluster, _ backup.Backup) { b.snapshot(c, "t") },
+		"restore": func(b *bench, c cluster.Cluster, kept backup.Backup) { b.restore(c, kept) },
+		"fork":    func(b *bench, c cluster.Cluster, _ backup.Backup) { b.fork(c, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			struck := 0
+			for _, call := range calls {
+				b := newBench(t, hopeless)
+				c := b.active()
+				kept := b.keep(c, "s")
+				fault := errors.New(inner)
+				b.archive.Inject(archivetest.Fault{Call: call, Err: fault})
+				b.driver.Inject(memplatform.Fault{Step: memplatform.Step(call), Err: fault})
+				begin(b, c, kept)
+				o := b.runToEnd()
+				b.mustShowNothingInner(o.Message)
+				for _, k := range b.backups(c) {
+					b.mustShowNothingInner(k.Problem)
+				}
+				if o.Status == operation.FailedStatus {
+					struck++
+				}
+			}
+			if struck < 2 {
+				t.Errorf("only %d of the faults struck", struck)
+			}
+		})
+	}
+}
+
 // TestABucketThatFails: people are told that it is the bucket, and a backup for
 // which there is no room isn't copied over and over.
 func TestABucketThatFails(t *testing.T) {

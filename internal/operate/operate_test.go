@@ -222,6 +222,16 @@ func TestGivingUp(t *testing.T) {
 // inner is what servers and hosts say of themselves, and customers don't read.
 const inner = "injected: connect as steward to /var/lib/steward/1/socket: pid 4711 (postgres)"
 
+// mustShowNothingInner demands that a text that customers read has none of that.
+func (b *bench) mustShowNothingInner(text string) {
+	b.t.Helper()
+	for _, word := range []string{"injected", "/", "pid", "connect", "steward"} {
+		if strings.Contains(text, word) {
+			b.t.Errorf("customers are shown %q: %s", word, text)
+		}
+	}
+}
+
 // mustTell demands that an operation that was tried with a lasting fault is
 // either done, or given up in order.
 func (b *bench) mustTell(r request, c cluster.Cluster, o operation.Operation) {
@@ -233,11 +243,7 @@ func (b *bench) mustTell(r request, c cluster.Cluster, o operation.Operation) {
 	if o.Status != operation.FailedStatus || o.Percent != 100 || o.Message == "" {
 		b.t.Errorf("event: %+v", o)
 	}
-	for _, word := range []string{"injected", "/", "pid", "connect", "steward"} {
-		if strings.Contains(o.Message, word) {
-			b.t.Errorf("the event shows customers %q: %s", word, o.Message)
-		}
-	}
+	b.mustShowNothingInner(o.Message)
 	now := b.view(c.ID)
 	real, there := b.world.Cluster(c.ID)
 	switch {

@@ -113,14 +113,16 @@ func goingOn(ctx context.Context, tx *store.Tx, issue monitor.Issue) ([]opening,
 }
 
 // Told writes into the ticket's timeline that a notice was sent, or couldn't be.
+// Customers read it: what the operator's channels are called, and what the mail
+// server said, which may name machines of the house, isn't theirs.
 func Told(ctx context.Context, tx *store.Tx, n monitor.Notice) error {
-	to := n.Channel
+	to := "the operator"
 	if n.Channel == monitor.EmailChannel {
 		to = strings.TrimSpace(n.Name + " <" + n.Recipient + ">")
 	}
 	text := fmt.Sprintf("Told %s that %s.", to, tidings(n))
 	if n.State == monitor.NoticeFailed {
-		text = fmt.Sprintf("Could not tell %s that %s: %s", to, tidings(n), n.Problem)
+		text = fmt.Sprintf("Could not tell %s that %s. The operator's log tells why.", to, tidings(n))
 	}
 	_, err := tx.AddReply(ctx, monitor.Reply{Ticket: n.Content.Ticket, Kind: monitor.Notified, By: monitor.Watcher, FromStaff: true, Text: text})
 	return err

@@ -21,6 +21,7 @@ import (
 	"steward/internal/notify/channel"
 	"steward/internal/notify/email"
 	"steward/internal/notify/notifytest"
+	"steward/internal/outage"
 	"steward/internal/pgtest"
 	"steward/internal/store"
 	"steward/internal/watch"
@@ -311,6 +312,62 @@ func TestGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.awaitNotices("sent", isSent)
+}
+
+// TestTicketsAndMailsRepeatNothingOfTheHouse: what the operator's mail server says,
+// how it is configured and what the operator's channels are called is for the
+// operator, who finds all of it in the log and with the notices.
+func TestTicketsAndMailsRepeatNothingOfTheHouse(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.mail.Fail(notifytest.Fault{At: notifytest.OnRcpt, Code: 550, Times: 1})
+	var log lockedBuilder
+	o.start(func(n *watch.NoticesOptions) {
+		n.OnSent, n.Logger = outage.Told, slog.New(slog.NewTextHandler(&log, nil))
+		n.Senders["ops"] = notify.Missing{}
+	})
+	issue := o.issue()
+	toChannel := o.notice(issue, monitor.NoticeOpened, "")
+	toChannel.Channel, toChannel.Name = "ops", ""
+	o.tell(o.notice(issue, monitor.NoticeOpened, "ada@example.org"), toChannel)
+	given := o.awaitNotices("failed", func(n monitor.Notice) bool { return n.State == monitor.NoticeFailed })
+	o.close(issue)
+	o.tell(o.notice(issue, monitor.NoticeRecovered, "ada@example.org"))
+	mail := o.mail.Await(t, 1, 10*time.Second, nil)[0]
+	o.awaitNotices("ended", func(n monitor.Notice) bool { return n.State == monitor.NoticeFailed || isSent(n) })
+
+	var ticket monitor.TicketID
+	if err := o.store.Pool().QueryRow(t.Context(), "SELECT ticket_id FROM issues WHERE id = $1", int64(issue)).Scan(&ticket); err != nil {
+		t.Fatal(err)
+	}
+	replies, _, err := o.store.Replies(t.Context(), o.owner, ticket, store.ListQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var timeline []string
+	for _, r := range replies {
+		timeline = append(timeline, r.Text)
+	}
+	slices.Sort(timeline)
+	want := []string{
+		"Could not tell Zoë ada@example.org <ada@example.org> that the outage began. The operator's log tells why.",
+		"Could not tell the operator that the outage began. The operator's log tells why.",
+		"Told Zoë ada@example.org <ada@example.org> that the outage is over.",
+	}
+	if !slices.Equal(timeline, want) {
+		t.Errorf("the ticket says %q", timeline)
+	}
+	for _, word := range []string{"550", "fault on purpose", "smtp.url", "notify.channels", "ops"} {
+		if strings.Contains(mail.Text, word) {
+			t.Errorf("the mail shows %q:\n%s", word, mail.Text)
+		}
+	}
+	if given[0].Problem != "The mail server refused it: 550 5.3.0 fault on purpose" || given[1].Problem != "The channel ops isn't configured (notify.channels)." {
+		t.Errorf("the operator's list says %q and %q", given[0].Problem, given[1].Problem)
+	}
+	if text := log.String(); !strings.Contains(text, "550 5.3.0 fault on purpose") || !strings.Contains(text, "channel=ops") {
+		t.Errorf("the operator's log:\n%s", text)
+	}
 }
 
 func TestRecoveryAfterAnOpeningThatWasGivenUp(t *testing.T) {
