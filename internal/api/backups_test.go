@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -159,6 +160,34 @@ func TestEventsNameTheBackup(t *testing.T) {
 	}
 	if r := b.send("GET", "/v4/account/events", b.full, "", "X-Filter", `{"action":"database_create"}`); !strings.Contains(r.body, `"secondary_entity":null`) {
 		t.Error(r.body)
+	}
+}
+
+// TestDurationsOfEventsAreWholeMilliseconds, whatever the clock said when the work
+// began and ended, and while it goes on.
+func TestDurationsOfEventsAreWholeMilliseconds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.create()
+	duration := regexp.MustCompile(`"duration":([^,]*)`)
+	for lasted, want := range map[string]string{
+		"1.734999": "1.735", "0.300001": "0.3", "61": "61", "4.100499": "4.1", "86400.029": "86400.029", "0.0004": "0",
+	} {
+		if _, err := b.store.Pool().Exec(t.Context(), `UPDATE operations SET status = 'finished', percent = 100, wake_at = NULL,
+			started = '2026-01-31 12:00:00.100001+00', finished = '2026-01-31 12:00:00.100001+00'::timestamptz + $1::interval`, lasted+" seconds"); err != nil {
+			t.Fatal(err)
+		}
+		r := b.send("GET", "/v4/account/events", b.full, "")
+		if got := duration.FindStringSubmatch(r.body); got == nil || got[1] != want {
+			t.Errorf("%s seconds are %q", lasted, got)
+		}
+	}
+	if _, err := b.store.Pool().Exec(t.Context(), "UPDATE operations SET status = 'started', started = now() - interval '1.734999 seconds', finished = NULL"); err != nil {
+		t.Fatal(err)
+	}
+	r := b.send("GET", "/v4/account/events", b.full, "")
+	if got := duration.FindStringSubmatch(r.body); got == nil || !regexp.MustCompile(`^\d+(\.\d{1,3})?$`).MatchString(got[1]) {
+		t.Errorf("under way: %q", got)
 	}
 }
 

@@ -134,13 +134,16 @@ func (x *Access) UndoRestore(ctx context.Context, id int64) error {
 		if err := cluster.Require(c.Status, cluster.RequestRestore); err != nil {
 			return err
 		}
-		failed := c.Status == cluster.Failed
+		undone := operation.Params{Failed: c.Status == cluster.Failed}
+		if undone.Backup, undone.BackupLabel, err = tx.BackupInPlace(ctx, c.ID); err != nil {
+			return err
+		}
 		if c, err = tx.Transition(ctx, c, cluster.Restore); err != nil {
 			return err
 		}
 		_, err = tx.CreateOperation(ctx, operation.Operation{
 			Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: operation.RestoreUndo,
-			Status: operation.Scheduled, Params: operation.Params{Failed: failed},
+			Status: operation.Scheduled, Params: undone,
 		})
 		return err
 	})

@@ -109,7 +109,7 @@ type Params struct {
 	OldType string `json:"old_type,omitempty"`
 	// AllowList tells that the allow_list changed.
 	AllowList bool `json:"allow_list,omitempty"`
-	// Backup is the one that is taken, deleted or restored.
+	// Backup is the one that is taken, deleted or restored, or whose restore is undone.
 	Backup backup.ID `json:"backup,omitempty"`
 	// BackupLabel is its label, since it may be gone when the event is read.
 	BackupLabel string `json:"backup_label,omitempty"`

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,6 +12,7 @@ import (
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/filter"
+	"steward/internal/operation"
 	"steward/internal/store/dbsqlc"
 )
 
@@ -158,6 +161,23 @@ func (q queries) LastRestore(ctx context.Context, id cluster.ID, before time.Tim
 		return time.Time{}, nil
 	}
 	return last, classify(err)
+}
+
+// BackupInPlace is the backup that the cluster's last restore put in place, unless
+// that was undone: its id and its label, which outlives it. 0 when there is none.
+func (q queries) BackupInPlace(ctx context.Context, of cluster.ID) (id backup.ID, label string, err error) {
+	raw, err := q.q.BackupInPlace(ctx, int64(of))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, "", nil
+	}
+	if err != nil {
+		return 0, "", classify(err)
+	}
+	var p operation.Params
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return 0, "", fmt.Errorf("decode parameters: %w", err)
+	}
+	return p.Backup, p.BackupLabel, nil
 }
 
 func changedOne(n int64, err error) error {

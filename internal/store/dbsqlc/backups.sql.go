@@ -113,6 +113,20 @@ func (q *Queries) BackupForget(ctx context.Context, id int64) error {
 	return err
 }
 
+const backupInPlace = `-- name: BackupInPlace :one
+SELECT params FROM operations
+WHERE cluster_id = $1 AND params ->> 'touched' = 'true'
+  AND action IN ('database_backup_restore', 'database_backup_restore_undo')
+ORDER BY id DESC LIMIT 1
+`
+
+func (q *Queries) BackupInPlace(ctx context.Context, clusterID int64) ([]byte, error) {
+	row := q.db.QueryRow(ctx, backupInPlace, clusterID)
+	var params []byte
+	err := row.Scan(&params)
+	return params, err
+}
+
 const backupMarkDeleting = `-- name: BackupMarkDeleting :execrows
 UPDATE backups SET state = 'deleting' WHERE id = $1 AND state IN ('complete', 'failed')
 `
