@@ -12,9 +12,14 @@ import (
 )
 
 // fewerServe says how many nodes serve. Why not all of them is in the words of
-// servers and of the host: that is for the operator's log.
+// servers and of the host: that is for the operator's log, unless it is for the
+// customer to mend.
 func fewerServe(c cluster.Cluster, seen platform.Observed) string {
-	return fmt.Sprintf("The database takes writes, but only %d of %d nodes serve.", seen.Healthy, c.Size)
+	text := fmt.Sprintf("The database takes writes, but only %d of %d nodes serve.", seen.Healthy, c.Size)
+	if seen.Hindrance != "" {
+		text += " " + seen.Hindrance
+	}
+	return text
 }
 
 // doesntServe says that a database is down, and why where the reason is in our

@@ -168,6 +168,10 @@ func TestMessagesOfLostNodes(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+	hindered := platform.Observed{Healthy: 2, Problem: inner, Hindrance: "The database x is in the way."}
+	if got := fewerServe(three, hindered); got != want+" The database x is in the way." {
+		t.Errorf("what only the customer can mend: %q", got)
+	}
 	for _, seen := range []platform.Observed{{}, {Problem: inner}, {Problem: operate.LostReason}} {
 		if got := doesntServe(seen); !strings.HasPrefix(got, "The database doesn't serve") || strings.Contains(got, inner) {
 			t.Errorf("%q", got)

@@ -65,6 +65,9 @@ type Observed struct {
 	ReadOnly bool
 	// Problem is what stands in the way, for operators; "" when nothing does.
 	Problem string
+	// Hindrance is what of the customer's keeps a node from coming back, for
+	// customers; "" when nothing does.
+	Hindrance string
 	// Permanent tells that repeating Apply won't help with Problem.
 	Permanent bool
 }

@@ -152,7 +152,7 @@ func (p *pass) haveReplicas(ctx context.Context) error {
 			return err
 		}
 		if reason := p.lost(j); reason != "" {
-			err = p.d.beginRebuild(p.u, j.m, p.want, reason)
+			err = p.rebuild(ctx, j.m, reason)
 		} else if !j.m.running() {
 			err = p.replica(ctx, ordinal)
 		} else if s, failed := j.standing(ctx); failed != nil || !s.Streaming {

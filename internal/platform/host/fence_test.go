@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/netip"
 	"path/filepath"
 	"testing"
@@ -55,7 +56,7 @@ func (s *site) asSteward(t *testing.T, id cluster.ID, statement string) {
 	t.Helper()
 	config := mysql.NewConfig()
 	config.User, config.Passwd, config.Net = "steward", s.secrets.Text(id, platform.AdminPassword), "unix"
-	config.Addr = filepath.Join(s.o.RunDir, "1-0", "mysql.sock")
+	config.Addr = filepath.Join(s.o.RunDir, fmt.Sprintf("%d-0", id), "mysql.sock")
 	if err := query(t.Context(), config, statement); err != nil {
 		t.Fatal(err)
 	}

@@ -49,6 +49,8 @@ type member struct {
 	rebuilding bool
 	rebuilds   int
 	rebuildDue time.Time
+	// hindrance is what of the customer's keeps it from being given one.
+	hindrance string
 }
 
 // process is the one that should run; nil when none was started or it was

@@ -101,6 +101,8 @@ func (l *look) fill(ctx context.Context, seen *platform.Observed) {
 		seen.Nodes = append(seen.Nodes, n)
 		if n.Streaming {
 			seen.Healthy++
+		} else if why := l.u.member(ordinal).whatHinders(); why != "" {
+			seen.Hindrance = why
 		}
 		if rec.Bootstrapped {
 			seen.Members[listenAddress(ordinal, rec.Port).Addr().String()] = "failover"
@@ -118,9 +120,13 @@ func (l *look) replica(ctx context.Context, ordinal int) platform.Node {
 	m := l.u.member(ordinal)
 	rec, err := readRecord(l.d.layout.node(l.u.id, ordinal))
 	if err != nil || rec == nil {
-		return platform.Node{
+		n := platform.Node{
 			Ordinal: ordinal, Role: cluster.Replica, Address: listenAddress(ordinal, l.primary.Port).String(), Problem: "it isn't set up yet",
 		}
+		if why := m.whatHinders(); why != "" {
+			n.Problem = notCopied + why
+		}
+		return n
 	}
 	n := l.d.observeNode(ctx, m, rec)
 	n.Role = cluster.Replica
@@ -135,11 +141,16 @@ func (l *look) replica(ctx context.Context, ordinal int) platform.Node {
 		if why := m.differenceFound(); why != "" {
 			n.Problem += ": " + why
 		}
+	case !n.Streaming && m.whatHinders() != "":
+		n.Problem = notCopied + m.whatHinders()
 	case !n.Running && !l.top.Suspended:
 		n.Problem = "its server isn't running"
 	}
 	return n
 }
+
+// notCopied begins to say why a replica that needs a new copy of the data gets none.
+const notCopied = "it can't be given a new copy of the data: "
 
 // position asks the node how it stands unless that is known from a moment ago.
 func (l *look) position(ctx context.Context, m *member, rec *record) string {

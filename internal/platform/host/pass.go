@@ -272,7 +272,7 @@ func (p *pass) replica(ctx context.Context, ordinal int) error {
 		return err
 	}
 	if reason := p.lost(j); reason != "" {
-		return p.d.beginRebuild(p.u, m, p.want, reason)
+		return p.rebuild(ctx, m, reason)
 	}
 	s, err := j.look(ctx)
 	if err != nil {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,6 +25,36 @@ func (m *member) isDiverged() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.diverged
+}
+
+// rebuild has a replica given a new copy of the data, unless no server could be
+// started with such a copy.
+func (p *pass) rebuild(ctx context.Context, m *member, reason string) error {
+	if m.isRebuilding() {
+		return p.d.beginRebuild(p.u, m, p.want, reason)
+	}
+	err := p.hindered(ctx)
+	hindrance, _ := errors.AsType[*platform.Hindrance](err)
+	m.setHindrance(hindrance)
+	if err != nil {
+		return fmt.Errorf("node %d isn't given a new copy of the data, though %s: %w", m.ordinal, reason, err)
+	}
+	return p.d.beginRebuild(p.u, m, p.want, reason)
+}
+
+func (m *member) setHindrance(h *platform.Hindrance) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hindrance = ""
+	if h != nil {
+		m.hindrance = h.Reason
+	}
+}
+
+func (m *member) whatHinders() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.hindrance
 }
 
 // beginRebuild begins to give a replica a new copy of the data, beside
