@@ -170,7 +170,8 @@ type Driver interface {
 	// opens; cheap when there is nothing to do.
 	Bootstrap(ctx context.Context, n Node) error
 	// Fence takes from customers what an older steward may have let them have. Called
-	// when data of any age has been started, before it serves, and before Reload.
+	// when data of any age has been started, before it serves, before Reload, and once
+	// for data that runs, also after its node became the primary.
 	Fence(ctx context.Context, n Node) error
 	// Hindrance is a *Hindrance when the customer has a database with whose name the
 	// server couldn't start again, or be restored from a copy. Asked before a server

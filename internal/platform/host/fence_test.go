@@ -5,10 +5,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -48,6 +52,85 @@ func TestOlderDatabasesAreFencedIn(t *testing.T) {
 	settle(t, d, want)
 	if s.seesInnoDB(t, want.Cluster) {
 		t.Error("a suspended database's dbadmin still holds PROCESS when it is resumed")
+	}
+}
+
+// TestOlderDatabasesAreFencedInWhateverCameFirst: between an upgrade of steward and
+// its first look at a running database, the disk guard or a failover may have it
+// take over the new files. That doesn't stand in for the fences.
+func TestOlderDatabasesAreFencedInWhateverCameFirst(t *testing.T) {
+	t.Run("disk guard", func(t *testing.T) {
+		s := newSite(t, distributionOf(t, engine.FlavourMariaDB))
+		d := s.started(t)
+		want := s.wanted(t, 1)
+		want.Engine = cluster.MySQL
+		settle(t, d, want)
+		d.Close()
+		s.loosen(t, want.Cluster)
+		s.o.Engines[cluster.MySQL] = renamed{s.o.Engines[cluster.MySQL]}
+		d = s.started(t)
+		for _, on := range []bool{true, false} {
+			if err := d.SetReadOnly(t.Context(), want, on); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := settle(t, d, want).Nodes[0].Pid
+		if s.seesInnoDB(t, want.Cluster) {
+			t.Error("dbadmin still holds PROCESS")
+		}
+		if after := settle(t, d, want).Nodes[0].Pid; after != before {
+			t.Error("the server was restarted")
+		}
+	})
+	t.Run("failover", func(t *testing.T) {
+		found := distributionOf(t, engine.FlavourMariaDB)
+		h := newTrio(t, found, benches(found)[0], modes(benches(found)[0])[0])
+		waitFor(t, "all nodes to be known as fenced", func() bool {
+			known := 0
+			for ordinal := range h.want.Size {
+				content, err := os.ReadFile(filepath.Join(filepath.Dir(h.data(ordinal)), "node.json"))
+				if err == nil && strings.Contains(string(content), `"fenced":`) {
+					known++
+				}
+			}
+			return known == h.want.Size
+		})
+		h.s.loosen(t, h.want.Cluster) // which the replicas take over, without being looked at
+		h.agree(h.healthy())
+		h.killed = map[int]bool{}
+		h.signal(h.node(h.healthy(), cluster.Primary), syscall.SIGKILL)
+		if after := h.healthy(); after.Failovers == 0 {
+			t.Fatal("nobody took over")
+		}
+		waitFor(t, "the new primary to be fenced", func() bool { return !h.s.seesInnoDB(t, h.want.Cluster) })
+	})
+}
+
+// loosen makes a database one of an older steward, whose record tells of no fences.
+func (s *site) loosen(t *testing.T, c cluster.Cluster) {
+	t.Helper()
+	s.asSteward(t, c.ID, "GRANT PROCESS ON *.* TO 'dbadmin'@'%'")
+	if !s.seesInnoDB(t, c) {
+		t.Fatal("PROCESS shows nothing")
+	}
+	if c.Size > 1 {
+		return
+	}
+	file := filepath.Join(s.node(c.ID), "node.json")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rec map[string]any
+	if err := json.Unmarshal(content, &rec); err != nil {
+		t.Fatal(err)
+	}
+	delete(rec, "fenced")
+	if content, err = json.Marshal(rec); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

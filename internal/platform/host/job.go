@@ -214,6 +214,7 @@ func (j *job) look(ctx context.Context) (sight, error) {
 	s.Rebooted = j.rec.Boot != j.d.boot
 	s.ReadOnlyDue = j.rec.ReadOnly != j.want.ReadOnly
 	s.FilesDue = j.rec.Loaded != j.digest
+	s.FencesDue = s.Bootstrapped && j.rec.Fenced != fences
 	s.Settled = j.rec.Applied != nil && *j.rec.Applied == j.settings()
 	// A running server isn't moved to another build unless that was asked for,
 	// also when the distribution has replaced its programs.

@@ -14,6 +14,7 @@ const (
 	stepStart       step = "start"       // start the server
 	stepReady       step = "ready"       // wait until it answers
 	stepReload      step = "reload"      // have it read its files again
+	stepFence       step = "fence"       // take from customers what an older steward let them have
 	stepLimits      step = "limits"      // raise the limits of the running server
 	stepBootstrap   step = "bootstrap"   // give it its own passwords
 	stepNaturalise  step = "naturalise"  // make the root account of another cluster's data whole
@@ -52,7 +53,9 @@ type sight struct {
 	// Restart tells that what changed can't be done to the running server.
 	Restart bool
 	// LimitsDue tells that the running server's limits differ.
-	LimitsDue   bool
+	LimitsDue bool
+	// FencesDue tells that customers may have what an older steward let them have.
+	FencesDue   bool
 	ReadOnlyDue bool
 	RouteDue    bool
 	// Settled tells that the record says that all was done.
@@ -84,7 +87,9 @@ func plan(s sight) []step {
 	} else {
 		add(s.FilesDue, stepFiles)
 		add(!s.Answers, stepReady)
-		add(s.FilesDue || s.CertificateDue, stepReload)
+		reload := s.FilesDue || s.CertificateDue // which fences, too
+		add(reload, stepReload)
+		add(s.FencesDue && !reload, stepFence)
 		add(s.LimitsDue, stepLimits)
 	}
 	fresh := clone || !s.Bootstrapped

@@ -57,6 +57,8 @@ func TestPlan(t *testing.T) {
 			with(stopped, func(s *sight) { s.Settled, s.FilesDue, s.CertificateDue = false, true, true }),
 			[]step{stepCertificate, stepFiles, stepStart, stepReady, stepSettle},
 		},
+		{"an older steward let customers have more", with(running, func(s *sight) { s.FencesDue = true }), []step{stepFence, stepSettle}},
+		{"that, and files to load", with(running, func(s *sight) { s.FencesDue, s.FilesDue = true, true }), []step{stepFiles, stepReload, stepSettle}},
 		{"the server hangs", with(running, func(s *sight) { s.Answers = false }), []step{stepReady, stepSettle}},
 		{"the allow list changed", with(running, func(s *sight) { s.RouteDue = true }), []step{stepRoute, stepSettle}},
 		{

@@ -40,9 +40,16 @@ type record struct {
 	Launch *launch `json:"launch,omitempty"`
 	// Loaded is a digest of the files that the running server has read.
 	Loaded string `json:"loaded,omitempty"`
+	// Fenced is which of our fences the data has, as far as is known: files that were
+	// loaded say nothing of them.
+	Fenced int `json:"fenced,omitempty"`
 	// Applied is what was last brought about in full; nil before the first time.
 	Applied *settings `json:"applied,omitempty"`
 }
+
+// fences goes up when an engine's Fence takes more from customers than it did: then
+// it is called once for all data that is there.
+const fences = 1
 
 // settings are the parts of a cluster that may ask for a restart when they change.
 type settings struct {

@@ -36,6 +36,8 @@ func (j *job) do(ctx context.Context, s step) error {
 		return j.ready(ctx)
 	case stepReload:
 		return j.reload(ctx)
+	case stepFence:
+		return j.fence(ctx)
 	case stepLimits:
 		return j.raiseLimits()
 	case stepTwin:
@@ -163,15 +165,24 @@ func (j *job) ready(ctx context.Context) error {
 	if j.rec == nil || !j.rec.Bootstrapped {
 		return nil // its fences are this steward's, or made so by naturalise
 	}
-	return j.eng.Fence(ctx, j.node)
+	return j.fence(ctx)
+}
+
+// fence takes from customers what an older steward may have let them have.
+func (j *job) fence(ctx context.Context) error {
+	if err := j.eng.Fence(ctx, j.node); err != nil {
+		return fmt.Errorf("fence customers in: %w", err)
+	}
+	j.rec.Fenced = fences
+	return j.save(false)
 }
 
 // reload has the server read its files again. What needs a restart gets one
 // when the customer's settings changed; files that only look different because
 // steward itself was upgraded wait for the maintenance window.
 func (j *job) reload(ctx context.Context) error {
-	if err := j.eng.Fence(ctx, j.node); err != nil {
-		return fmt.Errorf("fence customers in: %w", err)
+	if err := j.fence(ctx); err != nil {
+		return err
 	}
 	restart, err := j.eng.Reload(ctx, j.node)
 	if err != nil {

@@ -211,7 +211,8 @@ func (p *pass) enthrone(ctx context.Context) error {
 		return err
 	}
 	if j.rec != nil {
-		j.rec.Loaded = j.digest
+		// What a replica has of fences may be its primary's, which an older steward made.
+		j.rec.Loaded, j.rec.Fenced = j.digest, 0
 		if err := j.save(false); err != nil {
 			return err
 		}
