@@ -621,22 +621,77 @@ func TestADatabaseIsLookedAfterWhileItIsBackedUp(t *testing.T) {
 	v.mustHaveEvents(c.ID, operation.Backup)
 }
 
+// lockedOut is a database that a restore has locked its owner out of.
+func (v *vault) lockedOut() cluster.Cluster {
+	v.t.Helper()
+	c := v.active()
+	b := v.snapshot(c, "s")
+	v.pass(time.Second)
+	if err := v.control.Clusters.ResetCredentials(v.t.Context(), v.admin, c.Engine, c.ID); err != nil {
+		v.t.Fatal(err)
+	}
+	v.carryOut(c)
+	if err := v.control.Backups.Restore(v.t.Context(), v.admin, c.Engine, c.ID, b.ID); err != nil {
+		v.t.Fatal(err)
+	}
+	v.carryOut(c)
+	return c
+}
+
+// readmit is the operator's word.
+func (v *vault) readmit(c cluster.Cluster) {
+	v.t.Helper()
+	if err := v.store.InTx(v.t.Context(), func(tx *store.Tx) error { return tx.SetLockedOut(v.t.Context(), c.ID, false) }); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// mustNotLetInEarly demands, whenever the gateway or the password is about to be
+// changed, that nobody gets in with a password that isn't the one that is shown.
+func (v *vault) mustNotLetInEarly(c cluster.Cluster) {
+	look := func() {
+		real, _ := v.world.Cluster(c.ID)
+		if v.world.Login(c.ID, client, real.Password) != nil {
+			return
+		}
+		if shown, err := v.store.Secret(context.Background(), c.ID, platform.RootPassword); err != nil || string(shown) != real.Password {
+			v.t.Error("people are let in before today's password is set")
+		}
+	}
+	for _, step := range []memplatform.Step{memplatform.StepRoute, memplatform.StepPassword} {
+		v.driver.Inject(memplatform.Fault{Step: step, Do: look})
+	}
+}
+
+// TestLetInWhileTheServerIsDown: the operator's word doesn't open the gateway before
+// the server runs and has today's password.
+func TestLetInWhileTheServerIsDown(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, converge.BackupOptions{})
+	c := v.lockedOut()
+	v.driver.Inject(memplatform.Fault{Step: memplatform.StepStart})
+	v.world.Edit(c.ID, func(c *memplatform.Cluster) { c.Running = false })
+	v.readmit(c)
+	looks := v.driver.Looks(c.ID)
+	v.eventually("it was looked at in vain", func() bool { return v.driver.Looks(c.ID) > looks+4 })
+	v.driver.Clear()
+	v.mustNotLetInEarly(c)
+	v.mustBecome(c.ID, cluster.Active)
+	credentials, err := v.control.Clusters.Credentials(t.Context(), v.admin, c.Engine, c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.world.Login(c.ID, client, credentials.Password); err != nil {
+		t.Errorf("it is called active, and today's password lets nobody in: %v", err)
+	}
+}
+
 // TestLockedOut: a database that a restore has locked its owner out of stays
 // failed until the operator lets today's password be set.
 func TestLockedOut(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, converge.BackupOptions{})
-	c := v.active()
-	b := v.snapshot(c, "s")
-	v.pass(time.Second)
-	if err := v.control.Clusters.ResetCredentials(t.Context(), v.admin, c.Engine, c.ID); err != nil {
-		t.Fatal(err)
-	}
-	v.carryOut(c)
-	if err := v.control.Backups.Restore(t.Context(), v.admin, c.Engine, c.ID, b.ID); err != nil {
-		t.Fatal(err)
-	}
-	v.carryOut(c)
+	c := v.lockedOut()
 	time.Sleep(300 * time.Millisecond)
 	if now := v.view(c.ID); now.Status != cluster.Failed || !now.LockedOut {
 		t.Fatalf("%+v", now)
@@ -645,16 +700,8 @@ func TestLockedOut(t *testing.T) {
 		t.Error("the password that was reset lets people in")
 	}
 	v.driver.Inject(memplatform.Fault{Step: memplatform.StepPassword, Times: 2})
-	v.driver.Inject(memplatform.Fault{Step: memplatform.StepRoute, Do: func() {
-		if real, _ := v.world.Cluster(c.ID); v.world.Login(c.ID, client, real.Password) == nil && v.view(c.ID).Status != cluster.Active {
-			if shown, err := v.store.Secret(context.Background(), c.ID, platform.RootPassword); err != nil || string(shown) != real.Password {
-				t.Error("people are let in before today's password is set")
-			}
-		}
-	}})
-	if err := v.store.InTx(t.Context(), func(tx *store.Tx) error { return tx.SetLockedOut(t.Context(), c.ID, false) }); err != nil {
-		t.Fatal(err)
-	}
+	v.mustNotLetInEarly(c)
+	v.readmit(c)
 	c = v.mustBecome(c.ID, cluster.Active)
 	credentials, err := v.control.Clusters.Credentials(t.Context(), v.admin, c.Engine, c.ID)
 	if err != nil || v.world.Login(c.ID, client, credentials.Password) != nil {

@@ -177,9 +177,10 @@ func (a *attendance) bringBack(ctx context.Context, want platform.Wanted) error 
 		return nil
 	}
 	a.tell(ctx)
-	if a.reopens() {
-		if err := a.Driver.SetPassword(ctx, want); err != nil {
-			a.Logger.WarnContext(ctx, "set password before anybody is let in", "cluster_id", int64(a.c.ID), "error", err)
+	var early error
+	if a.reopens(err != nil || a.seen.Closed) {
+		if early = a.Driver.SetPassword(ctx, want); early != nil {
+			early = fmt.Errorf("nobody is let in before the password is set: %w", early)
 			want.LockedOut = true
 		}
 	}
@@ -198,14 +199,16 @@ func (a *attendance) bringBack(ctx context.Context, want platform.Wanted) error 
 	if errSeen == nil {
 		a.saw(seen)
 	}
+	err = errors.Join(early, err)
 	a.p.adopted = a.p.adopted || err == nil
 	return errors.Join(err, errSeen)
 }
 
-// reopens reports whether a database is to be opened to which nobody was let in, as
-// its servers have a password that was reset.
-func (a *attendance) reopens() bool {
-	return a.c.Status == cluster.Failed && a.seen.Serving && a.seen.Closed && !operate.Closed(a.c)
+// reopens reports whether a database that may be closed is to be opened to which
+// nobody was let in, as its servers, also while they are down, may have a password
+// that was reset.
+func (a *attendance) reopens(closed bool) bool {
+	return closed && a.c.Status == cluster.Failed && !operate.Closed(a.c)
 }
 
 // asWanted reports whether nothing is left to apply. Looking alone doesn't compare
@@ -303,6 +306,9 @@ func (p *patient) down() {
 // again, or degraded after it had failed, its root password is made the one
 // that the API answers: a reset may have been given up.
 func (a *attendance) judge(ctx context.Context, want platform.Wanted) error {
+	if a.reopens(a.seen.Closed) {
+		return nil // nobody would come in yet
+	}
 	trigger := a.verdict()
 	if trigger == cluster.Healed || trigger == cluster.NodeLost && a.c.Status == cluster.Failed {
 		if a.c.LockedOut {
