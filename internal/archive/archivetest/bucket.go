@@ -210,6 +210,7 @@ func (t *trouble) fail(w http.ResponseWriter, r *http.Request) {
 	case Reset:
 		reset(w)
 	case Refuse:
+		_, _ = io.Copy(io.Discard, r.Body) // who is still sending may see a reset instead of the answer
 		w.Header().Set("Connection", "close")
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(t.Status)
