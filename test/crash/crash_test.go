@@ -187,23 +187,47 @@ func steps(t *testing.T, op operation, stride int, options ...harness.Option) {
 	t.Parallel()
 	options = append(options, harness.WithTags("failpoint"), harness.WithConfig("pool:\n  size: 0"))
 	w := &world{Server: harness.Prepare(t, options...), t: t}
-	found := w.run(op, 0)
+	found, _ := w.run(op, 0)
 	if found == 0 {
 		t.Fatal("no failpoint was hit: the suite checks nothing")
 	}
 	if os.Getenv("STEWARD_CRASH") == "all" {
 		stride = 1
 	}
+	stride = min(stride, found)
 	first := 1 + offset(t, op.name, stride)
 	t.Logf("%d failpoints; killed at every %dth from the %dth", found, stride, first)
-	for ordinal := first; ordinal <= found && !t.Failed(); ordinal += stride {
-		w.run(op, ordinal)
+	err := killAtEach(found, first, stride, func(ordinal int) (died bool) {
+		if !t.Failed() {
+			_, died = w.run(op, ordinal)
+		}
+		return died || t.Failed()
+	})
+	if err != nil {
+		t.Errorf("%s: %v", op.name, err)
 	}
 }
 
-// run does the operation with a kill at the ordinal-th failpoint (0: none) and
-// returns how many failpoints were hit.
-func (w *world) run(op operation, ordinal int) int {
+// killAtEach kills at every stride-th of the failpoints that were found, from the
+// first to try on. Work in the background shifts the count, so that single ones may
+// never come. When none of them does, the very first of all is tried, which comes
+// wherever any does: a case that dies nowhere shows nothing.
+func killAtEach(found, first, stride int, kill func(ordinal int) (died bool)) error {
+	died := 0
+	for ordinal := first; ordinal <= found; ordinal += stride {
+		if kill(ordinal) {
+			died++
+		}
+	}
+	if died == 0 && !kill(1) {
+		return fmt.Errorf("none of its %d failpoints was reached when it was to be killed there: it checks nothing", found)
+	}
+	return nil
+}
+
+// run does the operation with a kill at the ordinal-th failpoint (0: none). It
+// returns how many failpoints were hit, and whether the server died at the one.
+func (w *world) run(op operation, ordinal int) (hits int, died bool) {
 	w.t.Helper()
 	w.n++
 	dir := w.t.TempDir()
@@ -224,6 +248,7 @@ func (w *world) run(op operation, ordinal int) int {
 		// The step may never come in this run: background work shifts the count.
 		select {
 		case <-w.Exited():
+			died = true
 		case <-time.After(unreached):
 			w.t.Logf("%s: failpoint %d wasn't reached this time", op.name, ordinal)
 			w.Kill()
@@ -237,7 +262,7 @@ func (w *world) run(op operation, ordinal int) int {
 		w.t.Logf("%s died at: %s", op.name, lastLine(log))
 	}
 	w.Stop()
-	return lines(log)
+	return lines(log), died
 }
 
 func lines(path string) int {

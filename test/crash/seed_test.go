@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 )
@@ -38,6 +39,33 @@ func offsetOf(seed uint64, name string, stride int) int {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails
 	return rand.New(rand.NewPCG(seed, h.Sum64())).IntN(stride)
+}
+
+// TestACaseThatDiesNowhereFails, while one that misses single failpoints, because the
+// background shifted their count, doesn't.
+func TestACaseThatDiesNowhereFails(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name                 string
+		found, first, stride int
+		reached              func(ordinal int) bool
+		tried                []int
+		fails                bool
+	}{
+		{"all are reached", 9, 2, 3, func(int) bool { return true }, []int{2, 5, 8}, false},
+		{"the last isn't", 9, 2, 3, func(n int) bool { return n < 8 }, []int{2, 5, 8}, false},
+		{"none but the first of all", 9, 9, 9, func(n int) bool { return n == 1 }, []int{9, 1}, false},
+		{"none", 9, 2, 3, func(int) bool { return false }, []int{2, 5, 8, 1}, true},
+	} {
+		var tried []int
+		err := killAtEach(c.found, c.first, c.stride, func(ordinal int) bool {
+			tried = append(tried, ordinal)
+			return c.reached(ordinal)
+		})
+		if !slices.Equal(tried, c.tried) || (err != nil) != c.fails {
+			t.Errorf("%s: tried %v, %v", c.name, tried, err)
+		}
+	}
 }
 
 // TestSeedRepeatsARun: a seed takes the same parts again, and others take others.
