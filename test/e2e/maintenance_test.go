@@ -2,12 +2,11 @@ package e2e
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,13 +17,43 @@ import (
 	"steward/test/harness"
 )
 
+// upgrade is a series of which two builds of one builder are installed.
+type upgrade struct {
+	series string
+	// builds is what a version's build is called, from and to are the versions.
+	builds, from, to string
+	// fields make a cluster's writes safe with a second node.
+	fields map[string]any
+}
+
+var upgrades = []upgrade{
+	{"postgresql/15", "postgresql-%s-npm", "15.17", "15.18", map[string]any{"replication_commit_type": "on"}},
+	{"mysql/10.11", "mariadb-%s-debian-unpacked", "10.11.18", "10.11.19", map[string]any{"replication_type": "semi_synch"}},
+}
+
+func (u upgrade) older() string { return fmt.Sprintf(u.builds, u.from) }
+func (u upgrade) newer() string { return fmt.Sprintf(u.builds, u.to) }
+
+// told is how people are told of it, in the present or in the past.
+func (u upgrade) told(verb string) string {
+	return fmt.Sprintf("The servers %s from version %s to %s.", verb, u.from, u.to)
+}
+
 // TestMaintenanceWindow: a newer minor that comes while steward runs is shown at
 // once, and moved to when the window of a cluster of three opens, under load. No
 // acknowledged write is lost, and the event says from where to where. Before the
 // window nothing moves.
 func TestMaintenanceWindow(t *testing.T) {
 	t.Parallel()
-	const older, newer = "postgresql-15.17-npm", "postgresql-15.18-npm"
+	for _, u := range upgrades {
+		t.Run(strings.ReplaceAll(u.series, "/", "-"), func(t *testing.T) {
+			t.Parallel()
+			tryWindow(t, u)
+		})
+	}
+}
+
+func tryWindow(t *testing.T, u upgrade) {
 	engines := t.TempDir()
 	bring := func(build string) {
 		t.Helper()
@@ -39,16 +68,17 @@ func TestMaintenanceWindow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bring(older)
+	bring(u.older())
 	store := pgtest.URL(t)
 	s := harness.Prepare(t, harness.WithTags("failpoint"),
 		harness.WithConfig(fmt.Sprintf("engines: {folders: [%s], discover_every: 1s}\npool: {size: 0}", engines)))
 	s.Start("--store", store)
-	startWith(t, store, older)
-	spec := harness.Small("windows", "postgresql/15")
-	spec["cluster_size"], spec["replication_commit_type"] = 3, "on"
+	startWith(t, store, u.older())
+	spec := harness.Small("windows", u.series)
+	spec["cluster_size"] = 3
+	maps.Copy(spec, u.fields)
 	d := s.CreateActive(spec)
-	if d.ServerVersion != "15.17" {
+	if d.ServerVersion != u.from {
 		t.Fatalf("it began with %s", d.ServerVersion)
 	}
 
@@ -58,17 +88,17 @@ func TestMaintenanceWindow(t *testing.T) {
 	if status, body := s.Call("PUT", d.Path(), map[string]any{"updates": window}, nil); status != 200 {
 		t.Fatal(body)
 	}
-	bring(newer)
-	mustShow(t, s, d, opens)
+	bring(u.newer())
+	mustShow(t, s, d, opens, u)
 
-	w := newWriter(t, s, d)
+	w := harness.NewWriter(t, s, d)
 	s.Stop()
 	const soon = 20 * time.Second
 	s.Env = []string{"STEWARD_CLOCK_AHEAD=" + (time.Until(opens) - soon).String()}
 	begun := time.Now()
 	s.Start("--store", store)
 	for time.Since(begun) < soon-5*time.Second {
-		if nodes, err := s.Nodes(d); err == nil && moved(nodes) > 0 {
+		if nodes, err := s.Nodes(d); err == nil && moved(nodes, u) > 0 {
 			t.Fatalf("moved before the window: %+v", nodes)
 		}
 		time.Sleep(time.Second)
@@ -84,16 +114,16 @@ func TestMaintenanceWindow(t *testing.T) {
 		}
 		return fmt.Errorf("%+v", events)
 	})
-	if want := "The servers moved from version 15.17 to 15.18."; done.Message != want {
+	if want := u.told("moved"); done.Message != want {
 		t.Errorf("the event says %q, want %q", done.Message, want)
 	}
-	if now := s.AwaitHealthy(d, 3); now.ServerVersion != "15.18" {
+	if now := s.AwaitHealthy(d, 3); now.ServerVersion != u.to {
 		t.Errorf("it runs %s", now.ServerVersion)
 	}
-	if nodes, err := s.Nodes(d); err != nil || moved(nodes) != 3 {
+	if nodes, err := s.Nodes(d); err != nil || moved(nodes, u) != 3 {
 		t.Errorf("nodes: %+v, %v", nodes, err)
 	}
-	w.stopAndCheck()
+	w.StopAndCheck()
 }
 
 // startWith has new databases begin with a build, instead of the newest.
@@ -110,12 +140,12 @@ func startWith(t *testing.T, store, build string) {
 }
 
 // mustShow: the database, the account's list and the events tell of what is to come.
-func mustShow(t *testing.T, s *harness.Server, d harness.Database, opens time.Time) {
+func mustShow(t *testing.T, s *harness.Server, d harness.Database, opens time.Time, u upgrade) {
 	t.Helper()
 	planned := opens.Format("2006-01-02T15:04:05")
 	s.Eventually("shown", func() error {
 		_, body, err := s.TryCall("GET", d.Path(), nil, nil)
-		if err != nil || !strings.Contains(body, `"description":"The servers move from version 15.17 to 15.18.","planned_for":"`+planned+`"`) {
+		if err != nil || !strings.Contains(body, `"description":"`+u.told("move")+`","planned_for":"`+planned+`"`) {
 			return fmt.Errorf("%w %s", err, body)
 		}
 		return nil
@@ -136,10 +166,10 @@ func mustShow(t *testing.T, s *harness.Server, d harness.Database, opens time.Ti
 		}
 		return fmt.Errorf("no event")
 	})
-	if out, err := s.Command("maintenance", "list"); err != nil || !strings.Contains(out, d.Label) || !strings.Contains(out, "15.18") {
+	if out, err := s.Command("maintenance", "list"); err != nil || !strings.Contains(out, d.Label) || !strings.Contains(out, u.to) {
 		t.Errorf("maintenance list: %v\n%s", err, out)
 	}
-	if out, err := s.Command("db", "view", d.Label); err != nil || !strings.Contains(out, "15.18") {
+	if out, err := s.Command("db", "view", d.Label); err != nil || !strings.Contains(out, u.to) {
 		t.Errorf("db view: %v\n%s", err, out)
 	}
 }
@@ -156,100 +186,13 @@ func eventsOf(t *testing.T, s *harness.Server, d harness.Database) []linodego.Ev
 }
 
 // moved counts the nodes that run the newer build.
-func moved(nodes []harness.Node) (n int) {
+func moved(nodes []harness.Node, u upgrade) (n int) {
 	for _, node := range nodes {
-		if strings.Contains(node.Installation, "15.18") {
+		if node.Installation == u.newer() {
 			n++
 		}
 	}
 	return n
-}
-
-// writer writes all the time and remembers what was acknowledged.
-type writer struct {
-	t     *testing.T
-	s     *harness.Server
-	d     harness.Database
-	creds harness.Credentials
-	stop  context.CancelFunc
-	ended sync.WaitGroup
-	acked []int
-}
-
-func newWriter(t *testing.T, s *harness.Server, d harness.Database) *writer {
-	t.Helper()
-	w := &writer{t: t, s: s, d: d, creds: s.Credentials(d)}
-	db := s.MustConnect(d, w.creds)
-	exec1(t, db, "CREATE TABLE kept (n int PRIMARY KEY)")
-	ctx, stop := context.WithCancel(context.Background())
-	w.stop = stop
-	t.Cleanup(stop)
-	w.ended.Go(func() { w.write(ctx) })
-	return w
-}
-
-func (w *writer) write(ctx context.Context) {
-	var db *sql.DB
-	defer func() {
-		if db != nil {
-			db.Close()
-		}
-	}()
-	for n := 0; ctx.Err() == nil; n++ {
-		short, cancel := context.WithTimeout(ctx, 10*time.Second)
-		var err error
-		if db == nil {
-			db, err = harness.Connect(short, w.d, w.creds, "")
-		}
-		if err == nil {
-			_, err = db.ExecContext(short, fmt.Sprintf("INSERT INTO kept VALUES (%d)", n))
-		}
-		cancel()
-		switch {
-		case err == nil:
-			w.acked = append(w.acked, n)
-		case db != nil: // what became of the row isn't known
-			db.Close()
-			db = nil
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-}
-
-// stopAndCheck demands that every acknowledged row is there.
-func (w *writer) stopAndCheck() {
-	w.t.Helper()
-	w.stop()
-	w.ended.Wait()
-	db := w.s.MustConnect(w.d, w.creds)
-	rows, err := db.QueryContext(w.t.Context(), "SELECT n FROM kept")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer rows.Close()
-	there := map[int]bool{}
-	for rows.Next() {
-		var n int
-		if err := rows.Scan(&n); err != nil {
-			w.t.Fatal(err)
-		}
-		there[n] = true
-	}
-	if err := rows.Err(); err != nil {
-		w.t.Fatal(err)
-	}
-	for _, n := range w.acked {
-		if !there[n] {
-			w.t.Errorf("row %d was acknowledged and is lost", n)
-		}
-	}
-	w.t.Logf("%d rows were acknowledged", len(w.acked))
-	if len(w.acked) < 100 {
-		w.t.Error("too few to show anything")
-	}
 }
 
 // TestPatchIsSeen on both engines, also when there is nothing to do.

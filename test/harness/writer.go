@@ -1,0 +1,99 @@
+package harness
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Writer writes all the time and remembers what was acknowledged.
+type Writer struct {
+	t     testing.TB
+	s     *Server
+	d     Database
+	creds Credentials
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+	acked []int
+}
+
+// NewWriter makes a table in the database and begins to write to it.
+func NewWriter(t testing.TB, s *Server, d Database) *Writer {
+	t.Helper()
+	w := &Writer{t: t, s: s, d: d, creds: s.Credentials(d)}
+	if _, err := s.MustConnect(d, w.creds).ExecContext(t.Context(), "CREATE TABLE kept (n int PRIMARY KEY)"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	t.Cleanup(stop)
+	w.ended.Go(func() { w.write(ctx) })
+	return w
+}
+
+func (w *Writer) write(ctx context.Context) {
+	var db *sql.DB
+	defer func() {
+		if db != nil {
+			db.Close()
+		}
+	}()
+	for n := 0; ctx.Err() == nil; n++ {
+		short, cancel := context.WithTimeout(ctx, 10*time.Second)
+		var err error
+		if db == nil {
+			db, err = Connect(short, w.d, w.creds, "")
+		}
+		if err == nil {
+			_, err = db.ExecContext(short, fmt.Sprintf("INSERT INTO kept VALUES (%d)", n))
+		}
+		cancel()
+		switch {
+		case err == nil:
+			w.acked = append(w.acked, n)
+		case db != nil: // what became of the row isn't known
+			db.Close()
+			db = nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// StopAndCheck ends the writing and demands that every acknowledged row is there.
+func (w *Writer) StopAndCheck() {
+	w.t.Helper()
+	w.stop()
+	w.ended.Wait()
+	db := w.s.MustConnect(w.d, w.creds)
+	rows, err := db.QueryContext(w.t.Context(), "SELECT n FROM kept")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer rows.Close()
+	there := map[int]bool{}
+	for rows.Next() {
+		var n int
+		if err := rows.Scan(&n); err != nil {
+			w.t.Fatal(err)
+		}
+		there[n] = true
+	}
+	if err := rows.Err(); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, n := range w.acked {
+		if !there[n] {
+			w.t.Errorf("row %d was acknowledged and is lost", n)
+		}
+	}
+	w.t.Logf("%d rows were acknowledged", len(w.acked))
+	if len(w.acked) < 100 {
+		w.t.Error("too few to show anything")
+	}
+}
