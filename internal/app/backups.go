@@ -94,7 +94,7 @@ func reserve(ctx context.Context, s *store.Store, stored []archive.Stored) error
 
 func (a *App) operateOptions() operate.Options {
 	o := operate.Options{
-		Store: a.store, Driver: a.host, Catalog: a.catalog, Logger: a.log,
+		Store: a.store, Driver: a.host, Catalog: a.catalog, Desk: a.desk(), Logger: a.log,
 		KeepDeleted: a.o.Backups.KeepAfterDelete, Reapply: a.o.Restore.Credentials == "reapply",
 		Limits: operate.Limits{Copying: a.o.Backups.RetryFor}, Now: failpoint.Now,
 	}

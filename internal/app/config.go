@@ -96,6 +96,9 @@ type MaintenanceConfig struct {
 	// AtOnce is how many databases are worked on at the same time, by all servers
 	// that share a store.
 	AtOnce int `koanf:"at_once"`
+	// Notify has contacts and the operator's channels told what is to come, when it
+	// begins and how it ends.
+	Notify bool `koanf:"notify"`
 }
 
 // LimitsConfig are bounds per minute; 0 switches one off. Servers that share a
@@ -270,7 +273,7 @@ func knownKeys() []string {
 		"smtp.url", "smtp.from", "smtp.ca_file", "smtp.hello", channelKey + "NAME",
 		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete",
 		"backups.timeout", "backups.retry_for", "restore.credentials",
-		"audit.keep", "metrics.listen", "maintenance.at_once",
+		"audit.keep", "metrics.listen", "maintenance.at_once", "maintenance.notify",
 	}
 }
 

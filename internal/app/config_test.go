@@ -40,6 +40,13 @@ func TestLoadConfig(t *testing.T) {
 			},
 		},
 		{
+			name: "maintenance",
+			file: "maintenance:\n  at_once: 5\n  notify: true\n",
+			want: func(c *Config) { c.Maintenance = MaintenanceConfig{AtOnce: 5, Notify: true} },
+		},
+		{name: "maintenance notices from the environment", env: map[string]string{"STEWARD_MAINTENANCE__NOTIFY": "true"}, want: func(c *Config) { c.Maintenance.Notify = true }},
+		{name: "bad values about maintenance", file: "maintenance:\n  at_once: 0\n  notify: often\n", wantErrs: []string{"maintenance.at_once", "maintenance.notify"}},
+		{
 			name: "backups",
 			file: "backups:\n  url: s3://bucket\n  keep: 30\n  verify: false\n  continuous: true\n  keep_after_delete: 720h\nrestore:\n  credentials: reapply\n",
 			want: func(c *Config) {

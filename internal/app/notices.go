@@ -32,7 +32,7 @@ type SMTPConfig struct {
 	Hello string `koanf:"hello"`
 }
 
-// NotifyConfig names what is told of every issue beside the contacts.
+// NotifyConfig names what is told of all that contacts are told of.
 type NotifyConfig struct {
 	// Channels are shoutrrr URLs by name. They are secrets.
 	Channels map[string]string `koanf:"channels"`
@@ -125,7 +125,7 @@ func newNoticeMetrics(s *store.Store) *noticeMetrics {
 			Name: "steward_notices_attempts_total", Help: "Attempts of this server to send a notice, by what came of them.",
 		}, []string{"channel", "result"}),
 		delay: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "steward_notices_delay_seconds", Help: "Time from the commit of an issue to the acceptance of a notice of it.",
+			Name: "steward_notices_delay_seconds", Help: "Time from the commit of what a notice tells of to its acceptance.",
 			Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2, 5, 15, 60, 300, 3600},
 		}),
 	}

@@ -18,8 +18,10 @@ import (
 // outages of others, so they must be quick.
 const canaryTimeout = 3 * time.Second
 
-// desk opens and closes issues, and has the operator's channels told.
-func (a *App) desk() outage.Desk { return outage.Desk{Channels: a.o.Notify.names()} }
+// desk opens and closes issues, and has contacts and the operator's channels told.
+func (a *App) desk() outage.Desk {
+	return outage.Desk{Channels: a.o.Notify.names(), Maintenance: a.o.Maintenance.Notify}
+}
 
 // openWatch makes what checks the services.
 func (a *App) openWatch(context.Context) error {

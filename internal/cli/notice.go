@@ -24,9 +24,12 @@ type noticeListCommand struct {
 
 // noticeView is a notice as operators see it with --json.
 type noticeView struct {
-	ID        int64      `json:"id"`
-	Account   int64      `json:"account"`
+	ID      int64 `json:"id"`
+	Account int64 `json:"account"`
+	// Issue is 0 of a maintenance window: then Database is whose that opens at Window.
 	Issue     int64      `json:"issue"`
+	Database  int64      `json:"database"`
+	Window    *time.Time `json:"window"`
 	Kind      string     `json:"kind"`
 	Channel   string     `json:"channel"`
 	Recipient string     `json:"recipient"`
@@ -52,7 +55,7 @@ func (c *noticeListCommand) Run(ctx context.Context, s *streams) error {
 		views := make([]noticeView, len(all))
 		for i, n := range all {
 			views[i] = noticeView{
-				int64(n.ID), int64(n.Account), int64(n.Issue), string(n.Kind), n.Channel, n.Recipient, string(n.State),
+				int64(n.ID), int64(n.Account), int64(n.Issue), int64(n.Database), windowOf(n), string(n.Kind), n.Channel, n.Recipient, string(n.State),
 				n.Attempts, n.Due, n.Problem, n.Created, n.Sent,
 			}
 		}
@@ -61,11 +64,27 @@ func (c *noticeListCommand) Run(ctx context.Context, s *streams) error {
 	rows := make([][]string, len(all))
 	for i, n := range all {
 		rows[i] = []string{
-			fmt.Sprint(n.ID), fmt.Sprint(n.Issue), string(n.Kind), n.Channel, n.Recipient, string(n.State), fmt.Sprint(n.Attempts),
+			fmt.Sprint(n.ID), aboutOf(n), string(n.Kind), n.Channel, n.Recipient, string(n.State), fmt.Sprint(n.Attempts),
 			n.Created.UTC().Format(time.RFC3339), nextOf(n), n.Problem,
 		}
 	}
-	return printTable(s.out, []string{"id", "issue", "kind", "channel", "recipient", "state", "attempts", "created", "next attempt", "problem"}, rows)
+	return printTable(s.out, []string{"id", "about", "kind", "channel", "recipient", "state", "attempts", "created", "next attempt", "problem"}, rows)
+}
+
+// aboutOf is what a notice tells of.
+func aboutOf(n monitor.Notice) string {
+	if n.Content.Maintenance == nil {
+		return fmt.Sprintf("issue %d", n.Issue)
+	}
+	return fmt.Sprintf("%s, %s", n.Content.Maintenance.Database, n.Window.UTC().Format("2006-01-02 15:04"))
+}
+
+// windowOf is when the window opens that a notice tells of; nil of an issue.
+func windowOf(n monitor.Notice) *time.Time {
+	if n.Database == 0 {
+		return nil
+	}
+	return new(n.Window.UTC())
 }
 
 // nextOf is when a notice that waits is tried next.

@@ -27,7 +27,7 @@ type Options struct {
 	Backups  BackupOptions
 	// Maintenance is about what is done in maintenance windows.
 	Maintenance MaintenanceOptions
-	// Desk opens and closes issues.
+	// Desk opens and closes issues, and tells of maintenance windows.
 	Desk outage.Desk
 	// Recovery keeps what brings databases back on another server; nil: nobody does.
 	Recovery Recovery

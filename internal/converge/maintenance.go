@@ -9,6 +9,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/failpoint"
+	"steward/internal/monitor"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
@@ -79,12 +80,20 @@ func (k *Keeper) announceMaintenance(ctx context.Context, c cluster.Cluster, sta
 		if err != nil || !first {
 			return err
 		}
-		return notify(ctx, tx, c, operation.MaintenanceScheduled, message)
+		if err := notify(ctx, tx, c, operation.MaintenanceScheduled, message); err != nil {
+			return err
+		}
+		return k.tellWindow(ctx, tx, monitor.NoticeAnnounced, c, start, end)
 	})
 	if err != nil {
 		return fmt.Errorf("announce: %w", err)
 	}
 	return nil
+}
+
+// tellWindow has contacts told, if the operator wants it, what is done in a window.
+func (k *Keeper) tellWindow(ctx context.Context, tx *store.Tx, kind monitor.NoticeKind, c cluster.Cluster, start, end time.Time) error {
+	return k.Desk.TellWindow(ctx, tx, kind, c, monitor.NoticeWindow{Start: start, End: end, Work: cluster.DescribeTasks(c.Maintenance.Tasks)})
 }
 
 // windowTime is how people are told when a window is.
@@ -117,7 +126,10 @@ func (k *Keeper) beginMaintenance(ctx context.Context, c cluster.Cluster, start,
 			Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: operation.Maintenance,
 			Status: operation.Scheduled, Message: cluster.DescribeTasks(c.Maintenance.Tasks), Params: operation.Params{Until: &end},
 		})
-		return err
+		if err != nil {
+			return err
+		}
+		return k.tellWindow(ctx, tx, monitor.NoticeBegun, c, start, end)
 	})
 	if errors.Is(err, errNoRoom) || errors.Is(err, store.ErrNoTransition) {
 		return nil

@@ -1,18 +1,25 @@
 package converge_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"steward/internal/cluster"
 	"steward/internal/control"
 	"steward/internal/converge"
+	"steward/internal/monitor"
 	"steward/internal/operate"
 	"steward/internal/operation"
+	"steward/internal/outage"
 	"steward/internal/pgtest"
 	"steward/internal/platform/memplatform"
+	"steward/internal/store"
 )
 
 // windows is a bench that keeps maintenance windows by a clock that the test moves.
@@ -20,6 +27,7 @@ type windows struct {
 	*bench
 	clock   atomic.Pointer[time.Time]
 	options converge.MaintenanceOptions
+	desk    outage.Desk
 }
 
 // opens is when the windows of all databases of the tests open.
@@ -27,7 +35,13 @@ var opens = time.Date(2026, 2, 4, 14, 0, 0, 0, time.UTC)
 
 func newWindows(t *testing.T, options converge.MaintenanceOptions) *windows {
 	t.Helper()
-	w := &windows{options: options}
+	return newToldWindows(t, options, outage.Desk{})
+}
+
+// newToldWindows is newWindows with whom to tell of them.
+func newToldWindows(t *testing.T, options converge.MaintenanceOptions, desk outage.Desk) *windows {
+	t.Helper()
+	w := &windows{options: options, desk: desk}
 	w.options.Every = 5 * time.Millisecond
 	w.at(opens.Add(-72 * time.Hour))
 	w.bench = newBench(t, pgtest.WithNow(w.now))
@@ -42,9 +56,9 @@ func (w *windows) at(now time.Time) { w.clock.Store(&now) }
 func (w *windows) restart() {
 	w.keeper.Stop()
 	w.operator = operate.New(operate.Options{
-		Store: w.store, Driver: w.driver, Catalog: w.plans, Logger: w.operator.Logger, Now: w.now, Limits: operate.Limits{Quick: time.Nanosecond, Seen: time.Nanosecond},
+		Store: w.store, Driver: w.driver, Catalog: w.plans, Desk: w.desk, Logger: w.operator.Logger, Now: w.now, Limits: operate.Limits{Quick: time.Nanosecond, Seen: time.Nanosecond},
 	})
-	w.keep(converge.Options{Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Maintenance: w.options, Now: w.now})
+	w.keep(converge.Options{Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Maintenance: w.options, Desk: w.desk, Now: w.now})
 }
 
 // database has a window that opens at opens, for two hours.
@@ -65,8 +79,14 @@ func (w *windows) waits(id cluster.ID, tasks int) {
 	w.eventually("tasks are found", func() bool { return len(w.view(id).Maintenance.Tasks) == tasks })
 }
 
-// turns waits until the keeper has been round twice.
-func (w *windows) turns() { time.Sleep(50 * time.Millisecond) }
+// turn is one of the keeper's rounds, from its beginning to its end: all that is due
+// by the clock of this moment has been begun or told when it returns.
+func (w *windows) turn() {
+	w.t.Helper()
+	if err := w.keeper.SeeToMaintenance(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
 
 // carryOut does what operations are waiting of a database.
 func (w *windows) carryOut(id cluster.ID) {
@@ -102,7 +122,7 @@ func TestMaintenanceWindow(t *testing.T) {
 	c := w.database(3)
 	w.driver.Install("postgresql/15", "15.3")
 	w.waits(c.ID, 1)
-	w.turns()
+	w.turn()
 	if told := w.of(c.ID, operation.MaintenanceScheduled); len(told) > 0 {
 		t.Errorf("told days ahead: %+v", told)
 	}
@@ -110,7 +130,7 @@ func TestMaintenanceWindow(t *testing.T) {
 	w.eventually("it is told", func() bool { return len(w.of(c.ID, operation.MaintenanceScheduled)) == 1 })
 	w.restart()
 	w.at(opens.Add(-time.Second))
-	w.turns()
+	w.turn()
 	told := w.of(c.ID, operation.MaintenanceScheduled)
 	if len(told) != 1 || !strings.Contains(told[0].Message, "from 2026-02-04 14:00 UTC") || !strings.Contains(told[0].Message, "from version 15.2 to 15.3") {
 		t.Errorf("told: %+v", told)
@@ -125,10 +145,117 @@ func TestMaintenanceWindow(t *testing.T) {
 	if real, _ := w.world.Cluster(c.ID); real.Version != "15.3" || now.ServerVersion != "15.3" || len(now.Maintenance.Tasks) > 0 {
 		t.Errorf("after the window's work: %+v", now)
 	}
-	w.turns()
+	w.turn()
 	events := w.of(c.ID, operation.Maintenance)
 	if len(events) != 1 || events[0].Status != operation.Finished || events[0].Message != "The servers moved from version 15.2 to 15.3." {
 		t.Errorf("events: %+v", events)
+	}
+	if told := w.notices(); len(told) > 0 {
+		t.Errorf("contacts were told unasked: %+v", told)
+	}
+}
+
+// notices are all that contacts and channels were or will be told, oldest first.
+func (w *windows) notices() []monitor.Notice {
+	w.t.Helper()
+	all, err := w.store.Notices(w.t.Context(), store.NoticeQuery{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// TestMaintenanceIsToldToPeople: a day ahead, at the start and at the end, once each,
+// of the window in which all is done and of one that ends too early.
+func TestMaintenanceIsToldToPeople(t *testing.T) {
+	t.Parallel()
+	w := newToldWindows(t, converge.MaintenanceOptions{}, outage.Desk{Channels: []string{"ops"}, Maintenance: true})
+	ann := monitor.Contact{Account: w.admin.Account, Name: "Ann", Email: "ann@example.org", Group: "web"}
+	if _, err := w.store.CreateContact(t.Context(), ann); err != nil {
+		t.Fatal(err)
+	}
+	c := w.database(1)
+	var want []string
+	expect := func(kind monitor.NoticeKind, of time.Time, work string) {
+		t.Helper()
+		w.restart()
+		w.turn()
+		for _, to := range []string{"email ann@example.org Ann", "ops  "} {
+			want = append(want, fmt.Sprintf("%s %s: %s to %s: %s", to, kind, of, of.Add(2*time.Hour), work))
+		}
+		var got []string
+		for _, n := range w.notices() {
+			m := n.Content.Maintenance
+			got = append(got, fmt.Sprintf("%s %s %s %s: %s to %s: %s", n.Channel, n.Recipient, n.Name, n.Kind, m.Start, m.End, m.Work))
+			if n.Database != c.ID || !n.Window.Equal(m.Start) || m.Database != c.Label {
+				t.Errorf("%+v", n)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("%s -want +got\n%s", kind, diff)
+		}
+	}
+	window := func(opens time.Time, from, to string) {
+		work := fmt.Sprintf("The servers move from version %s to %s.", from, to)
+		w.driver.Install("postgresql/15", to)
+		w.at(opens.Add(-20 * time.Hour))
+		w.turn()
+		expect(monitor.NoticeAnnounced, opens, work)
+		w.at(opens)
+		w.turn()
+		w.mustBecome(c.ID, cluster.Updating)
+		expect(monitor.NoticeBegun, opens, work)
+	}
+	window(opens, "15.2", "15.3")
+	w.carryOut(c.ID)
+	expect(monitor.NoticeDone, opens, "The servers moved from version 15.2 to 15.3.")
+	next := opens.AddDate(0, 0, 7)
+	window(next, "15.3", "15.4")
+	w.at(next.Add(2 * time.Hour))
+	w.carryOut(c.ID)
+	expect(monitor.NoticeUnfinished, next, "The maintenance window ended before all was done; what is left waits for the next one.")
+}
+
+// TestNoticeIsOneWithWhatItTellsOf: while the notice can't be recorded, nothing of what
+// it tells of happens, so that neither is ever there without the other.
+func TestNoticeIsOneWithWhatItTellsOf(t *testing.T) {
+	t.Parallel()
+	w := newToldWindows(t, converge.MaintenanceOptions{}, outage.Desk{Channels: []string{"ops"}, Maintenance: true})
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := w.store.Pool().Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := w.database(1)
+	w.driver.Install("postgresql/15", "15.3")
+	w.waits(c.ID, 1)
+	exec("ALTER TABLE notices ADD CONSTRAINT full_disk CHECK (kind NOT IN ('announced', 'begun', 'done')) NOT VALID")
+	w.at(opens.Add(-20 * time.Hour))
+	if err := w.keeper.SeeToMaintenance(t.Context()); err == nil || len(w.of(c.ID, operation.MaintenanceScheduled)) > 0 || w.view(c.ID).Maintenance.Announced != nil {
+		t.Errorf("announced: %v", err)
+	}
+	w.at(opens)
+	if err := w.keeper.SeeToMaintenance(t.Context()); err == nil || len(w.of(c.ID, operation.Maintenance)) > 0 || w.view(c.ID).Status != cluster.Active {
+		t.Errorf("begun: %v", err)
+	}
+	exec("ALTER TABLE notices DROP CONSTRAINT full_disk, ADD CONSTRAINT full_disk CHECK (kind <> 'done') NOT VALID")
+	w.turn()
+	w.mustBecome(c.ID, cluster.Updating)
+	going, err := w.store.UnfinishedOperations(t.Context(), c.ID)
+	if err != nil || len(going) != 1 {
+		t.Fatal(going, err)
+	}
+	again, _ := w.operator.Run(t.Context(), going[0].ID)
+	if e := w.of(c.ID, operation.Maintenance); len(e) != 1 || e[0].Status.Done() || w.view(c.ID).Status != cluster.Updating || again == 0 {
+		t.Errorf("done: %+v, again in %s", e, again)
+	}
+	exec("ALTER TABLE notices DROP CONSTRAINT full_disk")
+	w.carryOut(c.ID)
+	w.mustBecome(c.ID, cluster.Active)
+	if told := w.notices(); len(told) != 2 || told[0].Kind != monitor.NoticeBegun || told[1].Kind != monitor.NoticeDone {
+		t.Errorf("%+v", told)
 	}
 }
 
@@ -153,12 +280,14 @@ func TestMaintenanceKeepsItsBound(t *testing.T) {
 		}
 		return n
 	}
+	done := 0
 	for range all {
 		w.eventually("something is begun", func() bool { return updating() > 0 })
-		w.turns()
-		if n := updating(); n > 2 {
-			t.Fatalf("%d at once", n)
+		w.turn()
+		if n := updating(); n != min(2, len(all)-done) {
+			t.Fatalf("%d at once, and %d are done", n, done)
 		}
+		done++
 		for _, id := range all {
 			if w.view(id).Status == cluster.Updating {
 				w.carryOut(id)
@@ -188,18 +317,18 @@ func TestMissedWindow(t *testing.T) {
 	}
 	w.run()
 	w.at(opens.Add(time.Minute))
-	w.turns()
+	w.turn()
 	w.at(opens.Add(115 * time.Minute)) // too little is left to begin
 	if err := w.control.Clusters.Resume(t.Context(), w.admin, "", c.ID); err != nil {
 		t.Fatal(err)
 	}
 	w.run()
-	w.turns()
+	w.turn()
 	w.keeper.Stop() // the server is down in the second window
 	w.at(opens.AddDate(0, 0, 7).Add(time.Hour))
 	w.at(opens.AddDate(0, 0, 7).Add(3 * time.Hour))
 	w.restart()
-	w.turns()
+	w.turn()
 	if w.of(c.ID, operation.Maintenance) != nil || w.view(c.ID).ServerVersion != "15.2" {
 		t.Fatalf("outside of its window: %+v", w.view(c.ID))
 	}
@@ -231,7 +360,7 @@ func TestPatchBeforeTheWindow(t *testing.T) {
 		t.Errorf("event: %+v", patched)
 	}
 	w.at(opens.Add(time.Minute))
-	w.turns()
+	w.turn()
 	if all := w.of(c.ID, operation.Maintenance); len(all) > 0 {
 		t.Errorf("done again: %+v", all)
 	}

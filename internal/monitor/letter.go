@@ -30,6 +30,9 @@ const maxSubject = 160
 // Letter puts the notice into words.
 func (n Notice) Letter() Letter {
 	c := n.Content
+	if c.Maintenance != nil {
+		return n.ofWindow(*c.Maintenance)
+	}
 	l := Letter{Close: fmt.Sprintf("Ticket %d, issue %d.", c.Ticket, n.Issue)}
 	switch n.Kind {
 	case NoticeOpened:
@@ -46,6 +49,45 @@ func (n Notice) Letter() Letter {
 	}
 	l.Subject = cut(oneLine(l.Subject), maxSubject)
 	return l
+}
+
+// ofWindow puts the notice of a maintenance window into words. They are true
+// whenever they are read: the notices of a window come in their order, but may be late.
+func (n Notice) ofWindow(w NoticeWindow) Letter {
+	l := Letter{Lead: []string{oneLine(w.Work)}, Close: fmt.Sprintf("Database %s, id %d.", oneLine(w.Database), n.Database)}
+	about := "Maintenance of " + w.Database
+	switch n.Kind {
+	case NoticeAnnounced:
+		l.Subject = about + ": " + w.when()
+		l.Lead = append(l.Lead, fmt.Sprintf("This is done in the maintenance window, which is open from %s.", w.when()), whileMaintained,
+			"Another notice follows when it begins, and one when it has ended.")
+	case NoticeBegun:
+		l.Subject = about + " has begun"
+		l.Lead = append(l.Lead, fmt.Sprintf("It began at %s. The maintenance window is open from %s.", clock(n.Created), w.when()), whileMaintained,
+			"Another notice follows when it has ended.")
+	case NoticeDone:
+		l.Subject = about + " is done"
+		l.Lead = append(l.Lead, fmt.Sprintf("It ended at %s.", clock(n.Created)))
+	case NoticeUnfinished:
+		l.Subject = about + " isn't finished"
+		l.Lead = append(l.Lead, fmt.Sprintf("It ended at %s.", clock(n.Created)))
+	}
+	l.Subject = cut(oneLine(l.Subject), maxSubject)
+	return l
+}
+
+// whileMaintained is what those need to know whose programs use the database.
+const whileMaintained = "Meanwhile connections may break; programs that connect again go on."
+
+// when is the window in a few words: the date of its end only when that is another.
+func (w NoticeWindow) when() string {
+	const day, minute = "2006-01-02", "15:04"
+	start, end := w.Start.UTC(), w.End.UTC()
+	until := end.Format(minute)
+	if start.Format(day) != end.Format(day) {
+		until = end.Format(day + " " + minute)
+	}
+	return fmt.Sprintf("%s to %s UTC", start.Format(day+" "+minute), until)
 }
 
 func (n Notice) opened() []string {

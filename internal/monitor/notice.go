@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/cluster"
 )
 
-// NoticeKind is which end of an outage a notice tells of.
+// NoticeKind is which end of an outage, or of the work of a maintenance window, a
+// notice tells of.
 type NoticeKind string
 
 // The kinds of notices. A recipient gets one opening for each service of an issue
@@ -19,6 +21,12 @@ const (
 	NoticeOpened    NoticeKind = "opened"
 	NoticeRecovered NoticeKind = "recovered"
 	NoticeUnwatched NoticeKind = "unwatched"
+	// NoticeAnnounced, NoticeBegun and one of the other two are of a maintenance
+	// window: a day ahead, when its work begins and when that ends.
+	NoticeAnnounced  NoticeKind = "announced"
+	NoticeBegun      NoticeKind = "begun"
+	NoticeDone       NoticeKind = "done"
+	NoticeUnfinished NoticeKind = "unfinished"
 	// NoticeTest is of no issue, and isn't kept: the operator tries a channel out.
 	NoticeTest NoticeKind = "test"
 )
@@ -39,14 +47,17 @@ const (
 // others are the operator's, by the names that the configuration gives them.
 const EmailChannel = "email"
 
-// Notice is what one recipient is told of one issue.
+// Notice is what one recipient is told of one issue, or of one maintenance window.
 type Notice struct {
 	ID      NoticeID
 	Account account.ID
 	Issue   IssueID
 	// Service is what an opening tells of; 0 of another cause, and at the end.
 	Service ServiceID
-	Kind    NoticeKind
+	// Database is whose window that opens at Window it is of; 0 of an issue.
+	Database cluster.ID
+	Window   time.Time
+	Kind     NoticeKind
 	// Channel is EmailChannel or the name of one of the operator's; Recipient an
 	// e-mail address, or "" on a channel that has its own.
 	Channel, Recipient string
@@ -65,7 +76,7 @@ type Notice struct {
 
 	// What was known when it was taken up to be sent. Over is when the issue was
 	// closed; Opening is the recovery's earlier partner, 0 without one, which the
-	// recipient has not got when OpeningFailed.
+	// recipient has not got when OpeningFailed. Of a window it is the first notice.
 	Over           *time.Time
 	Opening        NoticeID
 	OpeningCreated time.Time
@@ -87,6 +98,17 @@ type Content struct {
 	// Closed is nil in the opening notice.
 	Closed   *time.Time      `json:"closed,omitempty"`
 	Services []NoticeService `json:"services,omitempty"`
+	// Maintenance is what a notice of a window is about; nil of an issue.
+	Maintenance *NoticeWindow `json:"maintenance,omitempty"`
+}
+
+// NoticeWindow is a maintenance window of a database.
+type NoticeWindow struct {
+	Database string    `json:"database"`
+	Start    time.Time `json:"start"`
+	End      time.Time `json:"end"`
+	// Work is what will be done, is being done, or was done; or why it wasn't.
+	Work string `json:"work"`
 }
 
 // NoticeService is a service of the issue.

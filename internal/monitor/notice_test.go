@@ -188,3 +188,54 @@ func TestLetterKeepsLinesLines(t *testing.T) {
 		t.Error(l.Text())
 	}
 }
+
+// TestLettersOfAMaintenanceWindow: each has a plain subject and says what is done and
+// when; the announcement names the window, with the date of its end where that is another.
+func TestLettersOfAMaintenanceWindow(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 11, 23, 2, 0, 0, 0, time.UTC)
+	letter := func(kind monitor.NoticeKind, end time.Time, work string) monitor.Letter {
+		return monitor.Notice{Kind: kind, Database: 7, Window: start, Created: start.Add(time.Minute), Content: monitor.Content{
+			Maintenance: &monitor.NoticeWindow{Database: "orders", Start: start, End: end, Work: work},
+		}}.Letter()
+	}
+	const move = "The servers move from version 15.17 to 15.18."
+	for _, c := range []struct {
+		kind          monitor.NoticeKind
+		end           time.Time
+		work, subject string
+		text          string
+	}{
+		{
+			monitor.NoticeAnnounced, start.Add(time.Hour), move, "Maintenance of orders: 2026-11-23 02:00 to 03:00 UTC",
+			move + "\n\nThis is done in the maintenance window, which is open from 2026-11-23 02:00 to 03:00 UTC.\n\n" +
+				"Meanwhile connections may break; programs that connect again go on.\n\n" +
+				"Another notice follows when it begins, and one when it has ended.\n\nDatabase orders, id 7.\n",
+		},
+		{
+			monitor.NoticeAnnounced, start.Add(24 * time.Hour), move, "Maintenance of orders: 2026-11-23 02:00 to 2026-11-24 02:00 UTC", "",
+		},
+		{
+			monitor.NoticeBegun, start.Add(time.Hour), move, "Maintenance of orders has begun",
+			move + "\n\nIt began at 2026-11-23 02:01:00 UTC. The maintenance window is open from 2026-11-23 02:00 to 03:00 UTC.\n\n" +
+				"Meanwhile connections may break; programs that connect again go on.\n\n" +
+				"Another notice follows when it has ended.\n\nDatabase orders, id 7.\n",
+		},
+		{
+			monitor.NoticeDone, start.Add(time.Hour), "The servers moved.", "Maintenance of orders is done",
+			"The servers moved.\n\nIt ended at 2026-11-23 02:01:00 UTC.\n\nDatabase orders, id 7.\n",
+		},
+		{
+			monitor.NoticeUnfinished, start.Add(time.Hour), "The window\r\nended.", "Maintenance of orders isn't finished",
+			"The window ended.\n\nIt ended at 2026-11-23 02:01:00 UTC.\n\nDatabase orders, id 7.\n",
+		},
+	} {
+		l := letter(c.kind, c.end, c.work)
+		if l.Subject != c.subject {
+			t.Errorf("%s: subject %q", c.kind, l.Subject)
+		}
+		if diff := cmp.Diff(c.text, l.Text()); c.text != "" && diff != "" {
+			t.Errorf("%s: %s", c.kind, diff)
+		}
+	}
+}

@@ -74,6 +74,9 @@ func (w *work) giveUp(ctx context.Context, reason string, cause error) (again ti
 		if err := w.move(ctx, tx, c, trigger); err != nil {
 			return err
 		}
+		if err := w.tellWindow(ctx, tx, operation.FailedStatus, reason+" What is left waits for the next maintenance window."); err != nil {
+			return err
+		}
 		return tx.FinishOperation(ctx, w.op.ID, operation.FailedStatus, reason)
 	})
 }

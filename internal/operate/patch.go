@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"steward/internal/cluster"
+	"steward/internal/monitor"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
@@ -75,6 +76,23 @@ func (w *work) patched(ctx context.Context, seen platform.Observed, left []clust
 		if err := w.move(ctx, tx, w.c, cluster.Ready); err != nil {
 			return err
 		}
+		if err := w.tellWindow(ctx, tx, status, message); err != nil {
+			return err
+		}
 		return tx.FinishOperation(ctx, w.op.ID, status, message)
 	})
+}
+
+// tellWindow has contacts told, if the operator wants it, how the work of a
+// maintenance window ended. Of other operations there is nothing to tell.
+func (w *work) tellWindow(ctx context.Context, tx *store.Tx, status operation.Status, message string) error {
+	start, end := w.c.Maintenance.Begun, w.op.Params.Until
+	if w.op.Action != operation.Maintenance || start == nil || end == nil {
+		return nil
+	}
+	kind := monitor.NoticeDone
+	if status != operation.Finished {
+		kind = monitor.NoticeUnfinished
+	}
+	return w.Desk.TellWindow(ctx, tx, kind, w.c, monitor.NoticeWindow{Start: *start, End: *end, Work: message})
 }

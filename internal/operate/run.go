@@ -13,6 +13,7 @@ import (
 	"steward/internal/failpoint"
 	"steward/internal/fault"
 	"steward/internal/operation"
+	"steward/internal/outage"
 	"steward/internal/platform"
 	"steward/internal/store"
 )
@@ -28,6 +29,8 @@ type Options struct {
 	Archive  Archive
 	// Recovery keeps what brings databases back on another server; nil: nobody does.
 	Recovery Recovery
+	// Desk tells of the ends of maintenance windows.
+	Desk outage.Desk
 	// KeepDeleted is how long the backups of deleted databases are kept.
 	KeepDeleted time.Duration
 	// Reapply makes a restore end with today's root password, also where the

@@ -15,10 +15,12 @@ import (
 	"steward/internal/store"
 )
 
-// Desk opens and closes issues.
+// Desk opens and closes issues, and tells of them.
 type Desk struct {
 	// Channels of the operator's are told of every issue.
 	Channels []string
+	// Maintenance has contacts and channels told of maintenance windows, too.
+	Maintenance bool
 }
 
 // Begin says that a service has been down since the result given. Services that

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"steward/internal/account"
+	"steward/internal/cluster"
 	"steward/internal/monitor"
 	"steward/internal/outage"
 	"steward/internal/pgtest"
@@ -315,5 +316,50 @@ func TestCauses(t *testing.T) {
 	raise(outage.OfDisk(1))
 	if tickets, n, err := b.store.Tickets(t.Context(), b.owner, store.ListQuery{}); err != nil || n != 4 {
 		t.Errorf("%d tickets, %v: %+v", n, err, tickets)
+	}
+}
+
+// TestWindowsAreToldOfIfTheOperatorWants: all contacts and channels, each once, and
+// nobody unless it is wanted. A sent one is no business of a ticket's.
+func TestWindowsAreToldOfIfTheOperatorWants(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var c cluster.Cluster
+	b.do(func(tx *store.Tx) (err error) {
+		spec := cluster.Spec{
+			Label: "orders", Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: "g6-nanode-1", Size: 1, AllowList: cluster.AllowList{},
+			Replication: cluster.ReplicationNone, Commit: cluster.CommitLocal, Updates: cluster.DefaultWindow(1),
+		}
+		c, err = tx.CreateCluster(t.Context(), cluster.Cluster{Account: b.owner, Spec: spec}, nil, store.Ports{First: 21000, Last: 21000})
+		return err
+	})
+	w := monitor.NoticeWindow{Start: b.now, End: b.now.Add(time.Hour), Work: "much"}
+	tell := func() {
+		b.do(func(tx *store.Tx) error { return b.desk.TellWindow(t.Context(), tx, monitor.NoticeBegun, c, w) })
+	}
+	tell()
+	if all, err := b.store.Notices(t.Context(), store.NoticeQuery{}); err != nil || len(all) > 0 {
+		t.Fatalf("unasked: %v %+v", err, all)
+	}
+	b.desk.Maintenance = true
+	tell()
+	tell()
+	all, err := b.store.Notices(t.Context(), store.NoticeQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var to []string
+	for _, n := range all {
+		to = append(to, n.Channel+" "+n.Recipient)
+		want := w
+		want.Database = "orders"
+		if n.Kind != monitor.NoticeBegun || n.Database != c.ID || !n.Window.Equal(w.Start) || n.Account != b.owner || !cmp.Equal(*n.Content.Maintenance, want) {
+			t.Errorf("%+v", n)
+		}
+		b.do(func(tx *store.Tx) error { return outage.Told(t.Context(), tx, n.Delivered(b.now)) })
+	}
+	slices.Sort(to)
+	if diff := cmp.Diff([]string{"email ann@example.org", "email bob@example.org", "ops "}, to); diff != "" {
+		t.Error(diff)
 	}
 }

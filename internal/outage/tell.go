@@ -112,10 +112,14 @@ func goingOn(ctx context.Context, tx *store.Tx, issue monitor.Issue) ([]opening,
 	return going, nil
 }
 
-// Told writes into the ticket's timeline that a notice was sent, or couldn't be.
-// Customers read it: what the operator's channels are called, and what the mail
-// server said, which may name machines of the house, isn't theirs.
+// Told writes into the ticket's timeline that a notice was sent, or couldn't be. A
+// notice of a maintenance window has no ticket. Customers read it: what the
+// operator's channels are called, and what the mail server said, which may name
+// machines of the house, isn't theirs.
 func Told(ctx context.Context, tx *store.Tx, n monitor.Notice) error {
+	if n.Issue == 0 {
+		return nil
+	}
 	to := "the operator"
 	if n.Channel == monitor.EmailChannel {
 		to = strings.TrimSpace(n.Name + " <" + n.Recipient + ">")

@@ -14,6 +14,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/backup"
 	"steward/internal/cluster"
+	"steward/internal/monitor"
 	"steward/internal/operation"
 	"steward/internal/pgtest"
 	"steward/internal/store"
@@ -54,6 +55,8 @@ func TestConstraintsKnowTheNouns(t *testing.T) {
 		"backups_type_check":      sorted(backup.Snapshot, backup.Auto),
 		"backups_target_check":    sorted(backup.FromPrimary, backup.FromSecondary),
 		"backups_state_check":     sorted(backup.Running, backup.Complete, backup.Failed, backup.Deleting),
+		"notices_kind_check": sorted(monitor.NoticeOpened, monitor.NoticeRecovered, monitor.NoticeUnwatched,
+			monitor.NoticeAnnounced, monitor.NoticeBegun, monitor.NoticeDone, monitor.NoticeUnfinished),
 		"grants_permission_check": sorted(account.ReadOnly, account.ReadWrite),
 	} {
 		if diff := cmp.Diff(want, words(t, s, constraint)); diff != "" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/cluster"
 	"steward/internal/monitor"
 	"steward/internal/store/dbsqlc"
 )
@@ -15,8 +16,8 @@ import (
 const noticesTopic = "steward_notices"
 
 // CreateNotices records what is to be told, for servers to send once the
-// transaction is committed. What was recorded before (of the same issue, kind,
-// channel, recipient and service) stays as it is.
+// transaction is committed. What was recorded before (of the same issue and service
+// or the same window, and of the same kind, channel and recipient) stays as it is.
 func (t *Tx) CreateNotices(ctx context.Context, notices []monitor.Notice) error {
 	if len(notices) == 0 {
 		return nil
@@ -30,6 +31,7 @@ func (t *Tx) CreateNotices(ctx context.Context, notices []monitor.Notice) error 
 		}
 		in.Accounts, in.Issues = append(in.Accounts, int64(n.Account)), append(in.Issues, int64(n.Issue))
 		in.Services = append(in.Services, int64(n.Service))
+		in.Clusters, in.Windows = append(in.Clusters, int64(n.Database)), append(in.Windows, n.Window)
 		in.Kinds, in.Channels = append(in.Kinds, string(n.Kind)), append(in.Channels, n.Channel)
 		in.Recipients, in.Names = append(in.Recipients, n.Recipient), append(in.Names, n.Name)
 		in.Contents = append(in.Contents, content)
@@ -64,7 +66,7 @@ type NoticeClaim struct {
 
 // ClaimNotices takes up notices that are due, or whose holder let its lease run
 // out. Nobody else gets them meanwhile. A recovery isn't due before its opening
-// has been sent or given up.
+// has been sent or given up, nor what comes of a window before what came earlier.
 func (q queries) ClaimNotices(ctx context.Context, c NoticeClaim) ([]monitor.Notice, error) {
 	now := q.now()
 	channels, busy := c.Channels, c.Busy
@@ -83,7 +85,8 @@ func (q queries) ClaimNotices(ctx context.Context, c NoticeClaim) ([]monitor.Not
 	claimed := make([]monitor.Notice, len(rows))
 	for i, r := range rows {
 		n, err := toNotice(dbsqlc.NoticesListRow{
-			ID: r.ID, AccountID: r.AccountID, IssueID: r.IssueID, ServiceID: r.ServiceID, Kind: r.Kind, Channel: r.Channel, Recipient: r.Recipient, Name: r.Name,
+			ID: r.ID, AccountID: r.AccountID, IssueID: r.IssueID, ServiceID: r.ServiceID,
+			ClusterID: r.ClusterID, WindowStart: r.WindowStart, Kind: r.Kind, Channel: r.Channel, Recipient: r.Recipient, Name: r.Name,
 			Content: r.Content, State: r.State, Attempts: r.Attempts, Due: r.Due, GiveUp: r.GiveUp, Problem: r.Problem, Created: r.Created, Sent: r.Sent,
 		})
 		if err != nil {
@@ -193,9 +196,13 @@ func (q queries) NoticeCounts(ctx context.Context) ([]NoticeCount, error) {
 
 func toNotice(r dbsqlc.NoticesListRow) (monitor.Notice, error) {
 	n := monitor.Notice{
-		ID: monitor.NoticeID(r.ID), Account: account.ID(r.AccountID), Issue: monitor.IssueID(r.IssueID), Service: monitor.ServiceID(r.ServiceID), Kind: monitor.NoticeKind(r.Kind),
+		ID: monitor.NoticeID(r.ID), Account: account.ID(r.AccountID), Issue: monitor.IssueID(r.IssueID), Service: monitor.ServiceID(r.ServiceID),
+		Database: cluster.ID(r.ClusterID), Kind: monitor.NoticeKind(r.Kind),
 		Channel: r.Channel, Recipient: r.Recipient, Name: r.Name, State: monitor.NoticeState(r.State), Attempts: int(r.Attempts),
 		Due: r.Due, GiveUp: r.GiveUp, Problem: r.Problem, Created: r.Created, Sent: r.Sent,
+	}
+	if r.WindowStart != nil {
+		n.Window = *r.WindowStart
 	}
 	if err := json.Unmarshal(r.Content, &n.Content); err != nil {
 		return n, fmt.Errorf("decode notice %d: %w", r.ID, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"steward/internal/account"
+	"steward/internal/cluster"
 	"steward/internal/fault"
 	"steward/internal/monitor"
 	"steward/internal/pgtest"
@@ -365,4 +366,79 @@ func TestCommitOfNoticesIsHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait("the new connect")
+}
+
+// ofWindow is a notice of the maintenance window that opens at start.
+func ofWindow(c cluster.Cluster, start time.Time, kind monitor.NoticeKind, recipient string) monitor.Notice {
+	return monitor.Notice{
+		Account: c.Account, Database: c.ID, Window: start, Kind: kind, Channel: monitor.EmailChannel, Recipient: recipient, Name: "Ada",
+		Content: monitor.Content{Maintenance: &monitor.NoticeWindow{Database: c.Label, Start: start, End: start.Add(time.Hour), Work: "much"}},
+	}
+}
+
+// TestNoticesOfAWindowAreCreatedOnce: per window, kind and recipient, and beside those of issues.
+func TestNoticesOfAWindowAreCreatedOnce(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	s := pgtest.Store(t, pgtest.WithNow(clock.now))
+	owner := newAccount(t, s, "a").Account
+	c := newCluster(t, s, owner, "orders")
+	start := clock.now().UTC().Add(time.Hour).Truncate(time.Hour)
+	n := ofWindow(c, start, monitor.NoticeAnnounced, "ada@example.org")
+	createNotices(t, s, n, n, notice(owner, newIssue(t, s, owner), monitor.NoticeOpened, "ada@example.org"))
+	createNotices(t, s, n, ofWindow(c, start, monitor.NoticeAnnounced, "bob@example.org"),
+		ofWindow(c, start.Add(7*24*time.Hour), monitor.NoticeAnnounced, "ada@example.org"), ofWindow(c, start, monitor.NoticeBegun, "ada@example.org"))
+	all, err := s.Notices(t.Context(), store.NoticeQuery{Account: owner})
+	if err != nil || len(all) != 5 {
+		t.Fatalf("%v %+v", err, all)
+	}
+	got := all[len(all)-1]
+	want := n
+	want.ID, want.State, want.Due, want.Created, want.GiveUp = got.ID, monitor.NoticePending, clock.at, clock.at, clock.at.Add(monitor.NoticePatience)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestNoticesOfAWindowComeInTheirOrder: what came of the work isn't sent before what
+// was told earlier has been sent or given up, and is in one thread with it.
+func TestNoticesOfAWindowComeInTheirOrder(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Store(t)
+	c := newCluster(t, s, newAccount(t, s, "a").Account, "orders")
+	start := time.Now().UTC().Truncate(time.Hour)
+	kinds := []monitor.NoticeKind{monitor.NoticeAnnounced, monitor.NoticeBegun, monitor.NoticeDone}
+	for _, kind := range kinds {
+		createNotices(t, s, ofWindow(c, start, kind, "ada@example.org"))
+	}
+	// Another window is another matter.
+	createNotices(t, s, ofWindow(c, start.Add(time.Hour), monitor.NoticeDone, "ada@example.org"))
+	var first monitor.NoticeID
+	for i, kind := range kinds {
+		got := claimed(t, s, claim("a"))
+		got = slices.DeleteFunc(got, func(n monitor.Notice) bool { return !n.Window.Equal(start) })
+		if len(got) != 1 || got[0].Kind != kind || got[0].Opening != first || got[0].Content.Maintenance.Work != "much" {
+			t.Fatalf("%s: %+v", kind, got)
+		}
+		if i == 0 {
+			first = got[0].ID
+			end(t, s, "a", got[0].Failed(time.Now(), "no", true))
+			continue
+		}
+		end(t, s, "a", got[0].Delivered(time.Now()))
+	}
+}
+
+// TestNoticesGoWithTheirDatabase: of one whose row is gone there is nothing to tell.
+func TestNoticesGoWithTheirDatabase(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Store(t)
+	c := newCluster(t, s, newAccount(t, s, "a").Account, "orders")
+	createNotices(t, s, ofWindow(c, time.Now(), monitor.NoticeAnnounced, "ada@example.org"))
+	if _, err := s.Pool().Exec(t.Context(), "DELETE FROM clusters WHERE id = $1", int64(c.ID)); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.Notices(t.Context(), store.NoticeQuery{}); err != nil || len(all) > 0 {
+		t.Errorf("%v %+v", err, all)
+	}
 }

@@ -241,12 +241,21 @@ func (b *outbox) end(ctx context.Context, n monitor.Notice, err, cause error) {
 
 // logSent is told after the commit: what isn't recorded is sent once more.
 func (b *outbox) logSent(ctx context.Context, n monitor.Notice, recorded bool) {
-	about := []any{"notice", n.ID, "issue", n.Issue, "kind", n.Kind, "channel", n.Channel, "attempts", n.Attempts}
+	told := about(n)
 	if !recorded {
-		b.o.Logger.WarnContext(ctx, "a notice was sent, which couldn't be recorded: it will be sent again", about...)
+		b.o.Logger.WarnContext(ctx, "a notice was sent, which couldn't be recorded: it will be sent again", told...)
 		return
 	}
-	b.o.Logger.InfoContext(ctx, "notice sent", about...)
+	b.o.Logger.InfoContext(ctx, "notice sent", told...)
+}
+
+// about tells notices apart in the log.
+func about(n monitor.Notice) []any {
+	of, id := "issue", int64(n.Issue)
+	if n.Database != 0 {
+		of, id = "database", int64(n.Database)
+	}
+	return []any{"notice", n.ID, of, id, "kind", n.Kind, "channel", n.Channel, "attempts", n.Attempts}
 }
 
 func (b *outbox) complain(ctx context.Context, n monitor.Notice, err error) {
@@ -255,7 +264,7 @@ func (b *outbox) complain(ctx context.Context, n monitor.Notice, err error) {
 		message = "notice given up"
 	}
 	//nolint:sloglint // one of two fixed messages
-	b.o.Logger.WarnContext(ctx, message, "notice", n.ID, "issue", n.Issue, "kind", n.Kind, "channel", n.Channel, "attempts", n.Attempts, "due", n.Due, "error", err)
+	b.o.Logger.WarnContext(ctx, message, append(about(n), "due", n.Due, "error", err)...)
 }
 
 // record writes the end down, for as long as it takes: a notice that was sent must

@@ -30,8 +30,8 @@ func message(n monitor.Notice, from *mail.Address, to string) ([]byte, error) {
 	var html bytes.Buffer
 	err := page.Execute(&html, struct {
 		monitor.Letter
-		Recovered bool
-	}{letter, n.Kind == monitor.NoticeRecovered})
+		Recovered, Planned bool
+	}{letter, n.Kind == monitor.NoticeRecovered, n.Content.Maintenance != nil})
 	if err != nil {
 		return nil, fmt.Errorf("write the HTML part: %w", err)
 	}

@@ -231,23 +231,25 @@ type Lease struct {
 }
 
 type Notice struct {
-	ID        int64
-	AccountID int64
-	IssueID   int64
-	Kind      string
-	Channel   string
-	Recipient string
-	Name      string
-	Content   []byte
-	State     string
-	Holder    string
-	Attempts  int32
-	Due       time.Time
-	GiveUp    time.Time
-	Problem   string
-	Created   time.Time
-	Sent      *time.Time
-	ServiceID int64
+	ID          int64
+	AccountID   int64
+	IssueID     *int64
+	Kind        string
+	Channel     string
+	Recipient   string
+	Name        string
+	Content     []byte
+	State       string
+	Holder      string
+	Attempts    int32
+	Due         time.Time
+	GiveUp      time.Time
+	Problem     string
+	Created     time.Time
+	Sent        *time.Time
+	ServiceID   int64
+	ClusterID   *int64
+	WindowStart *time.Time
 }
 
 type OauthClient struct {

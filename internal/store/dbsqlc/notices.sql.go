@@ -60,6 +60,10 @@ WITH first AS (
           SELECT 1 FROM notices o
           WHERE o.issue_id = n.issue_id AND o.kind = 'opened' AND o.channel = n.channel AND o.recipient = n.recipient
             AND o.state IN ('pending', 'sending')))
+      AND NOT EXISTS (
+          SELECT 1 FROM notices o
+          WHERE o.cluster_id = n.cluster_id AND o.window_start = n.window_start AND o.channel = n.channel AND o.recipient = n.recipient
+            AND o.id < n.id AND o.state IN ('pending', 'sending'))
     ORDER BY due, id LIMIT 64
 ), ranked AS (
     SELECT id, row_number() OVER (PARTITION BY channel, recipient ORDER BY due, id) AS place FROM first
@@ -69,13 +73,15 @@ WITH first AS (
     ORDER BY n.due, n.id LIMIT $9 FOR UPDATE OF n SKIP LOCKED
 )
 UPDATE notices n SET state = 'sending', holder = $1, attempts = n.attempts + 1, due = $2
-FROM claimed c JOIN notices t ON t.id = c.id JOIN issues i ON i.id = t.issue_id
+FROM claimed c JOIN notices t ON t.id = c.id LEFT JOIN issues i ON i.id = t.issue_id
     LEFT JOIN LATERAL (
         SELECT min(o.id) AS id, (array_agg(o.created ORDER BY o.id))[1] AS created, bool_and(o.state = 'failed') AS failed FROM notices o
-        WHERE t.kind <> 'opened' AND o.issue_id = t.issue_id AND o.kind = 'opened' AND o.channel = t.channel AND o.recipient = t.recipient
+        WHERE o.channel = t.channel AND o.recipient = t.recipient
+          AND (t.kind <> 'opened' AND o.issue_id = t.issue_id AND o.kind = 'opened'
+            OR o.cluster_id = t.cluster_id AND o.window_start = t.window_start AND o.id < t.id)
     ) o ON true
 WHERE n.id = c.id
-RETURNING n.id, n.account_id, n.issue_id, n.service_id, n.kind, n.channel, n.recipient, n.name, n.content, n.state, n.attempts, n.due, n.give_up, n.problem,
+RETURNING n.id, n.account_id, coalesce(n.issue_id, 0)::bigint AS issue_id, n.service_id, coalesce(n.cluster_id, 0)::bigint AS cluster_id, n.window_start, n.kind, n.channel, n.recipient, n.name, n.content, n.state, n.attempts, n.due, n.give_up, n.problem,
     n.created, n.sent, i.closed AS over, coalesce(o.id, 0)::bigint AS opening, coalesce(o.created, n.created)::timestamptz AS opening_created,
     coalesce(o.failed, false)::boolean AS opening_failed
 `
@@ -97,6 +103,8 @@ type NoticesClaimRow struct {
 	AccountID      int64
 	IssueID        int64
 	ServiceID      int64
+	ClusterID      int64
+	WindowStart    *time.Time
 	Kind           string
 	Channel        string
 	Recipient      string
@@ -139,6 +147,8 @@ func (q *Queries) NoticesClaim(ctx context.Context, arg NoticesClaimParams) ([]N
 			&i.AccountID,
 			&i.IssueID,
 			&i.ServiceID,
+			&i.ClusterID,
+			&i.WindowStart,
 			&i.Kind,
 			&i.Channel,
 			&i.Recipient,
@@ -204,37 +214,46 @@ func (q *Queries) NoticesCount(ctx context.Context) ([]NoticesCountRow, error) {
 }
 
 const noticesCreate = `-- name: NoticesCreate :execrows
-INSERT INTO notices (account_id, issue_id, service_id, kind, channel, recipient, name, content, state, due, give_up, created)
-SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]),
-    unnest($7::text[]), unnest($8::jsonb[]), 'pending', $9::timestamptz, $10::timestamptz, $9::timestamptz
-ON CONFLICT ON CONSTRAINT notices_once DO NOTHING
+INSERT INTO notices (account_id, issue_id, service_id, cluster_id, window_start, kind, channel, recipient, name, content, state, due, give_up, created)
+SELECT n.account_id, nullif(n.issue_id, 0), n.service_id, nullif(n.cluster_id, 0), CASE WHEN n.cluster_id <> 0 THEN n.window_start END,
+    n.kind, n.channel, n.recipient, n.name, n.content, 'pending', $1::timestamptz, $2::timestamptz, $1::timestamptz
+FROM (
+    SELECT unnest($3::bigint[]) AS account_id, unnest($4::bigint[]) AS issue_id, unnest($5::bigint[]) AS service_id,
+        unnest($6::bigint[]) AS cluster_id, unnest($7::timestamptz[]) AS window_start, unnest($8::text[]) AS kind,
+        unnest($9::text[]) AS channel, unnest($10::text[]) AS recipient, unnest($11::text[]) AS name, unnest($12::jsonb[]) AS content
+) n
+ON CONFLICT DO NOTHING
 `
 
 type NoticesCreateParams struct {
+	Now        time.Time
+	GiveUp     time.Time
 	Accounts   []int64
 	Issues     []int64
 	Services   []int64
+	Clusters   []int64
+	Windows    []time.Time
 	Kinds      []string
 	Channels   []string
 	Recipients []string
 	Names      []string
 	Contents   [][]byte
-	Now        time.Time
-	GiveUp     time.Time
 }
 
 func (q *Queries) NoticesCreate(ctx context.Context, arg NoticesCreateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, noticesCreate,
+		arg.Now,
+		arg.GiveUp,
 		arg.Accounts,
 		arg.Issues,
 		arg.Services,
+		arg.Clusters,
+		arg.Windows,
 		arg.Kinds,
 		arg.Channels,
 		arg.Recipients,
 		arg.Names,
 		arg.Contents,
-		arg.Now,
-		arg.GiveUp,
 	)
 	if err != nil {
 		return 0, err
@@ -255,7 +274,7 @@ func (q *Queries) NoticesHasten(ctx context.Context, now time.Time, channel stri
 }
 
 const noticesList = `-- name: NoticesList :many
-SELECT id, account_id, issue_id, service_id, kind, channel, recipient, name, content, state, attempts, due, give_up, problem, created, sent
+SELECT id, account_id, coalesce(issue_id, 0)::bigint AS issue_id, service_id, coalesce(cluster_id, 0)::bigint AS cluster_id, window_start, kind, channel, recipient, name, content, state, attempts, due, give_up, problem, created, sent
 FROM notices
 WHERE ($1::bigint = 0 OR account_id = $1) AND ($2::bigint = 0 OR issue_id = $2)
   AND ($3::text = '' OR state = $3)
@@ -270,22 +289,24 @@ type NoticesListParams struct {
 }
 
 type NoticesListRow struct {
-	ID        int64
-	AccountID int64
-	IssueID   int64
-	ServiceID int64
-	Kind      string
-	Channel   string
-	Recipient string
-	Name      string
-	Content   []byte
-	State     string
-	Attempts  int32
-	Due       time.Time
-	GiveUp    time.Time
-	Problem   string
-	Created   time.Time
-	Sent      *time.Time
+	ID          int64
+	AccountID   int64
+	IssueID     int64
+	ServiceID   int64
+	ClusterID   int64
+	WindowStart *time.Time
+	Kind        string
+	Channel     string
+	Recipient   string
+	Name        string
+	Content     []byte
+	State       string
+	Attempts    int32
+	Due         time.Time
+	GiveUp      time.Time
+	Problem     string
+	Created     time.Time
+	Sent        *time.Time
 }
 
 func (q *Queries) NoticesList(ctx context.Context, arg NoticesListParams) ([]NoticesListRow, error) {
@@ -307,6 +328,8 @@ func (q *Queries) NoticesList(ctx context.Context, arg NoticesListParams) ([]Not
 			&i.AccountID,
 			&i.IssueID,
 			&i.ServiceID,
+			&i.ClusterID,
+			&i.WindowStart,
 			&i.Kind,
 			&i.Channel,
 			&i.Recipient,

@@ -1,8 +1,13 @@
 -- name: NoticesCreate :execrows
-INSERT INTO notices (account_id, issue_id, service_id, kind, channel, recipient, name, content, state, due, give_up, created)
-SELECT unnest(@accounts::bigint[]), unnest(@issues::bigint[]), unnest(@services::bigint[]), unnest(@kinds::text[]), unnest(@channels::text[]), unnest(@recipients::text[]),
-    unnest(@names::text[]), unnest(@contents::jsonb[]), 'pending', @now::timestamptz, @give_up::timestamptz, @now::timestamptz
-ON CONFLICT ON CONSTRAINT notices_once DO NOTHING;
+INSERT INTO notices (account_id, issue_id, service_id, cluster_id, window_start, kind, channel, recipient, name, content, state, due, give_up, created)
+SELECT n.account_id, nullif(n.issue_id, 0), n.service_id, nullif(n.cluster_id, 0), CASE WHEN n.cluster_id <> 0 THEN n.window_start END,
+    n.kind, n.channel, n.recipient, n.name, n.content, 'pending', @now::timestamptz, @give_up::timestamptz, @now::timestamptz
+FROM (
+    SELECT unnest(@accounts::bigint[]) AS account_id, unnest(@issues::bigint[]) AS issue_id, unnest(@services::bigint[]) AS service_id,
+        unnest(@clusters::bigint[]) AS cluster_id, unnest(@windows::timestamptz[]) AS window_start, unnest(@kinds::text[]) AS kind,
+        unnest(@channels::text[]) AS channel, unnest(@recipients::text[]) AS recipient, unnest(@names::text[]) AS name, unnest(@contents::jsonb[]) AS content
+) n
+ON CONFLICT DO NOTHING;
 
 -- name: NoticesClaim :many
 WITH first AS (
@@ -13,6 +18,10 @@ WITH first AS (
           SELECT 1 FROM notices o
           WHERE o.issue_id = n.issue_id AND o.kind = 'opened' AND o.channel = n.channel AND o.recipient = n.recipient
             AND o.state IN ('pending', 'sending')))
+      AND NOT EXISTS (
+          SELECT 1 FROM notices o
+          WHERE o.cluster_id = n.cluster_id AND o.window_start = n.window_start AND o.channel = n.channel AND o.recipient = n.recipient
+            AND o.id < n.id AND o.state IN ('pending', 'sending'))
     ORDER BY due, id LIMIT 64
 ), ranked AS (
     SELECT id, row_number() OVER (PARTITION BY channel, recipient ORDER BY due, id) AS place FROM first
@@ -22,13 +31,15 @@ WITH first AS (
     ORDER BY n.due, n.id LIMIT @most FOR UPDATE OF n SKIP LOCKED
 )
 UPDATE notices n SET state = 'sending', holder = @holder, attempts = n.attempts + 1, due = @until
-FROM claimed c JOIN notices t ON t.id = c.id JOIN issues i ON i.id = t.issue_id
+FROM claimed c JOIN notices t ON t.id = c.id LEFT JOIN issues i ON i.id = t.issue_id
     LEFT JOIN LATERAL (
         SELECT min(o.id) AS id, (array_agg(o.created ORDER BY o.id))[1] AS created, bool_and(o.state = 'failed') AS failed FROM notices o
-        WHERE t.kind <> 'opened' AND o.issue_id = t.issue_id AND o.kind = 'opened' AND o.channel = t.channel AND o.recipient = t.recipient
+        WHERE o.channel = t.channel AND o.recipient = t.recipient
+          AND (t.kind <> 'opened' AND o.issue_id = t.issue_id AND o.kind = 'opened'
+            OR o.cluster_id = t.cluster_id AND o.window_start = t.window_start AND o.id < t.id)
     ) o ON true
 WHERE n.id = c.id
-RETURNING n.id, n.account_id, n.issue_id, n.service_id, n.kind, n.channel, n.recipient, n.name, n.content, n.state, n.attempts, n.due, n.give_up, n.problem,
+RETURNING n.id, n.account_id, coalesce(n.issue_id, 0)::bigint AS issue_id, n.service_id, coalesce(n.cluster_id, 0)::bigint AS cluster_id, n.window_start, n.kind, n.channel, n.recipient, n.name, n.content, n.state, n.attempts, n.due, n.give_up, n.problem,
     n.created, n.sent, i.closed AS over, coalesce(o.id, 0)::bigint AS opening, coalesce(o.created, n.created)::timestamptz AS opening_created,
     coalesce(o.failed, false)::boolean AS opening_failed;
 
@@ -53,7 +64,7 @@ UPDATE notices SET state = 'pending', attempts = 0, due = @now::timestamptz, giv
 WHERE (state = 'failed' AND (@every::boolean OR id = @id)) OR (state = 'pending' AND id = @id) RETURNING id;
 
 -- name: NoticesList :many
-SELECT id, account_id, issue_id, service_id, kind, channel, recipient, name, content, state, attempts, due, give_up, problem, created, sent
+SELECT id, account_id, coalesce(issue_id, 0)::bigint AS issue_id, service_id, coalesce(cluster_id, 0)::bigint AS cluster_id, window_start, kind, channel, recipient, name, content, state, attempts, due, give_up, problem, created, sent
 FROM notices
 WHERE (@account_id::bigint = 0 OR account_id = @account_id) AND (@issue_id::bigint = 0 OR issue_id = @issue_id)
   AND (@state::text = '' OR state = @state)
