@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/cluster"
 	"steward/internal/monitor"
 	"steward/internal/notify"
 	"steward/internal/notify/channel"
@@ -662,4 +663,66 @@ func (l *lockedBuilder) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// TestNoticesOfAWindowAreSentByTheSameSenders: they outlive a mail server that is away,
+// come in their order and in one thread, and can be tried again.
+func TestNoticesOfAWindowAreSentByTheSameSenders(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.mail.Down()
+	o.start(func(n *watch.NoticesOptions) { n.OnSent = outage.Told })
+	var c cluster.Cluster
+	err := o.store.InTx(t.Context(), func(tx *store.Tx) (err error) {
+		c, err = tx.CreateCluster(t.Context(), cluster.Cluster{Account: o.owner, Spec: cluster.Spec{
+			Label: "orders", Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: "g6-nanode-1", Size: 1, AllowList: cluster.AllowList{},
+			Replication: cluster.ReplicationNone, Commit: cluster.CommitLocal, Updates: cluster.DefaultWindow(1),
+		}}, nil, store.Ports{First: 21000, Last: 21000})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.store.CreateContact(t.Context(), monitor.Contact{Account: o.owner, Name: "Ada", Email: "ada@example.org"}); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 23, 2, 0, 0, 0, time.UTC)
+	tell := func(kind monitor.NoticeKind) {
+		t.Helper()
+		w := monitor.NoticeWindow{Start: start, End: start.Add(time.Hour), Work: "The servers move."}
+		if err := o.store.InTx(t.Context(), func(tx *store.Tx) error {
+			return outage.Desk{Maintenance: true}.TellWindow(t.Context(), tx, kind, c, w)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell(monitor.NoticeAnnounced)
+	o.awaitNotices("tried", func(n monitor.Notice) bool { return n.Problem != "" && n.State == monitor.NoticePending })
+	tell(monitor.NoticeBegun)
+	tell(monitor.NoticeDone)
+	o.mail.Up(t)
+	o.now.pass(time.Hour)
+	mails := o.mail.Await(t, 3, 30*time.Second, nil)
+	o.awaitNotices("sent", isSent)
+	for i, want := range []string{"Maintenance of orders: 2026-11-23 02:00 to 03:00 UTC", "Maintenance of orders has begun", "Maintenance of orders is done"} {
+		if m := mails[i]; m.Subject != want || m.To.Name != "Ada" || i > 0 && m.Header.Get("In-Reply-To") != mails[0].MessageID() {
+			t.Errorf("mail %d: %s, %v", i, m.Subject, m.Header)
+		}
+	}
+	// One that is refused for good is the operator's to try again, as any other.
+	o.mail.Fail(notifytest.Fault{At: notifytest.OnRcpt, Code: 550, Times: 1})
+	start = start.AddDate(0, 0, 7)
+	tell(monitor.NoticeAnnounced)
+	failed := o.awaitNotices("ended", func(n monitor.Notice) bool { return n.State == monitor.NoticeSent || n.State == monitor.NoticeFailed })[3]
+	if failed.State != monitor.NoticeFailed {
+		t.Fatalf("%+v", failed)
+	}
+	o.mail.Heal()
+	if err := o.store.InTx(t.Context(), func(tx *store.Tx) error { _, err := tx.RetryNotices(t.Context(), failed.ID); return err }); err != nil {
+		t.Fatal(err)
+	}
+	o.awaitNotices("sent", isSent)
+	if n := len(o.mail.Mails()); n != 4 {
+		t.Errorf("%d mails", n)
+	}
 }

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/linode/linodego"
 
+	"steward/internal/notify/notifytest"
 	"steward/internal/pgtest"
 	"steward/test/harness"
 )
@@ -70,10 +73,15 @@ func tryWindow(t *testing.T, u upgrade) {
 	}
 	bring(u.older())
 	store := pgtest.URL(t)
-	s := harness.Prepare(t, harness.WithTags("failpoint"),
-		harness.WithConfig(fmt.Sprintf("engines: {folders: [%s], discover_every: 1s}\npool: {size: 0}", engines)))
+	box := notifytest.Start(t, notifytest.Options{})
+	s := harness.Prepare(t, harness.WithTags("failpoint"), harness.WithConfig(fmt.Sprintf(
+		"engines: {folders: [%s], discover_every: 1s}\npool: {size: 0}\nmaintenance: {notify: true}\nsmtp: {url: %q, from: watch@example.org, ca_file: %q}",
+		engines, box.URL(), box.CAFile)))
 	s.Start("--store", store)
 	startWith(t, store, u.older())
+	if status, body := s.Call("POST", "/v4/managed/contacts", map[string]any{"name": "Ann", "email": "ann@example.org"}, nil); status != 200 {
+		t.Fatal(body)
+	}
 	spec := harness.Small("windows", u.series)
 	spec["cluster_size"] = 3
 	maps.Copy(spec, u.fields)
@@ -124,6 +132,60 @@ func tryWindow(t *testing.T, u upgrade) {
 		t.Errorf("nodes: %+v, %v", nodes, err)
 	}
 	w.StopAndCheck()
+	mustHaveTold(t, s, store, box, opens, u)
+}
+
+// mustHaveTold: the contact got three mails in one thread, each once, and the operator's
+// list has them.
+func mustHaveTold(t *testing.T, s *harness.Server, store string, box *notifytest.Server, opens time.Time, u upgrade) {
+	t.Helper()
+	mails := box.Await(t, 3, patience, nil)
+	ends := opens.Add(4 * time.Hour)
+	until := ends.Format("15:04")
+	if ends.Day() != opens.Day() {
+		until = ends.Format("2006-01-02 15:04")
+	}
+	for i, want := range []struct{ subject, text string }{
+		{"Maintenance of windows: " + opens.Format("2006-01-02 15:04") + " to " + until + " UTC", u.told("move")},
+		{"Maintenance of windows has begun", u.told("move")},
+		{"Maintenance of windows is done", u.told("moved")},
+	} {
+		m := mails[i]
+		if m.EnvelopeTo != "ann@example.org" || m.Subject != want.subject || !strings.HasPrefix(m.Text, want.text) {
+			t.Errorf("mail %d to %s: %s\n%s", i, m.EnvelopeTo, m.Subject, m.Text)
+		}
+		if i > 0 && m.Header.Get("In-Reply-To") != mails[0].MessageID() {
+			t.Errorf("mail %d is of no thread", i)
+		}
+	}
+	s.Eventually("all is recorded as sent", func() error {
+		out, err := s.Command("notice", "list", "--data", s.Data, "--store", store, "--json")
+		if err != nil {
+			return err
+		}
+		var list []struct {
+			Kind, State string
+			Database    int64
+			Window      time.Time
+		}
+		if err := json.Unmarshal([]byte(out), &list); err != nil {
+			return err
+		}
+		var kinds string
+		for _, n := range list {
+			kinds += " " + n.Kind
+			if n.State != "sent" || n.Database == 0 || !n.Window.Equal(opens) {
+				return fmt.Errorf("%+v", n)
+			}
+		}
+		if kinds != " done begun announced" {
+			return errors.New(kinds)
+		}
+		return nil
+	})
+	if n := len(box.Mails()); n != 3 {
+		t.Errorf("%d mails", n)
+	}
 }
 
 // startWith has new databases begin with a build, instead of the newest.
