@@ -16,10 +16,11 @@ const Enabled = true
 
 var (
 	hits atomic.Int64
-	// wanted is the ordinal of the hit that kills; 0 kills never.
-	wanted, _ = strconv.ParseInt(os.Getenv("STEWARD_FAILPOINT"), 10, 64)
-	logPath   = os.Getenv("STEWARD_FAILPOINT_LOG")
-	armPath   = os.Getenv("STEWARD_FAILPOINT_ARMED")
+	// wanted is the hit that kills, by its ordinal (0 kills never) or its name.
+	wanted     = os.Getenv("STEWARD_FAILPOINT")
+	ordinal, _ = strconv.ParseInt(wanted, 10, 64)
+	logPath    = os.Getenv("STEWARD_FAILPOINT_LOG")
+	armPath    = os.Getenv("STEWARD_FAILPOINT_ARMED")
 	// ahead is by how much the clock is moved.
 	ahead, _ = time.ParseDuration(os.Getenv("STEWARD_CLOCK_AHEAD"))
 )
@@ -27,7 +28,8 @@ var (
 // Now is the clock, moved ahead by STEWARD_CLOCK_AHEAD.
 func Now() time.Time { return time.Now().Add(ahead) }
 
-// Here kills the process with SIGKILL when this is the wanted hit. Hits count
+// Here kills the process with SIGKILL when this is the wanted hit: STEWARD_FAILPOINT
+// is its ordinal, or a name, of which it is the first hit then. Hits count
 // from the moment the file named by STEWARD_FAILPOINT_ARMED exists (at once
 // when none is named); each counted hit is appended to STEWARD_FAILPOINT_LOG.
 func Here(name string) {
@@ -43,7 +45,7 @@ func Here(name string) {
 			f.Close()
 		}
 	}
-	if n == wanted {
+	if n == ordinal || name == wanted {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	}

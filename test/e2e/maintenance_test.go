@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/linode/linodego"
 
 	"steward/internal/notify/notifytest"
@@ -78,7 +76,7 @@ func tryWindow(t *testing.T, u upgrade) {
 		"engines: {folders: [%s], discover_every: 1s}\npool: {size: 0}\nmaintenance: {notify: true}\nsmtp: {url: %q, from: watch@example.org, ca_file: %q}",
 		engines, box.URL(), box.CAFile)))
 	s.Start("--store", store)
-	startWith(t, store, u.older())
+	harness.BeginWith(t, store, u.older())
 	if status, body := s.Call("POST", "/v4/managed/contacts", map[string]any{"name": "Ann", "email": "ann@example.org"}, nil); status != 200 {
 		t.Fatal(body)
 	}
@@ -185,19 +183,6 @@ func mustHaveTold(t *testing.T, s *harness.Server, store string, box *notifytest
 	})
 	if n := len(box.Mails()); n != 3 {
 		t.Errorf("%d mails", n)
-	}
-}
-
-// startWith has new databases begin with a build, instead of the newest.
-func startWith(t *testing.T, store, build string) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), "ALTER TABLE clusters ALTER COLUMN installation SET DEFAULT '"+build+"'"); err != nil {
-		t.Fatal(err)
 	}
 }
 

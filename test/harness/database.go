@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -79,6 +80,20 @@ func family(engineID string) string {
 		return "mysql"
 	}
 	return "postgresql"
+}
+
+// BeginWith has new databases begin with a build, instead of the newest. Store is the
+// URL of the server's store.
+func BeginWith(t testing.TB, store, build string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(t.Context(), "ALTER TABLE clusters ALTER COLUMN installation SET DEFAULT '"+build+"'"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // AwaitStatus polls until the database has the status.
