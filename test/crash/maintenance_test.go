@@ -46,10 +46,12 @@ func TestMaintenance(t *testing.T) {
 	w := harness.NewWriter(t, m.Server, m.db)
 	m.Stop()
 
+	m.ahead = time.Until(opens.Add(time.Minute))
 	for _, point := range []string{"converge: before maintenance begins", "converge: after maintenance begins", "host: after stop"} {
-		m.dieAt(opens.Add(time.Minute), point)
+		m.dieAt(point)
 	}
-	m.startAt(opens.Add(5 * time.Hour))
+	m.ahead += 5 * time.Hour
+	m.start()
 	m.Eventually("the first window's end", func() error { return m.mustBe("announced", "begun", "unfinished") })
 	m.AwaitHealthy(m.db, 3)
 	if moved := m.on(newer); moved == 3 {
@@ -57,11 +59,11 @@ func TestMaintenance(t *testing.T) {
 	}
 	m.Stop()
 
-	next := opens.AddDate(0, 0, 7).Add(time.Minute)
+	m.ahead = time.Until(opens.AddDate(0, 0, 7).Add(time.Minute))
 	for _, point := range []string{"operate: before apply", "host: before switchover", "host: old primary has stopped writing", "host: new primary recorded"} {
-		m.dieAt(next, point)
+		m.dieAt(point)
 	}
-	m.startAt(next)
+	m.start()
 	m.Eventually("the second window's end", func() error { return m.mustBe("announced", "begun", "unfinished", "begun", "done") })
 	m.AwaitHealthy(m.db, 3)
 	if moved := m.on(newer); moved != 3 {
@@ -78,12 +80,14 @@ type maintained struct {
 	t     *testing.T
 	store string
 	db    harness.Database
+	// ahead is by how much the server's clock is, from its next start on.
+	ahead time.Duration
 }
 
-// dieAt serves with a clock that has come so far, until the failpoint is reached.
-func (m *maintained) dieAt(now time.Time, point string) {
+// dieAt serves until the failpoint is reached.
+func (m *maintained) dieAt(point string) {
 	m.t.Helper()
-	m.Env = []string{"STEWARD_CLOCK_AHEAD=" + time.Until(now).String(), "STEWARD_FAILPOINT=" + point}
+	m.Env = []string{"STEWARD_CLOCK_AHEAD=" + m.ahead.String(), "STEWARD_FAILPOINT=" + point}
 	m.Launch("--store", m.store)
 	select {
 	case <-m.Exited():
@@ -92,9 +96,10 @@ func (m *maintained) dieAt(now time.Time, point string) {
 	}
 }
 
-func (m *maintained) startAt(now time.Time) {
+// start serves without a failpoint.
+func (m *maintained) start() {
 	m.t.Helper()
-	m.Env = []string{"STEWARD_CLOCK_AHEAD=" + time.Until(now).String()}
+	m.Env = []string{"STEWARD_CLOCK_AHEAD=" + m.ahead.String()}
 	m.Start("--store", m.store)
 }
 

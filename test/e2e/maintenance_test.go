@@ -2,11 +2,11 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -169,18 +169,22 @@ func mustHaveTold(t *testing.T, s *harness.Server, store string, box *notifytest
 		if err := json.Unmarshal([]byte(out), &list); err != nil {
 			return err
 		}
-		var kinds string
+		var kinds []string
 		for _, n := range list {
-			kinds += " " + n.Kind
+			kinds = append(kinds, n.Kind)
 			if n.State != "sent" || n.Database == 0 || !n.Window.Equal(opens) {
 				return fmt.Errorf("%+v", n)
 			}
 		}
-		if kinds != " done begun announced" {
-			return errors.New(kinds)
+		if !slices.Equal(kinds, []string{"done", "begun", "announced"}) {
+			return fmt.Errorf("%v", kinds)
 		}
 		return nil
 	})
+	about := "windows, " + opens.Format("2006-01-02 15:04")
+	if out, err := s.Command("notice", "list", "--data", s.Data, "--store", store); err != nil || strings.Count(out, about) != 3 {
+		t.Errorf("notice list: %v\n%s", err, out)
+	}
 	if n := len(box.Mails()); n != 3 {
 		t.Errorf("%d mails", n)
 	}
