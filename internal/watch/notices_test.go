@@ -585,6 +585,48 @@ func TestCutFromTheStore(t *testing.T) {
 	}
 }
 
+// TestStopGivesBackWhatIsBeingClaimed: a claim that the store makes while steward stops
+// isn't forgotten.
+func TestStopGivesBackWhatIsBeingClaimed(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	conn, err := o.store.Pool().Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	// Whoever claims waits for this lock.
+	for _, sql := range []string{
+		"CREATE FUNCTION wait_for_test() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NEW; END'",
+		"CREATE TRIGGER wait_for_test BEFORE UPDATE ON notices FOR EACH ROW EXECUTE FUNCTION wait_for_test()",
+		"SELECT pg_advisory_lock(4711)",
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.mail.Fail(notifytest.Fault{At: notifytest.OnRcpt, Hang: true})
+	o.tell(o.notice(o.issue(), monitor.NoticeOpened, "ada@example.org"))
+	n := watch.NewNotices(watch.NoticesOptions{
+		Store: o.store, Senders: map[string]notify.Sender{monitor.EmailChannel: o.sender()}, Holder: "a",
+		Logger: slog.New(slog.DiscardHandler), Now: o.now.now, Sweep: 50 * time.Millisecond,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); n.Run(ctx) }()
+	for waits, deadline := 0, time.Now().Add(30*time.Second); waits == 0; time.Sleep(5 * time.Millisecond) {
+		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted").Scan(&waits); err != nil || time.Now().After(deadline) {
+			t.Fatal("nobody claims: ", err)
+		}
+	}
+	cancel()
+	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_unlock(4711)"); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	o.awaitNotices("given back", func(n monitor.Notice) bool { return n.State == monitor.NoticePending && n.Attempts == 1 })
+}
+
 func TestStopGivesBackWhatWasNotHandedOver(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)

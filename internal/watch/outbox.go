@@ -97,7 +97,11 @@ func (b *outbox) takeUp(ctx context.Context) {
 			return
 		}
 		now := b.o.Now()
-		claimed, err := b.o.Store.ClaimNotices(ctx, claim)
+		// A claim that was cut off when steward stops could be made all the same, and
+		// nobody would give it back.
+		last, cancel := outlasting(ctx)
+		claimed, err := b.o.Store.ClaimNotices(last, claim)
+		cancel()
 		if err != nil {
 			b.unsure = true
 			b.warn(ctx, "look for notices to send", err)
@@ -267,6 +271,13 @@ func (b *outbox) complain(ctx context.Context, n monitor.Notice, err error) {
 	b.o.Logger.WarnContext(ctx, message, append(about(n), "due", n.Due, "error", err)...)
 }
 
+// outlasting is ctx with a moment more after its end, for what is said to the store.
+func outlasting(ctx context.Context) (last context.Context, end context.CancelFunc) {
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(settleTime, cancel) })
+	return last, func() { stop(); cancel() }
+}
+
 // record writes the end down, for as long as it takes: a notice that was sent must
 // not be sent again because the store was away. When steward stops it is tried for
 // a moment more. It reports whether the end is recorded.
@@ -275,10 +286,8 @@ func (b *outbox) record(ctx context.Context, n monitor.Notice) bool {
 	if n.State == monitor.NoticePending {
 		hook = nil
 	}
-	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	last, cancel := outlasting(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(settleTime, cancel) })
-	defer stop()
 	for round := 1; ; round++ {
 		err := b.write(last, n, hook)
 		if err != nil && hook != nil && round >= 3 && last.Err() == nil {
