@@ -31,6 +31,16 @@ type hostsView struct {
 	Primary   *string `json:"primary"`
 	Secondary *string `json:"secondary"`
 	Standby   *string `json:"standby" doc:"The same as secondary, as newer clients call it."`
+	// Endpoints are the same addresses, as clients of private networks look for them.
+	Endpoints []endpointView `json:"endpoints" nullable:"false" doc:"The same addresses with their port; none until provisioned."`
+}
+
+// endpointView is an address to connect to.
+type endpointView struct {
+	Role    string `json:"role" enum:"primary,standby" doc:"primary takes writes, standby reads."`
+	Address string `json:"address"`
+	Port    int    `json:"port"`
+	Public  bool   `json:"public_access" doc:"Always true: private networks aren't offered; allow_list says who gets in."`
 }
 
 // windowView is the maintenance window.
@@ -130,11 +140,13 @@ type anyDatabaseView struct {
 	Version     string     `json:"version"`
 }
 
-func showHosts(h cluster.Hosts) hostsView {
+func showHosts(h cluster.Hosts, port int) hostsView {
 	if h.Primary == "" {
-		return hostsView{}
+		return hostsView{Endpoints: []endpointView{}}
 	}
-	return hostsView{&h.Primary, &h.Secondary, &h.Secondary}
+	return hostsView{&h.Primary, &h.Secondary, &h.Secondary, []endpointView{
+		{"primary", h.Primary, port, true}, {"standby", h.Secondary, port, true},
+	}}
 }
 
 // showEngineConfig has the sections of clients, which are empty: no settings can be chosen.
@@ -159,7 +171,7 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 	v := databaseView{
 		ID: int64(c.ID), Label: c.Label, Engine: string(c.Engine), Version: c.Series, Region: c.Region, Type: c.Type,
 		ClusterSize: c.Size, Encrypted: c.Encrypted, SSLConnection: c.SSLConnection, AllowList: append([]string{}, c.AllowList...),
-		Hosts: showHosts(c.Hosts), Members: c.Members, Port: c.Port, Status: string(c.Status),
+		Hosts: showHosts(c.Hosts, c.Port), Members: c.Members, Port: c.Port, Status: string(c.Status),
 		DatabaseName: defaultDatabase, Platform: platformName, EngineConfig: showEngineConfig(c.Engine),
 		Created: showTime(c.Created), Updated: showTime(c.Updated), Updates: a.showWindow(c),
 		ReadOnly: c.ReadOnly, Replication: string(c.Replication), Commit: string(c.Commit),
@@ -188,7 +200,7 @@ func gigabytes(bytes int64) int { return int((bytes + 1<<30 - 1) >> 30) }
 func (a *API) showAnyDatabase(c cluster.Cluster) anyDatabaseView {
 	return anyDatabaseView{
 		AllowList: append([]string{}, c.AllowList...), ClusterSize: c.Size, Created: showTime(c.Created), Encrypted: c.Encrypted,
-		Engine: string(c.Engine), Hosts: showHosts(c.Hosts), ID: int64(c.ID), InstanceURI: instanceURI(c.Engine, c.ID), Label: c.Label,
+		Engine: string(c.Engine), Hosts: showHosts(c.Hosts, c.Port), ID: int64(c.ID), InstanceURI: instanceURI(c.Engine, c.ID), Label: c.Label,
 		Region: c.Region, Status: string(c.Status), Type: c.Type, Updated: showTime(c.Updated), Updates: a.showWindow(c), Version: c.Series,
 	}
 }

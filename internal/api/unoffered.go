@@ -16,9 +16,24 @@ func (u Unoffered) refuse(faults *fault.Faults) {
 		faults.Add("private_network", "Private networks aren't offered")
 	}
 	for _, section := range u.EngineConfig {
-		if settings, ok := section.(map[string]any); section != nil && (!ok || len(settings) > 0) {
+		if setsAnything(section) {
 			faults.Add("engine_config", "Server settings can't be chosen yet; they follow from the type")
 			return
 		}
 	}
+}
+
+// setsAnything reports whether a section of engine_config asks for a setting.
+// Null takes one away, and there are none.
+func setsAnything(section any) bool {
+	settings, ok := section.(map[string]any)
+	if !ok {
+		return section != nil
+	}
+	for _, value := range settings {
+		if value != nil {
+			return true
+		}
+	}
+	return false
 }

@@ -24,6 +24,7 @@ func TestUnchangedMembersAreNoChange(t *testing.T) {
 		`{}`, `{"type":"g6-nanode-1","allow_list":["127.0.0.1"]}`, `{"label":"shop"}`,
 		`{"region":"local","encrypted":false,"ssl_connection":true,"replication_type":"none","replication_commit_type":"local","version":"15","cluster_size":1,"engine":"postgresql"}`,
 		`{"engine":"postgresql/15","private_network":null,"engine_config":{"pg":{},"pglookout":{}}}`, `{"engine_config":null}`, `{"engine_config":{}}`,
+		`{"engine_config":{"pg":{"work_mem":null},"work_mem":null}}`,
 	} {
 		r := b.send("PUT", one, b.full, body)
 		if r.StatusCode != 200 || !strings.Contains(r.body, `"updated":"2026-01-31T18:04:05"`) || !strings.Contains(r.body, `"status":"active"`) {
