@@ -111,6 +111,16 @@ func showType(p catalog.Plan) typeView {
 	return typeView{p.ID, p.Label, p.Class, p.MemoryMB, p.DiskMB, p.VCPUs, p.Deprecated, planEngines{sizes, sizes}}
 }
 
+// addons are what can be had with a plan, for clients that ask for its price.
+type addons struct {
+	Backups addon `json:"backups"`
+}
+
+type addon struct {
+	Price        price   `json:"price"`
+	RegionPrices []price `json:"region_prices" nullable:"false"`
+}
+
 // computeTypeView is the same plan as /linode/types shows it: what existing
 // clients probe for.
 type computeTypeView struct {
@@ -120,7 +130,9 @@ type computeTypeView struct {
 	Memory       int     `json:"memory" doc:"MB."`
 	Disk         int     `json:"disk" doc:"MB."`
 	VCPUs        int     `json:"vcpus"`
+	Addons       addons  `json:"addons" doc:"What costs extra: nothing does, backups are part of every database."`
 	GPUs         int     `json:"gpus"`
+	Accelerated  int     `json:"accelerated_devices"`
 	NetworkOut   int     `json:"network_out"`
 	Transfer     int     `json:"transfer"`
 	Price        price   `json:"price"`
@@ -131,7 +143,7 @@ type computeTypeView struct {
 func showComputeType(p catalog.Plan) computeTypeView {
 	return computeTypeView{
 		ID: p.ID, Label: p.Label, Class: p.Class, Memory: p.MemoryMB, Disk: p.DiskMB, VCPUs: p.VCPUs,
-		Price: price{p.Hourly, p.Monthly}, RegionPrices: []price{},
+		Price: price{p.Hourly, p.Monthly}, RegionPrices: []price{}, Addons: addons{addon{RegionPrices: []price{}}},
 	}
 }
 
