@@ -215,7 +215,7 @@ type mysqlCreate struct {
 	Label         string   `json:"label" minLength:"3" maxLength:"32"`
 	Region        string   `json:"region"`
 	Type          string   `json:"type"`
-	Engine        string   `json:"engine" doc:"engine/version, as listed by /databases/engines."`
+	Engine        string   `json:"engine" doc:"engine/version, as listed by /databases/engines; with a major version only, the newest of its series."`
 	ClusterSize   *int     `json:"cluster_size,omitempty" enum:"1,3" default:"1"`
 	Encrypted     bool     `json:"encrypted,omitempty" default:"false"`
 	SSLConnection *bool    `json:"ssl_connection,omitempty" default:"true"`
@@ -259,7 +259,7 @@ type postgresqlCreate struct {
 	Label         string   `json:"label" minLength:"3" maxLength:"32"`
 	Region        string   `json:"region"`
 	Type          string   `json:"type"`
-	Engine        string   `json:"engine" doc:"engine/version, as listed by /databases/engines."`
+	Engine        string   `json:"engine" doc:"engine/version, as listed by /databases/engines; with a major version only, the newest of its series."`
 	ClusterSize   *int     `json:"cluster_size,omitempty" enum:"1,3" default:"1"`
 	Encrypted     bool     `json:"encrypted,omitempty" default:"false"`
 	SSLConnection *bool    `json:"ssl_connection,omitempty" default:"true"`
@@ -320,13 +320,13 @@ type databaseUpdate struct {
 // FixedMembers can't be changed; clients that send all of a database may send
 // them as they are. Exported, since Huma looks into exported members only.
 type FixedMembers struct {
-	Engine        *string `json:"engine,omitempty" doc:"As it is; with or without the version."`
+	Engine        *string `json:"engine,omitempty" doc:"As it is; with or without the version, or its major version."`
 	Region        *string `json:"region,omitempty" doc:"As it is."`
 	Encrypted     *bool   `json:"encrypted,omitempty" doc:"As it is."`
 	SSLConnection *bool   `json:"ssl_connection,omitempty" doc:"As it is."`
 	Replication   *string `json:"replication_type,omitempty" doc:"As it is."`
 	Commit        *string `json:"replication_commit_type,omitempty" doc:"As it is."`
-	Version       *string `json:"version,omitempty" doc:"As it is."`
+	Version       *string `json:"version,omitempty" doc:"As it is, or its major version."`
 	ClusterSize   *int    `json:"cluster_size,omitempty" doc:"As it is."`
 }
 

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -86,5 +87,39 @@ func TestTypeAndAllowListTogether(t *testing.T) {
 	r := b.send("PUT", one, b.full, `{"type":"g6-standard-1","allow_list":["192.0.2.7"]}`)
 	if r.StatusCode != 200 || !strings.Contains(r.body, `"type":"g6-standard-1"`) || !strings.Contains(r.body, `"allow_list":["192.0.2.7"]`) {
 		t.Fatalf("%d %s", r.StatusCode, r.body)
+	}
+}
+
+// TestEnginesByMajorVersion: clients name an engine by its major version, and send
+// that back; answers have the series.
+func TestEnginesByMajorVersion(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const all = "/v4/databases/mysql/instances"
+	made := b.send("POST", all, b.full, `{"label":"shop","engine":"mysql/10","region":"local","type":"g6-nanode-1"}`)
+	if made.StatusCode != 200 || !strings.Contains(made.body, `"version":"10.11"`) {
+		t.Fatalf("%d %s", made.StatusCode, made.body)
+	}
+	var d struct{ ID int64 }
+	if err := json.Unmarshal([]byte(made.body), &d); err != nil {
+		t.Fatal(err)
+	}
+	b.is(d.ID, cluster.Active)
+	one := fmt.Sprintf("%s/%d", all, d.ID)
+	for _, body := range []string{`{"version":"10"}`, `{"version":"10.11"}`, `{"engine":"mysql/10"}`, `{"engine":"mysql/10.11"}`, `{"engine":"mysql"}`} {
+		if r := b.send("PUT", one, b.full, body); r.StatusCode != 200 || !strings.Contains(r.body, `"version":"10.11"`) {
+			t.Errorf("%s: %d %s", body, r.StatusCode, r.body)
+		}
+	}
+	for body, field := range map[string]string{`{"version":"11"}`: "version", `{"version":"1"}`: "version", `{"version":""}`: "version", `{"engine":"mysql/"}`: "engine", `{"engine":"postgresql/10"}`: "engine"} {
+		if r := b.send("PUT", one, b.full, body); r.StatusCode != 400 || len(r.faults()) != 1 || !strings.HasPrefix(r.faults()[0], field+":") {
+			t.Errorf("%s: %d %s", body, r.StatusCode, r.body)
+		}
+	}
+	for _, engine := range []string{"mysql/1", "mysql/11", "mysql/", "mysql", "postgresql/15"} {
+		r := b.send("POST", all, b.full, fmt.Sprintf(`{"label":"other","engine":%q,"region":"local","type":"g6-nanode-1"}`, engine))
+		if got := r.faults(); r.StatusCode != 400 || len(got) != 1 || got[0] != "engine: engine is not valid" {
+			t.Errorf("%s: %d %s", engine, r.StatusCode, r.body)
+		}
 	}
 }

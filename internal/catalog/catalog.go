@@ -6,6 +6,8 @@ package catalog
 import (
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 
 	"steward/internal/cluster"
 )
@@ -90,6 +92,29 @@ func (c *Catalog) Networks() map[string][]netip.Prefix {
 // Engine finds an engine by family and series.
 func (c *Catalog) Engine(engine cluster.Engine, series string) (Engine, bool) {
 	return find(c.Engines, func(e Engine) bool { return e.Engine == engine && e.Series == series })
+}
+
+// Series is the release series that a version asks for: the version itself where
+// it is offered, for a major version such as 10 the newest of its series that
+// are. What is neither stays as it is.
+func (c *Catalog) Series(engine cluster.Engine, version string) string {
+	if _, ok := c.Engine(engine, version); ok {
+		return version
+	}
+	newest := version
+	for _, e := range c.Engines {
+		if e.Engine == engine && cluster.Major(e.Series) == version && (newest == version || minor(e.Series) > minor(newest)) {
+			newest = e.Series
+		}
+	}
+	return newest
+}
+
+// minor is the number after a series' major version; 0 without any.
+func minor(series string) int {
+	_, rest, _ := strings.Cut(series, ".")
+	n, _ := strconv.Atoi(rest)
+	return n
 }
 
 func find[T any](items []T, match func(T) bool) (T, bool) {

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"strings"
 	"time"
 
 	"steward/internal/account"
@@ -85,6 +86,12 @@ type Fork struct {
 
 // EngineID is "engine/series", as in a create request.
 func (s Spec) EngineID() string { return string(s.Engine) + "/" + s.Series }
+
+// Major is the major version of a release series: 10 of 10.11, 15 of 15.
+func Major(series string) string {
+	major, _, _ := strings.Cut(series, ".")
+	return major
+}
 
 // Cluster is a managed database as kept in the store.
 type Cluster struct {

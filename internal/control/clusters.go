@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"steward/internal/account"
 	"steward/internal/cluster"
@@ -42,6 +43,7 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	list, err := cluster.ParseAllowList(spec.AllowList)
 	found := faultsIn(err)
 	spec.AllowList = list
+	spec.Series = s.Catalog.Series(spec.Engine, spec.Series)
 	spec = spec.WithDefaults()
 	spec.Updates = cluster.DefaultWindow(0) // the day follows from the id, below
 	found = append(found, spec.Validate(s.Catalog)...)
@@ -121,7 +123,7 @@ type UpdateCluster struct {
 
 // Fixed are a database's members that stay as they were made.
 type Fixed struct {
-	// Engine is the family, or the engine's id: with the series.
+	// Engine is the family, or the engine's id: with the series or its major version.
 	Engine        *string
 	Region        *string
 	Encrypted     *bool
@@ -136,16 +138,32 @@ type Fixed struct {
 func (f Fixed) faults(c cluster.Cluster) fault.Faults {
 	var faults fault.Faults
 	for field, same := range map[string]bool{
-		"engine": same(f.Engine, string(c.Engine)) || same(f.Engine, string(c.Engine)+"/"+c.Series),
+		"engine": f.sameEngine(c),
 		"region": same(f.Region, c.Region), "encrypted": same(f.Encrypted, c.Encrypted), "ssl_connection": same(f.SSLConnection, c.SSLConnection),
 		"replication_type": same(f.Replication, c.Replication), "replication_commit_type": same(f.Commit, c.Commit),
-		"version": same(f.Version, c.Series), "cluster_size": same(f.Size, c.Size),
+		"version": f.Version == nil || isSeries(*f.Version, c.Series), "cluster_size": same(f.Size, c.Size),
 	} {
 		if !same {
 			faults.Add(field, "Can't be changed once the database is made")
 		}
 	}
 	return faults
+}
+
+// sameEngine reports whether the engine that is asked for is the database's: the
+// family, with or without the version.
+func (f Fixed) sameEngine(c cluster.Cluster) bool {
+	if f.Engine == nil {
+		return true
+	}
+	family, version, more := strings.Cut(*f.Engine, "/")
+	return family == string(c.Engine) && (!more || isSeries(version, c.Series))
+}
+
+// isSeries reports whether a version is a series, or its major version: whoever
+// asked for that at creation may send it back, also when there is a newer series.
+func isSeries(version, series string) bool {
+	return version == series || version == cluster.Major(series)
 }
 
 // same reports whether a member that may be left out is what is there.
