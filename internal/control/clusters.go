@@ -170,8 +170,8 @@ func isSeries(version, series string) bool {
 func same[T comparable](asked *T, there T) bool { return asked == nil || *asked == there }
 
 // Update changes label and window at once, and begins the work for a new
-// allow_list or a bigger plan. Every accepted update yields an event that ends
-// finished, also when nothing had to be done.
+// allow_list or a bigger plan. Every accepted update yields an event for each kind
+// of change, of the plan and of all else, and one when nothing had to be done.
 func (s *Clusters) Update(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, in UpdateCluster, faults fault.Faults) (cluster.Cluster, error) {
 	check := func(c cluster.Cluster) error {
 		label := c.Label
@@ -187,21 +187,46 @@ func (s *Clusters) Update(ctx context.Context, p account.Principal, engine clust
 	}
 	return s.change(ctx, p, engine, id, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
 		updated, action, params, _ := s.plan(c, in)
+		// An update has an event of its own also when it takes no work, or a resize does it.
+		apart := action == "" || action == operation.Resize && changedBeside(c, updated)
 		var err error
 		if !reflect.DeepEqual(updated, c) { // its time of change stays, too, when nothing changes
 			if updated, err = tx.UpdateCluster(ctx, updated); err != nil {
 				return c, err
 			}
 		}
-		if action != "" {
-			return s.beginChange(ctx, tx, p, updated, cluster.Change, action, params)
+		if apart {
+			if params.Companion, err = tellUpdate(ctx, tx, p, updated, params.AllowList); err != nil {
+				return c, err
+			}
 		}
-		_, err = tx.CreateOperation(ctx, operation.Operation{
-			Account: c.Account, Cluster: c.ID, Label: updated.Label, Engine: c.Engine, Action: operation.Update,
-			Status: operation.Finished, Username: p.User.Username,
-		})
-		return updated, err
+		if action == "" {
+			return updated, nil
+		}
+		return s.beginChange(ctx, tx, p, updated, cluster.Change, action, params)
 	})
+}
+
+// changedBeside reports whether anything but the type is another.
+func changedBeside(before, after cluster.Cluster) bool {
+	after.Type = before.Type
+	return !reflect.DeepEqual(before, after)
+}
+
+// tellUpdate records an update that isn't carried out by itself: it is done by now,
+// or a resize does it beside its own work, whose companion it is then.
+func tellUpdate(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, byResize bool) (companion operation.ID, err error) {
+	o := operation.Operation{
+		Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: operation.Update,
+		Status: operation.Finished, Username: p.User.Username,
+	}
+	if !byResize {
+		_, err = tx.CreateOperation(ctx, o)
+		return 0, err
+	}
+	o.Status, o.Params.AllowList = operation.Scheduled, true
+	o, err = tx.CreateCompanion(ctx, o)
+	return o.ID, err
 }
 
 // plan applies the changes to c and says which work they need, if any.

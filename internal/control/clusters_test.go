@@ -182,7 +182,6 @@ func TestUpdate(t *testing.T) {
 		{"smaller or equal", control.UpdateCluster{Type: new("same")}, nil, "", "", []string{"type: Must have more disk than small (25 GB); same has 25 GB"}},
 		{"unknown type", control.UpdateCluster{Type: new("huge")}, nil, "", "", []string{"type: type is not valid"}},
 		{"deprecated type", control.UpdateCluster{Type: new("old")}, nil, "", "", []string{"type: type is not valid"}},
-		{"type and allow_list", control.UpdateCluster{Type: new("large"), AllowList: list("10.0.0.1")}, nil, operation.Resize, cluster.Updating, nil},
 		{"allow_list beside the type that it has", control.UpdateCluster{Type: new("small"), AllowList: list("10.0.0.1")}, nil, operation.Update, cluster.Updating, nil},
 		{"taken label", control.UpdateCluster{Label: &other.Label}, nil, "", "", []string{"label: Label must be unique among your databases"}},
 		{
@@ -220,6 +219,48 @@ func TestUpdate(t *testing.T) {
 		}
 		if e := events[0]; (c.status == cluster.Active) != (e.Status == operation.Finished && e.Percent == 100) || (c.status == cluster.Updating) != (len(b.woken) == 1) {
 			t.Errorf("%s: event %+v, woken %v", c.name, e, b.woken)
+		}
+	}
+}
+
+// TestResizeBesideAnUpdateHasTwoEvents: clients wait for the event of each kind of
+// change. That of an update that takes work ends with the resize that does it.
+func TestResizeBesideAnUpdateHasTwoEvents(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.tenant("one")
+	for name, c := range map[string]struct {
+		in     control.UpdateCluster
+		update operation.Status // "": no event
+	}{
+		"label":      {control.UpdateCluster{Label: new("renamed")}, operation.Finished},
+		"window":     {control.UpdateCluster{Updates: &cluster.WindowChange{HourOfDay: new(5)}}, operation.Finished},
+		"allow_list": {control.UpdateCluster{AllowList: &[]string{"10.0.0.1"}, Label: new("renamed-2")}, operation.Scheduled},
+		"unchanged":  {control.UpdateCluster{AllowList: &[]string{"192.0.2.1"}, Updates: &cluster.WindowChange{Duration: new(3)}}, ""},
+	} {
+		db := b.in(p, cluster.Active)
+		c.in.Type = new("large")
+		if _, err := b.Clusters.Update(t.Context(), p, db.Engine, db.ID, c.in, nil); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		events := b.events(p, db.ID)
+		resize := events[len(events)-1]
+		if resize.Action != operation.Resize || resize.Status != operation.Scheduled || !slices.Equal(b.woken, []operation.ID{resize.ID}) {
+			t.Errorf("%s: resize %+v, woken %v", name, resize, b.woken)
+		}
+		var companion operation.ID
+		switch {
+		case c.update == "":
+			if len(events) != 1 {
+				t.Errorf("%s: events %+v", name, events)
+			}
+		case len(events) != 2 || events[0].Action != operation.Update || events[0].Status != c.update:
+			t.Errorf("%s: events %+v", name, events)
+		case !c.update.Done():
+			companion = events[0].ID
+		}
+		if resize.Params.Companion != companion {
+			t.Errorf("%s: the resize carries %d along, want %d", name, resize.Params.Companion, companion)
 		}
 	}
 }

@@ -272,6 +272,54 @@ func (b *bench) remove(c cluster.Cluster) {
 	b.mustBeGone(c)
 }
 
+// TestResizeCarriesTheUpdateBesideItAlong: both events end alike, also when the
+// process dies in the middle.
+func TestResizeCarriesTheUpdateBesideItAlong(t *testing.T) {
+	t.Parallel()
+	for _, f := range []struct {
+		name   string
+		limits operate.Limits
+		fault  *memplatform.Fault
+		death  bool
+		want   operation.Status
+	}{
+		{"done", quick, nil, false, operation.Finished},
+		{"done after a death", quick, &memplatform.Fault{Step: memplatform.StepRoute, Times: 1}, true, operation.Finished},
+		{"given up", hopeless, &memplatform.Fault{Step: memplatform.StepRoute}, false, operation.FailedStatus},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, f.limits)
+			c := b.active()
+			if err := b.update(c, control.UpdateCluster{Type: &large.ID, AllowList: &[]string{"192.0.2.0/24"}}); err != nil {
+				t.Fatal(err)
+			}
+			companion := b.event(b.last).Params.Companion
+			switch {
+			case f.death:
+				b.strike(*f.fault, true)
+				if got := b.event(companion); got.Status != operation.Started {
+					t.Errorf("in the middle of it: %+v", got)
+				}
+			case f.fault != nil:
+				b.driver.Inject(*f.fault)
+			}
+			if o := b.runToEnd(); o.Action != operation.Resize || o.Status != f.want {
+				t.Errorf("resize: %+v", o)
+			}
+			if o := b.event(companion); o.Action != operation.Update || o.Status != f.want || o.Percent != 100 || o.Finished == nil {
+				t.Errorf("update: %+v", o)
+			}
+			if f.want == operation.Finished {
+				b.mustServe(c.ID)
+				if now := b.view(c.ID); now.Type != large.ID || !now.AllowList.Equal(cluster.AllowList{"192.0.2.0/24"}) {
+					t.Errorf("%+v", now)
+				}
+			}
+		})
+	}
+}
+
 func TestServingDatabaseIsDegradedWhenAChangeIsGivenUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, hopeless)

@@ -32,16 +32,25 @@ const WakeDelay = 5 * time.Second
 
 // CreateOperation records an operation. One born done gets its times set.
 func (t *Tx) CreateOperation(ctx context.Context, o operation.Operation) (operation.Operation, error) {
+	return t.createOperation(ctx, o, new(t.now().Add(WakeDelay)))
+}
+
+// CreateCompanion records an operation that nobody is woken for: another one, whose
+// parameters name it as its companion, begins, proceeds and ends with it.
+func (t *Tx) CreateCompanion(ctx context.Context, o operation.Operation) (operation.Operation, error) {
+	return t.createOperation(ctx, o, nil)
+}
+
+// createOperation records an operation that a sweep looks after at wake, should it
+// not be done by itself.
+func (t *Tx) createOperation(ctx context.Context, o operation.Operation, wake *time.Time) (operation.Operation, error) {
 	params, err := json.Marshal(o.Params)
 	if err != nil {
 		return o, fmt.Errorf("encode parameters: %w", err)
 	}
 	o.Created = t.now()
-	var wake *time.Time
 	if o.Status.Done() {
-		o.Started, o.Finished, o.Percent = &o.Created, &o.Created, 100
-	} else {
-		wake = new(o.Created.Add(WakeDelay))
+		o.Started, o.Finished, o.Percent, wake = &o.Created, &o.Created, 100, nil
 	}
 	id, err := t.q.OperationCreate(ctx, dbsqlc.OperationCreateParams{
 		AccountID: int64(o.Account), ClusterID: int64(o.Cluster),
@@ -126,18 +135,19 @@ func (q queries) UnfinishedOperations(ctx context.Context, id cluster.ID) ([]ope
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (operation.Operation, error) { return scanOperation(row) })
 }
 
-// StartOperation notes that carrying it out begins (again). false when it is
+// StartOperation notes that carrying it out begins (again), as that of its
+// companion does with it. false when it is
 // done already. wakeAfter is when a sweep should look if this worker dies.
 func (q queries) StartOperation(ctx context.Context, id operation.ID, wakeAfter time.Duration) (bool, error) {
 	now := q.now()
-	n, err := q.q.OperationStart(ctx, dbsqlc.OperationStartParams{ID: int64(id), Now: now, WakeAt: new(now.Add(wakeAfter))})
+	n, err := q.q.OperationStart(ctx, dbsqlc.OperationStartParams{ID: int64(id), Now: now, WakeAt: now.Add(wakeAfter)})
 	return n > 0, classify(err)
 }
 
-// ProgressOperation notes how far it is, and when to look again at the latest.
+// ProgressOperation notes how far it and its companion are, and when to look again at the latest.
 func (q queries) ProgressOperation(ctx context.Context, id operation.ID, percent int, message string, wakeAfter time.Duration) error {
 	return classify(q.q.OperationProgress(ctx, dbsqlc.OperationProgressParams{
-		ID: int64(id), Percent: int32(percent), Message: message, WakeAt: new(q.now().Add(wakeAfter)),
+		ID: int64(id), Percent: int32(percent), Message: message, WakeAt: q.now().Add(wakeAfter),
 	}))
 }
 
@@ -150,7 +160,7 @@ func (q queries) SaveParams(ctx context.Context, id operation.ID, p operation.Pa
 	return classify(q.q.OperationParams(ctx, params, int64(id)))
 }
 
-// FinishOperation ends it, once.
+// FinishOperation ends it and its companion, once.
 func (t *Tx) FinishOperation(ctx context.Context, id operation.ID, status operation.Status, message string) error {
 	_, err := t.q.OperationFinish(ctx, dbsqlc.OperationFinishParams{ID: int64(id), Status: string(status), Message: message, Now: t.now()})
 	return classify(err)
@@ -175,7 +185,7 @@ func (q queries) DueOperations(ctx context.Context, most int) ([]operation.ID, e
 	return ids, classify(err)
 }
 
-// WakeAll makes every unfinished operation due: for the start of a server,
+// WakeAll makes every unfinished operation due that isn't another one's companion: for the start of a server,
 // whose predecessor may have died in the middle of any.
 func (q queries) WakeAll(ctx context.Context) error {
 	return classify(q.q.OperationsWakeAll(ctx, q.now()))

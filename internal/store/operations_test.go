@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -84,6 +85,64 @@ func TestOperationBornDone(t *testing.T) {
 		if err != nil || got.Percent != 100 || got.Started == nil || got.Finished == nil {
 			t.Errorf("%s: %+v, %v", status, got, err)
 		}
+	}
+}
+
+// TestCompanionGoesAlong: what carries another operation along begins, proceeds
+// and ends for both, and only the one that leads is ever woken for.
+func TestCompanionGoesAlong(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := pgtest.Store(t, pgtest.WithNow(func() time.Time { return now }))
+	ctx := t.Context()
+	u := newAccount(t, s, "a")
+	scheduled := operation.Operation{Account: u.Account, Cluster: 1, Action: operation.Update, Status: operation.Scheduled}
+	for _, end := range []operation.Status{operation.Finished, operation.FailedStatus} {
+		var companion operation.Operation
+		inTx(t, s, func(tx *store.Tx) (err error) {
+			companion, err = tx.CreateCompanion(ctx, scheduled)
+			return err
+		})
+		alone := scheduled
+		alone.Action, alone.Params = operation.Resize, operation.Params{Type: "big", Companion: companion.ID}
+		leader, other := newOperation(t, s, alone), newOperation(t, s, operation.Operation{Account: u.Account, Cluster: 2, Action: operation.Update, Status: operation.Scheduled})
+		check := func(status operation.Status, percent int, message string) {
+			t.Helper()
+			for _, id := range []operation.ID{leader.ID, companion.ID} {
+				got, err := s.OperationForWork(ctx, id)
+				if err != nil || got.Status != status || got.Percent != percent || got.Message != message || (got.Finished != nil) != status.Done() {
+					t.Errorf("%d is %+v, %v; want %s, %d %%, %q", id, got, err, status, percent, message)
+				}
+			}
+			if got, err := s.OperationForWork(ctx, other.ID); err != nil || got.Status != operation.Scheduled {
+				t.Errorf("another one: %+v, %v", got, err)
+			}
+		}
+		wantDue := func(when string) {
+			t.Helper()
+			if err := s.WakeAll(ctx); err != nil {
+				t.Fatal(err)
+			}
+			now = now.Add(time.Hour)
+			ids, err := s.DueOperations(ctx, 10)
+			if slices.Sort(ids); err != nil || !slices.Equal(ids, []operation.ID{leader.ID, other.ID}) {
+				t.Errorf("%s: due %v, %v; want %d and %d", when, ids, err, leader.ID, other.ID)
+			}
+		}
+		wantDue("scheduled")
+		if ok, err := s.StartOperation(ctx, leader.ID, time.Minute); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		check(operation.Started, 0, "")
+		wantDue("started")
+		if err := s.ProgressOperation(ctx, leader.ID, 30, "on its way", time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		check(operation.Started, 30, "on its way")
+		wantDue("on its way")
+		inTx(t, s, func(tx *store.Tx) error { return tx.FinishOperation(ctx, leader.ID, end, "over") })
+		check(end, 100, "over")
+		inTx(t, s, func(tx *store.Tx) error { return tx.FinishOperation(ctx, other.ID, end, "") })
 	}
 }
 

@@ -60,9 +60,9 @@ func (q *Queries) OperationCreate(ctx context.Context, arg OperationCreateParams
 }
 
 const operationFinish = `-- name: OperationFinish :execrows
-UPDATE operations SET status = $1, percent = 100, message = $2, finished = $3::timestamptz,
-                      started = coalesce(started, $3::timestamptz), wake_at = NULL
-WHERE id = $4 AND finished IS NULL
+UPDATE operations o SET status = $1, percent = 100, message = $2, finished = $3::timestamptz,
+                        started = coalesce(o.started, $3::timestamptz), wake_at = NULL
+WHERE o.id IN ($4, (SELECT (l.params->>'companion')::bigint FROM operations l WHERE l.id = $4)) AND o.finished IS NULL
 `
 
 type OperationFinishParams struct {
@@ -95,22 +95,24 @@ func (q *Queries) OperationParams(ctx context.Context, params []byte, iD int64) 
 }
 
 const operationProgress = `-- name: OperationProgress :exec
-UPDATE operations SET percent = greatest(percent, $1), message = $2, wake_at = $3 WHERE id = $4 AND finished IS NULL
+UPDATE operations o SET percent = greatest(o.percent, $1), message = $2,
+                        wake_at = CASE WHEN o.id = $3 THEN $4::timestamptz END
+WHERE o.id IN ($3, (SELECT (l.params->>'companion')::bigint FROM operations l WHERE l.id = $3)) AND o.finished IS NULL
 `
 
 type OperationProgressParams struct {
 	Percent int32
 	Message string
-	WakeAt  *time.Time
 	ID      int64
+	WakeAt  time.Time
 }
 
 func (q *Queries) OperationProgress(ctx context.Context, arg OperationProgressParams) error {
 	_, err := q.db.Exec(ctx, operationProgress,
 		arg.Percent,
 		arg.Message,
-		arg.WakeAt,
 		arg.ID,
+		arg.WakeAt,
 	)
 	return err
 }
@@ -153,18 +155,20 @@ func (q *Queries) OperationSeen(ctx context.Context, arg OperationSeenParams) er
 }
 
 const operationStart = `-- name: OperationStart :execrows
-UPDATE operations SET status = 'started', started = coalesce(started, $1::timestamptz), attempt = attempt + 1, wake_at = $2
-WHERE id = $3 AND finished IS NULL
+UPDATE operations o SET status = 'started', started = coalesce(o.started, $1::timestamptz), attempt = o.attempt + 1,
+                        wake_at = CASE WHEN o.id = $2 THEN $3::timestamptz END
+WHERE o.id IN ($2, (SELECT (l.params->>'companion')::bigint FROM operations l WHERE l.id = $2)) AND o.finished IS NULL
 `
 
 type OperationStartParams struct {
 	Now    time.Time
-	WakeAt *time.Time
 	ID     int64
+	WakeAt time.Time
 }
 
+// An operation that has a companion carries it along. Nobody is woken for that one.
 func (q *Queries) OperationStart(ctx context.Context, arg OperationStartParams) (int64, error) {
-	result, err := q.db.Exec(ctx, operationStart, arg.Now, arg.WakeAt, arg.ID)
+	result, err := q.db.Exec(ctx, operationStart, arg.Now, arg.ID, arg.WakeAt)
 	if err != nil {
 		return 0, err
 	}
@@ -226,7 +230,7 @@ func (q *Queries) OperationsWake(ctx context.Context, arg OperationsWakeParams) 
 }
 
 const operationsWakeAll = `-- name: OperationsWakeAll :exec
-UPDATE operations SET wake_at = $1::timestamptz WHERE finished IS NULL
+UPDATE operations SET wake_at = $1::timestamptz WHERE finished IS NULL AND wake_at IS NOT NULL
 `
 
 func (q *Queries) OperationsWakeAll(ctx context.Context, now time.Time) error {

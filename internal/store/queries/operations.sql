@@ -3,17 +3,21 @@ INSERT INTO operations (account_id, cluster_id, entity_type, entity_id, label, e
 VALUES (@account_id, @cluster_id, @entity_type, @entity_id, @label, @engine, @action, @status, @username, @params, @percent, @message, @created, @started, @finished, @wake_at)
 RETURNING id;
 
+-- An operation that has a companion carries it along. Nobody is woken for that one.
 -- name: OperationStart :execrows
-UPDATE operations SET status = 'started', started = coalesce(started, @now::timestamptz), attempt = attempt + 1, wake_at = @wake_at
-WHERE id = @id AND finished IS NULL;
+UPDATE operations o SET status = 'started', started = coalesce(o.started, @now::timestamptz), attempt = o.attempt + 1,
+                        wake_at = CASE WHEN o.id = @id THEN @wake_at::timestamptz END
+WHERE o.id IN (@id, (SELECT (l.params->>'companion')::bigint FROM operations l WHERE l.id = @id)) AND o.finished IS NULL;
 
 -- name: OperationProgress :exec
-UPDATE operations SET percent = greatest(percent, @percent), message = @message, wake_at = @wake_at WHERE id = @id AND finished IS NULL;
+UPDATE operations o SET percent = greatest(o.percent, @percent), message = @message,
+                        wake_at = CASE WHEN o.id = @id THEN @wake_at::timestamptz END
+WHERE o.id IN (@id, (SELECT (l.params->>'companion')::bigint FROM operations l WHERE l.id = @id)) AND o.finished IS NULL;
 
 -- name: OperationFinish :execrows
-UPDATE operations SET status = @status, percent = 100, message = @message, finished = @now::timestamptz,
-                      started = coalesce(started, @now::timestamptz), wake_at = NULL
-WHERE id = @id AND finished IS NULL;
+UPDATE operations o SET status = @status, percent = 100, message = @message, finished = @now::timestamptz,
+                        started = coalesce(o.started, @now::timestamptz), wake_at = NULL
+WHERE o.id IN (@id, (SELECT (l.params->>'companion')::bigint FROM operations l WHERE l.id = @id)) AND o.finished IS NULL;
 
 -- name: OperationsFinishOthers :exec
 UPDATE operations SET status = 'failed', percent = 100, message = @message, finished = @now::timestamptz, wake_at = NULL
@@ -25,7 +29,7 @@ WHERE id IN (SELECT o.id FROM operations o WHERE o.finished IS NULL AND o.wake_a
 RETURNING id;
 
 -- name: OperationsWakeAll :exec
-UPDATE operations SET wake_at = @now::timestamptz WHERE finished IS NULL;
+UPDATE operations SET wake_at = @now::timestamptz WHERE finished IS NULL AND wake_at IS NOT NULL;
 
 -- name: OperationSeen :exec
 UPDATE operations o SET seen = true
