@@ -35,7 +35,18 @@ func TestSuspendAndResume(t *testing.T) {
 	}
 	shows(cluster.Suspending)
 	is(cluster.Suspended)
-	for _, request := range []string{"GET /credentials", "GET /ssl", "PUT ", "DELETE ", "POST /patch", "POST /suspend", "POST /credentials/reset"} {
+	if r := b.send("POST", "/v4/databases/postgresql/instances", b.full, strings.Replace(goodCreate, `"shop"`, `"shelved"`, 1)); r.StatusCode != 200 {
+		t.Fatalf("%d %s", r.StatusCode, r.body)
+	}
+	var shelved int64
+	if err := b.store.Pool().QueryRow(t.Context(), "UPDATE clusters SET status = 'suspended' WHERE label = 'shelved' RETURNING id").Scan(&shelved); err != nil {
+		t.Fatal(err)
+	}
+	other := fmt.Sprintf("/v4/databases/postgresql/instances/%d", shelved)
+	if r := b.send("DELETE", other, b.full, ""); r.StatusCode != 200 || b.send("GET", other, b.full, "").StatusCode != 404 {
+		t.Errorf("delete while suspended: %d %s", r.StatusCode, r.body)
+	}
+	for _, request := range []string{"GET /credentials", "GET /ssl", "PUT ", "POST /patch", "POST /suspend", "POST /credentials/reset"} {
 		method, path, _ := strings.Cut(request, " ")
 		if r := b.send(method, one+path, b.full, ""); r.StatusCode != 400 || !strings.Contains(r.body, "The database is suspended; it can be") {
 			t.Errorf("%s while suspended: %d %s", request, r.StatusCode, r.body)

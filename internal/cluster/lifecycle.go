@@ -121,7 +121,7 @@ var serving = []Status{Active, Updating, BackingUp, Degraded}
 
 // allowed is service.md 3.2 with the openings of decisions.md §5.
 var allowed = map[Request][]Status{
-	RequestDelete:      {Active, Failed, Degraded},
+	RequestDelete:      {Active, Failed, Degraded, Suspended}, // all that last
 	RequestUpdate:      {Active},
 	RequestPatch:       {Active},
 	RequestReset:       {Active},

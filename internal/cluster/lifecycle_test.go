@@ -114,7 +114,7 @@ func TestNextRefusesWhatTheTableLacks(t *testing.T) {
 func TestRequire(t *testing.T) {
 	t.Parallel()
 	want := map[cluster.Request]string{
-		cluster.RequestDelete:      "active failed degraded",
+		cluster.RequestDelete:      "active failed degraded suspended",
 		cluster.RequestUpdate:      "active",
 		cluster.RequestPatch:       "active",
 		cluster.RequestReset:       "active",
@@ -143,7 +143,7 @@ func TestRequire(t *testing.T) {
 	if got := cluster.RequestsAllowed(); len(got) != len(want) {
 		t.Errorf("requests: %v", got)
 	}
-	const sentence = "The database is provisioning; it can be deleted when it is active, failed or degraded."
+	const sentence = "The database is provisioning; it can be deleted when it is active, failed, degraded or suspended."
 	if got := cluster.Require(cluster.Provisioning, cluster.RequestDelete).Error(); got != sentence {
 		t.Errorf("%q", got)
 	}

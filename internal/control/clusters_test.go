@@ -378,7 +378,7 @@ var uses = []use{
 	{"reset", true, true, active, func(b *bench, p account.Principal, engine cluster.Engine, id cluster.ID) error {
 		return b.Clusters.ResetCredentials(b.t.Context(), p, engine, id)
 	}},
-	{"delete", true, true, []cluster.Status{cluster.Active, cluster.Failed, cluster.Degraded}, func(b *bench, p account.Principal, engine cluster.Engine, id cluster.ID) error {
+	{"delete", true, true, []cluster.Status{cluster.Active, cluster.Failed, cluster.Degraded, cluster.Suspended}, func(b *bench, p account.Principal, engine cluster.Engine, id cluster.ID) error {
 		return b.Clusters.Delete(b.t.Context(), p, engine, id)
 	}},
 }

@@ -102,6 +102,18 @@ var requests = []request{
 		},
 		done: func(b *bench, c cluster.Cluster) { b.mustBeGone(c) },
 	},
+	{
+		name: "delete of what is suspended",
+		ask: func(b *bench, c cluster.Cluster) error {
+			if err := b.control.Clusters.Suspend(b.t.Context(), b.admin, c.Engine, c.ID); err != nil {
+				return err
+			}
+			b.runToEnd()
+			b.mustRest(c)
+			return b.control.Clusters.Delete(b.t.Context(), b.admin, c.Engine, c.ID)
+		},
+		done: func(b *bench, c cluster.Cluster) { b.mustBeGone(c) },
+	},
 }
 
 func (b *bench) update(c cluster.Cluster, in control.UpdateCluster) error {
@@ -200,7 +212,7 @@ func TestGivingUp(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, hopeless)
 			for _, step := range memplatform.Steps {
-				if r.name == "delete" || r.name == "suspend" || step == memplatform.StepRemove {
+				if strings.HasPrefix(r.name, "delete") || r.name == "suspend" || step == memplatform.StepRemove {
 					continue // below
 				}
 				for _, f := range []memplatform.Fault{{Step: step}, {Step: step, After: true}, {Step: step, Problem: inner}} {
