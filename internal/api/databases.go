@@ -209,15 +209,50 @@ func instanceURI(engine cluster.Engine, id cluster.ID) string {
 	return fmt.Sprintf("/v4/databases/%s/instances/%d", engine, id)
 }
 
+// Ordered are the members that a fork takes from its source where they are left
+// out; all others have to say the first four. Exported, since Huma looks into
+// exported members only.
+type Ordered struct {
+	Label       *string `json:"label,omitempty" nullable:"true" minLength:"3" maxLength:"32" doc:"Required, but for a fork: then the source's with -fork, or -fork-2 and so on."`
+	Region      *string `json:"region,omitempty" nullable:"true" doc:"Required, but for a fork: then the source's."`
+	Type        *string `json:"type,omitempty" nullable:"true" doc:"Required, but for a fork: then the source's."`
+	Engine      *string `json:"engine,omitempty" nullable:"true" doc:"engine/version, as listed by /databases/engines; with a major version only, the newest of its series. Required, but for a fork: then the source's."`
+	ClusterSize *int    `json:"cluster_size,omitempty" enum:"1,3" doc:"1 when left out; for a fork, as it is for the source."`
+	Encrypted   *bool   `json:"encrypted,omitempty" doc:"false when left out; for a fork, as it is for the source."`
+}
+
+// spec is what the members come to. faults get what is required and missing, and
+// what is there but empty.
+func (o Ordered) spec(engine cluster.Engine, f *cluster.Fork, faults *fault.Faults) cluster.Spec {
+	text := func(field string, value *string) string {
+		switch {
+		case value == nil && f == nil && !faults.Name(field):
+			*faults = append(*faults, fault.Required(field))
+		case value != nil && *value == "":
+			*faults = append(*faults, fault.NotValid(field))
+		}
+		return orDefault(value, "")
+	}
+	s := cluster.Spec{
+		Label: text("label", o.Label), Region: text("region", o.Region), Type: text("type", o.Type),
+		Engine: engine, Encrypted: orDefault(o.Encrypted, false), Fork: f,
+	}
+	var ok bool
+	if s.Series, ok = seriesOf(engine, text("engine", o.Engine)); !ok && !faults.Name("engine") {
+		*faults = append(*faults, fault.NotValid("engine"))
+	}
+	if f == nil {
+		s.Size = orDefault(o.ClusterSize, 1)
+		return s
+	}
+	s.Size, f.SameEncryption = orDefault(o.ClusterSize, 0), o.Encrypted == nil
+	return s
+}
+
 // mysqlCreate is a create request for MySQL's family. Rules that need more than
 // one member, or the catalogue, are control's.
 type mysqlCreate struct {
-	Label         string   `json:"label" minLength:"3" maxLength:"32"`
-	Region        string   `json:"region"`
-	Type          string   `json:"type"`
-	Engine        string   `json:"engine" doc:"engine/version, as listed by /databases/engines; with a major version only, the newest of its series."`
-	ClusterSize   *int     `json:"cluster_size,omitempty" enum:"1,3" default:"1"`
-	Encrypted     bool     `json:"encrypted,omitempty" default:"false"`
+	Ordered
 	SSLConnection *bool    `json:"ssl_connection,omitempty" default:"true"`
 	Replication   string   `json:"replication_type,omitempty" enum:"none,asynch,semi_synch"`
 	AllowList     []string `json:"allow_list,omitempty" nullable:"false" maxItems:"10000"`
@@ -228,7 +263,7 @@ type mysqlCreate struct {
 // fork asks for a new database with the data of another one's backup.
 type fork struct {
 	Source      int64   `json:"source" minimum:"1" doc:"The database whose data is taken: one of the same engine and version."`
-	RestoreTime *string `json:"restore_time,omitempty" nullable:"true" format:"date-time" doc:"The moment the data is to be of: when a backup began. The newest backup when left out."`
+	RestoreTime *string `json:"restore_time,omitempty" nullable:"true" format:"date-time" doc:"The moment the data is to be of; where the operator doesn't archive continuously, the newest backup before it is taken, and the answer says when that was. The newest backup when left out."`
 	// Mistagged is restore_time as linodego 1.61 and its kin write it, by a slip in
 	// a tag. Taken for what is meant: ignored, they would get other data.
 	Mistagged *string `json:"-,omitempty"` //nolint:staticcheck // the name is meant
@@ -256,12 +291,7 @@ func (f *fork) asked(faults *fault.Faults) *cluster.Fork {
 
 // postgresqlCreate is a create request for PostgreSQL.
 type postgresqlCreate struct {
-	Label         string   `json:"label" minLength:"3" maxLength:"32"`
-	Region        string   `json:"region"`
-	Type          string   `json:"type"`
-	Engine        string   `json:"engine" doc:"engine/version, as listed by /databases/engines; with a major version only, the newest of its series."`
-	ClusterSize   *int     `json:"cluster_size,omitempty" enum:"1,3" default:"1"`
-	Encrypted     bool     `json:"encrypted,omitempty" default:"false"`
+	Ordered
 	SSLConnection *bool    `json:"ssl_connection,omitempty" default:"true"`
 	Replication   string   `json:"replication_type,omitempty" enum:"none,asynch"`
 	Commit        string   `json:"replication_commit_type,omitempty" enum:"on,local,remote_write,remote_apply,off" default:"local"`
@@ -277,27 +307,24 @@ type creation interface {
 
 func (b mysqlCreate) spec(engine cluster.Engine, faults *fault.Faults) cluster.Spec {
 	b.refuse(faults)
-	return cluster.Spec{
-		Label: b.Label, Engine: engine, Series: seriesOf(engine, b.Engine), Region: b.Region, Type: b.Type,
-		Size: orDefault(b.ClusterSize, 1), Encrypted: b.Encrypted, SSLConnection: orDefault(b.SSLConnection, true),
-		AllowList: b.AllowList, Replication: cluster.Replication(b.Replication), Fork: b.Fork.asked(faults),
-	}
+	s := b.Ordered.spec(engine, b.Fork.asked(faults), faults)
+	s.SSLConnection, s.AllowList, s.Replication = orDefault(b.SSLConnection, true), b.AllowList, cluster.Replication(b.Replication)
+	return s
 }
 
 func (b postgresqlCreate) spec(engine cluster.Engine, faults *fault.Faults) cluster.Spec {
-	s := mysqlCreate{b.Label, b.Region, b.Type, b.Engine, b.ClusterSize, b.Encrypted, b.SSLConnection, b.Replication, b.AllowList, b.Fork, b.Unoffered}.spec(engine, faults)
+	s := mysqlCreate{b.Ordered, b.SSLConnection, b.Replication, b.AllowList, b.Fork, b.Unoffered}.spec(engine, faults)
 	s.Commit = cluster.Commit(b.Commit)
 	return s
 }
 
-// seriesOf is the part after the slash, or nothing that exists when the engine
-// is another than the path's.
-func seriesOf(engine cluster.Engine, id string) string {
-	family, series, _ := strings.Cut(id, "/")
-	if family != string(engine) {
-		return ""
+// seriesOf is the part after the slash; not ok when the engine isn't the path's.
+func seriesOf(engine cluster.Engine, id string) (series string, ok bool) {
+	family, series, more := strings.Cut(id, "/")
+	if id == "" {
+		return "", true
 	}
-	return series
+	return series, more && series != "" && family == string(engine)
 }
 
 func orDefault[T any](p *T, other T) T {

@@ -19,6 +19,11 @@ func ForkFrom(all []Backup, moment *time.Time) []Backup {
 	return good
 }
 
+// ForkBefore are the backups to begin with that were begun by a moment, best first.
+func ForkBefore(all []Backup, moment time.Time) []Backup {
+	return slices.DeleteFunc(ForkFrom(all, nil), func(b Backup) bool { return b.Created.After(moment) })
+}
+
 // SameSecond tells whether two moments look the same in the API.
 func SameSecond(a, b time.Time) bool { return a.Truncate(time.Second).Equal(b.Truncate(time.Second)) }
 

@@ -164,7 +164,7 @@ type dbCreateCommand struct {
 	Allow     []string `help:"Addresses and ranges that may connect."`
 	Encrypted bool     `help:"Encrypt the data at rest."`
 	Fork      int64    `placeholder:"ID" help:"Take the data of this database's newest backup."`
-	At        string   `placeholder:"TIME" help:"With --fork: of the moment at which a backup began, such as 2026-01-31T18:04:05."`
+	At        string   `placeholder:"TIME" help:"With --fork: of this moment, such as 2026-01-31T18:04:05; without continuous backups, of the newest one before it."`
 	NoTLS     bool     `name:"no-tls-required" help:"Let clients connect without TLS too."`
 }
 

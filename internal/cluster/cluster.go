@@ -76,12 +76,16 @@ type Spec struct {
 	Fork *Fork
 }
 
-// Fork says which database another one is made from.
+// Fork says which database another one is made from. What its spec leaves empty,
+// of label, region, type, series and size, is as it is for the source.
 type Fork struct {
 	Source ID
 	// RestoreTime is the moment that the data is of; nil, until it is known, for
 	// the newest that there is.
 	RestoreTime *time.Time
+	// SameEncryption asks for data that is encrypted if the source's is. It is part
+	// of the request only: what came of it is in Spec.Encrypted.
+	SameEncryption bool
 }
 
 // EngineID is "engine/series", as in a create request.

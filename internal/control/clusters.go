@@ -43,15 +43,25 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	list, err := cluster.ParseAllowList(spec.AllowList)
 	found := faultsIn(err)
 	spec.AllowList = list
-	spec.Series = s.Catalog.Series(spec.Engine, spec.Series)
-	spec = spec.WithDefaults()
-	spec.Updates = cluster.DefaultWindow(0) // the day follows from the id, below
-	found = append(found, spec.Validate(s.Catalog)...)
-	ofFork, err := s.forkFaults(ctx, p, spec)
+	source, err := s.source(ctx, p, spec.Fork)
 	if err != nil {
 		return cluster.Cluster{}, err
 	}
-	found = append(found, ofFork...)
+	spec, unknown := inherit(spec, source)
+	named := spec.Label != ""
+	if !named && source != nil {
+		if spec.Label, err = s.forkLabel(ctx, p, source.Label); err != nil {
+			return cluster.Cluster{}, err
+		}
+	}
+	spec.Series = s.Catalog.Series(spec.Engine, spec.Series)
+	spec = spec.WithDefaults()
+	spec.Updates = cluster.DefaultWindow(0) // the day follows from the id, below
+	found = append(found, without(spec.Validate(s.Catalog), unknown)...)
+	spec.Fork, err = s.fork(ctx, spec, source, &found)
+	if err != nil {
+		return cluster.Cluster{}, err
+	}
 	if faults = combine(faults, found); len(faults) > 0 {
 		return cluster.Cluster{}, s.withLabelTaken(ctx, p, spec.Label, 0, faults)
 	}
@@ -62,7 +72,16 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	if err := s.forkSecrets(ctx, spec, secrets); err != nil {
 		return cluster.Cluster{}, err
 	}
-	return s.create(ctx, p, spec, secrets)
+	for range changeAttempts {
+		c, err := s.create(ctx, p, spec, secrets)
+		if named || !errors.Is(err, cluster.LabelTaken()) {
+			return c, err
+		}
+		if spec.Label, err = s.forkLabel(ctx, p, source.Label); err != nil { // somebody else took it meanwhile
+			return c, err
+		}
+	}
+	return cluster.Cluster{}, cluster.LabelTaken()
 }
 
 func (s *Clusters) create(ctx context.Context, p account.Principal, spec cluster.Spec, secrets map[platform.SecretName][]byte) (c cluster.Cluster, err error) {
@@ -100,15 +119,24 @@ func (s *Clusters) withLabelTaken(ctx context.Context, p account.Principal, labe
 			return faults
 		}
 	}
-	same := filter.Filter{Where: &filter.Node{Op: filter.Equal, Field: "label", Value: label}}
-	taken, _, err := s.Store.Clusters(ctx, store.Viewer{Account: p.Account}, "", store.ListQuery{Filter: same})
+	id, taken, err := s.labeled(ctx, p, label)
 	if err != nil {
 		return err
 	}
-	if len(taken) > 0 && taken[0].ID != except {
+	if taken && id != except {
 		faults = append(faults, cluster.LabelTaken())
 	}
 	return faults
+}
+
+// labeled is the database of the account, seen by the caller or not, that has a label.
+func (s *Clusters) labeled(ctx context.Context, p account.Principal, label string) (id cluster.ID, found bool, err error) {
+	same := filter.Filter{Where: &filter.Node{Op: filter.Equal, Field: "label", Value: label}}
+	all, _, err := s.Store.Clusters(ctx, store.Viewer{Account: p.Account}, "", store.ListQuery{Filter: same})
+	if err != nil || len(all) == 0 {
+		return 0, false, err
+	}
+	return all[0].ID, true, nil
 }
 
 // UpdateCluster is what a PUT asks for; nil fields stay as they are.

@@ -1,8 +1,10 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"steward/internal/account"
@@ -17,41 +19,103 @@ import (
 // more the disk guard would hold from the beginning.
 const forkRoom = 90
 
-// forkFaults is what is wrong with a request to make a database of another
-// one's backup; nothing when that wasn't asked for.
-func (s *Clusters) forkFaults(ctx context.Context, p account.Principal, spec cluster.Spec) (fault.Faults, error) {
-	if spec.Fork == nil {
+// source is the database that a fork is asked of; nil without a fork, and when the
+// caller sees no such database.
+func (s *Clusters) source(ctx context.Context, p account.Principal, f *cluster.Fork) (*cluster.Cluster, error) {
+	if f == nil {
 		return nil, nil
 	}
-	if !s.Backups {
-		return fault.Faults{fault.NewInvalid("fork", "Backups are not available on this platform")}, nil
-	}
-	source, err := s.View(ctx, p, "", spec.Fork.Source)
+	c, err := s.View(ctx, p, "", f.Source)
 	if fault.IsKind(err, fault.NotFound) {
-		return fault.Faults{fault.NewInvalid("fork.source", "There is no such database")}, nil
+		return nil, nil
 	}
-	if err != nil {
-		return nil, err
+	return &c, err
+}
+
+// inherit gives a spec what it leaves out and its source has, but for the label.
+// unknown are the members of a fork that were left out and that no source tells.
+func inherit(spec cluster.Spec, source *cluster.Cluster) (_ cluster.Spec, unknown []string) {
+	if spec.Fork == nil {
+		return spec, nil
+	}
+	if source == nil {
+		for member, value := range map[string]string{"label": spec.Label, "region": spec.Region, "type": spec.Type, "engine": spec.Series} {
+			if value == "" {
+				unknown = append(unknown, member)
+			}
+		}
+		spec.Size = cmp.Or(spec.Size, 1)
+		return spec, unknown
+	}
+	spec.Region, spec.Type, spec.Size = cmp.Or(spec.Region, source.Region), cmp.Or(spec.Type, source.Type), cmp.Or(spec.Size, source.Size)
+	if spec.Fork.SameEncryption {
+		spec.Encrypted = source.Encrypted
+	}
+	switch {
+	case spec.Engine == source.Engine && (spec.Series == "" || isSeries(spec.Series, source.Series)):
+		spec.Series = source.Series
+	case spec.Series == "": // sameKind says what it must be
+		unknown = append(unknown, "engine")
+	}
+	return spec, unknown
+}
+
+// without is faults but for those of some members.
+func without(faults fault.Faults, members []string) fault.Faults {
+	return slices.DeleteFunc(faults, func(f *fault.Fault) bool { return slices.Contains(members, f.Field) })
+}
+
+// forkLabel is a label for a fork that wasn't given any: the source's with -fork,
+// or with -fork-2 and so on, the first that no database of the account has.
+func (s *Clusters) forkLabel(ctx context.Context, p account.Principal, source string) (string, error) {
+	for n, suffix := 2, "-fork"; ; n++ {
+		const longest = 32
+		label := source[:min(len(source), longest-len(suffix))] + suffix
+		if _, taken, err := s.labeled(ctx, p, label); err != nil || !taken {
+			return label, err
+		}
+		suffix = fmt.Sprintf("-fork-%d", n)
+	}
+}
+
+// fork is what a request to make a database of another one's backup comes to, with
+// the moment that there is where it asks for one; nil when that wasn't asked for.
+// found gets what is wrong with it.
+func (s *Clusters) fork(ctx context.Context, spec cluster.Spec, source *cluster.Cluster, found *fault.Faults) (*cluster.Fork, error) {
+	switch {
+	case spec.Fork == nil:
+		return nil, nil
+	case !s.Backups:
+		found.Add("fork", "Backups are not available on this platform")
+		return nil, nil
+	case source == nil:
+		found.Add("fork.source", "There is no such database")
+		return nil, nil
 	}
 	all, err := s.Store.BackupsOf(ctx, source.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list the backups of database %d: %w", source.ID, err)
 	}
-	found := sameKind(spec, source)
+	*found = append(*found, sameKind(spec, *source)...)
 	good := backup.ForkFrom(all, nil)
 	if len(good) == 0 {
 		found.Add("fork.source", "The database has no backup that can be restored; take one first")
-		return found, nil
+		return nil, nil
 	}
-	chosen, err := s.chosen(ctx, all, spec)
+	f := cluster.Fork{Source: source.ID, RestoreTime: spec.Fork.RestoreTime}
+	chosen, err := s.chosen(ctx, all, f)
 	if err != nil {
 		return nil, err
 	}
 	if len(chosen) == 0 {
-		found = append(found, s.noSuchMoment(good))
-		return found, nil
+		*found = append(*found, s.noSuchMoment(good))
+		return nil, nil
 	}
-	return append(found, s.forkFits(spec, chosen[0])...), nil
+	if f.RestoreTime != nil && !s.Continuous { // a backup's own moment is all that can be had
+		f.RestoreTime = new(chosen[0].Created.Truncate(time.Second))
+	}
+	*found = append(*found, s.forkFits(spec, chosen[0])...)
+	return &f, nil
 }
 
 // sameKind: a copy of the files can be read by the same server only, and with
@@ -67,35 +131,35 @@ func sameKind(spec cluster.Spec, source cluster.Cluster) fault.Faults {
 	return found
 }
 
-// chosen are the backups that serve the moment asked for: its own, or where files
-// are archived, those that were complete by then.
-func (s *Clusters) chosen(ctx context.Context, all []backup.Backup, spec cluster.Spec) ([]backup.Backup, error) {
-	moment := spec.Fork.RestoreTime
-	exact := backup.ForkFrom(all, moment)
-	if len(exact) > 0 || !s.Continuous || moment.After(s.Now()) {
+// chosen are the backups that serve the moment asked for, best first: its own;
+// else, where files are archived, those that were complete by then, and elsewhere
+// those that began before it.
+func (s *Clusters) chosen(ctx context.Context, all []backup.Backup, f cluster.Fork) ([]backup.Backup, error) {
+	exact := backup.ForkFrom(all, f.RestoreTime)
+	if len(exact) > 0 || f.RestoreTime.After(s.Now()) {
 		return exact, nil
 	}
-	restored, err := s.Store.LastRestore(ctx, spec.Fork.Source, *moment)
-	if err != nil {
-		return nil, fmt.Errorf("look for restores of database %d: %w", spec.Fork.Source, err)
+	if !s.Continuous {
+		return backup.ForkBefore(all, *f.RestoreTime), nil
 	}
-	return backup.RecoverFrom(all, *moment, restored), nil
+	restored, err := s.Store.LastRestore(ctx, f.Source, *f.RestoreTime)
+	if err != nil {
+		return nil, fmt.Errorf("look for restores of database %d: %w", f.Source, err)
+	}
+	return backup.RecoverFrom(all, *f.RestoreTime, restored), nil
 }
 
 func (s *Clusters) noSuchMoment(good []backup.Backup) *fault.Fault {
 	const layout = "2006-01-02T15:04:05"
+	oldest, now := good[len(good)-1], s.Now().UTC().Format(layout)
 	if s.Continuous {
 		// The first whole second by which the oldest backup was complete.
-		since := good[len(good)-1].Finished.Truncate(time.Second).Add(time.Second)
+		since := oldest.Finished.Truncate(time.Second).Add(time.Second)
 		return fault.NewInvalid("fork.restore_time", "Must be a backup's created, or from %s to now, %s; after a restore, from the next backup on",
-			since.UTC().Format(layout), s.Now().UTC().Format(layout))
+			since.UTC().Format(layout), now)
 	}
-	newest, oldest := good[0].Created.UTC().Format(layout), good[len(good)-1].Created.UTC().Format(layout)
-	which := fmt.Sprintf("restore_time can be a backup's created, from %s to %s", oldest, newest)
-	if len(good) == 1 {
-		which = "restore_time can be a backup's created: " + newest
-	}
-	return fault.NewInvalid("fork.restore_time", "A point in time isn't available here; %s", which)
+	return fault.NewInvalid("fork.restore_time", "Must be from %s, when the oldest backup began, to now, %s; the newest backup before it is taken",
+		oldest.Created.UTC().Format(layout), now)
 }
 
 func (s *Clusters) forkFits(spec cluster.Spec, b backup.Backup) fault.Faults {

@@ -1,6 +1,8 @@
 package control_test
 
 import (
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,7 +65,7 @@ func TestForkIsRefused(t *testing.T) {
 	b.ends(bare, backup.Failed)
 	stranger := b.restricted(p.Account, "stranger")
 	stranger.User.AddDatabases = true
-	later := b.now.Add(time.Minute)
+	later, before := b.now.Add(time.Minute), b.now.Add(-time.Hour-time.Second)
 	if _, err := b.store.Pool().Exec(t.Context(), "UPDATE backups SET bytes = 60000000000 WHERE id = $1", big.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +84,15 @@ func TestForkIsRefused(t *testing.T) {
 		{"one without a good backup", p, bare.ID, nil, nil, []string{"fork.source: The database has no backup that can be restored; take one first"}},
 		{"one of another engine", p, c.ID, nil, func(s *cluster.Spec) { maria(s); s.Type = "large" }, []string{"engine: Must be postgresql/15, which is the source's"}},
 		{"a plan that is too small", p, c.ID, nil, nil, []string{"type: Must have more disk: the backup has 56 GB, and small has 25 GB"}},
-		{"a moment between backups", p, c.ID, &later, nil, []string{
-			"fork.restore_time: A point in time isn't available here; restore_time can be a backup's created, from 2026-01-31T19:00:00 to 2026-01-31T20:00:00",
+		{"a moment to come", p, c.ID, &later, nil, []string{
+			"fork.restore_time: Must be from 2026-01-31T19:00:00, when the oldest backup began, to now, 2026-01-31T20:00:00; the newest backup before it is taken",
+		}},
+		{"a moment before all backups", p, c.ID, &before, nil, []string{
+			"fork.restore_time: Must be from 2026-01-31T19:00:00, when the oldest backup began, to now, 2026-01-31T20:00:00; the newest backup before it is taken",
 		}},
 		{"MariaDB at a moment", p, c.ID, &later, maria, []string{
 			"engine: Must be postgresql/15, which is the source's",
-			"fork.restore_time: A point in time isn't available here; restore_time can be a backup's created, from 2026-01-31T19:00:00 to 2026-01-31T20:00:00",
+			"fork.restore_time: Must be from 2026-01-31T19:00:00, when the oldest backup began, to now, 2026-01-31T20:00:00; the newest backup before it is taken",
 		}},
 	} {
 		var change []func(*cluster.Spec)
@@ -98,6 +103,113 @@ func TestForkIsRefused(t *testing.T) {
 		if diff := cmp.Diff(f.want, texts(err)); diff != "" {
 			t.Errorf("%s: %v\n%s", f.name, err, diff)
 		}
+	}
+}
+
+// TestForkTakesTheNewestBackupBeforeTheMoment where nothing is archived between
+// backups, and says which that is.
+func TestForkTakesTheNewestBackupBeforeTheMoment(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.tenant("one")
+	c := b.in(p, cluster.Active)
+	b.now = b.now.Add(300 * time.Millisecond)
+	first := b.kept(p, c, "first")
+	b.now = b.now.Add(time.Hour)
+	second := b.kept(p, c, "second")
+	b.now = b.now.Add(time.Hour)
+	for after, want := range map[time.Duration]backup.Backup{
+		0: first, time.Second: first, time.Hour - time.Second: first, time.Hour: second, 2 * time.Hour: second,
+	} {
+		made, err := b.fork(p, c.ID, new(first.Created.Add(after).Truncate(time.Second)))
+		if err != nil {
+			t.Fatalf("%v after the first: %v", after, err)
+		}
+		of := want.Created.Truncate(time.Second)
+		if now := b.view(p, made.ID); made.Fork.RestoreTime == nil || !made.Fork.RestoreTime.Equal(of) || !now.Fork.RestoreTime.Equal(of) {
+			t.Errorf("%v after the first: answered %v, kept %v, want %v", after, made.Fork.RestoreTime, now.Fork.RestoreTime, of)
+		}
+	}
+}
+
+// TestForkIsLikeItsSource in all that isn't asked for, and has a label of its own.
+func TestForkIsLikeItsSource(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p, other := b.tenant("one"), b.tenant("two")
+	spec := b.spec()
+	spec.Label, spec.Engine, spec.Series, spec.Type, spec.Size, spec.Encrypted = "a-label-of-thirty-two-characters", cluster.MySQL, "10.11", "large", 3, true
+	source, err := b.Clusters.Create(t.Context(), p, spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.setStatus(source, cluster.Active)
+	b.kept(p, b.view(p, source.ID), "first")
+	fork := func(p account.Principal, change func(*cluster.Spec)) (cluster.Cluster, error) {
+		spec := cluster.Spec{Engine: cluster.MySQL, SSLConnection: true, Fork: &cluster.Fork{Source: source.ID, SameEncryption: true}}
+		if change != nil {
+			change(&spec)
+		}
+		return b.Clusters.Create(t.Context(), p, spec, nil)
+	}
+	for _, label := range []string{"a-label-of-thirty-two-chara-fork", "a-label-of-thirty-two-cha-fork-2", "a-label-of-thirty-two-cha-fork-3"} {
+		made, err := fork(p, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made.Label != label || made.EngineID() != "mysql/10.11" || made.Region != "local" || made.Type != "large" || made.Size != 3 || !made.Encrypted {
+			t.Errorf("want %s: %+v", label, made.Spec)
+		}
+	}
+	made, err := fork(p, func(s *cluster.Spec) { s.Label, s.Size, s.Series = "mine", 1, "10" })
+	if err != nil || made.Label != "mine" || made.Size != 1 || made.Series != "10.11" || made.Type != "large" {
+		t.Errorf("%+v, %v", made.Spec, err)
+	}
+	for name, c := range map[string]struct {
+		p      account.Principal
+		change func(*cluster.Spec)
+		want   []string
+	}{
+		"another account's": {other, nil, []string{"fork.source: There is no such database"}},
+		"another account's, and what is there is checked": {
+			other, func(s *cluster.Spec) { s.Region = "moon" }, []string{"region: region is not valid", "fork.source: There is no such database"},
+		},
+		"in the clear": {p, func(s *cluster.Spec) { s.Fork.SameEncryption = false }, []string{"encrypted: Must be true, as it is for the source"}},
+		"another engine": {p, func(s *cluster.Spec) { s.Engine, s.Encrypted, s.Fork.SameEncryption = cluster.PostgreSQL, false, false }, []string{
+			"engine: Must be mysql/10.11, which is the source's", "encrypted: Must be true, as it is for the source",
+		}},
+	} {
+		if _, err := fork(c.p, c.change); !cmp.Equal(c.want, texts(err)) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// TestForksBegunTogetherHaveLabelsOfTheirOwn: what one took meanwhile isn't
+// another's.
+func TestForksBegunTogetherHaveLabelsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.tenant("one")
+	c := b.in(p, cluster.Active)
+	b.kept(p, c, "first")
+	b.woken = nil
+	const n = 6
+	labels := make([]string, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			made, err := b.Clusters.Create(t.Context(), p, cluster.Spec{Engine: c.Engine, Fork: &cluster.Fork{Source: c.ID}}, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			labels[i] = made.Label
+		})
+	}
+	all.Wait()
+	slices.Sort(labels)
+	if len(slices.Compact(labels)) != n || labels[0] != c.Label+"-fork" {
+		t.Errorf("%v", labels)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,7 +28,8 @@ type bench struct {
 	store *store.Store
 	now   time.Time
 	// woken are the operations that a worker was woken for.
-	woken []operation.ID
+	waking sync.Mutex
+	woken  []operation.ID
 	n     int
 }
 
@@ -49,6 +51,8 @@ func newBench(t *testing.T) *bench {
 		Store: b.store, Catalog: plans, Ports: [2]int{21000, 21099}, Logger: slog.New(slog.DiscardHandler),
 		Backups: true, Now: func() time.Time { return b.now },
 		Enqueue: func(_ context.Context, _ *store.Tx, id operation.ID) error {
+			b.waking.Lock()
+			defer b.waking.Unlock()
 			b.woken = append(b.woken, id)
 			return nil
 		},

@@ -6,6 +6,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -74,6 +75,11 @@ func (fs Faults) Unwrap() []error {
 // Add appends an Invalid fault.
 func (fs *Faults) Add(field, format string, args ...any) {
 	*fs = append(*fs, NewInvalid(field, format, args...))
+}
+
+// Name reports whether any of the faults is of a field.
+func (fs Faults) Name(field string) bool {
+	return slices.ContainsFunc(fs, func(f *Fault) bool { return f.Field == field })
 }
 
 // Err is nil when nothing was found.
