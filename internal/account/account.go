@@ -88,3 +88,44 @@ func IsEmail(text string) bool {
 	parsed, err := mail.ParseAddress(text)
 	return err == nil && parsed.Address == text && !strings.ContainsFunc(text, unicode.IsControl)
 }
+
+// Globals are what else clients can grant a restricted user: things that there are
+// none of here. They are kept and shown; nothing asks for them. AddDatabases, which
+// something asks for, is the user's own.
+type Globals struct {
+	// AccountAccess is the right to the account's own affairs, elsewhere. Here
+	// they are for unrestricted users only.
+	AccountAccess Permission `json:"account_access,omitempty"`
+	Flags         Flags      `json:"flags"`
+}
+
+// Flags are the globals that are had or not.
+type Flags struct {
+	AddBuckets           bool `json:"add_buckets,omitempty"`
+	AddDomains           bool `json:"add_domains,omitempty"`
+	AddFirewalls         bool `json:"add_firewalls,omitempty"`
+	AddImages            bool `json:"add_images,omitempty"`
+	AddKubernetes        bool `json:"add_kubernetes,omitempty"`
+	AddLinodes           bool `json:"add_linodes,omitempty"`
+	AddLongview          bool `json:"add_longview,omitempty"`
+	AddNodeBalancers     bool `json:"add_nodebalancers,omitempty"`
+	AddStackScripts      bool `json:"add_stackscripts,omitempty"`
+	AddVolumes           bool `json:"add_volumes,omitempty"`
+	AddVPCs              bool `json:"add_vpcs,omitempty"`
+	CancelAccount        bool `json:"cancel_account,omitempty"`
+	ChildAccountAccess   bool `json:"child_account_access,omitempty"`
+	LongviewSubscription bool `json:"longview_subscription,omitempty"`
+}
+
+// Login is an attempt to log in to one of an account's applications.
+type Login struct {
+	ID int64
+	At time.Time
+	// Username is as it was then.
+	Username string
+	Address  string
+	// Status is successful or failed.
+	Status string
+	// Restricted reports whether the user is today.
+	Restricted bool
+}

@@ -29,12 +29,48 @@ type grantView struct {
 }
 
 type globalGrants struct {
-	AddDatabases bool `json:"add_databases"`
+	AccountAccess *string `json:"account_access" enum:"read_only,read_write" doc:"As it was set; nothing here asks for it."`
+	AddDatabases  bool    `json:"add_databases"`
+	FlagsView
+}
+
+// FlagsView are grants of things that there are none of here, as they were set.
+// Exported, since Huma looks into exported members only.
+type FlagsView struct {
+	AddBuckets           bool `json:"add_buckets"`
+	AddDomains           bool `json:"add_domains"`
+	AddFirewalls         bool `json:"add_firewalls"`
+	AddImages            bool `json:"add_images"`
+	AddKubernetes        bool `json:"add_kubernetes"`
+	AddLinodes           bool `json:"add_linodes"`
+	AddLongview          bool `json:"add_longview"`
+	AddNodeBalancers     bool `json:"add_nodebalancers"`
+	AddStackScripts      bool `json:"add_stackscripts"`
+	AddVolumes           bool `json:"add_volumes"`
+	AddVPCs              bool `json:"add_vpcs"`
+	CancelAccount        bool `json:"cancel_account"`
+	ChildAccountAccess   bool `json:"child_account_access"`
+	LongviewSubscription bool `json:"longview_subscription"`
 }
 
 type grantsView struct {
 	Global   globalGrants `json:"global"`
 	Database []grantView  `json:"database" nullable:"false"`
+	AbsentView
+}
+
+// AbsentView are grants on single things of kinds that there are none of here.
+type AbsentView struct {
+	Domain         []grantView `json:"domain" nullable:"false" doc:"Always empty."`
+	Firewall       []grantView `json:"firewall" nullable:"false" doc:"Always empty."`
+	Image          []grantView `json:"image" nullable:"false" doc:"Always empty."`
+	Linode         []grantView `json:"linode" nullable:"false" doc:"Always empty."`
+	Longview       []grantView `json:"longview" nullable:"false" doc:"Always empty."`
+	NodeBalancer   []grantView `json:"nodebalancer" nullable:"false" doc:"Always empty."`
+	PlacementGroup []grantView `json:"placement_group" nullable:"false" doc:"Always empty."`
+	StackScript    []grantView `json:"stackscript" nullable:"false" doc:"Always empty."`
+	Volume         []grantView `json:"volume" nullable:"false" doc:"Always empty."`
+	VPC            []grantView `json:"vpc" nullable:"false" doc:"Always empty."`
 }
 
 // showGrants answers 204 for users that grants don't bind.
@@ -45,7 +81,15 @@ func showGrants(g control.Grants, err error) (grantsView, error) {
 	if !g.Restricted {
 		return grantsView{}, noContent{}
 	}
-	v := grantsView{Global: globalGrants{g.AddDatabases}, Database: make([]grantView, len(g.Databases))}
+	none := []grantView{}
+	v := grantsView{
+		Global:     globalGrants{AddDatabases: g.AddDatabases, FlagsView: FlagsView(g.Flags)},
+		Database:   make([]grantView, len(g.Databases)),
+		AbsentView: AbsentView{none, none, none, none, none, none, none, none, none, none},
+	}
+	if g.AccountAccess != account.NoPermission {
+		v.Global.AccountAccess = new(string(g.AccountAccess))
+	}
 	for i, d := range g.Databases {
 		v.Database[i] = grantView{ID: d.Cluster, Label: d.Label}
 		if d.Permission != account.NoPermission {

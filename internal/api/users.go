@@ -7,6 +7,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/cluster"
 	"steward/internal/control"
+	"steward/internal/fault"
 	"steward/internal/store"
 )
 
@@ -45,18 +46,69 @@ type grantUpdate struct {
 }
 
 type globalUpdate struct {
-	AddDatabases *bool `json:"add_databases,omitempty"`
+	AccountAccess optional[string] `json:"account_access,omitzero" enum:"read_only,read_write" doc:"null takes it away. Kept and shown, as is all but add_databases: nothing here asks for it."`
+	AddDatabases  *bool            `json:"add_databases,omitempty"`
+	FlagsUpdate
+}
+
+// FlagsUpdate are grants of things that there are none of here. Exported, since
+// Huma looks into exported members only.
+type FlagsUpdate struct {
+	AddBuckets           *bool `json:"add_buckets,omitempty"`
+	AddDomains           *bool `json:"add_domains,omitempty"`
+	AddFirewalls         *bool `json:"add_firewalls,omitempty"`
+	AddImages            *bool `json:"add_images,omitempty"`
+	AddKubernetes        *bool `json:"add_kubernetes,omitempty"`
+	AddLinodes           *bool `json:"add_linodes,omitempty"`
+	AddLongview          *bool `json:"add_longview,omitempty"`
+	AddNodeBalancers     *bool `json:"add_nodebalancers,omitempty"`
+	AddStackScripts      *bool `json:"add_stackscripts,omitempty"`
+	AddVolumes           *bool `json:"add_volumes,omitempty"`
+	AddVPCs              *bool `json:"add_vpcs,omitempty"`
+	CancelAccount        *bool `json:"cancel_account,omitempty"`
+	ChildAccountAccess   *bool `json:"child_account_access,omitempty"`
+	LongviewSubscription *bool `json:"longview_subscription,omitempty"`
 }
 
 type grantsUpdate struct {
 	Global   *globalUpdate `json:"global,omitempty"`
 	Database []grantUpdate `json:"database,omitempty" nullable:"false" maxItems:"1000"`
+	AbsentUpdate
 }
 
-func (b grantsUpdate) change() control.GrantsChange {
+// AbsentUpdate are grants on single things of kinds that there are none of here.
+type AbsentUpdate struct {
+	Domain         []grantUpdate `json:"domain,omitempty" maxItems:"1000" doc:"There are none here: empty."`
+	Firewall       []grantUpdate `json:"firewall,omitempty" maxItems:"1000" doc:"There are none here: empty."`
+	Image          []grantUpdate `json:"image,omitempty" maxItems:"1000" doc:"There are none here: empty."`
+	Linode         []grantUpdate `json:"linode,omitempty" maxItems:"1000" doc:"There are none here: empty."`
+	Longview       []grantUpdate `json:"longview,omitempty" maxItems:"1000" doc:"There are none here: empty."`
+	NodeBalancer   []grantUpdate `json:"nodebalancer,omitempty" maxItems:"1000" doc:"There are none here: empty."`
+	PlacementGroup []grantUpdate `json:"placement_group,omitempty" maxItems:"1000" doc:"There are none here: empty."`
+	StackScript    []grantUpdate `json:"stackscript,omitempty" maxItems:"1000" doc:"There are none here: empty."`
+	Volume         []grantUpdate `json:"volume,omitempty" maxItems:"1000" doc:"There are none here: empty."`
+	VPC            []grantUpdate `json:"vpc,omitempty" maxItems:"1000" doc:"There are none here: empty."`
+}
+
+// refuse names the members that ask for a grant on what isn't there.
+func (b AbsentUpdate) refuse(faults *fault.Faults) {
+	for field, asked := range map[string][]grantUpdate{
+		"domain": b.Domain, "firewall": b.Firewall, "image": b.Image, "linode": b.Linode, "longview": b.Longview,
+		"nodebalancer": b.NodeBalancer, "placement_group": b.PlacementGroup, "stackscript": b.StackScript, "volume": b.Volume, "vpc": b.VPC,
+	} {
+		for _, g := range asked {
+			faults.Add(field+".id", "%d is not valid", g.ID)
+		}
+	}
+}
+
+// change is what the request asks for; faults gets what isn't there.
+func (b grantsUpdate) change(faults *fault.Faults) control.GrantsChange {
+	b.refuse(faults)
 	in := control.GrantsChange{Databases: map[cluster.ID]account.Permission{}}
-	if b.Global != nil {
-		in.AddDatabases = b.Global.AddDatabases
+	if g := b.Global; g != nil {
+		in.AddDatabases, in.Flags = g.AddDatabases, control.FlagsChange(g.FlagsUpdate)
+		in.AccountAccess = (*account.Permission)(g.AccountAccess.orZero())
 	}
 	for _, d := range b.Database {
 		in.Databases[cluster.ID(d.ID)] = account.Permission(orDefault(d.Permissions, ""))
@@ -103,6 +155,6 @@ func (a *API) registerUsers() {
 		})
 	register(a, endpoint{method: http.MethodPut, path: one + "/grants", id: "updateUserGrants", summary: "Update a user's grants", tag: "Users", scope: writeAccount},
 		func(ctx context.Context, c call[userPath, grantsUpdate]) (grantsView, error) {
-			return showGrants(users.SetGrants(ctx, c.Principal, c.In.Username, c.Body.change(), c.Faults))
+			return showGrants(users.SetGrants(ctx, c.Principal, c.In.Username, c.Body.change(&c.Faults), c.Faults))
 		})
 }

@@ -426,7 +426,7 @@ func massAssignment(t *testing.T) {
 	}
 
 	database := call("POST", "/v4/databases/postgresql/instances", b.full, with(strings.Trim(goodCreate, "{}")))
-	differ("a database", database, object{"id": 1, "status": "provisioning", "label": "shop", "hosts": object{"primary": nil, "secondary": nil, "standby": nil}})
+	differ("a database", database, object{"id": 1, "status": "provisioning", "label": "shop", "hosts": object{"primary": nil, "secondary": nil, "standby": nil, "endpoints": []any{}}})
 	if port, _ := database["port"].(float64); port == 1 || database["created"] == "2001-01-01T00:00:00" {
 		t.Errorf("a database: %v", database)
 	}
@@ -460,7 +460,9 @@ func massAssignment(t *testing.T) {
 		t.Errorf("an updated user: %+v, %v", made, err)
 	}
 	grants := call("PUT", "/v4/account/users/newcomer/grants", b.full, with(`"global":{"account_access":"read_write","ADD_DATABASES":true,"restricted":false}`))
-	differ("grants", grants, object{"global": object{"add_databases": false}})
+	if global, _ := grants["global"].(object); global["add_databases"] != false || global["account_access"] != "read_write" {
+		t.Errorf("grants: %v", grants)
+	}
 
 	client := call("POST", "/v4/account/oauth-clients", text, with(`"label":"Shop","redirect_uri":"https://app.example.org/"`))
 	differ("a client", client, object{"label": "Shop", "redirect_uri": "https://app.example.org/", "public": false, "status": "active"})

@@ -30,7 +30,7 @@ type bench struct {
 	// woken are the operations that a worker was woken for.
 	waking sync.Mutex
 	woken  []operation.ID
-	n     int
+	n      int
 }
 
 func newBench(t *testing.T) *bench {

@@ -187,7 +187,8 @@ func lastUnrestricted(users []account.User, id account.UserID) bool {
 type Grants struct {
 	Restricted   bool
 	AddDatabases bool
-	Databases    []account.Grant
+	account.Globals
+	Databases []account.Grant
 }
 
 // OwnGrants are the caller's. Databases that it has no grant on are none of its
@@ -214,15 +215,42 @@ func (s *Users) grants(ctx context.Context, u account.User) (Grants, error) {
 	if !u.Restricted {
 		return Grants{}, nil
 	}
+	globals, err := s.Store.Globals(ctx, u.ID)
+	if err != nil {
+		return Grants{}, err
+	}
 	databases, err := s.Store.Grants(ctx, u)
-	return Grants{Restricted: true, AddDatabases: u.AddDatabases, Databases: databases}, err
+	return Grants{Restricted: true, AddDatabases: u.AddDatabases, Globals: globals, Databases: databases}, err
 }
 
 // GrantsChange is what a PUT of grants asks for; what isn't named stays.
 type GrantsChange struct {
 	AddDatabases *bool
+	// AccountAccess takes it away when it is NoPermission.
+	AccountAccess *account.Permission
+	Flags         FlagsChange
 	// Databases maps ids to permissions; NoPermission takes one away.
 	Databases map[cluster.ID]account.Permission
+}
+
+// FlagsChange has those of account.Flags that are to be set or taken away.
+type FlagsChange struct {
+	AddBuckets, AddDomains, AddFirewalls, AddImages, AddKubernetes, AddLinodes, AddLongview, AddNodeBalancers,
+	AddStackScripts, AddVolumes, AddVPCs, CancelAccount, ChildAccountAccess, LongviewSubscription *bool
+}
+
+func (in GrantsChange) globals(g account.Globals) account.Globals {
+	f := g.Flags
+	return account.Globals{AccountAccess: changed(in.AccountAccess, g.AccountAccess), Flags: account.Flags{
+		AddBuckets: changed(in.Flags.AddBuckets, f.AddBuckets), AddDomains: changed(in.Flags.AddDomains, f.AddDomains),
+		AddFirewalls: changed(in.Flags.AddFirewalls, f.AddFirewalls), AddImages: changed(in.Flags.AddImages, f.AddImages),
+		AddKubernetes: changed(in.Flags.AddKubernetes, f.AddKubernetes), AddLinodes: changed(in.Flags.AddLinodes, f.AddLinodes),
+		AddLongview: changed(in.Flags.AddLongview, f.AddLongview), AddNodeBalancers: changed(in.Flags.AddNodeBalancers, f.AddNodeBalancers),
+		AddStackScripts: changed(in.Flags.AddStackScripts, f.AddStackScripts), AddVolumes: changed(in.Flags.AddVolumes, f.AddVolumes),
+		AddVPCs: changed(in.Flags.AddVPCs, f.AddVPCs), CancelAccount: changed(in.Flags.CancelAccount, f.CancelAccount),
+		ChildAccountAccess:   changed(in.Flags.ChildAccountAccess, f.ChildAccountAccess),
+		LongviewSubscription: changed(in.Flags.LongviewSubscription, f.LongviewSubscription),
+	}}
 }
 
 // SetGrants changes the grants of a restricted user.
@@ -247,6 +275,15 @@ func (s *Users) SetGrants(ctx context.Context, p account.Principal, name string,
 		if in.AddDatabases != nil {
 			u.AddDatabases = *in.AddDatabases
 			if err := tx.UpdateUser(ctx, u); err != nil {
+				return err
+			}
+		}
+		globals, err := tx.Globals(ctx, u.ID)
+		if err != nil {
+			return err
+		}
+		if after := in.globals(globals); after != globals {
+			if err := tx.SetGlobals(ctx, u.ID, after); err != nil {
 				return err
 			}
 		}

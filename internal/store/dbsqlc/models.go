@@ -386,6 +386,12 @@ type User struct {
 	Created      time.Time
 }
 
+type UserSetting struct {
+	UserID      int64
+	Globals     []byte
+	Preferences []byte
+}
+
 type Watcher struct {
 	ID        string
 	Expires   time.Time
