@@ -85,6 +85,7 @@ func New(o Options) *API {
 	a.registerDatabases()
 	a.registerEvents()
 	a.registerMaintenance()
+	a.registerAccount()
 	a.registerProfile()
 	a.registerTokens()
 	a.registerApps()

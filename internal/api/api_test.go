@@ -394,7 +394,7 @@ func TestView(t *testing.T) {
 	}
 	r := b.send("GET", fmt.Sprintf("/v4/databases/postgresql/instances/%d", id), b.full, "")
 	for _, want := range []string{
-		`"status":"provisioning"`, `"hosts":{"primary":null,"secondary":null,"standby":null}`, `"total_disk_size_gb":null`, `"version":"15"`,
+		`"status":"provisioning"`, `"hosts":{"primary":null,"secondary":null,"standby":null,"endpoints":[]}`, `"total_disk_size_gb":null`, `"version":"15"`,
 		`"ssl_connection":true`, `"replication_type":"none"`, `"replication_commit_type":"local"`, `"allow_list":["127.0.0.1"]`, `"week_of_month":null`,
 	} {
 		if !strings.Contains(r.body, want) {

@@ -193,6 +193,53 @@ func showRegion(r catalog.Region) regionView {
 	return regionView{r.ID, r.Label, strings.ToLower(r.Country), []string{"Managed Databases"}, r.Status, "core", resolversView{r.Resolvers.IPv4, r.Resolvers.IPv6}}
 }
 
+// availabilityView says whether a plan can be had in a region.
+type availabilityView struct {
+	Region    string `json:"region"`
+	Plan      string `json:"plan"`
+	Available bool   `json:"available" doc:"false for plans that are deprecated: they go on serving what has them."`
+}
+
+// available is every plan in every one of the regions.
+func (a *API) available(regions ...catalog.Region) []availabilityView {
+	views := make([]availabilityView, 0, len(regions)*len(a.Catalog.Plans))
+	for _, r := range regions {
+		for _, p := range a.Catalog.Plans {
+			views = append(views, availabilityView{r.ID, p.ID, !p.Deprecated})
+		}
+	}
+	return views
+}
+
+// itself shows what is a view already.
+func itself[T any](v T) T { return v }
+
+func (a *API) registerAvailability() {
+	fields := filter.Fields{"region": filter.Text, "plan": filter.Text, "available": filter.Bool}
+	everywhere := inMemory[availabilityView]{a.available(a.Catalog.Regions...), fields, func(v availabilityView, field string) any {
+		switch field {
+		case "region":
+			return v.Region
+		case "plan":
+			return v.Plan
+		}
+		return v.Available
+	}}
+	register(a, endpoint{method: http.MethodGet, path: "/v4/regions/availability", id: "listRegionsAvailability", summary: "List which plans can be had in which regions", tag: "Catalogue", public: true},
+		func(_ context.Context, c call[Listing, none]) (list[availabilityView], error) {
+			return listInMemory(everywhere, c.In, itself)
+		})
+	register(a, endpoint{method: http.MethodGet, path: "/v4/regions/{id}/availability", id: "viewRegionAvailability", summary: "View which plans can be had in a region", tag: "Catalogue", public: true},
+		func(_ context.Context, c call[textPath, none]) ([]availabilityView, error) {
+			r, ok := a.Catalog.Region(c.In.ID)
+			if !ok {
+				return nil, fault.NewNotFound()
+			}
+			return a.available(r), nil
+		})
+}
+
 func (a *API) registerRegions() {
+	a.registerAvailability()
 	registerCatalogue(a, "/v4/regions", "Region", "regions", regionsInMemory(a.Catalog.Regions), a.Catalog.Region, showRegion)
 }

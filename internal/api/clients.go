@@ -87,8 +87,12 @@ func (a *API) registerClients() {
 		func(ctx context.Context, c call[clientPath, none]) (empty, error) {
 			return empty{}, clients.Delete(ctx, c.Principal, c.In.id())
 		})
-	register(a, endpoint{method: http.MethodPost, path: one + "/reset-secret", id: "resetClientSecret", summary: "Give an OAuth client another secret", tag: tag, scope: writeAccount, secret: true},
-		func(ctx context.Context, c call[clientPath, none]) (clientView, error) {
-			return showClientSecret(clients.ResetSecret(ctx, c.Principal, c.In.id()))
-		})
+	reset := func(path, id string) {
+		register(a, endpoint{method: http.MethodPost, path: one + path, id: id, summary: "Give an OAuth client another secret", tag: tag, scope: writeAccount, secret: true},
+			func(ctx context.Context, c call[clientPath, none]) (clientView, error) {
+				return showClientSecret(clients.ResetSecret(ctx, c.Principal, c.In.id()))
+			})
+	}
+	reset("/reset-secret", "resetClientSecret")
+	reset("/reset_secret", "resetClientSecretAlias") // as some clients write it
 }

@@ -50,7 +50,9 @@ func decodeBody(body []byte, registry huma.Registry, t reflect.Type, out any) (f
 		return nil, &fault.Fault{Kind: fault.Invalid, Reason: "Must be a JSON object"}
 	}
 	check := checker{registry: registry}
-	check.object("", object, check.resolve(registry.Schema(t, true, t.Name())))
+	if schema := check.resolve(registry.Schema(t, true, t.Name())); len(schema.Properties) > 0 { // else of any members
+		check.object("", object, schema)
+	}
 	clean, err := json.Marshal(object) // without what was found at fault
 	if err != nil {
 		return nil, fmt.Errorf("encode checked body: %w", err)

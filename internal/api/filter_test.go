@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"steward/internal/account"
 	"steward/internal/api"
 	"steward/internal/monitor"
 	"steward/internal/store"
@@ -70,6 +71,14 @@ func (b *bench) fill() (database, service, ticket int64) {
 		if err != nil {
 			return err
 		}
+		admin, err := tx.User(ctx, b.account, "admin")
+		if err != nil {
+			return err
+		}
+		login := account.Audit{At: time.Now(), Account: b.account, User: admin.ID, Username: "admin", Address: "192.0.2.7", Action: "POST /oauth/authorize", Status: 303}
+		if err := tx.AddAudit(ctx, login); err != nil {
+			return err
+		}
 		_, err = tx.AddReply(ctx, monitor.Reply{Ticket: i.Ticket.ID, Kind: monitor.Opened, By: "steward", FromStaff: true, Text: "It broke"})
 		return err
 	})
@@ -117,7 +126,7 @@ func TestFiltersAreObeyed(t *testing.T) {
 			continue
 		}
 		member := "id"
-		for _, m := range []string{"started", "username", "id", "label"} {
+		for _, m := range []string{"region", "started", "username", "id", "label"} {
 			if all.Data[0][m] != nil {
 				member = m
 			}
@@ -140,7 +149,7 @@ func TestFiltersAreObeyed(t *testing.T) {
 			t.Errorf("%s: %v both is %s and isn't", place, none.Data, value)
 		}
 	}
-	if empty > 4 {
+	if empty > 5 { // among them the account's children, of which there are none
 		t.Errorf("%d lists had nothing to be filtered", empty)
 	}
 }

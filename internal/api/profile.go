@@ -6,6 +6,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/control"
+	"steward/internal/fault"
 )
 
 // profileView is the caller. Members that existing clients read and steward has
@@ -20,6 +21,59 @@ type profileView struct {
 	TwoFactorAuth      bool     `json:"two_factor_auth"`
 	AuthenticationType string   `json:"authentication_type"`
 	AuthorizedKeys     []string `json:"authorized_keys" nullable:"false"`
+	IPWhitelistEnabled bool     `json:"ip_whitelist_enabled"`
+	LishAuthMethod     string   `json:"lish_auth_method"`
+	VerifiedPhone      *string  `json:"verified_phone_number"`
+	Referrals          referral `json:"referrals"`
+}
+
+// referral is what clients read of a programme that there is none of.
+type referral struct {
+	Total     int     `json:"total"`
+	Completed int     `json:"completed"`
+	Pending   int     `json:"pending"`
+	Credit    float64 `json:"credit"`
+	Code      string  `json:"code"`
+	URL       string  `json:"url"`
+}
+
+func showProfile(u account.User) profileView {
+	return profileView{
+		UID: int64(u.ID), Username: u.Username, Email: u.Email, Restricted: u.Restricted,
+		Timezone: "UTC", AuthenticationType: "password", AuthorizedKeys: []string{}, LishAuthMethod: "disabled",
+	}
+}
+
+// profileUpdate is a change of oneself: of the e-mail address. Clients that send
+// all of a profile may send the rest as it is.
+type profileUpdate struct {
+	Email              *string   `json:"email,omitempty"`
+	Username           *string   `json:"username,omitempty" doc:"As it is."`
+	Restricted         *bool     `json:"restricted,omitempty" doc:"As it is."`
+	Timezone           *string   `json:"timezone,omitempty" doc:"As it is."`
+	EmailNotifications *bool     `json:"email_notifications,omitempty" doc:"As it is."`
+	TwoFactorAuth      *bool     `json:"two_factor_auth,omitempty" doc:"As it is."`
+	AuthenticationType *string   `json:"authentication_type,omitempty" doc:"As it is."`
+	AuthorizedKeys     *[]string `json:"authorized_keys,omitempty" nullable:"true" maxItems:"1000" doc:"As it is: empty."`
+	IPWhitelistEnabled *bool     `json:"ip_whitelist_enabled,omitempty" doc:"As it is."`
+	LishAuthMethod     *string   `json:"lish_auth_method,omitempty" doc:"As it is."`
+}
+
+// refuse names the members that would change what can't be.
+func (b profileUpdate) refuse(now profileView, faults *fault.Faults) {
+	for field, same := range map[string]bool{
+		"username": orDefault(b.Username, now.Username) == now.Username, "restricted": orDefault(b.Restricted, now.Restricted) == now.Restricted,
+		"timezone": orDefault(b.Timezone, now.Timezone) == now.Timezone, "authorized_keys": len(orDefault(b.AuthorizedKeys, nil)) == 0,
+		"email_notifications":  orDefault(b.EmailNotifications, now.EmailNotifications) == now.EmailNotifications,
+		"two_factor_auth":      orDefault(b.TwoFactorAuth, now.TwoFactorAuth) == now.TwoFactorAuth,
+		"authentication_type":  orDefault(b.AuthenticationType, now.AuthenticationType) == now.AuthenticationType,
+		"ip_whitelist_enabled": orDefault(b.IPWhitelistEnabled, now.IPWhitelistEnabled) == now.IPWhitelistEnabled,
+		"lish_auth_method":     orDefault(b.LishAuthMethod, now.LishAuthMethod) == now.LishAuthMethod,
+	} {
+		if !same {
+			faults.Add(field, "Can't be changed here")
+		}
+	}
 }
 
 type grantView struct {
@@ -102,10 +156,13 @@ func showGrants(g control.Grants, err error) (grantsView, error) {
 func (a *API) registerProfile() {
 	register(a, endpoint{method: http.MethodGet, path: "/v4/profile", id: "viewProfile", summary: "View yourself", tag: "Profile", own: true},
 		func(_ context.Context, c call[none, none]) (profileView, error) {
-			return profileView{
-				UID: int64(c.User.ID), Username: c.User.Username, Email: c.User.Email, Restricted: c.User.Restricted,
-				Timezone: "UTC", AuthenticationType: "password", AuthorizedKeys: []string{},
-			}, nil
+			return showProfile(c.User), nil
+		})
+	register(a, endpoint{method: http.MethodPut, path: "/v4/profile", id: "updateProfile", summary: "Change your e-mail address", tag: "Profile", scope: writeAccount, own: true},
+		func(ctx context.Context, c call[none, profileUpdate]) (profileView, error) {
+			c.Body.refuse(showProfile(c.User), &c.Faults)
+			changed, err := a.Control.Users.UpdateOwn(ctx, c.Principal, c.Body.Email, c.Faults)
+			return showProfile(changed), err
 		})
 	register(a, endpoint{method: http.MethodGet, path: "/v4/profile/grants", id: "viewProfileGrants", summary: "View what you may do; 204 when nothing is restricted", tag: "Profile", own: true, maybeEmpty: true},
 		func(ctx context.Context, c call[none, none]) (grantsView, error) {

@@ -58,6 +58,7 @@ type Control struct {
 	Clusters           *Clusters
 	Backups            *Backups
 	Maintenance        *Maintenance
+	Overview           *Overview
 	Events             *Events
 	Users              *Users
 	Tokens             *Tokens
@@ -90,6 +91,7 @@ func New(d Deps) *Control {
 		Clusters:           &Clusters{d},
 		Backups:            &Backups{Clusters{d}},
 		Maintenance:        &Maintenance{d},
+		Overview:           &Overview{d},
 		Events:             &Events{d},
 		Users:              &Users{d},
 		Tokens:             &Tokens{d},

@@ -141,6 +141,29 @@ func (s *Users) Update(ctx context.Context, p account.Principal, name string, in
 	return u, err
 }
 
+// UpdateOwn changes the caller's own e-mail address, restricted or not.
+func (s *Users) UpdateOwn(ctx context.Context, p account.Principal, email *string, faults fault.Faults) (account.User, error) {
+	defer s.principals.forget()
+	var u account.User
+	err := s.Store.InTx(ctx, func(tx *store.Tx) error {
+		all, err := tx.LockUsers(ctx, p.Account)
+		if err != nil {
+			return err
+		}
+		before, err := named(all, p.User.Username)
+		if err != nil {
+			return err
+		}
+		var found fault.Faults
+		u, found = UserChange{Email: email}.apply(before)
+		if err := combine(faults, found).Err(); err != nil {
+			return err
+		}
+		return tx.UpdateUser(ctx, u)
+	})
+	return u, err
+}
+
 // Delete removes a user with its tokens; never the caller, never the last
 // unrestricted one.
 func (s *Users) Delete(ctx context.Context, p account.Principal, name string) error {
