@@ -9,8 +9,12 @@ import (
 func TestMajorVersionIsItsNewestSeries(t *testing.T) {
 	t.Parallel()
 	c := Catalog{Engines: []Engine{
-		{Engine: cluster.MySQL, Series: "10.6"}, {Engine: cluster.MySQL, Series: "10.11"}, {Engine: cluster.MySQL, Series: "10.9"},
-		{Engine: cluster.MySQL, Series: "8.4"}, {Engine: cluster.PostgreSQL, Series: "15"}, {Engine: cluster.PostgreSQL, Series: "17"},
+		{Engine: cluster.MySQL, Series: "10.6"},
+		{Engine: cluster.MySQL, Series: "10.11"},
+		{Engine: cluster.MySQL, Series: "10.9"},
+		{Engine: cluster.MySQL, Series: "8.4"},
+		{Engine: cluster.PostgreSQL, Series: "15"},
+		{Engine: cluster.PostgreSQL, Series: "17"},
 	}}
 	for _, v := range []struct {
 		engine        cluster.Engine

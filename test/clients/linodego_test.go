@@ -120,7 +120,7 @@ func postgresCalls(ctx context.Context, g *gopher) {
 //nolint:staticcheck // backups are deprecated there, alive here
 func mysqlCalls(ctx context.Context, g *gopher) {
 	made, err := g.CreateMySQLDatabase(ctx, linodego.MySQLCreateOptions{
-		Label: "go-maria", Region: "local", Type: "g6-nanode-1", Engine: "mysql/10.11", AllowList: []string{"127.0.0.1"},
+		Label: "go-maria", Region: "local", Type: "g6-nanode-1", Engine: "mysql/10", AllowList: []string{"127.0.0.1"},
 	})
 	g.did("CreateMySQLDatabase", err, err == nil && made.Status == linodego.DatabaseStatusProvisioning, made)
 	active := func() {
@@ -176,11 +176,14 @@ func catalogueCalls(ctx context.Context, g *gopher) {
 	plans, err := g.ListTypes(ctx, nil)
 	g.did("ListTypes", err, len(plans) == len(types), plans)
 	compute, err := g.GetType(ctx, "g6-nanode-1")
-	g.did("GetType", err, err == nil && compute.VCPUs == 1, compute)
+	g.did("GetType", err, err == nil && compute.VCPUs == 1 && compute.Addons.Backups.Price.Hourly == 0, compute)
 	regions, err := g.ListRegions(ctx, nil)
 	g.did("ListRegions", err, len(regions) > 0, regions)
 	region, err := g.GetRegion(ctx, "local")
 	g.did("GetRegion", err, err == nil && len(region.Capabilities) > 0, region)
+	everywhere, err := g.ListRegionsAvailability(ctx, nil)
+	g.did("ListRegionsAvailability", err, len(everywhere) == len(types)*len(regions), everywhere)
+	// GetRegionAvailability of this version takes the list for a single object.
 }
 
 func eventCalls(ctx context.Context, g *gopher) {
@@ -200,6 +203,16 @@ func eventCalls(ctx context.Context, g *gopher) {
 func profileCalls(ctx context.Context, g *gopher) {
 	profile, err := g.GetProfile(ctx)
 	g.did("GetProfile", err, err == nil && profile.Username == "admin", profile)
+	changed, err := g.UpdateProfile(ctx, profile.GetUpdateOptions())
+	g.did("UpdateProfile", err, err == nil && changed.Email == profile.Email, changed)
+	logins, err := g.ListProfileLogins(ctx, nil)
+	g.did("ListProfileLogins", err, len(logins) > 0 && logins[0].Username == "admin" && logins[0].Status == "successful", logins)
+	login, err := g.GetProfileLogin(ctx, logins[0].ID)
+	g.did("GetProfileLogin", err, err == nil && login.IP != "" && login.Datetime != nil, login)
+	kept, err := g.UpdateProfilePreferences(ctx, linodego.ProfilePreferences{"theme": "dark"})
+	g.did("UpdateProfilePreferences", err, err == nil && (*kept)["theme"] == "dark", kept)
+	kept, err = g.GetProfilePreferences(ctx)
+	g.did("GetProfilePreferences", err, err == nil && (*kept)["theme"] == "dark", kept)
 	_, err = g.GrantsList(ctx)
 	g.did("GrantsList", err, true, nil)
 	made, err := g.CreateToken(ctx, linodego.TokenCreateOptions{Label: "go", Scopes: "databases:read_only"})
@@ -218,7 +231,30 @@ func profileCalls(ctx context.Context, g *gopher) {
 	g.did("DeleteProfileApp", g.DeleteProfileApp(ctx, app.ID), true, nil)
 }
 
+// ownCalls are those of the account itself.
+func ownCalls(ctx context.Context, g *gopher) {
+	own, err := g.GetAccount(ctx)
+	g.did("GetAccount", err, err == nil && own.Company != "" && own.EUUID != "" && own.ActiveSince != nil, own)
+	settings, err := g.GetAccountSettings(ctx)
+	g.did("GetAccountSettings", err, err == nil && settings.Managed, settings)
+	offered, err := g.ListAccountAvailabilities(ctx, nil)
+	g.did("ListAccountAvailabilities", err, len(offered) > 0 && len(offered[0].Available) > 0, offered)
+	here, err := g.GetAccountAvailability(ctx, "local")
+	g.did("GetAccountAvailability", err, err == nil && here.Region == "local", here)
+	logins, err := g.ListLogins(ctx, nil)
+	g.did("ListLogins", err, len(logins) > 0, logins)
+	login, err := g.GetLogin(ctx, logins[0].ID)
+	g.did("GetLogin", err, err == nil && login.Username == "admin" && login.Datetime != nil, login)
+	_, err = g.ListNotifications(ctx, nil)
+	g.did("ListNotifications", err, true, nil)
+	_, err = g.ListMaintenances(ctx, nil)
+	g.did("ListMaintenances", err, true, nil)
+	children, err := g.ListChildAccounts(ctx, nil)
+	g.did("ListChildAccounts", err, len(children) == 0, children)
+}
+
 func accountCalls(ctx context.Context, g *gopher) {
+	ownCalls(ctx, g)
 	const name = "gopher"
 	user, err := g.CreateUser(ctx, linodego.UserCreateOptions{Username: name, Email: "go@example.org", Restricted: true})
 	g.did("CreateUser", err, err == nil && user.Restricted, user)
@@ -230,8 +266,8 @@ func accountCalls(ctx context.Context, g *gopher) {
 	g.did("UpdateUser", err, err == nil && user.Email == "again@example.org", user)
 	grants, err := g.GetUserGrants(ctx, name)
 	g.did("GetUserGrants", err, err == nil && !grants.Global.AddDatabases, grants)
-	grants, err = g.UpdateUserGrants(ctx, name, linodego.UserGrantsUpdateOptions{Global: linodego.GlobalUserGrants{AddDatabases: true}})
-	g.did("UpdateUserGrants", err, err == nil && grants.Global.AddDatabases, grants)
+	grants, err = g.UpdateUserGrants(ctx, name, linodego.UserGrantsUpdateOptions{Global: linodego.GlobalUserGrants{AddDatabases: true, AccountAccess: new(linodego.AccessLevelReadOnly)}})
+	g.did("UpdateUserGrants", err, err == nil && grants.Global.AddDatabases && grants.Global.AccountAccess != nil && *grants.Global.AccountAccess == "read_only", grants)
 	g.did("DeleteUser", g.DeleteUser(ctx, name), true, nil)
 	made, err := g.CreateOAuthClient(ctx, linodego.OAuthClientCreateOptions{Label: "go", RedirectURI: "https://go.example.org/cb"})
 	g.did("CreateOAuthClient", err, err == nil && len(made.Secret) == 64, "a client")
