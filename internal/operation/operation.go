@@ -109,7 +109,7 @@ type Params struct {
 	OldType string `json:"old_type,omitempty"`
 	// AllowList tells that the allow_list changed.
 	AllowList bool `json:"allow_list,omitempty"`
-// Companion is an operation that the same work carries out: the update of an
+	// Companion is an operation that the same work carries out: the update of an
 	// allow_list beside a resize. It begins, proceeds and ends with this one.
 	Companion ID `json:"companion,omitempty"`
 	// Backup is the one that is taken, deleted or restored, or whose restore is undone.
