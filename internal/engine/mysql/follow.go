@@ -35,7 +35,7 @@ func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) error {
 	if err != nil {
 		return err
 	}
-	ready, err := s.text(ctx, fmt.Sprintf("SELECT @@GLOBAL.%s_enabled = %t", r.replica, r.replies(n)))
+	ready, err := s.text(ctx, fmt.Sprintf("SELECT @@GLOBAL.%s_enabled = %t", r.replica, replies(n)))
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,6 @@ var mariaDBReplication = replication{
 			"master_use_gtid = slave_pos, master_connect_retry = 1, master_heartbeat_period = 2",
 			n.Source.Listen.Addr(), n.Source.Listen.Port(), replicaUser, replicaPassword(n), quote(filepath.Join(n.TLS, engine.TLSCA)))
 	},
-	retakes: true,
 	// A server that was started with one node only has none of these.
 	tuned:      []string{fmt.Sprintf("SET GLOBAL slave_parallel_threads = %d", appliers), "SET GLOBAL slave_parallel_mode = 'optimistic'"},
 	progress:   mariaDBProgress,
@@ -42,7 +41,7 @@ func mariaDBReplicating(n engine.Node) []setting {
 	role := "MASTER"
 	if isReplica(n) {
 		// A primary that comes back cuts what no replica has acknowledged from its
-		// log and its data; what one has it takes back (retakes).
+		// log and its data; what one has it takes back (replies).
 		role = "SLAVE"
 	}
 	return []setting{

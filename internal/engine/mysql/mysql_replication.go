@@ -12,6 +12,7 @@ import (
 
 var mySQLReplication = replication{
 	source: "rpl_semi_sync_source", replica: "rpl_semi_sync_replica",
+	plugins:  mySQLPlugins,
 	settings: mySQLReplicating,
 	relaxed:  true,
 	status:   "SHOW REPLICA STATUS",
@@ -33,11 +34,18 @@ var mySQLReplication = replication{
 	seed:       seedMySQL,
 }
 
-func mySQLReplicating(engine.Node) []setting {
+// mySQLPlugins are loaded by servers that are alone, too: other nodes may join them
+// while they run.
+func mySQLPlugins() []setting {
 	return []setting{
 		{"plugin_load_add", "semisync_source.so", apart},
 		{"plugin_load_add", "semisync_replica.so", apart},
 		{"plugin_load_add", "mysql_clone.so", apart},
+	}
+}
+
+func mySQLReplicating(engine.Node) []setting {
+	return []setting{
 		{"rpl_semi_sync_source_wait_no_replica", true, live},
 		{"rpl_semi_sync_source_wait_for_replica_count", 1, live},
 		{"replica_net_timeout", 10, live},
@@ -145,6 +153,22 @@ func mySQLCompatible(ctx context.Context, own, source *session, st status) error
 	return nil
 }
 
+// errCloneRuns is ER_CLONE_TOO_MANY_CONCURRENT_CLONES: a server makes one at a time.
+const errCloneRuns = 3634
+
+// clone waits for another one of the server.
+func (s *session) clone(ctx context.Context, to string) error {
+	for {
+		err := s.exec(ctx, "CLONE LOCAL DATA DIRECTORY = "+quote(to))
+		if !is(err, errCloneRuns) {
+			return err
+		}
+		if err := pause(ctx, "wait for another copy of the data"); err != nil {
+			return err
+		}
+	}
+}
+
 // seedMySQL has the server clone itself. It insists on making the folder.
 func seedMySQL(ctx context.Context, d *Driver, n engine.Node, dir string, _ engine.Runner) error {
 	s, err := d.admin(ctx, n)
@@ -153,7 +177,7 @@ func seedMySQL(ctx context.Context, d *Driver, n engine.Node, dir string, _ engi
 	}
 	defer s.close()
 	clone := filepath.Join(dir, "clone")
-	if err := s.exec(ctx, "CLONE LOCAL DATA DIRECTORY = "+quote(clone)); err != nil {
+	if err := s.clone(ctx, clone); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(clone)

@@ -82,6 +82,9 @@ func (d *Driver) takeOver(ctx context.Context, s *session, r *replication, n eng
 		}
 		d.wakeEvents(ctx, s, n)
 	}
+	if err := s.replicaAccount(ctx, n, false); err != nil {
+		return err
+	}
 	if err := s.setRole(ctx, r, n); err != nil {
 		return err
 	}
@@ -100,7 +103,7 @@ func (d *Driver) takeOver(ctx context.Context, s *session, r *replication, n eng
 // setRole sets what depends on the role, but for what lets others write.
 func (s *session) setRole(ctx context.Context, r *replication, n engine.Node) error {
 	settings := []setting{
-		{r.replica + "_enabled", r.replies(n), live},
+		{r.replica + "_enabled", replies(n), live},
 		{r.source + "_enabled", semiSync(n) && !isReplica(n), live},
 		durable("sync_binlog", n, 0),
 		durable("innodb_flush_log_at_trx_commit", n, 2),

@@ -22,16 +22,12 @@ import (
 type replication struct {
 	// source and replica begin the names of the variables of semi-sync.
 	source, replica string
+	// plugins are what replication needs loaded; nil for what is built in.
+	plugins func() []setting
 	// settings are those of a node beyond the common ones.
 	settings func(n engine.Node) []setting
 	// relaxed tells that replicas don't sync each commit.
 	relaxed bool
-	// retakes tells that a killed primary that starts as a replica cuts from its
-	// log and data what its engine had not committed yet, and has to take it back
-	// from the heir though the transactions bear its own number. The flavour does
-	// so with semi-sync enabled on the replica's side, and silently leaves them out
-	// otherwise; it costs nothing where the source waits for nobody.
-	retakes bool
 	// status answers a row for a replica, none for other servers.
 	status string
 	// startAll, stopAll, stopReceiver and reset act on the replica's threads; reset
@@ -97,10 +93,10 @@ func replicaPassword(n engine.Node) string {
 }
 
 // replicaAccount makes the account of a cluster with several nodes, anew where
-// its password may be another.
+// its password may be another; a node that is alone has none.
 func (s *session) replicaAccount(ctx context.Context, n engine.Node, anew bool) error {
 	if !clustered(n) {
-		return nil
+		return s.exec(ctx, "SET SESSION sql_log_bin = 0", "DROP USER IF EXISTS "+replicaAccount)
 	}
 	there, err := s.text(ctx, "SELECT COUNT(*) FROM mysql.user WHERE User = ? AND Host = '127.0.0.1' AND Repl_slave_priv = 'Y'", replicaUser)
 	if err != nil || there != "0" && !anew {

@@ -16,28 +16,36 @@ func isReplica(n engine.Node) bool { return clustered(n) && n.Role == cluster.Re
 
 func semiSync(n engine.Node) bool { return clustered(n) && n.Replication == cluster.SemiSynch }
 
-// replies tells whether semi-sync is enabled on the replica's side.
-func (r *replication) replies(n engine.Node) bool {
-	return isReplica(n) && (semiSync(n) || r.retakes)
-}
+// replies tells whether semi-sync is enabled on the replica's side. It costs nothing
+// where the source waits for nobody; a source that begins to wait while the cluster
+// grows is heard by those only who had it when they connected. And a killed primary
+// of MariaDB's that starts as a replica cuts from its log and data what its engine
+// had not committed yet: with it, it takes that back from the heir though the
+// transactions bear its own number, and silently leaves it out otherwise.
+func replies(n engine.Node) bool { return isReplica(n) }
 
-// replicating are the settings of a cluster with several nodes. Those that
+// replicating are the settings of a cluster with several nodes, and of one that may
+// get some. Those that
 // depend on the role are apart: Follow and Promote set them.
 func replicating(n engine.Node, size tuning) []setting {
-	if !clustered(n) {
-		return nil
-	}
 	r := &dialectOf(n.Installation.Flavour).replication
-	return append([]setting{
+	var plugins []setting
+	if r.plugins != nil {
+		plugins = r.plugins()
+	}
+	if !clustered(n) {
+		return plugins
+	}
+	return append(append(plugins, []setting{
 		{"relay_log", "relay", apart},
 		// A bound that isn't worth a restart: it changes with the next one.
 		{"relay_log_space_limit", size.binlogTotalMB * mb, apart},
 		{r.source + "_enabled", semiSync(n) && !isReplica(n), apart},
-		{r.replica + "_enabled", r.replies(n), apart},
+		{r.replica + "_enabled", replies(n), apart},
 		{r.source + "_timeout", semiSyncTimeout, live},
 		// What was acknowledged to nobody has been seen by nobody either.
 		{r.source + "_wait_point", "AFTER_SYNC", live},
-	}, r.settings(n)...)
+	}...), r.settings(n)...)
 }
 
 // durable is a setting that makes commits durable with 1. A flavour whose

@@ -183,7 +183,11 @@ func (j *job) render() error {
 }
 
 func (j *job) settings() settings {
-	return settings{Plan: j.want.Plan, SSLConnection: j.want.SSLConnection, Commit: j.want.Commit}
+	s := settings{Plan: j.want.Plan, SSLConnection: j.want.SSLConnection, Commit: j.want.Commit}
+	if j.top.Members > 1 {
+		s.Replication = j.top.Replication
+	}
+	return s
 }
 
 // look compares what is there with what is wanted.
@@ -216,6 +220,7 @@ func (j *job) look(ctx context.Context) (sight, error) {
 	s.FilesDue = j.rec.Loaded != j.digest
 	s.FencesDue = s.Bootstrapped && j.rec.Fenced != fences
 	s.Settled = j.rec.Applied != nil && *j.rec.Applied == j.settings()
+	s.RoleDue = s.Bootstrapped && !s.Replica && j.rec.Applied != nil && j.rec.Applied.Replication != j.settings().Replication
 	// A running server isn't moved to another build unless that was asked for,
 	// also when the distribution has replaced its programs.
 	s.OtherBuild = j.rec.Installation != j.inst.ID() && (!s.Running || j.want.Patch)
@@ -234,7 +239,7 @@ func (j *job) look(ctx context.Context) (sight, error) {
 		case s.Replica && standing.Writable:
 			s.Restart = true // it believes to be the primary
 		default:
-			s.RoleDue = s.Replica != standing.Streaming || s.Replica == standing.Writable
+			s.RoleDue = s.RoleDue || s.Replica != standing.Streaming || s.Replica == standing.Writable
 			s.Streaming = s.Replica && standing.Streaming
 		}
 	}

@@ -19,12 +19,13 @@ import (
 // pass is one pass over a cluster: it looks, decides and carries out. Whoever
 // runs it has the unit's turn.
 type pass struct {
-	d    *Driver
-	u    *unit
-	eng  engine.Driver
-	want platform.Wanted
-	top  topology
-	keys keychain
+	d   *Driver
+	u   *unit
+	eng engine.Driver
+	// want is what the pass aims at: asked for but for what has to come before.
+	want, asked platform.Wanted
+	top         topology
+	keys        keychain
 	// restarts tells that the primary's server may be started on its own data:
 	// the alternative, another primary, was considered.
 	restarts bool
@@ -44,17 +45,16 @@ func (d *Driver) newPass(u *unit, want platform.Wanted) (*pass, error) {
 	if top.Restoring {
 		return nil, &obstacle{"a restore wasn't finished: restore a backup again, or bring the old data back with `steward restore --undo`"}
 	}
-	before := top
-	top.Members, top.Suspended = max(1, want.Size), want.Suspended
-	if top.Members > 1 {
-		top.Replication = want.Replication
+	p := &pass{d: d, u: u, eng: eng, want: want, asked: want, keys: keychain{d: d, u: u}}
+	if p.top, err = p.aim(top); err != nil {
+		return nil, err
 	}
-	if top != before {
-		if err := d.saveTopology(want.ID, top); err != nil {
+	if p.top != top {
+		if err := d.saveTopology(want.ID, p.top); err != nil {
 			return nil, err
 		}
 	}
-	return &pass{d: d, u: u, eng: eng, want: want, top: top, keys: keychain{d: d, u: u}}, nil
+	return p, nil
 }
 
 // run brings the cluster to what is wanted, as far as one pass can.
@@ -63,7 +63,7 @@ func (p *pass) run(ctx context.Context) error {
 		return p.suspend(ctx)
 	}
 	if p.top.Members == 1 {
-		return p.node(ctx, 0)
+		return errors.Join(p.node(ctx, 0), p.removeOthers(ctx))
 	}
 	born, err := p.d.born(p.want.ID, p.top)
 	if err != nil {
@@ -74,6 +74,12 @@ func (p *pass) run(ctx context.Context) error {
 	}
 	if err := p.havePrimary(ctx); err != nil {
 		return err
+	}
+	switch {
+	case p.shrinks():
+		return p.shrink(ctx)
+	case p.top.Growing:
+		return p.grow(ctx)
 	}
 	return errors.Join(p.roll(ctx), p.setRoute(ctx))
 }
@@ -242,7 +248,11 @@ func (p *pass) roll(ctx context.Context) error {
 		return errors.Join(append(errs, errors.New("the primary isn't restarted while its data is copied"))...)
 	}
 	if restart && len(errs) == 0 {
-		if err := p.switchOver(ctx); err != nil {
+		heir, err := p.successor(ctx)
+		if err == nil {
+			err = p.switchOver(ctx, heir, "a planned restart")
+		}
+		if err != nil {
 			return fmt.Errorf("switch over: %w", err)
 		}
 		for _, ordinal := range p.top.replicas() {

@@ -94,7 +94,7 @@ func plan(s sight) []step {
 	}
 	fresh := clone || !s.Bootstrapped
 	add(fresh, stepBootstrap)
-	add(s.Replicated && (!s.Running || !running || fresh || s.RoleDue), stepRole)
+	add(s.RoleDue || s.Replicated && (!s.Running || !running || fresh), stepRole)
 	add(s.Upgrading || s.OtherBuild && !fresh, stepUpgrade)
 	add(s.Encrypted, stepKeyring)
 	add(s.ReadOnlyDue && running, stepReadOnly)

@@ -138,6 +138,9 @@ func (d *Driver) rebuild(ctx context.Context, u *unit, m *member, want platform.
 	if err != nil {
 		return err
 	}
+	if m.ordinal >= now.Members {
+		return fmt.Errorf("the cluster has %d node(s) now", now.Members)
+	}
 	if now.Primary != top.Primary || now.Suspended {
 		return fmt.Errorf("node %d isn't the primary any more", top.Primary)
 	}

@@ -56,6 +56,8 @@ type settings struct {
 	Plan          catalog.Plan   `json:"plan"`
 	SSLConnection bool           `json:"ssl_connection"`
 	Commit        cluster.Commit `json:"commit"`
+	// Replication is how others follow; "" when the node is alone.
+	Replication cluster.Replication `json:"replication,omitempty"`
 }
 
 // launch is a server's start, repeatable without knowing anything else.

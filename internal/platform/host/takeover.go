@@ -258,16 +258,12 @@ func (p *pass) revive(ctx context.Context, ordinal int) {
 // switchOver moves the primary's role to a replica on purpose. No acknowledged
 // write is lost: the old primary has ended, or takes no writes, before the heir
 // begins, and the heir has everything by then.
-func (p *pass) switchOver(ctx context.Context) error {
+func (p *pass) switchOver(ctx context.Context, heir *job, why string) error {
 	old, err := p.job(ctx, p.top.Primary)
 	if err != nil {
 		return err
 	}
-	heir, err := p.successor(ctx)
-	if err != nil {
-		return err
-	}
-	reason := fmt.Sprintf("Node %d handed its role over to node %d for a planned restart.", p.top.Primary, heir.m.ordinal)
+	reason := fmt.Sprintf("Node %d handed its role over to node %d for %s.", p.top.Primary, heir.m.ordinal, why)
 	failpoint.Here("host: before switchover")
 	if p.eng.CanDrain(old.inst) {
 		err = p.retire(ctx, old)

@@ -20,6 +20,9 @@ type topology struct {
 	// Members is how many nodes the cluster has.
 	Members     int                 `json:"members"`
 	Replication cluster.Replication `json:"replication,omitempty"`
+	// Growing tells that the primary was alone and the others don't follow yet: it
+	// waits for none of them.
+	Growing bool `json:"growing,omitempty"`
 	// Primary is the ordinal of the node that takes the writes.
 	Primary int `json:"primary"`
 	// Failovers counts the changes of the primary, planned ones included; the

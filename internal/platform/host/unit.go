@@ -114,6 +114,13 @@ func (u *unit) member(ordinal int) *member {
 	return m
 }
 
+// dismiss forgets a node that was removed.
+func (u *unit) dismiss(ordinal int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.members, ordinal)
+}
+
 // ordinals are those of the members known so far, sorted.
 func (u *unit) ordinals() []int {
 	u.mu.Lock()
