@@ -87,6 +87,8 @@ type UpdateDatabase struct {
 	Label     *string   `json:"label,omitempty"`
 	Type      *string   `json:"type,omitempty"`
 	AllowList *[]string `json:"allow_list,omitempty"`
+	// ClusterSize is the number of nodes.
+	ClusterSize *int `json:"cluster_size,omitempty"`
 }
 
 // Credentials are those of a database's root user.

@@ -340,6 +340,10 @@ type databaseUpdate struct {
 	Type      *string       `json:"type,omitempty" doc:"A plan with more disk."`
 	AllowList *[]string     `json:"allow_list,omitempty" nullable:"false" maxItems:"10000" doc:"Replaces the whole list."`
 	Updates   *windowUpdate `json:"updates,omitempty"`
+	// How many nodes there are to be.
+	ClusterSize *int    `json:"cluster_size,omitempty" enum:"1,3" doc:"Nodes come and go while the database is written to."`
+	Replication *string `json:"replication_type,omitempty" doc:"As it is, or another together with another cluster_size; what suits that when left out."`
+	Commit      *string `json:"replication_commit_type,omitempty" doc:"As it is, or another together with another cluster_size."`
 	FixedMembers
 	Unoffered
 }
@@ -351,16 +355,12 @@ type FixedMembers struct {
 	Region        *string `json:"region,omitempty" doc:"As it is."`
 	Encrypted     *bool   `json:"encrypted,omitempty" doc:"As it is."`
 	SSLConnection *bool   `json:"ssl_connection,omitempty" doc:"As it is."`
-	Replication   *string `json:"replication_type,omitempty" doc:"As it is."`
-	Commit        *string `json:"replication_commit_type,omitempty" doc:"As it is."`
 	Version       *string `json:"version,omitempty" doc:"As it is, or its major version."`
-	ClusterSize   *int    `json:"cluster_size,omitempty" doc:"As it is."`
 }
 
 func (m FixedMembers) fixed() control.Fixed {
 	return control.Fixed{
-		Engine: m.Engine, Region: m.Region, Encrypted: m.Encrypted, SSLConnection: m.SSLConnection, Version: m.Version, Size: m.ClusterSize,
-		Replication: (*cluster.Replication)(m.Replication), Commit: (*cluster.Commit)(m.Commit),
+		Engine: m.Engine, Region: m.Region, Encrypted: m.Encrypted, SSLConnection: m.SSLConnection, Version: m.Version,
 	}
 }
 
@@ -377,7 +377,10 @@ type windowUpdate struct {
 // change is what the request asks for; faults gets what isn't offered.
 func (b databaseUpdate) change(faults *fault.Faults) control.UpdateCluster {
 	b.refuse(faults)
-	in := control.UpdateCluster{Label: b.Label, Type: b.Type, AllowList: b.AllowList, Fixed: b.fixed()}
+	in := control.UpdateCluster{
+		Label: b.Label, Type: b.Type, AllowList: b.AllowList, Fixed: b.fixed(),
+		Size: b.ClusterSize, Replication: (*cluster.Replication)(b.Replication), Commit: (*cluster.Commit)(b.Commit),
+	}
 	if u := b.Updates; u != nil {
 		in.Updates = &cluster.WindowChange{Duration: u.Duration, HourOfDay: u.HourOfDay, DayOfWeek: u.DayOfWeek, WeekOfMonth: u.WeekOfMonth.value, NoWeek: u.WeekOfMonth.null()}
 		if u.Frequency != nil {

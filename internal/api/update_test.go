@@ -32,8 +32,8 @@ func TestUnchangedMembersAreNoChange(t *testing.T) {
 			t.Errorf("%s: %d %s", body, r.StatusCode, r.body)
 		}
 	}
-	r := b.send("PUT", one, b.full, `{"engine":"postgresql/17","region":"mars","encrypted":true,"ssl_connection":false,"replication_type":"asynch","replication_commit_type":"on","version":"17","cluster_size":3}`)
-	if got := r.faults(); r.StatusCode != 400 || len(got) != 8 {
+	r := b.send("PUT", one, b.full, `{"engine":"postgresql/17","region":"mars","encrypted":true,"ssl_connection":false,"replication_type":"asynch","replication_commit_type":"on","version":"17"}`)
+	if got := r.faults(); r.StatusCode != 400 || len(got) != 7 {
 		t.Errorf("%d %q", r.StatusCode, got)
 	}
 	if _, err := b.store.Pool().Exec(t.Context(), "UPDATE clusters SET allow_list = '{192.0.2.1/24}', updated = '2026-01-31T18:04:05Z' WHERE id = $1", id); err != nil {
@@ -44,6 +44,44 @@ func TestUnchangedMembersAreNoChange(t *testing.T) {
 	}
 	if r := b.send("PUT", one, b.full, `{"type":"g6-nanode-1","allow_list":["127.0.0.2"]}`); r.StatusCode != 200 || !strings.Contains(r.body, `"status":"updating"`) {
 		t.Errorf("an allow_list beside the type that it has: %d %s", r.StatusCode, r.body)
+	}
+}
+
+// TestClusterSizeIsChanged: nodes are asked for like a bigger plan, with what suits
+// as many unless something else that does is asked for.
+func TestClusterSizeIsChanged(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for i, c := range []struct {
+		body    string
+		status  int
+		answers []string
+	}{
+		{`{"cluster_size":3}`, 200, []string{`"cluster_size":3`, `"replication_type":"asynch"`, `"replication_commit_type":"local"`, `"status":"updating"`}},
+		{`{"cluster_size":3,"replication_type":"none","replication_commit_type":"local"}`, 200, []string{`"replication_type":"asynch"`}},
+		{`{"cluster_size":3,"replication_commit_type":"remote_apply"}`, 200, []string{`"replication_commit_type":"remote_apply"`}},
+		{`{"cluster_size":3,"type":"g6-standard-1","label":"bigger"}`, 200, []string{`"cluster_size":3`, `"type":"g6-standard-1"`, `"label":"bigger"`}},
+		{`{"cluster_size":1,"replication_type":"none"}`, 200, []string{`"status":"active"`}},
+		{`{"cluster_size":2}`, 400, []string{`"field":"cluster_size","reason":"Must be one of 1, 3`}},
+		{`{"cluster_size":3,"replication_type":"semi_synch"}`, 400, []string{`"field":"replication_type","reason":"Must be asynch`}},
+		{`{"replication_commit_type":"on"}`, 400, []string{`"field":"replication_commit_type"`, "together with cluster_size"}},
+	} {
+		var made struct{ ID int64 }
+		spec := strings.Replace(goodCreate, `"shop"`, fmt.Sprintf(`"shop-%d"`, i), 1)
+		if r := b.send("POST", "/v4/databases/postgresql/instances", b.full, spec); json.Unmarshal([]byte(r.body), &made) != nil || r.StatusCode != 200 {
+			t.Fatal(r.body)
+		}
+		id := made.ID
+		b.is(id, cluster.Active)
+		r := b.send("PUT", fmt.Sprintf("/v4/databases/postgresql/instances/%d", id), b.full, c.body)
+		if r.StatusCode != c.status {
+			t.Errorf("%s: %d %s", c.body, r.StatusCode, r.body)
+		}
+		for _, want := range c.answers {
+			if !strings.Contains(r.body, want) {
+				t.Errorf("%s: no %s in %s", c.body, want, r.body)
+			}
+		}
 	}
 }
 

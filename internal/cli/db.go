@@ -30,7 +30,7 @@ type dbCommands struct {
 	List        dbListCommand        `cmd:"" help:"List the databases."`
 	View        dbViewCommand        `cmd:"" help:"Show one database."`
 	Create      dbCreateCommand      `cmd:"" help:"Create a database."`
-	Update      dbUpdateCommand      `cmd:"" help:"Change label, type or allow list."`
+	Update      dbUpdateCommand      `cmd:"" help:"Change label, type, number of nodes or allow list."`
 	Delete      dbDeleteCommand      `cmd:"" help:"Delete a database and all its data."`
 	Credentials dbCredentialsCommand `cmd:"" help:"Show the root user's name and password; with --reset make a new one."`
 	Patch       dbPatchCommand       `cmd:"" help:"Do now what waits for the maintenance window: the newest installed version of the series, certificates, restarts."`
@@ -205,6 +205,7 @@ type dbUpdateCommand struct {
 	databaseArg
 	Label *string   `help:"New label."`
 	Type  *string   `help:"Bigger plan."`
+	Nodes *int      `help:"1, or 3: with a replica that takes over." enum:"1,3"`
 	Allow *[]string `help:"The whole new list; an empty one blocks everybody."`
 }
 
@@ -213,7 +214,7 @@ func (f *dbUpdateCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	d, err = c.UpdateDatabase(ctx, d, client.UpdateDatabase{Label: f.Label, Type: f.Type, AllowList: f.Allow})
+	d, err = c.UpdateDatabase(ctx, d, client.UpdateDatabase{Label: f.Label, Type: f.Type, AllowList: f.Allow, ClusterSize: f.Nodes})
 	if err != nil {
 		return err
 	}

@@ -94,6 +94,37 @@ func (s Spec) WithDefaults() Spec {
 	return s
 }
 
+// Nodes are how many a cluster has, and how they replicate.
+type Nodes struct {
+	Size        int         `json:"size"`
+	Replication Replication `json:"replication"`
+	Commit      Commit      `json:"commit,omitempty"`
+}
+
+// Nodes are those that are asked for.
+func (s Spec) Nodes() Nodes { return Nodes{s.Size, s.Replication, s.Commit} }
+
+// WithSize is the spec with another number of nodes. What isn't asked for of their
+// replication is kept where it is possible with as many, or the default.
+func (s Spec) WithSize(size int, replication *Replication, commit *Commit) (Spec, fault.Faults) {
+	var faults fault.Faults
+	if size != 1 && size != 3 {
+		faults.Add("cluster_size", "Must be one of 1, 3")
+		return s, faults
+	}
+	s.Size, s.Replication = size, ""
+	if replication != nil {
+		s.Replication = *replication
+	}
+	if commit != nil {
+		s.Commit = *commit
+	} else if size == 1 && (s.Commit == CommitRemoteWrite || s.Commit == CommitRemoteApply) {
+		s.Commit = ""
+	}
+	s = s.WithDefaults()
+	return s, s.validateReplication()
+}
+
 // validateReplication is the two replication rows of decisions.md §5.
 func (s Spec) validateReplication() fault.Faults {
 	var faults fault.Faults

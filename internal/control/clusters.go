@@ -145,6 +145,10 @@ type UpdateCluster struct {
 	Type      *string
 	AllowList *[]string
 	Updates   *cluster.WindowChange
+	// Size is how many nodes there are to be; Replication and Commit may change with it.
+	Size        *int
+	Replication *cluster.Replication
+	Commit      *cluster.Commit
 	// Fixed are members that can't be changed: what is there already may be sent.
 	Fixed Fixed
 }
@@ -156,10 +160,7 @@ type Fixed struct {
 	Region        *string
 	Encrypted     *bool
 	SSLConnection *bool
-	Replication   *cluster.Replication
-	Commit        *cluster.Commit
 	Version       *string
-	Size          *int
 }
 
 // faults names the members that would change.
@@ -168,8 +169,7 @@ func (f Fixed) faults(c cluster.Cluster) fault.Faults {
 	for field, same := range map[string]bool{
 		"engine": f.sameEngine(c),
 		"region": same(f.Region, c.Region), "encrypted": same(f.Encrypted, c.Encrypted), "ssl_connection": same(f.SSLConnection, c.SSLConnection),
-		"replication_type": same(f.Replication, c.Replication), "replication_commit_type": same(f.Commit, c.Commit),
-		"version": f.Version == nil || isSeries(*f.Version, c.Series), "cluster_size": same(f.Size, c.Size),
+		"version": f.Version == nil || isSeries(*f.Version, c.Series),
 	} {
 		if !same {
 			faults.Add(field, "Can't be changed once the database is made")
@@ -235,9 +235,9 @@ func (s *Clusters) Update(ctx context.Context, p account.Principal, engine clust
 	})
 }
 
-// changedBeside reports whether anything but the type is another.
+// changedBeside reports whether anything but plan and nodes is another.
 func changedBeside(before, after cluster.Cluster) bool {
-	after.Type = before.Type
+	after.Type, after.Size, after.Replication, after.Commit = before.Type, before.Size, before.Replication, before.Commit
 	return !reflect.DeepEqual(before, after)
 }
 
@@ -277,6 +277,15 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 			c.AllowList, action, params.AllowList = list, operation.Update, true
 		}
 	}
+	before := c.Nodes()
+	c, found := resized(c, in)
+	faults = append(faults, found...)
+	if c.Size != before.Size {
+		params.Before, action = &before, operation.Resize
+		if len(found) == 0 && !s.Catalog.HasType(c.Type, c.Engine, c.Size) {
+			faults.Add("cluster_size", "The type %s has no databases of %d nodes", c.Type, c.Size)
+		}
+	}
 	if in.Type != nil {
 		faults = append(faults, s.validateResize(c, *in.Type)...)
 		if *in.Type != c.Type {
@@ -285,6 +294,31 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 		}
 	}
 	return c, action, params, faults
+}
+
+// resized is the database with as many nodes as are asked for. How they replicate
+// changes with their number only: it is asked for, or what suits them.
+func resized(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, fault.Faults) {
+	if same(in.Size, c.Size) {
+		var faults fault.Faults
+		if !same(in.Replication, c.Replication) {
+			faults.Add("replication_type", "Can only be changed together with cluster_size")
+		}
+		if !same(in.Commit, c.Commit) {
+			faults.Add("replication_commit_type", "Can only be changed together with cluster_size")
+		}
+		return c, faults
+	}
+	// What is sent back as it was before is no wish for the new number of nodes.
+	if same(in.Replication, c.Replication) {
+		in.Replication = nil
+	}
+	if same(in.Commit, c.Commit) {
+		in.Commit = nil
+	}
+	spec, faults := c.Spec.WithSize(*in.Size, in.Replication, in.Commit)
+	c.Spec = spec
+	return c, faults
 }
 
 // validateResize lets a database grow only: what is on the disk must fit.

@@ -278,6 +278,29 @@ func TestResizeRemembersWhatItWas(t *testing.T) {
 	}
 }
 
+func TestNodesThatComeRememberWhatThereWas(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.tenant("one")
+	c := b.in(p, cluster.Active)
+	if _, err := b.Clusters.Update(t.Context(), p, "", c.ID, control.UpdateCluster{Size: new(3), Label: new("renamed")}, nil); err != nil {
+		t.Fatal(err)
+	}
+	var resize operation.Operation
+	for _, e := range b.events(p, c.ID) {
+		if e.Action == operation.Resize {
+			resize = e
+		}
+	}
+	before := c.Nodes()
+	if diff := cmp.Diff(operation.Params{Before: &before}, resize.Params); diff != "" || resize.Status != operation.Scheduled {
+		t.Errorf("%s: -want +got\n%s", resize.Status, diff)
+	}
+	if now := b.view(p, c.ID); now.Size != 3 || now.Replication == c.Replication || now.Status != cluster.Updating {
+		t.Errorf("%+v", now)
+	}
+}
+
 func TestReset(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

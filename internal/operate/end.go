@@ -82,13 +82,18 @@ func (w *work) giveUp(ctx context.Context, reason string, cause error) (again ti
 }
 
 // undo takes back what the row was promised: a resize that can't be done leaves
-// the plan as it was, which upkeep then makes true again.
+// plan and nodes as they were, which upkeep then makes true again.
 func (w *work) undo(ctx context.Context, tx *store.Tx) (cluster.Cluster, error) {
-	c := w.c
-	if w.op.Action != operation.Resize || w.op.Params.OldType == "" {
+	c, params := w.c, w.op.Params
+	if w.op.Action != operation.Resize {
 		return c, nil
 	}
-	c.Type = w.op.Params.OldType
+	if params.OldType != "" {
+		c.Type = params.OldType
+	}
+	if b := params.Before; b != nil {
+		c.Size, c.Replication, c.Commit = b.Size, b.Replication, b.Commit
+	}
 	return tx.UpdateCluster(ctx, c)
 }
 

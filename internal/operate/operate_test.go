@@ -13,6 +13,7 @@ import (
 	"steward/internal/control"
 	"steward/internal/operate"
 	"steward/internal/operation"
+	"steward/internal/platform"
 	"steward/internal/platform/memplatform"
 )
 
@@ -327,6 +328,46 @@ func TestResizeCarriesTheUpdateBesideItAlong(t *testing.T) {
 				if now := b.view(c.ID); now.Type != large.ID || !now.AllowList.Equal(cluster.AllowList{"192.0.2.0/24"}) {
 					t.Errorf("%+v", now)
 				}
+			}
+		})
+	}
+}
+
+// TestNodesComeOrStayAway: a change of the number of nodes ends with as many, or as
+// it was.
+func TestNodesComeOrStayAway(t *testing.T) {
+	t.Parallel()
+	for _, f := range []struct {
+		name   string
+		limits operate.Limits
+		fault  *memplatform.Fault
+		size   int
+		want   operation.Status
+	}{
+		{"done", quick, nil, 3, operation.Finished},
+		{"a copy takes its time", hopeless, &memplatform.Fault{Step: memplatform.StepRoute, Times: 20, Err: fmt.Errorf("node 1: %w", platform.ErrCopying)}, 3, operation.Finished},
+		{"given up", hopeless, &memplatform.Fault{Step: memplatform.StepRoute}, 1, operation.FailedStatus},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, f.limits)
+			c := b.active()
+			if f.fault != nil {
+				b.driver.Inject(*f.fault)
+			}
+			if err := b.update(c, control.UpdateCluster{Size: new(3)}); err != nil {
+				t.Fatal(err)
+			}
+			o := b.runToEnd()
+			if o.Action != operation.Resize || o.Status != f.want {
+				t.Errorf("resize: %+v", o)
+			}
+			now := b.view(c.ID)
+			if now.Size != f.size || (now.Nodes() == c.Nodes()) != (f.size == 1) {
+				t.Errorf("%+v, before %+v", now.Nodes(), c.Nodes())
+			}
+			if world, _ := b.world.Cluster(c.ID); f.want == operation.Finished && world.Size != f.size {
+				t.Errorf("the platform has %d nodes", world.Size)
 			}
 		})
 	}

@@ -204,7 +204,7 @@ func (w *work) gone(ctx context.Context) error {
 // ends with the lease; what ends with it is neither success nor failure.
 func (w *work) pass(ctx context.Context) (again time.Duration, err error) {
 	limit := w.Limits.Pass
-	if w.turns(w.op) != nil {
+	if w.copies() {
 		limit = w.Limits.Long
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
@@ -277,11 +277,15 @@ func (w *work) exhausted() bool {
 
 // patience is for how long the operation is tried.
 func (w *work) patience() time.Duration {
-	if w.turns(w.op) != nil {
+	if w.copies() {
 		return w.Limits.Copying
 	}
 	return w.Limits.GiveUp
 }
+
+// copies tells whether the operation copies a database's data, which takes as long as
+// there is of it.
+func (w *work) copies() bool { return w.turns(w.op) != nil || w.op.Params.Before != nil }
 
 // whyGivenUp is for people: no addresses, and nothing that a server said.
 func (w *work) whyGivenUp(err error) string {

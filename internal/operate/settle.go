@@ -39,8 +39,8 @@ const LostReason = "The database's files are gone; nothing was made in their pla
 var errLost = &impossible{reason: LostReason}
 
 // settle applies what is wanted until it is there. Passes that end without an
-// error but not at the goal are repeated soon; errors for a few seconds, after
-// which the next attempt is left to another run.
+// error but not at the goal are repeated soon, as are those that wait for a copy;
+// errors for a few seconds, after which the next attempt is left to another run.
 func (w *work) settle(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
 	return w.settleFor(ctx, want, w.Limits.Quick)
 }
@@ -73,6 +73,8 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 			return seen, &impossible{reason: hopelessReason, cause: errors.New(seen.Problem)}
 		case err == nil && reached(want, seen):
 			return seen, nil
+		case errors.Is(err, platform.ErrCopying):
+			quick = time.Now().Add(patience)
 		case isHindrance(err), err != nil && time.Now().After(quick):
 			return seen, fmt.Errorf("apply: %w", err)
 		}

@@ -107,6 +107,8 @@ type Params struct {
 	Type string `json:"type,omitempty"`
 	// OldType is the plan before, for the event's text.
 	OldType string `json:"old_type,omitempty"`
+	// Before is what the nodes were like; nil when their number stays.
+	Before *cluster.Nodes `json:"before,omitempty"`
 	// AllowList tells that the allow_list changed.
 	AllowList bool `json:"allow_list,omitempty"`
 	// Companion is an operation that the same work carries out: the update of an

@@ -154,6 +154,10 @@ type Recovery struct {
 // ErrBlocked is returned when the database's own users hold a lock that a backup needs.
 var ErrBlocked = errors.New("the backup waited for a lock")
 
+// ErrCopying says that a replica is being given a copy of the data: there is nothing
+// wrong, and Apply goes on when it has it.
+var ErrCopying = errors.New("it is being given a copy of the data")
+
 // ErrGap is returned when files that a recovery needs are missing while later
 // ones are there.
 var ErrGap = errors.New("what was archived has a gap")

@@ -227,7 +227,7 @@ func (q queries) ClustersForWork(ctx context.Context) ([]cluster.Cluster, error)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Cluster, error) { return scanCluster(row) })
 }
 
-// UpdateCluster writes label, type, allow_list, window and status of c, which
+// UpdateCluster writes label, type, nodes, allow_list, window and status of c, which
 // was read with c.Generation; ErrStale when it changed since.
 func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Cluster, error) {
 	updates, err := json.Marshal(c.Updates)
@@ -237,7 +237,8 @@ func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Clus
 	c.Updated = t.now()
 	n, err := t.q.ClusterUpdate(ctx, dbsqlc.ClusterUpdateParams{
 		ID: int64(c.ID), Generation: c.Generation, Label: c.Label, Type: c.Type, AllowList: nonNil(c.AllowList), Updates: updates,
-		Status: string(c.Status), Updated: c.Updated,
+		Status: string(c.Status), Updated: c.Updated, Size: int32(c.Size),
+		ReplicationType: string(c.Replication), CommitType: string(c.Commit),
 	})
 	if err != nil {
 		return c, classify(err)

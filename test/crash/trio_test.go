@@ -69,6 +69,22 @@ func trioOperations(engine string) []operation {
 			},
 		},
 		{
+			name:    "cluster size",
+			prepare: func(w *world) { w.prepareSize(engine) },
+			ask: func(w *world) (int, error) {
+				return w.put(map[string]any{"cluster_size": 4 - w.size})
+			},
+			check: func(t *testing.T, w *world, accepted bool) {
+				if accepted {
+					w.size = 4 - w.size
+				} else { // whether it was heard can be seen
+					w.size = w.AwaitStatus(w.db, "active").ClusterSize
+				}
+				w.AwaitHealthy(w.db, w.size)
+				w.mustHaveRows(t, w.rows)
+			},
+		},
+		{
 			name:  "suspend",
 			alike: true,
 			ask:   func(w *world) (int, error) { w.gone = 0; return w.post("/suspend") },
@@ -100,6 +116,23 @@ func trioOperations(engine string) []operation {
 				checkTrio(t, w, accepted)
 			},
 		},
+	}
+}
+
+// prepareSize makes a database of three, once, and adds a row. Every other time that
+// it is to become one of a single node another than the first is the primary.
+func (w *world) prepareSize(engine string) {
+	w.t.Helper()
+	if w.db.ID == 0 {
+		w.size = 3
+	}
+	w.trio(engine)
+	if w.size == 3 && w.n/2%2 == 0 && w.Primary(w.db).Ordinal == 0 {
+		killed := w.Primary(w.db).Pid
+		if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
+			w.t.Fatal(err)
+		}
+		w.AwaitHealthy(w.db, 3, killed)
 	}
 }
 

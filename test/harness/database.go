@@ -30,6 +30,7 @@ type Database struct {
 		Secondary string `json:"secondary"`
 	} `json:"hosts"`
 	Members       map[string]string `json:"members"`
+	ClusterSize   int               `json:"cluster_size"`
 	AllowList     []string          `json:"allow_list"`
 	ServerVersion string            `json:"server_version"`
 	Encrypted     bool              `json:"encrypted"`

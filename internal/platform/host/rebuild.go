@@ -63,9 +63,12 @@ func (m *member) whatHinders() string {
 func (d *Driver) beginRebuild(u *unit, m *member, want platform.Wanted, reason string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	goingOn := fmt.Errorf("node %d is given a new copy of the data: %s", m.ordinal, reason)
-	if m.rebuilding || d.o.Now().Before(m.rebuildDue) {
+	goingOn := fmt.Errorf("node %d: %w: %s", m.ordinal, platform.ErrCopying, reason)
+	if m.rebuilding {
 		return goingOn
+	}
+	if d.o.Now().Before(m.rebuildDue) {
+		return fmt.Errorf("node %d is soon given another copy of the data: %s", m.ordinal, reason)
 	}
 	m.rebuilding = true
 	d.log.Warn("rebuilding a replica", "cluster_id", u.id, "node", m.ordinal, "reason", reason)

@@ -288,7 +288,7 @@ func (d *Driver) configure(_ context.Context, want platform.Wanted) error {
 		if c.Plan != want.Plan {
 			c.Plan, c.Running = want.Plan, false
 		}
-		c.SSLConnection, c.Commit, c.ReadOnly = want.SSLConnection, want.Commit, want.ReadOnly
+		c.Size, c.SSLConnection, c.Commit, c.ReadOnly = want.Size, want.SSLConnection, want.Commit, want.ReadOnly
 	})
 }
 

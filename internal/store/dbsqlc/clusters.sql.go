@@ -203,19 +203,23 @@ func (q *Queries) ClusterUndelete(ctx context.Context, now time.Time, iD int64) 
 
 const clusterUpdate = `-- name: ClusterUpdate :execrows
 UPDATE clusters SET label = $1, type = $2, allow_list = $3, updates = $4, status = $5,
-                    updated = $6, generation = generation + 1
-WHERE id = $7 AND generation = $8 AND deleted IS NULL
+                    size = $6, replication_type = $7, commit_type = $8,
+                    updated = $9, generation = generation + 1
+WHERE id = $10 AND generation = $11 AND deleted IS NULL
 `
 
 type ClusterUpdateParams struct {
-	Label      string
-	Type       string
-	AllowList  []string
-	Updates    []byte
-	Status     string
-	Updated    time.Time
-	ID         int64
-	Generation int64
+	Label           string
+	Type            string
+	AllowList       []string
+	Updates         []byte
+	Status          string
+	Size            int32
+	ReplicationType string
+	CommitType      string
+	Updated         time.Time
+	ID              int64
+	Generation      int64
 }
 
 func (q *Queries) ClusterUpdate(ctx context.Context, arg ClusterUpdateParams) (int64, error) {
@@ -225,6 +229,9 @@ func (q *Queries) ClusterUpdate(ctx context.Context, arg ClusterUpdateParams) (i
 		arg.AllowList,
 		arg.Updates,
 		arg.Status,
+		arg.Size,
+		arg.ReplicationType,
+		arg.CommitType,
 		arg.Updated,
 		arg.ID,
 		arg.Generation,

@@ -17,6 +17,7 @@ VALUES (@id, @account_id, @label, @engine, @series, @region, @type, @size, @encr
 
 -- name: ClusterUpdate :execrows
 UPDATE clusters SET label = @label, type = @type, allow_list = @allow_list, updates = @updates, status = @status,
+                    size = @size, replication_type = @replication_type, commit_type = @commit_type,
                     updated = @updated, generation = generation + 1
 WHERE id = @id AND generation = @generation AND deleted IS NULL;
 

@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"steward/test/harness"
+)
+
+// TestClusterSize: a database of one node is given two more while it is written to,
+// survives the loss of its primary, and goes back to a single one. Events tell of each.
+func TestClusterSize(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t, harness.WithConfig("pool: {size: 0}"))
+	for _, engine := range engines {
+		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
+			d := s.CreateActive(harness.Small("size-"+strings.Split(engine, "/")[0], engine))
+			w := newWriter(t, s, d)
+			three := resizeNodes(t, s, d, 3)
+			if len(three.Members) != 3 || three.Port != d.Port {
+				t.Errorf("%d members at port %d, before %d", len(three.Members), three.Port, d.Port)
+			}
+			killed := s.Primary(d).Pid
+			if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			s.AwaitHealthy(d, 3, killed)
+			if one := resizeNodes(t, s, d, 1); len(one.Members) != 1 {
+				t.Errorf("members %v", one.Members)
+			}
+			w.stopAndCheck()
+			if nodes, err := s.Nodes(d); err != nil || len(nodes) != 1 {
+				t.Errorf("nodes %+v, %v", nodes, err)
+			}
+		})
+	}
+	for pid, command := range s.Processes() {
+		if strings.Contains(command, "/node-1/") || strings.Contains(command, "/node-2/") {
+			t.Errorf("process %d is left: %s", pid, command)
+		}
+	}
+}
+
+// resizeNodes asks for as many nodes, by the command line, and waits for the event.
+func resizeNodes(t *testing.T, s *harness.Server, d harness.Database, size int) harness.Database {
+	t.Helper()
+	out, err := s.Command("db", "update", fmt.Sprint(d.ID), "--nodes", fmt.Sprint(size))
+	if err != nil {
+		t.Fatalf("%d nodes: %v\n%s", size, err, out)
+	}
+	for _, e := range eventsOf(t, s, d) {
+		if string(e.Action) == "database_resize" && e.Entity != nil && fmt.Sprint(e.Entity.ID) == fmt.Sprint(d.ID) {
+			if e.Status != "finished" {
+				t.Errorf("%d nodes: %s %s", size, e.Status, e.Message)
+			}
+			d.Members = nil // an answer's are added to what is there
+			return s.AwaitHealthy(d, size)
+		}
+	}
+	t.Fatalf("%d nodes: no event", size)
+	return d
+}
