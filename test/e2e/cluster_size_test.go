@@ -17,7 +17,7 @@ func TestClusterSize(t *testing.T) {
 	for _, engine := range engines {
 		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
 			d := s.CreateActive(harness.Small("size-"+strings.Split(engine, "/")[0], engine))
-			w := newWriter(t, s, d)
+			w := harness.NewWriter(t, s, d)
 			three := resizeNodes(t, s, d, 3)
 			if len(three.Members) != 3 || three.Port != d.Port {
 				t.Errorf("%d members at port %d, before %d", len(three.Members), three.Port, d.Port)
@@ -30,7 +30,7 @@ func TestClusterSize(t *testing.T) {
 			if one := resizeNodes(t, s, d, 1); len(one.Members) != 1 {
 				t.Errorf("members %v", one.Members)
 			}
-			w.stopAndCheck()
+			w.StopAndCheck()
 			if nodes, err := s.Nodes(d); err != nil || len(nodes) != 1 {
 				t.Errorf("nodes %+v, %v", nodes, err)
 			}
