@@ -219,6 +219,8 @@ type Ordered struct {
 	Engine      *string `json:"engine,omitempty" nullable:"true" doc:"engine/version, as listed by /databases/engines; with a major version only, the newest of its series. Required, but for a fork: then the source's."`
 	ClusterSize *int    `json:"cluster_size,omitempty" enum:"1,3" doc:"1 when left out; for a fork, as it is for the source."`
 	Encrypted   *bool   `json:"encrypted,omitempty" doc:"false when left out; for a fork, as it is for the source."`
+
+	Updates *windowUpdate `json:"updates,omitempty" doc:"The maintenance window; what is left out is chosen."`
 }
 
 // spec is what the members come to. faults get what is required and missing, and
@@ -235,7 +237,7 @@ func (o Ordered) spec(engine cluster.Engine, f *cluster.Fork, faults *fault.Faul
 	}
 	s := cluster.Spec{
 		Label: text("label", o.Label), Region: text("region", o.Region), Type: text("type", o.Type),
-		Engine: engine, Encrypted: orDefault(o.Encrypted, false), Fork: f,
+		Engine: engine, Encrypted: orDefault(o.Encrypted, false), Fork: f, Asked: orDefault(o.Updates.change(), cluster.WindowChange{}),
 	}
 	var ok bool
 	if s.Series, ok = seriesOf(engine, text("engine", o.Engine)); !ok && !faults.Name("engine") {
@@ -374,6 +376,17 @@ type windowUpdate struct {
 	WeekOfMonth optional[int] `json:"week_of_month,omitzero" minimum:"1" maximum:"4"`
 }
 
+// change is what is asked for; nil for nothing.
+func (u *windowUpdate) change() *cluster.WindowChange {
+	if u == nil {
+		return nil
+	}
+	return &cluster.WindowChange{
+		Frequency: (*cluster.Frequency)(u.Frequency), Duration: u.Duration, HourOfDay: u.HourOfDay, DayOfWeek: u.DayOfWeek,
+		WeekOfMonth: u.WeekOfMonth.value, NoWeek: u.WeekOfMonth.null(),
+	}
+}
+
 // change is what the request asks for; faults gets what isn't offered.
 func (b databaseUpdate) change(faults *fault.Faults) control.UpdateCluster {
 	b.refuse(faults)
@@ -381,12 +394,7 @@ func (b databaseUpdate) change(faults *fault.Faults) control.UpdateCluster {
 		Label: b.Label, Type: b.Type, AllowList: b.AllowList, Fixed: b.fixed(),
 		Size: b.ClusterSize, Replication: (*cluster.Replication)(b.Replication), Commit: (*cluster.Commit)(b.Commit),
 	}
-	if u := b.Updates; u != nil {
-		in.Updates = &cluster.WindowChange{Duration: u.Duration, HourOfDay: u.HourOfDay, DayOfWeek: u.DayOfWeek, WeekOfMonth: u.WeekOfMonth.value, NoWeek: u.WeekOfMonth.null()}
-		if u.Frequency != nil {
-			in.Updates.Frequency = new(cluster.Frequency(*u.Frequency))
-		}
-	}
+	in.Updates = b.Updates.change()
 	return in
 }
 

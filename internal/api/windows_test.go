@@ -34,6 +34,29 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// TestWindowAtCreation: what is asked for of it is taken, the rest is chosen.
+func TestWindowAtCreation(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const all = "/v4/databases/postgresql/instances"
+	for _, c := range []struct {
+		updates string
+		status  int
+		want    string
+	}{
+		{`{"duration":4,"hour_of_day":7}`, 200, `"updates":{"frequency":"weekly","duration":4,"hour_of_day":7`},
+		{`{"frequency":"monthly","day_of_week":6,"week_of_month":2}`, 200, `"frequency":"monthly","duration":3,"hour_of_day":2,"day_of_week":6,"week_of_month":2`},
+		{`{"frequency":"monthly"}`, 400, `"field":"updates.week_of_month"`},
+		{`{"hour_of_day":24}`, 400, `"field":"updates.hour_of_day"`},
+	} {
+		label := fmt.Sprintf("shop-%d", len(c.updates))
+		r := b.send("POST", all, b.full, strings.Replace(goodCreate, `"shop"`, `"`+label+`","updates":`+c.updates, 1))
+		if r.StatusCode != c.status || !strings.Contains(r.body, c.want) {
+			t.Errorf("%s: %d %s; want %d with %s", c.updates, r.StatusCode, r.body, c.status, c.want)
+		}
+	}
+}
+
 // active is the path of a database that serves.
 func (b *bench) active() string {
 	b.t.Helper()

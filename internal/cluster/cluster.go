@@ -72,6 +72,8 @@ type Spec struct {
 	// Commit is empty for MySQL.
 	Commit  Commit
 	Updates Window
+	// Asked is what a request to create asks for of that; the rest is the default.
+	Asked WindowChange
 	// Fork is what the data is taken from; nil for a database that begins empty.
 	Fork *Fork
 }

@@ -56,7 +56,7 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	}
 	spec.Series = s.Catalog.Series(spec.Engine, spec.Series)
 	spec = spec.WithDefaults()
-	spec.Updates = cluster.DefaultWindow(0) // the day follows from the id, below
+	spec.Updates = cluster.DefaultWindow(0).Merge(spec.Asked) // the default day follows from the id, below
 	found = append(found, without(spec.Validate(s.Catalog), unknown)...)
 	spec.Fork, err = s.fork(ctx, spec, source, &found)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Clusters) create(ctx context.Context, p account.Principal, spec cluster
 		if err != nil {
 			return err
 		}
-		c.Updates = cluster.DefaultWindow(c.ID)
+		c.Updates = cluster.DefaultWindow(c.ID).Merge(spec.Asked)
 		if c, err = tx.UpdateCluster(ctx, c); err != nil {
 			return err
 		}
