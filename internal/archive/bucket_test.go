@@ -140,6 +140,37 @@ func TestBucketComesBack(t *testing.T) {
 	}
 }
 
+// TestEndOfAnUploadWhoseAnswerIsLost: a copy of hours isn't thrown away because the
+// bucket, asked for its end again, knows nothing of the upload any more.
+func TestEndOfAnUploadWhoseAnswerIsLost(t *testing.T) {
+	b := newBucket(t)
+	a, key, data := openWithin(t, b, 5*time.Second), newKey(t), content(20<<20)
+	ending := func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Query().Has("uploadId") }
+	b.Break(archivetest.Trouble{Kind: archivetest.Lose, Match: ending, For: 100 * time.Millisecond})
+	put(t, a, 1, key, data)
+	if !b.Struck() {
+		t.Error("no answer was lost")
+	}
+	b.Mend()
+	if got, err := get(t, a, 1, key); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	// What isn't there afterwards isn't stored.
+	gone := func() {
+		if err := a.Delete(t.Context(), 7, 2); err != nil {
+			t.Error(err)
+		}
+	}
+	b.Break(archivetest.Trouble{Kind: archivetest.Lose, Match: ending, For: 100 * time.Millisecond, Struck: gone})
+	_, err := a.Put(t.Context(), manifest(2), key, func(w io.Writer) (platform.Copy, error) {
+		_, err := w.Write(data)
+		return platform.Copy{}, err
+	})
+	if !errors.Is(err, archive.ErrBucket) {
+		t.Errorf("what was taken away is stored: %v", err)
+	}
+}
+
 // TestUnreadable: a backup that can't be read isn't a damaged one.
 func TestUnreadable(t *testing.T) {
 	b := newBucket(t)

@@ -58,14 +58,18 @@ func (p *patience) end() { p.timer.Stop(); p.cancel(nil) }
 // upload writes an object. It is one only once Close has returned nil.
 type upload struct {
 	*patience
-	w *blob.Writer
+	a   *Archive
+	key string
+	w   *blob.Writer
+	// sent is how many bytes were written.
+	sent int64
 	// err is the bucket's: programs whose output can't be written say something else.
 	err error
 }
 
 func (a *Archive) upload(ctx context.Context, key string, part int) (*upload, error) {
 	ctx, p := a.patient(ctx)
-	u := &upload{patience: p}
+	u := &upload{patience: p, a: a, key: key}
 	err := p.during(func() (err error) {
 		u.w, err = a.bucket.NewWriter(ctx, key, &blob.WriterOptions{
 			BufferSize: part, MaxConcurrency: 1, ContentType: "application/octet-stream", BeforeWrite: a.uploads.small(part),
@@ -81,16 +85,35 @@ func (a *Archive) upload(ctx context.Context, key string, part int) (*upload, er
 
 func (u *upload) Write(b []byte) (n int, err error) {
 	err = u.during(func() error { n, err = u.w.Write(b); return err })
+	u.sent += int64(n)
 	if u.err == nil {
 		u.err = err
 	}
 	return n, err
 }
 
-// Close ends the object.
+// Close ends the object. When the bucket's answer is lost, it is asked again and
+// knows of no such upload any more: then the object tells.
 func (u *upload) Close() error {
 	defer u.end()
-	return u.during(u.w.Close)
+	err := u.during(u.w.Close)
+	if noUpload(err) && u.isThere() {
+		return nil
+	}
+	return err
+}
+
+// isThere reports whether the bucket has an object of what was sent.
+func (u *upload) isThere() bool {
+	var size int64
+	err := u.during(func() error {
+		found, err := u.a.bucket.Attributes(u.ctx, u.key)
+		if err == nil {
+			size = found.Size
+		}
+		return err
+	})
+	return err == nil && size == u.sent
 }
 
 // abandon leaves nothing, as far as the bucket lets it. It returns what went

@@ -40,6 +40,8 @@ const (
 	Reset
 	// Hang answers nothing at all.
 	Hang
+	// Lose does what it is asked for, and resets instead of answering.
+	Lose
 )
 
 // Trouble is what goes wrong with requests to a Bucket.
@@ -152,6 +154,9 @@ func (b *Bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if first {
 		b.begin(w, r, t)
 	}
+	if t.Kind == Lose {
+		b.s3.ServeHTTP(httptest.NewRecorder(), r)
+	}
 	if first && t.Struck != nil {
 		t.Struck()
 	}
@@ -207,7 +212,7 @@ func (t *trouble) fail(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		}
 		panic(http.ErrAbortHandler)
-	case Reset:
+	case Reset, Lose:
 		reset(w)
 	case Refuse:
 		_, _ = io.Copy(io.Discard, r.Body) // who is still sending may see a reset instead of the answer
