@@ -67,6 +67,8 @@ async function catalogue() {
   await call('catalogue', 'getDatabaseTypes', [], some);
   await call('catalogue', 'getDatabaseType', ['g6-nanode-1'], (t) => t.memory === 1024 && t.engines.mysql[0].quantity === 1);
   await call('catalogue', 'getRegions', [], some);
+  await call('catalogue', 'getRegionAvailabilities', [], some);
+  await call('catalogue', 'getRegionAvailability', ['local'], (a) => a.length > 0 && a.every((p) => p.region === 'local' && p.available));
   await call('catalogue', 'getRegion', ['local'], (r) => r.capabilities.includes('Managed Databases'));
   await call('catalogue', 'getLinodeTypes', [], some);
   await call('catalogue', 'getType', ['g6-nanode-1'], (t) => t.vcpus === 1);
@@ -109,8 +111,8 @@ async function database(engine, id) {
     await active(engine, made.id);
     // The newest client restores into a new database: a fork.
     const fork = await call(area, 'restoreWithBackup', [engine, {
-      label: `${label}-f`, region: 'local', type: 'g6-nanode-1', engine: id, cluster_size: 1, allow_list: [], fork: { source: made.id },
-    }], (d) => d.fork.source === made.id);
+      fork: { source: made.id }, region: 'local', private_network: null,
+    }], (d) => d.fork.source === made.id && d.label.endsWith('-fork') && d.type === 'g6-nanode-1');
     if (fork) {
       await active(engine, fork.id);
       await client.deleteDatabase(engine, fork.id);
@@ -171,6 +173,11 @@ async function events() {
 async function profile() {
   const area = 'profile';
   await call(area, 'getProfile', [], (p) => p.username === 'admin');
+  const email = `${name}@example.org`;
+  await call(area, 'updateProfile', [{ email }], (p) => p.email === email);
+  await call(area, 'updateUserPreferences', [{ theme: name }], (p) => p.theme === name);
+  await call(area, 'getUserPreferences', [], (p) => p.theme === name);
+  await call(area, 'getLogins', [], some);
   await call(area, client.getMyGrants ? 'getMyGrants' : 'listGrants', []);
   const made = await call(area, 'createPersonalAccessToken', [{ label: `of ${name}`, scopes: 'databases:read_only events:read_only', expiry: '2099-01-01T00:00:00' }], (t) => t.token.length === 64);
   await call(area, 'getPersonalAccessTokens', [], some);
@@ -188,13 +195,23 @@ async function profile() {
 
 async function account() {
   const area = 'account';
+  await call(area, 'getAccountInfo', [], (a) => a.euuid.length === 36 && time(a.active_since));
+  await call(area, 'getAccountSettings', [], (s) => s.managed === true);
+  await call(area, 'getNotifications', [], page);
+  await call(area, 'getAccountMaintenance', [], page);
+  await call(area, 'getChildAccounts', [{}], page);
+  await call(area, 'getAccountAvailabilities', [], some);
+  await call(area, 'getAccountAvailability', ['local'], (a) => a.available.includes('Managed Databases'));
+  const logins = await call(area, 'getAccountLogins', [], some);
+  if (logins?.data[0]) await call(area, 'getAccountLogin', [logins.data[0].id], (l) => l.username === 'admin' && time(l.datetime));
   const username = `user-${name}`;
   await call(area, 'createUser', [{ username, email: 'user@example.org', restricted: true }], (u) => u.username === username && u.restricted);
   await call(area, 'getUsers', [], some);
   await call(area, 'getUser', [username], (u) => u.email === 'user@example.org');
   await call(area, 'updateUser', [username, { email: 'again@example.org' }], (u) => u.email === 'again@example.org');
   await call(area, 'getGrants', [username], (g) => g.global.add_databases === false);
-  await call(area, 'updateGrants', [username, { global: { add_databases: true } }], (g) => g.global.add_databases === true);
+  await call(area, 'updateGrants', [username, { global: { add_databases: true, account_access: 'read_only' } }],
+    (g) => g.global.add_databases === true && g.global.account_access === 'read_only' && Array.isArray(g.linode));
   await call(area, 'deleteUser', [username]);
   const made = await call(area, 'createOAuthClient', [{ label: name, redirect_uri: 'https://app.example.org/cb', public: false }], (c) => c.secret.length === 64);
   await call(area, 'getOAuthClients', [], some);
