@@ -18,7 +18,9 @@ func (p *pass) aim(now topology) (topology, error) {
 	top := now
 	top.Suspended = p.want.Suspended
 	switch {
-	case size == 1 && now.Members > 1 && now.Primary != 0 && !p.want.Suspended:
+	case p.want.Suspended: // nobody comes or goes meanwhile
+		return top, nil
+	case size == 1 && now.Members > 1 && now.Primary != 0:
 		p.want.Replication = now.Replication // until the role has been handed over
 		return top, nil
 	case size > 1 && now.Members == 1:
