@@ -12,7 +12,7 @@ TOOL    := $(GO) tool -modfile=tools/go.mod
 SOURCES := $(shell find cmd internal client api go.mod go.sum \( -type d -o -type f ! -name '*_test.go' \) 2>/dev/null)
 
 # What `make generate` writes and `make verify` proves current.
-GENERATED := internal/store/dbsqlc api/openapi.yaml docs/lifecycle.md
+GENERATED := internal/store/dbsqlc api/openapi.yaml api/openapi-3.0.json docs/lifecycle.md
 
 SCRIPTS := scripts/setup scripts/bench-peers scripts/fetch-engines scripts/fuzz scripts/verify .ci/run
 

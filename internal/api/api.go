@@ -75,7 +75,7 @@ func New(o Options) *API {
 	}
 	a := &API{
 		Options: o, mux: http.NewServeMux(), metrics: newMetrics(o.Registry), oauth: oauth.New(o.Control), limits: newLimits(o), suspects: make(chan struct{}, suspectsAtOnce),
-		deliveries: map[string]delivery{"GET /openapi.yaml": deliverPacked, "GET /docs": deliverPacked},
+		deliveries: map[string]delivery{"GET /openapi.yaml": deliverPacked, "GET /openapi-3.0.json": deliverPacked, "GET /docs": deliverPacked},
 	}
 	a.huma = humago.New(a.mux, config())
 	a.documentShared()
@@ -165,14 +165,19 @@ func (a *API) registerOperator() {
 		}
 		writeJSON(w, http.StatusOK, struct{}{})
 	})
-	a.mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
-		text, err := a.Document()
+	a.mux.HandleFunc("GET /openapi.yaml", serveDocument("application/yaml", a.Document))
+	a.mux.HandleFunc("GET /openapi-3.0.json", serveDocument("application/json", a.Document30))
+	a.mux.HandleFunc("GET /docs", a.docs)
+}
+
+func serveDocument(kind string, document func() ([]byte, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		text, err := document()
 		if err != nil {
 			writeJSON(w, http.StatusInternalServerError, envelopeOf("", internalText))
 			return
 		}
-		w.Header().Set("Content-Type", "application/yaml")
+		w.Header().Set("Content-Type", kind)
 		_, _ = w.Write(text)
-	})
-	a.mux.HandleFunc("GET /docs", a.docs)
+	}
 }

@@ -254,7 +254,9 @@ func TestNoticeIsOneWithWhatItTellsOf(t *testing.T) {
 	exec("ALTER TABLE notices DROP CONSTRAINT full_disk")
 	w.carryOut(c.ID)
 	w.mustBecome(c.ID, cluster.Active)
-	if told := w.notices(); len(told) != 2 || told[0].Kind != monitor.NoticeBegun || told[1].Kind != monitor.NoticeDone {
+	// A round that began before the window opened may still have announced it.
+	told := slices.DeleteFunc(w.notices(), func(n monitor.Notice) bool { return n.Kind == monitor.NoticeAnnounced })
+	if len(told) != 2 || told[0].Kind != monitor.NoticeBegun || told[1].Kind != monitor.NoticeDone {
 		t.Errorf("%+v", told)
 	}
 }
