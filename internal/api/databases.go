@@ -344,8 +344,8 @@ type databaseUpdate struct {
 	Updates   *windowUpdate `json:"updates,omitempty"`
 	// How many nodes there are to be.
 	ClusterSize *int    `json:"cluster_size,omitempty" enum:"1,3" doc:"Nodes come and go while the database is written to."`
-	Replication *string `json:"replication_type,omitempty" doc:"As it is, or another together with another cluster_size; what suits that when left out."`
-	Commit      *string `json:"replication_commit_type,omitempty" doc:"As it is, or another together with another cluster_size."`
+	Replication *string `json:"replication_type,omitempty" enum:"none,asynch,semi_synch" doc:"As it is, or another together with another cluster_size; what suits that when left out."`
+	Commit      *string `json:"replication_commit_type,omitempty" enum:"on,local,remote_write,remote_apply,off" doc:"As it is, or another together with another cluster_size."`
 	FixedMembers
 	Unoffered
 }

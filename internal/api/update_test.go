@@ -64,6 +64,7 @@ func TestClusterSizeIsChanged(t *testing.T) {
 		{`{"cluster_size":1,"replication_type":"none"}`, 200, []string{`"status":"active"`}},
 		{`{"cluster_size":2}`, 400, []string{`"field":"cluster_size","reason":"Must be one of 1, 3`}},
 		{`{"cluster_size":3,"replication_type":"semi_synch"}`, 400, []string{`"field":"replication_type","reason":"Must be asynch`}},
+		{`{"cluster_size":2,"replication_type":"x","replication_commit_type":"y"}`, 400, []string{`"field":"cluster_size"`, `"field":"replication_type"`, `"field":"replication_commit_type"`}},
 		{`{"replication_commit_type":"on"}`, 400, []string{`"field":"replication_commit_type"`, "together with cluster_size"}},
 	} {
 		var made struct{ ID int64 }
