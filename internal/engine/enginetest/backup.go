@@ -170,7 +170,7 @@ func backupUnderWrites(t *testing.T, s *Server) {
 	file := s.backup(t)
 	l.reach(t, l.count()+50)
 	l.end()
-	restored := s.heir(t)
+	restored := s.forRestore(t)
 	restored.restore(t, file)
 	restored.Start(t)
 	restored.Bootstrap(t)
@@ -186,7 +186,7 @@ func backupUnderWrites(t *testing.T, s *Server) {
 	restored.Kill(t)
 	restored.Start(t)
 	restored.holds(t, rows)
-	again := s.heir(t)
+	again := s.forRestore(t)
 	again.restore(t, restored.backup(t))
 	again.Start(t)
 	again.holds(t, rows)
@@ -234,8 +234,8 @@ func (s *Server) holds(t *testing.T, rows map[int]bool) {
 	}
 }
 
-// heir is a server with all secrets of s, whose data is to come from a backup.
-func (s *Server) heir(t *testing.T, change ...func(*engine.Node)) *Server {
+// forRestore is a server with all secrets of s, whose data is to come from a backup.
+func (s *Server) forRestore(t *testing.T, change ...func(*engine.Node)) *Server {
 	t.Helper()
 	take := func(n *engine.Node) {
 		n.AdminPassword, n.RootPassword, n.TemplatePassword = s.Node.AdminPassword, s.Node.RootPassword, s.Node.TemplatePassword
@@ -272,7 +272,7 @@ func encryptedBackup(t *testing.T, b *Bench) {
 func restoredElsewhere(t *testing.T, b *Bench) {
 	s := b.Started(t)
 	s.Exec(t, createKept, "INSERT INTO kept VALUES (1)")
-	restored := s.heir(t, func(n *engine.Node) {
+	restored := s.forRestore(t, func(n *engine.Node) {
 		n.TemplatePassword = n.AdminPassword
 		n.AdminPassword, n.RootPassword = "other-admin-2Jd8Rk", "other-root-5Pw9Xz"
 	})
@@ -293,7 +293,7 @@ func damageIsFound(t *testing.T, b *Bench) {
 	s.ballast(t, 1)
 	s.Exec(t, "UPDATE ballast SET filling = '"+marker+"' WHERE v = 500")
 	file := s.backup(t)
-	restored := s.heir(t)
+	restored := s.forRestore(t)
 	restored.restore(t, file)
 	restored.flip(t, marker)
 	err := restored.startAndCheck(t)
@@ -356,7 +356,7 @@ func brokenStreams(t *testing.T, b *Bench) {
 	s.ballast(t, 1)
 	content, err := os.ReadFile(s.backup(t))
 	must(t, err, "read backup")
-	restored := s.heir(t)
+	restored := s.forRestore(t)
 	size := len(content)
 	for _, length := range []int{0, 1, 512, size / 3, size / 2, size - 1<<20, size - 1024, size - 21, size - 20, size - 1} {
 		if err := restored.unpack(t, bytes.NewReader(content[:length])); err == nil {
@@ -442,7 +442,7 @@ func backupReadOnly(t *testing.T, b *Bench) {
 	s.Node.ReadOnly = true
 	s.WriteFiles(t)
 	must(t, b.Driver.SetReadOnly(t.Context(), s.Node, true), "set read-only")
-	restored := s.heir(t)
+	restored := s.forRestore(t)
 	restored.restore(t, s.backup(t))
 	restored.Start(t)
 	restored.holds(t, map[int]bool{1: true})

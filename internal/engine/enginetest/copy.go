@@ -11,9 +11,9 @@ import (
 func (s *Server) Copied(t *testing.T) *Server {
 	t.Helper()
 	file := s.backup(t)
-	heir := s.heir(t)
-	heir.restore(t, file)
-	return heir
+	restored := s.forRestore(t)
+	restored.restore(t, file)
+	return restored
 }
 
 // TryBackup is what the driver says of backing the server up.

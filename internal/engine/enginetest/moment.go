@@ -132,53 +132,53 @@ func (s *Server) row(t *testing.T, v int) time.Time {
 
 // replay makes a server of the moment from the backup and what was handed over; it
 // isn't started yet.
-func (s *Server) replay(t *testing.T, file string, v *vault, until time.Time) (heir *Server, reached time.Time, short bool, err error) {
+func (s *Server) replay(t *testing.T, file string, v *vault, until time.Time) (restored *Server, reached time.Time, short bool, err error) {
 	t.Helper()
-	heir = s.heir(t)
+	restored = s.forRestore(t)
 	feeder := s.Bench.Driver.(engine.Feeder)
 	f, err := os.Open(file)
 	must(t, err, "open backup")
 	defer f.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), backupDeadline)
 	defer cancel()
-	must(t, os.RemoveAll(heir.Node.Data), "remove the old data")
-	must(t, os.Mkdir(heir.Node.Data, 0o700), "make data folder")
-	desk := heir.Node.Tmp + "/desk"
+	must(t, os.RemoveAll(restored.Node.Data), "remove the old data")
+	must(t, os.Mkdir(restored.Node.Data, 0o700), "make data folder")
+	desk := restored.Node.Tmp + "/desk"
 	must(t, os.Mkdir(desk, 0o700), "make desk")
-	giveAway(t, heir.Node.Data, heir.uid)
-	_, _, err = feeder.UnpackToRecover(ctx, heir.Node, f, heir.Node.Data, heir.Pipe(t))
+	giveAway(t, restored.Node.Data, restored.uid)
+	_, _, err = feeder.UnpackToRecover(ctx, restored.Node, f, restored.Node.Data, restored.Pipe(t))
 	must(t, err, "unpack")
-	heir.Node.Recovery = &engine.Recovery{Until: until, Desk: desk}
-	heir.WriteFiles(t)
-	heir.Start(t)
-	if reached, short, err = feeder.Replay(ctx, heir.Node, v.archived()); err != nil {
-		return heir, reached, short, err
+	restored.Node.Recovery = &engine.Recovery{Until: until, Desk: desk}
+	restored.WriteFiles(t)
+	restored.Start(t)
+	if reached, short, err = feeder.Replay(ctx, restored.Node, v.archived()); err != nil {
+		return restored, reached, short, err
 	}
 	left, err := filepath.Glob(desk + "/*")
 	must(t, err, "look at the desk")
 	if len(left) > 1 { // the server's own index
 		t.Logf("left on the desk: %v", left)
 	}
-	heir.Stop(t)
-	must(t, feeder.Sever(ctx, heir.Node, heir.Node.Data, heir.Pipe(t)), "sever")
-	heir.Node.Recovery = nil
+	restored.Stop(t)
+	must(t, feeder.Sever(ctx, restored.Node, restored.Node.Data, restored.Pipe(t)), "sever")
+	restored.Node.Recovery = nil
 	must(t, os.RemoveAll(desk), "remove desk")
-	heir.wantOwned(t)
-	heir.WriteFiles(t)
-	return heir, reached, short, nil
+	restored.wantOwned(t)
+	restored.WriteFiles(t)
+	return restored, reached, short, nil
 }
 
 // of demands exactly these rows at the moment.
-func (s *Server) of(t *testing.T, file string, v *vault, until time.Time, rows string) (heir *Server, reached time.Time, short bool) {
+func (s *Server) of(t *testing.T, file string, v *vault, until time.Time, rows string) (restored *Server, reached time.Time, short bool) {
 	t.Helper()
-	heir, reached, short, err := s.replay(t, file, v, until)
+	restored, reached, short, err := s.replay(t, file, v, until)
 	must(t, err, "replay")
-	heir.Start(t)
-	heir.Bootstrap(t)
-	if got := heir.Text(t, "SELECT coalesce(group_concat(v ORDER BY v SEPARATOR ' '), '') FROM kept"); got != rows {
+	restored.Start(t)
+	restored.Bootstrap(t)
+	if got := restored.Text(t, "SELECT coalesce(group_concat(v ORDER BY v SEPARATOR ' '), '') FROM kept"); got != rows {
 		t.Errorf("at %v there are the rows %s, want %s", until, got, rows)
 	}
-	return heir, reached, short
+	return restored, reached, short
 }
 
 func moments(t *testing.T, s *Server) {
@@ -196,7 +196,7 @@ func moments(t *testing.T, s *Server) {
 	if len(v.files) != 2 || v.overflow > 0 {
 		t.Errorf("%d files were handed over, %d losses", len(v.files), v.overflow)
 	}
-	heir, reached, short := s.of(t, file, v, two, "1 2")
+	restored, reached, short := s.of(t, file, v, two, "1 2")
 	if short || !reached.Equal(two) {
 		t.Errorf("at %v, short %t, want %v", reached, short, two)
 	}
@@ -208,13 +208,13 @@ func moments(t *testing.T, s *Server) {
 		t.Errorf("%s bytes", got)
 	}
 	// The recovered server has a history of its own, in which moments can be restored as well.
-	spooling(&heir.Node)
+	spooling(&restored.Node)
 	own := &vault{files: maps.Clone(v.files)}
-	again := heir.backup(t)
-	ten := heir.row(t, 10)
-	heir.row(t, 11)
-	heir.handsOver(t, own)
-	heir.of(t, again, own, ten, "1 2 10")
+	again := restored.backup(t)
+	ten := restored.row(t, 10)
+	restored.row(t, 11)
+	restored.handsOver(t, own)
+	restored.of(t, again, own, ten, "1 2 10")
 	s.gap(t, file, v, two)
 }
 
@@ -254,8 +254,8 @@ func encryptedMoments(t *testing.T, b *Bench) {
 	if !found {
 		t.Error("what was handed over can't be read without the server's key")
 	}
-	heir, _, _ := s.of(t, file, v, one, "1")
-	if got := heir.Text(t, "SELECT v FROM told"); got != secret {
+	restored, _, _ := s.of(t, file, v, one, "1")
+	if got := restored.Text(t, "SELECT v FROM told"); got != secret {
 		t.Errorf("%q", got)
 	}
 }
@@ -275,18 +275,18 @@ func momentsUnderWrites(t *testing.T, b *Bench) {
 	}
 	rows := l.end()
 	s.handsOver(t, v)
-	heir, _, short, err := s.replay(t, file, v, time.Now().Add(time.Hour))
+	restored, _, short, err := s.replay(t, file, v, time.Now().Add(time.Hour))
 	must(t, err, "replay")
-	heir.Start(t)
-	heir.Bootstrap(t)
-	if lost := heir.missing(t, rows); lost > 0 || !short || len(v.files) < 4 {
+	restored.Start(t)
+	restored.Bootstrap(t)
+	if lost := restored.missing(t, rows); lost > 0 || !short || len(v.files) < 4 {
 		t.Errorf("%d of %d rows are missing, %d files, short %t", lost, len(rows), len(v.files), short)
 	}
 	const query = "SELECT count(*) FROM kept"
-	if got, want := heir.Text(t, query), s.Text(t, query); got != want {
+	if got, want := restored.Text(t, query), s.Text(t, query); got != want {
 		t.Errorf("%s rows, the source has %s", got, want)
 	}
-	must(t, heir.check(t), "check")
+	must(t, restored.check(t), "check")
 }
 
 // momentsKeepUsers: what was done after the backup comes out as its doers did it.
@@ -299,16 +299,16 @@ func momentsKeepUsers(t *testing.T, b *Bench) {
 	s.Exec(t, b.Options.NewUser(b.Installation)...)
 	s.row(t, 1)
 	s.handsOver(t, v)
-	heir, _, _ := s.of(t, file, v, time.Now(), "1 7")
+	restored, _, _ := s.of(t, file, v, time.Now(), "1 7")
 	for _, query := range []string{
 		"SELECT definer FROM information_schema.VIEWS WHERE table_name = 'seen'",
 		"SELECT definer FROM information_schema.ROUTINES WHERE routine_name = 'put'",
 	} {
-		if got := heir.Text(t, query); got != "dbadmin@%" {
+		if got := restored.Text(t, query); got != "dbadmin@%" {
 			t.Errorf("%s: %s", query, got)
 		}
 	}
-	must(t, heir.TryLogin(t, Login{User: "newcomer", Password: "Newcomer-4Kq8", CA: heir.CA}), "log in as a user made after the backup")
+	must(t, restored.TryLogin(t, Login{User: "newcomer", Password: "Newcomer-4Kq8", CA: restored.CA}), "log in as a user made after the backup")
 }
 
 // handoverBounded: while nobody takes it no more than a tenth of the disk waits,
@@ -378,7 +378,7 @@ func momentsOverFailover(t *testing.T, b *Bench) {
 		c.agrees(t, s)
 		must(t, b.Driver.(engine.Feeder).LetGo(t.Context(), s.Node, v.handed), "let go")
 	}
-	heir, other := c.furthest(t)
+	candidate, other := c.furthest(t)
 	c.Primary.row(t, 3) // that no replica has
 	c.Primary.handsOver(t, v)
 	dead := c.Primary
@@ -386,41 +386,41 @@ func momentsOverFailover(t *testing.T, b *Bench) {
 	for _, s := range c.Nodes {
 		s.Node.Term = 1
 	}
-	c.succeed(t, heir, other)
-	heir.handsOver(t, v)
-	heir.of(t, file, v, time.Now(), "1 2")
-	four := heir.row(t, 4)
-	heir.row(t, 5)
-	heir.handsOver(t, v)
+	c.succeed(t, candidate, other)
+	candidate.handsOver(t, v)
+	candidate.of(t, file, v, time.Now(), "1 2")
+	four := candidate.row(t, 4)
+	candidate.row(t, 5)
+	candidate.handsOver(t, v)
 	if v.overflow > 0 {
 		t.Errorf("told of %d losses", v.overflow)
 	}
-	heir.of(t, file, v, one, "1")
-	heir.of(t, file, v, four, "1 2 4")
+	candidate.of(t, file, v, one, "1")
+	candidate.of(t, file, v, four, "1 2 4")
 	// A node that is a copy of another has no logs from before.
 	c.seed(t, dead)
-	heir, other = dead, heir
+	candidate, other = dead, candidate
 	_, _ = c.furthest(t)
 	c.Primary.Kill(t)
 	for _, s := range c.Nodes {
 		s.Node.Term = 2
 	}
 	for _, s := range c.Nodes {
-		if s != heir && s != c.Primary {
+		if s != candidate && s != c.Primary {
 			other = s
 		}
 	}
-	c.succeed(t, heir, other)
-	six := heir.row(t, 6)
-	heir.row(t, 7)
-	heir.handsOver(t, v)
-	heir.of(t, file, v, six, "1 2 4 5 6")
+	c.succeed(t, candidate, other)
+	six := candidate.row(t, 6)
+	candidate.row(t, 7)
+	candidate.handsOver(t, v)
+	candidate.of(t, file, v, six, "1 2 4 5 6")
 	if v.overflow > 0 {
 		t.Errorf("told of %d losses", v.overflow)
 	}
-	again := heir.backup(t)
-	eight := heir.row(t, 8)
-	heir.row(t, 9)
-	heir.handsOver(t, v)
-	heir.of(t, again, v, eight, "1 2 4 5 6 7 8")
+	again := candidate.backup(t)
+	eight := candidate.row(t, 8)
+	candidate.row(t, 9)
+	candidate.handsOver(t, v)
+	candidate.of(t, again, v, eight, "1 2 4 5 6 7 8")
 }

@@ -168,11 +168,11 @@ func (c *Trio) Failover(t *testing.T, round int, lossless bool) (asItWas bool) {
 	dead.Kill(t)
 	began := time.Now()
 	rows := l.end()
-	heir, other := c.furthest(t)
-	c.succeed(t, heir, other)
+	candidate, other := c.furthest(t)
+	c.succeed(t, candidate, other)
 	t.Logf("round %d: primary after %v, %d rows acknowledged", round, time.Since(began).Round(time.Millisecond), len(rows))
-	heir.Exec(t, "INSERT INTO kept VALUES ("+strconv.Itoa(-1-round)+")")
-	if n := heir.missing(t, rows); n > 0 && lossless {
+	candidate.Exec(t, "INSERT INTO kept VALUES ("+strconv.Itoa(-1-round)+")")
+	if n := candidate.missing(t, rows); n > 0 && lossless {
 		t.Errorf("round %d: %d of %d acknowledged rows are lost", round, n, len(rows))
 	}
 	other.streams(t)
@@ -194,12 +194,12 @@ func switchovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
 		for range 2 {
 			must(t, b.Driver.StepDown(t.Context(), old.Node), "step down")
 		}
-		heir, other := c.handOver(t, old)
-		c.succeed(t, heir, other)
+		candidate, other := c.handOver(t, old)
+		c.succeed(t, candidate, other)
 		t.Logf("round %d: switched over after %v", round, time.Since(began).Round(time.Millisecond))
 		rows := l.end()
-		heir.Exec(t, "INSERT INTO kept VALUES ("+strconv.Itoa(-1-round)+")")
-		if n := heir.missing(t, rows); n > 0 {
+		candidate.Exec(t, "INSERT INTO kept VALUES ("+strconv.Itoa(-1-round)+")")
+		if n := candidate.missing(t, rows); n > 0 {
 			t.Errorf("round %d: %d of %d acknowledged rows are lost", round, n, len(rows))
 		}
 		other.streams(t)
@@ -211,9 +211,9 @@ func switchovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
 	}
 }
 
-// handOver waits until the one that stepped down has nothing the heir hasn't:
+// handOver waits until the one that stepped down has nothing the candidate hasn't:
 // by stopping it when its files can be drained.
-func (c *Trio) handOver(t *testing.T, old *Server) (heir, other *Server) {
+func (c *Trio) handOver(t *testing.T, old *Server) (candidate, other *Server) {
 	t.Helper()
 	if c.Bench.Driver.CanDrain(c.Bench.Installation) {
 		old.Stop(t)

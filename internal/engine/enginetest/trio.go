@@ -138,7 +138,7 @@ func (c *Trio) demote(t *testing.T, s *Server) {
 
 // furthest disconnects the survivors of the primary and tells which has
 // received more.
-func (c *Trio) furthest(t *testing.T) (heir, other *Server) {
+func (c *Trio) furthest(t *testing.T) (candidate, other *Server) {
 	t.Helper()
 	survivors := c.replicas()
 	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
@@ -146,35 +146,35 @@ func (c *Trio) furthest(t *testing.T) (heir, other *Server) {
 	for _, s := range survivors {
 		must(t, c.Bench.Driver.Disconnect(ctx, s.Node), "disconnect")
 	}
-	heir, other = survivors[0], survivors[1]
-	if other.Standing(t).Received > heir.Standing(t).Received {
-		heir, other = other, heir
+	candidate, other = survivors[0], survivors[1]
+	if other.Standing(t).Received > candidate.Standing(t).Received {
+		candidate, other = other, candidate
 	}
-	return heir, other
+	return candidate, other
 }
 
-// succeed makes heir the primary in place of the stopped one, which isn't
+// succeed makes candidate the primary in place of the stopped one, which isn't
 // touched but read, and has other follow it.
-func (c *Trio) succeed(t *testing.T, heir, other *Server) {
+func (c *Trio) succeed(t *testing.T, candidate, other *Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
 	defer cancel()
 	driver, dead, began := c.Bench.Driver, c.Primary, time.Now()
 	if driver.CanDrain(c.Bench.Installation) {
 		for range 2 {
-			must(t, driver.Drain(ctx, dead.Node, heir.Node), "drain")
+			must(t, driver.Drain(ctx, dead.Node, candidate.Node), "drain")
 		}
 	}
 	drained := time.Now()
-	heir.Node.Role, heir.Node.Source = cluster.Primary, engine.Peer{}
-	heir.WriteFiles(t)
-	must(t, driver.Promote(ctx, heir.Node), "promote")
+	candidate.Node.Role, candidate.Node.Source = cluster.Primary, engine.Peer{}
+	candidate.WriteFiles(t)
+	must(t, driver.Promote(ctx, candidate.Node), "promote")
 	t.Logf("drain (twice) %v, promote %v", drained.Sub(began).Round(time.Millisecond), time.Since(drained).Round(time.Millisecond))
-	must(t, driver.Promote(ctx, heir.Node), "promote again")
-	if standing := heir.Standing(t); !standing.Writable || standing.Streaming {
+	must(t, driver.Promote(ctx, candidate.Node), "promote again")
+	if standing := candidate.Standing(t); !standing.Writable || standing.Streaming {
 		t.Fatalf("the promoted node stands like this: %+v", standing)
 	}
-	c.Primary = heir
+	c.Primary = candidate
 	c.demote(t, other)
 	other.follow(t)
 }

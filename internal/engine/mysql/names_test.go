@@ -51,13 +51,13 @@ func harmless(t *testing.T, b *enginetest.Bench) {
 	if err := b.Driver.Hindrance(s.Node); err != nil {
 		t.Error(err)
 	}
-	heir := s.Copied(t)
-	heir.Start(t)
+	restored := s.Copied(t)
+	restored.Start(t)
 	s.Restart(t)
 	s.Kill(t)
 	s.Start(t)
 	for _, name := range names {
-		for _, of := range []*enginetest.Server{s, heir} {
+		for _, of := range []*enginetest.Server{s, restored} {
 			if got := of.Text(t, "SELECT COUNT(*) FROM `"+name+"`.t"); got != "1" {
 				t.Errorf("%s: %s rows", name, got)
 			}

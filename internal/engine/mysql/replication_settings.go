@@ -20,7 +20,7 @@ func semiSync(n engine.Node) bool { return clustered(n) && n.Replication == clus
 // where the source waits for nobody; a source that begins to wait while the cluster
 // grows is heard by those only who had it when they connected. And a killed primary
 // of MariaDB's that starts as a replica cuts from its log and data what its engine
-// had not committed yet: with it, it takes that back from the heir though the
+// had not committed yet: with it, it takes that back from the new primary though the
 // transactions bear its own number, and silently leaves it out otherwise.
 func replies(n engine.Node) bool { return isReplica(n) }
 

@@ -79,11 +79,11 @@ func (p *pass) shrink(ctx context.Context) error {
 	if err := p.replica(ctx, 0); err != nil {
 		return err
 	}
-	heir, err := p.job(ctx, 0)
+	first, err := p.job(ctx, 0)
 	if err != nil {
 		return err
 	}
-	if err := p.switchOver(ctx, heir, "a smaller cluster"); err != nil {
+	if err := p.switchOver(ctx, first, "a smaller cluster"); err != nil {
 		return fmt.Errorf("switch over: %w", err)
 	}
 	failpoint.Here("host: the first node is the primary")
