@@ -282,8 +282,8 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 	faults = append(faults, found...)
 	if c.Size != before.Size {
 		params.Before, action = &before, operation.Resize
-		if len(found) == 0 && !s.Catalog.HasType(c.Type, c.Engine, c.Size) {
-			faults.Add("cluster_size", "The type %s has no databases of %d nodes", c.Type, c.Size)
+		if same(in.Type, c.Type) && !s.Catalog.HasType(c.Type, c.Engine, c.Size) { // another type is looked at below
+			faults.Add("cluster_size", "The type %s isn't offered any more for databases of %d nodes; send a newer one with it", c.Type, c.Size)
 		}
 	}
 	if in.Type != nil {

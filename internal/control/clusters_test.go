@@ -588,3 +588,24 @@ func TestACreateThatCannotWakeAWorkerDidNothing(t *testing.T) {
 		t.Errorf("%d rows, %v", rows, err)
 	}
 }
+
+// TestNodesForATypeThatIsGone: with a type that isn't offered any more no node comes,
+// unless another type is asked for with it.
+func TestNodesForATypeThatIsGone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.tenant("one")
+	c := b.in(p, cluster.Active)
+	for i := range b.Clusters.Catalog.Plans {
+		if b.Clusters.Catalog.Plans[i].ID == c.Type {
+			b.Clusters.Catalog.Plans[i].Deprecated = true
+		}
+	}
+	_, err := b.Clusters.Update(t.Context(), p, "", c.ID, control.UpdateCluster{Size: new(3)}, nil)
+	if err == nil || !strings.Contains(err.Error(), "cluster_size: The type small isn't offered any more") {
+		t.Errorf("%v", err)
+	}
+	if _, err := b.Clusters.Update(t.Context(), p, "", c.ID, control.UpdateCluster{Size: new(3), Type: new("large")}, nil); err != nil {
+		t.Errorf("with another type: %v", err)
+	}
+}
