@@ -61,6 +61,42 @@ func BenchmarkCreateThree(b *testing.B) {
 	}
 }
 
+// BenchmarkGrow compares two more nodes for a database that is there with the
+// creation of three: from the request until all are active.
+func BenchmarkGrow(b *testing.B) {
+	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
+		b.Run(strings.ReplaceAll(engine, "/", "-"), func(b *testing.B) {
+			s := harness.New(b)
+			warm(b, s, engine)
+			var three, grown []time.Duration
+			for range *rounds {
+				three = append(three, createSized(b, s, engine, 3, 1)...)
+				spec := harness.Small("bench-grow", engine)
+				grown = append(grown, grow(b, s, s.CreateActive(spec)))
+				removeAll(b, s)
+			}
+			name := fmt.Sprintf("%s 1 → 3 p50 (%v) / three nodes p50 (%v)", engine, quantile(grown, .5).Round(time.Millisecond), quantile(three, .5).Round(time.Millisecond))
+			report(b, name, ratio(quantile(grown, .5), quantile(three, .5)), "ratio-grow", "≤ 2")
+		})
+	}
+}
+
+// grow gives a database of one node two more.
+func grow(b *testing.B, s *harness.Server, d harness.Database) time.Duration {
+	b.Helper()
+	begun := time.Now()
+	if status, body := s.Call("PUT", d.Path(), map[string]any{"cluster_size": 3}, nil); status != 200 {
+		b.Fatalf("cluster_size: %d %s", status, body)
+	}
+	d.Members = nil // an answer's are added to what is there
+	d = s.AwaitStatus(d, "active")
+	took := time.Since(begun)
+	if len(d.Members) != 3 {
+		b.Fatalf("%s has the members %v", d.Label, d.Members)
+	}
+	return took
+}
+
 // warm waits for templates and pool, as a server that has been up for a while has them.
 func warm(b *testing.B, s *harness.Server, engine string) {
 	createAndSelect(b, s, engine, 1)

@@ -30,6 +30,7 @@ type settings struct {
 	restores  bool
 	plan      string
 	atOnce    int
+	nodes     bool
 	s3        bool
 	deadline  time.Duration
 	json      bool
@@ -67,6 +68,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f.BoolVar(&s.restores, "restore", true, "measure restores too")
 	f.StringVar(&s.plan, "plan", "g6-dedicated-2", "plan of steward's database; one with less than two cores slows the server")
 	f.IntVar(&s.atOnce, "at-once", 1, "with more than one, measure steward alone: the memory it takes for as many backups at once, and restores")
+	f.BoolVar(&s.nodes, "nodes", false, "measure instead how long two more nodes take beside one copy by the server's own tool, and what writers keep")
 	f.BoolVar(&s.s3, "s3", false, "keep steward's backups in an S3 server of this program's own, in its memory, and not in a folder")
 	f.DurationVar(&s.deadline, "deadline", 15*time.Minute, "how long a single step may take")
 	f.BoolVar(&s.json, "json", false, "print JSON instead of a table")
@@ -86,6 +88,9 @@ func parse(args []string, out io.Writer) (settings, error) {
 // run measures all engines; one that fails doesn't keep the others from it.
 func run(ctx context.Context, s settings, out io.Writer) error {
 	defer harness.RemoveBinaries()
+	if s.nodes {
+		return s.growAll(ctx, out)
+	}
 	var results []Result
 	var errs []error
 	for _, engine := range s.engines {
@@ -96,11 +101,10 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 		}
 	}
 	compare(results)
-	show := printTable
 	if s.json {
-		show = printJSON
+		return errors.Join(append(errs, printJSON(out, results))...)
 	}
-	return errors.Join(append(errs, show(out, results))...)
+	return errors.Join(append(errs, printTable(out, results))...)
 }
 
 // progress goes to standard error, so that --json stays clean.

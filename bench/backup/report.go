@@ -104,7 +104,7 @@ func by(a, floor Run) Ratio {
 	return Ratio{a.Wall / floor.Wall, a.CPU / floor.CPU}
 }
 
-func printJSON(w io.Writer, results []Result) error {
+func printJSON(w io.Writer, results any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(results)
