@@ -149,7 +149,7 @@ func (t *tree) file(name string, content io.Reader) error {
 			return err
 		}
 	}
-	if _, err := io.Copy(f, content); err != nil {
+	if err := fill(f, content); err != nil {
 		return err
 	}
 	return f.Close()

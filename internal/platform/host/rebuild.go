@@ -124,14 +124,9 @@ func (d *Driver) rebuild(ctx context.Context, u *unit, m *member, want platform.
 	if err := makeFolder(copied, 0o700, user, user); err != nil {
 		return err
 	}
-	failpoint.Here("host: before seed")
-	if err := primary.eng.Seed(ctx, primary.node, copied, d.runAsOwner); err != nil {
+	if err := primary.seed(ctx, u, copied); err != nil {
 		return fmt.Errorf("copy the data of node %d: %w", top.Primary, err)
 	}
-	if err := syncAll(copied); err != nil {
-		return err
-	}
-	failpoint.Here("host: after seed")
 	ctx, give, err := u.occupy(ctx)
 	if err != nil {
 		return err

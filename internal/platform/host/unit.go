@@ -32,6 +32,8 @@ type unit struct {
 	secrets map[platform.SecretName][]byte
 	// vigil tells that somebody watches over the primary.
 	vigil bool
+	// seed is a copy of the primary's data that is being made.
+	seed *seed
 }
 
 func newUnit(id cluster.ID) *unit {
