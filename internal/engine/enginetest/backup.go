@@ -478,8 +478,8 @@ func backupOfReplica(t *testing.T, b *Bench) {
 	must(t, c.Primary.check(t), "check")
 	c.Primary.Exec(t, "INSERT INTO kept VALUES (-1)")
 	other.Kill(t)
-	c.seed(t, other)
-	c.agrees(t, other)
+	c.Seed(t, other)
+	c.Agrees(t, other)
 	more := c.Primary.write(t, 2)
 	more.reach(t, 1000)
 	other.holds(t, rows)
@@ -490,7 +490,7 @@ func backupOfReplica(t *testing.T, b *Bench) {
 	other.receives(t, newer)
 	replica.keepsApart(t)
 	replica.Kill(t)
-	c.seed(t, replica)
+	c.Seed(t, replica)
 	replica.receives(t, newer)
 }
 

@@ -375,7 +375,7 @@ func momentsOverFailover(t *testing.T, b *Bench) {
 	c.Primary.handsOver(t, v)
 	c.Primary.row(t, 2)
 	for _, s := range c.replicas() {
-		c.agrees(t, s)
+		c.Agrees(t, s)
 		must(t, b.Driver.(engine.Feeder).LetGo(t.Context(), s.Node, v.handed), "let go")
 	}
 	candidate, other := c.furthest(t)
@@ -398,7 +398,7 @@ func momentsOverFailover(t *testing.T, b *Bench) {
 	candidate.of(t, file, v, one, "1")
 	candidate.of(t, file, v, four, "1 2 4")
 	// A node that is a copy of another has no logs from before.
-	c.seed(t, dead)
+	c.Seed(t, dead)
 	candidate, other = dead, candidate
 	_, _ = c.furthest(t)
 	c.Primary.Kill(t)

@@ -43,7 +43,7 @@ func twinsStream(t *testing.T, b *Bench) {
 			_, err := db.ExecContext(t.Context(), "SELECT v FROM kept")
 			return err
 		})
-		c.agrees(t, s)
+		c.Agrees(t, s)
 		s.wantReadOnly(t)
 		s.Bootstrap(t) // still nothing to do
 		if got := s.Standing(t); got.Writable || got.Position == "" || got.Received == 0 {
@@ -107,7 +107,7 @@ func replicaComesBack(t *testing.T, b *Bench) {
 	l.reach(t, l.count()+50)
 	l.end()
 	for _, s := range c.replicas() {
-		c.agrees(t, s)
+		c.Agrees(t, s)
 		must(t, poll(replicationDeadline, func() error { return s.applied(t) }), "all is applied")
 	}
 }
@@ -132,10 +132,10 @@ func seedUnderWrites(t *testing.T, b *Bench) {
 	l.reach(t, 100)
 	s := c.replicas()[1]
 	s.Kill(t)
-	c.seed(t, s)
+	c.Seed(t, s)
 	l.reach(t, l.count()+50)
 	rows := l.end()
-	c.agrees(t, s)
+	c.Agrees(t, s)
 	if n := s.missing(t, rows); n > 0 {
 		t.Errorf("the seeded replica misses %d of %d rows", n, len(rows))
 	}
@@ -177,8 +177,8 @@ func (c *Trio) Failover(t *testing.T, round int, lossless bool) (asItWas bool) {
 	}
 	other.streams(t)
 	asItWas = c.rejoin(t, dead)
-	c.agrees(t, other)
-	c.agrees(t, dead)
+	c.Agrees(t, other)
+	c.Agrees(t, dead)
 	return asItWas
 }
 
@@ -206,8 +206,8 @@ func switchovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
 		if !c.rejoin(t, old) {
 			t.Errorf("round %d: the former primary needed a new copy", round)
 		}
-		c.agrees(t, other)
-		c.agrees(t, old)
+		c.Agrees(t, other)
+		c.Agrees(t, old)
 	}
 }
 
@@ -260,5 +260,5 @@ func commitsWait(t *testing.T, b *Bench) {
 	s.follow(t)
 	s.streams(t)
 	must(t, <-committed, "commit with a replica back")
-	c.agrees(t, s)
+	c.Agrees(t, s)
 }

@@ -201,7 +201,7 @@ func (c *Trio) rejoin(t *testing.T, old *Server) (asItWas bool) {
 	}
 	t.Logf("the former primary needs a new copy: %v", err)
 	old.Kill(t)
-	c.seed(t, old)
+	c.Seed(t, old)
 	return false
 }
 
@@ -219,8 +219,8 @@ func (c *Trio) catchesUp(t *testing.T, s *Server) error {
 	})
 }
 
-// seed gives the stopped node a copy of the primary's data and starts it.
-func (c *Trio) seed(t *testing.T, s *Server) {
+// Seed gives the stopped node a copy of the primary's data and starts it.
+func (c *Trio) Seed(t *testing.T, s *Server) {
 	t.Helper()
 	dir := c.Primary.Node.Tmp + "/seed"
 	must(t, os.Mkdir(dir, 0o700), "make folder for a seed")
@@ -239,8 +239,8 @@ func (c *Trio) seed(t *testing.T, s *Server) {
 	s.streams(t)
 }
 
-// agrees waits until the node reads the same as the primary.
-func (c *Trio) agrees(t *testing.T, s *Server) {
+// Agrees waits until the node reads the same of the table kept as the primary.
+func (c *Trio) Agrees(t *testing.T, s *Server) {
 	t.Helper()
 	const query = "SELECT concat(count(*), ' rows, in sum ', coalesce(sum(v), 0)) FROM kept"
 	must(t, poll(replicationDeadline, func() error {

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -216,44 +213,4 @@ func (b *baseBackup) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
 	defer cancel()
 	return b.conn.Close(ctx)
-}
-
-// Seed is a base backup, unpacked.
-func (Driver) Seed(ctx context.Context, n engine.Node, dir string, _ engine.Runner) error {
-	b, err := startBaseBackup(ctx, n)
-	if err != nil {
-		return fmt.Errorf("seed: %w", err)
-	}
-	defer b.close(ctx)
-	if err := engine.Untar(b.reader(ctx), dir); err != nil {
-		return fmt.Errorf("seed: %w", err)
-	}
-	if err := b.finish(ctx); err != nil {
-		return fmt.Errorf("seed: %w", err)
-	}
-	if err := completeSeed(dir); err != nil {
-		return fmt.Errorf("seed: %w", err)
-	}
-	return nil
-}
-
-// completeSeed makes it a replica's, since started as a primary it would be a
-// second one, and brings all of it to disk at once.
-func completeSeed(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, "backup_label")); err != nil {
-		return fmt.Errorf("the archive is not a backup: %w", err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, standbySignal), os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	owner, err := os.Stat(dir)
-	if err != nil {
-		return err
-	}
-	if err := giveTo(f, owner.Sys().(*syscall.Stat_t)); err != nil {
-		return err
-	}
-	return engine.SyncTree(dir)
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"steward/internal/engine"
@@ -52,12 +53,6 @@ func TestUntar(t *testing.T) {
 			t.Errorf("%s has mode %v and %d bytes", name, info.Mode(), info.Size())
 		}
 	}
-	if err := completeSeed(dir); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, standbySignal)); err != nil {
-		t.Errorf("the seed isn't a replica's: %v", err)
-	}
 }
 
 func TestUntarRefuses(t *testing.T) {
@@ -74,9 +69,6 @@ func TestUntarRefuses(t *testing.T) {
 		if err := engine.Untar(bytes.NewReader(content), t.TempDir()); err == nil {
 			t.Errorf("%s is taken", name)
 		}
-	}
-	if err := completeSeed(t.TempDir()); err == nil {
-		t.Error("a folder without a label passes for a backup")
 	}
 }
 
@@ -96,6 +88,34 @@ func FuzzUntar(f *testing.F) {
 			t.Errorf("files outside: %v, %v", entries, err)
 		}
 	})
+}
+
+func TestWALSpan(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{
+		"0000000100000000000000FE", "0000000100000000000000FF", "000000010000000100000000", "000000010000000100000001",
+		"00000002.history", "000000020000000100000000", "archive_status",
+	} {
+		write(t, dir, name, nil)
+	}
+	const size = 16 << 20
+	got, err := walSpan{"0000000100000000000000FF", "000000010000000100000000", size}.files(dir)
+	if want := []string{"pg_wal/0000000100000000000000FF", "pg_wal/000000010000000100000000", "pg_wal/00000002.history"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for name, bad := range map[string]walSpan{
+		"one that is gone":   {"0000000100000000000000FD", "0000000100000000000000FF", size},
+		"one not there yet":  {"000000010000000100000000", "000000010000000100000002", size},
+		"one between":        {"0000000100000000000000FE", "000000010000000100000001", 4 << 20},
+		"two timelines":      {"0000000100000000000000FE", "000000020000000100000000", size},
+		"the wrong way":      {"000000010000000100000000", "0000000100000000000000FE", size},
+		"no name":            {"", "0000000100000000000000FE", size},
+		"files of no length": {"0000000100000000000000FE", "0000000100000000000000FE", 0},
+	} {
+		if files, err := bad.files(dir); err == nil {
+			t.Errorf("%s: %v", name, files)
+		}
+	}
 }
 
 func TestTwin(t *testing.T) {
