@@ -87,7 +87,7 @@ type databaseView struct {
 	DatabaseName    string            `json:"database_name" doc:"The logical database to connect to, that the server is made with."`
 	Platform        string            `json:"platform" enum:"rdbms-default"`
 	PrivateNetwork  map[string]any    `json:"private_network" nullable:"true" doc:"Null: private networks aren't offered."`
-	EngineConfig    map[string]empty  `json:"engine_config" doc:"The settings that were chosen, by program: none, they follow from the plan."`
+	EngineConfig    map[string]any    `json:"engine_config" doc:"The server's settings that were chosen, in their sections; the rest follows from the plan."`
 	Status          string            `json:"status" enum:"provisioning,active,suspending,suspended,resuming,restoring,failed,degraded,updating,backing_up"`
 	Created         string            `json:"created" format:"date-time"`
 	Updated         string            `json:"updated" format:"date-time"`
@@ -149,14 +149,6 @@ func showHosts(h cluster.Hosts, port int) hostsView {
 	}}
 }
 
-// showEngineConfig has the sections of clients, which are empty: no settings can be chosen.
-func showEngineConfig(e cluster.Engine) map[string]empty {
-	if e == cluster.MySQL {
-		return map[string]empty{"mysql": {}}
-	}
-	return map[string]empty{"pg": {}, "pglookout": {}}
-}
-
 func (a *API) showWindow(c cluster.Cluster) windowView {
 	w := c.Updates
 	planned := control.Plan(c, a.Now())
@@ -172,7 +164,7 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 		ID: int64(c.ID), Label: c.Label, Engine: string(c.Engine), Version: c.Series, Region: c.Region, Type: c.Type,
 		ClusterSize: c.Size, Encrypted: c.Encrypted, SSLConnection: c.SSLConnection, AllowList: append([]string{}, c.AllowList...),
 		Hosts: showHosts(c.Hosts, c.Port), Members: c.Members, Port: c.Port, Status: string(c.Status),
-		DatabaseName: defaultDatabase, Platform: platformName, EngineConfig: showEngineConfig(c.Engine),
+		DatabaseName: defaultDatabase, Platform: platformName, EngineConfig: c.Config.Sectioned(string(c.Engine)),
 		Created: showTime(c.Created), Updated: showTime(c.Updated), Updates: a.showWindow(c),
 		ReadOnly: c.ReadOnly, Replication: string(c.Replication), Commit: string(c.Commit),
 		Fork: showFork(c.Fork), OldestRestore: optionalTime(c.OldestBackup),
@@ -259,6 +251,7 @@ type mysqlCreate struct {
 	Replication   string   `json:"replication_type,omitempty" enum:"none,asynch,semi_synch"`
 	AllowList     []string `json:"allow_list,omitempty" nullable:"false" maxItems:"10000"`
 	Fork          *fork    `json:"fork,omitempty"`
+	Configured
 	Unoffered
 }
 
@@ -299,6 +292,7 @@ type postgresqlCreate struct {
 	Commit        string   `json:"replication_commit_type,omitempty" enum:"on,local,remote_write,remote_apply,off" default:"local"`
 	AllowList     []string `json:"allow_list,omitempty" nullable:"false" maxItems:"10000"`
 	Fork          *fork    `json:"fork,omitempty"`
+	Configured
 	Unoffered
 }
 
@@ -311,11 +305,12 @@ func (b mysqlCreate) spec(engine cluster.Engine, faults *fault.Faults) cluster.S
 	b.refuse(faults)
 	s := b.Ordered.spec(engine, b.Fork.asked(faults), faults)
 	s.SSLConnection, s.AllowList, s.Replication = orDefault(b.SSLConnection, true), b.AllowList, cluster.Replication(b.Replication)
+	s.AskedConfig = b.EngineConfig
 	return s
 }
 
 func (b postgresqlCreate) spec(engine cluster.Engine, faults *fault.Faults) cluster.Spec {
-	s := mysqlCreate{b.Ordered, b.SSLConnection, b.Replication, b.AllowList, b.Fork, b.Unoffered}.spec(engine, faults)
+	s := mysqlCreate{b.Ordered, b.SSLConnection, b.Replication, b.AllowList, b.Fork, b.Configured, b.Unoffered}.spec(engine, faults)
 	s.Commit = cluster.Commit(b.Commit)
 	return s
 }
@@ -347,6 +342,7 @@ type databaseUpdate struct {
 	Replication *string `json:"replication_type,omitempty" enum:"none,asynch,semi_synch" doc:"As it is, or another together with another cluster_size; what suits that when left out."`
 	Commit      *string `json:"replication_commit_type,omitempty" enum:"on,local,remote_write,remote_apply,off" doc:"As it is, or another together with another cluster_size."`
 	FixedMembers
+	Configured
 	Unoffered
 }
 
@@ -392,7 +388,7 @@ func (b databaseUpdate) change(faults *fault.Faults) control.UpdateCluster {
 	b.refuse(faults)
 	in := control.UpdateCluster{
 		Label: b.Label, Type: b.Type, AllowList: b.AllowList, Fixed: b.fixed(),
-		Size: b.ClusterSize, Replication: (*cluster.Replication)(b.Replication), Commit: (*cluster.Commit)(b.Commit),
+		Size: b.ClusterSize, Replication: (*cluster.Replication)(b.Replication), Commit: (*cluster.Commit)(b.Commit), Config: b.EngineConfig,
 	}
 	in.Updates = b.Updates.change()
 	return in
@@ -439,12 +435,10 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 		reads.secret = true
 		return reads
 	}
-	// Newer clients ask which of the server's settings a database can be given. Here
-	// they follow from the plan; none can be chosen.
 	register(a, endpoint{
 		method: http.MethodGet, path: fmt.Sprintf("/v4/databases/%s/config", engine), id: "view" + name + "Config",
-		summary: "View the server settings that can be chosen: none, they follow from the plan", tag: name + " databases", public: true,
-	}, func(context.Context, call[none, none]) (empty, error) { return empty{}, nil })
+		summary: "View the server settings that can be chosen", tag: name + " databases", public: true,
+	}, func(context.Context, call[none, none]) (map[string]any, error) { return showParameters(engine), nil })
 	register(a, e(http.MethodGet, all, "list", "List databases", readDatabases),
 		func(ctx context.Context, c call[Listing, none]) (list[databaseView], error) {
 			q, err := c.In.query(store.ClusterFields)

@@ -99,8 +99,8 @@ func TestUnofferedIsRefused(t *testing.T) {
 		{`"private_network":{"vpc_id":1}`, "private_network"},
 		{`"private_network":{}`, "private_network"},
 		{`"private_network":7`, "private_network"},
-		{`"engine_config":{"pg":{"work_mem":4}}`, "engine_config"},
-		{`"engine_config":{"work_mem":4}`, "engine_config"},
+		{`"engine_config":{"pg":{"work_mem":4}}`, "engine_config.pg.work_mem"},
+		{`"engine_config":{"mysql":{"connect_timeout":4}}`, "engine_config.mysql"},
 		{`"engine_config":[]`, "engine_config"},
 	} {
 		for _, r := range []reply{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/parameter"
 )
 
 // ID identifies a database of a customer.
@@ -74,6 +75,10 @@ type Spec struct {
 	Updates Window
 	// Asked is what a request to create asks for of that; the rest is the default.
 	Asked WindowChange
+	// Config are the server's settings that were chosen; the rest follows from the plan.
+	Config parameter.Config
+	// AskedConfig is what a request to create asks for of these, as it came.
+	AskedConfig map[string]any
 	// Fork is what the data is taken from; nil for a database that begins empty.
 	Fork *Fork
 }

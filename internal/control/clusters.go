@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,8 +57,9 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	}
 	spec.Series = s.Catalog.Series(spec.Engine, spec.Series)
 	spec = spec.WithDefaults()
+	configFaults := s.configure(&spec, cluster.Spec{}, spec.AskedConfig)
 	spec.Updates = cluster.DefaultWindow(0).Merge(spec.Asked) // the default day follows from the id, below
-	found = append(found, without(spec.Validate(s.Catalog), unknown)...)
+	found = append(append(found, without(spec.Validate(s.Catalog), unknown)...), configFaults...)
 	spec.Fork, err = s.fork(ctx, spec, source, &found)
 	if err != nil {
 		return cluster.Cluster{}, err
@@ -149,6 +151,8 @@ type UpdateCluster struct {
 	Size        *int
 	Replication *cluster.Replication
 	Commit      *cluster.Commit
+	// Config are values of engine_config as they came, null taking one away.
+	Config map[string]any
 	// Fixed are members that can't be changed: what is there already may be sent.
 	Fixed Fixed
 }
@@ -198,7 +202,7 @@ func isSeries(version, series string) bool {
 func same[T comparable](asked *T, there T) bool { return asked == nil || *asked == there }
 
 // Update changes label and window at once, and begins the work for a new
-// allow_list or a bigger plan. Every accepted update yields an event for each kind
+// allow_list, other settings of the server, or a bigger plan. Every accepted update yields an event for each kind
 // of change, of the plan and of all else, and one when nothing had to be done.
 func (s *Clusters) Update(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, in UpdateCluster, faults fault.Faults) (cluster.Cluster, error) {
 	check := func(c cluster.Cluster) error {
@@ -224,7 +228,7 @@ func (s *Clusters) Update(ctx context.Context, p account.Principal, engine clust
 			}
 		}
 		if apart {
-			if params.Companion, err = tellUpdate(ctx, tx, p, updated, params.AllowList); err != nil {
+			if params.Companion, err = tellUpdate(ctx, tx, p, updated, params); err != nil {
 				return c, err
 			}
 		}
@@ -243,23 +247,23 @@ func changedBeside(before, after cluster.Cluster) bool {
 
 // tellUpdate records an update that isn't carried out by itself: it is done by now,
 // or a resize does it beside its own work, whose companion it is then.
-func tellUpdate(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, byResize bool) (companion operation.ID, err error) {
+func tellUpdate(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, params operation.Params) (companion operation.ID, err error) {
 	o := operation.Operation{
 		Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: operation.Update,
 		Status: operation.Finished, Username: p.User.Username,
 	}
-	if !byResize {
+	if !params.AllowList && !params.Configured {
 		_, err = tx.CreateOperation(ctx, o)
 		return 0, err
 	}
-	o.Status, o.Params.AllowList = operation.Scheduled, true
+	o.Status, o.Params = operation.Scheduled, operation.Params{AllowList: params.AllowList, Configured: params.Configured}
 	o, err = tx.CreateCompanion(ctx, o)
 	return o.ID, err
 }
 
 // plan applies the changes to c and says which work they need, if any.
 func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, operation.Action, operation.Params, fault.Faults) {
-	faults := in.Fixed.faults(c)
+	faults, was := in.Fixed.faults(c), c.Spec
 	var action operation.Action
 	var params operation.Params
 	if in.Label != nil {
@@ -292,6 +296,11 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 			params.OldType, params.Type = c.Type, *in.Type
 			c.Type, action = *in.Type, operation.Resize
 		}
+	}
+	faults = append(faults, s.configure(&c.Spec, was, in.Config)...)
+	if c.Config.Text() != was.Config.Text() {
+		params.Configured, params.OldConfig, params.Note = true, was.Config, restartNote(was, c.Spec)
+		action = cmp.Or(action, operation.Update)
 	}
 	return c, action, params, faults
 }

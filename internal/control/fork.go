@@ -47,6 +47,9 @@ func inherit(spec cluster.Spec, source *cluster.Cluster) (_ cluster.Spec, unknow
 		spec.Size = cmp.Or(spec.Size, 1)
 		return spec, unknown
 	}
+	if spec.Engine == source.Engine {
+		spec.Config = source.Config
+	}
 	spec.Region, spec.Type, spec.Size = cmp.Or(spec.Region, source.Region), cmp.Or(spec.Type, source.Type), cmp.Or(spec.Size, source.Size)
 	if spec.Fork.SameEncryption {
 		spec.Encrypted = source.Encrypted

@@ -6,12 +6,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"syscall"
 
 	"steward/internal/catalog"
 	"steward/internal/cluster"
+	"steward/internal/parameter"
 )
 
 // Flavour is the make of a server within its family.
@@ -86,6 +88,8 @@ type Node struct {
 	SSLConnection bool
 	Encrypted     bool
 	ReadOnly      bool
+	// Config are the settings that the customer chose.
+	Config parameter.Config
 
 	// Members is how many nodes the cluster has, Role what this one is. A
 	// replica follows Source and takes no writes. Replication is how.
@@ -109,6 +113,14 @@ type Node struct {
 	// AtRestKey is 32 bytes; Keyring what KeyringContent returned earlier.
 	AtRestKey []byte
 	Keyring   []byte
+}
+
+// Server is what the node's settings are chosen for.
+func (n Node) Server() parameter.Server {
+	return parameter.Server{
+		Family: string(n.Installation.Family()), Series: cmp.Or(n.Installation.Series, n.Installation.Version), Type: n.Plan.ID,
+		MemoryMB: n.Plan.MemoryMB, DiskMB: n.Plan.DiskMB, VCPUs: n.Plan.VCPUs,
+	}
 }
 
 // TLS files of a node, written by the platform into Node.TLS.

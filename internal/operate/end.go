@@ -22,7 +22,7 @@ func (w *work) finish(ctx context.Context, seen platform.Observed) error {
 		if err := w.move(ctx, tx, w.c, cluster.Ready); err != nil {
 			return err
 		}
-		return tx.FinishOperation(ctx, w.op.ID, operation.Finished, "")
+		return tx.FinishOperation(ctx, w.op.ID, operation.Finished, w.op.Params.Note)
 	})
 }
 
@@ -82,11 +82,15 @@ func (w *work) giveUp(ctx context.Context, reason string, cause error) (again ti
 }
 
 // undo takes back what the row was promised: a resize that can't be done leaves
-// plan and nodes as they were, which upkeep then makes true again.
+// plan and nodes as they were, other settings of the server those that were, which
+// upkeep then makes true again.
 func (w *work) undo(ctx context.Context, tx *store.Tx) (cluster.Cluster, error) {
 	c, params := w.c, w.op.Params
-	if w.op.Action != operation.Resize {
+	if w.op.Action != operation.Resize && !params.Configured {
 		return c, nil
+	}
+	if params.Configured {
+		c.Config = params.OldConfig
 	}
 	if params.OldType != "" {
 		c.Type = params.OldType

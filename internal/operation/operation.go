@@ -9,6 +9,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/backup"
 	"steward/internal/cluster"
+	"steward/internal/parameter"
 )
 
 // ID identifies an operation, and the event it shows as.
@@ -111,8 +112,11 @@ type Params struct {
 	Before *cluster.Nodes `json:"before,omitempty"`
 	// AllowList tells that the allow_list changed.
 	AllowList bool `json:"allow_list,omitempty"`
+	// Configured tells that engine_config changed, from OldConfig.
+	Configured bool             `json:"configured,omitempty"`
+	OldConfig  parameter.Config `json:"old_config,omitempty"`
 	// Companion is an operation that the same work carries out: the update of an
-	// allow_list beside a resize. It begins, proceeds and ends with this one.
+	// allow_list or of engine_config beside a resize. It begins, proceeds and ends with this one.
 	Companion ID `json:"companion,omitempty"`
 	// Backup is the one that is taken, deleted or restored, or whose restore is undone.
 	Backup backup.ID `json:"backup,omitempty"`

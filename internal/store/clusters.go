@@ -13,6 +13,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/fault"
 	"steward/internal/filter"
+	"steward/internal/parameter"
 	"steward/internal/platform"
 	"steward/internal/store/dbsqlc"
 )
@@ -47,7 +48,7 @@ var clusterColumns = columns{
 const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
 	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
 	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted, fork_source, fork_time,
-	tasks, window_announced, window_begun,
+	tasks, window_announced, window_begun, engine_config,
 	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete')`
 
 // portLock is the class of the advisory lock that serialises giving out ports.
@@ -86,12 +87,16 @@ func (t *Tx) insertCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 	if err != nil {
 		return c, fmt.Errorf("encode window: %w", err)
 	}
+	config, err := json.Marshal(configured(c))
+	if err != nil {
+		return c, fmt.Errorf("encode engine_config: %w", err)
+	}
 	source, moment := forkColumns(c.Fork)
 	err = t.q.ClusterCreate(ctx, dbsqlc.ClusterCreateParams{
 		ID: int64(c.ID), AccountID: int64(c.Account), Label: c.Label, Engine: string(c.Engine), Series: c.Series, Region: c.Region, Type: c.Type,
 		Size: int32(c.Size), Encrypted: c.Encrypted, SslConnection: c.SSLConnection, AllowList: nonNil(c.AllowList),
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), Updates: updates, Port: int32(c.Port), Created: c.Created,
-		ForkSource: source, ForkTime: moment,
+		ForkSource: source, ForkTime: moment, EngineConfig: config,
 	})
 	if err != nil {
 		return c, classify(err)
@@ -125,6 +130,14 @@ func (t *Tx) freePort(ctx context.Context, ports Ports) (int, error) {
 		}
 		from = int(port) + 1
 	}
+}
+
+// configured is the cluster's config, an object also when there is none.
+func configured(c cluster.Cluster) parameter.Config {
+	if c.Config == nil {
+		return parameter.Config{}
+	}
+	return c.Config
 }
 
 func nonNil(list cluster.AllowList) []string {
@@ -178,14 +191,14 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	var size, port, failovers int32
 	var engine, replication, commit, status string
 	var list []string
-	var updates, members, tasks []byte
+	var updates, members, tasks, config []byte
 	var forkSource *int64
 	var forkTime *time.Time
 	err := row.Scan(append([]any{
 		&id, &owner, &c.Label, &engine, &c.Series, &c.Region, &c.Type, &size, &c.Encrypted, &c.SSLConnection, &list,
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
-		&forkSource, &forkTime, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &c.OldestBackup,
+		&forkSource, &forkTime, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &c.OldestBackup,
 	}, more...)...)
 	if err != nil {
 		return c, err
@@ -199,6 +212,9 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	c.Replication, c.Commit = cluster.Replication(replication), cluster.Commit(commit)
 	if err := json.Unmarshal(updates, &c.Updates); err != nil {
 		return c, fmt.Errorf("decode window: %w", err)
+	}
+	if err := json.Unmarshal(config, &c.Config); err != nil {
+		return c, fmt.Errorf("decode engine_config: %w", err)
 	}
 	if err := json.Unmarshal(members, &c.Members); err != nil {
 		return c, fmt.Errorf("decode members: %w", err)
@@ -227,18 +243,22 @@ func (q queries) ClustersForWork(ctx context.Context) ([]cluster.Cluster, error)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Cluster, error) { return scanCluster(row) })
 }
 
-// UpdateCluster writes label, type, nodes, allow_list, window and status of c, which
+// UpdateCluster writes label, type, nodes, allow_list, window, config and status of c, which
 // was read with c.Generation; ErrStale when it changed since.
 func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Cluster, error) {
 	updates, err := json.Marshal(c.Updates)
 	if err != nil {
 		return c, fmt.Errorf("encode window: %w", err)
 	}
+	config, err := json.Marshal(configured(c))
+	if err != nil {
+		return c, fmt.Errorf("encode engine_config: %w", err)
+	}
 	c.Updated = t.now()
 	n, err := t.q.ClusterUpdate(ctx, dbsqlc.ClusterUpdateParams{
 		ID: int64(c.ID), Generation: c.Generation, Label: c.Label, Type: c.Type, AllowList: nonNil(c.AllowList), Updates: updates,
 		Status: string(c.Status), Updated: c.Updated, Size: int32(c.Size),
-		ReplicationType: string(c.Replication), CommitType: string(c.Commit),
+		ReplicationType: string(c.Replication), CommitType: string(c.Commit), EngineConfig: config,
 	})
 	if err != nil {
 		return c, classify(err)

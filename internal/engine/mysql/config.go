@@ -82,7 +82,7 @@ func (d *Driver) Files(n engine.Node) ([]engine.File, error) {
 		if _, ok := s.value.(string); ok {
 			text = `"` + text + `"`
 		}
-		fmt.Fprintf(&b, "%s = %s\n", s.name, text)
+		fmt.Fprintf(&b, "%s = %s\n", optionOf(s.name), text)
 	}
 	return append(files,
 		engine.File{Path: configFile(n), Content: []byte(b.String())},
@@ -102,6 +102,9 @@ func settingsOf(n engine.Node) ([]setting, []engine.File) {
 	all = append(all, locations(n.Installation)...)
 	all = append(all, dialect.settings(n, size)...)
 	all = append(all, replicating(n, size)...)
+	if n.Recovery == nil { // what replays binary logs isn't to be held up by what holds for sessions
+		all = withChosen(all, n)
+	}
 	var files []engine.File
 	if n.Encrypted {
 		var more []setting
@@ -145,6 +148,7 @@ func common(n engine.Node, size tuning) []setting {
 		{"performance_schema", false, fixed},
 
 		{"character_set_server", "utf8mb4", live},
+		{"time_zone", "SYSTEM", live},
 		{"max_allowed_packet", 64 * mb, live},
 		// All clients come from the gateway's address: one that sends rubbish
 		// must not lock the others out.
@@ -206,7 +210,7 @@ func expiry(n engine.Node) int {
 	if n.Spool != "" {
 		return forgetAfter
 	}
-	return int(keepShipped.Seconds())
+	return int(keep(n).Seconds())
 }
 
 // locations are what a relocated installation has to be told.

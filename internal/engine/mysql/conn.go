@@ -78,7 +78,7 @@ func (d *Driver) root(ctx context.Context, n engine.Node) (*session, error) {
 }
 
 func open(ctx context.Context, cfg *mysql.Config) (*session, error) {
-	cfg.Timeout = 5 * time.Second
+	cfg.Timeout, cfg.Params = 5*time.Second, ownVariables()
 	cfg.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
@@ -92,6 +92,16 @@ func open(ctx context.Context, cfg *mysql.Config) (*session, error) {
 		return nil, classify(err)
 	}
 	return &session{db: db, conn: conn}, nil
+}
+
+// ownVariables are those of our sessions, whatever customers choose for theirs.
+func ownVariables() map[string]string {
+	return map[string]string{
+		"sql_mode":     "'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+		"time_zone":    "'SYSTEM'",
+		"wait_timeout": "28800", "net_read_timeout": "30", "net_write_timeout": "60",
+		"group_concat_max_len": "1048576",
+	}
 }
 
 func (s *session) close() {

@@ -19,7 +19,7 @@ const (
 	// rotateAfter is for how long a log is written to that holds something.
 	rotateAfter = time.Minute
 	// keepShipped is for how long logs stay that were archived: replicas that were
-	// away go on from them.
+	// away go on from them. Customers may choose another time: see keep.
 	keepShipped = 15 * time.Minute
 	// forgetAfter, in seconds, is when a server lets logs go by itself that nobody
 	// has asked for: a week.
@@ -259,16 +259,16 @@ func (h *handover) letGo(ctx context.Context) (bool, error) {
 		total += l.bytes
 	}
 	bound := tune(h.n.Plan).binlogTotalMB * mb
-	keep := 0
-	for ; keep < len(all)-1; keep++ {
-		taken := keep < len(h.older) || all[keep].to <= h.done
-		if total <= bound && !(taken && h.ended(all[keep].name, keepShipped)) {
+	kept := 0
+	for ; kept < len(all)-1; kept++ {
+		taken := kept < len(h.older) || all[kept].to <= h.done
+		if total <= bound && !(taken && h.ended(all[kept].name, keep(h.n))) {
 			break
 		}
-		total -= all[keep].bytes
+		total -= all[kept].bytes
 	}
-	if keep == 0 {
+	if kept == 0 {
 		return false, nil
 	}
-	return true, h.s.exec(ctx, "PURGE BINARY LOGS TO "+quote(all[keep].name))
+	return true, h.s.exec(ctx, "PURGE BINARY LOGS TO "+quote(all[kept].name))
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"steward/internal/engine"
+	"steward/internal/parameter"
 )
 
 //go:embed sql/mysql.sql
@@ -68,7 +69,7 @@ func mySQLSettings(n engine.Node, size tuning) []setting {
 }
 
 // poolChunk divides every pool, whatever number of instances the server chooses.
-const poolChunk = poolStepMB * mb / 8
+const poolChunk = parameter.BufferPoolStepMB * mb / 8
 
 // initialiseMySQL lets the server run our SQL at the end of its initialisation.
 func initialiseMySQL(ctx context.Context, inst engine.Installation, dir, accounts string, run engine.Runner) error {

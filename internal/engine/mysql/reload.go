@@ -39,6 +39,9 @@ func (d *Driver) Reload(ctx context.Context, n engine.Node) (restart bool, err e
 			restart = true
 		}
 	}
+	if err := s.unchosen(ctx, n, settings); err != nil {
+		return false, fmt.Errorf("reload: %w", err)
+	}
 	if err := s.exec(ctx, dialectOf(n.Installation.Flavour).reloadTLS); err != nil {
 		return false, fmt.Errorf("reload certificates: %w", err)
 	}

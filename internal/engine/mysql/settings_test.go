@@ -12,6 +12,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
+	"steward/internal/parameter"
 )
 
 // TestSettingsTake starts servers of several plans and compares what they run
@@ -62,8 +63,8 @@ func TestTuneFitsThePlan(t *testing.T) {
 		if a.poolMB > b.poolMB || a.connections > b.connections || a.redoMB > b.redoMB || a.tables > b.tables {
 			t.Errorf("more memory gives less: %+v, %+v", a, b)
 		}
-		if a.poolMB%poolStepMB != 0 {
-			t.Errorf("a pool of %d MB is no multiple of %d", a.poolMB, poolStepMB)
+		if a.poolMB%parameter.BufferPoolStepMB != 0 {
+			t.Errorf("a pool of %d MB is no multiple of %d", a.poolMB, parameter.BufferPoolStepMB)
 		}
 		if total := a.redoMB + a.tempDiskMB + a.binlogTotalMB; total > int64(small.DiskMB)*3/4 {
 			t.Errorf("%d MB of %d MB of disk are for redo, temporary tables and binary logs", total, small.DiskMB)

@@ -3,6 +3,7 @@ package mysql
 import (
 	"steward/internal/catalog"
 	"steward/internal/engine"
+	"steward/internal/parameter"
 )
 
 // tuning is what follows from a plan's memory and disk.
@@ -26,19 +27,6 @@ type tuning struct {
 	binlogTotalMB int64
 }
 
-// Shares of a plan's memory that go to the buffer pool. Small servers need much
-// for the server itself: MySQL takes about 240 MB before anything is cached.
-var poolShares = []struct {
-	fromMB  int64
-	percent int64
-}{
-	{0, 25}, {1536, 37}, {3072, 50}, {6144, 60}, {24576, 70},
-}
-
-// poolStepMB divides every pool: MySQL rounds up to chunks, and a rounded value
-// would never equal the wanted one.
-const poolStepMB = 128
-
 // ownConnections are left for us when the customer has used up all of theirs.
 const ownConnections = 16
 
@@ -47,17 +35,11 @@ func (d *Driver) Connections(n engine.Node) int { return int(tune(n.Plan).connec
 
 func tune(p catalog.Plan) tuning {
 	memory, disk := int64(p.MemoryMB), int64(p.DiskMB)
-	percent := int64(0)
-	for _, s := range poolShares {
-		if memory >= s.fromMB {
-			percent = s.percent
-		}
-	}
 	t := tuning{
-		poolMB:      max(poolStepMB, memory*percent/100/poolStepMB*poolStepMB),
-		connections: clamp(memory/10, 50, 4000),
+		poolMB:      parameter.BufferPoolMB(memory),
+		connections: parameter.MySQLConnections(memory),
 		tables:      clamp(memory, 1000, 8000),
-		tempTableMB: clamp(memory/64, 8, 128),
+		tempTableMB: parameter.TempTableMB(memory),
 		tempDiskMB:  clamp(disk/4, 256, 65536),
 
 		tempTableDiskMB: clamp(disk/16, 64, 16384),

@@ -28,12 +28,15 @@ const connectTimeout = 10 * time.Second
 // isn't stopped by the disk guard, and doesn't wait for replicas.
 func ownParameters() map[string]string {
 	return map[string]string{
-		"search_path":                   "pg_catalog",
-		"default_transaction_read_only": "off",
-		"synchronous_commit":            "local",
-		"statement_timeout":             "20s",
-		"lock_timeout":                  "10s",
-		"application_name":              "steward",
+		"search_path":                         "pg_catalog",
+		"default_transaction_read_only":       "off",
+		"synchronous_commit":                  "local",
+		"statement_timeout":                   "20s",
+		"lock_timeout":                        "10s",
+		"idle_in_transaction_session_timeout": "0",
+		"timezone":                            "UTC",
+		"jit":                                 "off",
+		"application_name":                    "steward",
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/parameter"
 )
 
 // setting is one line of postgresql.conf. since and until limit it to major
@@ -18,7 +19,7 @@ type setting struct {
 // settings is the whole configuration of a node. What isn't named here keeps
 // the server's default.
 func settings(n engine.Node) []setting {
-	all := append(nodeSettings(n), memberSettings(n)...)
+	all := withChosen(append(nodeSettings(n), memberSettings(n)...), n)
 	all = append(all, archiveSettings(n)...)
 	return append(all, recoverySettings(n)...)
 }
@@ -26,22 +27,20 @@ func settings(n engine.Node) []setting {
 // nodeSettings are those of every node, whether it is alone or not.
 func nodeSettings(n engine.Node) []setting {
 	mem, disk, cpus := n.Plan.MemoryMB, n.Plan.DiskMB, max(1, n.Plan.VCPUs)
-	connections := connectionsFor(mem)
+	connections := parameter.PostgreSQLConnections(mem)
 	return []setting{
-		// Memory. A quarter is PostgreSQL's; the kernel caches with the rest.
-		{name: "shared_buffers", value: megabytes(max(16, mem/4))},
+		// Memory.
+		{name: "shared_buffers", value: megabytes(parameter.SharedBuffersMB(mem))},
 		{name: "effective_cache_size", value: megabytes(max(32, mem*3/4))},
 		{name: "max_connections", value: strconv.Itoa(connections)},
-		// A query may use work_mem several times over; a third of the sessions
-		// doing so at once is what the plan bears.
-		{name: "work_mem", value: megabytes(within(4, mem*3/4/(3*connections), 64))},
-		{name: "maintenance_work_mem", value: megabytes(within(16, mem/16, 2048))},
+		{name: "work_mem", value: megabytes(parameter.WorkMemMB(mem))},
+		{name: "maintenance_work_mem", value: megabytes(parameter.MaintenanceMB(mem))},
 		// Shared memory made while running lives in the data folder, so that a
 		// server that is killed and removed leaves none behind in /dev/shm. What
 		// parallel queries and statistics need first comes out of memory all the same.
 		{name: "dynamic_shared_memory_type", value: "mmap"},
 		{name: "min_dynamic_shared_memory", value: megabytes(within(8, mem/64, 256)), since: 14},
-		{name: "max_worker_processes", value: strconv.Itoa(8 + cpus)},
+		{name: "max_worker_processes", value: strconv.Itoa(parameter.WorkerProcesses(cpus))},
 		{name: "max_parallel_workers", value: strconv.Itoa(cpus)},
 		{name: "max_parallel_workers_per_gather", value: strconv.Itoa(within(0, cpus/2, 4))},
 		{name: "max_parallel_maintenance_workers", value: strconv.Itoa(within(0, cpus/2, 4))},
@@ -52,7 +51,7 @@ func nodeSettings(n engine.Node) []setting {
 		{name: "max_wal_size", value: megabytes(within(256, disk/20, 16384))},
 		{name: "min_wal_size", value: megabytes(within(32, disk/200, 1024))},
 		{name: "max_slot_wal_keep_size", value: megabytes(max(256, disk/10))},
-		{name: "temp_file_limit", value: megabytes(max(512, disk/10))},
+		{name: "temp_file_limit", value: megabytes(parameter.TempFilesMB(disk))},
 		{name: "checkpoint_timeout", value: "15min"},
 		{name: "checkpoint_completion_target", value: "0.9"},
 		{name: "random_page_cost", value: "1.1"},
@@ -128,25 +127,7 @@ const reservedConnections = 3
 
 // Connections is part of engine.Driver.
 func (Driver) Connections(n engine.Node) int {
-	return connectionsFor(n.Plan.MemoryMB) - reservedConnections
-}
-
-// connectionsFor grows slower than memory: beyond a few hundred sessions a pool
-// serves customers better.
-func connectionsFor(memoryMB int) int {
-	switch {
-	case memoryMB < 1024:
-		return 50
-	case memoryMB < 2048:
-		return 100
-	case memoryMB < 4096:
-		return 150
-	case memoryMB < 8192:
-		return 200
-	case memoryMB < 16384:
-		return 300
-	}
-	return 500
+	return parameter.PostgreSQLConnections(n.Plan.MemoryMB) - reservedConnections
 }
 
 // commit is the durability asked for; the zero value is the API's default.

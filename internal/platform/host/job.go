@@ -120,7 +120,7 @@ func (d *Driver) bareNode(want platform.Wanted, inst engine.Installation, top to
 		Data:   filepath.Join(dir, "data"), Conf: filepath.Join(dir, "conf"), TLS: filepath.Join(dir, "tls"),
 		Tmp: filepath.Join(dir, "tmp"), Log: filepath.Join(dir, "log"), Run: d.layout.runNode(want.ID, ordinal),
 		Plan: want.Plan, Commit: want.Commit, SSLConnection: want.SSLConnection,
-		Encrypted: want.Encrypted, ReadOnly: want.ReadOnly,
+		Encrypted: want.Encrypted, ReadOnly: want.ReadOnly, Config: want.Config,
 	}
 	if d.o.Continuous {
 		n.Spool = d.layout.spool(want.ID, ordinal)
@@ -183,7 +183,7 @@ func (j *job) render() error {
 }
 
 func (j *job) settings() settings {
-	s := settings{Plan: j.want.Plan, SSLConnection: j.want.SSLConnection, Commit: j.want.Commit}
+	s := settings{Plan: j.want.Plan, SSLConnection: j.want.SSLConnection, Commit: j.want.Commit, Config: j.want.Config.Text()}
 	if j.top.Members > 1 {
 		s.Replication = j.top.Replication
 	}
@@ -227,6 +227,7 @@ func (j *job) look(ctx context.Context) (sight, error) {
 	if s.Running && j.rec.Launch != nil {
 		s.Restart = j.rec.Applied != nil && j.rec.Applied.Plan.MemoryMB != j.want.Plan.MemoryMB &&
 			j.rec.Launch.Limits.MemoryBytes != j.limits().MemoryBytes ||
+			len(j.want.Config.Restarts(j.rec.Launch.Config, string(j.want.Engine))) > 0 ||
 			j.want.Patch && j.rec.RestartDue
 		s.LimitsDue = j.rec.Launch.Limits != j.limits()
 		s.Answers = j.eng.Ping(ctx, j.node) == nil

@@ -178,7 +178,7 @@ func (l *look) settled(seen *platform.Observed, want *platform.Wanted) {
 	}
 	seen.Settled = seen.Serving && !rec.Upgrading && rec.Applied != nil && !seen.Permanent && seen.Healthy == l.top.Members && !l.top.Growing
 	if want != nil {
-		seen.Settled = seen.Settled && rec.Applied.Plan == want.Plan && rec.ReadOnly == want.ReadOnly && (!want.Patch || l.d.patched(*want)) &&
+		seen.Settled = seen.Settled && rec.Applied.Plan == want.Plan && rec.Applied.Config == want.Config.Text() && rec.ReadOnly == want.ReadOnly && (!want.Patch || l.d.patched(*want)) &&
 			l.top.Members == max(1, want.Size)
 	}
 	if l.top.Members == 1 {

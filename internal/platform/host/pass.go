@@ -228,8 +228,16 @@ func (p *pass) awaitStreaming(ctx context.Context, ordinal int) error {
 }
 
 // roll brings every node to what is wanted of it: the replicas first, one by
-// one, then the primary. One that needs a restart hands its role over before.
+// one, then the primary. One that needs a restart hands its role over before, unless
+// it is to have less of what replicas must not have less of.
 func (p *pass) roll(ctx context.Context) error {
+	if lower, err := p.lowers(ctx); err != nil {
+		return err
+	} else if lower {
+		if err := p.node(ctx, p.top.Primary); err != nil {
+			return err
+		}
+	}
 	var errs []error
 	copying := false
 	for _, ordinal := range p.top.replicas() {
@@ -262,6 +270,16 @@ func (p *pass) roll(ctx context.Context) error {
 		}
 	}
 	return errors.Join(append(errs, p.node(ctx, p.top.Primary))...)
+}
+
+// lowers reports whether the primary runs with more of what its replicas must not have
+// less of than is wanted.
+func (p *pass) lowers(ctx context.Context) (bool, error) {
+	j, err := p.job(ctx, p.top.Primary)
+	if err != nil || j.rec == nil || j.rec.Launch == nil {
+		return false, err
+	}
+	return j.rec.Launch.Config.Lowers(p.want.Config, string(p.want.Engine)), nil
 }
 
 // restartDue tells whether the primary can't become what is wanted while it runs.

@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/cluster"
+	"steward/internal/parameter"
 	"steward/internal/process"
 )
 
@@ -58,6 +59,8 @@ type settings struct {
 	Commit        cluster.Commit `json:"commit"`
 	// Replication is how others follow; "" when the node is alone.
 	Replication cluster.Replication `json:"replication,omitempty"`
+	// Config are the settings that the customer chose, as text, since these are compared.
+	Config string `json:"config,omitempty"`
 }
 
 // launch is a server's start, repeatable without knowing anything else.
@@ -70,6 +73,8 @@ type launch struct {
 	Walled       bool                `json:"walled"`
 	Limits       process.GroupLimits `json:"limits"`
 	Rlimits      process.Rlimits     `json:"rlimits"`
+	// Config are the customer's settings at the start.
+	Config parameter.Config `json:"config,omitempty"`
 }
 
 func recordFile(nodeDir string) string { return filepath.Join(nodeDir, "node.json") }

@@ -117,7 +117,7 @@ type scratch struct {
 const scratchOrdinal = maxNodes
 
 func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platform.Copy) (*scratch, error) {
-	want.Installation, want.ReadOnly = c.Installation, false
+	want.Installation, want.ReadOnly, want.Config = c.Installation, false, nil
 	u := newUnit(want.ID) // nobody watches it
 	top := topology{Members: 1, Primary: scratchOrdinal}
 	j, err := d.newJob(ctx, u, want, top, scratchOrdinal)

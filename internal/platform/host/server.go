@@ -12,6 +12,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
+	"steward/internal/parameter"
 	"steward/internal/platform"
 	"steward/internal/process"
 )
@@ -241,6 +242,11 @@ func (d *Driver) recorded(rec *record) platform.Wanted {
 	want.ID, want.Port, want.Engine, want.Encrypted, want.ReadOnly = rec.Cluster, rec.Port, rec.Engine, rec.Encrypted, rec.ReadOnly
 	if rec.Applied != nil {
 		want.Plan, want.Commit, want.SSLConnection = rec.Applied.Plan, rec.Applied.Commit, rec.Applied.SSLConnection
+		config, err := parameter.FromText(rec.Applied.Config)
+		if err != nil {
+			d.log.Error("a node's record has settings that can't be read", "cluster_id", rec.Cluster, "node", rec.Ordinal, "error", err)
+		}
+		want.Config = config
 	}
 	return want
 }

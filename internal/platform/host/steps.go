@@ -150,7 +150,7 @@ func (j *job) newLaunch() *launch {
 	return &launch{
 		Installation: j.inst.ID(), Env: p.Env, WorkDir: j.node.Data, User: j.d.user(j.want.Port),
 		Argv: j.d.walls.Wrap(p.Argv, v, j.node.Data), Walled: j.d.walls != nil,
-		Limits: j.limits(), Rlimits: j.rlimits(),
+		Limits: j.limits(), Rlimits: j.rlimits(), Config: j.want.Config,
 	}
 }
 

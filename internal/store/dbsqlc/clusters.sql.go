@@ -12,10 +12,11 @@ import (
 
 const clusterCreate = `-- name: ClusterCreate :exec
 INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
-                      replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time) OVERRIDING SYSTEM VALUE
+                      replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time,
+                      engine_config) OVERRIDING SYSTEM VALUE
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
         $12, $13, $14, 'provisioning', $15, $16, $16,
-        $17, $18)
+        $17, $18, $19)
 `
 
 type ClusterCreateParams struct {
@@ -37,6 +38,7 @@ type ClusterCreateParams struct {
 	Created         time.Time
 	ForkSource      *int64
 	ForkTime        *time.Time
+	EngineConfig    []byte
 }
 
 func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) error {
@@ -59,6 +61,7 @@ func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) er
 		arg.Created,
 		arg.ForkSource,
 		arg.ForkTime,
+		arg.EngineConfig,
 	)
 	return err
 }
@@ -204,8 +207,8 @@ func (q *Queries) ClusterUndelete(ctx context.Context, now time.Time, iD int64) 
 const clusterUpdate = `-- name: ClusterUpdate :execrows
 UPDATE clusters SET label = $1, type = $2, allow_list = $3, updates = $4, status = $5,
                     size = $6, replication_type = $7, commit_type = $8,
-                    updated = $9, generation = generation + 1
-WHERE id = $10 AND generation = $11 AND deleted IS NULL
+                    engine_config = $9, updated = $10, generation = generation + 1
+WHERE id = $11 AND generation = $12 AND deleted IS NULL
 `
 
 type ClusterUpdateParams struct {
@@ -217,6 +220,7 @@ type ClusterUpdateParams struct {
 	Size            int32
 	ReplicationType string
 	CommitType      string
+	EngineConfig    []byte
 	Updated         time.Time
 	ID              int64
 	Generation      int64
@@ -232,6 +236,7 @@ func (q *Queries) ClusterUpdate(ctx context.Context, arg ClusterUpdateParams) (i
 		arg.Size,
 		arg.ReplicationType,
 		arg.CommitType,
+		arg.EngineConfig,
 		arg.Updated,
 		arg.ID,
 		arg.Generation,

@@ -130,6 +130,7 @@ type Cluster struct {
 	Tasks           []byte
 	WindowAnnounced *time.Time
 	WindowBegun     *time.Time
+	EngineConfig    []byte
 }
 
 type ClusterSecret struct {
