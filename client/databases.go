@@ -35,6 +35,8 @@ type Database struct {
 	OldestRestoreTime string `json:"oldest_restore_time"`
 	// Updates is the maintenance window.
 	Updates Window `json:"updates"`
+	// EngineConfig are the settings of the server that were chosen.
+	EngineConfig EngineConfig `json:"engine_config"`
 }
 
 // Window is when maintenance happens, and what will be done in the next one. Hours
@@ -80,6 +82,8 @@ type CreateDatabase struct {
 	SSLConnection *bool    `json:"ssl_connection,omitempty"`
 	AllowList     []string `json:"allow_list"`
 	Fork          *Fork    `json:"fork,omitempty"`
+	// EngineConfig are settings of the server.
+	EngineConfig EngineConfig `json:"engine_config,omitempty"`
 }
 
 // UpdateDatabase is an update request; nil fields stay as they are.
@@ -89,6 +93,8 @@ type UpdateDatabase struct {
 	AllowList *[]string `json:"allow_list,omitempty"`
 	// ClusterSize is the number of nodes.
 	ClusterSize *int `json:"cluster_size,omitempty"`
+	// EngineConfig are settings of the server; nil takes one away.
+	EngineConfig EngineConfig `json:"engine_config,omitempty"`
 }
 
 // Credentials are those of a database's root user.

@@ -33,6 +33,7 @@ type dbCommands struct {
 	Update      dbUpdateCommand      `cmd:"" help:"Change label, type, number of nodes or allow list."`
 	Delete      dbDeleteCommand      `cmd:"" help:"Delete a database and all its data."`
 	Credentials dbCredentialsCommand `cmd:"" help:"Show the root user's name and password; with --reset make a new one."`
+	Config      dbConfigCommands     `cmd:"" help:"The server's settings: what can be chosen, what is."`
 	Patch       dbPatchCommand       `cmd:"" help:"Do now what waits for the maintenance window: the newest installed version of the series, certificates, restarts."`
 	Suspend     dbSuspendCommand     `cmd:"" help:"Stop the database; its data and addresses stay."`
 	Resume      dbResumeCommand      `cmd:"" help:"Start a suspended database again."`
@@ -165,6 +166,7 @@ type dbCreateCommand struct {
 	Encrypted bool     `help:"Encrypt the data at rest."`
 	Fork      int64    `placeholder:"ID" help:"Take the data of this database's newest backup."`
 	At        string   `placeholder:"TIME" help:"With --fork: of this moment, such as 2026-01-31T18:04:05; without continuous backups, of the newest one before it."`
+	Config    []string `placeholder:"NAME=VALUE" help:"Settings of the server; 'steward db config list' names them." sep:"none"`
 	NoTLS     bool     `name:"no-tls-required" help:"Let clients connect without TLS too."`
 }
 
@@ -176,10 +178,14 @@ func (f *dbCreateCommand) Run(ctx context.Context, s *streams) error {
 	if f.At != "" && f.Fork == 0 {
 		return errors.New("--at says which moment of another database: it needs --fork")
 	}
+	config, err := parseConfig(f.Config)
+	if err != nil {
+		return err
+	}
 	required := !f.NoTLS
 	asked := client.CreateDatabase{
 		Label: f.Label, Engine: f.Engine, Type: f.Type, Region: f.Region, ClusterSize: f.Nodes,
-		AllowList: append([]string{}, f.Allow...), Encrypted: f.Encrypted, SSLConnection: &required,
+		AllowList: append([]string{}, f.Allow...), Encrypted: f.Encrypted, SSLConnection: &required, EngineConfig: config,
 	}
 	if f.Fork != 0 {
 		asked.Fork = &client.Fork{Source: f.Fork, RestoreTime: f.At}

@@ -304,7 +304,7 @@ func TestResizeCarriesTheUpdateBesideItAlong(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, f.limits)
 			c := b.active()
-			if err := b.update(c, control.UpdateCluster{Type: &large.ID, AllowList: &[]string{"192.0.2.0/24"}}); err != nil {
+			if err := b.update(c, control.UpdateCluster{Type: &large.ID, AllowList: &[]string{"192.0.2.0/24"}, Config: map[string]any{"work_mem": 16.0}}); err != nil {
 				t.Fatal(err)
 			}
 			companion := b.event(b.last).Params.Companion
@@ -322,6 +322,9 @@ func TestResizeCarriesTheUpdateBesideItAlong(t *testing.T) {
 			}
 			if o := b.event(companion); o.Action != operation.Update || o.Status != f.want || o.Percent != 100 || o.Finished == nil {
 				t.Errorf("update: %+v", o)
+			}
+			if got, want := b.view(c.ID).Config["work_mem"], f.want == operation.Finished; (got == int64(16)) != want {
+				t.Errorf("work_mem is %v", got)
 			}
 			if f.want == operation.Finished {
 				b.mustServe(c.ID)

@@ -55,6 +55,9 @@ type Limits struct {
 	// GiveUp is how long after its start an operation that goes on failing is
 	// given up: 10 min unless set.
 	GiveUp time.Duration
+	// Configure is the same for other settings of the server, with which it may not
+	// start: then those that were there come back. 1 min unless set.
+	Configure time.Duration
 	// Copying is the same for backups, restores and forks: GiveUp unless set.
 	Copying time.Duration
 	// Long bounds a pass that copies all of a database: 12 h unless set, below
@@ -75,7 +78,7 @@ func (l Limits) withDefaults() Limits {
 	for _, d := range []struct {
 		limit *time.Duration
 		value time.Duration
-	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.Copies, time.Minute}, {&l.GiveUp, 10 * time.Minute}, {&l.Long, 12 * time.Hour}, {&l.Report, time.Second}, {&l.Seen, time.Second}} {
+	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.Copies, time.Minute}, {&l.GiveUp, 10 * time.Minute}, {&l.Configure, time.Minute}, {&l.Long, 12 * time.Hour}, {&l.Report, time.Second}, {&l.Seen, time.Second}} {
 		if *d.limit == 0 {
 			*d.limit = d.value
 		}
@@ -280,6 +283,9 @@ func (w *work) patience() time.Duration {
 	if w.copies() {
 		return w.Limits.Copying
 	}
+	if w.op.Action == operation.Update && w.op.Params.Configured {
+		return min(w.Limits.Configure, w.Limits.GiveUp)
+	}
 	return w.Limits.GiveUp
 }
 
@@ -292,6 +298,9 @@ func (w *work) whyGivenUp(err error) string {
 	what := "It"
 	if errors.Is(err, archive.ErrBucket) {
 		what = "The place where backups are kept couldn't be reached or didn't do as it was asked: it"
+	}
+	if w.op.Action == operation.Update && w.op.Params.Configured {
+		return "The servers couldn't be brought to these settings; those from before take their place again."
 	}
 	return fmt.Sprintf("%s went on failing for %s; the operator's log tells why.", what, w.patience())
 }

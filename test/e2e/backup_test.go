@@ -38,11 +38,14 @@ func backups(t *testing.T, s *harness.Server, engine string, size int) {
 	}
 	sum := checksum(t, db)
 	kept := s.Snapshot(d, "kept", "secondary")
+	chosen := chosenFor(engine)
+	chosen.change(t, s, d, chosen.config)
 
 	exec1(t, db, "DROP TABLE kept")
 	exec1(t, db, "CREATE TABLE other (n int)")
 	s.Restore(d, kept)
-	s.AwaitHealthy(d, size)
+	d = s.AwaitHealthy(d, size)
+	chosen.inForce(t, s, d, credentials)
 	db = s.MustConnect(d, credentials)
 	if got := checksum(t, db); got != sum {
 		t.Errorf("after the restore the rows are %s, were %s", got, sum)

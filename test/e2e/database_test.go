@@ -94,6 +94,10 @@ func rename(t *testing.T, s *harness.Server, d harness.Database) {
 }
 
 func resize(t *testing.T, s *harness.Server, d harness.Database, db *sql.DB) {
+	chosen := chosenFor(d.Engine)
+	if said := chosen.change(t, s, d, chosen.config); !strings.HasPrefix(said, "The server was restarted for ") {
+		t.Errorf("the event says %q", said)
+	}
 	var bigger harness.Database
 	status, body := s.Call("PUT", d.Path(), map[string]any{"type": "g6-standard-1"}, &bigger)
 	if status != 200 || bigger.Status != "updating" || bigger.Type != "g6-standard-1" {
@@ -104,6 +108,7 @@ func resize(t *testing.T, s *harness.Server, d harness.Database, db *sql.DB) {
 		t.Errorf("shrinking answered %d %s, want 400 on type", status, body)
 	}
 	c := s.Credentials(d)
+	chosen.inForce(t, s, d, c)
 	after := s.MustConnect(d, c)
 	query := "SELECT setting::bigint * 8192 FROM pg_settings WHERE name = 'shared_buffers'"
 	if d.Engine == "mysql" {

@@ -46,10 +46,12 @@ func TestFork(t *testing.T) {
 
 func forkAll(t *testing.T, s *harness.Server, engine string, encrypted bool) {
 	name := fmt.Sprintf("%s-%t", strings.NewReplacer("/", "-", ".", "-").Replace(engine), encrypted)
+	chosen := chosenFor(engine)
 	spec := harness.Small("src-"+name, engine)
-	spec["encrypted"] = encrypted
+	spec["encrypted"], spec["engine_config"] = encrypted, chosen.config
 	d := s.CreateActive(spec)
 	c := s.Credentials(d)
+	chosen.inForce(t, s, d, c)
 	db := s.MustConnect(d, c)
 	exec1(t, db, "CREATE TABLE kept (n int PRIMARY KEY)")
 	exec1(t, db, "INSERT INTO kept VALUES (1)")
@@ -77,7 +79,8 @@ func forkAll(t *testing.T, s *harness.Server, engine string, encrypted bool) {
 	}
 	trio = s.AwaitStatus(trio, "active")
 	ofItsOwn(t, s, d, c, trio, first.Created, "1")
-	s.AwaitHealthy(trio, 3)
+	trio = s.AwaitHealthy(trio, 3)
+	chosen.inForce(t, s, trio, s.Credentials(trio))
 	if rows := one(t, s.MustConnect(d, c), "SELECT count(*) FROM kept"); rows != "3" {
 		t.Errorf("the source has %s rows", rows)
 	}

@@ -62,8 +62,11 @@ func threeNodes(t *testing.T, s *harness.Server, c threeCase) {
 	primary := one(t, db, c.where)
 
 	reads(t, s, d, credentials, c, primary)
+	chosen := reconfigured(t, s, d, credentials)
 	failsOver(t, s, d, credentials)
+	chosen.inForce(t, s, d, credentials)
 	restsAndResumes(t, s, d, credentials)
+	chosen.inForce(t, s, d, credentials)
 }
 
 // reads: the secondary address leads to both replicas, which take no writes.

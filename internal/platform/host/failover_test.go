@@ -123,6 +123,7 @@ func newCluster(t *testing.T, found []engine.Installation, b platformtest.Bench,
 	h := &trio{t: t, s: s, mode: m, want: s.bench(b).Wanted(t, 301)}
 	h.want.Size, h.want.Replication, h.want.Commit = size, m.replication, m.commit
 	h.want.Installation, h.newer = b.Older, b.Newer
+	h.want.Config = chosen(b.Engine)
 	h.open()
 	t.Cleanup(h.close)
 	h.healthy()
@@ -181,6 +182,7 @@ func (h *trio) withoutStore(state int32, happens func()) {
 		h.keep()
 	}()
 	happens()
+	h.configured()
 }
 
 // healthy waits until all nodes serve.
@@ -221,6 +223,7 @@ func (h *trio) suffers(most time.Duration, what func(seen platform.Observed)) (b
 	after = h.healthy()
 	acknowledged, gap := h.load.end(h.t)
 	h.agree(after)
+	h.configured()
 	h.t.Logf("%d writes acknowledged, longest gap %v, failovers %d: %s", acknowledged, gap.Round(time.Millisecond),
 		after.Failovers-before.Failovers, after.FailoverReason)
 	if gap > most {
