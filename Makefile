@@ -12,7 +12,7 @@ TOOL    := $(GO) tool -modfile=tools/go.mod
 SOURCES := $(shell find cmd internal client api go.mod go.sum \( -type d -o -type f ! -name '*_test.go' \) 2>/dev/null)
 
 # What `make generate` writes and `make verify` proves current.
-GENERATED := internal/store/dbsqlc api/openapi.yaml api/openapi-3.0.json docs/lifecycle.md
+GENERATED := internal/store/dbsqlc api/openapi.yaml api/openapi-3.0.json docs/lifecycle.md docs/parameters.md
 
 SCRIPTS := scripts/setup scripts/bench-peers scripts/fetch-engines scripts/fuzz scripts/verify .ci/run
 
@@ -72,10 +72,12 @@ lint: ## golangci-lint, gofumpt, and the scripts' syntax
 format: ## Format all Go files
 	$(TOOL) gofumpt -w $$(git ls-files --cached --others --exclude-standard '*.go' | grep -v /dbsqlc/)
 
-generate: ## Write generated files anew: queries, OpenAPI document, lifecycle diagram
+generate: ## Write generated files anew: queries, OpenAPI document, lifecycle diagram, parameters
 	$(TOOL) sqlc generate
 	$(GO) run scripts/lifecycle.go >docs/lifecycle.md.new
 	mv docs/lifecycle.md.new docs/lifecycle.md
+	$(GO) run scripts/parameters.go >docs/parameters.md.new
+	mv docs/parameters.md.new docs/parameters.md
 	$(GO) generate ./...
 
 verify: ## Prove generated files, modules and idioms current

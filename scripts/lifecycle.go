@@ -17,7 +17,7 @@ var meanings = map[cluster.Trigger]string{
 	cluster.Ready:        "the work asked for is done: the database serves, or rests after a suspend",
 	cluster.GiveUp:       "the work failed for good and the database doesn't serve",
 	cluster.GiveUpServes: "the work failed for good but the database serves",
-	cluster.Change:       "an update of `allow_list` or `type`, a reset or a patch was accepted, or the work of the maintenance window began",
+	cluster.Change:       "an update of `allow_list`, `engine_config` or `type`, a reset or a patch was accepted, or the work of the maintenance window began",
 	cluster.Backup:       "a snapshot or automatic backup begins",
 	cluster.Restore:      "a restore was accepted",
 	cluster.Suspend:      "a suspend was accepted",

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/parameter"
+	"steward/internal/platform"
 )
 
 // chosen is a setting that needs a restart, and that no server has by itself.
@@ -23,13 +25,38 @@ func chosen(engine cluster.Engine) parameter.Config {
 func (h *trio) configured() {
 	h.t.Helper()
 	for ordinal := range h.want.Size {
-		file, line := "postgresql.conf", "max_locks_per_transaction = '128'"
+		file, line := "postgresql.conf", fmt.Sprintf("max_locks_per_transaction = '%d'", h.want.Config["pg.max_locks_per_transaction"])
 		if h.want.Engine == cluster.MySQL {
-			file, line = "my.cnf", "innodb_ft_min_token_size = 2"
+			file, line = "my.cnf", fmt.Sprintf("innodb_ft_min_token_size = %d", h.want.Config["mysql.innodb_ft_min_token_size"])
 		}
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(h.data(ordinal)), "conf", file))
 		if err != nil || !strings.Contains(string(text), line) {
 			h.t.Errorf("node %d has lost what was chosen (%v)", ordinal, err)
+		}
+	}
+}
+
+// reconfigures chooses more of something, and then less, while customers write. On the
+// way no replica ends because it has less than its primary.
+func (h *trio) reconfigures() {
+	for _, config := range []parameter.Config{
+		{"pg.max_locks_per_transaction": int64(256), "mysql.innodb_ft_min_token_size": int64(4)}, chosen(h.want.Engine),
+	} {
+		before, after := h.suffers(quick, func(platform.Observed) {
+			h.stop()
+			h.keeping.Wait()
+			h.want.Config = config
+			h.keep()
+			waitFor(h.t, "the settings", func() bool {
+				now, err := h.driver.Apply(h.t.Context(), h.want)
+				return err == nil && now.Settled
+			})
+		})
+		for i, n := range after.Nodes {
+			if n.Pid == before.Nodes[i].Pid || n.Restarts != before.Nodes[i].Restarts {
+				h.t.Errorf("node %d is process %d, was %d, and was restarted %d times after it ended, before %d times",
+					n.Ordinal, n.Pid, before.Nodes[i].Pid, n.Restarts, before.Nodes[i].Restarts)
+			}
 		}
 	}
 }

@@ -62,6 +62,7 @@ func TestFailover(t *testing.T) {
 					{"the primary's data is removed", (*trio).removesPrimary, true},
 					{"the primary's data is damaged", (*trio).damagesPrimary, false},
 					{"a planned restart of all", (*trio).resizes, true},
+					{"settings that need a restart", (*trio).reconfigures, false},
 					{"a patch of all", (*trio).patches, true},
 				} {
 					if !c.own && b.Older == "" && !enginetest.Thorough() {
