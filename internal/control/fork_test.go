@@ -139,6 +139,7 @@ func TestForkIsLikeItsSource(t *testing.T) {
 	p, other := b.tenant("one"), b.tenant("two")
 	spec := b.spec()
 	spec.Label, spec.Engine, spec.Series, spec.Type, spec.Size, spec.Encrypted = "a-label-of-thirty-two-characters", cluster.MySQL, "10.11", "large", 3, true
+	spec.AskedConfig = map[string]any{"mysql": map[string]any{"wait_timeout": 100.0, "sql_mode": "ANSI"}}
 	source, err := b.Clusters.Create(t.Context(), p, spec, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -157,12 +158,18 @@ func TestForkIsLikeItsSource(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if made.Config.Text() != `{"mysql.sql_mode":"ANSI","mysql.wait_timeout":100}` {
+			t.Errorf("%s", made.Config.Text())
+		}
 		if made.Label != label || made.EngineID() != "mysql/10.11" || made.Region != "local" || made.Type != "large" || made.Size != 3 || !made.Encrypted {
 			t.Errorf("want %s: %+v", label, made.Spec)
 		}
 	}
-	made, err := fork(p, func(s *cluster.Spec) { s.Label, s.Size, s.Series = "mine", 1, "10" })
-	if err != nil || made.Label != "mine" || made.Size != 1 || made.Series != "10.11" || made.Type != "large" {
+	made, err := fork(p, func(s *cluster.Spec) {
+		s.Label, s.Size, s.Series = "mine", 1, "10"
+		s.AskedConfig = map[string]any{"mysql": map[string]any{"wait_timeout": nil, "sort_buffer_size": 65536.0}}
+	})
+	if err != nil || made.Config.Text() != `{"mysql.sort_buffer_size":65536,"mysql.sql_mode":"ANSI"}` || made.Label != "mine" || made.Size != 1 || made.Series != "10.11" || made.Type != "large" {
 		t.Errorf("%+v, %v", made.Spec, err)
 	}
 	for name, c := range map[string]struct {

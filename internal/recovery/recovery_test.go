@@ -17,6 +17,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/operation"
+	"steward/internal/parameter"
 	"steward/internal/pgtest"
 	"steward/internal/platform"
 	"steward/internal/recovery"
@@ -74,6 +75,7 @@ func (w *world) database(label string) cluster.Cluster {
 		c, err = tx.CreateCluster(w.t.Context(), cluster.Cluster{Account: admin.Account, Spec: cluster.Spec{
 			Label: label, Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: "small", Size: 1, Replication: cluster.ReplicationNone,
 			Commit: cluster.CommitLocal, AllowList: cluster.AllowList{"10.0.0.0/8"}, Updates: cluster.DefaultWindow(1),
+			Config: parameter.Config{"work_mem": int64(8), "pg.jit": true},
 		}}, map[platform.SecretName][]byte{
 			platform.RootPassword: []byte("root of " + label), platform.CACert: []byte("CA of " + label + time.Now().String()),
 			platform.BackupKey: w.key, platform.Keyring: []byte("ring"),
@@ -145,6 +147,9 @@ func TestRecover(t *testing.T) {
 	o, err := r.Recover(t.Context(), w.only(r), 0)
 	if err != nil || !o.Begun || o.Backup != 9 || o.ID != c.ID || o.Port != c.Port || o.Status != cluster.Restoring || o.Label != "one" {
 		t.Fatalf("%+v, %v", o, err)
+	}
+	if got := o.Config.Text(); got != `{"pg.jit":true,"work_mem":8}` {
+		t.Errorf("settings: %s", got)
 	}
 	if got, err := fresh.Secrets(t.Context(), c.ID); err != nil || string(got[platform.RootPassword]) != "root of one" || got[platform.Keyring] != nil {
 		t.Errorf("secrets: %q, %v", got, err)

@@ -70,6 +70,7 @@ func (g *gopher) await(ctx context.Context, id int, engine linodego.DatabaseEngi
 func postgresCalls(ctx context.Context, g *gopher) {
 	made, err := g.CreatePostgresDatabase(ctx, linodego.PostgresCreateOptions{
 		Label: "go-pg", Region: "local", Type: "g6-nanode-1", Engine: "postgresql/15", AllowList: []string{"127.0.0.1"},
+		EngineConfig: &linodego.PostgresDatabaseEngineConfig{PG: &linodego.PostgresDatabaseEngineConfigPG{AutovacuumVacuumScaleFactor: new(0.25)}, SharedBuffersPercentage: new(30.5)},
 	})
 	g.did("CreatePostgresDatabase", err, err == nil && made.Status == linodego.DatabaseStatusProvisioning, made)
 	active := func() {
@@ -78,8 +79,11 @@ func postgresCalls(ctx context.Context, g *gopher) {
 	}
 	active()
 	list := []string{"127.0.0.1", "10.0.0.0/8"}
-	updated, err := g.UpdatePostgresDatabase(ctx, made.ID, linodego.PostgresUpdateOptions{Label: "go-pg-2", AllowList: &list})
-	g.did("UpdatePostgresDatabase", err, err == nil && updated.Label == "go-pg-2", updated)
+	updated, err := g.UpdatePostgresDatabase(ctx, made.ID, linodego.PostgresUpdateOptions{
+		Label: "go-pg-2", AllowList: &list, EngineConfig: &linodego.PostgresDatabaseEngineConfig{WorkMem: new(8), PG: &linodego.PostgresDatabaseEngineConfigPG{JIT: new(true)}},
+	})
+	g.did("UpdatePostgresDatabase", err, err == nil && updated.Label == "go-pg-2" && *updated.EngineConfig.WorkMem == 8 && *updated.EngineConfig.PG.JIT &&
+		*updated.EngineConfig.PG.AutovacuumVacuumScaleFactor == 0.25 && *updated.EngineConfig.SharedBuffersPercentage == 30.5, updated)
 	active()
 	found, err := g.ListPostgresDatabases(ctx, linodego.NewListOptions(0, `{"label": "go-pg-2"}`))
 	g.did("ListPostgresDatabases", err, len(found) == 1 && found[0].ID == made.ID && found[0].Created != nil && found[0].Hosts.Primary != "" && found[0].Port != 0 && found[0].Version == "15", found)
@@ -89,8 +93,9 @@ func postgresCalls(ctx context.Context, g *gopher) {
 	g.did("GetPostgresDatabaseCredentials", err, err == nil && credentials.Username == "dbadmin" && credentials.Password != "", "credentials")
 	ssl, err := g.GetPostgresDatabaseSSL(ctx, made.ID)
 	g.did("GetPostgresDatabaseSSL", err, err == nil && len(ssl.CACertificate) > 0, ssl)
-	_, err = g.GetPostgresDatabaseConfig(ctx)
-	g.did("GetPostgresDatabaseConfig", err, true, nil)
+	parameters, err := g.GetPostgresDatabaseConfig(ctx)
+	g.did("GetPostgresDatabaseConfig", err, err == nil && parameters.WorkMem.Maximum == 1024 && parameters.PG.MaxLocksPerTransaction.RequiresRestart &&
+		parameters.PG.AutovacuumNaptime.Type == "integer" && parameters.PG.TrackFunctions.Enum != nil, parameters)
 	g.did("ResetPostgresDatabaseCredentials", g.ResetPostgresDatabaseCredentials(ctx, made.ID), true, nil)
 	active()
 	again, err := g.GetPostgresDatabaseCredentials(ctx, made.ID)
@@ -121,6 +126,7 @@ func postgresCalls(ctx context.Context, g *gopher) {
 func mysqlCalls(ctx context.Context, g *gopher) {
 	made, err := g.CreateMySQLDatabase(ctx, linodego.MySQLCreateOptions{
 		Label: "go-maria", Region: "local", Type: "g6-nanode-1", Engine: "mysql/10", AllowList: []string{"127.0.0.1"},
+		EngineConfig: &linodego.MySQLDatabaseEngineConfig{MySQL: &linodego.MySQLDatabaseEngineConfigMySQL{SQLMode: new("ANSI,TRADITIONAL")}, BinlogRetentionPeriod: new(1200)},
 	})
 	g.did("CreateMySQLDatabase", err, err == nil && made.Status == linodego.DatabaseStatusProvisioning, made)
 	active := func() {
@@ -129,8 +135,9 @@ func mysqlCalls(ctx context.Context, g *gopher) {
 	}
 	active()
 	window := linodego.DatabaseMaintenanceWindow{DayOfWeek: linodego.DatabaseMaintenanceDayWednesday, Duration: 1, Frequency: linodego.DatabaseMaintenanceFrequencyWeekly, HourOfDay: 8}
-	updated, err := g.UpdateMySQLDatabase(ctx, made.ID, linodego.MySQLUpdateOptions{Updates: &window})
-	g.did("UpdateMySQLDatabase", err, err == nil && updated.Updates.HourOfDay == 8 && updated.Updates.DayOfWeek == linodego.DatabaseMaintenanceDayWednesday, updated)
+	updated, err := g.UpdateMySQLDatabase(ctx, made.ID, linodego.MySQLUpdateOptions{Updates: &window, EngineConfig: &linodego.MySQLDatabaseEngineConfig{MySQL: &linodego.MySQLDatabaseEngineConfigMySQL{GroupConcatMaxLen: new(4096.0)}}})
+	active()
+	g.did("UpdateMySQLDatabase", err, err == nil && *updated.EngineConfig.MySQL.SQLMode == "ANSI,TRADITIONAL" && *updated.EngineConfig.MySQL.GroupConcatMaxLen == 4096 && *updated.EngineConfig.BinlogRetentionPeriod == 1200 && updated.Updates.HourOfDay == 8 && updated.Updates.DayOfWeek == linodego.DatabaseMaintenanceDayWednesday, updated)
 	found, err := g.ListMySQLDatabases(ctx, linodego.NewListOptions(0, `{"label": "go-maria"}`))
 	g.did("ListMySQLDatabases", err, len(found) == 1 && found[0].ID == made.ID && found[0].Version == "10.11", found)
 	all, err := g.ListDatabases(ctx, linodego.NewListOptions(0, `{"label": "go-maria"}`))
@@ -141,8 +148,8 @@ func mysqlCalls(ctx context.Context, g *gopher) {
 	g.did("GetMySQLDatabaseCredentials", err, err == nil && credentials.Password != "", "credentials")
 	ssl, err := g.GetMySQLDatabaseSSL(ctx, made.ID)
 	g.did("GetMySQLDatabaseSSL", err, err == nil && len(ssl.CACertificate) > 0, ssl)
-	_, err = g.GetMySQLDatabaseConfig(ctx)
-	g.did("GetMySQLDatabaseConfig", err, true, nil)
+	parameters, err := g.GetMySQLDatabaseConfig(ctx)
+	g.did("GetMySQLDatabaseConfig", err, err == nil && parameters.BinlogRetentionPeriod.Minimum == 600 && parameters.MySQL.InnoDBFTMinTokenSize.RequiresRestart && parameters.MySQL.SQLMode.Pattern != "", parameters)
 	g.did("ResetMySQLDatabaseCredentials", g.ResetMySQLDatabaseCredentials(ctx, made.ID), true, nil)
 	active()
 	g.did("PatchMySQLDatabase", g.PatchMySQLDatabase(ctx, made.ID), true, nil)

@@ -30,7 +30,7 @@ func TestCommands(t *testing.T) {
 		}
 	}
 
-	out := run("db", "create", "cli-pg", "--engine", "postgresql/15", "--allow", "127.0.0.1", "--json")
+	out := run("db", "create", "cli-pg", "--engine", "postgresql/15", "--allow", "127.0.0.1", "--config", "pg.jit=true", "--config", "pg.timezone=Asia/Tokyo", "--json")
 	var d harness.Database
 	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &d); err != nil || d.Status != "active" {
 		t.Fatalf("db create --json printed %s: %v", out, err)
@@ -41,6 +41,23 @@ func TestCommands(t *testing.T) {
 	if out := run("db", "view", "cli-pg", "--json"); !strings.Contains(out, `"status": "active"`) {
 		t.Errorf("db view printed %s", out)
 	}
+	if out := run("db", "config", "list", "cli-pg"); !strings.Contains(out, "pg.max_locks_per_transaction") || !strings.Contains(out, "64 to 6400") {
+		t.Errorf("db config list printed %s", out)
+	}
+	if out := run("db", "config", "list", "mysql", "--json"); !strings.Contains(out, `"name": "binlog_retention_period"`) {
+		t.Errorf("db config list printed %s", out)
+	}
+	if out := run("db", "config", "set", "cli-pg", "work_mem=8", "pg.deadlock_timeout=2000", "--unset", "pg.jit"); strings.Contains(out, "jit") || !strings.Contains(out, "pg.deadlock_timeout  2000") {
+		t.Errorf("db config set printed %s", out)
+	}
+	if out := run("db", "config", "set", "cli-pg", "pg.deadlock_timeout=null", "--json"); strings.Contains(out, "deadlock") {
+		t.Errorf("db config set printed %s", out)
+	}
+	if out := strings.Join(strings.Fields(run("db", "config", "get", "cli-pg", "--json")), ""); !strings.HasSuffix(out, `{"pg":{"timezone":"Asia/Tokyo"},"work_mem":8}`) {
+		t.Errorf("db config get printed %s", out)
+	}
+	refused("engine_config.pg.nonsense: There is no such parameter", "db", "config", "set", "cli-pg", "pg.nonsense=1")
+	refused("name=value", "db", "config", "set", "cli-pg", "work_mem")
 	ca := t.TempDir()
 	if out := run("db", "connect", "cli-pg", "--ca-dir", ca); !strings.Contains(out, "sslmode=verify-full") {
 		t.Errorf("db connect printed %s", out)
