@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"steward/internal/catalog"
-	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 	"steward/internal/parameter"
@@ -136,30 +135,5 @@ func TestChosenRetention(t *testing.T) {
 	}
 	if n.Spool = "/spool"; expiry(n) != forgetAfter {
 		t.Errorf("with an archive: %d s", expiry(n))
-	}
-}
-
-// TestChosenWhileRecovering: statements of binary logs are replayed as they were, and
-// not under rules for sessions that were chosen since.
-func TestChosenWhileRecovering(t *testing.T) {
-	n := engine.Node{
-		Installation: engine.Installation{Flavour: engine.FlavourMySQL, Series: "9.7"}, Plan: catalog.Plan{MemoryMB: 1024, DiskMB: 25600},
-		Config: parameter.Config{"mysql.sql_require_primary_key": true}, Role: cluster.Primary,
-	}
-	has := func() bool {
-		all, _ := settingsOf(n)
-		for _, s := range all {
-			if s.name == "sql_require_primary_key" {
-				return true
-			}
-		}
-		return false
-	}
-	if !has() {
-		t.Error("it isn't among the settings")
-	}
-	n.Recovery = &engine.Recovery{}
-	if has() {
-		t.Error("it is in force during a recovery")
 	}
 }

@@ -102,9 +102,7 @@ func settingsOf(n engine.Node) ([]setting, []engine.File) {
 	all = append(all, locations(n.Installation)...)
 	all = append(all, dialect.settings(n, size)...)
 	all = append(all, replicating(n, size)...)
-	if n.Recovery == nil { // what replays binary logs isn't to be held up by what holds for sessions
-		all = withChosen(all, n)
-	}
+	all = withChosen(all, n)
 	var files []engine.File
 	if n.Encrypted {
 		var more []setting

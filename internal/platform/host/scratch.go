@@ -117,6 +117,7 @@ type scratch struct {
 const scratchOrdinal = maxNodes
 
 func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platform.Copy) (*scratch, error) {
+	// What was chosen for sessions mustn't hold up what is replayed or looked through.
 	want.Installation, want.ReadOnly, want.Config = c.Installation, false, nil
 	u := newUnit(want.ID) // nobody watches it
 	top := topology{Members: 1, Primary: scratchOrdinal}
