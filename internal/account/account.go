@@ -18,10 +18,32 @@ type UserID int64
 // TokenID identifies a personal access token.
 type TokenID int64
 
+// Status is whether an account is served.
+type Status string
+
+// The statuses of accounts.
+const (
+	// Active accounts are served.
+	Active Status = "active"
+	// Suspended accounts keep what they have. Their requests are refused, their
+	// databases rest and their services aren't checked.
+	Suspended Status = "suspended"
+	// Deleting accounts are gone for customers; what they had is being removed.
+	Deleting Status = "deleting"
+)
+
+// First is the name of the account that the first start makes. It has the server's
+// own machine and can't be deleted.
+const First = "default"
+
 // Account is a tenant.
 type Account struct {
-	ID      ID
-	Name    string
+	ID   ID
+	Name string
+	// Email is whom the operator writes to; it may be empty.
+	Email   string
+	Status  Status
+	Quotas  Quotas
 	Created time.Time
 }
 
@@ -73,8 +95,10 @@ type Token struct {
 // Principal is the caller of one request.
 type Principal struct {
 	Account ID
-	User    User
-	Token   TokenID
+	// Status is the account's.
+	Status Status
+	User   User
+	Token  TokenID
 	// Client is the application that the token is lent to; empty for a personal one.
 	Client ClientID
 	Scopes Scopes

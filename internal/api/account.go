@@ -54,7 +54,7 @@ type accountView struct {
 
 func showAccount(a account.Account) accountView {
 	return accountView{
-		Company: a.Name, ActiveSince: showTime(a.Created), ActivePromotions: []empty{}, BillingSource: "external",
+		Company: a.Name, Email: a.Email, ActiveSince: showTime(a.Created), ActivePromotions: []empty{}, BillingSource: "external",
 		Capabilities: []string{databasesCapability}, EUUID: lastingID(a),
 	}
 }

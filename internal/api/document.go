@@ -34,7 +34,8 @@ var everyOperation = []sharedResponse{
 
 // someOperations may send these.
 var (
-	forbidden = sharedResponse{http.StatusForbidden, "Forbidden", "The user is restricted and lacks the grant."}
+	forbidden = sharedResponse{http.StatusForbidden, "Forbidden", "The user is restricted and lacks the grant, or the account is suspended."}
+	suspended = sharedResponse{http.StatusForbidden, "Suspended", "The account is suspended."}
 	notFound  = sharedResponse{http.StatusNotFound, "NotFound", "There is no such thing, or it is another account's."}
 	noBody    = sharedResponse{http.StatusNoContent, "NoContent", "There is nothing to show."}
 	unchanged = sharedResponse{http.StatusNotModified, "NotModified", "The answer is still one that If-None-Match names."}
@@ -109,7 +110,7 @@ func (a *API) documentShared() {
 	d := a.huma.OpenAPI()
 	d.Components.Headers, d.Components.Responses = answerHeaders, map[string]*huma.Response{}
 	schema := d.Components.Schemas.Schema(envelopeType, true, "Envelope")
-	for _, r := range slices.Concat(everyOperation, []sharedResponse{forbidden, notFound, noBody, unchanged}, outsideOperations) {
+	for _, r := range slices.Concat(everyOperation, []sharedResponse{forbidden, suspended, notFound, noBody, unchanged}, outsideOperations) {
 		response := &huma.Response{Description: r.description, Headers: headerRefs(r.status)}
 		if r.status >= http.StatusBadRequest {
 			response.Content = map[string]*huma.MediaType{"application/json": {Schema: schema}}
@@ -136,6 +137,8 @@ func (e endpoint) answers() []sharedResponse {
 	all := slices.Clone(everyOperation)
 	if e.bindsRestricted() {
 		all = append(all, forbidden)
+	} else {
+		all = append(all, suspended)
 	}
 	if strings.Contains(e.path, "{") {
 		all = append(all, notFound)

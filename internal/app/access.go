@@ -116,8 +116,8 @@ func (x *Access) Close(ctx context.Context) {
 	}
 }
 
-// CreateUser adds a user to the first account.
-func (x *Access) CreateUser(ctx context.Context, name, email string, restricted, addDatabases bool) error {
+// CreateUser adds a user to the named account, or to the first one.
+func (x *Access) CreateUser(ctx context.Context, of, name, email string, restricted, addDatabases bool) error {
 	faults := append(control.ValidateUsername(name), control.ValidateEmail(email)...)
 	if addDatabases && !restricted {
 		faults.Add("grant", "only restricted users need grants: add --restricted")
@@ -126,12 +126,21 @@ func (x *Access) CreateUser(ctx context.Context, name, email string, restricted,
 		return err
 	}
 	return x.store.InTx(ctx, func(tx *store.Tx) error {
-		admin, err := tx.EnsureAdmin(ctx)
+		if _, err := tx.EnsureAdmin(ctx); err != nil {
+			return err
+		}
+		owner, err := accountOf(ctx, tx, of)
 		if err != nil {
 			return err
 		}
+		if owner, err = tx.HoldAccount(ctx, owner.ID); err != nil {
+			return err
+		}
+		if owner.Status == account.Deleting {
+			return fmt.Errorf("the account %s is being deleted", owner.Name)
+		}
 		made, err := tx.CreateUser(ctx, account.User{
-			Account: admin.Account, Username: name, Email: email, Restricted: restricted, AddDatabases: addDatabases,
+			Account: owner.ID, Username: name, Email: email, Restricted: restricted, AddDatabases: addDatabases,
 		})
 		if err != nil {
 			return err
@@ -140,18 +149,30 @@ func (x *Access) CreateUser(ctx context.Context, name, email string, restricted,
 	})
 }
 
-// user finds one of any account.
-func (x *Access) user(ctx context.Context, name string) (account.User, error) {
-	user, err := x.store.UserAnywhere(ctx, name)
-	if fault.IsKind(err, fault.NotFound) {
+// user finds one of the named account, or of any when none is named and no two have
+// one of the name.
+func (x *Access) user(ctx context.Context, of, name string) (user account.User, err error) {
+	if of == "" {
+		user, err = x.store.UserAnywhere(ctx, name)
+	} else {
+		var owner account.Account
+		if owner, err = accountOf(ctx, x.store, of); err != nil {
+			return user, err
+		}
+		user, err = x.store.User(ctx, owner.ID, name)
+	}
+	switch {
+	case fault.IsKind(err, fault.NotFound):
 		return user, fmt.Errorf("there is no user %q; make it with `steward user create %s --email …`", name, name)
+	case fault.IsKind(err, fault.Precondition):
+		return user, fmt.Errorf("more than one account has a user %s: say which with --account", name)
 	}
 	return user, err
 }
 
 // SetPassword gives a user the password to log in to OAuth clients with.
-func (x *Access) SetPassword(ctx context.Context, username, password string) error {
-	user, err := x.user(ctx, username)
+func (x *Access) SetPassword(ctx context.Context, of, username, password string) error {
+	user, err := x.user(ctx, of, username)
 	if err != nil {
 		return err
 	}
@@ -162,8 +183,8 @@ func (x *Access) SetPassword(ctx context.Context, username, password string) err
 }
 
 // CreateToken makes a token for any user and returns its text.
-func (x *Access) CreateToken(ctx context.Context, username, label, scopes string, expires time.Duration) (string, error) {
-	user, err := x.user(ctx, username)
+func (x *Access) CreateToken(ctx context.Context, of, username, label, scopes string, expires time.Duration) (string, error) {
+	user, err := x.user(ctx, of, username)
 	if err != nil {
 		return "", err
 	}

@@ -251,6 +251,7 @@ func (a *App) wire(ctx context.Context) error {
 	a.control = control.New(control.Deps{
 		Store: a.store, Catalog: a.catalog, Backups: a.archiver != nil, Continuous: a.o.Backups.Continuous, Ports: ports, PortUsable: a.host.PortUsable, Logger: a.log,
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
+		Quotas:          a.o.Quotas.quotas(),
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},
 		Networks:        a.networks, Desk: a.desk(), Now: failpoint.Now,
 		OnlyServer: a.o.Store == "", // the data folder is locked, and its store is nobody else's

@@ -7,7 +7,6 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/control"
-	"steward/internal/fault"
 	"steward/internal/monitor"
 	"steward/internal/sshlogin"
 	"steward/internal/store"
@@ -30,14 +29,11 @@ func (a *App) firstCompute(ctx context.Context) error {
 
 // AddCompute registers a machine of the named account, or of the first one.
 func (x *Access) AddCompute(ctx context.Context, of, label, source, group string) (monitor.Compute, error) {
-	id, err := x.store.AccountNamed(ctx, of)
-	if fault.IsKind(err, fault.NotFound) {
-		return monitor.Compute{}, fmt.Errorf("there is no account %q", of)
-	}
+	owner, err := x.account(ctx, of)
 	if err != nil {
 		return monitor.Compute{}, err
 	}
-	return control.New(control.Deps{Store: x.store}).Computes.Register(ctx, account.Principal{Account: id}, monitor.Compute{Label: label, Group: group, Source: source})
+	return control.New(control.Deps{Store: x.store}).Computes.Register(ctx, account.Principal{Account: owner.ID}, monitor.Compute{Label: label, Group: group, Source: source})
 }
 
 // Computes are the machines of all accounts.

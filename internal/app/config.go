@@ -15,6 +15,7 @@ import (
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 
+	"steward/internal/account"
 	"steward/internal/archive"
 	"steward/internal/backup"
 	"steward/internal/monitor"
@@ -26,11 +27,13 @@ import (
 // key means its default. Unknown keys are refused: a typing mistake must not
 // pass for a setting.
 type Config struct {
-	Server    ServerConfig    `koanf:"server"`
-	Gateway   GatewayConfig   `koanf:"gateway"`
-	Catalog   CatalogConfig   `koanf:"catalog"`
-	Engines   EnginesConfig   `koanf:"engines"`
-	Limits    LimitsConfig    `koanf:"limits"`
+	Server  ServerConfig  `koanf:"server"`
+	Gateway GatewayConfig `koanf:"gateway"`
+	Catalog CatalogConfig `koanf:"catalog"`
+	Engines EnginesConfig `koanf:"engines"`
+	Limits  LimitsConfig  `koanf:"limits"`
+	// Quotas are those of accounts that have none of their own.
+	Quotas    QuotasConfig    `koanf:"quotas"`
 	Seal      SealConfig      `koanf:"seal"`
 	Isolation IsolationConfig `koanf:"isolation"`
 	Pool      PoolConfig      `koanf:"pool"`
@@ -120,6 +123,30 @@ type LimitsConfig struct {
 
 func (l LimitsConfig) all() []int {
 	return []int{l.RequestsPerMinute, l.StatsPerMinute, l.FailedLoginsPerMinute, l.LoginsPerMinute, l.ChecksPerMinute, l.HostChecksPerMinute}
+}
+
+// QuotasConfig bounds what an account may have. What is nil isn't bounded.
+type QuotasConfig struct {
+	Databases *int `koanf:"databases"`
+	Nodes     *int `koanf:"nodes"`
+	// MemoryGB and DiskGB are those of the plans of all nodes.
+	MemoryGB *int `koanf:"memory_gb"`
+	DiskGB   *int `koanf:"disk_gb"`
+	Services *int `koanf:"services"`
+}
+
+func (q QuotasConfig) quotas() account.Quotas {
+	return account.Quotas{Databases: q.Databases, Nodes: q.Nodes, MemoryGB: q.MemoryGB, DiskGB: q.DiskGB, Services: q.Services}
+}
+
+func (q QuotasConfig) validate() []error {
+	var errs []error
+	for key, value := range map[string]*int{"databases": q.Databases, "nodes": q.Nodes, "memory_gb": q.MemoryGB, "disk_gb": q.DiskGB, "services": q.Services} {
+		if value != nil && (*value < 0 || *value > account.MostQuota) {
+			errs = append(errs, fmt.Errorf("quotas.%s: must be 0-%d; leave it out for no bound", key, account.MostQuota))
+		}
+	}
+	return errs
 }
 
 // SealConfig is the key service for secrets: a gocloud.dev/secrets URL; empty:
@@ -268,6 +295,7 @@ func knownKeys() []string {
 		"catalog.file", "engines.folders", "engines.discover_every",
 		"limits.requests_per_minute", "limits.stats_per_minute", "limits.failed_logins_per_minute", "limits.logins_per_minute",
 		"limits.checks_per_minute", "limits.host_checks_per_minute",
+		"quotas.databases", "quotas.nodes", "quotas.memory_gb", "quotas.disk_gb", "quotas.services",
 		"seal.url", "isolation.bubblewrap", "isolation.cgroups", "isolation.uid_base", "pool.size", "cors.origin",
 		"monitor.interval", "monitor.confirm_after", "monitor.canaries", "monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.ca_file", "monitor.abuse_contact",
 		"smtp.url", "smtp.from", "smtp.ca_file", "smtp.hello", channelKey + "NAME",
@@ -305,6 +333,7 @@ func (c Config) validate() []error {
 	if l := c.Limits.all(); slices.Min(l) < 0 || slices.Max(l) > 1_000_000 {
 		bad("limits: must be 0-1000000; 0 switches a limit off")
 	}
+	errs = append(errs, c.Quotas.validate()...)
 	if c.Audit.Keep < leastAudit {
 		bad("audit.keep: must be at least %s", leastAudit)
 	}

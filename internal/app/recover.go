@@ -145,7 +145,7 @@ func OpenRecovery(ctx context.Context, o RecoverOptions) (_ *Recovery, err error
 	if r.access, err = openAccess(ctx, r.paths, o.Store, own); err != nil {
 		return nil, err
 	}
-	options := recovery.Options{Store: r.access.store, Archive: legacy.Archive, Sealer: legacy.Sealer}
+	options := recovery.Options{Store: r.access.store, Archive: legacy.Archive, Sealer: legacy.Sealer, Quotas: o.Quotas.quotas()}
 	if err := r.findServers(ctx, o.Config, &options); err != nil {
 		return nil, err
 	}

@@ -32,6 +32,12 @@ func (p Plan) DiskBytes() int64 { return int64(p.DiskMB) << 20 }
 // DiskGB is the plan's disk as the API shows it.
 func (p Plan) DiskGB() int { return p.DiskMB / 1024 }
 
+// Size is memory and disk of a node of a plan, in MB; none of one that isn't there.
+func (c *Catalog) Size(plan string) (memoryMB, diskMB int) {
+	p, _ := c.Plan(plan)
+	return p.MemoryMB, p.DiskMB
+}
+
 // Region is a place where databases run and services are watched.
 type Region struct {
 	ID        string   `yaml:"id"`

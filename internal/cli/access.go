@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/app"
 )
 
@@ -13,8 +15,16 @@ type userCommands struct {
 	Passwd userPasswdCommand `cmd:"" help:"Set the password that a user logs in to OAuth applications with."`
 }
 
+// accountFlag is embedded in commands about users, whose names are unique in their
+// account only.
+type accountFlag struct {
+	Account string `help:"Account of the user; needed where more than one has a user of the name."`
+}
+
 type userCreateCommand struct {
 	dataFlag
+	jsonFlag
+	Account    string   `help:"Account to make the user in; the first one by default."`
 	Name       string   `arg:"" help:"The user's name."`
 	Email      string   `required:"" help:"The user's e-mail address."`
 	Restricted bool     `help:"The user sees and does only what it is granted."`
@@ -28,15 +38,31 @@ func (c *userCreateCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer access.Close(ctx)
-	if err := access.CreateUser(ctx, c.Name, c.Email, c.Restricted, len(c.Grant) > 0); err != nil {
+	if err := access.CreateUser(ctx, c.Account, c.Name, c.Email, c.Restricted, len(c.Grant) > 0); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "User %s is there. Next: steward token create --user %s --scopes \"databases:read_write events:read_only\" --data %s\n", c.Name, c.Name, c.Data)
+	if c.JSON {
+		return printJSON(s.out, userView{cmp.Or(c.Account, account.First), c.Name, c.Email, c.Restricted})
+	}
+	of := ""
+	if c.Account != "" {
+		of = " --account " + c.Account
+	}
+	fmt.Fprintf(s.out, "User %s is there. Next: steward token create --user %s%s --scopes \"databases:read_write events:read_only\" --data %s\n", c.Name, c.Name, of, c.Data)
 	return nil
+}
+
+// userView is a user that was made, for --json.
+type userView struct {
+	Account    string `json:"account"`
+	Username   string `json:"username"`
+	Email      string `json:"email"`
+	Restricted bool   `json:"restricted"`
 }
 
 type userPasswdCommand struct {
 	dataFlag
+	accountFlag
 	Name  string `arg:"" help:"The user's name."`
 	Store string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
 }
@@ -51,7 +77,7 @@ func (c *userPasswdCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer access.Close(ctx)
-	if err := access.SetPassword(ctx, c.Name, password); err != nil {
+	if err := access.SetPassword(ctx, c.Account, c.Name, password); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.err, "The password of %s is set.\n", c.Name)
@@ -64,6 +90,7 @@ type tokenCommands struct {
 
 type tokenCreateCommand struct {
 	dataFlag
+	accountFlag
 	User    string        `required:"" help:"Whose token."`
 	Scopes  string        `required:"" help:"What it may do: * or area:read_only, area:read_write of databases, account, events."`
 	Label   string        `default:"command line" help:"What it is for."`
@@ -77,7 +104,7 @@ func (c *tokenCreateCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer access.Close(ctx)
-	token, err := access.CreateToken(ctx, c.User, c.Label, c.Scopes, c.Expires)
+	token, err := access.CreateToken(ctx, c.Account, c.User, c.Label, c.Scopes, c.Expires)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ type commands struct {
 	Serve       serveCommand        `cmd:"" help:"Serve the API and run the databases."`
 	Stop        stopCommand         `cmd:"" help:"Stop the server; with --all the databases and the gateway too."`
 	Doctor      doctorCommand       `cmd:"" help:"Say what this machine offers, what is missing and how to get it."`
+	Account     accountCommands     `cmd:"" help:"Accounts: whose databases and services there are, and how many they may have (operators)."`
 	User        userCommands        `cmd:"" help:"Users of the API."`
 	Token       tokenCommands       `cmd:"" help:"Personal access tokens."`
 	Audit       auditCommand        `cmd:"" help:"Who did what, from where, with which token (operators)."`

@@ -75,6 +75,7 @@ var Table = []Transition{
 	{Restoring, Ready, Active},
 	{Restoring, GiveUp, Failed},
 	{Active, Suspend, Suspending},
+	{Degraded, Suspend, Suspending}, // with its account: customers suspend active ones only
 	{Suspending, Ready, Suspended},
 	{Suspended, Resume, Resuming},
 	{Resuming, Ready, Active},

@@ -24,7 +24,7 @@ func TestTableIsThatOfTheDecisions(t *testing.T) {
 		cluster.Suspending:   "ready→suspended",
 		cluster.Suspended:    "resume→resuming",
 		cluster.Resuming:     "give_up→failed ready→active",
-		cluster.Degraded:     "down→failed healed→active restore→restoring",
+		cluster.Degraded:     "down→failed healed→active restore→restoring suspend→suspending",
 		cluster.Failed:       "healed→active node_lost→degraded restore→restoring",
 	}
 	for _, from := range cluster.Statuses {

@@ -65,6 +65,9 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 		return cluster.Cluster{}, err
 	}
 	if faults = combine(faults, found); len(faults) > 0 {
+		if faults, err = s.withExceeded(ctx, p.Account, s.taken(spec), faults); err != nil {
+			return cluster.Cluster{}, err
+		}
 		return cluster.Cluster{}, s.withLabelTaken(ctx, p, spec.Label, 0, faults)
 	}
 	secrets, err := newSecrets(spec, s.Now())
@@ -92,6 +95,9 @@ func (s *Clusters) create(ctx context.Context, p account.Principal, spec cluster
 		params.Fork = spec.Fork.Source
 	}
 	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
+		if err := s.within(ctx, tx, p.Account, s.taken(spec)); err != nil {
+			return err
+		}
 		if err := sourceThere(ctx, tx, p, spec.Fork); err != nil {
 			return err
 		}
@@ -210,10 +216,14 @@ func (s *Clusters) Update(ctx context.Context, p account.Principal, engine clust
 		if in.Label != nil {
 			label = *in.Label
 		}
-		_, _, _, found := s.plan(c, in)
+		updated, _, _, found := s.plan(c, in)
 		all := combine(faults, append(faultsIn(cluster.Require(c.Status, cluster.RequestUpdate)), found...))
 		if len(all) == 0 {
 			return nil
+		}
+		all, err := s.withExceeded(ctx, p.Account, s.taken(updated.Spec).Minus(s.taken(c.Spec)), all)
+		if err != nil {
+			return err
 		}
 		return s.withLabelTaken(ctx, p, label, c.ID, all)
 	}
@@ -221,7 +231,10 @@ func (s *Clusters) Update(ctx context.Context, p account.Principal, engine clust
 		updated, action, params, _ := s.plan(c, in)
 		// An update has an event of its own also when it takes no work, or a resize does it.
 		apart := action == "" || action == operation.Resize && changedBeside(c, updated)
-		var err error
+		err := s.within(ctx, tx, p.Account, s.taken(updated.Spec).Minus(s.taken(c.Spec)))
+		if err != nil {
+			return c, err
+		}
 		if !reflect.DeepEqual(updated, c) { // its time of change stays, too, when nothing changes
 			if updated, err = tx.UpdateCluster(ctx, updated); err != nil {
 				return c, err

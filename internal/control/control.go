@@ -37,6 +37,8 @@ type Deps struct {
 	PortUsable func(port int) bool
 	// LoginsPerMinute bounds attempts to log in that fail, per user; 0: unbounded.
 	LoginsPerMinute int
+	// Quotas bound accounts that have none of their own.
+	Quotas account.Quotas
 	// Checks bounds how often services may be checked.
 	Checks CheckQuota
 	// Networks are where services may be.
@@ -55,6 +57,7 @@ type Deps struct {
 
 // Control is all use cases, by noun.
 type Control struct {
+	Accounts           *Accounts
 	Clusters           *Clusters
 	Backups            *Backups
 	Maintenance        *Maintenance
@@ -88,6 +91,7 @@ func New(d Deps) *Control {
 		d.principals = newPrincipals()
 	}
 	return &Control{
+		Accounts:           &Accounts{d},
 		Clusters:           &Clusters{d},
 		Backups:            &Backups{Clusters{d}},
 		Maintenance:        &Maintenance{d},

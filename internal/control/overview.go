@@ -20,7 +20,7 @@ func (s *Overview) Account(ctx context.Context, p account.Principal) (account.Ac
 	if err := unrestricted(p); err != nil {
 		return account.Account{}, err
 	}
-	return s.Store.AccountShown(ctx, p.Account)
+	return s.Store.Account(ctx, p.Account)
 }
 
 // Logins is a page of the log-ins to the account's applications, newest first, as

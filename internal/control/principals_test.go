@@ -20,24 +20,30 @@ func TestPrincipals(t *testing.T) {
 	if ok {
 		t.Fatal("something is known from nothing")
 	}
-	c.remember(hash, p, before)
+	c.remember(hash, p, before, now)
 	if got, _, ok := c.find(hash, now); !ok || got.Token != 7 {
 		t.Errorf("%+v, %v", got, ok)
 	}
-	if _, _, ok := c.find(hash, end); ok {
+	if _, _, ok := c.find(hash, now.Add(rememberFor)); ok {
+		t.Error("an operator who takes something away waits for ever")
+	}
+	soon := now.Add(rememberFor / 2)
+	p.TokenExpiry = &soon
+	c.remember(hash, p, before, now)
+	if _, _, ok := c.find(hash, soon); ok {
 		t.Error("an expired token is known")
 	}
 	c.forget()
 	if _, _, ok := c.find(hash, now); ok {
 		t.Error("known after forget")
 	}
-	c.remember(hash, p, before) // read before the revocation, remembered after it
+	c.remember(hash, p, before, now) // read before the revocation, remembered after it
 	if _, _, ok := c.find(hash, now); ok {
 		t.Error("what was read before something was taken away is remembered after it")
 	}
 
 	var none *principals
-	none.remember(hash, p, 0)
+	none.remember(hash, p, 0, now)
 	none.forget()
 	if _, _, ok := none.find(hash, now); ok {
 		t.Error("with several servers nothing may be remembered")

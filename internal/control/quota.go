@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"steward/internal/account"
+	"steward/internal/cluster"
 	"steward/internal/fault"
 	"steward/internal/monitor"
 	"steward/internal/store"
@@ -47,4 +49,36 @@ func (q CheckQuota) admit(ctx context.Context, tx *store.Tx, before *monitor.Ser
 		}
 	}
 	return faults, nil
+}
+
+// taken is what a database takes of its account's quotas.
+func (d Deps) taken(s cluster.Spec) account.Amounts {
+	memory, disk := d.Catalog.Size(s.Type)
+	return account.Amounts{Databases: 1, Nodes: s.Size, MemoryMB: s.Size * memory, DiskMB: s.Size * disk}
+}
+
+// within demands, in the transaction that gives an account more, that no quota is
+// exceeded.
+func (d Deps) within(ctx context.Context, tx *store.Tx, of account.ID, more account.Amounts) error {
+	if !more.Grow() {
+		return nil
+	}
+	faults, err := tx.Exceeded(ctx, of, more, d.Quotas, d.Catalog.Size)
+	if err != nil {
+		return err
+	}
+	return faults.Err()
+}
+
+// withExceeded adds to a request's faults the quotas that it would exceed.
+func (d Deps) withExceeded(ctx context.Context, of account.ID, more account.Amounts, faults fault.Faults) (fault.Faults, error) {
+	if !more.Grow() {
+		return faults, nil
+	}
+	var exceeded fault.Faults
+	err := d.Store.InTx(ctx, func(tx *store.Tx) (err error) {
+		exceeded, err = tx.Exceeded(ctx, of, more, d.Quotas, d.Catalog.Size)
+		return err
+	})
+	return append(faults, exceeded...), err
 }

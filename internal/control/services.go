@@ -76,7 +76,11 @@ func (s *Services) Create(ctx context.Context, p account.Principal, in ServiceCh
 	service := in.apply(monitor.Service{Account: p.Account, Status: monitor.Pending})
 	found := s.validate(service)
 	err := s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
-		if err := s.admit(ctx, tx, nil, service, combine(faults, found)); err != nil {
+		exceeded, err := tx.Exceeded(ctx, p.Account, account.Amounts{Services: 1}, s.Quotas, s.Catalog.Size)
+		if err != nil {
+			return err
+		}
+		if err := s.admit(ctx, tx, nil, service, combine(faults, append(found, exceeded...))); err != nil {
 			return err
 		}
 		if service, err = tx.CreateService(ctx, service); err != nil {

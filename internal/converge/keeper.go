@@ -40,6 +40,9 @@ type Options struct {
 	// Grace is how long a database may be down before its status says so, so
 	// that a restart after a crash doesn't make it flap; 3 s unless set.
 	Grace time.Duration
+	// Accounts is the time between two looks whether databases are as the statuses of
+	// their accounts want them; a second unless set.
+	Accounts time.Duration
 	// Orphans is the time between two searches for what no database owns;
 	// 10 min unless set.
 	Orphans time.Duration
@@ -66,7 +69,7 @@ func New(o Options) *Keeper {
 	for _, d := range []struct {
 		of    *time.Duration
 		value time.Duration
-	}{{&o.Every, 20 * time.Second}, {&o.Grace, 3 * time.Second}, {&o.Orphans, 10 * time.Minute}, {&o.Backups.Every, 10 * time.Second}, {&o.Maintenance.Every, 10 * time.Second}} {
+	}{{&o.Every, 20 * time.Second}, {&o.Grace, 3 * time.Second}, {&o.Orphans, 10 * time.Minute}, {&o.Accounts, time.Second}, {&o.Backups.Every, 10 * time.Second}, {&o.Maintenance.Every, 10 * time.Second}} {
 		if *d.of == 0 {
 			*d.of = d.value
 		}
@@ -93,6 +96,7 @@ func (k *Keeper) Start(ctx context.Context) {
 	}
 	k.running.Go(func() { r.run(ctx) })
 	k.running.Go(func() { k.orphans(ctx) })
+	k.running.Go(func() { k.repeat(ctx, k.Accounts, "settle accounts", k.seeToAccounts) })
 	k.running.Go(func() { k.repeat(ctx, k.Maintenance.Every, "maintain", k.seeToMaintenance) })
 	if k.Archiver == nil || k.Archive == nil {
 		return

@@ -138,6 +138,11 @@ func NewScopeTooSmall() *Fault {
 // NewForbidden is the answer to a user without the right.
 func NewForbidden() *Fault { return &Fault{Kind: Forbidden, Reason: "Unauthorized"} }
 
+// NewSuspended is the answer to the users of an account that the operator suspended.
+func NewSuspended() *Fault {
+	return &Fault{Kind: Forbidden, Reason: "Your account is suspended; ask the operator of this service."}
+}
+
 // NewNotFound is the answer for what is not there, or not the caller's.
 func NewNotFound() *Fault { return &Fault{Kind: NotFound, Reason: "Not found"} }
 

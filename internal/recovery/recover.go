@@ -39,6 +39,8 @@ type Options struct {
 	// name wrote.
 	Runs  func(engine cluster.Engine, series, installation string) error
 	Ports [2]int
+	// Quotas bound accounts that have none of their own.
+	Quotas account.Quotas
 }
 
 // Recoverer makes databases out of what a bucket has of them.
@@ -246,6 +248,9 @@ func (r *Recoverer) record(ctx context.Context, tx *store.Tx, record Record, kep
 	if err != nil {
 		return cluster.Cluster{}, fmt.Errorf("make the account %s: %w", record.Account, err)
 	}
+	if err := r.within(ctx, tx, owner, record); err != nil {
+		return cluster.Cluster{}, err
+	}
 	c, err := tx.AdoptCluster(ctx, record.cluster(owner), record.Secrets, store.Ports{First: r.Ports[0], Last: r.Ports[1]})
 	if err != nil {
 		return c, taken(err, record.Label)
@@ -259,6 +264,19 @@ func (r *Recoverer) record(ctx context.Context, tx *store.Tx, record Record, kep
 		return c, err
 	}
 	return tx.Transition(ctx, c, cluster.GiveUp)
+}
+
+// within demands that the account may have one more such database.
+func (r *Recoverer) within(ctx context.Context, tx *store.Tx, owner account.ID, record Record) error {
+	memory, disk := r.Catalog.Size(record.Type)
+	exceeded, err := tx.Exceeded(ctx, owner, account.Amounts{Databases: 1, Nodes: record.Size, MemoryMB: record.Size * memory, DiskMB: record.Size * disk}, r.Quotas, r.Catalog.Size)
+	if err != nil {
+		return fmt.Errorf("account %s: %w", record.Account, err)
+	}
+	if err := exceeded.Err(); err != nil {
+		return fmt.Errorf("account %s: %w (`steward account update %s` changes its quotas)", record.Account, err, record.Account)
+	}
+	return nil
 }
 
 // taken says of a label that is another database's what can be done.

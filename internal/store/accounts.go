@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/jackc/pgx/v5"
@@ -13,15 +12,12 @@ import (
 	"steward/internal/store/dbsqlc"
 )
 
-// Names of what the first start makes.
-const (
-	firstAccount = "default"
-	firstUser    = "admin"
-)
+// firstUser is the name of the user that the first start makes.
+const firstUser = "admin"
 
 // EnsureAdmin makes the first account and its unrestricted user, or finds them.
 func (t *Tx) EnsureAdmin(ctx context.Context) (account.User, error) {
-	id, err := t.q.AccountEnsure(ctx, firstAccount, t.now())
+	id, err := t.q.AccountEnsure(ctx, account.First, t.now())
 	if err != nil {
 		return account.User{}, classify(err)
 	}
@@ -33,12 +29,6 @@ func (t *Tx) EnsureAdmin(ctx context.Context) (account.User, error) {
 		return account.User{}, err
 	}
 	return t.CreateUser(ctx, account.User{Account: account.ID(id), Username: firstUser, Email: "admin@localhost"})
-}
-
-// AccountNamed finds an account; "" is the first one.
-func (q queries) AccountNamed(ctx context.Context, name string) (account.ID, error) {
-	id, err := q.q.AccountNamed(ctx, cmp.Or(name, firstAccount))
-	return account.ID(id), classify(err)
 }
 
 // CreateUser adds a user to u.Account.

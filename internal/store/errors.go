@@ -50,6 +50,8 @@ func classify(err error) error {
 		return BackupRuns()
 	case "credentials_label_unique":
 		return monitor.CredentialLabelTaken()
+	case "accounts_name_unique":
+		return fault.NewInvalid("name", "There is an account of this name")
 	case "users_username_unique":
 		return fault.NewInvalid("username", "Username taken")
 	case "computes_label_unique":

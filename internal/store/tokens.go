@@ -42,7 +42,7 @@ func (q queries) Principal(ctx context.Context, hash TokenHash) (account.Princip
 		return account.Principal{}, err
 	}
 	return account.Principal{
-		Account: account.ID(r.AccountID), Token: account.TokenID(r.TokenID), Client: account.ClientID(r.ClientID), Scopes: scopes, TokenExpiry: r.Expiry,
+		Account: account.ID(r.AccountID), Status: account.Status(r.AccountStatus), Token: account.TokenID(r.TokenID), Client: account.ClientID(r.ClientID), Scopes: scopes, TokenExpiry: r.Expiry,
 		User: account.User{
 			ID: account.UserID(r.UserID), Account: account.ID(r.AccountID), Username: r.Username, Email: r.Email,
 			Restricted: r.Restricted, AddDatabases: r.AddDatabases, Created: r.Created,

@@ -108,9 +108,3 @@ func (q queries) Login(ctx context.Context, in account.ID, of account.UserID, id
 	}
 	return found[0], nil
 }
-
-// AccountShown is an account.
-func (q queries) AccountShown(ctx context.Context, id account.ID) (account.Account, error) {
-	row, err := q.q.AccountShown(ctx, int64(id))
-	return account.Account{ID: account.ID(row.ID), Name: row.Name, Created: row.Created}, classify(err)
-}

@@ -10,6 +10,294 @@ import (
 	"time"
 )
 
+const accountAll = `-- name: AccountAll :many
+SELECT id, name, created, email, status, max_databases, max_nodes, max_memory_gb, max_disk_gb, max_services FROM accounts ORDER BY id
+`
+
+func (q *Queries) AccountAll(ctx context.Context) ([]Account, error) {
+	rows, err := q.db.Query(ctx, accountAll)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Account
+	for rows.Next() {
+		var i Account
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.Created,
+			&i.Email,
+			&i.Status,
+			&i.MaxDatabases,
+			&i.MaxNodes,
+			&i.MaxMemoryGb,
+			&i.MaxDiskGb,
+			&i.MaxServices,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const accountByName = `-- name: AccountByName :one
+SELECT id, name, created, email, status, max_databases, max_nodes, max_memory_gb, max_disk_gb, max_services FROM accounts WHERE name = $1
+`
+
+func (q *Queries) AccountByName(ctx context.Context, name string) (Account, error) {
+	row := q.db.QueryRow(ctx, accountByName, name)
+	var i Account
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Created,
+		&i.Email,
+		&i.Status,
+		&i.MaxDatabases,
+		&i.MaxNodes,
+		&i.MaxMemoryGb,
+		&i.MaxDiskGb,
+		&i.MaxServices,
+	)
+	return i, err
+}
+
+const accountClusters = `-- name: AccountClusters :many
+SELECT id, rests_with_account FROM clusters WHERE account_id = $1 ORDER BY id
+`
+
+type AccountClustersRow struct {
+	ID               int64
+	RestsWithAccount bool
+}
+
+func (q *Queries) AccountClusters(ctx context.Context, accountID int64) ([]AccountClustersRow, error) {
+	rows, err := q.db.Query(ctx, accountClusters, accountID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AccountClustersRow
+	for rows.Next() {
+		var i AccountClustersRow
+		if err := rows.Scan(&i.ID, &i.RestsWithAccount); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const accountCounts = `-- name: AccountCounts :one
+SELECT (SELECT count(*) FROM services s WHERE s.account_id = $1) AS services,
+       (SELECT count(*) FROM users u WHERE u.account_id = $1) AS users
+`
+
+type AccountCountsRow struct {
+	Services int64
+	Users    int64
+}
+
+func (q *Queries) AccountCounts(ctx context.Context, accountID int64) (AccountCountsRow, error) {
+	row := q.db.QueryRow(ctx, accountCounts, accountID)
+	var i AccountCountsRow
+	err := row.Scan(&i.Services, &i.Users)
+	return i, err
+}
+
+const accountCreate = `-- name: AccountCreate :one
+INSERT INTO accounts (name, email, max_databases, max_nodes, max_memory_gb, max_disk_gb, max_services, created)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+RETURNING id, name, created, email, status, max_databases, max_nodes, max_memory_gb, max_disk_gb, max_services
+`
+
+type AccountCreateParams struct {
+	Name         string
+	Email        string
+	MaxDatabases *int32
+	MaxNodes     *int32
+	MaxMemoryGb  *int32
+	MaxDiskGb    *int32
+	MaxServices  *int32
+	Created      time.Time
+}
+
+func (q *Queries) AccountCreate(ctx context.Context, arg AccountCreateParams) (Account, error) {
+	row := q.db.QueryRow(ctx, accountCreate,
+		arg.Name,
+		arg.Email,
+		arg.MaxDatabases,
+		arg.MaxNodes,
+		arg.MaxMemoryGb,
+		arg.MaxDiskGb,
+		arg.MaxServices,
+		arg.Created,
+	)
+	var i Account
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Created,
+		&i.Email,
+		&i.Status,
+		&i.MaxDatabases,
+		&i.MaxNodes,
+		&i.MaxMemoryGb,
+		&i.MaxDiskGb,
+		&i.MaxServices,
+	)
+	return i, err
+}
+
+const accountDatabases = `-- name: AccountDatabases :many
+SELECT type, size, count(*) AS databases FROM clusters WHERE account_id = $1 AND deleted IS NULL GROUP BY type, size
+`
+
+type AccountDatabasesRow struct {
+	Type      string
+	Size      int32
+	Databases int64
+}
+
+func (q *Queries) AccountDatabases(ctx context.Context, accountID int64) ([]AccountDatabasesRow, error) {
+	rows, err := q.db.Query(ctx, accountDatabases, accountID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AccountDatabasesRow
+	for rows.Next() {
+		var i AccountDatabasesRow
+		if err := rows.Scan(&i.Type, &i.Size, &i.Databases); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const accountDelete = `-- name: AccountDelete :execrows
+DELETE FROM accounts WHERE id = $1 AND status = 'deleting'
+`
+
+func (q *Queries) AccountDelete(ctx context.Context, id int64) (int64, error) {
+	result, err := q.db.Exec(ctx, accountDelete, id)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const accountDeleteComputes = `-- name: AccountDeleteComputes :exec
+DELETE FROM computes WHERE account_id = $1
+`
+
+func (q *Queries) AccountDeleteComputes(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteComputes, accountID)
+	return err
+}
+
+const accountDeleteContacts = `-- name: AccountDeleteContacts :exec
+DELETE FROM contacts WHERE account_id = $1
+`
+
+func (q *Queries) AccountDeleteContacts(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteContacts, accountID)
+	return err
+}
+
+const accountDeleteCredentials = `-- name: AccountDeleteCredentials :exec
+DELETE FROM credentials WHERE account_id = $1
+`
+
+func (q *Queries) AccountDeleteCredentials(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteCredentials, accountID)
+	return err
+}
+
+const accountDeleteIssues = `-- name: AccountDeleteIssues :exec
+DELETE FROM issues WHERE account_id = $1
+`
+
+func (q *Queries) AccountDeleteIssues(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteIssues, accountID)
+	return err
+}
+
+const accountDeleteKeys = `-- name: AccountDeleteKeys :exec
+DELETE FROM account_keys WHERE account_id = $1
+`
+
+func (q *Queries) AccountDeleteKeys(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteKeys, accountID)
+	return err
+}
+
+const accountDeleteNotices = `-- name: AccountDeleteNotices :exec
+DELETE FROM notices WHERE account_id = $1
+`
+
+func (q *Queries) AccountDeleteNotices(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteNotices, accountID)
+	return err
+}
+
+const accountDeleteOperations = `-- name: AccountDeleteOperations :exec
+DELETE FROM operations WHERE account_id = $1
+`
+
+func (q *Queries) AccountDeleteOperations(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteOperations, accountID)
+	return err
+}
+
+const accountDeleteReveals = `-- name: AccountDeleteReveals :exec
+DELETE FROM credential_reveals WHERE account_id = $1
+`
+
+func (q *Queries) AccountDeleteReveals(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteReveals, accountID)
+	return err
+}
+
+const accountDeleteServices = `-- name: AccountDeleteServices :exec
+DELETE FROM services WHERE account_id = $1
+`
+
+func (q *Queries) AccountDeleteServices(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteServices, accountID)
+	return err
+}
+
+const accountDeleteTickets = `-- name: AccountDeleteTickets :exec
+DELETE FROM tickets WHERE account_id = $1
+`
+
+func (q *Queries) AccountDeleteTickets(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteTickets, accountID)
+	return err
+}
+
+const accountDeleteUsers = `-- name: AccountDeleteUsers :exec
+DELETE FROM users WHERE account_id = $1
+`
+
+func (q *Queries) AccountDeleteUsers(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteUsers, accountID)
+	return err
+}
+
 const accountEnsure = `-- name: AccountEnsure :one
 INSERT INTO accounts (name, created) VALUES ($1, $2)
 ON CONFLICT ON CONSTRAINT accounts_name_unique DO UPDATE SET name = excluded.name
@@ -23,6 +311,50 @@ func (q *Queries) AccountEnsure(ctx context.Context, name string, created time.T
 	return id, err
 }
 
+const accountGet = `-- name: AccountGet :one
+SELECT id, name, created, email, status, max_databases, max_nodes, max_memory_gb, max_disk_gb, max_services FROM accounts WHERE id = $1
+`
+
+func (q *Queries) AccountGet(ctx context.Context, id int64) (Account, error) {
+	row := q.db.QueryRow(ctx, accountGet, id)
+	var i Account
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Created,
+		&i.Email,
+		&i.Status,
+		&i.MaxDatabases,
+		&i.MaxNodes,
+		&i.MaxMemoryGb,
+		&i.MaxDiskGb,
+		&i.MaxServices,
+	)
+	return i, err
+}
+
+const accountHold = `-- name: AccountHold :one
+SELECT id, name, created, email, status, max_databases, max_nodes, max_memory_gb, max_disk_gb, max_services FROM accounts WHERE id = $1 FOR NO KEY UPDATE
+`
+
+func (q *Queries) AccountHold(ctx context.Context, id int64) (Account, error) {
+	row := q.db.QueryRow(ctx, accountHold, id)
+	var i Account
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Created,
+		&i.Email,
+		&i.Status,
+		&i.MaxDatabases,
+		&i.MaxNodes,
+		&i.MaxMemoryGb,
+		&i.MaxDiskGb,
+		&i.MaxServices,
+	)
+	return i, err
+}
+
 const accountName = `-- name: AccountName :one
 SELECT name FROM accounts WHERE id = $1
 `
@@ -34,15 +366,113 @@ func (q *Queries) AccountName(ctx context.Context, id int64) (string, error) {
 	return name, err
 }
 
-const accountNamed = `-- name: AccountNamed :one
-SELECT id FROM accounts WHERE name = $1
+const accountTouchShards = `-- name: AccountTouchShards :exec
+UPDATE shards SET changed = changed + 1 FROM (
+    SELECT h.id FROM shards h WHERE EXISTS (SELECT 1 FROM services s WHERE s.account_id = $1 AND s.shard = h.id) ORDER BY h.id FOR UPDATE
+) AS mine WHERE shards.id = mine.id
 `
 
-func (q *Queries) AccountNamed(ctx context.Context, name string) (int64, error) {
-	row := q.db.QueryRow(ctx, accountNamed, name)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
+func (q *Queries) AccountTouchShards(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountTouchShards, accountID)
+	return err
+}
+
+const accountUnsettled = `-- name: AccountUnsettled :one
+SELECT count(*) FROM clusters c JOIN accounts a ON a.id = c.account_id
+WHERE a.id = $1 AND CASE a.status
+    WHEN 'active' THEN c.deleted IS NULL AND (c.rests_with_account OR c.status = 'resuming')
+    WHEN 'suspended' THEN c.deleted IS NULL AND c.status NOT IN ('suspended', 'failed')
+    ELSE c.deleted IS NULL OR EXISTS (SELECT 1 FROM operations o WHERE o.cluster_id = c.id AND o.finished IS NULL) END
+`
+
+func (q *Queries) AccountUnsettled(ctx context.Context, id int64) (int64, error) {
+	row := q.db.QueryRow(ctx, accountUnsettled, id)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const accountUpdate = `-- name: AccountUpdate :execrows
+UPDATE accounts SET email = $1, status = $2, max_databases = $3, max_nodes = $4,
+       max_memory_gb = $5, max_disk_gb = $6, max_services = $7
+WHERE id = $8
+`
+
+type AccountUpdateParams struct {
+	Email        string
+	Status       string
+	MaxDatabases *int32
+	MaxNodes     *int32
+	MaxMemoryGb  *int32
+	MaxDiskGb    *int32
+	MaxServices  *int32
+	ID           int64
+}
+
+func (q *Queries) AccountUpdate(ctx context.Context, arg AccountUpdateParams) (int64, error) {
+	result, err := q.db.Exec(ctx, accountUpdate,
+		arg.Email,
+		arg.Status,
+		arg.MaxDatabases,
+		arg.MaxNodes,
+		arg.MaxMemoryGb,
+		arg.MaxDiskGb,
+		arg.MaxServices,
+		arg.ID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const accountsToSettle = `-- name: AccountsToSettle :many
+SELECT id, name, created, email, status, max_databases, max_nodes, max_memory_gb, max_disk_gb, max_services FROM accounts a
+WHERE a.status <> 'active' OR EXISTS (SELECT 1 FROM clusters c WHERE c.account_id = a.id AND c.rests_with_account AND c.deleted IS NULL)
+ORDER BY a.id
+`
+
+func (q *Queries) AccountsToSettle(ctx context.Context) ([]Account, error) {
+	rows, err := q.db.Query(ctx, accountsToSettle)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Account
+	for rows.Next() {
+		var i Account
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.Created,
+			&i.Email,
+			&i.Status,
+			&i.MaxDatabases,
+			&i.MaxNodes,
+			&i.MaxMemoryGb,
+			&i.MaxDiskGb,
+			&i.MaxServices,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const clusterRestsWithAccount = `-- name: ClusterRestsWithAccount :execrows
+UPDATE clusters SET rests_with_account = $1 WHERE id = $2 AND deleted IS NULL
+`
+
+func (q *Queries) ClusterRestsWithAccount(ctx context.Context, rests bool, iD int64) (int64, error) {
+	result, err := q.db.Exec(ctx, clusterRestsWithAccount, rests, iD)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const clusterUsers = `-- name: ClusterUsers :many

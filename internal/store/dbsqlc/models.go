@@ -9,9 +9,16 @@ import (
 )
 
 type Account struct {
-	ID      int64
-	Name    string
-	Created time.Time
+	ID           int64
+	Name         string
+	Created      time.Time
+	Email        string
+	Status       string
+	MaxDatabases *int32
+	MaxNodes     *int32
+	MaxMemoryGb  *int32
+	MaxDiskGb    *int32
+	MaxServices  *int32
 }
 
 type AccountKey struct {
@@ -95,42 +102,43 @@ type CheckRollup struct {
 }
 
 type Cluster struct {
-	ID              int64
-	AccountID       int64
-	Label           string
-	Engine          string
-	Series          string
-	Region          string
-	Type            string
-	Size            int32
-	Encrypted       bool
-	SslConnection   bool
-	AllowList       []string
-	ReplicationType string
-	CommitType      string
-	Updates         []byte
-	Status          string
-	Port            int32
-	HostPrimary     string
-	HostSecondary   string
-	Members         []byte
-	Installation    string
-	ServerVersion   string
-	UsedBytes       *int64
-	ReadOnly        bool
-	Generation      int64
-	Created         time.Time
-	Updated         time.Time
-	Deleted         *time.Time
-	Failovers       int32
-	LockedOut       bool
-	LastAuto        *time.Time
-	ForkSource      *int64
-	ForkTime        *time.Time
-	Tasks           []byte
-	WindowAnnounced *time.Time
-	WindowBegun     *time.Time
-	EngineConfig    []byte
+	ID               int64
+	AccountID        int64
+	Label            string
+	Engine           string
+	Series           string
+	Region           string
+	Type             string
+	Size             int32
+	Encrypted        bool
+	SslConnection    bool
+	AllowList        []string
+	ReplicationType  string
+	CommitType       string
+	Updates          []byte
+	Status           string
+	Port             int32
+	HostPrimary      string
+	HostSecondary    string
+	Members          []byte
+	Installation     string
+	ServerVersion    string
+	UsedBytes        *int64
+	ReadOnly         bool
+	Generation       int64
+	Created          time.Time
+	Updated          time.Time
+	Deleted          *time.Time
+	Failovers        int32
+	LockedOut        bool
+	LastAuto         *time.Time
+	ForkSource       *int64
+	ForkTime         *time.Time
+	Tasks            []byte
+	WindowAnnounced  *time.Time
+	WindowBegun      *time.Time
+	EngineConfig     []byte
+	RestsWithAccount bool
 }
 
 type ClusterSecret struct {

@@ -144,8 +144,8 @@ func (q *Queries) AuthorizationsPurge(ctx context.Context, before time.Time) err
 }
 
 const clientAnywhere = `-- name: ClientAnywhere :one
-SELECT id, account_id, user_id, label, redirect_uri, public, secret_hash, own_scopes, own_expiry, created
-FROM oauth_clients WHERE id = $1
+SELECT c.id, c.account_id, c.user_id, c.label, c.redirect_uri, c.public, c.secret_hash, c.own_scopes, c.own_expiry, c.created
+FROM oauth_clients c JOIN accounts a ON a.id = c.account_id WHERE c.id = $1 AND a.status = 'active'
 `
 
 func (q *Queries) ClientAnywhere(ctx context.Context, id string) (OauthClient, error) {

@@ -225,7 +225,8 @@ func (q *Queries) ServiceUpdate(ctx context.Context, arg ServiceUpdateParams) (i
 const servicesOfShards = `-- name: ServicesOfShards :many
 SELECT s.id, s.account_id, s.label, s.service_type, s.address, s.timeout, s.body, s.region, s.check_interval, s.status, s.generation, s.certificate_ends,
        ARRAY(SELECT i.joined FROM issue_services i WHERE i.service_id = s.id AND i.joined > $1::timestamptz ORDER BY i.joined)::timestamptz[] AS downs
-FROM services s WHERE s.shard = ANY ($2::integer[]) AND s.status <> 'disabled'
+FROM services s JOIN accounts a ON a.id = s.account_id
+WHERE s.shard = ANY ($2::integer[]) AND s.status <> 'disabled' AND a.status = 'active'
 `
 
 type ServicesOfShardsRow struct {

@@ -103,23 +103,24 @@ func (q *Queries) TokenGet(ctx context.Context, arg TokenGetParams) (TokenGetRow
 const tokenPrincipal = `-- name: TokenPrincipal :one
 SELECT t.id AS token_id, t.scopes, t.expiry,
        u.id AS user_id, u.account_id, u.username, u.email, u.restricted, u.add_databases, u.created,
-       coalesce(a.client_id, '')::text AS client_id
-FROM tokens t JOIN users u ON u.id = t.user_id LEFT JOIN authorizations a ON a.id = t.authorization_id
+       coalesce(a.client_id, '')::text AS client_id, o.status AS account_status
+FROM tokens t JOIN users u ON u.id = t.user_id JOIN accounts o ON o.id = u.account_id LEFT JOIN authorizations a ON a.id = t.authorization_id
 WHERE t.hash = $1 AND (t.expiry IS NULL OR t.expiry > $2::timestamptz)
 `
 
 type TokenPrincipalRow struct {
-	TokenID      int64
-	Scopes       string
-	Expiry       *time.Time
-	UserID       int64
-	AccountID    int64
-	Username     string
-	Email        string
-	Restricted   bool
-	AddDatabases bool
-	Created      time.Time
-	ClientID     string
+	TokenID       int64
+	Scopes        string
+	Expiry        *time.Time
+	UserID        int64
+	AccountID     int64
+	Username      string
+	Email         string
+	Restricted    bool
+	AddDatabases  bool
+	Created       time.Time
+	ClientID      string
+	AccountStatus string
 }
 
 func (q *Queries) TokenPrincipal(ctx context.Context, hash []byte, now time.Time) (TokenPrincipalRow, error) {
@@ -137,6 +138,7 @@ func (q *Queries) TokenPrincipal(ctx context.Context, hash []byte, now time.Time
 		&i.AddDatabases,
 		&i.Created,
 		&i.ClientID,
+		&i.AccountStatus,
 	)
 	return i, err
 }

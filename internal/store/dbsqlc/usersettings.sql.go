@@ -9,17 +9,6 @@ import (
 	"context"
 )
 
-const accountShown = `-- name: AccountShown :one
-SELECT id, name, created FROM accounts WHERE id = $1
-`
-
-func (q *Queries) AccountShown(ctx context.Context, id int64) (Account, error) {
-	row := q.db.QueryRow(ctx, accountShown, id)
-	var i Account
-	err := row.Scan(&i.ID, &i.Name, &i.Created)
-	return i, err
-}
-
 const userGlobals = `-- name: UserGlobals :one
 SELECT globals FROM user_settings WHERE user_id = $1
 `

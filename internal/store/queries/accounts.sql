@@ -51,5 +51,90 @@ SELECT name FROM accounts WHERE id = @id;
 SELECT u.id, u.account_id, u.username, u.email, u.restricted, u.add_databases, u.created, g.permission
 FROM grants g JOIN users u ON u.id = g.user_id WHERE g.cluster_id = @cluster_id ORDER BY u.username;
 
--- name: AccountNamed :one
-SELECT id FROM accounts WHERE name = @name;
+-- name: AccountCreate :one
+INSERT INTO accounts (name, email, max_databases, max_nodes, max_memory_gb, max_disk_gb, max_services, created)
+VALUES (@name, @email, sqlc.narg('max_databases'), sqlc.narg('max_nodes'), sqlc.narg('max_memory_gb'), sqlc.narg('max_disk_gb'), sqlc.narg('max_services'), @created)
+RETURNING *;
+
+-- name: AccountGet :one
+SELECT * FROM accounts WHERE id = @id;
+
+-- name: AccountByName :one
+SELECT * FROM accounts WHERE name = @name;
+
+-- name: AccountAll :many
+SELECT * FROM accounts ORDER BY id;
+
+-- name: AccountHold :one
+SELECT * FROM accounts WHERE id = @id FOR NO KEY UPDATE;
+
+-- name: AccountUpdate :execrows
+UPDATE accounts SET email = @email, status = @status, max_databases = sqlc.narg('max_databases'), max_nodes = sqlc.narg('max_nodes'),
+       max_memory_gb = sqlc.narg('max_memory_gb'), max_disk_gb = sqlc.narg('max_disk_gb'), max_services = sqlc.narg('max_services')
+WHERE id = @id;
+
+-- name: AccountDatabases :many
+SELECT type, size, count(*) AS databases FROM clusters WHERE account_id = @account_id AND deleted IS NULL GROUP BY type, size;
+
+-- name: AccountCounts :one
+SELECT (SELECT count(*) FROM services s WHERE s.account_id = @account_id) AS services,
+       (SELECT count(*) FROM users u WHERE u.account_id = @account_id) AS users;
+
+-- name: AccountsToSettle :many
+SELECT * FROM accounts a
+WHERE a.status <> 'active' OR EXISTS (SELECT 1 FROM clusters c WHERE c.account_id = a.id AND c.rests_with_account AND c.deleted IS NULL)
+ORDER BY a.id;
+
+-- name: AccountClusters :many
+SELECT id, rests_with_account FROM clusters WHERE account_id = @account_id ORDER BY id;
+
+-- name: ClusterRestsWithAccount :execrows
+UPDATE clusters SET rests_with_account = @rests WHERE id = @id AND deleted IS NULL;
+
+-- name: AccountTouchShards :exec
+UPDATE shards SET changed = changed + 1 FROM (
+    SELECT h.id FROM shards h WHERE EXISTS (SELECT 1 FROM services s WHERE s.account_id = @account_id AND s.shard = h.id) ORDER BY h.id FOR UPDATE
+) AS mine WHERE shards.id = mine.id;
+
+-- name: AccountDeleteNotices :exec
+DELETE FROM notices WHERE account_id = @account_id;
+
+-- name: AccountDeleteIssues :exec
+DELETE FROM issues WHERE account_id = @account_id;
+
+-- name: AccountDeleteTickets :exec
+DELETE FROM tickets WHERE account_id = @account_id;
+
+-- name: AccountDeleteServices :exec
+DELETE FROM services WHERE account_id = @account_id;
+
+-- name: AccountDeleteCredentials :exec
+DELETE FROM credentials WHERE account_id = @account_id;
+
+-- name: AccountDeleteReveals :exec
+DELETE FROM credential_reveals WHERE account_id = @account_id;
+
+-- name: AccountDeleteContacts :exec
+DELETE FROM contacts WHERE account_id = @account_id;
+
+-- name: AccountDeleteKeys :exec
+DELETE FROM account_keys WHERE account_id = @account_id;
+
+-- name: AccountDeleteComputes :exec
+DELETE FROM computes WHERE account_id = @account_id;
+
+-- name: AccountDeleteUsers :exec
+DELETE FROM users WHERE account_id = @account_id;
+
+-- name: AccountDeleteOperations :exec
+DELETE FROM operations WHERE account_id = @account_id;
+
+-- name: AccountDelete :execrows
+DELETE FROM accounts WHERE id = @id AND status = 'deleting';
+
+-- name: AccountUnsettled :one
+SELECT count(*) FROM clusters c JOIN accounts a ON a.id = c.account_id
+WHERE a.id = @id AND CASE a.status
+    WHEN 'active' THEN c.deleted IS NULL AND (c.rests_with_account OR c.status = 'resuming')
+    WHEN 'suspended' THEN c.deleted IS NULL AND c.status NOT IN ('suspended', 'failed')
+    ELSE c.deleted IS NULL OR EXISTS (SELECT 1 FROM operations o WHERE o.cluster_id = c.id AND o.finished IS NULL) END;

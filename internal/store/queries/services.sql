@@ -34,7 +34,8 @@ FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@ends::timestamptz[]) AS ends)
 -- name: ServicesOfShards :many
 SELECT s.id, s.account_id, s.label, s.service_type, s.address, s.timeout, s.body, s.region, s.check_interval, s.status, s.generation, s.certificate_ends,
        ARRAY(SELECT i.joined FROM issue_services i WHERE i.service_id = s.id AND i.joined > @lately::timestamptz ORDER BY i.joined)::timestamptz[] AS downs
-FROM services s WHERE s.shard = ANY (@shards::integer[]) AND s.status <> 'disabled';
+FROM services s JOIN accounts a ON a.id = s.account_id
+WHERE s.shard = ANY (@shards::integer[]) AND s.status <> 'disabled' AND a.status = 'active';
 
 -- name: CredentialsThere :one
 SELECT count(*) FROM credentials WHERE account_id = @account_id AND id = ANY (@ids::bigint[]);

@@ -9,8 +9,8 @@ SELECT count(*) FROM tokens WHERE user_id = @user_id AND authorization_id IS NUL
 -- name: TokenPrincipal :one
 SELECT t.id AS token_id, t.scopes, t.expiry,
        u.id AS user_id, u.account_id, u.username, u.email, u.restricted, u.add_databases, u.created,
-       coalesce(a.client_id, '')::text AS client_id
-FROM tokens t JOIN users u ON u.id = t.user_id LEFT JOIN authorizations a ON a.id = t.authorization_id
+       coalesce(a.client_id, '')::text AS client_id, o.status AS account_status
+FROM tokens t JOIN users u ON u.id = t.user_id JOIN accounts o ON o.id = u.account_id LEFT JOIN authorizations a ON a.id = t.authorization_id
 WHERE t.hash = @hash AND (t.expiry IS NULL OR t.expiry > @now::timestamptz);
 
 -- name: TokenGet :one

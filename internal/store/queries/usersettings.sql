@@ -11,6 +11,3 @@ SELECT preferences FROM user_settings WHERE user_id = @user_id;
 -- name: UserPreferencesSet :exec
 INSERT INTO user_settings (user_id, preferences) VALUES (@user_id, @preferences)
 ON CONFLICT ON CONSTRAINT user_settings_pkey DO UPDATE SET preferences = excluded.preferences;
-
--- name: AccountShown :one
-SELECT id, name, created FROM accounts WHERE id = @id;
