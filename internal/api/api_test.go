@@ -63,7 +63,12 @@ const loginsPerMinute = 5
 // is to be alone.
 func benches(t testing.TB, two bool, change ...func(*api.Options)) (b, second *bench) {
 	t.Helper()
-	s := pgtest.Store(t)
+	return benchesOn(t, pgtest.Store(t), two, change...)
+}
+
+// benchesOn are benches on a store of the test's.
+func benchesOn(t testing.TB, s *store.Store, two bool, change ...func(*api.Options)) (b, second *bench) {
+	t.Helper()
 	plans := &catalog.Catalog{
 		Plans: catalog.DefaultPlans(), Regions: catalog.DefaultRegions(),
 		Engines: []catalog.Engine{
@@ -135,11 +140,11 @@ func (b *bench) stranger() (token string) {
 	b.t.Helper()
 	ctx := b.t.Context()
 	err := b.store.InTx(ctx, func(tx *store.Tx) error {
-		var other account.ID
-		if err := tx.Pgx().QueryRow(ctx, "INSERT INTO accounts (name, created) VALUES ('other', now()) RETURNING id").Scan(&other); err != nil {
+		other, err := tx.CreateAccount(ctx, account.Account{Name: "other"})
+		if err != nil {
 			return err
 		}
-		u, err := tx.CreateUser(ctx, account.User{Account: other, Username: "stranger", Email: "s@example.org"})
+		u, err := tx.CreateUser(ctx, account.User{Account: other.ID, Username: "stranger", Email: "s@example.org"})
 		if err != nil {
 			return err
 		}

@@ -728,7 +728,7 @@ func dump(t *testing.T, b *bench) string {
 	var all strings.Builder
 	for _, table := range tables {
 		var text string
-		if err := b.store.Pool().QueryRow(t.Context(), "SELECT coalesce(string_agg(x::text, E'\\n'), '') FROM "+table+" x").Scan(&text); err != nil {
+		if err := b.store.Pool().QueryRow(t.Context(), "SELECT coalesce(string_agg(x::text, E'\\n' ORDER BY x::text), '') FROM "+table+" x").Scan(&text); err != nil {
 			t.Fatal(err)
 		}
 		all.WriteString(text)

@@ -2,44 +2,500 @@ package api_test
 
 import (
 	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"steward/internal/account"
+	"steward/internal/monitor"
+	"steward/internal/pgtest"
+	"steward/internal/store"
 )
 
-// TestTenants: an account sees nothing of another, by id, list, filter, label
-// clash or event.
-func TestTenants(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	id := b.create()
-	theirs := b.stranger()
-	one := fmt.Sprintf("/v4/databases/postgresql/instances/%d", id)
-	const absent = "/v4/databases/postgresql/instances/999999"
-	for _, request := range []string{
-		"GET ", "PUT ", "DELETE ", "POST /patch", "POST /suspend", "POST /resume", "GET /credentials", "POST /credentials/reset", "GET /ssl",
-		"GET /backups", "POST /backups", "GET /backups/1", "DELETE /backups/1", "POST /backups/1/restore",
-	} {
-		method, path, _ := strings.Cut(request, " ")
-		foreign, missing := b.send(method, one+path, theirs, ""), b.send(method, absent+path, theirs, "")
-		if foreign.StatusCode != 404 || foreign.body != missing.body {
-			t.Errorf("%s of another account's: %d %s; of what isn't there: %d %s", request, foreign.StatusCode, foreign.body, missing.StatusCode, missing.body)
+// shared are parameters that name what is everybody's; every other one names
+// something of an account.
+var shared = map[string]string{"id": "g6-nanode-1", "engine": "postgresql", "series": "15"}
+
+// absent are ids that nobody has: numbers unless said otherwise.
+var absent = map[string]string{"clientId": strings.Repeat("0", 20), "username": "nobody"}
+
+const absentNumber = "999999"
+
+// bodies are what can be sent, by the name of the schema, with NAME for a name that
+// an account may have once. REF is the id of something else of the account's.
+// Operations that take another schema make the test fail until it is here.
+var bodies = map[string]struct {
+	good string
+	// reference has a REF, to what refers says.
+	reference, refers string
+}{
+	"MysqlCreate": {
+		good:      `{"label":"NAME-my","engine":"mysql/10.11","region":"local","type":"g6-nanode-1","allow_list":["192.0.2.1"]}`,
+		reference: `{"label":"forked","engine":"mysql/10.11","region":"local","type":"g6-nanode-1","fork":{"source":REF}}`, refers: "mysql.instanceId",
+	},
+	"PostgresqlCreate": {
+		good:      `{"label":"NAME-pg","engine":"postgresql/15","region":"local","type":"g6-nanode-1","allow_list":["192.0.2.1"]}`,
+		reference: `{"fork":{"source":REF,"restore_time":"2026-01-01T00:00:00"}}`, refers: "postgresql.instanceId",
+	},
+	"DatabaseUpdate": {good: `{"label":"taken-over","allow_list":["0.0.0.0/0"]}`},
+	"SnapshotBody":   {good: `{"label":"takenOver"}`},
+	"ClientCreate":   {good: `{"label":"NAME","redirect_uri":"https://NAME.example.org/"}`},
+	"ClientUpdate":   {good: `{"label":"taken over","redirect_uri":"https://evil.example.org/"}`},
+	"UserCreate":     {good: `{"username":"NAME","email":"NAME@example.org","restricted":true}`},
+	"UserUpdate":     {good: `{"username":"evil","email":"evil@example.org"}`},
+	"GrantsUpdate": {
+		good:      `{"global":{"add_databases":true}}`,
+		reference: `{"database":[{"id":REF,"permissions":"read_write"}]}`, refers: "mysql.instanceId",
+	},
+	"ComputeUpdate":    {good: `{"ssh":{"access":false,"user":"evil"}}`},
+	"ContactCreate":    {good: `{"name":"NAME","email":"NAME@example.org","group":"NAME"}`},
+	"ContactUpdate":    {good: `{"email":"evil@example.org"}`},
+	"CredentialCreate": {good: `{"label":"NAME","username":"root","password":"not told"}`},
+	"CredentialUpdate": {good: `{"label":"taken over"}`},
+	"LoginUpdate":      {good: `{"username":"evil","password":"evil"}`},
+	"ServiceCreate": {
+		good:      `{"label":"NAME","service_type":"url","address":"https://NAME.example.org/","timeout":5,"consultation_group":"NAME"}`,
+		reference: `{"label":"x of theirs","service_type":"url","address":"https://x.example.org/","timeout":5,"credentials":[REF]}`, refers: "credentialId",
+	},
+	"ServiceUpdate": {good: `{"address":"https://evil.example.org/"}`, reference: `{"credentials":[REF]}`, refers: "credentialId"},
+	"TokenCreate":   {good: `{"label":"NAME","scopes":"*"}`},
+	"TokenUpdate":   {good: `{"label":"taken over"}`},
+	"ReplyCreate":   {good: `{"description":"from a stranger"}`},
+	"ProfileUpdate": {good: `{"email":"NAME@example.net"}`},
+	"":              {good: `{"theme":"NAME"}`}, // preferences, which are any object
+}
+
+// tenantOperation is one operation of the document.
+type tenantOperation struct {
+	method, path string
+	// scope is none for what everybody may see.
+	scope string
+	// schema is the name of the body's; takes reports whether there is a body.
+	schema string
+	takes  bool
+	// list reports whether it takes X-Filter.
+	list bool
+}
+
+func (o tenantOperation) String() string { return o.method + " " + o.path }
+
+var parameter = regexp.MustCompile(`\{(\w+)\}`)
+
+// owned are the operation's parameters that name something of an account, with the
+// engine where the path has one: the ids of both go by different paths.
+func (o tenantOperation) owned() []string {
+	var names []string
+	for _, match := range parameter.FindAllStringSubmatch(o.path, -1) {
+		if shared[match[1]] == "" {
+			names = append(names, o.qualified(match[1]))
 		}
 	}
-	for _, list := range []string{"/v4/databases/instances", "/v4/databases/postgresql/instances", "/v4/account/events"} {
-		if r := b.send("GET", list, theirs, ""); !strings.Contains(r.body, `"results":0`) {
-			t.Errorf("%s shows another account's: %s", list, r.body)
+	return names
+}
+
+func (o tenantOperation) qualified(name string) string {
+	for _, engine := range []string{"mysql", "postgresql"} {
+		if strings.Contains(o.path, "/databases/"+engine+"/") {
+			return engine + "." + name
 		}
 	}
-	if r := b.send("GET", "/v4/databases/instances", theirs, "", "X-Filter", `{"+or":[{"label":"shop"},{"+and":[]}]}`); !strings.Contains(r.body, `"results":0`) {
-		t.Errorf("a filter shows another account's: %s", r.body)
+	return name
+}
+
+// at is the path with ids in it.
+func (o tenantOperation) at(ids map[string]string) string {
+	return parameter.ReplaceAllStringFunc(o.path, func(p string) string {
+		name := strings.Trim(p, "{}")
+		if value := shared[name]; value != "" {
+			if strings.Contains(o.path, "regions") || strings.Contains(o.path, "availability") {
+				return "local"
+			}
+			return value
+		}
+		return ids[o.qualified(name)]
+	})
+}
+
+// tenantOperations are all of the document's, in the order of their paths.
+func tenantOperations(t *testing.T, b *bench) []tenantOperation {
+	t.Helper()
+	text, err := b.api.Document()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, event := range []string{"GET /v4/account/events/1", "POST /v4/account/events/1/seen", "POST /v4/account/events/1/read", "GET /v4/account/users/admin", "GET /v4/profile/tokens/1", "DELETE /v4/profile/tokens/1"} {
-		method, path, _ := strings.Cut(event, " ")
-		if r := b.send(method, path, theirs, ""); r.StatusCode != 404 {
-			t.Errorf("%s: %d %s", event, r.StatusCode, r.body)
+	var d struct {
+		Paths map[string]map[string]struct {
+			Scope       string `yaml:"x-scope"`
+			Parameters  []struct{ Name string }
+			RequestBody *struct {
+				Content map[string]struct {
+					Schema struct {
+						Ref string `yaml:"$ref"`
+					}
+				}
+			} `yaml:"requestBody"`
 		}
 	}
-	if r := b.send("POST", "/v4/databases/postgresql/instances", theirs, goodCreate); r.StatusCode != 200 {
-		t.Errorf("a label that another account has: %d %s", r.StatusCode, r.body)
+	if err := yaml.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	var all []tenantOperation
+	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
+		for _, method := range slices.Sorted(maps.Keys(d.Paths[path])) {
+			op := d.Paths[path][method]
+			o := tenantOperation{method: strings.ToUpper(method), path: path, scope: op.Scope, takes: op.RequestBody != nil}
+			for _, p := range op.Parameters {
+				o.list = o.list || p.Name == "X-Filter"
+			}
+			if o.takes {
+				o.schema = strings.TrimPrefix(op.RequestBody.Content["application/json"].Schema.Ref, "#/components/schemas/")
+				if _, known := bodies[o.schema]; !known {
+					t.Errorf("%s takes a %s, of which this test knows no example", o, o.schema)
+				}
+			}
+			all = append(all, o)
+		}
+	}
+	if len(all) < 100 {
+		t.Fatalf("only %d operations found: the walk is broken", len(all))
+	}
+	return all
+}
+
+// tenant is an account that has one of everything.
+type tenant struct {
+	name, token string
+	user        account.User
+	ids         map[string]string
+}
+
+// furnish makes one of everything that operations can name, by the operations that
+// make it and, where there are none, as steward itself does.
+func (b *bench) furnish(all []tenantOperation, x *tenant) {
+	b.t.Helper()
+	x.ids = map[string]string{}
+	ctx := b.t.Context()
+	for _, o := range all {
+		if o.method != "POST" || len(o.owned()) > 0 {
+			continue
+		}
+		r := b.send("POST", o.path, x.token, strings.ReplaceAll(bodies[o.schema].good, "NAME", x.name))
+		if r.StatusCode != 200 {
+			b.t.Fatalf("%s: %d %s", o, r.StatusCode, r.body)
+		}
+		var made map[string]any
+		b.decode(r, &made)
+		for _, one := range all { // what it made is named by the parameter that follows its path
+			if rest, ok := strings.CutPrefix(one.path, o.path+"/{"); ok && strings.HasSuffix(rest, "}") && !strings.Contains(rest, "/") {
+				name := strings.TrimSuffix(rest, "}")
+				value := made["id"]
+				if value == nil {
+					value = made[name]
+				}
+				x.ids[one.qualified(name)] = fmt.Sprint(value)
+			}
+		}
+	}
+	err := b.store.InTx(ctx, func(tx *store.Tx) error {
+		machine, err := tx.CreateCompute(ctx, monitor.Compute{Account: x.user.Account, Label: x.name, Source: "http://192.0.2.1:9100/metrics"})
+		if err != nil {
+			return err
+		}
+		issue, err := tx.OpenIssue(ctx, monitor.Issue{Created: time.Now(), Account: x.user.Account, Host: x.name, Ticket: monitor.Ticket{Summary: x.name}})
+		if err != nil {
+			return err
+		}
+		if _, err := tx.AddReply(ctx, monitor.Reply{Ticket: issue.Ticket.ID, Kind: monitor.Opened, By: "steward", FromStaff: true, Text: x.name}); err != nil {
+			return err
+		}
+		if err := tx.AddAudit(ctx, account.Audit{
+			At: time.Now(), Account: x.user.Account, User: x.user.ID, Username: x.user.Username, Address: "192.0.2.7", Action: "POST /oauth/authorize", Status: 303,
+		}); err != nil {
+			return err
+		}
+		x.ids["computeId"], x.ids["issueId"], x.ids["ticketId"] = fmt.Sprint(machine.ID), fmt.Sprint(issue.ID), fmt.Sprint(issue.Ticket.ID)
+		for name, sql := range map[string]string{
+			"loginId": "SELECT max(id) FROM audit WHERE account_id = $1 AND user_id = $2",
+			"eventId": "SELECT max(id) FROM operations WHERE account_id = $1 AND $2::bigint > 0",
+			"appId": `WITH a AS (INSERT INTO authorizations (request, client_id, user_id, scopes, created)
+					SELECT id || '-request', id, $2, '*', now() FROM oauth_clients WHERE account_id = $1 RETURNING id)
+				INSERT INTO refresh_tokens (hash, authorization_id, expiry) SELECT sha256(a.id::text::bytea), a.id, now() + interval '1 day' FROM a RETURNING authorization_id`,
+			"postgresql.backupId": backupOf("postgresql"),
+			"mysql.backupId":      backupOf("mysql"),
+		} {
+			var id int64
+			if err := tx.Pgx().QueryRow(ctx, sql, int64(x.user.Account), int64(x.user.ID)).Scan(&id); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			x.ids[name] = fmt.Sprint(id)
+		}
+		_, err = tx.Pgx().Exec(ctx, "UPDATE clusters SET status = 'active' WHERE account_id = $1", int64(x.user.Account))
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, o := range all {
+		for _, name := range o.owned() {
+			if x.ids[name] == "" {
+				b.t.Errorf("%s has the parameter %s, of which this test has nothing: make one, or add it to shared", o, name)
+			}
+		}
+		if r := b.send("GET", o.at(x.ids), x.token, ""); o.method == "GET" && r.StatusCode != 200 && r.StatusCode != 204 {
+			b.t.Errorf("%s by its owner: %d %s", o, r.StatusCode, r.body)
+		}
 	}
 }
+
+func backupOf(engine string) string {
+	return `INSERT INTO backups (account_id, cluster_id, type, label, target, state, created, finished)
+		SELECT account_id, id, 'snapshot', 'one', 'primary', 'complete', now(), now() FROM clusters WHERE account_id = $1 AND engine = '` + engine + `' AND $2::bigint > 0 RETURNING id`
+}
+
+// seen are the answers to all that an account can look at, by request.
+func (b *bench) seen(all []tenantOperation, x *tenant) map[string]string {
+	b.t.Helper()
+	answers := map[string]string{}
+	for _, o := range all {
+		if o.method != "GET" {
+			continue
+		}
+		for _, query := range []string{"", "?page_size=25", "?page=2"} {
+			for _, filter := range []string{"", `{"+order_by":"id","+order":"desc"}`, `{"id":{"+gte":0}}`, `{"label":"alpha"}`, `{"label":{"+contains":"alpha"}}`, `{"username":"alpha"}`, `{"+or":[{"label":"alpha-pg"},{"+and":[]}]}`} {
+				if (query != "" || filter != "") && !o.list {
+					continue
+				}
+				r := b.send("GET", o.at(x.ids)+query, x.token, "", "X-Filter", filter)
+				answers[o.String()+query+" "+filter] = fmt.Sprint(r.StatusCode, " ", r.Header.Get("ETag"), " ", r.body)
+			}
+		}
+	}
+	return answers
+}
+
+// TestTenancy walks the document. An account that has one of everything, and what it
+// is called, make no difference to another one: what that can look at, page through
+// and filter is the same to the last byte before and after; what it asks of the
+// other's ids is answered like ids that nobody has, by the same questions to the
+// store, and changes nothing; and it may use all names that the other uses.
+func TestTenancy(t *testing.T) {
+	t.Parallel()
+	b, asked, all, mallory := newTenancy(t)
+	before := b.seen(all, mallory)
+	alice := &tenant{name: "alpha", token: b.full}
+	if err := b.store.InTx(t.Context(), func(tx *store.Tx) (err error) {
+		alice.user, err = tx.EnsureAdmin(t.Context())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b.furnish(all, alice)
+	if after := b.seen(all, mallory); !cmp.Equal(before, after) {
+		t.Errorf("another account's things show:\n%s", cmp.Diff(before, after))
+	}
+	hers := b.seen(all, alice)
+	b.asForeign(t, asked, all, alice, mallory)
+	b.asReference(t, all, alice, mallory)
+	for _, o := range all { // names are each account's own
+		if o.method != "POST" || len(o.owned()) > 0 {
+			continue
+		}
+		if r := b.send("POST", o.path, mallory.token, strings.ReplaceAll(bodies[o.schema].good, "NAME", alice.name)); r.StatusCode != 200 {
+			t.Errorf("%s with names that another account uses: %d %s", o, r.StatusCode, r.body)
+		}
+	}
+	if now := b.seen(all, alice); !cmp.Equal(hers, now) {
+		t.Errorf("another account changed what is seen:\n%s", cmp.Diff(hers, now))
+	}
+}
+
+// newTenancy is a bench with one tenant, and what the store is asked.
+func newTenancy(t *testing.T) (*bench, *asked, []tenantOperation, *tenant) {
+	t.Helper()
+	var tracer asked
+	b, _ := benchesOn(t, pgtest.Store(t, pgtest.WithTracer(&tracer)), false)
+	b.api.Control.Services.Networks = &monitor.Networks{}
+	all := tenantOperations(t, b)
+	mallory := &tenant{name: "beta", token: b.stranger()}
+	var err error
+	if mallory.user, err = b.store.UserAnywhere(t.Context(), "stranger"); err != nil {
+		t.Fatal(err)
+	}
+	b.furnish(all, mallory)
+	return b, &tracer, all, mallory
+}
+
+// asForeign sends each operation that names something with the ids of another account,
+// alone and beside one's own.
+func (b *bench) asForeign(t *testing.T, tracer *asked, all []tenantOperation, owner, stranger *tenant) {
+	t.Helper()
+	state, tried := dump(t, b), 0
+	for _, o := range all {
+		names := o.owned()
+		for subset := 1; subset < 1<<len(names); subset++ {
+			foreign, missing := maps.Clone(stranger.ids), maps.Clone(stranger.ids)
+			for i, name := range names {
+				if subset&(1<<i) != 0 {
+					foreign[name] = owner.ids[name]
+					missing[name] = nobodys(name)
+				}
+			}
+			for _, body := range tries(o) {
+				tracer.take()
+				theirs := b.send(o.method, o.at(foreign), stranger.token, body)
+				questions := tracer.queries()
+				none := b.send(o.method, o.at(missing), stranger.token, body)
+				asked := tracer.queries()
+				tried++
+				if theirs.StatusCode != none.StatusCode || theirs.body != none.body || theirs.StatusCode < 400 {
+					t.Errorf("%s %s of another account's: %d %s; of what isn't there: %d %s", o, body, theirs.StatusCode, theirs.body, none.StatusCode, none.body)
+				}
+				if diff := cmp.Diff(telling(none.Header), telling(theirs.Header)); diff != "" {
+					t.Errorf("%s %s: headers differ:\n%s", o, body, diff)
+				}
+				if diff := cmp.Diff(asked, questions); diff != "" {
+					t.Errorf("%s %s: the store is asked something else:\n%s", o, body, diff)
+				}
+			}
+		}
+	}
+	if tried < 100 {
+		t.Errorf("only %d requests were tried: the walk is broken", tried)
+	}
+	if now := dump(t, b); now != state {
+		t.Errorf("requests that were refused changed something:\n%s", cmp.Diff(strings.Split(state, "\n"), strings.Split(now, "\n")))
+	}
+}
+
+// nobodys is an id that nobody has.
+func nobodys(name string) string {
+	_, bare, qualified := strings.Cut(name, ".")
+	if !qualified {
+		bare = name
+	}
+	if id := absent[bare]; id != "" {
+		return id
+	}
+	return absentNumber
+}
+
+// tries are the bodies that an operation is tried with: one that would do something,
+// nothing, and one that is wrong.
+func tries(o tenantOperation) []string {
+	if !o.takes {
+		return []string{""}
+	}
+	return []string{bodies[o.schema].good, "{}", `{"label":1,"email":2,"description":3,"ssh":4,"global":5}`}
+}
+
+// telling are the headers that say something of the answer. How much of a limit is
+// left is the caller's own.
+func telling(h http.Header) http.Header {
+	h = h.Clone()
+	for _, own := range []string{"X-Request-Id", "Date", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
+		h.Del(own)
+	}
+	return h
+}
+
+// queries are what the store was asked, without the values and without who asked:
+// that is remembered for a while.
+func (a *asked) queries() []string {
+	var all []string
+	for _, q := range a.take() {
+		if q, _, _ = strings.Cut(q, " ["); !strings.HasPrefix(q, "-- name: TokenPrincipal") {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// asReference sends bodies that refer to something of another account's, in requests
+// that are about one's own.
+func (b *bench) asReference(t *testing.T, all []tenantOperation, owner, stranger *tenant) {
+	t.Helper()
+	tried := 0
+	for _, o := range all {
+		body := bodies[o.schema]
+		if !o.takes || body.reference == "" {
+			continue
+		}
+		tried++
+		send := func(id string) (int, string) {
+			r := b.send(o.method, o.at(stranger.ids), stranger.token, strings.ReplaceAll(body.reference, "REF", id))
+			return r.StatusCode, strings.ReplaceAll(r.body, id+" is not valid", "REF is not valid")
+		}
+		theirs, text := send(owner.ids[body.refers])
+		none, same := send(absentNumber)
+		if theirs != none || text != same || theirs != 400 {
+			t.Errorf("%s that refers to another account's %s: %d %s; to what isn't there: %d %s", o, body.refers, theirs, text, none, same)
+		}
+		if mine, text := send(stranger.ids[body.refers]); mine == 400 && text == same {
+			t.Errorf("%s that refers to one's own: %d %s: the attack is blunt", o, mine, text)
+		}
+	}
+	if tried != 5 {
+		t.Errorf("%d operations with references were tried", tried)
+	}
+}
+
+// TestForeignIDsTakeAsLong: how long an answer takes doesn't tell an id of another
+// account's from one that nobody has. The same questions to the store, which TestTenancy
+// demands, are the reason; this measures what comes of it.
+func TestForeignIDsTakeAsLong(t *testing.T) {
+	t.Parallel()
+	b, _, all, mallory := newTenancy(t)
+	alice := &tenant{name: "alpha", token: b.full}
+	if err := b.store.InTx(t.Context(), func(tx *store.Tx) (err error) {
+		alice.user, err = tx.EnsureAdmin(t.Context())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b.furnish(all, alice)
+	missing := map[string]string{}
+	for name := range alice.ids {
+		missing[name] = nobodys(name)
+	}
+	for _, o := range all {
+		if len(o.owned()) == 0 || o.method == "POST" {
+			continue
+		}
+		// What else the machine does falls on both alike; it may still take several
+		// rounds until a difference is gone that isn't ours.
+		var ratio float64
+		for range 5 {
+			if ratio = b.compare(o, mallory.token, alice.ids, missing); ratio < 1.5 {
+				break
+			}
+		}
+		if ratio >= 1.5 {
+			t.Errorf("%s: the median times of a foreign and an absent id differ by a factor of %.2f", o, ratio)
+		}
+	}
+}
+
+// compare is the ratio, of at least 1, of the median times of an operation with two
+// sets of ids, of requests that are sent in turn.
+func (b *bench) compare(o tenantOperation, token string, ids ...map[string]string) float64 {
+	const rounds = 21
+	var times [2][]time.Duration
+	for i := range 2 * rounds {
+		which := (i + i/2) % 2 // neither is always the first of two
+		began := time.Now()
+		b.send(o.method, o.at(ids[which]), token, "")
+		times[which] = append(times[which], time.Since(began))
+	}
+	slices.Sort(times[0])
+	slices.Sort(times[1])
+	one, other := float64(times[0][rounds/2]), float64(times[1][rounds/2])
+	return max(one, other) / min(one, other)
+}
+

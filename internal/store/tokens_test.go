@@ -38,7 +38,7 @@ func TestTokens(t *testing.T) {
 		t.Error("one token stands for two users")
 	}
 	p, err := s.Principal(ctx, hashOf("secret"))
-	want := account.Principal{Account: a.Account, User: a, Token: made.ID, Scopes: scopes, TokenExpiry: &expiry}
+	want := account.Principal{Status: account.Active, Account: a.Account, User: a, Token: made.ID, Scopes: scopes, TokenExpiry: &expiry}
 	want.User.Created, p.User.Created = time.Time{}, time.Time{}
 	if diff := cmp.Diff(want, p); err != nil || diff != "" {
 		t.Errorf("%v -want +got\n%s", err, diff)
