@@ -498,4 +498,3 @@ func (b *bench) compare(o tenantOperation, token string, ids ...map[string]strin
 	one, other := float64(times[0][rounds/2]), float64(times[1][rounds/2])
 	return max(one, other) / min(one, other)
 }
-

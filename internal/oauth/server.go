@@ -248,6 +248,9 @@ func Explain(err error) (r Refusal, ok bool) {
 		return Refusal{}, false
 	}
 	e := fosite.ErrorToRFC6749Error(err)
+	if e.ErrorField == fosite.ErrInvalidGrant.ErrorField {
+		e = fosite.ErrInvalidGrant // a closer reason would tell a code of another account's from none
+	}
 	return Refusal{e.CodeField, e.ErrorField, e.GetDescription()}, true
 }
 
