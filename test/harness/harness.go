@@ -355,3 +355,6 @@ func (s *Server) Eventually(what string, check func() error) {
 		time.Sleep(pause)
 	}
 }
+
+// BinaryPath is the steward that the server is.
+func (s *Server) BinaryPath() string { return s.binary }

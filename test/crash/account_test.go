@@ -1,0 +1,129 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"steward/test/harness"
+)
+
+// account is the operator's name for the account of a run.
+func (w *world) account() string { return fmt.Sprintf("crash-%d", w.n) }
+
+// operator gives one of the operator's commands.
+func (w *world) operator(args ...string) (string, error) {
+	return w.Command(append(args, "--data", w.Data)...)
+}
+
+func (w *world) mustDo(args ...string) string {
+	w.t.Helper()
+	out, err := w.operator(args...)
+	if err != nil {
+		w.t.Fatalf("steward %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// tenant makes an account with a database and a service. It is called before failpoints
+// count.
+func (w *world) tenant() {
+	w.t.Helper()
+	w.mustDo("account", "create", w.account())
+	w.mustDo("user", "create", "ann", "--account", w.account(), "--email", "ann@example.org")
+	w.tenantsToken()
+	w.fresh()
+	service := map[string]any{"label": "web", "service_type": "tcp", "address": "127.0.0.1:1", "timeout": 1, "region": "local"}
+	if status, body := w.Call("POST", "/v4/managed/services", service, nil); status != 200 {
+		w.t.Fatalf("create a service: %d %s", status, body)
+	}
+}
+
+// tenantsToken has requests sent in the account's name.
+func (w *world) tenantsToken() {
+	w.t.Helper()
+	w.Token = strings.TrimSpace(w.mustDo("token", "create", "--user", "ann", "--account", w.account(), "--scopes", "*"))
+}
+
+// command gives a command about the account that doesn't wait for what the server does.
+func (w *world) command(args ...string) (int, error) {
+	if out, err := w.operator(append(args, "--wait", "0")...); err != nil {
+		return 0, fmt.Errorf("%w: %s", err, out)
+	}
+	return 200, nil
+}
+
+// TestAccounts kills steward while it does what follows from an operator's command.
+func TestAccounts(t *testing.T) {
+	for _, op := range []operation{
+		{
+			name:    "suspend",
+			prepare: (*world).tenant,
+			ask:     func(w *world) (int, error) { return w.command("account", "suspend", w.account()) },
+			check: func(t *testing.T, w *world, _ bool) {
+				w.mustDo("account", "suspend", w.account()) // waits
+				w.mustBeClosed(t)
+				w.mustDo("account", "resume", w.account())
+				w.mustServe(t)
+			},
+		},
+		{
+			name: "resume",
+			prepare: func(w *world) {
+				w.tenant()
+				w.mustDo("account", "suspend", w.account())
+			},
+			ask: func(w *world) (int, error) { return w.command("account", "resume", w.account()) },
+			check: func(t *testing.T, w *world, _ bool) {
+				w.mustDo("account", "resume", w.account())
+				w.mustServe(t)
+			},
+		},
+		{
+			name:    "delete",
+			prepare: (*world).tenant,
+			ask:     func(w *world) (int, error) { return w.command("account", "delete", w.account(), "--yes") },
+			check: func(t *testing.T, w *world, accepted bool) {
+				if !accepted {
+					w.mustDo("account", "delete", w.account(), "--yes")
+				}
+				w.mustBeGone(t)
+			},
+		},
+	} {
+		t.Run(op.name, func(t *testing.T) { someSteps(t, op) })
+	}
+}
+
+// mustBeClosed demands that the database doesn't serve.
+func (w *world) mustBeClosed(t *testing.T) {
+	t.Helper()
+	if err := w.query(w.db, w.cred); err == nil {
+		t.Error("a suspended account's database serves")
+	}
+}
+
+// mustServe demands that the account is served again, and leaves nothing of it.
+func (w *world) mustServe(t *testing.T) {
+	t.Helper()
+	w.tenantsToken()
+	w.AwaitStatus(w.db, "active")
+	w.mustQuery(t)
+	w.mustDo("account", "delete", w.account(), "--yes")
+	w.mustBeGone(t)
+}
+
+// mustBeGone demands that nothing is left of the account.
+func (w *world) mustBeGone(t *testing.T) {
+	t.Helper()
+	w.disarm()
+	w.Eventually("the account is gone", func() error {
+		if out, err := w.operator("account", "view", w.account()); err == nil || !strings.Contains(out, "no account") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	w.Eventually("its database is gone", w.Leftovers)
+	w.db = harness.Database{}
+}
