@@ -471,7 +471,7 @@ func TestForeignIDsTakeAsLong(t *testing.T) {
 		// What else the machine does falls on both alike; it may still take several
 		// rounds until a difference is gone that isn't ours.
 		var ratio float64
-		for range 5 {
+		for range 10 {
 			if ratio = b.compare(o, mallory.token, alice.ids, missing); ratio < 1.5 {
 				break
 			}

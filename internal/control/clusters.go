@@ -378,6 +378,10 @@ func (s *Clusters) Suspend(ctx context.Context, p account.Principal, engine clus
 // Resume begins to bring a suspended database back.
 func (s *Clusters) Resume(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
 	_, err := s.change(ctx, p, engine, id, when(cluster.RequestResume), func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		// If its account was suspended, it isn't what keeps it at rest any more.
+		if err := tx.SetRestsWithAccount(ctx, c.ID, false); err != nil {
+			return c, err
+		}
 		return s.beginChange(ctx, tx, p, c, cluster.Resume, operation.Resume, operation.Params{})
 	})
 	return err

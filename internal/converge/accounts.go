@@ -84,6 +84,8 @@ func (k *Keeper) settleCluster(ctx context.Context, a account.Account, id cluste
 			return beginWithAccount(ctx, tx, c, cluster.Suspend, operation.Suspend)
 		case a.Status == account.Active && rests && c.Status == cluster.Suspended:
 			return beginWithAccount(ctx, tx, c, cluster.Resume, operation.Resume)
+		case a.Status == account.Active && rests && !c.Status.Resting(): // it is back some other way
+			return tx.SetRestsWithAccount(ctx, c.ID, false)
 		}
 		return nil
 	})

@@ -110,8 +110,37 @@ func TestSuspendedAccount(t *testing.T) {
 			t.Errorf("database %d is %s, not %s", id, got, want)
 		}
 	}
+	b.ownersWord(one)
 	if all, err := b.store.AccountsToSettle(ctx); err != nil || len(all) != 0 {
 		t.Errorf("there is always something to do: %v %v", all, err)
+	}
+}
+
+// ownersWord: what an owner resumed before upkeep did, and then suspended, stays so.
+func (b *tenants) ownersWord(c cluster.Cluster) {
+	b.t.Helper()
+	ctx := b.t.Context()
+	b.asked(b.control.Accounts.Suspend(ctx, "acme", account.Audit{}))
+	b.work("all rest again", b.settled)
+	b.keeper.Stop()
+	b.asked(b.control.Accounts.Resume(ctx, "acme", account.Audit{}))
+	for _, step := range []struct {
+		ask    func() error
+		status cluster.Status
+	}{
+		{func() error { return b.control.Clusters.Resume(ctx, b.admin, "", c.ID) }, cluster.Active},
+		{func() error { return b.control.Clusters.Suspend(ctx, b.admin, "", c.ID) }, cluster.Suspended},
+	} {
+		if err := step.ask(); err != nil {
+			b.t.Fatal(err)
+		}
+		b.run()
+		b.mustBecome(c.ID, step.status)
+	}
+	b.restart()
+	b.work("the others are back", b.settled)
+	if got := b.view(c.ID).Status; got != cluster.Suspended {
+		b.t.Errorf("what its owner suspended is %s", got)
 	}
 }
 

@@ -270,8 +270,11 @@ func (r *Recoverer) record(ctx context.Context, tx *store.Tx, record Record, kep
 func (r *Recoverer) within(ctx context.Context, tx *store.Tx, owner account.ID, record Record) error {
 	memory, disk := r.Catalog.Size(record.Type)
 	exceeded, err := tx.Exceeded(ctx, owner, account.Amounts{Databases: 1, Nodes: record.Size, MemoryMB: record.Size * memory, DiskMB: record.Size * disk}, r.Quotas, r.Catalog.Size)
+	if fault.IsKind(err, fault.Forbidden) {
+		return fmt.Errorf("the account %s isn't active here: `steward account view %s` says why", record.Account, record.Account)
+	}
 	if err != nil {
-		return fmt.Errorf("account %s: %w", record.Account, err)
+		return fmt.Errorf("quotas of account %s: %w", record.Account, err)
 	}
 	if err := exceeded.Err(); err != nil {
 		return fmt.Errorf("account %s: %w (`steward account update %s` changes its quotas)", record.Account, err, record.Account)
