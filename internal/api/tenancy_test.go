@@ -220,6 +220,10 @@ func (b *bench) furnish(all []tenantOperation, x *tenant) {
 		}); err != nil {
 			return err
 		}
+		if _, err := tx.Pgx().Exec(ctx, `INSERT INTO compute_points (compute_id, at, cpu, disk, swap, net_in, net_out, covered)
+			VALUES ($1, date_trunc('hour', now()) - interval '1 hour', 1, 2, 3, 4, 5, 300)`, int64(machine.ID)); err != nil {
+			return err
+		}
 		x.ids["computeId"], x.ids["issueId"], x.ids["ticketId"] = fmt.Sprint(machine.ID), fmt.Sprint(issue.ID), fmt.Sprint(issue.Ticket.ID)
 		for name, sql := range map[string]string{
 			"loginId": "SELECT max(id) FROM audit WHERE account_id = $1 AND user_id = $2",

@@ -51,7 +51,10 @@ func (k *Keeper) settleAccount(ctx context.Context, a account.Account) error {
 	}
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(clusters)) {
-		err := k.settleCluster(ctx, a, id, clusters[id])
+		if due(a.Status, clusters[id]) == stay {
+			continue
+		}
+		err := k.settleCluster(ctx, a, id)
 		switch {
 		case err == nil, errors.Is(err, errOtherwise), errors.Is(err, store.ErrStale), errors.Is(err, store.ErrNoTransition), fault.IsKind(err, fault.NotFound):
 			// Somebody else was first: the next look sees what is left.
@@ -62,9 +65,38 @@ func (k *Keeper) settleAccount(ctx context.Context, a account.Account) error {
 	return errors.Join(errs...)
 }
 
-// settleCluster begins what an account's status wants of one of its databases. What
-// can't be begun yet, because something else goes on, is begun when that has ended.
-func (k *Keeper) settleCluster(ctx context.Context, a account.Account, id cluster.ID, rests bool) error {
+// step is what is to be done to a database for the sake of its account.
+type step int
+
+const (
+	// stay is nothing, or nothing yet: what goes on has to end first.
+	stay step = iota
+	remove
+	rest
+	wake
+	// release is for one that is back some other way than with its account.
+	release
+)
+
+// due is what an account's status wants of one of its databases now.
+func due(of account.Status, c store.AccountCluster) step {
+	switch {
+	case c.Deleted:
+		return stay
+	case of == account.Deleting && cluster.Require(c.Status, cluster.RequestDelete) == nil:
+		return remove
+	case of == account.Suspended && (c.Status == cluster.Active || c.Status == cluster.Degraded):
+		return rest
+	case of == account.Active && c.RestsWithAccount && c.Status == cluster.Suspended:
+		return wake
+	case of == account.Active && c.RestsWithAccount && !c.Status.Resting():
+		return release
+	}
+	return stay
+}
+
+// settleCluster begins what an account's status wants of one of its databases.
+func (k *Keeper) settleCluster(ctx context.Context, a account.Account, id cluster.ID) error {
 	return k.Store.InTx(ctx, func(tx *store.Tx) error {
 		now, err := tx.HoldAccount(ctx, a.ID)
 		if err != nil {
@@ -74,17 +106,21 @@ func (k *Keeper) settleCluster(ctx context.Context, a account.Account, id cluste
 			return errOtherwise
 		}
 		c, err := tx.ClusterForWork(ctx, id)
-		if err != nil || c.Deleted != nil {
+		if err != nil {
 			return err
 		}
-		switch {
-		case a.Status == account.Deleting && cluster.Require(c.Status, cluster.RequestDelete) == nil:
+		all, err := tx.AccountClusters(ctx, a.ID)
+		if err != nil {
+			return err
+		}
+		switch due(a.Status, all[id]) {
+		case remove:
 			return k.beginDelete(ctx, tx, c)
-		case a.Status == account.Suspended && (c.Status == cluster.Active || c.Status == cluster.Degraded):
+		case rest:
 			return beginWithAccount(ctx, tx, c, cluster.Suspend, operation.Suspend)
-		case a.Status == account.Active && rests && c.Status == cluster.Suspended:
+		case wake:
 			return beginWithAccount(ctx, tx, c, cluster.Resume, operation.Resume)
-		case a.Status == account.Active && rests && !c.Status.Resting(): // it is back some other way
+		case release:
 			return tx.SetRestsWithAccount(ctx, c.ID, false)
 		}
 		return nil

@@ -118,13 +118,21 @@ func (q queries) AccountsToSettle(ctx context.Context) ([]account.Account, error
 	return toAccounts(rows), classify(err)
 }
 
-// AccountClusters are the ids of an account's databases, with those that are being
-// removed or of which backups are kept. True for those that rest with the account.
-func (q queries) AccountClusters(ctx context.Context, of account.ID) (map[cluster.ID]bool, error) {
+// AccountCluster is what an account's status asks to know of one of its databases.
+type AccountCluster struct {
+	Status cluster.Status
+	// RestsWithAccount reports whether it rests because its account was suspended.
+	RestsWithAccount bool
+	// Deleted reports whether it is being removed, or there only for its backups.
+	Deleted bool
+}
+
+// AccountClusters are an account's databases, deleted ones too.
+func (q queries) AccountClusters(ctx context.Context, of account.ID) (map[cluster.ID]AccountCluster, error) {
 	rows, err := q.q.AccountClusters(ctx, int64(of))
-	all := make(map[cluster.ID]bool, len(rows))
+	all := make(map[cluster.ID]AccountCluster, len(rows))
 	for _, r := range rows {
-		all[cluster.ID(r.ID)] = r.RestsWithAccount
+		all[cluster.ID(r.ID)] = AccountCluster{cluster.Status(r.Status), r.RestsWithAccount, r.Deleted}
 	}
 	return all, classify(err)
 }

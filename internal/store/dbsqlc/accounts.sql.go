@@ -68,12 +68,14 @@ func (q *Queries) AccountByName(ctx context.Context, name string) (Account, erro
 }
 
 const accountClusters = `-- name: AccountClusters :many
-SELECT id, rests_with_account FROM clusters WHERE account_id = $1 ORDER BY id
+SELECT id, status, rests_with_account, (deleted IS NOT NULL)::boolean AS deleted FROM clusters WHERE account_id = $1 ORDER BY id
 `
 
 type AccountClustersRow struct {
 	ID               int64
+	Status           string
 	RestsWithAccount bool
+	Deleted          bool
 }
 
 func (q *Queries) AccountClusters(ctx context.Context, accountID int64) ([]AccountClustersRow, error) {
@@ -85,7 +87,12 @@ func (q *Queries) AccountClusters(ctx context.Context, accountID int64) ([]Accou
 	var items []AccountClustersRow
 	for rows.Next() {
 		var i AccountClustersRow
-		if err := rows.Scan(&i.ID, &i.RestsWithAccount); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Status,
+			&i.RestsWithAccount,
+			&i.Deleted,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

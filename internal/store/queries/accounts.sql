@@ -86,7 +86,7 @@ WHERE a.status <> 'active' OR EXISTS (SELECT 1 FROM clusters c WHERE c.account_i
 ORDER BY a.id;
 
 -- name: AccountClusters :many
-SELECT id, rests_with_account FROM clusters WHERE account_id = @account_id ORDER BY id;
+SELECT id, status, rests_with_account, (deleted IS NOT NULL)::boolean AS deleted FROM clusters WHERE account_id = @account_id ORDER BY id;
 
 -- name: ClusterRestsWithAccount :execrows
 UPDATE clusters SET rests_with_account = @rests WHERE id = @id AND deleted IS NULL;
