@@ -17,7 +17,9 @@ func TestExceeded(t *testing.T) {
 	}{
 		{"the last place", account.Amounts{Databases: 1, MemoryMB: 2048}, account.Amounts{Databases: 1, Nodes: 99, MemoryMB: 2048}, nil},
 		{
-			"one too many", account.Amounts{Databases: 2, MemoryMB: 1536}, account.Amounts{Databases: 1, MemoryMB: 3072},
+			"one too many",
+			account.Amounts{Databases: 2, MemoryMB: 1536},
+			account.Amounts{Databases: 1, MemoryMB: 3072},
 			[]string{
 				"The account's quota of databases (max_databases) would be exceeded: it is 2, used is 2, and this takes 1 more. Give some back, or ask the operator for a higher quota.",
 				"The account's quota of memory of databases' nodes in GB (max_memory_gb) would be exceeded: it is 4, used is 1.5, and this takes 3 more. Give some back, or ask the operator for a higher quota.",

@@ -214,7 +214,8 @@ func showAccount(a control.AccountShown) accountView {
 	const megabytes = 1024
 	return accountView{
 		a.Name, a.Email, string(a.Status), a.Created.UTC(), a.Users,
-		usedView{a.Used.Databases, a.Used.Nodes, float64(a.Used.MemoryMB) / megabytes, float64(a.Used.DiskMB) / megabytes, a.Used.Services}, a.Quotas,
+		usedView{a.Used.Databases, a.Used.Nodes, float64(a.Used.MemoryMB) / megabytes, float64(a.Used.DiskMB) / megabytes, a.Used.Services},
+		a.Quotas,
 	}
 }
 
