@@ -82,8 +82,8 @@ func (b *tenants) asked(_ account.Account, err error) {
 	}
 }
 
-// TestSuspendedAccount: its databases rest, degraded ones too; a resume brings back
-// those that rested with it, and not the one that its owner suspended.
+// TestSuspendedAccount: its databases rest; a resume brings back those that rested with it,
+// and not the one that its owner suspended.
 func TestSuspendedAccount(t *testing.T) {
 	t.Parallel()
 	b := newTenants(t)
