@@ -59,10 +59,12 @@ type Pending struct {
 }
 
 // Fork says which database's backup another one is made of. RestoreTime is the
-// moment of its data, "" for the newest backup.
+// moment that is asked for, "" for the newest backup. RestoredTo, in answers only, is
+// the moment that the data is of; "" until it is known.
 type Fork struct {
 	Source      int64  `json:"source"`
 	RestoreTime string `json:"restore_time,omitempty"`
+	RestoredTo  string `json:"restored_to,omitempty"`
 }
 
 // Hosts are a database's two stable addresses, "" until provisioned.

@@ -60,6 +60,14 @@ type User struct {
 	Created      time.Time
 }
 
+// WaysIn is how a user gets in by the page of an application: when its password
+// was set, nil without one, and when it last tried and what came of it, as in
+// Login.Status; nil and "" when it never did.
+type WaysIn struct {
+	PasswordSet, LastLogin *time.Time
+	LastStatus             string
+}
+
 // Permission is what a restricted user may do with one database.
 type Permission string
 

@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -126,6 +127,17 @@ func TestLoginsComeFromTheAuditTrail(t *testing.T) {
 	}
 	if got := statuses("/v4/profile/logins", b.full); !slices.Equal(got, admin) {
 		t.Errorf("one's own: %q", got)
+	}
+	mustSee := func(path, member string, want any) {
+		t.Helper()
+		if got := b.send("GET", path, b.full, "").decoded(t)[member]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %s %v, want %v", path, member, got, want)
+		}
+	}
+	mustSee("/v4/account/users/admin", "last_login", map[string]any{"login_datetime": "2026-01-31T18:05:05", "status": "successful"})
+	mustSee("/v4/account/users/admin", "password_created", nil)
+	if r := b.send("GET", "/v4/account/users", b.full, ""); strings.Count(r.body, `"login_datetime":"2026-01-31T18:07:05"`) != 1 || strings.Count(r.body, `"login_datetime"`) != 2 {
+		t.Errorf("users' last log-ins: %s", r.body)
 	}
 	if got := statuses("/v4/profile/logins", b.restricted); !slices.Equal(got, limited) {
 		t.Errorf("a restricted user's own: %q", got)

@@ -179,18 +179,29 @@ type resolversView struct {
 	IPv6 string `json:"ipv6"`
 }
 
+// monitorsView is what of a region's things can be watched from within.
+type monitorsView struct {
+	Alerts  []string `json:"alerts" nullable:"false"`
+	Metrics []string `json:"metrics" nullable:"false"`
+}
+
 type regionView struct {
-	ID           string        `json:"id"`
-	Label        string        `json:"label"`
-	Country      string        `json:"country"`
-	Capabilities []string      `json:"capabilities" nullable:"false"`
-	Status       string        `json:"status"`
-	SiteType     string        `json:"site_type"`
-	Resolvers    resolversView `json:"resolvers"`
+	ID              string         `json:"id"`
+	Label           string         `json:"label"`
+	Country         string         `json:"country"`
+	Capabilities    []string       `json:"capabilities" nullable:"false"`
+	Status          string         `json:"status"`
+	SiteType        string         `json:"site_type"`
+	Resolvers       resolversView  `json:"resolvers"`
+	Monitors        monitorsView   `json:"monitors" doc:"Always empty: databases are watched as any service is."`
+	PlacementLimits map[string]any `json:"placement_group_limits" nullable:"true" doc:"Always null: there are no placement groups."`
 }
 
 func showRegion(r catalog.Region) regionView {
-	return regionView{r.ID, r.Label, strings.ToLower(r.Country), []string{"Managed Databases"}, r.Status, "core", resolversView{r.Resolvers.IPv4, r.Resolvers.IPv6}}
+	return regionView{
+		ID: r.ID, Label: r.Label, Country: strings.ToLower(r.Country), Capabilities: []string{databasesCapability}, Status: r.Status, SiteType: "core",
+		Resolvers: resolversView{r.Resolvers.IPv4, r.Resolvers.IPv6}, Monitors: monitorsView{[]string{}, []string{}},
+	}
 }
 
 // availabilityView says whether a plan can be had in a region.

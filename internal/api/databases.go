@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -111,33 +112,49 @@ func (*databaseView) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Sche
 // forkView is what a database was made from.
 type forkView struct {
 	Source      int64   `json:"source" doc:"The database; it may be gone."`
-	RestoreTime *string `json:"restore_time" format:"date-time" doc:"The moment the data is of; null until it is known."`
+	RestoreTime *string `json:"restore_time" format:"date-time" doc:"The moment that was asked for, or else the one the data is of; null until it is known."`
+	RestoredTo  *string `json:"restored_to" format:"date-time" doc:"The moment the data is of, which can be earlier than what was asked for; null until it is known."`
 }
 
 func showFork(f *cluster.Fork) *forkView {
 	if f == nil {
 		return nil
 	}
-	return &forkView{int64(f.Source), optionalTime(f.RestoreTime)}
+	return &forkView{int64(f.Source), optionalTime(cmp.Or(f.Asked, f.RestoreTime)), optionalTime(f.RestoreTime)}
 }
 
-// anyDatabaseView is an item of the list over all engines (service.md 2.3).
+// anyDatabaseView is an item of the list over all engines: what databases of all of
+// them have.
 type anyDatabaseView struct {
-	AllowList   []string   `json:"allow_list" nullable:"false"`
-	ClusterSize int        `json:"cluster_size" enum:"1,3"`
-	Created     string     `json:"created" format:"date-time"`
-	Encrypted   bool       `json:"encrypted"`
-	Engine      string     `json:"engine" enum:"mysql,postgresql"`
-	Hosts       hostsView  `json:"hosts"`
-	ID          int64      `json:"id"`
-	InstanceURI string     `json:"instance_uri"`
-	Label       string     `json:"label"`
-	Region      string     `json:"region"`
-	Status      string     `json:"status" enum:"provisioning,active,suspending,suspended,resuming,restoring,failed,degraded,updating,backing_up"`
-	Type        string     `json:"type"`
-	Updated     string     `json:"updated" format:"date-time"`
-	Updates     windowView `json:"updates"`
-	Version     string     `json:"version"`
+	AllowList       []string          `json:"allow_list" nullable:"false"`
+	ClusterSize     int               `json:"cluster_size" enum:"1,3"`
+	Created         string            `json:"created" format:"date-time"`
+	Encrypted       bool              `json:"encrypted"`
+	Engine          string            `json:"engine" enum:"mysql,postgresql"`
+	Fork            *forkView         `json:"fork" doc:"What the database was made from; null for one that began empty."`
+	Hosts           hostsView         `json:"hosts"`
+	ID              int64             `json:"id"`
+	InstanceURI     string            `json:"instance_uri"`
+	Label           string            `json:"label"`
+	Members         map[string]string `json:"members" doc:"Addresses with the role behind them: primary or failover."`
+	OldestRestore   *string           `json:"oldest_restore_time" format:"date-time" doc:"When the oldest complete backup began; null without any."`
+	Platform        string            `json:"platform" enum:"rdbms-default"`
+	Port            int               `json:"port"`
+	PrivateNetwork  map[string]any    `json:"private_network" nullable:"true" doc:"Null: private networks aren't offered."`
+	Region          string            `json:"region"`
+	SSLConnection   bool              `json:"ssl_connection"`
+	Status          string            `json:"status" enum:"provisioning,active,suspending,suspended,resuming,restoring,failed,degraded,updating,backing_up"`
+	TotalDiskSizeGB *int              `json:"total_disk_size_gb"`
+	Type            string            `json:"type"`
+	Updated         string            `json:"updated" format:"date-time"`
+	Updates         windowView        `json:"updates"`
+	UsedDiskSizeGB  *int              `json:"used_disk_size_gb"`
+	Version         string            `json:"version"`
+}
+
+// TransformSchema says the same of these members as of a database's.
+func (*anyDatabaseView) TransformSchema(r huma.Registry, s *huma.Schema) *huma.Schema {
+	return (*databaseView)(nil).TransformSchema(r, s)
 }
 
 func showHosts(h cluster.Hosts, port int) hostsView {
@@ -190,10 +207,12 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 func gigabytes(bytes int64) int { return int((bytes + 1<<30 - 1) >> 30) }
 
 func (a *API) showAnyDatabase(c cluster.Cluster) anyDatabaseView {
+	v := a.showDatabase(c)
 	return anyDatabaseView{
-		AllowList: append([]string{}, c.AllowList...), ClusterSize: c.Size, Created: showTime(c.Created), Encrypted: c.Encrypted,
-		Engine: string(c.Engine), Hosts: showHosts(c.Hosts, c.Port), ID: int64(c.ID), InstanceURI: instanceURI(c.Engine, c.ID), Label: c.Label,
-		Region: c.Region, Status: string(c.Status), Type: c.Type, Updated: showTime(c.Updated), Updates: a.showWindow(c), Version: c.Series,
+		AllowList: v.AllowList, ClusterSize: v.ClusterSize, Created: v.Created, Encrypted: v.Encrypted, Engine: v.Engine, Fork: v.Fork,
+		Hosts: v.Hosts, ID: v.ID, InstanceURI: instanceURI(c.Engine, c.ID), Label: v.Label, Members: v.Members, OldestRestore: v.OldestRestore,
+		Platform: v.Platform, Port: v.Port, PrivateNetwork: v.PrivateNetwork, Region: v.Region, SSLConnection: v.SSLConnection, Status: v.Status,
+		TotalDiskSizeGB: v.TotalDiskSizeGB, Type: v.Type, Updated: v.Updated, Updates: v.Updates, UsedDiskSizeGB: v.UsedDiskSizeGB, Version: v.Version,
 	}
 }
 
@@ -258,7 +277,7 @@ type mysqlCreate struct {
 // fork asks for a new database with the data of another one's backup.
 type fork struct {
 	Source      int64   `json:"source" minimum:"1" doc:"The database whose data is taken: one of the same engine and version."`
-	RestoreTime *string `json:"restore_time,omitempty" nullable:"true" format:"date-time" doc:"The moment the data is to be of; where the operator doesn't archive continuously, the newest backup before it is taken, and the answer says when that was. The newest backup when left out."`
+	RestoreTime *string `json:"restore_time,omitempty" nullable:"true" format:"date-time" doc:"The moment the data is to be of; where the operator doesn't archive continuously, the newest backup before it is taken, and restored_to in the answer says when that was. The newest backup when left out."`
 	// Mistagged is restore_time as linodego 1.61 and its kin write it, by a slip in
 	// a tag. Taken for what is meant: ignored, they would get other data.
 	Mistagged *string `json:"-,omitempty"` //nolint:staticcheck // the name is meant

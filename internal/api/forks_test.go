@@ -29,13 +29,13 @@ func TestForks(t *testing.T) {
 		return r.StatusCode, r.body
 	}
 	for fork, want := range map[string]string{
-		fmt.Sprintf(`{"source":%d}`, id):                                            `"fork":{"source":%d,"restore_time":null}`,
-		fmt.Sprintf(`{"source":%d,"restore_time":null}`, id):                        `"fork":{"source":%d,"restore_time":null}`,
-		fmt.Sprintf(`{"source":%d,"restore_time":"2026-01-31T18:04:05"}`, id):       `"fork":{"source":%d,"restore_time":"2026-01-31T18:04:05"}`,
-		fmt.Sprintf(`{"source":%d,"restore_time":"2026-01-31T19:04:05+01:00"}`, id): `"fork":{"source":%d,"restore_time":"2026-01-31T18:04:05"}`,
-		fmt.Sprintf(`{"source":%d,"-":"2026-01-31T18:04:05Z"}`, id):                 `"fork":{"source":%d,"restore_time":"2026-01-31T18:04:05"}`,
-		fmt.Sprintf(`{"source":%d,"restore_time":"2026-01-31T18:04:06"}`, id):       `"fork":{"source":%d,"restore_time":"2026-01-31T18:04:05"}`,
-		fmt.Sprintf(`{"source":%d,"-":null,"restore_time":null,"newer":"yes"}`, id): `"fork":{"source":%d,"restore_time":null}`,
+		fmt.Sprintf(`{"source":%d}`, id):                                            `"fork":{"source":%d,"restore_time":null,"restored_to":null}`,
+		fmt.Sprintf(`{"source":%d,"restore_time":null}`, id):                        `"fork":{"source":%d,"restore_time":null,"restored_to":null}`,
+		fmt.Sprintf(`{"source":%d,"restore_time":"2026-01-31T18:04:05"}`, id):       `"fork":{"source":%d,"restore_time":"2026-01-31T18:04:05","restored_to":"2026-01-31T18:04:05"}`,
+		fmt.Sprintf(`{"source":%d,"restore_time":"2026-01-31T19:04:05+01:00"}`, id): `"fork":{"source":%d,"restore_time":"2026-01-31T18:04:05","restored_to":"2026-01-31T18:04:05"}`,
+		fmt.Sprintf(`{"source":%d,"-":"2026-01-31T18:04:05Z"}`, id):                 `"fork":{"source":%d,"restore_time":"2026-01-31T18:04:05","restored_to":"2026-01-31T18:04:05"}`,
+		fmt.Sprintf(`{"source":%d,"restore_time":"2026-01-31T18:04:06"}`, id):       `"fork":{"source":%d,"restore_time":"2026-01-31T18:04:06","restored_to":"2026-01-31T18:04:05"}`,
+		fmt.Sprintf(`{"source":%d,"-":null,"restore_time":null,"newer":"yes"}`, id): `"fork":{"source":%d,"restore_time":null,"restored_to":null}`,
 	} {
 		if code, body := post(fork); code != 200 || !strings.Contains(body, fmt.Sprintf(want, id)) {
 			t.Errorf("%s: %d %s", fork, code, body)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"steward/internal/account"
 	"steward/internal/cluster"
 	"steward/internal/control"
@@ -12,16 +14,58 @@ import (
 )
 
 type userView struct {
-	Username   string   `json:"username"`
-	Email      string   `json:"email"`
-	Restricted bool     `json:"restricted"`
-	UserType   string   `json:"user_type"`
-	TFAEnabled bool     `json:"tfa_enabled"`
-	SSHKeys    []string `json:"ssh_keys" nullable:"false"`
+	Username        string         `json:"username"`
+	Email           string         `json:"email"`
+	Restricted      bool           `json:"restricted"`
+	UserType        string         `json:"user_type"`
+	TFAEnabled      bool           `json:"tfa_enabled"`
+	SSHKeys         []string       `json:"ssh_keys" nullable:"false"`
+	LastLogin       *lastLoginView `json:"last_login" doc:"The last log-in to an application of the account, right or wrong; null when there was none."`
+	PasswordCreated *string        `json:"password_created" format:"date-time" doc:"When the password was set; null without one."`
+	VerifiedPhone   *string        `json:"verified_phone_number" doc:"Always null: there are none."`
 }
 
-func showUser(u account.User) userView {
-	return userView{u.Username, u.Email, u.Restricted, "default", false, []string{}}
+// TransformSchema documents that a user may never have logged in.
+func (*userView) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	orNullObject(s, "last_login")
+	return s
+}
+
+type lastLoginView struct {
+	At     string `json:"login_datetime" format:"date-time"`
+	Status string `json:"status" enum:"successful,failed"`
+}
+
+// showUsers shows users as they are and how they got in.
+func (a *API) showUsers(ctx context.Context, p account.Principal, users ...account.User) ([]userView, error) {
+	waysIn, err := a.Control.Users.WaysIn(ctx, p, users...)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]userView, len(users))
+	for i, u := range users {
+		in := waysIn[u.ID]
+		views[i] = userView{
+			Username: u.Username, Email: u.Email, Restricted: u.Restricted, UserType: "default", SSHKeys: []string{},
+			PasswordCreated: optionalTime(in.PasswordSet),
+		}
+		if in.LastLogin != nil {
+			views[i].LastLogin = &lastLoginView{showTime(*in.LastLogin), in.LastStatus}
+		}
+	}
+	return views, nil
+}
+
+// showUser is showUsers of what a use case gave.
+func (a *API) showUser(ctx context.Context, p account.Principal, u account.User, err error) (userView, error) {
+	if err != nil {
+		return userView{}, err
+	}
+	views, err := a.showUsers(ctx, p, u)
+	if err != nil {
+		return userView{}, err
+	}
+	return views[0], nil
 }
 
 type userCreate struct {
@@ -126,24 +170,28 @@ func (a *API) registerUsers() {
 				return list[userView]{}, err
 			}
 			found, total, err := users.List(ctx, c.Principal, q)
-			return newList(found, total, c.In.Paging, showUser), err
+			if err != nil {
+				return list[userView]{}, err
+			}
+			views, err := a.showUsers(ctx, c.Principal, found...)
+			return newList(views, total, c.In.Paging, func(v userView) userView { return v }), err
 		})
 	register(a, endpoint{method: http.MethodPost, path: all, id: "createUser", summary: "Create a user", tag: "Users", scope: writeAccount},
 		func(ctx context.Context, c call[none, userCreate]) (userView, error) {
 			in := control.UserChange{Username: &c.Body.Username, Email: &c.Body.Email, Restricted: c.Body.Restricted}
 			made, err := users.Create(ctx, c.Principal, in, c.Faults)
-			return showUser(made), err
+			return a.showUser(ctx, c.Principal, made, err)
 		})
 	register(a, endpoint{method: http.MethodGet, path: one, id: "viewUser", summary: "View a user", tag: "Users", scope: readAccount},
 		func(ctx context.Context, c call[userPath, none]) (userView, error) {
 			found, err := users.View(ctx, c.Principal, c.In.Username)
-			return showUser(found), err
+			return a.showUser(ctx, c.Principal, found, err)
 		})
 	register(a, endpoint{method: http.MethodPut, path: one, id: "updateUser", summary: "Update a user", tag: "Users", scope: writeAccount},
 		func(ctx context.Context, c call[userPath, userUpdate]) (userView, error) {
 			in := control.UserChange{Username: c.Body.Username, Email: c.Body.Email, Restricted: c.Body.Restricted}
 			changed, err := users.Update(ctx, c.Principal, c.In.Username, in, c.Faults)
-			return showUser(changed), err
+			return a.showUser(ctx, c.Principal, changed, err)
 		})
 	register(a, endpoint{method: http.MethodDelete, path: one, id: "deleteUser", summary: "Delete a user", tag: "Users", scope: writeAccount},
 		func(ctx context.Context, c call[userPath, none]) (empty, error) {

@@ -90,6 +90,8 @@ type Fork struct {
 	// RestoreTime is the moment that the data is of; nil, until it is known, for
 	// the newest that there is.
 	RestoreTime *time.Time
+	// Asked is the moment that the request named; nil for the newest that there is.
+	Asked *time.Time
 	// SameEncryption asks for data that is encrypted if the source's is. It is part
 	// of the request only: what came of it is in Spec.Encrypted.
 	SameEncryption bool

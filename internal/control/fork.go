@@ -105,7 +105,7 @@ func (s *Clusters) fork(ctx context.Context, spec cluster.Spec, source *cluster.
 		found.Add("fork.source", "The database has no backup that can be restored; take one first")
 		return nil, nil
 	}
-	f := cluster.Fork{Source: source.ID, RestoreTime: spec.Fork.RestoreTime}
+	f := cluster.Fork{Source: source.ID, RestoreTime: spec.Fork.RestoreTime, Asked: spec.Fork.RestoreTime}
 	chosen, err := s.chosen(ctx, all, f)
 	if err != nil {
 		return nil, err

@@ -41,6 +41,15 @@ func (s *Users) View(ctx context.Context, p account.Principal, name string) (acc
 	return s.find(ctx, p, name)
 }
 
+// WaysIn are how users that the caller was shown get in.
+func (s *Users) WaysIn(ctx context.Context, p account.Principal, users ...account.User) (map[account.UserID]account.WaysIn, error) {
+	ids := make([]account.UserID, len(users))
+	for i, u := range users {
+		ids[i] = u.ID
+	}
+	return s.Store.WaysIn(ctx, p.Account, ids...)
+}
+
 // find looks a user of the caller's account up. What can't be a name isn't
 // there; it doesn't reach the store.
 func (s *Users) find(ctx context.Context, p account.Principal, name string) (account.User, error) {

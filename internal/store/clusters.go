@@ -47,7 +47,7 @@ var clusterColumns = columns{
 
 const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
 	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
-	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted, fork_source, fork_time,
+	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted, fork_source, fork_time, fork_asked,
 	tasks, window_announced, window_begun, engine_config,
 	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete')`
 
@@ -91,12 +91,12 @@ func (t *Tx) insertCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 	if err != nil {
 		return c, fmt.Errorf("encode engine_config: %w", err)
 	}
-	source, moment := forkColumns(c.Fork)
+	source, moment, asked := forkColumns(c.Fork)
 	err = t.q.ClusterCreate(ctx, dbsqlc.ClusterCreateParams{
 		ID: int64(c.ID), AccountID: int64(c.Account), Label: c.Label, Engine: string(c.Engine), Series: c.Series, Region: c.Region, Type: c.Type,
 		Size: int32(c.Size), Encrypted: c.Encrypted, SslConnection: c.SSLConnection, AllowList: nonNil(c.AllowList),
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), Updates: updates, Port: int32(c.Port), Created: c.Created,
-		ForkSource: source, ForkTime: moment, EngineConfig: config,
+		ForkSource: source, ForkTime: moment, ForkAsked: asked, EngineConfig: config,
 	})
 	if err != nil {
 		return c, classify(err)
@@ -104,11 +104,11 @@ func (t *Tx) insertCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 	return c, classify(t.q.SecretsCreate(ctx, sealed))
 }
 
-func forkColumns(f *cluster.Fork) (source *int64, moment *time.Time) {
+func forkColumns(f *cluster.Fork) (source *int64, moment, asked *time.Time) {
 	if f == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return new(int64(f.Source)), f.RestoreTime
+	return new(int64(f.Source)), f.RestoreTime, f.Asked
 }
 
 // freePort is the lowest that neither a database nor another program has, reserved
@@ -193,12 +193,12 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	var list []string
 	var updates, members, tasks, config []byte
 	var forkSource *int64
-	var forkTime *time.Time
+	var forkTime, forkAsked *time.Time
 	err := row.Scan(append([]any{
 		&id, &owner, &c.Label, &engine, &c.Series, &c.Region, &c.Type, &size, &c.Encrypted, &c.SSLConnection, &list,
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
-		&forkSource, &forkTime, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &c.OldestBackup,
+		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &c.OldestBackup,
 	}, more...)...)
 	if err != nil {
 		return c, err
@@ -206,7 +206,7 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	c.ID, c.Account, c.Size, c.Port = cluster.ID(id), account.ID(owner), int(size), int(port)
 	c.Failovers = int(failovers)
 	if forkSource != nil {
-		c.Fork = &cluster.Fork{Source: cluster.ID(*forkSource), RestoreTime: forkTime}
+		c.Fork = &cluster.Fork{Source: cluster.ID(*forkSource), RestoreTime: forkTime, Asked: forkAsked}
 	}
 	c.Engine, c.Status, c.AllowList = cluster.Engine(engine), cluster.Status(status), list
 	c.Replication, c.Commit = cluster.Replication(replication), cluster.Commit(commit)

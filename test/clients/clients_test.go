@@ -39,7 +39,7 @@ const documentPath = "../../docs/clients.md"
 
 // The clients, as the table names them.
 const (
-	goClient  = "linodego v1.61.0"
+	goClient  = "linodego v1.69.1"
 	oldClient = "api-v4 0.84.0"
 	newClient = "api-v4 0.158.0"
 )

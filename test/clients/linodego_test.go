@@ -66,7 +66,6 @@ func (g *gopher) await(ctx context.Context, id int, engine linodego.DatabaseEngi
 	g.did("WaitForDatabaseStatus", g.WaitForDatabaseStatus(ctx, id, engine, status, 180), true, nil)
 }
 
-//nolint:staticcheck // backups are deprecated there, alive here
 func postgresCalls(ctx context.Context, g *gopher) {
 	made, err := g.CreatePostgresDatabase(ctx, linodego.PostgresCreateOptions{
 		Label: "go-pg", Region: "local", Type: "g6-nanode-1", Engine: "postgresql/15", AllowList: []string{"127.0.0.1"},
@@ -106,23 +105,12 @@ func postgresCalls(ctx context.Context, g *gopher) {
 	g.await(ctx, made.ID, linodego.DatabaseEngineTypePostgres, linodego.DatabaseStatusSuspended)
 	g.did("ResumePostgresDatabase", g.ResumePostgresDatabase(ctx, made.ID), true, nil)
 	active()
-	g.did("CreatePostgresDatabaseBackup", g.CreatePostgresDatabaseBackup(ctx, made.ID, linodego.PostgresBackupCreateOptions{Label: "kept", Target: linodego.PostgresDatabaseTargetPrimary}), true, nil)
-	active()
-	kept, err := g.WaitForPostgresDatabaseBackup(ctx, made.ID, "kept", 10)
-	g.did("WaitForPostgresDatabaseBackup", err, err == nil && kept.Type == "snapshot" && kept.Created != nil, kept)
-	backups, err := g.ListPostgresDatabaseBackups(ctx, made.ID, nil)
-	g.did("ListPostgresDatabaseBackups", err, len(backups) == 1, backups)
-	backup, err := g.GetPostgresDatabaseBackup(ctx, made.ID, kept.ID)
-	g.did("GetPostgresDatabaseBackup", err, err == nil && backup.Label == "kept", backup)
-	g.did("RestorePostgresDatabaseBackup", g.RestorePostgresDatabaseBackup(ctx, made.ID, kept.ID), true, nil)
-	active()
 	g.did("DeletePostgresDatabase", g.DeletePostgresDatabase(ctx, made.ID), true, nil)
 	if _, err := g.GetPostgresDatabase(ctx, made.ID); !linodego.IsNotFound(err) {
 		g.t.Errorf("after delete: %v, want not found", err)
 	}
 }
 
-//nolint:staticcheck // backups are deprecated there, alive here
 func mysqlCalls(ctx context.Context, g *gopher) {
 	made, err := g.CreateMySQLDatabase(ctx, linodego.MySQLCreateOptions{
 		Label: "go-maria", Region: "local", Type: "g6-nanode-1", Engine: "mysql/10", AllowList: []string{"127.0.0.1"},
@@ -158,16 +146,6 @@ func mysqlCalls(ctx context.Context, g *gopher) {
 	g.await(ctx, made.ID, linodego.DatabaseEngineTypeMySQL, linodego.DatabaseStatusSuspended)
 	g.did("ResumeMySQLDatabase", g.ResumeMySQLDatabase(ctx, made.ID), true, nil)
 	active()
-	g.did("CreateMySQLDatabaseBackup", g.CreateMySQLDatabaseBackup(ctx, made.ID, linodego.MySQLBackupCreateOptions{Label: "kept", Target: linodego.MySQLDatabaseTargetPrimary}), true, nil)
-	active()
-	kept, err := g.WaitForMySQLDatabaseBackup(ctx, made.ID, "kept", 10)
-	g.did("WaitForMySQLDatabaseBackup", err, err == nil && kept.Type == "snapshot" && kept.Created != nil, kept)
-	backups, err := g.ListMySQLDatabaseBackups(ctx, made.ID, nil)
-	g.did("ListMySQLDatabaseBackups", err, len(backups) == 1, backups)
-	backup, err := g.GetMySQLDatabaseBackup(ctx, made.ID, kept.ID)
-	g.did("GetMySQLDatabaseBackup", err, err == nil && backup.Label == "kept", backup)
-	g.did("RestoreMySQLDatabaseBackup", g.RestoreMySQLDatabaseBackup(ctx, made.ID, kept.ID), true, nil)
-	active()
 	g.did("DeleteMySQLDatabase", g.DeleteMySQLDatabase(ctx, made.ID), true, nil)
 }
 
@@ -190,7 +168,8 @@ func catalogueCalls(ctx context.Context, g *gopher) {
 	g.did("GetRegion", err, err == nil && len(region.Capabilities) > 0, region)
 	everywhere, err := g.ListRegionsAvailability(ctx, nil)
 	g.did("ListRegionsAvailability", err, len(everywhere) == len(types)*len(regions), everywhere)
-	// GetRegionAvailability of this version takes the list for a single object.
+	here, err := g.GetRegionAvailability(ctx, "local")
+	g.did("GetRegionAvailability", err, err == nil && len(here) == len(types) && here[0].Available, here)
 }
 
 func eventCalls(ctx context.Context, g *gopher) {
@@ -273,7 +252,7 @@ func accountCalls(ctx context.Context, g *gopher) {
 	g.did("UpdateUser", err, err == nil && user.Email == "again@example.org", user)
 	grants, err := g.GetUserGrants(ctx, name)
 	g.did("GetUserGrants", err, err == nil && !grants.Global.AddDatabases, grants)
-	grants, err = g.UpdateUserGrants(ctx, name, linodego.UserGrantsUpdateOptions{Global: linodego.GlobalUserGrants{AddDatabases: true, AccountAccess: new(linodego.AccessLevelReadOnly)}})
+	grants, err = g.UpdateUserGrants(ctx, name, linodego.UserGrantsUpdateOptions{Global: linodego.GlobalUserGrants{AddDatabases: true, AccountAccess: new(linodego.GrantPermissionLevel("read_only"))}})
 	g.did("UpdateUserGrants", err, err == nil && grants.Global.AddDatabases && grants.Global.AccountAccess != nil && *grants.Global.AccountAccess == "read_only", grants)
 	g.did("DeleteUser", g.DeleteUser(ctx, name), true, nil)
 	made, err := g.CreateOAuthClient(ctx, linodego.OAuthClientCreateOptions{Label: "go", RedirectURI: "https://go.example.org/cb"})

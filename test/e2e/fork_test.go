@@ -18,8 +18,8 @@ func forked(t *testing.T, s *harness.Server, d harness.Database) (source int64, 
 	t.Helper()
 	var v struct {
 		Fork *struct {
-			Source      int64  `json:"source"`
-			RestoreTime string `json:"restore_time"`
+			Source     int64  `json:"source"`
+			RestoredTo string `json:"restored_to"`
 		} `json:"fork"`
 		Oldest string `json:"oldest_restore_time"`
 	}
@@ -30,7 +30,7 @@ func forked(t *testing.T, s *harness.Server, d harness.Database) (source int64, 
 		}
 		return 0, "", v.Oldest
 	}
-	return v.Fork.Source, v.Fork.RestoreTime, v.Oldest
+	return v.Fork.Source, v.Fork.RestoredTo, v.Oldest
 }
 
 // TestFork makes new databases of another one's backups, of one and three nodes:

@@ -12,11 +12,11 @@ import (
 
 const clusterCreate = `-- name: ClusterCreate :exec
 INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
-                      replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time,
+                      replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time, fork_asked,
                       engine_config) OVERRIDING SYSTEM VALUE
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
         $12, $13, $14, 'provisioning', $15, $16, $16,
-        $17, $18, $19)
+        $17, $18, $19, $20)
 `
 
 type ClusterCreateParams struct {
@@ -38,6 +38,7 @@ type ClusterCreateParams struct {
 	Created         time.Time
 	ForkSource      *int64
 	ForkTime        *time.Time
+	ForkAsked       *time.Time
 	EngineConfig    []byte
 }
 
@@ -61,6 +62,7 @@ func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) er
 		arg.Created,
 		arg.ForkSource,
 		arg.ForkTime,
+		arg.ForkAsked,
 		arg.EngineConfig,
 	)
 	return err

@@ -139,6 +139,7 @@ type Cluster struct {
 	WindowBegun      *time.Time
 	EngineConfig     []byte
 	RestsWithAccount bool
+	ForkAsked        *time.Time
 }
 
 type ClusterSecret struct {
