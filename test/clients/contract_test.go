@@ -301,10 +301,12 @@ func installed(t *testing.T, engines, build string) {
 	}
 }
 
-// forked is a fork of a database, with a backup of its own.
+// forked is a fork of a database, encrypted where it can be, with a backup of its own.
 func forked(t *testing.T, s *harness.Server, engineID string) harness.Database {
 	t.Helper()
-	source := s.CreateActive(harness.Small("source-"+engineID[:2], engineID))
+	spec := harness.Small("source-"+engineID[:2], engineID)
+	spec["encrypted"] = strings.HasPrefix(engineID, "mysql")
+	source := s.CreateActive(spec)
 	s.Snapshot(source, "kept", "primary")
 	asked := harness.Spec{"fork": map[string]any{"source": source.ID}, "label": "fork-" + engineID[:2], "engine": engineID, "allow_list": []string{"127.0.0.1"}}
 	fork := s.CreateActive(asked)
