@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 
@@ -197,9 +198,7 @@ func addCommand(path map[string]any, operation any) {
 	if id != "viewStats" {
 		return
 	}
-	for key, value := range statsRows {
-		object(op, "responses", strconv.Itoa(200), "content", "application/json")[key] = value
-	}
+	maps.Copy(object(op, "responses", strconv.Itoa(200), "content", "application/json"), statsRows)
 }
 
 // object is the object within another at a path of members; what isn't there is an

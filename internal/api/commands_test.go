@@ -85,7 +85,7 @@ func TestGeneratedCommands(t *testing.T) {
 		for _, p := range parameters {
 			declared = append(declared, "{"+p.(node)["name"].(string)+"}")
 		}
-		for _, part := range strings.Split(path, "/") {
+		for part := range strings.SplitSeq(path, "/") {
 			if strings.HasPrefix(part, "{") && !slices.Contains(declared, part) {
 				t.Errorf("%s doesn't declare %s for all its operations", path, part)
 			}

@@ -344,9 +344,9 @@ func awaitAnswer(t *testing.T, s *harness.Server, path string, ok func(string) b
 var allGlobals = func() map[string]any {
 	all := map[string]any{"account_access": "read_write"}
 	kind := reflect.TypeFor[linodego.GlobalUserGrants]()
-	for i := range kind.NumField() {
-		if kind.Field(i).Type.Kind() == reflect.Bool {
-			all[memberName(kind.Field(i))] = true
+	for field := range kind.Fields() {
+		if field.Type.Kind() == reflect.Bool {
+			all[memberName(field)] = true
 		}
 	}
 	return all
