@@ -63,7 +63,7 @@ type Replicator interface {
 	Twin(ctx context.Context, primary, dir string) error
 	// Seed copies the data of the running server n to dir, for a replica to be
 	// started on. dir exists, is empty, below n.Tmp, and belongs to the node's
-	// user. Writers go on meanwhile.
+	// user. Writers go on meanwhile. Bringing it to disk is the caller's.
 	Seed(ctx context.Context, n Node, dir string, run Runner) error
 	// Standing asks a running node.
 	Standing(ctx context.Context, n Node) (Standing, error)

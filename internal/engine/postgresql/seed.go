@@ -168,15 +168,12 @@ func (w walSpan) length() (uint64, error) {
 	return to - from + 1, err
 }
 
-// completeSeed adds the files that were not copied, makes it a replica's, since
-// started as a primary it would be a second one, and brings all of it to disk at once.
+// completeSeed adds the files that were not copied, and makes it a replica's, since
+// started as a primary it would be a second one.
 func completeSeed(dir string, wal []string, files map[string][]byte) error {
 	files[standbySignal] = nil
 	for _, name := range wal { // the primary archives what is its own
 		files[path.Join("pg_wal/archive_status", path.Base(name)+".done")] = nil
 	}
-	if err := engine.WriteFiles(dir, files); err != nil {
-		return err
-	}
-	return engine.SyncTree(dir)
+	return engine.WriteFiles(dir, files)
 }
