@@ -49,8 +49,9 @@ func streamMariaDB(ctx context.Context, d *Driver, n engine.Node, w io.Writer, s
 		p.Polite = true
 		return run(ctx, dir, p, in, out)
 	}
-	w, done := d.paced(ctx, n, w)
+	pace, done := d.Pace(ctx, n)
 	defer done()
+	w = pace.Writer(w)
 	if err := d.makeRoom(ctx, n); err != nil {
 		return err
 	}
