@@ -45,7 +45,8 @@ func mysql() []Parameter {
 			Description: "Write the changed neighbours of a page with it: 0 no, 1 those next to it, 2 all of its extent.",
 		},
 		{
-			Name: "mysql.innodb_ft_min_token_size", Type: Integer, Minimum: 0, Maximum: 16, Example: 3, Restart: true,
+			// 0 is taken by some releases of MariaDB 10.11 and becomes 1 in others.
+			Name: "mysql.innodb_ft_min_token_size", Type: Integer, Minimum: 1, Maximum: 16, Example: 3, Restart: true,
 			Description: "Characters of the shortest words that full-text indexes hold. Indexes that are there have to be made anew.",
 		},
 		{

@@ -67,6 +67,7 @@ func TestValuesAreJudged(t *testing.T) {
 			"pg_stat_monitor_enable: Can't be chosen: the extension isn't loaded",
 			"pglookout.max_failover_replication_time_lag: Can't be chosen: the replica that has most of the data takes over, at once",
 		}},
+		{"what later releases of a series raise", mariadb, `{"mysql":{"innodb_ft_min_token_size":0}}`, []string{"mysql.innodb_ft_min_token_size: Must be from 1 to 16"}},
 		{"MariaDB's", mariadb, `{"mysql":{"innodb_change_buffer_max_size":30,"sql_mode":"NO_AUTO_CREATE_USER,ANSI"},"binlog_retention_period":600}`, nil},
 		{"newer MariaDB's", newMariaDB, `{"mysql":{"innodb_change_buffer_max_size":30}}`, []string{
 			"mysql.innodb_change_buffer_max_size: MariaDB 11.8 doesn't have this parameter: it is for MariaDB up to 10 and MySQL",
