@@ -1,6 +1,10 @@
 package clients
 
-import "strings"
+import (
+	"strings"
+
+	"steward/internal/parameter"
+)
 
 // reason says why a member of linodego's isn't filled, and the most that answers
 // have of it.
@@ -9,8 +13,8 @@ type reason struct {
 	why  string
 }
 
-// unfilled are the members that no answer fills, each with its reason. A path that
-// ends in .* stands for all below it that have no entry of their own.
+// unfilled are the members that no answer fills, each with its reason; settings that
+// can't be chosen have theirs in internal/parameter.
 var unfilled = map[string]reason{
 	"Account.active_promotions":                 {empty, "Nothing is billed here, and nobody's address is kept"},
 	"Account.address_1":                         {empty, "Nothing is billed here, and nobody's address is kept"},
@@ -57,59 +61,59 @@ var unfilled = map[string]reason{
 	"LinodeType.successor":                      {empty, "Plans that are deprecated go on; none follows them"},
 	"LinodeType.transfer":                       {empty, "A property of compute instances, which aren't made here"},
 	"Login.restricted":                          {empty, "True of restricted users: who logs in here isn't one"},
-	"MySQLDatabase.engine_config.*":             {absent, "No setting is chosen"},
-	"MySQLDatabase.engine_config.mysql":         {empty, "No setting is chosen"},
-	"MySQLDatabase.private_network":             {empty, "Private networks aren't offered"},
-	"MySQLDatabase.updates.pending.deadline":    {empty, "An update can wait; a certificate's renewal can't"},
-	"Notification.body":                         {empty, "The message says it all"},
-	"OAuthClient.thumbnail_url":                 {empty, "There are no pictures"},
-	"PostgresDatabase.encrypted":                {empty, "PostgreSQL has no encryption of its own"},
-	"PostgresDatabase.engine_config.*":          {absent, "No setting is chosen"},
-	"PostgresDatabase.engine_config.pg":         {empty, "No setting is chosen"},
-	"PostgresDatabase.engine_config.pglookout":  {empty, "No setting is chosen"},
-	"PostgresDatabase.private_network":          {empty, "Private networks aren't offered"},
-	"PostgresDatabase.updates.pending.deadline": {empty, "An update can wait; a certificate's renewal can't"},
-	"Profile.authorized_keys":                   {empty, "Users have no keys: they log in to no machine"},
-	"Profile.email_notifications":               {empty, "No mail is sent to users: contacts get it"},
-	"Profile.ip_whitelist_enabled":              {empty, "Not offered"},
-	"Profile.referrals.code":                    {empty, "Nobody is rewarded for anybody"},
-	"Profile.referrals.completed":               {empty, "Nobody is rewarded for anybody"},
-	"Profile.referrals.credit":                  {empty, "Nobody is rewarded for anybody"},
-	"Profile.referrals.pending":                 {empty, "Nobody is rewarded for anybody"},
-	"Profile.referrals.total":                   {empty, "Nobody is rewarded for anybody"},
-	"Profile.referrals.url":                     {empty, "Nobody is rewarded for anybody"},
-	"Profile.restricted":                        {empty, "True of restricted users: who logs in here isn't one"},
-	"Profile.two_factor_auth":                   {empty, "Not offered"},
-	"Profile.verified_phone_number":             {empty, "Not offered"},
-	"ProfileApp.thumbnail_url":                  {empty, "There are no pictures"},
-	"ProfileLogin.restricted":                   {empty, "True of restricted users: who logs in here isn't one"},
-	"Region.monitors.alerts":                    {empty, "Databases are watched as any service is, not by the region"},
-	"Region.monitors.metrics":                   {empty, "Databases are watched as any service is, not by the region"},
-	"Region.placement_group_limits":             {empty, "There are no placement groups"},
-	"User.ssh_keys":                             {empty, "Users have no keys: they log in to no machine"},
-	"User.tfa_enabled":                          {empty, "Not offered"},
-	"User.verified_phone_number":                {empty, "Not offered"},
-	"UserGrants.domain":                         {empty, "There are none here to grant"},
-	"UserGrants.firewall":                       {empty, "There are none here to grant"},
-	"UserGrants.image":                          {empty, "There are none here to grant"},
-	"UserGrants.linode":                         {empty, "There are none here to grant"},
-	"UserGrants.longview":                       {empty, "There are none here to grant"},
-	"UserGrants.nodebalancer":                   {empty, "There are none here to grant"},
-	"UserGrants.placement_group":                {empty, "There are none here to grant"},
-	"UserGrants.stackscript":                    {empty, "There are none here to grant"},
-	"UserGrants.volume":                         {empty, "There are none here to grant"},
-	"UserGrants.vpc":                            {empty, "There are none here to grant"},
+	"MySQLDatabase.engine_config.mysql.information_schema_stats_expiry": {absent, "A setting of MySQL's, and the database here is MariaDB"},
+	"MySQLDatabase.engine_config.mysql.innodb_thread_concurrency":       {absent, "A setting of MySQL's, and the database here is MariaDB"},
+	"MySQLDatabase.engine_config.mysql.internal_tmp_mem_storage_engine": {absent, "A setting of MySQL's, and the database here is MariaDB"},
+	"MySQLDatabase.engine_config.mysql.sql_require_primary_key":         {absent, "A setting of MySQL's, and the database here is MariaDB"},
+	"MySQLDatabase.private_network":                                     {empty, "Private networks aren't offered"},
+	"MySQLDatabase.updates.pending.deadline":                            {empty, "An update can wait; a certificate's renewal can't"},
+	"Notification.body":                                                 {empty, "The message says it all"},
+	"OAuthClient.thumbnail_url":                                         {empty, "There are no pictures"},
+	"PostgresDatabase.encrypted":                                        {empty, "PostgreSQL has no encryption of its own"},
+	"PostgresDatabase.engine_config.pglookout":                          {empty, "None of its settings can be chosen"},
+	"PostgresDatabase.private_network":                                  {empty, "Private networks aren't offered"},
+	"PostgresDatabase.updates.pending.deadline":                         {empty, "An update can wait; a certificate's renewal can't"},
+	"Profile.authorized_keys":                                           {empty, "Users have no keys: they log in to no machine"},
+	"Profile.email_notifications":                                       {empty, "No mail is sent to users: contacts get it"},
+	"Profile.ip_whitelist_enabled":                                      {empty, "Not offered"},
+	"Profile.referrals.code":                                            {empty, "Nobody is rewarded for anybody"},
+	"Profile.referrals.completed":                                       {empty, "Nobody is rewarded for anybody"},
+	"Profile.referrals.credit":                                          {empty, "Nobody is rewarded for anybody"},
+	"Profile.referrals.pending":                                         {empty, "Nobody is rewarded for anybody"},
+	"Profile.referrals.total":                                           {empty, "Nobody is rewarded for anybody"},
+	"Profile.referrals.url":                                             {empty, "Nobody is rewarded for anybody"},
+	"Profile.restricted":                                                {empty, "True of restricted users: who logs in here isn't one"},
+	"Profile.two_factor_auth":                                           {empty, "Not offered"},
+	"Profile.verified_phone_number":                                     {empty, "Not offered"},
+	"ProfileApp.thumbnail_url":                                          {empty, "There are no pictures"},
+	"ProfileLogin.restricted":                                           {empty, "True of restricted users: who logs in here isn't one"},
+	"Region.monitors.alerts":                                            {empty, "Databases are watched as any service is, not by the region"},
+	"Region.monitors.metrics":                                           {empty, "Databases are watched as any service is, not by the region"},
+	"Region.placement_group_limits":                                     {empty, "There are no placement groups"},
+	"User.ssh_keys":                                                     {empty, "Users have no keys: they log in to no machine"},
+	"User.tfa_enabled":                                                  {empty, "Not offered"},
+	"User.verified_phone_number":                                        {empty, "Not offered"},
+	"UserGrants.domain":                                                 {empty, "There are none here to grant"},
+	"UserGrants.firewall":                                               {empty, "There are none here to grant"},
+	"UserGrants.image":                                                  {empty, "There are none here to grant"},
+	"UserGrants.linode":                                                 {empty, "There are none here to grant"},
+	"UserGrants.longview":                                               {empty, "There are none here to grant"},
+	"UserGrants.nodebalancer":                                           {empty, "There are none here to grant"},
+	"UserGrants.placement_group":                                        {empty, "There are none here to grant"},
+	"UserGrants.stackscript":                                            {empty, "There are none here to grant"},
+	"UserGrants.volume":                                                 {empty, "There are none here to grant"},
+	"UserGrants.vpc":                                                    {empty, "There are none here to grant"},
 }
 
+// families are those of the structures whose engine_config lacks what can't be chosen.
+var families = map[string]string{"MySQLDatabase": "mysql", "PostgresDatabase": "postgresql"}
+
 func reasonFor(path string) (reason, bool) {
-	if r, ok := unfilled[path]; ok {
-		return r, true
-	}
-	for parent := path; strings.Contains(parent, "."); {
-		parent = parent[:strings.LastIndex(parent, ".")]
-		if r, ok := unfilled[parent+".*"]; ok {
-			return r, true
+	if kind, name, ok := strings.Cut(path, ".engine_config."); ok {
+		if why := parameter.Refused(families[kind])[name]; why != "" {
+			return reason{absent, "Can't be chosen: " + why}, true
 		}
 	}
-	return reason{}, false
+	r, ok := unfilled[path]
+	return r, ok
 }

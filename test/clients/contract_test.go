@@ -13,6 +13,7 @@ import (
 
 	"github.com/linode/linodego"
 
+	"steward/internal/parameter"
 	"steward/test/harness"
 )
 
@@ -216,7 +217,7 @@ func (m members) judge() []string {
 		}
 	}
 	for path := range unfilled {
-		if _, known := m[path]; !known && !strings.HasSuffix(path, ".*") {
+		if _, known := m[path]; !known {
 			complaints = append(complaints, fmt.Sprintf("the list has %s, which linodego doesn't, or of which nothing is there any more", path))
 		}
 	}
@@ -308,10 +309,32 @@ func forked(t *testing.T, s *harness.Server, engineID string) harness.Database {
 	spec["encrypted"] = strings.HasPrefix(engineID, "mysql")
 	source := s.CreateActive(spec)
 	s.Snapshot(source, "kept", "primary")
-	asked := harness.Spec{"fork": map[string]any{"source": source.ID}, "label": "fork-" + engineID[:2], "engine": engineID, "allow_list": []string{"127.0.0.1"}}
+	asked := harness.Spec{
+		"fork": map[string]any{"source": source.ID}, "label": "fork-" + engineID[:2], "engine": engineID, "allow_list": []string{"127.0.0.1"},
+		"engine_config": chosen(engineID),
+	}
 	fork := s.CreateActive(asked)
 	s.Snapshot(fork, "own", "primary")
 	return fork
+}
+
+// chosen has a value that isn't zero, false or empty for every setting that a server takes.
+func chosen(engineID string) map[string]any {
+	family, series, _ := strings.Cut(engineID, "/")
+	server := parameter.Server{Family: family, Series: series}
+	config := parameter.Config{}
+	for _, p := range parameter.Of(family) {
+		switch {
+		case !p.OfferedOn(server):
+		case p.Type == parameter.Boolean:
+			config[p.Name] = true
+		case p.Example == 0:
+			config[p.Name] = p.Maximum
+		default:
+			config[p.Name] = p.Example
+		}
+	}
+	return config.Sectioned(family)
 }
 
 // openIssue watches a port where nobody listens.
