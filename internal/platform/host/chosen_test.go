@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"steward/internal/cluster"
 	"steward/internal/parameter"
@@ -81,6 +85,82 @@ func TestSettingsThatAServerRefuses(t *testing.T) {
 		}
 		if seen := settle(t, d, want); !seen.Serving {
 			t.Errorf("after %v: %+v", refused, seen)
+		}
+	}
+}
+
+// TestLessWaitsForReplicas: a replica that is to have less of what it must not have less
+// of than its primary is only stopped once it has applied that the primary has less, too.
+func TestLessWaitsForReplicas(t *testing.T) {
+	s := newSite(t, distribution(t))
+	d := s.started(t)
+	want := s.wanted(t, 3)
+	want.Size, want.Replication, want.Commit = 3, cluster.Asynch, cluster.CommitLocal
+	want.Config = parameter.Config{"pg.max_locks_per_transaction": int64(256)}
+	before := settle(t, d, want)
+	s.replicasRun(t, before, want, "SELECT pg_wal_replay_pause()")
+	less := want
+	less.Config = chosen(want.Engine)
+	applied := make(chan error, 1)
+	go func() {
+		_, err := d.Apply(t.Context(), less)
+		applied <- err
+	}()
+	pids := func() (primary int, replicas []int) {
+		seen, err := d.Observe(t.Context(), want.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range seen.Nodes {
+			if n.Role == cluster.Primary {
+				primary = n.Pid
+			} else {
+				replicas = append(replicas, n.Pid)
+			}
+		}
+		return primary, replicas
+	}
+	was, had := pids()
+	waitFor(t, "the primary to be restarted", func() bool { now, _ := pids(); return now != was && now != 0 })
+	for until := time.Now().Add(time.Second); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+		if _, have := pids(); !slices.Equal(have, had) {
+			t.Fatalf("replicas were processes %v and are %v: they can't start before they have applied the primary's restart", had, have)
+		}
+	}
+	s.replicasRun(t, before, want, "SELECT pg_wal_replay_resume()")
+	if err := <-applied; err != nil {
+		t.Fatal(err)
+	}
+	after := settle(t, d, less)
+	for i, n := range after.Nodes {
+		if n.Restarts != before.Nodes[i].Restarts || n.Pid == before.Nodes[i].Pid {
+			t.Errorf("node %d is process %d, was %d, and was restarted %d times after it ended", n.Ordinal, n.Pid, before.Nodes[i].Pid, n.Restarts)
+		}
+	}
+}
+
+// replicasRun runs a statement on every PostgreSQL replica, as our own account.
+func (s *site) replicasRun(t *testing.T, seen platform.Observed, want platform.Wanted, statement string) {
+	t.Helper()
+	for _, n := range seen.Nodes {
+		if n.Role == cluster.Primary {
+			continue
+		}
+		config, err := pgx.ParseConfig("sslmode=disable")
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Host, config.Port = filepath.Join(s.o.RunDir, fmt.Sprintf("%d-%d", want.ID, n.Ordinal)), uint16(want.Port)
+		config.User, config.Password, config.Database = "steward", s.secrets.Text(want.ID, platform.AdminPassword), "postgres"
+		conn, err := pgx.ConnectConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Error(err)
+		}
+		if err := conn.Close(t.Context()); err != nil {
+			t.Error(err)
 		}
 	}
 }

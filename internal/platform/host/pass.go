@@ -307,8 +307,8 @@ func (p *pass) replica(ctx context.Context, ordinal int) error {
 		return err
 	}
 	steps := plan(s)
-	if s.Streaming && slices.Contains(steps, stepStop) {
-		if err := p.awaitOthers(ctx, ordinal); err != nil {
+	if slices.Contains(steps, stepStop) {
+		if err := p.mayStop(ctx, j, s); err != nil {
 			return err
 		}
 	}
@@ -323,6 +323,27 @@ func (p *pass) replica(ctx context.Context, ordinal int) error {
 	short, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	return p.awaitStreaming(short, ordinal)
+}
+
+// mayStop waits until a running replica may be restarted. One that is to have less of
+// what it must not have less of than its primary has to apply the primary's own restart
+// first: it wouldn't start otherwise.
+func (p *pass) mayStop(ctx context.Context, j *job, s sight) error {
+	if s.Streaming {
+		if err := p.awaitOthers(ctx, j.m.ordinal); err != nil {
+			return err
+		}
+	}
+	if j.rec.Launch == nil || !j.rec.Launch.Config.Lowers(p.want.Config, string(p.want.Engine)) {
+		return nil
+	}
+	primary, err := p.job(ctx, p.top.Primary)
+	if err != nil {
+		return err
+	}
+	short, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	return applied(short, primary, j)
 }
 
 // awaitOthers waits for a moment until all other replicas stream: a node that is

@@ -339,17 +339,27 @@ func (p *pass) relieve(ctx context.Context, old, heir *job) error {
 
 // caughtUp waits until the heir has all that the old primary has.
 func caughtUp(ctx context.Context, old, heir *job) error {
-	last, err := old.standing(ctx)
+	return reaches(ctx, old, heir, func(s engine.Standing) uint64 { return s.Received })
+}
+
+// applied waits until a replica has not only got but applied what the primary has now.
+func applied(ctx context.Context, primary, replica *job) error {
+	return reaches(ctx, primary, replica, func(s engine.Standing) uint64 { return s.Applied })
+}
+
+// reaches waits until a node is as far as another one is now.
+func reaches(ctx context.Context, other, node *job, far func(engine.Standing) uint64) error {
+	last, err := other.standing(ctx)
 	if err != nil {
 		return err
 	}
 	for {
-		s, err := heir.standing(ctx)
-		if err == nil && s.Received >= last.Received {
+		s, err := node.standing(ctx)
+		if err == nil && far(s) >= last.Received {
 			return nil
 		}
 		if sleep(ctx, 2*time.Millisecond) != nil {
-			return fmt.Errorf("node %d doesn't catch up: %s of %s", heir.m.ordinal, s.Position, last.Position)
+			return fmt.Errorf("node %d doesn't catch up: %s of %s", node.m.ordinal, s.Position, last.Position)
 		}
 	}
 }
