@@ -85,6 +85,15 @@ func trioOperations(engine string) []operation {
 			},
 		},
 		{
+			name: "settings",
+			prepare: func(w *world) {
+				w.trio(engine)
+				w.gone = 0
+			},
+			ask:   func(w *world) (int, error) { return w.put(settingsOf(engine).ask(w.n)) },
+			check: checkSettings,
+		},
+		{
 			name:  "suspend",
 			alike: true,
 			ask:   func(w *world) (int, error) { w.gone = 0; return w.post("/suspend") },
@@ -117,6 +126,56 @@ func trioOperations(engine string) []operation {
 			},
 		},
 	}
+}
+
+// setting is one that needs a restart: of PostgreSQL's the primary has to be the first
+// to have less.
+type setting struct {
+	section, name, query string
+	values               [2]int
+}
+
+func settingsOf(engine string) setting {
+	if strings.HasPrefix(engine, "mysql") {
+		return setting{"mysql", "innodb_ft_min_token_size", "SELECT @@GLOBAL.innodb_ft_min_token_size", [2]int{2, 4}}
+	}
+	return setting{"pg", "max_locks_per_transaction", "SHOW max_locks_per_transaction", [2]int{128, 80}}
+}
+
+func (s setting) ask(n int) map[string]any {
+	return map[string]any{"engine_config": map[string]any{s.section: map[string]any{s.name: s.values[n%2]}}}
+}
+
+// checkSettings: what the API says is chosen is in force, and it's what was asked for
+// if that was heard.
+func checkSettings(t *testing.T, w *world, accepted bool) {
+	t.Helper()
+	checkTrio(t, w, accepted)
+	s := settingsOf(w.db.Engine)
+	var view struct {
+		Config map[string]map[string]int `json:"engine_config"`
+	}
+	if status, body := w.Call("GET", w.db.Path(), nil, &view); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	chosen, there := view.Config[s.section][s.name]
+	if accepted && chosen != s.values[w.n%2] {
+		t.Errorf("%s is %d, %d was asked for", s.name, chosen, s.values[w.n%2])
+	}
+	if !there {
+		return
+	}
+	db := w.MustConnect(w.db, w.cred)
+	w.Eventually("in force", func() error {
+		var got int
+		if err := db.QueryRowContext(t.Context(), s.query).Scan(&got); err != nil {
+			return err
+		}
+		if got != chosen {
+			return fmt.Errorf("%s is %d in the server and %d in the API", s.name, got, chosen)
+		}
+		return nil
+	})
 }
 
 // prepareSize makes a database of three, once, and adds a row. Every other time that
