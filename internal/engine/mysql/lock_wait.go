@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +14,8 @@ const (
 	copyLockWait = 30 * time.Second
 	// lockLook is the time between two looks whether a copy waits.
 	lockLook = 200 * time.Millisecond
+	// killWithin bounds a server's answer to KILL.
+	killWithin = 5 * time.Second
 )
 
 // waitingForLock are the ids of our own sessions that wait for somebody's lock.
@@ -34,21 +35,29 @@ func (d *Driver) boundLocks(ctx context.Context, n engine.Node) (bounded context
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := s.watchLocks(bounded, d.copyLockWait); err != nil {
-			stop(err)
+		blocked, err := s.watchLocks(bounded, d.copyLockWait)
+		stop(err)
+		if blocked == "" {
+			return
+		}
+		// Lest it wait on without a client, whose end has a cause by now.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killWithin)
+		defer cancel()
+		if err := s.exec(ctx, "KILL "+blocked); err != nil {
+			d.log.WarnContext(ctx, "end the waiting session of a copy", "error", err)
 		}
 	}()
 	return bounded, func() { stop(nil); <-ended; s.close() }, nil
 }
 
-// watchLocks returns when a session of ours has waited for too long, or can't be
-// watched any more.
-func (s *session) watchLocks(ctx context.Context, most time.Duration) error {
+// watchLocks returns when a session of ours has waited for too long, which is blocked
+// then, or can't be watched any more.
+func (s *session) watchLocks(ctx context.Context, most time.Duration) (blocked string, err error) {
 	since := map[string]time.Time{}
 	for {
 		waiting, err := s.rows(ctx, waitingForLock)
 		if err != nil {
-			return fmt.Errorf("watch what the copy waits for: %w", err)
+			return "", fmt.Errorf("watch what the copy waits for: %w", err)
 		}
 		now, still := time.Now(), map[string]time.Time{}
 		for _, row := range waiting {
@@ -58,15 +67,14 @@ func (s *session) watchLocks(ctx context.Context, most time.Duration) error {
 				began = now
 			}
 			if now.Sub(began) > most {
-				err := fmt.Errorf("%w for %s", engine.ErrBlocked, most)
-				return errors.Join(err, s.exec(ctx, "KILL "+id)) // lest it wait on without a client
+				return id, fmt.Errorf("%w for %s", engine.ErrBlocked, most)
 			}
 			still[id] = began
 		}
 		since = still
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return "", ctx.Err()
 		case <-time.After(lockLook):
 		}
 	}

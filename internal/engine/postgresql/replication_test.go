@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -288,10 +287,8 @@ func seedBesideRewrites(t *testing.T, b *enginetest.Bench) {
 		if got, want := s.Text(t, content), c.Primary.Text(t, content); got != want {
 			t.Errorf("node %d has %s, the primary %s", s.Node.Ordinal, got, want)
 		}
-		s.Stop(t)
-		check := filepath.Join(filepath.Dir(s.Node.Installation.Bin["postgres"]), "pg_checksums")
-		if out, err := exec.CommandContext(t.Context(), check, "--check", "-D", s.Node.Data).CombinedOutput(); err != nil || !strings.Contains(string(out), "Bad checksums:  0") {
-			t.Errorf("node %d: %v\n%s", s.Node.Ordinal, err, out)
+		if err := checkPages(t.Context(), s.Node); err != nil {
+			t.Errorf("node %d: %v", s.Node.Ordinal, err)
 		}
 	}
 }
