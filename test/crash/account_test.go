@@ -110,6 +110,7 @@ func (w *world) mustServe(t *testing.T) {
 	w.tenantsToken()
 	w.AwaitStatus(w.db, "active")
 	w.mustQuery(t)
+	w.disarm()
 	w.mustDo("account", "delete", w.account(), "--yes")
 	w.mustBeGone(t)
 }
@@ -117,7 +118,6 @@ func (w *world) mustServe(t *testing.T) {
 // mustBeGone demands that nothing is left of the account.
 func (w *world) mustBeGone(t *testing.T) {
 	t.Helper()
-	w.disarm()
 	w.Eventually("the account is gone", func() error {
 		if out, err := w.operator("account", "view", w.account()); err == nil || !strings.Contains(out, "no account") {
 			return errors.New(out)
