@@ -16,20 +16,20 @@ import (
 // CopyTree copies the files and folders below from into the folder to, owned as
 // that is. Nobody writes to them meanwhile; links are refused, and nothing outside
 // of the two folders is reached. Where the file system can, files share their blocks
-// until one of them is written to. The copy goes at the pace, if there is one.
-func CopyTree(ctx context.Context, from, to string, pace *Pace) error {
+// until one of them is written to.
+func CopyTree(ctx context.Context, from, to string) error {
 	none := func(string, fs.DirEntry) bool { return false }
-	return copyTree(ctx, from, to, none, pace, false)
+	return copyTree(ctx, from, to, none, false)
 }
 
 // CopyLiveTree is CopyTree while somebody writes to the files: each is copied as it
 // is when its turn comes, those that go meanwhile are left out, and so is what isn't
 // a file or a folder, and what skip reports true for, by its path below from.
-func CopyLiveTree(ctx context.Context, from, to string, skip func(name string, d fs.DirEntry) bool, pace *Pace) error {
-	return copyTree(ctx, from, to, skip, pace, true)
+func CopyLiveTree(ctx context.Context, from, to string, skip func(name string, d fs.DirEntry) bool) error {
+	return copyTree(ctx, from, to, skip, true)
 }
 
-func copyTree(ctx context.Context, from, to string, skip func(name string, d fs.DirEntry) bool, pace *Pace, live bool) error {
+func copyTree(ctx context.Context, from, to string, skip func(name string, d fs.DirEntry) bool, live bool) error {
 	source, err := os.OpenRoot(from)
 	if err != nil {
 		return fmt.Errorf("copy: %w", err)
@@ -40,7 +40,6 @@ func copyTree(ctx context.Context, from, to string, skip func(name string, d fs.
 		return fmt.Errorf("copy: %w", err)
 	}
 	defer target.root.Close()
-	target.pace = pace
 	err = fs.WalkDir(source.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if live && errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -123,7 +122,7 @@ func WriteFiles(dir string, files map[string][]byte) error {
 }
 
 // fill writes the content. What is a file is copied within the kernel, or not at all.
-func (t *tree) fill(f *os.File, content io.Reader) error {
+func fill(f *os.File, content io.Reader) error {
 	in, ok := content.(*os.File)
 	if !ok {
 		_, err := io.Copy(f, content)
@@ -137,7 +136,6 @@ func (t *tree) fill(f *os.File, content io.Reader) error {
 		if n == writtenBack {
 			writeBack(f, at)
 		}
-		t.pace.Rest()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

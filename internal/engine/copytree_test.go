@@ -53,11 +53,11 @@ func holds(t *testing.T, dir string, want map[string]string) {
 func TestCopyTree(t *testing.T) {
 	files := map[string]string{"a": "1", "b/c": strings.Repeat("2", 1<<20), "b/d/e": ""}
 	from, to := folder(t, files), t.TempDir()
-	if err := CopyTree(t.Context(), from, to, nil); err != nil {
+	if err := CopyTree(t.Context(), from, to); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, to, files)
-	if err := CopyTree(t.Context(), filepath.Join(from, "none"), t.TempDir(), nil); err == nil {
+	if err := CopyTree(t.Context(), filepath.Join(from, "none"), t.TempDir()); err == nil {
 		t.Error("a folder that isn't there is copied")
 	}
 }
@@ -70,11 +70,11 @@ func TestCopiesFollowNoLinks(t *testing.T) {
 		if err := os.Symlink(target, filepath.Join(from, name)); err != nil {
 			t.Fatal(err)
 		}
-		if err := CopyTree(t.Context(), from, t.TempDir(), nil); err == nil {
+		if err := CopyTree(t.Context(), from, t.TempDir()); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		none := func(string, fs.DirEntry) bool { return false }
-		if err := CopyLiveTree(t.Context(), from, to, none, nil); err != nil {
+		if err := CopyLiveTree(t.Context(), from, to, none); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		holds(t, to, map[string]string{"a": "1"})
@@ -102,7 +102,7 @@ func TestCopyLiveTree(t *testing.T) {
 		}
 		return strings.HasPrefix(name, "skip")
 	}
-	if err := CopyLiveTree(t.Context(), from, to, skip, nil); err != nil {
+	if err := CopyLiveTree(t.Context(), from, to, skip); err != nil {
 		t.Fatal(err)
 	}
 	if err := CopyFiles(from, to, []string{"skip"}); err != nil {

@@ -65,10 +65,6 @@ type Replicator interface {
 	// started on. dir exists, is empty, below n.Tmp, and belongs to the node's
 	// user. Writers go on meanwhile. Bringing it to disk is the caller's.
 	Seed(ctx context.Context, n Node, dir string, run Runner) error
-	// Pace has a copy of the running node's data, or of a copy of it on the same disk,
-	// give way to its writers; done ends that. nil when the server doesn't answer: then
-	// the copy is only less polite.
-	Pace(ctx context.Context, n Node) (p *Pace, done func())
 	// Standing asks a running node.
 	Standing(ctx context.Context, n Node) (Standing, error)
 	// Follow makes a running replica receive from n.Source, and apply; Files with

@@ -79,8 +79,6 @@ func tarOne(archive *tar.Writer, dir, path string, d fs.DirEntry) error {
 type tree struct {
 	root  *os.Root
 	owner *syscall.Stat_t
-	// pace holds up what is copied from files.
-	pace *Pace
 }
 
 func newTree(dir string) (*tree, error) {
@@ -92,7 +90,7 @@ func newTree(dir string) (*tree, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return &tree{root: root, owner: info.Sys().(*syscall.Stat_t)}, nil
+	return &tree{root, info.Sys().(*syscall.Stat_t)}, nil
 }
 
 // Untar unpacks files and folders, owned as dir is, and never outside of it. A
@@ -151,7 +149,7 @@ func (t *tree) file(name string, content io.Reader) error {
 			return err
 		}
 	}
-	if err := t.fill(f, content); err != nil {
+	if err := fill(f, content); err != nil {
 		return err
 	}
 	return f.Close()

@@ -49,9 +49,8 @@ func streamMariaDB(ctx context.Context, d *Driver, n engine.Node, w io.Writer, s
 		p.Polite = true
 		return run(ctx, dir, p, in, out)
 	}
-	pace, done := d.Pace(ctx, n)
+	w, done := d.paced(ctx, n, w)
 	defer done()
-	w = pace.Writer(w)
 	if err := d.makeRoom(ctx, n); err != nil {
 		return err
 	}

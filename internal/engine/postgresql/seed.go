@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -47,9 +46,7 @@ func seed(ctx context.Context, n engine.Node, dir string) error {
 	if err != nil {
 		return fmt.Errorf("start a backup: %w", err)
 	}
-	pace, done := Driver{}.Pace(ctx, n)
-	defer done()
-	if err := engine.CopyLiveTree(ctx, n.Data, dir, staysBehind, pace); err != nil {
+	if err := engine.CopyLiveTree(ctx, n.Data, dir, staysBehind); err != nil {
 		return err
 	}
 	control, err := readLiveControl(ctx, n.Data)
@@ -68,26 +65,6 @@ func seed(ctx context.Context, n engine.Node, dir string) error {
 		return err
 	}
 	return completeSeed(dir, wal, map[string][]byte{"backup_label": []byte(label), Driver{}.ControlFile(): control.content})
-}
-
-// Pace is part of engine.Replicator. What sessions have written is told by the WAL,
-// to which checkpoints add next to nothing.
-func (Driver) Pace(ctx context.Context, n engine.Node) (*engine.Pace, func()) {
-	conn, err := asAdmin(ctx, n, n.AdminPassword)
-	if err != nil {
-		return nil, func() {}
-	}
-	written := func() (uint64, error) {
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		rows, err := query(ctx, conn, "SELECT pg_current_wal_insert_lsn()")
-		if err != nil {
-			return 0, err
-		}
-		at, err := parseLSN(rows[0][0])
-		return uint64(at), err
-	}
-	return engine.NewPace(ctx, written), func() { _ = conn.Close(context.WithoutCancel(ctx)) }
 }
 
 // walSpan are files of WAL, both included, by name.

@@ -29,7 +29,7 @@ func (j *job) seed(ctx context.Context, u *unit, dir string) error {
 		failpoint.Here("host: before seed")
 		err = u.endSeed(s, j.eng.Seed(ctx, j.node, dir, j.d.runAsOwner))
 	} else {
-		err = s.take(ctx, dir, func() (*engine.Pace, func()) { return j.eng.Pace(ctx, j.node) })
+		err = s.take(ctx, dir)
 	}
 	if err != nil {
 		return err
@@ -67,8 +67,8 @@ func (u *unit) endSeed(s *seed, err error) error {
 	return err
 }
 
-// take waits until the copy is complete, and copies it at the primary's pace.
-func (s *seed) take(ctx context.Context, dir string, pace func() (*engine.Pace, func())) error {
+// take waits until the copy is complete, and copies it.
+func (s *seed) take(ctx context.Context, dir string) error {
 	defer s.takers.Done()
 	select {
 	case <-ctx.Done():
@@ -78,7 +78,5 @@ func (s *seed) take(ctx context.Context, dir string, pace func() (*engine.Pace, 
 	if s.err != nil {
 		return fmt.Errorf("the copy of another replica: %w", s.err)
 	}
-	p, done := pace()
-	defer done()
-	return engine.CopyTree(ctx, s.dir, dir, p)
+	return engine.CopyTree(ctx, s.dir, dir)
 }

@@ -5,11 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"steward/internal/engine"
 )
-
-func unpaced() (*engine.Pace, func()) { return nil, func() {} }
 
 // TestSeedIsShared: who wants a copy of the same primary while one is made gets one
 // of that, before its maker goes on to move it; a failure is everybody's.
@@ -29,7 +25,7 @@ func TestSeedIsShared(t *testing.T) {
 				t.Fatal(err)
 			}
 			taken := make(chan error)
-			go func() { taken <- theirs.take(t.Context(), other, unpaced) }()
+			go func() { taken <- theirs.take(t.Context(), other) }()
 			if err := u.endSeed(mine, failure); !errors.Is(err, failure) {
 				t.Error(err)
 			}

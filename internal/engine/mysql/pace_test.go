@@ -1,4 +1,4 @@
-package engine
+package mysql
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ func copied(t *testing.T, speed, alone float64, fails bool) (took time.Duration,
 			written += alone*(now.Sub(last).Seconds()-running) + speed*running
 			last, running = now, 0
 		}
-		p := NewPace(t.Context(), func() (uint64, error) {
+		p := newPace(t.Context(), io.Discard, func() (uint64, error) {
 			if fails {
 				return 0, errors.New("no such server")
 			}
@@ -32,7 +32,7 @@ func copied(t *testing.T, speed, alone float64, fails bool) (took time.Duration,
 			time.Sleep(10 * time.Millisecond)
 			running = 0.01
 			advance()
-			if _, err := p.Writer(io.Discard).Write(make([]byte, 1)); err != nil {
+			if _, err := p.Write(make([]byte, 1)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -72,11 +72,11 @@ func TestPaceOfBlockedWriters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		written := uint64(0)
-		p := NewPace(t.Context(), func() (uint64, error) { return written, nil })
+		p := newPace(t.Context(), io.Discard, func() (uint64, error) { return written, nil })
 		time.Sleep(paceRun)
 		written += 1000 // and from now on no more
 		begun := time.Now()
-		if _, err := p.Writer(io.Discard).Write(nil); err != nil {
+		if _, err := p.Write(nil); err != nil {
 			t.Error(err)
 		}
 		if took := time.Since(begun); took > paceLook {

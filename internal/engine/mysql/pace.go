@@ -1,9 +1,12 @@
-package engine
+package mysql
 
 import (
 	"context"
 	"io"
+	"strconv"
 	"time"
+
+	"steward/internal/engine"
 )
 
 const (
@@ -25,14 +28,16 @@ const (
 	paceMemory = 0.3
 )
 
-// Pace holds a copy up while the server has writers: reading its data from the same
-// disk makes each commit wait, whatever the reader's priority. It compares what is
-// written during runs and during pauses, and pauses for as long as lets writers keep
-// their part. A server that nobody writes to isn't waited for, nor is one that blocks
-// writers at the end of the copy. nil holds nothing up.
-type Pace struct {
+// pace holds a copy's stream up while the server has writers: reading its data
+// from the same disk makes each commit wait, whatever the reader's priority. It
+// compares what is written during runs and during pauses, and pauses for as long
+// as lets writers keep their part. A server that nobody writes to isn't waited
+// for, nor is one that blocks writers at the end of the copy.
+type pace struct {
 	ctx context.Context // the copy's: io.Writer has none
-	// written is nil when nobody can tell.
+	w   io.Writer
+	// written is how much the server's sessions have written; nil: nobody can tell,
+	// no pauses.
 	written func() (uint64, error)
 	begun   time.Time
 	from    uint64
@@ -41,16 +46,14 @@ type Pace struct {
 	running, paused, share float64
 }
 
-// NewPace is for a copy that begins now. written tells how much the server's sessions
-// have written, in whatever unit; when it can't, nothing is held up any more.
-func NewPace(ctx context.Context, written func() (uint64, error)) *Pace {
-	p := &Pace{ctx: ctx, written: written, share: 1}
+func newPace(ctx context.Context, w io.Writer, written func() (uint64, error)) *pace {
+	p := &pace{ctx: ctx, w: w, written: written, share: 1}
 	p.begin()
 	return p
 }
 
 // begin begins a run.
-func (p *Pace) begin() {
+func (p *pace) begin() {
 	if p.written == nil {
 		return
 	}
@@ -61,30 +64,16 @@ func (p *Pace) begin() {
 	p.begun = time.Now()
 }
 
-// Rest gives writers their time when a run has been long enough; whoever copies calls
-// it after each part.
-func (p *Pace) Rest() {
-	if p != nil && p.written != nil && time.Since(p.begun) >= paceRun {
+// Write is part of io.Writer.
+func (p *pace) Write(b []byte) (int, error) {
+	if p.written != nil && time.Since(p.begun) >= paceRun {
 		p.pause()
 	}
-}
-
-// Writer is w, written to with rests.
-func (p *Pace) Writer(w io.Writer) io.Writer { return pacedWriter{p, w} }
-
-type pacedWriter struct {
-	pace *Pace
-	w    io.Writer
-}
-
-// Write is part of io.Writer.
-func (p pacedWriter) Write(b []byte) (int, error) {
-	p.pace.Rest()
 	return p.w.Write(b)
 }
 
 // pause ends a run, and begins the next one when writers have had their time.
-func (p *Pace) pause() {
+func (p *pace) pause() {
 	ran, from := time.Since(p.begun), p.from
 	p.begin()
 	if p.written == nil || p.from == from {
@@ -119,4 +108,30 @@ func remember(average, last float64) float64 {
 // keep the part kept during runs and all of it during pauses.
 func pauseShare(kept float64) float64 {
 	return min(max(0, (writersKeep-kept)/(1-writersKeep)), pauseMost)
+}
+
+// rowsWritten tells how many rows a server's sessions have written, replication's
+// among them. Its redo log would tell as well, but goes on after they have ended.
+func rowsWritten(ctx context.Context, s *session) func() (uint64, error) {
+	const query = "SELECT CAST(SUM(VARIABLE_VALUE) AS UNSIGNED) FROM information_schema.GLOBAL_STATUS " +
+		"WHERE VARIABLE_NAME IN ('HANDLER_WRITE', 'HANDLER_UPDATE', 'HANDLER_DELETE')"
+	return func() (uint64, error) {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		text, err := s.text(ctx, query)
+		if err != nil {
+			return 0, err
+		}
+		return strconv.ParseUint(text, 10, 64)
+	}
+}
+
+// paced is the writer through which a copy of the node's data gives way to its
+// writers; done ends that. Without a session the copy is only less polite.
+func (d *Driver) paced(ctx context.Context, n engine.Node, w io.Writer) (paced io.Writer, done func()) {
+	s, err := d.admin(ctx, n)
+	if err != nil {
+		return w, func() {}
+	}
+	return newPace(ctx, w, rowsWritten(ctx, s)), s.close
 }
