@@ -50,7 +50,7 @@ engines: ## Fetch further server versions for tests (ENGINES='NAME...', see scri
 
 check: lint verify test ## All that CI runs
 
-test: setup-build ## Test everything with the race detector (PACKAGES=./...)
+test: engines-ci ## Test everything with the race detector (PACKAGES=./...)
 	$(GO) test -race -timeout 30m $(PACKAGES)
 
 test-engines: setup-build ## The engines' suites on every server version that is there (make engines)
@@ -58,10 +58,10 @@ test-engines: setup-build ## The engines' suites on every server version that is
 	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m -run TestMoments ./test/e2e
 	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m -run TestFailover ./internal/platform/host
 
-test-crash: setup-build ## Kill steward at every step of everything (make test: at some)
+test-crash: engines-ci ## Kill steward at every step of everything (make test: at some)
 	STEWARD_CRASH=all $(GO) test -timeout 120m ./test/crash
 
-e2e: setup-build ## The built binary with real databases, and kills at every step
+e2e: engines-ci ## The built binary with real databases, and kills at every step
 	$(GO) test -race -timeout 30m -count=1 ./test/...
 
 lint: ## golangci-lint, gofumpt, and the scripts' syntax

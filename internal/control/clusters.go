@@ -265,11 +265,11 @@ func tellUpdate(ctx context.Context, tx *store.Tx, p account.Principal, c cluste
 		Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: operation.Update,
 		Status: operation.Finished, Username: p.User.Username,
 	}
-	if !params.AllowList && !params.Configured {
+	if !params.AllowList && !params.ConfigChanged {
 		_, err = tx.CreateOperation(ctx, o)
 		return 0, err
 	}
-	o.Status, o.Params = operation.Scheduled, operation.Params{AllowList: params.AllowList, Configured: params.Configured}
+	o.Status, o.Params = operation.Scheduled, operation.Params{AllowList: params.AllowList, ConfigChanged: params.ConfigChanged}
 	o, err = tx.CreateCompanion(ctx, o)
 	return o.ID, err
 }
@@ -312,7 +312,7 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 	}
 	faults = append(faults, s.configure(&c.Spec, was, in.Config)...)
 	if c.Config.Text() != was.Config.Text() {
-		params.Configured, params.OldConfig, params.Note = true, was.Config, restartNote(was, c.Spec)
+		params.ConfigChanged, params.OldConfig, params.Note = true, was.Config, restartNote(was, c.Spec)
 		action = cmp.Or(action, operation.Update)
 	}
 	return c, action, params, faults

@@ -393,7 +393,12 @@ func (v *vault) undelete(c cluster.Cluster) {
 	undelete := func() error {
 		return v.store.InTx(v.t.Context(), func(tx *store.Tx) error { return tx.Undelete(v.t.Context(), c.ID) })
 	}
-	if err := undelete(); err != nil {
+	err := v.store.InTx(v.t.Context(), func(tx *store.Tx) error { // whatever the quotas
+		a, err := tx.HoldAccount(v.t.Context(), c.Account)
+		a.Quotas.Databases = new(0)
+		return errors.Join(err, tx.UpdateAccount(v.t.Context(), a))
+	})
+	if err := errors.Join(err, undelete()); err != nil {
 		v.t.Fatal(err)
 	}
 	if err := undelete(); !errors.Is(err, store.ErrStale) {

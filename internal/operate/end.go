@@ -86,10 +86,10 @@ func (w *work) giveUp(ctx context.Context, reason string, cause error) (again ti
 // upkeep then makes true again.
 func (w *work) undo(ctx context.Context, tx *store.Tx) (cluster.Cluster, error) {
 	c, params := w.c, w.op.Params
-	if w.op.Action != operation.Resize && !params.Configured {
+	if w.op.Action != operation.Resize && !params.ConfigChanged {
 		return c, nil
 	}
-	if params.Configured {
+	if params.ConfigChanged {
 		c.Config = params.OldConfig
 	}
 	if params.OldType != "" {

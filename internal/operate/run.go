@@ -283,7 +283,7 @@ func (w *work) patience() time.Duration {
 	if w.copies() {
 		return w.Limits.Copying
 	}
-	if w.op.Action == operation.Update && w.op.Params.Configured {
+	if w.op.Action == operation.Update && w.op.Params.ConfigChanged {
 		return min(w.Limits.Configure, w.Limits.GiveUp)
 	}
 	return w.Limits.GiveUp
@@ -299,7 +299,7 @@ func (w *work) whyGivenUp(err error) string {
 	if errors.Is(err, archive.ErrBucket) {
 		what = "The place where backups are kept couldn't be reached or didn't do as it was asked: it"
 	}
-	if w.op.Action == operation.Update && w.op.Params.Configured {
+	if w.op.Action == operation.Update && w.op.Params.ConfigChanged {
 		return "The servers couldn't be brought to these settings; those from before take their place again."
 	}
 	return fmt.Sprintf("%s went on failing for %s; the operator's log tells why.", what, w.patience())

@@ -112,9 +112,9 @@ type Params struct {
 	Before *cluster.Nodes `json:"before,omitempty"`
 	// AllowList tells that the allow_list changed.
 	AllowList bool `json:"allow_list,omitempty"`
-	// Configured tells that engine_config changed, from OldConfig.
-	Configured bool             `json:"configured,omitempty"`
-	OldConfig  parameter.Config `json:"old_config,omitempty"`
+	// ConfigChanged reports whether the request changes engine_config, which was OldConfig.
+	ConfigChanged bool             `json:"config_changed,omitempty"`
+	OldConfig     parameter.Config `json:"old_config,omitempty"`
 	// Companion is an operation that the same work carries out: the update of an
 	// allow_list or of engine_config beside a resize. It begins, proceeds and ends with this one.
 	Companion ID `json:"companion,omitempty"`

@@ -244,7 +244,7 @@ func everything(t *testing.T) (s *harness.Server, mysql, postgresql harness.Data
 		"mysql/10.11":   {"mariadb-10.11.18-debian-unpacked", "mariadb-10.11.19-debian-unpacked"},
 	}
 	for _, b := range builds {
-		installed(t, engines, b[0])
+		harness.InstallEngine(t, engines, b[0])
 	}
 	s.Start()
 	var waiting harness.Database
@@ -254,7 +254,7 @@ func everything(t *testing.T) (s *harness.Server, mysql, postgresql harness.Data
 	}
 	harness.BeginWith(t, s.StoreURL(), "")
 	for _, b := range builds {
-		installed(t, engines, b[1])
+		harness.InstallEngine(t, engines, b[1])
 	}
 	allowApplication(t, s)
 	mustCall(t, s, "POST", "/v4/account/users", map[string]any{"username": restricted, "email": "f@example.org", "restricted": true})
@@ -286,21 +286,6 @@ types:
 regions:
   - {id: local, label: Here, country: ZZ, status: ok, resolvers: {ipv4: 192.0.2.53, ipv6: "2001:db8::53"}, networks: [127.0.0.0/8]}
 `
-
-// installed puts a server build that CI has where the server looks for builds.
-func installed(t *testing.T, engines, build string) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(harness.EnginesFolder(), build, "engine.json"))
-	if err != nil {
-		t.Skip("run make engines-ci: ", err)
-	}
-	if err := os.Mkdir(filepath.Join(engines, build), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(engines, build, "engine.json"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // forked is a fork of a database, encrypted where it can be, with a backup of its own.
 func forked(t *testing.T, s *harness.Server, engineID string) harness.Database {

@@ -25,7 +25,7 @@ func TestMaintenance(t *testing.T) {
 	const older, newer = "postgresql-15.17-npm", "postgresql-15.18-npm"
 	for _, build := range []string{older, newer} {
 		if _, err := os.Stat(filepath.Join(harness.EnginesFolder(), build)); err != nil {
-			t.Skip("run make engines: ", err)
+			t.Fatal("run make engines-ci: ", err)
 		}
 	}
 	m := &maintained{store: pgtest.URL(t), Server: harness.Prepare(t, harness.WithTags("failpoint"), harness.WithConfig("pool: {size: 0}\nmaintenance: {notify: true}")), t: t}

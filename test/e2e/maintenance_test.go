@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,19 +54,8 @@ func TestMaintenanceWindow(t *testing.T) {
 
 func tryWindow(t *testing.T, u upgrade) {
 	engines := t.TempDir()
-	bring := func(build string) {
-		t.Helper()
-		text, err := os.ReadFile(filepath.Join(harness.EnginesFolder(), build, "engine.json"))
-		if err != nil {
-			t.Skip("run make engines: ", err)
-		}
-		if err := os.Mkdir(filepath.Join(engines, build), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(engines, build, "engine.json"), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	bring := func(build string) { harness.InstallEngine(t, engines, build) }
+
 	bring(u.older())
 	store := pgtest.URL(t)
 	box := notifytest.Start(t, notifytest.Options{})

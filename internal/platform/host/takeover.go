@@ -61,7 +61,7 @@ func (p *pass) replacePrimary(ctx context.Context, old *job, why string) error {
 		}
 		situation.Waited = time.Since(began) > patience
 		v := elect(situation)
-		p.d.log.Info("the primary is down", "cluster_id", p.want.ID, "node", p.top.Primary, "why", why, "remedy", string(v.Remedy), "heir", v.Heir)
+		p.d.log.Info("the primary is down", "cluster_id", p.want.ID, "node", p.top.Primary, "why", why, "remedy", string(v.Remedy), "candidate", v.Heir)
 		switch v.Remedy {
 		case remedyRestart:
 			return p.restartPrimary(ctx, old, situation)
@@ -155,19 +155,19 @@ func (p *pass) restartPrimary(ctx context.Context, old *job, s plight) error {
 	return nil
 }
 
-// handOver makes the heir the primary: it gets what the old one wrote last, the
+// handOver makes the candidate the primary: it gets what the old one wrote last, the
 // record says so, and only then it takes writes.
 func (p *pass) handOver(ctx context.Context, old *job, v verdict, reason string) error {
 	if v.MayLose {
 		reason += " Writes that were acknowledged in the last moments may be missing."
 	}
 	if p.d.hasData(old.node.Data) && p.canDrain(old) {
-		heir, err := p.job(ctx, v.Heir)
+		candidate, err := p.job(ctx, v.Heir)
 		if err != nil {
 			return err
 		}
 		failpoint.Here("host: before drain")
-		if err := p.eng.Drain(ctx, old.node, heir.node); err != nil {
+		if err := p.eng.Drain(ctx, old.node, candidate.node); err != nil {
 			return fmt.Errorf("drain node %d to node %d: %w", p.top.Primary, v.Heir, err)
 		}
 		failpoint.Here("host: after drain")
@@ -256,19 +256,19 @@ func (p *pass) revive(ctx context.Context, ordinal int) {
 }
 
 // switchOver moves the primary's role to a replica on purpose. No acknowledged
-// write is lost: the old primary has ended, or takes no writes, before the heir
-// begins, and the heir has everything by then.
-func (p *pass) switchOver(ctx context.Context, heir *job, why string) error {
+// write is lost: the old primary has ended, or takes no writes, before the candidate
+// begins, and the candidate has everything by then.
+func (p *pass) switchOver(ctx context.Context, candidate *job, why string) error {
 	old, err := p.job(ctx, p.top.Primary)
 	if err != nil {
 		return err
 	}
-	reason := fmt.Sprintf("Node %d handed its role over to node %d for %s.", p.top.Primary, heir.m.ordinal, why)
+	reason := fmt.Sprintf("Node %d handed its role over to node %d for %s.", p.top.Primary, candidate.m.ordinal, why)
 	failpoint.Here("host: before switchover")
 	if p.eng.CanDrain(old.inst) {
 		err = p.retire(ctx, old)
 	} else {
-		err = p.relieve(ctx, old, heir)
+		err = p.relieve(ctx, old, candidate)
 	}
 	if err != nil {
 		return err
@@ -277,7 +277,7 @@ func (p *pass) switchOver(ctx context.Context, heir *job, why string) error {
 	if err := p.disconnectAll(ctx); err != nil {
 		return err
 	}
-	return p.handOver(ctx, old, verdict{Remedy: remedyPromote, Heir: heir.m.ordinal}, reason)
+	return p.handOver(ctx, old, verdict{Remedy: remedyPromote, Heir: candidate.m.ordinal}, reason)
 }
 
 // successor is the replica to hand over to: the one that is furthest of those
@@ -313,10 +313,10 @@ func (p *pass) retire(ctx context.Context, old *job) error {
 	return old.stop(ctx)
 }
 
-// relieve has the primary take no more writes and waits until the heir has
+// relieve has the primary take no more writes and waits until the candidate has
 // everything. New connections are held meanwhile. When that takes too long the
 // primary goes on.
-func (p *pass) relieve(ctx context.Context, old, heir *job) error {
+func (p *pass) relieve(ctx context.Context, old, candidate *job) error {
 	const patience = 20 * time.Second
 	held := old.route
 	held.Primary = netip.AddrPort{} // held, until there is one
@@ -327,7 +327,7 @@ func (p *pass) relieve(ctx context.Context, old, heir *job) error {
 	defer cancel()
 	err := p.eng.StepDown(short, old.node)
 	if err == nil {
-		err = caughtUp(short, old, heir)
+		err = caughtUp(short, old, candidate)
 	}
 	if err == nil {
 		return nil
@@ -337,9 +337,9 @@ func (p *pass) relieve(ctx context.Context, old, heir *job) error {
 	return errors.Join(err, p.eng.Promote(undo, old.node), old.setRoute(undo))
 }
 
-// caughtUp waits until the heir has all that the old primary has.
-func caughtUp(ctx context.Context, old, heir *job) error {
-	return reaches(ctx, old, heir, func(s engine.Standing) uint64 { return s.Received })
+// caughtUp waits until the candidate has all that the old primary has.
+func caughtUp(ctx context.Context, old, candidate *job) error {
+	return reaches(ctx, old, candidate, func(s engine.Standing) uint64 { return s.Received })
 }
 
 // applied waits until a replica has not only got but applied what the primary has now.
