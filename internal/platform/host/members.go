@@ -83,7 +83,7 @@ func (p *pass) shrink(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.switchOver(ctx, first, "a smaller cluster"); err != nil {
+	if err := p.switchover(ctx, first, "a smaller cluster"); err != nil {
 		return fmt.Errorf("switch over: %w", err)
 	}
 	failpoint.Here("host: the first node is the primary")

@@ -72,7 +72,7 @@ func (p *pass) run(ctx context.Context) error {
 	if !born {
 		return p.createAll(ctx)
 	}
-	if err := p.havePrimary(ctx); err != nil {
+	if err := p.ensurePrimary(ctx); err != nil {
 		return err
 	}
 	switch {
@@ -256,9 +256,9 @@ func (p *pass) roll(ctx context.Context) error {
 		return errors.Join(append(errs, errors.New("the primary isn't restarted while its data is copied"))...)
 	}
 	if restart && len(errs) == 0 {
-		heir, err := p.successor(ctx)
+		candidate, err := p.switchoverCandidate(ctx)
 		if err == nil {
-			err = p.switchOver(ctx, heir, "a planned restart")
+			err = p.switchover(ctx, candidate, "a planned restart")
 		}
 		if err != nil {
 			return fmt.Errorf("switch over: %w", err)

@@ -129,7 +129,7 @@ func (m *member) hopeless(now time.Time) string {
 		return m.difference
 	case m.diverged:
 		return "its data has gone another way than the primary's"
-	case !running && m.failedStarts >= startChances:
+	case !running && m.failedStarts >= maxFailedStarts:
 		return "its server doesn't start: " + m.lastWords
 	case running && !m.astray.IsZero() && now.Sub(m.astray) > patience:
 		return "it doesn't follow the primary: " + m.standing.Problem

@@ -27,7 +27,7 @@ type unit struct {
 	// urgent counts those who take the turn first.
 	urgent int
 	// recovery is how the last one went.
-	recovery attempts
+	recovery recoveryAttempts
 	// secrets are those that are remembered; nil for one that isn't there.
 	secrets map[platform.SecretName][]byte
 	// vigil tells that somebody watches over the primary.

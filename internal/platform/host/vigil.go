@@ -93,7 +93,7 @@ func (v *vigil) look(top topology) {
 			v.down = now
 		}
 		if now.Sub(v.down) >= unattended { // its end is seen by watch
-			v.u.owe()
+			v.u.requestRecovery()
 		}
 		v.d.recoverAgain(v.u)
 		return
@@ -159,7 +159,7 @@ func (v *vigil) ask(top topology, p *process.Process) {
 	}
 	v.d.tellStandings(v.u)
 	if changed {
-		v.u.owe() // reads go elsewhere, whether the store is there or not
+		v.u.requestRecovery() // reads go elsewhere, whether the store is there or not
 		v.d.change(v.u.id)
 	}
 }
@@ -218,9 +218,9 @@ func (m *member) setUndrainable() {
 	m.undrainable = true
 }
 
-// startChances is how many starts of a server may end before it has answered:
+// maxFailedStarts is how many starts of a server may end before it has answered:
 // then its data isn't worth another while a node has it too.
-const startChances = 3
+const maxFailedStarts = 3
 
 // ended counts an end that came before the server's first answer.
 func (m *member) ended() {
@@ -240,16 +240,16 @@ func (m *member) startFailed() {
 	m.failedStarts++
 }
 
-// startedInVain notes that the primary's server couldn't be started at all.
-func (m *member) startedInVain() {
+// markUnstartable records that the primary's server could not be started at all.
+func (m *member) markUnstartable() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.failedStarts = startChances
+	m.failedStarts = maxFailedStarts
 }
 
-// startsInVain tells whether starting the server again is of no use.
-func (m *member) startsInVain() bool {
+// isUnstartable reports whether restarting the server is of no use.
+func (m *member) isUnstartable() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.failedStarts >= startChances
+	return m.failedStarts >= maxFailedStarts
 }
