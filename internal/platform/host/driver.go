@@ -40,8 +40,8 @@ type Driver struct {
 	// verifications are those of backups that are under way.
 	verifications verifications
 
-	mu    sync.Mutex
-	units map[cluster.ID]*unit
+	mu       sync.Mutex
+	clusters map[cluster.ID]*clusterState
 
 	// comparing is held while a replica is compared with its primary.
 	comparing sync.Mutex
@@ -71,7 +71,7 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	o.DiscoverEvery = cmp.Or(o.DiscoverEvery, 5*time.Minute)
 	d := &Driver{
 		o: o, log: o.Logger, layout: layout{data: o.DataDir, run: o.RunDir, keys: o.KeysDir},
-		scope: scopeOf(o.DataDir), changes: make(chan cluster.ID, 256), units: map[cluster.ID]*unit{},
+		scope: scopeOf(o.DataDir), changes: make(chan cluster.ID, 256), clusters: map[cluster.ID]*clusterState{},
 	}
 	d.quit, d.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := errors.Join(d.layout.make(), checkReach(o.DataDir), checkReach(o.RunDir), checkReach(o.KeysDir)); err != nil {
@@ -140,19 +140,19 @@ func (d *Driver) Notes() []error { return d.notes }
 func (d *Driver) Start() {
 	d.mu.Lock()
 	d.active = true
-	units := make([]*unit, 0, len(d.units))
-	for _, u := range d.units {
-		units = append(units, u)
+	units := make([]*clusterState, 0, len(d.clusters))
+	for _, cs := range d.clusters {
+		units = append(units, cs)
 	}
 	d.mu.Unlock()
-	for _, u := range units {
-		if top, err := d.topology(u.id); err == nil && top.Members > 1 {
-			d.keepVigil(u)
+	for _, cs := range units {
+		if top, err := d.topology(cs.id); err == nil && top.Members > 1 {
+			d.keepVigil(cs)
 		}
-		for _, ordinal := range u.ordinals() {
-			m := u.member(ordinal)
-			if p := m.process(); p != nil {
-				d.spawn(func() { d.watch(u, m, p) })
+		for _, ordinal := range cs.ordinals() {
+			ns := cs.node(ordinal)
+			if p := ns.process(); p != nil {
+				d.spawn(func() { d.watch(cs, ns, p) })
 			}
 		}
 	}
@@ -170,12 +170,12 @@ func (d *Driver) Close() {
 	d.workers.Wait()
 }
 
-// Changes is part of platform.Driver.
+// Changes implements platform.Driver.
 func (d *Driver) Changes() <-chan cluster.ID { return d.changes }
 
-// change tells that a cluster should be looked at; a hint may get lost when
+// notifyChange reports that a cluster should be reconciled. The hint may get lost when
 // nobody listens.
-func (d *Driver) change(id cluster.ID) {
+func (d *Driver) notifyChange(id cluster.ID) {
 	select {
 	case d.changes <- id:
 	default:
@@ -194,9 +194,9 @@ func (d *Driver) adopt() error {
 		if err != nil {
 			return fmt.Errorf("adopt cluster %d: %w", rec.Cluster, err)
 		}
-		m := d.unit(rec.Cluster).member(rec.Ordinal)
+		ns := d.clusterState(rec.Cluster).node(rec.Ordinal)
 		if p != nil {
-			m.setProcess(p)
+			ns.setProcess(p)
 			d.log.Debug("adopted a running server", "cluster_id", rec.Cluster, "node", rec.Ordinal, "pid", p.Pid())
 		}
 	}
@@ -249,16 +249,16 @@ func (d *Driver) engine(family cluster.Engine) (engine.Driver, error) {
 	return e, nil
 }
 
-// unit is what is known of a cluster in this process.
-func (d *Driver) unit(id cluster.ID) *unit {
+// clusterState returns what this process knows of a cluster.
+func (d *Driver) clusterState(id cluster.ID) *clusterState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	u := d.units[id]
-	if u == nil {
-		u = newUnit(id)
-		d.units[id] = u
+	cs := d.clusters[id]
+	if cs == nil {
+		cs = newClusterState(id)
+		d.clusters[id] = cs
 	}
-	return u
+	return cs
 }
 
 // spawn starts work that Close waits for; none after Close.
@@ -270,7 +270,7 @@ func (d *Driver) spawn(work func()) {
 	}
 }
 
-// hasData tells whether a database lies in a data folder: one that was removed
+// hasData reports whether a database lies in a data folder: one that was removed
 // under its server may hold what the server has made since.
 func (d *Driver) hasData(dir string) bool {
 	for _, e := range d.o.Engines {

@@ -57,7 +57,7 @@ func (d *Driver) Nodes() ([]NodeInfo, error) {
 			Role: top.role(rec.Ordinal), Address: listenAddress(rec.Ordinal, rec.Port).String(), Port: rec.Port,
 			Folder: dir, Log: outputFile(dir),
 		}
-		if p := d.unit(rec.Cluster).member(rec.Ordinal).process(); p != nil && p.Running() {
+		if p := d.clusterState(rec.Cluster).node(rec.Ordinal).process(); p != nil && p.Running() {
 			n.Pid, n.Running = p.Pid(), true
 		}
 		list = append(list, n)

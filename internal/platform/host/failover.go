@@ -17,8 +17,8 @@ import (
 
 // ensurePrimary replaces or restarts the primary when its server has ended or
 // hangs, or its data is gone.
-func (p *pass) ensurePrimary(ctx context.Context) error {
-	old, err := p.job(ctx, p.top.Primary)
+func (cr *clusterReconciler) ensurePrimary(ctx context.Context) error {
+	old, err := cr.nodeReconciler(ctx, cr.top.Primary)
 	if err != nil {
 		return err
 	}
@@ -29,20 +29,20 @@ func (p *pass) ensurePrimary(ctx context.Context) error {
 	failpoint.Here("host: before fencing")
 	// Whatever is left of it must not commit any more.
 	if err := old.killAll(ctx); err != nil {
-		return fmt.Errorf("fence node %d: %w", p.top.Primary, err)
+		return fmt.Errorf("fence node %d: %w", cr.top.Primary, err)
 	}
 	failpoint.Here("host: after fencing")
-	return p.replacePrimary(ctx, old, why)
+	return cr.replacePrimary(ctx, old, why)
 }
 
 // down says why the primary can't go on; "" when it can.
-func (j *job) down() string {
+func (nr *nodeReconciler) down() string {
 	switch {
-	case !j.d.hasData(j.node.Data):
+	case !nr.d.hasData(nr.node.Data):
 		return "its data is gone"
-	case !j.m.running():
+	case !nr.ns.running():
 		return "its server ended"
-	case j.m.hangs():
+	case nr.ns.hangs():
 		return "its server doesn't answer"
 	}
 	return ""
@@ -50,34 +50,34 @@ func (j *job) down() string {
 
 // replacePrimary decides who is the primary after the old one was fenced, and
 // makes it so. Replicas that may know more than the others are waited for.
-func (p *pass) replacePrimary(ctx context.Context, old *job, why string) error {
+func (cr *clusterReconciler) replacePrimary(ctx context.Context, old *nodeReconciler, why string) error {
 	const patience = 10 * time.Second
 	began := time.Now()
 	for {
-		state, err := p.failoverState(ctx, old)
+		state, err := cr.failoverState(ctx, old)
 		if err != nil {
 			return err
 		}
 		state.WaitExpired = time.Since(began) > patience
 		decision := decide(state)
-		p.d.log.Info("the primary is down", "cluster_id", p.want.ID, "node", p.top.Primary, "why", why, "action", string(decision.Action), "candidate", decision.Candidate)
+		cr.d.log.Info("the primary is down", "cluster_id", cr.want.ID, "node", cr.top.Primary, "why", why, "action", string(decision.Action), "candidate", decision.Candidate)
 		switch decision.Action {
 		case actionRestart:
-			return p.restartPrimary(ctx, old, state)
+			return cr.restartPrimary(ctx, old, state)
 		case actionPromote:
-			reason := fmt.Sprintf("Node %d is no longer the primary: %s. Node %d took over.", p.top.Primary, why, decision.Candidate)
-			err := p.failover(ctx, old, decision, reason)
+			reason := fmt.Sprintf("Node %d is no longer the primary: %s. Node %d took over.", cr.top.Primary, why, decision.Candidate)
+			err := cr.failover(ctx, old, decision, reason)
 			if !errors.Is(err, engine.ErrUndrainable) {
 				return err
 			}
-			old.m.setUndrainable()
-			p.d.log.Warn("the dead primary's last writes can't be had from its files", "cluster_id", p.want.ID, "node", p.top.Primary, "error", err)
+			old.ns.setUndrainable()
+			cr.d.log.Warn("the dead primary's last writes can't be had from its files", "cluster_id", cr.want.ID, "node", cr.top.Primary, "error", err)
 			continue
 		case actionNone:
-			return &obstacle{"no node has the cluster's data any more: a backup has to be restored"}
+			return &permanentError{"no node has the cluster's data any more: a backup has to be restored"}
 		}
-		for _, ordinal := range p.top.replicas() {
-			p.restartReplica(ctx, ordinal)
+		for _, ordinal := range cr.top.replicas() {
+			cr.restartReplica(ctx, ordinal)
 		}
 		if err := sleep(ctx, 50*time.Millisecond); err != nil {
 			return err
@@ -86,48 +86,50 @@ func (p *pass) replacePrimary(ctx context.Context, old *job, why string) error {
 }
 
 // failoverState asks all replicas for their replication status once they are disconnected.
-func (p *pass) failoverState(ctx context.Context, old *job) (failoverState, error) {
+func (cr *clusterReconciler) failoverState(ctx context.Context, old *nodeReconciler) (failoverState, error) {
 	state := failoverState{
-		HasData: p.d.hasData(old.node.Data), CanDrain: p.canDrain(old), RestartFailed: old.m.isUnstartable(),
-		Synchronous: synchronous(p.want.Replication, p.want.Commit),
-		Replicas:    make([]replicaState, len(p.top.replicas())),
+		HasData: cr.d.hasData(old.node.Data), CanDrain: cr.canDrain(old), RestartFailed: old.ns.isUnstartable(),
+		Synchronous: synchronous(cr.want.Replication, cr.want.Commit),
+		Replicas:    make([]replicaState, len(cr.top.replicas())),
 	}
 	var work sync.WaitGroup
-	for i, ordinal := range p.top.replicas() {
-		j, err := p.job(ctx, ordinal)
+	for i, ordinal := range cr.top.replicas() {
+		nr, err := cr.nodeReconciler(ctx, ordinal)
 		if err != nil {
 			return state, err
 		}
-		work.Go(func() { state.Replicas[i] = j.replicaState(ctx) })
+		work.Go(func() { state.Replicas[i] = nr.replicaState(ctx) })
 	}
 	work.Wait()
 	// Who was asked after the end of ctx hasn't failed to answer.
 	return state, ctx.Err()
 }
 
-// canDrain tells whether what the old primary wrote last may be had from its files.
-func (p *pass) canDrain(old *job) bool { return p.eng.CanDrain(old.inst) && !old.m.isUndrainable() }
+// canDrain reports whether what the old primary wrote last may be had from its files.
+func (cr *clusterReconciler) canDrain(old *nodeReconciler) bool {
+	return cr.eng.CanDrain(old.inst) && !old.ns.isUndrainable()
+}
 
-// synchronous tells whether acknowledged writes are on two nodes.
+// synchronous reports whether acknowledged writes are on two nodes.
 func synchronous(r cluster.Replication, c cluster.Commit) bool {
 	return r == cluster.SemiSynch || c == cluster.CommitOn || c == cluster.CommitRemoteWrite || c == cluster.CommitRemoteApply
 }
 
 // candidate is the node as one that may take over.
-func (j *job) replicaState(ctx context.Context) replicaState {
-	c := replicaState{Ordinal: j.m.ordinal, HasData: j.rec != nil && j.rec.Bootstrapped && j.d.hasData(j.node.Data) && !j.m.isDiverged()}
-	if !c.HasData || !j.m.running() {
+func (nr *nodeReconciler) replicaState(ctx context.Context) replicaState {
+	c := replicaState{Ordinal: nr.ns.ordinal, HasData: nr.rec != nil && nr.rec.Bootstrapped && nr.d.hasData(nr.node.Data) && !nr.ns.isDiverged()}
+	if !c.HasData || !nr.ns.running() {
 		return c
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	if err := j.eng.Disconnect(ctx, j.node); err != nil {
-		j.d.log.Warn("replica doesn't let go of the old primary", "cluster_id", j.want.ID, "node", c.Ordinal, "error", err)
+	if err := nr.eng.Disconnect(ctx, nr.node); err != nil {
+		nr.d.log.Warn("replica doesn't let go of the old primary", "cluster_id", nr.want.ID, "node", c.Ordinal, "error", err)
 		return c
 	}
-	s, err := j.standing(ctx)
+	s, err := nr.standing(ctx)
 	if err != nil {
-		j.d.log.Warn("replica doesn't say how it stands", "cluster_id", j.want.ID, "node", c.Ordinal, "error", err)
+		nr.d.log.Warn("replica doesn't say how it stands", "cluster_id", nr.want.ID, "node", c.Ordinal, "error", err)
 		return c
 	}
 	c.Answers, c.Received = true, s.Received
@@ -136,167 +138,167 @@ func (j *job) replicaState(ctx context.Context) replicaState {
 
 // restartPrimary starts the server again on its own data. While others could
 // take over it isn't waited for as long.
-func (p *pass) restartPrimary(ctx context.Context, old *job, s failoverState) error {
-	patience := passTime
+func (cr *clusterReconciler) restartPrimary(ctx context.Context, old *nodeReconciler, s failoverState) error {
+	patience := reconcileTimeout
 	if slices.ContainsFunc(s.Replicas, func(c replicaState) bool { return c.HasData && c.Answers }) {
 		patience = 20 * time.Second
 	}
 	short, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	p.restarts = true
-	if err := p.node(short, p.top.Primary); err != nil {
-		old.m.markUnstartable()
+	cr.mayRestartPrimary = true
+	if err := cr.reconcileNode(short, cr.top.Primary); err != nil {
+		old.ns.markUnstartable()
 		return fmt.Errorf("start the primary again: %w", err)
 	}
-	for _, ordinal := range p.top.replicas() {
-		p.u.member(ordinal).forgive()
+	for _, ordinal := range cr.top.replicas() {
+		cr.cs.node(ordinal).forgive()
 	}
 	return nil
 }
 
 // failover makes the candidate the primary: it gets the old primary's last writes, then
 // the topology names it, and only then does it take writes.
-func (p *pass) failover(ctx context.Context, old *job, decision decision, reason string) error {
+func (cr *clusterReconciler) failover(ctx context.Context, old *nodeReconciler, decision decision, reason string) error {
 	if decision.MayLose {
 		reason += " Writes that were acknowledged in the last moments may be missing."
 	}
-	if p.d.hasData(old.node.Data) && p.canDrain(old) {
-		candidate, err := p.job(ctx, decision.Candidate)
+	if cr.d.hasData(old.node.Data) && cr.canDrain(old) {
+		candidate, err := cr.nodeReconciler(ctx, decision.Candidate)
 		if err != nil {
 			return err
 		}
 		failpoint.Here("host: before drain")
-		if err := p.eng.Drain(ctx, old.node, candidate.node); err != nil {
-			return fmt.Errorf("drain node %d to node %d: %w", p.top.Primary, decision.Candidate, err)
+		if err := cr.eng.Drain(ctx, old.node, candidate.node); err != nil {
+			return fmt.Errorf("drain node %d to node %d: %w", cr.top.Primary, decision.Candidate, err)
 		}
 		failpoint.Here("host: after drain")
 	}
-	top := p.top
-	top.Primary, top.Failovers, top.Last, top.Reason = decision.Candidate, top.Failovers+1, p.d.o.Now().UTC(), reason
-	if err := p.d.saveTopology(p.want.ID, top); err != nil {
+	top := cr.top
+	top.Primary, top.Failovers, top.Last, top.Reason = decision.Candidate, top.Failovers+1, cr.d.o.Now().UTC(), reason
+	if err := cr.d.saveTopology(cr.want.ID, top); err != nil {
 		return err
 	}
-	p.top = top
+	cr.top = top
 	failpoint.Here("host: new primary recorded")
-	p.d.log.Warn("the primary changes", "cluster_id", p.want.ID, "reason", reason)
-	return p.promote(ctx)
+	cr.d.log.Warn("the primary changes", "cluster_id", cr.want.ID, "reason", reason)
+	return cr.promote(ctx)
 }
 
 // promote makes the topology's primary take writes and the running replicas follow
 // it, all at the same time.
-func (p *pass) promote(ctx context.Context) error {
+func (cr *clusterReconciler) promote(ctx context.Context) error {
 	var work sync.WaitGroup
-	for _, ordinal := range p.top.replicas() {
-		if m := p.u.member(ordinal); m.running() {
+	for _, ordinal := range cr.top.replicas() {
+		if ns := cr.cs.node(ordinal); ns.running() {
 			work.Go(func() {
-				if err := p.repoint(ctx, ordinal); err != nil {
-					p.d.log.Warn("replica doesn't follow the new primary yet", "cluster_id", p.want.ID, "node", ordinal, "error", err)
+				if err := cr.repoint(ctx, ordinal); err != nil {
+					cr.d.log.Warn("replica doesn't follow the new primary yet", "cluster_id", cr.want.ID, "node", ordinal, "error", err)
 				}
 			})
 		}
 	}
 	defer work.Wait()
-	j, err := p.job(ctx, p.top.Primary)
+	nr, err := cr.nodeReconciler(ctx, cr.top.Primary)
 	if err != nil {
 		return err
 	}
-	if err := j.writeFiles(); err != nil {
+	if err := nr.writeFiles(); err != nil {
 		return err
 	}
-	if err := j.take(ctx, stepRole); err != nil {
+	if err := nr.runStep(ctx, stepRole); err != nil {
 		return err
 	}
-	if _, err := j.standing(ctx); err != nil {
+	if _, err := nr.standing(ctx); err != nil {
 		return err
 	}
-	if j.rec != nil {
+	if nr.rec != nil {
 		// What a replica has of fences may be its primary's, which an older steward made.
-		j.rec.Loaded, j.rec.Fenced = j.digest, 0
-		if err := j.save(false); err != nil {
+		nr.rec.Loaded, nr.rec.Fenced = nr.digest, 0
+		if err := nr.save(false); err != nil {
 			return err
 		}
 	}
-	if err := j.setRoute(ctx); err != nil {
+	if err := nr.setRoute(ctx); err != nil {
 		return err
 	}
-	p.d.tellStandings(p.u)
-	p.d.change(p.want.ID)
+	cr.d.tellStandings(cr.cs)
+	cr.d.notifyChange(cr.want.ID)
 	return nil
 }
 
 // repoint makes a running replica follow the current primary.
-func (p *pass) repoint(ctx context.Context, ordinal int) error {
-	j, err := p.job(ctx, ordinal)
+func (cr *clusterReconciler) repoint(ctx context.Context, ordinal int) error {
+	nr, err := cr.nodeReconciler(ctx, ordinal)
 	if err != nil {
 		return err
 	}
-	if err := j.writeFiles(); err != nil {
+	if err := nr.writeFiles(); err != nil {
 		return err
 	}
-	if err := j.takeRole(ctx); err != nil {
+	if err := nr.takeRole(ctx); err != nil {
 		return err
 	}
-	j.m.forgive()
-	j.rec.Loaded = j.digest
-	return j.save(false)
+	nr.ns.forgive()
+	nr.rec.Loaded = nr.digest
+	return nr.save(false)
 }
 
 // restartReplica starts a replica's server as it was last started, so that it can
 // report its replication status.
-func (p *pass) restartReplica(ctx context.Context, ordinal int) {
-	m := p.u.member(ordinal)
-	rec, err := readRecord(p.d.layout.node(p.want.ID, ordinal))
-	if err != nil || rec == nil || rec.Launch == nil || m.running() {
+func (cr *clusterReconciler) restartReplica(ctx context.Context, ordinal int) {
+	ns := cr.cs.node(ordinal)
+	rec, err := readRecord(cr.d.layout.node(cr.want.ID, ordinal))
+	if err != nil || rec == nil || rec.Launch == nil || ns.running() {
 		return
 	}
-	if err := p.d.relaunch(ctx, p.u, m, rec); err != nil {
-		p.d.log.Warn("replica can't be started", "cluster_id", p.want.ID, "node", ordinal, "error", err)
+	if err := cr.d.relaunch(ctx, cr.cs, ns, rec); err != nil {
+		cr.d.log.Warn("replica can't be started", "cluster_id", cr.want.ID, "node", ordinal, "error", err)
 	}
 }
 
 // switchover moves the primary role to a replica on purpose. No acknowledged write
 // is lost: the old primary has stopped or is read-only before the candidate takes
 // writes, and the candidate has everything by then.
-func (p *pass) switchover(ctx context.Context, candidate *job, why string) error {
-	old, err := p.job(ctx, p.top.Primary)
+func (cr *clusterReconciler) switchover(ctx context.Context, candidate *nodeReconciler, why string) error {
+	old, err := cr.nodeReconciler(ctx, cr.top.Primary)
 	if err != nil {
 		return err
 	}
-	reason := fmt.Sprintf("Node %d handed its role over to node %d for %s.", p.top.Primary, candidate.m.ordinal, why)
+	reason := fmt.Sprintf("Node %d handed its role over to node %d for %s.", cr.top.Primary, candidate.ns.ordinal, why)
 	failpoint.Here("host: before switchover")
-	if p.eng.CanDrain(old.inst) {
+	if cr.eng.CanDrain(old.inst) {
 		err = old.stop(ctx) // its last writes are drained from its files
 	} else {
-		err = p.demote(ctx, old, candidate)
+		err = cr.demote(ctx, old, candidate)
 	}
 	if err != nil {
 		return err
 	}
 	failpoint.Here("host: old primary has stopped writing")
-	if err := p.disconnectAll(ctx); err != nil {
+	if err := cr.disconnectAll(ctx); err != nil {
 		return err
 	}
-	return p.failover(ctx, old, decision{Action: actionPromote, Candidate: candidate.m.ordinal}, reason)
+	return cr.failover(ctx, old, decision{Action: actionPromote, Candidate: candidate.ns.ordinal}, reason)
 }
 
 // switchoverCandidate returns the furthest of the replicas that follow closely.
-func (p *pass) switchoverCandidate(ctx context.Context) (*job, error) {
-	var best *job
+func (cr *clusterReconciler) switchoverCandidate(ctx context.Context) (*nodeReconciler, error) {
+	var best *nodeReconciler
 	var most uint64
 	var problems []string
-	for _, ordinal := range p.top.replicas() {
-		j, err := p.job(ctx, ordinal)
+	for _, ordinal := range cr.top.replicas() {
+		nr, err := cr.nodeReconciler(ctx, ordinal)
 		if err != nil {
 			return nil, err
 		}
-		s, err := j.standing(ctx)
+		s, err := nr.standing(ctx)
 		switch {
 		case err != nil:
 			problems = append(problems, err.Error())
 		case !s.Streaming || s.Lag > maxLag:
 			problems = append(problems, fmt.Sprintf("node %d doesn't follow closely: %s", ordinal, s.Problem))
 		case best == nil || s.Applied > most:
-			best, most = j, s.Applied
+			best, most = nr, s.Applied
 		}
 	}
 	if best == nil {
@@ -308,16 +310,16 @@ func (p *pass) switchoverCandidate(ctx context.Context) (*job, error) {
 // demote makes the primary read-only and waits until the candidate has everything.
 // The gateway holds new connections meanwhile. When that takes too long, the
 // primary takes writes again.
-func (p *pass) demote(ctx context.Context, old, candidate *job) error {
+func (cr *clusterReconciler) demote(ctx context.Context, old, candidate *nodeReconciler) error {
 	const patience = 20 * time.Second
 	held := old.route
 	held.Primary = netip.AddrPort{} // held, until there is one
-	if err := p.d.o.Gateway.Set(ctx, held); err != nil {
+	if err := cr.d.o.Gateway.Set(ctx, held); err != nil {
 		return err
 	}
 	short, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := p.eng.StepDown(short, old.node)
+	err := cr.eng.StepDown(short, old.node)
 	if err == nil {
 		err = caughtUp(short, old, candidate)
 	}
@@ -326,21 +328,21 @@ func (p *pass) demote(ctx context.Context, old, candidate *job) error {
 	}
 	undo, stop := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer stop()
-	return errors.Join(err, p.eng.Promote(undo, old.node), old.setRoute(undo))
+	return errors.Join(err, cr.eng.Promote(undo, old.node), old.setRoute(undo))
 }
 
 // caughtUp waits until the candidate has all that the old primary has.
-func caughtUp(ctx context.Context, old, candidate *job) error {
+func caughtUp(ctx context.Context, old, candidate *nodeReconciler) error {
 	return reaches(ctx, old, candidate, func(s engine.Standing) uint64 { return s.Received })
 }
 
 // applied waits until a replica has not only got but applied what the primary has now.
-func applied(ctx context.Context, primary, replica *job) error {
+func applied(ctx context.Context, primary, replica *nodeReconciler) error {
 	return reaches(ctx, primary, replica, func(s engine.Standing) uint64 { return s.Applied })
 }
 
 // reaches waits until a node is as far as another one is now.
-func reaches(ctx context.Context, other, node *job, far func(engine.Standing) uint64) error {
+func reaches(ctx context.Context, other, node *nodeReconciler, far func(engine.Standing) uint64) error {
 	last, err := other.standing(ctx)
 	if err != nil {
 		return err
@@ -351,21 +353,21 @@ func reaches(ctx context.Context, other, node *job, far func(engine.Standing) ui
 			return nil
 		}
 		if sleep(ctx, 2*time.Millisecond) != nil {
-			return fmt.Errorf("node %d doesn't catch up: %s of %s", node.m.ordinal, s.Position, last.Position)
+			return fmt.Errorf("node %d doesn't catch up: %s of %s", node.ns.ordinal, s.Position, last.Position)
 		}
 	}
 }
 
-func (p *pass) disconnectAll(ctx context.Context) error {
-	for _, ordinal := range p.top.replicas() {
-		j, err := p.job(ctx, ordinal)
+func (cr *clusterReconciler) disconnectAll(ctx context.Context) error {
+	for _, ordinal := range cr.top.replicas() {
+		nr, err := cr.nodeReconciler(ctx, ordinal)
 		if err != nil {
 			return err
 		}
-		if !j.m.running() {
+		if !nr.ns.running() {
 			continue
 		}
-		if err := p.eng.Disconnect(ctx, j.node); err != nil && !errors.Is(err, engine.ErrStarting) {
+		if err := cr.eng.Disconnect(ctx, nr.node); err != nil && !errors.Is(err, engine.ErrStarting) {
 			return fmt.Errorf("disconnect node %d: %w", ordinal, err)
 		}
 	}

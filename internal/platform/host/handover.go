@@ -59,16 +59,16 @@ func (d *Driver) shipAsked(ctx context.Context, want platform.Wanted, top topolo
 // runningNode is a node as its driver needs it, and whether its server runs and is
 // the cluster's own.
 func (d *Driver) runningNode(ctx context.Context, want platform.Wanted, top topology, ordinal int) (engine.Node, bool, error) {
-	m := d.unit(want.ID).member(ordinal)
-	if !m.running() {
+	ns := d.clusterState(want.ID).node(ordinal)
+	if !ns.running() {
 		return engine.Node{}, false, nil
 	}
-	j, err := d.newJob(ctx, d.unit(want.ID), want, top, ordinal)
-	if err != nil || j.rec == nil || !j.rec.Bootstrapped {
+	nr, err := d.newNodeReconciler(ctx, d.clusterState(want.ID), want, top, ordinal)
+	if err != nil || nr.rec == nil || !nr.rec.Bootstrapped {
 		return engine.Node{}, false, err
 	}
-	j.node.Installation = d.installation(j.rec.Installation)
-	return j.node, true, nil
+	nr.node.Installation = d.installation(nr.rec.Installation)
+	return nr.node, true, nil
 }
 
 func (d *Driver) readHanded(id cluster.ID) (engine.Handed, error) {

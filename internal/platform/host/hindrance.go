@@ -8,21 +8,21 @@ import (
 	"steward/internal/platform"
 )
 
-// hindered says why a running server must not be stopped: it couldn't be started again.
-func (j *job) hindered() error { return asHindrance(j.eng.Hindrance(j.node)) }
+// checkStoppable returns why a running server must not be stopped: it could not be started again.
+func (nr *nodeReconciler) checkStoppable() error { return customerError(nr.eng.Hindrance(nr.node)) }
 
-// hindered says so of the primary, before customers are turned away, who have to
-// come in to mend it.
-func (p *pass) hindered(ctx context.Context) error {
-	j, err := p.job(ctx, p.top.Primary)
-	if err != nil || !j.m.running() {
+// checkStoppable checks the primary before customers are turned away, who have to log
+// in to mend it.
+func (cr *clusterReconciler) checkStoppable(ctx context.Context) error {
+	nr, err := cr.nodeReconciler(ctx, cr.top.Primary)
+	if err != nil || !nr.ns.running() {
 		return err
 	}
-	return j.hindered()
+	return nr.checkStoppable()
 }
 
-// asHindrance makes an engine's hindrance one of the platform's.
-func asHindrance(err error) error {
+// customerError makes an engine's hindrance one of the platform's.
+func customerError(err error) error {
 	if h, ok := errors.AsType[*engine.Hindrance](err); ok {
 		return &platform.Hindrance{Reason: h.Error()}
 	}

@@ -19,12 +19,12 @@ import (
 // recovery is a scratch server that goes on from a copy to a moment.
 type recovery struct {
 	*scratch
-	eng  engine.Recoverer
-	from platform.Source
+	archiver engine.Recoverer
+	from     platform.Source
 	// lineage is what a Fetcher's files are of.
 	lineage string
 	desk    *desk
-	// short tells that what was archived ended before the moment.
+	// short reports whether what was archived ended before the moment.
 	short bool
 }
 
@@ -42,7 +42,7 @@ func (d *Driver) recoverCopy(ctx context.Context, want platform.Wanted, from pla
 		return reached, nil, err
 	}
 	s.node.Keyring = keyring
-	v := &recovery{scratch: s, eng: eng, from: from}
+	v := &recovery{scratch: s, archiver: eng, from: from}
 	reached, ring, err = v.run(ctx, r, dir)
 	return reached, ring, errors.Join(err, s.remove(context.WithoutCancel(ctx)))
 }
@@ -52,7 +52,7 @@ func (v *recovery) run(ctx context.Context, r io.Reader, dir string) (reached ti
 		return reached, nil, err
 	}
 	failpoint.Here("host: before recovery")
-	switch eng := v.eng.(type) {
+	switch eng := v.archiver.(type) {
 	case engine.Fetcher:
 		reached, err = v.fetch(ctx, eng)
 	case engine.Feeder:
@@ -105,7 +105,7 @@ func (v *recovery) prepare(ctx context.Context, r io.Reader) error {
 	}
 	first := ""
 	err := v.unpackBy(v.node.Data, r, func(dir string) (err error) {
-		v.lineage, first, err = v.eng.UnpackToRecover(ctx, v.node, r, dir, v.d.pipeAsOwner)
+		v.lineage, first, err = v.archiver.UnpackToRecover(ctx, v.node, r, dir, v.d.pipeAsOwner)
 		return err
 	})
 	if err != nil {
@@ -169,18 +169,18 @@ func (v *recovery) noGap(ctx context.Context, eng engine.Fetcher) error {
 
 // finish stops the server and moves its data to dir. It returns the keyring.
 func (v *recovery) finish(ctx context.Context, dir string) ([]byte, error) {
-	if p := v.m.process(); p != nil {
-		if err := p.Stop(ctx, v.job.eng.StopSignal(), stopPatience, v.group); err != nil {
+	if p := v.ns.process(); p != nil {
+		if err := p.Stop(ctx, v.nodeReconciler.eng.StopSignal(), stopTimeout, v.group); err != nil {
 			return nil, fmt.Errorf("stop the server that has recovered: %w", err)
 		}
 	}
 	if err := process.KillAll(ctx, v.identity(), v.group); err != nil {
 		return nil, err
 	}
-	if err := v.eng.Sever(ctx, v.node, v.node.Data, v.d.pipeAsOwner); err != nil {
+	if err := v.archiver.Sever(ctx, v.node, v.node.Data, v.d.pipeAsOwner); err != nil {
 		return nil, err
 	}
-	keyring, err := v.job.eng.KeyringContent(v.node)
+	keyring, err := v.nodeReconciler.eng.KeyringContent(v.node)
 	if err != nil {
 		return nil, err
 	}

@@ -25,55 +25,55 @@ type recoveryAttempts struct {
 }
 
 // requestRecovery asks the health monitor to recover the cluster.
-func (u *unit) requestRecovery() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.recovery.pending = true
+func (cs *clusterState) requestRecovery() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.recovery.pending = true
 }
 
 // recoveryPending reports whether there is something to recover now.
-func (u *unit) recoveryPending(now time.Time) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.recovery.pending && !now.Before(u.recovery.due)
+func (cs *clusterState) recoveryPending(now time.Time) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.recovery.pending && !now.Before(cs.recovery.due)
 }
 
 // recoveryDue reports whether the last recovery was long enough ago to try another.
-func (u *unit) recoveryDue(now time.Time) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return !now.Before(u.recovery.due)
+func (cs *clusterState) recoveryDue(now time.Time) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return !now.Before(cs.recovery.due)
 }
 
 // recordRecovery records the result of a recovery.
-func (u *unit) recordRecovery(err error, now time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+func (cs *clusterState) recordRecovery(err error, now time.Time) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
 	if err == nil {
-		u.recovery = recoveryAttempts{}
+		cs.recovery = recoveryAttempts{}
 		return
 	}
-	pause := min(firstRecoveryPause<<min(u.recovery.failed, 10), lastRecoveryPause)
-	u.recovery = recoveryAttempts{pending: true, failed: u.recovery.failed + 1, due: now.Add(pause)}
+	pause := min(firstRecoveryPause<<min(cs.recovery.failed, 10), lastRecoveryPause)
+	cs.recovery = recoveryAttempts{pending: true, failed: cs.recovery.failed + 1, due: now.Add(pause)}
 }
 
 // prepareFailover has all remembered that a failover needs, for the day when the
 // store is away.
-func (d *Driver) prepareFailover(u *unit) {
+func (d *Driver) prepareFailover(cs *clusterState) {
 	for pause := firstRecoveryPause; ; pause = min(2*pause, lastRecoveryPause) {
-		top, err := d.topology(u.id)
+		top, err := d.topology(cs.id)
 		if err != nil || top.Members == 1 {
 			return
 		}
-		rec, err := readRecord(d.layout.node(u.id, top.Primary))
+		rec, err := readRecord(d.layout.node(cs.id, top.Primary))
 		if err != nil || rec == nil {
 			return // Apply will make it, and has all remembered first
 		}
-		err = d.recall(d.quit, u, rec.Encrypted, top.Members)
+		err = d.cacheSecrets(d.quit, cs, rec.Encrypted, top.Members)
 		if err == nil || d.quit.Err() != nil {
 			return
 		}
-		d.log.Warn("prepare for a failover", "cluster_id", u.id, "error", err)
+		d.log.Warn("prepare for a failover", "cluster_id", cs.id, "error", err)
 		if sleep(d.quit, pause) != nil {
 			return
 		}
@@ -83,80 +83,80 @@ func (d *Driver) prepareFailover(u *unit) {
 // recover is what follows the end of a primary that has replicas: it needs
 // nobody's leave, and neither the store nor the API. What fails is tried again by
 // the vigil.
-func (d *Driver) recover(u *unit, m *member, ended *process.Process) {
-	limited, cancel := context.WithTimeout(d.quit, passTime)
+func (d *Driver) recover(cs *clusterState, ns *nodeState, ended *process.Process) {
+	limited, cancel := context.WithTimeout(d.quit, reconcileTimeout)
 	defer cancel()
-	ctx, give, err := u.occupyFirst(limited)
+	ctx, unlock, err := cs.preempt(limited)
 	if err != nil {
-		u.requestRecovery()
+		cs.requestRecovery()
 		return
 	}
 	// Somebody else may have dealt with it.
-	if p := m.process(); p == nil || p == ended || !p.Running() {
-		err = d.recoverNow(ctx, u)
+	if p := ns.process(); p == nil || p == ended || !p.Running() {
+		err = d.recoverNow(ctx, cs)
 	}
-	give()
-	d.endRecovery(u, err)
+	unlock()
+	d.endRecovery(cs, err)
 }
 
 // recoverAgain goes on with what couldn't be done, when nobody else is at work.
-func (d *Driver) recoverAgain(u *unit) {
-	if !u.recoveryPending(d.o.Now()) {
+func (d *Driver) recoverAgain(cs *clusterState) {
+	if !cs.recoveryPending(d.o.Now()) {
 		return
 	}
-	limited, cancel := context.WithTimeout(d.quit, passTime)
-	ctx, give, ok := u.tryOccupy(limited)
+	limited, cancel := context.WithTimeout(d.quit, reconcileTimeout)
+	ctx, unlock, ok := cs.tryAcquire(limited)
 	if !ok {
 		cancel()
 		return
 	}
 	d.spawn(func() {
 		defer cancel()
-		err := d.recoverNow(ctx, u)
-		give()
-		d.endRecovery(u, err)
+		err := d.recoverNow(ctx, cs)
+		unlock()
+		d.endRecovery(cs, err)
 	})
 }
 
 // recoverNow brings a cluster back the way it was, from this machine's records.
-func (d *Driver) recoverNow(ctx context.Context, u *unit) error {
-	top, err := d.topology(u.id)
+func (d *Driver) recoverNow(ctx context.Context, cs *clusterState) error {
+	top, err := d.topology(cs.id)
 	if err != nil || top.Members == 1 || top.Suspended || top.Restoring {
 		return err
 	}
-	if born, err := d.born(u.id, top); err != nil || !born {
+	if born, err := d.bootstrapped(cs.id, top); err != nil || !born {
 		return err
 	}
-	want, err := d.known(ctx, u.id, top)
+	want, err := d.recordedCluster(ctx, cs.id, top)
 	if err != nil {
 		return err
 	}
-	p, err := d.newPass(u, want)
+	cr, err := d.newClusterReconciler(cs, want)
 	if err != nil {
 		return err
 	}
-	p.keys.offline = true
-	if err := p.ensurePrimary(ctx); err != nil {
+	cr.keys.offline = true
+	if err := cr.ensurePrimary(ctx); err != nil {
 		return err
 	}
-	return errors.Join(p.ensureReplicas(ctx), p.setRoute(ctx))
+	return errors.Join(cr.ensureReplicas(ctx), cr.setRoute(ctx))
 }
 
 // ensureReplicas makes all replicas follow the primary, the old primary among them.
 // It leaves those alone that do; everything else is up to Apply.
-func (p *pass) ensureReplicas(ctx context.Context) error {
+func (cr *clusterReconciler) ensureReplicas(ctx context.Context) error {
 	var errs []error
-	for _, ordinal := range p.top.replicas() {
-		j, err := p.job(ctx, ordinal)
+	for _, ordinal := range cr.top.replicas() {
+		nr, err := cr.nodeReconciler(ctx, ordinal)
 		if err != nil {
 			return err
 		}
-		if reason := p.lost(j); reason != "" {
-			err = p.rebuild(ctx, j.m, reason)
-		} else if !j.m.running() {
-			err = p.replica(ctx, ordinal)
-		} else if s, failed := j.standing(ctx); failed != nil || !s.Streaming {
-			err = p.repoint(ctx, ordinal)
+		if reason := cr.rebuildReason(nr); reason != "" {
+			err = cr.rebuild(ctx, nr.ns, reason)
+		} else if !nr.ns.running() {
+			err = cr.reconcileReplica(ctx, ordinal)
+		} else if s, failed := nr.standing(ctx); failed != nil || !s.Streaming {
+			err = cr.repoint(ctx, ordinal)
 		}
 		errs = append(errs, err)
 	}
@@ -164,16 +164,16 @@ func (p *pass) ensureReplicas(ctx context.Context) error {
 }
 
 // endRecovery does what needs the store, now that nobody waits, and tells.
-func (d *Driver) endRecovery(u *unit, err error) {
+func (d *Driver) endRecovery(cs *clusterState, err error) {
 	if err == nil {
 		ctx, cancel := context.WithTimeout(d.quit, sealTimeout)
 		defer cancel()
-		err = d.sealKeyrings(ctx, u)
+		err = d.sealKeyrings(ctx, cs)
 	}
-	u.recordRecovery(err, d.o.Now())
+	cs.recordRecovery(err, d.o.Now())
 	if err != nil && d.quit.Err() == nil {
-		d.log.Warn("recover the cluster", "cluster_id", u.id, "error", err)
+		d.log.Warn("recover the cluster", "cluster_id", cs.id, "error", err)
 	}
-	d.tellStandings(u)
-	d.change(u.id)
+	d.tellStandings(cs)
+	d.notifyChange(cs.id)
 }

@@ -23,116 +23,116 @@ func keyringName(ordinal int) platform.SecretName {
 const standingFresh = 2 * time.Second
 
 // standing asks the node's server and remembers the answer.
-func (j *job) standing(ctx context.Context) (engine.Standing, error) {
-	return askStanding(ctx, j.d, j.m, j.eng, j.node)
+func (nr *nodeReconciler) standing(ctx context.Context) (engine.Standing, error) {
+	return askStanding(ctx, nr.d, nr.ns, nr.eng, nr.node)
 }
 
-func askStanding(ctx context.Context, d *Driver, m *member, eng engine.Driver, n engine.Node) (engine.Standing, error) {
+func askStanding(ctx context.Context, d *Driver, ns *nodeState, eng engine.Driver, n engine.Node) (engine.Standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	s, err := eng.Standing(ctx, n)
 	if err != nil {
-		m.stands(engine.Standing{Problem: err.Error()}, d.o.Now())
+		ns.stands(engine.Standing{Problem: err.Error()}, d.o.Now())
 		return s, fmt.Errorf("ask node %d how it stands: %w", n.Ordinal, err)
 	}
-	m.stands(s, d.o.Now())
+	ns.stands(s, d.o.Now())
 	return s, nil
 }
 
 // stands remembers how a node stands, and since when a replica hasn't followed.
-func (m *member) stands(s engine.Standing, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before := m.mayRead()
-	m.standing, m.stood = s, now
-	m.rerouted = m.rerouted || before != m.mayRead()
+func (ns *nodeState) stands(s engine.Standing, now time.Time) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	before := ns.mayRead()
+	ns.standing, ns.stood = s, now
+	ns.rerouted = ns.rerouted || before != ns.mayRead()
 	switch {
 	case s.Streaming || s.Writable:
-		m.astray = time.Time{}
-	case m.astray.IsZero():
-		m.astray = now
+		ns.astray = time.Time{}
+	case ns.astray.IsZero():
+		ns.astray = now
 	}
 }
 
 // lastStanding is how the node stood when it was last asked, and when that was.
-func (m *member) lastStanding() (engine.Standing, time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.standing, m.stood
+func (ns *nodeState) lastStanding() (engine.Standing, time.Time) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.standing, ns.stood
 }
 
-// twin makes the fresh clone one that can follow the primary.
-func (j *job) twin(ctx context.Context) error {
-	primary := j.d.bareNode(j.want, j.inst, j.top, j.top.Primary)
-	return j.eng.Twin(ctx, primary.Data, j.node.Data)
+// prepareReplica makes the fresh clone one that can follow the primary.
+func (nr *nodeReconciler) prepareReplica(ctx context.Context) error {
+	primary := nr.d.engineNode(nr.want, nr.inst, nr.top, nr.top.Primary)
+	return nr.eng.Twin(ctx, primary.Data, nr.node.Data)
 }
 
 // takeRole has a running server follow the primary, or be it.
-func (j *job) takeRole(ctx context.Context) error {
-	if j.node.Role == cluster.Primary {
-		return j.eng.Promote(ctx, j.node)
+func (nr *nodeReconciler) takeRole(ctx context.Context) error {
+	if nr.node.Role == cluster.Primary {
+		return nr.eng.Promote(ctx, nr.node)
 	}
-	err := j.eng.Follow(ctx, j.node)
+	err := nr.eng.Follow(ctx, nr.node)
 	if errors.Is(err, engine.ErrDiverged) {
-		j.m.setDiverged(true)
+		nr.ns.setDiverged(true)
 		return nil // it is given a new copy
 	}
 	return err
 }
 
-func (m *member) setDiverged(diverged bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.diverged, m.difference = diverged, ""
+func (ns *nodeState) setDiverged(diverged bool) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.diverged, ns.difference = diverged, ""
 }
 
 // maxLag is how far behind a replica may be that reads are sent to.
 const maxLag = 10 * time.Second
 
-// readable tells whether reads may be sent to a replica.
-func (m *member) readable() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.mayRead()
+// readable reports whether reads may be sent to a replica.
+func (ns *nodeState) readable() bool {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.mayRead()
 }
 
 // takeRerouted reports, once, whether what may be sent to the node has changed.
-func (m *member) takeRerouted() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	was := m.rerouted
-	m.rerouted = false
+func (ns *nodeState) takeRerouted() bool {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	was := ns.rerouted
+	ns.rerouted = false
 	return was
 }
 
-func (m *member) mayRead() bool {
-	return m.proc != nil && m.proc.Running() && m.standing.Streaming && m.standing.Lag <= maxLag
+func (ns *nodeState) mayRead() bool {
+	return ns.proc != nil && ns.proc.Running() && ns.standing.Streaming && ns.standing.Lag <= maxLag
 }
 
 // forgive forgets for how long the node hasn't followed: there was nobody to
 // follow.
-func (m *member) forgive() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.astray = time.Time{}
+func (ns *nodeState) forgive() {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.astray = time.Time{}
 }
 
 // hopeless says why a replica won't follow again without a new copy of the
 // data; "" while it may.
-func (m *member) hopeless(now time.Time) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (ns *nodeState) hopeless(now time.Time) string {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
 	const patience = 20 * time.Second
-	running := m.proc != nil && m.proc.Running()
+	running := ns.proc != nil && ns.proc.Running()
 	switch {
-	case m.difference != "":
-		return m.difference
-	case m.diverged:
+	case ns.difference != "":
+		return ns.difference
+	case ns.diverged:
 		return "its data has gone another way than the primary's"
-	case !running && m.failedStarts >= maxFailedStarts:
-		return "its server doesn't start: " + m.lastWords
-	case running && !m.astray.IsZero() && now.Sub(m.astray) > patience:
-		return "it doesn't follow the primary: " + m.standing.Problem
+	case !running && ns.failedStarts >= maxFailedStarts:
+		return "its server doesn't start: " + ns.lastWords
+	case running && !ns.astray.IsZero() && now.Sub(ns.astray) > patience:
+		return "it doesn't follow the primary: " + ns.standing.Problem
 	}
 	return ""
 }

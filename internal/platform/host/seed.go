@@ -22,12 +22,12 @@ type seed struct {
 }
 
 // seed copies the primary's data to dir, which is empty, and brings it to disk.
-func (j *job) seed(ctx context.Context, u *unit, dir string) error {
-	s, mine := u.joinSeed(j.m.ordinal, dir)
+func (nr *nodeReconciler) seed(ctx context.Context, cs *clusterState, dir string) error {
+	s, mine := cs.joinSeed(nr.ns.ordinal, dir)
 	var err error
 	if mine {
 		failpoint.Here("host: before seed")
-		err = u.endSeed(s, j.eng.Seed(ctx, j.node, dir, j.d.runAsOwner))
+		err = cs.endSeed(s, nr.eng.Seed(ctx, nr.node, dir, nr.d.runAsOwner))
 	} else {
 		err = s.take(ctx, dir)
 	}
@@ -43,24 +43,24 @@ func (j *job) seed(ctx context.Context, u *unit, dir string) error {
 
 // joinSeed is the copy of the node's data that is being made; mine when the caller
 // is to make it, in dir, and to end it.
-func (u *unit) joinSeed(primary int, dir string) (s *seed, mine bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if s := u.seed; s != nil && s.primary == primary {
+func (cs *clusterState) joinSeed(primary int, dir string) (s *seed, mine bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if s := cs.seed; s != nil && s.primary == primary {
 		s.takers.Add(1)
 		return s, false
 	}
-	u.seed = &seed{primary: primary, dir: dir, ended: make(chan struct{})}
-	return u.seed, true
+	cs.seed = &seed{primary: primary, dir: dir, ended: make(chan struct{})}
+	return cs.seed, true
 }
 
 // endSeed tells the takers, and waits until they have theirs.
-func (u *unit) endSeed(s *seed, err error) error {
-	u.mu.Lock()
-	if u.seed == s { // nobody joins any more
-		u.seed = nil
+func (cs *clusterState) endSeed(s *seed, err error) error {
+	cs.mu.Lock()
+	if cs.seed == s { // nobody joins any more
+		cs.seed = nil
 	}
-	u.mu.Unlock()
+	cs.mu.Unlock()
 	s.err = err
 	close(s.ended)
 	s.takers.Wait()

@@ -27,7 +27,7 @@ func (l layout) spool(id cluster.ID, ordinal int) string {
 	return filepath.Join(l.node(id, ordinal), "tmp", "wal")
 }
 
-// Ship is part of platform.Spooler.
+// Ship implements platform.Spooler.
 func (d *Driver) Ship(ctx context.Context, want platform.Wanted, to platform.Shipment) error {
 	eng, err := d.engine(want.Engine)
 	if err != nil {
@@ -179,9 +179,9 @@ func ignoreMissing(err error) error {
 
 // clearSpools drops what was handed over of data that is replaced: histories
 // don't say which data they are of. The servers have ended.
-func (j *job) clearSpools() error {
-	for ordinal := range j.top.Members {
-		spool := j.d.layout.spool(j.want.ID, ordinal)
+func (nr *nodeReconciler) clearSpools() error {
+	for ordinal := range nr.top.Members {
+		spool := nr.d.layout.spool(nr.want.ID, ordinal)
 		if err := os.RemoveAll(spool); err != nil {
 			return fmt.Errorf("clear the spool of node %d: %w", ordinal, err)
 		}

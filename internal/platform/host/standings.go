@@ -27,20 +27,20 @@ func (l layout) standings(id cluster.ID) string {
 }
 
 // tellStandings saves how the nodes of a cluster stand, when it has several.
-func (d *Driver) tellStandings(u *unit) {
-	top, err := d.topology(u.id)
+func (d *Driver) tellStandings(cs *clusterState) {
+	top, err := d.topology(cs.id)
 	if err == nil && top.Members > 1 {
-		err = d.saveStandings(u, top)
+		err = d.saveStandings(cs, top)
 	}
 	if err != nil {
-		d.log.Warn("tell how nodes stand", "cluster_id", u.id, "error", err)
+		d.log.Warn("tell how nodes stand", "cluster_id", cs.id, "error", err)
 	}
 }
 
-func (d *Driver) saveStandings(u *unit, top topology) error {
+func (d *Driver) saveStandings(cs *clusterState, top topology) error {
 	all := map[int]standing{}
 	for ordinal := range top.Members {
-		if s, at := u.member(ordinal).lastStanding(); !at.IsZero() {
+		if s, at := cs.node(ordinal).lastStanding(); !at.IsZero() {
 			all[ordinal] = standing{Streaming: s.Streaming, Lag: s.Lag, Position: s.Position, Problem: s.Problem, At: at}
 		}
 	}
@@ -48,7 +48,7 @@ func (d *Driver) saveStandings(u *unit, top topology) error {
 	if err != nil {
 		return fmt.Errorf("save standings: %w", err)
 	}
-	return process.WriteFile(d.layout.standings(u.id), content, 0o600)
+	return process.WriteFile(d.layout.standings(cs.id), content, 0o600)
 }
 
 // standings are those last saved; none when there are none.

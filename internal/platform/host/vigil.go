@@ -23,34 +23,34 @@ const (
 
 // keepVigil watches over the primary and the replicas of a cluster with several
 // nodes, once, for as long as the cluster is there.
-func (d *Driver) keepVigil(u *unit) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+func (d *Driver) keepVigil(cs *clusterState) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
 	d.mu.Lock()
 	active := d.active
 	d.mu.Unlock()
-	if u.vigil || !active {
+	if cs.vigil || !active {
 		return
 	}
-	u.vigil = true
-	d.spawn(func() { d.prepareFailover(u) })
+	cs.vigil = true
+	d.spawn(func() { d.prepareFailover(cs) })
 	d.spawn(func() {
-		d.watchOver(u)
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		u.vigil = false
+		d.watchOver(cs)
+		cs.mu.Lock()
+		defer cs.mu.Unlock()
+		cs.vigil = false
 	})
 }
 
 // vigil is what it remembers between two looks.
 type vigil struct {
-	d *Driver
-	u *unit
+	d  *Driver
+	cs *clusterState
 	// stopped is since when the primary's process has been stopped, down since
 	// when there has been none.
 	stopped, down time.Time
 	asked         time.Time
-	// asking tells that servers are being asked; misses counts pings in vain.
+	// asking reports whether servers are being asked; misses counts pings in vain.
 	asking atomic.Bool
 	misses atomic.Int32
 	// comparison is of a replica's rows with the primary's.
@@ -61,8 +61,8 @@ type vigil struct {
 	replacing atomic.Bool
 }
 
-func (d *Driver) watchOver(u *unit) {
-	v := &vigil{d: d, u: u, comparison: newComparison(d.o.Now(), d.o.CompareEvery)}
+func (d *Driver) watchOver(cs *clusterState) {
+	v := &vigil{d: d, cs: cs, comparison: newComparison(d.o.Now(), d.o.CompareEvery)}
 	tick := time.NewTicker(glance)
 	defer tick.Stop()
 	for {
@@ -71,7 +71,7 @@ func (d *Driver) watchOver(u *unit) {
 			return
 		case <-tick.C:
 		}
-		top, err := d.topology(u.id)
+		top, err := d.topology(cs.id)
 		if err != nil || top.Members == 1 || top.Suspended {
 			return
 		}
@@ -83,8 +83,8 @@ func (d *Driver) watchOver(u *unit) {
 }
 
 func (v *vigil) look(top topology) {
-	m := v.u.member(top.Primary)
-	p := m.process()
+	ns := v.cs.node(top.Primary)
+	p := ns.process()
 	now := v.d.o.Now()
 	if p == nil || !p.Running() {
 		v.stopped = time.Time{}
@@ -93,9 +93,9 @@ func (v *vigil) look(top topology) {
 			v.down = now
 		}
 		if now.Sub(v.down) >= unattended { // its end is seen by watch
-			v.u.requestRecovery()
+			v.cs.requestRecovery()
 		}
-		v.d.recoverAgain(v.u)
+		v.d.recoverAgain(v.cs)
 		return
 	}
 	v.down = time.Time{}
@@ -106,12 +106,12 @@ func (v *vigil) look(top topology) {
 		v.stopped = now
 	}
 	dead := !v.stopped.IsZero() && now.Sub(v.stopped) >= stoppedFor || v.misses.Load() >= pingMisses
-	if dead || !v.d.hasData(v.d.layout.dataOf(v.u.id, top.Primary)) {
-		m.setHangs(dead)
-		v.replace(m, p)
+	if dead || !v.d.hasData(v.d.layout.dataOf(v.cs.id, top.Primary)) {
+		ns.setHangs(dead)
+		v.replace(ns, p)
 		return
 	}
-	v.d.recoverAgain(v.u)
+	v.d.recoverAgain(v.cs)
 	if now.Sub(v.asked) >= pingEvery && v.asking.CompareAndSwap(false, true) {
 		v.asked = now
 		v.d.spawn(func() {
@@ -123,17 +123,17 @@ func (v *vigil) look(top topology) {
 
 // replace begins to replace a primary that is of no use, and goes on watching: over
 // the next one, too.
-func (v *vigil) replace(m *member, p *process.Process) {
+func (v *vigil) replace(ns *nodeState, p *process.Process) {
 	v.stopped = time.Time{}
 	v.misses.Store(0)
-	if v.replaced == p && (v.replacing.Load() || !v.u.recoveryDue(v.d.o.Now())) {
+	if v.replaced == p && (v.replacing.Load() || !v.cs.recoveryDue(v.d.o.Now())) {
 		return
 	}
 	v.replaced = p
 	v.replacing.Store(true)
 	v.d.spawn(func() {
 		defer v.replacing.Store(false)
-		v.d.recover(v.u, m, p)
+		v.d.recover(v.cs, ns, p)
 	})
 }
 
@@ -144,34 +144,34 @@ func (v *vigil) ask(top topology, p *process.Process) {
 	defer cancel()
 	if v.ping(ctx, top.Primary) {
 		v.misses.Store(0)
-		v.u.member(top.Primary).answered(v.d.o.Now())
-	} else if v.u.member(top.Primary).process() == p {
+		v.cs.node(top.Primary).answered(v.d.o.Now())
+	} else if v.cs.node(top.Primary).process() == p {
 		v.misses.Add(1)
 	}
 	changed := false
 	for ordinal := range top.Members {
-		m := v.u.member(ordinal)
-		if _, at := m.lastStanding(); m.running() && !m.isRebuilding() && v.d.o.Now().Sub(at) >= standingFresh {
-			v.standing(ctx, m)
-			changed = changed || ordinal != top.Primary && m.hopeless(v.d.o.Now()) != ""
+		ns := v.cs.node(ordinal)
+		if _, at := ns.lastStanding(); ns.running() && !ns.isRebuilding() && v.d.o.Now().Sub(at) >= standingFresh {
+			v.standing(ctx, ns)
+			changed = changed || ordinal != top.Primary && ns.hopeless(v.d.o.Now()) != ""
 		}
-		changed = m.takeRerouted() || changed
+		changed = ns.takeRerouted() || changed
 	}
-	v.d.tellStandings(v.u)
+	v.d.tellStandings(v.cs)
 	if changed {
-		v.u.requestRecovery() // reads go elsewhere, whether the store is there or not
-		v.d.change(v.u.id)
+		v.cs.requestRecovery() // reads go elsewhere, whether the store is there or not
+		v.d.notifyChange(v.cs.id)
 	}
 }
 
 func (v *vigil) ping(ctx context.Context, ordinal int) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
-	rec, err := readRecord(v.d.layout.node(v.u.id, ordinal))
+	rec, err := readRecord(v.d.layout.node(v.cs.id, ordinal))
 	if err != nil || rec == nil {
 		return true // there is nothing to be known
 	}
-	eng, node, err := v.d.knownNode(ctx, rec)
+	eng, node, err := v.d.recordedNode(ctx, rec)
 	if err != nil {
 		return true
 	}
@@ -179,43 +179,43 @@ func (v *vigil) ping(ctx context.Context, ordinal int) bool {
 	return err == nil || errors.Is(err, engine.ErrStarting) || errors.Is(err, engine.ErrAuthentication)
 }
 
-func (v *vigil) standing(ctx context.Context, m *member) {
-	rec, err := readRecord(v.d.layout.node(m.id, m.ordinal))
+func (v *vigil) standing(ctx context.Context, ns *nodeState) {
+	rec, err := readRecord(v.d.layout.node(ns.id, ns.ordinal))
 	if err != nil || rec == nil || !rec.Bootstrapped {
 		return
 	}
-	eng, node, err := v.d.knownNode(ctx, rec)
+	eng, node, err := v.d.recordedNode(ctx, rec)
 	if err != nil {
 		return
 	}
 	// An error is remembered as the node's problem.
-	_, _ = askStanding(ctx, v.d, m, eng, node)
+	_, _ = askStanding(ctx, v.d, ns, eng, node)
 }
 
-// hangs tells that the server was found to be there but not to answer.
-func (m *member) hangs() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.hung
+// hangs reports whether the server was found to be there but not to answer.
+func (ns *nodeState) hangs() bool {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.hung
 }
 
-func (m *member) setHangs(hangs bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.hung = hangs
+func (ns *nodeState) setHangs(hangs bool) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.hung = hangs
 }
 
-// isUndrainable tells that the files the server left were tried to be drained, in vain.
-func (m *member) isUndrainable() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.undrainable
+// isUndrainable reports whether the files the server left were tried to be drained, in vain.
+func (ns *nodeState) isUndrainable() bool {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.undrainable
 }
 
-func (m *member) setUndrainable() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.undrainable = true
+func (ns *nodeState) setUndrainable() {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.undrainable = true
 }
 
 // maxFailedStarts is how many starts of a server may end before it has answered:
@@ -223,33 +223,33 @@ func (m *member) setUndrainable() {
 const maxFailedStarts = 3
 
 // ended counts an end that came before the server's first answer.
-func (m *member) ended() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.pinged.IsZero() {
-		m.failedStarts = 0
+func (ns *nodeState) ended() {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if !ns.pinged.IsZero() {
+		ns.failedStarts = 0
 		return
 	}
-	m.failedStarts++
+	ns.failedStarts++
 }
 
 // startFailed counts a start that came to nothing.
-func (m *member) startFailed() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.failedStarts++
+func (ns *nodeState) startFailed() {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.failedStarts++
 }
 
 // markUnstartable records that the primary's server could not be started at all.
-func (m *member) markUnstartable() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.failedStarts = maxFailedStarts
+func (ns *nodeState) markUnstartable() {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.failedStarts = maxFailedStarts
 }
 
 // isUnstartable reports whether restarting the server is of no use.
-func (m *member) isUnstartable() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.failedStarts >= maxFailedStarts
+func (ns *nodeState) isUnstartable() bool {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.failedStarts >= maxFailedStarts
 }

@@ -10,8 +10,8 @@ import (
 	"steward/internal/process"
 )
 
-// member is a node as this process knows it. Nothing in it has to survive.
-type member struct {
+// nodeState is what this process knows of a node. Nothing in it has to survive a restart.
+type nodeState struct {
 	id      cluster.ID
 	ordinal int
 
@@ -31,54 +31,54 @@ type member struct {
 	standing engine.Standing
 	stood    time.Time
 	astray   time.Time
-	// rerouted tells that reads may be sent to the node since it last stood, or no
+	// rerouted reports whether reads may be sent to the node since it last stood, or no
 	// longer may.
 	rerouted bool
-	// diverged tells that the data can't follow the primary's any more.
+	// diverged reports whether the data can't follow the primary's any more.
 	diverged bool
 	// difference is what of the data was found to differ from the primary's, if that is why.
 	difference string
-	// hung tells that the server is there but doesn't answer; failedStarts counts
+	// hung reports whether the server is there but doesn't answer; failedStarts counts
 	// starts of the primary that came to nothing.
 	hung         bool
 	failedStarts int
-	// undrainable tells that Drain found what the server left of no use.
+	// undrainable reports whether Drain found what the server left of no use.
 	undrainable bool
-	// rebuilding tells that the node is being given a new copy of the data,
+	// rebuilding reports whether the node is being given a new copy of the data,
 	// rebuilds how often that was tried in vain, and rebuildDue when to try next.
 	rebuilding bool
 	rebuilds   int
 	rebuildDue time.Time
 	// hindrance is what of the customer's keeps it from being given one.
-	hindrance string
+	blockedBy string
 }
 
 // process is the one that should run; nil when none was started or it was
 // stopped on purpose.
-func (m *member) process() *process.Process {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.proc
+func (ns *nodeState) process() *process.Process {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.proc
 }
 
-func (m *member) setProcess(p *process.Process) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.proc, m.pinged, m.version = p, time.Time{}, ""
-	m.standing, m.stood, m.astray, m.hung = engine.Standing{}, time.Time{}, time.Time{}, false
-	m.undrainable = false
+func (ns *nodeState) setProcess(p *process.Process) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.proc, ns.pinged, ns.version = p, time.Time{}, ""
+	ns.standing, ns.stood, ns.astray, ns.hung = engine.Standing{}, time.Time{}, time.Time{}, false
+	ns.undrainable = false
 }
 
-func (m *member) running() bool {
-	p := m.process()
+func (ns *nodeState) running() bool {
+	p := ns.process()
 	return p != nil && p.Running()
 }
 
 // answered notes that the server answered a ping.
-func (m *member) answered(now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.pinged = now
+func (ns *nodeState) answered(now time.Time) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.pinged = now
 }
 
 // crashWindow and crashLimit say when repeated crashes are a problem.
@@ -89,32 +89,32 @@ const (
 
 // crashed counts a crash and returns how long to wait before the restart:
 // nothing for the first in a while, then 50 ms, doubling to 30 s.
-func (m *member) crashed(now time.Time, lastWords string) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.restarts++
-	m.lastWords = lastWords
-	recent := m.crashes[:0]
-	for _, c := range m.crashes {
+func (ns *nodeState) crashed(now time.Time, lastWords string) time.Duration {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.restarts++
+	ns.lastWords = lastWords
+	recent := ns.crashes[:0]
+	for _, c := range ns.crashes {
 		// With long waits between them, the last crashes are further apart.
 		if now.Sub(c) < 2*crashWindow {
 			recent = append(recent, c)
 		}
 	}
-	m.crashes = append(recent, now)
-	n := len(m.crashes)
+	ns.crashes = append(recent, now)
+	n := len(ns.crashes)
 	if n == 1 {
 		return 0
 	}
 	return min(50*time.Millisecond<<min(n-2, 20), 30*time.Second)
 }
 
-// trouble is what operators should hear of a server that goes on crashing.
-func (m *member) trouble(now time.Time) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// crashProblem describes a server that keeps crashing, for operators; "" when it doesn't.
+func (ns *nodeState) crashProblem(now time.Time) string {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
 	recent := 0
-	for _, c := range m.crashes {
+	for _, c := range ns.crashes {
 		if now.Sub(c) < crashWindow {
 			recent++
 		}
@@ -122,5 +122,5 @@ func (m *member) trouble(now time.Time) string {
 	if recent < crashLimit {
 		return ""
 	}
-	return fmt.Sprintf("the server exited %d times in %v: %s", recent, crashWindow, m.lastWords)
+	return fmt.Sprintf("the server exited %d times in %v: %s", recent, crashWindow, ns.lastWords)
 }
