@@ -123,7 +123,7 @@ func printReport(s *streams, r app.Report) {
 	}
 	_ = printTable(s.out, []string{"engine", "server", "version", "builder", "home"}, rows) // nobody to tell
 	fmt.Fprintf(s.out, "\ncontrol groups: %s   bubblewrap: %v   users of their own: %v\n", r.Walls.ControlGroups, r.Walls.Bubblewrap, r.Walls.OwnUsers)
-	for _, w := range r.Walls.Weaknesses {
+	for _, w := range r.Walls.Warnings {
 		fmt.Fprintln(s.out, "weaker:", w)
 	}
 	for _, m := range r.Missing {

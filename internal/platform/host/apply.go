@@ -41,7 +41,7 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 	if err == nil {
 		err = cr.run(ctx)
 		if cr.top.Members > 1 {
-			d.keepVigil(cs)
+			d.startHealthMonitor(cs)
 		}
 	}
 	var problem *permanentError
@@ -52,7 +52,7 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 		cs.setProblem("", false)
 	}
 	seen, errLook := d.observe(ctx, cs, &want)
-	d.tellStandings(cs)
+	d.saveReplication(cs)
 	if err != nil {
 		return seen, fmt.Errorf("cluster %d: %w", want.ID, err)
 	}

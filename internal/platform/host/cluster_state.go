@@ -32,10 +32,10 @@ type clusterState struct {
 	recovery recoveryAttempts
 	// secrets are the cached ones; nil for one that isn't there.
 	secrets map[platform.SecretName][]byte
-	// vigil reports whether a health monitor runs.
-	vigil bool
-	// seed is a copy of the primary's data that is being made.
-	seed *seed
+	// monitored reports whether a health monitor runs.
+	monitored bool
+	// baseBackup is a copy of the primary's data that is being made.
+	baseBackup *baseBackup
 }
 
 func newClusterState(id cluster.ID) *clusterState {

@@ -15,14 +15,14 @@ import (
 const (
 	// defaultCompareEvery is how often each replica is compared.
 	defaultCompareEvery = 24 * time.Hour
-	// compareTime bounds a comparison: what is left out has its turn another day.
+	// compareTime bounds a comparison: what is left out is compared another day.
 	compareTime = 2 * time.Minute
 )
 
-// comparison is what the vigil remembers of comparisons.
+// comparison is the health monitor's schedule of comparisons.
 type comparison struct {
 	due  time.Time
-	turn int
+	next int
 	busy chan struct{} // holds one while a comparison runs
 }
 
@@ -31,25 +31,25 @@ func newComparison(now time.Time, every time.Duration) comparison {
 	return comparison{due: now.Add(rand.N(every)), busy: make(chan struct{}, 1)}
 }
 
-// compareInTurn begins a comparison when one is due.
-func (v *vigil) compareInTurn(top topology) {
-	now := v.d.o.Now()
-	if now.Before(v.comparison.due) {
+// compareWhenDue begins a comparison when one is due.
+func (hm *healthMonitor) compareWhenDue(top topology) {
+	now := hm.d.o.Now()
+	if now.Before(hm.comparison.due) {
 		return
 	}
 	select {
-	case v.comparison.busy <- struct{}{}:
+	case hm.comparison.busy <- struct{}{}:
 	default:
 		return
 	}
 	replicas := top.replicas()
-	ordinal := replicas[v.comparison.turn%len(replicas)]
-	v.comparison.turn++
-	v.comparison.due = now.Add(v.d.o.CompareEvery / time.Duration(len(replicas)))
-	busy := v.comparison.busy
-	v.d.spawn(func() {
+	ordinal := replicas[hm.comparison.next%len(replicas)]
+	hm.comparison.next++
+	hm.comparison.due = now.Add(hm.d.o.CompareEvery / time.Duration(len(replicas)))
+	busy := hm.comparison.busy
+	hm.d.spawn(func() {
 		defer func() { <-busy }()
-		v.d.compare(v.cs, top, ordinal)
+		hm.d.compare(hm.cs, top, ordinal)
 	})
 }
 
@@ -70,7 +70,7 @@ func (d *Driver) compare(cs *clusterState, top topology, ordinal int) {
 	switch {
 	case errors.Is(err, engine.ErrDiverged):
 		d.log.Warn("a replica differs from the primary", "cluster_id", cs.id, "node", ordinal, "error", err)
-		ns.differs(err.Error())
+		ns.setDifference(err.Error())
 		d.notifyChange(cs.id)
 	case err != nil && d.quit.Err() == nil:
 		d.log.Warn("compare a replica with the primary", "cluster_id", cs.id, "node", ordinal, "error", err)
@@ -95,14 +95,14 @@ func (d *Driver) compareNode(ctx context.Context, ns *nodeState) (whole bool, er
 	return comparer.Compare(ctx, node)
 }
 
-// differs notes that a replica was found to have other rows than the primary.
-func (ns *nodeState) differs(why string) {
+// setDifference notes that a replica was found to have other rows than the primary.
+func (ns *nodeState) setDifference(why string) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	ns.diverged, ns.difference = true, why
 }
 
-func (ns *nodeState) differenceFound() string {
+func (ns *nodeState) lastDifference() string {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	return ns.difference

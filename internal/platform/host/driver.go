@@ -32,8 +32,8 @@ type Driver struct {
 	notes     []error
 	engines   []catalog.Engine
 	groups    *process.Groups
-	walls     *process.Walls
-	lacks     []string
+	sandbox   *process.Walls
+	warnings  []string
 	templates *templates
 	trash     *trash
 	changes   chan cluster.ID
@@ -58,8 +58,8 @@ var (
 	_ platform.Reconciler = (*Driver)(nil)
 )
 
-// New finds engines, walls and limits, and the servers that an earlier process
-// left running. It changes nothing that runs; Start begins to look after it.
+// New finds engines, sandbox and limits, and the servers that an earlier process
+// left running. It changes nothing that runs; Start begins to supervise it.
 func New(ctx context.Context, o Options) (*Driver, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("host platform: %w", err)
@@ -103,39 +103,39 @@ func scopeOf(dir string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// findIsolation looks which walls and limits there are; what is missing is
-// told by Weaknesses.
+// findIsolation finds out which sandbox and limits are available; Warnings lists what
+// is missing.
 func (d *Driver) findIsolation(ctx context.Context) {
 	root := os.Geteuid() == 0
 	if !root {
-		d.lacks = append(d.lacks, "not started as root: all database servers run as the same user as steward, who can read and signal all of them")
+		d.warnings = append(d.warnings, "not started as root: all database servers run as the same user as steward, who can read and signal all of them")
 	}
 	var err error
 	if d.o.Isolation.Cgroups == "off" {
-		d.lacks = append(d.lacks, "control groups are switched off: memory and processor use of databases isn't limited")
+		d.warnings = append(d.warnings, "control groups are switched off: memory and processor use of databases isn't limited")
 	} else if d.groups, err = process.FindGroups("steward-" + d.scope); err != nil {
-		d.lacks = append(d.lacks, "memory and processor use of databases isn't limited: "+err.Error())
+		d.warnings = append(d.warnings, "memory and processor use of databases isn't limited: "+err.Error())
 	} else {
-		d.lacks = append(d.lacks, d.groups.Lacks()...)
+		d.warnings = append(d.warnings, d.groups.Lacks()...)
 	}
 	uid := 0
 	if root {
 		uid = d.user(d.o.Ports[0])
 	}
 	if d.o.Isolation.Bubblewrap == "off" {
-		d.lacks = append(d.lacks, "bubblewrap is switched off: database servers see the machine's files as any user does")
-	} else if d.walls, err = process.FindWalls(ctx, uid); err != nil {
-		d.lacks = append(d.lacks, "database servers see the machine's files as any user does: "+err.Error())
+		d.warnings = append(d.warnings, "bubblewrap is switched off: database servers see the machine's files as any user does")
+	} else if d.sandbox, err = process.FindWalls(ctx, uid); err != nil {
+		d.warnings = append(d.warnings, "database servers see the machine's files as any user does: "+err.Error())
 	}
 }
 
-// Weaknesses says what protects databases less than it could, for operators.
-func (d *Driver) Weaknesses() []string { return d.lacks }
+// Warnings returns what protects databases less than it could, for operators.
+func (d *Driver) Warnings() []string { return d.warnings }
 
 // Notes are the problems met while looking for installations at the start.
 func (d *Driver) Notes() []error { return d.notes }
 
-// Start begins to look after the servers: crashed ones are restarted, templates
+// Start begins to supervise the servers: crashed ones are restarted, templates
 // and clones are made ahead, new builds are found, logs are rotated, trash is emptied.
 func (d *Driver) Start() {
 	d.mu.Lock()
@@ -147,7 +147,7 @@ func (d *Driver) Start() {
 	d.mu.Unlock()
 	for _, cs := range units {
 		if top, err := d.topology(cs.id); err == nil && top.Members > 1 {
-			d.keepVigil(cs)
+			d.startHealthMonitor(cs)
 		}
 		for _, ordinal := range cs.ordinals() {
 			ns := cs.node(ordinal)
@@ -232,7 +232,7 @@ func (d *Driver) user(port int) int {
 	return d.o.UIDBase + port
 }
 
-// identity tells which processes are a node's.
+// identity says which processes are a node's.
 func (d *Driver) identity(rec *record) process.Identity {
 	return process.Identity{
 		Mark: d.scope + "/" + nodeName(rec.Cluster, rec.Ordinal),

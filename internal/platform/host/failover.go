@@ -42,7 +42,7 @@ func (nr *nodeReconciler) down() string {
 		return "its data is gone"
 	case !nr.ns.running():
 		return "its server ended"
-	case nr.ns.hangs():
+	case nr.ns.isHung():
 		return "its server doesn't answer"
 	}
 	return ""
@@ -127,9 +127,9 @@ func (nr *nodeReconciler) replicaState(ctx context.Context) replicaState {
 		nr.d.log.Warn("replica doesn't let go of the old primary", "cluster_id", nr.want.ID, "node", c.Ordinal, "error", err)
 		return c
 	}
-	s, err := nr.standing(ctx)
+	s, err := nr.replicationStatus(ctx)
 	if err != nil {
-		nr.d.log.Warn("replica doesn't say how it stands", "cluster_id", nr.want.ID, "node", c.Ordinal, "error", err)
+		nr.d.log.Warn("replica doesn't report its replication status", "cluster_id", nr.want.ID, "node", c.Ordinal, "error", err)
 		return c
 	}
 	c.Answers, c.Received = true, s.Received
@@ -151,7 +151,7 @@ func (cr *clusterReconciler) restartPrimary(ctx context.Context, old *nodeReconc
 		return fmt.Errorf("start the primary again: %w", err)
 	}
 	for _, ordinal := range cr.top.replicas() {
-		cr.cs.node(ordinal).forgive()
+		cr.cs.node(ordinal).resetDisconnected()
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func (cr *clusterReconciler) promote(ctx context.Context) error {
 	if err := nr.runStep(ctx, stepRole); err != nil {
 		return err
 	}
-	if _, err := nr.standing(ctx); err != nil {
+	if _, err := nr.replicationStatus(ctx); err != nil {
 		return err
 	}
 	if nr.rec != nil {
@@ -221,7 +221,7 @@ func (cr *clusterReconciler) promote(ctx context.Context) error {
 	if err := nr.setRoute(ctx); err != nil {
 		return err
 	}
-	cr.d.tellStandings(cr.cs)
+	cr.d.saveReplication(cr.cs)
 	cr.d.notifyChange(cr.want.ID)
 	return nil
 }
@@ -238,7 +238,7 @@ func (cr *clusterReconciler) repoint(ctx context.Context, ordinal int) error {
 	if err := nr.takeRole(ctx); err != nil {
 		return err
 	}
-	nr.ns.forgive()
+	nr.ns.resetDisconnected()
 	nr.rec.Loaded = nr.digest
 	return nr.save(false)
 }
@@ -291,7 +291,7 @@ func (cr *clusterReconciler) switchoverCandidate(ctx context.Context) (*nodeReco
 		if err != nil {
 			return nil, err
 		}
-		s, err := nr.standing(ctx)
+		s, err := nr.replicationStatus(ctx)
 		switch {
 		case err != nil:
 			problems = append(problems, err.Error())
@@ -343,12 +343,12 @@ func applied(ctx context.Context, primary, replica *nodeReconciler) error {
 
 // reaches waits until a node is as far as another one is now.
 func reaches(ctx context.Context, other, node *nodeReconciler, far func(engine.Standing) uint64) error {
-	last, err := other.standing(ctx)
+	last, err := other.replicationStatus(ctx)
 	if err != nil {
 		return err
 	}
 	for {
-		s, err := node.standing(ctx)
+		s, err := node.replicationStatus(ctx)
 		if err == nil && far(s) >= last.Received {
 			return nil
 		}

@@ -123,7 +123,7 @@ func (d *Driver) engineNode(want platform.Wanted, inst engine.Installation, top 
 		Encrypted: want.Encrypted, ReadOnly: want.ReadOnly, Config: want.Config,
 	}
 	if d.o.Continuous {
-		n.Spool = d.layout.spool(want.ID, ordinal)
+		n.Spool = d.layout.archiveDir(want.ID, ordinal)
 	}
 	n.Term = top.Failovers
 	n.Members, n.Role, n.Replication = top.Members, top.role(ordinal), top.Replication
@@ -233,15 +233,15 @@ func (nr *nodeReconciler) status(ctx context.Context) (nodeStatus, error) {
 		s.Answers = nr.eng.Ping(ctx, nr.node) == nil
 	}
 	if s.Answers && s.Replicated {
-		standing, err := nr.standing(ctx)
+		repl, err := nr.replicationStatus(ctx)
 		switch {
 		case err != nil:
 			s.RoleDue = true
-		case s.Replica && standing.Writable:
+		case s.Replica && repl.Writable:
 			s.Restart = true // it believes to be the primary
 		default:
-			s.RoleDue = s.RoleDue || s.Replica != standing.Streaming || s.Replica == standing.Writable
-			s.Streaming = s.Replica && standing.Streaming
+			s.RoleDue = s.RoleDue || s.Replica != repl.Streaming || s.Replica == repl.Writable
+			s.Streaming = s.Replica && repl.Streaming
 		}
 	}
 	return s, nil

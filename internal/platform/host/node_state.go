@@ -26,14 +26,14 @@ type nodeState struct {
 	used      int64
 	usedAt    time.Time
 
-	// Of a cluster with several nodes: how the node stood last and when that
-	// was, and since when it hasn't followed the primary.
-	standing engine.Standing
-	stood    time.Time
-	astray   time.Time
-	// rerouted reports whether reads may be sent to the node since it last stood, or no
-	// longer may.
-	rerouted bool
+	// Of a cluster with several nodes: the replication status last reported and when
+	// that was, and since when the node hasn't followed the primary.
+	replication       engine.Standing
+	replicationAt     time.Time
+	disconnectedSince time.Time
+	// readableChanged reports whether the last replication status changed whether reads
+	// may be sent to the node.
+	readableChanged bool
 	// diverged reports whether the data can't follow the primary's any more.
 	diverged bool
 	// difference is what of the data was found to differ from the primary's, if that is why.
@@ -65,7 +65,7 @@ func (ns *nodeState) setProcess(p *process.Process) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	ns.proc, ns.pinged, ns.version = p, time.Time{}, ""
-	ns.standing, ns.stood, ns.astray, ns.hung = engine.Standing{}, time.Time{}, time.Time{}, false
+	ns.replication, ns.replicationAt, ns.disconnectedSince, ns.hung = engine.Standing{}, time.Time{}, time.Time{}, false
 	ns.undrainable = false
 }
 

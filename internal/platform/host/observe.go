@@ -66,12 +66,12 @@ func routeOf(routes []gateway.Recorded, id cluster.ID, port int) gateway.Route {
 	return gateway.Route{}
 }
 
-// fill tells what is there.
+// fill fills in what was found.
 func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 	ns, rec := l.cs.node(l.top.Primary), l.primary
 	node := l.d.observeNode(ctx, ns, rec)
 	node.Role = cluster.Primary
-	answers := node.Running && !ns.hangs() && l.d.answers(ctx, ns, rec)
+	answers := node.Running && !ns.isHung() && l.d.answers(ctx, ns, rec)
 	routed := l.route.Primary == listenAddress(l.top.Primary, rec.Port)
 	if seen.Problem == "" {
 		seen.Problem = ns.crashProblem(l.d.o.Now())
@@ -133,12 +133,12 @@ func (l *observation) replica(ctx context.Context, ordinal int) platform.Node {
 	if n.Running && rec.Bootstrapped {
 		n.Position = l.position(ctx, ns, rec)
 	}
-	s, _ := ns.lastStanding()
+	s, _ := ns.replicationStatus()
 	n.Streaming, n.Lag, n.Problem = n.Running && s.Streaming, s.Lag, s.Problem
 	switch {
 	case ns.isRebuilding():
 		n.Streaming, n.Problem = false, "it is given a new copy of the data"
-		if why := ns.differenceFound(); why != "" {
+		if why := ns.lastDifference(); why != "" {
 			n.Problem += ": " + why
 		}
 	case !n.Streaming && ns.rebuildBlocker() != "":
@@ -152,17 +152,18 @@ func (l *observation) replica(ctx context.Context, ordinal int) platform.Node {
 // notCopied begins to say why a replica that needs a new copy of the data gets none.
 const notCopied = "it can't be given a new copy of the data: "
 
-// position asks the node how it stands unless that is known from a moment ago.
+// position returns the node's position in the stream of changes, asking the server
+// unless its last answer is fresh.
 func (l *observation) position(ctx context.Context, ns *nodeState, rec *record) string {
-	s, at := ns.lastStanding()
-	if l.d.o.Now().Sub(at) < standingFresh || !ns.running() {
+	s, at := ns.replicationStatus()
+	if l.d.o.Now().Sub(at) < replicationStatusFresh || !ns.running() {
 		return s.Position
 	}
 	eng, node, err := l.d.recordedNode(ctx, rec)
 	if err != nil {
 		return s.Position
 	}
-	if now, err := askStanding(ctx, l.d, ns, eng, node); err == nil {
+	if now, err := queryReplicationStatus(ctx, l.d, ns, eng, node); err == nil {
 		return now.Position
 	}
 	return s.Position

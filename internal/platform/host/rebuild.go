@@ -94,7 +94,7 @@ func (ns *nodeState) rebuilt(err error, now time.Time) {
 	defer ns.mu.Unlock()
 	ns.rebuilding = false
 	if err == nil {
-		ns.rebuilds, ns.failedStarts, ns.diverged, ns.difference, ns.astray = 0, 0, false, "", time.Time{}
+		ns.rebuilds, ns.failedStarts, ns.diverged, ns.difference, ns.disconnectedSince = 0, 0, false, "", time.Time{}
 		return
 	}
 	ns.rebuilds++
@@ -124,7 +124,7 @@ func (d *Driver) rebuild(ctx context.Context, cs *clusterState, ns *nodeState, w
 	if err := makeFolder(copied, 0o700, user, user); err != nil {
 		return err
 	}
-	if err := primary.seed(ctx, cs, copied); err != nil {
+	if err := primary.baseBackup(ctx, cs, copied); err != nil {
 		return fmt.Errorf("copy the data of node %d: %w", top.Primary, err)
 	}
 	ctx, unlock, err := cs.acquire(ctx)

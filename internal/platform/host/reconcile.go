@@ -213,7 +213,7 @@ func (cr *clusterReconciler) awaitStreaming(ctx context.Context, ordinal int) er
 		return err
 	}
 	for pause := 2 * time.Millisecond; ; pause = min(pause*5/4, 100*time.Millisecond) {
-		s, err := nr.standing(ctx)
+		s, err := nr.replicationStatus(ctx)
 		if err == nil && s.Streaming && s.Lag < 2*time.Second {
 			return nil
 		}
@@ -373,7 +373,7 @@ func (cr *clusterReconciler) rebuildReason(nr *nodeReconciler) string {
 	case nr.rec == nil || !nr.rec.Bootstrapped:
 		return "it never had all data"
 	}
-	return nr.ns.hopeless(cr.d.o.Now())
+	return nr.ns.rebuildReason(cr.d.o.Now())
 }
 
 // route is where the gateway should lead: writes to the primary, reads to the

@@ -80,9 +80,8 @@ func (d *Driver) prepareFailover(cs *clusterState) {
 	}
 }
 
-// recover is what follows the end of a primary that has replicas: it needs
-// nobody's leave, and neither the store nor the API. What fails is tried again by
-// the vigil.
+// recover handles the end of a primary that has replicas. It needs neither the store
+// nor the API. The health monitor retries what fails.
 func (d *Driver) recover(cs *clusterState, ns *nodeState, ended *process.Process) {
 	limited, cancel := context.WithTimeout(d.quit, reconcileTimeout)
 	defer cancel()
@@ -99,7 +98,7 @@ func (d *Driver) recover(cs *clusterState, ns *nodeState, ended *process.Process
 	d.endRecovery(cs, err)
 }
 
-// recoverAgain goes on with what couldn't be done, when nobody else is at work.
+// recoverAgain retries a recovery that is due, unless somebody holds the lock.
 func (d *Driver) recoverAgain(cs *clusterState) {
 	if !cs.recoveryPending(d.o.Now()) {
 		return
@@ -155,7 +154,7 @@ func (cr *clusterReconciler) ensureReplicas(ctx context.Context) error {
 			err = cr.rebuild(ctx, nr.ns, reason)
 		} else if !nr.ns.running() {
 			err = cr.reconcileReplica(ctx, ordinal)
-		} else if s, failed := nr.standing(ctx); failed != nil || !s.Streaming {
+		} else if s, failed := nr.replicationStatus(ctx); failed != nil || !s.Streaming {
 			err = cr.repoint(ctx, ordinal)
 		}
 		errs = append(errs, err)
@@ -163,7 +162,7 @@ func (cr *clusterReconciler) ensureReplicas(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// endRecovery does what needs the store, now that nobody waits, and tells.
+// endRecovery does what needs the store, now that nobody waits, and records the result.
 func (d *Driver) endRecovery(cs *clusterState, err error) {
 	if err == nil {
 		ctx, cancel := context.WithTimeout(d.quit, sealTimeout)
@@ -174,6 +173,6 @@ func (d *Driver) endRecovery(cs *clusterState, err error) {
 	if err != nil && d.quit.Err() == nil {
 		d.log.Warn("recover the cluster", "cluster_id", cs.id, "error", err)
 	}
-	d.tellStandings(cs)
+	d.saveReplication(cs)
 	d.notifyChange(cs.id)
 }

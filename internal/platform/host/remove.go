@@ -64,8 +64,8 @@ func (d *Driver) remove(ctx context.Context, cs *clusterState, port int) error {
 			}
 		}
 	}
-	if err := os.Remove(d.layout.standings(cs.id)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove standings: %w", err)
+	if err := os.Remove(d.layout.replication(cs.id)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove replication status: %w", err)
 	}
 	if err := d.trash.put(d.layout.cluster(cs.id)); err != nil {
 		return err

@@ -65,7 +65,7 @@ func (d *Driver) startServer(cs *clusterState, ns *nodeState, rec *record) error
 		// The first process is the last to be killed when memory is short:
 		// without it all sessions end.
 		OOMScore: -900,
-		Cgroup:   group, Walled: rec.Launch.Walled,
+		Cgroup:   group, Walled: rec.Launch.Sandboxed,
 	})
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (d *Driver) followAgain(ctx context.Context, ns *nodeState, rec *record) er
 	} else if err != nil {
 		return err
 	}
-	_, err = askStanding(ctx, d, ns, eng, node)
+	_, err = queryReplicationStatus(ctx, d, ns, eng, node)
 	return err
 }
 

@@ -149,7 +149,7 @@ func (nr *nodeReconciler) newLaunch() *launch {
 	v.Read = append(v.Read, nr.peerRuns()...) // a replica reaches its primary by its socket
 	return &launch{
 		Installation: nr.inst.ID(), Env: p.Env, WorkDir: nr.node.Data, User: nr.d.user(nr.want.Port),
-		Argv: nr.d.walls.Wrap(p.Argv, v, nr.node.Data), Walled: nr.d.walls != nil,
+		Argv: nr.d.sandbox.Wrap(p.Argv, v, nr.node.Data), Sandboxed: nr.d.sandbox != nil,
 		Limits: nr.limits(), Rlimits: nr.rlimits(), Config: nr.want.Config,
 	}
 }

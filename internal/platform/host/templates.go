@@ -249,7 +249,7 @@ func (t *templates) makeClone(ctx context.Context, tm *template) (string, error)
 	return ready, nil
 }
 
-// nudge tells keepReady that a clone was taken.
+// nudge wakes keepReady: a clone was taken.
 func (t *templates) nudge() {
 	select {
 	case t.wake <- struct{}{}:

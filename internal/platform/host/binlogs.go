@@ -16,34 +16,37 @@ import (
 	"steward/internal/platform"
 )
 
-// handed is the file that says up to where a cluster's primary has handed over.
-// Without it everything that the primary still has is shipped again.
-func (l layout) handed(id cluster.ID) string { return filepath.Join(l.cluster(id), "handed.json") }
+// archivePosition is the file that says up to where a cluster's primary was archived.
+// Without it everything that the primary still has is uploaded again.
+func (l layout) archivePosition(id cluster.ID) string {
+	return filepath.Join(l.cluster(id), "handed.json")
+}
 
-// handOverTime bounds how long one cluster can hold the others up. What it has
-// shipped by then counts.
-const handOverTime = 5 * time.Minute
+// archiveTimeout bounds how long one cluster can hold the others up. What it has
+// uploaded by then counts.
+const archiveTimeout = 5 * time.Minute
 
-// shipAsked has the primary hand over, and the replicas let go of the same.
-func (d *Driver) shipAsked(ctx context.Context, want platform.Wanted, top topology, eng engine.Feeder, to platform.Shipment) error {
-	ctx, cancel := context.WithTimeout(ctx, handOverTime)
+// archiveBinlogs uploads the primary's binary logs, and purges those uploaded from the
+// replicas.
+func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top topology, eng engine.Feeder, to platform.Shipment) error {
+	ctx, cancel := context.WithTimeout(ctx, archiveTimeout)
 	defer cancel()
 	node, running, err := d.runningNode(ctx, want, top, top.Primary)
 	if err != nil || !running {
 		return err
 	}
-	was, err := d.readHanded(want.ID)
+	was, err := d.readArchivePosition(want.ID)
 	if err != nil {
 		return err
 	}
-	failpoint.Here("host: before shipping")
+	failpoint.Here("host: before upload")
 	now, err := eng.HandOver(ctx, node, was, to)
-	failpoint.Here("host: shipped")
+	failpoint.Here("host: uploaded")
 	if now != was {
-		err = errors.Join(err, d.saveHanded(want.ID, now))
+		err = errors.Join(err, d.saveArchivePosition(want.ID, now))
 	}
 	if err != nil {
-		return fmt.Errorf("ship what node %d of cluster %d has written: %w", top.Primary, want.ID, err)
+		return fmt.Errorf("archive what node %d of cluster %d has written: %w", top.Primary, want.ID, err)
 	}
 	var errs []error
 	for _, ordinal := range top.replicas() {
@@ -71,9 +74,9 @@ func (d *Driver) runningNode(ctx context.Context, want platform.Wanted, top topo
 	return nr.node, true, nil
 }
 
-func (d *Driver) readHanded(id cluster.ID) (engine.Handed, error) {
+func (d *Driver) readArchivePosition(id cluster.ID) (engine.Handed, error) {
 	var h engine.Handed
-	content, err := os.ReadFile(d.layout.handed(id))
+	content, err := os.ReadFile(d.layout.archivePosition(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return h, nil
 	}
@@ -81,18 +84,18 @@ func (d *Driver) readHanded(id cluster.ID) (engine.Handed, error) {
 		err = json.Unmarshal(content, &h)
 	}
 	if err != nil {
-		return h, fmt.Errorf("read up to where cluster %d was shipped: %w", id, err)
+		return h, fmt.Errorf("read up to where cluster %d was archived: %w", id, err)
 	}
 	return h, nil
 }
 
-func (d *Driver) saveHanded(id cluster.ID, h engine.Handed) error {
+func (d *Driver) saveArchivePosition(id cluster.ID, h engine.Handed) error {
 	content, err := json.Marshal(h)
 	if err == nil {
-		err = writeDurably(d.layout.handed(id), append(content, '\n'))
+		err = writeDurably(d.layout.archivePosition(id), append(content, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("note up to where cluster %d was shipped: %w", id, err)
+		return fmt.Errorf("record up to where cluster %d was archived: %w", id, err)
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ const setAsideFor = 24 * time.Hour
 // Restore implements platform.Archiver. Up to the moment when the copy lies
 // complete beside the data in use, nothing of that is touched.
 func (d *Driver) Restore(ctx context.Context, want platform.Wanted, c platform.Copy, r io.Reader, progress func(int64)) error {
-	if _, err := d.restore(ctx, want, platform.Source{Copy: c}, &counter{r: r, tell: progress}); err != nil {
+	if _, err := d.restore(ctx, want, platform.Source{Copy: c}, &counter{r: r, progress: progress}); err != nil {
 		return fmt.Errorf("restore cluster %d: %w", want.ID, err)
 	}
 	return nil
@@ -127,7 +127,7 @@ func (d *Driver) Restore(ctx context.Context, want platform.Wanted, c platform.C
 func (d *Driver) Fork(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(int64)) (reached time.Time, err error) {
 	err = d.beginFork(want)
 	if err == nil {
-		reached, err = d.restore(ctx, want, from, &counter{r: r, tell: progress})
+		reached, err = d.restore(ctx, want, from, &counter{r: r, progress: progress})
 	}
 	if err != nil {
 		return reached, fmt.Errorf("fork into cluster %d: %w", want.ID, err)
@@ -360,7 +360,7 @@ func (nr *nodeReconciler) setAside(aside string) error {
 
 // startRestored starts the primary on its new data; replicas follow with copies of it.
 func (nr *nodeReconciler) startRestored(ctx context.Context) error {
-	if err := errors.Join(nr.discardReplicas(), nr.clearSpools()); err != nil {
+	if err := errors.Join(nr.discardReplicas(), nr.clearArchiveDirs()); err != nil {
 		return err
 	}
 	steps := []step{stepFiles, stepStart, stepReady}
@@ -477,18 +477,18 @@ func (d *Driver) dropSetAside() error {
 	return errors.Join(errs...)
 }
 
-// counter tells how much was read.
+// counter reports how much was read.
 type counter struct {
-	r    io.Reader
-	n    int64
-	tell func(int64)
+	r        io.Reader
+	n        int64
+	progress func(int64)
 }
 
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
-	if c.tell != nil {
-		c.tell(c.n)
+	if c.progress != nil {
+		c.progress(c.n)
 	}
 	return n, err
 }

@@ -70,7 +70,7 @@ type launch struct {
 	Env          []string            `json:"env"`
 	WorkDir      string              `json:"work_dir"`
 	User         int                 `json:"user"`
-	Walled       bool                `json:"walled"`
+	Sandboxed    bool                `json:"walled"`
 	Limits       process.GroupLimits `json:"limits"`
 	Rlimits      process.Rlimits     `json:"rlimits"`
 	// Config are the customer's settings at the start.
