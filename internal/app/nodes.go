@@ -34,7 +34,7 @@ func Nodes(ctx context.Context, data string, c Config) ([]host.NodeInfo, error) 
 // Report is what `steward doctor` found.
 type Report struct {
 	Engines []engine.Installation `json:"engines"`
-	Walls   host.Facts            `json:"walls"`
+	Isolation   host.Facts            `json:"isolation"`
 	// Missing are programs that steward needs, with the command that installs them.
 	Missing []Missing `json:"missing"`
 	Notes   []string  `json:"notes"`
@@ -73,7 +73,7 @@ func Examine(ctx context.Context, c Config) (Report, error) {
 		return Report{}, err
 	}
 	defer driver.Close()
-	r := Report{Engines: driver.Installations(), Walls: driver.Facts(), Missing: missing(driver.Installations())}
+	r := Report{Engines: driver.Installations(), Isolation: driver.Facts(), Missing: missing(driver.Installations())}
 	for _, note := range driver.Notes() {
 		r.Notes = append(r.Notes, note.Error())
 	}

@@ -32,7 +32,7 @@ type Driver struct {
 	notes     []error
 	engines   []catalog.Engine
 	groups    *process.Groups
-	sandbox   *process.Walls
+	sandbox   *process.Sandbox
 	warnings  []string
 	templates *templates
 	trash     *trash
@@ -124,7 +124,7 @@ func (d *Driver) findIsolation(ctx context.Context) {
 	}
 	if d.o.Isolation.Bubblewrap == "off" {
 		d.warnings = append(d.warnings, "bubblewrap is switched off: database servers see the machine's files as any user does")
-	} else if d.sandbox, err = process.FindWalls(ctx, uid); err != nil {
+	} else if d.sandbox, err = process.FindSandbox(ctx, uid); err != nil {
 		d.warnings = append(d.warnings, "database servers see the machine's files as any user does: "+err.Error())
 	}
 }

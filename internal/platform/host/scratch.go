@@ -207,7 +207,7 @@ func (s *scratch) launch() (err error) {
 	l := s.newLaunch()
 	p, err := process.Start(process.Spec{
 		Identity: s.identity(), Argv: l.Argv, Env: l.Env, WorkDir: l.WorkDir, User: l.User, Group: l.User,
-		Output: outputFile(s.dir), PidFile: filepath.Join(s.dir, "pid"), Limits: l.Rlimits, Cgroup: s.group, Walled: l.Sandboxed,
+		Output: outputFile(s.dir), PidFile: filepath.Join(s.dir, "pid"), Limits: l.Rlimits, Cgroup: s.group, Sandboxed: l.Sandboxed,
 	})
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func (d *Driver) startServer(cs *clusterState, ns *nodeState, rec *record) error
 		// The first process is the last to be killed when memory is short:
 		// without it all sessions end.
 		OOMScore: -900,
-		Cgroup:   group, Walled: rec.Launch.Sandboxed,
+		Cgroup:   group, Sandboxed: rec.Launch.Sandboxed,
 	})
 	if err != nil {
 		return err
