@@ -85,7 +85,7 @@ func tooDeep(body []byte) bool {
 }
 
 // checker compares a value with the schema that the document shows, in the
-// reason texts of decisions.md §2.
+// reason texts of docs/rules.md, Errors.
 type checker struct {
 	registry huma.Registry
 	faults   fault.Faults

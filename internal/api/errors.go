@@ -50,7 +50,7 @@ func envelopeOf(field, reason string) *envelope {
 
 const internalText = "Something went wrong on our side; the request id leads the operator to it"
 
-// statuses is the one place that maps kinds of faults to statuses (decisions.md §2).
+// statuses is the one place that maps kinds of faults to statuses (docs/rules.md, Errors).
 var statuses = map[fault.Kind]int{
 	fault.Invalid: http.StatusBadRequest, fault.Precondition: http.StatusBadRequest,
 	fault.Unauthenticated: http.StatusUnauthorized, fault.ScopeTooSmall: http.StatusUnauthorized,

@@ -33,8 +33,8 @@ func Nodes(ctx context.Context, data string, c Config) ([]host.NodeInfo, error) 
 
 // Report is what `steward doctor` found.
 type Report struct {
-	Engines []engine.Installation `json:"engines"`
-	Isolation   host.Facts            `json:"isolation"`
+	Engines   []engine.Installation `json:"engines"`
+	Isolation host.Facts            `json:"isolation"`
 	// Missing are programs that steward needs, with the command that installs them.
 	Missing []Missing `json:"missing"`
 	Notes   []string  `json:"notes"`

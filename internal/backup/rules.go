@@ -13,7 +13,7 @@ import (
 )
 
 // Snapshots is how many a database can have, Autos how many automatic backups
-// are kept unless the operator says otherwise (service.md 3.4).
+// are kept unless the operator says otherwise (docs/rules.md, Backups).
 const (
 	Snapshots = 3
 	Autos     = 7

@@ -19,7 +19,7 @@ type serveCommand struct {
 	Listen  string  `help:"Address of the API." default:"127.0.0.1:8080"`
 	Metrics *string `help:"Address of /metrics, for Prometheus, by default that of metrics.listen, 127.0.0.1:9180; \"\" for none. Whoever reaches it reads the names of all databases."`
 	Store   string  `help:"PostgreSQL URL of the store; by default steward runs one of its own below the data folder."`
-	Backups string  `help:"Where backups are kept: a folder, or the URL of an object store (s3://, gs://, azblob://); by default a folder below the data folder."`
+	Backups string  `help:"Where backups are kept: a folder, or the URL of a bucket that speaks the S3 protocol (s3://); by default a folder below the data folder."`
 	Config  string  `help:"Configuration file (YAML)." type:"existingfile"`
 	Demo    bool    `help:"On an empty store, make one small PostgreSQL database and print how to reach it."`
 	Debug   bool    `help:"Log every step."`

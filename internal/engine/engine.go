@@ -34,7 +34,7 @@ type Installation struct {
 	Series  string `json:"series"`
 	Version string `json:"version"`
 	// Builder tells builds apart whose collations or defaults may differ; a
-	// cluster stays with one builder for life (engines/postgresql.md §6).
+	// cluster stays with one builder for life.
 	Builder string `json:"builder"`
 	// Home is the prefix of the installation.
 	Home string `json:"home"`

@@ -125,7 +125,7 @@ func NewPrecondition(format string, args ...any) *Fault {
 	return &Fault{Kind: Precondition, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Reason texts below are those of decisions.md §2.
+// Reason texts below are those of docs/rules.md, Errors.
 
 // NewUnauthenticated is the answer to a token that doesn't count.
 func NewUnauthenticated() *Fault { return &Fault{Kind: Unauthenticated, Reason: "Invalid Token"} }

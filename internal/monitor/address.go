@@ -35,7 +35,7 @@ type Address struct {
 // String is the address as it was given.
 func (a Address) String() string { return a.text }
 
-// Bounds on an address in characters (service.md 2.11), and of what redirects
+// Bounds on an address in characters, and of what redirects
 // lead to in bytes, where browsers and servers agree on about as much.
 const (
 	leastAddress, mostAddress = 3, 100

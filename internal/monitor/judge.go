@@ -16,7 +16,7 @@ type Rules struct {
 	FlapWindow, Calm time.Duration
 }
 
-// DefaultRules are those of decisions.md §6: two more looks after a failure, two
+// DefaultRules are those of docs/rules.md: two more looks after a failure, two
 // good ones before a service is up.
 func DefaultRules() Rules {
 	return Rules{

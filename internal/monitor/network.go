@@ -159,7 +159,7 @@ func AllowedNetwork(p netip.Prefix) bool {
 }
 
 // LocalNetworks are what this machine's region allows: loopback and the private
-// networks of RFC 1918 and RFC 4193 (decisions.md §6).
+// networks of RFC 1918 and RFC 4193.
 func LocalNetworks() []netip.Prefix {
 	return prefixes("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
 }

@@ -18,7 +18,7 @@ type ID int64
 // Action is what is done. The texts are the API's event actions.
 type Action string
 
-// The actions of decisions.md §5.
+// The actions, as events name them.
 const (
 	Create           Action = "database_create"
 	Update           Action = "database_update"

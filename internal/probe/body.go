@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// mostBody is how much of a body is looked at, decompressed (decisions.md §6).
+// mostBody is how much of a body is looked at, decompressed (docs/rules.md, Managed services).
 const mostBody = 1 << 20
 
 // window finds a text in what is written to it, whatever the pieces.
