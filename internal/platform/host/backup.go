@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/durable"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 	"steward/internal/gateway"
@@ -287,7 +288,7 @@ func (nr *nodeReconciler) unpackBy(dir string, r io.Reader, by func(dir string) 
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return errors.Join(fmt.Errorf("read to the end: %w", err), os.RemoveAll(dir))
 	}
-	return syncAll(dir)
+	return durable.SyncFileSystem(dir)
 }
 
 // stopServers closes the gateway and ends all servers, without reporting a failure.
@@ -355,7 +356,7 @@ func (nr *nodeReconciler) setAside(aside string) error {
 	if err := os.Rename(nr.node.Data, aside); err != nil {
 		return fmt.Errorf("set the data aside: %w", err)
 	}
-	return syncFolder(filepath.Dir(aside))
+	return durable.Sync(filepath.Dir(aside))
 }
 
 // startRestored starts the primary on its new data; replicas follow with copies of it.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/durable"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 	"steward/internal/platform"
@@ -92,7 +93,7 @@ func (d *Driver) readArchivePosition(id cluster.ID) (engine.Handed, error) {
 func (d *Driver) saveArchivePosition(id cluster.ID, h engine.Handed) error {
 	content, err := json.Marshal(h)
 	if err == nil {
-		err = writeDurably(d.layout.archivePosition(id), append(content, '\n'))
+		err = durable.WriteFile(d.layout.archivePosition(id), append(content, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("record up to where cluster %d was archived: %w", id, err)

@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/cluster"
+	"steward/internal/durable"
 	"steward/internal/parameter"
 	"steward/internal/process"
 )
@@ -108,7 +109,7 @@ func (r *record) write(nodeDir string, durably bool) error {
 	}
 	content = append(content, '\n')
 	if durably {
-		err = writeDurably(recordFile(nodeDir), content)
+		err = durable.WriteFile(recordFile(nodeDir), content)
 	} else {
 		err = process.WriteFile(recordFile(nodeDir), content, 0o600)
 	}
@@ -116,29 +117,4 @@ func (r *record) write(nodeDir string, durably bool) error {
 		return fmt.Errorf("write record: %w", err)
 	}
 	return nil
-}
-
-// writeDurably replaces a file in a folder of steward's own.
-func writeDurably(path string, content []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

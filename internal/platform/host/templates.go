@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"steward/internal/durable"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 )
@@ -82,7 +83,7 @@ func (t *templates) take(ctx context.Context, inst engine.Installation, nodeDir 
 		if clone, err = t.makeClone(ctx, tm); err != nil {
 			return note{}, err
 		}
-		if err := syncAll(clone); err != nil {
+		if err := durable.SyncFileSystem(clone); err != nil {
 			return note{}, err
 		}
 	}
@@ -183,7 +184,7 @@ func (t *templates) make(ctx context.Context, tm *template, maker string) (note,
 	if err := n.write(dir); err != nil {
 		return note{}, err
 	}
-	if err := syncAll(dir); err != nil {
+	if err := durable.SyncFileSystem(dir); err != nil {
 		return note{}, err
 	}
 	failpoint.Here("host: before a template is put in place")
@@ -346,7 +347,7 @@ func (t *templates) fill(tm *template) error {
 		if err != nil {
 			return err
 		}
-		if err := syncAll(clone); err != nil {
+		if err := durable.SyncFileSystem(clone); err != nil {
 			return err
 		}
 		tm.push(clone)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/durable"
 )
 
 // topology says which node of a cluster is the primary. It is what decides: it
@@ -65,7 +66,7 @@ func (d *Driver) saveTopology(id cluster.ID, t topology) error {
 		err = makeFolder(d.layout.cluster(id), 0o711, 0, 0)
 	}
 	if err == nil {
-		err = writeDurably(d.layout.topology(id), append(content, '\n'))
+		err = durable.WriteFile(d.layout.topology(id), append(content, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("write topology: %w", err)
