@@ -181,7 +181,7 @@ func TestRulesBite(t *testing.T) {
 	}
 }
 
-// within tells whether both are the same tree of one pattern of the rule: a
+// within reports whether both are the same tree of one pattern of the rule: a
 // package may import its own children.
 func within(r rule, from, to string) bool {
 	return slices.ContainsFunc(r.to, func(pattern string) bool {
