@@ -19,8 +19,8 @@ import (
 	"steward/internal/store"
 )
 
-// Shelf is what is asked of the bucket that databases come back from.
-type Shelf interface {
+// LostArchive is what is asked of the bucket that databases come back from.
+type LostArchive interface {
 	Archive
 	List(ctx context.Context) ([]archive.Stored, error)
 	Manifest(ctx context.Context, of cluster.ID, id backup.ID) (archive.Manifest, error)
@@ -32,7 +32,7 @@ type Options struct {
 	// Store is the new server's, Archive what the lost one left, Sealer the lost
 	// one's key.
 	Store   *store.Store
-	Archive Shelf
+	Archive LostArchive
 	Sealer  store.Sealer
 	Catalog *catalog.Catalog
 	// Runs is nil when the new server can run data that the installation of the

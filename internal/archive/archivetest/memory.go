@@ -45,8 +45,8 @@ type item struct {
 	modified time.Time
 }
 
-// Shelf is an archive in memory.
-type Shelf struct {
+// Memory is an archive that keeps everything in memory.
+type Memory struct {
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 
@@ -57,10 +57,10 @@ type Shelf struct {
 }
 
 // New is an empty one.
-func New() *Shelf { return &Shelf{items: map[place]*item{}, wal: map[archive.WAL]*item{}} }
+func New() *Memory { return &Memory{items: map[place]*item{}, wal: map[archive.WAL]*item{}} }
 
 // Inject places a fault.
-func (s *Shelf) Inject(f Fault) {
+func (s *Memory) Inject(f Fault) {
 	if f.Err == nil {
 		f.Err = ErrInjected
 	}
@@ -70,14 +70,14 @@ func (s *Shelf) Inject(f Fault) {
 }
 
 // Clear takes all faults away.
-func (s *Shelf) Clear() {
+func (s *Memory) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = nil
 }
 
 // Damage makes a backup one that fails its checks.
-func (s *Shelf) Damage(of cluster.ID, id backup.ID) {
+func (s *Memory) Damage(of cluster.ID, id backup.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	it := s.items[place{of, id}]
@@ -85,34 +85,34 @@ func (s *Shelf) Damage(of cluster.ID, id backup.ID) {
 }
 
 // Leave puts something there that nobody finished.
-func (s *Shelf) Leave(of cluster.ID, id backup.ID, modified time.Time) {
+func (s *Memory) Leave(of cluster.ID, id backup.ID, modified time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.items[place{of, id}] = &item{modified: modified}
 }
 
 // Has reports whether there is anything of a backup.
-func (s *Shelf) Has(of cluster.ID, id backup.ID) bool {
+func (s *Memory) Has(of cluster.ID, id backup.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.items[place{of, id}] != nil
 }
 
 // Len is how many backups there is anything of.
-func (s *Shelf) Len() int {
+func (s *Memory) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.items)
 }
 
-func (s *Shelf) now() time.Time {
+func (s *Memory) now() time.Time {
 	if s.Now == nil {
 		return time.Now()
 	}
 	return s.Now()
 }
 
-func (s *Shelf) strike(call string) *Fault {
+func (s *Memory) strike(call string) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, f := range s.faults {
@@ -130,7 +130,7 @@ func (s *Shelf) strike(call string) *Fault {
 	return nil
 }
 
-func (s *Shelf) around(ctx context.Context, call string, do func() error) error {
+func (s *Memory) around(ctx context.Context, call string, do func() error) error {
 	f := s.strike(call)
 	if f != nil && !f.After {
 		return f.Err
@@ -148,7 +148,7 @@ func (s *Shelf) around(ctx context.Context, call string, do func() error) error 
 }
 
 // Put keeps what is written, complete once all is.
-func (s *Shelf) Put(ctx context.Context, m archive.Manifest, key []byte, write archive.Source) (archive.Manifest, error) {
+func (s *Memory) Put(ctx context.Context, m archive.Manifest, key []byte, write archive.Source) (archive.Manifest, error) {
 	err := s.around(ctx, "Put", func() (err error) {
 		it := &item{manifest: m, key: slices.Clone(key), modified: s.now()}
 		s.mu.Lock()
@@ -167,7 +167,7 @@ func (s *Shelf) Put(ctx context.Context, m archive.Manifest, key []byte, write a
 	return m, err
 }
 
-func (s *Shelf) find(of cluster.ID, id backup.ID) (item, error) {
+func (s *Memory) find(of cluster.ID, id backup.ID) (item, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	it := s.items[place{of, id}]
@@ -178,7 +178,7 @@ func (s *Shelf) find(of cluster.ID, id backup.ID) (item, error) {
 }
 
 // Verify finds a backup whole.
-func (s *Shelf) Verify(ctx context.Context, of cluster.ID, id backup.ID) (m archive.Manifest, err error) {
+func (s *Memory) Verify(ctx context.Context, of cluster.ID, id backup.ID) (m archive.Manifest, err error) {
 	err = s.around(ctx, "Verify", func() error {
 		it, err := s.find(of, id)
 		if err == nil && int64(len(it.content)) != it.manifest.Bytes {
@@ -191,7 +191,7 @@ func (s *Shelf) Verify(ctx context.Context, of cluster.ID, id backup.ID) (m arch
 }
 
 // Get reads a backup.
-func (s *Shelf) Get(ctx context.Context, of cluster.ID, id backup.ID, key []byte) (m archive.Manifest, r io.ReadCloser, err error) {
+func (s *Memory) Get(ctx context.Context, of cluster.ID, id backup.ID, key []byte) (m archive.Manifest, r io.ReadCloser, err error) {
 	err = s.around(ctx, "Get", func() error {
 		it, err := s.find(of, id)
 		if err == nil && !bytes.Equal(key, it.key) {
@@ -218,7 +218,7 @@ func (c *checked) Read(p []byte) (int, error) {
 }
 
 // Delete removes a backup.
-func (s *Shelf) Delete(ctx context.Context, of cluster.ID, id backup.ID) error {
+func (s *Memory) Delete(ctx context.Context, of cluster.ID, id backup.ID) error {
 	return s.around(ctx, "Delete", func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -228,7 +228,7 @@ func (s *Shelf) Delete(ctx context.Context, of cluster.ID, id backup.ID) error {
 }
 
 // DeleteCluster removes all backups of a cluster.
-func (s *Shelf) DeleteCluster(ctx context.Context, of cluster.ID) error {
+func (s *Memory) DeleteCluster(ctx context.Context, of cluster.ID) error {
 	return s.around(ctx, "DeleteCluster", func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -247,7 +247,7 @@ func (s *Shelf) DeleteCluster(ctx context.Context, of cluster.ID) error {
 }
 
 // List is what there is.
-func (s *Shelf) List(ctx context.Context) (all []archive.Stored, err error) {
+func (s *Memory) List(ctx context.Context) (all []archive.Stored, err error) {
 	err = s.around(ctx, "List", func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -15,49 +15,49 @@ import (
 // pauses. Other buckets have this bound alone.
 const stepTimeouts = 10
 
-var errSilent = errors.New("the bucket didn't answer in time")
+var errTimeout = errors.New("the bucket didn't answer in time")
 
 // step does something with the bucket that doesn't depend on how much data there is.
 func (a *Archive) step(ctx context.Context, do func(ctx context.Context) error) error {
-	ctx, p := a.patient(ctx)
+	ctx, p := a.withStepTimer(ctx)
 	defer p.end()
 	return p.during(func() error { return do(ctx) })
 }
 
-// patience ends what a bucket is asked for once it has blocked for too long. The
+// stepTimer ends what a bucket is asked for once it has blocked for too long. The
 // time between two steps, which is somebody else's, doesn't count.
-type patience struct {
+type stepTimer struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	limit  time.Duration
 	timer  *time.Timer
 }
 
-func (a *Archive) patient(ctx context.Context) (context.Context, *patience) {
-	p := &patience{limit: a.limit}
+func (a *Archive) withStepTimer(ctx context.Context) (context.Context, *stepTimer) {
+	p := &stepTimer{limit: a.limit}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
-	p.timer = time.AfterFunc(p.limit, func() { p.cancel(errSilent) })
+	p.timer = time.AfterFunc(p.limit, func() { p.cancel(errTimeout) })
 	p.timer.Stop()
 	return p.ctx, p
 }
 
 // during is one step. Its error is marked as the bucket's.
-func (p *patience) during(do func() error) error {
+func (p *stepTimer) during(do func() error) error {
 	p.timer.Reset(p.limit)
 	err := do()
 	p.timer.Stop()
-	if err != nil && !errors.Is(err, io.EOF) && errors.Is(context.Cause(p.ctx), errSilent) {
-		err = fmt.Errorf("%w: %w", errSilent, err)
+	if err != nil && !errors.Is(err, io.EOF) && errors.Is(context.Cause(p.ctx), errTimeout) {
+		err = fmt.Errorf("%w: %w", errTimeout, err)
 	}
 	return classify(err)
 }
 
 // end gives up what isn't finished.
-func (p *patience) end() { p.timer.Stop(); p.cancel(nil) }
+func (p *stepTimer) end() { p.timer.Stop(); p.cancel(nil) }
 
 // upload writes an object. It is one only once Close has returned nil.
 type upload struct {
-	*patience
+	*stepTimer
 	a   *Archive
 	key string
 	w   *blob.Writer
@@ -68,8 +68,8 @@ type upload struct {
 }
 
 func (a *Archive) upload(ctx context.Context, key string, part int) (*upload, error) {
-	ctx, p := a.patient(ctx)
-	u := &upload{patience: p, a: a, key: key}
+	ctx, p := a.withStepTimer(ctx)
+	u := &upload{stepTimer: p, a: a, key: key}
 	err := p.during(func() (err error) {
 		u.w, err = a.bucket.NewWriter(ctx, key, &blob.WriterOptions{
 			BufferSize: part, MaxConcurrency: 1, ContentType: "application/octet-stream", BeforeWrite: a.uploads.small(part),
@@ -130,7 +130,7 @@ const reopenings = 3
 
 // object reads what is stored from its beginning to its end.
 type object struct {
-	*patience
+	*stepTimer
 	a   *Archive
 	key string
 	r   *blob.Reader
@@ -141,7 +141,7 @@ type object struct {
 
 func (a *Archive) object(ctx context.Context, key string) (*object, error) {
 	o := &object{a: a, key: key}
-	_, o.patience = a.patient(ctx)
+	_, o.stepTimer = a.withStepTimer(ctx)
 	if err := o.open(); err != nil {
 		o.end()
 		return nil, err
