@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/control"
+	"steward/internal/embeddedpg"
 	"steward/internal/fault"
 	"steward/internal/seal"
 	"steward/internal/store"
@@ -41,7 +42,7 @@ func (a *App) firstToken(ctx context.Context) error {
 // runs or without one.
 type Access struct {
 	store    *store.Store
-	embedded *store.Embedded
+	embedded *embeddedpg.Server
 	// started tells that the store ran for this command only.
 	started bool
 	// sealer is nil when it isn't the Access's to close.
@@ -87,9 +88,9 @@ func openAccess(ctx context.Context, p paths, url string, sealer store.Sealer) (
 		_, served := ServerPID(p.Data)
 		x.started = !served
 		if served {
-			url = store.EmbeddedURL(p.store(), p.storeRun())
+			url = embeddedpg.URL(p.store(), p.storeRun())
 		} else {
-			x.embedded, err = store.StartEmbedded(ctx, store.EmbeddedOptions{Dir: p.store(), RunDir: p.storeRun(), Logger: log})
+			x.embedded, err = embeddedpg.Start(ctx, embeddedpg.Options{Dir: p.store(), RunDir: p.storeRun(), Logger: log})
 			if err != nil {
 				return nil, err
 			}

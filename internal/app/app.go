@@ -22,6 +22,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/control"
 	"steward/internal/converge"
+	"steward/internal/embeddedpg"
 	"steward/internal/failpoint"
 	"steward/internal/gateway"
 	"steward/internal/monitor"
@@ -145,7 +146,7 @@ func (a *App) openStore(ctx context.Context) error {
 	a.sealer = sealer
 	url := a.o.Store
 	if url == "" {
-		embedded, err := store.StartEmbedded(ctx, store.EmbeddedOptions{Dir: a.paths.store(), RunDir: a.paths.storeRun(), Logger: a.log})
+		embedded, err := embeddedpg.Start(ctx, embeddedpg.Options{Dir: a.paths.store(), RunDir: a.paths.storeRun(), Logger: a.log})
 		if err != nil {
 			return err
 		}
@@ -320,7 +321,7 @@ func StopAll(ctx context.Context, data string, c Config) (int, error) {
 	}
 	defer driver.Close()
 	stopped, err := driver.StopAll(ctx)
-	if err := errors.Join(err, gateway.End(ctx, p.gateway(), p.Run), store.StopEmbedded(ctx, p.store())); err != nil {
+	if err := errors.Join(err, gateway.End(ctx, p.gateway(), p.Run), embeddedpg.Stop(ctx, p.store())); err != nil {
 		return stopped, err
 	}
 	// Sockets, and keys in memory: the next start makes them anew.

@@ -18,8 +18,8 @@ import (
 	"steward/internal/account"
 	"steward/internal/archive"
 	"steward/internal/backup"
+	"steward/internal/embeddedpg"
 	"steward/internal/monitor"
-	"steward/internal/store"
 )
 
 // Config is what an operator can set in the file given with --config, or in
@@ -352,8 +352,8 @@ func (c Config) validate() []error {
 	if c.Isolation.UIDBase < 1000 || c.Isolation.UIDBase > 1<<31 {
 		bad("isolation.uid_base: must be 1000-%d", 1<<31)
 	}
-	if ports, err := c.Gateway.PortRange(); err == nil && c.Isolation.UIDBase+ports[0] <= store.EmbeddedUID && c.Isolation.UIDBase+ports[1] >= store.EmbeddedUID {
-		bad("isolation.uid_base: a database would get the store's user id %d; choose another base", store.EmbeddedUID)
+	if ports, err := c.Gateway.PortRange(); err == nil && c.Isolation.UIDBase+ports[0] <= embeddedpg.UID && c.Isolation.UIDBase+ports[1] >= embeddedpg.UID {
+		bad("isolation.uid_base: a database would get the store's user id %d; choose another base", embeddedpg.UID)
 	}
 	if c.Catalog.File != "" {
 		if _, err := os.Stat(c.Catalog.File); err != nil {

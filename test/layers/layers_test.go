@@ -41,6 +41,7 @@ var layerOf = map[string]layer{
 	"steward/internal/parameter": nouns,
 
 	"steward/internal/archive/...":   drivers,
+	"steward/internal/embeddedpg":    drivers,
 	"steward/internal/engine/...":    drivers,
 	"steward/internal/failpoint":     drivers,
 	"steward/internal/gateway/...":   drivers,
@@ -130,6 +131,16 @@ var rules = []rule{
 		from: []string{"steward/..."}, except: []string{"steward/internal/store"},
 		to:  []string{"steward/internal/store/dbsqlc"},
 		why: "generated rows are the store's own; everyone else sees nouns",
+	},
+	{
+		from: []string{"steward/internal/store/..."},
+		to:   []string{"os/exec", "steward/internal/process", "steward/internal/embeddedpg"},
+		why:  "the store is SQL; the server it runs on is embeddedpg's, or the operator's",
+	},
+	{
+		from: []string{"steward/internal/embeddedpg"},
+		to:   []string{"steward/internal/store/..."},
+		why:  "a server knows nothing of the schema that it holds",
 	},
 	{
 		from: []string{"steward/..."}, except: []string{"steward/internal/app", "steward/internal/cli"},

@@ -1,4 +1,4 @@
-package store
+package embeddedpg
 
 import (
 	"context"
@@ -78,19 +78,19 @@ func dataVersion(data string) (int, bool) {
 	return version, err == nil
 }
 
-// EmbeddedUID is the user of the store when steward is root: one that nothing else
+// UID is the user of the store when steward is root: one that nothing else
 // on the machine has, just below the range of the customers' servers.
-const EmbeddedUID = 699_999
+const UID = 699_999
 
-// storeOwner is whom the server runs as, 0 for the caller's own user.
+// owner is whom the server runs as, 0 for the caller's own user.
 // PostgreSQL refuses to be root.
-func storeOwner() (int, error) {
+func owner() (int, error) {
 	if os.Geteuid() != 0 {
 		return 0, nil
 	}
 	maps, err := os.ReadFile("/proc/self/uid_map")
-	if err == nil && mapped(string(maps), EmbeddedUID) {
-		return EmbeddedUID, nil
+	if err == nil && mapped(string(maps), UID) {
+		return UID, nil
 	}
 	uid, _, err := namedUser() // a container with few user ids
 	return uid, err
@@ -123,62 +123,62 @@ func namedUser() (uid, gid int, err error) {
 }
 
 // setUp makes the data folder, all or nothing.
-func (e *Embedded) setUp(ctx context.Context) error {
-	if err := errors.Join(os.MkdirAll(e.o.Dir, 0o711), os.Chmod(e.o.Dir, 0o711)); err != nil {
+func (s *Server) setUp(ctx context.Context) error {
+	if err := errors.Join(os.MkdirAll(s.o.Dir, 0o711), os.Chmod(s.o.Dir, 0o711)); err != nil {
 		return err
 	}
-	if err := e.reachable(e.o.Dir); err != nil {
+	if err := s.reachable(s.o.Dir); err != nil {
 		return err
 	}
-	if _, err := os.Stat(e.data()); err == nil || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(s.data()); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	e.forgetAttempts()
+	s.forgetAttempts()
 	secret, err := newPassword()
 	if err != nil {
 		return err
 	}
 	// The password first: data whose password is unknown would be of no use.
-	if err := writeDurably(passwordFile(e.o.Dir), secret+"\n"); err != nil {
+	if err := writeDurably(passwordFile(s.o.Dir), secret+"\n"); err != nil {
 		return err
 	}
-	attempt, err := os.MkdirTemp(e.o.Dir, attemptPrefix)
+	attempt, err := os.MkdirTemp(s.o.Dir, attemptPrefix)
 	if err != nil {
 		return err
 	}
-	if err := e.initdb(ctx, attempt, secret); err != nil {
+	if err := s.initdb(ctx, attempt, secret); err != nil {
 		os.RemoveAll(attempt)
 		return err
 	}
-	if err := os.Rename(attempt, e.data()); err != nil {
+	if err := os.Rename(attempt, s.data()); err != nil {
 		return err
 	}
 	// Without this a power failure could take the folder's name back, and with
 	// it all that was committed since.
-	return syncFolder(e.o.Dir)
+	return syncFolder(s.o.Dir)
 }
 
 const attemptPrefix = "new-"
 
 // forgetAttempts removes what killed set-ups left. An initdb that still runs in
 // one of them is on its way out and harms nothing.
-func (e *Embedded) forgetAttempts() {
-	left, _ := filepath.Glob(filepath.Join(e.o.Dir, attemptPrefix+"*")) // the pattern is well-formed
+func (s *Server) forgetAttempts() {
+	left, _ := filepath.Glob(filepath.Join(s.o.Dir, attemptPrefix+"*")) // the pattern is well-formed
 	for _, dir := range left {
 		_ = os.RemoveAll(dir) // the next set-up tries again
 	}
 }
 
-func (e *Embedded) initdb(ctx context.Context, dir, secret string) error {
+func (s *Server) initdb(ctx context.Context, dir, secret string) error {
 	password, err := filledPipe(secret + "\n")
 	if err != nil {
 		return err
 	}
 	defer password.Close()
-	cmd := exec.CommandContext(ctx, filepath.Join(e.bin, "initdb"), "--pgdata="+dir, "--username="+storeUser, "--auth=scram-sha-256",
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "initdb"), "--pgdata="+dir, "--username="+role, "--auth=scram-sha-256",
 		"--pwfile=/dev/stdin", "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums", "--no-instructions")
 	cmd.Dir, cmd.Stdin, cmd.Env = "/", password, []string{"LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin"}
-	if e.owner != 0 {
+	if s.owner != 0 {
 		uid, gid, err := namedUser()
 		if err != nil {
 			return err
@@ -191,7 +191,7 @@ func (e *Embedded) initdb(ctx context.Context, dir, secret string) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, strings.TrimSpace(string(out)))
 	}
-	return e.give(dir)
+	return s.give(dir)
 }
 
 // filledPipe holds a short text, for a program that wants to read it from a
@@ -210,22 +210,22 @@ func filledPipe(text string) (*os.File, error) {
 }
 
 // prepare puts in order what the server needs to start; it must not be running.
-func (e *Embedded) prepare() error {
-	if err := os.MkdirAll(e.o.RunDir, 0o700); err != nil {
+func (s *Server) prepare() error {
+	if err := os.MkdirAll(s.o.RunDir, 0o700); err != nil {
 		return err
 	}
-	if err := errors.Join(os.Chmod(e.o.RunDir, 0o700), e.give(e.o.RunDir), e.give(e.data())); err != nil {
+	if err := errors.Join(os.Chmod(s.o.RunDir, 0o700), s.give(s.o.RunDir), s.give(s.data())); err != nil {
 		return err
 	}
-	if err := e.reachable(filepath.Dir(e.o.RunDir)); err != nil {
+	if err := s.reachable(filepath.Dir(s.o.RunDir)); err != nil {
 		return err
 	}
-	return forgetPostmaster(e.data())
+	return forgetPostmaster(s.data())
 }
 
 // give makes a folder and all in it the server's.
-func (e *Embedded) give(dir string) error {
-	if e.owner == 0 {
+func (s *Server) give(dir string) error {
+	if s.owner == 0 {
 		return nil
 	}
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -236,16 +236,16 @@ func (e *Embedded) give(dir string) error {
 		if err != nil {
 			return err
 		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) == e.owner && int(st.Gid) == e.owner {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) == s.owner && int(st.Gid) == s.owner {
 			return nil
 		}
-		return os.Lchown(path, e.owner, e.owner)
+		return os.Lchown(path, s.owner, s.owner)
 	})
 }
 
 // reachable is nil when the server's user can get at the folder.
-func (e *Embedded) reachable(dir string) error {
-	if e.owner == 0 {
+func (s *Server) reachable(dir string) error {
+	if s.owner == 0 {
 		return nil
 	}
 	for ; ; dir = filepath.Dir(dir) {

@@ -1,4 +1,4 @@
-package store_test
+package embeddedpg_test
 
 import (
 	"bytes"
@@ -17,32 +17,32 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"steward/internal/store"
+	"steward/internal/embeddedpg"
 	"steward/internal/testdir"
 )
 
-// embedded is a store's folders, and what starts in them.
-type embedded struct {
+// folders are a store's folders, and what starts in them.
+type folders struct {
 	t       *testing.T
-	options store.EmbeddedOptions
+	options embeddedpg.Options
 }
 
-// newEmbedded makes the folders. Whatever runs in them at the test's end is stopped.
-func newEmbedded(t *testing.T) *embedded {
+// newFolders makes the folders. Whatever runs in them at the test's end is stopped.
+func newFolders(t *testing.T) *folders {
 	t.Helper()
 	dir := testdir.New(t, "steward-embedded-")
-	e := &embedded{t, store.EmbeddedOptions{Dir: filepath.Join(dir, "store"), RunDir: filepath.Join(dir, "run"), Logger: slog.New(slog.DiscardHandler)}}
+	e := &folders{t, embeddedpg.Options{Dir: filepath.Join(dir, "store"), RunDir: filepath.Join(dir, "run"), Logger: slog.New(slog.DiscardHandler)}}
 	t.Cleanup(func() {
-		if err := store.StopEmbedded(context.Background(), e.options.Dir); err != nil {
+		if err := embeddedpg.Stop(context.Background(), e.options.Dir); err != nil {
 			t.Error(err)
 		}
 	})
 	return e
 }
 
-func (e *embedded) start() *store.Embedded {
+func (e *folders) start() *embeddedpg.Server {
 	e.t.Helper()
-	s, err := store.StartEmbedded(context.Background(), e.options)
+	s, err := embeddedpg.Start(context.Background(), e.options)
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -50,9 +50,9 @@ func (e *embedded) start() *store.Embedded {
 	return s
 }
 
-func (e *embedded) exec(sql string) error {
+func (e *folders) exec(sql string) error {
 	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, store.EmbeddedURL(e.options.Dir, e.options.RunDir))
+	conn, err := pgx.Connect(ctx, embeddedpg.URL(e.options.Dir, e.options.RunDir))
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (e *embedded) exec(sql string) error {
 }
 
 // postmaster is the server's process id by its own pid file, 0 without one.
-func (e *embedded) postmaster() int {
+func (e *folders) postmaster() int {
 	text, _ := os.ReadFile(filepath.Join(e.options.Dir, "data", "postmaster.pid"))
 	line, _, complete := strings.Cut(string(text), "\n")
 	pid, err := strconv.Atoi(line)
@@ -82,9 +82,9 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-func TestEmbeddedOutlivesAndComesBack(t *testing.T) {
+func TestServerOutlivesAndComesBack(t *testing.T) {
 	t.Parallel()
-	e := newEmbedded(t)
+	e := newFolders(t)
 	first := e.start()
 	if err := e.exec("CREATE TABLE kept AS SELECT 1 AS n"); err != nil {
 		t.Fatal(err)
@@ -120,10 +120,10 @@ func TestEmbeddedOutlivesAndComesBack(t *testing.T) {
 	}
 }
 
-// TestEmbeddedIsWalled: neither without the password nor as another user.
-func TestEmbeddedIsWalled(t *testing.T) {
+// TestServerIsWalled: neither without the password nor as another user.
+func TestServerIsWalled(t *testing.T) {
 	t.Parallel()
-	e := newEmbedded(t)
+	e := newFolders(t)
 	s := e.start()
 	config, err := pgx.ParseConfig(s.URL())
 	if err != nil {
@@ -152,10 +152,10 @@ func TestEmbeddedIsWalled(t *testing.T) {
 	}
 }
 
-// TestEmbeddedAfterKilledSetUp: what a killed set-up left doesn't matter.
-func TestEmbeddedAfterKilledSetUp(t *testing.T) {
+// TestServerAfterKilledSetUp: what a killed set-up left doesn't matter.
+func TestServerAfterKilledSetUp(t *testing.T) {
 	t.Parallel()
-	e := newEmbedded(t)
+	e := newFolders(t)
 	half := filepath.Join(e.options.Dir, "new-1234", "base")
 	if err := os.MkdirAll(half, 0o700); err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestEmbeddedAfterKilledSetUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var setUp sync.WaitGroup
 	setUp.Go(func() {
-		s, err := store.StartEmbedded(ctx, e.options)
+		s, err := embeddedpg.Start(ctx, e.options)
 		if err == nil {
 			s.Leave()
 		}
@@ -211,11 +211,11 @@ func TestEmbeddedAfterKilledSetUp(t *testing.T) {
 	e.start()
 }
 
-func TestEmbeddedRefusals(t *testing.T) {
+func TestServerRefusals(t *testing.T) {
 	t.Parallel()
 	t.Run("version that isn't installed", func(t *testing.T) {
 		t.Parallel()
-		e := newEmbedded(t)
+		e := newFolders(t)
 		data := filepath.Join(e.options.Dir, "data")
 		if err := os.MkdirAll(data, 0o700); err != nil {
 			t.Fatal(err)
@@ -223,7 +223,7 @@ func TestEmbeddedRefusals(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte("99\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.StartEmbedded(t.Context(), e.options); err == nil || !strings.Contains(err.Error(), "install the package postgresql-99") {
+		if _, err := embeddedpg.Start(t.Context(), e.options); err == nil || !strings.Contains(err.Error(), "install the package postgresql-99") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -232,12 +232,12 @@ func TestEmbeddedRefusals(t *testing.T) {
 		if os.Geteuid() != 0 {
 			t.Skip("the server runs as the caller")
 		}
-		e := newEmbedded(t)
+		e := newFolders(t)
 		closed := filepath.Dir(e.options.Dir)
 		if err := os.Chmod(closed, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.StartEmbedded(t.Context(), e.options); err == nil || !strings.Contains(err.Error(), "chmod o+x "+closed) {
+		if _, err := embeddedpg.Start(t.Context(), e.options); err == nil || !strings.Contains(err.Error(), "chmod o+x "+closed) {
 			t.Errorf("got %v", err)
 		}
 	})

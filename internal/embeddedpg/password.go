@@ -1,4 +1,4 @@
-package store
+package embeddedpg
 
 import (
 	"crypto/rand"
