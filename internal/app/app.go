@@ -26,6 +26,7 @@ import (
 	"steward/internal/failpoint"
 	"steward/internal/gateway"
 	"steward/internal/monitor"
+	"steward/internal/notify/outbox"
 	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/platform"
@@ -58,7 +59,7 @@ type App struct {
 	networks *monitor.Networks
 	prober   *probe.Prober
 	watcher  *watch.Watcher
-	notices  *watch.Notices
+	notices  *outbox.Outbox
 	audit    *audit.Recorder
 
 	noticeMetrics *noticeMetrics

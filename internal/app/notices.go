@@ -17,9 +17,9 @@ import (
 	"steward/internal/notify"
 	"steward/internal/notify/channel"
 	"steward/internal/notify/email"
+	"steward/internal/notify/outbox"
 	"steward/internal/outage"
 	"steward/internal/store"
-	"steward/internal/watch"
 )
 
 // SMTPConfig is how mail leaves. Without a URL nobody is told of anything by mail.
@@ -90,7 +90,7 @@ func (a *App) openNotices(context.Context) error {
 		return err
 	}
 	a.noticeMetrics = newNoticeMetrics(a.store)
-	a.notices = watch.NewNotices(watch.NoticesOptions{
+	a.notices = outbox.New(outbox.Options{
 		Store: a.store, Senders: senders, Holder: holder, OnSent: outage.Told, Ended: a.noticeMetrics.ended, Logger: a.log,
 	})
 	return nil

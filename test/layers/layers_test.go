@@ -50,7 +50,7 @@ var layerOf = map[string]layer{
 	"steward/internal/platform/...":  drivers,
 	"steward/internal/probe":         drivers,
 	"steward/internal/process":       drivers,
-	"steward/internal/sample":        drivers,
+	"steward/internal/sample/...":    drivers,
 	"steward/internal/seal":          drivers,
 	"steward/internal/sshlogin":      drivers,
 	"steward/internal/store/...":     drivers,
@@ -136,6 +136,21 @@ var rules = []rule{
 		from: []string{"steward/internal/store/..."},
 		to:   []string{"os/exec", "steward/internal/process", "steward/internal/embeddedpg"},
 		why:  "the store is SQL; the server it runs on is embeddedpg's, or the operator's",
+	},
+	{
+		from: []string{"steward/internal/notify", "steward/internal/notify/channel", "steward/internal/notify/email"},
+		to:   []string{"steward/internal/store/...", "steward/internal/notify/outbox"},
+		why:  "a sender delivers one notice; which ones wait is the outbox's business",
+	},
+	{
+		from: []string{"steward/internal/sample"},
+		to:   []string{"steward/internal/store/...", "steward/internal/sample/collector"},
+		why:  "a reading knows nothing of where it is kept",
+	},
+	{
+		from: []string{"steward/internal/watch"},
+		to:   []string{"steward/internal/notify/...", "steward/internal/sample/..."},
+		why:  "watch holds checks alone",
 	},
 	{
 		from: []string{"steward/internal/embeddedpg"},

@@ -1,4 +1,6 @@
-package watch
+// Package collector reads how busy the machines of all accounts are, and keeps points
+// of it in the store.
+package collector
 
 import (
 	"context"
@@ -11,8 +13,8 @@ import (
 	"steward/internal/store"
 )
 
-// LoadOptions are what a Loads is made of.
-type LoadOptions struct {
+// Options are what a Collector is made of.
+type Options struct {
 	Store  *store.Store
 	Logger *slog.Logger
 	// Host is this machine's name: the machine with that label and without a source
@@ -32,12 +34,14 @@ const (
 	readingsAtOnce = 64
 	// keepPoints is an hour more than the stats show.
 	keepPoints = monitor.StatsWindow + time.Hour
+	// storeTime bounds a question to the store.
+	storeTime = 5 * time.Second
 )
 
-// Loads reads how busy the machines of all accounts are and makes points of it.
+// Collector reads how busy the machines of all accounts are and makes points of it.
 // Several servers may do so with one store: a point is kept once.
-type Loads struct {
-	LoadOptions
+type Collector struct {
+	Options
 	machines map[monitor.ComputeID]*machine
 	// points wait to be written.
 	points []monitor.Point
@@ -51,25 +55,25 @@ type machine struct {
 	failing, fresh bool
 }
 
-// NewLoads makes one.
-func NewLoads(o LoadOptions) *Loads {
+// New makes one.
+func New(o Options) *Collector {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Loads{LoadOptions: o, machines: map[monitor.ComputeID]*machine{}}
+	return &Collector{Options: o, machines: map[monitor.ComputeID]*machine{}}
 }
 
 // Run reads until ctx ends, then writes what is known of the points that aren't over.
-func (l *Loads) Run(ctx context.Context) {
+func (c *Collector) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		l.Round(ctx)
+		c.Round(ctx)
 		// At whole multiples: then a point's end falls on a reading.
 		select {
 		case <-ctx.Done():
-		case <-time.After(untilNext(l.Now())):
+		case <-time.After(untilNext(c.Now())):
 		}
 	}
-	l.write(context.WithoutCancel(ctx), l.running(func(*machine) bool { return true }))
+	c.write(context.WithoutCancel(ctx), c.running(func(*machine) bool { return true }))
 }
 
 // untilNext is how long it is to the next whole multiple.
@@ -78,9 +82,9 @@ func untilNext(now time.Time) time.Duration {
 }
 
 // running are the points of some machines that aren't over.
-func (l *Loads) running(which func(*machine) bool) []monitor.Point {
+func (c *Collector) running(which func(*machine) bool) []monitor.Point {
 	var points []monitor.Point
-	for id, m := range l.machines {
+	for id, m := range c.machines {
 		if which(m) {
 			points = append(points, m.meter.Points(id)...)
 		}
@@ -91,82 +95,82 @@ func (l *Loads) running(which func(*machine) bool) []monitor.Point {
 // Round reads all machines once and writes the points that are over by now. As
 // long as a machine has none, the running one is written: it is of interest at
 // once, and is replaced as it grows.
-func (l *Loads) Round(ctx context.Context) {
-	l.refresh(ctx)
-	l.read(ctx)
+func (c *Collector) Round(ctx context.Context) {
+	c.refresh(ctx)
+	c.read(ctx)
 	if ctx.Err() != nil {
 		return // what failed now failed of that
 	}
-	now := l.Now()
-	for id, m := range l.machines {
+	now := c.Now()
+	for id, m := range c.machines {
 		over := m.meter.Take(id, now)
-		l.points = append(l.points, over...)
+		c.points = append(c.points, over...)
 		m.fresh = m.fresh && len(over) == 0
 	}
-	l.write(ctx, l.running(func(m *machine) bool { return m.fresh }))
+	c.write(ctx, c.running(func(m *machine) bool { return m.fresh }))
 }
 
 // refresh learns which machines there are; while the store is away those that
 // were known are read.
-func (l *Loads) refresh(ctx context.Context) {
+func (c *Collector) refresh(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	all, err := l.Store.AllComputes(asking)
+	all, err := c.Store.AllComputes(asking)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.Logger.WarnContext(ctx, "the list of machines can't be read", "error", err)
+			c.Logger.WarnContext(ctx, "the list of machines can't be read", "error", err)
 		}
 		return
 	}
-	known := l.machines
-	l.machines = map[monitor.ComputeID]*machine{}
-	for _, c := range all {
-		if c.Source == "" && c.Label != l.Host {
+	known := c.machines
+	c.machines = map[monitor.ComputeID]*machine{}
+	for _, found := range all {
+		if found.Source == "" && found.Label != c.Host {
 			continue // another server's host
 		}
-		m := known[c.ID]
+		m := known[found.ID]
 		if m == nil {
 			m = &machine{fresh: true}
 		}
-		m.Compute = c
-		l.machines[c.ID] = m
+		m.Compute = found
+		c.machines[found.ID] = m
 	}
 }
 
 // read adds a reading to each machine's meter.
-func (l *Loads) read(ctx context.Context) {
+func (c *Collector) read(ctx context.Context) {
 	slots := make(chan struct{}, readingsAtOnce)
 	var all sync.WaitGroup
-	for _, m := range l.machines {
+	for _, m := range c.machines {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			r, err := l.readOne(ctx, m)
+			r, err := c.readOne(ctx, m)
 			if err == nil {
 				m.meter.Add(r)
 			}
-			l.tell(ctx, m, err)
+			c.tell(ctx, m, err)
 		})
 	}
 	all.Wait()
 }
 
-func (l *Loads) readOne(ctx context.Context, m *machine) (monitor.Reading, error) {
+func (c *Collector) readOne(ctx context.Context, m *machine) (monitor.Reading, error) {
 	if m.Source == "" {
-		return l.ReadHost(ctx)
+		return c.ReadHost(ctx)
 	}
-	return l.ReadExporter(ctx, m.Source)
+	return c.ReadExporter(ctx, m.Source)
 }
 
 // tell logs that a machine can't be read, or can again, once each.
-func (l *Loads) tell(ctx context.Context, m *machine, err error) {
+func (c *Collector) tell(ctx context.Context, m *machine, err error) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil && !m.failing:
-		l.Logger.WarnContext(ctx, "a machine's load can't be read", "compute_id", m.ID, "label", m.Label, "error", err)
+		c.Logger.WarnContext(ctx, "a machine's load can't be read", "compute_id", m.ID, "label", m.Label, "error", err)
 		m.failing = true
 	case err == nil && m.failing:
-		l.Logger.InfoContext(ctx, "a machine's load can be read again", "compute_id", m.ID, "label", m.Label)
+		c.Logger.InfoContext(ctx, "a machine's load can be read again", "compute_id", m.ID, "label", m.Label)
 		m.failing = false
 	}
 }
@@ -174,24 +178,24 @@ func (l *Loads) tell(ctx context.Context, m *machine, err error) {
 // write keeps the points that are over, and what there is of the running ones,
 // and drops those that the stats no longer show. The former wait on when the
 // store is away.
-func (l *Loads) write(ctx context.Context, running []monitor.Point) {
-	points := slices.Concat(l.points, running)
+func (c *Collector) write(ctx context.Context, running []monitor.Point) {
+	points := slices.Concat(c.points, running)
 	if len(points) == 0 {
 		return
 	}
-	old := l.Now().Add(-keepPoints)
+	old := c.Now().Add(-keepPoints)
 	asking, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	err := l.Store.InTx(asking, func(tx *store.Tx) error {
+	err := c.Store.InTx(asking, func(tx *store.Tx) error {
 		if err := tx.AddPoints(asking, points); err != nil {
 			return err
 		}
 		return tx.DropPoints(asking, old)
 	})
 	if err != nil {
-		l.points = slices.DeleteFunc(l.points, func(p monitor.Point) bool { return p.At.Before(old) })
-		l.Logger.WarnContext(ctx, "points of the stats wait to be written", "points", len(l.points), "error", err)
+		c.points = slices.DeleteFunc(c.points, func(p monitor.Point) bool { return p.At.Before(old) })
+		c.Logger.WarnContext(ctx, "points of the stats wait to be written", "points", len(c.points), "error", err)
 		return
 	}
-	l.points = nil
+	c.points = nil
 }

@@ -1,4 +1,4 @@
-package watch
+package outbox
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 	"steward/internal/store"
 )
 
-// outbox sends the notices of one channel.
-type outbox struct {
-	o      *NoticesOptions
+// channel sends the notices of one channel.
+type channel struct {
+	o      *Options
 	sender notify.Sender
 	claim  store.NoticeClaim
-	// unsure tells that notices may be claimed by this outbox that it knows nothing
+	// unsure tells that notices may be claimed by this channel that it knows nothing
 	// of: at the start, and after a claim whose answer was lost.
 	unsure bool
 	// signal says that there may be something to send.
@@ -53,58 +53,58 @@ const (
 	hastenPause = 30 * time.Second
 )
 
-// newOutbox makes an outbox; name tells it from the server's others.
-func newOutbox(o *NoticesOptions, sender notify.Sender, name string, claim store.NoticeClaim) *outbox {
+// newChannel makes a channel; name sets it apart from the server's others.
+func newChannel(o *Options, sender notify.Sender, name string, claim store.NoticeClaim) *channel {
 	claim.Holder, claim.Each, claim.Lease = o.Holder+name, perRecipient, o.Lease
-	return &outbox{o: o, sender: sender, claim: claim, unsure: true, signal: make(chan struct{}, 1), flights: map[monitor.NoticeID]*flight{}}
+	return &channel{o: o, sender: sender, claim: claim, unsure: true, signal: make(chan struct{}, 1), flights: map[monitor.NoticeID]*flight{}}
 }
 
-// look has the outbox look for what is due.
-func (b *outbox) look() {
+// look has the channel look for what is due.
+func (c *channel) look() {
 	select {
-	case b.signal <- struct{}{}:
+	case c.signal <- struct{}{}:
 	default:
 	}
 }
 
 // run takes up what is due until ctx ends, and waits for what is being sent.
-func (b *outbox) run(ctx context.Context) {
-	sweep, renew := time.NewTicker(b.o.Sweep), time.NewTicker(b.o.Lease/4)
+func (c *channel) run(ctx context.Context) {
+	sweep, renew := time.NewTicker(c.o.Sweep), time.NewTicker(c.o.Lease/4)
 	defer sweep.Stop()
 	defer renew.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-renew.C:
-			b.renew(ctx)
-		case <-b.signal:
-			b.takeUp(ctx)
+			c.renew(ctx)
+		case <-c.signal:
+			c.takeUp(ctx)
 		case <-sweep.C:
-			b.takeUp(ctx)
+			c.takeUp(ctx)
 		}
 	}
-	b.sending.Wait()
+	c.sending.Wait()
 }
 
 // takeUp begins to send what is due, as far as slots are free.
-func (b *outbox) takeUp(ctx context.Context) {
-	if b.unsure && !b.release(ctx) {
+func (c *channel) takeUp(ctx context.Context) {
+	if c.unsure && !c.release(ctx) {
 		return
 	}
 	for ctx.Err() == nil {
-		claim := b.wanted()
+		claim := c.wanted()
 		if claim.Most <= 0 {
 			return
 		}
-		now := b.o.Now()
+		now := c.o.Now()
 		// A claim that was cut off when steward stops could be made all the same, and
 		// nobody would give it back.
 		last, cancel := outlasting(ctx)
-		claimed, err := b.o.Store.ClaimNotices(last, claim)
+		claimed, err := c.o.Store.ClaimNotices(last, claim)
 		cancel()
 		if err != nil {
-			b.unsure = true
-			b.warn(ctx, "look for notices to send", err)
+			c.unsure = true
+			c.warn(ctx, "look for notices to send", err)
 			return
 		}
 		if len(claimed) == 0 {
@@ -112,46 +112,46 @@ func (b *outbox) takeUp(ctx context.Context) {
 		}
 		failpoint.Here("notices: claimed")
 		for _, n := range claimed {
-			b.begin(ctx, n, now)
+			c.begin(ctx, n, now)
 		}
 	}
 }
 
 // release makes due what is claimed but isn't being sent.
-func (b *outbox) release(ctx context.Context) bool {
-	released, err := b.o.Store.ReleaseNotices(ctx, b.claim.Holder, b.underWay())
+func (c *channel) release(ctx context.Context) bool {
+	released, err := c.o.Store.ReleaseNotices(ctx, c.claim.Holder, c.underWay())
 	if err != nil {
-		b.warn(ctx, "look for notices that were being sent", err)
+		c.warn(ctx, "look for notices that were being sent", err)
 		return false
 	}
 	if released > 0 {
-		b.o.Logger.InfoContext(ctx, "notices that were being sent are sent anew", "notices", released)
+		c.o.Logger.InfoContext(ctx, "notices that were being sent are sent anew", "notices", released)
 	}
-	b.unsure = false
+	c.unsure = false
 	return true
 }
 
-func (b *outbox) underWay() []monitor.NoticeID {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Collect(maps.Keys(b.flights))
+func (c *channel) underWay() []monitor.NoticeID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.flights))
 }
 
 // warn tells of what is tried again, unless it failed because steward stops.
-func (b *outbox) warn(ctx context.Context, doing string, err error) {
+func (c *channel) warn(ctx context.Context, doing string, err error) {
 	if ctx.Err() == nil {
-		b.o.Logger.WarnContext(ctx, "notices: the store doesn't answer", "doing", doing, "error", err)
+		c.o.Logger.WarnContext(ctx, "notices: the store doesn't answer", "doing", doing, "error", err)
 	}
 }
 
 // wanted is a claim for the free slots.
-func (b *outbox) wanted() store.NoticeClaim {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	claim := b.claim
-	claim.Most = slots - len(b.flights)
+func (c *channel) wanted() store.NoticeClaim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	claim := c.claim
+	claim.Most = slots - len(c.flights)
 	each := map[string]int{}
-	for id, f := range b.flights {
+	for id, f := range c.flights {
 		claim.AtIt = append(claim.AtIt, id)
 		if each[f.recipient]++; each[f.recipient] == perRecipient {
 			claim.Busy = append(claim.Busy, f.recipient)
@@ -160,52 +160,52 @@ func (b *outbox) wanted() store.NoticeClaim {
 	return claim
 }
 
-func (b *outbox) begin(ctx context.Context, n monitor.Notice, now time.Time) {
+func (c *channel) begin(ctx context.Context, n monitor.Notice, now time.Time) {
 	sending, cancel := context.WithCancelCause(ctx)
 	f := &flight{recipient: n.Recipient, renewed: now, cancel: cancel}
-	b.mu.Lock()
-	b.flights[n.ID] = f
-	b.mu.Unlock()
-	b.sending.Go(func() {
+	c.mu.Lock()
+	c.flights[n.ID] = f
+	c.mu.Unlock()
+	c.sending.Go(func() {
 		defer cancel(nil)
-		err := b.sender.Send(sending, n, func() error { return b.mayHandOver(f) })
+		err := c.sender.Send(sending, n, func() error { return c.mayHandOver(f) })
 		failpoint.Here("notices: handed over")
-		b.end(ctx, n, err, context.Cause(sending))
-		b.mu.Lock()
-		delete(b.flights, n.ID)
-		b.mu.Unlock()
-		b.look()
+		c.end(ctx, n, err, context.Cause(sending))
+		c.mu.Lock()
+		delete(c.flights, n.ID)
+		c.mu.Unlock()
+		c.look()
 	})
 }
 
 // mayHandOver is asked at the last moment before the other side may have a notice:
 // a server that was stopped for a while must not send what others have sent since.
-func (b *outbox) mayHandOver(f *flight) error {
+func (c *channel) mayHandOver(f *flight) error {
 	failpoint.Here("notices: before hand-over")
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if margin := b.o.Lease / 10; b.o.Now().Sub(f.renewed) > b.o.Lease-margin {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if margin := c.o.Lease / 10; c.o.Now().Sub(f.renewed) > c.o.Lease-margin {
 		return errLost
 	}
 	return nil
 }
 
 // renew prolongs the leases, and calls off what has become another server's.
-func (b *outbox) renew(ctx context.Context) {
-	ids := b.underWay()
+func (c *channel) renew(ctx context.Context) {
+	ids := c.underWay()
 	if len(ids) == 0 {
 		return
 	}
-	now := b.o.Now()
-	kept, err := b.o.Store.RenewNotices(ctx, b.claim.Holder, ids, b.o.Lease)
+	now := c.o.Now()
+	kept, err := c.o.Store.RenewNotices(ctx, c.claim.Holder, ids, c.o.Lease)
 	if err != nil {
-		b.warn(ctx, "renew the leases of notices", err)
+		c.warn(ctx, "renew the leases of notices", err)
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, id := range ids {
-		switch f := b.flights[id]; {
+		switch f := c.flights[id]; {
 		case f == nil: // it has ended meanwhile
 		case slices.Contains(kept, id):
 			f.renewed = now
@@ -216,41 +216,41 @@ func (b *outbox) renew(ctx context.Context) {
 }
 
 // end records how an attempt went.
-func (b *outbox) end(ctx context.Context, n monitor.Notice, err, cause error) {
-	now := b.o.Now()
+func (c *channel) end(ctx context.Context, n monitor.Notice, err, cause error) {
+	now := c.o.Now()
 	known, judged := errors.AsType[*notify.Error](err)
 	switch {
 	case err == nil:
 		n = n.Delivered(now)
 	case errors.Is(err, errLost), errors.Is(cause, errLost):
-		b.o.Logger.WarnContext(ctx, "a notice is another server's by now", "notice", n.ID)
+		c.o.Logger.WarnContext(ctx, "a notice is another server's by now", "notice", n.ID)
 		return
 	case cause != nil && !judged: // steward stops
 		n.State, n.Due = monitor.NoticePending, now
-		b.record(ctx, n)
+		c.record(ctx, n)
 		return
 	default:
 		known = notify.AsError(err)
 		n = n.Failed(now, known.Problem, known.Permanent)
-		b.complain(ctx, n, err)
+		c.complain(ctx, n, err)
 	}
-	if recorded := b.record(ctx, n); n.State == monitor.NoticeSent {
-		b.logSent(ctx, n, recorded)
+	if recorded := c.record(ctx, n); n.State == monitor.NoticeSent {
+		c.logSent(ctx, n, recorded)
 	}
-	if b.o.Ended != nil {
-		b.o.Ended(n)
+	if c.o.Ended != nil {
+		c.o.Ended(n)
 	}
-	b.judge(ctx, n, known)
+	c.judge(ctx, n, known)
 }
 
 // logSent is told after the commit: what isn't recorded is sent once more.
-func (b *outbox) logSent(ctx context.Context, n monitor.Notice, recorded bool) {
+func (c *channel) logSent(ctx context.Context, n monitor.Notice, recorded bool) {
 	told := about(n)
 	if !recorded {
-		b.o.Logger.WarnContext(ctx, "a notice was sent, which couldn't be recorded: it will be sent again", told...)
+		c.o.Logger.WarnContext(ctx, "a notice was sent, which couldn't be recorded: it will be sent again", told...)
 		return
 	}
-	b.o.Logger.InfoContext(ctx, "notice sent", told...)
+	c.o.Logger.InfoContext(ctx, "notice sent", told...)
 }
 
 // about tells notices apart in the log.
@@ -262,13 +262,13 @@ func about(n monitor.Notice) []any {
 	return []any{"notice", n.ID, of, id, "kind", n.Kind, "channel", n.Channel, "attempts", n.Attempts}
 }
 
-func (b *outbox) complain(ctx context.Context, n monitor.Notice, err error) {
+func (c *channel) complain(ctx context.Context, n monitor.Notice, err error) {
 	message := "notice not sent; it is tried again"
 	if n.State == monitor.NoticeFailed {
 		message = "notice given up"
 	}
 	//nolint:sloglint // one of two fixed messages
-	b.o.Logger.WarnContext(ctx, message, append(about(n), "due", n.Due, "error", err)...)
+	c.o.Logger.WarnContext(ctx, message, append(about(n), "due", n.Due, "error", err)...)
 }
 
 // outlasting is ctx with a moment more after its end, for what is said to the store.
@@ -281,32 +281,32 @@ func outlasting(ctx context.Context) (last context.Context, end context.CancelFu
 // record writes the end down, for as long as it takes: a notice that was sent must
 // not be sent again because the store was away. When steward stops it is tried for
 // a moment more. It reports whether the end is recorded.
-func (b *outbox) record(ctx context.Context, n monitor.Notice) bool {
-	hook := b.o.OnSent
+func (c *channel) record(ctx context.Context, n monitor.Notice) bool {
+	hook := c.o.OnSent
 	if n.State == monitor.NoticePending {
 		hook = nil
 	}
 	last, cancel := outlasting(ctx)
 	defer cancel()
 	for round := 1; ; round++ {
-		err := b.write(last, n, hook)
+		err := c.write(last, n, hook)
 		if err != nil && hook != nil && round >= 3 && last.Err() == nil {
 			// What the hook writes matters less than that the notice was sent.
-			b.o.Logger.ErrorContext(ctx, "a notice's end can't be told to its ticket", "notice", n.ID, "error", err)
-			err = b.write(last, n, nil)
+			c.o.Logger.ErrorContext(ctx, "a notice's end can't be told to its ticket", "notice", n.ID, "error", err)
+			err = c.write(last, n, nil)
 		}
 		if err == nil || last.Err() != nil {
 			return err == nil
 		}
-		b.o.Logger.WarnContext(ctx, "record that a notice was sent or not", "notice", n.ID, "error", err)
-		sleep(last, min(time.Second, b.o.Sweep))
+		c.o.Logger.WarnContext(ctx, "record that a notice was sent or not", "notice", n.ID, "error", err)
+		sleep(last, min(time.Second, c.o.Sweep))
 	}
 }
 
 // write records the end in one transaction, and calls the hook unless it is nil.
-func (b *outbox) write(ctx context.Context, n monitor.Notice, hook func(context.Context, *store.Tx, monitor.Notice) error) error {
-	err := b.o.Store.InTx(ctx, func(tx *store.Tx) error {
-		if err := tx.EndNotice(ctx, b.claim.Holder, n); err != nil {
+func (c *channel) write(ctx context.Context, n monitor.Notice, hook func(context.Context, *store.Tx, monitor.Notice) error) error {
+	err := c.o.Store.InTx(ctx, func(tx *store.Tx) error {
+		if err := tx.EndNotice(ctx, c.claim.Holder, n); err != nil {
 			return err
 		}
 		if hook == nil {
@@ -330,20 +330,20 @@ func (e *hookError) Unwrap() error { return e.error }
 
 // judge keeps in mind whether the channel works, and has all that waits for it sent
 // when it does again.
-func (b *outbox) judge(ctx context.Context, n monitor.Notice, failure *notify.Error) {
-	b.mu.Lock()
-	back := failure == nil && b.down && b.o.Now().Sub(b.hastened) > hastenPause
+func (c *channel) judge(ctx context.Context, n monitor.Notice, failure *notify.Error) {
+	c.mu.Lock()
+	back := failure == nil && c.down && c.o.Now().Sub(c.hastened) > hastenPause
 	switch {
 	case failure != nil && failure.Down:
-		b.down = true
+		c.down = true
 	case back:
-		b.down, b.hastened = false, b.o.Now()
+		c.down, c.hastened = false, c.o.Now()
 	}
-	b.mu.Unlock()
+	c.mu.Unlock()
 	if !back {
 		return
 	}
-	if _, err := b.o.Store.HastenNotices(ctx, n.Channel); err != nil {
-		b.warn(ctx, "hasten notices", err)
+	if _, err := c.o.Store.HastenNotices(ctx, n.Channel); err != nil {
+		c.warn(ctx, "hasten notices", err)
 	}
 }

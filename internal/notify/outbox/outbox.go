@@ -1,4 +1,6 @@
-package watch
+// Package outbox sends the notices that the store holds, each once, by the channels
+// that the operator configured.
+package outbox
 
 import (
 	"context"
@@ -13,8 +15,8 @@ import (
 	"steward/internal/store"
 )
 
-// NoticesOptions are what Notices are made of.
-type NoticesOptions struct {
+// Options are what an Outbox is made of.
+type Options struct {
 	Store *store.Store
 	// Senders are the channels by their names. What is for any other is given up.
 	Senders map[string]notify.Sender
@@ -46,14 +48,14 @@ const (
 	perRecipient = 4
 )
 
-// Notices sends what is to be told, each notice once.
-type Notices struct {
-	o        NoticesOptions
-	outboxes []*outbox
+// Outbox sends notices, each once.
+type Outbox struct {
+	o        Options
+	channels []*channel
 }
 
-// NewNotices makes Notices; Run sends.
-func NewNotices(o NoticesOptions) *Notices {
+// New makes an Outbox; Run sends.
+func New(o Options) *Outbox {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -63,31 +65,31 @@ func NewNotices(o NoticesOptions) *Notices {
 	if o.Lease == 0 {
 		o.Lease = 2 * time.Minute
 	}
-	n := &Notices{o: o}
+	b := &Outbox{o: o}
 	known := slices.Sorted(maps.Keys(o.Senders))
-	for _, channel := range known {
-		n.outboxes = append(n.outboxes, newOutbox(&n.o, o.Senders[channel], "/"+channel, store.NoticeClaim{Channels: []string{channel}}))
+	for _, name := range known {
+		b.channels = append(b.channels, newChannel(&b.o, o.Senders[name], "/"+name, store.NoticeClaim{Channels: []string{name}}))
 	}
-	n.outboxes = append(n.outboxes, newOutbox(&n.o, notify.Missing{}, "", store.NoticeClaim{Channels: known, Others: true}))
-	return n
+	b.channels = append(b.channels, newChannel(&b.o, notify.Missing{}, "", store.NoticeClaim{Channels: known, Others: true}))
+	return b
 }
 
 // Run sends until ctx ends, and then ends what it has begun, within seconds.
-func (n *Notices) Run(ctx context.Context) {
+func (b *Outbox) Run(ctx context.Context) {
 	var running sync.WaitGroup
-	for _, b := range n.outboxes {
-		running.Go(func() { b.run(ctx) })
+	for _, c := range b.channels {
+		running.Go(func() { c.run(ctx) })
 	}
 	running.Go(func() {
-		n.o.Store.ListenNotices(ctx, func() {
-			for _, b := range n.outboxes {
-				b.look()
+		b.o.Store.ListenNotices(ctx, func() {
+			for _, c := range b.channels {
+				c.look()
 			}
 		})
 	})
 	running.Wait()
-	for _, b := range n.outboxes {
-		b.sender.Close()
+	for _, c := range b.channels {
+		c.sender.Close()
 	}
 }
 

@@ -1,4 +1,4 @@
-package watch_test
+package outbox_test
 
 import (
 	"context"
@@ -22,10 +22,10 @@ import (
 	"steward/internal/notify/channel"
 	"steward/internal/notify/email"
 	"steward/internal/notify/notifytest"
+	"steward/internal/notify/outbox"
 	"steward/internal/outage"
 	"steward/internal/pgtest"
 	"steward/internal/store"
-	"steward/internal/watch"
 )
 
 // office is a store with a mail server, and servers that send.
@@ -73,16 +73,16 @@ func (o *office) sender(change ...func(*email.Options)) *email.Sender {
 }
 
 // start runs a server until stop is called or the test ends.
-func (o *office) start(change ...func(*watch.NoticesOptions)) (stop func()) {
+func (o *office) start(change ...func(*outbox.Options)) (stop func()) {
 	o.t.Helper()
-	options := watch.NoticesOptions{
+	options := outbox.Options{
 		Store: o.store, Senders: map[string]notify.Sender{monitor.EmailChannel: o.sender()}, Holder: "a",
 		Logger: slog.New(slog.DiscardHandler), Now: o.now.now, Sweep: 50 * time.Millisecond,
 	}
 	for _, c := range change {
 		c(&options)
 	}
-	n := watch.NewNotices(options)
+	n := outbox.New(options)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -173,7 +173,7 @@ func isSent(n monitor.Notice) bool { return n.State == monitor.NoticeSent }
 func TestNoticeIsSentOnceItIsCommitted(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	o.start(func(n *watch.NoticesOptions) { n.Sweep = time.Hour })
+	o.start(func(n *outbox.Options) { n.Sweep = time.Hour })
 	var slowest time.Duration
 	for i := range 20 {
 		to := fmt.Sprintf("%d@example.org", i)
@@ -198,7 +198,7 @@ func TestBurstIsSentOnce(t *testing.T) {
 	const all = 500
 	o := newOffice(t)
 	o.start()
-	o.start(func(n *watch.NoticesOptions) { n.Holder = "b" })
+	o.start(func(n *outbox.Options) { n.Holder = "b" })
 	var notices []monitor.Notice
 	for i := range all {
 		to := "busy@example.org"
@@ -284,7 +284,7 @@ func TestGivenUp(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	var told sync.Map
-	o.start(func(n *watch.NoticesOptions) {
+	o.start(func(n *outbox.Options) {
 		n.OnSent = func(_ context.Context, _ *store.Tx, n monitor.Notice) error {
 			told.Store(n.Recipient, n)
 			return nil
@@ -323,7 +323,7 @@ func TestTicketsAndMailsRepeatNothingOfTheHouse(t *testing.T) {
 	o := newOffice(t)
 	o.mail.Fail(notifytest.Fault{At: notifytest.OnRcpt, Code: 550, Times: 1})
 	var log lockedBuilder
-	o.start(func(n *watch.NoticesOptions) {
+	o.start(func(n *outbox.Options) {
 		n.OnSent, n.Logger = outage.Told, slog.New(slog.NewTextHandler(&log, nil))
 		n.Senders["ops"] = notify.Missing{}
 	})
@@ -400,7 +400,7 @@ func TestSlowRecipientHoldsUpNobody(t *testing.T) {
 	}
 	// Whoever waited for a slow one would wait longer than the test does.
 	patient := o.sender(func(e *email.Options) { e.Patience = time.Hour })
-	o.start(func(n *watch.NoticesOptions) {
+	o.start(func(n *outbox.Options) {
 		n.Senders = map[string]notify.Sender{monitor.EmailChannel: patient, "ops": ops}
 	})
 	for range 100 {
@@ -416,7 +416,7 @@ func TestSlowRecipientHoldsUpNobody(t *testing.T) {
 func TestWhatIsNotConfiguredIsSaid(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	o.start(func(n *watch.NoticesOptions) { n.Senders = nil })
+	o.start(func(n *outbox.Options) { n.Senders = nil })
 	chat := o.notice(o.issue(), monitor.NoticeOpened, "")
 	chat.Channel = "ops"
 	o.tell(o.notice(chat.Issue, monitor.NoticeOpened, "ada@example.org"), chat)
@@ -432,7 +432,7 @@ func TestHookIsOfTheSameTransaction(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	var calls atomic.Int32
-	o.start(func(n *watch.NoticesOptions) {
+	o.start(func(n *outbox.Options) {
 		n.OnSent = func(ctx context.Context, tx *store.Tx, n monitor.Notice) error {
 			_, err := tx.Pgx().Exec(ctx, `INSERT INTO ticket_replies (ticket_id, kind, created_by, from_staff, text, created)
 				SELECT ticket_id, 'notice', 'steward', true, $2, now() FROM issues WHERE id = $1`, int64(n.Issue), n.Recipient)
@@ -462,7 +462,7 @@ func TestSentIsLoggedOnceItIsRecorded(t *testing.T) {
 	o := newOffice(t)
 	logged := &lines{}
 	early := make(chan bool, 1)
-	o.start(func(n *watch.NoticesOptions) {
+	o.start(func(n *outbox.Options) {
 		n.Logger = slog.New(slog.NewTextHandler(logged, nil))
 		n.OnSent = func(context.Context, *store.Tx, monitor.Notice) error {
 			early <- logged.has("notice sent")
@@ -506,11 +506,11 @@ func TestStoppedServerDoesNotSendWhatOthersHave(t *testing.T) {
 	o := newOffice(t)
 	hold, held := make(chan struct{}), make(chan struct{})
 	stopped := &pausing{Sender: o.sender(), hold: hold, held: held}
-	o.start(func(n *watch.NoticesOptions) { n.Senders = map[string]notify.Sender{monitor.EmailChannel: stopped} })
+	o.start(func(n *outbox.Options) { n.Senders = map[string]notify.Sender{monitor.EmailChannel: stopped} })
 	o.tell(o.notice(o.issue(), monitor.NoticeOpened, "ada@example.org"))
 	<-held
 	o.now.pass(2 * time.Minute)
-	o.start(func(n *watch.NoticesOptions) { n.Holder = "b" })
+	o.start(func(n *outbox.Options) { n.Holder = "b" })
 	o.mail.Await(t, 1, 10*time.Second, nil)
 	o.awaitNotices("sent", isSent)
 	close(hold)
@@ -565,7 +565,7 @@ func TestCutFromTheStore(t *testing.T) {
 	o := newOffice(t)
 	var fails atomic.Bool
 	fails.Store(true)
-	o.start(func(n *watch.NoticesOptions) {
+	o.start(func(n *outbox.Options) {
 		n.OnSent = func(ctx context.Context, tx *store.Tx, _ monitor.Notice) error {
 			if fails.Load() { // the connection is lost in the transaction, each time
 				_, err := tx.Pgx().Exec(ctx, "SELECT pg_terminate_backend(pg_backend_pid())")
@@ -574,7 +574,7 @@ func TestCutFromTheStore(t *testing.T) {
 			return nil
 		}
 	})
-	o.start(func(n *watch.NoticesOptions) { n.Holder = "b" })
+	o.start(func(n *outbox.Options) { n.Holder = "b" })
 	o.tell(o.notice(o.issue(), monitor.NoticeOpened, "ada@example.org"))
 	o.mail.Await(t, 1, 10*time.Second, nil)
 	o.now.pass(time.Minute)
@@ -607,7 +607,7 @@ func TestStopGivesBackWhatIsBeingClaimed(t *testing.T) {
 	}
 	o.mail.Fail(notifytest.Fault{At: notifytest.OnRcpt, Hang: true})
 	o.tell(o.notice(o.issue(), monitor.NoticeOpened, "ada@example.org"))
-	n := watch.NewNotices(watch.NoticesOptions{
+	n := outbox.New(outbox.Options{
 		Store: o.store, Senders: map[string]notify.Sender{monitor.EmailChannel: o.sender()}, Holder: "a",
 		Logger: slog.New(slog.DiscardHandler), Now: o.now.now, Sweep: 50 * time.Millisecond,
 	})
@@ -641,7 +641,7 @@ func TestStopGivesBackWhatWasNotHandedOver(t *testing.T) {
 	}
 	o.awaitNotices("given back", func(n monitor.Notice) bool { return n.State == monitor.NoticePending })
 	o.mail.Heal()
-	o.start(func(n *watch.NoticesOptions) { n.Holder = "b" })
+	o.start(func(n *outbox.Options) { n.Holder = "b" })
 	o.awaitNotices("sent", isSent)
 	if n := len(o.mail.Mails()); n != 1 {
 		t.Errorf("%d mails", n)
@@ -653,9 +653,9 @@ func TestLongSendKeepsItsLease(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	o.mail.Fail(notifytest.Fault{At: notifytest.OnDone, Delay: 4 * time.Second, Times: 1})
-	short := func(n *watch.NoticesOptions) { n.Lease = 2 * time.Second }
+	short := func(n *outbox.Options) { n.Lease = 2 * time.Second }
 	o.start(short)
-	o.start(short, func(n *watch.NoticesOptions) { n.Holder = "b" })
+	o.start(short, func(n *outbox.Options) { n.Holder = "b" })
 	o.tell(o.notice(o.issue(), monitor.NoticeOpened, "ada@example.org"))
 	sent := o.awaitNotices("sent", isSent)
 	if n := len(o.mail.Mails()); n != 1 || sent[0].Attempts != 1 {
@@ -675,7 +675,7 @@ func TestLogNamesNoSecrets(t *testing.T) {
 	}
 	var log lockedBuilder
 	o.mail.Down()
-	o.start(func(n *watch.NoticesOptions) {
+	o.start(func(n *outbox.Options) {
 		n.Senders = map[string]notify.Sender{"ops": ops, monitor.EmailChannel: o.sender(func(e *email.Options) { e.URL = strings.Replace(o.mail.URL(), "smtp://", "smtp://u:hunter2@", 1) })}
 		n.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	})
@@ -713,7 +713,7 @@ func TestNoticesOfAWindowAreSentByTheSameSenders(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	o.mail.Down()
-	o.start(func(n *watch.NoticesOptions) { n.OnSent = outage.Told })
+	o.start(func(n *outbox.Options) { n.OnSent = outage.Told })
 	var c cluster.Cluster
 	err := o.store.InTx(t.Context(), func(tx *store.Tx) (err error) {
 		c, err = tx.CreateCluster(t.Context(), cluster.Cluster{Account: o.owner, Spec: cluster.Spec{

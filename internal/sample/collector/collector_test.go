@@ -1,4 +1,4 @@
-package watch_test
+package collector_test
 
 import (
 	"context"
@@ -18,27 +18,47 @@ import (
 	"steward/internal/monitor"
 	"steward/internal/pgtest"
 	"steward/internal/sample"
+	"steward/internal/sample/collector"
 	"steward/internal/store"
-	"steward/internal/watch"
 )
 
 // noon is when a point begins; reading and asking for stats take the tests' clock.
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// loadBench is an account with machines whose clock the test moves.
-type loadBench struct {
-	*bench
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const patience = 30 * time.Second
+
+// bench is an account with machines whose clock the test moves.
+type bench struct {
+	t     *testing.T
+	store *store.Store
+	owner account.ID
 	// after is how long after noon it is.
 	after atomic.Int64
 }
 
-func newLoadBench(t *testing.T) *loadBench { return &loadBench{bench: newBench(t)} }
+func newBench(t *testing.T) *bench {
+	s := pgtest.Store(t)
+	b := &bench{t: t, store: s}
+	if err := s.Pool().QueryRow(t.Context(), "INSERT INTO accounts (name, created) VALUES ('a', now()) RETURNING id").Scan(&b.owner); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
 
-func (b *loadBench) now() time.Time { return noon.Add(time.Duration(b.after.Load())) }
+func (b *bench) inTx(do func(*store.Tx) error) {
+	b.t.Helper()
+	if err := b.store.InTx(b.t.Context(), do); err != nil {
+		b.t.Fatal(err)
+	}
+}
 
-// loads are those of a server on the host "here" that reads with the function.
-func (b *loadBench) loads(read func(ctx context.Context, source string) (monitor.Reading, error)) *watch.Loads {
-	return watch.NewLoads(watch.LoadOptions{
+func (b *bench) now() time.Time { return noon.Add(time.Duration(b.after.Load())) }
+
+// collector is that of a server on the host "here" that reads with the function.
+func (b *bench) collector(read func(ctx context.Context, source string) (monitor.Reading, error)) *collector.Collector {
+	return collector.New(collector.Options{
 		Store: b.store, Logger: pgtest.Logger(b.t), Host: "here", Now: b.now,
 		ReadHost: func(ctx context.Context) (monitor.Reading, error) { return b.atNow(read(ctx, "")) },
 		ReadExporter: func(ctx context.Context, source string) (monitor.Reading, error) {
@@ -47,13 +67,13 @@ func (b *loadBench) loads(read func(ctx context.Context, source string) (monitor
 	})
 }
 
-func (b *loadBench) atNow(r monitor.Reading, err error) (monitor.Reading, error) {
+func (b *bench) atNow(r monitor.Reading, err error) (monitor.Reading, error) {
 	r.At = b.now()
 	return r, err
 }
 
-// round has each of the loads read its machines at a time after noon.
-func (b *loadBench) round(after time.Duration, all ...*watch.Loads) {
+// round has each of the collectors read its machines at a time after noon.
+func (b *bench) round(after time.Duration, all ...*collector.Collector) {
 	b.t.Helper()
 	b.after.Store(int64(after))
 	for _, l := range all {
@@ -61,7 +81,7 @@ func (b *loadBench) round(after time.Duration, all ...*watch.Loads) {
 	}
 }
 
-func (b *loadBench) machine(of account.ID, label, source string) monitor.ComputeID {
+func (b *bench) machine(of account.ID, label, source string) monitor.ComputeID {
 	b.t.Helper()
 	if source == "" {
 		if err := b.store.EnsureHost(b.t.Context(), of, label); err != nil {
@@ -77,7 +97,7 @@ func (b *loadBench) machine(of account.ID, label, source string) monitor.Compute
 }
 
 // sums are the account's stats.
-func (b *loadBench) sums(of account.ID) []monitor.Point {
+func (b *bench) sums(of account.ID) []monitor.Point {
 	b.t.Helper()
 	found, err := b.store.PointSums(b.t.Context(), of, noon.Add(-monitor.StatsWindow))
 	if err != nil {
@@ -89,7 +109,7 @@ func (b *loadBench) sums(of account.ID) []monitor.Point {
 	return found
 }
 
-func (b *loadBench) rows() (count int, covered float64) {
+func (b *bench) rows() (count int, covered float64) {
 	b.t.Helper()
 	if err := b.store.Pool().QueryRow(b.t.Context(), "SELECT count(*), coalesce(sum(covered), 0) FROM compute_points").Scan(&count, &covered); err != nil {
 		b.t.Fatal(err)
@@ -103,10 +123,10 @@ func total(at time.Time, cpu, disk, swap, in, out float64) monitor.Point {
 
 // exporter serves the recorded texts of a machine, one a minute from noon on,
 // and nothing when there are no more.
-func (b *loadBench) exporter(name string) string {
+func (b *bench) exporter(name string) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		minute := int(time.Duration(b.after.Load()).Minutes())
-		text, err := os.ReadFile(fmt.Sprintf("../sample/testdata/%s-%d.prom", name, 1200+minute))
+		text, err := os.ReadFile(fmt.Sprintf("../testdata/%s-%d.prom", name, 1200+minute))
 		if err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
@@ -120,11 +140,11 @@ func (b *loadBench) exporter(name string) string {
 // which were worked out by hand. The machine "mail" was booted between them.
 func TestStatsOfRecordedTexts(t *testing.T) {
 	t.Parallel()
-	b := newLoadBench(t)
+	b := newBench(t)
 	b.machine(b.owner, "web", b.exporter("web"))
 	b.machine(b.owner, "mail", b.exporter("mail"))
 	exporters := sample.NewExporters()
-	l := b.loads(exporters.Read)
+	l := b.collector(exporters.Read)
 	b.round(0, l)
 	if got := b.sums(b.owner); len(got) > 0 {
 		t.Errorf("a point of one reading: %+v", got)
@@ -155,7 +175,7 @@ func TestStatsOfRecordedTexts(t *testing.T) {
 }
 
 // steady is a machine that has so many cores busy all the time.
-func (b *loadBench) steady(cores float64) monitor.Reading {
+func (b *bench) steady(cores float64) monitor.Reading {
 	return monitor.Reading{Busy: monitor.Counters{"0": 1000 + cores*time.Duration(b.after.Load()).Seconds()}}
 }
 
@@ -170,12 +190,12 @@ func cpuOf(points []monitor.Point) map[time.Duration]float64 {
 // TestSumOfThoseThatHaveData: a point is the sum over the machines that have it.
 func TestSumOfThoseThatHaveData(t *testing.T) {
 	t.Parallel()
-	b := newLoadBench(t)
+	b := newBench(t)
 	b.machine(b.owner, "here", "")
 	b.machine(b.owner, "there", "http://there/metrics")
 	b.machine(b.owner, "another server", "")
 	down := false
-	l := b.loads(func(_ context.Context, source string) (monitor.Reading, error) {
+	l := b.collector(func(_ context.Context, source string) (monitor.Reading, error) {
 		if source == "" {
 			return b.steady(0.5), nil
 		}
@@ -200,12 +220,12 @@ func TestSumOfThoseThatHaveData(t *testing.T) {
 // TestTwoServersMakeOnePoint: the one that measured for longer makes it.
 func TestTwoServersMakeOnePoint(t *testing.T) {
 	t.Parallel()
-	b := newLoadBench(t)
+	b := newBench(t)
 	b.machine(b.owner, "there", "http://there/metrics")
 	reader := func(cores float64) func(context.Context, string) (monitor.Reading, error) {
 		return func(context.Context, string) (monitor.Reading, error) { return b.steady(cores), nil }
 	}
-	long, short := b.loads(reader(1)), b.loads(reader(3))
+	long, short := b.collector(reader(1)), b.collector(reader(3))
 	for after := time.Duration(0); after <= 10*time.Minute; after += 30 * time.Second {
 		if after >= 3*time.Minute {
 			b.round(after, short)
@@ -225,10 +245,10 @@ func TestTwoServersMakeOnePoint(t *testing.T) {
 // point is left of both, the fuller one.
 func TestRestartBetweenReadings(t *testing.T) {
 	t.Parallel()
-	b := newLoadBench(t)
+	b := newBench(t)
 	b.machine(b.owner, "there", "http://there/metrics")
 	reader := func(context.Context, string) (monitor.Reading, error) { return b.steady(1), nil }
-	first := b.loads(reader)
+	first := b.collector(reader)
 	for after := time.Duration(0); after <= 7*time.Minute; after += 30 * time.Second {
 		b.round(after, first)
 	}
@@ -241,7 +261,7 @@ func TestRestartBetweenReadings(t *testing.T) {
 	if n, covered := b.rows(); n != 2 || covered != 300+120 {
 		t.Errorf("after the stop %d points of %v s", n, covered)
 	}
-	second := b.loads(reader)
+	second := b.collector(reader)
 	for after := 7*time.Minute + 15*time.Second; after <= 10*time.Minute+15*time.Second; after += 30 * time.Second {
 		b.round(after, second)
 	}
@@ -257,7 +277,7 @@ func TestRestartBetweenReadings(t *testing.T) {
 // TestPointsWaitForTheStore: they are written when it is back; old ones go.
 func TestPointsWaitForTheStore(t *testing.T) {
 	t.Parallel()
-	b := newLoadBench(t)
+	b := newBench(t)
 	gone := b.machine(b.owner, "gone", "http://gone/metrics")
 	b.machine(b.owner, "there", "http://there/metrics")
 	sql := func(text string) {
@@ -267,7 +287,7 @@ func TestPointsWaitForTheStore(t *testing.T) {
 		}
 	}
 	sql("INSERT INTO compute_points (compute_id, at, cpu, covered) SELECT id, '2026-01-30T10:59:00Z', 7, 300 FROM computes")
-	l := b.loads(func(context.Context, string) (monitor.Reading, error) { return b.steady(1), nil })
+	l := b.collector(func(context.Context, string) (monitor.Reading, error) { return b.steady(1), nil })
 	sql("ALTER TABLE compute_points RENAME TO away")
 	for after := time.Duration(0); after <= 11*time.Minute; after += time.Minute {
 		b.round(after, l)
@@ -289,12 +309,12 @@ func TestPointsWaitForTheStore(t *testing.T) {
 // TestSilentMachineHoldsUpNobody: all are read at the same time.
 func TestSilentMachineHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	b := newLoadBench(t)
+	b := newBench(t)
 	b.machine(b.owner, "silent", "http://silent/metrics")
 	b.machine(b.owner, "there", "http://there/metrics")
 	read := make(chan struct{})
 	var once sync.Once
-	l := b.loads(func(_ context.Context, source string) (monitor.Reading, error) {
+	l := b.collector(func(_ context.Context, source string) (monitor.Reading, error) {
 		if source == "http://there/metrics" {
 			once.Do(func() { close(read) })
 			return b.steady(1), nil
@@ -316,7 +336,7 @@ func TestSilentMachineHoldsUpNobody(t *testing.T) {
 // TestStatsOfOthers: an account's stats are of its own machines.
 func TestStatsOfOthers(t *testing.T) {
 	t.Parallel()
-	b := newLoadBench(t)
+	b := newBench(t)
 	var other account.ID
 	if err := b.store.Pool().QueryRow(t.Context(), "INSERT INTO accounts (name, created) VALUES ('b', now()) RETURNING id").Scan(&other); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package watch_test
+package outbox_test
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"steward/internal/notify"
 	"steward/internal/notify/email"
 	"steward/internal/notify/notifytest"
+	"steward/internal/notify/outbox"
 	"steward/internal/pgtest"
 	"steward/internal/store"
-	"steward/internal/watch"
 )
 
 // TestSendingChild is the server that TestKilledAtEveryStep kills: it sends until it
@@ -40,7 +40,7 @@ func TestSendingChild(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		watch.NewNotices(watch.NoticesOptions{
+		outbox.New(outbox.Options{
 			Store: s, Senders: map[string]notify.Sender{monitor.EmailChannel: sender}, Holder: "a", Logger: slog.New(slog.DiscardHandler),
 		}).Run(ctx)
 	}()
@@ -57,7 +57,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	if failpoint.Enabled {
 		t.Skip("this is the test's own child")
 	}
-	binary := filepath.Join(t.TempDir(), "watch.test")
+	binary := filepath.Join(t.TempDir(), "outbox.test")
 	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "failpoint", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
