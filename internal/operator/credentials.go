@@ -1,9 +1,10 @@
-package app
+package operator
 
 import (
 	"context"
 	"fmt"
 
+	"steward/internal/config"
 	"steward/internal/control"
 	"steward/internal/fault"
 	"steward/internal/monitor"
@@ -14,7 +15,7 @@ import (
 type RevealOptions struct {
 	// Data is the server's folder, Store its store unless that is its own.
 	Data, Store string
-	Config
+	config.Config
 	Credential monitor.CredentialID
 	Staff      string
 	Purpose    string

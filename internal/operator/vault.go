@@ -1,4 +1,4 @@
-package app
+package operator
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"steward/internal/archive"
 	"steward/internal/backup"
 	"steward/internal/cluster"
+	"steward/internal/config"
+	"steward/internal/datadir"
 	"steward/internal/fault"
 	"steward/internal/platform"
 	"steward/internal/recovery"
@@ -27,7 +29,7 @@ type VaultOptions struct {
 	// SealKey and KeyFile do without the server: with its seal key the secrets
 	// are those beside the backups; KeyFile is a database's backup key itself.
 	SealKey, KeyFile string
-	Config
+	config.Config
 }
 
 // Vault is what an operator opens backups with.
@@ -74,7 +76,7 @@ func (v *Vault) openKeyFile(ctx context.Context, o VaultOptions) error {
 	if key == nil {
 		return fmt.Errorf("key file %s: no line of it is an age identity (AGE-SECRET-KEY-1…)", o.KeyFile)
 	}
-	v.archive, err = openOldBucket(ctx, paths{Data: o.Data}, o.Archive, o.Config)
+	v.archive, err = openOldBucket(ctx, datadir.Dir{Data: o.Data}, o.Archive, o.Config)
 	if err != nil {
 		return err
 	}
@@ -118,7 +120,7 @@ func (v *Vault) openStore(ctx context.Context, o VaultOptions) error {
 	if err != nil {
 		return err
 	}
-	if v.archive, err = openBucket(ctx, p, o.Config, o.Archive, slog.New(slog.DiscardHandler)); err != nil {
+	if v.archive, err = p.OpenArchive(ctx, o.Config, o.Archive, slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
 	v.undo = append(v.undo, func() { _ = v.archive.Close() }) // it was only read

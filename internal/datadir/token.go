@@ -1,4 +1,4 @@
-package app
+package datadir
 
 import (
 	"crypto/rand"
@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// readOrMakeToken returns the token in the file, making one when there is none.
+// ReadOrMakeToken returns the token in the file, making one when there is none.
 // The file comes before the row: a crash in between leaves a token that the
 // next start records, never a recorded token that nobody knows.
-func readOrMakeToken(path string) (string, error) {
+func ReadOrMakeToken(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err == nil {
 		return strings.TrimSpace(string(text)), nil
@@ -27,14 +27,14 @@ func readOrMakeToken(path string) (string, error) {
 		return "", fmt.Errorf("make token: %w", err)
 	}
 	token := hex.EncodeToString(raw)
-	if err := writeFileDurably(path, token+"\n"); err != nil {
+	if err := WriteFile(path, token+"\n"); err != nil {
 		return "", fmt.Errorf("write %s: %w", path, err)
 	}
 	return token, nil
 }
 
-// writeFileDurably makes the file appear whole or not at all, with mode 0600.
-func writeFileDurably(path, content string) error {
+// WriteFile makes the file appear whole or not at all, with mode 0600.
+func WriteFile(path, content string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package app
+package operator
 
 import (
 	"context"
@@ -6,20 +6,22 @@ import (
 	"os"
 	"os/exec"
 
+	"steward/internal/config"
+	"steward/internal/datadir"
 	"steward/internal/engine"
 	"steward/internal/platform/host"
 )
 
 // Nodes are the server processes of a data folder, whether it is served or not.
-func Nodes(ctx context.Context, data string, c Config) ([]host.NodeInfo, error) {
+func Nodes(ctx context.Context, data string, c config.Config) ([]host.NodeInfo, error) {
 	if _, err := os.Stat(data); err != nil {
 		return nil, err
 	}
-	p, err := newPaths(data)
+	p, err := datadir.Open(data)
 	if err != nil {
 		return nil, err
 	}
-	o, err := hostOptions(p, c, slog.New(slog.DiscardHandler))
+	o, err := p.HostOptions(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +51,7 @@ type Missing struct {
 }
 
 // Examine looks at what this machine offers, without changing anything that runs.
-func Examine(ctx context.Context, c Config) (Report, error) {
+func Examine(ctx context.Context, c config.Config) (Report, error) {
 	dir, err := os.MkdirTemp("", "steward-doctor-")
 	if err != nil {
 		return Report{}, err
@@ -58,13 +60,13 @@ func Examine(ctx context.Context, c Config) (Report, error) {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return Report{}, err
 	}
-	p, err := newPaths(dir)
+	p, err := datadir.Open(dir)
 	if err != nil {
 		return Report{}, err
 	}
 	defer os.RemoveAll(p.Run)
 	defer os.RemoveAll(p.Keys)
-	o, err := hostOptions(p, c, slog.New(slog.DiscardHandler))
+	o, err := p.HostOptions(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return Report{}, err
 	}

@@ -1,4 +1,4 @@
-package app
+package datadir
 
 import (
 	"errors"
@@ -13,10 +13,10 @@ import (
 // ErrInUse is returned when another steward serves the data folder.
 var ErrInUse = errors.New("the data folder is in use")
 
-// lockData makes this process the only one that serves the data folder. The
+// Lock makes this process the only one that serves the data folder. The
 // kernel lets go of the lock when the process dies, however it dies.
-func lockData(dir string) (*os.File, error) {
-	path := filepath.Join(dir, "steward.lock")
+func (d Dir) Lock() (*os.File, error) {
+	path := filepath.Join(d.Data, "steward.lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock file: %w", err)
@@ -25,7 +25,7 @@ func lockData(dir string) (*os.File, error) {
 		pid, _ := os.ReadFile(path)
 		f.Close()
 		return nil, fmt.Errorf("%w: %s is served by process %s; stop it with `steward stop --data %s`",
-			ErrInUse, dir, strings.TrimSpace(string(pid)), dir)
+			ErrInUse, d.Data, strings.TrimSpace(string(pid)), d.Data)
 	}
 	if err := f.Truncate(0); err != nil {
 		return nil, fmt.Errorf("write lock file: %w", err)

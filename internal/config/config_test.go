@@ -1,4 +1,4 @@
-package app
+package config
 
 import (
 	"fmt"
@@ -42,7 +42,7 @@ func TestLoadConfig(t *testing.T) {
 		{
 			name: "maintenance",
 			file: "maintenance:\n  at_once: 5\n  notify: true\n",
-			want: func(c *Config) { c.Maintenance = MaintenanceConfig{AtOnce: 5, Notify: true} },
+			want: func(c *Config) { c.Maintenance = Maintenance{AtOnce: 5, Notify: true} },
 		},
 		{name: "maintenance notices from the environment", env: map[string]string{"STEWARD_MAINTENANCE__NOTIFY": "true"}, want: func(c *Config) { c.Maintenance.Notify = true }},
 		{name: "bad values about maintenance", file: "maintenance:\n  at_once: 0\n  notify: often\n", wantErrs: []string{"maintenance.at_once", "maintenance.notify"}},
@@ -79,7 +79,7 @@ func TestLoadConfig(t *testing.T) {
 			file: "smtp:\n  from: Steward <alerts@example.org>\n  hello: steward.example.org\nnotify:\n  channels:\n    chat: generic+https://example.org/hook\n",
 			env:  map[string]string{"STEWARD_SMTP__URL": "smtp://u:hunter2@mail.example.org", "STEWARD_NOTIFY__CHANNELS__OPS": "ntfy://ntfy.sh/topic"},
 			want: func(c *Config) {
-				c.SMTP = SMTPConfig{URL: "smtp://u:hunter2@mail.example.org", From: "Steward <alerts@example.org>", Hello: "steward.example.org"}
+				c.SMTP = SMTP{URL: "smtp://u:hunter2@mail.example.org", From: "Steward <alerts@example.org>", Hello: "steward.example.org"}
 				c.Notify.Channels = map[string]string{"chat": "generic+https://example.org/hook", "ops": "ntfy://ntfy.sh/topic"}
 			},
 		},
@@ -111,7 +111,7 @@ func TestLoadConfig(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := LoadConfig(path)
+			got, err := Load(path)
 			if len(test.wantErrs) > 0 {
 				if err == nil {
 					t.Fatal("accepted")
@@ -129,7 +129,7 @@ func TestLoadConfig(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := DefaultConfig()
+			want := Default()
 			test.want(&want)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
@@ -146,91 +146,33 @@ func TestKnownKeys(t *testing.T) {
 		if err := os.WriteFile(path, []byte(section+":\n  "+name+":\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := LoadConfig(path); err != nil && strings.Contains(err.Error(), "unknown key") {
+		if _, err := Load(path); err != nil && strings.Contains(err.Error(), "unknown key") {
 			t.Errorf("%s: %v", key, err)
-		}
-	}
-}
-
-func TestLockData(t *testing.T) {
-	dir := t.TempDir()
-	if _, held := ServerPID(dir); held {
-		t.Error("an unused folder has a server")
-	}
-	first, err := lockData(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if pid, held := ServerPID(dir); !held || pid != os.Getpid() {
-		t.Errorf("ServerPID = %d, %v; want this process", pid, held)
-	}
-	if _, err := lockData(dir); err == nil || !strings.Contains(err.Error(), "steward stop") {
-		t.Errorf("a second lock: %v; want a refusal that says how to stop the first", err)
-	}
-	first.Close()
-	second, err := lockData(dir)
-	if err != nil {
-		t.Fatalf("after the first let go: %v", err)
-	}
-	second.Close()
-}
-
-func TestReadOrMakeToken(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "admin.token")
-	made, err := readOrMakeToken(path)
-	if err != nil || len(made) != 64 {
-		t.Fatalf("made %q, %v; want 64 characters", made, err)
-	}
-	if again, err := readOrMakeToken(path); err != nil || again != made {
-		t.Errorf("read %q, %v; want the one made before", again, err)
-	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v; want 0600", info.Mode(), err)
-	}
-}
-
-func TestCheckOwn(t *testing.T) {
-	t.Parallel()
-	own, open := t.TempDir(), t.TempDir()
-	if err := os.Chmod(own, 0o711); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(open, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	link := filepath.Join(own, "link")
-	if err := os.Symlink(own, link); err != nil {
-		t.Fatal(err)
-	}
-	for dir, want := range map[string]bool{own: true, open: false, link: false} {
-		if err := checkOwn(dir); (err == nil) != want {
-			t.Errorf("%s: %v, want accepted: %v", dir, err, want)
-		}
-	}
-	if os.Geteuid() == 0 {
-		if err := os.Chown(own, 12345, 12345); err != nil {
-			t.Fatal(err)
-		}
-		if checkOwn(own) == nil {
-			t.Error("a folder of another user was accepted")
 		}
 	}
 }
 
 func TestTrustedProxies(t *testing.T) {
 	t.Setenv("STEWARD_SERVER__TRUSTED_PROXIES", "10.0.0.0/8,192.0.2.1,2001:db8::/32")
-	c, err := LoadConfig("")
+	c, err := Load("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxies, err := c.Server.proxies()
+	proxies, err := c.Server.Proxies()
 	if err != nil || fmt.Sprint(proxies) != "[10.0.0.0/8 192.0.2.1/32 2001:db8::/32]" {
 		t.Errorf("%v, %v", proxies, err)
 	}
 	for _, bad := range []string{"proxy", "10.0.0.1/8", "::ffff:10.0.0.0/104", "fe80::1%eth0"} {
 		t.Setenv("STEWARD_SERVER__TRUSTED_PROXIES", bad)
-		if _, err := LoadConfig(""); err == nil || !strings.Contains(err.Error(), "server.trusted_proxies") {
+		if _, err := Load(""); err == nil || !strings.Contains(err.Error(), "server.trusted_proxies") {
 			t.Errorf("%s: %v", bad, err)
 		}
+	}
+}
+
+func TestUserAgent(t *testing.T) {
+	agent := Monitor{AbuseContact: "abuse@example.com"}.UserAgent()
+	if !strings.HasPrefix(agent, "steward") || !strings.HasSuffix(agent, " (+abuse@example.com)") || strings.Count(agent, "(") != 1 {
+		t.Errorf("%q", agent)
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package operator
 
 import (
 	"archive/tar"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"steward/internal/archive"
+	"steward/internal/datadir"
 	"steward/internal/engine"
 	"steward/internal/platform"
 )
@@ -107,7 +108,7 @@ func (v *Vault) copied(ctx context.Context, m archive.Manifest) (engine.Exporter
 		Flavour: engine.Flavour(flavour), Series: m.Series, Version: m.Copy.ServerVersion,
 		Bytes: m.Bytes - int64(m.Copy.KeyringBytes), Taken: m.Created.UTC(), Encrypted: m.Encrypted,
 	}
-	exporter, ok := engineDrivers(slog.New(slog.DiscardHandler))[m.Engine].(engine.Exporter)
+	exporter, ok := datadir.Engines(slog.New(slog.DiscardHandler))[m.Engine].(engine.Exporter)
 	if !ok || m.Copy.KeyringBytes < 0 || m.Copy.KeyringBytes > 1<<20 {
 		return nil, c, fmt.Errorf("this steward can't export backups of %s", m.Copy.Installation)
 	}

@@ -1,4 +1,4 @@
-package app
+package operator
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"steward/internal/archive"
+	"steward/internal/config"
 	"steward/internal/reseal"
 	"steward/internal/seal"
 )
@@ -19,7 +20,7 @@ type RotateOptions struct {
 	// Data is the server's folder, Store its store unless that is its own, Archive
 	// the bucket unless it is the configured one.
 	Data, Store, Archive string
-	Config
+	config.Config
 	// Introduce only adds a new key that opens; Retire removes the old ones.
 	Introduce, Retire bool
 	// Grace is how long Retire waits for what servers have under way: values that
@@ -60,14 +61,14 @@ func RotateSeal(ctx context.Context, o RotateOptions) error {
 	}
 	defer release()
 	if o.Seal.URL == "" {
-		if r.file, err = seal.ReadKeyFile(p.sealKey()); err != nil {
+		if r.file, err = seal.ReadKeyFile(p.SealKey()); err != nil {
 			return err
 		}
 	}
 	if o.Introduce {
 		return r.introduce()
 	}
-	if r.archive, err = openBucket(ctx, p, o.Config, o.Archive, slog.New(slog.DiscardHandler)); err != nil {
+	if r.archive, err = p.OpenArchive(ctx, o.Config, o.Archive, slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
 	defer func() { _ = r.archive.Close() }() // each write was waited for

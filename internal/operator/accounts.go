@@ -1,4 +1,4 @@
-package app
+package operator
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/catalog"
+	"steward/internal/config"
 	"steward/internal/control"
 	"steward/internal/fault"
 )
@@ -20,8 +21,8 @@ type Accounts struct {
 
 // OpenAccounts opens the store of a data folder, or the one at url. The configuration
 // is the server's: plans have other sizes in another catalogue.
-func OpenAccounts(ctx context.Context, data, url string, c Config) (*Accounts, error) {
-	plans, err := loadCatalog(c.Catalog.File, []catalog.Engine{})
+func OpenAccounts(ctx context.Context, data, url string, c config.Config) (*Accounts, error) {
+	plans, err := c.Catalog.Load([]catalog.Engine{})
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +30,7 @@ func OpenAccounts(ctx context.Context, data, url string, c Config) (*Accounts, e
 	if err != nil {
 		return nil, err
 	}
-	return &Accounts{x, control.New(control.Deps{Store: x.store, Catalog: plans, Quotas: c.Quotas.quotas()}).Accounts}, nil
+	return &Accounts{x, control.New(control.Deps{Store: x.store, Catalog: plans, Quotas: c.DefaultQuotas()}).Accounts}, nil
 }
 
 // OperatorDid is the line of the audit trail for a command about an account.
@@ -81,6 +82,3 @@ func (x *Accounts) AwaitGone(ctx context.Context, name string) (kept int, err er
 
 // goneTime is how long the row of an account that has nothing any more may stay.
 const goneTime = 15 * time.Second
-
-// DefaultQuotas are those of accounts that have none of their own.
-func (c Config) DefaultQuotas() account.Quotas { return c.Quotas.quotas() }

@@ -1,4 +1,4 @@
-package app
+package operator
 
 import (
 	"context"
@@ -6,26 +6,11 @@ import (
 	"os"
 
 	"steward/internal/account"
+	"steward/internal/config"
 	"steward/internal/control"
 	"steward/internal/monitor"
 	"steward/internal/sshlogin"
-	"steward/internal/store"
 )
-
-// firstCompute makes this host one of the first account's machines.
-func (a *App) firstCompute(ctx context.Context) error {
-	name, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("find this host's name: %w", err)
-	}
-	return a.store.InTx(ctx, func(tx *store.Tx) error {
-		admin, err := tx.EnsureAdmin(ctx)
-		if err != nil {
-			return err
-		}
-		return tx.EnsureHost(ctx, admin.Account, name)
-	})
-}
 
 // AddCompute registers a machine of the named account, or of the first one.
 func (x *Access) AddCompute(ctx context.Context, of, label, source, group string) (monitor.Compute, error) {
@@ -79,7 +64,7 @@ func (x *Access) RemoveCompute(ctx context.Context, idOrLabel string) (monitor.C
 }
 
 // CheckCompute tries to log in to a machine of any account as staff do.
-func CheckCompute(ctx context.Context, data, url string, c Config, idOrLabel string, newHostKey bool) (monitor.Compute, sshlogin.Report, error) {
+func CheckCompute(ctx context.Context, data, url string, c config.Config, idOrLabel string, newHostKey bool) (monitor.Compute, sshlogin.Report, error) {
 	p, err := usedPaths(data, c)
 	if err != nil {
 		return monitor.Compute{}, sshlogin.Report{}, err

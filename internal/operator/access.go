@@ -1,42 +1,22 @@
-package app
+package operator
 
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/config"
 	"steward/internal/control"
+	"steward/internal/datadir"
 	"steward/internal/embeddedpg"
 	"steward/internal/fault"
 	"steward/internal/seal"
 	"steward/internal/store"
 )
-
-// firstToken makes the first account, its unrestricted user and its token. Each
-// part is found again when a crash came in between.
-func (a *App) firstToken(ctx context.Context) error {
-	return a.store.InTx(ctx, func(tx *store.Tx) error {
-		admin, err := tx.EnsureAdmin(ctx)
-		if err != nil {
-			return fmt.Errorf("make first user: %w", err)
-		}
-		if n, err := tx.TokenCount(ctx, admin.ID); err != nil || n > 0 {
-			return err
-		}
-		text, err := readOrMakeToken(a.paths.adminToken())
-		if err != nil {
-			return err
-		}
-		token := control.TokenOf(admin.ID, "first token", text, account.FullScopes(), nil)
-		_, err = tx.CreateToken(ctx, token, sha256.Sum256([]byte(text)))
-		return err
-	})
-}
 
 // Access is the store as the operator's commands use it, beside a server that
 // runs or without one.
@@ -51,7 +31,7 @@ type Access struct {
 
 // OpenAccess opens the store of a data folder, or the one at url, without its secrets.
 func OpenAccess(ctx context.Context, data, url string) (*Access, error) {
-	p, err := newPaths(data)
+	p, err := datadir.Open(data)
 	if err != nil {
 		return nil, err
 	}
@@ -60,16 +40,16 @@ func OpenAccess(ctx context.Context, data, url string) (*Access, error) {
 
 // usedPaths are those of a data folder that a server has used: its seal key is
 // there, and isn't made.
-func usedPaths(data string, c Config) (paths, error) {
-	if err := demand("seal key of the data folder (--data)", cmp.Or(c.Seal.URL, paths{Data: data}.sealKey())); err != nil {
-		return paths{}, err
+func usedPaths(data string, c config.Config) (datadir.Dir, error) {
+	if err := demand("seal key of the data folder (--data)", cmp.Or(c.Seal.URL, datadir.Dir{Data: data}.SealKey())); err != nil {
+		return datadir.Dir{}, err
 	}
-	return newPaths(data)
+	return datadir.Open(data)
 }
 
 // openSealedAccess opens the store with its secrets.
-func openSealedAccess(ctx context.Context, p paths, url string, c Config) (*Access, error) {
-	sealer, err := openSealer(ctx, p, c)
+func openSealedAccess(ctx context.Context, p datadir.Dir, url string, c config.Config) (*Access, error) {
+	sealer, err := p.OpenSealer(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -81,16 +61,16 @@ func openSealedAccess(ctx context.Context, p paths, url string, c Config) (*Acce
 	return x, nil
 }
 
-func openAccess(ctx context.Context, p paths, url string, sealer store.Sealer) (_ *Access, err error) {
+func openAccess(ctx context.Context, p datadir.Dir, url string, sealer store.Sealer) (_ *Access, err error) {
 	x := &Access{}
 	log := slog.New(slog.DiscardHandler)
 	if url == "" {
-		_, served := ServerPID(p.Data)
+		_, served := datadir.ServerPID(p.Data)
 		x.started = !served
 		if served {
-			url = embeddedpg.URL(p.store(), p.storeRun())
+			url = embeddedpg.URL(p.Store(), p.StoreRun())
 		} else {
-			x.embedded, err = embeddedpg.Start(ctx, embeddedpg.Options{Dir: p.store(), RunDir: p.storeRun(), Logger: log})
+			x.embedded, err = embeddedpg.Start(ctx, embeddedpg.Options{Dir: p.Store(), RunDir: p.StoreRun(), Logger: log})
 			if err != nil {
 				return nil, err
 			}

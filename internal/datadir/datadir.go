@@ -1,4 +1,4 @@
-package app
+package datadir
 
 import (
 	"crypto/sha256"
@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// paths are the folders of one steward. Only Data is kept; the others are
+// Dir is the folders of one steward. Only Data is kept; the others are
 // derived from it, so that a new process finds what an older one left running.
-type paths struct {
+type Dir struct {
 	Data string
 	// Run holds unix sockets and must be short: a socket's path has at most 107 bytes.
 	Run string
@@ -19,31 +19,32 @@ type paths struct {
 	Keys string
 }
 
-func newPaths(data string) (paths, error) {
+// Open makes the folders that aren't there yet.
+func Open(data string) (Dir, error) {
 	abs, err := filepath.Abs(data)
 	if err != nil {
-		return paths{}, fmt.Errorf("data folder: %w", err)
+		return Dir{}, fmt.Errorf("data folder: %w", err)
 	}
 	if err := os.MkdirAll(abs, 0o711); err != nil {
-		return paths{}, fmt.Errorf("make data folder: %w", err)
+		return Dir{}, fmt.Errorf("make data folder: %w", err)
 	}
 	// Another spelling of the same folder must lead to the same sockets.
 	abs, err = filepath.EvalSymlinks(abs)
 	if err != nil {
-		return paths{}, fmt.Errorf("data folder: %w", err)
+		return Dir{}, fmt.Errorf("data folder: %w", err)
 	}
 	sum := sha256.Sum256([]byte(abs))
 	hash := hex.EncodeToString(sum[:4])
-	p := paths{Data: abs, Run: filepath.Join(runBase(), hash), Keys: filepath.Join(memoryBase(), "steward-"+hash)}
-	for _, dir := range []string{p.Run, p.Keys} {
+	d := Dir{Data: abs, Run: filepath.Join(runBase(), hash), Keys: filepath.Join(memoryBase(), "steward-"+hash)}
+	for _, dir := range []string{d.Run, d.Keys} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
-			return paths{}, fmt.Errorf("make folder: %w", err)
+			return Dir{}, fmt.Errorf("make folder: %w", err)
 		}
 		if err := checkOwn(dir); err != nil {
-			return paths{}, err
+			return Dir{}, err
 		}
 	}
-	return p, nil
+	return d, nil
 }
 
 // checkOwn refuses a folder that somebody else made under the name that this
@@ -77,13 +78,18 @@ func memoryBase() string {
 	return runBase()
 }
 
-func (p paths) sealKey() string    { return filepath.Join(p.Data, "seal.key") }
-func (p paths) serverID() string   { return filepath.Join(p.Data, "server.id") }
-func (p paths) adminToken() string { return filepath.Join(p.Data, "admin.token") }
-func (p paths) store() string      { return filepath.Join(p.Data, "store") }
-func (p paths) backups() string    { return filepath.Join(p.Data, "backups") }
-func (p paths) gateway() string    { return filepath.Join(p.Data, "gateway") }
+func (d Dir) SealKey() string { return filepath.Join(d.Data, "seal.key") }
 
-// storeRun is the folder of the store's socket: entered by steward and the
+func (d Dir) ServerID() string { return filepath.Join(d.Data, "server.id") }
+
+func (d Dir) AdminToken() string { return filepath.Join(d.Data, "admin.token") }
+
+func (d Dir) Store() string { return filepath.Join(d.Data, "store") }
+
+func (d Dir) Backups() string { return filepath.Join(d.Data, "backups") }
+
+func (d Dir) Gateway() string { return filepath.Join(d.Data, "gateway") }
+
+// StoreRun is the folder of the store's socket: entered by steward and the
 // store's own user only.
-func (p paths) storeRun() string { return filepath.Join(p.Run, "store") }
+func (d Dir) StoreRun() string { return filepath.Join(d.Run, "store") }

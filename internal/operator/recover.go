@@ -1,4 +1,4 @@
-package app
+package operator
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 
 	"steward/internal/archive"
 	"steward/internal/cluster"
+	"steward/internal/config"
+	"steward/internal/datadir"
 	"steward/internal/platform/host"
 	"steward/internal/recovery"
 	"steward/internal/seal"
@@ -27,13 +29,13 @@ type Legacy struct {
 
 // OpenLegacy opens both; neither is made when it isn't there. Without a key it is
 // that of the data folder.
-func OpenLegacy(ctx context.Context, data, bucket, key string, c Config) (*Legacy, error) {
-	p := paths{Data: data}
+func OpenLegacy(ctx context.Context, data, bucket, key string, c config.Config) (*Legacy, error) {
+	p := datadir.Dir{Data: data}
 	if key == "" {
 		key = c.Seal.URL
 	}
 	if key == "" {
-		key = p.sealKey()
+		key = p.SealKey()
 	}
 	if err := demand("seal key (--seal-key)", key); err != nil {
 		return nil, err
@@ -50,7 +52,7 @@ func OpenLegacy(ctx context.Context, data, bucket, key string, c Config) (*Legac
 }
 
 // openOldBucket opens one that must be there.
-func openOldBucket(ctx context.Context, p paths, bucket string, c Config) (*archive.Archive, error) {
+func openOldBucket(ctx context.Context, p datadir.Dir, bucket string, c config.Config) (*archive.Archive, error) {
 	place := bucket
 	if u, err := url.Parse(bucket); err == nil && u.Scheme == "file" {
 		place = u.Path
@@ -60,7 +62,7 @@ func openOldBucket(ctx context.Context, p paths, bucket string, c Config) (*arch
 			return nil, err
 		}
 	}
-	return openBucket(ctx, p, c, bucket, slog.New(slog.DiscardHandler))
+	return p.OpenArchive(ctx, c, bucket, slog.New(slog.DiscardHandler))
 }
 
 // demand is nil for a URL, and for a path where something is.
@@ -104,7 +106,7 @@ type RecoverOptions struct {
 	Data, Store string
 	// Archive and SealKey are what is left of the lost one.
 	Archive, SealKey string
-	Config
+	config.Config
 }
 
 // Recovery brings databases of a lost server to this one.
@@ -114,7 +116,7 @@ type Recovery struct {
 	Found  []recovery.Found
 	legacy *Legacy
 	access *Access
-	paths  paths
+	paths  datadir.Dir
 }
 
 // OpenRecovery opens what is left, and the store of the new server.
@@ -132,20 +134,20 @@ func OpenRecovery(ctx context.Context, o RecoverOptions) (_ *Recovery, err error
 	if r.Found, err = legacy.find(ctx); err != nil {
 		return nil, err
 	}
-	if r.paths, err = newPaths(o.Data); err != nil {
+	if r.paths, err = datadir.Open(o.Data); err != nil {
 		return nil, err
 	}
 	if err := r.inheritKey(o); err != nil {
 		return nil, err
 	}
-	own, err := openSealer(ctx, r.paths, o.Config)
+	own, err := r.paths.OpenSealer(ctx, o.Config)
 	if err != nil {
 		return nil, err
 	}
 	if r.access, err = openAccess(ctx, r.paths, o.Store, own); err != nil {
 		return nil, err
 	}
-	options := recovery.Options{Store: r.access.store, Archive: legacy.Archive, Sealer: legacy.Sealer, Quotas: o.Quotas.quotas()}
+	options := recovery.Options{Store: r.access.store, Archive: legacy.Archive, Sealer: legacy.Sealer, Quotas: o.DefaultQuotas()}
 	if err := r.findServers(ctx, o.Config, &options); err != nil {
 		return nil, err
 	}
@@ -156,13 +158,13 @@ func OpenRecovery(ctx context.Context, o RecoverOptions) (_ *Recovery, err error
 // inheritKey makes the lost server's key that of a data folder that has none:
 // then the same key goes on opening what is in the bucket.
 func (r *Recovery) inheritKey(o RecoverOptions) error {
-	_, err := os.Stat(r.paths.sealKey())
+	_, err := os.Stat(r.paths.SealKey())
 	if !errors.Is(err, fs.ErrNotExist) || o.SealKey == "" || o.Seal.URL != "" || strings.Contains(o.SealKey, "://") {
 		return nil
 	}
 	content, err := os.ReadFile(o.SealKey)
 	if err == nil {
-		err = writeFileDurably(r.paths.sealKey(), string(content))
+		err = datadir.WriteFile(r.paths.SealKey(), string(content))
 	}
 	if err != nil {
 		return fmt.Errorf("take the seal key over: %w", err)
@@ -171,11 +173,11 @@ func (r *Recovery) inheritKey(o RecoverOptions) error {
 }
 
 // findServers fills in what this machine can run.
-func (r *Recovery) findServers(ctx context.Context, c Config, o *recovery.Options) (err error) {
+func (r *Recovery) findServers(ctx context.Context, c config.Config, o *recovery.Options) (err error) {
 	if o.Ports, err = c.Gateway.PortRange(); err != nil {
 		return err
 	}
-	options, err := hostOptions(r.paths, c, slog.New(slog.DiscardHandler))
+	options, err := r.paths.HostOptions(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
@@ -185,7 +187,7 @@ func (r *Recovery) findServers(ctx context.Context, c Config, o *recovery.Option
 	}
 	defer driver.Close()
 	o.Runs = driver.Runs
-	o.Catalog, err = loadCatalog(c.Catalog.File, driver.Engines())
+	o.Catalog, err = c.Catalog.Load(driver.Engines())
 	return err
 }
 
@@ -195,12 +197,12 @@ func (r *Recovery) spareIDs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return reserve(ctx, r.access.store, stored)
+	return recovery.ReserveIDs(ctx, r.access.store, stored)
 }
 
 // Served tells whether a server of the data folder runs, which does the work.
 func (r *Recovery) Served() bool {
-	_, served := ServerPID(r.paths.Data)
+	_, served := datadir.ServerPID(r.paths.Data)
 	return served
 }
 
