@@ -54,7 +54,7 @@ func (a *App) welcome(w io.Writer, took time.Duration) {
 	for _, engine := range a.catalog.Engines {
 		fmt.Fprintf(w, "  engine    %s\n", engine.ID())
 	}
-	for _, weakness := range a.host.Weaknesses() {
+	for _, weakness := range a.host.Warnings() {
 		fmt.Fprintf(w, "  weaker    %s\n", weakness)
 	}
 	a.o.tellNotices(w)

@@ -123,8 +123,8 @@ func printReport(s *streams, r operator.Report) {
 		rows[i] = []string{string(e.Family()) + "/" + e.Series, string(e.Flavour), e.Version, e.Builder, e.Home}
 	}
 	_ = printTable(s.out, []string{"engine", "server", "version", "builder", "home"}, rows) // nobody to tell
-	fmt.Fprintf(s.out, "\ncontrol groups: %s   bubblewrap: %v   users of their own: %v\n", r.Walls.ControlGroups, r.Walls.Bubblewrap, r.Walls.OwnUsers)
-	for _, w := range r.Walls.Weaknesses {
+	fmt.Fprintf(s.out, "\ncontrol groups: %s   bubblewrap: %v   users of their own: %v\n", r.Isolation.ControlGroups, r.Isolation.Bubblewrap, r.Isolation.OwnUsers)
+	for _, w := range r.Isolation.Warnings {
 		fmt.Fprintln(s.out, "weaker:", w)
 	}
 	for _, m := range r.Missing {

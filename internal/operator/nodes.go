@@ -35,8 +35,8 @@ func Nodes(ctx context.Context, data string, c config.Config) ([]host.NodeInfo, 
 
 // Report is what `steward doctor` found.
 type Report struct {
-	Engines []engine.Installation `json:"engines"`
-	Walls   host.Facts            `json:"walls"`
+	Engines   []engine.Installation `json:"engines"`
+	Isolation host.Facts            `json:"isolation"`
 	// Missing are programs that steward needs, with the command that installs them.
 	Missing []Missing `json:"missing"`
 	Notes   []string  `json:"notes"`
@@ -75,7 +75,7 @@ func Examine(ctx context.Context, c config.Config) (Report, error) {
 		return Report{}, err
 	}
 	defer driver.Close()
-	r := Report{Engines: driver.Installations(), Walls: driver.Facts(), Missing: missing(driver.Installations())}
+	r := Report{Engines: driver.Installations(), Isolation: driver.Facts(), Missing: missing(driver.Installations())}
 	for _, note := range driver.Notes() {
 		r.Notes = append(r.Notes, note.Error())
 	}

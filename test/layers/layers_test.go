@@ -109,7 +109,7 @@ var rules = []rule{
 	{
 		from: []string{"steward/internal/engine/..."},
 		to:   []string{"steward/internal/platform/...", "steward/internal/process", "steward/internal/store/...", "steward/internal/gateway/..."},
-		why:  "an engine driver knows servers only; the platform starts them, with which user, limits and walls it alone knows",
+		why:  "an engine driver knows servers only; the platform starts them, with which user, limits and sandbox it alone knows",
 	},
 	{
 		from: []string{"steward/internal/platform/..."},

@@ -12,21 +12,21 @@ import (
 func TestSeedIsShared(t *testing.T) {
 	for name, failure := range map[string]error{"made": nil, "failed": errors.New("no room")} {
 		t.Run(name, func(t *testing.T) {
-			u, dir, other := newUnit(1), t.TempDir(), t.TempDir()
-			mine, first := u.joinSeed(0, dir)
-			theirs, second := u.joinSeed(0, other)
+			cs, dir, other := newClusterState(1), t.TempDir(), t.TempDir()
+			mine, first := cs.joinBaseBackup(0, dir)
+			theirs, second := cs.joinBaseBackup(0, other)
 			if !first || second || mine != theirs {
 				t.Fatalf("both make one: %t, %t", first, second)
 			}
-			if _, maker := u.joinSeed(1, t.TempDir()); !maker {
+			if _, maker := cs.joinBaseBackup(1, t.TempDir()); !maker {
 				t.Error("the copy of another node is taken")
 			}
 			if err := os.WriteFile(filepath.Join(dir, "data"), []byte("1"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			taken := make(chan error)
-			go func() { taken <- theirs.take(t.Context(), other) }()
-			if err := u.endSeed(mine, failure); !errors.Is(err, failure) {
+			go func() { taken <- theirs.copyTo(t.Context(), other) }()
+			if err := cs.endBaseBackup(mine, failure); !errors.Is(err, failure) {
 				t.Error(err)
 			}
 			if err := os.RemoveAll(dir); err != nil { // as after moving it
@@ -38,7 +38,7 @@ func TestSeedIsShared(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(other, "data")); (err == nil) != (failure == nil) {
 				t.Errorf("taken: %v", err)
 			}
-			if _, maker := u.joinSeed(0, dir); !maker {
+			if _, maker := cs.joinBaseBackup(0, dir); !maker {
 				t.Error("a copy that is complete is joined")
 			}
 		})

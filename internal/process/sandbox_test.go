@@ -12,14 +12,14 @@ import (
 	"steward/internal/process"
 )
 
-func TestWalls(t *testing.T) {
+func TestSandbox(t *testing.T) {
 	uid := 0
 	if os.Geteuid() == 0 {
 		uid = 791235
 	}
-	walls, err := process.FindWalls(t.Context(), uid)
+	sandbox, err := process.FindSandbox(t.Context(), uid)
 	if err != nil {
-		t.Skipf("no walls on this machine: %v", err)
+		t.Skipf("no sandbox on this machine: %v", err)
 	}
 	s := server(t, `ls -d /* /etc/shadow /root $HIDDEN; ls -A /tmp; ps ax -o pid= | wc -l; trap 'echo bye; exit' TERM; echo up; while :; do sleep 0.01; done`)
 	hidden := filepath.Join(t.TempDir(), "hidden")
@@ -33,8 +33,8 @@ func TestWalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Argv = walls.Wrap(s.Argv, process.View{Write: []string{s.WorkDir}}, s.WorkDir)
-	s.Walled = true
+	s.Argv = sandbox.Wrap(s.Argv, process.View{Write: []string{s.WorkDir}}, s.WorkDir)
+	s.Sandboxed = true
 	p := start(t, s)
 	wait(t, "start", holds(s.Output, "up"))
 	content, err := os.ReadFile(s.Output)
@@ -50,7 +50,7 @@ func TestWalls(t *testing.T) {
 	inner := p.Pid()
 	name, err := os.ReadFile("/proc/" + strconv.Itoa(inner) + "/comm")
 	if err != nil || strings.TrimSpace(string(name)) != "sh" {
-		t.Errorf("pid is that of %q, want the server behind the wall: %v", name, err)
+		t.Errorf("pid is that of %q, want the server in the sandbox: %v", name, err)
 	}
 	if err := p.Stop(t.Context(), syscall.SIGTERM, testPatience, nil); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestWalls(t *testing.T) {
 		t.Error("the stop signal didn't reach the server")
 	}
 	if p.Pid() != inner {
-		t.Errorf("the pid of the ended server is %d, was %d: its wall is taken for it", p.Pid(), inner)
+		t.Errorf("the pid of the ended server is %d, was %d: its sandbox is taken for it", p.Pid(), inner)
 	}
 	if left := members(t, s.Identity); len(left) > 0 {
 		t.Errorf("left: %v", left)
@@ -71,9 +71,9 @@ func TestWallIsKilledWithItsServer(t *testing.T) {
 	if os.Geteuid() == 0 {
 		uid = 791236
 	}
-	walls, err := process.FindWalls(t.Context(), uid)
+	sandbox, err := process.FindSandbox(t.Context(), uid)
 	if err != nil {
-		t.Skipf("no walls on this machine: %v", err)
+		t.Skipf("no sandbox on this machine: %v", err)
 	}
 	s := server(t, `sleep 1001 & echo up; sleep 1000`)
 	if uid != 0 {
@@ -82,7 +82,7 @@ func TestWallIsKilledWithItsServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Argv = walls.Wrap(s.Argv, process.View{Write: []string{s.WorkDir}}, s.WorkDir)
+	s.Argv = sandbox.Wrap(s.Argv, process.View{Write: []string{s.WorkDir}}, s.WorkDir)
 	p := start(t, s)
 	wait(t, "start", holds(s.Output, "up"))
 	if err := process.KillAll(t.Context(), s.Identity, nil); err != nil {

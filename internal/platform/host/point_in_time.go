@@ -16,22 +16,22 @@ import (
 	"steward/internal/process"
 )
 
-// recovery is a scratch server that goes on from a copy to a moment.
-type recovery struct {
+// pointInTimeRecovery is a scratch server that recovers from a copy to a point in time.
+type pointInTimeRecovery struct {
 	*scratch
-	eng  engine.Recoverer
-	from platform.Source
-	// lineage is what a Fetcher's files are of.
-	lineage string
-	desk    *desk
-	// short tells that what was archived ended before the moment.
-	short bool
+	archiver engine.Recoverer
+	from     platform.Source
+	// timeline is what a Fetcher's files are of.
+	timeline   string
+	restoreDir *restoreDir
+	// endedEarly reports whether the archive ended before the point in time.
+	endedEarly bool
 }
 
-// recoverCopy makes at dir the data of a moment after the copy's, a lineage of
-// its own, and returns the keyring that it is encrypted with. The server that does
-// it is like one that tries a backup out: nobody else gets at it, and it is gone
-// afterwards.
+// recoverCopy recovers a copy to a later point in time, on a timeline of its own, puts
+// the data at dir, and returns the keyring that it is encrypted with. The server that
+// does it is like one that verifies a backup: nobody else can connect to it, and it
+// is removed afterwards.
 func (d *Driver) recoverCopy(ctx context.Context, want platform.Wanted, from platform.Source, keyring []byte, r io.Reader, dir string) (reached time.Time, ring []byte, err error) {
 	eng, err := d.recoverer(want.Engine)
 	if err != nil {
@@ -42,17 +42,17 @@ func (d *Driver) recoverCopy(ctx context.Context, want platform.Wanted, from pla
 		return reached, nil, err
 	}
 	s.node.Keyring = keyring
-	v := &recovery{scratch: s, eng: eng, from: from}
+	v := &pointInTimeRecovery{scratch: s, archiver: eng, from: from}
 	reached, ring, err = v.run(ctx, r, dir)
 	return reached, ring, errors.Join(err, s.remove(context.WithoutCancel(ctx)))
 }
 
-func (v *recovery) run(ctx context.Context, r io.Reader, dir string) (reached time.Time, keyring []byte, err error) {
+func (v *pointInTimeRecovery) run(ctx context.Context, r io.Reader, dir string) (reached time.Time, keyring []byte, err error) {
 	if err := v.prepare(ctx, r); err != nil {
 		return reached, nil, err
 	}
 	failpoint.Here("host: before recovery")
-	switch eng := v.eng.(type) {
+	switch eng := v.archiver.(type) {
 	case engine.Fetcher:
 		reached, err = v.fetch(ctx, eng)
 	case engine.Feeder:
@@ -66,7 +66,7 @@ func (v *recovery) run(ctx context.Context, r io.Reader, dir string) (reached ti
 }
 
 // feed has the server run and do what was archived.
-func (v *recovery) feed(ctx context.Context, eng engine.Feeder) (reached time.Time, err error) {
+func (v *pointInTimeRecovery) feed(ctx context.Context, eng engine.Feeder) (reached time.Time, err error) {
 	if err := v.startAndWait(ctx); err != nil {
 		return reached, err
 	}
@@ -78,13 +78,13 @@ func (v *recovery) feed(ctx context.Context, eng engine.Feeder) (reached time.Ti
 }
 
 // fetch has the server recover while it starts, asking for what it needs.
-func (v *recovery) fetch(ctx context.Context, eng engine.Fetcher) (reached time.Time, err error) {
-	v.desk.beyond = eng.Beyond
+func (v *pointInTimeRecovery) fetch(ctx context.Context, eng engine.Fetcher) (reached time.Time, err error) {
+	v.restoreDir.beyond = eng.Beyond
 	served, stop := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := v.desk.serve(served); err != nil {
+		if err := v.restoreDir.serve(served); err != nil {
 			stop(err)
 		}
 	}()
@@ -95,51 +95,51 @@ func (v *recovery) fetch(ctx context.Context, eng engine.Fetcher) (reached time.
 	if err != nil {
 		return reached, errors.Join(err, cause)
 	}
-	return reached, v.noGap(ctx, eng)
+	return reached, v.checkGap(ctx, eng)
 }
 
 // prepare unpacks the copy and all that its server needs.
-func (v *recovery) prepare(ctx context.Context, r io.Reader) error {
+func (v *pointInTimeRecovery) prepare(ctx context.Context, r io.Reader) error {
 	if err := makeFolder(filepath.Dir(v.dir), 0o711, 0, 0); err != nil {
 		return err
 	}
 	first := ""
 	err := v.unpackBy(v.node.Data, r, func(dir string) (err error) {
-		v.lineage, first, err = v.eng.UnpackToRecover(ctx, v.node, r, dir, v.d.pipeAsOwner)
+		v.timeline, first, err = v.archiver.UnpackToRecover(ctx, v.node, r, dir, v.d.pipeAsOwner)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	user := v.d.user(v.want.Port)
-	v.desk = &desk{
-		dir: filepath.Join(v.node.Tmp, "desk"), user: user, furthest: first,
+	v.restoreDir = &restoreDir{
+		dir: filepath.Join(v.node.Tmp, "restore"), user: user, furthest: first,
 		fetch: func(ctx context.Context, name string, out io.Writer) (bool, error) {
-			return v.from.Recovery.Fetch(ctx, v.lineage, name, out)
+			return v.from.Recovery.Fetch(ctx, v.timeline, name, out)
 		},
 	}
-	if err := makeFolder(v.desk.dir, 0o700, user, user); err != nil {
+	if err := makeFolder(v.restoreDir.dir, 0o700, user, user); err != nil {
 		return err
 	}
 	v.node.AdminPassword = v.from.AdminPassword
-	v.node.Recovery = &engine.Recovery{Until: v.from.Recovery.Until, Desk: v.desk.dir}
+	v.node.Recovery = &engine.Recovery{Until: v.from.Recovery.Until, Desk: v.restoreDir.dir}
 	return v.certificate(ctx)
 }
 
-// replay has the server recover to the moment, or else to the last change.
-func (v *recovery) replay(ctx context.Context, eng engine.Fetcher) (time.Time, error) {
+// replay makes the server recover to the point in time, or else to the last change.
+func (v *pointInTimeRecovery) replay(ctx context.Context, eng engine.Fetcher) (time.Time, error) {
 	err := v.startAndWait(ctx)
 	if err != nil && ctx.Err() == nil && eng.EndedEarly(lastWords(v.dir)) {
-		v.short, v.node.Recovery.Until = true, time.Time{}
+		v.endedEarly, v.node.Recovery.Until = true, time.Time{}
 		err = v.startAndWait(ctx)
 	}
-	if err != nil || !v.short {
+	if err != nil || !v.endedEarly {
 		return v.from.Recovery.Until, err
 	}
 	return eng.LastChange(ctx, v.node)
 }
 
-func (v *recovery) startAndWait(ctx context.Context) error {
+func (v *pointInTimeRecovery) startAndWait(ctx context.Context) error {
 	if err := v.writeFiles(); err != nil {
 		return err
 	}
@@ -149,38 +149,38 @@ func (v *recovery) startAndWait(ctx context.Context) error {
 	return v.awaitStart(ctx)
 }
 
-// noGap: when the server found nothing more before its moment, nothing later may
-// be there either. Else something in between is missing, and the data would be
-// older than anybody knows.
-func (v *recovery) noGap(ctx context.Context, eng engine.Fetcher) error {
-	if !v.short {
+// checkGap returns platform.ErrGap when the archive ended before the point in time
+// although it holds later files: then something in between is missing, and the data
+// would be older than anybody knows.
+func (v *pointInTimeRecovery) checkGap(ctx context.Context, eng engine.Fetcher) error {
+	if !v.endedEarly {
 		return nil
 	}
-	names, err := v.from.Recovery.Archived(ctx, v.lineage)
+	names, err := v.from.Recovery.Archived(ctx, v.timeline)
 	if err != nil {
 		return err
 	}
-	later := func(name string) bool { return eng.Beyond(name, v.desk.furthest) }
+	later := func(name string) bool { return eng.Beyond(name, v.restoreDir.furthest) }
 	if slices.ContainsFunc(names, later) {
-		return fmt.Errorf("after %s: %w", v.desk.furthest, platform.ErrGap)
+		return fmt.Errorf("after %s: %w", v.restoreDir.furthest, platform.ErrGap)
 	}
 	return nil
 }
 
 // finish stops the server and moves its data to dir. It returns the keyring.
-func (v *recovery) finish(ctx context.Context, dir string) ([]byte, error) {
-	if p := v.m.process(); p != nil {
-		if err := p.Stop(ctx, v.job.eng.StopSignal(), stopPatience, v.group); err != nil {
+func (v *pointInTimeRecovery) finish(ctx context.Context, dir string) ([]byte, error) {
+	if p := v.ns.process(); p != nil {
+		if err := p.Stop(ctx, v.nodeReconciler.eng.StopSignal(), stopTimeout, v.group); err != nil {
 			return nil, fmt.Errorf("stop the server that has recovered: %w", err)
 		}
 	}
 	if err := process.KillAll(ctx, v.identity(), v.group); err != nil {
 		return nil, err
 	}
-	if err := v.eng.Sever(ctx, v.node, v.node.Data, v.d.pipeAsOwner); err != nil {
+	if err := v.archiver.Sever(ctx, v.node, v.node.Data, v.d.pipeAsOwner); err != nil {
 		return nil, err
 	}
-	keyring, err := v.job.eng.KeyringContent(v.node)
+	keyring, err := v.nodeReconciler.eng.KeyringContent(v.node)
 	if err != nil {
 		return nil, err
 	}

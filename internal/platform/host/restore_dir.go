@@ -13,9 +13,9 @@ import (
 	"steward/internal/engine"
 )
 
-// desk is a folder at which a server that recovers asks for archived files, one
-// at a time: no more lies there than it is about to read.
-type desk struct {
+// restoreDir is a folder where a server that recovers asks for archived files, one
+// at a time: it holds no more than the server is about to read.
+type restoreDir struct {
 	dir  string
 	user int
 	// furthest of all files that were there.
@@ -28,8 +28,8 @@ type desk struct {
 const fetchTries = 5
 
 // serve answers until ctx ends; an error is for good.
-func (k *desk) serve(ctx context.Context) error {
-	root, err := os.OpenRoot(k.dir)
+func (rd *restoreDir) serve(ctx context.Context) error {
+	root, err := os.OpenRoot(rd.dir)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (k *desk) serve(ctx context.Context) error {
 			if !asked {
 				continue
 			}
-			if err := k.answer(ctx, root, name); err != nil && ctx.Err() == nil {
+			if err := rd.answer(ctx, root, name); err != nil && ctx.Err() == nil {
 				return fmt.Errorf("fetch %s: %w", name, err)
 			}
 		}
@@ -56,11 +56,11 @@ func (k *desk) serve(ctx context.Context) error {
 	}
 }
 
-func (k *desk) answer(ctx context.Context, root *os.Root, name string) error {
+func (rd *restoreDir) answer(ctx context.Context, root *os.Root, name string) error {
 	var there bool
 	err := errors.New("not tried")
 	for try := 1; err != nil && try <= fetchTries; try++ {
-		if there, err = k.put(ctx, root, name); err == nil {
+		if there, err = rd.put(ctx, root, name); err == nil {
 			break
 		}
 		select {
@@ -72,8 +72,8 @@ func (k *desk) answer(ctx context.Context, root *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	if there && k.beyond(name, k.furthest) {
-		k.furthest = name
+	if there && rd.beyond(name, rd.furthest) {
+		rd.furthest = name
 	}
 	if err := ignoreMissing(root.Remove(name + engine.DeskWant)); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (k *desk) answer(ctx context.Context, root *os.Root, name string) error {
 }
 
 // put reads a file into name.part.
-func (k *desk) put(ctx context.Context, root *os.Root, name string) (bool, error) {
+func (rd *restoreDir) put(ctx context.Context, root *os.Root, name string) (bool, error) {
 	part := name + ".part"
 	if err := ignoreMissing(root.Remove(part)); err != nil {
 		return false, err
@@ -98,9 +98,9 @@ func (k *desk) put(ctx context.Context, root *os.Root, name string) (bool, error
 	if err != nil {
 		return false, err
 	}
-	there, err := k.fetch(ctx, name, f)
+	there, err := rd.fetch(ctx, name, f)
 	if err == nil && there && os.Geteuid() == 0 {
-		err = f.Chown(k.user, k.user)
+		err = f.Chown(rd.user, rd.user)
 	}
 	if err := errors.Join(err, f.Close()); err != nil || !there {
 		return false, errors.Join(err, root.Remove(part))

@@ -28,9 +28,9 @@ func TestNodesGoOnceTheFirstIsThePrimary(t *testing.T) {
 		"it is to grow no more":     {topology{Members: 3, Growing: true}, 1, false, topology{Members: 1}},
 		"it is single and stays so": {topology{Members: 1}, 1, false, topology{Members: 1}},
 	} {
-		p := &pass{want: platform.Wanted{Suspended: c.suspended}}
-		p.want.Size, p.want.Replication = c.size, cluster.Asynch
-		if got, err := p.aim(c.now); err != nil || got != c.want {
+		cr := &clusterReconciler{want: platform.Wanted{Suspended: c.suspended}}
+		cr.want.Size, cr.want.Replication = c.size, cluster.Asynch
+		if got, err := cr.targetTopology(c.now); err != nil || got != c.want {
 			t.Errorf("%s: %+v, %v, want %+v", name, got, err, c.want)
 		}
 	}

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Walls start a server in a view of the machine that holds its own files only,
-// with process, ipc and host name spaces of its own. Nil Walls are valid and
-// wall nothing in.
-type Walls struct {
+// Sandbox starts a server in a view of the machine that holds its own files only,
+// with process, IPC and UTS namespaces of its own. A nil Sandbox is valid and
+// isolates nothing.
+type Sandbox struct {
 	program string
 	strict  bool
 }
@@ -28,9 +28,9 @@ type View struct {
 	Read, Write []string
 }
 
-// FindWalls looks for bubblewrap and tries it as the given user (0: the
+// FindSandbox looks for bubblewrap and tries it as the given user (0: the
 // caller's own). Without a working one it returns nil and the reason.
-func FindWalls(ctx context.Context, uid int) (*Walls, error) {
+func FindSandbox(ctx context.Context, uid int) (*Sandbox, error) {
 	program, err := exec.LookPath("bwrap")
 	if err != nil {
 		return nil, errors.New("bubblewrap isn't installed")
@@ -41,16 +41,16 @@ func FindWalls(ctx context.Context, uid int) (*Walls, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for _, strict := range []bool{true, false} {
-		w := &Walls{program: program, strict: strict}
-		if err = w.try(ctx, uid); err == nil {
-			return w, nil
+		s := &Sandbox{program: program, strict: strict}
+		if err = s.try(ctx, uid); err == nil {
+			return s, nil
 		}
 	}
 	return nil, fmt.Errorf("bubblewrap can't be used: %w", err)
 }
 
-func (w *Walls) try(ctx context.Context, uid int) error {
-	argv := w.Wrap([]string{"/usr/bin/env", "true"}, View{}, "/")
+func (s *Sandbox) try(ctx context.Context, uid int) error {
+	argv := s.Wrap([]string{"/usr/bin/env", "true"}, View{}, "/")
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/bin:/bin"}
 	if uid != 0 {
@@ -68,14 +68,14 @@ var etcFiles = []string{
 	"/etc/host.conf", "/etc/gai.conf", "/etc/ssl/openssl.cnf", "/etc/alternatives",
 }
 
-// Wrap puts the wall before a command line. The wall doesn't fall with steward:
+// Wrap puts the sandbox before a command line. The sandbox doesn't end with steward:
 // the server lives on.
-func (w *Walls) Wrap(argv []string, v View, workDir string) []string {
-	if w == nil {
+func (s *Sandbox) Wrap(argv []string, v View, workDir string) []string {
+	if s == nil {
 		return argv
 	}
-	line := []string{w.program, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1", "--cap-drop", "ALL"}
-	if w.strict {
+	line := []string{s.program, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1", "--cap-drop", "ALL"}
+	if s.strict {
 		// No further user name spaces inside: they open much of the kernel.
 		line = append(line, "--unshare-user", "--disable-userns")
 	}

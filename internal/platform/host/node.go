@@ -18,12 +18,12 @@ import (
 	"steward/internal/process"
 )
 
-// job is one pass over a node: what is wanted, what was found, and the tools
-// to get from one to the other.
-type job struct {
+// nodeReconciler reconciles one node: it holds what is wanted, what was found, and
+// what its steps need.
+type nodeReconciler struct {
 	d    *Driver
-	u    *unit
-	m    *member
+	cs   *clusterState
+	ns   *nodeState
 	want platform.Wanted
 	eng  engine.Driver
 	dir  string
@@ -31,8 +31,8 @@ type job struct {
 	inst engine.Installation
 	node engine.Node
 	keys keychain
-	// foreign is the password that our own account has in another cluster's data;
-	// "" when the data is the cluster's own.
+	// foreign is the password of our own account in another cluster's data; "" when the
+	// data is the cluster's own.
 	foreign string
 	top     topology
 	// files are the rendered configuration, digest that of them and the certificate.
@@ -41,78 +41,78 @@ type job struct {
 	route  gateway.Route
 }
 
-// newJob gathers what the steps need.
-func (d *Driver) newJob(ctx context.Context, u *unit, want platform.Wanted, top topology, ordinal int) (*job, error) {
-	return d.newJobWith(ctx, keychain{d: d, u: u}, want, top, ordinal)
+// newNodeReconciler reads the node's record and renders its configuration.
+func (d *Driver) newNodeReconciler(ctx context.Context, cs *clusterState, want platform.Wanted, top topology, ordinal int) (*nodeReconciler, error) {
+	return d.newNodeReconcilerWith(ctx, keychain{d: d, cs: cs}, want, top, ordinal)
 }
 
-func (d *Driver) newJobWith(ctx context.Context, keys keychain, want platform.Wanted, top topology, ordinal int) (*job, error) {
+func (d *Driver) newNodeReconcilerWith(ctx context.Context, keys keychain, want platform.Wanted, top topology, ordinal int) (*nodeReconciler, error) {
 	eng, err := d.engine(want.Engine)
 	if err != nil {
 		return nil, err
 	}
-	u := keys.u
-	j := &job{d: d, u: u, m: u.member(ordinal), top: top, want: want, eng: eng, keys: keys, dir: d.layout.node(want.ID, ordinal)}
-	if j.rec, err = readRecord(j.dir); err != nil {
-		return nil, &obstacle{err.Error()}
+	cs := keys.cs
+	nr := &nodeReconciler{d: d, cs: cs, ns: cs.node(ordinal), top: top, want: want, eng: eng, keys: keys, dir: d.layout.node(want.ID, ordinal)}
+	if nr.rec, err = readRecord(nr.dir); err != nil {
+		return nil, &permanentError{err.Error()}
 	}
 	current := want.Installation
-	if j.rec != nil {
-		current = j.rec.Installation
+	if nr.rec != nil {
+		current = nr.rec.Installation
 	}
 	inst, problem := choose(d.Installations(), want.Engine, want.Series, current, want.Patch)
 	if problem != "" {
-		return nil, &obstacle{problem}
+		return nil, &permanentError{problem}
 	}
-	j.inst = inst
-	if missing := j.encryptionMissing(); missing != "" {
-		return nil, &obstacle{missing}
+	nr.inst = inst
+	if missing := nr.encryptionMissing(); missing != "" {
+		return nil, &permanentError{missing}
 	}
-	if err := j.fillIn(ctx); err != nil {
+	if err := nr.fillIn(ctx); err != nil {
 		return nil, err
 	}
-	j.route = j.d.route(u, want, top)
-	j.route.Connections = j.eng.Connections(j.node)
-	return j, j.render()
+	nr.route = nr.d.route(cs, want, top)
+	nr.route.Connections = nr.eng.Connections(nr.node)
+	return nr, nr.render()
 }
 
-func (j *job) encryptionMissing() string {
-	if !j.want.Encrypted {
+func (nr *nodeReconciler) encryptionMissing() string {
+	if !nr.want.Encrypted {
 		return ""
 	}
-	return j.eng.EncryptionMissing(j.inst)
+	return nr.eng.EncryptionMissing(nr.inst)
 }
 
 // fillIn fills in the node, with the secrets that every step may need. What few
 // steps need they ask for themselves.
-func (j *job) fillIn(ctx context.Context) error {
-	n := j.d.bareNode(j.want, j.inst, j.top, j.m.ordinal)
-	password, err := j.keys.secret(ctx, platform.AdminPassword)
+func (nr *nodeReconciler) fillIn(ctx context.Context) error {
+	n := nr.d.engineNode(nr.want, nr.inst, nr.top, nr.ns.ordinal)
+	password, err := nr.keys.secret(ctx, platform.AdminPassword)
 	if err != nil {
 		return err
 	}
 	n.AdminPassword = string(password)
-	if j.want.Encrypted {
-		if n.AtRestKey, err = j.keys.secret(ctx, platform.AtRestKey); err != nil {
+	if nr.want.Encrypted {
+		if n.AtRestKey, err = nr.keys.secret(ctx, platform.AtRestKey); err != nil {
 			return err
 		}
-		if n.Keyring, err = j.keys.secret(ctx, keyringName(j.m.ordinal)); err != nil {
+		if n.Keyring, err = nr.keys.secret(ctx, keyringName(nr.ns.ordinal)); err != nil {
 			return err
 		}
 	}
-	if j.rec == nil || !j.rec.Bootstrapped {
-		note, err := readNote(j.dir)
+	if nr.rec == nil || !nr.rec.Bootstrapped {
+		note, err := readNote(nr.dir)
 		if err != nil {
 			return err
 		}
 		n.TemplatePassword = note.Password
 	}
-	j.node = n
+	nr.node = n
 	return nil
 }
 
-// bareNode is a node without secrets.
-func (d *Driver) bareNode(want platform.Wanted, inst engine.Installation, top topology, ordinal int) engine.Node {
+// engineNode is a node without secrets.
+func (d *Driver) engineNode(want platform.Wanted, inst engine.Installation, top topology, ordinal int) engine.Node {
 	dir := d.layout.node(want.ID, ordinal)
 	n := engine.Node{
 		Cluster: want.ID, Ordinal: ordinal, Installation: inst,
@@ -123,7 +123,7 @@ func (d *Driver) bareNode(want platform.Wanted, inst engine.Installation, top to
 		Encrypted: want.Encrypted, ReadOnly: want.ReadOnly, Config: want.Config,
 	}
 	if d.o.Continuous {
-		n.Spool = d.layout.spool(want.ID, ordinal)
+		n.Spool = d.layout.archiveDir(want.ID, ordinal)
 	}
 	n.Term = top.Failovers
 	n.Members, n.Role, n.Replication = top.Members, top.role(ordinal), top.Replication
@@ -160,12 +160,12 @@ func scratchAddress(port int) netip.AddrPort {
 
 // render makes the files and their digest. Files that the server itself goes
 // on writing don't count.
-func (j *job) render() error {
-	files, err := j.eng.Files(j.node)
+func (nr *nodeReconciler) render() error {
+	files, err := nr.eng.Files(nr.node)
 	if err != nil {
 		return fmt.Errorf("render configuration: %w", err)
 	}
-	j.files = files
+	nr.files = files
 	sum := sha256.New()
 	for _, f := range files {
 		if !f.Once {
@@ -173,109 +173,109 @@ func (j *job) render() error {
 			sum.Write(f.Content)
 		}
 	}
-	certificate, err := os.ReadFile(filepath.Join(j.node.TLS, engine.TLSCert))
+	certificate, err := os.ReadFile(filepath.Join(nr.node.TLS, engine.TLSCert))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("read certificate: %w", err)
 	}
 	sum.Write(certificate)
-	j.digest = hex.EncodeToString(sum.Sum(nil))
+	nr.digest = hex.EncodeToString(sum.Sum(nil))
 	return nil
 }
 
-func (j *job) settings() settings {
-	s := settings{Plan: j.want.Plan, SSLConnection: j.want.SSLConnection, Commit: j.want.Commit, Config: j.want.Config.Text()}
-	if j.top.Members > 1 {
-		s.Replication = j.top.Replication
+func (nr *nodeReconciler) settings() settings {
+	s := settings{Plan: nr.want.Plan, SSLConnection: nr.want.SSLConnection, Commit: nr.want.Commit, Config: nr.want.Config.Text()}
+	if nr.top.Members > 1 {
+		s.Replication = nr.top.Replication
 	}
 	return s
 }
 
-// look compares what is there with what is wanted.
-func (j *job) look(ctx context.Context) (sight, error) {
-	s := sight{Data: exists(j.node.Data), Rebooted: true, Running: j.m.running(), Encrypted: j.want.Encrypted}
-	if s.Data && j.rec == nil && !exists(noteFile(j.dir)) {
-		return s, &obstacle{fmt.Sprintf("the data in %s has no record of whose it is: it is left alone", j.dir)}
+// status compares what was found with what is wanted.
+func (nr *nodeReconciler) status(ctx context.Context) (nodeStatus, error) {
+	s := nodeStatus{Data: exists(nr.node.Data), Rebooted: true, Running: nr.ns.running(), Encrypted: nr.want.Encrypted}
+	if s.Data && nr.rec == nil && !exists(noteFile(nr.dir)) {
+		return s, &permanentError{fmt.Sprintf("the data in %s has no record of whose it is: it is left alone", nr.dir)}
 	}
 	// Once a customer had it, data that isn't there is a lost disk or one that
 	// isn't mounted: an empty database must not take its place.
-	s.Replicated, s.Replica = j.top.Members > 1, j.node.Role == cluster.Replica
-	if !s.Data && !s.Replica && (j.want.Hosts.Primary != "" || j.rec != nil && j.rec.Bootstrapped) {
-		return s, &obstacle{fmt.Sprintf("the data in %s is gone; nothing was made in its place", j.node.Data)}
+	s.Replicated, s.Replica = nr.top.Members > 1, nr.node.Role == cluster.Replica
+	if !s.Data && !s.Replica && (nr.want.Hosts.Primary != "" || nr.rec != nil && nr.rec.Bootstrapped) {
+		return s, &permanentError{fmt.Sprintf("the data in %s is gone; nothing was made in its place", nr.node.Data)}
 	}
 	var err error
-	if s.CertificateDue, err = j.certificateDue(ctx); err != nil {
+	if s.CertificateDue, err = nr.certificateDue(ctx); err != nil {
 		return s, err
 	}
-	routes, err := j.d.o.Gateway.Routes(ctx)
+	routes, err := nr.d.o.Gateway.Routes(ctx)
 	if err != nil {
 		return s, fmt.Errorf("look at the gateway: %w", err)
 	}
-	s.RouteDue = !s.Replica && !hasRoute(routes, j.route)
-	if j.rec == nil {
+	s.RouteDue = !s.Replica && !hasRoute(routes, nr.route)
+	if nr.rec == nil {
 		return s, nil
 	}
-	s.Bootstrapped, s.Upgrading = j.rec.Bootstrapped, j.rec.Upgrading
-	s.Rebooted = j.rec.Boot != j.d.boot
-	s.ReadOnlyDue = j.rec.ReadOnly != j.want.ReadOnly
-	s.FilesDue = j.rec.Loaded != j.digest
-	s.FencesDue = s.Bootstrapped && j.rec.Fenced != fences
-	s.Settled = j.rec.Applied != nil && *j.rec.Applied == j.settings()
-	s.RoleDue = s.Bootstrapped && !s.Replica && j.rec.Applied != nil && j.rec.Applied.Replication != j.settings().Replication
+	s.Bootstrapped, s.Upgrading = nr.rec.Bootstrapped, nr.rec.Upgrading
+	s.Rebooted = nr.rec.Boot != nr.d.boot
+	s.ReadOnlyDue = nr.rec.ReadOnly != nr.want.ReadOnly
+	s.FilesDue = nr.rec.Loaded != nr.digest
+	s.FencesDue = s.Bootstrapped && nr.rec.Fenced != fenceVersion
+	s.Settled = nr.rec.Applied != nil && *nr.rec.Applied == nr.settings()
+	s.RoleDue = s.Bootstrapped && !s.Replica && nr.rec.Applied != nil && nr.rec.Applied.Replication != nr.settings().Replication
 	// A running server isn't moved to another build unless that was asked for,
 	// also when the distribution has replaced its programs.
-	s.OtherBuild = j.rec.Installation != j.inst.ID() && (!s.Running || j.want.Patch)
-	if s.Running && j.rec.Launch != nil {
-		s.Restart = j.rec.Applied != nil && j.rec.Applied.Plan.MemoryMB != j.want.Plan.MemoryMB &&
-			j.rec.Launch.Limits.MemoryBytes != j.limits().MemoryBytes ||
-			len(j.want.Config.Restarts(j.rec.Launch.Config, string(j.want.Engine))) > 0 ||
-			j.want.Patch && j.rec.RestartDue
-		s.LimitsDue = j.rec.Launch.Limits != j.limits()
-		s.Answers = j.eng.Ping(ctx, j.node) == nil
+	s.OtherBuild = nr.rec.Installation != nr.inst.ID() && (!s.Running || nr.want.Patch)
+	if s.Running && nr.rec.Launch != nil {
+		s.Restart = nr.rec.Applied != nil && nr.rec.Applied.Plan.MemoryMB != nr.want.Plan.MemoryMB &&
+			nr.rec.Launch.Limits.MemoryBytes != nr.limits().MemoryBytes ||
+			len(nr.want.Config.Restarts(nr.rec.Launch.Config, string(nr.want.Engine))) > 0 ||
+			nr.want.Patch && nr.rec.RestartDue
+		s.LimitsDue = nr.rec.Launch.Limits != nr.limits()
+		s.Answers = nr.eng.Ping(ctx, nr.node) == nil
 	}
 	if s.Answers && s.Replicated {
-		standing, err := j.standing(ctx)
+		repl, err := nr.replicationStatus(ctx)
 		switch {
 		case err != nil:
 			s.RoleDue = true
-		case s.Replica && standing.Writable:
+		case s.Replica && repl.Writable:
 			s.Restart = true // it believes to be the primary
 		default:
-			s.RoleDue = s.RoleDue || s.Replica != standing.Streaming || s.Replica == standing.Writable
-			s.Streaming = s.Replica && standing.Streaming
+			s.RoleDue = s.RoleDue || s.Replica != repl.Streaming || s.Replica == repl.Writable
+			s.Streaming = s.Replica && repl.Streaming
 		}
 	}
 	return s, nil
 }
 
 // limits are the plan's, for all of a node's processes together.
-func (j *job) limits() process.GroupLimits {
+func (nr *nodeReconciler) limits() process.GroupLimits {
 	// Threads and backends of the largest plans stay far below.
 	const processes = 4096
 	return process.GroupLimits{
-		MemoryBytes: int64(j.want.Plan.MemoryMB) << 20, CPUs: j.want.Plan.VCPUs, Processes: processes,
+		MemoryBytes: int64(nr.want.Plan.MemoryMB) << 20, CPUs: nr.want.Plan.VCPUs, Processes: processes,
 	}
 }
 
 // rlimits are for each single process.
-func (j *job) rlimits() process.Rlimits {
+func (nr *nodeReconciler) rlimits() process.Rlimits {
 	l := process.Rlimits{OpenFiles: 65536}
-	if j.inst.Flavour == engine.FlavourPostgreSQL {
+	if nr.inst.Flavour == engine.FlavourPostgreSQL {
 		// A query that wants all memory gets an error before the kernel has to
 		// kill a process of the group, which would end everybody's sessions.
 		const least = 768
-		l.AddressSpace = uint64(max(j.want.Plan.MemoryMB, least)) << 20
+		l.AddressSpace = uint64(max(nr.want.Plan.MemoryMB, least)) << 20
 	}
 	return l
 }
 
 // await polls until the server answers or the context ends.
-func (j *job) await(ctx context.Context, p *process.Process) error {
+func (nr *nodeReconciler) await(ctx context.Context, p *process.Process) error {
 	const patience = 10 * time.Second
 	pause, since := 2*time.Millisecond, time.Now()
 	for {
-		err := j.eng.Ping(ctx, j.pingNode())
+		err := nr.eng.Ping(ctx, nr.pingNode())
 		if err == nil {
-			j.m.answered(j.d.o.Now())
+			nr.ns.answered(nr.d.o.Now())
 			return nil
 		}
 		if !errors.Is(err, engine.ErrStarting) && time.Since(since) > patience {
@@ -283,7 +283,7 @@ func (j *job) await(ctx context.Context, p *process.Process) error {
 		}
 		select {
 		case <-p.Done():
-			return fmt.Errorf("the server ended while it started: %s", lastWords(j.dir))
+			return fmt.Errorf("the server ended while it started: %s", lastWords(nr.dir))
 		case <-ctx.Done():
 			return fmt.Errorf("the server doesn't answer yet (%w): %w", err, ctx.Err())
 		case <-time.After(pause):
@@ -294,8 +294,8 @@ func (j *job) await(ctx context.Context, p *process.Process) error {
 
 // pingNode is the node to ping: one that isn't bootstrapped most likely still
 // has the template's password, so that is tried first.
-func (j *job) pingNode() engine.Node {
-	n := j.node
+func (nr *nodeReconciler) pingNode() engine.Node {
+	n := nr.node
 	if n.TemplatePassword != "" {
 		n.AdminPassword, n.TemplatePassword = n.TemplatePassword, n.AdminPassword
 	}

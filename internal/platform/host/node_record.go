@@ -22,13 +22,13 @@ type record struct {
 	Port    int            `json:"port"`
 	// Installation is the build that the data belongs to.
 	Installation string `json:"installation"`
-	// Bootstrapped tells that the server has the cluster's own passwords; from
+	// Bootstrapped reports whether the server has the cluster's own passwords; from
 	// then on the data is the customer's.
 	Bootstrapped bool `json:"bootstrapped"`
-	// Upgrading tells that the data was given to a newer build whose work on it
+	// Upgrading reports whether the data was given to a newer build whose work on it
 	// isn't known to be finished.
 	Upgrading bool `json:"upgrading,omitempty"`
-	// RestartDue tells that the running server has read settings which it takes
+	// RestartDue reports whether the running server has read settings which it takes
 	// over at its next start only.
 	RestartDue bool `json:"restart_due,omitempty"`
 	// ReadOnly is the disk guard.
@@ -48,9 +48,9 @@ type record struct {
 	Applied *settings `json:"applied,omitempty"`
 }
 
-// fences goes up when an engine's Fence takes more from customers than it did: then
+// fenceVersion is raised when an engine's Fence takes more from customers than it did: then
 // it is called once for all data that is there.
-const fences = 1
+const fenceVersion = 1
 
 // settings are the parts of a cluster that may ask for a restart when they change.
 type settings struct {
@@ -70,7 +70,7 @@ type launch struct {
 	Env          []string            `json:"env"`
 	WorkDir      string              `json:"work_dir"`
 	User         int                 `json:"user"`
-	Walled       bool                `json:"walled"`
+	Sandboxed    bool                `json:"walled"`
 	Limits       process.GroupLimits `json:"limits"`
 	Rlimits      process.Rlimits     `json:"rlimits"`
 	// Config are the customer's settings at the start.
