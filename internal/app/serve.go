@@ -50,7 +50,7 @@ func (a *App) welcome(w io.Writer, took time.Duration) {
 	if a.metrics != nil {
 		fmt.Fprintf(w, "  metrics   http://%s/metrics\n", a.metrics.Addr())
 	}
-	fmt.Fprintf(w, "  token     %s\n", a.paths.adminToken())
+	fmt.Fprintf(w, "  token     %s\n", a.paths.AdminToken())
 	for _, engine := range a.catalog.Engines {
 		fmt.Fprintf(w, "  engine    %s\n", engine.ID())
 	}
@@ -58,5 +58,5 @@ func (a *App) welcome(w io.Writer, took time.Duration) {
 		fmt.Fprintf(w, "  weaker    %s\n", weakness)
 	}
 	a.o.tellNotices(w)
-	fmt.Fprintf(w, "Try: export STEWARD_URL=%s STEWARD_TOKEN=$(cat %s); bin/steward db list\n", a.URL(), a.paths.adminToken())
+	fmt.Fprintf(w, "Try: export STEWARD_URL=%s STEWARD_TOKEN=$(cat %s); bin/steward db list\n", a.URL(), a.paths.AdminToken())
 }

@@ -108,7 +108,7 @@ func (a *Archive) openS3(ctx context.Context, u *url.URL, timeout time.Duration)
 			if err != nil {
 				return nil, err
 			}
-			return &impatient{c, timeout}, nil
+			return &idleTimeoutConn{c, timeout}, nil
 		}
 	})
 	o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) {
@@ -137,20 +137,20 @@ func canonical(name string) string {
 	return name
 }
 
-// impatient is a connection that fails when nothing passes for too long, in
+// idleTimeoutConn is a connection that fails when nothing passes for too long, in
 // either direction.
-type impatient struct {
+type idleTimeoutConn struct {
 	net.Conn
 	limit time.Duration
 }
 
-func (c *impatient) Read(p []byte) (int, error) {
+func (c *idleTimeoutConn) Read(p []byte) (int, error) {
 	_ = c.SetReadDeadline(time.Now().Add(c.limit)) // a closed one tells in Read
 	return c.Conn.Read(p)
 }
 
 // Write puts off the end of a Read as well: an answer comes after its request.
-func (c *impatient) Write(p []byte) (int, error) {
+func (c *idleTimeoutConn) Write(p []byte) (int, error) {
 	_ = c.SetDeadline(time.Now().Add(c.limit))
 	return c.Conn.Write(p)
 }

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"steward/internal/app"
+	"steward/internal/config"
+	"steward/internal/datadir"
+	"steward/internal/operator"
 )
 
 // dataFlag is embedded in the operators' commands.
@@ -26,7 +29,7 @@ type serveCommand struct {
 }
 
 func (c *serveCommand) Run(ctx context.Context, s *streams) error {
-	config, err := app.LoadConfig(c.Config)
+	config, err := config.Load(c.Config)
 	if err != nil {
 		return err
 	}
@@ -49,11 +52,11 @@ type stopCommand struct {
 const stopPatience = 30 * time.Second
 
 func (c *stopCommand) Run(ctx context.Context, s *streams) error {
-	if pid, ok := app.ServerPID(c.Data); ok {
+	if pid, ok := datadir.ServerPID(c.Data); ok {
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 			return fmt.Errorf("stop process %d: %w", pid, err)
 		}
-		if err := app.AwaitUnlocked(ctx, c.Data, stopPatience); err != nil {
+		if err := operator.AwaitUnlocked(ctx, c.Data, stopPatience); err != nil {
 			return err
 		}
 		fmt.Fprintln(s.out, "steward has stopped.")
@@ -63,11 +66,11 @@ func (c *stopCommand) Run(ctx context.Context, s *streams) error {
 	if !c.All {
 		return nil
 	}
-	config, err := app.LoadConfig(c.Config)
+	config, err := config.Load(c.Config)
 	if err != nil {
 		return err
 	}
-	stopped, err := app.StopAll(ctx, c.Data, config)
+	stopped, err := operator.StopAll(ctx, c.Data, config)
 	if err != nil {
 		return err
 	}
