@@ -16,6 +16,8 @@ import (
 	"steward/internal/failpoint"
 	"steward/internal/gateway"
 	"steward/internal/platform"
+	"steward/internal/platform/host/build"
+	"steward/internal/platform/host/plan"
 )
 
 var _ platform.Archiver = (*Driver)(nil)
@@ -228,7 +230,7 @@ func (d *Driver) wantedTopology(want platform.Wanted) (topology, error) {
 
 // Runs is nil when data that the installation of the id wrote can be run here.
 func (d *Driver) Runs(family cluster.Engine, series, id string) error {
-	if _, problem := choose(d.Installations(), family, series, id, false); problem != "" {
+	if _, problem := build.Choose(d.Installations(), family, series, id, false); problem != "" {
 		return errors.New(problem)
 	}
 	return nil
@@ -236,7 +238,7 @@ func (d *Driver) Runs(family cluster.Engine, series, id string) error {
 
 // runWith selects the build that wrote a copy, or a newer one of its kind.
 func (nr *nodeReconciler) runWith(id string) error {
-	inst, problem := choose(nr.d.Installations(), nr.want.Engine, nr.want.Series, id, false)
+	inst, problem := build.Choose(nr.d.Installations(), nr.want.Engine, nr.want.Series, id, false)
 	if problem != "" {
 		return errors.New(problem)
 	}
@@ -364,20 +366,20 @@ func (nr *nodeReconciler) startRestored(ctx context.Context) error {
 	if err := errors.Join(nr.discardReplicas(), nr.clearArchiveDirs()); err != nil {
 		return err
 	}
-	steps := []step{stepFiles, stepStart, stepReady}
+	steps := []plan.Step{plan.Files, plan.Start, plan.Ready}
 	due, err := nr.certificateDue(ctx)
 	if err != nil {
 		return err
 	}
 	if due {
-		steps = append([]step{stepCertificate}, steps...)
+		steps = append([]plan.Step{plan.Certificate}, steps...)
 	}
 	if nr.foreign != "" {
 		nr.node.TemplatePassword = nr.foreign
-		steps = append(steps, stepResetRoot, stepBootstrap)
+		steps = append(steps, plan.ResetRoot, plan.Bootstrap)
 	}
 	if nr.top.Members > 1 {
-		steps = append(steps, stepRole)
+		steps = append(steps, plan.Role)
 	}
 	for _, s := range steps {
 		if err := nr.runStep(ctx, s); err != nil {

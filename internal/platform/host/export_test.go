@@ -1,6 +1,8 @@
 package host
 
-import "context"
+import (
+	"context"
+)
 
 // ScopeOf is for tests that look for processes by their mark.
 func ScopeOf(dir string) string { return scopeOf(dir) }
@@ -20,6 +22,3 @@ func Ready(d *Driver, id string) int {
 	}
 	return 0
 }
-
-// ParseInstallation takes an installation's id apart.
-var ParseInstallation = parseInstallation

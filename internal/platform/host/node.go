@@ -15,6 +15,8 @@ import (
 	"steward/internal/engine"
 	"steward/internal/gateway"
 	"steward/internal/platform"
+	"steward/internal/platform/host/build"
+	"steward/internal/platform/host/plan"
 	"steward/internal/process"
 )
 
@@ -60,7 +62,7 @@ func (d *Driver) newNodeReconcilerWith(ctx context.Context, keys keychain, want 
 	if nr.rec != nil {
 		current = nr.rec.Installation
 	}
-	inst, problem := choose(d.Installations(), want.Engine, want.Series, current, want.Patch)
+	inst, problem := build.Choose(d.Installations(), want.Engine, want.Series, current, want.Patch)
 	if problem != "" {
 		return nil, &permanentError{problem}
 	}
@@ -191,8 +193,8 @@ func (nr *nodeReconciler) settings() settings {
 }
 
 // status compares what was found with what is wanted.
-func (nr *nodeReconciler) status(ctx context.Context) (nodeStatus, error) {
-	s := nodeStatus{Data: exists(nr.node.Data), Rebooted: true, Running: nr.ns.running(), Encrypted: nr.want.Encrypted}
+func (nr *nodeReconciler) status(ctx context.Context) (plan.Status, error) {
+	s := plan.Status{Data: exists(nr.node.Data), Rebooted: true, Running: nr.ns.running(), Encrypted: nr.want.Encrypted}
 	if s.Data && nr.rec == nil && !exists(noteFile(nr.dir)) {
 		return s, &permanentError{fmt.Sprintf("the data in %s has no record of whose it is: it is left alone", nr.dir)}
 	}

@@ -14,6 +14,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/pki"
 	"steward/internal/platform"
+	"steward/internal/platform/host/build"
 )
 
 // Pending implements platform.Driver.
@@ -50,11 +51,11 @@ func (d *Driver) pending(want platform.Wanted) ([]cluster.Task, error) {
 // pendingUpdate adds the move to a newer build. A build that can't be replaced is
 // a problem of Apply's.
 func (d *Driver) pendingUpdate(all *pending, series string, rec *record) {
-	next, problem := choose(d.Installations(), rec.Engine, series, rec.Installation, true)
+	next, problem := build.Choose(d.Installations(), rec.Engine, series, rec.Installation, true)
 	if problem != "" || next.ID() == rec.Installation {
 		return
 	}
-	_, from, _, _ := parseInstallation(rec.Installation)
+	_, from, _, _ := build.Parse(rec.Installation)
 	all.add(cluster.Task{Kind: cluster.TaskUpdate, From: from, To: next.Version})
 }
 

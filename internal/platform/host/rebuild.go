@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/failpoint"
 	"steward/internal/platform"
+	"steward/internal/platform/host/plan"
 )
 
 // rebuildTimeout bounds the copying of a primary's data to a replica.
@@ -180,13 +181,13 @@ func (nr *nodeReconciler) installCopy(ctx context.Context, primary *nodeReconcil
 	settings := nr.settings()
 	nr.rec.Bootstrapped, nr.rec.Applied = true, &settings
 	nr.ns.setDiverged(false)
-	steps := []step{stepFiles, stepStart, stepReady, stepRole}
+	steps := []plan.Step{plan.Files, plan.Start, plan.Ready, plan.Role}
 	due, err := nr.certificateDue(ctx)
 	if err != nil {
 		return err
 	}
 	if due {
-		steps = append([]step{stepCertificate}, steps...)
+		steps = append([]plan.Step{plan.Certificate}, steps...)
 	}
 	for _, s := range steps {
 		if err := nr.runStep(ctx, s); err != nil {

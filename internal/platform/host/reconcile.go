@@ -14,6 +14,7 @@ import (
 	"steward/internal/failpoint"
 	"steward/internal/gateway"
 	"steward/internal/platform"
+	"steward/internal/platform/host/plan"
 )
 
 // clusterReconciler reconciles one cluster: it observes, decides and acts. Whoever
@@ -117,7 +118,7 @@ func (cr *clusterReconciler) reconcileNode(ctx context.Context, ordinal int) err
 	if s.Replicated && !s.Replica && s.Bootstrapped && !s.Running && !cr.mayRestartPrimary {
 		return fmt.Errorf("node %d: the primary has ended meanwhile", ordinal)
 	}
-	for _, step := range plan(s) {
+	for _, step := range plan.Steps(s) {
 		if err := nr.runStep(ctx, step); err != nil {
 			return err
 		}
@@ -126,7 +127,7 @@ func (cr *clusterReconciler) reconcileNode(ctx context.Context, ordinal int) err
 }
 
 // runStep carries out a step and logs it.
-func (nr *nodeReconciler) runStep(ctx context.Context, s step) error {
+func (nr *nodeReconciler) runStep(ctx context.Context, s plan.Step) error {
 	failpoint.Here("host: before " + string(s))
 	began := time.Now()
 	if err := nr.execute(ctx, s); err != nil {
@@ -181,8 +182,8 @@ func (cr *clusterReconciler) createPrimary(ctx context.Context, cloned func()) e
 	if err != nil {
 		return err
 	}
-	for _, step := range plan(s) {
-		if step != stepDiscard && step != stepClone {
+	for _, step := range plan.Steps(s) {
+		if step != plan.Discard && step != plan.Clone {
 			cloned()
 		}
 		if err := nr.runStep(ctx, step); err != nil {
@@ -307,8 +308,8 @@ func (cr *clusterReconciler) reconcileReplica(ctx context.Context, ordinal int) 
 	if err != nil {
 		return err
 	}
-	steps := plan(s)
-	if slices.Contains(steps, stepStop) {
+	steps := plan.Steps(s)
+	if slices.Contains(steps, plan.Stop) {
 		if err := cr.mayStop(ctx, nr, s); err != nil {
 			return err
 		}
@@ -318,7 +319,7 @@ func (cr *clusterReconciler) reconcileReplica(ctx context.Context, ordinal int) 
 			return err
 		}
 	}
-	if len(steps) == 0 || onlyKeyring(steps) {
+	if len(steps) == 0 || plan.OnlyKeyring(steps) {
 		return nil
 	}
 	short, cancel := context.WithTimeout(ctx, 15*time.Second)
@@ -329,7 +330,7 @@ func (cr *clusterReconciler) reconcileReplica(ctx context.Context, ordinal int) 
 // mayStop waits until a running replica may be restarted. One that is to have less of
 // what it must not have less of than its primary has to apply the primary's own restart
 // first: it wouldn't start otherwise.
-func (cr *clusterReconciler) mayStop(ctx context.Context, nr *nodeReconciler, s nodeStatus) error {
+func (cr *clusterReconciler) mayStop(ctx context.Context, nr *nodeReconciler, s plan.Status) error {
 	if s.Streaming {
 		if err := cr.awaitOthers(ctx, nr.ns.ordinal); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"steward/internal/failpoint"
 	"steward/internal/parameter"
 	"steward/internal/platform"
+	"steward/internal/platform/host/build"
 	"steward/internal/process"
 )
 
@@ -258,7 +259,7 @@ func (d *Driver) installation(id string) engine.Installation {
 			return i
 		}
 	}
-	flavour, version, builder, _ := parseInstallation(id)
+	flavour, version, builder, _ := build.Parse(id)
 	return engine.Installation{Flavour: flavour, Version: version, Builder: builder}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/platform"
+	"steward/internal/platform/host/plan"
 	"steward/internal/process"
 )
 
@@ -18,45 +19,45 @@ import (
 const stopTimeout = 30 * time.Second
 
 // execute carries out one step.
-func (nr *nodeReconciler) execute(ctx context.Context, s step) error {
+func (nr *nodeReconciler) execute(ctx context.Context, s plan.Step) error {
 	switch s {
-	case stepDiscard:
+	case plan.Discard:
 		return nr.discard(ctx)
-	case stepClone:
+	case plan.Clone:
 		return nr.clone(ctx)
-	case stepCertificate:
+	case plan.Certificate:
 		return nr.certificate(ctx)
-	case stepStop:
+	case plan.Stop:
 		return nr.stop(ctx)
-	case stepFiles:
+	case plan.Files:
 		return nr.writeFiles()
-	case stepStart:
+	case plan.Start:
 		return nr.start(ctx)
-	case stepReady:
+	case plan.Ready:
 		return nr.ready(ctx)
-	case stepReload:
+	case plan.Reload:
 		return nr.reload(ctx)
-	case stepFence:
+	case plan.Fence:
 		return nr.fence(ctx)
-	case stepLimits:
+	case plan.Limits:
 		return nr.raiseLimits()
-	case stepPrepareReplica:
+	case plan.PrepareReplica:
 		return nr.prepareReplica(ctx)
-	case stepRole:
+	case plan.Role:
 		return nr.takeRole(ctx)
-	case stepResetRoot:
+	case plan.ResetRoot:
 		return nr.resetRootAccount(ctx)
-	case stepBootstrap:
+	case plan.Bootstrap:
 		return nr.bootstrap(ctx)
-	case stepUpgrade:
+	case plan.Upgrade:
 		return nr.upgrade(ctx)
-	case stepKeyring:
+	case plan.Keyring:
 		return nr.keyring(ctx)
-	case stepReadOnly:
+	case plan.ReadOnly:
 		return nr.readOnly(ctx)
-	case stepRoute:
+	case plan.Route:
 		return nr.setRoute(ctx)
-	case stepSettle:
+	case plan.Settle:
 		return nr.settle()
 	}
 	return fmt.Errorf("unknown step %q", s)
@@ -189,7 +190,7 @@ func (nr *nodeReconciler) reload(ctx context.Context) error {
 		return err
 	}
 	if restart && (nr.rec.Applied == nil || *nr.rec.Applied != nr.settings()) {
-		for _, s := range []step{stepStop, stepFiles, stepStart, stepReady} {
+		for _, s := range []plan.Step{plan.Stop, plan.Files, plan.Start, plan.Ready} {
 			if err := nr.execute(ctx, s); err != nil {
 				return fmt.Errorf("%s: %w", s, err)
 			}

@@ -15,6 +15,7 @@ import (
 	"steward/internal/durable"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
+	"steward/internal/platform/host/build"
 )
 
 // templates makes pristine data folders, one per installation, and keeps some
@@ -298,7 +299,7 @@ func (t *templates) each(list []engine.Installation, do func(*template) error) {
 func (t *templates) offered() []engine.Installation {
 	var list []engine.Installation
 	for _, i := range t.d.Installations() {
-		if best, ok := newest(t.d.Installations(), i.Family(), i.Series); ok && best.ID() == i.ID() {
+		if best, ok := build.Newest(t.d.Installations(), i.Family(), i.Series); ok && best.ID() == i.ID() {
 			list = append(list, i)
 		}
 	}
