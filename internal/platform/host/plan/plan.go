@@ -120,5 +120,5 @@ func (s Status) updates() []Step {
 
 // OnlyKeyring reports whether steps do nothing beyond sealing the keyring.
 func OnlyKeyring(steps []Step) bool {
-	return slices.Equal(steps, []Step{Keyring, Settle})
+	return slices.Equal(steps, []Step{Keyring}) || slices.Equal(steps, []Step{Keyring, Settle})
 }

@@ -152,6 +152,20 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// An encrypted node that is well has its keyring looked at each time: nobody waits for
+// its replicas then, as nobody does for those of others.
+func TestOnlyKeyring(t *testing.T) {
+	for _, settled := range []bool{true, false} {
+		s := Status{Data: true, Bootstrapped: true, Running: true, Answers: true, Encrypted: true, Settled: settled}
+		if steps := Steps(s); !OnlyKeyring(steps) {
+			t.Errorf("settled %v: %v", settled, steps)
+		}
+	}
+	if OnlyKeyring(nil) || OnlyKeyring([]Step{Role, Keyring, Settle}) {
+		t.Error("other steps are taken for the keyring's")
+	}
+}
+
 // Whatever is seen, some things must never be planned.
 func TestPlanKeepsData(t *testing.T) {
 	const flags = 17
