@@ -18,6 +18,7 @@ import (
 	"steward/internal/platform"
 	"steward/internal/platform/host/build"
 	"steward/internal/platform/host/plan"
+	"steward/internal/platform/host/state"
 )
 
 var _ platform.Archiver = (*Driver)(nil)
@@ -32,7 +33,7 @@ func (d *Driver) Backup(ctx context.Context, want platform.Wanted, from cluster.
 	}
 	ordinal := top.Primary
 	if from == cluster.Replica {
-		for _, replica := range top.replicas() {
+		for _, replica := range top.Replicas() {
 			if cs.node(replica).readable() {
 				ordinal = replica
 				break
@@ -220,7 +221,7 @@ func (nr *nodeReconciler) installRestored(ctx context.Context, unpacked string, 
 
 // wantedTopology is that of the cluster, or of what it is to be when nothing of
 // it is on this machine.
-func (d *Driver) wantedTopology(want platform.Wanted) (topology, error) {
+func (d *Driver) wantedTopology(want platform.Wanted) (state.Topology, error) {
 	top, err := d.topology(want.ID)
 	if err == nil && want.Size > 1 && !exists(d.layout.topology(want.ID)) {
 		top.Members, top.Replication = want.Size, want.Replication
@@ -294,7 +295,7 @@ func (nr *nodeReconciler) unpackBy(dir string, r io.Reader, by func(dir string) 
 }
 
 // stopServers closes the gateway and ends all servers, without reporting a failure.
-func (d *Driver) stopServers(ctx context.Context, cs *clusterState, want platform.Wanted, top topology) error {
+func (d *Driver) stopServers(ctx context.Context, cs *clusterState, want platform.Wanted, top state.Topology) error {
 	if err := d.o.Gateway.Set(ctx, gateway.Route{Cluster: want.ID, Port: want.Port}); err != nil {
 		return err
 	}
@@ -310,7 +311,7 @@ func (d *Driver) stopServers(ctx context.Context, cs *clusterState, want platfor
 // swapData sets the data in use aside and puts the copy in its place. What an
 // earlier attempt put there isn't the customer's: then what was set aside stays. A
 // fork has no customer's data to set aside.
-func (nr *nodeReconciler) swapData(top topology, unpacked string) error {
+func (nr *nodeReconciler) swapData(top state.Topology, unpacked string) error {
 	before := nr.d.layout.setAside(nr.want.ID)
 	if !top.Restoring {
 		if err := nr.d.trash.put(before); err != nil {
@@ -337,7 +338,7 @@ func (nr *nodeReconciler) swapData(top topology, unpacked string) error {
 		return fmt.Errorf("put the copy in place: %w", err)
 	}
 	settings := nr.settings()
-	nr.rec = &record{
+	nr.rec = &state.Node{
 		Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Engine: nr.want.Engine, Port: nr.want.Port, Boot: nr.d.boot,
 		Installation: nr.inst.ID(), Encrypted: nr.want.Encrypted, Bootstrapped: nr.foreign == "", Applied: &settings,
 	}
@@ -351,7 +352,7 @@ func (nr *nodeReconciler) setAside(aside string) error {
 		return nil
 	}
 	if nr.rec != nil {
-		if err := nr.rec.write(filepath.Dir(aside), true); err != nil {
+		if err := nr.rec.Write(filepath.Dir(aside), true); err != nil {
 			return err
 		}
 	}
@@ -396,12 +397,12 @@ func (nr *nodeReconciler) startRestored(ctx context.Context) error {
 
 // discardReplicas throws the replicas' data away: it is of another timeline.
 func (nr *nodeReconciler) discardReplicas() error {
-	for _, ordinal := range nr.top.replicas() {
+	for _, ordinal := range nr.top.Replicas() {
 		dir := nr.d.layout.node(nr.want.ID, ordinal)
 		if err := nr.d.trash.put(filepath.Join(dir, "data")); err != nil {
 			return err
 		}
-		if err := os.Remove(recordFile(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(state.NodeFile(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("forget node %d: %w", ordinal, err)
 		}
 	}
@@ -427,7 +428,7 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 		return err
 	}
 	before := d.layout.setAside(want.ID)
-	rec, err := readRecord(before)
+	rec, err := state.ReadNode(before)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (d *Driver) eachServer(ctx context.Context, cs *clusterState, want platform
 	if err != nil {
 		return err
 	}
-	for _, ordinal := range append([]int{top.Primary}, top.replicas()...) {
+	for _, ordinal := range append([]int{top.Primary}, top.Replicas()...) {
 		nr, err := d.newNodeReconciler(ctx, cs, want, top, ordinal)
 		if err != nil {
 			return err

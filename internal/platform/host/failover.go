@@ -15,6 +15,7 @@ import (
 	"steward/internal/failpoint"
 	"steward/internal/platform/host/failover"
 	"steward/internal/platform/host/plan"
+	"steward/internal/platform/host/state"
 )
 
 // ensurePrimary replaces or restarts the primary when its server has ended or
@@ -78,7 +79,7 @@ func (cr *clusterReconciler) replacePrimary(ctx context.Context, old *nodeReconc
 		case failover.GiveUp:
 			return &permanentError{"no node has the cluster's data any more: a backup has to be restored"}
 		}
-		for _, ordinal := range cr.top.replicas() {
+		for _, ordinal := range cr.top.Replicas() {
 			cr.restartReplica(ctx, ordinal)
 		}
 		if err := sleep(ctx, 50*time.Millisecond); err != nil {
@@ -92,10 +93,10 @@ func (cr *clusterReconciler) failoverState(ctx context.Context, old *nodeReconci
 	situation := failover.State{
 		HasData: cr.d.hasData(old.node.Data), CanDrain: cr.canDrain(old), RestartFailed: old.ns.isUnstartable(),
 		Synchronous: synchronous(cr.want.Replication, cr.want.Commit),
-		Replicas:    make([]failover.Replica, len(cr.top.replicas())),
+		Replicas:    make([]failover.Replica, len(cr.top.Replicas())),
 	}
 	var work sync.WaitGroup
-	for i, ordinal := range cr.top.replicas() {
+	for i, ordinal := range cr.top.Replicas() {
 		nr, err := cr.nodeReconciler(ctx, ordinal)
 		if err != nil {
 			return situation, err
@@ -152,7 +153,7 @@ func (cr *clusterReconciler) restartPrimary(ctx context.Context, old *nodeReconc
 		old.ns.markUnstartable()
 		return fmt.Errorf("start the primary again: %w", err)
 	}
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		cr.cs.node(ordinal).resetDisconnected()
 	}
 	return nil
@@ -190,7 +191,7 @@ func (cr *clusterReconciler) failover(ctx context.Context, old *nodeReconciler, 
 // it, all at the same time.
 func (cr *clusterReconciler) promote(ctx context.Context) error {
 	var work sync.WaitGroup
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		if ns := cr.cs.node(ordinal); ns.running() {
 			work.Go(func() {
 				if err := cr.repoint(ctx, ordinal); err != nil {
@@ -249,7 +250,7 @@ func (cr *clusterReconciler) repoint(ctx context.Context, ordinal int) error {
 // report its replication status.
 func (cr *clusterReconciler) restartReplica(ctx context.Context, ordinal int) {
 	ns := cr.cs.node(ordinal)
-	rec, err := readRecord(cr.d.layout.node(cr.want.ID, ordinal))
+	rec, err := state.ReadNode(cr.d.layout.node(cr.want.ID, ordinal))
 	if err != nil || rec == nil || rec.Launch == nil || ns.running() {
 		return
 	}
@@ -288,7 +289,7 @@ func (cr *clusterReconciler) switchoverCandidate(ctx context.Context) (*nodeReco
 	var best *nodeReconciler
 	var most uint64
 	var problems []string
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		nr, err := cr.nodeReconciler(ctx, ordinal)
 		if err != nil {
 			return nil, err
@@ -361,7 +362,7 @@ func reaches(ctx context.Context, other, node *nodeReconciler, far func(engine.S
 }
 
 func (cr *clusterReconciler) disconnectAll(ctx context.Context) error {
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		nr, err := cr.nodeReconciler(ctx, ordinal)
 		if err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	"steward/internal/pki"
 	"steward/internal/platform"
 	"steward/internal/platform/host/build"
+	"steward/internal/platform/host/state"
 )
 
 // Pending implements platform.Driver.
@@ -30,7 +31,7 @@ func (d *Driver) pending(want platform.Wanted) ([]cluster.Task, error) {
 	var all pending
 	for ordinal := range top.Members {
 		dir := d.layout.node(want.ID, ordinal)
-		rec, err := readRecord(dir)
+		rec, err := state.ReadNode(dir)
 		if err != nil {
 			return nil, fmt.Errorf("cluster %d: %w", want.ID, err)
 		}
@@ -50,7 +51,7 @@ func (d *Driver) pending(want platform.Wanted) ([]cluster.Task, error) {
 
 // pendingUpdate adds the move to a newer build. A build that can't be replaced is
 // a problem of Apply's.
-func (d *Driver) pendingUpdate(all *pending, series string, rec *record) {
+func (d *Driver) pendingUpdate(all *pending, series string, rec *state.Node) {
 	next, problem := build.Choose(d.Installations(), rec.Engine, series, rec.Installation, true)
 	if problem != "" || next.ID() == rec.Installation {
 		return

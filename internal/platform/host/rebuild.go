@@ -11,6 +11,7 @@ import (
 	"steward/internal/failpoint"
 	"steward/internal/platform"
 	"steward/internal/platform/host/plan"
+	"steward/internal/platform/host/state"
 )
 
 // rebuildTimeout bounds the copying of a primary's data to a replica.
@@ -153,7 +154,7 @@ func (d *Driver) rebuild(ctx context.Context, cs *clusterState, ns *nodeState, w
 // installCopy puts a copy of the primary's data in the place of the replica's
 // and starts it.
 func (nr *nodeReconciler) installCopy(ctx context.Context, primary *nodeReconciler, copied string) error {
-	nr.rec = &record{
+	nr.rec = &state.Node{
 		Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Engine: nr.want.Engine, Port: nr.want.Port,
 		Installation: primary.rec.Installation, Boot: nr.d.boot, Encrypted: nr.want.Encrypted,
 	}
@@ -175,7 +176,7 @@ func (nr *nodeReconciler) installCopy(ctx context.Context, primary *nodeReconcil
 		return fmt.Errorf("put the copy in place: %w", err)
 	}
 	failpoint.Here("host: copy in place")
-	if err := removeNote(nr.dir); err != nil {
+	if err := state.RemoveTemplate(nr.dir); err != nil {
 		return err
 	}
 	settings := nr.settings()

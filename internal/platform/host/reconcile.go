@@ -15,6 +15,7 @@ import (
 	"steward/internal/gateway"
 	"steward/internal/platform"
 	"steward/internal/platform/host/plan"
+	"steward/internal/platform/host/state"
 )
 
 // clusterReconciler reconciles one cluster: it observes, decides and acts. Whoever
@@ -26,7 +27,7 @@ type clusterReconciler struct {
 	// want is what to reconcile towards now, requested what the caller asked for: they
 	// differ while something else has to be done first.
 	want, requested platform.Wanted
-	top             topology
+	top             state.Topology
 	keys            keychain
 	// mayRestartPrimary reports whether the primary's server may be restarted on its own
 	// data: a failover was considered.
@@ -88,9 +89,9 @@ func (cr *clusterReconciler) run(ctx context.Context) error {
 
 // bootstrapped reports whether any node may hold a customer's data. If so, an empty
 // database must never replace it.
-func (d *Driver) bootstrapped(id cluster.ID, top topology) (bool, error) {
+func (d *Driver) bootstrapped(id cluster.ID, top state.Topology) (bool, error) {
 	for ordinal := range top.Members {
-		rec, err := readRecord(d.layout.node(id, ordinal))
+		rec, err := state.ReadNode(d.layout.node(id, ordinal))
 		if err != nil {
 			return false, &permanentError{err.Error()}
 		}
@@ -155,7 +156,7 @@ func (cr *clusterReconciler) createAll(ctx context.Context) error {
 		defer done()
 		errs[cr.top.Primary] = cr.createPrimary(ctx, done)
 	})
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		work.Go(func() {
 			<-cloned
 			if exists(cr.d.engineNode(cr.want, engine.Installation{}, cr.top, cr.top.Primary).Data) {
@@ -198,7 +199,7 @@ func (cr *clusterReconciler) awaitReplicas(ctx context.Context) error {
 	const patience = 15 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		if err := cr.awaitStreaming(ctx, ordinal); err != nil {
 			return err
 		}
@@ -242,7 +243,7 @@ func (cr *clusterReconciler) rollingUpdate(ctx context.Context) error {
 	}
 	var errs []error
 	copying := false
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		if err := cr.reconcileReplica(ctx, ordinal); err != nil {
 			errs = append(errs, err)
 		}
@@ -265,7 +266,7 @@ func (cr *clusterReconciler) rollingUpdate(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("switch over: %w", err)
 		}
-		for _, ordinal := range cr.top.replicas() {
+		for _, ordinal := range cr.top.Replicas() {
 			if err := cr.reconcileReplica(ctx, ordinal); err != nil {
 				errs = append(errs, err)
 			}
@@ -353,7 +354,7 @@ func (cr *clusterReconciler) mayStop(ctx context.Context, nr *nodeReconciler, s 
 func (cr *clusterReconciler) awaitOthers(ctx context.Context, ordinal int) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	for _, other := range cr.top.replicas() {
+	for _, other := range cr.top.Replicas() {
 		if other == ordinal {
 			continue
 		}
@@ -379,7 +380,7 @@ func (cr *clusterReconciler) rebuildReason(nr *nodeReconciler) string {
 
 // route is where the gateway should lead: writes to the primary, reads to the
 // replicas that are close behind it, or to the primary when there is none.
-func (d *Driver) route(cs *clusterState, want platform.Wanted, top topology) gateway.Route {
+func (d *Driver) route(cs *clusterState, want platform.Wanted, top state.Topology) gateway.Route {
 	r := gateway.Route{
 		Cluster: want.ID, Port: want.Port, Allow: want.AllowList.Prefixes(),
 		Primary: listenAddress(top.Primary, want.Port), Reads: d.readers(cs, want.Port, top),
@@ -391,9 +392,9 @@ func (d *Driver) route(cs *clusterState, want platform.Wanted, top topology) gat
 }
 
 // readers are the servers that reads are spread over.
-func (d *Driver) readers(cs *clusterState, port int, top topology) []netip.AddrPort {
+func (d *Driver) readers(cs *clusterState, port int, top state.Topology) []netip.AddrPort {
 	var list []netip.AddrPort
-	for _, ordinal := range top.replicas() {
+	for _, ordinal := range top.Replicas() {
 		if cs.node(ordinal).readable() {
 			list = append(list, listenAddress(ordinal, port))
 		}
@@ -424,7 +425,7 @@ func (cr *clusterReconciler) suspend(ctx context.Context) error {
 		return err
 	}
 	// The primary first: its last words reach the replicas.
-	for _, ordinal := range append([]int{cr.top.Primary}, cr.top.replicas()...) {
+	for _, ordinal := range append([]int{cr.top.Primary}, cr.top.Replicas()...) {
 		nr, err := cr.nodeReconciler(ctx, ordinal)
 		if err != nil {
 			return err
@@ -448,11 +449,11 @@ var errNoServer = errors.New("the server isn't running")
 
 // recordedCluster returns what the nodes' records say of a cluster: enough to bring it
 // back as it was, without the store.
-func (d *Driver) recordedCluster(ctx context.Context, id cluster.ID, top topology) (platform.Wanted, error) {
+func (d *Driver) recordedCluster(ctx context.Context, id cluster.ID, top state.Topology) (platform.Wanted, error) {
 	var want platform.Wanted
-	var rec *record
-	for _, ordinal := range append([]int{top.Primary}, top.replicas()...) {
-		r, err := readRecord(d.layout.node(id, ordinal))
+	var rec *state.Node
+	for _, ordinal := range append([]int{top.Primary}, top.Replicas()...) {
+		r, err := state.ReadNode(d.layout.node(id, ordinal))
 		if err == nil && r != nil && r.Applied != nil {
 			rec = r
 			break

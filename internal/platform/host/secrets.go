@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/platform"
+	"steward/internal/platform/host/state"
 )
 
 // keychain loads a cluster's secrets. It caches those that only this process changes.
@@ -92,7 +93,7 @@ func (d *Driver) sealKeyrings(ctx context.Context, cs *clusterState) error {
 	}
 	keys := keychain{d: d, cs: cs}
 	for ordinal := range top.Members {
-		rec, err := readRecord(d.layout.node(cs.id, ordinal))
+		rec, err := state.ReadNode(d.layout.node(cs.id, ordinal))
 		if err != nil || rec == nil || !rec.Encrypted {
 			return err
 		}

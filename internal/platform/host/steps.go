@@ -12,11 +12,16 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/platform"
 	"steward/internal/platform/host/plan"
+	"steward/internal/platform/host/state"
 	"steward/internal/process"
 )
 
 // stopTimeout is how long a server may take to stop cleanly.
 const stopTimeout = 30 * time.Second
+
+// fenceVersion is raised when an engine's Fence takes more from customers than it did: then
+// it is called once for all data that is there.
+const fenceVersion = 1
 
 // execute carries out one step.
 func (nr *nodeReconciler) execute(ctx context.Context, s plan.Step) error {
@@ -63,7 +68,7 @@ func (nr *nodeReconciler) execute(ctx context.Context, s plan.Step) error {
 	return fmt.Errorf("unknown step %q", s)
 }
 
-func (nr *nodeReconciler) save(durably bool) error { return nr.rec.write(nr.dir, durably) }
+func (nr *nodeReconciler) save(durably bool) error { return nr.rec.Write(nr.dir, durably) }
 
 func (nr *nodeReconciler) discard(ctx context.Context) error {
 	if err := nr.killAll(ctx); err != nil {
@@ -84,7 +89,7 @@ func (nr *nodeReconciler) discard(ctx context.Context) error {
 // clone makes the node's folders and takes a clone of the template. The record
 // comes before the data it tells of.
 func (nr *nodeReconciler) clone(ctx context.Context) error {
-	nr.rec = &record{
+	nr.rec = &state.Node{
 		Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Engine: nr.want.Engine, Port: nr.want.Port,
 		Installation: nr.inst.ID(), Boot: nr.d.boot, Encrypted: nr.want.Encrypted,
 	}
@@ -118,7 +123,7 @@ func (nr *nodeReconciler) name() string { return nodeName(nr.want.ID, nr.ns.ordi
 
 func (nr *nodeReconciler) killAll(ctx context.Context) error {
 	nr.ns.setProcess(nil)
-	id := nr.d.identity(&record{Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Port: nr.want.Port})
+	id := nr.d.identity(&state.Node{Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Port: nr.want.Port})
 	return process.KillAll(ctx, id, nr.d.groups.Find(nr.name()))
 }
 
@@ -145,10 +150,10 @@ func (nr *nodeReconciler) start(ctx context.Context) error {
 	return nr.d.startServer(nr.cs, nr.ns, nr.rec)
 }
 
-func (nr *nodeReconciler) newLaunch() *launch {
+func (nr *nodeReconciler) newLaunch() *state.Launch {
 	p, v := nr.eng.Process(nr.node), sandboxView(nr.node)
 	v.Read = append(v.Read, nr.peerRuns()...) // a replica reaches its primary by its socket
-	return &launch{
+	return &state.Launch{
 		Installation: nr.inst.ID(), Env: p.Env, WorkDir: nr.node.Data, User: nr.d.user(nr.want.Port),
 		Argv: nr.d.sandbox.Wrap(p.Argv, v, nr.node.Data), Sandboxed: nr.d.sandbox != nil,
 		Limits: nr.limits(), Rlimits: nr.rlimits(), Config: nr.want.Config,
@@ -237,7 +242,7 @@ func (nr *nodeReconciler) bootstrap(ctx context.Context) error {
 	if err := nr.save(true); err != nil {
 		return err
 	}
-	return removeNote(nr.dir)
+	return state.RemoveTemplate(nr.dir)
 }
 
 // learnRootPassword fills in dbadmin's password, which a reset may have changed.
