@@ -33,12 +33,12 @@ type Comparer interface {
 // be had from its files, now or later.
 var ErrUndrainable = errors.New("the files of the stopped server can't be drained")
 
-// Standing is how a running node stands in its cluster.
-type Standing struct {
-	// Writable tells that the node is no replica: it takes writes, but for the
+// ReplicationStatus is what a running node reports of its replication.
+type ReplicationStatus struct {
+	// Writable reports that the node is no replica: it takes writes, but for the
 	// disk guard.
 	Writable bool
-	// Streaming tells that a replica receives from n.Source now.
+	// Streaming reports that a replica receives from n.Source now.
 	Streaming bool
 	// Received counts what the node has of the cluster's changes: bytes of WAL, or
 	// transactions. Applied is how far of that can be read. Of nodes with one
@@ -65,8 +65,8 @@ type Replicator interface {
 	// started on. dir exists, is empty, below n.Tmp, and belongs to the node's
 	// user. Writers go on meanwhile. Bringing it to disk is the caller's.
 	Seed(ctx context.Context, n Node, dir string, run Runner) error
-	// Standing asks a running node.
-	Standing(ctx context.Context, n Node) (Standing, error)
+	// ReplicationStatus queries a running node.
+	ReplicationStatus(ctx context.Context, n Node) (ReplicationStatus, error)
 	// Follow makes a running replica receive from n.Source, and apply; Files with
 	// the same Role and Source have been written before. It doesn't wait until it
 	// streams. The error is ErrDiverged when it can't ever.

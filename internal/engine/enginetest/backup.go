@@ -471,8 +471,8 @@ func backupOfReplica(t *testing.T, b *Bench) {
 	c.Primary.Start(t)
 	c.Primary.Bootstrap(t)
 	must(t, b.Driver.Promote(t.Context(), c.Primary.Node), "promote the restored server, which is nothing to do")
-	if standing := c.Primary.Standing(t); !standing.Writable || standing.Streaming {
-		t.Errorf("the restored server stands like this: %+v", standing)
+	if status := c.Primary.ReplicationStatus(t); !status.Writable || status.Streaming {
+		t.Errorf("the replication status of the restored server: %+v", status)
 	}
 	c.Primary.holds(t, rows)
 	must(t, c.Primary.check(t), "check")
@@ -510,8 +510,8 @@ func (s *Server) strays(t *testing.T) {
 func (s *Server) keepsApart(t *testing.T) {
 	t.Helper()
 	must(t, poll(replicationDeadline, func() error {
-		if standing := s.Standing(t); standing.Streaming {
-			return fmt.Errorf("it stands like this: %+v", standing)
+		if status := s.ReplicationStatus(t); status.Streaming {
+			return fmt.Errorf("its replication status: %+v", status)
 		}
 		return nil
 	}), "a replica with the old cluster's data stops following the restored server")

@@ -365,7 +365,7 @@ func momentsOverFailover(t *testing.T, b *Bench) {
 	c.Primary.Exec(t, createKept)
 	replica := c.replicas()[0]
 	must(t, poll(replicationDeadline, func() error {
-		if got, want := replica.Standing(t).Applied, c.Primary.Standing(t).Applied; got < want {
+		if got, want := replica.ReplicationStatus(t).Applied, c.Primary.ReplicationStatus(t).Applied; got < want {
 			return fmt.Errorf("it has %d of %d changes", got, want)
 		}
 		return nil

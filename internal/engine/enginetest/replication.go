@@ -46,13 +46,13 @@ func twinsStream(t *testing.T, b *Bench) {
 		c.Agrees(t, s)
 		s.wantReadOnly(t)
 		s.Bootstrap(t) // still nothing to do
-		if got := s.Standing(t); got.Writable || got.Position == "" || got.Received == 0 {
-			t.Errorf("a replica stands like this: %+v", got)
+		if got := s.ReplicationStatus(t); got.Writable || got.Position == "" || got.Received == 0 {
+			t.Errorf("a replica has the replication status %+v", got)
 		}
 	}
-	got := c.Primary.Standing(t)
+	got := c.Primary.ReplicationStatus(t)
 	if !got.Writable || got.Streaming || got.Position == "" || got.Received == 0 || got.Received != got.Applied {
-		t.Errorf("the primary stands like this: %+v", got)
+		t.Errorf("the primary has the replication status %+v", got)
 	}
 	must(t, b.Driver.Promote(t.Context(), c.Primary.Node), "promote the primary, which is nothing to do")
 	c.Primary.Node.RootPassword = "rotated-5Hd8Lq2Wx"
@@ -115,15 +115,15 @@ func replicaComesBack(t *testing.T, b *Bench) {
 // applied is nil when the replica has applied all it received.
 func (s *Server) applied(t *testing.T) error {
 	t.Helper()
-	if got := s.Standing(t); got.Applied < got.Received || got.Lag != 0 {
+	if got := s.ReplicationStatus(t); got.Applied < got.Received || got.Lag != 0 {
 		return &behind{got}
 	}
 	return nil
 }
 
-type behind struct{ standing engine.Standing }
+type behind struct{ status engine.ReplicationStatus }
 
-func (b *behind) Error() string { return "behind at " + b.standing.Position }
+func (b *behind) Error() string { return "behind at " + b.status.Position }
 
 func seedUnderWrites(t *testing.T, b *Bench) {
 	c := b.Trio(t)
@@ -219,10 +219,10 @@ func (c *Trio) handOver(t *testing.T, old *Server) (candidate, other *Server) {
 		old.Stop(t)
 		return c.furthest(t)
 	}
-	want := old.Standing(t).Received
+	want := old.ReplicationStatus(t).Received
 	for _, s := range c.replicas() {
 		must(t, poll(replicationDeadline, func() error {
-			if got := s.Standing(t); got.Received < want {
+			if got := s.ReplicationStatus(t); got.Received < want {
 				return &behind{got}
 			}
 			return nil

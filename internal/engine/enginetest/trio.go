@@ -90,14 +90,14 @@ func (s *Server) peer() engine.Peer {
 	return engine.Peer{Ordinal: s.Node.Ordinal, Listen: s.Node.Listen, Run: s.Node.Run}
 }
 
-// Standing asks the driver.
-func (s *Server) Standing(t *testing.T) engine.Standing {
+// ReplicationStatus asks the driver.
+func (s *Server) ReplicationStatus(t *testing.T) engine.ReplicationStatus {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
 	defer cancel()
-	standing, err := s.Bench.Driver.Standing(ctx, s.Node)
-	must(t, err, "standing")
-	return standing
+	status, err := s.Bench.Driver.ReplicationStatus(ctx, s.Node)
+	must(t, err, "ask for the replication status")
+	return status
 }
 
 // follow is repeatable.
@@ -121,9 +121,9 @@ func (s *Server) streamsWithin(t *testing.T, limit time.Duration) error {
 	return poll(limit, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
-		standing, err := s.Bench.Driver.Standing(ctx, s.Node)
-		if err == nil && (!standing.Streaming || standing.Problem != "" || standing.Writable) {
-			err = fmt.Errorf("it stands like this: %+v", standing)
+		status, err := s.Bench.Driver.ReplicationStatus(ctx, s.Node)
+		if err == nil && (!status.Streaming || status.Problem != "" || status.Writable) {
+			err = fmt.Errorf("its replication status: %+v", status)
 		}
 		return err
 	})
@@ -147,7 +147,7 @@ func (c *Trio) furthest(t *testing.T) (candidate, other *Server) {
 		must(t, c.Bench.Driver.Disconnect(ctx, s.Node), "disconnect")
 	}
 	candidate, other = survivors[0], survivors[1]
-	if other.Standing(t).Received > candidate.Standing(t).Received {
+	if other.ReplicationStatus(t).Received > candidate.ReplicationStatus(t).Received {
 		candidate, other = other, candidate
 	}
 	return candidate, other
@@ -171,8 +171,8 @@ func (c *Trio) succeed(t *testing.T, candidate, other *Server) {
 	must(t, driver.Promote(ctx, candidate.Node), "promote")
 	t.Logf("drain (twice) %v, promote %v", drained.Sub(began).Round(time.Millisecond), time.Since(drained).Round(time.Millisecond))
 	must(t, driver.Promote(ctx, candidate.Node), "promote again")
-	if standing := candidate.Standing(t); !standing.Writable || standing.Streaming {
-		t.Fatalf("the promoted node stands like this: %+v", standing)
+	if status := candidate.ReplicationStatus(t); !status.Writable || status.Streaming {
+		t.Fatalf("the replication status of the promoted node: %+v", status)
 	}
 	c.Primary = candidate
 	c.demote(t, other)
@@ -209,11 +209,11 @@ func (c *Trio) rejoin(t *testing.T, old *Server) (asItWas bool) {
 // is not enough: the primary may yet tell it that it has gone another way.
 func (c *Trio) catchesUp(t *testing.T, s *Server) error {
 	t.Helper()
-	want := c.Primary.Standing(t).Received
+	want := c.Primary.ReplicationStatus(t).Received
 	return poll(10*time.Second, func() error {
-		standing := s.Standing(t)
-		if !standing.Streaming || standing.Problem != "" || standing.Writable || standing.Applied < want {
-			return fmt.Errorf("it stands like this: %+v", standing)
+		status := s.ReplicationStatus(t)
+		if !status.Streaming || status.Problem != "" || status.Writable || status.Applied < want {
+			return fmt.Errorf("its replication status: %+v", status)
 		}
 		return nil
 	})

@@ -163,36 +163,36 @@ func (st status) problem() string {
 	return strings.Join(all, "; ")
 }
 
-// Standing is part of engine.Replicator.
-func (d *Driver) Standing(ctx context.Context, n engine.Node) (engine.Standing, error) {
-	var standing engine.Standing
+// ReplicationStatus is part of engine.Replicator.
+func (d *Driver) ReplicationStatus(ctx context.Context, n engine.Node) (engine.ReplicationStatus, error) {
+	var status engine.ReplicationStatus
 	s, err := d.admin(ctx, n)
 	if err != nil {
-		return standing, err
+		return status, err
 	}
 	defer s.close()
 	r := &dialectOf(n.Installation.Flavour).replication
 	st, err := s.status(ctx, r)
 	if err != nil {
-		return standing, err
+		return status, err
 	}
 	p, err := r.progress(ctx, s, st)
 	if err != nil {
-		return standing, err
+		return status, err
 	}
-	standing.Received, standing.Applied, standing.Position = p.received, p.applied, cmp.Or(p.text, atStart)
+	status.Received, status.Applied, status.Position = p.received, p.applied, cmp.Or(p.text, atStart)
 	if st == nil {
-		if standing.Writable, err = s.writable(ctx, n); standing.Writable {
+		if status.Writable, err = s.writable(ctx, n); status.Writable {
 			d.noteEvents(ctx, s, n)
 		}
-		return standing, err
+		return status, err
 	}
-	standing.Streaming = st.streams() && st.follows(n.Source)
-	standing.Problem = st.problem()
+	status.Streaming = st.streams() && st.follows(n.Source)
+	status.Problem = st.problem()
 	if seconds, err := strconv.Atoi(st["Seconds_Behind_Source"]); err == nil && p.applied < p.received {
-		standing.Lag = time.Duration(seconds) * time.Second
+		status.Lag = time.Duration(seconds) * time.Second
 	}
-	return standing, nil
+	return status, nil
 }
 
 // writable is asked of a server that follows nobody. The disk guard alone

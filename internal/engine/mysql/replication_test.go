@@ -139,9 +139,9 @@ func (c *trio) follow(t *testing.T, i int) {
 	}
 }
 
-func (c *trio) standing(t *testing.T, i int) engine.Standing {
+func (c *trio) status(t *testing.T, i int) engine.ReplicationStatus {
 	t.Helper()
-	st, err := c.Driver.Standing(t.Context(), c.nodes[i].Node)
+	st, err := c.Driver.ReplicationStatus(t.Context(), c.nodes[i].Node)
 	noError(t, err)
 	return st
 }
@@ -151,9 +151,9 @@ func (c *trio) streams(t *testing.T, i int) {
 	if i == c.primary {
 		return
 	}
-	var st engine.Standing
+	var st engine.ReplicationStatus
 	waitUntil(t, func() bool {
-		st = c.standing(t, i)
+		st = c.status(t, i)
 		return st.Streaming
 	}, func() string { return fmt.Sprintf("node %d streams: %+v", i, st) })
 }
@@ -162,10 +162,10 @@ func (c *trio) streams(t *testing.T, i int) {
 func (c *trio) agree(t *testing.T) {
 	t.Helper()
 	for _, i := range c.replicas() {
-		var want, st engine.Standing
+		var want, st engine.ReplicationStatus
 		waitUntil(t, func() bool {
 			// A client that has gone may leave a write that ends later.
-			st, want = c.standing(t, i), c.standing(t, c.primary)
+			st, want = c.status(t, i), c.status(t, c.primary)
 			return st.Applied == want.Received && st.Received == st.Applied
 		}, func() string { return fmt.Sprintf("node %d has all: %+v, primary %+v", i, st, want) })
 	}
@@ -192,7 +192,7 @@ func (c *trio) promoteBest(t *testing.T) {
 		noError(t, c.Driver.Disconnect(t.Context(), c.nodes[i].Node))
 	}
 	best, other := r[0], r[1]
-	if c.standing(t, best).Received < c.standing(t, other).Received {
+	if c.status(t, best).Received < c.status(t, other).Received {
 		best, other = other, best
 	}
 	c.setPrimary(t, best)
@@ -201,7 +201,7 @@ func (c *trio) promoteBest(t *testing.T) {
 	noError(t, c.Driver.Promote(t.Context(), c.nodes[best].Node))
 	t.Logf("promoted in %v", time.Since(started).Round(100*time.Microsecond))
 	noError(t, <-followed)
-	if st := c.standing(t, best); !st.Writable || st.Received != st.Applied {
+	if st := c.status(t, best); !st.Writable || st.Received != st.Applied {
 		t.Errorf("the promoted node: %+v", st)
 	}
 }
@@ -314,7 +314,7 @@ func twinsFollow(t *testing.T, b *enginetest.Bench, kind cluster.Replication) {
 	t.Logf("three nodes in %v", time.Since(started).Round(time.Millisecond))
 	c.nodes[0].Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1), (2)")
 	c.agree(t)
-	if st := c.standing(t, 0); !st.Writable || st.Streaming || st.Problem != "" {
+	if st := c.status(t, 0); !st.Writable || st.Streaming || st.Problem != "" {
 		t.Errorf("primary: %+v", st)
 	}
 	waits := map[bool]string{true: "ON", false: "OFF"}[kind == cluster.SemiSynch]
@@ -326,7 +326,7 @@ func twinsFollow(t *testing.T, b *enginetest.Bench, kind cluster.Replication) {
 		t.Errorf("%s: %s, want %s", source, got, waits)
 	}
 	for _, i := range c.replicas() {
-		if st := c.standing(t, i); st.Writable || st.Problem != "" || st.Lag != 0 {
+		if st := c.status(t, i); st.Writable || st.Problem != "" || st.Lag != 0 {
 			t.Errorf("replica: %+v", st)
 		}
 		if got := statusOf(t, c.nodes[i], replica); got != "ON" { // in any case: see replies
@@ -465,7 +465,7 @@ func (c *trio) rejoin(t *testing.T, i int) {
 	started := time.Now()
 	s := c.nodes[i]
 	s.Start(t)
-	if st := c.standing(t, i); st.Writable {
+	if st := c.status(t, i); st.Writable {
 		t.Errorf("an old primary comes back writable: %+v", st)
 	}
 	err := c.Driver.Follow(t.Context(), s.Node)
@@ -555,12 +555,12 @@ func switchover(t *testing.T, b *enginetest.Bench) {
 		started := time.Now()
 		noError(t, b.Driver.StepDown(t.Context(), c.nodes[old].Node))
 		t.Logf("stepped down in %v", time.Since(started).Round(100*time.Microsecond))
-		final := c.standing(t, old)
+		final := c.status(t, old)
 		if final.Writable {
 			t.Errorf("stepped down: %+v", final)
 		}
 		for _, i := range c.replicas() {
-			waitFor(t, "replica has all", func() bool { return c.standing(t, i).Received >= final.Received })
+			waitFor(t, "replica has all", func() bool { return c.status(t, i).Received >= final.Received })
 		}
 		c.promoteBest(t)
 		w.moveTo(c.nodes[c.primary])
@@ -652,7 +652,7 @@ func writesWait(t *testing.T, b *enginetest.Bench, until string) {
 		t.Fatalf("acknowledged with no replica: %v", err)
 	case <-time.After(300 * time.Millisecond):
 	}
-	if st := c.standing(t, 0); !st.Writable {
+	if st := c.status(t, 0); !st.Writable {
 		t.Errorf("primary: %+v", st)
 	}
 	if until != "a replica is back" {
@@ -692,9 +692,9 @@ func eventsMove(t *testing.T, b *enginetest.Bench) {
 		c.nodes[c.primary].Exec(t, "DELETE FROM kept WHERE v = @@server_id")
 		noError(t, b.Driver.StepDown(t.Context(), c.nodes[c.primary].Node))
 		old := c.primary
-		final := c.standing(t, old)
+		final := c.status(t, old)
 		for _, i := range c.replicas() {
-			waitFor(t, "replica has all", func() bool { return c.standing(t, i).Applied >= final.Received })
+			waitFor(t, "replica has all", func() bool { return c.status(t, i).Applied >= final.Received })
 			noError(t, b.Driver.Disconnect(t.Context(), c.nodes[i].Node))
 		}
 		c.setPrimary(t, next)
@@ -735,7 +735,7 @@ func replicaKept(t *testing.T, b *enginetest.Bench) {
 	c.nodes[0].Exec(t, makeKept)
 	c.agree(t)
 	s := c.nodes[1]
-	was := c.standing(t, 1).Position
+	was := c.status(t, 1).Position
 	s.Node.RootPassword = "rotated-9sLx2Vn7Qd4"
 	noError(t, b.Driver.SetRootPassword(t.Context(), s.Node))
 	noError(t, b.Driver.VerifyRootPassword(t.Context(), s.Node))
@@ -749,7 +749,7 @@ func replicaKept(t *testing.T, b *enginetest.Bench) {
 	}
 	noError(t, b.Driver.AfterPatch(t.Context(), s.Node))
 	s.Bootstrap(t)
-	if got := c.standing(t, 1).Position; got != was {
+	if got := c.status(t, 1).Position; got != was {
 		t.Errorf("position %s was %s", got, was)
 	}
 	c.nodes[0].Exec(t, "INSERT INTO kept (v) VALUES (1)")

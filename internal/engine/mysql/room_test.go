@@ -37,7 +37,7 @@ func outnumbered(t *testing.T, b *enginetest.Bench) {
 		{"ping", func() error { return b.Driver.Ping(t.Context(), node) }},
 		{"reset", func() error { return b.Driver.SetRootPassword(t.Context(), node) }},
 		{"log in with the new password", func() error { return b.Driver.VerifyRootPassword(t.Context(), node) }},
-		{"health", func() error { _, err := b.Driver.Standing(t.Context(), node); return err }},
+		{"health", func() error { _, err := b.Driver.ReplicationStatus(t.Context(), node); return err }},
 		{"fence", func() error { return b.Driver.Fence(t.Context(), node) }},
 		{"reload", func() error { _, err := b.Driver.Reload(t.Context(), node); return err }},
 		{"step down", func() error { return b.Driver.StepDown(t.Context(), node) }},

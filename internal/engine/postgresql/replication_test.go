@@ -102,8 +102,8 @@ func readersGiveWay(t *testing.T, b *enginetest.Bench) {
 	c.Primary.Exec(t, "DROP TABLE kept", "CREATE TABLE after_it (v int)")
 	heirHas(t, heir, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'startup'
 		AND (wait_event_type = 'Lock' OR wait_event LIKE 'RecoveryConflict%')`, "1")
-	if standing := heir.Standing(t); standing.Lag == 0 || standing.Applied >= standing.Received {
-		t.Errorf("a replica held up stands like this: %+v", standing)
+	if status := heir.ReplicationStatus(t); status.Lag == 0 || status.Applied >= status.Received {
+		t.Errorf("a replica held up has the replication status %+v", status)
 	}
 	c.Primary.Kill(t)
 	began := time.Now()
@@ -198,7 +198,7 @@ func walIsGone(t *testing.T, b *enginetest.Bench) {
 	away.Node.Source = source
 	away.WriteFiles(t)
 	wantDiverged(t, away)
-	if !c.Nodes[2].Standing(t).Streaming {
+	if !c.Nodes[2].ReplicationStatus(t).Streaming {
 		t.Error("the other replica has lost its source")
 	}
 }
@@ -322,20 +322,20 @@ func saysWhereToBegin(t *testing.T, s *enginetest.Server) {
 func knowsWhatItHas(t *testing.T, b *enginetest.Bench) {
 	c := b.Trio(t)
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)", "INSERT INTO kept SELECT generate_series(1, 50000)")
-	end := c.Primary.Standing(t).Received
+	end := c.Primary.ReplicationStatus(t).Received
 	s := c.Nodes[1]
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	for s.Standing(t).Received < end {
+	for s.ReplicationStatus(t).Received < end {
 		if err := pause(ctx); err != nil {
-			t.Fatalf("the replica stands like this: %+v", s.Standing(t))
+			t.Fatalf("the replica has the replication status %+v", s.ReplicationStatus(t))
 		}
 	}
 	c.Primary.Kill(t)
 	s.Kill(t)
 	s.Start(t)
 	// From its first answer on, while it may still be applying.
-	if got := s.Standing(t); got.Received < end {
+	if got := s.ReplicationStatus(t); got.Received < end {
 		t.Errorf("a started replica has received %+v, before it was %v", got, lsn(end))
 	}
 }
@@ -350,7 +350,7 @@ func promotedAfterStart(t *testing.T, b *enginetest.Bench) {
 	heir.WriteFiles(t)
 	heir.Start(t)
 	heir.Bootstrap(t)
-	if heir.Standing(t).Writable {
+	if heir.ReplicationStatus(t).Writable {
 		t.Error("it starts as a primary though it was never promoted")
 	}
 	if err := b.Driver.Promote(t.Context(), heir.Node); err != nil {
@@ -373,7 +373,7 @@ func disconnectGivesUp(t *testing.T, b *enginetest.Bench) {
 	if err := b.Driver.Disconnect(ctx, c.Nodes[1].Node); err == nil {
 		t.Error("a replica that receives counts as disconnected")
 	}
-	if !c.Nodes[1].Standing(t).Streaming {
+	if !c.Nodes[1].ReplicationStatus(t).Streaming {
 		t.Error("asking to disconnect ended the stream")
 	}
 }

@@ -28,7 +28,7 @@ type candidate struct {
 	// Whole tells that it has a copy of the cluster's data.
 	Whole   bool
 	Answers bool
-	// Received is engine.Standing's.
+	// Received is engine.ReplicationStatus's.
 	Received uint64
 }
 

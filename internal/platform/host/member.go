@@ -28,7 +28,7 @@ type member struct {
 
 	// Of a cluster with several nodes: how the node stood last and when that
 	// was, and since when it hasn't followed the primary.
-	standing engine.Standing
+	standing engine.ReplicationStatus
 	stood    time.Time
 	astray   time.Time
 	// rerouted tells that reads may be sent to the node since it last stood, or no
@@ -65,7 +65,7 @@ func (m *member) setProcess(p *process.Process) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.proc, m.pinged, m.version = p, time.Time{}, ""
-	m.standing, m.stood, m.astray, m.hung = engine.Standing{}, time.Time{}, time.Time{}, false
+	m.standing, m.stood, m.astray, m.hung = engine.ReplicationStatus{}, time.Time{}, time.Time{}, false
 	m.undrainable = false
 }
 

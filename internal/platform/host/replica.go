@@ -23,16 +23,16 @@ func keyringName(ordinal int) platform.SecretName {
 const standingFresh = 2 * time.Second
 
 // standing asks the node's server and remembers the answer.
-func (j *job) standing(ctx context.Context) (engine.Standing, error) {
+func (j *job) standing(ctx context.Context) (engine.ReplicationStatus, error) {
 	return askStanding(ctx, j.d, j.m, j.eng, j.node)
 }
 
-func askStanding(ctx context.Context, d *Driver, m *member, eng engine.Driver, n engine.Node) (engine.Standing, error) {
+func askStanding(ctx context.Context, d *Driver, m *member, eng engine.Driver, n engine.Node) (engine.ReplicationStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	s, err := eng.Standing(ctx, n)
+	s, err := eng.ReplicationStatus(ctx, n)
 	if err != nil {
-		m.stands(engine.Standing{Problem: err.Error()}, d.o.Now())
+		m.stands(engine.ReplicationStatus{Problem: err.Error()}, d.o.Now())
 		return s, fmt.Errorf("ask node %d how it stands: %w", n.Ordinal, err)
 	}
 	m.stands(s, d.o.Now())
@@ -40,7 +40,7 @@ func askStanding(ctx context.Context, d *Driver, m *member, eng engine.Driver, n
 }
 
 // stands remembers how a node stands, and since when a replica hasn't followed.
-func (m *member) stands(s engine.Standing, now time.Time) {
+func (m *member) stands(s engine.ReplicationStatus, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.mayRead()
@@ -55,7 +55,7 @@ func (m *member) stands(s engine.Standing, now time.Time) {
 }
 
 // lastStanding is how the node stood when it was last asked, and when that was.
-func (m *member) lastStanding() (engine.Standing, time.Time) {
+func (m *member) lastStanding() (engine.ReplicationStatus, time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.standing, m.stood

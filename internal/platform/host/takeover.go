@@ -339,16 +339,16 @@ func (p *pass) relieve(ctx context.Context, old, candidate *job) error {
 
 // caughtUp waits until the candidate has all that the old primary has.
 func caughtUp(ctx context.Context, old, candidate *job) error {
-	return reaches(ctx, old, candidate, func(s engine.Standing) uint64 { return s.Received })
+	return reaches(ctx, old, candidate, func(s engine.ReplicationStatus) uint64 { return s.Received })
 }
 
 // applied waits until a replica has not only got but applied what the primary has now.
 func applied(ctx context.Context, primary, replica *job) error {
-	return reaches(ctx, primary, replica, func(s engine.Standing) uint64 { return s.Applied })
+	return reaches(ctx, primary, replica, func(s engine.ReplicationStatus) uint64 { return s.Applied })
 }
 
 // reaches waits until a node is as far as another one is now.
-func reaches(ctx context.Context, other, node *job, far func(engine.Standing) uint64) error {
+func reaches(ctx context.Context, other, node *job, far func(engine.ReplicationStatus) uint64) error {
 	last, err := other.standing(ctx)
 	if err != nil {
 		return err
