@@ -165,9 +165,9 @@ type Driver interface {
 	// with templatePassword, dbadmin (unable to log in until Bootstrap), the
 	// database `defaultdb` and the guards that fence dbadmin in.
 	Template(ctx context.Context, inst Installation, dir, templatePassword string, run Runner) error
-	// Individualise makes a stopped clone of a template unique (system
+	// RegenerateIdentity makes a stopped clone of a template unique (system
 	// identifier, server uuid). Called before the first start; repeatable.
-	Individualise(ctx context.Context, dir string) error
+	RegenerateIdentity(ctx context.Context, dir string) error
 
 	// Files are the configuration files of the node, rendered. Pure.
 	Files(n Node) ([]File, error)

@@ -57,14 +57,14 @@ type ReplicationStatus struct {
 // Replicator is the part of a Driver that clusters of several nodes need. All
 // methods are repeatable.
 type Replicator interface {
-	// Twin makes the fresh clone at dir, individualised and never started, one
+	// PrepareReplica makes the fresh clone at dir, with an identity of its own and never started, one
 	// that can follow the server whose data, from a clone of the same template, is
 	// at primary: it may run already, as long as it has all changes since the clone.
-	Twin(ctx context.Context, primary, dir string) error
-	// Seed copies the data of the running server n to dir, for a replica to be
+	PrepareReplica(ctx context.Context, primary, dir string) error
+	// BaseBackup copies the data of the running server n to dir, for a replica to be
 	// started on. dir exists, is empty, below n.Tmp, and belongs to the node's
 	// user. Writers go on meanwhile. Bringing it to disk is the caller's.
-	Seed(ctx context.Context, n Node, dir string, run Runner) error
+	BaseBackup(ctx context.Context, n Node, dir string, run Runner) error
 	// ReplicationStatus queries a running node.
 	ReplicationStatus(ctx context.Context, n Node) (ReplicationStatus, error)
 	// Follow makes a running replica receive from n.Source, and apply; Files with

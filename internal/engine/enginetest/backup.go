@@ -451,7 +451,7 @@ func backupReadOnly(t *testing.T, b *Bench) {
 }
 
 // backupOfReplica puts a replica's backup in the place of the primary's data.
-// Replicas are seeded anew from that; one that isn't must not follow.
+// Replicas are copied anew from that; one that isn't must not follow.
 func backupOfReplica(t *testing.T, b *Bench) {
 	c := b.Trio(t)
 	c.Primary.Exec(t, createKept)
@@ -478,7 +478,7 @@ func backupOfReplica(t *testing.T, b *Bench) {
 	must(t, c.Primary.check(t), "check")
 	c.Primary.Exec(t, "INSERT INTO kept VALUES (-1)")
 	other.Kill(t)
-	c.Seed(t, other)
+	c.Recopy(t, other)
 	c.Agrees(t, other)
 	more := c.Primary.write(t, 2)
 	more.reach(t, 1000)
@@ -490,7 +490,7 @@ func backupOfReplica(t *testing.T, b *Bench) {
 	other.receives(t, newer)
 	replica.keepsApart(t)
 	replica.Kill(t)
-	c.Seed(t, replica)
+	c.Recopy(t, replica)
 	replica.receives(t, newer)
 }
 

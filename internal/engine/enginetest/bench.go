@@ -133,7 +133,7 @@ func (b *Bench) clone(t *testing.T, to string) {
 	out, err := exec.CommandContext(t.Context(), "cp", "-a", "--reflink=auto", b.template, to).CombinedOutput()
 	must(t, err, "clone template: "+string(out))
 	for range 2 {
-		must(t, b.Driver.Individualise(t.Context(), to), "individualise, which is repeatable")
+		must(t, b.Driver.RegenerateIdentity(t.Context(), to), "regenerate identity, which is repeatable")
 	}
 }
 

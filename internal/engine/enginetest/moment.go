@@ -398,7 +398,7 @@ func momentsOverFailover(t *testing.T, b *Bench) {
 	candidate.of(t, file, v, one, "1")
 	candidate.of(t, file, v, four, "1 2 4")
 	// A node that is a copy of another has no logs from before.
-	c.Seed(t, dead)
+	c.Recopy(t, dead)
 	candidate, other = dead, candidate
 	_, _ = c.furthest(t)
 	c.Primary.Kill(t)

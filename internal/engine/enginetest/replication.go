@@ -17,9 +17,9 @@ import (
 // replicationCases are what every installation must pass as three nodes.
 func replicationCases() []Check {
 	return []Check{
-		{"three nodes: twins stream", twinsStream},
+		{"three nodes: prepared replicas stream", preparedReplicasStream},
 		{"three nodes: a replica comes back", replicaComesBack},
-		{"three nodes: seed under writes", seedUnderWrites},
+		{"three nodes: base backup under writes", baseBackupUnderWrites},
 		{"three nodes: failover", func(t *testing.T, b *Bench) { failovers(t, b) }},
 		{"three nodes: failover, synchronous", func(t *testing.T, b *Bench) { failovers(t, b, synchronous) }},
 		{"three nodes: switchover", func(t *testing.T, b *Bench) { switchovers(t, b) }},
@@ -30,7 +30,7 @@ func replicationCases() []Check {
 
 const createKept = "CREATE TABLE kept (v int PRIMARY KEY)"
 
-func twinsStream(t *testing.T, b *Bench) {
+func preparedReplicasStream(t *testing.T, b *Bench) {
 	began := time.Now()
 	c := b.Trio(t)
 	t.Logf("three nodes after %v", time.Since(began).Round(time.Millisecond))
@@ -125,19 +125,19 @@ type behind struct{ status engine.ReplicationStatus }
 
 func (b *behind) Error() string { return "behind at " + b.status.Position }
 
-func seedUnderWrites(t *testing.T, b *Bench) {
+func baseBackupUnderWrites(t *testing.T, b *Bench) {
 	c := b.Trio(t)
 	c.Primary.Exec(t, createKept)
 	l := c.Primary.write(t, 0)
 	l.reach(t, 100)
 	s := c.replicas()[1]
 	s.Kill(t)
-	c.Seed(t, s)
+	c.Recopy(t, s)
 	l.reach(t, l.count()+50)
 	rows := l.end()
 	c.Agrees(t, s)
 	if n := s.missing(t, rows); n > 0 {
-		t.Errorf("the seeded replica misses %d of %d rows", n, len(rows))
+		t.Errorf("the copied replica misses %d of %d rows", n, len(rows))
 	}
 }
 

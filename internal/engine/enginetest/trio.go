@@ -31,7 +31,7 @@ func synchronous(n *engine.Node) {
 	}
 }
 
-// Trio starts a primary and two twins of it, all streaming.
+// Trio starts a primary and two replicas from clones of its template, all streaming.
 func (b *Bench) Trio(t *testing.T, change ...func(*engine.Node)) *Trio {
 	t.Helper()
 	c := &Trio{Bench: b}
@@ -50,7 +50,7 @@ func (b *Bench) Trio(t *testing.T, change ...func(*engine.Node)) *Trio {
 		s := b.serverOf(t, uid, member)
 		c.Nodes = append(c.Nodes, s)
 		if i > 0 {
-			c.twin(t, s)
+			c.prepareReplica(t, s)
 		}
 		s.Start(t)
 		s.Bootstrap(t)
@@ -66,11 +66,11 @@ func (b *Bench) Trio(t *testing.T, change ...func(*engine.Node)) *Trio {
 	return c
 }
 
-// twin is done while the primary runs, the harder case, and twice.
-func (c *Trio) twin(t *testing.T, s *Server) {
+// prepareReplica is done while the primary runs, the harder case, and twice.
+func (c *Trio) prepareReplica(t *testing.T, s *Server) {
 	t.Helper()
 	for range 2 {
-		must(t, c.Bench.Driver.Twin(t.Context(), c.Nodes[0].Node.Data, s.Node.Data), "twin")
+		must(t, c.Bench.Driver.PrepareReplica(t.Context(), c.Nodes[0].Node.Data, s.Node.Data), "prepare replica")
 	}
 	s.WriteFiles(t)
 }
@@ -179,7 +179,7 @@ func (c *Trio) succeed(t *testing.T, candidate, other *Server) {
 	other.follow(t)
 }
 
-// rejoin starts the former primary as a replica, seeded anew only when it
+// rejoin starts the former primary as a replica, copied anew only when it
 // can't follow as it is, and tells whether it could.
 func (c *Trio) rejoin(t *testing.T, old *Server) (asItWas bool) {
 	t.Helper()
@@ -201,7 +201,7 @@ func (c *Trio) rejoin(t *testing.T, old *Server) (asItWas bool) {
 	}
 	t.Logf("the former primary needs a new copy: %v", err)
 	old.Kill(t)
-	c.Seed(t, old)
+	c.Recopy(t, old)
 	return false
 }
 
@@ -219,19 +219,19 @@ func (c *Trio) catchesUp(t *testing.T, s *Server) error {
 	})
 }
 
-// Seed gives the stopped node a copy of the primary's data and starts it.
-func (c *Trio) Seed(t *testing.T, s *Server) {
+// Recopy gives the stopped node a copy of the primary's data and starts it.
+func (c *Trio) Recopy(t *testing.T, s *Server) {
 	t.Helper()
-	dir := c.Primary.Node.Tmp + "/seed"
-	must(t, os.Mkdir(dir, 0o700), "make folder for a seed")
+	dir := c.Primary.Node.Tmp + "/copy"
+	must(t, os.Mkdir(dir, 0o700), "make folder for a copy")
 	giveAway(t, dir, s.uid)
 	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
 	defer cancel()
 	began := time.Now()
-	must(t, c.Bench.Driver.Seed(ctx, c.Primary.Node, dir, c.Primary.careful(t)), "seed")
-	t.Logf("seed %v", time.Since(began).Round(time.Millisecond))
+	must(t, c.Bench.Driver.BaseBackup(ctx, c.Primary.Node, dir, c.Primary.careful(t)), "base backup")
+	t.Logf("base backup %v", time.Since(began).Round(time.Millisecond))
 	must(t, os.RemoveAll(s.Node.Data), "remove the old data")
-	must(t, os.Rename(dir, s.Node.Data), "put the seed in place")
+	must(t, os.Rename(dir, s.Node.Data), "put the copy in place")
 	c.demote(t, s)
 	s.Start(t)
 	s.Bootstrap(t)

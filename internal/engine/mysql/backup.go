@@ -120,7 +120,7 @@ func (d *Driver) Unpack(ctx context.Context, n engine.Node, r io.Reader, dir str
 	if err := archivingOf(n.Installation.Flavour).unpack(ctx, n, archive, dir, run); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
-	if err := d.Individualise(ctx, dir); err != nil {
+	if err := d.RegenerateIdentity(ctx, dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
 	if err := engine.SyncTree(dir); err != nil {

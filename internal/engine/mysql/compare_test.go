@@ -51,8 +51,8 @@ func silentlyDiverged(t *testing.T, b *enginetest.Bench) {
 	if took := time.Since(started); took > 20*time.Second {
 		t.Errorf("a table's columns could be changed after %v", took)
 	}
-	c.reseed(t, 1)
-	c.reseed(t, 2)
+	c.recopy(t, 1)
+	c.recopy(t, 2)
 	for _, i := range c.replicas() {
 		c.follow(t, i)
 		c.streams(t, i)

@@ -197,7 +197,7 @@ const lineageStep = 1 << 40
 
 // forkMariaDB writes the position at which the new lineage begins where a
 // replica has the one it got to: a server numbers its own transactions from
-// there, and replicas seeded from it may go on there. last is the number of the
+// there, and replicas copied from it may go on there. last is the number of the
 // copy's last transaction, as far as the tables don't know it.
 func forkMariaDB(ctx context.Context, n engine.Node, dir string, last uint64, run engine.Piper) error {
 	var name [16]byte

@@ -36,7 +36,7 @@ func (d *Driver) UnpackToRecover(ctx context.Context, n engine.Node, r io.Reader
 func (d *Driver) Sever(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
 	err := continuityOf(n.Installation.Flavour).sever(ctx, n, dir, run)
 	if err == nil {
-		err = d.Individualise(ctx, dir)
+		err = d.RegenerateIdentity(ctx, dir)
 	}
 	if err == nil {
 		err = engine.SyncTree(dir)

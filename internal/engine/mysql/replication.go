@@ -51,8 +51,8 @@ type replication struct {
 	// forked are the numbers of the errors that threads stop at when the source
 	// has another history.
 	forked []string
-	// seed copies the running server's data to dir.
-	seed func(ctx context.Context, d *Driver, n engine.Node, dir string, run engine.Runner) error
+	// baseBackup copies the running server's data to dir.
+	baseBackup func(ctx context.Context, d *Driver, n engine.Node, dir string, run engine.Runner) error
 }
 
 // forget has the server apply no more and forget its source.
@@ -202,21 +202,21 @@ func (s *session) writable(ctx context.Context, n engine.Node) (bool, error) {
 	return on == "0" || n.ReadOnly && !isReplica(n), err
 }
 
-// Twin is part of engine.Replicator. Clones begin with an empty history of
+// PrepareReplica is part of engine.Replicator. Clones begin with an empty history of
 // transactions, so each can follow any other; none must have run.
-func (d *Driver) Twin(ctx context.Context, _, dir string) error {
+func (d *Driver) PrepareReplica(ctx context.Context, _, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, controlFile)); err != nil {
-		return fmt.Errorf("make %s a twin: %w", dir, err)
+		return fmt.Errorf("prepare replica %s: %w", dir, err)
 	}
-	return d.Individualise(ctx, dir)
+	return d.RegenerateIdentity(ctx, dir)
 }
 
-// Seed is part of engine.Replicator.
-func (d *Driver) Seed(ctx context.Context, n engine.Node, dir string, run engine.Runner) error {
-	if err := dialectOf(n.Installation.Flavour).replication.seed(ctx, d, n, dir, run); err != nil {
+// BaseBackup is part of engine.Replicator.
+func (d *Driver) BaseBackup(ctx context.Context, n engine.Node, dir string, run engine.Runner) error {
+	if err := dialectOf(n.Installation.Flavour).replication.baseBackup(ctx, d, n, dir, run); err != nil {
 		return fmt.Errorf("copy the data of node %d: %w", n.Ordinal, err)
 	}
-	return d.Individualise(ctx, dir)
+	return d.RegenerateIdentity(ctx, dir)
 }
 
 // Disconnect is part of engine.Replicator. Only the receiver stops: if both

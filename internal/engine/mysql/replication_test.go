@@ -30,7 +30,7 @@ func TestReplication(t *testing.T) {
 		t.Run(inst.ID(), func(t *testing.T) {
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
 			t.Run("replicas refuse writes, the account is out of reach", func(t *testing.T) { fencedReplicas(t, b) })
-			t.Run("diverged replica is told and seeded", func(t *testing.T) { diverged(t, b) })
+			t.Run("diverged replica is detected and copied anew", func(t *testing.T) { diverged(t, b) })
 			if onlyMariaDB(b) { // the other flavour cuts nothing
 				t.Run("a killed primary takes back what it cut", func(t *testing.T) { takesBack(t, b) })
 			}
@@ -38,11 +38,11 @@ func TestReplication(t *testing.T) {
 			t.Run("source dies within a transaction", func(t *testing.T) { diesWithin(t, b) })
 			if onlyMariaDB(b) || enginetest.Thorough() { // MySQL is slow, and the conformance suite has much of it
 				for _, kind := range []cluster.Replication{cluster.SemiSynch, cluster.Asynch} {
-					t.Run("twins follow, "+string(kind), func(t *testing.T) { twinsFollow(t, b, kind) })
+					t.Run("prepared replicas follow, "+string(kind), func(t *testing.T) { preparedReplicasFollow(t, b, kind) })
 				}
 				t.Run("failover loses nothing, old primary comes back", func(t *testing.T) { failover(t, b) })
 				t.Run("switchover loses nothing", func(t *testing.T) { switchover(t, b) })
-				t.Run("seed under writes", func(t *testing.T) { seedUnderWrites(t, b) })
+				t.Run("base backup under writes", func(t *testing.T) { baseBackupUnderWrites(t, b) })
 				t.Run("a cluster grows", func(t *testing.T) { grows(t, b) })
 			}
 			for _, until := range []string{"a replica is back", "the primary steps down", "the primary stops"} {
@@ -98,7 +98,7 @@ func (c *trio) shareCAs(t *testing.T) {
 func (c *trio) start(t *testing.T) {
 	t.Helper()
 	for _, s := range c.nodes[1:] {
-		noError(t, c.Driver.Twin(t.Context(), c.nodes[0].Node.Data, s.Node.Data))
+		noError(t, c.Driver.PrepareReplica(t.Context(), c.nodes[0].Node.Data, s.Node.Data))
 	}
 	var wg sync.WaitGroup
 	for _, s := range c.nodes {
@@ -308,7 +308,7 @@ func (w *writers) check(t *testing.T, s *enginetest.Server) {
 
 const makeKept = "CREATE TABLE kept (id INT PRIMARY KEY AUTO_INCREMENT, v BIGINT)"
 
-func twinsFollow(t *testing.T, b *enginetest.Bench, kind cluster.Replication) {
+func preparedReplicasFollow(t *testing.T, b *enginetest.Bench, kind cluster.Replication) {
 	started := time.Now()
 	c := newTrio(t, b, kind)
 	t.Logf("three nodes in %v", time.Since(started).Round(time.Millisecond))
@@ -471,7 +471,7 @@ func (c *trio) rejoin(t *testing.T, i int) {
 	err := c.Driver.Follow(t.Context(), s.Node)
 	if errors.Is(err, engine.ErrDiverged) && !onlyMariaDB(c.Bench) {
 		t.Logf("rebuilt: %v", err)
-		c.reseed(t, i)
+		c.recopy(t, i)
 		err = c.Driver.Follow(t.Context(), s.Node)
 	}
 	noError(t, err)
@@ -506,22 +506,22 @@ func takesBack(t *testing.T, b *enginetest.Bench) {
 	c.agree(t)
 }
 
-// reseed gives a node a new copy of the primary's data.
-func (c *trio) reseed(t *testing.T, i int) {
+// recopy gives a node a new copy of the primary's data.
+func (c *trio) recopy(t *testing.T, i int) {
 	t.Helper()
 	s, donor := c.nodes[i], c.nodes[c.primary]
 	if s.Running() {
 		s.Kill(t)
 	}
-	dir := filepath.Join(donor.Node.Tmp, "seed")
+	dir := filepath.Join(donor.Node.Tmp, "copy")
 	noError(t, os.Mkdir(dir, 0o700))
 	owner, err := os.Stat(donor.Node.Tmp)
 	noError(t, err)
 	stat := owner.Sys().(*syscall.Stat_t)
 	noError(t, os.Chown(dir, int(stat.Uid), int(stat.Gid)))
 	started := time.Now()
-	noError(t, c.Driver.Seed(t.Context(), donor.Node, dir, runAs(stat)))
-	t.Logf("seeded in %v", time.Since(started).Round(time.Millisecond))
+	noError(t, c.Driver.BaseBackup(t.Context(), donor.Node, dir, runAs(stat)))
+	t.Logf("base backup in %v", time.Since(started).Round(time.Millisecond))
 	noError(t, os.RemoveAll(s.Node.Data))
 	noError(t, os.Rename(dir, s.Node.Data))
 	if s.Node.Encrypted {
@@ -598,20 +598,20 @@ func diverged(t *testing.T, b *enginetest.Bench) {
 		}
 		c.nodes[0].Kill(t)
 	}
-	c.reseed(t, 0)
+	c.recopy(t, 0)
 	c.follow(t, 0)
 	c.streams(t, 0)
 	c.nodes[c.primary].Exec(t, "INSERT INTO kept (v) VALUES (8)")
 	c.agree(t)
 }
 
-func seedUnderWrites(t *testing.T, b *enginetest.Bench) {
+func baseBackupUnderWrites(t *testing.T, b *enginetest.Bench) {
 	c := newTrio(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	c.agree(t)
 	w := writing(t, c)
 	for _, i := range []int{1, 2} {
-		c.reseed(t, i)
+		c.recopy(t, i)
 		c.follow(t, i)
 		c.streams(t, i)
 		// A copy of a replica, and one that has been one, follows as well.
@@ -780,7 +780,7 @@ func grows(t *testing.T, b *enginetest.Bench) {
 	}
 	s.Bootstrap(t)
 	for _, i := range c.replicas() {
-		c.reseed(t, i)
+		c.recopy(t, i)
 		c.follow(t, i)
 		c.streams(t, i)
 	}
@@ -820,7 +820,7 @@ func machineDown(t *testing.T, b *enginetest.Bench) {
 			t.Errorf("follow after the machine went down: %v, want ErrDiverged", err)
 		}
 	}
-	c.reseed(t, 1)
+	c.recopy(t, 1)
 	c.follow(t, 1)
 	c.streams(t, 1)
 	c.nodes[0].Kill(t)
@@ -845,7 +845,7 @@ func encryptedTrio(t *testing.T, b *enginetest.Bench) {
 		n.AtRestKey = key
 	})
 	c.nodes[0].Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)")
-	c.reseed(t, 1)
+	c.recopy(t, 1)
 	c.follow(t, 1)
 	c.streams(t, 1)
 	c.nodes[0].Exec(t, "INSERT INTO kept (v) VALUES (2)")

@@ -75,7 +75,7 @@ func copiedSoon(t *testing.T, b *enginetest.Bench, s *enginetest.Server) error {
 
 // copied makes a copy of the running server's data, as for a replica.
 func copied(t *testing.T, b *enginetest.Bench, s *enginetest.Server) error {
-	dir := filepath.Join(s.Node.Tmp, "seed")
+	dir := filepath.Join(s.Node.Tmp, "copy")
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func copied(t *testing.T, b *enginetest.Bench, s *enginetest.Server) error {
 	if err := os.Chown(dir, int(owner.Uid), int(owner.Gid)); err != nil {
 		return err
 	}
-	return b.Driver.Seed(t.Context(), s.Node, dir, runAs(owner))
+	return b.Driver.BaseBackup(t.Context(), s.Node, dir, runAs(owner))
 }
 
 // squatters hold connections and want them back. full is set when one was refused

@@ -24,7 +24,7 @@ func replicationChecks() []enginetest.Check {
 		{Name: "follow tells of WAL that is gone", Run: walIsGone},
 		{Name: "follow tells of a primary that wasn't drained", Run: notDrained},
 		{Name: "tablespaces can't be copied", Run: tablespaceRefused},
-		{Name: "a seed is whole whatever is written meanwhile", Run: seedBesideRewrites},
+		{Name: "a base backup is whole whatever is written meanwhile", Run: baseBackupBesideRewrites},
 		{Name: "a started replica knows what it has", Run: knowsWhatItHas},
 		{Name: "a primary that starts as a replica is promoted", Run: promotedAfterStart},
 		{Name: "disconnect waits for the source to go", Run: disconnectGivesUp},
@@ -237,19 +237,19 @@ func tablespaceRefused(t *testing.T, b *enginetest.Bench) {
 			t.Fatal(err)
 		}
 	}
-	err := b.Driver.Seed(t.Context(), s.Node, dir, nil)
+	err := b.Driver.BaseBackup(t.Context(), s.Node, dir, nil)
 	if err == nil || !strings.Contains(err.Error(), "tablespaces") {
-		t.Errorf("seed: %v", err)
+		t.Errorf("base backup: %v", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-		t.Errorf("a refused seed left %v, %v", entries, err)
+		t.Errorf("a refused base backup left %v, %v", entries, err)
 	}
 }
 
-// seedBesideRewrites copies a server while files grow, come and go, and pages are
+// baseBackupBesideRewrites copies a server while files grow, come and go, and pages are
 // written to disk: what becomes of the copy has no damaged page, and its indexes
 // agree with its tables.
-func seedBesideRewrites(t *testing.T, b *enginetest.Bench) {
+func baseBackupBesideRewrites(t *testing.T, b *enginetest.Bench) {
 	c := b.Trio(t)
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY, pad text DEFAULT repeat('x', 300))", "INSERT INTO kept SELECT generate_series(1, 60000)")
 	db := c.Primary.DB(t, c.Primary.Login())
@@ -274,7 +274,7 @@ func seedBesideRewrites(t *testing.T, b *enginetest.Bench) {
 	}()
 	for _, s := range c.Nodes[1:] {
 		s.Kill(t)
-		c.Seed(t, s)
+		c.Recopy(t, s)
 	}
 	saysWhereToBegin(t, c.Primary)
 	stop()
@@ -297,7 +297,7 @@ func seedBesideRewrites(t *testing.T, b *enginetest.Bench) {
 // whatever files were copied before that.
 func saysWhereToBegin(t *testing.T, s *enginetest.Server) {
 	dir := t.TempDir()
-	if err := s.Bench.Driver.Seed(t.Context(), s.Node, dir, nil); err != nil {
+	if err := s.Bench.Driver.BaseBackup(t.Context(), s.Node, dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	label, err := os.ReadFile(filepath.Join(dir, "backup_label"))

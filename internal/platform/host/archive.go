@@ -374,7 +374,7 @@ func (j *job) beginAnew(ctx context.Context) error {
 	}
 	if j.foreign != "" {
 		j.node.TemplatePassword = j.foreign
-		steps = append(steps, stepNaturalise, stepBootstrap)
+		steps = append(steps, stepResetRoot, stepBootstrap)
 	}
 	if j.top.Members > 1 {
 		steps = append(steps, stepRole)

@@ -5,25 +5,25 @@ type step string
 
 // The steps, in the order in which they can occur.
 const (
-	stepDiscard     step = "discard"     // throw away data that nobody has written to
-	stepClone       step = "clone"       // take a clone of the template
-	stepTwin        step = "twin"        // make the clone one that can follow the primary's
-	stepCertificate step = "certificate" // issue a certificate
-	stepStop        step = "stop"        // stop the server cleanly
-	stepFiles       step = "files"       // write configuration and key files
-	stepStart       step = "start"       // start the server
-	stepReady       step = "ready"       // wait until it answers
-	stepReload      step = "reload"      // have it read its files again
-	stepFence       step = "fence"       // take from customers what an older steward let them have
-	stepLimits      step = "limits"      // raise the limits of the running server
-	stepBootstrap   step = "bootstrap"   // give it its own passwords
-	stepNaturalise  step = "naturalise"  // make the root account of another cluster's data whole
-	stepRole        step = "role"        // have it follow the primary, or be it
-	stepUpgrade     step = "upgrade"     // finish the move to a newer version
-	stepKeyring     step = "keyring"     // seal what the server's keyring holds
-	stepReadOnly    step = "read only"   // turn the disk guard on or off
-	stepRoute       step = "route"       // open the gateway, or change who may pass
-	stepSettle      step = "settle"      // put on record that all is as wanted
+	stepDiscard        step = "discard"         // throw away data that nobody has written to
+	stepClone          step = "clone"           // take a clone of the template
+	stepPrepareReplica step = "prepare replica" // make the clone one that can follow the primary's
+	stepCertificate    step = "certificate"     // issue a certificate
+	stepStop           step = "stop"            // stop the server cleanly
+	stepFiles          step = "files"           // write configuration and key files
+	stepStart          step = "start"           // start the server
+	stepReady          step = "ready"           // wait until it answers
+	stepReload         step = "reload"          // have it read its files again
+	stepFence          step = "fence"           // take from customers what an older steward let them have
+	stepLimits         step = "limits"          // raise the limits of the running server
+	stepBootstrap      step = "bootstrap"       // give it its own passwords
+	stepResetRoot      step = "reset root"      // make the root account of another cluster's data whole
+	stepRole           step = "role"            // have it follow the primary, or be it
+	stepUpgrade        step = "upgrade"         // finish the move to a newer version
+	stepKeyring        step = "keyring"         // seal what the server's keyring holds
+	stepReadOnly       step = "read only"       // turn the disk guard on or off
+	stepRoute          step = "route"           // open the gateway, or change who may pass
+	stepSettle         step = "settle"          // put on record that all is as wanted
 )
 
 // sight is what was found of a node, compared with what is wanted of it.
@@ -76,7 +76,7 @@ func plan(s sight) []step {
 	clone := !s.Data || discard
 	add(discard, stepDiscard)
 	add(clone, stepClone)
-	add(clone && s.Replica, stepTwin)
+	add(clone && s.Replica, stepPrepareReplica)
 	add(s.CertificateDue, stepCertificate)
 	if running && (s.OtherBuild || s.Restart) {
 		add(true, stepStop)

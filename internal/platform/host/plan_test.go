@@ -118,14 +118,14 @@ func TestPlan(t *testing.T) {
 			"a replica of a new cluster",
 			sight{Rebooted: true, CertificateDue: true, Replicated: true, Replica: true},
 			[]step{
-				stepClone, stepTwin, stepCertificate, stepFiles, stepStart, stepReady, stepBootstrap, stepRole, stepSettle,
+				stepClone, stepPrepareReplica, stepCertificate, stepFiles, stepStart, stepReady, stepBootstrap, stepRole, stepSettle,
 			},
 		},
 		{
 			"a replica whose create was interrupted is made anew",
 			sight{Data: true, CertificateDue: true, Replicated: true, Replica: true},
 			[]step{
-				stepDiscard, stepClone, stepTwin, stepCertificate, stepFiles, stepStart, stepReady, stepBootstrap, stepRole, stepSettle,
+				stepDiscard, stepClone, stepPrepareReplica, stepCertificate, stepFiles, stepStart, stepReady, stepBootstrap, stepRole, stepSettle,
 			},
 		},
 		{
@@ -190,11 +190,11 @@ func TestPlanKeepsData(t *testing.T) {
 		if s.Replicated && at[stepStart] > 0 && at[stepRole] == 0 {
 			t.Fatalf("%+v: started without being told whom to follow", s)
 		}
-		if at[stepTwin] > 0 && (at[stepClone] == 0 || !s.Replica) {
-			t.Fatalf("%+v: data that was in use is made a twin", s)
+		if at[stepPrepareReplica] > 0 && (at[stepClone] == 0 || !s.Replica) {
+			t.Fatalf("%+v: data that was in use is made a replica's", s)
 		}
-		before(stepClone, stepTwin)
-		before(stepTwin, stepStart)
+		before(stepClone, stepPrepareReplica)
+		before(stepPrepareReplica, stepStart)
 		before(stepBootstrap, stepRole)
 		before(stepReady, stepRole)
 		before(stepRole, stepRoute)

@@ -61,10 +61,10 @@ func (m *member) lastStanding() (engine.ReplicationStatus, time.Time) {
 	return m.standing, m.stood
 }
 
-// twin makes the fresh clone one that can follow the primary.
-func (j *job) twin(ctx context.Context) error {
+// prepareReplica makes the fresh clone one that can follow the primary.
+func (j *job) prepareReplica(ctx context.Context) error {
 	primary := j.d.bareNode(j.want, j.inst, j.top, j.top.Primary)
-	return j.eng.Twin(ctx, primary.Data, j.node.Data)
+	return j.eng.PrepareReplica(ctx, primary.Data, j.node.Data)
 }
 
 // takeRole has a running server follow the primary, or be it.

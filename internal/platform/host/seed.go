@@ -27,7 +27,7 @@ func (j *job) seed(ctx context.Context, u *unit, dir string) error {
 	var err error
 	if mine {
 		failpoint.Here("host: before seed")
-		err = u.endSeed(s, j.eng.Seed(ctx, j.node, dir, j.d.runAsOwner))
+		err = u.endSeed(s, j.eng.BaseBackup(ctx, j.node, dir, j.d.runAsOwner))
 	} else {
 		err = s.take(ctx, dir)
 	}

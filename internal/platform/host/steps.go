@@ -40,12 +40,12 @@ func (j *job) do(ctx context.Context, s step) error {
 		return j.fence(ctx)
 	case stepLimits:
 		return j.raiseLimits()
-	case stepTwin:
-		return j.twin(ctx)
+	case stepPrepareReplica:
+		return j.prepareReplica(ctx)
 	case stepRole:
 		return j.takeRole(ctx)
-	case stepNaturalise:
-		return j.naturalise(ctx)
+	case stepResetRoot:
+		return j.resetRoot(ctx)
 	case stepBootstrap:
 		return j.bootstrap(ctx)
 	case stepUpgrade:
@@ -163,7 +163,7 @@ func (j *job) ready(ctx context.Context) error {
 		return err
 	}
 	if j.rec == nil || !j.rec.Bootstrapped {
-		return nil // its fences are this steward's, or made so by naturalise
+		return nil // its fences are this steward's, or made so by resetRoot
 	}
 	return j.fence(ctx)
 }
@@ -246,9 +246,9 @@ func (j *job) learnRootPassword(ctx context.Context) error {
 	return err
 }
 
-// naturalise makes dbadmin as it should be in the data of another cluster, whose
+// resetRoot makes dbadmin as it should be in the data of another cluster, whose
 // customer may have dropped it. Our own account has that cluster's password there.
-func (j *job) naturalise(ctx context.Context) error {
+func (j *job) resetRoot(ctx context.Context) error {
 	if err := j.learnRootPassword(ctx); err != nil {
 		return err
 	}
