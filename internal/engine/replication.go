@@ -85,6 +85,6 @@ type Replicator interface {
 	// CanDrain tells whether Drain does something for the installation.
 	CanDrain(inst Installation) bool
 	// Drain hands what the stopped server dead has written last, of which no
-	// replica may know yet, to heir: running and disconnected. Promote then applies it.
-	Drain(ctx context.Context, dead, heir Node) error
+	// replica may know yet, to candidate: running and disconnected. Promote then applies it.
+	Drain(ctx context.Context, dead, candidate Node) error
 }

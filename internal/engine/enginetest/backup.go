@@ -453,7 +453,7 @@ func backupReadOnly(t *testing.T, b *Bench) {
 // backupOfReplica puts a replica's backup in the place of the primary's data.
 // Replicas are copied anew from that; one that isn't must not follow.
 func backupOfReplica(t *testing.T, b *Bench) {
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, createKept)
 	l := c.Primary.write(t, 0)
 	l.reach(t, 200)

@@ -360,7 +360,7 @@ func (s *Server) logBytes(t *testing.T) (total int64) {
 // momentsOverFailover: the new primary hands on from where it took over, and what
 // only the dead one had is no part of the history, though it was handed over.
 func momentsOverFailover(t *testing.T, b *Bench) {
-	c := b.Trio(t, spooling)
+	c := b.ThreeNodes(t, spooling)
 	v := &vault{}
 	c.Primary.Exec(t, createKept)
 	replica := c.replicas()[0]

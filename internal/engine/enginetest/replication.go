@@ -32,7 +32,7 @@ const createKept = "CREATE TABLE kept (v int PRIMARY KEY)"
 
 func preparedReplicasStream(t *testing.T, b *Bench) {
 	began := time.Now()
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	t.Logf("three nodes after %v", time.Since(began).Round(time.Millisecond))
 	c.Primary.Exec(t, createKept, "INSERT INTO kept VALUES (1)")
 	for _, s := range c.replicas() {
@@ -90,7 +90,7 @@ func (s *Server) wantNoPasswordInLogs(t *testing.T) {
 
 // replicaComesBack stops a replica, and kills the other, while rows are written.
 func replicaComesBack(t *testing.T, b *Bench) {
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, createKept)
 	l := c.Primary.write(t, 0)
 	l.reach(t, 50)
@@ -126,7 +126,7 @@ type behind struct{ status engine.ReplicationStatus }
 func (b *behind) Error() string { return "behind at " + b.status.Position }
 
 func baseBackupUnderWrites(t *testing.T, b *Bench) {
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, createKept)
 	l := c.Primary.write(t, 0)
 	l.reach(t, 100)
@@ -143,7 +143,7 @@ func baseBackupUnderWrites(t *testing.T, b *Bench) {
 
 // failovers kills one primary after the other.
 func failovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
-	c := b.Trio(t, change...)
+	c := b.ThreeNodes(t, change...)
 	c.Primary.Exec(t, createKept)
 	lossless := len(change) > 0 || b.Driver.CanDrain(b.Installation)
 	for round := range 3 {
@@ -160,7 +160,7 @@ func failovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
 // Failover kills the primary under writers and demands that the others go on,
 // and that it comes back. Without loss when lossless, and then it tells whether
 // the killed one came back as it was.
-func (c *Trio) Failover(t *testing.T, round int, lossless bool) (asItWas bool) {
+func (c *Cluster) Failover(t *testing.T, round int, lossless bool) (asItWas bool) {
 	t.Helper()
 	l := c.Primary.write(t, round)
 	l.reach(t, 300)
@@ -185,7 +185,7 @@ func (c *Trio) Failover(t *testing.T, round int, lossless bool) (asItWas bool) {
 // switchovers move the primary on purpose, under writers. Nothing may get lost,
 // and nobody may need a new copy.
 func switchovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
-	c := b.Trio(t, change...)
+	c := b.ThreeNodes(t, change...)
 	c.Primary.Exec(t, createKept)
 	for round := range 3 {
 		l := c.Primary.write(t, round)
@@ -213,7 +213,7 @@ func switchovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
 
 // handOver waits until the one that stepped down has nothing the candidate hasn't:
 // by stopping it when its files can be drained.
-func (c *Trio) handOver(t *testing.T, old *Server) (candidate, other *Server) {
+func (c *Cluster) handOver(t *testing.T, old *Server) (candidate, other *Server) {
 	t.Helper()
 	if c.Bench.Driver.CanDrain(c.Bench.Installation) {
 		old.Stop(t)
@@ -233,7 +233,7 @@ func (c *Trio) handOver(t *testing.T, old *Server) (candidate, other *Server) {
 
 // commitsWait stops both replicas: a commit has to wait until one is back.
 func commitsWait(t *testing.T, b *Bench) {
-	c := b.Trio(t, synchronous)
+	c := b.ThreeNodes(t, synchronous)
 	c.Primary.Exec(t, createKept)
 	for _, s := range c.replicas() {
 		s.Stop(t)

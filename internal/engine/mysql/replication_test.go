@@ -51,21 +51,21 @@ func TestReplication(t *testing.T) {
 			t.Run("events move with the primary", func(t *testing.T) { eventsMove(t, b) })
 			t.Run("patch and password on a replica", func(t *testing.T) { replicaKept(t, b) })
 			t.Run("machine goes down under a relaxed replica", func(t *testing.T) { machineDown(t, b) })
-			t.Run("encrypted", func(t *testing.T) { encryptedTrio(t, b) })
+			t.Run("encrypted", func(t *testing.T) { encryptedThreeNodes(t, b) })
 		})
 	}
 }
 
-// trio is a cluster of three nodes; the first is the primary at its start.
-type trio struct {
+// threeNodes is a cluster of three nodes; the first is the primary at its start.
+type threeNodes struct {
 	*enginetest.Bench
 	nodes   []*enginetest.Server
 	primary int
 }
 
-func newTrio(t *testing.T, b *enginetest.Bench, kind cluster.Replication, change ...func(*engine.Node)) *trio {
+func newThreeNodes(t *testing.T, b *enginetest.Bench, kind cluster.Replication, change ...func(*engine.Node)) *threeNodes {
 	t.Helper()
-	c := &trio{Bench: b}
+	c := &threeNodes{Bench: b}
 	for i := range 3 {
 		c.nodes = append(c.nodes, b.Server(t, append(change, func(n *engine.Node) {
 			n.Ordinal, n.Members, n.Replication, n.Role = i, 3, kind, cluster.Replica
@@ -81,7 +81,7 @@ func newTrio(t *testing.T, b *enginetest.Bench, kind cluster.Replication, change
 }
 
 // shareCAs makes each node's CA one that all of them verify by.
-func (c *trio) shareCAs(t *testing.T) {
+func (c *threeNodes) shareCAs(t *testing.T) {
 	t.Helper()
 	var authorities []byte
 	for _, s := range c.nodes {
@@ -95,7 +95,7 @@ func (c *trio) shareCAs(t *testing.T) {
 }
 
 // start starts fresh nodes at once and has the replicas follow.
-func (c *trio) start(t *testing.T) {
+func (c *threeNodes) start(t *testing.T) {
 	t.Helper()
 	for _, s := range c.nodes[1:] {
 		noError(t, c.Driver.PrepareReplica(t.Context(), c.nodes[0].Node.Data, s.Node.Data))
@@ -117,7 +117,7 @@ func (c *trio) start(t *testing.T) {
 }
 
 // setPrimary says who is what from now on, in the files too.
-func (c *trio) setPrimary(t *testing.T, primary int) {
+func (c *threeNodes) setPrimary(t *testing.T, primary int) {
 	t.Helper()
 	c.primary = primary
 	source := c.nodes[primary].Node
@@ -132,21 +132,21 @@ func (c *trio) setPrimary(t *testing.T, primary int) {
 }
 
 // follow has a replica follow; it does nothing to the primary.
-func (c *trio) follow(t *testing.T, i int) {
+func (c *threeNodes) follow(t *testing.T, i int) {
 	t.Helper()
 	if i != c.primary {
 		noError(t, c.Driver.Follow(t.Context(), c.nodes[i].Node))
 	}
 }
 
-func (c *trio) status(t *testing.T, i int) engine.ReplicationStatus {
+func (c *threeNodes) status(t *testing.T, i int) engine.ReplicationStatus {
 	t.Helper()
 	st, err := c.Driver.ReplicationStatus(t.Context(), c.nodes[i].Node)
 	noError(t, err)
 	return st
 }
 
-func (c *trio) streams(t *testing.T, i int) {
+func (c *threeNodes) streams(t *testing.T, i int) {
 	t.Helper()
 	if i == c.primary {
 		return
@@ -159,7 +159,7 @@ func (c *trio) streams(t *testing.T, i int) {
 }
 
 // agree waits until all nodes have what the primary has.
-func (c *trio) agree(t *testing.T) {
+func (c *threeNodes) agree(t *testing.T) {
 	t.Helper()
 	for _, i := range c.replicas() {
 		var want, st engine.ReplicationStatus
@@ -179,12 +179,12 @@ func (c *trio) agree(t *testing.T) {
 }
 
 // replicas are the indexes of the others.
-func (c *trio) replicas() []int {
+func (c *threeNodes) replicas() []int {
 	return []int{(c.primary + 1) % 3, (c.primary + 2) % 3}
 }
 
 // promoteBest compares the disconnected replicas and promotes the better one.
-func (c *trio) promoteBest(t *testing.T) {
+func (c *threeNodes) promoteBest(t *testing.T) {
 	t.Helper()
 	started := time.Now()
 	r := c.replicas()
@@ -227,7 +227,7 @@ type target struct {
 func (w *writers) moveTo(s *enginetest.Server) { w.at.Store(&target{s.Node, s.Login()}) }
 
 // writing starts four writers on the primary; at says where they go on.
-func writing(t *testing.T, c *trio) *writers {
+func writing(t *testing.T, c *threeNodes) *writers {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	w := &writers{stop: stop, last: time.Now()}
@@ -310,7 +310,7 @@ const makeKept = "CREATE TABLE kept (id INT PRIMARY KEY AUTO_INCREMENT, v BIGINT
 
 func preparedReplicasFollow(t *testing.T, b *enginetest.Bench, kind cluster.Replication) {
 	started := time.Now()
-	c := newTrio(t, b, kind)
+	c := newThreeNodes(t, b, kind)
 	t.Logf("three nodes in %v", time.Since(started).Round(time.Millisecond))
 	c.nodes[0].Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1), (2)")
 	c.agree(t)
@@ -353,7 +353,7 @@ func statusOf(t *testing.T, s *enginetest.Server, name string) string {
 }
 
 func fencedReplicas(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	c.agree(t)
 	refused(t, c.nodes[1].DB(t, c.nodes[1].Login()), "dbadmin", "INSERT INTO kept (v) VALUES (1)", "CREATE TABLE mine (v int)", "CREATE DATABASE mine")
@@ -394,7 +394,7 @@ func fencedReplicas(t *testing.T, b *enginetest.Bench) {
 // diesWithin kills a primary that has sent a part of a transaction: the replicas
 // mustn't wait for the rest.
 func diesWithin(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.Asynch)
+	c := newThreeNodes(t, b, cluster.Asynch)
 	c.nodes[0].Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)", "CREATE TABLE large (v longblob)")
 	c.agree(t)
 	const megabytes = 200
@@ -425,7 +425,7 @@ func diesWithin(t *testing.T, b *enginetest.Bench) {
 }
 
 // relayed is how much of its source's log a replica has received, in bytes.
-func (c *trio) relayed(t *testing.T, i int) (size int64) {
+func (c *threeNodes) relayed(t *testing.T, i int) (size int64) {
 	t.Helper()
 	relays, err := filepath.Glob(filepath.Join(c.nodes[i].Node.Data, "*relay*"))
 	noError(t, err)
@@ -439,7 +439,7 @@ func (c *trio) relayed(t *testing.T, i int) (size int64) {
 }
 
 func failover(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	w := writing(t, c)
 	for range 3 {
@@ -460,7 +460,7 @@ func failover(t *testing.T, b *enginetest.Bench) {
 }
 
 // rejoin has a killed primary come back, as it is if it can.
-func (c *trio) rejoin(t *testing.T, i int) {
+func (c *threeNodes) rejoin(t *testing.T, i int) {
 	t.Helper()
 	started := time.Now()
 	s := c.nodes[i]
@@ -480,10 +480,10 @@ func (c *trio) rejoin(t *testing.T, i int) {
 }
 
 // takesBack gives the killed primary a state without its last transactions, as
-// its own recovery does when it starts as a replica: it has them from its heir,
+// its own recovery does when it starts as a replica: it has them from its candidate,
 // under its own number.
 func takesBack(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.Asynch)
+	c := newThreeNodes(t, b, cluster.Asynch)
 	old := c.nodes[0]
 	old.Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)")
 	c.agree(t)
@@ -507,7 +507,7 @@ func takesBack(t *testing.T, b *enginetest.Bench) {
 }
 
 // recopy gives a node a new copy of the primary's data.
-func (c *trio) recopy(t *testing.T, i int) {
+func (c *threeNodes) recopy(t *testing.T, i int) {
 	t.Helper()
 	s, donor := c.nodes[i], c.nodes[c.primary]
 	if s.Running() {
@@ -546,7 +546,7 @@ func runAs(owner *syscall.Stat_t) engine.Runner {
 }
 
 func switchover(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	w := writing(t, c)
 	for range 2 {
@@ -578,7 +578,7 @@ func switchover(t *testing.T, b *enginetest.Bench) {
 }
 
 func diverged(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.Asynch)
+	c := newThreeNodes(t, b, cluster.Asynch)
 	c.nodes[0].Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)")
 	c.agree(t)
 	for _, i := range c.replicas() {
@@ -606,7 +606,7 @@ func diverged(t *testing.T, b *enginetest.Bench) {
 }
 
 func baseBackupUnderWrites(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	c.agree(t)
 	w := writing(t, c)
@@ -626,7 +626,7 @@ func baseBackupUnderWrites(t *testing.T, b *enginetest.Bench) {
 }
 
 func writesWait(t *testing.T, b *enginetest.Bench, until string) {
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	c.agree(t)
 	c.nodes[1].Kill(t)
@@ -684,7 +684,7 @@ func writesWait(t *testing.T, b *enginetest.Bench, until string) {
 // eventsMove: a customer's event runs on the primary alone, under the
 // customer's name, wherever the primary is.
 func eventsMove(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept, "SET SESSION sql_mode = 'ANSI_QUOTES'",
 		"CREATE EVENT `odd ``name` ON SCHEDULE EVERY 1 SECOND DO INSERT INTO kept (v) VALUES (@@server_id)", "CREATE EVENT off ON SCHEDULE EVERY 1 SECOND DISABLE DO INSERT INTO kept (v) VALUES (-1)")
 	for _, next := range []int{1, 0} {
@@ -731,7 +731,7 @@ func eventRuns(t *testing.T, s *enginetest.Server) {
 
 // replicaKept: what belongs to a node works on a replica and is in no log.
 func replicaKept(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	c.agree(t)
 	s := c.nodes[1]
@@ -761,7 +761,7 @@ func replicaKept(t *testing.T, b *enginetest.Bench) {
 func grows(t *testing.T, b *enginetest.Bench) {
 	s := b.Started(t)
 	s.Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)")
-	c := &trio{Bench: b, nodes: []*enginetest.Server{s}}
+	c := &threeNodes{Bench: b, nodes: []*enginetest.Server{s}}
 	for i := range 2 {
 		c.nodes = append(c.nodes, b.Server(t, func(n *engine.Node) { n.Ordinal, n.Cluster = i+1, s.Node.Cluster }))
 	}
@@ -801,7 +801,7 @@ func machineDown(t *testing.T, b *enginetest.Bench) {
 	if onlyMariaDB(b) {
 		t.Skip("its replicas sync each commit")
 	}
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	c.agree(t)
 	otherBoot := func(i int) {
@@ -832,12 +832,12 @@ func machineDown(t *testing.T, b *enginetest.Bench) {
 	}
 }
 
-func encryptedTrio(t *testing.T, b *enginetest.Bench) {
+func encryptedThreeNodes(t *testing.T, b *enginetest.Bench) {
 	if why := b.Driver.EncryptionMissing(b.Installation); why != "" {
 		t.Skip(why)
 	}
 	var key []byte
-	c := newTrio(t, b, cluster.SemiSynch, func(n *engine.Node) {
+	c := newThreeNodes(t, b, cluster.SemiSynch, func(n *engine.Node) {
 		encrypted(t)(n)
 		if key == nil {
 			key = n.AtRestKey

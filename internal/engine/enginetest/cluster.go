@@ -15,8 +15,8 @@ import (
 // replicationDeadline is for what takes milliseconds on a machine that isn't busy.
 const replicationDeadline = 60 * time.Second
 
-// Trio is a cluster of three nodes, moved about by the steps that the platform takes.
-type Trio struct {
+// Cluster is a cluster of three nodes, driven through the steps that the platform takes.
+type Cluster struct {
 	Bench   *Bench
 	Nodes   []*Server
 	Primary *Server
@@ -31,10 +31,10 @@ func synchronous(n *engine.Node) {
 	}
 }
 
-// Trio starts a primary and two replicas from clones of its template, all streaming.
-func (b *Bench) Trio(t *testing.T, change ...func(*engine.Node)) *Trio {
+// ThreeNodes starts a primary and two replicas from clones of its template, all streaming.
+func (b *Bench) ThreeNodes(t *testing.T, change ...func(*engine.Node)) *Cluster {
 	t.Helper()
-	c := &Trio{Bench: b}
+	c := &Cluster{Bench: b}
 	uid, id := firstUID+b.servers+1, cluster.ID(b.servers+1)
 	for i := range 3 {
 		member := func(n *engine.Node) {
@@ -67,7 +67,7 @@ func (b *Bench) Trio(t *testing.T, change ...func(*engine.Node)) *Trio {
 }
 
 // prepareReplica is done while the primary runs, the harder case, and twice.
-func (c *Trio) prepareReplica(t *testing.T, s *Server) {
+func (c *Cluster) prepareReplica(t *testing.T, s *Server) {
 	t.Helper()
 	for range 2 {
 		must(t, c.Bench.Driver.PrepareReplica(t.Context(), c.Nodes[0].Node.Data, s.Node.Data), "prepare replica")
@@ -76,7 +76,7 @@ func (c *Trio) prepareReplica(t *testing.T, s *Server) {
 }
 
 // replicas are the nodes other than the primary.
-func (c *Trio) replicas() []*Server {
+func (c *Cluster) replicas() []*Server {
 	var others []*Server
 	for _, s := range c.Nodes {
 		if s != c.Primary {
@@ -130,7 +130,7 @@ func (s *Server) streamsWithin(t *testing.T, limit time.Duration) error {
 }
 
 // demote makes the stopped or running node's files those of a replica of the primary.
-func (c *Trio) demote(t *testing.T, s *Server) {
+func (c *Cluster) demote(t *testing.T, s *Server) {
 	t.Helper()
 	s.Node.Role, s.Node.Source = cluster.Replica, c.Primary.peer()
 	s.WriteFiles(t)
@@ -138,7 +138,7 @@ func (c *Trio) demote(t *testing.T, s *Server) {
 
 // furthest disconnects the survivors of the primary and tells which has
 // received more.
-func (c *Trio) furthest(t *testing.T) (candidate, other *Server) {
+func (c *Cluster) furthest(t *testing.T) (candidate, other *Server) {
 	t.Helper()
 	survivors := c.replicas()
 	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
@@ -155,7 +155,7 @@ func (c *Trio) furthest(t *testing.T) (candidate, other *Server) {
 
 // succeed makes candidate the primary in place of the stopped one, which isn't
 // touched but read, and has other follow it.
-func (c *Trio) succeed(t *testing.T, candidate, other *Server) {
+func (c *Cluster) succeed(t *testing.T, candidate, other *Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
 	defer cancel()
@@ -181,7 +181,7 @@ func (c *Trio) succeed(t *testing.T, candidate, other *Server) {
 
 // rejoin starts the former primary as a replica, copied anew only when it
 // can't follow as it is, and tells whether it could.
-func (c *Trio) rejoin(t *testing.T, old *Server) (asItWas bool) {
+func (c *Cluster) rejoin(t *testing.T, old *Server) (asItWas bool) {
 	t.Helper()
 	began := time.Now()
 	if old.Running() {
@@ -207,7 +207,7 @@ func (c *Trio) rejoin(t *testing.T, old *Server) (asItWas bool) {
 
 // catchesUp is nil once the replica has all that the primary has. That it streams
 // is not enough: the primary may yet tell it that it has gone another way.
-func (c *Trio) catchesUp(t *testing.T, s *Server) error {
+func (c *Cluster) catchesUp(t *testing.T, s *Server) error {
 	t.Helper()
 	want := c.Primary.ReplicationStatus(t).Received
 	return poll(10*time.Second, func() error {
@@ -220,7 +220,7 @@ func (c *Trio) catchesUp(t *testing.T, s *Server) error {
 }
 
 // Recopy gives the stopped node a copy of the primary's data and starts it.
-func (c *Trio) Recopy(t *testing.T, s *Server) {
+func (c *Cluster) Recopy(t *testing.T, s *Server) {
 	t.Helper()
 	dir := c.Primary.Node.Tmp + "/copy"
 	must(t, os.Mkdir(dir, 0o700), "make folder for a copy")
@@ -240,7 +240,7 @@ func (c *Trio) Recopy(t *testing.T, s *Server) {
 }
 
 // Agrees waits until the node reads the same of the table kept as the primary.
-func (c *Trio) Agrees(t *testing.T, s *Server) {
+func (c *Cluster) Agrees(t *testing.T, s *Server) {
 	t.Helper()
 	const query = "SELECT concat(count(*), ' rows, in sum ', coalesce(sum(v), 0)) FROM kept"
 	must(t, poll(replicationDeadline, func() error {
