@@ -101,11 +101,11 @@ type Node struct {
 	// AdminPassword is that of our own account, RootPassword that of dbadmin.
 	AdminPassword string
 	RootPassword  string
-	// Spool asks for a continuous archive: a Fetcher's server puts into that folder
+	// ArchiveDir asks for a continuous archive: a Fetcher's server puts into that folder
 	// what it has finished writing, a Feeder's keeps it until it was taken. "" for none.
 	// Term is how often the cluster's primary has changed so far.
-	Spool string
-	Term  int
+	ArchiveDir string
+	Term       int
 	// Recovery makes the server start by recovering; nil for any other start.
 	Recovery *Recovery
 	// TemplatePassword is the admin password a fresh clone still has.

@@ -494,7 +494,7 @@ func backupOfReplica(t *testing.T, b *Bench) {
 	replica.receives(t, newer)
 }
 
-// strays has a replica of the old lineage follow the server of the new one, which
+// strays has a replica of the old history follow the server of the new one, which
 // may tell it only a moment later that it can't.
 func (s *Server) strays(t *testing.T) {
 	t.Helper()

@@ -73,7 +73,7 @@ func Run(t *testing.T, driver engine.Driver, o Options) {
 	for _, inst := range Installations(t, driver) {
 		t.Run(inst.ID(), func(t *testing.T) {
 			b := NewBench(t, driver, inst, o)
-			for _, c := range slices.Concat(cases(), replicationCases(), backupCases(), momentCases(driver), o.Checks) {
+			for _, c := range slices.Concat(cases(), replicationCases(), backupCases(), pitrCases(driver), o.Checks) {
 				t.Run(c.Name, func(t *testing.T) { c.Run(t, b) })
 			}
 			t.Run("privileges", func(t *testing.T) { runAttempts(t, b) })

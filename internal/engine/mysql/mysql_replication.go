@@ -12,11 +12,11 @@ import (
 
 var mySQLReplication = replication{
 	source: "rpl_semi_sync_source", replica: "rpl_semi_sync_replica",
-	plugins:  mySQLPlugins,
-	settings: mySQLReplicating,
-	relaxed:  true,
-	status:   "SHOW REPLICA STATUS",
-	startAll: "START REPLICA", startApplier: "START REPLICA SQL_THREAD",
+	plugins:    mySQLPlugins,
+	settings:   mySQLReplicating,
+	asyncFlush: true,
+	status:     "SHOW REPLICA STATUS",
+	startAll:   "START REPLICA", startApplier: "START REPLICA SQL_THREAD",
 	stopAll: "STOP REPLICA", stopReceiver: "STOP REPLICA IO_THREAD", reset: "RESET REPLICA ALL",
 	abandon: mySQLAbandon,
 	change: func(n engine.Node) string {

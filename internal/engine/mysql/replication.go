@@ -26,8 +26,8 @@ type replication struct {
 	plugins func() []setting
 	// settings are those of a node beyond the common ones.
 	settings func(n engine.Node) []setting
-	// relaxed tells that replicas don't sync each commit.
-	relaxed bool
+	// asyncFlush reports whether replicas don't sync each commit.
+	asyncFlush bool
 	// status answers a row for a replica, none for other servers.
 	status string
 	// startAll, stopAll, stopReceiver and reset act on the replica's threads; reset

@@ -50,7 +50,7 @@ func TestReplication(t *testing.T) {
 			}
 			t.Run("events move with the primary", func(t *testing.T) { eventsMove(t, b) })
 			t.Run("patch and password on a replica", func(t *testing.T) { replicaKept(t, b) })
-			t.Run("machine goes down under a relaxed replica", func(t *testing.T) { machineDown(t, b) })
+			t.Run("machine goes down under a replica with async flush", func(t *testing.T) { machineDown(t, b) })
 			t.Run("encrypted", func(t *testing.T) { encryptedThreeNodes(t, b) })
 		})
 	}
@@ -827,7 +827,7 @@ func machineDown(t *testing.T, b *enginetest.Bench) {
 	c.promoteBest(t)
 	for _, i := range []int{0, c.primary} {
 		if _, err := os.Stat(filepath.Join(c.nodes[i].Node.Data, "steward.relaxed")); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("node %d, a primary, is noted as relaxed: %v", i, err)
+			t.Errorf("node %d, a primary, is noted as flushing asynchronously: %v", i, err)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func statements(list []string) string {
 // new ones.
 var belongings = []string{
 	"auto.cnf", "*.pem", "binlog.*", "relay*", "*-relay-bin*", "master.info", "master-*.info", "multi-master.info",
-	"ibtmp1", "#ib_*.dblwr", "*.pid", initFile, relaxedFile,
+	"ibtmp1", "#ib_*.dblwr", "*.pid", initFile, asyncFlushFile,
 }
 
 // RegenerateIdentity is part of engine.Driver.

@@ -71,7 +71,7 @@ func (Driver) Unpack(_ context.Context, _ engine.Node, r io.Reader, dir string, 
 	if err := unpack(r, dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
-	if err := newLineage(dir); err != nil {
+	if err := regenerateIdentifier(dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
 	if err := engine.SyncTree(dir); err != nil {
@@ -80,9 +80,9 @@ func (Driver) Unpack(_ context.Context, _ engine.Node, r io.Reader, dir string, 
 	return nil
 }
 
-// newLineage changes the identifier in the WAL, too, which stays valid: the
+// regenerateIdentifier changes the identifier in the WAL, too, which stays valid: the
 // checksums in it don't cover the head of a page, where the identifier is.
-func newLineage(dir string) error {
+func regenerateIdentifier(dir string) error {
 	control, err := readControl(controlPath(dir))
 	if err != nil {
 		return err

@@ -181,5 +181,5 @@ func (Driver) Follow(ctx context.Context, n engine.Node) error {
 			return fmt.Errorf("follow: %w", err)
 		}
 	}
-	return checkLineage(ctx, n)
+	return checkHistory(ctx, n)
 }

@@ -48,7 +48,7 @@ func (j *job) makeVolatile() error {
 			return err
 		}
 	}
-	for _, dir := range []string{j.node.Spool, j.node.Keys} {
+	for _, dir := range []string{j.node.ArchiveDir, j.node.Keys} {
 		if dir == "" {
 			continue
 		}

@@ -25,7 +25,7 @@ func (l layout) handed(id cluster.ID) string { return filepath.Join(l.cluster(id
 const handOverTime = 5 * time.Minute
 
 // shipAsked has the primary hand over, and the replicas let go of the same.
-func (d *Driver) shipAsked(ctx context.Context, want platform.Wanted, top topology, eng engine.Feeder, to platform.Shipment) error {
+func (d *Driver) shipAsked(ctx context.Context, want platform.Wanted, top topology, eng engine.Feeder, to platform.ArchiveSink) error {
 	ctx, cancel := context.WithTimeout(ctx, handOverTime)
 	defer cancel()
 	node, running, err := d.runningNode(ctx, want, top, top.Primary)
@@ -37,7 +37,7 @@ func (d *Driver) shipAsked(ctx context.Context, want platform.Wanted, top topolo
 		return err
 	}
 	failpoint.Here("host: before shipping")
-	now, err := eng.HandOver(ctx, node, was, to)
+	now, err := eng.ArchiveBinlogs(ctx, node, was, to)
 	failpoint.Here("host: shipped")
 	if now != was {
 		err = errors.Join(err, d.saveHanded(want.ID, now))
@@ -49,7 +49,7 @@ func (d *Driver) shipAsked(ctx context.Context, want platform.Wanted, top topolo
 	for _, ordinal := range top.replicas() {
 		node, running, err := d.runningNode(ctx, want, top, ordinal)
 		if err == nil && running {
-			err = eng.LetGo(ctx, node, now)
+			err = eng.PurgeBinlogs(ctx, node, now)
 		}
 		errs = append(errs, err)
 	}
@@ -71,8 +71,8 @@ func (d *Driver) runningNode(ctx context.Context, want platform.Wanted, top topo
 	return j.node, true, nil
 }
 
-func (d *Driver) readHanded(id cluster.ID) (engine.Handed, error) {
-	var h engine.Handed
+func (d *Driver) readHanded(id cluster.ID) (engine.ArchivePosition, error) {
+	var h engine.ArchivePosition
 	content, err := os.ReadFile(d.layout.handed(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return h, nil
@@ -86,7 +86,7 @@ func (d *Driver) readHanded(id cluster.ID) (engine.Handed, error) {
 	return h, nil
 }
 
-func (d *Driver) saveHanded(id cluster.ID, h engine.Handed) error {
+func (d *Driver) saveHanded(id cluster.ID, h engine.ArchivePosition) error {
 	content, err := json.Marshal(h)
 	if err == nil {
 		err = writeDurably(d.layout.handed(id), append(content, '\n'))

@@ -21,14 +21,14 @@ type recovery struct {
 	*scratch
 	eng  engine.Recoverer
 	from platform.Source
-	// lineage is what a Fetcher's files are of.
-	lineage string
-	desk    *desk
+	// archiveID is what a Fetcher's files are archived under.
+	archiveID string
+	desk      *desk
 	// short tells that what was archived ended before the moment.
 	short bool
 }
 
-// recoverCopy makes at dir the data of a moment after the copy's, a lineage of
+// recoverCopy makes at dir the data of a point in time after the copy's, a history of
 // its own, and returns the keyring that it is encrypted with. The server that does
 // it is like one that tries a backup out: nobody else gets at it, and it is gone
 // afterwards.
@@ -70,7 +70,7 @@ func (v *recovery) feed(ctx context.Context, eng engine.Feeder) (reached time.Ti
 	if err := v.startAndWait(ctx); err != nil {
 		return reached, err
 	}
-	reached, _, err = eng.Replay(ctx, v.node, engine.Archived{Names: v.from.Recovery.Archived, Fetch: v.from.Recovery.Fetch})
+	reached, _, err = eng.Replay(ctx, v.node, engine.ArchiveSource{Names: v.from.Recovery.Archived, Fetch: v.from.Recovery.Fetch})
 	if errors.Is(err, engine.ErrGap) {
 		err = fmt.Errorf("%w: %w", platform.ErrGap, err)
 	}
@@ -105,7 +105,7 @@ func (v *recovery) prepare(ctx context.Context, r io.Reader) error {
 	}
 	first := ""
 	err := v.unpackBy(v.node.Data, r, func(dir string) (err error) {
-		v.lineage, first, err = v.eng.UnpackToRecover(ctx, v.node, r, dir, v.d.pipeAsOwner)
+		v.archiveID, first, err = v.eng.UnpackToRecover(ctx, v.node, r, dir, v.d.pipeAsOwner)
 		return err
 	})
 	if err != nil {
@@ -115,14 +115,14 @@ func (v *recovery) prepare(ctx context.Context, r io.Reader) error {
 	v.desk = &desk{
 		dir: filepath.Join(v.node.Tmp, "desk"), user: user, furthest: first,
 		fetch: func(ctx context.Context, name string, out io.Writer) (bool, error) {
-			return v.from.Recovery.Fetch(ctx, v.lineage, name, out)
+			return v.from.Recovery.Fetch(ctx, v.archiveID, name, out)
 		},
 	}
 	if err := makeFolder(v.desk.dir, 0o700, user, user); err != nil {
 		return err
 	}
 	v.node.AdminPassword = v.from.AdminPassword
-	v.node.Recovery = &engine.Recovery{Until: v.from.Recovery.Until, Desk: v.desk.dir}
+	v.node.Recovery = &engine.Recovery{Until: v.from.Recovery.Until, RestoreDir: v.desk.dir}
 	return v.certificate(ctx)
 }
 
@@ -156,7 +156,7 @@ func (v *recovery) noGap(ctx context.Context, eng engine.Fetcher) error {
 	if !v.short {
 		return nil
 	}
-	names, err := v.from.Recovery.Archived(ctx, v.lineage)
+	names, err := v.from.Recovery.Archived(ctx, v.archiveID)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (v *recovery) finish(ctx context.Context, dir string) ([]byte, error) {
 	if err := process.KillAll(ctx, v.identity(), v.group); err != nil {
 		return nil, err
 	}
-	if err := v.eng.Sever(ctx, v.node, v.node.Data, v.d.pipeAsOwner); err != nil {
+	if err := v.eng.StartNewArchive(ctx, v.node, v.node.Data, v.d.pipeAsOwner); err != nil {
 		return nil, err
 	}
 	keyring, err := v.job.eng.KeyringContent(v.node)

@@ -128,7 +128,7 @@ func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platfor
 	j.dir = d.layout.scratch(want.ID)
 	j.node.Data, j.node.Conf, j.node.TLS = filepath.Join(j.dir, "data"), filepath.Join(j.dir, "conf"), filepath.Join(j.dir, "tls")
 	j.node.Tmp, j.node.Log = filepath.Join(j.dir, "tmp"), filepath.Join(j.dir, "log")
-	j.node.Spool = ""
+	j.node.ArchiveDir = ""
 	j.node.Listen = scratchAddress(want.Port)
 	s := &scratch{job: j, copy: c}
 	if err := s.remove(ctx); err != nil { // what a crash has left

@@ -19,7 +19,7 @@ import (
 	"steward/internal/platform"
 )
 
-var _ platform.Spooler = (*Driver)(nil)
+var _ platform.ContinuousArchiver = (*Driver)(nil)
 
 // spool is where a node's server puts what it has finished writing. It counts
 // towards the plan's disk.
@@ -27,8 +27,8 @@ func (l layout) spool(id cluster.ID, ordinal int) string {
 	return filepath.Join(l.node(id, ordinal), "tmp", "wal")
 }
 
-// Ship is part of platform.Spooler.
-func (d *Driver) Ship(ctx context.Context, want platform.Wanted, to platform.Shipment) error {
+// Upload is part of platform.ContinuousArchiver.
+func (d *Driver) Upload(ctx context.Context, want platform.Wanted, to platform.ArchiveSink) error {
 	eng, err := d.engine(want.Engine)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (d *Driver) Ship(ctx context.Context, want platform.Wanted, to platform.Shi
 
 // shipSpools: all nodes hand over; what a primary couldn't ship before it died, the
 // others have as well.
-func (d *Driver) shipSpools(ctx context.Context, id cluster.ID, top topology, eng engine.Fetcher, to platform.Shipment) error {
+func (d *Driver) shipSpools(ctx context.Context, id cluster.ID, top topology, eng engine.Fetcher, to platform.ArchiveSink) error {
 	for _, ordinal := range append([]int{top.Primary}, top.replicas()...) {
 		if err := d.shipSpool(ctx, id, ordinal, eng, to); err != nil {
 			return fmt.Errorf("ship what node %d of cluster %d has written: %w", ordinal, id, err)
@@ -59,7 +59,7 @@ func (d *Driver) shipSpools(ctx context.Context, id cluster.ID, top topology, en
 	return nil
 }
 
-func (d *Driver) shipSpool(ctx context.Context, id cluster.ID, ordinal int, eng engine.Fetcher, to platform.Shipment) error {
+func (d *Driver) shipSpool(ctx context.Context, id cluster.ID, ordinal int, eng engine.Fetcher, to platform.ArchiveSink) error {
 	root, err := os.OpenRoot(d.layout.spool(id, ordinal))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -94,7 +94,7 @@ type shipping struct {
 	root *os.Root
 	eng  engine.Fetcher
 	data string
-	to   platform.Shipment
+	to   platform.ArchiveSink
 }
 
 func (s *shipping) all(ctx context.Context) error {
@@ -111,18 +111,18 @@ func (s *shipping) all(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.forget(engine.SpoolTold) // emptied: the next time is told of again
+	return s.forget(engine.ArchiveGapReported) // emptied: the next time is told of again
 }
 
 // tellOverflow tells once that the server had to drop something.
 func (s *shipping) tellOverflow(ctx context.Context) error {
-	if _, err := s.root.Lstat(engine.SpoolOverflow); err != nil {
+	if _, err := s.root.Lstat(engine.ArchiveGap); err != nil {
 		return ignoreMissing(err)
 	}
-	if err := s.to.Overflowed(ctx); err != nil {
+	if err := s.to.ReportGap(ctx); err != nil {
 		return err
 	}
-	return s.root.Rename(engine.SpoolOverflow, engine.SpoolTold)
+	return s.root.Rename(engine.ArchiveGap, engine.ArchiveGapReported)
 }
 
 func (s *shipping) names() ([]string, error) {
@@ -150,17 +150,17 @@ func (s *shipping) one(ctx context.Context, name string) error {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return errors.Join(err, fmt.Errorf("%s is no file", name))
 	}
-	head := make([]byte, engine.SpoolHead)
+	head := make([]byte, engine.ArchiveHead)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	lineage, keep, err := s.eng.Spooled(ctx, name, head[:n], s.data)
+	archiveID, keep, err := s.eng.ArchiveIDOf(ctx, name, head[:n], s.data)
 	if err != nil {
 		return err
 	}
 	if keep {
-		if err := s.to.Take(ctx, lineage, name, io.MultiReader(bytes.NewReader(head[:n]), f)); err != nil {
+		if err := s.to.Put(ctx, archiveID, name, io.MultiReader(bytes.NewReader(head[:n]), f)); err != nil {
 			return err
 		}
 	}

@@ -9,20 +9,20 @@ import (
 	"steward/internal/platform"
 )
 
-var _ platform.Spooler = (*Driver)(nil)
+var _ platform.ContinuousArchiver = (*Driver)(nil)
 
-// Lineage is that of all files in memory.
-const Lineage = "memory"
+// ArchiveID is that of all files in memory.
+const ArchiveID = "memory"
 
-// Ship is part of platform.Spooler.
-func (d *Driver) Ship(ctx context.Context, want platform.Wanted, to platform.Shipment) error {
+// Upload is part of platform.ContinuousArchiver.
+func (d *Driver) Upload(ctx context.Context, want platform.Wanted, to platform.ArchiveSink) error {
 	id := want.ID
 	c, ok := d.world.Cluster(id)
 	if !ok {
 		return nil
 	}
 	if c.Overflowed {
-		if err := to.Overflowed(ctx); err != nil {
+		if err := to.ReportGap(ctx); err != nil {
 			return err
 		}
 		if err := d.change(id, func(c *Cluster) { c.Overflowed = false }); err != nil {
@@ -30,7 +30,7 @@ func (d *Driver) Ship(ctx context.Context, want platform.Wanted, to platform.Shi
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Spool)) {
-		if err := to.Take(ctx, Lineage, name, strings.NewReader(c.Spool[name])); err != nil {
+		if err := to.Put(ctx, ArchiveID, name, strings.NewReader(c.Spool[name])); err != nil {
 			return err
 		}
 		err := d.change(id, func(c *Cluster) {
