@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -37,24 +38,65 @@ type Bench struct {
 	Options      Options
 	template     string
 	root         string
-	servers      int
+	servers      atomic.Int32
 }
 
-// NewBench makes the installation's template.
+// NewBench has a copy of the installation's template, which is made once per
+// installation and program: see [testdir.Prepared].
 func NewBench(t *testing.T, driver engine.Driver, inst engine.Installation, o Options) *Bench {
+	t.Helper()
+	b := newBench(t, driver, inst, o)
+	program, err := testdir.Program()
+	must(t, err, "name the program")
+	ctx, cancel := context.WithTimeout(t.Context(), templateDeadline)
+	defer cancel()
+	must(t, testdir.Prepared(ctx, b.template, "engine-"+inst.ID(), program, func(dir string) error { return b.makeTemplate(ctx, dir) }), "make template")
+	return b
+}
+
+// newBench has no template yet.
+func newBench(t *testing.T, driver engine.Driver, inst engine.Installation, o Options) *Bench {
 	t.Helper()
 	b := &Bench{Driver: driver, Installation: inst, Options: o, root: testdir.New(t, "et")}
 	b.template = filepath.Join(b.root, "template")
-	must(t, os.Mkdir(b.template, 0o700), "make template folder")
-	if os.Geteuid() == 0 {
-		must(t, os.Chown(b.template, templateUID, templateUID), "give template folder away")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	started := time.Now()
-	must(t, driver.Template(ctx, inst, b.template, templatePassword, run), "make template")
-	t.Logf("template made in %v", time.Since(started).Round(time.Millisecond))
 	return b
+}
+
+const templateDeadline = 5 * time.Minute
+
+func (b *Bench) makeTemplate(ctx context.Context, dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(dir, templateUID, templateUID); err != nil {
+			return err
+		}
+	}
+	return b.Driver.Template(ctx, b.Installation, dir, templatePassword, run)
+}
+
+// Case is a test of the bench beside its others: most of them wait for servers.
+func (b *Bench) Case(t *testing.T, name string, do func(t *testing.T, b *Bench)) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		cases <- struct{}{}
+		defer func() { <-cases }()
+		do(t, b)
+	})
+}
+
+// cases bounds how many run at once on a machine with many cores, whatever
+// -parallel says: the largest take three servers and 2 GB.
+var cases = make(chan struct{}, casesAtOnce())
+
+func casesAtOnce() int {
+	var memory syscall.Sysinfo_t
+	if syscall.Sysinfo(&memory) != nil {
+		return 1
+	}
+	const each = 2 << 30
+	return int(max(1, uint64(memory.Totalram)*uint64(memory.Unit)/each))
 }
 
 // run is the suite's engine.Runner.
@@ -77,16 +119,19 @@ func run(ctx context.Context, dir string, p engine.Process, stdin []byte) ([]byt
 // started yet. Everything is stopped and removed with the test.
 func (b *Bench) Server(t *testing.T, change ...func(*engine.Node)) *Server {
 	t.Helper()
-	return b.serverOf(t, firstUID+b.servers+1, change...)
+	number := b.next()
+	return b.serverOf(t, number, firstUID+number, change...)
 }
 
+// next numbers the bench's servers.
+func (b *Bench) next() int { return int(b.servers.Add(1)) }
+
 // serverOf is Server for the given user, which nobody but root can choose.
-func (b *Bench) serverOf(t *testing.T, uid int, change ...func(*engine.Node)) *Server {
+func (b *Bench) serverOf(t *testing.T, number, uid int, change ...func(*engine.Node)) *Server {
 	t.Helper()
-	b.servers++
-	base := filepath.Join(b.root, fmt.Sprintf("n%d", b.servers))
+	base := filepath.Join(b.root, fmt.Sprintf("n%d", number))
 	n := engine.Node{
-		Cluster: cluster.ID(b.servers), Installation: b.Installation, Listen: freePort(t),
+		Cluster: cluster.ID(number), Installation: b.Installation, Listen: freePort(t),
 		Data: base + "/data", Conf: base + "/conf", TLS: base + "/tls",
 		Tmp: base + "/tmp", Log: base + "/log", Run: base + "/run",
 		Plan:          catalog.Plan{ID: "test", MemoryMB: 1024, DiskMB: 10240, VCPUs: 1},
@@ -130,8 +175,7 @@ func (b *Bench) Started(t *testing.T, change ...func(*engine.Node)) *Server {
 
 func (b *Bench) clone(t *testing.T, to string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "cp", "-a", "--reflink=auto", b.template, to).CombinedOutput()
-	must(t, err, "clone template: "+string(out))
+	must(t, testdir.Copy(t.Context(), b.template, to), "clone template")
 	for range 2 {
 		must(t, b.Driver.RegenerateIdentity(t.Context(), to), "regenerate identity, which is repeatable")
 	}

@@ -10,9 +10,10 @@ import (
 	"steward/internal/engine"
 )
 
-// cases are what every installation must pass, each on a server of its own.
-func cases() []Check {
+// basicCases are what every installation must pass, each on a server of its own.
+func basicCases() []Check {
 	return []Check{
+		{"a template made from nothing", templateFromNothing},
 		{"ping of nothing says starting", pingOfNothing},
 		{"bootstrap is repeatable", bootstrapRepeats},
 		{"bootstrap survives a kill at any time", bootstrapKilled},
@@ -31,6 +32,16 @@ func cases() []Check {
 		{"encryption at rest", encryption},
 		{"passwords are nowhere in the clear", noClearPasswords},
 	}
+}
+
+// templateFromNothing takes no template that was kept.
+func templateFromNothing(t *testing.T, b *Bench) {
+	fresh := newBench(t, b.Driver, b.Installation, b.Options)
+	ctx, cancel := context.WithTimeout(t.Context(), templateDeadline)
+	defer cancel()
+	must(t, fresh.makeTemplate(ctx, fresh.template), "make template")
+	s := fresh.Started(t)
+	must(t, s.TryLogin(t, s.Login()), "login")
 }
 
 func pingOfNothing(t *testing.T, b *Bench) {
@@ -314,7 +325,7 @@ func (s *Server) reload(t *testing.T) (restart bool) {
 // server carries out by itself.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		err := check()
 		if err == nil {
@@ -323,7 +334,7 @@ func eventually(t *testing.T, what string, check func() error) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: %v", what, err)
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
@@ -344,7 +355,7 @@ func runPatches(t *testing.T, driver engine.Driver, found []engine.Installation,
 		}
 		slices.SortFunc(insts, func(a, b engine.Installation) int { return engine.CompareVersions(a.Version, b.Version) })
 		from, to := insts[0], insts[len(insts)-1]
-		t.Run(from.ID()+" to "+to.Version, func(t *testing.T) { patch(t, NewBench(t, driver, from, o), to) })
+		NewBench(t, driver, from, o).Case(t, from.ID()+" to "+to.Version, func(t *testing.T, b *Bench) { patch(t, b, to) })
 	}
 }
 

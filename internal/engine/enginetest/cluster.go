@@ -35,8 +35,13 @@ func synchronous(n *engine.Node) {
 func (b *Bench) ThreeNodes(t *testing.T, change ...func(*engine.Node)) *Cluster {
 	t.Helper()
 	c := &Cluster{Bench: b}
-	uid, id := firstUID+b.servers+1, cluster.ID(b.servers+1)
+	first := b.next()
+	uid, id := firstUID+first, cluster.ID(first)
 	for i := range 3 {
+		number := first
+		if i > 0 {
+			number = b.next()
+		}
 		member := func(n *engine.Node) {
 			n.Cluster, n.Ordinal, n.Members = id, i, 3
 			n.Role, n.Replication = cluster.Primary, cluster.Asynch
@@ -47,7 +52,7 @@ func (b *Bench) ThreeNodes(t *testing.T, change ...func(*engine.Node)) *Cluster 
 				f(n)
 			}
 		}
-		s := b.serverOf(t, uid, member)
+		s := b.serverOf(t, number, uid, member)
 		c.Nodes = append(c.Nodes, s)
 		if i > 0 {
 			c.prepareReplica(t, s)
@@ -256,11 +261,11 @@ func (c *Cluster) Agrees(t *testing.T, s *Server) {
 // poll tries until there is no error, or too late.
 func poll(limit time.Duration, check func() error) error {
 	deadline := time.Now().Add(limit)
-	for {
+	for pause := 2 * time.Millisecond; ; pause = min(pause*2, 50*time.Millisecond) { // many a check logs in
 		err := check()
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }

@@ -72,14 +72,35 @@ type Attempt struct {
 func Run(t *testing.T, driver engine.Driver, o Options) {
 	for _, inst := range Installations(t, driver) {
 		t.Run(inst.ID(), func(t *testing.T) {
+			t.Parallel()
 			b := NewBench(t, driver, inst, o)
-			for _, c := range slices.Concat(cases(), replicationCases(), backupCases(), pitrCases(driver), o.Checks) {
-				t.Run(c.Name, func(t *testing.T) { c.Run(t, b) })
+			for _, c := range b.checks() {
+				b.Case(t, c.Name, c.Run)
 			}
-			t.Run("privileges", func(t *testing.T) { runAttempts(t, b) })
+			b.Case(t, "privileges", runAttempts)
 		})
 	}
 	t.Run("patch", func(t *testing.T) { runPatches(t, driver, discovered(t, driver), o) })
+}
+
+// shortPath are the checks of replication, backups and moments that other builds than
+// the distribution's have: one of each kind, the synchronous and the encrypted where
+// there are two. The rest is tried on the distribution's, and on all by
+// `make test-engines`.
+var shortPath = []string{
+	"three nodes: prepared replicas stream", "three nodes: a replica comes back", "three nodes: failover, synchronous",
+	"three nodes: switchover", "three nodes: commits wait for a replica",
+	"backup under writes, encrypted", "backup: cancelled", "three nodes: backup of a replica, restored in place",
+	"point in time, encrypted", "point in time: definers and users", "three nodes: point in time over a failover",
+}
+
+// checks are those that the bench's installation has to pass now.
+func (b *Bench) checks() []Check {
+	matrix := slices.Concat(replicationCases(), backupCases(), pitrCases(b.Driver), b.Options.Checks)
+	if !Thorough() && rank(b.Installation) == 0 {
+		matrix = slices.DeleteFunc(matrix, func(c Check) bool { return !slices.Contains(shortPath, c.Name) })
+	}
+	return slices.Concat(basicCases(), matrix)
 }
 
 // EnginesFolder is where `make engines` puts server builds for tests.

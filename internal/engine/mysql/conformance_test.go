@@ -10,6 +10,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	driver := mysql.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
 	enginetest.Run(t, driver, enginetest.Options{Open: open, Attempts: attempts(), NewUser: newUser})
 }

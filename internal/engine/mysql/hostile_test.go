@@ -15,11 +15,13 @@ import (
 
 // TestHostileCustomers is what customers do to hold up or break backups.
 func TestHostileCustomers(t *testing.T) {
+	t.Parallel()
 	d := mysql.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
 	for _, inst := range enginetest.Installations(t, d) {
 		t.Run(inst.ID(), func(t *testing.T) {
+			t.Parallel()
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
-			t.Run("a table that hangs holds up the check of no other", func(t *testing.T) { hangingTable(t, b) })
+			b.Case(t, "a table that hangs holds up the check of no other", hangingTable)
 		})
 	}
 }

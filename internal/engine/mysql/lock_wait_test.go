@@ -23,6 +23,7 @@ func TestAStatementDoesNotHoldABackup(t *testing.T) {
 			continue // only MariaDB's copy is bounded so
 		}
 		t.Run(inst.ID(), func(t *testing.T) {
+			t.Parallel()
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
 			s := b.Started(t)
 			s.Exec(t, "CREATE TABLE plain (v int) ENGINE=Aria", "CREATE TABLE kept (v int)", "INSERT INTO plain VALUES (1)")

@@ -25,14 +25,16 @@ var harmlessNames = []string{
 
 // TestNamesOfFiles has customers name databases as files of the server are named.
 func TestNamesOfFiles(t *testing.T) {
+	t.Parallel()
 	d := mysql.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
 	for _, inst := range enginetest.Installations(t, d) {
 		t.Run(inst.ID(), func(t *testing.T) {
+			t.Parallel()
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
-			t.Run("those that break nothing survive a backup and starts", func(t *testing.T) { harmless(t, b) })
+			b.Case(t, "those that break nothing survive a backup and starts", harmless)
 			if onlyMariaDB(b) {
-				t.Run("those that break something are refused", func(t *testing.T) { taken(t, b) })
-				t.Run("an older database is found and fenced in", func(t *testing.T) { takenBefore(t, b) })
+				b.Case(t, "those that break something are refused", taken)
+				b.Case(t, "an older database is found and fenced in", takenBefore)
 			}
 		})
 	}

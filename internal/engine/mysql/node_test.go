@@ -22,22 +22,24 @@ import (
 
 // TestNode holds what the family promises beyond the conformance suite.
 func TestNode(t *testing.T) {
+	t.Parallel()
 	d := mysql.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
 	for _, inst := range enginetest.Installations(t, d) {
 		t.Run(inst.ID(), func(t *testing.T) {
+			t.Parallel()
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
-			t.Run("begins with an empty history, and tells no password", func(t *testing.T) { freshNode(t, b) })
-			t.Run("has a connection left for us", func(t *testing.T) { fullHouse(t, b) })
-			t.Run("many users leave room for us", func(t *testing.T) { outnumbered(t, b) })
-			t.Run("reset makes dbadmin whole again", func(t *testing.T) { rootRestored(t, b) })
-			t.Run("an older database is fenced in", func(t *testing.T) { fencedLater(t, b) })
-			t.Run("guard holds against writers", func(t *testing.T) { guardUnderLoad(t, b) })
-			t.Run("guard ends locks, transactions and statements", func(t *testing.T) { guardEnds(t, b) })
-			t.Run("sessions stay within the plan's disk", func(t *testing.T) { diskBounded(t, b) })
-			t.Run("old binary logs go, also under the guard", func(t *testing.T) { logsGo(t, b) })
-			t.Run("system tables are upgraded in place", func(t *testing.T) { upgraded(t, b) })
-			t.Run("encrypted node keeps everything encrypted", func(t *testing.T) { encryptedFence(t, b) })
-			t.Run("killed while encrypting", func(t *testing.T) { encryptingKilled(t, b) })
+			b.Case(t, "begins with an empty history, and tells no password", freshNode)
+			b.Case(t, "has a connection left for us", fullHouse)
+			b.Case(t, "many users leave room for us", outnumbered)
+			b.Case(t, "reset makes dbadmin whole again", rootRestored)
+			b.Case(t, "an older database is fenced in", fencedLater)
+			b.Case(t, "guard holds against writers", guardUnderLoad)
+			b.Case(t, "guard ends locks, transactions and statements", guardEnds)
+			b.Case(t, "sessions stay within the plan's disk", diskBounded)
+			b.Case(t, "old binary logs go, also under the guard", logsGo)
+			b.Case(t, "system tables are upgraded in place", upgraded)
+			b.Case(t, "encrypted node keeps everything encrypted", encryptedFence)
+			b.Case(t, "killed while encrypting", encryptingKilled)
 		})
 	}
 }
@@ -464,7 +466,7 @@ func bootstrapAgain(t *testing.T, s *enginetest.Server) {
 
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not in time", what)
 		}

@@ -25,33 +25,35 @@ import (
 
 // TestReplication runs clusters of three nodes.
 func TestReplication(t *testing.T) {
+	t.Parallel()
 	d := mysql.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
 	for _, inst := range enginetest.Installations(t, d) {
 		t.Run(inst.ID(), func(t *testing.T) {
+			t.Parallel()
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
-			t.Run("replicas refuse writes, the account is out of reach", func(t *testing.T) { fencedReplicas(t, b) })
-			t.Run("diverged replica is detected and copied anew", func(t *testing.T) { diverged(t, b) })
+			b.Case(t, "replicas refuse writes, the account is out of reach", fencedReplicas)
+			b.Case(t, "diverged replica is detected and copied anew", diverged)
 			if onlyMariaDB(b) { // the other flavour cuts nothing
-				t.Run("a killed primary takes back what it cut", func(t *testing.T) { takesBack(t, b) })
+				b.Case(t, "a killed primary takes back what it cut", takesBack)
 			}
-			t.Run("silently diverged replica is found", func(t *testing.T) { silentlyDiverged(t, b) })
-			t.Run("source dies within a transaction", func(t *testing.T) { diesWithin(t, b) })
+			b.Case(t, "silently diverged replica is found", silentlyDiverged)
+			b.Case(t, "source dies within a transaction", diesWithin)
 			if onlyMariaDB(b) || enginetest.Thorough() { // MySQL is slow, and the conformance suite has much of it
 				for _, kind := range []cluster.Replication{cluster.SemiSynch, cluster.Asynch} {
-					t.Run("prepared replicas follow, "+string(kind), func(t *testing.T) { preparedReplicasFollow(t, b, kind) })
+					b.Case(t, "prepared replicas follow, "+string(kind), func(t *testing.T, b *enginetest.Bench) { preparedReplicasFollow(t, b, kind) })
 				}
-				t.Run("failover loses nothing, old primary comes back", func(t *testing.T) { failover(t, b) })
-				t.Run("switchover loses nothing", func(t *testing.T) { switchover(t, b) })
-				t.Run("base backup under writes", func(t *testing.T) { baseBackupUnderWrites(t, b) })
-				t.Run("a cluster grows", func(t *testing.T) { grows(t, b) })
+				b.Case(t, "failover loses nothing, old primary comes back", failover)
+				b.Case(t, "switchover loses nothing", switchover)
+				b.Case(t, "base backup under writes", baseBackupUnderWrites)
+				b.Case(t, "a cluster grows", grows)
 			}
 			for _, until := range []string{"a replica is back", "the primary steps down", "the primary stops"} {
-				t.Run("writes wait until "+until, func(t *testing.T) { writesWait(t, b, until) })
+				b.Case(t, "writes wait until "+until, func(t *testing.T, b *enginetest.Bench) { writesWait(t, b, until) })
 			}
-			t.Run("events move with the primary", func(t *testing.T) { eventsMove(t, b) })
-			t.Run("patch and password on a replica", func(t *testing.T) { replicaKept(t, b) })
-			t.Run("machine goes down under a replica with async flush", func(t *testing.T) { machineDown(t, b) })
-			t.Run("encrypted", func(t *testing.T) { encryptedThreeNodes(t, b) })
+			b.Case(t, "events move with the primary", eventsMove)
+			b.Case(t, "patch and password on a replica", replicaKept)
+			b.Case(t, "machine goes down under a replica with async flush", machineDown)
+			b.Case(t, "encrypted", encryptedThreeNodes)
 		})
 	}
 }
@@ -263,6 +265,7 @@ func (w *writers) session(ctx context.Context, at *target, next *atomic.Int64) {
 		now := time.Now()
 		w.gap, w.last = max(w.gap, now.Sub(w.last)), now
 		w.mu.Unlock()
+		time.Sleep(2 * time.Millisecond) // else they take the processor from whom the test waits for
 	}
 }
 
@@ -863,7 +866,7 @@ func noError(t *testing.T, err error) {
 // waitUntil is waitFor with a text made at its end.
 func waitUntil(t *testing.T, done func() bool, what func() string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not in time: %s", what())
 		}

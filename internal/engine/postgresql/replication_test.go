@@ -36,7 +36,11 @@ func replicationChecks() []enginetest.Check {
 func comesBackAsItWas(t *testing.T, b *enginetest.Bench) {
 	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
-	for round := range 10 {
+	rounds := 4
+	if enginetest.Thorough() {
+		rounds = 10
+	}
+	for round := range rounds {
 		if !c.Failover(t, round, true) {
 			t.Errorf("round %d: the killed primary needed a new copy", round)
 		}

@@ -1,0 +1,142 @@
+package testdir
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Cache is the folder outside the clone where runs of tests keep what is slow to
+// get: fetched servers and prepared data. It is "" on a machine without a home.
+func Cache() string {
+	if os.Geteuid() == 0 {
+		return "/var/cache/steward" // root's home is closed to the users that servers run as
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".cache", "steward")
+}
+
+// variants is how many folders of one name are kept: those of the worktrees
+// somebody tests in turn.
+const variants = 3
+
+// Prepared makes dir a copy of the kept folder of that name and key. When there is
+// none, makeIt makes it first. The key has to change with whatever decides the
+// folder's content, as [Program] does.
+func Prepared(ctx context.Context, dir, name, key string, makeIt func(dir string) error) error {
+	base := filepath.Join(Cache(), "prepared")
+	if err := os.MkdirAll(base, 0o711); err != nil {
+		return fmt.Errorf("make folder for prepared data: %w", err)
+	}
+	unlock, err := lock(base, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	kept := filepath.Join(base, name+"@"+key)
+	if _, err := os.Stat(kept); errors.Is(err, os.ErrNotExist) {
+		if err := prepare(base, kept, makeIt); err != nil {
+			return err
+		}
+		if err := prune(base, name); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	return errors.Join(os.Chtimes(kept, now, now), Copy(ctx, filepath.Join(kept, "data"), dir))
+}
+
+// prepare puts the folder in its place whole.
+func prepare(base, kept string, makeIt func(dir string) error) error {
+	unfinished, err := os.MkdirTemp(base, ".new-")
+	if err != nil {
+		return fmt.Errorf("make folder for prepared data: %w", err)
+	}
+	defer os.RemoveAll(unfinished) // nothing there after the rename
+	if err := os.Chmod(unfinished, 0o711); err != nil {
+		return err
+	}
+	if err := makeIt(filepath.Join(unfinished, "data")); err != nil {
+		return err
+	}
+	return os.Rename(unfinished, kept)
+}
+
+// prune removes the folders of the name that were used longest ago.
+func prune(base, name string) error {
+	all, err := filepath.Glob(filepath.Join(base, name+"@*"))
+	if err != nil {
+		return err
+	}
+	used := map[string]time.Time{}
+	for _, dir := range all {
+		if info, err := os.Stat(dir); err == nil {
+			used[dir] = info.ModTime()
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return used[b].Compare(used[a]) })
+	for _, dir := range all[min(variants, len(all)):] {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lock keeps other processes, and other tests of this one, from the name.
+func lock(base, name string) (unlock func(), err error) {
+	file, err := os.OpenFile(filepath.Join(base, "."+name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("lock prepared data: %w", err)
+	}
+	return func() { file.Close() }, nil
+}
+
+// Copy copies a folder with owners and modes.
+func Copy(ctx context.Context, from, to string) error {
+	if out, err := exec.CommandContext(ctx, "cp", "-a", "--reflink=auto", from, to).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy %s: %w: %s", from, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// Program is a digest of the running program, and so of all code in it.
+var Program = sync.OnceValues(func() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return Digest(path)
+})
+
+// Digest is a short name for a file's content.
+func Digest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
+}
