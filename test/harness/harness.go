@@ -61,7 +61,6 @@ type Option func(*settings)
 type settings struct {
 	tags   string
 	config string
-	data   string
 }
 
 // WithTags builds the binary with build tags, such as failpoint.
@@ -69,9 +68,6 @@ func WithTags(tags string) Option { return func(s *settings) { s.tags = tags } }
 
 // WithConfig adds lines to the configuration file.
 func WithConfig(yaml string) Option { return func(s *settings) { s.config += yaml + "\n" } }
-
-// WithData serves an existing data folder.
-func WithData(dir string) Option { return func(s *settings) { s.data = dir } }
 
 // New prepares a server and starts it; it returns once /readyz answers.
 func New(t testing.TB, options ...Option) *Server {
@@ -88,12 +84,9 @@ func Prepare(t testing.TB, options ...Option) *Server {
 	for _, o := range options {
 		o(&set)
 	}
-	if set.data == "" {
-		set.data = dataFolder(t)
-	}
 	first := testdir.Ports(t, 1+portsPerServer) + 1
 	s := &Server{
-		Data: set.data, FirstPort: first, t: t, binary: Binary(t, set.tags),
+		Data: dataFolder(t), FirstPort: first, t: t, binary: Binary(t, set.tags),
 		listen: fmt.Sprintf("127.0.0.1:%d", first-1),
 		config: filepath.Join(t.TempDir(), "steward.yaml"), LogPath: filepath.Join(t.TempDir(), "steward.log"),
 	}

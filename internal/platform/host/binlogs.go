@@ -26,7 +26,7 @@ const archiveTimeout = 5 * time.Minute
 
 // archiveBinlogs uploads the primary's binary logs, and purges those uploaded from the
 // replicas.
-func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top state.Topology, eng engine.Feeder, to platform.Shipment) error {
+func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top state.Topology, eng engine.Feeder, to platform.ArchiveSink) error {
 	ctx, cancel := context.WithTimeout(ctx, archiveTimeout)
 	defer cancel()
 	node, running, err := d.runningNode(ctx, want, top, top.Primary)
@@ -38,7 +38,7 @@ func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top s
 		return err
 	}
 	failpoint.Here("host: before upload")
-	now, err := eng.HandOver(ctx, node, was, to)
+	now, err := eng.ArchiveBinlogs(ctx, node, was, to)
 	failpoint.Here("host: uploaded")
 	if now != was {
 		err = errors.Join(err, d.saveArchivePosition(want.ID, now))
@@ -50,7 +50,7 @@ func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top s
 	for _, ordinal := range top.Replicas() {
 		node, running, err := d.runningNode(ctx, want, top, ordinal)
 		if err == nil && running {
-			err = eng.LetGo(ctx, node, now)
+			err = eng.PurgeBinlogs(ctx, node, now)
 		}
 		errs = append(errs, err)
 	}
@@ -72,11 +72,11 @@ func (d *Driver) runningNode(ctx context.Context, want platform.Wanted, top stat
 	return nr.node, true, nil
 }
 
-func (d *Driver) readArchivePosition(id cluster.ID) (engine.Handed, error) {
-	p, _, err := state.Read[engine.Handed](d.layout.archivePosition(id))
+func (d *Driver) readArchivePosition(id cluster.ID) (engine.ArchivePosition, error) {
+	p, _, err := state.Read[engine.ArchivePosition](d.layout.archivePosition(id))
 	return p, err
 }
 
-func (d *Driver) saveArchivePosition(id cluster.ID, p engine.Handed) error {
+func (d *Driver) saveArchivePosition(id cluster.ID, p engine.ArchivePosition) error {
 	return state.Write(d.layout.archivePosition(id), p)
 }

@@ -29,7 +29,7 @@ type Replica struct {
 	// HasData reports whether it has a copy of the cluster's data.
 	HasData bool
 	Answers bool
-	// Received is engine.Standing's.
+	// Received is engine.ReplicationStatus's.
 	Received uint64
 }
 
