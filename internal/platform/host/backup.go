@@ -40,7 +40,7 @@ func (d *Driver) Backup(ctx context.Context, want platform.Wanted, from cluster.
 			}
 		}
 	}
-	nr, err := d.newNodeReconciler(ctx, cs, want, top, ordinal)
+	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, ordinal)
 	if err != nil {
 		return platform.Copy{}, fmt.Errorf("back up cluster %d: %w", want.ID, err)
 	}
@@ -162,7 +162,7 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.S
 		return reached, err
 	}
 	want.Installation = c.Installation
-	nr, err := d.newNodeReconciler(ctx, cs, want, top, top.Primary)
+	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, top.Primary)
 	if err != nil {
 		return reached, err
 	}
@@ -436,7 +436,7 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 		return errors.New("no data was set aside, or it is more than a day old")
 	}
 	want.Installation = rec.Installation
-	nr, err := d.newNodeReconciler(ctx, cs, want, top, top.Primary)
+	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, top.Primary)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func (d *Driver) runningNode(ctx context.Context, want platform.Wanted, top stat
 	if !ns.running() {
 		return engine.Node{}, false, nil
 	}
-	nr, err := d.newNodeReconciler(ctx, d.clusterState(want.ID), want, top, ordinal)
+	nr, err := d.newNodeReconciler(ctx, d.keychain(d.clusterState(want.ID)), want, top, ordinal)
 	if err != nil || nr.rec == nil || !nr.rec.Bootstrapped {
 		return engine.Node{}, false, err
 	}

@@ -15,7 +15,6 @@ import (
 	"steward/internal/failpoint"
 	"steward/internal/platform/host/failover"
 	"steward/internal/platform/host/plan"
-	"steward/internal/platform/host/state"
 )
 
 // ensurePrimary replaces or restarts the primary when its server has ended or
@@ -118,7 +117,7 @@ func synchronous(r cluster.Replication, c cluster.Commit) bool {
 	return r == cluster.SemiSynch || c == cluster.CommitOn || c == cluster.CommitRemoteWrite || c == cluster.CommitRemoteApply
 }
 
-// candidate is the node as one that may take over.
+// replicaState disconnects the replica from the old primary and returns how far it is.
 func (nr *nodeReconciler) replicaState(ctx context.Context) failover.Replica {
 	c := failover.Replica{Ordinal: nr.ns.ordinal, HasData: nr.rec != nil && nr.rec.Bootstrapped && nr.d.hasData(nr.node.Data) && !nr.ns.isDiverged()}
 	if !c.HasData || !nr.ns.running() {
@@ -181,7 +180,7 @@ func (cr *clusterReconciler) failover(ctx context.Context, old *nodeReconciler, 
 	if err := cr.d.saveTopology(cr.want.ID, top); err != nil {
 		return err
 	}
-	cr.top = top
+	cr.setTopology(top)
 	failpoint.Here("host: new primary recorded")
 	cr.d.log.Warn("the primary changes", "cluster_id", cr.want.ID, "reason", reason)
 	return cr.promote(ctx)
@@ -249,12 +248,11 @@ func (cr *clusterReconciler) repoint(ctx context.Context, ordinal int) error {
 // restartReplica starts a replica's server as it was last started, so that it can
 // report its replication status.
 func (cr *clusterReconciler) restartReplica(ctx context.Context, ordinal int) {
-	ns := cr.cs.node(ordinal)
-	rec, err := state.ReadNode(cr.d.layout.node(cr.want.ID, ordinal))
-	if err != nil || rec == nil || rec.Launch == nil || ns.running() {
+	nr, err := cr.nodeReconciler(ctx, ordinal)
+	if err != nil || nr.rec == nil || nr.rec.Launch == nil || nr.ns.running() {
 		return
 	}
-	if err := cr.d.relaunch(ctx, cr.cs, ns, rec); err != nil {
+	if err := cr.d.relaunch(ctx, cr.cs, nr.ns, nr.rec); err != nil {
 		cr.d.log.Warn("replica can't be started", "cluster_id", cr.want.ID, "node", ordinal, "error", err)
 	}
 }
@@ -315,7 +313,7 @@ func (cr *clusterReconciler) switchoverCandidate(ctx context.Context) (*nodeReco
 // primary takes writes again.
 func (cr *clusterReconciler) demote(ctx context.Context, old, candidate *nodeReconciler) error {
 	const patience = 20 * time.Second
-	held := old.route
+	held := old.route()
 	held.Primary = netip.AddrPort{} // held, until there is one
 	if err := cr.d.o.Gateway.Set(ctx, held); err != nil {
 		return err

@@ -41,15 +41,10 @@ type nodeReconciler struct {
 	// files are the rendered configuration, digest that of them and the certificate.
 	files  []engine.File
 	digest string
-	route  gateway.Route
 }
 
 // newNodeReconciler reads the node's record and renders its configuration.
-func (d *Driver) newNodeReconciler(ctx context.Context, cs *clusterState, want platform.Wanted, top state.Topology, ordinal int) (*nodeReconciler, error) {
-	return d.newNodeReconcilerWith(ctx, keychain{d: d, cs: cs}, want, top, ordinal)
-}
-
-func (d *Driver) newNodeReconcilerWith(ctx context.Context, keys keychain, want platform.Wanted, top state.Topology, ordinal int) (*nodeReconciler, error) {
+func (d *Driver) newNodeReconciler(ctx context.Context, keys keychain, want platform.Wanted, top state.Topology, ordinal int) (*nodeReconciler, error) {
 	eng, err := d.engine(want.Engine)
 	if err != nil {
 		return nil, err
@@ -74,9 +69,14 @@ func (d *Driver) newNodeReconcilerWith(ctx context.Context, keys keychain, want 
 	if err := nr.fillIn(ctx); err != nil {
 		return nil, err
 	}
-	nr.route = nr.d.route(cs, want, top)
-	nr.route.Connections = nr.eng.Connections(nr.node)
 	return nr, nr.render()
+}
+
+// route is where the gateway should lead now, with the node as the primary.
+func (nr *nodeReconciler) route() gateway.Route {
+	r := nr.d.route(nr.cs, nr.want, nr.top)
+	r.Connections = nr.eng.Connections(nr.node)
+	return r
 }
 
 func (nr *nodeReconciler) encryptionMissing() string {
@@ -213,7 +213,7 @@ func (nr *nodeReconciler) status(ctx context.Context) (plan.Status, error) {
 	if err != nil {
 		return s, fmt.Errorf("look at the gateway: %w", err)
 	}
-	s.RouteDue = !s.Replica && !hasRoute(routes, nr.route)
+	s.RouteDue = !s.Replica && !hasRoute(routes, nr.route())
 	if nr.rec == nil {
 		return s, nil
 	}

@@ -110,7 +110,7 @@ func (d *Driver) rebuild(ctx context.Context, cs *clusterState, ns *nodeState, w
 	if err != nil {
 		return err
 	}
-	primary, err := d.newNodeReconciler(ctx, cs, want, top, top.Primary)
+	primary, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, top.Primary)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (d *Driver) rebuild(ctx context.Context, cs *clusterState, ns *nodeState, w
 	if now.Primary != top.Primary || now.Suspended {
 		return fmt.Errorf("node %d isn't the primary any more", top.Primary)
 	}
-	nr, err := d.newNodeReconciler(ctx, cs, want, now, ns.ordinal)
+	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, now, ns.ordinal)
 	if err != nil {
 		return err
 	}

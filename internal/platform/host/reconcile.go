@@ -32,6 +32,9 @@ type clusterReconciler struct {
 	// mayRestartPrimary reports whether the primary's server may be restarted on its own
 	// data: a failover was considered.
 	mayRestartPrimary bool
+
+	mu    sync.Mutex
+	nodes map[int]*nodeReconciler
 }
 
 // newClusterReconciler reads the topology and saves the one that is wanted before
@@ -48,7 +51,7 @@ func (d *Driver) newClusterReconciler(cs *clusterState, want platform.Wanted) (*
 	if top.Restoring {
 		return nil, &permanentError{"a restore wasn't finished: restore a backup again, or bring the old data back with `steward restore --undo`"}
 	}
-	cr := &clusterReconciler{d: d, cs: cs, eng: eng, want: want, requested: want, keys: keychain{d: d, cs: cs}}
+	cr := &clusterReconciler{d: d, cs: cs, eng: eng, want: want, requested: want, keys: d.keychain(cs), nodes: map[int]*nodeReconciler{}}
 	if cr.top, err = cr.targetTopology(top); err != nil {
 		return nil, err
 	}
@@ -102,8 +105,26 @@ func (d *Driver) bootstrapped(id cluster.ID, top state.Topology) (bool, error) {
 	return false, nil
 }
 
+// nodeReconciler returns the reconciler of a node, the same until the topology changes.
 func (cr *clusterReconciler) nodeReconciler(ctx context.Context, ordinal int) (*nodeReconciler, error) {
-	return cr.d.newNodeReconcilerWith(ctx, cr.keys, cr.want, cr.top, ordinal)
+	cr.mu.Lock()
+	defer cr.mu.Unlock()
+	if nr := cr.nodes[ordinal]; nr != nil {
+		return nr, nil
+	}
+	nr, err := cr.d.newNodeReconciler(ctx, cr.keys, cr.want, cr.top, ordinal)
+	if err == nil {
+		cr.nodes[ordinal] = nr
+	}
+	return nr, err
+}
+
+// setTopology replaces the topology, and with it all reconcilers of nodes.
+func (cr *clusterReconciler) setTopology(top state.Topology) {
+	cr.mu.Lock()
+	defer cr.mu.Unlock()
+	cr.top = top
+	clear(cr.nodes)
 }
 
 // reconcileNode observes one node, plans and carries out the plan.

@@ -122,7 +122,7 @@ func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platfor
 	want.Installation, want.ReadOnly, want.Config = c.Installation, false, nil
 	cs := newClusterState(want.ID) // nobody watches it
 	top := state.Topology{Members: 1, Primary: scratchOrdinal}
-	nr, err := d.newNodeReconciler(ctx, cs, want, top, scratchOrdinal)
+	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, scratchOrdinal)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,8 @@ type keychain struct {
 	offline bool
 }
 
+func (d *Driver) keychain(cs *clusterState) keychain { return keychain{d: d, cs: cs} }
+
 // errNotCached is returned for a secret that only the store knows.
 var errNotCached = errors.New("it isn't cached")
 
@@ -76,7 +78,7 @@ func (d *Driver) cacheSecrets(ctx context.Context, cs *clusterState, encrypted b
 			names = append(names, keyringName(ordinal))
 		}
 	}
-	keys := keychain{d: d, cs: cs}
+	keys := d.keychain(cs)
 	for _, name := range names {
 		if _, err := keys.secret(ctx, name); err != nil {
 			return err
@@ -91,7 +93,7 @@ func (d *Driver) sealKeyrings(ctx context.Context, cs *clusterState) error {
 	if err != nil {
 		return err
 	}
-	keys := keychain{d: d, cs: cs}
+	keys := d.keychain(cs)
 	for ordinal := range top.Members {
 		rec, err := state.ReadNode(d.layout.node(cs.id, ordinal))
 		if err != nil || rec == nil || !rec.Encrypted {

@@ -230,7 +230,7 @@ func (d *Driver) recordedNode(ctx context.Context, rec *state.Node) (engine.Driv
 		return nil, engine.Node{}, err
 	}
 	n := d.engineNode(d.recordedWanted(rec), d.installation(rec.Installation), top, rec.Ordinal)
-	password, err := keychain{d: d, cs: d.clusterState(rec.Cluster)}.secret(ctx, platform.AdminPassword)
+	password, err := d.keychain(d.clusterState(rec.Cluster)).secret(ctx, platform.AdminPassword)
 	if err != nil {
 		return nil, n, err
 	}

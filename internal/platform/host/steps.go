@@ -242,6 +242,7 @@ func (nr *nodeReconciler) bootstrap(ctx context.Context) error {
 	if err := nr.save(true); err != nil {
 		return err
 	}
+	nr.node.TemplatePassword = ""
 	return state.RemoveTemplate(nr.dir)
 }
 
