@@ -17,7 +17,7 @@ func EmptyTrash(ctx context.Context, d *Driver) error { return d.trash.empty(ctx
 func Ready(d *Driver, id string) int {
 	for _, i := range d.Installations() {
 		if i.ID() == id {
-			return d.templates.of(i).count()
+			return d.templates.Ready(i)
 		}
 	}
 	return 0
