@@ -30,6 +30,7 @@ type embedded struct {
 // newEmbedded makes the folders. Whatever runs in them at the test's end is stopped.
 func newEmbedded(t *testing.T) *embedded {
 	t.Helper()
+	testdir.NeedsServers(t)
 	dir := testdir.New(t, "steward-embedded-")
 	e := &embedded{t, store.EmbeddedOptions{Dir: filepath.Join(dir, "store"), RunDir: filepath.Join(dir, "run"), Logger: slog.New(slog.DiscardHandler)}}
 	t.Cleanup(func() {

@@ -18,6 +18,7 @@ import (
 	"steward/internal/notify/notifytest"
 	"steward/internal/pgtest"
 	"steward/internal/store"
+	"steward/internal/testdir"
 	"steward/internal/watch"
 )
 
@@ -57,6 +58,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	if failpoint.Enabled {
 		t.Skip("this is the test's own child")
 	}
+	testdir.NeedsServers(t)
 	binary := filepath.Join(t.TempDir(), "watch.test")
 	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "failpoint", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -288,6 +288,7 @@ func TestStop(t *testing.T) {
 // TestGoesOnAfterTheStoreWasKilled: workers find their way back by themselves.
 func TestGoesOnAfterTheStoreWasKilled(t *testing.T) {
 	t.Parallel()
+	testdir.NeedsServers(t)
 	dir := testdir.New(t, "sw")
 	e, err := store.StartEmbedded(t.Context(), store.EmbeddedOptions{Dir: filepath.Join(dir, "store"), RunDir: filepath.Join(dir, "run"), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
