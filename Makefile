@@ -39,7 +39,7 @@ build: bin/steward ## Build bin/steward
 
 bin/steward: $(SOURCES)
 	@$(GO) env GOVERSION | grep -qE '^go1\.(2[1-9]|[3-9][0-9])' || { echo 'Go 1.21 or newer is needed; see go.dev/dl' >&2; exit 1; }
-	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/steward
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $@ ./cmd/steward
 	@touch $@
 
 setup: ## Install PostgreSQL, MariaDB, HAProxy and bubblewrap, starting none of them
@@ -110,7 +110,7 @@ bench-monitor: setup-build ## Measure checks of services against a bare client a
 	@scripts/bench-peers
 	$(GO) run ./bench/monitor $(MONITOR)
 
-sizes: ## Lines of functions and files per package, to be read, not enforced
+sizes: build ## Lines, names and imports per package, and what the program weighs: to be read, not enforced
 	@$(GO) run scripts/sizes.go
 
 clean: ## Remove what was built; data and fetched engines stay

@@ -22,7 +22,7 @@ type Parameter struct {
 	Pattern     string   `json:"pattern,omitempty"`
 	Enum        []string `json:"enum,omitempty"`
 	Example     any      `json:"example"`
-	// RequiresRestart says that servers are restarted for it.
+	// RequiresRestart reports whether servers are restarted for it.
 	RequiresRestart bool `json:"requires_restart"`
 }
 

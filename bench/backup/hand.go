@@ -197,10 +197,10 @@ func sizeOf(ctx context.Context, s Server) (int64, error) {
 	return bytes, db.QueryRowContext(ctx, query).Scan(&bytes)
 }
 
-// Name is part of Target.
+// Name implements Target.
 func (*hand) Name() string { return floorName }
 
-// Server is part of Target.
+// Server implements Target.
 func (h *hand) Server() Server { return h.server }
 
 // line fills in a pipeline's places.
@@ -208,13 +208,13 @@ func (h *hand) line(text string, n *node) string {
 	return strings.NewReplacer("$DATA", n.data, "$PORT", fmt.Sprint(n.port), "$SPOOL", h.path("spool")).Replace(text)
 }
 
-// Backup is part of Target. sync is what steward does at its end as well.
+// Backup implements Target. sync is what steward does at its end as well.
 func (h *hand) Backup(ctx context.Context) error {
 	line := fmt.Sprintf("rm -rf $SPOOL; mkdir $SPOOL; "+h.copy+" | zstd -q -3 -T2 | age -r %s >%[2]s; sync %[2]s", h.key, h.path("backup"))
 	return h.pipeline(ctx, h.line(line, h.server))
 }
 
-// Stored is part of Target.
+// Stored implements Target.
 func (h *hand) Stored() (int64, error) {
 	info, err := os.Stat(h.path("backup"))
 	if err != nil {
@@ -223,7 +223,7 @@ func (h *hand) Stored() (int64, error) {
 	return info.Size(), nil
 }
 
-// Restore is part of Target. It is on the disk before the server starts on it.
+// Restore implements Target. It is on the disk before the server starts on it.
 func (h *hand) Restore(ctx context.Context) error {
 	to := &node{hand: h, data: h.path("restored")}
 	line := fmt.Sprintf("mkdir -m 700 $DATA; rm -rf $SPOOL; mkdir $SPOOL; age -d -i %s %s | zstd -q -d | %s", h.path("key"), h.path("backup"), h.extract)
@@ -238,10 +238,10 @@ func (h *hand) Restore(ctx context.Context) error {
 	return err
 }
 
-// Restored is part of Target.
+// Restored implements Target.
 func (h *hand) Restored() Server { return h.restored }
 
-// Tidy is part of Target.
+// Tidy implements Target.
 func (h *hand) Tidy() error {
 	if h.restored == nil {
 		return nil
@@ -253,7 +253,7 @@ func (h *hand) Tidy() error {
 	return os.RemoveAll(data)
 }
 
-// CPU is part of Target.
+// CPU implements Target.
 func (h *hand) CPU() float64 {
 	used := h.cpu + cpuOf(h.server.cmd.Process.Pid)
 	if h.restored != nil {
@@ -262,10 +262,10 @@ func (h *hand) CPU() float64 {
 	return used
 }
 
-// Peak is part of Target.
+// Peak implements Target.
 func (*hand) Peak() int64 { return 0 }
 
-// Close is part of Target.
+// Close implements Target.
 func (h *hand) Close() error {
 	err := h.Tidy()
 	if h.server != nil {

@@ -51,10 +51,10 @@ func (p *pgBackRest) rest(ctx context.Context, config string, args ...string) er
 	return p.run(ctx, argv[0], argv[1:]...)
 }
 
-// Name is part of Target.
+// Name implements Target.
 func (*pgBackRest) Name() string { return "pgbackrest" }
 
-// Server is part of Target.
+// Server implements Target.
 func (p *pgBackRest) Server() Server { return quietly{p.hand.server, p} }
 
 // quietly configures the peer before its first backup.
@@ -67,12 +67,12 @@ func (q quietly) quiet(ctx context.Context) error {
 	return errors.Join(q.peer.configure(ctx), q.node.quiet(ctx))
 }
 
-// Backup is part of Target.
+// Backup implements Target.
 func (p *pgBackRest) Backup(ctx context.Context) error {
 	return p.rest(ctx, p.hand.path("pgbackrest.conf"), "--type=full", "backup")
 }
 
-// Stored is part of Target: all files of the last backup.
+// Stored implements Target: all files of the last backup.
 func (p *pgBackRest) Stored() (int64, error) {
 	latest, err := filepath.EvalSymlinks(filepath.Join(p.dir, "repo/backup/bench/latest"))
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *pgBackRest) Stored() (int64, error) {
 	})
 }
 
-// Restore is part of Target.
+// Restore implements Target.
 func (p *pgBackRest) Restore(ctx context.Context) error {
 	data := p.hand.path("restored")
 	if err := p.run(ctx, "mkdir", "-m", "700", data); err != nil {
@@ -105,10 +105,10 @@ func (p *pgBackRest) Restore(ctx context.Context) error {
 	return err
 }
 
-// Restored is part of Target.
+// Restored implements Target.
 func (p *pgBackRest) Restored() Server { return p.restored }
 
-// Tidy is part of Target.
+// Tidy implements Target.
 func (p *pgBackRest) Tidy() error {
 	if p.restored == nil {
 		return nil
@@ -120,7 +120,7 @@ func (p *pgBackRest) Tidy() error {
 	return os.RemoveAll(data)
 }
 
-// CPU is part of Target.
+// CPU implements Target.
 func (p *pgBackRest) CPU() float64 {
 	used := p.cpu + cpuOf(p.hand.server.cmd.Process.Pid)
 	if p.restored != nil {
@@ -129,8 +129,8 @@ func (p *pgBackRest) CPU() float64 {
 	return used
 }
 
-// Peak is part of Target.
+// Peak implements Target.
 func (*pgBackRest) Peak() int64 { return 0 }
 
-// Close is part of Target; the floor's folder, which it lives in, is the floor's.
+// Close implements Target; the floor's folder, which it lives in, is the floor's.
 func (p *pgBackRest) Close() error { return p.Tidy() }

@@ -66,10 +66,10 @@ func startSteward(engine, plan string, s3 bool) (*steward, error) {
 	return s, nil
 }
 
-// Name is part of Target.
+// Name implements Target.
 func (*steward) Name() string { return "steward" }
 
-// Server is part of Target.
+// Server implements Target.
 func (s *steward) Server() Server { return s }
 
 func (s *steward) engine() string { return s.database.Engine }
@@ -105,7 +105,7 @@ func (s *steward) call(method, path string, in, out any) error {
 	return json.Unmarshal([]byte(body), out)
 }
 
-// Backup is part of Target. Being complete is seen late by up to polling.
+// Backup implements Target. Being complete is seen late by up to polling.
 func (s *steward) Backup(ctx context.Context) error {
 	if err := s.forget(ctx); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (s *steward) active(ctx context.Context) error {
 	return nil
 }
 
-// Stored is part of Target.
+// Stored implements Target.
 func (s *steward) Stored() (int64, error) {
 	if s.last.Stored == nil {
 		return 0, errors.New("the backup has no size")
@@ -179,7 +179,7 @@ func (s *steward) Stored() (int64, error) {
 	return *s.last.Stored, nil
 }
 
-// Restore is part of Target.
+// Restore implements Target.
 func (s *steward) Restore(ctx context.Context) error {
 	for pid, line := range s.server.Processes() {
 		if strings.Contains(line, s.server.Data+"/clusters/") {
@@ -199,17 +199,17 @@ func (s *steward) Restore(ctx context.Context) error {
 	return db.Close()
 }
 
-// Restored is part of Target.
+// Restored implements Target.
 func (s *steward) Restored() Server { return s }
 
-// Tidy is part of Target. What a restore sets aside it keeps.
+// Tidy implements Target. What a restore sets aside it keeps.
 func (*steward) Tidy() error { return nil }
 
-// CPU is part of Target: of steward, its store, the gateway and the servers.
+// CPU implements Target: of steward, its store, the gateway and the servers.
 func (s *steward) CPU() float64 { return s.lost + cpuOf(s.server.PID()) }
 
-// Peak is part of Target: of steward's own process.
+// Peak implements Target: of steward's own process.
 func (s *steward) Peak() int64 { return peakOf(s.server.PID()) }
 
-// Close is part of Target.
+// Close implements Target.
 func (s *steward) Close() error { return s.test.Close() }

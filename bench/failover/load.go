@@ -26,7 +26,7 @@ type row struct {
 	seq           int64
 }
 
-// ack says that the server called a row written, and when.
+// ack is the server's word that a row is written, and when.
 type ack struct {
 	row row
 	at  time.Time
@@ -130,7 +130,7 @@ func (w *writer) last() time.Time {
 	return w.acks[len(w.acks)-1].at
 }
 
-// anyAfter tells whether some writer was answered after t, and everyAfter whether all were.
+// anyAfter reports whether some writer was answered after t, and everyAfter whether all were.
 func (l *load) anyAfter(t time.Time) bool {
 	return slices.ContainsFunc(l.writers, func(w *writer) bool { return w.last().After(t) })
 }

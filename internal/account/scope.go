@@ -10,7 +10,7 @@ import (
 // Area is a part of the API that a scope speaks of.
 type Area string
 
-// The areas of decisions.md §4.
+// The areas of docs/rules.md, Access.
 const (
 	AreaDatabases Area = "databases"
 	AreaAccount   Area = "account"

@@ -22,7 +22,7 @@ type backupListing struct {
 	Listing
 }
 
-// backupView is a backup (service.md 2.5), and what we know of it beyond.
+// backupView is a backup (docs/rules.md, Backups).
 type backupView struct {
 	ID          int64   `json:"id"`
 	Type        string  `json:"type" enum:"snapshot,auto"`

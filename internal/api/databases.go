@@ -506,7 +506,7 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 		})
 }
 
-// engineView is a release series (service.md 2.2).
+// engineView is a release series (docs/rules.md, Databases).
 type engineView struct {
 	Engine          string `json:"engine" enum:"mysql,postgresql"`
 	ID              string `json:"id"`

@@ -85,7 +85,7 @@ func tooDeep(body []byte) bool {
 }
 
 // checker compares a value with the schema that the document shows, in the
-// reason texts of decisions.md §2.
+// reason texts of docs/rules.md, Errors.
 type checker struct {
 	registry huma.Registry
 	faults   fault.Faults
@@ -135,7 +135,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// value tells whether a value that isn't null fits.
+// value reports whether a value that isn't null fits.
 func (c *checker) value(path string, value any, schema *huma.Schema) bool {
 	before := len(c.faults)
 	switch schema.Type {

@@ -29,7 +29,7 @@ type envelope struct {
 
 var envelopeType = reflect.TypeFor[envelope]()
 
-// Error is part of huma.StatusError.
+// Error implements huma.StatusError.
 func (e *envelope) Error() string {
 	texts := make([]string, len(e.Errors))
 	for i, p := range e.Errors {
@@ -38,7 +38,7 @@ func (e *envelope) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// GetStatus is part of huma.StatusError.
+// GetStatus implements huma.StatusError.
 func (e *envelope) GetStatus() int { return e.status }
 
 // ContentType keeps errors exactly application/json: clients compare it.
@@ -50,7 +50,7 @@ func envelopeOf(field, reason string) *envelope {
 
 const internalText = "Something went wrong on our side; the request id leads the operator to it"
 
-// statuses is the one place that maps kinds of faults to statuses (decisions.md §2).
+// statuses is the one place that maps kinds of faults to statuses (docs/rules.md, Errors).
 var statuses = map[fault.Kind]int{
 	fault.Invalid: http.StatusBadRequest, fault.Precondition: http.StatusBadRequest,
 	fault.Unauthenticated: http.StatusUnauthorized, fault.ScopeTooSmall: http.StatusUnauthorized,

@@ -3,15 +3,12 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -22,9 +19,13 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/control"
 	"steward/internal/converge"
+	"steward/internal/datadir"
+	"steward/internal/embeddedpg"
 	"steward/internal/failpoint"
 	"steward/internal/gateway"
+	"steward/internal/metrics"
 	"steward/internal/monitor"
+	"steward/internal/notify/outbox"
 	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/platform"
@@ -40,7 +41,7 @@ import (
 // App is one steward process.
 type App struct {
 	o       Options
-	paths   paths
+	paths   datadir.Dir
 	log     *slog.Logger
 	catalog *catalog.Catalog
 	control *control.Control
@@ -57,10 +58,10 @@ type App struct {
 	networks *monitor.Networks
 	prober   *probe.Prober
 	watcher  *watch.Watcher
-	notices  *watch.Notices
+	notices  *outbox.Outbox
 	audit    *audit.Recorder
 
-	noticeMetrics *noticeMetrics
+	noticeMetrics *metrics.Notices
 
 	listener net.Listener
 	// metrics is where the registry is shown; nil when it is shown nowhere.
@@ -92,7 +93,7 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 			err = errors.Join(err, a.close())
 		}
 	}()
-	if a.paths, err = newPaths(o.Data); err != nil {
+	if a.paths, err = datadir.Open(o.Data); err != nil {
 		return a, err
 	}
 	steps := []func(context.Context) error{
@@ -107,7 +108,7 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 }
 
 func (a *App) lock(context.Context) error {
-	lock, err := lockData(a.paths.Data)
+	lock, err := a.paths.Lock()
 	if err != nil {
 		return err
 	}
@@ -138,14 +139,14 @@ func (a *App) listenOn(ctx context.Context, address string) (net.Listener, error
 }
 
 func (a *App) openStore(ctx context.Context) error {
-	sealer, err := openSealer(ctx, a.paths, a.o.Config)
+	sealer, err := a.paths.OpenSealer(ctx, a.o.Config)
 	if err != nil {
 		return err
 	}
 	a.sealer = sealer
 	url := a.o.Store
 	if url == "" {
-		embedded, err := store.StartEmbedded(ctx, store.EmbeddedOptions{Dir: a.paths.store(), RunDir: a.paths.storeRun(), Logger: a.log})
+		embedded, err := embeddedpg.Start(ctx, embeddedpg.Options{Dir: a.paths.Store(), RunDir: a.paths.StoreRun(), Logger: a.log})
 		if err != nil {
 			return err
 		}
@@ -160,21 +161,12 @@ func (a *App) openStore(ctx context.Context) error {
 	return nil
 }
 
-// openSealer opens the key service of a server's secrets.
-func openSealer(ctx context.Context, p paths, c Config) (*seal.Sealer, error) {
-	sealer, err := seal.Open(ctx, cmp.Or(c.Seal.URL, p.sealKey()))
-	if err != nil {
-		return nil, fmt.Errorf("secrets: %w", err)
-	}
-	return sealer, nil
-}
-
 func (a *App) openPlatform(ctx context.Context) error {
 	ports, err := a.o.Gateway.PortRange()
 	if err != nil {
 		return err
 	}
-	options, err := gatewayOptions(a.paths, a.o.Config, a.log)
+	options, err := a.paths.GatewayOptions(a.o.Config, a.log)
 	if err != nil {
 		return err
 	}
@@ -183,7 +175,7 @@ func (a *App) openPlatform(ctx context.Context) error {
 		return err
 	}
 	a.later(func() error { g.Close(); return nil })
-	hostOptions, err := hostOptions(a.paths, a.o.Config, a.log)
+	hostOptions, err := a.paths.HostOptions(a.o.Config, a.log)
 	if err != nil {
 		return err
 	}
@@ -196,26 +188,10 @@ func (a *App) openPlatform(ctx context.Context) error {
 	for _, note := range a.host.Notes() {
 		a.log.WarnContext(ctx, "an engine can't be used", "error", note)
 	}
-	if a.catalog, err = loadCatalog(a.o.Catalog.File, a.host.Engines()); err != nil {
+	if a.catalog, err = a.o.Catalog.Load(a.host.Engines()); err != nil {
 		return err
 	}
 	return a.checkPorts(ctx, ports)
-}
-
-// loadCatalog reads the operator's file, if there is one.
-func loadCatalog(path string, engines []catalog.Engine) (*catalog.Catalog, error) {
-	var text []byte
-	if path != "" {
-		var err error
-		if text, err = os.ReadFile(path); err != nil {
-			return nil, fmt.Errorf("catalog.file: %w", err)
-		}
-	}
-	c, err := catalog.New(text, engines)
-	if err != nil {
-		return nil, fmt.Errorf("catalog.file %s: %w", path, err)
-	}
-	return c, nil
 }
 
 // checkPorts refuses a range that leaves out databases that exist: their
@@ -251,7 +227,7 @@ func (a *App) wire(ctx context.Context) error {
 	a.control = control.New(control.Deps{
 		Store: a.store, Catalog: a.catalog, Backups: a.archiver != nil, Continuous: a.o.Backups.Continuous, Ports: ports, PortUsable: a.host.PortUsable, Logger: a.log,
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
-		Quotas:          a.o.Quotas.quotas(),
+		Quotas:          a.o.DefaultQuotas(),
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},
 		Networks:        a.networks, Desk: a.desk(), Now: failpoint.Now,
 		OnlyServer: a.o.Store == "", // the data folder is locked, and its store is nobody else's
@@ -261,8 +237,8 @@ func (a *App) wire(ctx context.Context) error {
 	})
 	a.audit = audit.New(a.store, a.log)
 	a.registry = prometheus.NewRegistry()
-	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newClusterCollector(a.store, a.host), newWatchMetrics(a.watcher), a.noticeMetrics)
-	proxies, err := a.o.Server.proxies()
+	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics.NewDatabases(a.store, a.host), metrics.NewMonitor(a.watcher), a.noticeMetrics)
+	proxies, err := a.o.Server.Proxies()
 	if err != nil {
 		return err
 	}
@@ -276,53 +252,3 @@ func (a *App) wire(ctx context.Context) error {
 
 // URL is where the API answers.
 func (a *App) URL() string { return "http://" + a.listener.Addr().String() }
-
-// AwaitUnlocked waits until no steward serves the data folder.
-func AwaitUnlocked(ctx context.Context, data string, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if _, held := ServerPID(data); !held {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("steward didn't stop within %s; it may be finishing work: try again, or kill it (nothing is lost)", patience)
-		case <-tick.C:
-		}
-	}
-}
-
-// StopAll ends the databases, the gateway and the store of a data folder that
-// nobody serves, and tells how many database servers there were.
-func StopAll(ctx context.Context, data string, c Config) (int, error) {
-	if _, err := os.Stat(data); err != nil {
-		return 0, fmt.Errorf("data folder: %w", err)
-	}
-	p, err := newPaths(data)
-	if err != nil {
-		return 0, err
-	}
-	lock, err := lockData(p.Data)
-	if err != nil {
-		return 0, err
-	}
-	defer lock.Close()
-	options, err := hostOptions(p, c, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return 0, err
-	}
-	driver, err := host.New(ctx, options)
-	if err != nil {
-		return 0, err
-	}
-	defer driver.Close()
-	stopped, err := driver.StopAll(ctx)
-	if err := errors.Join(err, gateway.End(ctx, p.gateway(), p.Run), store.StopEmbedded(ctx, p.store())); err != nil {
-		return stopped, err
-	}
-	// Sockets, and keys in memory: the next start makes them anew.
-	return stopped, errors.Join(os.RemoveAll(p.Run), os.RemoveAll(p.Keys))
-}

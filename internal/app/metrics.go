@@ -4,23 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"steward/internal/cluster"
-	"steward/internal/platform/host"
-	"steward/internal/store"
 )
-
-// MetricsConfig is where Prometheus finds the metrics.
-type MetricsConfig struct {
-	// Listen is an address of its own, since they name all customers' databases to
-	// whoever asks; empty: nowhere.
-	Listen string `koanf:"listen"`
-}
 
 func (a *App) listenForMetrics(ctx context.Context) error {
 	if a.o.Metrics.Listen == "" {
@@ -37,82 +23,4 @@ func (a *App) showMetrics() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{}))
 	return mux
-}
-
-// clusterCollector shows databases and their servers, looked up when scraped.
-type clusterCollector struct {
-	store *store.Store
-	host  *host.Driver
-
-	databases, used, run       *prometheus.Desc
-	streams, lag, primaryMoves *prometheus.Desc
-}
-
-func newClusterCollector(s *store.Store, h *host.Driver) *clusterCollector {
-	return &clusterCollector{
-		store: s, host: h,
-		databases:    prometheus.NewDesc("steward_database_status", "1 for the status that a database has.", []string{"id", "label", "engine", "status"}, nil),
-		used:         prometheus.NewDesc("steward_database_used_bytes", "Disk in use by a database.", []string{"id"}, nil),
-		run:          prometheus.NewDesc("steward_node_running", "1 while a server process runs.", []string{"id", "ordinal", "role"}, nil),
-		streams:      prometheus.NewDesc("steward_node_streaming", "1 while a replica receives what its primary writes.", []string{"id", "ordinal"}, nil),
-		lag:          prometheus.NewDesc("steward_node_lag_seconds", "For how long the oldest change that a replica received waits to be applied.", []string{"id", "ordinal"}, nil),
-		primaryMoves: prometheus.NewDesc("steward_database_failovers_total", "Changes of a database's primary, planned ones included.", []string{"id"}, nil),
-	}
-}
-
-// Describe is part of prometheus.Collector.
-func (c *clusterCollector) Describe(d chan<- *prometheus.Desc) {
-	d <- c.databases
-	d <- c.used
-	d <- c.run
-	d <- c.streams
-	d <- c.lag
-	d <- c.primaryMoves
-}
-
-// Collect is part of prometheus.Collector.
-func (c *clusterCollector) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	all, err := c.store.ClustersForWork(ctx)
-	if err != nil {
-		out <- prometheus.NewInvalidMetric(c.databases, err)
-		return
-	}
-	for _, db := range all {
-		if db.Deleted != nil {
-			continue
-		}
-		id := strconv.FormatInt(int64(db.ID), 10)
-		out <- prometheus.MustNewConstMetric(c.databases, prometheus.GaugeValue, 1, id, db.Label, db.EngineID(), string(db.Status))
-		if db.UsedBytes != nil {
-			out <- prometheus.MustNewConstMetric(c.used, prometheus.GaugeValue, float64(*db.UsedBytes), id)
-		}
-	}
-	nodes, err := c.host.Nodes()
-	if err != nil {
-		out <- prometheus.NewInvalidMetric(c.run, err)
-		return
-	}
-	for _, n := range nodes {
-		c.node(out, n)
-	}
-}
-
-func (c *clusterCollector) node(out chan<- prometheus.Metric, n host.NodeInfo) {
-	id, ordinal := strconv.FormatInt(int64(n.Cluster), 10), strconv.Itoa(n.Ordinal)
-	out <- prometheus.MustNewConstMetric(c.run, prometheus.GaugeValue, one(n.Running), id, ordinal, string(n.Role))
-	if n.Role == cluster.Primary {
-		out <- prometheus.MustNewConstMetric(c.primaryMoves, prometheus.CounterValue, float64(n.Failovers), id)
-		return
-	}
-	out <- prometheus.MustNewConstMetric(c.streams, prometheus.GaugeValue, one(n.Streaming), id, ordinal)
-	out <- prometheus.MustNewConstMetric(c.lag, prometheus.GaugeValue, n.LagSeconds, id, ordinal)
-}
-
-func one(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
 }

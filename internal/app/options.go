@@ -4,6 +4,8 @@ import (
 	"io"
 	"runtime/debug"
 	"strings"
+
+	"steward/internal/config"
 )
 
 // Options are what one steward is started with.
@@ -19,7 +21,7 @@ type Options struct {
 	// Demo makes a small database on an empty store.
 	Demo  bool
 	Debug bool
-	Config
+	config.Config
 	// Out gets the few lines for people, Log the structured log.
 	Out, Log io.Writer
 }

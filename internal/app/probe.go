@@ -2,15 +2,10 @@ package app
 
 import (
 	"context"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -19,76 +14,9 @@ import (
 	"steward/internal/probe"
 )
 
-func (c MonitorConfig) validate() []error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	for _, text := range c.ForbiddenNetworks {
-		p, err := netip.ParsePrefix(text)
-		switch {
-		case err != nil:
-			bad("monitor.forbidden_networks: %w", err)
-		case p != p.Masked() || p.Addr().Is4In6():
-			bad("monitor.forbidden_networks: %s is no network such as 10.1.0.0/16", text)
-		}
-	}
-	for _, port := range c.ForbiddenPorts {
-		if port < 1 || port > 65535 {
-			bad("monitor.forbidden_ports: %d is no port", port)
-		}
-	}
-	if c.Interval < time.Second || c.Interval > 24*time.Hour {
-		bad("monitor.interval: must be 1s-24h")
-	}
-	if c.ConfirmAfter < 100*time.Millisecond || c.ConfirmAfter > time.Minute {
-		bad("monitor.confirm_after: must be 100ms-1m")
-	}
-	if _, err := c.canaries(); err != nil {
-		bad("monitor.canaries: %w", err)
-	}
-	if _, err := c.roots(); err != nil {
-		bad("monitor.ca_file: %w", err)
-	}
-	if strings.ContainsFunc(c.AbuseContact, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '(' || r == ')' }) {
-		bad("monitor.abuse_contact: must be a URL or an e-mail address")
-	}
-	return errs
-}
-
-// roots are the authorities that services' certificates are checked with; nil for
-// those of the system.
-func (c MonitorConfig) roots() (*x509.CertPool, error) {
-	if c.CAFile == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(c.CAFile)
-	if err != nil {
-		return nil, err
-	}
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		return nil, fmt.Errorf("the system's authorities: %w", err)
-	}
-	if !roots.AppendCertsFromPEM(text) {
-		return nil, errors.New("there is no certificate in it")
-	}
-	return roots, nil
-}
-
-// userAgent tells web servers who looks at them, and whom to tell when it's too often.
-func (c MonitorConfig) userAgent() string {
-	agent := "steward"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		agent += "/" + strings.Trim(info.Main.Version, "()")
-	}
-	if c.AbuseContact != "" {
-		agent += " (+" + c.AbuseContact + ")"
-	}
-	return agent
-}
-
 // openProbe makes what checks services, and the rules of where it may go.
 func (a *App) openProbe(ctx context.Context) error {
-	roots, err := a.o.Monitor.roots()
+	roots, err := a.o.Monitor.Roots()
 	if err != nil {
 		return fmt.Errorf("monitor.ca_file: %w", err)
 	}
@@ -108,7 +36,7 @@ func (a *App) openProbe(ctx context.Context) error {
 		return err
 	}
 	a.networks.Guards = append(a.networks.Guards, own...)
-	a.prober = probe.New(probe.Options{Networks: a.networks, Roots: roots, UserAgent: a.o.Monitor.userAgent()})
+	a.prober = probe.New(probe.Options{Networks: a.networks, Roots: roots, UserAgent: a.o.Monitor.UserAgent()})
 	return nil
 }
 
@@ -130,7 +58,7 @@ func (a *App) guards(ctx context.Context) ([]monitor.Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	primary, secondary, err := addresses(a.o.Config)
+	primary, secondary, err := a.o.Gateway.Addresses()
 	if err != nil {
 		return nil, err
 	}

@@ -50,13 +50,13 @@ func (a *App) welcome(w io.Writer, took time.Duration) {
 	if a.metrics != nil {
 		fmt.Fprintf(w, "  metrics   http://%s/metrics\n", a.metrics.Addr())
 	}
-	fmt.Fprintf(w, "  token     %s\n", a.paths.adminToken())
+	fmt.Fprintf(w, "  token     %s\n", a.paths.AdminToken())
 	for _, engine := range a.catalog.Engines {
 		fmt.Fprintf(w, "  engine    %s\n", engine.ID())
 	}
-	for _, weakness := range a.host.Weaknesses() {
+	for _, weakness := range a.host.Warnings() {
 		fmt.Fprintf(w, "  weaker    %s\n", weakness)
 	}
 	a.o.tellNotices(w)
-	fmt.Fprintf(w, "Try: export STEWARD_URL=%s STEWARD_TOKEN=$(cat %s); bin/steward db list\n", a.URL(), a.paths.adminToken())
+	fmt.Fprintf(w, "Try: export STEWARD_URL=%s STEWARD_TOKEN=$(cat %s); bin/steward db list\n", a.URL(), a.paths.AdminToken())
 }

@@ -253,9 +253,15 @@ func TestMemory(t *testing.T) {
 }
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
-	for _, url := range []string{"nowhere://x", "%", "file:///proc/nothing/here"} {
-		if _, err := archive.Open(t.Context(), archive.Options{URL: url}); err == nil || !strings.Contains(err.Error(), "archive") {
-			t.Errorf("%s: %v", url, err)
+	for url, want := range map[string]string{
+		"nowhere://x":               "(s3://)",
+		"gs://bucket":               "archive gs://bucket: a bucket is a folder (file://) or speaks the S3 protocol (s3://)",
+		"azblob://bucket":           "(s3://)",
+		"%":                         "archive",
+		"file:///proc/nothing/here": "archive",
+	} {
+		if _, err := archive.Open(t.Context(), archive.Options{URL: url}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q in it", url, err, want)
 		}
 	}
 }

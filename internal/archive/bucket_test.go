@@ -38,7 +38,7 @@ func openWithin(t *testing.T, b *archivetest.Bucket, timeout time.Duration) *arc
 // where; and once the bucket is back there is one, and nothing else.
 func TestBucketFails(t *testing.T) {
 	b := newBucket(t)
-	a, patient, key, data := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t), content(50<<20) // more than one part
+	a, unhurried, key, data := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t), content(50<<20) // more than one part
 	for name, trouble := range map[string]archivetest.Trouble{
 		"full":               {Status: http.StatusInsufficientStorage, Match: writing},
 		"full in the middle": {Status: http.StatusInsufficientStorage, Match: writing, After: 2},
@@ -64,10 +64,10 @@ func TestBucketFails(t *testing.T) {
 				t.Errorf("full: %v: %v", is, err)
 			}
 			b.Mend()
-			if list, err := patient.List(t.Context()); err != nil || slices.ContainsFunc(list, func(s archive.Stored) bool { return s.Complete }) {
+			if list, err := unhurried.List(t.Context()); err != nil || slices.ContainsFunc(list, func(s archive.Stored) bool { return s.Complete }) {
 				t.Errorf("list: %+v, %v", list, err)
 			}
-			put(t, patient, 1, key, data[:1<<20])
+			put(t, unhurried, 1, key, data[:1<<20])
 			objects, uploads, err := b.Keys()
 			if err != nil || len(objects) != 2 || len(uploads) > 0 {
 				t.Errorf("objects %v, uploads %v, %v", objects, uploads, err)
@@ -174,10 +174,10 @@ func TestEndOfAnUploadWhoseAnswerIsLost(t *testing.T) {
 // TestUnreadable: a backup that can't be read isn't a damaged one.
 func TestUnreadable(t *testing.T) {
 	b := newBucket(t)
-	a, patient, key := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t)
-	put(t, patient, 1, key, content(20<<20))
+	a, unhurried, key := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t)
+	put(t, unhurried, 1, key, content(20<<20))
 	wal := archive.WAL{Cluster: 7, Lineage: "1", Name: "000000010000000000000001"}
-	if err := patient.PutWAL(t.Context(), wal, key, bytes.NewReader(content(10<<20))); err != nil {
+	if err := unhurried.PutWAL(t.Context(), wal, key, bytes.NewReader(content(10<<20))); err != nil {
 		t.Fatal(err)
 	}
 	for name, trouble := range map[string]archivetest.Trouble{
@@ -203,7 +203,7 @@ func TestUnreadable(t *testing.T) {
 		})
 	}
 	b.Mend()
-	if _, err := get(t, patient, 1, key); err != nil {
+	if _, err := get(t, unhurried, 1, key); err != nil {
 		t.Error(err)
 	}
 }

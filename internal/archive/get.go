@@ -39,7 +39,7 @@ func (a *Archive) Verify(ctx context.Context, c cluster.ID, b backup.ID) (Manife
 	return m, nil
 }
 
-// gone tells that data which a manifest promises isn't there.
+// gone is the error of data which a manifest promises and that isn't there.
 func gone(err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("%w: its data is gone: %w", ErrDamaged, err)
@@ -83,7 +83,7 @@ func open(id *age.X25519Identity, stored *object, m Manifest) (io.ReadCloser, er
 	if err != nil {
 		return nil, fmt.Errorf("uncompress: %w", err)
 	}
-	c.spend = thrifty()
+	c.release = limitHeap()
 	return c, nil
 }
 
@@ -96,7 +96,7 @@ type checked struct {
 	want     Manifest
 	n        int64
 	h        hash.Hash
-	spend    func()
+	release  func()
 }
 
 // Write sums what is stored.
@@ -118,6 +118,6 @@ func (c *checked) Read(p []byte) (int, error) {
 
 func (c *checked) Close() error {
 	c.unpacked.Close()
-	c.spend()
+	c.release()
 	return c.stored.Close()
 }

@@ -18,15 +18,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/azureblob" // azblob://
-	_ "gocloud.dev/blob/fileblob"  // file://
-	_ "gocloud.dev/blob/gcsblob"   // gs://
-	"gocloud.dev/blob/s3blob"      // s3://
+	_ "gocloud.dev/blob/fileblob" // file://
+	"gocloud.dev/blob/s3blob"     // s3://
 )
 
 // Options are what an Archive is made of.
 type Options struct {
-	// URL of the bucket: file:///…, s3://…, gs://…, azblob://…, with the
+	// URL of the bucket: file:///… or s3://…, with the
 	// parameters of gocloud.dev/blob.
 	URL    string
 	Logger *slog.Logger
@@ -59,6 +57,9 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
+	}
+	if u.Scheme != "file" && u.Scheme != s3blob.Scheme {
+		return nil, fmt.Errorf("archive %s: a bucket is a folder (file://) or speaks the S3 protocol (s3://)", u.Redacted())
 	}
 	a := &Archive{log: o.Logger, limit: stepTimeouts * o.Timeout}
 	if u.Scheme == "file" {
@@ -107,7 +108,7 @@ func (a *Archive) openS3(ctx context.Context, u *url.URL, timeout time.Duration)
 			if err != nil {
 				return nil, err
 			}
-			return &impatient{c, timeout}, nil
+			return &idleTimeoutConn{c, timeout}, nil
 		}
 	})
 	o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) {
@@ -136,20 +137,20 @@ func canonical(name string) string {
 	return name
 }
 
-// impatient is a connection that fails when nothing passes for too long, in
+// idleTimeoutConn is a connection that fails when nothing passes for too long, in
 // either direction.
-type impatient struct {
+type idleTimeoutConn struct {
 	net.Conn
 	limit time.Duration
 }
 
-func (c *impatient) Read(p []byte) (int, error) {
+func (c *idleTimeoutConn) Read(p []byte) (int, error) {
 	_ = c.SetReadDeadline(time.Now().Add(c.limit)) // a closed one tells in Read
 	return c.Conn.Read(p)
 }
 
 // Write puts off the end of a Read as well: an answer comes after its request.
-func (c *impatient) Write(p []byte) (int, error) {
+func (c *idleTimeoutConn) Write(p []byte) (int, error) {
 	_ = c.SetDeadline(time.Now().Add(c.limit))
 	return c.Conn.Write(p)
 }

@@ -37,7 +37,7 @@ type Source func(w io.Writer) (platform.Copy, error)
 // about how many will come, 0 when nobody knows; it is returned with sizes and
 // checksums.
 func (a *Archive) Put(ctx context.Context, m Manifest, key []byte, write Source) (Manifest, error) {
-	defer thrifty()()
+	defer limitHeap()()
 	m.Version = version
 	m, err := a.put(ctx, m, key, write)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // ID identifies a backup.
 type ID int64
 
-// Type is how a backup came about (service.md 2.5).
+// Type is how a backup came about.
 type Type string
 
 // Snapshots are asked for, automatic backups are taken daily.

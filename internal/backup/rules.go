@@ -13,7 +13,7 @@ import (
 )
 
 // Snapshots is how many a database can have, Autos how many automatic backups
-// are kept unless the operator says otherwise (service.md 3.4).
+// are kept unless the operator says otherwise (docs/rules.md, Backups).
 const (
 	Snapshots = 3
 	Autos     = 7
@@ -79,7 +79,7 @@ func AutoLabel(day time.Time, existing []Backup) string {
 	return label
 }
 
-// Due says whether a database's automatic backup is due, and of which day. last
+// Due reports whether a database's automatic backup is due, and of which day. last
 // is when the newest was begun, created when the database was. Days that were
 // missed are made up for by one backup, the latest day's.
 func Due(now time.Time, last *time.Time, created time.Time, s Schedule, id cluster.ID) (day time.Time, due bool) {

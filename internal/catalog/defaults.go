@@ -2,7 +2,7 @@ package catalog
 
 import "steward/internal/monitor"
 
-// DefaultPlans are the plans that existing clients know by id (decisions.md §5).
+// DefaultPlans are the plans that existing clients know by id.
 func DefaultPlans() []Plan {
 	return []Plan{
 		plan("g6-nanode-1", "Nanode 1GB", "nanode", 1, 1, 25),

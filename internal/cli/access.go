@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"steward/internal/account"
-	"steward/internal/app"
+	"steward/internal/operator"
 )
 
 type userCommands struct {
@@ -33,7 +33,7 @@ type userCreateCommand struct {
 }
 
 func (c *userCreateCommand) Run(ctx context.Context, s *streams) error {
-	access, err := app.OpenAccess(ctx, c.Data, c.Store)
+	access, err := operator.OpenAccess(ctx, c.Data, c.Store)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (c *userPasswdCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	access, err := app.OpenAccess(ctx, c.Data, c.Store)
+	access, err := operator.OpenAccess(ctx, c.Data, c.Store)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ type tokenCreateCommand struct {
 }
 
 func (c *tokenCreateCommand) Run(ctx context.Context, s *streams) error {
-	access, err := app.OpenAccess(ctx, c.Data, c.Store)
+	access, err := operator.OpenAccess(ctx, c.Data, c.Store)
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"steward/internal/account"
-	"steward/internal/app"
+	"steward/internal/config"
 	"steward/internal/control"
 	"steward/internal/fault"
+	"steward/internal/operator"
 )
 
 type accountCommands struct {
@@ -34,13 +35,13 @@ type accountFlags struct {
 	quotas account.Quotas
 }
 
-func (f *accountFlags) open(ctx context.Context) (*app.Accounts, error) {
-	config, err := app.LoadConfig(f.Config)
+func (f *accountFlags) open(ctx context.Context) (*operator.Accounts, error) {
+	config, err := config.Load(f.Config)
 	if err != nil {
 		return nil, err
 	}
 	f.quotas = config.DefaultQuotas()
-	return app.OpenAccounts(ctx, f.Data, f.Store, config)
+	return operator.OpenAccounts(ctx, f.Data, f.Store, config)
 }
 
 // noAccount says in an operator's words that there is none of the name.
@@ -104,7 +105,7 @@ func (c *accountCreateCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer accounts.Close(ctx)
-	if _, err := accounts.Create(ctx, c.Name, c.change(), app.OperatorDid("steward account create")); err != nil {
+	if _, err := accounts.Create(ctx, c.Name, c.change(), operator.OperatorDid("steward account create")); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -156,7 +157,7 @@ func (c *accountViewCommand) Run(ctx context.Context, s *streams) error {
 }
 
 // show prints an account.
-func (f *accountFlags) show(ctx context.Context, s *streams, accounts *app.Accounts, name string) error {
+func (f *accountFlags) show(ctx context.Context, s *streams, accounts *operator.Accounts, name string) error {
 	a, err := accounts.View(ctx, name)
 	if err != nil {
 		return noAccount(err, name)
@@ -237,7 +238,7 @@ func (c *accountUpdateCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer accounts.Close(ctx)
-	if _, err := accounts.Update(ctx, c.Name, change, app.OperatorDid("steward account update")); err != nil {
+	if _, err := accounts.Update(ctx, c.Name, change, operator.OperatorDid("steward account update")); err != nil {
 		return noAccount(err, c.Name)
 	}
 	return c.show(ctx, s, accounts, c.Name)
@@ -250,7 +251,7 @@ type settleFlag struct {
 
 // settle waits until the account's databases are as its status wants them, and
 // reports whether they are.
-func (f settleFlag) settle(ctx context.Context, s *streams, accounts *app.Accounts, a account.Account) (bool, error) {
+func (f settleFlag) settle(ctx context.Context, s *streams, accounts *operator.Accounts, a account.Account) (bool, error) {
 	if !accounts.Served() || f.Wait == 0 {
 		left, err := accounts.Unsettled(ctx, a.ID)
 		if err == nil && left > 0 && !accounts.Served() {
@@ -289,7 +290,7 @@ func (c *accountSuspendCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer accounts.Close(ctx)
-	a, err := accounts.Suspend(ctx, c.Name, app.OperatorDid("steward account suspend"))
+	a, err := accounts.Suspend(ctx, c.Name, operator.OperatorDid("steward account suspend"))
 	if err != nil {
 		return noAccount(err, c.Name)
 	}
@@ -311,7 +312,7 @@ func (c *accountResumeCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer accounts.Close(ctx)
-	a, err := accounts.Resume(ctx, c.Name, app.OperatorDid("steward account resume"))
+	a, err := accounts.Resume(ctx, c.Name, operator.OperatorDid("steward account resume"))
 	if err != nil {
 		return noAccount(err, c.Name)
 	}
@@ -341,7 +342,7 @@ func (c *accountDeleteCommand) Run(ctx context.Context, s *streams) error {
 	if !c.Yes && !confirmed(s, shown) {
 		return errors.New("nothing was deleted")
 	}
-	a, err := accounts.Delete(ctx, c.Name, app.OperatorDid("steward account delete"))
+	a, err := accounts.Delete(ctx, c.Name, operator.OperatorDid("steward account delete"))
 	if err != nil {
 		return noAccount(err, c.Name)
 	}
@@ -370,7 +371,7 @@ func confirmed(s *streams, a control.AccountShown) bool {
 }
 
 // tell says what has become of the account.
-func (c *accountDeleteCommand) tell(ctx context.Context, s *streams, accounts *app.Accounts, settled bool) error {
+func (c *accountDeleteCommand) tell(ctx context.Context, s *streams, accounts *operator.Accounts, settled bool) error {
 	status, text := "deleting", fmt.Sprintf("%s is being deleted: nobody is served any more, and the server removes what it had.", c.Name)
 	if settled {
 		kept, err := accounts.AwaitGone(ctx, c.Name)

@@ -11,8 +11,8 @@ import (
 	"unicode"
 
 	"steward/internal/account"
-	"steward/internal/app"
 	"steward/internal/filter"
+	"steward/internal/operator"
 )
 
 type auditCommand struct {
@@ -44,7 +44,7 @@ func (c *auditCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	access, err := app.OpenAccess(ctx, c.Data, c.Store)
+	access, err := operator.OpenAccess(ctx, c.Data, c.Store)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"steward/client"
-	"steward/internal/app"
+	"steward/internal/operator"
 )
 
 type backupCommands struct {
@@ -165,7 +165,7 @@ type restoreCommand struct {
 }
 
 func (c *restoreCommand) Run(ctx context.Context, s *streams) error {
-	access, err := app.OpenAccess(ctx, c.Data, c.Store)
+	access, err := operator.OpenAccess(ctx, c.Data, c.Store)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,8 @@ import (
 	"io"
 
 	"steward/client"
-	"steward/internal/app"
+	"steward/internal/config"
+	"steward/internal/operator"
 	"steward/internal/sshlogin"
 )
 
@@ -25,8 +26,8 @@ type storeFlags struct {
 	Store string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
 }
 
-func (f storeFlags) open(ctx context.Context) (*app.Access, error) {
-	return app.OpenAccess(ctx, f.Data, f.Store)
+func (f storeFlags) open(ctx context.Context) (*operator.Access, error) {
+	return operator.OpenAccess(ctx, f.Data, f.Store)
 }
 
 type computeAddCommand struct {
@@ -191,11 +192,11 @@ type checkView struct {
 }
 
 func (c *computeCheckCommand) Run(ctx context.Context, s *streams) error {
-	config, err := app.LoadConfig(c.Config)
+	config, err := config.Load(c.Config)
 	if err != nil {
 		return err
 	}
-	machine, report, err := app.CheckCompute(ctx, c.Data, c.Store, config, c.Machine, c.NewHostKey)
+	machine, report, err := operator.CheckCompute(ctx, c.Data, c.Store, config, c.Machine, c.NewHostKey)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"steward/client"
-	"steward/internal/app"
+	"steward/internal/config"
 	"steward/internal/monitor"
+	"steward/internal/operator"
 )
 
 type credentialCommands struct {
@@ -169,11 +170,11 @@ func (f *credentialRevealCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	config, err := app.LoadConfig(f.Config)
+	config, err := config.Load(f.Config)
 	if err != nil {
 		return err
 	}
-	login, err := app.RevealCredential(ctx, app.RevealOptions{
+	login, err := operator.RevealCredential(ctx, operator.RevealOptions{
 		Data: f.Data, Store: f.Store, Config: config, Credential: monitor.CredentialID(f.ID), Staff: staff, Purpose: f.Purpose,
 	})
 	if err != nil {
@@ -203,7 +204,7 @@ type revealView struct {
 }
 
 func (f *credentialRevealsCommand) Run(ctx context.Context, s *streams) error {
-	access, err := app.OpenAccess(ctx, f.Data, f.Store)
+	access, err := operator.OpenAccess(ctx, f.Data, f.Store)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,8 @@ import (
 	"io"
 	"time"
 
-	"steward/internal/app"
+	"steward/internal/config"
+	"steward/internal/operator"
 )
 
 // vaultFlags are embedded in operators' commands that open backups.
@@ -18,12 +19,12 @@ type vaultFlags struct {
 	Config  string `help:"Configuration file (YAML)." type:"existingfile"`
 }
 
-func (f vaultFlags) open(ctx context.Context, keyFile string) (*app.Vault, error) {
-	config, err := app.LoadConfig(f.Config)
+func (f vaultFlags) open(ctx context.Context, keyFile string) (*operator.Vault, error) {
+	config, err := config.Load(f.Config)
 	if err != nil {
 		return nil, err
 	}
-	return app.OpenVault(ctx, app.VaultOptions{
+	return operator.OpenVault(ctx, operator.VaultOptions{
 		Data: f.Data, Store: f.Store, Archive: f.Backups, SealKey: f.SealKey, KeyFile: keyFile, Config: config,
 	})
 }

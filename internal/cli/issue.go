@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"steward/client"
-	"steward/internal/app"
 	"steward/internal/monitor"
+	"steward/internal/operator"
 )
 
 type issueCommands struct {
@@ -136,7 +136,7 @@ func (f *ticketReplyCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	access, err := app.OpenAccess(ctx, f.Data, f.Store)
+	access, err := operator.OpenAccess(ctx, f.Data, f.Store)
 	if err != nil {
 		return err
 	}

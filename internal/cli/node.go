@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"steward/internal/app"
 	"steward/internal/cluster"
+	"steward/internal/config"
+	"steward/internal/operator"
 	"steward/internal/platform/host"
 )
 
@@ -24,11 +25,11 @@ type nodeListCommand struct {
 }
 
 func (c *nodeListCommand) Run(ctx context.Context, s *streams) error {
-	config, err := app.LoadConfig(c.Config)
+	config, err := config.Load(c.Config)
 	if err != nil {
 		return err
 	}
-	all, err := app.Nodes(ctx, c.Data, config)
+	all, err := operator.Nodes(ctx, c.Data, config)
 	if err != nil {
 		return err
 	}
@@ -93,11 +94,11 @@ type doctorCommand struct {
 }
 
 func (c *doctorCommand) Run(ctx context.Context, s *streams) error {
-	config, err := app.LoadConfig(c.Config)
+	config, err := config.Load(c.Config)
 	if err != nil {
 		return err
 	}
-	r, err := app.Examine(ctx, config)
+	r, err := operator.Examine(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -116,14 +117,14 @@ func (c *doctorCommand) Run(ctx context.Context, s *streams) error {
 	return nil
 }
 
-func printReport(s *streams, r app.Report) {
+func printReport(s *streams, r operator.Report) {
 	rows := make([][]string, len(r.Engines))
 	for i, e := range r.Engines {
 		rows[i] = []string{string(e.Family()) + "/" + e.Series, string(e.Flavour), e.Version, e.Builder, e.Home}
 	}
 	_ = printTable(s.out, []string{"engine", "server", "version", "builder", "home"}, rows) // nobody to tell
-	fmt.Fprintf(s.out, "\ncontrol groups: %s   bubblewrap: %v   users of their own: %v\n", r.Walls.ControlGroups, r.Walls.Bubblewrap, r.Walls.OwnUsers)
-	for _, w := range r.Walls.Weaknesses {
+	fmt.Fprintf(s.out, "\ncontrol groups: %s   bubblewrap: %v   users of their own: %v\n", r.Isolation.ControlGroups, r.Isolation.Bubblewrap, r.Isolation.OwnUsers)
+	for _, w := range r.Isolation.Warnings {
 		fmt.Fprintln(s.out, "weaker:", w)
 	}
 	for _, m := range r.Missing {

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"steward/internal/app"
+	"steward/internal/config"
 	"steward/internal/monitor"
+	"steward/internal/operator"
 )
 
 type noticeCommands struct {
@@ -125,11 +126,11 @@ type noticeTestCommand struct {
 }
 
 func (c *noticeTestCommand) Run(ctx context.Context, s *streams) error {
-	config, err := app.LoadConfig(c.Config)
+	config, err := config.Load(c.Config)
 	if err != nil {
 		return err
 	}
-	if err := app.TestNotice(ctx, config, c.To, c.Channel); err != nil {
+	if err := operator.TestNotice(ctx, config, c.To, c.Channel); err != nil {
 		return err
 	}
 	if c.Channel != "" {

@@ -8,9 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"steward/internal/app"
 	"steward/internal/backup"
 	"steward/internal/cluster"
+	"steward/internal/config"
+	"steward/internal/operator"
 	"steward/internal/recovery"
 )
 
@@ -32,14 +33,14 @@ func (c *recoverCommand) Run(ctx context.Context, s *streams) error {
 	if c.Backup != 0 && len(c.Cluster) != 1 {
 		return errors.New("--backup goes with exactly one --cluster")
 	}
-	config, err := app.LoadConfig(c.Config)
+	config, err := config.Load(c.Config)
 	if err != nil {
 		return err
 	}
 	if c.List {
 		return c.list(ctx, s, config)
 	}
-	r, err := app.OpenRecovery(ctx, app.RecoverOptions{
+	r, err := operator.OpenRecovery(ctx, operator.RecoverOptions{
 		Data: c.Data, Store: c.Store, Archive: c.Backups, SealKey: c.SealKey, Config: config,
 	})
 	if err != nil {
@@ -79,7 +80,7 @@ func (c *recoverCommand) chosen(all []recovery.Found) ([]recovery.Found, error) 
 }
 
 // begin records the databases; what is in the way of one doesn't stop the others.
-func (c *recoverCommand) begin(ctx context.Context, s *streams, r *app.Recovery, all []recovery.Found) (begun []cluster.Cluster, failed bool) {
+func (c *recoverCommand) begin(ctx context.Context, s *streams, r *operator.Recovery, all []recovery.Found) (begun []cluster.Cluster, failed bool) {
 	for _, f := range all {
 		o, err := r.Recover(ctx, f, backup.ID(c.Backup))
 		switch {
@@ -99,7 +100,7 @@ func (c *recoverCommand) begin(ctx context.Context, s *streams, r *app.Recovery,
 	return begun, failed
 }
 
-func (c *recoverCommand) await(ctx context.Context, s *streams, r *app.Recovery, begun []cluster.Cluster) (failed bool) {
+func (c *recoverCommand) await(ctx context.Context, s *streams, r *operator.Recovery, begun []cluster.Cluster) (failed bool) {
 	ctx, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
 	for _, d := range begun {
@@ -138,8 +139,8 @@ type foundView struct {
 	Problems string      `json:"problem,omitempty"`
 }
 
-func (c *recoverCommand) list(ctx context.Context, s *streams, config app.Config) error {
-	l, err := app.OpenLegacy(ctx, c.Data, c.Backups, c.SealKey, config)
+func (c *recoverCommand) list(ctx context.Context, s *streams, config config.Config) error {
+	l, err := operator.OpenLegacy(ctx, c.Data, c.Backups, c.SealKey, config)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,8 @@ import (
 	"context"
 	"time"
 
-	"steward/internal/app"
+	"steward/internal/config"
+	"steward/internal/operator"
 )
 
 type sealCommands struct {
@@ -22,11 +23,11 @@ type sealRotateCommand struct {
 }
 
 func (c *sealRotateCommand) Run(ctx context.Context, s *streams) error {
-	config, err := app.LoadConfig(c.Config)
+	config, err := config.Load(c.Config)
 	if err != nil {
 		return err
 	}
-	return app.RotateSeal(ctx, app.RotateOptions{
+	return operator.RotateSeal(ctx, operator.RotateOptions{
 		Data: c.Data, Store: c.Store, Archive: c.Backups, Config: config,
 		Introduce: c.Introduce, Retire: c.Retire, Grace: c.Grace, Out: s.out,
 	})

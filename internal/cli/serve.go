@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"steward/internal/app"
+	"steward/internal/config"
+	"steward/internal/datadir"
+	"steward/internal/operator"
 )
 
 // dataFlag is embedded in the operators' commands.
@@ -19,14 +22,14 @@ type serveCommand struct {
 	Listen  string  `help:"Address of the API." default:"127.0.0.1:8080"`
 	Metrics *string `help:"Address of /metrics, for Prometheus, by default that of metrics.listen, 127.0.0.1:9180; \"\" for none. Whoever reaches it reads the names of all databases."`
 	Store   string  `help:"PostgreSQL URL of the store; by default steward runs one of its own below the data folder."`
-	Backups string  `help:"Where backups are kept: a folder, or the URL of an object store (s3://, gs://, azblob://); by default a folder below the data folder."`
+	Backups string  `help:"Where backups are kept: a folder, or the URL of a bucket that speaks the S3 protocol (s3://); by default a folder below the data folder."`
 	Config  string  `help:"Configuration file (YAML)." type:"existingfile"`
 	Demo    bool    `help:"On an empty store, make one small PostgreSQL database and print how to reach it."`
 	Debug   bool    `help:"Log every step."`
 }
 
 func (c *serveCommand) Run(ctx context.Context, s *streams) error {
-	config, err := app.LoadConfig(c.Config)
+	config, err := config.Load(c.Config)
 	if err != nil {
 		return err
 	}
@@ -49,11 +52,11 @@ type stopCommand struct {
 const stopPatience = 30 * time.Second
 
 func (c *stopCommand) Run(ctx context.Context, s *streams) error {
-	if pid, ok := app.ServerPID(c.Data); ok {
+	if pid, ok := datadir.ServerPID(c.Data); ok {
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 			return fmt.Errorf("stop process %d: %w", pid, err)
 		}
-		if err := app.AwaitUnlocked(ctx, c.Data, stopPatience); err != nil {
+		if err := operator.AwaitUnlocked(ctx, c.Data, stopPatience); err != nil {
 			return err
 		}
 		fmt.Fprintln(s.out, "steward has stopped.")
@@ -63,11 +66,11 @@ func (c *stopCommand) Run(ctx context.Context, s *streams) error {
 	if !c.All {
 		return nil
 	}
-	config, err := app.LoadConfig(c.Config)
+	config, err := config.Load(c.Config)
 	if err != nil {
 		return err
 	}
-	stopped, err := app.StopAll(ctx, c.Data, config)
+	stopped, err := operator.StopAll(ctx, c.Data, config)
 	if err != nil {
 		return err
 	}

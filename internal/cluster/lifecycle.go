@@ -11,7 +11,7 @@ import (
 // Status is what the API shows of a database's life.
 type Status string
 
-// The statuses of service.md 3.1.
+// The statuses of a database, as the API has them.
 const (
 	Provisioning Status = "provisioning"
 	Active       Status = "active"
@@ -25,12 +25,12 @@ const (
 	BackingUp    Status = "backing_up"
 )
 
-// Statuses are all of them, in the order of service.md.
+// Statuses are all of them, in the order of the API's document.
 var Statuses = []Status{
 	Provisioning, Active, Suspending, Suspended, Resuming, Restoring, Failed, Degraded, Updating, BackingUp,
 }
 
-// Resting tells whether no process of the database should run.
+// Resting reports whether no process of the database should run.
 func (s Status) Resting() bool { return s == Suspending || s == Suspended }
 
 // Trigger is what moves a database from one status to another.
@@ -58,8 +58,7 @@ type Transition struct {
 	To   Status
 }
 
-// Table is every legal status change: decisions.md §5, "Status transitions".
-// The check constraint in the store and docs/lifecycle.md are proven equal to it.
+// Table is every legal status change. The check constraint in the store and docs/lifecycle.md are proven equal to it.
 var Table = []Transition{
 	{Provisioning, Ready, Active},
 	{Provisioning, GiveUp, Failed},
@@ -101,7 +100,7 @@ func Next(from Status, on Trigger) (Status, bool) {
 // Request is something a customer asks of an existing database.
 type Request string
 
-// The requests of service.md 3.2, and suspending.
+// The requests that need a status.
 const (
 	RequestDelete      Request = "deleted"
 	RequestUpdate      Request = "updated"
@@ -120,7 +119,7 @@ const (
 // clients refresh them at any time.
 var serving = []Status{Active, Updating, BackingUp, Degraded}
 
-// allowed is service.md 3.2 with the openings of decisions.md §5.
+// allowed is the table of docs/rules.md, Databases.
 var allowed = map[Request][]Status{
 	RequestDelete:      {Active, Failed, Degraded, Suspended}, // all that last
 	RequestUpdate:      {Active},

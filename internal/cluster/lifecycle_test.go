@@ -11,9 +11,9 @@ import (
 	"steward/internal/fault"
 )
 
-// TestTableIsThatOfTheDecisions spells the table of decisions.md §5 out once
-// more, so that a change of one is a change of both.
-func TestTableIsThatOfTheDecisions(t *testing.T) {
+// TestTableIsSpelledOutTwice spells the table of status changes out once more, so
+// that a change of one is a change of both.
+func TestTableIsSpelledOutTwice(t *testing.T) {
 	t.Parallel()
 	want := map[cluster.Status]string{
 		cluster.Provisioning: "ready→active give_up→failed",
@@ -110,7 +110,8 @@ func TestNextRefusesWhatTheTableLacks(t *testing.T) {
 	})
 }
 
-// TestRequire is service.md 3.2 with the openings of decisions.md §5.
+// TestRequire spells out which status lets which request through (docs/rules.md,
+// Databases).
 func TestRequire(t *testing.T) {
 	t.Parallel()
 	want := map[cluster.Request]string{

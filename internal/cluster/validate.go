@@ -10,9 +10,9 @@ import (
 // Offer is what Validate asks of the catalogue and the platform: what exists
 // here. It is an interface so that this package needs to know neither.
 type Offer interface {
-	// HasEngine tells whether "engine/series" can be run.
+	// HasEngine reports whether "engine/series" can be run.
 	HasEngine(engine Engine, series string) bool
-	// HasType tells whether the plan exists and is offered for the engine and size.
+	// HasType reports whether the plan exists and is offered for the engine and size.
 	HasType(id string, engine Engine, size int) bool
 	HasRegion(id string) bool
 	// Encryption is nil when data files of the engine can be encrypted at rest
@@ -50,7 +50,7 @@ func (s Spec) Validate(offer Offer) fault.Faults {
 }
 
 // ValidateLabel checks length and characters: 3..32, letters, digits, '-' and
-// '_', starting with a letter or a digit (decisions.md §5).
+// '_', starting with a letter or a digit (docs/rules.md, Databases).
 func ValidateLabel(label string) fault.Faults {
 	var faults fault.Faults
 	if n := utf8.RuneCountInString(label); n < 3 || n > 32 {
@@ -125,7 +125,7 @@ func (s Spec) WithSize(size int, replication *Replication, commit *Commit) (Spec
 	return s, s.validateReplication()
 }
 
-// validateReplication is the two replication rows of decisions.md §5.
+// validateReplication holds the row on replication of docs/rules.md, Databases.
 func (s Spec) validateReplication() fault.Faults {
 	var faults fault.Faults
 	legal := []Replication{ReplicationNone}

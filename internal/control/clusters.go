@@ -504,7 +504,7 @@ type Credentials struct {
 }
 
 // Credentials answers name and password while the database can be logged in to.
-// It is a read (service.md 4.3): whoever sees the database may.
+// It is a read: whoever sees the database may.
 func (s *Clusters) Credentials(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) (Credentials, error) {
 	c, err := s.View(ctx, p, engine, id)
 	if err != nil {

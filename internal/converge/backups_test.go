@@ -32,7 +32,7 @@ var evening = time.Date(2026, 1, 31, 18, 0, 0, 0, time.UTC)
 // vault is a bench with an archive, and a clock that the test moves.
 type vault struct {
 	*bench
-	shelf   *archivetest.Shelf
+	archive *archivetest.Memory
 	clock   atomic.Pointer[time.Time]
 	options converge.BackupOptions
 	// recovery is the keeper's, from the next restart on.
@@ -41,9 +41,9 @@ type vault struct {
 
 func newVault(t *testing.T, options converge.BackupOptions) *vault {
 	t.Helper()
-	v := &vault{shelf: archivetest.New(), options: options}
+	v := &vault{archive: archivetest.New(), options: options}
 	v.at(evening)
-	v.shelf.Now = v.now
+	v.archive.Now = v.now
 	v.options.Every = 10 * time.Millisecond
 	v.bench = newBench(t, pgtest.WithNow(v.now))
 	v.restart()
@@ -58,12 +58,12 @@ func (v *vault) pass(d time.Duration) { v.at(v.now().Add(d)) }
 func (v *vault) restart() {
 	v.keeper.Stop()
 	v.operator = operate.New(operate.Options{
-		Store: v.store, Driver: v.driver, Catalog: v.plans, Archiver: v.driver, Archive: v.shelf, Logger: v.operator.Logger, Now: v.now,
+		Store: v.store, Driver: v.driver, Catalog: v.plans, Archiver: v.driver, Archive: v.archive, Logger: v.operator.Logger, Now: v.now,
 		KeepDeleted: v.options.KeepDeleted, Limits: operate.Limits{Quick: time.Nanosecond},
 	})
 	v.keep(converge.Options{
 		Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Orphans: 20 * time.Millisecond,
-		Archiver: v.driver, Archive: v.shelf, Backups: v.options, Now: v.now, Recovery: v.recovery,
+		Archiver: v.driver, Archive: v.archive, Backups: v.options, Now: v.now, Recovery: v.recovery,
 	})
 }
 
@@ -295,7 +295,7 @@ func TestADeletedAutomaticBackupStaysDeleted(t *testing.T) {
 	}
 	v.carryOut(c)
 	v.mustList(c)
-	if v.shelf.Len() != 0 {
+	if v.archive.Len() != 0 {
 		t.Error("it is still in the archive")
 	}
 }
@@ -317,7 +317,7 @@ func TestRetention(t *testing.T) {
 				want = keep
 			}
 			v.eventually("older ones are gone from list and archive", func() bool {
-				return len(v.labels(c)) == want+1 && v.shelf.Len() == want+1
+				return len(v.labels(c)) == want+1 && v.archive.Len() == want+1
 			})
 			labels := v.labels(c)
 			if labels[0] != "auto20260209" || labels[want] != "mine" || labels[want-1] != fmt.Sprintf("auto202602%02d", 10-want) {
@@ -334,11 +334,11 @@ func TestRetentionGoesOnAfterAFault(t *testing.T) {
 		v := newVault(t, converge.BackupOptions{Keep: 1})
 		c := v.active()
 		v.midnight(c)
-		v.shelf.Inject(archivetest.Fault{Call: "Delete", After: after, Times: 2})
+		v.archive.Inject(archivetest.Fault{Call: "Delete", After: after, Times: 2})
 		v.midnight(c)
 		v.eventually("the older one is gone", func() bool {
 			all, err := v.store.BackupsForWork(t.Context())
-			return err == nil && len(all[c.ID]) == 1 && v.shelf.Len() == 1
+			return err == nil && len(all[c.ID]) == 1 && v.archive.Len() == 1
 		})
 		v.mustList(c, "auto20260202")
 	}
@@ -352,12 +352,12 @@ func TestArchiveOrphans(t *testing.T) {
 	c := v.active()
 	kept := v.snapshot(c, "mine")
 	const orphan, fresh, foreign = 1001, 1002, 77
-	v.shelf.Leave(c.ID, orphan, v.now().Add(-25*time.Hour))
-	v.shelf.Leave(c.ID, fresh, v.now().Add(-time.Hour))
-	v.shelf.Leave(foreign, orphan, v.now().Add(-25*time.Hour))
-	v.eventually("the orphan is gone", func() bool { return !v.shelf.Has(c.ID, orphan) })
+	v.archive.Leave(c.ID, orphan, v.now().Add(-25*time.Hour))
+	v.archive.Leave(c.ID, fresh, v.now().Add(-time.Hour))
+	v.archive.Leave(foreign, orphan, v.now().Add(-25*time.Hour))
+	v.eventually("the orphan is gone", func() bool { return !v.archive.Has(c.ID, orphan) })
 	v.quiet()
-	if !v.shelf.Has(c.ID, fresh) || !v.shelf.Has(foreign, orphan) || !v.shelf.Has(c.ID, kept.ID) {
+	if !v.archive.Has(c.ID, fresh) || !v.archive.Has(foreign, orphan) || !v.archive.Has(c.ID, kept.ID) {
 		t.Error("too much was removed")
 	}
 }
@@ -375,15 +375,15 @@ func TestBackupsOfADeletedDatabase(t *testing.T) {
 	v.carryOut(c)
 	v.pass(47 * time.Hour)
 	v.quiet()
-	if v.shelf.Len() != 1 {
+	if v.archive.Len() != 1 {
 		t.Fatal("its backup went with it")
 	}
 	v.undelete(c)
-	v.shelf.Inject(archivetest.Fault{Call: "DeleteCluster", Times: 1})
+	v.archive.Inject(archivetest.Fault{Call: "DeleteCluster", Times: 1})
 	v.pass(2 * time.Hour)
 	v.eventually("all of it is gone", func() bool {
 		_, err := v.store.ClusterForWork(t.Context(), c.ID)
-		return fault.IsKind(err, fault.NotFound) && v.shelf.Len() == 0
+		return fault.IsKind(err, fault.NotFound) && v.archive.Len() == 0
 	})
 }
 
@@ -560,7 +560,7 @@ func TestATryThatCouldntBeMade(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, converge.BackupOptions{Verify: true})
 	c := v.active()
-	v.shelf.Inject(archivetest.Fault{Call: "Get", Times: 1})
+	v.archive.Inject(archivetest.Fault{Call: "Get", Times: 1})
 	v.snapshot(c, "s")
 	v.quiet()
 	if b := v.newest(c); b.Verified != nil || b.Problem != "" {
@@ -575,7 +575,7 @@ func TestADamagedBackupIsFound(t *testing.T) {
 	v := newVault(t, converge.BackupOptions{})
 	c := v.active()
 	b := v.snapshot(c, "s")
-	v.shelf.Damage(c.ID, b.ID)
+	v.archive.Damage(c.ID, b.ID)
 	v.options.Verify = true
 	v.restart()
 	v.eventually("it is found", func() bool { return v.newest(c).Problem != "" })
@@ -588,7 +588,7 @@ func TestAProofAges(t *testing.T) {
 	c := v.active()
 	b := v.snapshot(c, "s")
 	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
-	v.shelf.Damage(c.ID, b.ID)
+	v.archive.Damage(c.ID, b.ID)
 	v.pass(6 * 24 * time.Hour)
 	v.quiet()
 	if found, err := v.store.BackupForWork(t.Context(), b.ID); err != nil || found.Problem != "" {

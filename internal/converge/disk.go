@@ -13,8 +13,8 @@ import (
 	"steward/internal/store"
 )
 
-// Shares of the plan's disk at which the guard closes and opens (decisions.md
-// §5), and from which on a database is looked at often.
+// Shares of the plan's disk at which the guard closes and opens (docs/rules.md,
+// Databases), and from which on a database is looked at often.
 const (
 	fullPercent  = 95
 	spacePercent = 90

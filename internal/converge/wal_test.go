@@ -31,7 +31,7 @@ func (v *vault) waiting(c cluster.Cluster) int {
 // archived are the names of what is in the archive.
 func (v *vault) archived(c cluster.Cluster) []string {
 	v.t.Helper()
-	all, err := v.shelf.ListWAL(v.t.Context(), c.ID)
+	all, err := v.archive.ListWAL(v.t.Context(), c.ID)
 	if err != nil {
 		return nil // a fault that was asked for
 	}
@@ -83,7 +83,7 @@ func TestAnArchiveThatIsAway(t *testing.T) {
 	v := newVault(t, converge.BackupOptions{})
 	c := v.active()
 	v.midnight(c)
-	v.shelf.Inject(archivetest.Fault{Call: "PutWAL"})
+	v.archive.Inject(archivetest.Fault{Call: "PutWAL"})
 	v.write(c, "1")
 	v.world.Edit(c.ID, func(c *memplatform.Cluster) { c.Overflowed = true })
 	v.eventually("told of", func() bool {
@@ -94,7 +94,7 @@ func TestAnArchiveThatIsAway(t *testing.T) {
 	if v.waiting(c) != 1 {
 		t.Error("it waits no more")
 	}
-	v.shelf.Clear()
+	v.archive.Clear()
 	v.eventually("archived", func() bool { return v.waiting(c) == 0 && len(v.archived(c)) == 1 })
 	told := 0
 	for _, e := range v.events(c.ID) {

@@ -1,7 +1,7 @@
 // Package engine is the seam to the database servers. A node, one server
 // process, is its unit. A driver knows how a server is set up, configured,
 // started, asked and told; it starts no processes itself, since only the
-// platform knows with which user, limits and walls. Every driver passes
+// platform knows with which user, limits and sandbox. Every driver passes
 // enginetest.
 package engine
 
@@ -34,7 +34,7 @@ type Installation struct {
 	Series  string `json:"series"`
 	Version string `json:"version"`
 	// Builder tells builds apart whose collations or defaults may differ; a
-	// cluster stays with one builder for life (engines/postgresql.md §6).
+	// cluster stays with one builder for life.
 	Builder string `json:"builder"`
 	// Home is the prefix of the installation.
 	Home string `json:"home"`
@@ -150,7 +150,7 @@ type Process struct {
 }
 
 // Runner runs one program to its end as the user that owns dir, inside the
-// platform's walls, and returns its combined output. Used to make templates.
+// platform's sandbox, and returns its combined output. Used to make templates.
 type Runner func(ctx context.Context, dir string, p Process, stdin []byte) (output []byte, err error)
 
 // Driver knows one family of servers. All methods are repeatable.

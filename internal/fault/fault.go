@@ -101,7 +101,7 @@ func All(err error) ([]*Fault, bool) {
 	return nil, false
 }
 
-// IsKind tells whether err holds a fault of the kind.
+// IsKind reports whether err holds a fault of the kind.
 func IsKind(err error, k Kind) bool {
 	fs, ok := All(err)
 	if !ok {
@@ -125,7 +125,7 @@ func NewPrecondition(format string, args ...any) *Fault {
 	return &Fault{Kind: Precondition, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Reason texts below are those of decisions.md §2.
+// Reason texts below are those of docs/rules.md, Errors.
 
 // NewUnauthenticated is the answer to a token that doesn't count.
 func NewUnauthenticated() *Fault { return &Fault{Kind: Unauthenticated, Reason: "Invalid Token"} }

@@ -45,7 +45,7 @@ func TestFaultsAreFoundInsideOtherErrors(t *testing.T) {
 	}
 }
 
-// TestReasons are those of decisions.md §2, which clients compare.
+// TestReasons are those of docs/rules.md, Errors, which clients compare.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -34,7 +34,7 @@ type Fields map[string]Kind
 // Op is a comparison or a connective.
 type Op string
 
-// The operators of decisions.md §3.
+// The operators of docs/rules.md, Lists.
 const (
 	And      Op = "+and"
 	Or       Op = "+or"

@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"fmt"
 	"net/netip"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -67,6 +69,35 @@ func TestOneSourceLeavesOthersRoom(t *testing.T) {
 	b.reopen()
 	if got := len(admitted(b, "127.0.0.9", "127.0.0.1", port, 30)); got > 30-spare {
 		t.Errorf("%d more connections after a restart", got)
+	}
+}
+
+// TestABurstLeavesOthersRoom has HAProxy find a burst of one source's connections
+// at once, as it does when the machine was too busy to let it run.
+func TestABurstLeavesOthersRoom(t *testing.T) {
+	t.Parallel()
+	const most = 30
+	b := newBench(t, 8)
+	port, one := b.port(0), backend(t, "one")
+	b.set(Route{Cluster: 1, Port: port, Primary: one, Reads: []netip.AddrPort{one}, Allow: allow("127.0.0.0/8"), Connections: most})
+	pid := b.pid()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	for i := range 200 { // half of them for each end
+		if _, err := dialFrom(t, "127.0.0.9", fmt.Sprintf("127.0.0.%d", 1+i%2), port); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []string{"127.0.0.1", "127.0.0.2"} {
+		c := connect(t, "127.0.0.10", end, port)
+		if got := c.hello(10 * time.Second); got != "one" {
+			t.Errorf("another source gets %q from %s", got, end)
+		}
 	}
 }
 

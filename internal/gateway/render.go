@@ -182,7 +182,10 @@ func (c config) proxy(b *strings.Builder, which role, port int) {
 	}
 }
 
-// crowd turns a source away that has some connections while a backend has few left.
+// crowd rejects a source that has some connections while a backend has few left.
+// It is a rule of the content, which HAProxy evaluates in the same step as it takes
+// a server for the connection: a rule of the connection judges all of a burst before
+// the first of them counts.
 func (c config) crowd(b *strings.Builder, backend, condition string) {
-	fmt.Fprintf(b, "    tcp-request connection reject if { sc0_conn_cur gt %d } { be_conn_free(%s) 0:%d }%s\n", fewConnections, backend, spare-1, condition)
+	fmt.Fprintf(b, "    tcp-request content reject if { sc0_conn_cur gt %d } { be_conn_free(%s) 0:%d }%s\n", fewConnections, backend, spare-1, condition)
 }

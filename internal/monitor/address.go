@@ -35,7 +35,7 @@ type Address struct {
 // String is the address as it was given.
 func (a Address) String() string { return a.text }
 
-// Bounds on an address in characters (service.md 2.11), and of what redirects
+// Bounds on an address in characters, and of what redirects
 // lead to in bytes, where browsers and servers agree on about as much.
 const (
 	leastAddress, mostAddress = 3, 100
@@ -260,7 +260,7 @@ func isASCII(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// numeric tells whether a name would be taken for a number by those who follow
+// numeric reports whether a name would be taken for a number by those who follow
 // inet_aton or the URL standard: its last label is decimal or hexadecimal. No
 // top-level domain is.
 func numeric(name string) bool {

@@ -29,7 +29,7 @@ type Phone struct {
 	Secondary string
 }
 
-// Bounds of service.md 2.6 and decisions.md §6, in characters.
+// Bounds in characters (docs/rules.md, Managed services).
 const (
 	minName, maxName   = 2, 64
 	minEmail, maxEmail = 6, 100

@@ -20,7 +20,7 @@ type Credential struct {
 	Updated       time.Time
 }
 
-// Reveal tells that somebody of the staff read a credential, which may be gone.
+// Reveal records that somebody of the staff read a credential, which may be gone.
 type Reveal struct {
 	Account    account.ID
 	Credential CredentialID
@@ -30,7 +30,7 @@ type Reveal struct {
 	Created    time.Time
 }
 
-// Bounds of service.md 2.7 and decisions.md §6, in characters; those of staff
+// Bounds in characters (docs/rules.md, Managed services); those of staff
 // and purpose are ours.
 const (
 	minLabel, maxLabel = 2, 75

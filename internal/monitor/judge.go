@@ -16,7 +16,7 @@ type Rules struct {
 	FlapWindow, Calm time.Duration
 }
 
-// DefaultRules are those of decisions.md §6: two more looks after a failure, two
+// DefaultRules are those of docs/rules.md: two more looks after a failure, two
 // good ones before a service is up.
 func DefaultRules() Rules {
 	return Rules{
@@ -92,7 +92,7 @@ func (r Rules) needed(good bool) int {
 	return r.Failures
 }
 
-// enough tells whether the streak that ends with r makes another status.
+// enough reports whether the streak that ends with r makes another status.
 func (c Condition) enough(r Result, rules Rules) bool {
 	if c.streak < rules.needed(r.Good()) {
 		return false

@@ -7,10 +7,10 @@ import (
 )
 
 // Spacing is what one point of the stats covers; points begin at whole multiples
-// of it (service.md 2.12, decisions.md §6).
+// of it (docs/rules.md, Managed services).
 const Spacing = 5 * time.Minute
 
-// StatsWindow is how far back the stats go (service.md §8).
+// StatsWindow is how far back the stats go.
 const StatsWindow = 24 * time.Hour
 
 // maxPause is the longest time between two readings that rates are made of:

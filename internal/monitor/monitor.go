@@ -25,7 +25,7 @@ type (
 // ServiceType is how a service is checked.
 type ServiceType string
 
-// The types of service.md 2.11.
+// What a service is checked by.
 const (
 	URL ServiceType = "url"
 	TCP ServiceType = "tcp"

@@ -152,14 +152,14 @@ func (n *Networks) validatePort(a Address) fault.Faults {
 	return nil
 }
 
-// AllowedNetwork tells whether a region may have a network: one that is private
+// AllowedNetwork reports whether a region may have a network: one that is private
 // as a whole.
 func AllowedNetwork(p netip.Prefix) bool {
 	return slices.ContainsFunc(private, func(q netip.Prefix) bool { return q.Bits() <= p.Bits() && q.Contains(p.Addr()) })
 }
 
 // LocalNetworks are what this machine's region allows: loopback and the private
-// networks of RFC 1918 and RFC 4193 (decisions.md §6).
+// networks of RFC 1918 and RFC 4193.
 func LocalNetworks() []netip.Prefix {
 	return prefixes("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
 }

@@ -14,7 +14,7 @@ import (
 // Status is how a service is, as customers see it.
 type Status string
 
-// The statuses of service.md 3.3. A pending service has not been judged since it
+// The statuses of a service. A pending service has not been judged since it
 // was made, changed or enabled.
 const (
 	Disabled Status = "disabled"
@@ -79,8 +79,8 @@ const Shards = 256
 // Shard is the part that the service belongs to.
 func (id ServiceID) Shard() int { return int(id % Shards) }
 
-// Validate finds what is wrong with the service itself: the bounds of service.md
-// 2.11. Where it leads is judged by ValidateDestination.
+// Validate finds what is wrong with the service itself, by the bounds of
+// docs/rules.md. Where it leads is judged by ValidateDestination.
 func (s Service) Validate() fault.Faults {
 	var faults fault.Faults
 	length := func(field, text string, least, most int) {
@@ -131,7 +131,7 @@ func (s Service) Normalized() Service {
 	return s
 }
 
-// SameChecks tells whether the checks of both find the same: only then what was
+// SameChecks reports whether the checks of both find the same: only then what was
 // found of one still holds for the other.
 func (s Service) SameChecks(o Service) bool {
 	return s.Type == o.Type && s.Address == o.Address && s.Timeout == o.Timeout && s.Body == o.Body && s.Region == o.Region

@@ -75,7 +75,7 @@ func (c *client) GetGrantTypes() fosite.Arguments {
 	return fosite.Arguments{"authorization_code", "refresh_token", "client_credentials"}
 }
 
-// GetClient is part of fosite.ClientManager.
+// GetClient implements fosite.ClientManager.
 func (s *storage) GetClient(ctx context.Context, id string) (fosite.Client, error) {
 	find := s.control.Authorizations.Client
 	if tx, err := txOf(ctx); err == nil {
@@ -91,13 +91,13 @@ func (s *storage) GetClient(ctx context.Context, id string) (fosite.Client, erro
 	return &client{found, secret}, nil
 }
 
-// ClientAssertionJWTValid is part of fosite.ClientManager. Clients prove
+// ClientAssertionJWTValid implements fosite.ClientManager. Clients prove
 // themselves by their secret only.
 func (s *storage) ClientAssertionJWTValid(context.Context, string) error {
 	return fosite.ErrInvalidClient.WithHint("Clients authenticate with their secret.")
 }
 
-// SetClientAssertionJWT is part of fosite.ClientManager.
+// SetClientAssertionJWT implements fosite.ClientManager.
 func (s *storage) SetClientAssertionJWT(ctx context.Context, jti string, _ time.Time) error {
 	return s.ClientAssertionJWTValid(ctx, jti)
 }
@@ -126,7 +126,7 @@ func (s *storage) request(ctx context.Context, a account.Authorization, values u
 	}, nil
 }
 
-// CreateAuthorizeCodeSession is part of oauth2.AuthorizeCodeStorage. The
+// CreateAuthorizeCodeSession implements oauth2.AuthorizeCodeStorage. The
 // authorization has been recorded before.
 func (s *storage) CreateAuthorizeCodeSession(ctx context.Context, code string, r fosite.Requester) error {
 	return with(ctx, code, func(tx *store.Tx, hash store.TokenHash) error {
@@ -134,7 +134,7 @@ func (s *storage) CreateAuthorizeCodeSession(ctx context.Context, code string, r
 	})
 }
 
-// GetAuthorizeCodeSession is part of oauth2.AuthorizeCodeStorage.
+// GetAuthorizeCodeSession implements oauth2.AuthorizeCodeStorage.
 func (s *storage) GetAuthorizeCodeSession(ctx context.Context, code string, _ fosite.Session) (r fosite.Requester, err error) {
 	err = with(ctx, code, func(tx *store.Tx, hash store.TokenHash) error {
 		found, err := tx.LockCode(ctx, hash)
@@ -153,12 +153,12 @@ func (s *storage) GetAuthorizeCodeSession(ctx context.Context, code string, _ fo
 	return r, err
 }
 
-// InvalidateAuthorizeCodeSession is part of oauth2.AuthorizeCodeStorage.
+// InvalidateAuthorizeCodeSession implements oauth2.AuthorizeCodeStorage.
 func (s *storage) InvalidateAuthorizeCodeSession(ctx context.Context, code string) error {
 	return with(ctx, code, func(tx *store.Tx, hash store.TokenHash) error { return tx.UseCode(ctx, hash) })
 }
 
-// CreatePKCERequestSession is part of pkce.PKCERequestStorage; the method has
+// CreatePKCERequestSession implements pkce.PKCERequestStorage; the method has
 // been found to be S256.
 func (s *storage) CreatePKCERequestSession(ctx context.Context, code string, r fosite.Requester) error {
 	return with(ctx, code, func(tx *store.Tx, hash store.TokenHash) error {
@@ -166,7 +166,7 @@ func (s *storage) CreatePKCERequestSession(ctx context.Context, code string, r f
 	})
 }
 
-// GetPKCERequestSession is part of pkce.PKCERequestStorage.
+// GetPKCERequestSession implements pkce.PKCERequestStorage.
 func (s *storage) GetPKCERequestSession(ctx context.Context, code string, _ fosite.Session) (r fosite.Requester, err error) {
 	err = with(ctx, code, func(tx *store.Tx, hash store.TokenHash) error {
 		found, err := tx.LockCode(ctx, hash)
@@ -182,11 +182,11 @@ func (s *storage) GetPKCERequestSession(ctx context.Context, code string, _ fosi
 	return r, err
 }
 
-// DeletePKCERequestSession is part of pkce.PKCERequestStorage. The challenge goes
+// DeletePKCERequestSession implements pkce.PKCERequestStorage. The challenge goes
 // with its code: were it gone after a wrong verifier, the next attempt would need none.
 func (s *storage) DeletePKCERequestSession(context.Context, string) error { return nil }
 
-// CreateAccessTokenSession is part of oauth2.AccessTokenStorage.
+// CreateAccessTokenSession implements oauth2.AccessTokenStorage.
 func (s *storage) CreateAccessTokenSession(ctx context.Context, signature string, r fosite.Requester) error {
 	scopes, err := account.ParseScopes(strings.Join(r.GetGrantedScopes(), " "))
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *storage) CreateAccessTokenSession(ctx context.Context, signature string
 	})
 }
 
-// GetAccessTokenSession is part of oauth2.AccessTokenStorage.
+// GetAccessTokenSession implements oauth2.AccessTokenStorage.
 func (s *storage) GetAccessTokenSession(ctx context.Context, signature string, _ fosite.Session) (r fosite.Requester, err error) {
 	err = with(ctx, signature, func(tx *store.Tx, hash store.TokenHash) error {
 		found, err := tx.AccessToken(ctx, hash)
@@ -210,20 +210,20 @@ func (s *storage) GetAccessTokenSession(ctx context.Context, signature string, _
 	return r, err
 }
 
-// DeleteAccessTokenSession is part of oauth2.AccessTokenStorage; no flow that is
+// DeleteAccessTokenSession implements oauth2.AccessTokenStorage; no flow that is
 // offered calls it.
 func (s *storage) DeleteAccessTokenSession(context.Context, string) error {
 	return errors.New("access tokens go with their authorization")
 }
 
-// CreateRefreshTokenSession is part of oauth2.RefreshTokenStorage.
+// CreateRefreshTokenSession implements oauth2.RefreshTokenStorage.
 func (s *storage) CreateRefreshTokenSession(ctx context.Context, signature, _ string, r fosite.Requester) error {
 	return with(ctx, signature, func(tx *store.Tx, hash store.TokenHash) error {
 		return tx.CreateRefreshToken(ctx, hash, r.GetID(), r.GetSession().GetExpiresAt(fosite.RefreshToken))
 	})
 }
 
-// GetRefreshTokenSession is part of oauth2.RefreshTokenStorage.
+// GetRefreshTokenSession implements oauth2.RefreshTokenStorage.
 func (s *storage) GetRefreshTokenSession(ctx context.Context, signature string, _ fosite.Session) (r fosite.Requester, err error) {
 	err = with(ctx, signature, func(tx *store.Tx, hash store.TokenHash) error {
 		found, used, err := tx.LockRefreshToken(ctx, hash)
@@ -238,11 +238,11 @@ func (s *storage) GetRefreshTokenSession(ctx context.Context, signature string, 
 	return r, err
 }
 
-// DeleteRefreshTokenSession is part of oauth2.RefreshTokenStorage. It is called
+// DeleteRefreshTokenSession implements oauth2.RefreshTokenStorage. It is called
 // for one that was used twice, before its whole family ends.
 func (s *storage) DeleteRefreshTokenSession(context.Context, string) error { return nil }
 
-// RotateRefreshToken is part of oauth2.RefreshTokenStorage: the old refresh token
+// RotateRefreshToken implements oauth2.RefreshTokenStorage: the old refresh token
 // and the access tokens that came before are no good any more.
 func (s *storage) RotateRefreshToken(ctx context.Context, request, signature string) error {
 	return with(ctx, signature, func(tx *store.Tx, hash store.TokenHash) error {
@@ -253,7 +253,7 @@ func (s *storage) RotateRefreshToken(ctx context.Context, request, signature str
 	})
 }
 
-// RevokeRefreshToken is part of oauth2.TokenRevocationStorage: it ends the family.
+// RevokeRefreshToken implements oauth2.TokenRevocationStorage: it ends the family.
 func (s *storage) RevokeRefreshToken(ctx context.Context, request string) error {
 	tx, err := txOf(ctx)
 	if err != nil {
@@ -265,7 +265,7 @@ func (s *storage) RevokeRefreshToken(ctx context.Context, request string) error 
 	return err
 }
 
-// RevokeAccessToken is part of oauth2.TokenRevocationStorage: it ends the family.
+// RevokeAccessToken implements oauth2.TokenRevocationStorage: it ends the family.
 func (s *storage) RevokeAccessToken(ctx context.Context, request string) error {
 	return s.RevokeRefreshToken(ctx, request)
 }

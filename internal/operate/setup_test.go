@@ -38,7 +38,7 @@ type bench struct {
 	store   *store.Store
 	world   *memplatform.World
 	driver  *memplatform.Driver
-	archive *archivetest.Shelf
+	archive *archivetest.Memory
 	// change is applied to the operator's options at each start.
 	change   func(*operate.Options)
 	control  *control.Control

@@ -60,7 +60,7 @@ type Parameter struct {
 	Pattern   string
 	MaxLength int
 	Example   any
-	// Restart says that a server takes a new value only when it starts.
+	// Restart reports whether a server takes a new value only when it starts.
 	Restart bool
 
 	// setting is the server's name for it when that isn't the last part of Name;
@@ -72,7 +72,7 @@ type Parameter struct {
 	check func(value string, s Server) string
 	// most is the greatest value that a plan bears; nil for Maximum.
 	most func(s Server) int64
-	// replicated says that a PostgreSQL replica must not have less than its primary.
+	// replicated reports whether a PostgreSQL replica must not have less than its primary.
 	replicated bool
 }
 

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"steward/internal/embeddedpg"
 	"steward/internal/store"
 	"steward/internal/testdir"
 )
@@ -104,7 +105,7 @@ func startServer() (url string, end func(), err error) {
 		stop()
 		return "", nil, err
 	}
-	e, err := store.StartEmbedded(context.Background(), options(dir))
+	e, err := embeddedpg.Start(context.Background(), options(dir))
 	if err != nil {
 		stop()
 		return "", nil, err
@@ -112,8 +113,8 @@ func startServer() (url string, end func(), err error) {
 	return e.URL(), func() { e.Leave(); stop() }, nil
 }
 
-func options(dir string) store.EmbeddedOptions {
-	return store.EmbeddedOptions{
+func options(dir string) embeddedpg.Options {
+	return embeddedpg.Options{
 		Dir: filepath.Join(dir, "store"), RunDir: filepath.Join(dir, "run"), Logger: slog.New(slog.DiscardHandler),
 		Settings: []string{"fsync=off", "full_page_writes=off"},
 	}
@@ -180,7 +181,7 @@ func makeTemplate(base, dir string) error {
 	if err := os.Chmod(made, 0o711); err != nil {
 		return err
 	}
-	e, err := store.StartEmbedded(context.Background(), options(made))
+	e, err := embeddedpg.Start(context.Background(), options(made))
 	if err != nil {
 		return err
 	}

@@ -33,18 +33,18 @@ type Wanted struct {
 type Observed struct {
 	// Exists is false when nothing of the cluster is there.
 	Exists bool
-	// Serving tells that the primary takes writes through the gateway.
+	// Serving reports whether the primary takes writes through the gateway.
 	Serving bool
-	// Closed tells that the gateway lets nobody in, from whatever address.
+	// Closed reports whether the gateway lets nobody in, from whatever address.
 	Closed bool
-	// Settled tells that nothing differs from what was wanted: no further Apply is needed.
+	// Settled reports whether nothing differs from what was wanted: no further Apply is needed.
 	Settled bool
-	// Suspended tells that nothing runs, on purpose; then it is settled when
+	// Suspended reports whether nothing runs, on purpose; then it is settled when
 	// that was wanted.
 	Suspended bool
 	// Healthy counts the nodes that serve: the primary, and replicas that stream.
 	Healthy int
-	// Degraded tells that writes go on, but fewer nodes serve than should.
+	// Degraded reports whether writes go on, but fewer nodes serve than should.
 	Degraded bool
 	// Failovers counts the changes of the primary in the cluster's life.
 	Failovers    int
@@ -61,14 +61,14 @@ type Observed struct {
 	ServerVersion string
 	// UsedBytes is the primary's use of its disk; nil when not measured.
 	UsedBytes *int64
-	// ReadOnly tells that the disk guard holds.
+	// ReadOnly reports whether the disk guard holds.
 	ReadOnly bool
 	// Problem is what stands in the way, for operators; "" when nothing does.
 	Problem string
 	// Hindrance is what of the customer's keeps a node from coming back, for
 	// customers; "" when nothing does.
 	Hindrance string
-	// Permanent tells that repeating Apply won't help with Problem.
+	// Permanent reports whether repeating Apply won't help with Problem.
 	Permanent bool
 }
 
@@ -84,7 +84,7 @@ type Node struct {
 	Restarts int
 	Started  time.Time
 	Version  string
-	// Streaming tells that a replica receives what the primary writes.
+	// Streaming reports whether a replica receives what the primary writes.
 	Streaming bool
 	// Lag is how far a replica is behind the primary.
 	Lag time.Duration

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// mostBody is how much of a body is looked at, decompressed (decisions.md §6).
+// mostBody is how much of a body is looked at, decompressed (docs/rules.md, Managed services).
 const mostBody = 1 << 20
 
 // window finds a text in what is written to it, whatever the pieces.
@@ -81,7 +81,7 @@ func (f *finder) seen(piece []byte) (bool, error) {
 	return false, nil
 }
 
-// end tells whether the text was found when all has been seen.
+// end reports whether the text was found when all has been seen.
 func (f *finder) end() (bool, error) {
 	if !f.decided {
 		if _, err := f.decide(); err != nil {

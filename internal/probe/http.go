@@ -15,7 +15,7 @@ import (
 	"steward/internal/monitor"
 )
 
-// mostRedirects is how many redirects are followed (decisions.md §6).
+// mostRedirects is how many redirects are followed (docs/rules.md, Managed services).
 const mostRedirects = 5
 
 // url is well when the last of the redirects answers below 400 and, if a text is

@@ -16,8 +16,8 @@ type record struct {
 	Start uint64 `json:"start"`
 	Boot  string `json:"boot"`
 	Mark  string `json:"mark"`
-	// Walled tells that the pid is that of the wall around the server.
-	Walled bool `json:"walled,omitempty"`
+	// Sandboxed reports whether the pid is that of the sandbox around the server.
+	Sandboxed bool `json:"walled,omitempty"`
 }
 
 func (r record) write(path string) error {

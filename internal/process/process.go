@@ -18,8 +18,8 @@ type Process struct {
 	identity Identity
 	child    bool
 	done     chan struct{}
-	// inside is the server behind the wall, once it was seen: it keeps its pid
-	// while the wall, which outlives it by a moment, is still there.
+	// inside is the server in the sandbox, once it was seen: it keeps its pid
+	// while the sandbox, which outlives it by a moment, is still there.
 	inside atomic.Pointer[mainProcess]
 }
 
@@ -71,11 +71,11 @@ func reap(pid int) {
 	}
 }
 
-// Pid is the server's process id: the one inside the wall, if there is one.
+// Pid is the server's process id: the one in the sandbox, if there is one.
 func (p *Process) Pid() int { return p.main().pid }
 
 func (p *Process) main() mainProcess {
-	if !p.Walled {
+	if !p.Sandboxed {
 		return mainProcess{p.record.Pid, p.Start}
 	}
 	if seen := p.inside.Load(); seen != nil {

@@ -13,7 +13,7 @@ import (
 // Spec is a server to be started.
 type Spec struct {
 	Identity
-	// Argv is the command line, walls included; Argv[0] an absolute path.
+	// Argv is the command line, sandbox included; Argv[0] an absolute path.
 	Argv []string
 	// Env is the whole environment. The mark is added.
 	Env []string
@@ -30,8 +30,8 @@ type Spec struct {
 	OOMScore int
 	// Group of the kernel with limits; nil for none.
 	Cgroup Group
-	// Walled tells that Argv starts a wall, whose child is the server.
-	Walled bool
+	// Sandboxed reports whether Argv starts a sandbox, whose child is the server.
+	Sandboxed bool
 }
 
 // Rlimits bound a single process. 0 leaves a limit as it is.
@@ -105,7 +105,7 @@ func (s Spec) admit(pid int, release *os.File) (*Process, error) {
 		// Best effort: without the privilege the server is only less protected.
 		_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(strconv.Itoa(s.OOMScore)), 0)
 	}
-	r := record{Pid: pid, Start: st.start, Boot: boot, Mark: s.Mark, Walled: s.Walled}
+	r := record{Pid: pid, Start: st.start, Boot: boot, Mark: s.Mark, Sandboxed: s.Sandboxed}
 	if err := r.write(s.PidFile); err != nil {
 		return nil, err
 	}

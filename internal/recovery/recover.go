@@ -19,8 +19,8 @@ import (
 	"steward/internal/store"
 )
 
-// Shelf is what is asked of the bucket that databases come back from.
-type Shelf interface {
+// LostArchive is what is asked of the bucket that databases come back from.
+type LostArchive interface {
 	Archive
 	List(ctx context.Context) ([]archive.Stored, error)
 	Manifest(ctx context.Context, of cluster.ID, id backup.ID) (archive.Manifest, error)
@@ -32,7 +32,7 @@ type Options struct {
 	// Store is the new server's, Archive what the lost one left, Sealer the lost
 	// one's key.
 	Store   *store.Store
-	Archive Shelf
+	Archive LostArchive
 	Sealer  store.Sealer
 	Catalog *catalog.Catalog
 	// Runs is nil when the new server can run data that the installation of the
@@ -108,7 +108,7 @@ func (r *Recoverer) examine(ctx context.Context, f *Found) {
 // Outcome is what came of asking for a database.
 type Outcome struct {
 	cluster.Cluster
-	// Begun tells that its data is going to be restored now, from Backup.
+	// Begun reports whether its data is going to be restored now, from Backup.
 	Begun  bool
 	Backup backup.ID
 }
@@ -177,7 +177,7 @@ func (r *Recoverer) here(ctx context.Context, record Record) (*cluster.Cluster, 
 	return &c, nil
 }
 
-// waiting tells whether a database was recorded whose data never came.
+// waiting reports whether a database was recorded whose data never came.
 func waiting(c cluster.Cluster) bool { return c.Status == cluster.Failed && c.Hosts.Primary == "" }
 
 // prove demands that the backup is whole and can be run here, and reads the

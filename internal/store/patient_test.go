@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,8 +18,7 @@ import (
 // what was committed is there.
 func TestStoreKilledUnderReaders(t *testing.T) {
 	t.Parallel()
-	e := newEmbedded(t)
-	server := e.start()
+	server := pgtest.StartOwn(t)
 	s := pgtest.Open(t, store.Options{URL: server.URL(), MaxConns: 8, Sealer: pgtest.Sealer(), Logger: slog.New(slog.DiscardHandler)})
 	u := newAccount(t, s, "a")
 	c := newCluster(t, s, u.Account, "kept")
@@ -58,12 +56,10 @@ func TestStoreKilledUnderReaders(t *testing.T) {
 		}
 	})
 	for range 3 {
-		killed, seen, committed := e.postmaster(), reads.Load(), commits.Load()
-		if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		seen, committed := reads.Load(), commits.Load()
+		killed := server.Kill()
 		eventually(t, "readers and writers go on", func() bool {
-			pid := e.postmaster()
+			pid := server.PID()
 			return pid != killed && pid != 0 && reads.Load() > seen+20 && commits.Load() > committed+20
 		})
 	}

@@ -4,14 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,7 +14,6 @@ import (
 	"steward/internal/operation"
 	"steward/internal/pgtest"
 	"steward/internal/store"
-	"steward/internal/testdir"
 	"steward/internal/work"
 )
 
@@ -288,37 +282,17 @@ func TestStop(t *testing.T) {
 // TestGoesOnAfterTheStoreWasKilled: workers find their way back by themselves.
 func TestGoesOnAfterTheStoreWasKilled(t *testing.T) {
 	t.Parallel()
-	testdir.NeedsServers(t)
-	dir := testdir.New(t, "sw")
-	e, err := store.StartEmbedded(t.Context(), store.EmbeddedOptions{Dir: filepath.Join(dir, "store"), RunDir: filepath.Join(dir, "run"), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	b := newBench(t, pgtest.Open(t, store.Options{URL: e.URL()}))
+	server := pgtest.StartOwn(t)
+	b := newBench(t, pgtest.Open(t, store.Options{URL: server.URL()}))
 	b.run = func(_ context.Context, id operation.ID) (time.Duration, error) { return 0, b.finish(id) }
 	w := b.start(2)
 	before := b.record(w, nil)
 	eventually(t, "woken", func() bool { return slices.Contains(b.passed(), before) })
-	text, err := os.ReadFile(filepath.Join(dir, "store", "data", "postmaster.pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, _, _ := strings.Cut(string(text), "\n")
-	pid, err := strconv.Atoi(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	server.Kill()
 	at := time.Now()
 	var after operation.ID
 	eventually(t, "recorded", func() bool { // at the first try, but for a commit that was on its way
+		var err error
 		after, err = b.tryRecord(w, nil)
 		return err == nil
 	})

@@ -32,7 +32,7 @@ type mishap struct {
 	archivetest.Trouble
 	// kill has steward killed at that moment.
 	kill bool
-	// passing tells that the bucket comes back in time; why, else, what people are told.
+	// passing reports whether the bucket comes back in time; why, else, what people are told.
 	passing bool
 	why     string
 }

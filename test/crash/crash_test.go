@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // operation is one request whose every step is a moment to die at.
 type operation struct {
 	name string
-	// alike tells that the engine makes no difference.
+	// alike reports whether the engine makes no difference.
 	alike bool
 	// prepare makes what the request needs, before failpoints count.
 	prepare func(w *world)

@@ -20,19 +20,19 @@ type Outside struct {
 
 type fatal struct{ error }
 
-// Helper is part of testing.TB.
+// Helper implements testing.TB.
 func (*Outside) Helper() {}
 
-// Context is part of testing.TB.
+// Context implements testing.TB.
 func (*Outside) Context() context.Context { return context.Background() }
 
-// Failed is part of testing.TB.
+// Failed implements testing.TB.
 func (*Outside) Failed() bool { return false }
 
-// Logf is part of testing.TB.
+// Logf implements testing.TB.
 func (*Outside) Logf(string, ...any) {}
 
-// Cleanup is part of testing.TB.
+// Cleanup implements testing.TB.
 func (o *Outside) Cleanup(f func()) { o.cleanups = append(o.cleanups, f) }
 
 // Errorf keeps the error for Close.

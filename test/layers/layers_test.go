@@ -41,6 +41,9 @@ var layerOf = map[string]layer{
 	"steward/internal/parameter": nouns,
 
 	"steward/internal/archive/...":   drivers,
+	"steward/internal/config":        drivers,
+	"steward/internal/datadir":       drivers,
+	"steward/internal/embeddedpg":    drivers,
 	"steward/internal/engine/...":    drivers,
 	"steward/internal/failpoint":     drivers,
 	"steward/internal/gateway/...":   drivers,
@@ -49,7 +52,7 @@ var layerOf = map[string]layer{
 	"steward/internal/platform/...":  drivers,
 	"steward/internal/probe":         drivers,
 	"steward/internal/process":       drivers,
-	"steward/internal/sample":        drivers,
+	"steward/internal/sample/...":    drivers,
 	"steward/internal/seal":          drivers,
 	"steward/internal/sshlogin":      drivers,
 	"steward/internal/store/...":     drivers,
@@ -61,6 +64,7 @@ var layerOf = map[string]layer{
 	"steward/internal/limit":    verbs,
 	"steward/internal/converge": verbs,
 	"steward/internal/operate":  verbs,
+	"steward/internal/operator": verbs,
 	"steward/internal/outage":   verbs,
 	"steward/internal/recovery": verbs,
 	"steward/internal/reseal":   verbs,
@@ -68,6 +72,7 @@ var layerOf = map[string]layer{
 
 	"steward/internal/api/...":     doors,
 	"steward/internal/console/...": doors,
+	"steward/internal/metrics":     doors,
 	"steward/internal/oauth":       doors,
 	"steward/client":               doors,
 
@@ -104,7 +109,7 @@ var rules = []rule{
 	{
 		from: []string{"steward/internal/engine/..."},
 		to:   []string{"steward/internal/platform/...", "steward/internal/process", "steward/internal/store/...", "steward/internal/gateway/..."},
-		why:  "an engine driver knows servers only; the platform starts them, with which user, limits and walls it alone knows",
+		why:  "an engine driver knows servers only; the platform starts them, with which user, limits and sandbox it alone knows",
 	},
 	{
 		from: []string{"steward/internal/platform/..."},
@@ -112,7 +117,7 @@ var rules = []rule{
 		why:  "a platform is told what to make and says what it sees; rows are not its business",
 	},
 	{
-		from: []string{"steward/..."}, except: []string{"steward/internal/app", "steward/internal/platform/host"},
+		from: []string{"steward/..."}, except: []string{"steward/internal/datadir", "steward/internal/platform/host"},
 		to:  []string{"steward/internal/engine/postgresql", "steward/internal/engine/mysql"},
 		why: "servers are reached through engine.Driver, by the host platform alone",
 	},
@@ -130,6 +135,51 @@ var rules = []rule{
 		from: []string{"steward/..."}, except: []string{"steward/internal/store"},
 		to:  []string{"steward/internal/store/dbsqlc"},
 		why: "generated rows are the store's own; everyone else sees nouns",
+	},
+	{
+		from: []string{"steward/..."}, except: []string{"steward/internal/app", "steward/internal/cli", "steward/internal/datadir", "steward/internal/operator"},
+		to:  []string{"steward/internal/config", "steward/internal/datadir"},
+		why: "a package has options of its own; who reads the configuration fills them in",
+	},
+	{
+		from: []string{"steward/..."}, except: []string{"steward/internal/cli"},
+		to:  []string{"steward/internal/operator"},
+		why: "operators' use cases are for operators' commands",
+	},
+	{
+		from: []string{"steward/internal/operator"},
+		to:   []string{"steward/internal/api/...", "steward/internal/converge", "steward/internal/operate", "steward/internal/watch", "steward/internal/work"},
+		why:  "a command asks for work in the store; servers carry it out",
+	},
+	{
+		from: []string{"steward/..."}, except: []string{"steward/internal/app"},
+		to:  []string{"steward/internal/metrics"},
+		why: "what is shown to Prometheus decides nothing",
+	},
+	{
+		from: []string{"steward/internal/store/..."},
+		to:   []string{"os/exec", "steward/internal/process", "steward/internal/embeddedpg"},
+		why:  "the store is SQL; the server it runs on is embeddedpg's, or the operator's",
+	},
+	{
+		from: []string{"steward/internal/notify", "steward/internal/notify/channel", "steward/internal/notify/email"},
+		to:   []string{"steward/internal/store/...", "steward/internal/notify/outbox"},
+		why:  "a sender delivers one notice; which ones wait is the outbox's business",
+	},
+	{
+		from: []string{"steward/internal/sample"},
+		to:   []string{"steward/internal/store/...", "steward/internal/sample/collector"},
+		why:  "a reading knows nothing of where it is kept",
+	},
+	{
+		from: []string{"steward/internal/watch"},
+		to:   []string{"steward/internal/notify/...", "steward/internal/sample/..."},
+		why:  "watch holds checks alone",
+	},
+	{
+		from: []string{"steward/internal/embeddedpg"},
+		to:   []string{"steward/internal/store/..."},
+		why:  "a server knows nothing of the schema that it holds",
 	},
 	{
 		from: []string{"steward/..."}, except: []string{"steward/internal/app", "steward/internal/cli"},
@@ -181,7 +231,7 @@ func TestRulesBite(t *testing.T) {
 	}
 }
 
-// within tells whether both are the same tree of one pattern of the rule: a
+// within reports whether both are the same tree of one pattern of the rule: a
 // package may import its own children.
 func within(r rule, from, to string) bool {
 	return slices.ContainsFunc(r.to, func(pattern string) bool {

@@ -17,7 +17,7 @@ func bare(w archive.WAL) archive.WAL {
 }
 
 // PutWAL keeps a file.
-func (s *Shelf) PutWAL(ctx context.Context, w archive.WAL, key []byte, r io.Reader) error {
+func (s *Memory) PutWAL(ctx context.Context, w archive.WAL, key []byte, r io.Reader) error {
 	return s.around(ctx, "PutWAL", func() error {
 		content, err := io.ReadAll(r)
 		s.mu.Lock()
@@ -30,7 +30,7 @@ func (s *Shelf) PutWAL(ctx context.Context, w archive.WAL, key []byte, r io.Read
 }
 
 // GetWAL reads one.
-func (s *Shelf) GetWAL(ctx context.Context, w archive.WAL, key []byte, out io.Writer) error {
+func (s *Memory) GetWAL(ctx context.Context, w archive.WAL, key []byte, out io.Writer) error {
 	return s.around(ctx, "GetWAL", func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -44,7 +44,7 @@ func (s *Shelf) GetWAL(ctx context.Context, w archive.WAL, key []byte, out io.Wr
 }
 
 // ListWAL is what there is of a cluster.
-func (s *Shelf) ListWAL(ctx context.Context, of cluster.ID) (all []archive.WAL, err error) {
+func (s *Memory) ListWAL(ctx context.Context, of cluster.ID) (all []archive.WAL, err error) {
 	err = s.around(ctx, "ListWAL", func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *Shelf) ListWAL(ctx context.Context, of cluster.ID) (all []archive.WAL, 
 }
 
 // DeleteWAL removes files.
-func (s *Shelf) DeleteWAL(ctx context.Context, all ...archive.WAL) error {
+func (s *Memory) DeleteWAL(ctx context.Context, all ...archive.WAL) error {
 	return s.around(ctx, "DeleteWAL", func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()

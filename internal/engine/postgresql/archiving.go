@@ -11,7 +11,7 @@ import (
 )
 
 // The programs in Node.Conf that hand WAL over and fetch it. The server runs them
-// as itself, inside its walls.
+// as itself, inside its sandbox.
 const (
 	archiveScript = "archive-wal.sh"
 	fetchScript   = "fetch-wal.sh"

@@ -9,50 +9,50 @@ import (
 	"steward/internal/platform"
 )
 
-// passTime bounds a pass whose caller set no limit.
-const passTime = 90 * time.Second
+// reconcileTimeout bounds a reconciliation whose caller set no limit.
+const reconcileTimeout = 90 * time.Second
 
-// obstacle is a problem that repeating Apply won't help with.
-type obstacle struct{ problem string }
+// permanentError is a problem that repeating Apply won't help with.
+type permanentError struct{ problem string }
 
-func (o *obstacle) Error() string { return o.problem }
+func (o *permanentError) Error() string { return o.problem }
 
-// Apply is part of platform.Driver.
+// Apply implements platform.Driver.
 func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, passTime)
+		ctx, cancel = context.WithTimeout(ctx, reconcileTimeout)
 		defer cancel()
 	}
 	if want.Patch {
 		d.discoverAgain(ctx, freshDiscovery)
 	}
-	u := d.unit(want.ID)
-	if err := d.recall(ctx, u, want.Encrypted, max(1, want.Size)); err != nil {
+	cs := d.clusterState(want.ID)
+	if err := d.cacheSecrets(ctx, cs, want.Encrypted, max(1, want.Size)); err != nil {
 		return platform.Observed{}, fmt.Errorf("cluster %d: %w", want.ID, err)
 	}
-	ctx, give, err := u.occupy(ctx)
+	ctx, unlock, err := cs.acquire(ctx)
 	if err != nil {
 		return platform.Observed{}, err
 	}
-	defer give()
+	defer unlock()
 	defer d.templates.busy()()
-	p, err := d.newPass(u, want)
+	cr, err := d.newClusterReconciler(cs, want)
 	if err == nil {
-		err = p.run(ctx)
-		if p.top.Members > 1 {
-			d.keepVigil(u)
+		err = cr.run(ctx)
+		if cr.top.Members > 1 {
+			d.startHealthMonitor(cs)
 		}
 	}
-	var problem *obstacle
+	var problem *permanentError
 	if errors.As(err, &problem) {
-		u.setProblem(problem.problem, true)
+		cs.setProblem(problem.problem, true)
 		err = nil
 	} else if err == nil {
-		u.setProblem("", false)
+		cs.setProblem("", false)
 	}
-	seen, errLook := d.observe(ctx, u, &want)
-	d.tellStandings(u)
+	seen, errLook := d.observe(ctx, cs, &want)
+	d.saveReplication(cs)
 	if err != nil {
 		return seen, fmt.Errorf("cluster %d: %w", want.ID, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"steward/internal/engine"
 )
 
-// Engines is part of platform.Driver.
+// Engines implements platform.Driver.
 func (d *Driver) Engines() []catalog.Engine { return slices.Clone(d.engines) }
 
 // describeEngines lists each series once, as its newest installation is.

@@ -18,15 +18,15 @@ import (
 
 // certificateDue reports whether the node needs a new certificate. A failover
 // goes by the one that is there: a new one takes a key that only the store has.
-func (j *job) certificateDue(ctx context.Context) (bool, error) {
-	if j.keys.offline {
+func (nr *nodeReconciler) certificateDue(ctx context.Context) (bool, error) {
+	if nr.keys.offline {
 		return false, nil
 	}
-	ca, err := j.keys.secret(ctx, platform.CACert)
+	ca, err := nr.keys.secret(ctx, platform.CACert)
 	if err != nil {
 		return false, err
 	}
-	return certificateDue(ca, j.node, j.names(), j.d.o.Now(), j.want.Patch), nil
+	return certificateDue(ca, nr.node, nr.names(), nr.d.o.Now(), nr.want.Patch), nil
 }
 
 // certificateDue reports whether the node has no certificate, one of another
@@ -62,18 +62,18 @@ func certificateDue(ca []byte, n engine.Node, names []string, now time.Time, pat
 }
 
 // names are all names and addresses that customers and we reach the node by.
-func (j *job) names() []string {
-	return append(j.dnsNames(), addressTexts(j.addresses())...)
+func (nr *nodeReconciler) names() []string {
+	return append(nr.dnsNames(), addressTexts(nr.addresses())...)
 }
 
-func (j *job) dnsNames() []string {
-	return append([]string{"localhost"}, j.d.o.Hostnames...)
+func (nr *nodeReconciler) dnsNames() []string {
+	return append([]string{"localhost"}, nr.d.o.Hostnames...)
 }
 
-func (j *job) addresses() []netip.Addr {
+func (nr *nodeReconciler) addresses() []netip.Addr {
 	return []netip.Addr{
-		j.d.o.PrimaryAddress, j.d.o.SecondaryAddress,
-		listenAddress(0, j.want.Port).Addr(), listenAddress(1, j.want.Port).Addr(), listenAddress(2, j.want.Port).Addr(),
+		nr.d.o.PrimaryAddress, nr.d.o.SecondaryAddress,
+		listenAddress(0, nr.want.Port).Addr(), listenAddress(1, nr.want.Port).Addr(), listenAddress(2, nr.want.Port).Addr(),
 		netip.AddrFrom4([4]byte{127, 0, 0, 1}),
 	}
 }
@@ -88,27 +88,27 @@ func addressTexts(addresses []netip.Addr) []string {
 
 // certificate issues a certificate and puts it where the server reads it. The
 // certificate itself comes last: by it due tells that all is in place.
-func (j *job) certificate(ctx context.Context) error {
-	ca, err := j.keys.secret(ctx, platform.CACert)
+func (nr *nodeReconciler) certificate(ctx context.Context) error {
+	ca, err := nr.keys.secret(ctx, platform.CACert)
 	if err != nil {
 		return err
 	}
-	caKey, err := j.keys.secret(ctx, platform.CAKey)
+	caKey, err := nr.keys.secret(ctx, platform.CAKey)
 	if err != nil {
 		return err
 	}
-	cert, key, err := pki.Issue(ca, caKey, j.dnsNames(), j.addresses(), j.d.o.Now())
+	cert, key, err := pki.Issue(ca, caKey, nr.dnsNames(), nr.addresses(), nr.d.o.Now())
 	if err != nil {
 		return fmt.Errorf("issue certificate: %w", err)
 	}
 	for _, f := range []engine.File{
-		{Path: filepath.Join(j.node.TLS, engine.TLSCA), Content: ca},
-		{Path: filepath.Join(j.node.TLS, engine.TLSKey), Content: key},
-		{Path: filepath.Join(j.node.TLS, engine.TLSCert), Content: cert},
+		{Path: filepath.Join(nr.node.TLS, engine.TLSCA), Content: ca},
+		{Path: filepath.Join(nr.node.TLS, engine.TLSKey), Content: key},
+		{Path: filepath.Join(nr.node.TLS, engine.TLSCert), Content: cert},
 	} {
-		if err := j.writeFile(f); err != nil {
+		if err := nr.writeFile(f); err != nil {
 			return fmt.Errorf("write %s: %w", filepath.Base(f.Path), err)
 		}
 	}
-	return j.render() // the digest covers the certificate
+	return nr.render() // the digest covers the certificate
 }

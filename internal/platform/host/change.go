@@ -9,82 +9,82 @@ import (
 	"steward/internal/platform"
 )
 
-// SetPassword is part of platform.Driver. Accounts of the MySQL family belong to
+// SetPassword implements platform.Driver. Accounts of the MySQL family belong to
 // a node, so each is told; PostgreSQL's replicas learn it from their primary.
 func (d *Driver) SetPassword(ctx context.Context, want platform.Wanted) error {
-	u := d.unit(want.ID)
-	password, err := keychain{d: d, u: u}.secret(ctx, platform.RootPassword)
+	cs := d.clusterState(want.ID)
+	password, err := keychain{d: d, cs: cs}.secret(ctx, platform.RootPassword)
 	if err != nil {
 		return fmt.Errorf("cluster %d: set password: %w", want.ID, err)
 	}
-	return d.withServers(ctx, want, "set password", func(j *job) error {
-		j.node.RootPassword = string(password)
+	return d.withServers(ctx, want, "set password", func(nr *nodeReconciler) error {
+		nr.node.RootPassword = string(password)
 		failpoint.Here("host: before set password")
-		if err := j.eng.SetRootPassword(ctx, j.node); err != nil {
+		if err := nr.eng.SetRootPassword(ctx, nr.node); err != nil {
 			return err
 		}
 		failpoint.Here("host: after set password")
-		if j.node.Role == cluster.Replica {
+		if nr.node.Role == cluster.Replica {
 			return nil
 		}
-		return j.eng.VerifyRootPassword(ctx, j.node)
+		return nr.eng.VerifyRootPassword(ctx, nr.node)
 	})
 }
 
-// SetReadOnly is part of platform.Driver. The files come first, so that the
+// SetReadOnly implements platform.Driver. The files come first, so that the
 // guard holds over a restart in between. Replicas take no writes anyway; they
 // keep it for the day they are primary.
 func (d *Driver) SetReadOnly(ctx context.Context, want platform.Wanted, on bool) error {
 	want.ReadOnly = on
-	return d.withServers(ctx, want, "set read only", func(j *job) error {
-		if err := j.writeFiles(); err != nil {
+	return d.withServers(ctx, want, "set read only", func(nr *nodeReconciler) error {
+		if err := nr.writeFiles(); err != nil {
 			return err
 		}
-		if j.node.Role == cluster.Primary {
-			if err := j.eng.SetReadOnly(ctx, j.node, on); err != nil {
+		if nr.node.Role == cluster.Primary {
+			if err := nr.eng.SetReadOnly(ctx, nr.node, on); err != nil {
 				return err
 			}
 		}
-		if _, err := j.eng.Reload(ctx, j.node); err != nil {
+		if _, err := nr.eng.Reload(ctx, nr.node); err != nil {
 			return err
 		}
-		j.rec.ReadOnly, j.rec.Loaded = on, j.digest
-		return j.save(false)
+		nr.rec.ReadOnly, nr.rec.Loaded = on, nr.digest
+		return nr.save(false)
 	})
 }
 
 // withServers does something with each server of a cluster, the primary's
 // first. All have to run.
-func (d *Driver) withServers(ctx context.Context, want platform.Wanted, what string, do func(*job) error) error {
-	u := d.unit(want.ID)
-	if err := d.recall(ctx, u, want.Encrypted, max(1, want.Size)); err != nil {
+func (d *Driver) withServers(ctx context.Context, want platform.Wanted, what string, do func(*nodeReconciler) error) error {
+	cs := d.clusterState(want.ID)
+	if err := d.cacheSecrets(ctx, cs, want.Encrypted, max(1, want.Size)); err != nil {
 		return fmt.Errorf("cluster %d: %s: %w", want.ID, what, err)
 	}
-	ctx, give, err := u.occupy(ctx)
+	ctx, unlock, err := cs.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer give()
-	if err := d.eachServer(ctx, u, want, do); err != nil {
+	defer unlock()
+	if err := d.eachServer(ctx, cs, want, do); err != nil {
 		return fmt.Errorf("cluster %d: %s: %w", want.ID, what, err)
 	}
 	return nil
 }
 
-func (d *Driver) eachServer(ctx context.Context, u *unit, want platform.Wanted, do func(*job) error) error {
+func (d *Driver) eachServer(ctx context.Context, cs *clusterState, want platform.Wanted, do func(*nodeReconciler) error) error {
 	top, err := d.topology(want.ID)
 	if err != nil {
 		return err
 	}
 	for _, ordinal := range append([]int{top.Primary}, top.replicas()...) {
-		j, err := d.newJob(ctx, u, want, top, ordinal)
+		nr, err := d.newNodeReconciler(ctx, cs, want, top, ordinal)
 		if err != nil {
 			return err
 		}
-		if j.rec == nil || !j.m.running() {
+		if nr.rec == nil || !nr.ns.running() {
 			return fmt.Errorf("node %d: %w", ordinal, errNoServer)
 		}
-		if err := do(j); err != nil {
+		if err := do(nr); err != nil {
 			return fmt.Errorf("node %d: %w", ordinal, err)
 		}
 	}

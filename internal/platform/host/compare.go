@@ -15,14 +15,14 @@ import (
 const (
 	// defaultCompareEvery is how often each replica is compared.
 	defaultCompareEvery = 24 * time.Hour
-	// compareTime bounds a comparison: what is left out has its turn another day.
+	// compareTime bounds a comparison: what is left out is compared another day.
 	compareTime = 2 * time.Minute
 )
 
-// comparison is what the vigil remembers of comparisons.
+// comparison is the health monitor's schedule of comparisons.
 type comparison struct {
 	due  time.Time
-	turn int
+	next int
 	busy chan struct{} // holds one while a comparison runs
 }
 
@@ -31,60 +31,60 @@ func newComparison(now time.Time, every time.Duration) comparison {
 	return comparison{due: now.Add(rand.N(every)), busy: make(chan struct{}, 1)}
 }
 
-// compareInTurn begins a comparison when one is due.
-func (v *vigil) compareInTurn(top topology) {
-	now := v.d.o.Now()
-	if now.Before(v.comparison.due) {
+// compareWhenDue begins a comparison when one is due.
+func (hm *healthMonitor) compareWhenDue(top topology) {
+	now := hm.d.o.Now()
+	if now.Before(hm.comparison.due) {
 		return
 	}
 	select {
-	case v.comparison.busy <- struct{}{}:
+	case hm.comparison.busy <- struct{}{}:
 	default:
 		return
 	}
 	replicas := top.replicas()
-	ordinal := replicas[v.comparison.turn%len(replicas)]
-	v.comparison.turn++
-	v.comparison.due = now.Add(v.d.o.CompareEvery / time.Duration(len(replicas)))
-	busy := v.comparison.busy
-	v.d.spawn(func() {
+	ordinal := replicas[hm.comparison.next%len(replicas)]
+	hm.comparison.next++
+	hm.comparison.due = now.Add(hm.d.o.CompareEvery / time.Duration(len(replicas)))
+	busy := hm.comparison.busy
+	hm.d.spawn(func() {
 		defer func() { <-busy }()
-		v.d.compare(v.u, top, ordinal)
+		hm.d.compare(hm.cs, top, ordinal)
 	})
 }
 
 // compare compares a replica with the primary while all other nodes are well: one
 // that differs is no loss then. Of a host's clusters one is compared at a time.
-func (d *Driver) compare(u *unit, top topology, ordinal int) {
+func (d *Driver) compare(cs *clusterState, top topology, ordinal int) {
 	d.comparing.Lock()
 	defer d.comparing.Unlock()
 	for _, other := range top.replicas() {
-		if m := u.member(other); !m.readable() || m.isRebuilding() || m.isDiverged() {
+		if ns := cs.node(other); !ns.readable() || ns.isRebuilding() || ns.isDiverged() {
 			return
 		}
 	}
-	m := u.member(ordinal)
+	ns := cs.node(ordinal)
 	ctx, cancel := context.WithTimeout(d.quit, compareTime)
 	defer cancel()
-	whole, err := d.compareNode(ctx, m)
+	whole, err := d.compareNode(ctx, ns)
 	switch {
 	case errors.Is(err, engine.ErrDiverged):
-		d.log.Warn("a replica differs from the primary", "cluster_id", u.id, "node", ordinal, "error", err)
-		m.differs(err.Error())
-		d.change(u.id)
+		d.log.Warn("a replica differs from the primary", "cluster_id", cs.id, "node", ordinal, "error", err)
+		ns.setDifference(err.Error())
+		d.notifyChange(cs.id)
 	case err != nil && d.quit.Err() == nil:
-		d.log.Warn("compare a replica with the primary", "cluster_id", u.id, "node", ordinal, "error", err)
+		d.log.Warn("compare a replica with the primary", "cluster_id", cs.id, "node", ordinal, "error", err)
 	default:
-		d.log.Debug("compared a replica with the primary", "cluster_id", u.id, "node", ordinal, "whole", whole)
+		d.log.Debug("compared a replica with the primary", "cluster_id", cs.id, "node", ordinal, "whole", whole)
 	}
 }
 
-func (d *Driver) compareNode(ctx context.Context, m *member) (whole bool, err error) {
-	rec, err := readRecord(d.layout.node(m.id, m.ordinal))
+func (d *Driver) compareNode(ctx context.Context, ns *nodeState) (whole bool, err error) {
+	rec, err := readRecord(d.layout.node(ns.id, ns.ordinal))
 	if err != nil || rec == nil {
 		return false, err
 	}
-	eng, node, err := d.knownNode(ctx, rec)
+	eng, node, err := d.recordedNode(ctx, rec)
 	if err != nil {
 		return false, err
 	}
@@ -95,15 +95,15 @@ func (d *Driver) compareNode(ctx context.Context, m *member) (whole bool, err er
 	return comparer.Compare(ctx, node)
 }
 
-// differs notes that a replica was found to have other rows than the primary.
-func (m *member) differs(why string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.diverged, m.difference = true, why
+// setDifference notes that a replica was found to have other rows than the primary.
+func (ns *nodeState) setDifference(why string) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.diverged, ns.difference = true, why
 }
 
-func (m *member) differenceFound() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.difference
+func (ns *nodeState) lastDifference() string {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.difference
 }

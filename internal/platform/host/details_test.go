@@ -166,7 +166,7 @@ func TestAServerThatCannotStartIsTriedAgainAndReported(t *testing.T) {
 		}
 		return strings.Contains(seen.Problem, "no_such_setting") && !seen.Permanent && !seen.Serving
 	})
-	// A pass writes the files anew: that mends it.
+	// Apply writes the files anew: that mends it.
 	settle(t, d, want)
 }
 

@@ -32,16 +32,16 @@ type Driver struct {
 	notes     []error
 	engines   []catalog.Engine
 	groups    *process.Groups
-	walls     *process.Walls
-	lacks     []string
+	sandbox   *process.Sandbox
+	warnings  []string
 	templates *templates
 	trash     *trash
 	changes   chan cluster.ID
 	// verifications are those of backups that are under way.
 	verifications verifications
 
-	mu    sync.Mutex
-	units map[cluster.ID]*unit
+	mu       sync.Mutex
+	clusters map[cluster.ID]*clusterState
 
 	// comparing is held while a replica is compared with its primary.
 	comparing sync.Mutex
@@ -58,8 +58,8 @@ var (
 	_ platform.Reconciler = (*Driver)(nil)
 )
 
-// New finds engines, walls and limits, and the servers that an earlier process
-// left running. It changes nothing that runs; Start begins to look after it.
+// New finds engines, sandbox and limits, and the servers that an earlier process
+// left running. It changes nothing that runs; Start begins to supervise it.
 func New(ctx context.Context, o Options) (*Driver, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("host platform: %w", err)
@@ -71,7 +71,7 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	o.DiscoverEvery = cmp.Or(o.DiscoverEvery, 5*time.Minute)
 	d := &Driver{
 		o: o, log: o.Logger, layout: layout{data: o.DataDir, run: o.RunDir, keys: o.KeysDir},
-		scope: scopeOf(o.DataDir), changes: make(chan cluster.ID, 256), units: map[cluster.ID]*unit{},
+		scope: scopeOf(o.DataDir), changes: make(chan cluster.ID, 256), clusters: map[cluster.ID]*clusterState{},
 	}
 	d.quit, d.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := errors.Join(d.layout.make(), checkReach(o.DataDir), checkReach(o.RunDir), checkReach(o.KeysDir)); err != nil {
@@ -103,56 +103,56 @@ func scopeOf(dir string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// findIsolation looks which walls and limits there are; what is missing is
-// told by Weaknesses.
+// findIsolation finds out which sandbox and limits are available; Warnings lists what
+// is missing.
 func (d *Driver) findIsolation(ctx context.Context) {
 	root := os.Geteuid() == 0
 	if !root {
-		d.lacks = append(d.lacks, "not started as root: all database servers run as the same user as steward, who can read and signal all of them")
+		d.warnings = append(d.warnings, "not started as root: all database servers run as the same user as steward, who can read and signal all of them")
 	}
 	var err error
 	if d.o.Isolation.Cgroups == "off" {
-		d.lacks = append(d.lacks, "control groups are switched off: memory and processor use of databases isn't limited")
+		d.warnings = append(d.warnings, "control groups are switched off: memory and processor use of databases isn't limited")
 	} else if d.groups, err = process.FindGroups("steward-" + d.scope); err != nil {
-		d.lacks = append(d.lacks, "memory and processor use of databases isn't limited: "+err.Error())
+		d.warnings = append(d.warnings, "memory and processor use of databases isn't limited: "+err.Error())
 	} else {
-		d.lacks = append(d.lacks, d.groups.Lacks()...)
+		d.warnings = append(d.warnings, d.groups.Lacks()...)
 	}
 	uid := 0
 	if root {
 		uid = d.user(d.o.Ports[0])
 	}
 	if d.o.Isolation.Bubblewrap == "off" {
-		d.lacks = append(d.lacks, "bubblewrap is switched off: database servers see the machine's files as any user does")
-	} else if d.walls, err = process.FindWalls(ctx, uid); err != nil {
-		d.lacks = append(d.lacks, "database servers see the machine's files as any user does: "+err.Error())
+		d.warnings = append(d.warnings, "bubblewrap is switched off: database servers see the machine's files as any user does")
+	} else if d.sandbox, err = process.FindSandbox(ctx, uid); err != nil {
+		d.warnings = append(d.warnings, "database servers see the machine's files as any user does: "+err.Error())
 	}
 }
 
-// Weaknesses says what protects databases less than it could, for operators.
-func (d *Driver) Weaknesses() []string { return d.lacks }
+// Warnings returns what protects databases less than it could, for operators.
+func (d *Driver) Warnings() []string { return d.warnings }
 
 // Notes are the problems met while looking for installations at the start.
 func (d *Driver) Notes() []error { return d.notes }
 
-// Start begins to look after the servers: crashed ones are restarted, templates
+// Start begins to supervise the servers: crashed ones are restarted, templates
 // and clones are made ahead, new builds are found, logs are rotated, trash is emptied.
 func (d *Driver) Start() {
 	d.mu.Lock()
 	d.active = true
-	units := make([]*unit, 0, len(d.units))
-	for _, u := range d.units {
-		units = append(units, u)
+	units := make([]*clusterState, 0, len(d.clusters))
+	for _, cs := range d.clusters {
+		units = append(units, cs)
 	}
 	d.mu.Unlock()
-	for _, u := range units {
-		if top, err := d.topology(u.id); err == nil && top.Members > 1 {
-			d.keepVigil(u)
+	for _, cs := range units {
+		if top, err := d.topology(cs.id); err == nil && top.Members > 1 {
+			d.startHealthMonitor(cs)
 		}
-		for _, ordinal := range u.ordinals() {
-			m := u.member(ordinal)
-			if p := m.process(); p != nil {
-				d.spawn(func() { d.watch(u, m, p) })
+		for _, ordinal := range cs.ordinals() {
+			ns := cs.node(ordinal)
+			if p := ns.process(); p != nil {
+				d.spawn(func() { d.watch(cs, ns, p) })
 			}
 		}
 	}
@@ -170,12 +170,12 @@ func (d *Driver) Close() {
 	d.workers.Wait()
 }
 
-// Changes is part of platform.Driver.
+// Changes implements platform.Driver.
 func (d *Driver) Changes() <-chan cluster.ID { return d.changes }
 
-// change tells that a cluster should be looked at; a hint may get lost when
+// notifyChange reports that a cluster should be reconciled. The hint may get lost when
 // nobody listens.
-func (d *Driver) change(id cluster.ID) {
+func (d *Driver) notifyChange(id cluster.ID) {
 	select {
 	case d.changes <- id:
 	default:
@@ -194,9 +194,9 @@ func (d *Driver) adopt() error {
 		if err != nil {
 			return fmt.Errorf("adopt cluster %d: %w", rec.Cluster, err)
 		}
-		m := d.unit(rec.Cluster).member(rec.Ordinal)
+		ns := d.clusterState(rec.Cluster).node(rec.Ordinal)
 		if p != nil {
-			m.setProcess(p)
+			ns.setProcess(p)
 			d.log.Debug("adopted a running server", "cluster_id", rec.Cluster, "node", rec.Ordinal, "pid", p.Pid())
 		}
 	}
@@ -232,7 +232,7 @@ func (d *Driver) user(port int) int {
 	return d.o.UIDBase + port
 }
 
-// identity tells which processes are a node's.
+// identity says which processes are a node's.
 func (d *Driver) identity(rec *record) process.Identity {
 	return process.Identity{
 		Mark: d.scope + "/" + nodeName(rec.Cluster, rec.Ordinal),
@@ -249,16 +249,16 @@ func (d *Driver) engine(family cluster.Engine) (engine.Driver, error) {
 	return e, nil
 }
 
-// unit is what is known of a cluster in this process.
-func (d *Driver) unit(id cluster.ID) *unit {
+// clusterState returns what this process knows of a cluster.
+func (d *Driver) clusterState(id cluster.ID) *clusterState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	u := d.units[id]
-	if u == nil {
-		u = newUnit(id)
-		d.units[id] = u
+	cs := d.clusters[id]
+	if cs == nil {
+		cs = newClusterState(id)
+		d.clusters[id] = cs
 	}
-	return u
+	return cs
 }
 
 // spawn starts work that Close waits for; none after Close.
@@ -270,7 +270,7 @@ func (d *Driver) spawn(work func()) {
 	}
 }
 
-// hasData tells whether a database lies in a data folder: one that was removed
+// hasData reports whether a database lies in a data folder: one that was removed
 // under its server may hold what the server has made since.
 func (d *Driver) hasData(dir string) bool {
 	for _, e := range d.o.Engines {

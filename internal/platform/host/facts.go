@@ -48,7 +48,7 @@ func (d *Driver) Nodes() ([]NodeInfo, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
-		s, known := d.standings(rec.Cluster)[rec.Ordinal]
+		s, known := d.readReplication(rec.Cluster)[rec.Ordinal]
 		n := NodeInfo{
 			Joining:   top.role(rec.Ordinal) == cluster.Replica && (!known || !rec.Bootstrapped),
 			Streaming: s.Streaming, LagSeconds: s.Lag.Seconds(), Position: s.Position, Problem: s.Problem,
@@ -57,7 +57,7 @@ func (d *Driver) Nodes() ([]NodeInfo, error) {
 			Role: top.role(rec.Ordinal), Address: listenAddress(rec.Ordinal, rec.Port).String(), Port: rec.Port,
 			Folder: dir, Log: outputFile(dir),
 		}
-		if p := d.unit(rec.Cluster).member(rec.Ordinal).process(); p != nil && p.Running() {
+		if p := d.clusterState(rec.Cluster).node(rec.Ordinal).process(); p != nil && p.Running() {
 			n.Pid, n.Running = p.Pid(), true
 		}
 		list = append(list, n)
@@ -65,18 +65,18 @@ func (d *Driver) Nodes() ([]NodeInfo, error) {
 	return list, nil
 }
 
-// Facts describe how servers are walled in here, for `steward doctor`.
+// Facts describe how servers are isolated on this host, for `steward doctor`.
 type Facts struct {
 	ControlGroups string   `json:"control_groups"`
 	Bubblewrap    bool     `json:"bubblewrap"`
 	OwnUsers      bool     `json:"own_users"`
-	Weaknesses    []string `json:"weaknesses"`
+	Warnings      []string `json:"warnings"`
 }
 
 // Facts looks at what New found.
 func (d *Driver) Facts() Facts {
 	return Facts{
-		ControlGroups: d.groups.Kind(), Bubblewrap: d.walls != nil,
-		OwnUsers: d.user(d.o.Ports[0]) != 0, Weaknesses: d.lacks,
+		ControlGroups: d.groups.Kind(), Bubblewrap: d.sandbox != nil,
+		OwnUsers: d.user(d.o.Ports[0]) != 0, Warnings: d.warnings,
 	}
 }

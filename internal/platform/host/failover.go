@@ -3,177 +3,382 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
-	"steward/internal/process"
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/failpoint"
 )
 
-// The pause after a recovery that came to nothing: the first, doubling to the last.
-const (
-	firstRecoveryPause = 100 * time.Millisecond
-	lastRecoveryPause  = 30 * time.Second
-	sealTime           = 5 * time.Second
-)
-
-// attempts are those at a recovery.
-type attempts struct {
-	// owed tells that there is something to recover, failed how often that was tried in
-	// vain, due when to try again.
-	owed   bool
-	failed int
-	due    time.Time
-}
-
-// owe notes that the cluster has to be recovered and nobody is at it.
-func (u *unit) owe() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.recovery.owed = true
-}
-
-// recoveryOwed reports whether there is something to recover now.
-func (u *unit) recoveryOwed(now time.Time) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.recovery.owed && !now.Before(u.recovery.due)
-}
-
-// recoveryDue reports whether the last recovery was long enough ago to try another.
-func (u *unit) recoveryDue(now time.Time) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return !now.Before(u.recovery.due)
-}
-
-// recovered notes how a recovery went.
-func (u *unit) recovered(err error, now time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if err == nil {
-		u.recovery = attempts{}
-		return
-	}
-	pause := min(firstRecoveryPause<<min(u.recovery.failed, 10), lastRecoveryPause)
-	u.recovery = attempts{owed: true, failed: u.recovery.failed + 1, due: now.Add(pause)}
-}
-
-// prepareFailover has all remembered that a failover needs, for the day when the
-// store is away.
-func (d *Driver) prepareFailover(u *unit) {
-	for pause := firstRecoveryPause; ; pause = min(2*pause, lastRecoveryPause) {
-		top, err := d.topology(u.id)
-		if err != nil || top.Members == 1 {
-			return
-		}
-		rec, err := readRecord(d.layout.node(u.id, top.Primary))
-		if err != nil || rec == nil {
-			return // Apply will make it, and has all remembered first
-		}
-		err = d.recall(d.quit, u, rec.Encrypted, top.Members)
-		if err == nil || d.quit.Err() != nil {
-			return
-		}
-		d.log.Warn("prepare for a failover", "cluster_id", u.id, "error", err)
-		if sleep(d.quit, pause) != nil {
-			return
-		}
-	}
-}
-
-// recover is what follows the end of a primary that has replicas: it needs
-// nobody's leave, and neither the store nor the API. What fails is tried again by
-// the vigil.
-func (d *Driver) recover(u *unit, m *member, ended *process.Process) {
-	limited, cancel := context.WithTimeout(d.quit, passTime)
-	defer cancel()
-	ctx, give, err := u.occupyFirst(limited)
-	if err != nil {
-		u.owe()
-		return
-	}
-	// Somebody else may have dealt with it.
-	if p := m.process(); p == nil || p == ended || !p.Running() {
-		err = d.recoverNow(ctx, u)
-	}
-	give()
-	d.endRecovery(u, err)
-}
-
-// recoverAgain goes on with what couldn't be done, when nobody else is at work.
-func (d *Driver) recoverAgain(u *unit) {
-	if !u.recoveryOwed(d.o.Now()) {
-		return
-	}
-	limited, cancel := context.WithTimeout(d.quit, passTime)
-	ctx, give, ok := u.tryOccupy(limited)
-	if !ok {
-		cancel()
-		return
-	}
-	d.spawn(func() {
-		defer cancel()
-		err := d.recoverNow(ctx, u)
-		give()
-		d.endRecovery(u, err)
-	})
-}
-
-// recoverNow brings a cluster back the way it was, from this machine's records.
-func (d *Driver) recoverNow(ctx context.Context, u *unit) error {
-	top, err := d.topology(u.id)
-	if err != nil || top.Members == 1 || top.Suspended || top.Restoring {
-		return err
-	}
-	if born, err := d.born(u.id, top); err != nil || !born {
-		return err
-	}
-	want, err := d.known(ctx, u.id, top)
+// ensurePrimary replaces or restarts the primary when its server has ended or
+// hangs, or its data is gone.
+func (cr *clusterReconciler) ensurePrimary(ctx context.Context) error {
+	old, err := cr.nodeReconciler(ctx, cr.top.Primary)
 	if err != nil {
 		return err
 	}
-	p, err := d.newPass(u, want)
-	if err != nil {
-		return err
+	why := old.down()
+	if why == "" {
+		return nil
 	}
-	p.keys.offline = true
-	if err := p.havePrimary(ctx); err != nil {
-		return err
+	failpoint.Here("host: before fencing")
+	// Whatever is left of it must not commit any more.
+	if err := old.killAll(ctx); err != nil {
+		return fmt.Errorf("fence node %d: %w", cr.top.Primary, err)
 	}
-	return errors.Join(p.haveReplicas(ctx), p.setRoute(ctx))
+	failpoint.Here("host: after fencing")
+	return cr.replacePrimary(ctx, old, why)
 }
 
-// haveReplicas sees to it that all replicas follow the primary, the old one among
-// them. Those that do are left alone: what else is wanted of them is for Apply.
-func (p *pass) haveReplicas(ctx context.Context) error {
-	var errs []error
-	for _, ordinal := range p.top.replicas() {
-		j, err := p.job(ctx, ordinal)
+// down says why the primary can't go on; "" when it can.
+func (nr *nodeReconciler) down() string {
+	switch {
+	case !nr.d.hasData(nr.node.Data):
+		return "its data is gone"
+	case !nr.ns.running():
+		return "its server ended"
+	case nr.ns.isHung():
+		return "its server doesn't answer"
+	}
+	return ""
+}
+
+// replacePrimary decides who is the primary after the old one was fenced, and
+// makes it so. Replicas that may know more than the others are waited for.
+func (cr *clusterReconciler) replacePrimary(ctx context.Context, old *nodeReconciler, why string) error {
+	const patience = 10 * time.Second
+	began := time.Now()
+	for {
+		state, err := cr.failoverState(ctx, old)
 		if err != nil {
 			return err
 		}
-		if reason := p.lost(j); reason != "" {
-			err = p.rebuild(ctx, j.m, reason)
-		} else if !j.m.running() {
-			err = p.replica(ctx, ordinal)
-		} else if s, failed := j.standing(ctx); failed != nil || !s.Streaming {
-			err = p.turnTo(ctx, ordinal)
+		state.WaitExpired = time.Since(began) > patience
+		decision := decide(state)
+		cr.d.log.Info("the primary is down", "cluster_id", cr.want.ID, "node", cr.top.Primary, "why", why, "action", string(decision.Action), "candidate", decision.Candidate)
+		switch decision.Action {
+		case actionRestart:
+			return cr.restartPrimary(ctx, old, state)
+		case actionPromote:
+			reason := fmt.Sprintf("Node %d is no longer the primary: %s. Node %d took over.", cr.top.Primary, why, decision.Candidate)
+			err := cr.failover(ctx, old, decision, reason)
+			if !errors.Is(err, engine.ErrUndrainable) {
+				return err
+			}
+			old.ns.setUndrainable()
+			cr.d.log.Warn("the dead primary's last writes can't be had from its files", "cluster_id", cr.want.ID, "node", cr.top.Primary, "error", err)
+			continue
+		case actionNone:
+			return &permanentError{"no node has the cluster's data any more: a backup has to be restored"}
 		}
-		errs = append(errs, err)
+		for _, ordinal := range cr.top.replicas() {
+			cr.restartReplica(ctx, ordinal)
+		}
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
 	}
-	return errors.Join(errs...)
 }
 
-// endRecovery does what needs the store, now that nobody waits, and tells.
-func (d *Driver) endRecovery(u *unit, err error) {
+// failoverState asks all replicas for their replication status once they are disconnected.
+func (cr *clusterReconciler) failoverState(ctx context.Context, old *nodeReconciler) (failoverState, error) {
+	state := failoverState{
+		HasData: cr.d.hasData(old.node.Data), CanDrain: cr.canDrain(old), RestartFailed: old.ns.isUnstartable(),
+		Synchronous: synchronous(cr.want.Replication, cr.want.Commit),
+		Replicas:    make([]replicaState, len(cr.top.replicas())),
+	}
+	var work sync.WaitGroup
+	for i, ordinal := range cr.top.replicas() {
+		nr, err := cr.nodeReconciler(ctx, ordinal)
+		if err != nil {
+			return state, err
+		}
+		work.Go(func() { state.Replicas[i] = nr.replicaState(ctx) })
+	}
+	work.Wait()
+	// Who was asked after the end of ctx hasn't failed to answer.
+	return state, ctx.Err()
+}
+
+// canDrain reports whether what the old primary wrote last may be had from its files.
+func (cr *clusterReconciler) canDrain(old *nodeReconciler) bool {
+	return cr.eng.CanDrain(old.inst) && !old.ns.isUndrainable()
+}
+
+// synchronous reports whether acknowledged writes are on two nodes.
+func synchronous(r cluster.Replication, c cluster.Commit) bool {
+	return r == cluster.SemiSynch || c == cluster.CommitOn || c == cluster.CommitRemoteWrite || c == cluster.CommitRemoteApply
+}
+
+// candidate is the node as one that may take over.
+func (nr *nodeReconciler) replicaState(ctx context.Context) replicaState {
+	c := replicaState{Ordinal: nr.ns.ordinal, HasData: nr.rec != nil && nr.rec.Bootstrapped && nr.d.hasData(nr.node.Data) && !nr.ns.isDiverged()}
+	if !c.HasData || !nr.ns.running() {
+		return c
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	if err := nr.eng.Disconnect(ctx, nr.node); err != nil {
+		nr.d.log.Warn("replica doesn't let go of the old primary", "cluster_id", nr.want.ID, "node", c.Ordinal, "error", err)
+		return c
+	}
+	s, err := nr.replicationStatus(ctx)
+	if err != nil {
+		nr.d.log.Warn("replica doesn't report its replication status", "cluster_id", nr.want.ID, "node", c.Ordinal, "error", err)
+		return c
+	}
+	c.Answers, c.Received = true, s.Received
+	return c
+}
+
+// restartPrimary starts the server again on its own data. While others could
+// take over it isn't waited for as long.
+func (cr *clusterReconciler) restartPrimary(ctx context.Context, old *nodeReconciler, s failoverState) error {
+	patience := reconcileTimeout
+	if slices.ContainsFunc(s.Replicas, func(c replicaState) bool { return c.HasData && c.Answers }) {
+		patience = 20 * time.Second
+	}
+	short, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cr.mayRestartPrimary = true
+	if err := cr.reconcileNode(short, cr.top.Primary); err != nil {
+		old.ns.markUnstartable()
+		return fmt.Errorf("start the primary again: %w", err)
+	}
+	for _, ordinal := range cr.top.replicas() {
+		cr.cs.node(ordinal).resetDisconnected()
+	}
+	return nil
+}
+
+// failover makes the candidate the primary: it gets the old primary's last writes, then
+// the topology names it, and only then does it take writes.
+func (cr *clusterReconciler) failover(ctx context.Context, old *nodeReconciler, decision decision, reason string) error {
+	if decision.MayLose {
+		reason += " Writes that were acknowledged in the last moments may be missing."
+	}
+	if cr.d.hasData(old.node.Data) && cr.canDrain(old) {
+		candidate, err := cr.nodeReconciler(ctx, decision.Candidate)
+		if err != nil {
+			return err
+		}
+		failpoint.Here("host: before drain")
+		if err := cr.eng.Drain(ctx, old.node, candidate.node); err != nil {
+			return fmt.Errorf("drain node %d to node %d: %w", cr.top.Primary, decision.Candidate, err)
+		}
+		failpoint.Here("host: after drain")
+	}
+	top := cr.top
+	top.Primary, top.Failovers, top.Last, top.Reason = decision.Candidate, top.Failovers+1, cr.d.o.Now().UTC(), reason
+	if err := cr.d.saveTopology(cr.want.ID, top); err != nil {
+		return err
+	}
+	cr.top = top
+	failpoint.Here("host: new primary recorded")
+	cr.d.log.Warn("the primary changes", "cluster_id", cr.want.ID, "reason", reason)
+	return cr.promote(ctx)
+}
+
+// promote makes the topology's primary take writes and the running replicas follow
+// it, all at the same time.
+func (cr *clusterReconciler) promote(ctx context.Context) error {
+	var work sync.WaitGroup
+	for _, ordinal := range cr.top.replicas() {
+		if ns := cr.cs.node(ordinal); ns.running() {
+			work.Go(func() {
+				if err := cr.repoint(ctx, ordinal); err != nil {
+					cr.d.log.Warn("replica doesn't follow the new primary yet", "cluster_id", cr.want.ID, "node", ordinal, "error", err)
+				}
+			})
+		}
+	}
+	defer work.Wait()
+	nr, err := cr.nodeReconciler(ctx, cr.top.Primary)
+	if err != nil {
+		return err
+	}
+	if err := nr.writeFiles(); err != nil {
+		return err
+	}
+	if err := nr.runStep(ctx, stepRole); err != nil {
+		return err
+	}
+	if _, err := nr.replicationStatus(ctx); err != nil {
+		return err
+	}
+	if nr.rec != nil {
+		// What a replica has of fences may be its primary's, which an older steward made.
+		nr.rec.Loaded, nr.rec.Fenced = nr.digest, 0
+		if err := nr.save(false); err != nil {
+			return err
+		}
+	}
+	if err := nr.setRoute(ctx); err != nil {
+		return err
+	}
+	cr.d.saveReplication(cr.cs)
+	cr.d.notifyChange(cr.want.ID)
+	return nil
+}
+
+// repoint makes a running replica follow the current primary.
+func (cr *clusterReconciler) repoint(ctx context.Context, ordinal int) error {
+	nr, err := cr.nodeReconciler(ctx, ordinal)
+	if err != nil {
+		return err
+	}
+	if err := nr.writeFiles(); err != nil {
+		return err
+	}
+	if err := nr.takeRole(ctx); err != nil {
+		return err
+	}
+	nr.ns.resetDisconnected()
+	nr.rec.Loaded = nr.digest
+	return nr.save(false)
+}
+
+// restartReplica starts a replica's server as it was last started, so that it can
+// report its replication status.
+func (cr *clusterReconciler) restartReplica(ctx context.Context, ordinal int) {
+	ns := cr.cs.node(ordinal)
+	rec, err := readRecord(cr.d.layout.node(cr.want.ID, ordinal))
+	if err != nil || rec == nil || rec.Launch == nil || ns.running() {
+		return
+	}
+	if err := cr.d.relaunch(ctx, cr.cs, ns, rec); err != nil {
+		cr.d.log.Warn("replica can't be started", "cluster_id", cr.want.ID, "node", ordinal, "error", err)
+	}
+}
+
+// switchover moves the primary role to a replica on purpose. No acknowledged write
+// is lost: the old primary has stopped or is read-only before the candidate takes
+// writes, and the candidate has everything by then.
+func (cr *clusterReconciler) switchover(ctx context.Context, candidate *nodeReconciler, why string) error {
+	old, err := cr.nodeReconciler(ctx, cr.top.Primary)
+	if err != nil {
+		return err
+	}
+	reason := fmt.Sprintf("Node %d handed its role over to node %d for %s.", cr.top.Primary, candidate.ns.ordinal, why)
+	failpoint.Here("host: before switchover")
+	if cr.eng.CanDrain(old.inst) {
+		err = old.stop(ctx) // its last writes are drained from its files
+	} else {
+		err = cr.demote(ctx, old, candidate)
+	}
+	if err != nil {
+		return err
+	}
+	failpoint.Here("host: old primary has stopped writing")
+	if err := cr.disconnectAll(ctx); err != nil {
+		return err
+	}
+	return cr.failover(ctx, old, decision{Action: actionPromote, Candidate: candidate.ns.ordinal}, reason)
+}
+
+// switchoverCandidate returns the furthest of the replicas that follow closely.
+func (cr *clusterReconciler) switchoverCandidate(ctx context.Context) (*nodeReconciler, error) {
+	var best *nodeReconciler
+	var most uint64
+	var problems []string
+	for _, ordinal := range cr.top.replicas() {
+		nr, err := cr.nodeReconciler(ctx, ordinal)
+		if err != nil {
+			return nil, err
+		}
+		s, err := nr.replicationStatus(ctx)
+		switch {
+		case err != nil:
+			problems = append(problems, err.Error())
+		case !s.Streaming || s.Lag > maxLag:
+			problems = append(problems, fmt.Sprintf("node %d doesn't follow closely: %s", ordinal, s.Problem))
+		case best == nil || s.Applied > most:
+			best, most = nr, s.Applied
+		}
+	}
+	if best == nil {
+		return nil, errors.New("no replica can take over now: " + strings.Join(problems, "; "))
+	}
+	return best, nil
+}
+
+// demote makes the primary read-only and waits until the candidate has everything.
+// The gateway holds new connections meanwhile. When that takes too long, the
+// primary takes writes again.
+func (cr *clusterReconciler) demote(ctx context.Context, old, candidate *nodeReconciler) error {
+	const patience = 20 * time.Second
+	held := old.route
+	held.Primary = netip.AddrPort{} // held, until there is one
+	if err := cr.d.o.Gateway.Set(ctx, held); err != nil {
+		return err
+	}
+	short, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := cr.eng.StepDown(short, old.node)
 	if err == nil {
-		ctx, cancel := context.WithTimeout(d.quit, sealTime)
-		defer cancel()
-		err = d.sealKeyrings(ctx, u)
+		err = caughtUp(short, old, candidate)
 	}
-	u.recovered(err, d.o.Now())
-	if err != nil && d.quit.Err() == nil {
-		d.log.Warn("recover the cluster", "cluster_id", u.id, "error", err)
+	if err == nil {
+		return nil
 	}
-	d.tellStandings(u)
-	d.change(u.id)
+	undo, stop := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer stop()
+	return errors.Join(err, cr.eng.Promote(undo, old.node), old.setRoute(undo))
+}
+
+// caughtUp waits until the candidate has all that the old primary has.
+func caughtUp(ctx context.Context, old, candidate *nodeReconciler) error {
+	return reaches(ctx, old, candidate, func(s engine.Standing) uint64 { return s.Received })
+}
+
+// applied waits until a replica has not only got but applied what the primary has now.
+func applied(ctx context.Context, primary, replica *nodeReconciler) error {
+	return reaches(ctx, primary, replica, func(s engine.Standing) uint64 { return s.Applied })
+}
+
+// reaches waits until a node is as far as another one is now.
+func reaches(ctx context.Context, other, node *nodeReconciler, far func(engine.Standing) uint64) error {
+	last, err := other.replicationStatus(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		s, err := node.replicationStatus(ctx)
+		if err == nil && far(s) >= last.Received {
+			return nil
+		}
+		if sleep(ctx, 2*time.Millisecond) != nil {
+			return fmt.Errorf("node %d doesn't catch up: %s of %s", node.ns.ordinal, s.Position, last.Position)
+		}
+	}
+}
+
+func (cr *clusterReconciler) disconnectAll(ctx context.Context) error {
+	for _, ordinal := range cr.top.replicas() {
+		nr, err := cr.nodeReconciler(ctx, ordinal)
+		if err != nil {
+			return err
+		}
+		if !nr.ns.running() {
+			continue
+		}
+		if err := cr.eng.Disconnect(ctx, nr.node); err != nil && !errors.Is(err, engine.ErrStarting) {
+			return fmt.Errorf("disconnect node %d: %w", ordinal, err)
+		}
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }

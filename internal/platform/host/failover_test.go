@@ -45,7 +45,7 @@ func TestFailover(t *testing.T) {
 				for _, c := range []struct {
 					name string
 					do   func(*trio)
-					// own tells that it tries what each engine does by itself. The slowest, on
+					// own reports whether it tries what each engine does by itself. The slowest, on
 					// which the engine's suite tries the rest, has these alone.
 					own bool
 				}{
@@ -252,7 +252,7 @@ func (h *trio) agree(seen platform.Observed) {
 	}
 }
 
-// seesKilled tells that a process is still taken for alive that can't be: on a busy
+// seesKilled reports whether a process is still taken for alive that can't be: on a busy
 // machine the end of one may be seen a moment before it is over.
 func (h *trio) seesKilled(seen platform.Observed) bool {
 	return slices.ContainsFunc(seen.Nodes, func(n platform.Node) bool { return h.killed[n.Pid] })

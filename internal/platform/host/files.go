@@ -13,20 +13,20 @@ import (
 
 // makeFolders makes the node's folders. What the server may change is its
 // user's; configuration is steward's and can be read by the server's group.
-func (j *job) makeFolders() error {
-	user := j.d.user(j.want.Port)
-	for _, dir := range []string{j.d.layout.cluster(j.want.ID), j.dir} {
+func (nr *nodeReconciler) makeFolders() error {
+	user := nr.d.user(nr.want.Port)
+	for _, dir := range []string{nr.d.layout.cluster(nr.want.ID), nr.dir} {
 		if err := makeFolder(dir, 0o711, 0, 0); err != nil {
 			return err
 		}
 	}
-	if err := makeFolder(j.node.Conf, 0o750, 0, user); err != nil {
+	if err := makeFolder(nr.node.Conf, 0o750, 0, user); err != nil {
 		return err
 	}
-	if err := makeFolder(j.node.TLS, 0o750, 0, user); err != nil {
+	if err := makeFolder(nr.node.TLS, 0o750, 0, user); err != nil {
 		return err
 	}
-	for _, dir := range []string{j.node.Tmp, j.node.Log} {
+	for _, dir := range []string{nr.node.Tmp, nr.node.Log} {
 		if err := makeFolder(dir, 0o700, user, user); err != nil {
 			return err
 		}
@@ -36,19 +36,19 @@ func (j *job) makeFolders() error {
 
 // makeVolatile makes the folders that a reboot takes away, and the one that a
 // change of the configuration asks for.
-func (j *job) makeVolatile() error {
-	user := j.d.user(j.want.Port)
-	for _, dir := range []string{j.d.layout.run, j.d.layout.keys} {
+func (nr *nodeReconciler) makeVolatile() error {
+	user := nr.d.user(nr.want.Port)
+	for _, dir := range []string{nr.d.layout.run, nr.d.layout.keys} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return fmt.Errorf("make folder: %w", err)
 		}
 	}
-	for _, dir := range append(j.peerRuns(), j.node.Run) {
+	for _, dir := range append(nr.peerRuns(), nr.node.Run) {
 		if err := makeFolder(dir, 0o700, user, user); err != nil {
 			return err
 		}
 	}
-	for _, dir := range []string{j.node.Spool, j.node.Keys} {
+	for _, dir := range []string{nr.node.Spool, nr.node.Keys} {
 		if dir == "" {
 			continue
 		}
@@ -60,11 +60,11 @@ func (j *job) makeVolatile() error {
 }
 
 // peerRuns are the folders with the sockets of the cluster's other nodes.
-func (j *job) peerRuns() []string {
+func (nr *nodeReconciler) peerRuns() []string {
 	var list []string
-	for ordinal := range j.top.Members {
-		if ordinal != j.m.ordinal {
-			list = append(list, j.d.layout.runNode(j.want.ID, ordinal))
+	for ordinal := range nr.top.Members {
+		if ordinal != nr.ns.ordinal {
+			list = append(list, nr.d.layout.runNode(nr.want.ID, ordinal))
 		}
 	}
 	return list
@@ -88,22 +88,24 @@ func makeFolder(dir string, mode fs.FileMode, uid, gid int) error {
 }
 
 // writeFiles writes the configuration, and the keys where there are any.
-func (j *job) writeFiles() error { return j.writeThose(func(engine.File) bool { return true }) }
+func (nr *nodeReconciler) writeFiles() error {
+	return nr.writeThose(func(engine.File) bool { return true })
+}
 
 // writeThose writes the files that are wanted, and what they need.
-func (j *job) writeThose(wanted func(engine.File) bool) error {
-	if err := j.makeVolatile(); err != nil {
+func (nr *nodeReconciler) writeThose(wanted func(engine.File) bool) error {
+	if err := nr.makeVolatile(); err != nil {
 		return err
 	}
 	// The certificate may have been issued since.
-	if err := j.render(); err != nil {
+	if err := nr.render(); err != nil {
 		return err
 	}
-	for _, f := range j.files {
+	for _, f := range nr.files {
 		if !wanted(f) {
 			continue
 		}
-		if err := j.writeFile(f); err != nil {
+		if err := nr.writeFile(f); err != nil {
 			return fmt.Errorf("write %s: %w", filepath.Base(f.Path), err)
 		}
 	}
@@ -113,21 +115,21 @@ func (j *job) writeThose(wanted func(engine.File) bool) error {
 // writeFile writes one file into the folder of the node that it belongs to.
 // The server's user owns some of these folders and could have put links in
 // them: nothing outside the folder is ever reached.
-func (j *job) writeFile(f engine.File) error {
-	user := j.d.user(j.want.Port)
+func (nr *nodeReconciler) writeFile(f engine.File) error {
+	user := nr.d.user(nr.want.Port)
 	for _, place := range []struct {
 		dir         string
 		mode        fs.FileMode
 		owner       int
 		withFolders fs.FileMode
 	}{
-		{j.node.Conf, 0o640, 0, 0o750},
-		{j.node.TLS, 0o600, user, 0o700},
-		{j.node.Data, 0o600, user, 0o700},
-		{j.node.Tmp, 0o600, user, 0o700},
-		{j.node.Log, 0o600, user, 0o700},
-		{j.node.Run, 0o600, user, 0o700},
-		{j.node.Keys, 0o600, user, 0o700},
+		{nr.node.Conf, 0o640, 0, 0o750},
+		{nr.node.TLS, 0o600, user, 0o700},
+		{nr.node.Data, 0o600, user, 0o700},
+		{nr.node.Tmp, 0o600, user, 0o700},
+		{nr.node.Log, 0o600, user, 0o700},
+		{nr.node.Run, 0o600, user, 0o700},
+		{nr.node.Keys, 0o600, user, 0o700},
 	} {
 		rel, ok := strings.CutPrefix(f.Path, place.dir+"/")
 		if place.dir == "" || !ok {

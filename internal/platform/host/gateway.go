@@ -23,10 +23,10 @@ type Gateway interface {
 
 // setRoute sets the node's route. A port that the gateway can't listen on is
 // somebody else's: waiting won't help.
-func (j *job) setRoute(ctx context.Context) error {
-	err := j.d.o.Gateway.Set(ctx, j.route)
+func (nr *nodeReconciler) setRoute(ctx context.Context) error {
+	err := nr.d.o.Gateway.Set(ctx, nr.route)
 	if taken, ok := errors.AsType[*gateway.PortError](err); ok {
-		return &obstacle{taken.Error()}
+		return &permanentError{taken.Error()}
 	}
 	return err
 }

@@ -15,42 +15,42 @@ import (
 // once in any case; a ping finds servers that hang.
 const pingFresh = 5 * time.Second
 
-// Observe is part of platform.Driver.
+// Observe implements platform.Driver.
 func (d *Driver) Observe(ctx context.Context, id cluster.ID) (platform.Observed, error) {
-	return d.observe(ctx, d.unit(id), nil)
+	return d.observe(ctx, d.clusterState(id), nil)
 }
 
-// observe looks at a cluster; with want it also tells whether that is reached.
-func (d *Driver) observe(ctx context.Context, u *unit, want *platform.Wanted) (platform.Observed, error) {
+// observe looks at a cluster; with want it also reports whether that is reached.
+func (d *Driver) observe(ctx context.Context, cs *clusterState, want *platform.Wanted) (platform.Observed, error) {
 	var seen platform.Observed
-	seen.Problem, seen.Permanent = u.trouble()
-	top, err := d.topology(u.id)
+	seen.Problem, seen.Permanent = cs.lastProblem()
+	top, err := d.topology(cs.id)
 	var rec *record
 	if err == nil {
-		rec, err = readRecord(d.layout.node(u.id, top.Primary))
+		rec, err = readRecord(d.layout.node(cs.id, top.Primary))
 	}
 	if err != nil {
 		seen.Exists, seen.Problem, seen.Permanent = true, err.Error(), true
 		return seen, nil
 	}
 	if rec == nil {
-		seen.Exists = exists(d.layout.cluster(u.id))
+		seen.Exists = exists(d.layout.cluster(cs.id))
 		return seen, nil
 	}
 	routes, err := d.o.Gateway.Routes(ctx)
 	if err != nil {
-		return seen, fmt.Errorf("observe cluster %d: look at the gateway: %w", u.id, err)
+		return seen, fmt.Errorf("observe cluster %d: look at the gateway: %w", cs.id, err)
 	}
-	l := &look{d: d, u: u, top: top, primary: rec, route: routeOf(routes, u.id, rec.Port)}
+	l := &observation{d: d, cs: cs, top: top, primary: rec, route: routeOf(routes, cs.id, rec.Port)}
 	l.fill(ctx, &seen)
 	l.settled(&seen, want)
 	return seen, nil
 }
 
-// look is one look at a cluster whose primary has a record.
-type look struct {
+// observation observes a cluster whose primary has a record.
+type observation struct {
 	d       *Driver
-	u       *unit
+	cs      *clusterState
 	top     topology
 	primary *record
 	route   gateway.Route
@@ -66,18 +66,18 @@ func routeOf(routes []gateway.Recorded, id cluster.ID, port int) gateway.Route {
 	return gateway.Route{}
 }
 
-// fill tells what is there.
-func (l *look) fill(ctx context.Context, seen *platform.Observed) {
-	m, rec := l.u.member(l.top.Primary), l.primary
-	node := l.d.observeNode(ctx, m, rec)
+// fill fills in what was found.
+func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
+	ns, rec := l.cs.node(l.top.Primary), l.primary
+	node := l.d.observeNode(ctx, ns, rec)
 	node.Role = cluster.Primary
-	answers := node.Running && !m.hangs() && l.d.answers(ctx, m, rec)
+	answers := node.Running && !ns.isHung() && l.d.answers(ctx, ns, rec)
 	routed := l.route.Primary == listenAddress(l.top.Primary, rec.Port)
 	if seen.Problem == "" {
-		seen.Problem = m.trouble(l.d.o.Now())
+		seen.Problem = ns.crashProblem(l.d.o.Now())
 	}
 	if l.top.Members > 1 {
-		node.Position = l.position(ctx, m, rec)
+		node.Position = l.position(ctx, ns, rec)
 	}
 	seen.Exists = true
 	seen.Nodes = []platform.Node{node}
@@ -91,7 +91,7 @@ func (l *look) fill(ctx context.Context, seen *platform.Observed) {
 		// The addresses are the customer's for good: they stay while the server is down.
 		seen.Hosts = cluster.Hosts{Primary: l.d.o.PrimaryAddress.String(), Secondary: l.d.o.SecondaryAddress.String()}
 		seen.Members = map[string]string{listenAddress(l.top.Primary, rec.Port).Addr().String(): string(cluster.Primary)}
-		used := l.d.used(m, rec)
+		used := l.d.used(ns, rec)
 		seen.UsedBytes = &used
 	}
 	running := node.Running
@@ -101,7 +101,7 @@ func (l *look) fill(ctx context.Context, seen *platform.Observed) {
 		seen.Nodes = append(seen.Nodes, n)
 		if n.Streaming {
 			seen.Healthy++
-		} else if why := l.u.member(ordinal).whatHinders(); why != "" {
+		} else if why := l.cs.node(ordinal).rebuildBlocker(); why != "" {
 			seen.Hindrance = why
 		}
 		if rec.Bootstrapped {
@@ -116,33 +116,33 @@ func (l *look) fill(ctx context.Context, seen *platform.Observed) {
 }
 
 // replica looks at a node that follows.
-func (l *look) replica(ctx context.Context, ordinal int) platform.Node {
-	m := l.u.member(ordinal)
-	rec, err := readRecord(l.d.layout.node(l.u.id, ordinal))
+func (l *observation) replica(ctx context.Context, ordinal int) platform.Node {
+	ns := l.cs.node(ordinal)
+	rec, err := readRecord(l.d.layout.node(l.cs.id, ordinal))
 	if err != nil || rec == nil {
 		n := platform.Node{
 			Ordinal: ordinal, Role: cluster.Replica, Address: listenAddress(ordinal, l.primary.Port).String(), Problem: "it isn't set up yet",
 		}
-		if why := m.whatHinders(); why != "" {
+		if why := ns.rebuildBlocker(); why != "" {
 			n.Problem = notCopied + why
 		}
 		return n
 	}
-	n := l.d.observeNode(ctx, m, rec)
+	n := l.d.observeNode(ctx, ns, rec)
 	n.Role = cluster.Replica
 	if n.Running && rec.Bootstrapped {
-		n.Position = l.position(ctx, m, rec)
+		n.Position = l.position(ctx, ns, rec)
 	}
-	s, _ := m.lastStanding()
+	s, _ := ns.replicationStatus()
 	n.Streaming, n.Lag, n.Problem = n.Running && s.Streaming, s.Lag, s.Problem
 	switch {
-	case m.isRebuilding():
+	case ns.isRebuilding():
 		n.Streaming, n.Problem = false, "it is given a new copy of the data"
-		if why := m.differenceFound(); why != "" {
+		if why := ns.lastDifference(); why != "" {
 			n.Problem += ": " + why
 		}
-	case !n.Streaming && m.whatHinders() != "":
-		n.Problem = notCopied + m.whatHinders()
+	case !n.Streaming && ns.rebuildBlocker() != "":
+		n.Problem = notCopied + ns.rebuildBlocker()
 	case !n.Running && !l.top.Suspended:
 		n.Problem = "its server isn't running"
 	}
@@ -152,25 +152,26 @@ func (l *look) replica(ctx context.Context, ordinal int) platform.Node {
 // notCopied begins to say why a replica that needs a new copy of the data gets none.
 const notCopied = "it can't be given a new copy of the data: "
 
-// position asks the node how it stands unless that is known from a moment ago.
-func (l *look) position(ctx context.Context, m *member, rec *record) string {
-	s, at := m.lastStanding()
-	if l.d.o.Now().Sub(at) < standingFresh || !m.running() {
+// position returns the node's position in the stream of changes, asking the server
+// unless its last answer is fresh.
+func (l *observation) position(ctx context.Context, ns *nodeState, rec *record) string {
+	s, at := ns.replicationStatus()
+	if l.d.o.Now().Sub(at) < replicationStatusFresh || !ns.running() {
 		return s.Position
 	}
-	eng, node, err := l.d.knownNode(ctx, rec)
+	eng, node, err := l.d.recordedNode(ctx, rec)
 	if err != nil {
 		return s.Position
 	}
-	if now, err := askStanding(ctx, l.d, m, eng, node); err == nil {
+	if now, err := queryReplicationStatus(ctx, l.d, ns, eng, node); err == nil {
 		return now.Position
 	}
 	return s.Position
 }
 
-// settled tells whether nothing is left to do; problems of replicas are the
+// settled reports whether nothing is left to do; problems of replicas are the
 // cluster's when it has no other.
-func (l *look) settled(seen *platform.Observed, want *platform.Wanted) {
+func (l *observation) settled(seen *platform.Observed, want *platform.Wanted) {
 	rec := l.primary
 	if want != nil && want.Suspended || want == nil && l.top.Suspended {
 		seen.Settled = seen.Suspended
@@ -184,7 +185,7 @@ func (l *look) settled(seen *platform.Observed, want *platform.Wanted) {
 	if l.top.Members == 1 {
 		return
 	}
-	seen.Settled = seen.Settled && slices.Equal(l.route.Reads, l.d.readers(l.u, rec.Port, l.top))
+	seen.Settled = seen.Settled && slices.Equal(l.route.Reads, l.d.readers(l.cs, rec.Port, l.top))
 	for _, n := range seen.Nodes {
 		if n.Role == cluster.Replica && n.Problem != "" && seen.Problem == "" {
 			seen.Problem = fmt.Sprintf("node %d: %s", n.Ordinal, n.Problem)
@@ -206,12 +207,12 @@ func problemOf(running, answers, bootstrapped, routed bool) string {
 	return ""
 }
 
-func (d *Driver) observeNode(ctx context.Context, m *member, rec *record) platform.Node {
+func (d *Driver) observeNode(ctx context.Context, ns *nodeState, rec *record) platform.Node {
 	n := platform.Node{Ordinal: rec.Ordinal, Role: cluster.Primary, Address: listenAddress(rec.Ordinal, rec.Port).String()}
-	m.mu.Lock()
-	p := m.proc
-	n.Restarts, n.Version = m.restarts, m.version
-	m.mu.Unlock()
+	ns.mu.Lock()
+	p := ns.proc
+	n.Restarts, n.Version = ns.restarts, ns.version
+	ns.mu.Unlock()
 	if p == nil || !p.Running() {
 		return n
 	}
@@ -219,7 +220,7 @@ func (d *Driver) observeNode(ctx context.Context, m *member, rec *record) platfo
 	if n.Version != "" {
 		return n
 	}
-	eng, node, err := d.knownNode(ctx, rec)
+	eng, node, err := d.recordedNode(ctx, rec)
 	if err != nil {
 		return n
 	}
@@ -227,32 +228,32 @@ func (d *Driver) observeNode(ctx context.Context, m *member, rec *record) platfo
 		n.Version = ""
 		return n
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.proc == p {
-		m.version = n.Version
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if ns.proc == p {
+		ns.version = n.Version
 	}
 	return n
 }
 
-// answers tells whether the running server answers. Asking costs the server a
+// answers reports whether the running server answers. Asking costs the server a
 // new session, so a recent answer will do.
-func (d *Driver) answers(ctx context.Context, m *member, rec *record) bool {
-	m.mu.Lock()
-	p, fresh := m.proc, d.o.Now().Sub(m.pinged) < pingFresh
-	m.mu.Unlock()
+func (d *Driver) answers(ctx context.Context, ns *nodeState, rec *record) bool {
+	ns.mu.Lock()
+	p, fresh := ns.proc, d.o.Now().Sub(ns.pinged) < pingFresh
+	ns.mu.Unlock()
 	if fresh {
 		return true
 	}
-	eng, node, err := d.knownNode(ctx, rec)
+	eng, node, err := d.recordedNode(ctx, rec)
 	if err != nil {
 		return false
 	}
 	if eng.Ping(ctx, node) != nil {
 		return false
 	}
-	if m.process() == p {
-		m.answered(d.o.Now())
+	if ns.process() == p {
+		ns.answered(d.o.Now())
 	}
 	return true
 }

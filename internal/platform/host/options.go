@@ -42,7 +42,7 @@ type Options struct {
 	UIDBase int
 
 	Isolation Isolation
-	// Continuous has servers of engines that can hand over what they write.
+	// Continuous turns continuous archiving on for engines that can do it.
 	Continuous bool
 	// PoolSize is how many clones wait for the next create, per template; 0 is none.
 	PoolSize int
@@ -59,7 +59,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Isolation says which walls to use: "auto" for what is there, or "off".
+// Isolation says which isolation to use: "auto" for what is available, or "off".
 type Isolation struct {
 	Bubblewrap string
 	Cgroups    string

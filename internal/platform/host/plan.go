@@ -5,65 +5,65 @@ type step string
 
 // The steps, in the order in which they can occur.
 const (
-	stepDiscard     step = "discard"     // throw away data that nobody has written to
-	stepClone       step = "clone"       // take a clone of the template
-	stepTwin        step = "twin"        // make the clone one that can follow the primary's
-	stepCertificate step = "certificate" // issue a certificate
-	stepStop        step = "stop"        // stop the server cleanly
-	stepFiles       step = "files"       // write configuration and key files
-	stepStart       step = "start"       // start the server
-	stepReady       step = "ready"       // wait until it answers
-	stepReload      step = "reload"      // have it read its files again
-	stepFence       step = "fence"       // take from customers what an older steward let them have
-	stepLimits      step = "limits"      // raise the limits of the running server
-	stepBootstrap   step = "bootstrap"   // give it its own passwords
-	stepNaturalise  step = "naturalise"  // make the root account of another cluster's data whole
-	stepRole        step = "role"        // have it follow the primary, or be it
-	stepUpgrade     step = "upgrade"     // finish the move to a newer version
-	stepKeyring     step = "keyring"     // seal what the server's keyring holds
-	stepReadOnly    step = "read only"   // turn the disk guard on or off
-	stepRoute       step = "route"       // open the gateway, or change who may pass
-	stepSettle      step = "settle"      // put on record that all is as wanted
+	stepDiscard        step = "discard"            // throw away data that nobody has written to
+	stepClone          step = "clone"              // take a clone of the template
+	stepPrepareReplica step = "prepare replica"    // make the clone one that can follow the primary's
+	stepCertificate    step = "certificate"        // issue a certificate
+	stepStop           step = "stop"               // stop the server cleanly
+	stepFiles          step = "files"              // write configuration and key files
+	stepStart          step = "start"              // start the server
+	stepReady          step = "ready"              // wait until it answers
+	stepReload         step = "reload"             // have it read its files again
+	stepFence          step = "fence"              // take from customers what an older steward let them have
+	stepLimits         step = "limits"             // raise the limits of the running server
+	stepBootstrap      step = "bootstrap"          // give it its own passwords
+	stepResetRoot      step = "reset root account" // repair the root account of another cluster's data
+	stepRole           step = "role"               // have it follow the primary, or be it
+	stepUpgrade        step = "upgrade"            // finish the move to a newer version
+	stepKeyring        step = "keyring"            // seal what the server's keyring holds
+	stepReadOnly       step = "read only"          // turn the disk guard on or off
+	stepRoute          step = "route"              // open the gateway, or change who may pass
+	stepSettle         step = "settle"             // put on record that all is as wanted
 )
 
-// sight is what was found of a node, compared with what is wanted of it.
-type sight struct {
-	// Data tells that a data folder is there, Bootstrapped that customers may
+// nodeStatus compares what was found of a node with what is wanted of it.
+type nodeStatus struct {
+	// Data reports whether a data folder is there, Bootstrapped whether customers may
 	// have written to it.
 	Data, Bootstrapped bool
-	// Replicated tells that the cluster has several nodes, Replica that this one
-	// follows the primary, RoleDue that it is to be told.
+	// Replicated reports whether the cluster has several nodes, Replica whether this one
+	// follows the primary, RoleDue whether its role has to be set.
 	Replicated, Replica, RoleDue bool
-	// Streaming tells that the replica follows the primary.
+	// Streaming reports whether the replica follows the primary.
 	Streaming bool
-	// Rebooted tells that the machine started anew since the data was cloned:
+	// Rebooted reports whether the machine started anew since the data was cloned:
 	// before Bootstrapped nobody knows what of it reached the disk.
 	Rebooted bool
 	Running  bool
-	// Answers tells that the running server answers.
+	// Answers reports whether the running server answers.
 	Answers bool
-	// OtherBuild tells that the wanted build isn't the one that runs, or that
-	// the data was last run with.
+	// OtherBuild reports whether the wanted build isn't the one that runs, or the one
+	// that the data was last run with.
 	OtherBuild bool
 	Upgrading  bool
 	Encrypted  bool
-	// CertificateDue tells that a new certificate is needed, FilesDue that the
+	// CertificateDue reports whether a new certificate is needed, FilesDue whether the
 	// running server has read other files than those wanted.
 	CertificateDue, FilesDue bool
-	// Restart tells that what changed can't be done to the running server.
+	// Restart reports whether what changed can't be done to the running server.
 	Restart bool
-	// LimitsDue tells that the running server's limits differ.
+	// LimitsDue reports whether the running server's limits differ.
 	LimitsDue bool
-	// FencesDue tells that customers may have what an older steward let them have.
+	// FencesDue reports whether customers may have what an older steward let them have.
 	FencesDue   bool
 	ReadOnlyDue bool
 	RouteDue    bool
-	// Settled tells that the record says that all was done.
+	// Settled reports whether the record says that all was done.
 	Settled bool
 }
 
 // plan lists what has to be done, in order. It is pure.
-func plan(s sight) []step {
+func plan(s nodeStatus) []step {
 	var steps []step
 	add := func(do bool, more ...step) {
 		if do {
@@ -76,7 +76,7 @@ func plan(s sight) []step {
 	clone := !s.Data || discard
 	add(discard, stepDiscard)
 	add(clone, stepClone)
-	add(clone && s.Replica, stepTwin)
+	add(clone && s.Replica, stepPrepareReplica)
 	add(s.CertificateDue, stepCertificate)
 	if running && (s.OtherBuild || s.Restart) {
 		add(true, stepStop)

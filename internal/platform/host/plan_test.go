@@ -8,139 +8,139 @@ import (
 
 func TestPlan(t *testing.T) {
 	// Servers as they are after a create, running and stopped.
-	running := sight{Data: true, Bootstrapped: true, Running: true, Answers: true, Settled: true}
-	stopped := sight{Data: true, Bootstrapped: true, Rebooted: true, Settled: true}
-	with := func(s sight, change func(*sight)) sight {
+	running := nodeStatus{Data: true, Bootstrapped: true, Running: true, Answers: true, Settled: true}
+	stopped := nodeStatus{Data: true, Bootstrapped: true, Rebooted: true, Settled: true}
+	with := func(s nodeStatus, change func(*nodeStatus)) nodeStatus {
 		change(&s)
 		return s
 	}
 	create := []step{stepClone, stepCertificate, stepFiles, stepStart, stepReady, stepBootstrap, stepRoute, stepSettle}
 	for _, c := range []struct {
 		name string
-		see  sight
+		see  nodeStatus
 		want []step
 	}{
-		{"nothing is there", sight{Rebooted: true, CertificateDue: true, RouteDue: true}, create},
+		{"nothing is there", nodeStatus{Rebooted: true, CertificateDue: true, RouteDue: true}, create},
 		{"all is well", running, nil},
 		{
 			"the create ended before the clone came",
-			sight{RouteDue: true},
+			nodeStatus{RouteDue: true},
 			[]step{stepClone, stepFiles, stepStart, stepReady, stepBootstrap, stepRoute, stepSettle},
 		},
 		{
 			"the create ended after the clone came",
-			sight{Data: true, RouteDue: true},
+			nodeStatus{Data: true, RouteDue: true},
 			[]step{stepFiles, stepStart, stepReady, stepBootstrap, stepRoute, stepSettle},
 		},
 		{
 			"the create ended while the server started",
-			sight{Data: true, Running: true, RouteDue: true},
+			nodeStatus{Data: true, Running: true, RouteDue: true},
 			[]step{stepReady, stepBootstrap, stepRoute, stepSettle},
 		},
 		{
 			"the create ended before the gateway opened",
-			with(running, func(s *sight) { s.RouteDue, s.Settled = true, false }),
+			with(running, func(s *nodeStatus) { s.RouteDue, s.Settled = true, false }),
 			[]step{stepRoute, stepSettle},
 		},
 		{
 			"the machine was rebooted during the create",
-			sight{Data: true, Rebooted: true, CertificateDue: true, RouteDue: true},
+			nodeStatus{Data: true, Rebooted: true, CertificateDue: true, RouteDue: true},
 			append([]step{stepDiscard}, create...),
 		},
 		{
 			"the machine was rebooted",
-			with(stopped, func(s *sight) { s.RouteDue = true }),
+			with(stopped, func(s *nodeStatus) { s.RouteDue = true }),
 			[]step{stepFiles, stepStart, stepReady, stepRoute, stepSettle},
 		},
 		{
 			"a customer's data is never thrown away",
-			with(stopped, func(s *sight) { s.Settled, s.FilesDue, s.CertificateDue = false, true, true }),
+			with(stopped, func(s *nodeStatus) { s.Settled, s.FilesDue, s.CertificateDue = false, true, true }),
 			[]step{stepCertificate, stepFiles, stepStart, stepReady, stepSettle},
 		},
-		{"an older steward let customers have more", with(running, func(s *sight) { s.FencesDue = true }), []step{stepFence, stepSettle}},
-		{"that, and files to load", with(running, func(s *sight) { s.FencesDue, s.FilesDue = true, true }), []step{stepFiles, stepReload, stepSettle}},
-		{"the server hangs", with(running, func(s *sight) { s.Answers = false }), []step{stepReady, stepSettle}},
-		{"the allow list changed", with(running, func(s *sight) { s.RouteDue = true }), []step{stepRoute, stepSettle}},
+		{"an older steward let customers have more", with(running, func(s *nodeStatus) { s.FencesDue = true }), []step{stepFence, stepSettle}},
+		{"that, and files to load", with(running, func(s *nodeStatus) { s.FencesDue, s.FilesDue = true, true }), []step{stepFiles, stepReload, stepSettle}},
+		{"the server hangs", with(running, func(s *nodeStatus) { s.Answers = false }), []step{stepReady, stepSettle}},
+		{"the allow list changed", with(running, func(s *nodeStatus) { s.RouteDue = true }), []step{stepRoute, stepSettle}},
 		{
 			"settings changed that a reload may do",
-			with(running, func(s *sight) { s.FilesDue, s.Settled = true, false }),
+			with(running, func(s *nodeStatus) { s.FilesDue, s.Settled = true, false }),
 			[]step{stepFiles, stepReload, stepSettle},
 		},
 		{
 			"the certificate nears its end",
-			with(running, func(s *sight) { s.CertificateDue = true }),
+			with(running, func(s *nodeStatus) { s.CertificateDue = true }),
 			[]step{stepCertificate, stepReload, stepSettle},
 		},
 		{
 			"another amount of memory",
-			with(running, func(s *sight) { s.Restart, s.FilesDue, s.LimitsDue, s.Settled = true, true, true, false }),
+			with(running, func(s *nodeStatus) { s.Restart, s.FilesDue, s.LimitsDue, s.Settled = true, true, true, false }),
 			[]step{stepStop, stepFiles, stepStart, stepReady, stepSettle},
 		},
 		{
 			"more processors",
-			with(running, func(s *sight) { s.LimitsDue, s.Settled = true, false }),
+			with(running, func(s *nodeStatus) { s.LimitsDue, s.Settled = true, false }),
 			[]step{stepLimits, stepSettle},
 		},
 		{
 			"a patch",
-			with(running, func(s *sight) { s.OtherBuild, s.FilesDue = true, true }),
+			with(running, func(s *nodeStatus) { s.OtherBuild, s.FilesDue = true, true }),
 			[]step{stepStop, stepFiles, stepStart, stepReady, stepUpgrade, stepSettle},
 		},
 		{
 			"a patch was interrupted after the newer server started",
-			with(running, func(s *sight) { s.Upgrading = true }),
+			with(running, func(s *nodeStatus) { s.Upgrading = true }),
 			[]step{stepUpgrade, stepSettle},
 		},
 		{
 			"the distribution replaced the build while the server was stopped",
-			with(stopped, func(s *sight) { s.OtherBuild = true }),
+			with(stopped, func(s *nodeStatus) { s.OtherBuild = true }),
 			[]step{stepFiles, stepStart, stepReady, stepUpgrade, stepSettle},
 		},
 		{
 			"the disk guard is to hold",
-			with(running, func(s *sight) { s.ReadOnlyDue, s.FilesDue = true, true }),
+			with(running, func(s *nodeStatus) { s.ReadOnlyDue, s.FilesDue = true, true }),
 			[]step{stepFiles, stepReload, stepReadOnly, stepSettle},
 		},
 		{
 			"the disk guard is to hold from the start",
-			with(stopped, func(s *sight) { s.ReadOnlyDue = true }),
+			with(stopped, func(s *nodeStatus) { s.ReadOnlyDue = true }),
 			[]step{stepFiles, stepStart, stepReady, stepSettle},
 		},
-		{"encrypted: the keyring is looked at each time", with(running, func(s *sight) { s.Encrypted = true }), []step{stepKeyring}},
+		{"encrypted: the keyring is looked at each time", with(running, func(s *nodeStatus) { s.Encrypted = true }), []step{stepKeyring}},
 		{
 			"encrypted: a create",
-			sight{Rebooted: true, CertificateDue: true, RouteDue: true, Encrypted: true},
+			nodeStatus{Rebooted: true, CertificateDue: true, RouteDue: true, Encrypted: true},
 			[]step{
 				stepClone, stepCertificate, stepFiles, stepStart, stepReady, stepBootstrap, stepKeyring, stepRoute, stepSettle,
 			},
 		},
 		{
 			"a replica of a new cluster",
-			sight{Rebooted: true, CertificateDue: true, Replicated: true, Replica: true},
+			nodeStatus{Rebooted: true, CertificateDue: true, Replicated: true, Replica: true},
 			[]step{
-				stepClone, stepTwin, stepCertificate, stepFiles, stepStart, stepReady, stepBootstrap, stepRole, stepSettle,
+				stepClone, stepPrepareReplica, stepCertificate, stepFiles, stepStart, stepReady, stepBootstrap, stepRole, stepSettle,
 			},
 		},
 		{
 			"a replica whose create was interrupted is made anew",
-			sight{Data: true, CertificateDue: true, Replicated: true, Replica: true},
+			nodeStatus{Data: true, CertificateDue: true, Replicated: true, Replica: true},
 			[]step{
-				stepDiscard, stepClone, stepTwin, stepCertificate, stepFiles, stepStart, stepReady, stepBootstrap, stepRole, stepSettle,
+				stepDiscard, stepClone, stepPrepareReplica, stepCertificate, stepFiles, stepStart, stepReady, stepBootstrap, stepRole, stepSettle,
 			},
 		},
 		{
 			"a replica's server ended",
-			with(stopped, func(s *sight) { s.Replicated, s.Replica = true, true }),
+			with(stopped, func(s *nodeStatus) { s.Replicated, s.Replica = true, true }),
 			[]step{stepFiles, stepStart, stepReady, stepRole, stepSettle},
 		},
 		{
 			"a replica doesn't follow",
-			with(running, func(s *sight) { s.Replicated, s.Replica, s.RoleDue = true, true, true }),
+			with(running, func(s *nodeStatus) { s.Replicated, s.Replica, s.RoleDue = true, true, true }),
 			[]step{stepRole, stepSettle},
 		},
 		{
 			"steward ended between the record and the promotion",
-			with(running, func(s *sight) { s.Replicated, s.RoleDue, s.RouteDue = true, true, true }),
+			with(running, func(s *nodeStatus) { s.Replicated, s.RoleDue, s.RouteDue = true, true, true }),
 			[]step{stepRole, stepRoute, stepSettle},
 		},
 	} {
@@ -157,7 +157,7 @@ func TestPlanKeepsData(t *testing.T) {
 	const flags = 17
 	for bits := range 1 << flags {
 		bit := func(n int) bool { return bits&(1<<n) != 0 }
-		s := sight{
+		s := nodeStatus{
 			Data: bit(0), Bootstrapped: bit(1), Rebooted: bit(2), Running: bit(3), Answers: bit(4), OtherBuild: bit(5),
 			Upgrading: bit(6), Encrypted: bit(7), CertificateDue: bit(8), FilesDue: bit(9), Restart: bit(10),
 			LimitsDue: bit(11), RouteDue: bit(12), Settled: bit(13),
@@ -190,11 +190,11 @@ func TestPlanKeepsData(t *testing.T) {
 		if s.Replicated && at[stepStart] > 0 && at[stepRole] == 0 {
 			t.Fatalf("%+v: started without being told whom to follow", s)
 		}
-		if at[stepTwin] > 0 && (at[stepClone] == 0 || !s.Replica) {
+		if at[stepPrepareReplica] > 0 && (at[stepClone] == 0 || !s.Replica) {
 			t.Fatalf("%+v: data that was in use is made a twin", s)
 		}
-		before(stepClone, stepTwin)
-		before(stepTwin, stepStart)
+		before(stepClone, stepPrepareReplica)
+		before(stepPrepareReplica, stepStart)
 		before(stepBootstrap, stepRole)
 		before(stepReady, stepRole)
 		before(stepRole, stepRoute)

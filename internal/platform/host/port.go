@@ -35,7 +35,7 @@ func (d *Driver) PortUsable(port int) bool {
 	return true
 }
 
-// checkPort is an obstacle naming the program that listens where the server is to.
+// checkPort returns a permanentError naming the program that uses the server's address.
 func checkPort(ctx context.Context, at netip.AddrPort) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at.String())
 	if err == nil {
@@ -48,7 +48,7 @@ func checkPort(ctx context.Context, at netip.AddrPort) error {
 	if name, pid, ok := listener(at); ok {
 		who = fmt.Sprintf("%s (process %d)", name, pid)
 	}
-	return &obstacle{fmt.Sprintf("%s is used by %s: stop it, or choose other gateway.ports", at, who)}
+	return &permanentError{fmt.Sprintf("%s is used by %s: stop it, or choose other gateway.ports", at, who)}
 }
 
 // listener finds the program that listens on an address or on all of them.

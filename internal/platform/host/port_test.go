@@ -18,9 +18,9 @@ func TestPortInUseNamesTheProgram(t *testing.T) {
 		}
 		port := l.Addr().(*net.TCPAddr).AddrPort().Port()
 		err = checkPort(t.Context(), netip.AddrPortFrom(netip.MustParseAddr("127.0.77.1"), port))
-		var problem *obstacle
+		var problem *permanentError
 		if !errors.As(err, &problem) || !strings.Contains(problem.problem, "process "+strconv.Itoa(os.Getpid())) {
-			t.Errorf("%s: got %v, want an obstacle that names process %d", address, err, os.Getpid())
+			t.Errorf("%s: got %v, want a permanent error that names process %d", address, err, os.Getpid())
 		}
 		l.Close()
 		if err := checkPort(t.Context(), netip.AddrPortFrom(netip.MustParseAddr("127.0.77.1"), port)); err != nil {

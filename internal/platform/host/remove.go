@@ -17,73 +17,73 @@ import (
 	"steward/internal/process"
 )
 
-// Remove is part of platform.Driver.
+// Remove implements platform.Driver.
 func (d *Driver) Remove(ctx context.Context, want cluster.Cluster) error {
-	u := d.unit(want.ID)
-	if err := u.take(ctx); err != nil {
+	cs := d.clusterState(want.ID)
+	if err := cs.lock(ctx); err != nil {
 		return err
 	}
-	defer u.give()
+	defer cs.unlock()
 	defer d.templates.busy()()
-	if err := d.remove(ctx, u, want.Port); err != nil {
+	if err := d.remove(ctx, cs, want.Port); err != nil {
 		return fmt.Errorf("remove cluster %d: %w", want.ID, err)
 	}
 	return nil
 }
 
 // remove takes everything of a cluster away; port is 0 when it isn't known.
-func (d *Driver) remove(ctx context.Context, u *unit, port int) error {
-	ordinals, err := d.ordinals(u.id)
+func (d *Driver) remove(ctx context.Context, cs *clusterState, port int) error {
+	ordinals, err := d.ordinals(cs.id)
 	if err != nil {
 		return err
 	}
 	for _, ordinal := range ordinals {
-		if rec, err := readRecord(d.layout.node(u.id, ordinal)); err == nil && rec != nil {
+		if rec, err := readRecord(d.layout.node(cs.id, ordinal)); err == nil && rec != nil {
 			port = rec.Port
 		}
 	}
 	failpoint.Here("host: before removing the route")
-	if err := d.removeRoutes(ctx, u.id); err != nil {
+	if err := d.removeRoutes(ctx, cs.id); err != nil {
 		return err
 	}
 	failpoint.Here("host: before killing the server")
 	for _, ordinal := range ordinals {
-		if err := d.removeProcesses(ctx, u.member(ordinal), port); err != nil {
+		if err := d.removeProcesses(ctx, cs.node(ordinal), port); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(d.verifications.end(ctx, u.id), d.removeScratch(ctx, u.id)); err != nil {
+	if err := errors.Join(d.verifications.end(ctx, cs.id), d.removeScratch(ctx, cs.id)); err != nil {
 		return err
 	}
 	failpoint.Here("host: before removing files")
 	// The keys first: without them encrypted data is gone, whatever comes next.
 	for _, ordinal := range ordinals {
-		for _, dir := range []string{d.layout.keysNode(u.id, ordinal), d.layout.runNode(u.id, ordinal)} {
+		for _, dir := range []string{d.layout.keysNode(cs.id, ordinal), d.layout.runNode(cs.id, ordinal)} {
 			if err := os.RemoveAll(dir); err != nil {
 				return fmt.Errorf("remove folder: %w", err)
 			}
 		}
 	}
-	if err := os.Remove(d.layout.standings(u.id)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove standings: %w", err)
+	if err := os.Remove(d.layout.replication(cs.id)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove replication status: %w", err)
 	}
-	if err := d.trash.put(d.layout.cluster(u.id)); err != nil {
+	if err := d.trash.put(d.layout.cluster(cs.id)); err != nil {
 		return err
 	}
 	failpoint.Here("host: after removing files")
-	u.setProblem("", false)
-	u.forgetSecrets()
+	cs.setProblem("", false)
+	cs.forgetSecrets()
 	return nil
 }
 
 // removeProcesses ends all processes of a node and takes its limits away.
-func (d *Driver) removeProcesses(ctx context.Context, m *member, port int) error {
-	m.setProcess(nil)
-	id := d.identity(&record{Cluster: m.id, Ordinal: m.ordinal, Port: port})
+func (d *Driver) removeProcesses(ctx context.Context, ns *nodeState, port int) error {
+	ns.setProcess(nil)
+	id := d.identity(&record{Cluster: ns.id, Ordinal: ns.ordinal, Port: port})
 	if port == 0 {
 		id.UID = 0
 	}
-	group := d.groups.Find(nodeName(m.id, m.ordinal))
+	group := d.groups.Find(nodeName(ns.id, ns.ordinal))
 	if err := process.KillAll(ctx, id, group); err != nil {
 		return err
 	}
@@ -128,9 +128,9 @@ func (d *Driver) removeRoutes(ctx context.Context, id cluster.ID) error {
 	return nil
 }
 
-// Reconcile is part of platform.Reconciler.
+// Reconcile implements platform.Reconciler.
 func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]cluster.Cluster, error)) error {
-	there, err := d.present(ctx)
+	there, err := d.existingClusters(ctx)
 	if err != nil {
 		return fmt.Errorf("look for orphans: %w", err)
 	}
@@ -149,8 +149,8 @@ func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]c
 	return errors.Join(errs...)
 }
 
-// present are the clusters of which anything is there.
-func (d *Driver) present(ctx context.Context) ([]cluster.ID, error) {
+// existingClusters returns the clusters of which anything exists on this machine.
+func (d *Driver) existingClusters(ctx context.Context) ([]cluster.ID, error) {
 	var ids []cluster.ID
 	add := func(id cluster.ID) {
 		if !slices.Contains(ids, id) {
@@ -243,21 +243,21 @@ func (d *Driver) StopAll(ctx context.Context) (int, error) {
 }
 
 func (d *Driver) stopOne(ctx context.Context, rec *record) (bool, error) {
-	u, m := d.unit(rec.Cluster), d.unit(rec.Cluster).member(rec.Ordinal)
-	if err := u.take(ctx); err != nil {
+	cs, ns := d.clusterState(rec.Cluster), d.clusterState(rec.Cluster).node(rec.Ordinal)
+	if err := cs.lock(ctx); err != nil {
 		return false, err
 	}
-	defer u.give()
+	defer cs.unlock()
 	eng, err := d.engine(rec.Engine)
 	if err != nil {
 		return false, err
 	}
 	group := d.groups.Find(nodeName(rec.Cluster, rec.Ordinal))
-	p := m.process()
-	m.setProcess(nil)
+	p := ns.process()
+	ns.setProcess(nil)
 	running := p != nil && p.Running()
 	if running {
-		err = p.Stop(ctx, eng.StopSignal(), stopPatience, group)
+		err = p.Stop(ctx, eng.StopSignal(), stopTimeout, group)
 	} else {
 		err = process.KillAll(ctx, d.identity(rec), group)
 	}

@@ -19,7 +19,7 @@ import (
 	"steward/internal/process"
 )
 
-// Verify is part of platform.Archiver. The scratch server is a cluster of its
+// Verify implements platform.Archiver. The scratch server is a cluster of its
 // own as far as processes, folders and addresses go, and gone afterwards.
 func (d *Driver) Verify(ctx context.Context, want platform.Wanted, c platform.Copy, r io.Reader) error {
 	if err := d.verify(ctx, want, c, r); err != nil {
@@ -107,7 +107,7 @@ func (v *verifications) end(ctx context.Context, id cluster.ID) error {
 
 // scratch is a server that is only there to be looked at.
 type scratch struct {
-	*job
+	*nodeReconciler
 	copy  platform.Copy
 	group process.Group
 }
@@ -119,18 +119,18 @@ const scratchOrdinal = maxNodes
 func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platform.Copy) (*scratch, error) {
 	// What was chosen for sessions mustn't hold up what is replayed or looked through.
 	want.Installation, want.ReadOnly, want.Config = c.Installation, false, nil
-	u := newUnit(want.ID) // nobody watches it
+	cs := newClusterState(want.ID) // nobody watches it
 	top := topology{Members: 1, Primary: scratchOrdinal}
-	j, err := d.newJob(ctx, u, want, top, scratchOrdinal)
+	nr, err := d.newNodeReconciler(ctx, cs, want, top, scratchOrdinal)
 	if err != nil {
 		return nil, err
 	}
-	j.dir = d.layout.scratch(want.ID)
-	j.node.Data, j.node.Conf, j.node.TLS = filepath.Join(j.dir, "data"), filepath.Join(j.dir, "conf"), filepath.Join(j.dir, "tls")
-	j.node.Tmp, j.node.Log = filepath.Join(j.dir, "tmp"), filepath.Join(j.dir, "log")
-	j.node.Spool = ""
-	j.node.Listen = scratchAddress(want.Port)
-	s := &scratch{job: j, copy: c}
+	nr.dir = d.layout.scratch(want.ID)
+	nr.node.Data, nr.node.Conf, nr.node.TLS = filepath.Join(nr.dir, "data"), filepath.Join(nr.dir, "conf"), filepath.Join(nr.dir, "tls")
+	nr.node.Tmp, nr.node.Log = filepath.Join(nr.dir, "tmp"), filepath.Join(nr.dir, "log")
+	nr.node.Spool = ""
+	nr.node.Listen = scratchAddress(want.Port)
+	s := &scratch{nodeReconciler: nr, copy: c}
 	if err := s.remove(ctx); err != nil { // what a crash has left
 		return nil, err
 	}
@@ -143,10 +143,10 @@ func (d *Driver) removeScratch(ctx context.Context, id cluster.ID) error {
 	if !exists(dir) {
 		return nil
 	}
-	j := &job{d: d, m: newUnit(id).member(scratchOrdinal), dir: dir}
-	j.want.ID = id
-	j.node.Run, j.node.Keys = d.layout.runNode(id, scratchOrdinal), d.layout.keysNode(id, scratchOrdinal)
-	return (&scratch{job: j}).remove(ctx)
+	nr := &nodeReconciler{d: d, ns: newClusterState(id).node(scratchOrdinal), dir: dir}
+	nr.want.ID = id
+	nr.node.Run, nr.node.Keys = d.layout.runNode(id, scratchOrdinal), d.layout.keysNode(id, scratchOrdinal)
+	return (&scratch{nodeReconciler: nr}).remove(ctx)
 }
 
 // removeScratches ends what a crash left of scratch servers of any cluster.
@@ -207,12 +207,12 @@ func (s *scratch) launch() (err error) {
 	l := s.newLaunch()
 	p, err := process.Start(process.Spec{
 		Identity: s.identity(), Argv: l.Argv, Env: l.Env, WorkDir: l.WorkDir, User: l.User, Group: l.User,
-		Output: outputFile(s.dir), PidFile: filepath.Join(s.dir, "pid"), Limits: l.Rlimits, Cgroup: s.group, Walled: l.Walled,
+		Output: outputFile(s.dir), PidFile: filepath.Join(s.dir, "pid"), Limits: l.Rlimits, Cgroup: s.group, Sandboxed: l.Sandboxed,
 	})
 	if err != nil {
 		return err
 	}
-	s.m.setProcess(p)
+	s.ns.setProcess(p)
 	return nil
 }
 
@@ -221,7 +221,7 @@ func (s *scratch) identity() process.Identity {
 }
 
 func (s *scratch) awaitStart(ctx context.Context) error {
-	p := s.m.process()
+	p := s.ns.process()
 	for {
 		err := s.eng.Ping(ctx, s.node)
 		if err == nil {

@@ -16,7 +16,7 @@ func TestStopAllEndsScratchServers(t *testing.T) {
 	t.Parallel()
 	dir := testdir.New(t, "sc")
 	d := &Driver{scope: filepath.Base(dir), layout: layout{data: dir, run: filepath.Join(dir, "run"), keys: filepath.Join(dir, "keys")}, log: slog.New(slog.DiscardHandler)}
-	left := &scratch{job: &job{d: d, dir: d.layout.scratch(7)}}
+	left := &scratch{nodeReconciler: &nodeReconciler{d: d, dir: d.layout.scratch(7)}}
 	left.want.ID = 7
 	if err := os.MkdirAll(left.dir, 0o700); err != nil {
 		t.Fatal(err)

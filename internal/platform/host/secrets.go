@@ -12,63 +12,62 @@ import (
 	"steward/internal/platform"
 )
 
-// keychain gives a pass over a cluster its secrets. Those that change only by
-// this process's hand are remembered.
+// keychain loads a cluster's secrets. It caches those that only this process changes.
 type keychain struct {
-	d *Driver
-	u *unit
-	// offline asks nobody: a failover must not wait for the store.
+	d  *Driver
+	cs *clusterState
+	// offline never asks the store: a failover must not wait for it.
 	offline bool
 }
 
-// errNotRemembered is returned for a secret that only the store knows.
-var errNotRemembered = errors.New("it isn't remembered")
+// errNotCached is returned for a secret that only the store knows.
+var errNotCached = errors.New("it isn't cached")
 
-// lasting reports whether nobody else changes a secret of the name while the
+// cacheable reports whether no other process changes a secret of the name while the
 // cluster lives.
-func lasting(name platform.SecretName) bool {
+func cacheable(name platform.SecretName) bool {
 	return name == platform.AdminPassword || name == platform.CACert || name == platform.AtRestKey ||
 		strings.HasPrefix(string(name), string(platform.Keyring))
 }
 
-// secret is one of the cluster's; nil when there is no keyring yet.
+// secret returns one of the cluster's secrets; nil when there is no keyring yet.
 func (k keychain) secret(ctx context.Context, name platform.SecretName) ([]byte, error) {
-	k.u.mu.Lock()
-	value, known := k.u.secrets[name]
-	k.u.mu.Unlock()
+	k.cs.mu.Lock()
+	value, known := k.cs.secrets[name]
+	k.cs.mu.Unlock()
 	if known {
 		return value, nil
 	}
 	if k.offline {
-		return nil, fmt.Errorf("secret %s: %w", name, errNotRemembered)
+		return nil, fmt.Errorf("secret %s: %w", name, errNotCached)
 	}
-	value, err := k.d.o.Secrets.Secret(ctx, k.u.id, name)
+	value, err := k.d.o.Secrets.Secret(ctx, k.cs.id, name)
 	if fault.IsKind(err, fault.NotFound) && strings.HasPrefix(string(name), string(platform.Keyring)) {
 		value, err = nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("secret %s: %w", name, err)
 	}
-	if lasting(name) {
-		k.u.remember(name, value)
+	if cacheable(name) {
+		k.cs.cacheSecret(name, value)
 	}
 	return value, nil
 }
 
 // save keeps a secret in the store.
 func (k keychain) save(ctx context.Context, name platform.SecretName, value []byte) error {
-	if err := k.d.o.Secrets.SaveSecret(ctx, k.u.id, name, value); err != nil {
+	if err := k.d.o.Secrets.SaveSecret(ctx, k.cs.id, name, value); err != nil {
 		return err
 	}
-	if lasting(name) {
-		k.u.remember(name, value)
+	if cacheable(name) {
+		k.cs.cacheSecret(name, value)
 	}
 	return nil
 }
 
-// recall has all remembered that a failover may need. Whoever is about to hold
-// the unit's turn does so before: others must not wait for the store with them.
-func (d *Driver) recall(ctx context.Context, u *unit, encrypted bool, members int) error {
+// cacheSecrets loads all secrets that a failover may need. Callers do so before they
+// lock the cluster: nobody must wait for the store while holding the lock.
+func (d *Driver) cacheSecrets(ctx context.Context, cs *clusterState, encrypted bool, members int) error {
 	names := []platform.SecretName{platform.AdminPassword, platform.CACert}
 	if encrypted {
 		names = append(names, platform.AtRestKey)
@@ -76,7 +75,7 @@ func (d *Driver) recall(ctx context.Context, u *unit, encrypted bool, members in
 			names = append(names, keyringName(ordinal))
 		}
 	}
-	keys := keychain{d: d, u: u}
+	keys := keychain{d: d, cs: cs}
 	for _, name := range names {
 		if _, err := keys.secret(ctx, name); err != nil {
 			return err
@@ -86,14 +85,14 @@ func (d *Driver) recall(ctx context.Context, u *unit, encrypted bool, members in
 }
 
 // sealKeyrings seals what failovers have left to be sealed.
-func (d *Driver) sealKeyrings(ctx context.Context, u *unit) error {
-	top, err := d.topology(u.id)
+func (d *Driver) sealKeyrings(ctx context.Context, cs *clusterState) error {
+	top, err := d.topology(cs.id)
 	if err != nil {
 		return err
 	}
-	keys := keychain{d: d, u: u}
+	keys := keychain{d: d, cs: cs}
 	for ordinal := range top.Members {
-		rec, err := readRecord(d.layout.node(u.id, ordinal))
+		rec, err := readRecord(d.layout.node(cs.id, ordinal))
 		if err != nil || rec == nil || !rec.Encrypted {
 			return err
 		}
@@ -101,7 +100,7 @@ func (d *Driver) sealKeyrings(ctx context.Context, u *unit) error {
 		if err != nil {
 			return err
 		}
-		content, err := eng.KeyringContent(d.bareNode(d.recorded(rec), d.installation(rec.Installation), top, ordinal))
+		content, err := eng.KeyringContent(d.engineNode(d.recordedWanted(rec), d.installation(rec.Installation), top, ordinal))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -21,8 +21,8 @@ import (
 // folder of steward's own: the server can't turn it into a link.
 func outputFile(nodeDir string) string { return filepath.Join(nodeDir, "output.log") }
 
-// view is what a server sees beside the system's programs.
-func view(n engine.Node) process.View {
+// sandboxView is what a server sees beside the system's programs.
+func sandboxView(n engine.Node) process.View {
 	v := process.View{
 		Read:  []string{n.Conf, n.TLS},
 		Write: []string{n.Data, n.Log, n.Tmp, n.Run},
@@ -47,9 +47,9 @@ func view(n engine.Node) process.View {
 	return v
 }
 
-// startServer starts a node's server as its record says and looks after it.
-// The caller has the unit's turn.
-func (d *Driver) startServer(u *unit, m *member, rec *record) error {
+// startServer starts a node's server as its record says and watches it. The caller
+// holds the cluster's lock.
+func (d *Driver) startServer(cs *clusterState, ns *nodeState, rec *record) error {
 	name, dir := nodeName(rec.Cluster, rec.Ordinal), d.layout.node(rec.Cluster, rec.Ordinal)
 	group, err := d.groups.Make(name, rec.Launch.Limits)
 	if err != nil {
@@ -65,138 +65,138 @@ func (d *Driver) startServer(u *unit, m *member, rec *record) error {
 		// The first process is the last to be killed when memory is short:
 		// without it all sessions end.
 		OOMScore: -900,
-		Cgroup:   group, Walled: rec.Launch.Walled,
+		Cgroup:   group, Sandboxed: rec.Launch.Sandboxed,
 	})
 	if err != nil {
 		return err
 	}
 	failpoint.Here("host: after fork")
-	m.setProcess(p)
+	ns.setProcess(p)
 	d.mu.Lock()
 	active := d.active
 	d.mu.Unlock()
 	if active {
-		d.spawn(func() { d.watch(u, m, p) })
+		d.spawn(func() { d.watch(cs, ns, p) })
 	}
 	return nil
 }
 
 // watch waits for a server's end. One that nobody asked for is followed by a
 // restart, or, of a primary with replicas, by whatever keeps the most.
-func (d *Driver) watch(u *unit, m *member, p *process.Process) {
+func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 	select {
 	case <-p.Done():
 	case <-d.quit.Done():
 		return
 	}
-	if m.process() != p {
+	if ns.process() != p {
 		return // stopped on purpose
 	}
-	d.change(u.id)
-	words := lastWords(d.layout.node(m.id, m.ordinal))
-	pause := m.crashed(d.o.Now(), words)
-	m.ended()
-	if d.leads(m) {
-		d.log.Warn("the primary exited", "cluster_id", u.id, "node", m.ordinal, "last_words", words)
-		d.recover(u, m, p)
+	d.notifyChange(cs.id)
+	words := lastWords(d.layout.node(ns.id, ns.ordinal))
+	pause := ns.crashed(d.o.Now(), words)
+	ns.ended()
+	if d.isReplicatedPrimary(ns) {
+		d.log.Warn("the primary exited", "cluster_id", cs.id, "node", ns.ordinal, "last_words", words)
+		d.recover(cs, ns, p)
 		return
 	}
-	d.log.Warn("server exited; it will be restarted", "cluster_id", u.id, "node", m.ordinal, "in", pause, "last_words", words)
+	d.log.Warn("server exited; it will be restarted", "cluster_id", cs.id, "node", ns.ordinal, "in", pause, "last_words", words)
 	for {
 		select {
 		case <-time.After(pause):
 		case <-d.quit.Done():
 			return
 		}
-		err := d.restart(u, m, p)
+		err := d.restart(cs, ns, p)
 		if err == nil {
 			break
 		}
 		if d.quit.Err() != nil {
 			return
 		}
-		d.log.Warn("server can't be restarted", "cluster_id", u.id, "node", m.ordinal, "error", err)
-		pause = m.crashed(d.o.Now(), err.Error())
-		m.startFailed()
+		d.log.Warn("server can't be restarted", "cluster_id", cs.id, "node", ns.ordinal, "error", err)
+		pause = ns.crashed(d.o.Now(), err.Error())
+		ns.startFailed()
 	}
-	d.change(u.id)
+	d.notifyChange(cs.id)
 }
 
-// leads tells whether a node is the primary of a cluster with replicas.
-func (d *Driver) leads(m *member) bool {
-	top, err := d.topology(m.id)
-	return err == nil && top.Members > 1 && top.Primary == m.ordinal
+// isReplicatedPrimary reports whether a node is the primary of a cluster with replicas.
+func (d *Driver) isReplicatedPrimary(ns *nodeState) bool {
+	top, err := d.topology(ns.id)
+	return err == nil && top.Members > 1 && top.Primary == ns.ordinal
 }
 
 // restart starts a crashed server as it was last started, unless somebody else
 // has dealt with it meanwhile.
-func (d *Driver) restart(u *unit, m *member, crashed *process.Process) error {
-	limited, done := context.WithTimeout(d.quit, passTime)
+func (d *Driver) restart(cs *clusterState, ns *nodeState, crashed *process.Process) error {
+	limited, done := context.WithTimeout(d.quit, reconcileTimeout)
 	defer done()
-	ctx, give, err := u.occupy(limited)
+	ctx, unlock, err := cs.acquire(limited)
 	if err != nil {
 		return err
 	}
-	defer give()
-	if m.process() != crashed || m.isRebuilding() {
+	defer unlock()
+	if ns.process() != crashed || ns.isRebuilding() {
 		return nil
 	}
-	rec, err := readRecord(d.layout.node(m.id, m.ordinal))
+	rec, err := readRecord(d.layout.node(ns.id, ns.ordinal))
 	if err != nil {
 		return err
 	}
-	if rec == nil || rec.Launch == nil || !d.hasData(d.layout.dataOf(m.id, m.ordinal)) {
+	if rec == nil || rec.Launch == nil || !d.hasData(d.layout.dataOf(ns.id, ns.ordinal)) {
 		return nil // Apply deals with it
 	}
-	if err := d.relaunch(ctx, u, m, rec); err != nil {
+	if err := d.relaunch(ctx, cs, ns, rec); err != nil {
 		return err
 	}
-	if err := d.followAgain(ctx, m, rec); err != nil {
-		d.log.Warn("restarted replica doesn't follow yet", "cluster_id", u.id, "node", m.ordinal, "error", err)
+	if err := d.followAgain(ctx, ns, rec); err != nil {
+		d.log.Warn("restarted replica doesn't follow yet", "cluster_id", cs.id, "node", ns.ordinal, "error", err)
 	}
 	return nil
 }
 
 // relaunch starts a server as it was last started and waits for its answer.
-func (d *Driver) relaunch(ctx context.Context, u *unit, m *member, rec *record) error {
+func (d *Driver) relaunch(ctx context.Context, cs *clusterState, ns *nodeState, rec *record) error {
 	// The dead server's children hold its memory for a moment longer.
-	if err := process.KillAll(ctx, d.identity(rec), d.groups.Find(nodeName(m.id, m.ordinal))); err != nil {
+	if err := process.KillAll(ctx, d.identity(rec), d.groups.Find(nodeName(ns.id, ns.ordinal))); err != nil {
 		return err
 	}
-	if err := d.startServer(u, m, rec); err != nil {
+	if err := d.startServer(cs, ns, rec); err != nil {
 		return err
 	}
 	if rec.RestartDue { // this was one
 		rec.RestartDue = false
-		if err := rec.write(d.layout.node(m.id, m.ordinal), false); err != nil {
+		if err := rec.write(d.layout.node(ns.id, ns.ordinal), false); err != nil {
 			return err
 		}
 	}
-	d.awaitAnswer(ctx, m, rec)
+	d.awaitAnswer(ctx, ns, rec)
 	return nil
 }
 
 // followAgain has a restarted replica follow the primary. A copy that can't is
 // replaced later.
-func (d *Driver) followAgain(ctx context.Context, m *member, rec *record) error {
-	eng, node, err := d.knownNode(ctx, rec)
-	if err != nil || node.Role != cluster.Replica || !m.running() {
+func (d *Driver) followAgain(ctx context.Context, ns *nodeState, rec *record) error {
+	eng, node, err := d.recordedNode(ctx, rec)
+	if err != nil || node.Role != cluster.Replica || !ns.running() {
 		return err
 	}
 	if err := eng.Follow(ctx, node); errors.Is(err, engine.ErrDiverged) {
-		m.setDiverged(true)
+		ns.setDiverged(true)
 	} else if err != nil {
 		return err
 	}
-	_, err = askStanding(ctx, d, m, eng, node)
+	_, err = queryReplicationStatus(ctx, d, ns, eng, node)
 	return err
 }
 
 // awaitAnswer waits until a restarted server answers, so that whoever is told
 // to look finds it serving. Failing that, the sweep sees it later.
-func (d *Driver) awaitAnswer(ctx context.Context, m *member, rec *record) {
-	eng, node, err := d.knownNode(ctx, rec)
-	p := m.process()
+func (d *Driver) awaitAnswer(ctx context.Context, ns *nodeState, rec *record) {
+	eng, node, err := d.recordedNode(ctx, rec)
+	p := ns.process()
 	if err != nil || p == nil {
 		return
 	}
@@ -204,7 +204,7 @@ func (d *Driver) awaitAnswer(ctx context.Context, m *member, rec *record) {
 	defer cancel()
 	for {
 		if eng.Ping(ctx, node) == nil {
-			m.answered(d.o.Now())
+			ns.answered(d.o.Now())
 			return
 		}
 		select {
@@ -217,8 +217,8 @@ func (d *Driver) awaitAnswer(ctx context.Context, m *member, rec *record) {
 	}
 }
 
-// knownNode is a node as its record knows it, enough to ask the server things.
-func (d *Driver) knownNode(ctx context.Context, rec *record) (engine.Driver, engine.Node, error) {
+// recordedNode returns a node by its record, enough to query the server.
+func (d *Driver) recordedNode(ctx context.Context, rec *record) (engine.Driver, engine.Node, error) {
 	eng, err := d.engine(rec.Engine)
 	if err != nil {
 		return nil, engine.Node{}, err
@@ -227,8 +227,8 @@ func (d *Driver) knownNode(ctx context.Context, rec *record) (engine.Driver, eng
 	if err != nil {
 		return nil, engine.Node{}, err
 	}
-	n := d.bareNode(d.recorded(rec), d.installation(rec.Installation), top, rec.Ordinal)
-	password, err := keychain{d: d, u: d.unit(rec.Cluster)}.secret(ctx, platform.AdminPassword)
+	n := d.engineNode(d.recordedWanted(rec), d.installation(rec.Installation), top, rec.Ordinal)
+	password, err := keychain{d: d, cs: d.clusterState(rec.Cluster)}.secret(ctx, platform.AdminPassword)
 	if err != nil {
 		return nil, n, err
 	}
@@ -236,8 +236,8 @@ func (d *Driver) knownNode(ctx context.Context, rec *record) (engine.Driver, eng
 	return eng, n, nil
 }
 
-// recorded is what a node's record tells of what was wanted.
-func (d *Driver) recorded(rec *record) platform.Wanted {
+// recordedWanted returns what a node's record says of what was wanted.
+func (d *Driver) recordedWanted(rec *record) platform.Wanted {
 	want := platform.Wanted{}
 	want.ID, want.Port, want.Engine, want.Encrypted, want.ReadOnly = rec.Cluster, rec.Port, rec.Engine, rec.Encrypted, rec.ReadOnly
 	if rec.Applied != nil {
@@ -294,7 +294,7 @@ func (d *Driver) keepLogsSmall() {
 		for _, f := range files {
 			err = errors.Join(err, process.Rotate(f, most, keep))
 		}
-		err = errors.Join(err, d.dropBefore())
+		err = errors.Join(err, d.dropSetAside())
 		if err != nil {
 			d.log.Warn("rotate servers' output", "error", err)
 		}

@@ -14,66 +14,66 @@ import (
 	"steward/internal/process"
 )
 
-// stopPatience is how long a server may take to stop cleanly.
-const stopPatience = 30 * time.Second
+// stopTimeout is how long a server may take to stop cleanly.
+const stopTimeout = 30 * time.Second
 
-// do carries out one step.
-func (j *job) do(ctx context.Context, s step) error {
+// execute carries out one step.
+func (nr *nodeReconciler) execute(ctx context.Context, s step) error {
 	switch s {
 	case stepDiscard:
-		return j.discard(ctx)
+		return nr.discard(ctx)
 	case stepClone:
-		return j.clone(ctx)
+		return nr.clone(ctx)
 	case stepCertificate:
-		return j.certificate(ctx)
+		return nr.certificate(ctx)
 	case stepStop:
-		return j.stop(ctx)
+		return nr.stop(ctx)
 	case stepFiles:
-		return j.writeFiles()
+		return nr.writeFiles()
 	case stepStart:
-		return j.start(ctx)
+		return nr.start(ctx)
 	case stepReady:
-		return j.ready(ctx)
+		return nr.ready(ctx)
 	case stepReload:
-		return j.reload(ctx)
+		return nr.reload(ctx)
 	case stepFence:
-		return j.fence(ctx)
+		return nr.fence(ctx)
 	case stepLimits:
-		return j.raiseLimits()
-	case stepTwin:
-		return j.twin(ctx)
+		return nr.raiseLimits()
+	case stepPrepareReplica:
+		return nr.prepareReplica(ctx)
 	case stepRole:
-		return j.takeRole(ctx)
-	case stepNaturalise:
-		return j.naturalise(ctx)
+		return nr.takeRole(ctx)
+	case stepResetRoot:
+		return nr.resetRootAccount(ctx)
 	case stepBootstrap:
-		return j.bootstrap(ctx)
+		return nr.bootstrap(ctx)
 	case stepUpgrade:
-		return j.upgrade(ctx)
+		return nr.upgrade(ctx)
 	case stepKeyring:
-		return j.keyring(ctx)
+		return nr.keyring(ctx)
 	case stepReadOnly:
-		return j.readOnly(ctx)
+		return nr.readOnly(ctx)
 	case stepRoute:
-		return j.setRoute(ctx)
+		return nr.setRoute(ctx)
 	case stepSettle:
-		return j.settle()
+		return nr.settle()
 	}
 	return fmt.Errorf("unknown step %q", s)
 }
 
-func (j *job) save(durably bool) error { return j.rec.write(j.dir, durably) }
+func (nr *nodeReconciler) save(durably bool) error { return nr.rec.write(nr.dir, durably) }
 
-func (j *job) discard(ctx context.Context) error {
-	if err := j.killAll(ctx); err != nil {
+func (nr *nodeReconciler) discard(ctx context.Context) error {
+	if err := nr.killAll(ctx); err != nil {
 		return err
 	}
-	if err := j.d.trash.put(j.node.Data); err != nil {
+	if err := nr.d.trash.put(nr.node.Data); err != nil {
 		return err
 	}
 	// Keys made for the data are of no use to the next.
-	if j.node.Keys != "" {
-		if err := os.RemoveAll(j.node.Keys); err != nil {
+	if nr.node.Keys != "" {
+		if err := os.RemoveAll(nr.node.Keys); err != nil {
 			return fmt.Errorf("remove keys: %w", err)
 		}
 	}
@@ -82,222 +82,222 @@ func (j *job) discard(ctx context.Context) error {
 
 // clone makes the node's folders and takes a clone of the template. The record
 // comes before the data it tells of.
-func (j *job) clone(ctx context.Context) error {
-	j.rec = &record{
-		Cluster: j.want.ID, Ordinal: j.m.ordinal, Engine: j.want.Engine, Port: j.want.Port,
-		Installation: j.inst.ID(), Boot: j.d.boot, Encrypted: j.want.Encrypted,
+func (nr *nodeReconciler) clone(ctx context.Context) error {
+	nr.rec = &record{
+		Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Engine: nr.want.Engine, Port: nr.want.Port,
+		Installation: nr.inst.ID(), Boot: nr.d.boot, Encrypted: nr.want.Encrypted,
 	}
-	if err := j.makeFolders(); err != nil {
+	if err := nr.makeFolders(); err != nil {
 		return err
 	}
-	if err := j.save(false); err != nil {
+	if err := nr.save(false); err != nil {
 		return err
 	}
-	note, err := j.d.templates.take(ctx, j.inst, j.dir, j.d.user(j.want.Port))
+	note, err := nr.d.templates.take(ctx, nr.inst, nr.dir, nr.d.user(nr.want.Port))
 	if err != nil {
 		return err
 	}
-	j.node.TemplatePassword = note.Password
+	nr.node.TemplatePassword = note.Password
 	return nil
 }
 
-func (j *job) stop(ctx context.Context) error {
-	p := j.m.process()
+func (nr *nodeReconciler) stop(ctx context.Context) error {
+	p := nr.ns.process()
 	if p == nil {
 		return nil
 	}
-	if err := j.hindered(); err != nil {
-		return fmt.Errorf("node %d isn't stopped: %w", j.m.ordinal, err)
+	if err := nr.checkStoppable(); err != nil {
+		return fmt.Errorf("node %d isn't stopped: %w", nr.ns.ordinal, err)
 	}
-	j.m.setProcess(nil) // its end is no crash
-	return p.Stop(ctx, j.eng.StopSignal(), stopPatience, j.d.groups.Find(j.name()))
+	nr.ns.setProcess(nil) // its end is no crash
+	return p.Stop(ctx, nr.eng.StopSignal(), stopTimeout, nr.d.groups.Find(nr.name()))
 }
 
-func (j *job) name() string { return nodeName(j.want.ID, j.m.ordinal) }
+func (nr *nodeReconciler) name() string { return nodeName(nr.want.ID, nr.ns.ordinal) }
 
-func (j *job) killAll(ctx context.Context) error {
-	j.m.setProcess(nil)
-	id := j.d.identity(&record{Cluster: j.want.ID, Ordinal: j.m.ordinal, Port: j.want.Port})
-	return process.KillAll(ctx, id, j.d.groups.Find(j.name()))
+func (nr *nodeReconciler) killAll(ctx context.Context) error {
+	nr.ns.setProcess(nil)
+	id := nr.d.identity(&record{Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Port: nr.want.Port})
+	return process.KillAll(ctx, id, nr.d.groups.Find(nr.name()))
 }
 
 // start starts the server as wanted.
-func (j *job) start(ctx context.Context) error {
+func (nr *nodeReconciler) start(ctx context.Context) error {
 	// What a dead server left behind still holds its memory, files and locks.
-	if j.rec.Launch != nil {
-		if err := j.killAll(ctx); err != nil {
+	if nr.rec.Launch != nil {
+		if err := nr.killAll(ctx); err != nil {
 			return err
 		}
 	}
-	if err := checkPort(ctx, j.node.Listen); err != nil {
+	if err := checkPort(ctx, nr.node.Listen); err != nil {
 		return err
 	}
-	if j.rec.Installation != j.inst.ID() {
-		j.rec.Installation, j.rec.Upgrading = j.inst.ID(), true
+	if nr.rec.Installation != nr.inst.ID() {
+		nr.rec.Installation, nr.rec.Upgrading = nr.inst.ID(), true
 	}
-	j.rec.Launch = j.newLaunch()
-	j.rec.Encrypted, j.rec.ReadOnly, j.rec.Loaded = j.want.Encrypted, j.want.ReadOnly, j.digest
-	j.rec.RestartDue = false
-	if err := j.save(j.rec.Upgrading); err != nil {
+	nr.rec.Launch = nr.newLaunch()
+	nr.rec.Encrypted, nr.rec.ReadOnly, nr.rec.Loaded = nr.want.Encrypted, nr.want.ReadOnly, nr.digest
+	nr.rec.RestartDue = false
+	if err := nr.save(nr.rec.Upgrading); err != nil {
 		return err
 	}
-	return j.d.startServer(j.u, j.m, j.rec)
+	return nr.d.startServer(nr.cs, nr.ns, nr.rec)
 }
 
-func (j *job) newLaunch() *launch {
-	p, v := j.eng.Process(j.node), view(j.node)
-	v.Read = append(v.Read, j.peerRuns()...) // a replica reaches its primary by its socket
+func (nr *nodeReconciler) newLaunch() *launch {
+	p, v := nr.eng.Process(nr.node), sandboxView(nr.node)
+	v.Read = append(v.Read, nr.peerRuns()...) // a replica reaches its primary by its socket
 	return &launch{
-		Installation: j.inst.ID(), Env: p.Env, WorkDir: j.node.Data, User: j.d.user(j.want.Port),
-		Argv: j.d.walls.Wrap(p.Argv, v, j.node.Data), Walled: j.d.walls != nil,
-		Limits: j.limits(), Rlimits: j.rlimits(), Config: j.want.Config,
+		Installation: nr.inst.ID(), Env: p.Env, WorkDir: nr.node.Data, User: nr.d.user(nr.want.Port),
+		Argv: nr.d.sandbox.Wrap(p.Argv, v, nr.node.Data), Sandboxed: nr.d.sandbox != nil,
+		Limits: nr.limits(), Rlimits: nr.rlimits(), Config: nr.want.Config,
 	}
 }
 
-func (j *job) ready(ctx context.Context) error {
-	p := j.m.process()
+func (nr *nodeReconciler) ready(ctx context.Context) error {
+	p := nr.ns.process()
 	if p == nil {
 		return errors.New("the server isn't running")
 	}
-	if err := j.await(ctx, p); err != nil {
+	if err := nr.await(ctx, p); err != nil {
 		return err
 	}
-	if j.rec == nil || !j.rec.Bootstrapped {
-		return nil // its fences are this steward's, or made so by naturalise
+	if nr.rec == nil || !nr.rec.Bootstrapped {
+		return nil // its fences are this steward's, or made so by resetRootAccount
 	}
-	return j.fence(ctx)
+	return nr.fence(ctx)
 }
 
 // fence takes from customers what an older steward may have let them have.
-func (j *job) fence(ctx context.Context) error {
-	if err := j.eng.Fence(ctx, j.node); err != nil {
+func (nr *nodeReconciler) fence(ctx context.Context) error {
+	if err := nr.eng.Fence(ctx, nr.node); err != nil {
 		return fmt.Errorf("fence customers in: %w", err)
 	}
-	j.rec.Fenced = fences
-	return j.save(false)
+	nr.rec.Fenced = fenceVersion
+	return nr.save(false)
 }
 
 // reload has the server read its files again. What needs a restart gets one
 // when the customer's settings changed; files that only look different because
 // steward itself was upgraded wait for the maintenance window.
-func (j *job) reload(ctx context.Context) error {
-	if err := j.fence(ctx); err != nil {
+func (nr *nodeReconciler) reload(ctx context.Context) error {
+	if err := nr.fence(ctx); err != nil {
 		return err
 	}
-	restart, err := j.eng.Reload(ctx, j.node)
+	restart, err := nr.eng.Reload(ctx, nr.node)
 	if err != nil {
 		return err
 	}
-	if restart && (j.rec.Applied == nil || *j.rec.Applied != j.settings()) {
+	if restart && (nr.rec.Applied == nil || *nr.rec.Applied != nr.settings()) {
 		for _, s := range []step{stepStop, stepFiles, stepStart, stepReady} {
-			if err := j.do(ctx, s); err != nil {
+			if err := nr.execute(ctx, s); err != nil {
 				return fmt.Errorf("%s: %w", s, err)
 			}
 		}
 		return nil
 	}
-	j.rec.Loaded, j.rec.RestartDue = j.digest, restart
-	return j.save(false)
+	nr.rec.Loaded, nr.rec.RestartDue = nr.digest, restart
+	return nr.save(false)
 }
 
-func (j *job) raiseLimits() error {
-	group, err := j.d.groups.Make(j.name(), j.limits())
+func (nr *nodeReconciler) raiseLimits() error {
+	group, err := nr.d.groups.Make(nr.name(), nr.limits())
 	if err != nil || group == nil {
 		return err
 	}
-	j.rec.Launch.Limits = j.limits()
-	return j.save(false)
+	nr.rec.Launch.Limits = nr.limits()
+	return nr.save(false)
 }
 
 // bootstrap gives a fresh server its own passwords and proves that the
 // customer's works. Then the data is the customer's, which is put on the disk
 // before anybody can get in.
-func (j *job) bootstrap(ctx context.Context) error {
-	if err := j.keyring(ctx); err != nil {
+func (nr *nodeReconciler) bootstrap(ctx context.Context) error {
+	if err := nr.keyring(ctx); err != nil {
 		return err
 	}
-	if err := j.learnRootPassword(ctx); err != nil {
+	if err := nr.learnRootPassword(ctx); err != nil {
 		return err
 	}
-	if err := j.eng.Bootstrap(ctx, j.node); err != nil {
+	if err := nr.eng.Bootstrap(ctx, nr.node); err != nil {
 		return err
 	}
-	if err := j.keyring(ctx); err != nil {
+	if err := nr.keyring(ctx); err != nil {
 		return err
 	}
-	if j.node.Role == cluster.Primary { // a replica may get it only by following
-		if err := j.eng.VerifyRootPassword(ctx, j.node); err != nil {
+	if nr.node.Role == cluster.Primary { // a replica may get it only by following
+		if err := nr.eng.VerifyRootPassword(ctx, nr.node); err != nil {
 			return fmt.Errorf("log in as the customer: %w", err)
 		}
 	}
-	j.rec.Bootstrapped = true
-	settings := j.settings()
-	j.rec.Applied = &settings
-	if err := j.save(true); err != nil {
+	nr.rec.Bootstrapped = true
+	settings := nr.settings()
+	nr.rec.Applied = &settings
+	if err := nr.save(true); err != nil {
 		return err
 	}
-	return removeNote(j.dir)
+	return removeNote(nr.dir)
 }
 
 // learnRootPassword fills in dbadmin's password, which a reset may have changed.
-func (j *job) learnRootPassword(ctx context.Context) error {
-	password, err := j.keys.secret(ctx, platform.RootPassword)
-	j.node.RootPassword = string(password)
+func (nr *nodeReconciler) learnRootPassword(ctx context.Context) error {
+	password, err := nr.keys.secret(ctx, platform.RootPassword)
+	nr.node.RootPassword = string(password)
 	return err
 }
 
-// naturalise makes dbadmin as it should be in the data of another cluster, whose
-// customer may have dropped it. Our own account has that cluster's password there.
-func (j *job) naturalise(ctx context.Context) error {
-	if err := j.learnRootPassword(ctx); err != nil {
+// resetRootAccount repairs dbadmin in the data of another cluster, whose customer may
+// have dropped it. Our own account has that cluster's password there.
+func (nr *nodeReconciler) resetRootAccount(ctx context.Context) error {
+	if err := nr.learnRootPassword(ctx); err != nil {
 		return err
 	}
-	there := j.node
-	there.AdminPassword = j.foreign
-	return j.eng.SetRootPassword(ctx, there)
+	there := nr.node
+	there.AdminPassword = nr.foreign
+	return nr.eng.SetRootPassword(ctx, there)
 }
 
-func (j *job) upgrade(ctx context.Context) error {
-	if err := j.eng.AfterPatch(ctx, j.node); err != nil {
+func (nr *nodeReconciler) upgrade(ctx context.Context) error {
+	if err := nr.eng.AfterPatch(ctx, nr.node); err != nil {
 		return err
 	}
-	j.rec.Upgrading = false
-	return j.save(true)
+	nr.rec.Upgrading = false
+	return nr.save(true)
 }
 
 // keyring seals what the server's keyring holds as soon as it differs from
 // what is sealed: without it the data couldn't be read again.
-func (j *job) keyring(ctx context.Context) error {
-	if !j.want.Encrypted || j.keys.offline { // a failover has it sealed afterwards
+func (nr *nodeReconciler) keyring(ctx context.Context) error {
+	if !nr.want.Encrypted || nr.keys.offline { // a failover has it sealed afterwards
 		return nil
 	}
-	content, err := j.eng.KeyringContent(j.node)
-	if errors.Is(err, fs.ErrNotExist) && !j.rec.Bootstrapped {
+	content, err := nr.eng.KeyringContent(nr.node)
+	if errors.Is(err, fs.ErrNotExist) && !nr.rec.Bootstrapped {
 		return nil // there will be one when there is something to encrypt
 	}
-	if err != nil || content == nil || bytes.Equal(content, j.node.Keyring) {
+	if err != nil || content == nil || bytes.Equal(content, nr.node.Keyring) {
 		return err
 	}
-	if err := j.keys.save(ctx, keyringName(j.m.ordinal), content); err != nil {
+	if err := nr.keys.save(ctx, keyringName(nr.ns.ordinal), content); err != nil {
 		return fmt.Errorf("seal keyring: %w", err)
 	}
-	j.node.Keyring = content
+	nr.node.Keyring = content
 	return nil
 }
 
-func (j *job) readOnly(ctx context.Context) error {
-	if err := j.eng.SetReadOnly(ctx, j.node, j.want.ReadOnly); err != nil {
+func (nr *nodeReconciler) readOnly(ctx context.Context) error {
+	if err := nr.eng.SetReadOnly(ctx, nr.node, nr.want.ReadOnly); err != nil {
 		return err
 	}
-	j.rec.ReadOnly = j.want.ReadOnly
-	return j.save(false)
+	nr.rec.ReadOnly = nr.want.ReadOnly
+	return nr.save(false)
 }
 
-func (j *job) settle() error {
-	settings := j.settings()
-	if j.rec.Applied != nil && *j.rec.Applied == settings {
+func (nr *nodeReconciler) settle() error {
+	settings := nr.settings()
+	if nr.rec.Applied != nil && *nr.rec.Applied == settings {
 		return nil
 	}
-	j.rec.Applied = &settings
-	return j.save(false)
+	nr.rec.Applied = &settings
+	return nr.save(false)
 }

@@ -22,7 +22,7 @@ type templates struct {
 	d *Driver
 	// maker is a digest of this program, computed when first needed.
 	maker func() (string, error)
-	// working counts the passes under way; copying waits for a quiet moment.
+	// working counts the reconciliations under way; copying waits for a quiet moment.
 	working atomic.Int32
 	wake    chan struct{}
 
@@ -61,7 +61,7 @@ func (t *templates) of(inst engine.Installation) *template {
 	return tm
 }
 
-// busy tells that a pass is under way until the returned function is called.
+// busy counts a reconciliation as under way until the returned function is called.
 func (t *templates) busy() (done func()) {
 	t.working.Add(1)
 	return func() { t.working.Add(-1) }
@@ -249,7 +249,7 @@ func (t *templates) makeClone(ctx context.Context, tm *template) (string, error)
 	return ready, nil
 }
 
-// nudge tells keepReady that a clone was taken.
+// nudge wakes keepReady: a clone was taken.
 func (t *templates) nudge() {
 	select {
 	case t.wake <- struct{}{}:
@@ -258,7 +258,7 @@ func (t *templates) nudge() {
 }
 
 // keepReady makes templates and clones ahead of use, one at a time, at low
-// priority, and never while a pass is under way.
+// priority, and never while a cluster is being reconciled.
 func (t *templates) keepReady() {
 	if t.d.o.PoolSize == 0 {
 		return
@@ -354,7 +354,7 @@ func (t *templates) fill(tm *template) error {
 	return nil
 }
 
-// quiet waits until no pass has been under way for a moment; false when the
+// quiet waits until no cluster has been reconciled for a moment; false when the
 // driver is closed.
 func (t *templates) quiet() bool {
 	const moment = 100 * time.Millisecond

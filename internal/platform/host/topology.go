@@ -20,7 +20,7 @@ type topology struct {
 	// Members is how many nodes the cluster has.
 	Members     int                 `json:"members"`
 	Replication cluster.Replication `json:"replication,omitempty"`
-	// Growing tells that the primary was alone and the others don't follow yet: it
+	// Growing reports whether the primary was alone and the others don't follow yet: it
 	// waits for none of them.
 	Growing bool `json:"growing,omitempty"`
 	// Primary is the ordinal of the node that takes the writes.
@@ -30,10 +30,10 @@ type topology struct {
 	Failovers int       `json:"failovers"`
 	Last      time.Time `json:"last,omitzero"`
 	Reason    string    `json:"reason,omitempty"`
-	// Restoring tells that a backup is being put in the place of the data: what
+	// Restoring reports whether a backup is being put in the place of the data: what
 	// lies there may be neither.
 	Restoring bool `json:"restoring,omitempty"`
-	// Suspended tells that no server is to run.
+	// Suspended reports whether no server is to run.
 	Suspended bool `json:"suspended,omitempty"`
 }
 

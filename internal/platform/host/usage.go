@@ -12,19 +12,19 @@ import (
 const usageFresh = 10 * time.Second
 
 // used is the disk in use by the node's files.
-func (d *Driver) used(m *member, rec *record) int64 {
+func (d *Driver) used(ns *nodeState, rec *record) int64 {
 	now := d.o.Now()
-	m.mu.Lock()
-	used, at := m.used, m.usedAt
-	m.mu.Unlock()
+	ns.mu.Lock()
+	used, at := ns.used, ns.usedAt
+	ns.mu.Unlock()
 	nearlyFull := rec.Applied != nil && used > rec.Applied.Plan.DiskBytes()/10*8
 	if !at.IsZero() && now.Sub(at) < usageFresh && !nearlyFull {
 		return used
 	}
 	used = treeSize(d.layout.node(rec.Cluster, rec.Ordinal))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.used, m.usedAt = used, now
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.used, ns.usedAt = used, now
 	return used
 }
 

@@ -34,7 +34,7 @@ func (c *Cluster) content() Content {
 // fault at StepCopy strikes.
 const copyPieces = 4
 
-// Backup is part of platform.Archiver.
+// Backup implements platform.Archiver.
 func (d *Driver) Backup(ctx context.Context, want platform.Wanted, from cluster.Role, w io.Writer) (platform.Copy, error) {
 	made := platform.Copy{}
 	err := d.faults.around(ctx, StepBackup, want.ID, func() error {
@@ -77,7 +77,7 @@ func (d *Driver) copy(ctx context.Context, id cluster.ID, w io.Writer, r io.Read
 	}
 }
 
-// Restore is part of platform.Archiver.
+// Restore implements platform.Archiver.
 func (d *Driver) Restore(ctx context.Context, want platform.Wanted, _ platform.Copy, r io.Reader, progress func(bytes int64)) error {
 	content, err := d.read(ctx, want.ID, r, progress)
 	if err != nil {
@@ -97,7 +97,7 @@ func (d *Driver) Restore(ctx context.Context, want platform.Wanted, _ platform.C
 	})
 }
 
-// Fork is part of platform.Archiver.
+// Fork implements platform.Archiver.
 func (d *Driver) Fork(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(bytes int64)) (reached time.Time, err error) {
 	if from.Recovery != nil {
 		reached = from.Recovery.Until
@@ -147,7 +147,7 @@ func (d *Driver) read(ctx context.Context, id cluster.ID, r io.Reader, progress 
 	return content, nil
 }
 
-// Undo is part of platform.Archiver.
+// Undo implements platform.Archiver.
 func (d *Driver) Undo(ctx context.Context, want platform.Wanted) error {
 	return d.faults.around(ctx, StepUndo, want.ID, func() error {
 		none := false
@@ -164,7 +164,7 @@ func (d *Driver) Undo(ctx context.Context, want platform.Wanted) error {
 	})
 }
 
-// Verify is part of platform.Archiver.
+// Verify implements platform.Archiver.
 func (d *Driver) Verify(ctx context.Context, want platform.Wanted, _ platform.Copy, r io.Reader) error {
 	return d.faults.around(ctx, StepVerify, want.ID, func() error {
 		_, err := d.read(ctx, want.ID, r, func(int64) {})

@@ -43,10 +43,10 @@ func (d *Driver) look(id cluster.ID) platform.Observed {
 
 func (c Cluster) size() int { return max(c.Size, 1) }
 
-// up tells whether a node's server runs.
+// up reports whether a node's server runs.
 func (c Cluster) up(ordinal int) bool { return c.Running && !c.Lost[ordinal] }
 
-// serves tells that nothing but lost nodes keeps the cluster from serving.
+// serves reports whether nothing but lost nodes keeps the cluster from serving.
 func (c Cluster) serves() bool { return c.Running && c.Bootstrapped && c.Routed }
 
 func (c Cluster) node(ordinal int) platform.Node {

@@ -57,11 +57,11 @@ type Cluster struct {
 	Commit        cluster.Commit
 	// Size is the number of nodes; 0 means one.
 	Size int
-	// Running tells that the server processes are up but for those of Lost
+	// Running reports whether the server processes are up but for those of Lost
 	// nodes, Bootstrapped that they have the cluster's own passwords.
 	Running      bool
 	Bootstrapped bool
-	// Suspended tells that nothing runs because that was asked for.
+	// Suspended reports whether nothing runs because that was asked for.
 	Suspended bool
 	// Primary is the ordinal of the node that takes the writes.
 	Primary int
@@ -72,7 +72,7 @@ type Cluster struct {
 	FailoverReason string
 	// Password is the one dbadmin logs in with.
 	Password string
-	// Routed tells that the gateway lets AllowList through.
+	// Routed reports whether the gateway lets AllowList through.
 	Routed    bool
 	AllowList cluster.AllowList
 	ReadOnly  bool
@@ -122,7 +122,7 @@ func New(world *World, o Options) *Driver {
 	return &Driver{world: world, o: o, changes: make(chan cluster.ID, 1024)}
 }
 
-// Apply is part of platform.Driver.
+// Apply implements platform.Driver.
 func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
 	type work struct {
 		step Step
@@ -153,7 +153,7 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 	return d.look(want.ID), nil
 }
 
-// Observe is part of platform.Driver.
+// Observe implements platform.Driver.
 func (d *Driver) Observe(ctx context.Context, id cluster.ID) (platform.Observed, error) {
 	if err := d.faults.around(ctx, StepObserve, id, func() error { return nil }); err != nil {
 		return platform.Observed{}, fmt.Errorf("observe cluster %d: %w", id, err)
@@ -183,7 +183,7 @@ func (d *Driver) Install(series, version string) {
 	d.o.Versions = versions
 }
 
-// Remove is part of platform.Driver.
+// Remove implements platform.Driver.
 func (d *Driver) Remove(ctx context.Context, want cluster.Cluster) error {
 	return d.faults.around(ctx, StepRemove, want.ID, func() error {
 		d.world.mu.Lock()
@@ -193,7 +193,7 @@ func (d *Driver) Remove(ctx context.Context, want cluster.Cluster) error {
 	})
 }
 
-// SetPassword is part of platform.Driver.
+// SetPassword implements platform.Driver.
 func (d *Driver) SetPassword(ctx context.Context, want platform.Wanted) error {
 	return d.faults.around(ctx, StepPassword, want.ID, func() error {
 		password, err := d.o.Secrets.Secret(ctx, want.ID, platform.RootPassword)
@@ -204,17 +204,17 @@ func (d *Driver) SetPassword(ctx context.Context, want platform.Wanted) error {
 	})
 }
 
-// SetReadOnly is part of platform.Driver.
+// SetReadOnly implements platform.Driver.
 func (d *Driver) SetReadOnly(ctx context.Context, want platform.Wanted, on bool) error {
 	return d.faults.around(ctx, StepReadOnly, want.ID, func() error {
 		return d.running(want.ID, func(c *Cluster) { c.ReadOnly = on })
 	})
 }
 
-// Changes is part of platform.Driver.
+// Changes implements platform.Driver.
 func (d *Driver) Changes() <-chan cluster.ID { return d.changes }
 
-// Engines is part of platform.Driver.
+// Engines implements platform.Driver.
 func (d *Driver) Engines() []catalog.Engine {
 	var list []catalog.Engine
 	for _, id := range slices.Sorted(maps.Keys(d.o.Versions)) {
@@ -228,7 +228,7 @@ func (d *Driver) Engines() []catalog.Engine {
 	return list
 }
 
-// Reconcile is part of platform.Reconciler.
+// Reconcile implements platform.Reconciler.
 func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]cluster.Cluster, error)) error {
 	there := d.world.IDs()
 	rows, err := known(ctx)

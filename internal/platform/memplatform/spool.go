@@ -14,7 +14,7 @@ var _ platform.Spooler = (*Driver)(nil)
 // Lineage is that of all files in memory.
 const Lineage = "memory"
 
-// Ship is part of platform.Spooler.
+// Ship implements platform.Spooler.
 func (d *Driver) Ship(ctx context.Context, want platform.Wanted, to platform.Shipment) error {
 	id := want.ID
 	c, ok := d.world.Cluster(id)

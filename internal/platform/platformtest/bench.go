@@ -22,7 +22,7 @@ type Bench struct {
 	Older, Newer string
 	// Sizes are the numbers of nodes a cluster can have besides one.
 	Sizes []int
-	// Suspends tells that clusters can be suspended.
+	// Suspends reports whether clusters can be suspended.
 	Suspends bool
 	// Secrets are those that the drivers got.
 	Secrets *Secrets

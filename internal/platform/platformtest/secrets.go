@@ -31,7 +31,7 @@ func NewSecrets() *Secrets {
 
 var _ platform.Secrets = (*Secrets)(nil)
 
-// Secret is part of platform.Secrets.
+// Secret implements platform.Secrets.
 func (s *Secrets) Secret(_ context.Context, id cluster.ID, name platform.SecretName) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *Secrets) Secret(_ context.Context, id cluster.ID, name platform.SecretN
 	return value, nil
 }
 
-// SaveSecret is part of platform.Secrets.
+// SaveSecret implements platform.Secrets.
 func (s *Secrets) SaveSecret(_ context.Context, id cluster.ID, name platform.SecretName, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

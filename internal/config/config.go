@@ -1,0 +1,176 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"steward/internal/embeddedpg"
+)
+
+// Config is what an operator can set in the file given with --config, or in
+// the environment: STEWARD_GATEWAY__PORTS is gateway.ports. The zero value of a
+// key means its default. Unknown keys are refused: a typing mistake must not
+// pass for a setting.
+type Config struct {
+	Server  Server  `koanf:"server"`
+	Gateway Gateway `koanf:"gateway"`
+	Catalog Catalog `koanf:"catalog"`
+	Engines Engines `koanf:"engines"`
+	Limits  Limits  `koanf:"limits"`
+	// Quotas are those of accounts that have none of their own.
+	Quotas    Quotas    `koanf:"quotas"`
+	Seal      Seal      `koanf:"seal"`
+	Isolation Isolation `koanf:"isolation"`
+	Pool      Pool      `koanf:"pool"`
+	CORS      CORS      `koanf:"cors"`
+	Backups   Backups   `koanf:"backups"`
+	// Maintenance is what is done in databases' maintenance windows.
+	Maintenance Maintenance `koanf:"maintenance"`
+	Restore     Restore     `koanf:"restore"`
+	Monitor     Monitor     `koanf:"monitor"`
+	Audit       Audit       `koanf:"audit"`
+	Metrics     Metrics     `koanf:"metrics"`
+	SMTP        SMTP        `koanf:"smtp"`
+	Notify      Notify      `koanf:"notify"`
+}
+
+// Server is how the API is reached.
+type Server struct {
+	// TrustedProxies are the addresses and prefixes of the proxies in front of it: their
+	// X-Forwarded-For says who a request comes from.
+	TrustedProxies []string `koanf:"trusted_proxies"`
+}
+
+// Proxies are TrustedProxies, parsed.
+func (c Server) Proxies() ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, text := range c.TrustedProxies {
+		p, err := netip.ParsePrefix(text)
+		if at, bad := netip.ParseAddr(text); bad == nil && at.Zone() == "" {
+			p, err = netip.PrefixFrom(at, at.BitLen()), nil
+		}
+		if err != nil || p != p.Masked() || p.Addr().Is4In6() {
+			return nil, fmt.Errorf("server.trusted_proxies: %s is no address and no network such as 10.1.0.0/16", text)
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// Engines names folders to search for engine.json files, beside what the
+// distribution installed.
+type Engines struct {
+	Folders []string `koanf:"folders"`
+	// DiscoverEvery is the time between two searches for builds that came or went.
+	DiscoverEvery time.Duration `koanf:"discover_every"`
+}
+
+// Maintenance is what is done in databases' maintenance windows.
+type Maintenance struct {
+	// AtOnce is how many databases are worked on at the same time, by all servers
+	// that share a store.
+	AtOnce int `koanf:"at_once"`
+	// Notify has contacts and the operator's channels told what is to come, when it
+	// begins and how it ends.
+	Notify bool `koanf:"notify"`
+}
+
+// Seal is the key service for secrets: a gocloud.dev/secrets URL; empty:
+// a key file below the data folder.
+type Seal struct {
+	URL string `koanf:"url"`
+}
+
+// Isolation is how customers' servers are walled in. "auto" uses what is there.
+type Isolation struct {
+	Bubblewrap string `koanf:"bubblewrap"`
+	Cgroups    string `koanf:"cgroups"`
+	// UIDBase plus its port is the user id that a cluster runs as when steward is root.
+	UIDBase int `koanf:"uid_base"`
+}
+
+// Pool is how many clones of a template wait for the next create, per engine.
+type Pool struct {
+	Size int `koanf:"size"`
+}
+
+// CORS is which origins browsers may call the API from.
+type CORS struct {
+	Origin string `koanf:"origin"`
+}
+
+// Audit is how long lines of the audit trail are kept.
+type Audit struct {
+	Keep time.Duration `koanf:"keep"`
+}
+
+// leastAudit is what the store keeps of the audit trail whatever it is told.
+const leastAudit = 30 * 24 * time.Hour
+
+// Metrics is where Prometheus finds the metrics.
+type Metrics struct {
+	// Listen is an address of its own, since they name all customers' databases to
+	// whoever asks; empty: nowhere.
+	Listen string `koanf:"listen"`
+}
+
+func (c Config) validate() []error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	primary, err := netip.ParseAddr(c.Gateway.PrimaryAddress)
+	if err != nil {
+		bad("gateway.primary_address: %w", err)
+	}
+	secondary, err := netip.ParseAddr(c.Gateway.SecondaryAddress)
+	if err != nil {
+		bad("gateway.secondary_address: %w", err)
+	}
+	if primary.IsUnspecified() || secondary.IsUnspecified() || primary == secondary {
+		bad("gateway: primary_address and secondary_address must be two different addresses of this machine")
+	}
+	if _, err := c.Gateway.PortRange(); err != nil {
+		bad("gateway.ports: %w", err)
+	}
+	for key, value := range map[string]string{"isolation.bubblewrap": c.Isolation.Bubblewrap, "isolation.cgroups": c.Isolation.Cgroups} {
+		if value != "auto" && value != "off" {
+			bad("%s: must be auto or off", key)
+		}
+	}
+	if _, err := c.Server.Proxies(); err != nil {
+		bad("%w", err)
+	}
+	if l := c.Limits.all(); slices.Min(l) < 0 || slices.Max(l) > 1_000_000 {
+		bad("limits: must be 0-1000000; 0 switches a limit off")
+	}
+	errs = append(errs, c.Quotas.validate()...)
+	if c.Audit.Keep < leastAudit {
+		bad("audit.keep: must be at least %s", leastAudit)
+	}
+	if c.Pool.Size < 0 || c.Pool.Size > 100 {
+		bad("pool.size: must be 0-100")
+	}
+	if c.Engines.DiscoverEvery < time.Second || c.Engines.DiscoverEvery > 24*time.Hour {
+		bad("engines.discover_every: must be 1s-24h")
+	}
+	if c.Maintenance.AtOnce < 1 || c.Maintenance.AtOnce > 100 {
+		bad("maintenance.at_once: must be 1-100")
+	}
+	errs = append(errs, c.validateBackups()...)
+	errs = append(errs, c.Monitor.validate()...)
+	errs = append(errs, c.validateNotices()...)
+	if c.Isolation.UIDBase < 1000 || c.Isolation.UIDBase > 1<<31 {
+		bad("isolation.uid_base: must be 1000-%d", 1<<31)
+	}
+	if ports, err := c.Gateway.PortRange(); err == nil && c.Isolation.UIDBase+ports[0] <= embeddedpg.UID && c.Isolation.UIDBase+ports[1] >= embeddedpg.UID {
+		bad("isolation.uid_base: a database would get the store's user id %d; choose another base", embeddedpg.UID)
+	}
+	if c.Catalog.File != "" {
+		if _, err := os.Stat(c.Catalog.File); err != nil {
+			bad("catalog.file: %w", err)
+		}
+	}
+	return errs
+}

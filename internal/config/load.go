@@ -1,0 +1,98 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+
+	"steward/internal/archive"
+	"steward/internal/backup"
+	"steward/internal/monitor"
+)
+
+// Default is steward out of the box.
+func Default() Config {
+	return Config{
+		Gateway:     Gateway{PrimaryAddress: "127.0.0.1", SecondaryAddress: "127.0.0.2", Ports: "21000-21255"},
+		Limits:      Limits{RequestsPerMinute: 800, StatsPerMinute: 200, FailedLoginsPerMinute: 60, LoginsPerMinute: 10, ChecksPerMinute: 6000, HostChecksPerMinute: 1200},
+		Isolation:   Isolation{Bubblewrap: "auto", Cgroups: "auto", UIDBase: 700000},
+		Pool:        Pool{Size: 4},
+		CORS:        CORS{Origin: "*"},
+		Engines:     Engines{DiscoverEvery: 5 * time.Minute},
+		Maintenance: Maintenance{AtOnce: 2},
+		Backups:     Backups{Schedule: "00:00", Keep: backup.Autos, Verify: true, Timeout: archive.DefaultTimeout, RetryFor: 10 * time.Minute},
+		Restore:     Restore{Credentials: "keep"},
+		// SMTP: a request by HTTP must not pass for mail.
+		Monitor: Monitor{Interval: time.Minute, ConfirmAfter: monitor.DefaultRules().Confirm, ForbiddenPorts: []int{25, 465, 587}},
+		Audit:   Audit{Keep: 400 * 24 * time.Hour},
+		Metrics: Metrics{Listen: "127.0.0.1:9180"},
+	}
+}
+
+const envPrefix = "STEWARD_"
+
+// Load reads the defaults, the file (none when path is empty) and the
+// environment, in rising order of weight.
+func Load(path string) (Config, error) {
+	config := Default()
+	k := koanf.New(".")
+	if path != "" {
+		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+			return config, fmt.Errorf("read configuration %s: %w", path, err)
+		}
+	}
+	known := knownKeys()
+	// Only names with a double underscore are settings: STEWARD_URL, STEWARD_TOKEN
+	// and the like belong to the command line.
+	fromEnv := env.Provider(".", env.Opt{Prefix: envPrefix, TransformFunc: func(key, value string) (string, any) {
+		name := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(key, envPrefix)), "__", ".")
+		if !strings.Contains(name, ".") {
+			return "", nil
+		}
+		if slices.Contains([]string{"gateway.hostnames", "engines.folders", "monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.canaries", "server.trusted_proxies"}, name) {
+			return name, strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
+		}
+		return name, value
+	}})
+	if err := k.Load(fromEnv, nil); err != nil {
+		return config, fmt.Errorf("read configuration from the environment: %w", err)
+	}
+	var errs []error
+	for _, key := range k.Keys() {
+		if !slices.Contains(known, key) && !strings.HasPrefix(key, channelKey) {
+			errs = append(errs, fmt.Errorf("unknown key %q (known: %s)", key, strings.Join(known, ", ")))
+		}
+	}
+	if err := k.Unmarshal("", &config); err != nil {
+		errs = append(errs, err)
+	}
+	errs = append(errs, config.validate()...)
+	if len(errs) > 0 {
+		return config, fmt.Errorf("configuration: %w", errors.Join(errs...))
+	}
+	return config, nil
+}
+
+func knownKeys() []string {
+	return []string{
+		"server.trusted_proxies",
+		"gateway.primary_address", "gateway.secondary_address", "gateway.ports", "gateway.hostnames",
+		"catalog.file", "engines.folders", "engines.discover_every",
+		"limits.requests_per_minute", "limits.stats_per_minute", "limits.failed_logins_per_minute", "limits.logins_per_minute",
+		"limits.checks_per_minute", "limits.host_checks_per_minute",
+		"quotas.databases", "quotas.nodes", "quotas.memory_gb", "quotas.disk_gb", "quotas.services",
+		"seal.url", "isolation.bubblewrap", "isolation.cgroups", "isolation.uid_base", "pool.size", "cors.origin",
+		"monitor.interval", "monitor.confirm_after", "monitor.canaries", "monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.ca_file", "monitor.abuse_contact",
+		"smtp.url", "smtp.from", "smtp.ca_file", "smtp.hello", channelKey + "NAME",
+		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete",
+		"backups.timeout", "backups.retry_for", "restore.credentials",
+		"audit.keep", "metrics.listen", "maintenance.at_once", "maintenance.notify",
+	}
+}

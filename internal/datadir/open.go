@@ -1,0 +1,111 @@
+package datadir
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"steward/internal/archive"
+	"steward/internal/cluster"
+	"steward/internal/config"
+	"steward/internal/engine"
+	"steward/internal/engine/mysql"
+	"steward/internal/engine/postgresql"
+	"steward/internal/failpoint"
+	"steward/internal/gateway"
+	"steward/internal/platform/host"
+	"steward/internal/seal"
+)
+
+// OpenSealer opens the key service of a server's secrets.
+func (d Dir) OpenSealer(ctx context.Context, c config.Config) (*seal.Sealer, error) {
+	sealer, err := seal.Open(ctx, cmp.Or(c.Seal.URL, d.SealKey()))
+	if err != nil {
+		return nil, fmt.Errorf("secrets: %w", err)
+	}
+	return sealer, nil
+}
+
+// OpenArchive opens the place where a server's backups are: the one given, else the
+// configured one, else a folder of its own.
+func (d Dir) OpenArchive(ctx context.Context, c config.Config, place string, log *slog.Logger) (*archive.Archive, error) {
+	place, err := bucketURL(cmp.Or(place, c.Backups.URL, d.Backups()))
+	if err != nil {
+		return nil, err
+	}
+	opened, err := archive.Open(ctx, archive.Options{URL: place, Logger: log, Timeout: c.Backups.Timeout})
+	if err != nil {
+		return nil, fmt.Errorf("backups (--backups): %w", err)
+	}
+	return opened, nil
+}
+
+// bucketURL is a folder as a URL; a URL stays what it is.
+func bucketURL(place string) (string, error) {
+	if strings.Contains(place, "://") {
+		return place, nil
+	}
+	folder, err := filepath.Abs(place)
+	if err != nil {
+		return "", fmt.Errorf("backups (--backups): %w", err)
+	}
+	return (&url.URL{Scheme: "file", Path: folder}).String(), nil
+}
+
+func (d Dir) GatewayOptions(c config.Config, log *slog.Logger) (gateway.Options, error) {
+	ports, err := c.Gateway.PortRange()
+	if err != nil {
+		return gateway.Options{}, err
+	}
+	o := gateway.Options{Dir: d.Gateway(), RunDir: d.Run, Ports: ports, Logger: log}
+	if o.PrimaryAddr, o.SecondaryAddr, err = c.Gateway.Addresses(); err != nil {
+		return o, err
+	}
+	o.UID, o.GID, err = gatewayUser()
+	return o, err
+}
+
+// gatewayUser is whom HAProxy becomes when steward is root.
+func gatewayUser() (uid, gid int, err error) {
+	if os.Geteuid() != 0 {
+		return 0, 0, nil
+	}
+	u, err := user.Lookup("haproxy")
+	if err != nil {
+		return 0, 0, fmt.Errorf("the user haproxy is missing, install the package haproxy: %w", err)
+	}
+	if uid, err = strconv.Atoi(u.Uid); err != nil {
+		return 0, 0, fmt.Errorf("user haproxy: %w", err)
+	}
+	if gid, err = strconv.Atoi(u.Gid); err != nil {
+		return 0, 0, fmt.Errorf("user haproxy: %w", err)
+	}
+	return uid, gid, nil
+}
+
+// Engines are the drivers of all engines.
+func Engines(log *slog.Logger) map[cluster.Engine]engine.Driver {
+	return map[cluster.Engine]engine.Driver{cluster.PostgreSQL: postgresql.New(), cluster.MySQL: mysql.New(log)}
+}
+
+func (d Dir) HostOptions(c config.Config, log *slog.Logger) (host.Options, error) {
+	ports, err := c.Gateway.PortRange()
+	if err != nil {
+		return host.Options{}, err
+	}
+	o := host.Options{
+		DataDir: d.Data, RunDir: d.Run, KeysDir: d.Keys, Engines: Engines(log), EngineFolders: c.Engines.Folders, DiscoverEvery: c.Engines.DiscoverEvery, Now: failpoint.Now,
+		Ports: ports, Hostnames: c.Gateway.Hostnames, UIDBase: c.Isolation.UIDBase, PoolSize: c.Pool.Size, Logger: log,
+		Continuous: c.Backups.Continuous,
+		Isolation:  host.Isolation{Bubblewrap: c.Isolation.Bubblewrap, Cgroups: c.Isolation.Cgroups},
+	}
+	o.PrimaryAddress, o.SecondaryAddress, err = c.Gateway.Addresses()
+	return o, err
+}

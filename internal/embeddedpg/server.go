@@ -1,0 +1,263 @@
+package embeddedpg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"steward/internal/process"
+)
+
+// Options are what a Server is made of.
+type Options struct {
+	// Dir holds the data; RunDir the socket, on a short path.
+	Dir, RunDir string
+	// Bin is the folder with postgres and initdb; "" for the distribution's:
+	// the newest at first, afterwards the one the data was made with.
+	Bin string
+	// Settings are further ones of postgresql.conf, "name=value".
+	Settings []string
+	Logger   *slog.Logger
+}
+
+// Server is a PostgreSQL of steward's own: set up, supervised, reached over a
+// unix socket only. It is a process of its own session: it survives steward's
+// death and is adopted by the next.
+type Server struct {
+	o   Options
+	bin string
+	// owner is whom the server runs as; 0 for the caller's own user.
+	owner int
+
+	mu      sync.Mutex
+	process *process.Process
+	stop    context.CancelFunc
+	guard   sync.WaitGroup
+}
+
+const (
+	role     = "steward"
+	database = "steward"
+	// startTime covers crash recovery on a slow disk.
+	startTime = 60 * time.Second
+	// logMost is how long the server's log may get before it is rotated.
+	logMost, logKeep, logEvery = 1 << 20, 2, time.Hour
+)
+
+// Start sets the server up when there is none, adopts it when it runs,
+// starts it otherwise, and keeps it running until Stop or Leave.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	s := &Server{o: o}
+	var err error
+	if s.bin, err = findPostgreSQL(o.Bin, s.data()); err != nil {
+		return nil, err
+	}
+	if s.owner, err = owner(); err != nil {
+		return nil, err
+	}
+	if err := s.setUp(ctx); err != nil {
+		return nil, fmt.Errorf("set up the store in %s: %w", o.Dir, err)
+	}
+	if err := s.ensureRunning(ctx); err != nil {
+		return nil, fmt.Errorf("start the store: %w", err)
+	}
+	guarded, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = cancel
+	s.guard.Go(func() { s.watch(guarded) })
+	return s, nil
+}
+
+// URL is how to connect.
+func (s *Server) URL() string { return URL(s.o.Dir, s.o.RunDir) }
+
+// URL is how to connect to a running embedded store.
+func URL(dir, runDir string) string {
+	password, _ := os.ReadFile(passwordFile(dir)) // missing: the connection says so
+	query := url.Values{"host": {runDir}, "port": {"5432"}}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(role, strings.TrimSpace(string(password))), Path: "/" + database, RawQuery: query.Encode()}
+	return u.String()
+}
+
+func passwordFile(dir string) string { return filepath.Join(dir, "password") }
+
+func (s *Server) data() string    { return filepath.Join(s.o.Dir, "data") }
+func (s *Server) pidFile() string { return filepath.Join(s.o.Dir, "pid") }
+func (s *Server) logFile() string { return filepath.Join(s.o.Dir, "log") }
+
+func (s *Server) identity() process.Identity {
+	return process.Identity{Mark: "store:" + s.o.Dir, Dir: s.data()}
+}
+
+// ensureRunning adopts or starts the server and waits until it answers.
+func (s *Server) ensureRunning(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	p, err := process.Adopt(s.pidFile(), s.identity())
+	if err != nil {
+		return err
+	}
+	if p != nil {
+		s.set(p)
+		if err := s.awaitAnswer(ctx, p); err == nil || p.Running() {
+			return err
+		}
+		// It was dying already.
+	}
+	if p, err = s.start(ctx); err != nil {
+		return err
+	}
+	s.set(p)
+	return s.awaitAnswer(ctx, p)
+}
+
+func (s *Server) set(p *process.Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.process = p
+}
+
+func (s *Server) start(ctx context.Context) (*process.Process, error) {
+	// What a dead postmaster left behind holds its shared memory.
+	if err := process.KillAll(ctx, s.identity(), nil); err != nil {
+		return nil, err
+	}
+	if err := s.prepare(); err != nil {
+		return nil, err
+	}
+	argv := []string{filepath.Join(s.bin, "postgres"), "-D", s.data(), "-k", s.o.RunDir}
+	for _, setting := range append(settingsFor(s.data()), s.o.Settings...) {
+		argv = append(argv, "-c", setting)
+	}
+	return process.Start(process.Spec{
+		Identity: s.identity(), Argv: argv, Env: []string{"LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin"}, WorkDir: s.data(),
+		User: s.owner, Group: s.owner, Output: s.logFile(), PidFile: s.pidFile(), OOMScore: -900,
+	})
+}
+
+// awaitAnswer waits for a first answer and makes the database when it's missing.
+func (s *Server) awaitAnswer(ctx context.Context, p *process.Process) error {
+	config, err := pgx.ParseConfig(s.URL())
+	if err != nil {
+		return errors.New("the store's address can't be read") // the parser's error would show the password
+	}
+	config.Database = "postgres"
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := errNotReady
+		if s.ready() {
+			if err = makeDatabase(ctx, config); err == nil {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no answer in time: %w (%s)", err, s.lastWords())
+		case <-p.Done():
+			return fmt.Errorf("it ended while starting: %s", s.lastWords())
+		case <-tick.C:
+		}
+	}
+}
+
+var errNotReady = errors.New("it doesn't call itself ready")
+
+// ready tells whether the server calls itself so, in the last line of its lock
+// file: connecting to ask would hinder its recovery.
+func (s *Server) ready() bool {
+	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	return err == nil && strings.HasSuffix(strings.TrimSpace(string(text)), "\nready")
+}
+
+// lastWords are the last line of the server's log, and where to find the rest.
+func (s *Server) lastWords() string {
+	text, _ := os.ReadFile(s.logFile()) // a missing log has no last line
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return fmt.Sprintf("%s; see %s", lines[len(lines)-1], s.logFile())
+}
+
+func makeDatabase(ctx context.Context, config *pgx.ConnConfig) error {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)", database).Scan(&there); err != nil || there {
+		return err
+	}
+	_, err = conn.Exec(ctx, "CREATE DATABASE "+database)
+	return err
+}
+
+// watch starts the server again whenever it ends.
+func (s *Server) watch(ctx context.Context) {
+	rotate := time.NewTicker(logEvery)
+	defer rotate.Stop()
+	for {
+		s.mu.Lock()
+		p := s.process
+		s.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-rotate.C:
+			if err := process.Rotate(s.logFile(), logMost, logKeep); err != nil {
+				s.o.Logger.WarnContext(ctx, "rotate the store's log", "error", err)
+			}
+		case <-p.Done():
+			s.revive(ctx)
+		}
+	}
+}
+
+// revive tries to start the server until it runs or ctx ends.
+func (s *Server) revive(ctx context.Context) {
+	s.o.Logger.WarnContext(ctx, "the store has ended; starting it again")
+	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 10*time.Second) {
+		err := s.ensureRunning(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		s.o.Logger.ErrorContext(ctx, "start the store again", "error", err, "again_in", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Leave ends the supervision and lets the server run on, for the next steward.
+func (s *Server) Leave() {
+	s.stop()
+	s.guard.Wait()
+}
+
+// Stop ends supervision and server.
+func (s *Server) Stop(ctx context.Context) error {
+	s.Leave()
+	return Stop(ctx, s.o.Dir)
+}
+
+// Stop ends the embedded store in dir, if it runs.
+func Stop(ctx context.Context, dir string) error {
+	s := &Server{o: Options{Dir: dir}}
+	p, err := process.Adopt(s.pidFile(), s.identity())
+	if err != nil || p == nil {
+		return err
+	}
+	if err := p.Stop(ctx, syscall.SIGINT, 20*time.Second, nil); err != nil {
+		return fmt.Errorf("stop the store: %w", err)
+	}
+	return nil
+}

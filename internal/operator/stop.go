@@ -1,0 +1,66 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"steward/internal/config"
+	"steward/internal/datadir"
+	"steward/internal/embeddedpg"
+	"steward/internal/gateway"
+	"steward/internal/platform/host"
+)
+
+// AwaitUnlocked waits until no steward serves the data folder.
+func AwaitUnlocked(ctx context.Context, data string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, held := datadir.ServerPID(data); !held {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("steward didn't stop within %s; it may be finishing work: try again, or kill it (nothing is lost)", patience)
+		case <-tick.C:
+		}
+	}
+}
+
+// StopAll ends the databases, the gateway and the store of a data folder that
+// nobody serves, and tells how many database servers there were.
+func StopAll(ctx context.Context, data string, c config.Config) (int, error) {
+	if _, err := os.Stat(data); err != nil {
+		return 0, fmt.Errorf("data folder: %w", err)
+	}
+	p, err := datadir.Open(data)
+	if err != nil {
+		return 0, err
+	}
+	lock, err := p.Lock()
+	if err != nil {
+		return 0, err
+	}
+	defer lock.Close()
+	options, err := p.HostOptions(c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return 0, err
+	}
+	driver, err := host.New(ctx, options)
+	if err != nil {
+		return 0, err
+	}
+	defer driver.Close()
+	stopped, err := driver.StopAll(ctx)
+	if err := errors.Join(err, gateway.End(ctx, p.Gateway(), p.Run), embeddedpg.Stop(ctx, p.Store())); err != nil {
+		return stopped, err
+	}
+	// Sockets, and keys in memory: the next start makes them anew.
+	return stopped, errors.Join(os.RemoveAll(p.Run), os.RemoveAll(p.Keys))
+}

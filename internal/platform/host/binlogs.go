@@ -1,0 +1,101 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/failpoint"
+	"steward/internal/platform"
+)
+
+// archivePosition is the file that says up to where a cluster's primary was archived.
+// Without it everything that the primary still has is uploaded again.
+func (l layout) archivePosition(id cluster.ID) string {
+	return filepath.Join(l.cluster(id), "handed.json")
+}
+
+// archiveTimeout bounds how long one cluster can hold the others up. What it has
+// uploaded by then counts.
+const archiveTimeout = 5 * time.Minute
+
+// archiveBinlogs uploads the primary's binary logs, and purges those uploaded from the
+// replicas.
+func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top topology, eng engine.Feeder, to platform.Shipment) error {
+	ctx, cancel := context.WithTimeout(ctx, archiveTimeout)
+	defer cancel()
+	node, running, err := d.runningNode(ctx, want, top, top.Primary)
+	if err != nil || !running {
+		return err
+	}
+	was, err := d.readArchivePosition(want.ID)
+	if err != nil {
+		return err
+	}
+	failpoint.Here("host: before upload")
+	now, err := eng.HandOver(ctx, node, was, to)
+	failpoint.Here("host: uploaded")
+	if now != was {
+		err = errors.Join(err, d.saveArchivePosition(want.ID, now))
+	}
+	if err != nil {
+		return fmt.Errorf("archive what node %d of cluster %d has written: %w", top.Primary, want.ID, err)
+	}
+	var errs []error
+	for _, ordinal := range top.replicas() {
+		node, running, err := d.runningNode(ctx, want, top, ordinal)
+		if err == nil && running {
+			err = eng.LetGo(ctx, node, now)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// runningNode is a node as its driver needs it, and whether its server runs and is
+// the cluster's own.
+func (d *Driver) runningNode(ctx context.Context, want platform.Wanted, top topology, ordinal int) (engine.Node, bool, error) {
+	ns := d.clusterState(want.ID).node(ordinal)
+	if !ns.running() {
+		return engine.Node{}, false, nil
+	}
+	nr, err := d.newNodeReconciler(ctx, d.clusterState(want.ID), want, top, ordinal)
+	if err != nil || nr.rec == nil || !nr.rec.Bootstrapped {
+		return engine.Node{}, false, err
+	}
+	nr.node.Installation = d.installation(nr.rec.Installation)
+	return nr.node, true, nil
+}
+
+func (d *Driver) readArchivePosition(id cluster.ID) (engine.Handed, error) {
+	var h engine.Handed
+	content, err := os.ReadFile(d.layout.archivePosition(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &h)
+	}
+	if err != nil {
+		return h, fmt.Errorf("read up to where cluster %d was archived: %w", id, err)
+	}
+	return h, nil
+}
+
+func (d *Driver) saveArchivePosition(id cluster.ID, h engine.Handed) error {
+	content, err := json.Marshal(h)
+	if err == nil {
+		err = writeDurably(d.layout.archivePosition(id), append(content, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("record up to where cluster %d was archived: %w", id, err)
+	}
+	return nil
+}

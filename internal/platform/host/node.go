@@ -1,0 +1,303 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/gateway"
+	"steward/internal/platform"
+	"steward/internal/process"
+)
+
+// nodeReconciler reconciles one node: it holds what is wanted, what was found, and
+// what its steps need.
+type nodeReconciler struct {
+	d    *Driver
+	cs   *clusterState
+	ns   *nodeState
+	want platform.Wanted
+	eng  engine.Driver
+	dir  string
+	rec  *record // nil before there is a clone
+	inst engine.Installation
+	node engine.Node
+	keys keychain
+	// foreign is the password of our own account in another cluster's data; "" when the
+	// data is the cluster's own.
+	foreign string
+	top     topology
+	// files are the rendered configuration, digest that of them and the certificate.
+	files  []engine.File
+	digest string
+	route  gateway.Route
+}
+
+// newNodeReconciler reads the node's record and renders its configuration.
+func (d *Driver) newNodeReconciler(ctx context.Context, cs *clusterState, want platform.Wanted, top topology, ordinal int) (*nodeReconciler, error) {
+	return d.newNodeReconcilerWith(ctx, keychain{d: d, cs: cs}, want, top, ordinal)
+}
+
+func (d *Driver) newNodeReconcilerWith(ctx context.Context, keys keychain, want platform.Wanted, top topology, ordinal int) (*nodeReconciler, error) {
+	eng, err := d.engine(want.Engine)
+	if err != nil {
+		return nil, err
+	}
+	cs := keys.cs
+	nr := &nodeReconciler{d: d, cs: cs, ns: cs.node(ordinal), top: top, want: want, eng: eng, keys: keys, dir: d.layout.node(want.ID, ordinal)}
+	if nr.rec, err = readRecord(nr.dir); err != nil {
+		return nil, &permanentError{err.Error()}
+	}
+	current := want.Installation
+	if nr.rec != nil {
+		current = nr.rec.Installation
+	}
+	inst, problem := choose(d.Installations(), want.Engine, want.Series, current, want.Patch)
+	if problem != "" {
+		return nil, &permanentError{problem}
+	}
+	nr.inst = inst
+	if missing := nr.encryptionMissing(); missing != "" {
+		return nil, &permanentError{missing}
+	}
+	if err := nr.fillIn(ctx); err != nil {
+		return nil, err
+	}
+	nr.route = nr.d.route(cs, want, top)
+	nr.route.Connections = nr.eng.Connections(nr.node)
+	return nr, nr.render()
+}
+
+func (nr *nodeReconciler) encryptionMissing() string {
+	if !nr.want.Encrypted {
+		return ""
+	}
+	return nr.eng.EncryptionMissing(nr.inst)
+}
+
+// fillIn fills in the node, with the secrets that every step may need. What few
+// steps need they ask for themselves.
+func (nr *nodeReconciler) fillIn(ctx context.Context) error {
+	n := nr.d.engineNode(nr.want, nr.inst, nr.top, nr.ns.ordinal)
+	password, err := nr.keys.secret(ctx, platform.AdminPassword)
+	if err != nil {
+		return err
+	}
+	n.AdminPassword = string(password)
+	if nr.want.Encrypted {
+		if n.AtRestKey, err = nr.keys.secret(ctx, platform.AtRestKey); err != nil {
+			return err
+		}
+		if n.Keyring, err = nr.keys.secret(ctx, keyringName(nr.ns.ordinal)); err != nil {
+			return err
+		}
+	}
+	if nr.rec == nil || !nr.rec.Bootstrapped {
+		note, err := readNote(nr.dir)
+		if err != nil {
+			return err
+		}
+		n.TemplatePassword = note.Password
+	}
+	nr.node = n
+	return nil
+}
+
+// engineNode is a node without secrets.
+func (d *Driver) engineNode(want platform.Wanted, inst engine.Installation, top topology, ordinal int) engine.Node {
+	dir := d.layout.node(want.ID, ordinal)
+	n := engine.Node{
+		Cluster: want.ID, Ordinal: ordinal, Installation: inst,
+		Listen: listenAddress(ordinal, want.Port),
+		Data:   filepath.Join(dir, "data"), Conf: filepath.Join(dir, "conf"), TLS: filepath.Join(dir, "tls"),
+		Tmp: filepath.Join(dir, "tmp"), Log: filepath.Join(dir, "log"), Run: d.layout.runNode(want.ID, ordinal),
+		Plan: want.Plan, Commit: want.Commit, SSLConnection: want.SSLConnection,
+		Encrypted: want.Encrypted, ReadOnly: want.ReadOnly, Config: want.Config,
+	}
+	if d.o.Continuous {
+		n.Spool = d.layout.archiveDir(want.ID, ordinal)
+	}
+	n.Term = top.Failovers
+	n.Members, n.Role, n.Replication = top.Members, top.role(ordinal), top.Replication
+	if n.Role == cluster.Replica {
+		n.Source = engine.Peer{
+			Ordinal: top.Primary, Listen: listenAddress(top.Primary, want.Port), Run: d.layout.runNode(want.ID, top.Primary),
+		}
+	}
+	if want.Encrypted {
+		n.Keys = d.layout.keysNode(want.ID, ordinal)
+	}
+	return n
+}
+
+// Third parts of the addresses of databases' servers and of scratch ones.
+const serversPart, scratchPart = 77, 79
+
+// ServerNetworks are where servers listen for the gateway, and scratch servers for
+// nobody: no one else has business there.
+func ServerNetworks() []netip.Prefix {
+	network := func(third byte) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, third, 0}), 24) }
+	return []netip.Prefix{network(serversPart), network(scratchPart)}
+}
+
+// listenAddress is where a node's server listens for the gateway.
+func listenAddress(ordinal, port int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, serversPart, byte(1 + ordinal)}), uint16(port))
+}
+
+// scratchAddress is where a server listens that tries a backup of the cluster at the port.
+func scratchAddress(port int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, scratchPart, 1}), uint16(port))
+}
+
+// render makes the files and their digest. Files that the server itself goes
+// on writing don't count.
+func (nr *nodeReconciler) render() error {
+	files, err := nr.eng.Files(nr.node)
+	if err != nil {
+		return fmt.Errorf("render configuration: %w", err)
+	}
+	nr.files = files
+	sum := sha256.New()
+	for _, f := range files {
+		if !f.Once {
+			fmt.Fprintf(sum, "%s %d\n", f.Path, len(f.Content))
+			sum.Write(f.Content)
+		}
+	}
+	certificate, err := os.ReadFile(filepath.Join(nr.node.TLS, engine.TLSCert))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("read certificate: %w", err)
+	}
+	sum.Write(certificate)
+	nr.digest = hex.EncodeToString(sum.Sum(nil))
+	return nil
+}
+
+func (nr *nodeReconciler) settings() settings {
+	s := settings{Plan: nr.want.Plan, SSLConnection: nr.want.SSLConnection, Commit: nr.want.Commit, Config: nr.want.Config.Text()}
+	if nr.top.Members > 1 {
+		s.Replication = nr.top.Replication
+	}
+	return s
+}
+
+// status compares what was found with what is wanted.
+func (nr *nodeReconciler) status(ctx context.Context) (nodeStatus, error) {
+	s := nodeStatus{Data: exists(nr.node.Data), Rebooted: true, Running: nr.ns.running(), Encrypted: nr.want.Encrypted}
+	if s.Data && nr.rec == nil && !exists(noteFile(nr.dir)) {
+		return s, &permanentError{fmt.Sprintf("the data in %s has no record of whose it is: it is left alone", nr.dir)}
+	}
+	// Once a customer had it, data that isn't there is a lost disk or one that
+	// isn't mounted: an empty database must not take its place.
+	s.Replicated, s.Replica = nr.top.Members > 1, nr.node.Role == cluster.Replica
+	if !s.Data && !s.Replica && (nr.want.Hosts.Primary != "" || nr.rec != nil && nr.rec.Bootstrapped) {
+		return s, &permanentError{fmt.Sprintf("the data in %s is gone; nothing was made in its place", nr.node.Data)}
+	}
+	var err error
+	if s.CertificateDue, err = nr.certificateDue(ctx); err != nil {
+		return s, err
+	}
+	routes, err := nr.d.o.Gateway.Routes(ctx)
+	if err != nil {
+		return s, fmt.Errorf("look at the gateway: %w", err)
+	}
+	s.RouteDue = !s.Replica && !hasRoute(routes, nr.route)
+	if nr.rec == nil {
+		return s, nil
+	}
+	s.Bootstrapped, s.Upgrading = nr.rec.Bootstrapped, nr.rec.Upgrading
+	s.Rebooted = nr.rec.Boot != nr.d.boot
+	s.ReadOnlyDue = nr.rec.ReadOnly != nr.want.ReadOnly
+	s.FilesDue = nr.rec.Loaded != nr.digest
+	s.FencesDue = s.Bootstrapped && nr.rec.Fenced != fenceVersion
+	s.Settled = nr.rec.Applied != nil && *nr.rec.Applied == nr.settings()
+	s.RoleDue = s.Bootstrapped && !s.Replica && nr.rec.Applied != nil && nr.rec.Applied.Replication != nr.settings().Replication
+	// A running server isn't moved to another build unless that was asked for,
+	// also when the distribution has replaced its programs.
+	s.OtherBuild = nr.rec.Installation != nr.inst.ID() && (!s.Running || nr.want.Patch)
+	if s.Running && nr.rec.Launch != nil {
+		s.Restart = nr.rec.Applied != nil && nr.rec.Applied.Plan.MemoryMB != nr.want.Plan.MemoryMB &&
+			nr.rec.Launch.Limits.MemoryBytes != nr.limits().MemoryBytes ||
+			len(nr.want.Config.Restarts(nr.rec.Launch.Config, string(nr.want.Engine))) > 0 ||
+			nr.want.Patch && nr.rec.RestartDue
+		s.LimitsDue = nr.rec.Launch.Limits != nr.limits()
+		s.Answers = nr.eng.Ping(ctx, nr.node) == nil
+	}
+	if s.Answers && s.Replicated {
+		repl, err := nr.replicationStatus(ctx)
+		switch {
+		case err != nil:
+			s.RoleDue = true
+		case s.Replica && repl.Writable:
+			s.Restart = true // it believes to be the primary
+		default:
+			s.RoleDue = s.RoleDue || s.Replica != repl.Streaming || s.Replica == repl.Writable
+			s.Streaming = s.Replica && repl.Streaming
+		}
+	}
+	return s, nil
+}
+
+// limits are the plan's, for all of a node's processes together.
+func (nr *nodeReconciler) limits() process.GroupLimits {
+	// Threads and backends of the largest plans stay far below.
+	const processes = 4096
+	return process.GroupLimits{
+		MemoryBytes: int64(nr.want.Plan.MemoryMB) << 20, CPUs: nr.want.Plan.VCPUs, Processes: processes,
+	}
+}
+
+// rlimits are for each single process.
+func (nr *nodeReconciler) rlimits() process.Rlimits {
+	l := process.Rlimits{OpenFiles: 65536}
+	if nr.inst.Flavour == engine.FlavourPostgreSQL {
+		// A query that wants all memory gets an error before the kernel has to
+		// kill a process of the group, which would end everybody's sessions.
+		const least = 768
+		l.AddressSpace = uint64(max(nr.want.Plan.MemoryMB, least)) << 20
+	}
+	return l
+}
+
+// await polls until the server answers or the context ends.
+func (nr *nodeReconciler) await(ctx context.Context, p *process.Process) error {
+	const patience = 10 * time.Second
+	pause, since := 2*time.Millisecond, time.Now()
+	for {
+		err := nr.eng.Ping(ctx, nr.pingNode())
+		if err == nil {
+			nr.ns.answered(nr.d.o.Now())
+			return nil
+		}
+		if !errors.Is(err, engine.ErrStarting) && time.Since(since) > patience {
+			return fmt.Errorf("the server runs but doesn't answer: %w", err)
+		}
+		select {
+		case <-p.Done():
+			return fmt.Errorf("the server ended while it started: %s", lastWords(nr.dir))
+		case <-ctx.Done():
+			return fmt.Errorf("the server doesn't answer yet (%w): %w", err, ctx.Err())
+		case <-time.After(pause):
+		}
+		pause = min(pause*5/4, 50*time.Millisecond)
+	}
+}
+
+// pingNode is the node to ping: one that isn't bootstrapped most likely still
+// has the template's password, so that is tried first.
+func (nr *nodeReconciler) pingNode() engine.Node {
+	n := nr.node
+	if n.TemplatePassword != "" {
+		n.AdminPassword, n.TemplatePassword = n.TemplatePassword, n.AdminPassword
+	}
+	return n
+}

@@ -1,0 +1,126 @@
+package host
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/process"
+)
+
+// nodeState is what this process knows of a node. Nothing in it has to survive a restart.
+type nodeState struct {
+	id      cluster.ID
+	ordinal int
+
+	mu       sync.Mutex
+	proc     *process.Process
+	restarts int
+	crashes  []time.Time
+	// lastWords are the end of the server's output at its last crash.
+	lastWords string
+	pinged    time.Time
+	version   string
+	used      int64
+	usedAt    time.Time
+
+	// Of a cluster with several nodes: the replication status last reported and when
+	// that was, and since when the node hasn't followed the primary.
+	replication       engine.Standing
+	replicationAt     time.Time
+	disconnectedSince time.Time
+	// readableChanged reports whether the last replication status changed whether reads
+	// may be sent to the node.
+	readableChanged bool
+	// diverged reports whether the data can't follow the primary's any more.
+	diverged bool
+	// difference is what of the data was found to differ from the primary's, if that is why.
+	difference string
+	// hung reports whether the server is there but doesn't answer; failedStarts counts
+	// starts of the primary that came to nothing.
+	hung         bool
+	failedStarts int
+	// undrainable reports whether Drain found what the server left of no use.
+	undrainable bool
+	// rebuilding reports whether the node is being given a new copy of the data,
+	// rebuilds how often that was tried in vain, and rebuildDue when to try next.
+	rebuilding bool
+	rebuilds   int
+	rebuildDue time.Time
+	// hindrance is what of the customer's keeps it from being given one.
+	blockedBy string
+}
+
+// process is the one that should run; nil when none was started or it was
+// stopped on purpose.
+func (ns *nodeState) process() *process.Process {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.proc
+}
+
+func (ns *nodeState) setProcess(p *process.Process) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.proc, ns.pinged, ns.version = p, time.Time{}, ""
+	ns.replication, ns.replicationAt, ns.disconnectedSince, ns.hung = engine.Standing{}, time.Time{}, time.Time{}, false
+	ns.undrainable = false
+}
+
+func (ns *nodeState) running() bool {
+	p := ns.process()
+	return p != nil && p.Running()
+}
+
+// answered notes that the server answered a ping.
+func (ns *nodeState) answered(now time.Time) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.pinged = now
+}
+
+// crashWindow and crashLimit say when repeated crashes are a problem.
+const (
+	crashWindow = 2 * time.Minute
+	crashLimit  = 5
+)
+
+// crashed counts a crash and returns how long to wait before the restart:
+// nothing for the first in a while, then 50 ms, doubling to 30 s.
+func (ns *nodeState) crashed(now time.Time, lastWords string) time.Duration {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.restarts++
+	ns.lastWords = lastWords
+	recent := ns.crashes[:0]
+	for _, c := range ns.crashes {
+		// With long waits between them, the last crashes are further apart.
+		if now.Sub(c) < 2*crashWindow {
+			recent = append(recent, c)
+		}
+	}
+	ns.crashes = append(recent, now)
+	n := len(ns.crashes)
+	if n == 1 {
+		return 0
+	}
+	return min(50*time.Millisecond<<min(n-2, 20), 30*time.Second)
+}
+
+// crashProblem describes a server that keeps crashing, for operators; "" when it doesn't.
+func (ns *nodeState) crashProblem(now time.Time) string {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	recent := 0
+	for _, c := range ns.crashes {
+		if now.Sub(c) < crashWindow {
+			recent++
+		}
+	}
+	if recent < crashLimit {
+		return ""
+	}
+	return fmt.Sprintf("the server exited %d times in %v: %s", recent, crashWindow, ns.lastWords)
+}

@@ -1,0 +1,480 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/failpoint"
+	"steward/internal/gateway"
+	"steward/internal/platform"
+)
+
+// clusterReconciler reconciles one cluster: it observes, decides and acts. Whoever
+// runs it holds the cluster's lock.
+type clusterReconciler struct {
+	d   *Driver
+	cs  *clusterState
+	eng engine.Driver
+	// want is what to reconcile towards now, requested what the caller asked for: they
+	// differ while something else has to be done first.
+	want, requested platform.Wanted
+	top             topology
+	keys            keychain
+	// mayRestartPrimary reports whether the primary's server may be restarted on its own
+	// data: a failover was considered.
+	mayRestartPrimary bool
+}
+
+// newClusterReconciler reads the topology and saves the one that is wanted before
+// anything else is touched.
+func (d *Driver) newClusterReconciler(cs *clusterState, want platform.Wanted) (*clusterReconciler, error) {
+	eng, err := d.engine(want.Engine)
+	if err != nil {
+		return nil, err
+	}
+	top, err := d.topology(want.ID)
+	if err != nil {
+		return nil, &permanentError{err.Error()}
+	}
+	if top.Restoring {
+		return nil, &permanentError{"a restore wasn't finished: restore a backup again, or bring the old data back with `steward restore --undo`"}
+	}
+	cr := &clusterReconciler{d: d, cs: cs, eng: eng, want: want, requested: want, keys: keychain{d: d, cs: cs}}
+	if cr.top, err = cr.targetTopology(top); err != nil {
+		return nil, err
+	}
+	if cr.top != top {
+		if err := d.saveTopology(want.ID, cr.top); err != nil {
+			return nil, err
+		}
+	}
+	return cr, nil
+}
+
+// run brings the cluster towards what is wanted, as far as is possible now.
+func (cr *clusterReconciler) run(ctx context.Context) error {
+	if cr.want.Suspended {
+		return cr.suspend(ctx)
+	}
+	if cr.top.Members == 1 {
+		return errors.Join(cr.reconcileNode(ctx, 0), cr.removeOthers(ctx))
+	}
+	born, err := cr.d.bootstrapped(cr.want.ID, cr.top)
+	if err != nil {
+		return err
+	}
+	if !born {
+		return cr.createAll(ctx)
+	}
+	if err := cr.ensurePrimary(ctx); err != nil {
+		return err
+	}
+	switch {
+	case cr.shrinking():
+		return cr.shrink(ctx)
+	case cr.top.Growing:
+		return cr.grow(ctx)
+	}
+	return errors.Join(cr.rollingUpdate(ctx), cr.setRoute(ctx))
+}
+
+// bootstrapped reports whether any node may hold a customer's data. If so, an empty
+// database must never replace it.
+func (d *Driver) bootstrapped(id cluster.ID, top topology) (bool, error) {
+	for ordinal := range top.Members {
+		rec, err := readRecord(d.layout.node(id, ordinal))
+		if err != nil {
+			return false, &permanentError{err.Error()}
+		}
+		if rec != nil && rec.Bootstrapped {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (cr *clusterReconciler) nodeReconciler(ctx context.Context, ordinal int) (*nodeReconciler, error) {
+	return cr.d.newNodeReconcilerWith(ctx, cr.keys, cr.want, cr.top, ordinal)
+}
+
+// reconcileNode observes one node, plans and carries out the plan.
+func (cr *clusterReconciler) reconcileNode(ctx context.Context, ordinal int) error {
+	nr, err := cr.nodeReconciler(ctx, ordinal)
+	if err != nil {
+		return err
+	}
+	s, err := nr.status(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Replicated && !s.Replica && s.Bootstrapped && !s.Running && !cr.mayRestartPrimary {
+		return fmt.Errorf("node %d: the primary has ended meanwhile", ordinal)
+	}
+	for _, step := range plan(s) {
+		if err := nr.runStep(ctx, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runStep carries out a step and logs it.
+func (nr *nodeReconciler) runStep(ctx context.Context, s step) error {
+	failpoint.Here("host: before " + string(s))
+	began := time.Now()
+	if err := nr.execute(ctx, s); err != nil {
+		if nr.top.Members > 1 {
+			return fmt.Errorf("node %d: %s: %w", nr.ns.ordinal, s, err)
+		}
+		return fmt.Errorf("%s: %w", s, err)
+	}
+	nr.d.log.Debug("step done", "cluster_id", nr.want.ID, "node", nr.ns.ordinal, "step", string(s), "ms", milliseconds(time.Since(began)))
+	failpoint.Here("host: after " + string(s))
+	return nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// createAll makes all nodes of a new cluster at the same time. They are clones
+// of one template: no data has to travel. Only the identity of the primary's
+// clone must be there before the others take it over.
+func (cr *clusterReconciler) createAll(ctx context.Context) error {
+	cloned := make(chan struct{})
+	var work sync.WaitGroup
+	errs := make([]error, cr.top.Members)
+	work.Go(func() {
+		done := sync.OnceFunc(func() { close(cloned) })
+		defer done()
+		errs[cr.top.Primary] = cr.createPrimary(ctx, done)
+	})
+	for _, ordinal := range cr.top.replicas() {
+		work.Go(func() {
+			<-cloned
+			if exists(cr.d.engineNode(cr.want, engine.Installation{}, cr.top, cr.top.Primary).Data) {
+				errs[ordinal] = cr.reconcileNode(ctx, ordinal)
+			}
+		})
+	}
+	work.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if err := cr.awaitReplicas(ctx); err != nil {
+		return err
+	}
+	return cr.setRoute(ctx)
+}
+
+func (cr *clusterReconciler) createPrimary(ctx context.Context, cloned func()) error {
+	nr, err := cr.nodeReconciler(ctx, cr.top.Primary)
+	if err != nil {
+		return err
+	}
+	s, err := nr.status(ctx)
+	if err != nil {
+		return err
+	}
+	for _, step := range plan(s) {
+		if step != stepDiscard && step != stepClone {
+			cloned()
+		}
+		if err := nr.runStep(ctx, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitReplicas waits for a moment until all replicas stream.
+func (cr *clusterReconciler) awaitReplicas(ctx context.Context) error {
+	const patience = 15 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, ordinal := range cr.top.replicas() {
+		if err := cr.awaitStreaming(ctx, ordinal); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitStreaming waits until a replica follows the primary and has applied
+// most of what there is.
+func (cr *clusterReconciler) awaitStreaming(ctx context.Context, ordinal int) error {
+	nr, err := cr.nodeReconciler(ctx, ordinal)
+	if err != nil {
+		return err
+	}
+	for pause := 2 * time.Millisecond; ; pause = min(pause*5/4, 100*time.Millisecond) {
+		s, err := nr.replicationStatus(ctx)
+		if err == nil && s.Streaming && s.Lag < 2*time.Second {
+			return nil
+		}
+		if !cr.cs.node(cr.top.Primary).running() {
+			return fmt.Errorf("node %d can't follow the primary, which has ended", ordinal)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("node %d doesn't follow the primary yet: %s", ordinal, s.Problem)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// rollingUpdate reconciles the replicas first, one by one, then the primary. A primary
+// that needs a restart switches over first, unless a setting is lowered that must not be
+// lower on replicas than on their primary.
+func (cr *clusterReconciler) rollingUpdate(ctx context.Context) error {
+	if lower, err := cr.lowersSettings(ctx); err != nil {
+		return err
+	} else if lower {
+		if err := cr.reconcileNode(ctx, cr.top.Primary); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	copying := false
+	for _, ordinal := range cr.top.replicas() {
+		if err := cr.reconcileReplica(ctx, ordinal); err != nil {
+			errs = append(errs, err)
+		}
+		copying = copying || cr.cs.node(ordinal).isRebuilding()
+	}
+	restart, err := cr.restartDue(ctx)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	if restart && copying {
+		// The copy comes from the primary, which is restarted later: after a switchover,
+		// or in place if the copy failed.
+		return errors.Join(append(errs, errors.New("the primary isn't restarted while its data is copied"))...)
+	}
+	if restart && len(errs) == 0 {
+		candidate, err := cr.switchoverCandidate(ctx)
+		if err == nil {
+			err = cr.switchover(ctx, candidate, "a planned restart")
+		}
+		if err != nil {
+			return fmt.Errorf("switch over: %w", err)
+		}
+		for _, ordinal := range cr.top.replicas() {
+			if err := cr.reconcileReplica(ctx, ordinal); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(append(errs, cr.reconcileNode(ctx, cr.top.Primary))...)
+}
+
+// lowersSettings reports whether the primary runs with a higher value than is wanted of a
+// setting that must not be lower on its replicas.
+func (cr *clusterReconciler) lowersSettings(ctx context.Context) (bool, error) {
+	nr, err := cr.nodeReconciler(ctx, cr.top.Primary)
+	if err != nil || nr.rec == nil || nr.rec.Launch == nil {
+		return false, err
+	}
+	return nr.rec.Launch.Config.Lowers(cr.want.Config, string(cr.want.Engine)), nil
+}
+
+// restartDue reports whether the primary has to be restarted.
+func (cr *clusterReconciler) restartDue(ctx context.Context) (bool, error) {
+	nr, err := cr.nodeReconciler(ctx, cr.top.Primary)
+	if err != nil {
+		return false, err
+	}
+	s, err := nr.status(ctx)
+	return s.Running && (s.OtherBuild || s.Restart), err
+}
+
+// reconcileReplica reconciles a replica, or begins to rebuild it in the background.
+func (cr *clusterReconciler) reconcileReplica(ctx context.Context, ordinal int) error {
+	ns := cr.cs.node(ordinal)
+	nr, err := cr.nodeReconciler(ctx, ordinal)
+	if err != nil {
+		return err
+	}
+	if reason := cr.rebuildReason(nr); reason != "" {
+		return cr.rebuild(ctx, ns, reason)
+	}
+	s, err := nr.status(ctx)
+	if err != nil {
+		return err
+	}
+	steps := plan(s)
+	if slices.Contains(steps, stepStop) {
+		if err := cr.mayStop(ctx, nr, s); err != nil {
+			return err
+		}
+	}
+	for _, step := range steps {
+		if err := nr.runStep(ctx, step); err != nil {
+			return err
+		}
+	}
+	if len(steps) == 0 || onlyKeyring(steps) {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	return cr.awaitStreaming(short, ordinal)
+}
+
+// mayStop waits until a running replica may be restarted. One that is to have less of
+// what it must not have less of than its primary has to apply the primary's own restart
+// first: it wouldn't start otherwise.
+func (cr *clusterReconciler) mayStop(ctx context.Context, nr *nodeReconciler, s nodeStatus) error {
+	if s.Streaming {
+		if err := cr.awaitOthers(ctx, nr.ns.ordinal); err != nil {
+			return err
+		}
+	}
+	if nr.rec.Launch == nil || !nr.rec.Launch.Config.Lowers(cr.want.Config, string(cr.want.Engine)) {
+		return nil
+	}
+	primary, err := cr.nodeReconciler(ctx, cr.top.Primary)
+	if err != nil {
+		return err
+	}
+	short, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	return applied(short, primary, nr)
+}
+
+// awaitOthers waits for a moment until all other replicas stream: a node that is
+// well isn't stopped while another isn't.
+func (cr *clusterReconciler) awaitOthers(ctx context.Context, ordinal int) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	for _, other := range cr.top.replicas() {
+		if other == ordinal {
+			continue
+		}
+		if err := cr.awaitStreaming(ctx, other); err != nil {
+			return fmt.Errorf("node %d isn't restarted before all others are well: %w", ordinal, err)
+		}
+	}
+	return nil
+}
+
+// rebuildReason returns why a replica needs a new copy of the data; "" when it doesn't.
+func (cr *clusterReconciler) rebuildReason(nr *nodeReconciler) string {
+	switch {
+	case nr.ns.isRebuilding():
+		return "it is being rebuilt"
+	case !cr.d.hasData(nr.node.Data):
+		return "it has no data"
+	case nr.rec == nil || !nr.rec.Bootstrapped:
+		return "it never had all data"
+	}
+	return nr.ns.rebuildReason(cr.d.o.Now())
+}
+
+// route is where the gateway should lead: writes to the primary, reads to the
+// replicas that are close behind it, or to the primary when there is none.
+func (d *Driver) route(cs *clusterState, want platform.Wanted, top topology) gateway.Route {
+	r := gateway.Route{
+		Cluster: want.ID, Port: want.Port, Allow: want.AllowList.Prefixes(),
+		Primary: listenAddress(top.Primary, want.Port), Reads: d.readers(cs, want.Port, top),
+	}
+	if want.LockedOut { // the servers have a password that was reset
+		r.Allow = nil
+	}
+	return r
+}
+
+// readers are the servers that reads are spread over.
+func (d *Driver) readers(cs *clusterState, port int, top topology) []netip.AddrPort {
+	var list []netip.AddrPort
+	for _, ordinal := range top.replicas() {
+		if cs.node(ordinal).readable() {
+			list = append(list, listenAddress(ordinal, port))
+		}
+	}
+	if len(list) == 0 {
+		return []netip.AddrPort{listenAddress(top.Primary, port)}
+	}
+	return list
+}
+
+// setRoute makes the gateway lead where it should.
+func (cr *clusterReconciler) setRoute(ctx context.Context) error {
+	nr, err := cr.nodeReconciler(ctx, cr.top.Primary)
+	if err != nil {
+		return err
+	}
+	return nr.setRoute(ctx)
+}
+
+// suspend ends all servers; data, addresses and records stay. Whoever connects
+// is turned away.
+func (cr *clusterReconciler) suspend(ctx context.Context) error {
+	if err := cr.checkStoppable(ctx); err != nil {
+		return err
+	}
+	closed := gateway.Route{Cluster: cr.want.ID, Port: cr.want.Port}
+	if err := cr.d.o.Gateway.Set(ctx, closed); err != nil {
+		return err
+	}
+	// The primary first: its last words reach the replicas.
+	for _, ordinal := range append([]int{cr.top.Primary}, cr.top.replicas()...) {
+		nr, err := cr.nodeReconciler(ctx, ordinal)
+		if err != nil {
+			return err
+		}
+		if nr.rec == nil {
+			continue
+		}
+		failpoint.Here("host: before suspending a node")
+		if err := nr.stop(ctx); err != nil {
+			return err
+		}
+		if err := nr.killAll(ctx); err != nil {
+			return err
+		}
+		failpoint.Here("host: after suspending a node")
+	}
+	return nil
+}
+
+var errNoServer = errors.New("the server isn't running")
+
+// recordedCluster returns what the nodes' records say of a cluster: enough to bring it
+// back as it was, without the store.
+func (d *Driver) recordedCluster(ctx context.Context, id cluster.ID, top topology) (platform.Wanted, error) {
+	var want platform.Wanted
+	var rec *record
+	for _, ordinal := range append([]int{top.Primary}, top.replicas()...) {
+		r, err := readRecord(d.layout.node(id, ordinal))
+		if err == nil && r != nil && r.Applied != nil {
+			rec = r
+			break
+		}
+	}
+	if rec == nil {
+		return want, fmt.Errorf("cluster %d: no node of it was ever finished", id)
+	}
+	want = d.recordedWanted(rec)
+	want.Size, want.Replication, want.Suspended = top.Members, top.Replication, top.Suspended
+	inst := d.installation(rec.Installation)
+	want.Series, want.Installation = inst.Series, rec.Installation
+	want.Hosts = cluster.Hosts{Primary: d.o.PrimaryAddress.String(), Secondary: d.o.SecondaryAddress.String()}
+	routes, err := d.o.Gateway.Routes(ctx)
+	if err != nil {
+		return want, fmt.Errorf("look at the gateway: %w", err)
+	}
+	for _, r := range routes {
+		if r.Port == rec.Port && r.Cluster == id {
+			for _, prefix := range r.Allow {
+				want.AllowList = append(want.AllowList, prefix.String())
+			}
+		}
+	}
+	return want, nil
+}

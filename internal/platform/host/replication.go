@@ -1,0 +1,138 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/platform"
+)
+
+// keyringName is the secret that holds a node's keyring: each server has its own.
+func keyringName(ordinal int) platform.SecretName {
+	if ordinal == 0 {
+		return platform.Keyring
+	}
+	return platform.SecretName(fmt.Sprintf("%s_%d", platform.Keyring, ordinal))
+}
+
+// replicationStatusFresh is how long a replication status counts as current.
+const replicationStatusFresh = 2 * time.Second
+
+// replicationStatus asks the node's server for its status and records it.
+func (nr *nodeReconciler) replicationStatus(ctx context.Context) (engine.Standing, error) {
+	return queryReplicationStatus(ctx, nr.d, nr.ns, nr.eng, nr.node)
+}
+
+func queryReplicationStatus(ctx context.Context, d *Driver, ns *nodeState, eng engine.Driver, n engine.Node) (engine.Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	s, err := eng.Standing(ctx, n)
+	if err != nil {
+		ns.setReplicationStatus(engine.Standing{Problem: err.Error()}, d.o.Now())
+		return s, fmt.Errorf("ask node %d for its replication status: %w", n.Ordinal, err)
+	}
+	ns.setReplicationStatus(s, d.o.Now())
+	return s, nil
+}
+
+// setReplicationStatus records a status, and since when a replica hasn't followed.
+func (ns *nodeState) setReplicationStatus(s engine.Standing, now time.Time) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	before := ns.isReadable()
+	ns.replication, ns.replicationAt = s, now
+	ns.readableChanged = ns.readableChanged || before != ns.isReadable()
+	switch {
+	case s.Streaming || s.Writable:
+		ns.disconnectedSince = time.Time{}
+	case ns.disconnectedSince.IsZero():
+		ns.disconnectedSince = now
+	}
+}
+
+// replicationStatus returns the last status of the node, and when it was reported.
+func (ns *nodeState) replicationStatus() (engine.Standing, time.Time) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.replication, ns.replicationAt
+}
+
+// prepareReplica makes the fresh clone one that can follow the primary.
+func (nr *nodeReconciler) prepareReplica(ctx context.Context) error {
+	primary := nr.d.engineNode(nr.want, nr.inst, nr.top, nr.top.Primary)
+	return nr.eng.Twin(ctx, primary.Data, nr.node.Data)
+}
+
+// takeRole has a running server follow the primary, or be it.
+func (nr *nodeReconciler) takeRole(ctx context.Context) error {
+	if nr.node.Role == cluster.Primary {
+		return nr.eng.Promote(ctx, nr.node)
+	}
+	err := nr.eng.Follow(ctx, nr.node)
+	if errors.Is(err, engine.ErrDiverged) {
+		nr.ns.setDiverged(true)
+		return nil // it is given a new copy
+	}
+	return err
+}
+
+func (ns *nodeState) setDiverged(diverged bool) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.diverged, ns.difference = diverged, ""
+}
+
+// maxLag is how far behind a replica may be that reads are sent to.
+const maxLag = 10 * time.Second
+
+// readable reports whether the gateway may send reads to a replica.
+func (ns *nodeState) readable() bool {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.isReadable()
+}
+
+// takeReadableChanged reports, once, whether the node became readable or ceased to be.
+func (ns *nodeState) takeReadableChanged() bool {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	was := ns.readableChanged
+	ns.readableChanged = false
+	return was
+}
+
+func (ns *nodeState) isReadable() bool {
+	return ns.proc != nil && ns.proc.Running() && ns.replication.Streaming && ns.replication.Lag <= maxLag
+}
+
+// resetDisconnected restarts the count of how long the node hasn't followed: there was
+// no primary to follow.
+func (ns *nodeState) resetDisconnected() {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.disconnectedSince = time.Time{}
+}
+
+// rebuildReason returns why a replica can't follow again without a new copy of the
+// data; "" while it may.
+func (ns *nodeState) rebuildReason(now time.Time) string {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	const patience = 20 * time.Second
+	running := ns.proc != nil && ns.proc.Running()
+	switch {
+	case ns.difference != "":
+		return ns.difference
+	case ns.diverged:
+		return "its data has gone another way than the primary's"
+	case !running && ns.failedStarts >= maxFailedStarts:
+		return "its server doesn't start: " + ns.lastWords
+	case running && !ns.disconnectedSince.IsZero() && now.Sub(ns.disconnectedSince) > patience:
+		return "it doesn't follow the primary: " + ns.replication.Problem
+	}
+	return ""
+}

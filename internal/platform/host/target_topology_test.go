@@ -1,0 +1,37 @@
+package host
+
+import (
+	"testing"
+
+	"steward/internal/cluster"
+	"steward/internal/platform"
+)
+
+// TestNodesGoOnceTheFirstIsThePrimary, and none while the cluster rests.
+func TestNodesGoOnceTheFirstIsThePrimary(t *testing.T) {
+	t.Parallel()
+	three := func(primary int) topology {
+		return topology{Members: 3, Primary: primary, Replication: cluster.SemiSynch}
+	}
+	for name, c := range map[string]struct {
+		now       topology
+		size      int
+		suspended bool
+		want      topology
+	}{
+		"the first is":              {three(0), 1, false, topology{Members: 1, Replication: cluster.SemiSynch}},
+		"another is":                {three(2), 1, false, three(2)},
+		"it rests":                  {three(0), 1, true, topology{Members: 3, Replication: cluster.SemiSynch, Suspended: true}},
+		"it rests, another is":      {three(2), 1, true, topology{Members: 3, Primary: 2, Replication: cluster.SemiSynch, Suspended: true}},
+		"as many as there are":      {three(2), 3, false, topology{Members: 3, Primary: 2, Replication: cluster.Asynch}},
+		"it grows still":            {topology{Members: 3, Growing: true}, 3, false, topology{Members: 3, Growing: true, Replication: cluster.Asynch}},
+		"it is to grow no more":     {topology{Members: 3, Growing: true}, 1, false, topology{Members: 1}},
+		"it is single and stays so": {topology{Members: 1}, 1, false, topology{Members: 1}},
+	} {
+		cr := &clusterReconciler{want: platform.Wanted{Suspended: c.suspended}}
+		cr.want.Size, cr.want.Replication = c.size, cluster.Asynch
+		if got, err := cr.targetTopology(c.now); err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, c.want)
+		}
+	}
+}
