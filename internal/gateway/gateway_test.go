@@ -32,6 +32,7 @@ type bench struct {
 
 func newBench(t *testing.T, portCount int) *bench {
 	t.Helper()
+	testdir.NeedsServers(t)
 	if _, err := FindBinary(); err != nil {
 		t.Skip(err)
 	}

@@ -36,6 +36,7 @@ type server struct {
 // start starts the server for the first test that needs it.
 func (s *server) start(t testing.TB) *server {
 	t.Helper()
+	testdir.NeedsServers(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.url != "" {
@@ -120,10 +121,16 @@ func options(dir string) embeddedpg.Options {
 }
 
 func clone(from, to string) error {
-	if out, err := exec.Command("cp", "-a", "--reflink=auto", from, to).CombinedOutput(); err != nil {
-		return fmt.Errorf("copy the template: %w: %s", err, out)
+	return testdir.Copy(context.Background(), from, to)
+}
+
+// PreparedStore makes dir the folder of a store that is set up and has never run.
+func PreparedStore(dir string) error {
+	template, err := template()
+	if err != nil {
+		return err
 	}
-	return nil
+	return clone(template, dir)
 }
 
 // template is the folder of a store that is set up and never runs: to copy one

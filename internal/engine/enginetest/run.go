@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"steward/internal/engine"
+	"steward/internal/testdir"
 )
 
 // Options are what a driver's test brings to the suite.
@@ -142,6 +143,7 @@ func Thorough() bool { return os.Getenv(allEngines) == "all" }
 // suite that ran on nothing has proven nothing.
 func discovered(t *testing.T, driver engine.Driver) []engine.Installation {
 	t.Helper()
+	testdir.NeedsServers(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	found, notes := driver.Discover(ctx, []string{EnginesFolder()})

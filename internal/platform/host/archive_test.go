@@ -20,6 +20,7 @@ import (
 // TestArchive backs up and restores databases of one and three nodes: what was
 // there at the backup is there again, and a copy that is no good does no harm.
 func TestArchive(t *testing.T) {
+	t.Parallel()
 	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
 	for _, b := range benches(found) {
 		sizes := []int{1, 3}

@@ -17,6 +17,7 @@ import (
 // fails over as any other, and becomes one of a single node again, from whichever
 // node is the primary.
 func TestMembersComeAndGo(t *testing.T) {
+	t.Parallel()
 	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
 	for _, b := range benches(found) {
 		three := modes(b)[0]
