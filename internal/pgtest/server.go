@@ -110,7 +110,12 @@ func startServer() (url string, end func(), err error) {
 		stop()
 		return "", nil, err
 	}
-	return e.URL(), func() { e.Leave(); stop() }, nil
+	return e.URL(), func() {
+		if err := e.Stop(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "pgtest: end of PostgreSQL:", err)
+		}
+		stop()
+	}, nil
 }
 
 func options(dir string) embeddedpg.Options {
