@@ -176,12 +176,12 @@ func TestChange(t *testing.T) {
 }
 
 // manySteps runs the operation once to count its failpoints, then with a kill at
-// every seventh of them, from another one on each time; at every one when
+// every eleventh of them, from another one on each time; at every one when
 // STEWARD_CRASH is all.
-func manySteps(t *testing.T, op operation) { steps(t, op, 7) }
+func manySteps(t *testing.T, op operation) { steps(t, op, 11) }
 
 // someSteps is manySteps for operations that take long.
-func someSteps(t *testing.T, op operation) { steps(t, op, 16) }
+func someSteps(t *testing.T, op operation) { steps(t, op, 26) }
 
 func steps(t *testing.T, op operation, stride int, options ...harness.Option) {
 	t.Parallel()

@@ -11,9 +11,9 @@ import (
 )
 
 // TestForkOfAMoment: a recovery that steward dies in is begun anew.
-func TestForkOfAMoment(t *testing.T) { forkOfAMoment(t, "postgresql/15", 12) }
+func TestForkOfAMoment(t *testing.T) { forkOfAMoment(t, "postgresql/15", 20) }
 
-func TestForkOfAMomentOfMariaDB(t *testing.T) { forkOfAMoment(t, "mysql/10.11", 24) }
+func TestForkOfAMomentOfMariaDB(t *testing.T) { forkOfAMoment(t, "mysql/10.11", 40) }
 
 // The steps are mostly those of any fork; a recovery takes its time.
 func forkOfAMoment(t *testing.T, engine string, stride int) {

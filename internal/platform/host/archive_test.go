@@ -25,6 +25,8 @@ func TestArchive(t *testing.T) {
 	for _, b := range benches(found) {
 		sizes := []int{1, 3}
 		switch {
+		case b.Encrypted && b.Older == "" && !enginetest.Thorough():
+			continue // its engine's suite restores encrypted backups, and MariaDB's are here
 		case b.Encrypted:
 			sizes = []int{1}
 		case b.Older == "" && !enginetest.Thorough():
