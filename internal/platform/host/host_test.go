@@ -55,6 +55,7 @@ func TestPlatform(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // much of the time is spent waiting for servers and disks
 			// Only this series: templates of all others would be made ahead too.
+			b.Short = b.Older == "" && !enginetest.Thorough()
 			platformtest.Run(t, newSite(t, ofSeries(found, b)).bench(b))
 		})
 	}
