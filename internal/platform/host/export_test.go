@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+
+	"steward/internal/engine"
 )
 
 // ScopeOf is for tests that look for processes by their mark.
@@ -21,4 +23,9 @@ func Ready(d *Driver, id string) int {
 		}
 	}
 	return 0
+}
+
+// MakeTemplate makes the installation's template unless it is there.
+func MakeTemplate(ctx context.Context, d *Driver, inst engine.Installation) error {
+	return d.templates.ensure(ctx, d.templates.of(inst))
 }
