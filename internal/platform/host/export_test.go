@@ -27,5 +27,5 @@ func Ready(d *Driver, id string) int {
 
 // MakeTemplate makes the installation's template unless it is there.
 func MakeTemplate(ctx context.Context, d *Driver, inst engine.Installation) error {
-	return d.templates.ensure(ctx, d.templates.of(inst))
+	return d.templates.Make(ctx, inst)
 }

@@ -83,6 +83,11 @@ func New(o Options) *Pool {
 // Ready returns how many clones of an installation wait.
 func (p *Pool) Ready(inst engine.Installation) int { return p.of(inst).count() }
 
+// Make makes the template of an installation unless it is there.
+func (p *Pool) Make(ctx context.Context, inst engine.Installation) error {
+	return p.ensure(ctx, p.of(inst))
+}
+
 func (p *Pool) of(inst engine.Installation) *template {
 	p.mu.Lock()
 	defer p.mu.Unlock()
