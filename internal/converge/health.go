@@ -74,8 +74,8 @@ func (k *Keeper) observe(ctx context.Context, c cluster.Cluster) (platform.Obser
 	if err != nil {
 		return seen, fmt.Errorf("observe: %w", err)
 	}
-	if operate.Lost(c, seen) {
-		seen.Problem, seen.Permanent = operate.LostReason, true
+	if platform.Lost(c, seen) {
+		seen.Problem, seen.Permanent = platform.LostReason, true
 	}
 	return seen, nil
 }
@@ -83,7 +83,7 @@ func (k *Keeper) observe(ctx context.Context, c cluster.Cluster) (platform.Obser
 // needsAttention reports whether there is anything to do that needs the lease.
 func (k *Keeper) needsAttention(c cluster.Cluster, seen platform.Observed, p patient) bool {
 	if c.Status == cluster.Suspended {
-		return (!p.adopted || !seen.Suspended) && !operate.Lost(c, seen)
+		return (!p.adopted || !seen.Suspended) && !platform.Lost(c, seen)
 	}
 	if !p.adopted || !seen.Serving || !seen.Settled || seen.Degraded || !well(c.Status) || seen.Failovers > c.Failovers || seen.Closed != operate.Closed(c) {
 		return true
@@ -129,7 +129,7 @@ type attendance struct {
 }
 
 func (a *attendance) do(ctx context.Context) (time.Duration, error) {
-	want, err := operate.Wanted(a.c, a.Catalog, false)
+	want, err := platform.NewWanted(a.c, a.Catalog, false)
 	if err != nil {
 		return 0, err
 	}
@@ -173,7 +173,7 @@ func (a *attendance) bringBack(ctx context.Context, want platform.Wanted) error 
 	seen, err := a.observe(ctx, a.c)
 	if err != nil {
 		a.p.down()
-	} else if a.saw(seen); a.asWanted() || operate.Lost(a.c, seen) {
+	} else if a.saw(seen); a.asWanted() || platform.Lost(a.c, seen) {
 		return nil
 	}
 	a.tell(ctx)

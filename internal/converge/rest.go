@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"steward/internal/operate"
+	"steward/internal/platform"
 )
 
 // rest sees to it that nothing of a suspended database runs: something may have
@@ -14,10 +14,10 @@ import (
 func (a *attendance) rest(ctx context.Context) (time.Duration, error) {
 	a.p.downSince = time.Time{}
 	seen, err := a.observe(ctx, a.c)
-	if err != nil || operate.Lost(a.c, seen) {
+	if err != nil || platform.Lost(a.c, seen) {
 		return a.Every, err
 	}
-	want, err := operate.Wanted(a.c, a.Catalog, false)
+	want, err := platform.NewWanted(a.c, a.Catalog, false)
 	if err != nil {
 		return 0, err
 	}
