@@ -15,8 +15,8 @@ import (
 // customer to mend.
 func fewerServe(c cluster.Cluster, seen platform.Observed) string {
 	text := fmt.Sprintf("The database takes writes, but only %d of %d nodes serve.", seen.Healthy, c.Size)
-	if seen.Hindrance != "" {
-		text += " " + seen.Hindrance
+	if seen.CustomerProblem != "" {
+		text += " " + seen.CustomerProblem
 	}
 	return text
 }

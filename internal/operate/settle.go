@@ -62,7 +62,7 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 			return seen, nil
 		case errors.Is(err, platform.ErrCopying):
 			quick = time.Now().Add(patience)
-		case isHindrance(err), err != nil && time.Now().After(quick):
+		case isCustomerError(err), err != nil && time.Now().After(quick):
 			return seen, fmt.Errorf("apply: %w", err)
 		}
 		if sleep(ctx, pause) != nil {

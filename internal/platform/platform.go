@@ -51,7 +51,7 @@ type Observed struct {
 	Problem string
 	// CustomerProblem is what of the customer's keeps a node from coming back, for
 	// customers; "" when nothing does.
-	Hindrance string
+	CustomerProblem string
 	// Permanent reports whether repeating Apply won't help with Problem.
 	Permanent bool
 }
