@@ -80,7 +80,7 @@ func TestReplicaIsNotGivenACopyThatNoServerCouldStartWith(t *testing.T) {
 	t.Parallel()
 	found := distributionOf(t, engine.FlavourMariaDB)
 	b := benches(found)[0]
-	h := newTrio(t, found, b, modes(b)[0])
+	h := newThreeNodes(t, found, b, modes(b)[0])
 	primary, replica := h.node(h.healthy(), cluster.Primary), h.node(h.healthy(), cluster.Replica)
 	h.s.asSteward(t, h.want.ID, "CREATE DATABASE "+file)
 	h.removeData(replica)
