@@ -53,7 +53,7 @@ func (e *Error) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// NotFound tells whether err says that the thing isn't there.
+// NotFound reports whether err says that the thing isn't there.
 func NotFound(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Status == http.StatusNotFound

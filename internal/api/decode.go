@@ -135,7 +135,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// value tells whether a value that isn't null fits.
+// value reports whether a value that isn't null fits.
 func (c *checker) value(path string, value any, schema *huma.Schema) bool {
 	before := len(c.faults)
 	switch schema.Type {

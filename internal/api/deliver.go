@@ -92,10 +92,10 @@ type heldAnswer struct {
 	body   bytes.Buffer
 }
 
-// WriteHeader is part of http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter.
 func (h *heldAnswer) WriteHeader(status int) { h.status = status }
 
-// Write is part of http.ResponseWriter.
+// Write implements http.ResponseWriter.
 func (h *heldAnswer) Write(b []byte) (int, error) { return h.body.Write(b) }
 
 // Unwrap is for http.ResponseController.

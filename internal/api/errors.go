@@ -29,7 +29,7 @@ type envelope struct {
 
 var envelopeType = reflect.TypeFor[envelope]()
 
-// Error is part of huma.StatusError.
+// Error implements huma.StatusError.
 func (e *envelope) Error() string {
 	texts := make([]string, len(e.Errors))
 	for i, p := range e.Errors {
@@ -38,7 +38,7 @@ func (e *envelope) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// GetStatus is part of huma.StatusError.
+// GetStatus implements huma.StatusError.
 func (e *envelope) GetStatus() int { return e.status }
 
 // ContentType keeps errors exactly application/json: clients compare it.

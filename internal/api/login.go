@@ -79,7 +79,7 @@ func (a *API) showLogin(w http.ResponseWriter, r *http.Request, request *oauth.R
 	})
 }
 
-// csrfHolds tells whether a form comes from a page that this server gave the
+// csrfHolds reports whether a form comes from a page that this server gave the
 // same browser.
 func csrfHolds(r *http.Request) bool {
 	cookie, err := r.Cookie(csrfCookie)

@@ -69,13 +69,13 @@ type recorder struct {
 	route string
 }
 
-// WriteHeader is part of http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter.
 func (r *recorder) WriteHeader(status int) {
 	r.status, r.written = status, true
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// Write is part of http.ResponseWriter.
+// Write implements http.ResponseWriter.
 func (r *recorder) Write(b []byte) (int, error) {
 	r.written = true
 	n, err := r.ResponseWriter.Write(b)

@@ -114,7 +114,7 @@ func (a *App) wire(ctx context.Context) error {
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
 		Quotas:          a.o.DefaultQuotas(),
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},
-		Networks:        a.networks, Desk: a.desk(), Now: failpoint.Now,
+		Networks:        a.networks, Issues: a.issueTracker(), Now: failpoint.Now,
 		OnlyServer: a.o.Store == "", // the data folder is locked, and its store is nobody else's
 		Enqueue: func(ctx context.Context, tx *store.Tx, id operation.ID) error {
 			return a.work.Enqueue(ctx, tx.Pgx(), id)

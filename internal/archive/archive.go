@@ -49,7 +49,7 @@ func NewKey() ([]byte, error) {
 	return []byte(id.String()), nil
 }
 
-// IsKey tells whether a key is one of NewKey's.
+// IsKey reports whether a key is one of NewKey's.
 func IsKey(key []byte) bool {
 	_, err := parseKey(key)
 	return err == nil
@@ -124,7 +124,7 @@ func (a *Archive) DeleteCluster(ctx context.Context, c cluster.ID) error {
 type Stored struct {
 	Cluster cluster.ID
 	Backup  backup.ID
-	// Complete tells that there is a manifest.
+	// Complete reports whether there is a manifest.
 	Complete bool
 	// Modified is when anything of it was last written.
 	Modified time.Time

@@ -39,7 +39,7 @@ func (a *Archive) Verify(ctx context.Context, c cluster.ID, b backup.ID) (Manife
 	return m, nil
 }
 
-// gone tells that data which a manifest promises isn't there.
+// gone reports whether data which a manifest promises isn't there.
 func gone(err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("%w: its data is gone: %w", ErrDamaged, err)

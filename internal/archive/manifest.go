@@ -27,7 +27,7 @@ type Manifest struct {
 	Type     backup.Type    `json:"type"`
 	Engine   cluster.Engine `json:"engine"`
 	Series   string         `json:"series"`
-	// Encrypted tells that the data is so at rest: it takes another key, too.
+	// Encrypted reports whether the data is so at rest: it takes another key, too.
 	Encrypted bool          `json:"encrypted,omitempty"`
 	Copy      platform.Copy `json:"copy"`
 	Created   time.Time     `json:"created"`

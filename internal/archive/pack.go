@@ -59,7 +59,7 @@ func newPacker(w io.Writer) *packer {
 	return p
 }
 
-// Write is part of io.Writer.
+// Write implements io.Writer.
 func (p *packer) Write(b []byte) (int, error) {
 	n := 0
 	for len(b) > 0 {

@@ -24,7 +24,7 @@ func ForkBefore(all []Backup, moment time.Time) []Backup {
 	return slices.DeleteFunc(ForkFrom(all, nil), func(b Backup) bool { return b.Created.After(moment) })
 }
 
-// SameSecond tells whether two moments look the same in the API.
+// SameSecond reports whether two moments look the same in the API.
 func SameSecond(a, b time.Time) bool { return a.Truncate(time.Second).Equal(b.Truncate(time.Second)) }
 
 // RecoverFrom are the backups that a moment can be recovered from with what was

@@ -91,7 +91,7 @@ func (l AllowList) Prefixes() []netip.Prefix {
 	return prefixes
 }
 
-// Allows tells whether an address may connect.
+// Allows reports whether an address may connect.
 func (l AllowList) Allows(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return slices.ContainsFunc(l.Prefixes(), func(p netip.Prefix) bool { return p.Contains(a) })
@@ -125,5 +125,5 @@ func parsePrefix(item string) (netip.Prefix, error) {
 
 var errZone = errors.New("an address with a zone")
 
-// Equal tells whether two lists are the same to the letter.
+// Equal reports whether two lists are the same to the letter.
 func (l AllowList) Equal(other AllowList) bool { return slices.Equal(l, other) }

@@ -132,7 +132,7 @@ type Cluster struct {
 	ReadOnly bool
 	// Failovers counts the changes of the primary that have been told of.
 	Failovers int
-	// LockedOut tells that a restore brought back an older root password than
+	// LockedOut reports whether a restore brought back an older root password than
 	// the one the API answers.
 	LockedOut bool
 	// LastAuto is when the last automatic backup began, also if it is gone.

@@ -30,7 +30,7 @@ var Statuses = []Status{
 	Provisioning, Active, Suspending, Suspended, Resuming, Restoring, Failed, Degraded, Updating, BackingUp,
 }
 
-// Resting tells whether no process of the database should run.
+// Resting reports whether no process of the database should run.
 func (s Status) Resting() bool { return s == Suspending || s == Suspended }
 
 // Trigger is what moves a database from one status to another.

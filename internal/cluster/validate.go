@@ -10,9 +10,9 @@ import (
 // Offer is what Validate asks of the catalogue and the platform: what exists
 // here. It is an interface so that this package needs to know neither.
 type Offer interface {
-	// HasEngine tells whether "engine/series" can be run.
+	// HasEngine reports whether "engine/series" can be run.
 	HasEngine(engine Engine, series string) bool
-	// HasType tells whether the plan exists and is offered for the engine and size.
+	// HasType reports whether the plan exists and is offered for the engine and size.
 	HasType(id string, engine Engine, size int) bool
 	HasRegion(id string) bool
 	// Encryption is nil when data files of the engine can be encrypted at rest

@@ -27,9 +27,9 @@ type Deps struct {
 	Catalog *catalog.Catalog
 	// Enqueue adds a wake-up for an operation to the transaction.
 	Enqueue func(ctx context.Context, tx *store.Tx, id operation.ID) error
-	// Backups tells that the platform can take backups and restore them.
+	// Backups reports whether the platform can take backups and restore them.
 	Backups bool
-	// Continuous tells that what servers write between backups is archived.
+	// Continuous reports whether what servers write between backups is archived.
 	Continuous bool
 	// Ports are the first and the last port that databases are given.
 	Ports [2]int
@@ -43,12 +43,12 @@ type Deps struct {
 	Checks CheckQuota
 	// Networks are where services may be.
 	Networks *monitor.Networks
-	// Desk opens and closes issues.
-	Desk   outage.Desk
+	// Issues opens and closes issues.
+	Issues outage.IssueTracker
 	Logger *slog.Logger
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
-	// OnlyServer tells that no other server shares the store, so that whom a
+	// OnlyServer reports whether no other server shares the store, so that whom a
 	// token stands for may be remembered between requests.
 	OnlyServer bool
 

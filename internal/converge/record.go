@@ -11,7 +11,7 @@ import (
 // idle servers move a little all the time, and the API shows gigabytes.
 const grain = 32 << 20
 
-// worthRecording tells whether what was seen differs from the row by enough to
+// worthRecording reports whether what was seen differs from the row by enough to
 // be written down.
 func worthRecording(c cluster.Cluster, seen platform.Observed) bool {
 	k := keep(c, seen)

@@ -51,7 +51,7 @@ type shipment struct {
 	key []byte
 }
 
-// Take is part of platform.Shipment. Before there is a backup there is no key,
+// Take implements platform.Shipment. Before there is a backup there is no key,
 // and nothing that a file could be used with.
 func (s *shipment) Take(ctx context.Context, lineage, name string, r io.Reader) error {
 	if s.key == nil {
@@ -76,7 +76,7 @@ func (s *shipment) Take(ctx context.Context, lineage, name string, r io.Reader) 
 	return err
 }
 
-// Overflowed is part of platform.Shipment.
+// Overflowed implements platform.Shipment.
 func (s *shipment) Overflowed(ctx context.Context) error {
 	s.Logger.WarnContext(ctx, "the continuous archive has a gap", "cluster_id", int64(s.c.ID))
 	return s.Store.InTx(ctx, func(tx *store.Tx) error { return notify(ctx, tx, s.c, operation.ArchiveGap, ArchiveGapReason) })

@@ -4,7 +4,7 @@ package failpoint
 
 import "time"
 
-// Enabled tells whether this build can be killed at a failpoint.
+// Enabled reports whether this build can be killed at a failpoint.
 const Enabled = false
 
 // Here is a no-op in this build.

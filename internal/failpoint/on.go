@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Enabled tells whether this build can be killed at a failpoint.
+// Enabled reports whether this build can be killed at a failpoint.
 const Enabled = true
 
 var (

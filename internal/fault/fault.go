@@ -101,7 +101,7 @@ func All(err error) ([]*Fault, bool) {
 	return nil, false
 }
 
-// IsKind tells whether err holds a fault of the kind.
+// IsKind reports whether err holds a fault of the kind.
 func IsKind(err error, k Kind) bool {
 	fs, ok := All(err)
 	if !ok {

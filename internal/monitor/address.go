@@ -260,7 +260,7 @@ func isASCII(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// numeric tells whether a name would be taken for a number by those who follow
+// numeric reports whether a name would be taken for a number by those who follow
 // inet_aton or the URL standard: its last label is decimal or hexadecimal. No
 // top-level domain is.
 func numeric(name string) bool {

@@ -20,7 +20,7 @@ type Credential struct {
 	Updated       time.Time
 }
 
-// Reveal tells that somebody of the staff read a credential, which may be gone.
+// Reveal reports whether somebody of the staff read a credential, which may be gone.
 type Reveal struct {
 	Account    account.ID
 	Credential CredentialID

@@ -92,7 +92,7 @@ func (r Rules) needed(good bool) int {
 	return r.Failures
 }
 
-// enough tells whether the streak that ends with r makes another status.
+// enough reports whether the streak that ends with r makes another status.
 func (c Condition) enough(r Result, rules Rules) bool {
 	if c.streak < rules.needed(r.Good()) {
 		return false

@@ -152,7 +152,7 @@ func (n *Networks) validatePort(a Address) fault.Faults {
 	return nil
 }
 
-// AllowedNetwork tells whether a region may have a network: one that is private
+// AllowedNetwork reports whether a region may have a network: one that is private
 // as a whole.
 func AllowedNetwork(p netip.Prefix) bool {
 	return slices.ContainsFunc(private, func(q netip.Prefix) bool { return q.Bits() <= p.Bits() && q.Contains(p.Addr()) })

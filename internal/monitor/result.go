@@ -45,7 +45,7 @@ type Result struct {
 	CertificateExpiry time.Time
 }
 
-// Good tells that the service is as it should be.
+// Good reports whether the service is as it should be.
 func (r Result) Good() bool { return r.Class == OK }
 
 // Hosts are all that the service's host is known by: its name, and the addresses

@@ -131,7 +131,7 @@ func (s Service) Normalized() Service {
 	return s
 }
 
-// SameChecks tells whether the checks of both find the same: only then what was
+// SameChecks reports whether the checks of both find the same: only then what was
 // found of one still holds for the other.
 func (s Service) SameChecks(o Service) bool {
 	return s.Type == o.Type && s.Address == o.Address && s.Timeout == o.Timeout && s.Body == o.Body && s.Region == o.Region

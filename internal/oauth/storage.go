@@ -75,7 +75,7 @@ func (c *client) GetGrantTypes() fosite.Arguments {
 	return fosite.Arguments{"authorization_code", "refresh_token", "client_credentials"}
 }
 
-// GetClient is part of fosite.ClientManager.
+// GetClient implements fosite.ClientManager.
 func (s *storage) GetClient(ctx context.Context, id string) (fosite.Client, error) {
 	find := s.control.Authorizations.Client
 	if tx, err := txOf(ctx); err == nil {
@@ -91,13 +91,13 @@ func (s *storage) GetClient(ctx context.Context, id string) (fosite.Client, erro
 	return &client{found, secret}, nil
 }
 
-// ClientAssertionJWTValid is part of fosite.ClientManager. Clients prove
+// ClientAssertionJWTValid implements fosite.ClientManager. Clients prove
 // themselves by their secret only.
 func (s *storage) ClientAssertionJWTValid(context.Context, string) error {
 	return fosite.ErrInvalidClient.WithHint("Clients authenticate with their secret.")
 }
 
-// SetClientAssertionJWT is part of fosite.ClientManager.
+// SetClientAssertionJWT implements fosite.ClientManager.
 func (s *storage) SetClientAssertionJWT(ctx context.Context, jti string, _ time.Time) error {
 	return s.ClientAssertionJWTValid(ctx, jti)
 }
@@ -158,7 +158,7 @@ func (s *storage) InvalidateAuthorizeCodeSession(ctx context.Context, code strin
 	return with(ctx, code, func(tx *store.Tx, hash store.TokenHash) error { return tx.UseCode(ctx, hash) })
 }
 
-// CreatePKCERequestSession is part of pkce.PKCERequestStorage; the method has
+// CreatePKCERequestSession implements pkce.PKCERequestStorage; the method has
 // been found to be S256.
 func (s *storage) CreatePKCERequestSession(ctx context.Context, code string, r fosite.Requester) error {
 	return with(ctx, code, func(tx *store.Tx, hash store.TokenHash) error {
@@ -166,7 +166,7 @@ func (s *storage) CreatePKCERequestSession(ctx context.Context, code string, r f
 	})
 }
 
-// GetPKCERequestSession is part of pkce.PKCERequestStorage.
+// GetPKCERequestSession implements pkce.PKCERequestStorage.
 func (s *storage) GetPKCERequestSession(ctx context.Context, code string, _ fosite.Session) (r fosite.Requester, err error) {
 	err = with(ctx, code, func(tx *store.Tx, hash store.TokenHash) error {
 		found, err := tx.LockCode(ctx, hash)
@@ -182,7 +182,7 @@ func (s *storage) GetPKCERequestSession(ctx context.Context, code string, _ fosi
 	return r, err
 }
 
-// DeletePKCERequestSession is part of pkce.PKCERequestStorage. The challenge goes
+// DeletePKCERequestSession implements pkce.PKCERequestStorage. The challenge goes
 // with its code: were it gone after a wrong verifier, the next attempt would need none.
 func (s *storage) DeletePKCERequestSession(context.Context, string) error { return nil }
 

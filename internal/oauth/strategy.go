@@ -81,13 +81,13 @@ func (strategy) ValidateAuthorizeCode(context.Context, fosite.Requester, string)
 // secrets hashes client secrets. They are as random as tokens: SHA-256 does.
 type secrets struct{}
 
-// Hash is part of fosite.Hasher.
+// Hash implements fosite.Hasher.
 func (secrets) Hash(_ context.Context, secret []byte) ([]byte, error) {
 	sum := sha256.Sum256(secret)
 	return sum[:], nil
 }
 
-// Compare is part of fosite.Hasher.
+// Compare implements fosite.Hasher.
 func (secrets) Compare(_ context.Context, hash, secret []byte) error {
 	sum := sha256.Sum256(secret)
 	if len(hash) == 0 || subtle.ConstantTimeCompare(sum[:], hash) != 1 {
@@ -96,7 +96,7 @@ func (secrets) Compare(_ context.Context, hash, secret []byte) error {
 	return nil
 }
 
-// covers tells whether a client's scopes reach as far as one that it asks for.
+// covers reports whether a client's scopes reach as far as one that it asks for.
 func covers(held []string, wanted string) bool {
 	mine, err := account.ParseScopes(strings.Join(held, " "))
 	if err != nil {

@@ -98,7 +98,7 @@ const (
 	Notification Status = "notification"
 )
 
-// Done tells whether nothing more will happen.
+// Done reports whether nothing more will happen.
 func (s Status) Done() bool { return s == Finished || s == FailedStatus || s == Notification }
 
 // Params is what an operation was asked to do beyond its action. The zero
@@ -110,7 +110,7 @@ type Params struct {
 	OldType string `json:"old_type,omitempty"`
 	// Before is what the nodes were like; nil when their number stays.
 	Before *cluster.Nodes `json:"before,omitempty"`
-	// AllowList tells that the allow_list changed.
+	// AllowList reports whether the allow_list changed.
 	AllowList bool `json:"allow_list,omitempty"`
 	// ConfigChanged reports whether the request changes engine_config, which was OldConfig.
 	ConfigChanged bool             `json:"config_changed,omitempty"`
@@ -124,14 +124,14 @@ type Params struct {
 	BackupLabel string `json:"backup_label,omitempty"`
 	// Fork is the database whose backup a new one is made of.
 	Fork cluster.ID `json:"fork,omitempty"`
-	// Failed tells that the database had failed before it was to be restored.
+	// Failed reports whether the database had failed before it was to be restored.
 	Failed bool `json:"failed,omitempty"`
-	// Recovered tells that a restore brings a database of another server back:
+	// Recovered reports whether a restore brings a database of another server back:
 	// it ends with the root password that was last known there.
 	Recovered bool `json:"recovered,omitempty"`
-	// Touched tells that a restore may have begun to replace the data.
+	// Touched reports whether a restore may have begun to replace the data.
 	Touched bool `json:"touched,omitempty"`
-	// Placed tells that the restored or forked data is in its place and serves.
+	// Placed reports whether the restored or forked data is in its place and serves.
 	Placed bool `json:"placed,omitempty"`
 	// Tasks are what a patch, or the work of a maintenance window, found to do.
 	Tasks []cluster.Task `json:"tasks,omitempty"`

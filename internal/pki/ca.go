@@ -137,13 +137,13 @@ func Issue(caCert, caKey []byte, names []string, addresses []netip.Addr, now tim
 	return ca.Issue(names, addresses, now)
 }
 
-// NeedsRenewal tells that a certificate is near its end, or can't be read.
+// NeedsRenewal reports whether a certificate is near its end, or can't be read.
 func NeedsRenewal(certPEM []byte, now time.Time) bool {
 	cert, err := ParseCertificate(certPEM)
 	return err != nil || now.Add(RenewBefore).After(cert.NotAfter)
 }
 
-// Covers tells that a certificate was issued by the authority for at least
+// Covers reports whether a certificate was issued by the authority for at least
 // these names and addresses: one that doesn't, or can't be read, must be
 // replaced before its time.
 func (ca *CA) Covers(certPEM []byte, names []string, addresses []netip.Addr) bool {

@@ -81,7 +81,7 @@ func (f *finder) seen(piece []byte) (bool, error) {
 	return false, nil
 }
 
-// end tells whether the text was found when all has been seen.
+// end reports whether the text was found when all has been seen.
 func (f *finder) end() (bool, error) {
 	if !f.decided {
 		if _, err := f.decide(); err != nil {

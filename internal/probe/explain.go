@@ -76,7 +76,7 @@ func (c *check) ours(err error) *failure {
 	return nil
 }
 
-// routed tells whether there was a route to where connecting failed.
+// routed reports whether there was a route to where connecting failed.
 func routed(err error) bool {
 	failed, ok := errors.AsType[*net.OpError](err)
 	if !ok {

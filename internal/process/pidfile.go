@@ -16,7 +16,7 @@ type record struct {
 	Start uint64 `json:"start"`
 	Boot  string `json:"boot"`
 	Mark  string `json:"mark"`
-	// Walled tells that the pid is that of the wall around the server.
+	// Walled reports whether the pid is that of the wall around the server.
 	Walled bool `json:"walled,omitempty"`
 }
 

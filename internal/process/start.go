@@ -30,7 +30,7 @@ type Spec struct {
 	OOMScore int
 	// Group of the kernel with limits; nil for none.
 	Cgroup Group
-	// Walled tells that Argv starts a wall, whose child is the server.
+	// Walled reports whether Argv starts a wall, whose child is the server.
 	Walled bool
 }
 

@@ -86,7 +86,7 @@ func (k *Keeper) write(ctx context.Context, id cluster.ID, content []byte) error
 	return k.archive.SaveRecovery(ctx, id, sealed)
 }
 
-// holds tells whether the archive has exactly this. Sealed twice, the same looks
+// holds reports whether the archive has exactly this. Sealed twice, the same looks
 // different, and what another key sealed is of no use here.
 func (k *Keeper) holds(ctx context.Context, id cluster.ID, content []byte) (bool, error) {
 	sealed, err := k.archive.Recovery(ctx, id)

@@ -108,7 +108,7 @@ func (r *Recoverer) examine(ctx context.Context, f *Found) {
 // Outcome is what came of asking for a database.
 type Outcome struct {
 	cluster.Cluster
-	// Begun tells that its data is going to be restored now, from Backup.
+	// Begun reports whether its data is going to be restored now, from Backup.
 	Begun  bool
 	Backup backup.ID
 }
@@ -177,7 +177,7 @@ func (r *Recoverer) here(ctx context.Context, record Record) (*cluster.Cluster, 
 	return &c, nil
 }
 
-// waiting tells whether a database was recorded whose data never came.
+// waiting reports whether a database was recorded whose data never came.
 func waiting(c cluster.Cluster) bool { return c.Status == cluster.Failed && c.Hosts.Primary == "" }
 
 // prove demands that the backup is whole and can be run here, and reads the

@@ -285,7 +285,7 @@ func (f *KeyFile) IDs() []string {
 	return ids
 }
 
-// Introduced tells that the last key is known and not in use yet.
+// Introduced reports whether the last key is known and not in use yet.
 func (f *KeyFile) Introduced() bool { return f.keys[len(f.keys)-1].next }
 
 // Introduce adds a new key that opens and doesn't seal yet: the file can be taken

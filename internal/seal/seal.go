@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ErrUnreadable tells that a sealed value is damaged, belongs to another
+// ErrUnreadable reports whether a sealed value is damaged, belongs to another
 // place, or was sealed with another key.
 var ErrUnreadable = errors.New("sealed value can't be opened: it is damaged, was moved here from another place, or was sealed with another key")
 
@@ -35,7 +35,7 @@ type masters interface {
 	// version names the master key that a data key is wrapped with, "" when it
 	// isn't known here.
 	version(wrapped []byte) string
-	// stale tells that another master key is, or may be, in use since a data key
+	// stale reports whether another master key is, or may be, in use since a data key
 	// was wrapped or this was last looked into.
 	stale(wrapped []byte, since time.Time) bool
 	Close() error

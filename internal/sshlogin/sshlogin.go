@@ -48,7 +48,7 @@ type Report struct {
 	HostKey string
 }
 
-// OK tells that all steps went well.
+// OK reports whether all steps went well.
 func (r Report) OK() bool {
 	last := len(r.Steps) - 1
 	return last >= 0 && r.Steps[last].Name == Command && r.Steps[last].OK
@@ -75,7 +75,7 @@ type try struct {
 	Target
 	signer ssh.Signer
 	report Report
-	// offered tells that the machine takes keys, if perhaps not this one.
+	// offered reports whether the machine takes keys, if perhaps not this one.
 	offered bool
 }
 

@@ -116,7 +116,7 @@ func (b *Bucket) mend() {
 	b.trouble = nil
 }
 
-// Struck tells whether the trouble has met a request.
+// Struck reports whether the trouble has met a request.
 func (b *Bucket) Struck() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,7 +144,7 @@ func (b *Bucket) Keys() (objects, uploads []string, err error) {
 	return objects, uploads, nil
 }
 
-// ServeHTTP is part of http.Handler.
+// ServeHTTP implements http.Handler.
 func (b *Bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t, first := b.meets(r)
 	if t == nil {
@@ -163,7 +163,7 @@ func (b *Bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.fail(w, r)
 }
 
-// meets tells whether a request goes wrong, and whether it is the first to.
+// meets reports whether a request goes wrong, and whether it is the first to.
 func (b *Bucket) meets(r *http.Request) (t *trouble, first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

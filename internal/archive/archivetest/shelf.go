@@ -91,7 +91,7 @@ func (s *Shelf) Leave(of cluster.ID, id backup.ID, modified time.Time) {
 	s.items[place{of, id}] = &item{modified: modified}
 }
 
-// Has tells whether there is anything of a backup.
+// Has reports whether there is anything of a backup.
 func (s *Shelf) Has(of cluster.ID, id backup.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
