@@ -48,11 +48,8 @@ type Deps struct {
 	Logger *slog.Logger
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
-	// OnlyServer reports whether no other server shares the store, so that whom a
-	// token stands for may be remembered between requests.
-	OnlyServer bool
-
-	principals *principals
+	// SharedRates counts requests together with other servers; nil where there are none.
+	SharedRates limit.Shared
 }
 
 // Control is all use cases, by noun.
@@ -87,9 +84,6 @@ func New(d Deps) *Control {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	if d.OnlyServer {
-		d.principals = newPrincipals()
-	}
 	return &Control{
 		Accounts:           &Accounts{d},
 		Clusters:           &Clusters{d},
@@ -103,7 +97,7 @@ func New(d Deps) *Control {
 		Logins:             newLogins(d),
 		Clients:            &Clients{d},
 		Authorizations:     &Authorizations{d},
-		SharedRates:        d.sharedRates(),
+		SharedRates:        d.SharedRates,
 		Contacts:           &Contacts{d},
 		ManagedCredentials: &ManagedCredentials{d},
 		Services:           &Services{d},
@@ -112,13 +106,6 @@ func New(d Deps) *Control {
 		Computes:           &Computes{d},
 		SSHKeys:            &SSHKeys{d},
 	}
-}
-
-func (d Deps) sharedRates() limit.Shared {
-	if d.OnlyServer {
-		return nil
-	}
-	return d.Store
 }
 
 // begin records an operation on a cluster and wakes a worker for it, in tx.

@@ -23,10 +23,8 @@ func differs(known, seen *int64) bool {
 	if known == nil || seen == nil {
 		return known != seen
 	}
-	return gigabytes(*known) != gigabytes(*seen) || max(*known-*seen, *seen-*known) >= grain
+	return cluster.Gigabytes(*known) != cluster.Gigabytes(*seen) || max(*known-*seen, *seen-*known) >= grain
 }
-
-func gigabytes(n int64) int64 { return (n + 1<<30 - 1) >> 30 }
 
 // keep fills in what can't be seen of a database that is down: its addresses
 // are the customer's for good.
