@@ -22,7 +22,7 @@ func Wanted(c cluster.Cluster, plans *catalog.Catalog, patch bool) (platform.Wan
 	return platform.Wanted{Cluster: c, Plan: plan, Patch: patch, Suspended: c.Status.Resting()}, nil
 }
 
-// Lost tells whether a cluster that was provisioned has left nothing behind.
+// Lost reports whether a cluster that was provisioned has left nothing behind.
 // Applying its spec would make an empty one in its place: a disk that isn't
 // mounted must not end in that.
 func Lost(c cluster.Cluster, seen platform.Observed) bool {
@@ -87,10 +87,10 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 	}
 }
 
-// Closed tells whether nobody should be let into a cluster.
+// Closed reports whether nobody should be let into a cluster.
 func Closed(c cluster.Cluster) bool { return c.LockedOut || len(c.AllowList) == 0 }
 
-// reached tells whether a cluster is as wanted: it serves, or rests. Serving
+// reached reports whether a cluster is as wanted: it serves, or rests. Serving
 // settled isn't enough for one that should rest.
 func reached(want platform.Wanted, seen platform.Observed) bool {
 	if want.Suspended {
