@@ -74,8 +74,8 @@ func (k *Keeper) observe(ctx context.Context, c cluster.Cluster) (platform.Obser
 	if err != nil {
 		return seen, fmt.Errorf("observe: %w", err)
 	}
-	if operate.Lost(c, seen) {
-		seen.Problem, seen.Permanent = operate.LostReason, true
+	if platform.Lost(c, seen) {
+		seen.Problem, seen.Permanent = platform.LostReason, true
 	}
 	return seen, nil
 }
@@ -83,7 +83,7 @@ func (k *Keeper) observe(ctx context.Context, c cluster.Cluster) (platform.Obser
 // needsRepair reports whether there is anything to do that needs the lease.
 func (k *Keeper) needsRepair(c cluster.Cluster, seen platform.Observed, t target) bool {
 	if c.Status == cluster.Suspended {
-		return (!t.adopted || !seen.Suspended) && !operate.Lost(c, seen)
+		return (!t.adopted || !seen.Suspended) && !platform.Lost(c, seen)
 	}
 	if !t.adopted || !seen.Serving || !seen.Settled || seen.Degraded || !well(c.Status) || seen.Failovers > c.Failovers || seen.Closed != operate.Closed(c) {
 		return true
@@ -129,7 +129,7 @@ type repair struct {
 }
 
 func (r *repair) do(ctx context.Context) (time.Duration, error) {
-	want, err := operate.Wanted(r.c, r.Catalog, false)
+	want, err := platform.NewWanted(r.c, r.Catalog, false)
 	if err != nil {
 		return 0, err
 	}
@@ -173,7 +173,7 @@ func (r *repair) bringBack(ctx context.Context, want platform.Wanted) error {
 	seen, err := r.observe(ctx, r.c)
 	if err != nil {
 		r.t.down()
-	} else if r.saw(seen); r.asWanted() || operate.Lost(r.c, seen) {
+	} else if r.saw(seen); r.asWanted() || platform.Lost(r.c, seen) {
 		return nil
 	}
 	r.tell(ctx)

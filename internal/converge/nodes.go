@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"steward/internal/cluster"
-	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
@@ -16,8 +15,8 @@ import (
 // customer to mend.
 func fewerServe(c cluster.Cluster, seen platform.Observed) string {
 	text := fmt.Sprintf("The database takes writes, but only %d of %d nodes serve.", seen.Healthy, c.Size)
-	if seen.Hindrance != "" {
-		text += " " + seen.Hindrance
+	if seen.CustomerProblem != "" {
+		text += " " + seen.CustomerProblem
 	}
 	return text
 }
@@ -25,7 +24,7 @@ func fewerServe(c cluster.Cluster, seen platform.Observed) string {
 // doesntServe says that a database is down, and why where the reason is in our
 // own words.
 func doesntServe(seen platform.Observed) string {
-	if seen.Problem == operate.LostReason {
+	if seen.Problem == platform.LostReason {
 		return "The database doesn't serve: " + seen.Problem
 	}
 	return "The database doesn't serve. The operator's log tells why."

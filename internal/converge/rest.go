@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"steward/internal/operate"
+	"steward/internal/platform"
 )
 
 // rest sees to it that nothing of a suspended database runs: something may have
@@ -14,10 +14,10 @@ import (
 func (r *repair) rest(ctx context.Context) (time.Duration, error) {
 	r.t.downSince = time.Time{}
 	seen, err := r.observe(ctx, r.c)
-	if err != nil || operate.Lost(r.c, seen) {
+	if err != nil || platform.Lost(r.c, seen) {
 		return r.Every, err
 	}
-	want, err := operate.Wanted(r.c, r.Catalog, false)
+	want, err := platform.NewWanted(r.c, r.Catalog, false)
 	if err != nil {
 		return 0, err
 	}

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/cluster"
-	"steward/internal/operate"
 	"steward/internal/platform"
 )
 
@@ -168,11 +167,11 @@ func TestMessagesOfLostNodes(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	hindered := platform.Observed{Healthy: 2, Problem: inner, Hindrance: "The database x is in the way."}
-	if got := fewerServe(three, hindered); got != want+" The database x is in the way." {
+	blocked := platform.Observed{Healthy: 2, Problem: inner, CustomerProblem: "The database x is in the way."}
+	if got := fewerServe(three, blocked); got != want+" The database x is in the way." {
 		t.Errorf("what only the customer can mend: %q", got)
 	}
-	for _, seen := range []platform.Observed{{}, {Problem: inner}, {Problem: operate.LostReason}} {
+	for _, seen := range []platform.Observed{{}, {Problem: inner}, {Problem: platform.LostReason}} {
 		if got := doesntServe(seen); !strings.HasPrefix(got, "The database doesn't serve") || strings.Contains(got, inner) {
 			t.Errorf("%q", got)
 		}

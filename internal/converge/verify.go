@@ -10,7 +10,6 @@ import (
 	"steward/internal/archive"
 	"steward/internal/backup"
 	"steward/internal/cluster"
-	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/outage"
 	"steward/internal/platform"
@@ -78,7 +77,7 @@ func (k *Keeper) unproven(b backup.Backup) bool {
 // attempt, nothing is known.
 func (k *Keeper) verify(ctx context.Context, of candidate) (found, err error) {
 	c, b := of.c, of.b
-	want, err := operate.Wanted(c, k.Catalog, false)
+	want, err := platform.NewWanted(c, k.Catalog, false)
 	if err != nil {
 		return nil, err
 	}

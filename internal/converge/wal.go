@@ -12,7 +12,6 @@ import (
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/fault"
-	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
@@ -35,7 +34,7 @@ func (k *Keeper) upload(ctx context.Context, archiver platform.ContinuousArchive
 		if c.Deleted != nil {
 			continue
 		}
-		want, err := operate.Wanted(c, k.Catalog, false)
+		want, err := platform.NewWanted(c, k.Catalog, false)
 		if err == nil {
 			err = archiver.Upload(ctx, want, &archiveSink{Keeper: k, c: c})
 		}

@@ -51,7 +51,7 @@ func (w *work) backup(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read backup %d: %w", w.op.Params.Backup, err)
 	}
-	want, err := Wanted(w.c, w.Catalog, false)
+	want, err := w.wanted(false)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (w *work) fork(ctx context.Context) error {
 	if w.Archiver == nil || w.Archive == nil {
 		return errNoBackups
 	}
-	want, err := Wanted(w.c, w.Catalog, false)
+	want, err := w.wanted(false)
 	if err != nil {
 		return err
 	}

@@ -213,7 +213,7 @@ func (w *work) pass(ctx context.Context) (again time.Duration, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
-	err = hindered(w.do(limited))
+	err = customerFault(w.do(limited))
 	if err == nil {
 		w.log.InfoContext(ctx, "operation done", "ms", time.Since(began).Milliseconds(), "attempt", w.op.Attempt)
 		return 0, nil
@@ -312,8 +312,8 @@ func (w *work) retry(ctx context.Context, cause error) (again time.Duration, err
 	w.log.WarnContext(ctx, "operation will be tried again", "attempt", w.op.Attempt, "in", pause, "error", cause)
 	const percent = 10
 	message := fmt.Sprintf("Attempt %d failed; it will be tried again.", w.op.Attempt)
-	if hindrance, ok := errors.AsType[*platform.Hindrance](cause); ok {
-		message += " " + hindrance.Reason
+	if blocked, ok := errors.AsType[*platform.CustomerError](cause); ok {
+		message += " " + blocked.Reason
 	}
 	if err := w.Store.ProgressOperation(ctx, w.op.ID, percent, message, pause+store.WakeDelay); err != nil {
 		return 0, fmt.Errorf("put operation %d off: %w", w.op.ID, err)
@@ -343,16 +343,16 @@ func (i *impossible) Error() string {
 
 func (i *impossible) Unwrap() error { return i.cause }
 
-// hindered makes what only the customer can put right impossible.
-func hindered(err error) error {
-	if h, ok := errors.AsType[*platform.Hindrance](err); ok {
+// customerFault makes what only the customer can put right impossible.
+func customerFault(err error) error {
+	if h, ok := errors.AsType[*platform.CustomerError](err); ok {
 		return &impossible{reason: h.Reason, cause: err}
 	}
 	return err
 }
 
-func isHindrance(err error) bool {
-	_, ok := errors.AsType[*platform.Hindrance](err)
+func isCustomerError(err error) bool {
+	_, ok := errors.AsType[*platform.CustomerError](err)
 	return ok
 }
 
