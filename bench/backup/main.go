@@ -11,11 +11,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
+	"steward/bench/command"
 	"steward/test/harness"
 )
 
@@ -37,22 +36,7 @@ type settings struct {
 }
 
 func main() {
-	s, err := parse(os.Args[1:], os.Stderr)
-	if err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return
-		}
-		fmt.Fprintln(os.Stderr, "backup:", err)
-		os.Exit(2)
-	}
-	// The first Ctrl-C ends the run in order: nothing that was started stays.
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err = run(ctx, s, os.Stdout)
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "backup:", err)
-		os.Exit(1)
-	}
+	command.Main("backup", parse, run)
 }
 
 func parse(args []string, out io.Writer) (settings, error) {
@@ -102,7 +86,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	}
 	compare(results)
 	if s.json {
-		return errors.Join(append(errs, printJSON(out, results))...)
+		return errors.Join(append(errs, command.PrintJSON(out, results))...)
 	}
 	return errors.Join(append(errs, printTable(out, results))...)
 }

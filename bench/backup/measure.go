@@ -36,24 +36,13 @@ func (s settings) measure(ctx context.Context, engine string) (results []Result,
 	if s.atOnce > 1 {
 		return s.crowd(ctx, engine)
 	}
-	targets, err := s.start(ctx, engine)
-	defer func() {
-		for _, t := range targets {
-			err = errors.Join(err, t.Close())
-		}
-	}()
+	targets, err := s.startFilled(ctx, engine)
+	defer closeAll(targets, &err)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.fill(ctx, engine, targets); err != nil {
-		return nil, err
-	}
 	for _, t := range targets {
-		bytes, err := t.Server().size(ctx)
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, Result{Target: t.Name(), Engine: engine, Bytes: bytes})
+		results = append(results, Result{Target: t.Name(), Engine: engine, Bytes: t.bytes})
 	}
 	each := func(do func(Target, *Result) error) error {
 		for i, t := range targets {
@@ -85,6 +74,41 @@ func (s settings) measure(ctx context.Context, engine string) (results []Result,
 		}
 	}
 	return results, nil
+}
+
+// filled is a target with data in it.
+type filled struct {
+	Target
+	bytes int64
+}
+
+// startFilled starts all targets of an engine and fills them. Those it started are
+// returned with an error, too.
+func (s settings) startFilled(ctx context.Context, engine string) ([]filled, error) {
+	targets, err := s.start(ctx, engine)
+	all := make([]filled, len(targets))
+	for i, t := range targets {
+		all[i].Target = t
+	}
+	if err != nil {
+		return all, err
+	}
+	if err := s.fill(ctx, engine, targets); err != nil {
+		return all, err
+	}
+	for i, t := range all {
+		if all[i].bytes, err = t.Server().size(ctx); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// closeAll closes targets and joins what went wrong to err.
+func closeAll(targets []filled, err *error) {
+	for _, t := range targets {
+		*err = errors.Join(*err, t.Close())
+	}
 }
 
 // start starts all targets of an engine.

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"text/tabwriter"
+
+	"steward/bench/command"
 )
 
 // grower makes copies that replicas start with.
@@ -61,7 +63,7 @@ func (s settings) growAll(ctx context.Context, out io.Writer) error {
 		all = append(all, measured...)
 	}
 	if s.json {
-		return printJSON(out, all)
+		return command.PrintJSON(out, all)
 	}
 	return printGrowth(out, all)
 }
@@ -69,28 +71,17 @@ func (s settings) growAll(ctx context.Context, out io.Writer) error {
 // growOne measures the floor and steward in turns.
 func (s settings) growOne(ctx context.Context, engine string) (all []Growth, err error) {
 	s.peers = false
-	targets, err := s.start(ctx, engine)
-	defer func() {
-		for _, t := range targets {
-			err = errors.Join(err, t.Close())
-		}
-	}()
+	targets, err := s.startFilled(ctx, engine)
+	defer closeAll(targets, &err)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.fill(ctx, engine, targets); err != nil {
-		return nil, err
-	}
 	for _, t := range targets {
-		bytes, err := t.Server().size(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, Growth{Target: t.Name(), Engine: engine, Bytes: bytes})
+		all = append(all, Growth{Target: t.Name(), Engine: engine, Bytes: t.bytes})
 	}
 	for range s.rounds {
 		for i, t := range targets {
-			if err := s.growBeside(ctx, t.(grower), &all[i], 0); err != nil {
+			if err := s.growBeside(ctx, t.Target.(grower), &all[i], 0); err != nil {
 				return all, fmt.Errorf("%s: %w", t.Name(), err)
 			}
 		}
@@ -100,7 +91,7 @@ func (s settings) growOne(ctx context.Context, engine string) (all []Growth, err
 			if s.writers == 0 {
 				break
 			}
-			if err := s.growBeside(ctx, t.(grower), &all[i], s.writers); err != nil {
+			if err := s.growBeside(ctx, t.Target.(grower), &all[i], s.writers); err != nil {
 				return all, fmt.Errorf("%s: %w", t.Name(), err)
 			}
 		}

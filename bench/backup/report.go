@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -102,12 +101,6 @@ func by(a, floor Run) Ratio {
 		return Ratio{}
 	}
 	return Ratio{a.Wall / floor.Wall, a.CPU / floor.CPU}
-}
-
-func printJSON(w io.Writer, results any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(results)
 }
 
 func printTable(w io.Writer, results []Result) error {

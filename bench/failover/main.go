@@ -11,11 +11,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
+	"steward/bench/command"
 	"steward/test/harness"
 )
 
@@ -29,22 +28,7 @@ type settings struct {
 }
 
 func main() {
-	s, err := parse(os.Args[1:], os.Stderr)
-	if err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return
-		}
-		fmt.Fprintln(os.Stderr, "failover:", err)
-		os.Exit(2)
-	}
-	// The first Ctrl-C ends the run in order: nothing that was started stays.
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err = run(ctx, s, os.Stdout)
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "failover:", err)
-		os.Exit(1)
-	}
+	command.Main("failover", parse, run)
 }
 
 // list is a flag of several words with commas between them.
@@ -208,11 +192,10 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 		}
 	}
 	compare(results)
-	show := printTable
 	if s.json {
-		show = printJSON
+		return errors.Join(append(errs, command.PrintJSON(out, results))...)
 	}
-	return errors.Join(append(errs, show(out, results))...)
+	return errors.Join(append(errs, printTable(out, results))...)
 }
 
 // measure gives one subject all its faults.

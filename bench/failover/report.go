@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -79,12 +78,6 @@ func compare(results []Result) {
 		}
 		peer.Summary.Ratio = float64(peer.Summary.GapP50) / float64(results[own].Summary.GapP50)
 	}
-}
-
-func printJSON(w io.Writer, results []Result) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(results)
 }
 
 func printTable(w io.Writer, results []Result) error {

@@ -7,19 +7,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
+	"steward/bench/command"
 	"steward/test/harness"
 )
 
@@ -56,21 +54,7 @@ func main() {
 		}
 		return
 	}
-	s, err := parse(os.Args[1:], os.Stderr)
-	if err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return
-		}
-		fmt.Fprintln(os.Stderr, "monitor:", err)
-		os.Exit(2)
-	}
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err = run(ctx, s, os.Stdout)
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "monitor:", err)
-		os.Exit(1)
-	}
+	command.Main("monitor", parse, run)
 }
 
 func parse(args []string, out io.Writer) (settings, error) {
@@ -168,9 +152,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 		lines = append(lines, l)
 	}
 	if s.json {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(lines)
+		return command.PrintJSON(out, lines)
 	}
 	return table(out, s, lines)
 }

@@ -176,7 +176,7 @@ func TestUnreadable(t *testing.T) {
 	b := newBucket(t)
 	a, unhurried, key := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t)
 	put(t, unhurried, 1, key, content(20<<20))
-	wal := archive.WAL{Cluster: 7, Lineage: "1", Name: "000000010000000000000001"}
+	wal := archive.WAL{Cluster: 7, ArchiveID: "1", Name: "000000010000000000000001"}
 	if err := unhurried.PutWAL(t.Context(), wal, key, bytes.NewReader(content(10<<20))); err != nil {
 		t.Fatal(err)
 	}

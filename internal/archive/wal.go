@@ -30,8 +30,8 @@ const (
 // WAL names an archived file of what a server has logged: a segment of PostgreSQL's
 // WAL, or a binary log of MySQL's family.
 type WAL struct {
-	Cluster       cluster.ID
-	Lineage, Name string
+	Cluster         cluster.ID
+	ArchiveID, Name string
 	// Modified is when it was archived; only what is listed has it.
 	Modified time.Time
 }
@@ -39,10 +39,10 @@ type WAL struct {
 var walNames = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.]*$`)
 
 func (w WAL) key() (string, error) {
-	if !walNames.MatchString(w.Lineage) || !walNames.MatchString(w.Name) {
-		return "", fmt.Errorf("%q of %q can't be archived", w.Name, w.Lineage)
+	if !walNames.MatchString(w.ArchiveID) || !walNames.MatchString(w.Name) {
+		return "", fmt.Errorf("%q of %q can't be archived", w.Name, w.ArchiveID)
 	}
-	return folderOf(w.Cluster) + walFolder + w.Lineage + "/" + w.Name + walSuffix, nil
+	return folderOf(w.Cluster) + walFolder + w.ArchiveID + "/" + w.Name + walSuffix, nil
 }
 
 // PutWAL archives a file. One that is there already is left as it is: all nodes
@@ -127,9 +127,9 @@ func (a *Archive) ListWAL(ctx context.Context, c cluster.ID) ([]WAL, error) {
 	var all []WAL
 	prefix := folderOf(c) + walFolder
 	err := a.each(ctx, prefix, func(o *blob.ListObject) error {
-		lineage, name := path.Split(strings.TrimPrefix(o.Key, prefix))
+		archiveID, name := path.Split(strings.TrimPrefix(o.Key, prefix))
 		if name, ok := strings.CutSuffix(name, walSuffix); ok {
-			all = append(all, WAL{c, strings.TrimSuffix(lineage, "/"), name, o.ModTime})
+			all = append(all, WAL{c, strings.TrimSuffix(archiveID, "/"), name, o.ModTime})
 		}
 		return nil
 	})

@@ -23,10 +23,10 @@ func TestWAL(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	one := archive.WAL{Cluster: 7, Lineage: "0123456789abcdef", Name: "000000010000000000000001"}
-	history := archive.WAL{Cluster: 7, Lineage: one.Lineage, Name: "00000002.history"}
+	one := archive.WAL{Cluster: 7, ArchiveID: "0123456789abcdef", Name: "000000010000000000000001"}
+	history := archive.WAL{Cluster: 7, ArchiveID: one.ArchiveID, Name: "00000002.history"}
 	content := strings.Repeat("what a server wrote", 10000)
-	binlog := archive.WAL{Cluster: 7, Lineage: "origin", Name: "00000001.000000000000002A.0000010000000000"}
+	binlog := archive.WAL{Cluster: 7, ArchiveID: "origin", Name: "00000001.000000000000002A.0000010000000000"}
 	for _, w := range []archive.WAL{one, history, binlog} {
 		if err := a.PutWAL(ctx, w, key, strings.NewReader(content)); err != nil {
 			t.Fatal(err)
@@ -40,18 +40,18 @@ func TestWAL(t *testing.T) {
 		t.Errorf("%d bytes, %v", out.Len(), err)
 	}
 	all, err := a.ListWAL(ctx, 7)
-	if err != nil || len(all) != 3 || all[0].Lineage != one.Lineage || all[0].Modified.IsZero() {
+	if err != nil || len(all) != 3 || all[0].ArchiveID != one.ArchiveID || all[0].Modified.IsZero() {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if backups, err := a.List(ctx); err != nil || len(backups) != 0 {
 		t.Errorf("taken for backups: %+v, %v", backups, err)
 	}
-	for _, bad := range []archive.WAL{{Cluster: 7, Lineage: "..", Name: "x"}, {Cluster: 7, Lineage: "a", Name: "../x"}, {Cluster: 7, Lineage: "a"}} {
+	for _, bad := range []archive.WAL{{Cluster: 7, ArchiveID: "..", Name: "x"}, {Cluster: 7, ArchiveID: "a", Name: "../x"}, {Cluster: 7, ArchiveID: "a"}} {
 		if err := a.PutWAL(ctx, bad, key, strings.NewReader("")); err == nil {
 			t.Errorf("archived: %+v", bad)
 		}
 	}
-	file := filepath.Join(dir, "clusters/7/wal", one.Lineage, one.Name+".zst.age")
+	file := filepath.Join(dir, "clusters/7/wal", one.ArchiveID, one.Name+".zst.age")
 	stored, err := os.ReadFile(file)
 	if err != nil || bytes.Contains(stored, []byte("what a server")) || len(stored) > len(content)/10 {
 		t.Errorf("%d bytes are stored, %v", len(stored), err)

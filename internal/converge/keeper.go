@@ -103,9 +103,9 @@ func (k *Keeper) Start(ctx context.Context) {
 	}
 	k.running.Go(func() { k.repeat(ctx, k.Backups.Every, "take and drop", k.seeToBackups) })
 	k.running.Go(func() { k.repeat(ctx, searchPace*k.Orphans, "search for orphans", k.searchArchive) })
-	if spooler, ok := k.Archiver.(platform.Spooler); ok {
+	if archiver, ok := k.Archiver.(platform.ContinuousArchiver); ok {
 		k.running.Go(func() {
-			k.repeat(ctx, k.Backups.Every, "ship", func(ctx context.Context) error { return k.ship(ctx, spooler) })
+			k.repeat(ctx, k.Backups.Every, "upload", func(ctx context.Context) error { return k.upload(ctx, archiver) })
 		})
 		k.running.Go(func() { k.repeat(ctx, searchPace*k.Orphans, "prune", k.prune) })
 	}

@@ -23,9 +23,9 @@ import (
 const ArchiveGapReason = "The archive couldn't be written to for too long, and what was waiting for it had to be dropped: " +
 	"moments from about now until the next backup can't be restored."
 
-// ship takes into the archive what servers have handed over. One database whose
+// upload takes into the archive what servers have written. One database whose
 // files can't be taken doesn't hold up the others.
-func (k *Keeper) ship(ctx context.Context, spooler platform.Spooler) error {
+func (k *Keeper) upload(ctx context.Context, archiver platform.ContinuousArchiver) error {
 	clusters, err := k.Store.ClustersForWork(ctx)
 	if err != nil {
 		return fmt.Errorf("list databases: %w", err)
@@ -37,23 +37,23 @@ func (k *Keeper) ship(ctx context.Context, spooler platform.Spooler) error {
 		}
 		want, err := operate.Wanted(c, k.Catalog, false)
 		if err == nil {
-			err = spooler.Ship(ctx, want, &shipment{Keeper: k, c: c})
+			err = archiver.Upload(ctx, want, &archiveSink{Keeper: k, c: c})
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// shipment is what is taken of one database.
-type shipment struct {
+// archiveSink takes what is archived of one database.
+type archiveSink struct {
 	*Keeper
 	c   cluster.Cluster
 	key []byte
 }
 
-// Take is part of platform.Shipment. Before there is a backup there is no key,
+// Put is part of platform.ArchiveSink. Before there is a backup there is no key,
 // and nothing that a file could be used with.
-func (s *shipment) Take(ctx context.Context, lineage, name string, r io.Reader) error {
+func (s *archiveSink) Put(ctx context.Context, archiveID, name string, r io.Reader) error {
 	if s.key == nil {
 		key, err := s.Store.Secret(ctx, s.c.ID, platform.BackupKey)
 		if fault.IsKind(err, fault.NotFound) {
@@ -64,7 +64,7 @@ func (s *shipment) Take(ctx context.Context, lineage, name string, r io.Reader) 
 		}
 		s.key = key
 	}
-	w := archive.WAL{Cluster: s.c.ID, Lineage: lineage, Name: name}
+	w := archive.WAL{Cluster: s.c.ID, ArchiveID: archiveID, Name: name}
 	if err := s.Archive.PutWAL(ctx, w, s.key, r); err != nil {
 		return err
 	}
@@ -76,8 +76,8 @@ func (s *shipment) Take(ctx context.Context, lineage, name string, r io.Reader) 
 	return err
 }
 
-// Overflowed is part of platform.Shipment.
-func (s *shipment) Overflowed(ctx context.Context) error {
+// ReportGap is part of platform.ArchiveSink.
+func (s *archiveSink) ReportGap(ctx context.Context) error {
 	s.Logger.WarnContext(ctx, "the continuous archive has a gap", "cluster_id", int64(s.c.ID))
 	return s.Store.InTx(ctx, func(tx *store.Tx) error { return notify(ctx, tx, s.c, operation.ArchiveGap, ArchiveGapReason) })
 }

@@ -16,16 +16,16 @@ import (
 // write has a database hand files over.
 func (v *vault) write(c cluster.Cluster, names ...string) {
 	v.world.Edit(c.ID, func(c *memplatform.Cluster) {
-		c.Spool = map[string]string{}
+		c.Unarchived = map[string]string{}
 		for _, name := range names {
-			c.Spool[name] = "written"
+			c.Unarchived[name] = "written"
 		}
 	})
 }
 
 func (v *vault) waiting(c cluster.Cluster) int {
 	real, _ := v.world.Cluster(c.ID)
-	return len(real.Spool)
+	return len(real.Unarchived)
 }
 
 // archived are the names of what is in the archive.

@@ -16,7 +16,7 @@ type Piper func(ctx context.Context, dir string, p Process, stdin io.Reader, std
 type Archiver interface {
 	// Backup writes a copy of the running server n's data, a replica's or a
 	// primary's, consistent as of the moment Backup returns, with all that is
-	// needed to start on it. Writers go on. Nothing is spooled to disk where the
+	// needed to start on it. Writers go on. Nothing is written to disk where the
 	// flavour can avoid it; what has to be is below n.Tmp and removed.
 	Backup(ctx context.Context, n Node, w io.Writer, run Piper) error
 	// Unpack makes of what Backup wrote a data folder at dir, on which n's

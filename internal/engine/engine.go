@@ -101,11 +101,11 @@ type Node struct {
 	// AdminPassword is that of our own account, RootPassword that of dbadmin.
 	AdminPassword string
 	RootPassword  string
-	// Spool asks for a continuous archive: a Fetcher's server puts into that folder
+	// ArchiveDir asks for a continuous archive: a Fetcher's server puts into that folder
 	// what it has finished writing, a Feeder's keeps it until it was taken. "" for none.
 	// Term is how often the cluster's primary has changed so far.
-	Spool string
-	Term  int
+	ArchiveDir string
+	Term       int
 	// Recovery makes the server start by recovering; nil for any other start.
 	Recovery *Recovery
 	// TemplatePassword is the admin password a fresh clone still has.
@@ -165,9 +165,9 @@ type Driver interface {
 	// with templatePassword, dbadmin (unable to log in until Bootstrap), the
 	// database `defaultdb` and the guards that fence dbadmin in.
 	Template(ctx context.Context, inst Installation, dir, templatePassword string, run Runner) error
-	// Individualise makes a stopped clone of a template unique (system
+	// RegenerateIdentity makes a stopped clone of a template unique (system
 	// identifier, server uuid). Called before the first start; repeatable.
-	Individualise(ctx context.Context, dir string) error
+	RegenerateIdentity(ctx context.Context, dir string) error
 
 	// Files are the configuration files of the node, rendered. Pure.
 	Files(n Node) ([]File, error)

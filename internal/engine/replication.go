@@ -33,12 +33,12 @@ type Comparer interface {
 // be had from its files, now or later.
 var ErrUndrainable = errors.New("the files of the stopped server can't be drained")
 
-// Standing is how a running node stands in its cluster.
-type Standing struct {
-	// Writable tells that the node is no replica: it takes writes, but for the
+// ReplicationStatus is what a running node reports of its replication.
+type ReplicationStatus struct {
+	// Writable reports that the node is no replica: it takes writes, but for the
 	// disk guard.
 	Writable bool
-	// Streaming tells that a replica receives from n.Source now.
+	// Streaming reports that a replica receives from n.Source now.
 	Streaming bool
 	// Received counts what the node has of the cluster's changes: bytes of WAL, or
 	// transactions. Applied is how far of that can be read. Of nodes with one
@@ -57,16 +57,16 @@ type Standing struct {
 // Replicator is the part of a Driver that clusters of several nodes need. All
 // methods are repeatable.
 type Replicator interface {
-	// Twin makes the fresh clone at dir, individualised and never started, one
+	// PrepareReplica makes the fresh clone at dir, with an identity of its own and never started, one
 	// that can follow the server whose data, from a clone of the same template, is
 	// at primary: it may run already, as long as it has all changes since the clone.
-	Twin(ctx context.Context, primary, dir string) error
-	// Seed copies the data of the running server n to dir, for a replica to be
+	PrepareReplica(ctx context.Context, primary, dir string) error
+	// BaseBackup copies the data of the running server n to dir, for a replica to be
 	// started on. dir exists, is empty, below n.Tmp, and belongs to the node's
 	// user. Writers go on meanwhile. Bringing it to disk is the caller's.
-	Seed(ctx context.Context, n Node, dir string, run Runner) error
-	// Standing asks a running node.
-	Standing(ctx context.Context, n Node) (Standing, error)
+	BaseBackup(ctx context.Context, n Node, dir string, run Runner) error
+	// ReplicationStatus queries a running node.
+	ReplicationStatus(ctx context.Context, n Node) (ReplicationStatus, error)
 	// Follow makes a running replica receive from n.Source, and apply; Files with
 	// the same Role and Source have been written before. It doesn't wait until it
 	// streams. The error is ErrDiverged when it can't ever.
@@ -85,6 +85,6 @@ type Replicator interface {
 	// CanDrain tells whether Drain does something for the installation.
 	CanDrain(inst Installation) bool
 	// Drain hands what the stopped server dead has written last, of which no
-	// replica may know yet, to heir: running and disconnected. Promote then applies it.
-	Drain(ctx context.Context, dead, heir Node) error
+	// replica may know yet, to candidate: running and disconnected. Promote then applies it.
+	Drain(ctx context.Context, dead, candidate Node) error
 }

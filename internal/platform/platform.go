@@ -146,9 +146,9 @@ type Source struct {
 type Recovery struct {
 	Until time.Time
 	// Fetch writes an archived file to out; false when there is none such.
-	Fetch func(ctx context.Context, lineage, name string, out io.Writer) (bool, error)
-	// Archived names all archived files of a lineage.
-	Archived func(ctx context.Context, lineage string) ([]string, error)
+	Fetch func(ctx context.Context, archiveID, name string, out io.Writer) (bool, error)
+	// Archived names all archived files with an archive ID.
+	Archived func(ctx context.Context, archiveID string) ([]string, error)
 }
 
 // ErrBlocked is returned when the database's own users hold a lock that a backup needs.
@@ -166,20 +166,20 @@ var ErrGap = errors.New("what was archived has a gap")
 // copy, but not all of it could be looked through.
 var ErrUnverified = errors.New("the copy couldn't be verified")
 
-// Spooler is the part of a driver whose servers hand over what they write, for a
+// ContinuousArchiver is the part of a driver whose servers keep what they write, for a
 // continuous archive.
-type Spooler interface {
-	// Ship gives everything handed over to a shipment, and removes what was taken.
-	Ship(ctx context.Context, want Wanted, to Shipment) error
+type ContinuousArchiver interface {
+	// Upload puts everything that servers have written into the archive, and removes it.
+	Upload(ctx context.Context, want Wanted, to ArchiveSink) error
 }
 
-// Shipment is where it goes.
-type Shipment interface {
-	// Take keeps a file; it may be given the same one more than once.
-	Take(ctx context.Context, lineage, name string, r io.Reader) error
-	// Overflowed is told, once, that a server had to drop files because too many
+// ArchiveSink is the continuous archive, to write to.
+type ArchiveSink interface {
+	// Put keeps a file; it may be given the same one more than once.
+	Put(ctx context.Context, archiveID, name string, r io.Reader) error
+	// ReportGap is called once when a server had to drop files because too many
 	// were waiting.
-	Overflowed(ctx context.Context) error
+	ReportGap(ctx context.Context) error
 }
 
 // Archiver is the part of a driver that takes backups and restores them. A

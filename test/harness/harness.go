@@ -61,7 +61,6 @@ type Option func(*settings)
 type settings struct {
 	tags   string
 	config string
-	data   string
 	fresh  bool
 }
 
@@ -73,9 +72,6 @@ func WithConfig(yaml string) Option { return func(s *settings) { s.config += yam
 
 // Fresh has the first start make everything, and clones ahead of use, as for a user.
 func Fresh() Option { return func(s *settings) { s.fresh = true } }
-
-// WithData serves an existing data folder.
-func WithData(dir string) Option { return func(s *settings) { s.data = dir } }
 
 // New prepares a server and starts it; it returns once /readyz answers.
 func New(t testing.TB, options ...Option) *Server {
@@ -93,12 +89,9 @@ func Prepare(t testing.TB, options ...Option) *Server {
 	for _, o := range options {
 		o(&set)
 	}
-	if set.data == "" {
-		set.data = dataFolder(t)
-	}
 	first := testdir.Ports(t, 1+portsPerServer) + 1
 	s := &Server{
-		Data: set.data, FirstPort: first, t: t, binary: Binary(t, set.tags),
+		Data: dataFolder(t), FirstPort: first, t: t, binary: Binary(t, set.tags),
 		listen: fmt.Sprintf("127.0.0.1:%d", first-1),
 		config: filepath.Join(t.TempDir(), "steward.yaml"), LogPath: filepath.Join(t.TempDir(), "steward.log"),
 	}

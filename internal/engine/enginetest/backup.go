@@ -451,9 +451,9 @@ func backupReadOnly(t *testing.T, b *Bench) {
 }
 
 // backupOfReplica puts a replica's backup in the place of the primary's data.
-// Replicas are seeded anew from that; one that isn't must not follow.
+// Replicas are copied anew from that; one that isn't must not follow.
 func backupOfReplica(t *testing.T, b *Bench) {
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, createKept)
 	l := c.Primary.write(t, 0)
 	l.reach(t, 200)
@@ -471,14 +471,14 @@ func backupOfReplica(t *testing.T, b *Bench) {
 	c.Primary.Start(t)
 	c.Primary.Bootstrap(t)
 	must(t, b.Driver.Promote(t.Context(), c.Primary.Node), "promote the restored server, which is nothing to do")
-	if standing := c.Primary.Standing(t); !standing.Writable || standing.Streaming {
-		t.Errorf("the restored server stands like this: %+v", standing)
+	if status := c.Primary.ReplicationStatus(t); !status.Writable || status.Streaming {
+		t.Errorf("the replication status of the restored server: %+v", status)
 	}
 	c.Primary.holds(t, rows)
 	must(t, c.Primary.check(t), "check")
 	c.Primary.Exec(t, "INSERT INTO kept VALUES (-1)")
 	other.Kill(t)
-	c.Seed(t, other)
+	c.Recopy(t, other)
 	c.Agrees(t, other)
 	more := c.Primary.write(t, 2)
 	more.reach(t, 1000)
@@ -490,11 +490,11 @@ func backupOfReplica(t *testing.T, b *Bench) {
 	other.receives(t, newer)
 	replica.keepsApart(t)
 	replica.Kill(t)
-	c.Seed(t, replica)
+	c.Recopy(t, replica)
 	replica.receives(t, newer)
 }
 
-// strays has a replica of the old lineage follow the server of the new one, which
+// strays has a replica of the old history follow the server of the new one, which
 // may tell it only a moment later that it can't.
 func (s *Server) strays(t *testing.T) {
 	t.Helper()
@@ -510,8 +510,8 @@ func (s *Server) strays(t *testing.T) {
 func (s *Server) keepsApart(t *testing.T) {
 	t.Helper()
 	must(t, poll(replicationDeadline, func() error {
-		if standing := s.Standing(t); standing.Streaming {
-			return fmt.Errorf("it stands like this: %+v", standing)
+		if status := s.ReplicationStatus(t); status.Streaming {
+			return fmt.Errorf("its replication status: %+v", status)
 		}
 		return nil
 	}), "a replica with the old cluster's data stops following the restored server")

@@ -177,7 +177,7 @@ func (b *Bench) clone(t *testing.T, to string) {
 	t.Helper()
 	must(t, testdir.Copy(t.Context(), b.template, to), "clone template")
 	for range 2 {
-		must(t, b.Driver.Individualise(t.Context(), to), "individualise, which is repeatable")
+		must(t, b.Driver.RegenerateIdentity(t.Context(), to), "regenerate identity, which is repeatable")
 	}
 }
 

@@ -17,9 +17,9 @@ import (
 // replicationCases are what every installation must pass as three nodes.
 func replicationCases() []Check {
 	return []Check{
-		{"three nodes: twins stream", twinsStream},
+		{"three nodes: prepared replicas stream", preparedReplicasStream},
 		{"three nodes: a replica comes back", replicaComesBack},
-		{"three nodes: seed under writes", seedUnderWrites},
+		{"three nodes: base backup under writes", baseBackupUnderWrites},
 		{"three nodes: failover", func(t *testing.T, b *Bench) { failovers(t, b) }},
 		{"three nodes: failover, synchronous", func(t *testing.T, b *Bench) { failovers(t, b, synchronous) }},
 		{"three nodes: switchover", func(t *testing.T, b *Bench) { switchovers(t, b) }},
@@ -30,9 +30,9 @@ func replicationCases() []Check {
 
 const createKept = "CREATE TABLE kept (v int PRIMARY KEY)"
 
-func twinsStream(t *testing.T, b *Bench) {
+func preparedReplicasStream(t *testing.T, b *Bench) {
 	began := time.Now()
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	t.Logf("three nodes after %v", time.Since(began).Round(time.Millisecond))
 	c.Primary.Exec(t, createKept, "INSERT INTO kept VALUES (1)")
 	for _, s := range c.replicas() {
@@ -46,13 +46,13 @@ func twinsStream(t *testing.T, b *Bench) {
 		c.Agrees(t, s)
 		s.wantReadOnly(t)
 		s.Bootstrap(t) // still nothing to do
-		if got := s.Standing(t); got.Writable || got.Position == "" || got.Received == 0 {
-			t.Errorf("a replica stands like this: %+v", got)
+		if got := s.ReplicationStatus(t); got.Writable || got.Position == "" || got.Received == 0 {
+			t.Errorf("a replica has the replication status %+v", got)
 		}
 	}
-	got := c.Primary.Standing(t)
+	got := c.Primary.ReplicationStatus(t)
 	if !got.Writable || got.Streaming || got.Position == "" || got.Received == 0 || got.Received != got.Applied {
-		t.Errorf("the primary stands like this: %+v", got)
+		t.Errorf("the primary has the replication status %+v", got)
 	}
 	must(t, b.Driver.Promote(t.Context(), c.Primary.Node), "promote the primary, which is nothing to do")
 	c.Primary.Node.RootPassword = "rotated-5Hd8Lq2Wx"
@@ -90,7 +90,7 @@ func (s *Server) wantNoPasswordInLogs(t *testing.T) {
 
 // replicaComesBack stops a replica, and kills the other, while rows are written.
 func replicaComesBack(t *testing.T, b *Bench) {
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, createKept)
 	l := c.Primary.write(t, 0)
 	l.reach(t, 50)
@@ -115,35 +115,35 @@ func replicaComesBack(t *testing.T, b *Bench) {
 // applied is nil when the replica has applied all it received.
 func (s *Server) applied(t *testing.T) error {
 	t.Helper()
-	if got := s.Standing(t); got.Applied < got.Received || got.Lag != 0 {
+	if got := s.ReplicationStatus(t); got.Applied < got.Received || got.Lag != 0 {
 		return &behind{got}
 	}
 	return nil
 }
 
-type behind struct{ standing engine.Standing }
+type behind struct{ status engine.ReplicationStatus }
 
-func (b *behind) Error() string { return "behind at " + b.standing.Position }
+func (b *behind) Error() string { return "behind at " + b.status.Position }
 
-func seedUnderWrites(t *testing.T, b *Bench) {
-	c := b.Trio(t)
+func baseBackupUnderWrites(t *testing.T, b *Bench) {
+	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, createKept)
 	l := c.Primary.write(t, 0)
 	l.reach(t, 100)
 	s := c.replicas()[1]
 	s.Kill(t)
-	c.Seed(t, s)
+	c.Recopy(t, s)
 	l.reach(t, l.count()+50)
 	rows := l.end()
 	c.Agrees(t, s)
 	if n := s.missing(t, rows); n > 0 {
-		t.Errorf("the seeded replica misses %d of %d rows", n, len(rows))
+		t.Errorf("the copied replica misses %d of %d rows", n, len(rows))
 	}
 }
 
 // failovers kills one primary after the other.
 func failovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
-	c := b.Trio(t, change...)
+	c := b.ThreeNodes(t, change...)
 	c.Primary.Exec(t, createKept)
 	lossless := len(change) > 0 || b.Driver.CanDrain(b.Installation)
 	for round := range 3 {
@@ -160,7 +160,7 @@ func failovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
 // Failover kills the primary under writers and demands that the others go on,
 // and that it comes back. Without loss when lossless, and then it tells whether
 // the killed one came back as it was.
-func (c *Trio) Failover(t *testing.T, round int, lossless bool) (asItWas bool) {
+func (c *Cluster) Failover(t *testing.T, round int, lossless bool) (asItWas bool) {
 	t.Helper()
 	l := c.Primary.write(t, round)
 	l.reach(t, 300)
@@ -185,7 +185,7 @@ func (c *Trio) Failover(t *testing.T, round int, lossless bool) (asItWas bool) {
 // switchovers move the primary on purpose, under writers. Nothing may get lost,
 // and nobody may need a new copy.
 func switchovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
-	c := b.Trio(t, change...)
+	c := b.ThreeNodes(t, change...)
 	c.Primary.Exec(t, createKept)
 	for round := range 3 {
 		l := c.Primary.write(t, round)
@@ -213,16 +213,16 @@ func switchovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
 
 // handOver waits until the one that stepped down has nothing the candidate hasn't:
 // by stopping it when its files can be drained.
-func (c *Trio) handOver(t *testing.T, old *Server) (candidate, other *Server) {
+func (c *Cluster) handOver(t *testing.T, old *Server) (candidate, other *Server) {
 	t.Helper()
 	if c.Bench.Driver.CanDrain(c.Bench.Installation) {
 		old.Stop(t)
 		return c.furthest(t)
 	}
-	want := old.Standing(t).Received
+	want := old.ReplicationStatus(t).Received
 	for _, s := range c.replicas() {
 		must(t, poll(replicationDeadline, func() error {
-			if got := s.Standing(t); got.Received < want {
+			if got := s.ReplicationStatus(t); got.Received < want {
 				return &behind{got}
 			}
 			return nil
@@ -233,7 +233,7 @@ func (c *Trio) handOver(t *testing.T, old *Server) (candidate, other *Server) {
 
 // commitsWait stops both replicas: a commit has to wait until one is back.
 func commitsWait(t *testing.T, b *Bench) {
-	c := b.Trio(t, synchronous)
+	c := b.ThreeNodes(t, synchronous)
 	c.Primary.Exec(t, createKept)
 	for _, s := range c.replicas() {
 		s.Stop(t)

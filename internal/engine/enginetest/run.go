@@ -91,15 +91,15 @@ func Run(t *testing.T, driver engine.Driver, o Options) {
 // there are two. The rest is tried on the distribution's, and on all by
 // `make test-engines`.
 var shortPath = []string{
-	"three nodes: twins stream", "three nodes: a replica comes back", "three nodes: failover, synchronous",
+	"three nodes: prepared replicas stream", "three nodes: a replica comes back", "three nodes: failover, synchronous",
 	"three nodes: switchover", "three nodes: commits wait for a replica",
 	"backup under writes, encrypted", "backup: cancelled", "three nodes: backup of a replica, restored in place",
-	"moments, encrypted", "moments: definers and users", "three nodes: moments over a failover",
+	"point in time, encrypted", "point in time: definers and users", "three nodes: point in time over a failover",
 }
 
 // checks are those that the bench's installation has to pass now.
 func (b *Bench) checks() []Check {
-	matrix := slices.Concat(replicationCases(), backupCases(), momentCases(b.Driver), b.Options.Checks)
+	matrix := slices.Concat(replicationCases(), backupCases(), pitrCases(b.Driver), b.Options.Checks)
 	if Thorough() || rank(b.Installation) > 0 {
 		return slices.Concat(basicCases(), matrix)
 	}

@@ -7,7 +7,7 @@ import (
 	"steward/internal/engine"
 )
 
-// feeder has the checks of a driver that hands over its logs.
+// feeder has the checks of a driver that archives its logs when asked.
 type feeder struct {
 	engine.Driver
 	engine.Feeder
@@ -15,7 +15,7 @@ type feeder struct {
 
 func TestShortPathNamesChecks(t *testing.T) {
 	t.Parallel()
-	all := slices.Concat(replicationCases(), backupCases(), momentCases(feeder{}))
+	all := slices.Concat(replicationCases(), backupCases(), pitrCases(feeder{}))
 	for _, name := range shortPath {
 		if !slices.ContainsFunc(all, func(c Check) bool { return c.Name == name }) {
 			t.Errorf("there is no check %q", name)

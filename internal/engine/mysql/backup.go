@@ -17,9 +17,9 @@ import (
 
 // archiving is what differs between the flavours in backups.
 type archiving struct {
-	// backup writes a copy of the running server; spool is a folder of the node's
+	// backup writes a copy of the running server; work is a folder of the node's
 	// user that is removed afterwards.
-	backup func(ctx context.Context, d *Driver, n engine.Node, w io.Writer, spool string, run engine.Piper) error
+	backup func(ctx context.Context, d *Driver, n engine.Node, w io.Writer, work string, run engine.Piper) error
 	// unpack makes a data folder of it, whose server follows nobody.
 	unpack func(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error
 	// check is the statement that looks through a table.
@@ -33,8 +33,8 @@ func archivingOf(f engine.Flavour) archiving {
 	return mySQLArchiving
 }
 
-// spoolPrefix begins the names of backups' folders in Node.Tmp.
-const spoolPrefix = ".steward-backup-"
+// workDirPrefix begins the names of backups' folders in Node.Tmp.
+const workDirPrefix = ".steward-backup-"
 
 // Backup is part of engine.Archiver. MariaDB's comes as a stream of its own
 // program; MySQL, which has no such thing, clones itself to the local disk
@@ -50,22 +50,22 @@ func (d *Driver) backup(ctx context.Context, n engine.Node, w io.Writer, run eng
 	if err := errors.Join(ctx.Err(), d.Hindrance(n)); err != nil {
 		return err
 	}
-	spool, release, err := makeSpool(n.Tmp)
+	work, release, err := makeWorkDir(n.Tmp)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	archive := engine.NewArchiveWriter(w)
-	if err := archivingOf(n.Installation.Flavour).backup(ctx, d, n, archive, spool, run); err != nil {
+	if err := archivingOf(n.Installation.Flavour).backup(ctx, d, n, archive, work, run); err != nil {
 		return err
 	}
 	return archive.End()
 }
 
-// makeSpool makes a folder that belongs to the owner of tmp. The lock on tmp
+// makeWorkDir makes a folder that belongs to the owner of tmp. The lock on tmp
 // lasts as long as our process at most: who holds it may remove what a backup
 // left that was killed.
-func makeSpool(tmp string) (spool string, release func() error, err error) {
+func makeWorkDir(tmp string) (work string, release func() error, err error) {
 	lock, err := os.Open(tmp)
 	if err != nil {
 		return "", nil, err
@@ -77,18 +77,18 @@ func makeSpool(tmp string) (spool string, release func() error, err error) {
 		return "", nil, errors.Join(err, lock.Close())
 	}
 	release = func() error { return errors.Join(removeSpools(tmp), lock.Close()) }
-	spool, err = os.MkdirTemp(tmp, spoolPrefix)
+	work, err = os.MkdirTemp(tmp, workDirPrefix)
 	if err == nil {
-		err = giveLike(tmp, spool)
+		err = giveLike(tmp, work)
 	}
 	if err != nil {
 		return "", nil, errors.Join(err, release())
 	}
-	return spool, release, nil
+	return work, release, nil
 }
 
 func removeSpools(tmp string) error {
-	left, err := filepath.Glob(filepath.Join(tmp, spoolPrefix+"*"))
+	left, err := filepath.Glob(filepath.Join(tmp, workDirPrefix+"*"))
 	if err != nil {
 		return err
 	}
@@ -113,14 +113,14 @@ func giveLike(dir, path string) error {
 	return os.Lchown(path, int(owner.Uid), int(owner.Gid))
 }
 
-// Unpack is part of engine.Archiver. What comes of it is a lineage of its own:
+// Unpack is part of engine.Archiver. What comes of it is a history of its own:
 // a replica of the server that was backed up can't follow.
 func (d *Driver) Unpack(ctx context.Context, n engine.Node, r io.Reader, dir string, run engine.Piper) error {
 	archive := engine.NewArchiveReader(r)
 	if err := archivingOf(n.Installation.Flavour).unpack(ctx, n, archive, dir, run); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
-	if err := d.Individualise(ctx, dir); err != nil {
+	if err := d.RegenerateIdentity(ctx, dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
 	if err := engine.SyncTree(dir); err != nil {

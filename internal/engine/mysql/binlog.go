@@ -129,7 +129,7 @@ type transaction struct {
 	// source and number are its identity.
 	source string
 	number uint64
-	// ended is the first moment by which it was committed, as precisely as is known.
+	// ended is the earliest time by which it was committed, as precisely as is known.
 	ended time.Time
 }
 
@@ -149,22 +149,22 @@ func mariaDBTransaction(e logEvent) (transaction, error) {
 // mySQLTransaction has the microsecond of the commit on the first server.
 func mySQLTransaction(e logEvent) (transaction, error) {
 	const (
-		uuid     = 1
-		number   = uuid + 16
-		clock    = number + 8
-		moments  = clock + 17
-		original = uint64(1) << 55
+		uuid       = 1
+		number     = uuid + 16
+		clock      = number + 8
+		timestamps = clock + 17
+		original   = uint64(1) << 55
 	)
 	body := e.body()
-	if e.kind() != eventGTID || len(body) < moments+7 || body[clock] != 2 {
+	if e.kind() != eventGTID || len(body) < timestamps+7 || body[clock] != 2 {
 		return transaction{}, fmt.Errorf("event %d doesn't begin a transaction", e.kind())
 	}
-	micros := sevenBytes(body[moments:])
+	micros := sevenBytes(body[timestamps:])
 	if micros&original != 0 {
-		if len(body) < moments+14 {
+		if len(body) < timestamps+14 {
 			return transaction{}, errors.New("an event of a binary log ends early")
 		}
-		micros = sevenBytes(body[moments+7:])
+		micros = sevenBytes(body[timestamps+7:])
 	}
 	u := body[uuid:number]
 	return transaction{

@@ -61,12 +61,12 @@ func content(t *testing.T, log []byte) string {
 	}
 }
 
-func TestExcerpt(t *testing.T) {
+func TestFilter(t *testing.T) {
 	log := sampleLog(11, 100, 101, 101, 103)
 	for _, c := range []struct {
 		name      string
 		at, until uint64
-		moment    int64
+		target    int64
 		want      string
 		reached   uint64
 		beyond    bool
@@ -83,9 +83,9 @@ func TestExcerpt(t *testing.T) {
 		{"one is missing", 9, 14, 1000, "", 9, false, true},
 		{"it ends early", 10, 20, 1000, "aAbBcCdD", 14, false, true},
 	} {
-		x := &excerpt{read: mariaDBTransaction, at: new(numbered(c.at)), moment: time.Unix(c.moment, 0)}
+		x := &filter{read: mariaDBTransaction, at: new(numbered(c.at)), target: time.Unix(c.target, 0)}
 		var out bytes.Buffer
-		p := piece{0, c.at, max(c.until, 14)}
+		p := segment{0, c.at, max(c.until, 14)}
 		if c.gap {
 			p.to = c.until
 		}
@@ -93,8 +93,8 @@ func TestExcerpt(t *testing.T) {
 		if errors.Is(err, engine.ErrGap) != c.gap || err != nil && !c.gap {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if got := content(t, out.Bytes()); got != c.want || x.at.position() != c.reached || x.beyond != c.beyond {
-			t.Errorf("%s: %q up to %d, %t", c.name, got, x.at.position(), x.beyond)
+		if got := content(t, out.Bytes()); got != c.want || x.at.transactions() != c.reached || x.beyond != c.beyond {
+			t.Errorf("%s: %q up to %d, %t", c.name, got, x.at.transactions(), x.beyond)
 		}
 	}
 }
@@ -102,17 +102,17 @@ func TestExcerpt(t *testing.T) {
 func TestBrokenLogs(t *testing.T) {
 	log := sampleLog(1, 100, 101)
 	for end := range len(log) {
-		x := &excerpt{read: mariaDBTransaction, at: new(numbered(0)), moment: time.Unix(1000, 0)}
+		x := &filter{read: mariaDBTransaction, at: new(numbered(0)), target: time.Unix(1000, 0)}
 		var out bytes.Buffer
-		if _, err := x.copy(piece{0, 0, 2}, 2, bytes.NewReader(log[:end]), &out); err == nil && x.at.position() != 2 {
-			t.Fatalf("cut at %d: up to %d", end, x.at.position())
+		if _, err := x.copy(segment{0, 0, 2}, 2, bytes.NewReader(log[:end]), &out); err == nil && x.at.transactions() != 2 {
+			t.Fatalf("cut at %d: up to %d", end, x.at.transactions())
 		}
 	}
 	var w logWriter
 	w.WriteString(binlogMagic)
 	w.event(eventAnonymous, 100, make([]byte, 60)...)
-	x := &excerpt{read: mySQLTransaction, at: gtidSet{}, moment: time.Unix(1000, 0)}
-	if _, err := x.copy(piece{0, 0, 1}, 1, &w, &bytes.Buffer{}); err == nil {
+	x := &filter{read: mySQLTransaction, at: gtidSet{}, target: time.Unix(1000, 0)}
+	if _, err := x.copy(segment{0, 0, 1}, 1, &w, &bytes.Buffer{}); err == nil {
 		t.Error("a transaction without an identity is taken")
 	}
 }
@@ -121,15 +121,15 @@ func TestMySQLTransaction(t *testing.T) {
 	body := append([]byte{1}, bytes.Repeat([]byte{0xab}, 16)...)
 	body = binary.LittleEndian.AppendUint64(body, 42)
 	body = append(append(body, 2), make([]byte, 16)...)
-	moment := time.Date(2026, 1, 31, 18, 4, 5, 678901000, time.UTC)
+	want := time.Date(2026, 1, 31, 18, 4, 5, 678901000, time.UTC)
 	seven := func(micros uint64) []byte { return binary.LittleEndian.AppendUint64(nil, micros)[:7] }
-	there := append(bytes.Clone(body), seven(uint64(moment.UnixMicro()))...)
-	elsewhere := append(append(bytes.Clone(body), seven(uint64(moment.Add(time.Minute).UnixMicro())|1<<55)...), seven(uint64(moment.UnixMicro()))...)
+	there := append(bytes.Clone(body), seven(uint64(want.UnixMicro()))...)
+	elsewhere := append(append(bytes.Clone(body), seven(uint64(want.Add(time.Minute).UnixMicro())|1<<55)...), seven(uint64(want.UnixMicro()))...)
 	for name, body := range map[string][]byte{"on its server": there, "on a replica": elsewhere} {
 		var w logWriter
 		w.event(eventGTID, 1, body...)
 		got, err := mySQLTransaction(w.Bytes())
-		if err != nil || got.source != "abababab-abab-abab-abab-abababababab" || got.number != 42 || !got.ended.Equal(moment) {
+		if err != nil || got.source != "abababab-abab-abab-abab-abababababab" || got.number != 42 || !got.ended.Equal(want) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		w.Reset()
@@ -140,15 +140,15 @@ func TestMySQLTransaction(t *testing.T) {
 	}
 }
 
-func FuzzExcerpt(f *testing.F) {
+func FuzzFilter(f *testing.F) {
 	f.Add(sampleLog(1, 100, 101))
 	f.Fuzz(func(_ *testing.T, log []byte) {
-		for _, x := range []*excerpt{
-			{read: mariaDBTransaction, at: new(numbered(0)), moment: time.Unix(1000, 0)},
-			{read: mySQLTransaction, at: gtidSet{}, moment: time.Unix(1000, 0)},
+		for _, x := range []*filter{
+			{read: mariaDBTransaction, at: new(numbered(0)), target: time.Unix(1000, 0)},
+			{read: mySQLTransaction, at: gtidSet{}, target: time.Unix(1000, 0)},
 		} {
 			var out bytes.Buffer
-			_, _ = x.copy(piece{0, 0, 2}, 2, bytes.NewReader(log), &out)
+			_, _ = x.copy(segment{0, 0, 2}, 2, bytes.NewReader(log), &out)
 		}
 	})
 }

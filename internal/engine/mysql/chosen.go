@@ -73,7 +73,7 @@ func keep(n engine.Node) time.Duration {
 	if seconds, ok := n.Config[retention].(int64); ok {
 		return time.Duration(seconds) * time.Second
 	}
-	return keepShipped
+	return keepArchived
 }
 
 // optionOf is what a configuration file calls a variable.

@@ -126,14 +126,14 @@ func onMemory(s *enginetest.Server) bool {
 // where steward fetches them the server itself lets none go.
 func TestChosenRetention(t *testing.T) {
 	n := engine.Node{Installation: engine.Installation{Flavour: engine.FlavourMariaDB, Series: "10.11"}}
-	if keep(n) != keepShipped || expiry(n) != 900 {
+	if keep(n) != keepArchived || expiry(n) != 900 {
 		t.Errorf("nothing chosen: %s, %d s", keep(n), expiry(n))
 	}
 	n.Config = parameter.Config{retention: int64(7200)}
 	if keep(n).Hours() != 2 || expiry(n) != 7200 {
 		t.Errorf("two hours chosen: %s, %d s", keep(n), expiry(n))
 	}
-	if n.Spool = "/spool"; expiry(n) != forgetAfter {
+	if n.ArchiveDir = "/archive"; expiry(n) != forgetAfter {
 		t.Errorf("with an archive: %d s", expiry(n))
 	}
 }

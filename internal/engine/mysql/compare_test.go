@@ -16,7 +16,7 @@ import (
 // silentlyDiverged gives the nodes other values for the same column. Before that
 // they are the same, also while customers write.
 func silentlyDiverged(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.Asynch)
+	c := newThreeNodes(t, b, cluster.Asynch)
 	c.nodes[0].Exec(t, makeKept, "CREATE TABLE `odd ``name; 10%` (v double, w json, x bit(3), PRIMARY KEY (v))",
 		"INSERT INTO `odd ``name; 10%` VALUES (0.1, '{}', b'101'), (1e300, NULL, NULL)", "CREATE TABLE hollow (v int)")
 	statement := "ALTER TABLE kept ADD u VARCHAR(36) DEFAULT (UUID())"
@@ -51,8 +51,8 @@ func silentlyDiverged(t *testing.T, b *enginetest.Bench) {
 	if took := time.Since(started); took > 20*time.Second {
 		t.Errorf("a table's columns could be changed after %v", took)
 	}
-	c.reseed(t, 1)
-	c.reseed(t, 2)
+	c.recopy(t, 1)
+	c.recopy(t, 2)
 	for _, i := range c.replicas() {
 		c.follow(t, i)
 		c.streams(t, i)
@@ -61,7 +61,7 @@ func silentlyDiverged(t *testing.T, b *enginetest.Bench) {
 }
 
 // compare demands that no difference is found, and reports whether all was compared.
-func (c *trio) compare(t *testing.T, i int) bool {
+func (c *threeNodes) compare(t *testing.T, i int) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

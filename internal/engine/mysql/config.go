@@ -205,7 +205,7 @@ func transactionBound(n engine.Node, size tuning) setting {
 
 // expiry is after how many seconds the server lets old binary logs go by itself.
 func expiry(n engine.Node) int {
-	if n.Spool != "" {
+	if n.ArchiveDir != "" {
 		return forgetAfter
 	}
 	return int(keep(n).Seconds())

@@ -30,8 +30,8 @@ type Driver struct {
 	log *slog.Logger
 	// system are the folders where distributions put their servers.
 	system []string
-	// sleepers are events to leave disabled on the next primary.
-	sleepers sleepers
+	// disabled are events to leave disabled on the next primary.
+	disabled disabledEvents
 	// copyLockWait is how long a copy waits for one lock.
 	copyLockWait time.Duration
 }

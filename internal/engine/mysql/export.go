@@ -20,7 +20,7 @@ const (
 )
 
 // Export is part of engine.Exporter. MariaDB's stream stays what it is: the files
-// in it come in pieces, whose sizes nobody knows before its end.
+// in it come in segments, whose sizes nobody knows before its end.
 func (d *Driver) Export(c engine.Copied, r io.Reader, w *tar.Writer) error {
 	if err := engine.AddFile(w, c, exportedConf, []byte(exportedServer(c))); err != nil {
 		return err

@@ -42,11 +42,11 @@ func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) error {
 	if st.follows(n.Source) && st.receiverRuns() && st.applierRuns() && ready == "1" {
 		return s.setRole(ctx, r, n)
 	}
-	if r.relaxed {
-		if err := trusted(n); err != nil {
+	if r.asyncFlush {
+		if err := crashSafe(n); err != nil {
 			return err
 		}
-		if err := relax(n); err != nil {
+		if err := noteAsyncFlush(n); err != nil {
 			return err
 		}
 	}

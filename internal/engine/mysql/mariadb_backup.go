@@ -35,16 +35,16 @@ func needProgram(inst engine.Installation, name string) error {
 
 // streamMariaDB hands the password over in a file. The node's own configuration
 // tells the program where the data and the keys are.
-func streamMariaDB(ctx context.Context, d *Driver, n engine.Node, w io.Writer, spool string, run engine.Piper) error {
+func streamMariaDB(ctx context.Context, d *Driver, n engine.Node, w io.Writer, work string, run engine.Piper) error {
 	if err := needProgram(n.Installation, copyProgram); err != nil {
 		return err
 	}
-	options := filepath.Join(spool, copyOptionsFile)
-	if err := writePrivate(spool, options, copyOptions(n)); err != nil {
+	options := filepath.Join(work, copyOptionsFile)
+	if err := writePrivate(work, options, copyOptions(n)); err != nil {
 		return fmt.Errorf("write options of %s: %w", copyProgram, err)
 	}
 	argv := n.Installation.Program(copyProgram, "--defaults-file="+options, "--backup", "--stream=xbstream",
-		"--target-dir="+spool, "--tmpdir="+spool, copyLogLook)
+		"--target-dir="+work, "--tmpdir="+work, copyLogLook)
 	politely := func(ctx context.Context, dir string, p engine.Process, in io.Reader, out io.Writer) ([]byte, error) {
 		p.Polite = true
 		return run(ctx, dir, p, in, out)
@@ -59,7 +59,7 @@ func streamMariaDB(ctx context.Context, d *Driver, n engine.Node, w io.Writer, s
 		return err
 	}
 	defer unbound()
-	if err := running(bounded, politely, spool, argv, nil, w); err != nil {
+	if err := running(bounded, politely, work, argv, nil, w); err != nil {
 		if cause := context.Cause(bounded); cause != nil {
 			err = errors.Join(cause, err)
 		}
@@ -108,7 +108,7 @@ func unpackMariaDB(ctx context.Context, n engine.Node, archive *engine.ArchiveRe
 		err = forkMariaDB(ctx, n, dir, last, run)
 	}
 	if err != nil {
-		return fmt.Errorf("begin a new lineage: %w", err)
+		return fmt.Errorf("begin a new history: %w", err)
 	}
 	return discardNotes(dir)
 }
@@ -189,22 +189,22 @@ func relocate(n engine.Node, note string) error {
 	return f.Close()
 }
 
-// lineageStep is by how much a restored server's transactions are numbered
-// higher than those it was restored from. The old lineage never gets there, so
+// historyStep is by how much a restored server's transactions are numbered
+// higher than those it was restored from. The old history never gets there, so
 // a replica of it asks for a number that the restored server's log doesn't have
 // and is refused, while the same number would be taken for the same transaction.
-const lineageStep = 1 << 40
+const historyStep = 1 << 40
 
-// forkMariaDB writes the position at which the new lineage begins where a
+// forkMariaDB writes the position at which the new history begins where a
 // replica has the one it got to: a server numbers its own transactions from
-// there, and replicas seeded from it may go on there. last is the number of the
+// there, and replicas copied from it may go on there. last is the number of the
 // copy's last transaction, as far as the tables don't know it.
 func forkMariaDB(ctx context.Context, n engine.Node, dir string, last uint64, run engine.Piper) error {
 	var name [16]byte
 	rand.Read(name[:])
-	return bootstrapMariaDB(ctx, n, dir, append(goOnAfter(n, last, lineageStep),
-		"CREATE TABLE IF NOT EXISTS "+lineageTable+" (name VARCHAR(64) NOT NULL) ENGINE = InnoDB COMMENT 'The history that the data is of'",
-		"DELETE FROM "+lineageTable, "INSERT INTO "+lineageTable+" VALUES ("+quote(hex.EncodeToString(name[:]))+")"), run)
+	return bootstrapMariaDB(ctx, n, dir, append(goOnAfter(n, last, historyStep),
+		"CREATE TABLE IF NOT EXISTS "+archiveIDTable+" (name VARCHAR(64) NOT NULL) ENGINE = InnoDB COMMENT 'The history that the data is of'",
+		"DELETE FROM "+archiveIDTable, "INSERT INTO "+archiveIDTable+" VALUES ("+quote(hex.EncodeToString(name[:]))+")"), run)
 }
 
 // goOnAfter are the statements that have a server number on after its copy's last

@@ -10,9 +10,9 @@ import (
 )
 
 var mariaDBContinuity = continuity{
-	lineage: mariaDBLineage,
-	begins:  mariaDBBegins,
-	here: func(ctx context.Context, s *session) (place, error) {
+	archiveID: mariaDBArchiveID,
+	begins:    mariaDBBegins,
+	here: func(ctx context.Context, s *session) (position, error) {
 		rows, err := s.rows(ctx, "SELECT @@GLOBAL.gtid_slave_pos, @@GLOBAL.gtid_binlog_pos")
 		if err != nil {
 			return nil, err
@@ -22,7 +22,7 @@ var mariaDBContinuity = continuity{
 	},
 	read:   mariaDBTransaction,
 	unpack: mariaDBUnpackToRecover,
-	sever: func(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
+	startNewArchive: func(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
 		return forkMariaDB(ctx, n, dir, 0, run)
 	},
 	change: "CHANGE MASTER {channel} TO master_host = 'nowhere', master_use_gtid = no, relay_log_file = {file}, relay_log_pos = 4",
@@ -31,19 +31,19 @@ var mariaDBContinuity = continuity{
 	reset:  "RESET SLAVE {channel} ALL",
 }
 
-// lineageTable names the history of the data; a cluster that was never restored
+// archiveIDTable names the history of the data; a cluster that was never restored
 // hasn't got it. It is part of every copy.
-const lineageTable = "steward.lineage"
+const archiveIDTable = "steward.lineage"
 
-// firstLineage is that of data which was never restored.
-const firstLineage = "origin"
+// firstArchiveID is that of data which was never restored.
+const firstArchiveID = "origin"
 
 const errNoSuchTable = 1146
 
-func mariaDBLineage(ctx context.Context, s *session) (string, error) {
-	name, err := s.text(ctx, "SELECT name FROM "+lineageTable)
+func mariaDBArchiveID(ctx context.Context, s *session) (string, error) {
+	name, err := s.text(ctx, "SELECT name FROM "+archiveIDTable)
 	if is(err, errNoSuchTable) {
-		return firstLineage, nil
+		return firstArchiveID, nil
 	}
 	return name, err
 }

@@ -31,7 +31,7 @@ var mariaDBReplication = replication{
 	compatible: mariaDBCompatible,
 	position:   mariaDBGoOn,
 	forked:     []string{"1236", "1950"},
-	seed:       seedMariaDB,
+	baseBackup: mariaDBBaseBackup,
 }
 
 // appliers is how many threads apply what a replica receives.
@@ -130,14 +130,14 @@ func mariaDBCompatible(ctx context.Context, own, source *session, st status) err
 	return nil
 }
 
-// seedPosition is the file in a copy that says which position it is a copy of.
-const seedPosition = "steward.position"
+// copyPosition is the file in a copy that says which position it is a copy of.
+const copyPosition = "steward.position"
 
 // mariaDBGoOn: an old primary goes on after its own last transaction, a copy
 // after that of the server it was made of. A replica that was killed may have a
 // change of a table in its log, and done, without a note that it has applied it.
 func mariaDBGoOn(ctx context.Context, s *session, n engine.Node) error {
-	seed, err := os.ReadFile(filepath.Join(n.Data, seedPosition))
+	noted, err := os.ReadFile(filepath.Join(n.Data, copyPosition))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the copy's position: %w", err)
 	}
@@ -146,7 +146,7 @@ func mariaDBGoOn(ctx context.Context, s *session, n engine.Node) error {
 		return err
 	}
 	replica, binlog := rows[0][0], rows[0][1]
-	position, _, err := furthest(replica, binlog, strings.TrimSpace(string(seed)))
+	position, _, err := furthest(replica, binlog, strings.TrimSpace(string(noted)))
 	if err != nil || position == replica {
 		return err
 	}
@@ -156,7 +156,7 @@ func mariaDBGoOn(ctx context.Context, s *session, n engine.Node) error {
 // backupProgram copies a running MariaDB.
 const backupProgram = "mariadb-backup"
 
-func seedMariaDB(ctx context.Context, d *Driver, n engine.Node, dir string, run engine.Runner) error {
+func mariaDBBaseBackup(ctx context.Context, d *Driver, n engine.Node, dir string, run engine.Runner) error {
 	if n.Installation.Bin[backupProgram] == "" {
 		return fmt.Errorf("a copy needs the program %s, which is not installed with %s", backupProgram, n.Installation.ID())
 	}
@@ -200,7 +200,7 @@ func rememberPosition(dir string) error {
 		return err
 	}
 	// Readable by the server's user, who isn't us; the folder is closed to others.
-	if err := os.WriteFile(filepath.Join(dir, seedPosition), []byte(position+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, copyPosition), []byte(position+"\n"), 0o644); err != nil {
 		return err
 	}
 	return removeAll(dir, "*_binlog_info", "*_slave_info", "*_galera_info", "*_checkpoints", "*_info", "*_backup_info", "backup-my.cnf")

@@ -16,10 +16,10 @@ import (
 
 var mySQLArchiving = archiving{backup: cloneMySQL, unpack: unpackMySQL, check: " EXTENDED"}
 
-// cloneMySQL has the server clone itself into the spool, the one way to a copy of
+// cloneMySQL has the server clone itself into the work folder, the one way to a copy of
 // a running MySQL that the server itself brings, and passes that on.
-func cloneMySQL(ctx context.Context, d *Driver, n engine.Node, w io.Writer, spool string, _ engine.Piper) error {
-	clone := filepath.Join(spool, "clone") // the server insists on making it
+func cloneMySQL(ctx context.Context, d *Driver, n engine.Node, w io.Writer, work string, _ engine.Piper) error {
+	clone := filepath.Join(work, "clone") // the server insists on making it
 	if err := d.clone(ctx, n, clone); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func unpackMySQL(ctx context.Context, n engine.Node, archive *engine.ArchiveRead
 		return err
 	}
 	if err := forkMySQL(ctx, n, dir, run); err != nil {
-		return fmt.Errorf("begin a new lineage: %w", err)
+		return fmt.Errorf("begin a new history: %w", err)
 	}
 	return nil
 }
@@ -127,14 +127,14 @@ func extractMySQL(archive *engine.ArchiveReader, dir string) error {
 // firstSteps is run by a server on the copy when it starts. The copy of a
 // replica has the replica's source in its tables.
 //
-// The transaction that is said to have been is the new lineage's mark: who was
+// The transaction that is said to have been is the new history's mark: who was
 // copied from here has it too. Who wasn't would have to fetch it, which nobody
-// can. The server's new uuid alone keeps no replica of the old lineage from
+// can. The server's new uuid alone keeps no replica of the old history from
 // following: a source misses only transactions under its own uuid.
 func firstSteps() string {
 	var mark [16]byte
-	copy(mark[:], lineageMark)
-	rand.Read(mark[len(lineageMark):])
+	copy(mark[:], archiveIDMark)
+	rand.Read(mark[len(archiveIDMark):])
 	uuid := fmt.Sprintf("%x-%x-%x-%x-%x", mark[:4], mark[4:6], mark[6:8], mark[8:10], mark[10:])
 	return "RESET REPLICA ALL;\nSET GLOBAL gtid_purged = '+" + uuid + ":1';\nSHUTDOWN;\n"
 }

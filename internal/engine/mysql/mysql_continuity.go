@@ -17,9 +17,9 @@ import (
 )
 
 var mySQLContinuity = continuity{
-	lineage: mySQLLineage,
-	begins:  mySQLBegins,
-	here: func(ctx context.Context, s *session) (place, error) {
+	archiveID: mySQLArchiveID,
+	begins:    mySQLBegins,
+	here: func(ctx context.Context, s *session) (position, error) {
 		text, err := s.text(ctx, "SELECT @@GLOBAL.gtid_executed")
 		if err != nil {
 			return nil, err
@@ -30,7 +30,7 @@ var mySQLContinuity = continuity{
 	unpack: func(_ context.Context, _ engine.Node, archive *engine.ArchiveReader, dir string, _ engine.Piper) error {
 		return extractMySQL(archive, dir)
 	},
-	sever: severMySQL,
+	startNewArchive: mySQLStartNewArchive,
 	change: "CHANGE REPLICATION SOURCE TO source_host = 'nowhere', source_auto_position = 0, " +
 		"relay_log_file = {file}, relay_log_pos = 4 FOR CHANNEL {channel}",
 	start: "START REPLICA SQL_THREAD FOR CHANNEL {channel}",
@@ -41,12 +41,12 @@ var mySQLContinuity = continuity{
 	},
 }
 
-// lineageMark begins the UUIDs of the transactions by which firstSteps marks new
-// lineages; the rest of them is random.
-const lineageMark = "steward1"
+// archiveIDMark begins the UUIDs of the transactions by which firstSteps marks new
+// histories; the rest of them is random.
+const archiveIDMark = "steward1"
 
-// mySQLLineage follows from all marks in the data: every restore adds one.
-func mySQLLineage(ctx context.Context, s *session) (string, error) {
+// mySQLArchiveID follows from all marks in the data: every restore adds one.
+func mySQLArchiveID(ctx context.Context, s *session) (string, error) {
 	text, err := s.text(ctx, "SELECT @@GLOBAL.gtid_executed")
 	if err != nil {
 		return "", err
@@ -55,7 +55,7 @@ func mySQLLineage(ctx context.Context, s *session) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	marked := hex.EncodeToString([]byte(lineageMark))
+	marked := hex.EncodeToString([]byte(archiveIDMark))
 	sum, marks := sha256.New(), 0
 	for _, source := range slices.Sorted(maps.Keys(executed)) {
 		if strings.HasPrefix(strings.ReplaceAll(source, "-", ""), marked) {
@@ -64,7 +64,7 @@ func mySQLLineage(ctx context.Context, s *session) (string, error) {
 		}
 	}
 	if marks == 0 {
-		return firstLineage, nil
+		return firstArchiveID, nil
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:16]), nil
 }
@@ -94,9 +94,9 @@ func mySQLBegins(ctx context.Context, s *session, log string, _ uint64) (uint64,
 	return union(previous, purged).count(), nil
 }
 
-// severMySQL: forkMySQL brings the files itself that a server of encrypted data
+// mySQLStartNewArchive: forkMySQL brings the files itself that a server of encrypted data
 // has in its folder.
-func severMySQL(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
+func mySQLStartNewArchive(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
 	_, files := mySQLEncryption(n)
 	for _, f := range files {
 		if err := os.Remove(filepath.Join(dir, filepath.Base(f.Path))); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -12,11 +12,11 @@ import (
 
 var mySQLReplication = replication{
 	source: "rpl_semi_sync_source", replica: "rpl_semi_sync_replica",
-	plugins:  mySQLPlugins,
-	settings: mySQLReplicating,
-	relaxed:  true,
-	status:   "SHOW REPLICA STATUS",
-	startAll: "START REPLICA", startApplier: "START REPLICA SQL_THREAD",
+	plugins:    mySQLPlugins,
+	settings:   mySQLReplicating,
+	asyncFlush: true,
+	status:     "SHOW REPLICA STATUS",
+	startAll:   "START REPLICA", startApplier: "START REPLICA SQL_THREAD",
 	stopAll: "STOP REPLICA", stopReceiver: "STOP REPLICA IO_THREAD", reset: "RESET REPLICA ALL",
 	abandon: mySQLAbandon,
 	change: func(n engine.Node) string {
@@ -31,7 +31,7 @@ var mySQLReplication = replication{
 	compatible: mySQLCompatible,
 	position:   func(context.Context, *session, engine.Node) error { return nil },
 	forked:     []string{"1236", "13114", "13117"},
-	seed:       seedMySQL,
+	baseBackup: mySQLBaseBackup,
 }
 
 // mySQLPlugins are loaded by servers that are alone, too: other nodes may join them
@@ -169,8 +169,8 @@ func (s *session) clone(ctx context.Context, to string) error {
 	}
 }
 
-// seedMySQL has the server clone itself. It insists on making the folder.
-func seedMySQL(ctx context.Context, d *Driver, n engine.Node, dir string, _ engine.Runner) error {
+// mySQLBaseBackup has the server clone itself. It insists on making the folder.
+func mySQLBaseBackup(ctx context.Context, d *Driver, n engine.Node, dir string, _ engine.Runner) error {
 	s, err := d.admin(ctx, n)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// copied is how long a copy of two seconds takes, in pieces of a hundredth, and
+// copied is how long a copy of two seconds takes, in segments of a hundredth, and
 // what part of its throughput a writer keeps that gets speed, a second, while
 // it runs and 1000 while it pauses.
 func copied(t *testing.T, speed, alone float64, fails bool) (took time.Duration, kept float64) {

@@ -80,7 +80,7 @@ func (d *Driver) takeOver(ctx context.Context, s *session, r *replication, n eng
 		if err := s.exec(ctx, "SET GLOBAL "+r.source+"_enabled = OFF"); err != nil {
 			return err
 		}
-		d.wakeEvents(ctx, s, n)
+		d.restoreEvents(ctx, s, n)
 	}
 	if err := s.replicaAccount(ctx, n, false); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (d *Driver) takeOver(ctx context.Context, s *session, r *replication, n eng
 		return err
 	}
 	// Later it would wait behind a commit that waits for a replica.
-	if err := s.strict(ctx, n); err != nil {
+	if err := s.endAsyncFlush(ctx, n); err != nil {
 		return err
 	}
 	if !n.ReadOnly {

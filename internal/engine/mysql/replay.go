@@ -17,14 +17,14 @@ import (
 // it keeps what it has received, and has nobody to receive more from.
 
 const (
-	// portionMost is how much of it lies there at a time, unless one piece is more.
+	// portionMost is how much of it lies there at a time, unless one segment is more.
 	portionMost = 64 << 20
-	// fetchTries is how often a piece is read from an archive that doesn't answer.
+	// fetchTries is how often a segment is read from an archive that doesn't answer.
 	fetchTries = 5
 )
 
 // UnpackToRecover is part of engine.Recoverer.
-func (d *Driver) UnpackToRecover(ctx context.Context, n engine.Node, r io.Reader, dir string, run engine.Piper) (lineage, first string, err error) {
+func (d *Driver) UnpackToRecover(ctx context.Context, n engine.Node, r io.Reader, dir string, run engine.Piper) (archiveID, first string, err error) {
 	archive := engine.NewArchiveReader(r)
 	if err := continuityOf(n.Installation.Flavour).unpack(ctx, n, archive, dir, run); err != nil {
 		return "", "", fmt.Errorf("unpack backup: %w", err)
@@ -32,17 +32,17 @@ func (d *Driver) UnpackToRecover(ctx context.Context, n engine.Node, r io.Reader
 	return "", "", nil
 }
 
-// Sever is part of engine.Recoverer.
-func (d *Driver) Sever(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
-	err := continuityOf(n.Installation.Flavour).sever(ctx, n, dir, run)
+// StartNewArchive is part of engine.Recoverer.
+func (d *Driver) StartNewArchive(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
+	err := continuityOf(n.Installation.Flavour).startNewArchive(ctx, n, dir, run)
 	if err == nil {
-		err = d.Individualise(ctx, dir)
+		err = d.RegenerateIdentity(ctx, dir)
 	}
 	if err == nil {
 		err = engine.SyncTree(dir)
 	}
 	if err != nil {
-		return fmt.Errorf("sever: %w", err)
+		return fmt.Errorf("start new archive: %w", err)
 	}
 	return nil
 }
@@ -76,11 +76,11 @@ func relayFolder(n engine.Node) string {
 	if n.Encrypted {
 		return n.Keys
 	}
-	return n.Recovery.Desk
+	return n.Recovery.RestoreDir
 }
 
 // Replay is part of engine.Feeder.
-func (d *Driver) Replay(ctx context.Context, n engine.Node, from engine.Archived) (reached time.Time, short bool, err error) {
+func (d *Driver) Replay(ctx context.Context, n engine.Node, from engine.ArchiveSource) (reached time.Time, short bool, err error) {
 	s, err := d.admin(ctx, n)
 	if err != nil {
 		return reached, false, err
@@ -95,13 +95,13 @@ func (d *Driver) Replay(ctx context.Context, n engine.Node, from engine.Archived
 
 // replay has a server do what was archived, a portion after the other.
 type replay struct {
-	n       engine.Node
-	s       *session
-	c       *continuity
-	from    engine.Archived
-	lineage string
-	pieces  []piece
-	excerpt excerpt
+	n         engine.Node
+	s         *session
+	c         *continuity
+	from      engine.ArchiveSource
+	archiveID string
+	segments  []segment
+	filter    filter
 	// portions counts them.
 	portions int
 }
@@ -111,43 +111,43 @@ func (r *replay) run(ctx context.Context) (reached time.Time, short bool, err er
 	if err := r.s.exec(ctx, dialectOf(r.n.Installation.Flavour).replication.reset); err != nil {
 		return reached, false, err
 	}
-	if r.lineage, err = r.c.lineage(ctx, r.s); err != nil {
+	if r.archiveID, err = r.c.archiveID(ctx, r.s); err != nil {
 		return reached, false, err
 	}
-	names, err := r.from.Names(ctx, r.lineage)
+	names, err := r.from.Names(ctx, r.archiveID)
 	if err != nil {
 		return reached, false, err
 	}
-	if r.pieces, err = parsePieces(names); err != nil {
+	if r.segments, err = parseSegments(names); err != nil {
 		return reached, false, err
 	}
 	at, err := r.c.here(ctx, r.s)
 	if err != nil {
 		return reached, false, err
 	}
-	r.excerpt = excerpt{read: r.c.read, at: at, moment: r.n.Recovery.Until}
-	if r.excerpt.moment.IsZero() {
-		r.excerpt.moment = time.Unix(1<<40, 0)
+	r.filter = filter{read: r.c.read, at: at, target: r.n.Recovery.Until}
+	if r.filter.target.IsZero() {
+		r.filter.target = time.Unix(1<<40, 0)
 	}
 	for more := true; more; {
 		if more, err = r.portion(ctx); err != nil {
 			return reached, false, err
 		}
 	}
-	if r.excerpt.beyond {
+	if r.filter.beyond {
 		return r.n.Recovery.Until, false, nil
 	}
-	return r.excerpt.last, true, nil
+	return r.filter.last, true, nil
 }
 
-// portion prepares some pieces and has the server do them. more tells that it may
+// portion prepares some segments and has the server do them. more tells that it may
 // not have been the last.
 func (r *replay) portion(ctx context.Context) (more bool, err error) {
 	r.portions++
 	var files []string
 	size := int64(0)
 	for more = true; more && size < portionMost; {
-		p, until, found, err := following(r.pieces, r.excerpt.at.position())
+		p, until, found, err := following(r.segments, r.filter.at.transactions())
 		if err != nil {
 			return false, err
 		}
@@ -165,7 +165,7 @@ func (r *replay) portion(ctx context.Context) (more bool, err error) {
 		} else if err := os.Remove(file); err != nil {
 			return false, err
 		}
-		more = !r.excerpt.beyond
+		more = !r.filter.beyond
 	}
 	if len(files) == 0 {
 		return more, nil
@@ -175,13 +175,13 @@ func (r *replay) portion(ctx context.Context) (more bool, err error) {
 
 func (r *replay) channel() string { return fmt.Sprintf("p%d", r.portions) }
 
-// fetch writes what is wanted of a piece to a file of the server's user.
-func (r *replay) fetch(ctx context.Context, p piece, until uint64, file string) (taken int, written int64, err error) {
+// fetch writes what is wanted of a segment to a file of the server's user.
+func (r *replay) fetch(ctx context.Context, p segment, until uint64, file string) (taken int, written int64, err error) {
 	for try := 1; try <= fetchTries; try++ {
-		next := r.excerpt
+		next := r.filter
 		next.at = next.at.clone()
 		if taken, written, err = r.fetchOnce(ctx, &next, p, until, file); err == nil {
-			r.excerpt = next
+			r.filter = next
 			return taken, written, nil
 		}
 		if errors.Is(err, engine.ErrGap) {
@@ -196,7 +196,7 @@ func (r *replay) fetch(ctx context.Context, p piece, until uint64, file string) 
 	return 0, 0, err
 }
 
-func (r *replay) fetchOnce(ctx context.Context, x *excerpt, p piece, until uint64, file string) (taken int, written int64, err error) {
+func (r *replay) fetchOnce(ctx context.Context, x *filter, p segment, until uint64, file string) (taken int, written int64, err error) {
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, 0, err
 	}
@@ -211,7 +211,7 @@ func (r *replay) fetchOnce(ctx context.Context, x *excerpt, p piece, until uint6
 	in, out := io.Pipe()
 	fetched := make(chan error, 1)
 	go func() {
-		there, err := r.from.Fetch(ctx, r.lineage, p.String(), out)
+		there, err := r.from.Fetch(ctx, r.archiveID, p.String(), out)
 		if err == nil && !there {
 			err = fmt.Errorf("%v has gone: %w", p, engine.ErrGap)
 		}
@@ -238,7 +238,7 @@ func (r *replay) fetchOnce(ctx context.Context, x *excerpt, p piece, until uint6
 	return taken, info.Size(), f.Close()
 }
 
-var errEnough = errors.New("the moment was reached")
+var errEnough = errors.New("the point in time was reached")
 
 // do has the server do what is in the files, and compares how far it got with how
 // far they go.
@@ -263,9 +263,9 @@ func (r *replay) await(ctx context.Context) error {
 	replication := &dialectOf(r.n.Installation.Flavour).replication
 	for {
 		now, err := r.c.here(ctx, r.s)
-		if err != nil || now.position() >= r.excerpt.at.position() {
-			if err == nil && now.String() != r.excerpt.at.String() {
-				err = fmt.Errorf("the server is at %v, not at %v", now, r.excerpt.at)
+		if err != nil || now.transactions() >= r.filter.at.transactions() {
+			if err == nil && now.String() != r.filter.at.String() {
+				err = fmt.Errorf("the server is at %v, not at %v", now, r.filter.at)
 			}
 			return err
 		}
@@ -274,7 +274,7 @@ func (r *replay) await(ctx context.Context) error {
 			return err
 		}
 		if !st.applierRuns() {
-			return fmt.Errorf("%w at %v, before %v: %s", errStopped, now, r.excerpt.at, st["Last_SQL_Error"])
+			return fmt.Errorf("%w at %v, before %v: %s", errStopped, now, r.filter.at, st["Last_SQL_Error"])
 		}
 		if err := pause(ctx, "do what was archived"); err != nil {
 			return err

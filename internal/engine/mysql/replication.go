@@ -26,8 +26,8 @@ type replication struct {
 	plugins func() []setting
 	// settings are those of a node beyond the common ones.
 	settings func(n engine.Node) []setting
-	// relaxed tells that replicas don't sync each commit.
-	relaxed bool
+	// asyncFlush reports whether replicas don't sync each commit.
+	asyncFlush bool
 	// status answers a row for a replica, none for other servers.
 	status string
 	// startAll, stopAll, stopReceiver and reset act on the replica's threads; reset
@@ -51,8 +51,8 @@ type replication struct {
 	// forked are the numbers of the errors that threads stop at when the source
 	// has another history.
 	forked []string
-	// seed copies the running server's data to dir.
-	seed func(ctx context.Context, d *Driver, n engine.Node, dir string, run engine.Runner) error
+	// baseBackup copies the running server's data to dir.
+	baseBackup func(ctx context.Context, d *Driver, n engine.Node, dir string, run engine.Runner) error
 }
 
 // forget has the server apply no more and forget its source.
@@ -163,36 +163,36 @@ func (st status) problem() string {
 	return strings.Join(all, "; ")
 }
 
-// Standing is part of engine.Replicator.
-func (d *Driver) Standing(ctx context.Context, n engine.Node) (engine.Standing, error) {
-	var standing engine.Standing
+// ReplicationStatus is part of engine.Replicator.
+func (d *Driver) ReplicationStatus(ctx context.Context, n engine.Node) (engine.ReplicationStatus, error) {
+	var status engine.ReplicationStatus
 	s, err := d.admin(ctx, n)
 	if err != nil {
-		return standing, err
+		return status, err
 	}
 	defer s.close()
 	r := &dialectOf(n.Installation.Flavour).replication
 	st, err := s.status(ctx, r)
 	if err != nil {
-		return standing, err
+		return status, err
 	}
 	p, err := r.progress(ctx, s, st)
 	if err != nil {
-		return standing, err
+		return status, err
 	}
-	standing.Received, standing.Applied, standing.Position = p.received, p.applied, cmp.Or(p.text, atStart)
+	status.Received, status.Applied, status.Position = p.received, p.applied, cmp.Or(p.text, atStart)
 	if st == nil {
-		if standing.Writable, err = s.writable(ctx, n); standing.Writable {
+		if status.Writable, err = s.writable(ctx, n); status.Writable {
 			d.noteEvents(ctx, s, n)
 		}
-		return standing, err
+		return status, err
 	}
-	standing.Streaming = st.streams() && st.follows(n.Source)
-	standing.Problem = st.problem()
+	status.Streaming = st.streams() && st.follows(n.Source)
+	status.Problem = st.problem()
 	if seconds, err := strconv.Atoi(st["Seconds_Behind_Source"]); err == nil && p.applied < p.received {
-		standing.Lag = time.Duration(seconds) * time.Second
+		status.Lag = time.Duration(seconds) * time.Second
 	}
-	return standing, nil
+	return status, nil
 }
 
 // writable is asked of a server that follows nobody. The disk guard alone
@@ -202,21 +202,21 @@ func (s *session) writable(ctx context.Context, n engine.Node) (bool, error) {
 	return on == "0" || n.ReadOnly && !isReplica(n), err
 }
 
-// Twin is part of engine.Replicator. Clones begin with an empty history of
+// PrepareReplica is part of engine.Replicator. Clones begin with an empty history of
 // transactions, so each can follow any other; none must have run.
-func (d *Driver) Twin(ctx context.Context, _, dir string) error {
+func (d *Driver) PrepareReplica(ctx context.Context, _, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, controlFile)); err != nil {
-		return fmt.Errorf("make %s a twin: %w", dir, err)
+		return fmt.Errorf("prepare replica %s: %w", dir, err)
 	}
-	return d.Individualise(ctx, dir)
+	return d.RegenerateIdentity(ctx, dir)
 }
 
-// Seed is part of engine.Replicator.
-func (d *Driver) Seed(ctx context.Context, n engine.Node, dir string, run engine.Runner) error {
-	if err := dialectOf(n.Installation.Flavour).replication.seed(ctx, d, n, dir, run); err != nil {
+// BaseBackup is part of engine.Replicator.
+func (d *Driver) BaseBackup(ctx context.Context, n engine.Node, dir string, run engine.Runner) error {
+	if err := dialectOf(n.Installation.Flavour).replication.baseBackup(ctx, d, n, dir, run); err != nil {
 		return fmt.Errorf("copy the data of node %d: %w", n.Ordinal, err)
 	}
-	return d.Individualise(ctx, dir)
+	return d.RegenerateIdentity(ctx, dir)
 }
 
 // Disconnect is part of engine.Replicator. Only the receiver stops: if both

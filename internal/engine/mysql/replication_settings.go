@@ -50,13 +50,13 @@ func replicating(n engine.Node, size tuning) []setting {
 
 // durable is a setting that makes commits durable with 1. A flavour whose
 // replicas are slow to apply relaxes it there: a server that is killed loses
-// nothing by it, and for a machine that goes down there is relaxed.go.
-func durable(name string, n engine.Node, relaxed int) setting {
-	if !clustered(n) || !dialectOf(n.Installation.Flavour).replication.relaxed {
+// nothing by it, and for a machine that goes down there is async_flush.go.
+func durable(name string, n engine.Node, lax int) setting {
+	if !clustered(n) || !dialectOf(n.Installation.Flavour).replication.asyncFlush {
 		return setting{name, 1, live}
 	}
 	if isReplica(n) {
-		return setting{name, relaxed, apart}
+		return setting{name, lax, apart}
 	}
 	return setting{name, 1, apart}
 }

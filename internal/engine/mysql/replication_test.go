@@ -32,7 +32,7 @@ func TestReplication(t *testing.T) {
 			t.Parallel()
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
 			b.Case(t, "replicas refuse writes, the account is out of reach", fencedReplicas)
-			b.Case(t, "diverged replica is told and seeded", diverged)
+			b.Case(t, "diverged replica is detected and copied anew", diverged)
 			if onlyMariaDB(b) { // the other flavour cuts nothing
 				b.Case(t, "a killed primary takes back what it cut", takesBack)
 			}
@@ -40,11 +40,11 @@ func TestReplication(t *testing.T) {
 			b.Case(t, "source dies within a transaction", diesWithin)
 			if onlyMariaDB(b) || enginetest.Thorough() { // MySQL is slow, and the conformance suite has much of it
 				for _, kind := range []cluster.Replication{cluster.SemiSynch, cluster.Asynch} {
-					b.Case(t, "twins follow, "+string(kind), func(t *testing.T, b *enginetest.Bench) { twinsFollow(t, b, kind) })
+					b.Case(t, "prepared replicas follow, "+string(kind), func(t *testing.T, b *enginetest.Bench) { preparedReplicasFollow(t, b, kind) })
 				}
 				b.Case(t, "failover loses nothing, old primary comes back", failover)
 				b.Case(t, "switchover loses nothing", switchover)
-				b.Case(t, "seed under writes", seedUnderWrites)
+				b.Case(t, "base backup under writes", baseBackupUnderWrites)
 				b.Case(t, "a cluster grows", grows)
 			}
 			for _, until := range []string{"a replica is back", "the primary steps down", "the primary stops"} {
@@ -52,22 +52,22 @@ func TestReplication(t *testing.T) {
 			}
 			b.Case(t, "events move with the primary", eventsMove)
 			b.Case(t, "patch and password on a replica", replicaKept)
-			b.Case(t, "machine goes down under a relaxed replica", machineDown)
-			b.Case(t, "encrypted", encryptedTrio)
+			b.Case(t, "machine goes down under a replica with async flush", machineDown)
+			b.Case(t, "encrypted", encryptedThreeNodes)
 		})
 	}
 }
 
-// trio is a cluster of three nodes; the first is the primary at its start.
-type trio struct {
+// threeNodes is a cluster of three nodes; the first is the primary at its start.
+type threeNodes struct {
 	*enginetest.Bench
 	nodes   []*enginetest.Server
 	primary int
 }
 
-func newTrio(t *testing.T, b *enginetest.Bench, kind cluster.Replication, change ...func(*engine.Node)) *trio {
+func newThreeNodes(t *testing.T, b *enginetest.Bench, kind cluster.Replication, change ...func(*engine.Node)) *threeNodes {
 	t.Helper()
-	c := &trio{Bench: b}
+	c := &threeNodes{Bench: b}
 	for i := range 3 {
 		c.nodes = append(c.nodes, b.Server(t, append(change, func(n *engine.Node) {
 			n.Ordinal, n.Members, n.Replication, n.Role = i, 3, kind, cluster.Replica
@@ -83,7 +83,7 @@ func newTrio(t *testing.T, b *enginetest.Bench, kind cluster.Replication, change
 }
 
 // shareCAs makes each node's CA one that all of them verify by.
-func (c *trio) shareCAs(t *testing.T) {
+func (c *threeNodes) shareCAs(t *testing.T) {
 	t.Helper()
 	var authorities []byte
 	for _, s := range c.nodes {
@@ -97,10 +97,10 @@ func (c *trio) shareCAs(t *testing.T) {
 }
 
 // start starts fresh nodes at once and has the replicas follow.
-func (c *trio) start(t *testing.T) {
+func (c *threeNodes) start(t *testing.T) {
 	t.Helper()
 	for _, s := range c.nodes[1:] {
-		noError(t, c.Driver.Twin(t.Context(), c.nodes[0].Node.Data, s.Node.Data))
+		noError(t, c.Driver.PrepareReplica(t.Context(), c.nodes[0].Node.Data, s.Node.Data))
 	}
 	var wg sync.WaitGroup
 	for _, s := range c.nodes {
@@ -119,7 +119,7 @@ func (c *trio) start(t *testing.T) {
 }
 
 // setPrimary says who is what from now on, in the files too.
-func (c *trio) setPrimary(t *testing.T, primary int) {
+func (c *threeNodes) setPrimary(t *testing.T, primary int) {
 	t.Helper()
 	c.primary = primary
 	source := c.nodes[primary].Node
@@ -134,40 +134,40 @@ func (c *trio) setPrimary(t *testing.T, primary int) {
 }
 
 // follow has a replica follow; it does nothing to the primary.
-func (c *trio) follow(t *testing.T, i int) {
+func (c *threeNodes) follow(t *testing.T, i int) {
 	t.Helper()
 	if i != c.primary {
 		noError(t, c.Driver.Follow(t.Context(), c.nodes[i].Node))
 	}
 }
 
-func (c *trio) standing(t *testing.T, i int) engine.Standing {
+func (c *threeNodes) status(t *testing.T, i int) engine.ReplicationStatus {
 	t.Helper()
-	st, err := c.Driver.Standing(t.Context(), c.nodes[i].Node)
+	st, err := c.Driver.ReplicationStatus(t.Context(), c.nodes[i].Node)
 	noError(t, err)
 	return st
 }
 
-func (c *trio) streams(t *testing.T, i int) {
+func (c *threeNodes) streams(t *testing.T, i int) {
 	t.Helper()
 	if i == c.primary {
 		return
 	}
-	var st engine.Standing
+	var st engine.ReplicationStatus
 	waitUntil(t, func() bool {
-		st = c.standing(t, i)
+		st = c.status(t, i)
 		return st.Streaming
 	}, func() string { return fmt.Sprintf("node %d streams: %+v", i, st) })
 }
 
 // agree waits until all nodes have what the primary has.
-func (c *trio) agree(t *testing.T) {
+func (c *threeNodes) agree(t *testing.T) {
 	t.Helper()
 	for _, i := range c.replicas() {
-		var want, st engine.Standing
+		var want, st engine.ReplicationStatus
 		waitUntil(t, func() bool {
 			// A client that has gone may leave a write that ends later.
-			st, want = c.standing(t, i), c.standing(t, c.primary)
+			st, want = c.status(t, i), c.status(t, c.primary)
 			return st.Applied == want.Received && st.Received == st.Applied
 		}, func() string { return fmt.Sprintf("node %d has all: %+v, primary %+v", i, st, want) })
 	}
@@ -181,12 +181,12 @@ func (c *trio) agree(t *testing.T) {
 }
 
 // replicas are the indexes of the others.
-func (c *trio) replicas() []int {
+func (c *threeNodes) replicas() []int {
 	return []int{(c.primary + 1) % 3, (c.primary + 2) % 3}
 }
 
 // promoteBest compares the disconnected replicas and promotes the better one.
-func (c *trio) promoteBest(t *testing.T) {
+func (c *threeNodes) promoteBest(t *testing.T) {
 	t.Helper()
 	started := time.Now()
 	r := c.replicas()
@@ -194,7 +194,7 @@ func (c *trio) promoteBest(t *testing.T) {
 		noError(t, c.Driver.Disconnect(t.Context(), c.nodes[i].Node))
 	}
 	best, other := r[0], r[1]
-	if c.standing(t, best).Received < c.standing(t, other).Received {
+	if c.status(t, best).Received < c.status(t, other).Received {
 		best, other = other, best
 	}
 	c.setPrimary(t, best)
@@ -203,7 +203,7 @@ func (c *trio) promoteBest(t *testing.T) {
 	noError(t, c.Driver.Promote(t.Context(), c.nodes[best].Node))
 	t.Logf("promoted in %v", time.Since(started).Round(100*time.Microsecond))
 	noError(t, <-followed)
-	if st := c.standing(t, best); !st.Writable || st.Received != st.Applied {
+	if st := c.status(t, best); !st.Writable || st.Received != st.Applied {
 		t.Errorf("the promoted node: %+v", st)
 	}
 }
@@ -229,7 +229,7 @@ type target struct {
 func (w *writers) moveTo(s *enginetest.Server) { w.at.Store(&target{s.Node, s.Login()}) }
 
 // writing starts four writers on the primary; at says where they go on.
-func writing(t *testing.T, c *trio) *writers {
+func writing(t *testing.T, c *threeNodes) *writers {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	w := &writers{stop: stop, last: time.Now()}
@@ -311,13 +311,13 @@ func (w *writers) check(t *testing.T, s *enginetest.Server) {
 
 const makeKept = "CREATE TABLE kept (id INT PRIMARY KEY AUTO_INCREMENT, v BIGINT)"
 
-func twinsFollow(t *testing.T, b *enginetest.Bench, kind cluster.Replication) {
+func preparedReplicasFollow(t *testing.T, b *enginetest.Bench, kind cluster.Replication) {
 	started := time.Now()
-	c := newTrio(t, b, kind)
+	c := newThreeNodes(t, b, kind)
 	t.Logf("three nodes in %v", time.Since(started).Round(time.Millisecond))
 	c.nodes[0].Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1), (2)")
 	c.agree(t)
-	if st := c.standing(t, 0); !st.Writable || st.Streaming || st.Problem != "" {
+	if st := c.status(t, 0); !st.Writable || st.Streaming || st.Problem != "" {
 		t.Errorf("primary: %+v", st)
 	}
 	waits := map[bool]string{true: "ON", false: "OFF"}[kind == cluster.SemiSynch]
@@ -329,7 +329,7 @@ func twinsFollow(t *testing.T, b *enginetest.Bench, kind cluster.Replication) {
 		t.Errorf("%s: %s, want %s", source, got, waits)
 	}
 	for _, i := range c.replicas() {
-		if st := c.standing(t, i); st.Writable || st.Problem != "" || st.Lag != 0 {
+		if st := c.status(t, i); st.Writable || st.Problem != "" || st.Lag != 0 {
 			t.Errorf("replica: %+v", st)
 		}
 		if got := statusOf(t, c.nodes[i], replica); got != "ON" { // in any case: see replies
@@ -356,7 +356,7 @@ func statusOf(t *testing.T, s *enginetest.Server, name string) string {
 }
 
 func fencedReplicas(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	c.agree(t)
 	refused(t, c.nodes[1].DB(t, c.nodes[1].Login()), "dbadmin", "INSERT INTO kept (v) VALUES (1)", "CREATE TABLE mine (v int)", "CREATE DATABASE mine")
@@ -397,7 +397,7 @@ func fencedReplicas(t *testing.T, b *enginetest.Bench) {
 // diesWithin kills a primary that has sent a part of a transaction: the replicas
 // mustn't wait for the rest.
 func diesWithin(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.Asynch)
+	c := newThreeNodes(t, b, cluster.Asynch)
 	c.nodes[0].Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)", "CREATE TABLE large (v longblob)")
 	c.agree(t)
 	const megabytes = 200
@@ -428,7 +428,7 @@ func diesWithin(t *testing.T, b *enginetest.Bench) {
 }
 
 // relayed is how much of its source's log a replica has received, in bytes.
-func (c *trio) relayed(t *testing.T, i int) (size int64) {
+func (c *threeNodes) relayed(t *testing.T, i int) (size int64) {
 	t.Helper()
 	relays, err := filepath.Glob(filepath.Join(c.nodes[i].Node.Data, "*relay*"))
 	noError(t, err)
@@ -442,7 +442,7 @@ func (c *trio) relayed(t *testing.T, i int) (size int64) {
 }
 
 func failover(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	w := writing(t, c)
 	for range 3 {
@@ -463,18 +463,18 @@ func failover(t *testing.T, b *enginetest.Bench) {
 }
 
 // rejoin has a killed primary come back, as it is if it can.
-func (c *trio) rejoin(t *testing.T, i int) {
+func (c *threeNodes) rejoin(t *testing.T, i int) {
 	t.Helper()
 	started := time.Now()
 	s := c.nodes[i]
 	s.Start(t)
-	if st := c.standing(t, i); st.Writable {
+	if st := c.status(t, i); st.Writable {
 		t.Errorf("an old primary comes back writable: %+v", st)
 	}
 	err := c.Driver.Follow(t.Context(), s.Node)
 	if errors.Is(err, engine.ErrDiverged) && !onlyMariaDB(c.Bench) {
 		t.Logf("rebuilt: %v", err)
-		c.reseed(t, i)
+		c.recopy(t, i)
 		err = c.Driver.Follow(t.Context(), s.Node)
 	}
 	noError(t, err)
@@ -483,10 +483,10 @@ func (c *trio) rejoin(t *testing.T, i int) {
 }
 
 // takesBack gives the killed primary a state without its last transactions, as
-// its own recovery does when it starts as a replica: it has them from its heir,
+// its own recovery does when it starts as a replica: it has them from its candidate,
 // under its own number.
 func takesBack(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.Asynch)
+	c := newThreeNodes(t, b, cluster.Asynch)
 	old := c.nodes[0]
 	old.Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)")
 	c.agree(t)
@@ -509,22 +509,22 @@ func takesBack(t *testing.T, b *enginetest.Bench) {
 	c.agree(t)
 }
 
-// reseed gives a node a new copy of the primary's data.
-func (c *trio) reseed(t *testing.T, i int) {
+// recopy gives a node a new copy of the primary's data.
+func (c *threeNodes) recopy(t *testing.T, i int) {
 	t.Helper()
 	s, donor := c.nodes[i], c.nodes[c.primary]
 	if s.Running() {
 		s.Kill(t)
 	}
-	dir := filepath.Join(donor.Node.Tmp, "seed")
+	dir := filepath.Join(donor.Node.Tmp, "copy")
 	noError(t, os.Mkdir(dir, 0o700))
 	owner, err := os.Stat(donor.Node.Tmp)
 	noError(t, err)
 	stat := owner.Sys().(*syscall.Stat_t)
 	noError(t, os.Chown(dir, int(stat.Uid), int(stat.Gid)))
 	started := time.Now()
-	noError(t, c.Driver.Seed(t.Context(), donor.Node, dir, runAs(stat)))
-	t.Logf("seeded in %v", time.Since(started).Round(time.Millisecond))
+	noError(t, c.Driver.BaseBackup(t.Context(), donor.Node, dir, runAs(stat)))
+	t.Logf("base backup in %v", time.Since(started).Round(time.Millisecond))
 	noError(t, os.RemoveAll(s.Node.Data))
 	noError(t, os.Rename(dir, s.Node.Data))
 	if s.Node.Encrypted {
@@ -549,7 +549,7 @@ func runAs(owner *syscall.Stat_t) engine.Runner {
 }
 
 func switchover(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	w := writing(t, c)
 	for range 2 {
@@ -558,12 +558,12 @@ func switchover(t *testing.T, b *enginetest.Bench) {
 		started := time.Now()
 		noError(t, b.Driver.StepDown(t.Context(), c.nodes[old].Node))
 		t.Logf("stepped down in %v", time.Since(started).Round(100*time.Microsecond))
-		final := c.standing(t, old)
+		final := c.status(t, old)
 		if final.Writable {
 			t.Errorf("stepped down: %+v", final)
 		}
 		for _, i := range c.replicas() {
-			waitFor(t, "replica has all", func() bool { return c.standing(t, i).Received >= final.Received })
+			waitFor(t, "replica has all", func() bool { return c.status(t, i).Received >= final.Received })
 		}
 		c.promoteBest(t)
 		w.moveTo(c.nodes[c.primary])
@@ -581,7 +581,7 @@ func switchover(t *testing.T, b *enginetest.Bench) {
 }
 
 func diverged(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.Asynch)
+	c := newThreeNodes(t, b, cluster.Asynch)
 	c.nodes[0].Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)")
 	c.agree(t)
 	for _, i := range c.replicas() {
@@ -601,20 +601,20 @@ func diverged(t *testing.T, b *enginetest.Bench) {
 		}
 		c.nodes[0].Kill(t)
 	}
-	c.reseed(t, 0)
+	c.recopy(t, 0)
 	c.follow(t, 0)
 	c.streams(t, 0)
 	c.nodes[c.primary].Exec(t, "INSERT INTO kept (v) VALUES (8)")
 	c.agree(t)
 }
 
-func seedUnderWrites(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.SemiSynch)
+func baseBackupUnderWrites(t *testing.T, b *enginetest.Bench) {
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	c.agree(t)
 	w := writing(t, c)
 	for _, i := range []int{1, 2} {
-		c.reseed(t, i)
+		c.recopy(t, i)
 		c.follow(t, i)
 		c.streams(t, i)
 		// A copy of a replica, and one that has been one, follows as well.
@@ -629,7 +629,7 @@ func seedUnderWrites(t *testing.T, b *enginetest.Bench) {
 }
 
 func writesWait(t *testing.T, b *enginetest.Bench, until string) {
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	c.agree(t)
 	c.nodes[1].Kill(t)
@@ -655,7 +655,7 @@ func writesWait(t *testing.T, b *enginetest.Bench, until string) {
 		t.Fatalf("acknowledged with no replica: %v", err)
 	case <-time.After(300 * time.Millisecond):
 	}
-	if st := c.standing(t, 0); !st.Writable {
+	if st := c.status(t, 0); !st.Writable {
 		t.Errorf("primary: %+v", st)
 	}
 	if until != "a replica is back" {
@@ -687,7 +687,7 @@ func writesWait(t *testing.T, b *enginetest.Bench, until string) {
 // eventsMove: a customer's event runs on the primary alone, under the
 // customer's name, wherever the primary is.
 func eventsMove(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept, "SET SESSION sql_mode = 'ANSI_QUOTES'",
 		"CREATE EVENT `odd ``name` ON SCHEDULE EVERY 1 SECOND DO INSERT INTO kept (v) VALUES (@@server_id)", "CREATE EVENT off ON SCHEDULE EVERY 1 SECOND DISABLE DO INSERT INTO kept (v) VALUES (-1)")
 	for _, next := range []int{1, 0} {
@@ -695,9 +695,9 @@ func eventsMove(t *testing.T, b *enginetest.Bench) {
 		c.nodes[c.primary].Exec(t, "DELETE FROM kept WHERE v = @@server_id")
 		noError(t, b.Driver.StepDown(t.Context(), c.nodes[c.primary].Node))
 		old := c.primary
-		final := c.standing(t, old)
+		final := c.status(t, old)
 		for _, i := range c.replicas() {
-			waitFor(t, "replica has all", func() bool { return c.standing(t, i).Applied >= final.Received })
+			waitFor(t, "replica has all", func() bool { return c.status(t, i).Applied >= final.Received })
 			noError(t, b.Driver.Disconnect(t.Context(), c.nodes[i].Node))
 		}
 		c.setPrimary(t, next)
@@ -734,11 +734,11 @@ func eventRuns(t *testing.T, s *enginetest.Server) {
 
 // replicaKept: what belongs to a node works on a replica and is in no log.
 func replicaKept(t *testing.T, b *enginetest.Bench) {
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	c.agree(t)
 	s := c.nodes[1]
-	was := c.standing(t, 1).Position
+	was := c.status(t, 1).Position
 	s.Node.RootPassword = "rotated-9sLx2Vn7Qd4"
 	noError(t, b.Driver.SetRootPassword(t.Context(), s.Node))
 	noError(t, b.Driver.VerifyRootPassword(t.Context(), s.Node))
@@ -752,7 +752,7 @@ func replicaKept(t *testing.T, b *enginetest.Bench) {
 	}
 	noError(t, b.Driver.AfterPatch(t.Context(), s.Node))
 	s.Bootstrap(t)
-	if got := c.standing(t, 1).Position; got != was {
+	if got := c.status(t, 1).Position; got != was {
 		t.Errorf("position %s was %s", got, was)
 	}
 	c.nodes[0].Exec(t, "INSERT INTO kept (v) VALUES (1)")
@@ -764,7 +764,7 @@ func replicaKept(t *testing.T, b *enginetest.Bench) {
 func grows(t *testing.T, b *enginetest.Bench) {
 	s := b.Started(t)
 	s.Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)")
-	c := &trio{Bench: b, nodes: []*enginetest.Server{s}}
+	c := &threeNodes{Bench: b, nodes: []*enginetest.Server{s}}
 	for i := range 2 {
 		c.nodes = append(c.nodes, b.Server(t, func(n *engine.Node) { n.Ordinal, n.Cluster = i+1, s.Node.Cluster }))
 	}
@@ -783,7 +783,7 @@ func grows(t *testing.T, b *enginetest.Bench) {
 	}
 	s.Bootstrap(t)
 	for _, i := range c.replicas() {
-		c.reseed(t, i)
+		c.recopy(t, i)
 		c.follow(t, i)
 		c.streams(t, i)
 	}
@@ -804,7 +804,7 @@ func machineDown(t *testing.T, b *enginetest.Bench) {
 	if onlyMariaDB(b) {
 		t.Skip("its replicas sync each commit")
 	}
-	c := newTrio(t, b, cluster.SemiSynch)
+	c := newThreeNodes(t, b, cluster.SemiSynch)
 	c.nodes[0].Exec(t, makeKept)
 	c.agree(t)
 	otherBoot := func(i int) {
@@ -823,24 +823,24 @@ func machineDown(t *testing.T, b *enginetest.Bench) {
 			t.Errorf("follow after the machine went down: %v, want ErrDiverged", err)
 		}
 	}
-	c.reseed(t, 1)
+	c.recopy(t, 1)
 	c.follow(t, 1)
 	c.streams(t, 1)
 	c.nodes[0].Kill(t)
 	c.promoteBest(t)
 	for _, i := range []int{0, c.primary} {
 		if _, err := os.Stat(filepath.Join(c.nodes[i].Node.Data, "steward.relaxed")); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("node %d, a primary, is noted as relaxed: %v", i, err)
+			t.Errorf("node %d, a primary, is noted as flushing asynchronously: %v", i, err)
 		}
 	}
 }
 
-func encryptedTrio(t *testing.T, b *enginetest.Bench) {
+func encryptedThreeNodes(t *testing.T, b *enginetest.Bench) {
 	if why := b.Driver.EncryptionMissing(b.Installation); why != "" {
 		t.Skip(why)
 	}
 	var key []byte
-	c := newTrio(t, b, cluster.SemiSynch, func(n *engine.Node) {
+	c := newThreeNodes(t, b, cluster.SemiSynch, func(n *engine.Node) {
 		encrypted(t)(n)
 		if key == nil {
 			key = n.AtRestKey
@@ -848,7 +848,7 @@ func encryptedTrio(t *testing.T, b *enginetest.Bench) {
 		n.AtRestKey = key
 	})
 	c.nodes[0].Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)")
-	c.reseed(t, 1)
+	c.recopy(t, 1)
 	c.follow(t, 1)
 	c.streams(t, 1)
 	c.nodes[0].Exec(t, "INSERT INTO kept (v) VALUES (2)")

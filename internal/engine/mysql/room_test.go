@@ -37,7 +37,7 @@ func outnumbered(t *testing.T, b *enginetest.Bench) {
 		{"ping", func() error { return b.Driver.Ping(t.Context(), node) }},
 		{"reset", func() error { return b.Driver.SetRootPassword(t.Context(), node) }},
 		{"log in with the new password", func() error { return b.Driver.VerifyRootPassword(t.Context(), node) }},
-		{"health", func() error { _, err := b.Driver.Standing(t.Context(), node); return err }},
+		{"health", func() error { _, err := b.Driver.ReplicationStatus(t.Context(), node); return err }},
 		{"fence", func() error { return b.Driver.Fence(t.Context(), node) }},
 		{"reload", func() error { _, err := b.Driver.Reload(t.Context(), node); return err }},
 		{"step down", func() error { return b.Driver.StepDown(t.Context(), node) }},
@@ -75,7 +75,7 @@ func copiedSoon(t *testing.T, b *enginetest.Bench, s *enginetest.Server) error {
 
 // copied makes a copy of the running server's data, as for a replica.
 func copied(t *testing.T, b *enginetest.Bench, s *enginetest.Server) error {
-	dir := filepath.Join(s.Node.Tmp, "seed")
+	dir := filepath.Join(s.Node.Tmp, "copy")
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func copied(t *testing.T, b *enginetest.Bench, s *enginetest.Server) error {
 	if err := os.Chown(dir, int(owner.Uid), int(owner.Gid)); err != nil {
 		return err
 	}
-	return b.Driver.Seed(t.Context(), s.Node, dir, runAs(owner))
+	return b.Driver.BaseBackup(t.Context(), s.Node, dir, runAs(owner))
 }
 
 // squatters hold connections and want them back. full is set when one was refused

@@ -40,7 +40,7 @@ func (d *Driver) Template(ctx context.Context, inst engine.Installation, dir, te
 	if err := dialect.initialise(ctx, inst, dir, accounts, run); err != nil {
 		return fmt.Errorf("make template of %s: %w", inst.ID(), err)
 	}
-	if err := d.Individualise(ctx, dir); err != nil {
+	if err := d.RegenerateIdentity(ctx, dir); err != nil {
 		return fmt.Errorf("make template of %s: %w", inst.ID(), err)
 	}
 	return nil
@@ -59,11 +59,11 @@ func statements(list []string) string {
 // new ones.
 var belongings = []string{
 	"auto.cnf", "*.pem", "binlog.*", "relay*", "*-relay-bin*", "master.info", "master-*.info", "multi-master.info",
-	"ibtmp1", "#ib_*.dblwr", "*.pid", initFile, relaxedFile,
+	"ibtmp1", "#ib_*.dblwr", "*.pid", initFile, asyncFlushFile,
 }
 
-// Individualise is part of engine.Driver.
-func (d *Driver) Individualise(_ context.Context, dir string) error {
+// RegenerateIdentity is part of engine.Driver.
+func (d *Driver) RegenerateIdentity(_ context.Context, dir string) error {
 	if err := removeAll(dir, belongings...); err != nil {
 		return fmt.Errorf("make %s its own server: %w", dir, err)
 	}

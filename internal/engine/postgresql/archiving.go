@@ -10,7 +10,7 @@ import (
 	"steward/internal/engine"
 )
 
-// The programs in Node.Conf that hand WAL over and fetch it. The server runs them
+// The programs in Node.Conf that archive WAL and fetch it. The server runs them
 // as itself, inside its sandbox.
 const (
 	archiveScript = "archive-wal.sh"
@@ -20,14 +20,14 @@ const (
 // segmentMB is what initdb makes.
 const segmentMB = 16
 
-// spoolSegments is how many finished segments wait at most: a tenth of the disk.
-func spoolSegments(n engine.Node) int { return max(4, n.Plan.DiskMB/10/segmentMB) }
+// archiveDirSegments is how many finished segments wait at most: a tenth of the disk.
+func archiveDirSegments(n engine.Node) int { return max(4, n.Plan.DiskMB/10/segmentMB) }
 
-// archiveSettings make every node hand over what it finishes, replicas too: what
+// archiveSettings make every node archive what it finishes, replicas too: what
 // a dead primary couldn't is then there. Where that was switched off a server goes
 // on archiving until its next restart; without a command it would keep all WAL.
 func archiveSettings(n engine.Node) []setting {
-	if n.Spool == "" {
+	if n.ArchiveDir == "" {
 		return []setting{{name: "archive_command", value: "/bin/true"}}
 	}
 	return []setting{
@@ -69,7 +69,7 @@ func shell(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 // scripts are the programs that the settings name.
 func scripts(n engine.Node) []engine.File {
 	var files []engine.File
-	if n.Spool != "" {
+	if n.ArchiveDir != "" {
 		files = append(files, engine.File{Path: filepath.Join(n.Conf, archiveScript), Content: []byte(renderArchive(n))})
 	}
 	if n.Recovery != nil {
@@ -81,42 +81,42 @@ func scripts(n engine.Node) []engine.File {
 }
 
 // renderArchive copies a segment so that it is whole under its name or not there
-// at all, also after a crash. With the spool full it drops what it is given: the
+// at all, also after a crash. With the folder full it drops what it is given: the
 // database goes on, the archive has a gap. Histories are small and always kept.
 func renderArchive(n engine.Node) string {
 	return fmt.Sprintf(`# Written by steward; changes are overwritten.
-spool=%s
+dir=%s
 case "$2" in
 *.history) ;;
 *)
-	if [ "$(ls "$spool" | wc -l)" -ge %d ]; then
-		[ -e "$spool/%s" ] || : >"$spool/%s"
+	if [ "$(ls "$dir" | wc -l)" -ge %d ]; then
+		[ -e "$dir/%s" ] || : >"$dir/%s"
 		exit 0
 	fi
 	;;
 esac
-cp "$1" "$spool/%[5]s" && sync "$spool/%[5]s" && mv "$spool/%[5]s" "$spool/$2" && sync "$spool"
-`, shell(n.Spool), spoolSegments(n), engine.SpoolTold, engine.SpoolOverflow, engine.SpoolNew)
+cp "$1" "$dir/%[5]s" && sync "$dir/%[5]s" && mv "$dir/%[5]s" "$dir/$2" && sync "$dir"
+`, shell(n.ArchiveDir), archiveDirSegments(n), engine.ArchiveGapReported, engine.ArchiveGap, engine.ArchiveTemp)
 }
 
-// renderFetch asks for a file at the desk and waits for the answer.
+// renderFetch asks for a file in the restore directory and waits for the answer.
 func renderFetch(n engine.Node) string {
 	return fmt.Sprintf(`# Written by steward; changes are overwritten.
-desk=%s
-rm -f "$desk/$1" "$desk/$1%[2]s"
-: >"$desk/$1%[3]s" || exit 255
+dir=%s
+rm -f "$dir/$1" "$dir/$1%[2]s"
+: >"$dir/$1%[3]s" || exit 255
 while :; do
-	if [ -e "$desk/$1" ]; then
-		cp "$desk/$1" "$2" && rm -f "$desk/$1" && exit 0
+	if [ -e "$dir/$1" ]; then
+		cp "$dir/$1" "$2" && rm -f "$dir/$1" && exit 0
 		exit 255
 	fi
-	if [ -e "$desk/$1%[2]s" ]; then
-		rm -f "$desk/$1%[2]s"
+	if [ -e "$dir/$1%[2]s" ]; then
+		rm -f "$dir/$1%[2]s"
 		exit 1
 	fi
 	sleep 0.02
 done
-`, shell(n.Recovery.Desk), engine.DeskNone, engine.DeskWant)
+`, shell(n.Recovery.RestoreDir), engine.RestoreMissing, engine.RestoreWanted)
 }
 
 // segmentNumber is a segment's place in the WAL, whatever its timeline; false for
@@ -130,15 +130,15 @@ func segmentNumber(name string) (uint64, bool) {
 	return high<<32 | low, errHigh == nil && errLow == nil
 }
 
-// parseMoment reads what the server says of a moment: seconds since 1970, or
+// parseTime reads a time as the server writes it: microseconds since 1970, or
 // nothing.
-func parseMoment(text string) (time.Time, error) {
+func parseTime(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	micros, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("moment of the last change: %w", err)
+		return time.Time{}, fmt.Errorf("time of the last change: %w", err)
 	}
 	return time.UnixMicro(micros).UTC(), nil
 }

@@ -18,7 +18,7 @@ var _ engine.Archiver = Driver{}
 // the checksum of every page that it sends, and a damaged one is an error: what
 // comes of it would look like a good backup.
 func (Driver) Backup(ctx context.Context, n engine.Node, w io.Writer, _ engine.Piper) error {
-	b, err := startBaseBackup(ctx, n)
+	b, err := startBackupStream(ctx, n)
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
@@ -38,7 +38,7 @@ func (Driver) Backup(ctx context.Context, n engine.Node, w io.Writer, _ engine.P
 
 // writeTo passes the server's messages on as they come, and ends the archive
 // where the server leaves that to us.
-func (b *baseBackup) writeTo(ctx context.Context, w io.Writer) error {
+func (b *backupStream) writeTo(ctx context.Context, w io.Writer) error {
 	for !b.done {
 		if err := b.more(ctx); err != nil {
 			return err
@@ -65,13 +65,13 @@ func (b *baseBackup) writeTo(ctx context.Context, w io.Writer) error {
 // two apart, and the old cluster may have gone to the same one by a failover: a
 // node forgotten in a restore in place could stream from the restored primary
 // as if nothing had been, and its data would be neither's. By the identifier
-// every server and tool refuses. All replicas have to be seeded anew either way,
-// and what is seeded later shares the new identifier.
+// every server and tool refuses. All replicas have to be copied anew either way,
+// and what is copied later shares the new identifier.
 func (Driver) Unpack(_ context.Context, _ engine.Node, r io.Reader, dir string, _ engine.Piper) error {
 	if err := unpack(r, dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
-	if err := newLineage(dir); err != nil {
+	if err := regenerateIdentifier(dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
 	if err := engine.SyncTree(dir); err != nil {
@@ -80,9 +80,9 @@ func (Driver) Unpack(_ context.Context, _ engine.Node, r io.Reader, dir string, 
 	return nil
 }
 
-// newLineage changes the identifier in the WAL, too, which stays valid: the
+// regenerateIdentifier changes the identifier in the WAL, too, which stays valid: the
 // checksums in it don't cover the head of a page, where the identifier is.
-func newLineage(dir string) error {
+func regenerateIdentifier(dir string) error {
 	control, err := readControl(controlPath(dir))
 	if err != nil {
 		return err

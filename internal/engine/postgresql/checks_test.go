@@ -16,7 +16,7 @@ import (
 
 func checks() []enginetest.Check {
 	return []enginetest.Check{
-		{Name: "clones are individuals", Run: clonesAreIndividuals},
+		{Name: "clones have identities of their own", Run: clonesHaveIdentities},
 		{Name: "a used data folder keeps its identity", Run: usedFolderKeepsIdentity},
 		{Name: "data is set up as promised", Run: setUpAsPromised},
 		{Name: "passwords stay out of the log", Run: passwordsStayOut},
@@ -43,7 +43,7 @@ func one(t *testing.T, s *enginetest.Server, sql string) string {
 	return row[0]
 }
 
-func clonesAreIndividuals(t *testing.T, b *enginetest.Bench) {
+func clonesHaveIdentities(t *testing.T, b *enginetest.Bench) {
 	a, c := b.Started(t), b.Started(t)
 	const id = "SELECT system_identifier FROM pg_control_system()"
 	if one(t, a, id) == one(t, c, id) {
@@ -71,17 +71,17 @@ func clonesAreIndividuals(t *testing.T, b *enginetest.Bench) {
 
 func usedFolderKeepsIdentity(t *testing.T, b *enginetest.Bench) {
 	s := b.Started(t)
-	if err := b.Driver.Individualise(t.Context(), s.Node.Data); err == nil {
+	if err := b.Driver.RegenerateIdentity(t.Context(), s.Node.Data); err == nil {
 		t.Error("the folder of a running server was changed")
 	}
 	s.Kill(t)
-	if err := b.Driver.Individualise(t.Context(), s.Node.Data); err == nil {
+	if err := b.Driver.RegenerateIdentity(t.Context(), s.Node.Data); err == nil {
 		t.Error("the folder of a crashed server was changed")
 	}
 	if err := os.Remove(filepath.Join(s.Node.Data, "postmaster.pid")); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Driver.Individualise(t.Context(), s.Node.Data); err == nil {
+	if err := b.Driver.RegenerateIdentity(t.Context(), s.Node.Data); err == nil {
 		t.Error("data that was not shut down cleanly was changed")
 	}
 }

@@ -47,7 +47,7 @@ func (Driver) Check(ctx context.Context, n engine.Node, within func(bytes int64)
 
 // checkPages reads a base backup and forgets it.
 func checkPages(ctx context.Context, n engine.Node) error {
-	b, err := startBaseBackup(ctx, n)
+	b, err := startBackupStream(ctx, n)
 	if err != nil {
 		return err
 	}

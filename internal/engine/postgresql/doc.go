@@ -8,6 +8,6 @@
 //
 // Nodes of a cluster replicate their WAL, over unix sockets, as `steward`. There
 // are no slots and there is no pg_rewind: what a killed primary had written last
-// is copied from its files to its heir before that is promoted, after which the
+// is copied from its files to its candidate before that is promoted, after which the
 // old primary has nothing of its own and follows as it is.
 package postgresql

@@ -18,13 +18,13 @@ import (
 // drainPrefix begins names that the server itself removes when it starts.
 const drainPrefix = "xlogtemp.steward."
 
-// Drain copies WAL files. Heir then has the very bytes that dead has, up to the
+// Drain copies WAL files. Candidate then has the very bytes that dead has, up to the
 // last whole record: it will fork off where dead ended, and dead can follow it.
-func (Driver) Drain(ctx context.Context, dead, heir engine.Node) error {
-	if err := sameCluster(ctx, dead, heir); err != nil {
+func (Driver) Drain(ctx context.Context, dead, candidate engine.Node) error {
+	if err := sameCluster(ctx, dead, candidate); err != nil {
 		return fmt.Errorf("drain: %w", err)
 	}
-	conn, err := asOurs(ctx, heir)
+	conn, err := asOurs(ctx, candidate)
 	if err != nil {
 		return fmt.Errorf("drain: %w", err)
 	}
@@ -41,7 +41,7 @@ func (Driver) Drain(ctx context.Context, dead, heir engine.Node) error {
 		return fmt.Errorf("drain: %w: %w", engine.ErrUndrainable, err)
 	}
 	if uint64(at.applied)/wal.segmentSize < wal.oldest {
-		return fmt.Errorf("drain: %w: the heir needs WAL from %v on, which has been removed", engine.ErrUndrainable, at.applied)
+		return fmt.Errorf("drain: %w: the candidate needs WAL from %v on, which has been removed", engine.ErrUndrainable, at.applied)
 	}
 	known, end, err := wal.extent(at.applied, at.received)
 	if err != nil {
@@ -50,19 +50,19 @@ func (Driver) Drain(ctx context.Context, dead, heir engine.Node) error {
 	if known == end {
 		return nil
 	}
-	if err := wal.handTo(filepath.Join(heir.Data, "pg_wal"), known, end); err != nil {
+	if err := wal.handTo(filepath.Join(candidate.Data, "pg_wal"), known, end); err != nil {
 		return fmt.Errorf("drain: %w", err)
 	}
 	return awaitReplay(ctx, conn, known)
 }
 
 // sameCluster keeps WAL from where it doesn't belong.
-func sameCluster(ctx context.Context, dead, heir engine.Node) error {
+func sameCluster(ctx context.Context, dead, candidate engine.Node) error {
 	a, err := readControl(controlPath(dead.Data))
 	if err != nil {
 		return fmt.Errorf("%w: %w", engine.ErrUndrainable, err)
 	}
-	b, err := readLiveControl(ctx, heir.Data)
+	b, err := readLiveControl(ctx, candidate.Data)
 	if err != nil {
 		return err
 	}
@@ -92,13 +92,13 @@ func askReplay(ctx context.Context, conn *pgconn.PgConn) (replay, error) {
 	return r, err
 }
 
-// awaitReplay returns when the heir has applied something that it can only have
+// awaitReplay returns when the candidate has applied something that it can only have
 // from the copies, and so is sure to apply the rest. It looks for files again
 // when it has nothing left to apply, or a signal wakes it; were it promoted
 // before it looked, it would end without them.
 func awaitReplay(ctx context.Context, conn *pgconn.PgConn, known lsn) error {
 	if _, err := query(ctx, conn, "SELECT pg_reload_conf()"); err != nil {
-		return fmt.Errorf("drain: wake the heir: %w", err)
+		return fmt.Errorf("drain: wake the candidate: %w", err)
 	}
 	for {
 		at, err := askReplay(ctx, conn)
@@ -112,7 +112,7 @@ func awaitReplay(ctx context.Context, conn *pgconn.PgConn, known lsn) error {
 			return fmt.Errorf("drain: %w", err)
 		}
 		if err := pause(ctx); err != nil {
-			return fmt.Errorf("drain: the heir doesn't read what was copied: %w", err)
+			return fmt.Errorf("drain: the candidate doesn't read what was copied: %w", err)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func awaitReplay(ctx context.Context, conn *pgconn.PgConn, known lsn) error {
 func (w *walFolder) handTo(dir string, from, to lsn) error {
 	owner, err := os.Stat(dir)
 	if err != nil {
-		return fmt.Errorf("look at the heir's WAL: %w", err)
+		return fmt.Errorf("look at the candidate's WAL: %w", err)
 	}
 	stat := owner.Sys().(*syscall.Stat_t)
 	for _, name := range w.histories {

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Individualise gives a clone a system identifier of its own. The identifier
+// RegenerateIdentity gives a clone a system identifier of its own. The identifier
 // is what keeps WAL, replicas and backups of one cluster from being taken for
 // another's, and a plain copy shares the template's.
 //
 // It is written to the first page of the WAL and to pg_control.
-func (Driver) Individualise(_ context.Context, dir string) error {
+func (Driver) RegenerateIdentity(_ context.Context, dir string) error {
 	control, err := readPristine(dir)
 	if err != nil {
-		return fmt.Errorf("individualise %s: %w", dir, err)
+		return fmt.Errorf("regenerate identity of %s: %w", dir, err)
 	}
 	return freshIdentity().put(dir, control)
 }
@@ -35,20 +35,20 @@ func freshIdentity() identity {
 	return fresh
 }
 
-// Twin gives the clone at dir the identity of the server at primary. Nothing
+// PrepareReplica gives the clone at dir the identity of the server at primary. Nothing
 // else tells the two apart: a cleanly stopped template can go on with the WAL of
 // any clone of it.
-func (Driver) Twin(ctx context.Context, primary, dir string) error {
+func (Driver) PrepareReplica(ctx context.Context, primary, dir string) error {
 	control, err := readPristine(dir)
 	if err != nil {
-		return fmt.Errorf("twin %s: %w", dir, err)
+		return fmt.Errorf("prepare replica %s: %w", dir, err)
 	}
 	source, err := readLiveControl(ctx, primary)
 	if err != nil {
-		return fmt.Errorf("twin of %s: %w", primary, err)
+		return fmt.Errorf("prepare replica of %s: %w", primary, err)
 	}
 	if source.crcAt != control.crcAt {
-		return fmt.Errorf("twin of %s: it is of another version", primary)
+		return fmt.Errorf("prepare replica of %s: it is of another version", primary)
 	}
 	return source.identity().put(dir, control)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// stopped makes what Individualise looks at: a control file with a checksum at
+// stopped makes what RegenerateIdentity looks at: a control file with a checksum at
 // the given place, and WAL.
 func stopped(t *testing.T, crcAt int) string {
 	t.Helper()
@@ -50,12 +50,12 @@ func read(t *testing.T, dir, name string) []byte {
 	return content
 }
 
-func TestIndividualise(t *testing.T) {
+func TestRegenerateIdentity(t *testing.T) {
 	for _, crcAt := range []int{288, 292, 296} {
 		dir := stopped(t, crcAt)
 		seen := map[string]bool{"template": true}
 		for range 3 {
-			if err := (Driver{}).Individualise(t.Context(), dir); err != nil {
+			if err := (Driver{}).RegenerateIdentity(t.Context(), dir); err != nil {
 				t.Fatal(err)
 			}
 			control := read(t, dir, "global/pg_control")
@@ -83,12 +83,12 @@ func TestIndividualise(t *testing.T) {
 	}
 }
 
-func TestIndividualiseMendsAHalfDoneOne(t *testing.T) {
+func TestRegenerateIdentityMendsAHalfDoneOne(t *testing.T) {
 	dir := stopped(t, 288)
 	if err := stampWAL(filepath.Join(dir, "pg_wal"), [8]byte{1, 2, 3}); err != nil {
 		t.Fatal(err)
 	}
-	if err := (Driver{}).Individualise(t.Context(), dir); err != nil {
+	if err := (Driver{}).RegenerateIdentity(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	if string(read(t, dir, "pg_wal/000000010000000000000001")[24:32]) != string(read(t, dir, "global/pg_control")[:8]) {
@@ -96,7 +96,7 @@ func TestIndividualiseMendsAHalfDoneOne(t *testing.T) {
 	}
 }
 
-func TestIndividualiseRefuses(t *testing.T) {
+func TestRegenerateIdentityRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(dir string){
 		"a running server": func(dir string) { write(t, dir, "postmaster.pid", nil) },
 		"a crashed one": func(dir string) {
@@ -112,7 +112,7 @@ func TestIndividualiseRefuses(t *testing.T) {
 	} {
 		dir := stopped(t, 288)
 		spoil(dir)
-		if err := (Driver{}).Individualise(t.Context(), dir); err == nil {
+		if err := (Driver{}).RegenerateIdentity(t.Context(), dir); err == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}

@@ -19,9 +19,9 @@ var _ engine.Fetcher = Driver{}
 const recoverySignal = "recovery.signal"
 
 // UnpackToRecover leaves the copy's system identifier as it is, since the server
-// takes only WAL of the same. The identifier is what a lineage is named by: a
+// takes only WAL of the same. The identifier is the archive ID, too: a
 // restore in place begins a new one, whose segments have the names of the old.
-func (Driver) UnpackToRecover(_ context.Context, _ engine.Node, r io.Reader, dir string, _ engine.Piper) (lineage, first string, err error) {
+func (Driver) UnpackToRecover(_ context.Context, _ engine.Node, r io.Reader, dir string, _ engine.Piper) (archiveID, first string, err error) {
 	if err := unpack(r, dir); err != nil {
 		return "", "", fmt.Errorf("unpack backup: %w", err)
 	}
@@ -36,10 +36,10 @@ func (Driver) UnpackToRecover(_ context.Context, _ engine.Node, r io.Reader, dir
 		return "", "", fmt.Errorf("unpack backup: %w", err)
 	}
 	id := control.identity().id
-	return lineageOf(id[:]), first, nil
+	return archiveIDOf(id[:]), first, nil
 }
 
-func lineageOf(id []byte) string { return hex.EncodeToString(id) }
+func archiveIDOf(id []byte) string { return hex.EncodeToString(id) }
 
 // lastSegment of a copy was being written when the copy ended.
 func lastSegment(dir string) (string, error) {
@@ -70,43 +70,43 @@ func (Driver) LastChange(ctx context.Context, n engine.Node) (time.Time, error) 
 	if err != nil {
 		return time.Time{}, fmt.Errorf("ask for the last change: %w", err)
 	}
-	return parseMoment(row[0])
+	return parseTime(row[0])
 }
 
-// Sever gives the data another system identifier, as Unpack does.
-func (Driver) Sever(_ context.Context, _ engine.Node, dir string, _ engine.Piper) error {
+// StartNewArchive gives the data another system identifier, as Unpack does.
+func (Driver) StartNewArchive(_ context.Context, _ engine.Node, dir string, _ engine.Piper) error {
 	if err := remove(dir, leftovers...); err != nil {
-		return fmt.Errorf("sever: %w", err)
+		return fmt.Errorf("start new archive: %w", err)
 	}
 	control, err := readPristine(dir)
 	if err != nil {
-		return fmt.Errorf("sever: %w", err)
+		return fmt.Errorf("start new archive: %w", err)
 	}
 	if err := freshIdentity().put(dir, control); err != nil {
-		return fmt.Errorf("sever: %w", err)
+		return fmt.Errorf("start new archive: %w", err)
 	}
 	if err := engine.SyncTree(dir); err != nil {
-		return fmt.Errorf("sever: %w", err)
+		return fmt.Errorf("start new archive: %w", err)
 	}
 	return nil
 }
 
-// Spooled reads a segment's lineage from its own head, where byte 24 begins the
+// ArchiveIDOf reads a segment's archive ID from its own head, where byte 24 begins the
 // identifier; a history has none in it and is of the data's.
-func (Driver) Spooled(ctx context.Context, name string, head []byte, data string) (lineage string, keep bool, err error) {
+func (Driver) ArchiveIDOf(ctx context.Context, name string, head []byte, data string) (archiveID string, keep bool, err error) {
 	switch {
 	case segmentName.MatchString(name):
 		if len(head) < 32 || head[2]&2 == 0 {
-			return "", false, fmt.Errorf("%s in the spool is no segment", name)
+			return "", false, fmt.Errorf("%s in the archive directory is no segment", name)
 		}
-		return lineageOf(head[24:32]), true, nil
+		return archiveIDOf(head[24:32]), true, nil
 	case historyName.MatchString(name):
 		control, err := readLiveControl(ctx, data)
 		if err != nil {
 			return "", false, err
 		}
 		id := control.identity().id
-		return lineageOf(id[:]), true, nil
+		return archiveIDOf(id[:]), true, nil
 	}
 	return "", false, nil // notes on backups, and ends of segments that others go on with
 }

@@ -40,10 +40,10 @@ func awkward(t *testing.T) engine.Node {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), `it's 100% odd`)
 	n := engine.Node{
-		Conf: filepath.Join(dir, "conf"), Data: filepath.Join(dir, "data"), Spool: filepath.Join(dir, "spool"),
-		Recovery: &engine.Recovery{Desk: filepath.Join(dir, "desk")}, Plan: catalog.Plan{DiskMB: 640},
+		Conf: filepath.Join(dir, "conf"), Data: filepath.Join(dir, "data"), ArchiveDir: filepath.Join(dir, "archive"),
+		Recovery: &engine.Recovery{RestoreDir: filepath.Join(dir, "restore")}, Plan: catalog.Plan{DiskMB: 640},
 	}
-	for _, d := range []string{n.Conf, n.Data, n.Spool, n.Recovery.Desk} {
+	for _, d := range []string{n.Conf, n.Data, n.ArchiveDir, n.Recovery.RestoreDir} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -51,9 +51,9 @@ func awkward(t *testing.T) engine.Node {
 	return n
 }
 
-func spooled(t *testing.T, n engine.Node) []string {
+func waiting(t *testing.T, n engine.Node) []string {
 	t.Helper()
-	entries, err := os.ReadDir(n.Spool)
+	entries, err := os.ReadDir(n.ArchiveDir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +79,10 @@ func TestArchiveScript(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := spooled(t, n); !slices.Equal(got, names) {
-		t.Errorf("spooled: %v", got)
+	if got := waiting(t, n); !slices.Equal(got, names) {
+		t.Errorf("waiting: %v", got)
 	}
-	if content, err := os.ReadFile(filepath.Join(n.Spool, names[0])); err != nil || string(content) != "written" {
+	if content, err := os.ReadFile(filepath.Join(n.ArchiveDir, names[0])); err != nil || string(content) != "written" {
 		t.Errorf("%q, %v", content, err)
 	}
 	for _, name := range []string{"000000010000000000000005", "00000002.history"} {
@@ -90,26 +90,26 @@ func TestArchiveScript(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := spooled(t, n), append([]string{engine.SpoolOverflow}, append(names, "00000002.history")...); !slices.Equal(got, want) {
-		t.Errorf("spooled: %v, want %v", got, want)
+	if got, want := waiting(t, n), append([]string{engine.ArchiveGap}, append(names, "00000002.history")...); !slices.Equal(got, want) {
+		t.Errorf("waiting: %v, want %v", got, want)
 	}
-	if err := os.Rename(filepath.Join(n.Spool, engine.SpoolOverflow), filepath.Join(n.Spool, engine.SpoolTold)); err != nil {
+	if err := os.Rename(filepath.Join(n.ArchiveDir, engine.ArchiveGap), filepath.Join(n.ArchiveDir, engine.ArchiveGapReported)); err != nil {
 		t.Fatal(err)
 	}
 	if err := runScript(t, n, archiveScript, segment, "000000010000000000000006"); err != nil {
 		t.Fatal(err)
 	}
-	if slices.Contains(spooled(t, n), engine.SpoolOverflow) {
+	if slices.Contains(waiting(t, n), engine.ArchiveGap) {
 		t.Error("the overflow is marked again that was told of")
 	}
 	if err := runScript(t, n, archiveScript, filepath.Join(n.Data, "none"), "00000003.history"); err == nil {
 		t.Error("what isn't there was archived")
 	}
-	if err := os.RemoveAll(n.Spool); err != nil {
+	if err := os.RemoveAll(n.ArchiveDir); err != nil {
 		t.Fatal(err)
 	}
 	if err := runScript(t, n, archiveScript, segment, names[0]); err == nil {
-		t.Error("archived without a spool")
+		t.Error("archived without an archive directory")
 	}
 }
 
@@ -119,12 +119,12 @@ func TestFetchScript(t *testing.T) {
 	to := filepath.Join(n.Data, "RECOVERYXLOG")
 	answer := func(name, suffix string) {
 		for {
-			if os.Remove(filepath.Join(n.Recovery.Desk, name+engine.DeskWant)) == nil {
+			if os.Remove(filepath.Join(n.Recovery.RestoreDir, name+engine.RestoreWanted)) == nil {
 				break
 			}
 			time.Sleep(time.Millisecond)
 		}
-		if err := os.WriteFile(filepath.Join(n.Recovery.Desk, name+suffix), []byte("archived"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(n.Recovery.RestoreDir, name+suffix), []byte("archived"), 0o600); err != nil {
 			t.Error(err)
 		}
 	}
@@ -135,11 +135,11 @@ func TestFetchScript(t *testing.T) {
 	if content, err := os.ReadFile(to); err != nil || string(content) != "archived" {
 		t.Errorf("%q, %v", content, err)
 	}
-	go answer("00000002.history", engine.DeskNone)
+	go answer("00000002.history", engine.RestoreMissing)
 	if err := runScript(t, n, fetchScript, "00000002.history", to); err == nil {
 		t.Error("what isn't there was fetched")
 	}
-	if left, err := os.ReadDir(n.Recovery.Desk); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(n.Recovery.RestoreDir); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
@@ -158,7 +158,7 @@ func TestArchiveSettings(t *testing.T) {
 	if text := string(renderSettings(recoverySettings(n), 15)); strings.Contains(text, "target_time =") {
 		t.Errorf("a target in %s", text)
 	}
-	n.Spool, n.Recovery = "", nil
+	n.ArchiveDir, n.Recovery = "", nil
 	if len(recoverySettings(n))+len(scripts(n)) > 0 {
 		t.Error("settings of what isn't wanted")
 	}
@@ -167,20 +167,20 @@ func TestArchiveSettings(t *testing.T) {
 	}
 }
 
-func TestSpooled(t *testing.T) {
+func TestArchiveIDOf(t *testing.T) {
 	t.Parallel()
-	head := make([]byte, engine.SpoolHead)
+	head := make([]byte, engine.ArchiveHead)
 	head[2] = 2
 	copy(head[24:], []byte{1, 2, 3, 4, 5, 6, 7, 0xa8})
-	lineage, keep, err := Driver{}.Spooled(t.Context(), "000000010000000000000001", head, "")
-	if err != nil || !keep || lineage != "01020304050607a8" {
-		t.Errorf("%q %v %v", lineage, keep, err)
+	archiveID, keep, err := Driver{}.ArchiveIDOf(t.Context(), "000000010000000000000001", head, "")
+	if err != nil || !keep || archiveID != "01020304050607a8" {
+		t.Errorf("%q %v %v", archiveID, keep, err)
 	}
-	if _, _, err := (Driver{}).Spooled(t.Context(), "000000010000000000000001", head[:8], ""); err == nil {
+	if _, _, err := (Driver{}).ArchiveIDOf(t.Context(), "000000010000000000000001", head[:8], ""); err == nil {
 		t.Error("a file that is no segment is taken for one")
 	}
 	for _, name := range []string{"000000010000000000000002.00000028.backup", "000000010000000000000002.partial"} {
-		if _, keep, err := (Driver{}).Spooled(t.Context(), name, head, ""); keep || err != nil {
+		if _, keep, err := (Driver{}).ArchiveIDOf(t.Context(), name, head, ""); keep || err != nil {
 			t.Errorf("%s: %v %v", name, keep, err)
 		}
 	}

@@ -20,38 +20,38 @@ func (Driver) CanDrain(engine.Installation) bool { return true }
 // couldn't send is drained from its files.
 func (Driver) StepDown(context.Context, engine.Node) error { return nil }
 
-// Standing asks once, and once more when there is something left to apply: a
+// ReplicationStatus asks once, and once more when there is something left to apply: a
 // replica that applies it meanwhile isn't behind.
-func (Driver) Standing(ctx context.Context, n engine.Node) (engine.Standing, error) {
+func (Driver) ReplicationStatus(ctx context.Context, n engine.Node) (engine.ReplicationStatus, error) {
 	conn, err := asOurs(ctx, n)
 	if err != nil {
-		return engine.Standing{}, fmt.Errorf("standing: %w", err)
+		return engine.ReplicationStatus{}, fmt.Errorf("replication status: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	standing, err := askStanding(ctx, conn, n)
+	status, err := queryReplicationStatus(ctx, conn, n)
 	if err != nil {
-		return engine.Standing{}, fmt.Errorf("standing: %w", err)
+		return engine.ReplicationStatus{}, fmt.Errorf("replication status: %w", err)
 	}
-	if standing.Lag == 0 {
-		return standing, nil
+	if status.Lag == 0 {
+		return status, nil
 	}
 	if err := pause(ctx); err != nil {
-		return engine.Standing{}, fmt.Errorf("standing: %w", err)
+		return engine.ReplicationStatus{}, fmt.Errorf("replication status: %w", err)
 	}
-	later, err := askStanding(ctx, conn, n)
+	later, err := queryReplicationStatus(ctx, conn, n)
 	if err != nil {
-		return engine.Standing{}, fmt.Errorf("standing: %w", err)
+		return engine.ReplicationStatus{}, fmt.Errorf("replication status: %w", err)
 	}
-	if later.Applied >= standing.Received {
+	if later.Applied >= status.Received {
 		later.Lag = 0
 	}
 	return later, nil
 }
 
-// standingQuery looks at the receiver's address, since after a change of the
+// replicationStatusQuery looks at the receiver's address, since after a change of the
 // source the old connection lives on for a moment. The age of the transaction
 // applied last is at least that of the one to come.
-const standingQuery = `SELECT pg_is_in_recovery(),
+const replicationStatusQuery = `SELECT pg_is_in_recovery(),
 	coalesce((SELECT status = 'streaming' AND sender_host = '%s' AND sender_port = %d FROM pg_stat_wal_receiver), false),
 	CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())
 		ELSE pg_current_wal_flush_lsn() END,
@@ -60,44 +60,44 @@ const standingQuery = `SELECT pg_is_in_recovery(),
 	CASE WHEN pg_is_in_recovery() THEN pg_is_wal_replay_paused() ELSE false END,
 	pg_is_in_recovery() AND pg_last_wal_receive_lsn() IS NULL`
 
-func askStanding(ctx context.Context, conn *pgconn.PgConn, n engine.Node) (engine.Standing, error) {
-	rows, err := query(ctx, conn, fmt.Sprintf(standingQuery, literal(n.Source.Run), n.Source.Listen.Port()))
+func queryReplicationStatus(ctx context.Context, conn *pgconn.PgConn, n engine.Node) (engine.ReplicationStatus, error) {
+	rows, err := query(ctx, conn, fmt.Sprintf(replicationStatusQuery, literal(n.Source.Run), n.Source.Listen.Port()))
 	if err != nil {
-		return engine.Standing{}, err
+		return engine.ReplicationStatus{}, err
 	}
 	row := rows[0]
 	received, err := parseLSN(row[2])
 	if err != nil {
-		return engine.Standing{}, err
+		return engine.ReplicationStatus{}, err
 	}
 	applied, err := parseLSN(row[3])
 	if err != nil {
-		return engine.Standing{}, err
+		return engine.ReplicationStatus{}, err
 	}
-	standing := engine.Standing{
+	status := engine.ReplicationStatus{
 		Writable: row[0] == "f", Streaming: row[1] == "t",
 		Received: uint64(max(received, applied)), Applied: uint64(applied), Position: max(received, applied).String(),
 	}
-	if standing.Writable {
-		standing.Received = standing.Applied
+	if status.Writable {
+		status.Received = status.Applied
 	}
 	if row[6] == "t" {
 		if received, err = ownWAL(n, applied); err != nil {
-			return engine.Standing{}, err
+			return engine.ReplicationStatus{}, err
 		}
-		standing.Received, standing.Position = uint64(received), received.String()
+		status.Received, status.Position = uint64(received), received.String()
 	}
-	if standing.Received > standing.Applied {
+	if status.Received > status.Applied {
 		micros, err := strconv.ParseInt(row[4], 10, 64)
 		if err != nil {
-			return engine.Standing{}, fmt.Errorf("age of the last transaction: %w", err)
+			return engine.ReplicationStatus{}, fmt.Errorf("age of the last transaction: %w", err)
 		}
-		standing.Lag = max(time.Microsecond, time.Duration(micros)*time.Microsecond)
+		status.Lag = max(time.Microsecond, time.Duration(micros)*time.Microsecond)
 	}
 	if row[5] == "t" {
-		standing.Problem = "the replica has paused applying: its settings are lower than its primary's"
+		status.Problem = "the replica has paused applying: its settings are lower than its primary's"
 	}
-	return standing, nil
+	return status, nil
 }
 
 // ownWAL is how far the files go of a replica that was just started: until it
@@ -181,5 +181,5 @@ func (Driver) Follow(ctx context.Context, n engine.Node) error {
 			return fmt.Errorf("follow: %w", err)
 		}
 	}
-	return checkLineage(ctx, n)
+	return checkHistory(ctx, n)
 }

@@ -24,7 +24,7 @@ func replicationChecks() []enginetest.Check {
 		{Name: "follow tells of WAL that is gone", Run: walIsGone},
 		{Name: "follow tells of a primary that wasn't drained", Run: notDrained},
 		{Name: "tablespaces can't be copied", Run: tablespaceRefused},
-		{Name: "a seed is whole whatever is written meanwhile", Run: seedBesideRewrites},
+		{Name: "a base backup is whole whatever is written meanwhile", Run: baseBackupBesideRewrites},
 		{Name: "a started replica knows what it has", Run: knowsWhatItHas},
 		{Name: "a primary that starts as a replica is promoted", Run: promotedAfterStart},
 		{Name: "disconnect waits for the source to go", Run: disconnectGivesUp},
@@ -34,7 +34,7 @@ func replicationChecks() []enginetest.Check {
 // comesBackAsItWas is why there is no pg_rewind: what is drained leaves the old
 // primary with nothing of its own.
 func comesBackAsItWas(t *testing.T, b *enginetest.Bench) {
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
 	rounds := 4
 	if enginetest.Thorough() {
@@ -65,7 +65,7 @@ func cut(t *testing.T, s *enginetest.Server) {
 // drainOfMuch has both replicas miss many segments, some cut short, some of them
 // made of records that span several.
 func drainOfMuch(t *testing.T, b *enginetest.Bench) {
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)", "CREATE TABLE big (v text)")
 	for _, s := range c.Nodes[1:] {
 		cut(t, s)
@@ -90,11 +90,11 @@ func drainOfMuch(t *testing.T, b *enginetest.Bench) {
 // readersGiveWay has a reader on the replica stand in the way of what is left to
 // apply.
 func readersGiveWay(t *testing.T, b *enginetest.Bench) {
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
-	heir := c.Nodes[1]
-	heirHas(t, heir, "SELECT count(*) FROM pg_class WHERE relname = 'kept'", "1")
-	reader := heir.DB(t, heir.Login())
+	candidate := c.Nodes[1]
+	candidateHas(t, candidate, "SELECT count(*) FROM pg_class WHERE relname = 'kept'", "1")
+	reader := candidate.DB(t, candidate.Login())
 	tx, err := reader.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -104,31 +104,31 @@ func readersGiveWay(t *testing.T, b *enginetest.Bench) {
 		t.Fatal(err)
 	}
 	c.Primary.Exec(t, "DROP TABLE kept", "CREATE TABLE after_it (v int)")
-	heirHas(t, heir, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'startup'
+	candidateHas(t, candidate, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'startup'
 		AND (wait_event_type = 'Lock' OR wait_event LIKE 'RecoveryConflict%')`, "1")
-	if standing := heir.Standing(t); standing.Lag == 0 || standing.Applied >= standing.Received {
-		t.Errorf("a replica held up stands like this: %+v", standing)
+	if status := candidate.ReplicationStatus(t); status.Lag == 0 || status.Applied >= status.Received {
+		t.Errorf("a replica held up has the replication status %+v", status)
 	}
 	c.Primary.Kill(t)
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := b.Driver.Disconnect(ctx, heir.Node); err != nil {
+	if err := b.Driver.Disconnect(ctx, candidate.Node); err != nil {
 		t.Fatal(err)
 	}
-	heir.Node.Role, heir.Node.Source = cluster.Primary, engine.Peer{}
-	heir.WriteFiles(t)
-	if err := b.Driver.Promote(ctx, heir.Node); err != nil {
+	candidate.Node.Role, candidate.Node.Source = cluster.Primary, engine.Peer{}
+	candidate.WriteFiles(t)
+	if err := b.Driver.Promote(ctx, candidate.Node); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("promoted after %v", time.Since(began).Round(time.Millisecond))
-	if got := heir.Text(t, "SELECT count(*) FROM after_it"); got != "0" {
+	if got := candidate.Text(t, "SELECT count(*) FROM after_it"); got != "0" {
 		t.Errorf("count is %s", got)
 	}
 }
 
-// heirHas waits until a query in defaultdb answers like that.
-func heirHas(t *testing.T, s *enginetest.Server, sql, want string) {
+// candidateHas waits until a query in defaultdb answers like that.
+func candidateHas(t *testing.T, s *enginetest.Server, sql, want string) {
 	t.Helper()
 	conn, err := connect(t.Context(), login{
 		host: s.Node.Run, port: s.Node.Listen.Port(), user: adminRole,
@@ -156,7 +156,7 @@ func heirHas(t *testing.T, s *enginetest.Server, sql, want string) {
 
 // followTells has a replica become a primary on its own, and go on from there.
 func followTells(t *testing.T, b *enginetest.Bench) {
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
 	stray := c.Nodes[1]
 	source := stray.Node.Source
@@ -189,7 +189,7 @@ func wantDiverged(t *testing.T, s *enginetest.Server) {
 
 // walIsGone has a replica miss more than is kept.
 func walIsGone(t *testing.T, b *enginetest.Bench) {
-	c := b.Trio(t, func(n *engine.Node) { n.Plan.DiskMB = 5120 })
+	c := b.ThreeNodes(t, func(n *engine.Node) { n.Plan.DiskMB = 5120 })
 	away := c.Nodes[1]
 	source := away.Node.Source
 	cut(t, away)
@@ -202,26 +202,26 @@ func walIsGone(t *testing.T, b *enginetest.Bench) {
 	away.Node.Source = source
 	away.WriteFiles(t)
 	wantDiverged(t, away)
-	if !c.Nodes[2].Standing(t).Streaming {
+	if !c.Nodes[2].ReplicationStatus(t).Streaming {
 		t.Error("the other replica has lost its source")
 	}
 }
 
 // notDrained leaves the killed primary with changes nobody has.
 func notDrained(t *testing.T, b *enginetest.Bench) {
-	c := b.Trio(t)
-	heir, dead := c.Nodes[1], c.Primary
-	cut(t, heir)
+	c := b.ThreeNodes(t)
+	candidate, dead := c.Nodes[1], c.Primary
+	cut(t, candidate)
 	dead.Exec(t, "CREATE TABLE lost (v int)")
 	dead.Kill(t)
-	heir.Node.Role, heir.Node.Source = cluster.Primary, engine.Peer{}
-	heir.WriteFiles(t)
-	if err := b.Driver.Promote(t.Context(), heir.Node); err != nil {
+	candidate.Node.Role, candidate.Node.Source = cluster.Primary, engine.Peer{}
+	candidate.WriteFiles(t)
+	if err := b.Driver.Promote(t.Context(), candidate.Node); err != nil {
 		t.Fatal(err)
 	}
-	heir.Exec(t, "CREATE TABLE kept (v int)")
+	candidate.Exec(t, "CREATE TABLE kept (v int)")
 	for _, s := range []*enginetest.Server{dead, c.Nodes[2]} {
-		s.Node.Role, s.Node.Source = cluster.Replica, engine.Peer{Ordinal: 1, Listen: heir.Node.Listen, Run: heir.Node.Run}
+		s.Node.Role, s.Node.Source = cluster.Replica, engine.Peer{Ordinal: 1, Listen: candidate.Node.Listen, Run: candidate.Node.Run}
 		s.WriteFiles(t)
 	}
 	dead.Start(t)
@@ -241,20 +241,20 @@ func tablespaceRefused(t *testing.T, b *enginetest.Bench) {
 			t.Fatal(err)
 		}
 	}
-	err := b.Driver.Seed(t.Context(), s.Node, dir, nil)
+	err := b.Driver.BaseBackup(t.Context(), s.Node, dir, nil)
 	if err == nil || !strings.Contains(err.Error(), "tablespaces") {
-		t.Errorf("seed: %v", err)
+		t.Errorf("base backup: %v", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-		t.Errorf("a refused seed left %v, %v", entries, err)
+		t.Errorf("a refused base backup left %v, %v", entries, err)
 	}
 }
 
-// seedBesideRewrites copies a server while files grow, come and go, and pages are
+// baseBackupBesideRewrites copies a server while files grow, come and go, and pages are
 // written to disk: what becomes of the copy has no damaged page, and its indexes
 // agree with its tables.
-func seedBesideRewrites(t *testing.T, b *enginetest.Bench) {
-	c := b.Trio(t)
+func baseBackupBesideRewrites(t *testing.T, b *enginetest.Bench) {
+	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY, pad text DEFAULT repeat('x', 300))", "INSERT INTO kept SELECT generate_series(1, 60000)")
 	db := c.Primary.DB(t, c.Primary.Login())
 	ctx, stop := context.WithCancel(t.Context())
@@ -278,7 +278,7 @@ func seedBesideRewrites(t *testing.T, b *enginetest.Bench) {
 	}()
 	for _, s := range c.Nodes[1:] {
 		s.Kill(t)
-		c.Seed(t, s)
+		c.Recopy(t, s)
 	}
 	saysWhereToBegin(t, c.Primary)
 	stop()
@@ -301,7 +301,7 @@ func seedBesideRewrites(t *testing.T, b *enginetest.Bench) {
 // whatever files were copied before that.
 func saysWhereToBegin(t *testing.T, s *enginetest.Server) {
 	dir := t.TempDir()
-	if err := s.Bench.Driver.Seed(t.Context(), s.Node, dir, nil); err != nil {
+	if err := s.Bench.Driver.BaseBackup(t.Context(), s.Node, dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	label, err := os.ReadFile(filepath.Join(dir, "backup_label"))
@@ -324,60 +324,60 @@ func saysWhereToBegin(t *testing.T, s *enginetest.Server) {
 
 // knowsWhatItHas compares a replica before and after a crash, with its source gone.
 func knowsWhatItHas(t *testing.T, b *enginetest.Bench) {
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)", "INSERT INTO kept SELECT generate_series(1, 50000)")
-	end := c.Primary.Standing(t).Received
+	end := c.Primary.ReplicationStatus(t).Received
 	s := c.Nodes[1]
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	for s.Standing(t).Received < end {
+	for s.ReplicationStatus(t).Received < end {
 		if err := pause(ctx); err != nil {
-			t.Fatalf("the replica stands like this: %+v", s.Standing(t))
+			t.Fatalf("the replica has the replication status %+v", s.ReplicationStatus(t))
 		}
 	}
 	c.Primary.Kill(t)
 	s.Kill(t)
 	s.Start(t)
 	// From its first answer on, while it may still be applying.
-	if got := s.Standing(t); got.Received < end {
+	if got := s.ReplicationStatus(t); got.Received < end {
 		t.Errorf("a started replica has received %+v, before it was %v", got, lsn(end))
 	}
 }
 
 func promotedAfterStart(t *testing.T, b *enginetest.Bench) {
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
 	c.Primary.Stop(t)
-	heir := c.Nodes[1]
-	heir.Stop(t)
-	heir.Node.Role, heir.Node.Source = cluster.Primary, engine.Peer{}
-	heir.WriteFiles(t)
-	heir.Start(t)
-	heir.Bootstrap(t)
-	if heir.Standing(t).Writable {
+	candidate := c.Nodes[1]
+	candidate.Stop(t)
+	candidate.Node.Role, candidate.Node.Source = cluster.Primary, engine.Peer{}
+	candidate.WriteFiles(t)
+	candidate.Start(t)
+	candidate.Bootstrap(t)
+	if candidate.ReplicationStatus(t).Writable {
 		t.Error("it starts as a primary though it was never promoted")
 	}
-	if err := b.Driver.Promote(t.Context(), heir.Node); err != nil {
+	if err := b.Driver.Promote(t.Context(), candidate.Node); err != nil {
 		t.Fatal(err)
 	}
-	heir.Exec(t, "INSERT INTO kept VALUES (1)")
-	if _, err := os.Stat(filepath.Join(heir.Node.Data, standbySignal)); err == nil {
+	candidate.Exec(t, "INSERT INTO kept VALUES (1)")
+	if _, err := os.Stat(filepath.Join(candidate.Node.Data, standbySignal)); err == nil {
 		t.Error("a restart would make it a replica again")
 	}
-	heir.Kill(t)
-	heir.Start(t)
-	heir.Exec(t, "INSERT INTO kept VALUES (2)")
+	candidate.Kill(t)
+	candidate.Start(t)
+	candidate.Exec(t, "INSERT INTO kept VALUES (2)")
 }
 
 // disconnectGivesUp while the source lives.
 func disconnectGivesUp(t *testing.T, b *enginetest.Bench) {
-	c := b.Trio(t)
+	c := b.ThreeNodes(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := b.Driver.Disconnect(ctx, c.Nodes[1].Node); err == nil {
 		t.Error("a replica that receives counts as disconnected")
 	}
-	if !c.Nodes[1].Standing(t).Streaming {
+	if !c.Nodes[1].ReplicationStatus(t).Streaming {
 		t.Error("asking to disconnect ended the stream")
 	}
 }

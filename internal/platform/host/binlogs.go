@@ -28,7 +28,7 @@ const archiveTimeout = 5 * time.Minute
 
 // archiveBinlogs uploads the primary's binary logs, and purges those uploaded from the
 // replicas.
-func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top topology, eng engine.Feeder, to platform.Shipment) error {
+func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top topology, eng engine.Feeder, to platform.ArchiveSink) error {
 	ctx, cancel := context.WithTimeout(ctx, archiveTimeout)
 	defer cancel()
 	node, running, err := d.runningNode(ctx, want, top, top.Primary)
@@ -40,7 +40,7 @@ func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top t
 		return err
 	}
 	failpoint.Here("host: before upload")
-	now, err := eng.HandOver(ctx, node, was, to)
+	now, err := eng.ArchiveBinlogs(ctx, node, was, to)
 	failpoint.Here("host: uploaded")
 	if now != was {
 		err = errors.Join(err, d.saveArchivePosition(want.ID, now))
@@ -52,7 +52,7 @@ func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top t
 	for _, ordinal := range top.replicas() {
 		node, running, err := d.runningNode(ctx, want, top, ordinal)
 		if err == nil && running {
-			err = eng.LetGo(ctx, node, now)
+			err = eng.PurgeBinlogs(ctx, node, now)
 		}
 		errs = append(errs, err)
 	}
@@ -74,8 +74,8 @@ func (d *Driver) runningNode(ctx context.Context, want platform.Wanted, top topo
 	return nr.node, true, nil
 }
 
-func (d *Driver) readArchivePosition(id cluster.ID) (engine.Handed, error) {
-	var h engine.Handed
+func (d *Driver) readArchivePosition(id cluster.ID) (engine.ArchivePosition, error) {
+	var h engine.ArchivePosition
 	content, err := os.ReadFile(d.layout.archivePosition(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return h, nil
@@ -89,7 +89,7 @@ func (d *Driver) readArchivePosition(id cluster.ID) (engine.Handed, error) {
 	return h, nil
 }
 
-func (d *Driver) saveArchivePosition(id cluster.ID, h engine.Handed) error {
+func (d *Driver) saveArchivePosition(id cluster.ID, h engine.ArchivePosition) error {
 	content, err := json.Marshal(h)
 	if err == nil {
 		err = writeDurably(d.layout.archivePosition(id), append(content, '\n'))

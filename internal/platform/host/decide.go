@@ -28,7 +28,7 @@ type replicaState struct {
 	// HasData reports whether it has a copy of the cluster's data.
 	HasData bool
 	Answers bool
-	// Received is engine.Standing's.
+	// Received is engine.ReplicationStatus's.
 	Received uint64
 }
 

@@ -333,16 +333,16 @@ func (cr *clusterReconciler) demote(ctx context.Context, old, candidate *nodeRec
 
 // caughtUp waits until the candidate has all that the old primary has.
 func caughtUp(ctx context.Context, old, candidate *nodeReconciler) error {
-	return reaches(ctx, old, candidate, func(s engine.Standing) uint64 { return s.Received })
+	return reaches(ctx, old, candidate, func(s engine.ReplicationStatus) uint64 { return s.Received })
 }
 
 // applied waits until a replica has not only got but applied what the primary has now.
 func applied(ctx context.Context, primary, replica *nodeReconciler) error {
-	return reaches(ctx, primary, replica, func(s engine.Standing) uint64 { return s.Applied })
+	return reaches(ctx, primary, replica, func(s engine.ReplicationStatus) uint64 { return s.Applied })
 }
 
 // reaches waits until a node is as far as another one is now.
-func reaches(ctx context.Context, other, node *nodeReconciler, far func(engine.Standing) uint64) error {
+func reaches(ctx context.Context, other, node *nodeReconciler, far func(engine.ReplicationStatus) uint64) error {
 	last, err := other.replicationStatus(ctx)
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func (nr *nodeReconciler) makeVolatile() error {
 			return err
 		}
 	}
-	for _, dir := range []string{nr.node.Spool, nr.node.Keys} {
+	for _, dir := range []string{nr.node.ArchiveDir, nr.node.Keys} {
 		if dir == "" {
 			continue
 		}

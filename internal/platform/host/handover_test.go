@@ -19,16 +19,16 @@ type binlogs struct {
 	refuse error
 }
 
-func (b *binlogs) Take(_ context.Context, lineage, name string, r io.Reader) error {
+func (b *binlogs) Put(_ context.Context, archiveID, name string, r io.Reader) error {
 	if b.refuse != nil {
 		return b.refuse
 	}
 	n, err := io.Copy(io.Discard, r)
-	b.names, b.bytes = append(b.names, lineage+" "+name), b.bytes+n
+	b.names, b.bytes = append(b.names, archiveID+" "+name), b.bytes+n
 	return err
 }
 
-func (b *binlogs) Overflowed(context.Context) error { return errors.New("nothing was lost") }
+func (b *binlogs) ReportGap(context.Context) error { return errors.New("nothing was lost") }
 
 // TestHandOver: a running server's log is shipped once, also over a restart of
 // steward, and is the server's own to let go again when that was switched off.
@@ -42,13 +42,13 @@ func TestHandOver(t *testing.T) {
 	settle(t, d, want)
 	load := newLoad(t, s, want.Cluster) // which makes a table
 	b := &binlogs{refuse: errors.New("the bucket is away")}
-	if err := d.Ship(t.Context(), want, b); !errors.Is(err, b.refuse) {
+	if err := d.Upload(t.Context(), want, b); !errors.Is(err, b.refuse) {
 		t.Errorf("%v", err)
 	}
 	b.refuse = nil
 	ship := func(d *host.Driver, names int) {
 		t.Helper()
-		if err := d.Ship(t.Context(), want, b); err != nil {
+		if err := d.Upload(t.Context(), want, b); err != nil {
 			t.Error(err)
 		}
 		if len(b.names) != names {

@@ -123,7 +123,7 @@ func (d *Driver) engineNode(want platform.Wanted, inst engine.Installation, top 
 		Encrypted: want.Encrypted, ReadOnly: want.ReadOnly, Config: want.Config,
 	}
 	if d.o.Continuous {
-		n.Spool = d.layout.archiveDir(want.ID, ordinal)
+		n.ArchiveDir = d.layout.archiveDir(want.ID, ordinal)
 	}
 	n.Term = top.Failovers
 	n.Members, n.Role, n.Replication = top.Members, top.role(ordinal), top.Replication

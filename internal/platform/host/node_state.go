@@ -28,7 +28,7 @@ type nodeState struct {
 
 	// Of a cluster with several nodes: the replication status last reported and when
 	// that was, and since when the node hasn't followed the primary.
-	replication       engine.Standing
+	replication       engine.ReplicationStatus
 	replicationAt     time.Time
 	disconnectedSince time.Time
 	// readableChanged reports whether the last replication status changed whether reads
@@ -65,7 +65,7 @@ func (ns *nodeState) setProcess(p *process.Process) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	ns.proc, ns.pinged, ns.version = p, time.Time{}, ""
-	ns.replication, ns.replicationAt, ns.disconnectedSince, ns.hung = engine.Standing{}, time.Time{}, time.Time{}, false
+	ns.replication, ns.replicationAt, ns.disconnectedSince, ns.hung = engine.ReplicationStatus{}, time.Time{}, time.Time{}, false
 	ns.undrainable = false
 }
 

@@ -70,7 +70,7 @@ func (v *pointInTimeRecovery) feed(ctx context.Context, eng engine.Feeder) (reac
 	if err := v.startAndWait(ctx); err != nil {
 		return reached, err
 	}
-	reached, _, err = eng.Replay(ctx, v.node, engine.Archived{Names: v.from.Recovery.Archived, Fetch: v.from.Recovery.Fetch})
+	reached, _, err = eng.Replay(ctx, v.node, engine.ArchiveSource{Names: v.from.Recovery.Archived, Fetch: v.from.Recovery.Fetch})
 	if errors.Is(err, engine.ErrGap) {
 		err = fmt.Errorf("%w: %w", platform.ErrGap, err)
 	}
@@ -122,7 +122,7 @@ func (v *pointInTimeRecovery) prepare(ctx context.Context, r io.Reader) error {
 		return err
 	}
 	v.node.AdminPassword = v.from.AdminPassword
-	v.node.Recovery = &engine.Recovery{Until: v.from.Recovery.Until, Desk: v.restoreDir.dir}
+	v.node.Recovery = &engine.Recovery{Until: v.from.Recovery.Until, RestoreDir: v.restoreDir.dir}
 	return v.certificate(ctx)
 }
 
@@ -177,7 +177,7 @@ func (v *pointInTimeRecovery) finish(ctx context.Context, dir string) ([]byte, e
 	if err := process.KillAll(ctx, v.identity(), v.group); err != nil {
 		return nil, err
 	}
-	if err := v.archiver.Sever(ctx, v.node, v.node.Data, v.d.pipeAsOwner); err != nil {
+	if err := v.archiver.StartNewArchive(ctx, v.node, v.node.Data, v.d.pipeAsOwner); err != nil {
 		return nil, err
 	}
 	keyring, err := v.nodeReconciler.eng.KeyringContent(v.node)

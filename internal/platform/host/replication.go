@@ -23,16 +23,16 @@ func keyringName(ordinal int) platform.SecretName {
 const replicationStatusFresh = 2 * time.Second
 
 // replicationStatus asks the node's server for its status and records it.
-func (nr *nodeReconciler) replicationStatus(ctx context.Context) (engine.Standing, error) {
+func (nr *nodeReconciler) replicationStatus(ctx context.Context) (engine.ReplicationStatus, error) {
 	return queryReplicationStatus(ctx, nr.d, nr.ns, nr.eng, nr.node)
 }
 
-func queryReplicationStatus(ctx context.Context, d *Driver, ns *nodeState, eng engine.Driver, n engine.Node) (engine.Standing, error) {
+func queryReplicationStatus(ctx context.Context, d *Driver, ns *nodeState, eng engine.Driver, n engine.Node) (engine.ReplicationStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	s, err := eng.Standing(ctx, n)
+	s, err := eng.ReplicationStatus(ctx, n)
 	if err != nil {
-		ns.setReplicationStatus(engine.Standing{Problem: err.Error()}, d.o.Now())
+		ns.setReplicationStatus(engine.ReplicationStatus{Problem: err.Error()}, d.o.Now())
 		return s, fmt.Errorf("ask node %d for its replication status: %w", n.Ordinal, err)
 	}
 	ns.setReplicationStatus(s, d.o.Now())
@@ -40,7 +40,7 @@ func queryReplicationStatus(ctx context.Context, d *Driver, ns *nodeState, eng e
 }
 
 // setReplicationStatus records a status, and since when a replica hasn't followed.
-func (ns *nodeState) setReplicationStatus(s engine.Standing, now time.Time) {
+func (ns *nodeState) setReplicationStatus(s engine.ReplicationStatus, now time.Time) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	before := ns.isReadable()
@@ -55,7 +55,7 @@ func (ns *nodeState) setReplicationStatus(s engine.Standing, now time.Time) {
 }
 
 // replicationStatus returns the last status of the node, and when it was reported.
-func (ns *nodeState) replicationStatus() (engine.Standing, time.Time) {
+func (ns *nodeState) replicationStatus() (engine.ReplicationStatus, time.Time) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	return ns.replication, ns.replicationAt
@@ -64,7 +64,7 @@ func (ns *nodeState) replicationStatus() (engine.Standing, time.Time) {
 // prepareReplica makes the fresh clone one that can follow the primary.
 func (nr *nodeReconciler) prepareReplica(ctx context.Context) error {
 	primary := nr.d.engineNode(nr.want, nr.inst, nr.top, nr.top.Primary)
-	return nr.eng.Twin(ctx, primary.Data, nr.node.Data)
+	return nr.eng.PrepareReplica(ctx, primary.Data, nr.node.Data)
 }
 
 // takeRole has a running server follow the primary, or be it.

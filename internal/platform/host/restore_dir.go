@@ -40,7 +40,7 @@ func (rd *restoreDir) serve(ctx context.Context) error {
 			return err
 		}
 		for _, e := range entries {
-			name, asked := strings.CutSuffix(e.Name(), engine.DeskWant)
+			name, asked := strings.CutSuffix(e.Name(), engine.RestoreWanted)
 			if !asked {
 				continue
 			}
@@ -75,13 +75,13 @@ func (rd *restoreDir) answer(ctx context.Context, root *os.Root, name string) er
 	if there && rd.beyond(name, rd.furthest) {
 		rd.furthest = name
 	}
-	if err := ignoreMissing(root.Remove(name + engine.DeskWant)); err != nil {
+	if err := ignoreMissing(root.Remove(name + engine.RestoreWanted)); err != nil {
 		return err
 	}
 	if there {
 		return root.Rename(name+".part", name)
 	}
-	f, err := root.OpenFile(name+engine.DeskNone, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := root.OpenFile(name+engine.RestoreMissing, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platfor
 	nr.dir = d.layout.scratch(want.ID)
 	nr.node.Data, nr.node.Conf, nr.node.TLS = filepath.Join(nr.dir, "data"), filepath.Join(nr.dir, "conf"), filepath.Join(nr.dir, "tls")
 	nr.node.Tmp, nr.node.Log = filepath.Join(nr.dir, "tmp"), filepath.Join(nr.dir, "log")
-	nr.node.Spool = ""
+	nr.node.ArchiveDir = ""
 	nr.node.Listen = scratchAddress(want.Port)
 	s := &scratch{nodeReconciler: nr, copy: c}
 	if err := s.remove(ctx); err != nil { // what a crash has left

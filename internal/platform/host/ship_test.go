@@ -18,16 +18,16 @@ type carrier struct {
 	refuse    error
 }
 
-func (c *carrier) Take(_ context.Context, lineage, name string, r io.Reader) error {
+func (c *carrier) Put(_ context.Context, archiveID, name string, r io.Reader) error {
 	if c.refuse != nil {
 		return c.refuse
 	}
 	content, err := io.ReadAll(r)
-	c.took = append(c.took, lineage+" "+name+" "+strings.TrimRight(string(content[32:]), "\x00"))
+	c.took = append(c.took, archiveID+" "+name+" "+strings.TrimRight(string(content[32:]), "\x00"))
 	return err
 }
 
-func (c *carrier) Overflowed(context.Context) error {
+func (c *carrier) ReportGap(context.Context) error {
 	c.overflows++
 	return nil
 }
@@ -70,7 +70,7 @@ func TestShip(t *testing.T) {
 	put(".overflow", "")
 	away := &carrier{refuse: errors.New("the bucket is away")}
 	for range 2 {
-		if err := d.Ship(t.Context(), want, away); !errors.Is(err, away.refuse) {
+		if err := d.Upload(t.Context(), want, away); !errors.Is(err, away.refuse) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestShip(t *testing.T) {
 		t.Errorf("told of %d times, left: %v", away.overflows, got)
 	}
 	back := &carrier{}
-	if err := d.Ship(t.Context(), want, back); err != nil {
+	if err := d.Upload(t.Context(), want, back); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := back.took, []string{"0102030405060708 " + first + " one", "0102030405060708 " + second + " " + strings.Repeat("two", 50)}; !slices.Equal(got, want) {
@@ -90,11 +90,11 @@ func TestShip(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(spool, second)); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Ship(t.Context(), want, back); err == nil || len(back.took) != 2 {
+	if err := d.Upload(t.Context(), want, back); err == nil || len(back.took) != 2 {
 		t.Errorf("a link was followed: %v, %v", back.took, err)
 	}
 	want.ID = 99
-	if err := d.Ship(t.Context(), want, back); err != nil {
+	if err := d.Upload(t.Context(), want, back); err != nil {
 		t.Errorf("a cluster that isn't there: %v", err)
 	}
 }

@@ -233,7 +233,7 @@ func (t *templates) makeClone(ctx context.Context, tm *template) (string, error)
 	if err := copyTree(ctx, filepath.Join(tm.dir, "data"), data); err != nil {
 		return fail(err)
 	}
-	if err := eng.Individualise(ctx, data); err != nil {
+	if err := eng.RegenerateIdentity(ctx, data); err != nil {
 		return fail(err)
 	}
 	if err := tm.note.write(dir); err != nil {

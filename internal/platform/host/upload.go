@@ -19,7 +19,7 @@ import (
 	"steward/internal/platform"
 )
 
-var _ platform.Spooler = (*Driver)(nil)
+var _ platform.ContinuousArchiver = (*Driver)(nil)
 
 // archiveDir is where a node's server puts WAL segments that wait to be uploaded. It
 // counts towards the plan's disk.
@@ -27,8 +27,8 @@ func (l layout) archiveDir(id cluster.ID, ordinal int) string {
 	return filepath.Join(l.node(id, ordinal), "tmp", "wal")
 }
 
-// Ship implements platform.Spooler.
-func (d *Driver) Ship(ctx context.Context, want platform.Wanted, to platform.Shipment) error {
+// Ship implements platform.ContinuousArchiver.
+func (d *Driver) Upload(ctx context.Context, want platform.Wanted, to platform.ArchiveSink) error {
 	eng, err := d.engine(want.Engine)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (d *Driver) Ship(ctx context.Context, want platform.Wanted, to platform.Shi
 
 // uploadArchiveDirs uploads those of all nodes: what a primary couldn't upload before it
 // died, the others have as well.
-func (d *Driver) uploadArchiveDirs(ctx context.Context, id cluster.ID, top topology, eng engine.Fetcher, to platform.Shipment) error {
+func (d *Driver) uploadArchiveDirs(ctx context.Context, id cluster.ID, top topology, eng engine.Fetcher, to platform.ArchiveSink) error {
 	for _, ordinal := range append([]int{top.Primary}, top.replicas()...) {
 		if err := d.uploadArchiveDir(ctx, id, ordinal, eng, to); err != nil {
 			return fmt.Errorf("archive what node %d of cluster %d has written: %w", ordinal, id, err)
@@ -59,7 +59,7 @@ func (d *Driver) uploadArchiveDirs(ctx context.Context, id cluster.ID, top topol
 	return nil
 }
 
-func (d *Driver) uploadArchiveDir(ctx context.Context, id cluster.ID, ordinal int, eng engine.Fetcher, to platform.Shipment) error {
+func (d *Driver) uploadArchiveDir(ctx context.Context, id cluster.ID, ordinal int, eng engine.Fetcher, to platform.ArchiveSink) error {
 	root, err := os.OpenRoot(d.layout.archiveDir(id, ordinal))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -95,7 +95,7 @@ type archiveUpload struct {
 	root *os.Root
 	eng  engine.Fetcher
 	data string
-	to   platform.Shipment
+	to   platform.ArchiveSink
 }
 
 func (up *archiveUpload) run(ctx context.Context) error {
@@ -112,18 +112,18 @@ func (up *archiveUpload) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return up.remove(engine.SpoolTold) // emptied: the next time is told of again
+	return up.remove(engine.ArchiveGapReported) // emptied: the next time is told of again
 }
 
 // reportOverflow reports, once, that the server had to drop something.
 func (up *archiveUpload) reportOverflow(ctx context.Context) error {
-	if _, err := up.root.Lstat(engine.SpoolOverflow); err != nil {
+	if _, err := up.root.Lstat(engine.ArchiveGap); err != nil {
 		return ignoreMissing(err)
 	}
-	if err := up.to.Overflowed(ctx); err != nil {
+	if err := up.to.ReportGap(ctx); err != nil {
 		return err
 	}
-	return up.root.Rename(engine.SpoolOverflow, engine.SpoolTold)
+	return up.root.Rename(engine.ArchiveGap, engine.ArchiveGapReported)
 }
 
 func (up *archiveUpload) names() ([]string, error) {
@@ -151,17 +151,17 @@ func (up *archiveUpload) upload(ctx context.Context, name string) error {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return errors.Join(err, fmt.Errorf("%s is no file", name))
 	}
-	head := make([]byte, engine.SpoolHead)
+	head := make([]byte, engine.ArchiveHead)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	lineage, keep, err := up.eng.Spooled(ctx, name, head[:n], up.data)
+	archiveID, keep, err := up.eng.ArchiveIDOf(ctx, name, head[:n], up.data)
 	if err != nil {
 		return err
 	}
 	if keep {
-		if err := up.to.Take(ctx, lineage, name, io.MultiReader(bytes.NewReader(head[:n]), f)); err != nil {
+		if err := up.to.Put(ctx, archiveID, name, io.MultiReader(bytes.NewReader(head[:n]), f)); err != nil {
 			return err
 		}
 	}

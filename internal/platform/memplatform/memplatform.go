@@ -86,9 +86,9 @@ type Cluster struct {
 	// replaced.
 	Data  string
 	Aside *Content
-	// Spool are files that wait to be shipped, by name; Overflowed tells that some
+	// Unarchived are files that wait to be archived, by name; Overflowed reports that some
 	// were dropped.
-	Spool      map[string]string
+	Unarchived map[string]string
 	Overflowed bool
 	// Broken is why the server can't be started, "" when it can.
 	Broken string

@@ -17,32 +17,32 @@ import (
 	"steward/internal/engine"
 )
 
-// momentCases are what every installation must pass whose driver is an engine.Feeder;
-// the others hand over by themselves.
-func momentCases(driver engine.Driver) []Check {
+// pitrCases are what every installation must pass whose driver is an engine.Feeder;
+// the servers of others archive by themselves.
+func pitrCases(driver engine.Driver) []Check {
 	if _, ok := driver.(engine.Feeder); !ok {
 		return nil
 	}
 	return []Check{
-		{"moments", func(t *testing.T, b *Bench) { moments(t, b.archived(t)) }},
-		{"moments, encrypted", encryptedMoments},
-		{"moments under writes", momentsUnderWrites},
-		{"moments: definers and users", momentsKeepUsers},
-		{"moments: what waits is bounded", handoverBounded},
-		{"three nodes: moments over a failover", momentsOverFailover},
+		{"point in time", func(t *testing.T, b *Bench) { pointInTime(t, b.archived(t)) }},
+		{"point in time, encrypted", pointInTimeEncrypted},
+		{"point in time under writes", pointInTimeUnderWrites},
+		{"point in time: definers and users", pointInTimeKeepsUsers},
+		{"point in time: what waits to be archived is bounded", archivingBounded},
+		{"three nodes: point in time over a failover", pointInTimeOverFailover},
 	}
 }
 
-// vault is where a cluster's primary hands over to.
-type vault struct {
-	files    map[string][]byte // by lineage and name
-	handed   engine.Handed
+// memoryArchive is an archive in memory.
+type memoryArchive struct {
+	files    map[string][]byte // by archive ID and name
+	position engine.ArchivePosition
 	overflow int
 	refuse   error
 }
 
-// Take is part of engine.Shipment.
-func (v *vault) Take(_ context.Context, lineage, name string, r io.Reader) error {
+// Put is part of engine.ArchiveSink.
+func (v *memoryArchive) Put(_ context.Context, archiveID, name string, r io.Reader) error {
 	if v.refuse != nil {
 		return v.refuse
 	}
@@ -50,28 +50,28 @@ func (v *vault) Take(_ context.Context, lineage, name string, r io.Reader) error
 	if v.files == nil {
 		v.files = map[string][]byte{}
 	}
-	v.files[lineage+" "+name] = content
+	v.files[archiveID+" "+name] = content
 	return err
 }
 
-// Overflowed is part of engine.Shipment.
-func (v *vault) Overflowed(context.Context) error {
+// ReportGap is part of engine.ArchiveSink.
+func (v *memoryArchive) ReportGap(context.Context) error {
 	v.overflow++
 	return nil
 }
 
-func (v *vault) archived() engine.Archived {
-	return engine.Archived{
-		Names: func(_ context.Context, lineage string) (names []string, err error) {
+func (v *memoryArchive) archived() engine.ArchiveSource {
+	return engine.ArchiveSource{
+		Names: func(_ context.Context, archiveID string) (names []string, err error) {
 			for file := range v.files {
-				if len(file) > len(lineage) && file[:len(lineage)+1] == lineage+" " {
-					names = append(names, file[len(lineage)+1:])
+				if len(file) > len(archiveID) && file[:len(archiveID)+1] == archiveID+" " {
+					names = append(names, file[len(archiveID)+1:])
 				}
 			}
 			return names, nil
 		},
-		Fetch: func(_ context.Context, lineage, name string, out io.Writer) (bool, error) {
-			content, ok := v.files[lineage+" "+name]
+		Fetch: func(_ context.Context, archiveID, name string, out io.Writer) (bool, error) {
+			content, ok := v.files[archiveID+" "+name]
 			if !ok {
 				return false, nil
 			}
@@ -84,25 +84,25 @@ func (v *vault) archived() engine.Archived {
 // archived starts a server that is archived continuously.
 func (b *Bench) archived(t *testing.T, change ...func(*engine.Node)) *Server {
 	t.Helper()
-	return b.Started(t, append([]func(*engine.Node){spooling}, change...)...)
+	return b.Started(t, append([]func(*engine.Node){archiving}, change...)...)
 }
 
-func spooling(n *engine.Node) { n.Spool = n.Tmp + "/wal" }
+func archiving(n *engine.Node) { n.ArchiveDir = n.Tmp + "/wal" }
 
-// handOver has everything handed over that is there, as if a minute had passed.
-func (s *Server) handOver(t *testing.T, v *vault) error {
+// archive archives everything that is there, as if a minute had passed.
+func (s *Server) archive(t *testing.T, v *memoryArchive) error {
 	t.Helper()
 	s.age(t)
 	ctx, cancel := context.WithTimeout(t.Context(), backupDeadline)
 	defer cancel()
 	var err error
-	v.handed, err = s.Bench.Driver.(engine.Feeder).HandOver(ctx, s.Node, v.handed, v)
+	v.position, err = s.Bench.Driver.(engine.Feeder).ArchiveBinlogs(ctx, s.Node, v.position, v)
 	return err
 }
 
-func (s *Server) handsOver(t *testing.T, v *vault) {
+func (s *Server) archives(t *testing.T, v *memoryArchive) {
 	t.Helper()
-	must(t, s.handOver(t, v), "hand over")
+	must(t, s.archive(t, v), "archive")
 }
 
 // age makes the files of the data seem an hour old.
@@ -116,23 +116,23 @@ func (s *Server) age(t *testing.T) {
 	}
 }
 
-// row inserts a row and returns a moment after it that no other row comes before.
+// row inserts a row and returns a time after it and before any other row.
 func (s *Server) row(t *testing.T, v int) time.Time {
 	t.Helper()
 	s.Exec(t, fmt.Sprintf("INSERT INTO kept VALUES (%d)", v))
-	moment := time.Now().Truncate(time.Second).Add(time.Second)
-	eventually(t, "a moment to come can't be restored", func() error {
-		if left := time.Until(moment); left >= 0 {
+	at := time.Now().Truncate(time.Second).Add(time.Second)
+	eventually(t, "a point in time must have passed", func() error {
+		if left := time.Until(at); left >= 0 {
 			return fmt.Errorf("%v are left", left)
 		}
 		return nil
 	})
-	return moment
+	return at
 }
 
-// replay makes a server of the moment from the backup and what was handed over; it
+// replay makes a server as of the point in time from the backup and the archive; it
 // isn't started yet.
-func (s *Server) replay(t *testing.T, file string, v *vault, until time.Time) (restored *Server, reached time.Time, short bool, err error) {
+func (s *Server) replay(t *testing.T, file string, v *memoryArchive, until time.Time) (restored *Server, reached time.Time, short bool, err error) {
 	t.Helper()
 	restored = s.forRestore(t)
 	feeder := s.Bench.Driver.(engine.Feeder)
@@ -143,33 +143,33 @@ func (s *Server) replay(t *testing.T, file string, v *vault, until time.Time) (r
 	defer cancel()
 	must(t, os.RemoveAll(restored.Node.Data), "remove the old data")
 	must(t, os.Mkdir(restored.Node.Data, 0o700), "make data folder")
-	desk := restored.Node.Tmp + "/desk"
-	must(t, os.Mkdir(desk, 0o700), "make desk")
+	restoreDir := restored.Node.Tmp + "/restore"
+	must(t, os.Mkdir(restoreDir, 0o700), "make restore directory")
 	giveAway(t, restored.Node.Data, restored.uid)
 	_, _, err = feeder.UnpackToRecover(ctx, restored.Node, f, restored.Node.Data, restored.Pipe(t))
 	must(t, err, "unpack")
-	restored.Node.Recovery = &engine.Recovery{Until: until, Desk: desk}
+	restored.Node.Recovery = &engine.Recovery{Until: until, RestoreDir: restoreDir}
 	restored.WriteFiles(t)
 	restored.Start(t)
 	if reached, short, err = feeder.Replay(ctx, restored.Node, v.archived()); err != nil {
 		return restored, reached, short, err
 	}
-	left, err := filepath.Glob(desk + "/*")
-	must(t, err, "look at the desk")
+	left, err := filepath.Glob(restoreDir + "/*")
+	must(t, err, "look at the restore directory")
 	if len(left) > 1 { // the server's own index
-		t.Logf("left on the desk: %v", left)
+		t.Logf("left in the restore directory: %v", left)
 	}
 	restored.Stop(t)
-	must(t, feeder.Sever(ctx, restored.Node, restored.Node.Data, restored.Pipe(t)), "sever")
+	must(t, feeder.StartNewArchive(ctx, restored.Node, restored.Node.Data, restored.Pipe(t)), "start new archive")
 	restored.Node.Recovery = nil
-	must(t, os.RemoveAll(desk), "remove desk")
+	must(t, os.RemoveAll(restoreDir), "remove restore directory")
 	restored.wantOwned(t)
 	restored.WriteFiles(t)
 	return restored, reached, short, nil
 }
 
-// of demands exactly these rows at the moment.
-func (s *Server) of(t *testing.T, file string, v *vault, until time.Time, rows string) (restored *Server, reached time.Time, short bool) {
+// of demands exactly these rows at the point in time.
+func (s *Server) of(t *testing.T, file string, v *memoryArchive, until time.Time, rows string) (restored *Server, reached time.Time, short bool) {
 	t.Helper()
 	restored, reached, short, err := s.replay(t, file, v, until)
 	must(t, err, "replay")
@@ -181,20 +181,20 @@ func (s *Server) of(t *testing.T, file string, v *vault, until time.Time, rows s
 	return restored, reached, short
 }
 
-func moments(t *testing.T, s *Server) {
-	v := &vault{}
+func pointInTime(t *testing.T, s *Server) {
+	v := &memoryArchive{}
 	s.Exec(t, createKept)
 	s.row(t, 1)
 	file := s.backup(t)
 	two := s.row(t, 2)
 	three := s.row(t, 3)
-	s.handsOver(t, v)
+	s.archives(t, v)
 	s.Exec(t, "CREATE TABLE more (v int PRIMARY KEY, filling longtext)", "INSERT INTO more VALUES (1, repeat('x', 17000000))")
 	s.row(t, 4)
-	s.handsOver(t, v)
-	s.handsOver(t, v)
+	s.archives(t, v)
+	s.archives(t, v)
 	if len(v.files) != 2 || v.overflow > 0 {
-		t.Errorf("%d files were handed over, %d losses", len(v.files), v.overflow)
+		t.Errorf("%d files were archived, %d losses", len(v.files), v.overflow)
 	}
 	restored, reached, short := s.of(t, file, v, two, "1 2")
 	if short || !reached.Equal(two) {
@@ -207,22 +207,22 @@ func moments(t *testing.T, s *Server) {
 	if got := last.Text(t, "SELECT length(filling) FROM more"); got != "17000000" {
 		t.Errorf("%s bytes", got)
 	}
-	// The recovered server has a history of its own, in which moments can be restored as well.
-	spooling(&restored.Node)
-	own := &vault{files: maps.Clone(v.files)}
+	// The recovered server has a history of its own, in which points in time can be restored as well.
+	archiving(&restored.Node)
+	own := &memoryArchive{files: maps.Clone(v.files)}
 	again := restored.backup(t)
 	ten := restored.row(t, 10)
 	restored.row(t, 11)
-	restored.handsOver(t, own)
+	restored.archives(t, own)
 	restored.of(t, again, own, ten, "1 2 10")
 	s.gap(t, file, v, two)
 }
 
-// gap takes away what a moment needs.
-func (s *Server) gap(t *testing.T, file string, v *vault, before time.Time) {
+// gap takes away what a point in time needs.
+func (s *Server) gap(t *testing.T, file string, v *memoryArchive, before time.Time) {
 	t.Helper()
 	s.row(t, 5)
-	s.handsOver(t, v)
+	s.archives(t, v)
 	names := slices.Sorted(maps.Keys(v.files))
 	delete(v.files, names[len(names)-2])
 	if _, _, _, err := s.replay(t, file, v, time.Now()); !errors.Is(err, engine.ErrGap) {
@@ -231,7 +231,7 @@ func (s *Server) gap(t *testing.T, file string, v *vault, before time.Time) {
 	s.of(t, file, v, before, "1 2")
 }
 
-func encryptedMoments(t *testing.T, b *Bench) {
+func pointInTimeEncrypted(t *testing.T, b *Bench) {
 	if b.Driver.EncryptionMissing(b.Installation) != "" {
 		return // the case of encryption at rest says why
 	}
@@ -240,19 +240,19 @@ func encryptedMoments(t *testing.T, b *Bench) {
 		n.Encrypted, n.Keys, n.AtRestKey = true, keyFolder(t), make([]byte, 32)
 		rand.Read(n.AtRestKey)
 	})
-	v := &vault{}
+	v := &memoryArchive{}
 	s.Exec(t, createKept, "CREATE TABLE told (v text)")
 	file := s.backup(t)
 	s.Exec(t, "INSERT INTO told VALUES ('"+secret+"')", "CREATE TABLE later (v int)")
 	one := s.row(t, 1)
 	s.row(t, 2)
-	s.handsOver(t, v)
+	s.archives(t, v)
 	found := false
 	for _, content := range v.files {
 		found = found || bytes.Contains(content, []byte(secret))
 	}
 	if !found {
-		t.Error("what was handed over can't be read without the server's key")
+		t.Error("what was archived can't be read without the server's key")
 	}
 	restored, _, _ := s.of(t, file, v, one, "1")
 	if got := restored.Text(t, "SELECT v FROM told"); got != secret {
@@ -260,21 +260,21 @@ func encryptedMoments(t *testing.T, b *Bench) {
 	}
 }
 
-// momentsUnderWrites: what was committed between a backup and the last log, while
+// pointInTimeUnderWrites: what was committed between a backup and the last log, while
 // both were taken, is there once.
-func momentsUnderWrites(t *testing.T, b *Bench) {
+func pointInTimeUnderWrites(t *testing.T, b *Bench) {
 	s := b.archived(t)
-	v := &vault{}
+	v := &memoryArchive{}
 	s.Exec(t, createKept)
 	l := s.write(t, 0)
 	l.reach(t, 200)
 	file := s.backup(t)
 	for range 3 {
 		l.reach(t, l.count()+200)
-		s.handsOver(t, v)
+		s.archives(t, v)
 	}
 	rows := l.end()
-	s.handsOver(t, v)
+	s.archives(t, v)
 	restored, _, short, err := s.replay(t, file, v, time.Now().Add(time.Hour))
 	must(t, err, "replay")
 	restored.Start(t)
@@ -289,16 +289,16 @@ func momentsUnderWrites(t *testing.T, b *Bench) {
 	must(t, restored.check(t), "check")
 }
 
-// momentsKeepUsers: what was done after the backup comes out as its doers did it.
-func momentsKeepUsers(t *testing.T, b *Bench) {
+// pointInTimeKeepsUsers: what was done after the backup comes out as its doers did it.
+func pointInTimeKeepsUsers(t *testing.T, b *Bench) {
 	s := b.archived(t)
-	v := &vault{}
+	v := &memoryArchive{}
 	s.Exec(t, createKept)
 	file := s.backup(t)
 	s.Exec(t, "CREATE VIEW seen AS SELECT v FROM kept", "CREATE PROCEDURE put() INSERT INTO kept VALUES (7)", "CALL put()")
 	s.Exec(t, b.Options.NewUser(b.Installation)...)
 	s.row(t, 1)
-	s.handsOver(t, v)
+	s.archives(t, v)
 	restored, _, _ := s.of(t, file, v, time.Now(), "1 7")
 	for _, query := range []string{
 		"SELECT definer FROM information_schema.VIEWS WHERE table_name = 'seen'",
@@ -311,38 +311,38 @@ func momentsKeepUsers(t *testing.T, b *Bench) {
 	must(t, restored.TryLogin(t, Login{User: "newcomer", Password: "Newcomer-4Kq8", CA: restored.CA}), "log in as a user made after the backup")
 }
 
-// handoverBounded: while nobody takes it no more than a tenth of the disk waits,
+// archivingBounded: while nobody takes it no more than a tenth of the disk waits,
 // and what had to go is told once.
-func handoverBounded(t *testing.T, b *Bench) {
+func archivingBounded(t *testing.T, b *Bench) {
 	s := b.archived(t, func(n *engine.Node) { n.Plan.DiskMB = 640 })
-	v := &vault{}
+	v := &memoryArchive{}
 	s.Exec(t, "CREATE TABLE ballast (v int PRIMARY KEY, filling longtext)")
-	s.handsOver(t, v)
+	s.archives(t, v)
 	v.refuse = errors.New("the bucket is away")
 	for i := range 7 {
 		s.Exec(t, fmt.Sprintf("INSERT INTO ballast VALUES (%d, repeat('x', 17000000))", i))
-		if err := s.handOver(t, v); !errors.Is(err, v.refuse) {
-			t.Fatalf("hand over: %v", err)
+		if err := s.archive(t, v); !errors.Is(err, v.refuse) {
+			t.Fatalf("archive: %v", err)
 		}
 	}
-	if v.overflow != 1 || !v.handed.Told {
+	if v.overflow != 1 || !v.position.GapReported {
 		t.Errorf("told %d times", v.overflow)
 	}
 	if bytes := s.logBytes(t); bytes > 100<<20 {
 		t.Errorf("%d MB wait", bytes>>20)
 	}
 	v.refuse = nil
-	s.handsOver(t, v)
-	if v.overflow != 1 || v.handed.Told {
+	s.archives(t, v)
+	if v.overflow != 1 || v.position.GapReported {
 		t.Errorf("told %d times", v.overflow)
 	}
 	must(t, poll(replicationDeadline, func() error { // a log that a crash needs stays for a moment
-		s.handsOver(t, v)
+		s.archives(t, v)
 		if bytes := s.logBytes(t); bytes > 1<<20 {
 			return fmt.Errorf("%d MB stay", bytes>>20)
 		}
 		return nil
-	}), "let go of what was handed over")
+	}), "purge what was archived")
 }
 
 func (s *Server) logBytes(t *testing.T) (total int64) {
@@ -357,48 +357,48 @@ func (s *Server) logBytes(t *testing.T) (total int64) {
 	return total
 }
 
-// momentsOverFailover: the new primary hands on from where it took over, and what
-// only the dead one had is no part of the history, though it was handed over.
-func momentsOverFailover(t *testing.T, b *Bench) {
-	c := b.Trio(t, spooling)
-	v := &vault{}
+// pointInTimeOverFailover: the new primary archives from where it took over, and what
+// only the dead one had is no part of the history, though it was archived.
+func pointInTimeOverFailover(t *testing.T, b *Bench) {
+	c := b.ThreeNodes(t, archiving)
+	v := &memoryArchive{}
 	c.Primary.Exec(t, createKept)
 	replica := c.replicas()[0]
 	must(t, poll(replicationDeadline, func() error {
-		if got, want := replica.Standing(t).Applied, c.Primary.Standing(t).Applied; got < want {
+		if got, want := replica.ReplicationStatus(t).Applied, c.Primary.ReplicationStatus(t).Applied; got < want {
 			return fmt.Errorf("it has %d of %d changes", got, want)
 		}
 		return nil
 	}), "the table is replicated")
 	file := replica.backup(t)
 	one := c.Primary.row(t, 1)
-	c.Primary.handsOver(t, v)
+	c.Primary.archives(t, v)
 	c.Primary.row(t, 2)
 	for _, s := range c.replicas() {
 		c.Agrees(t, s)
-		must(t, b.Driver.(engine.Feeder).LetGo(t.Context(), s.Node, v.handed), "let go")
+		must(t, b.Driver.(engine.Feeder).PurgeBinlogs(t.Context(), s.Node, v.position), "purge")
 	}
 	candidate, other := c.furthest(t)
 	c.Primary.row(t, 3) // that no replica has
-	c.Primary.handsOver(t, v)
+	c.Primary.archives(t, v)
 	dead := c.Primary
 	dead.Kill(t)
 	for _, s := range c.Nodes {
 		s.Node.Term = 1
 	}
 	c.succeed(t, candidate, other)
-	candidate.handsOver(t, v)
+	candidate.archives(t, v)
 	candidate.of(t, file, v, time.Now(), "1 2")
 	four := candidate.row(t, 4)
 	candidate.row(t, 5)
-	candidate.handsOver(t, v)
+	candidate.archives(t, v)
 	if v.overflow > 0 {
 		t.Errorf("told of %d losses", v.overflow)
 	}
 	candidate.of(t, file, v, one, "1")
 	candidate.of(t, file, v, four, "1 2 4")
 	// A node that is a copy of another has no logs from before.
-	c.Seed(t, dead)
+	c.Recopy(t, dead)
 	candidate, other = dead, candidate
 	_, _ = c.furthest(t)
 	c.Primary.Kill(t)
@@ -413,7 +413,7 @@ func momentsOverFailover(t *testing.T, b *Bench) {
 	c.succeed(t, candidate, other)
 	six := candidate.row(t, 6)
 	candidate.row(t, 7)
-	candidate.handsOver(t, v)
+	candidate.archives(t, v)
 	candidate.of(t, file, v, six, "1 2 4 5 6")
 	if v.overflow > 0 {
 		t.Errorf("told of %d losses", v.overflow)
@@ -421,6 +421,6 @@ func momentsOverFailover(t *testing.T, b *Bench) {
 	again := candidate.backup(t)
 	eight := candidate.row(t, 8)
 	candidate.row(t, 9)
-	candidate.handsOver(t, v)
+	candidate.archives(t, v)
 	candidate.of(t, again, v, eight, "1 2 4 5 6 7 8")
 }

@@ -16,12 +16,12 @@ import (
 var _ engine.Feeder = (*Driver)(nil)
 
 const (
-	// rotateAfter is for how long a log is written to that holds something.
+	// rotateAfter is for how long a log is written to once it holds something.
 	rotateAfter = time.Minute
-	// keepShipped is for how long logs stay that were archived: replicas that were
+	// keepArchived is for how long logs stay that were archived: replicas that were
 	// away go on from them. Customers may choose another time: see keep.
-	keepShipped = 15 * time.Minute
-	// forgetAfter, in seconds, is when a server lets logs go by itself that nobody
+	keepArchived = 15 * time.Minute
+	// forgetAfter, in seconds, is when a server purges logs by itself that nobody
 	// has asked for: a week.
 	forgetAfter = 7 * 24 * 60 * 60
 	// askTime bounds what a server that hangs, or commits that do, may hold up.
@@ -32,18 +32,18 @@ const flush = "FLUSH LOCAL BINARY LOGS"
 
 // continuity is what differs between the flavours in continuous archiving.
 type continuity struct {
-	// lineage names the history of the server's data.
-	lineage func(ctx context.Context, s *session) (string, error)
+	// archiveID names the history of the server's data.
+	archiveID func(ctx context.Context, s *session) (string, error)
 	// begins is how many transactions came before a log; next is that of the log
 	// after it, or of where the server is now.
 	begins func(ctx context.Context, s *session, log string, next uint64) (uint64, error)
-	// here is how far the server is.
-	here func(ctx context.Context, s *session) (place, error)
+	// here is the server's position.
+	here func(ctx context.Context, s *session) (position, error)
 	read func(logEvent) (transaction, error)
-	// unpack makes data of a copy that goes on where it ended, sever a lineage of
-	// its own of data that has gone on.
-	unpack func(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error
-	sever  func(ctx context.Context, n engine.Node, dir string, run engine.Piper) error
+	// unpack makes data of a copy that goes on where it ended; startNewArchive gives data
+	// that has gone on an archive ID of its own.
+	unpack          func(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error
+	startNewArchive func(ctx context.Context, n engine.Node, dir string, run engine.Piper) error
 	// change makes the server a replica that has received the log of a name already.
 	change string
 	// start, stop and reset are its other words for that, with the channel's name.
@@ -65,60 +65,60 @@ type serverLog struct {
 	from, to uint64
 }
 
-// HandOver is part of engine.Feeder.
-func (d *Driver) HandOver(ctx context.Context, n engine.Node, was engine.Handed, to engine.Shipment) (engine.Handed, error) {
+// ArchiveBinlogs is part of engine.Feeder.
+func (d *Driver) ArchiveBinlogs(ctx context.Context, n engine.Node, from engine.ArchivePosition, to engine.ArchiveSink) (engine.ArchivePosition, error) {
 	s, err := d.admin(ctx, n)
 	if err != nil {
-		return was, err
+		return from, err
 	}
 	defer s.close()
-	h := &handover{Driver: d, n: n, s: s, c: continuityOf(n.Installation.Flavour), handed: was}
+	h := &binlogArchiver{Driver: d, n: n, s: s, c: continuityOf(n.Installation.Flavour), position: from}
 	if err := h.do(ctx, to); err != nil {
-		return h.handed, fmt.Errorf("hand binary logs of node %d over: %w", n.Ordinal, err)
+		return h.position, fmt.Errorf("archive binary logs of node %d: %w", n.Ordinal, err)
 	}
-	return h.handed, nil
+	return h.position, nil
 }
 
-// LetGo is part of engine.Feeder.
-func (d *Driver) LetGo(ctx context.Context, n engine.Node, was engine.Handed) error {
+// PurgeBinlogs is part of engine.Feeder.
+func (d *Driver) PurgeBinlogs(ctx context.Context, n engine.Node, from engine.ArchivePosition) error {
 	s, err := d.admin(ctx, n)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	h := &handover{Driver: d, n: n, s: s, c: continuityOf(n.Installation.Flavour), handed: was}
+	h := &binlogArchiver{Driver: d, n: n, s: s, c: continuityOf(n.Installation.Flavour), position: from}
 	err = h.look(ctx)
 	if err == nil {
-		_, err = h.letGo(ctx)
+		_, err = h.purge(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("let binary logs of node %d go: %w", n.Ordinal, err)
+		return fmt.Errorf("purge binary logs of node %d: %w", n.Ordinal, err)
 	}
 	return nil
 }
 
-// handover is one look at a server's binary logs.
-type handover struct {
+// binlogArchiver is one look at a server's binary logs.
+type binlogArchiver struct {
 	*Driver
-	n       engine.Node
-	s       *session
-	c       *continuity
-	handed  engine.Handed
-	lineage string
-	// done is up to where this lineage's were handed over in this term.
-	done uint64
-	// logs are, in order, those that may hold what wasn't handed over; the last one
+	n         engine.Node
+	s         *session
+	c         *continuity
+	position  engine.ArchivePosition
+	archiveID string
+	// archived is up to where those of this history were archived in this term.
+	archived uint64
+	// logs are, in order, those that may hold what isn't archived; the last one
 	// is being written. older are those before them.
 	logs  []serverLog
 	older []serverLog
 }
 
-func (h *handover) do(ctx context.Context, to engine.Shipment) error {
+func (h *binlogArchiver) do(ctx context.Context, to engine.ArchiveSink) error {
 	if err := h.look(ctx); err != nil {
 		return err
 	}
 	// Before anything is read: a log that is being read can't go.
-	gone, err := h.letGo(ctx)
+	gone, err := h.purge(ctx)
 	if err != nil {
 		return err
 	}
@@ -135,23 +135,23 @@ func (h *handover) do(ctx context.Context, to engine.Shipment) error {
 		return err
 	}
 	for _, log := range h.logs[:len(h.logs)-1] {
-		if log.to <= h.handed.Position || log.from == log.to {
+		if log.to <= h.position.Position || log.from == log.to {
 			continue
 		}
 		if err := h.one(ctx, log, to); err != nil {
 			return err
 		}
-		h.handed.Position = log.to
+		h.position.Position = log.to
 	}
-	h.handed.Told = false
+	h.position.GapReported = false
 	return nil
 }
 
 // look lists the logs, and finds out of the last ones what is in them.
-func (h *handover) look(ctx context.Context) (err error) {
+func (h *binlogArchiver) look(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	if h.lineage, err = h.c.lineage(ctx, h.s); err != nil {
+	if h.archiveID, err = h.c.archiveID(ctx, h.s); err != nil {
 		return err
 	}
 	rows, err := h.s.rows(ctx, "SHOW BINARY LOGS")
@@ -172,12 +172,12 @@ func (h *handover) look(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	h.done = 0
-	if h.handed.Lineage == h.lineage && h.handed.Term == h.n.Term {
-		h.done = h.handed.Position
+	h.archived = 0
+	if h.position.ArchiveID == h.archiveID && h.position.Term == h.n.Term {
+		h.archived = h.position.Position
 	}
-	next, first := now.position(), len(all)
-	for first > 0 && (first == len(all) || next > h.done) {
+	next, first := now.transactions(), len(all)
+	for first > 0 && (first == len(all) || next > h.archived) {
 		first--
 		l := &all[first]
 		l.to = next
@@ -192,7 +192,7 @@ func (h *handover) look(ctx context.Context) (err error) {
 
 // rotate ends the log that is being written when it holds something and is a
 // minute old: since when is when the one before it was ended.
-func (h *handover) rotate(ctx context.Context) (bool, error) {
+func (h *binlogArchiver) rotate(ctx context.Context) (bool, error) {
 	last := h.logs[len(h.logs)-1]
 	if last.from >= last.to {
 		return false, nil
@@ -216,43 +216,43 @@ func (h *handover) rotate(ctx context.Context) (bool, error) {
 	return true, h.s.exec(ctx, flush)
 }
 
-// ended tells whether a log was ended so long ago.
-func (h *handover) ended(log string, ago time.Duration) bool {
+// ended reports whether a log was ended so long ago.
+func (h *binlogArchiver) ended(log string, ago time.Duration) bool {
 	info, err := os.Lstat(filepath.Join(h.n.Data, log))
 	return errors.Is(err, fs.ErrNotExist) || err == nil && time.Since(info.ModTime()) >= ago
 }
 
-// compare tells when logs went that nobody has taken, and begins anew where the
+// compare reports a gap when logs were purged before they were archived, and begins anew where the
 // history or the primary is another one.
-func (h *handover) compare(ctx context.Context, to engine.Shipment) error {
-	oldest, same := h.logs[0].from, h.handed.Lineage == h.lineage
-	if lost := same && h.handed.Position < oldest; lost && !h.handed.Told {
-		if err := to.Overflowed(ctx); err != nil {
+func (h *binlogArchiver) compare(ctx context.Context, to engine.ArchiveSink) error {
+	oldest, same := h.logs[0].from, h.position.ArchiveID == h.archiveID
+	if lost := same && h.position.Position < oldest; lost && !h.position.GapReported {
+		if err := to.ReportGap(ctx); err != nil {
 			return err
 		}
-		h.handed.Told = true
+		h.position.GapReported = true
 	}
-	if !same || h.handed.Term != h.n.Term {
-		h.handed = engine.Handed{Lineage: h.lineage, Term: h.n.Term, Told: same && h.handed.Told}
+	if !same || h.position.Term != h.n.Term {
+		h.position = engine.ArchivePosition{ArchiveID: h.archiveID, Term: h.n.Term, GapReported: same && h.position.GapReported}
 	}
-	// What went isn't asked for again.
-	h.handed.Position = max(h.handed.Position, oldest)
+	// What was purged isn't asked for again.
+	h.position.Position = max(h.position.Position, oldest)
 	return nil
 }
 
-func (h *handover) one(ctx context.Context, log serverLog, to engine.Shipment) error {
+func (h *binlogArchiver) one(ctx context.Context, log serverLog, to engine.ArchiveSink) error {
 	content, err := h.dump(ctx, h.n, log.name)
 	if err != nil {
 		return err
 	}
 	defer content.Close()
-	p := piece{term: uint64(h.n.Term), from: log.from, to: log.to}
-	return to.Take(ctx, h.lineage, p.String(), content)
+	p := segment{term: uint64(h.n.Term), from: log.from, to: log.to}
+	return to.Put(ctx, h.archiveID, p.String(), content)
 }
 
-// letGo has the server remove logs that were taken some time ago; and the oldest
-// whatever was done with them, when there is too much. It tells whether any is gone.
-func (h *handover) letGo(ctx context.Context) (bool, error) {
+// purge has the server remove logs that were archived some time ago, and the oldest
+// even if not archived, when there is too much. It reports whether any is gone.
+func (h *binlogArchiver) purge(ctx context.Context) (bool, error) {
 	all := append(append([]serverLog{}, h.older...), h.logs...)
 	total := int64(0)
 	for _, l := range all {
@@ -261,7 +261,7 @@ func (h *handover) letGo(ctx context.Context) (bool, error) {
 	bound := tune(h.n.Plan).binlogTotalMB * mb
 	kept := 0
 	for ; kept < len(all)-1; kept++ {
-		taken := kept < len(h.older) || all[kept].to <= h.done
+		taken := kept < len(h.older) || all[kept].to <= h.archived
 		if total <= bound && !(taken && h.ended(all[kept].name, keep(h.n))) {
 			break
 		}

@@ -9,23 +9,23 @@ import (
 	"steward/internal/engine"
 )
 
-// excerpt takes of archived logs the transactions that a server lacks.
-type excerpt struct {
+// filter takes of archived logs the transactions that a server lacks.
+type filter struct {
 	read func(logEvent) (transaction, error)
 	// at is how far the server will have got.
-	at place
-	// moment is the first that isn't wanted any more.
-	moment time.Time
-	// last is the moment of the last transaction taken; beyond tells that the next
-	// one is of the moment or later.
+	at position
+	// target is the point in time up to which transactions are taken.
+	target time.Time
+	// last is when the last transaction taken was committed; beyond reports that the next
+	// one was committed after target.
 	last   time.Time
 	beyond bool
 }
 
-// copy writes to w the log of a piece without what the server has already, what
-// comes at until or after it, and what is of the moment or later. A transaction is
+// copy writes to w the log of a segment without what the server has already, what
+// comes at until or after it, and what was committed after the point in time. A transaction is
 // taken whole or not at all. It returns how many were taken.
-func (x *excerpt) copy(p piece, until uint64, r io.Reader, w io.Writer) (taken int, err error) {
+func (x *filter) copy(p segment, until uint64, r io.Reader, w io.Writer) (taken int, err error) {
 	log, err := newLogReader(r)
 	if err != nil {
 		return 0, err
@@ -59,15 +59,15 @@ func (x *excerpt) copy(p piece, until uint64, r io.Reader, w io.Writer) (taken i
 			}
 		}
 	}
-	if got := x.at.position(); !x.beyond && got != until {
+	if got := x.at.transactions(); !x.beyond && got != until {
 		return taken, fmt.Errorf("%v leads to transaction %d, not %d: %w", p, got, until, engine.ErrGap)
 	}
 	return taken, nil
 }
 
 // wants tells whether the transaction that begins with the event is to be taken, and
-// then counts it as done. Where the whole piece counts, no transaction may be left that isn't there yet.
-func (x *excerpt) wants(e logEvent, p piece, until uint64) (bool, error) {
+// then counts it as done. Where the whole segment counts, no transaction may be left that isn't there yet.
+func (x *filter) wants(e logEvent, p segment, until uint64) (bool, error) {
 	t, err := x.read(e)
 	if err != nil {
 		return false, err
@@ -75,13 +75,13 @@ func (x *excerpt) wants(e logEvent, p piece, until uint64) (bool, error) {
 	if x.at.has(t) {
 		return false, nil
 	}
-	if x.at.position() >= until {
+	if x.at.transactions() >= until {
 		if until == p.to {
 			err = fmt.Errorf("it holds more than up to transaction %d: %w", until, engine.ErrGap)
 		}
 		return false, err
 	}
-	if t.ended.After(x.moment) {
+	if t.ended.After(x.target) {
 		x.beyond = true
 		return false, nil
 	}
@@ -92,24 +92,24 @@ func (x *excerpt) wants(e logEvent, p piece, until uint64) (bool, error) {
 	return true, nil
 }
 
-// place is how far in a history of transactions somebody is.
-type place interface {
-	// position is how many transactions are behind.
-	position() uint64
+// position is how far in a history of transactions somebody is.
+type position interface {
+	// transactions is how many there are up to it.
+	transactions() uint64
 	has(t transaction) bool
 	// add is done in order; engine.ErrGap where one was left out.
 	add(t transaction) error
-	clone() place
+	clone() position
 	String() string
 }
 
-// numbered is the place in MariaDB's history: the number of the last transaction.
+// numbered is the position in MariaDB's history: the number of the last transaction.
 // All nodes number on from each other's.
 type numbered uint64
 
-func (n *numbered) position() uint64       { return uint64(*n) }
+func (n *numbered) transactions() uint64   { return uint64(*n) }
 func (n *numbered) has(t transaction) bool { return t.number <= uint64(*n) }
-func (n *numbered) clone() place           { return new(*n) }
+func (n *numbered) clone() position        { return new(*n) }
 func (n *numbered) String() string         { return fmt.Sprint(uint64(*n)) }
 
 func (n *numbered) add(t transaction) error {
@@ -122,10 +122,10 @@ func (n *numbered) add(t transaction) error {
 
 // Of MySQL's it is the set of all of them.
 
-func (s gtidSet) position() uint64 { return s.count() }
+func (s gtidSet) transactions() uint64 { return s.count() }
 
 func (s gtidSet) has(t transaction) bool { return s.holds(gtidSet{t.source: {{t.number, t.number}}}) }
-func (s gtidSet) clone() place           { return union(s) }
+func (s gtidSet) clone() position        { return union(s) }
 
 func (s gtidSet) add(t transaction) error {
 	if runs := s[t.source]; len(runs) > 0 && runs[len(runs)-1].last+1 == t.number {

@@ -8,39 +8,39 @@ import (
 	"steward/internal/engine"
 )
 
-// What is archived of a history of transactions comes in pieces, one a binary
+// What is archived of a history of transactions comes in segments, one a binary
 // log of a primary. Their names say which transactions are in them, whichever
 // node's log they come from, as positions: how many came before. The term is how
-// often the primary had changed: a later one's pieces begin at or before the
+// often the primary had changed: a later one's segments begin at or before the
 // point where it took over, and what an earlier one wrote beyond that was lost.
 
-// piece is an archived binary log: the transactions after from, up to to.
-type piece struct {
+// segment is an archived binary log: the transactions after from, up to to.
+type segment struct {
 	term     uint64
 	from, to uint64
 }
 
-func (p piece) String() string { return fmt.Sprintf("%08X.%016X.%016X", p.term, p.from, p.to) }
+func (p segment) String() string { return fmt.Sprintf("%08X.%016X.%016X", p.term, p.from, p.to) }
 
-func parsePiece(name string) (piece, error) {
+func parseSegment(name string) (segment, error) {
 	var numbers [3]uint64
 	words := strings.Split(name, ".")
 	if len(words) != len(numbers) {
-		return piece{}, fmt.Errorf("%q is no archived log", name)
+		return segment{}, fmt.Errorf("%q is no archived log", name)
 	}
 	for i, word := range words {
 		var err error
 		if numbers[i], err = strconv.ParseUint(word, 16, 64); err != nil {
-			return piece{}, fmt.Errorf("%q is no archived log: %w", name, err)
+			return segment{}, fmt.Errorf("%q is no archived log: %w", name, err)
 		}
 	}
-	return piece{numbers[0], numbers[1], numbers[2]}, nil
+	return segment{numbers[0], numbers[1], numbers[2]}, nil
 }
 
-func parsePieces(names []string) ([]piece, error) {
-	all := make([]piece, 0, len(names))
+func parseSegments(names []string) ([]segment, error) {
+	all := make([]segment, 0, len(names))
 	for _, name := range names {
-		p, err := parsePiece(name)
+		p, err := parseSegment(name)
 		if err != nil {
 			return nil, err
 		}
@@ -49,10 +49,10 @@ func parsePieces(names []string) ([]piece, error) {
 	return all, nil
 }
 
-// following is the piece that goes on from a position, and the position up to
+// following is the segment that goes on from a position, and the position up to
 // which it counts; false at the end of the history, engine.ErrGap before a hole.
-// At a position only the pieces of the last term count that had begun by then.
-func following(all []piece, at uint64) (best piece, until uint64, found bool, err error) {
+// At a position only the segments of the last term count that had begun by then.
+func following(all []segment, at uint64) (best segment, until uint64, found bool, err error) {
 	term := uint64(0)
 	for _, p := range all {
 		if p.from <= at {

@@ -11,8 +11,8 @@ import (
 	"steward/internal/engine"
 )
 
-// lineage is the timelines that led to a server's data, oldest first.
-type lineage []timeline
+// history is the timelines that led to a server's data, oldest first.
+type history []timeline
 
 // timeline is a line of history up to its end, where the next one forks off.
 type timeline struct {
@@ -20,10 +20,10 @@ type timeline struct {
 	end lsn
 }
 
-// parseLineage reads a history file: a timeline, where it was left and why, per
+// parseHistory reads a history file: a timeline, where it was left and why, per
 // line. current is the timeline that the file is of, with its end so far.
-func parseLineage(file string, current timeline) (lineage, error) {
-	var l lineage
+func parseHistory(file string, current timeline) (history, error) {
+	var l history
 	for line := range strings.Lines(file) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
@@ -46,7 +46,7 @@ func parseLineage(file string, current timeline) (lineage, error) {
 }
 
 // common is where the two lines of history part: up to there they are the same.
-func (l lineage) common(other lineage) lsn {
+func (l history) common(other history) lsn {
 	var shared lsn
 	for i := range min(len(l), len(other)) {
 		if l[i].id != other[i].id {
@@ -64,7 +64,7 @@ func (l lineage) common(other lineage) lsn {
 type descent struct {
 	identifier string
 	recovering bool
-	lineage    lineage
+	history    history
 	// received is the last place it has, applied where its replay stands.
 	received, applied lsn
 	// oldest is the first segment of WAL that it still has, of the given size.
@@ -101,7 +101,7 @@ func askDescent(ctx context.Context, n engine.Node) (descent, error) {
 	if d.received, err = parseLSN(row[5]); err != nil {
 		return descent{}, err
 	}
-	if d.lineage, err = parseLineage(row[3], timeline{uint32(id), d.applied}); err != nil {
+	if d.history, err = parseHistory(row[3], timeline{uint32(id), d.applied}); err != nil {
 		return descent{}, err
 	}
 	if d.segmentSize, err = strconv.ParseUint(row[7], 10, 64); err != nil {
@@ -111,9 +111,9 @@ func askDescent(ctx context.Context, n engine.Node) (descent, error) {
 	return d, err
 }
 
-// checkLineage compares a replica with its source, if that can be asked and is
+// checkHistory compares a replica with its source, if that can be asked and is
 // a primary. Else there is nothing to say: the replica will stream or not.
-func checkLineage(ctx context.Context, n engine.Node) error {
+func checkHistory(ctx context.Context, n engine.Node) error {
 	replica, err := askDescent(ctx, n)
 	if err != nil {
 		return fmt.Errorf("follow: look at the replica's history: %w", err)
@@ -135,7 +135,7 @@ func (d descent) partsFrom(source descent) error {
 	if d.identifier != source.identifier {
 		return errors.New("it is of another cluster")
 	}
-	if shared := d.lineage.common(source.lineage); d.applied > shared {
+	if shared := d.history.common(source.history); d.applied > shared {
 		return fmt.Errorf("the replica is at %v, and what it shares with its source ends at %v", d.applied, shared)
 	}
 	if d.received < source.received && uint64(d.received)/d.segmentSize < source.oldest {

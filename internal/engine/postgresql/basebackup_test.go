@@ -118,17 +118,17 @@ func TestWALSpan(t *testing.T) {
 	}
 }
 
-func TestTwin(t *testing.T) {
+func TestPrepareReplica(t *testing.T) {
 	primary, dir := stopped(t, 288), stopped(t, 288)
 	for _, d := range []string{primary, dir} {
-		if err := (Driver{}).Individualise(t.Context(), d); err != nil {
+		if err := (Driver{}).RegenerateIdentity(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// A server runs there by now.
 	write(t, primary, "postmaster.pid", nil)
 	for range 2 {
-		if err := (Driver{}).Twin(t.Context(), primary, dir); err != nil {
+		if err := (Driver{}).PrepareReplica(t.Context(), primary, dir); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(read(t, primary, "global/pg_control"), read(t, dir, "global/pg_control")) {
@@ -138,13 +138,13 @@ func TestTwin(t *testing.T) {
 			t.Error("the WAL differs")
 		}
 	}
-	if err := (Driver{}).Twin(t.Context(), dir, primary); err == nil {
+	if err := (Driver{}).PrepareReplica(t.Context(), dir, primary); err == nil {
 		t.Error("the data of a running server is changed")
 	}
-	if err := (Driver{}).Twin(t.Context(), stopped(t, 296), dir); err == nil {
-		t.Error("a twin of another version is made")
+	if err := (Driver{}).PrepareReplica(t.Context(), stopped(t, 296), dir); err == nil {
+		t.Error("a replica of another version is prepared")
 	}
-	if err := (Driver{}).Twin(t.Context(), t.TempDir(), dir); err == nil {
-		t.Error("a twin of nothing is made")
+	if err := (Driver{}).PrepareReplica(t.Context(), t.TempDir(), dir); err == nil {
+		t.Error("a replica of nothing is prepared")
 	}
 }

@@ -15,8 +15,8 @@ import (
 // replicationDeadline is for what takes milliseconds on a machine that isn't busy.
 const replicationDeadline = 60 * time.Second
 
-// Trio is a cluster of three nodes, moved about by the steps that the platform takes.
-type Trio struct {
+// Cluster is a cluster of three nodes, driven through the steps that the platform takes.
+type Cluster struct {
 	Bench   *Bench
 	Nodes   []*Server
 	Primary *Server
@@ -31,10 +31,10 @@ func synchronous(n *engine.Node) {
 	}
 }
 
-// Trio starts a primary and two twins of it, all streaming.
-func (b *Bench) Trio(t *testing.T, change ...func(*engine.Node)) *Trio {
+// ThreeNodes starts a primary and two replicas from clones of its template, all streaming.
+func (b *Bench) ThreeNodes(t *testing.T, change ...func(*engine.Node)) *Cluster {
 	t.Helper()
-	c := &Trio{Bench: b}
+	c := &Cluster{Bench: b}
 	first := b.next()
 	uid, id := firstUID+first, cluster.ID(first)
 	for i := range 3 {
@@ -55,7 +55,7 @@ func (b *Bench) Trio(t *testing.T, change ...func(*engine.Node)) *Trio {
 		s := b.serverOf(t, number, uid, member)
 		c.Nodes = append(c.Nodes, s)
 		if i > 0 {
-			c.twin(t, s)
+			c.prepareReplica(t, s)
 		}
 		s.Start(t)
 		s.Bootstrap(t)
@@ -71,17 +71,17 @@ func (b *Bench) Trio(t *testing.T, change ...func(*engine.Node)) *Trio {
 	return c
 }
 
-// twin is done while the primary runs, the harder case, and twice.
-func (c *Trio) twin(t *testing.T, s *Server) {
+// prepareReplica is done while the primary runs, the harder case, and twice.
+func (c *Cluster) prepareReplica(t *testing.T, s *Server) {
 	t.Helper()
 	for range 2 {
-		must(t, c.Bench.Driver.Twin(t.Context(), c.Nodes[0].Node.Data, s.Node.Data), "twin")
+		must(t, c.Bench.Driver.PrepareReplica(t.Context(), c.Nodes[0].Node.Data, s.Node.Data), "prepare replica")
 	}
 	s.WriteFiles(t)
 }
 
 // replicas are the nodes other than the primary.
-func (c *Trio) replicas() []*Server {
+func (c *Cluster) replicas() []*Server {
 	var others []*Server
 	for _, s := range c.Nodes {
 		if s != c.Primary {
@@ -95,14 +95,14 @@ func (s *Server) peer() engine.Peer {
 	return engine.Peer{Ordinal: s.Node.Ordinal, Listen: s.Node.Listen, Run: s.Node.Run}
 }
 
-// Standing asks the driver.
-func (s *Server) Standing(t *testing.T) engine.Standing {
+// ReplicationStatus asks the driver.
+func (s *Server) ReplicationStatus(t *testing.T) engine.ReplicationStatus {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
 	defer cancel()
-	standing, err := s.Bench.Driver.Standing(ctx, s.Node)
-	must(t, err, "standing")
-	return standing
+	status, err := s.Bench.Driver.ReplicationStatus(ctx, s.Node)
+	must(t, err, "ask for the replication status")
+	return status
 }
 
 // follow is repeatable.
@@ -126,16 +126,16 @@ func (s *Server) streamsWithin(t *testing.T, limit time.Duration) error {
 	return poll(limit, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
-		standing, err := s.Bench.Driver.Standing(ctx, s.Node)
-		if err == nil && (!standing.Streaming || standing.Problem != "" || standing.Writable) {
-			err = fmt.Errorf("it stands like this: %+v", standing)
+		status, err := s.Bench.Driver.ReplicationStatus(ctx, s.Node)
+		if err == nil && (!status.Streaming || status.Problem != "" || status.Writable) {
+			err = fmt.Errorf("its replication status: %+v", status)
 		}
 		return err
 	})
 }
 
 // demote makes the stopped or running node's files those of a replica of the primary.
-func (c *Trio) demote(t *testing.T, s *Server) {
+func (c *Cluster) demote(t *testing.T, s *Server) {
 	t.Helper()
 	s.Node.Role, s.Node.Source = cluster.Replica, c.Primary.peer()
 	s.WriteFiles(t)
@@ -143,7 +143,7 @@ func (c *Trio) demote(t *testing.T, s *Server) {
 
 // furthest disconnects the survivors of the primary and tells which has
 // received more.
-func (c *Trio) furthest(t *testing.T) (candidate, other *Server) {
+func (c *Cluster) furthest(t *testing.T) (candidate, other *Server) {
 	t.Helper()
 	survivors := c.replicas()
 	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
@@ -152,7 +152,7 @@ func (c *Trio) furthest(t *testing.T) (candidate, other *Server) {
 		must(t, c.Bench.Driver.Disconnect(ctx, s.Node), "disconnect")
 	}
 	candidate, other = survivors[0], survivors[1]
-	if other.Standing(t).Received > candidate.Standing(t).Received {
+	if other.ReplicationStatus(t).Received > candidate.ReplicationStatus(t).Received {
 		candidate, other = other, candidate
 	}
 	return candidate, other
@@ -160,7 +160,7 @@ func (c *Trio) furthest(t *testing.T) (candidate, other *Server) {
 
 // succeed makes candidate the primary in place of the stopped one, which isn't
 // touched but read, and has other follow it.
-func (c *Trio) succeed(t *testing.T, candidate, other *Server) {
+func (c *Cluster) succeed(t *testing.T, candidate, other *Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
 	defer cancel()
@@ -176,17 +176,17 @@ func (c *Trio) succeed(t *testing.T, candidate, other *Server) {
 	must(t, driver.Promote(ctx, candidate.Node), "promote")
 	t.Logf("drain (twice) %v, promote %v", drained.Sub(began).Round(time.Millisecond), time.Since(drained).Round(time.Millisecond))
 	must(t, driver.Promote(ctx, candidate.Node), "promote again")
-	if standing := candidate.Standing(t); !standing.Writable || standing.Streaming {
-		t.Fatalf("the promoted node stands like this: %+v", standing)
+	if status := candidate.ReplicationStatus(t); !status.Writable || status.Streaming {
+		t.Fatalf("the replication status of the promoted node: %+v", status)
 	}
 	c.Primary = candidate
 	c.demote(t, other)
 	other.follow(t)
 }
 
-// rejoin starts the former primary as a replica, seeded anew only when it
+// rejoin starts the former primary as a replica, copied anew only when it
 // can't follow as it is, and tells whether it could.
-func (c *Trio) rejoin(t *testing.T, old *Server) (asItWas bool) {
+func (c *Cluster) rejoin(t *testing.T, old *Server) (asItWas bool) {
 	t.Helper()
 	began := time.Now()
 	if old.Running() {
@@ -206,37 +206,37 @@ func (c *Trio) rejoin(t *testing.T, old *Server) (asItWas bool) {
 	}
 	t.Logf("the former primary needs a new copy: %v", err)
 	old.Kill(t)
-	c.Seed(t, old)
+	c.Recopy(t, old)
 	return false
 }
 
 // catchesUp is nil once the replica has all that the primary has. That it streams
 // is not enough: the primary may yet tell it that it has gone another way.
-func (c *Trio) catchesUp(t *testing.T, s *Server) error {
+func (c *Cluster) catchesUp(t *testing.T, s *Server) error {
 	t.Helper()
-	want := c.Primary.Standing(t).Received
+	want := c.Primary.ReplicationStatus(t).Received
 	return poll(10*time.Second, func() error {
-		standing := s.Standing(t)
-		if !standing.Streaming || standing.Problem != "" || standing.Writable || standing.Applied < want {
-			return fmt.Errorf("it stands like this: %+v", standing)
+		status := s.ReplicationStatus(t)
+		if !status.Streaming || status.Problem != "" || status.Writable || status.Applied < want {
+			return fmt.Errorf("its replication status: %+v", status)
 		}
 		return nil
 	})
 }
 
-// Seed gives the stopped node a copy of the primary's data and starts it.
-func (c *Trio) Seed(t *testing.T, s *Server) {
+// Recopy gives the stopped node a copy of the primary's data and starts it.
+func (c *Cluster) Recopy(t *testing.T, s *Server) {
 	t.Helper()
-	dir := c.Primary.Node.Tmp + "/seed"
-	must(t, os.Mkdir(dir, 0o700), "make folder for a seed")
+	dir := c.Primary.Node.Tmp + "/copy"
+	must(t, os.Mkdir(dir, 0o700), "make folder for a copy")
 	giveAway(t, dir, s.uid)
 	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
 	defer cancel()
 	began := time.Now()
-	must(t, c.Bench.Driver.Seed(ctx, c.Primary.Node, dir, c.Primary.careful(t)), "seed")
-	t.Logf("seed %v", time.Since(began).Round(time.Millisecond))
+	must(t, c.Bench.Driver.BaseBackup(ctx, c.Primary.Node, dir, c.Primary.careful(t)), "base backup")
+	t.Logf("base backup %v", time.Since(began).Round(time.Millisecond))
 	must(t, os.RemoveAll(s.Node.Data), "remove the old data")
-	must(t, os.Rename(dir, s.Node.Data), "put the seed in place")
+	must(t, os.Rename(dir, s.Node.Data), "put the copy in place")
 	c.demote(t, s)
 	s.Start(t)
 	s.Bootstrap(t)
@@ -245,7 +245,7 @@ func (c *Trio) Seed(t *testing.T, s *Server) {
 }
 
 // Agrees waits until the node reads the same of the table kept as the primary.
-func (c *Trio) Agrees(t *testing.T, s *Server) {
+func (c *Cluster) Agrees(t *testing.T, s *Server) {
 	t.Helper()
 	const query = "SELECT concat(count(*), ' rows, in sum ', coalesce(sum(v), 0)) FROM kept"
 	must(t, poll(replicationDeadline, func() error {
