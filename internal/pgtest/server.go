@@ -105,7 +105,12 @@ func startServer() (url string, end func(), err error) {
 		stop()
 		return "", nil, err
 	}
-	return e.URL(), func() { e.Leave(); stop() }, nil
+	return e.URL(), func() {
+		if err := e.Stop(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "pgtest: end of PostgreSQL:", err)
+		}
+		stop()
+	}, nil
 }
 
 func options(dir string) embeddedpg.Options {
@@ -164,9 +169,10 @@ func makeStore(dir string) error {
 }
 
 // guardian waits until the test process closes its end of the pipe or dies,
-// then ends the server and removes its folder.
+// then ends the server and removes its folder. The test process may have left the
+// server and no longer reap it: one that is a zombie has ended.
 const guardian = `read -r _
-pid=$(head -n 1 "$1/store/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.02; done
+pid=$(head -n 1 "$1/store/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" && while grep -q '^State:[[:space:]]*[^ZX]' "/proc/$pid/status" 2>/dev/null; do sleep 0.02; done
 rm -rf "$1"`
 
 // guard starts a guardian of its own session, out of reach of what is typed at

@@ -25,9 +25,6 @@ func Ready(d *Driver, id string) int {
 	return 0
 }
 
-// ParseInstallation takes an installation's id apart.
-var ParseInstallation = parseInstallation
-
 // MakeTemplate makes the installation's template unless it is there.
 func MakeTemplate(ctx context.Context, d *Driver, inst engine.Installation) error {
 	return d.templates.ensure(ctx, d.templates.of(inst))

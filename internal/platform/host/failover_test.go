@@ -26,6 +26,7 @@ import (
 	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
 	"steward/internal/platform/host"
+	"steward/internal/platform/host/build"
 	"steward/internal/platform/platformtest"
 )
 
@@ -467,7 +468,7 @@ func (h *trio) patches() {
 		})
 	})
 	for _, n := range after.Nodes {
-		if _, version, _, _ := host.ParseInstallation(h.newer); n.Version != version {
+		if _, version, _, _ := build.Parse(h.newer); n.Version != version {
 			h.t.Errorf("node %d runs %s, want %s", n.Ordinal, n.Version, version)
 		}
 	}
