@@ -145,7 +145,7 @@ func (k *Keeper) recordVerified(ctx context.Context, c cluster.Cluster, b backup
 			return err
 		}
 		if problem == "" {
-			return k.Desk.Settle(ctx, tx, c.Account, outage.OfBackup(c.ID, b.ID), "The backup was tried out again and restores.", k.Now())
+			return k.Issues.Settle(ctx, tx, c.Account, outage.OfBackup(c.ID, b.ID), "The backup was tried out again and restores.", k.Now())
 		}
 		message := fmt.Sprintf("The backup %s was tried out and doesn't restore; take another one. The operator's log tells why.", b.Label)
 		_, err := tx.CreateOperation(ctx, operation.Operation{
@@ -155,7 +155,7 @@ func (k *Keeper) recordVerified(ctx context.Context, c cluster.Cluster, b backup
 		if err != nil {
 			return err
 		}
-		return k.Desk.Raise(ctx, tx, c.Account, outage.OfBackup(c.ID, b.ID), c.Label+"'s backup "+b.Label, message, k.Now())
+		return k.Issues.Raise(ctx, tx, c.Account, outage.OfBackup(c.ID, b.ID), c.Label+"'s backup "+b.Label, message, k.Now())
 	})
 	if errors.Is(err, store.ErrStale) {
 		return nil // deleted meanwhile

@@ -50,7 +50,7 @@ type archiveSink struct {
 	key []byte
 }
 
-// Put is part of platform.ArchiveSink. Before there is a backup there is no key,
+// Put implements platform.ArchiveSink. Before there is a backup there is no key,
 // and nothing that a file could be used with.
 func (s *archiveSink) Put(ctx context.Context, archiveID, name string, r io.Reader) error {
 	if s.key == nil {
@@ -75,7 +75,7 @@ func (s *archiveSink) Put(ctx context.Context, archiveID, name string, r io.Read
 	return err
 }
 
-// ReportGap is part of platform.ArchiveSink.
+// ReportGap implements platform.ArchiveSink.
 func (s *archiveSink) ReportGap(ctx context.Context) error {
 	s.Logger.WarnContext(ctx, "the continuous archive has a gap", "cluster_id", int64(s.c.ID))
 	return s.Store.InTx(ctx, func(tx *store.Tx) error { return notify(ctx, tx, s.c, operation.ArchiveGap, ArchiveGapReason) })

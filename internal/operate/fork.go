@@ -95,7 +95,7 @@ func (w *work) placeFork(ctx context.Context, want platform.Wanted) (moment time
 	return moment, last
 }
 
-// unusable tells that another backup may do where this one won't.
+// unusable reports whether another backup may do where this one won't.
 func unusable(err error) bool {
 	return errors.Is(err, archive.ErrDamaged) || errors.Is(err, archive.ErrNotFound)
 }

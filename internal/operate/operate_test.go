@@ -21,7 +21,7 @@ import (
 // it was done.
 type request struct {
 	name string
-	// fresh tells that the request makes the database it is about.
+	// fresh reports whether the request makes the database it is about.
 	fresh bool
 	// message is what the event says when it is done.
 	message string

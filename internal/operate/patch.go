@@ -94,5 +94,5 @@ func (w *work) tellWindow(ctx context.Context, tx *store.Tx, status operation.St
 	if status != operation.Finished {
 		kind = monitor.NoticeUnfinished
 	}
-	return w.Desk.TellWindow(ctx, tx, kind, w.c, monitor.NoticeWindow{Start: *start, End: *end, Work: message})
+	return w.Issues.TellWindow(ctx, tx, kind, w.c, monitor.NoticeWindow{Start: *start, End: *end, Work: message})
 }

@@ -74,10 +74,10 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 	}
 }
 
-// Closed tells whether nobody should be let into a cluster.
+// Closed reports whether nobody should be let into a cluster.
 func Closed(c cluster.Cluster) bool { return c.LockedOut || len(c.AllowList) == 0 }
 
-// reached tells whether a cluster is as wanted: it serves, or rests. Serving
+// reached reports whether a cluster is as wanted: it serves, or rests. Serving
 // settled isn't enough for one that should rest.
 func reached(want platform.Wanted, seen platform.Observed) bool {
 	if want.Suspended {
