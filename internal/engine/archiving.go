@@ -23,10 +23,6 @@ const (
 	RestoreMissing = ".none"
 )
 
-// ErrEndedEarly is what a server ends with that finds nothing more before the point
-// in time it is to recover to.
-var ErrEndedEarly = errors.New("what was archived ends before the point in time asked for")
-
 // ErrGap is returned when something is missing that a recovery needs, while what
 // came after it is there.
 var ErrGap = errors.New("what was archived has a gap")
