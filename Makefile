@@ -20,6 +20,9 @@ ARGS      ?= serve --demo $(shell scripts/data-flag)
 PACKAGES  ?= ./...
 FUZZTIME  ?= 60s
 BENCH     ?= .
+# Cases that start servers wait for them most of the time: three for each core keep it
+# busy, and no server waits so long for its turn that a test gives up.
+SIDE_BY_SIDE ?= -parallel $(shell expr 3 '*' $$(nproc))
 # Flags of bench/failover: FAILOVER=-help lists them.
 FAILOVER  ?=
 # Flags of bench/backup: BACKUP=-help lists them.
@@ -51,18 +54,21 @@ engines: ## Fetch further server versions for tests (ENGINES='NAME...', see scri
 check: lint verify test ## All that CI runs
 
 test: engines-ci ## Test everything with the race detector (PACKAGES=./...)
-	$(GO) test -race -timeout 30m $(PACKAGES)
+	$(GO) test -race -timeout 30m $(SIDE_BY_SIDE) $(PACKAGES)
+
+test-quick: ## What needs no server, for an editor's loop (PACKAGES=./...)
+	@$(GO) test -short -vet=off $(PACKAGES) | grep -v 'no test files' || test "$${PIPESTATUS[0]}" = 0
 
 test-engines: setup-build ## The engines' suites on every server version that is there (make engines)
-	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m ./internal/engine/...
-	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m -run TestMoments ./test/e2e
-	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m -run TestFailover ./internal/platform/host
+	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m $(SIDE_BY_SIDE) ./internal/engine/...
+	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m $(SIDE_BY_SIDE) -run TestMoments ./test/e2e
+	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m $(SIDE_BY_SIDE) ./internal/platform/host
 
 test-crash: engines-ci ## Kill steward at every step of everything (make test: at some)
-	STEWARD_CRASH=all $(GO) test -timeout 120m ./test/crash
+	STEWARD_CRASH=all $(GO) test -timeout 120m $(SIDE_BY_SIDE) ./test/crash
 
 e2e: engines-ci ## The built binary with real databases, and kills at every step
-	$(GO) test -race -timeout 30m -count=1 ./test/...
+	$(GO) test -race -timeout 30m $(SIDE_BY_SIDE) -count=1 ./test/...
 
 lint: ## golangci-lint, gofumpt, and the scripts' syntax
 	$(TOOL) golangci-lint run ./...
@@ -122,4 +128,4 @@ engines-ci:
 	@scripts/setup --build --engines
 	@scripts/fetch-engines --ci
 
-.PHONY: run build setup engines check test test-engines test-crash e2e lint format generate verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build engines-ci
+.PHONY: run build setup engines check test test-quick test-engines test-crash e2e lint format generate verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build engines-ci

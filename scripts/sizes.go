@@ -31,12 +31,25 @@ type sizes struct {
 const module = "steward/"
 
 func main() {
+	packages, err := measure(".")
+	if err == nil {
+		show(packages)
+		err = weigh("bin/steward")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sizes:", err)
+		os.Exit(1)
+	}
+}
+
+// measure looks at all packages below a folder, by their paths.
+func measure(root string) (map[string]*sizes, error) {
 	packages := map[string]*sizes{}
-	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && path != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "dbsqlc" || entry.Name() == "data"):
+		case entry.IsDir() && path != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "dbsqlc" || entry.Name() == "data"):
 			return filepath.SkipDir
 		case entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
 			return nil
@@ -47,9 +60,6 @@ func main() {
 		}
 		return packages[pkg].add(path)
 	})
-	if err != nil {
-		fail(err)
-	}
 	for _, s := range packages {
 		for path := range s.imports {
 			if imported := packages[path]; imported != nil {
@@ -57,6 +67,10 @@ func main() {
 			}
 		}
 	}
+	return packages, err
+}
+
+func show(packages map[string]*sizes) {
 	fmt.Printf("%-38s %7s %6s %9s %3s %4s   %-20s %s\n", "package", "lines", "names", "interface", "in", "out", "function p50 p95 max", "file p50 max")
 	all := 0
 	for _, pkg := range slices.Sorted(maps.Keys(packages)) {
@@ -70,14 +84,6 @@ func main() {
 			quantile(s.functions, 0.5), quantile(s.functions, 0.95), quantile(s.functions, 1), quantile(s.files, 0.5), quantile(s.files, 1))
 	}
 	fmt.Printf("%d packages of %d lines, without tests and generated code\n", len(packages), all)
-	if err := weigh("bin/steward"); err != nil {
-		fail(err)
-	}
-}
-
-func fail(err error) {
-	fmt.Fprintln(os.Stderr, "sizes:", err)
-	os.Exit(1)
 }
 
 func (s *sizes) add(path string) error {

@@ -4,11 +4,9 @@ package app
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"sync"
+	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -28,10 +26,10 @@ import (
 	"steward/internal/notify/outbox"
 	"steward/internal/operate"
 	"steward/internal/operation"
-	"steward/internal/platform"
 	"steward/internal/platform/host"
 	"steward/internal/probe"
 	"steward/internal/recovery"
+	"steward/internal/sample/collector"
 	"steward/internal/seal"
 	"steward/internal/store"
 	"steward/internal/watch"
@@ -40,17 +38,18 @@ import (
 
 // App is one steward process.
 type App struct {
-	o       Options
-	paths   datadir.Dir
-	log     *slog.Logger
-	catalog *catalog.Catalog
-	control *control.Control
-	host    *host.Driver
-	// archiver and archive are nil on a platform that takes no backups.
-	archiver platform.Archiver
+	o        Options
+	dir      datadir.Dir
+	log      *slog.Logger
+	catalog  *catalog.Catalog
+	control  *control.Control
+	gateway  *gateway.Gateway
+	host     *host.Driver
 	archive  *archive.Archive
 	recovery *recovery.Keeper
 	sealer   *seal.Sealer
+	// server is the store's own; nil when the store is another one's.
+	server   *embeddedpg.Server
 	store    *store.Store
 	work     *work.Work
 	keeper   *converge.Keeper
@@ -63,152 +62,38 @@ type App struct {
 
 	noticeMetrics *metrics.Notices
 
+	collector *collector.Collector
+
+	lock     *os.File
 	listener net.Listener
 	// metrics is where the registry is shown; nil when it is shown nowhere.
 	metrics  net.Listener
 	registry *prometheus.Registry
-	// services run from Start until Stop.
-	services []service
 	// failed gets what ended the process against its will.
 	failed chan error
-	// undo are the partners of what New opened and Start started, to be run in reverse.
-	undo []func() error
-	stop sync.Once
+	// services are in the order in which they start; the first started of them run.
+	services []service
+	started  int
 }
 
 // workers is how many operations are carried out at once: they mostly wait.
 const workers = 16
 
-// New opens everything, in the order in which parts need each other. What it
-// opened is closed again when it fails.
-func New(ctx context.Context, o Options) (a *App, err error) {
-	a = &App{o: o, failed: make(chan error, 1)}
+// New makes a process that Start starts.
+func New(o Options) *App {
 	level := slog.LevelInfo
 	if o.Debug {
 		level = slog.LevelDebug
 	}
-	a.log = slog.New(slog.NewTextHandler(o.Log, &slog.HandlerOptions{Level: level}))
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, a.close())
-		}
-	}()
-	if a.paths, err = datadir.Open(o.Data); err != nil {
-		return a, err
-	}
-	steps := []func(context.Context) error{
-		a.lock, a.listen, a.listenForMetrics, a.openStore, a.openPlatform, a.openArchive, a.openProbe, a.openWatch, a.openNotices, a.wire, a.openServices, a.firstToken, a.firstCompute,
-	}
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			return a, err
-		}
-	}
-	return a, nil
+	a := &App{o: o, failed: make(chan error, 1), log: slog.New(slog.NewTextHandler(o.Log, &slog.HandlerOptions{Level: level}))}
+	a.services = a.all()
+	return a
 }
 
-func (a *App) lock(context.Context) error {
-	lock, err := a.paths.Lock()
-	if err != nil {
-		return err
-	}
-	a.later(lock.Close)
-	return nil
-}
+// URL is where the API answers.
+func (a *App) URL() string { return "http://" + a.listener.Addr().String() }
 
-func (a *App) listen(ctx context.Context) error {
-	var err error
-	if a.listener, err = a.listenOn(ctx, a.o.Listen); err != nil {
-		return fmt.Errorf("listen (--listen): %w", err)
-	}
-	return nil
-}
-
-func (a *App) listenOn(ctx context.Context, address string) (net.Listener, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	a.later(func() error {
-		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			return err
-		}
-		return nil
-	})
-	return l, nil
-}
-
-func (a *App) openStore(ctx context.Context) error {
-	sealer, err := a.paths.OpenSealer(ctx, a.o.Config)
-	if err != nil {
-		return err
-	}
-	a.sealer = sealer
-	url := a.o.Store
-	if url == "" {
-		embedded, err := embeddedpg.Start(ctx, embeddedpg.Options{Dir: a.paths.Store(), RunDir: a.paths.StoreRun(), Logger: a.log})
-		if err != nil {
-			return err
-		}
-		a.later(func() error { embedded.Leave(); return nil })
-		url = embedded.URL()
-	}
-	a.store, err = store.Open(ctx, store.Options{URL: url, Sealer: sealer, Logger: a.log, MaxConns: workers + 16, Now: failpoint.Now})
-	if err != nil {
-		return err
-	}
-	a.later(func() error { a.store.Close(); return nil })
-	return nil
-}
-
-func (a *App) openPlatform(ctx context.Context) error {
-	ports, err := a.o.Gateway.PortRange()
-	if err != nil {
-		return err
-	}
-	options, err := a.paths.GatewayOptions(a.o.Config, a.log)
-	if err != nil {
-		return err
-	}
-	g, err := gateway.Open(ctx, options)
-	if err != nil {
-		return err
-	}
-	a.later(func() error { g.Close(); return nil })
-	hostOptions, err := a.paths.HostOptions(a.o.Config, a.log)
-	if err != nil {
-		return err
-	}
-	hostOptions.Gateway, hostOptions.Secrets = g, a.store
-	a.host, err = host.New(ctx, hostOptions)
-	if err != nil {
-		return err
-	}
-	a.later(func() error { a.host.Close(); return nil })
-	for _, note := range a.host.Notes() {
-		a.log.WarnContext(ctx, "an engine can't be used", "error", note)
-	}
-	if a.catalog, err = a.o.Catalog.Load(a.host.Engines()); err != nil {
-		return err
-	}
-	return a.checkPorts(ctx, ports)
-}
-
-// checkPorts refuses a range that leaves out databases that exist: their
-// addresses and users follow from it.
-func (a *App) checkPorts(ctx context.Context, ports [2]int) error {
-	all, err := a.store.ClustersForWork(ctx)
-	if err != nil {
-		return err
-	}
-	for _, c := range all {
-		if c.Port < ports[0] || c.Port > ports[1] {
-			return fmt.Errorf("gateway.ports %d-%d leaves out database %d (%s) at port %d: widen the range", ports[0], ports[1], c.ID, c.Label, c.Port)
-		}
-	}
-	return nil
-}
-
+// wire makes the verbs and the API of what is open.
 func (a *App) wire(ctx context.Context) error {
 	ports, err := a.o.Gateway.PortRange()
 	if err != nil {
@@ -225,7 +110,7 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	a.keeper = converge.New(keeperOptions)
 	a.control = control.New(control.Deps{
-		Store: a.store, Catalog: a.catalog, Backups: a.archiver != nil, Continuous: a.o.Backups.Continuous, Ports: ports, PortUsable: a.host.PortUsable, Logger: a.log,
+		Store: a.store, Catalog: a.catalog, Backups: true, Continuous: a.o.Backups.Continuous, Ports: ports, PortUsable: a.host.PortUsable, Logger: a.log,
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
 		Quotas:          a.o.DefaultQuotas(),
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},
@@ -249,6 +134,3 @@ func (a *App) wire(ctx context.Context) error {
 	})
 	return a.store.WakeAll(ctx) // a predecessor may have died in the middle of any
 }
-
-// URL is where the API answers.
-func (a *App) URL() string { return "http://" + a.listener.Addr().String() }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -8,13 +9,14 @@ import (
 	"steward/internal/sample/collector"
 )
 
-// loads reads how busy this host and the registered machines are.
-func (a *App) loads() (*collector.Collector, error) {
+// openCollector makes what reads how busy this host and the registered machines are.
+func (a *App) openCollector(context.Context) error {
 	name, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("find this host's name: %w", err)
+		return fmt.Errorf("find this host's name: %w", err)
 	}
-	return collector.New(collector.Options{
+	a.collector = collector.New(collector.Options{
 		Store: a.store, Logger: a.log, Host: name, ReadHost: sample.Host, ReadExporter: sample.NewExporters().Read,
-	}), nil
+	})
+	return nil
 }

@@ -78,7 +78,7 @@ func (a *App) printDemo(ctx context.Context, p account.Principal, c cluster.Clus
 	if err != nil {
 		return err
 	}
-	ca := filepath.Join(a.paths.Data, "demo-ca.crt")
+	ca := filepath.Join(a.dir.Data, "demo-ca.crt")
 	if err := os.WriteFile(ca, pem, 0o644); err != nil {
 		return fmt.Errorf("write CA certificate: %w", err)
 	}

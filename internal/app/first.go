@@ -23,7 +23,7 @@ func (a *App) firstToken(ctx context.Context) error {
 		if n, err := tx.TokenCount(ctx, admin.ID); err != nil || n > 0 {
 			return err
 		}
-		text, err := datadir.ReadOrMakeToken(a.paths.AdminToken())
+		text, err := datadir.ReadOrMakeToken(a.dir.AdminToken())
 		if err != nil {
 			return err
 		}

@@ -13,93 +13,95 @@ import (
 	"steward/internal/limit"
 )
 
-// service is a part of the process that runs between start and stop. A nil stop
-// is that of a part whose closing ends it.
+// service is a part of the process that runs between start and stop. One whose
+// start failed has ended what it began.
 type service struct {
 	name  string
 	start func(context.Context) error
-	stop  func() error
+	// stop ends it before the context does; nil where there is nothing to end.
+	stop func(context.Context) error
 }
 
 // Bounds on how long stopping waits for what is going on.
 const (
 	drainTime = 10 * time.Second
-	passTime  = 15 * time.Second
+	stopTime  = 15 * time.Second
 )
 
-// openServices lists all services, each after those that it needs.
-func (a *App) openServices(context.Context) error {
-	loads, err := a.loads()
-	if err != nil {
-		return err
-	}
-	a.services = []service{
-		{name: "host", start: immediate(a.host.Start)},
-		{name: "workers", start: a.work.Start, stop: a.stopWork},
-		{name: "upkeep", start: func(ctx context.Context) error { a.keeper.Start(ctx); return nil }, stop: finally(a.keeper.Stop)},
-		background("monitor", a.watcher.Run),
-		background("notices", a.notices.Run),
+// all lists the services, each after those that it needs.
+func (a *App) all() []service {
+	return []service{
+		{"data folder", a.openData, func(context.Context) error { return a.lock.Close() }},
+		{"listener", a.listen, func(context.Context) error { return closeListener(a.listener) }},
+		{"listener for metrics", a.listenForMetrics, func(context.Context) error { return closeListener(a.metrics) }},
+		{"secrets", a.openSealer, func(context.Context) error { return a.sealer.Close() }},
+		{"store's server", a.startServer, finally(func() { a.leaveServer() })},
+		{"store", a.openStore, finally(func() { a.store.Close() })},
+		{"gateway", a.openGateway, finally(func() { a.gateway.Close() })},
+		{"host", a.openHost, finally(func() { a.host.Close() })},
+		{"catalog", a.openCatalog, nil},
+		{"archive", a.openArchive, func(context.Context) error { return a.archive.Close() }},
+		{"ids of backups", a.reserveIDs, nil},
+		{"probe", a.openProbe, nil},
+		{"monitor", a.openWatch, nil},
+		{"notices", a.openNotices, nil},
+		{"samples", a.openCollector, nil},
+		{"wiring", a.wire, nil},
+		{"first token", a.firstToken, nil},
+		{"first machine", a.firstCompute, nil},
+		{"host's upkeep", func(context.Context) error { a.host.Start(); return nil }, nil}, // its Close ends both
+		{"workers", func(ctx context.Context) error { return a.work.Start(ctx) }, func(ctx context.Context) error { return a.work.Stop(ctx) }},
+		{"upkeep", func(ctx context.Context) error { a.keeper.Start(ctx); return nil }, finally(func() { a.keeper.Stop() })},
+		background("checks", func(ctx context.Context) { a.watcher.Run(ctx) }),
+		background("outbox", func(ctx context.Context) { a.notices.Run(ctx) }),
 		a.sweep("request counts", limit.Window, a.sweepRates),
 		a.sweep("audit trail", expiredSweep, a.sweepAudit),
-		a.sweep("expired authorizations", expiredSweep, a.control.Authorizations.Purge),
-		{name: "audit", start: immediate(a.audit.Start), stop: finally(a.audit.Stop)},
-		background("loads", loads.Run),
-		a.serving("metrics", a.metrics, api.NewServer(a.showMetrics(), a.log)),
+		a.sweep("expired authorizations", expiredSweep, func(ctx context.Context) error { return a.control.Authorizations.Purge(ctx) }),
+		{"audit", func(context.Context) error { a.audit.Start(); return nil }, finally(func() { a.audit.Stop() })},
+		background("collector", func(ctx context.Context) { a.collector.Run(ctx) }),
+		a.serving("metrics", func() (net.Listener, *http.Server) { return a.metrics, api.NewServer(a.showMetrics(), a.log) }),
 		// Last, so that it is stopped first: the lines that its last requests hand to the
 		// audit trail are still taken.
-		a.serving("API", a.listener, a.api.Server()),
+		a.serving("API", func() (net.Listener, *http.Server) { return a.listener, a.api.Server() }),
 	}
-	return nil
 }
 
-// Start begins to serve, to carry operations out and to look after databases.
-// Stop must follow, also when it fails.
+// Start starts all services, and stops those that it started when one fails.
 func (a *App) Start(ctx context.Context) error {
 	for _, s := range a.services {
 		if err := s.start(ctx); err != nil {
-			return fmt.Errorf("start %s: %w", s.name, err)
+			return errors.Join(err, a.Stop())
 		}
-		if s.stop == nil {
-			continue
-		}
-		a.later(func() error {
-			if err := s.stop(); err != nil {
-				return fmt.Errorf("stop %s: %w", s.name, err)
-			}
-			return nil
-		})
+		a.started++
 	}
 	return nil
 }
 
-// Stop ends the services in the reverse of their order, lets requests and passes
-// end, within bounds, and closes everything. Databases and the gateway run on.
+// Stop ends the services in the reverse of their order, and lets requests and passes
+// end within bounds. Databases and the gateway run on.
 func (a *App) Stop() error {
-	var err error
-	a.stop.Do(func() { err = a.close() })
-	return err
-}
-
-// later keeps the partner of what was opened or started for close.
-func (a *App) later(undo func() error) { a.undo = append(a.undo, undo) }
-
-func (a *App) close() error {
 	var errs []error
-	for i := len(a.undo) - 1; i >= 0; i-- {
-		errs = append(errs, a.undo[i]())
+	for ; a.started > 0; a.started-- {
+		s := a.services[a.started-1]
+		if s.stop == nil {
+			continue
+		}
+		if err := stopWithin(stopTime, s.stop); err != nil {
+			errs = append(errs, fmt.Errorf("stop %s: %w", s.name, err))
+		}
 	}
-	a.undo = nil
 	return errors.Join(errs...)
 }
 
-// immediate is a start that can't fail.
-func immediate(start func()) func(context.Context) error {
-	return func(context.Context) error { start(); return nil }
+func stopWithin(bound time.Duration, stop func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	return stop(ctx)
 }
 
 // finally is a stop that can't fail.
-func finally(stop func()) func() error {
-	return func() error { stop(); return nil }
+func finally(stop func()) func(context.Context) error {
+	return func(context.Context) error { stop(); return nil }
 }
 
 // background is a service that is one call, which returns some time after its
@@ -114,23 +116,19 @@ func background(name string, run func(context.Context)) service {
 			running.Go(func() { run(ctx) })
 			return nil
 		},
-		stop: func() error { cancel(); running.Wait(); return nil },
+		stop: func(context.Context) error { cancel(); running.Wait(); return nil },
 	}
 }
 
-func (a *App) stopWork() error {
-	ctx, cancel := context.WithTimeout(context.Background(), passTime)
-	defer cancel()
-	return a.work.Stop(ctx)
-}
-
 // serving answers requests that come in by a listener, if there is one.
-func (a *App) serving(name string, l net.Listener, server *http.Server) service {
+func (a *App) serving(name string, open func() (net.Listener, *http.Server)) service {
+	var server *http.Server
 	var served sync.WaitGroup
 	return service{
 		name: name,
 		start: func(context.Context) error {
-			if l == nil {
+			var l net.Listener
+			if l, server = open(); l == nil {
 				return nil
 			}
 			served.Go(func() {
@@ -143,8 +141,8 @@ func (a *App) serving(name string, l net.Listener, server *http.Server) service 
 			})
 			return nil
 		},
-		stop: func() (err error) {
-			ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+		stop: func(ctx context.Context) (err error) {
+			ctx, cancel := context.WithTimeout(ctx, drainTime)
 			defer cancel()
 			if err = server.Shutdown(ctx); err != nil {
 				err = errors.Join(fmt.Errorf("finish requests: %w", err), server.Close())

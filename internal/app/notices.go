@@ -18,7 +18,7 @@ func (a *App) openNotices(context.Context) error {
 		return err
 	}
 	// A name of its own, the same after a restart, tells this server's claims from others'.
-	holder, err := datadir.ReadOrMakeToken(a.paths.ServerID())
+	holder, err := datadir.ReadOrMakeToken(a.dir.ServerID())
 	if err != nil {
 		return err
 	}

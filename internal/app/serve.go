@@ -21,12 +21,9 @@ func Serve(ctx context.Context, o Options) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	a, err := New(ctx, o)
-	if err != nil {
-		return err
-	}
+	a := New(o)
 	if err := a.Start(ctx); err != nil {
-		return errors.Join(err, a.Stop())
+		return err
 	}
 	a.welcome(o.Out, time.Since(begun))
 	if o.Demo {
@@ -50,7 +47,7 @@ func (a *App) welcome(w io.Writer, took time.Duration) {
 	if a.metrics != nil {
 		fmt.Fprintf(w, "  metrics   http://%s/metrics\n", a.metrics.Addr())
 	}
-	fmt.Fprintf(w, "  token     %s\n", a.paths.AdminToken())
+	fmt.Fprintf(w, "  token     %s\n", a.dir.AdminToken())
 	for _, engine := range a.catalog.Engines {
 		fmt.Fprintf(w, "  engine    %s\n", engine.ID())
 	}
@@ -58,5 +55,5 @@ func (a *App) welcome(w io.Writer, took time.Duration) {
 		fmt.Fprintf(w, "  weaker    %s\n", weakness)
 	}
 	a.o.tellNotices(w)
-	fmt.Fprintf(w, "Try: export STEWARD_URL=%s STEWARD_TOKEN=$(cat %s); bin/steward db list\n", a.URL(), a.paths.AdminToken())
+	fmt.Fprintf(w, "Try: export STEWARD_URL=%s STEWARD_TOKEN=$(cat %s); bin/steward db list\n", a.URL(), a.dir.AdminToken())
 }

@@ -21,6 +21,7 @@ import (
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/platform"
+	"steward/internal/testdir"
 )
 
 // bucket is a place that backups are kept in.
@@ -37,6 +38,7 @@ func buckets(t *testing.T) []bucket {
 // newBucket is one that this process may use.
 func newBucket(t *testing.T) *archivetest.Bucket {
 	t.Helper()
+	testdir.NeedsServers(t)
 	b := archivetest.NewBucket(t)
 	for _, setting := range b.Env() {
 		name, value, _ := strings.Cut(setting, "=")

@@ -15,6 +15,7 @@ import (
 
 	"filippo.io/age"
 
+	"steward/internal/durable"
 	"steward/internal/failpoint"
 	"steward/internal/platform"
 )
@@ -124,12 +125,8 @@ func (a *Archive) settle(key string) error {
 		return fmt.Errorf("close to others: %w", classify(err))
 	}
 	for _, p := range []string{name, path.Dir(name)} {
-		f, err := os.Open(p)
-		if err != nil {
-			return fmt.Errorf("bring to the disk: %w", classify(err))
-		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
-			return fmt.Errorf("bring to the disk: %w", classify(err))
+		if err := durable.Sync(p); err != nil {
+			return classify(err)
 		}
 	}
 	return nil

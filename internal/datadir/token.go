@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
+
+	"steward/internal/durable"
 )
 
 // ReadOrMakeToken returns the token in the file, making one when there is none.
@@ -27,25 +28,8 @@ func ReadOrMakeToken(path string) (string, error) {
 		return "", fmt.Errorf("make token: %w", err)
 	}
 	token := hex.EncodeToString(raw)
-	if err := WriteFile(path, token+"\n"); err != nil {
+	if err := durable.WriteFile(path, []byte(token+"\n")); err != nil {
 		return "", fmt.Errorf("write %s: %w", path, err)
 	}
 	return token, nil
-}
-
-// WriteFile makes the file appear whole or not at all, with mode 0600.
-func WriteFile(path, content string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	if _, err := f.WriteString(content); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

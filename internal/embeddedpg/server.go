@@ -69,6 +69,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("set up the store in %s: %w", o.Dir, err)
 	}
 	if err := s.ensureRunning(ctx); err != nil {
+		if s.process != nil {
+			s.process.Leave()
+		}
 		return nil, fmt.Errorf("start the store: %w", err)
 	}
 	guarded, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -241,6 +244,7 @@ func (s *Server) revive(ctx context.Context) {
 func (s *Server) Leave() {
 	s.stop()
 	s.guard.Wait()
+	s.process.Leave()
 }
 
 // Stop ends supervision and server.

@@ -30,6 +30,7 @@ type folders struct {
 // newFolders makes the folders. Whatever runs in them at the test's end is stopped.
 func newFolders(t *testing.T) *folders {
 	t.Helper()
+	testdir.NeedsServers(t)
 	dir := testdir.New(t, "steward-embedded-")
 	e := &folders{t, embeddedpg.Options{Dir: filepath.Join(dir, "store"), RunDir: filepath.Join(dir, "run"), Logger: slog.New(slog.DiscardHandler)}}
 	t.Cleanup(func() {

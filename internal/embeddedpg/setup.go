@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"steward/internal/durable"
+	"steward/internal/process"
 )
 
 // settings keep a small, quiet, durable server: steward writes little, and an
@@ -127,7 +130,7 @@ func (s *Server) setUp(ctx context.Context) error {
 	if err := errors.Join(os.MkdirAll(s.o.Dir, 0o711), os.Chmod(s.o.Dir, 0o711)); err != nil {
 		return err
 	}
-	if err := s.reachable(s.o.Dir); err != nil {
+	if err := s.checkReach(s.o.Dir); err != nil {
 		return err
 	}
 	if _, err := os.Stat(s.data()); err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -139,7 +142,7 @@ func (s *Server) setUp(ctx context.Context) error {
 		return err
 	}
 	// The password first: data whose password is unknown would be of no use.
-	if err := writeDurably(passwordFile(s.o.Dir), secret+"\n"); err != nil {
+	if err := durable.WriteFile(passwordFile(s.o.Dir), []byte(secret+"\n")); err != nil {
 		return err
 	}
 	attempt, err := os.MkdirTemp(s.o.Dir, attemptPrefix)
@@ -155,7 +158,7 @@ func (s *Server) setUp(ctx context.Context) error {
 	}
 	// Without this a power failure could take the folder's name back, and with
 	// it all that was committed since.
-	return syncFolder(s.o.Dir)
+	return durable.Sync(s.o.Dir)
 }
 
 const attemptPrefix = "new-"
@@ -217,7 +220,7 @@ func (s *Server) prepare() error {
 	if err := errors.Join(os.Chmod(s.o.RunDir, 0o700), s.give(s.o.RunDir), s.give(s.data())); err != nil {
 		return err
 	}
-	if err := s.reachable(filepath.Dir(s.o.RunDir)); err != nil {
+	if err := s.checkReach(filepath.Dir(s.o.RunDir)); err != nil {
 		return err
 	}
 	return forgetPostmaster(s.data())
@@ -243,23 +246,12 @@ func (s *Server) give(dir string) error {
 	})
 }
 
-// reachable is nil when the server's user can get at the folder.
-func (s *Server) reachable(dir string) error {
+// checkReach checks that the server's user can get to the folder.
+func (s *Server) checkReach(dir string) error {
 	if s.owner == 0 {
 		return nil
 	}
-	for ; ; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
-		if err != nil {
-			return err
-		}
-		if info.Mode()&0o001 == 0 {
-			return fmt.Errorf("servers run as users of their own, which may not pass through %s: use a data folder elsewhere, or allow it with `chmod o+x %s`", dir, dir)
-		}
-		if dir == filepath.Dir(dir) {
-			return nil
-		}
-	}
+	return process.CheckReach(dir)
 }
 
 // forgetPostmaster removes the lock file of a server that is known to be dead.
@@ -280,29 +272,4 @@ func forgetPostmaster(data string) error {
 		return nil // somebody started it by hand: let PostgreSQL refuse
 	}
 	return os.Remove(path)
-}
-
-// writeDurably makes a file of mode 0600 that survives a power failure.
-func writeDurably(path, content string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		os.Remove(f.Name())
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -84,9 +84,11 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, err
 	}
 	if err := g.adopt(ctx); err != nil {
+		g.leave()
 		return nil, err
 	}
 	if err := g.ready(ctx); err != nil {
+		g.leave()
 		return nil, err
 	}
 	supervising, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -371,6 +373,16 @@ func (g *Gateway) Changes() <-chan struct{} { return g.changes }
 func (g *Gateway) Close() {
 	g.closing()
 	g.running.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.leave()
+}
+
+// leave lets all generations run on unwatched.
+func (g *Gateway) leave() {
+	for _, i := range g.living() {
+		i.process.Leave()
+	}
 }
 
 // Stop ends HAProxy, and so all sessions. The routes are kept for the next Open.

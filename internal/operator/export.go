@@ -9,12 +9,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"steward/internal/archive"
 	"steward/internal/datadir"
+	"steward/internal/durable"
 	"steward/internal/engine"
 	"steward/internal/platform"
 )
@@ -50,18 +50,7 @@ func writeWhole(file string, write func(io.Writer) error) error {
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is there already", file)
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".steward-export-") // with mode 0600
-	if err != nil {
-		return fmt.Errorf("make %s: %w", file, err)
-	}
-	defer os.Remove(f.Name())
-	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), file); err != nil {
-		return fmt.Errorf("make %s: %w", file, err)
-	}
-	return nil
+	return durable.Write(file, func(f *os.File) error { return write(f) })
 }
 
 // export streams a backup out of the bucket into a tar archive. Its end is

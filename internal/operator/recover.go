@@ -15,6 +15,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/config"
 	"steward/internal/datadir"
+	"steward/internal/durable"
 	"steward/internal/platform/host"
 	"steward/internal/recovery"
 	"steward/internal/seal"
@@ -164,7 +165,7 @@ func (r *Recovery) inheritKey(o RecoverOptions) error {
 	}
 	content, err := os.ReadFile(o.SealKey)
 	if err == nil {
-		err = datadir.WriteFile(r.paths.SealKey(), string(content))
+		err = durable.WriteFile(r.paths.SealKey(), content)
 	}
 	if err != nil {
 		return fmt.Errorf("take the seal key over: %w", err)

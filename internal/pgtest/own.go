@@ -24,6 +24,7 @@ type OwnServer struct {
 // StartOwn starts a server that is stopped when the test ends.
 func StartOwn(t testing.TB) *OwnServer {
 	t.Helper()
+	testdir.NeedsServers(t)
 	dir := testdir.New(t, "steward-own-")
 	s, err := embeddedpg.Start(context.Background(), embeddedpg.Options{
 		Dir: filepath.Join(dir, "store"), RunDir: filepath.Join(dir, "run"), Logger: slog.New(slog.DiscardHandler),

@@ -36,6 +36,7 @@ type server struct {
 // start starts the server for the first test that needs it.
 func (s *server) start(t testing.TB) *server {
 	t.Helper()
+	testdir.NeedsServers(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.url != "" {
@@ -109,7 +110,12 @@ func startServer() (url string, end func(), err error) {
 		stop()
 		return "", nil, err
 	}
-	return e.URL(), func() { e.Leave(); stop() }, nil
+	return e.URL(), func() {
+		if err := e.Stop(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "pgtest: end of PostgreSQL:", err)
+		}
+		stop()
+	}, nil
 }
 
 func options(dir string) embeddedpg.Options {
@@ -120,10 +126,16 @@ func options(dir string) embeddedpg.Options {
 }
 
 func clone(from, to string) error {
-	if out, err := exec.Command("cp", "-a", "--reflink=auto", from, to).CombinedOutput(); err != nil {
-		return fmt.Errorf("copy the template: %w: %s", err, out)
+	return testdir.Copy(context.Background(), from, to)
+}
+
+// PreparedStore makes dir the folder of a store that is set up and has never run.
+func PreparedStore(dir string) error {
+	template, err := template()
+	if err != nil {
+		return err
 	}
-	return nil
+	return clone(template, dir)
 }
 
 // template is the folder of a store that is set up and never runs: to copy one
@@ -185,9 +197,10 @@ func makeTemplate(base, dir string) error {
 }
 
 // guardian waits until the test process closes its end of the pipe or dies,
-// then ends the server and removes its folder.
+// then ends the server and removes its folder. The test process may have left the
+// server and no longer reap it: one that is a zombie has ended.
 const guardian = `read -r _
-pid=$(head -n 1 "$1/store/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.02; done
+pid=$(head -n 1 "$1/store/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" && while grep -q '^State:[[:space:]]*[^ZX]' "/proc/$pid/status" 2>/dev/null; do sleep 0.02; done
 rm -rf "$1"`
 
 // guard starts a guardian of its own session, out of reach of what is typed at

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -31,18 +32,27 @@ func signalExactly(pid int, sig syscall.Signal, still func() bool) error {
 }
 
 // awaitExit blocks until the process is gone, without holding a thread, also
-// for processes that aren't children of this one. Zombies count as gone.
-func awaitExit(pid int, start uint64) {
-	if err := awaitHandle(pid, start); err == nil {
-		return
+// for processes that aren't children of this one. Zombies count as gone. It is
+// false when ctx ended before the process.
+func awaitExit(ctx context.Context, pid int, start uint64) (gone bool) {
+	err := awaitHandle(ctx, pid, start)
+	if err == nil || ctx.Err() != nil {
+		return err == nil
 	}
 	// A kernel without pidfd: look now and then.
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
 	for alive(pid, start) {
-		time.Sleep(50 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
 	}
+	return true
 }
 
-func awaitHandle(pid int, start uint64) error {
+func awaitHandle(ctx context.Context, pid int, start uint64) error {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
@@ -55,6 +65,7 @@ func awaitHandle(pid int, start uint64) error {
 	if !alive(pid, start) {
 		return nil // the handle may be a newcomer's
 	}
+	defer context.AfterFunc(ctx, func() { _ = handle.SetReadDeadline(time.Unix(1, 0)) })() // a handle can be waited for, or Read fails
 	conn, err := handle.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("wait for process %d: %w", pid, err)

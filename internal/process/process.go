@@ -18,6 +18,10 @@ type Process struct {
 	identity Identity
 	child    bool
 	done     chan struct{}
+	// leaving ends the wait for the process's end, watched when that has ended.
+	leaving context.Context //nolint:containedctx // the life of the watch, which no call bounds
+	leave   context.CancelFunc
+	watched chan struct{}
 	// inside is the server in the sandbox, once it was seen: it keeps its pid
 	// while the sandbox, which outlives it by a moment, is still there.
 	inside atomic.Pointer[mainProcess]
@@ -47,14 +51,31 @@ func Adopt(pidFile string, id Identity) (*Process, error) {
 	if err != nil {
 		return nil, nil
 	}
-	p := &Process{record: r, identity: id, done: make(chan struct{}), child: st.parent == os.Getpid()}
+	return newProcess(r, id, st.parent == os.Getpid()), nil
+}
+
+// newProcess makes a Process of one that runs, and watches it.
+func newProcess(r record, id Identity, child bool) *Process {
+	p := &Process{record: r, identity: id, child: child, done: make(chan struct{}), watched: make(chan struct{})}
+	p.leaving, p.leave = context.WithCancel(context.Background())
 	go p.watch()
-	return p, nil
+	return p
+}
+
+// Leave ends the watch of a process that runs on: Done is never closed from then on.
+// Nothing may be asked of p afterwards.
+func (p *Process) Leave() {
+	p.leave()
+	<-p.watched
 }
 
 // watch closes done when the process is gone, and reaps it.
 func (p *Process) watch() {
-	awaitExit(p.record.Pid, p.Start)
+	defer close(p.watched)
+	defer p.leave()
+	if !awaitExit(p.leaving, p.record.Pid, p.Start) {
+		return
+	}
 	if p.child {
 		reap(p.record.Pid)
 	}

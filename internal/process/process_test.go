@@ -427,3 +427,26 @@ func TestRotate(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// TestLeave: a process that is left runs on, and nothing of its watch is there.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	s := server(t, "sleep 60")
+	p := start(t, s)
+	p.Leave()
+	p.Leave() // twice is once
+	select {
+	case <-p.Done():
+		t.Error("a process that was left counts as ended")
+	default:
+	}
+	again, err := process.Adopt(s.PidFile, s.Identity)
+	if err != nil || again == nil {
+		t.Fatalf("adopted %v, %v; want the process that was left", again, err)
+	}
+	if err := again.Stop(t.Context(), syscall.SIGKILL, testPatience, nil); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, again)
+	again.Leave()
+}

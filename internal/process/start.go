@@ -82,7 +82,6 @@ func Start(s Spec) (*Process, error) {
 		reap(pid)
 		return nil, fmt.Errorf("start %s: %w", s.Argv[0], err)
 	}
-	go p.watch()
 	return p, nil
 }
 
@@ -112,7 +111,7 @@ func (s Spec) admit(pid int, release *os.File) (*Process, error) {
 	if _, err := release.WriteString("go\n"); err != nil {
 		return nil, fmt.Errorf("open gate: %w", err)
 	}
-	return &Process{record: r, identity: s.Identity, done: make(chan struct{}), child: true}, nil
+	return newProcess(r, s.Identity, true), nil
 }
 
 // script sets the limits in the process itself while it waits at the gate:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +29,7 @@ import (
 	"steward/internal/reseal"
 	"steward/internal/seal"
 	"steward/internal/store"
+	"steward/internal/testdir"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -235,8 +235,9 @@ func TestServersGoOnDuringRotations(t *testing.T) {
 	}
 	last := make([]string, len(clusters))
 	for i := range 2 { // each writes its half, and reads its own writes by the other server
+		random := testdir.Rand(t, fmt.Sprint("writer ", i))
 		busy(i, func(n int) error {
-			at := 2*rand.IntN(len(clusters)/2) + i
+			at := 2*random.IntN(len(clusters)/2) + i
 			value := fmt.Sprintf("%d by %d", n, i)
 			if err := servers[i].SaveSecret(context.Background(), clusters[at].ID, platform.RootPassword, []byte(value)); err != nil {
 				return err

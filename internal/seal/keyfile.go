@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"gocloud.dev/secrets"
 	"gocloud.dev/secrets/localsecrets"
 
+	"steward/internal/durable"
 	"steward/internal/failpoint"
 )
 
@@ -198,17 +198,17 @@ func newMasterKey() (masterKey, error) {
 }
 
 // makeKeyFile puts a file with a new key in place whole, or not at all when there
-// is one by now: a link can't replace a file.
+// is one by now.
 func makeKeyFile(path string) error {
 	key, err := newMasterKey()
 	if err != nil {
 		return err
 	}
-	return placeKeys(path, []masterKey{key}, os.Link)
+	return placeKeys(path, []masterKey{key}, durable.WriteNew)
 }
 
-// placeKeys writes the keys to a file of their own and puts that in place.
-func placeKeys(path string, keys []masterKey, place func(from, to string) error) error {
+// placeKeys writes the keys to a file with durable.Write or durable.WriteNew.
+func placeKeys(path string, keys []masterKey, place func(path string, write func(*os.File) error) error) error {
 	var content strings.Builder
 	for _, k := range keys {
 		content.WriteString(base64.StdEncoding.EncodeToString(k.key[:]))
@@ -217,22 +217,19 @@ func placeKeys(path string, keys []masterKey, place func(from, to string) error)
 		}
 		content.WriteString("\n")
 	}
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // with mode 0600
+	err := place(path, func(f *os.File) error {
+		_, err := f.WriteString(content.String())
+		if err := errors.Join(err, inheritOwner(f, path)); err != nil {
+			return err
+		}
+		failpoint.Here("seal: before the key file is in place")
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("make key file: %w", err)
 	}
-	defer os.Remove(f.Name())
-	_, err = f.WriteString(content.String())
-	if err := errors.Join(err, inheritOwner(f, path), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write key file: %w", err)
-	}
-	failpoint.Here("seal: before the key file is in place")
-	if err := place(f.Name(), path); err != nil {
-		return fmt.Errorf("make key file: %w", err)
-	}
 	failpoint.Here("seal: key file in place")
-	return syncDir(dir)
+	return nil
 }
 
 // inheritOwner keeps the file its owner's, who may be another user than the one
@@ -250,17 +247,6 @@ func inheritOwner(f *os.File, path string) error {
 		return nil
 	}
 	return f.Chown(int(raw.Uid), int(raw.Gid))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	return nil
 }
 
 // KeyFile says which keys a key file has, and changes them. Only one process may
@@ -319,7 +305,7 @@ func (f *KeyFile) Activate() error {
 func (f *KeyFile) Retire() error { return f.write(f.keys[:1]) }
 
 func (f *KeyFile) write(keys []masterKey) error {
-	if err := placeKeys(f.path, keys, os.Rename); err != nil {
+	if err := placeKeys(f.path, keys, durable.Write); err != nil {
 		return err
 	}
 	f.keys = keys

@@ -10,6 +10,7 @@ import (
 	"steward/internal/monitor"
 	"steward/internal/pgtest"
 	"steward/internal/store"
+	"steward/internal/testdir"
 )
 
 // checked are services that are checked at an interval, and the store's clock.
@@ -21,12 +22,13 @@ type checked struct {
 	interval time.Duration
 	// checks counts those that were recorded.
 	checks int
+	random *rand.Rand
 }
 
 // newChecked has so many services in each of some shards.
 func newChecked(t *testing.T, shards, services int, interval time.Duration) *checked {
 	t.Helper()
-	c := &checked{t: t, now: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC), interval: interval}
+	c := &checked{t: t, now: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC), interval: interval, random: testdir.Rand(t, "checks")}
 	for n := range shards * services {
 		c.services = append(c.services, monitor.ServiceID(1+n%shards+n/shards*monitor.Shards))
 	}
@@ -66,7 +68,7 @@ func (c *checked) pass(length time.Duration) {
 				if at.Before(c.now) {
 					continue
 				}
-				s := monitor.Sample{Service: id, Started: at.Add(time.Duration(rand.IntN(4)) * 10 * time.Millisecond), Took: time.Duration(80+rand.IntN(40)) * time.Millisecond, Class: monitor.OK}
+				s := monitor.Sample{Service: id, Started: at.Add(time.Duration(c.random.IntN(4)) * 10 * time.Millisecond), Took: time.Duration(80+c.random.IntN(40)) * time.Millisecond, Class: monitor.OK}
 				if id == 1 && at.Before(c.now.Truncate(time.Minute).Add(c.interval)) {
 					s.Class = monitor.TimedOut
 				}

@@ -38,7 +38,30 @@ const variants = 3
 // none, makeIt makes it first. The key has to change with whatever decides the
 // folder's content, as [Program] does.
 func Prepared(ctx context.Context, dir, name, key string, makeIt func(dir string) error) error {
-	base := filepath.Join(Cache(), "prepared")
+	return withKept(name, key, makeIt, func(kept string) error { return Copy(ctx, kept, dir) })
+}
+
+// Keep has makeIt make the folder of that name and key when there is none, for those
+// who call [Prepared] later.
+func Keep(name, key string, makeIt func(dir string) error) error {
+	return withKept(name, key, makeIt, func(string) error { return nil })
+}
+
+// Kept are the names of the kept folders of that key which begin so.
+func Kept(prefix, key string) (names []string) {
+	found, _ := filepath.Glob(filepath.Join(base(), prefix+"*@"+key)) // the pattern is well-formed
+	for _, dir := range found {
+		name, _, _ := strings.Cut(filepath.Base(dir), "@")
+		names = append(names, name)
+	}
+	return names
+}
+
+func base() string { return filepath.Join(Cache(), "prepared") }
+
+// withKept uses the kept folder while nobody else touches it.
+func withKept(name, key string, makeIt, use func(dir string) error) error {
+	base := base()
 	if err := os.MkdirAll(base, 0o711); err != nil {
 		return fmt.Errorf("make folder for prepared data: %w", err)
 	}
@@ -57,7 +80,7 @@ func Prepared(ctx context.Context, dir, name, key string, makeIt func(dir string
 		}
 	}
 	now := time.Now()
-	return errors.Join(os.Chtimes(kept, now, now), Copy(ctx, filepath.Join(kept, "data"), dir))
+	return errors.Join(os.Chtimes(kept, now, now), use(filepath.Join(kept, "data")))
 }
 
 // prepare puts the folder in its place whole.

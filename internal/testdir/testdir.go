@@ -25,6 +25,15 @@ func Parent() string {
 	return os.TempDir()
 }
 
+// NeedsServers skips a test that starts servers when only quick ones are wanted:
+// `make test-quick`.
+func NeedsServers(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it starts servers, which -short leaves out")
+	}
+}
+
 // Make makes an empty folder with a short path that every user may pass through.
 func Make(prefix string) (string, error) { return create(Parent(), prefix) }
 

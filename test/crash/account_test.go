@@ -92,7 +92,7 @@ func TestAccounts(t *testing.T) {
 			},
 		},
 	} {
-		t.Run(op.name, func(t *testing.T) { steps(t, op, 24) })
+		t.Run(op.name, func(t *testing.T) { oneStep(t, op) })
 	}
 }
 

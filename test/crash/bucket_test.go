@@ -101,9 +101,9 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// each tries every seventh mishap, from another one on each time.
+// each tries every eleventh mishap, from another one on each time.
 func (b *bucketWorld) each(what string, all []mishap, try func(t *testing.T, m mishap)) {
-	stride := 7
+	stride := 11
 	if os.Getenv("STEWARD_CRASH") == "all" {
 		stride = 1
 	}

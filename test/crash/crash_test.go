@@ -59,7 +59,7 @@ type world struct {
 
 func TestCreate(t *testing.T) {
 	// The engine makes little difference here.
-	for engine, steps := range map[string]func(*testing.T, operation){"postgresql/15": manySteps, "mysql/10.11": someSteps} {
+	for engine, steps := range map[string]func(*testing.T, operation){"postgresql/15": manySteps, "mysql/10.11": oneStep} {
 		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
 			steps(t, operation{
 				name: "create",
@@ -175,15 +175,14 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// manySteps runs the operation once to count its failpoints, then with a kill at
-// every seventh of them, from another one on each time; at every one when
-// STEWARD_CRASH is all.
-func manySteps(t *testing.T, op operation) { steps(t, op, 7) }
+// manySteps runs the operation once to count its failpoints, then with kills at
+// three of them, others each time; at every one when STEWARD_CRASH is all.
+func manySteps(t *testing.T, op operation) { steps(t, op, 3) }
 
-// someSteps is manySteps for operations that take long.
-func someSteps(t *testing.T, op operation) { steps(t, op, 16) }
+// oneStep is manySteps for operations that take long.
+func oneStep(t *testing.T, op operation) { steps(t, op, 1) }
 
-func steps(t *testing.T, op operation, stride int, options ...harness.Option) {
+func steps(t *testing.T, op operation, kills int, options ...harness.Option) {
 	t.Parallel()
 	options = append(options, harness.WithTags("failpoint"), harness.WithConfig("pool:\n  size: 0"))
 	w := &world{Server: harness.Prepare(t, options...), t: t}
@@ -191,10 +190,10 @@ func steps(t *testing.T, op operation, stride int, options ...harness.Option) {
 	if found == 0 {
 		t.Fatal("no failpoint was hit: the suite checks nothing")
 	}
+	stride := (found + kills - 1) / kills
 	if os.Getenv("STEWARD_CRASH") == "all" {
 		stride = 1
 	}
-	stride = min(stride, found)
 	first := 1 + offset(t, op.name, stride)
 	t.Logf("%d failpoints; killed at every %dth from the %dth", found, stride, first)
 	err := killAtEach(found, first, stride, func(ordinal int) (died bool) {

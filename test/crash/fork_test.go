@@ -13,7 +13,7 @@ import (
 func TestFork(t *testing.T) {
 	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
 		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
-			someSteps(t, operation{
+			oneStep(t, operation{
 				name:    "fork",
 				prepare: func(w *world) { w.source(engine) },
 				ask: func(w *world) (int, error) {

@@ -11,12 +11,12 @@ import (
 )
 
 // TestForkOfAMoment: a recovery that steward dies in is begun anew.
-func TestForkOfAMoment(t *testing.T) { forkOfAMoment(t, "postgresql/15", 12) }
+func TestForkOfAMoment(t *testing.T) { forkOfAMoment(t, "postgresql/15") }
 
-func TestForkOfAMomentOfMariaDB(t *testing.T) { forkOfAMoment(t, "mysql/10.11", 24) }
+func TestForkOfAMomentOfMariaDB(t *testing.T) { forkOfAMoment(t, "mysql/10.11") }
 
 // The steps are mostly those of any fork; a recovery takes its time.
-func forkOfAMoment(t *testing.T, engine string, stride int) {
+func forkOfAMoment(t *testing.T, engine string) {
 	moment := ""
 	family, _, _ := strings.Cut(engine, "/")
 	op := operation{
@@ -35,7 +35,7 @@ func forkOfAMoment(t *testing.T, engine string, stride int) {
 		},
 		check: checkForked,
 	}
-	steps(t, op, stride, harness.WithConfig("backups:\n  continuous: true"))
+	steps(t, op, 1, harness.WithConfig("backups:\n  continuous: true"))
 }
 
 // moment is one after the backup and before a row, which is in the archive.

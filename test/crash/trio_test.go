@@ -24,7 +24,7 @@ func TestThreeNodes(t *testing.T) {
 				if op.prepare == nil {
 					op.prepare = func(w *world) { w.trio(engine) }
 				}
-				someSteps(t, op)
+				oneStep(t, op)
 			})
 		}
 	}

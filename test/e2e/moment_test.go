@@ -282,7 +282,6 @@ func moments(t *testing.T, s *harness.Server, engine string) {
 	if source, at, _ := forked(t, s, f); source != h.d.ID || at != one || h.told(f) != "" {
 		t.Errorf("fork of %d at %s, want %d at %s: %q", source, at, h.d.ID, one, h.told(f))
 	}
-	h.fork("two", two, "1 2")
 	s.Kill()
 	s.Start()
 	three := h.row()
@@ -295,7 +294,6 @@ func moments(t *testing.T, s *harness.Server, engine string) {
 	if _, at, _ := forked(t, s, f); at <= three[:10] || at > now || (at == now) != (h.told(f) == "") || !strings.Contains(h.told(f), at) && at != now {
 		t.Errorf("at %s, asked for %s: %q", at, now, h.told(f))
 	}
-	h.fork("again", one, "1")
 	h.refused("2020-01-01T00:00:00", "")
 	h.refused("2120-01-01T00:00:00", "")
 	if status, body := s.Call("POST", fmt.Sprintf("%s/backups/%d/restore", h.d.Path(), first.ID), nil, nil); status != 200 {

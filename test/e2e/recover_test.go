@@ -26,7 +26,7 @@ type legacy struct {
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	left := loseAServer(t)
-	b := harness.Prepare(t)
+	b := harness.Prepare(t, harness.Fresh())
 	recovering := func(more ...string) (string, error) {
 		args := []string{"recover", "--backups", left.bucket, "--data", b.Data, "--config", b.ConfigPath()}
 		return b.Command(append(args, more...)...)

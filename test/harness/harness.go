@@ -61,6 +61,7 @@ type Option func(*settings)
 type settings struct {
 	tags   string
 	config string
+	fresh  bool
 }
 
 // WithTags builds the binary with build tags, such as failpoint.
@@ -68,6 +69,9 @@ func WithTags(tags string) Option { return func(s *settings) { s.tags = tags } }
 
 // WithConfig adds lines to the configuration file.
 func WithConfig(yaml string) Option { return func(s *settings) { s.config += yaml + "\n" } }
+
+// Fresh has the first start make everything, and clones ahead of use, as for a user.
+func Fresh() Option { return func(s *settings) { s.fresh = true } }
 
 // New prepares a server and starts it; it returns once /readyz answers.
 func New(t testing.TB, options ...Option) *Server {
@@ -80,6 +84,7 @@ func New(t testing.TB, options ...Option) *Server {
 // Prepare makes folder, configuration and binary without starting anything.
 func Prepare(t testing.TB, options ...Option) *Server {
 	t.Helper()
+	testdir.NeedsServers(t)
 	var set settings
 	for _, o := range options {
 		o(&set)
@@ -97,6 +102,12 @@ func Prepare(t testing.TB, options ...Option) *Server {
 	config := fmt.Sprintf("metrics: {listen: '127.0.0.1:0'}\ngateway:\n  ports: %d-%d\nlimits: {requests_per_minute: 0, checks_per_minute: 0, host_checks_per_minute: 0}\n%s", first, first+portsPerServer-1, set.config)
 	if dir := EnginesFolder(); dir != "" && !strings.Contains(set.config, "engines:") {
 		config += "engines:\n  folders: [" + dir + "]\n"
+	}
+	if _, test := t.(*testing.T); test && !set.fresh {
+		s.prepare()
+		if !strings.Contains(set.config, "pool:") {
+			config += "pool: {size: 0}\n" // clones that nobody takes cost more than most tests
+		}
 	}
 	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -132,12 +143,13 @@ func dataFolder(t testing.TB) string {
 
 var builds struct {
 	sync.Mutex
-	paths map[string]string
+	paths, digests map[string]string
 }
 
 // Binary builds cmd/steward once per process and set of tags.
 func Binary(t testing.TB, tags string) string {
 	t.Helper()
+	testdir.NeedsServers(t)
 	builds.Lock()
 	defer builds.Unlock()
 	if path := builds.paths[tags]; path != "" {
@@ -266,6 +278,9 @@ func (s *Server) stopAll() {
 	}
 	if out, err := s.Command("stop", "--all", "--data", s.Data, "--config", s.config); err != nil {
 		s.t.Errorf("stop everything: %v\n%s", err, out)
+	}
+	if _, test := s.t.(*testing.T); test {
+		s.keepTemplates()
 	}
 }
 

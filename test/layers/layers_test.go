@@ -41,6 +41,7 @@ var layerOf = map[string]layer{
 	"steward/internal/parameter": nouns,
 
 	"steward/internal/archive/...":   drivers,
+	"steward/internal/durable":       drivers,
 	"steward/internal/config":        drivers,
 	"steward/internal/datadir":       drivers,
 	"steward/internal/embeddedpg":    drivers,

@@ -19,6 +19,7 @@ import (
 	"steward/internal/notify/outbox"
 	"steward/internal/pgtest"
 	"steward/internal/store"
+	"steward/internal/testdir"
 )
 
 // TestSendingChild is the server that TestKilledAtEveryStep kills: it sends until it
@@ -57,6 +58,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	if failpoint.Enabled {
 		t.Skip("this is the test's own child")
 	}
+	testdir.NeedsServers(t)
 	binary := filepath.Join(t.TempDir(), "outbox.test")
 	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "failpoint", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

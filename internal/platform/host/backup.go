@@ -11,10 +11,14 @@ import (
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/durable"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 	"steward/internal/gateway"
 	"steward/internal/platform"
+	"steward/internal/platform/host/build"
+	"steward/internal/platform/host/plan"
+	"steward/internal/platform/host/state"
 )
 
 var _ platform.Archiver = (*Driver)(nil)
@@ -29,14 +33,14 @@ func (d *Driver) Backup(ctx context.Context, want platform.Wanted, from cluster.
 	}
 	ordinal := top.Primary
 	if from == cluster.Replica {
-		for _, replica := range top.replicas() {
+		for _, replica := range top.Replicas() {
 			if cs.node(replica).readable() {
 				ordinal = replica
 				break
 			}
 		}
 	}
-	nr, err := d.newNodeReconciler(ctx, cs, want, top, ordinal)
+	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, ordinal)
 	if err != nil {
 		return platform.Copy{}, fmt.Errorf("back up cluster %d: %w", want.ID, err)
 	}
@@ -158,7 +162,7 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.S
 		return reached, err
 	}
 	want.Installation = c.Installation
-	nr, err := d.newNodeReconciler(ctx, cs, want, top, top.Primary)
+	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, top.Primary)
 	if err != nil {
 		return reached, err
 	}
@@ -217,7 +221,7 @@ func (nr *nodeReconciler) installRestored(ctx context.Context, unpacked string, 
 
 // wantedTopology is that of the cluster, or of what it is to be when nothing of
 // it is on this machine.
-func (d *Driver) wantedTopology(want platform.Wanted) (topology, error) {
+func (d *Driver) wantedTopology(want platform.Wanted) (state.Topology, error) {
 	top, err := d.topology(want.ID)
 	if err == nil && want.Size > 1 && !exists(d.layout.topology(want.ID)) {
 		top.Members, top.Replication = want.Size, want.Replication
@@ -227,7 +231,7 @@ func (d *Driver) wantedTopology(want platform.Wanted) (topology, error) {
 
 // Runs is nil when data that the installation of the id wrote can be run here.
 func (d *Driver) Runs(family cluster.Engine, series, id string) error {
-	if _, problem := choose(d.Installations(), family, series, id, false); problem != "" {
+	if _, problem := build.Choose(d.Installations(), family, series, id, false); problem != "" {
 		return errors.New(problem)
 	}
 	return nil
@@ -235,7 +239,7 @@ func (d *Driver) Runs(family cluster.Engine, series, id string) error {
 
 // runWith selects the build that wrote a copy, or a newer one of its kind.
 func (nr *nodeReconciler) runWith(id string) error {
-	inst, problem := choose(nr.d.Installations(), nr.want.Engine, nr.want.Series, id, false)
+	inst, problem := build.Choose(nr.d.Installations(), nr.want.Engine, nr.want.Series, id, false)
 	if problem != "" {
 		return errors.New(problem)
 	}
@@ -287,11 +291,11 @@ func (nr *nodeReconciler) unpackBy(dir string, r io.Reader, by func(dir string) 
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return errors.Join(fmt.Errorf("read to the end: %w", err), os.RemoveAll(dir))
 	}
-	return syncAll(dir)
+	return durable.SyncFileSystem(dir)
 }
 
 // stopServers closes the gateway and ends all servers, without reporting a failure.
-func (d *Driver) stopServers(ctx context.Context, cs *clusterState, want platform.Wanted, top topology) error {
+func (d *Driver) stopServers(ctx context.Context, cs *clusterState, want platform.Wanted, top state.Topology) error {
 	if err := d.o.Gateway.Set(ctx, gateway.Route{Cluster: want.ID, Port: want.Port}); err != nil {
 		return err
 	}
@@ -307,7 +311,7 @@ func (d *Driver) stopServers(ctx context.Context, cs *clusterState, want platfor
 // swapData sets the data in use aside and puts the copy in its place. What an
 // earlier attempt put there isn't the customer's: then what was set aside stays. A
 // fork has no customer's data to set aside.
-func (nr *nodeReconciler) swapData(top topology, unpacked string) error {
+func (nr *nodeReconciler) swapData(top state.Topology, unpacked string) error {
 	before := nr.d.layout.setAside(nr.want.ID)
 	if !top.Restoring {
 		if err := nr.d.trash.put(before); err != nil {
@@ -334,7 +338,7 @@ func (nr *nodeReconciler) swapData(top topology, unpacked string) error {
 		return fmt.Errorf("put the copy in place: %w", err)
 	}
 	settings := nr.settings()
-	nr.rec = &record{
+	nr.rec = &state.Node{
 		Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Engine: nr.want.Engine, Port: nr.want.Port, Boot: nr.d.boot,
 		Installation: nr.inst.ID(), Encrypted: nr.want.Encrypted, Bootstrapped: nr.foreign == "", Applied: &settings,
 	}
@@ -348,14 +352,14 @@ func (nr *nodeReconciler) setAside(aside string) error {
 		return nil
 	}
 	if nr.rec != nil {
-		if err := nr.rec.write(filepath.Dir(aside), true); err != nil {
+		if err := nr.rec.Write(filepath.Dir(aside), true); err != nil {
 			return err
 		}
 	}
 	if err := os.Rename(nr.node.Data, aside); err != nil {
 		return fmt.Errorf("set the data aside: %w", err)
 	}
-	return syncFolder(filepath.Dir(aside))
+	return durable.Sync(filepath.Dir(aside))
 }
 
 // startRestored starts the primary on its new data; replicas follow with copies of it.
@@ -363,20 +367,20 @@ func (nr *nodeReconciler) startRestored(ctx context.Context) error {
 	if err := errors.Join(nr.discardReplicas(), nr.clearArchiveDirs()); err != nil {
 		return err
 	}
-	steps := []step{stepFiles, stepStart, stepReady}
+	steps := []plan.Step{plan.Files, plan.Start, plan.Ready}
 	due, err := nr.certificateDue(ctx)
 	if err != nil {
 		return err
 	}
 	if due {
-		steps = append([]step{stepCertificate}, steps...)
+		steps = append([]plan.Step{plan.Certificate}, steps...)
 	}
 	if nr.foreign != "" {
 		nr.node.TemplatePassword = nr.foreign
-		steps = append(steps, stepResetRoot, stepBootstrap)
+		steps = append(steps, plan.ResetRoot, plan.Bootstrap)
 	}
 	if nr.top.Members > 1 {
-		steps = append(steps, stepRole)
+		steps = append(steps, plan.Role)
 	}
 	for _, s := range steps {
 		if err := nr.runStep(ctx, s); err != nil {
@@ -393,12 +397,12 @@ func (nr *nodeReconciler) startRestored(ctx context.Context) error {
 
 // discardReplicas throws the replicas' data away: it is of another timeline.
 func (nr *nodeReconciler) discardReplicas() error {
-	for _, ordinal := range nr.top.replicas() {
+	for _, ordinal := range nr.top.Replicas() {
 		dir := nr.d.layout.node(nr.want.ID, ordinal)
 		if err := nr.d.trash.put(filepath.Join(dir, "data")); err != nil {
 			return err
 		}
-		if err := os.Remove(recordFile(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(state.NodeFile(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("forget node %d: %w", ordinal, err)
 		}
 	}
@@ -424,7 +428,7 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 		return err
 	}
 	before := d.layout.setAside(want.ID)
-	rec, err := readRecord(before)
+	rec, err := state.ReadNode(before)
 	if err != nil {
 		return err
 	}
@@ -432,7 +436,7 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 		return errors.New("no data was set aside, or it is more than a day old")
 	}
 	want.Installation = rec.Installation
-	nr, err := d.newNodeReconciler(ctx, cs, want, top, top.Primary)
+	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, top.Primary)
 	if err != nil {
 		return err
 	}

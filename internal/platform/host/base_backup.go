@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"steward/internal/durable"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 )
@@ -34,7 +35,7 @@ func (nr *nodeReconciler) baseBackup(ctx context.Context, cs *clusterState, dir 
 	if err != nil {
 		return err
 	}
-	if err := syncAll(dir); err != nil {
+	if err := durable.SyncFileSystem(dir); err != nil {
 		return err
 	}
 	failpoint.Here("host: after base backup")

@@ -2,11 +2,8 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -14,6 +11,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 	"steward/internal/platform"
+	"steward/internal/platform/host/state"
 )
 
 // archivePosition is the file that says up to where a cluster's primary was archived.
@@ -28,7 +26,7 @@ const archiveTimeout = 5 * time.Minute
 
 // archiveBinlogs uploads the primary's binary logs, and purges those uploaded from the
 // replicas.
-func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top topology, eng engine.Feeder, to platform.ArchiveSink) error {
+func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top state.Topology, eng engine.Feeder, to platform.ArchiveSink) error {
 	ctx, cancel := context.WithTimeout(ctx, archiveTimeout)
 	defer cancel()
 	node, running, err := d.runningNode(ctx, want, top, top.Primary)
@@ -49,7 +47,7 @@ func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top t
 		return fmt.Errorf("archive what node %d of cluster %d has written: %w", top.Primary, want.ID, err)
 	}
 	var errs []error
-	for _, ordinal := range top.replicas() {
+	for _, ordinal := range top.Replicas() {
 		node, running, err := d.runningNode(ctx, want, top, ordinal)
 		if err == nil && running {
 			err = eng.PurgeBinlogs(ctx, node, now)
@@ -61,12 +59,12 @@ func (d *Driver) archiveBinlogs(ctx context.Context, want platform.Wanted, top t
 
 // runningNode is a node as its driver needs it, and whether its server runs and is
 // the cluster's own.
-func (d *Driver) runningNode(ctx context.Context, want platform.Wanted, top topology, ordinal int) (engine.Node, bool, error) {
+func (d *Driver) runningNode(ctx context.Context, want platform.Wanted, top state.Topology, ordinal int) (engine.Node, bool, error) {
 	ns := d.clusterState(want.ID).node(ordinal)
 	if !ns.running() {
 		return engine.Node{}, false, nil
 	}
-	nr, err := d.newNodeReconciler(ctx, d.clusterState(want.ID), want, top, ordinal)
+	nr, err := d.newNodeReconciler(ctx, d.keychain(d.clusterState(want.ID)), want, top, ordinal)
 	if err != nil || nr.rec == nil || !nr.rec.Bootstrapped {
 		return engine.Node{}, false, err
 	}
@@ -75,27 +73,10 @@ func (d *Driver) runningNode(ctx context.Context, want platform.Wanted, top topo
 }
 
 func (d *Driver) readArchivePosition(id cluster.ID) (engine.ArchivePosition, error) {
-	var h engine.ArchivePosition
-	content, err := os.ReadFile(d.layout.archivePosition(id))
-	if errors.Is(err, fs.ErrNotExist) {
-		return h, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(content, &h)
-	}
-	if err != nil {
-		return h, fmt.Errorf("read up to where cluster %d was archived: %w", id, err)
-	}
-	return h, nil
+	p, _, err := state.Read[engine.ArchivePosition](d.layout.archivePosition(id))
+	return p, err
 }
 
-func (d *Driver) saveArchivePosition(id cluster.ID, h engine.ArchivePosition) error {
-	content, err := json.Marshal(h)
-	if err == nil {
-		err = writeDurably(d.layout.archivePosition(id), append(content, '\n'))
-	}
-	if err != nil {
-		return fmt.Errorf("record up to where cluster %d was archived: %w", id, err)
-	}
-	return nil
+func (d *Driver) saveArchivePosition(id cluster.ID, p engine.ArchivePosition) error {
+	return state.Write(d.layout.archivePosition(id), p)
 }

@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/engine"
+	"steward/internal/platform/host/build"
 )
 
 // Engines implements platform.Driver.
@@ -17,7 +18,7 @@ func (d *Driver) Engines() []catalog.Engine { return slices.Clone(d.engines) }
 func (d *Driver) describeEngines() []catalog.Engine {
 	var list []catalog.Engine
 	for _, i := range d.Installations() {
-		best, ok := newest(d.Installations(), i.Family(), i.Series)
+		best, ok := build.Newest(d.Installations(), i.Family(), i.Series)
 		if !ok || best.ID() != i.ID() || d.o.Engines[i.Family()] == nil {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 // a node, so each is told; PostgreSQL's replicas learn it from their primary.
 func (d *Driver) SetPassword(ctx context.Context, want platform.Wanted) error {
 	cs := d.clusterState(want.ID)
-	password, err := keychain{d: d, cs: cs}.secret(ctx, platform.RootPassword)
+	password, err := d.keychain(cs).secret(ctx, platform.RootPassword)
 	if err != nil {
 		return fmt.Errorf("cluster %d: set password: %w", want.ID, err)
 	}
@@ -76,8 +76,8 @@ func (d *Driver) eachServer(ctx context.Context, cs *clusterState, want platform
 	if err != nil {
 		return err
 	}
-	for _, ordinal := range append([]int{top.Primary}, top.replicas()...) {
-		nr, err := d.newNodeReconciler(ctx, cs, want, top, ordinal)
+	for _, ordinal := range append([]int{top.Primary}, top.Replicas()...) {
+		nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, ordinal)
 		if err != nil {
 			return err
 		}

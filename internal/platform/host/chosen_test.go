@@ -69,6 +69,7 @@ func (h *trio) reconfigures() {
 // with the settings it had, be it one that won't start with others or that won't take
 // them while it runs.
 func TestSettingsThatAServerRefuses(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	d := s.started(t)
 	want := s.wanted(t, 1)
@@ -92,6 +93,7 @@ func TestSettingsThatAServerRefuses(t *testing.T) {
 // TestLessWaitsForReplicas: a replica that is to have less of what it must not have less
 // of than its primary is only stopped once it has applied that the primary has less, too.
 func TestLessWaitsForReplicas(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	d := s.started(t)
 	want := s.wanted(t, 3)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/engine"
+	"steward/internal/platform/host/state"
 )
 
 // A replica may come to have other rows than the primary without noticing. So now
@@ -32,7 +33,7 @@ func newComparison(now time.Time, every time.Duration) comparison {
 }
 
 // compareWhenDue begins a comparison when one is due.
-func (hm *healthMonitor) compareWhenDue(top topology) {
+func (hm *healthMonitor) compareWhenDue(top state.Topology) {
 	now := hm.d.o.Now()
 	if now.Before(hm.comparison.due) {
 		return
@@ -42,7 +43,7 @@ func (hm *healthMonitor) compareWhenDue(top topology) {
 	default:
 		return
 	}
-	replicas := top.replicas()
+	replicas := top.Replicas()
 	ordinal := replicas[hm.comparison.next%len(replicas)]
 	hm.comparison.next++
 	hm.comparison.due = now.Add(hm.d.o.CompareEvery / time.Duration(len(replicas)))
@@ -55,10 +56,10 @@ func (hm *healthMonitor) compareWhenDue(top topology) {
 
 // compare compares a replica with the primary while all other nodes are well: one
 // that differs is no loss then. Of a host's clusters one is compared at a time.
-func (d *Driver) compare(cs *clusterState, top topology, ordinal int) {
+func (d *Driver) compare(cs *clusterState, top state.Topology, ordinal int) {
 	d.comparing.Lock()
 	defer d.comparing.Unlock()
-	for _, other := range top.replicas() {
+	for _, other := range top.Replicas() {
 		if ns := cs.node(other); !ns.readable() || ns.isRebuilding() || ns.isDiverged() {
 			return
 		}
@@ -80,7 +81,7 @@ func (d *Driver) compare(cs *clusterState, top topology, ordinal int) {
 }
 
 func (d *Driver) compareNode(ctx context.Context, ns *nodeState) (whole bool, err error) {
-	rec, err := readRecord(d.layout.node(ns.id, ns.ordinal))
+	rec, err := state.ReadNode(d.layout.node(ns.id, ns.ordinal))
 	if err != nil || rec == nil {
 		return false, err
 	}

@@ -79,20 +79,6 @@ func giveTree(path string, user int) error {
 	return nil
 }
 
-// syncAll waits until everything written to the file system is on the disk:
-// much cheaper than asking for a thousand files one by one.
-func syncAll(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	defer f.Close()
-	if err := unix.Syncfs(int(f.Fd())); err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	return nil
-}
-
 // spreadFolder asks the file system to put the folders made in dir far from
 // each other. On ext4 that is worth a factor of ten: it doesn't hand out an
 // inode again for minutes after its file was deleted, and a create searches

@@ -72,6 +72,7 @@ func (s *site) node(id cluster.ID) string {
 }
 
 func TestServersAreWalledInAndLimited(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	d := s.started(t)
 	want := s.wanted(t, 1)
@@ -114,6 +115,7 @@ func TestServersAreWalledInAndLimited(t *testing.T) {
 }
 
 func TestSecretsStayOutOfSight(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	d := s.started(t)
 	want := s.wanted(t, 1)
@@ -145,6 +147,7 @@ func TestSecretsStayOutOfSight(t *testing.T) {
 }
 
 func TestAServerThatCannotStartIsTriedAgainAndReported(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	d := s.started(t)
 	want := s.wanted(t, 1)
@@ -168,6 +171,7 @@ func TestAServerThatCannotStartIsTriedAgainAndReported(t *testing.T) {
 }
 
 func TestDataWithoutRecordIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	d := s.started(t)
 	want := s.wanted(t, 1)
@@ -199,6 +203,7 @@ func TestDataWithoutRecordIsLeftAlone(t *testing.T) {
 }
 
 func TestLostDataIsNotReplaced(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	d := s.started(t)
 	want := s.wanted(t, 1)
@@ -226,6 +231,7 @@ func TestLostDataIsNotReplaced(t *testing.T) {
 }
 
 func TestManyAtOnceAndThePoolFillsAgain(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	s.o.PoolSize = 2
 	d := s.started(t)
@@ -273,6 +279,7 @@ func TestManyAtOnceAndThePoolFillsAgain(t *testing.T) {
 }
 
 func TestStopAllStopsCleanly(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	d := s.started(t)
 	for id := range cluster.ID(3) {
@@ -309,6 +316,7 @@ func (r renamed) Files(n engine.Node) ([]engine.File, error) {
 }
 
 func TestAnUpgradeOfStewardRestartsNoServer(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	d := s.started(t)
 	want := s.wanted(t, 1)
@@ -333,8 +341,12 @@ func TestAnUpgradeOfStewardRestartsNoServer(t *testing.T) {
 }
 
 func TestUnfinishedTemplatesAndTrashAreCleared(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	s.o.PoolSize = 1
+	if err := os.RemoveAll(filepath.Join(s.o.DataDir, "templates")); err != nil {
+		t.Fatal(err)
+	}
 	for _, dir := range []string{"templates/.making-123/data", "templates/postgresql-9.6-gone/data"} {
 		if err := os.MkdirAll(filepath.Join(s.o.DataDir, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -358,6 +370,7 @@ func TestUnfinishedTemplatesAndTrashAreCleared(t *testing.T) {
 }
 
 func TestAFolderThatServersCannotReachIsRefused(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
@@ -375,6 +388,7 @@ func TestAFolderThatServersCannotReachIsRefused(t *testing.T) {
 
 // An order that ends early must leave nothing that the next one stumbles over.
 func TestRemoveOfAHalfMadeCluster(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	d := s.started(t)
 	for _, limit := range []time.Duration{1, 20, 60, 100, 150} {

@@ -18,6 +18,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
+	"steward/internal/platform/host/state"
 	"steward/internal/process"
 )
 
@@ -205,14 +206,14 @@ func (d *Driver) adopt() error {
 
 // records are those of all nodes of this machine. Nodes without a readable one
 // are left out: Apply and Reconcile deal with them.
-func (d *Driver) records() ([]*record, error) {
+func (d *Driver) records() ([]*state.Node, error) {
 	dirs, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*"))
 	if err != nil {
 		return nil, err
 	}
-	var list []*record
+	var list []*state.Node
 	for _, dir := range dirs {
-		if rec, err := readRecord(dir); err == nil && rec != nil {
+		if rec, err := state.ReadNode(dir); err == nil && rec != nil {
 			list = append(list, rec)
 		}
 	}
@@ -233,7 +234,7 @@ func (d *Driver) user(port int) int {
 }
 
 // identity says which processes are a node's.
-func (d *Driver) identity(rec *record) process.Identity {
+func (d *Driver) identity(rec *state.Node) process.Identity {
 	return process.Identity{
 		Mark: d.scope + "/" + nodeName(rec.Cluster, rec.Ordinal),
 		Dir:  d.layout.node(rec.Cluster, rec.Ordinal),
@@ -284,4 +285,17 @@ func (d *Driver) hasData(dir string) bool {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// topology returns the topology of a cluster.
+func (d *Driver) topology(id cluster.ID) (state.Topology, error) {
+	return state.ReadTopology(d.layout.topology(id))
+}
+
+// saveTopology returns when it is on the disk.
+func (d *Driver) saveTopology(id cluster.ID, t state.Topology) error {
+	if err := makeFolder(d.layout.cluster(id), 0o711, 0, 0); err != nil {
+		return fmt.Errorf("write topology: %w", err)
+	}
+	return state.Write(d.layout.topology(id), t)
 }

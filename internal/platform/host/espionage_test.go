@@ -26,6 +26,7 @@ import (
 // TestCustomersCannotReplicate has customers look for the replicas' password while
 // primaries come and go, and then gives it to them: by the gateway it opens nothing.
 func TestCustomersCannotReplicate(t *testing.T) {
+	t.Parallel()
 	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
 	for _, b := range benches(found) {
 		if b.Encrypted || b.Engine != cluster.MySQL {

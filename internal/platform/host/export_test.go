@@ -1,6 +1,10 @@
 package host
 
-import "context"
+import (
+	"context"
+
+	"steward/internal/engine"
+)
 
 // ScopeOf is for tests that look for processes by their mark.
 func ScopeOf(dir string) string { return scopeOf(dir) }
@@ -21,5 +25,7 @@ func Ready(d *Driver, id string) int {
 	return 0
 }
 
-// ParseInstallation takes an installation's id apart.
-var ParseInstallation = parseInstallation
+// MakeTemplate makes the installation's template unless it is there.
+func MakeTemplate(ctx context.Context, d *Driver, inst engine.Installation) error {
+	return d.templates.ensure(ctx, d.templates.of(inst))
+}

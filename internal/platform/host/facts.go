@@ -50,11 +50,11 @@ func (d *Driver) Nodes() ([]NodeInfo, error) {
 		}
 		s, known := d.readReplication(rec.Cluster)[rec.Ordinal]
 		n := NodeInfo{
-			Joining:   top.role(rec.Ordinal) == cluster.Replica && (!known || !rec.Bootstrapped),
+			Joining:   top.Role(rec.Ordinal) == cluster.Replica && (!known || !rec.Bootstrapped),
 			Streaming: s.Streaming, LagSeconds: s.Lag.Seconds(), Position: s.Position, Problem: s.Problem,
 			Failovers: top.Failovers, LastFailover: top.Last,
 			Cluster: rec.Cluster, Engine: rec.Engine, Installation: rec.Installation, Ordinal: rec.Ordinal,
-			Role: top.role(rec.Ordinal), Address: listenAddress(rec.Ordinal, rec.Port).String(), Port: rec.Port,
+			Role: top.Role(rec.Ordinal), Address: listenAddress(rec.Ordinal, rec.Port).String(), Port: rec.Port,
 			Folder: dir, Log: outputFile(dir),
 		}
 		if p := d.clusterState(rec.Cluster).node(rec.Ordinal).process(); p != nil && p.Running() {

@@ -13,6 +13,8 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
+	"steward/internal/platform/host/failover"
+	"steward/internal/platform/host/plan"
 )
 
 // ensurePrimary replaces or restarts the primary when its server has ended or
@@ -54,17 +56,17 @@ func (cr *clusterReconciler) replacePrimary(ctx context.Context, old *nodeReconc
 	const patience = 10 * time.Second
 	began := time.Now()
 	for {
-		state, err := cr.failoverState(ctx, old)
+		situation, err := cr.failoverState(ctx, old)
 		if err != nil {
 			return err
 		}
-		state.WaitExpired = time.Since(began) > patience
-		decision := decide(state)
+		situation.WaitExpired = time.Since(began) > patience
+		decision := failover.Decide(situation)
 		cr.d.log.Info("the primary is down", "cluster_id", cr.want.ID, "node", cr.top.Primary, "why", why, "action", string(decision.Action), "candidate", decision.Candidate)
 		switch decision.Action {
-		case actionRestart:
-			return cr.restartPrimary(ctx, old, state)
-		case actionPromote:
+		case failover.Restart:
+			return cr.restartPrimary(ctx, old, situation)
+		case failover.Promote:
 			reason := fmt.Sprintf("Node %d is no longer the primary: %s. Node %d took over.", cr.top.Primary, why, decision.Candidate)
 			err := cr.failover(ctx, old, decision, reason)
 			if !errors.Is(err, engine.ErrUndrainable) {
@@ -73,10 +75,10 @@ func (cr *clusterReconciler) replacePrimary(ctx context.Context, old *nodeReconc
 			old.ns.setUndrainable()
 			cr.d.log.Warn("the dead primary's last writes can't be had from its files", "cluster_id", cr.want.ID, "node", cr.top.Primary, "error", err)
 			continue
-		case actionNone:
+		case failover.GiveUp:
 			return &permanentError{"no node has the cluster's data any more: a backup has to be restored"}
 		}
-		for _, ordinal := range cr.top.replicas() {
+		for _, ordinal := range cr.top.Replicas() {
 			cr.restartReplica(ctx, ordinal)
 		}
 		if err := sleep(ctx, 50*time.Millisecond); err != nil {
@@ -86,23 +88,23 @@ func (cr *clusterReconciler) replacePrimary(ctx context.Context, old *nodeReconc
 }
 
 // failoverState asks all replicas for their replication status once they are disconnected.
-func (cr *clusterReconciler) failoverState(ctx context.Context, old *nodeReconciler) (failoverState, error) {
-	state := failoverState{
+func (cr *clusterReconciler) failoverState(ctx context.Context, old *nodeReconciler) (failover.State, error) {
+	situation := failover.State{
 		HasData: cr.d.hasData(old.node.Data), CanDrain: cr.canDrain(old), RestartFailed: old.ns.isUnstartable(),
 		Synchronous: synchronous(cr.want.Replication, cr.want.Commit),
-		Replicas:    make([]replicaState, len(cr.top.replicas())),
+		Replicas:    make([]failover.Replica, len(cr.top.Replicas())),
 	}
 	var work sync.WaitGroup
-	for i, ordinal := range cr.top.replicas() {
+	for i, ordinal := range cr.top.Replicas() {
 		nr, err := cr.nodeReconciler(ctx, ordinal)
 		if err != nil {
-			return state, err
+			return situation, err
 		}
-		work.Go(func() { state.Replicas[i] = nr.replicaState(ctx) })
+		work.Go(func() { situation.Replicas[i] = nr.replicaState(ctx) })
 	}
 	work.Wait()
 	// Who was asked after the end of ctx hasn't failed to answer.
-	return state, ctx.Err()
+	return situation, ctx.Err()
 }
 
 // canDrain reports whether what the old primary wrote last may be had from its files.
@@ -115,9 +117,9 @@ func synchronous(r cluster.Replication, c cluster.Commit) bool {
 	return r == cluster.SemiSynch || c == cluster.CommitOn || c == cluster.CommitRemoteWrite || c == cluster.CommitRemoteApply
 }
 
-// candidate is the node as one that may take over.
-func (nr *nodeReconciler) replicaState(ctx context.Context) replicaState {
-	c := replicaState{Ordinal: nr.ns.ordinal, HasData: nr.rec != nil && nr.rec.Bootstrapped && nr.d.hasData(nr.node.Data) && !nr.ns.isDiverged()}
+// replicaState disconnects the replica from the old primary and returns how far it is.
+func (nr *nodeReconciler) replicaState(ctx context.Context) failover.Replica {
+	c := failover.Replica{Ordinal: nr.ns.ordinal, HasData: nr.rec != nil && nr.rec.Bootstrapped && nr.d.hasData(nr.node.Data) && !nr.ns.isDiverged()}
 	if !c.HasData || !nr.ns.running() {
 		return c
 	}
@@ -138,9 +140,9 @@ func (nr *nodeReconciler) replicaState(ctx context.Context) replicaState {
 
 // restartPrimary starts the server again on its own data. While others could
 // take over it isn't waited for as long.
-func (cr *clusterReconciler) restartPrimary(ctx context.Context, old *nodeReconciler, s failoverState) error {
+func (cr *clusterReconciler) restartPrimary(ctx context.Context, old *nodeReconciler, s failover.State) error {
 	patience := reconcileTimeout
-	if slices.ContainsFunc(s.Replicas, func(c replicaState) bool { return c.HasData && c.Answers }) {
+	if slices.ContainsFunc(s.Replicas, func(c failover.Replica) bool { return c.HasData && c.Answers }) {
 		patience = 20 * time.Second
 	}
 	short, cancel := context.WithTimeout(ctx, patience)
@@ -150,7 +152,7 @@ func (cr *clusterReconciler) restartPrimary(ctx context.Context, old *nodeReconc
 		old.ns.markUnstartable()
 		return fmt.Errorf("start the primary again: %w", err)
 	}
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		cr.cs.node(ordinal).resetDisconnected()
 	}
 	return nil
@@ -158,7 +160,7 @@ func (cr *clusterReconciler) restartPrimary(ctx context.Context, old *nodeReconc
 
 // failover makes the candidate the primary: it gets the old primary's last writes, then
 // the topology names it, and only then does it take writes.
-func (cr *clusterReconciler) failover(ctx context.Context, old *nodeReconciler, decision decision, reason string) error {
+func (cr *clusterReconciler) failover(ctx context.Context, old *nodeReconciler, decision failover.Decision, reason string) error {
 	if decision.MayLose {
 		reason += " Writes that were acknowledged in the last moments may be missing."
 	}
@@ -178,7 +180,7 @@ func (cr *clusterReconciler) failover(ctx context.Context, old *nodeReconciler, 
 	if err := cr.d.saveTopology(cr.want.ID, top); err != nil {
 		return err
 	}
-	cr.top = top
+	cr.setTopology(top)
 	failpoint.Here("host: new primary recorded")
 	cr.d.log.Warn("the primary changes", "cluster_id", cr.want.ID, "reason", reason)
 	return cr.promote(ctx)
@@ -188,7 +190,7 @@ func (cr *clusterReconciler) failover(ctx context.Context, old *nodeReconciler, 
 // it, all at the same time.
 func (cr *clusterReconciler) promote(ctx context.Context) error {
 	var work sync.WaitGroup
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		if ns := cr.cs.node(ordinal); ns.running() {
 			work.Go(func() {
 				if err := cr.repoint(ctx, ordinal); err != nil {
@@ -205,7 +207,7 @@ func (cr *clusterReconciler) promote(ctx context.Context) error {
 	if err := nr.writeFiles(); err != nil {
 		return err
 	}
-	if err := nr.runStep(ctx, stepRole); err != nil {
+	if err := nr.runStep(ctx, plan.Role); err != nil {
 		return err
 	}
 	if _, err := nr.replicationStatus(ctx); err != nil {
@@ -246,12 +248,11 @@ func (cr *clusterReconciler) repoint(ctx context.Context, ordinal int) error {
 // restartReplica starts a replica's server as it was last started, so that it can
 // report its replication status.
 func (cr *clusterReconciler) restartReplica(ctx context.Context, ordinal int) {
-	ns := cr.cs.node(ordinal)
-	rec, err := readRecord(cr.d.layout.node(cr.want.ID, ordinal))
-	if err != nil || rec == nil || rec.Launch == nil || ns.running() {
+	nr, err := cr.nodeReconciler(ctx, ordinal)
+	if err != nil || nr.rec == nil || nr.rec.Launch == nil || nr.ns.running() {
 		return
 	}
-	if err := cr.d.relaunch(ctx, cr.cs, ns, rec); err != nil {
+	if err := cr.d.relaunch(ctx, cr.cs, nr.ns, nr.rec); err != nil {
 		cr.d.log.Warn("replica can't be started", "cluster_id", cr.want.ID, "node", ordinal, "error", err)
 	}
 }
@@ -278,7 +279,7 @@ func (cr *clusterReconciler) switchover(ctx context.Context, candidate *nodeReco
 	if err := cr.disconnectAll(ctx); err != nil {
 		return err
 	}
-	return cr.failover(ctx, old, decision{Action: actionPromote, Candidate: candidate.ns.ordinal}, reason)
+	return cr.failover(ctx, old, failover.Decision{Action: failover.Promote, Candidate: candidate.ns.ordinal}, reason)
 }
 
 // switchoverCandidate returns the furthest of the replicas that follow closely.
@@ -286,7 +287,7 @@ func (cr *clusterReconciler) switchoverCandidate(ctx context.Context) (*nodeReco
 	var best *nodeReconciler
 	var most uint64
 	var problems []string
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		nr, err := cr.nodeReconciler(ctx, ordinal)
 		if err != nil {
 			return nil, err
@@ -312,7 +313,7 @@ func (cr *clusterReconciler) switchoverCandidate(ctx context.Context) (*nodeReco
 // primary takes writes again.
 func (cr *clusterReconciler) demote(ctx context.Context, old, candidate *nodeReconciler) error {
 	const patience = 20 * time.Second
-	held := old.route
+	held := old.route()
 	held.Primary = netip.AddrPort{} // held, until there is one
 	if err := cr.d.o.Gateway.Set(ctx, held); err != nil {
 		return err
@@ -359,7 +360,7 @@ func reaches(ctx context.Context, other, node *nodeReconciler, far func(engine.R
 }
 
 func (cr *clusterReconciler) disconnectAll(ctx context.Context) error {
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		nr, err := cr.nodeReconciler(ctx, ordinal)
 		if err != nil {
 			return err

@@ -25,6 +25,7 @@ import (
 // TestOlderDatabasesAreFencedIn: a database that an older steward made, running or
 // suspended, has dbadmin hold no more than a new one's.
 func TestOlderDatabasesAreFencedIn(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distributionOf(t, engine.FlavourMariaDB))
 	d := s.started(t)
 	want := s.wanted(t, 1)
@@ -59,6 +60,7 @@ func TestOlderDatabasesAreFencedIn(t *testing.T) {
 // its first look at a running database, the disk guard or a failover may have it
 // take over the new files. That doesn't stand in for the fences.
 func TestOlderDatabasesAreFencedInWhateverCameFirst(t *testing.T) {
+	t.Parallel()
 	t.Run("disk guard", func(t *testing.T) {
 		s := newSite(t, distributionOf(t, engine.FlavourMariaDB))
 		d := s.started(t)

@@ -24,7 +24,7 @@ type Gateway interface {
 // setRoute sets the node's route. A port that the gateway can't listen on is
 // somebody else's: waiting won't help.
 func (nr *nodeReconciler) setRoute(ctx context.Context) error {
-	err := nr.d.o.Gateway.Set(ctx, nr.route)
+	err := nr.d.o.Gateway.Set(ctx, nr.route())
 	if taken, ok := errors.AsType[*gateway.PortError](err); ok {
 		return &permanentError{taken.Error()}
 	}

@@ -33,6 +33,7 @@ func (b *binlogs) ReportGap(context.Context) error { return errors.New("nothing 
 // TestHandOver: a running server's log is shipped once, also over a restart of
 // steward, and is the server's own to let go again when that was switched off.
 func TestHandOver(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distributionOf(t, engine.FlavourMariaDB))
 	s.o.Continuous = true
 	d := s.started(t)

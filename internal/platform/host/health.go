@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/engine"
+	"steward/internal/platform/host/state"
 	"steward/internal/process"
 )
 
@@ -82,7 +83,7 @@ func (d *Driver) monitorHealth(cs *clusterState) {
 	}
 }
 
-func (hm *healthMonitor) probe(top topology) {
+func (hm *healthMonitor) probe(top state.Topology) {
 	ns := hm.cs.node(top.Primary)
 	p := ns.process()
 	now := hm.d.o.Now()
@@ -138,7 +139,7 @@ func (hm *healthMonitor) replace(ns *nodeState, p *process.Process) {
 
 // pollNodes pings the primary, asks all nodes for their replication status, and has
 // reads sent to the replicas that follow.
-func (hm *healthMonitor) pollNodes(top topology, p *process.Process) {
+func (hm *healthMonitor) pollNodes(top state.Topology, p *process.Process) {
 	ctx, cancel := context.WithTimeout(hm.d.quit, 2*pingTimeout)
 	defer cancel()
 	if hm.ping(ctx, top.Primary) {
@@ -166,7 +167,7 @@ func (hm *healthMonitor) pollNodes(top topology, p *process.Process) {
 func (hm *healthMonitor) ping(ctx context.Context, ordinal int) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	rec, err := readRecord(hm.d.layout.node(hm.cs.id, ordinal))
+	rec, err := state.ReadNode(hm.d.layout.node(hm.cs.id, ordinal))
 	if err != nil || rec == nil {
 		return true // there is nothing to be known
 	}
@@ -179,7 +180,7 @@ func (hm *healthMonitor) ping(ctx context.Context, ordinal int) bool {
 }
 
 func (hm *healthMonitor) pollReplication(ctx context.Context, ns *nodeState) {
-	rec, err := readRecord(hm.d.layout.node(ns.id, ns.ordinal))
+	rec, err := state.ReadNode(hm.d.layout.node(ns.id, ns.ordinal))
 	if err != nil || rec == nil || !rec.Bootstrapped {
 		return
 	}

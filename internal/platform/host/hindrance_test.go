@@ -31,6 +31,7 @@ func hinders(t *testing.T, what string, err error) {
 // name of a file, its server isn't stopped to be started again, nor copied. It goes
 // on serving, and nobody is turned away, until the database is gone.
 func TestWhatWouldEndAServerForGoodIsRefused(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distributionOf(t, engine.FlavourMariaDB))
 	d := s.started(t)
 	want := s.wanted(t, 1)
@@ -76,6 +77,7 @@ func (discard) Write(p []byte) (int, error) { return len(p), nil }
 // TestReplicaIsNotGivenACopyThatNoServerCouldStartWith: the copy isn't begun, the
 // primary serves, and whoever looks is told what stands in the way.
 func TestReplicaIsNotGivenACopyThatNoServerCouldStartWith(t *testing.T) {
+	t.Parallel()
 	found := distributionOf(t, engine.FlavourMariaDB)
 	b := benches(found)[0]
 	h := newTrio(t, found, b, modes(b)[0])

@@ -44,9 +44,6 @@ func (l layout) keysNode(id cluster.ID, ordinal int) string {
 	return filepath.Join(l.keys, nodeName(id, ordinal))
 }
 
-// maxNodes is how many nodes the largest cluster has.
-const maxNodes = 3
-
 func (l layout) scratches() string { return filepath.Join(l.data, "scratch") }
 
 // scratch is where a backup of a cluster is tried.
@@ -76,3 +73,6 @@ func (l layout) make() error {
 	}
 	return nil
 }
+
+// topology is the file that says which node is the primary.
+func (l layout) topology(id cluster.ID) string { return filepath.Join(l.cluster(id), "cluster.json") }

@@ -15,6 +15,7 @@ import (
 // a reset, the gateway stays closed, also while the server is killed and started
 // again and when another steward takes over, until today's password is set.
 func TestRestoredPasswordThatWasResetLetsNobodyIn(t *testing.T) {
+	t.Parallel()
 	for _, flavour := range []engine.Flavour{engine.FlavourPostgreSQL, engine.FlavourMariaDB} {
 		t.Run(string(flavour), func(t *testing.T) {
 			s := newSite(t, distributionOf(t, flavour))

@@ -15,6 +15,9 @@ import (
 	"steward/internal/engine"
 	"steward/internal/gateway"
 	"steward/internal/platform"
+	"steward/internal/platform/host/build"
+	"steward/internal/platform/host/plan"
+	"steward/internal/platform/host/state"
 	"steward/internal/process"
 )
 
@@ -27,40 +30,35 @@ type nodeReconciler struct {
 	want platform.Wanted
 	eng  engine.Driver
 	dir  string
-	rec  *record // nil before there is a clone
+	rec  *state.Node // nil before there is a clone
 	inst engine.Installation
 	node engine.Node
 	keys keychain
 	// foreign is the password of our own account in another cluster's data; "" when the
 	// data is the cluster's own.
 	foreign string
-	top     topology
+	top     state.Topology
 	// files are the rendered configuration, digest that of them and the certificate.
 	files  []engine.File
 	digest string
-	route  gateway.Route
 }
 
 // newNodeReconciler reads the node's record and renders its configuration.
-func (d *Driver) newNodeReconciler(ctx context.Context, cs *clusterState, want platform.Wanted, top topology, ordinal int) (*nodeReconciler, error) {
-	return d.newNodeReconcilerWith(ctx, keychain{d: d, cs: cs}, want, top, ordinal)
-}
-
-func (d *Driver) newNodeReconcilerWith(ctx context.Context, keys keychain, want platform.Wanted, top topology, ordinal int) (*nodeReconciler, error) {
+func (d *Driver) newNodeReconciler(ctx context.Context, keys keychain, want platform.Wanted, top state.Topology, ordinal int) (*nodeReconciler, error) {
 	eng, err := d.engine(want.Engine)
 	if err != nil {
 		return nil, err
 	}
 	cs := keys.cs
 	nr := &nodeReconciler{d: d, cs: cs, ns: cs.node(ordinal), top: top, want: want, eng: eng, keys: keys, dir: d.layout.node(want.ID, ordinal)}
-	if nr.rec, err = readRecord(nr.dir); err != nil {
+	if nr.rec, err = state.ReadNode(nr.dir); err != nil {
 		return nil, &permanentError{err.Error()}
 	}
 	current := want.Installation
 	if nr.rec != nil {
 		current = nr.rec.Installation
 	}
-	inst, problem := choose(d.Installations(), want.Engine, want.Series, current, want.Patch)
+	inst, problem := build.Choose(d.Installations(), want.Engine, want.Series, current, want.Patch)
 	if problem != "" {
 		return nil, &permanentError{problem}
 	}
@@ -71,9 +69,14 @@ func (d *Driver) newNodeReconcilerWith(ctx context.Context, keys keychain, want 
 	if err := nr.fillIn(ctx); err != nil {
 		return nil, err
 	}
-	nr.route = nr.d.route(cs, want, top)
-	nr.route.Connections = nr.eng.Connections(nr.node)
 	return nr, nr.render()
+}
+
+// route is where the gateway should lead now, with the node as the primary.
+func (nr *nodeReconciler) route() gateway.Route {
+	r := nr.d.route(nr.cs, nr.want, nr.top)
+	r.Connections = nr.eng.Connections(nr.node)
+	return r
 }
 
 func (nr *nodeReconciler) encryptionMissing() string {
@@ -101,7 +104,7 @@ func (nr *nodeReconciler) fillIn(ctx context.Context) error {
 		}
 	}
 	if nr.rec == nil || !nr.rec.Bootstrapped {
-		note, err := readNote(nr.dir)
+		note, err := state.ReadTemplate(nr.dir)
 		if err != nil {
 			return err
 		}
@@ -112,7 +115,7 @@ func (nr *nodeReconciler) fillIn(ctx context.Context) error {
 }
 
 // engineNode is a node without secrets.
-func (d *Driver) engineNode(want platform.Wanted, inst engine.Installation, top topology, ordinal int) engine.Node {
+func (d *Driver) engineNode(want platform.Wanted, inst engine.Installation, top state.Topology, ordinal int) engine.Node {
 	dir := d.layout.node(want.ID, ordinal)
 	n := engine.Node{
 		Cluster: want.ID, Ordinal: ordinal, Installation: inst,
@@ -126,7 +129,7 @@ func (d *Driver) engineNode(want platform.Wanted, inst engine.Installation, top 
 		n.ArchiveDir = d.layout.archiveDir(want.ID, ordinal)
 	}
 	n.Term = top.Failovers
-	n.Members, n.Role, n.Replication = top.Members, top.role(ordinal), top.Replication
+	n.Members, n.Role, n.Replication = top.Members, top.Role(ordinal), top.Replication
 	if n.Role == cluster.Replica {
 		n.Source = engine.Peer{
 			Ordinal: top.Primary, Listen: listenAddress(top.Primary, want.Port), Run: d.layout.runNode(want.ID, top.Primary),
@@ -182,8 +185,8 @@ func (nr *nodeReconciler) render() error {
 	return nil
 }
 
-func (nr *nodeReconciler) settings() settings {
-	s := settings{Plan: nr.want.Plan, SSLConnection: nr.want.SSLConnection, Commit: nr.want.Commit, Config: nr.want.Config.Text()}
+func (nr *nodeReconciler) settings() state.Settings {
+	s := state.Settings{Plan: nr.want.Plan, SSLConnection: nr.want.SSLConnection, Commit: nr.want.Commit, Config: nr.want.Config.Text()}
 	if nr.top.Members > 1 {
 		s.Replication = nr.top.Replication
 	}
@@ -191,9 +194,9 @@ func (nr *nodeReconciler) settings() settings {
 }
 
 // status compares what was found with what is wanted.
-func (nr *nodeReconciler) status(ctx context.Context) (nodeStatus, error) {
-	s := nodeStatus{Data: exists(nr.node.Data), Rebooted: true, Running: nr.ns.running(), Encrypted: nr.want.Encrypted}
-	if s.Data && nr.rec == nil && !exists(noteFile(nr.dir)) {
+func (nr *nodeReconciler) status(ctx context.Context) (plan.Status, error) {
+	s := plan.Status{Data: exists(nr.node.Data), Rebooted: true, Running: nr.ns.running(), Encrypted: nr.want.Encrypted}
+	if s.Data && nr.rec == nil && !exists(state.TemplateFile(nr.dir)) {
 		return s, &permanentError{fmt.Sprintf("the data in %s has no record of whose it is: it is left alone", nr.dir)}
 	}
 	// Once a customer had it, data that isn't there is a lost disk or one that
@@ -210,7 +213,7 @@ func (nr *nodeReconciler) status(ctx context.Context) (nodeStatus, error) {
 	if err != nil {
 		return s, fmt.Errorf("look at the gateway: %w", err)
 	}
-	s.RouteDue = !s.Replica && !hasRoute(routes, nr.route)
+	s.RouteDue = !s.Replica && !hasRoute(routes, nr.route())
 	if nr.rec == nil {
 		return s, nil
 	}

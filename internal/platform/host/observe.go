@@ -9,6 +9,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/gateway"
 	"steward/internal/platform"
+	"steward/internal/platform/host/state"
 )
 
 // pingFresh is how long an answer of a server counts. Its end is noticed at
@@ -25,9 +26,9 @@ func (d *Driver) observe(ctx context.Context, cs *clusterState, want *platform.W
 	var seen platform.Observed
 	seen.Problem, seen.Permanent = cs.lastProblem()
 	top, err := d.topology(cs.id)
-	var rec *record
+	var rec *state.Node
 	if err == nil {
-		rec, err = readRecord(d.layout.node(cs.id, top.Primary))
+		rec, err = state.ReadNode(d.layout.node(cs.id, top.Primary))
 	}
 	if err != nil {
 		seen.Exists, seen.Problem, seen.Permanent = true, err.Error(), true
@@ -51,8 +52,8 @@ func (d *Driver) observe(ctx context.Context, cs *clusterState, want *platform.W
 type observation struct {
 	d       *Driver
 	cs      *clusterState
-	top     topology
-	primary *record
+	top     state.Topology
+	primary *state.Node
 	route   gateway.Route
 }
 
@@ -95,7 +96,7 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 		seen.UsedBytes = &used
 	}
 	running := node.Running
-	for _, ordinal := range l.top.replicas() {
+	for _, ordinal := range l.top.Replicas() {
 		n := l.replica(ctx, ordinal)
 		running = running || n.Running
 		seen.Nodes = append(seen.Nodes, n)
@@ -118,7 +119,7 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 // replica looks at a node that follows.
 func (l *observation) replica(ctx context.Context, ordinal int) platform.Node {
 	ns := l.cs.node(ordinal)
-	rec, err := readRecord(l.d.layout.node(l.cs.id, ordinal))
+	rec, err := state.ReadNode(l.d.layout.node(l.cs.id, ordinal))
 	if err != nil || rec == nil {
 		n := platform.Node{
 			Ordinal: ordinal, Role: cluster.Replica, Address: listenAddress(ordinal, l.primary.Port).String(), Problem: "it isn't set up yet",
@@ -154,7 +155,7 @@ const notCopied = "it can't be given a new copy of the data: "
 
 // position returns the node's position in the stream of changes, asking the server
 // unless its last answer is fresh.
-func (l *observation) position(ctx context.Context, ns *nodeState, rec *record) string {
+func (l *observation) position(ctx context.Context, ns *nodeState, rec *state.Node) string {
 	s, at := ns.replicationStatus()
 	if l.d.o.Now().Sub(at) < replicationStatusFresh || !ns.running() {
 		return s.Position
@@ -207,7 +208,7 @@ func problemOf(running, answers, bootstrapped, routed bool) string {
 	return ""
 }
 
-func (d *Driver) observeNode(ctx context.Context, ns *nodeState, rec *record) platform.Node {
+func (d *Driver) observeNode(ctx context.Context, ns *nodeState, rec *state.Node) platform.Node {
 	n := platform.Node{Ordinal: rec.Ordinal, Role: cluster.Primary, Address: listenAddress(rec.Ordinal, rec.Port).String()}
 	ns.mu.Lock()
 	p := ns.proc
@@ -238,7 +239,7 @@ func (d *Driver) observeNode(ctx context.Context, ns *nodeState, rec *record) pl
 
 // answers reports whether the running server answers. Asking costs the server a
 // new session, so a recent answer will do.
-func (d *Driver) answers(ctx context.Context, ns *nodeState, rec *record) bool {
+func (d *Driver) answers(ctx context.Context, ns *nodeState, rec *state.Node) bool {
 	ns.mu.Lock()
 	p, fresh := ns.proc, d.o.Now().Sub(ns.pinged) < pingFresh
 	ns.mu.Unlock()

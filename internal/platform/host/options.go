@@ -13,6 +13,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
+	"steward/internal/process"
 )
 
 // Options are what a Driver is made of.
@@ -85,24 +86,12 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// checkReach makes sure that users without rights get to the folder: database
-// servers run as such.
+// checkReach checks that the users that database servers run as can get to the folder.
 func checkReach(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	for d := dir; ; d = filepath.Dir(d) {
-		info, err := os.Stat(d)
-		if err != nil {
-			return fmt.Errorf("folder %s: %w", d, err)
-		}
-		if info.Mode().Perm()&0o001 == 0 {
-			return fmt.Errorf("database servers run as users of their own and can't get to %s: use another folder, or allow it with `chmod o+x %s`", dir, d)
-		}
-		if d == filepath.Dir(d) {
-			return nil
-		}
-	}
+	return process.CheckReach(dir)
 }
 
 // Discover finds the installations of all engines; unusable ones come back as notes.

@@ -14,6 +14,8 @@ import (
 	"steward/internal/engine"
 	"steward/internal/pki"
 	"steward/internal/platform"
+	"steward/internal/platform/host/build"
+	"steward/internal/platform/host/state"
 )
 
 // Pending implements platform.Driver.
@@ -29,7 +31,7 @@ func (d *Driver) pending(want platform.Wanted) ([]cluster.Task, error) {
 	var all pending
 	for ordinal := range top.Members {
 		dir := d.layout.node(want.ID, ordinal)
-		rec, err := readRecord(dir)
+		rec, err := state.ReadNode(dir)
 		if err != nil {
 			return nil, fmt.Errorf("cluster %d: %w", want.ID, err)
 		}
@@ -49,12 +51,12 @@ func (d *Driver) pending(want platform.Wanted) ([]cluster.Task, error) {
 
 // pendingUpdate adds the move to a newer build. A build that can't be replaced is
 // a problem of Apply's.
-func (d *Driver) pendingUpdate(all *pending, series string, rec *record) {
-	next, problem := choose(d.Installations(), rec.Engine, series, rec.Installation, true)
+func (d *Driver) pendingUpdate(all *pending, series string, rec *state.Node) {
+	next, problem := build.Choose(d.Installations(), rec.Engine, series, rec.Installation, true)
 	if problem != "" || next.ID() == rec.Installation {
 		return
 	}
-	_, from, _, _ := parseInstallation(rec.Installation)
+	_, from, _, _ := build.Parse(rec.Installation)
 	all.add(cluster.Task{Kind: cluster.TaskUpdate, From: from, To: next.Version})
 }
 

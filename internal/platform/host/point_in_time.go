@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/durable"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 	"steward/internal/platform"
@@ -191,5 +192,5 @@ func (v *pointInTimeRecovery) finish(ctx context.Context, dir string) ([]byte, e
 	if err := os.Rename(v.node.Data, dir); err != nil {
 		return nil, fmt.Errorf("move what was recovered: %w", err)
 	}
-	return keyring, syncFolder(filepath.Dir(dir))
+	return keyring, durable.Sync(filepath.Dir(dir))
 }

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"steward/internal/platform/host/state"
 )
 
 // PortUsable reports whether a cluster that has no port yet could get this one: the
@@ -23,7 +25,7 @@ func (d *Driver) PortUsable(port int) bool {
 		return false
 	}
 	addresses := []netip.AddrPort{scratchAddress(port)}
-	for ordinal := range maxNodes {
+	for ordinal := range state.MaxNodes {
 		addresses = append(addresses, listenAddress(ordinal, port))
 	}
 	for _, at := range addresses {

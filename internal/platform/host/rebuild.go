@@ -10,6 +10,8 @@ import (
 
 	"steward/internal/failpoint"
 	"steward/internal/platform"
+	"steward/internal/platform/host/plan"
+	"steward/internal/platform/host/state"
 )
 
 // rebuildTimeout bounds the copying of a primary's data to a replica.
@@ -108,7 +110,7 @@ func (d *Driver) rebuild(ctx context.Context, cs *clusterState, ns *nodeState, w
 	if err != nil {
 		return err
 	}
-	primary, err := d.newNodeReconciler(ctx, cs, want, top, top.Primary)
+	primary, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, top.Primary)
 	if err != nil {
 		return err
 	}
@@ -142,7 +144,7 @@ func (d *Driver) rebuild(ctx context.Context, cs *clusterState, ns *nodeState, w
 	if now.Primary != top.Primary || now.Suspended {
 		return fmt.Errorf("node %d isn't the primary any more", top.Primary)
 	}
-	nr, err := d.newNodeReconciler(ctx, cs, want, now, ns.ordinal)
+	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, now, ns.ordinal)
 	if err != nil {
 		return err
 	}
@@ -152,7 +154,7 @@ func (d *Driver) rebuild(ctx context.Context, cs *clusterState, ns *nodeState, w
 // installCopy puts a copy of the primary's data in the place of the replica's
 // and starts it.
 func (nr *nodeReconciler) installCopy(ctx context.Context, primary *nodeReconciler, copied string) error {
-	nr.rec = &record{
+	nr.rec = &state.Node{
 		Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Engine: nr.want.Engine, Port: nr.want.Port,
 		Installation: primary.rec.Installation, Boot: nr.d.boot, Encrypted: nr.want.Encrypted,
 	}
@@ -174,19 +176,19 @@ func (nr *nodeReconciler) installCopy(ctx context.Context, primary *nodeReconcil
 		return fmt.Errorf("put the copy in place: %w", err)
 	}
 	failpoint.Here("host: copy in place")
-	if err := removeNote(nr.dir); err != nil {
+	if err := state.RemoveTemplate(nr.dir); err != nil {
 		return err
 	}
 	settings := nr.settings()
 	nr.rec.Bootstrapped, nr.rec.Applied = true, &settings
 	nr.ns.setDiverged(false)
-	steps := []step{stepFiles, stepStart, stepReady, stepRole}
+	steps := []plan.Step{plan.Files, plan.Start, plan.Ready, plan.Role}
 	due, err := nr.certificateDue(ctx)
 	if err != nil {
 		return err
 	}
 	if due {
-		steps = append([]step{stepCertificate}, steps...)
+		steps = append([]plan.Step{plan.Certificate}, steps...)
 	}
 	for _, s := range steps {
 		if err := nr.runStep(ctx, s); err != nil {

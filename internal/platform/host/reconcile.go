@@ -14,6 +14,8 @@ import (
 	"steward/internal/failpoint"
 	"steward/internal/gateway"
 	"steward/internal/platform"
+	"steward/internal/platform/host/plan"
+	"steward/internal/platform/host/state"
 )
 
 // clusterReconciler reconciles one cluster: it observes, decides and acts. Whoever
@@ -25,11 +27,14 @@ type clusterReconciler struct {
 	// want is what to reconcile towards now, requested what the caller asked for: they
 	// differ while something else has to be done first.
 	want, requested platform.Wanted
-	top             topology
+	top             state.Topology
 	keys            keychain
 	// mayRestartPrimary reports whether the primary's server may be restarted on its own
 	// data: a failover was considered.
 	mayRestartPrimary bool
+
+	mu    sync.Mutex
+	nodes map[int]*nodeReconciler
 }
 
 // newClusterReconciler reads the topology and saves the one that is wanted before
@@ -46,7 +51,7 @@ func (d *Driver) newClusterReconciler(cs *clusterState, want platform.Wanted) (*
 	if top.Restoring {
 		return nil, &permanentError{"a restore wasn't finished: restore a backup again, or bring the old data back with `steward restore --undo`"}
 	}
-	cr := &clusterReconciler{d: d, cs: cs, eng: eng, want: want, requested: want, keys: keychain{d: d, cs: cs}}
+	cr := &clusterReconciler{d: d, cs: cs, eng: eng, want: want, requested: want, keys: d.keychain(cs), nodes: map[int]*nodeReconciler{}}
 	if cr.top, err = cr.targetTopology(top); err != nil {
 		return nil, err
 	}
@@ -87,9 +92,9 @@ func (cr *clusterReconciler) run(ctx context.Context) error {
 
 // bootstrapped reports whether any node may hold a customer's data. If so, an empty
 // database must never replace it.
-func (d *Driver) bootstrapped(id cluster.ID, top topology) (bool, error) {
+func (d *Driver) bootstrapped(id cluster.ID, top state.Topology) (bool, error) {
 	for ordinal := range top.Members {
-		rec, err := readRecord(d.layout.node(id, ordinal))
+		rec, err := state.ReadNode(d.layout.node(id, ordinal))
 		if err != nil {
 			return false, &permanentError{err.Error()}
 		}
@@ -100,8 +105,26 @@ func (d *Driver) bootstrapped(id cluster.ID, top topology) (bool, error) {
 	return false, nil
 }
 
+// nodeReconciler returns the reconciler of a node, the same until the topology changes.
 func (cr *clusterReconciler) nodeReconciler(ctx context.Context, ordinal int) (*nodeReconciler, error) {
-	return cr.d.newNodeReconcilerWith(ctx, cr.keys, cr.want, cr.top, ordinal)
+	cr.mu.Lock()
+	defer cr.mu.Unlock()
+	if nr := cr.nodes[ordinal]; nr != nil {
+		return nr, nil
+	}
+	nr, err := cr.d.newNodeReconciler(ctx, cr.keys, cr.want, cr.top, ordinal)
+	if err == nil {
+		cr.nodes[ordinal] = nr
+	}
+	return nr, err
+}
+
+// setTopology replaces the topology, and with it all reconcilers of nodes.
+func (cr *clusterReconciler) setTopology(top state.Topology) {
+	cr.mu.Lock()
+	defer cr.mu.Unlock()
+	cr.top = top
+	clear(cr.nodes)
 }
 
 // reconcileNode observes one node, plans and carries out the plan.
@@ -117,7 +140,7 @@ func (cr *clusterReconciler) reconcileNode(ctx context.Context, ordinal int) err
 	if s.Replicated && !s.Replica && s.Bootstrapped && !s.Running && !cr.mayRestartPrimary {
 		return fmt.Errorf("node %d: the primary has ended meanwhile", ordinal)
 	}
-	for _, step := range plan(s) {
+	for _, step := range plan.Steps(s) {
 		if err := nr.runStep(ctx, step); err != nil {
 			return err
 		}
@@ -126,7 +149,7 @@ func (cr *clusterReconciler) reconcileNode(ctx context.Context, ordinal int) err
 }
 
 // runStep carries out a step and logs it.
-func (nr *nodeReconciler) runStep(ctx context.Context, s step) error {
+func (nr *nodeReconciler) runStep(ctx context.Context, s plan.Step) error {
 	failpoint.Here("host: before " + string(s))
 	began := time.Now()
 	if err := nr.execute(ctx, s); err != nil {
@@ -154,7 +177,7 @@ func (cr *clusterReconciler) createAll(ctx context.Context) error {
 		defer done()
 		errs[cr.top.Primary] = cr.createPrimary(ctx, done)
 	})
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		work.Go(func() {
 			<-cloned
 			if exists(cr.d.engineNode(cr.want, engine.Installation{}, cr.top, cr.top.Primary).Data) {
@@ -181,8 +204,8 @@ func (cr *clusterReconciler) createPrimary(ctx context.Context, cloned func()) e
 	if err != nil {
 		return err
 	}
-	for _, step := range plan(s) {
-		if step != stepDiscard && step != stepClone {
+	for _, step := range plan.Steps(s) {
+		if step != plan.Discard && step != plan.Clone {
 			cloned()
 		}
 		if err := nr.runStep(ctx, step); err != nil {
@@ -197,7 +220,7 @@ func (cr *clusterReconciler) awaitReplicas(ctx context.Context) error {
 	const patience = 15 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		if err := cr.awaitStreaming(ctx, ordinal); err != nil {
 			return err
 		}
@@ -241,7 +264,7 @@ func (cr *clusterReconciler) rollingUpdate(ctx context.Context) error {
 	}
 	var errs []error
 	copying := false
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		if err := cr.reconcileReplica(ctx, ordinal); err != nil {
 			errs = append(errs, err)
 		}
@@ -264,7 +287,7 @@ func (cr *clusterReconciler) rollingUpdate(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("switch over: %w", err)
 		}
-		for _, ordinal := range cr.top.replicas() {
+		for _, ordinal := range cr.top.Replicas() {
 			if err := cr.reconcileReplica(ctx, ordinal); err != nil {
 				errs = append(errs, err)
 			}
@@ -307,8 +330,8 @@ func (cr *clusterReconciler) reconcileReplica(ctx context.Context, ordinal int) 
 	if err != nil {
 		return err
 	}
-	steps := plan(s)
-	if slices.Contains(steps, stepStop) {
+	steps := plan.Steps(s)
+	if slices.Contains(steps, plan.Stop) {
 		if err := cr.mayStop(ctx, nr, s); err != nil {
 			return err
 		}
@@ -318,7 +341,7 @@ func (cr *clusterReconciler) reconcileReplica(ctx context.Context, ordinal int) 
 			return err
 		}
 	}
-	if len(steps) == 0 || onlyKeyring(steps) {
+	if len(steps) == 0 || plan.OnlyKeyring(steps) {
 		return nil
 	}
 	short, cancel := context.WithTimeout(ctx, 15*time.Second)
@@ -329,7 +352,7 @@ func (cr *clusterReconciler) reconcileReplica(ctx context.Context, ordinal int) 
 // mayStop waits until a running replica may be restarted. One that is to have less of
 // what it must not have less of than its primary has to apply the primary's own restart
 // first: it wouldn't start otherwise.
-func (cr *clusterReconciler) mayStop(ctx context.Context, nr *nodeReconciler, s nodeStatus) error {
+func (cr *clusterReconciler) mayStop(ctx context.Context, nr *nodeReconciler, s plan.Status) error {
 	if s.Streaming {
 		if err := cr.awaitOthers(ctx, nr.ns.ordinal); err != nil {
 			return err
@@ -352,7 +375,7 @@ func (cr *clusterReconciler) mayStop(ctx context.Context, nr *nodeReconciler, s 
 func (cr *clusterReconciler) awaitOthers(ctx context.Context, ordinal int) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	for _, other := range cr.top.replicas() {
+	for _, other := range cr.top.Replicas() {
 		if other == ordinal {
 			continue
 		}
@@ -378,7 +401,7 @@ func (cr *clusterReconciler) rebuildReason(nr *nodeReconciler) string {
 
 // route is where the gateway should lead: writes to the primary, reads to the
 // replicas that are close behind it, or to the primary when there is none.
-func (d *Driver) route(cs *clusterState, want platform.Wanted, top topology) gateway.Route {
+func (d *Driver) route(cs *clusterState, want platform.Wanted, top state.Topology) gateway.Route {
 	r := gateway.Route{
 		Cluster: want.ID, Port: want.Port, Allow: want.AllowList.Prefixes(),
 		Primary: listenAddress(top.Primary, want.Port), Reads: d.readers(cs, want.Port, top),
@@ -390,9 +413,9 @@ func (d *Driver) route(cs *clusterState, want platform.Wanted, top topology) gat
 }
 
 // readers are the servers that reads are spread over.
-func (d *Driver) readers(cs *clusterState, port int, top topology) []netip.AddrPort {
+func (d *Driver) readers(cs *clusterState, port int, top state.Topology) []netip.AddrPort {
 	var list []netip.AddrPort
-	for _, ordinal := range top.replicas() {
+	for _, ordinal := range top.Replicas() {
 		if cs.node(ordinal).readable() {
 			list = append(list, listenAddress(ordinal, port))
 		}
@@ -423,7 +446,7 @@ func (cr *clusterReconciler) suspend(ctx context.Context) error {
 		return err
 	}
 	// The primary first: its last words reach the replicas.
-	for _, ordinal := range append([]int{cr.top.Primary}, cr.top.replicas()...) {
+	for _, ordinal := range append([]int{cr.top.Primary}, cr.top.Replicas()...) {
 		nr, err := cr.nodeReconciler(ctx, ordinal)
 		if err != nil {
 			return err
@@ -447,11 +470,11 @@ var errNoServer = errors.New("the server isn't running")
 
 // recordedCluster returns what the nodes' records say of a cluster: enough to bring it
 // back as it was, without the store.
-func (d *Driver) recordedCluster(ctx context.Context, id cluster.ID, top topology) (platform.Wanted, error) {
+func (d *Driver) recordedCluster(ctx context.Context, id cluster.ID, top state.Topology) (platform.Wanted, error) {
 	var want platform.Wanted
-	var rec *record
-	for _, ordinal := range append([]int{top.Primary}, top.replicas()...) {
-		r, err := readRecord(d.layout.node(id, ordinal))
+	var rec *state.Node
+	for _, ordinal := range append([]int{top.Primary}, top.Replicas()...) {
+		r, err := state.ReadNode(d.layout.node(id, ordinal))
 		if err == nil && r != nil && r.Applied != nil {
 			rec = r
 			break

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"steward/internal/platform/host/state"
 	"steward/internal/process"
 )
 
@@ -65,7 +66,7 @@ func (d *Driver) prepareFailover(cs *clusterState) {
 		if err != nil || top.Members == 1 {
 			return
 		}
-		rec, err := readRecord(d.layout.node(cs.id, top.Primary))
+		rec, err := state.ReadNode(d.layout.node(cs.id, top.Primary))
 		if err != nil || rec == nil {
 			return // Apply will make it, and has all remembered first
 		}
@@ -145,7 +146,7 @@ func (d *Driver) recoverNow(ctx context.Context, cs *clusterState) error {
 // It leaves those alone that do; everything else is up to Apply.
 func (cr *clusterReconciler) ensureReplicas(ctx context.Context) error {
 	var errs []error
-	for _, ordinal := range cr.top.replicas() {
+	for _, ordinal := range cr.top.Replicas() {
 		nr, err := cr.nodeReconciler(ctx, ordinal)
 		if err != nil {
 			return err

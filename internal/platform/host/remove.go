@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/failpoint"
+	"steward/internal/platform/host/state"
 	"steward/internal/process"
 )
 
@@ -38,7 +39,7 @@ func (d *Driver) remove(ctx context.Context, cs *clusterState, port int) error {
 		return err
 	}
 	for _, ordinal := range ordinals {
-		if rec, err := readRecord(d.layout.node(cs.id, ordinal)); err == nil && rec != nil {
+		if rec, err := state.ReadNode(d.layout.node(cs.id, ordinal)); err == nil && rec != nil {
 			port = rec.Port
 		}
 	}
@@ -79,7 +80,7 @@ func (d *Driver) remove(ctx context.Context, cs *clusterState, port int) error {
 // removeProcesses ends all processes of a node and takes its limits away.
 func (d *Driver) removeProcesses(ctx context.Context, ns *nodeState, port int) error {
 	ns.setProcess(nil)
-	id := d.identity(&record{Cluster: ns.id, Ordinal: ns.ordinal, Port: port})
+	id := d.identity(&state.Node{Cluster: ns.id, Ordinal: ns.ordinal, Port: port})
 	if port == 0 {
 		id.UID = 0
 	}
@@ -102,7 +103,7 @@ func (d *Driver) ordinals(id cluster.ID) ([]int, error) {
 			return nil, err
 		}
 		for _, e := range entries {
-			for ordinal := range maxNodes {
+			for ordinal := range state.MaxNodes {
 				if e.Name() == nodeName(id, ordinal) || dir == d.layout.cluster(id) && e.Name() == filepath.Base(d.layout.node(id, ordinal)) {
 					found[ordinal] = true
 				}
@@ -242,7 +243,7 @@ func (d *Driver) StopAll(ctx context.Context) (int, error) {
 	return count, errors.Join(errs...)
 }
 
-func (d *Driver) stopOne(ctx context.Context, rec *record) (bool, error) {
+func (d *Driver) stopOne(ctx context.Context, rec *state.Node) (bool, error) {
 	cs, ns := d.clusterState(rec.Cluster), d.clusterState(rec.Cluster).node(rec.Ordinal)
 	if err := cs.lock(ctx); err != nil {
 		return false, err

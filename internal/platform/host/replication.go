@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
+	"steward/internal/platform/host/state"
 )
 
 // keyringName is the secret that holds a node's keyring: each server has its own.
@@ -135,4 +137,39 @@ func (ns *nodeState) rebuildReason(now time.Time) string {
 		return "it doesn't follow the primary: " + ns.replication.Problem
 	}
 	return ""
+}
+
+// replication is the file with the nodes' last replication status; a reboot removes it.
+func (l layout) replication(id cluster.ID) string {
+	return filepath.Join(l.run, fmt.Sprintf("%d.json", id))
+}
+
+// saveReplication saves the nodes' last replication status, when there are several.
+func (d *Driver) saveReplication(cs *clusterState) {
+	top, err := d.topology(cs.id)
+	if err == nil && top.Members > 1 {
+		err = d.writeReplication(cs, top)
+	}
+	if err != nil {
+		d.log.Warn("save replication status", "cluster_id", cs.id, "error", err)
+	}
+}
+
+func (d *Driver) writeReplication(cs *clusterState, top state.Topology) error {
+	all := map[int]state.Replication{}
+	for ordinal := range top.Members {
+		if s, at := cs.node(ordinal).replicationStatus(); !at.IsZero() {
+			all[ordinal] = state.Replication{Streaming: s.Streaming, Lag: s.Lag, Position: s.Position, Problem: s.Problem, At: at}
+		}
+	}
+	return state.WriteSoon(d.layout.replication(cs.id), all)
+}
+
+// readReplication returns what was last saved; nil when there is none.
+func (d *Driver) readReplication(id cluster.ID) map[int]state.Replication {
+	all, _, err := state.Read[map[int]state.Replication](d.layout.replication(id))
+	if err != nil {
+		return nil
+	}
+	return all
 }

@@ -8,12 +8,13 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/failpoint"
+	"steward/internal/platform/host/state"
 )
 
 // targetTopology returns the topology to reconcile towards. The size changes in two
 // moves: no commit waits for a new node before that follows, and nodes are removed
 // only once the first node is the primary.
-func (cr *clusterReconciler) targetTopology(now topology) (topology, error) {
+func (cr *clusterReconciler) targetTopology(now state.Topology) (state.Topology, error) {
 	size := max(1, cr.want.Size)
 	top := now
 	top.Suspended = cr.want.Suspended
@@ -104,7 +105,7 @@ func (cr *clusterReconciler) runAgain(ctx context.Context) error {
 // removeOthers takes away the nodes beyond the only one: it takes the writes, and
 // waits for nobody any more.
 func (cr *clusterReconciler) removeOthers(ctx context.Context) error {
-	for ordinal := 1; ordinal < maxNodes; ordinal++ {
+	for ordinal := 1; ordinal < state.MaxNodes; ordinal++ {
 		if !exists(cr.d.layout.node(cr.want.ID, ordinal)) {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
+	"steward/internal/platform/host/state"
 	"steward/internal/process"
 )
 
@@ -114,14 +115,14 @@ type scratch struct {
 
 // scratchOrdinal names the scratch server among the cluster's nodes; no node
 // has it.
-const scratchOrdinal = maxNodes
+const scratchOrdinal = state.MaxNodes
 
 func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platform.Copy) (*scratch, error) {
 	// What was chosen for sessions mustn't hold up what is replayed or looked through.
 	want.Installation, want.ReadOnly, want.Config = c.Installation, false, nil
 	cs := newClusterState(want.ID) // nobody watches it
-	top := topology{Members: 1, Primary: scratchOrdinal}
-	nr, err := d.newNodeReconciler(ctx, cs, want, top, scratchOrdinal)
+	top := state.Topology{Members: 1, Primary: scratchOrdinal}
+	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, scratchOrdinal)
 	if err != nil {
 		return nil, err
 	}

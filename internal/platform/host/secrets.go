@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/platform"
+	"steward/internal/platform/host/state"
 )
 
 // keychain loads a cluster's secrets. It caches those that only this process changes.
@@ -19,6 +20,8 @@ type keychain struct {
 	// offline never asks the store: a failover must not wait for it.
 	offline bool
 }
+
+func (d *Driver) keychain(cs *clusterState) keychain { return keychain{d: d, cs: cs} }
 
 // errNotCached is returned for a secret that only the store knows.
 var errNotCached = errors.New("it isn't cached")
@@ -75,7 +78,7 @@ func (d *Driver) cacheSecrets(ctx context.Context, cs *clusterState, encrypted b
 			names = append(names, keyringName(ordinal))
 		}
 	}
-	keys := keychain{d: d, cs: cs}
+	keys := d.keychain(cs)
 	for _, name := range names {
 		if _, err := keys.secret(ctx, name); err != nil {
 			return err
@@ -90,9 +93,9 @@ func (d *Driver) sealKeyrings(ctx context.Context, cs *clusterState) error {
 	if err != nil {
 		return err
 	}
-	keys := keychain{d: d, cs: cs}
+	keys := d.keychain(cs)
 	for ordinal := range top.Members {
-		rec, err := readRecord(d.layout.node(cs.id, ordinal))
+		rec, err := state.ReadNode(d.layout.node(cs.id, ordinal))
 		if err != nil || rec == nil || !rec.Encrypted {
 			return err
 		}

@@ -14,6 +14,8 @@ import (
 	"steward/internal/failpoint"
 	"steward/internal/parameter"
 	"steward/internal/platform"
+	"steward/internal/platform/host/build"
+	"steward/internal/platform/host/state"
 	"steward/internal/process"
 )
 
@@ -49,7 +51,7 @@ func sandboxView(n engine.Node) process.View {
 
 // startServer starts a node's server as its record says and watches it. The caller
 // holds the cluster's lock.
-func (d *Driver) startServer(cs *clusterState, ns *nodeState, rec *record) error {
+func (d *Driver) startServer(cs *clusterState, ns *nodeState, rec *state.Node) error {
 	name, dir := nodeName(rec.Cluster, rec.Ordinal), d.layout.node(rec.Cluster, rec.Ordinal)
 	group, err := d.groups.Make(name, rec.Launch.Limits)
 	if err != nil {
@@ -141,7 +143,7 @@ func (d *Driver) restart(cs *clusterState, ns *nodeState, crashed *process.Proce
 	if ns.process() != crashed || ns.isRebuilding() {
 		return nil
 	}
-	rec, err := readRecord(d.layout.node(ns.id, ns.ordinal))
+	rec, err := state.ReadNode(d.layout.node(ns.id, ns.ordinal))
 	if err != nil {
 		return err
 	}
@@ -158,7 +160,7 @@ func (d *Driver) restart(cs *clusterState, ns *nodeState, crashed *process.Proce
 }
 
 // relaunch starts a server as it was last started and waits for its answer.
-func (d *Driver) relaunch(ctx context.Context, cs *clusterState, ns *nodeState, rec *record) error {
+func (d *Driver) relaunch(ctx context.Context, cs *clusterState, ns *nodeState, rec *state.Node) error {
 	// The dead server's children hold its memory for a moment longer.
 	if err := process.KillAll(ctx, d.identity(rec), d.groups.Find(nodeName(ns.id, ns.ordinal))); err != nil {
 		return err
@@ -168,7 +170,7 @@ func (d *Driver) relaunch(ctx context.Context, cs *clusterState, ns *nodeState, 
 	}
 	if rec.RestartDue { // this was one
 		rec.RestartDue = false
-		if err := rec.write(d.layout.node(ns.id, ns.ordinal), false); err != nil {
+		if err := rec.Write(d.layout.node(ns.id, ns.ordinal), false); err != nil {
 			return err
 		}
 	}
@@ -178,7 +180,7 @@ func (d *Driver) relaunch(ctx context.Context, cs *clusterState, ns *nodeState, 
 
 // followAgain has a restarted replica follow the primary. A copy that can't is
 // replaced later.
-func (d *Driver) followAgain(ctx context.Context, ns *nodeState, rec *record) error {
+func (d *Driver) followAgain(ctx context.Context, ns *nodeState, rec *state.Node) error {
 	eng, node, err := d.recordedNode(ctx, rec)
 	if err != nil || node.Role != cluster.Replica || !ns.running() {
 		return err
@@ -194,7 +196,7 @@ func (d *Driver) followAgain(ctx context.Context, ns *nodeState, rec *record) er
 
 // awaitAnswer waits until a restarted server answers, so that whoever is told
 // to look finds it serving. Failing that, the sweep sees it later.
-func (d *Driver) awaitAnswer(ctx context.Context, ns *nodeState, rec *record) {
+func (d *Driver) awaitAnswer(ctx context.Context, ns *nodeState, rec *state.Node) {
 	eng, node, err := d.recordedNode(ctx, rec)
 	p := ns.process()
 	if err != nil || p == nil {
@@ -218,7 +220,7 @@ func (d *Driver) awaitAnswer(ctx context.Context, ns *nodeState, rec *record) {
 }
 
 // recordedNode returns a node by its record, enough to query the server.
-func (d *Driver) recordedNode(ctx context.Context, rec *record) (engine.Driver, engine.Node, error) {
+func (d *Driver) recordedNode(ctx context.Context, rec *state.Node) (engine.Driver, engine.Node, error) {
 	eng, err := d.engine(rec.Engine)
 	if err != nil {
 		return nil, engine.Node{}, err
@@ -228,7 +230,7 @@ func (d *Driver) recordedNode(ctx context.Context, rec *record) (engine.Driver, 
 		return nil, engine.Node{}, err
 	}
 	n := d.engineNode(d.recordedWanted(rec), d.installation(rec.Installation), top, rec.Ordinal)
-	password, err := keychain{d: d, cs: d.clusterState(rec.Cluster)}.secret(ctx, platform.AdminPassword)
+	password, err := d.keychain(d.clusterState(rec.Cluster)).secret(ctx, platform.AdminPassword)
 	if err != nil {
 		return nil, n, err
 	}
@@ -237,7 +239,7 @@ func (d *Driver) recordedNode(ctx context.Context, rec *record) (engine.Driver, 
 }
 
 // recordedWanted returns what a node's record says of what was wanted.
-func (d *Driver) recordedWanted(rec *record) platform.Wanted {
+func (d *Driver) recordedWanted(rec *state.Node) platform.Wanted {
 	want := platform.Wanted{}
 	want.ID, want.Port, want.Engine, want.Encrypted, want.ReadOnly = rec.Cluster, rec.Port, rec.Engine, rec.Encrypted, rec.ReadOnly
 	if rec.Applied != nil {
@@ -258,7 +260,7 @@ func (d *Driver) installation(id string) engine.Installation {
 			return i
 		}
 	}
-	flavour, version, builder, _ := parseInstallation(id)
+	flavour, version, builder, _ := build.Parse(id)
 	return engine.Installation{Flavour: flavour, Version: version, Builder: builder}
 }
 

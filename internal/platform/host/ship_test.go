@@ -35,6 +35,7 @@ func (c *carrier) ReportGap(context.Context) error {
 // TestShip: what is taken is gone, what isn't stays, and an overflow is told of
 // once until the spool was empty.
 func TestShip(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	s.o.Continuous = true
 	d := s.started(t)
@@ -101,6 +102,7 @@ func TestShip(t *testing.T) {
 // TestNoLongerArchived: a server that archives until its next restart keeps no WAL
 // for an archive that nobody wants any more.
 func TestNoLongerArchived(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, distribution(t))
 	s.o.Continuous = true
 	d := s.started(t)

@@ -11,58 +11,64 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/platform"
+	"steward/internal/platform/host/plan"
+	"steward/internal/platform/host/state"
 	"steward/internal/process"
 )
 
 // stopTimeout is how long a server may take to stop cleanly.
 const stopTimeout = 30 * time.Second
 
+// fenceVersion is raised when an engine's Fence takes more from customers than it did: then
+// it is called once for all data that is there.
+const fenceVersion = 1
+
 // execute carries out one step.
-func (nr *nodeReconciler) execute(ctx context.Context, s step) error {
+func (nr *nodeReconciler) execute(ctx context.Context, s plan.Step) error {
 	switch s {
-	case stepDiscard:
+	case plan.Discard:
 		return nr.discard(ctx)
-	case stepClone:
+	case plan.Clone:
 		return nr.clone(ctx)
-	case stepCertificate:
+	case plan.Certificate:
 		return nr.certificate(ctx)
-	case stepStop:
+	case plan.Stop:
 		return nr.stop(ctx)
-	case stepFiles:
+	case plan.Files:
 		return nr.writeFiles()
-	case stepStart:
+	case plan.Start:
 		return nr.start(ctx)
-	case stepReady:
+	case plan.Ready:
 		return nr.ready(ctx)
-	case stepReload:
+	case plan.Reload:
 		return nr.reload(ctx)
-	case stepFence:
+	case plan.Fence:
 		return nr.fence(ctx)
-	case stepLimits:
+	case plan.Limits:
 		return nr.raiseLimits()
-	case stepPrepareReplica:
+	case plan.PrepareReplica:
 		return nr.prepareReplica(ctx)
-	case stepRole:
+	case plan.Role:
 		return nr.takeRole(ctx)
-	case stepResetRoot:
+	case plan.ResetRoot:
 		return nr.resetRootAccount(ctx)
-	case stepBootstrap:
+	case plan.Bootstrap:
 		return nr.bootstrap(ctx)
-	case stepUpgrade:
+	case plan.Upgrade:
 		return nr.upgrade(ctx)
-	case stepKeyring:
+	case plan.Keyring:
 		return nr.keyring(ctx)
-	case stepReadOnly:
+	case plan.ReadOnly:
 		return nr.readOnly(ctx)
-	case stepRoute:
+	case plan.Route:
 		return nr.setRoute(ctx)
-	case stepSettle:
+	case plan.Settle:
 		return nr.settle()
 	}
 	return fmt.Errorf("unknown step %q", s)
 }
 
-func (nr *nodeReconciler) save(durably bool) error { return nr.rec.write(nr.dir, durably) }
+func (nr *nodeReconciler) save(durably bool) error { return nr.rec.Write(nr.dir, durably) }
 
 func (nr *nodeReconciler) discard(ctx context.Context) error {
 	if err := nr.killAll(ctx); err != nil {
@@ -83,7 +89,7 @@ func (nr *nodeReconciler) discard(ctx context.Context) error {
 // clone makes the node's folders and takes a clone of the template. The record
 // comes before the data it tells of.
 func (nr *nodeReconciler) clone(ctx context.Context) error {
-	nr.rec = &record{
+	nr.rec = &state.Node{
 		Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Engine: nr.want.Engine, Port: nr.want.Port,
 		Installation: nr.inst.ID(), Boot: nr.d.boot, Encrypted: nr.want.Encrypted,
 	}
@@ -117,7 +123,7 @@ func (nr *nodeReconciler) name() string { return nodeName(nr.want.ID, nr.ns.ordi
 
 func (nr *nodeReconciler) killAll(ctx context.Context) error {
 	nr.ns.setProcess(nil)
-	id := nr.d.identity(&record{Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Port: nr.want.Port})
+	id := nr.d.identity(&state.Node{Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Port: nr.want.Port})
 	return process.KillAll(ctx, id, nr.d.groups.Find(nr.name()))
 }
 
@@ -144,10 +150,10 @@ func (nr *nodeReconciler) start(ctx context.Context) error {
 	return nr.d.startServer(nr.cs, nr.ns, nr.rec)
 }
 
-func (nr *nodeReconciler) newLaunch() *launch {
+func (nr *nodeReconciler) newLaunch() *state.Launch {
 	p, v := nr.eng.Process(nr.node), sandboxView(nr.node)
 	v.Read = append(v.Read, nr.peerRuns()...) // a replica reaches its primary by its socket
-	return &launch{
+	return &state.Launch{
 		Installation: nr.inst.ID(), Env: p.Env, WorkDir: nr.node.Data, User: nr.d.user(nr.want.Port),
 		Argv: nr.d.sandbox.Wrap(p.Argv, v, nr.node.Data), Sandboxed: nr.d.sandbox != nil,
 		Limits: nr.limits(), Rlimits: nr.rlimits(), Config: nr.want.Config,
@@ -189,7 +195,7 @@ func (nr *nodeReconciler) reload(ctx context.Context) error {
 		return err
 	}
 	if restart && (nr.rec.Applied == nil || *nr.rec.Applied != nr.settings()) {
-		for _, s := range []step{stepStop, stepFiles, stepStart, stepReady} {
+		for _, s := range []plan.Step{plan.Stop, plan.Files, plan.Start, plan.Ready} {
 			if err := nr.execute(ctx, s); err != nil {
 				return fmt.Errorf("%s: %w", s, err)
 			}
@@ -236,7 +242,8 @@ func (nr *nodeReconciler) bootstrap(ctx context.Context) error {
 	if err := nr.save(true); err != nil {
 		return err
 	}
-	return removeNote(nr.dir)
+	nr.node.TemplatePassword = ""
+	return state.RemoveTemplate(nr.dir)
 }
 
 // learnRootPassword fills in dbadmin's password, which a reset may have changed.

@@ -3,8 +3,11 @@ package host
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +15,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"steward/internal/durable"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
+	"steward/internal/platform/host/build"
+	"steward/internal/platform/host/state"
 )
 
 // templates makes pristine data folders, one per installation, and keeps some
@@ -39,7 +45,7 @@ type template struct {
 	dir  string
 	// making is held while the template is made.
 	making sync.Mutex
-	note   note
+	note   state.Template
 	made   bool
 
 	mu    sync.Mutex
@@ -69,10 +75,10 @@ func (t *templates) busy() (done func()) {
 
 // take puts a clone's data into a node's folder, owned by the user. With it
 // goes the note, which comes first: data without one would be a customer's.
-func (t *templates) take(ctx context.Context, inst engine.Installation, nodeDir string, user int) (note, error) {
+func (t *templates) take(ctx context.Context, inst engine.Installation, nodeDir string, user int) (state.Template, error) {
 	tm := t.of(inst)
 	if err := t.ensure(ctx, tm); err != nil {
-		return note{}, err
+		return state.Template{}, err
 	}
 	clone, ok := tm.pop()
 	t.use(inst)
@@ -80,25 +86,25 @@ func (t *templates) take(ctx context.Context, inst engine.Installation, nodeDir 
 	if !ok {
 		var err error
 		if clone, err = t.makeClone(ctx, tm); err != nil {
-			return note{}, err
+			return state.Template{}, err
 		}
-		if err := syncAll(clone); err != nil {
-			return note{}, err
+		if err := durable.SyncFileSystem(clone); err != nil {
+			return state.Template{}, err
 		}
 	}
 	if err := giveTree(filepath.Join(clone, "data"), user); err != nil {
-		return note{}, err
+		return state.Template{}, err
 	}
-	for _, name := range []string{filepath.Base(noteFile("")), "data"} {
+	for _, name := range []string{filepath.Base(state.TemplateFile("")), "data"} {
 		if err := os.Rename(filepath.Join(clone, name), filepath.Join(nodeDir, name)); err != nil {
-			return note{}, fmt.Errorf("move clone: %w", err)
+			return state.Template{}, fmt.Errorf("move clone: %w", err)
 		}
 		failpoint.Here("host: moved " + name + " of a clone")
 	}
 	if err := os.Remove(clone); err != nil {
-		return note{}, fmt.Errorf("remove emptied folder: %w", err)
+		return state.Template{}, fmt.Errorf("remove emptied folder: %w", err)
 	}
-	return readNote(nodeDir)
+	return state.ReadTemplate(nodeDir)
 }
 
 func (tm *template) pop() (string, bool) {
@@ -137,7 +143,7 @@ func (t *templates) ensure(ctx context.Context, tm *template) error {
 	if err != nil {
 		return err
 	}
-	n, err := readNote(tm.dir)
+	n, err := state.ReadTemplate(tm.dir)
 	if err != nil || n.Maker != maker {
 		if n, err = t.make(ctx, tm, maker); err != nil {
 			return fmt.Errorf("make template of %s: %w", tm.inst.ID(), err)
@@ -152,43 +158,43 @@ func (t *templates) ensure(ctx context.Context, tm *template) error {
 }
 
 // make makes a template beside its place and moves it there whole.
-func (t *templates) make(ctx context.Context, tm *template, maker string) (note, error) {
+func (t *templates) make(ctx context.Context, tm *template, maker string) (state.Template, error) {
 	began := time.Now()
 	if err := t.d.trash.put(tm.dir); err != nil {
-		return note{}, err
+		return state.Template{}, err
 	}
 	dir, err := os.MkdirTemp(t.d.layout.templates(), unfinished)
 	if err != nil {
-		return note{}, err
+		return state.Template{}, err
 	}
 	defer os.RemoveAll(dir)
 	if err := os.Chmod(dir, 0o711); err != nil {
-		return note{}, err
+		return state.Template{}, err
 	}
 	data := filepath.Join(dir, "data")
 	if err := errors.Join(os.Mkdir(data, 0o700), os.Mkdir(filepath.Join(dir, "pool"), 0o711)); err != nil {
-		return note{}, err
+		return state.Template{}, err
 	}
 	if err := giveTree(data, t.d.templateUser()); err != nil {
-		return note{}, err
+		return state.Template{}, err
 	}
 	eng, err := t.d.engine(tm.inst.Family())
 	if err != nil {
-		return note{}, err
+		return state.Template{}, err
 	}
-	n := note{Password: rand.Text(), Maker: maker}
+	n := state.Template{Password: rand.Text(), Maker: maker}
 	if err := eng.Template(ctx, tm.inst, data, n.Password, t.d.runAsOwner); err != nil {
-		return note{}, err
+		return state.Template{}, err
 	}
-	if err := n.write(dir); err != nil {
-		return note{}, err
+	if err := n.Write(dir); err != nil {
+		return state.Template{}, err
 	}
-	if err := syncAll(dir); err != nil {
-		return note{}, err
+	if err := durable.SyncFileSystem(dir); err != nil {
+		return state.Template{}, err
 	}
 	failpoint.Here("host: before a template is put in place")
 	if err := os.Rename(dir, tm.dir); err != nil {
-		return note{}, err
+		return state.Template{}, err
 	}
 	t.d.log.Info("template made", "installation", tm.inst.ID(), "ms", milliseconds(time.Since(began)))
 	return n, nil
@@ -206,7 +212,7 @@ func (t *templates) findClones(tm *template) error {
 	}
 	for _, e := range entries {
 		dir := filepath.Join(tm.pool(), e.Name())
-		whole := !strings.HasPrefix(e.Name(), unfinished) && exists(noteFile(dir)) && exists(filepath.Join(dir, "data"))
+		whole := !strings.HasPrefix(e.Name(), unfinished) && exists(state.TemplateFile(dir)) && exists(filepath.Join(dir, "data"))
 		if whole {
 			tm.push(dir)
 		} else if err := t.d.trash.put(dir); err != nil {
@@ -236,7 +242,7 @@ func (t *templates) makeClone(ctx context.Context, tm *template) (string, error)
 	if err := eng.RegenerateIdentity(ctx, data); err != nil {
 		return fail(err)
 	}
-	if err := tm.note.write(dir); err != nil {
+	if err := tm.note.Write(dir); err != nil {
 		return fail(err)
 	}
 	if err := os.Chmod(dir, 0o711); err != nil {
@@ -297,7 +303,7 @@ func (t *templates) each(list []engine.Installation, do func(*template) error) {
 func (t *templates) offered() []engine.Installation {
 	var list []engine.Installation
 	for _, i := range t.d.Installations() {
-		if best, ok := newest(t.d.Installations(), i.Family(), i.Series); ok && best.ID() == i.ID() {
+		if best, ok := build.Newest(t.d.Installations(), i.Family(), i.Series); ok && best.ID() == i.ID() {
 			list = append(list, i)
 		}
 	}
@@ -346,7 +352,7 @@ func (t *templates) fill(tm *template) error {
 		if err != nil {
 			return err
 		}
-		if err := syncAll(clone); err != nil {
+		if err := durable.SyncFileSystem(clone); err != nil {
 			return err
 		}
 		tm.push(clone)
@@ -394,4 +400,23 @@ func (t *templates) clearUnfinished() {
 			t.d.log.Warn("throw away template", "error", err)
 		}
 	}
+}
+
+// maker names the running program by its content, so that another steward
+// makes its templates anew.
+func maker() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the running program: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read the running program: %w", err)
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", fmt.Errorf("read the running program: %w", err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -17,6 +17,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 	"steward/internal/platform"
+	"steward/internal/platform/host/state"
 )
 
 var _ platform.ContinuousArchiver = (*Driver)(nil)
@@ -27,7 +28,7 @@ func (l layout) archiveDir(id cluster.ID, ordinal int) string {
 	return filepath.Join(l.node(id, ordinal), "tmp", "wal")
 }
 
-// Ship implements platform.ContinuousArchiver.
+// Upload implements platform.ContinuousArchiver.
 func (d *Driver) Upload(ctx context.Context, want platform.Wanted, to platform.ArchiveSink) error {
 	eng, err := d.engine(want.Engine)
 	if err != nil {
@@ -50,8 +51,8 @@ func (d *Driver) Upload(ctx context.Context, want platform.Wanted, to platform.A
 
 // uploadArchiveDirs uploads those of all nodes: what a primary couldn't upload before it
 // died, the others have as well.
-func (d *Driver) uploadArchiveDirs(ctx context.Context, id cluster.ID, top topology, eng engine.Fetcher, to platform.ArchiveSink) error {
-	for _, ordinal := range append([]int{top.Primary}, top.replicas()...) {
+func (d *Driver) uploadArchiveDirs(ctx context.Context, id cluster.ID, top state.Topology, eng engine.Fetcher, to platform.ArchiveSink) error {
+	for _, ordinal := range append([]int{top.Primary}, top.Replicas()...) {
 		if err := d.uploadArchiveDir(ctx, id, ordinal, eng, to); err != nil {
 			return fmt.Errorf("archive what node %d of cluster %d has written: %w", ordinal, id, err)
 		}
@@ -68,7 +69,7 @@ func (d *Driver) uploadArchiveDir(ctx context.Context, id cluster.ID, ordinal in
 		return err
 	}
 	defer root.Close()
-	rec, err := readRecord(d.layout.node(id, ordinal))
+	rec, err := state.ReadNode(d.layout.node(id, ordinal))
 	if err != nil || rec == nil {
 		return err
 	}

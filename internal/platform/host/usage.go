@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"steward/internal/platform/host/state"
 )
 
 // usageFresh is how long a measurement counts when the disk is far from full;
@@ -12,7 +14,7 @@ import (
 const usageFresh = 10 * time.Second
 
 // used is the disk in use by the node's files.
-func (d *Driver) used(ns *nodeState, rec *record) int64 {
+func (d *Driver) used(ns *nodeState, rec *state.Node) int64 {
 	now := d.o.Now()
 	ns.mu.Lock()
 	used, at := ns.used, ns.usedAt

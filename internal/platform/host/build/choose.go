@@ -1,4 +1,5 @@
-package host
+// Package build chooses between the server builds on this machine. It is pure.
+package build
 
 import (
 	"fmt"
@@ -9,8 +10,8 @@ import (
 	"steward/internal/engine"
 )
 
-// newest is the installation that new clusters of a series get.
-func newest(all []engine.Installation, family cluster.Engine, series string) (engine.Installation, bool) {
+// Newest returns the installation that new clusters of a series get.
+func Newest(all []engine.Installation, family cluster.Engine, series string) (engine.Installation, bool) {
 	return best(all, func(i engine.Installation) bool { return i.Family() == family && i.Series == series })
 }
 
@@ -37,20 +38,20 @@ func best(all []engine.Installation, fits func(engine.Installation) bool) (engin
 	return found, ok
 }
 
-// parseInstallation takes an installation's id apart; the series isn't in it.
-func parseInstallation(id string) (flavour engine.Flavour, version, builder string, ok bool) {
+// Parse takes an installation's id apart; the series isn't in it.
+func Parse(id string) (flavour engine.Flavour, version, builder string, ok bool) {
 	f, rest, ok1 := strings.Cut(id, "-")
 	version, builder, ok2 := strings.Cut(rest, "-")
 	return engine.Flavour(f), version, builder, ok1 && ok2
 }
 
-// choose finds the installation for a cluster's data. Data stays with its
+// Choose finds the installation for a cluster's data. Data stays with its
 // build; a build that an upgrade of the distribution has replaced is followed
 // by the newer one of the same series and builder, since there is no other way
 // to run the data. Problems are for operators.
-func choose(all []engine.Installation, family cluster.Engine, series, current string, patch bool) (engine.Installation, string) {
+func Choose(all []engine.Installation, family cluster.Engine, series, current string, patch bool) (engine.Installation, string) {
 	if current == "" {
-		i, ok := newest(all, family, series)
+		i, ok := Newest(all, family, series)
 		if !ok {
 			return i, fmt.Sprintf("no installation of %s/%s was found on this machine", family, series)
 		}
@@ -60,7 +61,7 @@ func choose(all []engine.Installation, family cluster.Engine, series, current st
 	if at >= 0 && !patch {
 		return all[at], ""
 	}
-	flavour, version, builder, ok := parseInstallation(current)
+	flavour, version, builder, ok := Parse(current)
 	if !ok {
 		return engine.Installation{}, fmt.Sprintf("%q names no installation", current)
 	}

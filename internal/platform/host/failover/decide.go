@@ -1,13 +1,14 @@
-package host
+// Package failover decides what to do about a dead primary. It is pure.
+package failover
 
 import (
 	"cmp"
 	"slices"
 )
 
-// failoverState is all that matters for a failover: the primary has ended or was
+// State is all that matters for a failover: the primary has ended or was
 // killed, and no replica receives from it any more.
-type failoverState struct {
+type State struct {
 	// HasData reports whether the dead primary's data is still there.
 	HasData bool
 	// CanDrain reports whether its last writes can be read from that data without
@@ -19,11 +20,11 @@ type failoverState struct {
 	RestartFailed bool
 	// WaitExpired reports whether replicas that don't answer were waited for long enough.
 	WaitExpired bool
-	Replicas    []replicaState
+	Replicas    []Replica
 }
 
-// replicaState is what is known of a replica.
-type replicaState struct {
+// Replica is what is known of a replica.
+type Replica struct {
 	Ordinal int
 	// HasData reports whether it has a copy of the cluster's data.
 	HasData bool
@@ -32,26 +33,27 @@ type replicaState struct {
 	Received uint64
 }
 
-// action is what to do about a dead primary.
-type action string
+// Action is what to do about a dead primary.
+type Action string
 
+// The actions.
 const (
-	actionRestart action = "restart" // start the old primary where it is
-	actionPromote action = "promote" // make a replica the primary
-	actionWait    action = "wait"    // look again when a replica may have come back
-	actionNone    action = "none"    // nothing can serve
+	Restart Action = "restart" // start the old primary where it is
+	Promote Action = "promote" // make a replica the primary
+	Wait    Action = "wait"    // look again when a replica may have come back
+	GiveUp  Action = "none"    // nothing can serve
 )
 
-// decision is an action with its details.
-type decision struct {
-	Action action
+// Decision is an action with its details.
+type Decision struct {
+	Action Action
 	// Candidate is the ordinal to promote.
 	Candidate int
 	// MayLose reports whether acknowledged writes may be missing on the candidate.
 	MayLose bool
 }
 
-// decide chooses what to do about a dead primary. It is pure. Acknowledged writes
+// Decide chooses what to do about a dead primary. Acknowledged writes
 // must survive wherever that is possible:
 //
 //   - a dead primary's files hold everything, so they are drained to the candidate, or
@@ -59,39 +61,39 @@ type decision struct {
 //   - without them, a replica of a synchronous cluster has everything, but only
 //     all that have data know which;
 //   - else the furthest replica takes over, and the decision says that writes may be lost.
-func decide(state failoverState) decision {
-	var able []replicaState
+func Decide(situation State) Decision {
+	var able []Replica
 	missing := false
-	for _, c := range state.Replicas {
+	for _, c := range situation.Replicas {
 		if c.HasData && c.Answers {
 			able = append(able, c)
 		} else if c.HasData {
 			missing = true
 		}
 	}
-	restartable := state.HasData && !state.RestartFailed
+	restartable := situation.HasData && !situation.RestartFailed
 	if len(able) == 0 {
 		switch {
 		case restartable:
-			return decision{Action: actionRestart}
+			return Decision{Action: Restart}
 		case missing:
-			return decision{Action: actionWait}
-		case state.HasData: // nobody else is left: go on trying
-			return decision{Action: actionRestart}
+			return Decision{Action: Wait}
+		case situation.HasData: // nobody else is left: go on trying
+			return Decision{Action: Restart}
 		}
-		return decision{Action: actionNone}
+		return Decision{Action: GiveUp}
 	}
-	candidate := slices.MaxFunc(able, func(a, b replicaState) int {
+	candidate := slices.MaxFunc(able, func(a, b Replica) int {
 		return cmp.Or(cmp.Compare(a.Received, b.Received), b.Ordinal-a.Ordinal) // the lower of equals
 	}).Ordinal
-	proven := state.Synchronous && !missing
+	proven := situation.Synchronous && !missing
 	switch {
-	case state.HasData && state.CanDrain, proven:
-		return decision{Action: actionPromote, Candidate: candidate}
+	case situation.HasData && situation.CanDrain, proven:
+		return Decision{Action: Promote, Candidate: candidate}
 	case restartable:
-		return decision{Action: actionRestart}
-	case missing && !state.WaitExpired:
-		return decision{Action: actionWait}
+		return Decision{Action: Restart}
+	case missing && !situation.WaitExpired:
+		return Decision{Action: Wait}
 	}
-	return decision{Action: actionPromote, Candidate: candidate, MayLose: true}
+	return Decision{Action: Promote, Candidate: candidate, MayLose: true}
 }

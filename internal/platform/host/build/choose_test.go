@@ -1,4 +1,4 @@
-package host
+package build
 
 import (
 	"testing"
@@ -31,7 +31,7 @@ func TestChoose(t *testing.T) {
 		{"not a name", "15", "rubbish", false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, problem := choose(all, cluster.PostgreSQL, c.series, c.current, c.patch)
+			got, problem := Choose(all, cluster.PostgreSQL, c.series, c.current, c.patch)
 			if (problem != "") != (c.want == "") || c.want != "" && got.ID() != c.want {
 				t.Errorf("got %s, problem %q; want %q", got.ID(), problem, c.want)
 			}

@@ -1,11 +1,6 @@
-package host
+package state
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"steward/internal/catalog"
@@ -14,8 +9,8 @@ import (
 	"steward/internal/process"
 )
 
-// record is what was done for a node, kept in its folder. No secret is in it.
-type record struct {
+// Node is what was done for a node, kept in its folder. No secret is in it.
+type Node struct {
 	Cluster cluster.ID     `json:"cluster"`
 	Ordinal int            `json:"ordinal"`
 	Engine  cluster.Engine `json:"engine"`
@@ -38,22 +33,18 @@ type record struct {
 	// Boot is the boot in which the data was cloned.
 	Boot string `json:"boot"`
 	// Launch is how the server was last started, and is started after a crash.
-	Launch *launch `json:"launch,omitempty"`
+	Launch *Launch `json:"launch,omitempty"`
 	// Loaded is a digest of the files that the running server has read.
 	Loaded string `json:"loaded,omitempty"`
 	// Fenced is which of our fences the data has, as far as is known: files that were
 	// loaded say nothing of them.
 	Fenced int `json:"fenced,omitempty"`
 	// Applied is what was last brought about in full; nil before the first time.
-	Applied *settings `json:"applied,omitempty"`
+	Applied *Settings `json:"applied,omitempty"`
 }
 
-// fenceVersion is raised when an engine's Fence takes more from customers than it did: then
-// it is called once for all data that is there.
-const fenceVersion = 1
-
-// settings are the parts of a cluster that may ask for a restart when they change.
-type settings struct {
+// Settings are the parts of a cluster that may ask for a restart when they change.
+type Settings struct {
 	Plan          catalog.Plan   `json:"plan"`
 	SSLConnection bool           `json:"ssl_connection"`
 	Commit        cluster.Commit `json:"commit"`
@@ -63,8 +54,8 @@ type settings struct {
 	Config string `json:"config,omitempty"`
 }
 
-// launch is a server's start, repeatable without knowing anything else.
-type launch struct {
+// Launch is a server's start, repeatable without knowing anything else.
+type Launch struct {
 	Installation string              `json:"installation"`
 	Argv         []string            `json:"argv"`
 	Env          []string            `json:"env"`
@@ -77,68 +68,28 @@ type launch struct {
 	Config parameter.Config `json:"config,omitempty"`
 }
 
-func recordFile(nodeDir string) string { return filepath.Join(nodeDir, "node.json") }
+// NodeFile is the record in a node's folder.
+func NodeFile(nodeDir string) string { return filepath.Join(nodeDir, "node.json") }
 
-// readRecord is nil when there is none. Until the server is bootstrapped the
-// clone's own note stands in for a record that a crash of the machine tore.
-func readRecord(nodeDir string) (*record, error) {
-	content, err := os.ReadFile(recordFile(nodeDir))
-	if errors.Is(err, fs.ErrNotExist) {
+// ReadNode returns the record in a node's folder; nil when there is none. Until the
+// server is bootstrapped, the clone's template file stands in for a record that a crash
+// of the machine tore.
+func ReadNode(nodeDir string) (*Node, error) {
+	n, found, err := Read[Node](NodeFile(nodeDir))
+	if err != nil && found && templated(nodeDir) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read record: %w", err)
+	if err != nil || !found {
+		return nil, err
 	}
-	var r record
-	if err := json.Unmarshal(content, &r); err != nil {
-		if exists(noteFile(nodeDir)) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("read record %s: %w", recordFile(nodeDir), err)
-	}
-	return &r, nil
+	return &n, nil
 }
 
-// write replaces the record. When durably, it is on the disk when write
+// Write replaces the record. When durably, it is on the disk when Write
 // returns: from Bootstrapped on, losing it would mean not knowing whose data that is.
-func (r *record) write(nodeDir string, durably bool) error {
-	content, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write record: %w", err)
-	}
-	content = append(content, '\n')
+func (n *Node) Write(nodeDir string, durably bool) error {
 	if durably {
-		err = writeDurably(recordFile(nodeDir), content)
-	} else {
-		err = process.WriteFile(recordFile(nodeDir), content, 0o600)
+		return Write(NodeFile(nodeDir), n)
 	}
-	if err != nil {
-		return fmt.Errorf("write record: %w", err)
-	}
-	return nil
-}
-
-// writeDurably replaces a file in a folder of steward's own.
-func writeDurably(path string, content []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return WriteSoon(NodeFile(nodeDir), n)
 }

@@ -1,0 +1,181 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"steward/internal/config"
+	"steward/internal/datadir"
+	"steward/internal/embeddedpg"
+	"steward/internal/operator"
+	"steward/internal/testdir"
+)
+
+// TestStartAndStopLeaveNothing starts and stops the process a hundred times, and finds
+// no goroutine, descriptor, lease, shard, child process or file more than after the
+// first few times, and no process once all is stopped.
+func TestStartAndStopLeaveNothing(t *testing.T) {
+	o := Options{Data: filepath.Join(testdir.New(t, "steward-app-"), "data"), Listen: "127.0.0.1:0", Config: config.Default(), Out: io.Discard, Log: io.Discard}
+	first := testdir.Ports(t, 4)
+	o.Gateway.Ports = fmt.Sprintf("%d-%d", first, first+3)
+	o.Metrics.Listen = "127.0.0.1:0"
+	o.Pool.Size = 0
+	t.Cleanup(func() {
+		if _, err := operator.StopAll(context.Background(), o.Data, o.Config); err != nil {
+			t.Error(err)
+		}
+		if left := children(t); len(left) > 0 {
+			t.Errorf("processes that were left: %v", left)
+		}
+	})
+	const warm = 3
+	times := 100
+	if testing.Short() {
+		times = 10
+	}
+	var before remains
+	var ignore goleak.Option
+	began := time.Now()
+	for n := range times {
+		if n == warm {
+			before, ignore = look(t, o.Data), goleak.IgnoreCurrent()
+			t.Logf("%s for the first %d", time.Since(began), warm)
+		}
+		runOnce(t, o)
+	}
+	t.Logf("%s for all", time.Since(began))
+	checkStore(t, o)
+	if err := goleak.Find(ignore); err != nil {
+		t.Error(err)
+	}
+	after := look(t, o.Data)
+	for what, pair := range map[string][2][]string{
+		"descriptors": {before.descriptors, after.descriptors}, "children": {before.children, after.children}, "files": {before.files, after.files},
+	} {
+		if !slices.Equal(pair[0], pair[1]) {
+			t.Errorf("%s before: %q\nafter: %q", what, pair[0], pair[1])
+		}
+	}
+}
+
+// runOnce is one life of the process, in which it held its shards.
+func runOnce(t *testing.T, o Options) {
+	t.Helper()
+	a := New(o)
+	if err := a.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); a.watcher.Stats().Shards == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the monitor has no shards")
+		}
+	}
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkStore finds no session, no lock, no living monitor and, once it is gone, no shard
+// that it kept.
+func checkStore(t *testing.T, o Options) {
+	t.Helper()
+	dir, err := datadir.Open(o.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), embeddedpg.URL(dir.Store(), dir.StoreRun()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for what, query := range map[string]string{
+		"sessions":       "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+		"advisory locks": "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
+		"monitors":       "SELECT count(*) FROM watchers WHERE expires > clock_timestamp()",
+		"shards":         "SELECT count(*) FROM shards JOIN watchers ON watchers.id = holder AND expires > clock_timestamp()",
+		"river's leader": "SELECT count(*) FROM river_leader",
+	} {
+		var left int
+		if err := conn.QueryRow(t.Context(), query).Scan(&left); err != nil || left != 0 {
+			t.Errorf("%s: %d are left, %v", what, left, err)
+		}
+	}
+}
+
+// remains are what a process may leave behind.
+type remains struct{ descriptors, children, files []string }
+
+func look(t *testing.T, data string) remains {
+	t.Helper()
+	return remains{descriptors(t), slices.Sorted(maps.Keys(children(t))), files(t, data)}
+}
+
+// descriptors are the open files of this process, by kind where they have no name.
+func descriptors(t *testing.T) []string {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, fd := range open {
+		if to, err := os.Readlink(filepath.Join("/proc/self/fd", fd.Name())); err == nil {
+			name, _, _ := strings.Cut(to, ":[")
+			found = append(found, name)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// children are the processes that this one started and that run, by their names.
+func children(t *testing.T) map[string]int {
+	t.Helper()
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // a thread may have ended
+		for pid := range strings.FieldsSeq(string(text)) {
+			name, err := os.ReadFile(filepath.Join("/proc", pid, "comm"))
+			if err == nil {
+				found[fmt.Sprintf("%s %s", strings.TrimSpace(string(name)), pid)]++
+			}
+		}
+	}
+	return found
+}
+
+// files are those of the data folder but for what the store's server writes.
+func files(t *testing.T, data string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if path == filepath.Join(data, "store", "data") {
+			return filepath.SkipDir
+		}
+		found = append(found, path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

@@ -1,0 +1,67 @@
+package state
+
+import (
+	"fmt"
+	"time"
+
+	"steward/internal/cluster"
+)
+
+// Topology says which node of a cluster is the primary. It is what decides: it
+// is on the disk before a replica is promoted, and whoever comes afterwards, a
+// new steward or the old primary's server, goes by it. Clusters of one node
+// have none until they are suspended.
+type Topology struct {
+	// Members is how many nodes the cluster has.
+	Members     int                 `json:"members"`
+	Replication cluster.Replication `json:"replication,omitempty"`
+	// Growing reports whether the primary was alone and the others don't follow yet: it
+	// waits for none of them.
+	Growing bool `json:"growing,omitempty"`
+	// Primary is the ordinal of the node that takes the writes.
+	Primary int `json:"primary"`
+	// Failovers counts the changes of the primary, planned ones included; the
+	// rest tells of the last.
+	Failovers int       `json:"failovers"`
+	Last      time.Time `json:"last,omitzero"`
+	Reason    string    `json:"reason,omitempty"`
+	// Restoring reports whether a backup is being put in the place of the data: what
+	// lies there may be neither.
+	Restoring bool `json:"restoring,omitempty"`
+	// Suspended reports whether no server is to run.
+	Suspended bool `json:"suspended,omitempty"`
+}
+
+// MaxNodes is how many nodes the largest cluster has.
+const MaxNodes = 3
+
+// ReadTopology returns the topology in a file; that of a single node when there is none.
+func ReadTopology(path string) (Topology, error) {
+	t, found, err := Read[Topology](path)
+	if err != nil || !found {
+		return Topology{Members: 1}, err
+	}
+	if t.Members < 1 || t.Members > MaxNodes || t.Primary < 0 || t.Primary >= t.Members {
+		return t, fmt.Errorf("topology %s: node %d of %d can't be the primary", path, t.Primary, t.Members)
+	}
+	return t, nil
+}
+
+// Role returns the role of a node.
+func (t Topology) Role(ordinal int) cluster.Role {
+	if ordinal == t.Primary {
+		return cluster.Primary
+	}
+	return cluster.Replica
+}
+
+// Replicas are the ordinals of all nodes but the primary.
+func (t Topology) Replicas() []int {
+	var list []int
+	for o := range t.Members {
+		if o != t.Primary {
+			list = append(list, o)
+		}
+	}
+	return list
+}
