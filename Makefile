@@ -20,9 +20,10 @@ ARGS      ?= serve --demo $(shell scripts/data-flag)
 PACKAGES  ?= ./...
 FUZZTIME  ?= 60s
 BENCH     ?= .
-# Cases that start servers wait for them most of the time: three for each core keep it
-# busy, and no server waits so long for its turn that a test gives up.
-SIDE_BY_SIDE ?= -parallel $(shell expr 3 '*' $$(nproc))
+# Packages and cases that start servers wait for them most of the time. One package more
+# than there are cores, and two cases of each for a core, keep them busy; with more, servers
+# wait so long for their turn that tests give up, and a dozen clusters of MySQL need 8 GB.
+SIDE_BY_SIDE ?= -p $(shell expr $$(nproc) + 1) -parallel $(shell expr 2 '*' $$(nproc))
 # Flags of bench/failover: FAILOVER=-help lists them.
 FAILOVER  ?=
 # Flags of bench/backup: BACKUP=-help lists them.

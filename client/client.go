@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,12 +50,6 @@ func (e *Error) Error() string {
 		return fmt.Sprintf("the server answered %d", e.Status)
 	}
 	return strings.Join(texts, "\n")
-}
-
-// NotFound reports whether err says that the thing isn't there.
-func NotFound(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Status == http.StatusNotFound
 }
 
 // do sends a request; in and out may be nil.

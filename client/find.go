@@ -1,8 +1,9 @@
 package client
 
-import "slices"
-
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // pick finds the one item that a person means: by its id, or else by one of its
 // names, which must be one item's alone.

@@ -78,7 +78,7 @@ const (
 	ReadWrite    Permission = "read_write"
 )
 
-// Valid tells whether there is such a permission, or none.
+// Valid reports whether there is such a permission, or none.
 func (p Permission) Valid() bool { return p == NoPermission || p == ReadOnly || p == ReadWrite }
 
 // Grant gives a restricted user a permission on one database.
@@ -114,7 +114,7 @@ type Principal struct {
 	TokenExpiry *time.Time
 }
 
-// IsEmail tells whether a text is one plain address: no name, no comment, no
+// IsEmail reports whether a text is one plain address: no name, no comment, no
 // second one.
 func IsEmail(text string) bool {
 	parsed, err := mail.ParseAddress(text)

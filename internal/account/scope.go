@@ -34,7 +34,7 @@ type Scope struct {
 
 func (s Scope) String() string { return string(s.Area) + ":" + string(s.Access) }
 
-// Covers tells whether holding s is enough where want is asked.
+// Covers reports whether holding s is enough where want is asked.
 func (s Scope) Covers(want Scope) bool {
 	return s.Area == want.Area && (s.Access == ReadWriteAccess || s.Access == want.Access)
 }
@@ -86,12 +86,12 @@ func (s Scope) known() bool {
 		(s.Access == ReadOnlyAccess || s.Access == ReadWriteAccess)
 }
 
-// Allow tells whether the set covers want.
+// Allow reports whether the set covers want.
 func (ss Scopes) Allow(want Scope) bool {
 	return ss.All || slices.ContainsFunc(ss.List, func(s Scope) bool { return s.Covers(want) })
 }
 
-// Include tells whether the set covers all of other: a token can't make a
+// Include reports whether the set covers all of other: a token can't make a
 // stronger one than itself.
 func (ss Scopes) Include(other Scopes) bool {
 	if ss.All {

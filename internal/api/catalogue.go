@@ -204,7 +204,7 @@ func showRegion(r catalog.Region) regionView {
 	}
 }
 
-// availabilityView reports whether a plan can be had in a region.
+// availabilityView says whether a plan can be had in a region.
 type availabilityView struct {
 	Region    string `json:"region"`
 	Plan      string `json:"plan"`

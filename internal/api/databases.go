@@ -197,14 +197,11 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 			v.TotalDiskSizeGB = new(plan.DiskGB())
 		}
 		if c.UsedBytes != nil {
-			v.UsedDiskSizeGB = new(gigabytes(*c.UsedBytes))
+			v.UsedDiskSizeGB = new(cluster.Gigabytes(*c.UsedBytes))
 		}
 	}
 	return v
 }
-
-// gigabytes rounds up: something in use is never shown as nothing.
-func gigabytes(bytes int64) int { return int((bytes + 1<<30 - 1) >> 30) }
 
 func (a *API) showAnyDatabase(c cluster.Cluster) anyDatabaseView {
 	v := a.showDatabase(c)
@@ -516,7 +513,7 @@ type engineView struct {
 }
 
 func showEngine(e catalog.Engine) engineView {
-	return engineView{string(e.Engine), e.ID(), e.Series, gigabytes(e.TotalBytes), gigabytes(e.UsedBytes)}
+	return engineView{string(e.Engine), e.ID(), e.Series, cluster.Gigabytes(e.TotalBytes), cluster.Gigabytes(e.UsedBytes)}
 }
 
 type enginePath struct {

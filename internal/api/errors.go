@@ -55,7 +55,7 @@ var statuses = map[fault.Kind]int{
 	fault.Invalid: http.StatusBadRequest, fault.Precondition: http.StatusBadRequest,
 	fault.Unauthenticated: http.StatusUnauthorized, fault.ScopeTooSmall: http.StatusUnauthorized,
 	fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound,
-	fault.TooMany: http.StatusTooManyRequests, fault.Unavailable: http.StatusServiceUnavailable,
+	fault.TooMany: http.StatusTooManyRequests,
 }
 
 // toStatus turns what went wrong into the envelope. What isn't a fault is

@@ -21,6 +21,7 @@ import (
 	"steward/internal/embeddedpg"
 	"steward/internal/failpoint"
 	"steward/internal/gateway"
+	"steward/internal/limit"
 	"steward/internal/metrics"
 	"steward/internal/monitor"
 	"steward/internal/notify/outbox"
@@ -114,8 +115,8 @@ func (a *App) wire(ctx context.Context) error {
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
 		Quotas:          a.o.DefaultQuotas(),
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},
-		Networks:        a.networks, Desk: a.desk(), Now: failpoint.Now,
-		OnlyServer: a.o.Store == "", // the data folder is locked, and its store is nobody else's
+		Networks:        a.networks, Issues: a.issueTracker(), Now: failpoint.Now,
+		SharedRates: a.sharedRates(),
 		Enqueue: func(ctx context.Context, tx *store.Tx, id operation.ID) error {
 			return a.work.Enqueue(ctx, tx.Pgx(), id)
 		},
@@ -133,4 +134,13 @@ func (a *App) wire(ctx context.Context) error {
 		Audit: a.audit.Record, TrustedProxies: proxies, Now: failpoint.Now,
 	})
 	return a.store.WakeAll(ctx) // a predecessor may have died in the middle of any
+}
+
+// sharedRates is where servers of one store count requests together; nil while the
+// store is this server's own.
+func (a *App) sharedRates() limit.Shared {
+	if a.server != nil {
+		return nil
+	}
+	return a.store
 }

@@ -9,9 +9,9 @@ import (
 	"steward/internal/watch"
 )
 
-// desk opens and closes issues, and has contacts and the operator's channels told.
-func (a *App) desk() outage.Desk {
-	return outage.Desk{Channels: a.o.Notify.ChannelNames(), Maintenance: a.o.Maintenance.Notify}
+// issueTracker opens and closes issues, and has contacts and the operator's channels told.
+func (a *App) issueTracker() outage.IssueTracker {
+	return outage.IssueTracker{Channels: a.o.Notify.ChannelNames(), Maintenance: a.o.Maintenance.Notify}
 }
 
 // openWatch makes what checks the services.
@@ -23,7 +23,7 @@ func (a *App) openWatch(context.Context) error {
 	rules := monitor.DefaultRules()
 	rules.Confirm = a.o.Monitor.ConfirmAfter
 	a.watcher = watch.New(watch.Options{
-		Store: a.store, Prober: a.prober, Desk: a.desk(), Logger: a.log,
+		Store: a.store, Prober: a.prober, Issues: a.issueTracker(), Logger: a.log,
 		Interval: a.o.Monitor.Interval, Rules: rules, Canaries: canaries,
 	})
 	return nil

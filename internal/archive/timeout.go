@@ -185,7 +185,7 @@ func (o *object) reopen(try int) error {
 	return o.open()
 }
 
-// blame reports whether what was read is damaged, or couldn't be read.
+// blame says of an error whether what was read is damaged or couldn't be read.
 func (o *object) blame(err error) error {
 	if o.err != nil {
 		return o.err

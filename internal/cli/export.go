@@ -10,8 +10,8 @@ import (
 	"steward/internal/operator"
 )
 
-// vaultFlags are embedded in operators' commands that open backups.
-type vaultFlags struct {
+// readerFlags are embedded in operators' commands that open backups.
+type readerFlags struct {
 	dataFlag
 	Backups string `help:"Where the backups are, when that isn't the configured place: a folder, or the URL of an object store."`
 	SealKey string `name:"seal-key" help:"A server's seal.key, or the URL of its key service: does without the server, with --backups."`
@@ -19,18 +19,18 @@ type vaultFlags struct {
 	Config  string `help:"Configuration file (YAML)." type:"existingfile"`
 }
 
-func (f vaultFlags) open(ctx context.Context, keyFile string) (*operator.Vault, error) {
+func (f readerFlags) open(ctx context.Context, keyFile string) (*operator.BackupReader, error) {
 	config, err := config.Load(f.Config)
 	if err != nil {
 		return nil, err
 	}
-	return operator.OpenVault(ctx, operator.VaultOptions{
+	return operator.OpenBackupReader(ctx, operator.BackupReaderOptions{
 		Data: f.Data, Store: f.Store, Archive: f.Backups, SealKey: f.SealKey, KeyFile: keyFile, Config: config,
 	})
 }
 
 type backupExportCommand struct {
-	vaultFlags
+	readerFlags
 	databaseArg
 	Backup  string `arg:"" help:"Id or label of the backup."`
 	Output  string `short:"o" help:"File to write, which must not be there; - is the standard output. By default database-N-backup-M.tar."`
@@ -63,7 +63,7 @@ func pace(w io.Writer) func(done, of int64) {
 }
 
 type backupKeyCommand struct {
-	vaultFlags
+	readerFlags
 	databaseArg
 }
 

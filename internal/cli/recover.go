@@ -140,12 +140,12 @@ type foundView struct {
 }
 
 func (c *recoverCommand) list(ctx context.Context, s *streams, config config.Config) error {
-	l, err := operator.OpenLegacy(ctx, c.Data, c.Backups, c.SealKey, config)
+	lost, err := operator.OpenLostServer(ctx, c.Data, c.Backups, c.SealKey, config)
 	if err != nil {
 		return err
 	}
-	defer l.Close()
-	all, err := l.Recoverer().List(ctx)
+	defer lost.Close()
+	all, err := lost.Recoverer().List(ctx)
 	if err != nil {
 		return err
 	}

@@ -153,3 +153,6 @@ type Hosts struct {
 	Primary   string
 	Secondary string
 }
+
+// Gigabytes rounds up: something in use is never shown as nothing.
+func Gigabytes(bytes int64) int { return int((bytes + 1<<30 - 1) >> 30) }

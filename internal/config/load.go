@@ -3,10 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-viper/mapstructure/v2"
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/env/v2"
 	"github.com/knadh/koanf/providers/file"
@@ -48,7 +50,6 @@ func Load(path string) (Config, error) {
 			return config, fmt.Errorf("read configuration %s: %w", path, err)
 		}
 	}
-	known := knownKeys()
 	// Only names with a double underscore are settings: STEWARD_URL, STEWARD_TOKEN
 	// and the like belong to the command line.
 	fromEnv := env.Provider(".", env.Opt{Prefix: envPrefix, TransformFunc: func(key, value string) (string, any) {
@@ -64,12 +65,7 @@ func Load(path string) (Config, error) {
 	if err := k.Load(fromEnv, nil); err != nil {
 		return config, fmt.Errorf("read configuration from the environment: %w", err)
 	}
-	var errs []error
-	for _, key := range k.Keys() {
-		if !slices.Contains(known, key) && !strings.HasPrefix(key, channelKey) {
-			errs = append(errs, fmt.Errorf("unknown key %q (known: %s)", key, strings.Join(known, ", ")))
-		}
-	}
+	errs := unknown(k)
 	if err := k.Unmarshal("", &config); err != nil {
 		errs = append(errs, err)
 	}
@@ -80,19 +76,26 @@ func Load(path string) (Config, error) {
 	return config, nil
 }
 
-func knownKeys() []string {
-	return []string{
-		"server.trusted_proxies",
-		"gateway.primary_address", "gateway.secondary_address", "gateway.ports", "gateway.hostnames",
-		"catalog.file", "engines.folders", "engines.discover_every",
-		"limits.requests_per_minute", "limits.stats_per_minute", "limits.failed_logins_per_minute", "limits.logins_per_minute",
-		"limits.checks_per_minute", "limits.host_checks_per_minute",
-		"quotas.databases", "quotas.nodes", "quotas.memory_gb", "quotas.disk_gb", "quotas.services",
-		"seal.url", "isolation.bubblewrap", "isolation.cgroups", "isolation.uid_base", "pool.size", "cors.origin",
-		"monitor.interval", "monitor.confirm_after", "monitor.canaries", "monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.ca_file", "monitor.abuse_contact",
-		"smtp.url", "smtp.from", "smtp.ca_file", "smtp.hello", channelKey + "NAME",
-		"backups.url", "backups.schedule", "backups.keep", "backups.verify", "backups.continuous", "backups.keep_after_delete",
-		"backups.timeout", "backups.retry_for", "restore.credentials",
-		"audit.keep", "metrics.listen", "maintenance.at_once", "maintenance.notify",
+// unknown names the keys that no field has. What is wrong with values isn't its business.
+func unknown(k *koanf.Koanf) (errs []error) {
+	var found mapstructure.Metadata
+	var config Config
+	_ = k.UnmarshalWithConf("", &config, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
+		Result: &config, TagName: "koanf", Metadata: &found, WeaklyTypedInput: true,
+		MatchName:  func(key, field string) bool { return key == field }, // else the case of letters doesn't matter
+		DecodeHook: noValue,
+	}})
+	slices.Sort(found.Unused)
+	for _, key := range found.Unused {
+		errs = append(errs, fmt.Errorf("unknown key %q", key))
 	}
+	return errs
+}
+
+// noValue keeps a bad value from hiding the unknown keys beside it.
+func noValue(_, to reflect.Type, data any) (any, error) {
+	if to.Kind() == reflect.Struct || to.Kind() == reflect.Map {
+		return data, nil
+	}
+	return reflect.Zero(to).Interface(), nil
 }

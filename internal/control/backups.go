@@ -127,7 +127,7 @@ func (s *Backups) Delete(ctx context.Context, p account.Principal, engine cluste
 		if err := tx.MarkDeleting(ctx, id); err != nil {
 			return c, err
 		}
-		if err := s.clusters.Desk.Drop(ctx, tx, c.Account, outage.OfBackup(c.ID, id), "The backup was deleted.", s.clusters.Now()); err != nil {
+		if err := s.clusters.Issues.Drop(ctx, tx, c.Account, outage.OfBackup(c.ID, id), "The backup was deleted.", s.clusters.Now()); err != nil {
 			return c, err
 		}
 		return c, s.clusters.begin(ctx, tx, p, c, operation.BackupDelete, operation.Params{Backup: id, BackupLabel: chosen.Label})

@@ -428,7 +428,7 @@ func (s *Clusters) Delete(ctx context.Context, p account.Principal, engine clust
 		if err := tx.MarkDeleted(ctx, c); err != nil {
 			return c, err
 		}
-		if err := s.Desk.Drop(ctx, tx, c.Account, outage.OfDatabase(c.ID), "The database was deleted.", s.Now()); err != nil {
+		if err := s.Issues.Drop(ctx, tx, c.Account, outage.OfDatabase(c.ID), "The database was deleted.", s.Now()); err != nil {
 			return c, err
 		}
 		return c, s.begin(ctx, tx, p, c, operation.Delete, operation.Params{})

@@ -360,7 +360,7 @@ func TestDelete(t *testing.T) {
 type use struct {
 	name  string
 	write bool
-	// unrestricted tells that grants aren't enough.
+	// unrestricted reports whether grants aren't enough.
 	unrestricted bool
 	statuses     []cluster.Status
 	call         func(b *bench, p account.Principal, engine cluster.Engine, id cluster.ID) error

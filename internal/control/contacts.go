@@ -61,7 +61,7 @@ func (s *Contacts) Create(ctx context.Context, p account.Principal, in ContactCh
 		if c, err = tx.CreateContact(ctx, c); err != nil {
 			return err
 		}
-		if err := s.Desk.TellNewcomers(ctx, tx, c.Account); err != nil {
+		if err := s.Issues.TellNewcomers(ctx, tx, c.Account); err != nil {
 			return err
 		}
 		return s.tell(ctx, tx, p, operation.ContactCreate, contactEntity(c), c.Name)
@@ -88,7 +88,7 @@ func (s *Contacts) Update(ctx context.Context, p account.Principal, id monitor.C
 			return err
 		}
 		if before.Email != c.Email || before.Group != c.Group {
-			if err := s.Desk.TellNewcomers(ctx, tx, c.Account); err != nil {
+			if err := s.Issues.TellNewcomers(ctx, tx, c.Account); err != nil {
 				return err
 			}
 		}

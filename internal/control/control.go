@@ -27,9 +27,9 @@ type Deps struct {
 	Catalog *catalog.Catalog
 	// Enqueue adds a wake-up for an operation to the transaction.
 	Enqueue func(ctx context.Context, tx *store.Tx, id operation.ID) error
-	// Backups tells that the platform can take backups and restore them.
+	// Backups reports whether the platform can take backups and restore them.
 	Backups bool
-	// Continuous tells that what servers write between backups is archived.
+	// Continuous reports whether what servers write between backups is archived.
 	Continuous bool
 	// Ports are the first and the last port that databases are given.
 	Ports [2]int
@@ -43,16 +43,13 @@ type Deps struct {
 	Checks CheckQuota
 	// Networks are where services may be.
 	Networks *monitor.Networks
-	// Desk opens and closes issues.
-	Desk   outage.Desk
+	// Issues opens and closes issues.
+	Issues outage.IssueTracker
 	Logger *slog.Logger
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
-	// OnlyServer tells that no other server shares the store, so that whom a
-	// token stands for may be remembered between requests.
-	OnlyServer bool
-
-	principals *principals
+	// SharedRates counts requests together with other servers; nil where there are none.
+	SharedRates limit.Shared
 }
 
 // Control is all use cases, by noun.
@@ -87,9 +84,6 @@ func New(d Deps) *Control {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	if d.OnlyServer {
-		d.principals = newPrincipals()
-	}
 	return &Control{
 		Accounts:           &Accounts{d},
 		Clusters:           &Clusters{d},
@@ -103,7 +97,7 @@ func New(d Deps) *Control {
 		Logins:             newLogins(d),
 		Clients:            &Clients{d},
 		Authorizations:     &Authorizations{d},
-		SharedRates:        d.sharedRates(),
+		SharedRates:        d.SharedRates,
 		Contacts:           &Contacts{d},
 		ManagedCredentials: &ManagedCredentials{d},
 		Services:           &Services{d},
@@ -112,13 +106,6 @@ func New(d Deps) *Control {
 		Computes:           &Computes{d},
 		SSHKeys:            &SSHKeys{d},
 	}
-}
-
-func (d Deps) sharedRates() limit.Shared {
-	if d.OnlyServer {
-		return nil
-	}
-	return d.Store
 }
 
 // begin records an operation on a cluster and wakes a worker for it, in tx.

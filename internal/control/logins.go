@@ -29,7 +29,7 @@ type Attempt struct {
 }
 
 func newLogins(d Deps) *Logins {
-	attempts := limit.Options{Kind: "login", Limit: d.LoginsPerMinute, Exact: true, Shared: d.sharedRates(), Now: d.Now}
+	attempts := limit.Options{Kind: "login", Limit: d.LoginsPerMinute, Exact: true, Shared: d.SharedRates, Now: d.Now}
 	return &Logins{d, newHasher(), limit.New(attempts), newSlowLane()}
 }
 

@@ -26,7 +26,7 @@ func (b *bench) failing(p account.Principal, label, group string) monitor.Servic
 		if _, err := tx.ServiceJudged(b.t.Context(), s.ID, s.Generation, monitor.Down, found.Started, found.Detail); err != nil {
 			return err
 		}
-		return b.Services.Desk.Begin(b.t.Context(), tx, s, found)
+		return b.Services.Issues.Begin(b.t.Context(), tx, s, found)
 	})
 	if err != nil {
 		b.t.Fatal(err)

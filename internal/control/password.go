@@ -56,7 +56,7 @@ func (h hasher) hash(ctx context.Context, password string) (string, error) {
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonPasses, argonLanes, encode(salt), encode(key)), nil
 }
 
-// matches tells whether a password is the hash's. Without a hash it takes as
+// matches reports whether a password is the hash's. Without a hash it takes as
 // long and says no: how long a log-in takes doesn't tell which users there are.
 func (h hasher) matches(ctx context.Context, password, hash string) (bool, error) {
 	if hash == "" {

@@ -133,7 +133,7 @@ func (s *Services) Update(ctx context.Context, p account.Principal, id monitor.S
 		if err != nil || before.Group == after.Group {
 			return after, err
 		}
-		return after, s.Desk.TellNewcomers(ctx, tx, after.Account)
+		return after, s.Issues.TellNewcomers(ctx, tx, after.Account)
 	})
 }
 
@@ -149,7 +149,7 @@ func (s *Services) Disable(ctx context.Context, p account.Principal, id monitor.
 		if err != nil {
 			return service, err
 		}
-		return service, s.Desk.Unwatch(ctx, tx, service, service.Since, p.User.Username+" disabled it.")
+		return service, s.Issues.Unwatch(ctx, tx, service, service.Since, p.User.Username+" disabled it.")
 	})
 }
 
@@ -171,7 +171,7 @@ func (s *Services) Enable(ctx context.Context, p account.Principal, id monitor.S
 // Delete ends the checks of a service for good.
 func (s *Services) Delete(ctx context.Context, p account.Principal, id monitor.ServiceID) error {
 	_, err := s.change(ctx, p, id, operation.ServiceDelete, func(tx *store.Tx, service monitor.Service) (monitor.Service, error) {
-		if err := s.Desk.Unwatch(ctx, tx, service, s.Now(), p.User.Username+" deleted it."); err != nil {
+		if err := s.Issues.Unwatch(ctx, tx, service, s.Now(), p.User.Username+" deleted it."); err != nil {
 			return service, err
 		}
 		return service, tx.DeleteService(ctx, service.ID)

@@ -18,17 +18,17 @@ const (
 // password is locked out by those who guess, and so seldom that guessing gains nothing.
 // An address has one place in it.
 type slowLane struct {
-	turn chan struct{}
+	lock chan struct{}
 
 	mu      sync.Mutex
 	waiting map[string]bool
 }
 
 func newSlowLane() *slowLane {
-	return &slowLane{turn: make(chan struct{}, 1), waiting: map[string]bool{}}
+	return &slowLane{lock: make(chan struct{}, 1), waiting: map[string]bool{}}
 }
 
-// enter waits for a turn, which leave ends. It is false for whom there is no place.
+// enter waits for the lock, which leave releases. It is false for whom there is no place.
 func (l *slowLane) enter(ctx context.Context, address string) (leave func(), ok bool) {
 	if !l.queue(address) {
 		return nil, false
@@ -36,14 +36,14 @@ func (l *slowLane) enter(ctx context.Context, address string) (leave func(), ok 
 	ctx, cancel := context.WithTimeout(ctx, lanePatience)
 	defer cancel()
 	select {
-	case l.turn <- struct{}{}:
+	case l.lock <- struct{}{}:
 	case <-ctx.Done():
 		l.forget(address)
 		return nil, false
 	}
 	return func() {
 		l.forget(address)
-		time.AfterFunc(lanePace, func() { <-l.turn })
+		time.AfterFunc(lanePace, func() { <-l.lock })
 	}, true
 }
 

@@ -143,7 +143,7 @@ func (k *Keeper) beginDelete(ctx context.Context, tx *store.Tx, c cluster.Cluste
 	if err := tx.MarkDeleted(ctx, c); err != nil {
 		return err
 	}
-	if err := k.Desk.Drop(ctx, tx, c.Account, outage.OfDatabase(c.ID), "The database was deleted.", k.Now()); err != nil {
+	if err := k.Issues.Drop(ctx, tx, c.Account, outage.OfDatabase(c.ID), "The database was deleted.", k.Now()); err != nil {
 		return err
 	}
 	return begin(ctx, tx, c, operation.Delete)

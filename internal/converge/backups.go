@@ -52,7 +52,7 @@ type BackupOptions struct {
 
 const (
 	// backupsAtOnce is how many automatic backups are begun before another ends:
-	// a database that only waits for its turn can be changed meanwhile.
+	// a database that only waits for a slot can be changed meanwhile.
 	backupsAtOnce = 4
 	// retryAuto is when an automatic backup that failed is taken again.
 	retryAuto = time.Hour
@@ -131,7 +131,7 @@ func (a automatics) room(of account.ID) bool {
 	return free > 1 || free == 1 && a[of] == 0
 }
 
-// due tells whether an automatic backup is, and of which day. A day that went by
+// due reports whether an automatic backup is, and of which day. A day that went by
 // while nobody ran, or while the database couldn't be backed up, is made good.
 func (k *Keeper) due(c cluster.Cluster, backups []backup.Backup) (day time.Time, due bool) {
 	if c.Status != cluster.Active || c.Deleted != nil {
@@ -233,7 +233,7 @@ func (k *Keeper) drop(ctx context.Context, b backup.Backup) error {
 			if err := tx.MarkDeleting(ctx, b.ID); err != nil {
 				return err
 			}
-			return k.Desk.Drop(ctx, tx, b.Account, outage.OfBackup(b.Cluster, b.ID), "The backup was deleted.", k.Now())
+			return k.Issues.Drop(ctx, tx, b.Account, outage.OfBackup(b.Cluster, b.ID), "The backup was deleted.", k.Now())
 		})
 		if errors.Is(err, store.ErrStale) {
 			return nil

@@ -499,7 +499,7 @@ func TestABadBackupIsToldInOurOwnWords(t *testing.T) {
 // after ever longer pauses, also by a server that has just started.
 func TestAVerificationThatTakesTooLong(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{Verify: true, Verification: converge.VerifyLimits{Base: 50 * time.Millisecond}})
+	v := newVault(t, converge.BackupOptions{Verify: true, Verification: converge.VerifyLimits{Base: 3 * time.Second}})
 	c := v.active()
 	for _, fault := range []memplatform.Fault{
 		{Step: memplatform.StepVerify, Delay: time.Hour, Times: 1}, {Step: memplatform.StepVerify, Err: platform.ErrUnverified, Times: 1},

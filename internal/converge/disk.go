@@ -25,33 +25,33 @@ const (
 // guardDisk keeps a database from outgrowing its plan: read-only at 95 %,
 // writable again below 90 %. The row, written last, says which of both it is:
 // a crash in between repeats the change, and its event isn't lost.
-func (a *attendance) guardDisk(ctx context.Context, want platform.Wanted) error {
-	on, due := guard(a.seen.UsedBytes, want.Plan.DiskBytes(), a.c.ReadOnly)
-	if !due || !a.seen.Serving {
+func (r *repair) guardDisk(ctx context.Context, want platform.Wanted) error {
+	on, due := guard(r.seen.UsedBytes, want.Plan.DiskBytes(), r.c.ReadOnly)
+	if !due || !r.seen.Serving {
 		return nil
 	}
 	failpoint.Here("converge: before read only")
-	if err := a.Driver.SetReadOnly(ctx, want, on); err != nil {
+	if err := r.Driver.SetReadOnly(ctx, want, on); err != nil {
 		return fmt.Errorf("disk guard: %w", err)
 	}
 	failpoint.Here("converge: after read only")
-	a.seen.ReadOnly = on
+	r.seen.ReadOnly = on
 	message := "There is space again: the database takes writes."
 	if on {
 		message = fmt.Sprintf("%d %% of the plan's %d GB are in use: the database is read-only until less than %d %% are, or until it has a bigger plan.",
-			*a.seen.UsedBytes*100/want.Plan.DiskBytes(), want.Plan.DiskGB(), spacePercent)
+			*r.seen.UsedBytes*100/want.Plan.DiskBytes(), want.Plan.DiskGB(), spacePercent)
 	}
-	err := a.Store.InTx(ctx, func(tx *store.Tx) error {
-		if err := tx.RecordObserved(ctx, a.c.ID, keep(a.c, a.seen)); err != nil {
+	err := r.Store.InTx(ctx, func(tx *store.Tx) error {
+		if err := tx.RecordObserved(ctx, r.c.ID, keep(r.c, r.seen)); err != nil {
 			return err
 		}
-		if err := notify(ctx, tx, a.c, operation.LowDiskSpace, message); err != nil {
+		if err := notify(ctx, tx, r.c, operation.LowDiskSpace, message); err != nil {
 			return err
 		}
 		if on {
-			return a.Desk.Raise(ctx, tx, a.c.Account, outage.OfDisk(a.c.ID), a.c.Label, message, a.Now())
+			return r.Issues.Raise(ctx, tx, r.c.Account, outage.OfDisk(r.c.ID), r.c.Label, message, r.Now())
 		}
-		return a.Desk.Settle(ctx, tx, a.c.Account, outage.OfDisk(a.c.ID), message, a.Now())
+		return r.Issues.Settle(ctx, tx, r.c.Account, outage.OfDisk(r.c.ID), message, r.Now())
 	})
 	if err != nil {
 		return fmt.Errorf("record the disk guard: %w", err)

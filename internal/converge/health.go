@@ -28,30 +28,30 @@ const (
 )
 
 // look observes a database and attends to it when anything isn't as it should be.
-func (k *Keeper) look(ctx context.Context, id cluster.ID, p patient) (patient, time.Duration) {
+func (k *Keeper) look(ctx context.Context, id cluster.ID, t target) (target, time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	c, err := k.Store.ClusterForWork(ctx, id)
 	if fault.IsKind(err, fault.NotFound) || err == nil && !mine(c) {
-		p.well()
-		return p, k.Every
+		t.well()
+		return t, k.Every
 	}
 	if err == nil {
 		seen, errSeen := k.observe(ctx, c)
-		if errSeen == nil && !k.needsAttention(c, seen, p) {
-			p.well()
-			return p, k.pace(c, seen)
+		if errSeen == nil && !k.needsRepair(c, seen, t) {
+			t.well()
+			return t, k.pace(c, seen)
 		}
 		var wait time.Duration
-		if wait, err = k.attend(ctx, id, &p); err == nil {
-			return p, wait
+		if wait, err = k.repair(ctx, id, &t); err == nil {
+			return t, wait
 		}
 	}
 	if ctx.Err() == nil {
 		k.Logger.WarnContext(ctx, "look after database", "cluster_id", int64(id), "error", err)
 	}
-	p.tries++
-	return p, backoff(p.tries)
+	t.tries++
+	return t, backoff(t.tries)
 }
 
 // settled are the statuses that no operation is in charge of, and that of a
@@ -74,18 +74,18 @@ func (k *Keeper) observe(ctx context.Context, c cluster.Cluster) (platform.Obser
 	if err != nil {
 		return seen, fmt.Errorf("observe: %w", err)
 	}
-	if operate.Lost(c, seen) {
-		seen.Problem, seen.Permanent = operate.LostReason, true
+	if platform.Lost(c, seen) {
+		seen.Problem, seen.Permanent = platform.LostReason, true
 	}
 	return seen, nil
 }
 
-// needsAttention reports whether there is anything to do that needs the lease.
-func (k *Keeper) needsAttention(c cluster.Cluster, seen platform.Observed, p patient) bool {
+// needsRepair reports whether there is anything to do that needs the lease.
+func (k *Keeper) needsRepair(c cluster.Cluster, seen platform.Observed, t target) bool {
 	if c.Status == cluster.Suspended {
-		return (!p.adopted || !seen.Suspended) && !operate.Lost(c, seen)
+		return (!t.adopted || !seen.Suspended) && !platform.Lost(c, seen)
 	}
-	if !p.adopted || !seen.Serving || !seen.Settled || seen.Degraded || !well(c.Status) || seen.Failovers > c.Failovers || seen.Closed != operate.Closed(c) {
+	if !t.adopted || !seen.Serving || !seen.Settled || seen.Degraded || !well(c.Status) || seen.Failovers > c.Failovers || seen.Closed != operate.Closed(c) {
 		return true
 	}
 	if plan, ok := k.Catalog.Plan(c.Type); ok {
@@ -96,8 +96,8 @@ func (k *Keeper) needsAttention(c cluster.Cluster, seen platform.Observed, p pat
 	return worthRecording(c, seen)
 }
 
-// attend takes the lease, brings the database back, and records what came of it.
-func (k *Keeper) attend(ctx context.Context, id cluster.ID, p *patient) (wait time.Duration, err error) {
+// repair takes the lease, brings the database back, and records what came of it.
+func (k *Keeper) repair(ctx context.Context, id cluster.ID, t *target) (wait time.Duration, err error) {
 	ctx, release, ok, err := k.Store.Lease(ctx, id)
 	if err != nil {
 		return 0, err
@@ -113,73 +113,73 @@ func (k *Keeper) attend(ctx context.Context, id cluster.ID, p *patient) (wait ti
 	if err != nil {
 		return 0, fmt.Errorf("read cluster: %w", err)
 	}
-	a := &attendance{Keeper: k, c: c, p: p}
+	r := &repair{Keeper: k, c: c, t: t}
 	if c.Status == cluster.Suspended {
-		return a.rest(ctx)
+		return r.rest(ctx)
 	}
-	return a.do(ctx)
+	return r.do(ctx)
 }
 
-// attendance is one look at a database with its lease held.
-type attendance struct {
+// repair is one look at a database with its lease held.
+type repair struct {
 	*Keeper
 	c    cluster.Cluster
-	p    *patient
+	t    *target
 	seen platform.Observed
 }
 
-func (a *attendance) do(ctx context.Context) (time.Duration, error) {
-	want, err := operate.Wanted(a.c, a.Catalog, false)
+func (r *repair) do(ctx context.Context) (time.Duration, error) {
+	want, err := platform.NewWanted(r.c, r.Catalog, false)
 	if err != nil {
 		return 0, err
 	}
-	trouble := a.bringBack(ctx, want)
+	trouble := r.bringBack(ctx, want)
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
 	if trouble != nil {
-		a.Logger.WarnContext(ctx, "bring database back", "cluster_id", int64(a.c.ID), "error", trouble)
+		r.Logger.WarnContext(ctx, "bring database back", "cluster_id", int64(r.c.ID), "error", trouble)
 	}
-	if trouble == nil || a.seen.Degraded {
-		if err := a.guardDisk(ctx, want); err != nil {
+	if trouble == nil || r.seen.Degraded {
+		if err := r.guardDisk(ctx, want); err != nil {
 			return 0, err
 		}
 	}
-	if err := a.record(ctx, a.seen); err != nil {
+	if err := r.record(ctx, r.seen); err != nil {
 		return 0, err
 	}
-	if err := a.judge(ctx, want); err != nil {
+	if err := r.judge(ctx, want); err != nil {
 		return 0, err
 	}
 	switch {
-	case !a.p.downSince.IsZero() && a.c.Status != cluster.Failed && a.c.Status != cluster.BackingUp:
+	case !r.t.downSince.IsZero() && r.c.Status != cluster.Failed && r.c.Status != cluster.BackingUp:
 		return soon, nil
-	case a.seen.Degraded && a.c.Status == cluster.Active: // its status says so soon
+	case r.seen.Degraded && r.c.Status == cluster.Active: // its status says so soon
 		return soon, nil
-	case a.seen.Degraded: // for days maybe, and its disk fills meanwhile
-		a.p.tries++
-		return min(backoff(a.p.tries), a.pace(a.c, a.seen)), nil
-	case trouble != nil || !a.seen.Serving || !a.seen.Settled:
-		a.p.tries++
-		return backoff(a.p.tries), nil
+	case r.seen.Degraded: // for days maybe, and its disk fills meanwhile
+		r.t.tries++
+		return min(backoff(r.t.tries), r.pace(r.c, r.seen)), nil
+	case trouble != nil || !r.seen.Serving || !r.seen.Settled:
+		r.t.tries++
+		return backoff(r.t.tries), nil
 	}
-	a.p.tries = 0
-	return a.pace(a.c, a.seen), nil
+	r.t.tries = 0
+	return r.pace(r.c, r.seen), nil
 }
 
 // bringBack looks and, unless all is as wanted, applies once. What it saw last
-// is in a.seen; the error is why it isn't as wanted.
-func (a *attendance) bringBack(ctx context.Context, want platform.Wanted) error {
-	seen, err := a.observe(ctx, a.c)
+// is in r.seen; the error is why it isn't as wanted.
+func (r *repair) bringBack(ctx context.Context, want platform.Wanted) error {
+	seen, err := r.observe(ctx, r.c)
 	if err != nil {
-		a.p.down()
-	} else if a.saw(seen); a.asWanted() || operate.Lost(a.c, seen) {
+		r.t.down()
+	} else if r.saw(seen); r.asWanted() || platform.Lost(r.c, seen) {
 		return nil
 	}
-	a.tell(ctx)
+	r.tell(ctx)
 	var early error
-	if a.reopens(err != nil || a.seen.Closed) {
-		if early = a.Driver.SetPassword(ctx, want); early != nil {
+	if r.reopens(err != nil || r.seen.Closed) {
+		if early = r.Driver.SetPassword(ctx, want); early != nil {
 			early = fmt.Errorf("nobody is let in before the password is set: %w", early)
 			want.LockedOut = true
 		}
@@ -187,163 +187,163 @@ func (a *attendance) bringBack(ctx context.Context, want platform.Wanted) error 
 	applied := make(chan error, 1)
 	go func() {
 		failpoint.Here("converge: before apply")
-		seen, err := a.Driver.Apply(ctx, want)
+		seen, err := r.Driver.Apply(ctx, want)
 		failpoint.Here("converge: after apply")
 		if err == nil && !seen.Settled {
 			err = fmt.Errorf("not settled: %s", seen.Problem)
 		}
 		applied <- err
 	}()
-	err = a.await(ctx, applied)
-	seen, errSeen := a.observe(ctx, a.c)
+	err = r.await(ctx, applied)
+	seen, errSeen := r.observe(ctx, r.c)
 	if errSeen == nil {
-		a.saw(seen)
+		r.saw(seen)
 	}
 	err = errors.Join(early, err)
-	a.p.adopted = a.p.adopted || err == nil
+	r.t.adopted = r.t.adopted || err == nil
 	return errors.Join(err, errSeen)
 }
 
 // reopens reports whether a database that may be closed is to be opened to which
 // nobody was let in, as its servers, also while they are down, may have a password
 // that was reset.
-func (a *attendance) reopens(closed bool) bool {
-	return closed && a.c.Status == cluster.Failed && !operate.Closed(a.c)
+func (r *repair) reopens(closed bool) bool {
+	return closed && r.c.Status == cluster.Failed && !operate.Closed(r.c)
 }
 
 // asWanted reports whether nothing is left to apply. Looking alone doesn't compare
 // with all of the row: after a start, and after an operation that was given up,
 // one pass does.
-func (a *attendance) asWanted() bool {
-	return a.p.adopted && well(a.c.Status) && a.seen.Serving && a.seen.Settled && !a.seen.Degraded &&
-		a.seen.ReadOnly == a.c.ReadOnly && a.seen.Closed == operate.Closed(a.c)
+func (r *repair) asWanted() bool {
+	return r.t.adopted && well(r.c.Status) && r.seen.Serving && r.seen.Settled && !r.seen.Degraded &&
+		r.seen.ReadOnly == r.c.ReadOnly && r.seen.Closed == operate.Closed(r.c)
 }
 
 // record writes down what was seen, a failover with its event.
-func (a *attendance) record(ctx context.Context, seen platform.Observed) error {
-	if seen.Exists && worthRecording(a.c, seen) {
-		if err := a.Store.RecordObserved(ctx, a.c.ID, keep(a.c, seen)); err != nil {
+func (r *repair) record(ctx context.Context, seen platform.Observed) error {
+	if seen.Exists && worthRecording(r.c, seen) {
+		if err := r.Store.RecordObserved(ctx, r.c.ID, keep(r.c, seen)); err != nil {
 			return fmt.Errorf("record what was seen: %w", err)
 		}
 	}
-	return a.tellFailover(ctx)
+	return r.tellFailover(ctx)
 }
 
 // tell makes what was seen known before Apply has ended, which may take minutes to
 // copy a lost node's data: good news, and what may yet turn out well, wait for that.
 // What fails here is tried again after it.
-func (a *attendance) tell(ctx context.Context) {
-	seen := a.seen
-	seen.ReadOnly = a.c.ReadOnly // of which guardDisk tells
-	err := a.record(ctx, seen)
-	trigger := a.verdict()
-	tries := trigger == cluster.Down && time.Since(a.p.downSince) < a.Grace
-	if err == nil && trigger != cluster.Healed && !tries && a.c.Status != cluster.Failed {
-		err = a.move(ctx, trigger)
+func (r *repair) tell(ctx context.Context) {
+	seen := r.seen
+	seen.ReadOnly = r.c.ReadOnly // of which guardDisk tells
+	err := r.record(ctx, seen)
+	trigger := r.trigger()
+	tries := trigger == cluster.Down && time.Since(r.t.downSince) < r.Grace
+	if err == nil && trigger != cluster.Healed && !tries && r.c.Status != cluster.Failed {
+		err = r.move(ctx, trigger)
 	}
 	if err != nil {
-		a.Logger.WarnContext(ctx, "tell how the database stands", "cluster_id", int64(a.c.ID), "error", err)
+		r.Logger.WarnContext(ctx, "tell how the database stands", "cluster_id", int64(r.c.ID), "error", err)
 	}
 }
 
 // await waits for Apply, and tells meanwhile what the platform says has changed, and
 // what goes on for longer than the grace.
-func (a *attendance) await(ctx context.Context, applied <-chan error) error {
+func (r *repair) await(ctx context.Context, applied <-chan error) error {
 	for {
-		late := time.NewTimer(a.untilLate())
+		late := time.NewTimer(r.untilLate())
 		select {
 		case err := <-applied:
 			late.Stop()
 			return err
-		case <-a.p.nudge:
+		case <-r.t.nudge:
 		case <-late.C:
 		}
 		late.Stop()
-		if seen, err := a.observe(ctx, a.c); err == nil {
-			a.saw(seen)
-			a.tell(ctx)
+		if seen, err := r.observe(ctx, r.c); err == nil {
+			r.saw(seen)
+			r.tell(ctx)
 		}
 	}
 }
 
 // untilLate is when the grace ends that what was seen has before the status tells of it.
-func (a *attendance) untilLate() time.Duration {
-	since := a.p.downSince
+func (r *repair) untilLate() time.Duration {
+	since := r.t.downSince
 	if since.IsZero() {
-		since = a.p.fewerSince
+		since = r.t.fewerSince
 	}
-	if left := time.Until(since.Add(a.Grace)); !since.IsZero() && left > 0 {
+	if left := time.Until(since.Add(r.Grace)); !since.IsZero() && left > 0 {
 		return left
 	}
-	return a.Every
+	return r.Every
 }
 
 // saw remembers what was seen, and since when it doesn't serve as it should.
-func (a *attendance) saw(seen platform.Observed) {
-	a.seen = seen
+func (r *repair) saw(seen platform.Observed) {
+	r.seen = seen
 	if !seen.Serving {
-		a.p.down()
+		r.t.down()
 		return
 	}
-	a.p.downSince = time.Time{}
+	r.t.downSince = time.Time{}
 	if !seen.Degraded {
-		a.p.fewerSince = time.Time{}
-	} else if a.p.fewerSince.IsZero() {
-		a.p.fewerSince = time.Now()
+		r.t.fewerSince = time.Time{}
+	} else if r.t.fewerSince.IsZero() {
+		r.t.fewerSince = time.Now()
 	}
 }
 
 // well forgets what was wrong.
-func (p *patient) well() { p.downSince, p.fewerSince, p.tries = time.Time{}, time.Time{}, 0 }
+func (t *target) well() { t.downSince, t.fewerSince, t.tries = time.Time{}, time.Time{}, 0 }
 
-func (p *patient) down() {
-	if p.downSince.IsZero() {
-		p.downSince = time.Now()
+func (t *target) down() {
+	if t.downSince.IsZero() {
+		t.downSince = time.Now()
 	}
 }
 
 // judge moves the status to what was seen. Before a database is called active
 // again, or degraded after it had failed, its root password is made the one
 // that the API answers: a reset may have been given up.
-func (a *attendance) judge(ctx context.Context, want platform.Wanted) error {
-	if a.reopens(a.seen.Closed) {
+func (r *repair) judge(ctx context.Context, want platform.Wanted) error {
+	if r.reopens(r.seen.Closed) {
 		return nil // nobody would come in yet
 	}
-	trigger := a.verdict()
-	if trigger == cluster.Healed || trigger == cluster.NodeLost && a.c.Status == cluster.Failed {
-		if a.c.LockedOut {
+	trigger := r.trigger()
+	if trigger == cluster.Healed || trigger == cluster.NodeLost && r.c.Status == cluster.Failed {
+		if r.c.LockedOut {
 			return nil // it stays failed on purpose
 		}
 		failpoint.Here("converge: before set password")
-		if err := a.Driver.SetPassword(ctx, want); err != nil {
+		if err := r.Driver.SetPassword(ctx, want); err != nil {
 			return fmt.Errorf("set password: %w", err)
 		}
 	}
-	return a.move(ctx, trigger)
+	return r.move(ctx, trigger)
 }
 
-// verdict is what was seen last means for the status.
-func (a *attendance) verdict() cluster.Trigger {
-	grace := a.Grace
-	if !a.seen.Exists && !a.seen.Permanent {
+// trigger is what was seen last means for the status.
+func (r *repair) trigger() cluster.Trigger {
+	grace := r.Grace
+	if !r.seen.Exists && !r.seen.Permanent {
 		grace = unknownGrace
 	}
-	since := a.p.downSince
-	if a.seen.Serving {
-		since = a.p.fewerSince
+	since := r.t.downSince
+	if r.seen.Serving {
+		since = r.t.fewerSince
 	}
 	lasts := time.Duration(0)
 	if !since.IsZero() {
 		lasts = time.Since(since)
 	}
-	return verdict(a.c.Status, a.seen, lasts, grace)
+	return trigger(r.c.Status, r.seen, lasts, grace)
 }
 
-// verdict is what a look means for the status; "" when nothing. It is pure. lasts is
+// trigger is what a look means for the status; "" when nothing. It is pure. lasts is
 // for how long the database has been down, or served with too few nodes: a server
 // that starts again, or a replica that took over, has the grace for it. While a
 // backup is taken the status stays: what happened meanwhile, the look after it tells.
-func verdict(status cluster.Status, seen platform.Observed, lasts, grace time.Duration) cluster.Trigger {
+func trigger(status cluster.Status, seen platform.Observed, lasts, grace time.Duration) cluster.Trigger {
 	switch {
 	case status == cluster.BackingUp:
 		return ""
@@ -363,7 +363,7 @@ func verdict(status cluster.Status, seen platform.Observed, lasts, grace time.Du
 }
 
 // move changes the status and tells of it, together.
-func (a *attendance) move(ctx context.Context, on cluster.Trigger) error {
+func (r *repair) move(ctx context.Context, on cluster.Trigger) error {
 	var action operation.Action
 	var message string
 	switch on {
@@ -371,20 +371,20 @@ func (a *attendance) move(ctx context.Context, on cluster.Trigger) error {
 		return nil
 	case cluster.Healed:
 		action, message = operation.Recovered, "The database serves again."
-		if a.c.Size > 1 {
-			message = fmt.Sprintf("All %d nodes of the database serve again.", a.c.Size)
+		if r.c.Size > 1 {
+			message = fmt.Sprintf("All %d nodes of the database serve again.", r.c.Size)
 		}
 	case cluster.NodeLost:
-		action, message = operation.Degraded, fewerServe(a.c, a.seen)
+		action, message = operation.Degraded, fewerServe(r.c, r.seen)
 	default:
-		action, message = operation.Failed, doesntServe(a.seen)
+		action, message = operation.Failed, doesntServe(r.seen)
 	}
-	before := a.c
-	err := a.Store.InTx(ctx, func(tx *store.Tx) (err error) {
-		if a.c, err = tx.Transition(ctx, before, on); err != nil {
+	before := r.c
+	err := r.Store.InTx(ctx, func(tx *store.Tx) (err error) {
+		if r.c, err = tx.Transition(ctx, before, on); err != nil {
 			return err
 		}
-		return notify(ctx, tx, a.c, action, message)
+		return notify(ctx, tx, r.c, action, message)
 	})
 	if errors.Is(err, store.ErrNoTransition) {
 		return nil // deleted meanwhile
@@ -392,7 +392,7 @@ func (a *attendance) move(ctx context.Context, on cluster.Trigger) error {
 	if err != nil {
 		return fmt.Errorf("record %s: %w", action, err)
 	}
-	a.Logger.WarnContext(ctx, "database has changed by itself", "cluster_id", int64(a.c.ID), "action", string(action), "message", message, "problems", problems(a.seen))
+	r.Logger.WarnContext(ctx, "database has changed by itself", "cluster_id", int64(r.c.ID), "action", string(action), "message", message, "problems", problems(r.seen))
 	return nil
 }
 

@@ -27,8 +27,8 @@ type Options struct {
 	Backups  BackupOptions
 	// Maintenance is about what is done in maintenance windows.
 	Maintenance MaintenanceOptions
-	// Desk opens and closes issues, and tells of maintenance windows.
-	Desk outage.Desk
+	// Issues opens and closes issues, and tells of maintenance windows.
+	Issues outage.IssueTracker
 	// Recovery keeps what brings databases back on another server; nil: nobody does.
 	Recovery Recovery
 	// Now is the clock of what is done at a time of the day; time.Now when nil.
@@ -92,7 +92,7 @@ func (k *Keeper) Start(ctx context.Context) {
 	ctx, k.stop = context.WithCancel(context.WithoutCancel(ctx))
 	r := &round{
 		every: k.Every, slots: atOnce, changes: k.Driver.Changes(), list: k.list, look: k.look,
-		ended: make(chan visit), patients: map[cluster.ID]*patient{},
+		ended: make(chan result), targets: map[cluster.ID]*target{},
 	}
 	k.running.Go(func() { r.run(ctx) })
 	k.running.Go(func() { k.orphans(ctx) })

@@ -21,6 +21,7 @@ import (
 	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/pgtest"
+	"steward/internal/platform"
 	"steward/internal/platform/memplatform"
 	"steward/internal/store"
 )
@@ -382,7 +383,7 @@ func TestALostDatabaseIsNotReplacedByAnEmptyOne(t *testing.T) {
 	}
 	b.driver.Change(c.ID)
 	b.mustBecome(c.ID, cluster.Failed)
-	if e := b.events(c.ID); !strings.Contains(e[0].Message, operate.LostReason) {
+	if e := b.events(c.ID); !strings.Contains(e[0].Message, platform.LostReason) {
 		t.Errorf("event: %+v", e)
 	}
 	b.lookedAgain(c.ID)

@@ -93,7 +93,7 @@ func (k *Keeper) announceMaintenance(ctx context.Context, c cluster.Cluster, sta
 
 // tellWindow has contacts told, if the operator wants it, what is done in a window.
 func (k *Keeper) tellWindow(ctx context.Context, tx *store.Tx, kind monitor.NoticeKind, c cluster.Cluster, start, end time.Time) error {
-	return k.Desk.TellWindow(ctx, tx, kind, c, monitor.NoticeWindow{Start: start, End: end, Work: cluster.DescribeTasks(c.Maintenance.Tasks)})
+	return k.Issues.TellWindow(ctx, tx, kind, c, monitor.NoticeWindow{Start: start, End: end, Work: cluster.DescribeTasks(c.Maintenance.Tasks)})
 }
 
 // windowTime is how people are told when a window is.

@@ -27,7 +27,7 @@ type windows struct {
 	*bench
 	clock   atomic.Pointer[time.Time]
 	options converge.MaintenanceOptions
-	desk    outage.Desk
+	issues  outage.IssueTracker
 }
 
 // opens is when the windows of all databases of the tests open.
@@ -35,13 +35,13 @@ var opens = time.Date(2026, 2, 4, 14, 0, 0, 0, time.UTC)
 
 func newWindows(t *testing.T, options converge.MaintenanceOptions) *windows {
 	t.Helper()
-	return newToldWindows(t, options, outage.Desk{})
+	return newToldWindows(t, options, outage.IssueTracker{})
 }
 
 // newToldWindows is newWindows with whom to tell of them.
-func newToldWindows(t *testing.T, options converge.MaintenanceOptions, desk outage.Desk) *windows {
+func newToldWindows(t *testing.T, options converge.MaintenanceOptions, issues outage.IssueTracker) *windows {
 	t.Helper()
-	w := &windows{options: options, desk: desk}
+	w := &windows{options: options, issues: issues}
 	w.options.Every = 5 * time.Millisecond
 	w.at(opens.Add(-72 * time.Hour))
 	w.bench = newBench(t, pgtest.WithNow(w.now))
@@ -56,9 +56,9 @@ func (w *windows) at(now time.Time) { w.clock.Store(&now) }
 func (w *windows) restart() {
 	w.keeper.Stop()
 	w.operator = operate.New(operate.Options{
-		Store: w.store, Driver: w.driver, Catalog: w.plans, Desk: w.desk, Logger: w.operator.Logger, Now: w.now, Limits: operate.Limits{Quick: time.Nanosecond, Seen: time.Nanosecond},
+		Store: w.store, Driver: w.driver, Catalog: w.plans, Issues: w.issues, Logger: w.operator.Logger, Now: w.now, Limits: operate.Limits{Quick: time.Nanosecond, Seen: time.Nanosecond},
 	})
-	w.keep(converge.Options{Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Maintenance: w.options, Desk: w.desk, Now: w.now})
+	w.keep(converge.Options{Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Maintenance: w.options, Issues: w.issues, Now: w.now})
 }
 
 // database has a window that opens at opens, for two hours.
@@ -170,7 +170,7 @@ func (w *windows) notices() []monitor.Notice {
 // of the window in which all is done and of one that ends too early.
 func TestMaintenanceIsToldToPeople(t *testing.T) {
 	t.Parallel()
-	w := newToldWindows(t, converge.MaintenanceOptions{}, outage.Desk{Channels: []string{"ops"}, Maintenance: true})
+	w := newToldWindows(t, converge.MaintenanceOptions{}, outage.IssueTracker{Channels: []string{"ops"}, Maintenance: true})
 	ann := monitor.Contact{Account: w.admin.Account, Name: "Ann", Email: "ann@example.org", Group: "web"}
 	if _, err := w.store.CreateContact(t.Context(), ann); err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestMaintenanceIsToldToPeople(t *testing.T) {
 // it tells of happens, so that neither is ever there without the other.
 func TestNoticeIsOneWithWhatItTellsOf(t *testing.T) {
 	t.Parallel()
-	w := newToldWindows(t, converge.MaintenanceOptions{}, outage.Desk{Channels: []string{"ops"}, Maintenance: true})
+	w := newToldWindows(t, converge.MaintenanceOptions{}, outage.IssueTracker{Channels: []string{"ops"}, Maintenance: true})
 	exec := func(sql string) {
 		t.Helper()
 		if _, err := w.store.Pool().Exec(t.Context(), sql); err != nil {

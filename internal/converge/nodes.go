@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"steward/internal/cluster"
-	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
@@ -16,8 +15,8 @@ import (
 // customer to mend.
 func fewerServe(c cluster.Cluster, seen platform.Observed) string {
 	text := fmt.Sprintf("The database takes writes, but only %d of %d nodes serve.", seen.Healthy, c.Size)
-	if seen.Hindrance != "" {
-		text += " " + seen.Hindrance
+	if seen.CustomerProblem != "" {
+		text += " " + seen.CustomerProblem
 	}
 	return text
 }
@@ -25,7 +24,7 @@ func fewerServe(c cluster.Cluster, seen platform.Observed) string {
 // doesntServe says that a database is down, and why where the reason is in our
 // own words.
 func doesntServe(seen platform.Observed) string {
-	if seen.Problem == operate.LostReason {
+	if seen.Problem == platform.LostReason {
 		return "The database doesn't serve: " + seen.Problem
 	}
 	return "The database doesn't serve. The operator's log tells why."
@@ -47,23 +46,23 @@ func problems(seen platform.Observed) []string {
 
 // tellFailover tells once of changes of the primary: the row counts those that
 // have been told of, and goes up in the transaction of the event.
-func (a *attendance) tellFailover(ctx context.Context) error {
-	if a.seen.Failovers <= a.c.Failovers {
+func (r *repair) tellFailover(ctx context.Context) error {
+	if r.seen.Failovers <= r.c.Failovers {
 		return nil
 	}
-	message, told := failoverMessage(a.seen.Failovers-a.c.Failovers, a.seen.FailoverReason), false
-	err := a.Store.InTx(ctx, func(tx *store.Tx) (err error) {
-		if told, err = tx.RecordFailovers(ctx, a.c, a.seen.Failovers); err != nil || !told {
+	message, told := failoverMessage(r.seen.Failovers-r.c.Failovers, r.seen.FailoverReason), false
+	err := r.Store.InTx(ctx, func(tx *store.Tx) (err error) {
+		if told, err = tx.RecordFailovers(ctx, r.c, r.seen.Failovers); err != nil || !told {
 			return err
 		}
-		return notify(ctx, tx, a.c, operation.Failover, message)
+		return notify(ctx, tx, r.c, operation.Failover, message)
 	})
 	if err != nil {
 		return fmt.Errorf("record a failover: %w", err)
 	}
-	a.c.Failovers = a.seen.Failovers
+	r.c.Failovers = r.seen.Failovers
 	if told {
-		a.Logger.WarnContext(ctx, "the primary has changed", "cluster_id", int64(a.c.ID), "failovers", a.c.Failovers, "message", message)
+		r.Logger.WarnContext(ctx, "the primary has changed", "cluster_id", int64(r.c.ID), "failovers", r.c.Failovers, "message", message)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 // idle servers move a little all the time, and the API shows gigabytes.
 const grain = 32 << 20
 
-// worthRecording tells whether what was seen differs from the row by enough to
+// worthRecording reports whether what was seen differs from the row by enough to
 // be written down.
 func worthRecording(c cluster.Cluster, seen platform.Observed) bool {
 	k := keep(c, seen)
@@ -23,10 +23,8 @@ func differs(known, seen *int64) bool {
 	if known == nil || seen == nil {
 		return known != seen
 	}
-	return gigabytes(*known) != gigabytes(*seen) || max(*known-*seen, *seen-*known) >= grain
+	return cluster.Gigabytes(*known) != cluster.Gigabytes(*seen) || max(*known-*seen, *seen-*known) >= grain
 }
-
-func gigabytes(n int64) int64 { return (n + 1<<30 - 1) >> 30 }
 
 // keep fills in what can't be seen of a database that is down: its addresses
 // are the customer's for good.

@@ -11,10 +11,10 @@ import (
 // relist is how soon the list of databases is asked for again after a failure.
 const relist = time.Second
 
-// patient is what is remembered of a database between two looks. Nothing of it
+// target is what is remembered of a database between two looks. Nothing of it
 // has to survive.
-type patient struct {
-	// adopted tells that it was brought to its spec since this process started.
+type target struct {
+	// adopted reports whether it was brought to its spec since this process started.
 	adopted bool
 	// downSince is when it was first seen not serving, fewerSince when with fewer
 	// nodes than it should have; zero while all is well.
@@ -30,10 +30,10 @@ type patient struct {
 	nudge chan struct{}
 }
 
-// visit is what a look leaves behind.
-type visit struct {
+// result is what a look leaves behind.
+type result struct {
 	id    cluster.ID
-	after patient
+	after target
 	wait  time.Duration
 }
 
@@ -45,12 +45,12 @@ type round struct {
 	changes <-chan cluster.ID
 	list    func(context.Context) ([]cluster.ID, error)
 	// look returns what to remember and when to look next.
-	look func(context.Context, cluster.ID, patient) (patient, time.Duration)
+	look func(context.Context, cluster.ID, target) (target, time.Duration)
 
-	ended    chan visit
-	patients map[cluster.ID]*patient
-	listDue  time.Time
-	looks    sync.WaitGroup
+	ended   chan result
+	targets map[cluster.ID]*target
+	listDue time.Time
+	looks   sync.WaitGroup
 }
 
 // run goes on until ctx ends and waits for the looks that are under way.
@@ -89,7 +89,7 @@ func (r *round) drain() {
 
 // changed makes a database due now. One that isn't known yet comes with the list.
 func (r *round) changed(id cluster.ID) {
-	p := r.patients[id]
+	p := r.targets[id]
 	switch {
 	case p == nil:
 		r.listDue = time.Time{}
@@ -104,8 +104,8 @@ func (r *round) changed(id cluster.ID) {
 	}
 }
 
-func (r *round) after(v visit) {
-	p := r.patients[v.id]
+func (r *round) after(v result) {
+	p := r.targets[v.id]
 	again := p.again
 	*p = v.after
 	p.busy, p.again, p.due = false, false, time.Now().Add(v.wait)
@@ -125,13 +125,13 @@ func (r *round) relist(ctx context.Context) {
 	known := make(map[cluster.ID]bool, len(ids))
 	for _, id := range ids {
 		known[id] = true
-		if r.patients[id] == nil {
-			r.patients[id] = &patient{}
+		if r.targets[id] == nil {
+			r.targets[id] = &target{}
 		}
 	}
-	for id, p := range r.patients {
+	for id, p := range r.targets {
 		if !known[id] && !p.busy {
-			delete(r.patients, id)
+			delete(r.targets, id)
 		}
 	}
 }
@@ -140,12 +140,12 @@ func (r *round) relist(ctx context.Context) {
 // when the next is.
 func (r *round) begin(ctx context.Context) time.Time {
 	now, next, busy := time.Now(), r.listDue, 0
-	for _, p := range r.patients {
+	for _, p := range r.targets {
 		if p.busy {
 			busy++
 		}
 	}
-	for id, p := range r.patients {
+	for id, p := range r.targets {
 		switch {
 		case p.busy:
 		case p.due.After(now):
@@ -158,7 +158,7 @@ func (r *round) begin(ctx context.Context) time.Time {
 			before := *p
 			r.looks.Go(func() {
 				after, wait := r.look(ctx, id, before)
-				r.ended <- visit{id, after, wait}
+				r.ended <- result{id, after, wait}
 			})
 		}
 	}

@@ -34,7 +34,7 @@ func (w *ward) list(context.Context) ([]cluster.ID, error) {
 	return append([]cluster.ID{}, w.ids...), nil
 }
 
-func (w *ward) look(_ context.Context, id cluster.ID, p patient) (patient, time.Duration) {
+func (w *ward) look(_ context.Context, id cluster.ID, p target) (target, time.Duration) {
 	w.mu.Lock()
 	w.looks[id]++
 	w.at[id] = time.Now()
@@ -65,7 +65,7 @@ func start(t *testing.T, w *ward, f func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &round{
 			every: 20 * time.Second, slots: 4, changes: w.changes, list: w.list, look: w.look,
-			ended: make(chan visit), patients: map[cluster.ID]*patient{},
+			ended: make(chan result), targets: map[cluster.ID]*target{},
 		}
 		ended := make(chan struct{})
 		go func() { r.run(ctx); close(ended) }()

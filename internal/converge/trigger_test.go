@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/cluster"
-	"steward/internal/operate"
 	"steward/internal/platform"
 )
 
@@ -58,7 +57,7 @@ func TestVerdict(t *testing.T) {
 		{"the same when it was degraded", cluster.Degraded, leaderless, grace, cluster.Down},
 		{"a failed one without a primary stays", cluster.Failed, leaderless, time.Hour, ""},
 	} {
-		if got := verdict(c.status, c.seen, c.lasts, grace); got != c.want {
+		if got := trigger(c.status, c.seen, c.lasts, grace); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -74,11 +73,11 @@ func TestVerdictIsLegal(t *testing.T) {
 			Degraded: rapid.Bool().Draw(t, "degraded"), Healthy: rapid.IntRange(0, 3).Draw(t, "healthy"),
 			Permanent: rapid.Bool().Draw(t, "permanent"), Problem: rapid.SampledFrom([]string{"", "x"}).Draw(t, "problem"),
 		}
-		trigger := verdict(status, seen, time.Duration(rapid.Int64Range(0, 100).Draw(t, "down")), 50)
-		if trigger == "" {
+		found := trigger(status, seen, time.Duration(rapid.Int64Range(0, 100).Draw(t, "down")), 50)
+		if found == "" {
 			return
 		}
-		to, ok := cluster.Next(status, trigger)
+		to, ok := cluster.Next(status, found)
 		want := cluster.Failed
 		switch {
 		case seen.Serving && seen.Degraded:
@@ -87,7 +86,7 @@ func TestVerdictIsLegal(t *testing.T) {
 			want = cluster.Active
 		}
 		if !ok || to != want {
-			t.Fatalf("%s on %s: %s, %v; want %s", status, trigger, to, ok, want)
+			t.Fatalf("%s on %s: %s, %v; want %s", status, found, to, ok, want)
 		}
 	})
 }
@@ -168,11 +167,11 @@ func TestMessagesOfLostNodes(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	hindered := platform.Observed{Healthy: 2, Problem: inner, Hindrance: "The database x is in the way."}
-	if got := fewerServe(three, hindered); got != want+" The database x is in the way." {
+	blocked := platform.Observed{Healthy: 2, Problem: inner, CustomerProblem: "The database x is in the way."}
+	if got := fewerServe(three, blocked); got != want+" The database x is in the way." {
 		t.Errorf("what only the customer can mend: %q", got)
 	}
-	for _, seen := range []platform.Observed{{}, {Problem: inner}, {Problem: operate.LostReason}} {
+	for _, seen := range []platform.Observed{{}, {Problem: inner}, {Problem: platform.LostReason}} {
 		if got := doesntServe(seen); !strings.HasPrefix(got, "The database doesn't serve") || strings.Contains(got, inner) {
 			t.Errorf("%q", got)
 		}

@@ -196,7 +196,7 @@ func (v *verifier) free(slow bool) bool {
 	return lanes > 0
 }
 
-// next is whose turn it is: of the account with the fewest lanes, the database that
+// next is what is verified next: of the account with the fewest lanes, the database that
 // has waited for the longest, with its oldest backup.
 func (v *verifier) next(all []candidate, slow bool) (candidate, bool) {
 	lanes := map[account.ID]int{}

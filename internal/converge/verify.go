@@ -10,7 +10,6 @@ import (
 	"steward/internal/archive"
 	"steward/internal/backup"
 	"steward/internal/cluster"
-	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/outage"
 	"steward/internal/platform"
@@ -78,7 +77,7 @@ func (k *Keeper) unproven(b backup.Backup) bool {
 // attempt, nothing is known.
 func (k *Keeper) verify(ctx context.Context, of candidate) (found, err error) {
 	c, b := of.c, of.b
-	want, err := operate.Wanted(c, k.Catalog, false)
+	want, err := platform.NewWanted(c, k.Catalog, false)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +145,7 @@ func (k *Keeper) recordVerified(ctx context.Context, c cluster.Cluster, b backup
 			return err
 		}
 		if problem == "" {
-			return k.Desk.Settle(ctx, tx, c.Account, outage.OfBackup(c.ID, b.ID), "The backup was tried out again and restores.", k.Now())
+			return k.Issues.Settle(ctx, tx, c.Account, outage.OfBackup(c.ID, b.ID), "The backup was tried out again and restores.", k.Now())
 		}
 		message := fmt.Sprintf("The backup %s was tried out and doesn't restore; take another one. The operator's log tells why.", b.Label)
 		_, err := tx.CreateOperation(ctx, operation.Operation{
@@ -156,7 +155,7 @@ func (k *Keeper) recordVerified(ctx context.Context, c cluster.Cluster, b backup
 		if err != nil {
 			return err
 		}
-		return k.Desk.Raise(ctx, tx, c.Account, outage.OfBackup(c.ID, b.ID), c.Label+"'s backup "+b.Label, message, k.Now())
+		return k.Issues.Raise(ctx, tx, c.Account, outage.OfBackup(c.ID, b.ID), c.Label+"'s backup "+b.Label, message, k.Now())
 	})
 	if errors.Is(err, store.ErrStale) {
 		return nil // deleted meanwhile

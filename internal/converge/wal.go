@@ -12,7 +12,6 @@ import (
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/fault"
-	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
@@ -35,7 +34,7 @@ func (k *Keeper) upload(ctx context.Context, archiver platform.ContinuousArchive
 		if c.Deleted != nil {
 			continue
 		}
-		want, err := operate.Wanted(c, k.Catalog, false)
+		want, err := platform.NewWanted(c, k.Catalog, false)
 		if err == nil {
 			err = archiver.Upload(ctx, want, &archiveSink{Keeper: k, c: c})
 		}
@@ -51,7 +50,7 @@ type archiveSink struct {
 	key []byte
 }
 
-// Put is part of platform.ArchiveSink. Before there is a backup there is no key,
+// Put implements platform.ArchiveSink. Before there is a backup there is no key,
 // and nothing that a file could be used with.
 func (s *archiveSink) Put(ctx context.Context, archiveID, name string, r io.Reader) error {
 	if s.key == nil {
@@ -76,7 +75,7 @@ func (s *archiveSink) Put(ctx context.Context, archiveID, name string, r io.Read
 	return err
 }
 
-// ReportGap is part of platform.ArchiveSink.
+// ReportGap implements platform.ArchiveSink.
 func (s *archiveSink) ReportGap(ctx context.Context) error {
 	s.Logger.WarnContext(ctx, "the continuous archive has a gap", "cluster_id", int64(s.c.ID))
 	return s.Store.InTx(ctx, func(tx *store.Tx) error { return notify(ctx, tx, s.c, operation.ArchiveGap, ArchiveGapReason) })

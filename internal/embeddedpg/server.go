@@ -175,7 +175,7 @@ func (s *Server) awaitAnswer(ctx context.Context, p *process.Process) error {
 
 var errNotReady = errors.New("it doesn't call itself ready")
 
-// ready tells whether the server calls itself so, in the last line of its lock
+// ready reports whether the server calls itself so, in the last line of its lock
 // file: connecting to ask would hinder its recovery.
 func (s *Server) ready() bool {
 	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))

@@ -99,7 +99,7 @@ func owner() (int, error) {
 	return uid, err
 }
 
-// mapped tells whether a user id exists in a user namespace, by its uid_map.
+// mapped reports whether a user id exists in a user namespace, by its uid_map.
 func mapped(uidMap string, uid int) bool {
 	for line := range strings.Lines(uidMap) {
 		var first, outside, count int

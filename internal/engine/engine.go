@@ -185,10 +185,10 @@ type Driver interface {
 	// when data of any age has been started, before it serves, before Reload, and once
 	// for data that runs, also after its node became the primary.
 	Fence(ctx context.Context, n Node) error
-	// Hindrance is a *Hindrance when the customer has a database with whose name the
+	// CheckNames returns a *ReservedNameError when the customer has a database with whose name the
 	// server couldn't start again, or be restored from a copy. Asked before a server
 	// that runs is stopped to be started again.
-	Hindrance(n Node) error
+	CheckNames(n Node) error
 	// SetRootPassword makes n.RootPassword dbadmin's and ends dbadmin's sessions,
 	// whatever they have open: one of somebody who knew the old password could set
 	// another. It also undoes what keeps dbadmin from coming in at all.

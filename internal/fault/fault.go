@@ -28,8 +28,6 @@ const (
 	NotFound
 	// TooMany is a caller over its rate limit (429).
 	TooMany
-	// Unavailable is a server that is starting or stopping (503).
-	Unavailable
 )
 
 // Fault is one problem. Field is empty where no single field is at fault.
@@ -148,9 +146,6 @@ func NewNotFound() *Fault { return &Fault{Kind: NotFound, Reason: "Not found"} }
 
 // NewTooMany is the answer to a caller over its limit.
 func NewTooMany() *Fault { return &Fault{Kind: TooMany, Reason: "Too many requests"} }
-
-// NewUnavailable is the answer while starting or stopping.
-func NewUnavailable(reason string) *Fault { return &Fault{Kind: Unavailable, Reason: reason} }
 
 // Required is the reason for a missing field.
 func Required(field string) *Fault { return NewInvalid(field, "%s is required", field) }

@@ -58,7 +58,6 @@ func TestReasons(t *testing.T) {
 		{fault.NewForbidden(), fault.Forbidden, "Unauthorized"},
 		{fault.NewNotFound(), fault.NotFound, "Not found"},
 		{fault.NewTooMany(), fault.TooMany, "Too many requests"},
-		{fault.NewUnavailable("starting"), fault.Unavailable, "starting"},
 		{fault.Required("label"), fault.Invalid, "label: label is required"},
 		{fault.NotValid("region"), fault.Invalid, "region: region is not valid"},
 		{fault.Length("label", 3, 32), fault.Invalid, "label: Length must be 3-32 characters"},

@@ -60,7 +60,7 @@ type Gateway struct {
 	serving atomic.Pointer[instance]
 	older   []*instance
 	newest  int
-	// lost tells that HAProxy died and wasn't restarted yet.
+	// lost reports whether HAProxy died and wasn't restarted yet.
 	lost bool
 	// slots is how many leading ports of the range were given frontends, as far as possible.
 	slots  int
@@ -366,7 +366,7 @@ func (g *Gateway) Ensure(ctx context.Context) error {
 	return g.ready(ctx)
 }
 
-// Changes tells that HAProxy was restarted: open sessions were lost. It is a hint.
+// Changes gets a value when HAProxy was restarted: open sessions were lost. It is a hint.
 func (g *Gateway) Changes() <-chan struct{} { return g.changes }
 
 // Close stops looking after HAProxy, which runs on.

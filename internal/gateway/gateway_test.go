@@ -170,7 +170,7 @@ func (c client) hello(patience time.Duration) string {
 	}
 }
 
-// alive tells whether an echo comes back.
+// alive reports whether an echo comes back.
 func (c client) alive() bool {
 	c.t.Helper()
 	if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
@@ -184,7 +184,7 @@ func (c client) alive() bool {
 	return err == nil && b[0] == 'x'
 }
 
-// ended tells whether the connection is closed within a second, without a byte.
+// ended reports whether the connection is closed within a second, without a byte.
 func (c client) ended() bool {
 	c.t.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(time.Second)); err != nil {

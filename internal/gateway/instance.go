@@ -28,7 +28,7 @@ type instance struct {
 	socket     string
 	// ports have frontends, sorted.
 	ports []int
-	// retired tells that the frontends are shut.
+	// retired reports whether the frontends are shut.
 	retired bool
 }
 

@@ -19,7 +19,7 @@ const (
 	spareLeast = 8
 )
 
-// PortError tells that the gateway can't listen on a port.
+// PortError says that the gateway can't listen on a port.
 type PortError struct {
 	Port int
 	Err  error
@@ -89,7 +89,7 @@ func (g *Gateway) Usable(port int) error {
 	return probe(g.addresses(), port)
 }
 
-// probe tells whether the gateway could listen on a port of all its addresses.
+// probe reports whether the gateway could listen on a port of all its addresses.
 func probe(addresses []netip.Addr, port int) error {
 	for _, a := range addresses {
 		l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, uint16(port))))

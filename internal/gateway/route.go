@@ -87,7 +87,7 @@ func (r Route) servers(which role) []server {
 	return list
 }
 
-// allows tells whether a source may connect.
+// allows reports whether a source may connect.
 func (r Route) allows(source netip.Addr) bool {
 	source = source.Unmap().WithZone("")
 	return slices.ContainsFunc(r.Allow, func(p netip.Prefix) bool {

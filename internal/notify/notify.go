@@ -27,13 +27,13 @@ type Error struct {
 	// Problem is a sentence for the operator: what went wrong, and what the other
 	// side answered. It holds no secret. Customers don't read it.
 	Problem string
-	// Permanent tells that trying again is of no use.
+	// Permanent reports whether trying again is of no use.
 	Permanent bool
-	// Down tells that nothing can be sent to anybody just now.
+	// Down reports whether nothing can be sent to anybody just now.
 	Down bool
 }
 
-// Error is part of error.
+// Error implements error.
 func (e *Error) Error() string { return e.Problem }
 
 // AsError is what is known of why a notice couldn't be sent. What a sender has no

@@ -5,7 +5,7 @@ import "context"
 // apply brings the cluster to what its row says, which is all there is to
 // creating, resizing and changing the allow_list.
 func (w *work) apply(ctx context.Context) error {
-	want, err := Wanted(w.c, w.Catalog, false)
+	want, err := w.wanted(false)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (w *work) backup(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read backup %d: %w", w.op.Params.Backup, err)
 	}
-	want, err := Wanted(w.c, w.Catalog, false)
+	want, err := w.wanted(false)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (w *work) backup(ctx context.Context) error {
 	if errors.Is(err, archive.ErrFull) { // all of it would be copied again, to the same end
 		return errors.Join(&impossible{reason: FullReason}, err)
 	}
-	if errors.Is(err, platform.ErrBlocked) { // it would be so again, and hold a turn meanwhile
+	if errors.Is(err, platform.ErrBlocked) { // it would be so again, and hold a slot meanwhile
 		return errors.Join(&impossible{reason: BlockedReason}, err)
 	}
 	if err != nil {

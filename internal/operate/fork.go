@@ -27,7 +27,7 @@ func (w *work) fork(ctx context.Context) error {
 	if w.Archiver == nil || w.Archive == nil {
 		return errNoBackups
 	}
-	want, err := Wanted(w.c, w.Catalog, false)
+	want, err := w.wanted(false)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (w *work) placeFork(ctx context.Context, want platform.Wanted) (moment time
 	return moment, last
 }
 
-// unusable tells that another backup may do where this one won't.
+// unusable reports whether another backup may do where this one won't.
 func unusable(err error) bool {
 	return errors.Is(err, archive.ErrDamaged) || errors.Is(err, archive.ErrNotFound)
 }

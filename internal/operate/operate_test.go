@@ -21,7 +21,7 @@ import (
 // it was done.
 type request struct {
 	name string
-	// fresh tells that the request makes the database it is about.
+	// fresh reports whether the request makes the database it is about.
 	fresh bool
 	// message is what the event says when it is done.
 	message string
@@ -465,7 +465,7 @@ func TestLostFilesAreNotReplaced(t *testing.T) {
 	if _, there := b.world.Cluster(c.ID); there {
 		t.Error("an empty database was made in place of the lost one")
 	}
-	if o.Status != operation.FailedStatus || o.Message != operate.LostReason || b.view(c.ID).Status != cluster.Failed {
+	if o.Status != operation.FailedStatus || o.Message != platform.LostReason || b.view(c.ID).Status != cluster.Failed {
 		t.Errorf("event %+v, status %s", o, b.view(c.ID).Status)
 	}
 }

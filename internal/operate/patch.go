@@ -19,7 +19,7 @@ const windowOver = "The maintenance window ended before all was done; what is le
 // back to a whole state, and the rest waits for the next window.
 func (w *work) patch(ctx context.Context) error {
 	open := w.op.Params.Until == nil || w.Now().Before(*w.op.Params.Until)
-	want, err := Wanted(w.c, w.Catalog, open)
+	want, err := w.wanted(open)
 	if err != nil {
 		return err
 	}
@@ -94,5 +94,5 @@ func (w *work) tellWindow(ctx context.Context, tx *store.Tx, status operation.St
 	if status != operation.Finished {
 		kind = monitor.NoticeUnfinished
 	}
-	return w.Desk.TellWindow(ctx, tx, kind, w.c, monitor.NoticeWindow{Start: *start, End: *end, Work: message})
+	return w.Issues.TellWindow(ctx, tx, kind, w.c, monitor.NoticeWindow{Start: *start, End: *end, Work: message})
 }

@@ -39,7 +39,7 @@ func TestPatchWithNothingToDoIsSeen(t *testing.T) {
 func TestMaintenanceThatIsGivenUpIsTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, hopeless)
-	b.change = func(o *operate.Options) { o.Desk = outage.Desk{Channels: []string{"ops"}, Maintenance: true} }
+	b.change = func(o *operate.Options) { o.Issues = outage.IssueTracker{Channels: []string{"ops"}, Maintenance: true} }
 	b.restart()
 	c := b.active()
 	if err := b.control.Clusters.Patch(t.Context(), b.admin, c.Engine, c.ID); err != nil {

@@ -11,7 +11,7 @@ import (
 // before this began, so that a crash at any point leaves a password that is
 // known, and repeating this makes it true.
 func (w *work) reset(ctx context.Context) error {
-	want, err := Wanted(w.c, w.Catalog, false)
+	want, err := w.wanted(false)
 	if err != nil {
 		return err
 	}

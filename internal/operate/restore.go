@@ -34,7 +34,7 @@ func (w *work) restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read backup %d: %w", w.op.Params.Backup, err)
 	}
-	want, err := Wanted(w.c, w.Catalog, false)
+	want, err := w.wanted(false)
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (w *work) undoRestore(ctx context.Context) error {
 	if w.Archiver == nil {
 		return errNoBackups
 	}
-	want, err := Wanted(w.c, w.Catalog, false)
+	want, err := w.wanted(false)
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ type Options struct {
 	Archive  Archive
 	// Recovery keeps what brings databases back on another server; nil: nobody does.
 	Recovery Recovery
-	// Desk tells of the ends of maintenance windows.
-	Desk outage.Desk
+	// Issues tells of the ends of maintenance windows.
+	Issues outage.IssueTracker
 	// KeepDeleted is how long the backups of deleted databases are kept.
 	KeepDeleted time.Duration
 	// Reapply makes a restore end with today's root password, also where the
@@ -70,7 +70,7 @@ type Limits struct {
 	// unless set.
 	Report time.Duration
 	// AtOnce is how many backups, and as many restores, are carried out at the
-	// same time; others wait for their turn. 4 unless set.
+	// same time; others wait for a slot. 4 unless set.
 	AtOnce int
 }
 
@@ -99,7 +99,7 @@ const leastAttempts = 3
 // Operator carries operations out.
 type Operator struct {
 	Options
-	backups, restores *turns
+	backups, restores *slots
 }
 
 // New makes an Operator.
@@ -108,7 +108,7 @@ func New(o Options) *Operator {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Operator{Options: o, backups: newTurns(o.Limits.AtOnce), restores: newTurns(o.Limits.AtOnce)}
+	return &Operator{Options: o, backups: newSlots(o.Limits.AtOnce), restores: newSlots(o.Limits.AtOnce)}
 }
 
 // Run takes one pass over an operation. Repeating it is harmless, also at the
@@ -129,11 +129,11 @@ func (r *Operator) Run(ctx context.Context, id operation.ID) (again time.Duratio
 		return 0, err
 	}
 	defer release()
-	if turn := r.turns(op); turn != nil {
-		if !turn.take(op.Account) {
-			return waitForTurn, r.putOff(leased, op)
+	if slot := r.slotsOf(op); slot != nil {
+		if !slot.take(op.Account) {
+			return waitForSlot, r.putOff(leased, op)
 		}
-		defer turn.done(op.Account)
+		defer slot.done(op.Account)
 	}
 	w, err := r.begin(leased, id)
 	if err != nil || w == nil {
@@ -213,7 +213,7 @@ func (w *work) pass(ctx context.Context) (again time.Duration, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
-	err = hindered(w.do(limited))
+	err = customerFault(w.do(limited))
 	if err == nil {
 		w.log.InfoContext(ctx, "operation done", "ms", time.Since(began).Milliseconds(), "attempt", w.op.Attempt)
 		return 0, nil
@@ -266,13 +266,13 @@ func (w *work) do(ctx context.Context) error {
 	return &impossible{reason: fmt.Sprintf("This version of the server doesn't know how to do a %s.", w.op.Action)}
 }
 
-// endless tells whether the operation is never given up: what a delete removes
+// endless reports whether the operation is never given up: what a delete removes
 // and a suspend stops must not stay for ever.
 func (w *work) endless() bool {
 	return w.op.Action == operation.Delete || w.op.Action == operation.BackupDelete || w.op.Action == operation.Suspend
 }
 
-// exhausted tells whether the operation has been tried for long enough.
+// exhausted reports whether the operation has been tried for long enough.
 func (w *work) exhausted() bool {
 	return !w.endless() && w.op.Attempt >= leastAttempts &&
 		w.op.Started != nil && w.Now().Sub(*w.op.Started) >= w.patience()
@@ -289,9 +289,9 @@ func (w *work) patience() time.Duration {
 	return w.Limits.GiveUp
 }
 
-// copies tells whether the operation copies a database's data, which takes as long as
+// copies reports whether the operation copies a database's data, which takes as long as
 // there is of it.
-func (w *work) copies() bool { return w.turns(w.op) != nil || w.op.Params.Before != nil }
+func (w *work) copies() bool { return w.slotsOf(w.op) != nil || w.op.Params.Before != nil }
 
 // whyGivenUp is for people: no addresses, and nothing that a server said.
 func (w *work) whyGivenUp(err error) string {
@@ -312,8 +312,8 @@ func (w *work) retry(ctx context.Context, cause error) (again time.Duration, err
 	w.log.WarnContext(ctx, "operation will be tried again", "attempt", w.op.Attempt, "in", pause, "error", cause)
 	const percent = 10
 	message := fmt.Sprintf("Attempt %d failed; it will be tried again.", w.op.Attempt)
-	if hindrance, ok := errors.AsType[*platform.Hindrance](cause); ok {
-		message += " " + hindrance.Reason
+	if blocked, ok := errors.AsType[*platform.CustomerError](cause); ok {
+		message += " " + blocked.Reason
 	}
 	if err := w.Store.ProgressOperation(ctx, w.op.ID, percent, message, pause+store.WakeDelay); err != nil {
 		return 0, fmt.Errorf("put operation %d off: %w", w.op.ID, err)
@@ -343,16 +343,16 @@ func (i *impossible) Error() string {
 
 func (i *impossible) Unwrap() error { return i.cause }
 
-// hindered makes what only the customer can put right impossible.
-func hindered(err error) error {
-	if h, ok := errors.AsType[*platform.Hindrance](err); ok {
+// customerFault makes what only the customer can put right impossible.
+func customerFault(err error) error {
+	if h, ok := errors.AsType[*platform.CustomerError](err); ok {
 		return &impossible{reason: h.Reason, cause: err}
 	}
 	return err
 }
 
-func isHindrance(err error) bool {
-	_, ok := errors.AsType[*platform.Hindrance](err)
+func isCustomerError(err error) bool {
+	_, ok := errors.AsType[*platform.CustomerError](err)
 	return ok
 }
 

@@ -6,37 +6,24 @@ import (
 	"fmt"
 	"time"
 
-	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/platform"
 )
 
-// Wanted is what a platform is asked for on behalf of a cluster; its status
-// says whether anything should run. The error is for people: the cluster's plan
-// is no longer in the catalogue, which doesn't matter to what rests.
-func Wanted(c cluster.Cluster, plans *catalog.Catalog, patch bool) (platform.Wanted, error) {
-	plan, ok := plans.Plan(c.Type)
-	if !ok && !c.Status.Resting() {
-		return platform.Wanted{}, &impossible{reason: fmt.Sprintf("The type %s is no longer in the catalogue; the operator has to put it back, marked as deprecated.", c.Type)}
+// wanted returns what is wanted of the operation's cluster.
+func (w *work) wanted(patch bool) (platform.Wanted, error) {
+	want, err := platform.NewWanted(w.c, w.Catalog, patch)
+	if unknown, ok := errors.AsType[*platform.UnknownPlanError](err); ok {
+		return want, &impossible{reason: unknown.Error()}
 	}
-	return platform.Wanted{Cluster: c, Plan: plan, Patch: patch, Suspended: c.Status.Resting()}, nil
-}
-
-// Lost tells whether a cluster that was provisioned has left nothing behind.
-// Applying its spec would make an empty one in its place: a disk that isn't
-// mounted must not end in that.
-func Lost(c cluster.Cluster, seen platform.Observed) bool {
-	return c.Hosts.Primary != "" && !seen.Exists
+	return want, err
 }
 
 // hopelessReason is what customers are told when the platform is sure that trying
 // again won't help: what it says itself names files, processes and accounts.
 const hopelessReason = "It can't be done as things are; the operator's log tells why."
 
-// LostReason is what people are told then.
-const LostReason = "The database's files are gone; nothing was made in their place."
-
-var errLost = &impossible{reason: LostReason}
+var errLost = &impossible{reason: platform.LostReason}
 
 // settle applies what is wanted until it is there. Passes that end without an
 // error but not at the goal are repeated soon, as are those that wait for a copy;
@@ -75,7 +62,7 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 			return seen, nil
 		case errors.Is(err, platform.ErrCopying):
 			quick = time.Now().Add(patience)
-		case isHindrance(err), err != nil && time.Now().After(quick):
+		case isCustomerError(err), err != nil && time.Now().After(quick):
 			return seen, fmt.Errorf("apply: %w", err)
 		}
 		if sleep(ctx, pause) != nil {
@@ -87,10 +74,10 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 	}
 }
 
-// Closed tells whether nobody should be let into a cluster.
+// Closed reports whether nobody should be let into a cluster.
 func Closed(c cluster.Cluster) bool { return c.LockedOut || len(c.AllowList) == 0 }
 
-// reached tells whether a cluster is as wanted: it serves, or rests. Serving
+// reached reports whether a cluster is as wanted: it serves, or rests. Serving
 // settled isn't enough for one that should rest.
 func reached(want platform.Wanted, seen platform.Observed) bool {
 	if want.Suspended {
@@ -107,7 +94,7 @@ func (w *work) notLost(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("observe: %w", err)
 	}
-	if Lost(w.c, seen) {
+	if platform.Lost(w.c, seen) {
 		return errLost
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/operation"
+	"steward/internal/platform"
 	"steward/internal/store"
 )
 
@@ -14,14 +15,14 @@ import (
 // cluster whose files are gone nothing runs; that it is told so leaves a way
 // on, since a resume ends failed.
 func (w *work) suspend(ctx context.Context) error {
-	want, err := Wanted(w.c, w.Catalog, false)
+	want, err := w.wanted(false)
 	if err != nil {
 		return err
 	}
 	message := ""
 	_, err = w.settle(ctx, want)
 	if errors.Is(err, errLost) {
-		message, err = LostReason, nil
+		message, err = platform.LostReason, nil
 	}
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/operate"
 	"steward/internal/operation"
+	"steward/internal/platform"
 	"steward/internal/platform/memplatform"
 )
 
@@ -48,13 +49,13 @@ func TestSuspendedWithoutFiles(t *testing.T) {
 	if err := b.driver.Remove(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if o := b.runToEnd(); o.Status != operation.Finished || o.Message != operate.LostReason || b.view(c.ID).Status != cluster.Suspended {
+	if o := b.runToEnd(); o.Status != operation.Finished || o.Message != platform.LostReason || b.view(c.ID).Status != cluster.Suspended {
 		t.Errorf("event %+v, database %s", o, b.view(c.ID).Status)
 	}
 	if err := b.control.Clusters.Resume(t.Context(), b.admin, c.Engine, c.ID); err != nil {
 		t.Fatal(err)
 	}
-	if o := b.runToEnd(); o.Status != operation.FailedStatus || o.Message != operate.LostReason || b.view(c.ID).Status != cluster.Failed {
+	if o := b.runToEnd(); o.Status != operation.FailedStatus || o.Message != platform.LostReason || b.view(c.ID).Status != cluster.Failed {
 		t.Errorf("event %+v, database %s", o, b.view(c.ID).Status)
 	}
 	if _, there := b.world.Cluster(c.ID); there {
@@ -73,11 +74,11 @@ func TestRestingNeedsNoPlan(t *testing.T) {
 	b.runToEnd()
 	b.mustRest(c)
 	c.Status = cluster.Suspended
-	if want, err := operate.Wanted(c, b.operator.Catalog, false); err != nil || !want.Suspended {
+	if want, err := platform.NewWanted(c, b.operator.Catalog, false); err != nil || !want.Suspended {
 		t.Errorf("%+v, %v", want, err)
 	}
 	c.Status = cluster.Resuming
-	if _, err := operate.Wanted(c, b.operator.Catalog, false); err == nil {
+	if _, err := platform.NewWanted(c, b.operator.Catalog, false); err == nil {
 		t.Error("resumed without a plan")
 	}
 }

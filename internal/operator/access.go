@@ -23,7 +23,7 @@ import (
 type Access struct {
 	store    *store.Store
 	embedded *embeddedpg.Server
-	// started tells that the store ran for this command only.
+	// started reports whether the store ran for this command only.
 	started bool
 	// sealer is nil when it isn't the Access's to close.
 	sealer *seal.Sealer

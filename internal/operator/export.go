@@ -22,24 +22,24 @@ import (
 // Export writes a backup to a file as a tar archive that needs no steward to be
 // restored; "-" is out. "" names the file after the backup. Nothing is left of
 // one that fails, and the file's name is returned.
-func (v *Vault) Export(ctx context.Context, database, name, file string, out io.Writer, progress func(done, of int64)) (string, error) {
-	id, label, err := v.database(ctx, database)
+func (r *BackupReader) Export(ctx context.Context, database, name, file string, out io.Writer, progress func(done, of int64)) (string, error) {
+	id, label, err := r.database(ctx, database)
 	if err != nil {
 		return "", err
 	}
-	m, err := v.backup(ctx, id, name)
+	m, err := r.backup(ctx, id, name)
 	if err != nil {
 		return "", err
 	}
 	if file == "" {
 		file = fmt.Sprintf("database-%d-backup-%d.tar", m.Cluster, m.Backup)
 	}
-	write := func(w io.Writer) error { return v.export(ctx, m, label, w, progress) }
+	write := func(w io.Writer) error { return r.export(ctx, m, label, w, progress) }
 	if file != "-" {
 		return file, writeWhole(file, write)
 	}
 	// What has gone out can't be taken back: the object is read twice.
-	if _, err := v.archive.Verify(ctx, m.Cluster, m.Backup); err != nil {
+	if _, err := r.archive.Verify(ctx, m.Cluster, m.Backup); err != nil {
 		return file, err
 	}
 	return file, write(out)
@@ -55,7 +55,7 @@ func writeWhole(file string, write func(io.Writer) error) error {
 
 // export streams a backup out of the bucket into a tar archive. Its end is
 // written only when all was what the manifest promises.
-func (v *Vault) export(ctx context.Context, m archive.Manifest, label string, out io.Writer, progress func(done, of int64)) error {
+func (v *BackupReader) export(ctx context.Context, m archive.Manifest, label string, out io.Writer, progress func(done, of int64)) error {
 	exporter, c, err := v.copied(ctx, m)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (v *Vault) export(ctx context.Context, m archive.Manifest, label string, ou
 }
 
 // copied is what the engine has to know of a backup, and the engine.
-func (v *Vault) copied(ctx context.Context, m archive.Manifest) (engine.Exporter, engine.Copied, error) {
+func (r *BackupReader) copied(ctx context.Context, m archive.Manifest) (engine.Exporter, engine.Copied, error) {
 	flavour, _, _ := strings.Cut(m.Copy.Installation, "-")
 	c := engine.Copied{
 		Flavour: engine.Flavour(flavour), Series: m.Series, Version: m.Copy.ServerVersion,
@@ -105,7 +105,7 @@ func (v *Vault) copied(ctx context.Context, m archive.Manifest) (engine.Exporter
 		return exporter, c, nil
 	}
 	var err error
-	if c.AtRestKey, err = v.secret(ctx, m.Cluster, platform.AtRestKey); err != nil {
+	if c.AtRestKey, err = r.secret(ctx, m.Cluster, platform.AtRestKey); err != nil {
 		return nil, c, fmt.Errorf("at-rest key: %w", err)
 	}
 	return exporter, c, nil

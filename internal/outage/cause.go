@@ -30,7 +30,7 @@ func OfBackup(id cluster.ID, b backup.ID) Cause {
 
 // Raise opens an issue of the cause, unless one is open. about names what is at
 // fault, and found says what is wrong with it.
-func (d Desk) Raise(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, about, found string, at time.Time) error {
+func (t IssueTracker) Raise(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, about, found string, at time.Time) error {
 	if err := tx.LockIssues(ctx, of); err != nil {
 		return err
 	}
@@ -46,21 +46,21 @@ func (d Desk) Raise(ctx context.Context, tx *store.Tx, of account.ID, cause Caus
 	if err != nil {
 		return fmt.Errorf("open issue of %s: %w", cause, err)
 	}
-	return d.opened(ctx, tx, issue, opening{summary: summary})
+	return t.opened(ctx, tx, issue, opening{summary: summary})
 }
 
 // Settle closes the open issues of the cause and of those below it: all is well
 // again.
-func (d Desk) Settle(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, why string, at time.Time) error {
-	return d.settle(ctx, tx, of, cause, monitor.Recovered, why, at)
+func (t IssueTracker) Settle(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, why string, at time.Time) error {
+	return t.settle(ctx, tx, of, cause, monitor.Recovered, why, at)
 }
 
 // Drop closes them because what they are about is gone.
-func (d Desk) Drop(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, why string, at time.Time) error {
-	return d.settle(ctx, tx, of, cause, monitor.Unwatched, why, at)
+func (t IssueTracker) Drop(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, why string, at time.Time) error {
+	return t.settle(ctx, tx, of, cause, monitor.Unwatched, why, at)
 }
 
-func (d Desk) settle(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, how monitor.ReplyKind, why string, at time.Time) error {
+func (t IssueTracker) settle(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, how monitor.ReplyKind, why string, at time.Time) error {
 	if err := tx.LockIssues(ctx, of); err != nil {
 		return err
 	}
@@ -69,10 +69,10 @@ func (d Desk) settle(ctx context.Context, tx *store.Tx, of account.ID, cause Cau
 		return fmt.Errorf("issues of %s: %w", cause, err)
 	}
 	for _, issue := range issues {
-		if err := d.note(ctx, tx, issue, how, at, why); err != nil {
+		if err := t.note(ctx, tx, issue, how, at, why); err != nil {
 			return err
 		}
-		if err := d.close(ctx, tx, issue, how, at); err != nil {
+		if err := t.close(ctx, tx, issue, how, at); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // close closes an issue and tells all who were told of it. how is what ended the
 // last of it.
-func (d Desk) close(ctx context.Context, tx *store.Tx, issue monitor.Issue, how monitor.ReplyKind, at time.Time) error {
+func (t IssueTracker) close(ctx context.Context, tx *store.Tx, issue monitor.Issue, how monitor.ReplyKind, at time.Time) error {
 	if err := tx.CloseIssue(ctx, issue, at); err != nil {
 		return fmt.Errorf("close issue %d: %w", issue.ID, err)
 	}
@@ -21,10 +21,10 @@ func (d Desk) close(ctx context.Context, tx *store.Tx, issue monitor.Issue, how 
 	if err != nil {
 		return fmt.Errorf("services of issue %d: %w", issue.ID, err)
 	}
-	if err := d.note(ctx, tx, issue, monitor.Closed, at, closing(how, affected)); err != nil {
+	if err := t.note(ctx, tx, issue, monitor.Closed, at, closing(how, affected)); err != nil {
 		return err
 	}
-	if err := d.event(ctx, tx, issue, operation.TicketUpdate); err != nil {
+	if err := t.event(ctx, tx, issue, operation.TicketUpdate); err != nil {
 		return err
 	}
 	told, err := tx.Notices(ctx, store.NoticeQuery{Issue: issue.ID, Most: math.MaxInt32})

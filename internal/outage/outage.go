@@ -15,8 +15,8 @@ import (
 	"steward/internal/store"
 )
 
-// Desk opens and closes issues, and tells of them.
-type Desk struct {
+// IssueTracker opens and closes issues, and tells of them.
+type IssueTracker struct {
 	// Channels of the operator's are told of every issue.
 	Channels []string
 	// Maintenance has contacts and channels told of maintenance windows, too.
@@ -25,7 +25,7 @@ type Desk struct {
 
 // Begin says that a service has been down since the result given. Services that
 // fail at the same host share an issue.
-func (d Desk) Begin(ctx context.Context, tx *store.Tx, s monitor.Service, found monitor.Result) error {
+func (t IssueTracker) Begin(ctx context.Context, tx *store.Tx, s monitor.Service, found monitor.Result) error {
 	if err := tx.LockIssues(ctx, s.Account); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (d Desk) Begin(ctx context.Context, tx *store.Tx, s monitor.Service, found 
 	told := opening{s.ID, monitor.Summarize(s.Label, found), []monitor.NoticeService{one}, s.Group}
 	issue, err := tx.IssueOfService(ctx, s)
 	if err == nil { // it was changed meanwhile, and is no better
-		return d.tellContacts(ctx, tx, issue, told)
+		return t.tellContacts(ctx, tx, issue, told)
 	}
 	if !fault.IsKind(err, fault.NotFound) {
 		return fmt.Errorf("issue of service %d: %w", s.ID, err)
@@ -51,26 +51,26 @@ func (d Desk) Begin(ctx context.Context, tx *store.Tx, s monitor.Service, found 
 		return fmt.Errorf("issue %d: add service %d: %w", issue.ID, s.ID, err)
 	}
 	if !joins {
-		return d.opened(ctx, tx, issue, told)
+		return t.opened(ctx, tx, issue, told)
 	}
-	if err := d.note(ctx, tx, issue, monitor.Joined, found.Started, told.summary); err != nil {
+	if err := t.note(ctx, tx, issue, monitor.Joined, found.Started, told.summary); err != nil {
 		return err
 	}
-	return d.tellAll(ctx, tx, issue, told)
+	return t.tellAll(ctx, tx, issue, told)
 }
 
 // End says that a service is well again.
-func (d Desk) End(ctx context.Context, tx *store.Tx, s monitor.Service, at time.Time) error {
-	return d.end(ctx, tx, s, monitor.Recovered, at, "answers again.")
+func (t IssueTracker) End(ctx context.Context, tx *store.Tx, s monitor.Service, at time.Time) error {
+	return t.end(ctx, tx, s, monitor.Recovered, at, "answers again.")
 }
 
 // Unwatch says that nobody looks at a service any more, and why: whatever was wrong
 // with it is not known to be over.
-func (d Desk) Unwatch(ctx context.Context, tx *store.Tx, s monitor.Service, at time.Time, why string) error {
-	return d.end(ctx, tx, s, monitor.Unwatched, at, "no longer watched: "+why)
+func (t IssueTracker) Unwatch(ctx context.Context, tx *store.Tx, s monitor.Service, at time.Time, why string) error {
+	return t.end(ctx, tx, s, monitor.Unwatched, at, "no longer watched: "+why)
 }
 
-func (d Desk) end(ctx context.Context, tx *store.Tx, s monitor.Service, how monitor.ReplyKind, at time.Time, why string) error {
+func (t IssueTracker) end(ctx context.Context, tx *store.Tx, s monitor.Service, how monitor.ReplyKind, at time.Time, why string) error {
 	if err := tx.LockIssues(ctx, s.Account); err != nil {
 		return err
 	}
@@ -81,28 +81,28 @@ func (d Desk) end(ctx context.Context, tx *store.Tx, s monitor.Service, how moni
 	if err != nil {
 		return fmt.Errorf("end outage of service %d: %w", s.ID, err)
 	}
-	if err := d.note(ctx, tx, issue, how, at, s.Label+": "+why); err != nil {
+	if err := t.note(ctx, tx, issue, how, at, s.Label+": "+why); err != nil {
 		return err
 	}
 	if left > 0 {
 		return nil
 	}
-	return d.close(ctx, tx, issue, how, at)
+	return t.close(ctx, tx, issue, how, at)
 }
 
 // opened writes down and tells that an issue was opened.
-func (d Desk) opened(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
-	if err := d.note(ctx, tx, issue, monitor.Opened, issue.Created, issue.Ticket.Summary); err != nil {
+func (t IssueTracker) opened(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
+	if err := t.note(ctx, tx, issue, monitor.Opened, issue.Created, issue.Ticket.Summary); err != nil {
 		return err
 	}
-	if err := d.event(ctx, tx, issue, operation.TicketCreate); err != nil {
+	if err := t.event(ctx, tx, issue, operation.TicketCreate); err != nil {
 		return err
 	}
-	return d.tellAll(ctx, tx, issue, told)
+	return t.tellAll(ctx, tx, issue, told)
 }
 
 // note adds to the ticket's timeline what steward itself saw.
-func (d Desk) note(ctx context.Context, tx *store.Tx, issue monitor.Issue, kind monitor.ReplyKind, at time.Time, text string) error {
+func (t IssueTracker) note(ctx context.Context, tx *store.Tx, issue monitor.Issue, kind monitor.ReplyKind, at time.Time, text string) error {
 	_, err := tx.AddReply(ctx, monitor.Reply{Ticket: issue.Ticket.ID, Kind: kind, By: monitor.Watcher, FromStaff: true, Text: text, Created: at})
 	if err != nil {
 		return fmt.Errorf("ticket %d: %w", issue.Ticket.ID, err)
@@ -110,7 +110,7 @@ func (d Desk) note(ctx context.Context, tx *store.Tx, issue monitor.Issue, kind 
 	return nil
 }
 
-func (d Desk) event(ctx context.Context, tx *store.Tx, issue monitor.Issue, action operation.Action) error {
+func (t IssueTracker) event(ctx context.Context, tx *store.Tx, issue monitor.Issue, action operation.Action) error {
 	_, err := tx.CreateOperation(ctx, operation.Operation{
 		Account: issue.Account, Entity: operation.Entity{Type: operation.Ticket, ID: int64(issue.Ticket.ID)}, Label: issue.Ticket.Summary,
 		Action: action, Status: operation.Notification,

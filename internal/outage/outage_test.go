@@ -26,12 +26,12 @@ type bench struct {
 	t     *testing.T
 	store *store.Store
 	owner account.ID
-	desk  outage.Desk
+	desk  outage.IssueTracker
 	now   time.Time
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t, store: pgtest.Store(t), desk: outage.Desk{Channels: []string{"ops"}}, now: time.Now().Truncate(time.Second)}
+	b := &bench{t: t, store: pgtest.Store(t), desk: outage.IssueTracker{Channels: []string{"ops"}}, now: time.Now().Truncate(time.Second)}
 	if err := b.store.Pool().QueryRow(t.Context(), "INSERT INTO accounts (name, created) VALUES ('a', now()) RETURNING id").Scan(&b.owner); err != nil {
 		t.Fatal(err)
 	}

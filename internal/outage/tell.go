@@ -22,16 +22,16 @@ type opening struct {
 
 // tellAll tells the contacts and the operator's channels. Whoever was told of the
 // same service in this issue already isn't told again.
-func (d Desk) tellAll(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
-	if err := d.tellContacts(ctx, tx, issue, told); err != nil {
+func (t IssueTracker) tellAll(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
+	if err := t.tellContacts(ctx, tx, issue, told); err != nil {
 		return err
 	}
-	return d.tellChannels(ctx, tx, issue, told)
+	return t.tellChannels(ctx, tx, issue, told)
 }
 
-func (d Desk) tellChannels(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
+func (t IssueTracker) tellChannels(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
 	var notices []monitor.Notice
-	for _, channel := range d.Channels {
+	for _, channel := range t.Channels {
 		n := told.notice(issue)
 		n.Channel = channel
 		notices = append(notices, n)
@@ -39,7 +39,7 @@ func (d Desk) tellChannels(ctx context.Context, tx *store.Tx, issue monitor.Issu
 	return tx.CreateNotices(ctx, notices)
 }
 
-func (d Desk) tellContacts(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
+func (t IssueTracker) tellContacts(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
 	contacts, err := tx.ContactsOfGroup(ctx, issue.Account, told.group)
 	if err != nil {
 		return fmt.Errorf("contacts of issue %d: %w", issue.ID, err)
@@ -68,7 +68,7 @@ func notice(issue monitor.Issue, kind monitor.NoticeKind) monitor.Notice {
 // TellNewcomers tells of all that goes on the contacts who should know and don't:
 // those who are new, or have another address or group, and those of a service's
 // new group.
-func (d Desk) TellNewcomers(ctx context.Context, tx *store.Tx, of account.ID) error {
+func (t IssueTracker) TellNewcomers(ctx context.Context, tx *store.Tx, of account.ID) error {
 	if err := tx.LockIssues(ctx, of); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (d Desk) TellNewcomers(ctx context.Context, tx *store.Tx, of account.ID) er
 			return err
 		}
 		for _, told := range going {
-			if err := d.tellContacts(ctx, tx, issue, told); err != nil {
+			if err := t.tellContacts(ctx, tx, issue, told); err != nil {
 				return err
 			}
 		}

@@ -12,8 +12,8 @@ import (
 // TellWindow tells all contacts of a database's account, and the operator's channels,
 // how far the work of its maintenance window is. Nobody is told anything when the
 // operator doesn't want it, nor the same of a window twice.
-func (d Desk) TellWindow(ctx context.Context, tx *store.Tx, kind monitor.NoticeKind, c cluster.Cluster, w monitor.NoticeWindow) error {
-	if !d.Maintenance {
+func (t IssueTracker) TellWindow(ctx context.Context, tx *store.Tx, kind monitor.NoticeKind, c cluster.Cluster, w monitor.NoticeWindow) error {
+	if !t.Maintenance {
 		return nil
 	}
 	contacts, err := tx.ContactsOfGroup(ctx, c.Account, "")
@@ -28,7 +28,7 @@ func (d Desk) TellWindow(ctx context.Context, tx *store.Tx, kind monitor.NoticeK
 		n.Channel, n.Recipient, n.Name = monitor.EmailChannel, contact.Email, contact.Name
 		notices = append(notices, n)
 	}
-	for _, channel := range d.Channels {
+	for _, channel := range t.Channels {
 		n := told
 		n.Channel = channel
 		notices = append(notices, n)

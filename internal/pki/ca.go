@@ -143,21 +143,27 @@ func NeedsRenewal(certPEM []byte, now time.Time) bool {
 	return err != nil || now.Add(RenewBefore).After(cert.NotAfter)
 }
 
-// Covers reports whether a certificate was issued by the authority for at least
-// these names and addresses: one that doesn't, or can't be read, must be
+// Covers reports whether a certificate is valid now, and was issued by the authority for
+// at least these names and addresses: one that doesn't, or can't be read, must be
 // replaced before its time.
-func (ca *CA) Covers(certPEM []byte, names []string, addresses []netip.Addr) bool {
+func Covers(caPEM, certPEM []byte, names []string, addresses []netip.Addr, now time.Time) bool {
 	cert, err := ParseCertificate(certPEM)
-	if err != nil || cert.CheckSignatureFrom(ca.cert) != nil {
+	if err != nil {
 		return false
 	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(caPEM)
+	covers := func(name string) bool {
+		_, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: now})
+		return err == nil
+	}
 	for _, n := range names {
-		if cert.VerifyHostname(n) != nil {
+		if !covers(n) {
 			return false
 		}
 	}
 	for _, a := range addresses {
-		if cert.VerifyHostname(a.Unmap().String()) != nil {
+		if !covers(a.Unmap().String()) {
 			return false
 		}
 	}

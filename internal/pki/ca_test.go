@@ -162,7 +162,7 @@ func TestCovers(t *testing.T) {
 		"another authority":   {newCA(t, "a"), cert, []string{"db.example"}, nil, false},
 		"no certificate text": {ca, []byte("x"), nil, nil, false},
 	} {
-		if got := c.ca.Covers(c.cert, c.names, c.addresses); got != c.want {
+		if got := Covers(c.ca.CertPEM(), c.cert, c.names, c.addresses, now); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

@@ -13,22 +13,6 @@ import (
 	"steward/internal/cluster"
 )
 
-// Wanted is everything a driver needs to know to bring a cluster about. It is
-// rebuilt from the store for each pass; drivers keep no copy.
-type Wanted struct {
-	// Cluster is what its row says. While it is LockedOut, nobody is let in.
-	cluster.Cluster
-	Plan catalog.Plan
-	// Patch asks to move the nodes to the newest installed version of the
-	// series, to renew certificates near their end, and to restart servers with
-	// settings that wait for it, now. Without it the nodes stay with
-	// Cluster.Installation.
-	Patch bool
-	// Suspended asks that no process of the cluster runs; its data and its
-	// addresses stay.
-	Suspended bool
-}
-
 // Observed is what a driver sees of a cluster.
 type Observed struct {
 	// Exists is false when nothing of the cluster is there.
@@ -65,9 +49,9 @@ type Observed struct {
 	ReadOnly bool
 	// Problem is what stands in the way, for operators; "" when nothing does.
 	Problem string
-	// Hindrance is what of the customer's keeps a node from coming back, for
+	// CustomerProblem is what of the customer's keeps a node from coming back, for
 	// customers; "" when nothing does.
-	Hindrance string
+	CustomerProblem string
 	// Permanent reports whether repeating Apply won't help with Problem.
 	Permanent bool
 }

@@ -34,7 +34,7 @@ type Identity struct {
 	UID int
 }
 
-// fits tells whether a process belongs; false when it is gone.
+// fits reports whether a process belongs; false when it is gone.
 func (id Identity) fits(pid int) bool {
 	s, err := readStat(pid)
 	if err != nil || s.gone() {
@@ -49,7 +49,7 @@ func (id Identity) fits(pid int) bool {
 	return id.UID > 0 && owner(pid) == id.UID && !id.foreign(pid)
 }
 
-// foreign tells whether the process or one of its ancestors has another mark.
+// foreign reports whether the process or one of its ancestors has another mark.
 func (id Identity) foreign(pid int) bool {
 	for pid > 1 {
 		if m := mark(pid); m != "" {

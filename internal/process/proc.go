@@ -20,7 +20,7 @@ type stat struct {
 	start uint64
 }
 
-// gone tells that only an entry in the process table is left. A dead main
+// gone reports whether only an entry in the process table is left. A dead main
 // thread says little: the others hold memory, files and locks until they end.
 func (s stat) gone() bool { return (s.state == 'Z' || s.state == 'X') && s.threads <= 1 }
 
@@ -44,7 +44,7 @@ func readStat(pid int) (stat, error) {
 	return stat{state: fields[0][0], parent: parent, threads: threads, terminal: terminal, start: start}, nil
 }
 
-// alive tells whether the very process that had the pid at that start time runs.
+// alive reports whether the very process that had the pid at that start time runs.
 func alive(pid int, start uint64) bool {
 	s, err := readStat(pid)
 	return err == nil && s.start == start && !s.gone()

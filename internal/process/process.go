@@ -119,7 +119,7 @@ func (p *Process) main() mainProcess {
 // processes may live on for a moment: KillAll waits for those.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Running tells whether the main process runs.
+// Running reports whether the main process runs.
 func (p *Process) Running() bool {
 	select {
 	case <-p.done:
@@ -129,7 +129,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Stopped tells that the server was stopped by a signal, as in SIGSTOP: it is
+// Stopped reports whether the server was stopped by a signal, as in SIGSTOP: it is
 // there, and does nothing.
 func (p *Process) Stopped() bool {
 	m := p.main()

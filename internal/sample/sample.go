@@ -18,7 +18,7 @@ var (
 	virtualInterface = regexp.MustCompile(`^(lo\d*$|veth|docker|br-|br\d|virbr|vnet|tap|tun|wg|dummy|ifb|bond|team|cni|cali|flannel|vxlan|geneve|gre|sit|ip6|podman|lxc|kube)`)
 )
 
-// countsAsDisk tells whether a disk is counted; all holds every disk there is. A
+// countsAsDisk reports whether a disk is counted; all holds every disk there is. A
 // partition counts where its disk isn't shown, as on some virtual machines.
 func countsAsDisk[V any](name string, all map[string]V) bool {
 	if virtualDisk.MatchString(name) {
@@ -31,7 +31,7 @@ func countsAsDisk[V any](name string, all map[string]V) bool {
 	return true
 }
 
-// countsAsInterface tells whether a network interface is counted. One with a
+// countsAsInterface reports whether a network interface is counted. One with a
 // dot is a VLAN on another one.
 func countsAsInterface(name string) bool {
 	return !virtualInterface.MatchString(name) && !strings.Contains(name, ".")

@@ -145,7 +145,7 @@ func (q queries) SetLockedOut(ctx context.Context, id cluster.ID, locked bool) e
 	return classify(q.q.ClusterLockedOut(ctx, locked, int64(id)))
 }
 
-// CredentialsResetSince tells whether a reset of the cluster's credentials was
+// CredentialsResetSince reports whether a reset of the cluster's credentials was
 // accepted after a moment.
 func (q queries) CredentialsResetSince(ctx context.Context, id cluster.ID, since time.Time) (bool, error) {
 	found, err := q.q.CredentialsResetSince(ctx, int64(id), since)

@@ -118,7 +118,7 @@ func (q queries) Credentials(ctx context.Context, in account.ID, list ListQuery)
 	return l.page(ctx, q.db, list)
 }
 
-// CredentialLabelTaken tells whether another of the account's credentials has the label.
+// CredentialLabelTaken reports whether another of the account's credentials has the label.
 func (q queries) CredentialLabelTaken(ctx context.Context, in account.ID, label string, except monitor.CredentialID) (bool, error) {
 	taken, err := q.q.CredentialLabelIs(ctx, dbsqlc.CredentialLabelIsParams{AccountID: int64(in), Label: label, Other: int64(except)})
 	return taken, classify(err)

@@ -28,7 +28,7 @@ const (
 // writes only when it was never sent.
 type patient struct{ pool *pgxpool.Pool }
 
-// Exec is part of dbsqlc.DBTX. Under a lease it takes a transaction to see that it holds.
+// Exec implements dbsqlc.DBTX. Under a lease it takes a transaction to see that it holds.
 func (p patient) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
 	if fenced(ctx) {
 		err = inTx(ctx, p.pool, func(tx pgx.Tx) error {
@@ -44,7 +44,7 @@ func (p patient) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.
 	return tag, err
 }
 
-// Query is part of dbsqlc.DBTX. Only what fails before the first row is repeated.
+// Query implements dbsqlc.DBTX. Only what fails before the first row is repeated.
 func (p patient) Query(ctx context.Context, sql string, args ...any) (rows pgx.Rows, err error) {
 	err = persist(ctx, repeatable(sql), func() error {
 		rows, err = p.pool.Query(ctx, sql, args...) //nolint:sqlclosecheck // the caller closes them
@@ -53,7 +53,7 @@ func (p patient) Query(ctx context.Context, sql string, args ...any) (rows pgx.R
 	return rows, err
 }
 
-// QueryRow is part of dbsqlc.DBTX.
+// QueryRow implements dbsqlc.DBTX.
 func (p patient) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return patientRow{p.pool, ctx, sql, args}
 }
@@ -66,7 +66,7 @@ type patientRow struct {
 	args []any
 }
 
-// Scan is part of pgx.Row.
+// Scan implements pgx.Row.
 func (r patientRow) Scan(to ...any) error {
 	return persist(r.ctx, repeatable(r.sql), func() error { return r.pool.QueryRow(r.ctx, r.sql, r.args...).Scan(to...) })
 }
@@ -99,7 +99,7 @@ func repeatable(sql string) func(error) bool {
 	return lostUnsent
 }
 
-// lostUnsent tells that the connection failed before the statement was sent.
+// lostUnsent reports whether the connection failed before the statement was sent.
 func lostUnsent(err error) bool {
 	if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		pg, answered := errors.AsType[*pgconn.PgError](connect)
@@ -108,7 +108,7 @@ func lostUnsent(err error) bool {
 	return pgconn.SafeToRetry(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// lostAtAll tells that the connection failed, before or after.
+// lostAtAll reports whether the connection failed, before or after.
 func lostAtAll(err error) bool {
 	if lostUnsent(err) {
 		return true
@@ -120,7 +120,7 @@ func lostAtAll(err error) bool {
 	return network && !pgconn.Timeout(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// restarting tells that the server ended the session, or doesn't begin one, since it stops or starts.
+// restarting reports whether the server ended the session, or doesn't begin one, since it stops or starts.
 func restarting(pg *pgconn.PgError) bool {
 	switch pg.Code {
 	case "57P01", "57P02", "57P03": // admin shutdown, crash shutdown, cannot connect now

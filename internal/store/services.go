@@ -88,7 +88,7 @@ func (t *Tx) setCredentials(ctx context.Context, s monitor.Service) error {
 	return nil
 }
 
-// HasCredentials tells whether all of the credentials are the account's.
+// HasCredentials reports whether all of the credentials are the account's.
 func (q queries) HasCredentials(ctx context.Context, of account.ID, ids []monitor.CredentialID) (bool, error) {
 	n, err := q.q.CredentialsThere(ctx, int64(of), numbers(ids))
 	return int(n) == len(ids), classify(err)

@@ -50,7 +50,7 @@ func (q queries) LeaveWatchers(ctx context.Context, w Watcher, watermark time.Ti
 // Share is what the watcher had when it last looked.
 type Share struct {
 	Held []Shard
-	// Alone tells that there is no other watcher.
+	// Alone reports whether there is no other watcher.
 	Alone bool
 
 	stamp, alive int64
@@ -62,7 +62,7 @@ func fair(alive int64) int {
 	return (monitor.Shards + n - 1) / n
 }
 
-// Unchanged tells whether the watcher still has what it had, nothing of it has
+// Unchanged reports whether the watcher still has what it had, nothing of it has
 // changed, and it is its fair part: asked each second, and true nearly always.
 func (q queries) Unchanged(ctx context.Context, w Watcher, before Share) (bool, error) {
 	r, err := q.q.ShardsCount(ctx, w.ID)

@@ -18,14 +18,14 @@ import (
 )
 
 // Cache is the folder outside the clone where runs of tests keep what is slow to
-// get: fetched servers and prepared data. It is "" on a machine without a home.
+// get: fetched servers and prepared data.
 func Cache() string {
 	if os.Geteuid() == 0 {
 		return "/var/cache/steward" // root's home is closed to the users that servers run as
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return ""
+		home = os.TempDir()
 	}
 	return filepath.Join(home, ".cache", "steward")
 }

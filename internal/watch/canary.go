@@ -10,7 +10,7 @@ import (
 	"steward/internal/probe"
 )
 
-// canary tells whether this server can reach the world at all.
+// canary knows whether this server can reach the world at all.
 type canary struct {
 	prober  Prober
 	targets []probe.Target
@@ -25,9 +25,9 @@ type canary struct {
 // that confirm an outage.
 const canaryFresh = time.Second
 
-// sings tells that a canary answers, or that there are none to ask. Many may
+// healthy reports whether a canary answers, or there are none to ask. Many may
 // ask at once: one looks, the others wait for it.
-func (c *canary) sings(ctx context.Context) bool {
+func (c *canary) healthy(ctx context.Context) bool {
 	if len(c.targets) == 0 {
 		return true
 	}

@@ -16,7 +16,7 @@ type entry struct {
 	interval  time.Duration
 	condition monitor.Condition
 	running   bool
-	// at is the tick it is on the wheel for, 0 for none; due is its turn, zero for
+	// at is the tick it is on the wheel for, 0 for none; due is its slot, zero for
 	// a look that isn't one.
 	at  int64
 	due time.Time
@@ -80,12 +80,12 @@ func (w *Watcher) replaceOne(s store.Watched, missed, now time.Time, soon time.D
 		return
 	}
 	w.entries[s.ID] = e
-	e.due = nextTurn(s.ID, e.interval, now)
-	switch turn := e.due.Add(-e.interval); {
+	e.due = nextSlot(s.ID, e.interval, now)
+	switch slot := e.due.Add(-e.interval); {
 	case s.Status == monitor.Pending:
 		e.due = time.Time{}
 		w.wheel.put(e, now.Add(spread(s.ID, soon)))
-	case !missed.IsZero() && turn.After(missed) && now.Sub(missed) < catchUp:
+	case !missed.IsZero() && slot.After(missed) && now.Sub(missed) < catchUp:
 		w.wheel.put(e, now.Add(spread(s.ID, soon/2)))
 	default:
 		w.wheel.put(e, e.due)
@@ -93,6 +93,6 @@ func (w *Watcher) replaceOne(s store.Watched, missed, now time.Time, soon time.D
 }
 
 // catchUp is how long ago another server may have left what is taken over, for
-// the turns since to be made up for. After longer all wait for their next turn,
+// the slots since to be made up for. After longer all wait for their next slot,
 // else everything would be checked at once.
 const catchUp = 15 * time.Second

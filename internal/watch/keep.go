@@ -23,7 +23,7 @@ func (w *Watcher) keep(ctx context.Context) {
 			k.leave(ctx)
 			return
 		case <-ticker.C:
-		case <-w.poke:
+		case <-w.wake:
 			k.recordNow(ctx)
 		}
 	}
@@ -88,7 +88,7 @@ func (k *keeper) renew(ctx context.Context) error {
 func (w *Watcher) watermark() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return time.Unix(0, w.wheel.turned*int64(tick))
+	return time.Unix(0, w.wheel.advanced*int64(tick))
 }
 
 // share takes and gives shards, and reads those that are new or have changed.

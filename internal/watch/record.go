@@ -150,7 +150,7 @@ func (k *keeper) recordOne(ctx context.Context, tx *store.Tx, c change) error {
 		return err
 	}
 	if c.To == monitor.Down {
-		return k.Desk.Begin(ctx, tx, s, found)
+		return k.Issues.Begin(ctx, tx, s, found)
 	}
-	return k.Desk.End(ctx, tx, s, found.Started)
+	return k.Issues.End(ctx, tx, s, found.Started)
 }

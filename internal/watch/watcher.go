@@ -21,7 +21,7 @@ type Prober interface {
 type Options struct {
 	Store  *store.Store
 	Prober Prober
-	Desk   outage.Desk
+	Issues outage.IssueTracker
 	Logger *slog.Logger
 	// Interval is between the checks of a service that has none of its own.
 	Interval time.Duration
@@ -37,8 +37,8 @@ type Options struct {
 type Watcher struct {
 	Options
 	canary canary
-	// poke has what is to be recorded be recorded at once.
-	poke chan struct{}
+	// wake has what waits recorded at once.
+	wake chan struct{}
 
 	mu     sync.Mutex
 	wheel  *wheel
@@ -52,7 +52,7 @@ type Watcher struct {
 	certificates map[monitor.ServiceID]time.Time
 	// busy counts the checks that go on, by target.
 	busy map[string]int
-	// until is how long what was leased is ours; alone tells that there is nobody
+	// until is how long what was leased is ours; alone reports whether there is nobody
 	// else to take it over.
 	until time.Time
 	alone bool
@@ -71,7 +71,7 @@ type Stats struct {
 	Services, Shards int
 	// Checks that ended, those of them that said nothing, and those that go on.
 	Checks, Inconclusive, Running int
-	// Late sums up by how much checks began after their turn.
+	// Late sums up by how much checks began after their slot.
 	Late time.Duration
 	// Waiting are changes and results that the store hasn't taken yet.
 	WaitingChanges, WaitingSamples int
@@ -83,7 +83,7 @@ func New(o Options) *Watcher {
 		o.Lease = 3 * time.Second
 	}
 	w := &Watcher{
-		Options: o, canary: canary{prober: o.Prober, targets: o.Canaries, log: o.Logger}, poke: make(chan struct{}, 1),
+		Options: o, canary: canary{prober: o.Prober, targets: o.Canaries, log: o.Logger}, wake: make(chan struct{}, 1),
 		wheel: newWheel(time.Now()), shards: map[int]*shard{}, entries: map[monitor.ServiceID]*entry{},
 		busy: map[string]int{}, samples: samples{}, certificates: map[monitor.ServiceID]time.Time{},
 	}
@@ -100,7 +100,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	defer abandon()
 	keeper.Go(func() { w.keep(keeping) })
 	keeper.Go(func() { w.upkeep(keeping) })
-	w.turn(ctx, checking)
+	w.releaseAll(ctx, checking)
 	abandonment := time.AfterFunc(time.Second, abandon)
 	w.checks.Wait()
 	abandonment.Stop()
@@ -108,8 +108,8 @@ func (w *Watcher) Run(ctx context.Context) {
 	keeper.Wait()
 }
 
-// turn releases what is due, tick by tick.
-func (w *Watcher) turn(ctx, checking context.Context) {
+// releaseAll releases what is due, tick by tick.
+func (w *Watcher) releaseAll(ctx, checking context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
@@ -127,18 +127,18 @@ func (w *Watcher) release(ctx context.Context, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ours := w.ours(now)
-	for _, e := range w.wheel.turn(now) {
+	for _, e := range w.wheel.advance(now) {
 		switch {
 		case w.entries[e.ID] != e || e.running:
 		case !ours:
-			w.wheel.put(e, nextTurn(e.ID, e.interval, now))
+			w.wheel.put(e, nextSlot(e.ID, e.interval, now))
 		default:
 			w.begin(ctx, e, now)
 		}
 	}
 }
 
-// ours tells whether what was leased still is: who can't reach the store any more
+// ours reports whether what was leased still is: who can't reach the store any more
 // must stop before others begin. Alone, it goes on from memory.
 func (w *Watcher) ours(now time.Time) bool { return w.alone || now.Before(w.until) }
 
@@ -162,7 +162,7 @@ func (w *Watcher) begin(ctx context.Context, e *entry, now time.Time) {
 		if ctx.Err() != nil {
 			return // we stop: nobody knows what it would have found
 		}
-		if !result.Good() && !w.canary.sings(ctx) {
+		if !result.Good() && !w.canary.healthy(ctx) {
 			result.Class, result.Detail = monitor.Inconclusive, "This server can't reach its canaries."
 		}
 		w.mu.Lock()
@@ -193,10 +193,10 @@ func (w *Watcher) ended(e *entry, found monitor.Result) {
 	e.condition, verdict = e.condition.Judge(found, w.Rules)
 	if verdict.Change != nil {
 		w.changes = append(w.changes, change{Change: *verdict.Change, entry: e, generation: e.Generation})
-		w.hurry()
+		w.wakeKeeper()
 	}
 	now := time.Now()
-	next := nextTurn(e.ID, e.interval, now)
+	next := nextSlot(e.ID, e.interval, now)
 	e.due = next
 	if again := now.Add(w.Rules.Confirm + spread(e.ID, w.Rules.Confirm/3)); verdict.Again && again.Before(next) {
 		next, e.due = again, time.Time{}
@@ -204,10 +204,10 @@ func (w *Watcher) ended(e *entry, found monitor.Result) {
 	w.wheel.put(e, next)
 }
 
-// hurry has what waits be recorded now.
-func (w *Watcher) hurry() {
+// wakeKeeper has what waits recorded now.
+func (w *Watcher) wakeKeeper() {
 	select {
-	case w.poke <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default:
 	}
 }

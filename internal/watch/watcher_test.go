@@ -54,7 +54,7 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) watcher(change ...func(*watch.Options)) *watch.Watcher {
 	o := watch.Options{
-		Store: b.store, Prober: b.prober, Desk: outage.Desk{}, Logger: pgtest.Logger(b.t),
+		Store: b.store, Prober: b.prober, Issues: outage.IssueTracker{}, Logger: pgtest.Logger(b.t),
 		Interval: time.Second, Rules: monitor.DefaultRules(),
 	}
 	o.Rules.Confirm = 100 * time.Millisecond

@@ -14,40 +14,40 @@ const tick = 100 * time.Millisecond
 // several goroutines at once.
 type wheel struct {
 	due map[int64][]*entry
-	// turned is the last tick that was released.
-	turned int64
+	// advanced is the last tick that was released.
+	advanced int64
 }
 
 func newWheel(now time.Time) *wheel {
-	return &wheel{due: map[int64][]*entry{}, turned: tickOf(now)}
+	return &wheel{due: map[int64][]*entry{}, advanced: tickOf(now)}
 }
 
 func tickOf(t time.Time) int64 { return t.UnixNano() / int64(tick) }
 
-// put has the entry come up at the time given, or with the next turn when that
+// put has the entry come up at the time given, or with the next tick when that
 // is past; where it was put before no longer counts.
 func (w *wheel) put(e *entry, at time.Time) {
-	e.at = max(tickOf(at.Add(tick-1)), w.turned+1) // never early
+	e.at = max(tickOf(at.Add(tick-1)), w.advanced+1) // never early
 	w.due[e.at] = append(w.due[e.at], e)
 }
 
-// turn takes off what has come up since the last turn, and until now.
-func (w *wheel) turn(now time.Time) []*entry {
+// advance takes off what has come up since it was last called, and until now.
+func (w *wheel) advance(now time.Time) []*entry {
 	var up []*entry
-	for last := tickOf(now); w.turned < last; {
-		w.turned++
-		for _, e := range w.due[w.turned] {
-			if e.at == w.turned { // else it was put elsewhere, or away, since
+	for last := tickOf(now); w.advanced < last; {
+		w.advanced++
+		for _, e := range w.due[w.advanced] {
+			if e.at == w.advanced { // else it was put elsewhere, or away, since
 				e.at = 0
 				up = append(up, e)
 			}
 		}
-		delete(w.due, w.turned)
+		delete(w.due, w.advanced)
 	}
 	return up
 }
 
-// slotOf is a service's turn within its interval, the same on every server and
+// slotOf is a service's slot within its interval, the same on every server and
 // after every start, so that the load is even and nothing stampedes.
 func slotOf(id monitor.ServiceID, interval time.Duration) time.Duration {
 	return time.Duration(hash(id) % uint64(interval))
@@ -65,8 +65,8 @@ func hash(id monitor.ServiceID) uint64 {
 	return sum ^ sum>>29
 }
 
-// nextTurn is the first turn of a service after the time given.
-func nextTurn(id monitor.ServiceID, interval time.Duration, after time.Time) time.Time {
+// nextSlot is the first slot of a service after the time given.
+func nextSlot(id monitor.ServiceID, interval time.Duration, after time.Time) time.Time {
 	slot := slotOf(id, interval)
 	since := time.Duration(after.UnixNano()) - slot
 	return time.Unix(0, int64(since-since%interval+interval+slot))

@@ -14,7 +14,7 @@ func TestWheel(t *testing.T) {
 	w := newWheel(start)
 	a, b, c := &entry{}, &entry{}, &entry{}
 	w.put(a, start.Add(300*time.Millisecond))
-	w.put(b, start.Add(-time.Hour)) // late: with the next turn
+	w.put(b, start.Add(-time.Hour)) // late: with the next tick
 	w.put(c, start.Add(time.Second))
 	w.put(c, start.Add(2*time.Second)) // put elsewhere
 	for _, step := range []struct {
@@ -29,7 +29,7 @@ func TestWheel(t *testing.T) {
 		{time.Second, nil},
 		{time.Hour, []*entry{c}}, // this process stood still
 	} {
-		got := w.turn(start.Add(step.at))
+		got := w.advance(start.Add(step.at))
 		if len(got) != len(step.want) || len(got) == 1 && got[0] != step.want[0] {
 			t.Errorf("at %v: %d entries, want %d", step.at, len(got), len(step.want))
 		}
@@ -39,20 +39,20 @@ func TestWheel(t *testing.T) {
 	}
 }
 
-// TestTurns: a service's turns are an interval apart, whenever one asks.
-func TestTurns(t *testing.T) {
+// TestSlots: a service's slots are an interval apart, whenever one asks.
+func TestSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := monitor.ServiceID(rapid.Int64Range(1, 1<<40).Draw(t, "id"))
 		interval := time.Duration(rapid.IntRange(1, 86400).Draw(t, "interval")) * time.Second
 		now := time.Unix(0, rapid.Int64Range(1_700_000_000e9, 1_900_000_000e9).Draw(t, "now"))
-		next := nextTurn(id, interval, now)
+		next := nextSlot(id, interval, now)
 		if !next.After(now) || next.Sub(now) > interval {
-			t.Fatalf("next turn %v after %v", next, now)
+			t.Fatalf("next slot %v after %v", next, now)
 		}
-		if again := nextTurn(id, interval, next); again.Sub(next) != interval {
-			t.Fatalf("the turn after comes %v later", again.Sub(next))
+		if again := nextSlot(id, interval, next); again.Sub(next) != interval {
+			t.Fatalf("the slot after comes %v later", again.Sub(next))
 		}
-		if same := nextTurn(id, interval, next.Add(-time.Nanosecond)); !same.Equal(next) {
+		if same := nextSlot(id, interval, next.Add(-time.Nanosecond)); !same.Equal(next) {
 			t.Fatalf("asked later, it is %v", same)
 		}
 	})

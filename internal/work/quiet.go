@@ -9,13 +9,13 @@ import (
 // own upkeep at lower levels, which the operations' own log lines already do.
 type quiet struct{ slog.Handler }
 
-// Enabled is part of slog.Handler.
+// Enabled implements slog.Handler.
 func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && q.Handler.Enabled(ctx, level)
 }
 
-// WithAttrs is part of slog.Handler.
+// WithAttrs implements slog.Handler.
 func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
 
-// WithGroup is part of slog.Handler.
+// WithGroup implements slog.Handler.
 func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.Handler.WithGroup(name)} }

@@ -26,8 +26,8 @@ const bucketBound = time.Minute
 
 const bucketConfig = "pool:\n  size: 0\nbackups:\n  verify: false\n  timeout: 1s\n  retry_for: 3s\n  url: '%s'"
 
-// mishap is a way for a bucket to fail in the middle of a backup or a restore.
-type mishap struct {
+// bucketFault is a way for a bucket to fail in the middle of a backup or a restore.
+type bucketFault struct {
 	name string
 	archivetest.Trouble
 	// kill has steward killed at that moment.
@@ -44,10 +44,10 @@ func data(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "data.zst.age")
 }
 
-func backupMishaps() []mishap {
+func backupFaults() []bucketFault {
 	const unreachable, full, short = "couldn't be reached", operate.FullReason, 500 * time.Millisecond
 	notManifest := func(r *http.Request) bool { return sent(r) && strings.HasSuffix(r.URL.Path, "manifest.json") }
-	return []mishap{
+	return []bucketFault{
 		{"full at first", archivetest.Trouble{Status: 507, Match: sent}, false, false, full},
 		{"full in the middle", archivetest.Trouble{Status: 507, Match: sent, After: 2}, false, false, full},
 		{"full for the manifest", archivetest.Trouble{Status: 507, Match: notManifest}, false, false, full},
@@ -64,10 +64,10 @@ func backupMishaps() []mishap {
 	}
 }
 
-// restoreMishaps: the backup is read twice, to prove it and to unpack it.
-func restoreMishaps() []mishap {
+// restoreFaults: the backup is read twice, to prove it and to unpack it.
+func restoreFaults() []bucketFault {
 	const unreachable, short = "couldn't be reached", 500 * time.Millisecond
-	return []mishap{
+	return []bucketFault{
 		{"unavailable", archivetest.Trouble{Status: 503, Match: data}, false, false, unreachable},
 		{"gone while it is proven", archivetest.Trouble{Kind: archivetest.Reset, Match: data, Bytes: 1 << 20}, false, false, unreachable},
 		{"gone while it is unpacked", archivetest.Trouble{Kind: archivetest.Reset, Match: data, After: 1, Bytes: 20 << 20}, false, false, unreachable},
@@ -93,16 +93,16 @@ func TestBucket(t *testing.T) {
 			w.keeper(engine, 1)
 			w.ballast()
 			b := &bucketWorld{w, bucket}
-			b.each("backup", backupMishaps(), b.backUp)
+			b.each("backup", backupFaults(), b.backUp)
 			w.backup, w.backedUp = w.Snapshot(w.db, "kept", "primary"), w.rows
 			w.keeper(engine, 1)
-			b.each("restore", restoreMishaps(), b.restore)
+			b.each("restore", restoreFaults(), b.restore)
 		})
 	}
 }
 
-// each tries every eleventh mishap, from another one on each time.
-func (b *bucketWorld) each(what string, all []mishap, try func(t *testing.T, m mishap)) {
+// each tries every eleventh fault, from another one on each time.
+func (b *bucketWorld) each(what string, all []bucketFault, try func(t *testing.T, m bucketFault)) {
 	stride := 11
 	if os.Getenv("STEWARD_CRASH") == "all" {
 		stride = 1
@@ -144,7 +144,7 @@ func (w *world) ballast() {
 
 // strike does something to a bucket that fails in the middle of it, and returns
 // once that has ended, within the bound.
-func (b *bucketWorld) strike(t *testing.T, m mishap, ask func() (int, string)) {
+func (b *bucketWorld) strike(t *testing.T, m bucketFault, ask func() (int, string)) {
 	t.Helper()
 	pid := b.PID()
 	if m.kill {
@@ -190,7 +190,7 @@ func (b *bucketWorld) nothingHalf(t *testing.T) {
 }
 
 // mustBeTold: the last event says why, or that all went well.
-func (b *bucketWorld) mustBeTold(t *testing.T, m mishap) {
+func (b *bucketWorld) mustBeTold(t *testing.T, m bucketFault) {
 	t.Helper()
 	var events struct {
 		Data []struct{ Action, Status, Message string }
@@ -204,7 +204,7 @@ func (b *bucketWorld) mustBeTold(t *testing.T, m mishap) {
 	}
 }
 
-func (b *bucketWorld) backUp(t *testing.T, m mishap) {
+func (b *bucketWorld) backUp(t *testing.T, m bucketFault) {
 	b.strike(t, m, func() (int, string) {
 		return b.Call("POST", b.db.Path()+"/backups", map[string]any{"label": "s", "target": "primary"}, nil)
 	})
@@ -240,7 +240,7 @@ func (b *bucketWorld) empty() error {
 	return err
 }
 
-func (b *bucketWorld) restore(t *testing.T, m mishap) {
+func (b *bucketWorld) restore(t *testing.T, m bucketFault) {
 	b.strike(t, m, func() (int, string) { return b.Call("POST", b.backup.Path(b.db)+"/restore", nil, nil) })
 	want := b.rows
 	if m.passing {

@@ -70,17 +70,17 @@ func forkAll(t *testing.T, s *harness.Server, engine string, encrypted bool) {
 	}
 	newest := s.AwaitStatus(s.Create(spec), "active")
 	ofItsOwn(t, s, d, c, newest, second.Created, "2")
-	spec = harness.Small("trio-"+name, engine)
+	spec = harness.Small("three-"+name, engine)
 	spec["encrypted"], spec["cluster_size"] = encrypted, 3
 	spec["fork"] = map[string]any{"source": d.ID, "restore_time": first.Created}
-	trio := s.Create(spec)
-	if trio.Status != "provisioning" {
-		t.Errorf("a new fork is %s", trio.Status)
+	three := s.Create(spec)
+	if three.Status != "provisioning" {
+		t.Errorf("a new fork is %s", three.Status)
 	}
-	trio = s.AwaitStatus(trio, "active")
-	ofItsOwn(t, s, d, c, trio, first.Created, "1")
-	trio = s.AwaitHealthy(trio, 3)
-	chosen.inForce(t, s, trio, s.Credentials(trio))
+	three = s.AwaitStatus(three, "active")
+	ofItsOwn(t, s, d, c, three, first.Created, "1")
+	three = s.AwaitHealthy(three, 3)
+	chosen.inForce(t, s, three, s.Credentials(three))
 	if rows := one(t, s.MustConnect(d, c), "SELECT count(*) FROM kept"); rows != "3" {
 		t.Errorf("the source has %s rows", rows)
 	}
@@ -88,7 +88,7 @@ func forkAll(t *testing.T, s *harness.Server, engine string, encrypted bool) {
 	if status, body := s.Call("POST", strings.TrimSuffix(d.Path(), fmt.Sprintf("/%d", d.ID)), spec, nil); status != 400 || !strings.Contains(body, "fork.restore_time") || !strings.Contains(body, first.Created) {
 		t.Errorf("a fork of a time long ago: %d %s", status, body)
 	}
-	for _, gone := range []harness.Database{trio, newest, d} {
+	for _, gone := range []harness.Database{three, newest, d} {
 		if status, body := s.Call("DELETE", gone.Path(), nil, nil); status != 200 {
 			t.Errorf("delete: %d %s", status, body)
 		}

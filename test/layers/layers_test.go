@@ -118,6 +118,21 @@ var rules = []rule{
 		why:  "a platform is told what to make and says what it sees; rows are not its business",
 	},
 	{
+		from: []string{"steward/internal/platform/host/build", "steward/internal/platform/host/failover", "steward/internal/platform/host/plan"},
+		to:   []string{"steward/internal/platform/host/archive", "steward/internal/platform/host/state", "steward/internal/platform/host/template", "os", "os/...", "net", "context", "sync", "log/slog"},
+		why:  "what to do about nodes is decided in pure code, by nothing but what is passed in",
+	},
+	{
+		from: []string{"steward/internal/platform/host/state"},
+		to:   []string{"steward/internal/platform/host/archive", "steward/internal/platform/host/build", "steward/internal/platform/host/failover", "steward/internal/platform/host/plan", "steward/internal/platform/host/template"},
+		why:  "files of state are read and written, and mean the same, whoever uses them",
+	},
+	{
+		from: []string{"steward/internal/platform/host/archive", "steward/internal/platform/host/template"},
+		to:   []string{"steward/internal/platform/host/failover", "steward/internal/platform/host/plan"},
+		why:  "templates and archived files know nothing of reconciliation, which uses them",
+	},
+	{
 		from: []string{"steward/..."}, except: []string{"steward/internal/datadir", "steward/internal/platform/host"},
 		to:  []string{"steward/internal/engine/postgresql", "steward/internal/engine/mysql"},
 		why: "servers are reached through engine.Driver, by the host platform alone",

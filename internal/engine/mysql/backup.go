@@ -29,7 +29,7 @@ func (d *Driver) Backup(ctx context.Context, n engine.Node, w io.Writer, run eng
 }
 
 func (d *Driver) backup(ctx context.Context, n engine.Node, w io.Writer, run engine.Piper) (err error) {
-	if err := errors.Join(ctx.Err(), d.Hindrance(n)); err != nil {
+	if err := errors.Join(ctx.Err(), d.CheckNames(n)); err != nil {
 		return err
 	}
 	work, release, err := makeWorkDir(n.Tmp)

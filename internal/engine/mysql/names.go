@@ -35,8 +35,8 @@ func withoutCreate() []string {
 	return grants
 }
 
-// Hindrance is part of engine.Driver.
-func (d *Driver) Hindrance(n engine.Node) error {
+// CheckNames implements engine.Driver.
+func (d *Driver) CheckNames(n engine.Node) error {
 	if n.Installation.Flavour != engine.FlavourMariaDB {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (d *Driver) Hindrance(n engine.Node) error {
 	}
 	for _, e := range entries {
 		if e.IsDir() && filePattern.MatchString(e.Name()) {
-			return &engine.Hindrance{Database: e.Name()}
+			return &engine.ReservedNameError{Database: e.Name()}
 		}
 	}
 	return nil

@@ -50,7 +50,7 @@ func harmless(t *testing.T, b *enginetest.Bench) {
 	for _, name := range names {
 		s.Exec(t, "CREATE DATABASE `"+name+"`", "CREATE TABLE `"+name+"`.t (v int)", "INSERT INTO `"+name+"`.t VALUES (1)")
 	}
-	if err := b.Driver.Hindrance(s.Node); err != nil {
+	if err := b.Driver.CheckNames(s.Node); err != nil {
 		t.Error(err)
 	}
 	restored := s.Copied(t)
@@ -74,8 +74,8 @@ func taken(t *testing.T, b *enginetest.Bench) {
 		if _, err := asAdmin(t, s).ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
 			t.Fatal(err)
 		}
-		var hindrance *engine.Hindrance
-		if err := s.TryBackup(t); !errors.As(err, &hindrance) || hindrance.Database != name {
+		var blocked *engine.ReservedNameError
+		if err := s.TryBackup(t); !errors.As(err, &blocked) || blocked.Database != name {
 			t.Errorf("backup with a database %s: %v", name, err)
 		}
 		s.Exec(t, "DROP DATABASE "+name)
@@ -105,9 +105,9 @@ func takenBefore(t *testing.T, b *enginetest.Bench) {
 			t.Fatal(err)
 		}
 	}
-	err := b.Driver.Hindrance(s.Node)
+	err := b.Driver.CheckNames(s.Node)
 	if err == nil || !strings.Contains(err.Error(), "database ib_logfile101 ") {
-		t.Errorf("a start isn't hindered: %v", err)
+		t.Errorf("a start isn't refused: %v", err)
 	}
 	s.Exec(t, "ALTER TABLE ib_logfile101.t RENAME TO saved.t")
 	bob := s.DB(t, enginetest.Login{User: "bob", Password: "bob-password-1", CA: s.CA})
@@ -116,7 +116,7 @@ func takenBefore(t *testing.T, b *enginetest.Bench) {
 	}
 	refused(t, bob, "bob", "CREATE DATABASE ib_logfile101")
 	refused(t, s.DB(t, s.Login()), "dbadmin", "CREATE DATABASE ib_logfile101")
-	if err := b.Driver.Hindrance(s.Node); err != nil {
+	if err := b.Driver.CheckNames(s.Node); err != nil {
 		t.Errorf("when it is gone: %v", err)
 	}
 	s.Restart(t)

@@ -31,5 +31,5 @@ func (Driver) Fence(ctx context.Context, n engine.Node) error {
 	return nil
 }
 
-// Hindrance is part of engine.Driver. Databases are folders with numbers for names.
-func (Driver) Hindrance(engine.Node) error { return nil }
+// CheckNames implements engine.Driver. Databases are folders with numbers for names.
+func (Driver) CheckNames(engine.Node) error { return nil }

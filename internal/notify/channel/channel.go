@@ -56,7 +56,7 @@ func New(url string) (*Sender, error) {
 	return &Sender{url: url, patience: patience, slots: make(chan struct{}, atOnce)}, nil
 }
 
-// Send is part of notify.Sender. Whatever goes wrong is tried again: what a channel
+// Send implements notify.Sender. Whatever goes wrong is tried again: what a channel
 // refuses today is for its operator to mend.
 func (s *Sender) Send(ctx context.Context, n monitor.Notice, mayHandOver func() error) error {
 	select {

@@ -102,7 +102,7 @@ func New(o Options) (*Sender, error) {
 	return s, nil
 }
 
-// Send is part of notify.Sender.
+// Send implements notify.Sender.
 func (s *Sender) Send(ctx context.Context, n monitor.Notice, mayHandOver func() error) error {
 	to, international, err := recipient(n.Recipient)
 	if err != nil {

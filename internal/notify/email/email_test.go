@@ -261,7 +261,7 @@ func TestFaults(t *testing.T) {
 		fault           notifytest.Fault
 		problem         string
 		permanent, down bool
-		// taken tells that the message is in the mailbox all the same.
+		// taken reports whether the message is in the mailbox all the same.
 		taken bool
 	}{
 		{"busy at the door", notifytest.Fault{At: notifytest.OnConnect, Code: 421}, "421 4.3.0 fault on purpose", false, true, false},

@@ -26,9 +26,9 @@ type session struct {
 	// conn is below TLS: deadlines on it hold for both.
 	conn net.Conn
 	wait time.Duration
-	// began tells that the server answered to the present message.
+	// began reports whether the server answered to the present message.
 	began bool
-	// ready tells that the server waits for a next message.
+	// ready reports whether the server waits for a next message.
 	ready  bool
 	sent   int
 	expiry *time.Timer
@@ -37,7 +37,7 @@ type session struct {
 // envelope is one message with its way.
 type envelope struct {
 	from, to string
-	// international tells that to isn't ASCII.
+	// international reports whether to isn't ASCII.
 	international bool
 	text          []byte
 	mayHandOver   func() error
@@ -224,7 +224,7 @@ func (s *session) refused(ctx context.Context, err error) error {
 	}
 }
 
-// usable tells that the next message can go this way.
+// usable reports whether the next message can go this way.
 func (s *session) usable() bool { return s.ready }
 
 func (s *session) close() { _ = s.conn.Close() }

@@ -34,7 +34,7 @@ type Mail struct {
 	// Text and HTML are the two parts of the message, decoded.
 	Text, HTML string
 	Raw        []byte
-	// TLS tells that it came encrypted, User who authenticated.
+	// TLS reports whether it came encrypted, User who authenticated.
 	TLS  bool
 	User string
 	// Connection counts from 1.

@@ -302,7 +302,7 @@ type login struct {
 	username string
 }
 
-// Next is part of sasl.Server.
+// Next implements sasl.Server.
 func (l *login) Next(response []byte) (challenge []byte, done bool, err error) {
 	l.asked++
 	switch l.asked {

@@ -20,7 +20,7 @@ type channel struct {
 	o      *Options
 	sender notify.Sender
 	claim  store.NoticeClaim
-	// unsure tells that notices may be claimed by this channel that it knows nothing
+	// unsure reports whether notices may be claimed by this channel that it knows nothing
 	// of: at the start, and after a claim whose answer was lost.
 	unsure bool
 	// signal says that there may be something to send.
@@ -29,7 +29,7 @@ type channel struct {
 
 	mu      sync.Mutex
 	flights map[monitor.NoticeID]*flight
-	// down tells that nothing could be sent at the last attempt, and hastened when
+	// down reports whether nothing could be sent at the last attempt, and hastened when
 	// all that waited was last made due for that being over.
 	down     bool
 	hastened time.Time

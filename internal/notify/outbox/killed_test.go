@@ -71,7 +71,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// killedAt tells whether there is such a step.
+// killedAt reports whether there is such a step.
 func killedAt(t *testing.T, binary string, step int) bool {
 	t.Helper()
 	url := pgtest.URL(t)

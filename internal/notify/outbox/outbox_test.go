@@ -733,7 +733,7 @@ func TestNoticesOfAWindowAreSentByTheSameSenders(t *testing.T) {
 		t.Helper()
 		w := monitor.NoticeWindow{Start: start, End: start.Add(time.Hour), Work: "The servers move."}
 		if err := o.store.InTx(t.Context(), func(tx *store.Tx) error {
-			return outage.Desk{Maintenance: true}.TellWindow(t.Context(), tx, kind, c, w)
+			return outage.IssueTracker{Maintenance: true}.TellWindow(t.Context(), tx, kind, c, w)
 		}); err != nil {
 			t.Fatal(err)
 		}

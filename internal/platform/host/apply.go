@@ -36,7 +36,7 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 		return platform.Observed{}, err
 	}
 	defer unlock()
-	defer d.templates.busy()()
+	defer d.activity.begin()()
 	cr, err := d.newClusterReconciler(cs, want)
 	if err == nil {
 		err = cr.run(ctx)

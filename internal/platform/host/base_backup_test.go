@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestSeedIsShared: who wants a copy of the same primary while one is made gets one
+// TestBaseBackupIsShared: who wants a copy of the same primary while one is made gets one
 // of that, before its maker goes on to move it; a failure is everybody's.
-func TestSeedIsShared(t *testing.T) {
+func TestBaseBackupIsShared(t *testing.T) {
 	for name, failure := range map[string]error{"made": nil, "failed": errors.New("no room")} {
 		t.Run(name, func(t *testing.T) {
 			cs, dir, other := newClusterState(1), t.TempDir(), t.TempDir()

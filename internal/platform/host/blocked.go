@@ -9,7 +9,7 @@ import (
 )
 
 // checkStoppable returns why a running server must not be stopped: it could not be started again.
-func (nr *nodeReconciler) checkStoppable() error { return customerError(nr.eng.Hindrance(nr.node)) }
+func (nr *nodeReconciler) checkStoppable() error { return customerError(nr.eng.CheckNames(nr.node)) }
 
 // checkStoppable checks the primary before customers are turned away, who have to log
 // in to mend it.
@@ -21,10 +21,10 @@ func (cr *clusterReconciler) checkStoppable(ctx context.Context) error {
 	return nr.checkStoppable()
 }
 
-// customerError makes an engine's hindrance one of the platform's.
+// customerError makes an engine's ReservedNameError a CustomerError of the platform's.
 func customerError(err error) error {
-	if h, ok := errors.AsType[*engine.Hindrance](err); ok {
-		return &platform.Hindrance{Reason: h.Error()}
+	if h, ok := errors.AsType[*engine.ReservedNameError](err); ok {
+		return &platform.CustomerError{Reason: h.Error()}
 	}
 	return err
 }

@@ -3,8 +3,6 @@ package host
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"net/netip"
 	"os"
@@ -26,34 +24,23 @@ func (nr *nodeReconciler) certificateDue(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return certificateDue(ca, nr.node, nr.names(), nr.d.o.Now(), nr.want.Patch), nil
+	return certificateDue(ca, nr.node, nr.dnsNames(), nr.addresses(), nr.d.o.Now(), nr.want.Patch), nil
 }
 
 // certificateDue reports whether the node has no certificate, one of another
 // authority or without one of the names, or one near its end.
-func certificateDue(ca []byte, n engine.Node, names []string, now time.Time, patch bool) bool {
+func certificateDue(ca []byte, n engine.Node, names []string, addresses []netip.Addr, now time.Time, patch bool) bool {
 	shown, err := os.ReadFile(filepath.Join(n.TLS, engine.TLSCA))
 	if err != nil || !bytes.Equal(shown, ca) || !exists(filepath.Join(n.TLS, engine.TLSKey)) {
 		return true
 	}
 	content, err := os.ReadFile(filepath.Join(n.TLS, engine.TLSCert))
+	if err != nil || !pki.Covers(ca, content, names, addresses, now) {
+		return true
+	}
+	cert, err := pki.ParseCertificate(content)
 	if err != nil {
 		return true
-	}
-	block, _ := pem.Decode(content)
-	if block == nil {
-		return true
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return true
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
-	for _, name := range names {
-		if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: now}); err != nil {
-			return true
-		}
 	}
 	// A patch renews what is half used, so that it need not be done between patches.
 	// Without one, what would end before the next window surely opens.
@@ -61,11 +48,7 @@ func certificateDue(ca []byte, n engine.Node, names []string, now time.Time, pat
 	return left < pki.RenewAtOnce || patch && left < cert.NotAfter.Sub(cert.NotBefore)/2
 }
 
-// names are all names and addresses that customers and we reach the node by.
-func (nr *nodeReconciler) names() []string {
-	return append(nr.dnsNames(), addressTexts(nr.addresses())...)
-}
-
+// dnsNames and addresses are all that customers and we reach the node by.
 func (nr *nodeReconciler) dnsNames() []string {
 	return append([]string{"localhost"}, nr.d.o.Hostnames...)
 }
@@ -76,14 +59,6 @@ func (nr *nodeReconciler) addresses() []netip.Addr {
 		listenAddress(0, nr.want.Port).Addr(), listenAddress(1, nr.want.Port).Addr(), listenAddress(2, nr.want.Port).Addr(),
 		netip.AddrFrom4([4]byte{127, 0, 0, 1}),
 	}
-}
-
-func addressTexts(addresses []netip.Addr) []string {
-	texts := make([]string, len(addresses))
-	for i, a := range addresses {
-		texts[i] = a.String()
-	}
-	return texts
 }
 
 // certificate issues a certificate and puts it where the server reads it. The

@@ -26,7 +26,7 @@ func chosen(engine cluster.Engine) parameter.Config {
 
 // configured demands that every node's files have what was chosen, whatever befell it,
 // and whoever wrote them last: the store may be away.
-func (h *trio) configured() {
+func (h *threeNodes) configured() {
 	h.t.Helper()
 	for ordinal := range h.want.Size {
 		file, line := "postgresql.conf", fmt.Sprintf("max_locks_per_transaction = '%d'", h.want.Config["pg.max_locks_per_transaction"])
@@ -42,11 +42,11 @@ func (h *trio) configured() {
 
 // reconfigures chooses more of something, and then less, while customers write. On the
 // way no replica ends because it has less than its primary.
-func (h *trio) reconfigures() {
+func (h *threeNodes) reconfigures() {
 	for _, config := range []parameter.Config{
 		{"pg.max_locks_per_transaction": int64(256), "mysql.innodb_ft_min_token_size": int64(4)}, chosen(h.want.Engine),
 	} {
-		before, after := h.suffers(quick, func(platform.Observed) {
+		before, after := h.underLoad(quick, func(platform.Observed) {
 			h.stop()
 			h.keeping.Wait()
 			h.want.Config = config

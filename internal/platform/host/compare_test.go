@@ -26,7 +26,7 @@ func TestReplicasThatDifferAreMadeAnew(t *testing.T) {
 		}
 		s := newSite(t, found)
 		s.o.CompareEvery = 500 * time.Millisecond
-		h := &trio{t: t, s: s, mode: modes(b)[0], want: s.bench(b).Wanted(t, 301)}
+		h := &threeNodes{t: t, s: s, mode: modes(b)[0], want: s.bench(b).Wanted(t, 301)}
 		h.want.Size, h.want.Replication = 3, h.mode.replication
 		h.open()
 		t.Cleanup(h.close)
@@ -62,7 +62,7 @@ func TestReplicasThatDifferAreMadeAnew(t *testing.T) {
 }
 
 // values counts the different contents that the nodes have.
-func (h *trio) values(seen platform.Observed) int {
+func (h *threeNodes) values(seen platform.Observed) int {
 	all := map[string]bool{}
 	for _, n := range seen.Nodes {
 		node := &load{engine: cluster.MySQL, customer: h.load.customer}

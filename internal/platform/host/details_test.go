@@ -71,7 +71,7 @@ func (s *site) node(id cluster.ID) string {
 	return filepath.Join(s.o.DataDir, "clusters", fmt.Sprint(id), "node-0")
 }
 
-func TestServersAreWalledInAndLimited(t *testing.T) {
+func TestServersAreSandboxedAndLimited(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, distribution(t))
 	d := s.started(t)

@@ -72,7 +72,7 @@ func (d *Driver) discoverAgain(ctx context.Context, age time.Duration) {
 		d.log.Info("a server build is gone", "installation", i.ID())
 	}
 	if len(added) > 0 {
-		d.templates.nudge()
+		d.templates.Wake()
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/platform"
 	"steward/internal/platform/host/state"
+	"steward/internal/platform/host/template"
 	"steward/internal/process"
 )
 
@@ -35,7 +36,8 @@ type Driver struct {
 	groups    *process.Groups
 	sandbox   *process.Sandbox
 	warnings  []string
-	templates *templates
+	activity  activity
+	templates *template.Pool
 	trash     *trash
 	changes   chan cluster.ID
 	// verifications are those of backups that are under way.
@@ -91,7 +93,10 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	d.engines = d.describeEngines()
 	d.findIsolation(ctx)
 	d.trash = newTrash(d)
-	d.templates = newTemplates(d)
+	d.templates = template.New(template.Options{
+		Dir: d.layout.templates(), Size: o.PoolSize, User: d.templateUser(), Engine: d.engine, Run: d.runAsOwner, Installations: d.Installations,
+		Discard: d.trash.put, Busy: d.activity.busy, Quiet: d.activity.quiet, Log: d.log,
+	})
 	if err := d.adopt(); err != nil {
 		return nil, fmt.Errorf("host platform: %w", err)
 	}
@@ -157,7 +162,7 @@ func (d *Driver) Start() {
 			}
 		}
 	}
-	d.spawn(d.templates.keepReady)
+	d.spawn(func() { d.templates.KeepReady(d.quit) })
 	d.spawn(d.trash.keepEmpty)
 	d.spawn(d.keepLogsSmall)
 	d.spawn(d.keepDiscovering)
@@ -190,7 +195,7 @@ func (d *Driver) adopt() error {
 		return fmt.Errorf("look for clusters: %w", err)
 	}
 	for _, rec := range records {
-		d.templates.use(d.installation(rec.Installation))
+		d.templates.Use(d.installation(rec.Installation))
 		p, err := process.Adopt(d.pidFile(rec.Cluster, rec.Ordinal), d.identity(rec))
 		if err != nil {
 			return fmt.Errorf("adopt cluster %d: %w", rec.Cluster, err)

@@ -19,7 +19,7 @@ func EmptyTrash(ctx context.Context, d *Driver) error { return d.trash.empty(ctx
 func Ready(d *Driver, id string) int {
 	for _, i := range d.Installations() {
 		if i.ID() == id {
-			return d.templates.of(i).count()
+			return d.templates.Ready(i)
 		}
 	}
 	return 0
@@ -27,5 +27,5 @@ func Ready(d *Driver, id string) int {
 
 // MakeTemplate makes the installation's template unless it is there.
 func MakeTemplate(ctx context.Context, d *Driver, inst engine.Installation) error {
-	return d.templates.ensure(ctx, d.templates.of(inst))
+	return d.templates.Make(ctx, inst)
 }

@@ -30,7 +30,7 @@ import (
 	"steward/internal/platform/platformtest"
 )
 
-// TestFailover does to clusters of three what befalls them, while customers
+// TestFailover makes each fault happen to clusters of three, while customers
 // write, and demands every acknowledged write afterwards.
 func TestFailover(t *testing.T) {
 	t.Parallel()
@@ -42,30 +42,30 @@ func TestFailover(t *testing.T) {
 		for _, mode := range modes(b) {
 			t.Run(fmt.Sprintf("%s-%s-%s", b.Engine, b.Series, mode.name), func(t *testing.T) {
 				t.Parallel()
-				h := newTrio(t, ofSeries(found, b), b, mode)
+				h := newThreeNodes(t, ofSeries(found, b), b, mode)
 				for _, c := range []struct {
 					name string
-					do   func(*trio)
+					do   func(*threeNodes)
 					// own reports whether it tries what each engine does by itself. The slowest, on
 					// which the engine's suite tries the rest, has these alone.
 					own bool
 				}{
-					{"the primary's server is killed", (*trio).killsPrimary, true},
-					{"the primary's server is stopped", (*trio).stopsPrimary, false},
-					{"the primary's server is killed while the store fails", (*trio).killsPrimaryWhileStoreFails, false},
-					{"the primary's server is killed while the store hangs", (*trio).killsPrimaryWhileStoreHangs, false},
-					{"the primary's server is stopped while the store hangs", (*trio).stopsPrimaryWhileStoreHangs, false},
-					{"the primary's server is killed while nothing works at first", (*trio).killsPrimaryWhileNothingWorks, false},
-					{"a replica's server is killed", (*trio).killsReplica, false},
-					{"a replica's data is removed", (*trio).removesReplica, true},
-					{"primary and one replica are killed", (*trio).killsTwo, false},
-					{"all three are killed", (*trio).killsAll, false},
-					{"the primary is killed while steward is down", (*trio).killsWhileDown, false},
-					{"the primary's data is removed", (*trio).removesPrimary, false},
-					{"the primary's data is damaged", (*trio).damagesPrimary, false},
-					{"a planned restart of all", (*trio).resizes, true},
-					{"settings that need a restart", (*trio).reconfigures, false},
-					{"a patch of all", (*trio).patches, false},
+					{"the primary's server is killed", (*threeNodes).killsPrimary, true},
+					{"the primary's server is stopped", (*threeNodes).stopsPrimary, false},
+					{"the primary's server is killed while the store fails", (*threeNodes).killsPrimaryWhileStoreFails, false},
+					{"the primary's server is killed while the store hangs", (*threeNodes).killsPrimaryWhileStoreHangs, false},
+					{"the primary's server is stopped while the store hangs", (*threeNodes).stopsPrimaryWhileStoreHangs, false},
+					{"the primary's server is killed while nothing works at first", (*threeNodes).killsPrimaryWhileNothingWorks, false},
+					{"a replica's server is killed", (*threeNodes).killsReplica, false},
+					{"a replica's data is removed", (*threeNodes).removesReplica, true},
+					{"primary and one replica are killed", (*threeNodes).killsTwo, false},
+					{"all three are killed", (*threeNodes).killsAll, false},
+					{"the primary is killed while steward is down", (*threeNodes).killsWhileDown, false},
+					{"the primary's data is removed", (*threeNodes).removesPrimary, false},
+					{"the primary's data is damaged", (*threeNodes).damagesPrimary, false},
+					{"a planned restart of all", (*threeNodes).resizes, true},
+					{"settings that need a restart", (*threeNodes).reconfigures, false},
+					{"a patch of all", (*threeNodes).patches, false},
 				} {
 					if !c.own && b.Older == "" && !enginetest.Thorough() {
 						continue
@@ -99,8 +99,8 @@ func modes(b platformtest.Bench) []mode {
 	return all
 }
 
-// trio is a cluster of three under load.
-type trio struct {
+// threeNodes is a cluster of three under load.
+type threeNodes struct {
 	t    *testing.T
 	s    *site
 	want platform.Wanted
@@ -116,16 +116,16 @@ type trio struct {
 	killed map[int]bool
 }
 
-func newTrio(t *testing.T, found []engine.Installation, b platformtest.Bench, m mode) *trio {
+func newThreeNodes(t *testing.T, found []engine.Installation, b platformtest.Bench, m mode) *threeNodes {
 	t.Helper()
 	return newCluster(t, found, b, m, 3)
 }
 
-func newCluster(t *testing.T, found []engine.Installation, b platformtest.Bench, m mode, size int) *trio {
+func newCluster(t *testing.T, found []engine.Installation, b platformtest.Bench, m mode, size int) *threeNodes {
 	t.Helper()
 	s := newSite(t, found)
 	s.o.PoolSize = 3
-	h := &trio{t: t, s: s, mode: m, want: s.bench(b).Wanted(t, 301)}
+	h := &threeNodes{t: t, s: s, mode: m, want: s.bench(b).Wanted(t, 301)}
 	h.want.Size, h.want.Replication, h.want.Commit = size, m.replication, m.commit
 	h.want.Installation, h.newer = b.Older, b.Newer
 	h.want.Config = chosen(b.Engine)
@@ -138,14 +138,14 @@ func newCluster(t *testing.T, found []engine.Installation, b platformtest.Bench,
 
 // open starts what steward is to a cluster: a driver, and someone who applies
 // whenever something changed.
-func (h *trio) open() {
+func (h *threeNodes) open() {
 	h.driver = h.s.open(h.t)
 	h.driver.Start()
 	h.keep()
 }
 
 // keep begins to apply what is wanted.
-func (h *trio) keep() {
+func (h *threeNodes) keep() {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.stop = cancel
 	h.keeping.Go(func() {
@@ -163,7 +163,7 @@ func (h *trio) keep() {
 	})
 }
 
-func (h *trio) close() {
+func (h *threeNodes) close() {
 	h.stop()
 	h.keeping.Wait()
 	h.driver.Close()
@@ -172,7 +172,7 @@ func (h *trio) close() {
 // withoutStore takes the store away while something happens. Nobody applies
 // anything meanwhile, as whoever does that asks the store first; one who has begun
 // waits for it.
-func (h *trio) withoutStore(state int32, happens func()) {
+func (h *threeNodes) withoutStore(state int32, happens func()) {
 	h.t.Helper()
 	h.stop()
 	h.keeping.Wait()
@@ -191,7 +191,7 @@ func (h *trio) withoutStore(state int32, happens func()) {
 }
 
 // healthy waits until all nodes serve.
-func (h *trio) healthy() platform.Observed {
+func (h *threeNodes) healthy() platform.Observed {
 	h.t.Helper()
 	var seen platform.Observed
 	began := time.Now()
@@ -212,10 +212,10 @@ func (h *trio) healthy() platform.Observed {
 	return seen
 }
 
-// suffers does something to the cluster under load, waits until it is well
+// underLoad does something to the cluster under load, waits until it is well
 // again, and demands all acknowledged writes. most bounds the gap: not how fast
 // this machine is, but that nobody waited for a time-out.
-func (h *trio) suffers(most time.Duration, what func(seen platform.Observed)) (before, after platform.Observed) {
+func (h *threeNodes) underLoad(most time.Duration, what func(seen platform.Observed)) (before, after platform.Observed) {
 	h.t.Helper()
 	before = h.healthy()
 	h.load.begin(h.t)
@@ -240,7 +240,7 @@ func (h *trio) suffers(most time.Duration, what func(seen platform.Observed)) (b
 // agree waits until every node has the rows that the primary has: one that has
 // silently gone another way never will. The primary is asked each time: a writer
 // that was stopped may leave a row that is committed later.
-func (h *trio) agree(seen platform.Observed) {
+func (h *threeNodes) agree(seen platform.Observed) {
 	h.t.Helper()
 	for _, n := range seen.Nodes {
 		node := &load{engine: h.load.engine, customer: h.load.customer}
@@ -255,11 +255,11 @@ func (h *trio) agree(seen platform.Observed) {
 
 // seesKilled reports whether a process is still taken for alive that can't be: on a busy
 // machine the end of one may be seen a moment before it is over.
-func (h *trio) seesKilled(seen platform.Observed) bool {
+func (h *threeNodes) seesKilled(seen platform.Observed) bool {
 	return slices.ContainsFunc(seen.Nodes, func(n platform.Node) bool { return h.killed[n.Pid] })
 }
 
-func (h *trio) node(seen platform.Observed, role cluster.Role) platform.Node {
+func (h *threeNodes) node(seen platform.Observed, role cluster.Role) platform.Node {
 	h.t.Helper()
 	for _, n := range seen.Nodes {
 		if n.Role == role {
@@ -270,7 +270,7 @@ func (h *trio) node(seen platform.Observed, role cluster.Role) platform.Node {
 	return platform.Node{}
 }
 
-func (h *trio) signal(n platform.Node, sig syscall.Signal) {
+func (h *threeNodes) signal(n platform.Node, sig syscall.Signal) {
 	h.t.Helper()
 	h.killed[n.Pid] = true
 	if err := syscall.Kill(n.Pid, sig); err != nil {
@@ -278,12 +278,12 @@ func (h *trio) signal(n platform.Node, sig syscall.Signal) {
 	}
 }
 
-func (h *trio) data(ordinal int) string {
+func (h *threeNodes) data(ordinal int) string {
 	return filepath.Join(h.s.o.DataDir, "clusters", fmt.Sprint(h.want.ID), fmt.Sprintf("node-%d", ordinal), "data")
 }
 
 // removeData removes the files of a running server, which may make others meanwhile.
-func (h *trio) removeData(n platform.Node) {
+func (h *threeNodes) removeData(n platform.Node) {
 	h.t.Helper()
 	if err := os.RemoveAll(h.data(n.Ordinal)); err != nil {
 		h.t.Log(err)
@@ -292,9 +292,9 @@ func (h *trio) removeData(n platform.Node) {
 
 const quick, slow = 30 * time.Second, time.Minute
 
-func (h *trio) killsPrimary() {
+func (h *threeNodes) killsPrimary() {
 	for range 3 {
-		before, after := h.suffers(quick, func(seen platform.Observed) { h.signal(h.node(seen, cluster.Primary), syscall.SIGKILL) })
+		before, after := h.underLoad(quick, func(seen platform.Observed) { h.signal(h.node(seen, cluster.Primary), syscall.SIGKILL) })
 		if h.mode.replication == cluster.Asynch && h.want.Engine == cluster.MySQL {
 			continue // starts again where it is
 		}
@@ -305,52 +305,52 @@ func (h *trio) killsPrimary() {
 }
 
 // stopsPrimary also lets the old primary go on afterwards: it must be gone.
-func (h *trio) stopsPrimary() {
-	h.suffers(quick, func(seen platform.Observed) {
+func (h *threeNodes) stopsPrimary() {
+	h.underLoad(quick, func(seen platform.Observed) {
 		old := h.node(seen, cluster.Primary)
 		h.signal(old, syscall.SIGSTOP)
 		waitFor(h.t, "the stopped server to be fenced", func() bool { return errors.Is(syscall.Kill(old.Pid, 0), syscall.ESRCH) })
 	})
 }
 
-func (h *trio) killsPrimaryWhileStoreFails() {
+func (h *threeNodes) killsPrimaryWhileStoreFails() {
 	h.healthy()
 	h.withoutStore(fails, h.killsPrimary)
 }
 
-func (h *trio) killsPrimaryWhileStoreHangs() {
+func (h *threeNodes) killsPrimaryWhileStoreHangs() {
 	h.healthy()
 	h.withoutStore(hangs, h.killsPrimary)
 }
 
-func (h *trio) stopsPrimaryWhileStoreHangs() {
+func (h *threeNodes) stopsPrimaryWhileStoreHangs() {
 	h.healthy()
 	h.withoutStore(hangs, h.stopsPrimary)
 }
 
 // killsPrimaryWhileNothingWorks has the first attempts at a failover come to nothing.
-func (h *trio) killsPrimaryWhileNothingWorks() {
+func (h *threeNodes) killsPrimaryWhileNothingWorks() {
 	h.healthy()
 	h.withoutStore(fails, func() {
-		h.suffers(slow, func(seen platform.Observed) {
-			h.s.frail.failures.Store(3)
+		h.underLoad(slow, func(seen platform.Observed) {
+			h.s.unreliable.failures.Store(3)
 			h.signal(h.node(seen, cluster.Primary), syscall.SIGKILL)
 		})
-		if left := h.s.frail.failures.Load(); left > 0 {
+		if left := h.s.unreliable.failures.Load(); left > 0 {
 			h.t.Errorf("%d failures weren't met", left)
 		}
 	})
 }
 
-func (h *trio) killsReplica() {
-	before, after := h.suffers(quick, func(seen platform.Observed) { h.signal(h.node(seen, cluster.Replica), syscall.SIGKILL) })
+func (h *threeNodes) killsReplica() {
+	before, after := h.underLoad(quick, func(seen platform.Observed) { h.signal(h.node(seen, cluster.Replica), syscall.SIGKILL) })
 	if after.Failovers != before.Failovers {
 		h.t.Errorf("a failover for a replica: %s", after.FailoverReason)
 	}
 }
 
-func (h *trio) removesReplica() {
-	before, after := h.suffers(quick, func(seen platform.Observed) {
+func (h *threeNodes) removesReplica() {
+	before, after := h.underLoad(quick, func(seen platform.Observed) {
 		n := h.node(seen, cluster.Replica)
 		h.removeData(n)
 		h.killed[n.Pid] = true
@@ -363,32 +363,32 @@ func (h *trio) removesReplica() {
 	}
 }
 
-func (h *trio) killsTwo() {
-	h.suffers(slow, func(seen platform.Observed) {
+func (h *threeNodes) killsTwo() {
+	h.underLoad(slow, func(seen platform.Observed) {
 		h.signal(h.node(seen, cluster.Replica), syscall.SIGKILL)
 		h.signal(h.node(seen, cluster.Primary), syscall.SIGKILL)
 	})
 }
 
-func (h *trio) killsAll() {
-	h.suffers(slow, func(seen platform.Observed) {
+func (h *threeNodes) killsAll() {
+	h.underLoad(slow, func(seen platform.Observed) {
 		for _, n := range seen.Nodes {
 			h.signal(n, syscall.SIGKILL)
 		}
 	})
 }
 
-func (h *trio) killsWhileDown() {
-	h.suffers(slow, func(seen platform.Observed) {
+func (h *threeNodes) killsWhileDown() {
+	h.underLoad(slow, func(seen platform.Observed) {
 		h.close()
 		h.signal(h.node(seen, cluster.Primary), syscall.SIGKILL)
 		h.open()
 	})
 }
 
-func (h *trio) removesPrimary() {
+func (h *threeNodes) removesPrimary() {
 	defer h.mayLose()()
-	before, after := h.suffers(slow, func(seen platform.Observed) {
+	before, after := h.underLoad(slow, func(seen platform.Observed) {
 		n := h.node(seen, cluster.Primary)
 		h.removeData(n)
 		waitFor(h.t, "another primary", func() bool {
@@ -402,9 +402,9 @@ func (h *trio) removesPrimary() {
 }
 
 // damagesPrimary leaves files that can neither be started nor drained.
-func (h *trio) damagesPrimary() {
+func (h *threeNodes) damagesPrimary() {
 	defer h.mayLose()()
-	before, after := h.suffers(slow, func(seen platform.Observed) {
+	before, after := h.underLoad(slow, func(seen platform.Observed) {
 		h.close()
 		n := h.node(seen, cluster.Primary)
 		h.signal(n, syscall.SIGKILL)
@@ -426,16 +426,16 @@ func (h *trio) damagesPrimary() {
 
 // mayLose lets the load miss what a dead asynchronous primary alone had; people
 // are told of it.
-func (h *trio) mayLose() (end func()) {
+func (h *threeNodes) mayLose() (end func()) {
 	h.load.mayLose = h.mode.replication != cluster.SemiSynch && h.mode.commit != cluster.CommitOn
 	return func() { h.load.mayLose = false }
 }
 
 // resizes restarts every server, one after the other.
-func (h *trio) resizes() {
+func (h *threeNodes) resizes() {
 	bigger := h.want
 	bigger.Plan.MemoryMB *= 2
-	before, after := h.suffers(quick, func(seen platform.Observed) {
+	before, after := h.underLoad(quick, func(seen platform.Observed) {
 		h.close()
 		h.want = bigger
 		h.open()
@@ -454,11 +454,11 @@ func (h *trio) resizes() {
 }
 
 // patches moves every node to a newer build.
-func (h *trio) patches() {
+func (h *threeNodes) patches() {
 	if h.newer == "" {
 		h.t.Skip("there is one build only")
 	}
-	_, after := h.suffers(quick, func(platform.Observed) {
+	_, after := h.underLoad(quick, func(platform.Observed) {
 		h.close()
 		h.want.Patch = true
 		h.open()

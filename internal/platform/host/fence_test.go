@@ -86,7 +86,7 @@ func TestOlderDatabasesAreFencedInWhateverCameFirst(t *testing.T) {
 	})
 	t.Run("failover", func(t *testing.T) {
 		found := distributionOf(t, engine.FlavourMariaDB)
-		h := newTrio(t, found, benches(found)[0], modes(benches(found)[0])[0])
+		h := newThreeNodes(t, found, benches(found)[0], modes(benches(found)[0])[0])
 		waitFor(t, "all nodes to be known as fenced", func() bool {
 			known := 0
 			for ordinal := range h.want.Size {

@@ -111,13 +111,13 @@ func ofSeries(found []engine.Installation, b platformtest.Bench) []engine.Instal
 
 // site is a data folder with what goes with it: what stays while drivers come and go.
 type site struct {
-	t         *testing.T
-	o         host.Options
-	gateway   *gateway.Gateway
-	frail     *frailGateway // the same, as drivers see it
-	secrets   *platformtest.Secrets
-	store     *frailStore // what drivers get secrets from
-	firstPort int
+	t          *testing.T
+	o          host.Options
+	gateway    *gateway.Gateway
+	unreliable *unreliableGateway // the same, as drivers see it
+	secrets    *platformtest.Secrets
+	store      *unreliableStore // what drivers get secrets from
+	firstPort  int
 }
 
 func newSite(t *testing.T, found []engine.Installation) *site {
@@ -129,7 +129,7 @@ func newSite(t *testing.T, found []engine.Installation) *site {
 	if testing.Verbose() {
 		level = slog.LevelDebug
 	}
-	s.store = &frailStore{Secrets: s.secrets}
+	s.store = &unreliableStore{Secrets: s.secrets}
 	s.o = host.Options{
 		DataDir: filepath.Join(dir, "data"), RunDir: filepath.Join(dir, "run"), KeysDir: filepath.Join("/dev/shm", filepath.Base(dir)+"-keys"),
 		Engines: engines(), Installations: found, Secrets: s.store,
@@ -167,8 +167,8 @@ func (s *site) openGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.gateway, s.frail = g, &frailGateway{Gateway: g}
-	s.o.Gateway = s.frail
+	s.gateway, s.unreliable = g, &unreliableGateway{Gateway: g}
+	s.o.Gateway = s.unreliable
 }
 
 func (s *site) open(t *testing.T) *host.Driver {

@@ -32,10 +32,6 @@ func (l layout) dataOf(id cluster.ID, ordinal int) string {
 	return filepath.Join(l.node(id, ordinal), "data")
 }
 
-func (l layout) template(installation string) string {
-	return filepath.Join(l.templates(), installation)
-}
-
 func (l layout) runNode(id cluster.ID, ordinal int) string {
 	return filepath.Join(l.run, nodeName(id, ordinal))
 }

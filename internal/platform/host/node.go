@@ -195,15 +195,12 @@ func (nr *nodeReconciler) settings() state.Settings {
 
 // status compares what was found with what is wanted.
 func (nr *nodeReconciler) status(ctx context.Context) (plan.Status, error) {
-	s := plan.Status{Data: exists(nr.node.Data), Rebooted: true, Running: nr.ns.running(), Encrypted: nr.want.Encrypted}
-	if s.Data && nr.rec == nil && !exists(state.TemplateFile(nr.dir)) {
-		return s, &permanentError{fmt.Sprintf("the data in %s has no record of whose it is: it is left alone", nr.dir)}
+	s := plan.Status{
+		Data: exists(nr.node.Data), Rebooted: true, Running: nr.ns.running(), Encrypted: nr.want.Encrypted,
+		Replicated: nr.top.Members > 1, Replica: nr.node.Role == cluster.Replica,
 	}
-	// Once a customer had it, data that isn't there is a lost disk or one that
-	// isn't mounted: an empty database must not take its place.
-	s.Replicated, s.Replica = nr.top.Members > 1, nr.node.Role == cluster.Replica
-	if !s.Data && !s.Replica && (nr.want.Hosts.Primary != "" || nr.rec != nil && nr.rec.Bootstrapped) {
-		return s, &permanentError{fmt.Sprintf("the data in %s is gone; nothing was made in its place", nr.node.Data)}
+	if err := nr.checkData(s); err != nil {
+		return s, err
 	}
 	var err error
 	if s.CertificateDue, err = nr.certificateDue(ctx); err != nil {
@@ -217,37 +214,66 @@ func (nr *nodeReconciler) status(ctx context.Context) (plan.Status, error) {
 	if nr.rec == nil {
 		return s, nil
 	}
-	s.Bootstrapped, s.Upgrading = nr.rec.Bootstrapped, nr.rec.Upgrading
-	s.Rebooted = nr.rec.Boot != nr.d.boot
-	s.ReadOnlyDue = nr.rec.ReadOnly != nr.want.ReadOnly
-	s.FilesDue = nr.rec.Loaded != nr.digest
-	s.FencesDue = s.Bootstrapped && nr.rec.Fenced != fenceVersion
-	s.Settled = nr.rec.Applied != nil && *nr.rec.Applied == nr.settings()
-	s.RoleDue = s.Bootstrapped && !s.Replica && nr.rec.Applied != nil && nr.rec.Applied.Replication != nr.settings().Replication
-	// A running server isn't moved to another build unless that was asked for,
-	// also when the distribution has replaced its programs.
-	s.OtherBuild = nr.rec.Installation != nr.inst.ID() && (!s.Running || nr.want.Patch)
+	nr.compareRecord(&s)
 	if s.Running && nr.rec.Launch != nil {
-		s.Restart = nr.rec.Applied != nil && nr.rec.Applied.Plan.MemoryMB != nr.want.Plan.MemoryMB &&
-			nr.rec.Launch.Limits.MemoryBytes != nr.limits().MemoryBytes ||
-			len(nr.want.Config.Restarts(nr.rec.Launch.Config, string(nr.want.Engine))) > 0 ||
-			nr.want.Patch && nr.rec.RestartDue
-		s.LimitsDue = nr.rec.Launch.Limits != nr.limits()
+		s.Restart, s.LimitsDue = nr.needsRestart(), nr.rec.Launch.Limits != nr.limits()
 		s.Answers = nr.eng.Ping(ctx, nr.node) == nil
 	}
 	if s.Answers && s.Replicated {
-		repl, err := nr.replicationStatus(ctx)
-		switch {
-		case err != nil:
-			s.RoleDue = true
-		case s.Replica && repl.Writable:
-			s.Restart = true // it believes to be the primary
-		default:
-			s.RoleDue = s.RoleDue || s.Replica != repl.Streaming || s.Replica == repl.Writable
-			s.Streaming = s.Replica && repl.Streaming
-		}
+		nr.compareRole(ctx, &s)
 	}
 	return s, nil
+}
+
+// checkData returns a permanentError when data is there that may be anybody's, or gone
+// that was a customer's.
+func (nr *nodeReconciler) checkData(s plan.Status) error {
+	if s.Data && nr.rec == nil && !exists(state.TemplateFile(nr.dir)) {
+		return &permanentError{fmt.Sprintf("the data in %s has no record of whose it is: it is left alone", nr.dir)}
+	}
+	// Once a customer had it, data that isn't there is a lost disk or one that
+	// isn't mounted: an empty database must not take its place.
+	if !s.Data && !s.Replica && (nr.want.Hosts.Primary != "" || nr.rec != nil && nr.rec.Bootstrapped) {
+		return &permanentError{fmt.Sprintf("the data in %s is gone; nothing was made in its place", nr.node.Data)}
+	}
+	return nil
+}
+
+// compareRecord compares the node's record with what is wanted.
+func (nr *nodeReconciler) compareRecord(s *plan.Status) {
+	rec, settings := nr.rec, nr.settings()
+	s.Bootstrapped, s.Upgrading = rec.Bootstrapped, rec.Upgrading
+	s.Rebooted = rec.Boot != nr.d.boot
+	s.ReadOnlyDue = rec.ReadOnly != nr.want.ReadOnly
+	s.FilesDue = rec.Loaded != nr.digest
+	s.FencesDue = s.Bootstrapped && rec.Fenced != fenceVersion
+	s.Settled = rec.Applied != nil && *rec.Applied == settings
+	s.RoleDue = s.Bootstrapped && !s.Replica && rec.Applied != nil && rec.Applied.Replication != settings.Replication
+	// A running server isn't moved to another build unless that was asked for,
+	// also when the distribution has replaced its programs.
+	s.OtherBuild = rec.Installation != nr.inst.ID() && (!s.Running || nr.want.Patch)
+}
+
+// needsRestart reports whether the running server has to be restarted for what changed.
+func (nr *nodeReconciler) needsRestart() bool {
+	rec, want := nr.rec, nr.want
+	memory := rec.Applied != nil && rec.Applied.Plan.MemoryMB != want.Plan.MemoryMB && rec.Launch.Limits.MemoryBytes != nr.limits().MemoryBytes
+	settings := len(want.Config.Restarts(rec.Launch.Config, string(want.Engine))) > 0
+	return memory || settings || want.Patch && rec.RestartDue
+}
+
+// compareRole asks the server whether it is the primary, or a replica that follows.
+func (nr *nodeReconciler) compareRole(ctx context.Context, s *plan.Status) {
+	repl, err := nr.replicationStatus(ctx)
+	switch {
+	case err != nil:
+		s.RoleDue = true
+	case s.Replica && repl.Writable:
+		s.Restart = true // it believes to be the primary
+	default:
+		s.RoleDue = s.RoleDue || s.Replica != repl.Streaming || s.Replica == repl.Writable
+		s.Streaming = s.Replica && repl.Streaming
+	}
 }
 
 // limits are the plan's, for all of a node's processes together.

@@ -49,7 +49,7 @@ type nodeState struct {
 	rebuilding bool
 	rebuilds   int
 	rebuildDue time.Time
-	// hindrance is what of the customer's keeps it from being given one.
+	// blockedBy is what of the customer's keeps it from being given one.
 	blockedBy string
 }
 

@@ -13,9 +13,9 @@ import (
 	"steward/internal/platform/host"
 )
 
-// TestNodesTellHowTheyStand: as soon as a cluster is settled, whoever lists its nodes
+// TestNodesReportReplication: as soon as a cluster is settled, whoever lists its nodes
 // from another process sees that the replicas follow, and how far all are.
-func TestNodesTellHowTheyStand(t *testing.T) {
+func TestNodesReportReplication(t *testing.T) {
 	t.Parallel()
 	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
 	for _, b := range benches(found) {

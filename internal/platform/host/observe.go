@@ -103,7 +103,7 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 		if n.Streaming {
 			seen.Healthy++
 		} else if why := l.cs.node(ordinal).rebuildBlocker(); why != "" {
-			seen.Hindrance = why
+			seen.CustomerProblem = why
 		}
 		if rec.Bootstrapped {
 			seen.Members[listenAddress(ordinal, rec.Port).Addr().String()] = "failover"

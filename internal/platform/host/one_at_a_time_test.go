@@ -25,13 +25,13 @@ func TestOneNodeAtATime(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%s-%s", b.Engine, b.Series), func(t *testing.T) {
 			t.Parallel()
-			h := newTrio(t, ofSeries(found, b), b, modes(b)[0])
+			h := newThreeNodes(t, ofSeries(found, b), b, modes(b)[0])
 			before := h.healthy()
 			replicas := slices.DeleteFunc(slices.Clone(before.Nodes), func(n platform.Node) bool { return n.Role != cluster.Replica })
 			for i, hurt := range replicas {
 				t.Run(fmt.Sprintf("replica %d", i+1), func(t *testing.T) {
 					h.t = t
-					h.waitsFor(hurt.Ordinal)
+					h.waitsForReplica(hurt.Ordinal)
 				})
 			}
 		})
@@ -39,7 +39,7 @@ func TestOneNodeAtATime(t *testing.T) {
 }
 
 // waitsFor takes a replica's data away, and has all servers restart.
-func (h *trio) waitsFor(hurt int) {
+func (h *threeNodes) waitsForReplica(hurt int) {
 	h.t.Helper()
 	before := h.healthy()
 	if h.node(before, cluster.Primary).Ordinal == hurt {

@@ -14,6 +14,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 	"steward/internal/platform"
+	"steward/internal/platform/host/archive"
 	"steward/internal/process"
 )
 
@@ -22,9 +23,9 @@ type pointInTimeRecovery struct {
 	*scratch
 	archiver engine.Recoverer
 	from     platform.Source
-	// timeline is what a Fetcher's files are of.
-	timeline   string
-	restoreDir *restoreDir
+	// archiveID is that of a Fetcher's files.
+	archiveID string
+	restore   *archive.RestoreDirectory
 	// endedEarly reports whether the archive ended before the point in time.
 	endedEarly bool
 }
@@ -80,12 +81,12 @@ func (v *pointInTimeRecovery) feed(ctx context.Context, eng engine.Feeder) (reac
 
 // fetch has the server recover while it starts, asking for what it needs.
 func (v *pointInTimeRecovery) fetch(ctx context.Context, eng engine.Fetcher) (reached time.Time, err error) {
-	v.restoreDir.beyond = eng.Beyond
+	v.restore.Beyond = eng.Beyond
 	served, stop := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := v.restoreDir.serve(served); err != nil {
+		if err := v.restore.Serve(served); err != nil {
 			stop(err)
 		}
 	}()
@@ -106,24 +107,24 @@ func (v *pointInTimeRecovery) prepare(ctx context.Context, r io.Reader) error {
 	}
 	first := ""
 	err := v.unpackBy(v.node.Data, r, func(dir string) (err error) {
-		v.timeline, first, err = v.archiver.UnpackToRecover(ctx, v.node, r, dir, v.d.pipeAsOwner)
+		v.archiveID, first, err = v.archiver.UnpackToRecover(ctx, v.node, r, dir, v.d.pipeAsOwner)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	user := v.d.user(v.want.Port)
-	v.restoreDir = &restoreDir{
-		dir: filepath.Join(v.node.Tmp, "restore"), user: user, furthest: first,
-		fetch: func(ctx context.Context, name string, out io.Writer) (bool, error) {
-			return v.from.Recovery.Fetch(ctx, v.timeline, name, out)
+	v.restore = &archive.RestoreDirectory{
+		Path: filepath.Join(v.node.Tmp, "restore"), User: user, Furthest: first,
+		Fetch: func(ctx context.Context, name string, out io.Writer) (bool, error) {
+			return v.from.Recovery.Fetch(ctx, v.archiveID, name, out)
 		},
 	}
-	if err := makeFolder(v.restoreDir.dir, 0o700, user, user); err != nil {
+	if err := makeFolder(v.restore.Path, 0o700, user, user); err != nil {
 		return err
 	}
 	v.node.AdminPassword = v.from.AdminPassword
-	v.node.Recovery = &engine.Recovery{Until: v.from.Recovery.Until, RestoreDir: v.restoreDir.dir}
+	v.node.Recovery = &engine.Recovery{Until: v.from.Recovery.Until, RestoreDir: v.restore.Path}
 	return v.certificate(ctx)
 }
 
@@ -157,13 +158,13 @@ func (v *pointInTimeRecovery) checkGap(ctx context.Context, eng engine.Fetcher) 
 	if !v.endedEarly {
 		return nil
 	}
-	names, err := v.from.Recovery.Archived(ctx, v.timeline)
+	names, err := v.from.Recovery.Archived(ctx, v.archiveID)
 	if err != nil {
 		return err
 	}
-	later := func(name string) bool { return eng.Beyond(name, v.restoreDir.furthest) }
+	later := func(name string) bool { return eng.Beyond(name, v.restore.Furthest) }
 	if slices.ContainsFunc(names, later) {
-		return fmt.Errorf("after %s: %w", v.restoreDir.furthest, platform.ErrGap)
+		return fmt.Errorf("after %s: %w", v.restore.Furthest, platform.ErrGap)
 	}
 	return nil
 }

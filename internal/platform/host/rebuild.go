@@ -36,15 +36,15 @@ func (cr *clusterReconciler) rebuild(ctx context.Context, ns *nodeState, reason 
 		return cr.d.beginRebuild(cr.cs, ns, cr.want, reason)
 	}
 	err := cr.checkStoppable(ctx)
-	hindrance, _ := errors.AsType[*platform.Hindrance](err)
-	ns.setRebuildBlocker(hindrance)
+	blocked, _ := errors.AsType[*platform.CustomerError](err)
+	ns.setRebuildBlocker(blocked)
 	if err != nil {
 		return fmt.Errorf("node %d isn't given a new copy of the data, though %s: %w", ns.ordinal, reason, err)
 	}
 	return cr.d.beginRebuild(cr.cs, ns, cr.want, reason)
 }
 
-func (ns *nodeState) setRebuildBlocker(h *platform.Hindrance) {
+func (ns *nodeState) setRebuildBlocker(h *platform.CustomerError) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	ns.blockedBy = ""

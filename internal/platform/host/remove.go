@@ -25,7 +25,7 @@ func (d *Driver) Remove(ctx context.Context, want cluster.Cluster) error {
 		return err
 	}
 	defer cs.unlock()
-	defer d.templates.busy()()
+	defer d.activity.begin()()
 	if err := d.remove(ctx, cs, want.Port); err != nil {
 		return fmt.Errorf("remove cluster %d: %w", want.ID, err)
 	}

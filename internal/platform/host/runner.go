@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"steward/internal/engine"
 	"steward/internal/process"
 )
@@ -62,7 +60,7 @@ func (d *Driver) pipeAsOwner(ctx context.Context, dir string, p engine.Process, 
 	}
 	ended := make(chan error)
 	go func() {
-		lowPriority()
+		process.LowPriority()
 		ended <- runTool(cmd)
 	}()
 	err = <-ended
@@ -109,12 +107,4 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.content = append(t.content, p...)
 	t.content = t.content[max(0, len(t.content)-t.most):]
 	return len(p), nil
-}
-
-// lowPriority makes the calling goroutine's work, and what it starts, step back
-// behind everything else. The thread isn't used for anything else afterwards.
-func lowPriority() {
-	runtime.LockOSThread()
-	// Best effort: without it the work is only less polite.
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 10)
 }

@@ -13,10 +13,10 @@ import (
 	"steward/internal/platform/host"
 )
 
-// TestMembersComeAndGo: a database of one node becomes one of three under load,
+// TestNodesComeAndGo: a database of one node becomes one of three under load,
 // fails over as any other, and becomes one of a single node again, from whichever
 // node is the primary.
-func TestMembersComeAndGo(t *testing.T) {
+func TestNodesComeAndGo(t *testing.T) {
 	t.Parallel()
 	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
 	for _, b := range benches(found) {
@@ -29,14 +29,14 @@ func TestMembersComeAndGo(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%s-%s-%v", b.Engine, b.Series, b.Encrypted), func(t *testing.T) {
 			t.Parallel()
-			h := newArchived(t, ofSeries(found, b), b, 1).trio
+			h := newArchived(t, ofSeries(found, b), b, 1).threeNodes
 			single := mode{replication: h.want.Replication, commit: h.want.Commit}
 			for kills := range 2 {
-				h.resizeTo(3, three)
+				h.scaleTo(3, three)
 				for range 1 + kills {
-					h.suffers(quick, func(seen platform.Observed) { h.kill(seen) })
+					h.underLoad(quick, func(seen platform.Observed) { h.kill(seen) })
 				}
-				h.resizeTo(1, single)
+				h.scaleTo(1, single)
 				for _, folder := range []string{"clusters/301/node-1", "clusters/301/node-2", "run/301-1", "keys/301-1"} {
 					if _, err := os.Stat(filepath.Join(h.s.o.DataDir, folder)); err == nil {
 						t.Errorf("%s is left", folder)
@@ -47,15 +47,15 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 }
 
-func (h *trio) kill(seen platform.Observed) {
+func (h *threeNodes) kill(seen platform.Observed) {
 	h.t.Helper()
 	h.signal(h.node(seen, cluster.Primary), syscall.SIGKILL)
 }
 
 // resizeTo changes how many nodes the cluster has while customers write.
-func (h *trio) resizeTo(size int, m mode) {
+func (h *threeNodes) scaleTo(size int, m mode) {
 	h.t.Helper()
-	h.suffers(quick, func(platform.Observed) {
+	h.underLoad(quick, func(platform.Observed) {
 		h.stop()
 		h.keeping.Wait()
 		h.want.Size, h.want.Replication, h.want.Commit, h.mode = size, m.replication, m.commit, m

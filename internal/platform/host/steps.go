@@ -99,7 +99,7 @@ func (nr *nodeReconciler) clone(ctx context.Context) error {
 	if err := nr.save(false); err != nil {
 		return err
 	}
-	note, err := nr.d.templates.take(ctx, nr.inst, nr.dir, nr.d.user(nr.want.Port))
+	note, err := nr.d.templates.Take(ctx, nr.inst, nr.dir, nr.d.user(nr.want.Port))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"steward/internal/process"
 )
 
 // trash is where what isn't wanted any more goes at once, by a rename, and is
@@ -44,7 +46,7 @@ const settle = 10 * time.Second
 
 // keepEmpty deletes what is in the trash while nothing else is going on.
 func (t *trash) keepEmpty() {
-	lowPriority()
+	process.LowPriority()
 	for {
 		if err := t.empty(t.d.quit); err != nil && t.d.quit.Err() == nil {
 			t.d.log.Warn("empty trash", "error", err)
@@ -68,7 +70,7 @@ func (t *trash) empty(ctx context.Context) error {
 		return fmt.Errorf("look into trash: %w", err)
 	}
 	for _, e := range entries {
-		if !t.d.templates.quiet() {
+		if !t.d.activity.quiet(ctx) {
 			return ctx.Err()
 		}
 		if err := os.RemoveAll(filepath.Join(t.d.layout.trash(), e.Name())); err != nil {

@@ -51,7 +51,7 @@ type Collector struct {
 type machine struct {
 	monitor.Compute
 	meter monitor.Meter
-	// failing tells that the last reading failed, fresh that no point is over yet.
+	// failing reports whether the last reading failed, fresh that no point is over yet.
 	failing, fresh bool
 }
 

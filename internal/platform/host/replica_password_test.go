@@ -34,17 +34,17 @@ func TestCustomersCannotReplicate(t *testing.T) {
 		}
 		t.Run(b.Series, func(t *testing.T) {
 			t.Parallel()
-			h := newTrio(t, ofSeries(found, b), b, modes(b)[0])
+			h := newThreeNodes(t, ofSeries(found, b), b, modes(b)[0])
 			h.killed = map[int]bool{}
-			spies := h.spies()
+			watch := h.watchSessions()
 			for range 2 {
 				h.signal(h.node(h.healthy(), cluster.Primary), syscall.SIGKILL)
 				h.healthy()
 			}
 			secret := h.replicaPassword()
-			seen := spies.end()
+			seen := watch.end()
 			if !slices.ContainsFunc(seen, func(s string) bool { return strings.Contains(s, "information_schema") }) {
-				t.Fatalf("spies don't even see themselves: %q", seen)
+				t.Fatalf("the sessions don't even see themselves: %q", seen)
 			}
 			for _, s := range seen {
 				if strings.Contains(s, secret) || strings.Contains(s, "CHANGE ") {
@@ -72,49 +72,49 @@ func TestCustomersCannotReplicate(t *testing.T) {
 	}
 }
 
-// spies are sessions of customers' that look at what others' do.
-type spies struct {
+// sessionWatch holds sessions of customers that look at what other sessions run.
+type sessionWatch struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-func (s *spies) end() []string {
-	s.stop()
-	s.wg.Wait()
+func (w *sessionWatch) end() []string {
+	w.stop()
+	w.wg.Wait()
 	var list []string
-	for text := range s.seen {
+	for text := range w.seen {
 		list = append(list, text)
 	}
 	return list
 }
 
-// spies go in by both addresses.
-func (h *trio) spies() *spies {
+// watchSessions connects by both addresses.
+func (h *threeNodes) watchSessions() *sessionWatch {
 	h.t.Helper()
 	ctx, stop := context.WithCancel(h.t.Context())
-	s := &spies{stop: stop, seen: map[string]bool{}}
+	w := &sessionWatch{stop: stop, seen: map[string]bool{}}
 	for _, address := range []netip.Addr{h.s.o.PrimaryAddress, h.s.o.SecondaryAddress} {
 		at := netip.AddrPortFrom(address, uint16(h.want.Port))
-		s.wg.Go(func() {
+		w.wg.Go(func() {
 			for ctx.Err() == nil {
-				_ = h.session(ctx, at, "dbadmin", h.load.customer.password, func(db *sql.Conn) error { return s.look(ctx, db) })
+				_ = h.session(ctx, at, "dbadmin", h.load.customer.password, func(db *sql.Conn) error { return w.watch(ctx, db) })
 			}
 		})
 	}
-	return s
+	return w
 }
 
-func (s *spies) look(ctx context.Context, db *sql.Conn) error {
+func (w *sessionWatch) watch(ctx context.Context, db *sql.Conn) error {
 	for {
-		if err := s.glance(ctx, db); err != nil {
+		if err := w.poll(ctx, db); err != nil {
 			return err
 		}
 	}
 }
 
-func (s *spies) glance(ctx context.Context, db *sql.Conn) error {
+func (w *sessionWatch) poll(ctx context.Context, db *sql.Conn) error {
 	rows, err := db.QueryContext(ctx, "SELECT COALESCE(INFO, '') FROM information_schema.PROCESSLIST")
 	if err != nil {
 		return err
@@ -125,18 +125,18 @@ func (s *spies) glance(ctx context.Context, db *sql.Conn) error {
 		if err := rows.Scan(&text); err != nil {
 			return err
 		}
-		s.mu.Lock()
-		s.seen[text] = true
-		s.mu.Unlock()
+		w.mu.Lock()
+		w.seen[text] = true
+		w.mu.Unlock()
 	}
 	return rows.Err()
 }
 
-func (h *trio) logIn(at netip.AddrPort, user, password string) error {
+func (h *threeNodes) logIn(at netip.AddrPort, user, password string) error {
 	return h.session(h.t.Context(), at, user, password, func(*sql.Conn) error { return nil })
 }
 
-func (h *trio) session(ctx context.Context, at netip.AddrPort, user, password string, use func(*sql.Conn) error) error {
+func (h *threeNodes) session(ctx context.Context, at netip.AddrPort, user, password string, use func(*sql.Conn) error) error {
 	config := mysql.NewConfig()
 	config.Net, config.Addr, config.User, config.Passwd = "tcp", at.String(), user, password
 	config.TLS = h.load.customer.secure.Clone()
@@ -156,7 +156,7 @@ func (h *trio) session(ctx context.Context, at netip.AddrPort, user, password st
 	return use(conn)
 }
 
-func (h *trio) flavour() engine.Flavour {
+func (h *threeNodes) flavour() engine.Flavour {
 	for _, i := range h.s.o.Installations {
 		if i.Series == h.want.Series {
 			return i.Flavour
@@ -166,7 +166,7 @@ func (h *trio) flavour() engine.Flavour {
 }
 
 // replicaPassword is the one that a replica keeps.
-func (h *trio) replicaPassword() string {
+func (h *threeNodes) replicaPassword() string {
 	h.t.Helper()
 	replica := h.node(h.healthy(), cluster.Replica)
 	if h.flavour() == engine.FlavourMariaDB {

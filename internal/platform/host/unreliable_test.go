@@ -11,14 +11,14 @@ import (
 	"steward/internal/platform/host"
 )
 
-// frailStore are secrets in a store that can go away: then its calls fail, or
+// unreliableStore are secrets in a store that can go away: then its calls fail, or
 // hang as those to a stopped server do.
-type frailStore struct {
+type unreliableStore struct {
 	platform.Secrets
 	state atomic.Int32
 }
 
-// States of a frailStore.
+// States of an unreliableStore.
 const (
 	serves = iota
 	fails
@@ -27,7 +27,7 @@ const (
 
 var errStoreAway = errors.New("the store is away")
 
-func (s *frailStore) reach(ctx context.Context) error {
+func (s *unreliableStore) reach(ctx context.Context) error {
 	switch s.state.Load() {
 	case fails:
 		return errStoreAway
@@ -39,7 +39,7 @@ func (s *frailStore) reach(ctx context.Context) error {
 }
 
 // Secret implements platform.Secrets.
-func (s *frailStore) Secret(ctx context.Context, id cluster.ID, name platform.SecretName) ([]byte, error) {
+func (s *unreliableStore) Secret(ctx context.Context, id cluster.ID, name platform.SecretName) ([]byte, error) {
 	if err := s.reach(ctx); err != nil {
 		return nil, err
 	}
@@ -47,36 +47,36 @@ func (s *frailStore) Secret(ctx context.Context, id cluster.ID, name platform.Se
 }
 
 // SaveSecret implements platform.Secrets.
-func (s *frailStore) SaveSecret(ctx context.Context, id cluster.ID, name platform.SecretName, value []byte) error {
+func (s *unreliableStore) SaveSecret(ctx context.Context, id cluster.ID, name platform.SecretName, value []byte) error {
 	if err := s.reach(ctx); err != nil {
 		return err
 	}
 	return s.Secrets.SaveSecret(ctx, id, name, value)
 }
 
-// frailGateway is a gateway that fails to lead anywhere for the next few times. No
+// unreliableGateway is a gateway that fails to lead anywhere for the next few times. No
 // route counts as in force after that before one is set.
-type frailGateway struct {
+type unreliableGateway struct {
 	host.Gateway
 	failures atomic.Int32
-	lame     atomic.Bool
+	failed   atomic.Bool
 }
 
 // Set implements host.Gateway.
-func (g *frailGateway) Set(ctx context.Context, r gateway.Route) error {
+func (g *unreliableGateway) Set(ctx context.Context, r gateway.Route) error {
 	if g.failures.Add(-1) >= 0 {
-		g.lame.Store(true)
+		g.failed.Store(true)
 		return errors.New("the gateway doesn't answer")
 	}
-	g.lame.Store(false)
+	g.failed.Store(false)
 	return g.Gateway.Set(ctx, r)
 }
 
 // Routes implements host.Gateway.
-func (g *frailGateway) Routes(ctx context.Context) ([]gateway.Recorded, error) {
+func (g *unreliableGateway) Routes(ctx context.Context) ([]gateway.Recorded, error) {
 	routes, err := g.Gateway.Routes(ctx)
 	for i := range routes {
-		routes[i].InForce = routes[i].InForce && !g.lame.Load()
+		routes[i].InForce = routes[i].InForce && !g.failed.Load()
 	}
 	return routes, err
 }

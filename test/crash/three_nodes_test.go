@@ -16,13 +16,13 @@ import (
 // nodes serve, and there is one primary.
 func TestThreeNodes(t *testing.T) {
 	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
-		for _, op := range trioOperations(engine) {
+		for _, op := range threeNodeOperations(engine) {
 			if strings.HasPrefix(engine, "mysql") && op.alike {
 				continue
 			}
 			t.Run(strings.ReplaceAll(engine, "/", "-")+"-"+op.name, func(t *testing.T) {
 				if op.prepare == nil {
-					op.prepare = func(w *world) { w.trio(engine) }
+					op.prepare = func(w *world) { w.threeNodes(engine) }
 				}
 				oneStep(t, op)
 			})
@@ -30,7 +30,7 @@ func TestThreeNodes(t *testing.T) {
 	}
 }
 
-func trioOperations(engine string) []operation {
+func threeNodeOperations(engine string) []operation {
 	return []operation{
 		{
 			name:    "create three",
@@ -59,7 +59,7 @@ func trioOperations(engine string) []operation {
 			},
 			prepare: func(w *world) {
 				w.deleteAll()
-				w.trio(engine)
+				w.threeNodes(engine)
 			},
 			check: func(t *testing.T, w *world, accepted bool) {
 				if !accepted {
@@ -88,7 +88,7 @@ func trioOperations(engine string) []operation {
 			name:  "settings",
 			alike: true,
 			prepare: func(w *world) {
-				w.trio(engine)
+				w.threeNodes(engine)
 				w.gone = 0
 			},
 			ask: func(w *world) (int, error) {
@@ -112,7 +112,7 @@ func trioOperations(engine string) []operation {
 			name:  "resume",
 			alike: true,
 			prepare: func(w *world) {
-				w.trio(engine)
+				w.threeNodes(engine)
 				w.gone = 0
 				if status, err := w.post("/suspend"); status != 200 || err != nil {
 					w.t.Fatalf("suspend: %d %v", status, err)
@@ -177,7 +177,7 @@ func (w *world) prepareSize(engine string) {
 	if w.db.ID == 0 {
 		w.size = 3
 	}
-	w.trio(engine)
+	w.threeNodes(engine)
 	if w.size == 3 && w.n/2%2 == 0 && w.Primary(w.db).Ordinal == 0 {
 		killed := w.Primary(w.db).Pid
 		if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
@@ -215,9 +215,9 @@ func three(label, engine string) harness.Spec {
 	return spec
 }
 
-// trio makes the cluster of three that operations are done to, once, and adds a
+// threeNodes makes the cluster of three that operations are done to, once, and adds a
 // row to it.
-func (w *world) trio(engine string) {
+func (w *world) threeNodes(engine string) {
 	w.t.Helper()
 	if w.db.ID == 0 {
 		w.db = w.CreateActive(three(fmt.Sprintf("crash-%d", w.n), engine))

@@ -16,14 +16,14 @@ import (
 )
 
 // TestWhatOnlyCustomersCanMendIsToldThem: a resize and a backup that something of
-// the customer's hinders are given up at once, with a sentence that says what, and
+// the customer's blocks are given up at once, with a sentence that says what, and
 // the database is as it was.
 func TestWhatOnlyCustomersCanMendIsToldThem(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, operate.Limits{})
-	hindrance := &platform.Hindrance{Reason: "The database ib_logfile101 has a name that the server needs."}
+	blocked := &platform.CustomerError{Reason: "The database ib_logfile101 has a name that the server needs."}
 	inTheWay := func(step memplatform.Step) {
-		b.driver.Inject(memplatform.Fault{Step: step, Err: errors.Join(errors.New(inner), fmt.Errorf("node 0: %w", hindrance))})
+		b.driver.Inject(memplatform.Fault{Step: step, Err: errors.Join(errors.New(inner), fmt.Errorf("node 0: %w", blocked))})
 	}
 	c := b.active()
 	for name, begin := range map[string]func(){
@@ -38,7 +38,7 @@ func TestWhatOnlyCustomersCanMendIsToldThem(t *testing.T) {
 		begin()
 		o := b.runToEnd()
 		b.driver.Clear()
-		if o.Status != operation.FailedStatus || o.Attempt != 1 || o.Message != hindrance.Reason {
+		if o.Status != operation.FailedStatus || o.Attempt != 1 || o.Message != blocked.Reason {
 			t.Errorf("%s: %+v", name, o)
 		}
 		if now := b.view(c.ID); now.Type != small.ID || now.Status == cluster.Failed {
@@ -48,7 +48,7 @@ func TestWhatOnlyCustomersCanMendIsToldThem(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if kept := b.backups(c)[0]; kept.State != backup.Failed || kept.Problem != hindrance.Reason {
+	if kept := b.backups(c)[0]; kept.State != backup.Failed || kept.Problem != blocked.Reason {
 		t.Errorf("%+v", kept)
 	}
 }
@@ -59,7 +59,7 @@ func TestASuspensionWaitsForTheCustomer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, hopeless)
 	c := b.suspending()
-	b.driver.Inject(memplatform.Fault{Step: memplatform.StepStop, Err: &platform.Hindrance{Reason: "A database is in the way."}})
+	b.driver.Inject(memplatform.Fault{Step: memplatform.StepStop, Err: &platform.CustomerError{Reason: "A database is in the way."}})
 	for range 5 {
 		if again, err := b.operator.Run(t.Context(), b.last); err != nil || again <= 0 {
 			t.Fatalf("again in %v, %v", again, err)

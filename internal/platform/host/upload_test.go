@@ -32,9 +32,9 @@ func (c *carrier) ReportGap(context.Context) error {
 	return nil
 }
 
-// TestShip: what is taken is gone, what isn't stays, and an overflow is told of
+// TestUpload: what is taken is gone, what isn't stays, and an overflow is told of
 // once until the spool was empty.
-func TestShip(t *testing.T) {
+func TestUpload(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, distribution(t))
 	s.o.Continuous = true

@@ -18,11 +18,11 @@ import (
 // of that name are of before it was refused.
 const file = "ib_logfile101"
 
-// hinders demands that an error says, to customers, that the database is in the way.
-func hinders(t *testing.T, what string, err error) {
+// blocks demands that an error says, to customers, that the database is in the way.
+func blocks(t *testing.T, what string, err error) {
 	t.Helper()
-	hindrance, ok := errors.AsType[*platform.Hindrance](err)
-	if !ok || !strings.HasPrefix(hindrance.Reason, "The database "+file+" has a name that the server needs") {
+	blocked, ok := errors.AsType[*platform.CustomerError](err)
+	if !ok || !strings.HasPrefix(blocked.Reason, "The database "+file+" has a name that the server needs") {
 		t.Errorf("%s isn't refused for the database's name: %v", what, err)
 	}
 }
@@ -51,7 +51,7 @@ func TestWhatWouldEndAServerForGoodIsRefused(t *testing.T) {
 	s.asSteward(t, want.ID, "CREATE DATABASE "+file)
 	password, customer := s.secrets.Text(want.ID, platform.RootPassword), netip.MustParseAddr("127.0.0.1")
 	for _, a := range attempts {
-		hinders(t, a.name, a.do())
+		blocks(t, a.name, a.do())
 		if err := s.login(t.Context(), want.Cluster, customer, password); err != nil {
 			t.Errorf("after %s that was refused: %v", a.name, err)
 		}
@@ -80,7 +80,7 @@ func TestReplicaIsNotGivenACopyThatNoServerCouldStartWith(t *testing.T) {
 	t.Parallel()
 	found := distributionOf(t, engine.FlavourMariaDB)
 	b := benches(found)[0]
-	h := newTrio(t, found, b, modes(b)[0])
+	h := newThreeNodes(t, found, b, modes(b)[0])
 	primary, replica := h.node(h.healthy(), cluster.Primary), h.node(h.healthy(), cluster.Replica)
 	h.s.asSteward(t, h.want.ID, "CREATE DATABASE "+file)
 	h.removeData(replica)
@@ -91,7 +91,7 @@ func TestReplicaIsNotGivenACopyThatNoServerCouldStartWith(t *testing.T) {
 	waitFor(t, "the replica to be refused a copy", func() bool {
 		var err error
 		seen, err = h.driver.Observe(t.Context(), h.want.ID)
-		return err == nil && seen.Hindrance != ""
+		return err == nil && seen.CustomerProblem != ""
 	})
 	if n := seen.Nodes[replica.Ordinal]; !strings.Contains(n.Problem, "can't be given a new copy of the data: The database "+file) {
 		t.Errorf("operators are told %q", n.Problem)
@@ -100,13 +100,13 @@ func TestReplicaIsNotGivenACopyThatNoServerCouldStartWith(t *testing.T) {
 		t.Errorf("%+v", seen)
 	}
 	_, err := h.driver.Apply(t.Context(), h.want)
-	hinders(t, "a new copy for a replica", err)
+	blocks(t, "a new copy for a replica", err)
 	begun, err := filepath.Glob(filepath.Join(h.s.o.DataDir, "clusters", "*", "node-*", "tmp", "seed-*"))
 	if err != nil || len(begun) > 0 || exists(h.data(replica.Ordinal)) {
 		t.Errorf("a copy was begun: %v, %v", begun, err)
 	}
 	h.s.asSteward(t, h.want.ID, "DROP DATABASE "+file)
-	if after := h.healthy(); after.Hindrance != "" || after.Failovers != 0 {
+	if after := h.healthy(); after.CustomerProblem != "" || after.Failovers != 0 {
 		t.Errorf("when it is gone: %+v", after)
 	}
 }

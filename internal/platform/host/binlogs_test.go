@@ -30,9 +30,9 @@ func (b *binlogs) Put(_ context.Context, archiveID, name string, r io.Reader) er
 
 func (b *binlogs) ReportGap(context.Context) error { return errors.New("nothing was lost") }
 
-// TestHandOver: a running server's log is shipped once, also over a restart of
+// TestArchiveBinlogs: a running server's log is shipped once, also over a restart of
 // steward, and is the server's own to let go again when that was switched off.
-func TestHandOver(t *testing.T) {
+func TestArchiveBinlogs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, distributionOf(t, engine.FlavourMariaDB))
 	s.o.Continuous = true

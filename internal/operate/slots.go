@@ -11,12 +11,12 @@ import (
 	"steward/internal/store"
 )
 
-// turns bounds how many operations of a kind are carried out at once. Copying
+// slots bounds how many operations of a kind are carried out at once. Copying
 // databases takes hours: were it not bounded, all workers would be at it soon
 // after midnight, and nobody would be left for what takes a second.
-// The last of several turns is kept for an account that has none, so that no
+// The last of several slots is kept for an account that has none, so that no
 // account can hold them all while others wait.
-type turns struct {
+type slots struct {
 	most int
 
 	mu    sync.Mutex
@@ -24,9 +24,9 @@ type turns struct {
 	by    map[account.ID]int
 }
 
-func newTurns(most int) *turns { return &turns{most: most, by: map[account.ID]int{}} }
+func newSlots(most int) *slots { return &slots{most: most, by: map[account.ID]int{}} }
 
-func (t *turns) take(of account.ID) bool {
+func (t *slots) take(of account.ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	free := t.most - t.taken
@@ -38,7 +38,7 @@ func (t *turns) take(of account.ID) bool {
 	return true
 }
 
-func (t *turns) done(of account.ID) {
+func (t *slots) done(of account.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.taken--
@@ -47,8 +47,8 @@ func (t *turns) done(of account.ID) {
 	}
 }
 
-// turns are those an operation needs; nil for one that doesn't take long.
-func (r *Operator) turns(op operation.Operation) *turns {
+// slotsOf are those an operation needs; nil for one that doesn't take long.
+func (r *Operator) slotsOf(op operation.Operation) *slots {
 	switch op.Action {
 	case operation.Backup:
 		return r.backups
@@ -62,13 +62,13 @@ func (r *Operator) turns(op operation.Operation) *turns {
 	return nil
 }
 
-// waitForTurn is when to try again after all turns were taken.
-const waitForTurn = 3 * time.Second
+// waitForSlot is when to try again after all slots were taken.
+const waitForSlot = 3 * time.Second
 
-// putOff keeps the sweep from waking an operation that waits for its turn.
+// putOff keeps the sweep from waking an operation that waits for a slot.
 func (r *Operator) putOff(ctx context.Context, op operation.Operation) error {
 	const message = "It waits until others like it are done."
-	if err := r.Store.ProgressOperation(ctx, op.ID, op.Percent, message, waitForTurn+store.WakeDelay); err != nil {
+	if err := r.Store.ProgressOperation(ctx, op.ID, op.Percent, message, waitForSlot+store.WakeDelay); err != nil {
 		return fmt.Errorf("put operation %d off: %w", op.ID, err)
 	}
 	return nil

@@ -63,7 +63,7 @@ func TestArchive(t *testing.T) {
 }
 
 type archived struct {
-	*trio
+	*threeNodes
 	copy  platform.Copy
 	bytes []byte
 }
@@ -78,7 +78,7 @@ func newArchived(t *testing.T, found []engine.Installation, b platformtest.Bench
 		}
 	}
 	b.Older = ""
-	return &archived{trio: newCluster(t, found, b, m, size)}
+	return &archived{threeNodes: newCluster(t, found, b, m, size)}
 }
 
 // do runs a customer's statements.

@@ -1,4 +1,6 @@
-package host
+// Package archive exchanges archived files with servers: it uploads what they put into
+// an archive directory, and brings what they ask for in a restore directory.
+package archive
 
 import (
 	"context"
@@ -13,23 +15,25 @@ import (
 	"steward/internal/engine"
 )
 
-// restoreDir is a folder where a server that recovers asks for archived files, one
+// RestoreDirectory is a folder where a server that recovers asks for archived files, one
 // at a time: it holds no more than the server is about to read.
-type restoreDir struct {
-	dir  string
-	user int
-	// furthest of all files that were there.
-	furthest string
-	beyond   func(a, b string) bool
-	fetch    func(ctx context.Context, name string, out io.Writer) (bool, error)
+type RestoreDirectory struct {
+	Path string
+	// User is who the files are given to when steward is root.
+	User int
+	// Furthest is the furthest of all files that were there, Beyond compares two.
+	Furthest string
+	Beyond   func(a, b string) bool
+	// Fetch writes an archived file to out; false when there is none such.
+	Fetch func(ctx context.Context, name string, out io.Writer) (bool, error)
 }
 
 // fetchTries is how often a file is read from an archive that doesn't answer.
 const fetchTries = 5
 
-// serve answers until ctx ends; an error is for good.
-func (rd *restoreDir) serve(ctx context.Context) error {
-	root, err := os.OpenRoot(rd.dir)
+// Serve answers until ctx ends; an error is for good.
+func (rd *RestoreDirectory) Serve(ctx context.Context) error {
+	root, err := os.OpenRoot(rd.Path)
 	if err != nil {
 		return err
 	}
@@ -56,7 +60,7 @@ func (rd *restoreDir) serve(ctx context.Context) error {
 	}
 }
 
-func (rd *restoreDir) answer(ctx context.Context, root *os.Root, name string) error {
+func (rd *RestoreDirectory) answer(ctx context.Context, root *os.Root, name string) error {
 	var there bool
 	err := errors.New("not tried")
 	for try := 1; err != nil && try <= fetchTries; try++ {
@@ -72,8 +76,8 @@ func (rd *restoreDir) answer(ctx context.Context, root *os.Root, name string) er
 	if err != nil {
 		return err
 	}
-	if there && rd.beyond(name, rd.furthest) {
-		rd.furthest = name
+	if there && rd.Beyond(name, rd.Furthest) {
+		rd.Furthest = name
 	}
 	if err := ignoreMissing(root.Remove(name + engine.RestoreWanted)); err != nil {
 		return err
@@ -89,7 +93,7 @@ func (rd *restoreDir) answer(ctx context.Context, root *os.Root, name string) er
 }
 
 // put reads a file into name.part.
-func (rd *restoreDir) put(ctx context.Context, root *os.Root, name string) (bool, error) {
+func (rd *RestoreDirectory) put(ctx context.Context, root *os.Root, name string) (bool, error) {
 	part := name + ".part"
 	if err := ignoreMissing(root.Remove(part)); err != nil {
 		return false, err
@@ -98,9 +102,9 @@ func (rd *restoreDir) put(ctx context.Context, root *os.Root, name string) (bool
 	if err != nil {
 		return false, err
 	}
-	there, err := rd.fetch(ctx, name, f)
+	there, err := rd.Fetch(ctx, name, f)
 	if err == nil && there && os.Geteuid() == 0 {
-		err = f.Chown(rd.user, rd.user)
+		err = f.Chown(rd.User, rd.User)
 	}
 	if err := errors.Join(err, f.Close()); err != nil || !there {
 		return false, errors.Join(err, root.Remove(part))

@@ -22,15 +22,15 @@ import (
 	"steward/internal/store"
 )
 
-// Legacy is what a lost server leaves: its bucket and the key of its secrets.
-type Legacy struct {
+// LostServer is what a lost server leaves: its bucket and the key of its secrets.
+type LostServer struct {
 	Archive *archive.Archive
 	Sealer  *seal.Sealer
 }
 
-// OpenLegacy opens both; neither is made when it isn't there. Without a key it is
+// OpenLostServer opens both; neither is made when it isn't there. Without a key it is
 // that of the data folder.
-func OpenLegacy(ctx context.Context, data, bucket, key string, c config.Config) (*Legacy, error) {
+func OpenLostServer(ctx context.Context, data, bucket, key string, c config.Config) (*LostServer, error) {
 	p := datadir.Dir{Data: data}
 	if key == "" {
 		key = c.Seal.URL
@@ -49,7 +49,7 @@ func OpenLegacy(ctx context.Context, data, bucket, key string, c config.Config) 
 	if err != nil {
 		return nil, errors.Join(err, sealer.Close())
 	}
-	return &Legacy{a, sealer}, nil
+	return &LostServer{a, sealer}, nil
 }
 
 // openOldBucket opens one that must be there.
@@ -78,15 +78,15 @@ func demand(what, place string) error {
 }
 
 // Close lets go of both.
-func (l *Legacy) Close() { _ = errors.Join(l.Archive.Close(), l.Sealer.Close()) } // both were only read
+func (l *LostServer) Close() { _ = errors.Join(l.Archive.Close(), l.Sealer.Close()) } // both were only read
 
 // Recoverer lists what the bucket has; it has no store to recover into.
-func (l *Legacy) Recoverer() *recovery.Recoverer {
+func (l *LostServer) Recoverer() *recovery.Recoverer {
 	return recovery.New(recovery.Options{Archive: l.Archive, Sealer: l.Sealer})
 }
 
 // find lists what there is; an error when none of it can be recovered.
-func (l *Legacy) find(ctx context.Context) ([]recovery.Found, error) {
+func (l *LostServer) find(ctx context.Context) ([]recovery.Found, error) {
 	all, err := l.Recoverer().List(ctx)
 	if err != nil {
 		return nil, err
@@ -115,24 +115,24 @@ type Recovery struct {
 	*recovery.Recoverer
 	// Found is all that the bucket has.
 	Found  []recovery.Found
-	legacy *Legacy
+	lost   *LostServer
 	access *Access
 	paths  datadir.Dir
 }
 
 // OpenRecovery opens what is left, and the store of the new server.
 func OpenRecovery(ctx context.Context, o RecoverOptions) (_ *Recovery, err error) {
-	legacy, err := OpenLegacy(ctx, o.Data, o.Archive, o.SealKey, o.Config)
+	lost, err := OpenLostServer(ctx, o.Data, o.Archive, o.SealKey, o.Config)
 	if err != nil {
 		return nil, err
 	}
-	r := &Recovery{legacy: legacy}
+	r := &Recovery{lost: lost}
 	defer func() {
 		if err != nil {
 			r.Close(ctx)
 		}
 	}()
-	if r.Found, err = legacy.find(ctx); err != nil {
+	if r.Found, err = lost.find(ctx); err != nil {
 		return nil, err
 	}
 	if r.paths, err = datadir.Open(o.Data); err != nil {
@@ -148,7 +148,7 @@ func OpenRecovery(ctx context.Context, o RecoverOptions) (_ *Recovery, err error
 	if r.access, err = openAccess(ctx, r.paths, o.Store, own); err != nil {
 		return nil, err
 	}
-	options := recovery.Options{Store: r.access.store, Archive: legacy.Archive, Sealer: legacy.Sealer, Quotas: o.DefaultQuotas()}
+	options := recovery.Options{Store: r.access.store, Archive: lost.Archive, Sealer: lost.Sealer, Quotas: o.DefaultQuotas()}
 	if err := r.findServers(ctx, o.Config, &options); err != nil {
 		return nil, err
 	}
@@ -194,14 +194,14 @@ func (r *Recovery) findServers(ctx context.Context, c config.Config, o *recovery
 
 // spareIDs keeps the ids of what isn't recovered now from being given out.
 func (r *Recovery) spareIDs(ctx context.Context) error {
-	stored, err := r.legacy.Archive.List(ctx)
+	stored, err := r.lost.Archive.List(ctx)
 	if err != nil {
 		return err
 	}
 	return recovery.ReserveIDs(ctx, r.access.store, stored)
 }
 
-// Served tells whether a server of the data folder runs, which does the work.
+// Served reports whether a server of the data folder runs, which does the work.
 func (r *Recovery) Served() bool {
 	_, served := datadir.ServerPID(r.paths.Data)
 	return served
@@ -252,5 +252,5 @@ func (r *Recovery) Close(ctx context.Context) {
 	if r.access != nil {
 		r.access.Close(ctx)
 	}
-	r.legacy.Close()
+	r.lost.Close()
 }

@@ -20,8 +20,8 @@ import (
 	"steward/internal/recovery"
 )
 
-// VaultOptions say where backups and what opens them are found.
-type VaultOptions struct {
+// BackupReaderOptions say where backups and what opens them are found.
+type BackupReaderOptions struct {
 	// Data is the server's folder, Store its store unless that is its own.
 	Data, Store string
 	// Archive is the bucket, unless it is the configured one.
@@ -32,8 +32,8 @@ type VaultOptions struct {
 	config.Config
 }
 
-// Vault is what an operator opens backups with.
-type Vault struct {
+// BackupReader is what an operator opens backups with.
+type BackupReader struct {
 	archive *archive.Archive
 	// names finds the databases, secret what opens their backups.
 	names  func(ctx context.Context) (map[cluster.ID]string, error)
@@ -41,33 +41,33 @@ type Vault struct {
 	undo   []func()
 }
 
-// OpenVault opens the bucket, and the store, the seal key or the key file.
-func OpenVault(ctx context.Context, o VaultOptions) (_ *Vault, err error) {
-	v := &Vault{}
+// OpenBackupReader opens the bucket, and the store, the seal key or the key file.
+func OpenBackupReader(ctx context.Context, o BackupReaderOptions) (_ *BackupReader, err error) {
+	r := &BackupReader{}
 	defer func() {
 		if err != nil {
-			v.Close()
+			r.Close()
 		}
 	}()
 	switch {
 	case o.KeyFile != "":
-		err = v.openKeyFile(ctx, o)
+		err = r.openKeyFile(ctx, o)
 	case o.SealKey != "":
-		err = v.openLegacy(ctx, o)
+		err = r.openLostServer(ctx, o)
 	default:
-		err = v.openStore(ctx, o)
+		err = r.openStore(ctx, o)
 	}
-	return v, err
+	return r, err
 }
 
 // Close lets go of everything.
-func (v *Vault) Close() {
-	for _, undo := range slices.Backward(v.undo) {
+func (r *BackupReader) Close() {
+	for _, undo := range slices.Backward(r.undo) {
 		undo()
 	}
 }
 
-func (v *Vault) openKeyFile(ctx context.Context, o VaultOptions) error {
+func (r *BackupReader) openKeyFile(ctx context.Context, o BackupReaderOptions) error {
 	content, err := os.ReadFile(o.KeyFile)
 	if err != nil {
 		return fmt.Errorf("key file: %w", err)
@@ -76,13 +76,13 @@ func (v *Vault) openKeyFile(ctx context.Context, o VaultOptions) error {
 	if key == nil {
 		return fmt.Errorf("key file %s: no line of it is an age identity (AGE-SECRET-KEY-1…)", o.KeyFile)
 	}
-	v.archive, err = openOldBucket(ctx, datadir.Dir{Data: o.Data}, o.Archive, o.Config)
+	r.archive, err = openOldBucket(ctx, datadir.Dir{Data: o.Data}, o.Archive, o.Config)
 	if err != nil {
 		return err
 	}
-	v.undo = append(v.undo, func() { _ = v.archive.Close() }) // it was only read
-	v.names = v.namesInBucket
-	v.secret = func(_ context.Context, _ cluster.ID, name platform.SecretName) ([]byte, error) {
+	r.undo = append(r.undo, func() { _ = r.archive.Close() }) // it was only read
+	r.names = r.namesInBucket
+	r.secret = func(_ context.Context, _ cluster.ID, name platform.SecretName) ([]byte, error) {
 		if name != platform.BackupKey {
 			return nil, fmt.Errorf("data that is encrypted at rest takes the server's seal key, too: use --seal-key")
 		}
@@ -101,8 +101,8 @@ func identityIn(content []byte) []byte {
 	return nil
 }
 
-func (v *Vault) openLegacy(ctx context.Context, o VaultOptions) error {
-	l, err := OpenLegacy(ctx, o.Data, o.Archive, o.SealKey, o.Config)
+func (v *BackupReader) openLostServer(ctx context.Context, o BackupReaderOptions) error {
+	l, err := OpenLostServer(ctx, o.Data, o.Archive, o.SealKey, o.Config)
 	if err != nil {
 		return err
 	}
@@ -115,22 +115,22 @@ func (v *Vault) openLegacy(ctx context.Context, o VaultOptions) error {
 	return nil
 }
 
-func (v *Vault) openStore(ctx context.Context, o VaultOptions) error {
+func (r *BackupReader) openStore(ctx context.Context, o BackupReaderOptions) error {
 	p, err := usedPaths(o.Data, o.Config)
 	if err != nil {
 		return err
 	}
-	if v.archive, err = p.OpenArchive(ctx, o.Config, o.Archive, slog.New(slog.DiscardHandler)); err != nil {
+	if r.archive, err = p.OpenArchive(ctx, o.Config, o.Archive, slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
-	v.undo = append(v.undo, func() { _ = v.archive.Close() }) // it was only read
+	r.undo = append(r.undo, func() { _ = r.archive.Close() }) // it was only read
 	access, err := openSealedAccess(ctx, p, o.Store, o.Config)
 	if err != nil {
 		return err
 	}
-	v.undo = append(v.undo, func() { access.Close(ctx) })
-	v.secret = access.store.Secret
-	v.names = func(ctx context.Context) (map[cluster.ID]string, error) {
+	r.undo = append(r.undo, func() { access.Close(ctx) })
+	r.secret = access.store.Secret
+	r.names = func(ctx context.Context) (map[cluster.ID]string, error) {
 		all, err := access.store.ClustersForWork(ctx)
 		names := map[cluster.ID]string{}
 		for _, c := range all {
@@ -142,8 +142,8 @@ func (v *Vault) openStore(ctx context.Context, o VaultOptions) error {
 }
 
 // namesInBucket are the databases as their newest backups name them.
-func (v *Vault) namesInBucket(ctx context.Context) (map[cluster.ID]string, error) {
-	all, err := v.archive.List(ctx)
+func (r *BackupReader) namesInBucket(ctx context.Context) (map[cluster.ID]string, error) {
+	all, err := r.archive.List(ctx)
 	newest := map[cluster.ID]backup.ID{}
 	for _, s := range all {
 		if s.Complete {
@@ -152,7 +152,7 @@ func (v *Vault) namesInBucket(ctx context.Context) (map[cluster.ID]string, error
 	}
 	names := map[cluster.ID]string{}
 	for c, b := range newest {
-		if m, errManifest := v.archive.Manifest(ctx, c, b); errManifest == nil {
+		if m, errManifest := r.archive.Manifest(ctx, c, b); errManifest == nil {
 			names[c] = m.Database
 		} else {
 			names[c] = "" // by its id it can be named all the same
@@ -162,8 +162,8 @@ func (v *Vault) namesInBucket(ctx context.Context) (map[cluster.ID]string, error
 }
 
 // database finds one by id or label.
-func (v *Vault) database(ctx context.Context, name string) (cluster.ID, string, error) {
-	names, err := v.names(ctx)
+func (r *BackupReader) database(ctx context.Context, name string) (cluster.ID, string, error) {
+	names, err := r.names(ctx)
 	if err != nil {
 		return 0, "", fmt.Errorf("list databases: %w", err)
 	}
@@ -189,8 +189,8 @@ func (v *Vault) database(ctx context.Context, name string) (cluster.ID, string, 
 }
 
 // backup finds one of a database by id or label.
-func (v *Vault) backup(ctx context.Context, of cluster.ID, name string) (archive.Manifest, error) {
-	all, err := v.archive.List(ctx)
+func (r *BackupReader) backup(ctx context.Context, of cluster.ID, name string) (archive.Manifest, error) {
+	all, err := r.archive.List(ctx)
 	if err != nil {
 		return archive.Manifest{}, err
 	}
@@ -198,11 +198,11 @@ func (v *Vault) backup(ctx context.Context, of cluster.ID, name string) (archive
 	slices.SortFunc(all, func(a, b archive.Stored) int { return cmp.Compare(b.Backup, a.Backup) })
 	for _, s := range all {
 		if strconv.FormatInt(int64(s.Backup), 10) == name {
-			return v.archive.Manifest(ctx, of, s.Backup)
+			return r.archive.Manifest(ctx, of, s.Backup)
 		}
 	}
 	for _, s := range all {
-		m, err := v.archive.Manifest(ctx, of, s.Backup)
+		m, err := r.archive.Manifest(ctx, of, s.Backup)
 		if err == nil && m.Label == name {
 			return m, nil
 		}
@@ -211,12 +211,12 @@ func (v *Vault) backup(ctx context.Context, of cluster.ID, name string) (archive
 }
 
 // Key is what a database's backups are encrypted with: the text of an age identity.
-func (v *Vault) Key(ctx context.Context, database string) (string, error) {
-	id, _, err := v.database(ctx, database)
+func (r *BackupReader) Key(ctx context.Context, database string) (string, error) {
+	id, _, err := r.database(ctx, database)
 	if err != nil {
 		return "", err
 	}
-	key, err := v.secret(ctx, id, platform.BackupKey)
+	key, err := r.secret(ctx, id, platform.BackupKey)
 	if fault.IsKind(err, fault.NotFound) || err == nil && !archive.IsKey(key) {
 		return "", fmt.Errorf("database %d has no backup key yet: it gets one with its first backup", id)
 	}

@@ -1,4 +1,6 @@
-package host
+// Package template keeps pristine data folders, one per server build, and clones of them
+// that wait for the next create.
+package template
 
 import (
 	"context"
@@ -8,29 +10,50 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"steward/internal/cluster"
 	"steward/internal/durable"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 	"steward/internal/platform/host/build"
 	"steward/internal/platform/host/state"
+	"steward/internal/process"
 )
 
-// templates makes pristine data folders, one per installation, and keeps some
-// clones of those in use ready: taking one is a rename.
-type templates struct {
-	d *Driver
+// Options are what a Pool is made of.
+type Options struct {
+	// Dir holds a folder for each template.
+	Dir string
+	// Size is how many clones wait per template in use; 0 is none.
+	Size int
+	// User makes the data when steward is root.
+	User int
+	// Engine and Run make the data of a family of servers.
+	Engine func(cluster.Engine) (engine.Driver, error)
+	Run    engine.Runner
+	// Installations are the builds on this machine.
+	Installations func() []engine.Installation
+	// Discard throws a folder away.
+	Discard func(path string) error
+	// Busy reports whether something else is going on; Quiet waits until nothing is, and
+	// reports false when the context ended.
+	Busy  func() bool
+	Quiet func(ctx context.Context) bool
+	Log   *slog.Logger
+}
+
+// Pool makes templates, and keeps clones of those in use ready: taking one is a rename.
+type Pool struct {
+	o Options
 	// maker is a digest of this program, computed when first needed.
 	maker func() (string, error)
-	// working counts the reconciliations under way; copying waits for a quiet moment.
-	working atomic.Int32
-	wake    chan struct{}
+	wake  chan struct{}
 
 	mu  sync.Mutex
 	all map[string]*template
@@ -38,54 +61,57 @@ type templates struct {
 	inUse map[string]bool
 }
 
-// template is one installation's. Its folder holds data, the note, and pool
-// with the clones.
+// template is one installation's. Its folder holds data, the file with its password, and
+// pool with the clones.
 type template struct {
 	inst engine.Installation
 	dir  string
 	// making is held while the template is made.
 	making sync.Mutex
-	note   state.Template
+	info   state.Template
 	made   bool
 
 	mu    sync.Mutex
 	ready []string
 }
 
-func newTemplates(d *Driver) *templates {
-	return &templates{d: d, maker: sync.OnceValues(maker), wake: make(chan struct{}, 1), all: map[string]*template{}, inUse: map[string]bool{}}
+// New makes nothing yet.
+func New(o Options) *Pool {
+	return &Pool{o: o, maker: sync.OnceValues(maker), wake: make(chan struct{}, 1), all: map[string]*template{}, inUse: map[string]bool{}}
 }
 
-func (t *templates) of(inst engine.Installation) *template {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	tm := t.all[inst.ID()]
+// Ready returns how many clones of an installation wait.
+func (p *Pool) Ready(inst engine.Installation) int { return p.of(inst).count() }
+
+// Make makes the template of an installation unless it is there.
+func (p *Pool) Make(ctx context.Context, inst engine.Installation) error {
+	return p.ensure(ctx, p.of(inst))
+}
+
+func (p *Pool) of(inst engine.Installation) *template {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	tm := p.all[inst.ID()]
 	if tm == nil {
-		tm = &template{inst: inst, dir: t.d.layout.template(inst.ID())}
-		t.all[inst.ID()] = tm
+		tm = &template{inst: inst, dir: filepath.Join(p.o.Dir, inst.ID())}
+		p.all[inst.ID()] = tm
 	}
 	return tm
 }
 
-// busy counts a reconciliation as under way until the returned function is called.
-func (t *templates) busy() (done func()) {
-	t.working.Add(1)
-	return func() { t.working.Add(-1) }
-}
-
-// take puts a clone's data into a node's folder, owned by the user. With it
+// Take puts a clone's data into a node's folder, owned by the user. With it
 // goes the note, which comes first: data without one would be a customer's.
-func (t *templates) take(ctx context.Context, inst engine.Installation, nodeDir string, user int) (state.Template, error) {
-	tm := t.of(inst)
-	if err := t.ensure(ctx, tm); err != nil {
+func (p *Pool) Take(ctx context.Context, inst engine.Installation, nodeDir string, user int) (state.Template, error) {
+	tm := p.of(inst)
+	if err := p.ensure(ctx, tm); err != nil {
 		return state.Template{}, err
 	}
 	clone, ok := tm.pop()
-	t.use(inst)
-	t.nudge()
+	p.Use(inst)
+	p.Wake()
 	if !ok {
 		var err error
-		if clone, err = t.makeClone(ctx, tm); err != nil {
+		if clone, err = p.makeClone(ctx, tm); err != nil {
 			return state.Template{}, err
 		}
 		if err := durable.SyncFileSystem(clone); err != nil {
@@ -133,24 +159,24 @@ func (tm *template) push(clone string) {
 func (tm *template) pool() string { return filepath.Join(tm.dir, "pool") }
 
 // ensure makes the template unless it is there.
-func (t *templates) ensure(ctx context.Context, tm *template) error {
+func (p *Pool) ensure(ctx context.Context, tm *template) error {
 	tm.making.Lock()
 	defer tm.making.Unlock()
 	if tm.made {
 		return nil
 	}
-	maker, err := t.maker()
+	maker, err := p.maker()
 	if err != nil {
 		return err
 	}
 	n, err := state.ReadTemplate(tm.dir)
 	if err != nil || n.Maker != maker {
-		if n, err = t.make(ctx, tm, maker); err != nil {
+		if n, err = p.make(ctx, tm, maker); err != nil {
 			return fmt.Errorf("make template of %s: %w", tm.inst.ID(), err)
 		}
 	}
-	tm.note = n
-	if err := t.findClones(tm); err != nil {
+	tm.info = n
+	if err := p.findClones(tm); err != nil {
 		return err
 	}
 	tm.made = true
@@ -158,12 +184,12 @@ func (t *templates) ensure(ctx context.Context, tm *template) error {
 }
 
 // make makes a template beside its place and moves it there whole.
-func (t *templates) make(ctx context.Context, tm *template, maker string) (state.Template, error) {
+func (p *Pool) make(ctx context.Context, tm *template, maker string) (state.Template, error) {
 	began := time.Now()
-	if err := t.d.trash.put(tm.dir); err != nil {
+	if err := p.o.Discard(tm.dir); err != nil {
 		return state.Template{}, err
 	}
-	dir, err := os.MkdirTemp(t.d.layout.templates(), unfinished)
+	dir, err := os.MkdirTemp(p.o.Dir, unfinished)
 	if err != nil {
 		return state.Template{}, err
 	}
@@ -175,15 +201,15 @@ func (t *templates) make(ctx context.Context, tm *template, maker string) (state
 	if err := errors.Join(os.Mkdir(data, 0o700), os.Mkdir(filepath.Join(dir, "pool"), 0o711)); err != nil {
 		return state.Template{}, err
 	}
-	if err := giveTree(data, t.d.templateUser()); err != nil {
+	if err := giveTree(data, p.o.User); err != nil {
 		return state.Template{}, err
 	}
-	eng, err := t.d.engine(tm.inst.Family())
+	eng, err := p.o.Engine(tm.inst.Family())
 	if err != nil {
 		return state.Template{}, err
 	}
 	n := state.Template{Password: rand.Text(), Maker: maker}
-	if err := eng.Template(ctx, tm.inst, data, n.Password, t.d.runAsOwner); err != nil {
+	if err := eng.Template(ctx, tm.inst, data, n.Password, p.o.Run); err != nil {
 		return state.Template{}, err
 	}
 	if err := n.Write(dir); err != nil {
@@ -196,7 +222,7 @@ func (t *templates) make(ctx context.Context, tm *template, maker string) (state
 	if err := os.Rename(dir, tm.dir); err != nil {
 		return state.Template{}, err
 	}
-	t.d.log.Info("template made", "installation", tm.inst.ID(), "ms", milliseconds(time.Since(began)))
+	p.o.Log.Info("template made", "installation", tm.inst.ID(), "ms", float64(time.Since(began).Microseconds())/1000)
 	return n, nil
 }
 
@@ -204,7 +230,7 @@ func (t *templates) make(ctx context.Context, tm *template, maker string) (state
 const unfinished = ".making-"
 
 // findClones lists the clones that an earlier process made ready.
-func (t *templates) findClones(tm *template) error {
+func (p *Pool) findClones(tm *template) error {
 	spreadFolder(tm.pool())
 	entries, err := os.ReadDir(tm.pool())
 	if err != nil {
@@ -215,7 +241,7 @@ func (t *templates) findClones(tm *template) error {
 		whole := !strings.HasPrefix(e.Name(), unfinished) && exists(state.TemplateFile(dir)) && exists(filepath.Join(dir, "data"))
 		if whole {
 			tm.push(dir)
-		} else if err := t.d.trash.put(dir); err != nil {
+		} else if err := p.o.Discard(dir); err != nil {
 			return err
 		}
 	}
@@ -223,7 +249,7 @@ func (t *templates) findClones(tm *template) error {
 }
 
 // makeClone makes a clone, a server of its own, in the template's pool.
-func (t *templates) makeClone(ctx context.Context, tm *template) (string, error) {
+func (p *Pool) makeClone(ctx context.Context, tm *template) (string, error) {
 	dir, err := os.MkdirTemp(tm.pool(), unfinished)
 	if err != nil {
 		return "", fmt.Errorf("make clone: %w", err)
@@ -231,7 +257,7 @@ func (t *templates) makeClone(ctx context.Context, tm *template) (string, error)
 	fail := func(err error) (string, error) {
 		return "", errors.Join(fmt.Errorf("make clone of %s: %w", tm.inst.ID(), err), os.RemoveAll(dir))
 	}
-	eng, err := t.d.engine(tm.inst.Family())
+	eng, err := p.o.Engine(tm.inst.Family())
 	if err != nil {
 		return fail(err)
 	}
@@ -242,7 +268,7 @@ func (t *templates) makeClone(ctx context.Context, tm *template) (string, error)
 	if err := eng.RegenerateIdentity(ctx, data); err != nil {
 		return fail(err)
 	}
-	if err := tm.note.Write(dir); err != nil {
+	if err := tm.info.Write(dir); err != nil {
 		return fail(err)
 	}
 	if err := os.Chmod(dir, 0o711); err != nil {
@@ -255,55 +281,55 @@ func (t *templates) makeClone(ctx context.Context, tm *template) (string, error)
 	return ready, nil
 }
 
-// nudge wakes keepReady: a clone was taken.
-func (t *templates) nudge() {
+// Wake has KeepReady look for what is missing: a clone was taken, or a build found.
+func (p *Pool) Wake() {
 	select {
-	case t.wake <- struct{}{}:
+	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-// keepReady makes templates and clones ahead of use, one at a time, at low
-// priority, and never while a cluster is being reconciled.
-func (t *templates) keepReady() {
-	if t.d.o.PoolSize == 0 {
+// KeepReady makes templates and clones ahead of use, one at a time, at low
+// priority, and only in quiet moments, until ctx ends.
+func (p *Pool) KeepReady(ctx context.Context) {
+	if p.o.Size == 0 {
 		return
 	}
-	lowPriority()
-	t.clearUnfinished()
+	process.LowPriority()
+	p.clearUnfinished()
 	// Templates that perhaps nobody will want come when the rush of a start is over.
 	const later = 30 * time.Second
 	others := time.NewTimer(later)
 	defer others.Stop()
 	for {
-		t.each(t.likely(), t.fill)
+		p.each(ctx, p.likely(), p.fill)
 		select {
-		case <-t.d.quit.Done():
+		case <-ctx.Done():
 			return
-		case <-t.wake:
+		case <-p.wake:
 		case <-others.C:
-			t.each(t.offered(), func(tm *template) error { return t.ensure(t.d.quit, tm) })
+			p.each(ctx, p.offered(), p.ensure)
 		}
 	}
 }
 
 // each does something for each installation, in quiet moments.
-func (t *templates) each(list []engine.Installation, do func(*template) error) {
+func (p *Pool) each(ctx context.Context, list []engine.Installation, do func(context.Context, *template) error) {
 	for _, inst := range list {
-		if !t.quiet() {
+		if !p.o.Quiet(ctx) {
 			return
 		}
-		if err := do(t.of(inst)); err != nil && t.d.quit.Err() == nil {
-			t.d.log.Warn("clones can't be made ahead", "installation", inst.ID(), "error", err)
+		if err := do(ctx, p.of(inst)); err != nil && ctx.Err() == nil {
+			p.o.Log.Warn("clones can't be made ahead", "installation", inst.ID(), "error", err)
 		}
 	}
 }
 
 // offered are the newest installations of each series: those that new clusters get.
-func (t *templates) offered() []engine.Installation {
+func (p *Pool) offered() []engine.Installation {
 	var list []engine.Installation
-	for _, i := range t.d.Installations() {
-		if best, ok := build.Newest(t.d.Installations(), i.Family(), i.Series); ok && best.ID() == i.ID() {
+	for _, i := range p.o.Installations() {
+		if best, ok := build.Newest(p.o.Installations(), i.Family(), i.Series); ok && best.ID() == i.ID() {
 			list = append(list, i)
 		}
 	}
@@ -312,43 +338,43 @@ func (t *templates) offered() []engine.Installation {
 
 // likely are those of the offered whose clones will be wanted next: of series
 // that are in use, and the newest of each flavour.
-func (t *templates) likely() []engine.Installation {
+func (p *Pool) likely() []engine.Installation {
 	latest := map[engine.Flavour]string{}
-	for _, i := range t.offered() {
+	for _, i := range p.offered() {
 		if s, ok := latest[i.Flavour]; !ok || engine.CompareVersions(i.Series, s) > 0 {
 			latest[i.Flavour] = i.Series
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var list []engine.Installation
-	for _, i := range t.offered() {
-		if latest[i.Flavour] == i.Series || t.inUse[seriesOf(i)] {
+	for _, i := range p.offered() {
+		if latest[i.Flavour] == i.Series || p.inUse[seriesOf(i)] {
 			list = append(list, i)
 		}
 	}
 	return list
 }
 
-// use notes that there are clusters of the installation's series.
-func (t *templates) use(i engine.Installation) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.inUse[seriesOf(i)] = true
+// Use records that there are clusters of the installation's series.
+func (p *Pool) Use(i engine.Installation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inUse[seriesOf(i)] = true
 }
 
 func seriesOf(i engine.Installation) string { return string(i.Family()) + "/" + i.Series }
 
 // fill makes the template's clones ready.
-func (t *templates) fill(tm *template) error {
-	if err := t.ensure(t.d.quit, tm); err != nil {
+func (p *Pool) fill(ctx context.Context, tm *template) error {
+	if err := p.ensure(ctx, tm); err != nil {
 		return err
 	}
-	for tm.count() < t.d.o.PoolSize {
-		if !t.quiet() {
+	for tm.count() < p.o.Size {
+		if !p.o.Quiet(ctx) {
 			return nil
 		}
-		clone, err := t.makeClone(t.d.quit, tm)
+		clone, err := p.makeClone(ctx, tm)
 		if err != nil {
 			return err
 		}
@@ -360,44 +386,24 @@ func (t *templates) fill(tm *template) error {
 	return nil
 }
 
-// quiet waits until no cluster has been reconciled for a moment; false when the
-// driver is closed.
-func (t *templates) quiet() bool {
-	const moment = 100 * time.Millisecond
-	for calm := time.Duration(0); calm < moment; {
-		const look = 25 * time.Millisecond
-		select {
-		case <-t.d.quit.Done():
-			return false
-		case <-time.After(look):
-		}
-		if t.working.Load() == 0 {
-			calm += look
-		} else {
-			calm = 0
-		}
-	}
-	return true
-}
-
 // clearUnfinished throws away what an earlier process didn't finish, and
 // templates of builds that are gone.
-func (t *templates) clearUnfinished() {
-	entries, err := os.ReadDir(t.d.layout.templates())
+func (p *Pool) clearUnfinished() {
+	entries, err := os.ReadDir(p.o.Dir)
 	if err != nil {
-		t.d.log.Warn("look for templates", "error", err)
+		p.o.Log.Warn("look for templates", "error", err)
 		return
 	}
 	known := map[string]bool{}
-	for _, i := range t.d.Installations() {
+	for _, i := range p.o.Installations() {
 		known[i.ID()] = true
 	}
 	for _, e := range entries {
-		if known[e.Name()] || strings.HasPrefix(e.Name(), unfinished) && t.working.Load() > 0 {
+		if known[e.Name()] || strings.HasPrefix(e.Name(), unfinished) && p.o.Busy() {
 			continue
 		}
-		if err := t.d.trash.put(filepath.Join(t.d.layout.templates(), e.Name())); err != nil {
-			t.d.log.Warn("throw away template", "error", err)
+		if err := p.o.Discard(filepath.Join(p.o.Dir, e.Name())); err != nil {
+			p.o.Log.Warn("throw away template", "error", err)
 		}
 	}
 }
@@ -419,4 +425,9 @@ func maker() (string, error) {
 		return "", fmt.Errorf("read the running program: %w", err)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
