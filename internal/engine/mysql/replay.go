@@ -32,6 +32,9 @@ func (d *Driver) UnpackToRecover(ctx context.Context, n engine.Node, r io.Reader
 	return "", "", nil
 }
 
+// Prunable implements engine.Recoverer.
+func (d *Driver) Prunable(string) bool { return true }
+
 // StartNewArchive is part of engine.Recoverer.
 func (d *Driver) StartNewArchive(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
 	err := flavourOf(n.Installation.Flavour).startNewArchive(ctx, n, dir, run)
