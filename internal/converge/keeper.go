@@ -107,7 +107,9 @@ func (k *Keeper) Start(ctx context.Context) {
 		k.running.Go(func() {
 			k.repeat(ctx, k.Backups.Every, "upload", func(ctx context.Context) error { return k.upload(ctx, archiver) })
 		})
-		k.running.Go(func() { k.repeat(ctx, searchPace*k.Orphans, "prune", k.prune) })
+		k.running.Go(func() {
+			k.repeat(ctx, searchPace*k.Orphans, "prune", func(ctx context.Context) error { return k.prune(ctx, archiver) })
+		})
 	}
 	if k.Backups.Verify {
 		k.running.Go(func() { k.repeat(ctx, k.Backups.Every, "verify", k.verifyBackups(newVerifier(k))) })

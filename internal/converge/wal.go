@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"steward/internal/archive"
@@ -85,7 +84,7 @@ func (s *archiveSink) ReportGap(ctx context.Context) error {
 const clockMargin = time.Hour
 
 // prune removes archived files that no backup can be continued with any more.
-func (k *Keeper) prune(ctx context.Context) error {
+func (k *Keeper) prune(ctx context.Context, archiver platform.ContinuousArchiver) error {
 	clusters, err := k.Store.ClustersForWork(ctx)
 	if err != nil {
 		return fmt.Errorf("list databases: %w", err)
@@ -93,7 +92,7 @@ func (k *Keeper) prune(ctx context.Context) error {
 	var errs []error
 	for _, c := range clusters {
 		if c.Deleted == nil {
-			errs = append(errs, k.pruneOne(ctx, c))
+			errs = append(errs, k.pruneOne(ctx, c, archiver))
 		}
 	}
 	return errors.Join(errs...)
@@ -101,7 +100,7 @@ func (k *Keeper) prune(ctx context.Context) error {
 
 // pruneOne lists the files before the backups: one that begins meanwhile needs
 // only later ones.
-func (k *Keeper) pruneOne(ctx context.Context, c cluster.Cluster) error {
+func (k *Keeper) pruneOne(ctx context.Context, c cluster.Cluster, archiver platform.ContinuousArchiver) error {
 	now := k.Now()
 	all, err := k.Archive.ListWAL(ctx, c.ID)
 	if err != nil || len(all) == 0 {
@@ -114,8 +113,7 @@ func (k *Keeper) pruneOne(ctx context.Context, c cluster.Cluster) error {
 	since := backup.Needs(backups, now).Add(-clockMargin)
 	var old []archive.WAL
 	for _, w := range all {
-		// Histories are small, and later backups may go on from them.
-		if w.Modified.Before(since) && !strings.HasSuffix(w.Name, ".history") {
+		if w.Modified.Before(since) && archiver.Prunable(c.Engine, w.Name) {
 			old = append(old, w)
 		}
 	}

@@ -64,9 +64,9 @@ func archivesWrites(t *testing.T, spec cluster.Spec) {
 		t.Errorf("archived without a key: %v", got)
 	}
 	v.midnight(c)
-	v.write(c, "2", "3", "00000002.history")
+	v.write(c, "2", "3", memplatform.Permanent+"1")
 	v.eventually("archived", func() bool { return v.waiting(c) == 0 })
-	if got := v.archived(c); !slices.Equal(got, []string{"00000002.history", "2", "3"}) {
+	if got := v.archived(c); !slices.Equal(got, []string{"2", "3", memplatform.Permanent + "1"}) {
 		t.Errorf("archived: %v", got)
 	}
 	v.pass(3 * time.Hour)
@@ -74,7 +74,7 @@ func archivesWrites(t *testing.T, spec cluster.Spec) {
 	v.eventually("archived", func() bool { return v.waiting(c) == 0 })
 	v.midnight(c) // and the backup before goes
 	v.write(c, "5")
-	v.eventually("pruned", func() bool { return fmt.Sprint(v.archived(c)) == "[00000002.history 5]" })
+	v.eventually("pruned", func() bool { return fmt.Sprint(v.archived(c)) == "[5 permanent.1]" })
 }
 
 // TestAnArchiveThatIsAway: files wait, and what had to be dropped is told of once.

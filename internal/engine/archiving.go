@@ -23,10 +23,6 @@ const (
 	RestoreMissing = ".none"
 )
 
-// ErrEndedEarly is what a server ends with that finds nothing more before the point
-// in time it is to recover to.
-var ErrEndedEarly = errors.New("what was archived ends before the point in time asked for")
-
 // ErrGap is returned when something is missing that a recovery needs, while what
 // came after it is there.
 var ErrGap = errors.New("what was archived has a gap")
@@ -43,6 +39,9 @@ type Recoverer interface {
 	// server can go on with what was archived. For Fetchers archiveID names the copy's
 	// history, and first is the first archived file that may not be in the copy.
 	UnpackToRecover(ctx context.Context, n Node, r io.Reader, dir string, run Piper) (archiveID, first string, err error)
+	// Prunable reports whether an archived file can be removed once all backups are
+	// newer than it. Others are small, and later backups may need them.
+	Prunable(name string) bool
 	// StartNewArchive gives the cleanly stopped data at dir, recovered by the server n,
 	// an archive ID of its own.
 	StartNewArchive(ctx context.Context, n Node, dir string, run Piper) error

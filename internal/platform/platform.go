@@ -155,6 +155,9 @@ var ErrUnverified = errors.New("the copy couldn't be verified")
 type ContinuousArchiver interface {
 	// Upload puts everything that servers have written into the archive, and removes it.
 	Upload(ctx context.Context, want Wanted, to ArchiveSink) error
+	// Prunable reports whether an archived file of the engine's can be removed once all
+	// backups are newer than it.
+	Prunable(of cluster.Engine, name string) bool
 }
 
 // ArchiveSink is the continuous archive, to write to.

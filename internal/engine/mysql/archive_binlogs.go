@@ -30,34 +30,6 @@ const (
 
 const flush = "FLUSH LOCAL BINARY LOGS"
 
-// continuity is what differs between the flavours in continuous archiving.
-type continuity struct {
-	// archiveID names the history of the server's data.
-	archiveID func(ctx context.Context, s *session) (string, error)
-	// begins is how many transactions came before a log; next is that of the log
-	// after it, or of where the server is now.
-	begins func(ctx context.Context, s *session, log string, next uint64) (uint64, error)
-	// here is the server's position.
-	here func(ctx context.Context, s *session) (position, error)
-	read func(logEvent) (transaction, error)
-	// unpack makes data of a copy that goes on where it ended; startNewArchive gives data
-	// that has gone on an archive ID of its own.
-	unpack          func(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error
-	startNewArchive func(ctx context.Context, n engine.Node, dir string, run engine.Piper) error
-	// change makes the server a replica that has received the log of a name already.
-	change string
-	// start, stop and reset are its other words for that, with the channel's name.
-	start, stop, reset string
-	settings           []setting
-}
-
-func continuityOf(f engine.Flavour) *continuity {
-	if f == engine.FlavourMariaDB {
-		return &mariaDBContinuity
-	}
-	return &mySQLContinuity
-}
-
 // serverLog is a binary log on a server: the transactions after from, up to to.
 type serverLog struct {
 	name     string
@@ -72,7 +44,7 @@ func (d *Driver) ArchiveBinlogs(ctx context.Context, n engine.Node, from engine.
 		return from, err
 	}
 	defer s.close()
-	h := &binlogArchiver{Driver: d, n: n, s: s, c: continuityOf(n.Installation.Flavour), position: from}
+	h := &binlogArchiver{Driver: d, n: n, s: s, f: flavourOf(n.Installation.Flavour), position: from}
 	if err := h.do(ctx, to); err != nil {
 		return h.position, fmt.Errorf("archive binary logs of node %d: %w", n.Ordinal, err)
 	}
@@ -86,7 +58,7 @@ func (d *Driver) PurgeBinlogs(ctx context.Context, n engine.Node, from engine.Ar
 		return err
 	}
 	defer s.close()
-	h := &binlogArchiver{Driver: d, n: n, s: s, c: continuityOf(n.Installation.Flavour), position: from}
+	h := &binlogArchiver{Driver: d, n: n, s: s, f: flavourOf(n.Installation.Flavour), position: from}
 	err = h.look(ctx)
 	if err == nil {
 		_, err = h.purge(ctx)
@@ -102,7 +74,7 @@ type binlogArchiver struct {
 	*Driver
 	n         engine.Node
 	s         *session
-	c         *continuity
+	f         flavour
 	position  engine.ArchivePosition
 	archiveID string
 	// archived is up to where those of this history were archived in this term.
@@ -151,7 +123,7 @@ func (h *binlogArchiver) do(ctx context.Context, to engine.ArchiveSink) error {
 func (h *binlogArchiver) look(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	if h.archiveID, err = h.c.archiveID(ctx, h.s); err != nil {
+	if h.archiveID, err = h.f.archiveID(ctx, h.s); err != nil {
 		return err
 	}
 	rows, err := h.s.rows(ctx, "SHOW BINARY LOGS")
@@ -168,7 +140,7 @@ func (h *binlogArchiver) look(ctx context.Context) (err error) {
 			return fmt.Errorf("size of %s: %w", r[0], err)
 		}
 	}
-	now, err := h.c.here(ctx, h.s)
+	now, err := h.f.position(ctx, h.s)
 	if err != nil {
 		return err
 	}
@@ -181,7 +153,7 @@ func (h *binlogArchiver) look(ctx context.Context) (err error) {
 		first--
 		l := &all[first]
 		l.to = next
-		if l.from, err = h.c.begins(ctx, h.s, l.name, next); err != nil {
+		if l.from, err = h.f.begins(ctx, h.s, l.name, next); err != nil {
 			return err
 		}
 		next = l.from

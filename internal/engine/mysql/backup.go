@@ -15,24 +15,6 @@ import (
 	"steward/internal/engine"
 )
 
-// archiving is what differs between the flavours in backups.
-type archiving struct {
-	// backup writes a copy of the running server; work is a folder of the node's
-	// user that is removed afterwards.
-	backup func(ctx context.Context, d *Driver, n engine.Node, w io.Writer, work string, run engine.Piper) error
-	// unpack makes a data folder of it, whose server follows nobody.
-	unpack func(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error
-	// check is the statement that looks through a table.
-	check string
-}
-
-func archivingOf(f engine.Flavour) archiving {
-	if f == engine.FlavourMariaDB {
-		return mariaDBArchiving
-	}
-	return mySQLArchiving
-}
-
 // workDirPrefix begins the names of backups' folders in Node.Tmp.
 const workDirPrefix = ".steward-backup-"
 
@@ -56,7 +38,7 @@ func (d *Driver) backup(ctx context.Context, n engine.Node, w io.Writer, run eng
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	archive := engine.NewArchiveWriter(w)
-	if err := archivingOf(n.Installation.Flavour).backup(ctx, d, n, archive, work, run); err != nil {
+	if err := flavourOf(n.Installation.Flavour).backup(ctx, d, n, archive, work, run); err != nil {
 		return err
 	}
 	return archive.End()
@@ -117,7 +99,7 @@ func giveLike(dir, path string) error {
 // a replica of the server that was backed up can't follow.
 func (d *Driver) Unpack(ctx context.Context, n engine.Node, r io.Reader, dir string, run engine.Piper) error {
 	archive := engine.NewArchiveReader(r)
-	if err := archivingOf(n.Installation.Flavour).unpack(ctx, n, archive, dir, run); err != nil {
+	if err := flavourOf(n.Installation.Flavour).unpack(ctx, n, archive, dir, run); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
 	if err := d.RegenerateIdentity(ctx, dir); err != nil {

@@ -135,7 +135,7 @@ type transaction struct {
 
 // mariaDBTransaction: there are whole seconds only, of when the COMMIT began, or a
 // statement that commits by itself. That second must be over.
-func mariaDBTransaction(e logEvent) (transaction, error) {
+func (mariaDB) readTransaction(e logEvent) (transaction, error) {
 	body := e.body()
 	if e.kind() != eventMariaDBGTID || len(body) < 13 {
 		return transaction{}, fmt.Errorf("event %d doesn't begin a transaction", e.kind())
@@ -147,7 +147,7 @@ func mariaDBTransaction(e logEvent) (transaction, error) {
 }
 
 // mySQLTransaction has the microsecond of the commit on the first server.
-func mySQLTransaction(e logEvent) (transaction, error) {
+func (mySQL) readTransaction(e logEvent) (transaction, error) {
 	const (
 		uuid       = 1
 		number     = uuid + 16

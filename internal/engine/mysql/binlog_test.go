@@ -83,7 +83,7 @@ func TestFilter(t *testing.T) {
 		{"one is missing", 9, 14, 1000, "", 9, false, true},
 		{"it ends early", 10, 20, 1000, "aAbBcCdD", 14, false, true},
 	} {
-		x := &filter{read: mariaDBTransaction, at: new(numbered(c.at)), target: time.Unix(c.target, 0)}
+		x := &filter{read: mariaDB{}.readTransaction, at: new(numbered(c.at)), target: time.Unix(c.target, 0)}
 		var out bytes.Buffer
 		p := segment{0, c.at, max(c.until, 14)}
 		if c.gap {
@@ -102,7 +102,7 @@ func TestFilter(t *testing.T) {
 func TestBrokenLogs(t *testing.T) {
 	log := sampleLog(1, 100, 101)
 	for end := range len(log) {
-		x := &filter{read: mariaDBTransaction, at: new(numbered(0)), target: time.Unix(1000, 0)}
+		x := &filter{read: mariaDB{}.readTransaction, at: new(numbered(0)), target: time.Unix(1000, 0)}
 		var out bytes.Buffer
 		if _, err := x.copy(segment{0, 0, 2}, 2, bytes.NewReader(log[:end]), &out); err == nil && x.at.transactions() != 2 {
 			t.Fatalf("cut at %d: up to %d", end, x.at.transactions())
@@ -111,7 +111,7 @@ func TestBrokenLogs(t *testing.T) {
 	var w logWriter
 	w.WriteString(binlogMagic)
 	w.event(eventAnonymous, 100, make([]byte, 60)...)
-	x := &filter{read: mySQLTransaction, at: gtidSet{}, target: time.Unix(1000, 0)}
+	x := &filter{read: mySQL{}.readTransaction, at: gtidSet{}, target: time.Unix(1000, 0)}
 	if _, err := x.copy(segment{0, 0, 1}, 1, &w, &bytes.Buffer{}); err == nil {
 		t.Error("a transaction without an identity is taken")
 	}
@@ -128,13 +128,13 @@ func TestMySQLTransaction(t *testing.T) {
 	for name, body := range map[string][]byte{"on its server": there, "on a replica": elsewhere} {
 		var w logWriter
 		w.event(eventGTID, 1, body...)
-		got, err := mySQLTransaction(w.Bytes())
+		got, err := (mySQL{}).readTransaction(w.Bytes())
 		if err != nil || got.source != "abababab-abab-abab-abab-abababababab" || got.number != 42 || !got.ended.Equal(want) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		w.Reset()
 		w.event(eventGTID, 1, body[:40]...)
-		if _, err := mySQLTransaction(w.Bytes()); err == nil {
+		if _, err := (mySQL{}).readTransaction(w.Bytes()); err == nil {
 			t.Errorf("%s: one that ends early is taken", name)
 		}
 	}
@@ -144,8 +144,8 @@ func FuzzFilter(f *testing.F) {
 	f.Add(sampleLog(1, 100, 101))
 	f.Fuzz(func(_ *testing.T, log []byte) {
 		for _, x := range []*filter{
-			{read: mariaDBTransaction, at: new(numbered(0)), target: time.Unix(1000, 0)},
-			{read: mySQLTransaction, at: gtidSet{}, target: time.Unix(1000, 0)},
+			{read: mariaDB{}.readTransaction, at: new(numbered(0)), target: time.Unix(1000, 0)},
+			{read: mySQL{}.readTransaction, at: gtidSet{}, target: time.Unix(1000, 0)},
 		} {
 			var out bytes.Buffer
 			_, _ = x.copy(segment{0, 0, 2}, 2, bytes.NewReader(log), &out)

@@ -27,19 +27,19 @@ func (d *Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 	if err := s.unlogged(ctx); err != nil {
 		return err
 	}
-	dialect := dialectOf(n.Installation.Flavour)
+	f := flavourOf(n.Installation.Flavour)
 	if n.Encrypted {
-		if err := dialect.encrypt(ctx, s); err != nil {
+		if err := f.encrypt(ctx, s); err != nil {
 			return fmt.Errorf("encrypt what the template brought: %w", err)
 		}
 	}
-	if err := setPassword(ctx, s, dialect, "'"+rootUser+"'@'%'", n.RootPassword, " ACCOUNT UNLOCK"); err != nil {
+	if err := setPassword(ctx, s, f, "'"+rootUser+"'@'%'", n.RootPassword, " ACCOUNT UNLOCK"); err != nil {
 		return err
 	}
 	if err := s.replicaAccount(ctx, n, true); err != nil {
 		return err
 	}
-	return setPassword(ctx, s, dialect, "'"+adminUser+"'@'localhost'", n.AdminPassword, "")
+	return setPassword(ctx, s, f, "'"+adminUser+"'@'localhost'", n.AdminPassword, "")
 }
 
 // rootSessions are those of customers who came in with dbadmin's password.
@@ -56,28 +56,28 @@ func (d *Driver) SetRootPassword(ctx context.Context, n engine.Node) error {
 	if err := s.unlogged(ctx); err != nil {
 		return err
 	}
-	dialect, account := dialectOf(n.Installation.Flavour), "'"+rootUser+"'@'%'"
-	verifier, err := dialect.verifier(n.RootPassword)
+	f, account := flavourOf(n.Installation.Flavour), "'"+rootUser+"'@'%'"
+	verifier, err := f.verifier(n.RootPassword)
 	if err != nil {
 		return err
 	}
 	if err := s.exec(ctx, "CREATE USER IF NOT EXISTS "+account+" IDENTIFIED "+verifier); err != nil {
 		return err
 	}
-	if err := s.exec(ctx, dialect.root...); err != nil {
+	if err := s.exec(ctx, f.dialect().root...); err != nil {
 		return err
 	}
 	if err := s.withholdProcess(ctx); err != nil {
 		return err
 	}
-	if err := setPassword(ctx, s, dialect, account, n.RootPassword, " ACCOUNT UNLOCK"); err != nil {
+	if err := setPassword(ctx, s, f, account, n.RootPassword, " ACCOUNT UNLOCK"); err != nil {
 		return err
 	}
 	return s.kill(ctx, rootSessions)
 }
 
-func setPassword(ctx context.Context, s *session, d *dialect, account, password, options string) error {
-	verifier, err := d.verifier(password)
+func setPassword(ctx context.Context, s *session, f flavour, account, password, options string) error {
+	verifier, err := f.verifier(password)
 	if err != nil {
 		return err
 	}

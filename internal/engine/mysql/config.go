@@ -97,20 +97,20 @@ func exchangeFolder(n engine.Node) string { return filepath.Join(n.Conf, "exchan
 
 // settingsOf are all settings of a node, and the files these name.
 func settingsOf(n engine.Node) ([]setting, []engine.File) {
-	dialect, size := dialectOf(n.Installation.Flavour), tune(n.Plan)
+	f, size := flavourOf(n.Installation.Flavour), tune(n.Plan)
 	all := common(n, size)
 	all = append(all, locations(n.Installation)...)
-	all = append(all, dialect.settings(n, size)...)
+	all = append(all, f.settings(n, size)...)
 	all = append(all, replicating(n, size)...)
 	all = withChosen(all, n)
 	var files []engine.File
 	if n.Encrypted {
 		var more []setting
-		more, files = dialect.encryption(n)
+		more, files = f.encryption(n)
 		all = append(all, more...)
 	}
 	if n.Recovery != nil {
-		all = append(recovering(n, all), continuityOf(n.Installation.Flavour).settings...)
+		all = append(recovering(n, all), f.dialect().recovery...)
 	}
 	return all, files
 }

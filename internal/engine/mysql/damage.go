@@ -17,7 +17,7 @@ const mostDamage = 20
 // Check is part of engine.Archiver. A page with a wrong checksum makes MySQL
 // itself end, which is an answer as well.
 func (d *Driver) Check(ctx context.Context, n engine.Node, within func(bytes int64) time.Duration) error {
-	c := &tablesCheck{d: d, n: n, within: within, statement: archivingOf(n.Installation.Flavour).check}
+	c := &tablesCheck{d: d, n: n, within: within}
 	if err := c.open(ctx); err != nil {
 		return err
 	}
@@ -52,11 +52,10 @@ func damaged(found []string) error {
 
 // tablesCheck looks through all tables of a server.
 type tablesCheck struct {
-	d         *Driver
-	n         engine.Node
-	within    func(bytes int64) time.Duration
-	statement string
-	session   *session
+	d       *Driver
+	n       engine.Node
+	within  func(bytes int64) time.Duration
+	session *session
 	// found is what is damaged, unchecked what took too long.
 	found, unchecked []string
 }
@@ -108,7 +107,7 @@ func (c *tablesCheck) look(ctx context.Context, t table) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, c.within(t.bytes))
 	defer cancel()
-	report, err := c.session.rows(limited, "CHECK TABLE "+t.name+c.statement)
+	report, err := c.session.rows(limited, "CHECK TABLE "+t.name+" EXTENDED")
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		c.unchecked = append(c.unchecked, t.name)
 		return c.anew(ctx, id)

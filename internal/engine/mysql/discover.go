@@ -25,7 +25,7 @@ func (d *Driver) Discover(ctx context.Context, folders []string) (found []engine
 	}
 	for _, folder := range d.system {
 		for _, flavour := range []engine.Flavour{engine.FlavourMariaDB, engine.FlavourMySQL} {
-			inst, err := distributed(ctx, flavour, filepath.Join(folder, dialectOf(flavour).server))
+			inst, err := distributed(ctx, flavour, filepath.Join(folder, flavourOf(flavour).dialect().server))
 			switch {
 			case errors.Is(err, os.ErrNotExist):
 			case err != nil:
@@ -104,7 +104,7 @@ func firstFolder(candidates ...string) string {
 
 // usable tells what an installation lacks.
 func usable(inst engine.Installation) error {
-	dialect := dialectOf(inst.Flavour)
+	dialect := flavourOf(inst.Flavour).dialect()
 	program := inst.Bin[dialect.server]
 	if program == "" {
 		return fmt.Errorf("the program %s is not named", dialect.server)
@@ -113,7 +113,7 @@ func usable(inst engine.Installation) error {
 	if len(inst.Loader) > 0 {
 		needed = append(needed, inst.Loader[0])
 	}
-	if dialect.scripts != nil {
+	if len(dialect.scripts) > 0 {
 		if inst.Share == "" {
 			return errors.New("the folder with its SQL scripts is not known")
 		}

@@ -1,5 +1,5 @@
 // Package mysql runs MariaDB and Oracle's MySQL. One driver serves both: what
-// differs between the two is a row of the dialect table.
+// differs between the two is a flavour.
 //
 // The driver comes in through the node's unix socket as 'steward'@'localhost'.
 // As names aren't resolved (skip_name_resolve), that account can't be reached
@@ -45,7 +45,7 @@ func New(log *slog.Logger) *Driver {
 
 // Process is part of engine.Driver.
 func (d *Driver) Process(n engine.Node) engine.Process {
-	server := dialectOf(n.Installation.Flavour).server
+	server := flavourOf(n.Installation.Flavour).dialect().server
 	return engine.Process{
 		Argv: n.Installation.Program(server, "--defaults-file="+configFile(n)),
 		Env:  environment,

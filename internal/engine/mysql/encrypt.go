@@ -13,12 +13,12 @@ import (
 
 // EncryptionMissing is part of engine.Driver.
 func (d *Driver) EncryptionMissing(inst engine.Installation) string {
-	return dialectOf(inst.Flavour).encryptionMissing(inst)
+	return flavourOf(inst.Flavour).encryptionMissing(inst)
 }
 
 // KeyringContent is part of engine.Driver.
 func (d *Driver) KeyringContent(n engine.Node) ([]byte, error) {
-	file := dialectOf(n.Installation.Flavour).keyring(n)
+	file := flavourOf(n.Installation.Flavour).keyring(n)
 	if !n.Encrypted || file == "" {
 		return nil, nil
 	}
@@ -34,7 +34,9 @@ func (d *Driver) KeyringContent(n engine.Node) ([]byte, error) {
 
 func mariaDBKeyFile(n engine.Node) string { return filepath.Join(n.Keys, "keys") }
 
-func mariaDBEncryption(n engine.Node) ([]setting, []engine.File) {
+func (mariaDB) keyring(engine.Node) string { return "" }
+
+func (mariaDB) encryption(n engine.Node) ([]setting, []engine.File) {
 	settings := []setting{
 		{"plugin_load_add", "file_key_management", apart},
 		{"file_key_management_filename", mariaDBKeyFile(n), apart},
@@ -54,7 +56,7 @@ func mariaDBEncryption(n engine.Node) ([]setting, []engine.File) {
 	return settings, []engine.File{{Path: mariaDBKeyFile(n), Content: []byte(key)}}
 }
 
-func mariaDBEncryptionMissing(inst engine.Installation) string {
+func (mariaDB) encryptionMissing(inst engine.Installation) string {
 	plugin := filepath.Join(inst.PluginDir, "file_key_management.so")
 	if _, err := os.Stat(plugin); err != nil {
 		return "Encryption at rest needs the server's plugin file_key_management, which is not installed."
@@ -62,9 +64,9 @@ func mariaDBEncryptionMissing(inst engine.Installation) string {
 	return ""
 }
 
-// encryptMariaDB makes the background threads hurry through what the template
+// encrypt makes the background threads hurry through what the template
 // brought, and rebuilds the system tables, which they leave alone.
-func encryptMariaDB(ctx context.Context, s *session) error {
+func (mariaDB) encrypt(ctx context.Context, s *session) error {
 	if err := s.exec(ctx, "SET SESSION enforce_storage_engine = NULL"); err != nil {
 		return err
 	}
@@ -111,9 +113,9 @@ const (
 	globalConfig     = `{"read_local_config": true}`
 )
 
-func mySQLKeyring(n engine.Node) string { return filepath.Join(n.Keys, "keyring") }
+func (mySQL) keyring(n engine.Node) string { return filepath.Join(n.Keys, "keyring") }
 
-func mySQLEncryption(n engine.Node) ([]setting, []engine.File) {
+func (f mySQL) encryption(n engine.Node) ([]setting, []engine.File) {
 	settings := []setting{
 		{"default_table_encryption", true, live},
 		{"table_encryption_privilege_check", true, live},
@@ -127,18 +129,18 @@ func mySQLEncryption(n engine.Node) ([]setting, []engine.File) {
 		{Path: filepath.Join(n.Data, "mysqld.my"), Content: []byte(`{"components": "file://` + keyringComponent + `"}`)},
 		{
 			Path:    filepath.Join(n.Data, keyringComponent+".cnf"),
-			Content: fmt.Appendf(nil, `{"path": %q, "read_only": false}`, mySQLKeyring(n)),
+			Content: fmt.Appendf(nil, `{"path": %q, "read_only": false}`, f.keyring(n)),
 		},
 	}
 	if n.Keyring != nil {
-		files = append(files, engine.File{Path: mySQLKeyring(n), Content: n.Keyring, Once: true})
+		files = append(files, engine.File{Path: f.keyring(n), Content: n.Keyring, Once: true})
 	}
 	return settings, files
 }
 
-// mySQLEncryptionMissing looks for what makes the server read a cluster's own
+// encryptionMissing looks for what makes the server read a cluster's own
 // manifest; without one a cluster isn't affected.
-func mySQLEncryptionMissing(inst engine.Installation) string {
+func (mySQL) encryptionMissing(inst engine.Installation) string {
 	if _, err := os.Stat(filepath.Join(inst.PluginDir, keyringComponent+".so")); err != nil {
 		return "Encryption at rest needs the server's component_keyring_file, which is not installed."
 	}
@@ -159,7 +161,7 @@ func mySQLManifests(inst engine.Installation) []engine.File {
 	}
 }
 
-func encryptMySQL(ctx context.Context, s *session) error {
+func (mySQL) encrypt(ctx context.Context, s *session) error {
 	statements := []string{"ALTER TABLESPACE mysql ENCRYPTION = 'Y'"}
 	for _, schema := range []string{"sys", "defaultdb"} {
 		statements = append(statements, "ALTER DATABASE `"+schema+"` ENCRYPTION = 'Y'")

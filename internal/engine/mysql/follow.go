@@ -27,22 +27,22 @@ func (d *Driver) Follow(ctx context.Context, n engine.Node) error {
 }
 
 func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) error {
-	r := &dialectOf(n.Installation.Flavour).replication
+	f := flavourOf(n.Installation.Flavour)
 	if err := d.stepDown(ctx, s, n); err != nil {
 		return err
 	}
-	st, err := s.status(ctx, r)
+	st, err := s.status(ctx, f)
 	if err != nil {
 		return err
 	}
-	ready, err := s.text(ctx, fmt.Sprintf("SELECT @@GLOBAL.%s_enabled = %t", r.replica, replies(n)))
+	ready, err := s.text(ctx, fmt.Sprintf("SELECT @@GLOBAL.%s_enabled = %t", f.dialect().replica, replies(n)))
 	if err != nil {
 		return err
 	}
 	if st.follows(n.Source) && st.receiverRuns() && st.applierRuns() && ready == "1" {
-		return s.setRole(ctx, r, n)
+		return s.setRole(ctx, f, n)
 	}
-	if r.asyncFlush {
+	if f.dialect().asyncFlush {
 		if err := crashSafe(n); err != nil {
 			return err
 		}
@@ -54,14 +54,14 @@ func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) error {
 	source, err := d.peer(ctx, n)
 	if err == nil {
 		defer source.close()
-		if err := s.compatible(ctx, r, source); err != nil {
+		if err := s.compatible(ctx, f, source); err != nil {
 			return err
 		}
 	}
-	if err := s.start(ctx, r, n, st, ready == "1"); err != nil || source == nil {
+	if err := s.start(ctx, f, n, st, ready == "1"); err != nil || source == nil {
 		return err
 	}
-	return s.verdict(ctx, r, source)
+	return s.verdict(ctx, f, source)
 }
 
 // peer opens a session on the source, which runs on this machine and has our account.
@@ -70,60 +70,60 @@ func (d *Driver) peer(ctx context.Context, n engine.Node) (*session, error) {
 	return d.admin(ctx, n)
 }
 
-func (s *session) compatible(ctx context.Context, r *replication, source *session) error {
-	st, err := source.status(ctx, r)
+func (s *session) compatible(ctx context.Context, f flavour, source *session) error {
+	st, err := source.status(ctx, f)
 	if err != nil {
 		return err
 	}
-	return r.compatible(ctx, s, source, st)
+	return f.compatible(ctx, s, source, st)
 }
 
 // start makes the replica's threads run. What it received of another source it
 // fetches anew: after a failover the new source has all of that.
-func (s *session) start(ctx context.Context, r *replication, n engine.Node, st status, ready bool) error {
+func (s *session) start(ctx context.Context, f flavour, n engine.Node, st status, ready bool) error {
 	if st.follows(n.Source) && st["Last_IO_Errno"] == "0" {
 		if st.receiverRuns() && !ready {
-			if err := s.exec(ctx, r.stopReceiver); err != nil {
+			if err := s.exec(ctx, f.dialect().stopReceiver); err != nil {
 				return err
 			}
 		}
 		// The source learns of semi-sync when the receiver connects.
-		if err := s.setRole(ctx, r, n); err != nil {
+		if err := s.setRole(ctx, f, n); err != nil {
 			return err
 		}
 		if !st.applierRuns() {
-			if err := r.position(ctx, s, n); err != nil {
+			if err := f.setPosition(ctx, s, n); err != nil {
 				return err
 			}
 		}
-		return s.exec(ctx, r.startAll)
+		return s.exec(ctx, f.dialect().startAll)
 	}
 	if st != nil {
-		if err := s.forget(ctx, r); err != nil {
+		if err := s.forget(ctx, f); err != nil {
 			return err
 		}
 	}
-	if err := s.setRole(ctx, r, n); err != nil {
+	if err := s.setRole(ctx, f, n); err != nil {
 		return err
 	}
-	if err := r.position(ctx, s, n); err != nil {
+	if err := f.setPosition(ctx, s, n); err != nil {
 		return err
 	}
-	statements := slices.Concat(r.tuned, []string{r.change(n), r.startAll})
+	statements := slices.Concat(f.dialect().tuned, []string{f.changeSource(n), f.dialect().startAll})
 	return s.exec(ctx, statements...)
 }
 
-// verdict is what the source says. It may have to be asked again: a source that
+// verdict returns what the source says. It may have to be asked again: a source that
 // is being promoted doesn't know yet what it has received and not applied.
-func (s *session) verdict(ctx context.Context, r *replication, source *session) error {
+func (s *session) verdict(ctx context.Context, f flavour, source *session) error {
 	refusals := 0
 	for end := time.Now().Add(verdictWait); time.Now().Before(end); {
-		st, err := s.status(ctx, r)
+		st, err := s.status(ctx, f)
 		if err != nil || st.hears() {
 			return err
 		}
-		if !st.receiverRuns() && slices.Contains(r.forked, st["Last_IO_Errno"]) {
-			settled, err := source.settled(ctx, r)
+		if !st.receiverRuns() && slices.Contains(f.dialect().forked, st["Last_IO_Errno"]) {
+			settled, err := source.settled(ctx, f)
 			if err != nil {
 				return err
 			}
@@ -133,7 +133,7 @@ func (s *session) verdict(ctx context.Context, r *replication, source *session) 
 			if refusals > 1 {
 				return fmt.Errorf("%w: %s", engine.ErrDiverged, st["Last_IO_Error"])
 			}
-			if err := s.exec(ctx, r.startAll); err != nil {
+			if err := s.exec(ctx, f.dialect().startAll); err != nil {
 				return err
 			}
 		}
@@ -145,11 +145,11 @@ func (s *session) verdict(ctx context.Context, r *replication, source *session) 
 }
 
 // settled tells whether the server has applied all it received.
-func (s *session) settled(ctx context.Context, r *replication) (bool, error) {
-	st, err := s.status(ctx, r)
+func (s *session) settled(ctx context.Context, f flavour) (bool, error) {
+	st, err := s.status(ctx, f)
 	if err != nil {
 		return false, err
 	}
-	p, err := r.progress(ctx, s, st)
+	p, err := f.progress(ctx, s, st)
 	return p.applied >= p.received, err
 }

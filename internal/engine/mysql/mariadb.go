@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"strconv"
 
 	"steward/internal/engine"
@@ -21,21 +22,33 @@ var mariaDBScripts = []string{
 // mariaDBUpgrade are those of the scripts that can be run again.
 var mariaDBUpgrade = []string{"_system_tables.sql", "_performance_tables.sql", "maria_add_gis_sp_bootstrap.sql", "_sys_schema.sql"}
 
-var mariaDB = dialect{
-	server:            "mariadbd",
-	scripts:           mariaDBScripts,
-	initialise:        initialiseMariaDB,
-	accounts:          mariaDBAccounts,
-	verifier:          nativeVerifier,
-	root:              mariaDBRoot,
-	settings:          mariaDBSettings,
-	encryption:        mariaDBEncryption,
-	encrypt:           encryptMariaDB,
-	encryptionMissing: mariaDBEncryptionMissing,
-	keyring:           func(engine.Node) string { return "" },
-	reloadTLS:         "FLUSH LOCAL SSL",
-	upgrade:           mariaDBUpgrade,
-	replication:       mariaDBReplication,
+// mariaDB is the flavour of MariaDB.
+type mariaDB struct{}
+
+func (mariaDB) dialect() *dialect { return &mariaDBDialect }
+
+var mariaDBDialect = dialect{
+	server:    "mariadbd",
+	scripts:   mariaDBScripts,
+	accounts:  mariaDBAccounts,
+	root:      mariaDBRoot,
+	reloadTLS: "FLUSH LOCAL SSL",
+	upgrade:   mariaDBUpgrade,
+
+	source: "rpl_semi_sync_master", replica: "rpl_semi_sync_slave",
+	status:   "SHOW ALL SLAVES STATUS",
+	startAll: "START SLAVE", startApplier: "START SLAVE SQL_THREAD",
+	stopAll: "STOP SLAVE", stopReceiver: "STOP SLAVE IO_THREAD", reset: "RESET SLAVE ALL",
+	// A server that was started with one node only has none of these.
+	tuned:  []string{fmt.Sprintf("SET GLOBAL slave_parallel_threads = %d", appliers), "SET GLOBAL slave_parallel_mode = 'optimistic'"},
+	forked: []string{"1236", "1950"},
+
+	replay: replayStatements{
+		change: "CHANGE MASTER {channel} TO master_host = 'nowhere', master_use_gtid = no, relay_log_file = {file}, relay_log_pos = 4",
+		start:  "START SLAVE {channel} SQL_THREAD",
+		stop:   "STOP SLAVE {channel}",
+		reset:  "RESET SLAVE {channel} ALL",
+	},
 }
 
 // mariaDBRoot fences dbadmin in. MariaDB has no partial revokes: what fences is
@@ -56,7 +69,7 @@ var mariaDBRoot = append([]string{
 
 const mariaDBUndoFiles = 2
 
-func mariaDBSettings(n engine.Node, size tuning) []setting {
+func (mariaDB) settings(n engine.Node, size tuning) []setting {
 	return []setting{
 		// DATA DIRECTORY in CREATE TABLE would reach any folder of our uid.
 		{"symbolic_links", false, apart},
@@ -85,9 +98,9 @@ func mariaDBSettings(n engine.Node, size tuning) []setting {
 	}
 }
 
-// initialiseMariaDB pipes the server's own scripts and ours into its bootstrap
+// initialise pipes the server's own scripts and ours into its bootstrap
 // mode: twice as fast as mariadb-install-db, and it does the same.
-func initialiseMariaDB(ctx context.Context, inst engine.Installation, dir, accounts string, run engine.Runner) error {
+func (mariaDB) initialise(ctx context.Context, inst engine.Installation, dir, accounts string, run engine.Runner) error {
 	scripts, err := readScripts(inst, mariaDBScripts)
 	if err != nil {
 		return err

@@ -24,8 +24,6 @@ const (
 	streamProgram = "mbstream"
 )
 
-var mariaDBArchiving = archiving{backup: streamMariaDB, unpack: unpackMariaDB, check: " EXTENDED"}
-
 func needProgram(inst engine.Installation, name string) error {
 	if inst.Bin[name] == "" {
 		return fmt.Errorf("backups need the program %s, which is not installed with %s", name, inst.ID())
@@ -33,9 +31,9 @@ func needProgram(inst engine.Installation, name string) error {
 	return nil
 }
 
-// streamMariaDB hands the password over in a file. The node's own configuration
+// backup hands the password over in a file. The node's own configuration
 // tells the program where the data and the keys are.
-func streamMariaDB(ctx context.Context, d *Driver, n engine.Node, w io.Writer, work string, run engine.Piper) error {
+func (mariaDB) backup(ctx context.Context, d *Driver, n engine.Node, w io.Writer, work string, run engine.Piper) error {
 	if err := needProgram(n.Installation, copyProgram); err != nil {
 		return err
 	}
@@ -99,7 +97,7 @@ func writePrivate(dir, path, content string) error {
 	return f.Close()
 }
 
-func unpackMariaDB(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error {
+func (mariaDB) unpack(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error {
 	if err := extractMariaDB(ctx, n, archive, dir, run); err != nil {
 		return err
 	}
@@ -226,10 +224,10 @@ func bootstrapMariaDB(ctx context.Context, n engine.Node, dir string, statements
 		fmt.Sprintf("--innodb-log-file-size=%dM", tune(n.Plan).redoMB),
 	}, located(n.Installation)...)
 	if n.Encrypted {
-		settings, _ := mariaDBEncryption(n)
+		settings, _ := mariaDB{}.encryption(n)
 		args = append(args, options(settings)...)
 	}
-	argv := n.Installation.Program(mariaDB.server, args...)
+	argv := n.Installation.Program(mariaDBDialect.server, args...)
 	if err := rollBackPrepared(ctx, dir, argv, run); err != nil {
 		return err
 	}

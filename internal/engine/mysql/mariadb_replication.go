@@ -13,31 +13,19 @@ import (
 	"steward/internal/engine"
 )
 
-var mariaDBReplication = replication{
-	source: "rpl_semi_sync_master", replica: "rpl_semi_sync_slave",
-	settings: mariaDBReplicating,
-	status:   "SHOW ALL SLAVES STATUS",
-	startAll: "START SLAVE", startApplier: "START SLAVE SQL_THREAD",
-	stopAll: "STOP SLAVE", stopReceiver: "STOP SLAVE IO_THREAD", reset: "RESET SLAVE ALL",
-	change: func(n engine.Node) string {
-		return fmt.Sprintf("CHANGE MASTER TO master_host = '%s', master_port = %d, master_user = '%s', master_password = '%s', "+
-			"master_ssl = 1, master_ssl_ca = %s, master_ssl_verify_server_cert = 1, "+
-			"master_use_gtid = slave_pos, master_connect_retry = 1, master_heartbeat_period = 2",
-			n.Source.Listen.Addr(), n.Source.Listen.Port(), replicaUser, replicaPassword(n), quote(filepath.Join(n.TLS, engine.TLSCA)))
-	},
-	// A server that was started with one node only has none of these.
-	tuned:      []string{fmt.Sprintf("SET GLOBAL slave_parallel_threads = %d", appliers), "SET GLOBAL slave_parallel_mode = 'optimistic'"},
-	progress:   mariaDBProgress,
-	compatible: mariaDBCompatible,
-	position:   mariaDBGoOn,
-	forked:     []string{"1236", "1950"},
-	baseBackup: mariaDBBaseBackup,
+func (mariaDB) changeSource(n engine.Node) string {
+	return fmt.Sprintf("CHANGE MASTER TO master_host = '%s', master_port = %d, master_user = '%s', master_password = '%s', "+
+		"master_ssl = 1, master_ssl_ca = %s, master_ssl_verify_server_cert = 1, "+
+		"master_use_gtid = slave_pos, master_connect_retry = 1, master_heartbeat_period = 2",
+		n.Source.Listen.Addr(), n.Source.Listen.Port(), replicaUser, replicaPassword(n), quote(filepath.Join(n.TLS, engine.TLSCA)))
 }
+
+func (mariaDB) abandon(context.Context, *session) error { return nil }
 
 // appliers is how many threads apply what a replica receives.
 const appliers = 4
 
-func mariaDBReplicating(n engine.Node) []setting {
+func (mariaDB) replicationSettings(n engine.Node) []setting {
 	role := "MASTER"
 	if isReplica(n) {
 		// A primary that comes back cuts what no replica has acknowledged from its
@@ -87,9 +75,9 @@ func furthest(positions ...string) (string, uint64, error) {
 	return text, most, nil
 }
 
-// mariaDBProgress: what a stopped applier has not applied is thrown away when
+// progress: what a stopped applier has not applied is thrown away when
 // it starts again, so it doesn't count.
-func mariaDBProgress(ctx context.Context, s *session, st status) (progress, error) {
+func (mariaDB) progress(ctx context.Context, s *session, st status) (progress, error) {
 	var p progress
 	rows, err := s.rows(ctx, "SELECT @@GLOBAL.gtid_slave_pos, @@GLOBAL.gtid_binlog_pos")
 	if err != nil {
@@ -108,10 +96,10 @@ func mariaDBProgress(ctx context.Context, s *session, st status) (progress, erro
 	return p, err
 }
 
-// mariaDBCompatible compares the last transactions. Whether an older one of the
+// compatible compares the last transactions. Whether an older one of the
 // replica's is its source's too is for the source to say, which it does not of
 // one that has the number of its own last.
-func mariaDBCompatible(ctx context.Context, own, source *session, st status) error {
+func (f mariaDB) compatible(ctx context.Context, own, source *session, st status) error {
 	position, err := own.text(ctx, "SELECT @@GLOBAL.gtid_binlog_pos")
 	if err != nil {
 		return err
@@ -120,7 +108,7 @@ func mariaDBCompatible(ctx context.Context, own, source *session, st status) err
 	if err != nil {
 		return err
 	}
-	theirs, err := mariaDBProgress(ctx, source, st)
+	theirs, err := f.progress(ctx, source, st)
 	if err != nil {
 		return err
 	}
@@ -133,10 +121,10 @@ func mariaDBCompatible(ctx context.Context, own, source *session, st status) err
 // copyPosition is the file in a copy that says which position it is a copy of.
 const copyPosition = "steward.position"
 
-// mariaDBGoOn: an old primary goes on after its own last transaction, a copy
+// setPosition: an old primary goes on after its own last transaction, a copy
 // after that of the server it was made of. A replica that was killed may have a
 // change of a table in its log, and done, without a note that it has applied it.
-func mariaDBGoOn(ctx context.Context, s *session, n engine.Node) error {
+func (mariaDB) setPosition(ctx context.Context, s *session, n engine.Node) error {
 	noted, err := os.ReadFile(filepath.Join(n.Data, copyPosition))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the copy's position: %w", err)
@@ -156,7 +144,7 @@ func mariaDBGoOn(ctx context.Context, s *session, n engine.Node) error {
 // backupProgram copies a running MariaDB.
 const backupProgram = "mariadb-backup"
 
-func mariaDBBaseBackup(ctx context.Context, d *Driver, n engine.Node, dir string, run engine.Runner) error {
+func (mariaDB) baseBackup(ctx context.Context, d *Driver, n engine.Node, dir string, run engine.Runner) error {
 	if n.Installation.Bin[backupProgram] == "" {
 		return fmt.Errorf("a copy needs the program %s, which is not installed with %s", backupProgram, n.Installation.ID())
 	}

@@ -18,19 +18,41 @@ var mySQLAccounts string
 // then, but for names that begin with a dot.
 const initFile = ".steward-init.sql"
 
-var oracleMySQL = dialect{
-	server:            "mysqld",
-	initialise:        initialiseMySQL,
-	accounts:          mySQLAccounts,
-	verifier:          cachingVerifier,
-	root:              mySQLRoot,
-	settings:          mySQLSettings,
-	encryption:        mySQLEncryption,
-	encrypt:           encryptMySQL,
-	encryptionMissing: mySQLEncryptionMissing,
-	keyring:           mySQLKeyring,
-	reloadTLS:         "ALTER INSTANCE RELOAD TLS",
-	replication:       mySQLReplication,
+// mySQL is the flavour of Oracle's MySQL.
+type mySQL struct{}
+
+func (mySQL) dialect() *dialect { return &mySQLDialect }
+
+var mySQLDialect = dialect{
+	server:   "mysqld",
+	accounts: mySQLAccounts,
+	root:     mySQLRoot,
+	// Without it, dbadmin could manage the account as any other.
+	guarded:   ", SYSTEM_USER",
+	reloadTLS: "ALTER INSTANCE RELOAD TLS",
+
+	source: "rpl_semi_sync_source", replica: "rpl_semi_sync_replica",
+	plugins: []setting{
+		{"plugin_load_add", "semisync_source.so", apart},
+		{"plugin_load_add", "semisync_replica.so", apart},
+		{"plugin_load_add", "mysql_clone.so", apart},
+	},
+	asyncFlush: true,
+	status:     "SHOW REPLICA STATUS",
+	startAll:   "START REPLICA", startApplier: "START REPLICA SQL_THREAD",
+	stopAll: "STOP REPLICA", stopReceiver: "STOP REPLICA IO_THREAD", reset: "RESET REPLICA ALL",
+	forked: []string{"1236", "13114", "13117"},
+
+	replay: replayStatements{
+		change: "CHANGE REPLICATION SOURCE TO source_host = 'nowhere', source_auto_position = 0, " +
+			"relay_log_file = {file}, relay_log_pos = 4 FOR CHANNEL {channel}",
+		start: "START REPLICA SQL_THREAD FOR CHANNEL {channel}",
+		stop:  "STOP REPLICA FOR CHANNEL {channel}",
+		reset: "RESET REPLICA ALL FOR CHANNEL {channel}",
+	},
+	recovery: []setting{
+		{"relay_log_recovery", false, apart},
+	},
 }
 
 // mySQLRoot fences dbadmin in: partial revokes take the system schemas out of
@@ -46,7 +68,7 @@ var mySQLRoot = []string{
 		"CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EVENT, TRIGGER ON sys.* FROM 'dbadmin'@'%'",
 }
 
-func mySQLSettings(n engine.Node, size tuning) []setting {
+func (mySQL) settings(n engine.Node, size tuning) []setting {
 	return []setting{
 		{"mysqlx", false, apart},
 		{"partial_revokes", true, live},
@@ -71,8 +93,8 @@ func mySQLSettings(n engine.Node, size tuning) []setting {
 // poolChunk divides every pool, whatever number of instances the server chooses.
 const poolChunk = parameter.BufferPoolStepMB * mb / 8
 
-// initialiseMySQL lets the server run our SQL at the end of its initialisation.
-func initialiseMySQL(ctx context.Context, inst engine.Installation, dir, accounts string, run engine.Runner) error {
+// initialise lets the server run our SQL at the end of its initialisation.
+func (mySQL) initialise(ctx context.Context, inst engine.Installation, dir, accounts string, run engine.Runner) error {
 	file := filepath.Join(dir, initFile)
 	// Readable by the runner's user, who isn't us; the folder is closed to others.
 	if err := os.WriteFile(file, []byte(accounts+"DROP USER 'root'@'localhost';\n"), 0o644); err != nil {

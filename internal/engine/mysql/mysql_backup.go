@@ -14,11 +14,9 @@ import (
 	"steward/internal/engine"
 )
 
-var mySQLArchiving = archiving{backup: cloneMySQL, unpack: unpackMySQL, check: " EXTENDED"}
-
-// cloneMySQL has the server clone itself into the work folder, the one way to a copy of
+// backup has the server clone itself into the work folder, the one way to a copy of
 // a running MySQL that the server itself brings, and passes that on.
-func cloneMySQL(ctx context.Context, d *Driver, n engine.Node, w io.Writer, work string, _ engine.Piper) error {
+func (mySQL) backup(ctx context.Context, d *Driver, n engine.Node, w io.Writer, work string, _ engine.Piper) error {
 	clone := filepath.Join(work, "clone") // the server insists on making it
 	if err := d.clone(ctx, n, clone); err != nil {
 		return err
@@ -101,7 +99,7 @@ func (d *Driver) killUntil(ctx context.Context, n engine.Node, kill string, ende
 	}
 }
 
-func unpackMySQL(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error {
+func (mySQL) unpack(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error {
 	if err := extractMySQL(archive, dir); err != nil {
 		return err
 	}
@@ -157,7 +155,7 @@ func forkMySQL(ctx context.Context, n engine.Node, dir string, run engine.Piper)
 	}, located(n.Installation)...)
 	if n.Encrypted {
 		n.Data = dir
-		settings, files := mySQLEncryption(n)
+		settings, files := mySQL{}.encryption(n)
 		args = append(args, options(settings)...)
 		for _, f := range files {
 			if filepath.Dir(f.Path) != dir {
@@ -168,6 +166,6 @@ func forkMySQL(ctx context.Context, n engine.Node, dir string, run engine.Piper)
 			}
 		}
 	}
-	argv := n.Installation.Program(oracleMySQL.server, args...)
+	argv := n.Installation.Program(mySQLDialect.server, args...)
 	return running(ctx, run, dir, argv, strings.NewReader(""), io.Discard)
 }

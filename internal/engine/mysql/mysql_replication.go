@@ -10,41 +10,16 @@ import (
 	"steward/internal/engine"
 )
 
-var mySQLReplication = replication{
-	source: "rpl_semi_sync_source", replica: "rpl_semi_sync_replica",
-	plugins:    mySQLPlugins,
-	settings:   mySQLReplicating,
-	asyncFlush: true,
-	status:     "SHOW REPLICA STATUS",
-	startAll:   "START REPLICA", startApplier: "START REPLICA SQL_THREAD",
-	stopAll: "STOP REPLICA", stopReceiver: "STOP REPLICA IO_THREAD", reset: "RESET REPLICA ALL",
-	abandon: mySQLAbandon,
-	change: func(n engine.Node) string {
-		return fmt.Sprintf("CHANGE REPLICATION SOURCE TO source_host = '%s', source_port = %d, source_user = '%s', source_password = '%s', "+
-			"source_ssl = 1, source_ssl_ca = %s, source_ssl_verify_server_cert = 1, "+
-			"source_auto_position = 1, source_connect_retry = 1, source_retry_count = 4294967295, source_heartbeat_period = 2",
-			n.Source.Listen.Addr(), n.Source.Listen.Port(), replicaUser, replicaPassword(n), quote(filepath.Join(n.TLS, engine.TLSCA)))
-	},
-	// Without it, dbadmin could manage the account as any other.
-	guarded:    ", SYSTEM_USER",
-	progress:   mySQLProgress,
-	compatible: mySQLCompatible,
-	position:   func(context.Context, *session, engine.Node) error { return nil },
-	forked:     []string{"1236", "13114", "13117"},
-	baseBackup: mySQLBaseBackup,
+func (mySQL) changeSource(n engine.Node) string {
+	return fmt.Sprintf("CHANGE REPLICATION SOURCE TO source_host = '%s', source_port = %d, source_user = '%s', source_password = '%s', "+
+		"source_ssl = 1, source_ssl_ca = %s, source_ssl_verify_server_cert = 1, "+
+		"source_auto_position = 1, source_connect_retry = 1, source_retry_count = 4294967295, source_heartbeat_period = 2",
+		n.Source.Listen.Addr(), n.Source.Listen.Port(), replicaUser, replicaPassword(n), quote(filepath.Join(n.TLS, engine.TLSCA)))
 }
 
-// mySQLPlugins are loaded by servers that are alone, too: other nodes may join them
-// while they run.
-func mySQLPlugins() []setting {
-	return []setting{
-		{"plugin_load_add", "semisync_source.so", apart},
-		{"plugin_load_add", "semisync_replica.so", apart},
-		{"plugin_load_add", "mysql_clone.so", apart},
-	}
-}
+func (mySQL) setPosition(context.Context, *session, engine.Node) error { return nil }
 
-func mySQLReplicating(engine.Node) []setting {
+func (mySQL) replicationSettings(engine.Node) []setting {
 	return []setting{
 		{"rpl_semi_sync_source_wait_no_replica", true, live},
 		{"rpl_semi_sync_source_wait_for_replica_count", 1, live},
@@ -59,17 +34,20 @@ const idleApplier = "SELECT id FROM information_schema.processlist WHERE user = 
 // One that has more to go on with is stopped before it does.
 const abandonWait = time.Second
 
-// mySQLAbandon ends an applier that has read all that was received, and is kept by
+// abandon ends an applier that has read all that was received, and is kept by
 // a transaction whose rest isn't there: STOP REPLICA would wait a minute for that
 // (SLAVE_WAIT_GROUP_DONE in MySQL's source), also when it comes before the kill has
 // been noticed. What was applied of the transaction is rolled back.
-func mySQLAbandon(ctx context.Context, s *session, r *replication) error {
+func (f mySQL) abandon(ctx context.Context, s *session) error {
+	if err := s.exec(ctx, f.dialect().stopReceiver); err != nil {
+		return err
+	}
 	for begun := time.Now(); ; {
-		st, err := s.status(ctx, r)
+		st, err := s.status(ctx, f)
 		if err != nil || !st.applierRuns() || st.executedAll() {
 			return err
 		}
-		p, err := r.progress(ctx, s, st)
+		p, err := f.progress(ctx, s, st)
 		if err != nil {
 			return err
 		}
@@ -116,7 +94,7 @@ func (s *session) received(ctx context.Context, st status) (all, applied gtidSet
 	return union(applied, relayed), applied, err
 }
 
-func mySQLProgress(ctx context.Context, s *session, st status) (progress, error) {
+func (mySQL) progress(ctx context.Context, s *session, st status) (progress, error) {
 	all, applied, err := s.received(ctx, st)
 	if err != nil {
 		return progress{}, err
@@ -127,7 +105,7 @@ func mySQLProgress(ctx context.Context, s *session, st status) (progress, error)
 	return progress{received: all.count(), applied: applied.count(), text: all.String()}, nil
 }
 
-func mySQLCompatible(ctx context.Context, own, source *session, st status) error {
+func (mySQL) compatible(ctx context.Context, own, source *session, st status) error {
 	_, mine, err := own.received(ctx, nil)
 	if err != nil {
 		return err
@@ -169,8 +147,8 @@ func (s *session) clone(ctx context.Context, to string) error {
 	}
 }
 
-// mySQLBaseBackup has the server clone itself. It insists on making the folder.
-func mySQLBaseBackup(ctx context.Context, d *Driver, n engine.Node, dir string, _ engine.Runner) error {
+// baseBackup has the server clone itself. It insists on making the folder.
+func (mySQL) baseBackup(ctx context.Context, d *Driver, n engine.Node, dir string, _ engine.Runner) error {
 	s, err := d.admin(ctx, n)
 	if err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 // Verifiers are what a server stores of a password. We make them here, so that
 // a clear password is in no statement: processlist and logs show statements.
 
-// nativeVerifier is mysql_native_password's, the plugin that all clients of
+// verifier is mysql_native_password's, the plugin that all clients of
 // MariaDB know.
-func nativeVerifier(password string) (string, error) {
+func (mariaDB) verifier(password string) (string, error) {
 	first := sha1.Sum([]byte(password))
 	second := sha1.Sum(first[:])
 	return "VIA mysql_native_password USING '*" + strings.ToUpper(hex.EncodeToString(second[:])) + "'", nil
@@ -27,8 +27,8 @@ const (
 	cachingRounds   = 5000
 )
 
-// cachingVerifier is caching_sha2_password's, MySQL's default: sha256-crypt.
-func cachingVerifier(password string) (string, error) {
+// verifier is caching_sha2_password's, MySQL's default: sha256-crypt.
+func (mySQL) verifier(password string) (string, error) {
 	salt, err := newSalt()
 	if err != nil {
 		return "", err

@@ -23,7 +23,7 @@ func TestSHA256Crypt(t *testing.T) {
 }
 
 func TestNativeVerifier(t *testing.T) {
-	got, err := nativeVerifier("password")
+	got, err := (mariaDB{}).verifier("password")
 	if want := "'*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19'"; err != nil || !strings.HasSuffix(got, want) {
 		t.Errorf("%s, %v, want …%s", got, err, want)
 	}

@@ -16,7 +16,7 @@ import (
 // For MariaDB it does in SQL what mariadb-upgrade does between versions of one
 // series: that program starts others by paths that a relocated build hasn't.
 func (d *Driver) AfterPatch(ctx context.Context, n engine.Node) error {
-	scripts := dialectOf(n.Installation.Flavour).upgrade
+	scripts := flavourOf(n.Installation.Flavour).dialect().upgrade
 	if len(scripts) == 0 {
 		return nil
 	}

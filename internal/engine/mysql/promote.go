@@ -15,42 +15,42 @@ func (d *Driver) Promote(ctx context.Context, n engine.Node) error {
 		return err
 	}
 	defer s.close()
-	r := &dialectOf(n.Installation.Flavour).replication
-	if err := s.leaveSource(ctx, r); err != nil {
+	f := flavourOf(n.Installation.Flavour)
+	if err := s.leaveSource(ctx, f); err != nil {
 		return fmt.Errorf("promote node %d: %w", n.Ordinal, err)
 	}
-	if err := d.takeOver(ctx, s, r, n); err != nil {
+	if err := d.takeOver(ctx, s, f, n); err != nil {
 		return fmt.Errorf("promote node %d: %w", n.Ordinal, err)
 	}
 	return nil
 }
 
 // leaveSource applies what was received and forgets the source.
-func (s *session) leaveSource(ctx context.Context, r *replication) error {
-	st, err := s.status(ctx, r)
+func (s *session) leaveSource(ctx context.Context, f flavour) error {
+	st, err := s.status(ctx, f)
 	if err != nil || st == nil {
 		return err
 	}
 	if st.receiverRuns() {
-		if err := s.exec(ctx, r.stopReceiver); err != nil {
+		if err := s.exec(ctx, f.dialect().stopReceiver); err != nil {
 			return err
 		}
 	}
-	if err := s.applyAll(ctx, r); err != nil {
+	if err := s.applyAll(ctx, f); err != nil {
 		return err
 	}
-	return s.forget(ctx, r)
+	return s.forget(ctx, f)
 }
 
 // applyAll waits until all that was received is applied. Asking again and again
 // is quicker than the servers' own functions to wait.
-func (s *session) applyAll(ctx context.Context, r *replication) error {
+func (s *session) applyAll(ctx context.Context, f flavour) error {
 	for {
-		st, err := s.status(ctx, r)
+		st, err := s.status(ctx, f)
 		if err != nil {
 			return err
 		}
-		p, err := r.progress(ctx, s, st)
+		p, err := f.progress(ctx, s, st)
 		if err != nil || p.applied >= p.received {
 			return err
 		}
@@ -58,7 +58,7 @@ func (s *session) applyAll(ctx context.Context, r *replication) error {
 			return fmt.Errorf("%w: %s", errStopped, st["Last_SQL_Error"])
 		}
 		if !st.applierRuns() {
-			if err := s.exec(ctx, r.startApplier); err != nil {
+			if err := s.exec(ctx, f.dialect().startApplier); err != nil {
 				return err
 			}
 		}
@@ -69,7 +69,7 @@ func (s *session) applyAll(ctx context.Context, r *replication) error {
 }
 
 // takeOver makes a server that follows nobody a primary.
-func (d *Driver) takeOver(ctx context.Context, s *session, r *replication, n engine.Node) error {
+func (d *Driver) takeOver(ctx context.Context, s *session, f flavour, n engine.Node) error {
 	readOnly, err := s.text(ctx, "SELECT @@GLOBAL.read_only")
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (d *Driver) takeOver(ctx context.Context, s *session, r *replication, n eng
 	if readOnly == "1" {
 		// Nobody writes yet, so no acknowledgement is amiss, while the change of an
 		// event would wait for a replica.
-		if err := s.exec(ctx, "SET GLOBAL "+r.source+"_enabled = OFF"); err != nil {
+		if err := s.exec(ctx, "SET GLOBAL "+f.dialect().source+"_enabled = OFF"); err != nil {
 			return err
 		}
 		d.restoreEvents(ctx, s, n)
@@ -85,7 +85,7 @@ func (d *Driver) takeOver(ctx context.Context, s *session, r *replication, n eng
 	if err := s.replicaAccount(ctx, n, false); err != nil {
 		return err
 	}
-	if err := s.setRole(ctx, r, n); err != nil {
+	if err := s.setRole(ctx, f, n); err != nil {
 		return err
 	}
 	// Later it would wait behind a commit that waits for a replica.
@@ -101,10 +101,10 @@ func (d *Driver) takeOver(ctx context.Context, s *session, r *replication, n eng
 }
 
 // setRole sets what depends on the role, but for what lets others write.
-func (s *session) setRole(ctx context.Context, r *replication, n engine.Node) error {
+func (s *session) setRole(ctx context.Context, f flavour, n engine.Node) error {
 	settings := []setting{
-		{r.replica + "_enabled", replies(n), live},
-		{r.source + "_enabled", semiSync(n) && !isReplica(n), live},
+		{f.dialect().replica + "_enabled", replies(n), live},
+		{f.dialect().source + "_enabled", semiSync(n) && !isReplica(n), live},
 		durable("sync_binlog", n, 0),
 		durable("innodb_flush_log_at_trx_commit", n, 2),
 		transactionBound(n, tune(n.Plan)),

@@ -42,7 +42,7 @@ func (d *Driver) Reload(ctx context.Context, n engine.Node) (restart bool, err e
 	if err := s.unchosen(ctx, n, settings); err != nil {
 		return false, fmt.Errorf("reload: %w", err)
 	}
-	if err := s.exec(ctx, dialectOf(n.Installation.Flavour).reloadTLS); err != nil {
+	if err := s.exec(ctx, flavourOf(n.Installation.Flavour).dialect().reloadTLS); err != nil {
 		return false, fmt.Errorf("reload certificates: %w", err)
 	}
 	return restart, nil

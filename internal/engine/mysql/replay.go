@@ -26,15 +26,18 @@ const (
 // UnpackToRecover is part of engine.Recoverer.
 func (d *Driver) UnpackToRecover(ctx context.Context, n engine.Node, r io.Reader, dir string, run engine.Piper) (archiveID, first string, err error) {
 	archive := engine.NewArchiveReader(r)
-	if err := continuityOf(n.Installation.Flavour).unpack(ctx, n, archive, dir, run); err != nil {
+	if err := flavourOf(n.Installation.Flavour).unpackToRecover(ctx, n, archive, dir, run); err != nil {
 		return "", "", fmt.Errorf("unpack backup: %w", err)
 	}
 	return "", "", nil
 }
 
+// Prunable implements engine.Recoverer.
+func (d *Driver) Prunable(string) bool { return true }
+
 // StartNewArchive is part of engine.Recoverer.
 func (d *Driver) StartNewArchive(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
-	err := continuityOf(n.Installation.Flavour).startNewArchive(ctx, n, dir, run)
+	err := flavourOf(n.Installation.Flavour).startNewArchive(ctx, n, dir, run)
 	if err == nil {
 		err = d.RegenerateIdentity(ctx, dir)
 	}
@@ -86,7 +89,7 @@ func (d *Driver) Replay(ctx context.Context, n engine.Node, from engine.ArchiveS
 		return reached, false, err
 	}
 	defer s.close()
-	r := &replay{n: n, s: s, c: continuityOf(n.Installation.Flavour), from: from}
+	r := &replay{n: n, s: s, f: flavourOf(n.Installation.Flavour), from: from}
 	if reached, short, err = r.run(ctx); err != nil {
 		return reached, short, fmt.Errorf("replay what was archived: %w", err)
 	}
@@ -97,7 +100,7 @@ func (d *Driver) Replay(ctx context.Context, n engine.Node, from engine.ArchiveS
 type replay struct {
 	n         engine.Node
 	s         *session
-	c         *continuity
+	f         flavour
 	from      engine.ArchiveSource
 	archiveID string
 	segments  []segment
@@ -108,10 +111,10 @@ type replay struct {
 
 func (r *replay) run(ctx context.Context) (reached time.Time, short bool, err error) {
 	// The copy of a replica still knows its source.
-	if err := r.s.exec(ctx, dialectOf(r.n.Installation.Flavour).replication.reset); err != nil {
+	if err := r.s.exec(ctx, r.f.dialect().reset); err != nil {
 		return reached, false, err
 	}
-	if r.archiveID, err = r.c.archiveID(ctx, r.s); err != nil {
+	if r.archiveID, err = r.f.archiveID(ctx, r.s); err != nil {
 		return reached, false, err
 	}
 	names, err := r.from.Names(ctx, r.archiveID)
@@ -121,11 +124,11 @@ func (r *replay) run(ctx context.Context) (reached time.Time, short bool, err er
 	if r.segments, err = parseSegments(names); err != nil {
 		return reached, false, err
 	}
-	at, err := r.c.here(ctx, r.s)
+	at, err := r.f.position(ctx, r.s)
 	if err != nil {
 		return reached, false, err
 	}
-	r.filter = filter{read: r.c.read, at: at, target: r.n.Recovery.Until}
+	r.filter = filter{read: r.f.readTransaction, at: at, target: r.n.Recovery.Until}
 	if r.filter.target.IsZero() {
 		r.filter.target = time.Unix(1<<40, 0)
 	}
@@ -250,26 +253,26 @@ func (r *replay) do(ctx context.Context, files []string) error {
 	say := func(statement string) string {
 		return strings.NewReplacer("{channel}", quote(r.channel()), "{file}", quote(filepath.Base(files[0]))).Replace(statement)
 	}
-	if err := r.s.exec(ctx, say(r.c.change), say(r.c.start)); err != nil {
+	words := r.f.dialect().replay
+	if err := r.s.exec(ctx, say(words.change), say(words.start)); err != nil {
 		return err
 	}
 	if err := r.await(ctx); err != nil {
 		return err
 	}
-	return r.s.exec(ctx, say(r.c.stop), say(r.c.reset))
+	return r.s.exec(ctx, say(words.stop), say(words.reset))
 }
 
 func (r *replay) await(ctx context.Context) error {
-	replication := &dialectOf(r.n.Installation.Flavour).replication
 	for {
-		now, err := r.c.here(ctx, r.s)
+		now, err := r.f.position(ctx, r.s)
 		if err != nil || now.transactions() >= r.filter.at.transactions() {
 			if err == nil && now.String() != r.filter.at.String() {
 				err = fmt.Errorf("the server is at %v, not at %v", now, r.filter.at)
 			}
 			return err
 		}
-		st, err := r.s.status(ctx, replication)
+		st, err := r.s.status(ctx, r.f)
 		if err != nil {
 			return err
 		}

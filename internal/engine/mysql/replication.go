@@ -17,55 +17,12 @@ import (
 	"steward/internal/engine"
 )
 
-// replication is what differs between the flavours in replication: the words,
-// first of all, and how a position in the history is written.
-type replication struct {
-	// source and replica begin the names of the variables of semi-sync.
-	source, replica string
-	// plugins are what replication needs loaded; nil for what is built in.
-	plugins func() []setting
-	// settings are those of a node beyond the common ones.
-	settings func(n engine.Node) []setting
-	// asyncFlush reports whether replicas don't sync each commit.
-	asyncFlush bool
-	// status answers a row for a replica, none for other servers.
-	status string
-	// startAll, stopAll, stopReceiver and reset act on the replica's threads; reset
-	// makes it forget its source.
-	startAll, startApplier, stopAll, stopReceiver, reset string
-	// abandon ends an applier that waits for the rest of a transaction whose source
-	// is gone; nil where stopAll does.
-	abandon func(ctx context.Context, s *session, r *replication) error
-	// change is the statement that makes n.Source the source.
-	change func(n engine.Node) string
-	// guarded are privileges that keep the account from others.
-	guarded string
-	// tuned is done to a stopped replica before it starts.
-	tuned []string
-	// progress is how far a server is in its history.
-	progress func(ctx context.Context, s *session, st status) (progress, error)
-	// compatible is engine.ErrDiverged when own can't follow source, whose status st is.
-	compatible func(ctx context.Context, own, source *session, st status) error
-	// position tells a replica that applies nothing where to go on.
-	position func(ctx context.Context, s *session, n engine.Node) error
-	// forked are the numbers of the errors that threads stop at when the source
-	// has another history.
-	forked []string
-	// baseBackup copies the running server's data to dir.
-	baseBackup func(ctx context.Context, d *Driver, n engine.Node, dir string, run engine.Runner) error
-}
-
 // forget has the server apply no more and forget its source.
-func (s *session) forget(ctx context.Context, r *replication) error {
-	if r.abandon != nil {
-		if err := s.exec(ctx, r.stopReceiver); err != nil {
-			return err
-		}
-		if err := r.abandon(ctx, s, r); err != nil {
-			return err
-		}
+func (s *session) forget(ctx context.Context, f flavour) error {
+	if err := f.abandon(ctx, s); err != nil {
+		return err
 	}
-	return s.exec(ctx, r.stopAll, r.reset)
+	return s.exec(ctx, f.dialect().stopAll, f.dialect().reset)
 }
 
 // atStart is for people: a server without any transaction has an empty position.
@@ -102,14 +59,14 @@ func (s *session) replicaAccount(ctx context.Context, n engine.Node, anew bool) 
 	if err != nil || there != "0" && !anew {
 		return err
 	}
-	dialect := dialectOf(n.Installation.Flavour)
-	verifier, err := dialect.verifier(replicaPassword(n))
+	f := flavourOf(n.Installation.Flavour)
+	verifier, err := f.verifier(replicaPassword(n))
 	if err != nil {
 		return err
 	}
 	return s.exec(ctx, "SET SESSION sql_log_bin = 0", "DROP USER IF EXISTS "+replicaAccount,
 		"CREATE USER "+replicaAccount+" IDENTIFIED "+verifier+" REQUIRE SSL",
-		"GRANT REPLICATION SLAVE"+dialect.replication.guarded+" ON *.* TO "+replicaAccount)
+		"GRANT REPLICATION SLAVE"+f.dialect().guarded+" ON *.* TO "+replicaAccount)
 }
 
 // status is what a replica says of itself, in MySQL's words; nil when the
@@ -118,8 +75,8 @@ type status map[string]string
 
 var newWords = strings.NewReplacer("Master", "Source", "Slave", "Replica")
 
-func (s *session) status(ctx context.Context, r *replication) (status, error) {
-	record, err := s.record(ctx, r.status)
+func (s *session) status(ctx context.Context, f flavour) (status, error) {
+	record, err := s.record(ctx, f.dialect().status)
 	if err != nil || record == nil {
 		return nil, err
 	}
@@ -171,12 +128,12 @@ func (d *Driver) ReplicationStatus(ctx context.Context, n engine.Node) (engine.R
 		return status, err
 	}
 	defer s.close()
-	r := &dialectOf(n.Installation.Flavour).replication
-	st, err := s.status(ctx, r)
+	f := flavourOf(n.Installation.Flavour)
+	st, err := s.status(ctx, f)
 	if err != nil {
 		return status, err
 	}
-	p, err := r.progress(ctx, s, st)
+	p, err := f.progress(ctx, s, st)
 	if err != nil {
 		return status, err
 	}
@@ -213,7 +170,7 @@ func (d *Driver) PrepareReplica(ctx context.Context, _, dir string) error {
 
 // BaseBackup is part of engine.Replicator.
 func (d *Driver) BaseBackup(ctx context.Context, n engine.Node, dir string, run engine.Runner) error {
-	if err := dialectOf(n.Installation.Flavour).replication.baseBackup(ctx, d, n, dir, run); err != nil {
+	if err := flavourOf(n.Installation.Flavour).baseBackup(ctx, d, n, dir, run); err != nil {
 		return fmt.Errorf("copy the data of node %d: %w", n.Ordinal, err)
 	}
 	return d.RegenerateIdentity(ctx, dir)
@@ -227,12 +184,12 @@ func (d *Driver) Disconnect(ctx context.Context, n engine.Node) error {
 		return err
 	}
 	defer s.close()
-	r := &dialectOf(n.Installation.Flavour).replication
-	st, err := s.status(ctx, r)
+	f := flavourOf(n.Installation.Flavour)
+	st, err := s.status(ctx, f)
 	if err != nil || !st.receiverRuns() {
 		return err
 	}
-	return s.exec(ctx, r.stopReceiver)
+	return s.exec(ctx, f.dialect().stopReceiver)
 }
 
 // StepDown is part of engine.Replicator.
@@ -245,7 +202,7 @@ func (d *Driver) StepDown(ctx context.Context, n engine.Node) error {
 	if err := d.stepDown(ctx, s, n); err != nil {
 		return err
 	}
-	st, err := s.status(ctx, &dialectOf(n.Installation.Flavour).replication)
+	st, err := s.status(ctx, flavourOf(n.Installation.Flavour))
 	if err == nil && st == nil {
 		d.noteEvents(ctx, s, n)
 	}

@@ -1,6 +1,8 @@
 package mysql
 
 import (
+	"slices"
+
 	"steward/internal/cluster"
 	"steward/internal/engine"
 )
@@ -28,15 +30,12 @@ func replies(n engine.Node) bool { return isReplica(n) }
 // get some. Those that
 // depend on the role are apart: Follow and Promote set them.
 func replicating(n engine.Node, size tuning) []setting {
-	r := &dialectOf(n.Installation.Flavour).replication
-	var plugins []setting
-	if r.plugins != nil {
-		plugins = r.plugins()
-	}
+	f := flavourOf(n.Installation.Flavour)
+	r := f.dialect()
 	if !clustered(n) {
-		return plugins
+		return r.plugins
 	}
-	return append(append(plugins, []setting{
+	return slices.Concat(r.plugins, []setting{
 		{"relay_log", "relay", apart},
 		// A bound that isn't worth a restart: it changes with the next one.
 		{"relay_log_space_limit", size.binlogTotalMB * mb, apart},
@@ -45,14 +44,14 @@ func replicating(n engine.Node, size tuning) []setting {
 		{r.source + "_timeout", semiSyncTimeout, live},
 		// What was acknowledged to nobody has been seen by nobody either.
 		{r.source + "_wait_point", "AFTER_SYNC", live},
-	}...), r.settings(n)...)
+	}, f.replicationSettings(n))
 }
 
 // durable is a setting that makes commits durable with 1. A flavour whose
 // replicas are slow to apply relaxes it there: a server that is killed loses
 // nothing by it, and for a machine that goes down there is async_flush.go.
 func durable(name string, n engine.Node, lax int) setting {
-	if !clustered(n) || !dialectOf(n.Installation.Flavour).replication.asyncFlush {
+	if !clustered(n) || !flavourOf(n.Installation.Flavour).dialect().asyncFlush {
 		return setting{name, 1, live}
 	}
 	if isReplica(n) {

@@ -31,13 +31,13 @@ func (*Driver) ControlFile() string { return controlFile }
 // Template is part of engine.Driver. The server's bootstrap keeps no binary
 // log, so a clone begins with an empty history of transactions.
 func (d *Driver) Template(ctx context.Context, inst engine.Installation, dir, templatePassword string, run engine.Runner) error {
-	dialect := dialectOf(inst.Flavour)
-	verifier, err := dialect.verifier(templatePassword)
+	f := flavourOf(inst.Flavour)
+	verifier, err := f.verifier(templatePassword)
 	if err != nil {
 		return fmt.Errorf("make template of %s: %w", inst.ID(), err)
 	}
-	accounts := strings.ReplaceAll(dialect.accounts, "{{verifier}}", verifier) + statements(dialect.root)
-	if err := dialect.initialise(ctx, inst, dir, accounts, run); err != nil {
+	accounts := strings.ReplaceAll(f.dialect().accounts, "{{verifier}}", verifier) + statements(f.dialect().root)
+	if err := f.initialise(ctx, inst, dir, accounts, run); err != nil {
 		return fmt.Errorf("make template of %s: %w", inst.ID(), err)
 	}
 	if err := d.RegenerateIdentity(ctx, dir); err != nil {

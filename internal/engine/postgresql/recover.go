@@ -59,6 +59,9 @@ func lastSegment(dir string) (string, error) {
 	return last, nil
 }
 
+// Prunable is true for all but the histories of timelines.
+func (Driver) Prunable(name string) bool { return !historyName.MatchString(name) }
+
 // EndedEarly knows the server's own words.
 func (Driver) EndedEarly(words string) bool {
 	return strings.Contains(words, "recovery ended before configured recovery target was reached")

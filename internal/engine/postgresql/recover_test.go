@@ -198,3 +198,12 @@ func TestArchiveIDOf(t *testing.T) {
 		}
 	}
 }
+
+func TestPrunable(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"000000010000000000000001": true, "00000002.history": false} {
+		if got := (Driver{}).Prunable(name); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

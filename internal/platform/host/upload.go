@@ -42,6 +42,13 @@ func (d *Driver) Upload(ctx context.Context, want platform.Wanted, to platform.A
 	return nil
 }
 
+// Prunable implements platform.ContinuousArchiver. Nothing is, of an engine that isn't
+// here any more.
+func (d *Driver) Prunable(of cluster.Engine, name string) bool {
+	eng, err := d.recoverer(of)
+	return err == nil && eng.Prunable(name)
+}
+
 // uploadArchiveDirs uploads those of all nodes: what a primary couldn't upload before it
 // died, the others have as well.
 func (d *Driver) uploadArchiveDirs(ctx context.Context, id cluster.ID, top state.Topology, eng engine.Fetcher, to platform.ArchiveSink) error {

@@ -6,10 +6,19 @@ import (
 	"slices"
 	"strings"
 
+	"steward/internal/cluster"
 	"steward/internal/platform"
 )
 
 var _ platform.ContinuousArchiver = (*Driver)(nil)
+
+// Permanent begins the names of files that are never pruned.
+const Permanent = "permanent."
+
+// Prunable implements platform.ContinuousArchiver.
+func (d *Driver) Prunable(_ cluster.Engine, name string) bool {
+	return !strings.HasPrefix(name, Permanent)
+}
 
 // ArchiveID is that of all files in memory.
 const ArchiveID = "memory"

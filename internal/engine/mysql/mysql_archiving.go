@@ -16,37 +16,24 @@ import (
 	"steward/internal/engine"
 )
 
-var mySQLContinuity = continuity{
-	archiveID: mySQLArchiveID,
-	begins:    mySQLBegins,
-	here: func(ctx context.Context, s *session) (position, error) {
-		text, err := s.text(ctx, "SELECT @@GLOBAL.gtid_executed")
-		if err != nil {
-			return nil, err
-		}
-		return parseGTIDs(text)
-	},
-	read: mySQLTransaction,
-	unpack: func(_ context.Context, _ engine.Node, archive *engine.ArchiveReader, dir string, _ engine.Piper) error {
-		return extractMySQL(archive, dir)
-	},
-	startNewArchive: mySQLStartNewArchive,
-	change: "CHANGE REPLICATION SOURCE TO source_host = 'nowhere', source_auto_position = 0, " +
-		"relay_log_file = {file}, relay_log_pos = 4 FOR CHANNEL {channel}",
-	start: "START REPLICA SQL_THREAD FOR CHANNEL {channel}",
-	stop:  "STOP REPLICA FOR CHANNEL {channel}",
-	reset: "RESET REPLICA ALL FOR CHANNEL {channel}",
-	settings: []setting{
-		{"relay_log_recovery", false, apart},
-	},
+func (mySQL) position(ctx context.Context, s *session) (position, error) {
+	text, err := s.text(ctx, "SELECT @@GLOBAL.gtid_executed")
+	if err != nil {
+		return nil, err
+	}
+	return parseGTIDs(text)
+}
+
+func (mySQL) unpackToRecover(_ context.Context, _ engine.Node, archive *engine.ArchiveReader, dir string, _ engine.Piper) error {
+	return extractMySQL(archive, dir)
 }
 
 // archiveIDMark begins the UUIDs of the transactions by which firstSteps marks new
 // histories; the rest of them is random.
 const archiveIDMark = "steward1"
 
-// mySQLArchiveID follows from all marks in the data: every restore adds one.
-func mySQLArchiveID(ctx context.Context, s *session) (string, error) {
+// archiveID follows from all marks in the data: every restore adds one.
+func (mySQL) archiveID(ctx context.Context, s *session) (string, error) {
 	text, err := s.text(ctx, "SELECT @@GLOBAL.gtid_executed")
 	if err != nil {
 		return "", err
@@ -69,9 +56,9 @@ func mySQLArchiveID(ctx context.Context, s *session) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:16]), nil
 }
 
-// mySQLBegins: before a log came what it says itself, and what never was in a log
+// begins: before a log came what it says itself, and what never was in a log
 // of this server's, since it came with a copy.
-func mySQLBegins(ctx context.Context, s *session, log string, _ uint64) (uint64, error) {
+func (mySQL) begins(ctx context.Context, s *session, log string, _ uint64) (uint64, error) {
 	rows, err := s.rows(ctx, "SHOW BINLOG EVENTS IN "+quote(log)+" LIMIT 2")
 	if err != nil {
 		return 0, err
@@ -94,10 +81,10 @@ func mySQLBegins(ctx context.Context, s *session, log string, _ uint64) (uint64,
 	return union(previous, purged).count(), nil
 }
 
-// mySQLStartNewArchive: forkMySQL brings the files itself that a server of encrypted data
+// startNewArchive: forkMySQL brings the files itself that a server of encrypted data
 // has in its folder.
-func mySQLStartNewArchive(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
-	_, files := mySQLEncryption(n)
+func (f mySQL) startNewArchive(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
+	_, files := f.encryption(n)
 	for _, f := range files {
 		if err := os.Remove(filepath.Join(dir, filepath.Base(f.Path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

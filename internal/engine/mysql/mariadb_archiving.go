@@ -9,26 +9,17 @@ import (
 	"steward/internal/engine"
 )
 
-var mariaDBContinuity = continuity{
-	archiveID: mariaDBArchiveID,
-	begins:    mariaDBBegins,
-	here: func(ctx context.Context, s *session) (position, error) {
-		rows, err := s.rows(ctx, "SELECT @@GLOBAL.gtid_slave_pos, @@GLOBAL.gtid_binlog_pos")
-		if err != nil {
-			return nil, err
-		}
-		_, number, err := furthest(rows[0]...)
-		return new(numbered(number)), err
-	},
-	read:   mariaDBTransaction,
-	unpack: mariaDBUnpackToRecover,
-	startNewArchive: func(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
-		return forkMariaDB(ctx, n, dir, 0, run)
-	},
-	change: "CHANGE MASTER {channel} TO master_host = 'nowhere', master_use_gtid = no, relay_log_file = {file}, relay_log_pos = 4",
-	start:  "START SLAVE {channel} SQL_THREAD",
-	stop:   "STOP SLAVE {channel}",
-	reset:  "RESET SLAVE {channel} ALL",
+func (mariaDB) position(ctx context.Context, s *session) (position, error) {
+	rows, err := s.rows(ctx, "SELECT @@GLOBAL.gtid_slave_pos, @@GLOBAL.gtid_binlog_pos")
+	if err != nil {
+		return nil, err
+	}
+	_, number, err := furthest(rows[0]...)
+	return new(numbered(number)), err
+}
+
+func (mariaDB) startNewArchive(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
+	return forkMariaDB(ctx, n, dir, 0, run)
 }
 
 // archiveIDTable names the history of the data; a cluster that was never restored
@@ -40,7 +31,7 @@ const firstArchiveID = "origin"
 
 const errNoSuchTable = 1146
 
-func mariaDBArchiveID(ctx context.Context, s *session) (string, error) {
+func (mariaDB) archiveID(ctx context.Context, s *session) (string, error) {
 	name, err := s.text(ctx, "SELECT name FROM "+archiveIDTable)
 	if is(err, errNoSuchTable) {
 		return firstArchiveID, nil
@@ -50,10 +41,10 @@ func mariaDBArchiveID(ctx context.Context, s *session) (string, error) {
 
 var gtidInfo = regexp.MustCompile(`GTID 0-\d+-(\d+)`)
 
-// mariaDBBegins: what the log itself says came before it is empty on a node that
+// begins: what the log itself says came before it is empty on a node that
 // was copied from another. So its first transaction tells, which is mostly the
 // fourth event; those after it may be large.
-func mariaDBBegins(ctx context.Context, s *session, log string, next uint64) (uint64, error) {
+func (mariaDB) begins(ctx context.Context, s *session, log string, next uint64) (uint64, error) {
 	for most := 4; ; most *= 2 {
 		rows, err := s.rows(ctx, "SHOW BINLOG EVENTS IN "+quote(log)+" LIMIT "+strconv.Itoa(most))
 		if err != nil {
@@ -76,9 +67,9 @@ func mariaDBBegins(ctx context.Context, s *session, log string, next uint64) (ui
 	}
 }
 
-// mariaDBUnpackToRecover notes in the tables how far the copy got: so a replica's
+// unpackToRecover notes in the tables how far the copy got: so a replica's
 // server knows it, and it is kept up to date by what it does.
-func mariaDBUnpackToRecover(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error {
+func (mariaDB) unpackToRecover(ctx context.Context, n engine.Node, archive *engine.ArchiveReader, dir string, run engine.Piper) error {
 	if err := extractMariaDB(ctx, n, archive, dir, run); err != nil {
 		return err
 	}
