@@ -111,7 +111,7 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	a.keeper = converge.New(keeperOptions)
 	a.control = control.New(control.Deps{
-		Store: a.store, Catalog: a.catalog, Backups: true, Continuous: a.o.Backups.Continuous, Ports: ports, PortUsable: a.host.PortUsable, Logger: a.log,
+		Store: a.store, Catalog: a.catalog, Continuous: a.o.Backups.Continuous, Ports: ports, PortUsable: a.host.PortUsable, Logger: a.log,
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
 		Quotas:          a.o.DefaultQuotas(),
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},

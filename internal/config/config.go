@@ -3,11 +3,7 @@ package config
 import (
 	"fmt"
 	"net/netip"
-	"os"
-	"slices"
 	"time"
-
-	"steward/internal/embeddedpg"
 )
 
 // Config is what an operator can set in the file given with --config, or in
@@ -115,62 +111,4 @@ type Metrics struct {
 	// Listen is an address of its own, since they name all customers' databases to
 	// whoever asks; empty: nowhere.
 	Listen string `koanf:"listen"`
-}
-
-func (c Config) validate() []error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	primary, err := netip.ParseAddr(c.Gateway.PrimaryAddress)
-	if err != nil {
-		bad("gateway.primary_address: %w", err)
-	}
-	secondary, err := netip.ParseAddr(c.Gateway.SecondaryAddress)
-	if err != nil {
-		bad("gateway.secondary_address: %w", err)
-	}
-	if primary.IsUnspecified() || secondary.IsUnspecified() || primary == secondary {
-		bad("gateway: primary_address and secondary_address must be two different addresses of this machine")
-	}
-	if _, err := c.Gateway.PortRange(); err != nil {
-		bad("gateway.ports: %w", err)
-	}
-	for key, value := range map[string]string{"isolation.bubblewrap": c.Isolation.Bubblewrap, "isolation.cgroups": c.Isolation.Cgroups} {
-		if value != "auto" && value != "off" {
-			bad("%s: must be auto or off", key)
-		}
-	}
-	if _, err := c.Server.Proxies(); err != nil {
-		bad("%w", err)
-	}
-	if l := c.Limits.all(); slices.Min(l) < 0 || slices.Max(l) > 1_000_000 {
-		bad("limits: must be 0-1000000; 0 switches a limit off")
-	}
-	errs = append(errs, c.Quotas.validate()...)
-	if c.Audit.Keep < leastAudit {
-		bad("audit.keep: must be at least %s", leastAudit)
-	}
-	if c.Pool.Size < 0 || c.Pool.Size > 100 {
-		bad("pool.size: must be 0-100")
-	}
-	if c.Engines.DiscoverEvery < time.Second || c.Engines.DiscoverEvery > 24*time.Hour {
-		bad("engines.discover_every: must be 1s-24h")
-	}
-	if c.Maintenance.AtOnce < 1 || c.Maintenance.AtOnce > 100 {
-		bad("maintenance.at_once: must be 1-100")
-	}
-	errs = append(errs, c.validateBackups()...)
-	errs = append(errs, c.Monitor.validate()...)
-	errs = append(errs, c.validateNotices()...)
-	if c.Isolation.UIDBase < 1000 || c.Isolation.UIDBase > 1<<31 {
-		bad("isolation.uid_base: must be 1000-%d", 1<<31)
-	}
-	if ports, err := c.Gateway.PortRange(); err == nil && c.Isolation.UIDBase+ports[0] <= embeddedpg.UID && c.Isolation.UIDBase+ports[1] >= embeddedpg.UID {
-		bad("isolation.uid_base: a database would get the store's user id %d; choose another base", embeddedpg.UID)
-	}
-	if c.Catalog.File != "" {
-		if _, err := os.Stat(c.Catalog.File); err != nil {
-			bad("catalog.file: %w", err)
-		}
-	}
-	return errs
 }

@@ -43,14 +43,11 @@ func (s *Backups) visible(ctx context.Context, p account.Principal, engine clust
 	if err != nil {
 		return err
 	}
-	return s.require(c, cluster.RequestBackups).Err()
+	return refusals(c, cluster.RequestBackups).Err()
 }
 
-// require is what keeps a request about backups from being let through.
-func (s *Backups) require(c cluster.Cluster, r cluster.Request) fault.Faults {
-	if !s.clusters.Backups {
-		return fault.Faults{fault.NewPrecondition("Backups are not available on this platform.")}
-	}
+// refusals are what keeps a request about backups from being let through.
+func refusals(c cluster.Cluster, r cluster.Request) fault.Faults {
 	return faultsIn(cluster.Require(c.Status, r))
 }
 
@@ -66,7 +63,7 @@ func (s *Backups) Create(ctx context.Context, p account.Principal, engine cluste
 		if err != nil {
 			return err
 		}
-		found := append(s.require(c, cluster.RequestSnapshot), room(existing, in.Label)...)
+		found := append(refusals(c, cluster.RequestSnapshot), room(existing, in.Label)...)
 		return combine(faults, found).Err()
 	}
 	_, err := s.clusters.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
@@ -155,9 +152,9 @@ func (s *Backups) Restore(ctx context.Context, p account.Principal, engine clust
 func (s *Backups) check(ctx context.Context, p account.Principal, c cluster.Cluster, id backup.ID, r cluster.Request,
 	of func(ctx context.Context, b backup.Backup) error,
 ) (backup.Backup, error) {
-	refused := s.require(c, r)
+	refused := refusals(c, r)
 	b, err := s.clusters.Store.Backup(ctx, store.ViewerOf(p), c.ID, id)
-	if fault.IsKind(err, fault.NotFound) && len(s.require(c, cluster.RequestBackups)) > 0 {
+	if fault.IsKind(err, fault.NotFound) && len(refusals(c, cluster.RequestBackups)) > 0 {
 		return b, refused.Err()
 	}
 	if err != nil {

@@ -2,12 +2,10 @@ package control_test
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -311,20 +309,5 @@ func TestBackupsBeforeTheDatabaseIsThere(t *testing.T) {
 	_, _, err := b.Backups.List(t.Context(), p, c.Engine, c.ID, store.ListQuery{})
 	if diff := cmp.Diff([]string{"The database is provisioning; it can be asked for its backups once it is active."}, texts(err)); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestBackupsOnAPlatformWithout(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	p := b.tenant("one")
-	c := b.in(p, cluster.Active)
-	kept := b.kept(p, c, "s")
-	b.Control = control.New(control.Deps{Store: b.store, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
-	_, _, errList := b.Backups.List(t.Context(), p, c.Engine, c.ID, store.ListQuery{})
-	for _, err := range []error{errList, b.snapshot(p, c, "t", ""), b.Backups.Restore(t.Context(), p, c.Engine, c.ID, kept.ID)} {
-		if diff := cmp.Diff([]string{"Backups are not available on this platform."}, texts(err)); diff != "" {
-			t.Error(diff)
-		}
 	}
 }

@@ -27,8 +27,6 @@ type Deps struct {
 	Catalog *catalog.Catalog
 	// Enqueue adds a wake-up for an operation to the transaction.
 	Enqueue func(ctx context.Context, tx *store.Tx, id operation.ID) error
-	// Backups reports whether the platform can take backups and restore them.
-	Backups bool
 	// Continuous reports whether what servers write between backups is archived.
 	Continuous bool
 	// Ports are the first and the last port that databases are given.

@@ -88,9 +88,6 @@ func (s *Clusters) fork(ctx context.Context, spec cluster.Spec, source *cluster.
 	switch {
 	case spec.Fork == nil:
 		return nil, nil
-	case !s.Backups:
-		found.Add("fork", "Backups are not available on this platform")
-		return nil, nil
 	case source == nil:
 		found.Add("fork.source", "There is no such database")
 		return nil, nil

@@ -49,7 +49,7 @@ func newBench(t *testing.T) *bench {
 	}
 	b.Control = control.New(control.Deps{
 		Store: b.store, Catalog: plans, Ports: [2]int{21000, 21099}, Logger: slog.New(slog.DiscardHandler),
-		Backups: true, Now: func() time.Time { return b.now },
+		Now: func() time.Time { return b.now },
 		Enqueue: func(_ context.Context, _ *store.Tx, id operation.ID) error {
 			b.waking.Lock()
 			defer b.waking.Unlock()

@@ -151,20 +151,25 @@ func (r *repair) do(ctx context.Context) (time.Duration, error) {
 	if err := r.judge(ctx, want); err != nil {
 		return 0, err
 	}
+	return r.next(trouble != nil), nil
+}
+
+// next is when to look again. A look that didn't bring the database back counts.
+func (r *repair) next(failed bool) time.Duration {
 	switch {
 	case !r.t.downSince.IsZero() && r.c.Status != cluster.Failed && r.c.Status != cluster.BackingUp:
-		return soon, nil
+		return soon
 	case r.seen.Degraded && r.c.Status == cluster.Active: // its status says so soon
-		return soon, nil
+		return soon
 	case r.seen.Degraded: // for days maybe, and its disk fills meanwhile
 		r.t.tries++
-		return min(backoff(r.t.tries), r.pace(r.c, r.seen)), nil
-	case trouble != nil || !r.seen.Serving || !r.seen.Settled:
+		return min(backoff(r.t.tries), r.pace(r.c, r.seen))
+	case failed || !r.seen.Serving || !r.seen.Settled:
 		r.t.tries++
-		return backoff(r.t.tries), nil
+		return backoff(r.t.tries)
 	}
 	r.t.tries = 0
-	return r.pace(r.c, r.seen), nil
+	return r.pace(r.c, r.seen)
 }
 
 // bringBack looks and, unless all is as wanted, applies once. What it saw last

@@ -78,16 +78,22 @@ func memoryBase() string {
 	return runBase()
 }
 
+// SealKey is the key file of the secrets, unless a key service holds the key.
 func (d Dir) SealKey() string { return filepath.Join(d.Data, "seal.key") }
 
+// ServerID is the name of this server among those that share a store.
 func (d Dir) ServerID() string { return filepath.Join(d.Data, "server.id") }
 
+// AdminToken is the first token, for the operator.
 func (d Dir) AdminToken() string { return filepath.Join(d.Data, "admin.token") }
 
+// Store is the store's own server.
 func (d Dir) Store() string { return filepath.Join(d.Data, "store") }
 
+// Backups is where backups are kept unless another place is configured.
 func (d Dir) Backups() string { return filepath.Join(d.Data, "backups") }
 
+// Gateway is the gateway's files.
 func (d Dir) Gateway() string { return filepath.Join(d.Data, "gateway") }
 
 // StoreRun is the folder of the store's socket: entered by steward and the

@@ -59,6 +59,7 @@ func bucketURL(place string) (string, error) {
 	return (&url.URL{Scheme: "file", Path: folder}).String(), nil
 }
 
+// GatewayOptions are those of the gateway of this folder.
 func (d Dir) GatewayOptions(c config.Config, log *slog.Logger) (gateway.Options, error) {
 	ports, err := c.Gateway.PortRange()
 	if err != nil {
@@ -95,6 +96,7 @@ func Engines(log *slog.Logger) map[cluster.Engine]engine.Driver {
 	return map[cluster.Engine]engine.Driver{cluster.PostgreSQL: postgresql.New(), cluster.MySQL: mysql.New(log)}
 }
 
+// HostOptions are those of the host platform, but for the gateway and the secrets.
 func (d Dir) HostOptions(c config.Config, log *slog.Logger) (host.Options, error) {
 	ports, err := c.Gateway.PortRange()
 	if err != nil {

@@ -76,7 +76,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	guarded, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = cancel
-	s.guard.Go(func() { s.watch(guarded) })
+	s.guard.Go(func() { s.supervisor().Run(guarded) })
 	return s, nil
 }
 
@@ -203,41 +203,18 @@ func makeDatabase(ctx context.Context, config *pgx.ConnConfig) error {
 	return err
 }
 
-// watch starts the server again whenever it ends.
-func (s *Server) watch(ctx context.Context) {
-	rotate := time.NewTicker(logEvery)
-	defer rotate.Stop()
-	for {
-		s.mu.Lock()
-		p := s.process
-		s.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return
-		case <-rotate.C:
-			if err := process.Rotate(s.logFile(), logMost, logKeep); err != nil {
-				s.o.Logger.WarnContext(ctx, "rotate the store's log", "error", err)
-			}
-		case <-p.Done():
-			s.revive(ctx)
-		}
+func (s *Server) supervisor() *process.Supervisor {
+	return &process.Supervisor{
+		Name: "store", Logger: s.o.Logger, Ended: s.ended, Restart: s.ensureRunning,
+		Output: s.logFile(), OutputMost: logMost, OutputKeep: logKeep, OutputEvery: logEvery,
 	}
 }
 
-// revive tries to start the server until it runs or ctx ends.
-func (s *Server) revive(ctx context.Context) {
-	s.o.Logger.WarnContext(ctx, "the store has ended; starting it again")
-	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 10*time.Second) {
-		err := s.ensureRunning(ctx)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		s.o.Logger.ErrorContext(ctx, "start the store again", "error", err, "again_in", pause)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-	}
+// ended is closed once the present process has ended.
+func (s *Server) ended() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process.Done()
 }
 
 // Leave ends the supervision and lets the server run on, for the next steward.

@@ -93,7 +93,8 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 	}
 	supervising, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	g.closing = cancel
-	g.running.Go(func() { g.supervise(supervising) })
+	g.running.Go(func() { g.supervisor().Run(supervising) })
+	g.running.Go(func() { g.upkeep(supervising) })
 	return g, nil
 }
 

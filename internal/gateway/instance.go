@@ -92,7 +92,7 @@ func (g *Gateway) launch(ctx context.Context, ports []int, from *instance) (*ins
 	if from != nil {
 		argv = append(argv, "-x", from.socket)
 	}
-	if err := process.Rotate(g.outputFile(), outputMost, 2); err != nil {
+	if err := process.Rotate(g.outputFile(), outputMost, outputKeep); err != nil {
 		return nil, fmt.Errorf("start HAProxy: %w", err)
 	}
 	began := outputSize(g.outputFile())
@@ -231,8 +231,9 @@ func (g *Gateway) writeFiles(files map[string]string) error {
 	return nil
 }
 
-// outputMost is how large HAProxy's output, a line per changed server, may grow.
-const outputMost = 1 << 20
+// outputMost is how large HAProxy's output, a line per changed server, may grow, and
+// outputKeep how many old ones stay.
+const outputMost, outputKeep = 1 << 20, 2
 
 func (g *Gateway) outputFile() string { return filepath.Join(g.o.Dir, "haproxy.log") }
 

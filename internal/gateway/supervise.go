@@ -7,68 +7,35 @@ import (
 	"steward/internal/process"
 )
 
-const (
-	// backoffFirst and backoffMost bound the pause before a restart that follows
-	// another within lasting.
-	backoffFirst = 100 * time.Millisecond
-	backoffMost  = 5 * time.Second
-	lasting      = 30 * time.Second
-	// upkeepEvery is how often it is looked whether HAProxy answers, and whether
-	// older generations have any sessions left.
-	upkeepEvery = 30 * time.Second
-)
+// upkeepEvery is how often it is looked whether HAProxy answers, and whether older
+// generations have any sessions left.
+const upkeepEvery = 30 * time.Second
 
-// supervise restarts HAProxy when it dies, and keeps spare ports.
-func (g *Gateway) supervise(ctx context.Context) {
-	upkeep := time.NewTicker(upkeepEvery)
-	defer upkeep.Stop()
-	var last time.Time
-	var pause time.Duration
+// supervisor restarts HAProxy when it dies.
+func (g *Gateway) supervisor() *process.Supervisor {
+	return &process.Supervisor{
+		Name: "HAProxy", Logger: g.log, Ended: g.died, Restart: g.restart,
+		Output: g.outputFile(), OutputMost: outputMost, OutputKeep: outputKeep, OutputEvery: upkeepEvery,
+	}
+}
+
+// upkeep keeps spare ports, and what runs as it should be.
+func (g *Gateway) upkeep(ctx context.Context) {
+	tick := time.NewTicker(upkeepEvery)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-g.died():
-			if pause = nextPause(pause, time.Since(last)); !sleep(ctx, pause) {
-				return
-			}
-			g.restart(ctx)
-			last = time.Now()
 		case <-g.nudge:
 			g.keepSpare(ctx)
-		case <-upkeep.C:
+		case <-tick.C:
 			if err := g.Ensure(ctx); err != nil && ctx.Err() == nil {
 				g.log.Error("HAProxy can't be restarted", "error", err)
 			}
 			g.settleRest(ctx)
 			g.endDrained(ctx)
-			if err := process.Rotate(g.outputFile(), outputMost, 2); err != nil {
-				g.log.Warn("HAProxy's output isn't rotated", "error", err)
-			}
 		}
-	}
-}
-
-// nextPause is how long to wait before a restart: not at all after a good while.
-func nextPause(pause, since time.Duration) time.Duration {
-	switch {
-	case since > lasting:
-		return 0
-	case pause == 0:
-		return backoffFirst
-	}
-	return min(2*pause, backoffMost)
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d == 0 {
-		return true
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 
@@ -84,12 +51,10 @@ func (g *Gateway) died() <-chan struct{} {
 	return g.current.process.Done()
 }
 
-func (g *Gateway) restart(ctx context.Context) {
+func (g *Gateway) restart(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.ready(ctx); err != nil && ctx.Err() == nil {
-		g.log.Error("HAProxy can't be restarted", "error", err)
-	}
+	return g.ready(ctx)
 }
 
 // unavailable reports whether a database that comes can't have the port at once.

@@ -32,7 +32,7 @@ func NewMonitor(w *watch.Watcher) *Monitor {
 	add(gauge, "samples_waiting", "Results that the store hasn't taken yet.", func(s watch.Stats) float64 { return float64(s.WaitingSamples) })
 	add(counter, "checks_total", "Checks that this server made.", func(s watch.Stats) float64 { return float64(s.Checks) })
 	add(counter, "checks_inconclusive_total", "Checks that said nothing, since the fault was on our side.", func(s watch.Stats) float64 { return float64(s.Inconclusive) })
-	add(counter, "late_seconds_total", "By how much checks began after their turn, summed up.", func(s watch.Stats) float64 { return s.Late.Seconds() })
+	add(counter, "late_seconds_total", "By how much checks began after their slot, summed up.", func(s watch.Stats) float64 { return s.Late.Seconds() })
 	return m
 }
 

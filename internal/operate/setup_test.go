@@ -75,7 +75,7 @@ func (b *bench) restart() {
 	b.driver = memplatform.New(b.world, memplatform.Options{Secrets: b.store})
 	plans := &catalog.Catalog{Plans: []catalog.Plan{small, large}, Regions: []catalog.Region{{ID: "local"}}, Engines: b.driver.Engines()}
 	b.control = control.New(control.Deps{
-		Store: b.store, Catalog: plans, Backups: true, Ports: [2]int{21000, 23000}, Logger: slog.New(slog.DiscardHandler),
+		Store: b.store, Catalog: plans, Ports: [2]int{21000, 23000}, Logger: slog.New(slog.DiscardHandler),
 		Enqueue: func(_ context.Context, _ *store.Tx, id operation.ID) error {
 			b.last = id
 			return nil

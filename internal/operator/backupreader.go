@@ -101,16 +101,16 @@ func identityIn(content []byte) []byte {
 	return nil
 }
 
-func (v *BackupReader) openLostServer(ctx context.Context, o BackupReaderOptions) error {
-	l, err := OpenLostServer(ctx, o.Data, o.Archive, o.SealKey, o.Config)
+func (r *BackupReader) openLostServer(ctx context.Context, o BackupReaderOptions) error {
+	lost, err := OpenLostServer(ctx, o.Data, o.Archive, o.SealKey, o.Config)
 	if err != nil {
 		return err
 	}
-	v.archive, v.undo = l.Archive, append(v.undo, l.Close)
-	v.names = v.namesInBucket
-	v.secret = func(ctx context.Context, id cluster.ID, name platform.SecretName) ([]byte, error) {
-		r, err := recovery.Read(ctx, l.Archive, l.Sealer, id)
-		return r.Secrets[name], err
+	r.archive, r.undo = lost.Archive, append(r.undo, lost.Close)
+	r.names = r.namesInBucket
+	r.secret = func(ctx context.Context, id cluster.ID, name platform.SecretName) ([]byte, error) {
+		record, err := recovery.Read(ctx, lost.Archive, lost.Sealer, id)
+		return record.Secrets[name], err
 	}
 	return nil
 }

@@ -55,16 +55,16 @@ func writeWhole(file string, write func(io.Writer) error) error {
 
 // export streams a backup out of the bucket into a tar archive. Its end is
 // written only when all was what the manifest promises.
-func (v *BackupReader) export(ctx context.Context, m archive.Manifest, label string, out io.Writer, progress func(done, of int64)) error {
-	exporter, c, err := v.copied(ctx, m)
+func (r *BackupReader) export(ctx context.Context, m archive.Manifest, label string, out io.Writer, progress func(done, of int64)) error {
+	exporter, c, err := r.copied(ctx, m)
 	if err != nil {
 		return err
 	}
-	key, err := v.secret(ctx, m.Cluster, platform.BackupKey)
+	key, err := r.secret(ctx, m.Cluster, platform.BackupKey)
 	if err != nil {
 		return fmt.Errorf("backup key: %w", err)
 	}
-	_, content, err := v.archive.Get(ctx, m.Cluster, m.Backup, key)
+	_, content, err := r.archive.Get(ctx, m.Cluster, m.Backup, key)
 	if err != nil {
 		return err
 	}

@@ -44,11 +44,17 @@ func Adopt(pidFile string, id Identity) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Boot != boot || r.Mark != id.Mark || !alive(r.Pid, r.Start) {
+	if r.Boot != boot || r.Mark != id.Mark {
 		return nil, nil
 	}
 	st, err := readStat(r.Pid)
-	if err != nil {
+	if err != nil || st.start != r.Start {
+		return nil, nil
+	}
+	if !alive(r.Pid, r.Start) {
+		if st.parent == os.Getpid() { // one that was left: others would take the entry for a process
+			reap(r.Pid)
+		}
 		return nil, nil
 	}
 	return newProcess(r, id, st.parent == os.Getpid()), nil

@@ -450,3 +450,29 @@ func TestLeave(t *testing.T) {
 	ended(t, again)
 	again.Leave()
 }
+
+// TestALeftProcessIsReaped: one that ends while nobody watches is no process any more
+// for whoever looks for it.
+func TestALeftProcessIsReaped(t *testing.T) {
+	t.Parallel()
+	s := server(t, "sleep 60")
+	p := start(t, s)
+	pid := p.Pid()
+	p.Leave()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, "adopted no more", func() bool {
+		again, err := process.Adopt(s.PidFile, s.Identity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again != nil {
+			again.Leave()
+		}
+		return again == nil
+	})
+	if err := syscall.Kill(pid, 0); err == nil {
+		t.Error("its entry is still there")
+	}
+}

@@ -3,8 +3,11 @@ package watch
 import (
 	"context"
 	"crypto/rand"
+	"maps"
+	"slices"
 	"time"
 
+	"steward/internal/monitor"
 	"steward/internal/store"
 )
 
@@ -104,49 +107,51 @@ func (k *keeper) share(ctx context.Context, began time.Time) error {
 	if err != nil {
 		return err
 	}
-	held := share.Held
-	stale, ids := map[int]time.Time{}, []int(nil)
-	k.mu.Lock()
-	k.alone = share.Alone
-	now := map[int]bool{}
-	for _, s := range held {
-		now[s.ID] = true
-		if mine := k.shards[s.ID]; mine == nil || mine.epoch != s.Epoch || mine.changed != s.Changed {
-			stale[s.ID] = s.Missed
-			ids = append(ids, s.ID)
-		}
-	}
-	for id := range k.shards {
-		if !now[id] {
-			delete(k.shards, id)
-		}
-	}
-	for id := range k.entries {
-		if !now[id.Shard()] {
-			delete(k.entries, id)
-		}
-	}
-	k.mu.Unlock()
+	stale := k.takeShare(share)
 	k.ourUntil(began)
-	if len(ids) == 0 {
-		k.last = share
-		return nil
+	if len(stale) > 0 {
+		if err := k.readShards(ctx, share, stale); err != nil {
+			return err
+		}
 	}
-	// The services are read after the counts of their changes: what changes in
-	// between is read once more, never missed.
-	found, err := k.Store.WatchedOf(ctx, ids, time.Now().Add(-k.Rules.FlapWindow))
+	k.last = share
+	return nil
+}
+
+// takeShare drops the shards that are another server's by now. It returns those that
+// are new or have changed, and since when checks of each may not have been begun.
+func (k *keeper) takeShare(share store.Share) (stale map[int]time.Time) {
+	stale = map[int]time.Time{}
+	ours := map[int]bool{}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.alone = share.Alone
+	for _, s := range share.Held {
+		ours[s.ID] = true
+		if had := k.shards[s.ID]; had == nil || had.epoch != s.Epoch || had.changed != s.Changed {
+			stale[s.ID] = s.Missed
+		}
+	}
+	maps.DeleteFunc(k.shards, func(id int, _ *shard) bool { return !ours[id] })
+	maps.DeleteFunc(k.entries, func(id monitor.ServiceID, _ *entry) bool { return !ours[id.Shard()] })
+	return stale
+}
+
+// readShards reads the services of some shards. They are read after the counts of
+// their changes: what changes in between is read once more, never missed.
+func (k *keeper) readShards(ctx context.Context, share store.Share, stale map[int]time.Time) error {
+	found, err := k.Store.WatchedOf(ctx, slices.Sorted(maps.Keys(stale)), time.Now().Add(-k.Rules.FlapWindow))
 	if err != nil {
 		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, s := range held {
+	for _, s := range share.Held {
 		if _, read := stale[s.ID]; read {
 			k.shards[s.ID] = &shard{epoch: s.Epoch, changed: s.Changed}
 		}
 	}
 	k.replace(stale, found, time.Now())
-	k.last = share
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package email
 
 import (
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -45,39 +46,45 @@ func parseURL(text string) (server, error) {
 	s := server{host: u.Hostname()}
 	ip, err := netip.ParseAddr(s.host)
 	s.loopback = err == nil && ip.IsLoopback() || s.host == "localhost"
-	port := u.Port()
-	switch u.Scheme {
-	case "smtp":
-		s.security = required
-		if s.loopback {
-			s.security = opportunistic
-		}
-		if port == "" {
-			port = "587"
-		}
-	case "smtps":
-		s.security = implicit
-		if port == "" {
-			port = "465"
-		}
-	default:
-		return server{}, errors.New("must begin with smtp:// or smtps://")
+	if err := s.readScheme(u.Scheme, u.Port()); err != nil {
+		return server{}, err
 	}
-	s.address = net.JoinHostPort(s.host, port)
 	if err := s.readOptions(u.Query()); err != nil {
 		return server{}, err
 	}
-	if u.User != nil {
-		s.username, s.authenticate = u.User.Username(), true
-		s.password, _ = u.User.Password()
-		if s.username == "" || s.password == "" {
-			return server{}, errors.New("a user needs a password, and the other way round")
-		}
+	return s, s.readUser(u.User)
+}
+
+// readScheme reads how the connection is secured, unless an option says otherwise.
+func (s *server) readScheme(scheme, port string) error {
+	switch {
+	case scheme == "smtps":
+		s.security, port = implicit, cmp.Or(port, "465")
+	case scheme != "smtp":
+		return errors.New("must begin with smtp:// or smtps://")
+	case s.loopback:
+		s.security, port = opportunistic, cmp.Or(port, "587")
+	default:
+		s.security, port = required, cmp.Or(port, "587")
 	}
-	if s.authenticate && !s.loopback && (s.security == none || s.security == opportunistic) {
-		return server{}, errors.New("a password is sent with tls=required only")
+	s.address = net.JoinHostPort(s.host, port)
+	return nil
+}
+
+// readUser reads whom to log in as, which takes a connection that nobody listens to.
+func (s *server) readUser(user *url.Userinfo) error {
+	if user == nil {
+		return nil
 	}
-	return s, nil
+	s.username, s.authenticate = user.Username(), true
+	s.password, _ = user.Password()
+	switch {
+	case s.username == "" || s.password == "":
+		return errors.New("a user needs a password, and the other way round")
+	case !s.loopback && (s.security == none || s.security == opportunistic):
+		return errors.New("a password is sent with tls=required only")
+	}
+	return nil
 }
 
 func (s *server) readOptions(query url.Values) error {

@@ -1,0 +1,93 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"steward/internal/embeddedpg"
+)
+
+// validate is all that is wrong, not just the first.
+func (c Config) validate() []error {
+	return slices.Concat(
+		c.Gateway.validate(), c.Server.validate(), c.Limits.validate(), c.Quotas.validate(), c.validateIsolation(),
+		c.validateBackups(), c.Monitor.validate(), c.validateNotices(), c.Catalog.validate(),
+		failing(
+			check{c.Audit.Keep < leastAudit, fmt.Sprintf("audit.keep: must be at least %s", leastAudit)},
+			check{c.Pool.Size < 0 || c.Pool.Size > 100, "pool.size: must be 0-100"},
+			check{c.Engines.DiscoverEvery < time.Second || c.Engines.DiscoverEvery > 24*time.Hour, "engines.discover_every: must be 1s-24h"},
+			check{c.Maintenance.AtOnce < 1 || c.Maintenance.AtOnce > 100, "maintenance.at_once: must be 1-100"},
+		),
+	)
+}
+
+// check is a condition that must not hold, and what to say when it does.
+type check struct {
+	wrong bool
+	text  string
+}
+
+func failing(checks ...check) (errs []error) {
+	for _, c := range checks {
+		if c.wrong {
+			errs = append(errs, errors.New(c.text))
+		}
+	}
+	return errs
+}
+
+func (g Gateway) validate() (errs []error) {
+	primary, err := netip.ParseAddr(g.PrimaryAddress)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("gateway.primary_address: %w", err))
+	}
+	secondary, err := netip.ParseAddr(g.SecondaryAddress)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("gateway.secondary_address: %w", err))
+	}
+	if primary.IsUnspecified() || secondary.IsUnspecified() || primary == secondary {
+		errs = append(errs, errors.New("gateway: primary_address and secondary_address must be two different addresses of this machine"))
+	}
+	if _, err := g.PortRange(); err != nil {
+		errs = append(errs, fmt.Errorf("gateway.ports: %w", err))
+	}
+	return errs
+}
+
+func (c Server) validate() []error {
+	if _, err := c.Proxies(); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+func (l Limits) validate() []error {
+	all := l.all()
+	return failing(check{slices.Min(all) < 0 || slices.Max(all) > 1_000_000, "limits: must be 0-1000000; 0 switches a limit off"})
+}
+
+func (c Config) validateIsolation() []error {
+	i := c.Isolation
+	ports, err := c.Gateway.PortRange()
+	storesUser := err == nil && i.UIDBase+ports[0] <= embeddedpg.UID && i.UIDBase+ports[1] >= embeddedpg.UID
+	return failing(
+		check{i.Bubblewrap != "auto" && i.Bubblewrap != "off", "isolation.bubblewrap: must be auto or off"},
+		check{i.Cgroups != "auto" && i.Cgroups != "off", "isolation.cgroups: must be auto or off"},
+		check{i.UIDBase < 1000 || i.UIDBase > 1<<31, fmt.Sprintf("isolation.uid_base: must be 1000-%d", 1<<31)},
+		check{storesUser, fmt.Sprintf("isolation.uid_base: a database would get the store's user id %d; choose another base", embeddedpg.UID)},
+	)
+}
+
+func (c Catalog) validate() []error {
+	if c.File == "" {
+		return nil
+	}
+	if _, err := os.Stat(c.File); err != nil {
+		return []error{fmt.Errorf("catalog.file: %w", err)}
+	}
+	return nil
+}
