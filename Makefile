@@ -62,7 +62,7 @@ test-quick: ## What needs no server, for an editor's loop (PACKAGES=./...)
 
 test-engines: setup-build ## The engines' suites on every server version that is there (make engines)
 	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m $(SIDE_BY_SIDE) ./internal/engine/...
-	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m $(SIDE_BY_SIDE) -run TestMoments ./test/e2e
+	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m $(SIDE_BY_SIDE) -run TestPointInTime ./test/e2e
 	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m $(SIDE_BY_SIDE) ./internal/platform/host
 
 test-crash: engines-ci ## Kill steward at every step of everything (make test: at some)

@@ -177,16 +177,16 @@ func longestGap(acks []ack, fault, end time.Time) time.Duration {
 	return longest
 }
 
-// verdict is what became of the rows that were acknowledged.
-type verdict struct {
+// outcome is what became of the rows that were acknowledged.
+type outcome struct {
 	lost       []row
 	duplicates int
 }
 
 // check compares what was acknowledged with what is there. Rows that are there
 // without having been acknowledged are no fault: their answer was lost.
-func check(acks []ack, found map[row]int) verdict {
-	var v verdict
+func check(acks []ack, found map[row]int) outcome {
+	var v outcome
 	for _, a := range acks {
 		if found[a.row] == 0 {
 			v.lost = append(v.lost, a.row)

@@ -361,8 +361,8 @@ func (c *patroni) Switchover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	patient := &http.Client{Timeout: time.Minute}
-	return n.call(ctx, patient, http.MethodPost, "switchover", body, nil)
+	slow := &http.Client{Timeout: time.Minute}
+	return n.call(ctx, slow, http.MethodPost, "switchover", body, nil)
 }
 
 // Close ends the agents, which end their servers, and then what they left.

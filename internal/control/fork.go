@@ -108,7 +108,7 @@ func (s *Clusters) fork(ctx context.Context, spec cluster.Spec, source *cluster.
 		return nil, err
 	}
 	if len(chosen) == 0 {
-		*found = append(*found, s.noSuchMoment(good))
+		*found = append(*found, s.outOfReach(good))
 		return nil, nil
 	}
 	if f.RestoreTime != nil && !s.Continuous { // a backup's own moment is all that can be had
@@ -149,7 +149,7 @@ func (s *Clusters) chosen(ctx context.Context, all []backup.Backup, f cluster.Fo
 	return backup.RecoverFrom(all, *f.RestoreTime, restored), nil
 }
 
-func (s *Clusters) noSuchMoment(good []backup.Backup) *fault.Fault {
+func (s *Clusters) outOfReach(good []backup.Backup) *fault.Fault {
 	const layout = "2006-01-02T15:04:05"
 	oldest, now := good[len(good)-1], s.Now().UTC().Format(layout)
 	if s.Continuous {

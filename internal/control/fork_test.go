@@ -106,9 +106,9 @@ func TestForkIsRefused(t *testing.T) {
 	}
 }
 
-// TestForkTakesTheNewestBackupBeforeTheMoment where nothing is archived between
+// TestForkTakesTheNewestBackupBefore where nothing is archived between
 // backups, and says which that is.
-func TestForkTakesTheNewestBackupBeforeTheMoment(t *testing.T) {
+func TestForkTakesTheNewestBackupBefore(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.tenant("one")
@@ -250,16 +250,16 @@ func TestAnEncryptedForkReadsTheSourcesPages(t *testing.T) {
 	}
 }
 
-// TestAnyMoment where what servers write is archived: from the end of the
+// TestForkToAnyPointInTime where what servers write is archived: from the end of the
 // oldest backup to now.
-func TestAnyMoment(t *testing.T) {
+func TestForkToAnyPointInTime(t *testing.T) {
 	t.Parallel()
 	for _, engine := range []cluster.Engine{cluster.PostgreSQL, cluster.MySQL} {
-		t.Run(string(engine), func(t *testing.T) { anyMoment(t, engine) })
+		t.Run(string(engine), func(t *testing.T) { forkToAnyPointInTime(t, engine) })
 	}
 }
 
-func anyMoment(t *testing.T, engine cluster.Engine) {
+func forkToAnyPointInTime(t *testing.T, engine cluster.Engine) {
 	b := newBench(t)
 	b.Clusters.Continuous = true
 	p := b.tenant("one")

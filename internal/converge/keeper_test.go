@@ -173,8 +173,8 @@ func (b *bench) passedOver(id, other cluster.ID) {
 	}
 }
 
-// impatient has a keeper whose grace is over with the next look.
-func (b *bench) impatient() {
+// withoutGrace has a keeper whose grace is over with the next look.
+func (b *bench) withoutGrace() {
 	b.t.Helper()
 	b.keeper.Stop()
 	b.keep(converge.Options{Every: 50 * time.Millisecond, Grace: time.Nanosecond})
@@ -496,7 +496,7 @@ func TestOperationsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c, other := b.active(), b.active()
-	b.impatient()
+	b.withoutGrace()
 	if err := b.control.Clusters.Patch(t.Context(), b.admin, "", c.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -534,7 +534,7 @@ func TestAPlatformThatCannotBeLookedAt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c := b.active()
-	b.impatient()
+	b.withoutGrace()
 	b.driver.Inject(memplatform.Fault{Step: memplatform.StepObserve})
 	b.lookedAgain(c.ID)
 	b.mustHaveEvents(c.ID)

@@ -11,7 +11,7 @@ import (
 	"steward/internal/platform"
 )
 
-func TestVerdict(t *testing.T) {
+func TestTrigger(t *testing.T) {
 	t.Parallel()
 	const grace = 3 * time.Second
 	serving := platform.Observed{Exists: true, Serving: true, Settled: true}
@@ -63,8 +63,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestVerdictIsLegal: whatever is seen, the table of statuses has the change.
-func TestVerdictIsLegal(t *testing.T) {
+// TestTriggerIsLegal: whatever is seen, the table of statuses has the change.
+func TestTriggerIsLegal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		status := rapid.SampledFrom([]cluster.Status{cluster.Active, cluster.Degraded, cluster.Failed}).Draw(t, "status")

@@ -94,7 +94,7 @@ func (a *ArchiveReader) read(p []byte) (int, error) {
 		if !errors.Is(err, io.EOF) {
 			return 0, err
 		}
-		return 0, a.verdict(held)
+		return 0, a.check(held)
 	}
 	// What is buffered already needs no reading and can't fail.
 	n, err := a.r.Read(p[:min(len(p), a.r.Buffered()-trailerSize)])
@@ -102,7 +102,7 @@ func (a *ArchiveReader) read(p []byte) (int, error) {
 	return n, err
 }
 
-func (a *ArchiveReader) verdict(trailer []byte) error {
+func (a *ArchiveReader) check(trailer []byte) error {
 	switch {
 	case !bytes.HasPrefix(trailer, []byte(trailerMark)):
 		return fmt.Errorf("%w: it ends early", ErrDamaged)

@@ -41,8 +41,8 @@ type Condition struct {
 // went down lately, oldest first.
 func NewCondition(s Status, downs []time.Time) Condition { return Condition{Status: s, downs: downs} }
 
-// Verdict is what a result leads to.
-type Verdict struct {
+// Decision is what a result leads to.
+type Decision struct {
 	// Change is set when the service has another status from now on.
 	Change *Change
 	// Again is set when the next look must not wait for its turn.
@@ -60,20 +60,20 @@ type Change struct {
 
 // Judge is the condition after a result, and what follows from it. A result that
 // is inconclusive changes nothing, and has its look repeated.
-func (c Condition) Judge(r Result, rules Rules) (Condition, Verdict) {
+func (c Condition) Judge(r Result, rules Rules) (Condition, Decision) {
 	switch {
 	case r.Class == Inconclusive:
-		return c, Verdict{Again: c.streak > 0}
+		return c, Decision{Again: c.streak > 0}
 	case r.Good() && c.Status == Up, !r.Good() && c.Status == Down:
 		c.streak = 0
-		return c, Verdict{}
+		return c, Decision{}
 	}
 	if c.streak == 0 || c.good != r.Good() {
 		c.streak, c.good, c.first = 0, r.Good(), r
 	}
 	c.streak++
 	if !c.enough(r, rules) {
-		return c, Verdict{Again: c.streak < rules.needed(r.Good())}
+		return c, Decision{Again: c.streak < rules.needed(r.Good())}
 	}
 	change := Change{From: c.Status, Result: c.first, Decided: r.Started.Add(r.Took)}
 	change.To = Up
@@ -82,7 +82,7 @@ func (c Condition) Judge(r Result, rules Rules) (Condition, Verdict) {
 		c.downs = append(lately(c.downs, r.Started, rules), r.Started)
 	}
 	c.Status, c.streak = change.To, 0
-	return c, Verdict{Change: &change}
+	return c, Decision{Change: &change}
 }
 
 func (r Rules) needed(good bool) int {

@@ -23,7 +23,7 @@ func play(c monitor.Condition, looks string, rules monitor.Rules) (monitor.Condi
 	var answers strings.Builder
 	for i, look := range looks {
 		class := map[rune]monitor.Class{'g': monitor.OK, 'b': monitor.Refused, '?': monitor.Inconclusive}[look]
-		var v monitor.Verdict
+		var v monitor.Decision
 		c, v = c.Judge(result(time.Duration(i)*time.Second, class), rules)
 		switch {
 		case v.Change != nil && v.Change.To == monitor.Up:
@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 // TestOutageBegins: an outage began with the first of the looks that agree.
 func TestOutageBegins(t *testing.T) {
 	c := monitor.NewCondition(monitor.Up, nil)
-	var v monitor.Verdict
+	var v monitor.Decision
 	for _, at := range []time.Duration{5, 6, 7} {
 		c, v = c.Judge(result(at*time.Second, monitor.Refused), monitor.DefaultRules())
 	}
@@ -87,7 +87,7 @@ func TestFlapping(t *testing.T) {
 	}
 	up := time.Duration(0)
 	for at := 13 * time.Second; up == 0 && at < time.Hour; at += 30 * time.Second {
-		var v monitor.Verdict
+		var v monitor.Decision
 		c, v = c.Judge(result(at, monitor.OK), rules)
 		if v.Again && at > 44*time.Second {
 			t.Errorf("hurries at %v", at)

@@ -274,10 +274,10 @@ func TestAKeyServicesNewKeyIsNoticed(t *testing.T) {
 	if got, err := s.InUse(t.Context()); err != nil || got != "v3" {
 		t.Errorf("in use %q, %v", got, err)
 	}
-	patient := newSealer(&service{keeper, time.Hour})
+	unhurried := newSealer(&service{keeper, time.Hour})
 	before := v.asked.Load()
 	for range 10 {
-		sealed(t, patient, "x")
+		sealed(t, unhurried, "x")
 	}
 	if asked := v.asked.Load() - before; asked != 1 {
 		t.Errorf("asked %d times within the hour", asked)

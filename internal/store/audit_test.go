@@ -40,7 +40,7 @@ func TestAudit(t *testing.T) {
 		t.Errorf("%+v", named)
 	}
 	line.ID = 1
-	if diff := cmp.Diff([]account.Audit{line}, read(now.Add(-time.Hour), "ann"), sameMoment); diff != "" {
+	if diff := cmp.Diff([]account.Audit{line}, read(now.Add(-time.Hour), "ann"), sameInstant); diff != "" {
 		t.Error(diff)
 	}
 	if all := read(now.Add(-time.Hour), ""); len(all) != 3 || all[1].Username != "a?b?" || len(all[1].Path) > 512 {

@@ -46,8 +46,8 @@ func TestBackupLife(t *testing.T) {
 	c := newCluster(t, s, newAccount(t, s, "a").Account, "db")
 	v := store.Viewer{Account: c.Account}
 	b := newBackup(t, s, c, backup.Snapshot, "first")
-	if got, err := s.Backup(ctx, v, c.ID, b.ID); err != nil || !cmp.Equal(b, got, sameMoment) {
-		t.Errorf("listed from its start on: %v %s", err, cmp.Diff(b, got, sameMoment))
+	if got, err := s.Backup(ctx, v, c.ID, b.ID); err != nil || !cmp.Equal(b, got, sameInstant) {
+		t.Errorf("listed from its start on: %v %s", err, cmp.Diff(b, got, sameInstant))
 	}
 	stale := func(what string, f func(tx *store.Tx) error) {
 		t.Helper()

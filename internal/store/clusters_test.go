@@ -23,8 +23,8 @@ import (
 	"steward/internal/store"
 )
 
-// sameMoment compares times as moments, at the database's precision.
-var sameMoment = cmpopts.EquateApproxTime(time.Microsecond)
+// sameInstant compares times as instants, at the database's precision.
+var sameInstant = cmpopts.EquateApproxTime(time.Microsecond)
 
 func TestCreateCluster(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestCreateCluster(t *testing.T) {
 		"for work":      func() (cluster.Cluster, error) { return s.ClusterForWork(t.Context(), made.ID) },
 	} {
 		got, err := read()
-		if diff := cmp.Diff(made, got, sameMoment); err != nil || diff != "" {
+		if diff := cmp.Diff(made, got, sameInstant); err != nil || diff != "" {
 			t.Errorf("%s: %v -made +read\n%s", name, err, diff)
 		}
 	}
@@ -164,7 +164,7 @@ func TestUpdateCluster(t *testing.T) {
 	})
 	got, err := s.ClusterForWork(t.Context(), c.ID)
 	written.Members = map[string]string{}
-	if diff := cmp.Diff(written, got, sameMoment); err != nil || diff != "" {
+	if diff := cmp.Diff(written, got, sameInstant); err != nil || diff != "" {
 		t.Errorf("%v -written +read\n%s", err, diff)
 	}
 	if got.Generation != 2 || !got.Updated.Equal(now) || got.Label != "after" {
@@ -272,7 +272,7 @@ func TestRecordObserved(t *testing.T) {
 	want := c
 	want.Hosts, want.Members, want.Installation, want.ServerVersion = full.Hosts, full.Members, full.Installation, full.ServerVersion
 	want.UsedBytes, want.ReadOnly = &used, true
-	if diff := cmp.Diff(want, got, sameMoment); err != nil || diff != "" {
+	if diff := cmp.Diff(want, got, sameInstant); err != nil || diff != "" {
 		t.Errorf("%v -want +got\n%s", err, diff)
 	}
 	before := version()

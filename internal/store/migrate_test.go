@@ -119,7 +119,7 @@ func TestAnOlderStoreIsMigrated(t *testing.T) {
 	}
 	newer := pgtest.Open(t, store.Options{URL: s.Pool().Config().ConnString()})
 	got, err := newer.ClusterForWork(t.Context(), c.ID)
-	if diff := cmp.Diff(c, got, sameMoment); err != nil || diff != "" {
+	if diff := cmp.Diff(c, got, sameInstant); err != nil || diff != "" {
 		t.Errorf("%v -want +got\n%s", err, diff)
 	}
 }

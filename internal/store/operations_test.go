@@ -30,7 +30,7 @@ func TestOperationLife(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		viewed, err := s.Operation(ctx, store.Viewer{Account: u.Account}, want.ID)
-		if diff := cmp.Diff(want, viewed, sameMoment); err != nil || diff != "" {
+		if diff := cmp.Diff(want, viewed, sameInstant); err != nil || diff != "" {
 			t.Errorf("%s: %v -want +got\n%s", when, err, diff)
 		}
 		if worked, err := s.OperationForWork(ctx, want.ID); err != nil || !cmp.Equal(viewed, worked) {

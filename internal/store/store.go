@@ -93,7 +93,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		now = time.Now
 	}
 	s := &Store{pool: pool, log: o.Logger, leases: newLeases(config.ConnConfig)}
-	db := patient{pool}
+	db := retrying{pool}
 	s.queries = queries{db: db, q: dbsqlc.New(db), sealer: o.Sealer, now: now}
 	return s, nil
 }

@@ -189,16 +189,16 @@ func (w *Watcher) ended(e *entry, found monitor.Result) {
 	if ends := found.CertificateExpiry; !ends.IsZero() && (e.CertificateEnds == nil || !e.CertificateEnds.Equal(ends)) {
 		e.CertificateEnds, w.certificates[e.ID] = &ends, ends
 	}
-	var verdict monitor.Verdict
-	e.condition, verdict = e.condition.Judge(found, w.Rules)
-	if verdict.Change != nil {
-		w.changes = append(w.changes, change{Change: *verdict.Change, entry: e, generation: e.Generation})
+	var decision monitor.Decision
+	e.condition, decision = e.condition.Judge(found, w.Rules)
+	if decision.Change != nil {
+		w.changes = append(w.changes, change{Change: *decision.Change, entry: e, generation: e.Generation})
 		w.wakeKeeper()
 	}
 	now := time.Now()
 	next := nextSlot(e.ID, e.interval, now)
 	e.due = next
-	if again := now.Add(w.Rules.Confirm + spread(e.ID, w.Rules.Confirm/3)); verdict.Again && again.Before(next) {
+	if again := now.Add(w.Rules.Confirm + spread(e.ID, w.Rules.Confirm/3)); decision.Again && again.Before(next) {
 		next, e.due = again, time.Time{}
 	}
 	w.wheel.put(e, next)

@@ -49,7 +49,7 @@ func threeNodeOperations(engine string) []operation {
 				w.gone = w.Primary(w.db).Pid
 				return 200, syscall.Kill(w.gone, syscall.SIGKILL)
 			},
-			check: checkTrio,
+			check: checkThreeNodes,
 		},
 		{
 			name: "switchover",
@@ -65,7 +65,7 @@ func threeNodeOperations(engine string) []operation {
 				if !accepted {
 					w.gone = 0
 				}
-				checkTrio(t, w, accepted)
+				checkThreeNodes(t, w, accepted)
 			},
 		},
 		{
@@ -105,7 +105,7 @@ func threeNodeOperations(engine string) []operation {
 					w.AwaitStatus(w.db, "suspended")
 				}
 				w.rouse()
-				checkTrio(t, w, accepted)
+				checkThreeNodes(t, w, accepted)
 			},
 		},
 		{
@@ -125,7 +125,7 @@ func threeNodeOperations(engine string) []operation {
 					w.AwaitStatus(w.db, "active")
 				}
 				w.rouse()
-				checkTrio(t, w, accepted)
+				checkThreeNodes(t, w, accepted)
 			},
 		},
 	}
@@ -139,7 +139,7 @@ func locks(n int) int { return []int{128, 80}[n%2] }
 // if that was heard.
 func checkSettings(t *testing.T, w *world, accepted bool) {
 	t.Helper()
-	checkTrio(t, w, accepted)
+	checkThreeNodes(t, w, accepted)
 	var view struct {
 		Config struct {
 			PG struct {
@@ -243,7 +243,7 @@ func (w *world) exec(statement string) {
 	}
 }
 
-func checkTrio(t *testing.T, w *world, _ bool) {
+func checkThreeNodes(t *testing.T, w *world, _ bool) {
 	t.Helper()
 	var gone []int
 	if w.gone != 0 {

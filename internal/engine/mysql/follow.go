@@ -9,9 +9,9 @@ import (
 	"steward/internal/engine"
 )
 
-// verdictWait is how long Follow waits to hear from a source that is there
+// sourceWait is how long Follow waits to hear from a source that is there
 // whether it takes the replica.
-const verdictWait = time.Second
+const sourceWait = time.Second
 
 // Follow is part of engine.Replicator.
 func (d *Driver) Follow(ctx context.Context, n engine.Node) error {
@@ -61,7 +61,7 @@ func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) error {
 	if err := s.start(ctx, f, n, st, ready == "1"); err != nil || source == nil {
 		return err
 	}
-	return s.verdict(ctx, f, source)
+	return s.sourceAnswer(ctx, f, source)
 }
 
 // peer opens a session on the source, which runs on this machine and has our account.
@@ -113,11 +113,11 @@ func (s *session) start(ctx context.Context, f flavour, n engine.Node, st status
 	return s.exec(ctx, statements...)
 }
 
-// verdict returns what the source says. It may have to be asked again: a source that
+// sourceAnswer returns what the source says. It may have to be asked again: a source that
 // is being promoted doesn't know yet what it has received and not applied.
-func (s *session) verdict(ctx context.Context, f flavour, source *session) error {
+func (s *session) sourceAnswer(ctx context.Context, f flavour, source *session) error {
 	refusals := 0
-	for end := time.Now().Add(verdictWait); time.Now().Before(end); {
+	for end := time.Now().Add(sourceWait); time.Now().Before(end); {
 		st, err := s.status(ctx, f)
 		if err != nil || st.hears() {
 			return err

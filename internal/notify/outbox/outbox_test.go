@@ -399,9 +399,9 @@ func TestSlowRecipientHoldsUpNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Whoever waited for a slow one would wait longer than the test does.
-	patient := o.sender(func(e *email.Options) { e.Patience = time.Hour })
+	unhurried := o.sender(func(e *email.Options) { e.Patience = time.Hour })
 	o.start(func(n *outbox.Options) {
-		n.Senders = map[string]notify.Sender{monitor.EmailChannel: patient, "ops": ops}
+		n.Senders = map[string]notify.Sender{monitor.EmailChannel: unhurried, "ops": ops}
 	})
 	for range 100 {
 		o.tell(o.notice(o.issue(), monitor.NoticeOpened, "slow@example.org"))

@@ -10,13 +10,13 @@ import (
 	"steward/test/harness"
 )
 
-// TestForkOfAMoment: a recovery that steward dies in is begun anew.
-func TestForkOfAMoment(t *testing.T) { forkOfAMoment(t, "postgresql/15") }
+// TestForkToPointInTime: a recovery that steward dies in is begun anew.
+func TestForkToPointInTime(t *testing.T) { forkToPointInTime(t, "postgresql/15") }
 
-func TestForkOfAMomentOfMariaDB(t *testing.T) { forkOfAMoment(t, "mysql/10.11") }
+func TestForkToPointInTimeOfMariaDB(t *testing.T) { forkToPointInTime(t, "mysql/10.11") }
 
 // The steps are mostly those of any fork; a recovery takes its time.
-func forkOfAMoment(t *testing.T, engine string) {
+func forkToPointInTime(t *testing.T, engine string) {
 	moment := ""
 	family, _, _ := strings.Cut(engine, "/")
 	op := operation{

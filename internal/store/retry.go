@@ -23,13 +23,13 @@ const (
 	pause    = 10 * time.Millisecond
 )
 
-// patient runs single statements, and again when the connection was lost before
+// retrying runs single statements, and again when the connection was lost before
 // anything can have come of them. What reads may be repeated whenever; what
 // writes only when it was never sent.
-type patient struct{ pool *pgxpool.Pool }
+type retrying struct{ pool *pgxpool.Pool }
 
 // Exec implements dbsqlc.DBTX. Under a lease it takes a transaction to see that it holds.
-func (p patient) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
+func (p retrying) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
 	if fenced(ctx) {
 		err = inTx(ctx, p.pool, func(tx pgx.Tx) error {
 			tag, err = tx.Exec(ctx, sql, args...)
@@ -45,7 +45,7 @@ func (p patient) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.
 }
 
 // Query implements dbsqlc.DBTX. Only what fails before the first row is repeated.
-func (p patient) Query(ctx context.Context, sql string, args ...any) (rows pgx.Rows, err error) {
+func (p retrying) Query(ctx context.Context, sql string, args ...any) (rows pgx.Rows, err error) {
 	err = persist(ctx, repeatable(sql), func() error {
 		rows, err = p.pool.Query(ctx, sql, args...) //nolint:sqlclosecheck // the caller closes them
 		return err
@@ -54,12 +54,12 @@ func (p patient) Query(ctx context.Context, sql string, args ...any) (rows pgx.R
 }
 
 // QueryRow implements dbsqlc.DBTX.
-func (p patient) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	return patientRow{p.pool, ctx, sql, args}
+func (p retrying) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return retryingRow{p.pool, ctx, sql, args}
 }
 
-// patientRow asks when it is scanned.
-type patientRow struct {
+// retryingRow asks when it is scanned.
+type retryingRow struct {
 	pool *pgxpool.Pool
 	ctx  context.Context //nolint:containedctx // pgx.Row is a call in two halves
 	sql  string
@@ -67,7 +67,7 @@ type patientRow struct {
 }
 
 // Scan implements pgx.Row.
-func (r patientRow) Scan(to ...any) error {
+func (r retryingRow) Scan(to ...any) error {
 	return persist(r.ctx, repeatable(r.sql), func() error { return r.pool.QueryRow(r.ctx, r.sql, r.args...).Scan(to...) })
 }
 

@@ -19,7 +19,7 @@ import (
 	"steward/test/harness"
 )
 
-const momentLayout = "2006-01-02T15:04:05"
+const timeLayout = "2006-01-02T15:04:05"
 
 // history is a database whose rows come one after the other.
 type history struct {
@@ -85,7 +85,7 @@ func (h *history) row() string {
 	h.n++
 	exec1(h.t, h.db, fmt.Sprintf("INSERT INTO kept VALUES (%d)", h.n))
 	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
-	moment := time.Now().UTC().Format(momentLayout)
+	moment := time.Now().UTC().Format(timeLayout)
 	time.Sleep(100 * time.Millisecond)
 	return moment
 }
@@ -232,19 +232,19 @@ func (h *history) told(d harness.Database) string {
 	return ""
 }
 
-// TestMoments: any moment since the first backup can be forked from, also over a
+// TestPointInTime: any moment since the first backup can be forked from, also over a
 // backup, a crash of steward and a restore in place, whose history is another.
-func TestMoments(t *testing.T) {
+func TestPointInTime(t *testing.T) {
 	t.Parallel()
 	moments(t, harness.New(t, continuous), "postgresql/15")
 }
 
-func TestMomentsOfMariaDB(t *testing.T) {
+func TestPointInTimeOfMariaDB(t *testing.T) {
 	t.Parallel()
 	moments(t, harness.New(t, continuous), "mysql/10.11")
 }
 
-func TestMomentsOfMySQL(t *testing.T) {
+func TestPointInTimeOfMySQL(t *testing.T) {
 	thorough(t)
 	t.Parallel()
 	s := harness.New(t, continuous)
@@ -287,7 +287,7 @@ func moments(t *testing.T, s *harness.Server, engine string) {
 	three := h.row()
 	h.archived()
 	time.Sleep(1100 * time.Millisecond) // all of it is before the moment, whatever its second
-	now := time.Now().UTC().Format(momentLayout)
+	now := time.Now().UTC().Format(timeLayout)
 	f = h.fork("now", now, "1 2 3")
 	// The archive ends before the moment, which is said; or the server finished with
 	// another log meanwhile, and its end proves that nothing is missing up to the moment.
@@ -302,7 +302,7 @@ func moments(t *testing.T, s *harness.Server, engine string) {
 	s.AwaitStatus(h.d, "active")
 	h.connect()
 	time.Sleep(1100 * time.Millisecond) // a moment is a whole second, and this one is to be after the restore
-	h.refused(time.Now().UTC().Format(momentLayout), "after a restore")
+	h.refused(time.Now().UTC().Format(timeLayout), "after a restore")
 	s.Snapshot(h.d, "second", "primary")
 	time.Sleep(1100 * time.Millisecond)
 	h.n = 10
@@ -333,7 +333,7 @@ func (h *history) gap(before string) {
 		h.t.Fatal(err)
 	}
 	spec := h.like("beyond")
-	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": time.Now().UTC().Format(momentLayout)}
+	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": time.Now().UTC().Format(timeLayout)}
 	f := h.s.AwaitStatus(h.s.Create(spec), "failed")
 	if said := h.told(f); !strings.Contains(said, "gap") {
 		h.t.Errorf("beyond the gap: %q", said)
@@ -341,26 +341,26 @@ func (h *history) gap(before string) {
 	h.fork("this-side", before, "11")
 }
 
-// TestMomentsOverAFailover: the archive goes on with what the new primary writes.
-func TestMomentsOverAFailover(t *testing.T) {
+// TestPointInTimeOverFailover: the archive goes on with what the new primary writes.
+func TestPointInTimeOverFailover(t *testing.T) {
 	t.Parallel()
-	momentsOverAFailover(t, harness.New(t, continuous), "postgresql/15")
+	pointInTimeOverFailover(t, harness.New(t, continuous), "postgresql/15")
 }
 
-func TestMomentsOverAFailoverOfMariaDB(t *testing.T) {
+func TestPointInTimeOverFailoverOfMariaDB(t *testing.T) {
 	thorough(t)
 	t.Parallel()
-	momentsOverAFailover(t, harness.New(t, continuous), "mysql/10.11")
+	pointInTimeOverFailover(t, harness.New(t, continuous), "mysql/10.11")
 }
 
-func TestMomentsOverAFailoverOfMySQL(t *testing.T) {
+func TestPointInTimeOverFailoverOfMySQL(t *testing.T) {
 	thorough(t)
 	t.Parallel()
 	s := harness.New(t, continuous)
-	momentsOverAFailover(t, s, "mysql/"+needMySQL(t, s))
+	pointInTimeOverFailover(t, s, "mysql/"+needMySQL(t, s))
 }
 
-func momentsOverAFailover(t *testing.T, s *harness.Server, engine string) {
+func pointInTimeOverFailover(t *testing.T, s *harness.Server, engine string) {
 	h := newHistory(t, s, engine, 3)
 	s.Snapshot(h.d, "first", "primary")
 	time.Sleep(1100 * time.Millisecond)
