@@ -50,7 +50,7 @@ type ArchiveWriter struct {
 // NewArchiveWriter writes to w.
 func NewArchiveWriter(w io.Writer) *ArchiveWriter { return &ArchiveWriter{w: w} }
 
-// Write is part of io.Writer.
+// Write implements io.Writer.
 func (a *ArchiveWriter) Write(p []byte) (int, error) {
 	n, err := a.w.Write(p)
 	a.tally.add(p[:n])
@@ -78,7 +78,7 @@ func NewArchiveReader(r io.Reader) *ArchiveReader {
 	return &ArchiveReader{r: bufio.NewReaderSize(r, 256<<10)}
 }
 
-// Read is part of io.Reader.
+// Read implements io.Reader.
 func (a *ArchiveReader) Read(p []byte) (int, error) {
 	if a.err != nil {
 		return 0, a.err

@@ -145,7 +145,7 @@ type Process struct {
 	Argv []string
 	// Env is the whole environment; nothing is inherited.
 	Env []string
-	// Polite tells that servers come first where there isn't processor time for all.
+	// Polite reports whether servers come first where there isn't processor time for all.
 	Polite bool
 }
 
@@ -197,7 +197,7 @@ type Driver interface {
 	// over TLS, whatever the customer has made of their databases.
 	VerifyRootPassword(ctx context.Context, n Node) error
 	// Reload makes the running server take over what it can of Files and of
-	// the certificates, without a restart. restart tells that something needs one.
+	// the certificates, without a restart. restart reports whether something needs one.
 	Reload(ctx context.Context, n Node) (restart bool, err error)
 	// SetReadOnly turns the disk guard on or off at run time, ending what
 	// writes. Files with the same Node.ReadOnly must have been written before:

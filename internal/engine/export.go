@@ -18,7 +18,7 @@ type Copied struct {
 	// Bytes is how long the stream is that Backup wrote.
 	Bytes int64
 	Taken time.Time
-	// Encrypted tells that the data is so at rest; AtRestKey and Keyring open it.
+	// Encrypted reports whether the data is so at rest; AtRestKey and Keyring open it.
 	Encrypted          bool
 	AtRestKey, Keyring []byte
 }

@@ -25,7 +25,7 @@ var ErrDiverged = errors.New("the replica's data has gone another way than its s
 type Comparer interface {
 	// Compare compares the rows of the running replica n with those of n.Source, both
 	// as of the same moment, until the context ends. The error is ErrDiverged when they
-	// differ; whole tells that nothing was left out. Writers wait for a second at most.
+	// differ; whole reports whether nothing was left out. Writers wait for a second at most.
 	Compare(ctx context.Context, n Node) (whole bool, err error)
 }
 
@@ -82,7 +82,7 @@ type Replicator interface {
 	// what it has, then takes writes. Files with n.Role Primary have been written
 	// before. Nothing when it is one already, but for what was left undone.
 	Promote(ctx context.Context, n Node) error
-	// CanDrain tells whether Drain does something for the installation.
+	// CanDrain reports whether Drain does something for the installation.
 	CanDrain(inst Installation) bool
 	// Drain hands what the stopped server dead has written last, of which no
 	// replica may know yet, to candidate: running and disconnected. Promote then applies it.

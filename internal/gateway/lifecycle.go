@@ -76,7 +76,7 @@ func (g *Gateway) adopt(ctx context.Context) error {
 	return nil
 }
 
-// examine reads a generation's ports and tells whether it can be the current one.
+// examine reads a generation's ports and reports whether it can be the current one.
 func (g *Gateway) examine(ctx context.Context, i *instance) (bool, error) {
 	if err := g.awaitAnswer(ctx, i); err != nil {
 		return false, err

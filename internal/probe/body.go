@@ -24,7 +24,7 @@ type window struct {
 
 func newWindow(text string) *window { return &window{text: []byte(text)} }
 
-// seen adds a piece and tells whether the text has been found by now.
+// seen adds a piece and reports whether the text has been found by now.
 func (w *window) seen(piece []byte) bool {
 	if w.found || bytes.Contains(piece, w.text) {
 		w.found = true

@@ -32,7 +32,7 @@ type operation struct {
 	prepare func(w *world)
 	// ask sends the request. It may fail: the server dies at some point.
 	ask func(w *world) (status int, err error)
-	// check demands the outcome. accepted tells that the request was answered with 200.
+	// check demands the outcome. accepted reports whether the request was answered with 200.
 	check func(t *testing.T, w *world, accepted bool)
 }
 

@@ -185,7 +185,7 @@ func (c *Cluster) succeed(t *testing.T, candidate, other *Server) {
 }
 
 // rejoin starts the former primary as a replica, copied anew only when it
-// can't follow as it is, and tells whether it could.
+// can't follow as it is, and reports whether it could.
 func (c *Cluster) rejoin(t *testing.T, old *Server) (asItWas bool) {
 	t.Helper()
 	began := time.Now()

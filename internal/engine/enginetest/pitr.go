@@ -41,7 +41,7 @@ type memoryArchive struct {
 	refuse   error
 }
 
-// Put is part of engine.ArchiveSink.
+// Put implements engine.ArchiveSink.
 func (v *memoryArchive) Put(_ context.Context, archiveID, name string, r io.Reader) error {
 	if v.refuse != nil {
 		return v.refuse
@@ -54,7 +54,7 @@ func (v *memoryArchive) Put(_ context.Context, archiveID, name string, r io.Read
 	return err
 }
 
-// ReportGap is part of engine.ArchiveSink.
+// ReportGap implements engine.ArchiveSink.
 func (v *memoryArchive) ReportGap(context.Context) error {
 	v.overflow++
 	return nil

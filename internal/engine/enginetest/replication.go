@@ -158,7 +158,7 @@ func failovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
 }
 
 // Failover kills the primary under writers and demands that the others go on,
-// and that it comes back. Without loss when lossless, and then it tells whether
+// and that it comes back. Without loss when lossless, and then it reports whether
 // the killed one came back as it was.
 func (c *Cluster) Failover(t *testing.T, round int, lossless bool) (asItWas bool) {
 	t.Helper()

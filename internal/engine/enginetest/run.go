@@ -22,7 +22,7 @@ type Options struct {
 	Open func(n engine.Node, l Login) (*sql.DB, error)
 	// Attempts are what dbadmin must not get away with, and some that it must.
 	Attempts []Attempt
-	// Refused tells whether an error is a refusal for want of a privilege, as
+	// Refused reports whether an error is a refusal for want of a privilege, as
 	// opposed to an attempt that is misspelt and proves nothing. Nil takes any error.
 	Refused func(error) bool
 	// Intact looks, after each attempt, for what no attempt may bring about: a
@@ -148,7 +148,7 @@ func Installations(t *testing.T, driver engine.Driver) []engine.Installation {
 	return few(found)
 }
 
-// Thorough tells that tests may take their time.
+// Thorough reports whether tests may take their time.
 func Thorough() bool { return os.Getenv(allEngines) == "all" }
 
 // discovered are those the driver finds. A machine with none fails the test: a

@@ -136,7 +136,7 @@ func (s *Server) Console(t *testing.T) string {
 	return string(content)
 }
 
-// Running tells whether the server's first process is alive.
+// Running reports whether the server's first process is alive.
 func (s *Server) Running() bool {
 	if s.ended == nil {
 		return false

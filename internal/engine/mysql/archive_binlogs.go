@@ -37,7 +37,7 @@ type serverLog struct {
 	from, to uint64
 }
 
-// ArchiveBinlogs is part of engine.Feeder.
+// ArchiveBinlogs implements engine.Feeder.
 func (d *Driver) ArchiveBinlogs(ctx context.Context, n engine.Node, from engine.ArchivePosition, to engine.ArchiveSink) (engine.ArchivePosition, error) {
 	s, err := d.admin(ctx, n)
 	if err != nil {
@@ -51,7 +51,7 @@ func (d *Driver) ArchiveBinlogs(ctx context.Context, n engine.Node, from engine.
 	return h.position, nil
 }
 
-// PurgeBinlogs is part of engine.Feeder.
+// PurgeBinlogs implements engine.Feeder.
 func (d *Driver) PurgeBinlogs(ctx context.Context, n engine.Node, from engine.ArchivePosition) error {
 	s, err := d.admin(ctx, n)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // workDirPrefix begins the names of backups' folders in Node.Tmp.
 const workDirPrefix = ".steward-backup-"
 
-// Backup is part of engine.Archiver. MariaDB's comes as a stream of its own
+// Backup implements engine.Archiver. MariaDB's comes as a stream of its own
 // program; MySQL, which has no such thing, clones itself to the local disk
 // first, which therefore has to have room for all the data once more.
 func (d *Driver) Backup(ctx context.Context, n engine.Node, w io.Writer, run engine.Piper) error {
@@ -95,7 +95,7 @@ func giveLike(dir, path string) error {
 	return os.Lchown(path, int(owner.Uid), int(owner.Gid))
 }
 
-// Unpack is part of engine.Archiver. What comes of it is a history of its own:
+// Unpack implements engine.Archiver. What comes of it is a history of its own:
 // a replica of the server that was backed up can't follow.
 func (d *Driver) Unpack(ctx context.Context, n engine.Node, r io.Reader, dir string, run engine.Piper) error {
 	archive := engine.NewArchiveReader(r)

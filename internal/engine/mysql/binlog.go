@@ -44,7 +44,7 @@ func (e logEvent) kind() byte        { return e[4] }
 func (e logEvent) body() []byte      { return e[eventHeader:] }
 func (e logEvent) second() time.Time { return time.Unix(int64(binary.LittleEndian.Uint32(e)), 0).UTC() }
 
-// between tells that the event stands between transactions, not in one.
+// between reports whether the event stands between transactions, not in one.
 func (e logEvent) between() bool {
 	switch e.kind() {
 	case eventStop, eventRotate, eventFormat, eventPreviousGTIDs, eventBinlogCheckpoint, eventGTIDList, eventEncrypted:
@@ -53,7 +53,7 @@ func (e logEvent) between() bool {
 	return false
 }
 
-// begins tells whether a transaction begins with the event, of whatever form.
+// begins reports whether a transaction begins with the event, of whatever form.
 func (e logEvent) begins() bool {
 	switch e.kind() {
 	case eventGTID, eventAnonymous, eventTaggedGTID, eventMariaDBGTID:
@@ -62,7 +62,7 @@ func (e logEvent) begins() bool {
 	return false
 }
 
-// heads tells that no log is one without the event.
+// heads reports whether no log is one without the event.
 func (e logEvent) heads() bool { return e.kind() == eventFormat || e.kind() == eventPreviousGTIDs }
 
 // checkEvent looks at a header.

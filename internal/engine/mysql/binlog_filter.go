@@ -65,7 +65,7 @@ func (x *filter) copy(p segment, until uint64, r io.Reader, w io.Writer) (taken 
 	return taken, nil
 }
 
-// wants tells whether the transaction that begins with the event is to be taken, and
+// wants reports whether the transaction that begins with the event is to be taken, and
 // then counts it as done. Where the whole segment counts, no transaction may be left that isn't there yet.
 func (x *filter) wants(e logEvent, p segment, until uint64) (bool, error) {
 	t, err := x.read(e)

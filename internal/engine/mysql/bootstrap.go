@@ -8,7 +8,7 @@ import (
 	"steward/internal/engine"
 )
 
-// Bootstrap is part of engine.Driver. Our own password comes last: where it
+// Bootstrap implements engine.Driver. Our own password comes last: where it
 // works, all the rest is done.
 func (d *Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 	s, err := d.admin(ctx, n)
@@ -45,7 +45,7 @@ func (d *Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 // rootSessions are those of customers who came in with dbadmin's password.
 const rootSessions = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '" + rootUser + "'"
 
-// SetRootPassword is part of engine.Driver. It also makes dbadmin whole again,
+// SetRootPassword implements engine.Driver. It also makes dbadmin whole again,
 // should the customer have dropped it or taken rights from it.
 func (d *Driver) SetRootPassword(ctx context.Context, n engine.Node) error {
 	s, err := d.admin(ctx, n)

@@ -26,7 +26,7 @@ const (
 	errStatementTimeout = 1969
 )
 
-// Compare is part of engine.Comparer. Rows are what is logged, but statements that
+// Compare implements engine.Comparer. Rows are what is logged, but statements that
 // change a table's columns are logged as they are, and a default that is another
 // value each time gives each node other ones. MySQL refuses such statements.
 func (d *Driver) Compare(ctx context.Context, n engine.Node) (whole bool, err error) {

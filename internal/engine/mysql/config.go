@@ -69,7 +69,7 @@ func (s setting) literal() string {
 // holds no backslashes.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// Files is part of engine.Driver.
+// Files implements engine.Driver.
 func (d *Driver) Files(n engine.Node) ([]engine.File, error) {
 	settings, files := settingsOf(n)
 	var b strings.Builder

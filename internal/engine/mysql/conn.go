@@ -211,7 +211,7 @@ func is(err error, numbers ...uint16) bool {
 	return slices.Contains(numbers, answer.Number)
 }
 
-// Ping is part of engine.Driver. A fresh clone answers to the template's
+// Ping implements engine.Driver. A fresh clone answers to the template's
 // password still.
 func (d *Driver) Ping(ctx context.Context, n engine.Node) error {
 	s, err := d.admin(ctx, n)
@@ -228,7 +228,7 @@ func (d *Driver) Ping(ctx context.Context, n engine.Node) error {
 	return s.keepRoom(ctx)
 }
 
-// VerifyRootPassword is part of engine.Driver.
+// VerifyRootPassword implements engine.Driver.
 func (d *Driver) VerifyRootPassword(ctx context.Context, n engine.Node) error {
 	s, err := d.rootAnyway(ctx, n)
 	if is(err, errTooManyOfUser, errUserLimit) {

@@ -14,7 +14,7 @@ import (
 // mostDamage is how many findings are reported; there may be one per table.
 const mostDamage = 20
 
-// Check is part of engine.Archiver. A page with a wrong checksum makes MySQL
+// Check implements engine.Archiver. A page with a wrong checksum makes MySQL
 // itself end, which is an answer as well.
 func (d *Driver) Check(ctx context.Context, n engine.Node, within func(bytes int64) time.Duration) error {
 	c := &tablesCheck{d: d, n: n, within: within}

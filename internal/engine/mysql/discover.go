@@ -13,7 +13,7 @@ import (
 	"steward/internal/engine"
 )
 
-// Discover is part of engine.Driver.
+// Discover implements engine.Driver.
 func (d *Driver) Discover(ctx context.Context, folders []string) (found []engine.Installation, notes []error) {
 	described, notes := engine.Described(folders, engine.FlavourMariaDB, engine.FlavourMySQL)
 	for _, inst := range described {

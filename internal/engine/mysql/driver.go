@@ -43,7 +43,7 @@ func New(log *slog.Logger) *Driver {
 	return &Driver{log: log, system: []string{"/usr/sbin", "/usr/libexec", "/usr/local/sbin"}, copyLockWait: copyLockWait}
 }
 
-// Process is part of engine.Driver.
+// Process implements engine.Driver.
 func (d *Driver) Process(n engine.Node) engine.Process {
 	server := flavourOf(n.Installation.Flavour).dialect().server
 	return engine.Process{
@@ -55,11 +55,11 @@ func (d *Driver) Process(n engine.Node) engine.Process {
 // environment of every server: nothing of ours, and times in UTC.
 var environment = []string{"LC_ALL=C", "TZ=UTC", "PATH=/usr/bin:/bin"}
 
-// StopSignal is part of engine.Driver: the server rolls back what is open,
+// StopSignal implements engine.Driver: the server rolls back what is open,
 // closes its clients' connections and writes everything out.
 func (d *Driver) StopSignal() syscall.Signal { return syscall.SIGTERM }
 
-// Version is part of engine.Driver.
+// Version implements engine.Driver.
 func (d *Driver) Version(ctx context.Context, n engine.Node) (string, error) {
 	s, err := d.admin(ctx, n)
 	if err != nil {

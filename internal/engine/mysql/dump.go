@@ -78,7 +78,7 @@ func (p *dump) ask(ctx context.Context, log string) error {
 	return err
 }
 
-// Close is part of io.Closer.
+// Close implements io.Closer.
 func (p *dump) Close() error {
 	p.cancel()
 	err := p.raw.Close()
@@ -86,7 +86,7 @@ func (p *dump) Close() error {
 	return err
 }
 
-// Read is part of io.Reader.
+// Read implements io.Reader.
 func (p *dump) Read(b []byte) (int, error) {
 	for len(p.left) == 0 {
 		if p.err != nil {

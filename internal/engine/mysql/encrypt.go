@@ -11,12 +11,12 @@ import (
 	"steward/internal/engine"
 )
 
-// EncryptionMissing is part of engine.Driver.
+// EncryptionMissing implements engine.Driver.
 func (d *Driver) EncryptionMissing(inst engine.Installation) string {
 	return flavourOf(inst.Flavour).encryptionMissing(inst)
 }
 
-// KeyringContent is part of engine.Driver.
+// KeyringContent implements engine.Driver.
 func (d *Driver) KeyringContent(n engine.Node) ([]byte, error) {
 	file := flavourOf(n.Installation.Flavour).keyring(n)
 	if !n.Encrypted || file == "" {

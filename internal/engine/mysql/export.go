@@ -19,7 +19,7 @@ const (
 	exportedRing   = "keyring"
 )
 
-// Export is part of engine.Exporter. MariaDB's stream stays what it is: the files
+// Export implements engine.Exporter. MariaDB's stream stays what it is: the files
 // in it come in segments, whose sizes nobody knows before its end.
 func (d *Driver) Export(c engine.Copied, r io.Reader, w *tar.Writer) error {
 	if err := engine.AddFile(w, c, exportedConf, []byte(exportedServer(c))); err != nil {
@@ -71,7 +71,7 @@ innodb_data_file_path = ` + systemTablespace + "\n"
 	return text + "partial_revokes = ON\nmysqlx = OFF\nsecure_file_priv = NULL\nskip_replica_start = ON\n"
 }
 
-// Instructions is part of engine.Exporter.
+// Instructions implements engine.Exporter.
 func (d *Driver) Instructions(c engine.Copied) string {
 	if c.Flavour == engine.FlavourMariaDB {
 		return mariaDBInstructions(c)

@@ -7,7 +7,7 @@ import (
 	"steward/internal/engine"
 )
 
-// Fence is part of engine.Driver. Like all that we do to accounts it is each
+// Fence implements engine.Driver. Like all that we do to accounts it is each
 // node's own.
 func (d *Driver) Fence(ctx context.Context, n engine.Node) error {
 	s, err := d.admin(ctx, n)

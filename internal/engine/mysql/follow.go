@@ -13,7 +13,7 @@ import (
 // whether it takes the replica.
 const sourceWait = time.Second
 
-// Follow is part of engine.Replicator.
+// Follow implements engine.Replicator.
 func (d *Driver) Follow(ctx context.Context, n engine.Node) error {
 	s, err := d.admin(ctx, n)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *session) sourceAnswer(ctx context.Context, f flavour, source *session) 
 	return nil
 }
 
-// settled tells whether the server has applied all it received.
+// settled reports whether the server has applied all it received.
 func (s *session) settled(ctx context.Context, f flavour) (bool, error) {
 	st, err := s.status(ctx, f)
 	if err != nil {

@@ -121,7 +121,7 @@ func union(sets ...gtidSet) gtidSet {
 	return all
 }
 
-// holds tells whether everything in other is in s.
+// holds reports whether everything in other is in s.
 func (s gtidSet) holds(other gtidSet) bool {
 	for source, runs := range other {
 		for _, r := range runs {

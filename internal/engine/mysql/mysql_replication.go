@@ -66,7 +66,7 @@ func (f mySQL) abandon(ctx context.Context, s *session) error {
 	}
 }
 
-// executedAll tells that nothing was received that isn't executed, not even a part of
+// executedAll reports whether nothing was received that isn't executed, not even a part of
 // a transaction. MySQL may say so a moment late.
 func (st status) executedAll() bool {
 	return st["Source_Log_File"] == st["Relay_Source_Log_File"] && st["Read_Source_Log_Pos"] == st["Exec_Source_Log_Pos"]

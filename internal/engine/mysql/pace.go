@@ -64,7 +64,7 @@ func (p *pace) begin() {
 	p.begun = time.Now()
 }
 
-// Write is part of io.Writer.
+// Write implements io.Writer.
 func (p *pace) Write(b []byte) (int, error) {
 	if p.written != nil && time.Since(p.begun) >= paceRun {
 		p.pause()

@@ -12,7 +12,7 @@ import (
 	"steward/internal/engine"
 )
 
-// AfterPatch is part of engine.Driver. MySQL upgrades itself when it starts.
+// AfterPatch implements engine.Driver. MySQL upgrades itself when it starts.
 // For MariaDB it does in SQL what mariadb-upgrade does between versions of one
 // series: that program starts others by paths that a relocated build hasn't.
 func (d *Driver) AfterPatch(ctx context.Context, n engine.Node) error {

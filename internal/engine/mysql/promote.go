@@ -7,7 +7,7 @@ import (
 	"steward/internal/engine"
 )
 
-// Promote is part of engine.Replicator. That the node takes writes comes last:
+// Promote implements engine.Replicator. That the node takes writes comes last:
 // until then it can be repeated from the start.
 func (d *Driver) Promote(ctx context.Context, n engine.Node) error {
 	s, err := d.admin(ctx, n)

@@ -14,7 +14,7 @@ const writerLockWait = 1
 // guardTries bounds how often the guard is tried before the caller has to come back.
 const guardTries = 5
 
-// SetReadOnly is part of engine.Driver. It is read_only, not super_read_only:
+// SetReadOnly implements engine.Driver. It is read_only, not super_read_only:
 // we must still be able to change passwords, and nobody else has the privilege
 // to write on. Uncommitted changes, running statements and locked tables hold
 // the switch up, so their sessions are ended: first those with changes, which

@@ -8,7 +8,7 @@ import (
 	"steward/internal/engine"
 )
 
-// Reload is part of engine.Driver. It compares the wanted settings with the
+// Reload implements engine.Driver. It compares the wanted settings with the
 // running server's, so that it is right whatever happened before.
 func (d *Driver) Reload(ctx context.Context, n engine.Node) (restart bool, err error) {
 	s, err := d.admin(ctx, n)
@@ -48,7 +48,7 @@ func (d *Driver) Reload(ctx context.Context, n engine.Node) (restart bool, err e
 	return restart, nil
 }
 
-// set tells whether the running server took the setting over.
+// set reports whether the running server took the setting over.
 func (s *session) set(ctx context.Context, w setting) (taken bool, err error) {
 	if w.when == fixed {
 		return false, nil

@@ -23,7 +23,7 @@ const (
 	fetchTries = 5
 )
 
-// UnpackToRecover is part of engine.Recoverer.
+// UnpackToRecover implements engine.Recoverer.
 func (d *Driver) UnpackToRecover(ctx context.Context, n engine.Node, r io.Reader, dir string, run engine.Piper) (archiveID, first string, err error) {
 	archive := engine.NewArchiveReader(r)
 	if err := flavourOf(n.Installation.Flavour).unpackToRecover(ctx, n, archive, dir, run); err != nil {
@@ -35,7 +35,7 @@ func (d *Driver) UnpackToRecover(ctx context.Context, n engine.Node, r io.Reader
 // Prunable implements engine.Recoverer.
 func (d *Driver) Prunable(string) bool { return true }
 
-// StartNewArchive is part of engine.Recoverer.
+// StartNewArchive implements engine.Recoverer.
 func (d *Driver) StartNewArchive(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
 	err := flavourOf(n.Installation.Flavour).startNewArchive(ctx, n, dir, run)
 	if err == nil {
@@ -82,7 +82,7 @@ func relayFolder(n engine.Node) string {
 	return n.Recovery.RestoreDir
 }
 
-// Replay is part of engine.Feeder.
+// Replay implements engine.Feeder.
 func (d *Driver) Replay(ctx context.Context, n engine.Node, from engine.ArchiveSource) (reached time.Time, short bool, err error) {
 	s, err := d.admin(ctx, n)
 	if err != nil {
@@ -143,7 +143,7 @@ func (r *replay) run(ctx context.Context) (reached time.Time, short bool, err er
 	return r.filter.last, true, nil
 }
 
-// portion prepares some segments and has the server do them. more tells that it may
+// portion prepares some segments and has the server do them. more reports whether it may
 // not have been the last.
 func (r *replay) portion(ctx context.Context) (more bool, err error) {
 	r.portions++

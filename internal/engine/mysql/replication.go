@@ -87,7 +87,7 @@ func (s *session) status(ctx context.Context, f flavour) (status, error) {
 	return st, nil
 }
 
-// follows tells whether the peer is the source, whatever the threads do.
+// follows reports whether the peer is the source, whatever the threads do.
 func (st status) follows(p engine.Peer) bool {
 	return st != nil && st["Source_Host"] == p.Listen.Addr().String() && st["Source_Port"] == strconv.Itoa(int(p.Listen.Port()))
 }
@@ -101,7 +101,7 @@ func (st status) applierRuns() bool { return st["Replica_SQL_Running"] == "Yes" 
 
 func (st status) streams() bool { return st.hears() && st.applierRuns() }
 
-// hears tells that the source has begun to send: first of all it names its log.
+// hears reports whether the source has begun to send: first of all it names its log.
 // The receiver calls itself running before the source has agreed to send
 // anything from the replica's position on.
 func (st status) hears() bool {
@@ -120,7 +120,7 @@ func (st status) problem() string {
 	return strings.Join(all, "; ")
 }
 
-// ReplicationStatus is part of engine.Replicator.
+// ReplicationStatus implements engine.Replicator.
 func (d *Driver) ReplicationStatus(ctx context.Context, n engine.Node) (engine.ReplicationStatus, error) {
 	var status engine.ReplicationStatus
 	s, err := d.admin(ctx, n)
@@ -159,7 +159,7 @@ func (s *session) writable(ctx context.Context, n engine.Node) (bool, error) {
 	return on == "0" || n.ReadOnly && !isReplica(n), err
 }
 
-// PrepareReplica is part of engine.Replicator. Clones begin with an empty history of
+// PrepareReplica implements engine.Replicator. Clones begin with an empty history of
 // transactions, so each can follow any other; none must have run.
 func (d *Driver) PrepareReplica(ctx context.Context, _, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, controlFile)); err != nil {
@@ -168,7 +168,7 @@ func (d *Driver) PrepareReplica(ctx context.Context, _, dir string) error {
 	return d.RegenerateIdentity(ctx, dir)
 }
 
-// BaseBackup is part of engine.Replicator.
+// BaseBackup implements engine.Replicator.
 func (d *Driver) BaseBackup(ctx context.Context, n engine.Node, dir string, run engine.Runner) error {
 	if err := flavourOf(n.Installation.Flavour).baseBackup(ctx, d, n, dir, run); err != nil {
 		return fmt.Errorf("copy the data of node %d: %w", n.Ordinal, err)
@@ -176,7 +176,7 @@ func (d *Driver) BaseBackup(ctx context.Context, n engine.Node, dir string, run 
 	return d.RegenerateIdentity(ctx, dir)
 }
 
-// Disconnect is part of engine.Replicator. Only the receiver stops: if both
+// Disconnect implements engine.Replicator. Only the receiver stops: if both
 // threads did, what was received would be thrown away when they start again.
 func (d *Driver) Disconnect(ctx context.Context, n engine.Node) error {
 	s, err := d.admin(ctx, n)
@@ -192,7 +192,7 @@ func (d *Driver) Disconnect(ctx context.Context, n engine.Node) error {
 	return s.exec(ctx, f.dialect().stopReceiver)
 }
 
-// StepDown is part of engine.Replicator.
+// StepDown implements engine.Replicator.
 func (d *Driver) StepDown(ctx context.Context, n engine.Node) error {
 	s, err := d.admin(ctx, n)
 	if err != nil {
@@ -209,10 +209,10 @@ func (d *Driver) StepDown(ctx context.Context, n engine.Node) error {
 	return err
 }
 
-// CanDrain is part of engine.Replicator.
+// CanDrain implements engine.Replicator.
 func (d *Driver) CanDrain(engine.Installation) bool { return false }
 
-// Drain is part of engine.Replicator: there is nothing to.
+// Drain implements engine.Replicator: there is nothing to.
 func (d *Driver) Drain(context.Context, engine.Node, engine.Node) error { return nil }
 
 // pollEvery is how often a server on this machine is asked what it waits for.

@@ -11,14 +11,14 @@ import (
 // day. Then semi-sync would degrade, which must not happen unseen.
 const semiSyncTimeout = 24 * 60 * 60 * 1000
 
-// clustered tells whether the node is one of several.
+// clustered reports whether the node is one of several.
 func clustered(n engine.Node) bool { return n.Members > 1 }
 
 func isReplica(n engine.Node) bool { return clustered(n) && n.Role == cluster.Replica }
 
 func semiSync(n engine.Node) bool { return clustered(n) && n.Replication == cluster.SemiSynch }
 
-// replies tells whether semi-sync is enabled on the replica's side. It costs nothing
+// replies reports whether semi-sync is enabled on the replica's side. It costs nothing
 // where the source waits for nobody; a source that begins to wait while the cluster
 // grows is heard by those only who had it when they connected. And a killed primary
 // of MariaDB's that starts as a replica cuts from its log and data what its engine

@@ -25,10 +25,10 @@ const systemTablespace = controlFile + ":5M:autoextend"
 // controlFile is InnoDB's system tablespace.
 const controlFile = "ibdata1"
 
-// ControlFile is part of engine.Driver.
+// ControlFile implements engine.Driver.
 func (*Driver) ControlFile() string { return controlFile }
 
-// Template is part of engine.Driver. The server's bootstrap keeps no binary
+// Template implements engine.Driver. The server's bootstrap keeps no binary
 // log, so a clone begins with an empty history of transactions.
 func (d *Driver) Template(ctx context.Context, inst engine.Installation, dir, templatePassword string, run engine.Runner) error {
 	f := flavourOf(inst.Flavour)
@@ -62,7 +62,7 @@ var belongings = []string{
 	"ibtmp1", "#ib_*.dblwr", "*.pid", initFile, asyncFlushFile,
 }
 
-// RegenerateIdentity is part of engine.Driver.
+// RegenerateIdentity implements engine.Driver.
 func (d *Driver) RegenerateIdentity(_ context.Context, dir string) error {
 	if err := removeAll(dir, belongings...); err != nil {
 		return fmt.Errorf("make %s its own server: %w", dir, err)

@@ -30,7 +30,7 @@ type tuning struct {
 // ownConnections are left for us when the customer has used up all of theirs.
 const ownConnections = 16
 
-// Connections is part of engine.Driver.
+// Connections implements engine.Driver.
 func (d *Driver) Connections(n engine.Node) int { return int(tune(n.Plan).connections) }
 
 func tune(p catalog.Plan) tuning {

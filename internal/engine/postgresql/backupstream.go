@@ -18,7 +18,7 @@ import (
 type backupStream struct {
 	start, end lsn
 	conn       *pgconn.PgConn
-	// framed tells that each message begins with a letter that says what it is,
+	// framed reports whether each message begins with a letter that says what it is,
 	// as from 15 on.
 	framed   bool
 	archives int

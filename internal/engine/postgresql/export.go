@@ -24,7 +24,7 @@ local all all scram-sha-256
 host  all all samenet scram-sha-256
 `
 
-// Export is part of engine.Exporter.
+// Export implements engine.Exporter.
 func (Driver) Export(c engine.Copied, r io.Reader, w *tar.Writer) error {
 	replaced := func(name string) bool { return slices.Contains(leftovers, name) }
 	if err := engine.Retar(r, w, c, "data", replaced); err != nil {
@@ -42,7 +42,7 @@ func (Driver) Export(c engine.Copied, r io.Reader, w *tar.Writer) error {
 	return nil
 }
 
-// Instructions is part of engine.Exporter.
+// Instructions implements engine.Exporter.
 func (Driver) Instructions(c engine.Copied) string {
 	return fmt.Sprintf(`You need PostgreSQL %[1]s, %[2]s or a later %[1]s.x (on Debian its programs are in
 /usr/lib/postgresql/%[1]s/bin). data/ is a data folder with the write-ahead log that

@@ -12,7 +12,7 @@ import (
 // the template has, too.
 const quietSessions = "ALTER ROLE ALL SET log_min_messages = 'fatal'"
 
-// Fence is part of engine.Driver. A replica has its primary's fences.
+// Fence implements engine.Driver. A replica has its primary's fences.
 func (Driver) Fence(ctx context.Context, n engine.Node) error {
 	if n.Role == cluster.Replica {
 		return nil

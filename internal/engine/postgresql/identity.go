@@ -82,7 +82,7 @@ func readLiveControl(ctx context.Context, dir string) (*controlFile, error) {
 	}
 }
 
-// ControlFile is part of engine.Driver.
+// ControlFile implements engine.Driver.
 func (Driver) ControlFile() string { return "global/pg_control" }
 
 func controlPath(dir string) string { return filepath.Join(dir, Driver{}.ControlFile()) }

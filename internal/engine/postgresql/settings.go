@@ -125,7 +125,7 @@ func nodeSettings(n engine.Node) []setting {
 // reservedConnections are ours alone.
 const reservedConnections = 3
 
-// Connections is part of engine.Driver.
+// Connections implements engine.Driver.
 func (Driver) Connections(n engine.Node) int {
 	return parameter.PostgreSQLConnections(n.Plan.MemoryMB) - reservedConnections
 }

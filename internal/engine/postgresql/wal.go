@@ -157,7 +157,7 @@ func (r *walReader) next() (lsn, error) {
 	}
 }
 
-// overwrittenError tells that a record was never finished: after a crash its server
+// overwrittenError says that a record was never finished: after a crash its server
 // went on at the start of a page.
 type overwrittenError struct{ page lsn }
 

@@ -12,7 +12,7 @@ import (
 	"steward/internal/engine/enginetest"
 )
 
-// refused tells whether the server said that a privilege is missing.
+// refused reports whether the server said that a privilege is missing.
 func refused(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
