@@ -243,7 +243,8 @@ func TestDeadMailServerIsOutlived(t *testing.T) {
 		before := o.awaitNotices("pending", func(n monitor.Notice) bool { return n.State == monitor.NoticePending })[0].Attempts
 		o.now.pass(time.Hour)
 		o.awaitNotices("tried again", func(n monitor.Notice) bool {
-			return n.Kind == monitor.NoticeRecovered && n.Attempts == 0 || n.Kind == monitor.NoticeOpened && n.Attempts > before
+			// An attempt counts from its start; the pause to the next one begins with its end.
+			return n.Kind == monitor.NoticeRecovered && n.Attempts == 0 || n.Kind == monitor.NoticeOpened && n.Attempts > before && n.State == monitor.NoticePending
 		})
 	}
 	o.mail.Up(t)
