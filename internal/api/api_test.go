@@ -81,7 +81,7 @@ func benchesOn(t testing.TB, s *store.Store, two bool, change ...func(*api.Optio
 		f(&o)
 	}
 	deps := control.Deps{
-		Store: s, Catalog: plans, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler),
+		Store: s, Catalog: plans, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: !two,
 		LoginsPerMinute: loginsPerMinute, Now: o.Now,
 		Enqueue: func(context.Context, *store.Tx, operation.ID) error { return nil },
 	}

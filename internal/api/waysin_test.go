@@ -123,7 +123,7 @@ func (a *asked) take() []string {
 func tokenLookupTiming(t *testing.T) {
 	var tracer asked
 	s := pgtest.Store(t, pgtest.WithTracer(&tracer))
-	auth := control.New(control.Deps{Store: s}).Auth
+	auth := control.New(control.Deps{Store: s, OnlyServer: true}).Auth
 	b := &bench{t: t, store: s}
 	var token string
 	if err := s.InTx(t.Context(), func(tx *store.Tx) error {

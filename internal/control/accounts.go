@@ -181,6 +181,7 @@ func (s *Accounts) become(ctx context.Context, name string, status account.Statu
 
 // change runs what changes an account. One that is being deleted stays so.
 func (s *Accounts) change(ctx context.Context, name string, by account.Audit, do func(account.Account) (account.Account, error)) (after account.Account, err error) {
+	defer s.principals.forget()
 	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
 		found, err := tx.AccountByName(ctx, name)
 		if err != nil {

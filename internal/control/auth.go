@@ -24,12 +24,18 @@ func (a *Auth) Authenticate(ctx context.Context, token string) (account.Principa
 		return account.Principal{}, fault.NewUnauthenticated()
 	}
 	hash := store.TokenHash(sha256.Sum256([]byte(token)))
+	p, generation, known := a.principals.find(hash, a.Now())
+	if known {
+		return p, nil
+	}
 	p, err := a.Store.Principal(ctx, hash)
 	switch {
 	case fault.IsKind(err, fault.NotFound), err == nil && p.Status == account.Deleting:
 		return account.Principal{}, fault.NewUnauthenticated()
 	case err == nil && p.Status == account.Suspended:
 		return account.Principal{}, fault.NewSuspended()
+	case err == nil:
+		a.principals.remember(hash, p, generation, a.Now())
 	}
 	return p, err
 }

@@ -16,6 +16,7 @@ type Authorizations struct{ Deps }
 // InTx carries out one step of a flow: all of it, or nothing. Whom it takes
 // access away from is refused from the next request on.
 func (s *Authorizations) InTx(ctx context.Context, f func(tx *store.Tx) error) error {
+	defer s.principals.forget()
 	return s.Store.InTx(ctx, f)
 }
 
@@ -39,6 +40,7 @@ func (s *Authorizations) App(ctx context.Context, p account.Principal, id int64)
 
 // DeleteApp takes an application's access back.
 func (s *Authorizations) DeleteApp(ctx context.Context, p account.Principal, id int64) error {
+	defer s.principals.forget()
 	return s.Store.DeleteApp(ctx, p.User.ID, id)
 }
 

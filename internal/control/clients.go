@@ -142,5 +142,6 @@ func (s *Clients) Delete(ctx context.Context, p account.Principal, id account.Cl
 	if err != nil {
 		return err
 	}
+	defer s.principals.forget()
 	return s.Store.DeleteClient(ctx, c.ID)
 }

@@ -48,6 +48,11 @@ type Deps struct {
 	Now func() time.Time
 	// SharedRates counts requests together with other servers; nil where there are none.
 	SharedRates limit.Shared
+	// OnlyServer reports whether no other server shares the store, so that whom a
+	// token stands for may be remembered between requests.
+	OnlyServer bool
+
+	principals *principals
 }
 
 // Control is all use cases, by noun.
@@ -81,6 +86,9 @@ type Control struct {
 func New(d Deps) *Control {
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.OnlyServer {
+		d.principals = newPrincipals()
 	}
 	return &Control{
 		Accounts:           &Accounts{d},

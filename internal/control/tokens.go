@@ -121,5 +121,6 @@ func (s *Tokens) Relabel(ctx context.Context, p account.Principal, id account.To
 
 // Delete revokes a token of the caller's.
 func (s *Tokens) Delete(ctx context.Context, p account.Principal, id account.TokenID) error {
+	defer s.principals.forget()
 	return s.Store.DeleteToken(ctx, p.User.ID, id)
 }

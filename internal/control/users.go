@@ -126,6 +126,7 @@ func (s *Users) Update(ctx context.Context, p account.Principal, name string, in
 	if err := unrestricted(p); err != nil {
 		return account.User{}, err
 	}
+	defer s.principals.forget()
 	var u account.User
 	err := s.Store.InTx(ctx, func(tx *store.Tx) error {
 		all, err := tx.LockUsers(ctx, p.Account)
@@ -151,6 +152,7 @@ func (s *Users) Update(ctx context.Context, p account.Principal, name string, in
 
 // UpdateOwn changes the caller's own e-mail address, restricted or not.
 func (s *Users) UpdateOwn(ctx context.Context, p account.Principal, email *string, faults fault.Faults) (account.User, error) {
+	defer s.principals.forget()
 	var u account.User
 	err := s.Store.InTx(ctx, func(tx *store.Tx) error {
 		all, err := tx.LockUsers(ctx, p.Account)
@@ -177,6 +179,7 @@ func (s *Users) Delete(ctx context.Context, p account.Principal, name string) er
 	if err := unrestricted(p); err != nil {
 		return err
 	}
+	defer s.principals.forget()
 	return s.Store.InTx(ctx, func(tx *store.Tx) error {
 		all, err := tx.LockUsers(ctx, p.Account)
 		if err != nil {
@@ -287,6 +290,7 @@ func (s *Users) SetGrants(ctx context.Context, p account.Principal, name string,
 	if err := unrestricted(p); err != nil {
 		return Grants{}, err
 	}
+	defer s.principals.forget()
 	var u account.User
 	err := s.Store.InTx(ctx, func(tx *store.Tx) error {
 		// Nobody may lift the user's restrictions, or remove it, meanwhile.
