@@ -29,8 +29,8 @@ import (
 // evening is when the tests of backups begin.
 var evening = time.Date(2026, 1, 31, 18, 0, 0, 0, time.UTC)
 
-// vault is a bench with an archive, and a clock that the test moves.
-type vault struct {
+// backupBench is a bench with an archive, and a clock that the test moves.
+type backupBench struct {
 	*bench
 	archive *archivetest.Memory
 	clock   atomic.Pointer[time.Time]
@@ -39,9 +39,9 @@ type vault struct {
 	recovery converge.Recovery
 }
 
-func newVault(t *testing.T, options converge.BackupOptions) *vault {
+func newBackupBench(t *testing.T, options converge.BackupOptions) *backupBench {
 	t.Helper()
-	v := &vault{archive: archivetest.New(), options: options}
+	v := &backupBench{archive: archivetest.New(), options: options}
 	v.at(evening)
 	v.archive.Now = v.now
 	v.options.Every = 10 * time.Millisecond
@@ -50,12 +50,12 @@ func newVault(t *testing.T, options converge.BackupOptions) *vault {
 	return v
 }
 
-func (v *vault) now() time.Time       { return *v.clock.Load() }
-func (v *vault) at(now time.Time)     { v.clock.Store(&now) }
-func (v *vault) pass(d time.Duration) { v.at(v.now().Add(d)) }
+func (v *backupBench) now() time.Time       { return *v.clock.Load() }
+func (v *backupBench) at(now time.Time)     { v.clock.Store(&now) }
+func (v *backupBench) pass(d time.Duration) { v.at(v.now().Add(d)) }
 
 // restart replaces the process; between stop and start nobody runs.
-func (v *vault) restart() {
+func (v *backupBench) restart() {
 	v.keeper.Stop()
 	v.operator = operate.New(operate.Options{
 		Store: v.store, Driver: v.driver, Catalog: v.plans, Archiver: v.driver, Archive: v.archive, Logger: v.operator.Logger, Now: v.now,
@@ -78,7 +78,7 @@ func (n *notes) Refresh(context.Context, cluster.Cluster) error {
 // TestRecoveryIsKeptCurrent: of what has a backup, and isn't deleted.
 func TestRecoveryIsKeptCurrent(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	seen := &notes{}
 	v.recovery = seen
 	v.restart()
@@ -92,10 +92,10 @@ func TestRecoveryIsKeptCurrent(t *testing.T) {
 }
 
 // quiet waits until the keeper has looked a few times.
-func (v *vault) quiet() { time.Sleep(100 * time.Millisecond) }
+func (v *backupBench) quiet() { time.Sleep(100 * time.Millisecond) }
 
 // carryOut does what operations are waiting of a database.
-func (v *vault) carryOut(c cluster.Cluster) {
+func (v *backupBench) carryOut(c cluster.Cluster) {
 	v.t.Helper()
 	going, err := v.store.UnfinishedOperations(v.t.Context(), c.ID)
 	if err != nil {
@@ -111,7 +111,7 @@ func (v *vault) carryOut(c cluster.Cluster) {
 }
 
 // midnight moves to the next day and lets its backup be taken.
-func (v *vault) midnight(c cluster.Cluster) {
+func (v *backupBench) midnight(c cluster.Cluster) {
 	v.t.Helper()
 	v.at(v.now().Truncate(24 * time.Hour).Add(25 * time.Hour))
 	v.mustBecome(c.ID, cluster.BackingUp)
@@ -119,7 +119,7 @@ func (v *vault) midnight(c cluster.Cluster) {
 	v.mustBecome(c.ID, cluster.Active)
 }
 
-func (v *vault) labels(c cluster.Cluster) []string {
+func (v *backupBench) labels(c cluster.Cluster) []string {
 	v.t.Helper()
 	all, err := v.store.BackupsOf(v.t.Context(), c.ID)
 	if err != nil {
@@ -132,7 +132,7 @@ func (v *vault) labels(c cluster.Cluster) []string {
 	return labels
 }
 
-func (v *vault) mustList(c cluster.Cluster, want ...string) {
+func (v *backupBench) mustList(c cluster.Cluster, want ...string) {
 	v.t.Helper()
 	v.quiet()
 	if diff := cmp.Diff(want, v.labels(c)); diff != "" {
@@ -140,7 +140,7 @@ func (v *vault) mustList(c cluster.Cluster, want ...string) {
 	}
 }
 
-func (v *vault) newest(c cluster.Cluster) backup.Backup {
+func (v *backupBench) newest(c cluster.Cluster) backup.Backup {
 	v.t.Helper()
 	all, err := v.store.BackupsOf(v.t.Context(), c.ID)
 	if err != nil || len(all) == 0 {
@@ -149,7 +149,7 @@ func (v *vault) newest(c cluster.Cluster) backup.Backup {
 	return all[0]
 }
 
-func (v *vault) snapshot(c cluster.Cluster, label string) backup.Backup {
+func (v *backupBench) snapshot(c cluster.Cluster, label string) backup.Backup {
 	v.t.Helper()
 	if err := v.control.Backups.Create(v.t.Context(), v.admin, c.Engine, c.ID, control.NewSnapshot{Label: label}, nil); err != nil {
 		v.t.Fatal(err)
@@ -160,7 +160,7 @@ func (v *vault) snapshot(c cluster.Cluster, label string) backup.Backup {
 
 func TestAutomaticBackupsAreDaily(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.active()
 	v.at(time.Date(2026, 1, 31, 23, 59, 59, 0, time.UTC))
 	v.mustList(c)
@@ -181,7 +181,7 @@ func TestAutomaticBackupsAreDaily(t *testing.T) {
 
 func TestOfThreeNodesAReplicaIsBackedUp(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.activeOf(3)
 	v.midnight(c)
 	if b := v.newest(c); b.Target != backup.FromSecondary || b.State != backup.Complete {
@@ -192,7 +192,7 @@ func TestOfThreeNodesAReplicaIsBackedUp(t *testing.T) {
 // TestMissedBackups: one for all the days in which nobody ran, and then daily.
 func TestMissedBackups(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.active()
 	v.midnight(c)
 	v.keeper.Stop()
@@ -209,7 +209,7 @@ func TestMissedBackups(t *testing.T) {
 // the new day gets its own right after.
 func TestABackupAcrossMidnight(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.active()
 	v.at(time.Date(2026, 2, 1, 1, 0, 0, 0, time.UTC))
 	v.mustBecome(c.ID, cluster.BackingUp)
@@ -224,7 +224,7 @@ func TestABackupAcrossMidnight(t *testing.T) {
 // TestADatabaseThatCantBeBackedUp waits until it can.
 func TestADatabaseThatCantBeBackedUp(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.active()
 	v.driver.Break(c.ID, "no disk")
 	v.mustBecome(c.ID, cluster.Failed)
@@ -237,7 +237,7 @@ func TestADatabaseThatCantBeBackedUp(t *testing.T) {
 // TestAFailedAutomaticBackup is taken again, an hour later.
 func TestAFailedAutomaticBackup(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.active()
 	v.driver.Inject(memplatform.Fault{Step: memplatform.StepBackup})
 	v.at(time.Date(2026, 2, 1, 1, 0, 0, 0, time.UTC))
@@ -265,7 +265,7 @@ func TestAFailedAutomaticBackup(t *testing.T) {
 // no label stands in its way, whoever has it.
 func TestTheScheduleIsMoved(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.active()
 	v.midnight(c)
 	v.snapshot(c, "auto20260201b")
@@ -287,7 +287,7 @@ func TestTheScheduleIsMoved(t *testing.T) {
 // TestADeletedAutomaticBackupStaysDeleted: the day has had its backup.
 func TestADeletedAutomaticBackupStaysDeleted(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.active()
 	v.midnight(c)
 	if err := v.control.Backups.Delete(t.Context(), v.admin, c.Engine, c.ID, v.newest(c).ID); err != nil {
@@ -306,7 +306,7 @@ func TestRetention(t *testing.T) {
 	for _, keep := range []int{0, 2} {
 		t.Run(fmt.Sprint(keep), func(t *testing.T) {
 			t.Parallel()
-			v := newVault(t, converge.BackupOptions{Keep: keep})
+			v := newBackupBench(t, converge.BackupOptions{Keep: keep})
 			c := v.active()
 			v.snapshot(c, "mine")
 			for range 9 {
@@ -331,7 +331,7 @@ func TestRetention(t *testing.T) {
 func TestRetentionGoesOnAfterAFault(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
-		v := newVault(t, converge.BackupOptions{Keep: 1})
+		v := newBackupBench(t, converge.BackupOptions{Keep: 1})
 		c := v.active()
 		v.midnight(c)
 		v.archive.Inject(archivetest.Fault{Call: "Delete", After: after, Times: 2})
@@ -348,7 +348,7 @@ func TestRetentionGoesOnAfterAFault(t *testing.T) {
 // that the store doesn't know stays.
 func TestArchiveOrphans(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.active()
 	kept := v.snapshot(c, "mine")
 	const orphan, fresh, foreign = 1001, 1002, 77
@@ -366,7 +366,7 @@ func TestArchiveOrphans(t *testing.T) {
 // the rest of what is known of it with them.
 func TestBackupsOfADeletedDatabase(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{KeepDeleted: 48 * time.Hour})
+	v := newBackupBench(t, converge.BackupOptions{KeepDeleted: 48 * time.Hour})
 	c := v.active()
 	v.snapshot(c, "mine")
 	if err := v.control.Clusters.Delete(t.Context(), v.admin, c.Engine, c.ID); err != nil {
@@ -388,7 +388,7 @@ func TestBackupsOfADeletedDatabase(t *testing.T) {
 }
 
 // undelete brings a deleted database back to its backup, and deletes it again.
-func (v *vault) undelete(c cluster.Cluster) {
+func (v *backupBench) undelete(c cluster.Cluster) {
 	v.t.Helper()
 	undelete := func() error {
 		return v.store.InTx(v.t.Context(), func(tx *store.Tx) error { return tx.Undelete(v.t.Context(), c.ID) })
@@ -425,7 +425,7 @@ func (v *vault) undelete(c cluster.Cluster) {
 
 func TestBackupsAreTriedOut(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{Verify: true})
+	v := newBackupBench(t, converge.BackupOptions{Verify: true})
 	c := v.active()
 	first := v.snapshot(c, "good")
 	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
@@ -453,7 +453,7 @@ func TestBackupsAreTriedOut(t *testing.T) {
 func TestABadBackupIsToldInOurOwnWords(t *testing.T) {
 	t.Parallel()
 	const inner = "pg_restore: connect as steward to /srv/scratch/socket: pid 4711"
-	v := newVault(t, converge.BackupOptions{Verify: true})
+	v := newBackupBench(t, converge.BackupOptions{Verify: true})
 	c := v.active()
 	contact := monitor.Contact{Account: c.Account, Name: "ann", Email: "ann@example.org"}
 	if _, err := v.store.CreateContact(t.Context(), contact); err != nil {
@@ -499,7 +499,7 @@ func TestABadBackupIsToldInOurOwnWords(t *testing.T) {
 // after ever longer pauses, also by a server that has just started.
 func TestAVerificationThatTakesTooLong(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{Verify: true, Verification: converge.VerifyLimits{Base: 3 * time.Second}})
+	v := newBackupBench(t, converge.BackupOptions{Verify: true, Verification: converge.VerifyLimits{Base: 3 * time.Second}})
 	c := v.active()
 	for _, fault := range []memplatform.Fault{
 		{Step: memplatform.StepVerify, Delay: time.Hour, Times: 1}, {Step: memplatform.StepVerify, Err: platform.ErrUnverified, Times: 1},
@@ -529,7 +529,7 @@ func TestAVerificationThatTakesTooLong(t *testing.T) {
 // it doesn't restore.
 func TestADatabaseIsDeletedWhileItsBackupIsVerified(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{Verify: true, KeepDeleted: 48 * time.Hour})
+	v := newBackupBench(t, converge.BackupOptions{Verify: true, KeepDeleted: 48 * time.Hour})
 	c := v.active()
 	deleted := make(chan error, 1)
 	v.driver.Inject(memplatform.Fault{Step: memplatform.StepVerify, Err: memplatform.ErrInjected, Times: 1, Do: func() {
@@ -548,7 +548,7 @@ func TestADatabaseIsDeletedWhileItsBackupIsVerified(t *testing.T) {
 	v.mustHaveNoIssues()
 }
 
-func (v *vault) mustHaveNoIssues() {
+func (v *backupBench) mustHaveNoIssues() {
 	v.t.Helper()
 	if issues, _, err := v.control.Issues.List(v.t.Context(), v.admin, store.ListQuery{}); err != nil || len(issues) > 0 {
 		v.t.Errorf("issues: %+v, %v", issues, err)
@@ -558,7 +558,7 @@ func (v *vault) mustHaveNoIssues() {
 // TestATryThatCouldntBeMade says nothing of the backup, and is made again.
 func TestATryThatCouldntBeMade(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{Verify: true})
+	v := newBackupBench(t, converge.BackupOptions{Verify: true})
 	c := v.active()
 	v.archive.Inject(archivetest.Fault{Call: "Get", Times: 1})
 	v.snapshot(c, "s")
@@ -572,7 +572,7 @@ func TestATryThatCouldntBeMade(t *testing.T) {
 
 func TestADamagedBackupIsFound(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.active()
 	b := v.snapshot(c, "s")
 	v.archive.Damage(c.ID, b.ID)
@@ -584,7 +584,7 @@ func TestADamagedBackupIsFound(t *testing.T) {
 // TestAProofAges: what was proven once may have rotted since.
 func TestAProofAges(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{Verify: true})
+	v := newBackupBench(t, converge.BackupOptions{Verify: true})
 	c := v.active()
 	b := v.snapshot(c, "s")
 	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
@@ -605,7 +605,7 @@ func TestAProofAges(t *testing.T) {
 // afterwards.
 func TestADatabaseIsLookedAfterWhileItIsBackedUp(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.active()
 	if err := v.control.Backups.Create(t.Context(), v.admin, c.Engine, c.ID, control.NewSnapshot{Label: "s"}, nil); err != nil {
 		t.Fatal(err)
@@ -627,7 +627,7 @@ func TestADatabaseIsLookedAfterWhileItIsBackedUp(t *testing.T) {
 }
 
 // lockedOut is a database that a restore has locked its owner out of.
-func (v *vault) lockedOut() cluster.Cluster {
+func (v *backupBench) lockedOut() cluster.Cluster {
 	v.t.Helper()
 	c := v.active()
 	b := v.snapshot(c, "s")
@@ -644,7 +644,7 @@ func (v *vault) lockedOut() cluster.Cluster {
 }
 
 // readmit is the operator's word.
-func (v *vault) readmit(c cluster.Cluster) {
+func (v *backupBench) readmit(c cluster.Cluster) {
 	v.t.Helper()
 	if err := v.store.InTx(v.t.Context(), func(tx *store.Tx) error { return tx.SetLockedOut(v.t.Context(), c.ID, false) }); err != nil {
 		v.t.Fatal(err)
@@ -653,7 +653,7 @@ func (v *vault) readmit(c cluster.Cluster) {
 
 // mustNotLetInEarly demands, whenever the gateway or the password is about to be
 // changed, that nobody gets in with a password that isn't the one that is shown.
-func (v *vault) mustNotLetInEarly(c cluster.Cluster) {
+func (v *backupBench) mustNotLetInEarly(c cluster.Cluster) {
 	look := func() {
 		real, _ := v.world.Cluster(c.ID)
 		if v.world.Login(c.ID, client, real.Password) != nil {
@@ -672,7 +672,7 @@ func (v *vault) mustNotLetInEarly(c cluster.Cluster) {
 // the server runs and has today's password.
 func TestLetInWhileTheServerIsDown(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.lockedOut()
 	v.driver.Inject(memplatform.Fault{Step: memplatform.StepStart})
 	v.world.Edit(c.ID, func(c *memplatform.Cluster) { c.Running = false })
@@ -695,7 +695,7 @@ func TestLetInWhileTheServerIsDown(t *testing.T) {
 // failed until the operator lets today's password be set.
 func TestLockedOut(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.lockedOut()
 	time.Sleep(300 * time.Millisecond)
 	if now := v.view(c.ID); now.Status != cluster.Failed || !now.LockedOut {

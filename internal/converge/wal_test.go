@@ -14,7 +14,7 @@ import (
 )
 
 // write has a database hand files over.
-func (v *vault) write(c cluster.Cluster, names ...string) {
+func (v *backupBench) write(c cluster.Cluster, names ...string) {
 	v.world.Edit(c.ID, func(c *memplatform.Cluster) {
 		c.Unarchived = map[string]string{}
 		for _, name := range names {
@@ -23,13 +23,13 @@ func (v *vault) write(c cluster.Cluster, names ...string) {
 	})
 }
 
-func (v *vault) waiting(c cluster.Cluster) int {
+func (v *backupBench) waiting(c cluster.Cluster) int {
 	real, _ := v.world.Cluster(c.ID)
 	return len(real.Unarchived)
 }
 
 // archived are the names of what is in the archive.
-func (v *vault) archived(c cluster.Cluster) []string {
+func (v *backupBench) archived(c cluster.Cluster) []string {
 	v.t.Helper()
 	all, err := v.archive.ListWAL(v.t.Context(), c.ID)
 	if err != nil {
@@ -56,7 +56,7 @@ func TestWhatServersWriteIsArchived(t *testing.T) {
 }
 
 func archivesWrites(t *testing.T, spec cluster.Spec) {
-	v := newVault(t, converge.BackupOptions{Keep: 1})
+	v := newBackupBench(t, converge.BackupOptions{Keep: 1})
 	c := v.activeLike(spec)
 	v.write(c, "1")
 	v.eventually("what nobody can use is dropped", func() bool { return v.waiting(c) == 0 })
@@ -80,7 +80,7 @@ func archivesWrites(t *testing.T, spec cluster.Spec) {
 // TestAnArchiveThatIsAway: files wait, and what had to be dropped is told of once.
 func TestAnArchiveThatIsAway(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, converge.BackupOptions{})
+	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.active()
 	v.midnight(c)
 	v.archive.Inject(archivetest.Fault{Call: "PutWAL"})

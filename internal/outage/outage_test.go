@@ -23,15 +23,15 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // bench is an account with two contacts, of which one is of the group web.
 type bench struct {
-	t     *testing.T
-	store *store.Store
-	owner account.ID
-	desk  outage.IssueTracker
-	now   time.Time
+	t      *testing.T
+	store  *store.Store
+	owner  account.ID
+	issues outage.IssueTracker
+	now    time.Time
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t, store: pgtest.Store(t), desk: outage.IssueTracker{Channels: []string{"ops"}}, now: time.Now().Truncate(time.Second)}
+	b := &bench{t: t, store: pgtest.Store(t), issues: outage.IssueTracker{Channels: []string{"ops"}}, now: time.Now().Truncate(time.Second)}
 	if err := b.store.Pool().QueryRow(t.Context(), "INSERT INTO accounts (name, created) VALUES ('a', now()) RETURNING id").Scan(&b.owner); err != nil {
 		t.Fatal(err)
 	}
@@ -74,19 +74,19 @@ func (b *bench) begin(s monitor.Service, host string, at time.Duration, addresse
 		if s, err = tx.UpdateService(b.t.Context(), s); err != nil {
 			return err
 		}
-		return b.desk.Begin(b.t.Context(), tx, s, found)
+		return b.issues.Begin(b.t.Context(), tx, s, found)
 	})
 }
 
 func (b *bench) end(s monitor.Service, at time.Duration) {
 	b.t.Helper()
-	b.do(func(tx *store.Tx) error { return b.desk.End(b.t.Context(), tx, s, b.now.Add(at)) })
+	b.do(func(tx *store.Tx) error { return b.issues.End(b.t.Context(), tx, s, b.now.Add(at)) })
 }
 
 func (b *bench) unwatch(s monitor.Service, at time.Duration) {
 	b.t.Helper()
 	b.do(func(tx *store.Tx) error {
-		return b.desk.Unwatch(b.t.Context(), tx, s, b.now.Add(at), "ann disabled it.")
+		return b.issues.Unwatch(b.t.Context(), tx, s, b.now.Add(at), "ann disabled it.")
 	})
 }
 
@@ -271,13 +271,13 @@ func TestNewcomersAreTold(t *testing.T) {
 	b.begin(shop, "a.example", 0)
 	b.begin(mail, "a.example", time.Second)
 	b.do(func(tx *store.Tx) error {
-		return b.desk.Raise(t.Context(), tx, b.owner, outage.OfDisk(1), "orders", "it is full", b.now)
+		return b.issues.Raise(t.Context(), tx, b.owner, outage.OfDisk(1), "orders", "it is full", b.now)
 	})
 	if _, err := b.store.CreateContact(t.Context(), monitor.Contact{Account: b.owner, Name: "cid", Email: "cid@example.org", Group: "mail"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		b.do(func(tx *store.Tx) error { return b.desk.TellNewcomers(t.Context(), tx, b.owner) })
+		b.do(func(tx *store.Tx) error { return b.issues.TellNewcomers(t.Context(), tx, b.owner) })
 	}
 	b.expect("a contact of mail", "[1 2]+ ann:1 bob:2 cid:2 ops:12; []+ ann:o bob:o cid:o ops:o")
 	b.end(shop, time.Minute)
@@ -291,12 +291,12 @@ func TestCauses(t *testing.T) {
 	b := newBench(t)
 	raise := func(c outage.Cause) {
 		b.do(func(tx *store.Tx) error {
-			return b.desk.Raise(t.Context(), tx, b.owner, c, "orders", "it is full", b.now)
+			return b.issues.Raise(t.Context(), tx, b.owner, c, "orders", "it is full", b.now)
 		})
 	}
 	settle := func(c outage.Cause) {
 		b.do(func(tx *store.Tx) error {
-			return b.desk.Settle(t.Context(), tx, b.owner, c, "it is well", b.now.Add(time.Hour))
+			return b.issues.Settle(t.Context(), tx, b.owner, c, "it is well", b.now.Add(time.Hour))
 		})
 	}
 	raise(outage.OfDisk(1))
@@ -308,7 +308,7 @@ func TestCauses(t *testing.T) {
 	settle(outage.OfDisk(1))
 	b.expect("there is space", "[] ann:or bob:or ops:or; []+ ann:o bob:o ops:o; []+ ann:o bob:o ops:o")
 	b.do(func(tx *store.Tx) error {
-		return b.desk.Drop(t.Context(), tx, b.owner, outage.OfDatabase(1), "The database was deleted.", b.now)
+		return b.issues.Drop(t.Context(), tx, b.owner, outage.OfDatabase(1), "The database was deleted.", b.now)
 	})
 	b.expect("database 1 is gone", "[] ann:or bob:or ops:or; [] ann:ou bob:ou ops:ou; []+ ann:o bob:o ops:o")
 	b.same("its ticket", b.timeline(2), "opened orders: it is full", "unwatched The database was deleted.", "closed No longer watched.")
@@ -335,13 +335,13 @@ func TestWindowsAreToldOfIfTheOperatorWants(t *testing.T) {
 	})
 	w := monitor.NoticeWindow{Start: b.now, End: b.now.Add(time.Hour), Work: "much"}
 	tell := func() {
-		b.do(func(tx *store.Tx) error { return b.desk.TellWindow(t.Context(), tx, monitor.NoticeBegun, c, w) })
+		b.do(func(tx *store.Tx) error { return b.issues.TellWindow(t.Context(), tx, monitor.NoticeBegun, c, w) })
 	}
 	tell()
 	if all, err := b.store.Notices(t.Context(), store.NoticeQuery{}); err != nil || len(all) > 0 {
 		t.Fatalf("unasked: %v %+v", err, all)
 	}
-	b.desk.Maintenance = true
+	b.issues.Maintenance = true
 	tell()
 	tell()
 	all, err := b.store.Notices(t.Context(), store.NoticeQuery{})

@@ -33,7 +33,7 @@ func (c *carrier) ReportGap(context.Context) error {
 }
 
 // TestUpload: what is taken is gone, what isn't stays, and an overflow is told of
-// once until the spool was empty.
+// once until the archive directory was empty.
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, distribution(t))
@@ -41,19 +41,19 @@ func TestUpload(t *testing.T) {
 	d := s.started(t)
 	want := s.wanted(t, 1)
 	settle(t, d, want)
-	spool := filepath.Join(s.node(want.ID), "tmp", "wal")
+	archiveDir := filepath.Join(s.node(want.ID), "tmp", "wal")
 	put := func(name, content string) {
 		t.Helper()
 		head := make([]byte, 32, 100)
 		head[2] = 2
 		copy(head[24:], "\x01\x02\x03\x04\x05\x06\x07\x08")
-		if err := os.WriteFile(filepath.Join(spool, name), append(head, content...), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(archiveDir, name), append(head, content...), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	left := func() []string {
 		t.Helper()
-		entries, err := os.ReadDir(spool)
+		entries, err := os.ReadDir(archiveDir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestUpload(t *testing.T) {
 	if got := left(); len(got) > 0 || back.overflows != 0 {
 		t.Errorf("told of %d times, left: %v", back.overflows, got)
 	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(spool, second)); err != nil {
+	if err := os.Symlink("/etc/passwd", filepath.Join(archiveDir, second)); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Upload(t.Context(), want, back); err == nil || len(back.took) != 2 {
