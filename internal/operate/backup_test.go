@@ -735,9 +735,11 @@ func TestAPlatformWithoutBackups(t *testing.T) {
 // TestWhatTakesTooLongIsGivenUp: however well it goes on.
 func TestWhatTakesTooLongIsGivenUp(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, operate.Limits{Long: 200 * time.Millisecond})
+	b := newBench(t, operate.Limits{})
 	c := b.active()
 	kept := b.keep(c, "s")
+	b.change = func(o *operate.Options) { o.Limits.Long = 200 * time.Millisecond }
+	b.restart()
 	b.driver.Inject(memplatform.Fault{Step: memplatform.StepCopy, Delay: time.Hour})
 	b.snapshot(c, "slow")
 	if o := b.runToEnd(); o.Status != operation.FailedStatus || !strings.Contains(o.Message, "longer") || o.Attempt != 1 {
