@@ -21,8 +21,8 @@ PACKAGES  ?= ./...
 FUZZTIME  ?= 60s
 BENCH     ?= .
 # Cases that start servers wait for them part of the time: two of each package for a core
-# keep the cores busy. With one package more than there are cores the whole was hardly
-# quicker, and servers waited so long for their turn that tests gave up.
+# keep the cores busy. The whole is half an hour of processor time: more packages than cores
+# win little, and servers wait so long for their turn that tests give up.
 SIDE_BY_SIDE ?= -p $(shell nproc) -parallel $(shell expr 2 '*' $$(nproc))
 # Flags of bench/failover: FAILOVER=-help lists them.
 FAILOVER  ?=
