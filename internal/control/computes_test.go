@@ -35,7 +35,7 @@ func TestComputes(t *testing.T) {
 	if err != nil || total != 2 || len(all) != 2 || all[0].Label != "host" || all[0].Source != "" || all[1] != web {
 		t.Fatalf("listed %+v, %d, %v", all, total, err)
 	}
-	want := monitor.DefaultSSH()
+	want := monitor.SSHSettings{Access: true, IP: monitor.AnyIP}
 	if diff := cmp.Diff(want, web.SSH); diff != "" {
 		t.Errorf("a new machine: -want +got\n%s", diff)
 	}

@@ -43,9 +43,6 @@ type SSHSettings struct {
 // AnyIP stands for every address of a machine.
 const AnyIP = "any"
 
-// DefaultSSH is what a new machine's settings are.
-func DefaultSSH() SSHSettings { return SSHSettings{Access: true, IP: AnyIP} }
-
 // Login is the name to log in with.
 func (s SSHSettings) Login() string {
 	if s.User == "" {

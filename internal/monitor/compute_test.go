@@ -45,7 +45,7 @@ func TestChangeOfSSHSettings(t *testing.T) {
 			t.Errorf("%s: %v -want +got\n%s", test.name, faults, diff)
 		}
 	}
-	if s := monitor.DefaultSSH(); s.Login() != "root" || s.DialPort() != 22 || !s.Access {
+	if s := (monitor.SSHSettings{Access: true}); s.Login() != "root" || s.DialPort() != 22 {
 		t.Errorf("defaults: %+v", s)
 	}
 	if set.Login() != "ops" || set.DialPort() != 2222 {
@@ -75,7 +75,7 @@ func TestFaultsOfSSHSettings(t *testing.T) {
 		"what is allowed": {monitor.SSHChange{User: new("_Svc.a-1@corp"), IP: new("::1"), Port: new(65535)}, nil},
 		"the longest":     {monitor.SSHChange{User: new(strings.Repeat("u", 32))}, nil},
 	} {
-		_, faults := monitor.DefaultSSH().Change(test.change)
+		_, faults := monitor.SSHSettings{Access: true, IP: monitor.AnyIP}.Change(test.change)
 		if diff := cmp.Diff(test.want, texts(faults)); diff != "" {
 			t.Errorf("%s: -want +got\n%s", name, diff)
 		}
