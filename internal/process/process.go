@@ -18,8 +18,7 @@ type Process struct {
 	identity Identity
 	child    bool
 	done     chan struct{}
-	// leaving ends the wait for the process's end, watched when that has ended.
-	leaving context.Context //nolint:containedctx // the life of the watch, which no call bounds
+	// leave ends the wait for the process's end; watched is closed when that has ended.
 	leave   context.CancelFunc
 	watched chan struct{}
 	// inside is the server in the sandbox, once it was seen: it keeps its pid
@@ -63,8 +62,9 @@ func Adopt(pidFile string, id Identity) (*Process, error) {
 // newProcess makes a Process of one that runs, and watches it.
 func newProcess(r record, id Identity, child bool) *Process {
 	p := &Process{record: r, identity: id, child: child, done: make(chan struct{}), watched: make(chan struct{})}
-	p.leaving, p.leave = context.WithCancel(context.Background())
-	go p.watch()
+	ctx, leave := context.WithCancel(context.Background())
+	p.leave = leave
+	go p.watch(ctx)
 	return p
 }
 
@@ -76,10 +76,10 @@ func (p *Process) Leave() {
 }
 
 // watch closes done when the process is gone, and reaps it.
-func (p *Process) watch() {
+func (p *Process) watch(ctx context.Context) {
 	defer close(p.watched)
 	defer p.leave()
-	if !awaitExit(p.leaving, p.record.Pid, p.Start) {
+	if !awaitExit(ctx, p.record.Pid, p.Start) {
 		return
 	}
 	if p.child {

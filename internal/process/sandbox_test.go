@@ -66,7 +66,7 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-func TestWallIsKilledWithItsServer(t *testing.T) {
+func TestSandboxIsKilledWithItsServer(t *testing.T) {
 	uid := 0
 	if os.Geteuid() == 0 {
 		uid = 791236
