@@ -34,6 +34,8 @@ type backupBench struct {
 	*bench
 	archive *archivetest.Memory
 	clock   atomic.Pointer[time.Time]
+	// asked counts how often the keeper asked for the time: in each of its looks.
+	asked   atomic.Int64
 	options converge.BackupOptions
 	// recovery is the keeper's, from the next restart on.
 	recovery converge.Recovery
@@ -63,7 +65,8 @@ func (v *backupBench) restart() {
 	})
 	v.keep(converge.Options{
 		Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Orphans: 20 * time.Millisecond,
-		Archiver: v.driver, Archive: v.archive, Backups: v.options, Now: v.now, Recovery: v.recovery,
+		Archiver: v.driver, Archive: v.archive, Backups: v.options, Recovery: v.recovery,
+		Now: func() time.Time { v.asked.Add(1); return v.now() },
 	})
 }
 
@@ -92,7 +95,11 @@ func TestRecoveryIsKeptCurrent(t *testing.T) {
 }
 
 // quiet waits until the keeper has looked a few times.
-func (v *backupBench) quiet() { time.Sleep(100 * time.Millisecond) }
+func (v *backupBench) quiet() {
+	v.t.Helper()
+	before := v.asked.Load()
+	v.eventually("looked a few times", func() bool { return v.asked.Load() >= before+20 })
+}
 
 // carryOut does what operations are waiting of a database.
 func (v *backupBench) carryOut(c cluster.Cluster) {
