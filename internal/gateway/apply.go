@@ -197,7 +197,7 @@ func (a applier) misfits(r Route) ([]string, error) {
 	for _, s := range all {
 		switch which, mine := roleOf(s.frontend, r.Port); {
 		case !mine:
-		case !r.allows(s.source.Addr()):
+		case !r.Allows(s.source.Addr()):
 			ids = append(ids, s.id)
 		default:
 			s.frontend = string(which)

@@ -80,7 +80,7 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.routes, err = g.loadRoutes(); err != nil {
+	if g.routes, err = g.files().Load(); err != nil {
 		return nil, err
 	}
 	if err := g.adopt(ctx); err != nil {
@@ -131,7 +131,7 @@ func (o *Options) complete() error {
 	for _, a := range []netip.Addr{o.PrimaryAddr, o.SecondaryAddr} {
 		if !a.IsValid() || a.IsUnspecified() || a.Zone() != "" {
 			errs = append(errs, fmt.Errorf("address %s can't be listened on", a))
-		} else if err := probe([]netip.Addr{a}, 0); err != nil {
+		} else if err := Probe([]netip.Addr{a}, 0); err != nil {
 			errs = append(errs, fmt.Errorf("address %s is not one of this machine: %w", a, errors.Unwrap(err)))
 		}
 	}
@@ -217,17 +217,17 @@ func binaryVersion(ctx context.Context, binary string) (string, error) {
 // longer the route's, have ended; all others go on. The error is a *PortError
 // when the port can't be listened on.
 func (g *Gateway) Set(ctx context.Context, r Route) error {
-	if err := r.validate(); err != nil {
+	if err := r.Validate(); err != nil {
 		return err
 	}
-	r = r.clone()
+	r = r.Clone()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := g.ready(ctx); err != nil {
 		return err
 	}
 	before, had := g.routes[r.Port]
-	if had && g.settled[r.Port] && before.equal(r) {
+	if had && g.settled[r.Port] && before.Equal(r) {
 		return nil
 	}
 	if had && before.Cluster != r.Cluster {
@@ -249,7 +249,7 @@ func (g *Gateway) Set(ctx context.Context, r Route) error {
 // put saves a route and applies it.
 func (g *Gateway) put(ctx context.Context, r Route) error {
 	delete(g.settled, r.Port)
-	if err := g.saveRoute(r); err != nil {
+	if err := g.files().Save(r); err != nil {
 		return err
 	}
 	g.routes[r.Port] = r
@@ -279,7 +279,7 @@ func (g *Gateway) remove(ctx context.Context, port int) error {
 	if err := g.put(ctx, Route{Cluster: g.routes[port].Cluster, Port: port}); err != nil {
 		return err
 	}
-	if err := g.forgetRoute(port); err != nil {
+	if err := g.files().Forget(port); err != nil {
 		return err
 	}
 	delete(g.routes, port)
@@ -300,7 +300,7 @@ func (g *Gateway) Routes(context.Context) ([]Recorded, error) {
 	defer g.mu.Unlock()
 	list := make([]Recorded, 0, len(g.routes))
 	for _, port := range slices.Sorted(maps.Keys(g.routes)) {
-		list = append(list, Recorded{g.routes[port].clone(), g.settled[port]})
+		list = append(list, Recorded{g.routes[port].Clone(), g.settled[port]})
 	}
 	return list, nil
 }

@@ -321,7 +321,7 @@ func TestWaysIn(t *testing.T) {
 
 func TestIPv6(t *testing.T) {
 	t.Parallel()
-	if probe([]netip.Addr{netip.IPv6Loopback()}, 0) != nil {
+	if Probe([]netip.Addr{netip.IPv6Loopback()}, 0) != nil {
 		t.Skip("no IPv6 here")
 	}
 	b := newBench(t, 40)
@@ -384,7 +384,7 @@ func TestSessionsOfRemovedSourcesEndAndOthersStay(t *testing.T) {
 		t.Error("removing a route must end its sessions and no others")
 	}
 	b.expectBlocked("127.0.0.1", "127.0.0.1", r.Port)
-	if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || !routes[0].equal(neighbour) {
+	if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || !routes[0].Equal(neighbour) {
 		t.Errorf("routes %v, %v", routes, err)
 	}
 	if err := b.Remove(t.Context(), r.Port); err != nil {
@@ -540,7 +540,7 @@ func TestARouteNotInForceIsKept(t *testing.T) {
 	b.mu.Lock()
 	delete(b.settled, r.Port)
 	b.mu.Unlock()
-	if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || routes[0].InForce || !routes[0].equal(r) {
+	if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || routes[0].InForce || !routes[0].Equal(r) {
 		t.Errorf("routes %+v, %v", routes, err)
 	}
 	b.settleRest(t.Context())
@@ -575,13 +575,13 @@ func TestANewStewardAdopts(t *testing.T) {
 	if b.pid() != pid {
 		t.Fatalf("process %d was replaced by %d", pid, b.pid())
 	}
-	if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || !routes[0].equal(r) {
+	if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || !routes[0].Equal(r) {
 		t.Fatalf("routes %v, %v", routes, err)
 	}
 	// A steward that was killed after saving a route, before HAProxy heard of it:
 	b.Close()
 	r.Allow = allow("127.0.0.1/32")
-	if err := b.saveRoute(r); err != nil {
+	if err := b.files().Save(r); err != nil {
 		t.Fatal(err)
 	}
 	b.open()
@@ -674,7 +674,7 @@ func TestAdoptionAfterAKillHalfWay(t *testing.T) {
 	t.Run("a route was blanked and not forgotten", func(t *testing.T) {
 		t.Parallel()
 		b, r, c := setup(t)
-		if err := b.saveRoute(Route{Cluster: r.Cluster, Port: r.Port}); err != nil {
+		if err := b.files().Save(Route{Cluster: r.Cluster, Port: r.Port}); err != nil {
 			t.Fatal(err)
 		}
 		b.open()
@@ -696,7 +696,7 @@ func TestAdoptionAfterAKillHalfWay(t *testing.T) {
 	t.Run("a torn route file", func(t *testing.T) {
 		t.Parallel()
 		b, r, _ := setup(t)
-		if err := os.WriteFile(b.routeFile(r.Port), []byte(`{"Cluster":1,"Po`), 0o600); err != nil {
+		if err := os.WriteFile(b.files().path(r.Port), []byte(`{"Cluster":1,"Po`), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		b.open()

@@ -200,7 +200,7 @@ func (g *Gateway) choosePorts(from *instance) (slots int, ports []int) {
 	usable := map[int]bool{}
 	taken := func(port int) bool {
 		if _, looked := usable[port]; !looked {
-			usable[port] = from != nil && from.serves(port) || probe(g.addresses(), port) == nil
+			usable[port] = from != nil && from.serves(port) || Probe(g.addresses(), port) == nil
 		}
 		return !usable[port]
 	}
@@ -240,7 +240,7 @@ func (g *Gateway) listen(ctx context.Context, port int) error {
 	if g.current.serves(port) {
 		return nil
 	}
-	if err := probe(g.addresses(), port); err != nil {
+	if err := Probe(g.addresses(), port); err != nil {
 		return err
 	}
 	// A route holds the port's place while the new generation is made: blocked.

@@ -86,11 +86,11 @@ func (g *Gateway) Usable(port int) error {
 	if i := g.serving.Load(); i != nil && i.process.Running() && i.serves(port) {
 		return nil
 	}
-	return probe(g.addresses(), port)
+	return Probe(g.addresses(), port)
 }
 
-// probe reports whether the gateway could listen on a port of all its addresses.
-func probe(addresses []netip.Addr, port int) error {
+// Probe reports whether the gateway could listen on a port of all its addresses.
+func Probe(addresses []netip.Addr, port int) error {
 	for _, a := range addresses {
 		l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, uint16(port))))
 		if err != nil {

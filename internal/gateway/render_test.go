@@ -46,7 +46,7 @@ func TestRender(t *testing.T) {
 			c := input.config
 			c.Routes = map[int]Route{}
 			for _, r := range input.Routes {
-				if err := r.validate(); err != nil {
+				if err := r.Validate(); err != nil {
 					t.Fatal(err)
 				}
 				c.Routes[r.Port] = r
@@ -141,7 +141,7 @@ func TestNothingCanBeInjected(t *testing.T) {
 	blank := strings.Count(config{Primary: local(1), Secondary: local(2), Ports: []int{1}}.main(""), "\n")
 	rapid.Check(t, func(t *rapid.T) {
 		r := routes().Draw(t, "route")
-		if r.validate() != nil {
+		if r.Validate() != nil {
 			return
 		}
 		c := config{
@@ -176,7 +176,7 @@ func TestListsAgreeWithSessions(t *testing.T) {
 		listed := slices.ContainsFunc(r.patterns(familyOf(source)), func(p string) bool {
 			return netip.MustParsePrefix(p).Contains(source)
 		})
-		if got := r.allows(source); got != listed {
+		if got := r.Allows(source); got != listed {
 			t.Fatalf("%v: allows(%s) is %v, but on the list: %v", r.Allow, source, got, listed)
 		}
 	})
@@ -244,7 +244,7 @@ func TestValidate(t *testing.T) {
 		"server zone":      {Route{Port: 1, Primary: netip.MustParseAddrPort("[fe80::1%a]:5")}, false},
 		"any server":       {Route{Port: 1, Primary: netip.MustParseAddrPort("0.0.0.0:5")}, false},
 	} {
-		if err := c.route.validate(); (err == nil) != c.valid {
+		if err := c.route.Validate(); (err == nil) != c.valid {
 			t.Errorf("%s: %v, want valid: %v", name, err, c.valid)
 		}
 	}

@@ -14,7 +14,9 @@ import (
 // Reads, new connections are held for some seconds, in the hope that one is set.
 type Route struct {
 	Cluster cluster.ID
-	Port    int
+	// Engine is whose protocol those are answered in who were held in vain; empty for none.
+	Engine cluster.Engine `json:",omitempty"`
+	Port   int
 	Allow   []netip.Prefix
 	Primary netip.AddrPort
 	Reads   []netip.AddrPort
@@ -87,11 +89,11 @@ func (r Route) servers(which role) []server {
 	return list
 }
 
-// allows reports whether a source may connect.
-func (r Route) allows(source netip.Addr) bool {
+// Allows reports whether a source may connect.
+func (r Route) Allows(source netip.Addr) bool {
 	source = source.Unmap().WithZone("")
 	return slices.ContainsFunc(r.Allow, func(p netip.Prefix) bool {
-		p = unmap(p)
+		p = Unmapped(p)
 		return p == everybody() || p.Contains(source)
 	})
 }
@@ -103,7 +105,7 @@ func (r Route) allows(source netip.Addr) bool {
 func (r Route) patterns(family family) []string {
 	var list []string
 	for _, p := range r.Allow {
-		p = unmap(p)
+		p = Unmapped(p)
 		switch {
 		case familyOf(p.Addr()) == family:
 			list = append(list, p.String())
@@ -125,18 +127,20 @@ func familyOf(a netip.Addr) family {
 	return 6
 }
 
+// everybody is the range that stands for all addresses of both families.
 func everybody() netip.Prefix { return netip.PrefixFrom(netip.IPv4Unspecified(), 0) }
 
-// unmap masks a range and turns one of IPv4 addresses written as IPv6 (::ffff:10.0.0.0/104)
+// Unmapped masks a range and turns one of IPv4 addresses written as IPv6 (::ffff:10.0.0.0/104)
 // into what it means.
-func unmap(p netip.Prefix) netip.Prefix {
+func Unmapped(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}
 	return p.Masked()
 }
 
-func (r Route) validate() error {
+// Validate finds what is wrong with a route.
+func (r Route) Validate() error {
 	var errs []error
 	if r.Port < 1 || r.Port > 65535 {
 		errs = append(errs, fmt.Errorf("port %d is none", r.Port))
@@ -171,12 +175,14 @@ func validServer(s netip.AddrPort) error {
 	return nil
 }
 
-func (r Route) equal(o Route) bool {
-	return r.Cluster == o.Cluster && r.Port == o.Port && slices.Equal(r.Allow, o.Allow) &&
+// Equal reports whether two routes are the same.
+func (r Route) Equal(o Route) bool {
+	return r.Cluster == o.Cluster && r.Engine == o.Engine && r.Port == o.Port && slices.Equal(r.Allow, o.Allow) &&
 		r.Primary == o.Primary && slices.Equal(r.Reads, o.Reads) && r.Connections == o.Connections
 }
 
-func (r Route) clone() Route {
+// Clone shares nothing with the route.
+func (r Route) Clone() Route {
 	r.Allow, r.Reads = slices.Clone(r.Allow), slices.Clone(r.Reads)
 	return r
 }
