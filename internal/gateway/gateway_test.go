@@ -278,7 +278,7 @@ func TestServersTellTheGatewayFromOthers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := netip.MustParseAddrPort(c.RemoteAddr().String()).Addr(); got != netip.MustParseAddr(source) {
+			if got := netip.MustParseAddrPort(c.RemoteAddr().String()).Addr(); got != netip.MustParseAddr(Source) {
 				t.Errorf("a customer from %s by %s looks like %s to the server", from, gateway, got)
 			}
 			c.Close()

@@ -83,10 +83,10 @@ func render(c config) map[string]string {
 	return files
 }
 
-// source is the address that servers see all customers come from. It is nobody
+// Source is the address that servers see all customers come from. It is nobody
 // else's: an account that a server takes from any other address alone, such as
 // that of replicas, is out of customers' reach, whoever knows its password.
-const source = "127.0.78.1"
+const Source = "127.0.78.1"
 
 // Holding: a connection to a database without a server, or whose server refuses,
 // is tried again after min(timeout connect, 1 s), up to retries times, each time
@@ -113,7 +113,7 @@ defaults
     srvtcpka-intvl 15s
     srvtcpka-cnt 4
     balance leastconn
-    source ` + source + `
+    source ` + Source + `
 `
 
 // A source that has more than fewConnections gets none of the last ones: spare are

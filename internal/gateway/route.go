@@ -15,8 +15,8 @@ import (
 type Route struct {
 	Cluster cluster.ID
 	// Engine is whose protocol those are answered in who were held in vain; empty for none.
-	Engine cluster.Engine `json:",omitempty"`
-	Port   int
+	Engine  cluster.Engine `json:",omitempty"`
+	Port    int
 	Allow   []netip.Prefix
 	Primary netip.AddrPort
 	Reads   []netip.AddrPort
@@ -61,9 +61,9 @@ type server struct {
 	connections int
 }
 
-// sharesPrimary reports whether reads go where all else goes: then both ends
+// SharesPrimary reports whether reads go where all else goes: then both ends
 // count their connections together.
-func (r Route) sharesPrimary() bool {
+func (r Route) SharesPrimary() bool {
 	return r.Primary.IsValid() && len(r.Reads) == 1 && r.Reads[0] == r.Primary
 }
 
@@ -84,7 +84,7 @@ func (r Route) servers(which role) []server {
 		}
 	}
 	if which == reads {
-		list = append(list, server{address: parked(), maintenance: !r.sharesPrimary()})
+		list = append(list, server{address: parked(), maintenance: !r.SharesPrimary()})
 	}
 	return list
 }
@@ -94,7 +94,7 @@ func (r Route) Allows(source netip.Addr) bool {
 	source = source.Unmap().WithZone("")
 	return slices.ContainsFunc(r.Allow, func(p netip.Prefix) bool {
 		p = Unmapped(p)
-		return p == everybody() || p.Contains(source)
+		return p == Everybody() || p.Contains(source)
 	})
 }
 
@@ -109,7 +109,7 @@ func (r Route) patterns(family family) []string {
 		switch {
 		case familyOf(p.Addr()) == family:
 			list = append(list, p.String())
-		case p == everybody():
+		case p == Everybody():
 			list = append(list, "::/0")
 		}
 	}
@@ -127,8 +127,8 @@ func familyOf(a netip.Addr) family {
 	return 6
 }
 
-// everybody is the range that stands for all addresses of both families.
-func everybody() netip.Prefix { return netip.PrefixFrom(netip.IPv4Unspecified(), 0) }
+// Everybody is the range that stands for all addresses of both families.
+func Everybody() netip.Prefix { return netip.PrefixFrom(netip.IPv4Unspecified(), 0) }
 
 // Unmapped masks a range and turns one of IPv4 addresses written as IPv6 (::ffff:10.0.0.0/104)
 // into what it means.

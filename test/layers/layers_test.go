@@ -48,6 +48,8 @@ var layerOf = map[string]layer{
 	"steward/internal/engine/...":    drivers,
 	"steward/internal/failpoint":     drivers,
 	"steward/internal/gateway/...":   drivers,
+	"steward/internal/netns":         drivers,
+	"steward/internal/nft":           drivers,
 	"steward/internal/notify/...":    drivers,
 	"steward/internal/pki":           drivers,
 	"steward/internal/platform/...":  drivers,
@@ -90,6 +92,7 @@ var layerOf = map[string]layer{
 	"steward/internal/pgtest":                suites,
 	"steward/internal/sshlogin/sshdtest":     suites,
 	"steward/internal/testdir":               suites,
+	"steward/internal/testnet":               suites,
 	"steward/bench/...":                      suites,
 	"steward/test/...":                       suites,
 }

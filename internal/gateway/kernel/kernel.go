@@ -1,0 +1,447 @@
+package kernel
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"steward/internal/failpoint"
+	"steward/internal/gateway"
+	"steward/internal/gateway/hold"
+	"steward/internal/nft"
+)
+
+// Options are what a Gateway is made of.
+type Options struct {
+	// Dir holds the routes; the table's name follows from it.
+	Dir string
+	// PrimaryAddr and SecondaryAddr are addresses of this machine.
+	PrimaryAddr, SecondaryAddr netip.Addr
+	// Ports are the first and the last port of databases.
+	Ports [2]int
+	// HoldLimit is how long new connections wait for a server; 0 for 20 seconds.
+	HoldLimit time.Duration
+	// Waiting is told that somebody waits at a port; see hold.Options. May be nil.
+	Waiting func(port, held int)
+	// Rate is how many new connections a source may make to a database in a second; 0 for 1000.
+	Rate uint32
+	// End is asked to end sessions with the server's own words, and need not end all:
+	// what it leaves is cut. May be nil.
+	End func(ctx context.Context, sessions []Session)
+	// Namespace is the path of the network namespace whose sockets a server has; empty for this
+	// process's own. May be nil.
+	Namespace func(server netip.AddrPort) string
+	Logger    *slog.Logger
+}
+
+// Gateway is the table in the kernel and the routes it has. It is safe for concurrent use.
+type Gateway struct {
+	o       Options
+	log     *slog.Logger
+	plan    plan
+	files   gateway.Files
+	table   *nft.Table
+	holder  *hold.Holder
+	changes chan struct{}
+	closing context.CancelFunc
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	routes map[int]gateway.Route
+	// parts are what the table has of each port.
+	parts map[int]nft.Ruleset
+	// settled are the ports whose route is in force, the ending of sessions included.
+	settled map[int]bool
+	// generation is the kernel's when the table was last as it should be.
+	generation uint32
+	// looked is when the table was last read as a whole, and took how long that was.
+	looked time.Time
+	took   time.Duration
+}
+
+const (
+	// sweepEvery is how often it is looked whether somebody changed the table.
+	sweepEvery = time.Second
+	// restFactor keeps whole looks at a large table, which others' changes to
+	// their tables cause too, below a part of the time.
+	restFactor = 50
+)
+
+// Open takes the table over that an earlier steward left, or makes one, and brings it
+// in line with the routes on disk. Close or Stop must follow.
+func Open(ctx context.Context, o Options) (*Gateway, error) {
+	if err := o.complete(); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	g := &Gateway{
+		o: o, log: o.Logger, changes: make(chan struct{}, 1),
+		plan:  plan{primary: o.PrimaryAddr, secondary: o.SecondaryAddr, rate: o.Rate},
+		files: gateway.RouteFiles(o.Dir, o.Logger), parts: map[int]nft.Ruleset{}, settled: map[int]bool{},
+	}
+	for _, dir := range []string{o.Dir, g.files.Dir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("gateway: %w", err)
+		}
+	}
+	var err error
+	if g.routes, err = g.files.Load(); err != nil {
+		return nil, err
+	}
+	if g.table, err = nft.Open(tableName(o.Dir)); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	g.holder = hold.New(hold.Options{
+		PrimaryAddr: o.PrimaryAddr, SecondaryAddr: o.SecondaryAddr, Limit: o.HoldLimit, Waiting: o.Waiting, Logger: o.Logger,
+	})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.adopt(ctx); err != nil {
+		g.holder.Close()
+		return nil, errors.Join(err, g.table.Close())
+	}
+	sweeping, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	g.closing = cancel
+	g.running.Go(func() { g.sweep(sweeping) })
+	return g, nil
+}
+
+func (o *Options) complete() error {
+	var errs []error
+	o.PrimaryAddr, o.SecondaryAddr = o.PrimaryAddr.Unmap(), o.SecondaryAddr.Unmap()
+	for _, a := range []netip.Addr{o.PrimaryAddr, o.SecondaryAddr} {
+		if !a.IsValid() || a.IsUnspecified() || a.Zone() != "" {
+			errs = append(errs, fmt.Errorf("address %s can't be listened on", a))
+		} else if err := gateway.Probe([]netip.Addr{a}, 0); err != nil {
+			errs = append(errs, fmt.Errorf("address %s is not one of this machine: %w", a, errors.Unwrap(err)))
+		}
+	}
+	if o.PrimaryAddr == o.SecondaryAddr {
+		errs = append(errs, errors.New("primary and secondary address must differ"))
+	}
+	if o.Ports[0] < 1 || o.Ports[1] > 65535 || o.Ports[0] > o.Ports[1] {
+		errs = append(errs, fmt.Errorf("ports %d-%d are no range", o.Ports[0], o.Ports[1]))
+	}
+	if !filepath.IsAbs(o.Dir) {
+		errs = append(errs, errors.New("folder must be an absolute path"))
+	}
+	o.Rate = cmp.Or(o.Rate, 1000)
+	if o.End == nil {
+		o.End = func(context.Context, []Session) {}
+	}
+	if o.Namespace == nil {
+		o.Namespace = func(netip.AddrPort) string { return "" }
+	}
+	return errors.Join(errs...)
+}
+
+// tableName names the table of the gateway with that folder.
+func tableName(dir string) string {
+	sum := sha256.Sum256([]byte(filepath.Clean(dir)))
+	return "steward-gateway-" + hex.EncodeToString(sum[:4])
+}
+
+// adopt brings the table in line with the routes, whatever is there.
+func (g *Gateway) adopt(ctx context.Context) error {
+	for _, port := range slices.Sorted(maps.Keys(g.routes)) {
+		g.parts[port] = g.plan.part(g.routes[port])
+		if err := g.holder.Listen(port); err != nil {
+			g.log.Warn("a route is not in force", "port", port, "error", err)
+		}
+	}
+	if _, err := g.repair(); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	for port, r := range g.routes {
+		g.holder.Set(r)
+		g.settled[port] = g.holder.Serves(port)
+	}
+	return g.endMisfits(ctx, slices.Collect(maps.Values(g.routes)))
+}
+
+// wanted is the whole table.
+func (g *Gateway) wanted() nft.Ruleset {
+	all := g.plan.base()
+	for _, part := range g.parts {
+		all.Add(part)
+	}
+	return all
+}
+
+// repair makes the table what it should be and says what was wrong with it.
+func (g *Gateway) repair() (string, error) {
+	begun := time.Now()
+	defer func() { g.looked, g.took = time.Now(), time.Since(begun) }()
+	have, err := g.table.Read()
+	if err != nil {
+		return "", err
+	}
+	want := g.wanted()
+	said, err := g.table.Change(have, want, nil)
+	if errors.Is(err, nft.ErrRebuild) {
+		said, err = err.Error(), g.table.Replace(want)
+	}
+	if err != nil {
+		return said, err
+	}
+	g.generation, err = g.table.Generation()
+	return said, err
+}
+
+// Set makes a port's route what it should be. When it returns, it is in force:
+// packets of sources that may no longer connect are refused, and their sessions, and those
+// of servers that are no longer the route's, have ended; all others go on. The error is a
+// *gateway.PortError when another program has the port.
+func (g *Gateway) Set(ctx context.Context, r gateway.Route) error {
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	r = r.Clone()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before, had := g.routes[r.Port]
+	if had && g.settled[r.Port] && before.Equal(r) {
+		return nil
+	}
+	if had && before.Cluster != r.Cluster {
+		// Another database's customers must be gone before this one's server is there.
+		if err := g.remove(ctx, r.Port); err != nil {
+			return err
+		}
+	}
+	if err := g.holder.Listen(r.Port); err != nil {
+		return err
+	}
+	if err := g.put(ctx, r); err != nil {
+		if !had {
+			g.holder.Remove(r.Port)
+		}
+		return err
+	}
+	return nil
+}
+
+// put saves a route and brings it into force.
+func (g *Gateway) put(ctx context.Context, r gateway.Route) error {
+	delete(g.settled, r.Port)
+	if err := g.files.Save(r); err != nil {
+		return err
+	}
+	g.routes[r.Port] = r
+	failpoint.Here("gateway: route saved")
+	// Whoever asked may go: a route in force by half would be nobody's work.
+	if err := g.settle(context.WithoutCancel(ctx), r.Port); err != nil {
+		return err
+	}
+	failpoint.Here("gateway: route in force")
+	return nil
+}
+
+func (g *Gateway) settle(ctx context.Context, port int) error {
+	r := g.routes[port]
+	if err := g.change(port, g.plan.part(r)); err != nil {
+		return fmt.Errorf("set route: %w", err)
+	}
+	g.holder.Set(r)
+	failpoint.Here("gateway: before ending sessions")
+	if err := g.endMisfits(ctx, []gateway.Route{r}); err != nil {
+		return fmt.Errorf("set route: %w", err)
+	}
+	g.settled[port] = true
+	return nil
+}
+
+// change makes another part of a port's in the table. A table that isn't what it
+// was is repaired.
+func (g *Gateway) change(port int, part nft.Ruleset) error {
+	before := g.parts[port]
+	unchanged, err := g.table.Generation()
+	if err != nil {
+		return err
+	}
+	if part.Empty() {
+		delete(g.parts, port)
+	} else {
+		g.parts[port] = part
+	}
+	if _, err = g.table.Change(before, part, sharedSets()); err != nil {
+		said, again := g.repair()
+		if again != nil {
+			return again
+		}
+		g.log.Warn("the gateway's table was not what it should be", "error", err, "repaired", said)
+		return nil
+	}
+	now, err := g.table.Generation()
+	if err == nil && unchanged == g.generation && now == unchanged+1 {
+		g.generation = now // nobody else changed anything
+	}
+	return err
+}
+
+// Remove blocks a port, ends all its sessions and forgets its route.
+func (g *Gateway) Remove(ctx context.Context, port int) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, there := g.routes[port]; !there {
+		return nil
+	}
+	return g.remove(ctx, port)
+}
+
+func (g *Gateway) remove(ctx context.Context, port int) error {
+	if err := g.put(ctx, gateway.Route{Cluster: g.routes[port].Cluster, Port: port}); err != nil {
+		return err
+	}
+	if err := g.change(port, nft.NewRuleset()); err != nil {
+		return fmt.Errorf("remove route of port %d: %w", port, err)
+	}
+	if err := g.files.Forget(port); err != nil {
+		return err
+	}
+	g.holder.Remove(port)
+	delete(g.routes, port)
+	delete(g.settled, port)
+	return nil
+}
+
+// Fail tells those who wait for a server at the port why they wait in vain, and
+// those who come until the route is set again.
+func (g *Gateway) Fail(port int, why string) { g.holder.Fail(port, why) }
+
+// Held is how many connections wait for a server at the port.
+func (g *Gateway) Held(port int) int { return g.holder.Held(port) }
+
+// Usable is nil when a route can be set on the port. It doesn't wait for changes
+// that are being made.
+func (g *Gateway) Usable(port int) error {
+	if g.holder.Serves(port) {
+		return nil
+	}
+	return gateway.Probe([]netip.Addr{g.o.PrimaryAddr, g.o.SecondaryAddr}, port)
+}
+
+// Routes are the routes by port.
+func (g *Gateway) Routes(context.Context) ([]gateway.Recorded, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := make([]gateway.Recorded, 0, len(g.routes))
+	for _, port := range slices.Sorted(maps.Keys(g.routes)) {
+		list = append(list, gateway.Recorded{Route: g.routes[port].Clone(), InForce: g.settled[port]})
+	}
+	return list, nil
+}
+
+// Ensure makes sure that the table is what it should be, and brings routes into force that aren't.
+func (g *Gateway) Ensure(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.ensure(); err != nil {
+		return err
+	}
+	for _, port := range slices.Sorted(maps.Keys(g.routes)) {
+		if g.settled[port] {
+			continue
+		}
+		// One port's trouble is not the others'.
+		err := g.holder.Listen(port)
+		if err == nil {
+			err = g.settle(ctx, port)
+		}
+		if err != nil && ctx.Err() == nil {
+			g.log.Warn("a route is not in force", "port", port, "error", err)
+		}
+	}
+	return nil
+}
+
+func (g *Gateway) ensure() error {
+	now, err := g.table.Generation()
+	if err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	if now == g.generation {
+		return nil
+	}
+	said, err := g.repair()
+	if err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	if said == "" {
+		return nil
+	}
+	g.log.Warn("somebody changed the gateway's table; it is what it should be again", "table", g.table.Name(), "found", said)
+	select {
+	case g.changes <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// sweep looks after the table until ctx ends.
+func (g *Gateway) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		g.mu.Lock()
+		rest := time.Since(g.looked) < restFactor*g.took
+		g.mu.Unlock()
+		if rest {
+			continue
+		}
+		if err := g.Ensure(ctx); err != nil && ctx.Err() == nil {
+			g.log.Error("the gateway's table can't be looked after", "error", err)
+		}
+	}
+}
+
+// Changes gets a value when the table was found changed and was repaired. It is a hint.
+func (g *Gateway) Changes() <-chan struct{} { return g.changes }
+
+// Close stops looking after the table, which stays. Connections that were held or
+// joined here end; those that the kernel leads go on.
+func (g *Gateway) Close() {
+	g.closing()
+	g.running.Wait()
+	g.holder.Close()
+	_ = g.table.Close() // of sockets that are read no more
+}
+
+// Stop removes the table and ends all sessions. The routes are kept for the next Open.
+func (g *Gateway) Stop(ctx context.Context) error {
+	g.Close()
+	return End(ctx, g.o)
+}
+
+// End removes the table of the gateway with these options, and ends its sessions. No Gateway may be open on them.
+func End(ctx context.Context, o Options) error {
+	if err := o.complete(); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	table, err := nft.Open(tableName(o.Dir))
+	if err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	err = table.Delete()
+	if err := errors.Join(err, table.Close()); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	g := &Gateway{o: o, log: o.Logger}
+	nobody := func(flow) bool { return true }
+	return g.end(ctx, nobody)
+}
