@@ -166,7 +166,7 @@ func (g *Gateway) adopt(ctx context.Context) error {
 		g.holder.Set(r)
 		g.settled[port] = g.holder.Serves(port)
 	}
-	return g.endMisfits(ctx, slices.Collect(maps.Values(g.routes)))
+	return g.endAll(ctx, g.misfit(slices.Collect(maps.Values(g.routes))...))
 }
 
 // wanted is the whole table.
@@ -233,6 +233,11 @@ func (g *Gateway) Set(ctx context.Context, r gateway.Route) error {
 
 // put saves a route and brings it into force.
 func (g *Gateway) put(ctx context.Context, r gateway.Route) error {
+	before, had := g.routes[r.Port]
+	end := func(ctx context.Context) error { return g.endMisfits(ctx, before, r) }
+	if had && !g.settled[r.Port] {
+		end = func(ctx context.Context) error { return g.endAll(ctx, g.misfit(r)) }
+	}
 	delete(g.settled, r.Port)
 	if err := g.files.Save(r); err != nil {
 		return err
@@ -240,21 +245,22 @@ func (g *Gateway) put(ctx context.Context, r gateway.Route) error {
 	g.routes[r.Port] = r
 	failpoint.Here("gateway: route saved")
 	// Whoever asked may go: a route in force by half would be nobody's work.
-	if err := g.settle(context.WithoutCancel(ctx), r.Port); err != nil {
+	if err := g.settle(context.WithoutCancel(ctx), r.Port, end); err != nil {
 		return err
 	}
 	failpoint.Here("gateway: route in force")
 	return nil
 }
 
-func (g *Gateway) settle(ctx context.Context, port int) error {
+// settle brings a port's route into force; end ends the sessions that it doesn't allow.
+func (g *Gateway) settle(ctx context.Context, port int, end func(context.Context) error) error {
 	r := g.routes[port]
 	if err := g.change(port, g.plan.part(r)); err != nil {
 		return fmt.Errorf("set route: %w", err)
 	}
 	g.holder.Set(r)
 	failpoint.Here("gateway: before ending sessions")
-	if err := g.endMisfits(ctx, []gateway.Route{r}); err != nil {
+	if err := end(ctx); err != nil {
 		return fmt.Errorf("set route: %w", err)
 	}
 	g.settled[port] = true
@@ -356,7 +362,7 @@ func (g *Gateway) Ensure(ctx context.Context) error {
 		// One port's trouble is not the others'.
 		err := g.holder.Listen(port)
 		if err == nil {
-			err = g.settle(ctx, port)
+			err = g.settle(ctx, port, func(ctx context.Context) error { return g.endAll(ctx, g.misfit(g.routes[port])) })
 		}
 		if err != nil && ctx.Err() == nil {
 			g.log.Warn("a route is not in force", "port", port, "error", err)
@@ -442,6 +448,5 @@ func End(ctx context.Context, o Options) error {
 		return fmt.Errorf("gateway: %w", err)
 	}
 	g := &Gateway{o: o, log: o.Logger}
-	nobody := func(flow) bool { return true }
-	return g.end(ctx, nobody)
+	return g.endAll(ctx, func(flow) bool { return true })
 }

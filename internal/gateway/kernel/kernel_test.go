@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { testnet.Main(m) }
 // place is a gateway between a machine of clients and one of servers.
 type place struct {
 	*Gateway
-	t                *testing.T
+	t                testing.TB
 	o                Options
 	clients, servers *testnet.Host
 	n                int
@@ -52,7 +52,7 @@ var places atomic.Int32
 
 // newPlace makes one: its gateway is 10.200.n.1 and 10.200.n.2, clients have all of 10.201.n.0/24,
 // servers are at 10.100.n.2.
-func newPlace(t *testing.T) *place {
+func newPlace(t testing.TB) *place {
 	t.Helper()
 	testnet.Need(t)
 	testnet.Sysctl(t, "ipv4/ip_forward", "1")
@@ -112,7 +112,7 @@ func (p *place) server(name string, port int) netip.AddrPort {
 	return netip.MustParseAddrPort(l.Addr().String())
 }
 
-func serve(t *testing.T, l net.Listener, name string) {
+func serve(t testing.TB, l net.Listener, name string) {
 	var wg sync.WaitGroup
 	var conns sync.Map
 	wg.Go(func() {
@@ -139,7 +139,7 @@ func serve(t *testing.T, l net.Listener, name string) {
 
 type client struct {
 	net.Conn
-	t *testing.T
+	t testing.TB
 }
 
 // dial connects from one of the clients' addresses, by its last byte; 0 for one of this machine's own.

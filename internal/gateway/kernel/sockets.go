@@ -1,0 +1,124 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"syscall"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// socket is a server's side of a connection.
+type socket struct {
+	family byte
+	// id is how the kernel names it (struct inet_diag_sockid).
+	id            []byte
+	local, remote netip.AddrPort
+}
+
+// Numbers and sizes of the kernel's interface to sockets (sock_diag.h, inet_diag.h).
+const (
+	diagByFamily, diagDestroy = 20, 21
+	diagIDSize                = 48
+	diagMessageHead           = 4
+	// connected are the states between a handshake and its end: established, closing by
+	// one side or the other.
+	connected = 1<<1 | 1<<4 | 1<<5 | 1<<8 | 1<<9 | 1<<11
+)
+
+// diagnose opens the interface in a network namespace; nil when that is gone.
+func diagnose(namespace string) (*netlink.Conn, error) {
+	config := &netlink.Config{}
+	if namespace != "" {
+		file, err := os.Open(namespace)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		config.NetNS = int(file.Fd())
+	}
+	return netlink.Dial(unix.NETLINK_SOCK_DIAG, config)
+}
+
+// sockets are the connected ones of a server.
+func sockets(namespace string, server netip.AddrPort) ([]socket, error) {
+	c, err := diagnose(namespace)
+	if err != nil {
+		return nil, fmt.Errorf("list sockets: %w", err)
+	}
+	if c == nil {
+		return nil, nil
+	}
+	defer c.Close()
+	var list []socket
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} { // IPv6 ones take IPv4 in, too
+		id := make([]byte, diagIDSize)
+		binary.BigEndian.PutUint16(id, server.Port())
+		answers, err := c.Execute(diagRequest(diagByFamily, netlink.Dump, family, id))
+		if err != nil {
+			return nil, fmt.Errorf("list sockets: %w", err)
+		}
+		for _, a := range answers {
+			if s, ok := parseSocket(a.Data); ok && s.local == server {
+				list = append(list, s)
+			}
+		}
+	}
+	return list, nil
+}
+
+func diagRequest(kind netlink.HeaderType, flags netlink.HeaderFlags, family byte, id []byte) netlink.Message {
+	body := binary.NativeEndian.AppendUint32([]byte{family, unix.IPPROTO_TCP, 0, 0}, connected)
+	return netlink.Message{Header: netlink.Header{Type: kind, Flags: netlink.Request | flags}, Data: append(body, id...)}
+}
+
+func parseSocket(b []byte) (s socket, ok bool) {
+	if len(b) < diagMessageHead+diagIDSize {
+		return s, false
+	}
+	s.family, s.id = b[0], b[diagMessageHead:diagMessageHead+diagIDSize]
+	size := 4
+	if s.family == unix.AF_INET6 {
+		size = 16
+	}
+	local, _ := netip.AddrFromSlice(s.id[4 : 4+size])
+	remote, _ := netip.AddrFromSlice(s.id[20 : 20+size])
+	s.local = netip.AddrPortFrom(local.Unmap(), binary.BigEndian.Uint16(s.id))
+	s.remote = netip.AddrPortFrom(remote.Unmap(), binary.BigEndian.Uint16(s.id[2:]))
+	return s, true
+}
+
+// destroy closes the servers' sockets of sessions: both sides are reset.
+func destroy(namespace string, sessions []Session) error {
+	c, err := diagnose(namespace)
+	if err != nil {
+		return fmt.Errorf("end sockets: %w", err)
+	}
+	if c == nil {
+		return nil
+	}
+	defer c.Close()
+	for _, s := range sessions {
+		id := make([]byte, diagIDSize)
+		binary.BigEndian.PutUint16(id, s.Server.Port())
+		binary.BigEndian.PutUint16(id[2:], s.Seen.Port())
+		copy(id[4:], s.Server.Addr().AsSlice())
+		copy(id[20:], s.Seen.Addr().AsSlice())
+		for i := 40; i < diagIDSize; i++ { // no cookie
+			id[i] = 0xff
+		}
+		_, err := c.Execute(diagRequest(diagDestroy, netlink.Acknowledge, unix.AF_INET, id))
+		if err != nil && !errors.Is(err, syscall.ENOENT) {
+			return fmt.Errorf("end sockets: %w", err)
+		}
+	}
+	return nil
+}
