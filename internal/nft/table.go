@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -333,9 +334,12 @@ func (t *Table) commit(d difference, have, want Ruleset, shared map[string]Set, 
 // attribute can hold.
 const perMessage = 500
 
+// setID numbers sets within a transaction. The library's own count isn't safe for concurrent use.
+var setID atomic.Uint32
+
 func (s Set) library(table *nftables.Table, name string) *nftables.Set {
 	l := &nftables.Set{
-		Table: table, Name: name, KeyType: s.Key, Interval: s.Interval, Dynamic: s.Dynamic, HasTimeout: s.Timeout, Size: s.Size,
+		Table: table, Name: name, ID: setID.Add(1), KeyType: s.Key, Interval: s.Interval, Dynamic: s.Dynamic, HasTimeout: s.Timeout, Size: s.Size,
 	}
 	if s.Value != nil {
 		l.IsMap, l.DataType = true, *s.Value

@@ -286,7 +286,7 @@ func TestRemovedAddressesLoseTheirSessions(t *testing.T) {
 	if !gone.ended() || !gone2.ended() {
 		t.Error("a session of a removed address lives on")
 	}
-	if took := time.Since(begun); took > 100*time.Millisecond {
+	if took := time.Since(begun); took > time.Second {
 		t.Errorf("sessions ended after %s", took)
 	}
 	if !kept.alive() || !other.alive() {

@@ -22,8 +22,10 @@ import (
 //	  original direction, to the primary address:   port → chain by the map to_primary
 //	  original direction, to the secondary address: port → chain by the map to_reads
 //	in-21000    source in the set allow4-21000 or allow6-21000: on to new-21000; others are reset
-//	new-21000   new connections alone: how fast and how many; beyond it they are reset
-//	inr-21000, newr-21000: the same for the end of reads, where that has servers of its own
+//	new-21000   new connections alone: how fast; on to crowd-21000 when few places are left, and to last-21000
+//	crowd-21000 those of sources that have some are reset
+//	last-21000  those beyond the last place are reset
+//	in-r-21000 and so on: the same for the end of reads, where that has servers of its own
 //	translate (prerouting, output)
 //	  to the primary address:   port → server by the map primary
 //	  to the secondary address: a random number and the port → server by the map spread, port → server by the map reads
@@ -207,13 +209,13 @@ func (p plan) part(route gateway.Route) nft.Ruleset {
 	in := "in-" + number
 	rules := append(p.allowed(r, route, "new-"+number), nft.Rule{reset()})
 	r.Chains[in] = nft.Chain{Rules: rules}
-	r.Chains["new-"+number] = nft.Chain{Rules: fresh(route.Connections)}
+	fresh(r, number, route.Connections)
 	r.Elements[nft.Key{Set: mapToPrimary, Key: port}] = nft.Value{Jump: in}
 	if !route.SharesPrimary() {
 		// Both ends have a bound of their own: their servers are different ones.
-		in = "inr-" + number
-		r.Chains[in] = nft.Chain{Rules: append(p.allowed(r, route, "newr-"+number), nft.Rule{reset()})}
-		r.Chains["newr-"+number] = nft.Chain{Rules: fresh(route.Connections * max(1, len(route.Reads)))}
+		in = "in-r-" + number
+		r.Chains[in] = nft.Chain{Rules: append(p.allowed(r, route, "new-r-"+number), nft.Rule{reset()})}
+		fresh(r, "r-"+number, route.Connections*max(1, len(route.Reads)))
 	}
 	r.Elements[nft.Key{Set: mapToReads, Key: port}] = nft.Value{Jump: in}
 	if p.primary.Is4() && leadsTo(route.Primary) {
@@ -278,8 +280,10 @@ func (p plan) allowed(r nft.Ruleset, route gateway.Route, next string) (rules []
 	return rules
 }
 
-// fresh judges new connections of a database that may have so many; 0 for any number.
-func fresh(connections int) []nft.Rule {
+// fresh are the chains that judge new connections of an end that may have so many; 0 for
+// any number. What is refused is counted too, for a moment. So the last bound is
+// for those alone who passed the others: who keeps knocking can't fill it.
+func fresh(r nft.Ruleset, end string, connections int) {
 	state := binaryutil.NativeEndian.PutUint32(expr.CtStateBitNEW)
 	rules := []nft.Rule{
 		{
@@ -290,12 +294,17 @@ func fresh(connections int) []nft.Rule {
 		{&expr.Verdict{Kind: expr.VerdictJump, Chain: chainArrive}},
 	}
 	if connections > 0 {
+		crowd, last := "crowd-"+end, "last-"+end
+		to := func(kind expr.VerdictKind, chain string) nft.Rule {
+			return nft.Rule{&expr.Verdict{Kind: kind, Chain: chain}}
+		}
 		rules = append(rules,
-			nft.Rule{over(uint32(connections)), reset()},
-			nft.Rule{over(uint32(max(0, connections-spare))), &expr.Verdict{Kind: expr.VerdictGoto, Chain: chainCrowd}},
-			nft.Rule{&expr.Verdict{Kind: expr.VerdictGoto, Chain: chainCount}})
+			append(nft.Rule{over(uint32(max(0, connections-spare)))}, to(expr.VerdictGoto, crowd)...),
+			to(expr.VerdictJump, chainCount), to(expr.VerdictGoto, last))
+		r.Chains[crowd] = nft.Chain{Rules: []nft.Rule{to(expr.VerdictJump, chainCrowd), to(expr.VerdictGoto, last)}}
+		r.Chains[last] = nft.Chain{Rules: []nft.Rule{{over(uint32(connections)), reset()}}}
 	}
-	return rules
+	r.Chains["new-"+end] = nft.Chain{Rules: rules}
 }
 
 // over matches connections beyond a number of them.
