@@ -116,6 +116,8 @@ func NewHost(t testing.TB, name string, gateway, address netip.Prefix) *Host {
 		up(t, "eth0", address)
 		return netlink.RouteAdd(&netlink.Route{Gw: gateway.Addr().AsSlice()})
 	})
+	_, err = netlink.LinkByName(name) // makes the kernel notice that the other end is up
+	must(t, err)
 	return h
 }
 
