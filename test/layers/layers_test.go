@@ -87,6 +87,7 @@ var layerOf = map[string]layer{
 	"steward/internal/api/apitest":           suites,
 	"steward/internal/archive/archivetest":   suites,
 	"steward/internal/engine/enginetest":     suites,
+	"steward/internal/gateway/gatewaytest":   suites,
 	"steward/internal/platform/platformtest": suites,
 	"steward/internal/notify/notifytest":     suites,
 	"steward/internal/pgtest":                suites,

@@ -1,2 +1,44 @@
-// Package kernel lets customers reach their databases by the kernel's own tables.
+// Package kernel lets customers reach their databases by the kernel's own tables
+// (nf_tables): a connection to a port of the gateway is led to the database's server, which sees
+// the client's true address. No process of ours is on the way; what is in force outlives
+// steward, and a reboot takes it, after which [Open] makes it anew from the routes on disk.
+//
+// There is one table, "steward-gateway-…" in the family inet, named by the data folder; render.go says what is
+// in it. Databases are told apart by maps and sets alone, so a packet takes as long beside a
+// thousand of them as beside one. Each change is one transaction, and read back. Every second it is asked
+// whether anybody changed any table; if so, ours is compared with what it should be, and repaired, which
+// the log tells and [Gateway.Changes]. Other tables aren't touched.
+//
+//   - Allow lists are sets of ranges. Packets that a client sends, those of established connections
+//     included, are looked up; who isn't listed is reset. Answers of servers aren't: to reset those would leave the client hanging.
+//   - Sessions of addresses that were taken off a list, and of servers that are no longer the route's, are ended
+//     within [Gateway.Set]: Options.End is asked first, to end them with the server's own words; then their
+//     sockets at the server are destroyed, which resets both sides, and the kernel forgets the connection.
+//   - A database has so many connections (Route.Connections, for each server of an end), and one source that has more than a
+//     few of them can't take the last ones. A source can make so many new ones in a second.
+//     These counts are lost with the rules they are in: when Connections changes, or somebody deletes them.
+//   - Without a server, new connections are held by package hold, in this process: there is nothing in the map
+//     for the port then, and the packet goes to the listener on the gateway's address. The same happens
+//     while the rules are lost, and always for servers that the kernel doesn't lead to: those on loopback, where packets
+//     from outside must not come, and IPv4 servers behind an IPv6 end. What hold joins ends with this process; clients connect again.
+//   - Clients on this machine pass the hook for outgoing packets, the same rules, and are led to the server under
+//     their own address, but from loopback: such packets can't leave the machine, and get the address of the link to the
+//     server (masquerade), whose setting route_localnet has to be on (package netns sets it).
+//   - A server that refuses isn't tried again, as HAProxy does: who stops one on purpose sets the route without it first.
+//
+// # How it is to be wired
+//
+// [Gateway] has what host.Gateway asks for, and all that app, converge and metrics ask of *gateway.Gateway (Sessions, AllSessions, Ensure,
+// Changes, Close, Stop). To use it:
+//
+//   - app.openGateway chooses: [Available] says why not. Options are those of gateway.Options with the same folder, so
+//     that a change of driver finds the routes: end the other driver first (gateway.End, [End]), since both listen on the ports.
+//   - Options.Namespace is netns.Network.PathOf; servers listen on netns.Network.Address instead of 127.0.77.x, and Route.Primary and
+//     Route.Reads say so. Until a server was restarted into its namespace its route may lead to loopback: it is joined.
+//   - Options.End is host's: pg_terminate_backend, KILL for Session.Seen at Session.Server, within a bound of its own.
+//   - Options.Waiting is wake on connect: it is told of every connection that begins to wait, with how many there are, and must
+//     not block; host wakes once, then sets the route, or calls [Gateway.Fail]. A sleeping database is a route without Primary and Reads.
+//   - A switchover sets the route without Primary, stops, promotes, and sets it with the new one.
+//   - Route.Engine has to be set for those who are held in vain to be told in their protocol.
+//   - operator.stop calls [End] beside gateway.End, then netns.Network.Clear.
 package kernel

@@ -117,8 +117,8 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 }
 
 func (o *Options) complete() error {
+	o.fillIn()
 	var errs []error
-	o.PrimaryAddr, o.SecondaryAddr = o.PrimaryAddr.Unmap(), o.SecondaryAddr.Unmap()
 	for _, a := range []netip.Addr{o.PrimaryAddr, o.SecondaryAddr} {
 		if !a.IsValid() || a.IsUnspecified() || a.Zone() != "" {
 			errs = append(errs, fmt.Errorf("address %s can't be listened on", a))
@@ -135,6 +135,12 @@ func (o *Options) complete() error {
 	if !filepath.IsAbs(o.Dir) {
 		errs = append(errs, errors.New("folder must be an absolute path"))
 	}
+	return errors.Join(errs...)
+}
+
+// fillIn sets what was left out.
+func (o *Options) fillIn() {
+	o.PrimaryAddr, o.SecondaryAddr = o.PrimaryAddr.Unmap(), o.SecondaryAddr.Unmap()
 	o.Rate = cmp.Or(o.Rate, 1000)
 	if o.End == nil {
 		o.End = func(context.Context, []Session) {}
@@ -142,7 +148,6 @@ func (o *Options) complete() error {
 	if o.Namespace == nil {
 		o.Namespace = func(netip.AddrPort) string { return "" }
 	}
-	return errors.Join(errs...)
 }
 
 // tableName names the table of the gateway with that folder.
@@ -436,17 +441,28 @@ func (g *Gateway) Stop(ctx context.Context) error {
 
 // End removes the table of the gateway with these options, and ends its sessions. No Gateway may be open on them.
 func End(ctx context.Context, o Options) error {
-	if err := o.complete(); err != nil {
-		return fmt.Errorf("gateway: %w", err)
-	}
+	o.fillIn()
 	table, err := nft.Open(tableName(o.Dir))
 	if err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
-	err = table.Delete()
-	if err := errors.Join(err, table.Close()); err != nil {
+	defer table.Close()
+	there, err := table.Exists()
+	if err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
 	g := &Gateway{o: o, log: o.Logger}
-	return g.endAll(ctx, func(flow) bool { return true })
+	if there {
+		// Nobody new is led anywhere, but the resets that end sessions still find their clients:
+		// without any such table the kernel translates no address.
+		empty := plan{primary: o.PrimaryAddr, secondary: o.SecondaryAddr, rate: o.Rate}.base()
+		if err := table.Replace(empty); err != nil {
+			return fmt.Errorf("gateway: %w", err)
+		}
+	}
+	err = g.endAll(ctx, func(flow) bool { return true })
+	if err := errors.Join(err, table.Delete()); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	return nil
 }

@@ -73,6 +73,9 @@ const destinationTranslated = 1 << 5
 // forgetAfter is how long a source that connects no more is remembered.
 const forgetAfter = time.Minute
 
+// loopback stands for addresses in a trial.
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
 // plan is all that the table depends on but for the routes.
 type plan struct {
 	primary, secondary netip.Addr

@@ -1,0 +1,29 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"steward/internal/nft"
+)
+
+// Available is nil when this process can use the kernel's tables, and says why not.
+func Available() error {
+	if os.Geteuid() != 0 {
+		return errors.New("the kernel's tables need root")
+	}
+	if _, err := os.Stat("/proc/sys/net/netfilter/nf_conntrack_max"); err != nil {
+		return fmt.Errorf("the kernel doesn't track connections (nf_conntrack): %w", err)
+	}
+	// One that nobody else has, and that is gone at once.
+	table, err := nft.Open(fmt.Sprintf("steward-try-%d", os.Getpid()))
+	if err != nil {
+		return fmt.Errorf("the kernel's tables (nf_tables) can't be used: %w", err)
+	}
+	defer table.Close()
+	if err := table.Replace(plan{primary: loopback, secondary: loopback, rate: 1}.base()); err != nil {
+		return fmt.Errorf("the kernel's tables (nf_tables) don't take what is needed: %w", errors.Join(err, table.Delete()))
+	}
+	return table.Delete()
+}
