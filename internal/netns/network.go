@@ -425,22 +425,14 @@ func (n *Network) Numbers() ([]int, error) {
 
 // repair makes the table what it should be and says what was wrong with it.
 func (n *Network) repair() (string, error) {
-	have, err := n.table.Read()
-	if err != nil {
-		return "", err
-	}
 	want := n.base()
 	for _, node := range n.nodes {
 		want.Add(n.part(node))
 	}
-	said, err := n.table.Change(have, want, nil)
-	if errors.Is(err, nft.ErrRebuild) {
-		said, err = err.Error(), n.table.Replace(want)
+	said, generation, err := n.table.Repair(want)
+	if err == nil {
+		n.generation = generation
 	}
-	if err != nil {
-		return said, err
-	}
-	n.generation, err = n.table.Generation()
 	return said, err
 }
 

@@ -245,6 +245,40 @@ func (t *Table) Change(have, want Ruleset, shared map[string]Set) (string, error
 	return d.String(), t.verify(d, want, shared)
 }
 
+// Repair makes the whole table what is wanted, whatever it holds, and says what was
+// wrong with it and at which generation it was right.
+func (t *Table) Repair(want Ruleset) (said string, generation uint32, err error) {
+	have, err := t.settled()
+	if err == nil {
+		said, err = t.Change(have, want, nil)
+	}
+	if err != nil { // what can't be read or changed can be replaced
+		said, err = err.Error(), t.Replace(want)
+	}
+	if err != nil {
+		return said, 0, err
+	}
+	generation, err = t.Generation()
+	return said, generation, err
+}
+
+// settled reads the table while nobody changes any: what is read in between is a mixture.
+func (t *Table) settled() (r Ruleset, err error) {
+	for range 5 {
+		var before, after uint32
+		if before, err = t.Generation(); err != nil {
+			return r, err
+		}
+		if r, err = t.Read(); err != nil {
+			continue
+		}
+		if after, err = t.Generation(); err != nil || before == after {
+			return r, err
+		}
+	}
+	return r, err
+}
+
 // ErrRebuild says that chains or sets are there that can't become those that are
 // wanted: [Table.Replace] helps.
 var ErrRebuild = errors.New("the table has chains or sets of another kind")

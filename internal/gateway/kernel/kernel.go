@@ -187,19 +187,10 @@ func (g *Gateway) wanted() nft.Ruleset {
 func (g *Gateway) repair() (string, error) {
 	begun := time.Now()
 	defer func() { g.looked, g.took = time.Now(), time.Since(begun) }()
-	have, err := g.table.Read()
-	if err != nil {
-		return "", err
+	said, generation, err := g.table.Repair(g.wanted())
+	if err == nil {
+		g.generation = generation
 	}
-	want := g.wanted()
-	said, err := g.table.Change(have, want, nil)
-	if errors.Is(err, nft.ErrRebuild) {
-		said, err = err.Error(), g.table.Replace(want)
-	}
-	if err != nil {
-		return said, err
-	}
-	g.generation, err = g.table.Generation()
 	return said, err
 }
 

@@ -88,25 +88,45 @@ func (g *Gateway) endMisfits(ctx context.Context, before, now gateway.Route) err
 		}
 	}
 	slices.SortFunc(servers, netip.AddrPort.Compare)
+	servers = slices.Compact(servers)
+	// Who was connecting just then is found in a later round.
+	for range 3 {
+		flows, err := g.misfits(servers, now)
+		if err != nil || len(flows) == 0 {
+			return err
+		}
+		if err := g.end(ctx, flows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// misfits are the connections to servers that a route doesn't allow.
+func (g *Gateway) misfits(servers []netip.AddrPort, now gateway.Route) ([]flow, error) {
 	var flows []flow
-	for _, server := range slices.Compact(servers) {
+	for _, server := range servers {
 		if !leadsTo(server) {
 			continue // the holder's
 		}
 		found, err := g.flowsOf(server)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		flows = append(flows, found...)
 	}
 	misfit := g.misfit(now)
-	return g.end(ctx, slices.DeleteFunc(flows, func(f flow) bool { return !misfit(f) }))
+	return slices.DeleteFunc(flows, func(f flow) bool { return !misfit(f) }), nil
 }
 
 // widens reports whether all that the one route let in, the other does too.
 func widens(before, now gateway.Route) bool {
+	listed := make(map[netip.Prefix]bool, len(now.Allow))
+	for _, p := range now.Allow {
+		listed[p] = true
+	}
 	for _, p := range before.Allow {
-		if !slices.Contains(now.Allow, p) {
+		if !listed[p] {
 			return false
 		}
 	}

@@ -26,9 +26,9 @@ const (
 	diagByFamily, diagDestroy = 20, 21
 	diagIDSize                = 48
 	diagMessageHead           = 4
-	// connected are the states between a handshake and its end: established, closing by
-	// one side or the other.
-	connected = 1<<1 | 1<<4 | 1<<5 | 1<<8 | 1<<9 | 1<<11
+	// connected are the states from a handshake to the end: being established, established,
+	// closing by one side or the other.
+	connected = 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<8 | 1<<9 | 1<<11
 )
 
 // diagnose opens the interface in a network namespace; nil when that is gone.
