@@ -19,6 +19,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/gateway"
 	"steward/internal/nft"
+	"steward/internal/testnet"
 )
 
 func TestASwitchHoldsNewConnections(t *testing.T) {
@@ -511,5 +512,51 @@ func TestWhoIsHeldInVainIsTold(t *testing.T) {
 		if got, _ := io.ReadAll(c); !strings.Contains(string(got), "it can't be woken") {
 			t.Errorf("got %q", got)
 		}
+	}
+}
+
+// TestIPv6 has the end for reads on IPv6, with a server on IPv4: the list is the
+// kernel's, and the connection joined.
+func TestIPv6(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	if gateway.Probe([]netip.Addr{netip.IPv6Loopback()}, 0) != nil {
+		t.Skip("no IPv6 here")
+	}
+	p.Close()
+	p.o.PrimaryAddr, p.o.SecondaryAddr, p.o.Ports = netip.AddrFrom4([4]byte{127, 0, byte(p.n), 1}), netip.IPv6Loopback(), [2]int{22000, 22009}
+	p.open()
+	one := p.server("one", 5001)
+	r := gateway.Route{Cluster: 1, Port: 22000, Primary: one, Reads: []netip.AddrPort{one}, Connections: 10}
+	want := fmt.Sprintf("one sees 10.100.%d.1", p.n)
+	for _, c := range []struct {
+		list   string
+		v4, v6 bool
+	}{{"127.0.0.1/32", true, false}, {"::1/128", false, true}, {"::/0", false, true}, {"0.0.0.0/0", true, true}, {"::ffff:127.0.0.0/104", true, false}} {
+		r.Allow = []netip.Prefix{netip.MustParsePrefix(c.list)}
+		p.set(r)
+		for end, in := range map[netip.Addr]bool{p.o.PrimaryAddr: c.v4, p.o.SecondaryAddr: c.v6} {
+			if in {
+				p.expect(0, end, r.Port, want)
+			} else {
+				p.blocked(0, end, r.Port)
+			}
+		}
+	}
+	have, err := p.table.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range have.Sets {
+		if strings.HasPrefix(name, "allow6") {
+			t.Errorf("%s is there without an IPv6 address on the list", name)
+		}
+	}
+}
+
+func TestAvailable(t *testing.T) {
+	testnet.Need(t)
+	if err := Available(); err != nil {
+		t.Error(err)
 	}
 }
