@@ -225,40 +225,6 @@ func await(t *testing.T, what string, is func() bool) {
 	}
 }
 
-func TestOnlyListedSourcesGetIn(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, 40)
-	port, one, two := b.port(0), backend(t, "one"), backend(t, "two")
-	b.expectBlocked("127.0.0.1", "127.0.0.1", port)
-	r := Route{Cluster: 1, Port: port, Primary: one, Reads: []netip.AddrPort{two}, Allow: allow("127.0.0.1/32")}
-	begun := time.Now()
-	b.set(r)
-	b.expect("127.0.0.1", "127.0.0.1", port, "one")
-	t.Logf("open after %s", time.Since(begun))
-	b.expect("127.0.0.1", "127.0.0.2", port, "two")
-	for _, gateway := range []string{"127.0.0.1", "127.0.0.2"} {
-		b.expectBlocked("127.0.0.5", gateway, port)
-		b.expectBlocked("127.0.0.1", gateway, port+1)
-	}
-	r.Allow = allow("127.0.0.4/31")
-	b.set(r)
-	b.expect("127.0.0.5", "127.0.0.1", port, "one")
-	b.expectBlocked("127.0.0.1", "127.0.0.1", port)
-	b.expectBlocked("127.0.0.6", "127.0.0.1", port)
-	r.Allow = allow("0.0.0.0/0")
-	b.set(r)
-	b.expect("127.9.9.9", "127.0.0.1", port, "one")
-	r.Allow = allow("::/0")
-	b.set(r)
-	b.expectBlocked("127.9.9.9", "127.0.0.1", port)
-	r.Allow = nil
-	b.set(r)
-	b.expectBlocked("127.0.0.1", "127.0.0.1", port)
-	if err := b.Set(t.Context(), Route{Port: port, Allow: []netip.Prefix{{}}}); err == nil {
-		t.Error("an invalid range was accepted")
-	}
-}
-
 // TestServersTellTheGatewayFromOthers: what is let in from this machine's own
 // address is never a customer, wherever the customer comes from.
 func TestServersTellTheGatewayFromOthers(t *testing.T) {
@@ -345,94 +311,6 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-func TestSessionsOfRemovedSourcesEndAndOthersStay(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, 40)
-	one := backend(t, "one")
-	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Reads: []netip.AddrPort{one}, Allow: allow("127.0.0.1/32", "127.0.1.0/24", "127.0.2.2/32")}
-	neighbour := Route{Cluster: 2, Port: b.port(1), Primary: one, Reads: []netip.AddrPort{one}, Allow: allow("0.0.0.0/0")}
-	b.set(r)
-	b.set(neighbour)
-	kept := []client{
-		b.expect("127.0.0.1", "127.0.0.1", r.Port, "one"), b.expect("127.0.0.1", "127.0.0.2", r.Port, "one"),
-		b.expect("127.0.2.2", "127.0.0.1", neighbour.Port, "one"),
-	}
-	var gone []client
-	for _, source := range []string{"127.0.1.7", "127.0.1.8", "127.0.2.2"} {
-		gone = append(gone, b.expect(source, "127.0.0.1", r.Port, "one"), b.expect(source, "127.0.0.2", r.Port, "one"))
-	}
-	narrow := b.expect("127.0.1.9", "127.0.0.1", r.Port, "one")
-	if got, err := b.Sessions(t.Context(), r.Port); err != nil || got != (Count{Primary: 5, Reads: 4}) {
-		t.Errorf("counted %+v, %v", got, err)
-	}
-	r.Allow = allow("127.0.0.1/32", "127.0.1.9/32")
-	b.set(r)
-	for _, c := range gone {
-		if !c.ended() {
-			t.Errorf("the session of %s lives on", c.LocalAddr())
-		}
-	}
-	for _, c := range append(kept, narrow) {
-		if !c.alive() {
-			t.Errorf("the session of %s was ended", c.LocalAddr())
-		}
-	}
-	if err := b.Remove(t.Context(), r.Port); err != nil {
-		t.Fatal(err)
-	}
-	if !kept[0].ended() || !narrow.ended() || !kept[2].alive() {
-		t.Error("removing a route must end its sessions and no others")
-	}
-	b.expectBlocked("127.0.0.1", "127.0.0.1", r.Port)
-	if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || !routes[0].Equal(neighbour) {
-		t.Errorf("routes %v, %v", routes, err)
-	}
-	if err := b.Remove(t.Context(), r.Port); err != nil {
-		t.Errorf("removing what isn't there: %v", err)
-	}
-}
-
-func TestChangedServersEndTheirSessionsAndHoldNewOnes(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, 40)
-	one, two, three := backend(t, "one"), backend(t, "two"), backend(t, "three")
-	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Reads: []netip.AddrPort{two, three}, Allow: allow("127.0.0.1/32")}
-	b.set(r)
-	write := b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
-	first, second := connect(t, "127.0.0.1", "127.0.0.2", r.Port), connect(t, "127.0.0.1", "127.0.0.2", r.Port)
-	if a, c := first.hello(time.Second), second.hello(time.Second); a == c || a+c != "twothree" && a+c != "threetwo" {
-		t.Fatalf("reads went to %q and %q", a, c)
-	} else if a == "three" {
-		first, second = second, first
-	}
-	// The primary is lost: its sessions end, new ones wait.
-	r.Primary = netip.AddrPort{}
-	b.set(r)
-	if !write.ended() {
-		t.Error("a session of the lost primary lives on")
-	}
-	held := connect(t, "127.0.0.1", "127.0.0.1", r.Port)
-	if got := held.hello(300 * time.Millisecond); got != "" {
-		t.Fatalf("got %q without a primary", got)
-	}
-	// A replica takes over: it no longer serves reads.
-	r.Primary, r.Reads = two, []netip.AddrPort{three}
-	begun := time.Now()
-	b.set(r)
-	if got := held.hello(2 * time.Second); got != "two" {
-		t.Fatalf("the held connection got %q", got)
-	}
-	if waited := time.Since(begun); waited > 500*time.Millisecond {
-		t.Errorf("the held connection waited %s after the switch", waited)
-	}
-	if !first.ended() || !second.alive() {
-		t.Error("only the session of the replica that was promoted must end")
-	}
-	for range 4 {
-		b.expect("127.0.0.1", "127.0.0.2", r.Port, "three")
-	}
-}
-
 func TestARefusingServerIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 40)
@@ -451,21 +329,6 @@ func TestARefusingServerIsTriedAgain(t *testing.T) {
 	if got := c.hello(time.Second); got != "restarted" {
 		t.Errorf("got %q, want the restarted server", got)
 	}
-}
-
-func TestAPortOfAnotherClusterStartsAfresh(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, 40)
-	one := backend(t, "one")
-	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Allow: allow("127.0.0.1/32")}
-	b.set(r)
-	old := b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
-	r.Cluster = 2 // the same address and list
-	b.set(r)
-	if !old.ended() {
-		t.Error("a session of the former cluster lives on")
-	}
-	b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
 }
 
 func TestKilledHAProxyComesBackWithItsRoutes(t *testing.T) {
@@ -508,26 +371,6 @@ func TestSetRightAfterAKill(t *testing.T) {
 		await(t, "the route is set", func() bool { return b.Set(t.Context(), r) == nil })
 		b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
 	}
-}
-
-// TestWhoSetsARouteMayGo: a route that was begun is brought into force.
-func TestWhoSetsARouteMayGo(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, 40)
-	one := backend(t, "one")
-	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Allow: allow("127.0.0.5/32")}
-	b.set(r)
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	r.Allow = allow("127.0.0.1/32")
-	if err := b.Set(gone, r); err != nil {
-		t.Fatal(err)
-	}
-	if routes, err := b.Routes(t.Context()); err != nil || len(routes) != 1 || !routes[0].InForce {
-		t.Errorf("routes %+v, %v", routes, err)
-	}
-	b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
-	b.expectBlocked("127.0.0.5", "127.0.0.1", r.Port)
 }
 
 // TestARouteNotInForceIsKept: what isn't in force is known all the same, and
@@ -934,51 +777,6 @@ func TestLongLists(t *testing.T) {
 	}
 	if !kept.alive() {
 		t.Error("the session of an address that stayed was ended")
-	}
-}
-
-func TestManySessionsEnd(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, 40)
-	one := backend(t, "one")
-	r := Route{Cluster: 1, Port: b.port(0), Primary: one, Allow: allow("127.0.0.0/8")}
-	b.set(r)
-	var gone []client
-	for range 150 {
-		gone = append(gone, b.expect("127.0.0.5", "127.0.0.1", r.Port, "one"))
-	}
-	kept := b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
-	r.Allow = allow("127.0.0.1/32")
-	begun := time.Now()
-	b.set(r)
-	t.Logf("ended %d sessions in %s", len(gone), time.Since(begun))
-	for _, c := range gone {
-		if !c.ended() {
-			t.Fatal("a session lives on")
-		}
-	}
-	if !kept.alive() {
-		t.Error("the other session was ended")
-	}
-}
-
-func TestConcurrentSets(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, 40)
-	one := backend(t, "one")
-	var wg sync.WaitGroup
-	for i := range 10 {
-		wg.Go(func() {
-			for _, list := range [][]netip.Prefix{nil, allow("127.0.0.5/32"), allow("127.0.0.1/32")} {
-				if err := b.Set(t.Context(), Route{Cluster: cluster.ID(i), Port: b.port(i), Primary: one, Allow: list}); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for i := range 10 {
-		b.expect("127.0.0.1", "127.0.0.1", b.port(i), "one")
 	}
 }
 

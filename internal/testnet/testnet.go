@@ -3,6 +3,7 @@
 package testnet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -39,7 +40,7 @@ func Main(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	runtime.LockOSThread() // the program is ended with this thread
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd := exec.CommandContext(context.Background(), "/proc/self/exe", os.Args[1:]...)
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(os.Environ(), inside+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

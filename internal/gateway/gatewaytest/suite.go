@@ -79,11 +79,6 @@ type bench struct {
 
 func (b *bench) open() { b.Gateway = b.Place.Open(b.t) }
 
-func (b *bench) reopen() {
-	b.Close()
-	b.open()
-}
-
 func (b *bench) port(i int) int      { return b.First() + i }
 func (b *bench) primary() netip.Addr { p, _ := b.Ends(); return p }
 func (b *bench) reads() netip.Addr   { _, r := b.Ends(); return r }
@@ -119,7 +114,7 @@ func (b *bench) server(name string) netip.AddrPort {
 			wg.Go(func() {
 				defer c.Close()
 				fmt.Fprintf(c, "%s\n", name)
-				io.Copy(c, c)
+				_, _ = io.Copy(c, c)
 			})
 		}
 	})
@@ -496,7 +491,7 @@ func room(b *bench) {
 
 func anotherProgram(b *bench) {
 	port := b.port(60)
-	l, err := net.Listen("tcp", netip.AddrPortFrom(b.reads(), uint16(port)).String())
+	l, err := new(net.ListenConfig).Listen(b.t.Context(), "tcp", netip.AddrPortFrom(b.reads(), uint16(port)).String())
 	if err != nil {
 		b.t.Fatal(err)
 	}

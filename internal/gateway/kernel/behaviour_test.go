@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -428,7 +429,7 @@ func TestAPortOfAnotherProgram(t *testing.T) {
 	defer l.Close()
 	r := gateway.Route{Cluster: 1, Port: 21000, Allow: p.allow(7)}
 	err = p.Set(t.Context(), r)
-	if taken, ok := err.(*gateway.PortError); !ok || taken.Port != 21000 || p.Usable(21000) == nil {
+	if taken, ok := errors.AsType[*gateway.PortError](err); !ok || taken.Port != 21000 || p.Usable(21000) == nil {
 		t.Fatalf("got %v", err)
 	}
 	if routes, _ := p.Routes(t.Context()); len(routes) != 0 {
