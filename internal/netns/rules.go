@@ -14,7 +14,7 @@ import (
 // Names in the table.
 const (
 	chainForward, chainInput, chainOutput = "forward", "input", "output"
-	chainFrom, chainTo                    = "from-node", "to-node"
+	chainFrom, chainTo, chainLeave        = "from-node", "to-node", "leave"
 	setNodes, setPeers, setOpen           = "nodes", "peers", "open"
 )
 
@@ -82,7 +82,19 @@ func (n *Network) base() nft.Ruleset {
 		append(n.link(expr.MetaKeyOIFNAME), &expr.Meta{Key: expr.MetaKeySKUID, Register: register}, equal(make([]byte, 4)), accept),
 		append(n.link(expr.MetaKeyOIFNAME), refuse...),
 	}}
+	// Nodes' addresses mean nothing outside.
+	r.Chains[chainLeave] = nft.Chain{
+		Hook: &nft.Hook{Type: nftables.ChainTypeNAT, At: nftables.ChainHookPostrouting, Priority: int32(*nftables.ChainPriorityNATSource)},
+		Rules: []nft.Rule{append(ipv4(),
+			&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: register}, &expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: []byte(n.prefix)},
+			source, &expr.Lookup{SourceRegister: register, SetName: setOpen}, &expr.Masq{})},
+	}
 	return r
+}
+
+// ipv4 matches its packets: others have no such addresses where these are looked for.
+func ipv4() nft.Rule {
+	return nft.Rule{&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: register}, equal([]byte{unix.NFPROTO_IPV4})}
 }
 
 // destinationTranslated is the kernel's mark of connections that it led elsewhere (IPS_DST_NAT).

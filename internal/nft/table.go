@@ -96,6 +96,10 @@ func (t *Table) Delete() error {
 func (t *Table) Generation() (uint32, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.generationNow()
+}
+
+func (t *Table) generationNow() (uint32, error) {
 	answers, err := t.own.Execute(netlink.Message{
 		Header: netlink.Header{Type: message(unix.NFT_MSG_GETGEN), Flags: netlink.Request},
 		Data:   []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, 0},
@@ -131,9 +135,14 @@ func (t *Table) Read() (Ruleset, error) {
 	if err != nil || !there {
 		return r, err
 	}
-	chains, err := t.conn.ListChainsOfTableFamily(family)
+	var chains []*nftables.Chain
+	var sets []*nftables.Set
+	err = t.undisturbed(func() (err error) { chains, err = t.conn.ListChainsOfTableFamily(family); return err })
 	if err != nil {
 		return r, fmt.Errorf("list chains: %w", err)
+	}
+	if err = t.undisturbed(func() (err error) { sets, err = t.conn.GetSets(t.table); return err }); err != nil {
+		return r, fmt.Errorf("list sets: %w", err)
 	}
 	for _, c := range chains {
 		if c.Table.Name != t.name {
@@ -144,10 +153,6 @@ func (t *Table) Read() (Ruleset, error) {
 			return r, err
 		}
 		r.Chains[c.Name] = Chain{Hook: hookOf(c), Rules: rules}
-	}
-	sets, err := t.conn.GetSets(t.table)
-	if err != nil {
-		return r, fmt.Errorf("list sets: %w", err)
 	}
 	for _, s := range sets {
 		kind := Set{Interval: s.Interval, Dynamic: s.Dynamic, Timeout: s.HasTimeout, Size: s.Size}
@@ -246,37 +251,49 @@ func (t *Table) Change(have, want Ruleset, shared map[string]Set) (string, error
 }
 
 // Repair makes the whole table what is wanted, whatever it holds, and says what was
-// wrong with it and at which generation it was right.
+// wrong with it. The generation is the one that it leads to, unless others changed
+// tables meanwhile: then the kernel's is another, and it has to be looked at again.
 func (t *Table) Repair(want Ruleset) (said string, generation uint32, err error) {
-	have, err := t.settled()
+	before, err := t.Generation()
+	if err != nil {
+		return "", 0, err
+	}
+	have, err := t.Read()
+	if errors.Is(err, ErrBusy) {
+		return "", 0, err
+	}
 	if err == nil {
 		said, err = t.Change(have, want, nil)
 	}
 	if err != nil { // what can't be read or changed can be replaced
 		said, err = err.Error(), t.Replace(want)
 	}
-	if err != nil {
-		return said, 0, err
+	if err != nil || said == "" {
+		return said, before, err
 	}
-	generation, err = t.Generation()
-	return said, generation, err
+	return said, before + 1, nil
 }
 
-// settled reads the table while nobody changes any: what is read in between is a mixture.
-func (t *Table) settled() (r Ruleset, err error) {
-	for range 5 {
-		var before, after uint32
-		if before, err = t.Generation(); err != nil {
-			return r, err
+// ErrBusy says that others changed tables all the while.
+var ErrBusy = errors.New("others change tables all the time")
+
+// undisturbed has list ask for something while nobody changes any table: lists of
+// chains and sets go on by number from part to part, through those of all tables.
+func (t *Table) undisturbed(list func() error) error {
+	for range 20 {
+		before, err := t.generationNow()
+		if err != nil {
+			return err
 		}
-		if r, err = t.Read(); err != nil {
-			continue
+		if err := list(); err != nil {
+			return err
 		}
-		if after, err = t.Generation(); err != nil || before == after {
-			return r, err
+		after, err := t.generationNow()
+		if err != nil || before == after {
+			return err
 		}
 	}
-	return r, err
+	return ErrBusy
 }
 
 // ErrRebuild says that chains or sets are there that can't become those that are

@@ -4,9 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 
 	"steward/internal/nft"
 )
+
+// Tracked is how many connections the kernel tracks, of all programs, and how many it can.
+func Tracked() (now, most int, err error) {
+	for name, into := range map[string]*int{"nf_conntrack_count": &now, "nf_conntrack_max": &most} {
+		content, err := os.ReadFile("/proc/sys/net/netfilter/" + name)
+		if err != nil {
+			return 0, 0, fmt.Errorf("tracked connections: %w", err)
+		}
+		if *into, err = strconv.Atoi(strings.TrimSpace(string(content))); err != nil {
+			return 0, 0, fmt.Errorf("tracked connections: %w", err)
+		}
+	}
+	return now, most, nil
+}
 
 // Available is nil when this process can use the kernel's tables, and says why not.
 func Available() error {

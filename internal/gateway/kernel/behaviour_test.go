@@ -560,4 +560,7 @@ func TestAvailable(t *testing.T) {
 	if err := Available(); err != nil {
 		t.Error(err)
 	}
+	if now, most, err := Tracked(); err != nil || now < 0 || most < 1 {
+		t.Errorf("tracked %d of %d, %v", now, most, err)
+	}
 }

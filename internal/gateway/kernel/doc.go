@@ -21,6 +21,9 @@
 //     for the port then, and the packet goes to the listener on the gateway's address. The same happens
 //     while the rules are lost, and always for servers that the kernel doesn't lead to: those on loopback, where packets
 //     from outside must not come, and IPv4 servers behind an IPv6 end. What hold joins ends with this process; clients connect again.
+//     The server sees such a client as the address of this machine that leads to it (netns.Network.Gateway, or gateway.Source on
+//     loopback), like clients from loopback. So pg_hba has to let that address in beside the allow list, and our own and the replication
+//     accounts must not be bound to it alone: customers come from there, too.
 //   - Clients on this machine pass the hook for outgoing packets, the same rules, and are led to the server under
 //     their own address, but from loopback: such packets can't leave the machine, and get the address of the link to the
 //     server (masquerade), whose setting route_localnet has to be on (package netns sets it).
@@ -40,5 +43,6 @@
 //     not block; host wakes once, then sets the route, or calls [Gateway.Fail]. A sleeping database is a route without Primary and Reads.
 //   - A switchover sets the route without Primary, stops, promotes, and sets it with the new one.
 //   - Route.Engine has to be set for those who are held in vain to be told in their protocol.
+//   - [Tracked] is for doctor and metrics: when the kernel's table of connections is full, nobody new gets in.
 //   - operator.stop calls [End] beside gateway.End, then netns.Network.Clear.
 package kernel
