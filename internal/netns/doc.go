@@ -16,17 +16,20 @@
 //
 // # Starting a server in it
 //
-// A process is born into the network namespace of the thread that forks it, so package process is to wrap
-// the fork, and nothing else:
+// A process is born into the network namespace of the thread that forks it, so package process needs nothing
+// new: whoever starts a server calls it inside of [Do].
 //
-//	err = netns.Do(spec.Network, func() (err error) {
-//		pid, err = syscall.ForkExec(…)
+//	err = netns.Do(networks.Path(number), func() (err error) {
+//		server, err = process.Start(spec)
 //		return err
 //	})
 //
-// with Spec.Network the path that [Network.Path] gives; bubblewrap keeps it, as long as --unshare-net isn't given. (nsenter
-// would need the privilege that the server's user doesn't have.) Sockets that a health check makes within Do stay in the
-// namespace, too. The gateway's Options.Namespace is [Network.PathOf].
+// Bubblewrap keeps the namespace, as long as --unshare-net isn't given. (nsenter would need a privilege that the
+// server's user doesn't have.) Sockets that a check of its health makes within Do stay in the namespace, too; root on the
+// machine reaches the server's address without. The gateway's Options.Namespace is [Network.PathOf].
+//
+// Servers listen on [Network.Address] at the port, and only there. What is to be the wall between them is the
+// machine's; /proc/sys/net in the sandbox shows the namespace's own.
 //
 // # Forwarding
 //

@@ -19,6 +19,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 
+	"steward/internal/process"
 	"steward/internal/testnet"
 )
 
@@ -291,5 +292,53 @@ func TestTaken(t *testing.T) {
 	}
 	if got, err := Choose(Candidates(), taken); err != nil || got != netip.MustParsePrefix("10.214.0.0/16") {
 		t.Errorf("chose %s, %v", got, err)
+	}
+}
+
+// TestServersAreStartedInside: package process needs nothing but to be called in Do,
+// also with a sandbox.
+func TestServersAreStartedInside(t *testing.T) {
+	t.Parallel()
+	n, _ := open(t)
+	defer n.Close()
+	ensure(t, n, Node{Number: 0, Port: 21000})
+	want, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := want
+	_ = Do(n.Path(0), func() (err error) { want, err = os.Readlink("/proc/thread-self/ns/net"); return err })
+	sandbox, _ := process.FindSandbox(t.Context(), 0)
+	for name, argv := range map[string][]string{
+		"bare":      {"/bin/sleep", "60"},
+		"sandboxed": sandbox.Wrap([]string{"/bin/sleep", "60"}, process.View{}, "/"),
+	} {
+		dir := t.TempDir()
+		id := process.Identity{Mark: "netns-test:" + dir}
+		var p *process.Process
+		err := Do(n.Path(0), func() (err error) {
+			p, err = process.Start(process.Spec{
+				Identity: id, Argv: argv, Env: []string{"PATH=/usr/bin:/bin"}, WorkDir: "/", Sandboxed: len(argv) > 2,
+				Output: filepath.Join(dir, "log"), PidFile: filepath.Join(dir, "pid"),
+			})
+			return err
+		})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var got string
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.Pid()))
+			if got, _ = os.Readlink(fmt.Sprintf("/proc/%d/ns/net", p.Pid())); strings.TrimSpace(string(comm)) == "sleep" {
+				break
+			}
+		}
+		if got != want || got == outside {
+			t.Errorf("%s: the server is in %s, want %s", name, got, want)
+		}
+		if err := process.KillAll(t.Context(), id, nil); err != nil {
+			t.Error(err)
+		}
+		p.Leave()
 	}
 }
