@@ -3,6 +3,7 @@ package netns
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -197,25 +198,26 @@ func (n *Network) Gateway() netip.Addr { return n.network.Addr().Next() }
 
 // Address is a node's.
 func (n *Network) Address(number int) netip.Addr {
-	b := n.network.Addr().As4()
-	v := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
-	v += uint32(number) + 2
-	return netip.AddrFrom4([4]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)})
+	b := binary.BigEndian.AppendUint32(nil, asNumber(n.network.Addr())+uint32(number)+2)
+	return netip.AddrFrom4([4]byte(b))
 }
 
 // Path is where a node's namespace is found.
 func (n *Network) Path(number int) string { return filepath.Join(n.o.RunDir, n.linkName(number)) }
 
-// PathOf is where the namespace of an address is found; empty when it is no node's.
-func (n *Network) PathOf(address netip.AddrPort) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for number := range n.nodes {
-		if n.Address(number) == address.Addr() {
-			return n.Path(number)
-		}
+// PathOf is where the namespace of a node's address is found, whether or not there is
+// such a node; empty for addresses that are none's.
+func (n *Network) PathOf(server netip.AddrPort) string {
+	a := server.Addr().Unmap()
+	if !n.network.Contains(a) || a.Compare(n.Address(0)) < 0 {
+		return ""
 	}
-	return ""
+	return n.Path(int(asNumber(a) - asNumber(n.Address(0))))
+}
+
+func asNumber(a netip.Addr) uint32 {
+	b := a.As4()
+	return binary.BigEndian.Uint32(b[:])
 }
 
 func (n *Network) linkName(number int) string { return n.prefix + strconv.Itoa(number) }

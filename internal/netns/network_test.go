@@ -124,6 +124,11 @@ func TestNodesReachTheirOwnAlone(t *testing.T) {
 	listen(t, "", fmt.Sprintf("127.0.0.1:%d", 6000+k))
 	neighbour, service := fmt.Sprintf("10.150.%d.2:80", k), fmt.Sprintf("10.150.%d.1:5432", k)
 
+	for address, want := range map[netip.Addr]string{n.Address(5): n.Path(5), n.Gateway(): "", netip.MustParseAddr("127.0.77.1"): ""} {
+		if got := n.PathOf(netip.AddrPortFrom(address, port)); got != want {
+			t.Errorf("the namespace of %s is %q, want %q", address, got, want)
+		}
+	}
 	if seen, err := reaches(n.Path(0), n.at(1, port)); err != nil || seen != n.Address(0).String() {
 		t.Errorf("a peer is seen as %q, %v", seen, err)
 	}

@@ -29,9 +29,6 @@ func Available() error {
 	if os.Geteuid() != 0 {
 		return errors.New("the kernel's tables need root")
 	}
-	if _, err := os.Stat("/proc/sys/net/netfilter/nf_conntrack_max"); err != nil {
-		return fmt.Errorf("the kernel doesn't track connections (nf_conntrack): %w", err)
-	}
 	// One that nobody else has, and that is gone at once.
 	table, err := nft.Open(fmt.Sprintf("steward-try-%d", os.Getpid()))
 	if err != nil {
@@ -40,6 +37,10 @@ func Available() error {
 	defer table.Close()
 	if err := table.Replace(plan{primary: loopback, secondary: loopback, rate: 1}.base()); err != nil {
 		return fmt.Errorf("the kernel's tables (nf_tables) don't take what is needed: %w", errors.Join(err, table.Delete()))
+	}
+	// Rules that need modules of the kernel have it load them.
+	if _, _, err := Tracked(); err != nil {
+		return errors.Join(err, table.Delete())
 	}
 	return table.Delete()
 }

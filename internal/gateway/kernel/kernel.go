@@ -37,7 +37,7 @@ type Options struct {
 	// Rate is how many new connections a source may make to a database in a second; 0 for 1000.
 	Rate uint32
 	// End is asked to end sessions with the server's own words, and need not end all:
-	// what it leaves is cut. May be nil.
+	// what it leaves is cut when it returns. It must not change the gateway. May be nil.
 	End func(ctx context.Context, sessions []Session)
 	// Namespace is the path of the network namespace whose sockets a server has; empty for this
 	// process's own. May be nil.
