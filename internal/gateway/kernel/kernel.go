@@ -219,7 +219,7 @@ func (g *Gateway) Set(ctx context.Context, r gateway.Route) error {
 		return err
 	}
 	if err := g.put(ctx, r); err != nil {
-		if !had {
+		if _, kept := g.routes[r.Port]; !kept {
 			g.holder.Remove(r.Port)
 		}
 		return err
@@ -271,14 +271,11 @@ func (g *Gateway) change(port int, part nft.Ruleset) error {
 	if err != nil {
 		return err
 	}
-	if part.Empty() {
-		delete(g.parts, port)
-	} else {
-		g.parts[port] = part
-	}
+	g.keep(port, part)
 	if _, err = g.table.Change(before, part, sharedSets()); err != nil {
 		said, again := g.repair()
 		if again != nil {
+			g.keep(port, before) // one port's trouble is not the others'
 			return again
 		}
 		g.log.Warn("the gateway's table was not what it should be", "error", err, "repaired", said)
@@ -289,6 +286,15 @@ func (g *Gateway) change(port int, part nft.Ruleset) error {
 		g.generation = now // nobody else changed anything
 	}
 	return err
+}
+
+// keep notes what the table is to have of a port.
+func (g *Gateway) keep(port int, part nft.Ruleset) {
+	if part.Empty() {
+		delete(g.parts, port)
+	} else {
+		g.parts[port] = part
+	}
 }
 
 // Remove blocks a port, ends all its sessions and forgets its route.
