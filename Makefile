@@ -24,6 +24,12 @@ BENCH     ?= .
 # keep the cores busy. The whole is half an hour of processor time: more packages than cores
 # win little, and servers wait so long for their turn that tests give up.
 SIDE_BY_SIDE ?= -p $(shell nproc) -parallel $(shell expr 2 '*' $$(nproc))
+# Code of others that computes much and shares nothing between goroutines: instrumented
+# by the race detector it takes a third of the tests' own processor time.
+COMPUTES      := crypto/internal/fips140/... golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b github.com/klauspost/compress/...
+RACE          := -race $(foreach package,$(COMPUTES),-gcflags=$(package)=-race=false)
+# At its end the race detector waits a second for what other threads may still report.
+export GORACE ?= atexit_sleep_ms=50
 # Flags of bench/failover: FAILOVER=-help lists them.
 FAILOVER  ?=
 # Flags of bench/backup: BACKUP=-help lists them.

@@ -35,6 +35,8 @@ type Deps struct {
 	PortUsable func(port int) bool
 	// LoginsPerMinute bounds attempts to log in that fail, per user; 0: unbounded.
 	LoginsPerMinute int
+	// PasswordCost is what hashing a password takes; RFC 9106's recommendation when zero.
+	PasswordCost PasswordCost
 	// Quotas bound accounts that have none of their own.
 	Quotas account.Quotas
 	// Checks bounds how often services may be checked.
