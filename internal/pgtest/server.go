@@ -126,7 +126,8 @@ func trust(store string) error {
 func options(dir string) embeddedpg.Options {
 	return embeddedpg.Options{
 		Dir: filepath.Join(dir, "store"), RunDir: filepath.Join(dir, "run"), Logger: slog.New(slog.DiscardHandler),
-		Settings: []string{"fsync=off", "full_page_writes=off"},
+		// Vacuuming would go round the hundreds of databases that tests make.
+		Settings: []string{"fsync=off", "full_page_writes=off", "autovacuum=off"},
 	}
 }
 
