@@ -75,7 +75,7 @@ func (a *API) showEvent(o operation.Operation) eventView {
 // entityPaths are where what events are of can be seen.
 var entityPaths = map[operation.EntityType]string{
 	operation.Service: "/v4/managed/services/", operation.Contact: "/v4/managed/contacts/", operation.Credential: "/v4/managed/credentials/",
-	operation.Compute: "/v4/managed/compute-settings/", operation.Ticket: "/v4/support/tickets/",
+	operation.Machine: "/v4/managed/compute-settings/", operation.Ticket: "/v4/support/tickets/",
 }
 
 func showEntity(o operation.Operation) entityView {

@@ -33,8 +33,8 @@ func (a *App) firstToken(ctx context.Context) error {
 	})
 }
 
-// firstCompute makes this host one of the first account's machines.
-func (a *App) firstCompute(ctx context.Context) error {
+// firstMachine makes this host one of the first account's machines.
+func (a *App) firstMachine(ctx context.Context) error {
 	name, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("find this host's name: %w", err)

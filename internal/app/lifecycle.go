@@ -48,7 +48,7 @@ func (a *App) all() []service {
 		{"samples", a.openCollector, nil},
 		{"wiring", a.wire, nil},
 		{"first token", a.firstToken, nil},
-		{"first machine", a.firstCompute, nil},
+		{"first machine", a.firstMachine, nil},
 		{"host's upkeep", func(context.Context) error { a.host.Start(); return nil }, nil}, // its Close ends both
 		{"workers", func(ctx context.Context) error { return a.work.Start(ctx) }, func(ctx context.Context) error { return a.work.Stop(ctx) }},
 		{"upkeep", func(ctx context.Context) error { a.keeper.Start(ctx); return nil }, finally(func() { a.keeper.Stop() })},

@@ -44,7 +44,7 @@ func (c *computeAddCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer access.Close(ctx)
-	made, err := access.AddCompute(ctx, c.Account, c.Label, c.Source, c.Group)
+	made, err := access.AddMachine(ctx, c.Account, c.Label, c.Source, c.Group)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (c *computeListCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer access.Close(ctx)
-	all, err := access.Computes(ctx)
+	all, err := access.Machines(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *computeRemoveCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer access.Close(ctx)
-	gone, err := access.RemoveCompute(ctx, c.Machine)
+	gone, err := access.RemoveMachine(ctx, c.Machine)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (c *computeCheckCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	machine, report, err := operator.CheckCompute(ctx, c.Data, c.Store, config, c.Machine, c.NewHostKey)
+	machine, report, err := operator.CheckMachine(ctx, c.Data, c.Store, config, c.Machine, c.NewHostKey)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ type Control struct {
 	Authorizations *Authorizations
 	Clients        *Clients
 	Logins         *Logins
-	Computes       *Computes
+	Machines       *Machines
 	SSHKeys        *SSHKeys
 	// SharedRates is the count of requests that this server shares with others;
 	// nil when there are none.
@@ -109,7 +109,7 @@ func New(d Deps) *Control {
 		Services:           &Services{d},
 		Issues:             &Issues{d},
 		Tickets:            &Tickets{d},
-		Computes:           &Computes{d},
+		Machines:           &Machines{d},
 		SSHKeys:            &SSHKeys{d},
 	}
 }
