@@ -260,7 +260,7 @@ func (o Ordered) spec(engine cluster.Engine, f *cluster.Fork, faults *fault.Faul
 }
 
 // mysqlCreate is a create request for MySQL's family. Rules that need more than
-// one member, or the catalogue, are control's.
+// one member, or the catalog, are control's.
 type mysqlCreate struct {
 	Ordered
 	SSLConnection *bool    `json:"ssl_connection,omitempty" default:"true"`
@@ -523,12 +523,12 @@ type enginePath struct {
 
 func (a *API) registerEngines() {
 	register(a, endpoint{
-		method: http.MethodGet, path: "/v4/databases/engines", id: "listDatabaseEngines", summary: "List engines", tag: "Catalogue", public: true,
+		method: http.MethodGet, path: "/v4/databases/engines", id: "listDatabaseEngines", summary: "List engines", tag: "Catalog", public: true,
 	}, func(_ context.Context, c call[Listing, none]) (list[engineView], error) {
 		return listInMemory(enginesInMemory(a.Catalog.Engines), c.In, showEngine)
 	})
 	register(a, endpoint{
-		method: http.MethodGet, path: "/v4/databases/engines/{engine}/{series}", id: "viewDatabaseEngine", summary: "View an engine", tag: "Catalogue", public: true,
+		method: http.MethodGet, path: "/v4/databases/engines/{engine}/{series}", id: "viewDatabaseEngine", summary: "View an engine", tag: "Catalog", public: true,
 	}, func(_ context.Context, c call[enginePath, none]) (engineView, error) {
 		found, ok := a.Catalog.Engine(cluster.Engine(c.In.Engine), c.In.Series)
 		if !ok {

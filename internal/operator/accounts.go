@@ -20,7 +20,7 @@ type Accounts struct {
 }
 
 // OpenAccounts opens the store of a data folder, or the one at url. The configuration
-// is the server's: plans have other sizes in another catalogue.
+// is the server's: plans have other sizes in another catalog.
 func OpenAccounts(ctx context.Context, data, url string, c config.Config) (*Accounts, error) {
 	plans, err := c.Catalog.Load([]catalog.Engine{})
 	if err != nil {

@@ -184,7 +184,7 @@ func waiting(c cluster.Cluster) bool { return c.Status == cluster.Failed && c.Ho
 // manifests of all.
 func (r *Recoverer) prove(ctx context.Context, f Found, from backup.ID) ([]archive.Manifest, error) {
 	if _, ok := r.Catalog.Plan(f.Record.Type); !ok {
-		return nil, fmt.Errorf("its type %s is not in this server's catalogue (catalog.file)", f.Record.Type)
+		return nil, fmt.Errorf("its type %s is not in this server's catalog (catalog.file)", f.Record.Type)
 	}
 	var kept []archive.Manifest
 	for _, id := range f.Backups {
