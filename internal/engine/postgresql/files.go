@@ -20,7 +20,7 @@ func (Driver) Files(n engine.Node) ([]engine.File, error) {
 	}
 	files := []engine.File{
 		{Path: filepath.Join(n.Conf, serverConf), Content: renderSettings(settings(n), major)},
-		{Path: filepath.Join(n.Conf, accessConf), Content: renderAccess(n.SSLConnection, n.Members > 1)},
+		{Path: filepath.Join(n.Conf, accessConf), Content: renderAccess(n.SSLConnection, n.ClusterSize > 1)},
 		{Path: filepath.Join(n.Conf, identConf), Content: []byte("# Written by steward: nobody is mapped.\n")},
 	}
 	files = append(files, scripts(n)...)

@@ -19,7 +19,7 @@ type setting struct {
 // settings is the whole configuration of a node. What isn't named here keeps
 // the server's default.
 func settings(n engine.Node) []setting {
-	all := withChosen(append(nodeSettings(n), memberSettings(n)...), n)
+	all := withChosen(append(nodeSettings(n), replicationSettings(n)...), n)
 	all = append(all, archiveSettings(n)...)
 	return append(all, recoverySettings(n)...)
 }
