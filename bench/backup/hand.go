@@ -32,8 +32,8 @@ type hand struct {
 	command func(data string, port int) []string
 	copy    string
 	extract string
-	// twin is the command for a copy that a replica could start with, in $DATA.
-	twin    string
+	// replica is the command for a copy that a replica could start with, in $DATA.
+	replica string
 	prepare string
 	stop    syscall.Signal
 }
@@ -61,7 +61,7 @@ func startPostgreSQL(ctx context.Context) (*hand, error) {
 	}
 	h.copy = pgBin + "/pg_basebackup -h $DATA -p $PORT -U bench -Ft -X fetch -c fast -D -"
 	h.extract = "tar -C $DATA -xf -"
-	h.twin = pgBin + "/pg_basebackup -h " + h.path("data") + " -p $PORT -U bench -X stream -c fast -D $DATA"
+	h.replica = pgBin + "/pg_basebackup -h " + h.path("data") + " -p $PORT -U bench -X stream -c fast -D $DATA"
 	if err := os.WriteFile(h.path("pgbackrest.sh"), []byte("#!/bin/sh\n[ ! -e "+h.path("pgbackrest.conf")+" ] || exec "+
 		strings.Join(backRest(h.path("pgbackrest.conf")), " ")+" archive-push \"$1\"\n"), 0o755); err != nil {
 		return nil, errors.Join(err, h.Close())
@@ -87,7 +87,7 @@ func startMariaDB(ctx context.Context) (*hand, error) {
 	}
 	h.copy = "mariabackup --no-defaults --backup --stream=xbstream --user=root --socket=$DATA/s --datadir=$DATA --target-dir=$SPOOL 2>$SPOOL/log"
 	h.extract = "mbstream -x -C $DATA"
-	h.twin = "mariabackup --no-defaults --backup --user=root --socket=" + h.path("data") + "/s --datadir=" + h.path("data") +
+	h.replica = "mariabackup --no-defaults --backup --user=root --socket=" + h.path("data") + "/s --datadir=" + h.path("data") +
 		" --target-dir=$DATA 2>$SPOOL/log; mariabackup --prepare --target-dir=$DATA 2>$SPOOL/log; sync -f $DATA"
 	h.prepare = "mariabackup --prepare --target-dir=$DATA 2>$SPOOL/log"
 	err = h.run(ctx, "mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--datadir="+h.path("data"))

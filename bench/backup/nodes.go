@@ -22,11 +22,11 @@ type grower interface {
 
 // grow makes one copy, on the disk when it returns.
 func (h *hand) grow(ctx context.Context) error {
-	to := &node{hand: h, data: h.path("twin"), port: h.server.port}
-	return h.pipeline(ctx, h.line("rm -rf $SPOOL; mkdir $SPOOL; "+h.twin, to))
+	to := &node{hand: h, data: h.path("replica"), port: h.server.port}
+	return h.pipeline(ctx, h.line("rm -rf $SPOOL; mkdir $SPOOL; "+h.replica, to))
 }
 
-func (h *hand) shrink(context.Context) error { return os.RemoveAll(h.path("twin")) }
+func (h *hand) shrink(context.Context) error { return os.RemoveAll(h.path("replica")) }
 
 // grow returns once two more nodes follow.
 func (s *steward) grow(ctx context.Context) error { return s.haveNodes(ctx, 3) }

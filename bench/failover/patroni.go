@@ -341,8 +341,8 @@ func (c *patroni) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// Revive starts an agent that was killed, as systemd would.
-func (c *patroni) Revive(_ context.Context, hit Node) error {
+// Restart starts an agent that was killed, as systemd would.
+func (c *patroni) Restart(_ context.Context, hit Node) error {
 	for _, n := range c.nodes {
 		if n.Name == hit.Name && !n.agent.running() {
 			return c.startAgent(n)

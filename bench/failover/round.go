@@ -105,8 +105,8 @@ func (s *series) strike(ctx context.Context, l *load, r *Round) (at, healthy tim
 			return at, healthy, err
 		}
 	}
-	if err := s.target.Revive(ctx, hit); err != nil {
-		return at, healthy, fmt.Errorf("revive: %w", err)
+	if err := s.target.Restart(ctx, hit); err != nil {
+		return at, healthy, fmt.Errorf("restart: %w", err)
 	}
 	if healthy, err = awaitHealthy(ctx, s.target); err != nil {
 		return at, healthy, err

@@ -94,8 +94,8 @@ func (s *steward) Endpoint() Endpoint { return s.endpoint }
 
 func (s *steward) Close() error { return s.test.Close() }
 
-// Revive has nothing to do: steward is to do it.
-func (*steward) Revive(context.Context, Node) error { return nil }
+// Restart has nothing to do: steward is to do it.
+func (*steward) Restart(context.Context, Node) error { return nil }
 
 // listed is one line of `steward node list --json`.
 type listed struct {

@@ -16,9 +16,9 @@ type Target interface {
 	Primary(ctx context.Context) (Node, error)
 	// Healthy is nil when every node serves and follows the primary.
 	Healthy(ctx context.Context) error
-	// Revive starts what of a node a fault ended and nothing on this machine
+	// Restart starts what of a node a fault ended and nothing on this machine
 	// would start again, as the machine's init would.
-	Revive(ctx context.Context, n Node) error
+	Restart(ctx context.Context, n Node) error
 	// Switchover asks for a planned move to another node.
 	Switchover(ctx context.Context) error
 	// Close stops all that was started and removes its folders.

@@ -13,7 +13,7 @@ import (
 )
 
 // firstToken makes the first account, its unrestricted user and its token. Each
-// part is found again when a crash came in between.
+// part is found again when a crash came between.
 func (a *App) firstToken(ctx context.Context) error {
 	return a.store.InTx(ctx, func(tx *store.Tx) error {
 		admin, err := tx.EnsureAdmin(ctx)

@@ -120,7 +120,7 @@ func background(name string, run func(context.Context)) service {
 	}
 }
 
-// serving answers requests that come in by a listener, if there is one.
+// serving answers requests that arrive at a listener, if there is one.
 func (a *App) serving(name string, open func() (net.Listener, *http.Server)) service {
 	var server *http.Server
 	var served sync.WaitGroup

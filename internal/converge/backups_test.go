@@ -435,7 +435,7 @@ func TestBackupsAreTriedOut(t *testing.T) {
 	v := newBackupBench(t, converge.BackupOptions{Verify: true})
 	c := v.active()
 	first := v.snapshot(c, "good")
-	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
 	if b := v.newest(c); b.Problem != "" || len(v.events(c.ID)) != 1 {
 		t.Errorf("%+v, %+v", b, v.events(c.ID))
 	}
@@ -527,7 +527,7 @@ func TestAVerificationThatTakesTooLong(t *testing.T) {
 		}
 		v.pass(pause)
 	}
-	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
 	v.mustHaveEvents(c.ID, operation.Backup)
 	v.mustHaveNoIssues()
 }
@@ -574,7 +574,7 @@ func TestATryThatCouldntBeMade(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	v.pass(time.Hour + time.Second)
-	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
 }
 
 func TestADamagedBackupIsFound(t *testing.T) {
@@ -588,13 +588,13 @@ func TestADamagedBackupIsFound(t *testing.T) {
 	v.eventually("it is found", func() bool { return v.newest(c).Problem != "" })
 }
 
-// TestAProofAges: what was proven once may have rotted since.
-func TestAProofAges(t *testing.T) {
+// TestAVerificationAges: what was verified once may have rotted since.
+func TestAVerificationAges(t *testing.T) {
 	t.Parallel()
 	v := newBackupBench(t, converge.BackupOptions{Verify: true})
 	c := v.active()
 	b := v.snapshot(c, "s")
-	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
 	v.archive.Damage(c.ID, b.ID)
 	v.pass(6 * 24 * time.Hour)
 	v.quiet()

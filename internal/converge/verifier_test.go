@@ -24,10 +24,10 @@ type verifications struct {
 	// verified is when a backup was verified, late are those put off, twice those that
 	// were verified at the same time as another of their database.
 	verified map[backup.ID]time.Time
-	late   []backup.ID
-	twice  []cluster.ID
-	now    map[cluster.ID]bool
-	most   int
+	late     []backup.ID
+	twice    []cluster.ID
+	now      map[cluster.ID]bool
+	most     int
 	// begun is called at each beginning, with the lock held.
 	begun func()
 }
@@ -208,12 +208,12 @@ func TestVerifyAgain(t *testing.T) {
 	last := time.Duration(0)
 	for tries := range 20 {
 		pause := verifyAgain(tries)
-		if pause < time.Hour || pause > proofAge || pause < last {
+		if pause < time.Hour || pause > verificationAge || pause < last {
 			t.Errorf("after %d tries: %v", tries, pause)
 		}
 		last = pause
 	}
-	if last != proofAge {
+	if last != verificationAge {
 		t.Errorf("at last every %v", last)
 	}
 }

@@ -653,7 +653,7 @@ func TestAdoptionAfterAKillHalfWay(t *testing.T) {
 			t.Error("the old generation's session lives on")
 		}
 	})
-	t.Run("the old one is retired in part and the new one died", func(t *testing.T) {
+	t.Run("the old one is drained in part and the new one died", func(t *testing.T) {
 		t.Parallel()
 		b, r, c := setup(t)
 		conn, err := dial(t.Context(), b.current.socket)

@@ -48,7 +48,7 @@ func renderSettings(all []setting, major int) []byte {
 }
 
 // renderAccess lets our own account in by the socket alone, and customers by
-// TCP alone. Nobody comes in without a password, and nobody replicates but we
+// TCP alone. Nobody logs in without a password, and nobody replicates but we
 // ourselves, in a cluster of several nodes.
 func renderAccess(tlsRequired, replicated bool) []byte {
 	customers := "host"

@@ -71,7 +71,7 @@ func nodeSettings(n engine.Node) []setting {
 		// The disk guard. A session may lift it for itself, to delete and to vacuum.
 		{name: "default_transaction_read_only", value: onOff(n.ReadOnly)},
 
-		// Who comes in, and how.
+		// Who logs in, and how.
 		{name: "listen_addresses", value: n.Listen.Addr().String()},
 		{name: "port", value: strconv.Itoa(int(n.Listen.Port()))},
 		{name: "unix_socket_directories", value: n.Run},
