@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"steward/client"
 )
 
 // Exit codes, as listed in the help text.
@@ -84,13 +86,61 @@ func Run(args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	if err := parsed.Run(&streams{in, out, errOut}); err != nil {
+	err = provide(parsed)
+	if err == nil {
+		err = parsed.Run(&streams{in, out, errOut})
+	}
+	if err != nil {
 		if !errors.Is(err, errSaid) {
 			fmt.Fprintln(errOut, "steward:", err)
 		}
 		return exitError
 	}
 	return exitOK
+}
+
+// provide lets the Run methods of the API's commands have as parameters what flags and
+// arguments name: the client first, then what it finds, since a parameter may need those
+// before it.
+func provide(parsed *kong.Context) error {
+	command := parsed.Selected().Target.Addr().Interface()
+	var providers []any
+	if of, ok := command.(interface {
+		client() (*client.Client, error)
+	}); ok {
+		providers = append(providers, of.client)
+	}
+	if of, ok := command.(interface {
+		findDatabase(context.Context, *client.Client) (client.Database, error)
+	}); ok {
+		providers = append(providers, of.findDatabase)
+	}
+	if of, ok := command.(interface {
+		findBackup(context.Context, *client.Client, client.Database) (client.Backup, error)
+	}); ok {
+		providers = append(providers, of.findBackup)
+	}
+	if of, ok := command.(interface {
+		findContact(context.Context, *client.Client) (client.Contact, error)
+	}); ok {
+		providers = append(providers, of.findContact)
+	}
+	if of, ok := command.(interface {
+		findCredential(context.Context, *client.Client) (client.ManagedCredential, error)
+	}); ok {
+		providers = append(providers, of.findCredential)
+	}
+	if of, ok := command.(interface {
+		findService(context.Context, *client.Client) (client.Service, error)
+	}); ok {
+		providers = append(providers, of.findService)
+	}
+	for _, provider := range providers {
+		if err := parsed.BindSingletonProvider(provider); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errSaid ends a command with exit code 1 when the reason was printed already.

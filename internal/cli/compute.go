@@ -116,11 +116,7 @@ type computeSettingsListCommand struct {
 	jsonFlag
 }
 
-func (f *computeSettingsListCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *computeSettingsListCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	all, err := c.Computes(ctx)
 	if err != nil {
 		return err
@@ -158,11 +154,7 @@ type computeSettingsUpdateCommand struct {
 	Port    *int    `help:"Port to log in at."`
 }
 
-func (f *computeSettingsUpdateCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *computeSettingsUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	machine, err := c.FindCompute(ctx, f.Machine)
 	if err != nil {
 		return err
