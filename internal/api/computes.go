@@ -65,15 +65,8 @@ func (a *API) registerComputeSettings(all, name, alias string) {
 	machines := a.Control.Machines
 	const tag = "Managed compute instances"
 	one := all + "/{computeId}"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "list" + name, summary: "List how staff log in to the machines" + alias, tag: tag, scope: readAccount},
-		func(ctx context.Context, c call[Listing, none]) (list[computeView], error) {
-			q, err := c.In.query(store.MachineFields)
-			if err != nil {
-				return list[computeView]{}, err
-			}
-			found, total, err := machines.List(ctx, c.Principal, q)
-			return newList(found, total, c.In.Paging, showCompute), err
-		})
+	registerList(a, endpoint{method: http.MethodGet, path: all, id: "list" + name, summary: "List how staff log in to the machines" + alias, tag: tag, scope: readAccount},
+		store.MachineFields, machines.List, showCompute)
 	register(a, endpoint{method: http.MethodGet, path: one, id: "view" + name, summary: "View how staff log in to a machine" + alias, tag: tag, scope: readAccount},
 		func(ctx context.Context, c call[computePath, none]) (computeView, error) {
 			found, err := machines.View(ctx, c.Principal, monitor.MachineID(c.In.ID))

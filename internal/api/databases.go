@@ -420,18 +420,12 @@ type sslView struct {
 }
 
 func (a *API) registerDatabases() {
-	clusters := a.Control.Clusters
-	register(a, endpoint{
+	registerList(a, endpoint{
 		method: http.MethodGet, path: "/v4/databases/instances", id: "getDatabasesInstances",
 		summary: "List all databases", tag: "Databases", scope: readDatabases,
-	}, func(ctx context.Context, c call[Listing, none]) (list[anyDatabaseView], error) {
-		q, err := c.In.query(store.ClusterFields)
-		if err != nil {
-			return list[anyDatabaseView]{}, err
-		}
-		found, total, err := clusters.List(ctx, c.Principal, "", q)
-		return newList(found, total, c.In.Paging, a.showAnyDatabase), err
-	})
+	}, store.ClusterFields, func(ctx context.Context, p account.Principal, q store.ListQuery) ([]cluster.Cluster, int, error) {
+		return a.Control.Clusters.List(ctx, p, "", q)
+	}, a.showAnyDatabase)
 	registerEngineDatabases[mysqlCreate](a, cluster.MySQL, "MySQL")
 	registerEngineDatabases[postgresqlCreate](a, cluster.PostgreSQL, "PostgreSQL")
 	a.registerBackups(cluster.MySQL, "MySQL")
@@ -457,12 +451,9 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 	}, func(context.Context, call[none, none]) (map[string]any, error) { return showParameters(engine), nil })
 	register(a, e(http.MethodGet, all, "list", "List databases", readDatabases),
 		func(ctx context.Context, c call[Listing, none]) (list[databaseView], error) {
-			q, err := c.In.query(store.ClusterFields)
-			if err != nil {
-				return list[databaseView]{}, err
-			}
-			found, total, err := clusters.List(ctx, c.Principal, engine, q)
-			return newList(found, total, c.In.Paging, a.showDatabase), err
+			return listPage(c.In, store.ClusterFields, a.showDatabase, func(q store.ListQuery) ([]cluster.Cluster, int, error) {
+				return clusters.List(ctx, c.Principal, engine, q)
+			})
 		})
 	register(a, e(http.MethodPost, all, "create", "Create a database", writeDatabases),
 		func(ctx context.Context, c call[none, B]) (databaseView, error) {

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"context"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/fault"
 	"steward/internal/filter"
 	"steward/internal/store"
@@ -43,6 +45,23 @@ func newList[T, V any](items []T, total int, p Paging, view func(T) V) list[V] {
 		l.Data[i] = view(item)
 	}
 	return l
+}
+
+// listPage is the page asked for of what find has.
+func listPage[T, V any](l Listing, fields filter.Fields, show func(T) V, find func(store.ListQuery) ([]T, int, error)) (list[V], error) {
+	q, err := l.query(fields)
+	if err != nil {
+		return list[V]{}, err
+	}
+	found, total, err := find(q)
+	return newList(found, total, l.Paging, show), err
+}
+
+// registerList adds an operation that lists what a use case has, page by page.
+func registerList[T, V any](a *API, e endpoint, fields filter.Fields, find func(context.Context, account.Principal, store.ListQuery) ([]T, int, error), show func(T) V) {
+	register(a, e, func(ctx context.Context, c call[Listing, none]) (list[V], error) {
+		return listPage(c.In, fields, show, func(q store.ListQuery) ([]T, int, error) { return find(ctx, c.Principal, q) })
+	})
 }
 
 // slicePage is one page of a list that is in memory.
