@@ -70,17 +70,14 @@ func slicePage[T any](items []T, p Paging) []T {
 	return items[first:min(first+p.PageSize, len(items))]
 }
 
-// timeLayout is how the API writes times: UTC, no zone, no fraction.
-const timeLayout = "2006-01-02T15:04:05"
-
 func optionalTime(t *time.Time) *string {
 	if t == nil {
 		return nil
 	}
-	return new(t.UTC().Format(timeLayout))
+	return new(showTime(*t))
 }
 
-func showTime(t time.Time) string { return t.UTC().Format(timeLayout) }
+func showTime(t time.Time) string { return filter.FormatTime(t) }
 
 // seconds is a duration to the millisecond, in the fewest digits: divided in
 // milliseconds, 1.735 stays so.

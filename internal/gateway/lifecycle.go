@@ -18,7 +18,7 @@ import (
 func (g *Gateway) config(socket string, ports []int) config {
 	return config{
 		Primary: g.o.PrimaryAddr, Secondary: g.o.SecondaryAddr, Socket: socket, MaxConn: g.maxConn,
-		User: g.o.UID, Group: g.o.GID, Ports: ports, Routes: g.routes,
+		User: g.uid, Group: g.gid, Ports: ports, Routes: g.routes,
 	}
 }
 
