@@ -623,7 +623,7 @@ func TestADatabaseIsLookedAfterWhileItIsBackedUp(t *testing.T) {
 		return real.Running
 	})
 	v.driver.Break(c.ID, "no disk")
-	time.Sleep(500 * time.Millisecond)
+	v.lookedAgain(c.ID)
 	if now := v.view(c.ID); now.Status != cluster.BackingUp {
 		t.Errorf("it is %s", now.Status)
 	}
@@ -704,7 +704,7 @@ func TestLockedOut(t *testing.T) {
 	t.Parallel()
 	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.lockedOut()
-	time.Sleep(300 * time.Millisecond)
+	v.lookedAgain(c.ID)
 	if now := v.view(c.ID); now.Status != cluster.Failed || !now.LockedOut {
 		t.Fatalf("%+v", now)
 	}
