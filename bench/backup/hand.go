@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"steward/bench/command"
 	"strings"
 	"syscall"
 	"time"
@@ -130,7 +131,7 @@ func (h *hand) startNode(ctx context.Context, data string) (*node, error) {
 	if n.cmd, err = h.start(argv[0], argv[1:]...); err != nil {
 		return nil, err
 	}
-	return n, until(ctx, 5*time.Millisecond, func() error { return n.exec(ctx, "SELECT 1") })
+	return n, command.Until(ctx, 5*time.Millisecond, func() error { return n.exec(ctx, "SELECT 1") })
 }
 
 func (n *node) end() {

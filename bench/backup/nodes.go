@@ -120,8 +120,8 @@ func (s settings) growBeside(ctx context.Context, t grower, g *Growth, n int) er
 		return err
 	}
 	defer func() { _ = w.stop() }() // who got there has been told
-	sleep(ctx, s.load/2)            // caches
-	l := Load{Before: w.during(func() { sleep(ctx, s.load) })}
+	command.Sleep(ctx, s.load/2)    // caches
+	l := Load{Before: w.during(func() { command.Sleep(ctx, s.load) })}
 	l.During = w.during(func() { l.Backup, err = s.timed(ctx, t, t.grow) })
 	if err := errors.Join(err, w.stop()); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"steward/bench/command"
 	"strings"
 	"syscall"
 	"time"
@@ -126,7 +127,7 @@ func tempt(ctx context.Context, e Endpoint, n Node, round int) (taken int, said 
 		} else if ctx.Err() == nil {
 			said = strings.Join(strings.Fields(err.Error()), " ")
 		}
-		sleep(ctx, 5*time.Millisecond)
+		command.Sleep(ctx, 5*time.Millisecond)
 	}
 	return taken, said, nil
 }

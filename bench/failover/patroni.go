@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"steward/bench/command"
 	"strconv"
 	"strings"
 	"sync"
@@ -201,7 +202,7 @@ func (c *patroni) startNodes(ctx context.Context, s peerSettings) error {
 func (c *patroni) awaitPrimary(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	return until(ctx, 100*time.Millisecond, func() error {
+	return command.Until(ctx, 100*time.Millisecond, func() error {
 		_, err := c.Primary(ctx)
 		if err != nil && !c.nodes[0].agent.running() {
 			cancel()

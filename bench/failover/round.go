@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"steward/bench/command"
 	"time"
 )
 
@@ -57,7 +58,7 @@ func (s *series) one(ctx context.Context) (r Round, err error) {
 	if at.IsZero() {
 		return r, err
 	}
-	sleep(ctx, tailLoad)
+	command.Sleep(ctx, tailLoad)
 	end := time.Now()
 	l.stop()
 	if err != nil {
@@ -69,13 +70,13 @@ func (s *series) one(ctx context.Context) (r Round, err error) {
 }
 
 func warmUp(ctx context.Context, l *load, warm time.Duration) error {
-	err := until(ctx, 10*time.Millisecond, func() error {
+	err := command.Until(ctx, 10*time.Millisecond, func() error {
 		if !l.everyAfter(time.Time{}) {
 			return errors.New("not every writer was answered")
 		}
 		return nil
 	})
-	sleep(ctx, warm)
+	command.Sleep(ctx, warm)
 	return err
 }
 
@@ -123,7 +124,7 @@ func (s *series) strike(ctx context.Context, l *load, r *Round) (at, healthy tim
 
 // resumed returns once a write was acknowledged that isn't an answer to one from before the fault.
 func resumed(ctx context.Context, l *load, struck time.Time) error {
-	err := until(ctx, 5*time.Millisecond, func() error {
+	err := command.Until(ctx, 5*time.Millisecond, func() error {
 		if !l.anyAfter(struck.Add(inFlight)) {
 			return errors.New("no write was acknowledged")
 		}

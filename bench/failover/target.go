@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"steward/bench/command"
 	"time"
 )
 
@@ -41,7 +42,7 @@ const steady = time.Second
 // awaitHealthy returns when the cluster became healthy.
 func awaitHealthy(ctx context.Context, t Target) (time.Time, error) {
 	var since time.Time
-	err := until(ctx, 100*time.Millisecond, func() error {
+	err := command.Until(ctx, 100*time.Millisecond, func() error {
 		if err := t.Healthy(ctx); err != nil {
 			since = time.Time{}
 			return err
