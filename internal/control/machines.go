@@ -16,18 +16,12 @@ type Machines struct{ Deps }
 
 // List is a page of the account's machines.
 func (s *Machines) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]monitor.Machine, int, error) {
-	if err := unrestricted(p); err != nil {
-		return nil, 0, err
-	}
-	return s.Store.Machines(ctx, p.Account, q)
+	return unrestrictedPage(ctx, p, q, s.Store.Machines)
 }
 
 // View is one machine.
 func (s *Machines) View(ctx context.Context, p account.Principal, id monitor.MachineID) (monitor.Machine, error) {
-	if err := unrestricted(p); err != nil {
-		return monitor.Machine{}, err
-	}
-	return s.Store.Machine(ctx, p.Account, id)
+	return unrestrictedOne(ctx, p, id, s.Store.Machine)
 }
 
 // Update changes how staff log in to a machine.
