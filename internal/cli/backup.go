@@ -135,20 +135,14 @@ func (f *backupRestoreCommand) Run(ctx context.Context, s *streams, c *client.Cl
 
 // restoreCommand is the operator's, for what customers can't do themselves.
 type restoreCommand struct {
-	dataFlag
-	Cluster  int64  `required:"" help:"Id of the database."`
-	Undo     bool   `help:"Bring back the data that its last restore replaced." xor:"what" required:""`
-	Password bool   `help:"Set the password that the API shows: the restored one is older." xor:"what" required:""`
-	Undelete bool   `help:"Show a deleted database again whose backups were kept; then restore one." xor:"what" required:""`
-	Store    string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
+	storeFlags
+	Cluster  int64 `required:"" help:"Id of the database."`
+	Undo     bool  `help:"Bring back the data that its last restore replaced." xor:"what" required:""`
+	Password bool  `help:"Set the password that the API shows: the restored one is older." xor:"what" required:""`
+	Undelete bool  `help:"Show a deleted database again whose backups were kept; then restore one." xor:"what" required:""`
 }
 
-func (c *restoreCommand) Run(ctx context.Context, s *streams) error {
-	access, err := operator.OpenAccess(ctx, c.Data, c.Store)
-	if err != nil {
-		return err
-	}
-	defer access.Close(ctx)
+func (c *restoreCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
 	do := access.Readmit
 	switch {
 	case c.Undo:

@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"steward/client"
+	"steward/internal/operator"
 )
 
 // Exit codes, as listed in the help text.
@@ -86,10 +87,12 @@ func Run(args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	err = provide(parsed)
+	done := func(context.Context) {}
+	err = provide(parsed, &done)
 	if err == nil {
 		err = parsed.Run(&streams{in, out, errOut})
 	}
+	done(ctx)
 	if err != nil {
 		if !errors.Is(err, errSaid) {
 			fmt.Fprintln(errOut, "steward:", err)
@@ -99,12 +102,22 @@ func Run(args []string, in io.Reader, out, errOut io.Writer) int {
 	return exitOK
 }
 
-// provide lets the Run methods of the API's commands have as parameters what flags and
-// arguments name: the client first, then what it finds, since a parameter may need those
-// before it.
-func provide(parsed *kong.Context) error {
+// provide lets Run methods have as parameters what their commands' flags and arguments
+// name: the store, or the client first and then what it finds, since a parameter may need
+// those before it. done is set to what closes what was opened.
+func provide(parsed *kong.Context, done *func(context.Context)) error {
 	command := parsed.Selected().Target.Addr().Interface()
 	var providers []any
+	if of, ok := command.(interface {
+		open(context.Context) (*operator.Access, error)
+	}); ok {
+		providers = append(providers, closed(of.open, done))
+	}
+	if of, ok := command.(interface {
+		open(context.Context) (*operator.Accounts, error)
+	}); ok {
+		providers = append(providers, closed(of.open, done))
+	}
 	if of, ok := command.(interface {
 		client() (*client.Client, error)
 	}); ok {
@@ -141,6 +154,17 @@ func provide(parsed *kong.Context) error {
 		}
 	}
 	return nil
+}
+
+// closed opens something and has done close it.
+func closed[T interface{ Close(context.Context) }](open func(context.Context) (T, error), done *func(context.Context)) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) {
+		opened, err := open(ctx)
+		if err == nil {
+			*done = opened.Close
+		}
+		return opened, err
+	}
 }
 
 // errSaid ends a command with exit code 1 when the reason was printed already.

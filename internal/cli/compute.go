@@ -38,12 +38,7 @@ type computeAddCommand struct {
 	Account string `help:"Whose machine it is; the first account's by default."`
 }
 
-func (c *computeAddCommand) Run(ctx context.Context, s *streams) error {
-	access, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer access.Close(ctx)
+func (c *computeAddCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
 	made, err := access.AddMachine(ctx, c.Account, c.Label, c.Source, c.Group)
 	if err != nil {
 		return err
@@ -66,12 +61,7 @@ type computeListCommand struct {
 	jsonFlag
 }
 
-func (c *computeListCommand) Run(ctx context.Context, s *streams) error {
-	access, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer access.Close(ctx)
+func (c *computeListCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
 	all, err := access.Machines(ctx)
 	if err != nil {
 		return err
@@ -92,12 +82,7 @@ type computeRemoveCommand struct {
 	Machine string `arg:"" help:"Id, or label when no other account has it."`
 }
 
-func (c *computeRemoveCommand) Run(ctx context.Context, s *streams) error {
-	access, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer access.Close(ctx)
+func (c *computeRemoveCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
 	gone, err := access.RemoveMachine(ctx, c.Machine)
 	if err != nil {
 		return err

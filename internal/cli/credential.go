@@ -163,9 +163,8 @@ func (f *credentialRevealCommand) Run(ctx context.Context, s *streams) error {
 }
 
 type credentialRevealsCommand struct {
-	dataFlag
+	storeFlags
 	jsonFlag
-	Store string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
 }
 
 // revealView is a reading of a credential as --json shows it.
@@ -178,12 +177,7 @@ type revealView struct {
 	Purpose    string    `json:"purpose"`
 }
 
-func (f *credentialRevealsCommand) Run(ctx context.Context, s *streams) error {
-	access, err := operator.OpenAccess(ctx, f.Data, f.Store)
-	if err != nil {
-		return err
-	}
-	defer access.Close(ctx)
+func (f *credentialRevealsCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
 	all, err := access.Reveals(ctx)
 	if err != nil {
 		return err
