@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"steward/bench/command"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +15,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"steward/bench/command"
 )
 
 const pgBin = "/usr/lib/postgresql/15/bin"

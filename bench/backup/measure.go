@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"steward/bench/command"
 	"time"
+
+	"steward/bench/command"
 )
 
 // Target is a way to back a server up, and the server.

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"steward/bench/command"
 	"strings"
 	"syscall"
 	"time"
+
+	"steward/bench/command"
 )
 
 // A fault is what is done to the primary.

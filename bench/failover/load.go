@@ -8,13 +8,14 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"steward/bench/command"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"steward/bench/command"
 )
 
 // pauseAfterError is how long a writer waits before it connects again.

@@ -13,13 +13,14 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"steward/bench/command"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"text/template"
 	"time"
+
+	"steward/bench/command"
 )
 
 // profile is how a Patroni cluster is set.

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"steward/bench/command"
 	"time"
+
+	"steward/bench/command"
 )
 
 const (

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"steward/bench/command"
 	"time"
+
+	"steward/bench/command"
 )
 
 // Target is a cluster under test.
