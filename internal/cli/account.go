@@ -14,6 +14,7 @@ import (
 	"steward/internal/control"
 	"steward/internal/fault"
 	"steward/internal/operator"
+	"steward/internal/wait"
 )
 
 type accountCommands struct {
@@ -255,10 +256,8 @@ func (f settleFlag) settle(ctx context.Context, s *streams, accounts *operator.A
 			said = left
 			fmt.Fprintf(s.err, "%d databases are still to be dealt with …\n", left)
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, 200*time.Millisecond) != nil {
 			return false, fmt.Errorf("%d databases of %s are still to be dealt with; it goes on by itself while the server runs", left, a.Name)
-		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"steward/client"
+	"steward/internal/wait"
 )
 
 // apiFlags are embedded in the customers' commands.
@@ -132,10 +133,8 @@ func (f waitFlag) become(ctx context.Context, c *client.Client, d client.Databas
 			said = fresh.Status
 			fmt.Fprintf(s.err, "%s is %s …\n", fresh.Label, fresh.Status)
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, 100*time.Millisecond) != nil {
 			return fresh, fmt.Errorf("%s is still %s", fresh.Label, fresh.Status)
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/monitor"
 	"steward/internal/store"
+	"steward/internal/wait"
 )
 
 // Options are what a Collector is made of.
@@ -68,10 +69,7 @@ func (c *Collector) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		c.Round(ctx)
 		// At whole multiples: then a point's end falls on a reading.
-		select {
-		case <-ctx.Done():
-		case <-time.After(untilNext(c.Now())):
-		}
+		_ = wait.Sleep(ctx, untilNext(c.Now())) // the loop sees ctx end
 	}
 	c.write(context.WithoutCancel(ctx), c.running(func(*machine) bool { return true }))
 }
