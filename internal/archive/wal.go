@@ -20,7 +20,7 @@ import (
 
 // What servers write between backups is one object a file,
 // clusters/N/wal/ARCHIVE-ID/NAME.zst.age. An object appears whole or not at all,
-// and its encryption tells whether it is what was written.
+// and its encryption shows whether it is what was written.
 
 const (
 	walFolder = "wal/"

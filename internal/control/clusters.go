@@ -65,10 +65,7 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 		return cluster.Cluster{}, err
 	}
 	if faults = combine(faults, found); len(faults) > 0 {
-		if faults, err = s.withExceeded(ctx, p.Account, s.taken(spec), faults); err != nil {
-			return cluster.Cluster{}, err
-		}
-		return cluster.Cluster{}, s.withLabelTaken(ctx, p, spec.Label, 0, faults)
+		return cluster.Cluster{}, s.refuse(ctx, p, spec, faults)
 	}
 	secrets, err := newSecrets(spec, s.Now())
 	if err != nil {
@@ -87,6 +84,15 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 		}
 	}
 	return cluster.Cluster{}, cluster.LabelTaken()
+}
+
+// refuse adds to the faults of a create those that the store would have named.
+func (s *Clusters) refuse(ctx context.Context, p account.Principal, spec cluster.Spec, faults fault.Faults) error {
+	faults, err := s.withExceeded(ctx, p.Account, s.taken(spec), faults)
+	if err != nil {
+		return err
+	}
+	return s.withLabelTaken(ctx, p, spec.Label, 0, faults)
 }
 
 func (s *Clusters) create(ctx context.Context, p account.Principal, spec cluster.Spec, secrets map[platform.SecretName][]byte) (c cluster.Cluster, err error) {

@@ -25,10 +25,7 @@ type UserChange struct {
 
 // List is a page of the account's users.
 func (s *Users) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]account.User, int, error) {
-	if err := unrestricted(p); err != nil {
-		return nil, 0, err
-	}
-	return s.Store.Users(ctx, p.Account, q)
+	return unrestrictedPage(ctx, p, q, s.Store.Users)
 }
 
 // View is one user. A restricted user may look at itself.

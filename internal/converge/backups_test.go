@@ -435,7 +435,7 @@ func TestBackupsAreTriedOut(t *testing.T) {
 	v := newBackupBench(t, converge.BackupOptions{Verify: true})
 	c := v.active()
 	first := v.snapshot(c, "good")
-	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
 	if b := v.newest(c); b.Problem != "" || len(v.events(c.ID)) != 1 {
 		t.Errorf("%+v, %+v", b, v.events(c.ID))
 	}
@@ -527,7 +527,7 @@ func TestAVerificationThatTakesTooLong(t *testing.T) {
 		}
 		v.pass(pause)
 	}
-	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
 	v.mustHaveEvents(c.ID, operation.Backup)
 	v.mustHaveNoIssues()
 }
@@ -574,7 +574,7 @@ func TestATryThatCouldntBeMade(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	v.pass(time.Hour + time.Second)
-	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
 }
 
 func TestADamagedBackupIsFound(t *testing.T) {
@@ -588,13 +588,13 @@ func TestADamagedBackupIsFound(t *testing.T) {
 	v.eventually("it is found", func() bool { return v.newest(c).Problem != "" })
 }
 
-// TestAProofAges: what was proven once may have rotted since.
-func TestAProofAges(t *testing.T) {
+// TestAVerificationAges: what was verified once may have rotted since.
+func TestAVerificationAges(t *testing.T) {
 	t.Parallel()
 	v := newBackupBench(t, converge.BackupOptions{Verify: true})
 	c := v.active()
 	b := v.snapshot(c, "s")
-	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
 	v.archive.Damage(c.ID, b.ID)
 	v.pass(6 * 24 * time.Hour)
 	v.quiet()
@@ -623,7 +623,7 @@ func TestADatabaseIsLookedAfterWhileItIsBackedUp(t *testing.T) {
 		return real.Running
 	})
 	v.driver.Break(c.ID, "no disk")
-	time.Sleep(500 * time.Millisecond)
+	v.lookedAgain(c.ID)
 	if now := v.view(c.ID); now.Status != cluster.BackingUp {
 		t.Errorf("it is %s", now.Status)
 	}
@@ -704,7 +704,7 @@ func TestLockedOut(t *testing.T) {
 	t.Parallel()
 	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.lockedOut()
-	time.Sleep(300 * time.Millisecond)
+	v.lookedAgain(c.ID)
 	if now := v.view(c.ID); now.Status != cluster.Failed || !now.LockedOut {
 		t.Fatalf("%+v", now)
 	}

@@ -312,7 +312,7 @@ func (t *target) down() {
 // that the API answers: a reset may have been given up.
 func (r *repair) judge(ctx context.Context, want platform.Wanted) error {
 	if r.reopens(r.seen.Closed) {
-		return nil // nobody would come in yet
+		return nil // nobody could connect yet
 	}
 	trigger := r.trigger()
 	if trigger == cluster.Healed || trigger == cluster.NodeLost && r.c.Status == cluster.Failed {

@@ -91,9 +91,9 @@ type Node struct {
 	// Config are the settings that the customer chose.
 	Config parameter.Config
 
-	// Members is how many nodes the cluster has, Role what this one is. A
+	// ClusterSize is how many nodes the cluster has, Role what this one is. A
 	// replica follows Source and takes no writes. Replication is how.
-	Members     int
+	ClusterSize int
 	Role        cluster.Role
 	Source      Peer
 	Replication cluster.Replication

@@ -172,7 +172,7 @@ func (w *work) removeBackup(ctx context.Context) error {
 }
 
 // removeArchive takes all backups of a deleted database out of the archive. kept
-// tells that they are kept for a while instead.
+// says that they are kept for a while instead.
 func (w *work) removeArchive(ctx context.Context) (kept bool, err error) {
 	if w.Archive == nil {
 		return false, nil

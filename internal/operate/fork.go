@@ -11,6 +11,7 @@ import (
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/fault"
+	"steward/internal/filter"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
@@ -206,9 +207,8 @@ func (f *forking) moment(reached time.Time) time.Time {
 		reached = f.b.Created
 	}
 	if reached.Before(*f.c.Fork.RestoreTime) {
-		const layout = "2006-01-02T15:04:05"
 		f.op.Params.Note = fmt.Sprintf("Nothing was archived of the source between %s and %s, the moment asked for: the data is of the former.",
-			reached.UTC().Format(layout), f.c.Fork.RestoreTime.UTC().Format(layout))
+			filter.FormatTime(reached), filter.FormatTime(*f.c.Fork.RestoreTime))
 		return reached
 	}
 	return *f.c.Fork.RestoreTime

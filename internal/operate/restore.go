@@ -195,7 +195,7 @@ func (w *work) endServing(ctx context.Context, seen platform.Observed) error {
 }
 
 // giveRestoreUp leaves a database whose data wasn't touched as it was; upkeep
-// tells whether it is degraded. Any other has failed, until upkeep or the
+// reports whether it is degraded. Any other has failed, until upkeep or the
 // operator finds that it serves; the operator, where the servers may have come up
 // with a password that was reset.
 func (w *work) giveRestoreUp(ctx context.Context, reason string) error {

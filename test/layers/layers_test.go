@@ -58,6 +58,7 @@ var layerOf = map[string]layer{
 	"steward/internal/sshlogin":      drivers,
 	"steward/internal/store/...":     drivers,
 	"steward/internal/telemetry/...": drivers,
+	"steward/internal/wait":          drivers,
 	"steward/internal/work":          drivers,
 
 	"steward/internal/audit":    verbs,

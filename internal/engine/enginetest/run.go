@@ -41,14 +41,14 @@ type Check struct {
 	Run  func(t *testing.T, b *Bench)
 }
 
-// Login is how a customer comes in.
+// Login is how a customer logs in.
 type Login struct {
 	User, Password, Database string
 	// CA verifies the server's certificate and name; nil means no TLS at all.
 	CA *x509.CertPool
 }
 
-// Attempt is a piece of SQL that tries the privilege wall.
+// Attempt is SQL that tries to get past the privileges.
 type Attempt struct {
 	Name string
 	// Database to start in, `defaultdb` when empty.

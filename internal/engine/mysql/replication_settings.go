@@ -12,7 +12,7 @@ import (
 const semiSyncTimeout = 24 * 60 * 60 * 1000
 
 // clustered reports whether the node is one of several.
-func clustered(n engine.Node) bool { return n.Members > 1 }
+func clustered(n engine.Node) bool { return n.ClusterSize > 1 }
 
 func isReplica(n engine.Node) bool { return clustered(n) && n.Role == cluster.Replica }
 

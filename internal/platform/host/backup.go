@@ -146,8 +146,8 @@ func (d *Driver) beginFork(want platform.Wanted) error {
 	if err != nil {
 		return err
 	}
-	top.Members, top.Restoring = max(1, want.Size), true
-	if top.Members > 1 {
+	top.Size, top.Restoring = max(1, want.Size), true
+	if top.Size > 1 {
 		top.Replication = want.Replication
 	}
 	return d.saveTopology(want.ID, top)
@@ -224,7 +224,7 @@ func (nr *nodeReconciler) installRestored(ctx context.Context, unpacked string, 
 func (d *Driver) wantedTopology(want platform.Wanted) (state.Topology, error) {
 	top, err := d.topology(want.ID)
 	if err == nil && want.Size > 1 && !exists(d.layout.topology(want.ID)) {
-		top.Members, top.Replication = want.Size, want.Replication
+		top.Size, top.Replication = want.Size, want.Replication
 	}
 	return top, err
 }
@@ -299,7 +299,7 @@ func (d *Driver) stopServers(ctx context.Context, cs *clusterState, want platfor
 	if err := d.o.Gateway.Set(ctx, gateway.Route{Cluster: want.ID, Port: want.Port}); err != nil {
 		return err
 	}
-	for ordinal := range top.Members {
+	for ordinal := range top.Size {
 		nr := &nodeReconciler{d: d, cs: cs, ns: cs.node(ordinal), want: want, top: top}
 		if err := nr.killAll(ctx); err != nil {
 			return err
@@ -379,7 +379,7 @@ func (nr *nodeReconciler) startRestored(ctx context.Context) error {
 		nr.node.TemplatePassword = nr.foreign
 		steps = append(steps, plan.ResetRoot, plan.Bootstrap)
 	}
-	if nr.top.Members > 1 {
+	if nr.top.Size > 1 {
 		steps = append(steps, plan.Role)
 	}
 	for _, s := range steps {

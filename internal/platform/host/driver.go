@@ -146,13 +146,13 @@ func (d *Driver) Notes() []error { return d.notes }
 func (d *Driver) Start() {
 	d.mu.Lock()
 	d.active = true
-	units := make([]*clusterState, 0, len(d.clusters))
+	clusters := make([]*clusterState, 0, len(d.clusters))
 	for _, cs := range d.clusters {
-		units = append(units, cs)
+		clusters = append(clusters, cs)
 	}
 	d.mu.Unlock()
-	for _, cs := range units {
-		if top, err := d.topology(cs.id); err == nil && top.Members > 1 {
+	for _, cs := range clusters {
+		if top, err := d.topology(cs.id); err == nil && top.Size > 1 {
 			d.startHealthMonitor(cs)
 		}
 		for _, ordinal := range cs.ordinals() {

@@ -62,7 +62,7 @@ func (nr *nodeReconciler) makeVolatile() error {
 // peerRuns are the folders with the sockets of the cluster's other nodes.
 func (nr *nodeReconciler) peerRuns() []string {
 	var list []string
-	for ordinal := range nr.top.Members {
+	for ordinal := range nr.top.Size {
 		if ordinal != nr.ns.ordinal {
 			list = append(list, nr.d.layout.runNode(nr.want.ID, ordinal))
 		}

@@ -77,7 +77,7 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 	if seen.Problem == "" {
 		seen.Problem = ns.crashProblem(l.d.o.Now())
 	}
-	if l.top.Members > 1 {
+	if l.top.Size > 1 {
 		node.Position = l.position(ctx, ns, rec)
 	}
 	seen.Exists = true
@@ -110,7 +110,7 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 		}
 	}
 	seen.Suspended = l.top.Suspended && !running && rec.Bootstrapped
-	seen.Degraded = seen.Serving && seen.Healthy < l.top.Members
+	seen.Degraded = seen.Serving && seen.Healthy < l.top.Size
 	if !seen.Serving && seen.Problem == "" && !seen.Suspended {
 		seen.Problem = problemOf(node.Running, answers, rec.Bootstrapped, routed)
 	}
@@ -178,12 +178,12 @@ func (l *observation) settled(seen *platform.Observed, want *platform.Wanted) {
 		seen.Settled = seen.Suspended
 		return
 	}
-	seen.Settled = seen.Serving && !rec.Upgrading && rec.Applied != nil && !seen.Permanent && seen.Healthy == l.top.Members && !l.top.Growing
+	seen.Settled = seen.Serving && !rec.Upgrading && rec.Applied != nil && !seen.Permanent && seen.Healthy == l.top.Size && !l.top.Growing
 	if want != nil {
 		seen.Settled = seen.Settled && rec.Applied.Plan == want.Plan && rec.Applied.Config == want.Config.Text() && rec.ReadOnly == want.ReadOnly && (!want.Patch || l.d.patched(*want)) &&
-			l.top.Members == max(1, want.Size)
+			l.top.Size == max(1, want.Size)
 	}
-	if l.top.Members == 1 {
+	if l.top.Size == 1 {
 		return
 	}
 	seen.Settled = seen.Settled && slices.Equal(l.route.Reads, l.d.readers(l.cs, rec.Port, l.top))

@@ -138,8 +138,8 @@ func (d *Driver) rebuild(ctx context.Context, cs *clusterState, ns *nodeState, w
 	if err != nil {
 		return err
 	}
-	if ns.ordinal >= now.Members {
-		return fmt.Errorf("the cluster has %d node(s) now", now.Members)
+	if ns.ordinal >= now.Size {
+		return fmt.Errorf("the cluster has %d node(s) now", now.Size)
 	}
 	if now.Primary != top.Primary || now.Suspended {
 		return fmt.Errorf("node %d isn't the primary any more", top.Primary)

@@ -68,7 +68,7 @@ func (cr *clusterReconciler) run(ctx context.Context) error {
 	if cr.want.Suspended {
 		return cr.suspend(ctx)
 	}
-	if cr.top.Members == 1 {
+	if cr.top.Size == 1 {
 		return errors.Join(cr.reconcileNode(ctx, 0), cr.removeOthers(ctx))
 	}
 	born, err := cr.d.bootstrapped(cr.want.ID, cr.top)
@@ -93,7 +93,7 @@ func (cr *clusterReconciler) run(ctx context.Context) error {
 // bootstrapped reports whether any node may hold a customer's data. If so, an empty
 // database must never replace it.
 func (d *Driver) bootstrapped(id cluster.ID, top state.Topology) (bool, error) {
-	for ordinal := range top.Members {
+	for ordinal := range top.Size {
 		rec, err := state.ReadNode(d.layout.node(id, ordinal))
 		if err != nil {
 			return false, &permanentError{err.Error()}
@@ -153,7 +153,7 @@ func (nr *nodeReconciler) runStep(ctx context.Context, s plan.Step) error {
 	failpoint.Here("host: before " + string(s))
 	began := time.Now()
 	if err := nr.execute(ctx, s); err != nil {
-		if nr.top.Members > 1 {
+		if nr.top.Size > 1 {
 			return fmt.Errorf("node %d: %s: %w", nr.ns.ordinal, s, err)
 		}
 		return fmt.Errorf("%s: %w", s, err)
@@ -171,7 +171,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 func (cr *clusterReconciler) createAll(ctx context.Context) error {
 	cloned := make(chan struct{})
 	var work sync.WaitGroup
-	errs := make([]error, cr.top.Members)
+	errs := make([]error, cr.top.Size)
 	work.Go(func() {
 		done := sync.OnceFunc(func() { close(cloned) })
 		defer done()
@@ -484,7 +484,7 @@ func (d *Driver) recordedCluster(ctx context.Context, id cluster.ID, top state.T
 		return want, fmt.Errorf("cluster %d: no node of it was ever finished", id)
 	}
 	want = d.recordedWanted(rec)
-	want.Size, want.Replication, want.Suspended = top.Members, top.Replication, top.Suspended
+	want.Size, want.Replication, want.Suspended = top.Size, top.Replication, top.Suspended
 	inst := d.installation(rec.Installation)
 	want.Series, want.Installation = inst.Series, rec.Installation
 	want.Hosts = cluster.Hosts{Primary: d.o.PrimaryAddress.String(), Secondary: d.o.SecondaryAddress.String()}

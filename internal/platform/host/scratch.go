@@ -121,7 +121,7 @@ func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platfor
 	// What was chosen for sessions mustn't hold up what is replayed or looked through.
 	want.Installation, want.ReadOnly, want.Config = c.Installation, false, nil
 	cs := newClusterState(want.ID) // nobody watches it
-	top := state.Topology{Members: 1, Primary: scratchOrdinal}
+	top := state.Topology{Size: 1, Primary: scratchOrdinal}
 	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, scratchOrdinal)
 	if err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func (d *Driver) recoverer(of cluster.Engine) (engine.Recoverer, error) {
 // clearArchiveDirs drops what was archived of data that is replaced: timeline
 // histories don't say which data they are of. The servers have ended.
 func (nr *nodeReconciler) clearArchiveDirs() error {
-	for ordinal := range nr.top.Members {
+	for ordinal := range nr.top.Size {
 		if err := os.RemoveAll(nr.d.layout.archiveDir(nr.want.ID, ordinal)); err != nil {
 			return fmt.Errorf("clear the archive directory of node %d: %w", ordinal, err)
 		}

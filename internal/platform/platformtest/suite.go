@@ -70,21 +70,35 @@ func creates(r *run) {
 	if !seen.Exists || !seen.Serving || seen.Problem != "" || len(seen.Nodes) != 1 {
 		r.t.Fatalf("seen: %+v", seen)
 	}
-	n := seen.Nodes[0]
-	if !n.Running || n.Pid == 0 || n.Role != cluster.Primary || n.Version == "" || n.Version != seen.ServerVersion {
+	r.mustRun(seen.Nodes[0])
+	if n := seen.Nodes[0]; n.Role != cluster.Primary || n.Version != seen.ServerVersion {
 		r.t.Errorf("node: %+v", n)
 	}
+	r.mustBeDescribed(seen)
+	if err := r.Login(r.ctx, want.Cluster, local, "wrong"); err == nil {
+		r.t.Error("a wrong password is let in")
+	}
+	if err := r.Login(r.ctx, want.Cluster, netip.MustParseAddr("127.0.0.9"), r.Secrets.Text(want.ID, platform.RootPassword)); err == nil {
+		r.t.Error("an address that isn't on the list is let in")
+	}
+}
+
+// mustBeDescribed demands what the store keeps of a cluster of one node.
+func (r *run) mustBeDescribed(seen platform.Observed) {
+	r.t.Helper()
 	if seen.Hosts.Primary == "" || seen.Hosts.Secondary == "" || len(seen.Members) != 1 || seen.Installation == "" {
 		r.t.Errorf("hosts %+v, members %v, installation %q", seen.Hosts, seen.Members, seen.Installation)
 	}
 	if seen.UsedBytes == nil || *seen.UsedBytes <= 0 {
 		r.t.Errorf("used bytes: %v", seen.UsedBytes)
 	}
-	if err := r.Login(r.ctx, want.Cluster, local, "wrong"); err == nil {
-		r.t.Error("a wrong password is let in")
-	}
-	if err := r.Login(r.ctx, want.Cluster, netip.MustParseAddr("127.0.0.9"), r.Secrets.Text(want.ID, platform.RootPassword)); err == nil {
-		r.t.Error("an address that isn't on the list is let in")
+}
+
+// mustRun demands that a node runs and is described in full.
+func (r *run) mustRun(n platform.Node) {
+	r.t.Helper()
+	if !n.Running || n.Pid == 0 || n.Address == "" || n.Version == "" || n.Problem != "" {
+		r.t.Errorf("node: %+v", n)
 	}
 }
 

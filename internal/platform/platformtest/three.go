@@ -1,6 +1,8 @@
 package platformtest
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	"steward/internal/cluster"
@@ -18,23 +20,21 @@ func createsThree(r *run) {
 	if !seen.Serving || seen.Degraded || seen.Healthy != 3 || seen.Problem != "" || seen.Failovers != 0 || !seen.LastFailover.IsZero() {
 		r.t.Fatalf("seen: %+v", seen)
 	}
-	roles, ordinals := map[cluster.Role]int{}, map[int]bool{}
+	var roles []string
 	for _, n := range seen.Nodes {
-		roles[n.Role]++
-		ordinals[n.Ordinal] = true
-		if !n.Running || n.Pid == 0 || n.Address == "" || n.Version == "" || n.Problem != "" || n.Streaming != (n.Role == cluster.Replica) {
+		roles = append(roles, fmt.Sprintf("%d %s", n.Ordinal, n.Role))
+		r.mustRun(n)
+		if n.Streaming != (n.Role == cluster.Replica) {
 			r.t.Errorf("node: %+v", n)
 		}
 	}
-	if len(seen.Nodes) != 3 || len(ordinals) != 3 || roles[cluster.Primary] != 1 || roles[cluster.Replica] != 2 {
-		r.t.Errorf("nodes: %+v", seen.Nodes)
+	slices.Sort(roles)
+	if want := []string{"0 primary", "1 replica", "2 replica"}; !slices.Equal(roles, want) {
+		r.t.Errorf("nodes: %v, want %v", roles, want)
 	}
-	members := map[string]int{}
-	for _, role := range seen.Members {
-		members[role]++
-	}
-	if len(seen.Members) != 3 || members["primary"] != 1 || members["failover"] != 2 {
-		r.t.Errorf("members: %v", seen.Members)
+	members := slices.Sorted(maps.Values(seen.Members))
+	if want := []string{"failover", "failover", "primary"}; !slices.Equal(members, want) {
+		r.t.Errorf("members: %v, want %v", members, want)
 	}
 	again := r.apply(&want)
 	if !slices.Equal(pids(again), pids(seen)) {
