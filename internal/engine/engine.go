@@ -101,8 +101,8 @@ type Node struct {
 	// AdminPassword is that of our own account, RootPassword that of dbadmin.
 	AdminPassword string
 	RootPassword  string
-	// ArchiveDir asks for a continuous archive: a Fetcher's server puts into that folder
-	// what it has finished writing, a Feeder's keeps it until it was taken. "" for none.
+	// ArchiveDir asks for a continuous archive, and is a folder where the server may put
+	// what it has finished writing; others keep it until Upload takes it. "" for none.
 	// Term is how often the cluster's primary has changed so far.
 	ArchiveDir string
 	Term       int
@@ -225,4 +225,5 @@ type Driver interface {
 
 	Replicator
 	Archiver
+	ContinuousArchiver
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"steward/internal/durable"
 	"steward/internal/engine"
 )
 
@@ -74,7 +75,7 @@ func (Driver) Unpack(_ context.Context, _ engine.Node, r io.Reader, dir string, 
 	if err := regenerateIdentifier(dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
-	if err := engine.SyncTree(dir); err != nil {
+	if err := durable.SyncFileSystem(dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
 	return nil

@@ -1,6 +1,4 @@
-// Package archive exchanges archived files with servers: it uploads what they put into
-// an archive directory, and brings what they ask for in a restore directory.
-package archive
+package postgresql
 
 import (
 	"context"
@@ -10,30 +8,33 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"time"
-
-	"steward/internal/engine"
 )
 
-// RestoreDirectory is a folder where a server that recovers asks for archived files, one
+// The suffixes of files in a restore directory: the server leaves NAME.want there and
+// waits for NAME, or for NAME.none.
+const (
+	restoreWanted  = ".want"
+	restoreMissing = ".none"
+)
+
+// restoreDirectory is a folder where a server that recovers asks for archived files, one
 // at a time: it holds no more than the server is about to read.
-type RestoreDirectory struct {
-	Path string
-	// User is who the files are given to when steward is root.
-	User int
-	// Furthest is the furthest of all files that were there, Beyond compares two.
-	Furthest string
-	Beyond   func(a, b string) bool
-	// Fetch writes an archived file to out; false when there is none such.
-	Fetch func(ctx context.Context, name string, out io.Writer) (bool, error)
+type restoreDirectory struct {
+	path string
+	// furthest is the furthest of all files that were there.
+	furthest string
+	// fetch writes an archived file to out; false when there is none such.
+	fetch func(ctx context.Context, name string, out io.Writer) (bool, error)
 }
 
 // fetchTries is how often a file is read from an archive that doesn't answer.
 const fetchTries = 5
 
-// Serve answers until ctx ends; an error is for good.
-func (rd *RestoreDirectory) Serve(ctx context.Context) error {
-	root, err := os.OpenRoot(rd.Path)
+// serve answers until ctx ends; an error is for good.
+func (rd *restoreDirectory) serve(ctx context.Context) error {
+	root, err := os.OpenRoot(rd.path)
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (rd *RestoreDirectory) Serve(ctx context.Context) error {
 			return err
 		}
 		for _, e := range entries {
-			name, asked := strings.CutSuffix(e.Name(), engine.RestoreWanted)
+			name, asked := strings.CutSuffix(e.Name(), restoreWanted)
 			if !asked {
 				continue
 			}
@@ -60,7 +61,7 @@ func (rd *RestoreDirectory) Serve(ctx context.Context) error {
 	}
 }
 
-func (rd *RestoreDirectory) answer(ctx context.Context, root *os.Root, name string) error {
+func (rd *restoreDirectory) answer(ctx context.Context, root *os.Root, name string) error {
 	var there bool
 	err := errors.New("not tried")
 	for try := 1; err != nil && try <= fetchTries; try++ {
@@ -76,16 +77,16 @@ func (rd *RestoreDirectory) answer(ctx context.Context, root *os.Root, name stri
 	if err != nil {
 		return err
 	}
-	if there && rd.Beyond(name, rd.Furthest) {
-		rd.Furthest = name
+	if there && beyond(name, rd.furthest) {
+		rd.furthest = name
 	}
-	if err := ignoreMissing(root.Remove(name + engine.RestoreWanted)); err != nil {
+	if err := ignoreMissing(root.Remove(name + restoreWanted)); err != nil {
 		return err
 	}
 	if there {
 		return root.Rename(name+".part", name)
 	}
-	f, err := root.OpenFile(name+engine.RestoreMissing, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := root.OpenFile(name+restoreMissing, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (rd *RestoreDirectory) answer(ctx context.Context, root *os.Root, name stri
 }
 
 // put reads a file into name.part.
-func (rd *RestoreDirectory) put(ctx context.Context, root *os.Root, name string) (bool, error) {
+func (rd *restoreDirectory) put(ctx context.Context, root *os.Root, name string) (bool, error) {
 	part := name + ".part"
 	if err := ignoreMissing(root.Remove(part)); err != nil {
 		return false, err
@@ -102,12 +103,21 @@ func (rd *RestoreDirectory) put(ctx context.Context, root *os.Root, name string)
 	if err != nil {
 		return false, err
 	}
-	there, err := rd.Fetch(ctx, name, f)
-	if err == nil && there && os.Geteuid() == 0 {
-		err = f.Chown(rd.User, rd.User)
+	there, err := rd.fetch(ctx, name, f)
+	if err == nil && there {
+		err = giveToOwner(root, f)
 	}
 	if err := errors.Join(err, f.Close()); err != nil || !there {
 		return false, errors.Join(err, root.Remove(part))
 	}
 	return true, nil
+}
+
+// giveToOwner gives a file to the owner of the folder that it is in.
+func giveToOwner(root *os.Root, f *os.File) error {
+	info, err := root.Stat(".")
+	if err != nil {
+		return err
+	}
+	return giveTo(f, info.Sys().(*syscall.Stat_t))
 }
