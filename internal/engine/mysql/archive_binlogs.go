@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"steward/internal/cluster"
 	"steward/internal/engine"
 )
 
@@ -54,7 +53,7 @@ func (d *Driver) Upload(ctx context.Context, nodes []engine.ArchivedNode, from e
 	}
 	var errs []error
 	for _, node := range nodes {
-		if node.Role != cluster.Replica {
+		if !isReplica(node.Node) {
 			continue
 		}
 		n, running, err := node.Running(ctx)
@@ -68,7 +67,7 @@ func (d *Driver) Upload(ctx context.Context, nodes []engine.ArchivedNode, from e
 
 func runningPrimary(ctx context.Context, nodes []engine.ArchivedNode) (engine.Node, bool, error) {
 	for _, n := range nodes {
-		if n.Role == cluster.Primary {
+		if !isReplica(n.Node) {
 			return n.Running(ctx)
 		}
 	}
