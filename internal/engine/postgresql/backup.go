@@ -13,8 +13,6 @@ import (
 	"steward/internal/engine"
 )
 
-var _ engine.Archiver = Driver{}
-
 // Backup is a base backup with its WAL, as a tar archive. The server verifies
 // the checksum of every page that it sends, and a damaged one is an error: what
 // comes of it would look like a good backup.

@@ -94,7 +94,7 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	d.findIsolation(ctx)
 	d.trash = newTrash(d)
 	d.templates = template.New(template.Options{
-		Dir: d.layout.templates(), Size: o.PoolSize, User: d.templateUser(), Engine: d.engine, Run: d.runAsOwner, Installations: d.Installations,
+		Dir: d.layout.templates(), Size: o.PoolSize, User: d.templateUser(), Engine: d.templater, Run: d.runAsOwner, Installations: d.Installations,
 		Discard: d.trash.put, Busy: d.activity.busy, Quiet: d.activity.quiet, Log: d.log,
 	})
 	if err := d.adopt(); err != nil {
@@ -254,6 +254,8 @@ func (d *Driver) engine(family cluster.Engine) (engine.Driver, error) {
 	}
 	return e, nil
 }
+
+func (d *Driver) templater(family cluster.Engine) (engine.Templater, error) { return d.engine(family) }
 
 // clusterState returns what this process knows of a cluster.
 func (d *Driver) clusterState(id cluster.ID) *clusterState {

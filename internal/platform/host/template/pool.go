@@ -35,7 +35,7 @@ type Options struct {
 	// User makes the data when steward is root.
 	User int
 	// Engine and Run make the data of a family of servers.
-	Engine func(cluster.Engine) (engine.Driver, error)
+	Engine func(cluster.Engine) (engine.Templater, error)
 	Run    engine.Runner
 	// Installations are the builds on this machine.
 	Installations func() []engine.Installation
