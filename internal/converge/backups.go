@@ -214,7 +214,7 @@ func (k *Keeper) dropBackups(ctx context.Context, c cluster.Cluster, backups []b
 // a delete from ending in between, after which nothing may be left.
 func (k *Keeper) refreshRecovery(ctx context.Context, c cluster.Cluster, backups []backup.Backup) error {
 	complete := func(b backup.Backup) bool { return b.State == backup.Complete }
-	if k.Recovery == nil || c.Deleted != nil || !slices.ContainsFunc(backups, complete) {
+	if c.Deleted != nil || !slices.ContainsFunc(backups, complete) {
 		return nil
 	}
 	return k.leased(ctx, c.ID, func(ctx context.Context) error {

@@ -23,7 +23,7 @@ const ArchiveGapReason = "The archive couldn't be written to for too long, and w
 
 // upload takes into the archive what servers have written. One database whose
 // files can't be taken doesn't hold up the others.
-func (k *Keeper) upload(ctx context.Context, archiver platform.ContinuousArchiver) error {
+func (k *Keeper) upload(ctx context.Context) error {
 	clusters, err := k.Store.ClustersForWork(ctx)
 	if err != nil {
 		return fmt.Errorf("list databases: %w", err)
@@ -35,7 +35,7 @@ func (k *Keeper) upload(ctx context.Context, archiver platform.ContinuousArchive
 		}
 		want, err := platform.NewWanted(c, k.Catalog, false)
 		if err == nil {
-			err = archiver.Upload(ctx, want, &archiveSink{Keeper: k, c: c})
+			err = k.Driver.Upload(ctx, want, &archiveSink{Keeper: k, c: c})
 		}
 		errs = append(errs, err)
 	}
@@ -84,7 +84,7 @@ func (s *archiveSink) ReportGap(ctx context.Context) error {
 const clockMargin = time.Hour
 
 // prune removes archived files that no backup can be continued with any more.
-func (k *Keeper) prune(ctx context.Context, archiver platform.ContinuousArchiver) error {
+func (k *Keeper) prune(ctx context.Context) error {
 	clusters, err := k.Store.ClustersForWork(ctx)
 	if err != nil {
 		return fmt.Errorf("list databases: %w", err)
@@ -92,7 +92,7 @@ func (k *Keeper) prune(ctx context.Context, archiver platform.ContinuousArchiver
 	var errs []error
 	for _, c := range clusters {
 		if c.Deleted == nil {
-			errs = append(errs, k.pruneOne(ctx, c, archiver))
+			errs = append(errs, k.pruneOne(ctx, c))
 		}
 	}
 	return errors.Join(errs...)
@@ -100,7 +100,7 @@ func (k *Keeper) prune(ctx context.Context, archiver platform.ContinuousArchiver
 
 // pruneOne lists the files before the backups: one that begins meanwhile needs
 // only later ones.
-func (k *Keeper) pruneOne(ctx context.Context, c cluster.Cluster, archiver platform.ContinuousArchiver) error {
+func (k *Keeper) pruneOne(ctx context.Context, c cluster.Cluster) error {
 	now := k.Now()
 	all, err := k.Archive.ListWAL(ctx, c.ID)
 	if err != nil || len(all) == 0 {
@@ -113,7 +113,7 @@ func (k *Keeper) pruneOne(ctx context.Context, c cluster.Cluster, archiver platf
 	since := backup.Needs(backups, now).Add(-clockMargin)
 	var old []archive.WAL
 	for _, w := range all {
-		if w.Modified.Before(since) && archiver.Prunable(c.Engine, w.Name) {
+		if w.Modified.Before(since) && k.Driver.Prunable(c.Engine, w.Name) {
 			old = append(old, w)
 		}
 	}

@@ -24,9 +24,6 @@ var (
 
 // fork makes a new database of another one's backup. Only then is anybody let in.
 func (w *work) fork(ctx context.Context) error {
-	if w.Archiver == nil || w.Archive == nil {
-		return errNoBackups
-	}
 	want, err := w.wanted(false)
 	if err != nil {
 		return err
@@ -146,7 +143,7 @@ func (f *forking) copy(ctx context.Context, want platform.Wanted) (moment time.T
 	defer content.Close()
 	from := platform.Source{Copy: m.Copy, AdminPassword: string(admin), Recovery: f.recovery()}
 	reached, err := step("fork", func() (time.Time, error) {
-		return f.Archiver.Fork(ctx, want, from, content, func(bytes int64) { p.bytes.Store(bytes) })
+		return f.Driver.Fork(ctx, want, from, content, func(bytes int64) { p.bytes.Store(bytes) })
 	})
 	if errors.Is(err, platform.ErrGap) {
 		f.log.WarnContext(ctx, "the archive has a gap", "source_id", int64(f.source.ID), "error", err)

@@ -21,8 +21,6 @@ import (
 	"steward/internal/platform/host/state"
 )
 
-var _ platform.Archiver = (*Driver)(nil)
-
 // Backup implements platform.Archiver. It doesn't lock the cluster, which goes on
 // as usual meanwhile.
 func (d *Driver) Backup(ctx context.Context, want platform.Wanted, from cluster.Role, w io.Writer) (platform.Copy, error) {

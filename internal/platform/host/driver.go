@@ -56,10 +56,7 @@ type Driver struct {
 	workers sync.WaitGroup
 }
 
-var (
-	_ platform.Driver     = (*Driver)(nil)
-	_ platform.Reconciler = (*Driver)(nil)
-)
+var _ platform.Driver = (*Driver)(nil)
 
 // New finds engines, sandbox and limits, and the servers that an earlier process
 // left running. It changes nothing that runs; Start begins to supervise it.

@@ -14,8 +14,6 @@ import (
 	"steward/internal/platform/host/state"
 )
 
-var _ platform.ContinuousArchiver = (*Driver)(nil)
-
 // archiveDir is where a node's server puts files that wait to be uploaded. It
 // counts towards the plan's disk.
 func (l layout) archiveDir(id cluster.ID, ordinal int) string {

@@ -319,17 +319,13 @@ func reconciles(r *run) {
 	r.apply(&gone)
 	const orphan = 116
 	r.Orphan(r.t, orphan, r.Port+6)
-	driver, ok := r.driver.(platform.Reconciler)
-	if !ok {
-		r.t.Skip("the platform has nothing to reconcile")
-	}
 	late := r.wanted(117)
 	known := func(context.Context) ([]cluster.Cluster, error) {
 		// Made while the driver looks for orphans.
 		r.apply(&late)
 		return []cluster.Cluster{kept.Cluster}, nil
 	}
-	if err := driver.Reconcile(r.ctx, known); err != nil {
+	if err := r.driver.Reconcile(r.ctx, known); err != nil {
 		r.t.Fatalf("reconcile: %v", err)
 	}
 	for id, port := range map[cluster.ID]int{gone.ID: gone.Port, orphan: r.Port + 6} {
