@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,6 +97,7 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		Discard: d.trash.put, Busy: d.activity.busy, Quiet: d.activity.quiet, Log: d.log,
 	})
 	if err := d.adopt(); err != nil {
+		d.Close()
 		return nil, fmt.Errorf("host platform: %w", err)
 	}
 	return d, nil
@@ -143,12 +146,9 @@ func (d *Driver) Notes() []error { return d.notes }
 func (d *Driver) Start() {
 	d.mu.Lock()
 	d.active = true
-	units := make([]*clusterState, 0, len(d.clusters))
-	for _, cs := range d.clusters {
-		units = append(units, cs)
-	}
+	all := slices.Collect(maps.Values(d.clusters))
 	d.mu.Unlock()
-	for _, cs := range units {
+	for _, cs := range all {
 		if top, err := d.topology(cs.id); err == nil && top.Members > 1 {
 			d.startHealthMonitor(cs)
 		}
@@ -171,6 +171,15 @@ func (d *Driver) Close() {
 	d.stop()
 	d.mu.Unlock()
 	d.workers.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, cs := range d.clusters {
+		for _, ordinal := range cs.ordinals() {
+			if p := cs.node(ordinal).process(); p != nil {
+				p.Leave()
+			}
+		}
+	}
 }
 
 // Changes implements platform.Driver.
