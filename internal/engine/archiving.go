@@ -93,3 +93,20 @@ type ArchiveSource struct {
 	// Fetch writes a file to out; false when there is none such.
 	Fetch func(ctx context.Context, archiveID, name string, out io.Writer) (bool, error)
 }
+
+// FetchPatiently calls fetch until it succeeds, five times at most: an archive may not
+// answer for a moment. A gap is for good.
+func FetchPatiently(ctx context.Context, fetch func() error) error {
+	const tries = 5
+	for try := 1; ; try++ {
+		err := fetch()
+		if err == nil || try == tries || errors.Is(err, ErrGap) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(time.Duration(try) * 200 * time.Millisecond):
+		}
+	}
+}

@@ -17,12 +17,8 @@ import (
 // What was archived is done by the server as a replica would: it finds it where
 // it keeps what it has received, and has nobody to receive more from.
 
-const (
-	// portionMost is how much of it lies there at a time, unless one segment is more.
-	portionMost = 64 << 20
-	// fetchTries is how often a segment is read from an archive that doesn't answer.
-	fetchTries = 5
-)
+// portionMost is how much of it lies there at a time, unless one segment is more.
+const portionMost = 64 << 20
 
 // UnpackToRecover implements engine.ContinuousArchiver.
 func (d *Driver) UnpackToRecover(ctx context.Context, n engine.Node, r io.Reader, dir string, run engine.Piper) error {
@@ -185,23 +181,15 @@ func (r *replay) channel() string { return fmt.Sprintf("p%d", r.portions) }
 
 // fetch writes what is wanted of a segment to a file of the server's user.
 func (r *replay) fetch(ctx context.Context, p segment, until uint64, file string) (taken int, written int64, err error) {
-	for try := 1; try <= fetchTries; try++ {
+	err = engine.FetchPatiently(ctx, func() error {
 		next := r.filter
 		next.at = next.at.clone()
 		if taken, written, err = r.fetchOnce(ctx, &next, p, until, file); err == nil {
 			r.filter = next
-			return taken, written, nil
 		}
-		if errors.Is(err, engine.ErrGap) {
-			return 0, 0, err
-		}
-		select {
-		case <-ctx.Done():
-			return 0, 0, errors.Join(ctx.Err(), err)
-		case <-time.After(time.Duration(try) * 200 * time.Millisecond):
-		}
-	}
-	return 0, 0, err
+		return err
+	})
+	return taken, written, err
 }
 
 func (r *replay) fetchOnce(ctx context.Context, x *filter, p segment, until uint64, file string) (taken int, written int64, err error) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"steward/internal/engine"
 )
 
 // The suffixes of files in a restore directory: the server leaves NAME.want there and
@@ -28,9 +30,6 @@ type restoreDirectory struct {
 	// fetch writes an archived file to out; false when there is none such.
 	fetch func(ctx context.Context, name string, out io.Writer) (bool, error)
 }
-
-// fetchTries is how often a file is read from an archive that doesn't answer.
-const fetchTries = 5
 
 // serve answers until ctx ends; an error is for good.
 func (rd *restoreDirectory) serve(ctx context.Context) error {
@@ -63,17 +62,10 @@ func (rd *restoreDirectory) serve(ctx context.Context) error {
 
 func (rd *restoreDirectory) answer(ctx context.Context, root *os.Root, name string) error {
 	var there bool
-	err := errors.New("not tried")
-	for try := 1; err != nil && try <= fetchTries; try++ {
-		if there, err = rd.put(ctx, root, name); err == nil {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Duration(try) * 200 * time.Millisecond):
-		}
-	}
+	err := engine.FetchPatiently(ctx, func() (err error) {
+		there, err = rd.put(ctx, root, name)
+		return err
+	})
 	if err != nil {
 		return err
 	}
