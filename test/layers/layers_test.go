@@ -119,13 +119,18 @@ var rules = []rule{
 	},
 	{
 		from: []string{"steward/internal/platform/host/build", "steward/internal/platform/host/failover", "steward/internal/platform/host/plan"},
-		to:   []string{"steward/internal/platform/host/state", "steward/internal/platform/host/template", "os", "os/...", "net", "context", "sync", "log/slog"},
+		to:   []string{"steward/internal/platform/host/files", "steward/internal/platform/host/port", "steward/internal/platform/host/state", "steward/internal/platform/host/template", "os", "os/...", "net", "context", "sync", "log/slog"},
 		why:  "what to do about nodes is decided in pure code, by nothing but what is passed in",
 	},
 	{
 		from: []string{"steward/internal/platform/host/state"},
 		to:   []string{"steward/internal/platform/host/build", "steward/internal/platform/host/failover", "steward/internal/platform/host/plan", "steward/internal/platform/host/template"},
 		why:  "files of state are read and written, and mean the same, whoever uses them",
+	},
+	{
+		from: []string{"steward/internal/platform/host/files", "steward/internal/platform/host/port"},
+		to:   []string{"steward/internal/platform/...", "steward/internal/engine/...", "steward/internal/cluster"},
+		why:  "folders and ports are the machine's, whatever lies or listens there",
 	},
 	{
 		from: []string{"steward/internal/platform/host/template"},

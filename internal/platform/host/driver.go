@@ -20,6 +20,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
+	"steward/internal/platform/host/files"
 	"steward/internal/platform/host/state"
 	"steward/internal/platform/host/template"
 	"steward/internal/process"
@@ -40,7 +41,7 @@ type Driver struct {
 	warnings  []string
 	activity  activity
 	templates *template.Pool
-	trash     *trash
+	trash     *files.Trash
 	changes   chan cluster.ID
 	// verifications are those of backups that are under way.
 	verifications verifications
@@ -91,10 +92,10 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	}
 	d.engines = d.describeEngines()
 	d.findIsolation(ctx)
-	d.trash = newTrash(d)
+	d.trash = files.NewTrash(d.layout.trash(), d.activity.quiet, d.log)
 	d.templates = template.New(template.Options{
 		Dir: d.layout.templates(), Size: o.PoolSize, User: d.templateUser(), Engine: d.templater, Run: d.runAsOwner, Installations: d.Installations,
-		Discard: d.trash.put, Busy: d.activity.busy, Quiet: d.activity.quiet, Log: d.log,
+		Discard: d.trash.Put, Busy: d.activity.busy, Quiet: d.activity.quiet, Log: d.log,
 	})
 	if err := d.adopt(); err != nil {
 		d.Close()
@@ -160,7 +161,7 @@ func (d *Driver) Start() {
 		}
 	}
 	d.spawn(func() { d.templates.KeepReady(d.quit) })
-	d.spawn(d.trash.keepEmpty)
+	d.spawn(func() { d.trash.KeepEmpty(d.quit) })
 	d.spawn(d.keepLogsSmall)
 	d.spawn(d.keepDiscovering)
 }
@@ -307,7 +308,7 @@ func (d *Driver) topology(id cluster.ID) (state.Topology, error) {
 
 // saveTopology returns when it is on the disk.
 func (d *Driver) saveTopology(id cluster.ID, t state.Topology) error {
-	if err := makeFolder(d.layout.cluster(id), 0o711, 0, 0); err != nil {
+	if err := files.MakeFolder(d.layout.cluster(id), 0o711, 0, 0); err != nil {
 		return fmt.Errorf("write topology: %w", err)
 	}
 	return state.Write(d.layout.topology(id), t)

@@ -13,6 +13,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 	"steward/internal/platform"
+	"steward/internal/platform/host/files"
 	"steward/internal/process"
 )
 
@@ -56,7 +57,7 @@ func (v *pointInTimeRecovery) run(ctx context.Context, r io.Reader, dir string) 
 
 // prepare unpacks the copy and all that its server needs.
 func (v *pointInTimeRecovery) prepare(ctx context.Context, r io.Reader) error {
-	if err := makeFolder(filepath.Dir(v.dir), 0o711, 0, 0); err != nil {
+	if err := files.MakeFolder(filepath.Dir(v.dir), 0o711, 0, 0); err != nil {
 		return err
 	}
 	err := v.unpackBy(v.node.Data, r, func(dir string) error {
@@ -67,7 +68,7 @@ func (v *pointInTimeRecovery) prepare(ctx context.Context, r io.Reader) error {
 	}
 	user := v.d.user(v.want.Port)
 	restoreDir := filepath.Join(v.node.Tmp, "restore")
-	if err := makeFolder(restoreDir, 0o700, user, user); err != nil {
+	if err := files.MakeFolder(restoreDir, 0o700, user, user); err != nil {
 		return err
 	}
 	v.node.AdminPassword = v.from.AdminPassword

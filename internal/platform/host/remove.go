@@ -68,7 +68,7 @@ func (d *Driver) remove(ctx context.Context, cs *clusterState, port int) error {
 	if err := os.Remove(d.layout.replication(cs.id)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove replication status: %w", err)
 	}
-	if err := d.trash.put(d.layout.cluster(cs.id)); err != nil {
+	if err := d.trash.Put(d.layout.cluster(cs.id)); err != nil {
 		return err
 	}
 	failpoint.Here("host: after removing files")

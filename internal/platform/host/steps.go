@@ -58,7 +58,7 @@ func (nr *nodeReconciler) discard(ctx context.Context) error {
 	if err := nr.killAll(ctx); err != nil {
 		return err
 	}
-	if err := nr.d.trash.put(nr.node.Data); err != nil {
+	if err := nr.d.trash.Put(nr.node.Data); err != nil {
 		return err
 	}
 	// Keys made for the data are of no use to the next.
