@@ -51,7 +51,7 @@ func (d *Driver) Backup(ctx context.Context, want platform.Wanted, from cluster.
 	failpoint.Here("host: before backup")
 	keyring, err := nr.writeKeyring(w)
 	if err == nil {
-		err = customerError(nr.eng.Backup(ctx, nr.node, w, d.pipeAsOwner))
+		err = customerError(nr.eng.Backup(ctx, nr.node, w, d.tools.Pipe))
 	}
 	if errors.Is(err, engine.ErrBlocked) {
 		err = fmt.Errorf("%w: %w", platform.ErrBlocked, err)
@@ -262,7 +262,7 @@ func (nr *nodeReconciler) unpackWith(ctx context.Context, keyring []byte, dir st
 
 // unpack makes a data folder of a copy, complete and on the disk.
 func (nr *nodeReconciler) unpack(ctx context.Context, dir string, r io.Reader) error {
-	return nr.unpackBy(dir, r, func(dir string) error { return nr.eng.Unpack(ctx, nr.node, r, dir, nr.d.pipeAsOwner) })
+	return nr.unpackBy(dir, r, func(dir string) error { return nr.eng.Unpack(ctx, nr.node, r, dir, nr.d.tools.Pipe) })
 }
 
 func (nr *nodeReconciler) unpackBy(dir string, r io.Reader, by func(dir string) error) error {

@@ -23,6 +23,7 @@ import (
 	"steward/internal/platform/host/files"
 	"steward/internal/platform/host/state"
 	"steward/internal/platform/host/template"
+	"steward/internal/platform/host/tool"
 	"steward/internal/process"
 )
 
@@ -40,6 +41,7 @@ type Driver struct {
 	sandbox   *process.Sandbox
 	warnings  []string
 	activity  activity
+	tools     tool.Runner
 	templates *template.Pool
 	trash     *files.Trash
 	changes   chan cluster.ID
@@ -92,9 +94,10 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	}
 	d.engines = d.describeEngines()
 	d.findIsolation(ctx)
+	d.tools = tool.Runner{Mark: d.scope + "/tool"}
 	d.trash = files.NewTrash(d.layout.trash(), d.activity.quiet, d.log)
 	d.templates = template.New(template.Options{
-		Dir: d.layout.templates(), Size: o.PoolSize, User: d.templateUser(), Engine: d.templater, Run: d.runAsOwner, Installations: d.Installations,
+		Dir: d.layout.templates(), Size: o.PoolSize, User: template.User(), Engine: d.templater, Run: d.tools.Run, Installations: d.Installations,
 		Discard: d.trash.Put, Busy: d.activity.busy, Quiet: d.activity.quiet, Log: d.log,
 	})
 	if err := d.adopt(); err != nil {

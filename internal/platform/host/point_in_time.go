@@ -61,7 +61,7 @@ func (v *pointInTimeRecovery) prepare(ctx context.Context, r io.Reader) error {
 		return err
 	}
 	err := v.unpackBy(v.node.Data, r, func(dir string) error {
-		return v.eng.UnpackToRecover(ctx, v.node, r, dir, v.d.pipeAsOwner)
+		return v.eng.UnpackToRecover(ctx, v.node, r, dir, v.d.tools.Pipe)
 	})
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (v *pointInTimeRecovery) finish(ctx context.Context, dir string) ([]byte, e
 	if err := process.KillAll(ctx, v.identity(), v.group); err != nil {
 		return nil, err
 	}
-	if err := v.eng.StartNewArchive(ctx, v.node, v.node.Data, v.d.pipeAsOwner); err != nil {
+	if err := v.eng.StartNewArchive(ctx, v.node, v.node.Data, v.d.tools.Pipe); err != nil {
 		return nil, err
 	}
 	keyring, err := v.eng.KeyringContent(v.node)
