@@ -32,9 +32,7 @@ func (r *run) mustBeThree(seen platform.Observed) {
 	for _, n := range seen.Nodes {
 		roles[n.Role]++
 		ordinals[n.Ordinal] = true
-		if !n.Running || n.Pid == 0 || n.Address == "" || n.Version == "" || n.Problem != "" || n.Streaming != (n.Role == cluster.Replica) {
-			r.t.Errorf("node: %+v", n)
-		}
+		r.mustBeWell(n)
 	}
 	if len(seen.Nodes) != 3 || len(ordinals) != 3 || roles[cluster.Primary] != 1 || roles[cluster.Replica] != 2 {
 		r.t.Errorf("nodes: %+v", seen.Nodes)
@@ -45,6 +43,13 @@ func (r *run) mustBeThree(seen platform.Observed) {
 	}
 	if len(seen.Members) != 3 || members["primary"] != 1 || members["failover"] != 2 {
 		r.t.Errorf("members: %v", seen.Members)
+	}
+}
+
+func (r *run) mustBeWell(n platform.Node) {
+	r.t.Helper()
+	if !n.Running || n.Pid == 0 || n.Address == "" || n.Version == "" || n.Problem != "" || n.Streaming != (n.Role == cluster.Replica) {
+		r.t.Errorf("node: %+v", n)
 	}
 }
 
