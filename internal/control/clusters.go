@@ -77,12 +77,21 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	if err := s.forkSecrets(ctx, spec, secrets); err != nil {
 		return cluster.Cluster{}, err
 	}
+	if named {
+		return s.create(ctx, p, spec, secrets)
+	}
+	return s.createUnnamed(ctx, p, spec, secrets, source.Label)
+}
+
+// createUnnamed makes a fork whose label follows from its source's, which others may take
+// meanwhile.
+func (s *Clusters) createUnnamed(ctx context.Context, p account.Principal, spec cluster.Spec, secrets map[platform.SecretName][]byte, source string) (cluster.Cluster, error) {
 	for range changeAttempts {
 		c, err := s.create(ctx, p, spec, secrets)
-		if named || !errors.Is(err, cluster.LabelTaken()) {
+		if !errors.Is(err, cluster.LabelTaken()) {
 			return c, err
 		}
-		if spec.Label, err = s.forkLabel(ctx, p, source.Label); err != nil { // somebody else took it meanwhile
+		if spec.Label, err = s.forkLabel(ctx, p, source); err != nil {
 			return c, err
 		}
 	}
@@ -211,45 +220,49 @@ func same[T comparable](asked *T, there T) bool { return asked == nil || *asked 
 // allow_list, other settings of the server, or a bigger plan. Every accepted update yields an event for each kind
 // of change, of the plan and of all else, and one when nothing had to be done.
 func (s *Clusters) Update(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, in UpdateCluster, faults fault.Faults) (cluster.Cluster, error) {
-	check := func(c cluster.Cluster) error {
-		label := c.Label
-		if in.Label != nil {
-			label = *in.Label
-		}
-		updated, _, _, found := s.plan(c, in)
-		all := combine(faults, append(faultsIn(cluster.Require(c.Status, cluster.RequestUpdate)), found...))
-		if len(all) == 0 {
-			return nil
-		}
-		all, err := s.withExceeded(ctx, p.Account, s.taken(updated.Spec).Minus(s.taken(c.Spec)), all)
-		if err != nil {
-			return err
-		}
-		return s.withLabelTaken(ctx, p, label, c.ID, all)
-	}
+	check := func(c cluster.Cluster) error { return s.checkUpdate(ctx, p, c, in, faults) }
 	return s.change(ctx, p, engine, id, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
-		updated, action, params, _ := s.plan(c, in)
-		// An update has an event of its own also when it takes no work, or a resize does it.
-		apart := action == "" || action == operation.Resize && changedBeside(c, updated)
-		err := s.within(ctx, tx, p.Account, s.taken(updated.Spec).Minus(s.taken(c.Spec)))
-		if err != nil {
+		return s.beginUpdate(ctx, tx, p, c, in)
+	})
+}
+
+// checkUpdate returns all that is wrong with an update.
+func (s *Clusters) checkUpdate(ctx context.Context, p account.Principal, c cluster.Cluster, in UpdateCluster, faults fault.Faults) error {
+	updated, _, _, found := s.plan(c, in)
+	all := combine(faults, append(faultsIn(cluster.Require(c.Status, cluster.RequestUpdate)), found...))
+	if len(all) == 0 {
+		return nil
+	}
+	all, err := s.withExceeded(ctx, p.Account, s.taken(updated.Spec).Minus(s.taken(c.Spec)), all)
+	if err != nil {
+		return err
+	}
+	return s.withLabelTaken(ctx, p, changed(in.Label, c.Label), c.ID, all)
+}
+
+// beginUpdate puts into effect what takes no work, and begins the rest.
+func (s *Clusters) beginUpdate(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, in UpdateCluster) (cluster.Cluster, error) {
+	updated, action, params, _ := s.plan(c, in)
+	// An update has an event of its own also when it takes no work, or a resize does it.
+	apart := action == "" || action == operation.Resize && changedBeside(c, updated)
+	err := s.within(ctx, tx, p.Account, s.taken(updated.Spec).Minus(s.taken(c.Spec)))
+	if err != nil {
+		return c, err
+	}
+	if !reflect.DeepEqual(updated, c) { // its time of change stays, too, when nothing changes
+		if updated, err = tx.UpdateCluster(ctx, updated); err != nil {
 			return c, err
 		}
-		if !reflect.DeepEqual(updated, c) { // its time of change stays, too, when nothing changes
-			if updated, err = tx.UpdateCluster(ctx, updated); err != nil {
-				return c, err
-			}
+	}
+	if apart {
+		if params.Companion, err = tellUpdate(ctx, tx, p, updated, params); err != nil {
+			return c, err
 		}
-		if apart {
-			if params.Companion, err = tellUpdate(ctx, tx, p, updated, params); err != nil {
-				return c, err
-			}
-		}
-		if action == "" {
-			return updated, nil
-		}
-		return s.beginChange(ctx, tx, p, updated, cluster.Change, action, params)
-	})
+	}
+	if action == "" {
+		return updated, nil
+	}
+	return s.beginChange(ctx, tx, p, updated, cluster.Change, action, params)
 }
 
 // changedBeside reports whether anything but plan and nodes is another.
