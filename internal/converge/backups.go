@@ -23,9 +23,9 @@ type Archive interface {
 	Get(ctx context.Context, of cluster.ID, id backup.ID, key []byte) (archive.Manifest, io.ReadCloser, error)
 	Delete(ctx context.Context, of cluster.ID, id backup.ID) error
 	DeleteCluster(ctx context.Context, of cluster.ID) error
-	PutWAL(ctx context.Context, w archive.WAL, key []byte, r io.Reader) error
-	ListWAL(ctx context.Context, of cluster.ID) ([]archive.WAL, error)
-	DeleteWAL(ctx context.Context, all ...archive.WAL) error
+	PutSegment(ctx context.Context, w archive.Segment, key []byte, r io.Reader) error
+	ListSegments(ctx context.Context, of cluster.ID) ([]archive.Segment, error)
+	DeleteSegments(ctx context.Context, all ...archive.Segment) error
 }
 
 // Recovery keeps beside a database's backups what it takes to bring it back on

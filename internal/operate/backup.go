@@ -22,8 +22,8 @@ type Archive interface {
 	Get(ctx context.Context, of cluster.ID, id backup.ID, key []byte) (archive.Manifest, io.ReadCloser, error)
 	Delete(ctx context.Context, of cluster.ID, id backup.ID) error
 	DeleteCluster(ctx context.Context, of cluster.ID) error
-	GetWAL(ctx context.Context, w archive.WAL, key []byte, out io.Writer) error
-	ListWAL(ctx context.Context, of cluster.ID) ([]archive.WAL, error)
+	GetSegment(ctx context.Context, w archive.Segment, key []byte, out io.Writer) error
+	ListSegments(ctx context.Context, of cluster.ID) ([]archive.Segment, error)
 }
 
 // Recovery keeps beside a database's backups what it takes to bring it back on

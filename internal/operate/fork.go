@@ -172,14 +172,14 @@ func (f *forking) recovery() *platform.Recovery {
 	return &platform.Recovery{
 		Until: *f.c.Fork.RestoreTime,
 		Fetch: func(ctx context.Context, archiveID, name string, out io.Writer) (bool, error) {
-			err := f.Archive.GetWAL(ctx, archive.WAL{Cluster: f.source.ID, ArchiveID: archiveID, Name: name}, f.key, out)
+			err := f.Archive.GetSegment(ctx, archive.Segment{Cluster: f.source.ID, ArchiveID: archiveID, Name: name}, f.key, out)
 			if errors.Is(err, archive.ErrNotFound) {
 				return false, nil
 			}
 			return err == nil, err
 		},
 		Archived: func(ctx context.Context, archiveID string) ([]string, error) {
-			all, err := f.Archive.ListWAL(ctx, f.source.ID)
+			all, err := f.Archive.ListSegments(ctx, f.source.ID)
 			var names []string
 			for _, w := range all {
 				if w.ArchiveID == archiveID {

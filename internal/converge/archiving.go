@@ -62,14 +62,14 @@ func (s *archiveSink) Put(ctx context.Context, archiveID, name string, r io.Read
 		}
 		s.key = key
 	}
-	w := archive.WAL{Cluster: s.c.ID, ArchiveID: archiveID, Name: name}
-	if err := s.Archive.PutWAL(ctx, w, s.key, r); err != nil {
+	w := archive.Segment{Cluster: s.c.ID, ArchiveID: archiveID, Name: name}
+	if err := s.Archive.PutSegment(ctx, w, s.key, r); err != nil {
 		return err
 	}
 	// Its archive may have been removed meanwhile: nothing must come after that.
 	c, err := s.Store.ClusterForWork(ctx, s.c.ID)
 	if fault.IsKind(err, fault.NotFound) || err == nil && c.Deleted != nil {
-		return s.Archive.DeleteWAL(ctx, w)
+		return s.Archive.DeleteSegments(ctx, w)
 	}
 	return err
 }
@@ -102,7 +102,7 @@ func (k *Keeper) prune(ctx context.Context) error {
 // only later ones.
 func (k *Keeper) pruneOne(ctx context.Context, c cluster.Cluster) error {
 	now := k.Now()
-	all, err := k.Archive.ListWAL(ctx, c.ID)
+	all, err := k.Archive.ListSegments(ctx, c.ID)
 	if err != nil || len(all) == 0 {
 		return err
 	}
@@ -111,11 +111,11 @@ func (k *Keeper) pruneOne(ctx context.Context, c cluster.Cluster) error {
 		return fmt.Errorf("list the backups of database %d: %w", c.ID, err)
 	}
 	since := backup.Needs(backups, now).Add(-clockMargin)
-	var old []archive.WAL
+	var old []archive.Segment
 	for _, w := range all {
 		if w.Modified.Before(since) && k.Driver.Prunable(c.Engine, w.Name) {
 			old = append(old, w)
 		}
 	}
-	return k.Archive.DeleteWAL(ctx, old...)
+	return k.Archive.DeleteSegments(ctx, old...)
 }
