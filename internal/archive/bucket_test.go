@@ -181,8 +181,8 @@ func TestUnreadable(t *testing.T) {
 	b := newBucket(t)
 	a, unhurried, key := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t)
 	put(t, unhurried, 1, key, content(20<<20))
-	wal := archive.WAL{Cluster: 7, ArchiveID: "1", Name: "000000010000000000000001"}
-	if err := unhurried.PutWAL(t.Context(), wal, key, bytes.NewReader(content(10<<20))); err != nil {
+	wal := archive.Segment{Cluster: 7, ArchiveID: "1", Name: "000000010000000000000001"}
+	if err := unhurried.PutSegment(t.Context(), wal, key, bytes.NewReader(content(10<<20))); err != nil {
 		t.Fatal(err)
 	}
 	for name, trouble := range map[string]archivetest.Trouble{
@@ -202,7 +202,7 @@ func TestUnreadable(t *testing.T) {
 			}
 			trouble.Match = func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/wal/") }
 			b.Break(trouble)
-			if err := a.GetWAL(t.Context(), wal, key, io.Discard); !errors.Is(err, archive.ErrBucket) || errors.Is(err, archive.ErrDamaged) {
+			if err := a.GetSegment(t.Context(), wal, key, io.Discard); !errors.Is(err, archive.ErrBucket) || errors.Is(err, archive.ErrDamaged) {
 				t.Errorf("wal: %v", err)
 			}
 		})

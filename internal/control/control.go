@@ -94,8 +94,8 @@ func New(d Deps) *Control {
 	}
 	return &Control{
 		Accounts:           &Accounts{d},
-		Clusters:           &Clusters{d},
-		Backups:            &Backups{Clusters{d}},
+		Clusters:           &Clusters{clusterChanges{d}},
+		Backups:            &Backups{clusterChanges{d}},
 		Maintenance:        &Maintenance{d},
 		Overview:           &Overview{d},
 		Events:             &Events{d},

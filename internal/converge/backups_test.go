@@ -38,12 +38,12 @@ type backupBench struct {
 	asked   atomic.Int64
 	options converge.BackupOptions
 	// recovery is the keeper's, from the next restart on.
-	recovery converge.Recovery
+	recovery *notes
 }
 
 func newBackupBench(t *testing.T, options converge.BackupOptions) *backupBench {
 	t.Helper()
-	v := &backupBench{archive: archivetest.New(), options: options}
+	v := &backupBench{archive: archivetest.New(), options: options, recovery: &notes{}}
 	v.at(evening)
 	v.archive.Now = v.now
 	v.options.Every = 10 * time.Millisecond
@@ -60,18 +60,20 @@ func (v *backupBench) pass(d time.Duration) { v.at(v.now().Add(d)) }
 func (v *backupBench) restart() {
 	v.keeper.Stop()
 	v.operator = operate.New(operate.Options{
-		Store: v.store, Driver: v.driver, Catalog: v.plans, Archiver: v.driver, Archive: v.archive, Logger: v.operator.Logger, Now: v.now,
+		Store: v.store, Driver: v.driver, Catalog: v.plans, Archive: v.archive, Recovery: v.recovery, Logger: v.operator.Logger, Now: v.now,
 		KeepDeleted: v.options.KeepDeleted, Limits: operate.Limits{Quick: time.Nanosecond},
 	})
 	v.keep(converge.Options{
 		Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Orphans: 20 * time.Millisecond,
-		Archiver: v.driver, Archive: v.archive, Backups: v.options, Recovery: v.recovery,
+		Archive: v.archive, Backups: v.options, Recovery: v.recovery,
 		Now: func() time.Time { v.asked.Add(1); return v.now() },
 	})
 }
 
 // notes counts which databases' recovery is looked after.
 type notes struct{ atomic.Int64 }
+
+func (n *notes) Save(context.Context, cluster.ID) error { return nil }
 
 func (n *notes) Refresh(context.Context, cluster.Cluster) error {
 	n.Add(1)

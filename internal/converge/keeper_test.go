@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"steward/internal/account"
+	"steward/internal/archive/archivetest"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/control"
@@ -81,7 +82,9 @@ func (b *bench) start() {
 			return nil
 		},
 	})
-	b.operator = operate.New(operate.Options{Store: b.store, Driver: b.driver, Catalog: b.plans, Logger: slog.New(slog.DiscardHandler)})
+	b.operator = operate.New(operate.Options{
+		Store: b.store, Driver: b.driver, Catalog: b.plans, Archive: archivetest.New(), Recovery: &notes{}, Logger: slog.New(slog.DiscardHandler),
+	})
 	b.keep(converge.Options{Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond})
 }
 

@@ -94,7 +94,7 @@ func (k *Keeper) verify(ctx context.Context, of candidate) (found, err error) {
 	}
 	defer content.Close()
 	in := &watched{Reader: content}
-	found = k.Archiver.Verify(ctx, want, m.Copy, in)
+	found = k.Driver.Verify(ctx, want, m.Copy, in)
 	if in.err != nil && !errors.Is(in.err, archive.ErrDamaged) {
 		return nil, fmt.Errorf("read the archive: %w", in.err)
 	}

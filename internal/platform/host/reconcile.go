@@ -262,38 +262,42 @@ func (cr *clusterReconciler) rollingUpdate(ctx context.Context) error {
 			return err
 		}
 	}
-	var errs []error
-	copying := false
-	for _, ordinal := range cr.top.Replicas() {
-		if err := cr.reconcileReplica(ctx, ordinal); err != nil {
-			errs = append(errs, err)
-		}
-		copying = copying || cr.cs.node(ordinal).isRebuilding()
-	}
+	copying, failed := cr.reconcileReplicas(ctx)
 	restart, err := cr.restartDue(ctx)
-	if err != nil {
-		return errors.Join(append(errs, err)...)
-	}
-	if restart && copying {
+	switch {
+	case err != nil:
+		return errors.Join(failed, err)
+	case restart && copying:
 		// The copy comes from the primary, which is restarted later: after a switchover,
 		// or in place if the copy failed.
-		return errors.Join(append(errs, errors.New("the primary isn't restarted while its data is copied"))...)
-	}
-	if restart && len(errs) == 0 {
-		candidate, err := cr.switchoverCandidate(ctx)
-		if err == nil {
-			err = cr.switchover(ctx, candidate, "a planned restart")
-		}
-		if err != nil {
+		return errors.Join(failed, errors.New("the primary isn't restarted while its data is copied"))
+	case restart && failed == nil:
+		if err := cr.switchOverToRestart(ctx); err != nil {
 			return fmt.Errorf("switch over: %w", err)
 		}
-		for _, ordinal := range cr.top.Replicas() {
-			if err := cr.reconcileReplica(ctx, ordinal); err != nil {
-				errs = append(errs, err)
-			}
-		}
+		_, failed = cr.reconcileReplicas(ctx)
 	}
-	return errors.Join(append(errs, cr.reconcileNode(ctx, cr.top.Primary))...)
+	return errors.Join(failed, cr.reconcileNode(ctx, cr.top.Primary))
+}
+
+// reconcileReplicas reconciles the replicas one by one. copying reports whether one is
+// being given a copy of the data.
+func (cr *clusterReconciler) reconcileReplicas(ctx context.Context) (copying bool, err error) {
+	var errs []error
+	for _, ordinal := range cr.top.Replicas() {
+		errs = append(errs, cr.reconcileReplica(ctx, ordinal))
+		copying = copying || cr.cs.node(ordinal).isRebuilding()
+	}
+	return copying, errors.Join(errs...)
+}
+
+// switchOverToRestart makes another node the primary, since this one is to be restarted.
+func (cr *clusterReconciler) switchOverToRestart(ctx context.Context) error {
+	candidate, err := cr.switchoverCandidate(ctx)
+	if err != nil {
+		return err
+	}
+	return cr.switchover(ctx, candidate, "a planned restart")
 }
 
 // lowersSettings reports whether the primary runs with a higher value than is wanted of a

@@ -29,7 +29,7 @@ func (nr *nodeReconciler) replicationStatus(ctx context.Context) (engine.Replica
 	return queryReplicationStatus(ctx, nr.d, nr.ns, nr.eng, nr.node)
 }
 
-func queryReplicationStatus(ctx context.Context, d *Driver, ns *nodeState, eng engine.Driver, n engine.Node) (engine.ReplicationStatus, error) {
+func queryReplicationStatus(ctx context.Context, d *Driver, ns *nodeState, eng engine.Replicator, n engine.Node) (engine.ReplicationStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	s, err := eng.ReplicationStatus(ctx, n)

@@ -127,7 +127,7 @@ func (cr *clusterReconciler) removeNode(ctx context.Context, ordinal int) error 
 			return fmt.Errorf("remove folder: %w", err)
 		}
 	}
-	if err := d.trash.put(d.layout.node(id, ordinal)); err != nil {
+	if err := d.trash.Put(d.layout.node(id, ordinal)); err != nil {
 		return err
 	}
 	failpoint.Here("host: after removing a node")

@@ -1,8 +1,6 @@
 package platformtest
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 
 	"steward/internal/cluster"
@@ -20,25 +18,38 @@ func createsThree(r *run) {
 	if !seen.Serving || seen.Degraded || seen.Healthy != 3 || seen.Problem != "" || seen.Failovers != 0 || !seen.LastFailover.IsZero() {
 		r.t.Fatalf("seen: %+v", seen)
 	}
-	var roles []string
-	for _, n := range seen.Nodes {
-		roles = append(roles, fmt.Sprintf("%d %s", n.Ordinal, n.Role))
-		r.mustRun(n)
-		if n.Streaming != (n.Role == cluster.Replica) {
-			r.t.Errorf("node: %+v", n)
-		}
-	}
-	slices.Sort(roles)
-	if want := []string{"0 primary", "1 replica", "2 replica"}; !slices.Equal(roles, want) {
-		r.t.Errorf("nodes: %v, want %v", roles, want)
-	}
-	members := slices.Sorted(maps.Values(seen.Members))
-	if want := []string{"failover", "failover", "primary"}; !slices.Equal(members, want) {
-		r.t.Errorf("members: %v, want %v", members, want)
-	}
+	r.mustBeThree(seen)
 	again := r.apply(&want)
 	if !slices.Equal(pids(again), pids(seen)) {
 		r.t.Errorf("a settled cluster was restarted: %v, then %v", pids(seen), pids(again))
+	}
+}
+
+// mustBeThree demands a primary and two replicas, all well.
+func (r *run) mustBeThree(seen platform.Observed) {
+	r.t.Helper()
+	roles, ordinals := map[cluster.Role]int{}, map[int]bool{}
+	for _, n := range seen.Nodes {
+		roles[n.Role]++
+		ordinals[n.Ordinal] = true
+		r.mustBeWell(n)
+	}
+	if len(seen.Nodes) != 3 || len(ordinals) != 3 || roles[cluster.Primary] != 1 || roles[cluster.Replica] != 2 {
+		r.t.Errorf("nodes: %+v", seen.Nodes)
+	}
+	members := map[string]int{}
+	for _, role := range seen.Members {
+		members[role]++
+	}
+	if len(seen.Members) != 3 || members["primary"] != 1 || members["failover"] != 2 {
+		r.t.Errorf("members: %v", seen.Members)
+	}
+}
+
+func (r *run) mustBeWell(n platform.Node) {
+	r.t.Helper()
+	if !n.Running || n.Pid == 0 || n.Address == "" || n.Version == "" || n.Problem != "" || n.Streaming != (n.Role == cluster.Replica) {
+		r.t.Errorf("node: %+v", n)
 	}
 }
 
