@@ -226,7 +226,9 @@ func (nr *nodeReconciler) bootstrap(ctx context.Context) error {
 	if err := nr.save(true); err != nil {
 		return err
 	}
-	nr.node.TemplatePassword = ""
+	if nr.node.Role == cluster.Primary { // a replica has the template's until it has received its primary's
+		nr.node.TemplatePassword = ""
+	}
 	return state.RemoveTemplate(nr.dir)
 }
 
