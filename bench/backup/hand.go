@@ -15,6 +15,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"steward/bench/command"
 )
 
 const pgBin = "/usr/lib/postgresql/15/bin"
@@ -32,8 +34,8 @@ type hand struct {
 	command func(data string, port int) []string
 	copy    string
 	extract string
-	// twin is the command for a copy that a replica could start with, in $DATA.
-	twin    string
+	// replica is the command for a copy that a replica could start with, in $DATA.
+	replica string
 	prepare string
 	stop    syscall.Signal
 }
@@ -61,7 +63,7 @@ func startPostgreSQL(ctx context.Context) (*hand, error) {
 	}
 	h.copy = pgBin + "/pg_basebackup -h $DATA -p $PORT -U bench -Ft -X fetch -c fast -D -"
 	h.extract = "tar -C $DATA -xf -"
-	h.twin = pgBin + "/pg_basebackup -h " + h.path("data") + " -p $PORT -U bench -X stream -c fast -D $DATA"
+	h.replica = pgBin + "/pg_basebackup -h " + h.path("data") + " -p $PORT -U bench -X stream -c fast -D $DATA"
 	if err := os.WriteFile(h.path("pgbackrest.sh"), []byte("#!/bin/sh\n[ ! -e "+h.path("pgbackrest.conf")+" ] || exec "+
 		strings.Join(backRest(h.path("pgbackrest.conf")), " ")+" archive-push \"$1\"\n"), 0o755); err != nil {
 		return nil, errors.Join(err, h.Close())
@@ -87,7 +89,7 @@ func startMariaDB(ctx context.Context) (*hand, error) {
 	}
 	h.copy = "mariabackup --no-defaults --backup --stream=xbstream --user=root --socket=$DATA/s --datadir=$DATA --target-dir=$SPOOL 2>$SPOOL/log"
 	h.extract = "mbstream -x -C $DATA"
-	h.twin = "mariabackup --no-defaults --backup --user=root --socket=" + h.path("data") + "/s --datadir=" + h.path("data") +
+	h.replica = "mariabackup --no-defaults --backup --user=root --socket=" + h.path("data") + "/s --datadir=" + h.path("data") +
 		" --target-dir=$DATA 2>$SPOOL/log; mariabackup --prepare --target-dir=$DATA 2>$SPOOL/log; sync -f $DATA"
 	h.prepare = "mariabackup --prepare --target-dir=$DATA 2>$SPOOL/log"
 	err = h.run(ctx, "mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--datadir="+h.path("data"))
@@ -130,7 +132,7 @@ func (h *hand) startNode(ctx context.Context, data string) (*node, error) {
 	if n.cmd, err = h.start(argv[0], argv[1:]...); err != nil {
 		return nil, err
 	}
-	return n, until(ctx, 5*time.Millisecond, func() error { return n.exec(ctx, "SELECT 1") })
+	return n, command.Until(ctx, 5*time.Millisecond, func() error { return n.exec(ctx, "SELECT 1") })
 }
 
 func (n *node) end() {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"steward/bench/command"
 )
 
 // Target is a way to back a server up, and the server.
@@ -216,14 +218,14 @@ func (s settings) backUpUnderLoad(ctx context.Context, t Target, r *Result) erro
 		return err
 	}
 	defer func() { _ = w.stop() }() // who got there has been told
-	sleep(ctx, s.load/2)            // caches
-	before := w.during(func() { sleep(ctx, s.load) })
+	command.Sleep(ctx, s.load/2)    // caches
+	before := w.during(func() { command.Sleep(ctx, s.load) })
 	var one Run
 	during := w.during(func() { one, err = s.timed(ctx, t, t.Backup) })
 	if err != nil {
 		return fmt.Errorf("back up under load: %w", err)
 	}
-	after := w.during(func() { sleep(ctx, s.load) })
+	after := w.during(func() { command.Sleep(ctx, s.load) })
 	if failed := w.stop(); failed != nil {
 		return failed
 	}
@@ -231,25 +233,4 @@ func (s settings) backUpUnderLoad(ctx context.Context, t Target, r *Result) erro
 	r.Loads = append(r.Loads, l)
 	progress("%s %s: %.0f writes a second, %.0f during a backup of %.1f s, %.0f after: %.2f", r.Engine, r.Target, before, during, one.Wall, after, l.Kept)
 	return ctx.Err()
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
-// until repeats done until it is nil; its last error tells why it never was.
-func until(ctx context.Context, pause time.Duration, done func() error) error {
-	for {
-		err := done()
-		if err == nil {
-			return nil
-		}
-		sleep(ctx, pause)
-		if ctx.Err() != nil {
-			return fmt.Errorf("%w; last: %w", context.Cause(ctx), err)
-		}
-	}
 }

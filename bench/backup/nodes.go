@@ -22,11 +22,11 @@ type grower interface {
 
 // grow makes one copy, on the disk when it returns.
 func (h *hand) grow(ctx context.Context) error {
-	to := &node{hand: h, data: h.path("twin"), port: h.server.port}
-	return h.pipeline(ctx, h.line("rm -rf $SPOOL; mkdir $SPOOL; "+h.twin, to))
+	to := &node{hand: h, data: h.path("replica"), port: h.server.port}
+	return h.pipeline(ctx, h.line("rm -rf $SPOOL; mkdir $SPOOL; "+h.replica, to))
 }
 
-func (h *hand) shrink(context.Context) error { return os.RemoveAll(h.path("twin")) }
+func (h *hand) shrink(context.Context) error { return os.RemoveAll(h.path("replica")) }
 
 // grow returns once two more nodes follow.
 func (s *steward) grow(ctx context.Context) error { return s.haveNodes(ctx, 3) }
@@ -120,8 +120,8 @@ func (s settings) growBeside(ctx context.Context, t grower, g *Growth, n int) er
 		return err
 	}
 	defer func() { _ = w.stop() }() // who got there has been told
-	sleep(ctx, s.load/2)            // caches
-	l := Load{Before: w.during(func() { sleep(ctx, s.load) })}
+	command.Sleep(ctx, s.load/2)    // caches
+	l := Load{Before: w.during(func() { command.Sleep(ctx, s.load) })}
 	l.During = w.during(func() { l.Backup, err = s.timed(ctx, t, t.grow) })
 	if err := errors.Join(err, w.stop()); err != nil {
 		return err

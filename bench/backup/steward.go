@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/bench/command"
 	"steward/internal/archive/archivetest"
 	"steward/test/harness"
 )
@@ -87,7 +88,7 @@ func (s *steward) size(ctx context.Context) (int64, error) { return sizeOf(ctx, 
 // quiet: a customer's account may not ask for a checkpoint; a backup, which does,
 // has one before it. Another one finds little to write.
 func (*steward) quiet(ctx context.Context) error {
-	sleep(ctx, 3*time.Second)
+	command.Sleep(ctx, 3*time.Second)
 	return ctx.Err()
 }
 
@@ -115,7 +116,7 @@ func (s *steward) Backup(ctx context.Context) error {
 	if err := s.call(http.MethodPost, "/backups", map[string]any{"label": label}, nil); err != nil {
 		return err
 	}
-	err := until(ctx, polling, func() error {
+	err := command.Until(ctx, polling, func() error {
 		var list struct {
 			Data []stored `json:"data"`
 		}
@@ -156,7 +157,7 @@ func (s *steward) forget(context.Context) error {
 
 // active waits until the database is; what else it is was asked for by us.
 func (s *steward) active(ctx context.Context) error {
-	err := until(ctx, polling, func() error {
+	err := command.Until(ctx, polling, func() error {
 		if err := s.call(http.MethodGet, "", nil, &s.database); err != nil {
 			return err
 		}

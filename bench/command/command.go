@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // Main parses the flags, runs, and exits: 2 for wrong flags, 1 for a failed run. The
@@ -38,4 +39,26 @@ func PrintJSON(w io.Writer, results any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(results)
+}
+
+// Sleep pauses for d or until ctx is done.
+func Sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// Until repeats done until it says nil; its last error tells why it never did.
+func Until(ctx context.Context, pause time.Duration, done func() error) error {
+	for {
+		err := done()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w; last: %w", context.Cause(ctx), err)
+		}
+		Sleep(ctx, pause)
+	}
 }

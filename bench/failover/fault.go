@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"steward/bench/command"
 )
 
 // A fault is what is done to the primary.
@@ -126,7 +128,7 @@ func tempt(ctx context.Context, e Endpoint, n Node, round int) (taken int, said 
 		} else if ctx.Err() == nil {
 			said = strings.Join(strings.Fields(err.Error()), " ")
 		}
-		sleep(ctx, 5*time.Millisecond)
+		command.Sleep(ctx, 5*time.Millisecond)
 	}
 	return taken, said, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"steward/bench/command"
 )
 
 // pauseAfterError is how long a writer waits before it connects again.
@@ -80,7 +81,7 @@ func (w *writer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := w.session(ctx, &seq); err != nil {
 			w.failed(err)
-			sleep(ctx, pauseAfterError)
+			command.Sleep(ctx, pauseAfterError)
 		}
 	}
 }
@@ -222,28 +223,4 @@ func isEOF(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "EOF") || strings.Contains(text, "conn closed") || strings.Contains(text, "reset by peer") ||
 		strings.Contains(text, "broken pipe") || strings.Contains(text, "bad connection")
-}
-
-// sleep pauses for d or until ctx is done.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
-// until repeats done until it says nil; its last error tells why it never did.
-func until(ctx context.Context, pause time.Duration, done func() error) error {
-	for {
-		err := done()
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("%w; last: %w", context.Cause(ctx), err)
-		}
-		sleep(ctx, pause)
-	}
 }

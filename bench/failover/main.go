@@ -238,7 +238,7 @@ func (s settings) measureFault(ctx context.Context, t Target, f fault, rounds in
 	if _, err := awaitHealthy(ready, t); err != nil {
 		return err
 	}
-	err := until(ready, 100*time.Millisecond, func() error { return t.Endpoint().prepare(ready) })
+	err := command.Until(ready, 100*time.Millisecond, func() error { return t.Endpoint().prepare(ready) })
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"text/template"
 	"time"
+
+	"steward/bench/command"
 )
 
 // profile is how a Patroni cluster is set.
@@ -201,7 +203,7 @@ func (c *patroni) startNodes(ctx context.Context, s peerSettings) error {
 func (c *patroni) awaitPrimary(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	return until(ctx, 100*time.Millisecond, func() error {
+	return command.Until(ctx, 100*time.Millisecond, func() error {
 		_, err := c.Primary(ctx)
 		if err != nil && !c.nodes[0].agent.running() {
 			cancel()
@@ -341,8 +343,8 @@ func (c *patroni) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// Revive starts an agent that was killed, as systemd would.
-func (c *patroni) Revive(_ context.Context, hit Node) error {
+// Restart starts an agent that was killed, as systemd would.
+func (c *patroni) Restart(_ context.Context, hit Node) error {
 	for _, n := range c.nodes {
 		if n.Name == hit.Name && !n.agent.running() {
 			return c.startAgent(n)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"steward/bench/command"
 )
 
 const (
@@ -57,7 +59,7 @@ func (s *series) one(ctx context.Context) (r Round, err error) {
 	if at.IsZero() {
 		return r, err
 	}
-	sleep(ctx, tailLoad)
+	command.Sleep(ctx, tailLoad)
 	end := time.Now()
 	l.stop()
 	if err != nil {
@@ -69,13 +71,13 @@ func (s *series) one(ctx context.Context) (r Round, err error) {
 }
 
 func warmUp(ctx context.Context, l *load, warm time.Duration) error {
-	err := until(ctx, 10*time.Millisecond, func() error {
+	err := command.Until(ctx, 10*time.Millisecond, func() error {
 		if !l.everyAfter(time.Time{}) {
 			return errors.New("not every writer was answered")
 		}
 		return nil
 	})
-	sleep(ctx, warm)
+	command.Sleep(ctx, warm)
 	return err
 }
 
@@ -105,8 +107,8 @@ func (s *series) strike(ctx context.Context, l *load, r *Round) (at, healthy tim
 			return at, healthy, err
 		}
 	}
-	if err := s.target.Revive(ctx, hit); err != nil {
-		return at, healthy, fmt.Errorf("revive: %w", err)
+	if err := s.target.Restart(ctx, hit); err != nil {
+		return at, healthy, fmt.Errorf("restart: %w", err)
 	}
 	if healthy, err = awaitHealthy(ctx, s.target); err != nil {
 		return at, healthy, err
@@ -123,7 +125,7 @@ func (s *series) strike(ctx context.Context, l *load, r *Round) (at, healthy tim
 
 // resumed returns once a write was acknowledged that isn't an answer to one from before the fault.
 func resumed(ctx context.Context, l *load, struck time.Time) error {
-	err := until(ctx, 5*time.Millisecond, func() error {
+	err := command.Until(ctx, 5*time.Millisecond, func() error {
 		if !l.anyAfter(struck.Add(inFlight)) {
 			return errors.New("no write was acknowledged")
 		}

@@ -49,7 +49,7 @@ func startSteward(m mode, resizes int) (Target, error) {
 	s := &steward{test: &harness.Outside{}, size: m.size}
 	err := harness.Attempt(func() {
 		file := filepath.Join(s.test.TempDir(), "catalog.yaml")
-		if err := os.WriteFile(file, []byte(catalogue(resizes+1)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(catalog(resizes+1)), 0o600); err != nil {
 			s.test.Fatal(err)
 		}
 		s.server = harness.New(s.test, harness.WithConfig("catalog:\n  file: "+file))
@@ -76,9 +76,9 @@ func startSteward(m mode, resizes int) (Target, error) {
 // planName is that of the plan after so many resizes.
 const planName = "bench-%d"
 
-// catalogue has plans of which each has more disk than the one before, as a resize
+// catalog has plans of which each has more disk than the one before, as a resize
 // demands, and another amount of memory, so that servers restart for it.
-func catalogue(plans int) string {
+func catalog(plans int) string {
 	var text strings.Builder
 	text.WriteString("types:\n")
 	for i := range plans {
@@ -94,8 +94,8 @@ func (s *steward) Endpoint() Endpoint { return s.endpoint }
 
 func (s *steward) Close() error { return s.test.Close() }
 
-// Revive has nothing to do: steward is to do it.
-func (*steward) Revive(context.Context, Node) error { return nil }
+// Restart has nothing to do: steward is to do it.
+func (*steward) Restart(context.Context, Node) error { return nil }
 
 // listed is one line of `steward node list --json`.
 type listed struct {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"steward/bench/command"
 )
 
 // Target is a cluster under test.
@@ -16,9 +18,9 @@ type Target interface {
 	Primary(ctx context.Context) (Node, error)
 	// Healthy is nil when every node serves and follows the primary.
 	Healthy(ctx context.Context) error
-	// Revive starts what of a node a fault ended and nothing on this machine
+	// Restart starts what of a node a fault ended and nothing on this machine
 	// would start again, as the machine's init would.
-	Revive(ctx context.Context, n Node) error
+	Restart(ctx context.Context, n Node) error
 	// Switchover asks for a planned move to another node.
 	Switchover(ctx context.Context) error
 	// Close stops all that was started and removes its folders.
@@ -41,7 +43,7 @@ const steady = time.Second
 // awaitHealthy returns when the cluster became healthy.
 func awaitHealthy(ctx context.Context, t Target) (time.Time, error) {
 	var since time.Time
-	err := until(ctx, 100*time.Millisecond, func() error {
+	err := command.Until(ctx, 100*time.Millisecond, func() error {
 		if err := t.Healthy(ctx); err != nil {
 			since = time.Time{}
 			return err

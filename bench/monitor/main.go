@@ -86,29 +86,37 @@ func (s settings) validate(rest []string) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("unknown: %s", strings.Join(rest, " "))
 	}
-	for _, c := range s.contenders {
-		if !slices.Contains([]string{bare, steward, blackbox}, c) {
-			return fmt.Errorf("-contenders: there is no %q", c)
+	if err := checkWords("-contenders", s.contenders, bare, steward, blackbox); err != nil {
+		return err
+	}
+	if err := checkWords("-faults", s.faults, kill9, stopped, cutOff); err != nil {
+		return err
+	}
+	faulty := len(s.faults) > 0
+	for _, rule := range []struct {
+		broken bool
+		text   string
+	}{
+		{s.services < 1 || s.services > 50_000, "-services must be 1-50000"},
+		{s.interval < time.Second || s.duration < s.interval, "-interval must be 1s at least, and -duration an -interval at least"},
+		{faulty && s.servers < 2, "-faults need -servers 2 or more: the first one suffers none"},
+		{s.broken+s.hanging > s.services, "-broken and -hanging can't be more than -services"},
+		{(s.away || s.restart) && faulty || s.away && s.restart, "-away, -restart and -faults are one at a time"},
+		{s.away && s.duration < 2*storeAway, fmt.Sprintf("-away needs a -duration of %v at least", 2*storeAway)},
+	} {
+		if rule.broken {
+			return errors.New(rule.text)
 		}
 	}
-	for _, fault := range s.faults {
-		if !slices.Contains([]string{kill9, stopped, cutOff}, fault) {
-			return fmt.Errorf("-faults: there is no %q", fault)
+	return nil
+}
+
+// checkWords returns an error when one of a flag's words isn't among those there are.
+func checkWords(flag string, words []string, all ...string) error {
+	for _, word := range words {
+		if !slices.Contains(all, word) {
+			return fmt.Errorf("%s: there is no %q", flag, word)
 		}
-	}
-	switch {
-	case s.services < 1 || s.services > 50_000:
-		return errors.New("-services must be 1-50000")
-	case s.interval < time.Second || s.duration < s.interval:
-		return errors.New("-interval must be 1s at least, and -duration an -interval at least")
-	case len(s.faults) > 0 && s.servers < 2:
-		return errors.New("-faults need -servers 2 or more: the first one suffers none")
-	case s.broken+s.hanging > s.services:
-		return errors.New("-broken and -hanging can't be more than -services")
-	case (s.away || s.restart) && len(s.faults) > 0 || s.away && s.restart:
-		return errors.New("-away, -restart and -faults are one at a time")
-	case s.away && s.duration < 2*storeAway:
-		return fmt.Errorf("-away needs a -duration of %v at least", 2*storeAway)
 	}
 	return nil
 }

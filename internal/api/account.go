@@ -264,15 +264,8 @@ func (a *API) registerLogins(path, whose, tag string, own bool,
 	page func(context.Context, account.Principal, store.ListQuery) ([]account.Login, int, error),
 	view func(context.Context, account.Principal, int64) (account.Login, error),
 ) {
-	register(a, endpoint{method: http.MethodGet, path: path, id: "list" + whose + "Logins", summary: "List log-ins to applications, newest first", tag: tag, scope: readAccount, own: own},
-		func(ctx context.Context, c call[Listing, none]) (list[loginView], error) {
-			q, err := c.In.query(store.LoginFields)
-			if err != nil {
-				return list[loginView]{}, err
-			}
-			found, total, err := page(ctx, c.Principal, q)
-			return newList(found, total, c.In.Paging, showLogin), err
-		})
+	registerList(a, endpoint{method: http.MethodGet, path: path, id: "list" + whose + "Logins", summary: "List log-ins to applications, newest first", tag: tag, scope: readAccount, own: own},
+		store.LoginFields, page, showLogin)
 	register(a, endpoint{method: http.MethodGet, path: path + "/{loginId}", id: "view" + whose + "Login", summary: "View a log-in", tag: tag, scope: readAccount, own: own},
 		func(ctx context.Context, c call[loginPath, none]) (loginView, error) {
 			found, err := view(ctx, c.Principal, c.In.ID)

@@ -59,6 +59,10 @@ func withinAMinute(o *api.Options) {
 // loginsPerMinute bounds what a test needs of one user.
 const loginsPerMinute = 5
 
+// cheap is a cost of passwords for tests, which log in a hundred times: 64 MiB of a
+// real hash are four times that with the race detector.
+var cheap = control.PasswordCost{MemoryKiB: 64, Passes: 1, Lanes: 1}
+
 // benches are two servers that share a store; the second is nil when the first
 // is to be alone.
 func benches(t testing.TB, two bool, change ...func(*api.Options)) (b, second *bench) {
@@ -82,7 +86,7 @@ func benchesOn(t testing.TB, s *store.Store, two bool, change ...func(*api.Optio
 	}
 	deps := control.Deps{
 		Store: s, Catalog: plans, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: !two,
-		LoginsPerMinute: loginsPerMinute, Now: o.Now,
+		LoginsPerMinute: loginsPerMinute, PasswordCost: cheap, Now: o.Now,
 		Enqueue: func(context.Context, *store.Tx, operation.ID) error { return nil },
 	}
 	if two {

@@ -30,15 +30,8 @@ type appPath struct {
 func (a *API) registerApps() {
 	apps := a.Control.Authorizations
 	const all, one = "/v4/profile/apps", "/v4/profile/apps/{appId}"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "listApps", summary: "List the applications you gave access", tag: "Profile", scope: readAccount, own: true},
-		func(ctx context.Context, c call[Listing, none]) (list[appView], error) {
-			q, err := c.In.query(store.AppFields)
-			if err != nil {
-				return list[appView]{}, err
-			}
-			found, total, err := apps.Apps(ctx, c.Principal, q)
-			return newList(found, total, c.In.Paging, showApp), err
-		})
+	registerList(a, endpoint{method: http.MethodGet, path: all, id: "listApps", summary: "List the applications you gave access", tag: "Profile", scope: readAccount, own: true},
+		store.AppFields, apps.Apps, showApp)
 	register(a, endpoint{method: http.MethodGet, path: one, id: "viewApp", summary: "View an application you gave access", tag: "Profile", scope: readAccount, own: true},
 		func(ctx context.Context, c call[appPath, none]) (appView, error) {
 			found, err := apps.App(ctx, c.Principal, c.In.ID)

@@ -71,12 +71,9 @@ func (a *API) registerBackups(engine cluster.Engine, name string) {
 	}
 	register(a, e(http.MethodGet, all, "list", "Backups", "List a database's backups, newest first"),
 		func(ctx context.Context, c call[backupListing, none]) (list[backupView], error) {
-			q, err := c.In.query(store.BackupFields)
-			if err != nil {
-				return list[backupView]{}, err
-			}
-			found, total, err := backups.List(ctx, c.Principal, engine, cluster.ID(c.In.ID), q)
-			return newList(found, total, c.In.Paging, showBackup), err
+			return listPage(c.In.Listing, store.BackupFields, showBackup, func(q store.ListQuery) ([]backup.Backup, int, error) {
+				return backups.List(ctx, c.Principal, engine, cluster.ID(c.In.ID), q)
+			})
 		})
 	register(a, e(http.MethodPost, all, "create", "Snapshot", "Take a snapshot"),
 		func(ctx context.Context, c call[instancePath, snapshotBody]) (empty, error) {

@@ -58,15 +58,8 @@ func (p clientPath) id() account.ClientID { return account.ClientID(p.ID) }
 func (a *API) registerClients() {
 	clients := a.Control.Clients
 	const all, one, tag = "/v4/account/oauth-clients", "/v4/account/oauth-clients/{clientId}", "OAuth clients"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "listClients", summary: "List OAuth clients", tag: tag, scope: readAccount, own: true, secret: true},
-		func(ctx context.Context, c call[Listing, none]) (list[clientView], error) {
-			q, err := c.In.query(store.ClientFields)
-			if err != nil {
-				return list[clientView]{}, err
-			}
-			found, total, err := clients.List(ctx, c.Principal, q)
-			return newList(found, total, c.In.Paging, showClient), err
-		})
+	registerList(a, endpoint{method: http.MethodGet, path: all, id: "listClients", summary: "List OAuth clients", tag: tag, scope: readAccount, own: true, secret: true},
+		store.ClientFields, clients.List, showClient)
 	register(a, endpoint{method: http.MethodPost, path: all, id: "createClient", summary: "Register an OAuth client", tag: tag, scope: writeAccount, own: true, secret: true},
 		func(ctx context.Context, c call[none, clientCreate]) (clientView, error) {
 			in := control.ClientChange{Label: &c.Body.Label, RedirectURI: &c.Body.RedirectURI, Public: orDefault(c.Body.Public, false)}

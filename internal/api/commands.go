@@ -95,7 +95,7 @@ var tables = map[string]table{
 	"CheckView":        {columns: []string{"started", "result", "response_time"}, fields: checkFields},
 	"ClientView":       {columns: []string{"id", "label", "status", "public", "redirect_uri", "secret"}, fields: store.ClientFields},
 	"ComputeTypeView":  planTable,
-	"ComputeView":      {columns: []string{"id", "label", "group"}, fields: store.ComputeFields},
+	"ComputeView":      {columns: []string{"id", "label", "group"}, fields: store.MachineFields},
 	"ContactView":      {columns: []string{"id", "name", "email", "group"}, fields: store.ContactFields},
 	"CredentialView":   {columns: []string{"id", "label", "last_decrypted"}, fields: store.CredentialFields},
 	"CredentialsView":  {columns: []string{"username", "password"}},

@@ -22,7 +22,7 @@ type computeView struct {
 	SSH   sshView `json:"ssh"`
 }
 
-func showCompute(c monitor.Compute) computeView {
+func showCompute(c monitor.Machine) computeView {
 	v := computeView{int64(c.ID), c.Label, c.Group, sshView{Access: c.SSH.Access, IP: c.SSH.IP}}
 	if c.SSH.User != "" {
 		v.SSH.User = &c.SSH.User
@@ -62,26 +62,19 @@ func (a *API) registerComputes() {
 
 // registerComputeSettings adds the operations below one of their paths.
 func (a *API) registerComputeSettings(all, name, alias string) {
-	computes := a.Control.Computes
+	machines := a.Control.Machines
 	const tag = "Managed compute instances"
 	one := all + "/{computeId}"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "list" + name, summary: "List how staff log in to the machines" + alias, tag: tag, scope: readAccount},
-		func(ctx context.Context, c call[Listing, none]) (list[computeView], error) {
-			q, err := c.In.query(store.ComputeFields)
-			if err != nil {
-				return list[computeView]{}, err
-			}
-			found, total, err := computes.List(ctx, c.Principal, q)
-			return newList(found, total, c.In.Paging, showCompute), err
-		})
+	registerList(a, endpoint{method: http.MethodGet, path: all, id: "list" + name, summary: "List how staff log in to the machines" + alias, tag: tag, scope: readAccount},
+		store.MachineFields, machines.List, showCompute)
 	register(a, endpoint{method: http.MethodGet, path: one, id: "view" + name, summary: "View how staff log in to a machine" + alias, tag: tag, scope: readAccount},
 		func(ctx context.Context, c call[computePath, none]) (computeView, error) {
-			found, err := computes.View(ctx, c.Principal, monitor.ComputeID(c.In.ID))
+			found, err := machines.View(ctx, c.Principal, monitor.MachineID(c.In.ID))
 			return showCompute(found), err
 		})
 	register(a, endpoint{method: http.MethodPut, path: one, id: "update" + name, summary: "Change how staff log in to a machine" + alias, tag: tag, scope: writeAccount},
 		func(ctx context.Context, c call[computePath, computeUpdate]) (computeView, error) {
-			changed, err := computes.Update(ctx, c.Principal, monitor.ComputeID(c.In.ID), c.Body.change(), c.Faults)
+			changed, err := machines.Update(ctx, c.Principal, monitor.MachineID(c.In.ID), c.Body.change(), c.Faults)
 			return showCompute(changed), err
 		})
 }

@@ -11,11 +11,11 @@ import (
 	"steward/internal/monitor"
 )
 
-func (b *bench) machine() monitor.Compute { return b.machineOf("web") }
+func (b *bench) machine() monitor.Machine { return b.machineOf("web") }
 
-func (b *bench) machineOf(label string) monitor.Compute {
+func (b *bench) machineOf(label string) monitor.Machine {
 	b.t.Helper()
-	c, err := b.store.CreateCompute(b.t.Context(), monitor.Compute{Account: b.account, Label: label, Group: "shop", Source: "http://192.0.2.1:9100/metrics"})
+	c, err := b.store.CreateMachine(b.t.Context(), monitor.Machine{Account: b.account, Label: label, Group: "shop", Source: "http://192.0.2.1:9100/metrics"})
 	if err != nil {
 		b.t.Fatal(err)
 	}

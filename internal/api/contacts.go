@@ -76,15 +76,8 @@ type contactPath struct {
 func (a *API) registerContacts() {
 	contacts := a.Control.Contacts
 	const all, one, tag = "/v4/managed/contacts", "/v4/managed/contacts/{contactId}", "Contacts"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "listContacts", summary: "List contacts", tag: tag, scope: readAccount},
-		func(ctx context.Context, c call[Listing, none]) (list[contactView], error) {
-			q, err := c.In.query(store.ContactFields)
-			if err != nil {
-				return list[contactView]{}, err
-			}
-			found, total, err := contacts.List(ctx, c.Principal, q)
-			return newList(found, total, c.In.Paging, showContact), err
-		})
+	registerList(a, endpoint{method: http.MethodGet, path: all, id: "listContacts", summary: "List contacts", tag: tag, scope: readAccount},
+		store.ContactFields, contacts.List, showContact)
 	register(a, endpoint{method: http.MethodPost, path: all, id: "createContact", summary: "Create a contact", tag: tag, scope: writeAccount},
 		func(ctx context.Context, c call[none, contactCreate]) (contactView, error) {
 			in := contactUpdate{Name: &c.Body.Name, Email: &c.Body.Email, Group: c.Body.Group, Phone: c.Body.Phone}

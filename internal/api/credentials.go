@@ -55,15 +55,8 @@ type credentialPath struct {
 func (a *API) registerCredentials() {
 	credentials := a.Control.ManagedCredentials
 	const all, one, tag = "/v4/managed/credentials", "/v4/managed/credentials/{credentialId}", "Credentials"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "listCredentials", summary: "List credentials", tag: tag, scope: readAccount},
-		func(ctx context.Context, c call[Listing, none]) (list[credentialView], error) {
-			q, err := c.In.query(store.CredentialFields)
-			if err != nil {
-				return list[credentialView]{}, err
-			}
-			found, total, err := credentials.List(ctx, c.Principal, q)
-			return newList(found, total, c.In.Paging, showCredential), err
-		})
+	registerList(a, endpoint{method: http.MethodGet, path: all, id: "listCredentials", summary: "List credentials", tag: tag, scope: readAccount},
+		store.CredentialFields, credentials.List, showCredential)
 	register(a, endpoint{method: http.MethodPost, path: all, id: "createCredential", summary: "Give a user name and a password into the service's care", tag: tag, scope: writeAccount},
 		func(ctx context.Context, c call[none, credentialCreate]) (credentialView, error) {
 			in := loginUpdate{c.Body.Username, c.Body.Password}

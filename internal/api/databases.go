@@ -260,7 +260,7 @@ func (o Ordered) spec(engine cluster.Engine, f *cluster.Fork, faults *fault.Faul
 }
 
 // mysqlCreate is a create request for MySQL's family. Rules that need more than
-// one member, or the catalogue, are control's.
+// one member, or the catalog, are control's.
 type mysqlCreate struct {
 	Ordered
 	SSLConnection *bool    `json:"ssl_connection,omitempty" default:"true"`
@@ -420,18 +420,12 @@ type sslView struct {
 }
 
 func (a *API) registerDatabases() {
-	clusters := a.Control.Clusters
-	register(a, endpoint{
+	registerList(a, endpoint{
 		method: http.MethodGet, path: "/v4/databases/instances", id: "getDatabasesInstances",
 		summary: "List all databases", tag: "Databases", scope: readDatabases,
-	}, func(ctx context.Context, c call[Listing, none]) (list[anyDatabaseView], error) {
-		q, err := c.In.query(store.ClusterFields)
-		if err != nil {
-			return list[anyDatabaseView]{}, err
-		}
-		found, total, err := clusters.List(ctx, c.Principal, "", q)
-		return newList(found, total, c.In.Paging, a.showAnyDatabase), err
-	})
+	}, store.ClusterFields, func(ctx context.Context, p account.Principal, q store.ListQuery) ([]cluster.Cluster, int, error) {
+		return a.Control.Clusters.List(ctx, p, "", q)
+	}, a.showAnyDatabase)
 	registerEngineDatabases[mysqlCreate](a, cluster.MySQL, "MySQL")
 	registerEngineDatabases[postgresqlCreate](a, cluster.PostgreSQL, "PostgreSQL")
 	a.registerBackups(cluster.MySQL, "MySQL")
@@ -457,12 +451,9 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 	}, func(context.Context, call[none, none]) (map[string]any, error) { return showParameters(engine), nil })
 	register(a, e(http.MethodGet, all, "list", "List databases", readDatabases),
 		func(ctx context.Context, c call[Listing, none]) (list[databaseView], error) {
-			q, err := c.In.query(store.ClusterFields)
-			if err != nil {
-				return list[databaseView]{}, err
-			}
-			found, total, err := clusters.List(ctx, c.Principal, engine, q)
-			return newList(found, total, c.In.Paging, a.showDatabase), err
+			return listPage(c.In, store.ClusterFields, a.showDatabase, func(q store.ListQuery) ([]cluster.Cluster, int, error) {
+				return clusters.List(ctx, c.Principal, engine, q)
+			})
 		})
 	register(a, e(http.MethodPost, all, "create", "Create a database", writeDatabases),
 		func(ctx context.Context, c call[none, B]) (databaseView, error) {
@@ -523,12 +514,12 @@ type enginePath struct {
 
 func (a *API) registerEngines() {
 	register(a, endpoint{
-		method: http.MethodGet, path: "/v4/databases/engines", id: "listDatabaseEngines", summary: "List engines", tag: "Catalogue", public: true,
+		method: http.MethodGet, path: "/v4/databases/engines", id: "listDatabaseEngines", summary: "List engines", tag: "Catalog", public: true,
 	}, func(_ context.Context, c call[Listing, none]) (list[engineView], error) {
 		return listInMemory(enginesInMemory(a.Catalog.Engines), c.In, showEngine)
 	})
 	register(a, endpoint{
-		method: http.MethodGet, path: "/v4/databases/engines/{engine}/{series}", id: "viewDatabaseEngine", summary: "View an engine", tag: "Catalogue", public: true,
+		method: http.MethodGet, path: "/v4/databases/engines/{engine}/{series}", id: "viewDatabaseEngine", summary: "View an engine", tag: "Catalog", public: true,
 	}, func(_ context.Context, c call[enginePath, none]) (engineView, error) {
 		found, ok := a.Catalog.Engine(cluster.Engine(c.In.Engine), c.In.Series)
 		if !ok {

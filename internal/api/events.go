@@ -75,7 +75,7 @@ func (a *API) showEvent(o operation.Operation) eventView {
 // entityPaths are where what events are of can be seen.
 var entityPaths = map[operation.EntityType]string{
 	operation.Service: "/v4/managed/services/", operation.Contact: "/v4/managed/contacts/", operation.Credential: "/v4/managed/credentials/",
-	operation.Compute: "/v4/managed/compute-settings/", operation.Ticket: "/v4/support/tickets/",
+	operation.Machine: "/v4/managed/compute-settings/", operation.Ticket: "/v4/support/tickets/",
 }
 
 func showEntity(o operation.Operation) entityView {
@@ -98,15 +98,8 @@ type eventPath struct {
 func (a *API) registerEvents() {
 	events := a.Control.Events
 	const all, one = "/v4/account/events", "/v4/account/events/{eventId}"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "listEvents", summary: "List events, newest first", tag: "Events", scope: readEvents},
-		func(ctx context.Context, c call[Listing, none]) (list[eventView], error) {
-			q, err := c.In.query(store.EventFields)
-			if err != nil {
-				return list[eventView]{}, err
-			}
-			found, total, err := events.List(ctx, c.Principal, q)
-			return newList(found, total, c.In.Paging, a.showEvent), err
-		})
+	registerList(a, endpoint{method: http.MethodGet, path: all, id: "listEvents", summary: "List events, newest first", tag: "Events", scope: readEvents},
+		store.EventFields, events.List, a.showEvent)
 	register(a, endpoint{method: http.MethodGet, path: one, id: "viewEvent", summary: "View an event", tag: "Events", scope: readEvents},
 		func(ctx context.Context, c call[eventPath, none]) (eventView, error) {
 			found, err := events.View(ctx, c.Principal, operation.ID(c.In.ID))

@@ -79,15 +79,8 @@ type repliesInput struct {
 func (a *API) registerIssues() {
 	issues := a.Control.Issues
 	const all, one, tag = "/v4/managed/issues", "/v4/managed/issues/{issueId}", "Issues"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "listIssues", summary: "List issues that last and those closed within 30 days", tag: tag, scope: readAccount},
-		func(ctx context.Context, c call[Listing, none]) (list[issueView], error) {
-			q, err := c.In.query(store.IssueFields)
-			if err != nil {
-				return list[issueView]{}, err
-			}
-			found, total, err := issues.List(ctx, c.Principal, q)
-			return newList(found, total, c.In.Paging, showIssue), err
-		})
+	registerList(a, endpoint{method: http.MethodGet, path: all, id: "listIssues", summary: "List issues that last and those closed within 30 days", tag: tag, scope: readAccount},
+		store.IssueFields, issues.List, showIssue)
 	register(a, endpoint{method: http.MethodGet, path: one, id: "viewIssue", summary: "View an issue", tag: tag, scope: readAccount},
 		func(ctx context.Context, c call[issuePath, none]) (issueView, error) {
 			found, err := issues.View(ctx, c.Principal, monitor.IssueID(c.In.ID))
@@ -98,15 +91,8 @@ func (a *API) registerIssues() {
 func (a *API) registerTickets() {
 	tickets := a.Control.Tickets
 	const all, one, tag = "/v4/support/tickets", "/v4/support/tickets/{ticketId}", "Tickets"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "listTickets", summary: "List tickets, newest first", tag: tag, scope: readAccount},
-		func(ctx context.Context, c call[Listing, none]) (list[ticketView], error) {
-			q, err := c.In.query(store.TicketFields)
-			if err != nil {
-				return list[ticketView]{}, err
-			}
-			found, total, err := tickets.List(ctx, c.Principal, q)
-			return newList(found, total, c.In.Paging, showTicket), err
-		})
+	registerList(a, endpoint{method: http.MethodGet, path: all, id: "listTickets", summary: "List tickets, newest first", tag: tag, scope: readAccount},
+		store.TicketFields, tickets.List, showTicket)
 	register(a, endpoint{method: http.MethodGet, path: one, id: "viewTicket", summary: "View a ticket", tag: tag, scope: readAccount},
 		func(ctx context.Context, c call[ticketPath, none]) (ticketView, error) {
 			found, err := tickets.View(ctx, c.Principal, monitor.TicketID(c.In.ID))
@@ -114,12 +100,9 @@ func (a *API) registerTickets() {
 		})
 	register(a, endpoint{method: http.MethodGet, path: one + "/replies", id: "listTicketReplies", summary: "List what happened and what was written, oldest first", tag: tag, scope: readAccount},
 		func(ctx context.Context, c call[repliesInput, none]) (list[replyView], error) {
-			q, err := c.In.query(store.ReplyFields)
-			if err != nil {
-				return list[replyView]{}, err
-			}
-			found, total, err := tickets.Replies(ctx, c.Principal, monitor.TicketID(c.In.ID), q)
-			return newList(found, total, c.In.Paging, showReply), err
+			return listPage(c.In.Listing, store.ReplyFields, showReply, func(q store.ListQuery) ([]monitor.Reply, int, error) {
+				return tickets.Replies(ctx, c.Principal, monitor.TicketID(c.In.ID), q)
+			})
 		})
 	register(a, endpoint{method: http.MethodPost, path: one + "/replies", id: "createTicketReply", summary: "Write to a ticket", tag: tag, scope: writeAccount},
 		func(ctx context.Context, c call[ticketPath, replyCreate]) (replyView, error) {

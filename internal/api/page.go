@@ -1,8 +1,10 @@
 package api
 
 import (
+	"context"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/fault"
 	"steward/internal/filter"
 	"steward/internal/store"
@@ -45,23 +47,37 @@ func newList[T, V any](items []T, total int, p Paging, view func(T) V) list[V] {
 	return l
 }
 
+// listPage is the page asked for of what find has.
+func listPage[T, V any](l Listing, fields filter.Fields, show func(T) V, find func(store.ListQuery) ([]T, int, error)) (list[V], error) {
+	q, err := l.query(fields)
+	if err != nil {
+		return list[V]{}, err
+	}
+	found, total, err := find(q)
+	return newList(found, total, l.Paging, show), err
+}
+
+// registerList adds an operation that lists what a use case has, page by page.
+func registerList[T, V any](a *API, e endpoint, fields filter.Fields, find func(context.Context, account.Principal, store.ListQuery) ([]T, int, error), show func(T) V) {
+	register(a, e, func(ctx context.Context, c call[Listing, none]) (list[V], error) {
+		return listPage(c.In, fields, show, func(q store.ListQuery) ([]T, int, error) { return find(ctx, c.Principal, q) })
+	})
+}
+
 // slicePage is one page of a list that is in memory.
 func slicePage[T any](items []T, p Paging) []T {
 	first := min((min(p.Page, 1<<30)-1)*p.PageSize, len(items))
 	return items[first:min(first+p.PageSize, len(items))]
 }
 
-// timeLayout is how the API writes times: UTC, no zone, no fraction.
-const timeLayout = "2006-01-02T15:04:05"
-
 func optionalTime(t *time.Time) *string {
 	if t == nil {
 		return nil
 	}
-	return new(t.UTC().Format(timeLayout))
+	return new(showTime(*t))
 }
 
-func showTime(t time.Time) string { return t.UTC().Format(timeLayout) }
+func showTime(t time.Time) string { return filter.FormatTime(t) }
 
 // seconds is a duration to the millisecond, in the fewest digits: divided in
 // milliseconds, 1.735 stays so.

@@ -67,8 +67,8 @@ func TestEngineConfigFaults(t *testing.T) {
 	}
 }
 
-// TestParameterCatalogue: the settings are listed in their sections, as clients read them.
-func TestParameterCatalogue(t *testing.T) {
+// TestParameterCatalog: the settings are listed in their sections, as clients read them.
+func TestParameterCatalog(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var pg struct {

@@ -151,15 +151,8 @@ func checkMember(s monitor.Sample, field string) any {
 func (a *API) registerServices() {
 	services := a.Control.Services
 	const all, one, tag = "/v4/managed/services", "/v4/managed/services/{serviceId}", "Services"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "listServices", summary: "List monitored services", tag: tag, scope: readAccount},
-		func(ctx context.Context, c call[Listing, none]) (list[serviceView], error) {
-			q, err := c.In.query(store.ServiceFields)
-			if err != nil {
-				return list[serviceView]{}, err
-			}
-			found, total, err := services.List(ctx, c.Principal, q)
-			return newList(found, total, c.In.Paging, showService), err
-		})
+	registerList(a, endpoint{method: http.MethodGet, path: all, id: "listServices", summary: "List monitored services", tag: tag, scope: readAccount},
+		store.ServiceFields, services.List, showService)
 	register(a, endpoint{method: http.MethodPost, path: all, id: "createService", summary: "Have a service monitored", tag: tag, scope: writeAccount},
 		func(ctx context.Context, c call[none, serviceCreate]) (serviceView, error) {
 			b := serviceUpdate{&c.Body.Label, &c.Body.ServiceType, &c.Body.Address, &c.Body.Timeout, c.Body.ServiceOptions}

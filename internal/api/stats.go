@@ -47,7 +47,7 @@ func showStats(points []monitor.Point) statsAnswer {
 func (a *API) registerStats() {
 	register(a, endpoint{method: http.MethodGet, path: "/v4/managed/stats", id: "viewStats", summary: "View the load of all machines together", tag: "Managed compute instances", scope: readAccount},
 		func(ctx context.Context, c call[none, none]) (statsAnswer, error) {
-			points, err := a.Control.Computes.Stats(ctx, c.Principal)
+			points, err := a.Control.Machines.Stats(ctx, c.Principal)
 			return showStats(points), err
 		})
 }

@@ -26,10 +26,10 @@ func TestStats(t *testing.T) {
 	web, mail := b.machine(), b.machineOf("mail")
 	now := time.Now().UTC().Truncate(monitor.Spacing)
 	points := []monitor.Point{
-		{Compute: web.ID, At: now.Add(-24*time.Hour - monitor.Spacing), Covered: monitor.Spacing, Load: monitor.Load{CPU: new(9.0)}},
-		{Compute: web.ID, At: now.Add(-2 * monitor.Spacing), Covered: monitor.Spacing, Load: monitor.Load{CPU: new(0.5), Swap: new(1024.0)}},
-		{Compute: mail.ID, At: now.Add(-2 * monitor.Spacing), Covered: monitor.Spacing, Load: monitor.Load{CPU: new(1.25), NetIn: new(8.0), NetOut: new(16.0)}},
-		{Compute: mail.ID, At: now.Add(-monitor.Spacing), Covered: time.Minute, Load: monitor.Load{Disk: new(0.1)}},
+		{Machine: web.ID, At: now.Add(-24*time.Hour - monitor.Spacing), Covered: monitor.Spacing, Load: monitor.Load{CPU: new(9.0)}},
+		{Machine: web.ID, At: now.Add(-2 * monitor.Spacing), Covered: monitor.Spacing, Load: monitor.Load{CPU: new(0.5), Swap: new(1024.0)}},
+		{Machine: mail.ID, At: now.Add(-2 * monitor.Spacing), Covered: monitor.Spacing, Load: monitor.Load{CPU: new(1.25), NetIn: new(8.0), NetOut: new(16.0)}},
+		{Machine: mail.ID, At: now.Add(-monitor.Spacing), Covered: time.Minute, Load: monitor.Load{Disk: new(0.1)}},
 	}
 	if err := b.store.AddPoints(t.Context(), points); err != nil {
 		t.Fatal(err)

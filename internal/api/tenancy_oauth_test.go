@@ -25,7 +25,7 @@ func TestOAuthAcrossAccounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := control.New(control.Deps{Store: b.store}).Logins.SetPassword(t.Context(), user, password); err != nil {
+	if err := control.New(control.Deps{Store: b.store, PasswordCost: cheap}).Logins.SetPassword(t.Context(), user, password); err != nil {
 		t.Fatal(err)
 	}
 	config := b.config(theirs, "databases:read_only")

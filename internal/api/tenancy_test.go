@@ -204,7 +204,7 @@ func (b *bench) furnish(all []tenantOperation, x *tenant) {
 		}
 	}
 	err := b.store.InTx(ctx, func(tx *store.Tx) error {
-		machine, err := tx.CreateCompute(ctx, monitor.Compute{Account: x.user.Account, Label: x.name, Source: "http://192.0.2.1:9100/metrics"})
+		machine, err := tx.CreateMachine(ctx, monitor.Machine{Account: x.user.Account, Label: x.name, Source: "http://192.0.2.1:9100/metrics"})
 		if err != nil {
 			return err
 		}

@@ -39,15 +39,8 @@ type tokenPath struct {
 func (a *API) registerTokens() {
 	tokens := a.Control.Tokens
 	const all, one = "/v4/profile/tokens", "/v4/profile/tokens/{tokenId}"
-	register(a, endpoint{method: http.MethodGet, path: all, id: "listTokens", summary: "List your tokens", tag: "Profile", scope: readAccount, own: true, secret: true},
-		func(ctx context.Context, c call[Listing, none]) (list[tokenView], error) {
-			q, err := c.In.query(store.TokenFields)
-			if err != nil {
-				return list[tokenView]{}, err
-			}
-			found, total, err := tokens.List(ctx, c.Principal, q)
-			return newList(found, total, c.In.Paging, showToken), err
-		})
+	registerList(a, endpoint{method: http.MethodGet, path: all, id: "listTokens", summary: "List your tokens", tag: "Profile", scope: readAccount, own: true, secret: true},
+		store.TokenFields, tokens.List, showToken)
 	register(a, endpoint{method: http.MethodPost, path: all, id: "createToken", summary: "Create a token", tag: "Profile", scope: writeAccount, own: true, secret: true},
 		func(ctx context.Context, c call[none, tokenCreate]) (tokenView, error) {
 			in := control.NewToken{Label: c.Body.Label, Scopes: c.Body.Scopes, Expiry: parseTime("expiry", c.Body.Expiry, &c.Faults)}

@@ -44,7 +44,7 @@ func (a *App) operateOptions() operate.Options {
 		Store: a.store, Driver: a.host, Catalog: a.catalog, Issues: a.issueTracker(), Logger: a.log,
 		KeepDeleted: a.o.Backups.KeepAfterDelete, Reapply: a.o.Restore.Credentials == "reapply",
 		Limits: operate.Limits{Copying: a.o.Backups.RetryFor}, Now: failpoint.Now,
-		Archiver: a.host, Archive: a.archive, Recovery: a.recovery,
+		Archive: a.archive, Recovery: a.recovery,
 	}
 }
 
@@ -60,6 +60,6 @@ func (a *App) keeperOptions() (converge.Options, error) {
 		Now:         failpoint.Now,
 		Maintenance: converge.MaintenanceOptions{AtOnce: a.o.Maintenance.AtOnce},
 		Backups:     converge.BackupOptions{Schedule: schedule, Keep: c.Keep, Verify: c.Verify, KeepDeleted: c.KeepAfterDelete},
-		Archiver:    a.host, Archive: a.archive, Recovery: a.recovery,
+		Archive:     a.archive, Recovery: a.recovery,
 	}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/control"
 	"steward/internal/store"
+	"steward/internal/wait"
 )
 
 // demoLabel is what the demo database is called.
@@ -41,10 +42,8 @@ func (a *App) demo(ctx context.Context, out io.Writer) error {
 	}
 	begun := time.Now()
 	for c.Status == cluster.Provisioning {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
+		if err := wait.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 		if c, err = a.control.Clusters.View(ctx, p, c.Engine, c.ID); err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 )
 
 // firstToken makes the first account, its unrestricted user and its token. Each
-// part is found again when a crash came in between.
+// part is found again when a crash came between.
 func (a *App) firstToken(ctx context.Context) error {
 	return a.store.InTx(ctx, func(tx *store.Tx) error {
 		admin, err := tx.EnsureAdmin(ctx)
@@ -33,8 +33,8 @@ func (a *App) firstToken(ctx context.Context) error {
 	})
 }
 
-// firstCompute makes this host one of the first account's machines.
-func (a *App) firstCompute(ctx context.Context) error {
+// firstMachine makes this host one of the first account's machines.
+func (a *App) firstMachine(ctx context.Context) error {
 	name, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("find this host's name: %w", err)

@@ -48,7 +48,7 @@ func (a *App) all() []service {
 		{"samples", a.openCollector, nil},
 		{"wiring", a.wire, nil},
 		{"first token", a.firstToken, nil},
-		{"first machine", a.firstCompute, nil},
+		{"first machine", a.firstMachine, nil},
 		{"host's upkeep", func(context.Context) error { a.host.Start(); return nil }, nil}, // its Close ends both
 		{"workers", func(ctx context.Context) error { return a.work.Start(ctx) }, func(ctx context.Context) error { return a.work.Stop(ctx) }},
 		{"upkeep", func(ctx context.Context) error { a.keeper.Start(ctx); return nil }, finally(func() { a.keeper.Stop() })},
@@ -120,7 +120,7 @@ func background(name string, run func(context.Context)) service {
 	}
 }
 
-// serving answers requests that come in by a listener, if there is one.
+// serving answers requests that arrive at a listener, if there is one.
 func (a *App) serving(name string, open func() (net.Listener, *http.Server)) service {
 	var server *http.Server
 	var served sync.WaitGroup

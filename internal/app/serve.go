@@ -51,8 +51,8 @@ func (a *App) welcome(w io.Writer, took time.Duration) {
 	for _, engine := range a.catalog.Engines {
 		fmt.Fprintf(w, "  engine    %s\n", engine.ID())
 	}
-	for _, weakness := range a.host.Warnings() {
-		fmt.Fprintf(w, "  weaker    %s\n", weakness)
+	for _, warning := range a.host.Warnings() {
+		fmt.Fprintf(w, "  weaker    %s\n", warning)
 	}
 	a.o.tellNotices(w)
 	fmt.Fprintf(w, "Try: export STEWARD_URL=%s STEWARD_TOKEN=$(cat %s); bin/steward db list\n", a.URL(), a.dir.AdminToken())

@@ -35,16 +35,21 @@ func buckets(t *testing.T) []bucket {
 	return []bucket{{"folder", "file://" + filepath.ToSlash(filepath.Join(t.TempDir(), "backups"))}, {"s3", newBucket(t).URL()}}
 }
 
-// newBucket is one that this process may use.
+// TestMain lets this process use the tests' buckets, which all take the same key.
+func TestMain(m *testing.M) {
+	for _, setting := range (*archivetest.Bucket)(nil).Env() {
+		name, value, _ := strings.Cut(setting, "=")
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
 func newBucket(t *testing.T) *archivetest.Bucket {
 	t.Helper()
 	testdir.NeedsServers(t)
-	b := archivetest.NewBucket(t)
-	for _, setting := range b.Env() {
-		name, value, _ := strings.Cut(setting, "=")
-		t.Setenv(name, value)
-	}
-	return b
+	return archivetest.NewBucket(t)
 }
 
 func open(t *testing.T, url string) *archive.Archive {
@@ -104,6 +109,7 @@ func get(t *testing.T, a *archive.Archive, b backup.ID, key []byte) ([]byte, err
 }
 
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	for _, b := range buckets(t) {
 		t.Run(b.name, func(t *testing.T) {
 			a, key, data := open(t, b.url), newKey(t), content(40<<20)
@@ -154,6 +160,7 @@ func TestRoundTrip(t *testing.T) {
 // TestDamage: whatever byte is changed, and wherever the data is cut, reading
 // never comes to a good end.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	a, key, data := open(t, "file://"+dir), newKey(t), content(300<<10)
 	put(t, a, 1, key, data)
@@ -191,6 +198,7 @@ func TestDamage(t *testing.T) {
 // TestUnfinished: what was given up is no backup, and an older one under the
 // same number isn't either.
 func TestUnfinished(t *testing.T) {
+	t.Parallel()
 	for _, b := range buckets(t) {
 		t.Run(b.name, func(t *testing.T) {
 			a, key := open(t, b.url), newKey(t)

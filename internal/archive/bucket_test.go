@@ -37,6 +37,7 @@ func openWithin(t *testing.T, b *archivetest.Bucket, timeout time.Duration) *arc
 // TestBucketFails: an upload that can't go on is none, whatever befell it and
 // where; and once the bucket is back there is one, and nothing else.
 func TestBucketFails(t *testing.T) {
+	t.Parallel()
 	b := newBucket(t)
 	a, unhurried, key, data := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t), content(50<<20) // more than one part
 	for name, trouble := range map[string]archivetest.Trouble{
@@ -79,6 +80,7 @@ func TestBucketFails(t *testing.T) {
 // TestUploadLeft: what a killed server has begun to upload is listed, and goes
 // with the backup.
 func TestUploadLeft(t *testing.T) {
+	t.Parallel()
 	b := newBucket(t)
 	a, key := openWithin(t, b, 5*time.Second), newKey(t)
 	b.Break(archivetest.Trouble{Kind: archivetest.Reset, After: 5})
@@ -103,6 +105,7 @@ func TestUploadLeft(t *testing.T) {
 
 // TestBucketComesBack: what passes by is waited for, without beginning anew.
 func TestBucketComesBack(t *testing.T) {
+	t.Parallel()
 	b := newBucket(t)
 	a, key, data := openWithin(t, b, 2*time.Second), newKey(t), content(50<<20)
 	const short = 300 * time.Millisecond
@@ -143,6 +146,7 @@ func TestBucketComesBack(t *testing.T) {
 // TestEndOfAnUploadWhoseAnswerIsLost: a copy of hours isn't thrown away because the
 // bucket, asked for its end again, knows nothing of the upload any more.
 func TestEndOfAnUploadWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
 	b := newBucket(t)
 	a, key, data := openWithin(t, b, 5*time.Second), newKey(t), content(20<<20)
 	ending := func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Query().Has("uploadId") }
@@ -173,11 +177,12 @@ func TestEndOfAnUploadWhoseAnswerIsLost(t *testing.T) {
 
 // TestUnreadable: a backup that can't be read isn't a damaged one.
 func TestUnreadable(t *testing.T) {
+	t.Parallel()
 	b := newBucket(t)
 	a, unhurried, key := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t)
 	put(t, unhurried, 1, key, content(20<<20))
-	wal := archive.WAL{Cluster: 7, ArchiveID: "1", Name: "000000010000000000000001"}
-	if err := unhurried.PutWAL(t.Context(), wal, key, bytes.NewReader(content(10<<20))); err != nil {
+	wal := archive.Segment{Cluster: 7, ArchiveID: "1", Name: "000000010000000000000001"}
+	if err := unhurried.PutSegment(t.Context(), wal, key, bytes.NewReader(content(10<<20))); err != nil {
 		t.Fatal(err)
 	}
 	for name, trouble := range map[string]archivetest.Trouble{
@@ -197,7 +202,7 @@ func TestUnreadable(t *testing.T) {
 			}
 			trouble.Match = func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/wal/") }
 			b.Break(trouble)
-			if err := a.GetWAL(t.Context(), wal, key, io.Discard); !errors.Is(err, archive.ErrBucket) || errors.Is(err, archive.ErrDamaged) {
+			if err := a.GetSegment(t.Context(), wal, key, io.Discard); !errors.Is(err, archive.ErrBucket) || errors.Is(err, archive.ErrDamaged) {
 				t.Errorf("wal: %v", err)
 			}
 		})

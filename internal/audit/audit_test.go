@@ -16,15 +16,15 @@ import (
 	"steward/internal/audit"
 )
 
-// shelf keeps lines unless it is away.
-type shelf struct {
+// auditStore keeps lines unless it is away.
+type auditStore struct {
 	mu    sync.Mutex
 	away  bool
 	lines []account.Audit
 	calls int
 }
 
-func (s *shelf) AddAudit(_ context.Context, lines ...account.Audit) error {
+func (s *auditStore) AddAudit(_ context.Context, lines ...account.Audit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
@@ -35,13 +35,13 @@ func (s *shelf) AddAudit(_ context.Context, lines ...account.Audit) error {
 	return nil
 }
 
-func (s *shelf) setAway(away bool) {
+func (s *auditStore) setAway(away bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.away = away
 }
 
-func (s *shelf) seen() (lines, calls int) {
+func (s *auditStore) seen() (lines, calls int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.lines), s.calls
@@ -50,7 +50,7 @@ func (s *shelf) seen() (lines, calls int) {
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{}
+		s := &auditStore{}
 		r := audit.New(s, slog.New(slog.DiscardHandler))
 		r.Start()
 		for i := range 1200 {
@@ -80,7 +80,7 @@ func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		s := &shelf{away: true}
+		s := &auditStore{away: true}
 		r := audit.New(s, slog.New(slog.NewTextHandler(&log, nil)))
 		r.Start()
 		r.Record(account.Audit{Path: "/waits"})

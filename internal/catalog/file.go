@@ -11,13 +11,13 @@ import (
 	"steward/internal/monitor"
 )
 
-// file is an operator's catalogue; a part that is left out keeps its default.
+// file is an operator's catalog; a part that is left out keeps its default.
 type file struct {
 	Types   []Plan   `yaml:"types"`
 	Regions []Region `yaml:"regions"`
 }
 
-// New makes the catalogue from the text of an operator's file (empty for the
+// New makes the catalog from the text of an operator's file (empty for the
 // built-in plans and regions) and the engines found. All problems of the text
 // come back at once, each naming its place.
 func New(text []byte, engines []Engine) (*Catalog, error) {

@@ -22,22 +22,16 @@ type accountFlag struct {
 }
 
 type userCreateCommand struct {
-	dataFlag
+	storeFlags
 	jsonFlag
 	Account    string   `help:"Account to make the user in; the first one by default."`
 	Name       string   `arg:"" help:"The user's name."`
 	Email      string   `required:"" help:"The user's e-mail address."`
 	Restricted bool     `help:"The user sees and does only what it is granted."`
 	Grant      []string `help:"Grant of a restricted user: add_databases." enum:"add_databases"`
-	Store      string   `help:"PostgreSQL URL of the store, when it isn't steward's own."`
 }
 
-func (c *userCreateCommand) Run(ctx context.Context, s *streams) error {
-	access, err := operator.OpenAccess(ctx, c.Data, c.Store)
-	if err != nil {
-		return err
-	}
-	defer access.Close(ctx)
+func (c *userCreateCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
 	if err := access.CreateUser(ctx, c.Account, c.Name, c.Email, c.Restricted, len(c.Grant) > 0); err != nil {
 		return err
 	}
@@ -89,21 +83,15 @@ type tokenCommands struct {
 }
 
 type tokenCreateCommand struct {
-	dataFlag
+	storeFlags
 	accountFlag
 	User    string        `required:"" help:"Whose token."`
 	Scopes  string        `required:"" help:"What it may do: * or area:read_only, area:read_write of databases, account, events."`
 	Label   string        `default:"command line" help:"What it is for."`
 	Expires time.Duration `help:"How long it lasts, such as 720h; for ever when left out."`
-	Store   string        `help:"PostgreSQL URL of the store, when it isn't steward's own."`
 }
 
-func (c *tokenCreateCommand) Run(ctx context.Context, s *streams) error {
-	access, err := operator.OpenAccess(ctx, c.Data, c.Store)
-	if err != nil {
-		return err
-	}
-	defer access.Close(ctx)
+func (c *tokenCreateCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
 	token, err := access.CreateToken(ctx, c.Account, c.User, c.Label, c.Scopes, c.Expires)
 	if err != nil {
 		return err

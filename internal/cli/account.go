@@ -14,6 +14,7 @@ import (
 	"steward/internal/control"
 	"steward/internal/fault"
 	"steward/internal/operator"
+	"steward/internal/wait"
 )
 
 type accountCommands struct {
@@ -99,12 +100,7 @@ type accountCreateCommand struct {
 	Name string `arg:"" help:"Its name: 2-64 letters, digits, -, _ and .; it can't be changed."`
 }
 
-func (c *accountCreateCommand) Run(ctx context.Context, s *streams) error {
-	accounts, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer accounts.Close(ctx)
+func (c *accountCreateCommand) Run(ctx context.Context, s *streams, accounts *operator.Accounts) error {
 	if _, err := accounts.Create(ctx, c.Name, c.change(), operator.OperatorDid("steward account create")); err != nil {
 		return err
 	}
@@ -117,12 +113,7 @@ func (c *accountCreateCommand) Run(ctx context.Context, s *streams) error {
 
 type accountListCommand struct{ accountFlags }
 
-func (c *accountListCommand) Run(ctx context.Context, s *streams) error {
-	accounts, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer accounts.Close(ctx)
+func (c *accountListCommand) Run(ctx context.Context, s *streams, accounts *operator.Accounts) error {
 	all, err := accounts.List(ctx)
 	if err != nil {
 		return err
@@ -147,12 +138,7 @@ type accountViewCommand struct {
 	Name string `arg:"" help:"The account's name."`
 }
 
-func (c *accountViewCommand) Run(ctx context.Context, s *streams) error {
-	accounts, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer accounts.Close(ctx)
+func (c *accountViewCommand) Run(ctx context.Context, s *streams, accounts *operator.Accounts) error {
 	return c.show(ctx, s, accounts, c.Name)
 }
 
@@ -270,10 +256,8 @@ func (f settleFlag) settle(ctx context.Context, s *streams, accounts *operator.A
 			said = left
 			fmt.Fprintf(s.err, "%d databases are still to be dealt with …\n", left)
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, 200*time.Millisecond) != nil {
 			return false, fmt.Errorf("%d databases of %s are still to be dealt with; it goes on by itself while the server runs", left, a.Name)
-		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
@@ -284,12 +268,7 @@ type accountSuspendCommand struct {
 	Name string `arg:"" help:"The account's name."`
 }
 
-func (c *accountSuspendCommand) Run(ctx context.Context, s *streams) error {
-	accounts, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer accounts.Close(ctx)
+func (c *accountSuspendCommand) Run(ctx context.Context, s *streams, accounts *operator.Accounts) error {
 	a, err := accounts.Suspend(ctx, c.Name, operator.OperatorDid("steward account suspend"))
 	if err != nil {
 		return noAccount(err, c.Name)
@@ -306,12 +285,7 @@ type accountResumeCommand struct {
 	Name string `arg:"" help:"The account's name."`
 }
 
-func (c *accountResumeCommand) Run(ctx context.Context, s *streams) error {
-	accounts, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer accounts.Close(ctx)
+func (c *accountResumeCommand) Run(ctx context.Context, s *streams, accounts *operator.Accounts) error {
 	a, err := accounts.Resume(ctx, c.Name, operator.OperatorDid("steward account resume"))
 	if err != nil {
 		return noAccount(err, c.Name)
@@ -329,12 +303,7 @@ type accountDeleteCommand struct {
 	Yes  bool   `help:"Don't ask: neither for its name nor for its databases."`
 }
 
-func (c *accountDeleteCommand) Run(ctx context.Context, s *streams) error {
-	accounts, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer accounts.Close(ctx)
+func (c *accountDeleteCommand) Run(ctx context.Context, s *streams, accounts *operator.Accounts) error {
 	shown, err := accounts.View(ctx, c.Name)
 	if err != nil {
 		return noAccount(err, c.Name)

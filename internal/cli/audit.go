@@ -60,7 +60,7 @@ func (c *auditCommand) Run(ctx context.Context, s *streams) error {
 	var rows [][]string
 	err = access.Audit(ctx, since, c.User, func(a account.Audit) error {
 		rows = append(rows, []string{
-			a.At.UTC().Format("2006-01-02T15:04:05"), cmp.Or(printable(a.Username), "-"), tokenText(a), a.Address, strconv.Itoa(a.Status), what(a),
+			filter.FormatTime(a.At), cmp.Or(printable(a.Username), "-"), tokenText(a), a.Address, strconv.Itoa(a.Status), what(a),
 		})
 		return nil
 	})

@@ -24,11 +24,7 @@ type backupListCommand struct {
 	databaseArg
 }
 
-func (f *backupListCommand) Run(ctx context.Context, s *streams) error {
-	c, d, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *backupListCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
 	all, err := c.Backups(ctx, d)
 	if err != nil {
 		return err
@@ -71,11 +67,7 @@ type backupCreateCommand struct {
 	Target string `help:"Node to take it from: primary or secondary." enum:"primary,secondary" default:"primary"`
 }
 
-func (f *backupCreateCommand) Run(ctx context.Context, s *streams) error {
-	c, d, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *backupCreateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
 	if err := c.CreateSnapshot(ctx, d, client.CreateSnapshot{Label: f.Label, Target: f.Target}); err != nil {
 		return err
 	}
@@ -99,13 +91,8 @@ type backupArg struct {
 	Backup string `arg:"" help:"Id or label of the backup."`
 }
 
-func (a backupArg) find(ctx context.Context, f apiFlags) (*client.Client, client.Database, client.Backup, error) {
-	c, d, err := a.databaseArg.find(ctx, f)
-	if err != nil {
-		return nil, d, client.Backup{}, err
-	}
-	b, err := c.FindBackup(ctx, d, a.Backup)
-	return c, d, b, err
+func (a backupArg) findBackup(ctx context.Context, c *client.Client, d client.Database) (client.Backup, error) {
+	return c.FindBackup(ctx, d, a.Backup)
 }
 
 type backupDeleteCommand struct {
@@ -113,11 +100,7 @@ type backupDeleteCommand struct {
 	backupArg
 }
 
-func (f *backupDeleteCommand) Run(ctx context.Context, s *streams) error {
-	c, d, b, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *backupDeleteCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database, b client.Backup) error {
 	if err := c.DeleteBackup(ctx, d, b); err != nil {
 		return err
 	}
@@ -132,11 +115,7 @@ type backupRestoreCommand struct {
 	Yes bool `help:"Don't ask."`
 }
 
-func (f *backupRestoreCommand) Run(ctx context.Context, s *streams) error {
-	c, d, b, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *backupRestoreCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database, b client.Backup) error {
 	if !f.Yes {
 		fmt.Fprintf(s.out, "Replace all data of %s by that of %s, taken %s? Type the database's label: ", d.Label, b.Label, b.Created)
 		var answer string
@@ -147,7 +126,7 @@ func (f *backupRestoreCommand) Run(ctx context.Context, s *streams) error {
 	if err := c.RestoreBackup(ctx, d, b); err != nil {
 		return err
 	}
-	d, err = f.settle(ctx, c, d, s)
+	d, err := f.settle(ctx, c, d, s)
 	if err != nil {
 		return err
 	}
@@ -156,20 +135,14 @@ func (f *backupRestoreCommand) Run(ctx context.Context, s *streams) error {
 
 // restoreCommand is the operator's, for what customers can't do themselves.
 type restoreCommand struct {
-	dataFlag
-	Cluster  int64  `required:"" help:"Id of the database."`
-	Undo     bool   `help:"Bring back the data that its last restore replaced." xor:"what" required:""`
-	Password bool   `help:"Set the password that the API shows: the restored one is older." xor:"what" required:""`
-	Undelete bool   `help:"Show a deleted database again whose backups were kept; then restore one." xor:"what" required:""`
-	Store    string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
+	storeFlags
+	Cluster  int64 `required:"" help:"Id of the database."`
+	Undo     bool  `help:"Bring back the data that its last restore replaced." xor:"what" required:""`
+	Password bool  `help:"Set the password that the API shows: the restored one is older." xor:"what" required:""`
+	Undelete bool  `help:"Show a deleted database again whose backups were kept; then restore one." xor:"what" required:""`
 }
 
-func (c *restoreCommand) Run(ctx context.Context, s *streams) error {
-	access, err := operator.OpenAccess(ctx, c.Data, c.Store)
-	if err != nil {
-		return err
-	}
-	defer access.Close(ctx)
+func (c *restoreCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
 	do := access.Readmit
 	switch {
 	case c.Undo:

@@ -12,6 +12,9 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"steward/client"
+	"steward/internal/operator"
 )
 
 // Exit codes, as listed in the help text.
@@ -84,13 +87,84 @@ func Run(args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	if err := parsed.Run(&streams{in, out, errOut}); err != nil {
+	done := func(context.Context) {}
+	err = provide(parsed, &done)
+	if err == nil {
+		err = parsed.Run(&streams{in, out, errOut})
+	}
+	done(ctx)
+	if err != nil {
 		if !errors.Is(err, errSaid) {
 			fmt.Fprintln(errOut, "steward:", err)
 		}
 		return exitError
 	}
 	return exitOK
+}
+
+// provide lets Run methods have as parameters what their commands' flags and arguments
+// name: the store, or the client first and then what it finds, since a parameter may need
+// those before it. done is set to what closes what was opened.
+func provide(parsed *kong.Context, done *func(context.Context)) error {
+	command := parsed.Selected().Target.Addr().Interface()
+	var providers []any
+	if of, ok := command.(interface {
+		open(context.Context) (*operator.Access, error)
+	}); ok {
+		providers = append(providers, closed(of.open, done))
+	}
+	if of, ok := command.(interface {
+		open(context.Context) (*operator.Accounts, error)
+	}); ok {
+		providers = append(providers, closed(of.open, done))
+	}
+	if of, ok := command.(interface {
+		client() (*client.Client, error)
+	}); ok {
+		providers = append(providers, of.client)
+	}
+	if of, ok := command.(interface {
+		findDatabase(context.Context, *client.Client) (client.Database, error)
+	}); ok {
+		providers = append(providers, of.findDatabase)
+	}
+	if of, ok := command.(interface {
+		findBackup(context.Context, *client.Client, client.Database) (client.Backup, error)
+	}); ok {
+		providers = append(providers, of.findBackup)
+	}
+	if of, ok := command.(interface {
+		findContact(context.Context, *client.Client) (client.Contact, error)
+	}); ok {
+		providers = append(providers, of.findContact)
+	}
+	if of, ok := command.(interface {
+		findCredential(context.Context, *client.Client) (client.ManagedCredential, error)
+	}); ok {
+		providers = append(providers, of.findCredential)
+	}
+	if of, ok := command.(interface {
+		findService(context.Context, *client.Client) (client.Service, error)
+	}); ok {
+		providers = append(providers, of.findService)
+	}
+	for _, provider := range providers {
+		if err := parsed.BindSingletonProvider(provider); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closed opens something and has done close it.
+func closed[T interface{ Close(context.Context) }](open func(context.Context) (T, error), done *func(context.Context)) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) {
+		opened, err := open(ctx)
+		if err == nil {
+			*done = opened.Close
+		}
+		return opened, err
+	}
 }
 
 // errSaid ends a command with exit code 1 when the reason was printed already.

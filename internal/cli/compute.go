@@ -38,13 +38,8 @@ type computeAddCommand struct {
 	Account string `help:"Whose machine it is; the first account's by default."`
 }
 
-func (c *computeAddCommand) Run(ctx context.Context, s *streams) error {
-	access, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer access.Close(ctx)
-	made, err := access.AddCompute(ctx, c.Account, c.Label, c.Source, c.Group)
+func (c *computeAddCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
+	made, err := access.AddMachine(ctx, c.Account, c.Label, c.Source, c.Group)
 	if err != nil {
 		return err
 	}
@@ -66,13 +61,8 @@ type computeListCommand struct {
 	jsonFlag
 }
 
-func (c *computeListCommand) Run(ctx context.Context, s *streams) error {
-	access, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer access.Close(ctx)
-	all, err := access.Computes(ctx)
+func (c *computeListCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
+	all, err := access.Machines(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,13 +82,8 @@ type computeRemoveCommand struct {
 	Machine string `arg:"" help:"Id, or label when no other account has it."`
 }
 
-func (c *computeRemoveCommand) Run(ctx context.Context, s *streams) error {
-	access, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer access.Close(ctx)
-	gone, err := access.RemoveCompute(ctx, c.Machine)
+func (c *computeRemoveCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
+	gone, err := access.RemoveMachine(ctx, c.Machine)
 	if err != nil {
 		return err
 	}
@@ -116,11 +101,7 @@ type computeSettingsListCommand struct {
 	jsonFlag
 }
 
-func (f *computeSettingsListCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *computeSettingsListCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	all, err := c.Computes(ctx)
 	if err != nil {
 		return err
@@ -158,11 +139,7 @@ type computeSettingsUpdateCommand struct {
 	Port    *int    `help:"Port to log in at."`
 }
 
-func (f *computeSettingsUpdateCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *computeSettingsUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	machine, err := c.FindCompute(ctx, f.Machine)
 	if err != nil {
 		return err
@@ -196,7 +173,7 @@ func (c *computeCheckCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	machine, report, err := operator.CheckCompute(ctx, c.Data, c.Store, config, c.Machine, c.NewHostKey)
+	machine, report, err := operator.CheckMachine(ctx, c.Data, c.Store, config, c.Machine, c.NewHostKey)
 	if err != nil {
 		return err
 	}

@@ -20,13 +20,8 @@ type contactArg struct {
 	Contact string `arg:"" help:"Id, e-mail address or name."`
 }
 
-func (a contactArg) find(ctx context.Context, f apiFlags) (*client.Client, client.Contact, error) {
-	c, err := f.client()
-	if err != nil {
-		return nil, client.Contact{}, err
-	}
-	found, err := c.FindContact(ctx, a.Contact)
-	return c, found, err
+func (a contactArg) findContact(ctx context.Context, c *client.Client) (client.Contact, error) {
+	return c.FindContact(ctx, a.Contact)
 }
 
 // contactFlags are what can be said of a contact beside name and address.
@@ -58,11 +53,7 @@ type contactListCommand struct {
 	jsonFlag
 }
 
-func (f *contactListCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *contactListCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	all, err := c.Contacts(ctx)
 	if err != nil {
 		return err
@@ -79,11 +70,7 @@ type contactViewCommand struct {
 	contactArg
 }
 
-func (f *contactViewCommand) Run(ctx context.Context, s *streams) error {
-	_, found, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *contactViewCommand) Run(_ context.Context, s *streams, _ *client.Client, found client.Contact) error {
 	return printContact(s, found, f.JSON)
 }
 
@@ -95,11 +82,7 @@ type contactCreateCommand struct {
 	Email string `required:"" help:"Address that is told of issues."`
 }
 
-func (f *contactCreateCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *contactCreateCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	made, err := c.CreateContact(ctx, client.ContactChange{
 		Name: &f.Name, Email: &f.Email, Group: f.Group, Primary: f.Phone, Secondary: f.Phone2,
 	})
@@ -118,11 +101,7 @@ type contactUpdateCommand struct {
 	Email *string `help:"New address."`
 }
 
-func (f *contactUpdateCommand) Run(ctx context.Context, s *streams) error {
-	c, found, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *contactUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client, found client.Contact) error {
 	changed, err := c.UpdateContact(ctx, found, client.ContactChange{
 		Name: f.Name, Email: f.Email, Group: f.Group, Primary: f.Phone, Secondary: f.Phone2,
 	})
@@ -137,11 +116,7 @@ type contactDeleteCommand struct {
 	contactArg
 }
 
-func (f *contactDeleteCommand) Run(ctx context.Context, s *streams) error {
-	c, found, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *contactDeleteCommand) Run(ctx context.Context, s *streams, c *client.Client, found client.Contact) error {
 	if err := c.DeleteContact(ctx, found); err != nil {
 		return err
 	}

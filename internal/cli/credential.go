@@ -26,13 +26,8 @@ type credentialArg struct {
 	Credential string `arg:"" help:"Id or label."`
 }
 
-func (a credentialArg) find(ctx context.Context, f apiFlags) (*client.Client, client.ManagedCredential, error) {
-	c, err := f.client()
-	if err != nil {
-		return nil, client.ManagedCredential{}, err
-	}
-	found, err := c.FindCredential(ctx, a.Credential)
-	return c, found, err
+func (a credentialArg) findCredential(ctx context.Context, c *client.Client) (client.ManagedCredential, error) {
+	return c.FindCredential(ctx, a.Credential)
 }
 
 func printCredentials(s *streams, all []client.ManagedCredential) error {
@@ -55,11 +50,7 @@ type credentialListCommand struct {
 	jsonFlag
 }
 
-func (f *credentialListCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *credentialListCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	all, err := c.ManagedCredentials(ctx)
 	if err != nil {
 		return err
@@ -78,11 +69,7 @@ type credentialCreateCommand struct {
 	Username string `help:"The user's name, if there is one."`
 }
 
-func (f *credentialCreateCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *credentialCreateCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	password, err := f.password(s)
 	if err != nil {
 		return err
@@ -101,11 +88,7 @@ type credentialUpdateCommand struct {
 	Label string `required:"" help:"New label."`
 }
 
-func (f *credentialUpdateCommand) Run(ctx context.Context, s *streams) error {
-	c, found, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *credentialUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client, found client.ManagedCredential) error {
 	changed, err := c.RelabelCredential(ctx, found, f.Label)
 	if err != nil {
 		return err
@@ -120,11 +103,7 @@ type credentialSetPasswordCommand struct {
 	Username *string `help:"New user name; '' for none. Left out, it stays."`
 }
 
-func (f *credentialSetPasswordCommand) Run(ctx context.Context, s *streams) error {
-	c, found, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *credentialSetPasswordCommand) Run(ctx context.Context, s *streams, c *client.Client, found client.ManagedCredential) error {
 	password, err := f.password(s)
 	if err != nil {
 		return err
@@ -141,11 +120,7 @@ type credentialDeleteCommand struct {
 	credentialArg
 }
 
-func (f *credentialDeleteCommand) Run(ctx context.Context, s *streams) error {
-	c, found, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *credentialDeleteCommand) Run(ctx context.Context, s *streams, c *client.Client, found client.ManagedCredential) error {
 	if err := c.DeleteCredential(ctx, found); err != nil {
 		return err
 	}
@@ -188,9 +163,8 @@ func (f *credentialRevealCommand) Run(ctx context.Context, s *streams) error {
 }
 
 type credentialRevealsCommand struct {
-	dataFlag
+	storeFlags
 	jsonFlag
-	Store string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
 }
 
 // revealView is a reading of a credential as --json shows it.
@@ -203,12 +177,7 @@ type revealView struct {
 	Purpose    string    `json:"purpose"`
 }
 
-func (f *credentialRevealsCommand) Run(ctx context.Context, s *streams) error {
-	access, err := operator.OpenAccess(ctx, f.Data, f.Store)
-	if err != nil {
-		return err
-	}
-	defer access.Close(ctx)
+func (f *credentialRevealsCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
 	all, err := access.Reveals(ctx)
 	if err != nil {
 		return err

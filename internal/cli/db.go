@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"steward/client"
+	"steward/internal/wait"
 )
 
 // apiFlags are embedded in the customers' commands.
@@ -44,13 +45,8 @@ type databaseArg struct {
 	Database string `arg:"" help:"Id or label."`
 }
 
-func (a databaseArg) find(ctx context.Context, f apiFlags) (*client.Client, client.Database, error) {
-	c, err := f.client()
-	if err != nil {
-		return nil, client.Database{}, err
-	}
-	d, err := c.Find(ctx, a.Database)
-	return c, d, err
+func (a databaseArg) findDatabase(ctx context.Context, c *client.Client) (client.Database, error) {
+	return c.Find(ctx, a.Database)
 }
 
 type dbListCommand struct {
@@ -58,11 +54,7 @@ type dbListCommand struct {
 	jsonFlag
 }
 
-func (f *dbListCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *dbListCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	all, err := c.Databases(ctx)
 	if err != nil {
 		return err
@@ -91,11 +83,7 @@ type dbViewCommand struct {
 	databaseArg
 }
 
-func (f *dbViewCommand) Run(ctx context.Context, s *streams) error {
-	_, d, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *dbViewCommand) Run(_ context.Context, s *streams, _ *client.Client, d client.Database) error {
 	if f.JSON {
 		return printJSON(s.out, d)
 	}
@@ -145,10 +133,8 @@ func (f waitFlag) become(ctx context.Context, c *client.Client, d client.Databas
 			said = fresh.Status
 			fmt.Fprintf(s.err, "%s is %s …\n", fresh.Label, fresh.Status)
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, 100*time.Millisecond) != nil {
 			return fresh, fmt.Errorf("%s is still %s", fresh.Label, fresh.Status)
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
@@ -170,11 +156,7 @@ type dbCreateCommand struct {
 	NoTLS     bool     `name:"no-tls-required" help:"Let clients connect without TLS too."`
 }
 
-func (f *dbCreateCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *dbCreateCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	if f.At != "" && f.Fork == 0 {
 		return errors.New("--at says which moment of another database: it needs --fork")
 	}
@@ -215,12 +197,8 @@ type dbUpdateCommand struct {
 	Allow *[]string `help:"The whole new list; an empty one blocks everybody."`
 }
 
-func (f *dbUpdateCommand) Run(ctx context.Context, s *streams) error {
-	c, d, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
-	d, err = c.UpdateDatabase(ctx, d, client.UpdateDatabase{Label: f.Label, Type: f.Type, AllowList: f.Allow, ClusterSize: f.Nodes})
+func (f *dbUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	d, err := c.UpdateDatabase(ctx, d, client.UpdateDatabase{Label: f.Label, Type: f.Type, AllowList: f.Allow, ClusterSize: f.Nodes})
 	if err != nil {
 		return err
 	}
@@ -237,11 +215,7 @@ type dbDeleteCommand struct {
 	Yes bool `help:"Don't ask."`
 }
 
-func (f *dbDeleteCommand) Run(ctx context.Context, s *streams) error {
-	c, d, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *dbDeleteCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
 	if !f.Yes {
 		fmt.Fprintf(s.out, "Delete %s (%s) and all its data? Type its label: ", d.Label, d.Engine)
 		var answer string
@@ -264,11 +238,7 @@ type dbCredentialsCommand struct {
 	Reset bool `help:"Make a new password first."`
 }
 
-func (f *dbCredentialsCommand) Run(ctx context.Context, s *streams) error {
-	c, d, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *dbCredentialsCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
 	if f.Reset {
 		if err := c.ResetCredentials(ctx, d); err != nil {
 			return err
@@ -294,15 +264,11 @@ type dbPatchCommand struct {
 	databaseArg
 }
 
-func (f *dbPatchCommand) Run(ctx context.Context, s *streams) error {
-	c, d, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *dbPatchCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
 	if err := c.PatchDatabase(ctx, d); err != nil {
 		return err
 	}
-	d, err = f.settle(ctx, c, d, s)
+	d, err := f.settle(ctx, c, d, s)
 	if err != nil {
 		return err
 	}
@@ -316,15 +282,11 @@ type dbSuspendCommand struct {
 	databaseArg
 }
 
-func (f *dbSuspendCommand) Run(ctx context.Context, s *streams) error {
-	c, d, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *dbSuspendCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
 	if err := c.SuspendDatabase(ctx, d); err != nil {
 		return err
 	}
-	d, err = f.become(ctx, c, d, s, "suspended")
+	d, err := f.become(ctx, c, d, s, "suspended")
 	if err != nil {
 		return err
 	}
@@ -337,15 +299,11 @@ type dbResumeCommand struct {
 	databaseArg
 }
 
-func (f *dbResumeCommand) Run(ctx context.Context, s *streams) error {
-	c, d, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *dbResumeCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
 	if err := c.ResumeDatabase(ctx, d); err != nil {
 		return err
 	}
-	d, err = f.settle(ctx, c, d, s)
+	d, err := f.settle(ctx, c, d, s)
 	if err != nil {
 		return err
 	}
@@ -358,11 +316,7 @@ type dbConnectCommand struct {
 	CADir string `name:"ca-dir" default:"." type:"path" help:"Folder to write LABEL-ca.crt to."`
 }
 
-func (f *dbConnectCommand) Run(ctx context.Context, s *streams) error {
-	c, d, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *dbConnectCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
 	credentials, err := c.Credentials(ctx, d)
 	if err != nil {
 		return err

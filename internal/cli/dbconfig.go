@@ -26,11 +26,7 @@ type dbConfigListCommand struct {
 	Of string `arg:"" name:"engine" help:"mysql, postgresql, or a database's id or label."`
 }
 
-func (f *dbConfigListCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *dbConfigListCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	engine, _, _ := strings.Cut(f.Of, "/")
 	if engine != "mysql" && engine != "postgresql" {
 		d, err := c.Find(ctx, f.Of)
@@ -79,11 +75,7 @@ type dbConfigGetCommand struct {
 	databaseArg
 }
 
-func (f *dbConfigGetCommand) Run(ctx context.Context, s *streams) error {
-	_, d, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *dbConfigGetCommand) Run(_ context.Context, s *streams, _ *client.Client, d client.Database) error {
 	return printConfig(s.out, d, f.JSON)
 }
 
@@ -111,7 +103,7 @@ type dbConfigSetCommand struct {
 	Unset  []string `help:"Names whose values are taken away."`
 }
 
-func (f *dbConfigSetCommand) Run(ctx context.Context, s *streams) error {
+func (f *dbConfigSetCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	config, err := parseConfig(f.Values)
 	if err != nil {
 		return err
@@ -122,7 +114,7 @@ func (f *dbConfigSetCommand) Run(ctx context.Context, s *streams) error {
 	if len(config) == 0 {
 		return errors.New("say what to set: name=value, or --unset name")
 	}
-	c, d, err := f.find(ctx, f.apiFlags)
+	d, err := c.Find(ctx, f.Database)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+
+	"steward/client"
 )
 
 type eventCommands struct {
@@ -15,11 +17,7 @@ type eventListCommand struct {
 	Most int `default:"25" help:"How many."`
 }
 
-func (f *eventListCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *eventListCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	all, err := c.Events(ctx, f.Most)
 	if err != nil {
 		return err

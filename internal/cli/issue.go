@@ -20,11 +20,7 @@ type issueListCommand struct {
 	jsonFlag
 }
 
-func (f *issueListCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *issueListCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	all, err := c.Issues(ctx)
 	if err != nil {
 		return err
@@ -53,11 +49,7 @@ type ticketListCommand struct {
 	jsonFlag
 }
 
-func (f *ticketListCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *ticketListCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	all, err := c.Tickets(ctx)
 	if err != nil {
 		return err
@@ -82,11 +74,7 @@ type ticketViewCommand struct {
 	ticketArg
 }
 
-func (f *ticketViewCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *ticketViewCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	ticket, err := c.Ticket(ctx, f.ID)
 	if err != nil {
 		return err
@@ -111,11 +99,7 @@ type ticketWriteCommand struct {
 	Text string `arg:"" help:"What you have to say."`
 }
 
-func (f *ticketWriteCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *ticketWriteCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	if _, err := c.ReplyTo(ctx, client.Ticket{ID: f.ID}, f.Text); err != nil {
 		return err
 	}

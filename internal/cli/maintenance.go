@@ -18,11 +18,7 @@ type maintenanceListCommand struct {
 	jsonFlag
 }
 
-func (f *maintenanceListCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *maintenanceListCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	all, err := c.Maintenance(ctx)
 	if err != nil {
 		return err

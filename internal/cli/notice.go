@@ -42,12 +42,7 @@ type noticeView struct {
 	Sent      *time.Time `json:"sent"`
 }
 
-func (c *noticeListCommand) Run(ctx context.Context, s *streams) error {
-	access, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer access.Close(ctx)
+func (c *noticeListCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
 	all, err := access.Notices(ctx, c.Failed)
 	if err != nil {
 		return err

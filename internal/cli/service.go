@@ -24,13 +24,8 @@ type serviceArg struct {
 	Service string `arg:"" help:"Id or label."`
 }
 
-func (a serviceArg) find(ctx context.Context, f apiFlags) (*client.Client, client.Service, error) {
-	c, err := f.client()
-	if err != nil {
-		return nil, client.Service{}, err
-	}
-	found, err := c.FindService(ctx, a.Service)
-	return c, found, err
+func (a serviceArg) findService(ctx context.Context, c *client.Client) (client.Service, error) {
+	return c.FindService(ctx, a.Service)
 }
 
 // serviceFlags are what can be said of a service beside label, type and address.
@@ -69,11 +64,7 @@ type serviceListCommand struct {
 	jsonFlag
 }
 
-func (f *serviceListCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *serviceListCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	all, err := c.Services(ctx)
 	if err != nil {
 		return err
@@ -90,11 +81,7 @@ type serviceViewCommand struct {
 	serviceArg
 }
 
-func (f *serviceViewCommand) Run(ctx context.Context, s *streams) error {
-	_, found, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *serviceViewCommand) Run(_ context.Context, s *streams, _ *client.Client, found client.Service) error {
 	return printService(s, found, f.JSON)
 }
 
@@ -107,11 +94,7 @@ type serviceCreateCommand struct {
 	Timeout int    `default:"10" help:"Seconds a check may take."`
 }
 
-func (f *serviceCreateCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *serviceCreateCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	in := f.change()
 	in.Label, in.Address, in.Timeout, in.ServiceType = &f.Label, &f.Address, &f.Timeout, new(typeOf(f.Address))
 	made, err := c.CreateService(ctx, in)
@@ -141,11 +124,7 @@ type serviceUpdateCommand struct {
 	Timeout *int    `help:"Seconds a check may take."`
 }
 
-func (f *serviceUpdateCommand) Run(ctx context.Context, s *streams) error {
-	c, found, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *serviceUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client, found client.Service) error {
 	in := f.change()
 	in.Label, in.Address, in.Timeout = f.Label, f.Address, f.Timeout
 	if f.Address != nil {
@@ -164,11 +143,7 @@ type serviceDisableCommand struct {
 	serviceArg
 }
 
-func (f *serviceDisableCommand) Run(ctx context.Context, s *streams) error {
-	c, found, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *serviceDisableCommand) Run(ctx context.Context, s *streams, c *client.Client, found client.Service) error {
 	changed, err := c.DisableService(ctx, found)
 	if err != nil {
 		return err
@@ -182,11 +157,7 @@ type serviceEnableCommand struct {
 	serviceArg
 }
 
-func (f *serviceEnableCommand) Run(ctx context.Context, s *streams) error {
-	c, found, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *serviceEnableCommand) Run(ctx context.Context, s *streams, c *client.Client, found client.Service) error {
 	changed, err := c.EnableService(ctx, found)
 	if err != nil {
 		return err
@@ -199,11 +170,7 @@ type serviceDeleteCommand struct {
 	serviceArg
 }
 
-func (f *serviceDeleteCommand) Run(ctx context.Context, s *streams) error {
-	c, found, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *serviceDeleteCommand) Run(ctx context.Context, s *streams, c *client.Client, found client.Service) error {
 	if err := c.DeleteService(ctx, found); err != nil {
 		return err
 	}
@@ -218,11 +185,7 @@ type serviceChecksCommand struct {
 	Most int `default:"20" help:"How many of the newest checks are listed; up to 500."`
 }
 
-func (f *serviceChecksCommand) Run(ctx context.Context, s *streams) error {
-	c, found, err := f.find(ctx, f.apiFlags)
-	if err != nil {
-		return err
-	}
+func (f *serviceChecksCommand) Run(ctx context.Context, s *streams, c *client.Client, found client.Service) error {
 	checks, err := c.ServiceChecks(ctx, found)
 	if err != nil {
 		return err

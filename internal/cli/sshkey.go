@@ -3,17 +3,15 @@ package cli
 import (
 	"context"
 	"fmt"
+
+	"steward/client"
 )
 
 type sshKeyCommand struct {
 	apiFlags
 }
 
-func (f *sshKeyCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *sshKeyCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	key, err := c.SSHKey(ctx)
 	if err != nil {
 		return err

@@ -13,11 +13,7 @@ type statsCommand struct {
 	jsonFlag
 }
 
-func (f *statsCommand) Run(ctx context.Context, s *streams) error {
-	c, err := f.client()
-	if err != nil {
-		return err
-	}
+func (f *statsCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
 	stats, err := c.Stats(ctx)
 	if err != nil {
 		return err

@@ -99,7 +99,7 @@ func (l AllowList) Allows(a netip.Addr) bool {
 
 // parsePrefix reads an address or a range. IPv6 zones name interfaces of this
 // machine and mean nothing to a list; IPv4 addresses in IPv6 clothes are taken
-// for what they are, since that is how clients come in.
+// for what they are, since that is how clients connect.
 func parsePrefix(item string) (netip.Prefix, error) {
 	if !strings.Contains(item, "/") {
 		a, err := netip.ParseAddr(item)

@@ -7,7 +7,7 @@ import (
 	"steward/internal/fault"
 )
 
-// Offer is what Validate asks of the catalogue and the platform: what exists
+// Offer is what Validate asks of the catalog and the platform: what exists
 // here. It is an interface so that this package needs to know neither.
 type Offer interface {
 	// HasEngine reports whether "engine/series" can be run.

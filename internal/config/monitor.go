@@ -37,12 +37,8 @@ func (c Monitor) validate() []error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, text := range c.ForbiddenNetworks {
-		p, err := netip.ParsePrefix(text)
-		switch {
-		case err != nil:
+		if err := checkNetwork(text); err != nil {
 			bad("monitor.forbidden_networks: %w", err)
-		case p != p.Masked() || p.Addr().Is4In6():
-			bad("monitor.forbidden_networks: %s is no network such as 10.1.0.0/16", text)
 		}
 	}
 	for _, port := range c.ForbiddenPorts {
@@ -50,10 +46,10 @@ func (c Monitor) validate() []error {
 			bad("monitor.forbidden_ports: %d is no port", port)
 		}
 	}
-	if c.Interval < time.Second || c.Interval > 24*time.Hour {
+	if !within(c.Interval, time.Second, 24*time.Hour) {
 		bad("monitor.interval: must be 1s-24h")
 	}
-	if c.ConfirmAfter < 100*time.Millisecond || c.ConfirmAfter > time.Minute {
+	if !within(c.ConfirmAfter, 100*time.Millisecond, time.Minute) {
 		bad("monitor.confirm_after: must be 100ms-1m")
 	}
 	if _, err := c.CanaryTargets(); err != nil {
@@ -62,11 +58,26 @@ func (c Monitor) validate() []error {
 	if _, err := c.Roots(); err != nil {
 		bad("monitor.ca_file: %w", err)
 	}
-	if strings.ContainsFunc(c.AbuseContact, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '(' || r == ')' }) {
+	if strings.ContainsFunc(c.AbuseContact, unfitForHeader) {
 		bad("monitor.abuse_contact: must be a URL or an e-mail address")
 	}
 	return errs
 }
+
+func within(d, least, most time.Duration) bool { return least <= d && d <= most }
+
+// checkNetwork returns an error unless a text is a prefix without host bits.
+func checkNetwork(text string) error {
+	p, err := netip.ParsePrefix(text)
+	if err == nil && (p != p.Masked() || p.Addr().Is4In6()) {
+		err = fmt.Errorf("%s is no network such as 10.1.0.0/16", text)
+	}
+	return err
+}
+
+// unfitForHeader reports whether a character would end or break the comment of a
+// User-Agent header.
+func unfitForHeader(r rune) bool { return r <= ' ' || r >= 0x7f || r == '(' || r == ')' }
 
 // Roots are the authorities that services' certificates are checked with; nil for
 // those of the system.

@@ -80,7 +80,7 @@ func TestTokensOfAccounts(t *testing.T) {
 	step(suspend, fault.Forbidden)
 	step(suspend, fault.Forbidden) // again is no change
 	if _, err := b.Clusters.Create(ctx, p, b.spec(), nil); kind(err) != fault.Forbidden {
-		t.Errorf("a create by a request that came in before: %v", err)
+		t.Errorf("a create by an earlier request: %v", err)
 	}
 	step(resume, 0)
 	step(remove, fault.Unauthenticated)

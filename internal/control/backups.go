@@ -13,7 +13,7 @@ import (
 )
 
 // Backups are the use cases of a database's backups.
-type Backups struct{ clusters Clusters }
+type Backups struct{ clusterChanges }
 
 // NewSnapshot is what a snapshot is asked for with. An empty target means the primary.
 type NewSnapshot struct {
@@ -26,7 +26,7 @@ func (s *Backups) List(ctx context.Context, p account.Principal, engine cluster.
 	if err := s.visible(ctx, p, engine, of); err != nil {
 		return nil, 0, err
 	}
-	return s.clusters.Store.Backups(ctx, store.ViewerOf(p), of, q)
+	return s.Store.Backups(ctx, store.ViewerOf(p), of, q)
 }
 
 // View is one of a database's backups.
@@ -34,12 +34,12 @@ func (s *Backups) View(ctx context.Context, p account.Principal, engine cluster.
 	if err := s.visible(ctx, p, engine, of); err != nil {
 		return backup.Backup{}, err
 	}
-	return s.clusters.Store.Backup(ctx, store.ViewerOf(p), of, id)
+	return s.Store.Backup(ctx, store.ViewerOf(p), of, id)
 }
 
 // visible is nil when the database can be asked for its backups.
 func (s *Backups) visible(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
-	c, err := s.clusters.View(ctx, p, engine, id)
+	c, err := s.Store.Cluster(ctx, store.ViewerOf(p), engine, id)
 	if err != nil {
 		return err
 	}
@@ -59,20 +59,20 @@ func (s *Backups) Create(ctx context.Context, p account.Principal, engine cluste
 	}
 	faults = combine(faults, append(backup.ValidateLabel(in.Label), backup.ValidateTarget(in.Target)...))
 	check := func(c cluster.Cluster) error {
-		existing, err := s.clusters.Store.BackupsOf(ctx, c.ID)
+		existing, err := s.Store.BackupsOf(ctx, c.ID)
 		if err != nil {
 			return err
 		}
 		found := append(refusals(c, cluster.RequestSnapshot), room(existing, in.Label)...)
 		return combine(faults, found).Err()
 	}
-	_, err := s.clusters.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
-		return s.begin(ctx, tx, p, c, in)
+	_, err := s.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		return s.beginSnapshot(ctx, tx, p, c, in)
 	})
 	return err
 }
 
-func (s *Backups) begin(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, in NewSnapshot) (cluster.Cluster, error) {
+func (s *Backups) beginSnapshot(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, in NewSnapshot) (cluster.Cluster, error) {
 	c, err := tx.Transition(ctx, c, cluster.Backup)
 	if err != nil {
 		return c, err
@@ -91,7 +91,7 @@ func (s *Backups) begin(ctx context.Context, tx *store.Tx, p account.Principal, 
 	if err != nil {
 		return c, err
 	}
-	return c, s.clusters.begin(ctx, tx, p, c, operation.Backup, operation.Params{Backup: b.ID, BackupLabel: b.Label})
+	return c, s.begin(ctx, tx, p, c, operation.Backup, operation.Params{Backup: b.ID, BackupLabel: b.Label})
 }
 
 // room is what keeps another snapshot from being taken. One that failed doesn't
@@ -120,14 +120,14 @@ func (s *Backups) Delete(ctx context.Context, p account.Principal, engine cluste
 		chosen, err = s.check(ctx, p, c, id, cluster.RequestBackups, s.deletable)
 		return err
 	}
-	_, err := s.clusters.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+	_, err := s.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
 		if err := tx.MarkDeleting(ctx, id); err != nil {
 			return c, err
 		}
-		if err := s.clusters.Issues.Drop(ctx, tx, c.Account, outage.OfBackup(c.ID, id), "The backup was deleted.", s.clusters.Now()); err != nil {
+		if err := s.Issues.Drop(ctx, tx, c.Account, outage.OfBackup(c.ID, id), "The backup was deleted.", s.Now()); err != nil {
 			return c, err
 		}
-		return c, s.clusters.begin(ctx, tx, p, c, operation.BackupDelete, operation.Params{Backup: id, BackupLabel: chosen.Label})
+		return c, s.begin(ctx, tx, p, c, operation.BackupDelete, operation.Params{Backup: id, BackupLabel: chosen.Label})
 	})
 	return err
 }
@@ -139,9 +139,9 @@ func (s *Backups) Restore(ctx context.Context, p account.Principal, engine clust
 		chosen, err = s.check(ctx, p, c, id, cluster.RequestRestore, restorable)
 		return err
 	}
-	_, err := s.clusters.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+	_, err := s.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
 		params := operation.Params{Backup: id, BackupLabel: chosen.Label, Failed: c.Status == cluster.Failed}
-		return s.clusters.beginChange(ctx, tx, p, c, cluster.Restore, operation.Restore, params)
+		return s.beginChange(ctx, tx, p, c, cluster.Restore, operation.Restore, params)
 	})
 	return err
 }
@@ -153,7 +153,7 @@ func (s *Backups) check(ctx context.Context, p account.Principal, c cluster.Clus
 	of func(ctx context.Context, b backup.Backup) error,
 ) (backup.Backup, error) {
 	refused := refusals(c, r)
-	b, err := s.clusters.Store.Backup(ctx, store.ViewerOf(p), c.ID, id)
+	b, err := s.Store.Backup(ctx, store.ViewerOf(p), c.ID, id)
 	if fault.IsKind(err, fault.NotFound) && len(refusals(c, cluster.RequestBackups)) > 0 {
 		return b, refused.Err()
 	}
@@ -173,7 +173,7 @@ func (s *Backups) deletable(ctx context.Context, b backup.Backup) error {
 	if b.State == backup.Running {
 		return fault.NewPrecondition("The backup is being taken; wait until it is complete.")
 	}
-	going, err := s.clusters.Store.UnfinishedOperations(ctx, b.Cluster)
+	going, err := s.Store.UnfinishedOperations(ctx, b.Cluster)
 	if err != nil {
 		return err
 	}

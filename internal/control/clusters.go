@@ -22,7 +22,7 @@ import (
 const RootUser = "dbadmin"
 
 // Clusters are the use cases of databases.
-type Clusters struct{ Deps }
+type Clusters struct{ clusterChanges }
 
 // View is one database; an empty engine means any.
 func (s *Clusters) View(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) (cluster.Cluster, error) {
@@ -65,10 +65,7 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 		return cluster.Cluster{}, err
 	}
 	if faults = combine(faults, found); len(faults) > 0 {
-		if faults, err = s.withExceeded(ctx, p.Account, s.taken(spec), faults); err != nil {
-			return cluster.Cluster{}, err
-		}
-		return cluster.Cluster{}, s.withLabelTaken(ctx, p, spec.Label, 0, faults)
+		return cluster.Cluster{}, s.refuse(ctx, p, spec, faults)
 	}
 	secrets, err := newSecrets(spec, s.Now())
 	if err != nil {
@@ -77,16 +74,34 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	if err := s.forkSecrets(ctx, spec, secrets); err != nil {
 		return cluster.Cluster{}, err
 	}
+	if named {
+		return s.create(ctx, p, spec, secrets)
+	}
+	return s.createUnnamed(ctx, p, spec, secrets, source.Label)
+}
+
+// createUnnamed makes a fork whose label follows from its source's, which others may take
+// meanwhile.
+func (s *Clusters) createUnnamed(ctx context.Context, p account.Principal, spec cluster.Spec, secrets map[platform.SecretName][]byte, source string) (cluster.Cluster, error) {
 	for range changeAttempts {
 		c, err := s.create(ctx, p, spec, secrets)
-		if named || !errors.Is(err, cluster.LabelTaken()) {
+		if !errors.Is(err, cluster.LabelTaken()) {
 			return c, err
 		}
-		if spec.Label, err = s.forkLabel(ctx, p, source.Label); err != nil { // somebody else took it meanwhile
+		if spec.Label, err = s.forkLabel(ctx, p, source); err != nil {
 			return c, err
 		}
 	}
 	return cluster.Cluster{}, cluster.LabelTaken()
+}
+
+// refuse adds to the faults of a create those that the store would have named.
+func (s *Clusters) refuse(ctx context.Context, p account.Principal, spec cluster.Spec, faults fault.Faults) error {
+	faults, err := s.withExceeded(ctx, p.Account, s.taken(spec), faults)
+	if err != nil {
+		return err
+	}
+	return s.withLabelTaken(ctx, p, spec.Label, 0, faults)
 }
 
 func (s *Clusters) create(ctx context.Context, p account.Principal, spec cluster.Spec, secrets map[platform.SecretName][]byte) (c cluster.Cluster, err error) {
@@ -211,45 +226,49 @@ func same[T comparable](asked *T, there T) bool { return asked == nil || *asked 
 // allow_list, other settings of the server, or a bigger plan. Every accepted update yields an event for each kind
 // of change, of the plan and of all else, and one when nothing had to be done.
 func (s *Clusters) Update(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, in UpdateCluster, faults fault.Faults) (cluster.Cluster, error) {
-	check := func(c cluster.Cluster) error {
-		label := c.Label
-		if in.Label != nil {
-			label = *in.Label
-		}
-		updated, _, _, found := s.plan(c, in)
-		all := combine(faults, append(faultsIn(cluster.Require(c.Status, cluster.RequestUpdate)), found...))
-		if len(all) == 0 {
-			return nil
-		}
-		all, err := s.withExceeded(ctx, p.Account, s.taken(updated.Spec).Minus(s.taken(c.Spec)), all)
-		if err != nil {
-			return err
-		}
-		return s.withLabelTaken(ctx, p, label, c.ID, all)
-	}
+	check := func(c cluster.Cluster) error { return s.checkUpdate(ctx, p, c, in, faults) }
 	return s.change(ctx, p, engine, id, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
-		updated, action, params, _ := s.plan(c, in)
-		// An update has an event of its own also when it takes no work, or a resize does it.
-		apart := action == "" || action == operation.Resize && changedBeside(c, updated)
-		err := s.within(ctx, tx, p.Account, s.taken(updated.Spec).Minus(s.taken(c.Spec)))
-		if err != nil {
+		return s.beginUpdate(ctx, tx, p, c, in)
+	})
+}
+
+// checkUpdate returns all that is wrong with an update.
+func (s *Clusters) checkUpdate(ctx context.Context, p account.Principal, c cluster.Cluster, in UpdateCluster, faults fault.Faults) error {
+	updated, _, _, found := s.plan(c, in)
+	all := combine(faults, append(faultsIn(cluster.Require(c.Status, cluster.RequestUpdate)), found...))
+	if len(all) == 0 {
+		return nil
+	}
+	all, err := s.withExceeded(ctx, p.Account, s.taken(updated.Spec).Minus(s.taken(c.Spec)), all)
+	if err != nil {
+		return err
+	}
+	return s.withLabelTaken(ctx, p, changed(in.Label, c.Label), c.ID, all)
+}
+
+// beginUpdate puts into effect what takes no work, and begins the rest.
+func (s *Clusters) beginUpdate(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, in UpdateCluster) (cluster.Cluster, error) {
+	updated, action, params, _ := s.plan(c, in)
+	// An update has an event of its own also when it takes no work, or a resize does it.
+	apart := action == "" || action == operation.Resize && changedBeside(c, updated)
+	err := s.within(ctx, tx, p.Account, s.taken(updated.Spec).Minus(s.taken(c.Spec)))
+	if err != nil {
+		return c, err
+	}
+	if !reflect.DeepEqual(updated, c) { // its time of change stays, too, when nothing changes
+		if updated, err = tx.UpdateCluster(ctx, updated); err != nil {
 			return c, err
 		}
-		if !reflect.DeepEqual(updated, c) { // its time of change stays, too, when nothing changes
-			if updated, err = tx.UpdateCluster(ctx, updated); err != nil {
-				return c, err
-			}
+	}
+	if apart {
+		if params.Companion, err = tellUpdate(ctx, tx, p, updated, params); err != nil {
+			return c, err
 		}
-		if apart {
-			if params.Companion, err = tellUpdate(ctx, tx, p, updated, params); err != nil {
-				return c, err
-			}
-		}
-		if action == "" {
-			return updated, nil
-		}
-		return s.beginChange(ctx, tx, p, updated, cluster.Change, action, params)
-	})
+	}
+	if action == "" {
+		return updated, nil
+	}
+	return s.beginChange(ctx, tx, p, updated, cluster.Change, action, params)
 }
 
 // changedBeside reports whether anything but plan and nodes is another.
@@ -407,17 +426,6 @@ func (s *Clusters) ResetCredentials(ctx context.Context, p account.Principal, en
 	return err
 }
 
-// beginChange puts the transient status into effect and begins the work.
-func (s *Clusters) beginChange(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, on cluster.Trigger,
-	action operation.Action, params operation.Params,
-) (cluster.Cluster, error) {
-	c, err := tx.Transition(ctx, c, on)
-	if err != nil {
-		return c, err
-	}
-	return c, s.begin(ctx, tx, p, c, action, params)
-}
-
 // Delete hides the database at once and begins to remove what it is made of.
 // Unrestricted users only, whatever the token's scopes.
 func (s *Clusters) Delete(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
@@ -434,67 +442,6 @@ func (s *Clusters) Delete(ctx context.Context, p account.Principal, engine clust
 		return c, s.begin(ctx, tx, p, c, operation.Delete, operation.Params{})
 	})
 	return err
-}
-
-// changeAttempts is how often a change is begun anew when others were first;
-// each time one of them has got through.
-const changeAttempts = 20
-
-// change is the frame of everything that changes a database: may the caller
-// write, does check let it through, one transaction. Another writer in between
-// means to look again.
-func (s *Clusters) change(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID,
-	check func(c cluster.Cluster) error, do func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error),
-) (cluster.Cluster, error) {
-	for range changeAttempts {
-		c, err := s.changeOnce(ctx, p, engine, id, check, do)
-		if !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrNoTransition) {
-			return c, err
-		}
-	}
-	return cluster.Cluster{}, fault.NewPrecondition("The database is being changed by too many requests at once; send them one after the other.")
-}
-
-func (s *Clusters) changeOnce(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID,
-	check func(c cluster.Cluster) error, do func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error),
-) (cluster.Cluster, error) {
-	c, err := s.View(ctx, p, engine, id)
-	if err != nil {
-		return c, err
-	}
-	if err := s.mayWrite(ctx, p, id); err != nil {
-		return c, err
-	}
-	if err := check(c); err != nil {
-		return c, err
-	}
-	changed := c
-	err = s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
-		changed, err = do(tx, c)
-		return err
-	})
-	return changed, err
-}
-
-// when checks nothing but the status.
-func when(r cluster.Request) func(cluster.Cluster) error {
-	return func(c cluster.Cluster) error { return cluster.Require(c.Status, r) }
-}
-
-// mayWrite: a restricted user needs a read_write grant. That the database can
-// be seen is known by now.
-func (s *Clusters) mayWrite(ctx context.Context, p account.Principal, id cluster.ID) error {
-	if !p.User.Restricted {
-		return nil
-	}
-	permission, err := s.Store.Grant(ctx, p.User.ID, id)
-	if err != nil {
-		return err
-	}
-	if permission != account.ReadWrite {
-		return fault.NewForbidden()
-	}
-	return nil
 }
 
 // Credentials are those of a database's root user.

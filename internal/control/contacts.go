@@ -34,18 +34,12 @@ func contactEntity(c monitor.Contact) operation.Entity {
 
 // List is a page of the account's contacts.
 func (s *Contacts) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]monitor.Contact, int, error) {
-	if err := unrestricted(p); err != nil {
-		return nil, 0, err
-	}
-	return s.Store.Contacts(ctx, p.Account, q)
+	return unrestrictedPage(ctx, p, q, s.Store.Contacts)
 }
 
 // View is one contact.
 func (s *Contacts) View(ctx context.Context, p account.Principal, id monitor.ContactID) (monitor.Contact, error) {
-	if err := unrestricted(p); err != nil {
-		return monitor.Contact{}, err
-	}
-	return s.Store.Contact(ctx, p.Account, id)
+	return unrestrictedOne(ctx, p, id, s.Store.Contact)
 }
 
 // Create adds a contact, and tells it of what goes on.

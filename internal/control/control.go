@@ -35,6 +35,8 @@ type Deps struct {
 	PortUsable func(port int) bool
 	// LoginsPerMinute bounds attempts to log in that fail, per user; 0: unbounded.
 	LoginsPerMinute int
+	// PasswordCost is what hashing a password takes; RFC 9106's recommendation when zero.
+	PasswordCost PasswordCost
 	// Quotas bound accounts that have none of their own.
 	Quotas account.Quotas
 	// Checks bounds how often services may be checked.
@@ -75,7 +77,7 @@ type Control struct {
 	Authorizations *Authorizations
 	Clients        *Clients
 	Logins         *Logins
-	Computes       *Computes
+	Machines       *Machines
 	SSHKeys        *SSHKeys
 	// SharedRates is the count of requests that this server shares with others;
 	// nil when there are none.
@@ -92,8 +94,8 @@ func New(d Deps) *Control {
 	}
 	return &Control{
 		Accounts:           &Accounts{d},
-		Clusters:           &Clusters{d},
-		Backups:            &Backups{Clusters{d}},
+		Clusters:           &Clusters{clusterChanges{d}},
+		Backups:            &Backups{clusterChanges{d}},
 		Maintenance:        &Maintenance{d},
 		Overview:           &Overview{d},
 		Events:             &Events{d},
@@ -109,7 +111,7 @@ func New(d Deps) *Control {
 		Services:           &Services{d},
 		Issues:             &Issues{d},
 		Tickets:            &Tickets{d},
-		Computes:           &Computes{d},
+		Machines:           &Machines{d},
 		SSHKeys:            &SSHKeys{d},
 	}
 }
@@ -140,6 +142,22 @@ func unrestricted(p account.Principal) error {
 		return fault.NewForbidden()
 	}
 	return nil
+}
+
+// unrestrictedPage is a page of what an unrestricted user's account has.
+func unrestrictedPage[T any](ctx context.Context, p account.Principal, q store.ListQuery, list func(context.Context, account.ID, store.ListQuery) ([]T, int, error)) ([]T, int, error) {
+	if err := unrestricted(p); err != nil {
+		return nil, 0, err
+	}
+	return list(ctx, p.Account, q)
+}
+
+// unrestrictedOne is one of the things that an unrestricted user's account has.
+func unrestrictedOne[ID, T any](ctx context.Context, p account.Principal, id ID, view func(context.Context, account.ID, ID) (T, error)) (found T, err error) {
+	if err := unrestricted(p); err != nil {
+		return found, err
+	}
+	return view(ctx, p.Account, id)
 }
 
 // changed is what a member of a change asks for, or what was before.

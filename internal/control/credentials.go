@@ -37,18 +37,12 @@ func credentialEntity(c monitor.Credential) operation.Entity {
 
 // List is a page of the account's credentials.
 func (s *ManagedCredentials) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]monitor.Credential, int, error) {
-	if err := unrestricted(p); err != nil {
-		return nil, 0, err
-	}
-	return s.Store.Credentials(ctx, p.Account, q)
+	return unrestrictedPage(ctx, p, q, s.Store.Credentials)
 }
 
 // View is one credential.
 func (s *ManagedCredentials) View(ctx context.Context, p account.Principal, id monitor.CredentialID) (monitor.Credential, error) {
-	if err := unrestricted(p); err != nil {
-		return monitor.Credential{}, err
-	}
-	return s.Store.Credential(ctx, p.Account, id)
+	return unrestrictedOne(ctx, p, id, s.Store.Credential)
 }
 
 // Create seals a user name and a password.

@@ -11,6 +11,7 @@ import (
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/fault"
+	"steward/internal/filter"
 	"steward/internal/platform"
 	"steward/internal/store"
 )
@@ -150,16 +151,15 @@ func (s *Clusters) chosen(ctx context.Context, all []backup.Backup, f cluster.Fo
 }
 
 func (s *Clusters) outOfReach(good []backup.Backup) *fault.Fault {
-	const layout = "2006-01-02T15:04:05"
-	oldest, now := good[len(good)-1], s.Now().UTC().Format(layout)
+	oldest, now := good[len(good)-1], filter.FormatTime(s.Now())
 	if s.Continuous {
 		// The first whole second by which the oldest backup was complete.
 		since := oldest.Finished.Truncate(time.Second).Add(time.Second)
 		return fault.NewInvalid("fork.restore_time", "Must be a backup's created, or from %s to now, %s; after a restore, from the next backup on",
-			since.UTC().Format(layout), now)
+			filter.FormatTime(since), now)
 	}
 	return fault.NewInvalid("fork.restore_time", "Must be from %s, when the oldest backup began, to now, %s; the newest backup before it is taken",
-		oldest.Created.UTC().Format(layout), now)
+		filter.FormatTime(oldest.Created), now)
 }
 
 func (s *Clusters) forkFits(spec cluster.Spec, b backup.Backup) fault.Faults {

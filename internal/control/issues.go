@@ -17,18 +17,12 @@ type Issues struct{ Deps }
 
 // List is a page of the account's issues: those that last and those closed lately.
 func (s *Issues) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]monitor.Issue, int, error) {
-	if err := unrestricted(p); err != nil {
-		return nil, 0, err
-	}
-	return s.Store.Issues(ctx, p.Account, q)
+	return unrestrictedPage(ctx, p, q, s.Store.Issues)
 }
 
 // View is one issue.
 func (s *Issues) View(ctx context.Context, p account.Principal, id monitor.IssueID) (monitor.Issue, error) {
-	if err := unrestricted(p); err != nil {
-		return monitor.Issue{}, err
-	}
-	return s.Store.Issue(ctx, p.Account, id)
+	return unrestrictedOne(ctx, p, id, s.Store.Issue)
 }
 
 // Tickets are the use cases of what people write about issues. All of them are
@@ -37,18 +31,12 @@ type Tickets struct{ Deps }
 
 // List is a page of the account's tickets, newest first.
 func (s *Tickets) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]monitor.Ticket, int, error) {
-	if err := unrestricted(p); err != nil {
-		return nil, 0, err
-	}
-	return s.Store.Tickets(ctx, p.Account, q)
+	return unrestrictedPage(ctx, p, q, s.Store.Tickets)
 }
 
 // View is one ticket.
 func (s *Tickets) View(ctx context.Context, p account.Principal, id monitor.TicketID) (monitor.Ticket, error) {
-	if err := unrestricted(p); err != nil {
-		return monitor.Ticket{}, err
-	}
-	return s.Store.Ticket(ctx, p.Account, id)
+	return unrestrictedOne(ctx, p, id, s.Store.Ticket)
 }
 
 // Replies is a page of a ticket's timeline, oldest first.

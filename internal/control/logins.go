@@ -30,7 +30,7 @@ type Attempt struct {
 
 func newLogins(d Deps) *Logins {
 	attempts := limit.Options{Kind: "login", Limit: d.LoginsPerMinute, Exact: true, Shared: d.SharedRates, Now: d.Now}
-	return &Logins{d, newHasher(), limit.New(attempts), newSlowLane()}
+	return &Logins{d, newHasher(d.PasswordCost), limit.New(attempts), newSlowLane()}
 }
 
 // SetPassword gives a user a password, or another one.

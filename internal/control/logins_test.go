@@ -19,6 +19,10 @@ func TestLogin(t *testing.T) {
 	if err := b.Logins.SetPassword(t.Context(), p.User, goodPassword); err != nil {
 		t.Fatal(err)
 	}
+	var hash string
+	if err := b.store.Pool().QueryRow(t.Context(), "SELECT hash FROM passwords").Scan(&hash); err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$m=65536,t=3,p=4$") {
+		t.Errorf("the hash is %q (%v), not what RFC 9106 recommends", hash, err)
+	}
 	tests := []struct {
 		name           string
 		in             account.ID

@@ -15,31 +15,47 @@ import (
 	"steward/internal/fault"
 )
 
-// Argon2id as RFC 9106 §4 recommends it where memory is dear: 64 MiB, three
-// passes, four lanes, a salt of 16 bytes, a tag of 32.
+// PasswordCost is what hashing a password by Argon2id takes. It is written into each
+// hash, so that hashes of another cost go on being understood.
+type PasswordCost struct {
+	// MemoryKiB is the memory of one hash, gone over Passes times by Lanes threads.
+	MemoryKiB, Passes uint32
+	Lanes             uint8
+}
+
+// defaultPasswordCost is what RFC 9106 §4 recommends where memory is dear.
+var defaultPasswordCost = PasswordCost{MemoryKiB: 64 << 10, Passes: 3, Lanes: 4}
+
+// A salt and a tag have the lengths that RFC 9106 §4 recommends, in bytes.
 const (
-	argonMemory = 64 << 10 // KiB
-	argonPasses = 3
-	argonLanes  = 4
-	saltLength  = 16
-	tagLength   = 32
-	// argonAtOnce bounds the memory that log-ins take: 128 MiB.
-	argonAtOnce = 2
+	saltLength = 16
+	tagLength  = 32
 )
 
+// hashesAtOnce bounds the memory that log-ins take: 128 MiB.
+const hashesAtOnce = 2
+
 // hasher hashes passwords, a few at a time.
-type hasher chan struct{}
+type hasher struct {
+	cost  PasswordCost
+	slots chan struct{}
+}
 
-func newHasher() hasher { return make(hasher, argonAtOnce) }
+func newHasher(cost PasswordCost) hasher {
+	if cost == (PasswordCost{}) {
+		cost = defaultPasswordCost
+	}
+	return hasher{cost, make(chan struct{}, hashesAtOnce)}
+}
 
-func (h hasher) key(ctx context.Context, password string, salt []byte, passes, memory uint32, lanes uint8) ([]byte, error) {
+func (h hasher) key(ctx context.Context, password string, salt []byte, cost PasswordCost) ([]byte, error) {
 	select {
-	case h <- struct{}{}:
+	case h.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	defer func() { <-h }()
-	return argon2.IDKey([]byte(password), salt, passes, memory, lanes, tagLength), nil
+	defer func() { <-h.slots }()
+	return argon2.IDKey([]byte(password), salt, cost.Passes, cost.MemoryKiB, cost.Lanes, tagLength), nil
 }
 
 // hash writes a password as the PHC string format has it.
@@ -48,29 +64,28 @@ func (h hasher) hash(ctx context.Context, password string) (string, error) {
 	if _, err := rand.Read(salt); err != nil {
 		return "", fmt.Errorf("make salt: %w", err)
 	}
-	key, err := h.key(ctx, password, salt, argonPasses, argonMemory, argonLanes)
+	key, err := h.key(ctx, password, salt, h.cost)
 	if err != nil {
 		return "", err
 	}
 	encode := base64.RawStdEncoding.EncodeToString
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonPasses, argonLanes, encode(salt), encode(key)), nil
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.cost.MemoryKiB, h.cost.Passes, h.cost.Lanes, encode(salt), encode(key)), nil
 }
 
 // matches reports whether a password is the hash's. Without a hash it takes as
 // long and says no: how long a log-in takes doesn't tell which users there are.
 func (h hasher) matches(ctx context.Context, password, hash string) (bool, error) {
 	if hash == "" {
-		_, err := h.key(ctx, password, make([]byte, saltLength), argonPasses, argonMemory, argonLanes)
+		_, err := h.key(ctx, password, make([]byte, saltLength), h.cost)
 		return false, err
 	}
 	var version int
-	var memory, passes uint32
-	var lanes uint8
+	var cost PasswordCost
 	parts := strings.Split(hash, "$")
 	if len(parts) != 6 || parts[1] != "argon2id" {
 		return false, errors.New("a password's hash isn't one of argon2id")
 	}
-	if _, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &memory, &passes, &lanes); err != nil || version != argon2.Version {
+	if _, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &cost.MemoryKiB, &cost.Passes, &cost.Lanes); err != nil || version != argon2.Version {
 		return false, errors.New("a password's hash has unknown parameters")
 	}
 	salt, err := base64.RawStdEncoding.DecodeString(parts[4])
@@ -81,7 +96,7 @@ func (h hasher) matches(ctx context.Context, password, hash string) (bool, error
 	if err != nil {
 		return false, fmt.Errorf("read a password's hash: %w", err)
 	}
-	got, err := h.key(ctx, password, salt, passes, memory, lanes)
+	got, err := h.key(ctx, password, salt, cost)
 	return err == nil && subtle.ConstantTimeCompare(got, want) == 1, err
 }
 

@@ -54,18 +54,12 @@ func (s *Services) validate(service monitor.Service) fault.Faults {
 
 // List is a page of the account's services.
 func (s *Services) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]monitor.Service, int, error) {
-	if err := unrestricted(p); err != nil {
-		return nil, 0, err
-	}
-	return s.Store.Services(ctx, p.Account, q)
+	return unrestrictedPage(ctx, p, q, s.Store.Services)
 }
 
 // View is one service.
 func (s *Services) View(ctx context.Context, p account.Principal, id monitor.ServiceID) (monitor.Service, error) {
-	if err := unrestricted(p); err != nil {
-		return monitor.Service{}, err
-	}
-	return s.Store.Service(ctx, p.Account, id)
+	return unrestrictedOne(ctx, p, id, s.Store.Service)
 }
 
 // Create adds a service, which is checked within seconds.

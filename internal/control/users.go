@@ -25,10 +25,7 @@ type UserChange struct {
 
 // List is a page of the account's users.
 func (s *Users) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]account.User, int, error) {
-	if err := unrestricted(p); err != nil {
-		return nil, 0, err
-	}
-	return s.Store.Users(ctx, p.Account, q)
+	return unrestrictedPage(ctx, p, q, s.Store.Users)
 }
 
 // View is one user. A restricted user may look at itself.
@@ -293,31 +290,12 @@ func (s *Users) SetGrants(ctx context.Context, p account.Principal, name string,
 	defer s.principals.forget()
 	var u account.User
 	err := s.Store.InTx(ctx, func(tx *store.Tx) error {
-		// Nobody may lift the user's restrictions, or remove it, meanwhile.
-		all, err := tx.LockUsers(ctx, p.Account)
-		if err != nil {
+		var err error
+		if u, err = lockRestricted(ctx, tx, p, name, faults); err != nil {
 			return err
 		}
-		if u, err = named(all, name); err != nil {
+		if u, err = in.apply(ctx, tx, u); err != nil {
 			return err
-		}
-		if !u.Restricted {
-			return append(slices.Clone(faults), fault.NewPrecondition("The user is not restricted and needs no grants; restrict it first."))
-		}
-		if in.AddDatabases != nil {
-			u.AddDatabases = *in.AddDatabases
-			if err := tx.UpdateUser(ctx, u); err != nil {
-				return err
-			}
-		}
-		globals, err := tx.Globals(ctx, u.ID)
-		if err != nil {
-			return err
-		}
-		if after := in.globals(globals); after != globals {
-			if err := tx.SetGlobals(ctx, u.ID, after); err != nil {
-				return err
-			}
 		}
 		found, err := setGrants(ctx, tx, u, in.Databases)
 		if err != nil {
@@ -329,6 +307,38 @@ func (s *Users) SetGrants(ctx context.Context, p account.Principal, name string,
 		return Grants{}, err
 	}
 	return s.grants(ctx, u)
+}
+
+// lockRestricted is the restricted user of the name. Nobody may lift its restrictions, or
+// remove it, before tx ends.
+func lockRestricted(ctx context.Context, tx *store.Tx, p account.Principal, name string, faults fault.Faults) (account.User, error) {
+	all, err := tx.LockUsers(ctx, p.Account)
+	if err != nil {
+		return account.User{}, err
+	}
+	u, err := named(all, name)
+	if err == nil && !u.Restricted {
+		err = append(slices.Clone(faults), fault.NewPrecondition("The user is not restricted and needs no grants; restrict it first."))
+	}
+	return u, err
+}
+
+// apply changes what isn't about single databases.
+func (in GrantsChange) apply(ctx context.Context, tx *store.Tx, u account.User) (account.User, error) {
+	if in.AddDatabases != nil {
+		u.AddDatabases = *in.AddDatabases
+		if err := tx.UpdateUser(ctx, u); err != nil {
+			return u, err
+		}
+	}
+	globals, err := tx.Globals(ctx, u.ID)
+	if err != nil {
+		return u, err
+	}
+	if after := in.globals(globals); after != globals {
+		return u, tx.SetGlobals(ctx, u.ID, after)
+	}
+	return u, nil
 }
 
 func setGrants(ctx context.Context, tx *store.Tx, u account.User, databases map[cluster.ID]account.Permission) (fault.Faults, error) {

@@ -23,9 +23,9 @@ type Archive interface {
 	Get(ctx context.Context, of cluster.ID, id backup.ID, key []byte) (archive.Manifest, io.ReadCloser, error)
 	Delete(ctx context.Context, of cluster.ID, id backup.ID) error
 	DeleteCluster(ctx context.Context, of cluster.ID) error
-	PutWAL(ctx context.Context, w archive.WAL, key []byte, r io.Reader) error
-	ListWAL(ctx context.Context, of cluster.ID) ([]archive.WAL, error)
-	DeleteWAL(ctx context.Context, all ...archive.WAL) error
+	PutSegment(ctx context.Context, w archive.Segment, key []byte, r io.Reader) error
+	ListSegments(ctx context.Context, of cluster.ID) ([]archive.Segment, error)
+	DeleteSegments(ctx context.Context, all ...archive.Segment) error
 }
 
 // Recovery keeps beside a database's backups what it takes to bring it back on
@@ -214,7 +214,7 @@ func (k *Keeper) dropBackups(ctx context.Context, c cluster.Cluster, backups []b
 // a delete from ending in between, after which nothing may be left.
 func (k *Keeper) refreshRecovery(ctx context.Context, c cluster.Cluster, backups []backup.Backup) error {
 	complete := func(b backup.Backup) bool { return b.State == backup.Complete }
-	if k.Recovery == nil || c.Deleted != nil || !slices.ContainsFunc(backups, complete) {
+	if c.Deleted != nil || !slices.ContainsFunc(backups, complete) {
 		return nil
 	}
 	return k.leased(ctx, c.ID, func(ctx context.Context) error {

@@ -38,12 +38,12 @@ type backupBench struct {
 	asked   atomic.Int64
 	options converge.BackupOptions
 	// recovery is the keeper's, from the next restart on.
-	recovery converge.Recovery
+	recovery *notes
 }
 
 func newBackupBench(t *testing.T, options converge.BackupOptions) *backupBench {
 	t.Helper()
-	v := &backupBench{archive: archivetest.New(), options: options}
+	v := &backupBench{archive: archivetest.New(), options: options, recovery: &notes{}}
 	v.at(evening)
 	v.archive.Now = v.now
 	v.options.Every = 10 * time.Millisecond
@@ -60,18 +60,20 @@ func (v *backupBench) pass(d time.Duration) { v.at(v.now().Add(d)) }
 func (v *backupBench) restart() {
 	v.keeper.Stop()
 	v.operator = operate.New(operate.Options{
-		Store: v.store, Driver: v.driver, Catalog: v.plans, Archiver: v.driver, Archive: v.archive, Logger: v.operator.Logger, Now: v.now,
+		Store: v.store, Driver: v.driver, Catalog: v.plans, Archive: v.archive, Recovery: v.recovery, Logger: v.operator.Logger, Now: v.now,
 		KeepDeleted: v.options.KeepDeleted, Limits: operate.Limits{Quick: time.Nanosecond},
 	})
 	v.keep(converge.Options{
 		Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Orphans: 20 * time.Millisecond,
-		Archiver: v.driver, Archive: v.archive, Backups: v.options, Recovery: v.recovery,
+		Archive: v.archive, Backups: v.options, Recovery: v.recovery,
 		Now: func() time.Time { v.asked.Add(1); return v.now() },
 	})
 }
 
 // notes counts which databases' recovery is looked after.
 type notes struct{ atomic.Int64 }
+
+func (n *notes) Save(context.Context, cluster.ID) error { return nil }
 
 func (n *notes) Refresh(context.Context, cluster.Cluster) error {
 	n.Add(1)
@@ -435,7 +437,7 @@ func TestBackupsAreTriedOut(t *testing.T) {
 	v := newBackupBench(t, converge.BackupOptions{Verify: true})
 	c := v.active()
 	first := v.snapshot(c, "good")
-	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
 	if b := v.newest(c); b.Problem != "" || len(v.events(c.ID)) != 1 {
 		t.Errorf("%+v, %+v", b, v.events(c.ID))
 	}
@@ -527,7 +529,7 @@ func TestAVerificationThatTakesTooLong(t *testing.T) {
 		}
 		v.pass(pause)
 	}
-	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
 	v.mustHaveEvents(c.ID, operation.Backup)
 	v.mustHaveNoIssues()
 }
@@ -574,7 +576,7 @@ func TestATryThatCouldntBeMade(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	v.pass(time.Hour + time.Second)
-	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
 }
 
 func TestADamagedBackupIsFound(t *testing.T) {
@@ -588,13 +590,13 @@ func TestADamagedBackupIsFound(t *testing.T) {
 	v.eventually("it is found", func() bool { return v.newest(c).Problem != "" })
 }
 
-// TestAProofAges: what was proven once may have rotted since.
-func TestAProofAges(t *testing.T) {
+// TestAVerificationAges: what was verified once may have rotted since.
+func TestAVerificationAges(t *testing.T) {
 	t.Parallel()
 	v := newBackupBench(t, converge.BackupOptions{Verify: true})
 	c := v.active()
 	b := v.snapshot(c, "s")
-	v.eventually("it is proven", func() bool { return v.newest(c).Verified != nil })
+	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
 	v.archive.Damage(c.ID, b.ID)
 	v.pass(6 * 24 * time.Hour)
 	v.quiet()
@@ -623,7 +625,7 @@ func TestADatabaseIsLookedAfterWhileItIsBackedUp(t *testing.T) {
 		return real.Running
 	})
 	v.driver.Break(c.ID, "no disk")
-	time.Sleep(500 * time.Millisecond)
+	v.lookedAgain(c.ID)
 	if now := v.view(c.ID); now.Status != cluster.BackingUp {
 		t.Errorf("it is %s", now.Status)
 	}
@@ -704,7 +706,7 @@ func TestLockedOut(t *testing.T) {
 	t.Parallel()
 	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.lockedOut()
-	time.Sleep(300 * time.Millisecond)
+	v.lookedAgain(c.ID)
 	if now := v.view(c.ID); now.Status != cluster.Failed || !now.LockedOut {
 		t.Fatalf("%+v", now)
 	}

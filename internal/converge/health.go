@@ -312,7 +312,7 @@ func (t *target) down() {
 // that the API answers: a reset may have been given up.
 func (r *repair) judge(ctx context.Context, want platform.Wanted) error {
 	if r.reopens(r.seen.Closed) {
-		return nil // nobody would come in yet
+		return nil // nobody could connect yet
 	}
 	trigger := r.trigger()
 	if trigger == cluster.Healed || trigger == cluster.NodeLost && r.c.Status == cluster.Failed {
@@ -349,20 +349,28 @@ func (r *repair) trigger() cluster.Trigger {
 // that starts again, or a replica that took over, has the grace for it. While a
 // backup is taken the status stays: what happened meanwhile, the look after it tells.
 func trigger(status cluster.Status, seen platform.Observed, lasts, grace time.Duration) cluster.Trigger {
+	due := seen.Permanent || lasts >= grace
 	switch {
 	case status == cluster.BackingUp:
 		return ""
-	case seen.Serving && seen.Degraded && status != cluster.Degraded:
-		if status == cluster.Active && lasts < grace && !seen.Permanent {
-			return ""
-		}
-		return cluster.NodeLost
-	case seen.Serving && seen.Settled && !seen.Degraded && seen.Problem == "" && status != cluster.Active:
-		return cluster.Healed
-	case seen.Serving || status == cluster.Failed:
-		return ""
-	case seen.Permanent || lasts >= grace:
+	case seen.Serving:
+		return servingTrigger(status, seen, due)
+	case status != cluster.Failed && due:
 		return cluster.Down
+	}
+	return ""
+}
+
+// servingTrigger is trigger for a database that serves. due reports whether that it has
+// too few nodes is to be told.
+func servingTrigger(status cluster.Status, seen platform.Observed, due bool) cluster.Trigger {
+	switch {
+	case seen.Degraded && status == cluster.Active && due:
+		return cluster.NodeLost
+	case seen.Degraded && status != cluster.Active && status != cluster.Degraded:
+		return cluster.NodeLost
+	case !seen.Degraded && seen.Settled && seen.Problem == "" && status != cluster.Active:
+		return cluster.Healed
 	}
 	return ""
 }

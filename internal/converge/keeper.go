@@ -14,22 +14,29 @@ import (
 	"steward/internal/store"
 )
 
+// Platform is what is asked of where databases run: a platform.Driver.
+type Platform interface {
+	platform.Applier
+	platform.ContinuousArchiver
+	platform.Verifier
+	platform.Reconciler
+	Changes() <-chan cluster.ID
+}
+
 // Options are what a Keeper is made of.
 type Options struct {
 	Store   *store.Store
-	Driver  platform.Driver
+	Driver  Platform
 	Catalog *catalog.Catalog
 	Logger  *slog.Logger
-	// Archiver takes backups, which Archive keeps; both are nil on a platform
-	// without.
-	Archiver platform.Archiver
-	Archive  Archive
-	Backups  BackupOptions
+	// Archive keeps backups; nil leaves them alone.
+	Archive Archive
+	Backups BackupOptions
 	// Maintenance is about what is done in maintenance windows.
 	Maintenance MaintenanceOptions
 	// Issues opens and closes issues, and tells of maintenance windows.
 	Issues outage.IssueTracker
-	// Recovery keeps what brings databases back on another server; nil: nobody does.
+	// Recovery keeps what brings databases back on another server.
 	Recovery Recovery
 	// Now is the clock of what is done at a time of the day; time.Now when nil.
 	Now func() time.Time
@@ -98,19 +105,13 @@ func (k *Keeper) Start(ctx context.Context) {
 	k.running.Go(func() { k.orphans(ctx) })
 	k.running.Go(func() { k.repeat(ctx, k.Accounts, "settle accounts", k.seeToAccounts) })
 	k.running.Go(func() { k.repeat(ctx, k.Maintenance.Every, "maintain", k.seeToMaintenance) })
-	if k.Archiver == nil || k.Archive == nil {
+	if k.Archive == nil {
 		return
 	}
 	k.running.Go(func() { k.repeat(ctx, k.Backups.Every, "take and drop", k.seeToBackups) })
 	k.running.Go(func() { k.repeat(ctx, searchPace*k.Orphans, "search for orphans", k.searchArchive) })
-	if archiver, ok := k.Archiver.(platform.ContinuousArchiver); ok {
-		k.running.Go(func() {
-			k.repeat(ctx, k.Backups.Every, "upload", func(ctx context.Context) error { return k.upload(ctx, archiver) })
-		})
-		k.running.Go(func() {
-			k.repeat(ctx, searchPace*k.Orphans, "prune", func(ctx context.Context) error { return k.prune(ctx, archiver) })
-		})
-	}
+	k.running.Go(func() { k.repeat(ctx, k.Backups.Every, "upload", k.upload) })
+	k.running.Go(func() { k.repeat(ctx, searchPace*k.Orphans, "prune", k.prune) })
 	if k.Backups.Verify {
 		k.running.Go(func() { k.repeat(ctx, k.Backups.Every, "verify", k.verifyBackups(newVerifier(k))) })
 	}

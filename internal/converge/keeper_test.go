@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"steward/internal/account"
+	"steward/internal/archive/archivetest"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/control"
@@ -81,7 +82,9 @@ func (b *bench) start() {
 			return nil
 		},
 	})
-	b.operator = operate.New(operate.Options{Store: b.store, Driver: b.driver, Catalog: b.plans, Logger: slog.New(slog.DiscardHandler)})
+	b.operator = operate.New(operate.Options{
+		Store: b.store, Driver: b.driver, Catalog: b.plans, Archive: archivetest.New(), Recovery: &notes{}, Logger: slog.New(slog.DiscardHandler),
+	})
 	b.keep(converge.Options{Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond})
 }
 
@@ -559,21 +562,28 @@ func TestIdleDatabasesCostLittle(t *testing.T) {
 	queries := &counter{}
 	b := newBench(t, pgtest.WithTracer(queries))
 	const databases = 10
+	var ids []cluster.ID
 	for range databases {
-		b.active()
+		ids = append(ids, b.active().ID)
+	}
+	looks := func() (n int) {
+		for _, id := range ids {
+			n += b.driver.Looks(id)
+		}
+		return n
 	}
 	b.keeper.Stop()
 	b.start()
 	b.eventually("all are adopted", func() bool { return b.applied() == databases })
 	b.keeper.Stop()
-	const every = 200 * time.Millisecond
-	b.keep(converge.Options{Every: every})
+	b.keep(converge.Options{Every: 20 * time.Millisecond})
 	b.eventually("all are adopted", func() bool { return b.applied() == 2*databases })
-	time.Sleep(every)
-	before, applied, began := queries.n.Load(), b.applied(), time.Now()
-	time.Sleep(10 * every)
-	rounds := float64(time.Since(began)) / float64(every)
-	if n := float64(queries.n.Load() - before); n > (rounds+1)*(databases+1) {
+	seen := looks()
+	b.eventually("all were looked at since", func() bool { return looks() >= seen+2*databases })
+	before, applied, seen := queries.n.Load(), b.applied(), looks()
+	b.eventually("ten rounds are over", func() bool { return looks() >= seen+10*databases })
+	rounds := float64(looks()-seen)/databases + 2 // those that were under way at both ends
+	if n := float64(queries.n.Load() - before); n > rounds*(databases+1) {
 		t.Errorf("%.0f queries in %.1f rounds", n, rounds)
 	}
 	if n := b.applied() - applied; n != 0 {

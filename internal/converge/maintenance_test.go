@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"steward/internal/archive/archivetest"
 	"steward/internal/cluster"
 	"steward/internal/control"
 	"steward/internal/converge"
@@ -56,7 +57,7 @@ func (w *windows) at(now time.Time) { w.clock.Store(&now) }
 func (w *windows) restart() {
 	w.keeper.Stop()
 	w.operator = operate.New(operate.Options{
-		Store: w.store, Driver: w.driver, Catalog: w.plans, Issues: w.issues, Logger: w.operator.Logger, Now: w.now, Limits: operate.Limits{Quick: time.Nanosecond, Seen: time.Nanosecond},
+		Store: w.store, Driver: w.driver, Catalog: w.plans, Archive: archivetest.New(), Recovery: &notes{}, Issues: w.issues, Logger: w.operator.Logger, Now: w.now, Limits: operate.Limits{Quick: time.Nanosecond, Seen: time.Nanosecond},
 	})
 	w.keep(converge.Options{Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Maintenance: w.options, Issues: w.issues, Now: w.now})
 }

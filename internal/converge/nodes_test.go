@@ -23,7 +23,7 @@ func TestALostReplicaDegradesAndIsHealed(t *testing.T) {
 		t.Errorf("event: %+v", e)
 	}
 	b.driver.LoseReplica(c.ID)
-	time.Sleep(400 * time.Millisecond) // several looks
+	b.lookedAgain(c.ID)
 	b.mustHaveEvents(c.ID, operation.Degraded)
 	b.driver.Mend(c.ID)
 	b.mustBecome(c.ID, cluster.Active)
@@ -126,8 +126,7 @@ func TestAFailoverIsToldOnce(t *testing.T) {
 	b.eventually("the failover is told", func() bool { return len(b.events(c.ID)) == 4 })
 	b.keeper.Stop()
 	b.start()
-	b.eventually("it was looked at", func() bool { return b.applied() > 0 })
-	time.Sleep(200 * time.Millisecond)
+	b.lookedAgain(c.ID)
 	b.mustHaveEvents(c.ID, operation.Failover, operation.Degraded, operation.Recovered, operation.Failover)
 	if got := b.view(c.ID); got.Failovers != 2 || got.Status != cluster.Active {
 		t.Errorf("%+v", got)

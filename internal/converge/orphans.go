@@ -3,20 +3,14 @@ package converge
 import (
 	"context"
 	"time"
-
-	"steward/internal/platform"
 )
 
 // orphans clears away what no database owns, at the start and now and then.
 func (k *Keeper) orphans(ctx context.Context) {
-	reconciler, ok := k.Driver.(platform.Reconciler)
-	if !ok {
-		return
-	}
 	tick := time.NewTicker(k.Orphans)
 	defer tick.Stop()
 	for {
-		if err := reconciler.Reconcile(ctx, k.Store.ClustersForWork); err != nil && ctx.Err() == nil {
+		if err := k.Driver.Reconcile(ctx, k.Store.ClustersForWork); err != nil && ctx.Err() == nil {
 			k.Logger.WarnContext(ctx, "clear orphans away", "error", err)
 		}
 		select {

@@ -65,7 +65,7 @@ type candidate struct {
 }
 
 // verifier verifies backups in two kinds of lanes, so that no database delays
-// another's proof for long: what isn't quick makes room in the quick lanes, by
+// another's verification for long: what isn't quick makes room in the quick lanes, by
 // going on in a slow one or by beginning anew there once one is free; what outlasts
 // its limit is put off. A database has one lane at a time; accounts and databases
 // take turns.
@@ -93,7 +93,7 @@ type verifier struct {
 
 func newVerifier(k *Keeper) *verifier {
 	return &verifier{
-		limits: k.Backups.Verification, every: k.Backups.Every, list: k.listUnproven, verify: k.verify, record: k.recordVerification,
+		limits: k.Backups.Verification, every: k.Backups.Every, list: k.listUnverified, verify: k.verify, record: k.recordVerification,
 		running: map[cluster.ID]*verification{}, ended: make(chan *verification),
 		outlasted: map[backup.ID]bool{}, begun: map[cluster.ID]time.Time{},
 	}

@@ -19,15 +19,15 @@ import (
 const (
 	// readAgain is when a backup is verified again that couldn't be read.
 	readAgain = time.Hour
-	// proofAge is for how long it holds that a backup was proven to restore: disks
+	// verificationAge is for how long it holds that a backup was verified: disks
 	// and buckets forget.
-	proofAge = 7 * 24 * time.Hour
+	verificationAge = 7 * 24 * time.Hour
 )
 
 // verifyAgain is how long after the n-th verification that took too long the next
-// one begins: an hour, doubling to the age of a proof.
+// one begins: an hour, doubling to the age at which all are verified again.
 func verifyAgain(tries int) time.Duration {
-	return min(time.Hour<<min(max(tries-1, 0), 10), proofAge)
+	return min(time.Hour<<min(max(tries-1, 0), 10), verificationAge)
 }
 
 // verifyBackups verifies every new backup, and old ones once a week. One server
@@ -43,8 +43,8 @@ func (k *Keeper) verifyBackups(v *verifier) func(context.Context) error {
 	}
 }
 
-// listUnproven are the backups to verify now.
-func (k *Keeper) listUnproven(ctx context.Context) ([]candidate, error) {
+// listUnverified are the backups to verify now.
+func (k *Keeper) listUnverified(ctx context.Context) ([]candidate, error) {
 	clusters, err := k.Store.ClustersForWork(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list databases: %w", err)
@@ -56,7 +56,7 @@ func (k *Keeper) listUnproven(ctx context.Context) ([]candidate, error) {
 	var found []candidate
 	for _, c := range clusters {
 		for _, b := range all[c.ID] {
-			if c.Deleted == nil && k.unproven(b) {
+			if c.Deleted == nil && k.unverified(b) {
 				found = append(found, candidate{c, b})
 			}
 		}
@@ -64,16 +64,16 @@ func (k *Keeper) listUnproven(ctx context.Context) ([]candidate, error) {
 	return found, nil
 }
 
-// unproven reports whether a backup is to be verified now.
-func (k *Keeper) unproven(b backup.Backup) bool {
+// unverified reports whether a backup is to be verified now.
+func (k *Keeper) unverified(b backup.Backup) bool {
 	now := k.Now()
-	proven := b.Verified != nil && now.Sub(*b.Verified) < proofAge
+	verified := b.Verified != nil && now.Sub(*b.Verified) < verificationAge
 	waits := b.VerifyAfter != nil && b.VerifyAfter.After(now) || k.unreadable[b.ID].After(now)
-	return b.State == backup.Complete && b.Problem == "" && !proven && !waits
+	return b.State == backup.Complete && b.Problem == "" && !verified && !waits
 }
 
 // verify restores a backup into a server of its own: a backup is worth what was
-// proven of it. found is what is wrong with it; with an error, which is about the
+// verified of it. found is what is wrong with it; with an error, which is about the
 // attempt, nothing is known.
 func (k *Keeper) verify(ctx context.Context, of candidate) (found, err error) {
 	c, b := of.c, of.b
@@ -94,7 +94,7 @@ func (k *Keeper) verify(ctx context.Context, of candidate) (found, err error) {
 	}
 	defer content.Close()
 	in := &watched{Reader: content}
-	found = k.Archiver.Verify(ctx, want, m.Copy, in)
+	found = k.Driver.Verify(ctx, want, m.Copy, in)
 	if in.err != nil && !errors.Is(in.err, archive.ErrDamaged) {
 		return nil, fmt.Errorf("read the archive: %w", in.err)
 	}

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"steward/internal/archive"
@@ -66,29 +63,8 @@ func (d Dir) GatewayOptions(c config.Config, log *slog.Logger) (gateway.Options,
 		return gateway.Options{}, err
 	}
 	o := gateway.Options{Dir: d.Gateway(), RunDir: d.Run, Ports: ports, Logger: log}
-	if o.PrimaryAddr, o.SecondaryAddr, err = c.Gateway.Addresses(); err != nil {
-		return o, err
-	}
-	o.UID, o.GID, err = gatewayUser()
+	o.PrimaryAddr, o.SecondaryAddr, err = c.Gateway.Addresses()
 	return o, err
-}
-
-// gatewayUser is whom HAProxy becomes when steward is root.
-func gatewayUser() (uid, gid int, err error) {
-	if os.Geteuid() != 0 {
-		return 0, 0, nil
-	}
-	u, err := user.Lookup("haproxy")
-	if err != nil {
-		return 0, 0, fmt.Errorf("the user haproxy is missing, install the package haproxy: %w", err)
-	}
-	if uid, err = strconv.Atoi(u.Uid); err != nil {
-		return 0, 0, fmt.Errorf("user haproxy: %w", err)
-	}
-	if gid, err = strconv.Atoi(u.Gid); err != nil {
-		return 0, 0, fmt.Errorf("user haproxy: %w", err)
-	}
-	return uid, gid, nil
 }
 
 // Engines are the drivers of all engines.

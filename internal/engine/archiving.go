@@ -7,81 +7,65 @@ import (
 	"time"
 )
 
-// Recovery says how far a server goes on from a copy, and where it finds what
-// was archived since.
-type Recovery struct {
-	// Until is the point in time to stop at; zero for the end of the archive.
-	Until time.Time
-	// RestoreDir is a folder of the node's user. A Fetcher's server leaves NAME.want
-	// there and waits for NAME, or for NAME.none; a Feeder's reads from it.
-	RestoreDir string
-}
-
-// The suffixes of the files in a Recovery's RestoreDir.
-const (
-	RestoreWanted  = ".want"
-	RestoreMissing = ".none"
-)
-
-// ErrGap is returned when something is missing that a recovery needs, while what
-// came after it is there.
-var ErrGap = errors.New("what was archived has a gap")
-
-// Recoverer is the part of a Driver that continuous archiving needs; it is a
-// Fetcher or a Feeder as well. Drivers without it restore to backups only, not to
-// points in time between them.
+// ContinuousArchiver is the part of a Driver that archives what servers write between
+// backups, and recovers copies with it to points in time.
 //
 // An archive ID names a history of data, under which its files are archived. It
 // outlives failovers; data that was restored or recovered has a new one, since it
 // goes another way than what is archived already.
-type Recoverer interface {
-	// UnpackToRecover is Unpack that leaves the copy what it was, so that its
-	// server can go on with what was archived. For Fetchers archiveID names the copy's
-	// history, and first is the first archived file that may not be in the copy.
-	UnpackToRecover(ctx context.Context, n Node, r io.Reader, dir string, run Piper) (archiveID, first string, err error)
+type ContinuousArchiver interface {
+	// Upload archives what the nodes of a cluster have written since from, but for the
+	// last minute at most, and removes from them what isn't needed any more. It returns
+	// up to where that was archived, also beside an error.
+	Upload(ctx context.Context, nodes []ArchivedNode, from ArchivePosition, to ArchiveSink) (ArchivePosition, error)
 	// Prunable reports whether an archived file can be removed once all backups are
 	// newer than it. Others are small, and later backups may need them.
 	Prunable(name string) bool
+
+	// UnpackToRecover is Unpack that leaves the copy what it was, so that its
+	// server can go on with what was archived.
+	UnpackToRecover(ctx context.Context, n Node, r io.Reader, dir string, run Piper) error
+	// Recover has a server apply to what UnpackToRecover made at n.Data all that was
+	// archived up to n.Recovery.Until, and leaves it running. start writes a node's Files,
+	// starts its server and returns when that answers; the error is an *ExitError when it
+	// ended. reached is the point in time, or when the archive ends before it the time of
+	// the last change, zero when there was none. ErrGap when something before the point
+	// in time is missing.
+	Recover(ctx context.Context, n Node, from ArchiveSource, start func(context.Context, Node) error) (reached time.Time, err error)
 	// StartNewArchive gives the cleanly stopped data at dir, recovered by the server n,
 	// an archive ID of its own.
 	StartNewArchive(ctx context.Context, n Node, dir string, run Piper) error
 }
 
-// Fetcher is a Recoverer whose servers put what they have written into
-// Node.ArchiveDir by themselves, and ask for what was archived in a Recovery's
-// RestoreDir while they start.
-type Fetcher interface {
-	Recoverer
-	// EndedEarly reports whether a server that ended while recovering had nothing
-	// left to read before the point in time asked for, by the end of its log.
-	EndedEarly(words string) bool
-	// LastChange is the time of the last change that a server replayed which has
-	// just recovered; zero when there was none.
-	LastChange(ctx context.Context, n Node) (time.Time, error)
-	// ArchiveIDOf returns, by name and first bytes, what a file in a node's ArchiveDir
-	// is archived under, and whether it is to be archived. data is the node's.
-	ArchiveIDOf(ctx context.Context, name string, head []byte, data string) (archiveID string, keep bool, err error)
-	// Beyond reports whether of two archived files the first is of later changes, on
-	// whatever branch of history.
-	Beyond(a, b string) bool
+// ArchivedNode is a node whose changes are archived. Its ArchiveDir is set, secrets
+// aren't.
+type ArchivedNode struct {
+	Node
+	// Running returns the node with what it takes to query its server; false when the
+	// server doesn't run, or isn't to be archived now.
+	Running func(context.Context) (Node, bool, error)
 }
 
-// Feeder is a Recoverer whose servers keep what they have written until they are
-// asked for it, and are given what was archived when they run.
-type Feeder interface {
-	Recoverer
-	// ArchiveBinlogs uploads, in order, what the running primary n has written since
-	// from, but for the last minute at most, and returns up to where that was taken,
-	// also beside an error. The server purges what was archived after a while.
-	ArchiveBinlogs(ctx context.Context, n Node, from ArchivePosition, to ArchiveSink) (ArchivePosition, error)
-	// PurgeBinlogs has a running replica purge what its primary has archived.
-	PurgeBinlogs(ctx context.Context, n Node, archived ArchivePosition) error
-	// Replay has the server n, started with a Recovery on what UnpackToRecover made,
-	// apply all that was archived before the point in time. short reports that the
-	// archive ended before it; reached is then the time of the last change, zero when
-	// there was none. ErrGap when something before the point in time is missing.
-	Replay(ctx context.Context, n Node, from ArchiveSource) (reached time.Time, short bool, err error)
+// Recovery says how far a server goes on from a copy.
+type Recovery struct {
+	// Until is the point in time to stop at; zero for the end of the archive.
+	Until time.Time
+	// RestoreDir is a folder of the node's user for archived files.
+	RestoreDir string
 }
+
+// ErrGap is returned when something is missing that a recovery needs, while what
+// came after it is there.
+var ErrGap = errors.New("what was archived has a gap")
+
+// ExitError is returned for a server that ended while it started.
+type ExitError struct {
+	// LastWords are the last lines of its output.
+	LastWords string
+}
+
+// Error implements error.
+func (e *ExitError) Error() string { return "the server ended: " + e.LastWords }
 
 // ArchiveSink is where files are archived, platform.ArchiveSink.
 type ArchiveSink interface {
@@ -89,7 +73,8 @@ type ArchiveSink interface {
 	ReportGap(ctx context.Context) error
 }
 
-// ArchivePosition is up to where a cluster's binary logs are archived.
+// ArchivePosition is up to where a cluster is archived, for engines that keep count; the
+// zero value for others, and before the first Upload.
 type ArchivePosition struct {
 	// ArchiveID names the history, Term is how often the primary had changed.
 	ArchiveID string `json:"lineage"`
@@ -101,7 +86,7 @@ type ArchivePosition struct {
 	GapReported bool `json:"told,omitempty"`
 }
 
-// ArchiveSource is where a Feeder reads what was archived.
+// ArchiveSource is where a recovery reads what was archived.
 type ArchiveSource struct {
 	// Names are all files with an archive ID.
 	Names func(ctx context.Context, archiveID string) ([]string, error)
@@ -109,13 +94,19 @@ type ArchiveSource struct {
 	Fetch func(ctx context.Context, archiveID, name string, out io.Writer) (bool, error)
 }
 
-// Names in a node's ArchiveDir that are no files of the server's: it had to drop some
-// since the folder was full, and that was reported; a file being written.
-const (
-	ArchiveGap         = ".overflow"
-	ArchiveGapReported = ".told"
-	ArchiveTemp        = ".new"
-)
-
-// ArchiveHead is how many of a file's first bytes ArchiveIDOf is given.
-const ArchiveHead = 64
+// FetchPatiently calls fetch until it succeeds, five times at most: an archive may not
+// answer for a moment. A gap is for good.
+func FetchPatiently(ctx context.Context, fetch func() error) error {
+	const tries = 5
+	for try := 1; ; try++ {
+		err := fetch()
+		if err == nil || try == tries || errors.Is(err, ErrGap) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(time.Duration(try) * 200 * time.Millisecond):
+		}
+	}
+}

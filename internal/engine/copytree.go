@@ -30,46 +30,46 @@ func CopyLiveTree(ctx context.Context, from, to string, skip func(name string, d
 }
 
 func copyTree(ctx context.Context, from, to string, skip func(name string, d fs.DirEntry) bool, live bool) error {
-	source, err := os.OpenRoot(from)
-	if err != nil {
-		return fmt.Errorf("copy: %w", err)
-	}
-	defer source.Close()
-	target, err := newTree(to)
-	if err != nil {
-		return fmt.Errorf("copy: %w", err)
-	}
-	defer target.root.Close()
-	err = fs.WalkDir(source.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if live && errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err := errors.Join(err, ctx.Err()); err != nil || name == "." {
-			return err
-		}
-		switch {
-		case skip(name, d) && d.IsDir():
-			return fs.SkipDir
-		case skip(name, d):
-			return nil
-		case d.IsDir():
-			return target.folder(name)
-		case d.Type().IsRegular():
-			return target.copy(source, name, live)
-		case live:
-			return nil
-		}
-		return fmt.Errorf("%s is neither file nor folder", name)
+	return between(from, to, func(source *os.Root, target *tree) error {
+		return fs.WalkDir(source.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+			if live && errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err := errors.Join(err, ctx.Err()); err != nil || name == "." {
+				return err
+			}
+			switch {
+			case skip(name, d) && d.IsDir():
+				return fs.SkipDir
+			case skip(name, d):
+				return nil
+			case d.IsDir():
+				return target.folder(name)
+			case d.Type().IsRegular():
+				return target.copy(source, name, live)
+			case live:
+				return nil
+			}
+			return fmt.Errorf("%s is neither file nor folder", name)
+		})
 	})
-	if err != nil {
-		return fmt.Errorf("copy: %w", err)
-	}
-	return nil
 }
 
 // CopyFiles copies files by their paths below from, to the same below the folder to.
 // The folders that they are in are there.
 func CopyFiles(from, to string, names []string) error {
+	return between(from, to, func(source *os.Root, target *tree) error {
+		for _, name := range names {
+			if err := target.copy(source, name, false); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// between opens two folders for something to be copied.
+func between(from, to string, do func(source *os.Root, target *tree) error) error {
 	source, err := os.OpenRoot(from)
 	if err != nil {
 		return fmt.Errorf("copy: %w", err)
@@ -80,10 +80,8 @@ func CopyFiles(from, to string, names []string) error {
 		return fmt.Errorf("copy: %w", err)
 	}
 	defer target.root.Close()
-	for _, name := range names {
-		if err := target.copy(source, name, false); err != nil {
-			return fmt.Errorf("copy: %w", err)
-		}
+	if err := do(source, target); err != nil {
+		return fmt.Errorf("copy: %w", err)
 	}
 	return nil
 }

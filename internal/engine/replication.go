@@ -20,15 +20,6 @@ type Peer struct {
 // hasn't, or lacks what the source no longer has: it needs a new copy.
 var ErrDiverged = errors.New("the replica's data has gone another way than its source's")
 
-// Comparer is a Driver whose replicas may come to have other rows than their source
-// without noticing.
-type Comparer interface {
-	// Compare compares the rows of the running replica n with those of n.Source, both
-	// as of the same moment, until the context ends. The error is ErrDiverged when they
-	// differ; whole reports whether nothing was left out. Writers wait for a second at most.
-	Compare(ctx context.Context, n Node) (whole bool, err error)
-}
-
 // ErrUndrainable is returned by Drain when what the dead server wrote last can't
 // be had from its files, now or later.
 var ErrUndrainable = errors.New("the files of the stopped server can't be drained")
@@ -87,4 +78,8 @@ type Replicator interface {
 	// Drain hands what the stopped server dead has written last, of which no
 	// replica may know yet, to candidate: running and disconnected. Promote then applies it.
 	Drain(ctx context.Context, dead, candidate Node) error
+	// Compare compares the rows of the running replica n with those of n.Source, both
+	// as of the same moment, until the context ends. The error is ErrDiverged when they
+	// differ; whole reports whether nothing was left out. Writers wait for a second at most.
+	Compare(ctx context.Context, n Node) (whole bool, err error)
 }

@@ -11,22 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
-
-// SyncTree brings the folder's file system to disk at once.
-func SyncTree(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync: %w", err)
-	}
-	defer f.Close()
-	if err := unix.Syncfs(int(f.Fd())); err != nil {
-		return fmt.Errorf("sync: %w", err)
-	}
-	return nil
-}
 
 // Tar writes all files and folders below dir, and the archive's end.
 func Tar(ctx context.Context, w io.Writer, dir string) error {

@@ -303,10 +303,16 @@ func decode(kind Kind, raw json.RawMessage) (any, error) {
 	}
 }
 
+// timeLayout is how the API writes times: UTC, no zone, no fraction.
+const timeLayout = "2006-01-02T15:04:05"
+
+// FormatTime writes a time as answers and messages have it.
+func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
+
 // ParseTime reads a time as requests and filters may write it: without a zone
 // (UTC), with Z, or with an offset.
 func ParseTime(text string) (time.Time, bool) {
-	for _, layout := range []string{"2006-01-02T15:04:05", time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02"} {
+	for _, layout := range []string{timeLayout, time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02"} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t.UTC(), t.Year() > 0
 		}

@@ -32,9 +32,6 @@ type Options struct {
 	PrimaryAddr, SecondaryAddr netip.Addr
 	// Ports are the first and the last port of databases.
 	Ports [2]int
-	// UID and GID are whom HAProxy becomes when the caller is root; 0 for the
-	// distribution's user for it, or nobody.
-	UID, GID int
 	// MaxConn is how many connections there can be in all; 0 for as many as the
 	// limit of open files allows, up to 16000.
 	MaxConn int
@@ -47,7 +44,9 @@ type Gateway struct {
 	log     *slog.Logger
 	version string
 	maxConn int
-	changes chan struct{}
+	// uid and gid are whom HAProxy becomes when steward is root.
+	uid, gid int
+	changes  chan struct{}
 	// nudge wakes the supervisor.
 	nudge   chan struct{}
 	closing context.CancelFunc
@@ -119,67 +118,71 @@ func prepare(ctx context.Context, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
+	uid, gid, err := ownUser()
+	if err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
 	return &Gateway{
-		o: o, log: o.Logger, version: version, maxConn: most,
+		o: o, log: o.Logger, version: version, maxConn: most, uid: uid, gid: gid,
 		changes: make(chan struct{}, 1), nudge: make(chan struct{}, 1), settled: map[int]bool{},
 	}, nil
 }
 
+// complete fills in what was left out, and returns all that is wrong at once.
 func (o *Options) complete() error {
-	var errs []error
 	o.PrimaryAddr, o.SecondaryAddr = o.PrimaryAddr.Unmap(), o.SecondaryAddr.Unmap()
-	for _, a := range []netip.Addr{o.PrimaryAddr, o.SecondaryAddr} {
-		if !a.IsValid() || a.IsUnspecified() || a.Zone() != "" {
-			errs = append(errs, fmt.Errorf("address %s can't be listened on", a))
-		} else if err := Probe([]netip.Addr{a}, 0); err != nil {
-			errs = append(errs, fmt.Errorf("address %s is not one of this machine: %w", a, errors.Unwrap(err)))
-		}
-	}
-	if o.PrimaryAddr == o.SecondaryAddr {
-		errs = append(errs, errors.New("primary and secondary address must differ"))
-	}
-	if o.Ports[0] < 1 || o.Ports[1] > 65535 || o.Ports[0] > o.Ports[1] {
-		errs = append(errs, fmt.Errorf("ports %d-%d are no range", o.Ports[0], o.Ports[1]))
-	}
-	if !filepath.IsAbs(o.Dir) || !filepath.IsAbs(o.RunDir) {
-		errs = append(errs, errors.New("folders must be absolute paths"))
-	}
+	errs := []error{checkAddress(o.PrimaryAddr), checkAddress(o.SecondaryAddr)}
 	// HAProxy binds the socket under a longer name first; 107 bytes is the system's limit.
-	if longest := filepath.Join(o.RunDir, "gateway-1000000.sock.4194304.tmp"); len(longest) > 107 {
-		errs = append(errs, fmt.Errorf("run folder %s: path is too long for sockets", o.RunDir))
-	}
-	if strings.IndexFunc(o.RunDir, unsafeInConfig) >= 0 {
-		errs = append(errs, fmt.Errorf("run folder %q: only letters, digits and ./_+=@:~- can be in its path", o.RunDir))
+	longest := filepath.Join(o.RunDir, "gateway-1000000.sock.4194304.tmp")
+	for _, rule := range []struct {
+		ok      bool
+		problem error
+	}{
+		{o.PrimaryAddr != o.SecondaryAddr, errors.New("primary and secondary address must differ")},
+		{1 <= o.Ports[0] && o.Ports[0] <= o.Ports[1] && o.Ports[1] <= 65535, fmt.Errorf("ports %d-%d are no range", o.Ports[0], o.Ports[1])},
+		{filepath.IsAbs(o.Dir) && filepath.IsAbs(o.RunDir), errors.New("folders must be absolute paths")},
+		{len(longest) <= 107, fmt.Errorf("run folder %s: path is too long for sockets", o.RunDir)},
+		{strings.IndexFunc(o.RunDir, unsafeInConfig) < 0, fmt.Errorf("run folder %q: only letters, digits and ./_+=@:~- can be in its path", o.RunDir)},
+	} {
+		if !rule.ok {
+			errs = append(errs, rule.problem)
+		}
 	}
 	if o.Binary == "" {
 		path, err := FindBinary()
-		if err != nil {
-			errs = append(errs, err)
-		}
-		o.Binary = path
-	}
-	switch {
-	case os.Geteuid() != 0:
-		o.UID, o.GID = 0, 0
-	case o.UID == 0:
-		o.UID, o.GID = ownUser()
+		o.Binary, errs = path, append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// ownUser is the user that the distribution made for HAProxy, or nobody.
-func ownUser() (uid, gid int) {
-	const nobody = 65534
+// checkAddress returns an error unless a is an address of this machine to listen on.
+func checkAddress(a netip.Addr) error {
+	if !a.IsValid() || a.IsUnspecified() || a.Zone() != "" {
+		return fmt.Errorf("address %s can't be listened on", a)
+	}
+	if err := Probe([]netip.Addr{a}, 0); err != nil {
+		return fmt.Errorf("address %s is not one of this machine: %w", a, errors.Unwrap(err))
+	}
+	return nil
+}
+
+// ownUser is whom HAProxy becomes when steward is root: the user that its package
+// made for it.
+func ownUser() (uid, gid int, err error) {
+	if os.Geteuid() != 0 {
+		return 0, 0, nil
+	}
 	u, err := user.Lookup("haproxy")
 	if err != nil {
-		return nobody, nobody
+		return 0, 0, fmt.Errorf("the user haproxy is missing, install the package haproxy: %w", err)
 	}
-	uid, errUser := strconv.Atoi(u.Uid)
-	gid, errGroup := strconv.Atoi(u.Gid)
-	if errUser != nil || errGroup != nil || uid == 0 {
-		return nobody, nobody
+	if uid, err = strconv.Atoi(u.Uid); err != nil {
+		return 0, 0, fmt.Errorf("user haproxy: %w", err)
 	}
-	return uid, gid
+	if gid, err = strconv.Atoi(u.Gid); err != nil {
+		return 0, 0, fmt.Errorf("user haproxy: %w", err)
+	}
+	return uid, gid, nil
 }
 
 // unsafeInConfig are characters that could mean something in HAProxy's file.

@@ -496,7 +496,7 @@ func TestAdoptionAfterAKillHalfWay(t *testing.T) {
 			t.Error("the old generation's session lives on")
 		}
 	})
-	t.Run("the old one is retired in part and the new one died", func(t *testing.T) {
+	t.Run("the old one is drained in part and the new one died", func(t *testing.T) {
 		t.Parallel()
 		b, r, c := setup(t)
 		conn, err := dial(t.Context(), b.current.socket)
@@ -789,7 +789,10 @@ func TestNothingRunsAsRoot(t *testing.T) {
 	b := newBench(t, 40)
 	pid := strconv.Itoa(b.pid())
 	out, err := exec.CommandContext(t.Context(), "ps", "-o", "uid=,gid=", "-p", pid).Output()
-	uid, gid := ownUser()
+	uid, gid, ownErr := ownUser()
+	if ownErr != nil {
+		t.Fatal(ownErr)
+	}
 	if want := fmt.Sprint(uid, gid); err != nil || strings.Join(strings.Fields(string(out)), " ") != want || uid == 0 || gid == 0 {
 		t.Errorf("runs as %q, %v; want %s", out, err, want)
 	}

@@ -28,8 +28,8 @@ type instance struct {
 	socket     string
 	// ports have frontends, sorted.
 	ports []int
-	// retired reports whether the frontends are shut.
-	retired bool
+	// drained reports whether the frontends are shut.
+	drained bool
 }
 
 func (i *instance) serves(port int) bool {
@@ -145,19 +145,19 @@ func (g *Gateway) inspect(ctx context.Context, i *instance) (map[string]string, 
 	return parseInfo(text), nil
 }
 
-// retire makes a generation accept no new connections. It keeps those it has.
-func (g *Gateway) retire(ctx context.Context, i *instance) error {
-	if i.retired {
+// drain makes a generation accept no new connections. It keeps those it has.
+func (g *Gateway) drain(ctx context.Context, i *instance) error {
+	if i.drained {
 		return nil
 	}
 	r, err := dial(ctx, i.socket)
 	if err != nil {
-		return fmt.Errorf("retire HAProxy: %w", err)
+		return fmt.Errorf("drain HAProxy: %w", err)
 	}
 	defer r.close()
 	fronts, err := frontends(r)
 	if err != nil {
-		return fmt.Errorf("retire HAProxy: %w", err)
+		return fmt.Errorf("drain HAProxy: %w", err)
 	}
 	var commands []string
 	for _, name := range slices.Sorted(maps.Keys(fronts)) {
@@ -166,9 +166,9 @@ func (g *Gateway) retire(ctx context.Context, i *instance) error {
 		}
 	}
 	if _, err := r.run(commands...); err != nil {
-		return fmt.Errorf("retire HAProxy: %w", err)
+		return fmt.Errorf("drain HAProxy: %w", err)
 	}
-	i.retired = true
+	i.drained = true
 	return nil
 }
 

@@ -18,7 +18,7 @@ import (
 func (g *Gateway) config(socket string, ports []int) config {
 	return config{
 		Primary: g.o.PrimaryAddr, Secondary: g.o.SecondaryAddr, Socket: socket, MaxConn: g.maxConn,
-		User: g.o.UID, Group: g.o.GID, Ports: ports, Routes: g.routes,
+		User: g.uid, Group: g.gid, Ports: ports, Routes: g.routes,
 	}
 }
 
@@ -40,7 +40,7 @@ func (g *Gateway) living() []*instance {
 
 // adopt finds the generations that an earlier steward left running. The newest
 // is the current one if it listens on all its ports and is what this steward
-// would start; else it is retired with the rest, and ready starts another.
+// would start; else it is drained with the rest, and ready starts another.
 func (g *Gateway) adopt(ctx context.Context) error {
 	generations, err := g.generations()
 	if err != nil {
@@ -142,7 +142,7 @@ func (g *Gateway) ready(ctx context.Context) error {
 		default:
 		}
 	}
-	if err := g.retireOlder(ctx); err != nil {
+	if err := g.drainOlder(ctx); err != nil {
 		return err
 	}
 	for _, port := range slices.Sorted(maps.Keys(g.routes)) {
@@ -161,7 +161,7 @@ func (g *Gateway) ready(ctx context.Context) error {
 // left and this one wouldn't have started.
 func (g *Gateway) listening() *instance {
 	for _, i := range g.older {
-		if i.process.Running() && !i.retired {
+		if i.process.Running() && !i.drained {
 			return i
 		}
 	}
@@ -265,12 +265,12 @@ func (g *Gateway) replace(ctx context.Context) error {
 		return err
 	}
 	g.older = append([]*instance{old}, g.older...)
-	failpoint.Here("gateway: before retiring the old HAProxy")
-	return g.retireOlder(ctx)
+	failpoint.Here("gateway: before draining the old HAProxy")
+	return g.drainOlder(ctx)
 }
 
-// retireOlder shuts the frontends of older generations and forgets those that have ended.
-func (g *Gateway) retireOlder(ctx context.Context) error {
+// drainOlder shuts the frontends of older generations and forgets those that have ended.
+func (g *Gateway) drainOlder(ctx context.Context) error {
 	var errs []error
 	g.older = slices.DeleteFunc(g.older, func(i *instance) bool {
 		if i.process.Running() {
@@ -280,9 +280,9 @@ func (g *Gateway) retireOlder(ctx context.Context) error {
 		return true
 	})
 	for _, i := range g.older {
-		err := g.retire(ctx, i)
+		err := g.drain(ctx, i)
 		if err != nil && ctx.Err() == nil && i.process.Running() {
-			g.log.Warn("old HAProxy can't be retired and is ended", "pid", i.process.Pid(), "error", err)
+			g.log.Warn("old HAProxy can't be drained and is ended", "pid", i.process.Pid(), "error", err)
 			err = g.end(i) // it would go on letting sources in
 		}
 		if err != nil && i.process.Running() {

@@ -99,8 +99,8 @@ func (g *Gateway) endDrained(ctx context.Context) {
 			g.log.Warn("old HAProxy can't be ended", "pid", i.process.Pid(), "error", err)
 		}
 	}
-	if err := g.retireOlder(ctx); err != nil && ctx.Err() == nil {
-		g.log.Warn("old HAProxy can't be retired", "error", err)
+	if err := g.drainOlder(ctx); err != nil && ctx.Err() == nil {
+		g.log.Warn("old HAProxy can't be drained", "error", err)
 	}
 }
 

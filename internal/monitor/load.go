@@ -44,7 +44,7 @@ type Load struct {
 // Point is a machine's load in the time from At to At plus Spacing, as far as it
 // was measured: for Covered.
 type Point struct {
-	Compute ComputeID
+	Machine MachineID
 	At      time.Time
 	Covered time.Duration
 	Load
@@ -142,15 +142,15 @@ func (u *usage) add(before, r Reading, between time.Duration) {
 // bits of a byte.
 const bits = 8
 
-func (u *usage) point(of ComputeID, at time.Time) Point {
-	return Point{Compute: of, At: at, Covered: u.covered, Load: Load{
+func (u *usage) point(of MachineID, at time.Time) Point {
+	return Point{Machine: of, At: at, Covered: u.covered, Load: Load{
 		CPU: u.busy.rate(1), Disk: u.disk.rate(1), Swap: u.swap.rate(1), NetIn: u.netIn.rate(bits), NetOut: u.netOut.rate(bits),
 	}}
 }
 
 // Points are all that the meter holds, as far as they are measured, in the order
 // of their times.
-func (m *Meter) Points(of ComputeID) []Point {
+func (m *Meter) Points(of MachineID) []Point {
 	points := make([]Point, 0, len(m.usages))
 	for _, at := range slices.SortedFunc(maps.Keys(m.usages), time.Time.Compare) {
 		points = append(points, m.usages[at].point(of, at))
@@ -159,7 +159,7 @@ func (m *Meter) Points(of ComputeID) []Point {
 }
 
 // Take is those of Points that are over at a moment; the meter forgets them.
-func (m *Meter) Take(of ComputeID, now time.Time) []Point {
+func (m *Meter) Take(of MachineID, now time.Time) []Point {
 	all := m.Points(of)
 	over := slices.DeleteFunc(all, func(p Point) bool { return p.At.Add(Spacing).After(now) })
 	for _, p := range over {

@@ -48,34 +48,34 @@ func TestPoints(t *testing.T) {
 			// 30 s of a core and 6000 B of a disk in the first, 90 s and 0 B in the second; 1000 B of swap, then 3000 B.
 			[]monitor.Reading{at(0, 100, 50, 1000, 2000, 9), at(minute, 130, 6050, 1600, 2000, 1000), at(2*minute, 220, 6050, 2800, 2600, 3000)},
 			// 120 s/120 s; 6000 B/120 s; (1000·60 + 3000·60)/120; 1800 B·8/120 s; 600 B·8/120 s.
-			[]monitor.Point{{Compute: 7, At: midday, Covered: 2 * minute, Load: load(1, 50, 2000, 120, 40)}},
+			[]monitor.Point{{Machine: 7, At: midday, Covered: 2 * minute, Load: load(1, 50, 2000, 120, 40)}},
 		},
 		{
 			"counters that begin anew",
 			// The machine was booted between: 15 s, 600 B and so on since then.
 			[]monitor.Reading{at(0, 9000, 9000, 9000, 9000, 0), at(minute, 15, 600, 60, 120, 0)},
-			[]monitor.Point{{Compute: 7, At: midday, Covered: minute, Load: load(0.25, 10, 0, 8, 16)}},
+			[]monitor.Point{{Machine: 7, At: midday, Covered: minute, Load: load(0.25, 10, 0, 8, 16)}},
 		},
 		{
 			"what is between two points counts where most of it lies",
 			[]monitor.Reading{at(4*minute, 0, 0, 0, 0, 0), at(5*minute+10*time.Second, 70, 0, 0, 0, 0), at(6*minute+10*time.Second, 100, 0, 0, 0, 0)},
 			[]monitor.Point{
-				{Compute: 7, At: midday, Covered: 70 * time.Second, Load: load(1, 0, 0, 0, 0)},
-				{Compute: 7, At: midday.Add(5 * minute), Covered: minute, Load: load(0.5, 0, 0, 0, 0)},
+				{Machine: 7, At: midday, Covered: 70 * time.Second, Load: load(1, 0, 0, 0, 0)},
+				{Machine: 7, At: midday.Add(5 * minute), Covered: minute, Load: load(0.5, 0, 0, 0, 0)},
 			},
 		},
 		{
 			"a gap stays one",
 			[]monitor.Reading{at(0, 0, 0, 0, 0, 0), at(minute, 30, 0, 0, 0, 0), at(10*minute, 570, 0, 0, 0, 0), at(11*minute, 585, 0, 0, 0, 0)},
 			[]monitor.Point{
-				{Compute: 7, At: midday, Covered: minute, Load: load(0.5, 0, 0, 0, 0)},
-				{Compute: 7, At: midday.Add(10 * minute), Covered: minute, Load: load(0.25, 0, 0, 0, 0)},
+				{Machine: 7, At: midday, Covered: minute, Load: load(0.5, 0, 0, 0, 0)},
+				{Machine: 7, At: midday.Add(10 * minute), Covered: minute, Load: load(0.25, 0, 0, 0, 0)},
 			},
 		},
 		{
 			"a clock that goes back",
 			[]monitor.Reading{at(3*minute, 0, 0, 0, 0, 0), at(2*minute, 30, 0, 0, 0, 0), at(3*minute, 60, 0, 0, 0, 0)},
-			[]monitor.Point{{Compute: 7, At: midday, Covered: minute, Load: load(0.5, 0, 0, 0, 0)}},
+			[]monitor.Point{{Machine: 7, At: midday, Covered: minute, Load: load(0.5, 0, 0, 0, 0)}},
 		},
 	} {
 		if diff := cmp.Diff(test.want, points(t, test.readings...)); diff != "" {
@@ -91,7 +91,7 @@ func TestDevicesComeAndGo(t *testing.T) {
 		monitor.Reading{At: midday.Add(time.Minute), Busy: monitor.Counters{"0": 25, "2": 1000}, Disk: monitor.Counters{"sdb": 5000}, In: monitor.Counters{"eth0": 1}},
 	)
 	// Of the cores only "0" was there both times: 15 s/60 s. No disk was, and nothing is known of the rest.
-	want := []monitor.Point{{Compute: 7, At: midday, Covered: time.Minute, Load: monitor.Load{CPU: new(0.25)}}}
+	want := []monitor.Point{{Machine: 7, At: midday, Covered: time.Minute, Load: monitor.Load{CPU: new(0.25)}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

@@ -18,8 +18,8 @@ type (
 	ReplyID int64
 	// NoticeID identifies what one contact is told of an issue.
 	NoticeID int64
-	// ComputeID identifies a machine.
-	ComputeID int64
+	// MachineID identifies a machine.
+	MachineID int64
 )
 
 // ServiceType is how a service is checked.

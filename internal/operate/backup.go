@@ -22,8 +22,8 @@ type Archive interface {
 	Get(ctx context.Context, of cluster.ID, id backup.ID, key []byte) (archive.Manifest, io.ReadCloser, error)
 	Delete(ctx context.Context, of cluster.ID, id backup.ID) error
 	DeleteCluster(ctx context.Context, of cluster.ID) error
-	GetWAL(ctx context.Context, w archive.WAL, key []byte, out io.Writer) error
-	ListWAL(ctx context.Context, of cluster.ID) ([]archive.WAL, error)
+	GetSegment(ctx context.Context, w archive.Segment, key []byte, out io.Writer) error
+	ListSegments(ctx context.Context, of cluster.ID) ([]archive.Segment, error)
 }
 
 // Recovery keeps beside a database's backups what it takes to bring it back on
@@ -39,14 +39,9 @@ const FullReason = "There is no room left where backups are kept; the operator h
 // from its locks.
 const BlockedReason = "A statement or a lock in the database kept the backup waiting for too long; end it, or back up at another time."
 
-var errNoBackups = &impossible{reason: "Backups are not available on this platform."}
-
 // backup copies the database's data into the archive. What an earlier run left
 // there is overwritten: it is complete in the store only when it is whole.
 func (w *work) backup(ctx context.Context) error {
-	if w.Archiver == nil || w.Archive == nil {
-		return errNoBackups
-	}
 	b, err := w.Store.BackupForWork(ctx, w.op.Params.Backup)
 	if err != nil {
 		return fmt.Errorf("read backup %d: %w", w.op.Params.Backup, err)
@@ -79,9 +74,6 @@ func (w *work) backup(ctx context.Context) error {
 
 // saveRecovery leaves it to upkeep to try again: the backup is one all the same.
 func (w *work) saveRecovery(ctx context.Context) {
-	if w.Recovery == nil {
-		return
-	}
 	if _, err := step("save recovery", func() (struct{}, error) { return struct{}{}, w.Recovery.Save(ctx, w.c.ID) }); err != nil {
 		w.log.WarnContext(ctx, "keep what recovers the database", "error", err)
 	}
@@ -101,7 +93,7 @@ func (w *work) copyTo(ctx context.Context, want platform.Wanted, b backup.Backup
 	}
 	return step("backup", func() (archive.Manifest, error) {
 		return w.Archive.Put(ctx, m, key, func(out io.Writer) (platform.Copy, error) {
-			return w.Archiver.Backup(ctx, want, from, counted{out, &p.bytes})
+			return w.Driver.Backup(ctx, want, from, counted{out, &p.bytes})
 		})
 	})
 }
@@ -144,10 +136,8 @@ func (w *work) endBackup(ctx context.Context, tx *store.Tx, b backup.Backup, sta
 // in the archive that anybody would take for one.
 func (w *work) giveBackupUp(ctx context.Context, reason string) error {
 	id := w.op.Params.Backup
-	if w.Archive != nil {
-		if err := w.Archive.Delete(ctx, w.c.ID, id); err != nil { // the search for orphans will find it
-			w.log.WarnContext(ctx, "remove what was copied", "error", err)
-		}
+	if err := w.Archive.Delete(ctx, w.c.ID, id); err != nil { // the search for orphans will find it
+		w.log.WarnContext(ctx, "remove what was copied", "error", err)
 	}
 	failed := backup.Backup{ID: id, State: backup.Failed, Problem: reason}
 	return w.end(ctx, func(tx *store.Tx) error { return w.endBackup(ctx, tx, failed, operation.FailedStatus) })
@@ -155,9 +145,6 @@ func (w *work) giveBackupUp(ctx context.Context, reason string) error {
 
 // removeBackup takes a deleted backup out of the archive, and then its row.
 func (w *work) removeBackup(ctx context.Context) error {
-	if w.Archive == nil {
-		return errNoBackups
-	}
 	id := w.op.Params.Backup
 	_, err := step("remove backup", func() (struct{}, error) { return struct{}{}, w.Archive.Delete(ctx, w.c.ID, id) })
 	if err != nil {
@@ -172,11 +159,8 @@ func (w *work) removeBackup(ctx context.Context) error {
 }
 
 // removeArchive takes all backups of a deleted database out of the archive. kept
-// tells that they are kept for a while instead.
+// says that they are kept for a while instead.
 func (w *work) removeArchive(ctx context.Context) (kept bool, err error) {
-	if w.Archive == nil {
-		return false, nil
-	}
 	if w.KeepDeleted > 0 {
 		all, err := w.Store.BackupsOf(ctx, w.c.ID)
 		if err != nil {

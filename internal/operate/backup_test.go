@@ -719,19 +719,6 @@ func TestUndoARestore(t *testing.T) {
 	}
 }
 
-func TestAPlatformWithoutBackups(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, operate.Limits{})
-	c := b.active()
-	b.snapshot(c, "s")
-	b.change = func(o *operate.Options) { o.Archiver, o.Archive = nil, nil }
-	b.restart()
-	if o := b.runToEnd(); o.Status != operation.FailedStatus || !strings.Contains(o.Message, "not available") {
-		t.Errorf("%+v", o)
-	}
-	b.mustServe(c.ID)
-}
-
 // TestWhatTakesTooLongIsGivenUp: however well it goes on.
 func TestWhatTakesTooLongIsGivenUp(t *testing.T) {
 	t.Parallel()

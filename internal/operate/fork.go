@@ -11,6 +11,7 @@ import (
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/fault"
+	"steward/internal/filter"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
@@ -24,9 +25,6 @@ var (
 
 // fork makes a new database of another one's backup. Only then is anybody let in.
 func (w *work) fork(ctx context.Context) error {
-	if w.Archiver == nil || w.Archive == nil {
-		return errNoBackups
-	}
 	want, err := w.wanted(false)
 	if err != nil {
 		return err
@@ -146,7 +144,7 @@ func (f *forking) copy(ctx context.Context, want platform.Wanted) (moment time.T
 	defer content.Close()
 	from := platform.Source{Copy: m.Copy, AdminPassword: string(admin), Recovery: f.recovery()}
 	reached, err := step("fork", func() (time.Time, error) {
-		return f.Archiver.Fork(ctx, want, from, content, func(bytes int64) { p.bytes.Store(bytes) })
+		return f.Driver.Fork(ctx, want, from, content, func(bytes int64) { p.bytes.Store(bytes) })
 	})
 	if errors.Is(err, platform.ErrGap) {
 		f.log.WarnContext(ctx, "the archive has a gap", "source_id", int64(f.source.ID), "error", err)
@@ -175,14 +173,14 @@ func (f *forking) recovery() *platform.Recovery {
 	return &platform.Recovery{
 		Until: *f.c.Fork.RestoreTime,
 		Fetch: func(ctx context.Context, archiveID, name string, out io.Writer) (bool, error) {
-			err := f.Archive.GetWAL(ctx, archive.WAL{Cluster: f.source.ID, ArchiveID: archiveID, Name: name}, f.key, out)
+			err := f.Archive.GetSegment(ctx, archive.Segment{Cluster: f.source.ID, ArchiveID: archiveID, Name: name}, f.key, out)
 			if errors.Is(err, archive.ErrNotFound) {
 				return false, nil
 			}
 			return err == nil, err
 		},
 		Archived: func(ctx context.Context, archiveID string) ([]string, error) {
-			all, err := f.Archive.ListWAL(ctx, f.source.ID)
+			all, err := f.Archive.ListSegments(ctx, f.source.ID)
 			var names []string
 			for _, w := range all {
 				if w.ArchiveID == archiveID {
@@ -206,9 +204,8 @@ func (f *forking) moment(reached time.Time) time.Time {
 		reached = f.b.Created
 	}
 	if reached.Before(*f.c.Fork.RestoreTime) {
-		const layout = "2006-01-02T15:04:05"
 		f.op.Params.Note = fmt.Sprintf("Nothing was archived of the source between %s and %s, the moment asked for: the data is of the former.",
-			reached.UTC().Format(layout), f.c.Fork.RestoreTime.UTC().Format(layout))
+			filter.FormatTime(reached), filter.FormatTime(*f.c.Fork.RestoreTime))
 		return reached
 	}
 	return *f.c.Fork.RestoreTime

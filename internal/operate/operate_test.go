@@ -470,7 +470,7 @@ func TestLostFilesAreNotReplaced(t *testing.T) {
 	}
 }
 
-func TestPlanThatLeftTheCatalogue(t *testing.T) {
+func TestPlanThatLeftTheCatalog(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, operate.Limits{})
 	c := b.active()

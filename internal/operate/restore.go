@@ -24,9 +24,6 @@ const LockedOutReason = "The backup is restored, but it is older than the last r
 // before the platform is asked, and read whole before the platform touches
 // anything: what is damaged costs nothing.
 func (w *work) restore(ctx context.Context) error {
-	if w.Archiver == nil || w.Archive == nil {
-		return errNoBackups
-	}
 	b, err := w.Store.BackupForWork(ctx, w.op.Params.Backup)
 	if fault.IsKind(err, fault.NotFound) || err == nil && b.State != backup.Complete {
 		return &impossible{reason: "The backup is gone."}
@@ -68,7 +65,7 @@ func (w *work) copyFrom(ctx context.Context, want platform.Wanted, b backup.Back
 	defer content.Close()
 	in := &announced{Reader: content, atEnd: func() error { return w.touched(ctx) }}
 	_, err = step("restore", func() (struct{}, error) {
-		return struct{}{}, w.Archiver.Restore(ctx, want, m.Copy, in, func(bytes int64) { p.bytes.Store(bytes) })
+		return struct{}{}, w.Driver.Restore(ctx, want, m.Copy, in, func(bytes int64) { p.bytes.Store(bytes) })
 	})
 	if err != nil {
 		return fmt.Errorf("restore: %w", w.damaged(ctx, b, err))
@@ -195,7 +192,7 @@ func (w *work) endServing(ctx context.Context, seen platform.Observed) error {
 }
 
 // giveRestoreUp leaves a database whose data wasn't touched as it was; upkeep
-// tells whether it is degraded. Any other has failed, until upkeep or the
+// reports whether it is degraded. Any other has failed, until upkeep or the
 // operator finds that it serves; the operator, where the servers may have come up
 // with a password that was reset.
 func (w *work) giveRestoreUp(ctx context.Context, reason string) error {
@@ -224,15 +221,12 @@ func (w *work) giveRestoreUp(ctx context.Context, reason string) error {
 // undoRestore brings back the data that the last restore set aside, with
 // today's root password.
 func (w *work) undoRestore(ctx context.Context) error {
-	if w.Archiver == nil {
-		return errNoBackups
-	}
 	want, err := w.wanted(false)
 	if err != nil {
 		return err
 	}
 	if !w.op.Params.Touched { // what is undone can't be undone again
-		if _, err := step("undo restore", func() (struct{}, error) { return struct{}{}, w.Archiver.Undo(ctx, want) }); err != nil {
+		if _, err := step("undo restore", func() (struct{}, error) { return struct{}{}, w.Driver.Undo(ctx, want) }); err != nil {
 			return fmt.Errorf("undo: %w", err)
 		}
 		if err := w.touched(ctx); err != nil {

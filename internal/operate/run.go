@@ -18,16 +18,20 @@ import (
 	"steward/internal/store"
 )
 
+// Platform is what is asked of where databases run: a platform.Driver.
+type Platform interface {
+	platform.Applier
+	platform.Archiver
+}
+
 // Options are what an Operator is made of.
 type Options struct {
 	Store   *store.Store
-	Driver  platform.Driver
+	Driver  Platform
 	Catalog *catalog.Catalog
-	// Archiver takes backups, which Archive keeps; both are nil on a platform
-	// without.
-	Archiver platform.Archiver
-	Archive  Archive
-	// Recovery keeps what brings databases back on another server; nil: nobody does.
+	// Archive keeps backups.
+	Archive Archive
+	// Recovery keeps what brings databases back on another server.
 	Recovery Recovery
 	// Issues tells of the ends of maintenance windows.
 	Issues outage.IssueTracker

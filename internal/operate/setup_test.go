@@ -82,7 +82,7 @@ func (b *bench) restart() {
 		},
 	})
 	o := operate.Options{
-		Store: b.store, Driver: b.driver, Catalog: plans, Archiver: b.driver, Archive: b.archive,
+		Store: b.store, Driver: b.driver, Catalog: plans, Archive: b.archive, Recovery: unsaved{},
 		Logger: slog.New(slog.DiscardHandler), Limits: b.limits,
 	}
 	if b.change != nil {
@@ -90,6 +90,11 @@ func (b *bench) restart() {
 	}
 	b.operator = operate.New(o)
 }
+
+// unsaved keeps nothing that recovers databases.
+type unsaved struct{}
+
+func (unsaved) Save(context.Context, cluster.ID) error { return nil }
 
 // quick are limits for tests in which steps fail once.
 var quick = operate.Limits{Quick: time.Nanosecond, Copies: time.Nanosecond, Seen: time.Nanosecond}

@@ -64,7 +64,7 @@ func TestSuspendedWithoutFiles(t *testing.T) {
 	b.remove(c)
 }
 
-// TestRestingNeedsNoPlan: a type that has left the catalogue keeps nobody from
+// TestRestingNeedsNoPlan: a type that has left the catalog keeps nobody from
 // suspending, only from resuming.
 func TestRestingNeedsNoPlan(t *testing.T) {
 	t.Parallel()

@@ -74,7 +74,7 @@ const (
 	Service    EntityType = "managed_service"
 	Contact    EntityType = "managed_contact"
 	Credential EntityType = "managed_credential"
-	Compute    EntityType = "managed_compute"
+	Machine    EntityType = "managed_compute"
 	Ticket     EntityType = "ticket"
 )
 

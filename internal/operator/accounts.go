@@ -11,6 +11,7 @@ import (
 	"steward/internal/config"
 	"steward/internal/control"
 	"steward/internal/fault"
+	"steward/internal/wait"
 )
 
 // Accounts are what operators do with accounts, in one store.
@@ -20,7 +21,7 @@ type Accounts struct {
 }
 
 // OpenAccounts opens the store of a data folder, or the one at url. The configuration
-// is the server's: plans have other sizes in another catalogue.
+// is the server's: plans have other sizes in another catalog.
 func OpenAccounts(ctx context.Context, data, url string, c config.Config) (*Accounts, error) {
 	plans, err := c.Catalog.Load([]catalog.Engine{})
 	if err != nil {
@@ -72,10 +73,8 @@ func (x *Accounts) AwaitGone(ctx context.Context, name string) (kept int, err er
 		if err != nil || shown.Leftovers > 0 {
 			return shown.Leftovers, err
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, 100*time.Millisecond) != nil {
 			return 0, fmt.Errorf("%s is deleted, and what is left of it goes while the server runs", name)
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (r *BackupReader) copied(ctx context.Context, m archive.Manifest) (engine.E
 		Flavour: engine.Flavour(flavour), Series: m.Series, Version: m.Copy.ServerVersion,
 		Bytes: m.Bytes - int64(m.Copy.KeyringBytes), Taken: m.Created.UTC(), Encrypted: m.Encrypted,
 	}
-	exporter, ok := datadir.Engines(slog.New(slog.DiscardHandler))[m.Engine].(engine.Exporter)
+	exporter, ok := datadir.Engines(slog.New(slog.DiscardHandler))[m.Engine]
 	if !ok || m.Copy.KeyringBytes < 0 || m.Copy.KeyringBytes > 1<<20 {
 		return nil, c, fmt.Errorf("this steward can't export backups of %s", m.Copy.Installation)
 	}

@@ -20,6 +20,7 @@ import (
 	"steward/internal/recovery"
 	"steward/internal/seal"
 	"steward/internal/store"
+	"steward/internal/wait"
 )
 
 // LostServer is what a lost server leaves: its bucket and the key of its secrets.
@@ -225,10 +226,8 @@ func (r *Recovery) Await(ctx context.Context, c cluster.Cluster, tell func(perce
 			why, err := r.lastFailure(ctx, c)
 			return c, why, err
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, 200*time.Millisecond) != nil {
 			return c, "", ctx.Err()
-		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"steward/internal/config"
 	"steward/internal/reseal"
 	"steward/internal/seal"
+	"steward/internal/wait"
 )
 
 // RotateOptions say which server's master key is changed, and how far.
@@ -170,10 +171,8 @@ func (r *rotation) next() string {
 func (r *rotation) await(ctx context.Context) error {
 	for {
 		fmt.Fprintf(r.Out, "Waiting %s for what servers have under way.\n", r.Grace)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(r.Grace):
+		if err := wait.Sleep(ctx, r.Grace); err != nil {
+			return err
 		}
 		if late, err := r.reseal(ctx); err != nil || late == 0 {
 			return err

@@ -90,7 +90,7 @@ func (t IssueTracker) end(ctx context.Context, tx *store.Tx, s monitor.Service, 
 	return t.close(ctx, tx, issue, how, at)
 }
 
-// opened writes down and tells that an issue was opened.
+// opened records and announces an issue that was opened.
 func (t IssueTracker) opened(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
 	if err := t.note(ctx, tx, issue, monitor.Opened, issue.Created, issue.Ticket.Summary); err != nil {
 		return err

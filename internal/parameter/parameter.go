@@ -1,5 +1,5 @@
 // Package parameter holds which settings of a database server its owner may
-// choose: the API's engine_config. What steward itself relies upon (who comes in,
+// choose: the API's engine_config. What steward itself relies upon (who logs in,
 // replication, durability, archiving, what is logged, how many connections there
 // are) is no parameter. Everything here is plain rules: no I/O, no clock.
 package parameter

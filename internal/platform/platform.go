@@ -79,9 +79,23 @@ type Node struct {
 }
 
 // Driver runs clusters. All methods are repeatable: called again after a crash
-// at any point they finish the work. A caller holds the cluster's lease around
-// Apply, Remove and SetPassword.
+// at any point they finish the work.
 type Driver interface {
+	Applier
+	Archiver
+	ContinuousArchiver
+	Verifier
+	Reconciler
+	// Changes tells of clusters that should be looked at again: a server
+	// exited, a ping was missed. It is a hint; a sweep looks anyway.
+	Changes() <-chan cluster.ID
+	// Engines are the release series this platform can run, found at start.
+	Engines() []catalog.Engine
+}
+
+// Applier is the part of a Driver that makes clusters what is wanted. A caller holds
+// the cluster's lease around Apply, Remove and SetPassword.
+type Applier interface {
 	// Apply takes one bounded pass towards what is wanted and reports what it
 	// then sees. When Observed.Settled is false and there is no error, call
 	// again soon. Errors are problems that a later pass may not have.
@@ -100,11 +114,6 @@ type Driver interface {
 	SetPassword(ctx context.Context, want Wanted) error
 	// SetReadOnly turns the disk guard on or off.
 	SetReadOnly(ctx context.Context, want Wanted, on bool) error
-	// Changes tells of clusters that should be looked at again: a server
-	// exited, a ping was missed. It is a hint; a sweep looks anyway.
-	Changes() <-chan cluster.ID
-	// Engines are the release series this platform can run, found at start.
-	Engines() []catalog.Engine
 }
 
 // Copy tells of a backup's data what is needed to restore it.
@@ -150,8 +159,8 @@ var ErrGap = errors.New("what was archived has a gap")
 // copy, but not all of it could be looked through.
 var ErrUnverified = errors.New("the copy couldn't be verified")
 
-// ContinuousArchiver is the part of a driver whose servers keep what they write, for a
-// continuous archive.
+// ContinuousArchiver is the part of a Driver that archives what servers write between
+// backups.
 type ContinuousArchiver interface {
 	// Upload puts everything that servers have written into the archive, and removes it.
 	Upload(ctx context.Context, want Wanted, to ArchiveSink) error
@@ -169,7 +178,7 @@ type ArchiveSink interface {
 	ReportGap(ctx context.Context) error
 }
 
-// Archiver is the part of a driver that takes backups and restores them. A
+// Archiver is the part of a Driver that takes backups and restores them. A
 // caller holds the cluster's lease around Restore, Fork and Undo; a backup may be
 // taken while other work goes on.
 type Archiver interface {
@@ -191,6 +200,10 @@ type Archiver interface {
 	// Undo brings the data back that the last Restore set aside; an error when
 	// there is none.
 	Undo(ctx context.Context, want Wanted) error
+}
+
+// Verifier is the part of a Driver that tries backups out.
+type Verifier interface {
 	// Verify restores r into a scratch server of its own, with little priority,
 	// and looks through all of it; the error says what is wrong with the copy, or is
 	// ErrUnverified. Remove ends it.

@@ -6,7 +6,7 @@ import (
 	"steward/internal/cluster"
 )
 
-// Reconciler is the part of a driver that clears away what no cluster owns.
+// Reconciler is the part of a Driver that clears away what no cluster owns.
 type Reconciler interface {
 	// Reconcile removes processes, files, limits and routes of clusters that
 	// known doesn't name. known is asked after the driver has looked at what is

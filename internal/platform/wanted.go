@@ -24,11 +24,11 @@ type Wanted struct {
 }
 
 // UnknownPlanError is returned by NewWanted when the cluster's plan is no longer in the
-// catalogue. Its text is for customers.
+// catalog. Its text is for customers.
 type UnknownPlanError struct{ Plan string }
 
 func (e *UnknownPlanError) Error() string {
-	return fmt.Sprintf("The type %s is no longer in the catalogue; the operator has to put it back, marked as deprecated.", e.Plan)
+	return fmt.Sprintf("The type %s is no longer in the catalog; the operator has to put it back, marked as deprecated.", e.Plan)
 }
 
 // NewWanted returns what is wanted of a cluster; its status says whether anything should

@@ -177,7 +177,7 @@ func TestEveryTrick(t *testing.T) {
 				t.Errorf("%s, %q", r.Class, r.Detail)
 			}
 			if len(r.Addresses) > 0 {
-				t.Errorf("it tells that the name leads to %s", r.Addresses)
+				t.Errorf("it gives away that the name leads to %s", r.Addresses)
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"steward/internal/wait"
 )
 
 // Process is a running server, started here or adopted.
@@ -198,10 +200,8 @@ func KillAll(ctx context.Context, id Identity, group Group) error {
 		if left == 0 {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, pause) != nil {
 			return fmt.Errorf("kill %s: %d processes are left: %w", id.Mark, left, ctx.Err())
-		case <-time.After(pause):
 		}
 		pause = min(2*pause, 20*time.Millisecond)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"steward/internal/wait"
 )
 
 const (
@@ -67,10 +69,8 @@ func nextPause(pause, since time.Duration) time.Duration {
 
 func (s *Supervisor) restart(ctx context.Context, pause time.Duration) {
 	s.Logger.WarnContext(ctx, "a server has ended; it is started again", "server", s.Name, "in", pause)
-	select {
-	case <-ctx.Done():
+	if wait.Sleep(ctx, pause) != nil {
 		return
-	case <-time.After(pause):
 	}
 	if err := s.Restart(ctx); err != nil && ctx.Err() == nil {
 		s.Logger.ErrorContext(ctx, "a server can't be started again", "server", s.Name, "error", err)

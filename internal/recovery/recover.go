@@ -135,7 +135,7 @@ func (r *Recoverer) recover(ctx context.Context, f Found, from backup.ID) (Outco
 	if here, err := r.here(ctx, f.Record); err != nil || here != nil && !waiting(*here) {
 		return outcome(here), err
 	}
-	kept, err := r.prove(ctx, f, from)
+	kept, err := r.check(ctx, f, from)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -180,11 +180,11 @@ func (r *Recoverer) here(ctx context.Context, record Record) (*cluster.Cluster, 
 // waiting reports whether a database was recorded whose data never came.
 func waiting(c cluster.Cluster) bool { return c.Status == cluster.Failed && c.Hosts.Primary == "" }
 
-// prove demands that the backup is whole and can be run here, and reads the
+// check returns an error unless the backup is whole and can be run here, and reads the
 // manifests of all.
-func (r *Recoverer) prove(ctx context.Context, f Found, from backup.ID) ([]archive.Manifest, error) {
+func (r *Recoverer) check(ctx context.Context, f Found, from backup.ID) ([]archive.Manifest, error) {
 	if _, ok := r.Catalog.Plan(f.Record.Type); !ok {
-		return nil, fmt.Errorf("its type %s is not in this server's catalogue (catalog.file)", f.Record.Type)
+		return nil, fmt.Errorf("its type %s is not in this server's catalog (catalog.file)", f.Record.Type)
 	}
 	var kept []archive.Manifest
 	for _, id := range f.Backups {

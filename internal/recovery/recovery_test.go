@@ -202,7 +202,7 @@ func TestRefusals(t *testing.T) {
 		"not installed": {func(o *recovery.Options) {
 			o.Runs = func(cluster.Engine, string, string) error { return errors.New("isn't installed") }
 		}, "isn't installed", false},
-		"unknown type":   {func(o *recovery.Options) { o.Catalog = &catalog.Catalog{} }, "catalogue", false},
+		"unknown type":   {func(o *recovery.Options) { o.Catalog = &catalog.Catalog{} }, "catalog", false},
 		"quota":          {func(o *recovery.Options) { o.Quotas.Databases = new(0) }, "(max_databases) would be exceeded: it is 0,", false},
 		"damaged backup": {nil, "backup 9 is damaged", true},
 		"label taken":    {func(o *recovery.Options) { o.Store = occupied(t, 3) }, "another database one", false},

@@ -55,7 +55,7 @@ func classify(err error) error {
 	case "users_username_unique":
 		return fault.NewInvalid("username", "Username taken")
 	case "computes_label_unique":
-		return monitor.ComputeLabelTaken()
+		return monitor.MachineLabelTaken()
 	}
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"steward/internal/wait"
 )
 
 // listenPause is between two tries to connect again.
@@ -22,10 +24,7 @@ func (s *Store) listen(ctx context.Context, topic string, heard func()) {
 			return
 		}
 		s.log.WarnContext(ctx, "listening to the store ended; it begins anew", "topic", topic, "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(listenPause):
-		}
+		_ = wait.Sleep(ctx, listenPause) // the loop sees ctx end
 	}
 }
 

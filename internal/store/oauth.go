@@ -226,7 +226,7 @@ func (q queries) CreateRefreshToken(ctx context.Context, hash TokenHash, request
 	return oneRow(n, err)
 }
 
-// LockRefreshToken finds a refresh token, tells whether it was used before, and
+// LockRefreshToken finds a refresh token, reports whether it was used before, and
 // keeps others from it until the transaction ends.
 func (t *Tx) LockRefreshToken(ctx context.Context, hash TokenHash) (a account.Authorization, used bool, err error) {
 	r, err := t.q.RefreshTokenGet(ctx, hash[:], t.now())

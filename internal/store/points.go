@@ -28,7 +28,7 @@ func (q queries) AddPoints(ctx context.Context, points []monitor.Point) error {
 	ids, ats, covered := make([]int64, len(points)), make([]time.Time, len(points)), make([]float64, len(points))
 	var cpu, disk, swap, in, out []*float64
 	for i, p := range points {
-		ids[i], ats[i], covered[i] = int64(p.Compute), p.At, p.Covered.Seconds()
+		ids[i], ats[i], covered[i] = int64(p.Machine), p.At, p.Covered.Seconds()
 		cpu, disk, swap, in, out = append(cpu, p.CPU), append(disk, p.Disk), append(swap, p.Swap), append(in, p.NetIn), append(out, p.NetOut)
 	}
 	_, err := q.db.Exec(ctx, addPoints, ids, ats, cpu, disk, swap, in, out, covered)
@@ -48,7 +48,7 @@ FROM compute_points p JOIN computes c ON c.id = p.compute_id
 WHERE c.account_id = $1 AND p.at > $2 GROUP BY p.at ORDER BY p.at`
 
 // PointSums are the account's points after a time, each the sum over the machines
-// that have it; their Compute is 0.
+// that have it; their Machine is 0.
 func (q queries) PointSums(ctx context.Context, of account.ID, after time.Time) ([]monitor.Point, error) {
 	rows, err := q.db.Query(ctx, sumPoints, int64(of), after)
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sys/unix"
+
+	"steward/internal/wait"
 )
 
 // patience is how long a store that went away is waited for: the embedded one
@@ -78,10 +80,8 @@ func persist(ctx context.Context, again func(error) bool, do func() error) error
 		if err == nil || !again(err) || time.Now().After(until) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, pause) != nil {
 			return err
-		case <-time.After(pause):
 		}
 	}
 }

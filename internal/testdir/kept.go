@@ -57,6 +57,25 @@ func Kept(prefix, key string) (names []string) {
 	return names
 }
 
+// Built makes path a copy of a program of that name, which build brings up to date where
+// it is kept: to link it takes seconds, and each package's tests want it.
+func Built(path, name string, build func(kept string) error) error {
+	programs := filepath.Join(Cache(), "programs")
+	if err := os.MkdirAll(programs, 0o700); err != nil {
+		return fmt.Errorf("make folder for programs: %w", err)
+	}
+	unlock, err := lock(programs, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	kept := filepath.Join(programs, name)
+	if err := build(kept); err != nil {
+		return err
+	}
+	return Copy(context.Background(), kept, path)
+}
+
 func base() string { return filepath.Join(Cache(), "prepared") }
 
 // withKept uses the kept folder while nobody else touches it.
@@ -128,7 +147,7 @@ func lock(base, name string) (unlock func(), err error) {
 	}
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("lock prepared data: %w", err)
+		return nil, fmt.Errorf("lock what is kept: %w", err)
 	}
 	return func() { file.Close() }, nil
 }

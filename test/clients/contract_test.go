@@ -235,7 +235,7 @@ const restricted = "fenced"
 // who logged in and one with grants.
 func everything(t *testing.T) (s *harness.Server, mysql, postgresql harness.Database) {
 	engines, menu := t.TempDir(), filepath.Join(t.TempDir(), "catalog.yaml")
-	if err := os.WriteFile(menu, []byte(catalogue), 0o600); err != nil {
+	if err := os.WriteFile(menu, []byte(catalog), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s = harness.Prepare(t, harness.WithConfig("engines: {folders: ["+engines+"], discover_every: 1s}\ncatalog: {file: "+menu+"}"))
@@ -278,8 +278,8 @@ func everything(t *testing.T) (s *harness.Server, mysql, postgresql harness.Data
 	return s, mysql, postgresql
 }
 
-// catalogue has prices and more, that the built-in one leaves empty.
-const catalogue = `
+// catalog has prices and more, that the built-in one leaves empty.
+const catalog = `
 types:
   - {id: g6-nanode-1, label: Small, class: nanode, memory: 1024, disk: 25600, vcpus: 1, hourly: 0.02, monthly: 15}
   - {id: g6-old-1, label: Old, class: standard, memory: 2048, disk: 51200, vcpus: 1, hourly: 0.04, monthly: 30, deprecated: true}

@@ -39,7 +39,7 @@ func (g *gopher) did(call string, err error, ok bool, got any) {
 }
 
 // linodegoCalls makes every call that linodego has for databases, and those for
-// events, profile, account and catalogue that steward has an answer to.
+// events, profile, account and catalog that steward has an answer to.
 func linodegoCalls(t *testing.T, s *harness.Server, r *recorder) {
 	allowApplication(t, s)
 	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: s.Token})
@@ -56,7 +56,7 @@ func linodegoCalls(t *testing.T, s *harness.Server, r *recorder) {
 			t.Run(part.area, func(t *testing.T) { t.Parallel(); part.run(ctx, &gopher{&client, t, r, part.area}) })
 		}
 	})
-	for area, run := range map[string]func(context.Context, *gopher){"catalogue": catalogueCalls, "events": eventCalls, "profile": profileCalls, "account": accountCalls} {
+	for area, run := range map[string]func(context.Context, *gopher){"catalog": catalogCalls, "events": eventCalls, "profile": profileCalls, "account": accountCalls} {
 		t.Run(area, func(t *testing.T) { run(ctx, &gopher{&client, t, r, area}) })
 	}
 }
@@ -149,7 +149,7 @@ func mysqlCalls(ctx context.Context, g *gopher) {
 	g.did("DeleteMySQLDatabase", g.DeleteMySQLDatabase(ctx, made.ID), true, nil)
 }
 
-func catalogueCalls(ctx context.Context, g *gopher) {
+func catalogCalls(ctx context.Context, g *gopher) {
 	engines, err := g.ListDatabaseEngines(ctx, nil)
 	g.did("ListDatabaseEngines", err, len(engines) >= 2, engines)
 	engine, err := g.GetDatabaseEngine(ctx, nil, "postgresql/15")

@@ -41,6 +41,7 @@ func backups(t *testing.T, s *harness.Server, engine string, size int) {
 	chosen := chosenFor(engine)
 	chosen.change(t, s, d, chosen.config)
 
+	db = s.MustConnect(d, credentials) // sessions of before the restart have ended
 	exec1(t, db, "DROP TABLE kept")
 	exec1(t, db, "CREATE TABLE other (n int)")
 	s.Restore(d, kept)

@@ -17,34 +17,34 @@ import (
 	"steward/test/harness"
 )
 
-// visited is a web server that notes when each of its paths was asked for.
-type visited struct {
+// webServer notes when each of its paths was asked for.
+type webServer struct {
 	*httptest.Server
-	mu     sync.Mutex
-	visits map[string][]time.Time
+	mu       sync.Mutex
+	requests map[string][]time.Time
 }
 
-func newVisited(t *testing.T) *visited {
-	v := &visited{visits: map[string][]time.Time{}}
+func newWebServer(t *testing.T) *webServer {
+	v := &webServer{requests: map[string][]time.Time{}}
 	v.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.visits[r.URL.Path] = append(v.visits[r.URL.Path], time.Now())
+		v.requests[r.URL.Path] = append(v.requests[r.URL.Path], time.Now())
 	}))
 	t.Cleanup(v.Close)
 	return v
 }
 
-// since is the fewest visits that any of so many paths has had after a time, and the longest
-// that one of them was without any, from its last visit before.
-func (v *visited) since(begin time.Time, paths int) (fewest int, longest time.Duration) {
+// since is the fewest requests that any of so many paths has had after a time, and the longest
+// that one of them was without any, from its last request before.
+func (v *webServer) since(begin time.Time, paths int) (fewest int, longest time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.visits) < paths {
+	if len(v.requests) < paths {
 		return 0, 0
 	}
 	fewest = 1 << 30
-	for _, times := range v.visits {
+	for _, times := range v.requests {
 		after := 0
 		for i, at := range times {
 			if at.Before(begin) {
@@ -95,7 +95,7 @@ func TestStopHandsTheMonitorOver(t *testing.T) {
 	}
 	b.Start("--store", url)
 
-	site := newVisited(t)
+	site := newWebServer(t)
 	for n := range services {
 		in := map[string]any{"label": fmt.Sprintf("service-%d", n), "service_type": "url", "address": fmt.Sprintf("%s/%d", site.URL, n), "timeout": 5, "region": "local"}
 		if status, body := a.Call("POST", "/v4/managed/services", in, nil); status != http.StatusOK {
@@ -105,7 +105,7 @@ func TestStopHandsTheMonitorOver(t *testing.T) {
 	begin := time.Now()
 	a.Eventually("shared by both", func() error {
 		if fewest, _ := site.since(begin, services); fewest < 2 || held(first) != monitor.Shards/2 {
-			return fmt.Errorf("%d visits, %d shards", fewest, held(first))
+			return fmt.Errorf("%d requests, %d shards", fewest, held(first))
 		}
 		return nil
 	})
@@ -117,7 +117,7 @@ func TestStopHandsTheMonitorOver(t *testing.T) {
 	}
 	b.Eventually("checking all", func() error {
 		if fewest, _ := site.since(begin, services); fewest < 3 || held(first) != 0 {
-			return fmt.Errorf("%d visits, %d shards are left", fewest, held(first))
+			return fmt.Errorf("%d requests, %d shards are left", fewest, held(first))
 		}
 		return nil
 	})

@@ -86,7 +86,7 @@ func tryWindow(t *testing.T, u upgrade) {
 
 	w := harness.NewWriter(t, s, d)
 	s.Stop()
-	const soon = 20 * time.Second
+	const soon = 10 * time.Second
 	s.Env = []string{"STEWARD_CLOCK_AHEAD=" + (time.Until(opens) - soon).String()}
 	begun := time.Now()
 	s.Start("--store", store)

@@ -95,7 +95,7 @@ func (h *history) row() string {
 func (h *history) archived() {
 	h.t.Helper()
 	if h.family() == "mysql" {
-		h.shipped()
+		h.uploaded()
 		return
 	}
 	const segments = 3
@@ -113,9 +113,9 @@ func (h *history) archived() {
 	})
 }
 
-// shipped waits until the binary log with what was written so far is in the archive,
+// uploaded waits until the binary log with what was written so far is in the archive,
 // as if a minute had passed.
-func (h *history) shipped() {
+func (h *history) uploaded() {
 	h.t.Helper()
 	began := time.Now()
 	exec1(h.t, h.db, "INSERT INTO ballast VALUES ('more')")
@@ -131,12 +131,12 @@ func (h *history) shipped() {
 				return err
 			}
 		}
-		return handedOver(filepath.Join(dir, "handed.json"), began, wanted)
+		return archivedUpTo(filepath.Join(dir, "handed.json"), began, wanted)
 	})
 }
 
-// handedOver is nil when a cluster has handed over up to a position since then.
-func handedOver(note string, since time.Time, wanted uint64) error {
+// archivedUpTo is nil when a cluster was archived up to a position since then.
+func archivedUpTo(note string, since time.Time, wanted uint64) error {
 	info, err := os.Stat(note)
 	if err != nil {
 		return err
@@ -145,12 +145,12 @@ func handedOver(note string, since time.Time, wanted uint64) error {
 	if err != nil {
 		return err
 	}
-	var handed struct{ Position uint64 }
-	if err := json.Unmarshal(content, &handed); err != nil {
+	var archived struct{ Position uint64 }
+	if err := json.Unmarshal(content, &archived); err != nil {
 		return err
 	}
-	if info.ModTime().Before(since) || handed.Position < wanted {
-		return fmt.Errorf("at %v up to %d of %d", info.ModTime(), handed.Position, wanted)
+	if info.ModTime().Before(since) || archived.Position < wanted {
+		return fmt.Errorf("at %v up to %d of %d", info.ModTime(), archived.Position, wanted)
 	}
 	return nil
 }

@@ -12,9 +12,9 @@ import (
 	"steward/test/harness"
 )
 
-// legacy is what is left of a server: its bucket and its seal key, and what its
+// lostServer is what is left of one: its bucket and its seal key, and what its
 // customers know.
-type legacy struct {
+type lostServer struct {
 	bucket, key string
 	databases   []harness.Database
 	credentials map[int64]harness.Credentials
@@ -65,9 +65,9 @@ func TestRecover(t *testing.T) {
 }
 
 // loseAServer fills a server, backs it up, and leaves nothing of it but that.
-func loseAServer(t *testing.T) legacy {
+func loseAServer(t *testing.T) lostServer {
 	t.Helper()
-	left := legacy{bucket: t.TempDir(), key: filepath.Join(t.TempDir(), "seal.key"), credentials: map[int64]harness.Credentials{}}
+	left := lostServer{bucket: t.TempDir(), key: filepath.Join(t.TempDir(), "seal.key"), credentials: map[int64]harness.Credentials{}}
 	a := harness.Prepare(t)
 	a.Start("--backups", left.bucket)
 	for _, spec := range precious(a) {
@@ -109,7 +109,7 @@ func precious(s *harness.Server) []harness.Spec {
 }
 
 // changesItsPassword: what changes after the last backup comes back, too.
-func changesItsPassword(t *testing.T, a *harness.Server, left legacy) {
+func changesItsPassword(t *testing.T, a *harness.Server, left lostServer) {
 	t.Helper()
 	d := left.databases[1]
 	record := filepath.Join(left.bucket, "clusters", fmt.Sprint(d.ID), "recovery")
@@ -150,7 +150,7 @@ func burn(t *testing.T, a *harness.Server) {
 	}
 }
 
-func refusesWhatIsWrong(t *testing.T, left legacy, recovering func(...string) (string, error)) {
+func refusesWhatIsWrong(t *testing.T, left lostServer, recovering func(...string) (string, error)) {
 	t.Helper()
 	out, err := recovering("--seal-key", left.key, "--list")
 	if err != nil || strings.Count(out, "can be recovered") != len(left.databases) {
@@ -176,7 +176,7 @@ func refusesWhatIsWrong(t *testing.T, left legacy, recovering func(...string) (s
 }
 
 // isBack demands that a client who knows only the new address finds its rows.
-func isBack(t *testing.T, b *harness.Server, left legacy, d harness.Database) {
+func isBack(t *testing.T, b *harness.Server, left lostServer, d harness.Database) {
 	t.Helper()
 	now := b.AwaitStatus(d, "active")
 	old := left.credentials[d.ID]

@@ -160,9 +160,15 @@ func Binary(t testing.TB, tags string) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "steward")
-	out, err := exec.Command("go", "build", "-tags", tags, "-o", path, "steward/cmd/steward").CombinedOutput()
+	err = testdir.Built(path, strings.TrimSuffix("steward-"+tags, "-"), func(kept string) error {
+		out, err := exec.Command("go", "build", "-tags", tags, "-o", kept, "steward/cmd/steward").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("build steward: %w\n%s", err, out)
+		}
+		return nil
+	})
 	if err != nil {
-		t.Fatalf("build steward: %v\n%s", err, out)
+		t.Fatal(err)
 	}
 	if builds.paths == nil {
 		builds.paths = map[string]string{}

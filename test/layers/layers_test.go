@@ -60,6 +60,7 @@ var layerOf = map[string]layer{
 	"steward/internal/sshlogin":      drivers,
 	"steward/internal/store/...":     drivers,
 	"steward/internal/telemetry/...": drivers,
+	"steward/internal/wait":          drivers,
 	"steward/internal/work":          drivers,
 
 	"steward/internal/audit":    verbs,
@@ -123,18 +124,33 @@ var rules = []rule{
 	},
 	{
 		from: []string{"steward/internal/platform/host/build", "steward/internal/platform/host/failover", "steward/internal/platform/host/plan"},
-		to:   []string{"steward/internal/platform/host/archive", "steward/internal/platform/host/state", "steward/internal/platform/host/template", "os", "os/...", "net", "context", "sync", "log/slog"},
+		to:   []string{"steward/internal/platform/host/files", "steward/internal/platform/host/port", "steward/internal/platform/host/state", "steward/internal/platform/host/template", "steward/internal/platform/host/tool", "os", "os/...", "net", "context", "sync", "log/slog"},
 		why:  "what to do about nodes is decided in pure code, by nothing but what is passed in",
 	},
 	{
 		from: []string{"steward/internal/platform/host/state"},
-		to:   []string{"steward/internal/platform/host/archive", "steward/internal/platform/host/build", "steward/internal/platform/host/failover", "steward/internal/platform/host/plan", "steward/internal/platform/host/template"},
+		to:   []string{"steward/internal/platform/host/build", "steward/internal/platform/host/failover", "steward/internal/platform/host/plan", "steward/internal/platform/host/template"},
 		why:  "files of state are read and written, and mean the same, whoever uses them",
 	},
 	{
-		from: []string{"steward/internal/platform/host/archive", "steward/internal/platform/host/template"},
+		from: []string{"steward/internal/platform/host/..."},
+		to:   []string{"steward/internal/platform/host"},
+		why:  "the host platform uses its parts, and no part knows the whole",
+	},
+	{
+		from: []string{"steward/internal/platform/host/tool"},
+		to:   []string{"steward/internal/platform/..."},
+		why:  "programs are run for whoever asks",
+	},
+	{
+		from: []string{"steward/internal/platform/host/files", "steward/internal/platform/host/port"},
+		to:   []string{"steward/internal/platform/...", "steward/internal/engine/...", "steward/internal/cluster"},
+		why:  "folders and ports are the machine's, whatever lies or listens there",
+	},
+	{
+		from: []string{"steward/internal/platform/host/template"},
 		to:   []string{"steward/internal/platform/host/failover", "steward/internal/platform/host/plan"},
-		why:  "templates and archived files know nothing of reconciliation, which uses them",
+		why:  "templates know nothing of reconciliation, which uses them",
 	},
 	{
 		from: []string{"steward/..."}, except: []string{"steward/internal/datadir", "steward/internal/platform/host"},

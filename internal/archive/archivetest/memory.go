@@ -52,12 +52,12 @@ type Memory struct {
 
 	mu     sync.Mutex
 	items  map[place]*item
-	wal    map[archive.WAL]*item // by name, without a moment
+	wal    map[archive.Segment]*item // by name, without a moment
 	faults []*Fault
 }
 
 // New is an empty one.
-func New() *Memory { return &Memory{items: map[place]*item{}, wal: map[archive.WAL]*item{}} }
+func New() *Memory { return &Memory{items: map[place]*item{}, wal: map[archive.Segment]*item{}} }
 
 // Inject places a fault.
 func (s *Memory) Inject(f Fault) {

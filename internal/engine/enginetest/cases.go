@@ -27,7 +27,7 @@ func basicCases() []Check {
 		{"reload of nothing new", reloadNothing},
 		{"reload takes a new certificate", reloadCertificate},
 		{"reload takes ssl_connection", reloadSSLConnection},
-		{"new plan tells whether to restart", reloadPlan},
+		{"new plan reports whether to restart", reloadPlan},
 		{"read-only guard", readOnly},
 		{"encryption at rest", encryption},
 		{"passwords are nowhere in the clear", noClearPasswords},

@@ -42,8 +42,8 @@ func (b *Bench) ThreeNodes(t *testing.T, change ...func(*engine.Node)) *Cluster 
 		if i > 0 {
 			number = b.next()
 		}
-		member := func(n *engine.Node) {
-			n.Cluster, n.Ordinal, n.Members = id, i, 3
+		clustered := func(n *engine.Node) {
+			n.Cluster, n.Ordinal, n.ClusterSize = id, i, 3
 			n.Role, n.Replication = cluster.Primary, cluster.Asynch
 			if i > 0 {
 				n.Role, n.Source = cluster.Replica, c.Nodes[0].peer()
@@ -52,7 +52,7 @@ func (b *Bench) ThreeNodes(t *testing.T, change ...func(*engine.Node)) *Cluster 
 				f(n)
 			}
 		}
-		s := b.serverOf(t, number, uid, member)
+		s := b.serverOf(t, number, uid, clustered)
 		c.Nodes = append(c.Nodes, s)
 		if i > 0 {
 			c.prepareReplica(t, s)

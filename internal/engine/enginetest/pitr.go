@@ -17,10 +17,11 @@ import (
 	"steward/internal/engine"
 )
 
-// pitrCases are what every installation must pass whose driver is an engine.Feeder;
-// the servers of others archive by themselves.
-func pitrCases(driver engine.Driver) []Check {
-	if _, ok := driver.(engine.Feeder); !ok {
+// pitrCases are what every installation must pass whose servers keep what is to be
+// archived until they are asked. Those that archive by themselves, while they run, are
+// tried by the platform's tests.
+func pitrCases(o Options) []Check {
+	if o.NewUser == nil {
 		return nil
 	}
 	return []Check{
@@ -96,8 +97,18 @@ func (s *Server) archive(t *testing.T, v *memoryArchive) error {
 	ctx, cancel := context.WithTimeout(t.Context(), backupDeadline)
 	defer cancel()
 	var err error
-	v.position, err = s.Bench.Driver.(engine.Feeder).ArchiveBinlogs(ctx, s.Node, v.position, v)
+	v.position, err = s.Bench.Driver.Upload(ctx, archivedNodes(s), v.position, v)
 	return err
+}
+
+// archivedNodes are running servers to be archived.
+func archivedNodes(servers ...*Server) []engine.ArchivedNode {
+	var nodes []engine.ArchivedNode
+	for _, s := range servers {
+		running := func(context.Context) (engine.Node, bool, error) { return s.Node, true, nil }
+		nodes = append(nodes, engine.ArchivedNode{Node: s.Node, Running: running})
+	}
+	return nodes
 }
 
 func (s *Server) archives(t *testing.T, v *memoryArchive) {
@@ -132,10 +143,10 @@ func (s *Server) row(t *testing.T, v int) time.Time {
 
 // replay makes a server as of the point in time from the backup and the archive; it
 // isn't started yet.
-func (s *Server) replay(t *testing.T, file string, v *memoryArchive, until time.Time) (restored *Server, reached time.Time, short bool, err error) {
+func (s *Server) replay(t *testing.T, file string, v *memoryArchive, until time.Time) (restored *Server, reached time.Time, err error) {
 	t.Helper()
 	restored = s.forRestore(t)
-	feeder := s.Bench.Driver.(engine.Feeder)
+	driver := s.Bench.Driver
 	f, err := os.Open(file)
 	must(t, err, "open backup")
 	defer f.Close()
@@ -146,13 +157,16 @@ func (s *Server) replay(t *testing.T, file string, v *memoryArchive, until time.
 	restoreDir := restored.Node.Tmp + "/restore"
 	must(t, os.Mkdir(restoreDir, 0o700), "make restore directory")
 	giveAway(t, restored.Node.Data, restored.uid)
-	_, _, err = feeder.UnpackToRecover(ctx, restored.Node, f, restored.Node.Data, restored.Pipe(t))
-	must(t, err, "unpack")
+	must(t, driver.UnpackToRecover(ctx, restored.Node, f, restored.Node.Data, restored.Pipe(t)), "unpack")
 	restored.Node.Recovery = &engine.Recovery{Until: until, RestoreDir: restoreDir}
-	restored.WriteFiles(t)
-	restored.Start(t)
-	if reached, short, err = feeder.Replay(ctx, restored.Node, v.archived()); err != nil {
-		return restored, reached, short, err
+	start := func(_ context.Context, n engine.Node) error {
+		restored.Node = n
+		restored.WriteFiles(t)
+		restored.Start(t)
+		return nil
+	}
+	if reached, err = driver.Recover(ctx, restored.Node, v.archived(), start); err != nil {
+		return restored, reached, err
 	}
 	left, err := filepath.Glob(restoreDir + "/*")
 	must(t, err, "look at the restore directory")
@@ -160,25 +174,25 @@ func (s *Server) replay(t *testing.T, file string, v *memoryArchive, until time.
 		t.Logf("left in the restore directory: %v", left)
 	}
 	restored.Stop(t)
-	must(t, feeder.StartNewArchive(ctx, restored.Node, restored.Node.Data, restored.Pipe(t)), "start new archive")
+	must(t, driver.StartNewArchive(ctx, restored.Node, restored.Node.Data, restored.Pipe(t)), "start new archive")
 	restored.Node.Recovery = nil
 	must(t, os.RemoveAll(restoreDir), "remove restore directory")
 	restored.wantOwned(t)
 	restored.WriteFiles(t)
-	return restored, reached, short, nil
+	return restored, reached, nil
 }
 
 // of demands exactly these rows at the point in time.
-func (s *Server) of(t *testing.T, file string, v *memoryArchive, until time.Time, rows string) (restored *Server, reached time.Time, short bool) {
+func (s *Server) of(t *testing.T, file string, v *memoryArchive, until time.Time, rows string) (restored *Server, reached time.Time) {
 	t.Helper()
-	restored, reached, short, err := s.replay(t, file, v, until)
+	restored, reached, err := s.replay(t, file, v, until)
 	must(t, err, "replay")
 	restored.Start(t)
 	restored.Bootstrap(t)
 	if got := restored.Text(t, "SELECT coalesce(group_concat(v ORDER BY v SEPARATOR ' '), '') FROM kept"); got != rows {
 		t.Errorf("at %v there are the rows %s, want %s", until, got, rows)
 	}
-	return restored, reached, short
+	return restored, reached
 }
 
 func pointInTime(t *testing.T, s *Server) {
@@ -196,13 +210,13 @@ func pointInTime(t *testing.T, s *Server) {
 	if len(v.files) != 2 || v.overflow > 0 {
 		t.Errorf("%d files were archived, %d losses", len(v.files), v.overflow)
 	}
-	restored, reached, short := s.of(t, file, v, two, "1 2")
-	if short || !reached.Equal(two) {
-		t.Errorf("at %v, short %t, want %v", reached, short, two)
+	restored, reached := s.of(t, file, v, two, "1 2")
+	if !reached.Equal(two) {
+		t.Errorf("at %v, want %v", reached, two)
 	}
-	last, reached, short := s.of(t, file, v, time.Now().Add(time.Hour), "1 2 3 4")
-	if !short || reached.Before(three) || reached.After(time.Now()) {
-		t.Errorf("at %v, short %t", reached, short)
+	last, reached := s.of(t, file, v, time.Now().Add(time.Hour), "1 2 3 4")
+	if reached.Before(three) || reached.After(time.Now()) {
+		t.Errorf("at %v, the last change is of about %v", reached, three)
 	}
 	if got := last.Text(t, "SELECT length(filling) FROM more"); got != "17000000" {
 		t.Errorf("%s bytes", got)
@@ -225,7 +239,7 @@ func (s *Server) gap(t *testing.T, file string, v *memoryArchive, before time.Ti
 	s.archives(t, v)
 	names := slices.Sorted(maps.Keys(v.files))
 	delete(v.files, names[len(names)-2])
-	if _, _, _, err := s.replay(t, file, v, time.Now()); !errors.Is(err, engine.ErrGap) {
+	if _, _, err := s.replay(t, file, v, time.Now()); !errors.Is(err, engine.ErrGap) {
 		t.Errorf("beyond a gap: %v", err)
 	}
 	s.of(t, file, v, before, "1 2")
@@ -254,7 +268,7 @@ func pointInTimeEncrypted(t *testing.T, b *Bench) {
 	if !found {
 		t.Error("what was archived can't be read without the server's key")
 	}
-	restored, _, _ := s.of(t, file, v, one, "1")
+	restored, _ := s.of(t, file, v, one, "1")
 	if got := restored.Text(t, "SELECT v FROM told"); got != secret {
 		t.Errorf("%q", got)
 	}
@@ -275,12 +289,12 @@ func pointInTimeUnderWrites(t *testing.T, b *Bench) {
 	}
 	rows := l.end()
 	s.archives(t, v)
-	restored, _, short, err := s.replay(t, file, v, time.Now().Add(time.Hour))
+	restored, reached, err := s.replay(t, file, v, time.Now().Add(time.Hour))
 	must(t, err, "replay")
 	restored.Start(t)
 	restored.Bootstrap(t)
-	if lost := restored.missing(t, rows); lost > 0 || !short || len(v.files) < 4 {
-		t.Errorf("%d of %d rows are missing, %d files, short %t", lost, len(rows), len(v.files), short)
+	if lost := restored.missing(t, rows); lost > 0 || reached.After(time.Now()) || len(v.files) < 4 {
+		t.Errorf("%d of %d rows are missing, %d files, at %v", lost, len(rows), len(v.files), reached)
 	}
 	const query = "SELECT count(*) FROM kept"
 	if got, want := restored.Text(t, query), s.Text(t, query); got != want {
@@ -299,7 +313,7 @@ func pointInTimeKeepsUsers(t *testing.T, b *Bench) {
 	s.Exec(t, b.Options.NewUser(b.Installation)...)
 	s.row(t, 1)
 	s.archives(t, v)
-	restored, _, _ := s.of(t, file, v, time.Now(), "1 7")
+	restored, _ := s.of(t, file, v, time.Now(), "1 7")
 	for _, query := range []string{
 		"SELECT definer FROM information_schema.VIEWS WHERE table_name = 'seen'",
 		"SELECT definer FROM information_schema.ROUTINES WHERE routine_name = 'put'",
@@ -376,8 +390,10 @@ func pointInTimeOverFailover(t *testing.T, b *Bench) {
 	c.Primary.row(t, 2)
 	for _, s := range c.replicas() {
 		c.Agrees(t, s)
-		must(t, b.Driver.(engine.Feeder).PurgeBinlogs(t.Context(), s.Node, v.position), "purge")
 	}
+	position, err := b.Driver.Upload(t.Context(), archivedNodes(c.Nodes...), v.position, v)
+	must(t, err, "archive, and purge from replicas")
+	v.position = position
 	candidate, other := c.furthest(t)
 	c.Primary.row(t, 3) // that no replica has
 	c.Primary.archives(t, v)

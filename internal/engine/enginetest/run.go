@@ -29,7 +29,7 @@ type Options struct {
 	// new superuser, a file. It may be nil.
 	Intact func(t *testing.T, s *Server)
 	// NewUser are statements by which dbadmin makes a user newcomer with the
-	// password Newcomer-4Kq8; needed of an engine.Feeder.
+	// password Newcomer-4Kq8. Without it there are no cases about points in time.
 	NewUser func(engine.Installation) []string
 	// Checks are the driver's own, run on each installation too.
 	Checks []Check
@@ -41,14 +41,14 @@ type Check struct {
 	Run  func(t *testing.T, b *Bench)
 }
 
-// Login is how a customer comes in.
+// Login is how a customer logs in.
 type Login struct {
 	User, Password, Database string
 	// CA verifies the server's certificate and name; nil means no TLS at all.
 	CA *x509.CertPool
 }
 
-// Attempt is a piece of SQL that tries the privilege wall.
+// Attempt is SQL that tries to get past the privileges.
 type Attempt struct {
 	Name string
 	// Database to start in, `defaultdb` when empty.
@@ -99,7 +99,7 @@ var shortPath = []string{
 
 // checks are those that the bench's installation has to pass now.
 func (b *Bench) checks() []Check {
-	matrix := slices.Concat(replicationCases(), backupCases(), pitrCases(b.Driver), b.Options.Checks)
+	matrix := slices.Concat(replicationCases(), backupCases(), pitrCases(b.Options), b.Options.Checks)
 	if Thorough() || rank(b.Installation) > 0 {
 		return slices.Concat(basicCases(), matrix)
 	}

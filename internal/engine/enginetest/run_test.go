@@ -7,15 +7,9 @@ import (
 	"steward/internal/engine"
 )
 
-// feeder has the checks of a driver that archives its logs when asked.
-type feeder struct {
-	engine.Driver
-	engine.Feeder
-}
-
 func TestShortPathNamesChecks(t *testing.T) {
 	t.Parallel()
-	all := slices.Concat(replicationCases(), backupCases(), pitrCases(feeder{}))
+	all := slices.Concat(replicationCases(), backupCases(), pitrCases(Options{NewUser: func(engine.Installation) []string { return nil }}))
 	for _, name := range shortPath {
 		if !slices.ContainsFunc(all, func(c Check) bool { return c.Name == name }) {
 			t.Errorf("there is no check %q", name)

@@ -13,9 +13,10 @@ import (
 	"steward/internal/engine"
 )
 
-var _ engine.Feeder = (*Driver)(nil)
-
 const (
+	// archiveTimeout bounds how long one cluster can hold the others up. What it has
+	// uploaded by then counts.
+	archiveTimeout = 5 * time.Minute
 	// rotateAfter is for how long a log is written to once it holds something.
 	rotateAfter = time.Minute
 	// keepArchived is for how long logs stay that were archived: replicas that were
@@ -37,8 +38,45 @@ type serverLog struct {
 	from, to uint64
 }
 
-// ArchiveBinlogs implements engine.Feeder.
-func (d *Driver) ArchiveBinlogs(ctx context.Context, n engine.Node, from engine.ArchivePosition, to engine.ArchiveSink) (engine.ArchivePosition, error) {
+// Upload implements engine.ContinuousArchiver: it archives the binary logs of the primary,
+// and purges from the replicas what is archived.
+func (d *Driver) Upload(ctx context.Context, nodes []engine.ArchivedNode, from engine.ArchivePosition, to engine.ArchiveSink) (engine.ArchivePosition, error) {
+	ctx, cancel := context.WithTimeout(ctx, archiveTimeout)
+	defer cancel()
+	primary, running, err := runningPrimary(ctx, nodes)
+	if err != nil || !running {
+		return from, err
+	}
+	now, err := d.archiveBinlogs(ctx, primary, from, to)
+	if err != nil {
+		return now, err
+	}
+	var errs []error
+	for _, node := range nodes {
+		if !isReplica(node.Node) {
+			continue
+		}
+		n, running, err := node.Running(ctx)
+		if err == nil && running {
+			err = d.purgeBinlogs(ctx, n, now)
+		}
+		errs = append(errs, err)
+	}
+	return now, errors.Join(errs...)
+}
+
+func runningPrimary(ctx context.Context, nodes []engine.ArchivedNode) (engine.Node, bool, error) {
+	for _, n := range nodes {
+		if !isReplica(n.Node) {
+			return n.Running(ctx)
+		}
+	}
+	return engine.Node{}, false, nil
+}
+
+// archiveBinlogs uploads, in order, what the running primary n has written since from.
+// The server purges what was archived after a while.
+func (d *Driver) archiveBinlogs(ctx context.Context, n engine.Node, from engine.ArchivePosition, to engine.ArchiveSink) (engine.ArchivePosition, error) {
 	s, err := d.admin(ctx, n)
 	if err != nil {
 		return from, err
@@ -51,14 +89,14 @@ func (d *Driver) ArchiveBinlogs(ctx context.Context, n engine.Node, from engine.
 	return h.position, nil
 }
 
-// PurgeBinlogs implements engine.Feeder.
-func (d *Driver) PurgeBinlogs(ctx context.Context, n engine.Node, from engine.ArchivePosition) error {
+// purgeBinlogs has a running replica purge what its primary has archived.
+func (d *Driver) purgeBinlogs(ctx context.Context, n engine.Node, archived engine.ArchivePosition) error {
 	s, err := d.admin(ctx, n)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	h := &binlogArchiver{Driver: d, n: n, s: s, f: flavourOf(n.Installation.Flavour), position: from}
+	h := &binlogArchiver{Driver: d, n: n, s: s, f: flavourOf(n.Installation.Flavour), position: archived}
 	err = h.look(ctx)
 	if err == nil {
 		_, err = h.purge(ctx)

@@ -75,7 +75,7 @@ func ordinaryWork() []enginetest.Attempt {
 	)
 }
 
-// bobWorks comes in as the user that was made: his own database is his, other
+// bobWorks logs in as the user that was made: his own database is his, other
 // things are nobody's business of his.
 func bobWorks(t *testing.T, s *enginetest.Server, _ error) {
 	bob := s.DB(t, enginetest.Login{User: "bob", Password: "bob-Password-2", Database: "bob_db", CA: s.CA})
@@ -268,7 +268,7 @@ func mySQLAttempts() []enginetest.Attempt {
 	)
 }
 
-// nobodyIsAdmin comes in as the users that attempts made.
+// nobodyIsAdmin logs in as the users that attempts made.
 func nobodyIsAdmin(t *testing.T, s *enginetest.Server, _ error) {
 	admin := asAdmin(t, s)
 	var names []string
@@ -288,7 +288,7 @@ func nobodyIsAdmin(t *testing.T, s *enginetest.Server, _ error) {
 		t.Fatalf("list users: %v, %v", names, err)
 	}
 	for _, name := range names {
-		// The tests' own means: with a password known, come in as that user.
+		// The tests' own means: with a password known, log in as that user.
 		if _, err := admin.ExecContext(t.Context(), "ALTER USER '"+name+"'@'%' IDENTIFIED BY 'eve-password-1'"); err != nil {
 			t.Fatalf("set password of %s: %v", name, err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"steward/internal/durable"
 	"steward/internal/engine"
 )
 
@@ -105,7 +106,7 @@ func (d *Driver) Unpack(ctx context.Context, n engine.Node, r io.Reader, dir str
 	if err := d.RegenerateIdentity(ctx, dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
-	if err := engine.SyncTree(dir); err != nil {
+	if err := durable.SyncFileSystem(dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
 	return nil

@@ -42,16 +42,11 @@ func (x *filter) copy(p segment, until uint64, r io.Reader, w io.Writer) (taken 
 		if err != nil {
 			return taken, err
 		}
-		switch {
-		case e.between():
-			within = false
-		case e.begins():
-			if within, err = x.wants(e, p, until); err != nil {
-				return taken, fmt.Errorf("%v: %w", p, err)
-			}
-			if within {
-				taken++
-			}
+		if within, err = x.within(e, within, p, until); err != nil {
+			return taken, fmt.Errorf("%v: %w", p, err)
+		}
+		if within && e.begins() {
+			taken++
 		}
 		if within || e.heads() {
 			if _, err := w.Write(e); err != nil {
@@ -59,10 +54,27 @@ func (x *filter) copy(p segment, until uint64, r io.Reader, w io.Writer) (taken 
 			}
 		}
 	}
+	return taken, x.checkEnd(p, until)
+}
+
+// checkEnd returns engine.ErrGap when the segment didn't lead to where it should.
+func (x *filter) checkEnd(p segment, until uint64) error {
 	if got := x.at.transactions(); !x.beyond && got != until {
-		return taken, fmt.Errorf("%v leads to transaction %d, not %d: %w", p, got, until, engine.ErrGap)
+		return fmt.Errorf("%v leads to transaction %d, not %d: %w", p, got, until, engine.ErrGap)
 	}
-	return taken, nil
+	return nil
+}
+
+// within reports whether the event is of a transaction that is taken; before is the same
+// of the event before it.
+func (x *filter) within(e logEvent, before bool, p segment, until uint64) (bool, error) {
+	switch {
+	case e.between():
+		return false, nil
+	case e.begins():
+		return x.wants(e, p, until)
+	}
+	return before, nil
 }
 
 // wants reports whether the transaction that begins with the event is to be taken, and

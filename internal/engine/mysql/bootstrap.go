@@ -42,7 +42,7 @@ func (d *Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 	return setPassword(ctx, s, f, "'"+adminUser+"'@'localhost'", n.AdminPassword, "")
 }
 
-// rootSessions are those of customers who came in with dbadmin's password.
+// rootSessions are those of customers who logged in with dbadmin's password.
 const rootSessions = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '" + rootUser + "'"
 
 // SetRootPassword implements engine.Driver. It also makes dbadmin whole again,

@@ -10,8 +10,6 @@ import (
 	"steward/internal/engine"
 )
 
-var _ engine.Comparer = (*Driver)(nil)
-
 const (
 	// meetWait is for how long commits on the source may wait at most until the
 	// replica has applied what was committed before.
@@ -26,7 +24,7 @@ const (
 	errStatementTimeout = 1969
 )
 
-// Compare implements engine.Comparer. Rows are what is logged, but statements that
+// Compare implements engine.Replicator. Rows are what is logged, but statements that
 // change a table's columns are logged as they are, and a default that is another
 // value each time gives each node other ones. MySQL refuses such statements.
 func (d *Driver) Compare(ctx context.Context, n engine.Node) (whole bool, err error) {

@@ -165,8 +165,8 @@ func common(n engine.Node, size tuning) []setting {
 		{"max_heap_table_size", size.tempTableMB * mb, live},
 
 		// An acknowledged commit is on the disk, in both logs.
-		durable("innodb_flush_log_at_trx_commit", n, 2),
-		durable("sync_binlog", n, 0),
+		durably("innodb_flush_log_at_trx_commit", n, 2),
+		durably("sync_binlog", n, 0),
 		{"log_bin", "binlog", apart},
 		{"max_binlog_size", size.binlogMB * mb, live},
 		transactionBound(n, size),

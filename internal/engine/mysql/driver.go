@@ -1,7 +1,7 @@
 // Package mysql runs MariaDB and Oracle's MySQL. One driver serves both: what
 // differs between the two is a flavour.
 //
-// The driver comes in through the node's unix socket as 'steward'@'localhost'.
+// The driver connects through the node's unix socket as 'steward'@'localhost'.
 // As names aren't resolved (skip_name_resolve), that account can't be reached
 // over TCP at all. Its sessions keep out of the binary log: accounts and
 // passwords belong to a node, not to the replicated data.

@@ -9,8 +9,6 @@ import (
 	"steward/internal/engine"
 )
 
-var _ engine.Exporter = (*Driver)(nil)
-
 // Names in an exported archive.
 const (
 	exportedConf   = "my.cnf"

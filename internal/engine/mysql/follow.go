@@ -82,21 +82,7 @@ func (s *session) compatible(ctx context.Context, f flavour, source *session) er
 // fetches anew: after a failover the new source has all of that.
 func (s *session) start(ctx context.Context, f flavour, n engine.Node, st status, ready bool) error {
 	if st.follows(n.Source) && st["Last_IO_Errno"] == "0" {
-		if st.receiverRuns() && !ready {
-			if err := s.exec(ctx, f.dialect().stopReceiver); err != nil {
-				return err
-			}
-		}
-		// The source learns of semi-sync when the receiver connects.
-		if err := s.setRole(ctx, f, n); err != nil {
-			return err
-		}
-		if !st.applierRuns() {
-			if err := f.setPosition(ctx, s, n); err != nil {
-				return err
-			}
-		}
-		return s.exec(ctx, f.dialect().startAll)
+		return s.resume(ctx, f, n, st, ready)
 	}
 	if st != nil {
 		if err := s.forget(ctx, f); err != nil {
@@ -113,26 +99,43 @@ func (s *session) start(ctx context.Context, f flavour, n engine.Node, st status
 	return s.exec(ctx, statements...)
 }
 
+// resume makes the threads of a replica run that has been following its source.
+func (s *session) resume(ctx context.Context, f flavour, n engine.Node, st status, ready bool) error {
+	if st.receiverRuns() && !ready {
+		if err := s.exec(ctx, f.dialect().stopReceiver); err != nil {
+			return err
+		}
+	}
+	// The source learns of semi-sync when the receiver connects.
+	if err := s.setRole(ctx, f, n); err != nil {
+		return err
+	}
+	if !st.applierRuns() {
+		if err := f.setPosition(ctx, s, n); err != nil {
+			return err
+		}
+	}
+	return s.exec(ctx, f.dialect().startAll)
+}
+
 // sourceAnswer returns what the source says. It may have to be asked again: a source that
 // is being promoted doesn't know yet what it has received and not applied.
 func (s *session) sourceAnswer(ctx context.Context, f flavour, source *session) error {
-	refusals := 0
+	refused := false // for good, as far as is known
 	for end := time.Now().Add(sourceWait); time.Now().Before(end); {
 		st, err := s.status(ctx, f)
 		if err != nil || st.hears() {
 			return err
 		}
-		if !st.receiverRuns() && slices.Contains(f.dialect().forked, st["Last_IO_Errno"]) {
+		if st.refused(f) {
 			settled, err := source.settled(ctx, f)
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
-			}
-			if settled {
-				refusals++
-			}
-			if refusals > 1 {
+			case settled && refused:
 				return fmt.Errorf("%w: %s", engine.ErrDiverged, st["Last_IO_Error"])
 			}
+			refused = refused || settled
 			if err := s.exec(ctx, f.dialect().startAll); err != nil {
 				return err
 			}
@@ -142,6 +145,11 @@ func (s *session) sourceAnswer(ctx context.Context, f flavour, source *session) 
 		}
 	}
 	return nil
+}
+
+// refused reports whether the source turned the replica away for its history.
+func (st status) refused(f flavour) bool {
+	return !st.receiverRuns() && slices.Contains(f.dialect().forked, st["Last_IO_Errno"])
 }
 
 // settled reports whether the server has applied all it received.

@@ -137,7 +137,7 @@ func firstSteps() string {
 	return "RESET REPLICA ALL;\nSET GLOBAL gtid_purged = '+" + uuid + ":1';\nSHUTDOWN;\n"
 }
 
-// forkMySQL starts the server with nobody able to come in, which also proves
+// forkMySQL starts the server with nobody able to log in, which also proves
 // that it starts on the data.
 func forkMySQL(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
 	if err := writePrivate(dir, filepath.Join(dir, initFile), firstSteps()); err != nil {

@@ -105,8 +105,8 @@ func (s *session) setRole(ctx context.Context, f flavour, n engine.Node) error {
 	settings := []setting{
 		{f.dialect().replica + "_enabled", replies(n), live},
 		{f.dialect().source + "_enabled", semiSync(n) && !isReplica(n), live},
-		durable("sync_binlog", n, 0),
-		durable("innodb_flush_log_at_trx_commit", n, 2),
+		durably("sync_binlog", n, 0),
+		durably("innodb_flush_log_at_trx_commit", n, 2),
 		transactionBound(n, tune(n.Plan)),
 	}
 	for _, w := range settings {

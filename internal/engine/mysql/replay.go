@@ -10,39 +10,36 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/durable"
 	"steward/internal/engine"
 )
 
 // What was archived is done by the server as a replica would: it finds it where
 // it keeps what it has received, and has nobody to receive more from.
 
-const (
-	// portionMost is how much of it lies there at a time, unless one segment is more.
-	portionMost = 64 << 20
-	// fetchTries is how often a segment is read from an archive that doesn't answer.
-	fetchTries = 5
-)
+// portionMost is how much of it lies there at a time, unless one segment is more.
+const portionMost = 64 << 20
 
-// UnpackToRecover implements engine.Recoverer.
-func (d *Driver) UnpackToRecover(ctx context.Context, n engine.Node, r io.Reader, dir string, run engine.Piper) (archiveID, first string, err error) {
+// UnpackToRecover implements engine.ContinuousArchiver.
+func (d *Driver) UnpackToRecover(ctx context.Context, n engine.Node, r io.Reader, dir string, run engine.Piper) error {
 	archive := engine.NewArchiveReader(r)
 	if err := flavourOf(n.Installation.Flavour).unpackToRecover(ctx, n, archive, dir, run); err != nil {
-		return "", "", fmt.Errorf("unpack backup: %w", err)
+		return fmt.Errorf("unpack backup: %w", err)
 	}
-	return "", "", nil
+	return nil
 }
 
-// Prunable implements engine.Recoverer.
+// Prunable implements engine.ContinuousArchiver.
 func (d *Driver) Prunable(string) bool { return true }
 
-// StartNewArchive implements engine.Recoverer.
+// StartNewArchive implements engine.ContinuousArchiver.
 func (d *Driver) StartNewArchive(ctx context.Context, n engine.Node, dir string, run engine.Piper) error {
 	err := flavourOf(n.Installation.Flavour).startNewArchive(ctx, n, dir, run)
 	if err == nil {
 		err = d.RegenerateIdentity(ctx, dir)
 	}
 	if err == nil {
-		err = engine.SyncTree(dir)
+		err = durable.SyncFileSystem(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("start new archive: %w", err)
@@ -82,18 +79,22 @@ func relayFolder(n engine.Node) string {
 	return n.Recovery.RestoreDir
 }
 
-// Replay implements engine.Feeder.
-func (d *Driver) Replay(ctx context.Context, n engine.Node, from engine.ArchiveSource) (reached time.Time, short bool, err error) {
+// Recover implements engine.ContinuousArchiver: the server runs, and does what was
+// archived.
+func (d *Driver) Recover(ctx context.Context, n engine.Node, from engine.ArchiveSource, start func(context.Context, engine.Node) error) (reached time.Time, err error) {
+	if err := start(ctx, n); err != nil {
+		return reached, err
+	}
 	s, err := d.admin(ctx, n)
 	if err != nil {
-		return reached, false, err
+		return reached, err
 	}
 	defer s.close()
 	r := &replay{n: n, s: s, f: flavourOf(n.Installation.Flavour), from: from}
-	if reached, short, err = r.run(ctx); err != nil {
-		return reached, short, fmt.Errorf("replay what was archived: %w", err)
+	if reached, err = r.run(ctx); err != nil {
+		return reached, fmt.Errorf("replay what was archived: %w", err)
 	}
-	return reached, short, nil
+	return reached, nil
 }
 
 // replay has a server do what was archived, a portion after the other.
@@ -109,24 +110,24 @@ type replay struct {
 	portions int
 }
 
-func (r *replay) run(ctx context.Context) (reached time.Time, short bool, err error) {
+func (r *replay) run(ctx context.Context) (reached time.Time, err error) {
 	// The copy of a replica still knows its source.
 	if err := r.s.exec(ctx, r.f.dialect().reset); err != nil {
-		return reached, false, err
+		return reached, err
 	}
 	if r.archiveID, err = r.f.archiveID(ctx, r.s); err != nil {
-		return reached, false, err
+		return reached, err
 	}
 	names, err := r.from.Names(ctx, r.archiveID)
 	if err != nil {
-		return reached, false, err
+		return reached, err
 	}
 	if r.segments, err = parseSegments(names); err != nil {
-		return reached, false, err
+		return reached, err
 	}
 	at, err := r.f.position(ctx, r.s)
 	if err != nil {
-		return reached, false, err
+		return reached, err
 	}
 	r.filter = filter{read: r.f.readTransaction, at: at, target: r.n.Recovery.Until}
 	if r.filter.target.IsZero() {
@@ -134,13 +135,13 @@ func (r *replay) run(ctx context.Context) (reached time.Time, short bool, err er
 	}
 	for more := true; more; {
 		if more, err = r.portion(ctx); err != nil {
-			return reached, false, err
+			return reached, err
 		}
 	}
 	if r.filter.beyond {
-		return r.n.Recovery.Until, false, nil
+		return r.n.Recovery.Until, nil
 	}
-	return r.filter.last, true, nil
+	return r.filter.last, nil
 }
 
 // portion prepares some segments and has the server do them. more reports whether it may
@@ -180,23 +181,15 @@ func (r *replay) channel() string { return fmt.Sprintf("p%d", r.portions) }
 
 // fetch writes what is wanted of a segment to a file of the server's user.
 func (r *replay) fetch(ctx context.Context, p segment, until uint64, file string) (taken int, written int64, err error) {
-	for try := 1; try <= fetchTries; try++ {
+	err = engine.FetchPatiently(ctx, func() error {
 		next := r.filter
 		next.at = next.at.clone()
 		if taken, written, err = r.fetchOnce(ctx, &next, p, until, file); err == nil {
 			r.filter = next
-			return taken, written, nil
 		}
-		if errors.Is(err, engine.ErrGap) {
-			return 0, 0, err
-		}
-		select {
-		case <-ctx.Done():
-			return 0, 0, errors.Join(ctx.Err(), err)
-		case <-time.After(time.Duration(try) * 200 * time.Millisecond):
-		}
-	}
-	return 0, 0, err
+		return err
+	})
+	return taken, written, err
 }
 
 func (r *replay) fetchOnce(ctx context.Context, x *filter, p segment, until uint64, file string) (taken int, written int64, err error) {

@@ -12,7 +12,7 @@ import (
 const semiSyncTimeout = 24 * 60 * 60 * 1000
 
 // clustered reports whether the node is one of several.
-func clustered(n engine.Node) bool { return n.Members > 1 }
+func clustered(n engine.Node) bool { return n.ClusterSize > 1 }
 
 func isReplica(n engine.Node) bool { return clustered(n) && n.Role == cluster.Replica }
 
@@ -47,10 +47,10 @@ func replicating(n engine.Node, size tuning) []setting {
 	}, f.replicationSettings(n))
 }
 
-// durable is a setting that makes commits durable with 1. A flavour whose
+// durably is a setting that makes commits durable with 1. A flavour whose
 // replicas are slow to apply relaxes it there: a server that is killed loses
 // nothing by it, and for a machine that goes down there is async_flush.go.
-func durable(name string, n engine.Node, lax int) setting {
+func durably(name string, n engine.Node, lax int) setting {
 	if !clustered(n) || !flavourOf(n.Installation.Flavour).dialect().asyncFlush {
 		return setting{name, 1, live}
 	}

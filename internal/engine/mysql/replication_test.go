@@ -70,7 +70,7 @@ func newThreeNodes(t *testing.T, b *enginetest.Bench, kind cluster.Replication, 
 	c := &threeNodes{Bench: b}
 	for i := range 3 {
 		c.nodes = append(c.nodes, b.Server(t, append(change, func(n *engine.Node) {
-			n.Ordinal, n.Members, n.Replication, n.Role = i, 3, kind, cluster.Replica
+			n.Ordinal, n.ClusterSize, n.Replication, n.Role = i, 3, kind, cluster.Replica
 		})...))
 	}
 	for _, s := range c.nodes {
@@ -770,7 +770,7 @@ func grows(t *testing.T, b *enginetest.Bench) {
 	}
 	c.shareCAs(t)
 	for _, s := range c.nodes {
-		s.Node.Members, s.Node.Replication = 3, cluster.SemiSynch
+		s.Node.ClusterSize, s.Node.Replication = 3, cluster.SemiSynch
 	}
 	c.setPrimary(t, 0)
 	restart, err := b.Driver.Reload(t.Context(), s.Node)

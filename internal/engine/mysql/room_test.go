@@ -23,7 +23,7 @@ import (
 // outnumbered has many users of a customer's take every connection there is, and
 // want it back when they lose it: whatever we have to do works nevertheless.
 func outnumbered(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t, func(n *engine.Node) { n.Members, n.Role, n.Replication = 2, cluster.Primary, cluster.Asynch })
+	s := b.Started(t, func(n *engine.Node) { n.ClusterSize, n.Role, n.Replication = 2, cluster.Primary, cluster.Asynch })
 	s.Exec(t, "CREATE TABLE kept (v int)", "INSERT INTO kept VALUES (1)")
 	c := squatting(t, s)
 	waitUntil(t, func() bool { return c.full.Load() }, func() string { return "all connections are taken" })

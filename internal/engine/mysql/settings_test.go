@@ -26,7 +26,7 @@ func TestSettingsTake(t *testing.T) {
 			s := b.Server(t, func(n *engine.Node) {
 				n.Plan = catalog.Plan{MemoryMB: memory, DiskMB: 20 * memory}
 				if i > 3 {
-					n.Members, n.Replication, n.Role = 3, cluster.SemiSynch, []cluster.Role{cluster.Primary, cluster.Replica}[i-4]
+					n.ClusterSize, n.Replication, n.Role = 3, cluster.SemiSynch, []cluster.Role{cluster.Primary, cluster.Replica}[i-4]
 				}
 			})
 			s.Start(t)

@@ -96,7 +96,7 @@ case "$2" in
 	;;
 esac
 cp "$1" "$dir/%[5]s" && sync "$dir/%[5]s" && mv "$dir/%[5]s" "$dir/$2" && sync "$dir"
-`, shell(n.ArchiveDir), archiveDirSegments(n), engine.ArchiveGapReported, engine.ArchiveGap, engine.ArchiveTemp)
+`, shell(n.ArchiveDir), archiveDirSegments(n), archiveGapReported, archiveGap, archiveTemp)
 }
 
 // renderFetch asks for a file in the restore directory and waits for the answer.
@@ -116,7 +116,7 @@ while :; do
 	fi
 	sleep 0.02
 done
-`, shell(n.Recovery.RestoreDir), engine.RestoreMissing, engine.RestoreWanted)
+`, shell(n.Recovery.RestoreDir), restoreMissing, restoreWanted)
 }
 
 // segmentNumber is a segment's place in the WAL, whatever its timeline; false for

@@ -9,10 +9,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"steward/internal/durable"
 	"steward/internal/engine"
 )
-
-var _ engine.Archiver = Driver{}
 
 // Backup is a base backup with its WAL, as a tar archive. The server verifies
 // the checksum of every page that it sends, and a damaged one is an error: what
@@ -74,7 +73,7 @@ func (Driver) Unpack(_ context.Context, _ engine.Node, r io.Reader, dir string, 
 	if err := regenerateIdentifier(dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
-	if err := engine.SyncTree(dir); err != nil {
+	if err := durable.SyncFileSystem(dir); err != nil {
 		return fmt.Errorf("unpack backup: %w", err)
 	}
 	return nil

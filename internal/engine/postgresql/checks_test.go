@@ -297,7 +297,7 @@ func socketWantsPassword(t *testing.T, b *enginetest.Bench) {
 		l.host, l.port, l.database = s.Node.Run, s.Node.Listen.Port(), adminDatabase
 		if conn, err := connect(t.Context(), l); err == nil {
 			conn.Close(t.Context())
-			t.Errorf("%s comes in by the socket with %q", l.user, l.password)
+			t.Errorf("%s logs in by the socket with %q", l.user, l.password)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestChosenSettings(t *testing.T) {
 			for number := range rounds {
 				s := b.Server(t, func(n *engine.Node) {
 					n.Plan = catalog.Plan{ID: "drawn", MemoryMB: []int{1024, 2048, 4096}[number%3], DiskMB: 25600, VCPUs: 2}
-					n.Members, n.Role = 3, cluster.Primary
+					n.ClusterSize, n.Role = 3, cluster.Primary
 					n.Config = enginetest.DrawnConfig(n.Server(), 2*number)
 				})
 				s.Start(t)

@@ -155,15 +155,10 @@ func (c *databaseCheck) findings(ctx context.Context, all []relation) ([]string,
 			}
 			continue
 		}
-		refused, ok := errors.AsType[*pgconn.PgError](err)
-		if err != nil && (!ok || c.conn.IsClosed()) {
+		damage, err := c.damage(r, rows, err)
+		found = append(found, damage...)
+		if err != nil {
 			return found, err
-		}
-		if err != nil && !dropped(refused) {
-			found = append(found, r.name+": "+refused.Message)
-		}
-		for _, row := range rows {
-			found = append(found, fmt.Sprintf("%s: page %s: %s", r.name, row[0], row[1]))
 		}
 		if len(found) >= mostDamage {
 			return append(found, "and maybe more"), nil
@@ -171,6 +166,22 @@ func (c *databaseCheck) findings(ctx context.Context, all []relation) ([]string,
 		if _, err := query(ctx, c.conn, "ROLLBACK TO relation"); err != nil {
 			return found, err
 		}
+	}
+	return found, nil
+}
+
+// damage is what the answer to the check of a relation tells of it. The error is one that
+// isn't the relation's.
+func (c *databaseCheck) damage(r relation, rows [][]string, err error) (found []string, _ error) {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if err != nil && (!ok || c.conn.IsClosed()) {
+		return nil, err
+	}
+	if err != nil && !dropped(refused) {
+		found = append(found, r.name+": "+refused.Message)
+	}
+	for _, row := range rows {
+		found = append(found, fmt.Sprintf("%s: page %s: %s", r.name, row[0], row[1]))
 	}
 	return found, nil
 }

@@ -1,6 +1,6 @@
 // Package postgresql is the engine driver for PostgreSQL 13 and later.
 //
-// Who is who on a server of ours: `steward` is the superuser, comes in by the
+// Who is who on a server of ours: `steward` is the superuser, logs in by the
 // unix socket only and with a password; `dbadmin` is the customer's root, comes
 // in by TCP only, and owns the database `defaultdb`. Every connection of ours
 // pins its search path to the catalog while it starts (CVE-2026-55769), and

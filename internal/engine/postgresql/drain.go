@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"steward/internal/durable"
 	"steward/internal/engine"
 )
 
@@ -136,7 +137,7 @@ func (w *walFolder) handTo(dir string, from, to lsn) error {
 			return err
 		}
 	}
-	return syncFolder(dir)
+	return durable.Sync(dir)
 }
 
 // copyWAL puts a whole file in place at once: a server that reads the old one
@@ -174,16 +175,4 @@ func giveTo(f *os.File, owner *syscall.Stat_t) error {
 		return nil
 	}
 	return f.Chown(int(owner.Uid), int(owner.Gid))
-}
-
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	defer f.Close()
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	return nil
 }

@@ -9,8 +9,6 @@ import (
 	"steward/internal/engine"
 )
 
-var _ engine.Exporter = Driver{}
-
 // exportedServer listens where nobody else does: a socket in the data folder.
 const exportedServer = `# Written by steward backup export; it is yours to change. To let clients
 # connect over the network: listen_addresses = '*', and a line in pg_hba.conf.

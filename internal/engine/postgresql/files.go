@@ -20,7 +20,7 @@ func (Driver) Files(n engine.Node) ([]engine.File, error) {
 	}
 	files := []engine.File{
 		{Path: filepath.Join(n.Conf, serverConf), Content: renderSettings(settings(n), major)},
-		{Path: filepath.Join(n.Conf, accessConf), Content: renderAccess(n.SSLConnection, n.Members > 1)},
+		{Path: filepath.Join(n.Conf, accessConf), Content: renderAccess(n.SSLConnection, n.ClusterSize > 1)},
 		{Path: filepath.Join(n.Conf, identConf), Content: []byte("# Written by steward: nobody is mapped.\n")},
 	}
 	files = append(files, scripts(n)...)
@@ -48,7 +48,7 @@ func renderSettings(all []setting, major int) []byte {
 }
 
 // renderAccess lets our own account in by the socket alone, and customers by
-// TCP alone. Nobody comes in without a password, and nobody replicates but we
+// TCP alone. Nobody logs in without a password, and nobody replicates but we
 // ourselves, in a cluster of several nodes.
 func renderAccess(tlsRequired, replicated bool) []byte {
 	customers := "host"

@@ -91,7 +91,7 @@ func parseTimeout(text string) (time.Duration, error) {
 }
 
 // ensureDatabase makes defaultdb when there is no database left for dbadmin to
-// come in by.
+// log in to.
 func ensureDatabase(ctx context.Context, n engine.Node, conn *pgconn.PgConn) error {
 	rows, err := query(ctx, conn, `SELECT count(*) FROM pg_database WHERE datallowconn AND datconnlimit <> -2
 		AND datdba <> 'steward'::regrole AND has_database_privilege('dbadmin', oid, 'CONNECT')`)

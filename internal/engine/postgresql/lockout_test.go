@@ -17,7 +17,7 @@ import (
 func lockoutChecks() []enginetest.Check {
 	return []enginetest.Check{
 		{Name: "extensions in our way", Run: extensionsMeetOurs},
-		{Name: "who locked themselves out comes in again by a reset", Run: lockedOut},
+		{Name: "who locked themselves out logs in again after a reset", Run: lockedOut},
 		{Name: "a reset leaves settings that lock nobody out", Run: resetKeepsSettings},
 		{Name: "our sessions in a customer's database have none of its settings", Run: settingsStayOut},
 		{Name: "open transactions don't hold a reset up", Run: resetInsists},
@@ -271,7 +271,7 @@ func resetInsists(t *testing.T, b *enginetest.Bench) {
 		if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
 			t.Errorf("reset: %v", err)
 		}
-		// With the old password nobody comes in, so all of them end by themselves.
+		// With the old password nobody logs in, so all of them end by themselves.
 		for range cap(ended) {
 			select {
 			case <-ended:

@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 	enginetest.Run(t, New(), enginetest.Options{Open: open, Attempts: attempts(), Refused: refused, Intact: intact, Checks: slices.Concat(checks(), lockoutChecks(), replicationChecks(), backupChecks())})
 }
 
-// open is how a customer comes in.
+// open is how a customer logs in.
 func open(n engine.Node, l enginetest.Login) (*sql.DB, error) {
 	config, err := pgx.ParseConfig("host=" + n.Listen.Addr().String() + " sslmode=disable")
 	if err != nil {

@@ -90,16 +90,16 @@ func TestArchiveScript(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := waiting(t, n), append([]string{engine.ArchiveGap}, append(names, "00000002.history")...); !slices.Equal(got, want) {
+	if got, want := waiting(t, n), append([]string{archiveGap}, append(names, "00000002.history")...); !slices.Equal(got, want) {
 		t.Errorf("waiting: %v, want %v", got, want)
 	}
-	if err := os.Rename(filepath.Join(n.ArchiveDir, engine.ArchiveGap), filepath.Join(n.ArchiveDir, engine.ArchiveGapReported)); err != nil {
+	if err := os.Rename(filepath.Join(n.ArchiveDir, archiveGap), filepath.Join(n.ArchiveDir, archiveGapReported)); err != nil {
 		t.Fatal(err)
 	}
 	if err := runScript(t, n, archiveScript, segment, "000000010000000000000006"); err != nil {
 		t.Fatal(err)
 	}
-	if slices.Contains(waiting(t, n), engine.ArchiveGap) {
+	if slices.Contains(waiting(t, n), archiveGap) {
 		t.Error("the overflow is marked again that was told of")
 	}
 	if err := runScript(t, n, archiveScript, filepath.Join(n.Data, "none"), "00000003.history"); err == nil {
@@ -119,7 +119,7 @@ func TestFetchScript(t *testing.T) {
 	to := filepath.Join(n.Data, "RECOVERYXLOG")
 	answer := func(name, suffix string) {
 		for {
-			if os.Remove(filepath.Join(n.Recovery.RestoreDir, name+engine.RestoreWanted)) == nil {
+			if os.Remove(filepath.Join(n.Recovery.RestoreDir, name+restoreWanted)) == nil {
 				break
 			}
 			time.Sleep(time.Millisecond)
@@ -135,7 +135,7 @@ func TestFetchScript(t *testing.T) {
 	if content, err := os.ReadFile(to); err != nil || string(content) != "archived" {
 		t.Errorf("%q, %v", content, err)
 	}
-	go answer("00000002.history", engine.RestoreMissing)
+	go answer("00000002.history", restoreMissing)
 	if err := runScript(t, n, fetchScript, "00000002.history", to); err == nil {
 		t.Error("what isn't there was fetched")
 	}
@@ -167,20 +167,20 @@ func TestArchiveSettings(t *testing.T) {
 	}
 }
 
-func TestArchiveIDOf(t *testing.T) {
+func TestIdentify(t *testing.T) {
 	t.Parallel()
-	head := make([]byte, engine.ArchiveHead)
+	head := make([]byte, archiveHead)
 	head[2] = 2
 	copy(head[24:], []byte{1, 2, 3, 4, 5, 6, 7, 0xa8})
-	archiveID, keep, err := Driver{}.ArchiveIDOf(t.Context(), "000000010000000000000001", head, "")
+	archiveID, keep, err := identify(t.Context(), "000000010000000000000001", head, "")
 	if err != nil || !keep || archiveID != "01020304050607a8" {
 		t.Errorf("%q %v %v", archiveID, keep, err)
 	}
-	if _, _, err := (Driver{}).ArchiveIDOf(t.Context(), "000000010000000000000001", head[:8], ""); err == nil {
+	if _, _, err := identify(t.Context(), "000000010000000000000001", head[:8], ""); err == nil {
 		t.Error("a file that is no segment is taken for one")
 	}
 	for _, name := range []string{"000000010000000000000002.00000028.backup", "000000010000000000000002.partial"} {
-		if _, keep, err := (Driver{}).ArchiveIDOf(t.Context(), name, head, ""); keep || err != nil {
+		if _, keep, err := identify(t.Context(), name, head, ""); keep || err != nil {
 			t.Errorf("%s: %v %v", name, keep, err)
 		}
 	}
@@ -193,7 +193,7 @@ func TestArchiveIDOf(t *testing.T) {
 		{"000000020000000000000001", "000000010000000000000001", false},
 		{"00000002.history", "000000010000000000000001", false},
 	} {
-		if got := (Driver{}).Beyond(c.a, c.b); got != c.want {
+		if got := beyond(c.a, c.b); got != c.want {
 			t.Errorf("%s beyond %s: %v", c.a, c.b, got)
 		}
 	}

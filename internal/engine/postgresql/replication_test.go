@@ -170,7 +170,7 @@ func followTells(t *testing.T, b *enginetest.Bench) {
 	stray.WriteFiles(t)
 	stray.Start(t)
 	wantDiverged(t, stray)
-	other := b.Started(t, func(n *engine.Node) { n.Members = 3 })
+	other := b.Started(t, func(n *engine.Node) { n.ClusterSize = 3 })
 	replica := c.Nodes[2]
 	replica.Node.Source = engine.Peer{Listen: other.Node.Listen, Run: other.Node.Run}
 	replica.WriteFiles(t)
@@ -231,7 +231,7 @@ func notDrained(t *testing.T, b *enginetest.Bench) {
 }
 
 func tablespaceRefused(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t, func(n *engine.Node) { n.Members = 3 })
+	s := b.Started(t, func(n *engine.Node) { n.ClusterSize = 3 })
 	space, dir := filepath.Join(s.Node.Tmp, "space"), t.TempDir()
 	for _, q := range []string{
 		"COPY (SELECT 1) TO PROGRAM 'cat >/dev/null; mkdir " + space + "'",

@@ -19,7 +19,7 @@ type setting struct {
 // settings is the whole configuration of a node. What isn't named here keeps
 // the server's default.
 func settings(n engine.Node) []setting {
-	all := withChosen(append(nodeSettings(n), memberSettings(n)...), n)
+	all := withChosen(append(nodeSettings(n), replicationSettings(n)...), n)
 	all = append(all, archiveSettings(n)...)
 	return append(all, recoverySettings(n)...)
 }
@@ -71,7 +71,7 @@ func nodeSettings(n engine.Node) []setting {
 		// The disk guard. A session may lift it for itself, to delete and to vacuum.
 		{name: "default_transaction_read_only", value: onOff(n.ReadOnly)},
 
-		// Who comes in, and how.
+		// Who logs in, and how.
 		{name: "listen_addresses", value: n.Listen.Addr().String()},
 		{name: "port", value: strconv.Itoa(int(n.Listen.Port()))},
 		{name: "unix_socket_directories", value: n.Run},

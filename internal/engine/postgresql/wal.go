@@ -140,7 +140,7 @@ func (r *walReader) close() {
 	}
 }
 
-// next reads a record and returns where it ends. errWALEnds tells that there is
+// next reads a record and returns where it ends. errWALEnds reports that there is
 // none that is whole: what follows was never written, or is of an earlier use of the file.
 func (r *walReader) next() (lsn, error) {
 	for {

@@ -13,6 +13,7 @@ import (
 	"steward/internal/monitor"
 	"steward/internal/notify"
 	"steward/internal/store"
+	"steward/internal/wait"
 )
 
 // channel sends the notices of one channel.
@@ -299,7 +300,7 @@ func (c *channel) record(ctx context.Context, n monitor.Notice) bool {
 			return err == nil
 		}
 		c.o.Logger.WarnContext(ctx, "record that a notice was sent or not", "notice", n.ID, "error", err)
-		sleep(last, min(time.Second, c.o.Sweep))
+		_ = wait.Sleep(last, min(time.Second, c.o.Sweep))
 	}
 }
 

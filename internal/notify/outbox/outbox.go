@@ -92,10 +92,3 @@ func (b *Outbox) Run(ctx context.Context) {
 		c.sender.Close()
 	}
 }
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}

@@ -40,7 +40,7 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 	cr, err := d.newClusterReconciler(cs, want)
 	if err == nil {
 		err = cr.run(ctx)
-		if cr.top.Members > 1 {
+		if cr.top.Size > 1 {
 			d.startHealthMonitor(cs)
 		}
 	}

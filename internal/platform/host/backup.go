@@ -17,11 +17,10 @@ import (
 	"steward/internal/gateway"
 	"steward/internal/platform"
 	"steward/internal/platform/host/build"
+	"steward/internal/platform/host/files"
 	"steward/internal/platform/host/plan"
 	"steward/internal/platform/host/state"
 )
-
-var _ platform.Archiver = (*Driver)(nil)
 
 // Backup implements platform.Archiver. It doesn't lock the cluster, which goes on
 // as usual meanwhile.
@@ -52,7 +51,7 @@ func (d *Driver) Backup(ctx context.Context, want platform.Wanted, from cluster.
 	failpoint.Here("host: before backup")
 	keyring, err := nr.writeKeyring(w)
 	if err == nil {
-		err = customerError(nr.eng.Backup(ctx, nr.node, w, d.pipeAsOwner))
+		err = customerError(nr.eng.Backup(ctx, nr.node, w, d.tools.Pipe))
 	}
 	if errors.Is(err, engine.ErrBlocked) {
 		err = fmt.Errorf("%w: %w", platform.ErrBlocked, err)
@@ -146,8 +145,8 @@ func (d *Driver) beginFork(want platform.Wanted) error {
 	if err != nil {
 		return err
 	}
-	top.Members, top.Restoring = max(1, want.Size), true
-	if top.Members > 1 {
+	top.Size, top.Restoring = max(1, want.Size), true
+	if top.Size > 1 {
 		top.Replication = want.Replication
 	}
 	return d.saveTopology(want.ID, top)
@@ -224,7 +223,7 @@ func (nr *nodeReconciler) installRestored(ctx context.Context, unpacked string, 
 func (d *Driver) wantedTopology(want platform.Wanted) (state.Topology, error) {
 	top, err := d.topology(want.ID)
 	if err == nil && want.Size > 1 && !exists(d.layout.topology(want.ID)) {
-		top.Members, top.Replication = want.Size, want.Replication
+		top.Size, top.Replication = want.Size, want.Replication
 	}
 	return top, err
 }
@@ -263,7 +262,7 @@ func (nr *nodeReconciler) unpackWith(ctx context.Context, keyring []byte, dir st
 
 // unpack makes a data folder of a copy, complete and on the disk.
 func (nr *nodeReconciler) unpack(ctx context.Context, dir string, r io.Reader) error {
-	return nr.unpackBy(dir, r, func(dir string) error { return nr.eng.Unpack(ctx, nr.node, r, dir, nr.d.pipeAsOwner) })
+	return nr.unpackBy(dir, r, func(dir string) error { return nr.eng.Unpack(ctx, nr.node, r, dir, nr.d.tools.Pipe) })
 }
 
 func (nr *nodeReconciler) unpackBy(dir string, r io.Reader, by func(dir string) error) error {
@@ -280,7 +279,7 @@ func (nr *nodeReconciler) unpackBy(dir string, r io.Reader, by func(dir string) 
 		return fmt.Errorf("remove an older copy: %w", err)
 	}
 	user := nr.d.user(nr.want.Port)
-	if err := makeFolder(dir, 0o700, user, user); err != nil {
+	if err := files.MakeFolder(dir, 0o700, user, user); err != nil {
 		return err
 	}
 	failpoint.Here("host: before unpack")
@@ -299,7 +298,7 @@ func (d *Driver) stopServers(ctx context.Context, cs *clusterState, want platfor
 	if err := d.o.Gateway.Set(ctx, gateway.Route{Cluster: want.ID, Port: want.Port}); err != nil {
 		return err
 	}
-	for ordinal := range top.Members {
+	for ordinal := range top.Size {
 		nr := &nodeReconciler{d: d, cs: cs, ns: cs.node(ordinal), want: want, top: top}
 		if err := nr.killAll(ctx); err != nil {
 			return err
@@ -314,10 +313,10 @@ func (d *Driver) stopServers(ctx context.Context, cs *clusterState, want platfor
 func (nr *nodeReconciler) swapData(top state.Topology, unpacked string) error {
 	before := nr.d.layout.setAside(nr.want.ID)
 	if !top.Restoring {
-		if err := nr.d.trash.put(before); err != nil {
+		if err := nr.d.trash.Put(before); err != nil {
 			return err
 		}
-		if err := makeFolder(before, 0o711, 0, 0); err != nil {
+		if err := files.MakeFolder(before, 0o711, 0, 0); err != nil {
 			return err
 		}
 		top.Restoring = true
@@ -327,7 +326,7 @@ func (nr *nodeReconciler) swapData(top state.Topology, unpacked string) error {
 	}
 	failpoint.Here("host: before setting data aside")
 	if aside := filepath.Join(before, "data"); nr.foreign != "" || exists(aside) {
-		if err := nr.d.trash.put(nr.node.Data); err != nil {
+		if err := nr.d.trash.Put(nr.node.Data); err != nil {
 			return err
 		}
 	} else if err := nr.setAside(aside); err != nil {
@@ -379,7 +378,7 @@ func (nr *nodeReconciler) startRestored(ctx context.Context) error {
 		nr.node.TemplatePassword = nr.foreign
 		steps = append(steps, plan.ResetRoot, plan.Bootstrap)
 	}
-	if nr.top.Members > 1 {
+	if nr.top.Size > 1 {
 		steps = append(steps, plan.Role)
 	}
 	for _, s := range steps {
@@ -399,7 +398,7 @@ func (nr *nodeReconciler) startRestored(ctx context.Context) error {
 func (nr *nodeReconciler) discardReplicas() error {
 	for _, ordinal := range nr.top.Replicas() {
 		dir := nr.d.layout.node(nr.want.ID, ordinal)
-		if err := nr.d.trash.put(filepath.Join(dir, "data")); err != nil {
+		if err := nr.d.trash.Put(filepath.Join(dir, "data")); err != nil {
 			return err
 		}
 		if err := os.Remove(state.NodeFile(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -446,7 +445,7 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 	if err := d.stopServers(ctx, cs, want, top); err != nil {
 		return err
 	}
-	if err := d.trash.put(nr.node.Data); err != nil {
+	if err := d.trash.Put(nr.node.Data); err != nil {
 		return err
 	}
 	failpoint.Here("host: before bringing data back")
@@ -461,7 +460,7 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 	if err := nr.startRestored(ctx); err != nil {
 		return err
 	}
-	return d.trash.put(before)
+	return d.trash.Put(before)
 }
 
 // dropSetAside throws away what restores set aside more than setAsideFor ago.
@@ -476,7 +475,7 @@ func (d *Driver) dropSetAside() error {
 		if err != nil || d.o.Now().Sub(info.ModTime()) < setAsideFor {
 			continue
 		}
-		errs = append(errs, d.trash.put(dir))
+		errs = append(errs, d.trash.Put(dir))
 	}
 	return errors.Join(errs...)
 }

@@ -28,7 +28,7 @@ func (nr *nodeReconciler) baseBackup(ctx context.Context, cs *clusterState, dir 
 	var err error
 	if mine {
 		failpoint.Here("host: before base backup")
-		err = cs.endBaseBackup(s, nr.eng.BaseBackup(ctx, nr.node, dir, nr.d.runAsOwner))
+		err = cs.endBaseBackup(s, nr.eng.BaseBackup(ctx, nr.node, dir, nr.d.tools.Run))
 	} else {
 		err = s.copyTo(ctx, dir)
 	}

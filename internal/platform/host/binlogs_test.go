@@ -12,7 +12,7 @@ import (
 	"steward/internal/platform/host"
 )
 
-// binlogs takes binary logs that are shipped.
+// binlogs takes binary logs that are uploaded.
 type binlogs struct {
 	names  []string
 	bytes  int64
@@ -30,7 +30,7 @@ func (b *binlogs) Put(_ context.Context, archiveID, name string, r io.Reader) er
 
 func (b *binlogs) ReportGap(context.Context) error { return errors.New("nothing was lost") }
 
-// TestArchiveBinlogs: a running server's log is shipped once, also over a restart of
+// TestArchiveBinlogs: a running server's log is uploaded once, also over a restart of
 // steward, and is the server's own to let go again when that was switched off.
 func TestArchiveBinlogs(t *testing.T) {
 	t.Parallel()
@@ -46,24 +46,24 @@ func TestArchiveBinlogs(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	b.refuse = nil
-	ship := func(d *host.Driver, names int) {
+	upload := func(d *host.Driver, names int) {
 		t.Helper()
 		if err := d.Upload(t.Context(), want, b); err != nil {
 			t.Error(err)
 		}
 		if len(b.names) != names {
-			t.Errorf("shipped: %v, want %d", b.names, names)
+			t.Errorf("uploaded: %v, want %d", b.names, names)
 		}
 	}
-	ship(d, 1)
+	upload(d, 1)
 	if b.names[0] != "origin 00000000.0000000000000000.0000000000000001" || b.bytes < 300 {
-		t.Errorf("shipped: %v, %d bytes", b.names, b.bytes)
+		t.Errorf("uploaded: %v, %d bytes", b.names, b.bytes)
 	}
-	ship(d, 1)
+	upload(d, 1)
 	d.Close()
 	d = s.started(t)
 	settle(t, d, want)
-	ship(d, 1)
+	upload(d, 1)
 	conn, err := load.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -90,5 +90,5 @@ func TestArchiveBinlogs(t *testing.T) {
 	if err := conn.exec(t.Context(), "INSERT INTO written VALUES (1, '"+strings.Repeat("x", 90)+"')"); err != nil {
 		t.Fatal(err)
 	}
-	ship(d, 1)
+	upload(d, 1)
 }

@@ -62,7 +62,7 @@ func (nr *nodeReconciler) addresses() []netip.Addr {
 }
 
 // certificate issues a certificate and puts it where the server reads it. The
-// certificate itself comes last: by it due tells that all is in place.
+// certificate itself comes last: by it due sees that all is in place.
 func (nr *nodeReconciler) certificate(ctx context.Context) error {
 	ca, err := nr.keys.secret(ctx, platform.CACert)
 	if err != nil {

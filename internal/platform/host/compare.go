@@ -89,11 +89,7 @@ func (d *Driver) compareNode(ctx context.Context, ns *nodeState) (whole bool, er
 	if err != nil {
 		return false, err
 	}
-	comparer, can := eng.(engine.Comparer)
-	if !can {
-		return true, nil
-	}
-	return comparer.Compare(ctx, node)
+	return eng.Compare(ctx, node)
 }
 
 // setDifference notes that a replica was found to have other rows than the primary.

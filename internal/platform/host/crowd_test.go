@@ -42,9 +42,9 @@ func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 			routes, err := s.gateway.Routes(t.Context())
 			const kept = 4 // for other sources, by the gateway
 			if err != nil || len(routes) != 1 || routes[0].Connections < 20 || len(idle) < routes[0].Connections-kept {
-				t.Errorf("only %d connections came in: %+v, %v", len(idle), routes, err)
+				t.Errorf("only %d connections got through: %+v, %v", len(idle), routes, err)
 			}
-			// Who never logs in is dropped, and the address comes in again.
+			// Who never logs in is dropped, and the address gets through again.
 			waitFor(t, "the server to drop who never logs in", func() bool {
 				return s.login(t.Context(), want.Cluster, crowd, password) == nil
 			})

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +20,10 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
+	"steward/internal/platform/host/files"
 	"steward/internal/platform/host/state"
 	"steward/internal/platform/host/template"
+	"steward/internal/platform/host/tool"
 	"steward/internal/process"
 )
 
@@ -37,8 +41,9 @@ type Driver struct {
 	sandbox   *process.Sandbox
 	warnings  []string
 	activity  activity
+	tools     tool.Runner
 	templates *template.Pool
-	trash     *trash
+	trash     *files.Trash
 	changes   chan cluster.ID
 	// verifications are those of backups that are under way.
 	verifications verifications
@@ -56,10 +61,7 @@ type Driver struct {
 	workers sync.WaitGroup
 }
 
-var (
-	_ platform.Driver     = (*Driver)(nil)
-	_ platform.Reconciler = (*Driver)(nil)
-)
+var _ platform.Driver = (*Driver)(nil)
 
 // New finds engines, sandbox and limits, and the servers that an earlier process
 // left running. It changes nothing that runs; Start begins to supervise it.
@@ -92,12 +94,14 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	}
 	d.engines = d.describeEngines()
 	d.findIsolation(ctx)
-	d.trash = newTrash(d)
+	d.tools = tool.Runner{Mark: d.scope + "/tool"}
+	d.trash = files.NewTrash(d.layout.trash(), d.activity.quiet, d.log)
 	d.templates = template.New(template.Options{
-		Dir: d.layout.templates(), Size: o.PoolSize, User: d.templateUser(), Engine: d.engine, Run: d.runAsOwner, Installations: d.Installations,
-		Discard: d.trash.put, Busy: d.activity.busy, Quiet: d.activity.quiet, Log: d.log,
+		Dir: d.layout.templates(), Size: o.PoolSize, User: template.User(), Engine: d.templater, Run: d.tools.Run, Installations: d.Installations,
+		Discard: d.trash.Put, Busy: d.activity.busy, Quiet: d.activity.quiet, Log: d.log,
 	})
 	if err := d.adopt(); err != nil {
+		d.Close()
 		return nil, fmt.Errorf("host platform: %w", err)
 	}
 	return d, nil
@@ -146,13 +150,10 @@ func (d *Driver) Notes() []error { return d.notes }
 func (d *Driver) Start() {
 	d.mu.Lock()
 	d.active = true
-	units := make([]*clusterState, 0, len(d.clusters))
-	for _, cs := range d.clusters {
-		units = append(units, cs)
-	}
+	all := slices.Collect(maps.Values(d.clusters))
 	d.mu.Unlock()
-	for _, cs := range units {
-		if top, err := d.topology(cs.id); err == nil && top.Members > 1 {
+	for _, cs := range all {
+		if top, err := d.topology(cs.id); err == nil && top.Size > 1 {
 			d.startHealthMonitor(cs)
 		}
 		for _, ordinal := range cs.ordinals() {
@@ -163,7 +164,7 @@ func (d *Driver) Start() {
 		}
 	}
 	d.spawn(func() { d.templates.KeepReady(d.quit) })
-	d.spawn(d.trash.keepEmpty)
+	d.spawn(func() { d.trash.KeepEmpty(d.quit) })
 	d.spawn(d.keepLogsSmall)
 	d.spawn(d.keepDiscovering)
 }
@@ -174,6 +175,15 @@ func (d *Driver) Close() {
 	d.stop()
 	d.mu.Unlock()
 	d.workers.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, cs := range d.clusters {
+		for _, ordinal := range cs.ordinals() {
+			if p := cs.node(ordinal).process(); p != nil {
+				p.Leave()
+			}
+		}
+	}
 }
 
 // Changes implements platform.Driver.
@@ -255,6 +265,8 @@ func (d *Driver) engine(family cluster.Engine) (engine.Driver, error) {
 	return e, nil
 }
 
+func (d *Driver) templater(family cluster.Engine) (engine.Templater, error) { return d.engine(family) }
+
 // clusterState returns what this process knows of a cluster.
 func (d *Driver) clusterState(id cluster.ID) *clusterState {
 	d.mu.Lock()
@@ -299,7 +311,7 @@ func (d *Driver) topology(id cluster.ID) (state.Topology, error) {
 
 // saveTopology returns when it is on the disk.
 func (d *Driver) saveTopology(id cluster.ID, t state.Topology) error {
-	if err := makeFolder(d.layout.cluster(id), 0o711, 0, 0); err != nil {
+	if err := files.MakeFolder(d.layout.cluster(id), 0o711, 0, 0); err != nil {
 		return fmt.Errorf("write topology: %w", err)
 	}
 	return state.Write(d.layout.topology(id), t)

@@ -13,7 +13,7 @@ func ScopeOf(dir string) string { return scopeOf(dir) }
 func RemoveGroups(ctx context.Context, d *Driver) error { return d.groups.Close(ctx) }
 
 // EmptyTrash deletes what is in the trash now.
-func EmptyTrash(ctx context.Context, d *Driver) error { return d.trash.empty(ctx) }
+func EmptyTrash(ctx context.Context, d *Driver) error { return d.trash.Empty(ctx) }
 
 // Ready is how many clones wait for the installation.
 func Ready(d *Driver, id string) int {

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"steward/internal/engine"
+	"steward/internal/platform/host/files"
 )
 
 // makeFolders makes the node's folders. What the server may change is its
@@ -16,18 +16,18 @@ import (
 func (nr *nodeReconciler) makeFolders() error {
 	user := nr.d.user(nr.want.Port)
 	for _, dir := range []string{nr.d.layout.cluster(nr.want.ID), nr.dir} {
-		if err := makeFolder(dir, 0o711, 0, 0); err != nil {
+		if err := files.MakeFolder(dir, 0o711, 0, 0); err != nil {
 			return err
 		}
 	}
-	if err := makeFolder(nr.node.Conf, 0o750, 0, user); err != nil {
+	if err := files.MakeFolder(nr.node.Conf, 0o750, 0, user); err != nil {
 		return err
 	}
-	if err := makeFolder(nr.node.TLS, 0o750, 0, user); err != nil {
+	if err := files.MakeFolder(nr.node.TLS, 0o750, 0, user); err != nil {
 		return err
 	}
 	for _, dir := range []string{nr.node.Tmp, nr.node.Log} {
-		if err := makeFolder(dir, 0o700, user, user); err != nil {
+		if err := files.MakeFolder(dir, 0o700, user, user); err != nil {
 			return err
 		}
 	}
@@ -44,7 +44,7 @@ func (nr *nodeReconciler) makeVolatile() error {
 		}
 	}
 	for _, dir := range append(nr.peerRuns(), nr.node.Run) {
-		if err := makeFolder(dir, 0o700, user, user); err != nil {
+		if err := files.MakeFolder(dir, 0o700, user, user); err != nil {
 			return err
 		}
 	}
@@ -52,7 +52,7 @@ func (nr *nodeReconciler) makeVolatile() error {
 		if dir == "" {
 			continue
 		}
-		if err := makeFolder(dir, 0o700, user, user); err != nil {
+		if err := files.MakeFolder(dir, 0o700, user, user); err != nil {
 			return err
 		}
 	}
@@ -62,29 +62,12 @@ func (nr *nodeReconciler) makeVolatile() error {
 // peerRuns are the folders with the sockets of the cluster's other nodes.
 func (nr *nodeReconciler) peerRuns() []string {
 	var list []string
-	for ordinal := range nr.top.Members {
+	for ordinal := range nr.top.Size {
 		if ordinal != nr.ns.ordinal {
 			list = append(list, nr.d.layout.runNode(nr.want.ID, ordinal))
 		}
 	}
 	return list
-}
-
-// makeFolder makes a folder in one of steward's own, with that mode and owner.
-func makeFolder(dir string, mode fs.FileMode, uid, gid int) error {
-	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	if err := os.Chmod(dir, mode); err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	if err := os.Lchown(dir, uid, gid); err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	return nil
 }
 
 // writeFiles writes the configuration, and the keys where there are any.
@@ -135,66 +118,8 @@ func (nr *nodeReconciler) writeFile(f engine.File) error {
 		if place.dir == "" || !ok {
 			continue
 		}
-		w := writer{owner: place.owner, group: user, mode: place.mode, folders: place.withFolders}
-		return w.write(place.dir, rel, f.Content, f.Once)
+		w := files.Writer{Owner: place.owner, Group: user, Mode: place.mode, Folders: place.withFolders}
+		return w.Write(place.dir, rel, f.Content, f.Once)
 	}
 	return fmt.Errorf("%s is in none of the node's folders", f.Path)
-}
-
-// writer puts files with an owner into a folder.
-type writer struct {
-	owner, group  int
-	mode, folders fs.FileMode
-}
-
-func (w writer) write(dir, rel string, content []byte, once bool) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if err := w.makeParents(root, filepath.Dir(rel)); err != nil {
-		return err
-	}
-	if once {
-		if _, err := root.Lstat(rel); err == nil {
-			return nil
-		}
-	}
-	fresh := rel + ".new"
-	if err := root.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	file, err := root.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_WRONLY, w.mode)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	if err == nil {
-		err = file.Chmod(w.mode)
-	}
-	if err == nil && os.Geteuid() == 0 {
-		err = file.Chown(w.owner, w.group)
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	return root.Rename(fresh, rel)
-}
-
-func (w writer) makeParents(root *os.Root, dir string) error {
-	if dir == "." {
-		return nil
-	}
-	if err := w.makeParents(root, filepath.Dir(dir)); err != nil {
-		return err
-	}
-	err := root.Mkdir(dir, w.folders)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err == nil && os.Geteuid() == 0 {
-		err = root.Lchown(dir, w.owner, w.group)
-	}
-	return err
 }

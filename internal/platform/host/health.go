@@ -73,7 +73,7 @@ func (d *Driver) monitorHealth(cs *clusterState) {
 		case <-tick.C:
 		}
 		top, err := d.topology(cs.id)
-		if err != nil || top.Members == 1 || top.Suspended {
+		if err != nil || top.Size == 1 || top.Suspended {
 			return
 		}
 		if !top.Restoring {
@@ -149,7 +149,7 @@ func (hm *healthMonitor) pollNodes(top state.Topology, p *process.Process) {
 		hm.misses.Add(1)
 	}
 	changed := false
-	for ordinal := range top.Members {
+	for ordinal := range top.Size {
 		ns := hm.cs.node(ordinal)
 		if _, at := ns.replicationStatus(); ns.running() && !ns.isRebuilding() && hm.d.o.Now().Sub(at) >= replicationStatusFresh {
 			hm.pollReplication(ctx, ns)

@@ -153,15 +153,12 @@ func newSite(t *testing.T, found []engine.Installation) *site {
 	return s
 }
 
-// openGateway starts HAProxy, as an ordinary user when the tests run as root.
+// openGateway starts HAProxy.
 func (s *site) openGateway(t *testing.T) {
 	t.Helper()
 	o := gateway.Options{
 		Dir: filepath.Join(filepath.Dir(s.o.DataDir), "gateway"), RunDir: filepath.Join(filepath.Dir(s.o.DataDir), "gw"),
 		PrimaryAddr: s.o.PrimaryAddress, SecondaryAddr: s.o.SecondaryAddress, Ports: s.o.Ports, Logger: s.o.Logger,
-	}
-	if os.Geteuid() == 0 {
-		o.UID, o.GID = 65534, 65534
 	}
 	g, err := gateway.Open(context.WithoutCancel(t.Context()), o)
 	if err != nil {

@@ -129,7 +129,7 @@ func (d *Driver) engineNode(want platform.Wanted, inst engine.Installation, top 
 		n.ArchiveDir = d.layout.archiveDir(want.ID, ordinal)
 	}
 	n.Term = top.Failovers
-	n.Members, n.Role, n.Replication = top.Members, top.Role(ordinal), top.Replication
+	n.ClusterSize, n.Role, n.Replication = top.Size, top.Role(ordinal), top.Replication
 	if n.Role == cluster.Replica {
 		n.Source = engine.Peer{
 			Ordinal: top.Primary, Listen: listenAddress(top.Primary, want.Port), Run: d.layout.runNode(want.ID, top.Primary),
@@ -187,7 +187,7 @@ func (nr *nodeReconciler) render() error {
 
 func (nr *nodeReconciler) settings() state.Settings {
 	s := state.Settings{Plan: nr.want.Plan, SSLConnection: nr.want.SSLConnection, Commit: nr.want.Commit, Config: nr.want.Config.Text()}
-	if nr.top.Members > 1 {
+	if nr.top.Size > 1 {
 		s.Replication = nr.top.Replication
 	}
 	return s
@@ -197,7 +197,7 @@ func (nr *nodeReconciler) settings() state.Settings {
 func (nr *nodeReconciler) status(ctx context.Context) (plan.Status, error) {
 	s := plan.Status{
 		Data: exists(nr.node.Data), Rebooted: true, Running: nr.ns.running(), Encrypted: nr.want.Encrypted,
-		Replicated: nr.top.Members > 1, Replica: nr.node.Role == cluster.Replica,
+		Replicated: nr.top.Size > 1, Replica: nr.node.Role == cluster.Replica,
 	}
 	if err := nr.checkData(s); err != nil {
 		return s, err

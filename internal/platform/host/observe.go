@@ -77,7 +77,7 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 	if seen.Problem == "" {
 		seen.Problem = ns.crashProblem(l.d.o.Now())
 	}
-	if l.top.Members > 1 {
+	if l.top.Size > 1 {
 		node.Position = l.position(ctx, ns, rec)
 	}
 	seen.Exists = true
@@ -88,32 +88,41 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 	if seen.Serving {
 		seen.Healthy = 1
 	}
+	l.addReplicas(ctx, seen)
 	if rec.Bootstrapped {
-		// The addresses are the customer's for good: they stay while the server is down.
-		seen.Hosts = cluster.Hosts{Primary: l.d.o.PrimaryAddress.String(), Secondary: l.d.o.SecondaryAddress.String()}
-		seen.Members = map[string]string{listenAddress(l.top.Primary, rec.Port).Addr().String(): string(cluster.Primary)}
-		used := l.d.used(ns, rec)
-		seen.UsedBytes = &used
+		l.fillBootstrapped(ns, seen)
 	}
-	running := node.Running
+	seen.Degraded = seen.Serving && seen.Healthy < l.top.Size
+	if !seen.Serving && seen.Problem == "" && !seen.Suspended {
+		seen.Problem = problemOf(node.Running, answers, rec.Bootstrapped, routed)
+	}
+}
+
+// addReplicas adds the nodes that follow.
+func (l *observation) addReplicas(ctx context.Context, seen *platform.Observed) {
 	for _, ordinal := range l.top.Replicas() {
 		n := l.replica(ctx, ordinal)
-		running = running || n.Running
 		seen.Nodes = append(seen.Nodes, n)
 		if n.Streaming {
 			seen.Healthy++
 		} else if why := l.cs.node(ordinal).rebuildBlocker(); why != "" {
 			seen.CustomerProblem = why
 		}
-		if rec.Bootstrapped {
-			seen.Members[listenAddress(ordinal, rec.Port).Addr().String()] = "failover"
-		}
 	}
-	seen.Suspended = l.top.Suspended && !running && rec.Bootstrapped
-	seen.Degraded = seen.Serving && seen.Healthy < l.top.Members
-	if !seen.Serving && seen.Problem == "" && !seen.Suspended {
-		seen.Problem = problemOf(node.Running, answers, rec.Bootstrapped, routed)
+}
+
+// fillBootstrapped fills in what is so of a cluster that is the customer's. The addresses
+// are for good: they stay while the server is down.
+func (l *observation) fillBootstrapped(primary *nodeState, seen *platform.Observed) {
+	seen.Hosts = cluster.Hosts{Primary: l.d.o.PrimaryAddress.String(), Secondary: l.d.o.SecondaryAddress.String()}
+	seen.Members = map[string]string{listenAddress(l.top.Primary, l.primary.Port).Addr().String(): string(cluster.Primary)}
+	for _, ordinal := range l.top.Replicas() {
+		seen.Members[listenAddress(ordinal, l.primary.Port).Addr().String()] = "failover"
 	}
+	used := l.d.used(primary, l.primary)
+	seen.UsedBytes = &used
+	running := func(n platform.Node) bool { return n.Running }
+	seen.Suspended = l.top.Suspended && !slices.ContainsFunc(seen.Nodes, running)
 }
 
 // replica looks at a node that follows.
@@ -173,25 +182,33 @@ func (l *observation) position(ctx context.Context, ns *nodeState, rec *state.No
 // settled reports whether nothing is left to do; problems of replicas are the
 // cluster's when it has no other.
 func (l *observation) settled(seen *platform.Observed, want *platform.Wanted) {
-	rec := l.primary
 	if want != nil && want.Suspended || want == nil && l.top.Suspended {
 		seen.Settled = seen.Suspended
 		return
 	}
-	seen.Settled = seen.Serving && !rec.Upgrading && rec.Applied != nil && !seen.Permanent && seen.Healthy == l.top.Members && !l.top.Growing
-	if want != nil {
-		seen.Settled = seen.Settled && rec.Applied.Plan == want.Plan && rec.Applied.Config == want.Config.Text() && rec.ReadOnly == want.ReadOnly && (!want.Patch || l.d.patched(*want)) &&
-			l.top.Members == max(1, want.Size)
-	}
-	if l.top.Members == 1 {
-		return
-	}
-	seen.Settled = seen.Settled && slices.Equal(l.route.Reads, l.d.readers(l.cs, rec.Port, l.top))
+	seen.Settled = l.complete(*seen) && (want == nil || l.asWanted(*want)) && l.readsRouted()
 	for _, n := range seen.Nodes {
 		if n.Role == cluster.Replica && n.Problem != "" && seen.Problem == "" {
 			seen.Problem = fmt.Sprintf("node %d: %s", n.Ordinal, n.Problem)
 		}
 	}
+}
+
+// complete reports whether all nodes serve what was last wanted.
+func (l *observation) complete(seen platform.Observed) bool {
+	return seen.Serving && !l.primary.Upgrading && l.primary.Applied != nil && !seen.Permanent && seen.Healthy == l.top.Size && !l.top.Growing
+}
+
+// asWanted reports whether what was last applied is what is wanted.
+func (l *observation) asWanted(want platform.Wanted) bool {
+	rec := l.primary
+	return rec.Applied.Plan == want.Plan && rec.Applied.Config == want.Config.Text() && rec.ReadOnly == want.ReadOnly &&
+		(!want.Patch || l.d.patched(want)) && l.top.Size == max(1, want.Size)
+}
+
+// readsRouted reports whether the gateway leads readers to the replicas that can be read.
+func (l *observation) readsRouted() bool {
+	return l.top.Size == 1 || slices.Equal(l.route.Reads, l.d.readers(l.cs, l.primary.Port, l.top))
 }
 
 func problemOf(running, answers, bootstrapped, routed bool) string {

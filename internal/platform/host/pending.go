@@ -29,7 +29,7 @@ func (d *Driver) pending(want platform.Wanted) ([]cluster.Task, error) {
 		return nil, fmt.Errorf("cluster %d: %w", want.ID, err)
 	}
 	var all pending
-	for ordinal := range top.Members {
+	for ordinal := range top.Size {
 		dir := d.layout.node(want.ID, ordinal)
 		rec, err := state.ReadNode(dir)
 		if err != nil {

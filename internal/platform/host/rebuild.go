@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/failpoint"
 	"steward/internal/platform"
+	"steward/internal/platform/host/files"
 	"steward/internal/platform/host/plan"
 	"steward/internal/platform/host/state"
 )
@@ -123,7 +124,7 @@ func (d *Driver) rebuild(ctx context.Context, cs *clusterState, ns *nodeState, w
 		return fmt.Errorf("remove an older copy: %w", err)
 	}
 	user := d.user(want.Port)
-	if err := makeFolder(copied, 0o700, user, user); err != nil {
+	if err := files.MakeFolder(copied, 0o700, user, user); err != nil {
 		return err
 	}
 	if err := primary.baseBackup(ctx, cs, copied); err != nil {
@@ -138,8 +139,8 @@ func (d *Driver) rebuild(ctx context.Context, cs *clusterState, ns *nodeState, w
 	if err != nil {
 		return err
 	}
-	if ns.ordinal >= now.Members {
-		return fmt.Errorf("the cluster has %d node(s) now", now.Members)
+	if ns.ordinal >= now.Size {
+		return fmt.Errorf("the cluster has %d node(s) now", now.Size)
 	}
 	if now.Primary != top.Primary || now.Suspended {
 		return fmt.Errorf("node %d isn't the primary any more", top.Primary)

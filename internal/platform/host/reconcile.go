@@ -68,7 +68,7 @@ func (cr *clusterReconciler) run(ctx context.Context) error {
 	if cr.want.Suspended {
 		return cr.suspend(ctx)
 	}
-	if cr.top.Members == 1 {
+	if cr.top.Size == 1 {
 		return errors.Join(cr.reconcileNode(ctx, 0), cr.removeOthers(ctx))
 	}
 	born, err := cr.d.bootstrapped(cr.want.ID, cr.top)
@@ -93,7 +93,7 @@ func (cr *clusterReconciler) run(ctx context.Context) error {
 // bootstrapped reports whether any node may hold a customer's data. If so, an empty
 // database must never replace it.
 func (d *Driver) bootstrapped(id cluster.ID, top state.Topology) (bool, error) {
-	for ordinal := range top.Members {
+	for ordinal := range top.Size {
 		rec, err := state.ReadNode(d.layout.node(id, ordinal))
 		if err != nil {
 			return false, &permanentError{err.Error()}
@@ -153,7 +153,7 @@ func (nr *nodeReconciler) runStep(ctx context.Context, s plan.Step) error {
 	failpoint.Here("host: before " + string(s))
 	began := time.Now()
 	if err := nr.execute(ctx, s); err != nil {
-		if nr.top.Members > 1 {
+		if nr.top.Size > 1 {
 			return fmt.Errorf("node %d: %s: %w", nr.ns.ordinal, s, err)
 		}
 		return fmt.Errorf("%s: %w", s, err)
@@ -171,7 +171,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 func (cr *clusterReconciler) createAll(ctx context.Context) error {
 	cloned := make(chan struct{})
 	var work sync.WaitGroup
-	errs := make([]error, cr.top.Members)
+	errs := make([]error, cr.top.Size)
 	work.Go(func() {
 		done := sync.OnceFunc(func() { close(cloned) })
 		defer done()
@@ -262,38 +262,42 @@ func (cr *clusterReconciler) rollingUpdate(ctx context.Context) error {
 			return err
 		}
 	}
-	var errs []error
-	copying := false
-	for _, ordinal := range cr.top.Replicas() {
-		if err := cr.reconcileReplica(ctx, ordinal); err != nil {
-			errs = append(errs, err)
-		}
-		copying = copying || cr.cs.node(ordinal).isRebuilding()
-	}
+	copying, failed := cr.reconcileReplicas(ctx)
 	restart, err := cr.restartDue(ctx)
-	if err != nil {
-		return errors.Join(append(errs, err)...)
-	}
-	if restart && copying {
+	switch {
+	case err != nil:
+		return errors.Join(failed, err)
+	case restart && copying:
 		// The copy comes from the primary, which is restarted later: after a switchover,
 		// or in place if the copy failed.
-		return errors.Join(append(errs, errors.New("the primary isn't restarted while its data is copied"))...)
-	}
-	if restart && len(errs) == 0 {
-		candidate, err := cr.switchoverCandidate(ctx)
-		if err == nil {
-			err = cr.switchover(ctx, candidate, "a planned restart")
-		}
-		if err != nil {
+		return errors.Join(failed, errors.New("the primary isn't restarted while its data is copied"))
+	case restart && failed == nil:
+		if err := cr.switchOverToRestart(ctx); err != nil {
 			return fmt.Errorf("switch over: %w", err)
 		}
-		for _, ordinal := range cr.top.Replicas() {
-			if err := cr.reconcileReplica(ctx, ordinal); err != nil {
-				errs = append(errs, err)
-			}
-		}
+		_, failed = cr.reconcileReplicas(ctx)
 	}
-	return errors.Join(append(errs, cr.reconcileNode(ctx, cr.top.Primary))...)
+	return errors.Join(failed, cr.reconcileNode(ctx, cr.top.Primary))
+}
+
+// reconcileReplicas reconciles the replicas one by one. copying reports whether one is
+// being given a copy of the data.
+func (cr *clusterReconciler) reconcileReplicas(ctx context.Context) (copying bool, err error) {
+	var errs []error
+	for _, ordinal := range cr.top.Replicas() {
+		errs = append(errs, cr.reconcileReplica(ctx, ordinal))
+		copying = copying || cr.cs.node(ordinal).isRebuilding()
+	}
+	return copying, errors.Join(errs...)
+}
+
+// switchOverToRestart makes another node the primary, since this one is to be restarted.
+func (cr *clusterReconciler) switchOverToRestart(ctx context.Context) error {
+	candidate, err := cr.switchoverCandidate(ctx)
+	if err != nil {
+		return err
+	}
+	return cr.switchover(ctx, candidate, "a planned restart")
 }
 
 // lowersSettings reports whether the primary runs with a higher value than is wanted of a
@@ -484,7 +488,7 @@ func (d *Driver) recordedCluster(ctx context.Context, id cluster.ID, top state.T
 		return want, fmt.Errorf("cluster %d: no node of it was ever finished", id)
 	}
 	want = d.recordedWanted(rec)
-	want.Size, want.Replication, want.Suspended = top.Members, top.Replication, top.Suspended
+	want.Size, want.Replication, want.Suspended = top.Size, top.Replication, top.Suspended
 	inst := d.installation(rec.Installation)
 	want.Series, want.Installation = inst.Series, rec.Installation
 	want.Hosts = cluster.Hosts{Primary: d.o.PrimaryAddress.String(), Secondary: d.o.SecondaryAddress.String()}

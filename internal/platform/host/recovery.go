@@ -63,14 +63,14 @@ func (cs *clusterState) recordRecovery(err error, now time.Time) {
 func (d *Driver) prepareFailover(cs *clusterState) {
 	for pause := firstRecoveryPause; ; pause = min(2*pause, lastRecoveryPause) {
 		top, err := d.topology(cs.id)
-		if err != nil || top.Members == 1 {
+		if err != nil || top.Size == 1 {
 			return
 		}
 		rec, err := state.ReadNode(d.layout.node(cs.id, top.Primary))
 		if err != nil || rec == nil {
 			return // Apply will make it, and has all remembered first
 		}
-		err = d.cacheSecrets(d.quit, cs, rec.Encrypted, top.Members)
+		err = d.cacheSecrets(d.quit, cs, rec.Encrypted, top.Size)
 		if err == nil || d.quit.Err() != nil {
 			return
 		}
@@ -121,7 +121,7 @@ func (d *Driver) recoverAgain(cs *clusterState) {
 // recoverNow brings a cluster back the way it was, from this machine's records.
 func (d *Driver) recoverNow(ctx context.Context, cs *clusterState) error {
 	top, err := d.topology(cs.id)
-	if err != nil || top.Members == 1 || top.Suspended || top.Restoring {
+	if err != nil || top.Size == 1 || top.Suspended || top.Restoring {
 		return err
 	}
 	if born, err := d.bootstrapped(cs.id, top); err != nil || !born {

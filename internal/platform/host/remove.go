@@ -68,7 +68,7 @@ func (d *Driver) remove(ctx context.Context, cs *clusterState, port int) error {
 	if err := os.Remove(d.layout.replication(cs.id)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove replication status: %w", err)
 	}
-	if err := d.trash.put(d.layout.cluster(cs.id)); err != nil {
+	if err := d.trash.Put(d.layout.cluster(cs.id)); err != nil {
 		return err
 	}
 	failpoint.Here("host: after removing files")
@@ -152,52 +152,72 @@ func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]c
 
 // existingClusters returns the clusters of which anything exists on this machine.
 func (d *Driver) existingClusters(ctx context.Context) ([]cluster.ID, error) {
+	names, err := d.existingNodes()
+	if err != nil {
+		return nil, err
+	}
+	folders, err := namesIn(d.layout.clusters())
+	if err != nil {
+		return nil, err
+	}
 	var ids []cluster.ID
-	add := func(id cluster.ID) {
-		if !slices.Contains(ids, id) {
+	for _, name := range folders {
+		if id, err := strconv.ParseInt(name, 10, 64); err == nil {
+			ids = append(ids, cluster.ID(id))
+		}
+	}
+	for _, name := range append(names, folders...) {
+		if id, ok := clusterOf(name); ok {
 			ids = append(ids, id)
 		}
-	}
-	addNode := func(name string) {
-		if id, ok := clusterOf(name); ok {
-			add(id)
-		}
-	}
-	for _, dir := range []string{d.layout.clusters(), d.layout.run, d.layout.keys} {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-		for _, e := range entries {
-			if id, err := strconv.ParseInt(e.Name(), 10, 64); err == nil && dir == d.layout.clusters() {
-				add(cluster.ID(id))
-			} else {
-				addNode(e.Name())
-			}
-		}
-	}
-	groups, err := d.groups.Names()
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range groups {
-		addNode(name)
-	}
-	marked, err := process.Marked(d.scope + "/")
-	if err != nil {
-		return nil, err
-	}
-	for mark := range marked {
-		addNode(strings.TrimPrefix(mark, d.scope+"/"))
 	}
 	routes, err := d.o.Gateway.Routes(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range routes {
-		add(r.Cluster)
+		ids = append(ids, r.Cluster)
 	}
-	return ids, nil
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// existingNodes names the nodes of which there are processes, limits, sockets or keys.
+func (d *Driver) existingNodes() ([]string, error) {
+	sockets, err := namesIn(d.layout.run)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := namesIn(d.layout.keys)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := d.groups.Names()
+	if err != nil {
+		return nil, err
+	}
+	marked, err := process.Marked(d.scope + "/")
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Concat(sockets, keys, groups)
+	for mark := range marked {
+		names = append(names, strings.TrimPrefix(mark, d.scope+"/"))
+	}
+	return names, nil
+}
+
+// namesIn names what is in a folder; nothing when it isn't there.
+func namesIn(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
 }
 
 // StopAll stops every server cleanly, also those of clusters that this process

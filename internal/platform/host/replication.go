@@ -29,7 +29,7 @@ func (nr *nodeReconciler) replicationStatus(ctx context.Context) (engine.Replica
 	return queryReplicationStatus(ctx, nr.d, nr.ns, nr.eng, nr.node)
 }
 
-func queryReplicationStatus(ctx context.Context, d *Driver, ns *nodeState, eng engine.Driver, n engine.Node) (engine.ReplicationStatus, error) {
+func queryReplicationStatus(ctx context.Context, d *Driver, ns *nodeState, eng engine.Replicator, n engine.Node) (engine.ReplicationStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	s, err := eng.ReplicationStatus(ctx, n)
@@ -147,7 +147,7 @@ func (l layout) replication(id cluster.ID) string {
 // saveReplication saves the nodes' last replication status, when there are several.
 func (d *Driver) saveReplication(cs *clusterState) {
 	top, err := d.topology(cs.id)
-	if err == nil && top.Members > 1 {
+	if err == nil && top.Size > 1 {
 		err = d.writeReplication(cs, top)
 	}
 	if err != nil {
@@ -157,7 +157,7 @@ func (d *Driver) saveReplication(cs *clusterState) {
 
 func (d *Driver) writeReplication(cs *clusterState, top state.Topology) error {
 	all := map[int]state.Replication{}
-	for ordinal := range top.Members {
+	for ordinal := range top.Size {
 		if s, at := cs.node(ordinal).replicationStatus(); !at.IsZero() {
 			all[ordinal] = state.Replication{Streaming: s.Streaming, Lag: s.Lag, Position: s.Position, Problem: s.Problem, At: at}
 		}

@@ -21,10 +21,10 @@ func (cr *clusterReconciler) targetTopology(now state.Topology) (state.Topology,
 	switch {
 	case cr.want.Suspended: // nobody comes or goes meanwhile
 		return top, nil
-	case size == 1 && now.Members > 1 && now.Primary != 0:
+	case size == 1 && now.Size > 1 && now.Primary != 0:
 		cr.want.Replication = now.Replication // until the role has been handed over
 		return top, nil
-	case size > 1 && now.Members == 1:
+	case size > 1 && now.Size == 1:
 		born, err := cr.d.bootstrapped(cr.want.ID, now)
 		if err != nil {
 			return now, err
@@ -33,11 +33,11 @@ func (cr *clusterReconciler) targetTopology(now state.Topology) (state.Topology,
 	case size == 1:
 		top.Growing = false
 	}
-	top.Members = size
+	top.Size = size
 	if top.Growing {
 		cr.want.Replication, cr.want.Commit = cluster.Asynch, localCommit(cr.want.Commit)
 	}
-	if top.Members > 1 {
+	if top.Size > 1 {
 		top.Replication = cr.want.Replication
 	}
 	return top, nil
@@ -52,7 +52,7 @@ func localCommit(c cluster.Commit) cluster.Commit {
 }
 
 // shrinking reports whether nodes are to be removed once the first is the primary.
-func (cr *clusterReconciler) shrinking() bool { return cr.top.Members > max(1, cr.requested.Size) }
+func (cr *clusterReconciler) shrinking() bool { return cr.top.Size > max(1, cr.requested.Size) }
 
 // grow gives the new nodes their copies while the first goes on by itself. Once
 // they follow, commits wait for them as was asked for.
@@ -68,7 +68,7 @@ func (cr *clusterReconciler) grow(ctx context.Context) error {
 	if err := cr.d.saveTopology(cr.want.ID, top); err != nil {
 		return err
 	}
-	failpoint.Here("host: members have come")
+	failpoint.Here("host: nodes were added")
 	return cr.runAgain(ctx)
 }
 
@@ -127,7 +127,7 @@ func (cr *clusterReconciler) removeNode(ctx context.Context, ordinal int) error 
 			return fmt.Errorf("remove folder: %w", err)
 		}
 	}
-	if err := d.trash.put(d.layout.node(id, ordinal)); err != nil {
+	if err := d.trash.Put(d.layout.node(id, ordinal)); err != nil {
 		return err
 	}
 	failpoint.Here("host: after removing a node")

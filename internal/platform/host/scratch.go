@@ -16,6 +16,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
+	"steward/internal/platform/host/files"
 	"steward/internal/platform/host/state"
 	"steward/internal/process"
 )
@@ -121,7 +122,7 @@ func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platfor
 	// What was chosen for sessions mustn't hold up what is replayed or looked through.
 	want.Installation, want.ReadOnly, want.Config = c.Installation, false, nil
 	cs := newClusterState(want.ID) // nobody watches it
-	top := state.Topology{Members: 1, Primary: scratchOrdinal}
+	top := state.Topology{Size: 1, Primary: scratchOrdinal}
 	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, scratchOrdinal)
 	if err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (s *scratch) verify(ctx context.Context, r io.Reader) error {
 		return err
 	}
 	s.node.Keyring = keyring
-	if err := makeFolder(filepath.Dir(s.dir), 0o711, 0, 0); err != nil {
+	if err := files.MakeFolder(filepath.Dir(s.dir), 0o711, 0, 0); err != nil {
 		return err
 	}
 	if err := s.unpack(ctx, s.node.Data, r); err != nil {
@@ -230,7 +231,7 @@ func (s *scratch) awaitStart(ctx context.Context) error {
 		}
 		select {
 		case <-p.Done():
-			return fmt.Errorf("the server doesn't start on the copy: %s", lastWords(s.dir))
+			return fmt.Errorf("the server doesn't start on the copy: %w", &engine.ExitError{LastWords: lastWords(s.dir)})
 		case <-ctx.Done():
 			return fmt.Errorf("the server doesn't start on the copy: %w", errors.Join(err, ctx.Err()))
 		case <-time.After(20 * time.Millisecond):

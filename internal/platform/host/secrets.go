@@ -70,11 +70,11 @@ func (k keychain) save(ctx context.Context, name platform.SecretName, value []by
 
 // cacheSecrets loads all secrets that a failover may need. Callers do so before they
 // lock the cluster: nobody must wait for the store while holding the lock.
-func (d *Driver) cacheSecrets(ctx context.Context, cs *clusterState, encrypted bool, members int) error {
+func (d *Driver) cacheSecrets(ctx context.Context, cs *clusterState, encrypted bool, size int) error {
 	names := []platform.SecretName{platform.AdminPassword, platform.CACert}
 	if encrypted {
 		names = append(names, platform.AtRestKey)
-		for ordinal := range members {
+		for ordinal := range size {
 			names = append(names, keyringName(ordinal))
 		}
 	}
@@ -94,7 +94,7 @@ func (d *Driver) sealKeyrings(ctx context.Context, cs *clusterState) error {
 		return err
 	}
 	keys := d.keychain(cs)
-	for ordinal := range top.Members {
+	for ordinal := range top.Size {
 		rec, err := state.ReadNode(d.layout.node(cs.id, ordinal))
 		if err != nil || rec == nil || !rec.Encrypted {
 			return err

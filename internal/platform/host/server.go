@@ -127,7 +127,7 @@ func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 // isReplicatedPrimary reports whether a node is the primary of a cluster with replicas.
 func (d *Driver) isReplicatedPrimary(ns *nodeState) bool {
 	top, err := d.topology(ns.id)
-	return err == nil && top.Members > 1 && top.Primary == ns.ordinal
+	return err == nil && top.Size > 1 && top.Primary == ns.ordinal
 }
 
 // restart starts a crashed server as it was last started, unless somebody else

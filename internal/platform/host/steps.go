@@ -25,47 +25,31 @@ const fenceVersion = 1
 
 // execute carries out one step.
 func (nr *nodeReconciler) execute(ctx context.Context, s plan.Step) error {
-	switch s {
-	case plan.Discard:
-		return nr.discard(ctx)
-	case plan.Clone:
-		return nr.clone(ctx)
-	case plan.Certificate:
-		return nr.certificate(ctx)
-	case plan.Stop:
-		return nr.stop(ctx)
-	case plan.Files:
-		return nr.writeFiles()
-	case plan.Start:
-		return nr.start(ctx)
-	case plan.Ready:
-		return nr.ready(ctx)
-	case plan.Reload:
-		return nr.reload(ctx)
-	case plan.Fence:
-		return nr.fence(ctx)
-	case plan.Limits:
-		return nr.raiseLimits()
-	case plan.PrepareReplica:
-		return nr.prepareReplica(ctx)
-	case plan.Role:
-		return nr.takeRole(ctx)
-	case plan.ResetRoot:
-		return nr.resetRootAccount(ctx)
-	case plan.Bootstrap:
-		return nr.bootstrap(ctx)
-	case plan.Upgrade:
-		return nr.upgrade(ctx)
-	case plan.Keyring:
-		return nr.keyring(ctx)
-	case plan.ReadOnly:
-		return nr.readOnly(ctx)
-	case plan.Route:
-		return nr.setRoute(ctx)
-	case plan.Settle:
-		return nr.settle()
+	do := map[plan.Step]func(context.Context) error{
+		plan.Discard:        nr.discard,
+		plan.Clone:          nr.clone,
+		plan.PrepareReplica: nr.prepareReplica,
+		plan.Certificate:    nr.certificate,
+		plan.Stop:           nr.stop,
+		plan.Files:          func(context.Context) error { return nr.writeFiles() },
+		plan.Start:          nr.start,
+		plan.Ready:          nr.ready,
+		plan.Reload:         nr.reload,
+		plan.Fence:          nr.fence,
+		plan.Limits:         func(context.Context) error { return nr.raiseLimits() },
+		plan.Bootstrap:      nr.bootstrap,
+		plan.ResetRoot:      nr.resetRootAccount,
+		plan.Role:           nr.takeRole,
+		plan.Upgrade:        nr.upgrade,
+		plan.Keyring:        nr.keyring,
+		plan.ReadOnly:       nr.readOnly,
+		plan.Route:          nr.setRoute,
+		plan.Settle:         func(context.Context) error { return nr.settle() },
+	}[s]
+	if do == nil {
+		return fmt.Errorf("unknown step %q", s)
 	}
-	return fmt.Errorf("unknown step %q", s)
+	return do(ctx)
 }
 
 func (nr *nodeReconciler) save(durably bool) error { return nr.rec.Write(nr.dir, durably) }
@@ -74,7 +58,7 @@ func (nr *nodeReconciler) discard(ctx context.Context) error {
 	if err := nr.killAll(ctx); err != nil {
 		return err
 	}
-	if err := nr.d.trash.put(nr.node.Data); err != nil {
+	if err := nr.d.trash.Put(nr.node.Data); err != nil {
 		return err
 	}
 	// Keys made for the data are of no use to the next.
@@ -242,7 +226,9 @@ func (nr *nodeReconciler) bootstrap(ctx context.Context) error {
 	if err := nr.save(true); err != nil {
 		return err
 	}
-	nr.node.TemplatePassword = ""
+	if nr.node.Role == cluster.Primary { // a replica has the template's until it has received its primary's
+		nr.node.TemplatePassword = ""
+	}
 	return state.RemoveTemplate(nr.dir)
 }
 

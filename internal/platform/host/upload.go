@@ -2,23 +2,28 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/failpoint"
 	"steward/internal/platform"
-	"steward/internal/platform/host/archive"
 	"steward/internal/platform/host/state"
 )
 
-var _ platform.ContinuousArchiver = (*Driver)(nil)
-
-// archiveDir is where a node's server puts WAL segments that wait to be uploaded. It
+// archiveDir is where a node's server puts files that wait to be uploaded. It
 // counts towards the plan's disk.
 func (l layout) archiveDir(id cluster.ID, ordinal int) string {
 	return filepath.Join(l.node(id, ordinal), "tmp", "wal")
+}
+
+// archivePosition is the file that says up to where a cluster was archived, for engines
+// that keep count. Without it everything that is still there is uploaded again.
+func (l layout) archivePosition(id cluster.ID) string {
+	return filepath.Join(l.cluster(id), "handed.json")
 }
 
 // Upload implements platform.ContinuousArchiver.
@@ -27,67 +32,75 @@ func (d *Driver) Upload(ctx context.Context, want platform.Wanted, to platform.A
 	if err != nil {
 		return err
 	}
-	top, err := d.topology(want.ID)
+	nodes, err := d.archivedNodes(want)
 	if err != nil {
 		return err
 	}
-	switch e := eng.(type) {
-	case engine.Fetcher:
-		return d.uploadArchiveDirs(ctx, want.ID, top, e, to)
-	case engine.Feeder:
-		if d.o.Continuous && !top.Restoring && !top.Suspended {
-			return d.archiveBinlogs(ctx, want, top, e, to)
-		}
+	was, _, err := state.Read[engine.ArchivePosition](d.layout.archivePosition(want.ID))
+	if err != nil {
+		return err
+	}
+	failpoint.Here("host: before upload")
+	now, err := eng.Upload(ctx, nodes, was, to)
+	failpoint.Here("host: uploaded")
+	if now != was {
+		err = errors.Join(err, state.Write(d.layout.archivePosition(want.ID), now))
+	}
+	if err != nil {
+		return fmt.Errorf("archive what cluster %d has written: %w", want.ID, err)
 	}
 	return nil
+}
+
+// archivedNodes are those of a cluster, the primary first.
+func (d *Driver) archivedNodes(want platform.Wanted) ([]engine.ArchivedNode, error) {
+	top, err := d.topology(want.ID)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []engine.ArchivedNode
+	for _, ordinal := range append([]int{top.Primary}, top.Replicas()...) {
+		rec, err := state.ReadNode(d.layout.node(want.ID, ordinal))
+		if err != nil {
+			return nil, err
+		}
+		if rec == nil {
+			continue
+		}
+		n := d.engineNode(want, d.installation(rec.Installation), top, ordinal)
+		n.ArchiveDir = d.layout.archiveDir(want.ID, ordinal) // something may wait there that isn't archived any more
+		running := func(ctx context.Context) (engine.Node, bool, error) { return d.runningNode(ctx, want, top, ordinal) }
+		nodes = append(nodes, engine.ArchivedNode{Node: n, Running: running})
+	}
+	return nodes, nil
+}
+
+// runningNode is a node as its driver needs it, and whether its server runs on the
+// cluster's own data and is archived.
+func (d *Driver) runningNode(ctx context.Context, want platform.Wanted, top state.Topology, ordinal int) (engine.Node, bool, error) {
+	ns := d.clusterState(want.ID).node(ordinal)
+	if !d.o.Continuous || top.Restoring || top.Suspended || !ns.running() {
+		return engine.Node{}, false, nil
+	}
+	nr, err := d.newNodeReconciler(ctx, d.keychain(d.clusterState(want.ID)), want, top, ordinal)
+	if err != nil || nr.rec == nil || !nr.rec.Bootstrapped {
+		return engine.Node{}, false, err
+	}
+	nr.node.Installation = d.installation(nr.rec.Installation)
+	return nr.node, true, nil
 }
 
 // Prunable implements platform.ContinuousArchiver. Nothing is, of an engine that isn't
 // here any more.
 func (d *Driver) Prunable(of cluster.Engine, name string) bool {
-	eng, err := d.recoverer(of)
-	return err == nil && eng.Prunable(name)
-}
-
-// uploadArchiveDirs uploads those of all nodes: what a primary couldn't upload before it
-// died, the others have as well.
-func (d *Driver) uploadArchiveDirs(ctx context.Context, id cluster.ID, top state.Topology, eng engine.Fetcher, to platform.ArchiveSink) error {
-	for _, ordinal := range append([]int{top.Primary}, top.Replicas()...) {
-		if err := d.uploadArchiveDir(ctx, id, ordinal, eng, to); err != nil {
-			return fmt.Errorf("archive what node %d of cluster %d has written: %w", ordinal, id, err)
-		}
-	}
-	return nil
-}
-
-func (d *Driver) uploadArchiveDir(ctx context.Context, id cluster.ID, ordinal int, eng engine.Fetcher, to platform.ArchiveSink) error {
-	rec, err := state.ReadNode(d.layout.node(id, ordinal))
-	if err != nil || rec == nil {
-		return err
-	}
-	identify := func(ctx context.Context, name string, head []byte) (archiveID string, keep bool, err error) {
-		return eng.ArchiveIDOf(ctx, name, head, d.layout.dataOf(id, ordinal))
-	}
-	return archive.Upload(ctx, d.layout.archiveDir(id, ordinal), identify, to)
-}
-
-// recoverer is the part of an engine's driver that continuous archiving needs.
-func (d *Driver) recoverer(of cluster.Engine) (engine.Recoverer, error) {
 	eng, err := d.engine(of)
-	if err != nil {
-		return nil, err
-	}
-	r, ok := eng.(engine.Recoverer)
-	if !ok {
-		return nil, fmt.Errorf("databases of %s can't be recovered to a point in time", of)
-	}
-	return r, nil
+	return err == nil && eng.Prunable(name)
 }
 
 // clearArchiveDirs drops what was archived of data that is replaced: timeline
 // histories don't say which data they are of. The servers have ended.
 func (nr *nodeReconciler) clearArchiveDirs() error {
-	for ordinal := range nr.top.Members {
+	for ordinal := range nr.top.Size {
 		if err := os.RemoveAll(nr.d.layout.archiveDir(nr.want.ID, ordinal)); err != nil {
 			return fmt.Errorf("clear the archive directory of node %d: %w", ordinal, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// carrier takes what is shipped.
+// carrier takes what is uploaded.
 type carrier struct {
 	took      []string
 	overflows int

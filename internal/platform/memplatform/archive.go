@@ -10,8 +10,6 @@ import (
 	"steward/internal/platform"
 )
 
-var _ platform.ContinuousArchiver = (*Driver)(nil)
-
 // Permanent begins the names of files that are never pruned.
 const Permanent = "permanent."
 

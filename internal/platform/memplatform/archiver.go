@@ -13,8 +13,6 @@ import (
 	"steward/internal/platform"
 )
 
-var _ platform.Archiver = (*Driver)(nil)
-
 // Content is what a cluster holds, as far as backups are concerned.
 type Content struct {
 	// Data stands for all tables.

@@ -106,10 +106,7 @@ type Driver struct {
 	installing sync.Mutex
 }
 
-var (
-	_ platform.Driver     = (*Driver)(nil)
-	_ platform.Reconciler = (*Driver)(nil)
-)
+var _ platform.Driver = (*Driver)(nil)
 
 // New is a driver that finds whatever the world holds.
 func New(world *World, o Options) *Driver {

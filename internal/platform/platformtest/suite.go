@@ -67,11 +67,24 @@ func creates(r *run) {
 	seen := r.apply(&want)
 	r.t.Logf("created in %v", time.Since(began).Round(time.Millisecond))
 	r.mustLogin(want)
+	r.mustBeOne(seen)
+	if err := r.Login(r.ctx, want.Cluster, local, "wrong"); err == nil {
+		r.t.Error("a wrong password is let in")
+	}
+	if err := r.Login(r.ctx, want.Cluster, netip.MustParseAddr("127.0.0.9"), r.Secrets.Text(want.ID, platform.RootPassword)); err == nil {
+		r.t.Error("an address that isn't on the list is let in")
+	}
+}
+
+// mustBeOne demands a single node that is well, and what its customer is told of it.
+func (r *run) mustBeOne(seen platform.Observed) {
+	r.t.Helper()
 	if !seen.Exists || !seen.Serving || seen.Problem != "" || len(seen.Nodes) != 1 {
 		r.t.Fatalf("seen: %+v", seen)
 	}
 	n := seen.Nodes[0]
-	if !n.Running || n.Pid == 0 || n.Role != cluster.Primary || n.Version == "" || n.Version != seen.ServerVersion {
+	r.mustBeWell(n)
+	if n.Role != cluster.Primary || n.Version != seen.ServerVersion {
 		r.t.Errorf("node: %+v", n)
 	}
 	if seen.Hosts.Primary == "" || seen.Hosts.Secondary == "" || len(seen.Members) != 1 || seen.Installation == "" {
@@ -79,12 +92,6 @@ func creates(r *run) {
 	}
 	if seen.UsedBytes == nil || *seen.UsedBytes <= 0 {
 		r.t.Errorf("used bytes: %v", seen.UsedBytes)
-	}
-	if err := r.Login(r.ctx, want.Cluster, local, "wrong"); err == nil {
-		r.t.Error("a wrong password is let in")
-	}
-	if err := r.Login(r.ctx, want.Cluster, netip.MustParseAddr("127.0.0.9"), r.Secrets.Text(want.ID, platform.RootPassword)); err == nil {
-		r.t.Error("an address that isn't on the list is let in")
 	}
 }
 
@@ -319,17 +326,13 @@ func reconciles(r *run) {
 	r.apply(&gone)
 	const orphan = 116
 	r.Orphan(r.t, orphan, r.Port+6)
-	driver, ok := r.driver.(platform.Reconciler)
-	if !ok {
-		r.t.Skip("the platform has nothing to reconcile")
-	}
 	late := r.wanted(117)
 	known := func(context.Context) ([]cluster.Cluster, error) {
 		// Made while the driver looks for orphans.
 		r.apply(&late)
 		return []cluster.Cluster{kept.Cluster}, nil
 	}
-	if err := driver.Reconcile(r.ctx, known); err != nil {
+	if err := r.driver.Reconcile(r.ctx, known); err != nil {
 		r.t.Fatalf("reconcile: %v", err)
 	}
 	for id, port := range map[cluster.ID]int{gone.ID: gone.Port, orphan: r.Port + 6} {

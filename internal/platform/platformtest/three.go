@@ -18,13 +18,21 @@ func createsThree(r *run) {
 	if !seen.Serving || seen.Degraded || seen.Healthy != 3 || seen.Problem != "" || seen.Failovers != 0 || !seen.LastFailover.IsZero() {
 		r.t.Fatalf("seen: %+v", seen)
 	}
+	r.mustBeThree(seen)
+	again := r.apply(&want)
+	if !slices.Equal(pids(again), pids(seen)) {
+		r.t.Errorf("a settled cluster was restarted: %v, then %v", pids(seen), pids(again))
+	}
+}
+
+// mustBeThree demands a primary and two replicas, all well.
+func (r *run) mustBeThree(seen platform.Observed) {
+	r.t.Helper()
 	roles, ordinals := map[cluster.Role]int{}, map[int]bool{}
 	for _, n := range seen.Nodes {
 		roles[n.Role]++
 		ordinals[n.Ordinal] = true
-		if !n.Running || n.Pid == 0 || n.Address == "" || n.Version == "" || n.Problem != "" || n.Streaming != (n.Role == cluster.Replica) {
-			r.t.Errorf("node: %+v", n)
-		}
+		r.mustBeWell(n)
 	}
 	if len(seen.Nodes) != 3 || len(ordinals) != 3 || roles[cluster.Primary] != 1 || roles[cluster.Replica] != 2 {
 		r.t.Errorf("nodes: %+v", seen.Nodes)
@@ -36,9 +44,12 @@ func createsThree(r *run) {
 	if len(seen.Members) != 3 || members["primary"] != 1 || members["failover"] != 2 {
 		r.t.Errorf("members: %v", seen.Members)
 	}
-	again := r.apply(&want)
-	if !slices.Equal(pids(again), pids(seen)) {
-		r.t.Errorf("a settled cluster was restarted: %v, then %v", pids(seen), pids(again))
+}
+
+func (r *run) mustBeWell(n platform.Node) {
+	r.t.Helper()
+	if !n.Running || n.Pid == 0 || n.Address == "" || n.Version == "" || n.Problem != "" || n.Streaming != (n.Role == cluster.Replica) {
+		r.t.Errorf("node: %+v", n)
 	}
 }
 

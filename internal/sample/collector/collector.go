@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/monitor"
 	"steward/internal/store"
+	"steward/internal/wait"
 )
 
 // Options are what a Collector is made of.
@@ -42,14 +43,14 @@ const (
 // Several servers may do so with one store: a point is kept once.
 type Collector struct {
 	Options
-	machines map[monitor.ComputeID]*machine
+	machines map[monitor.MachineID]*machine
 	// points wait to be written.
 	points []monitor.Point
 }
 
 // machine is one that is read.
 type machine struct {
-	monitor.Compute
+	monitor.Machine
 	meter monitor.Meter
 	// failing reports whether the last reading failed, fresh that no point is over yet.
 	failing, fresh bool
@@ -60,7 +61,7 @@ func New(o Options) *Collector {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Collector{Options: o, machines: map[monitor.ComputeID]*machine{}}
+	return &Collector{Options: o, machines: map[monitor.MachineID]*machine{}}
 }
 
 // Run reads until ctx ends, then writes what is known of the points that aren't over.
@@ -68,10 +69,7 @@ func (c *Collector) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		c.Round(ctx)
 		// At whole multiples: then a point's end falls on a reading.
-		select {
-		case <-ctx.Done():
-		case <-time.After(untilNext(c.Now())):
-		}
+		_ = wait.Sleep(ctx, untilNext(c.Now())) // the loop sees ctx end
 	}
 	c.write(context.WithoutCancel(ctx), c.running(func(*machine) bool { return true }))
 }
@@ -115,7 +113,7 @@ func (c *Collector) Round(ctx context.Context) {
 func (c *Collector) refresh(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	all, err := c.Store.AllComputes(asking)
+	all, err := c.Store.AllMachines(asking)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.Logger.WarnContext(ctx, "the list of machines can't be read", "error", err)
@@ -123,7 +121,7 @@ func (c *Collector) refresh(ctx context.Context) {
 		return
 	}
 	known := c.machines
-	c.machines = map[monitor.ComputeID]*machine{}
+	c.machines = map[monitor.MachineID]*machine{}
 	for _, found := range all {
 		if found.Source == "" && found.Label != c.Host {
 			continue // another server's host
@@ -132,7 +130,7 @@ func (c *Collector) refresh(ctx context.Context) {
 		if m == nil {
 			m = &machine{fresh: true}
 		}
-		m.Compute = found
+		m.Machine = found
 		c.machines[found.ID] = m
 	}
 }

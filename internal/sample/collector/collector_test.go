@@ -81,7 +81,7 @@ func (b *bench) round(after time.Duration, all ...*collector.Collector) {
 	}
 }
 
-func (b *bench) machine(of account.ID, label, source string) monitor.ComputeID {
+func (b *bench) machine(of account.ID, label, source string) monitor.MachineID {
 	b.t.Helper()
 	if source == "" {
 		if err := b.store.EnsureHost(b.t.Context(), of, label); err != nil {
@@ -89,7 +89,7 @@ func (b *bench) machine(of account.ID, label, source string) monitor.ComputeID {
 		}
 		return 0
 	}
-	c, err := b.store.CreateCompute(b.t.Context(), monitor.Compute{Account: of, Label: label, Source: source})
+	c, err := b.store.CreateMachine(b.t.Context(), monitor.Machine{Account: of, Label: label, Source: source})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestPointsWaitForTheStore(t *testing.T) {
 		b.round(after, l)
 	}
 	sql("ALTER TABLE away RENAME TO compute_points")
-	if err := b.store.DeleteCompute(t.Context(), b.owner, gone); err != nil {
+	if err := b.store.DeleteMachine(t.Context(), b.owner, gone); err != nil {
 		t.Fatal(err)
 	}
 	b.round(12*time.Minute, l)
@@ -342,7 +342,7 @@ func TestStatsOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := b.machine(b.owner, "there", "http://there/metrics")
-	points := []monitor.Point{{Compute: id, At: noon, Covered: time.Minute, Load: monitor.Load{CPU: new(1.0)}}}
+	points := []monitor.Point{{Machine: id, At: noon, Covered: time.Minute, Load: monitor.Load{CPU: new(1.0)}}}
 	b.inTx(func(tx *store.Tx) error { return tx.AddPoints(t.Context(), points) })
 	if got := b.sums(other); len(got) > 0 {
 		t.Errorf("another account's: %+v", got)

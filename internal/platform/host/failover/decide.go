@@ -62,15 +62,7 @@ type Decision struct {
 //     all that have data know which;
 //   - else the furthest replica takes over, and the decision says that writes may be lost.
 func Decide(situation State) Decision {
-	var able []Replica
-	missing := false
-	for _, c := range situation.Replicas {
-		if c.HasData && c.Answers {
-			able = append(able, c)
-		} else if c.HasData {
-			missing = true
-		}
-	}
+	able, missing := ableReplicas(situation.Replicas)
 	restartable := situation.HasData && !situation.RestartFailed
 	if len(able) == 0 {
 		switch {
@@ -96,4 +88,17 @@ func Decide(situation State) Decision {
 		return Decision{Action: Wait}
 	}
 	return Decision{Action: Promote, Candidate: candidate, MayLose: true}
+}
+
+// ableReplicas are those that could take over; missing reports whether others that have
+// data can't be asked.
+func ableReplicas(all []Replica) (able []Replica, missing bool) {
+	for _, r := range all {
+		if r.HasData && r.Answers {
+			able = append(able, r)
+		} else if r.HasData {
+			missing = true
+		}
+	}
+	return able, missing
 }

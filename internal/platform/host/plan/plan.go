@@ -67,28 +67,23 @@ type Status struct {
 
 // Steps lists what has to be done, in order.
 func Steps(s Status) []Step {
-	// A replica that didn't get as far as following is made anew, too.
-	discard := s.Data && !s.Bootstrapped && !s.Running && (s.Rebooted || s.Replica)
-	clone := !s.Data || discard
-	stop := s.Running && (s.OtherBuild || s.Restart)
-	running := s.Running && !stop
-	fresh := clone || !s.Bootstrapped
+	running := s.Running && !s.stops()
 	var steps []Step
 	add := func(do bool, more ...Step) {
 		if do {
 			steps = append(steps, more...)
 		}
 	}
-	add(discard, Discard)
-	add(clone, Clone)
-	add(clone && s.Replica, PrepareReplica)
+	add(s.discards(), Discard)
+	add(s.clones(), Clone)
+	add(s.clones() && s.Replica, PrepareReplica)
 	add(s.CertificateDue, Certificate)
-	add(stop, Stop)
+	add(s.stops(), Stop)
 	add(!running, Files, Start, Ready)
 	add(running, s.updates()...)
-	add(fresh, Bootstrap)
-	add(s.RoleDue || s.Replicated && (!running || fresh), Role)
-	add(s.Upgrading || s.OtherBuild && !fresh, Upgrade)
+	add(s.fresh(), Bootstrap)
+	add(s.RoleDue || s.Replicated && (!running || s.fresh()), Role)
+	add(s.Upgrading || s.OtherBuild && !s.fresh(), Upgrade)
 	add(s.Encrypted, Keyring)
 	add(s.ReadOnlyDue && running, ReadOnly)
 	add(s.RouteDue, Route)
@@ -97,6 +92,21 @@ func Steps(s Status) []Step {
 	}
 	return append(steps, Settle)
 }
+
+// discards reports whether there is data that can't be gone on with: of a replica that
+// didn't get as far as following, too.
+func (s Status) discards() bool {
+	return s.Data && !s.Bootstrapped && !s.Running && (s.Rebooted || s.Replica)
+}
+
+// clones reports whether the data begins with a clone of the template.
+func (s Status) clones() bool { return !s.Data || s.discards() }
+
+// fresh reports whether no customer has written to the data.
+func (s Status) fresh() bool { return s.clones() || !s.Bootstrapped }
+
+// stops reports whether the running server has to be stopped.
+func (s Status) stops() bool { return s.Running && (s.OtherBuild || s.Restart) }
 
 // updates are the steps for a server that goes on running.
 func (s Status) updates() []Step {

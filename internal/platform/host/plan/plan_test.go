@@ -205,7 +205,7 @@ func TestPlanKeepsData(t *testing.T) {
 			t.Fatalf("%+v: started without being told whom to follow", s)
 		}
 		if at[PrepareReplica] > 0 && (at[Clone] == 0 || !s.Replica) {
-			t.Fatalf("%+v: data that was in use is made a twin", s)
+			t.Fatalf("%+v: data that was in use is prepared as a replica", s)
 		}
 		before(Clone, PrepareReplica)
 		before(PrepareReplica, Start)

@@ -69,10 +69,10 @@ func TestTornRecord(t *testing.T) {
 func TestTopology(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "cluster.json")
-	if got, err := state.ReadTopology(path); err != nil || got != (state.Topology{Members: 1}) {
+	if got, err := state.ReadTopology(path); err != nil || got != (state.Topology{Size: 1}) {
 		t.Errorf("none there: %+v, %v", got, err)
 	}
-	want := state.Topology{Members: 3, Primary: 2, Failovers: 4, Reason: "its server ended"}
+	want := state.Topology{Size: 3, Primary: 2, Failovers: 4, Reason: "its server ended"}
 	if err := state.Write(path, want); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 // new steward or the old primary's server, goes by it. Clusters of one node
 // have none until they are suspended.
 type Topology struct {
-	// Members is how many nodes the cluster has.
-	Members     int                 `json:"members"`
+	// Size is how many nodes the cluster has.
+	Size        int                 `json:"members"`
 	Replication cluster.Replication `json:"replication,omitempty"`
 	// Growing reports whether the primary was alone and the others don't follow yet: it
 	// waits for none of them.
@@ -39,10 +39,10 @@ const MaxNodes = 3
 func ReadTopology(path string) (Topology, error) {
 	t, found, err := Read[Topology](path)
 	if err != nil || !found {
-		return Topology{Members: 1}, err
+		return Topology{Size: 1}, err
 	}
-	if t.Members < 1 || t.Members > MaxNodes || t.Primary < 0 || t.Primary >= t.Members {
-		return t, fmt.Errorf("topology %s: node %d of %d can't be the primary", path, t.Primary, t.Members)
+	if t.Size < 1 || t.Size > MaxNodes || t.Primary < 0 || t.Primary >= t.Size {
+		return t, fmt.Errorf("topology %s: node %d of %d can't be the primary", path, t.Primary, t.Size)
 	}
 	return t, nil
 }
@@ -58,7 +58,7 @@ func (t Topology) Role(ordinal int) cluster.Role {
 // Replicas are the ordinals of all nodes but the primary.
 func (t Topology) Replicas() []int {
 	var list []int
-	for o := range t.Members {
+	for o := range t.Size {
 		if o != t.Primary {
 			list = append(list, o)
 		}

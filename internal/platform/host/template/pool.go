@@ -12,7 +12,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -35,7 +37,7 @@ type Options struct {
 	// User makes the data when steward is root.
 	User int
 	// Engine and Run make the data of a family of servers.
-	Engine func(cluster.Engine) (engine.Driver, error)
+	Engine func(cluster.Engine) (engine.Templater, error)
 	Run    engine.Runner
 	// Installations are the builds on this machine.
 	Installations func() []engine.Installation
@@ -430,4 +432,19 @@ func maker() (string, error) {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// User makes templates when steward is root: initdb insists on a user
+// with a name. Clones are given to their clusters' own users.
+func User() int {
+	if os.Geteuid() != 0 {
+		return 0
+	}
+	const nobody = 65534
+	if u, err := user.Lookup("nobody"); err == nil {
+		if uid, err := strconv.Atoi(u.Uid); err == nil && uid != 0 {
+			return uid
+		}
+	}
+	return nobody
 }

@@ -61,17 +61,17 @@ const page = (p) => Array.isArray(p.data) && p.page === 1 && p.pages >= 1 && typ
 const some = (p) => page(p) && p.data.length > 0;
 const time = (t) => /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$/.test(t);
 
-async function catalogue() {
-  const engines = await call('catalogue', 'getDatabaseEngines', [], some);
-  await call('catalogue', 'getDatabaseEngine', ['postgresql/15'], (e) => e.id === 'postgresql/15' && e.version === '15');
-  await call('catalogue', 'getDatabaseTypes', [], some);
-  await call('catalogue', 'getDatabaseType', ['g6-nanode-1'], (t) => t.memory === 1024 && t.engines.mysql[0].quantity === 1);
-  await call('catalogue', 'getRegions', [], some);
-  await call('catalogue', 'getRegionAvailabilities', [], some);
-  await call('catalogue', 'getRegionAvailability', ['local'], (a) => a.length > 0 && a.every((p) => p.region === 'local' && p.available));
-  await call('catalogue', 'getRegion', ['local'], (r) => r.capabilities.includes('Managed Databases'));
-  await call('catalogue', 'getLinodeTypes', [], some);
-  await call('catalogue', 'getType', ['g6-nanode-1'], (t) => t.vcpus === 1);
+async function catalog() {
+  const engines = await call('catalog', 'getDatabaseEngines', [], some);
+  await call('catalog', 'getDatabaseEngine', ['postgresql/15'], (e) => e.id === 'postgresql/15' && e.version === '15');
+  await call('catalog', 'getDatabaseTypes', [], some);
+  await call('catalog', 'getDatabaseType', ['g6-nanode-1'], (t) => t.memory === 1024 && t.engines.mysql[0].quantity === 1);
+  await call('catalog', 'getRegions', [], some);
+  await call('catalog', 'getRegionAvailabilities', [], some);
+  await call('catalog', 'getRegionAvailability', ['local'], (a) => a.length > 0 && a.every((p) => p.region === 'local' && p.available));
+  await call('catalog', 'getRegion', ['local'], (r) => r.capabilities.includes('Managed Databases'));
+  await call('catalog', 'getLinodeTypes', [], some);
+  await call('catalog', 'getType', ['g6-nanode-1'], (t) => t.vcpus === 1);
   return engines;
 }
 
@@ -232,7 +232,7 @@ async function area(what, part) {
   }
 }
 
-await area('catalogue', catalogue);
+await area('catalog', catalog);
 await Promise.all([
   area('databases, mysql', () => database('mysql', 'mysql/10.11')),
   area('databases, postgresql', () => database('postgresql', 'postgresql/15')),

@@ -86,22 +86,22 @@ func TestRegisteredMachines(t *testing.T) {
 	t.Parallel()
 	const source = "source: Must be the URL of a node_exporter, such as http://host:9100/metrics"
 	for name, test := range map[string]struct {
-		machine monitor.Compute
+		machine monitor.Machine
 		want    []string
 	}{
-		"good":          {monitor.Compute{Label: "web-1", Group: "web", Source: "http://web-1.example.org:9100/metrics"}, nil},
-		"IPv6":          {monitor.Compute{Label: "w", Source: "https://[2001:db8::1]:9100/metrics"}, nil},
-		"all at once":   {monitor.Compute{Group: strings.Repeat("g", 51), Source: "web-1:9100"}, []string{"label: Length must be 1-64 characters", "group: Length must be at most 50 characters", source}},
-		"another kind":  {monitor.Compute{Label: "w", Source: "file:///etc/passwd"}, []string{source}},
-		"no host":       {monitor.Compute{Label: "w", Source: "http://:9100/metrics"}, []string{source}},
-		"a password":    {monitor.Compute{Label: "w", Source: "http://u:p@h/metrics"}, []string{"source: Must have neither a user nor a fragment"}},
-		"control codes": {monitor.Compute{Label: "w\n", Group: "\x1b[2J", Source: "http://h/"}, []string{"label: Must not contain control characters", "group: Must not contain control characters"}},
+		"good":          {monitor.Machine{Label: "web-1", Group: "web", Source: "http://web-1.example.org:9100/metrics"}, nil},
+		"IPv6":          {monitor.Machine{Label: "w", Source: "https://[2001:db8::1]:9100/metrics"}, nil},
+		"all at once":   {monitor.Machine{Group: strings.Repeat("g", 51), Source: "web-1:9100"}, []string{"label: Length must be 1-64 characters", "group: Length must be at most 50 characters", source}},
+		"another kind":  {monitor.Machine{Label: "w", Source: "file:///etc/passwd"}, []string{source}},
+		"no host":       {monitor.Machine{Label: "w", Source: "http://:9100/metrics"}, []string{source}},
+		"a password":    {monitor.Machine{Label: "w", Source: "http://u:p@h/metrics"}, []string{"source: Must have neither a user nor a fragment"}},
+		"control codes": {monitor.Machine{Label: "w\n", Group: "\x1b[2J", Source: "http://h/"}, []string{"label: Must not contain control characters", "group: Must not contain control characters"}},
 	} {
 		if diff := cmp.Diff(test.want, texts(test.machine.ValidateRegistered())); diff != "" {
 			t.Errorf("%s: -want +got\n%s", name, diff)
 		}
 	}
-	if host := (monitor.Compute{Source: "http://[2001:db8::1]:9100/metrics"}).SourceHost(); host != "2001:db8::1" {
+	if host := (monitor.Machine{Source: "http://[2001:db8::1]:9100/metrics"}).SourceHost(); host != "2001:db8::1" {
 		t.Errorf("host of a source: %q", host)
 	}
 }

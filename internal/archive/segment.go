@@ -20,16 +20,16 @@ import (
 
 // What servers write between backups is one object a file,
 // clusters/N/wal/ARCHIVE-ID/NAME.zst.age. An object appears whole or not at all,
-// and its encryption tells whether it is what was written.
+// and its encryption shows whether it is what was written.
 
 const (
 	walFolder = "wal/"
 	walSuffix = ".zst.age"
 )
 
-// WAL names an archived file of what a server has logged: a segment of PostgreSQL's
+// Segment names an archived file of what a server has logged: a segment of PostgreSQL's
 // WAL, or a binary log of MySQL's family.
-type WAL struct {
+type Segment struct {
 	Cluster         cluster.ID
 	ArchiveID, Name string
 	// Modified is when it was archived; only what is listed has it.
@@ -38,23 +38,23 @@ type WAL struct {
 
 var walNames = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.]*$`)
 
-func (w WAL) key() (string, error) {
+func (w Segment) key() (string, error) {
 	if !walNames.MatchString(w.ArchiveID) || !walNames.MatchString(w.Name) {
 		return "", fmt.Errorf("%q of %q can't be archived", w.Name, w.ArchiveID)
 	}
 	return folderOf(w.Cluster) + walFolder + w.ArchiveID + "/" + w.Name + walSuffix, nil
 }
 
-// PutWAL archives a file. One that is there already is left as it is: all nodes
+// PutSegment archives a file. One that is there already is left as it is: all nodes
 // of a database hand over the same.
-func (a *Archive) PutWAL(ctx context.Context, w WAL, key []byte, r io.Reader) error {
-	if err := a.putWAL(ctx, w, key, r); err != nil {
+func (a *Archive) PutSegment(ctx context.Context, w Segment, key []byte, r io.Reader) error {
+	if err := a.putSegment(ctx, w, key, r); err != nil {
 		return fmt.Errorf("archive %s of cluster %d: %w", w.Name, w.Cluster, err)
 	}
 	return nil
 }
 
-func (a *Archive) putWAL(ctx context.Context, w WAL, key []byte, r io.Reader) error {
+func (a *Archive) putSegment(ctx context.Context, w Segment, key []byte, r io.Reader) error {
 	object, err := w.key()
 	if err != nil {
 		return err
@@ -85,15 +85,15 @@ func (a *Archive) putWAL(ctx context.Context, w WAL, key []byte, r io.Reader) er
 	return a.settle(object)
 }
 
-// GetWAL reads an archived file; ErrNotFound when there is none such.
-func (a *Archive) GetWAL(ctx context.Context, w WAL, key []byte, out io.Writer) error {
-	if err := a.getWAL(ctx, w, key, out); err != nil {
+// GetSegment reads an archived file; ErrNotFound when there is none such.
+func (a *Archive) GetSegment(ctx context.Context, w Segment, key []byte, out io.Writer) error {
+	if err := a.getSegment(ctx, w, key, out); err != nil {
 		return fmt.Errorf("read %s of cluster %d: %w", w.Name, w.Cluster, err)
 	}
 	return nil
 }
 
-func (a *Archive) getWAL(ctx context.Context, w WAL, key []byte, out io.Writer) error {
+func (a *Archive) getSegment(ctx context.Context, w Segment, key []byte, out io.Writer) error {
 	object, err := w.key()
 	if err != nil {
 		return err
@@ -122,14 +122,14 @@ func (a *Archive) getWAL(ctx context.Context, w WAL, key []byte, out io.Writer) 
 	return nil
 }
 
-// ListWAL are all archived files of a cluster, in no order.
-func (a *Archive) ListWAL(ctx context.Context, c cluster.ID) ([]WAL, error) {
-	var all []WAL
+// ListSegments are all archived files of a cluster, in no order.
+func (a *Archive) ListSegments(ctx context.Context, c cluster.ID) ([]Segment, error) {
+	var all []Segment
 	prefix := folderOf(c) + walFolder
 	err := a.each(ctx, prefix, func(o *blob.ListObject) error {
 		archiveID, name := path.Split(strings.TrimPrefix(o.Key, prefix))
 		if name, ok := strings.CutSuffix(name, walSuffix); ok {
-			all = append(all, WAL{c, strings.TrimSuffix(archiveID, "/"), name, o.ModTime})
+			all = append(all, Segment{c, strings.TrimSuffix(archiveID, "/"), name, o.ModTime})
 		}
 		return nil
 	})
@@ -139,8 +139,8 @@ func (a *Archive) ListWAL(ctx context.Context, c cluster.ID) ([]WAL, error) {
 	return all, nil
 }
 
-// DeleteWAL takes archived files away; nil when they aren't there.
-func (a *Archive) DeleteWAL(ctx context.Context, all ...WAL) error {
+// DeleteSegments takes archived files away; nil when they aren't there.
+func (a *Archive) DeleteSegments(ctx context.Context, all ...Segment) error {
 	for _, w := range all {
 		object, err := w.key()
 		if err == nil {

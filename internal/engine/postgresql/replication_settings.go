@@ -10,10 +10,10 @@ import (
 	"steward/internal/engine"
 )
 
-// memberSettings are those of a node that isn't alone. Roles differ in
+// replicationSettings are those of a node that isn't alone. Roles differ in
 // primary_conninfo only, so that a promotion needs no more than a reload.
-func memberSettings(n engine.Node) []setting {
-	if n.Members <= 1 {
+func replicationSettings(n engine.Node) []setting {
+	if n.ClusterSize <= 1 {
 		return nil
 	}
 	conninfo := ""
@@ -45,14 +45,14 @@ func synchronousNames(n engine.Node) string {
 	case cluster.CommitLocal, cluster.CommitOff:
 		return ""
 	}
-	names := make([]string, n.Members)
+	names := make([]string, n.ClusterSize)
 	for i := range names {
-		names[i] = memberName(i)
+		names[i] = standbyName(i)
 	}
 	return "ANY 1 (" + strings.Join(names, ", ") + ")"
 }
 
-func memberName(ordinal int) string { return "node" + strconv.Itoa(ordinal) }
+func standbyName(ordinal int) string { return "node" + strconv.Itoa(ordinal) }
 
 // sourceConninfo is how a replica reaches its source: by the unix socket, which
 // no customer can come by. The password is in a file of its own, since the server
@@ -60,7 +60,7 @@ func memberName(ordinal int) string { return "node" + strconv.Itoa(ordinal) }
 func sourceConninfo(n engine.Node) string {
 	return fmt.Sprintf("host=%s port=%d user=%s passfile=%s application_name=%s connect_timeout=10",
 		conninfoValue(n.Source.Run), n.Source.Listen.Port(), adminRole,
-		conninfoValue(filepath.Join(n.Run, passFile)), memberName(n.Ordinal))
+		conninfoValue(filepath.Join(n.Run, passFile)), standbyName(n.Ordinal))
 }
 
 // conninfoValue quotes for libpq.

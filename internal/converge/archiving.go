@@ -23,7 +23,7 @@ const ArchiveGapReason = "The archive couldn't be written to for too long, and w
 
 // upload takes into the archive what servers have written. One database whose
 // files can't be taken doesn't hold up the others.
-func (k *Keeper) upload(ctx context.Context, archiver platform.ContinuousArchiver) error {
+func (k *Keeper) upload(ctx context.Context) error {
 	clusters, err := k.Store.ClustersForWork(ctx)
 	if err != nil {
 		return fmt.Errorf("list databases: %w", err)
@@ -35,7 +35,7 @@ func (k *Keeper) upload(ctx context.Context, archiver platform.ContinuousArchive
 		}
 		want, err := platform.NewWanted(c, k.Catalog, false)
 		if err == nil {
-			err = archiver.Upload(ctx, want, &archiveSink{Keeper: k, c: c})
+			err = k.Driver.Upload(ctx, want, &archiveSink{Keeper: k, c: c})
 		}
 		errs = append(errs, err)
 	}
@@ -62,14 +62,14 @@ func (s *archiveSink) Put(ctx context.Context, archiveID, name string, r io.Read
 		}
 		s.key = key
 	}
-	w := archive.WAL{Cluster: s.c.ID, ArchiveID: archiveID, Name: name}
-	if err := s.Archive.PutWAL(ctx, w, s.key, r); err != nil {
+	w := archive.Segment{Cluster: s.c.ID, ArchiveID: archiveID, Name: name}
+	if err := s.Archive.PutSegment(ctx, w, s.key, r); err != nil {
 		return err
 	}
 	// Its archive may have been removed meanwhile: nothing must come after that.
 	c, err := s.Store.ClusterForWork(ctx, s.c.ID)
 	if fault.IsKind(err, fault.NotFound) || err == nil && c.Deleted != nil {
-		return s.Archive.DeleteWAL(ctx, w)
+		return s.Archive.DeleteSegments(ctx, w)
 	}
 	return err
 }
@@ -84,7 +84,7 @@ func (s *archiveSink) ReportGap(ctx context.Context) error {
 const clockMargin = time.Hour
 
 // prune removes archived files that no backup can be continued with any more.
-func (k *Keeper) prune(ctx context.Context, archiver platform.ContinuousArchiver) error {
+func (k *Keeper) prune(ctx context.Context) error {
 	clusters, err := k.Store.ClustersForWork(ctx)
 	if err != nil {
 		return fmt.Errorf("list databases: %w", err)
@@ -92,7 +92,7 @@ func (k *Keeper) prune(ctx context.Context, archiver platform.ContinuousArchiver
 	var errs []error
 	for _, c := range clusters {
 		if c.Deleted == nil {
-			errs = append(errs, k.pruneOne(ctx, c, archiver))
+			errs = append(errs, k.pruneOne(ctx, c))
 		}
 	}
 	return errors.Join(errs...)
@@ -100,9 +100,9 @@ func (k *Keeper) prune(ctx context.Context, archiver platform.ContinuousArchiver
 
 // pruneOne lists the files before the backups: one that begins meanwhile needs
 // only later ones.
-func (k *Keeper) pruneOne(ctx context.Context, c cluster.Cluster, archiver platform.ContinuousArchiver) error {
+func (k *Keeper) pruneOne(ctx context.Context, c cluster.Cluster) error {
 	now := k.Now()
-	all, err := k.Archive.ListWAL(ctx, c.ID)
+	all, err := k.Archive.ListSegments(ctx, c.ID)
 	if err != nil || len(all) == 0 {
 		return err
 	}
@@ -111,11 +111,11 @@ func (k *Keeper) pruneOne(ctx context.Context, c cluster.Cluster, archiver platf
 		return fmt.Errorf("list the backups of database %d: %w", c.ID, err)
 	}
 	since := backup.Needs(backups, now).Add(-clockMargin)
-	var old []archive.WAL
+	var old []archive.Segment
 	for _, w := range all {
-		if w.Modified.Before(since) && archiver.Prunable(c.Engine, w.Name) {
+		if w.Modified.Before(since) && k.Driver.Prunable(c.Engine, w.Name) {
 			old = append(old, w)
 		}
 	}
-	return k.Archive.DeleteWAL(ctx, old...)
+	return k.Archive.DeleteSegments(ctx, old...)
 }

@@ -1,4 +1,5 @@
-package host
+// Package tool runs programs to their end as the owner of a folder.
+package tool
 
 import (
 	"bytes"
@@ -7,47 +8,32 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/user"
 	"runtime"
 	"slices"
-	"strconv"
 	"syscall"
 
 	"steward/internal/engine"
 	"steward/internal/process"
 )
 
-// templateUser makes templates when steward is root: initdb insists on a user
-// with a name. Clones are given to their clusters' own users.
-func (d *Driver) templateUser() int {
-	if os.Geteuid() != 0 {
-		return 0
-	}
-	const nobody = 65534
-	if u, err := user.Lookup("nobody"); err == nil {
-		if uid, err := strconv.Atoi(u.Uid); err == nil && uid != 0 {
-			return uid
-		}
-	}
-	return nobody
-}
+// Runner runs programs with a mark, by which they are found.
+type Runner struct{ Mark string }
 
-// runAsOwner is the engine.Runner: it runs a program as the owner of the folder.
-func (d *Driver) runAsOwner(ctx context.Context, dir string, p engine.Process, stdin []byte) ([]byte, error) {
-	cmd, err := d.tool(ctx, dir, p)
+// Run is an engine.Runner: it runs a program as the owner of the folder.
+func (r Runner) Run(ctx context.Context, dir string, p engine.Process, stdin []byte) ([]byte, error) {
+	cmd, err := r.command(ctx, dir, p)
 	if err != nil {
 		return nil, err
 	}
 	var output bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &output, &output
-	err = runTool(cmd)
+	err = run(cmd)
 	return output.Bytes(), err
 }
 
-// pipeAsOwner is the engine.Piper: it runs a program as the owner of the folder,
-// with streams.
-func (d *Driver) pipeAsOwner(ctx context.Context, dir string, p engine.Process, stdin io.Reader, stdout io.Writer) ([]byte, error) {
-	cmd, err := d.tool(ctx, dir, p)
+// Pipe is an engine.Piper: it runs a program as the owner of the folder, with streams.
+func (r Runner) Pipe(ctx context.Context, dir string, p engine.Process, stdin io.Reader, stdout io.Writer) ([]byte, error) {
+	cmd, err := r.command(ctx, dir, p)
 	if err != nil {
 		return nil, err
 	}
@@ -55,21 +41,21 @@ func (d *Driver) pipeAsOwner(ctx context.Context, dir string, p engine.Process, 
 	said := &tail{most: words}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, said
 	if !p.Polite {
-		err = runTool(cmd)
+		err = run(cmd)
 		return said.content, err
 	}
 	ended := make(chan error)
 	go func() {
 		process.LowPriority()
-		ended <- runTool(cmd)
+		ended <- run(cmd)
 	}()
 	err = <-ended
 	return said.content, err
 }
 
-// tool is a program that runs in a folder as its owner, and ends with steward:
+// command is a program that runs in a folder as its owner, and ends with steward:
 // what it leaves half done is thrown away.
-func (d *Driver) tool(ctx context.Context, dir string, p engine.Process) (*exec.Cmd, error) {
+func (r Runner) command(ctx context.Context, dir string, p engine.Process) (*exec.Cmd, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", p.Argv[0], err)
@@ -78,7 +64,7 @@ func (d *Driver) tool(ctx context.Context, dir string, p engine.Process) (*exec.
 	cmd.Dir = dir
 	// A mark of its own: who ends the processes of another node, which has the
 	// same owner, leaves it alone. Who ends the folder's node ends it.
-	cmd.Env = append(slices.Clone(p.Env), process.MarkEnv(d.scope+"/tool"))
+	cmd.Env = append(slices.Clone(p.Env), process.MarkEnv(r.Mark))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if owner, ok := info.Sys().(*syscall.Stat_t); os.Geteuid() == 0 && ok {
@@ -87,7 +73,7 @@ func (d *Driver) tool(ctx context.Context, dir string, p engine.Process) (*exec.
 	return cmd, nil
 }
 
-func runTool(cmd *exec.Cmd) error {
+func run(cmd *exec.Cmd) error {
 	// The signal at the parent's death is in truth one at its thread's death.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -25,7 +25,7 @@ const settingsStep = "settings"
 
 // Check tries a machine's SSH settings with its account's key: an operator's
 // doing. The host key of the first log-in that succeeds is what later ones must find.
-func (s *Computes) Check(ctx context.Context, c monitor.Compute, by Check) (sshlogin.Report, error) {
+func (s *Machines) Check(ctx context.Context, c monitor.Machine, by Check) (sshlogin.Report, error) {
 	host, problem := loginHost(c, by.Host)
 	if problem != "" {
 		return sshlogin.Report{Steps: []sshlogin.Step{{Name: settingsStep, Detail: problem}}}, nil
@@ -54,7 +54,7 @@ func (s *Computes) Check(ctx context.Context, c monitor.Compute, by Check) (sshl
 
 // loginHost is where to log in to a machine, or why that isn't known. host is
 // the one that the try is made from.
-func loginHost(c monitor.Compute, host string) (address, problem string) {
+func loginHost(c monitor.Machine, host string) (address, problem string) {
 	switch {
 	case !c.SSH.Access:
 		return "", "the account doesn't let staff log in (access is false)"
@@ -69,9 +69,9 @@ func loginHost(c monitor.Compute, host string) (address, problem string) {
 }
 
 // pin keeps a machine's host key, unless its address was changed meanwhile.
-func (s *Computes) pin(ctx context.Context, c monitor.Compute, hostKey string) error {
+func (s *Machines) pin(ctx context.Context, c monitor.Machine, hostKey string) error {
 	return s.Store.InTx(ctx, func(tx *store.Tx) error {
-		now, err := tx.LockCompute(ctx, c.Account, c.ID)
+		now, err := tx.LockMachine(ctx, c.Account, c.ID)
 		if err != nil || now.SSH.IP != c.SSH.IP || now.SSH.Port != c.SSH.Port {
 			return err
 		}

@@ -31,7 +31,7 @@ func (v *backupBench) waiting(c cluster.Cluster) int {
 // archived are the names of what is in the archive.
 func (v *backupBench) archived(c cluster.Cluster) []string {
 	v.t.Helper()
-	all, err := v.archive.ListWAL(v.t.Context(), c.ID)
+	all, err := v.archive.ListSegments(v.t.Context(), c.ID)
 	if err != nil {
 		return nil // a fault that was asked for
 	}
@@ -83,7 +83,7 @@ func TestAnArchiveThatIsAway(t *testing.T) {
 	v := newBackupBench(t, converge.BackupOptions{})
 	c := v.active()
 	v.midnight(c)
-	v.archive.Inject(archivetest.Fault{Call: "PutWAL"})
+	v.archive.Inject(archivetest.Fault{Call: "PutSegment"})
 	v.write(c, "1")
 	v.world.Edit(c.ID, func(c *memplatform.Cluster) { c.Overflowed = true })
 	v.eventually("told of", func() bool {

@@ -153,17 +153,17 @@ type textPath struct {
 
 func (a *API) registerTypes() {
 	plans := plansInMemory(a.Catalog.Plans)
-	registerCatalogue(a, "/v4/databases/types", "DatabaseType", "plans for databases", plans, a.Catalog.Plan, showType)
-	registerCatalogue(a, "/v4/linode/types", "LinodeType", "plans, as clients of compute instances expect them", plans, a.Catalog.Plan, showComputeType)
+	registerCatalog(a, "/v4/databases/types", "DatabaseType", "plans for databases", plans, a.Catalog.Plan, showType)
+	registerCatalog(a, "/v4/linode/types", "LinodeType", "plans, as clients of compute instances expect them", plans, a.Catalog.Plan, showComputeType)
 }
 
-// registerCatalogue adds list and view of something that is fixed while the server runs.
-func registerCatalogue[T, V any](a *API, path, name, what string, items inMemory[T], find func(id string) (T, bool), show func(T) V) {
-	register(a, endpoint{method: http.MethodGet, path: path, id: "list" + name + "s", summary: "List " + what, tag: "Catalogue", public: true},
+// registerCatalog adds list and view of something that is fixed while the server runs.
+func registerCatalog[T, V any](a *API, path, name, what string, items inMemory[T], find func(id string) (T, bool), show func(T) V) {
+	register(a, endpoint{method: http.MethodGet, path: path, id: "list" + name + "s", summary: "List " + what, tag: "Catalog", public: true},
 		func(_ context.Context, c call[Listing, none]) (list[V], error) {
 			return listInMemory(items, c.In, show)
 		})
-	register(a, endpoint{method: http.MethodGet, path: path + "/{id}", id: "view" + name, summary: "View one of the " + what, tag: "Catalogue", public: true},
+	register(a, endpoint{method: http.MethodGet, path: path + "/{id}", id: "view" + name, summary: "View one of the " + what, tag: "Catalog", public: true},
 		func(_ context.Context, c call[textPath, none]) (V, error) {
 			item, ok := find(c.In.ID)
 			if !ok {
@@ -236,11 +236,11 @@ func (a *API) registerAvailability() {
 		}
 		return v.Available
 	}}
-	register(a, endpoint{method: http.MethodGet, path: "/v4/regions/availability", id: "listRegionsAvailability", summary: "List which plans can be had in which regions", tag: "Catalogue", public: true},
+	register(a, endpoint{method: http.MethodGet, path: "/v4/regions/availability", id: "listRegionsAvailability", summary: "List which plans can be had in which regions", tag: "Catalog", public: true},
 		func(_ context.Context, c call[Listing, none]) (list[availabilityView], error) {
 			return listInMemory(everywhere, c.In, itself)
 		})
-	register(a, endpoint{method: http.MethodGet, path: "/v4/regions/{id}/availability", id: "viewRegionAvailability", summary: "View which plans can be had in a region", tag: "Catalogue", public: true},
+	register(a, endpoint{method: http.MethodGet, path: "/v4/regions/{id}/availability", id: "viewRegionAvailability", summary: "View which plans can be had in a region", tag: "Catalog", public: true},
 		func(_ context.Context, c call[textPath, none]) ([]availabilityView, error) {
 			r, ok := a.Catalog.Region(c.In.ID)
 			if !ok {
@@ -252,5 +252,5 @@ func (a *API) registerAvailability() {
 
 func (a *API) registerRegions() {
 	a.registerAvailability()
-	registerCatalogue(a, "/v4/regions", "Region", "regions", regionsInMemory(a.Catalog.Regions), a.Catalog.Region, showRegion)
+	registerCatalog(a, "/v4/regions", "Region", "regions", regionsInMemory(a.Catalog.Regions), a.Catalog.Region, showRegion)
 }

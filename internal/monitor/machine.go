@@ -10,10 +10,10 @@ import (
 	"steward/internal/fault"
 )
 
-// Compute is a machine of an account: its load is shown in the stats, and
+// Machine is a machine of an account: its load is shown in the stats, and
 // support staff may log in to it as its settings say.
-type Compute struct {
-	ID      ComputeID
+type Machine struct {
+	ID      MachineID
 	Account account.ID
 	Label   string
 	// Group is for display only.
@@ -125,7 +125,7 @@ const (
 )
 
 // ValidateRegistered tells all that is wrong with a machine that an operator registers.
-func (c Compute) ValidateRegistered() fault.Faults {
+func (c Machine) ValidateRegistered() fault.Faults {
 	faults := append(validateText("label", c.Label, 1, maxHostName), validateText("group", c.Group, 0, maxGroup)...)
 	u, err := url.Parse(c.Source)
 	switch {
@@ -139,7 +139,7 @@ func (c Compute) ValidateRegistered() fault.Faults {
 
 // SourceHost is the host that the machine's node_exporter answers at, or "" for
 // a steward server's own.
-func (c Compute) SourceHost() string {
+func (c Machine) SourceHost() string {
 	u, err := url.Parse(c.Source)
 	if err != nil {
 		return ""
@@ -147,7 +147,7 @@ func (c Compute) SourceHost() string {
 	return u.Hostname()
 }
 
-// ComputeLabelTaken is the fault of a second machine of the same label.
-func ComputeLabelTaken() *fault.Fault {
+// MachineLabelTaken is the fault of a second machine of the same label.
+func MachineLabelTaken() *fault.Fault {
 	return fault.NewInvalid("label", "Label must be unique among the account's machines")
 }

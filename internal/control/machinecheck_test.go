@@ -15,14 +15,14 @@ import (
 
 // check tries to log in from the host "here", and returns the name of the step
 // that failed with what it says, or "" and "" when none has.
-func (b *bench) check(p account.Principal, id monitor.ComputeID, by control.Check) (step, detail string) {
+func (b *bench) check(p account.Principal, id monitor.MachineID, by control.Check) (step, detail string) {
 	b.t.Helper()
-	c, err := b.Computes.View(b.t.Context(), p, id)
+	c, err := b.Machines.View(b.t.Context(), p, id)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	by.Host = "here"
-	report, err := b.Computes.Check(b.t.Context(), c, by)
+	report, err := b.Machines.Check(b.t.Context(), c, by)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -34,21 +34,21 @@ func (b *bench) check(p account.Principal, id monitor.ComputeID, by control.Chec
 }
 
 // here makes this host one of the account's machines, with the settings of the server.
-func (b *bench) here(p account.Principal, s *sshdtest.Server) monitor.Compute {
+func (b *bench) here(p account.Principal, s *sshdtest.Server) monitor.Machine {
 	b.t.Helper()
 	if err := b.store.EnsureHost(b.t.Context(), p.Account, "here"); err != nil {
 		b.t.Fatal(err)
 	}
-	all, err := b.store.AllComputes(b.t.Context())
+	all, err := b.store.AllMachines(b.t.Context())
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return b.set(p, all[0].ID, monitor.SSHChange{User: &s.User, Port: port(b.t, s)})
 }
 
-func (b *bench) set(p account.Principal, id monitor.ComputeID, in monitor.SSHChange) monitor.Compute {
+func (b *bench) set(p account.Principal, id monitor.MachineID, in monitor.SSHChange) monitor.Machine {
 	b.t.Helper()
-	c, err := b.Computes.Update(b.t.Context(), p, id, in, nil)
+	c, err := b.Machines.Update(b.t.Context(), p, id, in, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestCheckPinsHostKey(t *testing.T) {
 	server.Allow(key)
 	other.Allow(key)
 	pinned := func() string {
-		c, err := b.Computes.View(t.Context(), p, c.ID)
+		c, err := b.Machines.View(t.Context(), p, c.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestCheckByTheSettings(t *testing.T) {
 	if err := b.store.EnsureHost(t.Context(), p.Account, "there"); err != nil {
 		t.Fatal(err)
 	}
-	all, err := b.store.AllComputes(t.Context())
+	all, err := b.store.AllMachines(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestCheckByTheSettings(t *testing.T) {
 	if step, detail := b.check(p, there.ID, control.Check{}); step != "" {
 		t.Errorf("at the address that is set: %s fails: %s", step, detail)
 	}
-	registered, err := b.Computes.Register(t.Context(), p, monitor.Compute{Label: "registered", Source: "http://localhost:9/metrics"})
+	registered, err := b.Machines.Register(t.Context(), p, monitor.Machine{Label: "registered", Source: "http://localhost:9/metrics"})
 	if err != nil {
 		t.Fatal(err)
 	}

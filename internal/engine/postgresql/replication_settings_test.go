@@ -11,10 +11,10 @@ import (
 	"steward/internal/engine"
 )
 
-// member is a node of three.
-func member(role cluster.Role) engine.Node {
+// nodeOfThree is a node of three.
+func nodeOfThree(role cluster.Role) engine.Node {
 	n := node("15")
-	n.Members, n.Ordinal, n.Role = 3, 1, role
+	n.ClusterSize, n.Ordinal, n.Role = 3, 1, role
 	if role == cluster.Replica {
 		n.Source = engine.Peer{Ordinal: 0, Listen: netip.MustParseAddrPort("127.0.77.1:21009"), Run: "/r0"}
 	}
@@ -31,7 +31,7 @@ func conf(t *testing.T, n engine.Node) string {
 }
 
 func TestRolesDifferInTheSourceOnly(t *testing.T) {
-	primary, replica := conf(t, member(cluster.Primary)), conf(t, member(cluster.Replica))
+	primary, replica := conf(t, nodeOfThree(cluster.Primary)), conf(t, nodeOfThree(cluster.Replica))
 	const line = `primary_conninfo = 'host=''/r0'' port=21009 user=steward passfile=''/r/source.pass'' application_name=node1 connect_timeout=10'` + "\n"
 	if got := strings.Replace(replica, line, "primary_conninfo = ''\n", 1); got != primary || got == replica {
 		t.Errorf("a primary has\n%s\na replica\n%s", primary, replica)
@@ -39,7 +39,7 @@ func TestRolesDifferInTheSourceOnly(t *testing.T) {
 }
 
 func TestConninfoQuotes(t *testing.T) {
-	n := member(cluster.Replica)
+	n := nodeOfThree(cluster.Replica)
 	n.Source.Run, n.Run = `/it's \ "x" host=evil`, "/n 1"
 	want := `host='/it\'s \\ "x" host=evil' port=21009 user=steward passfile='/n 1/source.pass' application_name=node1 connect_timeout=10`
 	if got := sourceConninfo(n); got != want {
@@ -55,7 +55,7 @@ func TestPasswordFile(t *testing.T) {
 	if got, want := string(renderPassword(`a:b\c 'd'`)), `*:*:*:steward:a\:b\\c 'd'`+"\n"; got != want {
 		t.Errorf("password file is %q, want %q", got, want)
 	}
-	files, err := Driver{}.Files(member(cluster.Replica))
+	files, err := Driver{}.Files(nodeOfThree(cluster.Replica))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestSynchronousNames(t *testing.T) {
 		cluster.CommitRemoteWrite: "ANY 1 (node0, node1, node2)",
 		cluster.CommitRemoteApply: "ANY 1 (node0, node1, node2)",
 	} {
-		n := member(cluster.Primary)
+		n := nodeOfThree(cluster.Primary)
 		n.Commit = commit
 		if got := synchronousNames(n); got != want {
 			t.Errorf("commit %q: names are %q, want %q", commit, got, want)
@@ -82,9 +82,9 @@ func TestSynchronousNames(t *testing.T) {
 	}
 }
 
-func TestFilesOfMembers(t *testing.T) {
+func TestFilesOfThreeNodes(t *testing.T) {
 	for _, role := range []cluster.Role{cluster.Primary, cluster.Replica} {
-		files, err := Driver{}.Files(member(role))
+		files, err := Driver{}.Files(nodeOfThree(role))
 		if err != nil {
 			t.Fatal(err)
 		}

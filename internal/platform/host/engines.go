@@ -9,6 +9,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/engine"
 	"steward/internal/platform/host/build"
+	"steward/internal/platform/host/files"
 )
 
 // Engines implements platform.Driver.
@@ -38,7 +39,7 @@ func (d *Driver) describeEngines() []catalog.Engine {
 // prefix when that is its own, else the programs alone.
 func programSize(i engine.Installation) int64 {
 	if i.Home != "" && i.Home != "/" && i.Home != "/usr" && i.Home != "/usr/local" {
-		return treeSize(i.Home)
+		return files.Size(i.Home)
 	}
 	var size int64
 	for _, path := range i.Bin {
@@ -51,7 +52,7 @@ func programSize(i engine.Installation) int64 {
 		}
 	}
 	if i.Share != "" {
-		size += treeSize(i.Share)
+		size += files.Size(i.Share)
 	}
 	return size
 }

@@ -11,14 +11,14 @@ import (
 	"steward/internal/cluster"
 )
 
-func bare(w archive.WAL) archive.WAL {
+func bare(w archive.Segment) archive.Segment {
 	w.Modified = time.Time{}
 	return w
 }
 
-// PutWAL keeps a file.
-func (s *Memory) PutWAL(ctx context.Context, w archive.WAL, key []byte, r io.Reader) error {
-	return s.around(ctx, "PutWAL", func() error {
+// PutSegment keeps a file.
+func (s *Memory) PutSegment(ctx context.Context, w archive.Segment, key []byte, r io.Reader) error {
+	return s.around(ctx, "PutSegment", func() error {
 		content, err := io.ReadAll(r)
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -29,9 +29,9 @@ func (s *Memory) PutWAL(ctx context.Context, w archive.WAL, key []byte, r io.Rea
 	})
 }
 
-// GetWAL reads one.
-func (s *Memory) GetWAL(ctx context.Context, w archive.WAL, key []byte, out io.Writer) error {
-	return s.around(ctx, "GetWAL", func() error {
+// GetSegment reads one.
+func (s *Memory) GetSegment(ctx context.Context, w archive.Segment, key []byte, out io.Writer) error {
+	return s.around(ctx, "GetSegment", func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		it := s.wal[bare(w)]
@@ -43,9 +43,9 @@ func (s *Memory) GetWAL(ctx context.Context, w archive.WAL, key []byte, out io.W
 	})
 }
 
-// ListWAL is what there is of a cluster.
-func (s *Memory) ListWAL(ctx context.Context, of cluster.ID) (all []archive.WAL, err error) {
-	err = s.around(ctx, "ListWAL", func() error {
+// ListSegments is what there is of a cluster.
+func (s *Memory) ListSegments(ctx context.Context, of cluster.ID) (all []archive.Segment, err error) {
+	err = s.around(ctx, "ListSegments", func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for w, it := range s.wal {
@@ -59,9 +59,9 @@ func (s *Memory) ListWAL(ctx context.Context, of cluster.ID) (all []archive.WAL,
 	return all, err
 }
 
-// DeleteWAL removes files.
-func (s *Memory) DeleteWAL(ctx context.Context, all ...archive.WAL) error {
-	return s.around(ctx, "DeleteWAL", func() error {
+// DeleteSegments removes files.
+func (s *Memory) DeleteSegments(ctx context.Context, all ...archive.Segment) error {
+	return s.around(ctx, "DeleteSegments", func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, w := range all {

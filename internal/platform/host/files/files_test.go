@@ -1,9 +1,11 @@
-package host
+package files_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"steward/internal/platform/host/files"
 )
 
 // The server's user owns its data folder and may put anything there.
@@ -28,8 +30,8 @@ func TestFilesNeverLeaveTheirFolder(t *testing.T) {
 			if err := prepare(dir); err != nil {
 				t.Fatal(err)
 			}
-			w := writer{mode: 0o600, folders: 0o700}
-			err := w.write(dir, "sub/victim", []byte("theirs"), false)
+			w := files.Writer{Mode: 0o600, Folders: 0o700}
+			err := w.Write(dir, "sub/victim", []byte("theirs"), false)
 			if content, errRead := os.ReadFile(victim); errRead != nil || string(content) != "mine" {
 				t.Fatalf("the file outside now holds %q, %v", content, errRead)
 			}
@@ -50,9 +52,9 @@ func replace(path, link string) error {
 
 func TestFilesWrittenOnceAreLeftAlone(t *testing.T) {
 	dir := t.TempDir()
-	w := writer{mode: 0o600, folders: 0o700}
+	w := files.Writer{Mode: 0o600, Folders: 0o700}
 	for _, content := range []string{"first", "second"} {
-		if err := w.write(dir, "deep/down/keyring", []byte(content), true); err != nil {
+		if err := w.Write(dir, "deep/down/keyring", []byte(content), true); err != nil {
 			t.Fatal(err)
 		}
 	}
