@@ -30,7 +30,6 @@ func backupCases() []Check {
 		{"backup: a stream that is cut or changed", brokenStreams},
 		{"backup: cancelled", backupCancelled},
 		{"backup of the disk guard's server", backupReadOnly},
-		{"three nodes: backup of a replica, restored in place", backupOfReplica},
 	}
 }
 
@@ -164,7 +163,7 @@ func backupUnderWrites(t *testing.T, s *Server) {
 	// A database's folder must not be taken for a file of the server's own.
 	s.Exec(t, createKept, "CREATE DATABASE relay", "CREATE DATABASE binlog")
 	s.ballast(t, 8)
-	l := s.write(t, 0)
+	l := s.write(t)
 	l.reach(t, 200)
 	rows := l.snapshot()
 	file := s.backup(t)
@@ -452,15 +451,15 @@ func backupReadOnly(t *testing.T, b *Bench) {
 
 // backupOfReplica puts a replica's backup in the place of the primary's data.
 // Replicas are copied anew from that; one that isn't must not follow.
-func backupOfReplica(t *testing.T, b *Bench) {
-	c := b.ThreeNodes(t)
-	c.Primary.Exec(t, createKept)
-	l := c.Primary.write(t, 0)
+func backupOfReplica(t *testing.T, c *Cluster) {
+	b := c.Bench
+	c.empty(t)
+	l := c.Primary.write(t)
 	l.reach(t, 200)
 	rows := l.end()
 	replica, other := c.replicas()[0], c.replicas()[1]
 	replica.receives(t, rows)
-	l = c.Primary.write(t, 1)
+	l = c.Primary.write(t)
 	l.reach(t, 50)
 	file := replica.backup(t)
 	must(t, replica.check(t), "check of a replica")
@@ -480,8 +479,8 @@ func backupOfReplica(t *testing.T, b *Bench) {
 	other.Kill(t)
 	c.Recopy(t, other)
 	c.Agrees(t, other)
-	more := c.Primary.write(t, 2)
-	more.reach(t, 1000)
+	more := c.Primary.write(t)
+	more.reach(t, 300)
 	other.holds(t, rows)
 	replica.Kill(t) // while it ran it may have come back to the address by itself
 	replica.Start(t)

@@ -31,9 +31,15 @@ func synchronous(n *engine.Node) {
 	}
 }
 
+// commitsWait reports whether commits wait for a replica.
+func (s *Server) commitsWait() bool {
+	return s.Node.Commit == cluster.CommitOn || s.Node.Replication == cluster.SemiSynch
+}
+
 // ThreeNodes starts a primary and two replicas from clones of its template, all streaming.
 func (b *Bench) ThreeNodes(t *testing.T, change ...func(*engine.Node)) *Cluster {
 	t.Helper()
+	began := time.Now()
 	c := &Cluster{Bench: b}
 	first := b.next()
 	uid, id := firstUID+first, cluster.ID(first)
@@ -68,6 +74,7 @@ func (b *Bench) ThreeNodes(t *testing.T, change ...func(*engine.Node)) *Cluster 
 	for _, s := range c.replicas() {
 		s.streams(t)
 	}
+	t.Logf("three nodes after %v", time.Since(began).Round(time.Millisecond))
 	return c
 }
 

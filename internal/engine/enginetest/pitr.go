@@ -280,7 +280,7 @@ func pointInTimeUnderWrites(t *testing.T, b *Bench) {
 	s := b.archived(t)
 	v := &memoryArchive{}
 	s.Exec(t, createKept)
-	l := s.write(t, 0)
+	l := s.write(t)
 	l.reach(t, 200)
 	file := s.backup(t)
 	for range 3 {
