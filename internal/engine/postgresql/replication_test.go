@@ -36,7 +36,7 @@ func replicationChecks() []enginetest.Check {
 func comesBackAsItWas(t *testing.T, b *enginetest.Bench) {
 	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
-	rounds := 4
+	rounds := 2
 	if enginetest.Thorough() {
 		rounds = 10
 	}
