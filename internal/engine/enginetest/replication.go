@@ -185,6 +185,9 @@ func failovers(t *testing.T, c *Cluster) {
 	for round := range rounds() {
 		if !c.Failover(t, round, lossless) {
 			t.Logf("round %d: a new copy was needed", round)
+			if c.Bench.Driver.CanDrain(c.Bench.Installation) {
+				t.Error("what is drained leaves the old primary with nothing of its own")
+			}
 		}
 	}
 	// All of them have changed roles and sources by now.
