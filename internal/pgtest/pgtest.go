@@ -75,7 +75,8 @@ func Open(t testing.TB, o store.Options) *store.Store {
 func (s *server) newDatabase(t testing.TB, template string) string {
 	t.Helper()
 	name := "test_" + random()
-	if err := s.administer("CREATE DATABASE " + name + " TEMPLATE " + template); err != nil {
+	// To copy its files takes less of the processor than to read and write its rows anew.
+	if err := s.administer("CREATE DATABASE " + name + " TEMPLATE " + template + " STRATEGY FILE_COPY"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

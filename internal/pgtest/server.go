@@ -116,7 +116,7 @@ func startServer() (url string, end func(), err error) {
 		stop()
 		return "", nil, err
 	}
-	if err := trust(filepath.Join(dir, "store")); err != nil {
+	if err := Trust(filepath.Join(dir, "store")); err != nil {
 		stop()
 		return "", nil, err
 	}
@@ -133,9 +133,10 @@ func startServer() (url string, end func(), err error) {
 	}, nil
 }
 
-// trust has the server ask nobody for a password: thousands of short connections would
-// spend more time on proving theirs, with the race detector, than on their work.
-func trust(store string) error {
+// Trust has a prepared store's server ask nobody for a password: thousands of short
+// connections would spend more time on proving theirs, with the race detector, than on
+// their work.
+func Trust(store string) error {
 	return os.WriteFile(filepath.Join(store, "data", "pg_hba.conf"), []byte("local all all trust\n"), 0o600)
 }
 
