@@ -62,6 +62,7 @@ type settings struct {
 	tags   string
 	config string
 	fresh  bool
+	empty  bool
 }
 
 // WithTags builds the binary with build tags, such as failpoint.
@@ -72,6 +73,9 @@ func WithConfig(yaml string) Option { return func(s *settings) { s.config += yam
 
 // Fresh has the first start make everything, and clones ahead of use, as for a user.
 func Fresh() Option { return func(s *settings) { s.fresh = true } }
+
+// Empty leaves the data folder empty.
+func Empty() Option { return func(s *settings) { s.empty = true } }
 
 // New prepares a server and starts it; it returns once /readyz answers.
 func New(t testing.TB, options ...Option) *Server {
@@ -104,7 +108,9 @@ func Prepare(t testing.TB, options ...Option) *Server {
 		config += "engines:\n  folders: [" + dir + "]\n"
 	}
 	if _, test := t.(*testing.T); test && !set.fresh {
-		s.prepare()
+		if !set.empty {
+			s.prepare()
+		}
 		if !strings.Contains(set.config, "pool:") {
 			config += "pool: {size: 0}\n" // clones that nobody takes cost more than most tests
 		}
