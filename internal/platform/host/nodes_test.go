@@ -53,6 +53,7 @@ func TestNodesReportReplication(t *testing.T) {
 // reportsReplication: so they do while steward looks after them.
 func (h *threeNodes) reportsReplication() {
 	h.healthy()
+	waitFor(h.t, "a look at nodes that are well", func() bool { return !slices.ContainsFunc(listNodes(h.t, h.s), lacks) })
 	before := positions(h.t, h.s)
 	conn, err := h.load.connect(h.t.Context())
 	if err != nil {
@@ -70,11 +71,16 @@ func positions(t *testing.T, s *site) []host.NodeInfo {
 	t.Helper()
 	nodes := listNodes(t, s)
 	for _, n := range nodes {
-		if n.Position == "" || n.Problem != "" || n.Joining || n.Role == cluster.Replica && !n.Streaming {
+		if lacks(n) {
 			t.Errorf("node %d: %+v", n.Ordinal, n)
 		}
 	}
 	return nodes
+}
+
+// lacks reports whether a node isn't well, or nobody says how far it is.
+func lacks(n host.NodeInfo) bool {
+	return n.Position == "" || n.Problem != "" || n.Joining || n.Role == cluster.Replica && !n.Streaming
 }
 
 func haveGotOn(before, now []host.NodeInfo) bool {
