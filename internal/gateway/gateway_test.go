@@ -441,7 +441,7 @@ func TestARefusingServerIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	l.Close()
+	testdir.Free(l)
 	b.set(Route{Cluster: 1, Port: b.port(0), Primary: netip.MustParseAddrPort(address), Allow: allow("127.0.0.1/32")})
 	c := connect(t, "127.0.0.1", "127.0.0.1", b.port(0))
 	if got := c.hello(150 * time.Millisecond); got != "" {
@@ -846,7 +846,7 @@ func TestAPortOfAnotherProgramIsLeftOut(t *testing.T) {
 	if routes, _ := b.Routes(t.Context()); len(routes) != 1 {
 		t.Errorf("routes %v", routes)
 	}
-	l.Close()
+	testdir.Free(l)
 	b.set(r)
 	b.expect("127.0.0.1", "127.0.0.1", port, "one")
 	b.expect("127.0.0.1", "127.0.0.2", port, "one")
@@ -889,9 +889,10 @@ func TestABlockOfOtherPrograms(t *testing.T) {
 	if b.pid() != before {
 		t.Error("there was no spare port beyond those that are taken")
 	}
-	others[0].Close()
-	// A process that another test is starting has the listener until it is another program.
-	await(t, "a port that was freed to be usable", func() bool { return b.Usable(b.port(0)) == nil })
+	testdir.Free(others[0])
+	if err := b.Usable(b.port(0)); err != nil {
+		t.Error("a port that was freed:", err)
+	}
 	b.set(Route{Cluster: 2, Port: b.port(0), Primary: one, Allow: allow("127.0.0.1/32")})
 	b.expect("127.0.0.1", "127.0.0.1", b.port(0), "one")
 }
