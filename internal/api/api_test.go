@@ -254,7 +254,7 @@ type documentOperation struct {
 // path parameters replaced by something that doesn't exist.
 func documented(t *testing.T, a *api.API) map[string]documentOperation {
 	t.Helper()
-	text, err := a.Document()
+	text, err := os.ReadFile(documentPath)
 	if err != nil {
 		t.Fatal(err)
 	}

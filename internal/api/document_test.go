@@ -15,6 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the documents in api anew")
 
+// documentPath is read by tests that need the document: TestDocument proves it current, and
+// to make it takes as long as many requests.
 const documentPath = "../../api/openapi.yaml"
 
 // TestDocument proves that the committed documents are those the code makes.

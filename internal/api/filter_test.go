@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ import (
 // lists are the paths of all documented operations that answer an array of data.
 func lists(t *testing.T, a *api.API) []string {
 	t.Helper()
-	text, err := a.Document()
+	text, err := os.ReadFile(documentPath)
 	if err != nil {
 		t.Fatal(err)
 	}

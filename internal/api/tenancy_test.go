@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -126,7 +127,7 @@ func (o tenantOperation) at(ids map[string]string) string {
 // tenantOperations are all of the document's, in the order of their paths.
 func tenantOperations(t *testing.T, b *bench) []tenantOperation {
 	t.Helper()
-	text, err := b.api.Document()
+	text, err := os.ReadFile(documentPath)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -20,6 +21,7 @@ import (
 	"steward/internal/datadir"
 	"steward/internal/embeddedpg"
 	"steward/internal/operator"
+	"steward/internal/pgtest"
 	"steward/internal/testdir"
 )
 
@@ -32,6 +34,10 @@ func TestStartAndStopLeaveNothing(t *testing.T) {
 	o.Gateway.Ports = fmt.Sprintf("%d-%d", first, first+3)
 	o.Metrics.Listen = "127.0.0.1:0"
 	o.Pool.Size = 0
+	store := filepath.Join(o.Data, "store")
+	if err := errors.Join(os.Mkdir(o.Data, 0o711), pgtest.PreparedStore(store), pgtest.Trust(store)); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if _, err := operator.StopAll(context.Background(), o.Data, o.Config); err != nil {
 			t.Error(err)

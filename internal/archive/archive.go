@@ -176,19 +176,35 @@ func storedOf(key string) (Stored, bool) {
 }
 
 func (a *Archive) each(ctx context.Context, prefix string, do func(*blob.ListObject) error) error {
+	objects, err := a.list(ctx, prefix)
+	// A folder is listed file by file: one that is gone when its turn comes, such as an
+	// upload that was just finished under its own name, ends the listing.
+	for try := 1; errors.Is(err, ErrNotFound) && try < listTries; try++ {
+		objects, err = a.list(ctx, prefix)
+	}
+	for _, o := range objects {
+		if err == nil {
+			err = do(o)
+		}
+	}
+	return err
+}
+
+// listTries is how often a folder may change under a listing.
+const listTries = 20
+
+func (a *Archive) list(ctx context.Context, prefix string) (list []*blob.ListObject, err error) {
 	objects := a.bucket.List(&blob.ListOptions{Prefix: prefix})
 	for {
 		var o *blob.ListObject
 		err := a.step(ctx, func(ctx context.Context) (err error) { o, err = objects.Next(ctx); return err })
-		if errors.Is(err, io.EOF) {
-			return nil
+		switch {
+		case errors.Is(err, io.EOF):
+			return list, nil
+		case err != nil:
+			return nil, err
 		}
-		if err == nil {
-			err = do(o)
-		}
-		if err != nil {
-			return err
-		}
+		list = append(list, o)
 	}
 }
 

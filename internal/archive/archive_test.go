@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -270,6 +271,36 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	} {
 		if _, err := archive.Open(t.Context(), archive.Options{URL: url}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q in it", url, err, want)
+		}
+	}
+}
+
+// TestListWhileFilesComeAndGo: uploads that end while a folder is listed end no listing.
+func TestListWhileFilesComeAndGo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a := open(t, "file://"+dir)
+	put(t, a, 1, newKey(t), content(1000))
+	stop, ended := make(chan struct{}), make(chan struct{})
+	defer func() { close(stop); <-ended }()
+	go func() {
+		defer close(ended)
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(200 * time.Microsecond):
+			}
+			path := filepath.Join(dir, "clusters", "7", fmt.Sprintf("recovery.%d.tmp", n))
+			if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Remove(path)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for range 300 {
+		if list, err := a.List(t.Context()); err != nil || len(list) != 1 {
+			t.Fatalf("%+v, %v", list, err)
 		}
 	}
 }

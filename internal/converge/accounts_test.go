@@ -40,7 +40,7 @@ func newTenants(t *testing.T) *tenants {
 // restart replaces the keeper, which looks after accounts often.
 func (b *tenants) restart() {
 	b.keeper.Stop()
-	b.keep(converge.Options{Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Accounts: 5 * time.Millisecond})
+	b.keep(converge.Options{Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Accounts: 25 * time.Millisecond})
 }
 
 // work carries out what is to be done, as the job queue has workers do it, until an

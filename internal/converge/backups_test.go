@@ -46,7 +46,7 @@ func newBackupBench(t *testing.T, options converge.BackupOptions) *backupBench {
 	v := &backupBench{archive: archivetest.New(), options: options, recovery: &notes{}}
 	v.at(evening)
 	v.archive.Now = v.now
-	v.options.Every = 10 * time.Millisecond
+	v.options.Every = 25 * time.Millisecond
 	v.bench = newBench(t, pgtest.WithNow(v.now))
 	v.restart()
 	return v
@@ -64,7 +64,7 @@ func (v *backupBench) restart() {
 		KeepDeleted: v.options.KeepDeleted, Limits: operate.Limits{Quick: time.Nanosecond},
 	})
 	v.keep(converge.Options{
-		Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Orphans: 20 * time.Millisecond,
+		Every: 50 * time.Millisecond, Grace: 300 * time.Millisecond, Orphans: 50 * time.Millisecond,
 		Archive: v.archive, Backups: v.options, Recovery: v.recovery,
 		Now: func() time.Time { v.asked.Add(1); return v.now() },
 	})

@@ -148,7 +148,7 @@ func (b *bench) view(id cluster.ID) cluster.Cluster {
 
 func (b *bench) eventually(what string, f func() bool) {
 	b.t.Helper()
-	for until := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); !f(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(until) {
 			b.t.Fatalf("never: %s", what)
 		}

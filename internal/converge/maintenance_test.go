@@ -43,7 +43,7 @@ func newWindows(t *testing.T, options converge.MaintenanceOptions) *windows {
 func newToldWindows(t *testing.T, options converge.MaintenanceOptions, issues outage.IssueTracker) *windows {
 	t.Helper()
 	w := &windows{options: options, issues: issues}
-	w.options.Every = 5 * time.Millisecond
+	w.options.Every = 25 * time.Millisecond
 	w.at(opens.Add(-72 * time.Hour))
 	w.bench = newBench(t, pgtest.WithNow(w.now))
 	w.restart()

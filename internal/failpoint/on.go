@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"sync/atomic"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -15,15 +16,20 @@ import (
 const Enabled = true
 
 var (
-	hits atomic.Int64
-	// wanted is the hit that kills, by its ordinal (0 kills never) or its name.
-	wanted     = os.Getenv("STEWARD_FAILPOINT")
-	ordinal, _ = strconv.ParseInt(wanted, 10, 64)
-	logPath    = os.Getenv("STEWARD_FAILPOINT_LOG")
-	armPath    = os.Getenv("STEWARD_FAILPOINT_ARMED")
+	// fromStart is the hit that kills, by its ordinal (0 kills never) or its name.
+	fromStart = os.Getenv("STEWARD_FAILPOINT")
+	logPath   = os.Getenv("STEWARD_FAILPOINT_LOG")
+	armPath   = os.Getenv("STEWARD_FAILPOINT_ARMED")
 	// ahead is by how much the clock is moved.
 	ahead, _ = time.ParseDuration(os.Getenv("STEWARD_CLOCK_AHEAD"))
 )
+
+// counter counts the hits since the armed file has had its content.
+var counter struct {
+	sync.Mutex
+	armed string
+	hits  int64
+}
 
 // Now is the clock, moved ahead by STEWARD_CLOCK_AHEAD.
 func Now() time.Time { return time.Now().Add(ahead) }
@@ -32,21 +38,43 @@ func Now() time.Time { return time.Now().Add(ahead) }
 // is its ordinal, or a name, of which it is the first hit then. Hits count
 // from the moment the file named by STEWARD_FAILPOINT_ARMED exists (at once
 // when none is named); each counted hit is appended to STEWARD_FAILPOINT_LOG.
+// The first word in that file, if there is one, takes the place of
+// STEWARD_FAILPOINT; when what the file holds changes, hits count from 1 again.
 func Here(name string) {
-	if armPath != "" {
-		if _, err := os.Stat(armPath); err != nil {
-			return
-		}
+	wanted, n := count()
+	if n == 0 {
+		return
 	}
-	n := hits.Add(1)
 	if logPath != "" {
 		if f, err := os.OpenFile(logPath, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err == nil {
 			fmt.Fprintf(f, "%d %s\n", n, name)
 			f.Close()
 		}
 	}
-	if n == ordinal || name == wanted {
+	if strconv.FormatInt(n, 10) == wanted || name == wanted {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	}
+}
+
+// count returns which hit kills, and which this one is: 0 when hits don't count.
+func count() (wanted string, n int64) {
+	wanted, armed := fromStart, ""
+	if armPath != "" {
+		text, err := os.ReadFile(armPath)
+		if err != nil {
+			return "", 0
+		}
+		armed = string(text)
+		if first, _, _ := strings.Cut(armed, " "); first != "" {
+			wanted = first
+		}
+	}
+	counter.Lock()
+	defer counter.Unlock()
+	if counter.armed != armed {
+		counter.armed, counter.hits = armed, 0
+	}
+	counter.hits++
+	return wanted, counter.hits
 }

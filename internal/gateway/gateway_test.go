@@ -319,7 +319,7 @@ func TestARefusingServerIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	l.Close()
+	testdir.Free(l)
 	b.set(Route{Cluster: 1, Port: b.port(0), Primary: netip.MustParseAddrPort(address), Allow: allow("127.0.0.1/32")})
 	c := connect(t, "127.0.0.1", "127.0.0.1", b.port(0))
 	if got := c.hello(150 * time.Millisecond); got != "" {
@@ -689,7 +689,7 @@ func TestAPortOfAnotherProgramIsLeftOut(t *testing.T) {
 	if routes, _ := b.Routes(t.Context()); len(routes) != 1 {
 		t.Errorf("routes %v", routes)
 	}
-	l.Close()
+	testdir.Free(l)
 	b.set(r)
 	b.expect("127.0.0.1", "127.0.0.1", port, "one")
 	b.expect("127.0.0.1", "127.0.0.2", port, "one")
@@ -732,7 +732,7 @@ func TestABlockOfOtherPrograms(t *testing.T) {
 	if b.pid() != before {
 		t.Error("there was no spare port beyond those that are taken")
 	}
-	others[0].Close()
+	testdir.Free(others[0])
 	if err := b.Usable(b.port(0)); err != nil {
 		t.Error("a port that was freed:", err)
 	}

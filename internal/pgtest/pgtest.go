@@ -31,14 +31,14 @@ func Main(m *testing.M) {
 // URL is an empty database for one test.
 func URL(t testing.TB) string {
 	t.Helper()
-	return newDatabase(t, shared.start(t).url, "template1")
+	return shared.start(t).newDatabase(t, "template1")
 }
 
 // MigratedURL is a migrated store's database for one test.
 func MigratedURL(t testing.TB) string {
 	t.Helper()
 	s := shared.start(t)
-	return newDatabase(t, s.url, s.migrated)
+	return s.newDatabase(t, s.migrated)
 }
 
 // Option changes the store's options.
@@ -72,18 +72,19 @@ func Open(t testing.TB, o store.Options) *store.Store {
 }
 
 // newDatabase copies the template, for as long as the test takes.
-func newDatabase(t testing.TB, server, template string) string {
+func (s *server) newDatabase(t testing.TB, template string) string {
 	t.Helper()
 	name := "test_" + random()
-	if err := administer(server, "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
+	// To copy its files takes less of the processor than to read and write its rows anew.
+	if err := s.administer("CREATE DATABASE " + name + " TEMPLATE " + template + " STRATEGY FILE_COPY"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := administer(server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+		if err := s.administer("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); err != nil {
 			t.Error(err)
 		}
 	})
-	return databaseURL(server, name)
+	return databaseURL(s.url, name)
 }
 
 func databaseURL(server, name string) string {
@@ -93,17 +94,6 @@ func databaseURL(server, name string) string {
 	}
 	u.Path = "/" + name
 	return u.String()
-}
-
-func administer(server, sql string) error {
-	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, sql)
-	return err
 }
 
 func random() string {

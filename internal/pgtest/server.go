@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"steward/internal/embeddedpg"
 	"steward/internal/store"
 	"steward/internal/testdir"
@@ -29,7 +31,10 @@ type server struct {
 	// url is of a database for administration, migrated the name of one that
 	// new stores are copied from.
 	url, migrated string
-	end           func()
+	// pool is of connections for administration, which hundreds of tests share: to make one
+	// costs as much as to make a database.
+	pool *pgxpool.Pool
+	end  func()
 }
 
 // start starts the server for the first test that needs it.
@@ -48,17 +53,23 @@ func (s *server) start(t testing.TB) *server {
 			t.Fatalf("start PostgreSQL for tests: %v", err)
 		}
 	}
-	name := "migrated_" + random()
-	if err := migrated(url, name); err != nil {
+	pool, err := pgxpool.New(context.Background(), url)
+	if err != nil {
 		end()
-		t.Fatalf("migrate a store for tests: %v", err)
+		t.Fatalf("connect to PostgreSQL for tests: %v", err)
 	}
-	s.url, s.migrated = url, name
+	s.url, s.pool, s.migrated = url, pool, "migrated_"+random()
 	s.end = func() {
 		if os.Getenv("STEWARD_TEST_DATABASE") != "" {
-			_ = administer(url, "DROP DATABASE "+name) // an outside server that is gone needs no cleaning
+			_ = s.administer("DROP DATABASE IF EXISTS " + s.migrated) // an outside server that is gone needs no cleaning
 		}
+		pool.Close()
 		end()
+	}
+	if err := s.migrate(); err != nil {
+		s.end()
+		s.url, s.end = "", nil
+		t.Fatalf("migrate a store for tests: %v", err)
 	}
 	return s
 }
@@ -71,17 +82,22 @@ func (s *server) stop() {
 	}
 }
 
-// migrated makes a database with the schema of today.
-func migrated(url, name string) error {
-	if err := administer(url, "CREATE DATABASE "+name); err != nil {
+// migrate makes a database with the schema of today.
+func (s *server) migrate() error {
+	if err := s.administer("CREATE DATABASE " + s.migrated); err != nil {
 		return err
 	}
-	s, err := store.Open(context.Background(), store.Options{URL: databaseURL(url, name)})
+	migrated, err := store.Open(context.Background(), store.Options{URL: databaseURL(s.url, s.migrated)})
 	if err != nil {
 		return err
 	}
-	s.Close()
+	migrated.Close()
 	return nil
+}
+
+func (s *server) administer(sql string) error {
+	_, err := s.pool.Exec(context.Background(), sql)
+	return err
 }
 
 // startServer runs an embedded store that a crash of the machine would ruin,
@@ -100,7 +116,7 @@ func startServer() (url string, end func(), err error) {
 		stop()
 		return "", nil, err
 	}
-	if err := trust(filepath.Join(dir, "store")); err != nil {
+	if err := Trust(filepath.Join(dir, "store")); err != nil {
 		stop()
 		return "", nil, err
 	}
@@ -117,9 +133,10 @@ func startServer() (url string, end func(), err error) {
 	}, nil
 }
 
-// trust has the server ask nobody for a password: thousands of short connections would
-// spend more time on proving theirs, with the race detector, than on their work.
-func trust(store string) error {
+// Trust has a prepared store's server ask nobody for a password: thousands of short
+// connections would spend more time on proving theirs, with the race detector, than on
+// their work.
+func Trust(store string) error {
 	return os.WriteFile(filepath.Join(store, "data", "pg_hba.conf"), []byte("local all all trust\n"), 0o600)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"steward/internal/monitor"
+	"steward/internal/testdir"
 )
 
 // local are rules as they are out of the box.
@@ -107,7 +108,7 @@ func closedPort(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer testdir.Free(l)
 	return l.Addr().String()
 }
 

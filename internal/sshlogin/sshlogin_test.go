@@ -16,6 +16,7 @@ import (
 	"steward/internal/seal"
 	"steward/internal/sshlogin"
 	"steward/internal/sshlogin/sshdtest"
+	"steward/internal/testdir"
 )
 
 // key is a new pair: the private half sealed as steward has it.
@@ -136,7 +137,7 @@ func TestNoServer(t *testing.T) {
 	}()
 	to := sshlogin.Target{Address: l.Addr().String(), User: "root", Key: private}
 	attempt(t, to, all[:1], sshlogin.HostKey, "no SSH server answers")
-	l.Close()
+	testdir.Free(l)
 	attempt(t, to, nil, sshlogin.Reach, "can't be reached")
 	if _, err := sshlogin.Try(t.Context(), sshlogin.Target{Key: seal.NewSecret("secret")}); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("a key that is none: %v", err)

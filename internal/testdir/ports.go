@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // Ports lie below those that the kernel hands out by itself, in blocks: a test
@@ -41,7 +43,7 @@ func claim(ctx context.Context, first, blocks int) (release func(), err error) {
 	var sockets net.ListenConfig
 	release = func() {
 		for _, l := range names {
-			l.Close()
+			_ = Free(l)
 		}
 	}
 	for port := first; port < first+blocks*portBlock && err == nil; port++ {
@@ -54,7 +56,7 @@ func claim(ctx context.Context, first, blocks int) (release func(), err error) {
 		}
 		var l net.Listener
 		if l, err = sockets.Listen(ctx, "tcp", fmt.Sprintf(":%d", port)); err == nil {
-			err = l.Close()
+			err = Free(l)
 		}
 	}
 	if err != nil {
@@ -62,4 +64,24 @@ func claim(ctx context.Context, first, blocks int) (release func(), err error) {
 		return nil, errors.Join(errors.New("ports are in use"), err)
 	}
 	return release, nil
+}
+
+// Free closes a listener so that its port or name is free when Free returns. A
+// process that is being started has every listener of its parent until shortly
+// after it is another program: Free waits for those and lets no other start.
+func Free(l net.Listener) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	var sockets net.ListenConfig
+	err := l.Close()
+	for deadline := time.Now().Add(5 * time.Second); err == nil; time.Sleep(100 * time.Microsecond) {
+		var again net.Listener
+		if again, err = sockets.Listen(context.Background(), l.Addr().Network(), l.Addr().String()); err == nil {
+			return again.Close()
+		}
+		if errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline) {
+			err = nil
+		}
+	}
+	return err
 }

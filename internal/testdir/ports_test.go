@@ -1,8 +1,11 @@
 package testdir
 
 import (
+	"context"
 	"net"
+	"os/exec"
 	"strconv"
+	"sync"
 	"testing"
 )
 
@@ -16,7 +19,7 @@ func TestPortsAreOneTestsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the last port isn't free: %v", err)
 	}
-	l.Close()
+	Free(l)
 	t.Run("given back", func(t *testing.T) { first = Ports(t, 1) })
 	release, err := claim(t.Context(), first, 1)
 	if err != nil {
@@ -34,5 +37,34 @@ func TestPortsInUseAreLeftAlone(t *testing.T) {
 	defer l.Close()
 	if _, err := claim(t.Context(), first, 1); err == nil {
 		t.Error("claimed, though something listens there")
+	}
+}
+
+// TestFree: a port is free although processes are being started all the while.
+func TestFree(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var starters sync.WaitGroup
+	defer starters.Wait()
+	defer stop()
+	for range 4 {
+		starters.Go(func() {
+			for ctx.Err() == nil {
+				_ = exec.CommandContext(ctx, "true").Run()
+			}
+		})
+	}
+	for range 300 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Free(l); err != nil {
+			t.Fatal(err)
+		}
+		again, err := net.Listen("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Close()
 	}
 }

@@ -132,10 +132,20 @@ func (w *Work) Stop(ctx context.Context) error {
 	}
 	w.stop()
 	w.swept.Wait()
+	if err == nil {
+		err = w.resign(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("stop workers: %w", err)
 	}
 	return nil
+}
+
+// resign makes way for another server to look after the queue. River does so itself, but for
+// a client that is elected while it stops: others would wait until its term ends.
+func (w *Work) resign(ctx context.Context) error {
+	_, err := w.pool.Exec(context.WithoutCancel(ctx), "DELETE FROM river_leader WHERE leader_id = $1", w.client.ID())
+	return err
 }
 
 // sweep wakes what was forgotten: at once, and then every few seconds.

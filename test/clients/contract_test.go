@@ -247,10 +247,12 @@ func everything(t *testing.T) (s *harness.Server, mysql, postgresql harness.Data
 		harness.InstallEngine(t, engines, b[0])
 	}
 	s.Start()
-	var waiting harness.Database
+	waiting := map[string]harness.Database{}
 	for engine, b := range builds {
 		harness.BeginWith(t, s.StoreURL(), b[0])
-		waiting = s.CreateActive(harness.Small("waiting-"+engine[:2], engine))
+		spec := harness.Small("waiting-"+engine[:2], engine)
+		spec["encrypted"] = strings.HasPrefix(engine, "mysql")
+		waiting[engine] = s.CreateActive(spec)
 	}
 	harness.BeginWith(t, s.StoreURL(), "")
 	for _, b := range builds {
@@ -259,12 +261,12 @@ func everything(t *testing.T) (s *harness.Server, mysql, postgresql harness.Data
 	allowApplication(t, s)
 	mustCall(t, s, "POST", "/v4/account/users", map[string]any{"username": restricted, "email": "f@example.org", "restricted": true})
 	mustCall(t, s, "PUT", "/v4/account/users/"+restricted+"/grants", map[string]any{
-		"global": allGlobals, "database": []map[string]any{{"id": waiting.ID, "permissions": "read_only"}},
+		"global": allGlobals, "database": []map[string]any{{"id": waiting["postgresql/15"].ID, "permissions": "read_only"}},
 	})
 	mustCall(t, s, "POST", "/v4/profile/tokens", map[string]any{"label": "ends", "scopes": "databases:read_only", "expiry": "2100-01-01T00:00:00"})
 	mustCall(t, s, "POST", "/v4/account/oauth-clients", map[string]any{"label": "A page", "redirect_uri": "https://page.example.org/cb", "public": true})
 	openIssue(t, s)
-	mysql, postgresql = forked(t, s, "mysql/10.11"), forked(t, s, "postgresql/15")
+	mysql, postgresql = forked(t, s, waiting["mysql/10.11"]), forked(t, s, waiting["postgresql/15"])
 	for _, path := range []string{mysql.Path(), postgresql.Path(), "/v4/account/maintenance", "/v4/account/notifications"} {
 		awaitAnswer(t, s, path, func(text string) bool {
 			return strings.Contains(text, `"used_disk_size_gb":1`) || strings.Contains(text, `"type":"version_update"`) || strings.Contains(text, "ticket_important")
@@ -287,12 +289,10 @@ regions:
   - {id: local, label: Here, country: ZZ, status: ok, resolvers: {ipv4: 192.0.2.53, ipv6: "2001:db8::53"}, networks: [127.0.0.0/8]}
 `
 
-// forked is a fork of a database, encrypted where it can be, with a backup of its own.
-func forked(t *testing.T, s *harness.Server, engineID string) harness.Database {
+// forked is a fork of a database, with a backup of its own.
+func forked(t *testing.T, s *harness.Server, source harness.Database) harness.Database {
 	t.Helper()
-	spec := harness.Small("source-"+engineID[:2], engineID)
-	spec["encrypted"] = strings.HasPrefix(engineID, "mysql")
-	source := s.CreateActive(spec)
+	engineID := source.Engine + "/" + map[string]string{"mysql": "10.11", "postgresql": "15"}[source.Engine]
 	s.Snapshot(source, "kept", "primary")
 	asked := harness.Spec{
 		"fork": map[string]any{"source": source.ID}, "label": "fork-" + engineID[:2], "engine": engineID, "allow_list": []string{"127.0.0.1"},

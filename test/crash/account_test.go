@@ -56,6 +56,7 @@ func (w *world) command(args ...string) (int, error) {
 
 // TestAccounts kills steward while it does what follows from an operator's command.
 func TestAccounts(t *testing.T) {
+	w := newWorld(t)
 	for _, op := range []operation{
 		{
 			name:    "suspend",
@@ -63,6 +64,7 @@ func TestAccounts(t *testing.T) {
 			ask:     func(w *world) (int, error) { return w.command("account", "suspend", w.account()) },
 			check: func(t *testing.T, w *world, _ bool) {
 				w.mustDo("account", "suspend", w.account()) // waits
+				w.disarm()
 				w.mustBeClosed(t)
 				w.mustDo("account", "resume", w.account())
 				w.mustServe(t)
@@ -77,6 +79,7 @@ func TestAccounts(t *testing.T) {
 			ask: func(w *world) (int, error) { return w.command("account", "resume", w.account()) },
 			check: func(t *testing.T, w *world, _ bool) {
 				w.mustDo("account", "resume", w.account())
+				w.disarm()
 				w.mustServe(t)
 			},
 		},
@@ -92,7 +95,7 @@ func TestAccounts(t *testing.T) {
 			},
 		},
 	} {
-		t.Run(op.name, func(t *testing.T) { oneStep(t, op) })
+		w.try(1, op)
 	}
 }
 

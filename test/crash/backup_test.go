@@ -4,82 +4,73 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"steward/test/harness"
 )
 
-// TestBackups kills steward at the steps of backups and restores: no half backup
-// is ever listed as one that can be restored, and no row is lost.
+// TestBackups kills steward at the steps of backups, restores and forks: no half backup
+// is ever listed as one that can be restored, and no row is lost. TestThreeNodes has the
+// restore of a cluster of three.
 func TestBackups(t *testing.T) {
-	type kind struct {
-		engine string
-		size   int
+	w := newWorld(t)
+	for _, op := range append(backupOperations("postgresql/15"), forking("postgresql/15")) {
+		w.try(1, op)
 	}
-	all := []kind{{"postgresql/15", 1}, {"mysql/10.11", 1}, {"postgresql/15", 3}}
-	for _, c := range all {
-		for _, op := range backupOperations() {
-			if c != all[0] && op.alike {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(c.engine, "/", "-"), c.size, op.name), func(t *testing.T) {
-				before := op.prepare
-				op.prepare = func(w *world) {
-					w.keeper(c.engine, c.size)
-					before(w)
-				}
-				oneStep(t, op)
-			})
+}
+
+// TestBackupsOfMariaDB: where the engine makes a difference.
+func TestBackupsOfMariaDB(t *testing.T) {
+	w := newWorld(t, continuous)
+	for _, op := range backupOperations("mysql/10.11") {
+		if !op.alike {
+			w.try(1, op)
 		}
+	}
+	w.try(1, w.forkingMoment("mysql/10.11"))
+	if everything() {
+		w.try(1, forking("mysql/10.11"))
 	}
 }
 
 // keeper makes the database that is backed up, once, and adds a row to it.
 func (w *world) keeper(engine string, size int) {
 	w.t.Helper()
+	w.size = size
 	if w.db.ID == 0 {
-		w.size = size
 		spec := harness.Small(fmt.Sprintf("crash-%d", w.n), engine)
 		spec["cluster_size"] = size
 		w.db = w.CreateActive(spec)
 		w.cred = w.Credentials(w.db)
+		w.rows = 0
 		w.exec("CREATE TABLE kept (n int PRIMARY KEY)")
 	}
 	w.rows++
 	w.exec(fmt.Sprintf("INSERT INTO kept VALUES (%d)", w.rows))
 }
 
-func backupOperations() []operation {
+// backupOperations are those on an engine's database of one node.
+func backupOperations(engine string) []operation {
 	return []operation{
 		{
 			name:    "snapshot",
 			alike:   true,
-			prepare: func(w *world) {},
+			prepare: func(w *world) { w.keeper(engine, 1) },
 			ask: func(w *world) (int, error) {
 				status, _, err := w.TryCall("POST", w.db.Path()+"/backups", map[string]any{"label": "s", "target": "primary"}, nil)
 				return status, err
 			},
 			check: checkSnapshot,
 		},
+		restoring(engine, 1),
 		{
-			name: "restore",
+			name:  "delete a backup",
+			alike: true,
 			prepare: func(w *world) {
-				w.backup, w.backedUp = w.Snapshot(w.db, "kept", "primary"), w.rows
-				w.rows++
-				w.exec(fmt.Sprintf("INSERT INTO kept VALUES (%d)", w.rows))
+				w.keeper(engine, 1)
+				w.backup = w.Snapshot(w.db, "gone", "primary")
 			},
-			ask: func(w *world) (int, error) {
-				status, _, err := w.TryCall("POST", w.backup.Path(w.db)+"/restore", nil, nil)
-				return status, err
-			},
-			check: checkRestored,
-		},
-		{
-			name:    "delete a backup",
-			alike:   true,
-			prepare: func(w *world) { w.backup = w.Snapshot(w.db, "gone", "primary") },
 			ask: func(w *world) (int, error) {
 				status, _, err := w.TryCall("DELETE", w.backup.Path(w.db), nil, nil)
 				return status, err
@@ -92,6 +83,23 @@ func backupOperations() []operation {
 				w.mustHaveRows(t, w.rows)
 			},
 		},
+	}
+}
+
+func restoring(engine string, size int) operation {
+	return operation{
+		name: "restore",
+		prepare: func(w *world) {
+			w.keeper(engine, size)
+			w.backup, w.backedUp = w.Snapshot(w.db, "kept", "primary"), w.rows
+			w.rows++
+			w.exec(fmt.Sprintf("INSERT INTO kept VALUES (%d)", w.rows))
+		},
+		ask: func(w *world) (int, error) {
+			status, _, err := w.TryCall("POST", w.backup.Path(w.db)+"/restore", nil, nil)
+			return status, err
+		},
+		check: checkRestored,
 	}
 }
 
@@ -120,6 +128,7 @@ func checkSnapshot(t *testing.T, w *world, accepted bool) {
 func checkRestored(t *testing.T, w *world, accepted bool) {
 	t.Helper()
 	w.AwaitHealthy(w.db, w.size)
+	w.disarm()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	rows, err := w.count(ctx)

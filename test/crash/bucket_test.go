@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -83,7 +82,12 @@ func restoreFaults() []bucketFault {
 // at all of them when STEWARD_CRASH is all. Nothing half done is ever taken for a
 // backup, no row is lost, people are told why, and all goes on once it is back.
 func TestBucket(t *testing.T) {
-	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
+	t.Parallel()
+	engines := []string{"postgresql/15"} // TestFullDisk has MariaDB
+	if everything() {
+		engines = append(engines, "mysql/10.11")
+	}
+	for _, engine := range engines {
 		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
 			t.Parallel()
 			bucket := archivetest.NewBucket(t)
@@ -104,7 +108,7 @@ func TestBucket(t *testing.T) {
 // each tries every eleventh fault, from another one on each time.
 func (b *bucketWorld) each(what string, all []bucketFault, try func(t *testing.T, m bucketFault)) {
 	stride := 11
-	if os.Getenv("STEWARD_CRASH") == "all" {
+	if everything() {
 		stride = 1
 	}
 	for i := offset(b.t, what, stride); i < len(all) && !b.t.Failed(); i += stride {

@@ -53,23 +53,23 @@ type world struct {
 	// how many rows it has.
 	size, backedUp int
 	backup         harness.Backup
-	// armed is the file whose existence makes failpoints count.
-	armed string
+	// armed is the file whose existence makes failpoints count, log the one that has those
+	// that counted.
+	armed, log string
 }
 
 func TestCreate(t *testing.T) {
+	w := newWorld(t)
 	// The engine makes little difference here.
-	for engine, steps := range map[string]func(*testing.T, operation){"postgresql/15": manySteps, "mysql/10.11": oneStep} {
-		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
-			steps(t, operation{
-				name: "create",
-				ask: func(w *world) (int, error) {
-					status, _, err := w.TryCall("POST", "/v4/databases/"+strings.Split(engine, "/")[0]+"/instances",
-						harness.Small(fmt.Sprintf("crash-%d", w.n), engine), nil)
-					return status, err
-				},
-				check: checkCreated,
-			})
+	for engine, kills := range map[string]int{"postgresql/15": 3, "mysql/10.11": 1} {
+		family, _, _ := strings.Cut(engine, "/")
+		w.try(kills, operation{
+			name: "create " + family,
+			ask: func(w *world) (int, error) {
+				status, _, err := w.TryCall("POST", "/v4/databases/"+family+"/instances", harness.Small(fmt.Sprintf("crash-%d", w.n), engine), nil)
+				return status, err
+			},
+			check: checkCreated,
 		})
 	}
 }
@@ -140,8 +140,11 @@ func TestChange(t *testing.T) {
 			},
 		},
 		{
-			name:    "delete",
-			prepare: func(w *world) { w.fresh() },
+			name: "delete",
+			prepare: func(w *world) {
+				w.deleteAll()
+				w.fresh()
+			},
 			ask: func(w *world) (int, error) {
 				status, _, err := w.TryCall("DELETE", w.db.Path(), nil, nil)
 				return status, err
@@ -161,49 +164,68 @@ func TestChange(t *testing.T) {
 			},
 		},
 	}
+	w := newWorld(t)
 	for _, op := range changes {
-		t.Run(op.name, func(t *testing.T) {
-			if op.prepare == nil {
-				op.prepare = func(w *world) {
-					if w.db.ID == 0 {
-						w.fresh()
-					}
+		if op.prepare == nil {
+			op.prepare = func(w *world) {
+				if w.db.ID == 0 {
+					w.fresh()
 				}
 			}
-			manySteps(t, op)
-		})
+		}
+		w.try(3, op)
 	}
 }
 
-// manySteps runs the operation once to count its failpoints, then with kills at
-// three of them, others each time; at every one when STEWARD_CRASH is all.
-func manySteps(t *testing.T, op operation) { steps(t, op, 3) }
+// everything reports whether steward is killed at every step, and on every engine.
+func everything() bool { return os.Getenv("STEWARD_CRASH") == "all" }
 
-// oneStep is manySteps for operations that take long.
-func oneStep(t *testing.T, op operation) { steps(t, op, 1) }
-
-func steps(t *testing.T, op operation, kills int, options ...harness.Option) {
+// newWorld starts a server for operations to be tried on, one after the other.
+func newWorld(t *testing.T, options ...harness.Option) *world {
 	t.Parallel()
 	options = append(options, harness.WithTags("failpoint"), harness.WithConfig("pool:\n  size: 0"))
-	w := &world{Server: harness.Prepare(t, options...), t: t}
+	dir := t.TempDir()
+	w := &world{Server: harness.Prepare(t, options...), t: t, armed: filepath.Join(dir, "armed"), log: filepath.Join(dir, "hits")}
+	w.Env = []string{"STEWARD_FAILPOINT_ARMED=" + w.armed, "STEWARD_FAILPOINT_LOG=" + w.log}
+	w.Start()
+	return w
+}
+
+// try does the operation once to count its failpoints, then with kills at as many of
+// them, others each time; at every one when STEWARD_CRASH is all. It leaves a server
+// that runs.
+func (w *world) try(kills int, op operation) {
+	if w.t.Failed() {
+		return // a database that isn't as it should be shows nothing
+	}
+	w.t.Run(op.name, func(t *testing.T) {
+		outer := w.t
+		w.t = t
+		defer func() { w.t = outer }()
+		w.steps(kills, op)
+	})
+}
+
+func (w *world) steps(kills int, op operation) {
+	w.t.Helper()
 	found, _ := w.run(op, 0)
 	if found == 0 {
-		t.Fatal("no failpoint was hit: the suite checks nothing")
+		w.t.Fatal("no failpoint was hit: the suite checks nothing")
 	}
 	stride := (found + kills - 1) / kills
-	if os.Getenv("STEWARD_CRASH") == "all" {
+	if everything() {
 		stride = 1
 	}
-	first := 1 + offset(t, op.name, stride)
-	t.Logf("%d failpoints; killed at every %dth from the %dth", found, stride, first)
+	first := 1 + offset(w.t, op.name, stride)
+	w.t.Logf("%d failpoints; killed at every %dth from the %dth", found, stride, first)
 	err := killAtEach(found, first, stride, func(ordinal int) (died bool) {
-		if !t.Failed() {
+		if !w.t.Failed() {
 			_, died = w.run(op, ordinal)
 		}
-		return died || t.Failed()
+		return died || w.t.Failed()
 	})
 	if err != nil {
-		t.Errorf("%s: %v", op.name, err)
+		w.t.Errorf("%s: %v", op.name, err)
 	}
 }
 
@@ -229,19 +251,11 @@ func killAtEach(found, first, stride int, kill func(ordinal int) (died bool)) er
 func (w *world) run(op operation, ordinal int) (hits int, died bool) {
 	w.t.Helper()
 	w.n++
-	dir := w.t.TempDir()
-	log := filepath.Join(dir, "hits")
-	w.armed = filepath.Join(dir, "armed")
-	w.Env = []string{
-		fmt.Sprintf("STEWARD_FAILPOINT=%d", ordinal), "STEWARD_FAILPOINT_LOG=" + log, "STEWARD_FAILPOINT_ARMED=" + w.armed,
-	}
-	w.Start()
 	if op.prepare != nil {
 		op.prepare(w)
 	}
-	if err := os.WriteFile(w.armed, nil, 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	before := lines(w.log)
+	w.arm(ordinal)
 	status, _ := op.ask(w)
 	if ordinal > 0 {
 		// The step may never come in this run: background work shifts the count.
@@ -258,10 +272,22 @@ func (w *world) run(op operation, ordinal int) (hits int, died bool) {
 	op.check(w.t, w, status == 200)
 	w.disarm()
 	if w.t.Failed() {
-		w.t.Logf("%s died at: %s", op.name, lastLine(log))
+		w.t.Logf("%s died at: %s", op.name, lastLine(w.log))
 	}
-	w.Stop()
-	return lines(log), died
+	return lines(w.log) - before, died
+}
+
+// arm has failpoints count from here on, and the ordinal-th kill (0: none).
+func (w *world) arm(ordinal int) {
+	w.t.Helper()
+	written := w.armed + ".new"
+	err := os.WriteFile(written, fmt.Appendf(nil, "%d in run %d", ordinal, w.n), 0o600)
+	if err == nil {
+		err = os.Rename(written, w.armed)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func lines(path string) int {

@@ -3,53 +3,55 @@ package crash
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"steward/test/harness"
 )
 
-// TestForkToPointInTime: a recovery that steward dies in is begun anew.
-func TestForkToPointInTime(t *testing.T) { forkToPointInTime(t, "postgresql/15") }
+var continuous = harness.WithConfig("backups:\n  continuous: true")
 
-func TestForkToPointInTimeOfMariaDB(t *testing.T) { forkToPointInTime(t, "mysql/10.11") }
+// TestForkToPointInTime is for STEWARD_CRASH=all: TestBackupsOfMariaDB has the same, and
+// TestPointInTime in test/e2e PostgreSQL's moments.
+func TestForkToPointInTime(t *testing.T) {
+	if !everything() {
+		t.Skip("make test-crash runs it")
+	}
+	w := newWorld(t, continuous)
+	w.try(1, w.forkingMoment("postgresql/15"))
+}
 
-// The steps are mostly those of any fork; a recovery takes its time.
-func forkToPointInTime(t *testing.T, engine string) {
+// forkingMoment: a recovery that steward dies in is begun anew. The steps are mostly
+// those of any fork; a recovery takes its time.
+func (w *world) forkingMoment(engine string) operation {
 	moment := ""
-	family, _, _ := strings.Cut(engine, "/")
-	op := operation{
+	return operation{
 		name: "fork of a moment",
 		prepare: func(w *world) {
-			if w.db.ID == 0 {
+			if moment == "" {
 				w.source(engine)
-				moment = w.moment(family)
+				moment = w.moment()
 			}
 		},
 		ask: func(w *world) (int, error) {
-			spec := harness.Small(fmt.Sprintf("fork-%d", w.n), engine)
-			spec["fork"] = map[string]any{"source": w.db.ID, "restore_time": moment}
-			status, _, err := w.TryCall("POST", "/v4/databases/"+family+"/instances", spec, nil)
-			return status, err
+			return w.askForFork(engine, map[string]any{"source": w.db.ID, "restore_time": moment})
 		},
 		check: checkForked,
 	}
-	steps(t, op, 1, harness.WithConfig("backups:\n  continuous: true"))
 }
 
 // moment is one after the backup and before a row, which is in the archive.
-func (w *world) moment(family string) string {
+func (w *world) moment() string {
 	time.Sleep(1100 * time.Millisecond)
 	moment := time.Now().UTC().Format("2006-01-02T15:04:05")
 	time.Sleep(1100 * time.Millisecond)
 	db := w.MustConnect(w.db, w.cred)
 	statements := []string{
-		"INSERT INTO kept VALUES (2)", "CREATE TABLE ballast (filling text)", "ALTER TABLE ballast ALTER filling SET STORAGE EXTERNAL",
+		fmt.Sprintf("INSERT INTO kept VALUES (%d)", w.rows+1), "CREATE TABLE ballast (filling text)", "ALTER TABLE ballast ALTER filling SET STORAGE EXTERNAL",
 		"INSERT INTO ballast SELECT repeat(md5(i::text), 300) FROM generate_series(1, 6000) i",
 	}
 	files := 3
-	if family == "mysql" {
+	if w.db.Engine == "mysql" {
 		statements, files = statements[:1], w.archived()+1
 	}
 	for _, statement := range statements {
@@ -57,6 +59,7 @@ func (w *world) moment(family string) string {
 			w.t.Fatal(err)
 		}
 	}
+	w.rows++
 	w.Eventually("archived", func() error {
 		if found := w.archived(); found < files {
 			return fmt.Errorf("%d files are archived", found)

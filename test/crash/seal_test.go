@@ -149,6 +149,7 @@ func (r *rotation) check(when string) {
 // writes and reads. After each kill all values open; the next run goes on, and
 // at the end the old key is gone and nothing depends on it.
 func TestSealRotate(t *testing.T) {
+	t.Parallel()
 	r := newRotation(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var server sync.WaitGroup
@@ -163,6 +164,7 @@ func TestSealRotate(t *testing.T) {
 				t.Errorf("the server wrote %q and read %q: %v, %v", value, got, err, errRead)
 				return
 			}
+			time.Sleep(5 * time.Millisecond)
 		}
 	})
 	steps := 0

@@ -9,11 +9,9 @@ import (
 	"steward/test/harness"
 )
 
-// TestAudit: what was done just before an ordinary stop is in the trail, with
-// who and from where, and no secret is.
-func TestAudit(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
+// audit: what was done just before an ordinary stop is in the trail, with
+// who and from where, and no secret is. Nothing was done before.
+func audit(t *testing.T, s *harness.Server) {
 	var made struct{ Token string }
 	if status, body := s.Call("POST", "/v4/profile/tokens", map[string]string{"label": "ci", "scopes": "databases:read_only"}, &made); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
@@ -24,6 +22,7 @@ func TestAudit(t *testing.T) {
 		t.Fatalf("with too small a scope: %d", status)
 	}
 	s.Stop()
+	defer s.Start()
 	s.Token = own
 	text, err := s.Command("audit", "--data", s.Data, "--user", "admin", "--json")
 	if err != nil {

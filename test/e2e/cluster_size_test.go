@@ -14,7 +14,7 @@ import (
 func TestClusterSize(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, harness.WithConfig("pool: {size: 0}"))
-	for _, engine := range engines {
+	for _, engine := range enginesOr(mariadb) {
 		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
 			d := s.CreateActive(harness.Small("size-"+strings.Split(engine, "/")[0], engine))
 			w := harness.NewWriter(t, s, d)

@@ -1,4 +1,4 @@
-package e2e_test
+package e2e
 
 import (
 	"encoding/json"
@@ -11,11 +11,9 @@ import (
 	"steward/test/harness"
 )
 
-// TestMachines goes through what customers and operators do with machines, with
+// machines goes through what customers and operators do with machines, with
 // the built binary and a real SSH server.
-func TestMachines(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
+func machines(t *testing.T, s *harness.Server) {
 	server := sshdtest.New(t)
 	_, port, _ := net.SplitHostPort(server.Address)
 	name, err := os.Hostname()

@@ -21,15 +21,18 @@ func TestExport(t *testing.T) {
 	bucket := t.TempDir()
 	s := harness.Prepare(t)
 	s.Start("--backups", bucket)
-	encrypted := harness.Small("mariadb-encrypted", engines[1])
-	encrypted["encrypted"] = true
-	specs := map[string]harness.Spec{
-		"postgresql": harness.Small("postgresql", engines[0]), "mariadb": harness.Small("mariadb", engines[1]), "mariadb encrypted": encrypted,
-	}
-	if series := installedMySQL(s); series != "" {
-		specs["mysql"] = harness.Small("oracle-mysql", "mysql/"+series)
+	specs := map[string]harness.Spec{"postgresql": harness.Small("postgresql", postgresql), "mariadb": harness.Small("mariadb", mariadb)}
+	series := installedMySQL(s)
+	if series != "" {
 		specs["mysql encrypted"] = harness.Small("oracle-mysql-encrypted", "mysql/"+series)
 		specs["mysql encrypted"]["encrypted"] = true
+	}
+	if series == "" || all() {
+		specs["mariadb encrypted"] = harness.Small("mariadb-encrypted", mariadb)
+		specs["mariadb encrypted"]["encrypted"] = true
+	}
+	if series != "" && all() {
+		specs["mysql"] = harness.Small("oracle-mysql", "mysql/"+series)
 	}
 	for name, spec := range specs {
 		t.Run(name, func(t *testing.T) {

@@ -34,14 +34,16 @@ func forked(t *testing.T, s *harness.Server, d harness.Database) (source int64, 
 }
 
 // TestFork makes new databases of another one's backups, of one and three nodes:
-// theirs is the data, and nothing else of the source's.
+// theirs is the data, and nothing else of the source's. The newest backup is asked for
+// of PostgreSQL, an older one of MariaDB, encrypted and on three nodes.
 func TestFork(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
-	for _, engine := range engines {
+	for _, engine := range enginesOr(postgresql) {
 		t.Run(engine, func(t *testing.T) { forkAll(t, s, engine, false) })
 	}
-	t.Run("encrypted", func(t *testing.T) { forkAll(t, s, "mysql/10.11", true) })
+	t.Run("encrypted", func(t *testing.T) { forkAll(t, s, mariadb, true) })
+	t.Run("linodego", func(t *testing.T) { forkByLinodego(t, s) })
 }
 
 func forkAll(t *testing.T, s *harness.Server, engine string, encrypted bool) {
@@ -68,19 +70,26 @@ func forkAll(t *testing.T, s *harness.Server, engine string, encrypted bool) {
 	if source, _, oldest := forked(t, s, d); source != 0 || oldest != first.Created {
 		t.Errorf("the source: fork of %d, oldest %s, want %s", source, oldest, first.Created)
 	}
-	newest := s.AwaitStatus(s.Create(spec), "active")
-	ofItsOwn(t, s, d, c, newest, second.Created, "2")
+	var forks []harness.Database
+	if !encrypted || all() {
+		newest := s.AwaitStatus(s.Create(spec), "active")
+		ofItsOwn(t, s, d, c, newest, second.Created, "2")
+		forks = append(forks, newest)
+	}
 	spec = harness.Small("three-"+name, engine)
 	spec["encrypted"], spec["cluster_size"] = encrypted, 3
 	spec["fork"] = map[string]any{"source": d.ID, "restore_time": first.Created}
-	three := s.Create(spec)
-	if three.Status != "provisioning" {
-		t.Errorf("a new fork is %s", three.Status)
+	if encrypted || all() {
+		three := s.Create(spec)
+		if three.Status != "provisioning" {
+			t.Errorf("a new fork is %s", three.Status)
+		}
+		three = s.AwaitStatus(three, "active")
+		ofItsOwn(t, s, d, c, three, first.Created, "1")
+		three = s.AwaitHealthy(three, 3)
+		chosen.inForce(t, s, three, s.Credentials(three))
+		forks = append(forks, three)
 	}
-	three = s.AwaitStatus(three, "active")
-	ofItsOwn(t, s, d, c, three, first.Created, "1")
-	three = s.AwaitHealthy(three, 3)
-	chosen.inForce(t, s, three, s.Credentials(three))
 	if rows := one(t, s.MustConnect(d, c), "SELECT count(*) FROM kept"); rows != "3" {
 		t.Errorf("the source has %s rows", rows)
 	}
@@ -88,7 +97,7 @@ func forkAll(t *testing.T, s *harness.Server, engine string, encrypted bool) {
 	if status, body := s.Call("POST", strings.TrimSuffix(d.Path(), fmt.Sprintf("/%d", d.ID)), spec, nil); status != 400 || !strings.Contains(body, "fork.restore_time") || !strings.Contains(body, first.Created) {
 		t.Errorf("a fork of a time long ago: %d %s", status, body)
 	}
-	for _, gone := range []harness.Database{three, newest, d} {
+	for _, gone := range append(forks, d) {
 		if status, body := s.Call("DELETE", gone.Path(), nil, nil); status != 200 {
 			t.Errorf("delete: %d %s", status, body)
 		}
@@ -120,12 +129,11 @@ func ofItsOwn(t *testing.T, s *harness.Server, d harness.Database, c harness.Cre
 	s.Snapshot(f, "own", "primary")
 }
 
-// TestForkByLinodego, whose restore_time travels under another name.
-func TestForkByLinodego(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
+// forkByLinodego, whose restore_time travels under another name. It waits for clusters
+// of three and sees who is what.
+func forkByLinodego(t *testing.T, s *harness.Server) {
 	client := linodegoClient(t, s)
-	ctx := timeout(t, harness.Patience)
+	ctx := timeout(t, 5*time.Minute)
 	d := s.CreateActive(harness.Small("src", "postgresql/15"))
 	first := s.Snapshot(d, "first", "primary")
 	time.Sleep(time.Second)
@@ -135,7 +143,7 @@ func TestForkByLinodego(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := linodego.PostgresCreateOptions{
-		Label: "by-linodego", Region: "local", Type: "g6-nanode-1", Engine: "postgresql/15", AllowList: []string{"127.0.0.1"},
+		Label: "by-linodego", Region: "local", Type: "g6-nanode-1", Engine: postgresql, ClusterSize: 3, AllowList: []string{"127.0.0.1"},
 		Fork: &linodego.DatabaseFork{Source: int(d.ID), RestoreTime: &moment},
 	}
 	text, err := json.Marshal(asked)
@@ -146,12 +154,30 @@ func TestForkByLinodego(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := client.WaitForDatabaseStatus(ctx, made.ID, linodego.DatabaseEngineTypePostgres, linodego.DatabaseStatusActive, 120); err != nil {
-		t.Fatal(err)
+	await := func(status linodego.DatabaseStatus) {
+		t.Helper()
+		if err := client.WaitForDatabaseStatus(ctx, made.ID, linodego.DatabaseEngineTypePostgres, status, 120); err != nil {
+			t.Fatal(err)
+		}
 	}
+	await(linodego.DatabaseStatusActive)
 	made, err = client.GetPostgresDatabase(ctx, made.ID)
 	if err != nil || made.Fork == nil || made.Fork.Source != int(d.ID) || made.Fork.RestoreTime == nil || !made.Fork.RestoreTime.Equal(moment) {
 		t.Errorf("%+v, %v", made.Fork, err)
+	}
+	if made.ClusterSize != 3 || len(made.Members) != 3 {
+		t.Errorf("%+v", made)
+	}
+	if err := client.SuspendPostgresDatabase(ctx, made.ID); err != nil {
+		t.Fatal(err)
+	}
+	await(linodego.DatabaseStatusSuspended)
+	if err := client.ResumePostgresDatabase(ctx, made.ID); err != nil {
+		t.Fatal(err)
+	}
+	await(linodego.DatabaseStatusActive)
+	if err := client.DeletePostgresDatabase(ctx, made.ID); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -17,8 +17,35 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// engines are the engine ids every machine that ran `make setup` has.
-var engines = []string{"postgresql/15", "mysql/10.11"}
+// The engine ids every machine that ran `make setup` has.
+const (
+	postgresql = "postgresql/15"
+	mariadb    = "mysql/10.11"
+)
+
+var engines = []string{postgresql, mariadb}
+
+// all reports whether what is much like another case is tried, too: `make test-engines`
+// does. Engines with every scenario are for internal/engine/enginetest and
+// internal/platform/host; here each kind of operation meets one of them.
+func all() bool { return os.Getenv("STEWARD_TEST_ENGINES") == "all" }
+
+// thorough leaves what takes minutes, and is much like another test, to
+// `make test-engines`.
+func thorough(t *testing.T) {
+	t.Helper()
+	if !all() {
+		t.Skip("make test-engines runs it")
+	}
+}
+
+// enginesOr are all engines, or the one that is enough.
+func enginesOr(enough string) []string {
+	if all() {
+		return engines
+	}
+	return []string{enough}
+}
 
 func timeout(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)

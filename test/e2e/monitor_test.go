@@ -193,10 +193,8 @@ func TestMonitoring(t *testing.T) {
 // patience is how long mail and statuses may take on a machine that has much to do.
 const patience = time.Minute
 
-// TestManagedErrors: what is wrong is named, all at once.
-func TestManagedErrors(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
+// managedErrors: what is wrong is named, all at once.
+func managedErrors(t *testing.T, s *harness.Server) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/linode/linodego"
-
 	"steward/test/harness"
 )
 
@@ -29,7 +27,9 @@ func TestThreeNodes(t *testing.T) {
 			shows: "ON",
 		},
 	} {
-		t.Run(strings.ReplaceAll(c.engine, "/", "-"), func(t *testing.T) { threeNodes(t, s, c) })
+		if all() || c.engine == postgresql {
+			t.Run(strings.ReplaceAll(c.engine, "/", "-"), func(t *testing.T) { threeNodes(t, s, c) })
+		}
 	}
 }
 
@@ -157,40 +157,5 @@ func restsAndResumes(t *testing.T, s *harness.Server, d harness.Database, creden
 	s.AwaitStatus(d, "active")
 	if got := one(t, s.MustConnect(d, credentials), "SELECT count(*) FROM kept"); got != "2" {
 		t.Errorf("%s rows after the resume, want 2", got)
-	}
-}
-
-// TestLinodegoThreeNodes: the client waits for clusters of three and sees who is what.
-func TestLinodegoThreeNodes(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
-	client, ctx := linodegoClient(t, s), timeout(t, harness.Patience)
-	created, err := client.CreatePostgresDatabase(ctx, linodego.PostgresCreateOptions{
-		Label: "go-three", Region: "local", Type: "g6-nanode-1", Engine: "postgresql/15", ClusterSize: 3, AllowList: []string{"127.0.0.1"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := client.WaitForDatabaseStatus(ctx, created.ID, linodego.DatabaseEngineTypePostgres, linodego.DatabaseStatusActive, 60); err != nil {
-		t.Fatal(err)
-	}
-	d, err := client.GetPostgresDatabase(ctx, created.ID)
-	if err != nil || d.ClusterSize != 3 || len(d.Members) != 3 {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	if err := client.SuspendPostgresDatabase(ctx, created.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.WaitForDatabaseStatus(ctx, created.ID, linodego.DatabaseEngineTypePostgres, linodego.DatabaseStatusSuspended, 60); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.ResumePostgresDatabase(ctx, created.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.WaitForDatabaseStatus(ctx, created.ID, linodego.DatabaseEngineTypePostgres, linodego.DatabaseStatusActive, 60); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.DeletePostgresDatabase(ctx, created.ID); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -62,6 +62,7 @@ type settings struct {
 	tags   string
 	config string
 	fresh  bool
+	empty  bool
 }
 
 // WithTags builds the binary with build tags, such as failpoint.
@@ -72,6 +73,9 @@ func WithConfig(yaml string) Option { return func(s *settings) { s.config += yam
 
 // Fresh has the first start make everything, and clones ahead of use, as for a user.
 func Fresh() Option { return func(s *settings) { s.fresh = true } }
+
+// Empty leaves the data folder empty.
+func Empty() Option { return func(s *settings) { s.empty = true } }
 
 // New prepares a server and starts it; it returns once /readyz answers.
 func New(t testing.TB, options ...Option) *Server {
@@ -104,7 +108,9 @@ func Prepare(t testing.TB, options ...Option) *Server {
 		config += "engines:\n  folders: [" + dir + "]\n"
 	}
 	if _, test := t.(*testing.T); test && !set.fresh {
-		s.prepare()
+		if !set.empty {
+			s.prepare()
+		}
 		if !strings.Contains(set.config, "pool:") {
 			config += "pool: {size: 0}\n" // clones that nobody takes cost more than most tests
 		}
@@ -357,8 +363,18 @@ func (s *Server) TryCall(method, path string, in, out any) (int, string, error) 
 // doesn't happen in time.
 func (s *Server) Eventually(what string, check func() error) {
 	s.t.Helper()
+	pause := 10 * time.Millisecond
+	if _, test := s.t.(*testing.T); !test { // a benchmark measures how long it takes
+		pause = 2 * time.Millisecond
+	}
+	s.eventually(what, pause, check)
+}
+
+// eventually is Eventually with the first pause, which doubles while it is less than a tenth of a second.
+func (s *Server) eventually(what string, pause time.Duration, check func() error) {
+	s.t.Helper()
 	deadline := time.Now().Add(Patience)
-	for pause := 2 * time.Millisecond; ; pause = min(pause*2, 100*time.Millisecond) {
+	for ; ; pause = max(pause, min(pause*2, 100*time.Millisecond)) {
 		err := check()
 		if err == nil {
 			return

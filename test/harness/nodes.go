@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"time"
 )
 
 // Node is a row of `steward node list --json`.
@@ -56,17 +58,25 @@ func (s *Server) Primary(d Database) Node {
 // none is one of the processes gone, and the API says active.
 func (s *Server) AwaitHealthy(d Database, size int, gone ...int) Database {
 	s.t.Helper()
-	s.Eventually("healthy nodes", func() error {
+	s.AwaitStatus(d, "active") // spares most looks at the nodes
+	s.AwaitNodes(d, size, gone...)
+	return s.AwaitStatus(d, "active")
+}
+
+// AwaitNodes waits until all of a database's nodes run, the replicas follow, and none
+// is one of the processes gone. The API isn't asked.
+func (s *Server) AwaitNodes(d Database, size int, gone ...int) {
+	s.t.Helper()
+	const pause = 250 * time.Millisecond // each look is a process
+	s.eventually("healthy nodes", pause, func() error {
 		nodes, err := s.Nodes(d)
 		if err != nil {
 			return err
 		}
 		var errs []error
 		for _, n := range nodes {
-			for _, pid := range gone {
-				if n.Pid == pid {
-					errs = append(errs, fmt.Errorf("node %d is the old process %d", n.Ordinal, pid))
-				}
+			if slices.Contains(gone, n.Pid) {
+				errs = append(errs, fmt.Errorf("node %d is the old process %d", n.Ordinal, n.Pid))
 			}
 			if !n.Running || n.Role == "replica" && !n.Streaming {
 				errs = append(errs, fmt.Errorf("%+v", n))
@@ -77,5 +87,4 @@ func (s *Server) AwaitHealthy(d Database, size int, gone ...int) Database {
 		}
 		return errors.Join(errs...)
 	})
-	return s.AwaitStatus(d, "active")
 }

@@ -14,16 +14,21 @@ import (
 // templatesOf begins the names of templates that an earlier server of this binary made.
 const templatesOf = "steward-"
 
-// prepare gives the data folder what a first start makes in seconds: the store's files,
-// and templates that the same binary made before. Steward itself makes templates anew
-// that another one made.
+// prepare gives the data folder what a first start makes in seconds.
 func (s *Server) prepare() {
 	s.t.Helper()
-	templates := filepath.Join(s.Data, "templates")
-	if _, err := os.Stat(templates); err == nil {
-		return // it has been served before
+	if err := pgtest.PreparedStore(filepath.Join(s.Data, "store")); err != nil {
+		s.t.Fatal(err)
 	}
-	if err := errors.Join(pgtest.PreparedStore(filepath.Join(s.Data, "store")), os.Mkdir(templates, 0o711), os.Chmod(templates, 0o711)); err != nil {
+	s.PrepareTemplates()
+}
+
+// PrepareTemplates gives a data folder that has not been served templates that the same
+// binary made before. Steward itself makes templates anew that another one made.
+func (s *Server) PrepareTemplates() {
+	s.t.Helper()
+	templates := filepath.Join(s.Data, "templates")
+	if err := errors.Join(os.Mkdir(templates, 0o711), os.Chmod(templates, 0o711)); err != nil {
 		s.t.Fatal(err)
 	}
 	key := s.digest()

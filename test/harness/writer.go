@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// pauseOfWriter is how long a Writer rests after each row: full speed would cost the
+// servers most of a core for as long as a test waits, and show no more.
+const pauseOfWriter = 20 * time.Millisecond
+
 // Writer writes all the time and remembers what was acknowledged.
 type Writer struct {
 	t     testing.TB
@@ -60,7 +64,7 @@ func (w *Writer) write(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(2 * time.Millisecond):
+		case <-time.After(pauseOfWriter):
 		}
 	}
 }

@@ -39,6 +39,7 @@ type Bench struct {
 	template     string
 	root         string
 	servers      atomic.Int32
+	loads        atomic.Int32
 }
 
 // NewBench has a copy of the installation's template, which is made once per

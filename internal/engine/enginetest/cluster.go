@@ -31,9 +31,15 @@ func synchronous(n *engine.Node) {
 	}
 }
 
+// commitsWait reports whether commits wait for a replica.
+func (s *Server) commitsWait() bool {
+	return s.Node.Commit == cluster.CommitOn || s.Node.Replication == cluster.SemiSynch
+}
+
 // ThreeNodes starts a primary and two replicas from clones of its template, all streaming.
 func (b *Bench) ThreeNodes(t *testing.T, change ...func(*engine.Node)) *Cluster {
 	t.Helper()
+	began := time.Now()
 	c := &Cluster{Bench: b}
 	first := b.next()
 	uid, id := firstUID+first, cluster.ID(first)
@@ -68,6 +74,7 @@ func (b *Bench) ThreeNodes(t *testing.T, change ...func(*engine.Node)) *Cluster 
 	for _, s := range c.replicas() {
 		s.streams(t)
 	}
+	t.Logf("three nodes after %v", time.Since(began).Round(time.Millisecond))
 	return c
 }
 
@@ -258,10 +265,14 @@ func (c *Cluster) Agrees(t *testing.T, s *Server) {
 	}), "nodes agree")
 }
 
+// longestPause is between two looks at what a test waits for: on a busy machine those who
+// look often take the processor from whom they wait for.
+const longestPause = 50 * time.Millisecond
+
 // poll tries until there is no error, or too late.
 func poll(limit time.Duration, check func() error) error {
 	deadline := time.Now().Add(limit)
-	for pause := 2 * time.Millisecond; ; pause = min(pause*2, 50*time.Millisecond) { // many a check logs in
+	for pause := 2 * time.Millisecond; ; pause = min(pause*2, longestPause) { // many a check logs in
 		err := check()
 		if err == nil || time.Now().After(deadline) {
 			return err

@@ -3,7 +3,6 @@ package enginetest
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -36,10 +35,8 @@ func killTree(t *testing.T, pid int) {
 
 func descendants(pid int) []int {
 	children := map[int][]int{}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, name := range stats {
-		if _, parent, ok := readStat(name); ok {
-			child, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+	for _, child := range processes() {
+		if _, parent, ok := readStat("/proc/" + strconv.Itoa(child) + "/stat"); ok {
 			children[parent] = append(children[parent], child)
 		}
 	}
@@ -49,6 +46,21 @@ func descendants(pid int) []int {
 		queue = append(queue, children[queue[0]]...)
 	}
 	return all
+}
+
+func processes() (pids []int) {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // running is false for what is stopped, too.

@@ -17,19 +17,25 @@ type load struct {
 	acked map[int]bool
 }
 
-// perWriter keeps writers' rows, and rounds', apart.
-const perWriter = 1_000_000
+// perWriter keeps writers' rows apart.
+const perWriter = 100_000
 
 // thinking is a writer's pause between rows: while servers restart, those that write
 // as fast as they can take the processor from whom the test waits for, and leave it
-// a hundred thousand rows to compare.
-const thinking = 2 * time.Millisecond
+// a hundred thousand rows to compare. It is longer for those who have written long.
+func thinking(rows int) time.Duration {
+	return time.Duration(min(5+rows/10, 25)) * time.Millisecond
+}
 
-// write starts four writers on the server's table kept (v int PRIMARY KEY).
-// Rounds on one table need numbers of their own.
-func (s *Server) write(t *testing.T, round int) *load {
+// marker inserts a row that no writer does, another each time.
+func (b *Bench) marker() string { return fmt.Sprintf("INSERT INTO kept VALUES (%d)", -b.loads.Add(1)) }
+
+// write starts four writers on the server's table kept (v int PRIMARY KEY). Their rows
+// aren't those of any writers before.
+func (s *Server) write(t *testing.T) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
+	round := int(s.Bench.loads.Add(1))
 	l := &load{stop: cancel, acked: map[int]bool{}}
 	for w := range 4 {
 		db := s.DB(t, s.Login())
@@ -44,7 +50,7 @@ func (s *Server) write(t *testing.T, round int) *load {
 				l.mu.Lock()
 				l.acked[v] = true
 				l.mu.Unlock()
-				time.Sleep(thinking)
+				time.Sleep(thinking(i))
 			}
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,23 +16,63 @@ import (
 // replicationCases are what every installation must pass as three nodes.
 func replicationCases() []Check {
 	return []Check{
-		{"three nodes: prepared replicas stream", preparedReplicasStream},
-		{"three nodes: a replica comes back", replicaComesBack},
-		{"three nodes: base backup under writes", baseBackupUnderWrites},
-		{"three nodes: failover", func(t *testing.T, b *Bench) { failovers(t, b) }},
-		{"three nodes: failover, synchronous", func(t *testing.T, b *Bench) { failovers(t, b, synchronous) }},
-		{"three nodes: switchover", func(t *testing.T, b *Bench) { switchovers(t, b) }},
-		{"three nodes: switchover, synchronous", func(t *testing.T, b *Bench) { switchovers(t, b, synchronous) }},
-		{"three nodes: commits wait for a replica", commitsWait},
+		{"three nodes", func(t *testing.T, b *Bench) {
+			inTurn(func(t *testing.T, b *Bench) *Cluster { return b.ThreeNodes(t) }, clusterParts(b))(t, b)
+		}},
+		{"three nodes, synchronous", func(t *testing.T, b *Bench) {
+			inTurn(func(t *testing.T, b *Bench) *Cluster { return b.ThreeNodes(t, synchronous) }, synchronousParts(b))(t, b)
+		}},
 	}
+}
+
+// clusterParts are of a cluster that has just been started, whose commits wait for nobody.
+func clusterParts(b *Bench) []part[*Cluster] {
+	parts := []part[*Cluster]{
+		{"prepared replicas stream", preparedReplicasStream},
+		{"a replica comes back", replicaComesBack},
+		{"backup of a replica, restored in place", backupOfReplica},
+	}
+	if b.whole() { // others have the synchronous ones
+		parts = append(parts,
+			part[*Cluster]{"base backup under writes", baseBackupUnderWrites},
+			part[*Cluster]{"switchover", switchovers},
+			part[*Cluster]{"failover", failovers})
+	}
+	return parts
+}
+
+// synchronousParts are of one whose commits wait for a replica.
+func synchronousParts(b *Bench) []part[*Cluster] {
+	parts := []part[*Cluster]{
+		{"switchover", switchovers},
+		{"failover", failovers},
+		{"commits wait for a replica", commitsWait},
+	}
+	if b.other() { // which has this cluster alone
+		return append([]part[*Cluster]{{"prepared replicas stream", preparedReplicasStream}}, parts...)
+	}
+	return parts
+}
+
+// rounds of failing over, and of switching over: each node has been primary and replica
+// after two.
+func rounds() int {
+	if Thorough() {
+		return 3
+	}
+	return 2
 }
 
 const createKept = "CREATE TABLE kept (v int PRIMARY KEY)"
 
-func preparedReplicasStream(t *testing.T, b *Bench) {
-	began := time.Now()
-	c := b.ThreeNodes(t)
-	t.Logf("three nodes after %v", time.Since(began).Round(time.Millisecond))
+// empty has the primary have a table kept without rows.
+func (c *Cluster) empty(t *testing.T) {
+	t.Helper()
+	c.Primary.Exec(t, "DROP TABLE IF EXISTS kept", createKept)
+}
+
+func preparedReplicasStream(t *testing.T, c *Cluster) {
+	b := c.Bench
 	c.Primary.Exec(t, createKept, "INSERT INTO kept VALUES (1)")
 	for _, s := range c.replicas() {
 		must(t, poll(replicationDeadline, func() error { return s.TryLogin(t, s.Login()) }), "login to a replica")
@@ -89,10 +128,9 @@ func (s *Server) wantNoPasswordInLogs(t *testing.T) {
 }
 
 // replicaComesBack stops a replica, and kills the other, while rows are written.
-func replicaComesBack(t *testing.T, b *Bench) {
-	c := b.ThreeNodes(t)
-	c.Primary.Exec(t, createKept)
-	l := c.Primary.write(t, 0)
+func replicaComesBack(t *testing.T, c *Cluster) {
+	c.empty(t)
+	l := c.Primary.write(t)
 	l.reach(t, 50)
 	stopped, killed := c.replicas()[0], c.replicas()[1]
 	stopped.Stop(t)
@@ -125,10 +163,9 @@ type behind struct{ status engine.ReplicationStatus }
 
 func (b *behind) Error() string { return "behind at " + b.status.Position }
 
-func baseBackupUnderWrites(t *testing.T, b *Bench) {
-	c := b.ThreeNodes(t)
-	c.Primary.Exec(t, createKept)
-	l := c.Primary.write(t, 0)
+func baseBackupUnderWrites(t *testing.T, c *Cluster) {
+	c.empty(t)
+	l := c.Primary.write(t)
 	l.reach(t, 100)
 	s := c.replicas()[1]
 	s.Kill(t)
@@ -142,13 +179,15 @@ func baseBackupUnderWrites(t *testing.T, b *Bench) {
 }
 
 // failovers kills one primary after the other.
-func failovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
-	c := b.ThreeNodes(t, change...)
-	c.Primary.Exec(t, createKept)
-	lossless := len(change) > 0 || b.Driver.CanDrain(b.Installation)
-	for round := range 3 {
+func failovers(t *testing.T, c *Cluster) {
+	c.empty(t)
+	lossless := c.Primary.commitsWait() || c.Bench.Driver.CanDrain(c.Bench.Installation)
+	for round := range rounds() {
 		if !c.Failover(t, round, lossless) {
 			t.Logf("round %d: a new copy was needed", round)
+			if c.Bench.Driver.CanDrain(c.Bench.Installation) {
+				t.Error("what is drained leaves the old primary with nothing of its own")
+			}
 		}
 	}
 	// All of them have changed roles and sources by now.
@@ -162,8 +201,8 @@ func failovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
 // the killed one came back as it was.
 func (c *Cluster) Failover(t *testing.T, round int, lossless bool) (asItWas bool) {
 	t.Helper()
-	l := c.Primary.write(t, round)
-	l.reach(t, 300)
+	l := c.Primary.write(t)
+	l.reach(t, 200)
 	dead := c.Primary
 	dead.Kill(t)
 	began := time.Now()
@@ -171,7 +210,7 @@ func (c *Cluster) Failover(t *testing.T, round int, lossless bool) (asItWas bool
 	candidate, other := c.furthest(t)
 	c.succeed(t, candidate, other)
 	t.Logf("round %d: primary after %v, %d rows acknowledged", round, time.Since(began).Round(time.Millisecond), len(rows))
-	candidate.Exec(t, "INSERT INTO kept VALUES ("+strconv.Itoa(-1-round)+")")
+	candidate.Exec(t, c.Bench.marker())
 	if n := candidate.missing(t, rows); n > 0 && lossless {
 		t.Errorf("round %d: %d of %d acknowledged rows are lost", round, n, len(rows))
 	}
@@ -184,12 +223,12 @@ func (c *Cluster) Failover(t *testing.T, round int, lossless bool) (asItWas bool
 
 // switchovers move the primary on purpose, under writers. Nothing may get lost,
 // and nobody may need a new copy.
-func switchovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
-	c := b.ThreeNodes(t, change...)
-	c.Primary.Exec(t, createKept)
-	for round := range 3 {
-		l := c.Primary.write(t, round)
-		l.reach(t, 200)
+func switchovers(t *testing.T, c *Cluster) {
+	b := c.Bench
+	c.empty(t)
+	for round := range rounds() {
+		l := c.Primary.write(t)
+		l.reach(t, 100)
 		old, began := c.Primary, time.Now()
 		for range 2 {
 			must(t, b.Driver.StepDown(t.Context(), old.Node), "step down")
@@ -198,7 +237,7 @@ func switchovers(t *testing.T, b *Bench, change ...func(*engine.Node)) {
 		c.succeed(t, candidate, other)
 		t.Logf("round %d: switched over after %v", round, time.Since(began).Round(time.Millisecond))
 		rows := l.end()
-		candidate.Exec(t, "INSERT INTO kept VALUES ("+strconv.Itoa(-1-round)+")")
+		candidate.Exec(t, c.Bench.marker())
 		if n := candidate.missing(t, rows); n > 0 {
 			t.Errorf("round %d: %d of %d acknowledged rows are lost", round, n, len(rows))
 		}
@@ -232,9 +271,9 @@ func (c *Cluster) handOver(t *testing.T, old *Server) (candidate, other *Server)
 }
 
 // commitsWait stops both replicas: a commit has to wait until one is back.
-func commitsWait(t *testing.T, b *Bench) {
-	c := b.ThreeNodes(t, synchronous)
-	c.Primary.Exec(t, createKept)
+func commitsWait(t *testing.T, c *Cluster) {
+	b := c.Bench
+	c.empty(t)
 	for _, s := range c.replicas() {
 		s.Stop(t)
 	}

@@ -86,34 +86,42 @@ func Run(t *testing.T, driver engine.Driver, o Options) {
 	t.Run("patch", func(t *testing.T) { runPatches(t, driver, discovered(t, driver), o) })
 }
 
-// shortPath are the checks of replication, backups and moments that other builds than
-// the distribution's have: one of each kind, the synchronous and the encrypted where
-// there are two. The rest is tried on the distribution's, and on all by
-// `make test-engines`.
+// shortPath are the checks that builds other than the distribution's have: one of each
+// kind, the synchronous and the encrypted where there are two. The rest is tried on the
+// distribution's, and on all by `make test-engines`.
 var shortPath = []string{
-	"three nodes: prepared replicas stream", "three nodes: a replica comes back", "three nodes: failover, synchronous",
-	"three nodes: switchover", "three nodes: commits wait for a replica",
-	"backup under writes, encrypted", "backup: cancelled", "three nodes: backup of a replica, restored in place",
-	"point in time, encrypted", "point in time: definers and users", "three nodes: point in time over a failover",
+	"a template made from nothing", "one server", "bootstrap survives a kill at any time", "encryption at rest",
+	"three nodes", "three nodes, synchronous", "backup under writes, encrypted", "backup: cancelled",
+	"point in time, encrypted", "three nodes: point in time over a failover",
 }
+
+// otherPath are those of another build of a series that the distribution has: that its
+// programs are found and do what the distribution's do.
+var otherPath = []string{"a template made from nothing", "one server", "three nodes, synchronous"}
 
 // checks are those that the bench's installation has to pass now.
 func (b *Bench) checks() []Check {
-	matrix := slices.Concat(replicationCases(), backupCases(), pitrCases(b.Options), b.Options.Checks)
-	if Thorough() || rank(b.Installation) > 0 {
-		return slices.Concat(basicCases(), matrix)
+	all := slices.Concat(basicCases(), replicationCases(), backupCases(), pitrCases(b.Options), b.Options.Checks)
+	if b.whole() {
+		return all
 	}
-	names := shortPath
+	names := slices.Clone(shortPath)
+	if b.other() {
+		names = slices.Clone(otherPath)
+	}
 	if b.Driver.EncryptionMissing(b.Installation) != "" {
-		names = append(slices.Clone(names), "backup under writes")
+		names = append(names, "backup under writes", "point in time: definers and users")
 	}
-	return slices.Concat(basicCases(), slices.DeleteFunc(matrix, func(c Check) bool { return !slices.Contains(names, c.Name) }))
+	return slices.DeleteFunc(all, func(c Check) bool { return !slices.Contains(names, c.Name) })
 }
+
+// whole reports whether the bench's installation has to pass everything.
+func (b *Bench) whole() bool { return Thorough() || rank(b.Installation) > 0 }
 
 // other reports whether the bench's installation is another minor version of a series
 // that the distribution has, and tests are to be quick.
 func (b *Bench) other() bool {
-	return !Thorough() && rank(b.Installation) == 0 && b.Installation.Flavour == engine.FlavourPostgreSQL
+	return !b.whole() && b.Installation.Flavour == engine.FlavourPostgreSQL
 }
 
 // EnginesFolder is where `make engines` puts server builds for tests.

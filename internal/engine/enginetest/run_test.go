@@ -9,8 +9,8 @@ import (
 
 func TestShortPathNamesChecks(t *testing.T) {
 	t.Parallel()
-	all := slices.Concat(replicationCases(), backupCases(), pitrCases(Options{NewUser: func(engine.Installation) []string { return nil }}))
-	for _, name := range shortPath {
+	all := slices.Concat(basicCases(), replicationCases(), backupCases(), pitrCases(Options{NewUser: func(engine.Installation) []string { return nil }}))
+	for _, name := range slices.Concat(shortPath, otherPath) {
 		if !slices.ContainsFunc(all, func(c Check) bool { return c.Name == name }) {
 			t.Errorf("there is no check %q", name)
 		}

@@ -12,12 +12,11 @@ import (
 
 // noClearPasswords looks for every password the server has had in all the
 // node's files and in what the process shows of itself.
-func noClearPasswords(t *testing.T, b *Bench) {
-	s := b.Started(t)
+func noClearPasswords(t *testing.T, s *Server) {
 	passwords := []string{s.Node.AdminPassword, s.Node.RootPassword, s.Node.TemplatePassword}
 	s.Node.RootPassword = "rotated-5Hd8Lq2Wx"
 	passwords = append(passwords, s.Node.RootPassword)
-	must(t, b.Driver.SetRootPassword(t.Context(), s.Node), "set root password")
+	must(t, s.Bench.Driver.SetRootPassword(t.Context(), s.Node), "set root password")
 	must(t, s.TryLogin(t, s.Login()), "login")
 	wrong := s.Login()
 	wrong.Password = "mistyped-" + s.Node.RootPassword
@@ -41,6 +40,7 @@ func noClearPasswords(t *testing.T, b *Bench) {
 		wantNone(t, strings.TrimPrefix(path, s.base), content, passwords)
 		return err
 	}), "search files")
+	s.Start(t)
 }
 
 func wantNone(t *testing.T, where string, content []byte, passwords []string) {

@@ -78,7 +78,7 @@ func (s *Server) Start(t *testing.T) {
 	s.Launch(t)
 	ctx, cancel := context.WithTimeout(t.Context(), startDeadline)
 	defer cancel()
-	for {
+	for pause := 2 * time.Millisecond; ; pause = min(pause*2, longestPause) {
 		err := s.Bench.Driver.Ping(ctx, s.Node)
 		if err == nil {
 			return
@@ -91,7 +91,7 @@ func (s *Server) Start(t *testing.T) {
 			t.Fatal("server ended while starting")
 		case <-ctx.Done():
 			t.Fatalf("server didn't start: %v", err)
-		case <-time.After(2 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

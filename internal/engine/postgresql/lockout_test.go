@@ -70,7 +70,7 @@ func lockedOut(t *testing.T, b *enginetest.Bench) {
 	names := slices.Sorted(maps.Keys(lockouts))
 	if !enginetest.Thorough() { // others each time
 		testdir.Rand(t, "lockouts").Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		names = names[:len(names)/3]
+		names = names[:len(names)/5]
 	}
 	for _, what := range names {
 		statements := lockouts[what]

@@ -2,7 +2,9 @@ package postgresql
 
 import (
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +27,7 @@ func refused(err error) bool {
 // intact is what no attempt may change: who is powerful, and which files are there.
 func intact(t *testing.T, s *enginetest.Server) {
 	t.Helper()
-	for what, query := range map[string]string{
+	queries := map[string]string{
 		"powerful roles": `SELECT coalesce(string_agg(rolname, ' '), 'none') FROM pg_roles
 			WHERE rolname <> 'steward' AND (rolsuper OR rolreplication OR rolbypassrls)`,
 		"members of predefined roles": `SELECT coalesce(string_agg(m.roleid::regrole || ' to ' || m.member::regrole, ' '), 'none')
@@ -38,13 +40,19 @@ func intact(t *testing.T, s *enginetest.Server) {
 		"event triggers":             `SELECT coalesce(string_agg(evtname, ' '), 'none') FROM pg_event_trigger`,
 		"slots":                      `SELECT coalesce(string_agg(slot_name, ' '), 'none') FROM pg_replication_slots`,
 		"subscriptions, tablespaces": `SELECT CASE WHEN (SELECT count(*) FROM pg_subscription) + (SELECT count(*) FROM pg_tablespace) = 2 THEN 'none' ELSE 'some' END`,
-	} {
-		row, err := askOne(t.Context(), s.Node, query)
-		if err != nil {
-			t.Fatalf("look for %s: %v", what, err)
-		}
-		if row[0] != "none" {
-			t.Errorf("%s: %s", what, row[0])
+	}
+	whats := slices.Sorted(maps.Keys(queries))
+	var columns []string
+	for _, what := range whats {
+		columns = append(columns, "("+queries[what]+")")
+	}
+	row, err := askOne(t.Context(), s.Node, "SELECT "+strings.Join(columns, ", "))
+	if err != nil {
+		t.Fatalf("look for %s: %v", strings.Join(whats, ", "), err)
+	}
+	for i, what := range whats {
+		if row[i] != "none" {
+			t.Errorf("%s: %s", what, row[i])
 		}
 	}
 	files, err := os.ReadDir(s.Node.Tmp)

@@ -27,20 +27,18 @@ func replicationChecks() []enginetest.Check {
 		{Name: "a base backup is whole whatever is written meanwhile", Run: baseBackupBesideRewrites},
 		{Name: "a started replica knows what it has", Run: knowsWhatItHas},
 		{Name: "a primary that starts as a replica is promoted", Run: promotedAfterStart},
-		{Name: "disconnect waits for the source to go", Run: disconnectGivesUp},
 	}
 }
 
 // comesBackAsItWas is why there is no pg_rewind: what is drained leaves the old
 // primary with nothing of its own.
 func comesBackAsItWas(t *testing.T, b *enginetest.Bench) {
+	if !enginetest.Thorough() {
+		t.Skip("the suite's failovers prove it of four")
+	}
 	c := b.ThreeNodes(t)
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
-	rounds := 4
-	if enginetest.Thorough() {
-		rounds = 10
-	}
-	for round := range rounds {
+	for round := range 10 {
 		if !c.Failover(t, round, true) {
 			t.Errorf("round %d: the killed primary needed a new copy", round)
 		}
@@ -325,6 +323,7 @@ func saysWhereToBegin(t *testing.T, s *enginetest.Server) {
 // knowsWhatItHas compares a replica before and after a crash, with its source gone.
 func knowsWhatItHas(t *testing.T, b *enginetest.Bench) {
 	c := b.ThreeNodes(t)
+	t.Run("disconnect waits for the source to go", func(t *testing.T) { disconnectGivesUp(t, c) })
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)", "INSERT INTO kept SELECT generate_series(1, 50000)")
 	end := c.Primary.ReplicationStatus(t).Received
 	s := c.Nodes[1]
@@ -370,11 +369,10 @@ func promotedAfterStart(t *testing.T, b *enginetest.Bench) {
 }
 
 // disconnectGivesUp while the source lives.
-func disconnectGivesUp(t *testing.T, b *enginetest.Bench) {
-	c := b.ThreeNodes(t)
+func disconnectGivesUp(t *testing.T, c *enginetest.Cluster) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := b.Driver.Disconnect(ctx, c.Nodes[1].Node); err == nil {
+	if err := c.Bench.Driver.Disconnect(ctx, c.Nodes[1].Node); err == nil {
 		t.Error("a replica that receives counts as disconnected")
 	}
 	if !c.Nodes[1].ReplicationStatus(t).Streaming {

@@ -77,7 +77,7 @@ func (o *office) start(change ...func(*outbox.Options)) (stop func()) {
 	o.t.Helper()
 	options := outbox.Options{
 		Store: o.store, Senders: map[string]notify.Sender{monitor.EmailChannel: o.sender()}, Holder: "a",
-		Logger: slog.New(slog.DiscardHandler), Now: o.now.now, Sweep: 50 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler), Now: o.now.now, Sweep: 150 * time.Millisecond,
 	}
 	for _, c := range change {
 		c(&options)
@@ -152,7 +152,7 @@ func (o *office) awaitNotices(what string, wanted func(monitor.Notice) bool) []m
 
 func awaitNotices(t *testing.T, s *store.Store, what string, wanted func(monitor.Notice) bool) []monitor.Notice {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(25 * time.Millisecond) {
 		all, err := s.Notices(t.Context(), store.NoticeQuery{Most: 10000})
 		if err != nil {
 			t.Fatal(err)
@@ -610,7 +610,7 @@ func TestStopGivesBackWhatIsBeingClaimed(t *testing.T) {
 	o.tell(o.notice(o.issue(), monitor.NoticeOpened, "ada@example.org"))
 	n := outbox.New(outbox.Options{
 		Store: o.store, Senders: map[string]notify.Sender{monitor.EmailChannel: o.sender()}, Holder: "a",
-		Logger: slog.New(slog.DiscardHandler), Now: o.now.now, Sweep: 50 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler), Now: o.now.now, Sweep: 150 * time.Millisecond,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -23,16 +23,20 @@ func TestArchive(t *testing.T) {
 	t.Parallel()
 	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
 	for _, b := range benches(found) {
+		// Of each family one: a replica's backup, and one that is encrypted. The engines' suites
+		// restore each engine's of both kinds.
 		sizes := []int{1, 3}
 		switch {
-		case b.Encrypted && b.Older == "" && !enginetest.Thorough():
-			continue // its engine's suite restores encrypted backups, and MariaDB's are here
-		case b.Encrypted:
+		case enginetest.Thorough():
+		case b.Engine == cluster.PostgreSQL:
+			sizes = []int{3}
+		case b.Encrypted && b.Older != "":
 			sizes = []int{1}
-		case b.Older == "" && !enginetest.Thorough():
-			sizes = []int{3} // the slowest server; three nodes have all that one has
-		case b.Engine == cluster.MySQL && !enginetest.Thorough():
-			sizes = []int{3} // one node is tried encrypted
+		default:
+			continue
+		}
+		if b.Encrypted {
+			sizes = []int{1}
 		}
 		for _, size := range sizes {
 			name := fmt.Sprintf("%s-%s-%d", b.Engine, b.Series, size)

@@ -126,7 +126,7 @@ func TestLessWaitsForReplicas(t *testing.T) {
 	waitFor(t, "the primary to be restarted", func() bool { now, _ := pids(); return now != was && now != 0 })
 	// That something doesn't happen has no condition to wait for: restarted at once, as
 	// they would be, they are seen within this second.
-	for until := time.Now().Add(time.Second); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		if _, have := pids(); !slices.Equal(have, had) {
 			t.Fatalf("replicas were processes %v and are %v: they can't start before they have applied the primary's restart", had, have)
 		}

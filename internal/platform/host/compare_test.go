@@ -24,7 +24,7 @@ func TestReplicasThatDifferAreMadeAnew(t *testing.T) {
 		if b.Encrypted || flavour != engine.FlavourMariaDB {
 			continue
 		}
-		s := newSite(t, found)
+		s := newSite(t, ofSeries(found, b))
 		s.o.CompareEvery = 500 * time.Millisecond
 		h := &threeNodes{t: t, s: s, mode: modes(b)[0], want: s.bench(b).Wanted(t, 301)}
 		h.want.Size, h.want.Replication = 3, h.mode.replication

@@ -46,28 +46,28 @@ func TestFailover(t *testing.T) {
 				for _, c := range []struct {
 					name string
 					do   func(*threeNodes)
-					// own reports whether it tries what each engine does by itself. The slowest, on
-					// which the engine's suite tries the rest, has these alone.
-					own bool
+					on   scope
 				}{
-					{"the primary's server is killed", (*threeNodes).killsPrimary, true},
-					{"the primary's server is stopped", (*threeNodes).stopsPrimary, false},
-					{"the primary's server is killed while the store fails", (*threeNodes).killsPrimaryWhileStoreFails, false},
-					{"the primary's server is killed while the store hangs", (*threeNodes).killsPrimaryWhileStoreHangs, false},
-					{"the primary's server is stopped while the store hangs", (*threeNodes).stopsPrimaryWhileStoreHangs, false},
-					{"the primary's server is killed while nothing works at first", (*threeNodes).killsPrimaryWhileNothingWorks, false},
-					{"a replica's server is killed", (*threeNodes).killsReplica, false},
-					{"a replica's data is removed", (*threeNodes).removesReplica, true},
-					{"primary and one replica are killed", (*threeNodes).killsTwo, false},
-					{"all three are killed", (*threeNodes).killsAll, false},
-					{"the primary is killed while steward is down", (*threeNodes).killsWhileDown, false},
-					{"the primary's data is removed", (*threeNodes).removesPrimary, false},
-					{"the primary's data is damaged", (*threeNodes).damagesPrimary, false},
-					{"a planned restart of all", (*threeNodes).resizes, true},
-					{"settings that need a restart", (*threeNodes).reconfigures, false},
-					{"a patch of all", (*threeNodes).patches, false},
+					{"nodes report their replication", (*threeNodes).reportsReplication, onEachEngine},
+					{"the primary's server is killed", (*threeNodes).killsPrimary, onPostgreSQL},
+					{"customers see no password of replicas", (*threeNodes).hidesPassword, onEachEngine},
+					{"the primary's server is stopped", (*threeNodes).stopsPrimary, onPostgreSQL},
+					{"the primary's server is killed while the store fails", (*threeNodes).killsPrimaryWhileStoreFails, onPostgreSQL},
+					{"the primary's server is killed while the store hangs", (*threeNodes).killsPrimaryWhileStoreHangs, onPostgreSQL},
+					{"the primary's server is stopped while the store hangs", (*threeNodes).stopsPrimaryWhileStoreHangs, onPostgreSQL},
+					{"the primary's server is killed while nothing works at first", (*threeNodes).killsPrimaryWhileNothingWorks, onPostgreSQL},
+					{"a replica's server is killed", (*threeNodes).killsReplica, onPostgreSQL},
+					{"a replica's data is removed", (*threeNodes).removesReplica, onEachEngine},
+					{"primary and one replica are killed", (*threeNodes).killsTwo, onPostgreSQL},
+					{"all three are killed", (*threeNodes).killsAll, onEachFamily},
+					{"the primary is killed while steward is down", (*threeNodes).killsWhileDown, onPostgreSQL},
+					{"the primary's data is removed", (*threeNodes).removesPrimary, onPostgreSQL},
+					{"the primary's data is damaged", (*threeNodes).damagesPrimary, onEachFamily},
+					{"a planned restart of all", (*threeNodes).resizes, onEachFamily},
+					{"settings that need a restart", (*threeNodes).reconfigures, onPostgreSQL},
+					{"a patch of all", (*threeNodes).patches, onEachFamily},
 				} {
-					if !c.own && b.Older == "" && !enginetest.Thorough() {
+					if !c.on.includes(b) {
 						continue
 					}
 					t.Run(c.name, func(t *testing.T) {
@@ -84,6 +84,23 @@ type mode struct {
 	name        string
 	replication cluster.Replication
 	commit      cluster.Commit
+}
+
+// scope is where a fault is tried when tests mayn't take their time.
+type scope int
+
+const (
+	// onPostgreSQL is what the platform does alike with every engine. The engines' suites
+	// try on each what it asks of them.
+	onPostgreSQL scope = iota
+	// onEachFamily is also tried on the flavour of MySQL's family with two builds.
+	onEachFamily
+	// onEachEngine leaves out none, be it as slow as it may.
+	onEachEngine
+)
+
+func (s scope) includes(b platformtest.Bench) bool {
+	return s == onEachEngine || b.Engine == cluster.PostgreSQL || s == onEachFamily && b.Older != "" || enginetest.Thorough()
 }
 
 // modes are tried all when tests may take their time: the engines' suites fail over
@@ -124,7 +141,6 @@ func newThreeNodes(t *testing.T, found []engine.Installation, b platformtest.Ben
 func newCluster(t *testing.T, found []engine.Installation, b platformtest.Bench, m mode, size int) *threeNodes {
 	t.Helper()
 	s := newSite(t, found)
-	s.o.PoolSize = 3
 	h := &threeNodes{t: t, s: s, mode: m, want: s.bench(b).Wanted(t, 301)}
 	h.want.Size, h.want.Replication, h.want.Commit = size, m.replication, m.commit
 	h.want.Installation, h.newer = b.Older, b.Newer
@@ -293,7 +309,12 @@ func (h *threeNodes) removeData(n platform.Node) {
 const quick, slow = 30 * time.Second, time.Minute
 
 func (h *threeNodes) killsPrimary() {
-	for range 3 {
+	h.killsPrimaries(3) // so that one that was primary is again
+}
+
+func (h *threeNodes) killsPrimaries(times int) {
+	h.t.Helper()
+	for range times {
 		before, after := h.underLoad(quick, func(seen platform.Observed) { h.signal(h.node(seen, cluster.Primary), syscall.SIGKILL) })
 		if h.mode.replication == cluster.Asynch && h.want.Engine == cluster.MySQL {
 			continue // starts again where it is
@@ -315,12 +336,12 @@ func (h *threeNodes) stopsPrimary() {
 
 func (h *threeNodes) killsPrimaryWhileStoreFails() {
 	h.healthy()
-	h.withoutStore(fails, h.killsPrimary)
+	h.withoutStore(fails, func() { h.killsPrimaries(1) })
 }
 
 func (h *threeNodes) killsPrimaryWhileStoreHangs() {
 	h.healthy()
-	h.withoutStore(hangs, h.killsPrimary)
+	h.withoutStore(hangs, func() { h.killsPrimaries(1) })
 }
 
 func (h *threeNodes) stopsPrimaryWhileStoreHangs() {
@@ -494,7 +515,11 @@ type ack struct {
 	at  time.Time
 }
 
-const writers = 4
+const (
+	writers = 4
+	// think is for how long each waits between two writes.
+	think = 10 * time.Millisecond
+)
 
 func newLoad(t *testing.T, s *site, c cluster.Cluster) *load {
 	t.Helper()
@@ -566,7 +591,7 @@ func (l *load) write(ctx context.Context, key int64) {
 		conn, err := l.connect(ctx)
 		if err != nil {
 			l.refuse(fmt.Errorf("connect: %w", err))
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // a login costs both sides most of what the test takes
 			continue
 		}
 		for ctx.Err() == nil {
@@ -581,7 +606,7 @@ func (l *load) write(ctx context.Context, key int64) {
 			l.mu.Lock()
 			l.acks = append(l.acks, ack{key, time.Now()})
 			l.mu.Unlock()
-			time.Sleep(2 * time.Millisecond) // else they take the processor from whom the test waits for
+			time.Sleep(think) // else they take the processor from whom the test waits for
 		}
 		conn.close()
 	}

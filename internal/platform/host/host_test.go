@@ -55,7 +55,7 @@ func TestPlatform(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // much of the time is spent waiting for servers and disks
 			// Only this series: templates of all others would be made ahead too.
-			b.Short = b.Older == "" && !enginetest.Thorough()
+			b.Short = b.Engine != cluster.PostgreSQL && !enginetest.Thorough()
 			platformtest.Run(t, newSite(t, ofSeries(found, b)).bench(b))
 		})
 	}
@@ -135,7 +135,7 @@ func newSite(t *testing.T, found []engine.Installation) *site {
 		Engines: engines(), Installations: found, Secrets: s.store,
 		Ports:          [2]int{s.firstPort, s.firstPort + 9},
 		PrimaryAddress: netip.MustParseAddr("127.0.0.1"), SecondaryAddress: netip.MustParseAddr("127.0.0.2"),
-		UIDBase: 700000, PoolSize: 1,
+		UIDBase:   700000, // without clones made ahead: each that is left over was a copy for nothing
 		Isolation: host.Isolation{Bubblewrap: "auto", Cgroups: "auto"},
 		Logger:    slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: level})),
 	}
@@ -397,7 +397,7 @@ func (l customer) mySQL(ctx context.Context) error {
 
 func waitFor(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(20 * time.Millisecond) { // many a condition logs in to three servers
+	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(50 * time.Millisecond) { // many a condition logs in to three servers
 		if time.Now().After(deadline) {
 			t.Fatalf("still waiting for %s", what)
 		}

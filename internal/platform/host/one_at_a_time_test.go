@@ -20,8 +20,8 @@ func TestOneNodeAtATime(t *testing.T) {
 	t.Parallel()
 	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
 	for _, b := range benches(found) {
-		if b.Encrypted || b.Older == "" && !enginetest.Thorough() {
-			continue
+		if b.Encrypted || b.Engine != cluster.PostgreSQL && !enginetest.Thorough() {
+			continue // who waits for whom is the platform's to decide, by what every engine tells alike
 		}
 		t.Run(fmt.Sprintf("%s-%s", b.Engine, b.Series), func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +66,7 @@ func (h *threeNodes) waitsForReplica(hurt int) {
 			return n.Ordinal == hurt && n.Streaming && !h.killed[n.Pid]
 		})
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		ended := slices.IndexFunc(before.Nodes, func(n platform.Node) bool { return n.Ordinal != hurt && gone(n.Pid) })
 		switch back := well(); {
 		case ended >= 0 && !back:

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"steward/internal/testdir"
 )
 
 func TestPortInUseNamesTheProgram(t *testing.T) {
@@ -22,7 +24,7 @@ func TestPortInUseNamesTheProgram(t *testing.T) {
 		if !errors.As(err, &problem) || !strings.Contains(problem.problem, "process "+strconv.Itoa(os.Getpid())) {
 			t.Errorf("%s: got %v, want a permanent error that names process %d", address, err, os.Getpid())
 		}
-		l.Close()
+		testdir.Free(l)
 		if err := checkPort(t.Context(), netip.AddrPortFrom(netip.MustParseAddr("127.0.77.1"), port)); err != nil {
 			t.Errorf("%s: free again, but %v", address, err)
 		}

@@ -31,7 +31,11 @@ func TestNodesComeAndGo(t *testing.T) {
 			t.Parallel()
 			h := newArchived(t, ofSeries(found, b), b, 1).threeNodes
 			single := mode{replication: h.want.Replication, commit: h.want.Commit}
-			for kills := range 2 {
+			rounds := 2
+			if b.Engine != cluster.PostgreSQL && !enginetest.Thorough() {
+				rounds = 1
+			}
+			for kills := range rounds {
 				h.scaleTo(3, three)
 				for range 1 + kills {
 					h.underLoad(quick, func(seen platform.Observed) { h.kill(seen) })

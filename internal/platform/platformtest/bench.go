@@ -20,7 +20,7 @@ type Bench struct {
 	// Older and Newer are installations of the series between which a patch can
 	// be tried; "" when there aren't two.
 	Older, Newer string
-	// Short leaves out what goes the same with every engine.
+	// Short leaves out what goes the same with every engine, or is tried by the engines' suite.
 	Short bool
 	// Sizes are the numbers of nodes a cluster can have besides one.
 	Sizes []int
