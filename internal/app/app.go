@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -20,10 +21,10 @@ import (
 	"steward/internal/datadir"
 	"steward/internal/embeddedpg"
 	"steward/internal/failpoint"
-	"steward/internal/gateway"
 	"steward/internal/limit"
 	"steward/internal/metrics"
 	"steward/internal/monitor"
+	"steward/internal/netns"
 	"steward/internal/notify/outbox"
 	"steward/internal/operate"
 	"steward/internal/operation"
@@ -39,16 +40,19 @@ import (
 
 // App is one steward process.
 type App struct {
-	o        Options
-	dir      datadir.Dir
-	log      *slog.Logger
-	catalog  *catalog.Catalog
-	control  *control.Control
-	gateway  *gateway.Gateway
-	host     *host.Driver
-	archive  *archive.Archive
-	recovery *recovery.Keeper
-	sealer   *seal.Sealer
+	o       Options
+	dir     datadir.Dir
+	log     *slog.Logger
+	catalog *catalog.Catalog
+	control *control.Control
+	gateway openedGateway
+	// serverNetworks are database servers' own; nil with HAProxy.
+	serverNetworks *netns.Network
+	sessionEnder   atomic.Pointer[host.Driver]
+	host           *host.Driver
+	archive        *archive.Archive
+	recovery       *recovery.Keeper
+	sealer         *seal.Sealer
 	// server is the store's own; nil when the store is another one's.
 	server   *embeddedpg.Server
 	store    *store.Store

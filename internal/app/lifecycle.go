@@ -37,7 +37,7 @@ func (a *App) all() []service {
 		{"secrets", a.openSealer, func(context.Context) error { return a.sealer.Close() }},
 		{"store's server", a.startServer, finally(func() { a.leaveServer() })},
 		{"store", a.openStore, finally(func() { a.store.Close() })},
-		{"gateway", a.openGateway, finally(func() { a.gateway.Close() })},
+		{"gateway", a.openGateway, finally(func() { a.closeGateway() })},
 		{"host", a.openHost, finally(func() { a.host.Close() })},
 		{"catalog", a.openCatalog, nil},
 		{"archive", a.openArchive, func(context.Context) error { return a.archive.Close() }},

@@ -4,17 +4,81 @@ import (
 	"context"
 	"fmt"
 
+	"steward/internal/config"
 	"steward/internal/gateway"
+	"steward/internal/gateway/kernel"
+	"steward/internal/netns"
+	"steward/internal/operator"
 	"steward/internal/platform/host"
 )
 
+// openedGateway is a gateway of either driver.
+type openedGateway interface {
+	host.Gateway
+	Close()
+}
+
+// openGateway opens the gateway that serves here, and ends the other one: both listen on the same ports.
 func (a *App) openGateway(ctx context.Context) error {
+	driver, why, err := a.dir.GatewayDriver(a.o.Config)
+	if err != nil {
+		return err
+	}
+	a.log.InfoContext(ctx, "the gateway", "driver", driver, "why", why)
+	if driver == config.GatewayKernel {
+		return a.openKernel(ctx)
+	}
+	if a.dir.HasNetworks() {
+		if err := operator.EndKernel(ctx, a.dir, a.o.Config, a.log); err != nil {
+			return err
+		}
+	}
 	options, err := a.dir.GatewayOptions(a.o.Config, a.log)
 	if err != nil {
 		return err
 	}
-	a.gateway, err = gateway.Open(ctx, options)
+	opened, err := gateway.Open(ctx, options)
+	if err == nil {
+		a.gateway = opened
+	}
 	return err
+}
+
+func (a *App) openKernel(ctx context.Context) error {
+	if err := gateway.End(ctx, a.dir.Gateway(), a.dir.Run); err != nil {
+		return err
+	}
+	network, err := a.dir.NetworkOptions(a.o.Config, a.log)
+	if err != nil {
+		return err
+	}
+	options, err := a.dir.KernelOptions(a.o.Config, a.log)
+	if err != nil {
+		return err
+	}
+	if a.serverNetworks, err = netns.Open(ctx, network); err != nil {
+		return err
+	}
+	options.Namespace = a.serverNetworks.PathOf
+	options.End = func(ctx context.Context, sessions []kernel.Session) {
+		if d := a.sessionEnder.Load(); d != nil {
+			d.EndSessions(ctx, sessions)
+		}
+	}
+	opened, err := kernel.Open(ctx, options)
+	if err != nil {
+		a.serverNetworks.Close()
+		return err
+	}
+	a.gateway = opened
+	return nil
+}
+
+func (a *App) closeGateway() {
+	a.gateway.Close()
+	if a.serverNetworks != nil {
+		a.serverNetworks.Close()
+	}
 }
 
 func (a *App) openHost(ctx context.Context) error {
@@ -22,9 +86,12 @@ func (a *App) openHost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options.Gateway, options.Secrets = a.gateway, a.store
-	a.host, err = host.New(ctx, options)
-	return err
+	options.Gateway, options.Secrets, options.Networks = a.gateway, a.store, a.serverNetworks
+	if a.host, err = host.New(ctx, options); err != nil {
+		return err
+	}
+	a.sessionEnder.Store(a.host)
+	return nil
 }
 
 // openCatalog reads what is offered, of which the host can run the engines.

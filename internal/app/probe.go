@@ -20,7 +20,7 @@ func (a *App) openProbe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("monitor.ca_file: %w", err)
 	}
-	a.networks = &monitor.Networks{Regions: a.catalog.Networks(), Forbidden: host.ServerNetworks()}
+	a.networks = &monitor.Networks{Regions: a.catalog.Networks(), Forbidden: host.ServerNetworks(a.serverNetworks)}
 	for _, text := range a.o.Monitor.ForbiddenNetworks {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {

@@ -124,6 +124,11 @@ func printReport(s *streams, r operator.Report) {
 	}
 	_ = printTable(s.out, []string{"engine", "server", "version", "builder", "home"}, rows) // nobody to tell
 	fmt.Fprintf(s.out, "\ncontrol groups: %s   bubblewrap: %v   users of their own: %v\n", r.Isolation.ControlGroups, r.Isolation.Bubblewrap, r.Isolation.OwnUsers)
+	if g := r.Gateway; g.Fault != "" {
+		fmt.Fprintln(s.out, "gateway: none can be used:", g.Fault)
+	} else {
+		fmt.Fprintf(s.out, "gateway: %s: %s\n", g.Driver, g.Why)
+	}
 	for _, w := range r.Isolation.Warnings {
 		fmt.Fprintln(s.out, "weaker:", w)
 	}

@@ -86,7 +86,32 @@ type Isolation struct {
 	Cgroups    string `koanf:"cgroups"`
 	// UIDBase plus its port is the user id that a cluster runs as when steward is root.
 	UIDBase int `koanf:"uid_base"`
+	// Network is a range of private addresses for database servers, "" for one that is free: only with the kernel's gateway.
+	Network string `koanf:"network"`
+	// Internet lets database servers connect to the world outside.
+	Internet bool `koanf:"internet"`
 }
+
+// Range is Network; invalid for one that is free.
+func (i Isolation) Range() (netip.Prefix, error) {
+	if i.Network == "" {
+		return netip.Prefix{}, nil
+	}
+	p, err := netip.ParsePrefix(i.Network)
+	if err != nil {
+		return p, fmt.Errorf("isolation.network: %w", err)
+	}
+	if !p.Addr().Is4() || !p.Addr().IsPrivate() && !sharedRange.Contains(p.Addr()) || p.Bits() > smallestRange {
+		return p, fmt.Errorf("isolation.network: %s must be a range of private IPv4 addresses, /%d or larger", p, smallestRange)
+	}
+	return p.Masked(), nil
+}
+
+// sharedRange is for networks of providers (RFC 6598), which serves the purpose as well.
+var sharedRange = netip.MustParsePrefix("100.64.0.0/10")
+
+// smallestRange has room for a few databases.
+const smallestRange = 26
 
 // Pool is how many clones of a template wait for the next create, per engine.
 type Pool struct {

@@ -40,6 +40,19 @@ func TestLoadConfig(t *testing.T) {
 		},
 		{name: "days", file: "backups:\n  keep_after_delete: 30d\n", want: func(c *Config) { c.Backups.KeepAfterDelete = 720 * time.Hour }},
 		{
+			name: "the gateway's driver, and networks",
+			file: "gateway:\n  driver: kernel\n  hold: 5s\nisolation:\n  network: 10.9.0.0/20\n  internet: true\n",
+			want: func(c *Config) {
+				c.Gateway.Driver, c.Gateway.Hold = GatewayKernel, 5*time.Second
+				c.Isolation.Network, c.Isolation.Internet = "10.9.0.0/20", true
+			},
+		},
+		{
+			name:     "an unknown driver is named",
+			file:     "gateway:\n  driver: nginx\n  hold: 1ms\nisolation:\n  network: 8.8.0.0/16\n",
+			wantErrs: []string{`gateway.driver: "nginx" must be auto, kernel or haproxy`, "gateway.hold", "isolation.network"},
+		},
+		{
 			name: "every bad value is named at once",
 			file: "gateway:\n  primary_address: nowhere\n  ports: 9-5\nisolation:\n  cgroups: maybe\n  uid_base: 0\npool:\n  size: -1\ncatalog:\n  file: /no/such/file\n",
 			wantErrs: []string{

@@ -5,6 +5,14 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
+)
+
+// Ways of leading connections to databases.
+const (
+	GatewayAuto    = "auto"
+	GatewayKernel  = "kernel"
+	GatewayHAProxy = "haproxy"
 )
 
 // Gateway is where customers reach their databases.
@@ -13,6 +21,10 @@ type Gateway struct {
 	SecondaryAddress string `koanf:"secondary_address"`
 	// Ports is "first-last"; a database takes one port, on both addresses.
 	Ports string `koanf:"ports"`
+	// Driver is what leads connections: "kernel", "haproxy", or "auto" for the kernel where that is possible.
+	Driver string `koanf:"driver"`
+	// Hold is how long a new connection waits for a server while there is none, with the kernel's gateway.
+	Hold time.Duration `koanf:"hold"`
 	// Hostnames are further names for the databases' certificates.
 	Hostnames []string `koanf:"hostnames"`
 }

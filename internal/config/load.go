@@ -22,7 +22,7 @@ import (
 // Default is steward out of the box.
 func Default() Config {
 	return Config{
-		Gateway:     Gateway{PrimaryAddress: "127.0.0.1", SecondaryAddress: "127.0.0.2", Ports: "21000-21255"},
+		Gateway:     Gateway{PrimaryAddress: "127.0.0.1", SecondaryAddress: "127.0.0.2", Ports: "21000-21255", Driver: GatewayAuto, Hold: 20 * time.Second},
 		Limits:      Limits{RequestsPerMinute: 800, StatsPerMinute: 200, FailedLoginsPerMinute: 60, LoginsPerMinute: 10, ChecksPerMinute: 6000, HostChecksPerMinute: 1200},
 		Isolation:   Isolation{Bubblewrap: "auto", Cgroups: "auto", UIDBase: 700000},
 		Pool:        Pool{Size: 4},

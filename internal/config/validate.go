@@ -55,7 +55,10 @@ func (g Gateway) validate() (errs []error) {
 	if _, err := g.PortRange(); err != nil {
 		errs = append(errs, fmt.Errorf("gateway.ports: %w", err))
 	}
-	return errs
+	return append(errs, failing(
+		check{!slices.Contains([]string{GatewayAuto, GatewayKernel, GatewayHAProxy}, g.Driver), fmt.Sprintf("gateway.driver: %q must be auto, kernel or haproxy", g.Driver)},
+		check{g.Hold < time.Second || g.Hold > 10*time.Minute, "gateway.hold: must be 1s-10m"},
+	)...)
 }
 
 func (c Server) validate() []error {
@@ -73,13 +76,18 @@ func (l Limits) validate() []error {
 func (c Config) validateIsolation() []error {
 	i := c.Isolation
 	ports, err := c.Gateway.PortRange()
+	_, network := i.Range()
 	storesUser := err == nil && i.UIDBase+ports[0] <= embeddedpg.UID && i.UIDBase+ports[1] >= embeddedpg.UID
-	return failing(
+	var errs []error
+	if network != nil {
+		errs = append(errs, network)
+	}
+	return append(errs, failing(
 		check{i.Bubblewrap != "auto" && i.Bubblewrap != "off", "isolation.bubblewrap: must be auto or off"},
 		check{i.Cgroups != "auto" && i.Cgroups != "off", "isolation.cgroups: must be auto or off"},
 		check{i.UIDBase < 1000 || i.UIDBase > 1<<31, fmt.Sprintf("isolation.uid_base: must be 1000-%d", 1<<31)},
 		check{storesUser, fmt.Sprintf("isolation.uid_base: a database would get the store's user id %d; choose another base", embeddedpg.UID)},
-	)
+	)...)
 }
 
 func (c Catalog) validate() []error {

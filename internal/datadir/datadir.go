@@ -96,6 +96,12 @@ func (d Dir) Backups() string { return filepath.Join(d.Data, "backups") }
 // Gateway is the gateway's files.
 func (d Dir) Gateway() string { return filepath.Join(d.Data, "gateway") }
 
+// Networks is what is known of servers' networks, with the kernel's gateway.
+func (d Dir) Networks() string { return filepath.Join(d.Data, "networks") }
+
+// Namespaces is where servers' networks are found.
+func (d Dir) Namespaces() string { return filepath.Join(d.Run, "networks") }
+
 // StoreRun is the folder of the store's socket: entered by steward and the
 // store's own user only.
 func (d Dir) StoreRun() string { return filepath.Join(d.Run, "store") }

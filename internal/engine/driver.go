@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"net/netip"
 	"syscall"
 )
 
@@ -101,6 +102,9 @@ type Administrator interface {
 	// writes. Files with the same Node.ReadOnly must have been written before:
 	// they keep it over restarts.
 	SetReadOnly(ctx context.Context, n Node, on bool) error
+	// EndSessions ends those of customers at the given addresses and ports, whatever
+	// they have open, with the server's own words, and returns when they are gone or ctx ends.
+	EndSessions(ctx context.Context, n Node, clients []netip.AddrPort) error
 }
 
 // Upgrader is the part of a Driver that moves data to a newer build.

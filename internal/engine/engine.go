@@ -74,8 +74,12 @@ type Node struct {
 	Cluster      cluster.ID
 	Ordinal      int
 	Installation Installation
-	// Listen is the loopback address and port for the gateway.
+	// Listen is the address and port for the gateway, on loopback or in a network of the node's own.
 	Listen netip.AddrPort
+	// Clients are where the gateway's customers come from, as the server sees it; loopback when empty.
+	Clients []netip.Prefix
+	// Followers are where the cluster's replicas come from, if by TCP; loopback when empty.
+	Followers []netip.Addr
 	// Data, Conf, TLS, Tmp, Log are folders of the node; Run holds its unix
 	// socket and is short. Keys is a folder in memory for at-rest keys, ""
 	// when the cluster isn't encrypted.

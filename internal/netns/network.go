@@ -33,7 +33,7 @@ type Options struct {
 	// Dir keeps what is known of nodes; names follow from it. RunDir holds the namespaces' files.
 	Dir, RunDir string
 	// Network is where nodes' addresses are from; invalid for the first of Candidates that is free. Once
-	// chosen, it stays.
+	// chosen, it stays until Clear.
 	Network netip.Prefix
 	Logger  *slog.Logger
 }
@@ -139,6 +139,9 @@ func (n *Network) load() error {
 		if err := json.Unmarshal(content, &s); err != nil {
 			return fmt.Errorf("read %s: %w", n.stateFile(), err)
 		}
+		if n.o.Network.IsValid() && n.o.Network.Masked() != s.Network {
+			return fmt.Errorf("databases have addresses of %s, not of %s, until all are stopped", s.Network, n.o.Network)
+		}
 	}
 	n.network, n.forwards = s.Network, s.Forwards
 	if err := n.save(); err != nil {
@@ -198,8 +201,34 @@ func (n *Network) Gateway() netip.Addr { return n.network.Addr().Next() }
 
 // Address is a node's.
 func (n *Network) Address(number int) netip.Addr {
-	b := binary.BigEndian.AppendUint32(nil, asNumber(n.network.Addr())+uint32(number)+2)
+	b := binary.BigEndian.AppendUint32(nil, asNumber(n.network.Addr())+uint32(number)+reserved)
 	return netip.AddrFrom4([4]byte(b))
+}
+
+const (
+	// reserved are the first addresses, of which the machine's is one.
+	reserved = 4
+	// perCluster is how many numbers a cluster has.
+	perCluster = 4
+)
+
+// Prefix is where all nodes' addresses are from.
+func (n *Network) Prefix() netip.Prefix { return n.network }
+
+// Clusters is how many clusters, of ports one after the other, have numbers of their own.
+func (n *Network) Clusters() int {
+	return min(1<<(32-n.network.Bits())/perCluster-2, (mostNumber+1)/perCluster)
+}
+
+// Number is that of one of the nodes of the cluster at a port. It depends on nothing else, so that
+// it stays what it is when the range of ports changes.
+func (n *Network) Number(port, ordinal int) int {
+	return port%n.Clusters()*perCluster + ordinal
+}
+
+// SameCluster reports whether a number is one of those of the cluster at a port.
+func (n *Network) SameCluster(number, port int) bool {
+	return number/perCluster == port%n.Clusters()
 }
 
 // Path is where a node's namespace is found.
@@ -220,11 +249,14 @@ func asNumber(a netip.Addr) uint32 {
 	return binary.BigEndian.Uint32(b[:])
 }
 
+// mostNumber is the largest whose link's name isn't too long.
+const mostNumber = 999999
+
 func (n *Network) linkName(number int) string { return n.prefix + strconv.Itoa(number) }
 
 // Ensure makes a node's network what it should be.
 func (n *Network) Ensure(_ context.Context, node Node) error {
-	if node.Number < 0 || node.Number > 99999 || !n.network.Contains(n.Address(node.Number).Next()) {
+	if node.Number < 0 || node.Number > mostNumber || !n.network.Contains(n.Address(node.Number).Next()) {
 		return fmt.Errorf("network of node %d: %s has no address for it", node.Number, n.network)
 	}
 	node.Peers = slices.Clone(node.Peers)
@@ -247,6 +279,19 @@ func (n *Network) Ensure(_ context.Context, node Node) error {
 	}
 	if err := n.wire(node.Number); err != nil {
 		return fmt.Errorf("network of node %d: %w", node.Number, err)
+	}
+	return nil
+}
+
+// Keep makes sure that the network of a node whose server runs is found again, when what led there was lost.
+func (n *Network) Keep(number, pid int) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if isNamespace(n.Path(number)) {
+		return nil
+	}
+	if err := keepNamespace(n.Path(number), pid); err != nil {
+		return fmt.Errorf("find the network of node %d again: %w", number, err)
 	}
 	return nil
 }
@@ -475,8 +520,8 @@ func (n *Network) Close() {
 	_ = n.table.Close() // of sockets that are read no more
 }
 
-// Clear removes all networks, the table and what was changed in the machine's settings. Records of nodes
-// stay: the next Ensure makes their networks anew.
+// Clear removes all networks, the table, what was changed in the machine's settings, and all records: the next
+// Open may choose another network.
 func (n *Network) Clear(ctx context.Context) error {
 	numbers, err := n.Numbers()
 	errs := []error{err}
@@ -496,5 +541,11 @@ func (n *Network) Clear(ctx context.Context) error {
 		n.forwards = false
 		errs = append(errs, n.save())
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("remove networks: %w", err)
+	}
+	if err := os.RemoveAll(n.o.Dir); err != nil {
+		return fmt.Errorf("remove networks: %w", err)
+	}
+	return nil
 }

@@ -72,6 +72,16 @@ func makeNamespace(path string) error {
 	return <-made
 }
 
+// keepNamespace has the namespace that a process is in found at the path.
+func keepNamespace(path string, pid int) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o400)
+	if err != nil {
+		return err
+	}
+	file.Close()
+	return unix.Mount(fmt.Sprintf("/proc/%d/ns/net", pid), path, "", unix.MS_BIND, "")
+}
+
 // removeNamespace is done when there is none, too.
 func removeNamespace(path string) error {
 	for isNamespace(path) { // mounted more than once, if two were quick

@@ -9,6 +9,7 @@ import (
 	"steward/internal/config"
 	"steward/internal/datadir"
 	"steward/internal/engine"
+	"steward/internal/gateway/kernel"
 	"steward/internal/platform/host"
 )
 
@@ -37,9 +38,35 @@ func Nodes(ctx context.Context, data string, c config.Config) ([]host.NodeInfo, 
 type Report struct {
 	Engines   []engine.Installation `json:"engines"`
 	Isolation host.Facts            `json:"isolation"`
+	// Gateway is what would lead connections, and why that.
+	Gateway Gateway `json:"gateway"`
 	// Missing are programs that steward needs, with the command that installs them.
 	Missing []Missing `json:"missing"`
 	Notes   []string  `json:"notes"`
+}
+
+// Gateway is what leads connections, and why that. Fault is why nothing can.
+type Gateway struct {
+	Driver string `json:"driver,omitempty"`
+	Why    string `json:"why,omitempty"`
+	Fault  string `json:"fault,omitempty"`
+	// Tracked and Most are the connections that the kernel tracks, of all programs, and can.
+	Tracked int `json:"tracked,omitempty"`
+	Most    int `json:"most,omitempty"`
+}
+
+func examineGateway(p datadir.Dir, c config.Config) (g Gateway) {
+	driver, why, err := p.GatewayDriver(c)
+	if err != nil {
+		return Gateway{Fault: err.Error()}
+	}
+	g = Gateway{Driver: driver, Why: why}
+	if driver == config.GatewayKernel {
+		if now, most, err := kernel.Tracked(); err == nil {
+			g.Tracked, g.Most = now, most
+		}
+	}
+	return g
 }
 
 // Missing is something that isn't there.
@@ -75,14 +102,15 @@ func Examine(ctx context.Context, c config.Config) (Report, error) {
 		return Report{}, err
 	}
 	defer driver.Close()
-	r := Report{Engines: driver.Installations(), Isolation: driver.Facts(), Missing: missing(driver.Installations())}
+	r := Report{Engines: driver.Installations(), Isolation: driver.Facts(), Gateway: examineGateway(p, c)}
+	r.Missing = missing(driver.Installations(), r.Gateway)
 	for _, note := range driver.Notes() {
 		r.Notes = append(r.Notes, note.Error())
 	}
 	return r, nil
 }
 
-func missing(found []engine.Installation) []Missing {
+func missing(found []engine.Installation, g Gateway) []Missing {
 	var gone []Missing
 	have := map[engine.Flavour]bool{}
 	for _, inst := range found {
@@ -94,8 +122,8 @@ func missing(found []engine.Installation) []Missing {
 	if !have[engine.FlavourMariaDB] && !have[engine.FlavourMySQL] {
 		gone = append(gone, Missing{"MariaDB", "MySQL databases", "apt-get install mariadb-server", false})
 	}
-	if !program("haproxy") {
-		gone = append(gone, Missing{"HAProxy", "the gateway", "apt-get install haproxy", true})
+	if !program("haproxy") && g.Driver != config.GatewayKernel {
+		gone = append(gone, Missing{"HAProxy", "the gateway", "apt-get install haproxy", g.Driver == config.GatewayHAProxy})
 	}
 	if !program("bwrap") {
 		gone = append(gone, Missing{"bubblewrap", "servers that see only their own files", "apt-get install bubblewrap", false})

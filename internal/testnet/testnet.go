@@ -66,8 +66,13 @@ func prepare() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(netlink.LinkSetUp(lo), syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
+	return errors.Join(netlink.LinkSetUp(lo), syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
+		os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0))
 }
+
+// Inside reports whether the program runs in a network of its own: what it does to tables, links and
+// settings is nobody else's business.
+func Inside() bool { return os.Getenv(inside) != "" }
 
 // Need skips a test when there is no network for it.
 func Need(t testing.TB) {

@@ -14,7 +14,7 @@ func (d *Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 	s, err := d.admin(ctx, n)
 	if err == nil {
 		defer s.close()
-		return s.replicaAccount(ctx, n, false)
+		return s.makeReplicaAccounts(ctx, n, false)
 	}
 	if !errors.Is(err, engine.ErrAuthentication) {
 		return err
@@ -36,7 +36,7 @@ func (d *Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 	if err := setPassword(ctx, s, f, "'"+rootUser+"'@'%'", n.RootPassword, " ACCOUNT UNLOCK"); err != nil {
 		return err
 	}
-	if err := s.replicaAccount(ctx, n, true); err != nil {
+	if err := s.makeReplicaAccounts(ctx, n, true); err != nil {
 		return err
 	}
 	return setPassword(ctx, s, f, "'"+adminUser+"'@'localhost'", n.AdminPassword, "")

@@ -82,7 +82,7 @@ func (d *Driver) takeOver(ctx context.Context, s *session, f flavour, n engine.N
 		}
 		d.restoreEvents(ctx, s, n)
 	}
-	if err := s.replicaAccount(ctx, n, false); err != nil {
+	if err := s.makeReplicaAccounts(ctx, n, false); err != nil {
 		return err
 	}
 	if err := s.setRole(ctx, f, n); err != nil {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,12 +35,26 @@ type progress struct {
 	text              string
 }
 
-// replicaUser is the account that replicas come with. Its host is the most
-// exact one there is, so that no account of a customer's comes before it.
-const (
-	replicaUser    = "steward_replica"
-	replicaAccount = "'" + replicaUser + "'@'127.0.0.1'"
-)
+// replicaUser is the account that replicas come with. Its hosts are as exact as can be,
+// so that no account of a customer's comes before it.
+const replicaUser = "steward_replica"
+
+// replicaAccounts are those of a cluster, by what their hosts are.
+func replicaAccounts(n engine.Node) (hosts, accounts []string) {
+	hosts = []string{"127.0.0.1"}
+	if len(n.Followers) > 0 {
+		hosts = nil
+	}
+	for _, a := range n.Followers {
+		hosts = append(hosts, a.String())
+	}
+	for _, host := range hosts {
+		accounts = append(accounts, replicaAccount(host))
+	}
+	return hosts, accounts
+}
+
+func replicaAccount(host string) string { return "'" + replicaUser + "'@" + quote(host) }
 
 // replicaPassword follows from our own, so that there is no further secret to
 // keep. MySQL takes 32 characters at most.
@@ -49,24 +64,42 @@ func replicaPassword(n engine.Node) string {
 	return hex.EncodeToString(mac.Sum(nil))[:32]
 }
 
-// replicaAccount makes the account of a cluster with several nodes, anew where
-// its password may be another; a node that is alone has none.
-func (s *session) replicaAccount(ctx context.Context, n engine.Node, anew bool) error {
-	if !clustered(n) {
-		return s.exec(ctx, "SET SESSION sql_log_bin = 0", "DROP USER IF EXISTS "+replicaAccount)
-	}
-	there, err := s.text(ctx, "SELECT COUNT(*) FROM mysql.user WHERE User = ? AND Host = '127.0.0.1' AND Repl_slave_priv = 'Y'", replicaUser)
-	if err != nil || there != "0" && !anew {
-		return err
-	}
-	f := flavourOf(n.Installation.Flavour)
-	verifier, err := f.verifier(replicaPassword(n))
+// makeReplicaAccounts makes the accounts of a cluster with several nodes, anew where
+// their password may be another; a node that is alone has none. Ours for other addresses go.
+func (s *session) makeReplicaAccounts(ctx context.Context, n engine.Node, anew bool) error {
+	hosts, accounts := replicaAccounts(n)
+	rows, err := s.rows(ctx, "SELECT Host FROM mysql.user WHERE Repl_slave_priv = 'Y' AND User = "+quote(replicaUser))
 	if err != nil {
 		return err
 	}
-	return s.exec(ctx, "SET SESSION sql_log_bin = 0", "DROP USER IF EXISTS "+replicaAccount,
-		"CREATE USER "+replicaAccount+" IDENTIFIED "+verifier+" REQUIRE SSL",
-		"GRANT REPLICATION SLAVE"+f.dialect().guarded+" ON *.* TO "+replicaAccount)
+	there, gone := 0, []string{}
+	for _, r := range rows {
+		if clustered(n) && slices.Contains(hosts, r[0]) {
+			there++
+		} else {
+			gone = append(gone, replicaAccount(r[0]))
+		}
+	}
+	wanted := clustered(n) && (anew || there < len(hosts))
+	if wanted {
+		gone = append(gone, accounts...)
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	statements := []string{"SET SESSION sql_log_bin = 0", "DROP USER IF EXISTS " + strings.Join(gone, ", ")}
+	if wanted {
+		f := flavourOf(n.Installation.Flavour)
+		verifier, err := f.verifier(replicaPassword(n))
+		if err != nil {
+			return err
+		}
+		for _, account := range accounts {
+			statements = append(statements, "CREATE USER "+account+" IDENTIFIED "+verifier+" REQUIRE SSL",
+				"GRANT REPLICATION SLAVE"+f.dialect().guarded+" ON *.* TO "+account)
+		}
+	}
+	return s.exec(ctx, statements...)
 }
 
 // status is what a replica says of itself, in MySQL's words; nil when the

@@ -2,6 +2,7 @@ package postgresql
 
 import (
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ func (Driver) Files(n engine.Node) ([]engine.File, error) {
 	}
 	files := []engine.File{
 		{Path: filepath.Join(n.Conf, serverConf), Content: renderSettings(settings(n), major)},
-		{Path: filepath.Join(n.Conf, accessConf), Content: renderAccess(n.SSLConnection, n.ClusterSize > 1)},
+		{Path: filepath.Join(n.Conf, accessConf), Content: renderAccess(n)},
 		{Path: filepath.Join(n.Conf, identConf), Content: []byte("# Written by steward: nobody is mapped.\n")},
 	}
 	files = append(files, scripts(n)...)
@@ -50,22 +51,29 @@ func renderSettings(all []setting, major int) []byte {
 // renderAccess lets our own account in by the socket alone, and customers by
 // TCP alone. Nobody logs in without a password, and nobody replicates but we
 // ourselves, in a cluster of several nodes.
-func renderAccess(tlsRequired, replicated bool) []byte {
+func renderAccess(n engine.Node) []byte {
 	customers := "host"
-	if tlsRequired {
+	if n.SSLConnection {
 		customers = "hostssl"
 	}
 	ours := ""
-	if replicated {
+	if n.ClusterSize > 1 {
 		ours = fmt.Sprintf("local    replication  %s  scram-sha-256\n", adminRole)
 	}
-	return fmt.Appendf(nil, `# Written by steward; changes are overwritten.
+	content := fmt.Appendf(nil, `# Written by steward; changes are overwritten.
 local    all          %[1]s  scram-sha-256
-%[3]slocal    all          all      reject
+%[2]slocal    all          all      reject
 host     replication  all      all          reject
 host     all          %[1]s  all          reject
-%-7[2]s  all          all      127.0.0.0/8  scram-sha-256
-`, adminRole, customers, ours)
+`, adminRole, ours)
+	clients := n.Clients
+	if len(clients) == 0 {
+		clients = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)}
+	}
+	for _, c := range clients {
+		content = fmt.Appendf(content, "%-7s  all          all      %s  scram-sha-256\n", customers, c)
+	}
+	return content
 }
 
 // majorOf is the release series as a number.

@@ -227,6 +227,25 @@ func (g *Gateway) Set(ctx context.Context, r gateway.Route) error {
 	return nil
 }
 
+// Withhold leads nobody to a server any more that is about to stop, or has: its sessions end, and new
+// connections wait for the next Set, but for reads that other servers take.
+func (g *Gateway) Withhold(ctx context.Context, port int, server netip.AddrPort) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r, there := g.routes[port]
+	if !there || r.Primary != server && !slices.Contains(r.Reads, server) {
+		return nil
+	}
+	r = r.Clone()
+	r.Reads = slices.DeleteFunc(r.Reads, func(s netip.AddrPort) bool { return s == server })
+	if r.Primary == server {
+		r.Primary = netip.AddrPort{}
+	} else if len(r.Reads) == 0 && r.Primary.IsValid() {
+		r.Reads = []netip.AddrPort{r.Primary}
+	}
+	return g.put(ctx, r)
+}
+
 // put saves a route and brings it into force.
 func (g *Gateway) put(ctx context.Context, r gateway.Route) error {
 	before, had := g.routes[r.Port]

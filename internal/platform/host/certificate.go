@@ -56,7 +56,7 @@ func (nr *nodeReconciler) dnsNames() []string {
 func (nr *nodeReconciler) addresses() []netip.Addr {
 	return []netip.Addr{
 		nr.d.o.PrimaryAddress, nr.d.o.SecondaryAddress,
-		listenAddress(0, nr.want.Port).Addr(), listenAddress(1, nr.want.Port).Addr(), listenAddress(2, nr.want.Port).Addr(),
+		nr.d.listenAddress(0, nr.want.Port).Addr(), nr.d.listenAddress(1, nr.want.Port).Addr(), nr.d.listenAddress(2, nr.want.Port).Addr(),
 		netip.AddrFrom4([4]byte{127, 0, 0, 1}),
 	}
 }

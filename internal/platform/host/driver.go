@@ -148,6 +148,7 @@ func (d *Driver) Notes() []error { return d.notes }
 // Start begins to supervise the servers: crashed ones are restarted, templates
 // and clones are made ahead, new builds are found, logs are rotated, trash is emptied.
 func (d *Driver) Start() {
+	d.adoptNetworks()
 	d.mu.Lock()
 	d.active = true
 	all := slices.Collect(maps.Values(d.clusters))
@@ -212,6 +213,7 @@ func (d *Driver) adopt() error {
 		}
 		ns := d.clusterState(rec.Cluster).node(rec.Ordinal)
 		if p != nil {
+			ns.setListen(d.launchedAt(rec))
 			ns.setProcess(p)
 			d.log.Debug("adopted a running server", "cluster_id", rec.Cluster, "node", rec.Ordinal, "pid", p.Pid())
 		}

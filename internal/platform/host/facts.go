@@ -54,7 +54,7 @@ func (d *Driver) Nodes() ([]NodeInfo, error) {
 			Streaming: s.Streaming, LagSeconds: s.Lag.Seconds(), Position: s.Position, Problem: s.Problem,
 			Failovers: top.Failovers, LastFailover: top.Last,
 			Cluster: rec.Cluster, Engine: rec.Engine, Installation: rec.Installation, Ordinal: rec.Ordinal,
-			Role: top.Role(rec.Ordinal), Address: listenAddress(rec.Ordinal, rec.Port).String(), Port: rec.Port,
+			Role: top.Role(rec.Ordinal), Address: d.launchedAt(rec).String(), Port: rec.Port,
 			Folder: dir, Log: outputFile(dir),
 		}
 		if p := d.clusterState(rec.Cluster).node(rec.Ordinal).process(); p != nil && p.Running() {

@@ -252,6 +252,13 @@ func (cr *clusterReconciler) restartReplica(ctx context.Context, ordinal int) {
 	if err != nil || nr.rec == nil || nr.rec.Launch == nil || nr.ns.running() {
 		return
 	}
+	if nr.rec.Launch.Listen != nr.node.Listen { // of another gateway, before all was stopped
+		if err := nr.writeFiles(); err != nil {
+			cr.d.log.Warn("replica can't be started", "cluster_id", cr.want.ID, "node", ordinal, "error", err)
+			return
+		}
+		nr.rec.Launch = nr.newLaunch()
+	}
 	if err := cr.d.relaunch(ctx, cr.cs, nr.ns, nr.rec); err != nil {
 		cr.d.log.Warn("replica can't be started", "cluster_id", cr.want.ID, "node", ordinal, "error", err)
 	}

@@ -35,7 +35,7 @@ func (nr *nodeReconciler) setRoute(ctx context.Context) error {
 func hasRoute(routes []gateway.Recorded, want gateway.Route) bool {
 	for _, r := range routes {
 		if r.Port == want.Port {
-			return r.InForce && r.Cluster == want.Cluster && r.Primary == want.Primary && r.Connections == want.Connections &&
+			return r.InForce && r.Cluster == want.Cluster && r.Engine == want.Engine && r.Primary == want.Primary && r.Connections == want.Connections &&
 				slices.Equal(r.Allow, want.Allow) && slices.Equal(r.Reads, want.Reads)
 		}
 	}

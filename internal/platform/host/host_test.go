@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -27,11 +28,14 @@ import (
 	mysqlengine "steward/internal/engine/mysql"
 	"steward/internal/engine/postgresql"
 	"steward/internal/gateway"
+	"steward/internal/gateway/kernel"
+	"steward/internal/netns"
 	"steward/internal/platform"
 	"steward/internal/platform/host"
 	"steward/internal/platform/platformtest"
 	"steward/internal/process"
 	"steward/internal/testdir"
+	"steward/internal/testnet"
 )
 
 func TestPlatform(t *testing.T) {
@@ -113,18 +117,37 @@ func ofSeries(found []engine.Installation, b platformtest.Bench) []engine.Instal
 type site struct {
 	t          *testing.T
 	o          host.Options
-	gateway    *gateway.Gateway
+	kernel     bool // the driver of the gateway
+	gateway    opened
 	unreliable *unreliableGateway // the same, as drivers see it
 	secrets    *platformtest.Secrets
 	store      *unreliableStore // what drivers get secrets from
 	firstPort  int
+	// network is where servers' addresses are from, driver who ends their sessions.
+	network netip.Prefix
+	driver  atomic.Pointer[host.Driver]
 }
 
+// opened is a gateway of either driver.
+type opened interface {
+	host.Gateway
+	Close()
+	Stop(ctx context.Context) error
+}
+
+func TestMain(m *testing.M) { testnet.Main(m) }
+
+// newSite has the kernel's gateway, with networks for servers, where that is possible.
 func newSite(t *testing.T, found []engine.Installation) *site {
+	t.Helper()
+	return newSiteWith(t, found, testnet.Inside())
+}
+
+func newSiteWith(t *testing.T, found []engine.Installation, kernel bool) *site {
 	t.Helper()
 	testdir.NeedsServers(t)
 	dir := testdir.New(t, "ht")
-	s := &site{t: t, secrets: platformtest.NewSecrets(), firstPort: testdir.Ports(t, 10)}
+	s := &site{t: t, kernel: kernel, secrets: platformtest.NewSecrets(), firstPort: testdir.Ports(t, 10)}
 	level := slog.LevelInfo
 	if testing.Verbose() {
 		level = slog.LevelDebug
@@ -153,9 +176,49 @@ func newSite(t *testing.T, found []engine.Installation) *site {
 	return s
 }
 
-// openGateway starts HAProxy.
+// sites counts those with networks: each has a range of its own.
+var sites atomic.Int32
+
+// openKernel opens networks and the kernel's gateway.
+func (s *site) openKernel(t *testing.T) {
+	t.Helper()
+	if !s.network.IsValid() {
+		s.network = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(10 + sites.Add(1)%200), 0, 0}), 16)
+	}
+	var err error
+	ctx, base := context.WithoutCancel(t.Context()), filepath.Dir(s.o.DataDir)
+	s.o.Networks, err = netns.Open(ctx, netns.Options{Dir: s.networkDir(), RunDir: filepath.Join(base, "ns"), Network: s.network, Logger: s.o.Logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := kernel.Open(ctx, kernel.Options{
+		Dir: filepath.Join(base, "gateway"), PrimaryAddr: s.o.PrimaryAddress, SecondaryAddr: s.o.SecondaryAddress, Ports: s.o.Ports, Logger: s.o.Logger,
+		Namespace: s.o.Networks.PathOf, End: func(ctx context.Context, sessions []kernel.Session) {
+			if d := s.driver.Load(); d != nil {
+				d.EndSessions(ctx, sessions)
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.lead(g)
+}
+
+func (s *site) networkDir() string { return filepath.Join(filepath.Dir(s.o.DataDir), "networks") }
+
+func (s *site) lead(g opened) {
+	s.gateway, s.unreliable = g, &unreliableGateway{Gateway: g}
+	s.o.Gateway = s.unreliable
+}
+
+// openGateway opens the gateway, or starts HAProxy.
 func (s *site) openGateway(t *testing.T) {
 	t.Helper()
+	if s.kernel {
+		s.openKernel(t)
+		return
+	}
 	o := gateway.Options{
 		Dir: filepath.Join(filepath.Dir(s.o.DataDir), "gateway"), RunDir: filepath.Join(filepath.Dir(s.o.DataDir), "gw"),
 		PrimaryAddr: s.o.PrimaryAddress, SecondaryAddr: s.o.SecondaryAddress, Ports: s.o.Ports, Logger: s.o.Logger,
@@ -164,8 +227,7 @@ func (s *site) openGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.gateway, s.unreliable = g, &unreliableGateway{Gateway: g}
-	s.o.Gateway = s.unreliable
+	s.lead(g)
 }
 
 func (s *site) open(t *testing.T) *host.Driver {
@@ -174,6 +236,7 @@ func (s *site) open(t *testing.T) *host.Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.driver.Store(d)
 	return d
 }
 
@@ -196,6 +259,11 @@ func (s *site) stopEverything() {
 	}
 	if err := s.gateway.Stop(ctx); err != nil {
 		s.t.Error(err)
+	}
+	if s.kernel {
+		if err := s.o.Networks.Clear(ctx); err != nil {
+			s.t.Error(err)
+		}
 	}
 	if err := host.RemoveGroups(ctx, d); err != nil {
 		s.t.Error(err)
@@ -229,6 +297,18 @@ func (s *site) bench(b platformtest.Bench) *platformtest.Bench {
 		}
 		if err := s.gateway.Stop(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+		if s.kernel { // namespaces, links and tables go, what is on the disk stays
+			kept := t.TempDir()
+			if err := os.CopyFS(kept, os.DirFS(s.networkDir())); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.o.Networks.Clear(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.CopyFS(s.networkDir(), os.DirFS(kept)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		s.openGateway(t)
 		for _, dir := range []string{s.o.RunDir, s.o.KeysDir} {
@@ -326,6 +406,15 @@ func (s *site) leftovers(t *testing.T, id cluster.ID, port int) []string {
 	}
 	if len(groups) > 0 {
 		left = append(left, "control groups")
+	}
+	if s.kernel {
+		numbers, err := s.o.Networks.Numbers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(numbers, func(n int) bool { return s.o.Networks.SameCluster(n, port) }) {
+			left = append(left, "networks")
+		}
 	}
 	routes, err := s.gateway.Routes(t.Context())
 	if err != nil {

@@ -119,7 +119,7 @@ func (d *Driver) engineNode(want platform.Wanted, inst engine.Installation, top 
 	dir := d.layout.node(want.ID, ordinal)
 	n := engine.Node{
 		Cluster: want.ID, Ordinal: ordinal, Installation: inst,
-		Listen: listenAddress(ordinal, want.Port),
+		Listen: d.listenAddress(ordinal, want.Port),
 		Data:   filepath.Join(dir, "data"), Conf: filepath.Join(dir, "conf"), TLS: filepath.Join(dir, "tls"),
 		Tmp: filepath.Join(dir, "tmp"), Log: filepath.Join(dir, "log"), Run: d.layout.runNode(want.ID, ordinal),
 		Plan: want.Plan, Commit: want.Commit, SSLConnection: want.SSLConnection,
@@ -128,37 +128,22 @@ func (d *Driver) engineNode(want platform.Wanted, inst engine.Installation, top 
 	if d.o.Continuous {
 		n.ArchiveDir = d.layout.archiveDir(want.ID, ordinal)
 	}
+	n.Followers = d.followerAddresses(want.Port)
+	if d.o.Networks != nil {
+		// The allow list, a second time, and those who were held: they come from where we do.
+		n.Clients = append(ipv4(want.AllowList.Prefixes()), netip.PrefixFrom(d.o.Networks.Gateway(), 32))
+	}
 	n.Term = top.Failovers
 	n.ClusterSize, n.Role, n.Replication = top.Size, top.Role(ordinal), top.Replication
 	if n.Role == cluster.Replica {
 		n.Source = engine.Peer{
-			Ordinal: top.Primary, Listen: listenAddress(top.Primary, want.Port), Run: d.layout.runNode(want.ID, top.Primary),
+			Ordinal: top.Primary, Listen: d.listenAddress(top.Primary, want.Port), Run: d.layout.runNode(want.ID, top.Primary),
 		}
 	}
 	if want.Encrypted {
 		n.Keys = d.layout.keysNode(want.ID, ordinal)
 	}
 	return n
-}
-
-// Third parts of the addresses of databases' servers and of scratch ones.
-const serversPart, scratchPart = 77, 79
-
-// ServerNetworks are where servers listen for the gateway, and scratch servers for
-// nobody: no one else has business there.
-func ServerNetworks() []netip.Prefix {
-	network := func(third byte) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, third, 0}), 24) }
-	return []netip.Prefix{network(serversPart), network(scratchPart)}
-}
-
-// listenAddress is where a node's server listens for the gateway.
-func listenAddress(ordinal, port int) netip.AddrPort {
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, serversPart, byte(1 + ordinal)}), uint16(port))
-}
-
-// scratchAddress is where a server listens that tries a backup of the cluster at the port.
-func scratchAddress(port int) netip.AddrPort {
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, scratchPart, 1}), uint16(port))
 }
 
 // render makes the files and their digest. Files that the server itself goes

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -15,8 +16,10 @@ type nodeState struct {
 	id      cluster.ID
 	ordinal int
 
-	mu       sync.Mutex
-	proc     *process.Process
+	mu   sync.Mutex
+	proc *process.Process
+	// listen is where the server listens.
+	listen   netip.AddrPort
 	restarts int
 	crashes  []time.Time
 	// lastWords are the end of the server's output at its last crash.
@@ -67,6 +70,18 @@ func (ns *nodeState) setProcess(p *process.Process) {
 	ns.proc, ns.pinged, ns.version = p, time.Time{}, ""
 	ns.replication, ns.replicationAt, ns.disconnectedSince, ns.hung = engine.ReplicationStatus{}, time.Time{}, time.Time{}, false
 	ns.undrainable = false
+}
+
+func (ns *nodeState) setListen(at netip.AddrPort) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.listen = at
+}
+
+func (ns *nodeState) listensAt() netip.AddrPort {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.listen
 }
 
 func (ns *nodeState) running() bool {

@@ -73,7 +73,7 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 	node := l.d.observeNode(ctx, ns, rec)
 	node.Role = cluster.Primary
 	answers := node.Running && !ns.isHung() && l.d.answers(ctx, ns, rec)
-	routed := l.route.Primary == listenAddress(l.top.Primary, rec.Port)
+	routed := l.route.Primary == l.d.listenAddress(l.top.Primary, rec.Port)
 	if seen.Problem == "" {
 		seen.Problem = ns.crashProblem(l.d.o.Now())
 	}
@@ -115,9 +115,9 @@ func (l *observation) addReplicas(ctx context.Context, seen *platform.Observed) 
 // are for good: they stay while the server is down.
 func (l *observation) fillBootstrapped(primary *nodeState, seen *platform.Observed) {
 	seen.Hosts = cluster.Hosts{Primary: l.d.o.PrimaryAddress.String(), Secondary: l.d.o.SecondaryAddress.String()}
-	seen.Members = map[string]string{listenAddress(l.top.Primary, l.primary.Port).Addr().String(): string(cluster.Primary)}
+	seen.Members = map[string]string{l.d.listenAddress(l.top.Primary, l.primary.Port).Addr().String(): string(cluster.Primary)}
 	for _, ordinal := range l.top.Replicas() {
-		seen.Members[listenAddress(ordinal, l.primary.Port).Addr().String()] = "failover"
+		seen.Members[l.d.listenAddress(ordinal, l.primary.Port).Addr().String()] = "failover"
 	}
 	used := l.d.used(primary, l.primary)
 	seen.UsedBytes = &used
@@ -131,7 +131,7 @@ func (l *observation) replica(ctx context.Context, ordinal int) platform.Node {
 	rec, err := state.ReadNode(l.d.layout.node(l.cs.id, ordinal))
 	if err != nil || rec == nil {
 		n := platform.Node{
-			Ordinal: ordinal, Role: cluster.Replica, Address: listenAddress(ordinal, l.primary.Port).String(), Problem: "it isn't set up yet",
+			Ordinal: ordinal, Role: cluster.Replica, Address: l.d.listenAddress(ordinal, l.primary.Port).String(), Problem: "it isn't set up yet",
 		}
 		if why := ns.rebuildBlocker(); why != "" {
 			n.Problem = notCopied + why
@@ -226,7 +226,7 @@ func problemOf(running, answers, bootstrapped, routed bool) string {
 }
 
 func (d *Driver) observeNode(ctx context.Context, ns *nodeState, rec *state.Node) platform.Node {
-	n := platform.Node{Ordinal: rec.Ordinal, Role: cluster.Primary, Address: listenAddress(rec.Ordinal, rec.Port).String()}
+	n := platform.Node{Ordinal: rec.Ordinal, Role: cluster.Primary, Address: d.launchedAt(rec).String()}
 	ns.mu.Lock()
 	p := ns.proc
 	n.Restarts, n.Version = ns.restarts, ns.version

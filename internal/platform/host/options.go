@@ -12,6 +12,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/netns"
 	"steward/internal/platform"
 	"steward/internal/process"
 )
@@ -43,6 +44,10 @@ type Options struct {
 	UIDBase int
 
 	Isolation Isolation
+	// Networks are servers' own, for a gateway that leads there; nil has all listen on loopback.
+	Networks *netns.Network
+	// Internet lets servers in networks of their own connect to the world outside.
+	Internet bool
 	// Continuous turns continuous archiving on for engines that can do it.
 	Continuous bool
 	// PoolSize is how many clones wait for the next create, per template; 0 is none.
@@ -82,6 +87,9 @@ func (o Options) validate() error {
 	// A socket's path has at most 107 bytes; this is the longest name below.
 	if longest := filepath.Join(o.RunDir, "9999999999-2", ".s.PGSQL.65535.lock"); len(longest) > 107 {
 		errs = append(errs, fmt.Errorf("run folder %s: path is too long for sockets", o.RunDir))
+	}
+	if n, ports := o.Networks, o.Ports[1]-o.Ports[0]+1; n != nil && ports > n.Clusters() {
+		errs = append(errs, fmt.Errorf("isolation.network %s has addresses for %d databases, gateway.ports has %d", n.Prefix(), n.Clusters(), ports))
 	}
 	return errors.Join(errs...)
 }

@@ -82,7 +82,7 @@ func (v *pointInTimeRecovery) startAndWait(ctx context.Context, n engine.Node) e
 	if err := v.writeFiles(); err != nil {
 		return err
 	}
-	if err := v.launch(); err != nil {
+	if err := v.launch(ctx); err != nil {
 		return err
 	}
 	return v.awaitStart(ctx)

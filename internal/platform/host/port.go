@@ -18,9 +18,12 @@ func (d *Driver) PortUsable(number int) bool {
 	if d.o.Gateway.Usable(number) != nil {
 		return false
 	}
-	addresses := []netip.AddrPort{scratchAddress(number)}
+	if d.o.Networks != nil {
+		return true // nobody else listens in networks of their own
+	}
+	addresses := []netip.AddrPort{d.scratchAddress(number)}
 	for ordinal := range state.MaxNodes {
-		addresses = append(addresses, listenAddress(ordinal, number))
+		addresses = append(addresses, d.listenAddress(ordinal, number))
 	}
 	for _, at := range addresses {
 		l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))

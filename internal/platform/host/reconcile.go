@@ -407,8 +407,8 @@ func (cr *clusterReconciler) rebuildReason(nr *nodeReconciler) string {
 // replicas that are close behind it, or to the primary when there is none.
 func (d *Driver) route(cs *clusterState, want platform.Wanted, top state.Topology) gateway.Route {
 	r := gateway.Route{
-		Cluster: want.ID, Port: want.Port, Allow: want.AllowList.Prefixes(),
-		Primary: listenAddress(top.Primary, want.Port), Reads: d.readers(cs, want.Port, top),
+		Cluster: want.ID, Engine: want.Engine, Port: want.Port, Allow: want.AllowList.Prefixes(),
+		Primary: d.listenAddress(top.Primary, want.Port), Reads: d.readers(cs, want.Port, top),
 	}
 	if want.LockedOut { // the servers have a password that was reset
 		r.Allow = nil
@@ -421,11 +421,11 @@ func (d *Driver) readers(cs *clusterState, port int, top state.Topology) []netip
 	var list []netip.AddrPort
 	for _, ordinal := range top.Replicas() {
 		if cs.node(ordinal).readable() {
-			list = append(list, listenAddress(ordinal, port))
+			list = append(list, d.listenAddress(ordinal, port))
 		}
 	}
 	if len(list) == 0 {
-		return []netip.AddrPort{listenAddress(top.Primary, port)}
+		return []netip.AddrPort{d.listenAddress(top.Primary, port)}
 	}
 	return list
 }

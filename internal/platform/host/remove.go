@@ -56,6 +56,9 @@ func (d *Driver) remove(ctx context.Context, cs *clusterState, port int) error {
 	if err := errors.Join(d.verifications.end(ctx, cs.id), d.removeScratch(ctx, cs.id)); err != nil {
 		return err
 	}
+	if err := d.removeNetworks(ctx, port, allOrdinals()...); err != nil {
+		return err
+	}
 	failpoint.Here("host: before removing files")
 	// The keys first: without them encrypted data is gone, whatever comes next.
 	for _, ordinal := range ordinals {
@@ -135,6 +138,10 @@ func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]c
 	if err != nil {
 		return fmt.Errorf("look for orphans: %w", err)
 	}
+	numbers, err := d.networkNumbers()
+	if err != nil {
+		return fmt.Errorf("look for orphans: %w", err)
+	}
 	rows, err := known(ctx)
 	if err != nil {
 		return fmt.Errorf("look for orphans: %w", err)
@@ -147,7 +154,7 @@ func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]c
 		d.log.Warn("removing what no database owns", "cluster_id", id)
 		errs = append(errs, d.Remove(ctx, cluster.Cluster{ID: id}))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, d.removeStrayNetworks(ctx, numbers, rows))...)
 }
 
 // existingClusters returns the clusters of which anything exists on this machine.

@@ -119,7 +119,11 @@ func (cr *clusterReconciler) removeOthers(ctx context.Context) error {
 func (cr *clusterReconciler) removeNode(ctx context.Context, ordinal int) error {
 	failpoint.Here("host: before removing a node")
 	d, id := cr.d, cr.want.ID
+	d.withhold(ctx, ordinal, cr.want.Port)
 	if err := d.removeProcesses(ctx, cr.cs.node(ordinal), cr.want.Port); err != nil {
+		return err
+	}
+	if err := d.removeNetworks(ctx, cr.want.Port, ordinal); err != nil {
 		return err
 	}
 	for _, dir := range []string{d.layout.keysNode(id, ordinal), d.layout.runNode(id, ordinal)} {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -131,7 +132,10 @@ func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platfor
 	nr.node.Data, nr.node.Conf, nr.node.TLS = filepath.Join(nr.dir, "data"), filepath.Join(nr.dir, "conf"), filepath.Join(nr.dir, "tls")
 	nr.node.Tmp, nr.node.Log = filepath.Join(nr.dir, "tmp"), filepath.Join(nr.dir, "log")
 	nr.node.ArchiveDir = ""
-	nr.node.Listen = scratchAddress(want.Port)
+	nr.node.Listen = d.scratchAddress(want.Port)
+	if d.o.Networks != nil {
+		nr.node.Clients = []netip.Prefix{netip.PrefixFrom(d.o.Networks.Gateway(), 32)}
+	}
 	s := &scratch{nodeReconciler: nr, copy: c}
 	if err := s.remove(ctx); err != nil { // what a crash has left
 		return nil, err
@@ -182,10 +186,11 @@ func (s *scratch) verify(ctx context.Context, r io.Reader) error {
 	if err := s.certificate(ctx); err != nil {
 		return err
 	}
-	for _, do := range []func() error{s.writeFiles, s.launch} {
-		if err := do(); err != nil {
-			return err
-		}
+	if err := s.writeFiles(); err != nil {
+		return err
+	}
+	if err := s.launch(ctx); err != nil {
+		return err
 	}
 	if err := s.awaitStart(ctx); err != nil {
 		return err
@@ -200,16 +205,20 @@ func (s *scratch) checkTime(bytes int64) time.Duration {
 }
 
 // launch starts the server with one processor at most.
-func (s *scratch) launch() (err error) {
+func (s *scratch) launch(ctx context.Context) (err error) {
 	limits := s.limits()
 	limits.CPUs = 1
 	if s.group, err = s.d.groups.Make(s.name(), limits); err != nil {
 		return err
 	}
 	l := s.newLaunch()
-	p, err := process.Start(process.Spec{
-		Identity: s.identity(), Argv: l.Argv, Env: l.Env, WorkDir: l.WorkDir, User: l.User, Group: l.User,
-		Output: outputFile(s.dir), PidFile: filepath.Join(s.dir, "pid"), Limits: l.Rlimits, Cgroup: s.group, Sandboxed: l.Sandboxed,
+	var p *process.Process
+	err = s.d.inNetwork(ctx, scratchOrdinal, s.want.Port, func() (err error) {
+		p, err = process.Start(process.Spec{
+			Identity: s.identity(), Argv: l.Argv, Env: l.Env, WorkDir: l.WorkDir, User: l.User, Group: l.User,
+			Output: outputFile(s.dir), PidFile: filepath.Join(s.dir, "pid"), Limits: l.Rlimits, Cgroup: s.group, Sandboxed: l.Sandboxed,
+		})
+		return err
 	})
 	if err != nil {
 		return err
@@ -252,6 +261,7 @@ func (s *scratch) remove(ctx context.Context) error {
 	if group != nil {
 		errs = append(errs, group.Remove(ctx))
 	}
+	errs = append(errs, s.d.removeNetworks(ctx, s.want.Port, scratchOrdinal))
 	for _, dir := range []string{s.dir, s.node.Run, s.node.Keys} {
 		if dir != "" {
 			errs = append(errs, os.RemoveAll(dir))

@@ -51,14 +51,14 @@ func sandboxView(n engine.Node) process.View {
 
 // startServer starts a node's server as its record says and watches it. The caller
 // holds the cluster's lock.
-func (d *Driver) startServer(cs *clusterState, ns *nodeState, rec *state.Node) error {
+func (d *Driver) startServer(ctx context.Context, cs *clusterState, ns *nodeState, rec *state.Node) error {
 	name, dir := nodeName(rec.Cluster, rec.Ordinal), d.layout.node(rec.Cluster, rec.Ordinal)
 	group, err := d.groups.Make(name, rec.Launch.Limits)
 	if err != nil {
 		return err
 	}
 	failpoint.Here("host: before fork")
-	p, err := process.Start(process.Spec{
+	spec := process.Spec{
 		Identity: d.identity(rec),
 		Argv:     rec.Launch.Argv, Env: rec.Launch.Env, WorkDir: rec.Launch.WorkDir,
 		User: rec.Launch.User, Group: rec.Launch.User,
@@ -68,11 +68,17 @@ func (d *Driver) startServer(cs *clusterState, ns *nodeState, rec *state.Node) e
 		// without it all sessions end.
 		OOMScore: -900,
 		Cgroup:   group, Sandboxed: rec.Launch.Sandboxed,
+	}
+	var p *process.Process
+	err = d.inNetwork(ctx, rec.Ordinal, rec.Port, func() (err error) {
+		p, err = process.Start(spec)
+		return err
 	})
 	if err != nil {
 		return err
 	}
 	failpoint.Here("host: after fork")
+	ns.setListen(d.launchedAt(rec))
 	ns.setProcess(p)
 	d.mu.Lock()
 	active := d.active
@@ -93,6 +99,9 @@ func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 	}
 	if ns.process() != p {
 		return // stopped on purpose
+	}
+	if rec, err := state.ReadNode(d.layout.node(ns.id, ns.ordinal)); err == nil && rec != nil {
+		d.withhold(d.quit, ns.ordinal, rec.Port)
 	}
 	d.notifyChange(cs.id)
 	words := lastWords(d.layout.node(ns.id, ns.ordinal))
@@ -156,6 +165,9 @@ func (d *Driver) restart(cs *clusterState, ns *nodeState, crashed *process.Proce
 	if err := d.followAgain(ctx, ns, rec); err != nil {
 		d.log.Warn("restarted replica doesn't follow yet", "cluster_id", cs.id, "node", ns.ordinal, "error", err)
 	}
+	if err := d.leadBack(ctx, cs, rec.Port); err != nil {
+		d.log.Warn("customers aren't led to a restarted server yet", "cluster_id", cs.id, "node", ns.ordinal, "error", err)
+	}
 	return nil
 }
 
@@ -165,7 +177,7 @@ func (d *Driver) relaunch(ctx context.Context, cs *clusterState, ns *nodeState, 
 	if err := process.KillAll(ctx, d.identity(rec), d.groups.Find(nodeName(ns.id, ns.ordinal))); err != nil {
 		return err
 	}
-	if err := d.startServer(cs, ns, rec); err != nil {
+	if err := d.startServer(ctx, cs, ns, rec); err != nil {
 		return err
 	}
 	if rec.RestartDue { // this was one

@@ -99,6 +99,7 @@ func (nr *nodeReconciler) stop(ctx context.Context) error {
 	if err := nr.checkStoppable(); err != nil {
 		return fmt.Errorf("node %d isn't stopped: %w", nr.ns.ordinal, err)
 	}
+	nr.d.withhold(ctx, nr.ns.ordinal, nr.want.Port)
 	nr.ns.setProcess(nil) // its end is no crash
 	return p.Stop(ctx, nr.eng.StopSignal(), stopTimeout, nr.d.groups.Find(nr.name()))
 }
@@ -108,7 +109,9 @@ func (nr *nodeReconciler) name() string { return nodeName(nr.want.ID, nr.ns.ordi
 func (nr *nodeReconciler) killAll(ctx context.Context) error {
 	nr.ns.setProcess(nil)
 	id := nr.d.identity(&state.Node{Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Port: nr.want.Port})
-	return process.KillAll(ctx, id, nr.d.groups.Find(nr.name()))
+	err := process.KillAll(ctx, id, nr.d.groups.Find(nr.name()))
+	nr.d.withhold(ctx, nr.ns.ordinal, nr.want.Port) // it may not have answered: its sessions have ended now
+	return err
 }
 
 // start starts the server as wanted.
@@ -119,8 +122,10 @@ func (nr *nodeReconciler) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := checkPort(ctx, nr.node.Listen); err != nil {
-		return err
+	if nr.d.o.Networks == nil { // nobody else listens in a network of its own
+		if err := checkPort(ctx, nr.node.Listen); err != nil {
+			return err
+		}
 	}
 	if nr.rec.Installation != nr.inst.ID() {
 		nr.rec.Installation, nr.rec.Upgrading = nr.inst.ID(), true
@@ -131,7 +136,7 @@ func (nr *nodeReconciler) start(ctx context.Context) error {
 	if err := nr.save(nr.rec.Upgrading); err != nil {
 		return err
 	}
-	return nr.d.startServer(nr.cs, nr.ns, nr.rec)
+	return nr.d.startServer(ctx, nr.cs, nr.ns, nr.rec)
 }
 
 func (nr *nodeReconciler) newLaunch() *state.Launch {
@@ -140,7 +145,7 @@ func (nr *nodeReconciler) newLaunch() *state.Launch {
 	return &state.Launch{
 		Installation: nr.inst.ID(), Env: p.Env, WorkDir: nr.node.Data, User: nr.d.user(nr.want.Port),
 		Argv: nr.d.sandbox.Wrap(p.Argv, v, nr.node.Data), Sandboxed: nr.d.sandbox != nil,
-		Limits: nr.limits(), Rlimits: nr.rlimits(), Config: nr.want.Config,
+		Limits: nr.limits(), Rlimits: nr.rlimits(), Listen: nr.node.Listen, Config: nr.want.Config,
 	}
 }
 
@@ -183,6 +188,9 @@ func (nr *nodeReconciler) reload(ctx context.Context) error {
 			if err := nr.execute(ctx, s); err != nil {
 				return fmt.Errorf("%s: %w", s, err)
 			}
+		}
+		if nr.d.o.Networks != nil && nr.node.Role != cluster.Replica {
+			return nr.setRoute(ctx)
 		}
 		return nil
 	}

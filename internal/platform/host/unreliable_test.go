@@ -3,10 +3,12 @@ package host_test
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync/atomic"
 
 	"steward/internal/cluster"
 	"steward/internal/gateway"
+	"steward/internal/gateway/kernel"
 	"steward/internal/platform"
 	"steward/internal/platform/host"
 )
@@ -79,4 +81,12 @@ func (g *unreliableGateway) Routes(ctx context.Context) ([]gateway.Recorded, err
 		routes[i].InForce = routes[i].InForce && !g.failed.Load()
 	}
 	return routes, err
+}
+
+// Withhold is passed on to a gateway that has to be told.
+func (g *unreliableGateway) Withhold(ctx context.Context, port int, server netip.AddrPort) error {
+	if w, ok := g.Gateway.(*kernel.Gateway); ok {
+		return w.Withhold(ctx, port, server)
+	}
+	return nil
 }

@@ -74,7 +74,7 @@ func TestPlan(t *testing.T) {
 		{
 			"another amount of memory",
 			with(running, func(s *Status) { s.Restart, s.FilesDue, s.LimitsDue, s.Settled = true, true, true, false }),
-			[]Step{Stop, Files, Start, Ready, Settle},
+			[]Step{Stop, Files, Start, Ready, Route, Settle},
 		},
 		{
 			"more processors",
@@ -84,7 +84,7 @@ func TestPlan(t *testing.T) {
 		{
 			"a patch",
 			with(running, func(s *Status) { s.OtherBuild, s.FilesDue = true, true }),
-			[]Step{Stop, Files, Start, Ready, Upgrade, Settle},
+			[]Step{Stop, Files, Start, Ready, Upgrade, Route, Settle},
 		},
 		{
 			"a patch was interrupted after the newer server started",

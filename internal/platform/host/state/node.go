@@ -1,6 +1,7 @@
 package state
 
 import (
+	"net/netip"
 	"path/filepath"
 
 	"steward/internal/catalog"
@@ -64,8 +65,15 @@ type Launch struct {
 	Sandboxed    bool                `json:"walled"`
 	Limits       process.GroupLimits `json:"limits"`
 	Rlimits      process.Rlimits     `json:"rlimits"`
+	// Listen is where the server listens: on loopback when it isn't said, else in a network of its own.
+	Listen netip.AddrPort `json:"listen,omitzero"`
 	// Config are the customer's settings at the start.
 	Config parameter.Config `json:"config,omitempty"`
+}
+
+// Networked reports whether the server was started in a network of its own.
+func (l *Launch) Networked() bool {
+	return l != nil && l.Listen.IsValid() && !l.Listen.Addr().IsLoopback()
 }
 
 // NodeFile is the record in a node's folder.

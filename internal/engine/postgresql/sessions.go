@@ -1,0 +1,38 @@
+package postgresql
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"steward/internal/engine"
+)
+
+// EndSessions implements engine.Driver.
+func (Driver) EndSessions(ctx context.Context, n engine.Node, clients []netip.AddrPort) error {
+	conn, err := asAdmin(ctx, n, n.AdminPassword)
+	if err != nil {
+		return fmt.Errorf("end sessions: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	list := make([]string, len(clients))
+	for i, c := range clients {
+		list[i] = fmt.Sprintf("('%s'::inet, %d)", c.Addr(), c.Port())
+	}
+	theirs := "FROM pg_stat_activity WHERE (client_addr, client_port) IN (" + strings.Join(list, ", ") + ")"
+	statement := "SELECT pg_terminate_backend(pid) " + theirs
+	for {
+		rows, err := query(ctx, conn, statement)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("end sessions: %w", ctx.Err())
+		case <-time.After(time.Millisecond):
+		}
+		statement = "SELECT pid " + theirs
+	}
+}

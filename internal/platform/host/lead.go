@@ -1,0 +1,113 @@
+package host
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"steward/internal/gateway"
+	"steward/internal/gateway/kernel"
+	"steward/internal/platform/host/state"
+)
+
+// withholder is a gateway that refuses connections to a server that has stopped, unless
+// it is told: HAProxy tries again by itself.
+type withholder interface {
+	Withhold(ctx context.Context, port int, server netip.AddrPort) error
+}
+
+// withhold has new connections wait that would go to a node's server, which is
+// about to stop or has. The next route leads there again.
+func (d *Driver) withhold(ctx context.Context, ordinal, port int) {
+	g, ok := d.o.Gateway.(withholder)
+	if !ok || d.o.Networks == nil {
+		return
+	}
+	if err := g.Withhold(ctx, port, d.listenAddress(ordinal, port)); err != nil {
+		d.log.Warn("connections to a server that stops are refused, not held", "port", port, "node", ordinal, "error", err)
+	}
+}
+
+// leadBack has the gateway lead to a cluster's servers again after withhold. The caller holds the
+// cluster's lock.
+func (d *Driver) leadBack(ctx context.Context, cs *clusterState, port int) error {
+	if d.o.Networks == nil {
+		return nil
+	}
+	routes, err := d.o.Gateway.Routes(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(routes, func(r gateway.Recorded) bool { return r.Port == port && r.Cluster == cs.id })
+	if i < 0 {
+		return nil
+	}
+	top, err := d.topology(cs.id)
+	if err != nil {
+		return err
+	}
+	r := routes[i].Route
+	r.Reads = d.readers(cs, port, top)
+	if cs.node(top.Primary).running() {
+		r.Primary = d.listenAddress(top.Primary, port)
+	}
+	return d.o.Gateway.Set(ctx, r)
+}
+
+// endSessionsWithin bounds the servers' own words: what isn't said by then is cut.
+const endSessionsWithin = 250 * time.Millisecond
+
+// EndSessions has servers end sessions of customers, for the gateway, in the server's own words.
+func (d *Driver) EndSessions(ctx context.Context, sessions []kernel.Session) {
+	ctx, cancel := context.WithTimeout(ctx, endSessionsWithin)
+	defer cancel()
+	byServer := map[netip.AddrPort][]netip.AddrPort{}
+	for _, s := range sessions {
+		byServer[s.Server] = append(byServer[s.Server], s.Seen)
+	}
+	var work sync.WaitGroup
+	for server, clients := range byServer {
+		work.Go(func() {
+			if err := d.endSessionsAt(ctx, server, clients); err != nil && ctx.Err() == nil {
+				d.log.Warn("sessions are cut without the server's words", "server", server, "error", err)
+			}
+		})
+	}
+	work.Wait()
+}
+
+func (d *Driver) endSessionsAt(ctx context.Context, server netip.AddrPort, clients []netip.AddrPort) error {
+	ns := d.serverAt(server)
+	if ns == nil || ns.isHung() {
+		return nil
+	}
+	rec, err := state.ReadNode(d.layout.node(ns.id, ns.ordinal))
+	if err != nil || rec == nil || !rec.Bootstrapped {
+		return err
+	}
+	eng, node, err := d.recordedNode(ctx, rec)
+	if err != nil {
+		return err
+	}
+	return eng.EndSessions(ctx, node, clients)
+}
+
+// serverAt finds the node whose server listens at an address and runs.
+func (d *Driver) serverAt(server netip.AddrPort) *nodeState {
+	d.mu.Lock()
+	all := make([]*clusterState, 0, len(d.clusters))
+	for _, cs := range d.clusters {
+		all = append(all, cs)
+	}
+	d.mu.Unlock()
+	for _, cs := range all {
+		for _, ordinal := range cs.ordinals() {
+			if ns := cs.node(ordinal); ns.listensAt() == server && ns.running() {
+				return ns
+			}
+		}
+	}
+	return nil
+}
