@@ -82,7 +82,7 @@ func (d Dir) HostOptions(c config.Config, log *slog.Logger) (host.Options, error
 		DataDir: d.Data, RunDir: d.Run, KeysDir: d.Keys, Engines: Engines(log), EngineFolders: c.Engines.Folders, DiscoverEvery: c.Engines.DiscoverEvery, Now: failpoint.Now,
 		Ports: ports, Hostnames: c.Gateway.Hostnames, UIDBase: c.Isolation.UIDBase, PoolSize: c.Pool.Size, Logger: log,
 		Continuous: c.Backups.Continuous, Internet: c.Isolation.Internet,
-		Isolation:  host.Isolation{Bubblewrap: c.Isolation.Bubblewrap, Cgroups: c.Isolation.Cgroups},
+		Isolation: host.Isolation{Bubblewrap: c.Isolation.Bubblewrap, Cgroups: c.Isolation.Cgroups},
 	}
 	o.PrimaryAddress, o.SecondaryAddress, err = c.Gateway.Addresses()
 	return o, err

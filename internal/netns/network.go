@@ -400,7 +400,10 @@ func (n *Network) wired(path, name string, number int) (bool, error) {
 	if link.Attrs().Flags&net.FlagUp == 0 {
 		return false, nil
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{LinkIndex: link.Attrs().Index, Dst: single(n.Address(number))}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_DST)
+	routes, err := listed(func() ([]netlink.Route, error) {
+		of := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: single(n.Address(number))}
+		return netlink.RouteListFiltered(netlink.FAMILY_V4, of, netlink.RT_FILTER_OIF|netlink.RT_FILTER_DST)
+	})
 	if err != nil || len(routes) == 0 {
 		return false, err
 	}
@@ -460,7 +463,7 @@ func (n *Network) Numbers() ([]int, error) {
 	for _, e := range entries {
 		note(e.Name())
 	}
-	links, err := netlink.LinkList()
+	links, err := listed(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list networks: %w", err)
 	}

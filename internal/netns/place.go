@@ -20,6 +20,14 @@ func Do(path string, f func() error) (err error) {
 		return f()
 	}
 	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		// What is asked of /proc/self and /proc/net is this thread's, whoever asks. While it is held here, others run elsewhere.
+		done := make(chan error)
+		go func() { done <- Do(path, f) }()
+		err := <-done
+		runtime.UnlockOSThread()
+		return err
+	}
 	home, err := handles.Get()
 	if err != nil {
 		runtime.UnlockOSThread()
@@ -98,9 +106,19 @@ func removeNamespace(path string) error {
 // setting writes one of the network's settings, of the namespace that the thread is in.
 func setting(name, value string) error { return os.WriteFile("/proc/sys/net/"+name, []byte(value), 0) }
 
+// listed lists again what was changed while it was listed.
+func listed[T any](list func() ([]T, error)) (all []T, err error) {
+	for range 100 {
+		if all, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return all, err
+}
+
 // Taken are the networks that the machine's addresses and routes are in, but for links with the prefix.
 func Taken(prefix string) ([]netip.Prefix, error) {
-	links, err := netlink.LinkList()
+	links, err := listed(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
@@ -114,7 +132,7 @@ func Taken(prefix string) ([]netip.Prefix, error) {
 			taken = append(taken, netip.PrefixFrom(a.Unmap(), ones).Masked())
 		}
 	}
-	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	addresses, err := listed(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}
@@ -123,7 +141,9 @@ func Taken(prefix string) ([]netip.Prefix, error) {
 			add(a.IP.To4(), ones)
 		}
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	routes, err := listed(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -562,5 +563,58 @@ func TestAvailable(t *testing.T) {
 	}
 	if now, most, err := Tracked(); err != nil || now < 0 || most < 1 {
 		t.Errorf("tracked %d of %d, %v", now, most, err)
+	}
+}
+
+// TestAServerThatHasEndedTheSessionListensOn: the kernel takes the listener for a socket that is gone, if it is asked
+// by addresses alone.
+func TestAServerThatHasEndedTheSessionListensOn(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.Close()
+	var l net.Listener
+	p.servers.Do(func() (err error) {
+		l, err = net.Listen("tcp4", fmt.Sprintf("10.100.%d.2:5001", p.n))
+		return err
+	})
+	defer l.Close()
+	accepted := make(chan net.Conn)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				close(accepted)
+				return
+			}
+			accepted <- c
+		}
+	}()
+	var there net.Conn
+	p.o.End = func(context.Context, []Session) {
+		_ = there.(*net.TCPConn).SetLinger(0)
+		there.Close()
+	}
+	p.open()
+	r := gateway.Route{Cluster: 1, Port: 21000, Primary: netip.MustParseAddrPort(l.Addr().String()), Allow: p.allow(7, 8)}
+	p.set(r)
+	for range 2 {
+		gone, err := p.dial(8, p.o.PrimaryAddr, 21000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there = <-accepted
+		r.Allow = p.allow(7)
+		p.set(r)
+		if !gone.ended() {
+			t.Error("the session lives on")
+		}
+		r.Allow = p.allow(7, 8)
+		p.set(r)
+	}
+	if _, err := p.dial(7, p.o.PrimaryAddr, 21000); err != nil {
+		t.Error("the server's listener was closed:", err)
+	}
+	if c := <-accepted; c == nil {
+		t.Error("the server's listener was closed")
 	}
 }

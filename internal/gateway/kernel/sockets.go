@@ -99,6 +99,13 @@ func parseSocket(b []byte) (s socket, ok bool) {
 // destroy closes the servers' sockets of sessions: both sides are reset. Kernels without
 // that (INET_DIAG_DESTROY) leave them to Options.End; clients are reset with their next packet.
 func destroy(namespace string, sessions []Session) error {
+	byServer := map[netip.AddrPort]map[netip.AddrPort]bool{}
+	for _, s := range sessions {
+		if byServer[s.Server] == nil {
+			byServer[s.Server] = map[netip.AddrPort]bool{}
+		}
+		byServer[s.Server][s.Seen] = true
+	}
 	c, err := diagnose(namespace)
 	if err != nil {
 		return fmt.Errorf("end sockets: %w", err)
@@ -107,18 +114,20 @@ func destroy(namespace string, sessions []Session) error {
 		return nil
 	}
 	defer c.Close()
-	for _, s := range sessions {
-		id := make([]byte, diagIDSize)
-		binary.BigEndian.PutUint16(id, s.Server.Port())
-		binary.BigEndian.PutUint16(id[2:], s.Seen.Port())
-		copy(id[4:], s.Server.Addr().AsSlice())
-		copy(id[20:], s.Seen.Addr().AsSlice())
-		for i := 40; i < diagIDSize; i++ { // no cookie
-			id[i] = 0xff
-		}
-		_, err := c.Execute(diagRequest(diagDestroy, netlink.Acknowledge, unix.AF_INET, id))
-		if err != nil && !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.EOPNOTSUPP) {
+	for server, seen := range byServer {
+		there, err := sockets(namespace, server)
+		if err != nil {
 			return fmt.Errorf("end sockets: %w", err)
+		}
+		for _, s := range there {
+			if !seen[s.remote] {
+				continue
+			}
+			// With its cookie: by addresses alone the kernel takes the listener, when the socket is gone.
+			_, err := c.Execute(diagRequest(diagDestroy, netlink.Acknowledge, s.family, s.id))
+			if err != nil && !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ESTALE) && !errors.Is(err, syscall.EOPNOTSUPP) {
+				return fmt.Errorf("end sockets: %w", err)
+			}
 		}
 	}
 	return nil

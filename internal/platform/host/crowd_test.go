@@ -59,7 +59,7 @@ func open(t *testing.T, from netip.Addr, to string, count int) []net.Conn {
 	var all []net.Conn
 	for range count {
 		c, err := d.DialContext(t.Context(), "tcp", to)
-		if errors.Is(err, syscall.ECONNRESET) {
+		if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ECONNREFUSED) {
 			continue // turned away before this side had heard that it was connected
 		}
 		if err != nil {

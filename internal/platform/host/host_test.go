@@ -413,7 +413,7 @@ func (s *site) leftovers(t *testing.T, id cluster.ID, port int) []string {
 			t.Fatal(err)
 		}
 		if slices.ContainsFunc(numbers, func(n int) bool { return s.o.Networks.SameCluster(n, port) }) {
-			left = append(left, "networks")
+			left = append(left, "networks", "port")
 		}
 	}
 	routes, err := s.gateway.Routes(t.Context())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 
 	"steward/internal/cluster"
 	"steward/internal/gateway"
@@ -119,8 +120,12 @@ func allOrdinals() (list []int) {
 // removeStrayNetworks takes away the networks that no cluster has. The numbers were
 // looked for before the clusters, so that one that is being made is known.
 func (d *Driver) removeStrayNetworks(ctx context.Context, numbers []int, rows []cluster.Cluster) error {
+	left, err := d.networkNumbers() // after the clusters that no row has
+	if err != nil {
+		return err
+	}
 	for _, number := range numbers {
-		owned := false
+		owned := !slices.Contains(left, number)
 		for _, c := range rows {
 			owned = owned || d.o.Networks.SameCluster(number, c.Port)
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/netns"
 	"steward/internal/platform"
 )
 
@@ -56,7 +58,14 @@ func (h *threeNodes) hidesPassword() {
 	}
 	// It is the right password where replicas come from.
 	primary := netip.MustParseAddrPort(h.node(h.healthy(), cluster.Primary).Address)
-	if err := h.logIn(primary, "steward_replica", secret); err != nil {
+	from := ""
+	if n := h.s.o.Networks; n != nil {
+		from = n.PathOf(netip.MustParseAddrPort(h.node(h.healthy(), cluster.Replica).Address))
+		if err := h.logIn(primary, "steward_replica", secret); err == nil {
+			h.t.Error("the machine's own address is enough to log in as a replica does")
+		}
+	}
+	if err := h.logInFrom(from, primary, "steward_replica", secret); err != nil {
 		h.t.Errorf("log in as a replica does: %v", err)
 	}
 }
@@ -88,7 +97,7 @@ func (h *threeNodes) watchSessions() *sessionWatch {
 		at := netip.AddrPortFrom(address, uint16(h.want.Port))
 		w.wg.Go(func() {
 			for ctx.Err() == nil {
-				_ = h.session(ctx, at, "dbadmin", h.load.customer.password, func(db *sql.Conn) error { return w.watch(ctx, db) })
+				_ = h.session(ctx, "", at, "dbadmin", h.load.customer.password, func(db *sql.Conn) error { return w.watch(ctx, db) })
 				time.Sleep(20 * time.Millisecond) // nobody answers while a primary is away
 			}
 		})
@@ -124,12 +133,24 @@ func (w *sessionWatch) poll(ctx context.Context, db *sql.Conn) error {
 }
 
 func (h *threeNodes) logIn(at netip.AddrPort, user, password string) error {
-	return h.session(h.t.Context(), at, user, password, func(*sql.Conn) error { return nil })
+	return h.logInFrom("", at, user, password)
 }
 
-func (h *threeNodes) session(ctx context.Context, at netip.AddrPort, user, password string, use func(*sql.Conn) error) error {
+// logInFrom logs in from a network namespace; "" for the test's own.
+func (h *threeNodes) logInFrom(namespace string, at netip.AddrPort, user, password string) error {
+	return h.session(h.t.Context(), namespace, at, user, password, func(*sql.Conn) error { return nil })
+}
+
+func (h *threeNodes) session(ctx context.Context, namespace string, at netip.AddrPort, user, password string, use func(*sql.Conn) error) error {
 	config := mysql.NewConfig()
 	config.Net, config.Addr, config.User, config.Passwd = "tcp", at.String(), user, password
+	config.DialFunc = func(ctx context.Context, network, address string) (c net.Conn, err error) {
+		err = netns.Do(namespace, func() error {
+			c, err = new(net.Dialer).DialContext(ctx, network, address)
+			return err
+		})
+		return c, err
+	}
 	config.TLS = h.load.customer.secure.Clone()
 	config.TLS.ServerName = at.Addr().String()
 	config.Logger = &mysql.NopLogger{}

@@ -122,10 +122,9 @@ func (nr *nodeReconciler) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if nr.d.o.Networks == nil { // nobody else listens in a network of its own
-		if err := checkPort(ctx, nr.node.Listen); err != nil {
-			return err
-		}
+	err := nr.d.inNetwork(ctx, nr.ns.ordinal, nr.want.Port, func() error { return checkPort(ctx, nr.node.Listen) })
+	if err != nil {
+		return err
 	}
 	if nr.rec.Installation != nr.inst.ID() {
 		nr.rec.Installation, nr.rec.Upgrading = nr.inst.ID(), true

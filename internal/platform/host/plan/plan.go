@@ -86,7 +86,7 @@ func Steps(s Status) []Step {
 	add(s.Upgrading || s.OtherBuild && !s.fresh(), Upgrade)
 	add(s.Encrypted, Keyring)
 	add(s.ReadOnlyDue && running, ReadOnly)
-	add(s.RouteDue || s.stops() && !s.Replica, Route) // who is stopped isn't led to meanwhile
+	add(s.RouteDue || !running && !s.Replica && !s.fresh(), Route) // nobody is led to a server that doesn't run
 	if s.Settled && (len(steps) == 0 || slices.Equal(steps, []Step{Keyring})) {
 		return steps // the keyring is looked at each time, without a change to record
 	}

@@ -55,7 +55,7 @@ func TestPlan(t *testing.T) {
 		{
 			"a customer's data is never thrown away",
 			with(stopped, func(s *Status) { s.Settled, s.FilesDue, s.CertificateDue = false, true, true }),
-			[]Step{Certificate, Files, Start, Ready, Settle},
+			[]Step{Certificate, Files, Start, Ready, Route, Settle},
 		},
 		{"an older steward let customers have more", with(running, func(s *Status) { s.FencesDue = true }), []Step{Fence, Settle}},
 		{"that, and files to load", with(running, func(s *Status) { s.FencesDue, s.FilesDue = true, true }), []Step{Files, Reload, Settle}},
@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 		{
 			"the distribution replaced the build while the server was stopped",
 			with(stopped, func(s *Status) { s.OtherBuild = true }),
-			[]Step{Files, Start, Ready, Upgrade, Settle},
+			[]Step{Files, Start, Ready, Upgrade, Route, Settle},
 		},
 		{
 			"the disk guard is to hold",
@@ -104,7 +104,7 @@ func TestPlan(t *testing.T) {
 		{
 			"the disk guard is to hold from the start",
 			with(stopped, func(s *Status) { s.ReadOnlyDue = true }),
-			[]Step{Files, Start, Ready, Settle},
+			[]Step{Files, Start, Ready, Route, Settle},
 		},
 		{"encrypted: the keyring is looked at each time", with(running, func(s *Status) { s.Encrypted = true }), []Step{Keyring}},
 		{
