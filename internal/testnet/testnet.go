@@ -26,18 +26,21 @@ var why = "it needs a network namespace of its own: call testnet.Main"
 
 // Main runs the tests of a package in a network of their own, as TestMain does. Without
 // the privilege for that, those that call [Need] are skipped.
-func Main(m *testing.M) {
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run is Main for packages that have something to do before the end.
+func Run(m *testing.M) (code int) {
 	if os.Getenv(inside) != "" {
 		if err := prepare(); err != nil {
 			fmt.Fprintln(os.Stderr, "network for tests:", err)
-			os.Exit(1)
+			return 1
 		}
 		why = ""
-		os.Exit(m.Run())
+		return m.Run()
 	}
 	if os.Geteuid() != 0 {
 		why = "it needs root, for network namespaces"
-		os.Exit(m.Run())
+		return m.Run()
 	}
 	runtime.LockOSThread() // the program is ended with this thread
 	cmd := exec.CommandContext(context.Background(), "/proc/self/exe", os.Args[1:]...)
@@ -51,12 +54,12 @@ func Main(m *testing.M) {
 	var ended *exec.ExitError
 	switch {
 	case err == nil:
-		os.Exit(0)
+		return 0
 	case errors.As(err, &ended):
-		os.Exit(max(1, ended.ExitCode()))
+		return max(1, ended.ExitCode())
 	default:
 		why = fmt.Sprintf("network namespaces can't be made here: %v", err)
-		os.Exit(m.Run())
+		return m.Run()
 	}
 }
 

@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/testnet"
 	"steward/test/harness"
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := testnet.Run(m) // with the kernel's gateway, where that is possible
 	harness.RemoveBinaries()
 	os.Exit(code)
 }

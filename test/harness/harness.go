@@ -24,6 +24,7 @@ import (
 	// run them again when that code changes, instead of showing an old result.
 	_ "steward/internal/cli"
 	"steward/internal/testdir"
+	"steward/internal/testnet"
 )
 
 // Patience is how long the harness waits for anything. Generous, since test
@@ -103,7 +104,7 @@ func Prepare(t testing.TB, options ...Option) *Server {
 	if _, test := t.(*testing.T); test { // a benchmark measures the server alone
 		s.URL = apitest.Proxy(t, s.URL)
 	}
-	config := fmt.Sprintf("metrics: {listen: '127.0.0.1:0'}\ngateway:\n  ports: %d-%d\nlimits: {requests_per_minute: 0, checks_per_minute: 0, host_checks_per_minute: 0}\n%s", first, first+portsPerServer-1, set.config)
+	config := fmt.Sprintf("metrics: {listen: '127.0.0.1:0'}\ngateway:\n  driver: %s\n  ports: %d-%d\nlimits: {requests_per_minute: 0, checks_per_minute: 0, host_checks_per_minute: 0}\n%s", driver(), first, first+portsPerServer-1, set.config)
 	if dir := EnginesFolder(); dir != "" && !strings.Contains(set.config, "engines:") {
 		config += "engines:\n  folders: [" + dir + "]\n"
 	}
@@ -120,6 +121,14 @@ func Prepare(t testing.TB, options ...Option) *Server {
 	}
 	t.Cleanup(s.stopAll)
 	return s
+}
+
+// driver is the kernel's gateway where tests have a network of their own; the machine's isn't touched.
+func driver() string {
+	if testnet.Inside() {
+		return "kernel"
+	}
+	return "haproxy"
 }
 
 // EnginesFolder is where `make engines` keeps further server versions, "" when
