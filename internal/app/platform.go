@@ -65,6 +65,11 @@ func (a *App) openKernel(ctx context.Context) error {
 			d.EndSessions(ctx, sessions)
 		}
 	}
+	options.Retire = func(ctx context.Context, sessions []kernel.Session) {
+		if d := a.sessionEnder.Load(); d != nil {
+			d.RetireSessions(ctx, sessions)
+		}
+	}
 	opened, err := kernel.Open(ctx, options)
 	if err != nil {
 		a.serverNetworks.Close()

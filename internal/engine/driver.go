@@ -105,6 +105,8 @@ type Administrator interface {
 	// EndSessions ends those of customers at the given addresses and ports, whatever
 	// they have open, with the server's own words, and returns when they are gone or ctx ends.
 	EndSessions(ctx context.Context, n Node, clients []netip.AddrPort) error
+	// RetireSessions ends those of them that have had nothing open for a while, and returns at once.
+	RetireSessions(ctx context.Context, n Node, clients []netip.AddrPort) error
 }
 
 // Upgrader is the part of a Driver that moves data to a newer build.

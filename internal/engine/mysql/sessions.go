@@ -17,11 +17,7 @@ func (d *Driver) EndSessions(ctx context.Context, n engine.Node, clients []netip
 		return fmt.Errorf("end sessions: %w", err)
 	}
 	defer s.close()
-	list := make([]string, len(clients))
-	for i, c := range clients {
-		list[i] = quote(c.String())
-	}
-	theirs := "SELECT ID FROM information_schema.PROCESSLIST WHERE HOST IN (" + strings.Join(list, ", ") + ")"
+	theirs := sessionsOf(clients)
 	if err := s.kill(ctx, theirs); err != nil {
 		return fmt.Errorf("end sessions: %w", err)
 	}
@@ -36,4 +32,27 @@ func (d *Driver) EndSessions(ctx context.Context, n engine.Node, clients []netip
 		case <-time.After(time.Millisecond):
 		}
 	}
+}
+
+// RetireSessions implements engine.Driver.
+func (d *Driver) RetireSessions(ctx context.Context, n engine.Node, clients []netip.AddrPort) error {
+	s, err := d.admin(ctx, n)
+	if err != nil {
+		return fmt.Errorf("end idle sessions: %w", err)
+	}
+	defer s.close()
+	idle := " AND COMMAND = 'Sleep' AND TIME >= 1 AND ID NOT IN (SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX)"
+	if err := s.kill(ctx, sessionsOf(clients)+idle); err != nil {
+		return fmt.Errorf("end idle sessions: %w", err)
+	}
+	return nil
+}
+
+// sessionsOf finds the sessions of clients.
+func sessionsOf(clients []netip.AddrPort) string {
+	list := make([]string, len(clients))
+	for i, c := range clients {
+		list[i] = quote(c.String())
+	}
+	return "SELECT ID FROM information_schema.PROCESSLIST WHERE HOST IN (" + strings.Join(list, ", ") + ")"
 }

@@ -17,11 +17,7 @@ func (Driver) EndSessions(ctx context.Context, n engine.Node, clients []netip.Ad
 		return fmt.Errorf("end sessions: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	list := make([]string, len(clients))
-	for i, c := range clients {
-		list[i] = fmt.Sprintf("('%s'::inet, %d)", c.Addr(), c.Port())
-	}
-	theirs := "FROM pg_stat_activity WHERE (client_addr, client_port) IN (" + strings.Join(list, ", ") + ")"
+	theirs := sessionsOf(clients)
 	statement := "SELECT pg_terminate_backend(pid) " + theirs
 	for {
 		rows, err := query(ctx, conn, statement)
@@ -35,4 +31,23 @@ func (Driver) EndSessions(ctx context.Context, n engine.Node, clients []netip.Ad
 		}
 		statement = "SELECT pid " + theirs
 	}
+}
+
+// RetireSessions implements engine.Driver.
+func (Driver) RetireSessions(ctx context.Context, n engine.Node, clients []netip.AddrPort) error {
+	_, err := ask(ctx, n, "SELECT pg_terminate_backend(pid) "+sessionsOf(clients)+
+		" AND state = 'idle' AND state_change < clock_timestamp() - interval '30 ms'")
+	if err != nil {
+		return fmt.Errorf("end idle sessions: %w", err)
+	}
+	return nil
+}
+
+// sessionsOf finds the sessions of clients.
+func sessionsOf(clients []netip.AddrPort) string {
+	list := make([]string, len(clients))
+	for i, c := range clients {
+		list[i] = fmt.Sprintf("('%s'::inet, %d)", c.Addr(), c.Port())
+	}
+	return "FROM pg_stat_activity WHERE (client_addr, client_port) IN (" + strings.Join(list, ", ") + ")"
 }

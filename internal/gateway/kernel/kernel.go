@@ -39,6 +39,9 @@ type Options struct {
 	// End is asked to end sessions with the server's own words, and need not end all:
 	// what it leaves is cut when it returns. It must not change the gateway. May be nil.
 	End func(ctx context.Context, sessions []Session)
+	// Retire is asked to end those of sessions that do nothing now, before others are given a moment
+	// to end by themselves; see Withhold. May be nil.
+	Retire func(ctx context.Context, sessions []Session)
 	// Namespace is the path of the network namespace whose sockets a server has; empty for this
 	// process's own. May be nil.
 	Namespace func(server netip.AddrPort) string
@@ -145,6 +148,9 @@ func (o *Options) fillIn() {
 	if o.End == nil {
 		o.End = func(context.Context, []Session) {}
 	}
+	if o.Retire == nil {
+		o.Retire = func(context.Context, []Session) {}
+	}
 	if o.Namespace == nil {
 		o.Namespace = func(netip.AddrPort) string { return "" }
 	}
@@ -227,14 +233,37 @@ func (g *Gateway) Set(ctx context.Context, r gateway.Route) error {
 	return nil
 }
 
-// Withhold leads nobody to a server any more that is about to stop, or has: its sessions end, and new
-// connections wait for the next Set, but for reads that other servers take.
-func (g *Gateway) Withhold(ctx context.Context, port int, server netip.AddrPort) error {
+// Withhold leads nobody to a server any more that is about to stop, or has: new connections
+// wait for the next Set, but for reads that other servers take. Sessions that do nothing end at once, others
+// have so much time for what they are at.
+func (g *Gateway) Withhold(ctx context.Context, port int, server netip.AddrPort, grace time.Duration) error {
+	g.mu.Lock()
+	before, there := g.routes[port]
+	r, serves := without(before, server)
+	var err error
+	if there && serves {
+		err = g.putAfter(ctx, r, func(context.Context) error { return nil })
+	}
+	g.mu.Unlock()
+	if !there || !serves || err != nil {
+		return err
+	}
+	// Others' routes don't wait for these sessions.
+	if err := g.retire(ctx, server, r, grace); err != nil {
+		return err
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r, there := g.routes[port]
-	if !there || r.Primary != server && !slices.Contains(r.Reads, server) {
-		return nil
+	if !g.routes[port].Equal(r) {
+		return nil // who set it meanwhile has ended what doesn't fit
+	}
+	return g.endMisfits(context.WithoutCancel(ctx), before, r)
+}
+
+// without is a route without a server; false when the route doesn't lead there.
+func without(r gateway.Route, server netip.AddrPort) (gateway.Route, bool) {
+	if !server.IsValid() || r.Primary != server && !slices.Contains(r.Reads, server) {
+		return r, false
 	}
 	r = r.Clone()
 	r.Reads = slices.DeleteFunc(r.Reads, func(s netip.AddrPort) bool { return s == server })
@@ -243,14 +272,40 @@ func (g *Gateway) Withhold(ctx context.Context, port int, server netip.AddrPort)
 	} else if len(r.Reads) == 0 && r.Primary.IsValid() {
 		r.Reads = []netip.AddrPort{r.Primary}
 	}
-	return g.put(ctx, r)
+	return r, true
+}
+
+// retirePause is between two looks at who is left.
+const retirePause = 3 * time.Millisecond
+
+// retire waits until the sessions that a route doesn't lead to a server any more have ended by themselves.
+func (g *Gateway) retire(ctx context.Context, server netip.AddrPort, now gateway.Route, grace time.Duration) error {
+	for end := time.Now().Add(grace); time.Now().Before(end); {
+		flows, err := g.misfits([]netip.AddrPort{server}, now)
+		if err != nil {
+			return err
+		}
+		left := g.sessionsOf(flows)
+		if len(left) == 0 {
+			return nil
+		}
+		short, cancel := context.WithDeadline(ctx, end)
+		g.o.Retire(short, left)
+		cancel()
+		time.Sleep(retirePause)
+	}
+	return nil
 }
 
 // put saves a route and brings it into force.
 func (g *Gateway) put(ctx context.Context, r gateway.Route) error {
-	before, had := g.routes[r.Port]
-	end := func(ctx context.Context) error { return g.endMisfits(ctx, before, r) }
-	if had && !g.settled[r.Port] {
+	before := g.routes[r.Port]
+	return g.putAfter(ctx, r, func(ctx context.Context) error { return g.endMisfits(ctx, before, r) })
+}
+
+// putAfter is put with another way of ending the sessions that the route doesn't allow, while the route before was in force.
+func (g *Gateway) putAfter(ctx context.Context, r gateway.Route, end func(context.Context) error) error {
+	if _, had := g.routes[r.Port]; had && !g.settled[r.Port] {
 		end = func(ctx context.Context) error { return g.endAll(ctx, g.misfit(r)) }
 	}
 	delete(g.settled, r.Port)

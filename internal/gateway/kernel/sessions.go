@@ -168,14 +168,7 @@ func (g *Gateway) end(ctx context.Context, flows []flow) error {
 	if len(flows) == 0 {
 		return nil
 	}
-	var sessions []Session
-	for _, f := range flows {
-		if f.open {
-			sessions = append(sessions, Session{
-				Port: int(f.to.Port()), Reads: f.to.Addr() == g.o.SecondaryAddr, Client: f.from, Server: f.server, Seen: f.seen,
-			})
-		}
-	}
+	sessions := g.sessionsOf(flows)
 	if len(sessions) > 0 {
 		g.o.End(ctx, sessions)
 	}
@@ -191,6 +184,18 @@ func (g *Gateway) end(ctx context.Context, flows []flow) error {
 		}
 	}
 	return errors.Join(append(errs, forget(flows))...)
+}
+
+// sessionsOf are the open ones of connections.
+func (g *Gateway) sessionsOf(flows []flow) (sessions []Session) {
+	for _, f := range flows {
+		if f.open {
+			sessions = append(sessions, Session{
+				Port: int(f.to.Port()), Reads: f.to.Addr() == g.o.SecondaryAddr, Client: f.from, Server: f.server, Seen: f.seen,
+			})
+		}
+	}
+	return sessions
 }
 
 // flowsOf are the connections to a server that came in at the gateway.

@@ -320,6 +320,7 @@ func (cr *clusterReconciler) switchoverCandidate(ctx context.Context) (*nodeReco
 // primary takes writes again.
 func (cr *clusterReconciler) demote(ctx context.Context, old, candidate *nodeReconciler) error {
 	const patience = 20 * time.Second
+	cr.d.withhold(ctx, old.ns.ordinal, cr.want.Port, stopGrace)
 	held := old.route()
 	held.Primary = netip.AddrPort{} // held, until there is one
 	if err := cr.d.o.Gateway.Set(ctx, held); err != nil {

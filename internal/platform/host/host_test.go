@@ -198,6 +198,11 @@ func (s *site) openKernel(t *testing.T) {
 				d.EndSessions(ctx, sessions)
 			}
 		},
+		Retire: func(ctx context.Context, sessions []kernel.Session) {
+			if d := s.driver.Load(); d != nil {
+				d.RetireSessions(ctx, sessions)
+			}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/engine"
 	"steward/internal/gateway"
 	"steward/internal/gateway/kernel"
 	"steward/internal/platform/host/state"
@@ -15,17 +16,21 @@ import (
 // withholder is a gateway that refuses connections to a server that has stopped, unless
 // it is told: HAProxy tries again by itself.
 type withholder interface {
-	Withhold(ctx context.Context, port int, server netip.AddrPort) error
+	Withhold(ctx context.Context, port int, server netip.AddrPort, grace time.Duration) error
 }
 
+// stopGrace is how long sessions may go on with what they are at when their server is to be stopped. New
+// connections wait for as long at most, and no longer than there are such sessions.
+const stopGrace = 80 * time.Millisecond
+
 // withhold has new connections wait that would go to a node's server, which is
-// about to stop or has. The next route leads there again.
-func (d *Driver) withhold(ctx context.Context, ordinal, port int) {
+// about to stop, so that its sessions have a moment, or has. The next route leads there again.
+func (d *Driver) withhold(ctx context.Context, ordinal, port int, grace time.Duration) {
 	g, ok := d.o.Gateway.(withholder)
 	if !ok || d.o.Networks == nil {
 		return
 	}
-	if err := g.Withhold(ctx, port, d.listenAddress(ordinal, port)); err != nil {
+	if err := g.Withhold(ctx, port, d.listenAddress(ordinal, port), grace); err != nil {
 		d.log.Warn("connections to a server that stops are refused, not held", "port", port, "node", ordinal, "error", err)
 	}
 }
@@ -61,6 +66,17 @@ const endSessionsWithin = 250 * time.Millisecond
 
 // EndSessions has servers end sessions of customers, for the gateway, in the server's own words.
 func (d *Driver) EndSessions(ctx context.Context, sessions []kernel.Session) {
+	d.eachServerOf(ctx, sessions, engine.Driver.EndSessions)
+}
+
+// RetireSessions has servers end those sessions that do nothing.
+func (d *Driver) RetireSessions(ctx context.Context, sessions []kernel.Session) {
+	d.eachServerOf(ctx, sessions, engine.Driver.RetireSessions)
+}
+
+type endSessions func(eng engine.Driver, ctx context.Context, n engine.Node, clients []netip.AddrPort) error
+
+func (d *Driver) eachServerOf(ctx context.Context, sessions []kernel.Session, end endSessions) {
 	ctx, cancel := context.WithTimeout(ctx, endSessionsWithin)
 	defer cancel()
 	byServer := map[netip.AddrPort][]netip.AddrPort{}
@@ -70,7 +86,7 @@ func (d *Driver) EndSessions(ctx context.Context, sessions []kernel.Session) {
 	var work sync.WaitGroup
 	for server, clients := range byServer {
 		work.Go(func() {
-			if err := d.endSessionsAt(ctx, server, clients); err != nil && ctx.Err() == nil {
+			if err := d.endSessionsAt(ctx, server, clients, end); err != nil && ctx.Err() == nil {
 				d.log.Warn("sessions are cut without the server's words", "server", server, "error", err)
 			}
 		})
@@ -78,7 +94,7 @@ func (d *Driver) EndSessions(ctx context.Context, sessions []kernel.Session) {
 	work.Wait()
 }
 
-func (d *Driver) endSessionsAt(ctx context.Context, server netip.AddrPort, clients []netip.AddrPort) error {
+func (d *Driver) endSessionsAt(ctx context.Context, server netip.AddrPort, clients []netip.AddrPort, end endSessions) error {
 	ns := d.serverAt(server)
 	if ns == nil || ns.isHung() {
 		return nil
@@ -91,7 +107,7 @@ func (d *Driver) endSessionsAt(ctx context.Context, server netip.AddrPort, clien
 	if err != nil {
 		return err
 	}
-	return eng.EndSessions(ctx, node, clients)
+	return end(eng, ctx, node, clients)
 }
 
 // serverAt finds the node whose server listens at an address and runs.

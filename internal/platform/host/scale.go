@@ -119,7 +119,7 @@ func (cr *clusterReconciler) removeOthers(ctx context.Context) error {
 func (cr *clusterReconciler) removeNode(ctx context.Context, ordinal int) error {
 	failpoint.Here("host: before removing a node")
 	d, id := cr.d, cr.want.ID
-	d.withhold(ctx, ordinal, cr.want.Port)
+	d.withhold(ctx, ordinal, cr.want.Port, stopGrace)
 	if err := d.removeProcesses(ctx, cr.cs.node(ordinal), cr.want.Port); err != nil {
 		return err
 	}

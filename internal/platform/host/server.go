@@ -101,7 +101,7 @@ func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 		return // stopped on purpose
 	}
 	if rec, err := state.ReadNode(d.layout.node(ns.id, ns.ordinal)); err == nil && rec != nil {
-		d.withhold(d.quit, ns.ordinal, rec.Port)
+		d.withhold(d.quit, ns.ordinal, rec.Port, 0)
 	}
 	d.notifyChange(cs.id)
 	words := lastWords(d.layout.node(ns.id, ns.ordinal))

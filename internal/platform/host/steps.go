@@ -99,7 +99,7 @@ func (nr *nodeReconciler) stop(ctx context.Context) error {
 	if err := nr.checkStoppable(); err != nil {
 		return fmt.Errorf("node %d isn't stopped: %w", nr.ns.ordinal, err)
 	}
-	nr.d.withhold(ctx, nr.ns.ordinal, nr.want.Port)
+	nr.d.withhold(ctx, nr.ns.ordinal, nr.want.Port, stopGrace)
 	nr.ns.setProcess(nil) // its end is no crash
 	return p.Stop(ctx, nr.eng.StopSignal(), stopTimeout, nr.d.groups.Find(nr.name()))
 }
@@ -110,7 +110,7 @@ func (nr *nodeReconciler) killAll(ctx context.Context) error {
 	nr.ns.setProcess(nil)
 	id := nr.d.identity(&state.Node{Cluster: nr.want.ID, Ordinal: nr.ns.ordinal, Port: nr.want.Port})
 	err := process.KillAll(ctx, id, nr.d.groups.Find(nr.name()))
-	nr.d.withhold(ctx, nr.ns.ordinal, nr.want.Port) // it may not have answered: its sessions have ended now
+	nr.d.withhold(ctx, nr.ns.ordinal, nr.want.Port, 0) // it may not have answered: its sessions have ended now
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"steward/internal/cluster"
 	"steward/internal/gateway"
@@ -84,9 +85,9 @@ func (g *unreliableGateway) Routes(ctx context.Context) ([]gateway.Recorded, err
 }
 
 // Withhold is passed on to a gateway that has to be told.
-func (g *unreliableGateway) Withhold(ctx context.Context, port int, server netip.AddrPort) error {
+func (g *unreliableGateway) Withhold(ctx context.Context, port int, server netip.AddrPort, grace time.Duration) error {
 	if w, ok := g.Gateway.(*kernel.Gateway); ok {
-		return w.Withhold(ctx, port, server)
+		return w.Withhold(ctx, port, server, grace)
 	}
 	return nil
 }
