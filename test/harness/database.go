@@ -137,24 +137,27 @@ func (s *Server) Credentials(d Database) Credentials {
 // Connect opens one connection as dbadmin over verified TLS through the
 // gateway, from the given loopback source address ("" for any).
 func Connect(ctx context.Context, d Database, c Credentials, source string) (*sql.DB, error) {
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	if source != "" {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(source)}
+	}
+	return ConnectBy(ctx, d, c, dialer.DialContext)
+}
+
+// ConnectBy is Connect by a dialer of the caller's.
+func ConnectBy(ctx context.Context, d Database, c Credentials, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*sql.DB, error) {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(c.CA) {
 		return nil, errors.New("the CA certificate can't be read")
 	}
 	verified := &tls.Config{RootCAs: roots, ServerName: d.Hosts.Primary, MinVersion: tls.VersionTLS12}
-	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	if source != "" {
-		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(source)}
-	}
 	address := net.JoinHostPort(d.Hosts.Primary, fmt.Sprint(d.Port))
 	var db *sql.DB
 	if d.Engine == "mysql" {
 		config := mysql.NewConfig()
 		config.User, config.Passwd, config.DBName = c.Username, c.Password, "defaultdb"
 		config.Net, config.Addr, config.TLS = "tcp", address, verified
-		config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, addr)
-		}
+		config.DialFunc = dial
 		connector, err := mysql.NewConnector(config)
 		if err != nil {
 			return nil, err
@@ -166,7 +169,7 @@ func Connect(ctx context.Context, d Database, c Credentials, source string) (*sq
 			return nil, err
 		}
 		config.Password, config.TLSConfig, config.Fallbacks = c.Password, verified, nil
-		config.DialFunc = dialer.DialContext
+		config.DialFunc = dial
 		db = stdlib.OpenDB(*config)
 	}
 	db.SetMaxOpenConns(1)

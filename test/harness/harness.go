@@ -286,6 +286,9 @@ func (s *Server) Command(args ...string) (string, error) {
 	return string(out), err
 }
 
+// Listen is the API's address, without what stands before it in tests.
+func (s *Server) Listen() string { return s.listen }
+
 // ConfigPath is the server's configuration file.
 func (s *Server) ConfigPath() string { return s.config }
 

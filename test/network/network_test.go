@@ -1,0 +1,531 @@
+// Package network tries the built steward with the kernel's gateway, in a network of the tests' own: who reaches
+// what, true addresses, what others do to our tables, and that nothing is left of them.
+package network
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+
+	"steward/internal/netns"
+	"steward/internal/testnet"
+	"steward/test/harness"
+)
+
+// tryVariable has the program try to reach what is listed in it, and say what it reached.
+const tryVariable = "STEWARD_TEST_TRY"
+
+func TestMain(m *testing.M) {
+	if list := os.Getenv(tryVariable); list != "" {
+		for _, target := range strings.Split(list, ",") {
+			network, address, _ := strings.Cut(target, "/")
+			c, err := net.DialTimeout(network, address, time.Second)
+			if err == nil {
+				c.Close()
+				fmt.Println(target)
+			}
+		}
+		return
+	}
+	code := testnet.Run(m)
+	harness.RemoveBinaries()
+	os.Exit(code)
+}
+
+// place is a server whose gateway has addresses of its own, and a machine of clients.
+type place struct {
+	*harness.Server
+	t               *testing.T
+	n               int
+	primary, second netip.Addr
+	clients         *testnet.Host
+}
+
+var places atomic.Int32
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	t.Parallel()
+	testnet.Need(t)
+	n := int(places.Add(1))
+	prefix := func(format string) netip.Prefix { return netip.MustParsePrefix(fmt.Sprintf(format, n)) }
+	p := &place{t: t, n: n, primary: prefix("172.18.%d.1/24").Addr(), second: prefix("172.18.%d.2/24").Addr()}
+	p.clients = testnet.NewHost(t, fmt.Sprintf("clients%d", n), prefix("172.18.%d.1/24"), prefix("172.18.%d.100/24"))
+	testnet.Address(t, p.clients.Outside, prefix("172.18.%d.2/24"))
+	p.clients.AnyOf(prefix("172.19.%d.0/24"), prefix("172.18.%d.100/24").Addr())
+	p.Server = harness.Prepare(t, harness.WithConfig(fmt.Sprintf("isolation: {network: 10.%d.0.0/16}", 40+n)))
+	p.Env = []string{"STEWARD_GATEWAY__PRIMARY_ADDRESS=" + p.primary.String(), "STEWARD_GATEWAY__SECONDARY_ADDRESS=" + p.second.String()}
+	p.Start()
+	return p
+}
+
+// source is one of the clients' addresses.
+func (p *place) source(i int) string { return fmt.Sprintf("172.19.%d.%d", p.n, i) }
+
+// dial connects from one of them.
+func (p *place) dial(i int) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (c net.Conn, err error) {
+		err = netns.Do(p.clients.Path(), func() error {
+			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(p.source(i))}, Timeout: 10 * time.Second}
+			c, err = d.DialContext(ctx, network, address)
+			return err
+		})
+		return c, err
+	}
+}
+
+func (p *place) connect(d harness.Database, i int) *sql.DB {
+	p.t.Helper()
+	return p.connectAs(d, p.Credentials(d), i)
+}
+
+func (p *place) connectAs(d harness.Database, c harness.Credentials, i int) *sql.DB {
+	p.t.Helper()
+	db, err := harness.ConnectBy(p.t.Context(), d, c, p.dial(i))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func (p *place) open(label, engine string, sources ...int) harness.Database {
+	p.t.Helper()
+	spec := harness.Small(label, engine)
+	spec["allow_list"] = p.list(sources...)
+	return p.CreateActive(spec)
+}
+
+func (p *place) list(sources ...int) []string {
+	list := make([]string, len(sources))
+	for i, s := range sources {
+		list[i] = p.source(s) + "/32"
+	}
+	return list
+}
+
+// node is where a database's first node is, and its server's process.
+func (p *place) node(d harness.Database) (netip.AddrPort, int) {
+	p.t.Helper()
+	n := p.Primary(d)
+	return netip.MustParseAddrPort(n.Address), n.Pid
+}
+
+// hash is what names are made of that follow from a folder.
+func hash(folder string) string {
+	sum := sha256.Sum256([]byte(folder))
+	return hex.EncodeToString(sum[:4])
+}
+
+func (p *place) runFolder() string { return filepath.Join("/run/steward", hash(p.Data)) }
+
+// TestWalls: from inside a database's network, as its user, nothing is reached but the nodes of its own cluster.
+func TestWalls(t *testing.T) {
+	p := newPlace(t)
+	mine, other := p.open("mine", "postgresql/15", 7), p.open("other", "mysql/10.11", 7)
+	world := harness.Small("world", "postgresql/15")
+	world["allow_list"] = []string{"0.0.0.0/0"}
+	everybody := p.CreateActive(world)
+	_, pid := p.node(mine)
+	theirs, _ := p.node(other)
+	gateway := theirs.Addr().As4()
+	gateway[2], gateway[3] = 0, 1
+	_, apiPort, err := net.SplitHostPort(p.Listen())
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine := []string{p.primary.String(), netip.AddrFrom4(gateway).String(), "127.0.0.1"}
+
+	service := listen(t, "tcp", "0.0.0.0:0")
+	_, servicePort, _ := net.SplitHostPort(service)
+	outside := ""
+	p.clients.Do(func() error {
+		_, port, err := net.SplitHostPort(listen(t, "tcp", "0.0.0.0:0"))
+		outside = net.JoinHostPort(fmt.Sprintf("172.18.%d.100", p.n), port)
+		return err
+	})
+	abstract := listen(t, "unix", fmt.Sprintf("@steward-test-walls-%d-%d", os.Getpid(), p.n))
+	stores, err := filepath.Glob(filepath.Join(p.runFolder(), "store", ".s.PGSQL.*[0-9]"))
+	if err != nil || len(stores) == 0 {
+		t.Fatalf("the store's socket: %v, %v", stores, err)
+	}
+	targets := []string{"tcp/" + theirs.String(), "tcp/" + outside, "unix/" + abstract, "unix/" + stores[0]}
+	for _, address := range machine {
+		targets = append(targets, "tcp/"+net.JoinHostPort(address, servicePort), "tcp/"+net.JoinHostPort(address, apiPort))
+	}
+	for _, address := range []netip.Addr{p.primary, p.second} {
+		for _, d := range []harness.Database{other, everybody} {
+			targets = append(targets, "tcp/"+netip.AddrPortFrom(address, uint16(d.Port)).String())
+		}
+	}
+	// As root on the machine each is reached that is reached from anywhere.
+	reached := try(t, "", 0, targets)
+	for _, target := range targets {
+		customers := strings.Contains(target, fmt.Sprintf(":%d", other.Port)) && !strings.Contains(target, theirs.String())
+		api := strings.HasSuffix(target, ":"+apiPort) && !strings.Contains(target, "127.0.0.1")
+		if !slices.Contains(reached, target) && !customers && !api {
+			t.Errorf("%s isn't there: that it can't be reached shows nothing", target)
+		}
+	}
+	uid := owner(t, pid)
+	if uid < 1000 {
+		t.Fatalf("the server runs as %d", uid)
+	}
+	if reached := try(t, fmt.Sprintf("/proc/%d/ns/net", pid), uid, targets); len(reached) > 0 {
+		t.Errorf("from inside a database's network: %q", reached)
+	}
+	// Nor by datagrams, nor by IPv6.
+	if got := datagram(t, fmt.Sprintf("/proc/%d/ns/net", pid), p.primary); got {
+		t.Error("a datagram gets out of a database's network")
+	}
+	// A node isn't reached from outside but by the gateway.
+	if reached := try(t, p.clients.Path(), 0, []string{"tcp/" + theirs.String()}); len(reached) > 0 {
+		t.Errorf("from outside: %q", reached)
+	}
+	// Nor by users of the machine.
+	if reached := try(t, "", 65534, []string{"tcp/" + theirs.String()}); len(reached) > 0 {
+		t.Errorf("as a user of the machine: %q", reached)
+	}
+}
+
+// try runs this program in a namespace as a user, who tries to reach targets.
+func try(t *testing.T, namespace string, uid int, targets []string) (reached []string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "try")
+	content, err := os.ReadFile(self)
+	if err == nil {
+		err = os.WriteFile(program, content, 0o755)
+	}
+	for dir := filepath.Dir(program); err == nil && dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program)
+	cmd.Env = append(os.Environ(), tryVariable+"="+strings.Join(targets, ","))
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, t.Output()
+	if err := netns.Do(namespace, cmd.Start); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(out.String())
+}
+
+// listen has something answer and returns where.
+func listen(t *testing.T, network, address string) string {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// datagram reports whether one gets from a namespace to an address of the machine.
+func datagram(t *testing.T, namespace string, to netip.Addr) bool {
+	t.Helper()
+	l, err := net.ListenPacket("udp4", netip.AddrPortFrom(to, 0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	err = netns.Do(namespace, func() error {
+		c, err := net.Dial("udp4", l.LocalAddr().String())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.Write([]byte("x"))
+		return err
+	})
+	_ = err // it may be told
+	_ = l.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	_, _, err = l.ReadFrom(make([]byte, 1))
+	return err == nil
+}
+
+func owner(t *testing.T, pid int) int {
+	t.Helper()
+	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(info.Sys().(*syscall.Stat_t).Uid)
+}
+
+// TestTrueAddresses: servers see who it is, and a removed address loses its sessions by the server's own words.
+func TestTrueAddresses(t *testing.T) {
+	p := newPlace(t)
+	for engine, want := range map[string]struct{ whom, words string }{
+		"postgresql/15": {"SELECT host(client_addr) FROM pg_stat_activity WHERE pid = pg_backend_pid()", "57P01"},
+		"mysql/10.11":   {"SELECT SUBSTRING_INDEX(HOST, ':', 1) FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()", ""},
+	} {
+		family, _, _ := strings.Cut(engine, "/")
+		d := p.open("true-"+family, engine, 7, 8)
+		kept, gone := p.connect(d, 7), p.connect(d, 8)
+		for i, db := range map[int]*sql.DB{7: kept, 8: gone} {
+			var seen string
+			if err := db.QueryRowContext(t.Context(), want.whom).Scan(&seen); err != nil || seen != p.source(i) {
+				t.Errorf("%s sees %q, %v; want %s", engine, seen, err, p.source(i))
+			}
+		}
+		// One in the middle of a statement.
+		ended := make(chan error, 1)
+		begun := time.Now()
+		go func() {
+			_, err := gone.ExecContext(t.Context(), map[string]string{"postgresql": "SELECT pg_sleep(30)", "mysql": "DO SLEEP(30)"}[family])
+			ended <- err
+		}()
+		time.Sleep(100 * time.Millisecond)
+		if status, body := p.Call("PUT", d.Path(), map[string]any{"allow_list": p.list(7)}, nil); status != 200 {
+			t.Fatal(status, body)
+		}
+		p.AwaitStatus(d, "active")
+		active := time.Since(begun)
+		select {
+		case err := <-ended:
+			if err == nil || !strings.Contains(err.Error(), want.words) {
+				t.Errorf("%s: who was removed hears %v", engine, err)
+			}
+			t.Logf("%s: heard %v; active %s after the statement began", engine, err, active)
+		case <-time.After(time.Second):
+			t.Errorf("%s: a removed address's session lives on", engine)
+		}
+		if err := kept.PingContext(t.Context()); err != nil {
+			t.Errorf("%s: another address's session: %v", engine, err)
+		}
+		if _, err := harness.ConnectBy(t.Context(), d, p.Credentials(d), p.dial(8)); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%s: a removed address gets %v", engine, err)
+		}
+	}
+}
+
+// TestTables: sessions survive steward's death, tables come back when somebody flushes them, under
+// load, and are gone after stop --all, while others' stay.
+func TestTables(t *testing.T) {
+	p := newPlace(t)
+	d := p.open("tables", "postgresql/15", 7)
+	credentials := p.Credentials(d)
+	db := p.connect(d, 7)
+	conn := &nftables.Conn{}
+	theirs := conn.AddTable(&nftables.Table{Name: fmt.Sprintf("theirs%d", p.n), Family: nftables.TableFamilyINet})
+	conn.AddChain(&nftables.Chain{Name: "kept", Table: theirs})
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	p.Kill()
+	if err := db.PingContext(t.Context()); err != nil {
+		t.Error("a session ended with steward:", err)
+	}
+	p.connectAs(d, credentials, 7)
+	p.Start()
+	ours := p.tables()
+	if len(ours) != 2 {
+		t.Fatalf("tables of ours: %v", ours)
+	}
+	for _, name := range ours {
+		conn.FlushTable(&nftables.Table{Name: name, Family: nftables.TableFamilyINet})
+		if err := conn.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flushed := time.Now()
+	p.Eventually("the tables are back", func() error {
+		log, err := os.ReadFile(p.LogPath)
+		if err != nil {
+			return err
+		}
+		for _, what := range []string{"somebody changed the gateway's table", "somebody changed the table of databases' networks"} {
+			if !strings.Contains(string(log), what) {
+				return errors.New("the log doesn't tell: " + what)
+			}
+		}
+		return nil
+	})
+	t.Logf("back and told after %s", time.Since(flushed))
+	if took := time.Since(flushed); took > 5*time.Second {
+		t.Errorf("the tables were away for %s", took)
+	}
+	p.connect(d, 7)
+	if _, err := harness.ConnectBy(t.Context(), d, p.Credentials(d), p.dial(8)); err == nil {
+		t.Error("an address gets in that isn't listed")
+	}
+	if err := db.PingContext(t.Context()); err != nil {
+		t.Error("a session ended:", err)
+	}
+	p.Stop()
+	if out, err := p.Command("stop", "--all", "--data", p.Data, "--config", p.ConfigPath()); err != nil {
+		t.Fatal(err, out)
+	}
+	if left := p.tables(); len(left) > 0 {
+		t.Errorf("tables that are left: %v", left)
+	}
+	if left := p.links(); len(left) > 0 {
+		t.Errorf("links that are left: %v", left)
+	}
+	if _, err := os.Stat(p.runFolder()); !os.IsNotExist(err) {
+		t.Errorf("the folder of namespaces: %v", err)
+	}
+	chains, err := conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
+	if err != nil || !slices.ContainsFunc(chains, func(c *nftables.Chain) bool { return c.Table.Name == theirs.Name && c.Name == "kept" }) {
+		t.Errorf("another's table was touched: %v", err)
+	}
+	conn.DelTable(theirs)
+	if err := conn.Flush(); err != nil {
+		t.Error(err)
+	}
+	p.Start()
+	p.AwaitStatus(d, "active")
+	p.Eventually("it serves again", func() error {
+		again, err := harness.ConnectBy(t.Context(), d, p.Credentials(d), p.dial(7))
+		if err == nil {
+			again.Close()
+		}
+		return err
+	})
+}
+
+// tables are the server's: their names follow from its data folder.
+func (p *place) tables() (list []string) {
+	p.t.Helper()
+	all, err := (&nftables.Conn{}).ListTables()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, table := range all {
+		if table.Name == "steward-gateway-"+hash(filepath.Join(p.Data, "gateway")) || table.Name == "steward-network-"+hash(filepath.Join(p.Data, "networks")) {
+			list = append(list, table.Name)
+		}
+	}
+	return list
+}
+
+// links are those of the server's nodes.
+func (p *place) links() (list []string) {
+	p.t.Helper()
+	all, err := netlink.LinkList()
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		p.t.Fatal(err)
+	}
+	for _, l := range all {
+		if strings.HasPrefix(l.Attrs().Name, "sw"+hash(filepath.Join(p.Data, "networks"))[:5]) {
+			list = append(list, l.Attrs().Name)
+		}
+	}
+	return list
+}
+
+// TestHandover: who opens a connection for each statement sees no error while three nodes are resized.
+func TestHandover(t *testing.T) {
+	p := newPlace(t)
+	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
+		family, _, _ := strings.Cut(engine, "/")
+		t.Run(family, func(t *testing.T) {
+			t.Parallel()
+			spec := harness.Small("handover-"+family, engine)
+			spec["allow_list"], spec["cluster_size"] = p.list(7), 3
+			d := p.CreateActive(spec)
+			d = p.AwaitHealthy(d, 3)
+			credentials := p.Credentials(d)
+			if _, err := p.connect(d, 7).ExecContext(t.Context(), "CREATE TABLE kept (n int PRIMARY KEY)"); err != nil {
+				t.Fatal(err)
+			}
+			before := p.Primary(d)
+			w := &writer{p: p, d: d, credentials: credentials}
+			stop := w.start(t)
+			if status, body := p.Call("PUT", d.Path(), map[string]any{"type": "g6-standard-1"}, nil); status != 200 {
+				t.Fatal(status, body)
+			}
+			d = p.AwaitStatus(d, "active")
+			d = p.AwaitHealthy(d, 3)
+			stop()
+			if after := p.Primary(d); after.Ordinal == before.Ordinal {
+				t.Error("nobody handed over: it shows nothing")
+			}
+			t.Logf("%s: %d statements, each by a connection of its own, the longest took %s", engine, w.done, w.longest)
+			for _, err := range w.failed {
+				t.Errorf("%s: %v", engine, err)
+			}
+			if w.longest > 2*time.Second {
+				t.Errorf("somebody waited for %s", w.longest)
+			}
+		})
+	}
+}
+
+// writer opens a connection for each statement.
+type writer struct {
+	p           *place
+	d           harness.Database
+	credentials harness.Credentials
+	done        int
+	longest     time.Duration
+	failed      []error
+}
+
+func (w *writer) start(t *testing.T) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			begun := time.Now()
+			if err := w.write(t.Context(), n); err != nil {
+				w.failed = append(w.failed, fmt.Errorf("%s: %w", begun.Format("15:04:05.000"), err))
+			}
+			w.longest = max(w.longest, time.Since(begun))
+			w.done++
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+	return sync.OnceFunc(func() { cancel(); writing.Wait() })
+}
+
+func (w *writer) write(ctx context.Context, n int) error {
+	db, err := harness.ConnectBy(ctx, w.d, w.credentials, w.p.dial(7))
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(ctx, fmt.Sprintf("INSERT INTO kept VALUES (%d)", n)); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
