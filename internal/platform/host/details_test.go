@@ -53,7 +53,7 @@ func (s *site) wanted(t *testing.T, id cluster.ID) platform.Wanted {
 func (s *site) started(t *testing.T) *host.Driver {
 	t.Helper()
 	d := s.open(t)
-	d.Start()
+	s.serves(d)
 	t.Cleanup(d.Close)
 	return d
 }

@@ -156,7 +156,7 @@ func newCluster(t *testing.T, found []engine.Installation, b platformtest.Bench,
 // whenever something changed.
 func (h *threeNodes) open() {
 	h.driver = h.s.open(h.t)
-	h.driver.Start()
+	h.s.serves(h.driver)
 	h.keep()
 }
 
