@@ -23,15 +23,30 @@ import (
 	"steward/internal/operator"
 	"steward/internal/pgtest"
 	"steward/internal/testdir"
+	"steward/internal/testnet"
 )
 
-// TestStartAndStopLeaveNothing starts and stops the process a hundred times, and finds
+// TestStartAndStopLeaveNothing starts and stops the process a hundred times, with both gateways, and finds
 // no goroutine, descriptor, lease, shard, child process or file more than after the
 // first few times, and no process once all is stopped.
 func TestStartAndStopLeaveNothing(t *testing.T) {
+	for _, driver := range []string{config.GatewayKernel, config.GatewayHAProxy} {
+		t.Run(driver, func(t *testing.T) {
+			if driver == config.GatewayKernel {
+				testnet.Need(t)
+			}
+			startAndStop(t, driver)
+		})
+	}
+}
+
+func TestMain(m *testing.M) { testnet.Main(m) }
+
+func startAndStop(t *testing.T, driver string) {
 	o := Options{Data: filepath.Join(testdir.New(t, "steward-app-"), "data"), Listen: "127.0.0.1:0", Config: config.Default(), Out: io.Discard, Log: io.Discard}
 	first := testdir.Ports(t, 4)
 	o.Gateway.Ports = fmt.Sprintf("%d-%d", first, first+3)
+	o.Gateway.Driver = driver
 	o.Metrics.Listen = "127.0.0.1:0"
 	o.Pool.Size = 0
 	store := filepath.Join(o.Data, "store")
@@ -47,7 +62,7 @@ func TestStartAndStopLeaveNothing(t *testing.T) {
 		}
 	})
 	const warm = 3
-	times := 100
+	times := 50
 	if testing.Short() {
 		times = 10
 	}

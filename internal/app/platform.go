@@ -8,7 +8,6 @@ import (
 	"steward/internal/gateway"
 	"steward/internal/gateway/kernel"
 	"steward/internal/netns"
-	"steward/internal/operator"
 	"steward/internal/platform/host"
 )
 
@@ -29,7 +28,7 @@ func (a *App) openGateway(ctx context.Context) error {
 		return a.openKernel(ctx)
 	}
 	if a.dir.HasNetworks() {
-		if err := operator.EndKernel(ctx, a.dir, a.o.Config, a.log); err != nil {
+		if err := a.dir.EndKernel(ctx, a.o.Config, a.log); err != nil {
 			return err
 		}
 	}

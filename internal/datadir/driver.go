@@ -1,9 +1,11 @@
 package datadir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 
 	"steward/internal/config"
@@ -68,4 +70,25 @@ func (d Dir) NetworkOptions(c config.Config, log *slog.Logger) (netns.Options, e
 func (d Dir) HasNetworks() bool {
 	_, err := os.Stat(d.Networks())
 	return err == nil
+}
+
+// EndKernel removes the kernel's gateway of the folder, and the networks of its servers, which have ended.
+func (d Dir) EndKernel(ctx context.Context, c config.Config, log *slog.Logger) error {
+	options, err := d.KernelOptions(c, log)
+	if err != nil {
+		return err
+	}
+	network, err := d.NetworkOptions(c, log)
+	if err != nil {
+		return err
+	}
+	network.Network = netip.Prefix{} // whatever it was
+	if err := kernel.End(ctx, options); err != nil {
+		return err
+	}
+	networks, err := netns.Open(ctx, network)
+	if err != nil {
+		return err
+	}
+	return networks.Clear(ctx)
 }

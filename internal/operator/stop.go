@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	"time"
 
@@ -13,8 +12,6 @@ import (
 	"steward/internal/datadir"
 	"steward/internal/embeddedpg"
 	"steward/internal/gateway"
-	"steward/internal/gateway/kernel"
-	"steward/internal/netns"
 	"steward/internal/platform/host"
 )
 
@@ -62,32 +59,11 @@ func StopAll(ctx context.Context, data string, c config.Config) (int, error) {
 	defer driver.Close()
 	stopped, err := driver.StopAll(ctx)
 	if p.HasNetworks() && err == nil {
-		err = EndKernel(ctx, p, c, slog.New(slog.DiscardHandler))
+		err = p.EndKernel(ctx, c, slog.New(slog.DiscardHandler))
 	}
 	if err := errors.Join(err, gateway.End(ctx, p.Gateway(), p.Run), embeddedpg.Stop(ctx, p.Store())); err != nil {
 		return stopped, err
 	}
 	// Sockets, and keys in memory: the next start makes them anew.
 	return stopped, errors.Join(os.RemoveAll(p.Run), os.RemoveAll(p.Keys))
-}
-
-// EndKernel removes the kernel's gateway of a data folder, and the networks of its servers, which have ended.
-func EndKernel(ctx context.Context, p datadir.Dir, c config.Config, log *slog.Logger) error {
-	options, err := p.KernelOptions(c, log)
-	if err != nil {
-		return err
-	}
-	network, err := p.NetworkOptions(c, log)
-	if err != nil {
-		return err
-	}
-	network.Network = netip.Prefix{} // whatever it was
-	if err := kernel.End(ctx, options); err != nil {
-		return err
-	}
-	networks, err := netns.Open(ctx, network)
-	if err != nil {
-		return err
-	}
-	return networks.Clear(ctx)
 }
