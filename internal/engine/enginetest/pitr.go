@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/engine"
 )
 
@@ -132,7 +133,7 @@ func (s *Server) row(t *testing.T, v int) time.Time {
 	t.Helper()
 	s.Exec(t, fmt.Sprintf("INSERT INTO kept VALUES (%d)", v))
 	at := time.Now().Truncate(time.Second).Add(time.Second)
-	eventually(t, "a point in time must have passed", func() error {
+	await.NoError(t, "a point in time must have passed", func() error {
 		if left := time.Until(at); left >= 0 {
 			return fmt.Errorf("%v are left", left)
 		}
@@ -364,13 +365,13 @@ func archivingBounded(t *testing.T, b *Bench) {
 	if v.overflow != 1 || v.position.GapReported {
 		t.Errorf("told %d times", v.overflow)
 	}
-	must(t, poll(replicationDeadline, func() error { // a log that a crash needs stays for a moment
+	await.NoError(t, "purge what was archived", func() error { // a log that a crash needs stays for a moment
 		s.archives(t, v)
 		if bytes := s.logBytes(t); bytes > 1<<20 {
 			return fmt.Errorf("%d MB stay", bytes>>20)
 		}
 		return nil
-	}), "purge what was archived")
+	})
 }
 
 func (s *Server) logBytes(t *testing.T) (total int64) {
@@ -392,12 +393,12 @@ func pointInTimeOverFailover(t *testing.T, b *Bench) {
 	v := &memoryArchive{}
 	c.Primary.Exec(t, createKept)
 	replica := c.replicas()[0]
-	must(t, poll(replicationDeadline, func() error {
+	await.NoError(t, "the table is replicated", func() error {
 		if got, want := replica.ReplicationStatus(t).Applied, c.Primary.ReplicationStatus(t).Applied; got < want {
 			return fmt.Errorf("it has %d of %d changes", got, want)
 		}
 		return nil
-	}), "the table is replicated")
+	})
 	file := replica.backup(t)
 	one := c.Primary.row(t, 1)
 	c.Primary.archives(t, v)

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"steward/internal/await"
 	"steward/internal/engine"
 )
 
@@ -124,11 +124,7 @@ func TestRestoreDirectory(t *testing.T) {
 		if name == missing {
 			answer += restoreMissing
 		}
-		for deadline := time.Now().Add(20 * time.Second); !exists(filepath.Join(d.path, answer)); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s isn't answered", name)
-			}
-		}
+		await.True(t, name+" is answered", func() bool { return exists(filepath.Join(d.path, answer)) })
 		if content, err := os.ReadFile(filepath.Join(d.path, name)); name != missing && (err != nil || string(content) != "content of "+name) {
 			t.Errorf("%s holds %q, %v", name, content, err)
 		}
