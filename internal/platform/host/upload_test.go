@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"steward/internal/await"
 )
 
 // carrier takes what is uploaded.
@@ -126,7 +128,7 @@ func TestNoLongerArchived(t *testing.T) {
 		}
 	}
 	status := filepath.Join(s.node(want.ID), "data", "pg_wal", "archive_status")
-	waitFor(t, "finished segments to be let go", func() bool {
+	await.True(t, "finished segments to be let go", func() bool {
 		waiting, errWaiting := filepath.Glob(filepath.Join(status, "*.ready"))
 		done, errDone := filepath.Glob(filepath.Join(status, "*.done"))
 		return errors.Join(errWaiting, errDone) == nil && len(waiting) == 0 && len(done) > 1
