@@ -35,37 +35,16 @@ func pitrCases(o Options) []Check {
 	}
 }
 
-// memoryArchive is an archive in memory.
+// memoryArchive is a Sink that a recovery can read.
 type memoryArchive struct {
-	files    map[string][]byte // by archive ID and name
+	Sink
 	position engine.ArchivePosition
-	overflow int
-	refuse   error
-}
-
-// Put implements engine.ArchiveSink.
-func (v *memoryArchive) Put(_ context.Context, archiveID, name string, r io.Reader) error {
-	if v.refuse != nil {
-		return v.refuse
-	}
-	content, err := io.ReadAll(r)
-	if v.files == nil {
-		v.files = map[string][]byte{}
-	}
-	v.files[archiveID+" "+name] = content
-	return err
-}
-
-// ReportGap implements engine.ArchiveSink.
-func (v *memoryArchive) ReportGap(context.Context) error {
-	v.overflow++
-	return nil
 }
 
 func (v *memoryArchive) archived() engine.ArchiveSource {
 	return engine.ArchiveSource{
 		Names: func(_ context.Context, archiveID string) (names []string, err error) {
-			for file := range v.files {
+			for file := range v.Files {
 				if len(file) > len(archiveID) && file[:len(archiveID)+1] == archiveID+" " {
 					names = append(names, file[len(archiveID)+1:])
 				}
@@ -73,7 +52,7 @@ func (v *memoryArchive) archived() engine.ArchiveSource {
 			return names, nil
 		},
 		Fetch: func(_ context.Context, archiveID, name string, out io.Writer) (bool, error) {
-			content, ok := v.files[archiveID+" "+name]
+			content, ok := v.Files[archiveID+" "+name]
 			if !ok {
 				return false, nil
 			}
@@ -208,8 +187,8 @@ func pointInTime(t *testing.T, s *Server) {
 	s.row(t, 4)
 	s.archives(t, v)
 	s.archives(t, v)
-	if len(v.files) != 2 || v.overflow > 0 {
-		t.Errorf("%d files were archived, %d losses", len(v.files), v.overflow)
+	if len(v.Files) != 2 || v.Gaps > 0 {
+		t.Errorf("%d files were archived, %d losses", len(v.Files), v.Gaps)
 	}
 	restored, reached := s.of(t, file, v, two, "1 2")
 	if !reached.Equal(two) {
@@ -224,7 +203,7 @@ func pointInTime(t *testing.T, s *Server) {
 	}
 	// The recovered server has a history of its own, in which points in time can be restored as well.
 	archiving(&restored.Node)
-	own := &memoryArchive{files: maps.Clone(v.files)}
+	own := &memoryArchive{Sink: Sink{Files: maps.Clone(v.Files)}}
 	again := restored.backup(t)
 	ten := restored.row(t, 10)
 	restored.row(t, 11)
@@ -238,8 +217,8 @@ func (s *Server) gap(t *testing.T, file string, v *memoryArchive, before time.Ti
 	t.Helper()
 	s.row(t, 5)
 	s.archives(t, v)
-	names := slices.Sorted(maps.Keys(v.files))
-	delete(v.files, names[len(names)-2])
+	names := slices.Sorted(maps.Keys(v.Files))
+	delete(v.Files, names[len(names)-2])
 	if _, _, err := s.replay(t, file, v, time.Now()); !errors.Is(err, engine.ErrGap) {
 		t.Errorf("beyond a gap: %v", err)
 	}
@@ -264,7 +243,7 @@ func pointInTimeEncrypted(t *testing.T, b *Bench) {
 	s.row(t, 2)
 	s.archives(t, v)
 	found := false
-	for _, content := range v.files {
+	for _, content := range v.Files {
 		found = found || bytes.Contains(content, []byte(secret))
 	}
 	if !found {
@@ -296,8 +275,8 @@ func pointInTimeUnderWrites(t *testing.T, b *Bench) {
 	must(t, err, "replay")
 	restored.Start(t)
 	restored.Bootstrap(t)
-	if lost := restored.missing(t, rows); lost > 0 || reached.After(time.Now()) || len(v.files) < 4 {
-		t.Errorf("%d of %d rows are missing, %d files, at %v", lost, len(rows), len(v.files), reached)
+	if lost := restored.missing(t, rows); lost > 0 || reached.After(time.Now()) || len(v.Files) < 4 {
+		t.Errorf("%d of %d rows are missing, %d files, at %v", lost, len(rows), len(v.Files), reached)
 	}
 	const query = "SELECT count(*) FROM kept"
 	if got, want := restored.Text(t, query), s.Text(t, query); got != want {
@@ -347,23 +326,23 @@ func archivingBounded(t *testing.T, b *Bench) {
 	v := &memoryArchive{}
 	s.Exec(t, "CREATE TABLE ballast (v int PRIMARY KEY, filling longtext)")
 	s.archives(t, v)
-	v.refuse = errors.New("the bucket is away")
+	v.Refuse = errors.New("the bucket is away")
 	for i := range 7 {
 		s.Exec(t, fmt.Sprintf("INSERT INTO ballast VALUES (%d, repeat('x', 17000000))", i))
-		if err := s.archive(t, v); !errors.Is(err, v.refuse) {
+		if err := s.archive(t, v); !errors.Is(err, v.Refuse) {
 			t.Fatalf("archive: %v", err)
 		}
 	}
-	if v.overflow != 1 || !v.position.GapReported {
-		t.Errorf("told %d times", v.overflow)
+	if v.Gaps != 1 || !v.position.GapReported {
+		t.Errorf("told %d times", v.Gaps)
 	}
 	if bytes := s.logBytes(t); bytes > 100<<20 {
 		t.Errorf("%d MB wait", bytes>>20)
 	}
-	v.refuse = nil
+	v.Refuse = nil
 	s.archives(t, v)
-	if v.overflow != 1 || v.position.GapReported {
-		t.Errorf("told %d times", v.overflow)
+	if v.Gaps != 1 || v.position.GapReported {
+		t.Errorf("told %d times", v.Gaps)
 	}
 	await.NoError(t, "purge what was archived", func() error { // a log that a crash needs stays for a moment
 		s.archives(t, v)
@@ -425,8 +404,8 @@ func pointInTimeOverFailover(t *testing.T, b *Bench) {
 	four := candidate.row(t, 4)
 	candidate.row(t, 5)
 	candidate.archives(t, v)
-	if v.overflow > 0 {
-		t.Errorf("told of %d losses", v.overflow)
+	if v.Gaps > 0 {
+		t.Errorf("told of %d losses", v.Gaps)
 	}
 	if b.whole() { // others go on to what comes after
 		candidate.of(t, file, v, four, "1 2 4")
@@ -452,8 +431,8 @@ func pointInTimeOverFailover(t *testing.T, b *Bench) {
 	candidate.row(t, 7)
 	candidate.archives(t, v)
 	candidate.of(t, file, v, six, "1 2 4 5 6")
-	if v.overflow > 0 {
-		t.Errorf("told of %d losses", v.overflow)
+	if v.Gaps > 0 {
+		t.Errorf("told of %d losses", v.Gaps)
 	}
 	again := candidate.backup(t)
 	eight := candidate.row(t, 8)
