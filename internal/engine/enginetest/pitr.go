@@ -269,6 +269,7 @@ func pointInTimeUnderWrites(t *testing.T, b *Bench) {
 		l.reach(t, l.count()+200)
 		s.archives(t, v)
 	}
+	l.reach(t, l.count()+1) // for the last log to hold something
 	rows := l.end()
 	s.archives(t, v)
 	restored, reached, err := s.replay(t, file, v, time.Now().Add(time.Hour))
