@@ -50,6 +50,7 @@ func serverParts() []part[*Server] {
 		{"logins with TLS required", loginsTLSRequired},
 		{"wrong admin password is told apart", wrongAdminPassword},
 		{"root password rotates", rotates},
+		{"root password resets beside logins", resetBesideLogins},
 		{"reload of nothing new", reloadNothing},
 		{"reload takes a new certificate", reloadCertificate},
 		{"read-only guard", readOnly},
