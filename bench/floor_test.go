@@ -20,6 +20,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"steward/internal/await"
 )
 
 // floor creates servers by hand: cp of a template, start, SELECT over TLS.
@@ -93,7 +95,7 @@ func (f *floor) mysqlTemplate(b *testing.B, template string) {
 		b.Fatal(err)
 	}
 	defer db.Close()
-	await(b, func() error { return db.Ping() })
+	await.NoError(b, "the server answers", db.Ping)
 	for _, q := range []string{"CREATE USER 'floor'@'%' IDENTIFIED BY '" + floorPassword + "' REQUIRE SSL", "GRANT ALL ON *.* TO 'floor'@'%'"} {
 		if _, err := db.Exec(q); err != nil {
 			b.Fatal(err)
@@ -215,17 +217,6 @@ func answered(db *sql.DB) error {
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}
-	}
-}
-
-func await(b *testing.B, check func() error) {
-	b.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for check() != nil {
-		if time.Now().After(deadline) {
-			b.Fatalf("not there in time: %v", check())
-		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"steward/bench/command"
+	"steward/internal/wait"
 	"steward/test/harness"
 )
 
@@ -276,7 +277,7 @@ func pass(ctx context.Context, s settings, c checker, t *targets) error {
 		if err := t.breakSome(broken); err != nil {
 			return err
 		}
-		pause(ctx, third)
+		_ = wait.Sleep(ctx, third)
 	}
 	<-ctx.Done()
 	if err := <-suffered; err != nil {
@@ -288,20 +289,12 @@ func pass(ctx context.Context, s settings, c checker, t *targets) error {
 	return nil
 }
 
-// pause lasts as long as said, or until ctx ends.
-func pause(ctx context.Context, length time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(length):
-	}
-}
-
 // awaitMails waits until all mails came, or none for a while.
 func awaitMails(ctx context.Context, c checker, wanted int) int {
 	const quiet = 15 * time.Second
 	n, since := c.mails(), time.Now()
 	for (n < wanted || time.Since(since) < quiet/3) && time.Since(since) < quiet && ctx.Err() == nil {
-		pause(ctx, 100*time.Millisecond)
+		_ = wait.Sleep(ctx, 100*time.Millisecond)
 		if now := c.mails(); now != n {
 			n, since = now, time.Now()
 		}

@@ -21,6 +21,7 @@ import (
 
 	"steward/internal/monitor"
 	"steward/internal/notify/notifytest"
+	"steward/internal/wait"
 	"steward/test/harness"
 )
 
@@ -197,7 +198,7 @@ func (c *stewardChecker) suffer(ctx context.Context) error {
 	case c.s.away:
 		return c.storeAway(ctx)
 	case c.s.restart:
-		pause(ctx, c.s.duration/4)
+		_ = wait.Sleep(ctx, c.s.duration/4)
 		return harness.Attempt(func() {
 			fmt.Fprintln(os.Stderr, "  kill -9")
 			c.servers[0].Kill()
@@ -208,21 +209,21 @@ func (c *stewardChecker) suffer(ctx context.Context) error {
 		})
 	}
 	for n := 0; len(c.s.faults) > 0; n++ {
-		if pause(ctx, faultEvery/2); ctx.Err() != nil {
+		if wait.Sleep(ctx, faultEvery/2) != nil {
 			return nil
 		}
 		i := n % len(c.stores)
 		if err := harness.Attempt(func() { c.hit(ctx, c.s.faults[n%len(c.s.faults)], c.servers[i+1], c.stores[i]) }); err != nil {
 			return err
 		}
-		pause(ctx, faultEvery/2)
+		_ = wait.Sleep(ctx, faultEvery/2)
 	}
 	<-ctx.Done()
 	return nil
 }
 
 func (c *stewardChecker) storeAway(ctx context.Context) error {
-	pause(ctx, c.s.duration/4)
+	_ = wait.Sleep(ctx, c.s.duration/4)
 	_, store := c.processes()
 	if len(store) == 0 {
 		return errors.New("no process of the store was found")
@@ -231,7 +232,7 @@ func (c *stewardChecker) storeAway(ctx context.Context) error {
 	for _, pid := range store {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
 	}
-	pause(ctx, storeAway)
+	_ = wait.Sleep(ctx, storeAway)
 	for _, pid := range store {
 		_ = syscall.Kill(pid, syscall.SIGCONT)
 	}
@@ -248,11 +249,11 @@ func (c *stewardChecker) hit(ctx context.Context, fault string, s *harness.Serve
 		s.Start("--store", p.url)
 	case stopped:
 		_ = syscall.Kill(s.PID(), syscall.SIGSTOP)
-		pause(ctx, beyondLease)
+		_ = wait.Sleep(ctx, beyondLease)
 		_ = syscall.Kill(s.PID(), syscall.SIGCONT)
 	case cutOff:
 		p.cut(true)
-		pause(ctx, beyondLease)
+		_ = wait.Sleep(ctx, beyondLease)
 		p.cut(false)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"steward/internal/monitor"
+	"steward/internal/wait"
 	"steward/test/harness"
 )
 
@@ -141,10 +142,8 @@ func (t *targets) awaitAll(ctx context.Context, s settings) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("only %d of %d services have been checked", n, s.services)
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, 200*time.Millisecond) != nil {
 			return ctx.Err()
-		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
+	"steward/internal/await"
 	"steward/internal/config"
 	"steward/internal/datadir"
 	"steward/internal/embeddedpg"
@@ -81,7 +82,8 @@ func startAndStop(t *testing.T, driver string) {
 	if err := goleak.Find(ignore); err != nil {
 		t.Error(err)
 	}
-	// What is closed may be open for a moment longer: the other end ends it.
+	// What is closed may be open for a moment longer: the other end ends it. What a timeout
+	// ends, such as an idle connection's, was left.
 	more := before.more(look(t, o.Data))
 	for deadline := time.Now().Add(10 * time.Second); len(more) > 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		more = before.more(look(t, o.Data))
@@ -98,11 +100,7 @@ func runOnce(t *testing.T, o Options) {
 	if err := a.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); a.watcher.Stats().Shards == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the monitor has no shards")
-		}
-	}
+	await.True(t, "the monitor has shards", func() bool { return a.watcher.Stats().Shards > 0 })
 	if err := a.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -121,18 +119,29 @@ func checkStore(t *testing.T, o Options) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	for what, query := range map[string]string{
-		"sessions":       "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
-		"advisory locks": "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
+	none := func(what, query string) error {
+		var left int
+		err := conn.QueryRow(t.Context(), query).Scan(&left)
+		if err == nil && left != 0 {
+			err = fmt.Errorf("%s: %d are left", what, left)
+		}
+		return err
+	}
+	for what, query := range map[string]string{ // looked at once: some would expire
 		"monitors":       "SELECT count(*) FROM watchers WHERE expires > clock_timestamp()",
 		"shards":         "SELECT count(*) FROM shards JOIN watchers ON watchers.id = holder AND expires > clock_timestamp()",
 		"river's leader": "SELECT count(*) FROM river_leader",
 	} {
-		var left int
-		if err := conn.QueryRow(t.Context(), query).Scan(&left); err != nil || left != 0 {
-			t.Errorf("%s: %d are left, %v", what, left, err)
+		if err := none(what, query); err != nil {
+			t.Error(err)
 		}
 	}
+	// The server's backends end a moment after their clients have closed.
+	await.NoError(t, "nothing of the sessions is left", func() error {
+		return errors.Join(
+			none("sessions", "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"),
+			none("advisory locks", "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"))
+	})
 }
 
 // remains are what a process may leave behind.

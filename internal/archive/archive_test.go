@@ -113,7 +113,7 @@ func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, b := range buckets(t) {
 		t.Run(b.name, func(t *testing.T) {
-			a, key, data := open(t, b.url), newKey(t), content(40<<20)
+			a, key, data := open(t, b.url), newKey(t), content(24<<20)
 			m := put(t, a, 1, key, data)
 			if m.Bytes != int64(len(data)) || m.StoredBytes <= 0 || m.StoredBytes >= m.Bytes*3/4 {
 				t.Errorf("%d bytes stored as %d", m.Bytes, m.StoredBytes)
@@ -208,15 +208,15 @@ func TestUnfinished(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			for name, write := range map[string]archive.Source{
 				"the writer fails": func(w io.Writer) (platform.Copy, error) {
-					_, err := w.Write(content(30 << 20))
+					_, err := w.Write(content(12 << 20))
 					return platform.Copy{}, errors.Join(failure, err)
 				},
 				"cancelled": func(w io.Writer) (platform.Copy, error) {
-					if _, err := w.Write(content(30 << 20)); err != nil {
+					if _, err := w.Write(content(12 << 20)); err != nil {
 						return platform.Copy{}, err
 					}
 					cancel()
-					_, err := w.Write(content(30 << 20))
+					_, err := w.Write(content(12 << 20))
 					return platform.Copy{}, errors.Join(err, ctx.Err())
 				},
 			} {

@@ -39,7 +39,7 @@ func openWithin(t *testing.T, b *archivetest.Bucket, timeout time.Duration) *arc
 func TestBucketFails(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
-	a, unhurried, key, data := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t), content(50<<20) // more than one part
+	a, unhurried, key, data := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t), content(24<<20) // more than one part
 	for name, trouble := range map[string]archivetest.Trouble{
 		"full":               {Status: http.StatusInsufficientStorage, Match: writing},
 		"full in the middle": {Status: http.StatusInsufficientStorage, Match: writing, After: 2},
@@ -85,7 +85,7 @@ func TestUploadLeft(t *testing.T) {
 	a, key := openWithin(t, b, 5*time.Second), newKey(t)
 	b.Break(archivetest.Trouble{Kind: archivetest.Reset, After: 5})
 	_, err := a.Put(t.Context(), manifest(1), key, func(w io.Writer) (platform.Copy, error) {
-		_, err := w.Write(content(80 << 20))
+		_, err := w.Write(content(48 << 20))
 		return platform.Copy{}, err
 	})
 	b.Mend()
@@ -107,7 +107,7 @@ func TestUploadLeft(t *testing.T) {
 func TestBucketComesBack(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
-	a, key, data := openWithin(t, b, 2*time.Second), newKey(t), content(50<<20)
+	a, key, data := openWithin(t, b, 2*time.Second), newKey(t), content(24<<20)
 	const short = 300 * time.Millisecond
 	for name, trouble := range map[string]archivetest.Trouble{
 		"refused": {Status: http.StatusServiceUnavailable, Match: writing, After: 1, For: short},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/control"
 	"steward/internal/converge"
@@ -47,7 +48,7 @@ func (b *tenants) restart() {
 // account is as it should be.
 func (b *tenants) work(what string, done func() bool) {
 	b.t.Helper()
-	b.eventually(what, func() bool {
+	await.True(b.t, what, func() bool {
 		all, err := b.store.ClustersForWork(b.t.Context())
 		if err != nil {
 			b.t.Fatal(err)

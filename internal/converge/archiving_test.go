@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/archive/archivetest"
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/converge"
 	"steward/internal/operation"
@@ -59,22 +60,22 @@ func archivesWrites(t *testing.T, spec cluster.Spec) {
 	v := newBackupBench(t, converge.BackupOptions{Keep: 1})
 	c := v.activeLike(spec)
 	v.write(c, "1")
-	v.eventually("what nobody can use is dropped", func() bool { return v.waiting(c) == 0 })
+	await.True(v.t, "what nobody can use is dropped", func() bool { return v.waiting(c) == 0 })
 	if got := v.archived(c); len(got) > 0 {
 		t.Errorf("archived without a key: %v", got)
 	}
 	v.midnight(c)
 	v.write(c, "2", "3", memplatform.Permanent+"1")
-	v.eventually("archived", func() bool { return v.waiting(c) == 0 })
+	await.True(v.t, "archived", func() bool { return v.waiting(c) == 0 })
 	if got := v.archived(c); !slices.Equal(got, []string{"2", "3", memplatform.Permanent + "1"}) {
 		t.Errorf("archived: %v", got)
 	}
 	v.pass(3 * time.Hour)
 	v.write(c, "4")
-	v.eventually("archived", func() bool { return v.waiting(c) == 0 })
+	await.True(v.t, "archived", func() bool { return v.waiting(c) == 0 })
 	v.midnight(c) // and the backup before goes
 	v.write(c, "5")
-	v.eventually("pruned", func() bool { return fmt.Sprint(v.archived(c)) == "[5 permanent.1]" })
+	await.True(v.t, "pruned", func() bool { return fmt.Sprint(v.archived(c)) == "[5 permanent.1]" })
 }
 
 // TestAnArchiveThatIsAway: files wait, and what had to be dropped is told of once.
@@ -86,7 +87,7 @@ func TestAnArchiveThatIsAway(t *testing.T) {
 	v.archive.Inject(archivetest.Fault{Call: "PutSegment"})
 	v.write(c, "1")
 	v.world.Edit(c.ID, func(c *memplatform.Cluster) { c.Overflowed = true })
-	v.eventually("told of", func() bool {
+	await.True(v.t, "told of", func() bool {
 		events := v.events(c.ID)
 		return len(events) > 0 && events[len(events)-1].Action == operation.ArchiveGap
 	})
@@ -95,7 +96,7 @@ func TestAnArchiveThatIsAway(t *testing.T) {
 		t.Error("it waits no more")
 	}
 	v.archive.Clear()
-	v.eventually("archived", func() bool { return v.waiting(c) == 0 && len(v.archived(c)) == 1 })
+	await.True(v.t, "archived", func() bool { return v.waiting(c) == 0 && len(v.archived(c)) == 1 })
 	told := 0
 	for _, e := range v.events(c.ID) {
 		if e.Action == operation.ArchiveGap && e.Message == converge.ArchiveGapReason {

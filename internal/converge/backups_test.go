@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"steward/internal/archive/archivetest"
+	"steward/internal/await"
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/control"
@@ -93,14 +94,14 @@ func TestRecoveryIsKeptCurrent(t *testing.T) {
 		t.Errorf("looked at %d times without a backup", n)
 	}
 	v.snapshot(c, "one")
-	v.eventually("looked at", func() bool { return seen.Load() > 0 })
+	await.True(v.t, "looked at", func() bool { return seen.Load() > 0 })
 }
 
 // quiet waits until the keeper has looked a few times.
 func (v *backupBench) quiet() {
 	v.t.Helper()
 	before := v.asked.Load()
-	v.eventually("looked a few times", func() bool { return v.asked.Load() >= before+20 })
+	await.True(v.t, "looked a few times", func() bool { return v.asked.Load() >= before+20 })
 }
 
 // carryOut does what operations are waiting of a database.
@@ -225,7 +226,7 @@ func TestABackupAcrossMidnight(t *testing.T) {
 	v.at(time.Date(2026, 2, 2, 1, 0, 0, 0, time.UTC))
 	v.mustList(c, "auto20260201")
 	v.carryOut(c)
-	v.eventually("the next day's begins", func() bool { return len(v.labels(c)) == 2 })
+	await.True(v.t, "the next day's begins", func() bool { return len(v.labels(c)) == 2 })
 	v.carryOut(c)
 	v.mustList(c, "auto20260202", "auto20260201")
 }
@@ -325,7 +326,7 @@ func TestRetention(t *testing.T) {
 			if keep > 0 {
 				want = keep
 			}
-			v.eventually("older ones are gone from list and archive", func() bool {
+			await.True(v.t, "older ones are gone from list and archive", func() bool {
 				return len(v.labels(c)) == want+1 && v.archive.Len() == want+1
 			})
 			labels := v.labels(c)
@@ -345,7 +346,7 @@ func TestRetentionGoesOnAfterAFault(t *testing.T) {
 		v.midnight(c)
 		v.archive.Inject(archivetest.Fault{Call: "Delete", After: after, Times: 2})
 		v.midnight(c)
-		v.eventually("the older one is gone", func() bool {
+		await.True(v.t, "the older one is gone", func() bool {
 			all, err := v.store.BackupsForWork(t.Context())
 			return err == nil && len(all[c.ID]) == 1 && v.archive.Len() == 1
 		})
@@ -364,7 +365,7 @@ func TestArchiveOrphans(t *testing.T) {
 	v.archive.Leave(c.ID, orphan, v.now().Add(-25*time.Hour))
 	v.archive.Leave(c.ID, fresh, v.now().Add(-time.Hour))
 	v.archive.Leave(foreign, orphan, v.now().Add(-25*time.Hour))
-	v.eventually("the orphan is gone", func() bool { return !v.archive.Has(c.ID, orphan) })
+	await.True(v.t, "the orphan is gone", func() bool { return !v.archive.Has(c.ID, orphan) })
 	v.quiet()
 	if !v.archive.Has(c.ID, fresh) || !v.archive.Has(foreign, orphan) || !v.archive.Has(c.ID, kept.ID) {
 		t.Error("too much was removed")
@@ -390,7 +391,7 @@ func TestBackupsOfADeletedDatabase(t *testing.T) {
 	v.undelete(c)
 	v.archive.Inject(archivetest.Fault{Call: "DeleteCluster", Times: 1})
 	v.pass(2 * time.Hour)
-	v.eventually("all of it is gone", func() bool {
+	await.True(v.t, "all of it is gone", func() bool {
 		_, err := v.store.ClusterForWork(t.Context(), c.ID)
 		return fault.IsKind(err, fault.NotFound) && v.archive.Len() == 0
 	})
@@ -437,13 +438,13 @@ func TestBackupsAreTriedOut(t *testing.T) {
 	v := newBackupBench(t, converge.BackupOptions{Verify: true})
 	c := v.active()
 	first := v.snapshot(c, "good")
-	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
+	await.True(v.t, "it is verified", func() bool { return v.newest(c).Verified != nil })
 	if b := v.newest(c); b.Problem != "" || len(v.events(c.ID)) != 1 {
 		t.Errorf("%+v, %+v", b, v.events(c.ID))
 	}
 	v.driver.Inject(memplatform.Fault{Step: memplatform.StepVerify, Times: 1})
 	bad := v.snapshot(c, "bad")
-	v.eventually("it is found bad", func() bool { return v.newest(c).Problem != "" })
+	await.True(v.t, "it is found bad", func() bool { return v.newest(c).Problem != "" })
 	if b := v.newest(c); b.ID != bad.ID || b.Verified != nil || b.State != backup.Complete {
 		t.Errorf("%+v", b)
 	}
@@ -470,7 +471,7 @@ func TestABadBackupIsToldInOurOwnWords(t *testing.T) {
 	}
 	v.driver.Inject(memplatform.Fault{Step: memplatform.StepVerify, Err: errors.New(inner), Times: 1})
 	v.snapshot(c, "bad")
-	v.eventually("it is found bad", func() bool { return v.newest(c).Problem != "" })
+	await.True(v.t, "it is found bad", func() bool { return v.newest(c).Problem != "" })
 	if found := v.newest(c).Problem; !strings.Contains(found, inner) {
 		t.Errorf("the operator is told %q", found)
 	}
@@ -518,7 +519,7 @@ func TestAVerificationThatTakesTooLong(t *testing.T) {
 	v.snapshot(c, "s")
 	for i, pause := range []time.Duration{time.Hour, 2 * time.Hour} {
 		tries := i + 1
-		v.eventually("it is given up", func() bool { return v.newest(c).VerifyTries == tries })
+		await.True(v.t, "it is given up", func() bool { return v.newest(c).VerifyTries == tries })
 		if b := v.newest(c); b.State != backup.Complete || b.Verified != nil || b.Problem != "" || b.VerifyAfter == nil || !b.VerifyAfter.Equal(v.now().Add(pause)) {
 			t.Errorf("%+v", b)
 		}
@@ -529,7 +530,7 @@ func TestAVerificationThatTakesTooLong(t *testing.T) {
 		}
 		v.pass(pause)
 	}
-	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
+	await.True(v.t, "it is verified", func() bool { return v.newest(c).Verified != nil })
 	v.mustHaveEvents(c.ID, operation.Backup)
 	v.mustHaveNoIssues()
 }
@@ -576,7 +577,7 @@ func TestATryThatCouldntBeMade(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	v.pass(time.Hour + time.Second)
-	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
+	await.True(v.t, "it is verified", func() bool { return v.newest(c).Verified != nil })
 }
 
 func TestADamagedBackupIsFound(t *testing.T) {
@@ -587,7 +588,7 @@ func TestADamagedBackupIsFound(t *testing.T) {
 	v.archive.Damage(c.ID, b.ID)
 	v.options.Verify = true
 	v.restart()
-	v.eventually("it is found", func() bool { return v.newest(c).Problem != "" })
+	await.True(v.t, "it is found", func() bool { return v.newest(c).Problem != "" })
 }
 
 // TestAVerificationAges: what was verified once may have rotted since.
@@ -596,7 +597,7 @@ func TestAVerificationAges(t *testing.T) {
 	v := newBackupBench(t, converge.BackupOptions{Verify: true})
 	c := v.active()
 	b := v.snapshot(c, "s")
-	v.eventually("it is verified", func() bool { return v.newest(c).Verified != nil })
+	await.True(v.t, "it is verified", func() bool { return v.newest(c).Verified != nil })
 	v.archive.Damage(c.ID, b.ID)
 	v.pass(6 * 24 * time.Hour)
 	v.quiet()
@@ -604,7 +605,7 @@ func TestAVerificationAges(t *testing.T) {
 		t.Errorf("tried out again too soon: %+v, %v", found, err)
 	}
 	v.pass(2 * 24 * time.Hour)
-	v.eventually("it is found", func() bool {
+	await.True(v.t, "it is found", func() bool {
 		found, err := v.store.BackupForWork(t.Context(), b.ID)
 		return err == nil && found.Problem != ""
 	})
@@ -620,7 +621,7 @@ func TestADatabaseIsLookedAfterWhileItIsBackedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.world.Edit(c.ID, func(c *memplatform.Cluster) { c.Running = false })
-	v.eventually("its server is started again", func() bool {
+	await.True(v.t, "its server is started again", func() bool {
 		real, _ := v.world.Cluster(c.ID)
 		return real.Running
 	})
@@ -687,7 +688,7 @@ func TestLetInWhileTheServerIsDown(t *testing.T) {
 	v.world.Edit(c.ID, func(c *memplatform.Cluster) { c.Running = false })
 	v.readmit(c)
 	looks := v.driver.Looks(c.ID)
-	v.eventually("it was looked at in vain", func() bool { return v.driver.Looks(c.ID) > looks+4 })
+	await.True(v.t, "it was looked at in vain", func() bool { return v.driver.Looks(c.ID) > looks+4 })
 	v.driver.Clear()
 	v.mustNotLetInEarly(c)
 	v.mustBecome(c.ID, cluster.Active)

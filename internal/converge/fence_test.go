@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/pgtest"
 	"steward/internal/platform/memplatform"
 	"steward/internal/store"
@@ -25,7 +26,7 @@ func TestAKeeperThatLostItsLeaseRecordsNothing(t *testing.T) {
 	other := pgtest.Open(t, options)
 
 	c := b.active()
-	b.eventually("it is adopted", func() bool { return b.applied() == 2 })
+	await.True(b.t, "it is adopted", func() bool { return b.applied() == 2 })
 	lost, recorded := make(chan func(), 1), make(chan struct{})
 	var once sync.Once
 	var looks atomic.Int32
@@ -62,7 +63,7 @@ func TestAKeeperThatLostItsLeaseRecordsNothing(t *testing.T) {
 		t.Fatal("nobody else got the lease")
 	}
 	before := looks.Load()
-	b.eventually("the next look", func() bool { return looks.Load() > before })
+	await.True(b.t, "the next look", func() bool { return looks.Load() > before })
 	if now := b.view(c.ID); *now.UsedBytes != *c.UsedBytes {
 		t.Errorf("%d bytes are recorded, %d before", *now.UsedBytes, *c.UsedBytes)
 	}
@@ -71,5 +72,5 @@ func TestAKeeperThatLostItsLeaseRecordsNothing(t *testing.T) {
 	b.driver.Clear()
 	b.store = other
 	b.start()
-	b.eventually("the next one records it", func() bool { return *b.view(c.ID).UsedBytes == 10<<30 })
+	await.True(b.t, "the next one records it", func() bool { return *b.view(c.ID).UsedBytes == 10<<30 })
 }

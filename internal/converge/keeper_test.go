@@ -15,6 +15,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/archive/archivetest"
+	"steward/internal/await"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/control"
@@ -146,15 +147,6 @@ func (b *bench) view(id cluster.ID) cluster.Cluster {
 	return c
 }
 
-func (b *bench) eventually(what string, f func() bool) {
-	b.t.Helper()
-	for until := time.Now().Add(time.Minute); !f(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(until) {
-			b.t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // lookedAgain returns when the keeper has looked at a database that it looks after
 // twice more, and has done what followed from the first of these looks.
 func (b *bench) lookedAgain(id cluster.ID) {
@@ -162,7 +154,7 @@ func (b *bench) lookedAgain(id cluster.ID) {
 	for range 3 { // the first may have begun before
 		before := b.driver.Looks(id)
 		b.driver.Change(id)
-		b.eventually(fmt.Sprintf("cluster %d is looked at again", id), func() bool { return b.driver.Looks(id) > before })
+		await.True(b.t, fmt.Sprintf("cluster %d is looked at again", id), func() bool { return b.driver.Looks(id) > before })
 	}
 }
 
@@ -186,7 +178,7 @@ func (b *bench) withoutGrace() {
 func (b *bench) mustBecome(id cluster.ID, status cluster.Status) cluster.Cluster {
 	b.t.Helper()
 	var c cluster.Cluster
-	b.eventually(fmt.Sprintf("cluster %d is %s", id, status), func() bool {
+	await.True(b.t, fmt.Sprintf("cluster %d is %s", id, status), func() bool {
 		c = b.view(id)
 		return c.Status == status
 	})
@@ -265,14 +257,14 @@ func TestACrashRestartDoesNotFlap(t *testing.T) {
 		// Down for less than the grace, then up by itself.
 		b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.Running = false })
 		b.driver.Change(c.ID)
-		b.eventually("it is up again", func() bool {
+		await.True(b.t, "it is up again", func() bool {
 			real, _ := b.world.Cluster(c.ID)
 			return real.Running
 		})
 		b.driver.Crash(c.ID)
 	}
 	b.lookedAgain(c.ID)
-	b.eventually("it is up at last", func() bool {
+	await.True(b.t, "it is up at last", func() bool {
 		real, _ := b.world.Cluster(c.ID)
 		return real.Running
 	})
@@ -293,7 +285,7 @@ func TestARebootIsMadeGood(t *testing.T) {
 	// What was asked for just before must be true afterwards, too.
 	b.world.Edit(all[0].ID, func(real *memplatform.Cluster) { real.Routed = false })
 	b.start()
-	b.eventually("all are up", func() bool {
+	await.True(b.t, "all are up", func() bool {
 		for _, c := range all {
 			if real, _ := b.world.Cluster(c.ID); !real.Running || !real.Routed {
 				return false
@@ -315,7 +307,7 @@ func TestAdoptionRestartsNothing(t *testing.T) {
 	before, _ := b.world.Cluster(c.ID)
 	b.keeper.Stop()
 	b.start()
-	b.eventually("it was applied", func() bool { return b.applied() > 0 })
+	await.True(b.t, "it was applied", func() bool { return b.applied() > 0 })
 	b.lookedAgain(c.ID)
 	after, _ := b.world.Cluster(c.ID)
 	if after.Starts != before.Starts || fmt.Sprint(after) != fmt.Sprint(before) {
@@ -352,7 +344,7 @@ func TestAChangeThatWasGivenUpIsMadeTrueLater(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			db := b.active()
-			b.eventually("it is adopted", func() bool { return b.applied() == 2 })
+			await.True(b.t, "it is adopted", func() bool { return b.applied() == 2 })
 			b.operator.Limits = operate.Limits{Pass: time.Second, Quick: 1, GiveUp: 1}
 			if err := c.ask(b, db); err != nil {
 				t.Fatal(err)
@@ -429,18 +421,18 @@ func TestDiskGuard(t *testing.T) {
 		}
 	}
 	fill(94)
-	b.eventually("the use is known", func() bool { return *b.view(c.ID).UsedBytes == small.DiskBytes()*94/100 })
+	await.True(b.t, "the use is known", func() bool { return *b.view(c.ID).UsedBytes == small.DiskBytes()*94/100 })
 	b.mustHaveEvents(c.ID)
 	fill(96)
-	b.eventually("read-only", guarded(true))
+	await.True(b.t, "read-only", guarded(true))
 	b.mustHaveEvents(c.ID, operation.LowDiskSpace)
 	fill(91)
-	b.eventually("the use is known", func() bool { return *b.view(c.ID).UsedBytes == small.DiskBytes()*91/100 })
+	await.True(b.t, "the use is known", func() bool { return *b.view(c.ID).UsedBytes == small.DiskBytes()*91/100 })
 	if !guarded(true)() {
 		t.Error("writable again at 91 %")
 	}
 	fill(50)
-	b.eventually("writable", guarded(false))
+	await.True(b.t, "writable", guarded(false))
 	b.mustHaveEvents(c.ID, operation.LowDiskSpace, operation.LowDiskSpace)
 	if b.view(c.ID).Status != cluster.Active {
 		t.Errorf("status %s", b.view(c.ID).Status)
@@ -453,12 +445,12 @@ func TestDiskGuardAndABiggerPlan(t *testing.T) {
 	c := b.active()
 	b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.UsedBytes = small.DiskBytes() })
 	b.driver.Change(c.ID)
-	b.eventually("read-only", func() bool { return b.view(c.ID).ReadOnly })
+	await.True(b.t, "read-only", func() bool { return b.view(c.ID).ReadOnly })
 	if _, err := b.control.Clusters.Update(t.Context(), b.admin, "", c.ID, control.UpdateCluster{Type: &large.ID}, nil); err != nil {
 		t.Fatal(err)
 	}
 	b.run()
-	b.eventually("writable", func() bool {
+	await.True(b.t, "writable", func() bool {
 		real, _ := b.world.Cluster(c.ID)
 		return !real.ReadOnly && !b.view(c.ID).ReadOnly
 	})
@@ -473,7 +465,7 @@ func TestDiskGuardIsRepeated(t *testing.T) {
 	b.keeper.Stop()
 	b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.UsedBytes, real.ReadOnly = small.DiskBytes(), true })
 	b.start()
-	b.eventually("read-only", func() bool {
+	await.True(b.t, "read-only", func() bool {
 		real, _ := b.world.Cluster(c.ID)
 		return real.ReadOnly && b.view(c.ID).ReadOnly
 	})
@@ -487,7 +479,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 	b.keeper.Stop()
 	b.world.Put(memplatform.Cluster{ID: 4711, Port: 21077, Running: true, Routed: true})
 	b.start()
-	b.eventually("the orphan is gone", func() bool {
+	await.True(b.t, "the orphan is gone", func() bool {
 		_, there := b.world.Cluster(4711)
 		return !there
 	})
@@ -574,14 +566,14 @@ func TestIdleDatabasesCostLittle(t *testing.T) {
 	}
 	b.keeper.Stop()
 	b.start()
-	b.eventually("all are adopted", func() bool { return b.applied() == databases })
+	await.True(b.t, "all are adopted", func() bool { return b.applied() == databases })
 	b.keeper.Stop()
 	b.keep(converge.Options{Every: 20 * time.Millisecond})
-	b.eventually("all are adopted", func() bool { return b.applied() == 2*databases })
+	await.True(b.t, "all are adopted", func() bool { return b.applied() == 2*databases })
 	seen := looks()
-	b.eventually("all were looked at since", func() bool { return looks() >= seen+2*databases })
+	await.True(b.t, "all were looked at since", func() bool { return looks() >= seen+2*databases })
 	before, applied, seen := queries.n.Load(), b.applied(), looks()
-	b.eventually("ten rounds are over", func() bool { return looks() >= seen+10*databases })
+	await.True(b.t, "ten rounds are over", func() bool { return looks() >= seen+10*databases })
 	rounds := float64(looks()-seen)/databases + 2 // those that were under way at both ends
 	if n := float64(queries.n.Load() - before); n > rounds*(databases+1) {
 		t.Errorf("%.0f queries in %.1f rounds", n, rounds)
@@ -620,7 +612,7 @@ func TestSuspendedDatabasesRest(t *testing.T) {
 	}
 	b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.Running, real.Suspended = true, false })
 	b.driver.Change(c.ID)
-	b.eventually("it is stopped again", func() bool {
+	await.True(b.t, "it is stopped again", func() bool {
 		real, _ := b.world.Cluster(c.ID)
 		return !real.Running && real.Suspended
 	})

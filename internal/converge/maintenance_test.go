@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"steward/internal/archive/archivetest"
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/control"
 	"steward/internal/converge"
@@ -77,7 +78,7 @@ func (w *windows) database(size int) cluster.Cluster {
 // waits waits until so much is known to be left for the window.
 func (w *windows) waits(id cluster.ID, tasks int) {
 	w.t.Helper()
-	w.eventually("tasks are found", func() bool { return len(w.view(id).Maintenance.Tasks) == tasks })
+	await.True(w.t, "tasks are found", func() bool { return len(w.view(id).Maintenance.Tasks) == tasks })
 }
 
 // turn is one of the keeper's rounds, from its beginning to its end: all that is due
@@ -128,7 +129,7 @@ func TestMaintenanceWindow(t *testing.T) {
 		t.Errorf("told days ahead: %+v", told)
 	}
 	w.at(opens.Add(-20 * time.Hour))
-	w.eventually("it is told", func() bool { return len(w.of(c.ID, operation.MaintenanceScheduled)) == 1 })
+	await.True(w.t, "it is told", func() bool { return len(w.of(c.ID, operation.MaintenanceScheduled)) == 1 })
 	w.restart()
 	w.at(opens.Add(-time.Second))
 	w.turn()
@@ -285,7 +286,7 @@ func TestMaintenanceKeepsItsBound(t *testing.T) {
 	}
 	done := 0
 	for range all {
-		w.eventually("something is begun", func() bool { return updating() > 0 })
+		await.True(w.t, "something is begun", func() bool { return updating() > 0 })
 		w.turn()
 		if n := updating(); n != min(2, len(all)-done) {
 			t.Fatalf("%d at once, and %d are done", n, done)
@@ -298,7 +299,7 @@ func TestMaintenanceKeepsItsBound(t *testing.T) {
 			}
 		}
 	}
-	w.eventually("all are done", func() bool {
+	await.True(w.t, "all are done", func() bool {
 		for _, id := range all {
 			if w.view(id).ServerVersion != "15.3" {
 				return false

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/converge"
 	"steward/internal/operation"
@@ -37,7 +38,7 @@ func TestDegradedIsToldBeforeApply(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c := b.activeOf(3)
-	b.eventually("it is adopted", func() bool { return b.applied() == 2 })
+	await.True(b.t, "it is adopted", func() bool { return b.applied() == 2 })
 	b.driver.Inject(memplatform.Fault{Step: memplatform.StepStart, Delay: time.Hour})
 	b.driver.LosePrimary(c.ID)
 	b.mustBecome(c.ID, cluster.Degraded)
@@ -50,12 +51,12 @@ func TestMembersFollowAFailoverDuringApply(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c := b.activeOf(3)
-	b.eventually("it is adopted", func() bool { return b.applied() == 2 })
+	await.True(b.t, "it is adopted", func() bool { return b.applied() == 2 })
 	b.driver.Inject(memplatform.Fault{Step: memplatform.StepStart, Delay: time.Hour})
 	b.driver.LoseReplica(c.ID)
 	b.mustBecome(c.ID, cluster.Degraded)
 	b.driver.LosePrimary(c.ID)
-	b.eventually("the members have changed", func() bool {
+	await.True(b.t, "the members have changed", func() bool {
 		now := b.view(c.ID)
 		return now.Members["127.0.77.1"] == "failover" && now.Failovers == 1
 	})
@@ -69,10 +70,10 @@ func TestANodeThatComesBackAtOnceIsNotMissed(t *testing.T) {
 	b.keeper.Stop()
 	b.keep(converge.Options{Every: 50 * time.Millisecond, Grace: time.Hour})
 	c := b.activeOf(3)
-	b.eventually("it is adopted", func() bool { return b.applied() == 2 })
+	await.True(b.t, "it is adopted", func() bool { return b.applied() == 2 })
 	for n := 1; n <= 2; n++ {
 		b.driver.LosePrimary(c.ID)
-		b.eventually("the failover is told", func() bool { return b.view(c.ID).Failovers == n })
+		await.True(b.t, "the failover is told", func() bool { return b.view(c.ID).Failovers == n })
 		b.driver.Mend(c.ID)
 	}
 	b.mustHaveEvents(c.ID, operation.Failover, operation.Failover)
@@ -91,7 +92,7 @@ func TestTheDiskGuardHoldsWhileDegraded(t *testing.T) {
 	b.mustBecome(c.ID, cluster.Degraded)
 	b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.UsedBytes = small.DiskBytes() })
 	b.driver.Change(c.ID)
-	b.eventually("read-only", func() bool {
+	await.True(b.t, "read-only", func() bool {
 		real, _ := b.world.Cluster(c.ID)
 		return real.ReadOnly && b.view(c.ID).ReadOnly
 	})
@@ -111,7 +112,7 @@ func TestAFailoverIsToldOnce(t *testing.T) {
 		t.Errorf("event: %+v", e)
 	}
 	b.mustServe(c.ID)
-	b.eventually("the members have changed", func() bool { return b.view(c.ID).Members["127.0.77.2"] == "primary" })
+	await.True(b.t, "the members have changed", func() bool { return b.view(c.ID).Members["127.0.77.2"] == "primary" })
 	b.keeper.Stop()
 	b.start()
 	b.driver.Mend(c.ID)
@@ -123,7 +124,7 @@ func TestAFailoverIsToldOnce(t *testing.T) {
 	b.driver.LosePrimary(c.ID)
 	b.driver.Mend(c.ID)
 	b.start()
-	b.eventually("the failover is told", func() bool { return len(b.events(c.ID)) == 4 })
+	await.True(b.t, "the failover is told", func() bool { return len(b.events(c.ID)) == 4 })
 	b.keeper.Stop()
 	b.start()
 	b.lookedAgain(c.ID)
@@ -144,7 +145,7 @@ func TestAFailoverDuringAnOperation(t *testing.T) {
 	b.driver.LosePrimary(c.ID)
 	b.driver.Mend(c.ID)
 	b.run()
-	b.eventually("the failover is told", func() bool { return len(b.events(c.ID)) == 2 })
+	await.True(b.t, "the failover is told", func() bool { return len(b.events(c.ID)) == 2 })
 	b.mustHaveEvents(c.ID, operation.Patch, operation.Failover)
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"steward/internal/await"
 	"steward/internal/embeddedpg"
 	"steward/internal/testdir"
 )
@@ -73,16 +74,6 @@ func (e *folders) postmaster() int {
 	return pid
 }
 
-// eventually waits for a condition that must come true.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 func TestServerOutlivesAndComesBack(t *testing.T) {
 	t.Parallel()
 	e := newFolders(t)
@@ -101,7 +92,7 @@ func TestServerOutlivesAndComesBack(t *testing.T) {
 		if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "back after kill -9", func() bool { return e.postmaster() != killed && e.exec("SELECT n FROM kept") == nil })
+		await.True(t, "back after kill -9", func() bool { return e.postmaster() != killed && e.exec("SELECT n FROM kept") == nil })
 		t.Logf("back %s after kill -9", time.Since(at).Round(time.Millisecond))
 	}
 	// One that dies while nobody looks is started by the next.
@@ -173,7 +164,7 @@ func TestServerAfterKilledSetUp(t *testing.T) {
 		}
 		t.Log("killed set-up:", err)
 	})
-	eventually(t, "initdb begins", func() bool {
+	await.True(t, "initdb begins", func() bool {
 		begun, _ := filepath.Glob(filepath.Join(e.options.Dir, "new-*", "PG_VERSION"))
 		return len(begun) > 0
 	})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"steward/internal/wait"
 )
 
 // ContinuousArchiver is the part of a Driver that archives what servers write between
@@ -103,10 +105,8 @@ func FetchPatiently(ctx context.Context, fetch func() error) error {
 		if err == nil || try == tries || errors.Is(err, ErrGap) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, time.Duration(try)*200*time.Millisecond) != nil {
 			return errors.Join(ctx.Err(), err)
-		case <-time.After(time.Duration(try) * 200 * time.Millisecond):
 		}
 	}
 }

@@ -70,7 +70,7 @@ type Launcher interface {
 	KeyringContent(n Node) ([]byte, error)
 }
 
-// Pinger is the part of a Driver that tells whether servers answer.
+// Pinger reports whether servers answer.
 type Pinger interface {
 	// Ping is nil when the server answers a query of ours. ErrStarting while
 	// it is starting or recovering.

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/testdir"
 )
@@ -214,17 +215,6 @@ func (b *bench) expectBlocked(source, gateway string, port int) {
 	}
 }
 
-// await polls until what is true.
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !is(); {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
-
 // TestServersTellTheGatewayFromOthers: what is let in from this machine's own
 // address is never a customer, wherever the customer comes from.
 func TestServersTellTheGatewayFromOthers(t *testing.T) {
@@ -343,7 +333,7 @@ func TestKilledHAProxyComesBackWithItsRoutes(t *testing.T) {
 		if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "another HAProxy", func() bool { pid := b.pid(); return pid != 0 && pid != before })
+		await.True(t, "another HAProxy", func() bool { pid := b.pid(); return pid != 0 && pid != before })
 		b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
 		t.Logf("round %d: serves again after %s", round, time.Since(begun))
 		b.expectBlocked("127.0.0.5", "127.0.0.1", r.Port)
@@ -368,7 +358,7 @@ func TestSetRightAfterAKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Route{Cluster: cluster.ID(i), Port: b.port(i), Primary: one, Allow: allow("127.0.0.1/32")}
-		await(t, "the route is set", func() bool { return b.Set(t.Context(), r) == nil })
+		await.True(t, "the route is set", func() bool { return b.Set(t.Context(), r) == nil })
 		b.expect("127.0.0.1", "127.0.0.1", r.Port, "one")
 	}
 }
@@ -628,7 +618,7 @@ func TestGrowth(t *testing.T) {
 	for i := 1; i < 30; i++ {
 		b.set(Route{Cluster: cluster.ID(i + 1), Port: b.port(i), Primary: two, Allow: allow("127.0.0.1/32")})
 	}
-	await(t, "another generation", func() bool { return b.pid() != before })
+	await.True(t, "another generation", func() bool { return b.pid() != before })
 	far := Route{Cluster: 99, Port: b.port(90), Primary: two, Allow: allow("127.0.0.1/32")}
 	b.set(far) // beyond the second block
 	b.expect("127.0.0.1", "127.0.0.1", far.Port, "two")
@@ -643,7 +633,7 @@ func TestGrowth(t *testing.T) {
 	if !kept.alive() || !gone.alive() {
 		t.Fatal("growing dropped a session")
 	}
-	await(t, "the sessions of both generations are counted", func() bool {
+	await.True(t, "the sessions of both generations are counted", func() bool {
 		got, err := b.Sessions(t.Context(), r.Port)
 		return err == nil && got == (Count{Primary: 1, Reads: 1}) // the hammer's last one ends a moment later
 	})
@@ -660,7 +650,7 @@ func TestGrowth(t *testing.T) {
 		t.Error("a session in the old generation must end with its server")
 	}
 	b.endDrained(t.Context())
-	await(t, "the old generation has ended", func() bool { return syscall.Kill(before, 0) != nil })
+	await.True(t, "the old generation has ended", func() bool { return syscall.Kill(before, 0) != nil })
 	b.expect("127.0.0.1", "127.0.0.1", r.Port, "two")
 }
 

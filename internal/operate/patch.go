@@ -9,6 +9,7 @@ import (
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
+	"steward/internal/wait"
 )
 
 // windowOver is what people are told of work that its window had no time for.
@@ -44,7 +45,7 @@ func (w *work) patch(ctx context.Context) error {
 
 // beSeen waits until the request is old enough to have been looked at.
 func (w *work) beSeen(ctx context.Context) error {
-	return sleep(ctx, max(0, w.Limits.Seen-w.Now().Sub(w.op.Created)))
+	return wait.Sleep(ctx, max(0, w.Limits.Seen-w.Now().Sub(w.op.Created)))
 }
 
 // notePending keeps what there was to do at the first attempt, for the event.

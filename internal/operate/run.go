@@ -16,6 +16,7 @@ import (
 	"steward/internal/outage"
 	"steward/internal/platform"
 	"steward/internal/store"
+	"steward/internal/wait"
 )
 
 // Platform is what is asked of where databases run: a platform.Driver.
@@ -160,7 +161,7 @@ func (r *Operator) lease(ctx context.Context, op operation.Operation) (leased co
 		if err != nil || ok || time.Now().After(until) {
 			return leased, release, ok, err
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := wait.Sleep(ctx, pause); err != nil {
 			return nil, nil, false, err
 		}
 		pause = min(2*pause, 100*time.Millisecond)
@@ -358,17 +359,6 @@ func customerFault(err error) error {
 func isCustomerError(err error) bool {
 	_, ok := errors.AsType[*platform.CustomerError](err)
 	return ok
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // step does one thing to the outside world, where the crash suite may kill us.

@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/platform"
+	"steward/internal/wait"
 )
 
 // wanted returns what is wanted of the operation's cluster.
@@ -65,7 +66,7 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 		case isCustomerError(err), err != nil && time.Now().After(quick):
 			return seen, fmt.Errorf("apply: %w", err)
 		}
-		if sleep(ctx, pause) != nil {
+		if wait.Sleep(ctx, pause) != nil {
 			if err != nil {
 				return seen, fmt.Errorf("apply: %w", err)
 			}

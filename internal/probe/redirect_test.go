@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"steward/internal/await"
 	"steward/internal/monitor"
 )
 
@@ -121,7 +122,7 @@ func TestNewConnections(t *testing.T) {
 			for range 3 {
 				found(t, p.Check(t.Context(), here(t, s.URL, "")), monitor.OK, "")
 			}
-			waitFor(t, "all connections to end", func() bool { return open.Load() == 0 })
+			await.True(t, "all connections to end", func() bool { return open.Load() == 0 })
 			if n := opened.Load(); n != 6 {
 				t.Errorf("%d connections for three looks with a redirect each, want 6", n)
 			}

@@ -113,12 +113,3 @@ func closedPort(t *testing.T) string {
 }
 
 var discard = log.New(io.Discard, "", 0)
-
-func waitFor(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited for %s", what)
-		}
-	}
-}

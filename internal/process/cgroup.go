@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"steward/internal/wait"
 )
 
 // GroupLimits bound all processes of a server together. 0 leaves one open.
@@ -272,10 +274,8 @@ func (g *group) Remove(ctx context.Context) error {
 	for _, dir := range g.kind.folders(g.name) {
 		err := syscall.Rmdir(dir)
 		for pause := time.Millisecond; errors.Is(err, syscall.EBUSY); pause = min(2*pause, 50*time.Millisecond) {
-			select {
-			case <-ctx.Done():
+			if wait.Sleep(ctx, pause) != nil {
 				return fmt.Errorf("remove control group %s: %w: %w", dir, err, ctx.Err())
-			case <-time.After(pause):
 			}
 			err = syscall.Rmdir(dir)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"steward/internal/await"
 	"steward/internal/process"
 )
 
@@ -35,7 +36,7 @@ func TestGroupOfThisMachine(t *testing.T) {
 	s := server(t, `cat /proc/self/cgroup; cd /; env -i setsid sleep 1001 & exec sleep 1000`)
 	s.Cgroup = g
 	p := start(t, s)
-	wait(t, "two processes", func() bool {
+	await.True(t, "two processes", func() bool {
 		list, err := g.Members()
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +76,7 @@ func TestMemoryLimitHolds(t *testing.T) {
 	s := server(t, `head -c 200000000 /dev/zero | tail -n 1 | wc -c; exec sleep 1000`)
 	s.Cgroup = g
 	start(t, s)
-	wait(t, "the end of the pipe", holds(s.Output, "\n"))
+	await.True(t, "the end of the pipe", holds(s.Output, "\n"))
 	content, err := os.ReadFile(s.Output)
 	if err != nil {
 		t.Fatal(err)

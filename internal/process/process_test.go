@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/process"
 )
 
@@ -55,15 +56,6 @@ func start(t *testing.T, s process.Spec) *process.Process {
 // testPatience is long: machines that run tests are busy.
 const testPatience = 20 * time.Second
 
-func wait(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(testPatience); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("still waiting: %s", what)
-		}
-	}
-}
-
 func ended(t *testing.T, p *process.Process) {
 	t.Helper()
 	select {
@@ -96,7 +88,7 @@ func TestServerRunsAsSpecified(t *testing.T) {
 	s.Limits.OpenFiles = 333
 	p := start(t, s)
 	pid := strconv.Itoa(p.Pid())
-	wait(t, "output", holds(s.Output, "end"+pid))
+	await.True(t, "output", holds(s.Output, "end"+pid))
 	content, err := os.ReadFile(s.Output)
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +222,7 @@ func TestKillAllReachesEveryProcess(t *testing.T) {
 			s := server(t, script)
 			s.Identity.Dir = s.WorkDir
 			p := start(t, s)
-			wait(t, "four processes", func() bool { return len(members(t, s.Identity)) == 4 })
+			await.True(t, "four processes", func() bool { return len(members(t, s.Identity)) == 4 })
 			if mainFirst {
 				if err := p.Signal(syscall.SIGKILL); err != nil {
 					t.Fatal(err)
@@ -262,7 +254,7 @@ func TestKillAllWaitsUntilFilesAreLetGo(t *testing.T) {
 		s.Argv = []string{os.Args[0], "-test.run=TestKillAllWaitsUntilFilesAreLetGo"}
 		s.Env = append(s.Env, "PROCESS_TEST_THREADS="+s.WorkDir)
 		start(t, s)
-		wait(t, "the lock to be held", holds(s.Output, "held"))
+		await.True(t, "the lock to be held", holds(s.Output, "held"))
 		if err := process.KillAll(t.Context(), s.Identity, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -314,7 +306,7 @@ func TestStopAsksFirstAndKillsLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := server(t, script)
 			p := start(t, s)
-			wait(t, "start", holds(s.Output, "up"))
+			await.True(t, "start", holds(s.Output, "up"))
 			patience := 300 * time.Millisecond
 			if name == "obedient" {
 				patience = time.Minute
@@ -343,8 +335,8 @@ func TestServerOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, s)
-	wait(t, "two processes", func() bool { return len(members(t, s.Identity)) == 2 })
-	wait(t, "user and groups", holds(s.Output, "791234\n791234\n"))
+	await.True(t, "two processes", func() bool { return len(members(t, s.Identity)) == 2 })
+	await.True(t, "user and groups", holds(s.Output, "791234\n791234\n"))
 	if err := process.KillAll(t.Context(), s.Identity, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +357,7 @@ func TestAnotherMarkProtectsFromTheSameUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, s)
-	wait(t, "two processes", func() bool { return len(members(t, s.Identity)) == 2 })
+	await.True(t, "two processes", func() bool { return len(members(t, s.Identity)) == 2 })
 	other := process.Identity{Mark: "somebody/else", UID: uid}
 	if err := process.KillAll(t.Context(), other, nil); err != nil {
 		t.Fatal(err)
@@ -383,7 +375,7 @@ func TestMarkedFindsServersByPrefix(t *testing.T) {
 	p := start(t, s)
 	prefix, _, _ := strings.Cut(s.Mark, "/")
 	var found map[string][]int
-	wait(t, "the server's own environment", func() bool {
+	await.True(t, "the server's own environment", func() bool {
 		var err error
 		if found, err = process.Marked(prefix + "/"); err != nil {
 			t.Fatal(err)
@@ -464,7 +456,7 @@ func TestALeftProcessIsReaped(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, "adopted no more", func() bool {
+	await.True(t, "adopted no more", func() bool {
 		again, err := process.Adopt(s.PidFile, s.Identity)
 		if err != nil {
 			t.Fatal(err)

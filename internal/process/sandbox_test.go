@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"steward/internal/await"
 	"steward/internal/process"
 )
 
@@ -36,7 +37,7 @@ func TestSandbox(t *testing.T) {
 	s.Argv = sandbox.Wrap(s.Argv, process.View{Write: []string{s.WorkDir}}, s.WorkDir)
 	s.Sandboxed = true
 	p := start(t, s)
-	wait(t, "start", holds(s.Output, "up"))
+	await.True(t, "start", holds(s.Output, "up"))
 	content, err := os.ReadFile(s.Output)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func TestSandboxIsKilledWithItsServer(t *testing.T) {
 	}
 	s.Argv = sandbox.Wrap(s.Argv, process.View{Write: []string{s.WorkDir}}, s.WorkDir)
 	p := start(t, s)
-	wait(t, "start", holds(s.Output, "up"))
+	await.True(t, "start", holds(s.Output, "up"))
 	if err := process.KillAll(t.Context(), s.Identity, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"steward/internal/account"
+	"steward/internal/await"
 	"steward/internal/fault"
 	"steward/internal/pgtest"
 	"steward/internal/store"
@@ -210,7 +211,7 @@ func TestLockUsers(t *testing.T) {
 			return err
 		})
 	})
-	eventually(t, "the second waits", func() bool {
+	await.True(t, "the second waits", func() bool {
 		var waiting int
 		err := s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE NOT granted").Scan(&waiting)
 		return err == nil && waiting > 0

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/pgtest"
 	"steward/internal/store"
@@ -114,7 +115,7 @@ func TestLeaseEndsWithItsStore(t *testing.T) {
 	held, _ := lease(t, a, 1)
 	a.Close()
 	<-held.Done()
-	eventually(t, "the other takes over", func() bool {
+	await.True(t, "the other takes over", func() bool {
 		_, release, ok, err := b.Lease(t.Context(), 1)
 		if ok {
 			release()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/await"
 	"steward/internal/pgtest"
 	"steward/internal/store"
 )
@@ -58,7 +59,7 @@ func TestStoreKilledUnderReaders(t *testing.T) {
 	for range 3 {
 		seen, committed := reads.Load(), commits.Load()
 		killed := server.Kill()
-		eventually(t, "readers and writers go on", func() bool {
+		await.True(t, "readers and writers go on", func() bool {
 			pid := server.PID()
 			return pid != killed && pid != 0 && reads.Load() > seen+20 && commits.Load() > committed+20
 		})

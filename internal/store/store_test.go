@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -183,15 +182,5 @@ func TestOneQueryPerRead(t *testing.T) {
 		"grants":     func() error { _, err := s.Grants(ctx, u); return err },
 	} {
 		q.want(t, name, 1, read)
-	}
-}
-
-// eventually waits for a condition that must come true.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/await"
 	"steward/internal/monitor"
 	"steward/internal/outage"
 	"steward/internal/pgtest"
@@ -22,17 +23,6 @@ import (
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
-
-const patience = 30 * time.Second
-
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !check(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
-}
 
 // bench is a store with an account, and what watches its services.
 type bench struct {
@@ -106,7 +96,7 @@ func (b *bench) status(s monitor.Service) monitor.Status {
 
 func (b *bench) becomes(s monitor.Service, want monitor.Status) {
 	b.t.Helper()
-	eventually(b.t, fmt.Sprintf("service %d becomes %s", s.ID, want), func() bool { return b.status(s) == want })
+	await.True(b.t, fmt.Sprintf("service %d becomes %s", s.ID, want), func() bool { return b.status(s) == want })
 }
 
 func (b *bench) issues() []monitor.Issue {
@@ -174,14 +164,14 @@ func TestOutage(t *testing.T) {
 	server.broken.Store(false)
 	b.becomes(one, monitor.Up)
 	b.becomes(two, monitor.Up)
-	eventually(t, "the issue is closed", func() bool { issues = b.issues(); return issues[0].Closed != nil && !issues[0].Ticket.Open })
+	await.True(t, "the issue is closed", func() bool { issues = b.issues(); return issues[0].Closed != nil && !issues[0].Ticket.Open })
 	if got := b.timeline(issues[0]); got != "opened joined recovered recovered closed" {
 		t.Errorf("timeline: %s", got)
 	}
 	if b.status(well) != monitor.Up {
 		t.Error("the port was open all the time")
 	}
-	eventually(t, "the history tells of both", func() bool {
+	await.True(t, "the history tells of both", func() bool {
 		samples, err := b.store.Samples(t.Context(), one.ID, time.Now().Add(-time.Hour))
 		if err != nil {
 			t.Fatal(err)
@@ -203,7 +193,7 @@ func TestCertificate(t *testing.T) {
 	s := b.service(monitor.Service{Type: monitor.URL, Address: server.URL})
 	b.run(b.watcher())
 	b.becomes(s, monitor.Down) // by an authority that nobody knows
-	eventually(t, "the end of the certificate is recorded", func() bool {
+	await.True(t, "the end of the certificate is recorded", func() bool {
 		now, err := b.store.Service(t.Context(), b.owner, s.ID)
 		if err != nil {
 			t.Fatal(err)
@@ -235,7 +225,7 @@ func TestChanges(t *testing.T) {
 	b.becomes(s, monitor.Down)
 	set(func(s *monitor.Service) { s.Status = monitor.Disabled })
 	quiet, since := int64(-1), time.Now()
-	eventually(t, "nobody asks for what is disabled", func() bool {
+	await.True(t, "nobody asks for what is disabled", func() bool {
 		if asked := server.asked.Load(); asked != quiet {
 			quiet, since = asked, time.Now()
 		}
@@ -252,7 +242,7 @@ func TestChanges(t *testing.T) {
 		}
 		return tx.DeleteService(t.Context(), s.ID)
 	})
-	eventually(t, "nobody asks for what is deleted", func() bool {
+	await.True(t, "nobody asks for what is deleted", func() bool {
 		if asked := server.asked.Load(); asked != quiet {
 			quiet, since = asked, time.Now()
 		}
@@ -288,18 +278,18 @@ func TestSharing(t *testing.T) {
 	for _, s := range all {
 		b.becomes(s, monitor.Up)
 	}
-	eventually(t, "each has a third", func() bool {
+	await.True(t, "each has a third", func() bool {
 		third := func(w *watch.Watcher) bool { n := w.Stats().Shards; return n >= 84 && n <= 86 }
 		return third(cut) && third(leaving) && third(stay)
 	})
 	settled := time.Now()
-	eventually(t, "two intervals", func() bool { return time.Since(settled) > 9*time.Second })
+	await.True(t, "two intervals", func() bool { return time.Since(settled) > 9*time.Second })
 	cutAt := time.Now()
 	own.Close() // it can't reach the store any more
 	stopLeaving()
-	eventually(t, "the last has all", func() bool { return stay.Stats().Shards == monitor.Shards })
+	await.True(t, "the last has all", func() bool { return stay.Stats().Shards == monitor.Shards })
 	alone := time.Now()
-	eventually(t, "two more", func() bool { return time.Since(alone) > 9*time.Second })
+	await.True(t, "two more", func() bool { return time.Since(alone) > 9*time.Second })
 	mu.Lock()
 	defer mu.Unlock()
 	doubled := 0
@@ -360,7 +350,7 @@ func TestCanaries(t *testing.T) {
 	canary.broken.Store(true)
 	server.broken.Store(true)
 	before := w.Stats().Inconclusive
-	eventually(t, "three looks that say nothing", func() bool { return w.Stats().Inconclusive >= before+3 })
+	await.True(t, "three looks that say nothing", func() bool { return w.Stats().Inconclusive >= before+3 })
 	if got := b.status(s); got != monitor.Up {
 		t.Errorf("the service is %s", got)
 	}
@@ -390,7 +380,7 @@ func TestStoreAway(t *testing.T) {
 	asked := server.asked.Load()
 	server.broken.Store(true)
 	broken := time.Now()
-	eventually(t, "checks go on well after the lease", func() bool { return server.asked.Load() > asked+6 && time.Since(broken) > 4*time.Second })
+	await.True(t, "checks go on well after the lease", func() bool { return server.asked.Load() > asked+6 && time.Since(broken) > 4*time.Second })
 	if err := lock.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/await"
 	"steward/internal/operation"
 	"steward/internal/pgtest"
 	"steward/internal/store"
@@ -110,16 +111,6 @@ func (b *bench) finish(id operation.ID) error {
 	})
 }
 
-// eventually waits for a condition that must come true.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 // TestWakesAtCommit: at once, whatever else is recorded, taken back or still
 // going on at the same time, and never for what wasn't committed.
 func TestWakesAtCommit(t *testing.T) {
@@ -135,7 +126,7 @@ func TestWakesAtCommit(t *testing.T) {
 		recorders.Go(func() {
 			for range 8 {
 				id, at := b.record(w, nil), time.Now()
-				eventually(t, "woken", func() bool { return slices.Contains(b.passed(), id) })
+				await.True(t, "woken", func() bool { return slices.Contains(b.passed(), id) })
 				mu.Lock()
 				took = append(took, time.Since(at))
 				mu.Unlock()
@@ -176,7 +167,7 @@ func TestComesBack(t *testing.T) {
 				return 0, b.finish(id)
 			}
 			b.record(b.start(2), nil)
-			eventually(t, "a second pass", func() bool { return len(b.passed()) >= 2 })
+			await.True(t, "a second pass", func() bool { return len(b.passed()) >= 2 })
 		})
 	}
 }
@@ -196,10 +187,10 @@ func TestSweepFindsWhatWasForgotten(t *testing.T) {
 	}
 	at := time.Now()
 	b.start(2)
-	eventually(t, "found at the start", func() bool { return slices.Contains(b.passed(), forgotten) })
+	await.True(t, "found at the start", func() bool { return slices.Contains(b.passed(), forgotten) })
 	t.Logf("found %s after the start", time.Since(at).Round(time.Millisecond))
 	later := b.record(nil, nil)
-	eventually(t, "found by a later sweep", func() bool { return slices.Contains(b.passed(), later) })
+	await.True(t, "found by a later sweep", func() bool { return slices.Contains(b.passed(), later) })
 	if slices.Contains(b.passed(), done) {
 		t.Error("a finished one was woken")
 	}
@@ -222,7 +213,7 @@ func TestServersShareTheWork(t *testing.T) {
 	for i := range n {
 		b.record([]*work.Work{first, second}[i%2], nil)
 	}
-	eventually(t, "all were passed over", func() bool { return len(b.passed()) >= n })
+	await.True(t, "all were passed over", func() bool { return len(b.passed()) >= n })
 	seen := map[operation.ID]int{}
 	for _, id := range b.passed() {
 		if seen[id]++; seen[id] > 1 {
@@ -287,16 +278,16 @@ func TestGoesOnAfterTheStoreWasKilled(t *testing.T) {
 	b.run = func(_ context.Context, id operation.ID) (time.Duration, error) { return 0, b.finish(id) }
 	w := b.start(2)
 	before := b.record(w, nil)
-	eventually(t, "woken", func() bool { return slices.Contains(b.passed(), before) })
+	await.True(t, "woken", func() bool { return slices.Contains(b.passed(), before) })
 	server.Kill()
 	at := time.Now()
 	var after operation.ID
-	eventually(t, "recorded", func() bool { // at the first try, but for a commit that was on its way
+	await.True(t, "recorded", func() bool { // at the first try, but for a commit that was on its way
 		var err error
 		after, err = b.tryRecord(w, nil)
 		return err == nil
 	})
 	t.Logf("recorded %s after the kill", time.Since(at).Round(time.Millisecond))
-	eventually(t, "woken after the store was killed", func() bool { return slices.Contains(b.passed(), after) })
+	await.True(t, "woken after the store was killed", func() bool { return slices.Contains(b.passed(), after) })
 	t.Logf("woken %s after the kill", time.Since(at).Round(time.Millisecond))
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"steward/internal/api/apitest"
+	"steward/internal/await"
 	// The binary is built while the tests run. Naming its code here makes go test
 	// run them again when that code changes, instead of showing an old result.
 	_ "steward/internal/cli"
@@ -309,7 +310,7 @@ func (s *Server) stopAll() {
 }
 
 // LogTail is the end of the process's log, without the requests that only look:
-// a test that waits asks ten times a second.
+// a test that waits asks many times a second.
 func (s *Server) LogTail() string {
 	const most = 12000
 	log, _ := os.ReadFile(s.LogPath)
@@ -375,27 +376,14 @@ func (s *Server) TryCall(method, path string, in, out any) (int, string, error) 
 // doesn't happen in time.
 func (s *Server) Eventually(what string, check func() error) {
 	s.t.Helper()
-	pause := 10 * time.Millisecond
-	if _, test := s.t.(*testing.T); !test { // a benchmark measures how long it takes
-		pause = 2 * time.Millisecond
-	}
-	s.eventually(what, pause, check)
-}
-
-// eventually is Eventually with the first pause, which doubles while it is less than a tenth of a second.
-func (s *Server) eventually(what string, pause time.Duration, check func() error) {
-	s.t.Helper()
-	deadline := time.Now().Add(Patience)
-	for ; ; pause = max(pause, min(pause*2, 100*time.Millisecond)) {
-		err := check()
-		if err == nil {
-			return
+	came := false
+	defer func() {
+		if !came {
+			s.t.Logf("not %s in time\n%s", what, s.LogTail())
 		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("not %s in time: %v\n%s", what, err, s.LogTail())
-		}
-		time.Sleep(pause)
-	}
+	}()
+	await.NoError(s.t, what, check)
+	came = true
 }
 
 // BinaryPath is the steward that the server is.

@@ -67,24 +67,31 @@ func (s *Server) AwaitHealthy(d Database, size int, gone ...int) Database {
 // is one of the processes gone. The API isn't asked.
 func (s *Server) AwaitNodes(d Database, size int, gone ...int) {
 	s.t.Helper()
-	const pause = 250 * time.Millisecond // each look is a process
-	s.eventually("healthy nodes", pause, func() error {
-		nodes, err := s.Nodes(d)
+	s.Eventually("healthy nodes", func() error {
+		err := s.healthyNodes(d, size, gone)
 		if err != nil {
-			return err
+			time.Sleep(200 * time.Millisecond) // each look is a process
 		}
-		var errs []error
-		for _, n := range nodes {
-			if slices.Contains(gone, n.Pid) {
-				errs = append(errs, fmt.Errorf("node %d is the old process %d", n.Ordinal, n.Pid))
-			}
-			if !n.Running || n.Role == "replica" && !n.Streaming {
-				errs = append(errs, fmt.Errorf("%+v", n))
-			}
-		}
-		if len(nodes) != size {
-			errs = append(errs, fmt.Errorf("%d nodes", len(nodes)))
-		}
-		return errors.Join(errs...)
+		return err
 	})
+}
+
+func (s *Server) healthyNodes(d Database, size int, gone []int) error {
+	nodes, err := s.Nodes(d)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, n := range nodes {
+		if slices.Contains(gone, n.Pid) {
+			errs = append(errs, fmt.Errorf("node %d is the old process %d", n.Ordinal, n.Pid))
+		}
+		if !n.Running || n.Role == "replica" && !n.Streaming {
+			errs = append(errs, fmt.Errorf("%+v", n))
+		}
+	}
+	if len(nodes) != size {
+		errs = append(errs, fmt.Errorf("%d nodes", len(nodes)))
+	}
+	return errors.Join(errs...)
 }

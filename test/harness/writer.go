@@ -5,8 +5,11 @@ import (
 	"database/sql"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"steward/internal/await"
 )
 
 // pauseOfWriter is how long a Writer rests after each row: full speed would cost the
@@ -22,6 +25,7 @@ type Writer struct {
 	stop  context.CancelFunc
 	ended sync.WaitGroup
 	acked []int
+	count atomic.Int32 // of those
 }
 
 // NewWriter makes a table in the database and begins to write to it.
@@ -58,6 +62,7 @@ func (w *Writer) write(ctx context.Context) {
 		switch {
 		case err == nil:
 			w.acked = append(w.acked, n)
+			w.count.Add(1)
 		case db != nil: // what became of the row isn't known
 			db.Close()
 			db = nil
@@ -69,9 +74,11 @@ func (w *Writer) write(ctx context.Context) {
 	}
 }
 
-// StopAndCheck ends the writing and demands that every acknowledged row is there.
+// StopAndCheck ends the writing, once there are rows enough to show anything, and demands
+// that every acknowledged row is there.
 func (w *Writer) StopAndCheck() {
 	w.t.Helper()
+	await.True(w.t, "a hundred rows are acknowledged", func() bool { return w.count.Load() >= 100 })
 	w.stop()
 	w.ended.Wait()
 	db := w.s.MustConnect(w.d, w.creds)
@@ -97,7 +104,4 @@ func (w *Writer) StopAndCheck() {
 		}
 	}
 	w.t.Logf("%d rows were acknowledged", len(w.acked))
-	if len(w.acked) < 100 {
-		w.t.Error("too few to show anything")
-	}
 }

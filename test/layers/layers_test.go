@@ -86,6 +86,7 @@ var layerOf = map[string]layer{
 	"steward/cmd/steward":  commands,
 
 	"steward/internal/api/apitest":           suites,
+	"steward/internal/await":                 suites,
 	"steward/internal/archive/archivetest":   suites,
 	"steward/internal/engine/enginetest":     suites,
 	"steward/internal/gateway/gatewaytest":   suites,

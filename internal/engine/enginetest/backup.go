@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/engine"
 )
 
@@ -221,12 +222,12 @@ func (l *load) snapshot() map[int]bool {
 // acknowledgement was cancelled may come on top.
 func (s *Server) receives(t *testing.T, rows map[int]bool) {
 	t.Helper()
-	must(t, poll(replicationDeadline, func() error {
+	await.NoError(t, "the rows arrive", func() error {
 		if n := s.missing(t, rows); n > 0 {
 			return fmt.Errorf("%d of %d rows are missing", n, len(rows))
 		}
 		return nil
-	}), "the rows arrive")
+	})
 }
 
 func (s *Server) holds(t *testing.T, rows map[int]bool) {
@@ -418,7 +419,7 @@ func backupCancelled(t *testing.T, b *Bench) {
 		}
 		s.wantCleanTmp(t)
 	}
-	eventually(t, "the server's processes end", func() error {
+	await.NoError(t, "the server's processes end", func() error {
 		if now := len(descendants(s.cmd.Process.Pid)); now > before {
 			return fmt.Errorf("%d processes, %d before", now, before)
 		}
@@ -515,12 +516,12 @@ func (s *Server) strays(t *testing.T) {
 // doesn't go on listening.
 func (s *Server) keepsApart(t *testing.T) {
 	t.Helper()
-	must(t, poll(replicationDeadline, func() error {
+	await.NoError(t, "a replica with the old cluster's data stops following the restored server", func() error {
 		if status := s.ReplicationStatus(t); status.Streaming {
 			return fmt.Errorf("its replication status: %+v", status)
 		}
 		return nil
-	}), "a replica with the old cluster's data stops following the restored server")
+	})
 	if foreign := s.Text(t, "SELECT count(*) FROM kept WHERE v < 0"); foreign != "0" {
 		t.Errorf("a replica with the old cluster's data has %s rows of the restored server", foreign)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/engine"
 	"steward/internal/testdir"
 )
@@ -49,6 +50,7 @@ func serverParts() []part[*Server] {
 		{"logins with TLS required", loginsTLSRequired},
 		{"wrong admin password is told apart", wrongAdminPassword},
 		{"root password rotates", rotates},
+		{"root password resets beside logins", resetBesideLogins},
 		{"reload of nothing new", reloadNothing},
 		{"reload takes a new certificate", reloadCertificate},
 		{"read-only guard", readOnly},
@@ -201,7 +203,7 @@ func rotates(t *testing.T, s *Server) {
 		old = s.Login()
 	}
 	// With it, whoever knew the old password could set another.
-	eventually(t, "a session opened with an old password ends", func() error {
+	await.NoError(t, "a session opened with an old password ends", func() error {
 		if open.PingContext(t.Context()) == nil {
 			return errors.New("it lives on")
 		}
@@ -221,7 +223,7 @@ func reloadCertificate(t *testing.T, s *Server) {
 	if s.reload(t) {
 		t.Error("a new certificate asks for a restart")
 	}
-	eventually(t, "new certificate is served", func() error { return s.TryLogin(t, s.Login()) })
+	await.NoError(t, "new certificate is served", func() error { return s.TryLogin(t, s.Login()) })
 	if err := s.TryLogin(t, old); err == nil {
 		t.Error("the old CA still verifies the server")
 	}
@@ -235,7 +237,7 @@ func reloadSSLConnection(t *testing.T, s *Server) {
 		if s.reload(t) {
 			s.Restart(t)
 		}
-		eventually(t, "ssl_connection is in effect", func() error {
+		await.NoError(t, "ssl_connection is in effect", func() error {
 			switch err := s.TryLogin(t, plain); {
 			case required && err == nil:
 				return errors.New("plain login is let in")
@@ -324,13 +326,6 @@ func (s *Server) reload(t *testing.T) (restart bool) {
 	restart, err := s.Bench.Driver.Reload(t.Context(), s.Node)
 	must(t, err, "reload")
 	return restart
-}
-
-// eventually waits for a condition that follows soon, such as a reload that the
-// server carries out by itself.
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	must(t, poll(time.Minute, check), what)
 }
 
 // runPatches starts each series' oldest data with its newest binary, per builder.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 )
@@ -125,13 +126,8 @@ func (s *Server) follow(t *testing.T) {
 // streams waits until the replica receives from its source.
 func (s *Server) streams(t *testing.T) {
 	t.Helper()
-	must(t, s.streamsWithin(t, replicationDeadline), "replica streams")
-}
-
-func (s *Server) streamsWithin(t *testing.T, limit time.Duration) error {
-	t.Helper()
-	return poll(limit, func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
+	await.NoError(t, "replica streams", func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
 		defer cancel()
 		status, err := s.Bench.Driver.ReplicationStatus(ctx, s.Node)
 		if err == nil && (!status.Streaming || status.Problem != "" || status.Writable) {
@@ -255,14 +251,14 @@ func (c *Cluster) Recopy(t *testing.T, s *Server) {
 func (c *Cluster) Agrees(t *testing.T, s *Server) {
 	t.Helper()
 	const query = "SELECT concat(count(*), ' rows, in sum ', coalesce(sum(v), 0)) FROM kept"
-	must(t, poll(replicationDeadline, func() error {
+	await.NoError(t, "nodes agree", func() error {
 		// A writer that was stopped may leave a row that is committed later.
 		got, want := s.Text(t, query), c.Primary.Text(t, query)
 		if got != want {
 			return fmt.Errorf("node %d has %s, the primary %s", s.Node.Ordinal, got, want)
 		}
 		return nil
-	}), "nodes agree")
+	})
 }
 
 // longestPause is between two looks at what a test waits for: on a busy machine those who

@@ -2,11 +2,13 @@ package enginetest
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
+
+	"steward/internal/await"
 )
 
 // killTree kills a process and all its descendants. The first one is stopped
@@ -15,21 +17,13 @@ import (
 func killTree(t *testing.T, pid int) {
 	t.Helper()
 	syscall.Kill(pid, syscall.SIGSTOP)
-	for deadline := time.Now().Add(20 * time.Second); running(pid) && time.Now().Before(deadline); { // a signal is seen a moment later
-		time.Sleep(100 * time.Microsecond)
-	}
+	await.True(t, fmt.Sprintf("process %d stands still", pid), func() bool { return !running(pid) }) // a signal is seen a moment later
 	pids := append(descendants(pid), pid)
 	for _, p := range pids {
 		syscall.Kill(p, syscall.SIGKILL)
 	}
-	deadline := time.Now().Add(20 * time.Second)
 	for _, p := range pids {
-		for alive(p) {
-			if time.Now().After(deadline) {
-				t.Fatalf("process %d survives SIGKILL", p)
-			}
-			time.Sleep(time.Millisecond)
-		}
+		await.True(t, fmt.Sprintf("process %d ends after SIGKILL", p), func() bool { return !alive(p) })
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"steward/internal/await"
 )
 
 // load is writers that insert rows until they are stopped or their server goes
@@ -68,12 +70,12 @@ func (l *load) count() int {
 // reach waits until so many rows are acknowledged.
 func (l *load) reach(t *testing.T, rows int) {
 	t.Helper()
-	must(t, poll(replicationDeadline, func() error {
+	await.NoError(t, "writers get going", func() error {
 		if got := l.count(); got < rows {
 			return fmt.Errorf("%d rows acknowledged of %d", got, rows)
 		}
 		return nil
-	}), "writers get going")
+	})
 }
 
 // end stops the writers and returns the acknowledged rows.

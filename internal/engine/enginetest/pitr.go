@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/engine"
 )
 
@@ -34,37 +35,16 @@ func pitrCases(o Options) []Check {
 	}
 }
 
-// memoryArchive is an archive in memory.
+// memoryArchive is a Sink that a recovery can read.
 type memoryArchive struct {
-	files    map[string][]byte // by archive ID and name
+	Sink
 	position engine.ArchivePosition
-	overflow int
-	refuse   error
-}
-
-// Put implements engine.ArchiveSink.
-func (v *memoryArchive) Put(_ context.Context, archiveID, name string, r io.Reader) error {
-	if v.refuse != nil {
-		return v.refuse
-	}
-	content, err := io.ReadAll(r)
-	if v.files == nil {
-		v.files = map[string][]byte{}
-	}
-	v.files[archiveID+" "+name] = content
-	return err
-}
-
-// ReportGap implements engine.ArchiveSink.
-func (v *memoryArchive) ReportGap(context.Context) error {
-	v.overflow++
-	return nil
 }
 
 func (v *memoryArchive) archived() engine.ArchiveSource {
 	return engine.ArchiveSource{
 		Names: func(_ context.Context, archiveID string) (names []string, err error) {
-			for file := range v.files {
+			for file := range v.Files {
 				if len(file) > len(archiveID) && file[:len(archiveID)+1] == archiveID+" " {
 					names = append(names, file[len(archiveID)+1:])
 				}
@@ -72,7 +52,7 @@ func (v *memoryArchive) archived() engine.ArchiveSource {
 			return names, nil
 		},
 		Fetch: func(_ context.Context, archiveID, name string, out io.Writer) (bool, error) {
-			content, ok := v.files[archiveID+" "+name]
+			content, ok := v.Files[archiveID+" "+name]
 			if !ok {
 				return false, nil
 			}
@@ -132,7 +112,7 @@ func (s *Server) row(t *testing.T, v int) time.Time {
 	t.Helper()
 	s.Exec(t, fmt.Sprintf("INSERT INTO kept VALUES (%d)", v))
 	at := time.Now().Truncate(time.Second).Add(time.Second)
-	eventually(t, "a point in time must have passed", func() error {
+	await.NoError(t, "a point in time must have passed", func() error {
 		if left := time.Until(at); left >= 0 {
 			return fmt.Errorf("%v are left", left)
 		}
@@ -207,8 +187,8 @@ func pointInTime(t *testing.T, s *Server) {
 	s.row(t, 4)
 	s.archives(t, v)
 	s.archives(t, v)
-	if len(v.files) != 2 || v.overflow > 0 {
-		t.Errorf("%d files were archived, %d losses", len(v.files), v.overflow)
+	if len(v.Files) != 2 || v.Gaps > 0 {
+		t.Errorf("%d files were archived, %d losses", len(v.Files), v.Gaps)
 	}
 	restored, reached := s.of(t, file, v, two, "1 2")
 	if !reached.Equal(two) {
@@ -223,7 +203,7 @@ func pointInTime(t *testing.T, s *Server) {
 	}
 	// The recovered server has a history of its own, in which points in time can be restored as well.
 	archiving(&restored.Node)
-	own := &memoryArchive{files: maps.Clone(v.files)}
+	own := &memoryArchive{Sink: Sink{Files: maps.Clone(v.Files)}}
 	again := restored.backup(t)
 	ten := restored.row(t, 10)
 	restored.row(t, 11)
@@ -237,8 +217,8 @@ func (s *Server) gap(t *testing.T, file string, v *memoryArchive, before time.Ti
 	t.Helper()
 	s.row(t, 5)
 	s.archives(t, v)
-	names := slices.Sorted(maps.Keys(v.files))
-	delete(v.files, names[len(names)-2])
+	names := slices.Sorted(maps.Keys(v.Files))
+	delete(v.Files, names[len(names)-2])
 	if _, _, err := s.replay(t, file, v, time.Now()); !errors.Is(err, engine.ErrGap) {
 		t.Errorf("beyond a gap: %v", err)
 	}
@@ -263,7 +243,7 @@ func pointInTimeEncrypted(t *testing.T, b *Bench) {
 	s.row(t, 2)
 	s.archives(t, v)
 	found := false
-	for _, content := range v.files {
+	for _, content := range v.Files {
 		found = found || bytes.Contains(content, []byte(secret))
 	}
 	if !found {
@@ -289,14 +269,15 @@ func pointInTimeUnderWrites(t *testing.T, b *Bench) {
 		l.reach(t, l.count()+200)
 		s.archives(t, v)
 	}
+	l.reach(t, l.count()+1) // for the last log to hold something
 	rows := l.end()
 	s.archives(t, v)
 	restored, reached, err := s.replay(t, file, v, time.Now().Add(time.Hour))
 	must(t, err, "replay")
 	restored.Start(t)
 	restored.Bootstrap(t)
-	if lost := restored.missing(t, rows); lost > 0 || reached.After(time.Now()) || len(v.files) < 4 {
-		t.Errorf("%d of %d rows are missing, %d files, at %v", lost, len(rows), len(v.files), reached)
+	if lost := restored.missing(t, rows); lost > 0 || reached.After(time.Now()) || len(v.Files) < 4 {
+		t.Errorf("%d of %d rows are missing, %d files, at %v", lost, len(rows), len(v.Files), reached)
 	}
 	const query = "SELECT count(*) FROM kept"
 	if got, want := restored.Text(t, query), s.Text(t, query); got != want {
@@ -346,31 +327,31 @@ func archivingBounded(t *testing.T, b *Bench) {
 	v := &memoryArchive{}
 	s.Exec(t, "CREATE TABLE ballast (v int PRIMARY KEY, filling longtext)")
 	s.archives(t, v)
-	v.refuse = errors.New("the bucket is away")
+	v.Refuse = errors.New("the bucket is away")
 	for i := range 7 {
 		s.Exec(t, fmt.Sprintf("INSERT INTO ballast VALUES (%d, repeat('x', 17000000))", i))
-		if err := s.archive(t, v); !errors.Is(err, v.refuse) {
+		if err := s.archive(t, v); !errors.Is(err, v.Refuse) {
 			t.Fatalf("archive: %v", err)
 		}
 	}
-	if v.overflow != 1 || !v.position.GapReported {
-		t.Errorf("told %d times", v.overflow)
+	if v.Gaps != 1 || !v.position.GapReported {
+		t.Errorf("told %d times", v.Gaps)
 	}
 	if bytes := s.logBytes(t); bytes > 100<<20 {
 		t.Errorf("%d MB wait", bytes>>20)
 	}
-	v.refuse = nil
+	v.Refuse = nil
 	s.archives(t, v)
-	if v.overflow != 1 || v.position.GapReported {
-		t.Errorf("told %d times", v.overflow)
+	if v.Gaps != 1 || v.position.GapReported {
+		t.Errorf("told %d times", v.Gaps)
 	}
-	must(t, poll(replicationDeadline, func() error { // a log that a crash needs stays for a moment
+	await.NoError(t, "purge what was archived", func() error { // a log that a crash needs stays for a moment
 		s.archives(t, v)
 		if bytes := s.logBytes(t); bytes > 1<<20 {
 			return fmt.Errorf("%d MB stay", bytes>>20)
 		}
 		return nil
-	}), "purge what was archived")
+	})
 }
 
 func (s *Server) logBytes(t *testing.T) (total int64) {
@@ -392,12 +373,12 @@ func pointInTimeOverFailover(t *testing.T, b *Bench) {
 	v := &memoryArchive{}
 	c.Primary.Exec(t, createKept)
 	replica := c.replicas()[0]
-	must(t, poll(replicationDeadline, func() error {
+	await.NoError(t, "the table is replicated", func() error {
 		if got, want := replica.ReplicationStatus(t).Applied, c.Primary.ReplicationStatus(t).Applied; got < want {
 			return fmt.Errorf("it has %d of %d changes", got, want)
 		}
 		return nil
-	}), "the table is replicated")
+	})
 	file := replica.backup(t)
 	one := c.Primary.row(t, 1)
 	c.Primary.archives(t, v)
@@ -424,8 +405,8 @@ func pointInTimeOverFailover(t *testing.T, b *Bench) {
 	four := candidate.row(t, 4)
 	candidate.row(t, 5)
 	candidate.archives(t, v)
-	if v.overflow > 0 {
-		t.Errorf("told of %d losses", v.overflow)
+	if v.Gaps > 0 {
+		t.Errorf("told of %d losses", v.Gaps)
 	}
 	if b.whole() { // others go on to what comes after
 		candidate.of(t, file, v, four, "1 2 4")
@@ -451,8 +432,8 @@ func pointInTimeOverFailover(t *testing.T, b *Bench) {
 	candidate.row(t, 7)
 	candidate.archives(t, v)
 	candidate.of(t, file, v, six, "1 2 4 5 6")
-	if v.overflow > 0 {
-		t.Errorf("told of %d losses", v.overflow)
+	if v.Gaps > 0 {
+		t.Errorf("told of %d losses", v.Gaps)
 	}
 	again := candidate.backup(t)
 	eight := candidate.row(t, 8)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 )
@@ -75,8 +76,8 @@ func preparedReplicasStream(t *testing.T, c *Cluster) {
 	b := c.Bench
 	c.Primary.Exec(t, createKept, "INSERT INTO kept VALUES (1)")
 	for _, s := range c.replicas() {
-		must(t, poll(replicationDeadline, func() error { return s.TryLogin(t, s.Login()) }), "login to a replica")
-		eventually(t, "the table arrives", func() error {
+		await.NoError(t, "login to a replica", func() error { return s.TryLogin(t, s.Login()) })
+		await.NoError(t, "the table arrives", func() error {
 			db := s.DB(t, s.Login())
 			defer db.Close()
 			_, err := db.ExecContext(t.Context(), "SELECT v FROM kept")
@@ -102,7 +103,7 @@ func preparedReplicasStream(t *testing.T, c *Cluster) {
 			// There accounts are a node's own.
 			must(t, b.Driver.SetRootPassword(t.Context(), s.Node), "set root password on each node")
 		}
-		eventually(t, "the new password arrives", func() error { return b.Driver.VerifyRootPassword(t.Context(), s.Node) })
+		await.NoError(t, "the new password arrives", func() error { return b.Driver.VerifyRootPassword(t.Context(), s.Node) })
 		if s != c.Primary {
 			must(t, b.Driver.SetRootPassword(t.Context(), s.Node), "set root password on a replica")
 		}
@@ -146,7 +147,7 @@ func replicaComesBack(t *testing.T, c *Cluster) {
 	l.end()
 	for _, s := range c.replicas() {
 		c.Agrees(t, s)
-		must(t, poll(replicationDeadline, func() error { return s.applied(t) }), "all is applied")
+		await.NoError(t, "all is applied", func() error { return s.applied(t) })
 	}
 }
 
@@ -260,12 +261,12 @@ func (c *Cluster) handOver(t *testing.T, old *Server) (candidate, other *Server)
 	}
 	want := old.ReplicationStatus(t).Received
 	for _, s := range c.replicas() {
-		must(t, poll(replicationDeadline, func() error {
+		await.NoError(t, "the replica receives what is left", func() error {
 			if got := s.ReplicationStatus(t); got.Received < want {
 				return &behind{got}
 			}
 			return nil
-		}), "the replica receives what is left")
+		})
 	}
 	return c.furthest(t)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/engine"
 )
 
@@ -78,22 +79,16 @@ func (s *Server) Start(t *testing.T) {
 	s.Launch(t)
 	ctx, cancel := context.WithTimeout(t.Context(), startDeadline)
 	defer cancel()
-	for pause := 2 * time.Millisecond; ; pause = min(pause*2, longestPause) {
+	await.NoError(t, "the server starts", func() error {
 		err := s.Bench.Driver.Ping(ctx, s.Node)
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, engine.ErrStarting) {
+		if err != nil && !errors.Is(err, engine.ErrStarting) {
 			t.Fatalf("ping of a starting server: %v", err)
 		}
-		select {
-		case <-s.ended:
+		if err != nil && !s.Running() {
 			t.Fatal("server ended while starting")
-		case <-ctx.Done():
-			t.Fatalf("server didn't start: %v", err)
-		case <-time.After(pause):
 		}
-	}
+		return err
+	})
 }
 
 // Bootstrap calls the driver's Bootstrap.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
@@ -28,7 +29,7 @@ func silentlyDiverged(t *testing.T, b *enginetest.Bench) {
 		"INSERT INTO `odd ``name; 10%` VALUES (0.1, '{}', b'101'), (1e300, NULL, NULL)", "CREATE TABLE hollow (v int)")
 	w := writing(t, c)
 	compared := 0
-	waitFor(t, "replicas compared while customers write", func() bool {
+	await.True(t, "replicas compared while customers write", func() bool {
 		if c.compare(t, 1) {
 			compared++
 		}
@@ -39,7 +40,7 @@ func silentlyDiverged(t *testing.T, b *enginetest.Bench) {
 	c.nodes[0].Exec(t, statement)
 	c.agree(t)
 	var err error
-	waitFor(t, "the difference to be found", func() bool {
+	await.True(t, "the difference to be found", func() bool {
 		_, err = b.Driver.(*mysql.Driver).Compare(t.Context(), c.nodes[1].Node)
 		return err != nil
 	})
@@ -58,7 +59,7 @@ func silentlyDiverged(t *testing.T, b *enginetest.Bench) {
 		c.follow(t, i)
 		c.streams(t, i)
 	}
-	waitFor(t, "the new copy compared", func() bool { return c.compare(t, 1) })
+	await.True(t, "the new copy compared", func() bool { return c.compare(t, 1) })
 }
 
 // compare demands that no difference is found, and reports whether all was compared.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"steward/internal/await"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 )
@@ -53,8 +54,7 @@ func chatter(t *testing.T, s *enginetest.Server) {
 		END WHILE;
 	END`)
 	const runs = 3
-	waitUntil(t, func() bool { return s.Text(t, fmt.Sprintf("SELECT COUNT(*) > %d FROM n WHERE v = 2", runs)) == "1" },
-		func() string { return "the event has run" })
+	await.True(t, "the event has run", func() bool { return s.Text(t, fmt.Sprintf("SELECT COUNT(*) > %d FROM n WHERE v = 2", runs)) == "1" })
 	s.Exec(t, "DROP EVENT chatter")
 	if size := len(s.Console(t)); size > 1<<20 {
 		t.Errorf("an event made %d KiB of log in %d seconds", size>>10, runs)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"steward/internal/engine"
+	"steward/internal/wait"
 )
 
 // EncryptionMissing implements engine.Driver.
@@ -95,10 +96,8 @@ func waitUntilNone(ctx context.Context, s *session, count string) error {
 		if err != nil || left == "0" {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, 10*time.Millisecond) != nil {
 			return fmt.Errorf("wait for encryption, %s tablespaces left: %w", left, ctx.Err())
-		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }

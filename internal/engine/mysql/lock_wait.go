@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"steward/internal/engine"
+	"steward/internal/wait"
 )
 
 const (
@@ -72,10 +73,8 @@ func (s *session) watchLocks(ctx context.Context, most time.Duration) (blocked s
 			still[id] = began
 		}
 		since = still
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, lockLook) != nil {
 			return "", ctx.Err()
-		case <-time.After(lockLook):
 		}
 	}
 }

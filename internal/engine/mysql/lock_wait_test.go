@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 	"steward/internal/engine/mysql"
@@ -66,7 +67,7 @@ func copiedBeside(t *testing.T, s *enginetest.Server, statements []string, block
 		}
 	}()
 	const sleeping = "FROM information_schema.PROCESSLIST WHERE USER = 'dbadmin' AND STATE = 'User sleep'"
-	waitFor(t, "the statement runs", func() bool { return adminText(t, s, "SELECT COUNT(*) "+sleeping) == "1" })
+	await.True(t, "the statement runs", func() bool { return adminText(t, s, "SELECT COUNT(*) "+sleeping) == "1" })
 	err = s.Bench.Driver.Backup(ctx, s.Node, io.Discard, s.Pipe(t))
 	switch {
 	case blocks && !errors.Is(err, engine.ErrBlocked):
@@ -80,5 +81,5 @@ func copiedBeside(t *testing.T, s *enginetest.Server, statements []string, block
 	asAdmin(t, s).ExecContext(ctx, "KILL "+adminText(t, s, "SELECT ID "+sleeping))
 	end()
 	<-ended
-	waitFor(t, "the session is gone", func() bool { return adminText(t, s, "SELECT COUNT(*) "+sleeping) == "0" })
+	await.True(t, "the session is gone", func() bool { return adminText(t, s, "SELECT COUNT(*) "+sleeping) == "0" })
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 	"steward/internal/engine/mysql"
@@ -238,7 +239,7 @@ func guardUnderLoad(t *testing.T, s *enginetest.Server) {
 			}
 		})
 	}
-	waitFor(t, "writers write", func() bool { return written.Load() > 20 })
+	await.True(t, "writers write", func() bool { return written.Load() > 20 })
 	started := time.Now()
 	if err := b.Driver.SetReadOnly(t.Context(), s.Node, true); err != nil {
 		t.Fatal(err)
@@ -253,7 +254,7 @@ func guardUnderLoad(t *testing.T, s *enginetest.Server) {
 	if err := b.Driver.SetReadOnly(t.Context(), s.Node, false); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "writers write again", func() bool { return written.Load() > was+20 })
+	await.True(t, "writers write again", func() bool { return written.Load() > was+20 })
 	stop()
 	wg.Wait()
 }
@@ -290,7 +291,7 @@ func guardEnds(t *testing.T, s *enginetest.Server) {
 				ended <- err
 			}()
 			if name == "statement" {
-				waitFor(t, "statement runs", func() bool {
+				await.True(t, "statement runs", func() bool {
 					return adminText(t, s, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO kept SELECT%'") == "1"
 				})
 			} else if err := <-ended; err != nil {
@@ -329,7 +330,7 @@ func logsGo(t *testing.T, b *enginetest.Bench) {
 	if _, err := os.Stat(first); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the first log to go", func() bool {
+	await.True(t, "the first log to go", func() bool {
 		if err := b.Driver.SetReadOnly(t.Context(), s.Node, true); err != nil {
 			t.Fatal(err)
 		}
@@ -472,9 +473,4 @@ func bootstrapAgain(t *testing.T, s *enginetest.Server) {
 	s.Kill(t)
 	s.Start(t)
 	s.Bootstrap(t)
-}
-
-func waitFor(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	waitUntil(t, done, func() string { return what })
 }

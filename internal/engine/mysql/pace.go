@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/engine"
+	"steward/internal/wait"
 )
 
 const (
@@ -84,10 +85,8 @@ func (p *pace) pause() {
 	begun, from := p.begun, p.from
 	for p.written != nil && time.Since(begun) < length {
 		before := p.from
-		select {
-		case <-p.ctx.Done():
+		if wait.Sleep(p.ctx, paceLook) != nil {
 			return // the copy has been called off
-		case <-time.After(paceLook):
 		}
 		if p.begin(); p.from == before {
 			return // nobody writes now

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"steward/internal/engine"
+	"steward/internal/wait"
 )
 
 // forget has the server apply no more and forget its source.
@@ -253,12 +254,10 @@ const pollEvery = 3 * time.Millisecond
 
 // pause waits for the next poll.
 func pause(ctx context.Context, what string) error {
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", what, ctx.Err())
-	case <-time.After(pollEvery):
-		return nil
+	if err := wait.Sleep(ctx, pollEvery); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
+	return nil
 }
 
 var errStopped = errors.New("the replica stopped applying")

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
@@ -150,23 +151,26 @@ func (c *threeNodes) streams(t *testing.T, i int) {
 	if i == c.primary {
 		return
 	}
-	var st engine.ReplicationStatus
-	waitUntil(t, func() bool {
-		st = c.status(t, i)
-		return st.Streaming
-	}, func() string { return fmt.Sprintf("node %d streams: %+v", i, st) })
+	await.NoError(t, fmt.Sprintf("node %d streams", i), func() error {
+		if st := c.status(t, i); !st.Streaming {
+			return fmt.Errorf("%+v", st)
+		}
+		return nil
+	})
 }
 
 // agree waits until all nodes have what the primary has.
 func (c *threeNodes) agree(t *testing.T) {
 	t.Helper()
 	for _, i := range c.replicas() {
-		var want, st engine.ReplicationStatus
-		waitUntil(t, func() bool {
+		await.NoError(t, fmt.Sprintf("node %d has all", i), func() error {
 			// A client that has gone may leave a write that ends later.
-			st, want = c.status(t, i), c.status(t, c.primary)
-			return st.Applied == want.Received && st.Received == st.Applied
-		}, func() string { return fmt.Sprintf("node %d has all: %+v, primary %+v", i, st, want) })
+			st, want := c.status(t, i), c.status(t, c.primary)
+			if st.Applied != want.Received || st.Received != st.Applied {
+				return fmt.Errorf("%+v, primary %+v", st, want)
+			}
+			return nil
+		})
 	}
 	rows := make([]string, 3)
 	for i, s := range c.nodes {
@@ -239,7 +243,7 @@ func writing(t *testing.T, c *threeNodes) *writers {
 			}
 		})
 	}
-	waitFor(t, "writers write", func() bool { return w.count() > 100 })
+	await.True(t, "writers write", func() bool { return w.count() > 100 })
 	return w
 }
 
@@ -414,7 +418,7 @@ func diesWithin(t *testing.T, b *enginetest.Bench) {
 		rows := strings.Repeat(", (REPEAT('x', 1 << 20))", megabytes-1)
 		_, _ = db.ExecContext(t.Context(), "INSERT INTO defaultdb.large VALUES (REPEAT('x', 1 << 20))"+rows)
 	}()
-	waitUntil(t, func() bool { return c.relayed(t, 1) > before+1<<20 }, func() string { return "the transaction is on its way" })
+	await.True(t, "the transaction is on its way", func() bool { return c.relayed(t, 1) > before+1<<20 })
 	c.nodes[0].Kill(t)
 	<-sent
 	got := c.relayed(t, 1) - before
@@ -457,7 +461,7 @@ func failover(t *testing.T, b *enginetest.Bench) {
 		c.promoteBest(t)
 		w.moveTo(c.nodes[c.primary])
 		was := w.count()
-		waitFor(t, "writes go on", func() bool { return w.count() > was+50 })
+		await.True(t, "writes go on", func() bool { return w.count() > was+50 })
 		w.mu.Lock()
 		t.Logf("longest gap %v", w.gap.Round(time.Millisecond))
 		w.mu.Unlock()
@@ -568,13 +572,13 @@ func switchover(t *testing.T, b *enginetest.Bench) {
 			t.Errorf("stepped down: %+v", final)
 		}
 		for _, i := range c.replicas() {
-			waitFor(t, "replica has all", func() bool { return c.status(t, i).Received >= final.Received })
+			await.True(t, "replica has all", func() bool { return c.status(t, i).Received >= final.Received })
 		}
 		c.promoteBest(t)
 		w.moveTo(c.nodes[c.primary])
 		t.Logf("switched over in %v", time.Since(started).Round(100*time.Microsecond))
 		was := w.count()
-		waitFor(t, "writes go on", func() bool { return w.count() > was+50 })
+		await.True(t, "writes go on", func() bool { return w.count() > was+50 })
 		c.follow(t, old)
 		c.streams(t, old)
 		w.mu.Lock()
@@ -647,7 +651,7 @@ func writesWait(t *testing.T, b *enginetest.Bench) {
 		c.nodes[1].Start(t)
 		c.follow(t, 1)
 		noError(t, <-done)
-		waitFor(t, "the write arrives", func() bool {
+		await.True(t, "the write arrives", func() bool {
 			return adminText(t, c.nodes[1], "SELECT COALESCE(GROUP_CONCAT(v ORDER BY v), '') FROM defaultdb.kept") == "1,2"
 		})
 	})
@@ -695,7 +699,7 @@ func (c *threeNodes) waitingWrite(t *testing.T, v int) (done <-chan error) {
 		ended <- err
 	}()
 	admin := asAdmin(t, c.nodes[0])
-	waitFor(t, "the write waits", func() bool {
+	await.True(t, "the write waits", func() bool {
 		var waiting int
 		noError(t, admin.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE '%semi-sync%' AND INFO LIKE 'INSERT%'").Scan(&waiting))
 		return waiting > 0
@@ -724,7 +728,7 @@ func eventsMove(t *testing.T, c *threeNodes) {
 		old := c.primary
 		final := c.status(t, old)
 		for _, i := range c.replicas() {
-			waitFor(t, "replica has all", func() bool { return c.status(t, i).Applied >= final.Received })
+			await.True(t, "replica has all", func() bool { return c.status(t, i).Applied >= final.Received })
 			noError(t, b.Driver.Disconnect(t.Context(), c.nodes[i].Node))
 		}
 		c.setPrimary(t, next)
@@ -752,7 +756,7 @@ func eventsMove(t *testing.T, c *threeNodes) {
 func eventRuns(t *testing.T, s *enginetest.Server) {
 	t.Helper()
 	admin := asAdmin(t, s)
-	waitFor(t, "the event runs on the primary", func() bool {
+	await.True(t, "the event runs on the primary", func() bool {
 		var rows int
 		noError(t, admin.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM defaultdb.kept WHERE v = @@server_id").Scan(&rows))
 		return rows > 0
@@ -885,17 +889,5 @@ func noError(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// waitUntil is waitFor with a text made at its end.
-func waitUntil(t *testing.T, done func() bool, what func() string) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for pause := 2 * time.Millisecond; !done(); pause = min(2*pause, 50*time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what())
-		}
-		time.Sleep(pause)
 	}
 }

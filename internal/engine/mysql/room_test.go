@@ -15,6 +15,7 @@ import (
 
 	driver "github.com/go-sql-driver/mysql"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
@@ -26,7 +27,7 @@ func outnumbered(t *testing.T, b *enginetest.Bench) {
 	s := b.Started(t, func(n *engine.Node) { n.ClusterSize, n.Role, n.Replication = 2, cluster.Primary, cluster.Asynch })
 	s.Exec(t, "CREATE TABLE kept (v int)", "INSERT INTO kept VALUES (1)")
 	c := squatting(t, s)
-	waitUntil(t, func() bool { return c.full.Load() }, func() string { return "all connections are taken" })
+	await.True(t, "all connections are taken", c.full.Load)
 	t.Cleanup(c.leave)
 	node := s.Node
 	node.RootPassword = "rotated-3kLw8Vn2Qd7"

@@ -10,30 +10,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"steward/internal/await"
 	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
 )
-
-type sink struct {
-	put    []string
-	gaps   int
-	refuse error
-}
-
-func (s *sink) Put(_ context.Context, archiveID, name string, r io.Reader) error {
-	if s.refuse != nil {
-		return s.refuse
-	}
-	content, err := io.ReadAll(r)
-	s.put = append(s.put, archiveID+" "+name+" "+string(content))
-	return err
-}
-
-func (s *sink) ReportGap(context.Context) error {
-	s.gaps++
-	return nil
-}
 
 // TestEmptyArchiveDir: what was uploaded is gone, what wasn't stays, and a gap is reported
 // once until the directory was empty.
@@ -41,7 +22,7 @@ func TestEmptyArchiveDir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	n := engine.Node{ArchiveDir: filepath.Join(dir, "missing")}
-	if err := emptyArchiveDir(t.Context(), n, &sink{}); err != nil {
+	if err := emptyArchiveDir(t.Context(), n, &enginetest.Sink{}); err != nil {
 		t.Errorf("no directory: %v", err)
 	}
 	n.ArchiveDir = dir
@@ -57,28 +38,31 @@ func TestEmptyArchiveDir(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	away := &sink{refuse: errors.New("the bucket is away")}
+	away := &enginetest.Sink{Refuse: errors.New("the bucket is away")}
 	for range 2 {
-		if err := emptyArchiveDir(t.Context(), n, away); !errors.Is(err, away.refuse) {
+		if err := emptyArchiveDir(t.Context(), n, away); !errors.Is(err, away.Refuse) {
 			t.Errorf("error: %v", err)
 		}
 	}
-	if left := names(t, dir); away.gaps != 1 || !slices.Equal(left, []string{".hidden", archiveGapReported, first, first + ".00000028.backup", second}) {
-		t.Errorf("%d gaps were reported, left: %v", away.gaps, left)
+	if left := names(t, dir); away.Gaps != 1 || !slices.Equal(left, []string{".hidden", archiveGapReported, first, first + ".00000028.backup", second}) {
+		t.Errorf("%d gaps were reported, left: %v", away.Gaps, left)
 	}
-	back := &sink{}
+	back := &enginetest.Sink{}
 	if err := emptyArchiveDir(t.Context(), n, back); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"0000000000000001 " + first + " " + short, "0000000000000002 " + second + " " + long}
-	if !slices.Equal(back.put, want) || back.gaps != 0 || !slices.Equal(names(t, dir), []string{".hidden"}) {
-		t.Errorf("put %q, %d gaps, left: %v", back.put, back.gaps, names(t, dir))
+	want := []string{"0000000000000001 " + first, "0000000000000002 " + second}
+	if !slices.Equal(back.Puts, want) || back.Gaps != 0 || !slices.Equal(names(t, dir), []string{".hidden"}) {
+		t.Errorf("put %q, %d gaps, left: %v", back.Puts, back.Gaps, names(t, dir))
+	}
+	if string(back.Files[want[0]]) != short || string(back.Files[want[1]]) != long {
+		t.Errorf("put %q", back.Files)
 	}
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, third)); err != nil {
 		t.Fatal(err)
 	}
-	if err := emptyArchiveDir(t.Context(), n, back); err == nil || len(back.put) != 2 {
-		t.Errorf("a link was followed: %v, %v", back.put, err)
+	if err := emptyArchiveDir(t.Context(), n, back); err == nil || len(back.Puts) != 2 {
+		t.Errorf("a link was followed: %v, %v", back.Puts, err)
 	}
 }
 
@@ -124,11 +108,7 @@ func TestRestoreDirectory(t *testing.T) {
 		if name == missing {
 			answer += restoreMissing
 		}
-		for deadline := time.Now().Add(20 * time.Second); !exists(filepath.Join(d.path, answer)); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s isn't answered", name)
-			}
-		}
+		await.True(t, name+" is answered", func() bool { return exists(filepath.Join(d.path, answer)) })
 		if content, err := os.ReadFile(filepath.Join(d.path, name)); name != missing && (err != nil || string(content) != "content of "+name) {
 			t.Errorf("%s holds %q, %v", name, content, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"steward/internal/engine"
+	"steward/internal/wait"
 )
 
 // mostDamage is how many findings are reported; there may be millions.
@@ -226,10 +227,8 @@ func endSession(ctx context.Context, n engine.Node, pid uint32) error {
 		if time.Now().After(until) {
 			return fmt.Errorf("%w: session %d doesn't end", engine.ErrUnchecked, pid)
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, 20*time.Millisecond) != nil {
 			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

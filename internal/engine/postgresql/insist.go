@@ -3,6 +3,7 @@ package postgresql
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -57,11 +58,49 @@ func endBlockers(ctx context.Context, n engine.Node, pid uint32) error {
 	}
 }
 
-// endSessions ends dbadmin's sessions that began before a moment, and returns
-// when they are gone.
+// loggingIn are the servers' processes for clients that are logging in: they are listed
+// as sessions only afterwards, but have a transaction. By which password they are
+// judged was read at some time before.
+const loggingIn = `SELECT pid FROM pg_locks WHERE locktype = 'virtualxid' AND pid NOT IN (
+	SELECT pid FROM pg_stat_activity WHERE pid IS NOT NULL AND (backend_type <> 'client backend' OR usename IS NOT NULL))`
+
+// endLogins returns when nobody is logging in any more who was when it began. Who takes
+// longer than others do is ended.
+func endLogins(ctx context.Context, conn *pgconn.PgConn) error {
+	rows, err := query(ctx, conn, loggingIn)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	var pids []string
+	for _, row := range rows {
+		pids = append(pids, row[0])
+	}
+	these := " AND pid IN (" + strings.Join(pids, ", ") + ")"
+	for began := time.Now(); len(rows) > 0; {
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("logins don't end: %w", err)
+		}
+		ask := loggingIn
+		if time.Since(began) > insistAfter {
+			ask = "SELECT pg_terminate_backend(pid) FROM (" + loggingIn + these + ") slow"
+		} else {
+			ask += these
+		}
+		if rows, err = query(ctx, conn, ask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endSessions ends dbadmin's sessions that began before a moment, also those of who is
+// still logging in, and returns when they are gone.
 func endSessions(ctx context.Context, conn *pgconn.PgConn, before string) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
+	if err := endLogins(ctx, conn); err != nil {
+		return err
+	}
 	end := `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE usename = 'dbadmin' AND backend_start <= '` + before + `'`
 	for {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"steward/internal/engine"
+	"steward/internal/wait"
 )
 
 // Reload makes the server read its files again and looks at what came of it,
@@ -67,14 +68,7 @@ func reload(ctx context.Context, n engine.Node) error {
 }
 
 // pause is the step of every loop that polls the server.
-func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(3 * time.Millisecond):
-		return nil
-	}
-}
+func pause(ctx context.Context) error { return wait.Sleep(ctx, 3*time.Millisecond) }
 
 // checkCertificate compares the certificate that the server shows with the one
 // on disk: it keeps the old one, with a line in its log, when it can't use the new.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"steward/internal/engine"
+	"steward/internal/wait"
 )
 
 // The suffixes of files in a restore directory: the server leaves NAME.want there and
@@ -52,10 +53,8 @@ func (rd *restoreDirectory) serve(ctx context.Context) error {
 				return fmt.Errorf("fetch %s: %w", name, err)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, 10*time.Millisecond) != nil {
 			return nil
-		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }

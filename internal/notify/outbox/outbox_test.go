@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/monitor"
 	"steward/internal/notify"
@@ -152,18 +153,18 @@ func (o *office) awaitNotices(what string, wanted func(monitor.Notice) bool) []m
 
 func awaitNotices(t *testing.T, s *store.Store, what string, wanted func(monitor.Notice) bool) []monitor.Notice {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(25 * time.Millisecond) {
-		all, err := s.Notices(t.Context(), store.NoticeQuery{Most: 10000})
-		if err != nil {
+	var all []monitor.Notice
+	await.NoError(t, what, func() (err error) {
+		if all, err = s.Notices(t.Context(), store.NoticeQuery{Most: 10000}); err != nil {
 			t.Fatal(err)
 		}
-		if i := slices.IndexFunc(all, func(n monitor.Notice) bool { return !wanted(n) }); i < 0 {
-			slices.Reverse(all)
-			return all
-		} else if time.Now().After(deadline) {
-			t.Fatalf("not %s: %+v", what, all[i])
+		if i := slices.IndexFunc(all, func(n monitor.Notice) bool { return !wanted(n) }); i >= 0 {
+			return fmt.Errorf("%+v", all[i])
 		}
-	}
+		return nil
+	})
+	slices.Reverse(all)
+	return all
 }
 
 func isSent(n monitor.Notice) bool { return n.State == monitor.NoticeSent }
@@ -475,11 +476,7 @@ func TestSentIsLoggedOnceItIsRecorded(t *testing.T) {
 		t.Error("logged before it was committed")
 	}
 	o.awaitNotices("sent", isSent)
-	for deadline := time.Now().Add(30 * time.Second); !logged.has("notice sent"); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not logged")
-		}
-	}
+	await.True(t, "logged", func() bool { return logged.has("notice sent") })
 }
 
 // lines is a log that can be looked at.
@@ -615,11 +612,13 @@ func TestStopGivesBackWhatIsBeingClaimed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); n.Run(ctx) }()
-	for waits, deadline := 0, time.Now().Add(30*time.Second); waits == 0; time.Sleep(5 * time.Millisecond) {
-		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted").Scan(&waits); err != nil || time.Now().After(deadline) {
-			t.Fatal("nobody claims: ", err)
+	await.True(t, "a claim", func() bool {
+		var waits int
+		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted").Scan(&waits); err != nil {
+			t.Fatal(err)
 		}
-	}
+		return waits > 0
+	})
 	cancel()
 	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_unlock(4711)"); err != nil {
 		t.Fatal(err)

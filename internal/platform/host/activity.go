@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"steward/internal/wait"
 )
 
 // activity counts what is being done to clusters: copying and deleting files wait for a
@@ -23,10 +25,8 @@ func (a *activity) quiet(ctx context.Context) bool {
 	const moment = 100 * time.Millisecond
 	for calm := time.Duration(0); calm < moment; {
 		const look = 25 * time.Millisecond
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, look) != nil {
 			return false
-		case <-time.After(look):
 		}
 		if a.busy() {
 			calm = 0

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
@@ -103,7 +104,7 @@ func (a *archived) do(statements ...string) {
 func (a *archived) rows() string {
 	a.t.Helper()
 	var list []int64
-	waitFor(a.t, "the rows", func() bool {
+	await.True(a.t, "the rows", func() bool {
 		conn, err := a.load.connect(a.t.Context())
 		if err != nil {
 			return false
@@ -224,7 +225,7 @@ func (a *archived) restoresNothing() {
 	}
 	// The loss may have begun a failover, which the first try then stumbles over;
 	// an operation tries again, too.
-	waitFor(a.t, "restored", func() bool {
+	await.True(a.t, "restored", func() bool {
 		err := a.driver.Restore(context.WithoutCancel(a.t.Context()), a.want, a.copy, bytes.NewReader(a.bytes), nil)
 		if err != nil {
 			a.t.Log(err)

@@ -1,34 +1,15 @@
 package host_test
 
 import (
-	"context"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
 	"steward/internal/platform/host"
 )
-
-// binlogs takes binary logs that are uploaded.
-type binlogs struct {
-	names  []string
-	bytes  int64
-	refuse error
-}
-
-func (b *binlogs) Put(_ context.Context, archiveID, name string, r io.Reader) error {
-	if b.refuse != nil {
-		return b.refuse
-	}
-	n, err := io.Copy(io.Discard, r)
-	b.names, b.bytes = append(b.names, archiveID+" "+name), b.bytes+n
-	return err
-}
-
-func (b *binlogs) ReportGap(context.Context) error { return errors.New("nothing was lost") }
 
 // TestArchiveBinlogs: a running server's log is uploaded once, also over a restart of
 // steward, and is the server's own to let go again when that was switched off.
@@ -41,23 +22,23 @@ func TestArchiveBinlogs(t *testing.T) {
 	want.Engine = cluster.MySQL
 	settle(t, d, want)
 	load := newLoad(t, s, want.Cluster) // which makes a table
-	b := &binlogs{refuse: errors.New("the bucket is away")}
-	if err := d.Upload(t.Context(), want, b); !errors.Is(err, b.refuse) {
+	to := &enginetest.Sink{Refuse: errors.New("the bucket is away")}
+	if err := d.Upload(t.Context(), want, to); !errors.Is(err, to.Refuse) {
 		t.Errorf("%v", err)
 	}
-	b.refuse = nil
+	to.Refuse = nil
 	upload := func(d *host.Driver, names int) {
 		t.Helper()
-		if err := d.Upload(t.Context(), want, b); err != nil {
+		if err := d.Upload(t.Context(), want, to); err != nil {
 			t.Error(err)
 		}
-		if len(b.names) != names {
-			t.Errorf("uploaded: %v, want %d", b.names, names)
+		if len(to.Puts) != names || to.Gaps != 0 {
+			t.Errorf("uploaded: %v, want %d, and %d gaps", to.Puts, names, to.Gaps)
 		}
 	}
 	upload(d, 1)
-	if b.names[0] != "origin 00000000.0000000000000000.0000000000000001" || b.bytes < 300 {
-		t.Errorf("uploaded: %v, %d bytes", b.names, b.bytes)
+	if n := len(to.Files["origin 00000000.0000000000000000.0000000000000001"]); n < 300 {
+		t.Errorf("uploaded: %v, %d bytes", to.Puts, n)
 	}
 	upload(d, 1)
 	d.Close()

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
@@ -92,7 +93,7 @@ func TestReplicaIsNotGivenACopyThatNoServerCouldStartWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen platform.Observed
-	waitFor(t, "the replica to be refused a copy", func() bool {
+	await.True(t, "the replica to be refused a copy", func() bool {
 		var err error
 		seen, err = h.driver.Observe(t.Context(), h.want.ID)
 		return err == nil && seen.CustomerProblem != ""

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/parameter"
 	"steward/internal/platform"
@@ -51,7 +52,7 @@ func (h *threeNodes) reconfigures() {
 			h.keeping.Wait()
 			h.want.Config = config
 			h.keep()
-			waitFor(h.t, "the settings", func() bool {
+			await.True(h.t, "the settings", func() bool {
 				now, err := h.driver.Apply(h.t.Context(), h.want)
 				return err == nil && now.Settled
 			})
@@ -123,7 +124,7 @@ func TestLessWaitsForReplicas(t *testing.T) {
 		return primary, replicas
 	}
 	was, had := pids()
-	waitFor(t, "the primary to be restarted", func() bool { now, _ := pids(); return now != was && now != 0 })
+	await.True(t, "the primary to be restarted", func() bool { now, _ := pids(); return now != was && now != 0 })
 	// That something doesn't happen has no condition to wait for: restarted at once, as
 	// they would be, they are seen within this second.
 	for until := time.Now().Add(time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {

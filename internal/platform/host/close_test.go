@@ -9,9 +9,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestCloseLeavesNothing: servers run on, and nothing that watched them is left. It runs
-// beside no other test, whose goroutines and descriptors would count.
-func TestCloseLeavesNothing(t *testing.T) { //nolint:paralleltest // see above
+// TestCloseLeavesNothing: servers run on, and nothing that watched them is left.
+func TestCloseLeavesNothing(t *testing.T) { //nolint:paralleltest // others' goroutines and descriptors would count
 	s := newSite(t, distribution(t))
 	others := 1 // HAProxy
 	if s.kernel {

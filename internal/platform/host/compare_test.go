@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
@@ -43,7 +44,7 @@ func TestReplicasThatDifferAreMadeAnew(t *testing.T) {
 			}
 		}
 		told := false
-		waitFor(t, "all nodes to have the same values", func() bool {
+		await.True(t, "all nodes to have the same values", func() bool {
 			seen, err := h.driver.Observe(t.Context(), h.want.ID)
 			if err != nil {
 				return false

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
@@ -49,7 +50,7 @@ func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 				t.Errorf("only %d connections got through: %+v, %v", len(idle), routes, err)
 			}
 			// Who never logs in is dropped, and the address gets through again.
-			waitFor(t, "the server to drop who never logs in", func() bool {
+			await.True(t, "the server to drop who never logs in", func() bool {
 				return s.login(t.Context(), want.Cluster, crowd, password) == nil
 			})
 		})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
@@ -159,7 +160,7 @@ func TestAServerThatCannotStartIsTriedAgainAndReported(t *testing.T) {
 	if err := syscall.Kill(seen.Nodes[0].Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the problem to be reported", func() bool {
+	await.True(t, "the problem to be reported", func() bool {
 		seen, err := d.Observe(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
@@ -236,7 +237,7 @@ func TestManyAtOnceAndThePoolFillsAgain(t *testing.T) {
 	s.o.PoolSize = 2
 	d := s.started(t)
 	inst := s.o.Installations[0].ID()
-	waitFor(t, "clones made ahead", func() bool { return host.Ready(d, inst) == 2 })
+	await.True(t, "clones made ahead", func() bool { return host.Ready(d, inst) == 2 })
 	var wg sync.WaitGroup
 	identifiers := make([]string, 6)
 	for i := range identifiers {
@@ -266,7 +267,7 @@ func TestManyAtOnceAndThePoolFillsAgain(t *testing.T) {
 	if len(distinct) != len(identifiers) {
 		t.Errorf("%d servers share %d system identifiers", len(identifiers), len(distinct))
 	}
-	waitFor(t, "the pool to be full again", func() bool { return host.Ready(d, inst) == 2 })
+	await.True(t, "the pool to be full again", func() bool { return host.Ready(d, inst) == 2 })
 	// The next steward uses what this one made.
 	d.Close()
 	next := s.open(t)
@@ -356,7 +357,7 @@ func TestUnfinishedTemplatesAndTrashAreCleared(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := s.started(t)
-	waitFor(t, "a clone", func() bool { return host.Ready(d, s.o.Installations[0].ID()) == 1 })
+	await.True(t, "a clone", func() bool { return host.Ready(d, s.o.Installations[0].ID()) == 1 })
 	entries, err := os.ReadDir(filepath.Join(s.o.DataDir, "templates"))
 	if err != nil || len(entries) != 1 || entries[0].Name() != s.o.Installations[0].ID() {
 		t.Errorf("templates: %v, %v", entries, err)

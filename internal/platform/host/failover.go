@@ -15,6 +15,7 @@ import (
 	"steward/internal/failpoint"
 	"steward/internal/platform/host/failover"
 	"steward/internal/platform/host/plan"
+	"steward/internal/wait"
 )
 
 // ensurePrimary replaces or restarts the primary when its server has ended or
@@ -81,7 +82,7 @@ func (cr *clusterReconciler) replacePrimary(ctx context.Context, old *nodeReconc
 		for _, ordinal := range cr.top.Replicas() {
 			cr.restartReplica(ctx, ordinal)
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := wait.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -361,7 +362,7 @@ func reaches(ctx context.Context, other, node *nodeReconciler, far func(engine.R
 		if err == nil && far(s) >= last.Received {
 			return nil
 		}
-		if sleep(ctx, 2*time.Millisecond) != nil {
+		if wait.Sleep(ctx, 2*time.Millisecond) != nil {
 			return fmt.Errorf("node %d doesn't catch up: %s of %s", node.ns.ordinal, s.Position, last.Position)
 		}
 	}
@@ -381,13 +382,4 @@ func (cr *clusterReconciler) disconnectAll(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
@@ -211,7 +212,7 @@ func (h *threeNodes) healthy() platform.Observed {
 	h.t.Helper()
 	var seen platform.Observed
 	began := time.Now()
-	waitFor(h.t, "healthy nodes", func() bool {
+	await.True(h.t, "healthy nodes", func() bool {
 		var err error
 		seen, err = h.driver.Observe(h.t.Context(), h.want.ID)
 		if err == nil && seen.Settled && seen.Healthy == h.want.Size && !h.seesKilled(seen) {
@@ -237,7 +238,7 @@ func (h *threeNodes) underLoad(most time.Duration, what func(seen platform.Obser
 	h.load.begin(h.t)
 	h.killed = map[int]bool{}
 	what(before)
-	waitFor(h.t, "the driver to see what was done", func() bool {
+	await.True(h.t, "the driver to see what was done", func() bool {
 		seen, err := h.driver.Observe(h.t.Context(), h.want.ID)
 		return err == nil && !h.seesKilled(seen)
 	})
@@ -261,7 +262,7 @@ func (h *threeNodes) agree(seen platform.Observed) {
 	for _, n := range seen.Nodes {
 		node := &load{engine: h.load.engine, customer: h.load.customer}
 		node.at = netip.MustParseAddrPort(n.Address)
-		waitFor(h.t, fmt.Sprintf("node %d to have the rows of the primary", n.Ordinal), func() bool {
+		await.True(h.t, fmt.Sprintf("node %d to have the rows of the primary", n.Ordinal), func() bool {
 			want, errWant := h.load.keys(h.t.Context())
 			got, err := node.keys(h.t.Context())
 			return errWant == nil && err == nil && maps.Equal(got, want)
@@ -330,7 +331,7 @@ func (h *threeNodes) stopsPrimary() {
 	h.underLoad(quick, func(seen platform.Observed) {
 		old := h.node(seen, cluster.Primary)
 		h.signal(old, syscall.SIGSTOP)
-		waitFor(h.t, "the stopped server to be fenced", func() bool { return errors.Is(syscall.Kill(old.Pid, 0), syscall.ESRCH) })
+		await.True(h.t, "the stopped server to be fenced", func() bool { return errors.Is(syscall.Kill(old.Pid, 0), syscall.ESRCH) })
 	})
 }
 
@@ -412,7 +413,7 @@ func (h *threeNodes) removesPrimary() {
 	before, after := h.underLoad(slow, func(seen platform.Observed) {
 		n := h.node(seen, cluster.Primary)
 		h.removeData(n)
-		waitFor(h.t, "another primary", func() bool {
+		await.True(h.t, "another primary", func() bool {
 			now, err := h.driver.Observe(h.t.Context(), h.want.ID)
 			return err == nil && now.Failovers > seen.Failovers
 		})
@@ -429,7 +430,7 @@ func (h *threeNodes) damagesPrimary() {
 		h.close()
 		n := h.node(seen, cluster.Primary)
 		h.signal(n, syscall.SIGKILL)
-		waitFor(h.t, "the primary's end", func() bool { return errors.Is(syscall.Kill(n.Pid, 0), syscall.ESRCH) })
+		await.True(h.t, "the primary's end", func() bool { return errors.Is(syscall.Kill(n.Pid, 0), syscall.ESRCH) })
 		control, err := os.OpenFile(filepath.Join(h.data(n.Ordinal), engines()[h.want.Engine].ControlFile()), os.O_WRONLY, 0)
 		if err != nil {
 			h.t.Fatal(err)
@@ -460,7 +461,7 @@ func (h *threeNodes) resizes() {
 		h.close()
 		h.want = bigger
 		h.open()
-		waitFor(h.t, "the bigger plan", func() bool {
+		await.True(h.t, "the bigger plan", func() bool {
 			now, err := h.driver.Apply(h.t.Context(), h.want)
 			return err == nil && now.Settled
 		})
@@ -483,7 +484,7 @@ func (h *threeNodes) patches() {
 		h.close()
 		h.want.Patch = true
 		h.open()
-		waitFor(h.t, "the newer build", func() bool {
+		await.True(h.t, "the newer build", func() bool {
 			now, err := h.driver.Observe(h.t.Context(), h.want.ID)
 			return err == nil && now.Installation == h.newer && now.Settled
 		})
@@ -571,7 +572,7 @@ func (l *load) acknowledges(t *testing.T, n int) {
 			t.Logf("%d of %d writes; the last refusal: %v", now-first, n, l.lastRefusal())
 		}
 	}()
-	waitFor(t, "writes", func() bool { return count() >= first+n })
+	await.True(t, "writes", func() bool { return count() >= first+n })
 }
 
 func (l *load) lastRefusal() error {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
@@ -87,7 +88,7 @@ func TestOlderDatabasesAreFencedInWhateverCameFirst(t *testing.T) {
 	t.Run("failover", func(t *testing.T) {
 		found := distributionOf(t, engine.FlavourMariaDB)
 		h := newThreeNodes(t, found, benches(found)[0], modes(benches(found)[0])[0])
-		waitFor(t, "all nodes to be known as fenced", func() bool {
+		await.True(t, "all nodes to be known as fenced", func() bool {
 			known := 0
 			for ordinal := range h.want.Size {
 				content, err := os.ReadFile(filepath.Join(filepath.Dir(h.data(ordinal)), "node.json"))
@@ -104,7 +105,7 @@ func TestOlderDatabasesAreFencedInWhateverCameFirst(t *testing.T) {
 		if after := h.healthy(); after.Failovers == 0 {
 			t.Fatal("nobody took over")
 		}
-		waitFor(t, "the new primary to be fenced", func() bool { return !h.s.seesInnoDB(t, h.want.Cluster) })
+		await.True(t, "the new primary to be fenced", func() bool { return !h.s.seesInnoDB(t, h.want.Cluster) })
 	})
 }
 

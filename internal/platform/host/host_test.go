@@ -22,6 +22,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
@@ -297,7 +298,7 @@ func (s *site) bench(b platformtest.Bench) *platformtest.Bench {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatalf("kill %d: %v", pid, err)
 		}
-		waitFor(t, "the process to be gone", func() bool {
+		await.True(t, "the process to be gone", func() bool {
 			now := s.pid(t, id)
 			return now != pid
 		})
@@ -494,15 +495,6 @@ func (l customer) mySQL(ctx context.Context) error {
 	defer db.Close()
 	_, err = db.ExecContext(ctx, "CREATE OR REPLACE VIEW proof AS SELECT 1")
 	return err
-}
-
-func waitFor(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(50 * time.Millisecond) { // many a condition logs in to three servers
-		if time.Now().After(deadline) {
-			t.Fatalf("still waiting for %s", what)
-		}
-	}
 }
 
 type testWriter struct{ t *testing.T }

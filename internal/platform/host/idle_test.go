@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
@@ -46,7 +47,7 @@ func TestIdleApply(t *testing.T) {
 	d := s.open(t) // without Start nothing else looks at the nodes
 	want := s.wanted(t, 1)
 	want.Size, want.Replication = 3, cluster.Asynch
-	waitFor(t, "a settled cluster", func() bool {
+	await.True(t, "a settled cluster", func() bool {
 		seen, err := d.Apply(t.Context(), want)
 		return err == nil && seen.Settled
 	})

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
@@ -62,7 +63,7 @@ func TestRestoredPasswordThatWasResetLetsNobodyIn(t *testing.T) {
 			if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			waitFor(t, "the server to be back", func() bool {
+			await.True(t, "the server to be back", func() bool {
 				if letsIn(old) {
 					t.Error("who knows the old password is let in while the server starts")
 				}

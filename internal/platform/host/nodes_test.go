@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
@@ -32,7 +33,7 @@ func TestNodesReportReplication(t *testing.T) {
 			defer d.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			waitFor(t, "a settled cluster", func() bool {
+			await.True(t, "a settled cluster", func() bool {
 				seen, err := d.Apply(ctx, want)
 				return err == nil && seen.Settled
 			})
@@ -40,7 +41,7 @@ func TestNodesReportReplication(t *testing.T) {
 			if err := s.login(ctx, want.Cluster, netip.MustParseAddr("127.0.0.1"), s.secrets.Text(want.ID, platform.RootPassword)); err != nil {
 				t.Fatal(err)
 			}
-			waitFor(t, "nodes that have got on", func() bool {
+			await.True(t, "nodes that have got on", func() bool {
 				if _, err := d.Apply(ctx, want); err != nil {
 					t.Fatal(err)
 				}
@@ -53,7 +54,7 @@ func TestNodesReportReplication(t *testing.T) {
 // reportsReplication: so they do while steward looks after them.
 func (h *threeNodes) reportsReplication() {
 	h.healthy()
-	waitFor(h.t, "a look at nodes that are well", func() bool { return !slices.ContainsFunc(listNodes(h.t, h.s), lacks) })
+	await.True(h.t, "a look at nodes that are well", func() bool { return !slices.ContainsFunc(listNodes(h.t, h.s), lacks) })
 	before := positions(h.t, h.s)
 	conn, err := h.load.connect(h.t.Context())
 	if err != nil {
@@ -63,7 +64,7 @@ func (h *threeNodes) reportsReplication() {
 	if err := conn.exec(h.t.Context(), "INSERT INTO written VALUES (1, 'moves every position')"); err != nil {
 		h.t.Fatal(err)
 	}
-	waitFor(h.t, "nodes that have got on", func() bool { return haveGotOn(before, listNodes(h.t, h.s)) })
+	await.True(h.t, "nodes that have got on", func() bool { return haveGotOn(before, listNodes(h.t, h.s)) })
 }
 
 // positions demands that all nodes are well and have one.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
@@ -66,21 +66,18 @@ func (h *threeNodes) waitsForReplica(hurt int) {
 			return n.Ordinal == hurt && n.Streaming && !h.killed[n.Pid]
 		})
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	await.True(h.t, fmt.Sprintf("node %d is well again", hurt), func() bool {
 		ended := slices.IndexFunc(before.Nodes, func(n platform.Node) bool { return n.Ordinal != hurt && gone(n.Pid) })
-		switch back := well(); {
-		case ended >= 0 && !back:
+		back := well()
+		if ended >= 0 && !back {
 			h.t.Fatalf("node %d was stopped before node %d was well", before.Nodes[ended].Ordinal, hurt)
-		case back:
-			for _, n := range before.Nodes {
-				h.killed[n.Pid] = true
-			}
-			h.healthy()
-			return
-		case time.Now().After(deadline):
-			h.t.Fatalf("node %d isn't well again", hurt)
 		}
+		return back
+	})
+	for _, n := range before.Nodes {
+		h.killed[n.Pid] = true
 	}
+	h.healthy()
 }
 
 // gone reports whether a server's process has ended.

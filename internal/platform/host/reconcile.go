@@ -16,6 +16,7 @@ import (
 	"steward/internal/platform"
 	"steward/internal/platform/host/plan"
 	"steward/internal/platform/host/state"
+	"steward/internal/wait"
 )
 
 // clusterReconciler reconciles one cluster: it observes, decides and acts. Whoever
@@ -243,10 +244,8 @@ func (cr *clusterReconciler) awaitStreaming(ctx context.Context, ordinal int) er
 		if !cr.cs.node(cr.top.Primary).running() {
 			return fmt.Errorf("node %d can't follow the primary, which has ended", ordinal)
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, pause) != nil {
 			return fmt.Errorf("node %d doesn't follow the primary yet: %s", ordinal, s.Problem)
-		case <-time.After(pause):
 		}
 	}
 }

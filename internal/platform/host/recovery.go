@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/platform/host/state"
 	"steward/internal/process"
+	"steward/internal/wait"
 )
 
 // The pause after a recovery that came to nothing: the first, doubling to the last.
@@ -75,7 +76,7 @@ func (d *Driver) prepareFailover(cs *clusterState) {
 			return
 		}
 		d.log.Warn("prepare for a failover", "cluster_id", cs.id, "error", err)
-		if sleep(d.quit, pause) != nil {
+		if wait.Sleep(d.quit, pause) != nil {
 			return
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/netns"
@@ -48,7 +49,7 @@ func (h *threeNodes) hidesPassword() {
 		at := netip.AddrPortFrom(address, uint16(h.want.Port))
 		var err error
 		var refusal *mysql.MySQLError
-		waitFor(h.t, "an answer from behind the gateway", func() bool {
+		await.True(h.t, "an answer from behind the gateway", func() bool {
 			err = h.logIn(at, "steward_replica", secret)
 			return err == nil || errors.As(err, &refusal)
 		})

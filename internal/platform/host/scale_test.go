@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
@@ -63,7 +64,7 @@ func (h *threeNodes) scaleTo(size int, m mode) {
 		h.stop()
 		h.keeping.Wait()
 		h.want.Size, h.want.Replication, h.want.Commit, h.mode = size, m.replication, m.commit, m
-		waitFor(h.t, fmt.Sprintf("%d nodes", size), func() bool {
+		await.True(h.t, fmt.Sprintf("%d nodes", size), func() bool {
 			now, err := h.driver.Apply(h.t.Context(), h.want)
 			return err == nil && len(now.Nodes) == size && now.Settled
 		})

@@ -17,6 +17,7 @@ import (
 	"steward/internal/platform/host/build"
 	"steward/internal/platform/host/state"
 	"steward/internal/process"
+	"steward/internal/wait"
 )
 
 // outputFile is where a server's standard output and error go. It is in a
@@ -312,10 +313,8 @@ func (d *Driver) keepLogsSmall() {
 		if err != nil {
 			d.log.Warn("rotate servers' output", "error", err)
 		}
-		select {
-		case <-d.quit.Done():
+		if wait.Sleep(d.quit, every) != nil {
 			return
-		case <-time.After(every):
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
@@ -53,7 +54,7 @@ func TestVerificationOfAHostileBackup(t *testing.T) {
 		a.checkTime(time.Hour)
 		ended := make(chan error, 1)
 		go func() { ended <- a.driver.Verify(context.WithoutCancel(t.Context()), a.want, a.copy, &copied) }()
-		waitFor(t, "its server", func() bool {
+		await.True(t, "its server", func() bool {
 			sockets, err := filepath.Glob(filepath.Join(a.s.o.RunDir, "*-3", ".s.PGSQL.*"))
 			return err == nil && len(sockets) > 0
 		})

@@ -2,10 +2,12 @@ package platformtest
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/platform"
@@ -122,20 +124,18 @@ func (r *run) apply(want *platform.Wanted) platform.Observed {
 	return seen
 }
 
-func (r *run) tryApply(want *platform.Wanted) (platform.Observed, error) {
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		seen, err := r.driver.Apply(r.ctx, *want)
-		if err != nil || seen.Permanent {
-			return seen, err
+func (r *run) tryApply(want *platform.Wanted) (seen platform.Observed, err error) {
+	r.t.Helper()
+	await.NoError(r.t, "settled", func() error {
+		if seen, err = r.driver.Apply(r.ctx, *want); err == nil && !seen.Permanent && !seen.Settled {
+			return fmt.Errorf("%+v", seen)
 		}
-		if seen.Settled {
-			want.Installation, want.Hosts, want.Members = seen.Installation, seen.Hosts, seen.Members
-			return seen, nil
-		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("never settles: %+v", seen)
-		}
+		return nil
+	})
+	if err == nil && !seen.Permanent {
+		want.Installation, want.Hosts, want.Members = seen.Installation, seen.Hosts, seen.Members
 	}
+	return seen, err
 }
 
 func (r *run) observe(id cluster.ID) platform.Observed {
@@ -158,16 +158,6 @@ func (r *run) mustLogin(want platform.Wanted) {
 	r.t.Helper()
 	if err := r.login(want); err != nil {
 		r.t.Errorf("customer can't log in: %v", err)
-	}
-}
-
-// eventually waits for a condition.
-func (r *run) eventually(what string, cond func() bool) {
-	r.t.Helper()
-	for deadline := time.Now().Add(patience); !cond(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("still waiting: %s", what)
-		}
 	}
 }
 

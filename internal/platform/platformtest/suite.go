@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/platform"
 )
@@ -161,7 +162,7 @@ func survivesKill(r *run) {
 		r.t.Error("nobody was told")
 	}
 	var seen platform.Observed
-	r.eventually("the server is back", func() bool {
+	await.True(r.t, "the server is back", func() bool {
 		seen = r.observe(want.ID)
 		return seen.Serving && seen.Nodes[0].Restarts > 0
 	})
@@ -262,7 +263,7 @@ func readOnly(r *run) {
 	want.ReadOnly = true
 	r.apply(&want)
 	r.Kill(r.t, r.driver, want.ID)
-	r.eventually("the server is back", func() bool {
+	await.True(r.t, "the server is back", func() bool {
 		seen := r.observe(want.ID)
 		return seen.Serving && seen.Nodes[0].Restarts > 0
 	})

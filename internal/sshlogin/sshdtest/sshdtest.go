@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"steward/internal/await"
 )
 
 // program is where Debian has it; scripts/setup --build installs it.
@@ -104,20 +105,18 @@ func (s *Server) start() {
 		}
 	}
 	s.t.Cleanup(s.stop)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if conn, err := net.Dial("tcp", s.Address); err == nil {
-			conn.Close()
-			return
+	await.NoError(s.t, "sshd listens", func() error {
+		conn, err := net.Dial("tcp", s.Address)
+		if err == nil {
+			return conn.Close()
 		}
 		select {
 		case <-ended:
 			s.t.Fatalf("sshd ended: %s", log.String())
 		default:
 		}
-		if time.Now().After(deadline) {
-			s.t.Fatal("sshd doesn't listen")
-		}
-	}
+		return err
+	})
 }
 
 // Allow writes the authorized_keys file.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"steward/internal/process"
+	"steward/internal/wait"
 )
 
 // Trash is where what isn't wanted any more goes at once, by a rename, and is
@@ -63,10 +64,8 @@ func (t *Trash) KeepEmpty(ctx context.Context) {
 			return
 		case <-t.wake:
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, settle) != nil {
 			return
-		case <-time.After(settle):
 		}
 	}
 }
