@@ -529,3 +529,80 @@ func (w *writer) write(ctx context.Context, n int) error {
 	}
 	return nil
 }
+
+// TestChangeOfDriver: databases of HAProxy's go on with it until all were stopped, then move into networks of
+// their own, and back.
+func TestChangeOfDriver(t *testing.T) {
+	p := newPlace(t)
+	p.Stop()
+	base := p.Env
+	as := func(driver string) {
+		t.Helper()
+		p.Env = append(slices.Clone(base), "STEWARD_GATEWAY__DRIVER="+driver)
+	}
+	stopAll := func() {
+		t.Helper()
+		p.Stop()
+		if out, err := p.Command("stop", "--all", "--data", p.Data, "--config", p.ConfigPath()); err != nil {
+			t.Fatal(err, out)
+		}
+	}
+	as("haproxy")
+	p.Start()
+	// HAProxy hides where customers come from: they are all let in.
+	var all []harness.Database
+	for engine, size := range map[string]int{"postgresql/15": 1, "mysql/10.11": 3} {
+		family, _, _ := strings.Cut(engine, "/")
+		spec := harness.Small("moves-"+family, engine)
+		spec["allow_list"], spec["cluster_size"] = p.list(7), size
+		all = append(all, p.CreateActive(spec))
+	}
+	serve := func(loopback bool, said string) {
+		t.Helper()
+		for _, d := range all {
+			p.AwaitHealthy(d, d.ClusterSize)
+			p.Eventually("it serves", func() error {
+				db, err := harness.ConnectBy(t.Context(), d, p.Credentials(d), p.dial(7))
+				if err == nil {
+					db.Close()
+				}
+				return err
+			})
+			if at, _ := p.node(d); at.Addr().IsLoopback() != loopback {
+				t.Errorf("%s's server is at %s", d.Engine, at)
+			}
+		}
+		log, err := os.ReadFile(p.LogPath)
+		if last := string(log[max(0, strings.LastIndex(string(log), "the gateway\" driver")):]); err != nil || !strings.Contains(last[:min(len(last), 400)], said) {
+			t.Errorf("the log doesn't say %q: %.400s, %v", said, last, err)
+		}
+	}
+	serve(true, "driver=haproxy")
+	p.Stop()
+	as("kernel")
+	p.Launch()
+	select {
+	case <-p.Exited():
+	case <-time.After(harness.Patience):
+		t.Fatal("it runs as something that it can't be")
+	}
+	if log, err := os.ReadFile(p.LogPath); err != nil || !strings.Contains(string(log), "`steward stop --all` first") {
+		t.Errorf("it doesn't say why: %v", err)
+	}
+	as("auto")
+	p.Start()
+	serve(true, "stop --all")
+	stopAll()
+	p.Start()
+	serve(false, "driver=kernel")
+	p.Kill()
+	p.Start()
+	serve(false, "driver=kernel")
+	stopAll()
+	as("haproxy")
+	p.Start()
+	serve(true, "driver=haproxy")
+	if left := append(p.tables(), p.links()...); len(left) > 0 {
+		t.Errorf("left of the kernel's gateway: %v", left)
+	}
+}
