@@ -23,6 +23,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	handles "github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"steward/internal/durable"
 	"steward/internal/nft"
@@ -420,13 +421,14 @@ func (n *Network) wired(path, name string, number int) (bool, error) {
 
 // Remove takes a node's network away; nil when there is none. Its server must have ended.
 func (n *Network) Remove(_ context.Context, number int) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	// The kernel takes some hundredths of a second, for which others don't wait.
 	if link, err := netlink.LinkByName(n.linkName(number)); err == nil {
-		if err := netlink.LinkDel(link); err != nil {
+		if err := netlink.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {
 			return fmt.Errorf("remove network of node %d: %w", number, err)
 		}
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	err := removeNamespace(n.Path(number))
 	if node, had := n.nodes[number]; had && err == nil {
 		delete(n.nodes, number)

@@ -34,7 +34,10 @@ func node(series string) engine.Node {
 func TestFilesGolden(t *testing.T) {
 	plain := node("18")
 	plain.SSLConnection, plain.ReadOnly, plain.Commit = false, true, cluster.CommitOff
-	for name, n := range map[string]engine.Node{"13": node("13"), "18": node("18"), "18-plain-read-only": plain} {
+	networked := node("18")
+	networked.Listen = netip.MustParseAddrPort("10.213.0.4:21003")
+	networked.Clients = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("10.213.0.1/32")}
+	for name, n := range map[string]engine.Node{"13": node("13"), "18": node("18"), "18-plain-read-only": plain, "18-networked": networked} {
 		files, err := Driver{}.Files(n)
 		if err != nil {
 			t.Fatal(err)

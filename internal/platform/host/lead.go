@@ -62,7 +62,7 @@ func (d *Driver) leadBack(ctx context.Context, cs *clusterState, port int) error
 }
 
 // endSessionsWithin bounds the servers' own words: what isn't said by then is cut.
-const endSessionsWithin = 250 * time.Millisecond
+const endSessionsWithin = 80 * time.Millisecond
 
 // EndSessions has servers end sessions of customers, for the gateway, in the server's own words.
 func (d *Driver) EndSessions(ctx context.Context, sessions []kernel.Session) {
