@@ -128,6 +128,9 @@ func printReport(s *streams, r operator.Report) {
 		fmt.Fprintln(s.out, "gateway: none can be used:", g.Fault)
 	} else {
 		fmt.Fprintf(s.out, "gateway: %s: %s\n", g.Driver, g.Why)
+		if g.Most > 0 {
+			fmt.Fprintf(s.out, "connections that the kernel tracks: %d of %d\n", g.Tracked, g.Most)
+		}
 	}
 	for _, w := range r.Isolation.Warnings {
 		fmt.Fprintln(s.out, "weaker:", w)

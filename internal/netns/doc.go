@@ -28,7 +28,7 @@
 // server's user doesn't have.) Sockets that a check of its health makes within Do stay in the namespace, too; root on the
 // machine reaches the server's address without. The gateway's Options.Namespace is [Network.PathOf].
 //
-// Servers listen on [Network.Address] at the port, and only there. What is to be the wall between them is the
+// Servers listen on [Network.Address] at the port, and only there. Their numbers are [Network.Number]'s. What is to be the wall between them is the
 // machine's; /proc/sys/net in the sandbox shows the namespace's own.
 //
 // # Forwarding

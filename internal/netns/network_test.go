@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -208,6 +209,22 @@ func TestAdoption(t *testing.T) {
 	if _, err := reaches(n.Path(1), n.at(0, 99)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("rules don't come back:", err)
 	}
+	// What leads to the namespace gone, while its server runs:
+	server := exec.CommandContext(t.Context(), "/bin/sleep", "100")
+	if err := Do(n.Path(0), server.Start); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	if err := removeNamespace(n.Path(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Keep(0, server.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, n, pair...)
+	if _, err := reaches(n.Path(0), n.at(1, port)); err != nil {
+		t.Error("after what leads to the namespace was lost:", err)
+	}
 	ensure(t, n, Node{Number: 7, Port: port})
 	if got, err := n.Numbers(); err != nil || fmt.Sprint(got) != "[0 1 7]" {
 		t.Errorf("there are %v, %v", got, err)
@@ -345,5 +362,26 @@ func TestServersAreStartedInside(t *testing.T) {
 			t.Error(err)
 		}
 		p.Leave()
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	for bits, most := range map[int]int{26: 14, 16: 16382} {
+		n := &Network{network: netip.PrefixFrom(netip.MustParseAddr("10.9.0.0"), bits)}
+		if got := n.Clusters(); got != most {
+			t.Errorf("a /%d has addresses for %d clusters, want %d", bits, got, most)
+		}
+		seen := map[netip.Addr]bool{n.Gateway(): true}
+		for port := 21000; port < 21000+most; port++ {
+			for ordinal := range perCluster {
+				number := n.Number(port, ordinal)
+				a := n.Address(number)
+				if seen[a] || !n.network.Contains(a.Next()) || !n.SameCluster(number, port) || n.SameCluster(number, port+1) {
+					t.Fatalf("node %d at port %d: %d, %s", ordinal, port, number, a)
+				}
+				seen[a] = true
+			}
+		}
 	}
 }

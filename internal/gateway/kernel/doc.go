@@ -29,20 +29,17 @@
 //     server (masquerade), whose setting route_localnet has to be on (package netns sets it).
 //   - A server that refuses isn't tried again, as HAProxy does: who stops one on purpose sets the route without it first.
 //
-// # How it is to be wired
+// # How it is wired
 //
-// [Gateway] has what host.Gateway asks for, and all that app, converge and metrics ask of *gateway.Gateway (Sessions, AllSessions, Ensure,
-// Changes, Close, Stop). To use it:
-//
-//   - app.openGateway chooses: [Available] says why not. Options are those of gateway.Options with the same folder, so
-//     that a change of driver finds the routes: end the other driver first (gateway.End, [End]), since both listen on the ports.
-//   - Options.Namespace is netns.Network.PathOf; servers listen on netns.Network.Address instead of 127.0.77.x, and Route.Primary and
-//     Route.Reads say so. Until a server was restarted into its namespace its route may lead to loopback: it is joined.
-//   - Options.End is host's: pg_terminate_backend, KILL for Session.Seen at Session.Server, within a bound of its own.
-//   - Options.Waiting is wake on connect: it is told of every connection that begins to wait, with how many there are, and must
-//     not block; host wakes once, then sets the route, or calls [Gateway.Fail]. A sleeping database is a route without Primary and Reads.
-//   - A switchover sets the route without Primary, stops, promotes, and sets it with the new one.
+//   - datadir.Dir.GatewayDriver chooses: [Available] says why not. The routes are those of HAProxy's folder, so that
+//     a change of driver finds them; app ends the other driver first, since both listen on the ports.
+//   - Options.Namespace is netns.Network.PathOf; servers listen on netns.Network.Address.
+//   - Options.End and Options.Retire are host's, with a bound of its own.
+//   - host withholds a server ([Gateway.Withhold]) before it stops it, or when it has ended, and sets the route with the next one.
 //   - Route.Engine has to be set for those who are held in vain to be told in their protocol.
-//   - [Tracked] is for doctor and metrics: when the kernel's table of connections is full, nobody new gets in.
-//   - operator.stop calls [End] beside gateway.End, then netns.Network.Clear.
+//   - Options.Waiting is for waking databases, which nothing does yet: it is told of every connection that begins to wait, with how many
+//     there are, and must not block. Who wakes one sets the route, or calls [Gateway.Fail]. A sleeping database is a route without
+//     Primary and Reads.
+//   - [Tracked] is for doctor: when the kernel's table of connections is full, nobody new gets in.
+//   - operator.StopAll calls [End], then netns.Network.Clear.
 package kernel
