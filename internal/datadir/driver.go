@@ -23,7 +23,9 @@ func (d Dir) GatewayDriver(c config.Config) (driver, why string, err error) {
 	}
 	available := errors.New("it isn't asked for")
 	if c.Gateway.Driver != config.GatewayHAProxy {
-		available = kernel.Available()
+		if available = kernel.Available(); available == nil && !d.HasNetworks() { // where there are some, more can be made
+			available = netns.Available()
+		}
 	}
 	return chooseDriver(c.Gateway.Driver, available, running)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"steward/internal/process"
 	"steward/internal/testnet"
@@ -383,5 +385,51 @@ func TestNumbers(t *testing.T) {
 				seen[a] = true
 			}
 		}
+	}
+}
+
+func TestAvailable(t *testing.T) {
+	testnet.Need(t)
+	if err := Available(); err != nil {
+		t.Error(err)
+	}
+	links, err := listed(netlink.LinkList)
+	if err != nil || slices.ContainsFunc(links, func(l netlink.Link) bool { return strings.HasPrefix(l.Attrs().Name, "swtry") }) {
+		t.Errorf("links are left: %v", err)
+	}
+	// Who is root but may do nothing to networks is told why.
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestNotAvailable$", "-test.v")
+	cmd.Env = append(os.Environ(), "STEWARD_TEST_POWERLESS=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "can't be made") {
+		t.Errorf("without the privilege: %v, %s", err, out)
+	}
+}
+
+// TestNotAvailable is run by TestAvailable, in a process that gives its privilege away.
+func TestNotAvailable(t *testing.T) {
+	if os.Getenv("STEWARD_TEST_POWERLESS") == "" {
+		t.Skip("TestAvailable runs it")
+	}
+	var head unix.CapUserHeader
+	var data [2]unix.CapUserData
+	head.Version = unix.LINUX_CAPABILITY_VERSION_3
+	made := make(chan error)
+	go func() {
+		runtime.LockOSThread() // threads have privileges of their own; this one ends with it
+		err := unix.Capset(&head, &data[0])
+		if err == nil {
+			err = Available()
+		}
+		made <- err
+	}()
+	if err := <-made; err == nil {
+		t.Error("without privileges networks can be made")
+	} else {
+		t.Log(err)
 	}
 }
