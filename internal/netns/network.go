@@ -96,6 +96,9 @@ func Open(ctx context.Context, o Options) (*Network, error) {
 	if err := n.forward(); err != nil {
 		return nil, fmt.Errorf("networks: %w", err)
 	}
+	if err := netlink.RouteReplace(n.nowhere()); err != nil {
+		return nil, fmt.Errorf("networks: keep what is for absent nodes on the machine: %w", err)
+	}
 	var err error
 	if n.table, err = nft.Open("steward-network-" + id[:8]); err != nil {
 		return nil, fmt.Errorf("networks: %w", err)
@@ -110,6 +113,16 @@ func Open(ctx context.Context, o Options) (*Network, error) {
 	n.running.Go(func() { n.sweep(sweeping) })
 	return n, nil
 }
+
+// nowhere is where packets for nodes go that aren't there: after a reboot they would leave the machine.
+func (n *Network) nowhere() *netlink.Route {
+	return &netlink.Route{
+		Dst:  &net.IPNet{IP: n.network.Addr().AsSlice(), Mask: net.CIDRMask(n.network.Bits(), 32)},
+		Type: unix.RTN_UNREACHABLE, Priority: nowherePriority,
+	}
+}
+
+const nowherePriority = 4000
 
 func (n *Network) nodesDir() string  { return filepath.Join(n.o.Dir, "nodes") }
 func (n *Network) stateFile() string { return filepath.Join(n.o.Dir, "network.json") }
@@ -540,6 +553,9 @@ func (n *Network) Clear(ctx context.Context) error {
 	n.mu.Unlock()
 	n.closing()
 	n.running.Wait()
+	if err := netlink.RouteDel(n.nowhere()); err != nil && !errors.Is(err, unix.ESRCH) {
+		errs = append(errs, err)
+	}
 	errs = append(errs, n.table.Delete(), n.table.Close())
 	if n.forwards {
 		errs = append(errs, os.WriteFile(forwardSetting, []byte("0"), 0))

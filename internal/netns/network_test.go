@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -140,6 +141,9 @@ func TestNodesReachTheirOwnAlone(t *testing.T) {
 	}
 	if _, err := reaches("", n.at(5, port+1)); err != nil {
 		t.Error("root on the machine must reach a node:", err)
+	}
+	if _, err := reaches("", n.at(3, port)); !errors.Is(err, syscall.EHOSTUNREACH) {
+		t.Error("packets for a node that isn't there don't stay here:", err)
 	}
 	for name, way := range map[string][2]string{
 		"another port of a peer":        {n.Path(0), n.at(1, 99)},
@@ -289,9 +293,12 @@ func TestForwarding(t *testing.T) {
 	if err != nil || slices.ContainsFunc(tables, func(table *nftables.Table) bool { return table.Name == n.table.Name() }) {
 		t.Errorf("the table is left: %v", err)
 	}
-	links, err := netlink.LinkList()
+	links, err := listed(netlink.LinkList)
 	if err != nil || slices.ContainsFunc(links, func(l netlink.Link) bool { return strings.HasPrefix(l.Attrs().Name, n.prefix) }) {
 		t.Errorf("links are left: %v", err)
+	}
+	if taken, err := Taken(""); err != nil || slices.Contains(taken, n.network) {
+		t.Errorf("the route is left: %v", err)
 	}
 }
 

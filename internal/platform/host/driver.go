@@ -149,6 +149,7 @@ func (d *Driver) Notes() []error { return d.notes }
 // and clones are made ahead, new builds are found, logs are rotated, trash is emptied.
 func (d *Driver) Start() {
 	d.adoptNetworks()
+	d.withholdAbsent()
 	d.mu.Lock()
 	d.active = true
 	all := slices.Collect(maps.Values(d.clusters))

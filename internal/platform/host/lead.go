@@ -35,6 +35,22 @@ func (d *Driver) withhold(ctx context.Context, ordinal, port int, grace time.Dur
 	}
 }
 
+// withholdAbsent has new connections wait for servers that don't run, as after a reboot.
+func (d *Driver) withholdAbsent() {
+	if d.o.Networks == nil {
+		return
+	}
+	records, err := d.records()
+	if err != nil {
+		d.log.Warn("look for servers that don't run", "error", err)
+	}
+	for _, rec := range records {
+		if !d.clusterState(rec.Cluster).node(rec.Ordinal).running() {
+			d.withhold(d.quit, rec.Ordinal, rec.Port, 0)
+		}
+	}
+}
+
 // leadBack has the gateway lead to a cluster's servers again after withhold. The caller holds the
 // cluster's lock.
 func (d *Driver) leadBack(ctx context.Context, cs *clusterState, port int) error {
@@ -55,8 +71,10 @@ func (d *Driver) leadBack(ctx context.Context, cs *clusterState, port int) error
 	}
 	r := routes[i].Route
 	r.Reads = d.readers(cs, port, top)
-	if cs.node(top.Primary).running() {
-		r.Primary = d.listenAddress(top.Primary, port)
+	if primary := d.listenAddress(top.Primary, port); cs.node(top.Primary).running() {
+		r.Primary = primary
+	} else {
+		r.Reads = slices.DeleteFunc(r.Reads, func(s netip.AddrPort) bool { return s == primary })
 	}
 	return d.o.Gateway.Set(ctx, r)
 }
