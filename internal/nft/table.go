@@ -405,7 +405,7 @@ func (c Chain) library(table *nftables.Table, name string) *nftables.Chain {
 		if c.Hook.Drop {
 			policy = nftables.ChainPolicyDrop
 		}
-		l.Type, l.Hooknum, l.Priority, l.Policy = c.Hook.Type, c.Hook.At, nftables.ChainPriorityRef(nftables.ChainPriority(c.Hook.Priority)), &policy
+		l.Type, l.Hooknum, l.Priority, l.Policy = c.Hook.Type, c.Hook.At, new(nftables.ChainPriority(c.Hook.Priority)), &policy
 	}
 	return l
 }

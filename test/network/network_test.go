@@ -35,7 +35,7 @@ const tryVariable = "STEWARD_TEST_TRY"
 
 func TestMain(m *testing.M) {
 	if list := os.Getenv(tryVariable); list != "" {
-		for _, target := range strings.Split(list, ",") {
+		for target := range strings.SplitSeq(list, ",") {
 			network, address, _ := strings.Cut(target, "/")
 			c, err := net.DialTimeout(network, address, time.Second)
 			if err == nil {

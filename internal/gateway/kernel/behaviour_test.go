@@ -380,7 +380,7 @@ func TestSpans(t *testing.T) {
 		{"10.0.0.0/8 10.1.0.0/16 11.0.0.0/8", "10.0.0.0-12.0.0.0"},
 	} {
 		var list []netip.Prefix
-		for _, s := range strings.Fields(c.list) {
+		for s := range strings.FieldsSeq(c.list) {
 			list = append(list, netip.MustParsePrefix(s))
 		}
 		var got []string
