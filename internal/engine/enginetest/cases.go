@@ -51,6 +51,7 @@ func serverParts() []part[*Server] {
 		{"wrong admin password is told apart", wrongAdminPassword},
 		{"root password rotates", rotates},
 		{"root password resets beside logins", resetBesideLogins},
+		{"sessions of addresses end", sessionsEnd},
 		{"reload of nothing new", reloadNothing},
 		{"reload takes a new certificate", reloadCertificate},
 		{"read-only guard", readOnly},

@@ -41,7 +41,11 @@ func (d *Driver) RetireSessions(ctx context.Context, n engine.Node, clients []ne
 		return fmt.Errorf("end idle sessions: %w", err)
 	}
 	defer s.close()
-	idle := " AND COMMAND = 'Sleep' AND TIME >= 1 AND ID NOT IN (SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX)"
+	while := "TIME >= 1" // MySQL counts whole seconds
+	if n.Installation.Flavour == engine.FlavourMariaDB {
+		while = "TIME_MS >= 30"
+	}
+	idle := " AND COMMAND = 'Sleep' AND " + while + " AND ID NOT IN (SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX)"
 	if err := s.kill(ctx, sessionsOf(clients)+idle); err != nil {
 		return fmt.Errorf("end idle sessions: %w", err)
 	}
