@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -183,7 +184,27 @@ func (g *Gateway) end(ctx context.Context, flows []flow) error {
 			errs = append(errs, fmt.Errorf("end %d sessions: %w", len(list), err))
 		}
 	}
+	errs = append(errs, g.awaitHeard(flows))
 	return errors.Join(append(errs, forget(flows))...)
+}
+
+// awaitHeard gives clients a moment to hear that their servers have closed: what they answer to that would be
+// reset once the kernel has forgotten the connection, and the server's last words be lost.
+func (g *Gateway) awaitHeard(flows []flow) error {
+	deadline := time.Now().Add(hearWithin)
+	seen := map[netip.AddrPort]map[netip.AddrPort]bool{}
+	for _, f := range flows {
+		if seen[f.server] == nil {
+			seen[f.server] = map[netip.AddrPort]bool{}
+		}
+		seen[f.server][f.seen] = true
+	}
+	for server, clients := range seen {
+		if _, err := unheard(g.o.Namespace(server), server, clients, deadline); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sessionsOf are the open ones of connections.

@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"slices"
 	"syscall"
+	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -16,6 +18,7 @@ import (
 // socket is a server's side of a connection.
 type socket struct {
 	family byte
+	state  byte
 	// id is how the kernel names it (struct inet_diag_sockid).
 	id            []byte
 	local, remote netip.AddrPort
@@ -30,6 +33,12 @@ const (
 	// closing by one side or the other.
 	connected = 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<8 | 1<<9 | 1<<11
 )
+
+// States of sockets that their server has closed: the client hasn't said that it heard, and has.
+const closing, closed = 4, 5
+
+// hearWithin is how long a client may take to hear that its server has closed.
+const hearWithin = 30 * time.Millisecond
 
 // diagnose opens the interface in a network namespace; nil when that is gone.
 func diagnose(namespace string) (*netlink.Conn, error) {
@@ -84,7 +93,7 @@ func parseSocket(b []byte) (s socket, ok bool) {
 	if len(b) < diagMessageHead+diagIDSize {
 		return s, false
 	}
-	s.family, s.id = b[0], b[diagMessageHead:diagMessageHead+diagIDSize]
+	s.family, s.state, s.id = b[0], b[1], b[diagMessageHead:diagMessageHead+diagIDSize]
 	size := 4
 	if s.family == unix.AF_INET6 {
 		size = 16
@@ -114,13 +123,14 @@ func destroy(namespace string, sessions []Session) error {
 		return nil
 	}
 	defer c.Close()
+	deadline := time.Now().Add(hearWithin)
 	for server, seen := range byServer {
-		there, err := sockets(namespace, server)
+		there, err := unheard(namespace, server, seen, deadline) // who is closed by now isn't reset
 		if err != nil {
 			return fmt.Errorf("end sockets: %w", err)
 		}
 		for _, s := range there {
-			if !seen[s.remote] {
+			if !seen[s.remote] || s.state == closed { // a reset would be heard before the server's last words are read
 				continue
 			}
 			// With its cookie: by addresses alone the kernel takes the listener, when the socket is gone.
@@ -131,4 +141,16 @@ func destroy(namespace string, sessions []Session) error {
 		}
 	}
 	return nil
+}
+
+// unheard are the sockets of a server, after clients had a moment to hear that it closed them.
+func unheard(namespace string, server netip.AddrPort, seen map[netip.AddrPort]bool, deadline time.Time) ([]socket, error) {
+	for {
+		there, err := sockets(namespace, server)
+		waits := slices.ContainsFunc(there, func(s socket) bool { return seen[s.remote] && s.state == closing })
+		if err != nil || !waits || time.Now().After(deadline) {
+			return there, err
+		}
+		time.Sleep(time.Millisecond)
+	}
 }

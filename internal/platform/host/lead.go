@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/gateway"
 	"steward/internal/gateway/kernel"
+	"steward/internal/platform"
 	"steward/internal/platform/host/state"
 )
 
@@ -21,7 +23,7 @@ type withholder interface {
 
 // stopGrace is how long sessions may go on with what they are at when their server is to be stopped. New
 // connections wait for as long at most, and no longer than there are such sessions.
-const stopGrace = 80 * time.Millisecond
+const stopGrace = 150 * time.Millisecond
 
 // withhold has new connections wait that would go to a node's server, which is
 // about to stop, so that its sessions have a moment, or has. The next route leads there again.
@@ -75,6 +77,34 @@ func (d *Driver) leadBack(ctx context.Context, cs *clusterState, port int) error
 		r.Primary = primary
 	} else {
 		r.Reads = slices.DeleteFunc(r.Reads, func(s netip.AddrPort) bool { return s == primary })
+	}
+	return d.o.Gateway.Set(ctx, r)
+}
+
+// narrow takes addresses off a cluster's route that may no longer connect, before anything else is done: servers
+// that repeat the allow list are told of it first otherwise.
+func (d *Driver) narrow(ctx context.Context, want platform.Wanted) error {
+	if d.o.Networks == nil {
+		return nil
+	}
+	routes, err := d.o.Gateway.Routes(ctx)
+	if err != nil {
+		return fmt.Errorf("look at the gateway: %w", err)
+	}
+	i := slices.IndexFunc(routes, func(r gateway.Recorded) bool { return r.Port == want.Port && r.Cluster == want.ID })
+	if i < 0 {
+		return nil
+	}
+	r, allowed := routes[i].Route, map[netip.Prefix]bool{}
+	if !want.LockedOut {
+		for _, p := range want.AllowList.Prefixes() {
+			allowed[p] = true
+		}
+	}
+	before := len(r.Allow)
+	r.Allow = slices.DeleteFunc(r.Allow, func(p netip.Prefix) bool { return !allowed[p] })
+	if len(r.Allow) == before {
+		return nil
 	}
 	return d.o.Gateway.Set(ctx, r)
 }

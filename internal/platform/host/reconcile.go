@@ -69,6 +69,9 @@ func (cr *clusterReconciler) run(ctx context.Context) error {
 	if cr.want.Suspended {
 		return cr.suspend(ctx)
 	}
+	if err := cr.d.narrow(ctx, cr.want); err != nil {
+		return err
+	}
 	if cr.top.Size == 1 {
 		return errors.Join(cr.reconcileNode(ctx, 0), cr.removeOthers(ctx))
 	}
