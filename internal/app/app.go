@@ -121,9 +121,7 @@ func (a *App) wire(ctx context.Context) error {
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},
 		Networks:        a.networks, Issues: a.issueTracker(), Now: failpoint.Now,
 		SharedRates: a.sharedRates(), OnlyServer: a.server != nil, // the data folder is locked, and its store is nobody else's
-		Enqueue: func(ctx context.Context, tx *store.Tx, id operation.ID) error {
-			return a.work.Enqueue(ctx, tx.Pgx(), id)
-		},
+		Enqueue: a.enqueue,
 	})
 	a.audit = audit.New(a.store, a.log)
 	a.registry = prometheus.NewRegistry()
@@ -138,6 +136,11 @@ func (a *App) wire(ctx context.Context) error {
 		Audit: a.audit.Record, TrustedProxies: proxies, Now: failpoint.Now,
 	})
 	return a.store.WakeAll(ctx) // a predecessor may have died in the middle of any
+}
+
+// enqueue wakes the workers for an operation once tx commits.
+func (a *App) enqueue(ctx context.Context, tx *store.Tx, id operation.ID) error {
+	return a.work.Enqueue(ctx, tx.Pgx(), id)
 }
 
 // sharedRates is where servers of one store count requests together; nil while the

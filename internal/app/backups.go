@@ -60,6 +60,6 @@ func (a *App) keeperOptions() (converge.Options, error) {
 		Now:         failpoint.Now,
 		Maintenance: converge.MaintenanceOptions{AtOnce: a.o.Maintenance.AtOnce},
 		Backups:     converge.BackupOptions{Schedule: schedule, Keep: c.Keep, Verify: c.Verify, KeepDeleted: c.KeepAfterDelete},
-		Archive:     a.archive, Recovery: a.recovery,
+		Archive:     a.archive, Recovery: a.recovery, Enqueue: a.enqueue,
 	}, nil
 }

@@ -117,9 +117,9 @@ func (k *Keeper) settleCluster(ctx context.Context, a account.Account, id cluste
 		case remove:
 			return k.beginDelete(ctx, tx, c)
 		case rest:
-			return beginWithAccount(ctx, tx, c, cluster.Suspend, operation.Suspend)
+			return k.beginWithAccount(ctx, tx, c, cluster.Suspend, operation.Suspend)
 		case wake:
-			return beginWithAccount(ctx, tx, c, cluster.Resume, operation.Resume)
+			return k.beginWithAccount(ctx, tx, c, cluster.Resume, operation.Resume)
 		case release:
 			return tx.SetRestsWithAccount(ctx, c.ID, false)
 		}
@@ -128,7 +128,7 @@ func (k *Keeper) settleCluster(ctx context.Context, a account.Account, id cluste
 }
 
 // beginWithAccount does what a request to suspend or resume does, in the name of nobody.
-func beginWithAccount(ctx context.Context, tx *store.Tx, c cluster.Cluster, on cluster.Trigger, action operation.Action) error {
+func (k *Keeper) beginWithAccount(ctx context.Context, tx *store.Tx, c cluster.Cluster, on cluster.Trigger, action operation.Action) error {
 	c, err := tx.Transition(ctx, c, on)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func beginWithAccount(ctx context.Context, tx *store.Tx, c cluster.Cluster, on c
 	if err := tx.SetRestsWithAccount(ctx, c.ID, on == cluster.Suspend); err != nil {
 		return err
 	}
-	return begin(ctx, tx, c, action)
+	return k.schedule(ctx, tx, c, operation.Operation{Action: action})
 }
 
 func (k *Keeper) beginDelete(ctx context.Context, tx *store.Tx, c cluster.Cluster) error {
@@ -146,14 +146,7 @@ func (k *Keeper) beginDelete(ctx context.Context, tx *store.Tx, c cluster.Cluste
 	if err := k.Issues.Drop(ctx, tx, c.Account, outage.OfDatabase(c.ID), "The database was deleted.", k.Now()); err != nil {
 		return err
 	}
-	return begin(ctx, tx, c, operation.Delete)
-}
-
-func begin(ctx context.Context, tx *store.Tx, c cluster.Cluster, action operation.Action) error {
-	_, err := tx.CreateOperation(ctx, operation.Operation{
-		Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: action, Status: operation.Scheduled,
-	})
-	return err
+	return k.schedule(ctx, tx, c, operation.Operation{Action: operation.Delete})
 }
 
 // removeAccount drops an account of which nothing is left but what it can't be

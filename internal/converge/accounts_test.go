@@ -59,6 +59,9 @@ func (b *tenants) work(what string, done func() bool) {
 				b.t.Fatal(err)
 			}
 			for _, o := range going {
+				if _, woken := b.woken.Load(o.ID); !woken {
+					continue
+				}
 				if _, err := b.operator.Run(b.t.Context(), o.ID); err != nil {
 					b.t.Fatal(err)
 				}

@@ -171,11 +171,9 @@ func (k *Keeper) beginBackup(ctx context.Context, c cluster.Cluster, day time.Ti
 		if err != nil {
 			return err
 		}
-		_, err = tx.CreateOperation(ctx, operation.Operation{
-			Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: operation.Backup,
-			Status: operation.Scheduled, Params: operation.Params{Backup: made.ID, BackupLabel: made.Label},
+		return k.schedule(ctx, tx, c, operation.Operation{
+			Action: operation.Backup, Params: operation.Params{Backup: made.ID, BackupLabel: made.Label},
 		})
-		return err
 	})
 	if errors.Is(err, store.ErrNoTransition) {
 		return false, nil // somebody else was first; it stays due

@@ -9,6 +9,7 @@ import (
 	"steward/internal/backup"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
+	"steward/internal/operation"
 	"steward/internal/outage"
 	"steward/internal/platform"
 	"steward/internal/store"
@@ -38,6 +39,8 @@ type Options struct {
 	Issues outage.IssueTracker
 	// Recovery keeps what brings databases back on another server.
 	Recovery Recovery
+	// Enqueue adds a wake-up for an operation to the transaction.
+	Enqueue func(ctx context.Context, tx *store.Tx, id operation.ID) error
 	// Now is the clock of what is done at a time of the day; time.Now when nil.
 	Now func() time.Time
 	// Every is the time between two looks at a database that gives no sign; 20 s
@@ -123,6 +126,16 @@ func (k *Keeper) Stop() {
 		k.stop()
 		k.running.Wait()
 	}
+}
+
+// schedule has an operation on a database carried out once tx commits.
+func (k *Keeper) schedule(ctx context.Context, tx *store.Tx, c cluster.Cluster, o operation.Operation) error {
+	o.Account, o.Cluster, o.Label, o.Engine, o.Status = c.Account, c.ID, c.Label, c.Engine, operation.Scheduled
+	o, err := tx.CreateOperation(ctx, o)
+	if err != nil {
+		return err
+	}
+	return k.Enqueue(ctx, tx, o.ID)
 }
 
 // list names every database there is.

@@ -49,6 +49,8 @@ type bench struct {
 	admin    account.Principal
 	last     operation.ID
 	n        int
+	// woken are the operations that are told to the queue.
+	woken sync.Map
 }
 
 func newBench(t *testing.T, options ...pgtest.Option) *bench {
@@ -78,9 +80,9 @@ func (b *bench) start() {
 	b.plans = &catalog.Catalog{Plans: []catalog.Plan{small, large}, Regions: []catalog.Region{{ID: "local"}}, Engines: b.driver.Engines()}
 	b.control = control.New(control.Deps{
 		Store: b.store, Catalog: b.plans, Ports: [2]int{21000, 21099}, Logger: slog.New(slog.DiscardHandler),
-		Enqueue: func(_ context.Context, _ *store.Tx, id operation.ID) error {
+		Enqueue: func(ctx context.Context, tx *store.Tx, id operation.ID) error {
 			b.last = id
-			return nil
+			return b.enqueue(ctx, tx, id)
 		},
 	})
 	b.operator = operate.New(operate.Options{
@@ -91,8 +93,14 @@ func (b *bench) start() {
 
 func (b *bench) keep(o converge.Options) {
 	o.Store, o.Driver, o.Catalog, o.Logger = b.store, b.driver, b.plans, slog.New(slog.DiscardHandler)
+	o.Enqueue = b.enqueue
 	b.keeper = converge.New(o)
 	b.keeper.Start(b.t.Context())
+}
+
+func (b *bench) enqueue(_ context.Context, _ *store.Tx, id operation.ID) error {
+	b.woken.Store(id, true)
+	return nil
 }
 
 func (b *bench) active() cluster.Cluster {

@@ -122,9 +122,8 @@ func (k *Keeper) beginMaintenance(ctx context.Context, c cluster.Cluster, start,
 		if _, err := tx.Transition(ctx, c, cluster.Change); err != nil {
 			return err
 		}
-		_, err = tx.CreateOperation(ctx, operation.Operation{
-			Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: operation.Maintenance,
-			Status: operation.Scheduled, Message: cluster.DescribeTasks(c.Maintenance.Tasks), Params: operation.Params{Until: &end},
+		err = k.schedule(ctx, tx, c, operation.Operation{
+			Action: operation.Maintenance, Message: cluster.DescribeTasks(c.Maintenance.Tasks), Params: operation.Params{Until: &end},
 		})
 		if err != nil {
 			return err

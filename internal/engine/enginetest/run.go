@@ -106,10 +106,10 @@ func (b *Bench) checks() []Check {
 		return all
 	}
 	names := slices.Clone(shortPath)
-	if b.other() {
-		names = slices.Clone(otherPath)
-	}
-	if b.Driver.EncryptionMissing(b.Installation) != "" {
+	switch {
+	case b.other():
+		names = otherPath
+	case b.Driver.EncryptionMissing(b.Installation) != "":
 		names = append(names, "backup under writes", "point in time: definers and users")
 	}
 	return slices.DeleteFunc(all, func(c Check) bool { return !slices.Contains(names, c.Name) })

@@ -19,8 +19,10 @@ import (
 // TestIdleConnectionsLockNobodyOut opens more connections than the server has,
 // from one address, and never logs in.
 func TestIdleConnectionsLockNobodyOut(t *testing.T) {
+	t.Parallel()
 	for _, flavour := range []engine.Flavour{engine.FlavourPostgreSQL, engine.FlavourMariaDB} {
 		t.Run(string(flavour), func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, distributionOf(t, flavour))
 			d := s.started(t)
 			if s.kernel { // it counts a connection that the client alone leaves open for another minute
