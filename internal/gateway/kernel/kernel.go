@@ -36,7 +36,7 @@ type Options struct {
 	Waiting func(port, held int)
 	// Rate is how many new connections a source may make to a database in a second; 0 for 1000.
 	Rate uint32
-	// End is asked to end sessions with the server's own words, and need not end all:
+	// End is asked to end sessions with the server's own words, within the context's deadline if it has one, and need not end all:
 	// what it leaves is cut when it returns. It must not change the gateway. May be nil.
 	End func(ctx context.Context, sessions []Session)
 	// Retire is asked to end those of sessions that do nothing now, before others are given a moment
@@ -257,8 +257,14 @@ func (g *Gateway) Withhold(ctx context.Context, port int, server netip.AddrPort,
 	if !g.routes[port].Equal(r) {
 		return nil // who set it meanwhile has ended what doesn't fit
 	}
-	return g.endMisfits(context.WithoutCancel(ctx), before, r)
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), wordsWithin)
+	defer cancel()
+	return g.endMisfits(patient, before, r)
 }
+
+// wordsWithin is how long a server that is about to stop may take for its own words: on a busy
+// machine they take longer than those who may no longer connect are given.
+const wordsWithin = time.Second
 
 // without is a route without a server; false when the route doesn't lead there.
 func without(r gateway.Route, server netip.AddrPort) (gateway.Route, bool) {

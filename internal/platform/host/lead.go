@@ -109,7 +109,7 @@ func (d *Driver) narrow(ctx context.Context, want platform.Wanted) error {
 	return d.o.Gateway.Set(ctx, r)
 }
 
-// endSessionsWithin bounds the servers' own words: what isn't said by then is cut.
+// endSessionsWithin bounds the servers' own words where the gateway doesn't: what isn't said by then is cut.
 const endSessionsWithin = 80 * time.Millisecond
 
 // EndSessions has servers end sessions of customers, for the gateway, in the server's own words.
@@ -125,8 +125,11 @@ func (d *Driver) RetireSessions(ctx context.Context, sessions []kernel.Session) 
 type endSessions func(eng engine.Driver, ctx context.Context, n engine.Node, clients []netip.AddrPort) error
 
 func (d *Driver) eachServerOf(ctx context.Context, sessions []kernel.Session, end endSessions) {
-	ctx, cancel := context.WithTimeout(ctx, endSessionsWithin)
-	defer cancel()
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, endSessionsWithin)
+		defer cancel()
+	}
 	byServer := map[netip.AddrPort][]netip.AddrPort{}
 	for _, s := range sessions {
 		byServer[s.Server] = append(byServer[s.Server], s.Seen)
