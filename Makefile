@@ -21,10 +21,9 @@ PACKAGES  ?= ./...
 FUZZTIME  ?= 60s
 BENCH     ?= .
 # Cases that start servers wait for them part of the time: two of each package for a core
-# keep the cores busy. The whole is twenty minutes of processor time: many more packages than cores
+# keep the cores busy. The whole is half an hour of processor time: more packages than cores
 # win little, and servers wait so long for their turn that tests give up.
-PARALLEL     ?= -parallel $(shell expr 2 '*' $$(nproc))
-SIDE_BY_SIDE ?= -p $(shell nproc) $(PARALLEL)
+SIDE_BY_SIDE ?= -p $(shell nproc) -parallel $(shell expr 2 '*' $$(nproc))
 # At its end the race detector waits a second for what other threads may still report.
 export GORACE ?= atexit_sleep_ms=50
 # Flags of bench/failover: FAILOVER=-help lists them.
@@ -57,19 +56,14 @@ engines: ## Fetch further server versions for tests (ENGINES='NAME...', see scri
 
 check: lint verify test ## All that CI runs
 
-# Both at once: what waits for servers leaves a core to the other.
-test: engines-ci ## Test everything, our code with the race detector (PACKAGES=./...)
-	@$(MAKE) --keep-going --jobs=2 test-code test-programs
-
-test-code:
-	@packages=$$($(GO) list $(PACKAGES) | grep -v ^steward/test/ || true); \
-	[ -z "$$packages" ] || $(GO) test -race -timeout 30m $(SIDE_BY_SIDE) $$packages
-
 # Tests below test/ ask programs of their own, which a race detector in the tests'
 # process doesn't see.
-test-programs:
-	@packages=$$($(GO) list $(PACKAGES) | grep ^steward/test/ || true); \
-	[ -z "$$packages" ] || $(GO) test -timeout 30m -p 1 $(PARALLEL) $$packages
+test: engines-ci ## Test everything, our code with the race detector (PACKAGES=./...)
+	@packages=$$($(GO) list $(PACKAGES)); failed=0; \
+	inside=$$(grep -v ^steward/test/ <<<"$$packages" || true); outside=$$(grep ^steward/test/ <<<"$$packages" || true); \
+	if [ -n "$$inside" ]; then $(GO) test -race -timeout 30m $(SIDE_BY_SIDE) $$inside || failed=1; fi; \
+	if [ -n "$$outside" ]; then $(GO) test -timeout 30m $(SIDE_BY_SIDE) $$outside || failed=1; fi; \
+	exit $$failed
 
 test-quick: ## What needs no server, for an editor's loop (PACKAGES=./...)
 	@$(GO) test -short -vet=off $(PACKAGES) | grep -v 'no test files' || test "$${PIPESTATUS[0]}" = 0
@@ -142,4 +136,4 @@ engines-ci:
 	@scripts/setup --build --engines
 	@scripts/fetch-engines --ci
 
-.PHONY: run build setup engines check test test-code test-programs test-quick test-engines test-crash e2e lint format generate verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build engines-ci
+.PHONY: run build setup engines check test test-quick test-engines test-crash e2e lint format generate verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build engines-ci

@@ -164,7 +164,7 @@ func TestSealRotate(t *testing.T) {
 				t.Errorf("the server wrote %q and read %q: %v, %v", value, got, err, errRead)
 				return
 			}
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond) // a server's pace: the command beside it needs the processor, too
 		}
 	})
 	steps := 0
