@@ -333,12 +333,10 @@ func TestServersAreStartedInside(t *testing.T) {
 	n, _ := open(t)
 	defer n.Close()
 	ensure(t, n, Node{Number: 0, Port: 21000})
-	want, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		t.Fatal(err)
+	inside := namespaceAt(t, n.Path(0))
+	if inside == namespaceAt(t, "") {
+		t.Fatalf("the namespace %s is the program's own", inside)
 	}
-	outside := want
-	_ = Do(n.Path(0), func() (err error) { want, err = os.Readlink("/proc/thread-self/ns/net"); return err })
 	sandbox, _ := process.FindSandbox(t.Context(), 0)
 	for name, argv := range map[string][]string{
 		"bare":      {"/bin/sleep", "60"},
@@ -364,13 +362,43 @@ func TestServersAreStartedInside(t *testing.T) {
 				break
 			}
 		}
-		if got != want || got == outside {
-			t.Errorf("%s: the server is in %s, want %s", name, got, want)
+		if got != inside {
+			t.Errorf("%s: the server is in %s, want %s", name, got, inside)
 		}
 		if err := process.KillAll(t.Context(), id, nil); err != nil {
 			t.Error(err)
 		}
 		p.Leave()
+	}
+}
+
+// namespaceAt is what the kernel calls the namespace at a path.
+func namespaceAt(t *testing.T, path string) (name string) {
+	t.Helper()
+	err := Do(path, func() (err error) { name, err = os.Readlink("/proc/thread-self/ns/net"); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestTheFirstThreadStays makes namespaces from many goroutines, of which some begin on the
+// process's first thread: what is asked of /proc/self must go on to be of its own network.
+// It isn't parallel: others visit namespaces with that thread.
+func TestTheFirstThreadStays(t *testing.T) {
+	testnet.Need(t)
+	want := namespaceAt(t, "")
+	for round := range 200 {
+		path := filepath.Join(t.TempDir(), "namespace")
+		if err := makeNamespace(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := removeNamespace(path); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.Readlink(fmt.Sprintf("/proc/self/task/%d/ns/net", os.Getpid())); err != nil || got != want {
+			t.Fatalf("after %d namespaces the first thread is in %s, want %s: %v", round+1, got, want, err)
+		}
 	}
 }
 

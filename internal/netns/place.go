@@ -67,17 +67,29 @@ func makeNamespace(path string) error {
 		return err
 	}
 	file.Close()
-	made := make(chan error)
-	go func() {
-		// This thread is in the new namespace and is never used again: it ends, locked.
-		runtime.LockOSThread()
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		if err == nil {
-			err = unix.Mount(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), path, "", unix.MS_BIND, "")
+	return onItsOwnThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
 		}
-		made <- err
+		return unix.Mount(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), path, "", unix.MS_BIND, "")
+	})
+}
+
+// onItsOwnThread runs f on a thread that is never used again. It isn't the process's first, which
+// doesn't end before the process does, and whose namespace /proc/self shows to all.
+func onItsOwnThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			done <- f()
+			return // the thread ends with its goroutine, locked
+		}
+		err := onItsOwnThread(f) // on another one, since this one is held here
+		runtime.UnlockOSThread()
+		done <- err
 	}()
-	return <-made
+	return <-done
 }
 
 // keepNamespace has the namespace that a process is in found at the path.
