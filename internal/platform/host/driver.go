@@ -213,6 +213,7 @@ func (d *Driver) adopt() error {
 		ns := d.clusterState(rec.Cluster).node(rec.Ordinal)
 		if p != nil {
 			ns.setProcess(p)
+			d.adoptCaughtUp(ns)
 			d.log.Debug("adopted a running server", "cluster_id", rec.Cluster, "node", rec.Ordinal, "pid", p.Pid())
 		}
 	}
