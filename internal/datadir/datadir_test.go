@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestLock(t *testing.T) {
@@ -22,7 +24,16 @@ func TestLock(t *testing.T) {
 	if _, err := (Dir{Data: dir}).Lock(); err == nil || !strings.Contains(err.Error(), "steward stop") {
 		t.Errorf("a second lock: %v; want a refusal that says how to stop the first", err)
 	}
+	// As after the first was killed, and a child that it had just made is left for a moment.
+	child, err := os.OpenFile(filepath.Join(dir, "steward.lock"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	first.Close()
+	if err := syscall.Flock(int(child.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { child.Close() })
 	second, err := (Dir{Data: dir}).Lock()
 	if err != nil {
 		t.Fatalf("after the first let go: %v", err)

@@ -8,10 +8,18 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ErrInUse is returned when another steward serves the data folder.
 var ErrInUse = errors.New("the data folder is in use")
+
+// Others hold the lock for a moment who don't serve: a command that asks who does, and a child
+// that a steward made as it was killed, until it is the program that it is to become.
+const (
+	lockPatience = time.Second
+	lockEvery    = 10 * time.Millisecond
+)
 
 // Lock makes this process the only one that serves the data folder. The
 // kernel lets go of the lock when the process dies, however it dies.
@@ -21,7 +29,12 @@ func (d Dir) Lock() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lock file: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	for began := time.Now(); ; time.Sleep(lockEvery) {
+		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil || time.Since(began) > lockPatience {
+			break
+		}
+	}
+	if err != nil {
 		pid, _ := os.ReadFile(path)
 		f.Close()
 		return nil, fmt.Errorf("%w: %s is served by process %s; stop it with `steward stop --data %s`",

@@ -73,6 +73,9 @@ type Replicator interface {
 	// what it has, then takes writes. Files with n.Role Primary have been written
 	// before. Nothing when it is one already, but for what was left undone.
 	Promote(ctx context.Context, n Node) error
+	// KeepsReceived reports whether a replica's server that ends and starts again still
+	// has what it had received and not applied yet.
+	KeepsReceived() bool
 	// CanDrain reports whether Drain does something for the installation.
 	CanDrain(inst Installation) bool
 	// Drain hands what the stopped server dead has written last, of which no

@@ -20,9 +20,7 @@ func replicationCases() []Check {
 		{"three nodes", func(t *testing.T, b *Bench) {
 			inTurn(func(t *testing.T, b *Bench) *Cluster { return b.ThreeNodes(t) }, clusterParts(b))(t, b)
 		}},
-		{"three nodes, synchronous", func(t *testing.T, b *Bench) {
-			inTurn(func(t *testing.T, b *Bench) *Cluster { return b.ThreeNodes(t, synchronous) }, synchronousParts(b))(t, b)
-		}},
+		{"three nodes, synchronous", inTurn(func(t *testing.T, b *Bench) *Cluster { return b.ThreeNodes(t, synchronous) }, synchronousParts())},
 	}
 }
 
@@ -43,16 +41,12 @@ func clusterParts(b *Bench) []part[*Cluster] {
 }
 
 // synchronousParts are of one whose commits wait for a replica.
-func synchronousParts(b *Bench) []part[*Cluster] {
-	parts := []part[*Cluster]{
+func synchronousParts() []part[*Cluster] {
+	return []part[*Cluster]{
 		{"switchover", switchovers},
 		{"failover", failovers},
 		{"commits wait for a replica", commitsWait},
 	}
-	if b.other() { // which has this cluster alone
-		return append([]part[*Cluster]{{"prepared replicas stream", preparedReplicasStream}}, parts...)
-	}
-	return parts
 }
 
 // rounds of failing over, and of switching over: each node has been primary and replica

@@ -243,6 +243,12 @@ func (d *Driver) StepDown(ctx context.Context, n engine.Node) error {
 	return err
 }
 
+// KeepsReceived implements engine.Replicator: a replica that starts throws its relay
+// log away and asks its source for all that follows what it has applied. With positions
+// by GTID both flavours do (MySQL by relay_log_recovery, without which a relay log that
+// a crash cut short stops the applier).
+func (d *Driver) KeepsReceived() bool { return false }
+
 // CanDrain implements engine.Replicator.
 func (d *Driver) CanDrain(engine.Installation) bool { return false }
 

@@ -13,6 +13,10 @@ import (
 	"steward/internal/engine"
 )
 
+// KeepsReceived implements engine.Replicator: WAL is on the disk before it is acknowledged,
+// and is replayed from there.
+func (Driver) KeepsReceived() bool { return true }
+
 // CanDrain is true: a replica reads WAL files wherever they come from.
 func (Driver) CanDrain(engine.Installation) bool { return true }
 

@@ -216,6 +216,7 @@ func (d *Driver) adopt() error {
 		if p != nil {
 			ns.setListen(d.launchedAt(rec))
 			ns.setProcess(p)
+			d.adoptCaughtUp(ns)
 			d.log.Debug("adopted a running server", "cluster_id", rec.Cluster, "node", rec.Ordinal, "pid", p.Pid())
 		}
 	}

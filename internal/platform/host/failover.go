@@ -124,6 +124,7 @@ func (nr *nodeReconciler) replicaState(ctx context.Context) failover.Replica {
 	if !c.HasData || !nr.ns.running() {
 		return c
 	}
+	c.Complete = nr.isComplete()
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	if err := nr.eng.Disconnect(ctx, nr.node); err != nil {
@@ -138,6 +139,9 @@ func (nr *nodeReconciler) replicaState(ctx context.Context) failover.Replica {
 	c.Answers, c.Received = true, s.Received
 	return c
 }
+
+// isComplete reports whether the replica has everything that it ever acknowledged.
+func (nr *nodeReconciler) isComplete() bool { return nr.eng.KeepsReceived() || nr.ns.hasCaughtUp() }
 
 // restartPrimary starts the server again on its own data. While others could
 // take over it isn't waited for as long.

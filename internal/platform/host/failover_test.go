@@ -61,6 +61,7 @@ func TestFailover(t *testing.T) {
 					{"a replica's data is removed", (*threeNodes).removesReplica, onEachEngine},
 					{"primary and one replica are killed", (*threeNodes).killsTwo, onPostgreSQL},
 					{"all three are killed", (*threeNodes).killsAll, onEachFamily},
+					{"the primary hangs, and replicas are killed that have not applied what they acknowledged", (*threeNodes).killsBehind, onMySQL},
 					{"the primary is killed while steward is down", (*threeNodes).killsWhileDown, onPostgreSQL},
 					{"the primary's data is removed", (*threeNodes).removesPrimary, onPostgreSQL},
 					{"the primary's data is damaged", (*threeNodes).damagesPrimary, onEachFamily},
@@ -98,9 +99,14 @@ const (
 	onEachFamily
 	// onEachEngine leaves out none, be it as slow as it may.
 	onEachEngine
+	// onMySQL is about what only that family's servers do.
+	onMySQL
 )
 
 func (s scope) includes(b platformtest.Bench) bool {
+	if s == onMySQL {
+		return b.Engine == cluster.MySQL && (b.Older != "" || enginetest.Thorough())
+	}
 	return s == onEachEngine || b.Engine == cluster.PostgreSQL || s == onEachFamily && b.Older != "" || enginetest.Thorough()
 }
 
@@ -398,6 +404,57 @@ func (h *threeNodes) killsAll() {
 			h.signal(n, syscall.SIGKILL)
 		}
 	})
+}
+
+// killsBehind has the replicas acknowledge what they can't apply, as somebody reads there
+// with a lock. Started again they have thrown it away, whatever they say of how far they
+// are: only the primary's files have it, whose server hangs.
+func (h *threeNodes) killsBehind() {
+	slowSource := &unreliableEngine{Driver: engines()[h.want.Engine]}
+	whole := h.s.o.Engines
+	defer func() {
+		h.close()
+		h.s.o.Engines = whole
+		h.open()
+	}()
+	h.close()
+	h.s.o.Engines = maps.Clone(whole)
+	h.s.o.Engines[h.want.Engine] = slowSource
+	h.open()
+	h.underLoad(slow, func(seen platform.Observed) {
+		for _, n := range seen.Nodes {
+			if n.Role == cluster.Replica {
+				h.lockWritten(n)
+			}
+		}
+		h.load.acknowledges(h.t, 20)
+		slowSource.unfollowed.Store(true)
+		h.signal(h.node(seen, cluster.Primary), syscall.SIGSTOP)
+		for _, n := range seen.Nodes {
+			if n.Role == cluster.Replica {
+				h.signal(n, syscall.SIGKILL)
+			}
+		}
+		await.True(h.t, "the primary that hangs to be fenced", func() bool {
+			return errors.Is(syscall.Kill(h.node(seen, cluster.Primary).Pid, 0), syscall.ESRCH)
+		})
+		slowSource.unfollowed.Store(false)
+	})
+}
+
+// lockWritten keeps a node from applying what it receives, until the server or the test ends.
+func (h *threeNodes) lockWritten(n platform.Node) {
+	h.t.Helper()
+	reader := &load{engine: h.load.engine, customer: h.load.customer}
+	reader.at = netip.MustParseAddrPort(n.Address)
+	conn, err := reader.connect(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(conn.close)
+	if err := conn.exec(h.t.Context(), "LOCK TABLES written READ"); err != nil {
+		h.t.Fatal(err)
+	}
 }
 
 func (h *threeNodes) killsWhileDown() {

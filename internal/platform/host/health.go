@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -149,9 +150,16 @@ func (hm *healthMonitor) pollNodes(top state.Topology, p *process.Process) {
 		hm.misses.Add(1)
 	}
 	changed := false
-	for ordinal := range top.Size {
+	// A replica that started again is worth little in a failover until it is known to have caught up.
+	behind := slices.ContainsFunc(top.Replicas(), func(ordinal int) bool {
 		ns := hm.cs.node(ordinal)
-		if _, at := ns.replicationStatus(); ns.running() && !ns.isRebuilding() && hm.d.o.Now().Sub(at) >= replicationStatusFresh {
+		return ns.running() && !ns.hasCaughtUp()
+	})
+	for _, ordinal := range append([]int{top.Primary}, top.Replicas()...) {
+		ns := hm.cs.node(ordinal)
+		_, at := ns.replicationStatus()
+		due := behind || hm.d.o.Now().Sub(at) >= replicationStatusFresh
+		if due && ns.running() && !ns.isRebuilding() {
 			hm.pollReplication(ctx, ns)
 			changed = changed || ordinal != top.Primary && ns.rebuildReason(hm.d.o.Now()) != ""
 		}

@@ -34,6 +34,11 @@ type nodeState struct {
 	replication       engine.ReplicationStatus
 	replicationAt     time.Time
 	disconnectedSince time.Time
+	// asked is when that status was asked for, by the machine's clock. Since then, since
+	// when its server runs and follows, a replica may lack what it had acknowledged before;
+	// caughtUp reports whether it has been seen to have it all again.
+	asked, since time.Time
+	caughtUp     bool
 	// readableChanged reports whether the last replication status changed whether reads
 	// may be sent to the node.
 	readableChanged bool
@@ -70,6 +75,7 @@ func (ns *nodeState) setProcess(p *process.Process) {
 	ns.proc, ns.pinged, ns.version = p, time.Time{}, ""
 	ns.replication, ns.replicationAt, ns.disconnectedSince, ns.hung = engine.ReplicationStatus{}, time.Time{}, time.Time{}, false
 	ns.undrainable = false
+	ns.followsAnew()
 }
 
 func (ns *nodeState) setListen(at netip.AddrPort) {

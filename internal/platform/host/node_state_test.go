@@ -1,9 +1,12 @@
 package host
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
+
+	"steward/internal/engine"
 )
 
 func TestRepeatedCrashesWaitLongerAndBecomeAProblem(t *testing.T) {
@@ -38,3 +41,47 @@ func TestASingleCrashIsNoProblem(t *testing.T) {
 		t.Errorf("problem: %q", problem)
 	}
 }
+
+// TestCaughtUp asks a primary and its replica in different orders around a start.
+func TestCaughtUp(t *testing.T) {
+	ns := newClusterState(1).node(1)
+	streams := func(received uint64, asked time.Time) {
+		ns.setReplicationStatus(engine.ReplicationStatus{Streaming: true, Received: received}, asked, asked)
+	}
+	want := func(caughtUp bool, when string) {
+		t.Helper()
+		if got := ns.hasCaughtUp(); got != caughtUp {
+			t.Fatalf("%s it is taken for caught up: %v", when, got)
+		}
+	}
+	before := time.Now()
+	ns.setProcess(nil)
+	now := time.Now().Add(time.Second)
+	streams(7, now)
+	ns.noteCaughtUp(7, before)
+	want(false, "with a position of the primary's from before the start")
+	ns.noteCaughtUp(8, now)
+	want(false, "behind the primary")
+	streams(8, before)
+	ns.noteCaughtUp(8, now)
+	want(false, "with a position of its own from before the start")
+	streams(8, now)
+	ns.noteCaughtUp(8, now)
+	want(true, "with what the primary had")
+	ns.noteCaughtUp(9, now)
+	want(true, "and while it lags behind again")
+	ns.setProcess(nil)
+	want(false, "after another start")
+	streams(9, time.Now().Add(time.Second))
+	ns.noteCaughtUp(9, time.Now().Add(time.Second))
+	want(true, "with what the primary had")
+	if err := ns.follow(t.Context(), unfollowed{}, engine.Node{}); err != nil {
+		t.Fatal(err)
+	}
+	want(false, "after it was told to follow anew")
+}
+
+// unfollowed takes every source.
+type unfollowed struct{ engine.Replicator }
+
+func (unfollowed) Follow(context.Context, engine.Node) error { return nil }

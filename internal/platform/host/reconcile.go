@@ -232,17 +232,24 @@ func (cr *clusterReconciler) awaitReplicas(ctx context.Context) error {
 	return nil
 }
 
-// awaitStreaming waits until a replica follows the primary and has applied
-// most of what there is.
+// awaitStreaming waits until a replica follows the primary, has applied most of what
+// there is, and has all that it ever acknowledged.
 func (cr *clusterReconciler) awaitStreaming(ctx context.Context, ordinal int) error {
 	nr, err := cr.nodeReconciler(ctx, ordinal)
+	if err != nil {
+		return err
+	}
+	primary, err := cr.nodeReconciler(ctx, cr.top.Primary)
 	if err != nil {
 		return err
 	}
 	for pause := 2 * time.Millisecond; ; pause = min(pause*5/4, 100*time.Millisecond) {
 		s, err := nr.replicationStatus(ctx)
 		if err == nil && s.Streaming && s.Lag < 2*time.Second {
-			return nil
+			if nr.isComplete() {
+				return nil
+			}
+			_, _ = primary.replicationStatus(ctx) // it is recorded, for the replica to be compared with
 		}
 		if !cr.cs.node(cr.top.Primary).running() {
 			return fmt.Errorf("node %d can't follow the primary, which has ended", ordinal)

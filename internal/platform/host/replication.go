@@ -32,21 +32,66 @@ func (nr *nodeReconciler) replicationStatus(ctx context.Context) (engine.Replica
 func queryReplicationStatus(ctx context.Context, d *Driver, ns *nodeState, eng engine.Replicator, n engine.Node) (engine.ReplicationStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	asked := time.Now()
 	s, err := eng.ReplicationStatus(ctx, n)
 	if err != nil {
-		ns.setReplicationStatus(engine.ReplicationStatus{Problem: err.Error()}, d.o.Now())
+		ns.setReplicationStatus(engine.ReplicationStatus{Problem: err.Error()}, asked, d.o.Now())
 		return s, fmt.Errorf("ask node %d for its replication status: %w", n.Ordinal, err)
 	}
-	ns.setReplicationStatus(s, d.o.Now())
+	ns.setReplicationStatus(s, asked, d.o.Now())
+	d.noteCaughtUp(ns.id)
 	return s, nil
 }
 
+// noteCaughtUp notes which replicas have received what the primary had.
+func (d *Driver) noteCaughtUp(id cluster.ID) {
+	top, err := d.topology(id)
+	if err != nil {
+		return
+	}
+	cs := d.clusterState(id)
+	primary, asked := cs.node(top.Primary).positionAsked()
+	if !primary.Writable {
+		return
+	}
+	for _, ordinal := range top.Replicas() {
+		cs.node(ordinal).noteCaughtUp(primary.Received, asked)
+	}
+}
+
+// positionAsked returns the last status of the node, and when it was asked for it.
+func (ns *nodeState) positionAsked() (engine.ReplicationStatus, time.Time) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.replication, ns.asked
+}
+
+// noteCaughtUp is told what the primary had received when it was asked.
+func (ns *nodeState) noteCaughtUp(received uint64, asked time.Time) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	both := ns.asked.After(ns.since) && asked.After(ns.since)
+	ns.caughtUp = ns.caughtUp || both && ns.replication.Streaming && ns.replication.Received >= received
+}
+
+// hasCaughtUp reports whether a replica has all that it acknowledged, also if its server
+// was started again.
+func (ns *nodeState) hasCaughtUp() bool {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.caughtUp
+}
+
+// followsAnew notes that what the replica had received and not applied may be gone. The
+// caller holds mu.
+func (ns *nodeState) followsAnew() { ns.since, ns.caughtUp = time.Now(), false }
+
 // setReplicationStatus records a status, and since when a replica hasn't followed.
-func (ns *nodeState) setReplicationStatus(s engine.ReplicationStatus, now time.Time) {
+func (ns *nodeState) setReplicationStatus(s engine.ReplicationStatus, asked, now time.Time) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	before := ns.isReadable()
-	ns.replication, ns.replicationAt = s, now
+	ns.replication, ns.replicationAt, ns.asked = s, now, asked
 	ns.readableChanged = ns.readableChanged || before != ns.isReadable()
 	switch {
 	case s.Streaming || s.Writable:
@@ -74,11 +119,20 @@ func (nr *nodeReconciler) takeRole(ctx context.Context) error {
 	if nr.node.Role == cluster.Primary {
 		return nr.eng.Promote(ctx, nr.node)
 	}
-	err := nr.eng.Follow(ctx, nr.node)
+	err := nr.ns.follow(ctx, nr.eng, nr.node)
 	if errors.Is(err, engine.ErrDiverged) {
 		nr.ns.setDiverged(true)
 		return nil // it is given a new copy
 	}
+	return err
+}
+
+// follow has a running replica follow its source.
+func (ns *nodeState) follow(ctx context.Context, eng engine.Replicator, n engine.Node) error {
+	err := eng.Follow(ctx, n)
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.followsAnew()
 	return err
 }
 
@@ -159,10 +213,30 @@ func (d *Driver) writeReplication(cs *clusterState, top state.Topology) error {
 	all := map[int]state.Replication{}
 	for ordinal := range top.Size {
 		if s, at := cs.node(ordinal).replicationStatus(); !at.IsZero() {
-			all[ordinal] = state.Replication{Streaming: s.Streaming, Lag: s.Lag, Position: s.Position, Problem: s.Problem, At: at}
+			all[ordinal] = state.Replication{
+				Streaming: s.Streaming, Lag: s.Lag, Position: s.Position, Problem: s.Problem, At: at, CaughtUp: cs.node(ordinal).caughtUpPid(),
+			}
 		}
 	}
 	return state.WriteSoon(d.layout.replication(cs.id), all)
+}
+
+// caughtUpPid is the server's process if it has caught up, 0 otherwise.
+func (ns *nodeState) caughtUpPid() int {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if !ns.caughtUp || ns.proc == nil {
+		return 0
+	}
+	return ns.proc.Pid()
+}
+
+// adoptCaughtUp takes over what the steward before knew of servers that still run.
+func (d *Driver) adoptCaughtUp(ns *nodeState) {
+	pid := d.readReplication(ns.id)[ns.ordinal].CaughtUp
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.caughtUp = pid != 0 && ns.proc != nil && ns.proc.Pid() == pid
 }
 
 // readReplication returns what was last saved; nil when there is none.

@@ -198,7 +198,7 @@ func (d *Driver) followAgain(ctx context.Context, ns *nodeState, rec *state.Node
 	if err != nil || node.Role != cluster.Replica || !ns.running() {
 		return err
 	}
-	if err := eng.Follow(ctx, node); errors.Is(err, engine.ErrDiverged) {
+	if err := ns.follow(ctx, eng, node); errors.Is(err, engine.ErrDiverged) {
 		ns.setDiverged(true)
 	} else if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/engine"
 	"steward/internal/gateway"
 	"steward/internal/gateway/kernel"
 	"steward/internal/platform"
@@ -55,6 +56,20 @@ func (s *unreliableStore) SaveSecret(ctx context.Context, id cluster.ID, name pl
 		return err
 	}
 	return s.Secrets.SaveSecret(ctx, id, name, value)
+}
+
+// unreliableEngine has replicas that don't follow their source.
+type unreliableEngine struct {
+	engine.Driver
+	unfollowed atomic.Bool
+}
+
+// Follow implements engine.Replicator.
+func (e *unreliableEngine) Follow(ctx context.Context, n engine.Node) error {
+	if e.unfollowed.Load() {
+		return errors.New("the source doesn't answer")
+	}
+	return e.Driver.Follow(ctx, n)
 }
 
 // unreliableGateway is a gateway that fails to lead anywhere for the next few times. No

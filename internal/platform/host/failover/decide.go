@@ -29,6 +29,9 @@ type Replica struct {
 	// HasData reports whether it has a copy of the cluster's data.
 	HasData bool
 	Answers bool
+	// Complete reports whether it still has everything that it ever acknowledged: one
+	// whose server was started again may have lost what it had not applied.
+	Complete bool
 	// Received is engine.ReplicationStatus's.
 	Received uint64
 }
@@ -59,7 +62,8 @@ type Decision struct {
 //   - a dead primary's files hold everything, so they are drained to the candidate, or
 //     served from again where the engine can't be drained;
 //   - without them, a replica of a synchronous cluster has everything, but only
-//     all that have data know which;
+//     all that have data know which, and only while none was started again and hasn't
+//     caught up since;
 //   - else the furthest replica takes over, and the decision says that writes may be lost.
 func Decide(situation State) Decision {
 	able, missing := ableReplicas(situation.Replicas)
@@ -78,7 +82,8 @@ func Decide(situation State) Decision {
 	candidate := slices.MaxFunc(able, func(a, b Replica) int {
 		return cmp.Or(cmp.Compare(a.Received, b.Received), b.Ordinal-a.Ordinal) // the lower of equals
 	}).Ordinal
-	proven := situation.Synchronous && !missing
+	forgot := slices.ContainsFunc(able, func(r Replica) bool { return !r.Complete })
+	proven := situation.Synchronous && !missing && !forgot
 	switch {
 	case situation.HasData && situation.CanDrain, proven:
 		return Decision{Action: Promote, Candidate: candidate}

@@ -4,8 +4,9 @@ import "testing"
 
 func TestDecide(t *testing.T) {
 	replicas := func(c ...Replica) []Replica { return c }
-	one := Replica{Ordinal: 1, HasData: true, Answers: true, Received: 100}
-	two := Replica{Ordinal: 2, HasData: true, Answers: true, Received: 101}
+	one := Replica{Ordinal: 1, HasData: true, Answers: true, Complete: true, Received: 100}
+	two := Replica{Ordinal: 2, HasData: true, Answers: true, Complete: true, Received: 101}
+	anew := Replica{Ordinal: 2, HasData: true, Answers: true, Received: 101}
 	silent := Replica{Ordinal: 2, HasData: true}
 	empty := Replica{Ordinal: 2}
 	for _, c := range []struct {
@@ -14,11 +15,14 @@ func TestDecide(t *testing.T) {
 		want Decision
 	}{
 		{"drained to the furthest", State{HasData: true, CanDrain: true, Replicas: replicas(one, two)}, Decision{Promote, 2, false}},
-		{"the lower of equals", State{HasData: true, CanDrain: true, Replicas: replicas(one, Replica{2, true, true, 100})}, Decision{Promote, 1, false}},
+		{"the lower of equals", State{HasData: true, CanDrain: true, Replicas: replicas(one, Replica{2, true, true, true, 100})}, Decision{Promote, 1, false}},
 		{"drained though a replica is silent", State{HasData: true, CanDrain: true, Replicas: replicas(one, silent)}, Decision{Promote, 1, false}},
 		{"synchronous: the furthest has it all", State{HasData: true, Synchronous: true, Replicas: replicas(one, two)}, Decision{Promote, 2, false}},
 		{"synchronous without files", State{Synchronous: true, Replicas: replicas(one, two)}, Decision{Promote, 2, false}},
 		{"synchronous, the other has no data", State{Synchronous: true, Replicas: replicas(one, empty)}, Decision{Promote, 1, false}},
+		{"synchronous, one was started again: the files have it", State{HasData: true, Synchronous: true, Replicas: replicas(one, anew)}, Decision{Action: Restart}},
+		{"synchronous, one was started again, no files: it may have known more", State{Synchronous: true, Replicas: replicas(one, anew)}, Decision{Promote, 2, true}},
+		{"drained to one that was started again", State{HasData: true, CanDrain: true, Replicas: replicas(one, anew)}, Decision{Promote, 2, false}},
 		{"synchronous, one is silent: the files have it", State{HasData: true, Synchronous: true, Replicas: replicas(one, silent)}, Decision{Action: Restart}},
 		{"synchronous, one is silent, no files: it may know more", State{Synchronous: true, Replicas: replicas(one, silent)}, Decision{Action: Wait}},
 		{"… but not for ever", State{Synchronous: true, WaitExpired: true, Replicas: replicas(one, silent)}, Decision{Promote, 1, true}},
@@ -42,14 +46,14 @@ func TestDecide(t *testing.T) {
 // In every possible state: what was acknowledged isn't risked where it can be
 // had, and nobody without the cluster's data is ever promoted.
 func TestDecideRisksNothing(t *testing.T) {
-	const flags = 9
+	const flags = 11
 	for bits := range 1 << flags {
 		bit := func(n int) bool { return bits&(1<<n) != 0 }
 		situation := State{
 			HasData: bit(0), CanDrain: bit(1), Synchronous: bit(2), RestartFailed: bit(3), WaitExpired: bit(4),
 			Replicas: []Replica{
-				{Ordinal: 1, HasData: bit(5), Answers: bit(6), Received: 7},
-				{Ordinal: 2, HasData: bit(7), Answers: bit(8), Received: 8},
+				{Ordinal: 1, HasData: bit(5), Answers: bit(6), Complete: bit(9), Received: 7},
+				{Ordinal: 2, HasData: bit(7), Answers: bit(8), Complete: bit(10), Received: 8},
 			},
 		}
 		decision := Decide(situation)
@@ -67,7 +71,7 @@ func TestDecideRisksNothing(t *testing.T) {
 		if other.HasData && other.Answers && other.Received > candidate.Received {
 			t.Fatalf("%+v: node %d is further", situation, other.Ordinal)
 		}
-		known := situation.Synchronous && (!other.HasData || other.Answers)
+		known := situation.Synchronous && candidate.Complete && (!other.HasData || other.Answers && other.Complete)
 		safe := situation.HasData && situation.CanDrain || known
 		if !safe && !decision.MayLose {
 			t.Fatalf("%+v: nobody is told of what may be lost", situation)

@@ -11,4 +11,7 @@ type Replication struct {
 	Position  string        `json:"position"`
 	Problem   string        `json:"problem,omitempty"`
 	At        time.Time     `json:"at"`
+	// CaughtUp is the process of the server if it has received, since it was started, all
+	// that its primary had; 0 otherwise.
+	CaughtUp int `json:"caught_up,omitempty"`
 }
