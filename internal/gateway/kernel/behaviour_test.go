@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/nftables"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/gateway"
 	"steward/internal/nft"
@@ -616,5 +617,63 @@ func TestAServerThatHasEndedTheSessionListensOn(t *testing.T) {
 	}
 	if c := <-accepted; c == nil {
 		t.Error("the server's listener was closed")
+	}
+}
+
+// TestWithhold: before a server stops, sessions that have been at work for long are cut after the grace; who has
+// just come has longer for a login, and no longer than it takes.
+func TestWithhold(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	one := p.server("one", 5001)
+	r := gateway.Route{Cluster: 1, Port: 21000, Primary: one, Allow: p.allow(7)}
+	const grace = 30 * time.Millisecond
+	hello := "one sees " + p.from(7)
+
+	p.set(r)
+	worker := p.expect(7, p.o.PrimaryAddr, 21000, hello)
+	if _, err := worker.Write(make([]byte, 2*loginBytes)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(worker, make([]byte, 2*loginBytes)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Withhold(t.Context(), 21000, one, grace); err != nil {
+		t.Fatal(err)
+	}
+	if !worker.ended() {
+		t.Error("a session lives on whose server is to stop")
+	}
+
+	p.set(r)
+	newcomer := p.expect(7, p.o.PrimaryAddr, 21000, hello)
+	withheld := make(chan error, 1)
+	begun := time.Now()
+	go func() { withheld <- p.Withhold(t.Context(), 21000, one, grace) }()
+	await.True(t, "new connections to be held", func() bool {
+		routes, err := p.Routes(t.Context())
+		return err == nil && len(routes) == 1 && !routes[0].Primary.IsValid() && routes[0].InForce
+	})
+	held, err := p.dial(7, p.o.PrimaryAddr, 21000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := held.hello(3 * grace); got != "" {
+		t.Errorf("who comes meanwhile gets %q", got)
+	}
+	if alive, after := newcomer.alive(), time.Since(begun); !alive && after < loginGrace {
+		t.Errorf("a login was cut within %s", after)
+	}
+	newcomer.Close()
+	closed := time.Now()
+	if err := <-withheld; err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(closed); took > loginGrace/2 {
+		t.Errorf("waits for %s after the last one has gone", took)
+	}
+	p.set(r)
+	if got := held.hello(2 * time.Second); !strings.HasPrefix(got, "one sees") {
+		t.Errorf("who was held gets %q", got)
 	}
 }

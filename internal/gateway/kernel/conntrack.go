@@ -18,6 +18,8 @@ type flow struct {
 	server, seen netip.AddrPort
 	// open is false before a connection is established and once it is closing.
 	open bool
+	// sent is how many bytes the client has sent, where the server's socket was asked.
+	sent uint64
 	// raw is the original way, as the kernel names the connection.
 	raw []byte
 }

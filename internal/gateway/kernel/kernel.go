@@ -235,7 +235,8 @@ func (g *Gateway) Set(ctx context.Context, r gateway.Route) error {
 
 // Withhold leads nobody to a server any more that is about to stop, or has: new connections
 // wait for the next Set, but for reads that other servers take. Sessions that do nothing end at once, others
-// have so much time for what they are at.
+// have so much time for what they are at, and those who have just come, for their login, at
+// least loginGrace.
 func (g *Gateway) Withhold(ctx context.Context, port int, server netip.AddrPort, grace time.Duration) error {
 	g.mu.Lock()
 	before, there := g.routes[port]
@@ -284,12 +285,27 @@ func without(r gateway.Route, server netip.AddrPort) (gateway.Route, bool) {
 // retirePause is between two looks at who is left.
 const retirePause = 3 * time.Millisecond
 
+// A login of 30 ms takes a second where the processor is short: who comes just before a
+// handover would be cut in the middle of it. Those are told from others by how little they
+// have sent: a handshake, a name, a password and the first statement.
+const (
+	loginGrace = time.Second
+	loginBytes = 4096
+)
+
 // retire waits until the sessions that a route doesn't lead to a server any more have ended by themselves.
 func (g *Gateway) retire(ctx context.Context, server netip.AddrPort, now gateway.Route, grace time.Duration) error {
-	for end := time.Now().Add(grace); time.Now().Before(end); {
+	if grace == 0 {
+		return nil
+	}
+	begun := time.Now()
+	for end := begun.Add(max(grace, loginGrace)); time.Now().Before(end); {
 		flows, err := g.misfits([]netip.AddrPort{server}, now)
 		if err != nil {
 			return err
+		}
+		if time.Since(begun) > grace {
+			flows = slices.DeleteFunc(flows, func(f flow) bool { return f.sent > loginBytes })
 		}
 		left := g.sessionsOf(flows)
 		if len(left) == 0 {

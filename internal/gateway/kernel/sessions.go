@@ -240,6 +240,7 @@ func (g *Gateway) flowsOf(server netip.AddrPort) ([]flow, error) {
 			return nil, fmt.Errorf("end sessions: %w", err)
 		}
 		if there && g.ours(f) {
+			f.sent = s.received
 			flows = append(flows, f)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -22,6 +23,8 @@ type socket struct {
 	// id is how the kernel names it (struct inet_diag_sockid).
 	id            []byte
 	local, remote netip.AddrPort
+	// received is how many bytes the server's side has received.
+	received uint64
 }
 
 // Numbers and sizes of the kernel's interface to sockets (sock_diag.h, inet_diag.h).
@@ -29,6 +32,9 @@ const (
 	diagByFamily, diagDestroy = 20, 21
 	diagIDSize                = 48
 	diagMessageHead           = 4
+	diagMessageSize           = 72
+	// diagInfo is the attribute with struct tcp_info, asked for by its bit.
+	diagInfo = 2
 	// connected are the states from a handshake to the end: being established, established,
 	// closing by one side or the other.
 	connected = 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<8 | 1<<9 | 1<<11
@@ -85,7 +91,7 @@ func sockets(namespace string, server netip.AddrPort) ([]socket, error) {
 }
 
 func diagRequest(kind netlink.HeaderType, flags netlink.HeaderFlags, family byte, id []byte) netlink.Message {
-	body := binary.NativeEndian.AppendUint32([]byte{family, unix.IPPROTO_TCP, 0, 0}, connected)
+	body := binary.NativeEndian.AppendUint32([]byte{family, unix.IPPROTO_TCP, 1 << (diagInfo - 1), 0}, connected)
 	return netlink.Message{Header: netlink.Header{Type: kind, Flags: netlink.Request | flags}, Data: append(body, id...)}
 }
 
@@ -102,7 +108,26 @@ func parseSocket(b []byte) (s socket, ok bool) {
 	remote, _ := netip.AddrFromSlice(s.id[20 : 20+size])
 	s.local = netip.AddrPortFrom(local.Unmap(), binary.BigEndian.Uint16(s.id))
 	s.remote = netip.AddrPortFrom(remote.Unmap(), binary.BigEndian.Uint16(s.id[2:]))
+	s.received = receivedOf(b)
 	return s, true
+}
+
+// receivedOf is what the answer about a socket says of its bytes; 0 if it says nothing.
+func receivedOf(b []byte) uint64 {
+	if len(b) < diagMessageSize {
+		return 0
+	}
+	attributes, err := netlink.UnmarshalAttributes(b[diagMessageSize:])
+	if err != nil {
+		return 0
+	}
+	const at = int(unsafe.Offsetof(unix.TCPInfo{}.Bytes_received))
+	for _, a := range attributes {
+		if a.Type == diagInfo && len(a.Data) >= at+8 {
+			return binary.NativeEndian.Uint64(a.Data[at:])
+		}
+	}
+	return 0
 }
 
 // destroy closes the servers' sockets of sessions: both sides are reset. Kernels without
