@@ -486,14 +486,14 @@ func TestHandover(t *testing.T) {
 			if _, err := p.connect(d, 7).ExecContext(t.Context(), "CREATE TABLE kept (n int PRIMARY KEY)"); err != nil {
 				t.Fatal(err)
 			}
-			// On a machine that is busy with other tests a login can take longer than sessions are
-			// given before their server stops: then the next time counts.
+			// On a machine that is busy with other tests the server's words for those who do nothing
+			// can take longer than they are given before their server stops: then the next time counts.
 			for _, plan := range []string{"g6-standard-1", "g6-standard-2", "g6-standard-4"} {
 				if p.handsOver(t, d, credentials, plan) {
 					return
 				}
 			}
-			t.Error("somebody was refused, or cut, each time")
+			t.Error("an idle session was cut each time, without a word")
 		})
 	}
 }
@@ -501,9 +501,9 @@ func TestHandover(t *testing.T) {
 // keys are where the writers' begin, by the plan that they see coming.
 var keys = map[string]int{"g6-standard-1": 0, "g6-standard-2": 1_000_000, "g6-standard-4": 2_000_000}
 
-// handsOver resizes a database, and reports whether nobody saw an error but those who did nothing, who were told in
-// the server's own words.
-func (p *place) handsOver(t *testing.T, d harness.Database, credentials harness.Credentials, plan string) (clean bool) {
+// handsOver resizes a database, in which nobody sees an error but those who do nothing, and reports whether these
+// were told in the server's own words.
+func (p *place) handsOver(t *testing.T, d harness.Database, credentials harness.Credentials, plan string) (told bool) {
 	t.Helper()
 	idle, err := p.connectAs(d, credentials, 7).Conn(t.Context())
 	if err != nil {
@@ -522,7 +522,10 @@ func (p *place) handsOver(t *testing.T, d harness.Database, credentials harness.
 	if after := p.Primary(d); after.Ordinal == before.Ordinal {
 		t.Error("nobody handed over: it shows nothing")
 	}
-	t.Logf("%s: %d statements, each by a connection of its own, the longest took %s; failed: %v", d.Engine, w.done, w.longest, w.failed)
+	t.Logf("%s: %d statements, each by a connection of its own, the longest took %s", d.Engine, w.done, w.longest)
+	if len(w.failed) > 0 {
+		t.Errorf("statements failed: %v", w.failed)
+	}
 	err = idle.Raw(func(driver any) error { // the library's pool would only say that the connection is bad
 		if c, ok := driver.(*stdlib.Conn); ok {
 			_, err := c.Conn().Exec(t.Context(), "SELECT 1")
@@ -533,11 +536,11 @@ func (p *place) handsOver(t *testing.T, d harness.Database, credentials harness.
 	if err == nil {
 		t.Error("an idle session of the former primary lives on")
 	}
-	told := d.Engine != "postgresql" || err != nil && strings.Contains(err.Error(), "57P01")
+	told = d.Engine != "postgresql" || err != nil && strings.Contains(err.Error(), "57P01")
 	if !told {
 		t.Logf("%s: an idle session hears %v", d.Engine, err)
 	}
-	return len(w.failed) == 0 && told
+	return told
 }
 
 // writer opens a connection for each statement.

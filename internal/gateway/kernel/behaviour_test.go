@@ -647,6 +647,9 @@ func TestWithhold(t *testing.T) {
 
 	p.set(r)
 	newcomer := p.expect(7, p.o.PrimaryAddr, 21000, hello)
+	if !newcomer.alive() {
+		t.Fatal("no session")
+	}
 	withheld := make(chan error, 1)
 	begun := time.Now()
 	go func() { withheld <- p.Withhold(t.Context(), 21000, one, grace) }()
