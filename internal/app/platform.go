@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"steward/internal/config"
 	"steward/internal/gateway"
@@ -64,9 +65,9 @@ func (a *App) openKernel(ctx context.Context) error {
 			d.EndSessions(ctx, sessions)
 		}
 	}
-	options.Retire = func(ctx context.Context, sessions []kernel.Session) {
+	options.Retire = func(ctx context.Context, sessions []kernel.Session, idle time.Duration) {
 		if d := a.sessionEnder.Load(); d != nil {
-			d.RetireSessions(ctx, sessions)
+			d.RetireSessions(ctx, sessions, idle)
 		}
 	}
 	opened, err := kernel.Open(ctx, options)

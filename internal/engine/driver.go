@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"syscall"
+	"time"
 )
 
 // Driver knows one family of servers. All methods are repeatable.
@@ -105,8 +106,9 @@ type Administrator interface {
 	// EndSessions ends those of customers at the given addresses and ports, whatever
 	// they have open, with the server's own words, and returns when they are gone or ctx ends.
 	EndSessions(ctx context.Context, n Node, clients []netip.AddrPort) error
-	// RetireSessions ends those of them that have had nothing open for a while, and returns at once.
-	RetireSessions(ctx context.Context, n Node, clients []netip.AddrPort) error
+	// RetireSessions ends those of them that have had nothing open for so long, which MySQL counts in
+	// whole seconds, and returns at once.
+	RetireSessions(ctx context.Context, n Node, clients []netip.AddrPort, idle time.Duration) error
 }
 
 // Upgrader is the part of a Driver that moves data to a newer build.

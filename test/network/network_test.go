@@ -27,6 +27,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"steward/internal/netns"
+	"steward/internal/pgtest"
 	"steward/internal/testnet"
 	"steward/test/harness"
 )
@@ -471,39 +472,48 @@ func (p *place) links() (list []string) {
 	return list
 }
 
-// TestHandover: who opens a connection for each statement sees no error while three nodes are resized.
+// TestHandover: who opens a connection for each statement sees no error while three nodes are patched and resized.
 func TestHandover(t *testing.T) {
 	p := newPlace(t)
-	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
+	p.Stop()
+	store, builds := pgtest.URL(t), t.TempDir()
+	p.Env = append(p.Env, "STEWARD_ENGINES__FOLDERS="+builds)
+	older := map[string]string{"postgresql/15": "postgresql-15.17-npm", "mysql/10.11": "mariadb-10.11.18-debian-unpacked"}
+	for _, build := range []string{older["postgresql/15"], "postgresql-15.18-npm", older["mysql/10.11"], "mariadb-10.11.19-debian-unpacked"} {
+		harness.InstallEngine(t, builds, build)
+	}
+	p.Start("--store", store)
+	for engine, build := range older {
+		harness.BeginWith(t, store, build)
 		family, _, _ := strings.Cut(engine, "/")
+		spec := harness.Small("handover-"+family, engine)
+		spec["allow_list"], spec["cluster_size"] = p.list(7), 3
+		d := p.AwaitHealthy(p.CreateActive(spec), 3)
 		t.Run(family, func(t *testing.T) {
-			t.Parallel()
-			spec := harness.Small("handover-"+family, engine)
-			spec["allow_list"], spec["cluster_size"] = p.list(7), 3
-			d := p.CreateActive(spec)
-			d = p.AwaitHealthy(d, 3)
 			credentials := p.Credentials(d)
 			if _, err := p.connect(d, 7).ExecContext(t.Context(), "CREATE TABLE kept (n int PRIMARY KEY)"); err != nil {
 				t.Fatal(err)
 			}
+			before := d.ServerVersion
+			told := p.handsOver(t, d, credentials, "POST", "/patch", nil)
+			if now := p.AwaitStatus(d, "active"); now.ServerVersion == before {
+				t.Errorf("patched, it runs %s as before", before)
+			}
 			// On a machine that is busy with other tests the server's words for those who do nothing
 			// can take longer than they are given before their server stops: then the next time counts.
-			for _, plan := range []string{"g6-standard-1", "g6-standard-2", "g6-standard-4"} {
-				if p.handsOver(t, d, credentials, plan) {
-					return
-				}
+			for _, plan := range []string{"g6-standard-1", "g6-standard-2"} {
+				told = p.handsOver(t, d, credentials, "PUT", "", map[string]any{"type": plan}) || told
 			}
-			t.Error("an idle session was cut each time, without a word")
+			if !told {
+				t.Error("an idle session was cut each time, without a word")
+			}
 		})
 	}
 }
 
-// keys are where the writers' begin, by the plan that they see coming.
-var keys = map[string]int{"g6-standard-1": 0, "g6-standard-2": 1_000_000, "g6-standard-4": 2_000_000}
-
-// handsOver resizes a database, in which nobody sees an error but those who do nothing, and reports whether these
+// handsOver changes a database, in which nobody sees an error but those who do nothing, and reports whether these
 // were told in the server's own words.
-func (p *place) handsOver(t *testing.T, d harness.Database, credentials harness.Credentials, plan string) (told bool) {
+func (p *place) handsOver(t *testing.T, d harness.Database, credentials harness.Credentials, method, path string, change map[string]any) (told bool) {
 	t.Helper()
 	idle, err := p.connectAs(d, credentials, 7).Conn(t.Context())
 	if err != nil {
@@ -511,18 +521,21 @@ func (p *place) handsOver(t *testing.T, d harness.Database, credentials harness.
 	}
 	defer idle.Close()
 	before := p.Primary(d)
-	w := &writer{p: p, d: d, credentials: credentials, first: keys[plan]}
+	w := &writer{p: p, d: d, credentials: credentials, first: int(written.Add(1)) * 1_000_000}
 	stop := w.start(t)
-	if status, body := p.Call("PUT", d.Path(), map[string]any{"type": plan}, nil); status != 200 {
+	if status, body := p.Call(method, d.Path()+path, change, nil); status != 200 {
 		t.Fatal(status, body)
 	}
+	p.Eventually(d.Label+" to hand over", func() error {
+		if now := p.Primary(d); now.Ordinal == before.Ordinal {
+			return fmt.Errorf("node %d is still the primary", now.Ordinal)
+		}
+		return nil
+	})
 	p.AwaitStatus(d, "active")
 	p.AwaitHealthy(d, 3)
 	stop()
-	if after := p.Primary(d); after.Ordinal == before.Ordinal {
-		t.Error("nobody handed over: it shows nothing")
-	}
-	t.Logf("%s: %d statements, each by a connection of its own, the longest took %s", d.Engine, w.done, w.longest)
+	t.Logf("%s, %s %s: %d statements, each by a connection of its own, the longest took %s", d.Engine, method, path, w.done, w.longest)
 	if len(w.failed) > 0 {
 		t.Errorf("statements failed: %v", w.failed)
 	}
@@ -542,6 +555,9 @@ func (p *place) handsOver(t *testing.T, d harness.Database, credentials harness.
 	}
 	return told
 }
+
+// written counts the writers: each has keys of its own.
+var written atomic.Int32
 
 // writer opens a connection for each statement.
 type writer struct {

@@ -83,7 +83,7 @@ func sessionsEnd(t *testing.T, s *Server) {
 	}
 	await.True(t, "who does nothing ends", func() bool {
 		time.Sleep(pause)
-		must(t, s.Bench.Driver.RetireSessions(t.Context(), s.Node, theirs), "retire sessions")
+		must(t, s.Bench.Driver.RetireSessions(t.Context(), s.Node, theirs, 30*time.Millisecond), "retire sessions")
 		return !idle.alive(t)
 	})
 	if !open.alive(t) {

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 	"time"
@@ -35,18 +36,18 @@ func (d *Driver) EndSessions(ctx context.Context, n engine.Node, clients []netip
 }
 
 // RetireSessions implements engine.Driver.
-func (d *Driver) RetireSessions(ctx context.Context, n engine.Node, clients []netip.AddrPort) error {
+func (d *Driver) RetireSessions(ctx context.Context, n engine.Node, clients []netip.AddrPort, idle time.Duration) error {
 	s, err := d.admin(ctx, n)
 	if err != nil {
 		return fmt.Errorf("end idle sessions: %w", err)
 	}
 	defer s.close()
-	while := "TIME >= 1" // MySQL counts whole seconds
+	while := fmt.Sprintf("TIME >= %.0f", math.Ceil(idle.Seconds())) // MySQL counts whole ones
 	if n.Installation.Flavour == engine.FlavourMariaDB {
-		while = "TIME_MS >= 30"
+		while = fmt.Sprintf("TIME_MS >= %d", idle.Milliseconds())
 	}
-	idle := " AND COMMAND = 'Sleep' AND " + while + " AND ID NOT IN (SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX)"
-	if err := s.kill(ctx, sessionsOf(clients)+idle); err != nil {
+	sleeping := " AND COMMAND = 'Sleep' AND " + while + " AND ID NOT IN (SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX)"
+	if err := s.kill(ctx, sessionsOf(clients)+sleeping); err != nil {
 		return fmt.Errorf("end idle sessions: %w", err)
 	}
 	return nil

@@ -34,9 +34,9 @@ func (Driver) EndSessions(ctx context.Context, n engine.Node, clients []netip.Ad
 }
 
 // RetireSessions implements engine.Driver.
-func (Driver) RetireSessions(ctx context.Context, n engine.Node, clients []netip.AddrPort) error {
+func (Driver) RetireSessions(ctx context.Context, n engine.Node, clients []netip.AddrPort, idle time.Duration) error {
 	_, err := ask(ctx, n, "SELECT pg_terminate_backend(pid) "+sessionsOf(clients)+
-		" AND state = 'idle' AND state_change < clock_timestamp() - interval '30 ms'")
+		fmt.Sprintf(" AND state = 'idle' AND state_change < clock_timestamp() - interval '%d ms'", idle.Milliseconds()))
 	if err != nil {
 		return fmt.Errorf("end idle sessions: %w", err)
 	}

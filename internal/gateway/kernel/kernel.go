@@ -39,9 +39,9 @@ type Options struct {
 	// End is asked to end sessions with the server's own words, within the context's deadline if it has one, and need not end all:
 	// what it leaves is cut when it returns. It must not change the gateway. May be nil.
 	End func(ctx context.Context, sessions []Session)
-	// Retire is asked to end those of sessions that do nothing now, before others are given a moment
+	// Retire is asked to end those of sessions that have done nothing for so long, before others are given a moment
 	// to end by themselves; see Withhold. May be nil.
-	Retire func(ctx context.Context, sessions []Session)
+	Retire func(ctx context.Context, sessions []Session, idle time.Duration)
 	// Namespace is the path of the network namespace whose sockets a server has; empty for this
 	// process's own. May be nil.
 	Namespace func(server netip.AddrPort) string
@@ -149,7 +149,7 @@ func (o *Options) fillIn() {
 		o.End = func(context.Context, []Session) {}
 	}
 	if o.Retire == nil {
-		o.Retire = func(context.Context, []Session) {}
+		o.Retire = func(context.Context, []Session, time.Duration) {}
 	}
 	if o.Namespace == nil {
 		o.Namespace = func(netip.AddrPort) string { return "" }
@@ -293,6 +293,16 @@ const (
 	loginBytes = 4096
 )
 
+// So long has a session been idle that is retired. Who has just logged in may need longer to
+// send the first statement.
+const (
+	idleFor         = 30 * time.Millisecond
+	idleForNewcomer = 300 * time.Millisecond
+)
+
+// newcomer reports whether a client has sent no more than it takes to log in.
+func (f flow) newcomer() bool { return f.sent <= loginBytes }
+
 // retire waits until the sessions that a route doesn't lead to a server any more have ended by themselves.
 func (g *Gateway) retire(ctx context.Context, server netip.AddrPort, now gateway.Route, grace time.Duration) error {
 	if grace == 0 {
@@ -305,18 +315,34 @@ func (g *Gateway) retire(ctx context.Context, server netip.AddrPort, now gateway
 			return err
 		}
 		if time.Since(begun) > grace {
-			flows = slices.DeleteFunc(flows, func(f flow) bool { return f.sent > loginBytes })
+			flows = slices.DeleteFunc(flows, func(f flow) bool { return !f.newcomer() })
 		}
-		left := g.sessionsOf(flows)
-		if len(left) == 0 {
+		if len(g.sessionsOf(flows)) == 0 {
 			return nil
 		}
 		short, cancel := context.WithDeadline(ctx, end)
-		g.o.Retire(short, left)
+		newcomers, others := partition(flows, flow.newcomer)
+		for idle, some := range map[time.Duration][]flow{idleForNewcomer: newcomers, idleFor: others} {
+			if sessions := g.sessionsOf(some); len(sessions) > 0 {
+				g.o.Retire(short, sessions, idle)
+			}
+		}
 		cancel()
 		time.Sleep(retirePause)
 	}
 	return nil
+}
+
+// partition are those flows that match, and the others.
+func partition(flows []flow, match func(flow) bool) (matching, others []flow) {
+	for _, f := range flows {
+		if match(f) {
+			matching = append(matching, f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	return matching, others
 }
 
 // put saves a route and brings it into force.

@@ -201,9 +201,9 @@ func (s *site) openKernel(t *testing.T) {
 				d.EndSessions(ctx, sessions)
 			}
 		},
-		Retire: func(ctx context.Context, sessions []kernel.Session) {
+		Retire: func(ctx context.Context, sessions []kernel.Session, idle time.Duration) {
 			if d := s.driver.Load(); d != nil {
-				d.RetireSessions(ctx, sessions)
+				d.RetireSessions(ctx, sessions, idle)
 			}
 		},
 	})

@@ -117,9 +117,11 @@ func (d *Driver) EndSessions(ctx context.Context, sessions []kernel.Session) {
 	d.eachServerOf(ctx, sessions, engine.Driver.EndSessions)
 }
 
-// RetireSessions has servers end those sessions that do nothing.
-func (d *Driver) RetireSessions(ctx context.Context, sessions []kernel.Session) {
-	d.eachServerOf(ctx, sessions, engine.Driver.RetireSessions)
+// RetireSessions has servers end those sessions that have done nothing for so long.
+func (d *Driver) RetireSessions(ctx context.Context, sessions []kernel.Session, idle time.Duration) {
+	d.eachServerOf(ctx, sessions, func(eng engine.Driver, ctx context.Context, n engine.Node, clients []netip.AddrPort) error {
+		return eng.RetireSessions(ctx, n, clients, idle)
+	})
 }
 
 type endSessions func(eng engine.Driver, ctx context.Context, n engine.Node, clients []netip.AddrPort) error
