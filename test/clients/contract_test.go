@@ -206,6 +206,8 @@ func (m members) judge() []string {
 	for path, got := range m {
 		listed, ok := reasonFor(path)
 		switch {
+		case ok && listed.most == filled:
+			// as it happens
 		case got == filled && ok:
 			complaints = append(complaints, fmt.Sprintf("%s is filled: take it off the list", path))
 		case got != filled && !ok && got == absent:

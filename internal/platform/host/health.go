@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -150,11 +149,7 @@ func (hm *healthMonitor) pollNodes(top state.Topology, p *process.Process) {
 		hm.misses.Add(1)
 	}
 	changed := false
-	// A replica that started again is worth little in a failover until it is known to have caught up.
-	behind := slices.ContainsFunc(top.Replicas(), func(ordinal int) bool {
-		ns := hm.cs.node(ordinal)
-		return ns.running() && !ns.hasCaughtUp()
-	})
+	behind := hm.cs.isBehind(top)
 	for _, ordinal := range append([]int{top.Primary}, top.Replicas()...) {
 		ns := hm.cs.node(ordinal)
 		_, at := ns.replicationStatus()

@@ -163,10 +163,10 @@ func (l *observation) replica(ctx context.Context, ordinal int) platform.Node {
 const notCopied = "it can't be given a new copy of the data: "
 
 // position returns the node's position in the stream of changes, asking the server
-// unless its last answer is fresh.
+// unless its last answer is fresh and nothing depends on a fresher one.
 func (l *observation) position(ctx context.Context, ns *nodeState, rec *state.Node) string {
 	s, at := ns.replicationStatus()
-	if l.d.o.Now().Sub(at) < replicationStatusFresh || !ns.running() {
+	if l.d.o.Now().Sub(at) < replicationStatusFresh && !l.cs.isBehind(l.top) || !ns.running() {
 		return s.Position
 	}
 	eng, node, err := l.d.recordedNode(ctx, rec)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"steward/internal/cluster"
@@ -80,6 +81,15 @@ func (ns *nodeState) hasCaughtUp() bool {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	return ns.caughtUp
+}
+
+// isBehind reports whether a replica that runs isn't known to have caught up: until then it
+// is worth little in a failover.
+func (cs *clusterState) isBehind(top state.Topology) bool {
+	return slices.ContainsFunc(top.Replicas(), func(ordinal int) bool {
+		ns := cs.node(ordinal)
+		return ns.running() && !ns.hasCaughtUp()
+	})
 }
 
 // followsAnew notes that what the replica had received and not applied may be gone. The
