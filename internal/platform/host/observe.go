@@ -145,6 +145,9 @@ func (l *observation) replica(ctx context.Context, ordinal int) platform.Node {
 	}
 	s, _ := ns.replicationStatus()
 	n.Streaming, n.Lag, n.Problem = n.Running && s.Streaming, s.Lag, s.Problem
+	if l.top.Replication == cluster.SemiSynch && !ns.hasCaughtUp() {
+		n.Streaming = false // it doesn't stand in for the primary yet
+	}
 	switch {
 	case ns.isRebuilding():
 		n.Streaming, n.Problem = false, "it is given a new copy of the data"
