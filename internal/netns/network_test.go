@@ -337,7 +337,7 @@ func TestServersAreStartedInside(t *testing.T) {
 	if inside == namespaceAt(t, "") {
 		t.Fatalf("the namespace %s is the program's own", inside)
 	}
-	sandbox, _ := process.FindSandbox(t.Context(), 0)
+	sandbox, _ := process.FindSandbox(t.Context(), 0, t.TempDir())
 	for name, argv := range map[string][]string{
 		"bare":      {"/bin/sleep", "60"},
 		"sandboxed": sandbox.Wrap([]string{"/bin/sleep", "60"}, process.View{}, "/"),

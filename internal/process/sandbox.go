@@ -14,11 +14,13 @@ import (
 )
 
 // Sandbox starts a server in a view of the machine that holds its own files only,
-// with process, IPC and UTS namespaces of its own. A nil Sandbox is valid and
-// isolates nothing.
+// with process, IPC and UTS namespaces of its own, and refuses system calls that no server
+// makes. A nil Sandbox is valid and isolates nothing.
 type Sandbox struct {
 	program string
 	strict  bool
+	// filter is the file with the filter of system calls; empty where the kernel has none.
+	filter string
 }
 
 // View is what a server sees beside the system's programs.
@@ -29,8 +31,9 @@ type View struct {
 }
 
 // FindSandbox looks for bubblewrap and tries it as the given user (0: the
-// caller's own). Without a working one it returns nil and the reason.
-func FindSandbox(ctx context.Context, uid int) (*Sandbox, error) {
+// caller's own). Without a working one it returns nil and the reason. dir is where
+// the filter of system calls is kept, for all servers that are started: their users can look into it.
+func FindSandbox(ctx context.Context, uid int, dir string) (*Sandbox, error) {
 	program, err := exec.LookPath("bwrap")
 	if err != nil {
 		return nil, errors.New("bubblewrap isn't installed")
@@ -40,14 +43,20 @@ func FindSandbox(ctx context.Context, uid int) (*Sandbox, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	for _, strict := range []bool{true, false} {
-		s := &Sandbox{program: program, strict: strict}
+	filter, err := writeFilter(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range []*Sandbox{{program, true, filter}, {program, false, filter}, {program, true, ""}, {program, false, ""}} {
 		if err = s.try(ctx, uid); err == nil {
 			return s, nil
 		}
 	}
 	return nil, fmt.Errorf("bubblewrap can't be used: %w", err)
 }
+
+// Filters reports whether system calls are filtered.
+func (s *Sandbox) Filters() bool { return s != nil && s.filter != "" }
 
 func (s *Sandbox) try(ctx context.Context, uid int) error {
 	argv := s.Wrap([]string{"/usr/bin/env", "true"}, View{}, "/")
@@ -74,7 +83,15 @@ func (s *Sandbox) Wrap(argv []string, v View, workDir string) []string {
 	if s == nil {
 		return argv
 	}
-	line := []string{s.program, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1", "--cap-drop", "ALL"}
+	var line []string
+	if s.filter != "" {
+		// bubblewrap takes it from a descriptor, which whoever runs the line needn't know of.
+		line = append(line, "/bin/sh", "-c", `exec "$@" 3<"$0"`, s.filter)
+	}
+	line = append(line, s.program, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1", "--cap-drop", "ALL")
+	if s.filter != "" {
+		line = append(line, "--seccomp", "3")
+	}
 	if s.strict {
 		// No further user name spaces inside: they open much of the kernel.
 		line = append(line, "--unshare-user", "--disable-userns")

@@ -2,7 +2,9 @@ package process_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"steward/internal/await"
 	"steward/internal/process"
+	"steward/internal/testdir"
 )
 
 func TestSandbox(t *testing.T) {
@@ -18,7 +21,7 @@ func TestSandbox(t *testing.T) {
 	if os.Geteuid() == 0 {
 		uid = 791235
 	}
-	sandbox, err := process.FindSandbox(t.Context(), uid)
+	sandbox, err := process.FindSandbox(t.Context(), uid, filterFolder(t))
 	if err != nil {
 		t.Skipf("no sandbox on this machine: %v", err)
 	}
@@ -72,7 +75,7 @@ func TestSandboxIsKilledWithItsServer(t *testing.T) {
 	if os.Geteuid() == 0 {
 		uid = 791236
 	}
-	sandbox, err := process.FindSandbox(t.Context(), uid)
+	sandbox, err := process.FindSandbox(t.Context(), uid, filterFolder(t))
 	if err != nil {
 		t.Skipf("no sandbox on this machine: %v", err)
 	}
@@ -92,5 +95,68 @@ func TestSandboxIsKilledWithItsServer(t *testing.T) {
 	ended(t, p)
 	if left := members(t, s.Identity); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// filterFolder is one that servers' users can look into.
+func filterFolder(t *testing.T) string {
+	t.Helper()
+	dir := testdir.New(t, "steward-filter-")
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestSandboxRefusesSystemCalls: what would open the kernel is refused inside, and only inside.
+func TestSandboxRefusesSystemCalls(t *testing.T) {
+	sandbox, err := process.FindSandbox(t.Context(), 0, filterFolder(t))
+	if err != nil {
+		t.Skipf("no sandbox on this machine: %v", err)
+	}
+	if !sandbox.Filters() {
+		t.Fatal("system calls aren't filtered here")
+	}
+	// Perl is part of every Debian, and calls by number.
+	const script = `use Errno; sub try { my ($name, $n, @args) = @_; my $r = syscall($n, @args); print "$name ", ($r < 0 ? $!+0 : 0), "\n" }
+try("getpid", 39); try("socketpair", 41, 1, 1, 0); try("inet", 41, 2, 1, 0);
+try("ptrace", 101, 0, 0, 0, 0); try("unshare", 272, 0); try("keyctl", 250, 0, -3, 0); try("io_uring_setup", 425, 0, 0); try("bpf", 321, 0, 0, 0);
+try("userfaultfd", 323, 0); try("vsock", 41, 40, 1, 0); try("alg", 41, 38, 5, 0); try("x32 getpid", 39 | 0x40000000);`
+	asked := func(argv []string) map[string]string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		answers := map[string]string{}
+		for line := range strings.Lines(string(out)) {
+			i := strings.LastIndex(line, " ")
+			answers[line[:i]] = strings.TrimSpace(line[i:])
+		}
+		return answers
+	}
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the numbers are those of amd64")
+	}
+	perl := []string{"/usr/bin/perl", "-e", script}
+	outside, inside := asked(perl), asked(sandbox.Wrap(perl, process.View{}, "/"))
+	for name, number := range inside {
+		want := map[string]string{"getpid": "0", "socketpair": "0", "inet": "0", "x32 getpid": strconv.Itoa(int(syscall.ENOSYS))}[name]
+		if want == "" {
+			want = strconv.Itoa(int(syscall.EPERM))
+		}
+		if number != want {
+			t.Errorf("%s is answered %s inside, want %s", name, number, want)
+		}
+	}
+	// Outside these fail, if at all, for what they were asked.
+	for _, name := range []string{"keyctl", "io_uring_setup", "socketpair"} {
+		if outside[name] == strconv.Itoa(int(syscall.EPERM)) {
+			t.Errorf("%s is refused outside, too: that it is inside proves nothing", name)
+		}
+	}
+	if len(inside) != 12 || len(outside) != 12 {
+		t.Errorf("asked %d and %d times", len(outside), len(inside))
 	}
 }

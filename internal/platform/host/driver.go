@@ -134,8 +134,10 @@ func (d *Driver) findIsolation(ctx context.Context) {
 	}
 	if d.o.Isolation.Bubblewrap == "off" {
 		d.warnings = append(d.warnings, "bubblewrap is switched off: database servers see the machine's files as any user does")
-	} else if d.sandbox, err = process.FindSandbox(ctx, uid); err != nil {
+	} else if d.sandbox, err = process.FindSandbox(ctx, uid, d.o.RunDir); err != nil {
 		d.warnings = append(d.warnings, "database servers see the machine's files as any user does: "+err.Error())
+	} else if !d.sandbox.Filters() {
+		d.warnings = append(d.warnings, "the kernel, or bubblewrap, doesn't filter system calls: database servers may make them all")
 	}
 }
 
