@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
@@ -283,6 +284,9 @@ func baseBackupBesideRewrites(t *testing.T, b *enginetest.Bench) {
 	if err := <-busy; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
+	await.True(t, "the statement that was cancelled to end", func() bool {
+		return c.Primary.Text(t, "SELECT count(*) FROM pg_stat_activity WHERE usename = 'dbadmin' AND state = 'active' AND pid <> pg_backend_pid()") == "0"
+	})
 	for _, s := range c.Nodes[1:] {
 		c.Agrees(t, s)
 		const content = "SELECT concat(count(*), ' rows like ', sum(hashtext(pad || v))) FROM kept"

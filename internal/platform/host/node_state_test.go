@@ -75,13 +75,22 @@ func TestCaughtUp(t *testing.T) {
 	streams(9, time.Now().Add(time.Second))
 	ns.noteCaughtUp(9, time.Now().Add(time.Second))
 	want(true, "with what the primary had")
-	if err := ns.follow(t.Context(), unfollowed{}, engine.Node{}); err != nil {
-		t.Fatal(err)
+	for _, streaming := range []bool{true, false} {
+		if err := ns.follow(t.Context(), follower{streaming: streaming}, engine.Node{}); err != nil {
+			t.Fatal(err)
+		}
+		want(streaming, "after it was told to follow, which it did or not")
 	}
-	want(false, "after it was told to follow anew")
 }
 
-// unfollowed takes every source.
-type unfollowed struct{ engine.Replicator }
+// follower is a replica that follows its source already, or not.
+type follower struct {
+	engine.Replicator
+	streaming bool
+}
 
-func (unfollowed) Follow(context.Context, engine.Node) error { return nil }
+func (follower) Follow(context.Context, engine.Node) error { return nil }
+
+func (f follower) ReplicationStatus(context.Context, engine.Node) (engine.ReplicationStatus, error) {
+	return engine.ReplicationStatus{Streaming: f.streaming}, nil
+}

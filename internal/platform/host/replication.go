@@ -139,7 +139,11 @@ func (nr *nodeReconciler) takeRole(ctx context.Context) error {
 
 // follow has a running replica follow its source.
 func (ns *nodeState) follow(ctx context.Context, eng engine.Replicator, n engine.Node) error {
+	before, failed := eng.ReplicationStatus(ctx, n)
 	err := eng.Follow(ctx, n)
+	if failed == nil && before.Streaming && before.Problem == "" {
+		return err // it went on as it was
+	}
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	ns.followsAnew()
