@@ -118,6 +118,19 @@ func (h *Holder) Set(r gateway.Route) {
 	}
 }
 
+// Rest takes the servers off a port's route unless anybody is held or joined there: who
+// comes from now on is held. It reports whether it did.
+func (h *Holder) Rest(number int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.ports[number]
+	if p == nil || len(p.sessions) > 0 {
+		return false
+	}
+	p.route.Primary, p.route.Reads = netip.AddrPort{}, nil
+	return true
+}
+
 // Fail tells all who are held at the port, and all who would be until the route is
 // set again, why they wait in vain.
 func (h *Holder) Fail(number int, why string) {

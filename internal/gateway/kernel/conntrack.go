@@ -18,6 +18,8 @@ type flow struct {
 	server, seen netip.AddrPort
 	// open is false before a connection is established and once it is closing.
 	open bool
+	// opening reports whether it is about to be established.
+	opening bool
 	// raw is the original way, as the kernel names the connection.
 	raw []byte
 }
@@ -135,6 +137,7 @@ const (
 	ctProtoTCP, ctTCPState                = 1, 1
 	ctFilterOrig, ctFilterReply           = 1, 2
 	filterDst, filterProto, filterDstPort = 1 << 1, 1 << 3, 1 << 5
+	tcpSynSent, tcpSynReceived            = 1, 2
 	tcpEstablished                        = 3
 )
 
@@ -192,7 +195,8 @@ func parseFlow(b []byte) (f flow, err error) {
 						d.Nested(func(d *netlink.AttributeDecoder) error {
 							for d.Next() {
 								if d.Type() == ctTCPState {
-									f.open = d.Uint8() == tcpEstablished
+									state := d.Uint8()
+									f.open, f.opening = state == tcpEstablished, state == tcpSynSent || state == tcpSynReceived
 								}
 							}
 							return nil

@@ -71,6 +71,10 @@ type Gateway struct {
 	// looked is when the table was last read as a whole, and took how long that was.
 	looked time.Time
 	took   time.Duration
+
+	// closed are the connections that were closed when Used was last asked.
+	closedMu sync.Mutex
+	closed   map[string]bool
 }
 
 const (
