@@ -73,6 +73,8 @@ type Spec struct {
 	// Commit is empty for MySQL.
 	Commit  Commit
 	Updates Window
+	// AutoSuspend is after how many minutes without a session it falls asleep; 0 for never.
+	AutoSuspend int
 	// Asked is what a request to create asks for of that; the rest is the default.
 	Asked WindowChange
 	// Config are the server's settings that were chosen; the rest follows from the plan.

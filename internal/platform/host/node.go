@@ -199,6 +199,7 @@ func (nr *nodeReconciler) status(ctx context.Context) (plan.Status, error) {
 	if nr.rec == nil {
 		return s, nil
 	}
+	s.Asleep = nr.top.Sleeps()
 	nr.compareRecord(&s)
 	if s.Running && nr.rec.Launch != nil {
 		s.Restart, s.LimitsDue = nr.needsRestart(), nr.rec.Launch.Limits != nr.limits()

@@ -83,6 +83,7 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 	seen.Exists = true
 	seen.Nodes = []platform.Node{node}
 	seen.Installation, seen.ServerVersion, seen.ReadOnly = rec.Installation, node.Version, rec.ReadOnly
+	seen.WokenFor = l.top.Woken
 	seen.Failovers, seen.LastFailover, seen.FailoverReason = l.top.Failovers, l.top.Last, l.top.Reason
 	seen.Serving, seen.Closed = answers && rec.Bootstrapped && routed, len(l.route.Allow) == 0
 	if seen.Serving {
@@ -92,10 +93,28 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 	if rec.Bootstrapped {
 		l.fillBootstrapped(ns, seen)
 	}
+	if l.top.Sleeps() {
+		l.fillAsleep(seen)
+	}
 	seen.Degraded = seen.Serving && seen.Healthy < l.top.Size
 	if !seen.Serving && seen.Problem == "" && !seen.Suspended {
 		seen.Problem = problemOf(node.Running, answers, rec.Bootstrapped, routed)
 	}
+}
+
+// fillAsleep fills in what is so of a cluster that sleeps: whoever may connect is served.
+func (l *observation) fillAsleep(seen *platform.Observed) {
+	if l.stopped(*seen) {
+		seen.SleepingSince = l.top.Asleep
+	}
+	seen.Serving = l.route.Port == l.primary.Port && !l.route.Primary.IsValid() && seen.Problem == ""
+	seen.Healthy = l.top.Size
+}
+
+// stopped reports whether all servers of a cluster that sleeps have ended.
+func (l *observation) stopped(seen platform.Observed) bool {
+	running := func(n platform.Node) bool { return n.Running }
+	return !l.cs.rest().falling && !slices.ContainsFunc(seen.Nodes, running)
 }
 
 // addReplicas adds the nodes that follow.
@@ -153,6 +172,8 @@ func (l *observation) replica(ctx context.Context, ordinal int) platform.Node {
 		}
 	case !n.Streaming && ns.rebuildBlocker() != "":
 		n.Problem = notCopied + ns.rebuildBlocker()
+	case !n.Running && l.top.Sleeps():
+		n.Problem = ""
 	case !n.Running && !l.top.Suspended:
 		n.Problem = "its server isn't running"
 	}
@@ -184,6 +205,10 @@ func (l *observation) position(ctx context.Context, ns *nodeState, rec *state.No
 func (l *observation) settled(seen *platform.Observed, want *platform.Wanted) {
 	if want != nil && want.Suspended || want == nil && l.top.Suspended {
 		seen.Settled = seen.Suspended
+		return
+	}
+	if l.top.Sleeps() {
+		seen.Settled = seen.Serving && !seen.SleepingSince.IsZero() && (want == nil || l.d.asleepAsWanted(*want, l.top))
 		return
 	}
 	seen.Settled = l.complete(*seen) && (want == nil || l.asWanted(*want)) && l.readsRouted()
