@@ -227,7 +227,7 @@ func (l *observation) complete(seen platform.Observed) bool {
 // asWanted reports whether what was last applied is what is wanted.
 func (l *observation) asWanted(want platform.Wanted) bool {
 	rec := l.primary
-	return rec.Applied.Plan == want.Plan && rec.Applied.Config == want.Config.Text() && rec.ReadOnly == want.ReadOnly &&
+	return rec.Applied.Plan == want.Plan && rec.Applied.Config == want.Config.Text() && rec.ReadOnly == want.ReadOnly && l.top.AutoSuspend == want.AutoSuspend &&
 		(!want.Patch || l.d.patched(want)) && l.top.Size == max(1, want.Size)
 }
 

@@ -35,7 +35,7 @@ const (
 	// fallAsleepAtOnce is how many clusters are stopped at the same time.
 	fallAsleepAtOnce = 4
 	// wokenForCustomer is why a cluster woke that somebody connected to.
-	wokenForCustomer = "somebody connected"
+	wokenForCustomer = "somebody who connected"
 	wokenForChange   = "a change"
 	wokenForBackup   = "a backup"
 	wokenForPassword = "its password"
@@ -282,7 +282,7 @@ func (d *Driver) fallAsleep(g sleeper, cs *clusterState) error {
 	}
 	failpoint.Here("host: nobody is led to servers that will stop")
 	top = cr.top
-	top.Asleep, top.Woken = d.o.Now().UTC(), ""
+	top.Asleep, top.Woken = d.o.Now().UTC().Truncate(time.Second), ""
 	if err := d.saveTopology(cs.id, top); err != nil {
 		return errors.Join(err, cr.setRoute(ctx))
 	}
@@ -316,7 +316,7 @@ func (cr *clusterReconciler) maySleep(ctx context.Context) error {
 
 // asleepAsWanted reports whether a cluster that sleeps needs no server for what is wanted of it.
 func (d *Driver) asleepAsWanted(want platform.Wanted, top state.Topology) bool {
-	if want.AutoSuspend == 0 || top.Size != max(1, want.Size) || top.Size > 1 && top.Replication != want.Replication {
+	if want.AutoSuspend == 0 || !d.CanSleep() || top.Size != max(1, want.Size) || top.Size > 1 && top.Replication != want.Replication {
 		return false
 	}
 	if left, err := d.pending(want); want.Patch && (err != nil || len(left) > 0) {

@@ -195,7 +195,7 @@ func TestSleep(t *testing.T) {
 		b.mustConnect()
 		t.Logf("connected after %v", time.Since(began))
 		seen := b.mustBeAwake()
-		if seen.WokenFor != "somebody connected" || seen.Nodes[0].Restarts != 0 {
+		if seen.WokenFor != "somebody who connected" || seen.Nodes[0].Restarts != 0 {
 			t.Errorf("%+v", seen)
 		}
 		if now := b.d.SleepStats(); before.Sleeping != 1 || now.Sleeping != 0 || now.Wakes != before.Wakes+1 || now.WakesInVain != 0 {
