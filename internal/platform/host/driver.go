@@ -76,7 +76,8 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		o.Now = time.Now
 	}
 	o.CompareEvery = cmp.Or(o.CompareEvery, defaultCompareEvery)
-	o.LookAtSessions = cmp.Or(o.LookAtSessions, lookAtSessions)
+	o.Minute = cmp.Or(o.Minute, time.Minute)
+	o.LookAtSessions = cmp.Or(o.LookAtSessions, min(lookAtSessions, o.Minute))
 	o.DiscoverEvery = cmp.Or(o.DiscoverEvery, 5*time.Minute)
 	d := &Driver{
 		o: o, log: o.Logger, layout: layout{data: o.DataDir, run: o.RunDir, keys: o.KeysDir},
@@ -329,6 +330,6 @@ func (d *Driver) saveTopology(id cluster.ID, t state.Topology) error {
 	if err := state.Write(d.layout.topology(id), t); err != nil {
 		return err
 	}
-	d.clusterState(id).noteTopology(t)
+	d.noteTopology(d.clusterState(id), t)
 	return nil
 }

@@ -130,8 +130,8 @@ func (cs *clusterState) begin(flag func(r *rest) *bool) bool {
 }
 
 // noteTopology remembers what is needed of a topology to put the cluster to sleep and wake it.
-func (cs *clusterState) noteTopology(t state.Topology) {
-	cs.changeRest(func(r *rest) { r.after, r.asleep = time.Duration(t.AutoSuspend)*time.Minute, t.Sleeps() })
+func (d *Driver) noteTopology(cs *clusterState, t state.Topology) {
+	cs.changeRest(func(r *rest) { r.after, r.asleep = time.Duration(t.AutoSuspend)*d.o.Minute, t.Sleeps() })
 }
 
 // idle reports whether nobody has used the cluster for as long as it is to wait for that.
@@ -155,7 +155,7 @@ func (d *Driver) noteTopologies() {
 	for _, rec := range records {
 		if top, err := d.topology(rec.Cluster); err == nil && top.AutoSuspend > 0 {
 			cs := d.clusterState(rec.Cluster)
-			cs.noteTopology(top)
+			d.noteTopology(cs, top)
 			d.expect(cs, rec.Port)
 		}
 	}
