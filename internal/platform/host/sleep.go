@@ -182,7 +182,13 @@ func (d *Driver) Waiting(port, _ int) {
 	d.mu.Lock()
 	cs := d.byPort[port]
 	d.mu.Unlock()
-	if cs != nil && cs.begin(func(r *rest) *bool { return &r.waking }) {
+	if cs == nil {
+		return
+	}
+	if r := cs.rest(); !r.asleep && !r.falling {
+		return // its server comes back by itself
+	}
+	if cs.begin(func(r *rest) *bool { return &r.waking }) {
 		d.spawn(func() { d.wakeForCustomer(cs) })
 	}
 }
@@ -206,10 +212,13 @@ func (d *Driver) lookAtSessions(g sleeper, slots chan struct{}) {
 	if len(all) == 0 {
 		return
 	}
-	used, err := g.Used(d.quit)
-	if err != nil {
-		d.log.Warn("nothing falls asleep", "error", err)
-		return
+	var used map[int]bool
+	if slices.ContainsFunc(all, func(cs *clusterState) bool { return !cs.rest().asleep }) {
+		var err error
+		if used, err = g.Used(d.quit); err != nil {
+			d.log.Warn("nothing falls asleep", "error", err)
+			return
+		}
 	}
 	now := d.o.Now()
 	for _, cs := range all {
