@@ -85,7 +85,7 @@ func Steps(s Status) []Step {
 	add(!running, Files, Start, Ready)
 	add(running, s.updates()...)
 	add(s.fresh(), Bootstrap)
-	add(s.RoleDue || s.Replicated && (!running || s.fresh()), Role)
+	add(s.RoleDue || s.Replicated && (!running || !s.Answers || s.fresh()), Role) // one that doesn't answer yet may not know its role
 	add(s.Upgrading || s.OtherBuild && !s.fresh(), Upgrade)
 	add(s.Encrypted, Keyring)
 	add(s.ReadOnlyDue && running, ReadOnly)

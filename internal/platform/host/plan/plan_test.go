@@ -134,6 +134,11 @@ func TestPlan(t *testing.T) {
 			[]Step{Files, Start, Ready, Role, Settle},
 		},
 		{
+			"steward ended before a replica that it started had answered",
+			with(running, func(s *Status) { s.Replicated, s.Replica, s.Answers = true, true, false }),
+			[]Step{Ready, Role, Settle},
+		},
+		{
 			"a replica doesn't follow",
 			with(running, func(s *Status) { s.Replicated, s.Replica, s.RoleDue = true, true, true }),
 			[]Step{Role, Settle},
