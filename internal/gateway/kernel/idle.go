@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"steward/internal/gateway"
@@ -20,6 +21,7 @@ const LookEvery = 5 * time.Second
 func (g *Gateway) Used(context.Context) (map[int]bool, error) {
 	g.closedMu.Lock()
 	defer g.closedMu.Unlock()
+	g.own.forget()
 	used, closed := map[int]bool{}, map[string]bool{}
 	for _, end := range []netip.Addr{g.o.PrimaryAddr, g.o.SecondaryAddr} {
 		flows, err := tracked(end, 0)
@@ -32,7 +34,7 @@ func (g *Gateway) Used(context.Context) (map[int]bool, error) {
 				closed[string(f.raw)] = true
 				known = g.closed[string(f.raw)]
 			}
-			if !known {
+			if !known && !g.own.known(f.from, f.to) {
 				used[int(f.to.Port())] = true
 			}
 		}
@@ -74,9 +76,70 @@ func (g *Gateway) busy(port int) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if slices.ContainsFunc(flows, func(f flow) bool { return f.open || f.opening }) {
+		if slices.ContainsFunc(flows, func(f flow) bool { return (f.open || f.opening) && !g.own.known(f.from, f.to) }) {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// Serves reports whether an address is an end of the gateway's.
+func (g *Gateway) Serves(to netip.AddrPort) bool {
+	return (to.Addr() == g.o.PrimaryAddr || to.Addr() == g.o.SecondaryAddr) && int(to.Port()) >= g.o.Ports[0] && int(to.Port()) <= g.o.Ports[1]
+}
+
+// Own has a connection that this process is about to make to an end of the gateway's
+// not count as anybody's, until over is called: it keeps no database awake, and wakes none.
+func (g *Gateway) Own(from, to netip.AddrPort) (over func()) { return g.own.add(from, to) }
+
+// ownConnections are this process's own. Those that are over are known for a while longer, as they are to the kernel.
+type ownConnections struct {
+	mu sync.Mutex
+	// until is when one that is over can be forgotten; zero while it isn't.
+	until map[[2]netip.AddrPort]time.Time
+}
+
+// ownKnown is for how long: until Used has seen that they are over.
+const ownKnown = 6 * LookEvery
+
+func (o *ownConnections) add(from, to netip.AddrPort) (over func()) {
+	key := [2]netip.AddrPort{from, to}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.until == nil {
+		o.until = map[[2]netip.AddrPort]time.Time{}
+	}
+	o.until[key] = time.Time{}
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.until[key] = time.Now().Add(ownKnown)
+	}
+}
+
+// active reports whether one isn't over.
+func (o *ownConnections) active(from, to netip.AddrPort) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	until, known := o.until[[2]netip.AddrPort{from, to}]
+	return known && until.IsZero()
+}
+
+func (o *ownConnections) known(from, to netip.AddrPort) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, known := o.until[[2]netip.AddrPort{from, to}]
+	return known
+}
+
+// forget drops those that have been over for long.
+func (o *ownConnections) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	for key, until := range o.until {
+		if !until.IsZero() && now.After(until) {
+			delete(o.until, key)
+		}
+	}
 }

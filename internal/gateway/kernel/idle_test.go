@@ -1,7 +1,9 @@
 package kernel
 
 import (
+	"net"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,5 +103,66 @@ func awaitHeld(t *testing.T, p *place, n int) {
 		if time.Now().After(end) {
 			t.Fatalf("%d are held, want %d", p.Held(21000), n)
 		}
+	}
+}
+
+// TestOwnConnections: they count as nobody's, and wake nobody, also once they are over.
+func TestOwnConnections(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	var woken atomic.Int32
+	p.Close()
+	p.o.Waiting = func(int, int) { woken.Add(1) }
+	p.open()
+	one := p.server("one", 5001)
+	r := gateway.Route{Cluster: 1, Port: 21000, Primary: one, Reads: []netip.AddrPort{one}, Allow: p.allow(7)}
+	p.set(r)
+	to := netip.AddrPortFrom(p.o.PrimaryAddr, 21000)
+	if !p.Serves(to) || p.Serves(netip.AddrPortFrom(p.o.PrimaryAddr, 5001)) || p.Serves(one) {
+		t.Error("it doesn't know its ends")
+	}
+	connect := func(port int) (c net.Conn, over func()) {
+		t.Helper()
+		from := netip.AddrPortFrom(netip.MustParseAddr(p.from(7)), uint16(port))
+		over = p.Own(from, to)
+		var err error
+		p.clients.Do(func() error {
+			d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(from), Timeout: 2 * time.Second}
+			c, err = d.Dial("tcp", to.String())
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c, over
+	}
+	c, over := connect(30001)
+	unused := func(when string) {
+		t.Helper()
+		if used, err := p.Used(t.Context()); err != nil || used[21000] {
+			t.Errorf("%s: %v, %v", when, used, err)
+		}
+	}
+	unused("open")
+	c.Close()
+	over()
+	unused("over")
+	if rests, err := p.Rest(t.Context(), 21000); err != nil || !rests {
+		t.Fatal(rests, err)
+	}
+	_, over = connect(30002)
+	awaitHeld(t, p, 1)
+	unused("held")
+	over()
+	if got := woken.Load(); got != 0 {
+		t.Errorf("woken %d times", got)
+	}
+	if _, err := p.dial(7, p.o.PrimaryAddr, 21000); err != nil {
+		t.Fatal(err)
+	}
+	awaitHeld(t, p, 2)
+	if got := woken.Load(); got != 1 {
+		t.Errorf("woken %d times", got)
 	}
 }

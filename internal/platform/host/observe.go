@@ -96,7 +96,7 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 	if l.top.Sleeps() {
 		l.fillAsleep(seen)
 	}
-	seen.Degraded = seen.Serving && seen.Healthy < l.top.Size
+	seen.Degraded = seen.Serving && seen.Healthy < l.top.Size && !l.cs.rest().rising
 	if !seen.Serving && seen.Problem == "" && !seen.Suspended {
 		seen.Problem = problemOf(node.Running, answers, rec.Bootstrapped, routed)
 	}

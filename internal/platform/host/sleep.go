@@ -103,8 +103,9 @@ type rest struct {
 	// users is how much goes on that needs its servers, used is when that, or a session, was last seen.
 	users int
 	used  time.Time
-	// falling and waking report whether that is under way.
-	falling, waking bool
+	// falling reports whether the servers are being stopped, rising whether they are being
+	// started, and waking whether somebody sees to it that they are.
+	falling, rising, waking bool
 }
 
 func (cs *clusterState) rest() rest {
@@ -171,7 +172,7 @@ func (d *Driver) expect(cs *clusterState, port int) {
 
 // expectNoMore is for clusters that were removed.
 func (d *Driver) expectNoMore(cs *clusterState) {
-	cs.changeRest(func(r *rest) { *r = rest{users: r.users, falling: r.falling, waking: r.waking} })
+	cs.changeRest(func(r *rest) { *r = rest{users: r.users, falling: r.falling, rising: r.rising, waking: r.waking} })
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	maps.DeleteFunc(d.byPort, func(_ int, of *clusterState) bool { return of == cs })
@@ -420,6 +421,8 @@ func (d *Driver) wake(ctx context.Context, cs *clusterState, why string) error {
 	if err != nil || !top.Sleeps() || top.Suspended {
 		return err
 	}
+	cs.changeRest(func(r *rest) { r.rising = true })
+	defer cs.changeRest(func(r *rest) { r.rising = false })
 	began := time.Now()
 	failpoint.Here("host: before waking")
 	want, err := d.recordedCluster(ctx, cs.id, top)
