@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,8 +16,10 @@ import (
 	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
 	"steward/internal/platform/host"
+	"steward/internal/platform/platformtest"
 	"steward/internal/process"
 	"steward/internal/testnet"
 )
@@ -36,8 +39,14 @@ const idleMinutes = 60
 // newBedroom makes one of some nodes, which serves.
 func newBedroom(t *testing.T, flavour engine.Flavour, size int) *bedroom {
 	t.Helper()
+	return newBedroomOf(t, distributionOf(t, flavour), func(want *platform.Wanted) { want.Size = size })
+}
+
+// newBedroomOf makes one that wants what is changed.
+func newBedroomOf(t *testing.T, found []engine.Installation, change func(want *platform.Wanted)) *bedroom {
+	t.Helper()
 	testnet.Need(t)
-	s := newSite(t, distributionOf(t, flavour))
+	s := newSiteWith(t, found, true)
 	b := &bedroom{t: t, s: s, ahead: &atomic.Int64{}}
 	s.o.Now = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	s.o.LookAtSessions = 20 * time.Millisecond
@@ -48,8 +57,8 @@ func newBedroom(t *testing.T, flavour engine.Flavour, size int) *bedroom {
 	if inst.Family() == cluster.MySQL {
 		b.want.Commit = ""
 	}
-	b.want.Size, b.want.AutoSuspend, b.want.AllowList = size, idleMinutes, cluster.AllowList{"127.0.0.0/24"}
-	if size > 1 {
+	b.want.AutoSuspend, b.want.AllowList = idleMinutes, cluster.AllowList{"127.0.0.0/24"}
+	if change(&b.want); b.want.Size > 1 {
 		b.want.Replication = cluster.Asynch
 	}
 	seen := b.settle()
@@ -391,4 +400,61 @@ func TestThreeSleep(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPatchOfASleeper: one that has something to do wakes it, one that hasn't doesn't.
+func TestPatchOfASleeper(t *testing.T) {
+	t.Parallel()
+	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	all := benches(found)
+	i := slices.IndexFunc(all, func(b platformtest.Bench) bool { return b.Older != "" && !b.Encrypted })
+	if i < 0 {
+		t.Skip("there are no two builds of a series")
+	}
+	b := newBedroomOf(t, ofSeries(found, all[i]), func(want *platform.Wanted) { want.Installation = all[i].Older })
+	b.fallAsleep()
+	b.want.Patch = true
+	if seen := b.settle(); seen.Installation != all[i].Newer || !seen.SleepingSince.IsZero() {
+		t.Errorf("patched: %+v", seen)
+	}
+	b.want.Installation = all[i].Newer
+	b.mustConnect()
+	b.fallAsleep()
+	if b.settle(); !b.asleep() {
+		t.Error("a patch that had nothing to do woke it")
+	}
+	b.mustConnect()
+}
+
+// TestNodesComeToASleeper, and go.
+func TestNodesComeToASleeper(t *testing.T) {
+	t.Parallel()
+	b := newBedroom(t, engine.FlavourPostgreSQL, 1)
+	for _, size := range []int{3, 1} {
+		b.fallAsleep()
+		b.want.Size, b.want.Replication = size, cluster.Asynch
+		if size == 1 {
+			b.want.Replication = cluster.ReplicationNone
+		}
+		if seen := b.settle(); seen.Healthy != size || !seen.SleepingSince.IsZero() {
+			t.Errorf("of %d nodes: %+v", size, seen)
+		}
+		b.mustConnect()
+	}
+	b.fallAsleep()
+}
+
+// TestASleeperOverAReboot: it sleeps on, and wakes; encrypted data has its keys again.
+func TestASleeperOverAReboot(t *testing.T) {
+	t.Parallel()
+	b := newBedroomOf(t, distributionOf(t, engine.FlavourMariaDB), func(want *platform.Wanted) { want.Encrypted = true })
+	b.fallAsleep()
+	b.d.Close()
+	b.s.bench(platformtest.Bench{}).Reboot(t)
+	b.d = b.s.started(t)
+	b.mustSleep()
+	b.mustConnect()
+	b.mustBeAwake()
+	b.fallAsleep()
+	b.mustConnect()
 }
