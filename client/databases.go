@@ -37,6 +37,16 @@ type Database struct {
 	Updates Window `json:"updates"`
 	// EngineConfig are the settings of the server that were chosen.
 	EngineConfig EngineConfig `json:"engine_config"`
+	AutoSuspend  AutoSuspend  `json:"auto_suspend"`
+	// Sleeping reports whether no server runs until somebody connects, SleepingSince since when; "" while it doesn't.
+	Sleeping      bool   `json:"sleeping"`
+	SleepingSince string `json:"sleeping_since,omitempty"`
+}
+
+// AutoSuspend is when a database falls asleep.
+type AutoSuspend struct {
+	// IdleMinutes is after how many minutes without a session; 0 for never.
+	IdleMinutes int `json:"idle_minutes"`
 }
 
 // Window is when maintenance happens, and what will be done in the next one. Hours
@@ -86,6 +96,8 @@ type CreateDatabase struct {
 	Fork          *Fork    `json:"fork,omitempty"`
 	// EngineConfig are settings of the server.
 	EngineConfig EngineConfig `json:"engine_config,omitempty"`
+	// AutoSuspend is when it falls asleep; nil for what the operator chose.
+	AutoSuspend *AutoSuspend `json:"auto_suspend,omitempty"`
 }
 
 // UpdateDatabase is an update request; nil fields stay as they are.
@@ -97,6 +109,7 @@ type UpdateDatabase struct {
 	ClusterSize *int `json:"cluster_size,omitempty"`
 	// EngineConfig are settings of the server; nil takes one away.
 	EngineConfig EngineConfig `json:"engine_config,omitempty"`
+	AutoSuspend  *AutoSuspend `json:"auto_suspend,omitempty"`
 }
 
 // Credentials are those of a database's root user.

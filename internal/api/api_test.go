@@ -86,7 +86,7 @@ func benchesOn(t testing.TB, s *store.Store, two bool, change ...func(*api.Optio
 	}
 	deps := control.Deps{
 		Store: s, Catalog: plans, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: !two,
-		LoginsPerMinute: loginsPerMinute, PasswordCost: cheap, Now: o.Now,
+		LoginsPerMinute: loginsPerMinute, PasswordCost: cheap, Now: o.Now, CanSleep: true,
 		Enqueue: func(context.Context, *store.Tx, operation.ID) error { return nil },
 	}
 	if two {

@@ -100,6 +100,27 @@ type databaseView struct {
 	Commit          string            `json:"replication_commit_type,omitempty" enum:"on,local,remote_write,remote_apply,off" doc:"PostgreSQL only."`
 	Fork            *forkView         `json:"fork" doc:"What the database was made from; null for one that began empty."`
 	OldestRestore   *string           `json:"oldest_restore_time" format:"date-time" doc:"When the oldest complete backup began; null without any."`
+	AutoSuspend     autoSuspendView   `json:"auto_suspend"`
+	Sleeping        bool              `json:"sleeping" doc:"No server runs until somebody connects."`
+	SleepingSince   *string           `json:"sleeping_since" format:"date-time" doc:"Since when it sleeps; null while it doesn't."`
+}
+
+// autoSuspendView is when a database falls asleep.
+type autoSuspendView struct {
+	IdleMinutes int `json:"idle_minutes" doc:"After how many minutes without a session it falls asleep; 0 for never."`
+}
+
+// autoSuspend asks for it.
+type autoSuspend struct {
+	IdleMinutes *int `json:"idle_minutes,omitempty" minimum:"0" maximum:"10080" doc:"After how many minutes without a session the database falls asleep, until somebody connects; 0 for never."`
+}
+
+// minutes are those that are asked for; nil for none.
+func (a *autoSuspend) minutes() *int {
+	if a == nil {
+		return nil
+	}
+	return a.IdleMinutes
 }
 
 // TransformSchema says that a database may be no fork, and what members are.
@@ -185,6 +206,7 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 		Created: showTime(c.Created), Updated: showTime(c.Updated), Updates: a.showWindow(c),
 		ReadOnly: c.ReadOnly, Replication: string(c.Replication), Commit: string(c.Commit),
 		Fork: showFork(c.Fork), OldestRestore: optionalTime(c.OldestBackup),
+		AutoSuspend: autoSuspendView{c.AutoSuspend}, Sleeping: c.SleepingSince != nil, SleepingSince: optionalTime(c.SleepingSince),
 	}
 	if v.Members == nil {
 		v.Members = map[string]string{}
@@ -229,6 +251,8 @@ type Ordered struct {
 	Encrypted   *bool   `json:"encrypted,omitempty" doc:"false when left out; for a fork, as it is for the source."`
 
 	Updates *windowUpdate `json:"updates,omitempty" doc:"The maintenance window; what is left out is chosen."`
+
+	AutoSuspend *autoSuspend `json:"auto_suspend,omitempty" doc:"When the database falls asleep; what the operator chose when left out, and for a fork, as it is for the source."`
 }
 
 // spec is what the members come to. faults get what is required and missing, and
@@ -246,6 +270,7 @@ func (o Ordered) spec(engine cluster.Engine, f *cluster.Fork, faults *fault.Faul
 	s := cluster.Spec{
 		Label: text("label", o.Label), Region: text("region", o.Region), Type: text("type", o.Type),
 		Engine: engine, Encrypted: orDefault(o.Encrypted, false), Fork: f, Asked: orDefault(o.Updates.change(), cluster.WindowChange{}),
+		AskedAutoSuspend: o.AutoSuspend.minutes(),
 	}
 	var ok bool
 	if s.Series, ok = seriesOf(engine, text("engine", o.Engine)); !ok && !faults.Name("engine") {
@@ -349,10 +374,11 @@ func orDefault[T any](p *T, other T) T {
 
 // databaseUpdate is an update request.
 type databaseUpdate struct {
-	Label     *string       `json:"label,omitempty" minLength:"3" maxLength:"32"`
-	Type      *string       `json:"type,omitempty" doc:"A plan with more disk."`
-	AllowList *[]string     `json:"allow_list,omitempty" nullable:"false" maxItems:"10000" doc:"Replaces the whole list."`
-	Updates   *windowUpdate `json:"updates,omitempty"`
+	Label       *string       `json:"label,omitempty" minLength:"3" maxLength:"32"`
+	Type        *string       `json:"type,omitempty" doc:"A plan with more disk."`
+	AllowList   *[]string     `json:"allow_list,omitempty" nullable:"false" maxItems:"10000" doc:"Replaces the whole list."`
+	Updates     *windowUpdate `json:"updates,omitempty"`
+	AutoSuspend *autoSuspend  `json:"auto_suspend,omitempty"`
 	// How many nodes there are to be.
 	ClusterSize *int    `json:"cluster_size,omitempty" enum:"1,3" doc:"Nodes come and go while the database is written to."`
 	Replication *string `json:"replication_type,omitempty" enum:"none,asynch,semi_synch" doc:"As it is, or another together with another cluster_size; what suits that when left out."`
@@ -406,7 +432,7 @@ func (b databaseUpdate) change(faults *fault.Faults) control.UpdateCluster {
 		Label: b.Label, Type: b.Type, AllowList: b.AllowList, Fixed: b.fixed(),
 		Size: b.ClusterSize, Replication: (*cluster.Replication)(b.Replication), Commit: (*cluster.Commit)(b.Commit), Config: b.EngineConfig,
 	}
-	in.Updates = b.Updates.change()
+	in.Updates, in.AutoSuspend = b.Updates.change(), b.AutoSuspend.minutes()
 	return in
 }
 

@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -104,6 +105,9 @@ func (a *App) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if a.o.AutoSuspend.IdleMinutes > 0 && !a.host.CanSleep() {
+		return errors.New("auto_suspend.idle_minutes: databases can sleep only with the kernel's gateway: leave it out, or set gateway.driver to kernel")
+	}
 	operator := operate.New(a.operateOptions())
 	a.work, err = work.New(a.store.Pool(), work.Options{Workers: workers, Run: operator.Run, Due: a.store.DueOperations, Logger: a.log})
 	if err != nil {
@@ -115,7 +119,8 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	a.keeper = converge.New(keeperOptions)
 	a.control = control.New(control.Deps{
-		Store: a.store, Catalog: a.catalog, Continuous: a.o.Backups.Continuous, Ports: ports, PortUsable: a.host.PortUsable, Logger: a.log,
+		Store: a.store, Catalog: a.catalog, Continuous: a.o.Backups.Continuous, Ports: ports, PortUsable: a.host.PortUsable,
+		CanSleep: a.host.CanSleep(), AutoSuspend: a.o.AutoSuspend.IdleMinutes, Logger: a.log,
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
 		Quotas:          a.o.DefaultQuotas(),
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},

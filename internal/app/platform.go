@@ -70,6 +70,11 @@ func (a *App) openKernel(ctx context.Context) error {
 			d.RetireSessions(ctx, sessions, idle)
 		}
 	}
+	options.Waiting = func(port, held int) {
+		if d := a.sessionEnder.Load(); d != nil {
+			d.Waiting(port, held)
+		}
+	}
 	opened, err := kernel.Open(ctx, options)
 	if err != nil {
 		a.serverNetworks.Close()

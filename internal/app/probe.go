@@ -36,7 +36,8 @@ func (a *App) openProbe(ctx context.Context) error {
 		return err
 	}
 	a.networks.Guards = append(a.networks.Guards, own...)
-	a.prober = probe.New(probe.Options{Networks: a.networks, Roots: roots, UserAgent: a.o.Monitor.UserAgent()})
+	gateway, _ := a.gateway.(probe.Gateway)
+	a.prober = probe.New(probe.Options{Networks: a.networks, Roots: roots, UserAgent: a.o.Monitor.UserAgent(), Gateway: gateway})
 	return nil
 }
 

@@ -31,7 +31,7 @@ type dbCommands struct {
 	List        dbListCommand        `cmd:"" help:"List the databases."`
 	View        dbViewCommand        `cmd:"" help:"Show one database."`
 	Create      dbCreateCommand      `cmd:"" help:"Create a database."`
-	Update      dbUpdateCommand      `cmd:"" help:"Change label, type, number of nodes or allow list."`
+	Update      dbUpdateCommand      `cmd:"" help:"Change label, type, number of nodes, allow list or when it sleeps."`
 	Delete      dbDeleteCommand      `cmd:"" help:"Delete a database and all its data."`
 	Credentials dbCredentialsCommand `cmd:"" help:"Show the root user's name and password; with --reset make a new one."`
 	Config      dbConfigCommands     `cmd:"" help:"The server's settings: what can be chosen, what is."`
@@ -72,9 +72,17 @@ func printDatabases(w io.Writer, all []client.Database, asJSON bool) error {
 		if d.Hosts.Primary != "" {
 			address = fmt.Sprintf("%s:%d", d.Hosts.Primary, d.Port)
 		}
-		rows[i] = []string{fmt.Sprint(d.ID), d.Label, d.Engine + "/" + d.Version, d.Type, d.Status, address}
+		rows[i] = []string{fmt.Sprint(d.ID), d.Label, d.Engine + "/" + d.Version, d.Type, shownStatus(d), address}
 	}
 	return printTable(w, []string{"id", "label", "engine", "type", "status", "address"}, rows)
+}
+
+// shownStatus is a database's status, and that it sleeps.
+func shownStatus(d client.Database) string {
+	if d.Sleeping {
+		return d.Status + " (asleep)"
+	}
+	return d.Status
 }
 
 type dbViewCommand struct {
@@ -143,17 +151,18 @@ type dbCreateCommand struct {
 	apiFlags
 	jsonFlag
 	waitFlag
-	Label     string   `arg:"" help:"Its name: 3-32 letters, digits, - and _."`
-	Engine    string   `required:"" help:"Engine and series, such as postgresql/15 or mysql/10.11."`
-	Type      string   `default:"g6-nanode-1" help:"Plan."`
-	Region    string   `default:"local" help:"Region."`
-	Nodes     int      `default:"1" help:"1, or 3: a primary and two replicas."`
-	Allow     []string `help:"Addresses and ranges that may connect."`
-	Encrypted bool     `help:"Encrypt the data at rest."`
-	Fork      int64    `placeholder:"ID" help:"Take the data of this database's newest backup."`
-	At        string   `placeholder:"TIME" help:"With --fork: of this moment, such as 2026-01-31T18:04:05; without continuous backups, of the newest one before it."`
-	Config    []string `placeholder:"NAME=VALUE" help:"Settings of the server; 'steward db config list' names them." sep:"none"`
-	NoTLS     bool     `name:"no-tls-required" help:"Let clients connect without TLS too."`
+	Label       string   `arg:"" help:"Its name: 3-32 letters, digits, - and _."`
+	Engine      string   `required:"" help:"Engine and series, such as postgresql/15 or mysql/10.11."`
+	Type        string   `default:"g6-nanode-1" help:"Plan."`
+	Region      string   `default:"local" help:"Region."`
+	Nodes       int      `default:"1" help:"1, or 3: a primary and two replicas."`
+	Allow       []string `help:"Addresses and ranges that may connect."`
+	Encrypted   bool     `help:"Encrypt the data at rest."`
+	Fork        int64    `placeholder:"ID" help:"Take the data of this database's newest backup."`
+	At          string   `placeholder:"TIME" help:"With --fork: of this moment, such as 2026-01-31T18:04:05; without continuous backups, of the newest one before it."`
+	Config      []string `placeholder:"NAME=VALUE" help:"Settings of the server; 'steward db config list' names them." sep:"none"`
+	AutoSuspend *int     `placeholder:"MINUTES" help:"Put it to sleep after so many minutes without a session, until somebody connects; 0 for never."`
+	NoTLS       bool     `name:"no-tls-required" help:"Let clients connect without TLS too."`
 }
 
 func (f *dbCreateCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
@@ -167,7 +176,7 @@ func (f *dbCreateCommand) Run(ctx context.Context, s *streams, c *client.Client)
 	required := !f.NoTLS
 	asked := client.CreateDatabase{
 		Label: f.Label, Engine: f.Engine, Type: f.Type, Region: f.Region, ClusterSize: f.Nodes,
-		AllowList: append([]string{}, f.Allow...), Encrypted: f.Encrypted, SSLConnection: &required, EngineConfig: config,
+		AllowList: append([]string{}, f.Allow...), Encrypted: f.Encrypted, SSLConnection: &required, EngineConfig: config, AutoSuspend: autoSuspend(f.AutoSuspend),
 	}
 	if f.Fork != 0 {
 		asked.Fork = &client.Fork{Source: f.Fork, RestoreTime: f.At}
@@ -191,14 +200,23 @@ type dbUpdateCommand struct {
 	jsonFlag
 	waitFlag
 	databaseArg
-	Label *string   `help:"New label."`
-	Type  *string   `help:"Bigger plan."`
-	Nodes *int      `help:"1, or 3: with a replica that takes over." enum:"1,3"`
-	Allow *[]string `help:"The whole new list; an empty one blocks everybody."`
+	Label       *string   `help:"New label."`
+	Type        *string   `help:"Bigger plan."`
+	Nodes       *int      `help:"1, or 3: with a replica that takes over." enum:"1,3"`
+	Allow       *[]string `help:"The whole new list; an empty one blocks everybody."`
+	AutoSuspend *int      `placeholder:"MINUTES" help:"Put it to sleep after so many minutes without a session, until somebody connects; 0 for never."`
+}
+
+// autoSuspend is what is asked for by a flag; nil for nothing.
+func autoSuspend(minutes *int) *client.AutoSuspend {
+	if minutes == nil {
+		return nil
+	}
+	return &client.AutoSuspend{IdleMinutes: *minutes}
 }
 
 func (f *dbUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
-	d, err := c.UpdateDatabase(ctx, d, client.UpdateDatabase{Label: f.Label, Type: f.Type, AllowList: f.Allow, ClusterSize: f.Nodes})
+	d, err := c.UpdateDatabase(ctx, d, client.UpdateDatabase{Label: f.Label, Type: f.Type, AllowList: f.Allow, ClusterSize: f.Nodes, AutoSuspend: autoSuspend(f.AutoSuspend)})
 	if err != nil {
 		return err
 	}

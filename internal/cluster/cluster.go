@@ -73,6 +73,10 @@ type Spec struct {
 	// Commit is empty for MySQL.
 	Commit  Commit
 	Updates Window
+	// AutoSuspend is after how many minutes without a session it falls asleep; 0 for never.
+	AutoSuspend int
+	// AskedAutoSuspend is what a request to create asks for of that; nil for the default.
+	AskedAutoSuspend *int
 	// Asked is what a request to create asks for of that; the rest is the default.
 	Asked WindowChange
 	// Config are the server's settings that were chosen; the rest follows from the plan.
@@ -141,6 +145,8 @@ type Cluster struct {
 	OldestBackup *time.Time
 	// Maintenance is what waits for the next window.
 	Maintenance Maintenance
+	// SleepingSince is since when it sleeps; nil while it doesn't.
+	SleepingSince *time.Time
 	// Generation counts changes of the row; a stale writer's update fails.
 	Generation int64
 	// Deleted is when the customer deleted it; the row lives on, unseen, until

@@ -20,6 +20,9 @@ type Offer interface {
 	Encryption(engine Engine, series string) error
 }
 
+// MaxAutoSuspend is the longest that a database which may sleep waits for that, in minutes: a week.
+const MaxAutoSuspend = 7 * 24 * 60
+
 // Validate returns every fault of a new database's spec. Defaults must have
 // been filled in by WithDefaults; the allow_list is checked when it is parsed.
 func (s Spec) Validate(offer Offer) fault.Faults {

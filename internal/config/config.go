@@ -25,6 +25,7 @@ type Config struct {
 	Backups   Backups   `koanf:"backups"`
 	// Maintenance is what is done in databases' maintenance windows.
 	Maintenance Maintenance `koanf:"maintenance"`
+	AutoSuspend AutoSuspend `koanf:"auto_suspend"`
 	Restore     Restore     `koanf:"restore"`
 	Monitor     Monitor     `koanf:"monitor"`
 	Audit       Audit       `koanf:"audit"`
@@ -72,6 +73,12 @@ type Maintenance struct {
 	// Notify has contacts and the operator's channels told what is to come, when it
 	// begins and how it ends.
 	Notify bool `koanf:"notify"`
+}
+
+// AutoSuspend is when databases fall asleep that nobody uses and that don't say.
+type AutoSuspend struct {
+	// IdleMinutes is after how many minutes without a session; 0 for never.
+	IdleMinutes int `koanf:"idle_minutes"`
 }
 
 // Seal is the key service for secrets: a gocloud.dev/secrets URL; empty:

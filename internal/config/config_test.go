@@ -59,6 +59,8 @@ func TestLoadConfig(t *testing.T) {
 				"gateway.primary_address", "gateway.ports", "isolation.cgroups", "isolation.uid_base", "pool.size", "catalog.file",
 			},
 		},
+		{name: "auto_suspend", file: "auto_suspend: {idle_minutes: 30}\n", want: func(c *Config) { c.AutoSuspend.IdleMinutes = 30 }},
+		{name: "a bad value about auto_suspend", file: "auto_suspend: {idle_minutes: 10081}\n", wantErrs: []string{"auto_suspend.idle_minutes"}},
 		{
 			name: "maintenance",
 			file: "maintenance:\n  at_once: 5\n  notify: true\n",

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/cluster"
 	"steward/internal/embeddedpg"
 )
 
@@ -20,6 +21,7 @@ func (c Config) validate() []error {
 			check{c.Audit.Keep < leastAudit, fmt.Sprintf("audit.keep: must be at least %s", leastAudit)},
 			check{c.Pool.Size < 0 || c.Pool.Size > 100, "pool.size: must be 0-100"},
 			check{c.Engines.DiscoverEvery < time.Second || c.Engines.DiscoverEvery > 24*time.Hour, "engines.discover_every: must be 1s-24h"},
+			check{c.AutoSuspend.IdleMinutes < 0 || c.AutoSuspend.IdleMinutes > cluster.MaxAutoSuspend, fmt.Sprintf("auto_suspend.idle_minutes: must be 0-%d", cluster.MaxAutoSuspend)},
 			check{c.Maintenance.AtOnce < 1 || c.Maintenance.AtOnce > 100, "maintenance.at_once: must be 1-100"},
 		),
 	)

@@ -58,6 +58,8 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	spec.Series = s.Catalog.Series(spec.Engine, spec.Series)
 	spec = spec.WithDefaults()
 	configFaults := s.configure(&spec, cluster.Spec{}, spec.AskedConfig)
+	spec.AutoSuspend = s.AutoSuspend
+	found = append(found, s.autoSuspend(&spec, spec.AskedAutoSuspend)...)
 	spec.Updates = cluster.DefaultWindow(0).Merge(spec.Asked) // the default day follows from the id, below
 	found = append(append(found, without(spec.Validate(s.Catalog), unknown)...), configFaults...)
 	spec.Fork, err = s.fork(ctx, spec, source, &found)
@@ -172,6 +174,8 @@ type UpdateCluster struct {
 	Size        *int
 	Replication *cluster.Replication
 	Commit      *cluster.Commit
+	// AutoSuspend is after how many minutes without a session it falls asleep.
+	AutoSuspend *int
 	// Config are values of engine_config as they came, null taking one away.
 	Config map[string]any
 	// Fixed are members that can't be changed: what is there already may be sent.
@@ -313,6 +317,10 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 			c.AllowList, action, params.AllowList = list, operation.Update, true
 		}
 	}
+	faults = append(faults, s.autoSuspend(&c.Spec, in.AutoSuspend)...)
+	if c.AutoSuspend != was.AutoSuspend {
+		action = operation.Update
+	}
 	before := c.Nodes()
 	c, found := resized(c, in)
 	faults = append(faults, found...)
@@ -335,6 +343,22 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 		action = cmp.Or(action, operation.Update)
 	}
 	return c, action, params, faults
+}
+
+// autoSuspend has the database fall asleep after so many minutes without a session; nil
+// leaves it as it is.
+func (s *Clusters) autoSuspend(spec *cluster.Spec, asked *int) fault.Faults {
+	if asked == nil || *asked == spec.AutoSuspend {
+		return nil
+	}
+	spec.AutoSuspend = *asked
+	switch {
+	case *asked < 0 || *asked > cluster.MaxAutoSuspend:
+		return fault.Faults{fault.NewInvalid("auto_suspend.idle_minutes", "Must be 0-%d", cluster.MaxAutoSuspend)}
+	case *asked > 0 && !s.CanSleep:
+		return fault.Faults{fault.NewInvalid("auto_suspend.idle_minutes", "Must be 0: databases can't sleep on this server, whose gateway isn't the kernel's")}
+	}
+	return nil
 }
 
 // resized is the database with as many nodes as are asked for. How they replicate

@@ -33,6 +33,10 @@ type Deps struct {
 	Ports [2]int
 	// PortUsable reports whether no other program has a port; nil when none has any.
 	PortUsable func(port int) bool
+	// CanSleep reports whether databases that nobody uses can sleep here, and AutoSuspend
+	// after how many minutes those do that don't say; 0 for never.
+	CanSleep    bool
+	AutoSuspend int
 	// LoginsPerMinute bounds attempts to log in that fail, per user; 0: unbounded.
 	LoginsPerMinute int
 	// PasswordCost is what hashing a password takes; RFC 9106's recommendation when zero.

@@ -51,6 +51,7 @@ func inherit(spec cluster.Spec, source *cluster.Cluster) (_ cluster.Spec, unknow
 	if spec.Engine == source.Engine {
 		spec.Config = source.Config
 	}
+	spec.AskedAutoSuspend = cmp.Or(spec.AskedAutoSuspend, &source.AutoSuspend)
 	spec.Region, spec.Type, spec.Size = cmp.Or(spec.Region, source.Region), cmp.Or(spec.Type, source.Type), cmp.Or(spec.Size, source.Size)
 	if spec.Fork.SameEncryption {
 		spec.Encrypted = source.Encrypted

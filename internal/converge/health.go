@@ -231,7 +231,7 @@ func (r *repair) record(ctx context.Context, seen platform.Observed) error {
 			return fmt.Errorf("record what was seen: %w", err)
 		}
 	}
-	return r.tellFailover(ctx)
+	return errors.Join(r.tellFailover(ctx), r.tellSleep(ctx))
 }
 
 // tell makes what was seen known before Apply has ended, which may take minutes to

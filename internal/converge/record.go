@@ -16,6 +16,7 @@ const grain = 32 << 20
 func worthRecording(c cluster.Cluster, seen platform.Observed) bool {
 	k := keep(c, seen)
 	return k.Hosts != c.Hosts || !maps.Equal(k.Members, c.Members) || k.Installation != c.Installation ||
+		sleepChanged(c, seen) ||
 		k.ServerVersion != c.ServerVersion || k.ReadOnly != c.ReadOnly || differs(c.UsedBytes, k.UsedBytes)
 }
 

@@ -79,7 +79,7 @@ func (d Dir) HostOptions(c config.Config, log *slog.Logger) (host.Options, error
 		return host.Options{}, err
 	}
 	o := host.Options{
-		DataDir: d.Data, RunDir: d.Run, KeysDir: d.Keys, Engines: Engines(log), EngineFolders: c.Engines.Folders, DiscoverEvery: c.Engines.DiscoverEvery, Now: failpoint.Now,
+		DataDir: d.Data, RunDir: d.Run, KeysDir: d.Keys, Engines: Engines(log), EngineFolders: c.Engines.Folders, DiscoverEvery: c.Engines.DiscoverEvery, Now: failpoint.Now, Minute: failpoint.Minute(),
 		Ports: ports, Hostnames: c.Gateway.Hostnames, UIDBase: c.Isolation.UIDBase, PoolSize: c.Pool.Size, Logger: log,
 		Continuous: c.Backups.Continuous, Internet: c.Isolation.Internet,
 		Isolation: host.Isolation{Bubblewrap: c.Isolation.Bubblewrap, Cgroups: c.Isolation.Cgroups},

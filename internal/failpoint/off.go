@@ -10,5 +10,8 @@ const Enabled = false
 // Here is a no-op in this build.
 func Here(string) {}
 
+// Minute is a minute.
+func Minute() time.Duration { return time.Minute }
+
 // Now is the clock.
 func Now() time.Time { return time.Now() }

@@ -3,6 +3,7 @@
 package failpoint
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -22,6 +23,8 @@ var (
 	armPath   = os.Getenv("STEWARD_FAILPOINT_ARMED")
 	// ahead is by how much the clock is moved.
 	ahead, _ = time.ParseDuration(os.Getenv("STEWARD_CLOCK_AHEAD"))
+	// minute is what idle minutes are measured in, if it is set.
+	minute, _ = time.ParseDuration(os.Getenv("STEWARD_MINUTE"))
 )
 
 // counter counts the hits since the armed file has had its content.
@@ -30,6 +33,9 @@ var counter struct {
 	armed string
 	hits  int64
 }
+
+// Minute is a minute, or STEWARD_MINUTE.
+func Minute() time.Duration { return cmp.Or(minute, time.Minute) }
 
 // Now is the clock, moved ahead by STEWARD_CLOCK_AHEAD.
 func Now() time.Time { return time.Now().Add(ahead) }

@@ -19,6 +19,7 @@ type Databases struct {
 
 	databases, used, run       *prometheus.Desc
 	streams, lag, primaryMoves *prometheus.Desc
+	sleeping, wakes, wakeTime  *prometheus.Desc
 }
 
 // NewDatabases makes a collector of what the store and the host know.
@@ -31,6 +32,9 @@ func NewDatabases(s *store.Store, h *host.Driver) *Databases {
 		streams:      prometheus.NewDesc("steward_node_streaming", "1 while a replica receives what its primary writes.", []string{"id", "ordinal"}, nil),
 		lag:          prometheus.NewDesc("steward_node_lag_seconds", "For how long the oldest change that a replica received waits to be applied.", []string{"id", "ordinal"}, nil),
 		primaryMoves: prometheus.NewDesc("steward_database_failovers_total", "Changes of a database's primary, planned ones included.", []string{"id"}, nil),
+		sleeping:     prometheus.NewDesc("steward_databases_sleeping", "Databases that sleep.", nil, nil),
+		wakes:        prometheus.NewDesc("steward_database_wakes_total", "Databases that were woken, or couldn't be.", []string{"result"}, nil),
+		wakeTime:     prometheus.NewDesc("steward_database_wake_seconds_total", "How long those took that were woken.", nil, nil),
 	}
 }
 
@@ -42,6 +46,9 @@ func (c *Databases) Describe(d chan<- *prometheus.Desc) {
 	d <- c.streams
 	d <- c.lag
 	d <- c.primaryMoves
+	d <- c.sleeping
+	d <- c.wakes
+	d <- c.wakeTime
 }
 
 // Collect implements prometheus.Collector.
@@ -63,6 +70,7 @@ func (c *Databases) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(c.used, prometheus.GaugeValue, float64(*db.UsedBytes), id)
 		}
 	}
+	c.sleep(out, c.host.SleepStats())
 	nodes, err := c.host.Nodes()
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(c.run, err)
@@ -82,6 +90,13 @@ func (c *Databases) node(out chan<- prometheus.Metric, n host.NodeInfo) {
 	}
 	out <- prometheus.MustNewConstMetric(c.streams, prometheus.GaugeValue, one(n.Streaming), id, ordinal)
 	out <- prometheus.MustNewConstMetric(c.lag, prometheus.GaugeValue, n.LagSeconds, id, ordinal)
+}
+
+func (c *Databases) sleep(out chan<- prometheus.Metric, s host.SleepStats) {
+	out <- prometheus.MustNewConstMetric(c.sleeping, prometheus.GaugeValue, float64(s.Sleeping))
+	out <- prometheus.MustNewConstMetric(c.wakes, prometheus.CounterValue, float64(s.Wakes), "awake")
+	out <- prometheus.MustNewConstMetric(c.wakes, prometheus.CounterValue, float64(s.WakesInVain), "failed")
+	out <- prometheus.MustNewConstMetric(c.wakeTime, prometheus.CounterValue, s.WakeTime.Seconds())
 }
 
 func one(yes bool) float64 {

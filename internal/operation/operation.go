@@ -39,6 +39,9 @@ const (
 	Recovered        Action = "database_recovered"
 	LowDiskSpace     Action = "database_low_disk_space"
 	ArchiveGap       Action = "database_archive_gap"
+	// FellAsleep and Woke tell of a database that nobody used, and somebody needed again.
+	FellAsleep Action = "database_sleep"
+	Woke       Action = "database_wake"
 	// MaintenanceScheduled tells ahead of what Maintenance does in its window.
 	MaintenanceScheduled Action = "database_maintenance_scheduled"
 	Maintenance          Action = "database_maintenance"

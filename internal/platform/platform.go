@@ -26,6 +26,10 @@ type Observed struct {
 	// Suspended reports whether nothing runs, on purpose; then it is settled when
 	// that was wanted.
 	Suspended bool
+	// SleepingSince is since when no server runs because nobody needs one; zero while they
+	// do. Who connects wakes the cluster: it counts as serving. WokenFor is what it was last woken for.
+	SleepingSince time.Time
+	WokenFor      string
 	// Healthy counts the nodes that serve: the primary, and replicas that stream.
 	Healthy int
 	// Degraded reports whether writes go on, but fewer nodes serve than should.

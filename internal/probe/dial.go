@@ -30,7 +30,13 @@ func (c *check) connect(ctx context.Context, a monitor.Address) (net.Conn, error
 	c.phase, c.begun = connecting, time.Now()
 	d := net.Dialer{
 		Deadline: c.deadline, KeepAlive: -1, Resolver: c.p.resolver,
-		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error { return c.judge(address) },
+	}
+	var own ownership
+	d.ControlContext = func(_ context.Context, _, address string, raw syscall.RawConn) error {
+		if err := c.judge(address); err != nil {
+			return err
+		}
+		return c.own(&own, address, raw)
 	}
 	host := a.Host
 	if !a.IP.IsValid() && strings.Contains(host, ".") {
@@ -41,9 +47,10 @@ func (c *check) connect(ctx context.Context, a monitor.Address) (net.Conn, error
 	}
 	raw, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(a.Port))))
 	if err != nil {
+		own.end()
 		return nil, err
 	}
-	conn := &boundedConn{Conn: raw, left: mostRead}
+	conn := &boundedConn{Conn: raw, left: mostRead, over: own.end}
 	if err := conn.SetDeadline(c.deadline); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -105,6 +112,8 @@ type boundedConn struct {
 	net.Conn
 	left   int
 	forget func() bool
+	// over is called when it is closed.
+	over func()
 }
 
 func (b *boundedConn) Read(p []byte) (int, error) {
@@ -120,6 +129,7 @@ func (b *boundedConn) Close() error {
 	if b.forget != nil {
 		b.forget()
 	}
+	defer b.over()
 	return b.Conn.Close()
 }
 

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,16 @@ type Options struct {
 	UserAgent string
 	// Resolver looks names up; nil: as the system is configured.
 	Resolver *net.Resolver
+	// Gateway is where databases are reached that checks mustn't wake; nil for none.
+	Gateway Gateway
+}
+
+// Gateway is told of connections that aren't anybody's sessions.
+type Gateway interface {
+	// Serves reports whether an address is an end of the gateway's.
+	Serves(to netip.AddrPort) bool
+	// Own is told of a connection before it is made. It lasts until over is called.
+	Own(from, to netip.AddrPort) (over func())
 }
 
 // Prober checks services. It keeps nothing between checks and is safe for
@@ -37,11 +48,12 @@ type Prober struct {
 	h2       *http.Transport
 	agent    string
 	headers  string
+	gateway  Gateway
 }
 
 // New makes a Prober. There is nothing to stop.
 func New(o Options) *Prober {
-	p := &Prober{networks: o.Networks, resolver: o.Resolver, agent: o.UserAgent}
+	p := &Prober{networks: o.Networks, resolver: o.Resolver, agent: o.UserAgent, gateway: o.Gateway}
 	if p.resolver == nil {
 		p.resolver = &net.Resolver{PreferGo: true}
 	}

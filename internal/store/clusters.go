@@ -48,7 +48,7 @@ var clusterColumns = columns{
 const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
 	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
 	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted, fork_source, fork_time, fork_asked,
-	tasks, window_announced, window_begun, engine_config,
+	tasks, window_announced, window_begun, engine_config, auto_suspend, sleeping_since,
 	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete')`
 
 // portLock is the class of the advisory lock that serialises giving out ports.
@@ -97,6 +97,7 @@ func (t *Tx) insertCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 		Size: int32(c.Size), Encrypted: c.Encrypted, SslConnection: c.SSLConnection, AllowList: nonNil(c.AllowList),
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), Updates: updates, Port: int32(c.Port), Created: c.Created,
 		ForkSource: source, ForkTime: moment, ForkAsked: asked, EngineConfig: config,
+		AutoSuspend: int32(c.AutoSuspend),
 	})
 	if err != nil {
 		return c, classify(err)
@@ -188,7 +189,7 @@ func (q queries) oneCluster(ctx context.Context, sql string, args ...any) (clust
 func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	var c cluster.Cluster
 	var id, owner int64
-	var size, port, failovers int32
+	var size, port, failovers, autoSuspend int32
 	var engine, replication, commit, status string
 	var list []string
 	var updates, members, tasks, config []byte
@@ -198,13 +199,13 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 		&id, &owner, &c.Label, &engine, &c.Series, &c.Region, &c.Type, &size, &c.Encrypted, &c.SSLConnection, &list,
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
-		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &c.OldestBackup,
+		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.OldestBackup,
 	}, more...)...)
 	if err != nil {
 		return c, err
 	}
 	c.ID, c.Account, c.Size, c.Port = cluster.ID(id), account.ID(owner), int(size), int(port)
-	c.Failovers = int(failovers)
+	c.Failovers, c.AutoSuspend = int(failovers), int(autoSuspend)
 	if forkSource != nil {
 		c.Fork = &cluster.Fork{Source: cluster.ID(*forkSource), RestoreTime: forkTime, Asked: forkAsked}
 	}
@@ -243,7 +244,7 @@ func (q queries) ClustersForWork(ctx context.Context) ([]cluster.Cluster, error)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Cluster, error) { return scanCluster(row) })
 }
 
-// UpdateCluster writes label, type, nodes, allow_list, window, config and status of c, which
+// UpdateCluster writes label, type, nodes, allow_list, window, config, auto_suspend and status of c, which
 // was read with c.Generation; ErrStale when it changed since.
 func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Cluster, error) {
 	updates, err := json.Marshal(c.Updates)
@@ -259,6 +260,7 @@ func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Clus
 		ID: int64(c.ID), Generation: c.Generation, Label: c.Label, Type: c.Type, AllowList: nonNil(c.AllowList), Updates: updates,
 		Status: string(c.Status), Updated: c.Updated, Size: int32(c.Size),
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), EngineConfig: config,
+		AutoSuspend: int32(c.AutoSuspend),
 	})
 	if err != nil {
 		return c, classify(err)
@@ -316,6 +318,12 @@ func (q queries) RecordForked(ctx context.Context, id cluster.ID, moment time.Ti
 // having been read with fewer. It is false when somebody else has told of them.
 func (t *Tx) RecordFailovers(ctx context.Context, c cluster.Cluster, seen int) (bool, error) {
 	n, err := t.q.ClusterFailovers(ctx, dbsqlc.ClusterFailoversParams{ID: int64(c.ID), Known: int32(c.Failovers), Seen: int32(seen)})
+	return n > 0, classify(err)
+}
+
+// RecordSleep notes since when a cluster sleeps, nil while it doesn't. It is false when that is known.
+func (t *Tx) RecordSleep(ctx context.Context, id cluster.ID, since *time.Time) (bool, error) {
+	n, err := t.q.ClusterSleeping(ctx, since, int64(id))
 	return n > 0, classify(err)
 }
 

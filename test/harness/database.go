@@ -34,6 +34,7 @@ type Database struct {
 	AllowList     []string          `json:"allow_list"`
 	ServerVersion string            `json:"server_version"`
 	Encrypted     bool              `json:"encrypted"`
+	Sleeping      bool              `json:"sleeping"`
 }
 
 // Path is the database's address in the API.

@@ -65,6 +65,11 @@ var places atomic.Int32
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
+	return newPlaceWith(t, nil)
+}
+
+func newPlaceWith(t *testing.T, options []harness.Option, env ...string) *place {
+	t.Helper()
 	t.Parallel()
 	testnet.Need(t)
 	n := int(places.Add(1))
@@ -73,8 +78,10 @@ func newPlace(t *testing.T) *place {
 	p.clients = testnet.NewHost(t, fmt.Sprintf("clients%d", n), prefix("172.18.%d.1/24"), prefix("172.18.%d.100/24"))
 	testnet.Address(t, p.clients.Outside, prefix("172.18.%d.2/24"))
 	p.clients.AnyOf(prefix("172.19.%d.0/24"), prefix("172.18.%d.100/24").Addr())
-	p.Server = harness.Prepare(t, harness.WithConfig(fmt.Sprintf("isolation: {network: 10.%d.0.0/16}", 40+n)))
+	options = append(options, harness.WithConfig(fmt.Sprintf("isolation: {network: 10.%d.0.0/16}", 40+n)))
+	p.Server = harness.Prepare(t, options...)
 	p.Env = []string{"STEWARD_GATEWAY__PRIMARY_ADDRESS=" + p.primary.String(), "STEWARD_GATEWAY__SECONDARY_ADDRESS=" + p.second.String()}
+	p.Env = append(p.Env, env...)
 	p.Start()
 	return p
 }

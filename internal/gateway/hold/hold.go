@@ -26,7 +26,10 @@ type Options struct {
 	// Waiting is told of each connection that begins to be held, and how many of its
 	// port are by then. It must not block. May be nil.
 	Waiting func(port, held int)
-	Logger  *slog.Logger
+	// Own reports whether a connection is one of this process's own, that nobody is to be
+	// told of. May be nil.
+	Own    func(from, to netip.AddrPort) bool
+	Logger *slog.Logger
 }
 
 // Holder holds and joins connections. It is safe for concurrent use.
@@ -63,6 +66,9 @@ func New(o Options) *Holder {
 	o.Limit, o.Most = cmp.Or(o.Limit, 20*time.Second), cmp.Or(o.Most, 4096)
 	if o.Waiting == nil {
 		o.Waiting = func(int, int) {}
+	}
+	if o.Own == nil {
+		o.Own = func(netip.AddrPort, netip.AddrPort) bool { return false }
 	}
 	return &Holder{o: o, log: o.Logger, ports: map[int]*port{}}
 }
@@ -116,6 +122,24 @@ func (h *Holder) Set(r gateway.Route) {
 			s.cut()
 		}
 	}
+}
+
+// Rest takes the servers off a port's route unless anybody else is held or joined there: who
+// comes from now on is held. It reports whether it did.
+func (h *Holder) Rest(number int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.ports[number]
+	if p == nil {
+		return false
+	}
+	for s := range p.sessions {
+		if !s.own {
+			return false
+		}
+	}
+	p.route.Primary, p.route.Reads = netip.AddrPort{}, nil
+	return true
 }
 
 // Fail tells all who are held at the port, and all who would be until the route is

@@ -19,6 +19,7 @@ type session struct {
 	client *net.TCPConn
 	server net.Conn
 	source netip.Addr
+	own    bool
 	end    int
 	// target is the server it is joined to, if it is.
 	target netip.AddrPort
@@ -35,9 +36,15 @@ func (s *session) cut() {
 	}
 }
 
+func addressOf(a net.Addr) netip.AddrPort {
+	at := a.(*net.TCPAddr).AddrPort()
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+}
+
 func (h *Holder) serve(p *port, end int, c *net.TCPConn) {
 	defer c.Close()
-	s := &session{client: c, end: end, source: c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()}
+	from, to := addressOf(c.RemoteAddr()), addressOf(c.LocalAddr())
+	s := &session{client: c, end: end, source: from.Addr(), own: h.o.Own(from, to)}
 	h.mu.Lock()
 	// The kernel let it in; but its rules may be gone.
 	if !p.route.Allows(s.source) {
@@ -114,7 +121,9 @@ func (h *Holder) await(p *port, s *session, early *early) (server net.Conn, why 
 			h.held++
 			number, n := p.route.Port, p.held
 			h.mu.Unlock()
-			h.o.Waiting(number, n)
+			if !s.own {
+				h.o.Waiting(number, n)
+			}
 		}
 		var again <-chan time.Time
 		if target.IsValid() { // it refuses: it may be about to start

@@ -20,6 +20,8 @@ type flow struct {
 	open bool
 	// sent is how many bytes the client has sent, where the server's socket was asked.
 	sent uint64
+	// opening reports whether it is about to be established.
+	opening bool
 	// raw is the original way, as the kernel names the connection.
 	raw []byte
 }
@@ -137,6 +139,7 @@ const (
 	ctProtoTCP, ctTCPState                = 1, 1
 	ctFilterOrig, ctFilterReply           = 1, 2
 	filterDst, filterProto, filterDstPort = 1 << 1, 1 << 3, 1 << 5
+	tcpSynSent, tcpSynReceived            = 1, 2
 	tcpEstablished                        = 3
 )
 
@@ -194,7 +197,8 @@ func parseFlow(b []byte) (f flow, err error) {
 						d.Nested(func(d *netlink.AttributeDecoder) error {
 							for d.Next() {
 								if d.Type() == ctTCPState {
-									f.open = d.Uint8() == tcpEstablished
+									state := d.Uint8()
+									f.open, f.opening = state == tcpEstablished, state == tcpSynSent || state == tcpSynReceived
 								}
 							}
 							return nil

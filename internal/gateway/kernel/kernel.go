@@ -71,6 +71,11 @@ type Gateway struct {
 	// looked is when the table was last read as a whole, and took how long that was.
 	looked time.Time
 	took   time.Duration
+
+	// closed are the connections that were closed when Used was last asked.
+	closedMu sync.Mutex
+	closed   map[string]bool
+	own      ownConnections
 }
 
 const (
@@ -105,7 +110,7 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	g.holder = hold.New(hold.Options{
-		PrimaryAddr: o.PrimaryAddr, SecondaryAddr: o.SecondaryAddr, Limit: o.HoldLimit, Waiting: o.Waiting, Logger: o.Logger,
+		PrimaryAddr: o.PrimaryAddr, SecondaryAddr: o.SecondaryAddr, Limit: o.HoldLimit, Waiting: o.Waiting, Own: g.own.active, Logger: o.Logger,
 	})
 	g.mu.Lock()
 	defer g.mu.Unlock()

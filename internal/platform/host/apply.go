@@ -31,6 +31,13 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 	if err := d.cacheSecrets(ctx, cs, want.Encrypted, max(1, want.Size)); err != nil {
 		return platform.Observed{}, fmt.Errorf("cluster %d: %w", want.ID, err)
 	}
+	if top, err := d.topology(want.ID); err == nil && top.Sleeps() && !want.Suspended && !d.asleepAsWanted(want, top) {
+		done, err := d.use(ctx, cs, wokenForChange)
+		if err != nil {
+			return platform.Observed{}, err
+		}
+		defer done()
+	}
 	ctx, unlock, err := cs.acquire(ctx)
 	if err != nil {
 		return platform.Observed{}, err

@@ -26,6 +26,11 @@ import (
 // as usual meanwhile.
 func (d *Driver) Backup(ctx context.Context, want platform.Wanted, from cluster.Role, w io.Writer) (platform.Copy, error) {
 	cs := d.clusterState(want.ID)
+	done, err := d.use(ctx, cs, wokenForBackup)
+	if err != nil {
+		return platform.Copy{}, err
+	}
+	defer done()
 	top, err := d.topology(want.ID)
 	if err != nil {
 		return platform.Copy{}, err
@@ -319,7 +324,7 @@ func (nr *nodeReconciler) swapData(top state.Topology, unpacked string) error {
 		if err := files.MakeFolder(before, 0o711, 0, 0); err != nil {
 			return err
 		}
-		top.Restoring = true
+		top.Restoring, top.Asleep = true, time.Time{}
 		if err := nr.d.saveTopology(nr.want.ID, top); err != nil {
 			return err
 		}
@@ -386,7 +391,7 @@ func (nr *nodeReconciler) startRestored(ctx context.Context) error {
 			return err
 		}
 	}
-	nr.top.Restoring = false
+	nr.top.Restoring, nr.top.Asleep = false, time.Time{}
 	if err := nr.d.saveTopology(nr.want.ID, nr.top); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func (d *Driver) SetPassword(ctx context.Context, want platform.Wanted) error {
 	if err != nil {
 		return fmt.Errorf("cluster %d: set password: %w", want.ID, err)
 	}
-	return d.withServers(ctx, want, "set password", func(nr *nodeReconciler) error {
+	return d.withServers(ctx, want, "set password", wokenForPassword, func(nr *nodeReconciler) error {
 		nr.node.RootPassword = string(password)
 		failpoint.Here("host: before set password")
 		if err := nr.eng.SetRootPassword(ctx, nr.node); err != nil {
@@ -36,7 +36,7 @@ func (d *Driver) SetPassword(ctx context.Context, want platform.Wanted) error {
 // keep it for the day they are primary.
 func (d *Driver) SetReadOnly(ctx context.Context, want platform.Wanted, on bool) error {
 	want.ReadOnly = on
-	return d.withServers(ctx, want, "set read only", func(nr *nodeReconciler) error {
+	return d.withServers(ctx, want, "set read only", wokenForDisk, func(nr *nodeReconciler) error {
 		if err := nr.writeFiles(); err != nil {
 			return err
 		}
@@ -55,11 +55,16 @@ func (d *Driver) SetReadOnly(ctx context.Context, want platform.Wanted, on bool)
 
 // withServers does something with each server of a cluster, the primary's
 // first. All have to run.
-func (d *Driver) withServers(ctx context.Context, want platform.Wanted, what string, do func(*nodeReconciler) error) error {
+func (d *Driver) withServers(ctx context.Context, want platform.Wanted, what, why string, do func(*nodeReconciler) error) error {
 	cs := d.clusterState(want.ID)
 	if err := d.cacheSecrets(ctx, cs, want.Encrypted, max(1, want.Size)); err != nil {
 		return fmt.Errorf("cluster %d: %s: %w", want.ID, what, err)
 	}
+	done, err := d.use(ctx, cs, why)
+	if err != nil {
+		return err
+	}
+	defer done()
 	ctx, unlock, err := cs.acquire(ctx)
 	if err != nil {
 		return err

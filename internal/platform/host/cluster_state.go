@@ -34,6 +34,8 @@ type clusterState struct {
 	secrets map[platform.SecretName][]byte
 	// monitored reports whether a health monitor runs.
 	monitored bool
+	// resting is when the cluster falls asleep, or that it does.
+	resting rest
 	// baseBackup is a copy of the primary's data that is being made.
 	baseBackup *baseBackup
 }

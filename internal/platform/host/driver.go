@@ -50,6 +50,9 @@ type Driver struct {
 
 	mu       sync.Mutex
 	clusters map[cluster.ID]*clusterState
+	// byPort are the clusters that connections which wait at a port wake.
+	byPort map[int]*clusterState
+	sleeps sleepStats
 
 	// comparing is held while a replica is compared with its primary.
 	comparing sync.Mutex
@@ -73,10 +76,13 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		o.Now = time.Now
 	}
 	o.CompareEvery = cmp.Or(o.CompareEvery, defaultCompareEvery)
+	o.Minute = cmp.Or(o.Minute, time.Minute)
+	o.LookAtSessions = cmp.Or(o.LookAtSessions, min(lookAtSessions, o.Minute))
 	o.DiscoverEvery = cmp.Or(o.DiscoverEvery, 5*time.Minute)
 	d := &Driver{
 		o: o, log: o.Logger, layout: layout{data: o.DataDir, run: o.RunDir, keys: o.KeysDir},
 		scope: scopeOf(o.DataDir), changes: make(chan cluster.ID, 256), clusters: map[cluster.ID]*clusterState{},
+		byPort: map[int]*clusterState{},
 	}
 	d.quit, d.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := errors.Join(d.layout.make(), checkReach(o.DataDir), checkReach(o.RunDir), checkReach(o.KeysDir)); err != nil {
@@ -152,6 +158,7 @@ func (d *Driver) Notes() []error { return d.notes }
 func (d *Driver) Start() {
 	d.adoptNetworks()
 	d.withholdAbsent()
+	d.noteTopologies()
 	d.mu.Lock()
 	d.active = true
 	all := slices.Collect(maps.Values(d.clusters))
@@ -169,6 +176,9 @@ func (d *Driver) Start() {
 	}
 	d.spawn(func() { d.templates.KeepReady(d.quit) })
 	d.spawn(func() { d.trash.KeepEmpty(d.quit) })
+	if g := d.sleeper(); g != nil {
+		d.spawn(func() { d.keepSleeping(g) })
+	}
 	d.spawn(d.keepLogsSmall)
 	d.spawn(d.keepDiscovering)
 }
@@ -320,5 +330,9 @@ func (d *Driver) saveTopology(id cluster.ID, t state.Topology) error {
 	if err := files.MakeFolder(d.layout.cluster(id), 0o711, 0, 0); err != nil {
 		return fmt.Errorf("write topology: %w", err)
 	}
-	return state.Write(d.layout.topology(id), t)
+	if err := state.Write(d.layout.topology(id), t); err != nil {
+		return err
+	}
+	d.noteTopology(d.clusterState(id), t)
+	return nil
 }

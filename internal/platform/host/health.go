@@ -37,10 +37,17 @@ func (d *Driver) startHealthMonitor(cs *clusterState) {
 	d.spawn(func() { d.prepareFailover(cs) })
 	d.spawn(func() {
 		d.monitorHealth(cs)
-		cs.mu.Lock()
-		defer cs.mu.Unlock()
-		cs.monitored = false
 	})
+}
+
+// endMonitor reports whether there is nothing to monitor any more. Who starts a monitor after
+// that has one: the topology says first that there is something.
+func (d *Driver) endMonitor(cs *clusterState) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	top, err := d.topology(cs.id)
+	cs.monitored = err == nil && top.Size > 1 && !top.Rests()
+	return !cs.monitored
 }
 
 // healthMonitor watches the primary and the replicas of a cluster with several nodes.
@@ -73,8 +80,11 @@ func (d *Driver) monitorHealth(cs *clusterState) {
 		case <-tick.C:
 		}
 		top, err := d.topology(cs.id)
-		if err != nil || top.Size == 1 || top.Suspended {
-			return
+		if err != nil || top.Size == 1 || top.Rests() {
+			if d.endMonitor(cs) {
+				return
+			}
+			continue
 		}
 		if !top.Restoring {
 			hm.probe(top)

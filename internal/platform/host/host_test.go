@@ -206,6 +206,11 @@ func (s *site) openKernel(t *testing.T) {
 				d.RetireSessions(ctx, sessions, idle)
 			}
 		},
+		Waiting: func(port, held int) {
+			if d := s.driver.Load(); d != nil {
+				d.Waiting(port, held)
+			}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -83,6 +83,7 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 	seen.Exists = true
 	seen.Nodes = []platform.Node{node}
 	seen.Installation, seen.ServerVersion, seen.ReadOnly = rec.Installation, node.Version, rec.ReadOnly
+	seen.WokenFor = l.top.Woken
 	seen.Failovers, seen.LastFailover, seen.FailoverReason = l.top.Failovers, l.top.Last, l.top.Reason
 	seen.Serving, seen.Closed = answers && rec.Bootstrapped && routed, len(l.route.Allow) == 0
 	if seen.Serving {
@@ -92,10 +93,28 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 	if rec.Bootstrapped {
 		l.fillBootstrapped(ns, seen)
 	}
-	seen.Degraded = seen.Serving && seen.Healthy < l.top.Size
+	if l.top.Sleeps() {
+		l.fillAsleep(seen)
+	}
+	seen.Degraded = seen.Serving && seen.Healthy < l.top.Size && !l.cs.rest().rising
 	if !seen.Serving && seen.Problem == "" && !seen.Suspended {
 		seen.Problem = problemOf(node.Running, answers, rec.Bootstrapped, routed)
 	}
+}
+
+// fillAsleep fills in what is so of a cluster that sleeps: whoever may connect is served.
+func (l *observation) fillAsleep(seen *platform.Observed) {
+	if l.stopped(*seen) {
+		seen.SleepingSince = l.top.Asleep
+	}
+	seen.Serving = l.route.Port == l.primary.Port && !l.route.Primary.IsValid() && seen.Problem == ""
+	seen.Healthy = l.top.Size
+}
+
+// stopped reports whether all servers of a cluster that sleeps have ended.
+func (l *observation) stopped(seen platform.Observed) bool {
+	running := func(n platform.Node) bool { return n.Running }
+	return !l.cs.rest().falling && !slices.ContainsFunc(seen.Nodes, running)
 }
 
 // addReplicas adds the nodes that follow.
@@ -156,6 +175,8 @@ func (l *observation) replica(ctx context.Context, ordinal int) platform.Node {
 		}
 	case !n.Streaming && ns.rebuildBlocker() != "":
 		n.Problem = notCopied + ns.rebuildBlocker()
+	case !n.Running && l.top.Sleeps():
+		n.Problem = ""
 	case !n.Running && !l.top.Suspended:
 		n.Problem = "its server isn't running"
 	}
@@ -189,6 +210,10 @@ func (l *observation) settled(seen *platform.Observed, want *platform.Wanted) {
 		seen.Settled = seen.Suspended
 		return
 	}
+	if l.top.Sleeps() {
+		seen.Settled = seen.Serving && !seen.SleepingSince.IsZero() && (want == nil || l.d.asleepAsWanted(*want, l.top))
+		return
+	}
 	seen.Settled = l.complete(*seen) && (want == nil || l.asWanted(*want)) && l.readsRouted()
 	for _, n := range seen.Nodes {
 		if n.Role == cluster.Replica && n.Problem != "" && seen.Problem == "" {
@@ -205,7 +230,7 @@ func (l *observation) complete(seen platform.Observed) bool {
 // asWanted reports whether what was last applied is what is wanted.
 func (l *observation) asWanted(want platform.Wanted) bool {
 	rec := l.primary
-	return rec.Applied.Plan == want.Plan && rec.Applied.Config == want.Config.Text() && rec.ReadOnly == want.ReadOnly &&
+	return rec.Applied.Plan == want.Plan && rec.Applied.Config == want.Config.Text() && rec.ReadOnly == want.ReadOnly && l.top.AutoSuspend == want.AutoSuspend &&
 		(!want.Patch || l.d.patched(want)) && l.top.Size == max(1, want.Size)
 }
 

@@ -60,6 +60,10 @@ type Options struct {
 	// where replicas may differ unseen; a day when 0.
 	CompareEvery time.Duration
 
+	// LookAtSessions is how often it is looked who is connected; 5 s unless set, and no
+	// less often than Minute, which idle minutes are measured in: a minute unless set.
+	LookAtSessions, Minute time.Duration
+
 	Logger *slog.Logger
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time

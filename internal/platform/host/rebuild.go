@@ -142,7 +142,7 @@ func (d *Driver) rebuild(ctx context.Context, cs *clusterState, ns *nodeState, w
 	if ns.ordinal >= now.Size {
 		return fmt.Errorf("the cluster has %d node(s) now", now.Size)
 	}
-	if now.Primary != top.Primary || now.Suspended {
+	if now.Primary != top.Primary || now.Rests() {
 		return fmt.Errorf("node %d isn't the primary any more", top.Primary)
 	}
 	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, now, ns.ordinal)

@@ -61,6 +61,9 @@ func (d *Driver) newClusterReconciler(cs *clusterState, want platform.Wanted) (*
 			return nil, err
 		}
 	}
+	if cr.top.AutoSuspend > 0 {
+		d.expect(cs, want.Port)
+	}
 	return cr, nil
 }
 
@@ -68,6 +71,9 @@ func (d *Driver) newClusterReconciler(cs *clusterState, want platform.Wanted) (*
 func (cr *clusterReconciler) run(ctx context.Context) error {
 	if cr.want.Suspended {
 		return cr.suspend(ctx)
+	}
+	if cr.top.Sleeps() {
+		return cr.sleepOn(ctx)
 	}
 	if err := cr.d.narrow(ctx, cr.want); err != nil {
 		return err
@@ -422,6 +428,9 @@ func (d *Driver) route(cs *clusterState, want platform.Wanted, top state.Topolog
 	if want.LockedOut { // the servers have a password that was reset
 		r.Allow = nil
 	}
+	if top.Sleeps() { // until the primary answers
+		return sleepingRoute(r)
+	}
 	return r
 }
 
@@ -458,25 +467,7 @@ func (cr *clusterReconciler) suspend(ctx context.Context) error {
 	if err := cr.d.o.Gateway.Set(ctx, closed); err != nil {
 		return err
 	}
-	// The primary first: its last words reach the replicas.
-	for _, ordinal := range append([]int{cr.top.Primary}, cr.top.Replicas()...) {
-		nr, err := cr.nodeReconciler(ctx, ordinal)
-		if err != nil {
-			return err
-		}
-		if nr.rec == nil {
-			continue
-		}
-		failpoint.Here("host: before suspending a node")
-		if err := nr.stop(ctx); err != nil {
-			return err
-		}
-		if err := nr.killAll(ctx); err != nil {
-			return err
-		}
-		failpoint.Here("host: after suspending a node")
-	}
-	return nil
+	return cr.stopAll(ctx)
 }
 
 var errNoServer = errors.New("the server isn't running")
@@ -497,7 +488,7 @@ func (d *Driver) recordedCluster(ctx context.Context, id cluster.ID, top state.T
 		return want, fmt.Errorf("cluster %d: no node of it was ever finished", id)
 	}
 	want = d.recordedWanted(rec)
-	want.Size, want.Replication, want.Suspended = top.Size, top.Replication, top.Suspended
+	want.Size, want.Replication, want.Suspended, want.AutoSuspend = top.Size, top.Replication, top.Suspended, top.AutoSuspend
 	inst := d.installation(rec.Installation)
 	want.Series, want.Installation = inst.Series, rec.Installation
 	want.Hosts = cluster.Hosts{Primary: d.o.PrimaryAddress.String(), Secondary: d.o.SecondaryAddress.String()}

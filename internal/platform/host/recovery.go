@@ -122,7 +122,7 @@ func (d *Driver) recoverAgain(cs *clusterState) {
 // recoverNow brings a cluster back the way it was, from this machine's records.
 func (d *Driver) recoverNow(ctx context.Context, cs *clusterState) error {
 	top, err := d.topology(cs.id)
-	if err != nil || top.Size == 1 || top.Suspended || top.Restoring {
+	if err != nil || top.Size == 1 || top.Rests() || top.Restoring {
 		return err
 	}
 	if born, err := d.bootstrapped(cs.id, top); err != nil || !born {

@@ -77,6 +77,7 @@ func (d *Driver) remove(ctx context.Context, cs *clusterState, port int) error {
 	failpoint.Here("host: after removing files")
 	cs.setProblem("", false)
 	cs.forgetSecrets()
+	d.expectNoMore(cs)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"steward/internal/cluster"
 	"steward/internal/failpoint"
@@ -17,7 +18,10 @@ import (
 func (cr *clusterReconciler) targetTopology(now state.Topology) (state.Topology, error) {
 	size := max(1, cr.want.Size)
 	top := now
-	top.Suspended = cr.want.Suspended
+	top.Suspended, top.AutoSuspend = cr.want.Suspended, cr.want.AutoSuspend
+	if top.Suspended {
+		top.Asleep = time.Time{}
+	}
 	switch {
 	case cr.want.Suspended: // nobody comes or goes meanwhile
 		return top, nil

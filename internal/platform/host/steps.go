@@ -43,6 +43,7 @@ func (nr *nodeReconciler) execute(ctx context.Context, s plan.Step) error {
 		plan.Upgrade:        nr.upgrade,
 		plan.Keyring:        nr.keyring,
 		plan.ReadOnly:       nr.readOnly,
+		plan.Wake:           nr.wakeUp,
 		plan.Route:          nr.setRoute,
 		plan.Settle:         func(context.Context) error { return nr.settle() },
 	}[s]

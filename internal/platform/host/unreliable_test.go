@@ -99,6 +99,22 @@ func (g *unreliableGateway) Routes(ctx context.Context) ([]gateway.Recorded, err
 	return routes, err
 }
 
+// Used is passed on as the next are: with HAProxy nothing sleeps.
+func (g *unreliableGateway) Used(ctx context.Context) (map[int]bool, error) {
+	return g.Gateway.(*kernel.Gateway).Used(ctx)
+}
+
+// Rest is passed on.
+func (g *unreliableGateway) Rest(ctx context.Context, port int) (bool, error) {
+	return g.Gateway.(*kernel.Gateway).Rest(ctx, port)
+}
+
+// Held is passed on.
+func (g *unreliableGateway) Held(port int) int { return g.Gateway.(*kernel.Gateway).Held(port) }
+
+// Fail is passed on.
+func (g *unreliableGateway) Fail(port int, why string) { g.Gateway.(*kernel.Gateway).Fail(port, why) }
+
 // Withhold is passed on to a gateway that has to be told.
 func (g *unreliableGateway) Withhold(ctx context.Context, port int, server netip.AddrPort, grace time.Duration) error {
 	if w, ok := g.Gateway.(*kernel.Gateway); ok {

@@ -79,7 +79,7 @@ func (d *Driver) archivedNodes(want platform.Wanted) ([]engine.ArchivedNode, err
 // cluster's own data and is archived.
 func (d *Driver) runningNode(ctx context.Context, want platform.Wanted, top state.Topology, ordinal int) (engine.Node, bool, error) {
 	ns := d.clusterState(want.ID).node(ordinal)
-	if !d.o.Continuous || top.Restoring || top.Suspended || !ns.running() {
+	if !d.o.Continuous || top.Restoring || top.Rests() || !ns.running() {
 		return engine.Node{}, false, nil
 	}
 	nr, err := d.newNodeReconciler(ctx, d.keychain(d.clusterState(want.ID)), want, top, ordinal)

@@ -17,6 +17,7 @@ func (d *Driver) look(id cluster.ID) platform.Observed {
 	seen := platform.Observed{
 		Exists: true, Installation: c.Installation, ServerVersion: c.Version, ReadOnly: c.ReadOnly, Suspended: c.Suspended,
 		Failovers: c.Failovers, LastFailover: c.LastFailover, FailoverReason: c.FailoverReason,
+		SleepingSince: c.SleepingSince, WokenFor: c.WokenFor,
 		Closed: !c.Routed || len(c.AllowList) == 0,
 	}
 	for i := range c.size() {

@@ -63,6 +63,10 @@ type Cluster struct {
 	Bootstrapped bool
 	// Suspended reports whether nothing runs because that was asked for.
 	Suspended bool
+	// SleepingSince is since when nothing runs because nobody needs it, WokenFor what it
+	// was last needed for.
+	SleepingSince time.Time
+	WokenFor      string
 	// Primary is the ordinal of the node that takes the writes.
 	Primary int
 	Lost    [3]bool

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"steward/internal/cluster"
 )
@@ -105,6 +106,12 @@ func (d *Driver) LoseReplica(id cluster.ID) {
 			c.Lost[i] = true
 		}
 	})
+	d.Change(id)
+}
+
+// Sleep puts a cluster to sleep, or wakes it for something, as drivers do by themselves.
+func (d *Driver) Sleep(id cluster.ID, since time.Time, wokenFor string) {
+	d.world.Edit(id, func(c *Cluster) { c.SleepingSince, c.WokenFor = since, wokenFor })
 	d.Change(id)
 }
 

@@ -13,10 +13,10 @@ import (
 const clusterCreate = `-- name: ClusterCreate :exec
 INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
                       replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time, fork_asked,
-                      engine_config) OVERRIDING SYSTEM VALUE
+                      engine_config, auto_suspend) OVERRIDING SYSTEM VALUE
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
         $12, $13, $14, 'provisioning', $15, $16, $16,
-        $17, $18, $19, $20)
+        $17, $18, $19, $20, $21)
 `
 
 type ClusterCreateParams struct {
@@ -40,6 +40,7 @@ type ClusterCreateParams struct {
 	ForkTime        *time.Time
 	ForkAsked       *time.Time
 	EngineConfig    []byte
+	AutoSuspend     int32
 }
 
 func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) error {
@@ -64,6 +65,7 @@ func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) er
 		arg.ForkTime,
 		arg.ForkAsked,
 		arg.EngineConfig,
+		arg.AutoSuspend,
 	)
 	return err
 }
@@ -167,6 +169,19 @@ func (q *Queries) ClusterRemove(ctx context.Context, id int64) error {
 	return err
 }
 
+const clusterSleeping = `-- name: ClusterSleeping :execrows
+UPDATE clusters SET sleeping_since = $1::timestamptz
+WHERE id = $2 AND sleeping_since IS DISTINCT FROM $1::timestamptz AND deleted IS NULL
+`
+
+func (q *Queries) ClusterSleeping(ctx context.Context, since *time.Time, iD int64) (int64, error) {
+	result, err := q.db.Exec(ctx, clusterSleeping, since, iD)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const clusterTransition = `-- name: ClusterTransition :execrows
 UPDATE clusters SET status = $1, updated = $2, generation = generation + 1
 WHERE id = $3 AND status = $4 AND deleted IS NULL
@@ -209,8 +224,8 @@ func (q *Queries) ClusterUndelete(ctx context.Context, now time.Time, iD int64) 
 const clusterUpdate = `-- name: ClusterUpdate :execrows
 UPDATE clusters SET label = $1, type = $2, allow_list = $3, updates = $4, status = $5,
                     size = $6, replication_type = $7, commit_type = $8,
-                    engine_config = $9, updated = $10, generation = generation + 1
-WHERE id = $11 AND generation = $12 AND deleted IS NULL
+                    engine_config = $9, auto_suspend = $10, updated = $11, generation = generation + 1
+WHERE id = $12 AND generation = $13 AND deleted IS NULL
 `
 
 type ClusterUpdateParams struct {
@@ -223,6 +238,7 @@ type ClusterUpdateParams struct {
 	ReplicationType string
 	CommitType      string
 	EngineConfig    []byte
+	AutoSuspend     int32
 	Updated         time.Time
 	ID              int64
 	Generation      int64
@@ -239,6 +255,7 @@ func (q *Queries) ClusterUpdate(ctx context.Context, arg ClusterUpdateParams) (i
 		arg.ReplicationType,
 		arg.CommitType,
 		arg.EngineConfig,
+		arg.AutoSuspend,
 		arg.Updated,
 		arg.ID,
 		arg.Generation,

@@ -140,6 +140,8 @@ type Cluster struct {
 	EngineConfig     []byte
 	RestsWithAccount bool
 	ForkAsked        *time.Time
+	AutoSuspend      int32
+	SleepingSince    *time.Time
 }
 
 type ClusterSecret struct {

@@ -25,6 +25,7 @@ const (
 	Upgrade        Step = "upgrade"            // finish the move to a newer version
 	Keyring        Step = "keyring"            // seal what the server's keyring holds
 	ReadOnly       Step = "read only"          // turn the disk guard on or off
+	Wake           Step = "wake"               // put on record that the cluster sleeps no more
 	Route          Step = "route"              // open the gateway, or change who may pass
 	Settle         Step = "settle"             // put on record that all is as wanted
 )
@@ -61,6 +62,8 @@ type Status struct {
 	FencesDue   bool
 	ReadOnlyDue bool
 	RouteDue    bool
+	// Asleep reports whether it is on record that the cluster sleeps.
+	Asleep bool
 	// Settled reports whether the record says that all was done.
 	Settled bool
 }
@@ -82,11 +85,12 @@ func Steps(s Status) []Step {
 	add(!running, Files, Start, Ready)
 	add(running, s.updates()...)
 	add(s.fresh(), Bootstrap)
-	add(s.RoleDue || s.Replicated && (!running || s.fresh()), Role)
+	add(s.RoleDue || s.Replicated && (!running || !s.Answers || s.fresh()), Role) // one that doesn't answer yet may not know its role
 	add(s.Upgrading || s.OtherBuild && !s.fresh(), Upgrade)
 	add(s.Encrypted, Keyring)
 	add(s.ReadOnlyDue && running, ReadOnly)
-	add(s.RouteDue || !running && !s.Replica && !s.fresh(), Route) // nobody is led to a server that doesn't run
+	add(s.Asleep && !s.Replica, Wake)                                                        // before anybody is led here: who finds it on record stops the server
+	add(s.RouteDue || s.Asleep && !s.Replica || !running && !s.Replica && !s.fresh(), Route) // nobody is led to a server that doesn't run
 	if s.Settled && (len(steps) == 0 || slices.Equal(steps, []Step{Keyring})) {
 		return steps // the keyring is looked at each time, without a change to record
 	}

@@ -134,6 +134,11 @@ func TestPlan(t *testing.T) {
 			[]Step{Files, Start, Ready, Role, Settle},
 		},
 		{
+			"steward ended before a replica that it started had answered",
+			with(running, func(s *Status) { s.Replicated, s.Replica, s.Answers = true, true, false }),
+			[]Step{Ready, Role, Settle},
+		},
+		{
 			"a replica doesn't follow",
 			with(running, func(s *Status) { s.Replicated, s.Replica, s.RoleDue = true, true, true }),
 			[]Step{Role, Settle},
@@ -142,6 +147,21 @@ func TestPlan(t *testing.T) {
 			"steward ended between the record and the promotion",
 			with(running, func(s *Status) { s.Replicated, s.RoleDue, s.RouteDue = true, true, true }),
 			[]Step{Role, Route, Settle},
+		},
+		{
+			"somebody needs a cluster that sleeps",
+			with(stopped, func(s *Status) { s.Asleep, s.RouteDue = true, true }),
+			[]Step{Files, Start, Ready, Wake, Route, Settle},
+		},
+		{
+			"steward ended while it woke",
+			with(running, func(s *Status) { s.Asleep, s.RouteDue = true, true }),
+			[]Step{Wake, Route, Settle},
+		},
+		{
+			"a replica wakes with its primary",
+			with(stopped, func(s *Status) { s.Asleep, s.Replicated, s.Replica = true, true, true }),
+			[]Step{Files, Start, Ready, Role, Settle},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -168,7 +188,7 @@ func TestOnlyKeyring(t *testing.T) {
 
 // Whatever is seen, some things must never be planned.
 func TestPlanKeepsData(t *testing.T) {
-	const flags = 17
+	const flags = 18
 	for bits := range 1 << flags {
 		bit := func(n int) bool { return bits&(1<<n) != 0 }
 		s := Status{
@@ -176,6 +196,7 @@ func TestPlanKeepsData(t *testing.T) {
 			Upgrading: bit(6), Encrypted: bit(7), CertificateDue: bit(8), FilesDue: bit(9), Restart: bit(10),
 			LimitsDue: bit(11), RouteDue: bit(12), Settled: bit(13),
 			Replicated: bit(14), Replica: bit(14) && bit(15), RoleDue: bit(14) && bit(16),
+			Asleep: bit(17),
 		}
 		at := map[Step]int{}
 		for i, step := range Steps(s) {
@@ -207,6 +228,11 @@ func TestPlanKeepsData(t *testing.T) {
 		if at[PrepareReplica] > 0 && (at[Clone] == 0 || !s.Replica) {
 			t.Fatalf("%+v: data that was in use is prepared as a replica", s)
 		}
+		if s.Asleep && !s.Replica && at[Route] > 0 && at[Wake] == 0 {
+			t.Fatalf("%+v: led to servers that the next look stops", s)
+		}
+		before(Ready, Wake)
+		before(Wake, Route)
 		before(Clone, PrepareReplica)
 		before(PrepareReplica, Start)
 		before(Bootstrap, Role)

@@ -10,7 +10,7 @@ import (
 // Topology says which node of a cluster is the primary. It is what decides: it
 // is on the disk before a replica is promoted, and whoever comes afterwards, a
 // new steward or the old primary's server, goes by it. Clusters of one node
-// have none until they are suspended.
+// have none until they are suspended, or to fall asleep.
 type Topology struct {
 	// Size is how many nodes the cluster has.
 	Size        int                 `json:"members"`
@@ -30,7 +30,20 @@ type Topology struct {
 	Restoring bool `json:"restoring,omitempty"`
 	// Suspended reports whether no server is to run.
 	Suspended bool `json:"suspended,omitempty"`
+	// AutoSuspend is after how many minutes without a session the cluster falls asleep; 0 for never.
+	AutoSuspend int `json:"auto_suspend_minutes,omitempty"`
+	// Asleep is since when no server runs because nobody needs one; zero while they do. It
+	// is on the disk before the first is stopped, and until the primary answers again.
+	Asleep time.Time `json:"asleep,omitzero"`
+	// Woken is what the cluster was last woken for.
+	Woken string `json:"woken,omitempty"`
 }
+
+// Sleeps reports whether no server runs until somebody needs one.
+func (t Topology) Sleeps() bool { return !t.Asleep.IsZero() }
+
+// Rests reports whether no server is to run now.
+func (t Topology) Rests() bool { return t.Suspended || t.Sleeps() }
 
 // MaxNodes is how many nodes the largest cluster has.
 const MaxNodes = 3

@@ -1,0 +1,120 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/test/harness"
+)
+
+// TestSleep kills steward while databases fall asleep and while they wake: nothing is
+// lost, nobody is left waiting, and they sleep again.
+func TestSleep(t *testing.T) {
+	t.Parallel()
+	for engine, size := range map[string]int{"postgresql/15": 1, "mysql/10.11": 3} {
+		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
+			w := newWorld(t)
+			w.Kill()
+			w.Env = append(w.Env, "STEWARD_MINUTE=100ms")
+			w.Start()
+			w.try(4, operation{
+				name: "sleep and wake",
+				prepare: func(w *world) {
+					w.sleeper(engine, size)
+				},
+				ask: func(w *world) (int, error) {
+					status, err := w.put(map[string]any{"auto_suspend": map[string]any{"idle_minutes": 1}})
+					if err != nil {
+						return status, err
+					}
+					if err := w.awaitAsleep(); err != nil {
+						return status, err
+					}
+					return status, w.query(w.db, w.cred)
+				},
+				check: checkSleeper,
+			})
+		})
+	}
+}
+
+// sleeper makes the database that operations are done to, once, has it stay awake, and adds a row.
+func (w *world) sleeper(engine string, size int) {
+	w.t.Helper()
+	if w.db.ID == 0 {
+		spec := harness.Small(fmt.Sprintf("crash-%d", w.n), engine)
+		spec["cluster_size"] = size
+		w.db = w.CreateActive(spec)
+		w.cred = w.Credentials(w.db)
+		w.rows, w.size = 0, size
+		w.exec("CREATE TABLE kept (n int PRIMARY KEY)")
+	}
+	w.rouse()
+	if status, err := w.put(map[string]any{"auto_suspend": map[string]any{"idle_minutes": 0}}); status != 200 {
+		w.t.Fatal(status, err)
+	}
+	w.AwaitStatus(w.db, "active")
+	w.rows++
+	w.exec(fmt.Sprintf("INSERT INTO kept VALUES (%d)", w.rows))
+}
+
+// awaitAsleep waits until the API says that the database sleeps; an error when steward has ended.
+func (w *world) awaitAsleep() error {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		var d harness.Database
+		if _, _, err := w.TryCall("GET", w.db.Path(), nil, &d); err != nil {
+			return err
+		}
+		if d.Sleeping {
+			return nil
+		}
+	}
+	return errors.New("it doesn't fall asleep")
+}
+
+func checkSleeper(t *testing.T, w *world, accepted bool) {
+	t.Helper()
+	w.mustHaveRows(t, w.rows) // whatever it was at
+	w.rouse()
+	if !accepted {
+		return
+	}
+	for range 2 {
+		if err := w.awaitAsleep(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if rows, err := w.count(ctx); err != nil || rows != w.rows {
+			t.Errorf("%d rows, want %d: %v", rows, w.rows, err)
+		}
+	}
+	for _, o := range []string{"database_failed", "database_failover", "database_degraded"} {
+		if w.told(o) {
+			t.Errorf("event %s", o)
+		}
+	}
+}
+
+// told reports whether there is an event of an action.
+func (w *world) told(action string) bool {
+	w.t.Helper()
+	var list struct {
+		Data []struct {
+			Action string `json:"action"`
+		} `json:"data"`
+	}
+	if status, body := w.Call("GET", "/v4/account/events", nil, &list); status != 200 {
+		w.t.Fatal(status, body)
+	}
+	for _, e := range list.Data {
+		if e.Action == action {
+			return true
+		}
+	}
+	return false
+}
