@@ -131,7 +131,9 @@ func report(b *testing.B, name, unit string, took []time.Duration, goal string) 
 
 // BenchmarkSleeping measures what databases cost that sleep: with the ordinary program, whose minutes are long.
 func BenchmarkSleeping(b *testing.B) {
-	s := harness.New(b)
+	s := harness.Prepare(b)
+	s.Env = append(s.Env, "STEWARD_GATEWAY__PORTS=21000-21999") // in a network of its own
+	s.Start()
 	measure := func() (cpu float64, memory int64) {
 		const patience = 30 * time.Second
 		time.Sleep(patience) // what was done before has settled

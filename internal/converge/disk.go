@@ -72,8 +72,14 @@ func guard(used *int64, limit int64, isOn bool) (on, due bool) {
 	return isOn, false
 }
 
+// sleepingPace is how many times longer looks at a database are apart that sleeps: the platform tells when it wakes.
+const sleepingPace = 6
+
 // pace is when to look again at a database that is well: the fuller, the sooner.
 func (k *Keeper) pace(c cluster.Cluster, seen platform.Observed) time.Duration {
+	if !seen.SleepingSince.IsZero() {
+		return sleepingPace * k.Every
+	}
 	plan, ok := k.Catalog.Plan(c.Type)
 	if ok && seen.UsedBytes != nil && (seen.ReadOnly || *seen.UsedBytes >= plan.DiskBytes()/100*nearPercent) {
 		return min(nearEvery, k.Every)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -104,11 +105,47 @@ func TestSleepingDatabases(t *testing.T) {
 			if out, err := p.Command("db", "list", "--url", p.URL, "--token", p.Token); err != nil || !strings.Contains(out, "active (asleep)") {
 				t.Errorf("%v: %s", err, out)
 			}
+			if family == "postgresql" {
+				p.failsToWake(t, d, write)
+			}
 			if status, body := p.Call("DELETE", d.Path(), nil, nil); status != 200 {
 				t.Fatal(status, body)
 			}
 			p.Eventually("removed", p.Leftovers)
 		})
+	}
+}
+
+// failsToWake takes away what the server doesn't start without: who waits is told, and so is the owner; when
+// it is there again, who connects is served.
+func (p *place) failsToWake(t *testing.T, d harness.Database, write func(n, source int) error) {
+	t.Helper()
+	needed := filepath.Join(p.Primary(d).Folder, "data", "PG_VERSION")
+	if err := os.Rename(needed, needed+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(1000, 8); err == nil {
+		t.Error("who woke a database that doesn't start was let in")
+	}
+	p.AwaitStatus(d, "failed")
+	if err := os.Rename(needed+"-away", needed); err != nil {
+		t.Fatal(err)
+	}
+	p.Eventually("served", func() error { return write(1001, 8) })
+	var list struct {
+		Data []struct {
+			Action string `json:"action"`
+		} `json:"data"`
+	}
+	p.Call("GET", "/v4/account/events", nil, &list)
+	seen := map[string]bool{}
+	for _, e := range list.Data {
+		seen[e.Action] = true
+	}
+	for _, want := range []string{"database_sleep", "database_wake", "database_failed"} {
+		if !seen[want] {
+			t.Errorf("no event %s", want)
+		}
 	}
 }
 

@@ -138,7 +138,7 @@ func (l *observation) fillBootstrapped(primary *nodeState, seen *platform.Observ
 	for _, ordinal := range l.top.Replicas() {
 		seen.Members[l.d.listenAddress(ordinal, l.primary.Port).Addr().String()] = "failover"
 	}
-	used := l.d.used(primary, l.primary)
+	used := l.d.used(primary, l.primary, l.top.Sleeps())
 	seen.UsedBytes = &used
 	running := func(n platform.Node) bool { return n.Running }
 	seen.Suspended = l.top.Suspended && !slices.ContainsFunc(seen.Nodes, running)

@@ -317,6 +317,9 @@ func (cr *clusterReconciler) maySleep(ctx context.Context) error {
 		if nr.rec == nil || !nr.rec.Bootstrapped || nr.rec.Applied == nil || nr.rec.Upgrading || !nr.ns.running() || nr.ns.isRebuilding() {
 			return fmt.Errorf("node %d isn't well", ordinal)
 		}
+		if problem := nr.ns.crashProblem(cr.d.o.Now()); problem != "" {
+			return fmt.Errorf("node %d: %s", ordinal, problem) // asleep it couldn't be seen to be well again
+		}
 		if s, _ := nr.ns.replicationStatus(); ordinal != cr.top.Primary && !s.Streaming {
 			return fmt.Errorf("node %d doesn't follow", ordinal)
 		}

@@ -8,17 +8,24 @@ import (
 )
 
 // usageFresh is how long a measurement counts when the disk is far from full;
-// a nearly full one is measured each time.
-const usageFresh = 10 * time.Second
+// a nearly full one is measured each time. While nobody writes it counts for longer.
+const (
+	usageFresh       = 10 * time.Second
+	usageFreshAsleep = 30 * time.Minute
+)
 
 // used is the disk in use by the node's files.
-func (d *Driver) used(ns *nodeState, rec *state.Node) int64 {
+func (d *Driver) used(ns *nodeState, rec *state.Node, asleep bool) int64 {
 	now := d.o.Now()
 	ns.mu.Lock()
 	used, at := ns.used, ns.usedAt
 	ns.mu.Unlock()
 	nearlyFull := rec.Applied != nil && used > rec.Applied.Plan.DiskBytes()/10*8
-	if !at.IsZero() && now.Sub(at) < usageFresh && !nearlyFull {
+	fresh := now.Sub(at) < usageFresh && !nearlyFull
+	if asleep {
+		fresh = now.Sub(at) < usageFreshAsleep
+	}
+	if !at.IsZero() && fresh {
 		return used
 	}
 	used = files.Size(d.layout.node(rec.Cluster, rec.Ordinal))
