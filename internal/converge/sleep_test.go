@@ -15,7 +15,7 @@ func TestSleepIsTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c := b.activeOf(3)
-	await.True(t, "it is adopted", func() bool { return b.applied() == 1 })
+	await.True(t, "it is adopted", func() bool { return b.applied() >= 1 })
 	since := time.Now().UTC().Truncate(time.Second)
 	b.driver.Sleep(c.ID, since, "")
 	await.True(t, "that it sleeps is known", func() bool {
