@@ -63,7 +63,7 @@ func (cr *clusterReconciler) replacePrimary(ctx context.Context, old *nodeReconc
 		}
 		situation.WaitExpired = time.Since(began) > patience
 		decision := failover.Decide(situation)
-		cr.d.log.Info("the primary is down", "cluster_id", cr.want.ID, "node", cr.top.Primary, "why", why, "action", string(decision.Action), "candidate", decision.Candidate)
+		cr.d.log.Info("the primary is down", "cluster_id", cr.want.ID, "node", cr.top.Primary, "why", why, "action", string(decision.Action), "candidate", decision.Candidate, "replicas", fmt.Sprintf("%+v", situation.Replicas))
 		switch decision.Action {
 		case failover.Restart:
 			return cr.restartPrimary(ctx, old, situation)

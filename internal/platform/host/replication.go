@@ -129,6 +129,10 @@ func (nr *nodeReconciler) takeRole(ctx context.Context) error {
 	if nr.node.Role == cluster.Primary {
 		return nr.eng.Promote(ctx, nr.node)
 	}
+	if nr.ns.hasCaughtUp() && !nr.cs.node(nr.top.Primary).running() {
+		// Told to follow the dead it might forget what it alone has: a failover is to come.
+		return nil
+	}
 	err := nr.ns.follow(ctx, nr.eng, nr.node)
 	if errors.Is(err, engine.ErrDiverged) {
 		nr.ns.setDiverged(true)
