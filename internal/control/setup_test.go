@@ -33,7 +33,7 @@ type bench struct {
 	n      int
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T, change ...func(*control.Deps)) *bench {
 	t.Helper()
 	b := &bench{t: t, now: time.Date(2026, 1, 31, 18, 0, 0, 0, time.UTC)}
 	b.store = pgtest.Store(t, pgtest.WithNow(func() time.Time { return b.now }))
@@ -47,7 +47,7 @@ func newBench(t *testing.T) *bench {
 			{Engine: cluster.MySQL, Series: "10.11"},
 		},
 	}
-	b.Control = control.New(control.Deps{
+	deps := control.Deps{
 		Store: b.store, Catalog: plans, Ports: [2]int{21000, 21099}, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return b.now },
 		Enqueue: func(_ context.Context, _ *store.Tx, id operation.ID) error {
@@ -56,7 +56,11 @@ func newBench(t *testing.T) *bench {
 			b.woken = append(b.woken, id)
 			return nil
 		},
-	})
+	}
+	for _, c := range change {
+		c(&deps)
+	}
+	b.Control = control.New(deps)
 	return b
 }
 
