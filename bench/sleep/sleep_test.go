@@ -18,8 +18,8 @@ import (
 )
 
 var (
-	rounds   = flag.Int("rounds", 20, "how often each database is woken")
-	sleepers = flag.Int("sleepers", 40, "how many databases sleep whose cost is measured")
+	rounds = flag.Int("rounds", 20, "how often each database is woken")
+	asleep = flag.Int("asleep", 40, "how many databases sleep whose cost is measured")
 )
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func newServer(b *testing.B) *harness.Server {
 	return s
 }
 
-func sleeper(s *harness.Server, label, engine string) harness.Database {
+func createAsleep(s *harness.Server, label, engine string) harness.Database {
 	spec := harness.Small(label, engine)
 	spec["auto_suspend"] = map[string]any{"idle_minutes": 1}
 	return s.CreateActive(spec)
@@ -88,7 +88,7 @@ func BenchmarkWake(b *testing.B) {
 			all := make([]harness.Database, most)
 			credentials := make([]harness.Credentials, most)
 			for i := range all {
-				all[i] = sleeper(s, fmt.Sprintf("sleeper-%d", i), engine)
+				all[i] = createAsleep(s, fmt.Sprintf("asleep-%d", i), engine)
 				credentials[i] = s.Credentials(all[i])
 			}
 			var alone, together []time.Duration
@@ -143,8 +143,8 @@ func BenchmarkSleeping(b *testing.B) {
 	}
 	noneCPU, noneMemory := measure()
 	var all []harness.Database
-	for i := range *sleepers {
-		all = append(all, sleeper(s, fmt.Sprintf("sleeper-%d", i), "postgresql/15"))
+	for i := range *asleep {
+		all = append(all, createAsleep(s, fmt.Sprintf("asleep-%d", i), "postgresql/15"))
 	}
 	for _, d := range all {
 		awaitAsleep(s, d)

@@ -14,7 +14,7 @@ func TestAutoSuspend(t *testing.T) {
 	ask := func(method, path, suspend string) reply {
 		body := `{"auto_suspend":` + suspend + `}`
 		if method == "POST" {
-			body = `{"label":"sleeper","engine":"mysql/10.11","region":"local","type":"g6-nanode-1","auto_suspend":` + suspend + `}`
+			body = `{"label":"asleep","engine":"mysql/10.11","region":"local","type":"g6-nanode-1","auto_suspend":` + suspend + `}`
 		}
 		return b.send(method, path, b.full, body)
 	}

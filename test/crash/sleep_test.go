@@ -24,7 +24,7 @@ func TestSleep(t *testing.T) {
 			w.try(4, operation{
 				name: "sleep and wake",
 				prepare: func(w *world) {
-					w.sleeper(engine, size)
+					w.makeAutoSuspended(engine, size)
 				},
 				ask: func(w *world) (int, error) {
 					status, err := w.put(map[string]any{"auto_suspend": map[string]any{"idle_minutes": 1}})
@@ -36,14 +36,14 @@ func TestSleep(t *testing.T) {
 					}
 					return status, w.query(w.db, w.cred)
 				},
-				check: checkSleeper,
+				check: checkAutoSuspended,
 			})
 		})
 	}
 }
 
-// sleeper makes the database that operations are done to, once, has it stay awake, and adds a row.
-func (w *world) sleeper(engine string, size int) {
+// makeAutoSuspended makes the database that operations are done to, once, has it stay awake, and adds a row.
+func (w *world) makeAutoSuspended(engine string, size int) {
 	w.t.Helper()
 	if w.db.ID == 0 {
 		spec := harness.Small(fmt.Sprintf("crash-%d", w.n), engine)
@@ -53,7 +53,7 @@ func (w *world) sleeper(engine string, size int) {
 		w.rows, w.size = 0, size
 		w.exec("CREATE TABLE kept (n int PRIMARY KEY)")
 	}
-	w.rouse()
+	w.makeActive()
 	if status, err := w.put(map[string]any{"auto_suspend": map[string]any{"idle_minutes": 0}}); status != 200 {
 		w.t.Fatal(status, err)
 	}
@@ -62,7 +62,8 @@ func (w *world) sleeper(engine string, size int) {
 	w.exec(fmt.Sprintf("INSERT INTO kept VALUES (%d)", w.rows))
 }
 
-// awaitAsleep waits until the API says that the database sleeps; an error when steward has ended.
+// awaitAsleep waits until the API says that the database sleeps; an error when steward has ended,
+// as is meant to happen: await would end the test.
 func (w *world) awaitAsleep() error {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var d harness.Database
@@ -76,10 +77,10 @@ func (w *world) awaitAsleep() error {
 	return errors.New("it doesn't fall asleep")
 }
 
-func checkSleeper(t *testing.T, w *world, accepted bool) {
+func checkAutoSuspended(t *testing.T, w *world, accepted bool) {
 	t.Helper()
 	w.mustHaveRows(t, w.rows) // whatever it was at
-	w.rouse()
+	w.makeActive()
 	if !accepted {
 		return
 	}

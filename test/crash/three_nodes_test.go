@@ -93,7 +93,7 @@ func threeNodeOperations(engine string) []operation {
 				if accepted {
 					w.AwaitStatus(w.db, "suspended")
 				}
-				w.rouse()
+				w.makeActive()
 				checkThreeNodes(t, w, accepted)
 			},
 		},
@@ -113,7 +113,7 @@ func threeNodeOperations(engine string) []operation {
 				if accepted {
 					w.AwaitStatus(w.db, "active")
 				}
-				w.rouse()
+				w.makeActive()
 				checkThreeNodes(t, w, accepted)
 			},
 		},
@@ -190,8 +190,8 @@ func (w *world) prepareSize(engine string) {
 	}
 }
 
-// rouse makes the database active whatever became of the request.
-func (w *world) rouse() {
+// makeActive makes the database active whatever became of the request.
+func (w *world) makeActive() {
 	w.t.Helper()
 	w.disarm() // what follows isn't the operation's
 	w.Eventually("settled", func() error {

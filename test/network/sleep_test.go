@@ -20,7 +20,7 @@ func TestSleepingDatabases(t *testing.T) {
 	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
 		family, _, _ := strings.Cut(engine, "/")
 		t.Run(family, func(t *testing.T) {
-			spec := harness.Small("sleeper-"+family, engine)
+			spec := harness.Small("asleep-"+family, engine)
 			spec["allow_list"], spec["auto_suspend"] = p.list(7), map[string]any{"idle_minutes": 1}
 			d := p.CreateActive(spec)
 			credentials := p.Credentials(d)
@@ -101,6 +101,22 @@ func TestSleepingDatabases(t *testing.T) {
 				t.Errorf("%d rows, want 25: %v", rows, err)
 			}
 			db.Close()
+			p.mustSleep(t, d)
+			if out, err := p.Command("db", "update", "asleep-"+family, "--auto-suspend", "10081", "--url", p.URL, "--token", p.Token); err == nil || !strings.Contains(out, "auto_suspend.idle_minutes") {
+				t.Errorf("a value that is too large: %v: %s", err, out)
+			}
+			if out, err := p.Command("db", "update", "asleep-"+family, "--auto-suspend", "2", "--url", p.URL, "--token", p.Token); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+			var now struct {
+				AutoSuspend struct {
+					IdleMinutes int `json:"idle_minutes"`
+				} `json:"auto_suspend"`
+			}
+			if status, body := p.Call("GET", d.Path(), nil, &now); status != 200 || now.AutoSuspend.IdleMinutes != 2 {
+				t.Errorf("set by the command: %d %s", status, body)
+			}
+			p.AwaitStatus(d, "active")
 			p.mustSleep(t, d)
 			if out, err := p.Command("db", "list", "--url", p.URL, "--token", p.Token); err != nil || !strings.Contains(out, "active (asleep)") {
 				t.Errorf("%v: %s", err, out)

@@ -1,12 +1,14 @@
 package kernel
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/gateway"
 )
 
@@ -45,15 +47,13 @@ func TestUsed(t *testing.T) {
 // awaitClosed waits until the kernel has seen the end of all sessions.
 func awaitClosed(t *testing.T, p *place) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	await.True(t, "the end of a session that was closed", func() bool {
 		busy, err := p.busy(21000)
-		if err != nil || time.Now().After(end) {
-			t.Fatal("a session that was closed goes on: ", err)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !busy {
-			return
-		}
-	}
+		return !busy
+	})
 }
 
 // TestRest: nobody's session ends for it, and nobody who comes afterwards is refused.
@@ -99,11 +99,7 @@ func TestRest(t *testing.T) {
 
 func awaitHeld(t *testing.T, p *place, n int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); p.Held(21000) != n; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d are held, want %d", p.Held(21000), n)
-		}
-	}
+	await.True(t, fmt.Sprintf("%d to be held", n), func() bool { return p.Held(21000) == n })
 }
 
 // TestOwnConnections: they count as nobody's, and wake nobody, also once they are over.

@@ -176,7 +176,7 @@ func (d *Driver) Start() {
 	}
 	d.spawn(func() { d.templates.KeepReady(d.quit) })
 	d.spawn(func() { d.trash.KeepEmpty(d.quit) })
-	if g := d.sleeper(); g != nil {
+	if g := d.suspendingGateway(); g != nil {
 		d.spawn(func() { d.keepSleeping(g) })
 	}
 	d.spawn(d.keepLogsSmall)

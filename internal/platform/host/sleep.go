@@ -16,9 +16,9 @@ import (
 	"steward/internal/wait"
 )
 
-// sleeper is a gateway by which clusters can sleep: it knows who is connected, and keeps
+// suspendingGateway is one by which clusters can sleep: it knows who is connected, and keeps
 // those waiting who come meanwhile.
-type sleeper interface {
+type suspendingGateway interface {
 	// Used are the ports that anybody is connected to, or has been since the last call.
 	Used(ctx context.Context) (map[int]bool, error)
 	// Rest has those who come from now on wait, if nobody is connected, and reports whether it did.
@@ -46,14 +46,14 @@ const (
 const wakeFailed = "the database system could not be started"
 
 // CanSleep reports whether clusters can sleep here.
-func (d *Driver) CanSleep() bool { return d.sleeper() != nil }
+func (d *Driver) CanSleep() bool { return d.suspendingGateway() != nil }
 
-// sleeper returns the gateway if clusters can sleep with it, or nil.
-func (d *Driver) sleeper() sleeper {
+// suspendingGateway returns the gateway if clusters can sleep with it, or nil.
+func (d *Driver) suspendingGateway() suspendingGateway {
 	if d.o.Networks == nil {
 		return nil
 	}
-	g, _ := d.o.Gateway.(sleeper)
+	g, _ := d.o.Gateway.(suspendingGateway)
 	return g
 }
 
@@ -195,7 +195,7 @@ func (d *Driver) Waiting(port, _ int) {
 }
 
 // keepSleeping puts clusters to sleep that nobody uses, and finishes what a former process began.
-func (d *Driver) keepSleeping(g sleeper) {
+func (d *Driver) keepSleeping(g suspendingGateway) {
 	for _, cs := range d.all() {
 		if r := cs.rest(); r.asleep && g.Held(r.port) > 0 {
 			d.Waiting(r.port, 0)
@@ -208,7 +208,7 @@ func (d *Driver) keepSleeping(g sleeper) {
 }
 
 // lookAtSessions notes who is connected and puts to sleep what nobody uses.
-func (d *Driver) lookAtSessions(g sleeper, slots chan struct{}) {
+func (d *Driver) lookAtSessions(g suspendingGateway, slots chan struct{}) {
 	all := slices.DeleteFunc(d.all(), func(cs *clusterState) bool { return cs.rest().after == 0 })
 	if len(all) == 0 {
 		return
@@ -257,7 +257,7 @@ func (d *Driver) anyRunning(cs *clusterState) bool {
 }
 
 // fallAsleep stops the servers of a cluster that nobody uses, or that a former process meant to.
-func (d *Driver) fallAsleep(g sleeper, cs *clusterState) error {
+func (d *Driver) fallAsleep(g suspendingGateway, cs *clusterState) error {
 	limited, cancel := context.WithTimeout(d.quit, reconcileTimeout)
 	defer cancel()
 	ctx, unlock, ok := cs.tryAcquire(limited)
@@ -448,7 +448,7 @@ func (d *Driver) wake(ctx context.Context, cs *clusterState, why string) error {
 		now.Asleep, now.Woken = time.Time{}, why
 		err = errors.Join(err, d.saveTopology(cs.id, now))
 	}
-	if g := d.sleeper(); g != nil {
+	if g := d.suspendingGateway(); g != nil {
 		g.Fail(cs.rest().port, wakeFailed)
 	}
 	if top.Size > 1 {

@@ -24,8 +24,8 @@ import (
 	"steward/internal/testnet"
 )
 
-// bedroom is a cluster that may sleep, with a clock that the test moves.
-type bedroom struct {
+// autoSuspended is a cluster that may sleep, with a clock that the test moves.
+type autoSuspended struct {
 	t     *testing.T
 	s     *site
 	d     *host.Driver
@@ -36,18 +36,18 @@ type bedroom struct {
 // idleMinutes is after how long it falls asleep.
 const idleMinutes = 60
 
-// newBedroom makes one of some nodes, which serves.
-func newBedroom(t *testing.T, flavour engine.Flavour, size int) *bedroom {
+// newAutoSuspended makes one of some nodes, which serves.
+func newAutoSuspended(t *testing.T, flavour engine.Flavour, size int) *autoSuspended {
 	t.Helper()
-	return newBedroomOf(t, distributionOf(t, flavour), func(want *platform.Wanted) { want.Size = size })
+	return newAutoSuspendedOf(t, distributionOf(t, flavour), func(want *platform.Wanted) { want.Size = size })
 }
 
-// newBedroomOf makes one that wants what is changed.
-func newBedroomOf(t *testing.T, found []engine.Installation, change func(want *platform.Wanted)) *bedroom {
+// newAutoSuspendedOf makes one that wants what is changed.
+func newAutoSuspendedOf(t *testing.T, found []engine.Installation, change func(want *platform.Wanted)) *autoSuspended {
 	t.Helper()
 	testnet.Need(t)
 	s := newSiteWith(t, found, true)
-	b := &bedroom{t: t, s: s, ahead: &atomic.Int64{}}
+	b := &autoSuspended{t: t, s: s, ahead: &atomic.Int64{}}
 	s.o.Now = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	s.o.LookAtSessions = 20 * time.Millisecond
 	b.d = s.started(t)
@@ -67,7 +67,7 @@ func newBedroomOf(t *testing.T, found []engine.Installation, change func(want *p
 }
 
 // settle applies what is wanted until that is what is seen.
-func (b *bedroom) settle() platform.Observed {
+func (b *autoSuspended) settle() platform.Observed {
 	b.t.Helper()
 	var seen platform.Observed
 	var err error
@@ -82,7 +82,7 @@ func (b *bedroom) settle() platform.Observed {
 }
 
 // breakData takes away what no server starts without, or brings it back.
-func (b *bedroom) breakData(away bool) {
+func (b *autoSuspended) breakData(away bool) {
 	b.t.Helper()
 	from := filepath.Join(b.s.node(b.want.ID), "data", "PG_VERSION")
 	to := from + "-away"
@@ -94,7 +94,7 @@ func (b *bedroom) breakData(away bool) {
 	}
 }
 
-func (b *bedroom) observe() platform.Observed {
+func (b *autoSuspended) observe() platform.Observed {
 	b.t.Helper()
 	seen, err := b.d.Observe(b.t.Context(), b.want.ID)
 	if err != nil {
@@ -104,14 +104,14 @@ func (b *bedroom) observe() platform.Observed {
 }
 
 // later moves the clock.
-func (b *bedroom) later(d time.Duration) { b.ahead.Add(int64(d)) }
+func (b *autoSuspended) later(d time.Duration) { b.ahead.Add(int64(d)) }
 
 // connect does what a customer does.
-func (b *bedroom) connect(from string) error {
+func (b *autoSuspended) connect(from string) error {
 	return b.s.login(b.t.Context(), b.want.Cluster, netip.MustParseAddr(from), b.s.secrets.Text(b.want.ID, platform.RootPassword))
 }
 
-func (b *bedroom) mustConnect() {
+func (b *autoSuspended) mustConnect() {
 	b.t.Helper()
 	if err := b.connect("127.0.0.9"); err != nil {
 		b.t.Fatal(err)
@@ -119,29 +119,23 @@ func (b *bedroom) mustConnect() {
 }
 
 // fallAsleep lets the time pass until the cluster sleeps, and demands that nothing of it runs.
-func (b *bedroom) fallAsleep() {
+func (b *autoSuspended) fallAsleep() {
 	b.t.Helper()
 	// First it must be seen that the last session is over.
-	for end := time.Now().Add(time.Minute); ; {
+	await.True(b.t, "the database to fall asleep", func() bool {
 		b.later(idleMinutes * time.Minute)
-		if b.asleep() {
-			break
-		}
-		if time.Now().After(end) {
-			b.t.Fatalf("it doesn't fall asleep: %+v", b.observe())
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return b.asleep()
+	})
 	b.mustSleep()
 }
 
 // asleep reports whether it sleeps, and all of its processes have ended.
-func (b *bedroom) asleep() bool {
+func (b *autoSuspended) asleep() bool {
 	seen := b.observe()
 	return !seen.SleepingSince.IsZero() && seen.Settled
 }
 
-func (b *bedroom) mustSleep() {
+func (b *autoSuspended) mustSleep() {
 	b.t.Helper()
 	seen := b.observe()
 	if seen.SleepingSince.IsZero() || !seen.Serving || !seen.Settled || seen.Degraded || seen.Problem != "" || seen.Healthy != b.want.Size {
@@ -153,7 +147,7 @@ func (b *bedroom) mustSleep() {
 }
 
 // processes are all of the cluster's.
-func (b *bedroom) processes() (pids []int) {
+func (b *autoSuspended) processes() (pids []int) {
 	b.t.Helper()
 	marked, err := process.Marked(host.ScopeOf(b.s.o.DataDir) + "/")
 	if err != nil {
@@ -166,7 +160,7 @@ func (b *bedroom) processes() (pids []int) {
 }
 
 // mustBeAwake demands that it serves.
-func (b *bedroom) mustBeAwake() platform.Observed {
+func (b *autoSuspended) mustBeAwake() platform.Observed {
 	b.t.Helper()
 	var seen platform.Observed
 	await.True(b.t, "an awake database", func() bool {
@@ -176,7 +170,7 @@ func (b *bedroom) mustBeAwake() platform.Observed {
 	return seen
 }
 
-func sleepers(t *testing.T, what func(t *testing.T, flavour engine.Flavour)) {
+func onBothFamilies(t *testing.T, what func(t *testing.T, flavour engine.Flavour)) {
 	t.Parallel()
 	for _, flavour := range []engine.Flavour{engine.FlavourPostgreSQL, engine.FlavourMariaDB} {
 		t.Run(string(flavour), func(t *testing.T) {
@@ -189,8 +183,8 @@ func sleepers(t *testing.T, what func(t *testing.T, flavour engine.Flavour)) {
 // TestSleep: a database that nobody uses takes no memory, and who connects notices
 // a slow connect.
 func TestSleep(t *testing.T) {
-	sleepers(t, func(t *testing.T, flavour engine.Flavour) {
-		b := newBedroom(t, flavour, 1)
+	onBothFamilies(t, func(t *testing.T, flavour engine.Flavour) {
+		b := newAutoSuspended(t, flavour, 1)
 		if b.asleep() {
 			t.Fatal("it sleeps at once")
 		}
@@ -248,8 +242,9 @@ func TestSleep(t *testing.T) {
 // TestWhatKeepsAwake: sessions do, however short.
 func TestWhatKeepsAwake(t *testing.T) {
 	t.Parallel()
-	b := newBedroom(t, engine.FlavourPostgreSQL, 1)
+	b := newAutoSuspended(t, engine.FlavourPostgreSQL, 1)
 	idle := open(t, netip.MustParseAddr("127.0.0.9"), netip.AddrPortFrom(b.s.o.PrimaryAddress, uint16(b.want.Port)).String(), 1)
+	// Nothing may come of a look, so that there is no condition to wait for.
 	looked := func() { time.Sleep(5 * b.s.o.LookAtSessions) }
 	for range 5 {
 		looked()
@@ -283,8 +278,8 @@ func TestWhatKeepsAwake(t *testing.T) {
 
 // TestAsleepAllWorks: what needs servers wakes them.
 func TestAsleepAllWorks(t *testing.T) {
-	sleepers(t, func(t *testing.T, flavour engine.Flavour) {
-		b := newBedroom(t, flavour, 1)
+	onBothFamilies(t, func(t *testing.T, flavour engine.Flavour) {
+		b := newAutoSuspended(t, flavour, 1)
 		for _, c := range []struct {
 			name string
 			do   func() error
@@ -338,7 +333,7 @@ func TestAsleepAllWorks(t *testing.T) {
 // TestANewStewardWakes: what sleeps goes on doing so when steward comes anew, and wakes without its store.
 func TestANewStewardWakes(t *testing.T) {
 	t.Parallel()
-	b := newBedroom(t, engine.FlavourPostgreSQL, 1)
+	b := newAutoSuspended(t, engine.FlavourPostgreSQL, 1)
 	b.fallAsleep()
 	b.d.Close()
 	b.d = b.s.started(t)
@@ -357,7 +352,7 @@ func TestANewStewardWakes(t *testing.T) {
 // TestAWakeThatFails: who waits is told, and the database is down as any other that doesn't start.
 func TestAWakeThatFails(t *testing.T) {
 	t.Parallel()
-	b := newBedroom(t, engine.FlavourPostgreSQL, 1)
+	b := newAutoSuspended(t, engine.FlavourPostgreSQL, 1)
 	b.fallAsleep()
 	b.breakData(true)
 	to := netip.AddrPortFrom(b.s.o.PrimaryAddress, uint16(b.want.Port)).String()
@@ -380,8 +375,8 @@ func TestAWakeThatFails(t *testing.T) {
 
 // TestThreeSleep: they sleep and wake together, and none forgets what it was.
 func TestThreeSleep(t *testing.T) {
-	sleepers(t, func(t *testing.T, flavour engine.Flavour) {
-		b := newBedroom(t, flavour, 3)
+	onBothFamilies(t, func(t *testing.T, flavour engine.Flavour) {
+		b := newAutoSuspended(t, flavour, 3)
 		before := b.observe()
 		for range 2 {
 			b.fallAsleep()
@@ -402,16 +397,16 @@ func TestThreeSleep(t *testing.T) {
 	})
 }
 
-// TestPatchOfASleeper: one that has something to do wakes it, one that hasn't doesn't.
-func TestPatchOfASleeper(t *testing.T) {
+// TestPatchWhileAsleep: one that has something to do wakes it, one that hasn't doesn't.
+func TestPatchWhileAsleep(t *testing.T) {
 	t.Parallel()
 	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
 	all := benches(found)
 	i := slices.IndexFunc(all, func(b platformtest.Bench) bool { return b.Older != "" && !b.Encrypted })
 	if i < 0 {
-		t.Skip("there are no two builds of a series")
+		t.Fatal("there are no two builds of a series: run make engines-ci")
 	}
-	b := newBedroomOf(t, ofSeries(found, all[i]), func(want *platform.Wanted) { want.Installation = all[i].Older })
+	b := newAutoSuspendedOf(t, ofSeries(found, all[i]), func(want *platform.Wanted) { want.Installation = all[i].Older })
 	b.fallAsleep()
 	b.want.Patch = true
 	if seen := b.settle(); seen.Installation != all[i].Newer || !seen.SleepingSince.IsZero() {
@@ -426,10 +421,10 @@ func TestPatchOfASleeper(t *testing.T) {
 	b.mustConnect()
 }
 
-// TestNodesComeToASleeper, and go.
-func TestNodesComeToASleeper(t *testing.T) {
+// TestNodesComeAndGoWhileAsleep: the nodes are made, and taken away.
+func TestNodesComeAndGoWhileAsleep(t *testing.T) {
 	t.Parallel()
-	b := newBedroom(t, engine.FlavourPostgreSQL, 1)
+	b := newAutoSuspended(t, engine.FlavourPostgreSQL, 1)
 	for _, size := range []int{3, 1} {
 		b.fallAsleep()
 		b.want.Size, b.want.Replication = size, cluster.Asynch
@@ -444,10 +439,10 @@ func TestNodesComeToASleeper(t *testing.T) {
 	b.fallAsleep()
 }
 
-// TestASleeperOverAReboot: it sleeps on, and wakes; encrypted data has its keys again.
-func TestASleeperOverAReboot(t *testing.T) {
+// TestAsleepOverAReboot: it sleeps on, and wakes; encrypted data has its keys again.
+func TestAsleepOverAReboot(t *testing.T) {
 	t.Parallel()
-	b := newBedroomOf(t, distributionOf(t, engine.FlavourMariaDB), func(want *platform.Wanted) { want.Encrypted = true })
+	b := newAutoSuspendedOf(t, distributionOf(t, engine.FlavourMariaDB), func(want *platform.Wanted) { want.Encrypted = true })
 	b.fallAsleep()
 	b.d.Close()
 	b.s.bench(platformtest.Bench{}).Reboot(t)
