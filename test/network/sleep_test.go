@@ -1,6 +1,7 @@
 package network
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -118,6 +119,7 @@ func TestSleepingDatabases(t *testing.T) {
 			}
 			p.AwaitStatus(d, "active")
 			p.mustSleep(t, d)
+			p.mustForkByCommand(t, d, engine)
 			if out, err := p.Command("db", "list", "--url", p.URL, "--token", p.Token); err != nil || !strings.Contains(out, "active (asleep)") {
 				t.Errorf("%v: %s", err, out)
 			}
@@ -129,6 +131,36 @@ func TestSleepingDatabases(t *testing.T) {
 			}
 			p.Eventually("removed", p.Leftovers)
 		})
+	}
+}
+
+// mustForkByCommand makes a fork on the command line, which is to sleep at another time, and takes it away.
+func (p *place) mustForkByCommand(t *testing.T, d harness.Database, engine string) {
+	t.Helper()
+	create := func(more ...string) (string, error) {
+		return p.Command(append([]string{
+			"db", "create", "fork-" + d.Engine, "--engine", engine, "--fork", fmt.Sprint(d.ID), "--auto-suspend", "7", "--json", "--url", p.URL, "--token", p.Token,
+		}, more...)...)
+	}
+	if out, err := create("--at", "2020-01-31T18:04:05"); err == nil || !strings.Contains(out, "fork.restore_time") {
+		t.Errorf("a fork of before all backups: %v: %s", err, out)
+	}
+	out, err := create()
+	var fork struct {
+		harness.Database
+		Fork struct {
+			Source int64 `json:"source"`
+		} `json:"fork"`
+		AutoSuspend struct {
+			IdleMinutes int `json:"idle_minutes"`
+		} `json:"auto_suspend"`
+	}
+	at := strings.Index(out, "{")
+	if err != nil || at < 0 || json.Unmarshal([]byte(out[at:]), &fork) != nil || fork.Fork.Source != int64(d.ID) || fork.AutoSuspend.IdleMinutes != 7 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := p.Command("db", "delete", fmt.Sprint(fork.ID), "--yes", "--url", p.URL, "--token", p.Token); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
