@@ -96,11 +96,16 @@ func (s *Store) RollUp(ctx context.Context, hour time.Time) error {
 		if n, err := tx.q.CheckRollup(ctx, hour); err != nil || n == 0 {
 			return classify(err)
 		}
-		for shard := range monitor.Shards {
-			if err := tx.rollUpShard(ctx, shard, hour); err != nil {
+		// Most shards of most installations have nothing, and nor has the day before the first start.
+		shards, err := tx.q.CheckShardsOf(ctx, hour.Add(-longestBlock), hour.Add(time.Hour))
+		if err != nil {
+			return classify(err)
+		}
+		for _, shard := range shards {
+			if err := tx.rollUpShard(ctx, int(shard), hour); err != nil {
 				return err
 			}
-			if err := tx.compact(ctx, shard, hour); err != nil {
+			if err := tx.compact(ctx, int(shard), hour); err != nil {
 				return err
 			}
 		}

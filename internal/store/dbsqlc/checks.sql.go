@@ -211,3 +211,27 @@ func (q *Queries) CheckRollupsForget(ctx context.Context, before time.Time) erro
 	_, err := q.db.Exec(ctx, checkRollupsForget, before)
 	return err
 }
+
+const checkShardsOf = `-- name: CheckShardsOf :many
+SELECT DISTINCT shard FROM check_blocks WHERE started >= $1::timestamptz AND started < $2::timestamptz ORDER BY shard
+`
+
+func (q *Queries) CheckShardsOf(ctx context.Context, since time.Time, until time.Time) ([]int32, error) {
+	rows, err := q.db.Query(ctx, checkShardsOf, since, until)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int32
+	for rows.Next() {
+		var shard int32
+		if err := rows.Scan(&shard); err != nil {
+			return nil, err
+		}
+		items = append(items, shard)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

@@ -6,6 +6,9 @@ SELECT unnest(@shards::integer[]), unnest(@starts::timestamptz[]), unnest(@ends:
 SELECT started, packed FROM check_blocks
 WHERE shard = @shard AND started >= @since::timestamptz AND started < @until::timestamptz ORDER BY started;
 
+-- name: CheckShardsOf :many
+SELECT DISTINCT shard FROM check_blocks WHERE started >= @since::timestamptz AND started < @until::timestamptz ORDER BY shard;
+
 -- name: CheckBlocksTake :many
 DELETE FROM check_blocks WHERE shard = @shard AND started >= @since::timestamptz AND started < @until::timestamptz RETURNING started, packed;
 
