@@ -13,6 +13,10 @@ const (
 	// longestPause is between two checks: who checks often takes the processor from
 	// those that the test waits for.
 	longestPause = 50 * time.Millisecond
+	// share of the time is spent in checks, at most, as long as that makes no pause longer than
+	// longestForSlow: many a check starts a process.
+	share          = 0.2
+	longestForSlow = 500 * time.Millisecond
 )
 
 // True returns once is reports true, and fails the test when that takes too long.
@@ -36,11 +40,15 @@ func NoError(t testing.TB, what string, check func() error) {
 // comes reports whether a condition comes true in time.
 func comes(is func() bool) bool {
 	deadline := time.Now().Add(patience)
-	for pause := time.Millisecond; !is(); pause = min(2*pause, longestPause) {
+	for pause := time.Millisecond; ; pause = min(2*pause, longestPause) {
+		begun := time.Now()
+		if is() {
+			return true
+		}
 		if time.Now().After(deadline) {
 			return false
 		}
-		time.Sleep(pause)
+		rest := time.Duration(float64(time.Since(begun)) * (1/share - 1))
+		time.Sleep(max(pause, min(rest, longestForSlow)))
 	}
-	return true
 }

@@ -73,3 +73,19 @@ func TestFailsWhenItNeverIs(t *testing.T) {
 		})
 	}
 }
+
+// TestSlowChecksAreFewer: checks that take long themselves don't keep the processor busy.
+func TestSlowChecksAreFewer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun, checking := time.Now(), time.Duration(0)
+		True(t, "a minute later", func() bool {
+			checking += 100 * time.Millisecond
+			time.Sleep(100 * time.Millisecond)
+			return time.Since(begun) > time.Minute
+		})
+		if took := time.Since(begun); checking > took/4 {
+			t.Errorf("checked for %v of %v", checking, took)
+		}
+	})
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 )
 
 // Node is a row of `steward node list --json`.
@@ -67,13 +66,7 @@ func (s *Server) AwaitHealthy(d Database, size int, gone ...int) Database {
 // is one of the processes gone. The API isn't asked.
 func (s *Server) AwaitNodes(d Database, size int, gone ...int) {
 	s.t.Helper()
-	s.Eventually("healthy nodes", func() error {
-		err := s.healthyNodes(d, size, gone)
-		if err != nil {
-			time.Sleep(200 * time.Millisecond) // each look is a process
-		}
-		return err
-	})
+	s.Eventually("healthy nodes", func() error { return s.healthyNodes(d, size, gone) })
 }
 
 func (s *Server) healthyNodes(d Database, size int, gone []int) error {
