@@ -106,8 +106,8 @@ func (p *port) closeListeners() {
 }
 
 // Set makes the route that of its port, which must be listened on: who is held and finds a
-// server now is joined to it, and sessions are ended whose source may no longer
-// connect, or whose server is no longer the route's.
+// server now is joined to it, and who is held and may no longer connect is turned away. Those
+// who are joined are left until Cut, so that their servers can tell them.
 func (h *Holder) Set(r gateway.Route) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,11 +117,48 @@ func (h *Holder) Set(r gateway.Route) {
 	}
 	p.route, p.failed = r.Clone(), ""
 	p.wake()
+	p.cut(func(s *session) bool { return !s.target.IsValid() })
+}
+
+// Cut ends the sessions of a port whose source may no longer connect, or whose server is no longer
+// the route's.
+func (h *Holder) Cut(number int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.ports[number]; p != nil {
+		p.cut(func(*session) bool { return true })
+	}
+}
+
+// cut ends those sessions of which the route doesn't allow; the Holder's mutex is held.
+func (p *port) cut(of func(*session) bool) {
 	for s := range p.sessions {
-		if !r.Allows(s.source) || s.target.IsValid() && !slices.Contains(p.targets(s.end), s.target) {
+		misfit := !p.route.Allows(s.source) || s.target.IsValid() && !slices.Contains(p.targets(s.end), s.target)
+		if misfit && of(s) {
 			s.cut()
 		}
 	}
+}
+
+// Joined is a connection that was led to a server.
+type Joined struct {
+	// From is where it comes from, To the gateway's end that it came to.
+	From, To netip.AddrPort
+}
+
+// Joined are the connections that were joined to a server, by what it sees of them.
+func (h *Holder) Joined(server netip.AddrPort) map[netip.AddrPort]Joined {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := map[netip.AddrPort]Joined{}
+	for _, p := range h.ports {
+		for s := range p.sessions {
+			if s.target == server {
+				list[addressOf(s.server.LocalAddr())] = Joined{From: s.from, To: s.to}
+			}
+		}
+	}
+	return list
 }
 
 // Rest takes the servers off a port's route unless anybody else is held or joined there: who

@@ -18,9 +18,11 @@ import (
 type session struct {
 	client *net.TCPConn
 	server net.Conn
-	source netip.Addr
-	own    bool
-	end    int
+	// from is the client's address, to the gateway's, and source from's without its port.
+	from, to netip.AddrPort
+	source   netip.Addr
+	own      bool
+	end      int
 	// target is the server it is joined to, if it is.
 	target netip.AddrPort
 	ended  bool
@@ -44,7 +46,7 @@ func addressOf(a net.Addr) netip.AddrPort {
 func (h *Holder) serve(p *port, end int, c *net.TCPConn) {
 	defer c.Close()
 	from, to := addressOf(c.RemoteAddr()), addressOf(c.LocalAddr())
-	s := &session{client: c, end: end, source: from.Addr(), own: h.o.Own(from, to)}
+	s := &session{client: c, end: end, from: from, to: to, source: from.Addr(), own: h.o.Own(from, to)}
 	h.mu.Lock()
 	// The kernel let it in; but its rules may be gone.
 	if !p.route.Allows(s.source) {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -678,5 +679,107 @@ func TestWithhold(t *testing.T) {
 	p.set(r)
 	if got := held.hello(2 * time.Second); !strings.HasPrefix(got, "one sees") {
 		t.Errorf("who was held gets %q", got)
+	}
+}
+
+// TestWithholdCutsNobodyWhoComes: whoever connects at the very moment gets through, to the server or to the next route.
+func TestWithholdCutsNobodyWhoComes(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	one := p.server("one", 5001)
+	r := gateway.Route{Cluster: 1, Port: 21000, Primary: one, Allow: p.allow(7)}
+	p.set(r)
+	ctx, cancel := context.WithCancel(t.Context())
+	var coming sync.WaitGroup
+	var came atomic.Int32
+	for range 4 {
+		coming.Go(func() {
+			for ctx.Err() == nil {
+				c, err := p.dial(7, p.o.PrimaryAddr, 21000)
+				if err != nil {
+					t.Error("turned away:", err)
+					return
+				}
+				if got := c.hello(10 * time.Second); !strings.HasPrefix(got, "one sees") {
+					t.Errorf("after %d others one was cut: it got %q", came.Load(), got)
+					return
+				}
+				c.Close()
+				came.Add(1)
+			}
+		})
+	}
+	for began := came.Load(); came.Load() < began+300 && !t.Failed(); {
+		if err := p.Withhold(t.Context(), 21000, one, 30*time.Millisecond); err != nil {
+			t.Error(err)
+		}
+		p.set(r)
+	}
+	cancel()
+	coming.Wait()
+}
+
+// TestLastWordsAreHeardLate: a client that is busy with something else finds its server's last words when it comes back,
+// though its kernel says late that they have arrived, and it writes before it reads.
+func TestLastWordsAreHeardLate(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.Close()
+	var l net.Listener
+	p.servers.Do(func() (err error) {
+		l, err = net.Listen("tcp4", fmt.Sprintf("10.100.%d.2:5001", p.n))
+		return err
+	})
+	defer l.Close()
+	one := netip.MustParseAddrPort(l.Addr().String())
+	var there net.Conn
+	bye := func(context.Context, []Session) {
+		fmt.Fprint(there, "bye")
+		there.Close()
+	}
+	p.o.End = bye
+	p.o.Retire = func(ctx context.Context, s []Session, _ time.Duration) { bye(ctx, s) }
+	p.open()
+	r := gateway.Route{Cluster: 1, Port: 21000, Primary: one, Allow: p.allow(7, 8)}
+	for what, end := range map[string]func() error{
+		"may no longer connect": func() error {
+			return p.Set(t.Context(), gateway.Route{Cluster: 1, Port: 21000, Primary: one, Allow: p.allow(7)})
+		},
+		"has a server that stops": func() error { return p.Withhold(t.Context(), 21000, one, 30*time.Millisecond) },
+	} {
+		p.set(r)
+		c, err := p.dial(8, p.o.PrimaryAddr, 21000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if there, err = l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 { // who talks back and forth acknowledges late
+			if _, err := c.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			b := make([]byte, 1)
+			if _, err := io.ReadFull(there, b); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := there.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(c, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond) // the busy client, and more than the 40 ms of its kernel
+		if _, err := c.Write([]byte("x")); err != nil {
+			t.Errorf("who %s was reset before it could read: %v", what, err)
+		}
+		_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
+		if got, _ := io.ReadAll(c); string(got) != "bye" {
+			t.Errorf("who %s hears %q", what, got)
+		}
 	}
 }

@@ -22,7 +22,8 @@ type flow struct {
 	sent uint64
 	// opening reports whether it is about to be established.
 	opening bool
-	// raw is the original way, as the kernel names the connection.
+	// raw is the original way, as the kernel names the connection; nil for one that was held, and
+	// joined to its server.
 	raw []byte
 }
 
@@ -103,6 +104,9 @@ func forget(flows []flow) error {
 	}
 	defer c.Close()
 	for _, f := range flows {
+		if f.raw == nil {
+			continue
+		}
 		e := netlink.NewAttributeEncoder()
 		e.Bytes(unix.NLA_F_NESTED|ctTupleOrig, f.raw)
 		body, err := e.Encode()

@@ -182,7 +182,7 @@ func (g *Gateway) adopt(ctx context.Context) error {
 		g.holder.Set(r)
 		g.settled[port] = g.holder.Serves(port)
 	}
-	return g.endAll(ctx, g.misfit(slices.Collect(maps.Values(g.routes))...))
+	return g.endAllMisfits(ctx, slices.Collect(maps.Values(g.routes))...)
 }
 
 // wanted is the whole table.
@@ -322,7 +322,7 @@ func (g *Gateway) retire(ctx context.Context, server netip.AddrPort, now gateway
 		if time.Since(begun) > grace {
 			flows = slices.DeleteFunc(flows, func(f flow) bool { return !f.newcomer() })
 		}
-		if len(g.sessionsOf(flows)) == 0 {
+		if !slices.ContainsFunc(flows, func(f flow) bool { return f.open || f.opening }) {
 			return nil
 		}
 		short, cancel := context.WithDeadline(ctx, end)
@@ -359,7 +359,7 @@ func (g *Gateway) put(ctx context.Context, r gateway.Route) error {
 // putAfter is put with another way of ending the sessions that the route doesn't allow, while the route before was in force.
 func (g *Gateway) putAfter(ctx context.Context, r gateway.Route, end func(context.Context) error) error {
 	if _, had := g.routes[r.Port]; had && !g.settled[r.Port] {
-		end = func(ctx context.Context) error { return g.endAll(ctx, g.misfit(r)) }
+		end = func(ctx context.Context) error { return g.endAllMisfits(ctx, r) }
 	}
 	delete(g.settled, r.Port)
 	if err := g.files.Save(r); err != nil {
@@ -491,7 +491,7 @@ func (g *Gateway) Ensure(ctx context.Context) error {
 		// One port's trouble is not the others'.
 		err := g.holder.Listen(port)
 		if err == nil {
-			err = g.settle(ctx, port, func(ctx context.Context) error { return g.endAll(ctx, g.misfit(g.routes[port])) })
+			err = g.settle(ctx, port, func(ctx context.Context) error { return g.endAllMisfits(ctx, g.routes[port]) })
 		}
 		if err != nil && ctx.Err() == nil {
 			g.log.Warn("a route is not in force", "port", port, "error", err)

@@ -21,7 +21,8 @@ import (
 //	way in (prerouting, output; before addresses are translated)
 //	  original direction, to the primary address:   port → chain by the map to_primary
 //	  original direction, to the secondary address: port → chain by the map to_reads
-//	in-21000    source in the set allow4-21000 or allow6-21000: on to new-21000; others are reset
+//	in-21000    source in the set allow4-21000 or allow6-21000: on to new-21000; others are reset, but for
+//	            what belongs to a connection, which is dropped: its server is to say why it ends
 //	new-21000   new connections alone: how fast; on to crowd-21000 when few places are left, and to last-21000
 //	crowd-21000 those of sources that have some are reset
 //	last-21000  those beyond the last place are reset
@@ -210,14 +211,13 @@ func (p plan) part(route gateway.Route) nft.Ruleset {
 	number := strconv.Itoa(route.Port)
 	port := string(portBytes(route.Port))
 	in := "in-" + number
-	rules := append(p.allowed(r, route, "new-"+number), nft.Rule{reset()})
-	r.Chains[in] = nft.Chain{Rules: rules}
+	r.Chains[in] = nft.Chain{Rules: p.allowed(r, route, "new-"+number)}
 	fresh(r, number, route.Connections)
 	r.Elements[nft.Key{Set: mapToPrimary, Key: port}] = nft.Value{Jump: in}
 	if !route.SharesPrimary() {
 		// Both ends have a bound of their own: their servers are different ones.
 		in = "in-r-" + number
-		r.Chains[in] = nft.Chain{Rules: append(p.allowed(r, route, "new-r-"+number), nft.Rule{reset()})}
+		r.Chains[in] = nft.Chain{Rules: p.allowed(r, route, "new-r-"+number)}
 		fresh(r, "r-"+number, route.Connections*max(1, len(route.Reads)))
 	}
 	r.Elements[nft.Key{Set: mapToReads, Key: port}] = nft.Value{Jump: in}
@@ -256,7 +256,7 @@ func leadsTo(server netip.AddrPort) bool {
 	return server.IsValid() && server.Addr().Is4() && !server.Addr().IsLoopback()
 }
 
-// allowed lets listed sources through to the next chain, and puts the lists in r.
+// allowed lets listed sources through to the next chain, and no others, and puts the lists in r.
 func (p plan) allowed(r nft.Ruleset, route gateway.Route, next string) (rules []nft.Rule) {
 	for _, v6 := range []bool{false, true} {
 		if p.primary.Is6() != v6 && p.secondary.Is6() != v6 {
@@ -280,7 +280,18 @@ func (p plan) allowed(r nft.Ruleset, route gateway.Route, next string) (rules []
 		rules = append(rules, append(ofFamily(v6), sourceInto(v6, register), lookup(register, name, 0),
 			&expr.Verdict{Kind: expr.VerdictGoto, Chain: next}))
 	}
-	return rules
+	return append(rules,
+		append(inState(expr.CtStateBitESTABLISHED), &expr.Verdict{Kind: expr.VerdictDrop}),
+		nft.Rule{reset()})
+}
+
+// inState matches packets of connections in a state.
+func inState(bit uint32) nft.Rule {
+	return nft.Rule{
+		&expr.Ct{Key: expr.CtKeySTATE, Register: register},
+		&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(bit), Xor: make([]byte, 4)},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: make([]byte, 4)},
+	}
 }
 
 // fresh are the chains that judge new connections of an end that may have so many; 0 for

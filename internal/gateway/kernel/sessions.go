@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -82,6 +81,7 @@ func (g *Gateway) endMisfits(ctx context.Context, before, now gateway.Route) err
 	if widens(before, now) {
 		return nil
 	}
+	defer g.holder.Cut(now.Port)
 	servers := append(slices.Clone(before.Reads), now.Reads...)
 	for _, r := range []gateway.Route{before, now} {
 		if r.Primary.IsValid() {
@@ -139,7 +139,15 @@ func widens(before, now gateway.Route) bool {
 	return before.Primary == now.Primary || !before.Primary.IsValid()
 }
 
-// endAll ends all sessions of the gateway that match.
+// endAllMisfits ends all sessions that routes don't allow, wherever they were led to.
+func (g *Gateway) endAllMisfits(ctx context.Context, routes ...gateway.Route) error {
+	for _, r := range routes {
+		g.holder.Cut(r.Port)
+	}
+	return g.endAll(ctx, g.misfit(routes...))
+}
+
+// endAll ends all sessions that the kernel leads and that match.
 func (g *Gateway) endAll(ctx context.Context, match func(flow) bool) error {
 	var gone []flow
 	for _, end := range []netip.Addr{g.o.PrimaryAddr, g.o.SecondaryAddr} {
@@ -184,27 +192,30 @@ func (g *Gateway) end(ctx context.Context, flows []flow) error {
 			errs = append(errs, fmt.Errorf("end %d sessions: %w", len(list), err))
 		}
 	}
-	errs = append(errs, g.awaitHeard(flows))
-	return errors.Join(append(errs, forget(flows))...)
+	unheard, err := g.unclosed(flows)
+	return errors.Join(append(errs, err, forget(unheard))...)
 }
 
-// awaitHeard gives clients a moment to hear that their servers have closed: what they answer to that would be
-// reset once the kernel has forgotten the connection, and the server's last words be lost.
-func (g *Gateway) awaitHeard(flows []flow) error {
-	deadline := time.Now().Add(hearWithin)
-	seen := map[netip.AddrPort]map[netip.AddrPort]bool{}
+// unclosed are those flows that their servers haven't closed by themselves. What clients answer to
+// that, as late as they please, would be reset if the kernel had forgotten the connection, and a
+// client that is reset before it reads doesn't see the server's last words.
+func (g *Gateway) unclosed(flows []flow) ([]flow, error) {
+	closed := map[[2]netip.AddrPort]bool{}
+	asked := map[netip.AddrPort]bool{}
 	for _, f := range flows {
-		if seen[f.server] == nil {
-			seen[f.server] = map[netip.AddrPort]bool{}
+		if asked[f.server] {
+			continue
 		}
-		seen[f.server][f.seen] = true
-	}
-	for server, clients := range seen {
-		if _, err := unheard(g.o.Namespace(server), server, clients, deadline); err != nil {
-			return err
+		asked[f.server] = true
+		there, err := sockets(g.o.Namespace(f.server), f.server)
+		if err != nil {
+			return flows, err
+		}
+		for _, s := range there {
+			closed[[2]netip.AddrPort{f.server, s.remote}] = s.closed()
 		}
 	}
-	return nil
+	return slices.DeleteFunc(slices.Clone(flows), func(f flow) bool { return closed[[2]netip.AddrPort{f.server, f.seen}] }), nil
 }
 
 // sessionsOf are the open ones of connections.
@@ -233,8 +244,13 @@ func (g *Gateway) flowsOf(server netip.AddrPort) ([]flow, error) {
 		return nil, fmt.Errorf("end sessions: %w", err)
 	}
 	defer c.Close()
+	joined := g.holder.Joined(server)
 	var flows []flow
 	for _, s := range seen {
+		if j, there := joined[s.remote]; there {
+			flows = append(flows, flow{from: j.From, to: j.To, server: server, seen: s.remote, open: s.state == stateEstablished, sent: s.received})
+			continue
+		}
 		f, there, err := find(c, server, s.remote)
 		if err != nil {
 			return nil, fmt.Errorf("end sessions: %w", err)

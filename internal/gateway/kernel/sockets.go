@@ -7,9 +7,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"slices"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"github.com/mdlayher/netlink"
@@ -40,11 +38,11 @@ const (
 	connected = 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<8 | 1<<9 | 1<<11
 )
 
-// States of sockets that their server has closed: the client hasn't said that it heard, and has.
-const closing, closed = 4, 5
+// States of sockets: in use, and closed by their server, when the client hasn't said that it heard, and has.
+const stateEstablished, stateFinWait1, stateFinWait2 = 1, 4, 5
 
-// hearWithin is how long a client may take to hear that its server has closed.
-const hearWithin = 30 * time.Millisecond
+// closed reports whether the server has closed the connection, and the client hasn't.
+func (s socket) closed() bool { return s.state == stateFinWait1 || s.state == stateFinWait2 }
 
 // diagnose opens the interface in a network namespace; nil when that is gone.
 func diagnose(namespace string) (*netlink.Conn, error) {
@@ -148,14 +146,13 @@ func destroy(namespace string, sessions []Session) error {
 		return nil
 	}
 	defer c.Close()
-	deadline := time.Now().Add(hearWithin)
 	for server, seen := range byServer {
-		there, err := unheard(namespace, server, seen, deadline) // who is closed by now isn't reset
+		there, err := sockets(namespace, server)
 		if err != nil {
 			return fmt.Errorf("end sockets: %w", err)
 		}
 		for _, s := range there {
-			if !seen[s.remote] || s.state == closed { // a reset would be heard before the server's last words are read
+			if !seen[s.remote] || s.closed() { // a reset would be heard before the server's last words are read
 				continue
 			}
 			// With its cookie: by addresses alone the kernel takes the listener, when the socket is gone.
@@ -166,16 +163,4 @@ func destroy(namespace string, sessions []Session) error {
 		}
 	}
 	return nil
-}
-
-// unheard are the sockets of a server, after clients had a moment to hear that it closed them.
-func unheard(namespace string, server netip.AddrPort, seen map[netip.AddrPort]bool, deadline time.Time) ([]socket, error) {
-	for {
-		there, err := sockets(namespace, server)
-		waits := slices.ContainsFunc(there, func(s socket) bool { return seen[s.remote] && s.state == closing })
-		if err != nil || !waits || time.Now().After(deadline) {
-			return there, err
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
