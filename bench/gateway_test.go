@@ -5,8 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"testing"
 
 	"steward/test/harness"
@@ -41,33 +39,7 @@ func BenchmarkGateway(b *testing.B) {
 	spec["type"] = "g6-standard-2"
 	d := s.CreateActive(spec)
 	c := s.Credentials(d)
-	ca := filepath.Join(b.TempDir(), "ca.crt")
-	if err := os.WriteFile(ca, c.CA, 0o600); err != nil {
-		b.Fatal(err)
-	}
-	bench := func(host string, args ...string) []byte {
-		cmd := exec.Command("/usr/lib/postgresql/15/bin/pgbench", args...)
-		cmd.Env = append(os.Environ(), "PGHOST="+host, "PGPORT="+strconv.Itoa(d.Port), "PGUSER="+c.Username, "PGPASSWORD="+c.Password,
-			"PGDATABASE=defaultdb", "PGSSLMODE=verify-ca", "PGSSLROOTCERT="+ca)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			b.Fatalf("pgbench: %v\n%s", err, out)
-		}
-		return out
-	}
-	rate := func(host string, args ...string) float64 {
-		out := bench(host, args...)
-		m := regexp.MustCompile(`(?s)number of failed transactions: 0 .*tps = ([0-9.]+)`).FindSubmatch(out)
-		if m == nil {
-			b.Fatalf("pgbench by %s:\n%s", host, out)
-		}
-		tps, err := strconv.ParseFloat(string(m[1]), 64)
-		if err != nil || tps <= 0 {
-			b.Fatalf("pgbench by %s: %g transactions a second, %v", host, tps, err)
-		}
-		return tps
-	}
-	bench(d.Hosts.Primary, "-i", "-q", "-s", "10")
+	pgbench := harness.NewPgBench(b, d, c, 10)
 	direct := s.NodeAddress(d)
 	bare := bareHAProxy(b, direct, d.Port)
 	for _, kind := range []struct {
@@ -79,9 +51,9 @@ func BenchmarkGateway(b *testing.B) {
 	} {
 		var through, straight, peer []float64
 		for range 5 {
-			straight = append(straight, rate(direct, kind.args...))
-			through = append(through, rate(d.Hosts.Primary, kind.args...))
-			peer = append(peer, rate(bare, kind.args...))
+			straight = append(straight, pgbench.Rate(direct, kind.args...))
+			through = append(through, pgbench.Rate(d.Hosts.Primary, kind.args...))
+			peer = append(peer, pgbench.Rate(bare, kind.args...))
 		}
 		report(b, fmt.Sprintf("gateway %s (%.0f tps) / a HAProxy with nothing but a listener (%.0f tps)", kind.name, middle(through), middle(peer)),
 			middle(through)/middle(peer), "ratio-bare-"+kind.name, "≥ 0.9")
