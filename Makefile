@@ -74,6 +74,10 @@ test-engines: engines-ci ## The engines' suites on every server version that is 
 	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m $(SIDE_BY_SIDE) ./internal/engine/... ./internal/platform/host
 	STEWARD_TEST_ENGINES=all $(GO) test -timeout 60m $(SIDE_BY_SIDE) ./test/e2e
 
+test-haproxy: engines-ci ## The platform's and crash suites with HAProxy as the gateway (make test: with the kernel's, as root)
+	STEWARD_TEST_GATEWAY=haproxy $(GO) test -race -count=1 -timeout 30m $(SIDE_BY_SIDE) ./internal/platform/host; host=$$?; \
+	STEWARD_TEST_GATEWAY=haproxy $(GO) test -count=1 -timeout 30m $(SIDE_BY_SIDE) ./test/crash && exit $$host
+
 test-crash: engines-ci ## Kill steward at every step of everything (make test: at some)
 	STEWARD_CRASH=all $(GO) test -timeout 120m $(SIDE_BY_SIDE) ./test/crash
 
@@ -138,4 +142,4 @@ engines-ci:
 	@scripts/setup --build --engines
 	@scripts/fetch-engines --ci
 
-.PHONY: run build setup engines check test test-quick test-engines test-crash e2e lint format generate verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build engines-ci
+.PHONY: run build setup engines check test test-quick test-engines test-haproxy test-crash e2e lint format generate verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build engines-ci

@@ -60,8 +60,9 @@ type Replicator interface {
 	ReplicationStatus(ctx context.Context, n Node) (ReplicationStatus, error)
 	// Follow makes a running replica receive from n.Source, and apply; Files with
 	// the same Role and Source have been written before. It doesn't wait until it
-	// streams. The error is ErrDiverged when it can't ever.
-	Follow(ctx context.Context, n Node) error
+	// streams. The error is ErrDiverged when it can't ever. Afresh reports whether
+	// what the replica had received and not applied may be gone, also with an error.
+	Follow(ctx context.Context, n Node) (afresh bool, err error)
 	// Disconnect returns when the replica receives nothing any more; what it
 	// has received it goes on applying. Its source is stopped, or has been told
 	// to StepDown. Nodes are only compared, and drained to, after that.

@@ -505,7 +505,7 @@ func backupOfReplica(t *testing.T, c *Cluster) {
 // may tell it only a moment later that it can't.
 func (s *Server) strays(t *testing.T) {
 	t.Helper()
-	err := s.Bench.Driver.Follow(t.Context(), s.Node)
+	_, err := s.Bench.Driver.Follow(t.Context(), s.Node)
 	if err != nil && !errors.Is(err, engine.ErrDiverged) {
 		t.Fatalf("follow: %v", err)
 	}

@@ -118,8 +118,12 @@ func (s *Server) follow(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
 	defer cancel()
-	for range 2 {
-		must(t, s.Bench.Driver.Follow(ctx, s.Node), "follow")
+	for again := range 2 {
+		afresh, err := s.Bench.Driver.Follow(ctx, s.Node)
+		must(t, err, "follow")
+		if afresh && again > 0 {
+			t.Error("a replica that follows begins afresh")
+		}
 	}
 }
 
@@ -197,7 +201,7 @@ func (c *Cluster) rejoin(t *testing.T, old *Server) (asItWas bool) {
 	}
 	c.demote(t, old)
 	old.Start(t)
-	err := c.Bench.Driver.Follow(t.Context(), old.Node)
+	_, err := c.Bench.Driver.Follow(t.Context(), old.Node)
 	if err == nil {
 		err = c.catchesUp(t, old)
 	} else if !errors.Is(err, engine.ErrDiverged) {

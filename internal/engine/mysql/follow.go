@@ -14,34 +14,41 @@ import (
 const sourceWait = time.Second
 
 // Follow implements engine.Replicator.
-func (d *Driver) Follow(ctx context.Context, n engine.Node) error {
+func (d *Driver) Follow(ctx context.Context, n engine.Node) (afresh bool, err error) {
 	s, err := d.admin(ctx, n)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer s.close()
-	if err := d.follow(ctx, s, n); err != nil {
-		return fmt.Errorf("node %d follows %s: %w", n.Ordinal, n.Source.Listen, err)
+	if afresh, err = d.follow(ctx, s, n); err != nil {
+		return afresh, fmt.Errorf("node %d follows %s: %w", n.Ordinal, n.Source.Listen, err)
 	}
-	return nil
+	return afresh, nil
 }
 
-func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) error {
+func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) (afresh bool, err error) {
 	f := flavourOf(n.Installation.Flavour)
 	if err := d.stepDown(ctx, s, n); err != nil {
-		return err
+		return false, err
 	}
 	st, err := s.status(ctx, f)
 	if err != nil {
-		return err
+		return false, err
 	}
 	ready, err := s.text(ctx, fmt.Sprintf("SELECT @@GLOBAL.%s_enabled = %t", f.dialect().replica, replies(n)))
 	if err != nil {
-		return err
+		return false, err
 	}
 	if st.follows(n.Source) && st.receiverRuns() && st.applierRuns() && ready == "1" {
-		return s.setRole(ctx, f, n)
+		return false, s.setRole(ctx, f, n)
 	}
+	return true, d.followAfresh(ctx, s, n, st, ready == "1")
+}
+
+// followAfresh starts the threads of a replica that don't run as they should. A server that starts both
+// throws away what it had received and not applied.
+func (d *Driver) followAfresh(ctx context.Context, s *session, n engine.Node, st status, ready bool) error {
+	f := flavourOf(n.Installation.Flavour)
 	if f.dialect().asyncFlush {
 		if err := crashSafe(n); err != nil {
 			return err
@@ -58,7 +65,7 @@ func (d *Driver) follow(ctx context.Context, s *session, n engine.Node) error {
 			return err
 		}
 	}
-	if err := s.start(ctx, f, n, st, ready == "1"); err != nil || source == nil {
+	if err := s.start(ctx, f, n, st, ready); err != nil || source == nil {
 		return err
 	}
 	return s.sourceAnswer(ctx, f, source)

@@ -135,7 +135,8 @@ func (c *threeNodes) setPrimary(t *testing.T, primary int) {
 func (c *threeNodes) follow(t *testing.T, i int) {
 	t.Helper()
 	if i != c.primary {
-		noError(t, c.Driver.Follow(t.Context(), c.nodes[i].Node))
+		_, err := c.Driver.Follow(t.Context(), c.nodes[i].Node)
+		noError(t, err)
 	}
 }
 
@@ -200,7 +201,10 @@ func (c *threeNodes) promoteBest(t *testing.T) {
 	}
 	c.setPrimary(t, best)
 	followed := make(chan error, 1)
-	go func() { followed <- c.Driver.Follow(t.Context(), c.nodes[other].Node) }()
+	go func() {
+		_, err := c.Driver.Follow(t.Context(), c.nodes[other].Node)
+		followed <- err
+	}()
 	noError(t, c.Driver.Promote(t.Context(), c.nodes[best].Node))
 	t.Logf("promoted in %v", time.Since(started).Round(100*time.Microsecond))
 	noError(t, <-followed)
@@ -480,11 +484,11 @@ func (c *threeNodes) rejoin(t *testing.T, i int) {
 	if st := c.status(t, i); st.Writable {
 		t.Errorf("an old primary comes back writable: %+v", st)
 	}
-	err := c.Driver.Follow(t.Context(), s.Node)
+	_, err := c.Driver.Follow(t.Context(), s.Node)
 	if errors.Is(err, engine.ErrDiverged) && !onlyMariaDB(c.Bench) {
 		t.Logf("rebuilt: %v", err)
 		c.recopy(t, i)
-		err = c.Driver.Follow(t.Context(), s.Node)
+		_, err = c.Driver.Follow(t.Context(), s.Node)
 	}
 	noError(t, err)
 	c.streams(t, i)
@@ -604,7 +608,7 @@ func diverged(t *testing.T, b *enginetest.Bench) {
 		c.nodes[c.primary].Exec(t, fmt.Sprintf("INSERT INTO kept (v) VALUES (%d)", value))
 		c.nodes[0].Start(t)
 		for range 2 {
-			if err := b.Driver.Follow(t.Context(), c.nodes[0].Node); !errors.Is(err, engine.ErrDiverged) {
+			if _, err := b.Driver.Follow(t.Context(), c.nodes[0].Node); !errors.Is(err, engine.ErrDiverged) {
 				t.Errorf("follow after going another way: %v, want ErrDiverged", err)
 			}
 		}
@@ -845,7 +849,7 @@ func machineDown(t *testing.T, b *enginetest.Bench) {
 	otherBoot(1)
 	c.nodes[1].Start(t)
 	for range 2 {
-		if err := b.Driver.Follow(t.Context(), c.nodes[1].Node); !errors.Is(err, engine.ErrDiverged) {
+		if _, err := b.Driver.Follow(t.Context(), c.nodes[1].Node); !errors.Is(err, engine.ErrDiverged) {
 			t.Errorf("follow after the machine went down: %v, want ErrDiverged", err)
 		}
 	}

@@ -172,7 +172,11 @@ const giveWay = `SELECT pg_is_in_recovery(), (
 
 // Follow makes the server read its files when it doesn't have their source yet,
 // which makes it turn there at once.
-func (Driver) Follow(ctx context.Context, n engine.Node) error {
+func (Driver) Follow(ctx context.Context, n engine.Node) (afresh bool, err error) {
+	return false, follow(ctx, n) // WAL that was received is kept
+}
+
+func follow(ctx context.Context, n engine.Node) error {
 	row, err := askOne(ctx, n, "SELECT pg_is_in_recovery(), current_setting('primary_conninfo')")
 	if err != nil {
 		return fmt.Errorf("follow: %w", err)

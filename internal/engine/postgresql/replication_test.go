@@ -179,7 +179,7 @@ func followTells(t *testing.T, b *enginetest.Bench) {
 func wantDiverged(t *testing.T, s *enginetest.Server) {
 	t.Helper()
 	for range 2 {
-		err := s.Bench.Driver.Follow(t.Context(), s.Node)
+		_, err := s.Bench.Driver.Follow(t.Context(), s.Node)
 		if !errors.Is(err, engine.ErrDiverged) {
 			t.Errorf("follow: %v, want ErrDiverged", err)
 		}

@@ -75,22 +75,18 @@ func TestCaughtUp(t *testing.T) {
 	streams(9, time.Now().Add(time.Second))
 	ns.noteCaughtUp(9, time.Now().Add(time.Second))
 	want(true, "with what the primary had")
-	for _, streaming := range []bool{true, false} {
-		if err := ns.follow(t.Context(), follower{streaming: streaming}, engine.Node{}); err != nil {
+	for _, afresh := range []bool{false, true} {
+		if err := ns.follow(t.Context(), follower{afresh: afresh}, engine.Node{}); err != nil {
 			t.Fatal(err)
 		}
-		want(streaming, "after it was told to follow, which it did or not")
+		want(!afresh, "after it was told to follow, which it began to afresh or not")
 	}
 }
 
-// follower is a replica that follows its source already, or not.
+// follower is a replica that follows its source already, or begins to afresh.
 type follower struct {
 	engine.Replicator
-	streaming bool
+	afresh bool
 }
 
-func (follower) Follow(context.Context, engine.Node) error { return nil }
-
-func (f follower) ReplicationStatus(context.Context, engine.Node) (engine.ReplicationStatus, error) {
-	return engine.ReplicationStatus{Streaming: f.streaming}, nil
-}
+func (f follower) Follow(context.Context, engine.Node) (bool, error) { return f.afresh, nil }

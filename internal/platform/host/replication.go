@@ -143,14 +143,12 @@ func (nr *nodeReconciler) takeRole(ctx context.Context) error {
 
 // follow has a running replica follow its source.
 func (ns *nodeState) follow(ctx context.Context, eng engine.Replicator, n engine.Node) error {
-	before, failed := eng.ReplicationStatus(ctx, n)
-	err := eng.Follow(ctx, n)
-	if failed == nil && before.Streaming && before.Problem == "" {
-		return err // it went on as it was
+	afresh, err := eng.Follow(ctx, n)
+	if afresh {
+		ns.mu.Lock()
+		defer ns.mu.Unlock()
+		ns.followsAnew()
 	}
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	ns.followsAnew()
 	return err
 }
 

@@ -65,9 +65,9 @@ type unreliableEngine struct {
 }
 
 // Follow implements engine.Replicator.
-func (e *unreliableEngine) Follow(ctx context.Context, n engine.Node) error {
+func (e *unreliableEngine) Follow(ctx context.Context, n engine.Node) (bool, error) {
 	if e.unfollowed.Load() {
-		return errors.New("the source doesn't answer")
+		return false, errors.New("the source doesn't answer")
 	}
 	return e.Driver.Follow(ctx, n)
 }
