@@ -366,7 +366,7 @@ func verifyWithoutDatabase(t *testing.T, b *enginetest.Bench) {
 func cantCrowdOut(t *testing.T, b *enginetest.Bench) {
 	s := b.Started(t, func(n *engine.Node) { n.Plan.MemoryMB = 256 })
 	var last error
-	for range (Driver{}).Connections(s.Node) + 1 {
+	for range (Driver{}).Connections(s.Node) + meterConnections + 1 {
 		last = s.DB(t, s.Login()).PingContext(t.Context())
 	}
 	if last == nil {
