@@ -15,27 +15,25 @@ import (
 func (m *meter) Families(ctx context.Context) ([]measure.Family, error) {
 	var all families
 	all.add("mysql_up", "Whether the server answers.", measure.KindGauge, 1)
-	version, err := m.s.record(ctx, "SELECT @@GLOBAL.version AS version, @@GLOBAL.version_comment AS version_comment, @@GLOBAL.innodb_version AS innodb_version")
+	variables, err := m.s.rows(ctx, "SHOW GLOBAL VARIABLES")
 	if err != nil {
-		return nil, fmt.Errorf("read version: %w", err)
+		return nil, fmt.Errorf("read variables: %w", err)
+	}
+	texts := map[string]string{}
+	for _, row := range variables {
+		texts[row[0]] = row[1]
+		if v, ok := numberOf(row[1]); ok {
+			all.add("mysql_global_variables_"+metricName(row[0]), "The server's variable.", measure.KindGauge, v)
+		}
 	}
 	all.add("mysql_version_info", "Version of the server.", measure.KindGauge, 1,
-		"innodb_version", version["innodb_version"], "version", version["version"], "version_comment", version["version_comment"])
+		"innodb_version", texts["innodb_version"], "version", texts["version"], "version_comment", texts["version_comment"])
 	status, err := m.s.rows(ctx, "SHOW GLOBAL STATUS")
 	if err != nil {
 		return nil, fmt.Errorf("read status: %w", err)
 	}
 	for _, row := range status {
 		all.status(row[0], row[1])
-	}
-	variables, err := m.s.rows(ctx, "SHOW GLOBAL VARIABLES")
-	if err != nil {
-		return nil, fmt.Errorf("read variables: %w", err)
-	}
-	for _, row := range variables {
-		if v, ok := numberOf(row[1]); ok {
-			all.add("mysql_global_variables_"+metricName(row[0]), "The server's variable.", measure.KindGauge, v)
-		}
 	}
 	replica, err := m.s.record(ctx, m.f.dialect().status)
 	if err != nil {

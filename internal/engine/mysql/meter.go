@@ -3,7 +3,9 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,9 +15,10 @@ import (
 
 // meter implements engine.Meter.
 type meter struct {
-	n engine.Node
-	f flavour
-	s *session
+	n        engine.Node
+	f        flavour
+	s        *session
+	counters counters
 	// logBytes is how large a binary log gets.
 	logBytes float64
 }
@@ -26,7 +29,7 @@ func (d *Driver) OpenMeter(ctx context.Context, n engine.Node) (engine.Meter, er
 	if err != nil {
 		return nil, fmt.Errorf("open meter: %w", err)
 	}
-	m := &meter{n: n, f: flavourOf(n.Installation.Flavour), s: s}
+	m := &meter{n: n, f: flavourOf(n.Installation.Flavour), s: s, counters: countersOf(n.Installation.Flavour)}
 	// Nobody but us ends what hangs; the server lets go of what we ask for by itself.
 	limit := "SET SESSION max_execution_time = 5000"
 	if n.Installation.Flavour == engine.FlavourMariaDB {
@@ -48,17 +51,37 @@ func (d *Driver) OpenMeter(ctx context.Context, n engine.Node) (engine.Meter, er
 // Close implements engine.Meter.
 func (m *meter) Close() { m.s.close() }
 
-// counted are the server's counters by their names; several of one metric are added up.
-var counted = map[string]measure.Metric{
-	"Com_commit": measure.Commits, "Com_rollback": measure.Rollbacks,
-	"Questions": measure.Queries, "Com_select": measure.Selects,
-	"Com_insert": measure.Inserts, "Com_insert_select": measure.Inserts, "Com_replace": measure.Inserts, "Com_replace_select": measure.Inserts,
-	"Com_update": measure.Updates, "Com_update_multi": measure.Updates,
-	"Com_delete": measure.Deletes, "Com_delete_multi": measure.Deletes,
-	"Innodb_rows_read": measure.RowsRead, "Innodb_rows_inserted": measure.RowsInserted,
-	"Innodb_rows_updated": measure.RowsUpdated, "Innodb_rows_deleted": measure.RowsDeleted,
-	"Created_tmp_disk_tables": measure.TemporaryFiles, "Innodb_deadlocks": measure.Deadlocks,
-	"Innodb_row_lock_current_waits": measure.LocksWaiting,
+// counters are the server's by their names; several of one metric are added up.
+type counters map[string]measure.Metric
+
+// commonCounters are those of both flavours. MariaDB no longer counts InnoDB's rows, but all engines'.
+var (
+	commonCounters = counters{
+		"Com_commit": measure.Commits, "Com_rollback": measure.Rollbacks,
+		"Questions": measure.Queries, "Com_select": measure.Selects,
+		"Com_insert": measure.Inserts, "Com_insert_select": measure.Inserts, "Com_replace": measure.Inserts, "Com_replace_select": measure.Inserts,
+		"Com_update": measure.Updates, "Com_update_multi": measure.Updates,
+		"Com_delete": measure.Deletes, "Com_delete_multi": measure.Deletes,
+		"Created_tmp_disk_tables": measure.TemporaryFiles,
+	}
+	mariaDBCounters = counters{
+		"Rows_read": measure.RowsRead, "Handler_write": measure.RowsInserted, "Handler_update": measure.RowsUpdated, "Handler_delete": measure.RowsDeleted,
+		"Innodb_deadlocks": measure.Deadlocks,
+	}
+	mySQLCounters = counters{
+		"Innodb_rows_read": measure.RowsRead, "Innodb_rows_inserted": measure.RowsInserted,
+		"Innodb_rows_updated": measure.RowsUpdated, "Innodb_rows_deleted": measure.RowsDeleted,
+	}
+)
+
+func countersOf(f engine.Flavour) counters {
+	all := maps.Clone(commonCounters)
+	if f == engine.FlavourMariaDB {
+		maps.Copy(all, mariaDBCounters)
+	} else {
+		maps.Copy(all, mySQLCounters)
+	}
+	return all
 }
 
 const (
@@ -66,19 +89,23 @@ const (
 	poolReads    = "Innodb_buffer_pool_reads"
 )
 
-// statusQuery asks for no more than what is looked at: to write all of them takes the server longer.
-var statusQuery = func() string {
+// query asks for no more than what is looked at: to write all of them takes the server longer.
+func (c counters) query() string {
 	names := []string{quote(poolRequests), quote(poolReads)}
-	for name := range counted {
+	for _, name := range slices.Sorted(maps.Keys(c)) {
 		names = append(names, quote(name))
 	}
 	return "SHOW GLOBAL STATUS WHERE Variable_name IN (" + strings.Join(names, ", ") + ")"
-}()
+}
+
+// deadlocksQuery asks MySQL, which doesn't have them among the others.
+const deadlocksQuery = "SELECT CAST(`COUNT` AS CHAR) FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'"
 
 // sessionsQuery counts the sessions of customers. Transactions are InnoDB's.
 const sessionsQuery = `SELECT COUNT(*), COALESCE(SUM(p.COMMAND <> 'Sleep'), 0), COALESCE(SUM(p.COMMAND = 'Sleep' AND t.trx_mysql_thread_id IS NULL), 0),
 	COALESCE(SUM(p.COMMAND = 'Sleep' AND t.trx_mysql_thread_id IS NOT NULL), 0),
-	COALESCE(MAX(TIMESTAMPDIFF(MICROSECOND, t.trx_started, NOW(6))) / 1e6, 0), COALESCE(MAX(CASE WHEN p.COMMAND IN ('Query', 'Execute') THEN p.TIME END), 0)
+	COALESCE(MAX(TIMESTAMPDIFF(MICROSECOND, t.trx_started, NOW(6))) / 1e6, 0), COALESCE(MAX(CASE WHEN p.COMMAND IN ('Query', 'Execute') THEN p.TIME END), 0),
+	COALESCE(SUM(t.trx_state = 'LOCK WAIT' OR p.STATE LIKE 'Waiting for % lock'), 0)
 FROM information_schema.PROCESSLIST p LEFT JOIN information_schema.INNODB_TRX t ON t.trx_mysql_thread_id = p.ID
 WHERE p.COMMAND NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID', 'Slave_IO', 'Slave_SQL', 'Slave_worker', 'Connect')
 	AND p.USER NOT IN ('` + adminUser + `', '` + replicaUser + `', 'system user', 'event_scheduler', 'unauthenticated user')`
@@ -95,6 +122,7 @@ func (m *meter) Measure(ctx context.Context, r *measure.Reading) (engine.LogPosi
 	}
 	for i, metric := range []measure.Metric{
 		measure.Connections, measure.ConnectionsActive, measure.ConnectionsIdle, measure.ConnectionsInTransaction, measure.LongestTransaction, measure.LongestQuery,
+		measure.LocksWaiting,
 	} {
 		r.Set(metric, max(0, float(rows[0][i])))
 	}
@@ -108,13 +136,13 @@ func (m *meter) Measure(ctx context.Context, r *measure.Reading) (engine.LogPosi
 }
 
 func (m *meter) measureStatus(ctx context.Context, r *measure.Reading) error {
-	rows, err := m.s.rows(ctx, statusQuery)
+	rows, err := m.s.rows(ctx, m.counters.query())
 	if err != nil {
 		return err
 	}
 	for _, row := range rows {
 		v := float(row[1])
-		switch metric := counted[row[0]]; {
+		switch metric := m.counters[row[0]]; {
 		case row[0] == poolRequests:
 			r.Hits = v
 		case row[0] == poolReads:
@@ -126,7 +154,12 @@ func (m *meter) measureStatus(ctx context.Context, r *measure.Reading) error {
 		}
 	}
 	r.Hits -= r.Misses
-	return nil
+	if m.n.Installation.Flavour == engine.FlavourMariaDB {
+		return nil
+	}
+	deadlocks, err := m.s.text(ctx, deadlocksQuery)
+	r.Set(measure.Deadlocks, float(deadlocks))
+	return err
 }
 
 // measureLog tells the primary by its having no source.
