@@ -55,6 +55,10 @@ var commands = withEngines(map[string]string{
 	"enableService": "managed service-enable", "disableService": "managed service-disable", "listServiceChecks": "managed service-checks-list",
 	"viewStats": "managed stats-list",
 
+	"listMonitorServices": "monitor service-list", "viewMonitorService": "monitor service-view", "listMetricDefinitions": "monitor metrics-list",
+	"fetchMetrics": "", "discoverDatabases": "", // answers of which no table can be made
+	"listMonitorDashboards": "monitor dashboards-list",
+
 	"listTickets": "tickets list", "viewTicket": "tickets view", "listTicketReplies": "tickets replies", "createTicketReply": "tickets reply",
 })
 
@@ -64,6 +68,7 @@ func withEngines(all map[string]string) map[string]string {
 		"list%Database": "list", "create%Database": "create", "view%Database": "view", "update%Database": "update", "delete%Database": "delete",
 		"list%Backups": "backups-list", "create%Snapshot": "backup-snapshot", "view%Backup": "backup-view", "delete%Backup": "backup-delete",
 		"restore%Backup": "backup-restore", "viewCredentialsOf%Database": "creds-view", "resetCredentialsOf%Database": "creds-reset",
+		"listTablesOf%Database":      "tables-list",
 		"viewCertificateOf%Database": "ssl-cert", "patch%Database": "patch", "suspend%Database": "suspend", "resume%Database": "resume",
 	} {
 		for _, engine := range []string{"MySQL", "PostgreSQL"} {

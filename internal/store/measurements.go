@@ -342,3 +342,13 @@ func (t *Tx) makeBlock(ctx context.Context, from, into tierTable, id cluster.ID,
 	}
 	return t.saveSeries(ctx, into, id, started, b.Series(), true)
 }
+
+// MeasuredClusters are those that may have servers to measure: no deleted ones, and none that rest.
+func (q queries) MeasuredClusters(ctx context.Context) ([]cluster.ID, error) {
+	rows, err := q.q.MeasuredClusters(ctx)
+	ids := make([]cluster.ID, len(rows))
+	for i, id := range rows {
+		ids[i] = cluster.ID(id)
+	}
+	return ids, classify(err)
+}

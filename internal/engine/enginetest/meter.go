@@ -50,7 +50,18 @@ func (m *metered) read() (measure.Reading, engine.LogPosition) {
 // until reads until what is wanted is so: servers count some things a moment after the fact.
 func (m *metered) until(what string, ok func(measure.Reading) bool) {
 	m.t.Helper()
-	await.True(m.t, what, func() bool { r, _ := m.read(); return ok(r) })
+	var last measure.Reading
+	defer func() {
+		if m.t.Failed() {
+			for _, d := range measure.Definitions() {
+				m.t.Logf("%s: %v", d.Name, last.Values[d.Metric])
+			}
+		}
+	}()
+	await.True(m.t, what, func() bool {
+		last, _ = m.read()
+		return ok(last)
+	})
 }
 
 // measured has each number move with what is done, and by as much where it is a count.
@@ -124,7 +135,10 @@ func (m *metered) sessions() {
 	waits := make(chan error, 1)
 	waiter, err := db.Conn(ctx)
 	must(t, err, "connect")
-	defer waiter.Close()
+	defer func() { // the row first: the waiter's connection isn't closed before
+		_ = tx.Rollback() // no-op after the commit
+		waiter.Close()
+	}()
 	go func() {
 		_, err := waiter.ExecContext(ctx, "UPDATE measured SET t = 'late' WHERE v = 30")
 		waits <- err

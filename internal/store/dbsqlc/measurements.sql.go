@@ -191,6 +191,30 @@ func (q *Queries) FineSave(ctx context.Context, arg FineSaveParams) error {
 	return err
 }
 
+const measuredClusters = `-- name: MeasuredClusters :many
+SELECT id FROM clusters WHERE deleted IS NULL AND status NOT IN ('provisioning', 'suspended') AND sleeping_since IS NULL ORDER BY id
+`
+
+func (q *Queries) MeasuredClusters(ctx context.Context) ([]int64, error) {
+	rows, err := q.db.Query(ctx, measuredClusters)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const measurementLock = `-- name: MeasurementLock :exec
 SELECT pg_advisory_xact_lock($1::integer, $2::integer)
 `

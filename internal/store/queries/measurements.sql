@@ -70,3 +70,6 @@ DELETE FROM measured_rollups WHERE ended < @before::timestamptz;
 
 -- name: MeasurementLock :exec
 SELECT pg_advisory_xact_lock(@class::integer, @key::integer);
+
+-- name: MeasuredClusters :many
+SELECT id FROM clusters WHERE deleted IS NULL AND status NOT IN ('provisioning', 'suspended') AND sleeping_since IS NULL ORDER BY id;
