@@ -105,6 +105,7 @@ var tables = map[string]table{
 	"CredentialView":   {columns: []string{"id", "label", "last_decrypted"}, fields: store.CredentialFields},
 	"CredentialsView":  {columns: []string{"username", "password"}},
 	"DatabaseView":     {columns: databaseColumns, fields: store.ClusterFields},
+	"DefinitionView":   {columns: []string{"metric", "label", "metric_type", "unit", "scrape_interval"}, fields: definitionFields},
 	"EngineView":       {columns: []string{"id", "engine", "version"}, fields: filter.Fields{"id": filter.Text, "engine": filter.Text, "version": filter.Text}},
 	"EntityView":       {columns: []string{"label"}, within: true},
 	"EventView":        {columns: []string{"id", "created", "username", "action", "status", "percent_complete", "message"}, fields: store.EventFields},
@@ -115,6 +116,7 @@ var tables = map[string]table{
 		columns: []string{"type", "status", "when", "complete_time", "reason"},
 		fields:  filter.Fields{"type": filter.Text, "status": filter.Text, "reason": filter.Text, "when": filter.Time},
 	},
+	"MonitorServiceView": {columns: []string{"label", "service_type"}, fields: filter.Fields{"label": filter.Text, "service_type": filter.Text}},
 	"NotificationView": {
 		columns: []string{"type", "severity", "when", "message"},
 		fields:  filter.Fields{"type": filter.Text, "severity": filter.Text, "label": filter.Text, "message": filter.Text, "when": filter.Time},
@@ -132,6 +134,7 @@ var tables = map[string]table{
 	"SshKeyView":   {columns: []string{"ssh_key"}},
 	"SshView":      {columns: []string{"access", "user", "ip", "port"}, within: true},
 	"SslView":      {columns: []string{"ca_certificate"}},
+	"TableView":    {columns: []string{"database", "schema", "table", "index", "size_bytes", "rows"}},
 	"TicketView":   {columns: []string{"id", "status", "opened", "updated", "closed", "summary"}, fields: store.TicketFields},
 	"TokenView":    {columns: []string{"id", "label", "scopes", "created", "expiry", "token"}, fields: store.TokenFields},
 	"TypeView":     planTable,

@@ -140,17 +140,10 @@ type tableView struct {
 	Rows     *int64  `json:"rows" doc:"About how many there are; null for an index."`
 }
 
-type tablesView struct {
-	Data []tableView `json:"data" nullable:"false" doc:"The largest 50, the largest first."`
-}
-
-func showTables(tables []measure.Table) tablesView {
-	v := tablesView{Data: make([]tableView, len(tables))}
-	for i, t := range tables {
-		v.Data[i] = tableView{Database: t.Database, Schema: t.Schema, Table: t.Table, Index: orNull(t.Index), Bytes: t.Bytes}
-		if t.Index == "" {
-			v.Data[i].Rows = &t.Rows
-		}
+func showTable(t measure.Table) tableView {
+	v := tableView{Database: t.Database, Schema: t.Schema, Table: t.Table, Index: orNull(t.Index), Bytes: t.Bytes}
+	if t.Index == "" {
+		v.Rows = &t.Rows
 	}
 	return v
 }
@@ -167,13 +160,13 @@ func (a *API) registerMeasured(engine cluster.Engine, name string) {
 		return showMeasured(found), err
 	})
 	register(a, endpoint{
-		method: http.MethodGet, path: one + "/tables", id: "listTablesOf" + name + "Database", summary: "List the largest tables and indexes of a database", tag: name + " databases", scope: readDatabases, maybeEmpty: true,
-	}, func(ctx context.Context, c call[instancePath, none]) (tablesView, error) {
+		method: http.MethodGet, path: one + "/tables", id: "listTablesOf" + name + "Database", summary: "List the 50 largest tables and indexes of a database, the largest first", tag: name + " databases", scope: readDatabases, maybeEmpty: true,
+	}, func(ctx context.Context, c call[instancePath, none]) (list[tableView], error) {
 		found, running, err := metrics.Tables(ctx, c.Principal, engine, cluster.ID(c.In.ID))
 		if err == nil && !running {
-			return tablesView{}, noContent{}
+			return list[tableView]{}, noContent{}
 		}
-		return showTables(found), err
+		return newList(found, len(found), Paging{Page: 1, PageSize: control.MostTables}, showTable), err
 	})
 	registerText(a, endpoint{
 		method: http.MethodGet, path: one + "/prometheus", id: "scrape" + name + "Database", summary: "View what a database's servers say of themselves, in Prometheus' text format", tag: name + " databases", scope: readDatabases,

@@ -23,6 +23,7 @@ import (
 	"steward/internal/embeddedpg"
 	"steward/internal/failpoint"
 	"steward/internal/limit"
+	"steward/internal/meter"
 	"steward/internal/metrics"
 	"steward/internal/monitor"
 	"steward/internal/netns"
@@ -69,6 +70,8 @@ type App struct {
 	noticeMetrics *metrics.Notices
 
 	collector *collector.Collector
+	meter     *meter.Meter
+	scraper   *meter.Scraper
 
 	lock     *os.File
 	listener net.Listener
@@ -126,7 +129,7 @@ func (a *App) wire(ctx context.Context) error {
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},
 		Networks:        a.networks, Issues: a.issueTracker(), Now: failpoint.Now,
 		SharedRates: a.sharedRates(), OnlyServer: a.server != nil, // the data folder is locked, and its store is nobody else's
-		Enqueue: a.enqueue,
+		Enqueue: a.enqueue, Measurements: a.meter, Scraper: a.scraper,
 	})
 	a.audit = audit.New(a.store, a.log)
 	a.registry = prometheus.NewRegistry()

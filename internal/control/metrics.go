@@ -199,7 +199,7 @@ func (s *Metrics) Several(ctx context.Context, p account.Principal, ids []cluste
 	for _, id := range ids {
 		c, err := s.Store.Cluster(ctx, store.ViewerOf(p), "", id)
 		if fault.IsKind(err, fault.NotFound) {
-			found.Add("entity_ids", "There is no database %d", id)
+			found.Add("entity_ids", "One of the databases isn't there")
 			continue
 		}
 		if err != nil {
@@ -243,15 +243,15 @@ func (s *Metrics) Families(ctx context.Context, p account.Principal, engine clus
 	return Shown{c, nodes}, err
 }
 
-// mostTables is how many tables and indexes are shown.
-const mostTables = 50
+// MostTables is how many tables and indexes are shown.
+const MostTables = 50
 
 // Tables are the largest tables and indexes of a database. running is false while its servers rest.
 func (s *Metrics) Tables(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) (tables []measure.Table, running bool, err error) {
 	if _, err := s.Store.Cluster(ctx, store.ViewerOf(p), engine, id); err != nil {
 		return nil, false, err
 	}
-	tables, err = s.Scraper.Tables(ctx, id, mostTables)
+	tables, err = s.Scraper.Tables(ctx, id, MostTables)
 	switch {
 	case errors.Is(err, platform.ErrNotRunning):
 		return nil, false, nil
