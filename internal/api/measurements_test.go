@@ -271,7 +271,7 @@ func TestPrometheus(t *testing.T) {
 		t.Errorf("%d %s", r.StatusCode, r.body)
 	}
 	const discovery = "/v4/monitor/services/dbaas/prometheus-sd"
-	want := fmt.Sprintf(`[{"targets":["example.com"],"labels":{"__metrics_path__":"%s/prometheus","database":"shop","database_id":"%d","engine":"postgresql","instance":"shop","region":"local","type":"g6-nanode-1","version":"15"}}]`, path, id)
+	want := fmt.Sprintf(`[{"targets":["example.com"],"labels":{"__metrics_path__":"%s/prometheus","database":"shop","database_id":"%d","engine":"postgresql","engine_version":"15","instance":"shop","plan":"g6-nanode-1","region":"local"}}]`, path, id)
 	if r := b.send("GET", discovery, b.readOnly, ""); strings.TrimSpace(r.body) != want || r.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("got  %s\nwant %s", r.body, want)
 	}

@@ -115,7 +115,7 @@ func target(db cluster.Cluster, host string) targetView {
 	return targetView{Targets: []string{host}, Labels: map[string]string{
 		"__metrics_path__": instanceURI(db.Engine, db.ID) + "/prometheus",
 		"instance":         db.Label, "database_id": strconv.FormatInt(int64(db.ID), 10), "database": db.Label,
-		"engine": string(db.Engine), "version": db.Series, "region": db.Region, "type": db.Type,
+		"engine": string(db.Engine), "engine_version": db.Series, "region": db.Region, "plan": db.Type,
 	}}
 }
 
