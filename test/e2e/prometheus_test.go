@@ -115,7 +115,8 @@ func startPrometheus(t *testing.T, s *harness.Server) *prometheus {
 	}
 	p := &prometheus{address: free.Addr().String(), log: filepath.Join(dir, "log")}
 	free.Close()
-	authorization := fmt.Sprintf("authorization: {credentials: %s}", s.Token)
+	// The type is said, since for discovery versions before 2.43 have no default.
+	authorization := fmt.Sprintf("authorization: {type: Bearer, credentials: %s}", s.Token)
 	config := fmt.Sprintf(`global: {scrape_interval: 2s, scrape_timeout: 2s}
 scrape_configs:
   - job_name: databases
