@@ -98,7 +98,7 @@ type metricsBody struct {
 	Metrics     []askedMetric  `json:"metrics" nullable:"false" maxItems:"50"`
 	Relative    *duration      `json:"relative_time_duration,omitempty" doc:"How far back from now. Either this or absolute_time_duration; an hour when both are left out."`
 	Absolute    *absolute      `json:"absolute_time_duration,omitempty"`
-	Granularity *duration      `json:"time_granularity,omitempty" doc:"Length of a step; what suits the time when left out."`
+	Granularity any            `json:"time_granularity,omitempty" doc:"Length of a step, as unit and value, or a list with one such; what suits the time when left out."`
 	Filters     []metricFilter `json:"filters,omitempty" nullable:"false" maxItems:"20"`
 	GroupBy     []string       `json:"group_by,omitempty" nullable:"false" maxItems:"3" doc:"What to tell apart: entity_id, node_id, node_type. entity_id and node_id when left out."`
 }
@@ -116,6 +116,18 @@ type duration struct {
 var durationUnits = map[string]time.Duration{"sec": time.Second, "min": time.Minute, "hr": time.Hour, "days": 24 * time.Hour}
 
 func (d duration) length() time.Duration { return durationUnits[d.Unit] * time.Duration(d.Value) }
+
+// granularity reads the length of a step: the cloud's document has an object, its clients send a list.
+func granularity(v any) (time.Duration, bool) {
+	if all, ok := v.([]any); ok && len(all) == 1 {
+		v = all[0]
+	}
+	object, _ := v.(map[string]any)
+	unit, _ := object["unit"].(string)
+	value, _ := object["value"].(float64)
+	ok := durationUnits[unit] > 0 && value >= 1 && value <= 1e6 && value == math.Trunc(value)
+	return durationUnits[unit] * time.Duration(value), ok
+}
 
 type absolute struct {
 	Start string `json:"start" format:"date-time"`
@@ -161,8 +173,12 @@ func (b metricsBody) query(now time.Time, faults *fault.Faults) (control.Metrics
 	case b.Absolute != nil:
 		q.From, q.To = parseTime("absolute_time_duration.start", &b.Absolute.Start, faults), parseTime("absolute_time_duration.end", &b.Absolute.End, faults)
 	}
-	if b.Granularity != nil && b.Granularity.length() > 0 {
-		q.Step = new(b.Granularity.length())
+	if b.Granularity != nil {
+		if step, ok := granularity(b.Granularity); ok {
+			q.Step = &step
+		} else {
+			faults.Add("time_granularity", "Must have a unit (sec, min, hr or days) and a value of 1 or more")
+		}
 	}
 	for _, name := range b.GroupBy {
 		if !slices.Contains([]string{byEntity, byNode, byRole}, name) {
