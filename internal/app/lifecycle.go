@@ -59,7 +59,11 @@ func (a *App) all() []service {
 		a.sweep("audit trail", expiredSweep, a.sweepAudit),
 		a.sweep("expired authorizations", expiredSweep, func(ctx context.Context) error { return a.control.Authorizations.Purge(ctx) }),
 		{"audit", func(context.Context) error { a.audit.Start(); return nil }, finally(func() { a.audit.Stop() })},
-		background("meter", func(ctx context.Context) { a.meter.Run(ctx) }),
+		background("meter", func(ctx context.Context) {
+			if a.o.Metrics.Databases {
+				a.meter.Run(ctx)
+			}
+		}),
 		background("collector", func(ctx context.Context) { a.collector.Run(ctx) }),
 		a.serving("metrics", func() (net.Listener, *http.Server) { return a.metrics, api.NewServer(a.showMetrics(), a.log) }),
 		// Last, so that it is stopped first: the lines that its last requests hand to the
