@@ -67,7 +67,7 @@ func (s *Summary) Add(p Point) {
 	}
 	s.n++
 	s.sum += p.Mean
-	s.low, s.top = math.Min(s.low, p.Min), math.Max(s.top, p.Max)
+	s.low, s.top = min(s.low, p.Min), max(s.top, p.Max)
 }
 
 // Point is the sum: a gap when nothing was counted.
@@ -111,19 +111,23 @@ type Builder struct {
 // NewBuilder makes one for a range.
 func NewBuilder(r Range) *Builder { return &Builder{r, map[Key][]Summary{}} }
 
-// Add counts in what of the series begins in [from, to) and in the range.
+// Add counts in what of the series begins in [from, to) and in the range. All times are whole seconds.
 func (b *Builder) Add(s Series, from, to time.Time) {
-	for i, p := range s.Points {
-		at := s.Start.Add(time.Duration(i) * s.Step)
-		if !p.Known() || at.Before(from) || !at.Before(to) || at.Before(b.From) || !at.Before(b.To) {
+	start, step := s.Start.Unix(), int64(s.Step/time.Second)
+	first := max(from.Unix(), b.From.Unix(), start)
+	end := min(to.Unix(), b.To.Unix(), start+int64(len(s.Points))*step)
+	sums := b.sums[s.Key]
+	into, origin := int64(b.Step/time.Second), b.From.Unix()
+	for i := (first - start + step - 1) / step; start+i*step < end; i++ {
+		p := &s.Points[i]
+		if !p.Known() {
 			continue
 		}
-		sums := b.sums[s.Key]
 		if sums == nil {
 			sums = make([]Summary, b.Range.Points())
 			b.sums[s.Key] = sums
 		}
-		sums[at.Sub(b.From)/b.Step].Add(p)
+		sums[(start+i*step-origin)/into].Add(*p)
 	}
 }
 

@@ -30,6 +30,7 @@ func checks() []enginetest.Check {
 		{Name: "users in plain SQL from 16 on", Run: plainUsers},
 		{Name: "customers can't crowd us out", Run: cantCrowdOut},
 		{Name: "customers can't fill the log", Run: cantFillLog},
+		{Name: "a meter measures among enemies", Run: measuresAmongEnemies},
 		{Name: "verify tells a dropped database from a wrong password", Run: verifyWithoutDatabase},
 	}
 }
