@@ -80,28 +80,20 @@ func databaseProcesses(b *testing.B, s *harness.Server, all []harness.Database) 
 	return pids
 }
 
-const off, on = "metrics: {databases: false}", "metrics: {databases: true}"
+// What the environment says of measuring.
+const off, on = "STEWARD_METRICS__DATABASES=false", "STEWARD_METRICS__DATABASES=true"
 
 // restart has steward go on with another configuration; the databases run on.
-func restart(b *testing.B, s *harness.Server, config string) {
-	b.Helper()
+func restart(s *harness.Server, config string) {
 	s.Stop()
-	text, err := os.ReadFile(s.ConfigPath())
-	if err != nil {
-		b.Fatal(err)
-	}
-	changed := strings.NewReplacer(off, config, on, config).Replace(string(text))
-	if err := os.WriteFile(s.ConfigPath(), []byte(changed), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	s.Env = []string{config}
 	s.Start()
-	s.AwaitReady()
 }
 
 // BenchmarkSampling compares idle databases that are measured with the same ones that aren't, in one run, and pgbench on one
 // of them.
 func BenchmarkSampling(b *testing.B) {
-	s := harness.New(b, harness.WithConfig(off))
+	s := harness.New(b)
 	var all []harness.Database
 	for n := range *databases {
 		engine := "postgresql/15"
@@ -113,18 +105,18 @@ func BenchmarkSampling(b *testing.B) {
 	pids := databaseProcesses(b, s, all)
 	settle := func() { time.Sleep(30 * time.Second) } // what a start brings with it is over
 	for b.Loop() {
-		restart(b, s, off)
+		restart(s, off)
 		settle()
 		without := sample(s, pids)
 		plain := pgbench(b, s, all[0])
-		restart(b, s, on)
+		restart(s, on)
 		settle()
 		with := sample(s, pids)
 		measured := pgbench(b, s, all[0])
 		for range *rounds - 1 {
-			restart(b, s, off)
+			restart(s, off)
 			plain = append(plain, pgbench(b, s, all[0])...)
-			restart(b, s, on)
+			restart(s, on)
 			measured = append(measured, pgbench(b, s, all[0])...)
 		}
 		b.Logf("%d idle databases without measuring: steward %.2f %%, store %.2f %%, servers %.2f %% of a core, %d MiB",

@@ -133,7 +133,7 @@ func (a *App) wire(ctx context.Context) error {
 	})
 	a.audit = audit.New(a.store, a.log)
 	a.registry = prometheus.NewRegistry()
-	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics.NewDatabases(a.store, a.host), metrics.NewMonitor(a.watcher), a.noticeMetrics)
+	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics.NewDatabases(a.store, a.host), metrics.NewMonitor(a.watcher), metrics.NewMeter(a.meter), a.noticeMetrics)
 	proxies, err := a.o.Server.Proxies()
 	if err != nil {
 		return err
