@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	databases = flag.Int("real", 30, "how many real databases are measured, of which a fifth are MariaDB's")
+	databases = flag.Int("databases", 20, "how many real databases are measured, of which a fifth are MariaDB's")
 	watched   = flag.Duration("watched", time.Minute, "for how long processor time is counted")
 	tps       = flag.Duration("pgbench", 15*time.Second, "how long a run of pgbench is")
 	rounds    = flag.Int("rounds", 3, "how often pgbench is run with measuring and without")

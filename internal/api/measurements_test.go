@@ -164,13 +164,13 @@ func TestMonitorServices(t *testing.T) {
 	}
 	var definitions struct {
 		Data []struct {
-			Metric, Unit, Scrape_interval string
-			Available_aggregate_functions []string
+			Metric, Unit string
+			Interval     string `json:"scrape_interval"`
 		}
 		Results int
 	}
 	b.decode(b.send("GET", services+"/dbaas/metric-definitions?page_size=500", b.readOnly, ""), &definitions)
-	if definitions.Results != measure.Count-1 || definitions.Data[2].Metric != "cpu_usage" || definitions.Data[2].Unit != "percent" || definitions.Data[2].Scrape_interval != "10s" {
+	if definitions.Results != measure.Count-1 || definitions.Data[2].Metric != "cpu_usage" || definitions.Data[2].Unit != "percent" || definitions.Data[2].Interval != "10s" {
 		t.Errorf("%+v", definitions)
 	}
 	begin := measuredFrom()
@@ -185,16 +185,16 @@ func TestMonitorServices(t *testing.T) {
 				Metric map[string]any
 				Values [][]any
 			}
-			Result_type string
+			Type string `json:"result_type"`
 		}
-		Is_partial bool
-		Stats      map[string]any
-		Status     string
+		Partial bool `json:"is_partial"`
+		Stats   map[string]any
+		Status  string
 	}
 	var got fetched
 	r = fetch("")
 	b.decode(r, &got)
-	if got.Status != "success" || got.Data.Result_type != "matrix" || len(got.Data.Result) != 2 {
+	if got.Status != "success" || got.Data.Type != "matrix" || len(got.Data.Result) != 2 {
 		t.Fatalf("%d %s", r.StatusCode, r.body)
 	}
 	first := got.Data.Result[0]

@@ -146,7 +146,8 @@ func TestMeasurements(t *testing.T) {
 	// A late slice has what was made of its hour made anew; one of last week is of no use.
 	late := m.now.Add(-20 * time.Hour).Truncate(time.Hour)
 	err := m.AddSlices(t.Context(), []store.Slice{
-		{Cluster: m.desk, Node: 0, Started: late, Packed: slice(m.desk, 0, late)}, {Cluster: m.desk, Node: 1, Started: late, Packed: slice(m.desk, 1, late)},
+		{Cluster: m.desk, Node: 0, Started: late, Packed: slice(m.desk, 0, late)},
+		{Cluster: m.desk, Node: 1, Started: late, Packed: slice(m.desk, 1, late)},
 		{Cluster: m.desk, Node: 0, Started: late.Add(-7 * 24 * time.Hour), Packed: slice(m.desk, 0, late)},
 	})
 	if err != nil {

@@ -216,6 +216,7 @@ func TestPrometheus(t *testing.T) {
 			})
 		}
 	}
+	commandPlots(t, s, made[1])
 	// A database that is deleted is a target no longer.
 	if status, body := s.Call("DELETE", made[0].Path(), nil, nil); status != 200 {
 		t.Fatalf("%d %s", status, body)
@@ -227,4 +228,29 @@ func TestPrometheus(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// commandPlots plots what was measured meanwhile.
+func commandPlots(t *testing.T, s *harness.Server, d harness.Database) {
+	s.Eventually("a plot of a database", func() error {
+		out, err := s.Command("db", "metrics", d.Label, "--metric", "connections_max,queries", "--last", "10m")
+		if err == nil && (!strings.Contains(out, "Most connections (connections_max): now ") || !strings.Contains(out, "Queries (queries): now ") || !strings.Contains(out, "┤")) {
+			err = fmt.Errorf("%s", out)
+		}
+		return err
+	})
+	var shown struct {
+		Step    int
+		Metrics []struct{ Name string }
+	}
+	out, err := s.Command("db", "metrics", d.Label, "--json", "--metric", "all")
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &shown)
+	}
+	if err != nil || shown.Step != 10 || len(shown.Metrics) < 30 {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	if out, err := s.Command("db", "metrics", d.Label, "--metric", "nothing"); err == nil || !strings.Contains(out, "metric: nothing is no metric") {
+		t.Errorf("%s, %v", out, err)
+	}
 }

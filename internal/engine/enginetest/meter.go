@@ -281,3 +281,46 @@ func (s *Server) signalAll(t *testing.T, sig syscall.Signal) {
 		_ = syscall.Kill(pid, sig) // it may have ended
 	}
 }
+
+// lagMeasured has a replica lag that can't apply what it has received, and catch up.
+func lagMeasured(t *testing.T, c *Cluster) {
+	ctx, replica := t.Context(), c.replicas()[0]
+	c.Primary.Exec(t, "CREATE TABLE lagging (v int)", "INSERT INTO lagging VALUES (1)")
+	m, primary := openMeter(t, replica), openMeter(t, c.Primary)
+	caughtUp := func() bool {
+		r, at := m.read()
+		return r.Values[measure.Primary] == 0 && at.Applied == at.Written && r.Values[measure.ReplicationLag] == 0
+	}
+	await.True(t, "the replica to follow", caughtUp)
+	await.NoError(t, "the table arrives", func() error {
+		_, err := replica.DB(t, replica.Login()).ExecContext(ctx, "SELECT v FROM lagging")
+		return err
+	})
+	reader, err := replica.DB(t, replica.Login()).Conn(ctx)
+	must(t, err, "connect to the replica")
+	defer reader.Close()
+	hold, letGo, write := []string{"BEGIN", "SELECT v FROM lagging"}, "COMMIT", "DROP TABLE lagging"
+	if c.Bench.Installation.Flavour != engine.FlavourPostgreSQL {
+		hold, letGo, write = []string{"LOCK TABLES lagging READ"}, "UNLOCK TABLES", "INSERT INTO lagging VALUES (2)"
+	}
+	for _, q := range hold {
+		_, err := reader.ExecContext(ctx, q)
+		must(t, err, q)
+	}
+	before, _ := primary.read()
+	c.Primary.Exec(t, write)
+	await.True(t, "the lag to be seen", func() bool {
+		r, at := m.read()
+		_, source := primary.read()
+		return at.Written > at.Applied && r.Values[measure.ReplicationLag] > 0 && source.Written >= at.Written
+	})
+	if after, _ := primary.read(); !(after.Values[measure.LogBytes] > before.Values[measure.LogBytes]) {
+		t.Errorf("the primary's log: %v, then %v", before.Values[measure.LogBytes], after.Values[measure.LogBytes])
+	}
+	_, err = reader.ExecContext(ctx, letGo)
+	must(t, err, letGo)
+	await.True(t, "the replica to catch up", caughtUp)
+	if c.Bench.Installation.Flavour != engine.FlavourPostgreSQL {
+		c.Primary.Exec(t, "DROP TABLE lagging")
+	}
+}
