@@ -4,11 +4,31 @@ import (
 	"fmt"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
+
+// endCounting closes the socket that counters are asked for by.
+func (n *Network) endCounting() {
+	n.counting.Lock()
+	defer n.counting.Unlock()
+	if n.counter != nil {
+		n.counter.Close()
+		n.counter = nil
+	}
+}
 
 // Counters are how many bytes a node has received and sent by its network since that was made.
 func (n *Network) Counters(number int) (received, sent uint64, err error) {
-	link, err := netlink.LinkByName(n.linkName(number))
+	n.counting.Lock()
+	if n.counter == nil {
+		if n.counter, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+			n.counter = nil
+			n.counting.Unlock()
+			return 0, 0, fmt.Errorf("counters of network %d: %w", number, err)
+		}
+	}
+	link, err := n.counter.LinkByName(n.linkName(number))
+	n.counting.Unlock()
 	if err != nil {
 		return 0, 0, fmt.Errorf("counters of network %d: %w", number, err)
 	}

@@ -20,6 +20,9 @@ type Usage struct {
 	// ReadBytes and WriteBytes went from and to storage. ReadOps and WriteOps are the storage's
 	// operations where the kernel counts them for the group, and else the calls to read and write.
 	ReadBytes, WriteBytes, ReadOps, WriteOps int64
+	// Written is how many bytes were written to files, whether they have gone to storage yet or not; where the
+	// group counts all else, as many as have.
+	Written int64
 }
 
 // Usage is that of a server, by its process and its group, which may be nil. What the group doesn't
@@ -28,16 +31,19 @@ func (p *Process) Usage(g Group) (Usage, error) {
 	var members []int
 	var counted counts
 	if g != nil {
+		counted = g.counts()
 		var err error
 		if members, err = g.pids(); err != nil {
 			return Usage{}, err
 		}
-		counted = g.counts()
 	}
-	if len(members) == 0 {
-		members = descendants(p.Pid())
+	if len(members) == 0 { // what was started before there were groups
+		members, counted = descendants(p.Pid()), counts{}
 	}
-	u := sumUp(members, counted)
+	var u Usage
+	if counted.cpu == nil || counted.memory == nil || counted.io == nil {
+		u = sumUp(members, counted)
+	}
 	if counted.cpu != nil {
 		u.CPU = *counted.cpu
 	}
@@ -46,6 +52,7 @@ func (p *Process) Usage(g Group) (Usage, error) {
 	}
 	if counted.io != nil {
 		u.ReadBytes, u.WriteBytes, u.ReadOps, u.WriteOps = counted.io.ReadBytes, counted.io.WriteBytes, counted.io.ReadOps, counted.io.WriteOps
+		u.Written = u.WriteBytes
 	}
 	return u, nil
 }
@@ -146,6 +153,8 @@ func (u *Usage) addIO(dir string) {
 			u.ReadOps += n
 		case "syscw":
 			u.WriteOps += n
+		case "wchar":
+			u.Written += n
 		}
 	}
 }

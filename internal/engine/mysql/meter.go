@@ -19,6 +19,8 @@ type meter struct {
 	f        flavour
 	s        *session
 	counters counters
+	// connected is how many connections there were at the last look, this one included.
+	connected float64
 	// logBytes is how large a binary log gets.
 	logBytes float64
 }
@@ -87,11 +89,12 @@ func countersOf(f engine.Flavour) counters {
 const (
 	poolRequests = "Innodb_buffer_pool_read_requests"
 	poolReads    = "Innodb_buffer_pool_reads"
+	threads      = "Threads_connected"
 )
 
 // query asks for no more than what is looked at: to write all of them takes the server longer.
 func (c counters) query() string {
-	names := []string{quote(poolRequests), quote(poolReads)}
+	names := []string{quote(poolRequests), quote(poolReads), quote(threads)}
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		names = append(names, quote(name))
 	}
@@ -116,9 +119,12 @@ func (m *meter) Measure(ctx context.Context, r *measure.Reading) (engine.LogPosi
 	if err := m.measureStatus(ctx, r); err != nil {
 		return position, fmt.Errorf("read statistics: %w", err)
 	}
-	rows, err := m.s.rows(ctx, sessionsQuery)
-	if err != nil {
-		return position, fmt.Errorf("count sessions: %w", err)
+	rows := [][]string{{"0", "0", "0", "0", "0", "0", "0"}}
+	if m.connected > 1 { // besides this one: to look at sessions costs the server more than all else
+		var err error
+		if rows, err = m.s.rows(ctx, sessionsQuery); err != nil {
+			return position, fmt.Errorf("count sessions: %w", err)
+		}
 	}
 	for i, metric := range []measure.Metric{
 		measure.Connections, measure.ConnectionsActive, measure.ConnectionsIdle, measure.ConnectionsInTransaction, measure.LongestTransaction, measure.LongestQuery,
@@ -127,7 +133,7 @@ func (m *meter) Measure(ctx context.Context, r *measure.Reading) (engine.LogPosi
 		r.Set(metric, max(0, float(rows[0][i])))
 	}
 	r.Set(measure.ConnectionsMax, float64(tune(m.n.Plan).connections))
-	position, err = m.measureLog(ctx, r)
+	position, err := m.measureLog(ctx, r)
 	if err != nil {
 		return position, fmt.Errorf("read the log's position: %w", err)
 	}
@@ -147,6 +153,8 @@ func (m *meter) measureStatus(ctx context.Context, r *measure.Reading) error {
 			r.Hits = v
 		case row[0] == poolReads:
 			r.Misses = v
+		case row[0] == threads:
+			m.connected = v
 		case metric != 0 && math.IsNaN(r.Values[metric]):
 			r.Set(metric, v)
 		case metric != 0:
@@ -165,9 +173,12 @@ func (m *meter) measureStatus(ctx context.Context, r *measure.Reading) error {
 // measureLog tells the primary by its having no source.
 func (m *meter) measureLog(ctx context.Context, r *measure.Reading) (engine.LogPosition, error) {
 	at := engine.LogPosition{Written: math.NaN(), Applied: math.NaN()}
-	st, err := m.s.status(ctx, m.f)
-	if err != nil {
-		return at, err
+	var st status
+	if clustered(m.n) {
+		var err error
+		if st, err = m.s.status(ctx, m.f); err != nil {
+			return at, err
+		}
 	}
 	own := "SHOW MASTER STATUS"
 	if m.n.Installation.Flavour != engine.FlavourMariaDB {

@@ -74,6 +74,8 @@ type nodeMeter struct {
 	// opened is the meter of a process, nil while there is none.
 	opened engine.Meter
 	of     *process.Process
+	size   int
+	role   cluster.Role
 	// rec is the node's record, as it was read last.
 	rec   *state.Node
 	recAt time.Time
@@ -149,9 +151,9 @@ func (m *nodeMeter) drop() {
 	m.opened, m.of = nil, nil
 }
 
-// ensure connects, unless there is a connection to the process.
-func (m *nodeMeter) ensure(ctx context.Context, d *Driver, p *process.Process, rec *state.Node) error {
-	if m.opened != nil && m.of == p {
+// ensure connects, unless there is a connection to the process, as what it is in its cluster.
+func (m *nodeMeter) ensure(ctx context.Context, d *Driver, p *process.Process, rec *state.Node, top state.Topology) error {
+	if m.opened != nil && m.of == p && m.size == top.Size && m.role == top.Role(rec.Ordinal) {
 		return nil
 	}
 	m.drop()
@@ -163,7 +165,7 @@ func (m *nodeMeter) ensure(ctx context.Context, d *Driver, p *process.Process, r
 		m.opened = nil
 		return err
 	}
-	m.of = p
+	m.of, m.size, m.role = p, top.Size, top.Role(rec.Ordinal)
 	return nil
 }
 
@@ -192,7 +194,7 @@ func (d *Driver) measureNode(ctx context.Context, cs *clusterState, top state.To
 	if ns.isHung() || !rec.Bootstrapped {
 		return out, unknown
 	}
-	if err := m.ensure(ctx, d, p, rec); err != nil {
+	if err := m.ensure(ctx, d, p, rec, top); err != nil {
 		d.log.Debug("a server isn't measured", "cluster_id", cs.id, "node", ordinal, "error", err)
 		return out, unknown
 	}
@@ -222,16 +224,25 @@ func (d *Driver) measureProcess(r *measure.Reading, ns *nodeState, rec *state.No
 			r.Set(measure.NetworkOut, float64(out))
 		}
 	}
-	return usage.WriteBytes + usage.WriteOps
+	return usage.Written
 }
 
-// diskFresh is how long a measurement of the disk counts of a server that writes nothing.
-const diskFresh = 10 * time.Minute
+// How long a measurement of the disk counts: of a server that writes nothing, that writes a little, and how much is more
+// than that, in bytes.
+const (
+	diskFresh        = 10 * time.Minute
+	diskFreshWritten = time.Minute
+	muchWritten      = 1 << 20
+)
 
 // measureDisk adds the node's use of its disk. To look through all of its files costs more than all else that
 // is measured, and what hasn't been written to has the size it had.
 func (d *Driver) measureDisk(r *measure.Reading, ns *nodeState, rec *state.Node, m *nodeMeter, written int64) {
-	if m.diskAt.IsZero() || written != m.written && r.At.Sub(m.diskAt) >= usageFresh || r.At.Sub(m.diskAt) >= diskFresh {
+	age := r.At.Sub(m.diskAt)
+	due := m.diskAt.IsZero() || age >= diskFresh || written >= m.written+muchWritten && age >= usageFresh || written != m.written && age >= diskFreshWritten
+	if used, at := ns.lastUsed(); r.At.Sub(at) < usageFresh && at.After(m.diskAt) { // somebody has just looked
+		m.disk, m.diskAt, m.written = float64(used), at, written
+	} else if due {
 		m.disk, m.diskAt, m.written = float64(d.used(ns, rec, false)), r.At, written
 	}
 	r.SetShare(m.disk, float64(rec.Applied.Plan.DiskBytes()), measure.DiskUsed, measure.DiskUsage, measure.AvailableDisk)
@@ -272,7 +283,7 @@ func (d *Driver) Families(ctx context.Context, id cluster.ID) ([]platform.NodeFa
 	var nodes sync.WaitGroup
 	for i, ordinal := range ordinals {
 		nodes.Go(func() {
-			all[i] = platform.NodeFamilies{Ordinal: ordinal, Role: top.Role(ordinal), Families: d.familiesOf(ctx, cs, ordinal)}
+			all[i] = platform.NodeFamilies{Ordinal: ordinal, Role: top.Role(ordinal), Families: d.familiesOf(ctx, cs, top, ordinal)}
 		})
 	}
 	nodes.Wait()
@@ -280,7 +291,7 @@ func (d *Driver) Families(ctx context.Context, id cluster.ID) ([]platform.NodeFa
 }
 
 // familiesOf are those of a node; of one that doesn't answer, that it doesn't.
-func (d *Driver) familiesOf(ctx context.Context, cs *clusterState, ordinal int) []measure.Family {
+func (d *Driver) familiesOf(ctx context.Context, cs *clusterState, top state.Topology, ordinal int) []measure.Family {
 	ns := cs.node(ordinal)
 	rec, err := state.ReadNode(d.layout.node(cs.id, ordinal))
 	p := ns.process()
@@ -296,7 +307,7 @@ func (d *Driver) familiesOf(ctx context.Context, cs *clusterState, ordinal int) 
 		return down
 	}
 	defer ns.releaseMeter(m)
-	if err := m.ensure(ctx, d, p, rec); err != nil {
+	if err := m.ensure(ctx, d, p, rec, top); err != nil {
 		d.log.Debug("a server isn't shown", "cluster_id", cs.id, "node", ordinal, "error", err)
 		return down
 	}
