@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,17 +53,16 @@ func sample(s *harness.Server, servers []int) cost {
 
 // storeProcesses are the store's server and its backends.
 func storeProcesses(s *harness.Server) []int {
-	out, err := exec.Command("pgrep", "-f", "-D "+s.Data+"/store").Output()
+	text, err := os.ReadFile(filepath.Join(s.Data, "store", "data", "postmaster.pid"))
 	if err != nil {
 		return nil
 	}
-	var pids []int
-	for field := range strings.FieldsSeq(string(out)) {
-		if pid, err := strconv.Atoi(field); err == nil {
-			pids = append(pids, pid)
-		}
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		return nil
 	}
-	return harness.Descendants(pids...)
+	return harness.Descendants(pid)
 }
 
 // databaseProcesses are the servers that customers have.

@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/cluster"
+	"steward/internal/engine"
 	"steward/internal/fault"
 	"steward/internal/measure"
 	"steward/internal/platform"
@@ -238,7 +239,7 @@ func (s *Metrics) Families(ctx context.Context, p account.Principal, engine clus
 	}
 	nodes, err := s.Scraper.Families(ctx, id)
 	if errors.Is(err, platform.ErrNotRunning) {
-		err = nil
+		return Shown{Cluster: c}, nil
 	}
 	return Shown{c, nodes}, err
 }
@@ -255,8 +256,8 @@ func (s *Metrics) Tables(ctx context.Context, p account.Principal, engine cluste
 	switch {
 	case errors.Is(err, platform.ErrNotRunning):
 		return nil, false, nil
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil, true, fault.NewPrecondition("The database's server doesn't answer in time")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, engine.ErrStarting):
+		return nil, true, fault.NewPrecondition("The database's server doesn't answer now")
 	}
 	return tables, true, err
 }

@@ -248,7 +248,7 @@ func TestHungReadingIsntRepeated(t *testing.T) {
 // TestScraper: whoever asks at the same time gets one reading, and a later one after a second.
 func TestScraper(t *testing.T) {
 	t.Parallel()
-	b := newMeasuring(t, 2, 1)
+	b := newMeasuring(t, 3, 1)
 	s := NewScraper(b.platform)
 	b.platform.Inject(memplatform.Fault{Step: memplatform.StepMeasure, Cluster: b.ids[0], Delay: 300 * time.Millisecond})
 	b.platform.Inject(memplatform.Fault{Step: memplatform.StepMeasure, Cluster: b.ids[1], Delay: time.Hour})
@@ -272,9 +272,20 @@ func TestScraper(t *testing.T) {
 	if _, err := s.Families(ctx, b.ids[1]); err == nil {
 		t.Error("one that hangs answers")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.scrapes) != 2 {
-		t.Errorf("%d readings", len(s.scrapes))
+	looks := 0
+	for _, step := range b.platform.Done() {
+		if step == memplatform.StepMeasure {
+			looks++
+		}
+	}
+	if looks != 2 {
+		t.Errorf("%d readings of two databases", looks)
+	}
+	// One that hangs keeps those waiting who ask for it, and nobody else.
+	for range 50 {
+		go func() { _, _ = s.Families(t.Context(), b.ids[1]) }() // ends with the test
+	}
+	if tables, err := s.Tables(t.Context(), b.ids[2], 5); err != nil || len(tables) != 1 {
+		t.Errorf("%v, %v", tables, err)
 	}
 }

@@ -11,97 +11,94 @@ import (
 )
 
 const (
-	// scrapeFresh is how long what exporters show of a database counts: whoever else asks meanwhile gets the same.
+	// scrapeFresh is for how long what exporters show of a database counts: whoever else asks meanwhile gets the same.
 	scrapeFresh = time.Second
 	// scrapeTime bounds a reading for it. Prometheus waits for ten seconds unless told otherwise.
 	scrapeTime = 8 * time.Second
-	// scrapesAtOnce bounds the readings of all databases together.
-	scrapesAtOnce = 8
-	// tablesTime bounds a look at tables, which are looked at one database at a time.
-	tablesTime = 20 * time.Second
+	// tablesFresh and tablesTime are the same for a look at tables, which may go through many files.
+	tablesFresh = 10 * time.Second
+	tablesTime  = 20 * time.Second
 )
 
-// Scraper asks servers for what isn't kept. Of each database one reading goes on at a time, whoever asks.
+// Scraper asks servers for what isn't kept. Of each database one reading goes on at a time, whoever asks: one that
+// hangs keeps nobody waiting but those who ask for it.
 type Scraper struct {
 	platform platform.Measurer
-	slots    chan struct{}
-	tables   chan struct{}
-
-	mu      sync.Mutex
-	scrapes map[cluster.ID]*scrape
-}
-
-// scrape is one reading; done is closed when it has ended.
-type scrape struct {
-	done  chan struct{}
-	ended time.Time
-	nodes []platform.NodeFamilies
-	err   error
+	families readings[[]platform.NodeFamilies]
+	tables   readings[[]measure.Table]
 }
 
 // NewScraper makes one.
-func NewScraper(p platform.Measurer) *Scraper {
-	return &Scraper{platform: p, slots: make(chan struct{}, scrapesAtOnce), tables: make(chan struct{}, 1), scrapes: map[cluster.ID]*scrape{}}
-}
+func NewScraper(p platform.Measurer) *Scraper { return &Scraper{platform: p} }
 
 // Families are what exporters show of a database's nodes: what was read within the last second, or is being read.
 func (s *Scraper) Families(ctx context.Context, id cluster.ID) ([]platform.NodeFamilies, error) {
-	s.mu.Lock()
+	return s.families.get(ctx, id, scrapeFresh, scrapeTime, func(ctx context.Context) ([]platform.NodeFamilies, error) {
+		return s.platform.Families(ctx, id)
+	})
+}
+
+// Tables are a database's largest tables and indexes, at most so many: always as many from the same caller.
+func (s *Scraper) Tables(ctx context.Context, id cluster.ID, most int) ([]measure.Table, error) {
+	return s.tables.get(ctx, id, tablesFresh, tablesTime, func(ctx context.Context) ([]measure.Table, error) {
+		return s.platform.Tables(ctx, id, most)
+	})
+}
+
+// readings are those of databases that are under way, or count still.
+type readings[T any] struct {
+	mu  sync.Mutex
+	all map[cluster.ID]*reading[T]
+}
+
+// reading is one; done is closed when it has ended.
+type reading[T any] struct {
+	done  chan struct{}
+	until time.Time // zero while it is under way
+	value T
+	err   error
+}
+
+func (r *reading[T]) over(now time.Time) bool { return !r.until.IsZero() && !now.Before(r.until) }
+
+// get waits for a reading, which it begins when there is none.
+func (r *readings[T]) get(ctx context.Context, id cluster.ID, fresh, most time.Duration, read func(context.Context) (T, error)) (T, error) {
+	r.mu.Lock()
 	now := time.Now()
-	one := s.scrapes[id]
-	if one == nil || !one.ended.IsZero() && now.Sub(one.ended) >= scrapeFresh {
-		s.forget(now)
-		one = &scrape{done: make(chan struct{})}
-		s.scrapes[id] = one
-		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), scrapeTime)
-		go func() { // not the caller's: others may wait for it, too; it ends in time
+	one := r.all[id]
+	if one == nil || one.over(now) {
+		r.forget(now)
+		one = &reading[T]{done: make(chan struct{})}
+		r.all[id] = one
+		// Not the caller's: others may wait for it, too. It ends in time.
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+		go func() {
 			defer cancel()
-			s.read(reading, id, one)
+			value, err := read(limited)
+			r.mu.Lock()
+			one.value, one.err, one.until = value, err, time.Now().Add(fresh)
+			r.mu.Unlock()
+			close(one.done)
 		}()
 	}
-	s.mu.Unlock()
+	r.mu.Unlock()
 	select {
 	case <-one.done:
-		return one.nodes, one.err
+		return one.value, one.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		var none T
+		return none, ctx.Err()
 	}
 }
 
-func (s *Scraper) read(ctx context.Context, id cluster.ID, one *scrape) {
-	var nodes []platform.NodeFamilies
-	var err error
-	select {
-	case s.slots <- struct{}{}:
-		nodes, err = s.platform.Families(ctx, id)
-		<-s.slots
-	case <-ctx.Done():
-		err = ctx.Err()
+// forget drops those that don't count any more.
+func (r *readings[T]) forget(now time.Time) {
+	if r.all == nil {
+		r.all = map[cluster.ID]*reading[T]{}
 	}
-	s.mu.Lock()
-	one.nodes, one.err, one.ended = nodes, err, time.Now()
-	s.mu.Unlock()
-	close(one.done)
-}
-
-// forget drops readings that don't count any more.
-func (s *Scraper) forget(now time.Time) {
-	for id, one := range s.scrapes {
-		if !one.ended.IsZero() && now.Sub(one.ended) >= scrapeFresh {
-			delete(s.scrapes, id)
+	for id, one := range r.all {
+		if one.over(now) {
+			delete(r.all, id)
 		}
-	}
-}
-
-// Tables are a database's largest tables and indexes.
-func (s *Scraper) Tables(ctx context.Context, id cluster.ID, most int) ([]measure.Table, error) {
-	ctx, cancel := context.WithTimeout(ctx, tablesTime)
-	defer cancel()
-	select {
-	case s.tables <- struct{}{}:
-		defer func() { <-s.tables }()
-		return s.platform.Tables(ctx, id, most)
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
 }
