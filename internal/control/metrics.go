@@ -248,8 +248,8 @@ func (s *Metrics) Families(ctx context.Context, p account.Principal, engine clus
 const MostTables = 50
 
 // Tables are the largest tables and indexes of a database. running is false while its servers rest.
-func (s *Metrics) Tables(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) (tables []measure.Table, running bool, err error) {
-	if _, err := s.Store.Cluster(ctx, store.ViewerOf(p), engine, id); err != nil {
+func (s *Metrics) Tables(ctx context.Context, p account.Principal, of cluster.Engine, id cluster.ID) (tables []measure.Table, running bool, err error) {
+	if _, err := s.Store.Cluster(ctx, store.ViewerOf(p), of, id); err != nil {
 		return nil, false, err
 	}
 	tables, err = s.Scraper.Tables(ctx, id, MostTables)
