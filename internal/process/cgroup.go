@@ -115,7 +115,7 @@ func mounts(table string) (two string, one map[string]string) {
 			two = f[1]
 		case "cgroup":
 			for option := range strings.SplitSeq(f[3], ",") {
-				if slices.Contains([]string{"memory", "cpu", "pids", "freezer"}, option) {
+				if slices.Contains([]string{"memory", "cpu", "cpuacct", "pids", "freezer"}, option) {
 					one[option] = f[1]
 				}
 			}

@@ -23,15 +23,31 @@ type Usage struct {
 	// Written is how many bytes were written to files, whether they have gone to storage yet or not; where the
 	// group counts all else, as many as have.
 	Written int64
+
+	// counted is the processor time, and at when, that reads and writes were last summed up.
+	counted time.Duration
+	at      time.Time
 }
 
+// What a server reads and writes isn't summed up anew as long as it has used next to no processor time since: it can't have done
+// much, and what it has is seen with the rest, at the latest after a while.
+const (
+	idleCPU  = 5 * time.Millisecond
+	idleTime = time.Minute
+)
+
 // Usage is that of a server, by its process and its group, which may be nil. What the group doesn't
-// count is summed up over the processes: one that ends leaves its counts to its parent.
-func (p *Process) Usage(g Group) (Usage, error) {
+// count is summed up over the processes: one that ends leaves its counts to its parent. last is what it was before; zero
+// when that isn't known.
+func (p *Process) Usage(g Group, last Usage) (Usage, error) {
 	var members []int
 	var counted counts
 	if g != nil {
 		counted = g.counts()
+		if counted.idleSince(last) {
+			last.CPU, last.Memory = *counted.cpu, *counted.memory
+			return last, nil
+		}
 		var err error
 		if members, err = g.pids(); err != nil {
 			return Usage{}, err
@@ -54,7 +70,14 @@ func (p *Process) Usage(g Group) (Usage, error) {
 		u.ReadBytes, u.WriteBytes, u.ReadOps, u.WriteOps = counted.io.ReadBytes, counted.io.WriteBytes, counted.io.ReadOps, counted.io.WriteOps
 		u.Written = u.WriteBytes
 	}
+	u.counted, u.at = u.CPU, time.Now()
 	return u, nil
+}
+
+// idleSince reports whether next to nothing was done since reads and writes were summed up.
+func (c counts) idleSince(last Usage) bool {
+	return c.cpu != nil && c.memory != nil && c.io == nil && !last.at.IsZero() &&
+		*c.cpu >= last.counted && *c.cpu-last.counted < idleCPU && time.Since(last.at) < idleTime
 }
 
 // counts are what a control group counts; nil for what it doesn't.
@@ -218,11 +241,10 @@ func working(usage, droppable *int64) *int64 {
 	return new(max(0, *usage-*droppable))
 }
 
-// counts reads version 1. It counts processor time where the controllers cpu and cpuacct are one, and of
-// storage only what doesn't go by the kernel's cache.
+// counts reads version 1, which counts of storage only what doesn't go by the kernel's cache.
 func (o *legacy) counts(name string) (c counts) {
 	for _, dir := range o.folders(name) {
-		if n := number(dir, "cpuacct.usage"); n != nil {
+		if n := number(dir, "cpuacct.usage"); n != nil && *n > 0 { // nothing is counted of who was started before
 			c.cpu = new(time.Duration(*n))
 		}
 		if c.memory == nil {

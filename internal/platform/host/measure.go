@@ -79,6 +79,8 @@ type nodeMeter struct {
 	// rec is the node's record, as it was read last.
 	rec   *state.Node
 	recAt time.Time
+	// usage is what the server's processes had used at the last reading.
+	usage process.Usage
 	// disk is what was in use when it was last looked at, and written what the server had written by then.
 	written int64
 	disk    float64
@@ -189,8 +191,11 @@ func (d *Driver) measureNode(ctx context.Context, cs *clusterState, top state.To
 		return out, unknown
 	}
 	out.Life = strconv.Itoa(p.Pid()) + "-" + strconv.FormatUint(p.Start, 10)
-	usage := d.measureProcess(&out.Reading, ns, rec, p)
-	d.measureDisk(&out.Reading, ns, rec, m, usage)
+	if m.of != p {
+		m.usage = process.Usage{}
+	}
+	written := d.measureProcess(&out.Reading, ns, rec, p, &m.usage)
+	d.measureDisk(&out.Reading, ns, rec, m, written)
 	if ns.isHung() || !rec.Bootstrapped {
 		return out, unknown
 	}
@@ -207,10 +212,11 @@ func (d *Driver) measureNode(ctx context.Context, cs *clusterState, top state.To
 	return out, position
 }
 
-// measureProcess reads what the kernel counts for a server. It returns the bytes written so far.
-func (d *Driver) measureProcess(r *measure.Reading, ns *nodeState, rec *state.Node, p *process.Process) (written int64) {
-	usage, err := p.Usage(d.groups.Find(nodeName(rec.Cluster, rec.Ordinal)))
+// measureProcess reads what the kernel counts for a server, last being what it was before. It returns the bytes written so far.
+func (d *Driver) measureProcess(r *measure.Reading, ns *nodeState, rec *state.Node, p *process.Process, last *process.Usage) (written int64) {
+	usage, err := p.Usage(d.groups.Find(nodeName(rec.Cluster, rec.Ordinal)), *last)
 	if err == nil {
+		*last = usage
 		r.CPUSeconds, r.CPUs = usage.CPU.Seconds(), float64(max(1, rec.Applied.Plan.VCPUs))
 		r.SetShare(float64(usage.Memory), float64(rec.Applied.Plan.MemoryMB)*(1<<20), measure.MemoryUsed, measure.MemoryUsage, measure.AvailableMemory)
 		r.Set(measure.ReadOps, float64(usage.ReadOps))
@@ -322,7 +328,7 @@ func (d *Driver) familiesOf(ctx context.Context, cs *clusterState, top state.Top
 
 // processFamilies are those that exporters show of their own process; here they are the server's.
 func (d *Driver) processFamilies(rec *state.Node, p *process.Process) []measure.Family {
-	usage, err := p.Usage(d.groups.Find(nodeName(rec.Cluster, rec.Ordinal)))
+	usage, err := p.Usage(d.groups.Find(nodeName(rec.Cluster, rec.Ordinal)), process.Usage{})
 	if err != nil {
 		return nil
 	}
