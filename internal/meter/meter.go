@@ -28,14 +28,15 @@ type Options struct {
 }
 
 const (
-	// tick is how often it is looked whose turn it is.
-	tick = 250 * time.Millisecond
+	// tick is how often it is looked whose turn it is: several databases are read at a time, since to wake up costs
+	// a process with nothing else to do more than a reading.
+	tick = time.Second
 	// readTime bounds one reading of a database. One that hangs costs its own values and nothing else.
 	readTime = 4 * time.Second
 	// storeTime bounds a question to the store, listEvery is how often it is asked which databases there are.
 	storeTime  = 5 * time.Second
 	listEvery  = 10 * time.Second
-	writeEvery = time.Second
+	writeEvery = 5 * time.Second
 	// mostWritten is how many slices are written in one statement.
 	mostWritten = 4000
 	// mostWaiting is how many slices wait while the store is away, some 400 bytes each: an hour's of 300 nodes. Beyond,
@@ -157,11 +158,11 @@ func (m *Meter) list(ctx context.Context) {
 	}
 }
 
-// offsetOf spreads databases over the ten seconds, each at the same place always.
+// offsetOf spreads databases over the ten seconds, each at the same second always.
 func offsetOf(id cluster.ID) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write(strconv.AppendInt(nil, int64(id), 10)) // never fails
-	return time.Duration(h.Sum32()%uint32(measure.Every/time.Millisecond)) * time.Millisecond
+	return time.Duration(h.Sum32()%uint32(measure.Every/tick)) * tick
 }
 
 // begin begins to read those whose turn it is. One that is being read still has lost its turn.
