@@ -108,7 +108,8 @@ func (m *Meter) Run(ctx context.Context) {
 		now := m.Now()
 		m.begin(ctx, now)
 		m.close(measure.Floor(now.Add(-readTime), measure.Slice))
-		_ = wait.Sleep(ctx, tick) // the loop sees ctx end
+		// At whole seconds, so that none is left out. The loop sees ctx end.
+		_ = wait.Sleep(ctx, now.Truncate(tick).Add(tick).Sub(m.Now()))
 	}
 	m.reading.Wait()
 	keeper.Wait()
