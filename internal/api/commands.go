@@ -134,7 +134,7 @@ var tables = map[string]table{
 	"SshKeyView":   {columns: []string{"ssh_key"}},
 	"SshView":      {columns: []string{"access", "user", "ip", "port"}, within: true},
 	"SslView":      {columns: []string{"ca_certificate"}},
-	"TableView":    {columns: []string{"database", "schema", "table", "index", "size_bytes", "rows"}},
+	"TableView":    {columns: []string{"database", "schema", "table", "index", "size_bytes", "rows"}, fields: tableFields},
 	"TicketView":   {columns: []string{"id", "status", "opened", "updated", "closed", "summary"}, fields: store.TicketFields},
 	"TokenView":    {columns: []string{"id", "label", "scopes", "created", "expiry", "token"}, fields: store.TokenFields},
 	"TypeView":     planTable,

@@ -13,6 +13,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/control"
 	"steward/internal/fault"
+	"steward/internal/filter"
 	"steward/internal/measure"
 )
 
@@ -140,6 +141,26 @@ type tableView struct {
 	Rows     *int64  `json:"rows" doc:"About how many there are; null for an index."`
 }
 
+type tablesInput struct {
+	ID int64 `path:"instanceId" minimum:"1" doc:"The database."`
+	Listing
+}
+
+// tableFields are what tables can be filtered and ordered by.
+var tableFields = filter.Fields{"database": filter.Text, "schema": filter.Text, "table": filter.Text, "size_bytes": filter.Number}
+
+func tableMember(t measure.Table, field string) any {
+	switch field {
+	case "database":
+		return t.Database
+	case "schema":
+		return t.Schema
+	case "table":
+		return t.Table
+	}
+	return t.Bytes
+}
+
 func showTable(t measure.Table) tableView {
 	v := tableView{Database: t.Database, Schema: t.Schema, Table: t.Table, Index: orNull(t.Index), Bytes: t.Bytes}
 	if t.Index == "" {
@@ -161,12 +182,18 @@ func (a *API) registerMeasured(engine cluster.Engine, name string) {
 	})
 	register(a, endpoint{
 		method: http.MethodGet, path: one + "/tables", id: "listTablesOf" + name + "Database", summary: "List the 50 largest tables and indexes of a database, the largest first", tag: name + " databases", scope: readDatabases, maybeEmpty: true,
-	}, func(ctx context.Context, c call[instancePath, none]) (list[tableView], error) {
+	}, func(ctx context.Context, c call[tablesInput, none]) (list[tableView], error) {
+		if _, err := c.In.query(tableFields); err != nil { // before a server is asked
+			return list[tableView]{}, err
+		}
 		found, running, err := metrics.Tables(ctx, c.Principal, engine, cluster.ID(c.In.ID))
-		if err == nil && !running {
+		switch {
+		case err != nil:
+			return list[tableView]{}, err
+		case !running:
 			return list[tableView]{}, noContent{}
 		}
-		return newList(found, len(found), Paging{Page: 1, PageSize: control.MostTables}, showTable), err
+		return listInMemory(inMemory[measure.Table]{found, tableFields, tableMember}, c.In.Listing, showTable)
 	})
 	registerText(a, endpoint{
 		method: http.MethodGet, path: one + "/prometheus", id: "scrape" + name + "Database", summary: "View what a database's servers say of themselves, in Prometheus' text format", tag: name + " databases", scope: readDatabases,

@@ -348,7 +348,8 @@ func (a *API) registerMonitor() {
 			if err := (serviceTypePath{c.In.Type}).check(); err != nil {
 				return list[empty]{}, err
 			}
-			return newList(nil, 0, c.In.Paging, func(e empty) empty { return e }), nil
+			none := inMemory[empty]{fields: filter.Fields{"id": filter.Number, "label": filter.Text}}
+			return listInMemory(none, c.In.Listing, func(e empty) empty { return e })
 		})
 }
 
