@@ -100,6 +100,8 @@ func New(o Options) *API {
 	a.registerClients()
 	a.registerOAuth()
 	a.registerStats()
+	a.registerMonitor()
+	a.registerDiscovery()
 	a.registerOperator()
 	a.documentSchemas()
 	a.handler = a.wrap(a.mux)

@@ -25,8 +25,10 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/control"
+	"steward/internal/meter"
 	"steward/internal/operation"
 	"steward/internal/pgtest"
+	"steward/internal/platform/memplatform"
 	"steward/internal/store"
 )
 
@@ -39,6 +41,8 @@ type bench struct {
 	// handler is the API, its answers held against its document.
 	handler http.Handler
 	store   *store.Store
+	// platform has what the test puts there.
+	platform *memplatform.Driver
 	// tokens by what they may do.
 	full, readOnly, restricted, expired string
 	account                             account.ID
@@ -84,8 +88,10 @@ func benchesOn(t testing.TB, s *store.Store, two bool, change ...func(*api.Optio
 	for _, f := range change {
 		f(&o)
 	}
+	mem := memplatform.New(memplatform.NewWorld(), memplatform.Options{Secrets: s, Now: o.Now})
 	deps := control.Deps{
-		Store: s, Catalog: plans, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: !two,
+		Scraper: meter.NewScraper(mem),
+		Store:   s, Catalog: plans, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: !two,
 		LoginsPerMinute: loginsPerMinute, PasswordCost: cheap, Now: o.Now, CanSleep: true,
 		Enqueue: func(context.Context, *store.Tx, operation.ID) error { return nil },
 	}
@@ -93,7 +99,7 @@ func benchesOn(t testing.TB, s *store.Store, two bool, change ...func(*api.Optio
 		deps.SharedRates = s
 	}
 	o.Control = control.New(deps)
-	b = &bench{t: t, api: api.New(o), store: s}
+	b = &bench{t: t, api: api.New(o), store: s, platform: mem}
 	b.handler = checked(t, b.api)
 	ctx := t.Context()
 	err := s.InTx(ctx, func(tx *store.Tx) error {

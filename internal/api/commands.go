@@ -55,6 +55,10 @@ var commands = withEngines(map[string]string{
 	"enableService": "managed service-enable", "disableService": "managed service-disable", "listServiceChecks": "managed service-checks-list",
 	"viewStats": "managed stats-list",
 
+	"listMonitorServices": "monitor service-list", "viewMonitorService": "monitor service-view", "listMetricDefinitions": "monitor metrics-list",
+	"fetchMetrics": "", "discoverDatabases": "", // answers of which no table can be made
+	"listMonitorDashboards": "monitor dashboards-list",
+
 	"listTickets": "tickets list", "viewTicket": "tickets view", "listTicketReplies": "tickets replies", "createTicketReply": "tickets reply",
 })
 
@@ -64,6 +68,7 @@ func withEngines(all map[string]string) map[string]string {
 		"list%Database": "list", "create%Database": "create", "view%Database": "view", "update%Database": "update", "delete%Database": "delete",
 		"list%Backups": "backups-list", "create%Snapshot": "backup-snapshot", "view%Backup": "backup-view", "delete%Backup": "backup-delete",
 		"restore%Backup": "backup-restore", "viewCredentialsOf%Database": "creds-view", "resetCredentialsOf%Database": "creds-reset",
+		"listTablesOf%Database":      "tables-list",
 		"viewCertificateOf%Database": "ssl-cert", "patch%Database": "patch", "suspend%Database": "suspend", "resume%Database": "resume",
 	} {
 		for _, engine := range []string{"MySQL", "PostgreSQL"} {
@@ -100,6 +105,7 @@ var tables = map[string]table{
 	"CredentialView":   {columns: []string{"id", "label", "last_decrypted"}, fields: store.CredentialFields},
 	"CredentialsView":  {columns: []string{"username", "password"}},
 	"DatabaseView":     {columns: databaseColumns, fields: store.ClusterFields},
+	"DefinitionView":   {columns: []string{"metric", "label", "metric_type", "unit", "scrape_interval"}, fields: definitionFields},
 	"EngineView":       {columns: []string{"id", "engine", "version"}, fields: filter.Fields{"id": filter.Text, "engine": filter.Text, "version": filter.Text}},
 	"EntityView":       {columns: []string{"label"}, within: true},
 	"EventView":        {columns: []string{"id", "created", "username", "action", "status", "percent_complete", "message"}, fields: store.EventFields},
@@ -110,6 +116,7 @@ var tables = map[string]table{
 		columns: []string{"type", "status", "when", "complete_time", "reason"},
 		fields:  filter.Fields{"type": filter.Text, "status": filter.Text, "reason": filter.Text, "when": filter.Time},
 	},
+	"MonitorServiceView": {columns: []string{"label", "service_type"}, fields: filter.Fields{"label": filter.Text, "service_type": filter.Text}},
 	"NotificationView": {
 		columns: []string{"type", "severity", "when", "message"},
 		fields:  filter.Fields{"type": filter.Text, "severity": filter.Text, "label": filter.Text, "message": filter.Text, "when": filter.Time},
@@ -127,6 +134,7 @@ var tables = map[string]table{
 	"SshKeyView":   {columns: []string{"ssh_key"}},
 	"SshView":      {columns: []string{"access", "user", "ip", "port"}, within: true},
 	"SslView":      {columns: []string{"ca_certificate"}},
+	"TableView":    {columns: []string{"database", "schema", "table", "index", "size_bytes", "rows"}, fields: tableFields},
 	"TicketView":   {columns: []string{"id", "status", "opened", "updated", "closed", "summary"}, fields: store.TicketFields},
 	"TokenView":    {columns: []string{"id", "label", "scopes", "created", "expiry", "token"}, fields: store.TokenFields},
 	"TypeView":     planTable,

@@ -49,7 +49,7 @@ var pack = newPack()
 func newPack() func(http.Handler) http.HandlerFunc {
 	wrap, err := gzhttp.NewWrapper(
 		gzhttp.MinSize(leastPacked), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.EnableZstd(false),
-		gzhttp.ContentTypes([]string{"application/json", "application/yaml", "text/html"}),
+		gzhttp.ContentTypes([]string{"application/json", "application/yaml", "text/html", "text/plain"}),
 	)
 	if err != nil {
 		panic(err) // the options are constants

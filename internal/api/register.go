@@ -55,15 +55,7 @@ func (noContent) Error() string { return "no content" }
 // register adds one operation. I holds path, query and header parameters, B the
 // body, O the answer's view.
 func register[I, B, O any](a *API, e endpoint, handle func(ctx context.Context, c call[I, B]) (O, error)) {
-	op := huma.Operation{
-		OperationID: e.id, Method: e.method, Path: e.path, Summary: e.summary, Tags: []string{e.tag},
-		DefaultStatus: http.StatusOK, Responses: map[string]*huma.Response{},
-		Middlewares: huma.Middlewares{a.authenticate(e)},
-		Extensions:  map[string]any{"x-scope": e.scopeText()},
-	}
-	if !e.public {
-		op.Security = []map[string][]string{{"personalAccessToken": {}}, {"oauth": e.scopeList()}}
-	}
+	op := a.newOperation(e)
 	bodyType := reflect.TypeFor[B]()
 	hasBody := bodyType != reflect.TypeFor[none]()
 	if hasBody {
@@ -94,6 +86,20 @@ func register[I, B, O any](a *API, e endpoint, handle func(ctx context.Context, 
 	})
 	documentAnswers(e, a.operation(e))
 	a.deliveries[e.method+" "+e.path] = e.delivery()
+}
+
+// newOperation is an endpoint's, as Huma wants to know it.
+func (a *API) newOperation(e endpoint) huma.Operation {
+	op := huma.Operation{
+		OperationID: e.id, Method: e.method, Path: e.path, Summary: e.summary, Tags: []string{e.tag},
+		DefaultStatus: http.StatusOK, Responses: map[string]*huma.Response{},
+		Middlewares: huma.Middlewares{a.authenticate(e)},
+		Extensions:  map[string]any{"x-scope": e.scopeText()},
+	}
+	if !e.public {
+		op.Security = []map[string][]string{{"personalAccessToken": {}}, {"oauth": e.scopeList()}}
+	}
+	return op
 }
 
 // operation is a registered endpoint's entry in the document.

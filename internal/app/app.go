@@ -23,6 +23,7 @@ import (
 	"steward/internal/embeddedpg"
 	"steward/internal/failpoint"
 	"steward/internal/limit"
+	"steward/internal/meter"
 	"steward/internal/metrics"
 	"steward/internal/monitor"
 	"steward/internal/netns"
@@ -69,6 +70,8 @@ type App struct {
 	noticeMetrics *metrics.Notices
 
 	collector *collector.Collector
+	meter     *meter.Meter
+	scraper   *meter.Scraper
 
 	lock     *os.File
 	listener net.Listener
@@ -126,11 +129,11 @@ func (a *App) wire(ctx context.Context) error {
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},
 		Networks:        a.networks, Issues: a.issueTracker(), Now: failpoint.Now,
 		SharedRates: a.sharedRates(), OnlyServer: a.server != nil, // the data folder is locked, and its store is nobody else's
-		Enqueue: a.enqueue,
+		Enqueue: a.enqueue, Measurements: a.meter, Scraper: a.scraper,
 	})
 	a.audit = audit.New(a.store, a.log)
 	a.registry = prometheus.NewRegistry()
-	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics.NewDatabases(a.store, a.host), metrics.NewMonitor(a.watcher), a.noticeMetrics)
+	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics.NewDatabases(a.store, a.host), metrics.NewMonitor(a.watcher), metrics.NewMeter(a.meter), a.noticeMetrics)
 	proxies, err := a.o.Server.Proxies()
 	if err != nil {
 		return err

@@ -46,6 +46,7 @@ func (a *App) all() []service {
 		{"monitor", a.openWatch, nil},
 		{"notices", a.openNotices, nil},
 		{"samples", a.openCollector, nil},
+		{"measurements", a.openMeter, nil},
 		{"wiring", a.wire, nil},
 		{"first token", a.firstToken, nil},
 		{"first machine", a.firstMachine, nil},
@@ -58,6 +59,11 @@ func (a *App) all() []service {
 		a.sweep("audit trail", expiredSweep, a.sweepAudit),
 		a.sweep("expired authorizations", expiredSweep, func(ctx context.Context) error { return a.control.Authorizations.Purge(ctx) }),
 		{"audit", func(context.Context) error { a.audit.Start(); return nil }, finally(func() { a.audit.Stop() })},
+		background("meter", func(ctx context.Context) {
+			if a.o.Metrics.Databases {
+				a.meter.Run(ctx)
+			}
+		}),
 		background("collector", func(ctx context.Context) { a.collector.Run(ctx) }),
 		a.serving("metrics", func() (net.Listener, *http.Server) { return a.metrics, api.NewServer(a.showMetrics(), a.log) }),
 		// Last, so that it is stopped first: the lines that its last requests hand to the

@@ -35,6 +35,7 @@ type dbCommands struct {
 	Delete      dbDeleteCommand      `cmd:"" help:"Delete a database and all its data."`
 	Credentials dbCredentialsCommand `cmd:"" help:"Show the root user's name and password; with --reset make a new one."`
 	Config      dbConfigCommands     `cmd:"" help:"The server's settings: what can be chosen, what is."`
+	Metrics     dbMetricsCommand     `cmd:"" help:"Plot what was measured of a database: the last hour, unless told otherwise."`
 	Patch       dbPatchCommand       `cmd:"" help:"Do now what waits for the maintenance window: the newest installed version of the series, certificates, restarts."`
 	Suspend     dbSuspendCommand     `cmd:"" help:"Stop the database; its data and addresses stay."`
 	Resume      dbResumeCommand      `cmd:"" help:"Start a suspended database again."`

@@ -138,9 +138,11 @@ type Audit struct {
 // leastAudit is what the store keeps of the audit trail whatever it is told.
 const leastAudit = 30 * 24 * time.Hour
 
-// Metrics is where Prometheus finds the metrics.
+// Metrics is where Prometheus finds the server's metrics, and whether databases are measured.
 type Metrics struct {
 	// Listen is an address of its own, since they name all customers' databases to
 	// whoever asks; empty: nowhere.
 	Listen string `koanf:"listen"`
+	// Databases has all databases measured every ten seconds.
+	Databases bool `koanf:"databases"`
 }

@@ -34,7 +34,7 @@ func Default() Config {
 		// SMTP: a request by HTTP must not pass for mail.
 		Monitor: Monitor{Interval: time.Minute, ConfirmAfter: monitor.DefaultRules().Confirm, ForbiddenPorts: []int{25, 465, 587}},
 		Audit:   Audit{Keep: 400 * 24 * time.Hour},
-		Metrics: Metrics{Listen: "127.0.0.1:9180"},
+		Metrics: Metrics{Listen: "127.0.0.1:9180", Databases: true},
 	}
 }
 

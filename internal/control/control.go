@@ -58,6 +58,10 @@ type Deps struct {
 	// token stands for may be remembered between requests.
 	OnlyServer bool
 
+	// Measurements are those that the store hasn't got yet; nil where nothing measures. Scraper asks servers.
+	Measurements Measurements
+	Scraper      Scraper
+
 	principals *principals
 }
 
@@ -83,6 +87,7 @@ type Control struct {
 	Logins         *Logins
 	Machines       *Machines
 	SSHKeys        *SSHKeys
+	Metrics        *Metrics
 	// SharedRates is the count of requests that this server shares with others;
 	// nil when there are none.
 	SharedRates limit.Shared
@@ -117,6 +122,7 @@ func New(d Deps) *Control {
 		Tickets:            &Tickets{d},
 		Machines:           &Machines{d},
 		SSHKeys:            &SSHKeys{d},
+		Metrics:            &Metrics{d},
 	}
 }
 

@@ -70,6 +70,10 @@ type Network struct {
 	generation uint32
 	// forwards reports whether the machine forwards packets because of us.
 	forwards bool
+
+	// counter asks the kernel for counters; nil until it is needed.
+	counting sync.Mutex
+	counter  *netlink.Handle
 }
 
 const sweepEvery = time.Second
@@ -535,6 +539,7 @@ func (n *Network) sweep(ctx context.Context) {
 func (n *Network) Close() {
 	n.closing()
 	n.running.Wait()
+	n.endCounting()
 	_ = n.table.Close() // of sockets that are read no more
 }
 

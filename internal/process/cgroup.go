@@ -38,6 +38,10 @@ type Group interface {
 	// Remove takes the empty group away; nil when there is none. The kernel may
 	// need a moment after the last process has ended.
 	Remove(ctx context.Context) error
+	// pids are the processes inside, some of which may have ended, and counts what is
+	// counted of all of them.
+	pids() ([]int, error)
+	counts() counts
 }
 
 // Groups makes control groups below one folder of steward's own. Nil Groups
@@ -57,6 +61,8 @@ type groupKind interface {
 	limits(l GroupLimits) []setting
 	// kill ends all processes of a group at once, when the kernel has a way.
 	kill(name string) error
+	// counts are what the kernel counts of a group.
+	counts(name string) counts
 }
 
 // setting is one value of a group. An optional one may be refused.
@@ -109,7 +115,7 @@ func mounts(table string) (two string, one map[string]string) {
 			two = f[1]
 		case "cgroup":
 			for option := range strings.SplitSeq(f[3], ",") {
-				if slices.Contains([]string{"memory", "cpu", "pids", "freezer"}, option) {
+				if slices.Contains([]string{"memory", "cpu", "cpuacct", "pids", "freezer"}, option) {
 					one[option] = f[1]
 				}
 			}

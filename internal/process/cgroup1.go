@@ -16,10 +16,10 @@ type legacy struct{ roots []string }
 func newLegacy(mounts map[string]string, name string) (*Groups, error) {
 	g := &Groups{}
 	kind := &legacy{}
-	for _, controller := range []string{"memory", "cpu", "pids", "freezer"} {
+	for _, controller := range []string{"memory", "cpu", "pids", "cpuacct", "freezer"} {
 		mount, there := mounts[controller]
 		if !there {
-			if controller != "freezer" {
+			if controller != "freezer" && controller != "cpuacct" { // these limit nothing
 				g.lacks = append(g.lacks, "control groups v1 without "+controller)
 			}
 			continue

@@ -189,6 +189,14 @@ func (s *Store) KeepPartitions(ctx context.Context) error {
 const partitionDay = "20060102"
 
 func (t *Tx) keepPartitions(ctx context.Context, table string, now time.Time, keep time.Duration) error {
+	if err := t.makePartitions(ctx, table, now); err != nil {
+		return err
+	}
+	return t.dropPartitions(ctx, table, now, keep)
+}
+
+// makePartitions makes those of yesterday, today and tomorrow.
+func (t *Tx) makePartitions(ctx context.Context, table string, now time.Time) error {
 	day := now.Truncate(24 * time.Hour)
 	for d := day.Add(-24 * time.Hour); !d.After(day.Add(24 * time.Hour)); d = d.Add(24 * time.Hour) {
 		sql := fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s_%s PARTITION OF %s FOR VALUES FROM ('%s') TO ('%s')",
@@ -197,6 +205,11 @@ func (t *Tx) keepPartitions(ctx context.Context, table string, now time.Time, ke
 			return err
 		}
 	}
+	return nil
+}
+
+// dropPartitions drops those of which all is older than what is kept.
+func (t *Tx) dropPartitions(ctx context.Context, table string, now time.Time, keep time.Duration) error {
 	rows, err := t.db.Query(ctx, "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = $1::regclass", table)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -15,7 +16,7 @@ func (w *Watcher) upkeep(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if err := w.keepHistory(ctx); err != nil && ctx.Err() == nil {
-			w.Logger.Warn("The history of checks can't be kept in shape yet.", "error", err)
+			w.Logger.Warn("The history can't be kept in shape yet.", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -26,6 +27,10 @@ func (w *Watcher) upkeep(ctx context.Context) {
 }
 
 func (w *Watcher) keepHistory(ctx context.Context) error {
+	return errors.Join(w.keepChecks(ctx), w.Store.KeepMeasurements(ctx))
+}
+
+func (w *Watcher) keepChecks(ctx context.Context) error {
 	if err := w.Store.KeepPartitions(ctx); err != nil {
 		return err
 	}

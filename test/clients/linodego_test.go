@@ -2,6 +2,7 @@ package clients
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func linodegoCalls(t *testing.T, s *harness.Server, r *recorder) {
 			t.Run(part.area, func(t *testing.T) { t.Parallel(); part.run(ctx, &gopher{&client, t, r, part.area}) })
 		}
 	})
-	for area, run := range map[string]func(context.Context, *gopher){"catalog": catalogCalls, "events": eventCalls, "profile": profileCalls, "account": accountCalls} {
+	for area, run := range map[string]func(context.Context, *gopher){"monitor": func(ctx context.Context, g *gopher) { monitorCalls(ctx, g, s) }, "catalog": catalogCalls, "events": eventCalls, "profile": profileCalls, "account": accountCalls} {
 		t.Run(area, func(t *testing.T) { run(ctx, &gopher{&client, t, r, area}) })
 	}
 }
@@ -266,4 +267,36 @@ func accountCalls(ctx context.Context, g *gopher) {
 	client, err = g.ResetOAuthClientSecret(ctx, made.ID)
 	g.did("ResetOAuthClientSecret", err, err == nil && len(client.Secret) == 64 && client.Secret != made.Secret, "a secret")
 	g.did("DeleteOAuthClient", g.DeleteOAuthClient(ctx, made.ID), true, nil)
+}
+
+// monitorCalls asks for what is measured. The client of metrics is one of its own, whose version of the API is told to be this one.
+func monitorCalls(ctx context.Context, g *gopher, s *harness.Server) {
+	services, err := g.ListMonitorServices(ctx, nil)
+	g.did("ListMonitorServices", err, len(services) == 1 && services[0].ServiceType == "dbaas", services)
+	service, err := g.GetMonitorServiceByType(ctx, "dbaas")
+	g.did("GetMonitorServiceByType", err, err == nil && service.Label == "Databases", service)
+	definitions, err := g.ListMonitorMetricsDefinitionByServiceType(ctx, "dbaas", nil)
+	g.did("ListMonitorMetricsDefinitionByServiceType", err, len(definitions) > 40 && definitions[2].Metric == "cpu_usage" &&
+		definitions[2].MetricType == linodego.MetricTypeGauge && definitions[2].Unit == linodego.MetricUnitPercent && len(definitions[2].Dimensions) > 0, definitions)
+	dashboards, err := g.ListMonitorDashboardsByServiceType(ctx, "dbaas", nil)
+	g.did("ListMonitorDashboardsByServiceType", err, len(dashboards) == 0, dashboards)
+	d := s.CreateActive(harness.Small("go-measured", "postgresql/15"))
+	client := linodego.NewMonitorClient(nil)
+	client.SetBaseURL(s.URL).SetAPIVersion("v4").SetToken(s.Token)
+	var found *linodego.EntityMetrics
+	s.Eventually("a database is measured", func() error {
+		found, err = client.FetchEntityMetrics(ctx, "dbaas", &linodego.EntityMetricsFetchOptions{
+			EntityIDs: []any{d.ID}, Metrics: []linodego.EntityMetric{{Name: "connections_max", AggregateFunction: linodego.AggregateFunctionAvg}},
+			RelativeTimeDuration: &linodego.MetricRelativeTimeDuration{Unit: linodego.MetricTimeUnitHr, Value: 1},
+			TimeGranularity:      []linodego.MetricTimeGranularity{{Unit: linodego.MetricTimeUnitMin, Value: 5}},
+			Filters:              []linodego.MetricFilter{{DimensionLabel: "node_type", Operator: linodego.MetricFilterOperatorEq, Value: "primary"}},
+		})
+		if err == nil && len(found.Data.Result) == 0 {
+			err = errors.New("nothing yet")
+		}
+		return err
+	})
+	result := found.Data.Result[0]
+	g.did("FetchEntityMetrics", nil, found.Status == "success" && result.Metric["metric_name"] == "connections_max" && result.Metric["entity_id"] == float64(d.ID) &&
+		len(result.Values) >= 1 && result.Values[0][1] != "0", found)
 }

@@ -36,6 +36,7 @@ var layerOf = map[string]layer{
 	"steward/internal/cluster":   nouns,
 	"steward/internal/fault":     nouns,
 	"steward/internal/filter":    nouns,
+	"steward/internal/measure":   nouns,
 	"steward/internal/monitor":   nouns,
 	"steward/internal/operation": nouns,
 	"steward/internal/parameter": nouns,
@@ -66,6 +67,7 @@ var layerOf = map[string]layer{
 	"steward/internal/audit":    verbs,
 	"steward/internal/control":  verbs,
 	"steward/internal/limit":    verbs,
+	"steward/internal/meter":    verbs,
 	"steward/internal/converge": verbs,
 	"steward/internal/operate":  verbs,
 	"steward/internal/operator": verbs,
@@ -109,7 +111,7 @@ type rule struct {
 
 var rules = []rule{
 	{
-		from: []string{"steward/internal/account", "steward/internal/backup", "steward/internal/catalog", "steward/internal/cluster", "steward/internal/fault", "steward/internal/filter", "steward/internal/monitor", "steward/internal/operation", "steward/internal/parameter"},
+		from: []string{"steward/internal/account", "steward/internal/backup", "steward/internal/catalog", "steward/internal/cluster", "steward/internal/fault", "steward/internal/filter", "steward/internal/measure", "steward/internal/monitor", "steward/internal/operation", "steward/internal/parameter"},
 		to:   []string{"os", "os/...", "net", "net/http", "database/sql", "log/slog", "sync", "context", "math/rand/...", "crypto/rand", "github.com/jackc/..."},
 		why:  "nouns are pure rules: no I/O, no goroutines, nothing random",
 	},

@@ -139,6 +139,9 @@ func (d *Document) body(a Answer, promised map[string]any, pointer string) error
 		return nil
 	}
 	kind := a.Header.Get("Content-Type")
+	if plain, _, _ := strings.Cut(kind, ";"); plain == "text/plain" && content[plain] != nil {
+		return nil
+	}
 	if content[kind] == nil {
 		return fmt.Errorf("content type %q isn't documented", kind)
 	}

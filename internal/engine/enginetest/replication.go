@@ -28,6 +28,7 @@ func replicationCases() []Check {
 func clusterParts(b *Bench) []part[*Cluster] {
 	parts := []part[*Cluster]{
 		{"prepared replicas stream", preparedReplicasStream},
+		{"a replica's lag is measured", lagMeasured},
 		{"a replica comes back", replicaComesBack},
 		{"backup of a replica, restored in place", backupOfReplica},
 	}

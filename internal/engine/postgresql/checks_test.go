@@ -30,6 +30,7 @@ func checks() []enginetest.Check {
 		{Name: "users in plain SQL from 16 on", Run: plainUsers},
 		{Name: "customers can't crowd us out", Run: cantCrowdOut},
 		{Name: "customers can't fill the log", Run: cantFillLog},
+		{Name: "a meter measures among enemies", Run: measuresAmongEnemies},
 		{Name: "verify tells a dropped database from a wrong password", Run: verifyWithoutDatabase},
 	}
 }
@@ -366,7 +367,7 @@ func verifyWithoutDatabase(t *testing.T, b *enginetest.Bench) {
 func cantCrowdOut(t *testing.T, b *enginetest.Bench) {
 	s := b.Started(t, func(n *engine.Node) { n.Plan.MemoryMB = 256 })
 	var last error
-	for range (Driver{}).Connections(s.Node) + 1 {
+	for range (Driver{}).Connections(s.Node) + meterConnections + 1 {
 		last = s.DB(t, s.Login()).PingContext(t.Context())
 	}
 	if last == nil {

@@ -192,6 +192,7 @@ func (d *Driver) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, cs := range d.clusters {
+		cs.dropMeters()
 		for _, ordinal := range cs.ordinals() {
 			if p := cs.node(ordinal).process(); p != nil {
 				p.Leave()

@@ -28,6 +28,7 @@ type nodeState struct {
 	version   string
 	used      int64
 	usedAt    time.Time
+	meter     nodeMeter
 
 	// Of a cluster with several nodes: the replication status last reported and when
 	// that was, and since when the node hasn't followed the primary.
@@ -70,6 +71,7 @@ func (ns *nodeState) process() *process.Process {
 }
 
 func (ns *nodeState) setProcess(p *process.Process) {
+	defer ns.dropMeter()
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	ns.proc, ns.pinged, ns.version = p, time.Time{}, ""

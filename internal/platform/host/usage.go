@@ -14,12 +14,17 @@ const (
 	usageFreshAsleep = 30 * time.Minute
 )
 
+// lastUsed is what was measured last, and when.
+func (ns *nodeState) lastUsed() (used int64, at time.Time) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.used, ns.usedAt
+}
+
 // used is the disk in use by the node's files.
 func (d *Driver) used(ns *nodeState, rec *state.Node, asleep bool) int64 {
 	now := d.o.Now()
-	ns.mu.Lock()
-	used, at := ns.used, ns.usedAt
-	ns.mu.Unlock()
+	used, at := ns.lastUsed()
 	nearlyFull := rec.Applied != nil && used > rec.Applied.Plan.DiskBytes()/10*8
 	fresh := now.Sub(at) < usageFresh && !nearlyFull
 	if asleep {

@@ -65,10 +65,12 @@ func creates(r *run) {
 	if seen := r.observe(want.ID); seen.Exists || seen.Serving {
 		r.t.Errorf("there before it was made: %+v", seen)
 	}
+	r.mustNotBeMeasured(want.ID)
 	began := time.Now()
 	seen := r.apply(&want)
 	r.t.Logf("created in %v", time.Since(began).Round(time.Millisecond))
 	r.mustLogin(want)
+	r.mustBeMeasured(want.ID, 1)
 	r.mustBeOne(seen)
 	if err := r.Login(r.ctx, want.Cluster, local, "wrong"); err == nil {
 		r.t.Error("a wrong password is let in")

@@ -12,6 +12,7 @@ func suspends(r *run) {
 		}
 		want.Suspended = true
 		rests(r, r.apply(&want), before)
+		r.mustNotBeMeasured(want.ID)
 		if err := r.login(want); err == nil {
 			r.t.Error("a suspended cluster lets in")
 		}

@@ -19,6 +19,7 @@ func createsThree(r *run) {
 		r.t.Fatalf("seen: %+v", seen)
 	}
 	r.mustBeThree(seen)
+	r.mustBeMeasured(want.ID, 3)
 	again := r.apply(&want)
 	if !slices.Equal(pids(again), pids(seen)) {
 		r.t.Errorf("a settled cluster was restarted: %v, then %v", pids(seen), pids(again))

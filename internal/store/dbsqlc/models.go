@@ -242,6 +242,43 @@ type Lease struct {
 	Token int64
 }
 
+type MeasuredCoarse struct {
+	ClusterID int64
+	Started   time.Time
+	Metric    int16
+	Node      int16
+	Packed    []byte
+}
+
+type MeasuredFine struct {
+	ClusterID int64
+	Started   time.Time
+	Metric    int16
+	Node      int16
+	Packed    []byte
+}
+
+type MeasuredMedium struct {
+	ClusterID int64
+	Started   time.Time
+	Metric    int16
+	Node      int16
+	Packed    []byte
+}
+
+type MeasuredRollup struct {
+	Step    int32
+	Started time.Time
+	Ended   time.Time
+}
+
+type MeasuredSlice struct {
+	ClusterID int64
+	Started   time.Time
+	Node      int16
+	Packed    []byte
+}
+
 type Notice struct {
 	ID          int64
 	AccountID   int64

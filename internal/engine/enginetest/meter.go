@@ -1,0 +1,326 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/internal/await"
+	"steward/internal/engine"
+	"steward/internal/measure"
+	"steward/internal/testdir"
+)
+
+// meterDeadline is long because machines that run tests are busy.
+const meterDeadline = 30 * time.Second
+
+// metered is a meter of a server, and the last reading.
+type metered struct {
+	t *testing.T
+	s *Server
+	m engine.Meter
+}
+
+func openMeter(t *testing.T, s *Server) *metered {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), meterDeadline)
+	defer cancel()
+	m, err := s.Bench.Driver.OpenMeter(ctx, s.Node)
+	must(t, err, "open meter")
+	t.Cleanup(m.Close)
+	return &metered{t, s, m}
+}
+
+func (m *metered) read() (measure.Reading, engine.LogPosition) {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(m.t.Context(), meterDeadline)
+	defer cancel()
+	r := measure.NewReading(time.Now())
+	at, err := m.m.Measure(ctx, &r)
+	must(m.t, err, "measure")
+	return r, at
+}
+
+// until reads until what is wanted is so: servers count some things a moment after the fact.
+func (m *metered) until(what string, ok func(measure.Reading) bool) {
+	m.t.Helper()
+	var last measure.Reading
+	defer func() {
+		if m.t.Failed() {
+			for _, d := range measure.Definitions() {
+				m.t.Logf("%s: %v", d.Name, last.Values[d.Metric])
+			}
+		}
+	}()
+	await.True(m.t, what, func() bool {
+		last, _ = m.read()
+		return ok(last)
+	})
+}
+
+// measured has each number move with what is done, and by as much where it is a count.
+func measured(t *testing.T, s *Server) {
+	m := openMeter(t, s)
+	s.Exec(t, "CREATE TABLE measured (v int PRIMARY KEY, t text)")
+	before, from := m.read()
+	if before.Values[measure.Up] != 1 || before.Values[measure.Primary] != 1 || before.Values[measure.ConnectionsMax] < 10 {
+		t.Errorf("up %v, primary %v, connections_max %v", before.Values[measure.Up], before.Values[measure.Primary], before.Values[measure.ConnectionsMax])
+	}
+	family := s.Node.Installation.Family()
+	for _, d := range measure.Definitions() {
+		if strings.HasPrefix(d.Name, "replication") || strings.HasPrefix(d.Name, "archive") || !d.Of(family) || fromKernel[d.Metric] {
+			continue
+		}
+		if math.IsNaN(before.Values[d.Metric]) {
+			t.Errorf("%s isn't measured", d.Name)
+		}
+	}
+	const rows = 50
+	var statements []string
+	for i := range rows {
+		statements = append(statements, fmt.Sprintf("INSERT INTO measured VALUES (%d, 'a')", i))
+	}
+	s.Exec(t, append(statements, "UPDATE measured SET t = 'b' WHERE v < 20", "DELETE FROM measured WHERE v < 10")...)
+	grown := func(r measure.Reading, metric measure.Metric) float64 {
+		return r.Values[metric] - before.Values[metric]
+	}
+	m.until("rows are counted", func(r measure.Reading) bool {
+		return grown(r, measure.RowsInserted) >= rows && grown(r, measure.RowsUpdated) >= 20 && grown(r, measure.RowsDeleted) >= 10 && grown(r, measure.LogBytes) > 0
+	})
+	after, to := m.read()
+	if n := grown(after, measure.RowsInserted); n > rows+20 {
+		t.Errorf("%v rows inserted, not %d", n, rows)
+	}
+	s.Exec(t, "BEGIN", "UPDATE measured SET t = 'c' WHERE v = 40", "ROLLBACK", "BEGIN", "UPDATE measured SET t = 'c' WHERE v = 40", "COMMIT")
+	m.until("transactions are counted", func(r measure.Reading) bool {
+		return grown(r, measure.Commits) >= 1 && grown(r, measure.Rollbacks) >= 1
+	})
+	if !(to.Written > from.Written) || to.Written != to.Applied {
+		t.Errorf("the log from %+v to %+v", from, to)
+	}
+	m.sessions()
+}
+
+// fromKernel are metrics that no server tells.
+var fromKernel = map[measure.Metric]bool{
+	measure.CPUUsage: true, measure.MemoryUsage: true, measure.MemoryUsed: true, measure.AvailableMemory: true,
+	measure.DiskUsage: true, measure.DiskUsed: true, measure.AvailableDisk: true, measure.CacheHitRatio: true,
+	measure.ReadOps: true, measure.WriteOps: true, measure.ReadBytes: true, measure.WriteBytes: true, measure.NetworkIn: true, measure.NetworkOut: true,
+}
+
+// sessions opens some, in each state.
+func (m *metered) sessions() {
+	t, s := m.t, m.s
+	t.Helper()
+	ctx := t.Context()
+	db := s.DB(t, s.Login())
+	db.SetMaxOpenConns(0)
+	idle, err := db.Conn(ctx)
+	must(t, err, "connect")
+	defer idle.Close()
+	must(t, idle.PingContext(ctx), "connect")
+	open, err := db.Conn(ctx)
+	must(t, err, "connect")
+	defer open.Close()
+	tx, err := open.BeginTx(ctx, nil)
+	must(t, err, "begin")
+	_, err = tx.ExecContext(ctx, "UPDATE measured SET t = 'held' WHERE v = 30")
+	must(t, err, "hold a row")
+	waits := make(chan error, 1)
+	waiter, err := db.Conn(ctx)
+	must(t, err, "connect")
+	defer func() { // the row first: the waiter's connection isn't closed before
+		_ = tx.Rollback() // no-op after the commit
+		waiter.Close()
+	}()
+	go func() {
+		_, err := waiter.ExecContext(ctx, "UPDATE measured SET t = 'late' WHERE v = 30")
+		waits <- err
+	}()
+	m.until("sessions in each state", func(r measure.Reading) bool {
+		v := &r.Values
+		return v[measure.Connections] >= 3 && v[measure.ConnectionsIdle] >= 1 && v[measure.ConnectionsInTransaction] == 1 && v[measure.ConnectionsActive] == 1 &&
+			v[measure.LocksWaiting] == 1 && v[measure.LongestTransaction] > 0
+	})
+	must(t, tx.Commit(), "commit")
+	must(t, <-waits, "wait for the row")
+	m.until("nobody waits", func(r measure.Reading) bool {
+		return r.Values[measure.LocksWaiting] == 0 && r.Values[measure.ConnectionsInTransaction] == 0
+	})
+}
+
+// hostileNames are names of tables that would break out of a text that didn't quote them.
+var hostileNames = []string{`a"b`, "x'); DROP TABLE measured; --", "line\nbreak", `back\slash`, "\x1b[31mred", "{}=,"}
+
+var (
+	familyName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+	labelName  = regexp.MustCompile(`^[a-z_]+$`)
+)
+
+// shown has all that exporters show, and tables by their size.
+func shown(t *testing.T, s *Server) {
+	m := openMeter(t, s)
+	statements := []string{"CREATE TABLE big_one (v int PRIMARY KEY, t text)"}
+	var drops []string
+	for _, name := range hostileNames {
+		statements = append(statements, "CREATE TABLE "+s.quoted(name)+" (v int)")
+		drops = append(drops, "DROP TABLE "+s.quoted(name))
+	}
+	random := testdir.Rand(t, "what doesn't get smaller")
+	for i := range 40 {
+		text := make([]byte, 8000)
+		for j := range text {
+			text[j] = 'a' + byte(random.IntN(26))
+		}
+		statements = append(statements, fmt.Sprintf("INSERT INTO big_one VALUES (%d, '%s')", i, text))
+	}
+	s.Exec(t, append(statements, s.analyze("big_one"))...)
+	families, err := m.m.Families(t.Context())
+	must(t, err, "families")
+	seen := map[string]float64{}
+	for _, f := range families {
+		if _, twice := seen[f.Name]; twice || !familyName.MatchString(f.Name) || f.Help == "" {
+			t.Errorf("family %q twice, or of no good name", f.Name)
+		}
+		seen[f.Name] = 0
+		labels := map[string]bool{}
+		for _, sample := range f.Samples {
+			seen[f.Name] = sample.Value
+			text := strings.Join(sample.Labels, "\x00")
+			if math.IsNaN(sample.Value) || labels[text] || len(sample.Labels)%2 != 0 {
+				t.Errorf("%s has %v twice, or no number: %v", f.Name, sample.Labels, sample.Value)
+			}
+			labels[text] = true
+			for i := 0; i < len(sample.Labels); i += 2 {
+				if !labelName.MatchString(sample.Labels[i]) {
+					t.Errorf("%s has the label %q", f.Name, sample.Labels[i])
+				}
+			}
+			for _, secret := range []string{s.Node.AdminPassword, s.Node.RootPassword} {
+				if strings.Contains(text, secret) {
+					t.Errorf("%s shows a password", f.Name)
+				}
+			}
+		}
+	}
+	if seen[measure.UpFamily(s.Node.Installation.Family())] != 1 || len(seen) < 100 {
+		t.Errorf("%d families, up is %v", len(seen), seen[measure.UpFamily(s.Node.Installation.Family())])
+	}
+	var tables []measure.Table
+	await.True(t, "the big table comes first", func() bool {
+		tables, err = s.Bench.Driver.Tables(t.Context(), s.Node, 100)
+		must(t, err, "tables")
+		return len(tables) > 0 && tables[0].Table == "big_one" && tables[0].Bytes > 100_000
+	})
+	names := map[string]bool{}
+	for _, found := range tables {
+		names[found.Table] = true
+	}
+	for _, name := range hostileNames {
+		if !names[name] {
+			t.Errorf("%q isn't among %v", name, names)
+		}
+	}
+	few, err := s.Bench.Driver.Tables(t.Context(), s.Node, 3)
+	if err != nil || len(few) != 3 {
+		t.Errorf("%d tables of 3, %v", len(few), err)
+	}
+	s.Exec(t, append(drops, "DROP TABLE big_one")...)
+}
+
+// analyze has the server count what is in a table.
+func (s *Server) analyze(table string) string {
+	if s.Node.Installation.Flavour == engine.FlavourPostgreSQL {
+		return "VACUUM ANALYZE " + table
+	}
+	return "ANALYZE TABLE " + table
+}
+
+// quoted is a name in the server's SQL.
+func (s *Server) quoted(name string) string {
+	q := `"`
+	if s.Node.Installation.Flavour != engine.FlavourPostgreSQL {
+		q = "`"
+	}
+	return q + strings.ReplaceAll(name, q, q+q) + q
+}
+
+// frozen has a meter give up on a server that hangs, and go on with a new connection when it is back.
+func frozen(t *testing.T, s *Server) {
+	m := openMeter(t, s)
+	m.read()
+	s.signalAll(t, syscall.SIGSTOP)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	r := measure.NewReading(time.Now())
+	_, err := m.m.Measure(ctx, &r)
+	began := time.Now()
+	m.m.Close()
+	took := time.Since(began)
+	s.signalAll(t, syscall.SIGCONT)
+	if !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		t.Errorf("measuring a frozen server: %v", err)
+	}
+	if took > 10*time.Second {
+		t.Errorf("to leave it took %v", took)
+	}
+	openMeter(t, s).read()
+}
+
+// signalAll signals all of the server's processes.
+func (s *Server) signalAll(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	s.Signal(t, sig)
+	for _, pid := range descendants(s.cmd.Process.Pid) {
+		_ = syscall.Kill(pid, sig) // it may have ended
+	}
+}
+
+// lagMeasured has a replica lag that can't apply what it has received, and catch up.
+func lagMeasured(t *testing.T, c *Cluster) {
+	ctx, replica := t.Context(), c.replicas()[0]
+	c.Primary.Exec(t, "CREATE TABLE lagging (v int)", "INSERT INTO lagging VALUES (1)")
+	m, primary := openMeter(t, replica), openMeter(t, c.Primary)
+	caughtUp := func() bool {
+		r, at := m.read()
+		return r.Values[measure.Primary] == 0 && at.Applied == at.Written && r.Values[measure.ReplicationLag] == 0
+	}
+	await.True(t, "the replica to follow", caughtUp)
+	await.NoError(t, "the table arrives", func() error {
+		_, err := replica.DB(t, replica.Login()).ExecContext(ctx, "SELECT v FROM lagging")
+		return err
+	})
+	reader, err := replica.DB(t, replica.Login()).Conn(ctx)
+	must(t, err, "connect to the replica")
+	defer reader.Close()
+	hold, letGo, write := []string{"BEGIN", "SELECT v FROM lagging"}, "COMMIT", "DROP TABLE lagging"
+	if c.Bench.Installation.Flavour != engine.FlavourPostgreSQL {
+		hold, letGo, write = []string{"LOCK TABLES lagging READ"}, "UNLOCK TABLES", "INSERT INTO lagging VALUES (2)"
+	}
+	for _, q := range hold {
+		_, err := reader.ExecContext(ctx, q)
+		must(t, err, q)
+	}
+	before, _ := primary.read()
+	c.Primary.Exec(t, write)
+	await.True(t, "the lag to be seen", func() bool {
+		r, at := m.read()
+		_, source := primary.read()
+		return at.Written > at.Applied && r.Values[measure.ReplicationLag] > 0 && source.Written >= at.Written
+	})
+	if after, _ := primary.read(); !(after.Values[measure.LogBytes] > before.Values[measure.LogBytes]) {
+		t.Errorf("the primary's log: %v, then %v", before.Values[measure.LogBytes], after.Values[measure.LogBytes])
+	}
+	_, err = reader.ExecContext(ctx, letGo)
+	must(t, err, letGo)
+	await.True(t, "the replica to catch up", caughtUp)
+	if c.Bench.Installation.Flavour != engine.FlavourPostgreSQL {
+		c.Primary.Exec(t, "DROP TABLE lagging")
+	}
+}

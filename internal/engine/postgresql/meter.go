@@ -1,0 +1,196 @@
+package postgresql
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"steward/internal/engine"
+	"steward/internal/measure"
+)
+
+// meterTimeout bounds a statement of a meter in the server.
+const meterTimeout = "5s"
+
+// closeTimeout is how long a server that hangs is waited for to end a connection.
+const closeTimeout = 50 * time.Millisecond
+
+// slowEvery is how often is asked what takes the server a look at its files.
+const slowEvery = 5 * time.Minute
+
+// meter implements engine.Meter.
+type meter struct {
+	n     engine.Node
+	major int
+	conn  *pgconn.PgConn
+	// slow is what was read of slowQuery last, and when.
+	slow   []float64
+	slowAt time.Time
+}
+
+// OpenMeter implements engine.Metered. The connection is one of those that are ours alone: see Connections.
+func (Driver) OpenMeter(ctx context.Context, n engine.Node) (engine.Meter, error) {
+	major, err := majorOf(n.Installation)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := asOurs(ctx, n)
+	if err != nil {
+		return nil, fmt.Errorf("open meter: %w", err)
+	}
+	m := &meter{n: n, major: major, conn: conn}
+	_, err = query(ctx, conn, "SET statement_timeout = '"+meterTimeout+"'; SET lock_timeout = '1s'")
+	if err == nil {
+		_, err = conn.Prepare(ctx, fastName, m.fastQuery(), nil)
+	}
+	if err != nil {
+		m.Close()
+		return nil, fmt.Errorf("open meter: %w", err)
+	}
+	return m, nil
+}
+
+// Close implements engine.Meter.
+func (m *meter) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = m.conn.Close(ctx) // the server ends it, too, when it can't be told
+}
+
+const fastName = "fast"
+
+// column is one of the numbers that are asked for.
+type column struct {
+	metric measure.Metric
+	sql    string
+}
+
+// Numbers that are no metrics by themselves.
+const (
+	hits    measure.Metric = 0
+	misses  measure.Metric = 255
+	written measure.Metric = 254
+	applied measure.Metric = 253
+)
+
+// columns of fastQuery. What a scan of the sessions says is s, of the databases' counters d.
+var columns = []column{
+	{measure.Connections, "s.total"},
+	{measure.ConnectionsActive, "s.active"},
+	{measure.ConnectionsIdle, "s.idle"},
+	{measure.ConnectionsInTransaction, "s.open"},
+	{measure.LocksWaiting, "s.waiting"},
+	{measure.LongestTransaction, "s.transaction"},
+	{measure.LongestQuery, "s.query"},
+	{measure.Commits, "d.commits"},
+	{measure.Rollbacks, "d.rollbacks"},
+	{measure.RowsReturned, "d.returned"},
+	{measure.RowsRead, "d.fetched"},
+	{measure.RowsInserted, "d.inserted"},
+	{measure.RowsUpdated, "d.updated"},
+	{measure.RowsDeleted, "d.deleted"},
+	{measure.TemporaryFiles, "d.files"},
+	{measure.TemporaryBytes, "d.bytes"},
+	{measure.Deadlocks, "d.deadlocks"},
+	{hits, "d.hits"},
+	{misses, "d.misses"},
+	{measure.Checkpoints, "c.checkpoints"},
+	{measure.Primary, "CASE WHEN w.replica THEN 0 ELSE 1 END"},
+	{measure.LogBytes, "w.written - '0/0'"},
+	{written, "w.written - '0/0'"},
+	{applied, "w.applied - '0/0'"},
+	{measure.ReplicationLag, `CASE WHEN w.replica THEN
+		CASE WHEN w.written = w.applied THEN 0 ELSE greatest(0, extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())) END END`},
+}
+
+// fastQuery asks for what the server has in memory. The functions stand for the views of their names, which would look up
+// names of databases and roles for each session.
+func (m *meter) fastQuery() string {
+	checkpoints := "checkpoints_timed + checkpoints_req AS checkpoints FROM pg_stat_bgwriter"
+	if m.major >= 17 {
+		checkpoints = "num_timed + num_requested AS checkpoints FROM pg_stat_checkpointer"
+	}
+	asked := make([]string, len(columns))
+	for i, c := range columns {
+		asked[i] = "(" + c.sql + ")::float8"
+	}
+	return "SELECT " + strings.Join(asked, ", ") + `
+FROM (SELECT count(*) AS total, count(*) FILTER (WHERE state = 'active') AS active, count(*) FILTER (WHERE state = 'idle') AS idle,
+		count(*) FILTER (WHERE state LIKE 'idle in transaction%') AS open, count(*) FILTER (WHERE wait_event_type = 'Lock') AS waiting,
+		coalesce(extract(epoch FROM clock_timestamp() - min(xact_start)), 0) AS transaction,
+		coalesce(extract(epoch FROM clock_timestamp() - min(query_start) FILTER (WHERE state = 'active')), 0) AS query
+	FROM pg_stat_get_activity(NULL)
+	WHERE backend_type = 'client backend' AND usesysid <> (SELECT oid FROM pg_authid WHERE rolname = '` + adminRole + `')) s,
+	(SELECT sum(xact_commit) AS commits, sum(xact_rollback) AS rollbacks, sum(tup_returned) AS returned, sum(tup_fetched) AS fetched,
+		sum(tup_inserted) AS inserted, sum(tup_updated) AS updated, sum(tup_deleted) AS deleted, sum(temp_files) AS files, sum(temp_bytes) AS bytes,
+		sum(deadlocks) AS deadlocks, sum(blks_hit) AS hits, sum(blks_read) AS misses FROM pg_stat_database) d,
+	(SELECT ` + checkpoints + `) c,
+	(SELECT pg_is_in_recovery() AS replica,
+		CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) ELSE pg_current_wal_insert_lsn() END AS written,
+		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END AS applied) w`
+}
+
+// slowQuery asks for the age of transaction ids, of 2^31 less the margin that the server keeps, and for sizes.
+const slowQuery = `SELECT max(greatest(age(datfrozenxid)::float8 / (2^31 - 3000000), mxid_age(datminmxid)::float8 / (2^31 - 3000000))) * 100,
+	sum(pg_database_size(oid))::float8 FROM pg_database`
+
+// Measure implements engine.Meter.
+func (m *meter) Measure(ctx context.Context, r *measure.Reading) (engine.LogPosition, error) {
+	position := engine.LogPosition{Written: math.NaN(), Applied: math.NaN()}
+	result := m.conn.ExecPrepared(ctx, fastName, nil, nil, nil).Read()
+	if result.Err != nil {
+		return position, fmt.Errorf("read statistics: %w", classify(result.Err))
+	}
+	if len(result.Rows) != 1 || len(result.Rows[0]) != len(columns) {
+		return position, fmt.Errorf("read statistics: %d rows", len(result.Rows))
+	}
+	for i, c := range columns {
+		v := float(string(result.Rows[0][i]))
+		switch c.metric {
+		case hits:
+			r.Hits = v
+		case misses:
+			r.Misses = v
+		case written:
+			position.Written = v
+		case applied:
+			position.Applied = v
+		default:
+			r.Set(c.metric, v)
+		}
+	}
+	r.Set(measure.ConnectionsMax, float64(Driver{}.Connections(m.n)))
+	if err := m.measureSlow(ctx, r); err != nil {
+		return position, err
+	}
+	r.Set(measure.Up, 1)
+	return position, nil
+}
+
+// measureSlow adds what is asked for rarely, as it was last.
+func (m *meter) measureSlow(ctx context.Context, r *measure.Reading) error {
+	if m.slow == nil || r.At.Sub(m.slowAt) >= slowEvery {
+		rows, err := query(ctx, m.conn, slowQuery)
+		if err != nil {
+			return fmt.Errorf("read ages and sizes: %w", err)
+		}
+		m.slow, m.slowAt = []float64{float(rows[0][0]), float(rows[0][1])}, r.At
+	}
+	r.Set(measure.TransactionIDAge, m.slow[0])
+	r.Set(measure.DatabaseSize, m.slow[1])
+	return nil
+}
+
+// float is a number as the server writes it; NaN for NULL.
+func float(text string) float64 {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return v
+}

@@ -1,0 +1,97 @@
+package postgresql
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"steward/internal/engine/enginetest"
+	"steward/internal/measure"
+)
+
+// plantedNames are what the meter's questions call, as a customer would have them be something else.
+var plantedNames = []string{
+	`CREATE FUNCTION public.sprung(what text) RETURNS text LANGUAGE plpgsql AS $$BEGIN
+		INSERT INTO public.traps VALUES (what, current_user); RETURN ''; EXCEPTION WHEN OTHERS THEN RETURN ''; END$$`,
+	`CREATE FUNCTION public.pg_relation_size(oid) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN PERFORM public.sprung('size'); RETURN 1; END$$`,
+	`CREATE FUNCTION public.pg_database_size(oid) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN PERFORM public.sprung('size'); RETURN 1; END$$`,
+	`CREATE FUNCTION public.differ(name, name) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN PERFORM public.sprung('operator'); RETURN true; END$$`,
+	`CREATE OPERATOR public.<> (LEFTARG = name, RIGHTARG = name, FUNCTION = public.differ)`,
+	`CREATE FUNCTION public.plus(integer, bigint) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN PERFORM public.sprung('operator'); RETURN 0; END$$`,
+	`CREATE OPERATOR public.+ (LEFTARG = integer, RIGHTARG = bigint, FUNCTION = public.plus)`,
+	`CREATE VIEW public.pg_class AS SELECT public.sprung('view') AS relname`,
+	`CREATE VIEW public.pg_stat_database AS SELECT public.sprung('view') AS relname`,
+	`ALTER DATABASE defaultdb SET search_path = public, pg_catalog`,
+	`ALTER DATABASE defaultdb SET statement_timeout = '1ms'`,
+}
+
+// measuresAmongEnemies is on one server, resets first: after the traps nothing works there.
+func measuresAmongEnemies(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	t.Run("statistics are reset", func(t *testing.T) { measuresThroughResets(t, s, b) })
+	t.Run("traps are planted", func(t *testing.T) { measuresDespiteTraps(t, s, b) })
+}
+
+// measuresDespiteTraps has a customer plant functions, operators and views where the meter's names could lead to, and a
+// time-out that would end all that we ask.
+func measuresDespiteTraps(t *testing.T, s *enginetest.Server, b *enginetest.Bench) {
+	s.Exec(t, append([]string{"CREATE TABLE public.traps (what text, who text)", "GRANT ALL ON public.traps TO PUBLIC"}, plantedNames...)...)
+	tables, err := b.Driver.Tables(t.Context(), s.Node, 50)
+	if err != nil || len(tables) == 0 {
+		t.Errorf("%d tables, %v", len(tables), err)
+	}
+	m, err := b.Driver.OpenMeter(t.Context(), s.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	r := measure.NewReading(time.Now())
+	if _, err := m.Measure(t.Context(), &r); err != nil {
+		t.Error(err)
+	}
+	if _, err := m.Families(t.Context()); err != nil {
+		t.Error(err)
+	}
+	rows, err := askIn(t.Context(), s, "SELECT count(*) FROM public.traps")
+	if err != nil || rows[0][0] != "0" {
+		t.Errorf("%v traps were sprung, %v", rows, err)
+	}
+}
+
+func askIn(ctx context.Context, s *enginetest.Server, sql string) ([][]string, error) {
+	conn, err := asAdminIn(ctx, s.Node, firstDatabase, ownParameters())
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx)
+	return query(ctx, conn, sql)
+}
+
+// measuresThroughResets resets the statistics between readings: rates have gaps then, and no spikes.
+func measuresThroughResets(t *testing.T, s *enginetest.Server, b *enginetest.Bench) {
+	m, err := b.Driver.OpenMeter(t.Context(), s.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s.Exec(t, "CREATE TABLE work AS SELECT generate_series(1, 10000) AS v")
+	var meter measure.Meter
+	at := time.Now()
+	for n := range 6 {
+		r := measure.NewReading(at.Add(time.Duration(n) * 10 * time.Second))
+		if _, err := m.Measure(t.Context(), &r); err != nil {
+			t.Fatal(err)
+		}
+		v := meter.Add(r)
+		for _, d := range measure.Definitions() {
+			if rate := v[d.Metric]; d.Counter && d.Metric != measure.LogBytes && !math.IsNaN(rate) && (rate < 0 || rate > 5000) {
+				t.Errorf("%s: %v a second", d.Name, rate)
+			}
+		}
+		if _, err := askIn(t.Context(), s, "SELECT pg_stat_reset(), pg_stat_reset_shared('bgwriter')"); err != nil {
+			t.Fatal(err)
+		}
+		s.Exec(t, "SELECT count(*) FROM work")
+	}
+}

@@ -1,0 +1,78 @@
+package measure
+
+import (
+	"math"
+	"time"
+)
+
+// Reading is what was read of a node at one moment.
+type Reading struct {
+	At time.Time
+	// Life names the life of the server: counters of another one begin anew.
+	Life string
+	// Values are gauges as they are, and counters as the server counts them.
+	Values Values
+	// CPUSeconds is the processor time used so far, CPUs how many processors the plan has.
+	CPUSeconds, CPUs float64
+	// Hits and Misses count the pages that were found in the server's cache, and those that weren't.
+	Hits, Misses float64
+}
+
+// NewReading is one of which nothing is known yet.
+func NewReading(at time.Time) Reading {
+	nan := math.NaN()
+	return Reading{At: at, Values: Unknown(), CPUSeconds: nan, Hits: nan, Misses: nan}
+}
+
+// Set sets the value of a metric.
+func (r *Reading) Set(m Metric, value float64) { r.Values[m] = value }
+
+// SetShare sets what of a whole is in use, in bytes: as it is, as a share and what is left.
+func (r *Reading) SetShare(used, whole float64, as, share, left Metric) {
+	r.Set(as, used)
+	if whole > 0 {
+		r.Set(share, used/whole*100)
+		r.Set(left, max(0, whole-used)/(1<<30))
+	}
+}
+
+// Meter makes values of a node's readings, one after the other.
+type Meter struct{ last Reading }
+
+// Add is what the reading says together with the one before. A counter that has gone
+// back says nothing: it was reset, or a part of what it sums up is gone.
+func (m *Meter) Add(r Reading) Values {
+	before := m.last
+	m.last = r
+	v := r.Values
+	since := r.At.Sub(before.At).Seconds()
+	same := !before.At.IsZero() && before.Life == r.Life && since > 0
+	for _, d := range definitions {
+		if !d.Counter {
+			continue
+		}
+		v[d.Metric] = math.NaN()
+		if same {
+			v[d.Metric] = growth(before.Values[d.Metric], r.Values[d.Metric]) / since
+		}
+	}
+	if !same {
+		return v
+	}
+	if r.CPUs > 0 {
+		v[CPUUsage] = growth(before.CPUSeconds, r.CPUSeconds) / since / r.CPUs * 100
+	}
+	hits, misses := growth(before.Hits, r.Hits), growth(before.Misses, r.Misses)
+	if hits+misses > 0 {
+		v[CacheHitRatio] = hits / (hits + misses) * 100
+	}
+	return v
+}
+
+// growth is by how much a counter has grown; NaN when that can't be known.
+func growth(before, now float64) float64 {
+	if now >= before {
+		return now - before
+	}
+	return math.NaN()
+}

@@ -1,0 +1,68 @@
+package host_test
+
+import (
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
+)
+
+// TestMeasureCost tells what it takes to read as many nodes a second as 300 databases have read, at the pace at which a meter
+// does: once a second, thirty at a time. Eight servers stand for them, each read more often than it would be.
+func TestMeasureCost(t *testing.T) {
+	if !enginetest.Thorough() {
+		t.Skip("it asserts nothing: STEWARD_TEST_ENGINES=all has it run")
+	}
+	const servers, aSecond, seconds = 8, 30, 30
+	for _, flavour := range []engine.Flavour{engine.FlavourPostgreSQL, engine.FlavourMariaDB} {
+		s := newSite(t, distributionOf(t, flavour))
+		d := s.started(t)
+		for id := range cluster.ID(servers) {
+			want := s.wanted(t, id+1)
+			want.Engine, want.Series = s.o.Installations[0].Family(), s.o.Installations[0].Series
+			if want.Engine == cluster.MySQL {
+				want.Commit = ""
+			}
+			settle(t, d, want)
+		}
+		read := func(n int) {
+			var all sync.WaitGroup
+			for i := range n {
+				all.Go(func() {
+					if found, err := d.Measure(t.Context(), cluster.ID(i%servers+1)); err != nil || len(found) != 1 {
+						t.Errorf("%d readings, %v", len(found), err)
+					}
+				})
+			}
+			all.Wait()
+		}
+		paced := func(n int) (own, theirs float64) {
+			pids := s.processes(t)
+			before, servers := ownTime(), processorTime(pids)
+			for range seconds {
+				next := time.Now().Add(time.Second)
+				read(n)
+				time.Sleep(time.Until(next))
+			}
+			return (ownTime() - before).Seconds() / seconds * 100, (processorTime(pids) - servers) / seconds * 100
+		}
+		read(servers)
+		idle, idleServers := paced(0)
+		own, theirs := paced(aSecond)
+		t.Logf("%s: %d readings a second take %.2f %% of a core, and %.2f %% in the servers; without them %.2f and %.2f",
+			flavour, aSecond, own-idle, theirs-idleServers, idle, idleServers)
+	}
+}
+
+// ownTime is the processor time of this process.
+func ownTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,324 @@
+package host_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	gopsutil "github.com/shirou/gopsutil/v4/process"
+
+	"steward/internal/await"
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/measure"
+	"steward/internal/platform"
+	"steward/internal/platform/host"
+	"steward/internal/process"
+)
+
+// customerDB is a handle of the customer's, through the gateway.
+func (s *site) customerDB(t *testing.T, c cluster.Cluster) *sql.DB {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(s.secrets.Text(c.ID, platform.CACert)))
+	secure := &tls.Config{RootCAs: roots, ServerName: s.o.PrimaryAddress.String()}
+	at := netip.AddrPortFrom(s.o.PrimaryAddress, uint16(c.Port))
+	password := s.secrets.Text(c.ID, platform.RootPassword)
+	var db *sql.DB
+	if c.Engine == cluster.PostgreSQL {
+		config, err := pgx.ParseConfig("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Host, config.Port, config.User, config.Password, config.Database = at.Addr().String(), at.Port(), "dbadmin", password, "defaultdb"
+		config.TLSConfig, config.Fallbacks = secure, nil
+		db = stdlib.OpenDB(*config)
+	} else {
+		config := mysql.NewConfig()
+		config.Net, config.Addr, config.User, config.Passwd, config.DBName, config.TLS = "tcp", at.String(), "dbadmin", password, "defaultdb", secure
+		connector, err := mysql.NewConnector(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db = sql.OpenDB(connector)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// measuredNode is a database of one node that is measured.
+type measuredNode struct {
+	t    *testing.T
+	s    *site
+	d    *host.Driver
+	want platform.Wanted
+}
+
+func (m *measuredNode) read() platform.NodeReading {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(m.t.Context(), 20*time.Second)
+	defer cancel()
+	all, err := m.d.Measure(ctx, m.want.ID)
+	if err != nil || len(all) != 1 {
+		m.t.Fatalf("%d readings, %v", len(all), err)
+	}
+	return all[0]
+}
+
+// processes are all of the site's servers'.
+func (s *site) processes(t *testing.T) (pids []int) {
+	t.Helper()
+	marked, err := process.Marked(host.ScopeOf(s.o.DataDir) + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range marked {
+		pids = append(pids, list...)
+	}
+	for i := 0; i < len(pids); i++ { // PostgreSQL's children overwrite what marks them
+		p, err := gopsutil.NewProcess(int32(pids[i]))
+		if err != nil {
+			continue
+		}
+		children, _ := p.Children() // none is an error
+		for _, child := range children {
+			if !slices.Contains(pids, int(child.Pid)) {
+				pids = append(pids, int(child.Pid))
+			}
+		}
+	}
+	return pids
+}
+
+// processorTime is what the kernel says of the processes that live.
+func processorTime(pids []int) (seconds float64) {
+	for _, pid := range pids {
+		if p, err := gopsutil.NewProcess(int32(pid)); err == nil {
+			if times, err := p.Times(); err == nil {
+				seconds += times.User + times.System
+			}
+		}
+	}
+	return seconds
+}
+
+// bulk is what writes 20 MB, and keeps a processor busy for a while.
+func bulk(e cluster.Engine) []string {
+	if e == cluster.PostgreSQL {
+		return []string{
+			"CREATE TABLE bulk AS SELECT i, repeat(md5(i::text), 30) AS t FROM generate_series(1, 20000) i",
+			"SELECT count(*) FROM bulk a, (SELECT * FROM bulk LIMIT 200) b WHERE a.t < b.t",
+		}
+	}
+	return []string{
+		"SET SESSION max_recursive_iterations = 100000",
+		"CREATE TABLE bulk (i int, t text)",
+		"INSERT INTO bulk WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT i, REPEAT(MD5(i), 30) FROM n",
+		"SELECT count(*) FROM bulk a, (SELECT * FROM bulk LIMIT 200) b WHERE a.t < b.t",
+	}
+}
+
+// TestMeasure has a database work, and compares what is measured with what the kernel and the server say.
+func TestMeasure(t *testing.T) {
+	t.Parallel()
+	for _, flavour := range []engine.Flavour{engine.FlavourPostgreSQL, engine.FlavourMariaDB} {
+		t.Run(string(flavour), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, distributionOf(t, flavour))
+			m := &measuredNode{t: t, s: s, d: s.started(t), want: s.wanted(t, 1)}
+			if _, err := m.d.Measure(t.Context(), 1); !errors.Is(err, platform.ErrNotRunning) {
+				t.Errorf("of one that isn't there: %v", err)
+			}
+			m.want.Engine, m.want.Series = s.o.Installations[0].Family(), s.o.Installations[0].Series
+			if m.want.Engine == cluster.MySQL {
+				m.want.Commit = ""
+			}
+			m.want.Hosts = settle(t, m.d, m.want).Hosts
+			m.works()
+			m.freezes()
+			m.shows()
+		})
+	}
+}
+
+// works compares what is measured with what was done, as the kernel, the disk and the server say.
+func (m *measuredNode) works() {
+	t, e := m.t, m.want.Engine
+	db := m.s.customerDB(t, m.want.Cluster)
+	if err := db.PingContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pids := m.s.processes(t)
+	before, kernelBefore := m.read(), processorTime(pids)
+	for _, q := range bulk(e) {
+		if _, err := db.ExecContext(t.Context(), q); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
+	const sent = 3 << 20
+	var text string
+	if err := db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT repeat('x', %d)", sent)).Scan(&text); err != nil || len(text) != sent {
+		t.Fatalf("%d bytes, %v", len(text), err)
+	}
+	kernelAfter := processorTime(pids)
+	var after platform.NodeReading
+	await.True(t, "rows to be counted", func() bool { // the server does when a session's next statement comes, at most once a second
+		if _, err := db.ExecContext(t.Context(), "SELECT 1"); err != nil {
+			t.Fatal(err)
+		}
+		after = m.read()
+		return after.Values[measure.RowsInserted] > before.Values[measure.RowsInserted]
+	})
+	grown := func(metric measure.Metric) float64 { return after.Values[metric] - before.Values[metric] }
+
+	cpu, kernel := after.CPUSeconds-before.CPUSeconds, kernelAfter-kernelBefore
+	if slack := 0.3 + kernel/4; cpu < 0.05 || math.Abs(cpu-kernel) > slack {
+		t.Errorf("%.2f s of processor time measured, the kernel says %.2f s", cpu, kernel)
+	}
+	if rows := grown(measure.RowsInserted); rows < 20_000 || rows > 60_000 { // MariaDB counts those of temporary tables, too
+		t.Errorf("%v rows inserted", rows)
+	}
+	if n := after.Values[measure.Connections]; n != 1 {
+		t.Errorf("%v connections", n)
+	}
+	if written := grown(measure.LogBytes); written < 15<<20 && e == cluster.MySQL || written <= 0 {
+		t.Errorf("%v bytes of log", written)
+	}
+	if ops := grown(measure.WriteOps); ops <= 0 {
+		t.Errorf("%v writes", ops)
+	}
+	if out := grown(measure.NetworkOut); m.s.kernel && (out < sent || out > 2*sent) {
+		t.Errorf("%v bytes sent", out)
+	}
+	if memory := after.Values[measure.MemoryUsed]; memory < 10<<20 || memory > float64(m.want.Plan.MemoryMB)*(1<<20)*1.1 {
+		t.Errorf("%v bytes of memory", memory)
+	}
+	m.disk()
+	var meter measure.Meter
+	meter.Add(before.Reading)
+	values := meter.Add(after.Reading)
+	if share := values[measure.CPUUsage]; !(share > 0 && share < 110) {
+		t.Errorf("cpu_usage %v", share)
+	}
+}
+
+// disk waits until the disk's use is that which du says.
+func (m *measuredNode) disk() {
+	m.t.Helper()
+	dir := filepath.Dir(m.s.node(m.want.ID))
+	var used, du float64
+	await.True(m.t, "the disk's use to be seen", func() bool { // it is looked at every ten seconds while something is written
+		out, err := exec.CommandContext(m.t.Context(), "du", "-s", "--block-size=1", dir).Output()
+		if err != nil {
+			return false // a file has gone meanwhile
+		}
+		du, _ = strconv.ParseFloat(strings.Fields(string(out))[0], 64)
+		used = m.read().Values[measure.DiskUsed]
+		return math.Abs(used-du) < du/10
+	})
+	if used < 20<<20 {
+		m.t.Errorf("%v bytes in use", used)
+	}
+}
+
+// freezes stops the server as a hung one stands still: what the kernel knows is measured all the same, in time.
+func (m *measuredNode) freezes() {
+	t := m.t
+	pids := m.s.processes(t)
+	signal := func(sig syscall.Signal) {
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, sig) // it may have ended
+		}
+	}
+	signal(syscall.SIGSTOP)
+	defer signal(syscall.SIGCONT)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	all, err := m.d.Measure(ctx, m.want.ID)
+	took := time.Since(began)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d readings, %v", len(all), err)
+	}
+	if r := all[0]; r.Values[measure.Up] != 0 || math.IsNaN(r.CPUSeconds) || math.IsNaN(r.Values[measure.MemoryUsed]) || !math.IsNaN(r.Values[measure.Connections]) {
+		t.Errorf("frozen: up %v, cpu %v, connections %v", r.Values[measure.Up], r.CPUSeconds, r.Values[measure.Connections])
+	}
+	if took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	signal(syscall.SIGCONT)
+	await.True(t, "the server to answer again", func() bool { return m.read().Values[measure.Up] == 1 })
+}
+
+// shows reads what exporters show.
+func (m *measuredNode) shows() {
+	nodes, err := m.d.Families(m.t.Context(), m.want.ID)
+	if err != nil || len(nodes) != 1 || nodes[0].Role != cluster.Primary {
+		m.t.Fatalf("%+v, %v", nodes, err)
+	}
+	up := false
+	for _, f := range nodes[0].Families {
+		up = up || f.Name == measure.UpFamily(m.want.Engine) && f.Samples[0].Value == 1
+	}
+	if !up || len(nodes[0].Families) < 100 {
+		m.t.Errorf("up %v, %d families", up, len(nodes[0].Families))
+	}
+	tables, err := m.d.Tables(m.t.Context(), m.want.ID, 1)
+	if err != nil || len(tables) != 1 || tables[0].Table != "bulk" {
+		m.t.Errorf("%+v, %v", tables, err)
+	}
+}
+
+// TestMeasuringLetsSleep: a database that is measured all the time falls asleep as others do; asleep it is left alone.
+func TestMeasuringLetsSleep(t *testing.T) {
+	onBothFamilies(t, func(t *testing.T, flavour engine.Flavour) {
+		b := newAutoSuspended(t, flavour, 1)
+		b.mustConnect()
+		ctx, stop := context.WithCancel(t.Context())
+		var measuring sync.WaitGroup
+		measured := make(chan struct{}, 1)
+		measuring.Go(func() {
+			for ctx.Err() == nil {
+				if all, err := b.d.Measure(ctx, b.want.ID); err == nil && all[0].Values[measure.Up] == 1 {
+					select {
+					case measured <- struct{}{}:
+					default:
+					}
+				}
+				time.Sleep(5 * time.Millisecond) // not all of the processor
+			}
+		})
+		<-measured
+		b.fallAsleep()
+		if _, err := b.d.Measure(ctx, b.want.ID); !errors.Is(err, platform.ErrNotRunning) {
+			t.Errorf("asleep: %v", err)
+		}
+		b.mustSleep()
+		select {
+		case <-measured: // from before
+		default:
+		}
+		b.mustConnect()
+		<-measured
+		stop()
+		measuring.Wait()
+	})
+}
