@@ -27,6 +27,7 @@ import (
 	"steward/internal/control"
 	"steward/internal/operation"
 	"steward/internal/pgtest"
+	"steward/internal/platform/memplatform"
 	"steward/internal/store"
 )
 
@@ -39,6 +40,9 @@ type bench struct {
 	// handler is the API, its answers held against its document.
 	handler http.Handler
 	store   *store.Store
+	// world is what runs behind the databases, nothing unless the test puts it there, and driver looks into it.
+	world  *memplatform.World
+	driver *memplatform.Driver
 	// tokens by what they may do.
 	full, readOnly, restricted, expired string
 	account                             account.ID
@@ -89,11 +93,14 @@ func benchesOn(t testing.TB, s *store.Store, two bool, change ...func(*api.Optio
 		LoginsPerMinute: loginsPerMinute, PasswordCost: cheap, Now: o.Now, CanSleep: true,
 		Enqueue: func(context.Context, *store.Tx, operation.ID) error { return nil },
 	}
+	b = &bench{t: t, store: s, world: memplatform.NewWorld()}
+	b.driver = memplatform.New(b.world, memplatform.Options{Secrets: s})
+	deps.Platform = b.driver
 	if two {
 		deps.SharedRates = s
 	}
 	o.Control = control.New(deps)
-	b = &bench{t: t, api: api.New(o), store: s}
+	b.api = api.New(o)
 	b.handler = checked(t, b.api)
 	ctx := t.Context()
 	err := s.InTx(ctx, func(tx *store.Tx) error {

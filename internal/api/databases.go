@@ -456,6 +456,8 @@ func (a *API) registerDatabases() {
 	registerEngineDatabases[postgresqlCreate](a, cluster.PostgreSQL, "PostgreSQL")
 	a.registerBackups(cluster.MySQL, "MySQL")
 	a.registerBackups(cluster.PostgreSQL, "PostgreSQL")
+	a.registerNodes(cluster.MySQL, "MySQL")
+	a.registerNodes(cluster.PostgreSQL, "PostgreSQL")
 }
 
 // registerEngineDatabases adds the operations on databases of one engine.

@@ -38,6 +38,7 @@ type dbCommands struct {
 	Patch       dbPatchCommand       `cmd:"" help:"Do now what waits for the maintenance window: the newest installed version of the series, certificates, restarts."`
 	Suspend     dbSuspendCommand     `cmd:"" help:"Stop the database; its data and addresses stay."`
 	Resume      dbResumeCommand      `cmd:"" help:"Start a suspended database again."`
+	Nodes       dbNodesCommand       `cmd:"" help:"Show the servers behind a database: role, health, lag; with --history the changes of the primary."`
 	Connect     dbConnectCommand     `cmd:"" help:"Print the psql or mysql line that reaches the database; writes the CA certificate beside it."`
 }
 

@@ -41,7 +41,9 @@ type Observed struct {
 	// happened to the old primary, which node took over, and whether
 	// acknowledged writes may be lost.
 	FailoverReason string
-	Nodes          []Node
+	// LastChange says between which nodes it was; zero when that isn't known.
+	LastChange cluster.PrimaryChange
+	Nodes      []Node
 	Hosts          cluster.Hosts
 	Members        map[string]string
 	// Installation and ServerVersion are those of the primary.
@@ -76,6 +78,9 @@ type Node struct {
 	Streaming bool
 	// Lag is how far a replica is behind the primary.
 	Lag time.Duration
+	// LagBytes is how many bytes of the primary's changes a replica hasn't applied yet; nil when
+	// that isn't known, or the engine counts no bytes.
+	LagBytes *int64
 	// Position is how far the node is in the stream of changes, in its engine's words.
 	Position string
 	// Problem is what keeps the node from serving, for operators; "" when nothing does.
@@ -90,6 +95,7 @@ type Driver interface {
 	ContinuousArchiver
 	Verifier
 	Reconciler
+	Inspector
 	// Changes tells of clusters that should be looked at again: a server
 	// exited, a ping was missed. It is a hint; a sweep looks anyway.
 	Changes() <-chan cluster.ID

@@ -74,6 +74,7 @@ type Cluster struct {
 	Failovers      int
 	LastFailover   time.Time
 	FailoverReason string
+	LastChange     cluster.PrimaryChange
 	// Password is the one dbadmin logs in with.
 	Password string
 	// Routed reports whether the gateway lets AllowList through.

@@ -1,0 +1,30 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"steward/internal/cluster"
+	"steward/internal/operation"
+)
+
+// PrimaryChanges is one page of the events that tell of changes of a cluster's primary, newest
+// first, and how many there are. Whether the cluster may be seen is the caller's to know.
+func (q queries) PrimaryChanges(ctx context.Context, id cluster.ID, page Page) ([]operation.Operation, int, error) {
+	l := listing[operation.Operation]{what: selectOperation, own: "id DESC", scan: scanOperation}
+	l.from = "operations WHERE cluster_id = " + l.arg(int64(id)) + " AND action = " + l.arg(string(operation.Failover))
+	return l.page(ctx, q.db, ListQuery{Page: page})
+}
+
+// NodesChanged are the events by which the roles of a cluster's nodes came about, newest first:
+// changes of the primary, and of the number of nodes. They are those of the last hundred.
+func (q queries) NodesChanged(ctx context.Context, id cluster.ID) ([]operation.Operation, error) {
+	rows, err := q.db.Query(ctx, selectOperation+` FROM operations WHERE cluster_id = $1 AND (action = $2
+		OR action = $3 AND status = $4 AND params ? 'before') ORDER BY id DESC LIMIT 100`,
+		int64(id), string(operation.Failover), string(operation.Resize), string(operation.Finished))
+	if err != nil {
+		return nil, classify(err)
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (operation.Operation, error) { return scanOperation(row) })
+}
