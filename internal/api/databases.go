@@ -458,6 +458,8 @@ func (a *API) registerDatabases() {
 	a.registerBackups(cluster.PostgreSQL, "PostgreSQL")
 	a.registerNodes(cluster.MySQL, "MySQL")
 	a.registerNodes(cluster.PostgreSQL, "PostgreSQL")
+	a.registerQueries(cluster.MySQL, "MySQL")
+	a.registerQueries(cluster.PostgreSQL, "PostgreSQL")
 }
 
 // registerEngineDatabases adds the operations on databases of one engine.

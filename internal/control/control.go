@@ -70,6 +70,7 @@ type Control struct {
 	Clusters           *Clusters
 	Backups            *Backups
 	Nodes              *Nodes
+	Queries            *Queries
 	Maintenance        *Maintenance
 	Overview           *Overview
 	Events             *Events
@@ -105,6 +106,7 @@ func New(d Deps) *Control {
 		Clusters:           &Clusters{clusterChanges{d}},
 		Backups:            &Backups{clusterChanges{d}},
 		Nodes:              &Nodes{d},
+		Queries:            &Queries{clusterChanges{d}},
 		Maintenance:        &Maintenance{d},
 		Overview:           &Overview{d},
 		Events:             &Events{d},

@@ -18,6 +18,7 @@ type Driver interface {
 	Archiver
 	ContinuousArchiver
 	Exporter
+	Inspector
 }
 
 // Discoverer is the part of a Driver that finds servers' programs.

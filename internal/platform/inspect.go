@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"steward/internal/cluster"
+	"steward/internal/insight"
 )
 
 // Inspector is the part of a Driver that looks into clusters for their owners. It changes nothing
@@ -11,4 +12,9 @@ import (
 type Inspector interface {
 	// Observe looks without changing anything.
 	Observe(ctx context.Context, id cluster.ID) (Observed, error)
+	// Sessions are those of customers that do something on any node, in any order. The error says that
+	// no node answered.
+	Sessions(ctx context.Context, id cluster.ID) (insight.Sessions, error)
+	// EndSession tells a session to stop; fault.NotFound when there is none such, or none any more.
+	EndSession(ctx context.Context, id cluster.ID, session insight.SessionID, how insight.EndMode) error
 }

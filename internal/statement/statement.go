@@ -31,9 +31,10 @@ const (
 
 // Normalize returns text with every literal replaced by ?, without comments, white space
 // made single spaces, and what a terminal obeys made harmless. It ends with an ellipsis where more of
-// the statement isn't shown: it is too long, ends within a literal, or can be read in more than one way.
-func Normalize(d Dialect, text string) string {
-	r := reader{dialect: d, text: text}
+// the statement isn't shown: it is too long, ends within a literal, or can be read in more than one way. more
+// says that the statement goes on after text.
+func Normalize(d Dialect, text string, more bool) string {
+	r := reader{dialect: d, text: text, cut: more}
 	if len(text) > maxRead {
 		r.text, r.cut = text[:maxRead], true
 	}

@@ -60,8 +60,20 @@ func TestNormalize(t *testing.T) {
 		{my, "set password for x = password('hunter2')", "set password for x = ?…"},
 		{my, "create user x identified by 'hunter2'", "create user x identified by ?"},
 	} {
-		if got := statement.Normalize(c.d, c.text); got != c.want {
+		if got := statement.Normalize(c.d, c.text, false); got != c.want {
 			t.Errorf("%d %q:\n got %q\nwant %q", c.d, c.text, got, c.want)
+		}
+	}
+}
+
+// TestNormalizeOfABeginning: what a server has cut off might go on in any way.
+func TestNormalizeOfABeginning(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"select 1, 2": "select ?, ?…", "select a, b": "select a,…", "select 'a'": "select ?…", "select a ": "select a…", "": "…",
+	} {
+		if got := statement.Normalize(statement.PostgreSQL, text, true); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
@@ -72,7 +84,7 @@ func TestNormalizeIsBounded(t *testing.T) {
 		"select " + strings.Repeat("ä, ", 1<<20), "select " + strings.Repeat("x", 1<<20), "select '" + strings.Repeat("x", 1<<20) + "'",
 		strings.Repeat("/*", 1<<20), strings.Repeat("'\\", 1<<20), strings.Repeat("$a$", 1<<20) + "x",
 	} {
-		got := statement.Normalize(statement.PostgreSQL, text)
+		got := statement.Normalize(statement.PostgreSQL, text, false)
 		if len(got) > statement.MaxLength+len("…") || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
 			t.Errorf("%.20q: %d bytes: …%q", text, len(got), got[max(0, len(got)-20):])
 		}
@@ -117,7 +129,7 @@ func TestNoLiteralSurvives(t *testing.T) {
 				if unfinished := strings.Index(text, "x' "); unfinished >= 0 {
 					text = text[:unfinished+1] // what follows would be inside out
 				}
-				if got := statement.Normalize(d, text); strings.Contains(got, secret) {
+				if got := statement.Normalize(d, text, false); strings.Contains(got, secret) {
 					t.Fatalf("%q is shown as %q", text, got)
 				}
 			})
@@ -135,7 +147,7 @@ func FuzzNormalize(f *testing.F) {
 		if pg {
 			d = statement.PostgreSQL
 		}
-		got := statement.Normalize(d, text)
+		got := statement.Normalize(d, text, false)
 		if len(got) > statement.MaxLength+len("…") || !utf8.ValidString(got) {
 			t.Fatalf("%d bytes: %q", len(got), got)
 		}

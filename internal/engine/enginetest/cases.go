@@ -52,6 +52,7 @@ func serverParts() []part[*Server] {
 		{"root password rotates", rotates},
 		{"root password resets beside logins", resetBesideLogins},
 		{"sessions of addresses end", sessionsEnd},
+		{"sessions are seen", sessionsSeen},
 		{"reload of nothing new", reloadNothing},
 		{"reload takes a new certificate", reloadCertificate},
 		{"read-only guard", readOnly},

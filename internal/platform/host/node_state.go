@@ -57,6 +57,8 @@ type nodeState struct {
 	rebuilding bool
 	rebuilds   int
 	rebuildDue time.Time
+	// inspecting is full while somebody looks into the server; nil until somebody does.
+	inspecting chan struct{}
 	// blockedBy is what of the customer's keeps it from being given one.
 	blockedBy string
 }

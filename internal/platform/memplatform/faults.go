@@ -31,6 +31,7 @@ const (
 	StepSwap      Step = "swap" // a restore makes what it has read that of the cluster
 	StepUndo      Step = "undo restore"
 	StepVerify    Step = "verify backup"
+	StepInspect   Step = "inspect"
 )
 
 // Steps are all of them, for harnesses that fail each in turn.

@@ -97,6 +97,8 @@ type Cluster struct {
 	Overflowed bool
 	// Broken is why the server can't be started, "" when it can.
 	Broken string
+	// Inside is what a look into it finds.
+	Inside Inside
 	// Tasks wait for a patch, beside a newer version.
 	Tasks []cluster.Task
 }

@@ -1,0 +1,66 @@
+package memplatform
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"steward/internal/cluster"
+	"steward/internal/fault"
+	"steward/internal/insight"
+)
+
+// Inside is what a look into a cluster finds; tests put it there.
+type Inside struct {
+	Sessions insight.Sessions
+	// Ended are the sessions that were told to stop.
+	Ended []string
+}
+
+// errDown is what a look into a server that doesn't run ends with.
+var errDown = errors.New("no server answers")
+
+// inside looks into a cluster whose primary runs; nothing of one that rests.
+func (d *Driver) inside(ctx context.Context, id cluster.ID, look func(*Inside) error) error {
+	return d.faults.around(ctx, StepInspect, id, func() (err error) {
+		changed := d.change(id, func(c *Cluster) {
+			switch {
+			case c.Suspended || !c.SleepingSince.IsZero():
+			case !c.up(c.Primary):
+				err = errDown
+			default:
+				err = look(&c.Inside)
+			}
+		})
+		return errors.Join(changed, err)
+	})
+}
+
+// Sessions implements platform.Inspector.
+func (d *Driver) Sessions(ctx context.Context, id cluster.ID) (found insight.Sessions, err error) {
+	err = d.inside(ctx, id, func(in *Inside) error {
+		found = in.Sessions
+		found.List = slices.Clone(found.List)
+		return nil
+	})
+	c, _ := d.world.Cluster(id)
+	found.Sleeping = !c.SleepingSince.IsZero()
+	return found, err
+}
+
+// EndSession implements platform.Inspector.
+func (d *Driver) EndSession(ctx context.Context, id cluster.ID, session insight.SessionID, how insight.EndMode) error {
+	ended := false
+	err := d.inside(ctx, id, func(in *Inside) error {
+		before := len(in.Sessions.List)
+		in.Sessions.List = slices.DeleteFunc(slices.Clone(in.Sessions.List), func(s insight.Session) bool { return s.SessionID == session })
+		if ended = len(in.Sessions.List) < before; ended {
+			in.Ended = append(in.Ended, string(how)+" "+session.String())
+		}
+		return nil
+	})
+	if err == nil && !ended {
+		err = fault.NewNotFound()
+	}
+	return err
+}
