@@ -21,7 +21,7 @@ var sessionsQuery = `SELECT pid, (extract(epoch FROM backend_start) * 1e6)::bigi
 	coalesce(extract(epoch FROM clock_timestamp() - CASE state WHEN 'active' THEN query_start ELSE state_change END), 0),
 	coalesce(extract(epoch FROM clock_timestamp() - xact_start)::text, ''),
 	CASE WHEN state = 'active' AND wait_event_type IS NOT NULL THEN wait_event_type || ': ' || wait_event ELSE '' END,
-	query, octet_length(query) >= current_setting('track_activity_query_size')::bigint - 4,
+	query, octet_length(query) >= pg_size_bytes(current_setting('track_activity_query_size')) - 4,
 	CASE WHEN wait_event_type = 'Lock' THEN array_to_string(pg_blocking_pids(pid), ',') ELSE '' END
 	FROM pg_stat_activity WHERE ` + customersSessions + ` AND state <> 'idle' AND state <> 'disabled'
 	ORDER BY coalesce(xact_start, query_start) LIMIT ` + strconv.Itoa(insight.MostSessions)
