@@ -460,6 +460,8 @@ func (a *API) registerDatabases() {
 	a.registerNodes(cluster.PostgreSQL, "PostgreSQL")
 	a.registerQueries(cluster.MySQL, "MySQL")
 	a.registerQueries(cluster.PostgreSQL, "PostgreSQL")
+	a.registerStatements(cluster.MySQL, "MySQL")
+	a.registerStatements(cluster.PostgreSQL, "PostgreSQL")
 }
 
 // registerEngineDatabases adds the operations on databases of one engine.

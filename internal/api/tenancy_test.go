@@ -71,6 +71,7 @@ var bodies = map[string]struct {
 	"ServiceUpdate": {good: `{"address":"https://evil.example.org/"}`, reference: `{"credentials":[REF]}`, refers: "credentialId"},
 	"TokenCreate":   {good: `{"label":"NAME","scopes":"*"}`},
 	"TokenUpdate":   {good: `{"label":"taken over"}`},
+	"PlanBody":      {good: `{"database":"defaultdb","query":"select 1"}`},
 	"ReplyCreate":   {good: `{"description":"from a stranger"}`},
 	"ProfileUpdate": {good: `{"email":"NAME@example.net"}`},
 	"":              {good: `{"theme":"NAME"}`}, // preferences, which are any object

@@ -39,7 +39,7 @@ type dbCommands struct {
 	Suspend     dbSuspendCommand     `cmd:"" help:"Stop the database; its data and addresses stay."`
 	Resume      dbResumeCommand      `cmd:"" help:"Start a suspended database again."`
 	Nodes       dbNodesCommand       `cmd:"" help:"Show the servers behind a database: role, health, lag; with --history the changes of the primary."`
-	Queries     dbQueriesCommands    `cmd:"" help:"What sessions of a database are doing; cancel it or end them."`
+	Queries     dbQueriesCommands    `cmd:"" help:"What sessions of a database are doing, what statements have cost, how one would be carried out."`
 	Connect     dbConnectCommand     `cmd:"" help:"Print the psql or mysql line that reaches the database; writes the CA certificate beside it."`
 }
 

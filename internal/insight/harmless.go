@@ -19,3 +19,13 @@ func Harmless(text string) string {
 		return c
 	}, text)
 }
+
+// Said is what a server says to a customer, made harmless and no longer than is shown.
+func Said(text string) string {
+	const most = 500
+	text = Harmless(text)
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}

@@ -17,4 +17,15 @@ type Inspector interface {
 	Sessions(ctx context.Context, id cluster.ID) (insight.Sessions, error)
 	// EndSession tells a session to stop; fault.NotFound when there is none such, or none any more.
 	EndSession(ctx context.Context, id cluster.ID, session insight.SessionID, how insight.EndMode) error
+	// Statements are those that the primary has counted, from the one that is first in the order, counted from 0.
+	Statements(ctx context.Context, id cluster.ID, order insight.StatementOrder, first, most int) (insight.Statements, error)
+	// ResetStatements has the primary count anew; missing says, for customers, why it doesn't.
+	ResetStatements(ctx context.Context, id cluster.ID) (missing string, err error)
+	// StatementText is what the primary keeps of a statement, which isn't for showing, and its database; "" for none.
+	StatementText(ctx context.Context, id cluster.ID, statement string) (text, database string, err error)
+	// Plan is how the primary would carry out a statement in a database, with the rights of the root user.
+	Plan(ctx context.Context, id cluster.ID, database, text string) (insight.Plan, error)
 }
+
+// SleepsReason is what customers are told who ask for what a cluster that sleeps can't do.
+const SleepsReason = "The database sleeps; connect to it first."

@@ -44,8 +44,8 @@ type Observed struct {
 	// LastChange says between which nodes it was; zero when that isn't known.
 	LastChange cluster.PrimaryChange
 	Nodes      []Node
-	Hosts          cluster.Hosts
-	Members        map[string]string
+	Hosts      cluster.Hosts
+	Members    map[string]string
 	// Installation and ServerVersion are those of the primary.
 	Installation  string
 	ServerVersion string

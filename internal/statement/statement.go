@@ -44,6 +44,33 @@ func Normalize(d Dialect, text string, more bool) string {
 	return r.result()
 }
 
+// HasPlan reports whether text begins as a statement does that servers have a plan for, and has none of MySQL's
+// comments whose content is carried out.
+func HasPlan(d Dialect, text string) bool {
+	if d == MySQL && (strings.Contains(text, "/*!") || strings.Contains(text, "/*M!")) {
+		return false
+	}
+	words := strings.FieldsFunc(strings.ToLower(Normalize(d, text, false)), func(c rune) bool { return c == ' ' || c == '(' })
+	if len(words) == 0 {
+		return false
+	}
+	switch words[0] {
+	case "select", "insert", "update", "delete", "with", "values", "table":
+		return true
+	case "merge":
+		return d == PostgreSQL
+	case "replace":
+		return d == MySQL
+	}
+	return false
+}
+
+// HasValues reports whether text may have values in it.
+func HasValues(d Dialect, text string) bool {
+	shown := Normalize(d, text, false)
+	return strings.Contains(shown, placeholder) || strings.HasSuffix(shown, ellipsis)
+}
+
 // reader goes through a statement once.
 type reader struct {
 	dialect Dialect

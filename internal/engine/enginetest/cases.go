@@ -53,6 +53,8 @@ func serverParts() []part[*Server] {
 		{"root password resets beside logins", resetBesideLogins},
 		{"sessions of addresses end", sessionsEnd},
 		{"sessions are seen", sessionsSeen},
+		{"statements are counted", statementsCounted},
+		{"statements are planned", statementsPlanned},
 		{"reload of nothing new", reloadNothing},
 		{"reload takes a new certificate", reloadCertificate},
 		{"read-only guard", readOnly},

@@ -12,6 +12,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/fault"
 	"steward/internal/insight"
+	"steward/internal/platform"
 	"steward/internal/platform/host/state"
 )
 
@@ -128,4 +129,66 @@ func (d *Driver) EndSession(ctx context.Context, id cluster.ID, session insight.
 		}
 		return err
 	})
+}
+
+// inspectPrimary looks into a cluster's primary; sleeping reports that no server runs.
+func (d *Driver) inspectPrimary(ctx context.Context, id cluster.ID, look func(ctx context.Context, n inspected) error) (sleeping bool, err error) {
+	top, err := d.topology(id)
+	if err != nil {
+		return false, fmt.Errorf("cluster %d: %w", id, err)
+	}
+	if top.Rests() {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, inspectTime)
+	defer cancel()
+	return false, d.inspectNode(ctx, id, top.Primary, look)
+}
+
+// Statements implements platform.Inspector.
+func (d *Driver) Statements(ctx context.Context, id cluster.ID, order insight.StatementOrder, first, most int) (found insight.Statements, err error) {
+	sleeping, err := d.inspectPrimary(ctx, id, func(ctx context.Context, n inspected) (err error) {
+		found, err = n.eng.Statements(ctx, n.node, order, first, most)
+		return err
+	})
+	found.Sleeping = sleeping
+	return found, err
+}
+
+// ResetStatements implements platform.Inspector.
+func (d *Driver) ResetStatements(ctx context.Context, id cluster.ID) (missing string, err error) {
+	sleeping, err := d.inspectPrimary(ctx, id, func(ctx context.Context, n inspected) (err error) {
+		missing, err = n.eng.ResetStatements(ctx, n.node)
+		return err
+	})
+	if sleeping {
+		missing = platform.SleepsReason
+	}
+	return missing, err
+}
+
+// StatementText implements platform.Inspector.
+func (d *Driver) StatementText(ctx context.Context, id cluster.ID, statement string) (text, database string, err error) {
+	_, err = d.inspectPrimary(ctx, id, func(ctx context.Context, n inspected) (err error) {
+		text, database, err = n.eng.StatementText(ctx, n.node, statement)
+		return err
+	})
+	return text, database, err
+}
+
+// Plan implements platform.Inspector.
+func (d *Driver) Plan(ctx context.Context, id cluster.ID, database, text string) (found insight.Plan, err error) {
+	password, err := d.keychain(d.clusterState(id)).secret(ctx, platform.RootPassword)
+	if err != nil {
+		return found, fmt.Errorf("cluster %d: plan: %w", id, err)
+	}
+	sleeping, err := d.inspectPrimary(ctx, id, func(ctx context.Context, n inspected) (err error) {
+		n.node.RootPassword = string(password)
+		found, err = n.eng.Plan(ctx, n.node, database, text)
+		return err
+	})
+	if sleeping {
+		found.Refused = platform.SleepsReason
+	}
+	return found, err
 }

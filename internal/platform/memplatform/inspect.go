@@ -8,11 +8,18 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/fault"
 	"steward/internal/insight"
+	"steward/internal/platform"
 )
 
 // Inside is what a look into a cluster finds; tests put it there.
 type Inside struct {
 	Sessions insight.Sessions
+	// Statements are counted; Texts are what is kept of them, by their ids. Plan is what every statement has, and
+	// Planned are those that were asked for.
+	Statements insight.Statements
+	Texts      map[string]string
+	Plan       insight.Plan
+	Planned    []string
 	// Ended are the sessions that were told to stop.
 	Ended []string
 }
@@ -63,4 +70,49 @@ func (d *Driver) EndSession(ctx context.Context, id cluster.ID, session insight.
 		err = fault.NewNotFound()
 	}
 	return err
+}
+
+// Statements implements platform.Inspector.
+func (d *Driver) Statements(ctx context.Context, id cluster.ID, _ insight.StatementOrder, first, most int) (found insight.Statements, err error) {
+	err = d.inside(ctx, id, func(in *Inside) error {
+		found = in.Statements
+		from := min(first, len(found.List))
+		found.List = slices.Clone(found.List[from:min(from+most, len(found.List))])
+		return nil
+	})
+	c, _ := d.world.Cluster(id)
+	found.Sleeping = !c.SleepingSince.IsZero()
+	return found, err
+}
+
+// ResetStatements implements platform.Inspector.
+func (d *Driver) ResetStatements(ctx context.Context, id cluster.ID) (missing string, err error) {
+	missing = platform.SleepsReason
+	err = d.inside(ctx, id, func(in *Inside) error {
+		if missing = in.Statements.Missing; missing == "" {
+			in.Statements = insight.Statements{}
+		}
+		return nil
+	})
+	return missing, err
+}
+
+// StatementText implements platform.Inspector.
+func (d *Driver) StatementText(ctx context.Context, id cluster.ID, statement string) (text, database string, err error) {
+	err = d.inside(ctx, id, func(in *Inside) error {
+		text, database = in.Texts[statement], "defaultdb"
+		return nil
+	})
+	return text, database, err
+}
+
+// Plan implements platform.Inspector.
+func (d *Driver) Plan(ctx context.Context, id cluster.ID, database, text string) (found insight.Plan, err error) {
+	found.Refused = platform.SleepsReason
+	err = d.inside(ctx, id, func(in *Inside) error {
+		in.Planned = append(in.Planned, database+": "+text)
+		found = in.Plan
+		return nil
+	})
+	return found, err
 }
