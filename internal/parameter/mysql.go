@@ -6,9 +6,6 @@ import (
 	"strings"
 )
 
-// PerformanceSchema is the setting that has a server count statements.
-const PerformanceSchema = "performance_schema"
-
 // onlyMySQL are parameters that MariaDB hasn't.
 var onlyMySQL = []release{{flavour: MySQL}}
 
@@ -112,10 +109,6 @@ func mysql() []Parameter {
 		{
 			Name: "mysql.net_write_timeout", Type: Integer, Minimum: 10, Maximum: 3600, Example: 60,
 			Description: "Seconds that the server waits for a client to take what it is sent.",
-		},
-		{
-			Name: "mysql." + PerformanceSchema, Type: Boolean, Example: true, Restart: true,
-			Description: "Count what statements cost, for the statistics of queries. It takes about 25 megabytes of memory.",
 		},
 		{
 			Name: "mysql.sort_buffer_size", Type: Integer, Minimum: 32768, Maximum: gigabyte, Example: 262144,

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"steward/internal/engine"
-	"steward/internal/parameter"
 )
 
 // setting is a line of the configuration file.
@@ -103,7 +102,7 @@ func settingsOf(n engine.Node) ([]setting, []engine.File) {
 	all = append(all, locations(n.Installation)...)
 	all = append(all, f.settings(n, size)...)
 	all = append(all, replicating(n, size)...)
-	all = withStatistics(withChosen(all, n))
+	all = withChosen(all, n)
 	var files []engine.File
 	if n.Encrypted {
 		var more []setting
@@ -143,8 +142,8 @@ func common(n engine.Node, size tuning) []setting {
 		// they do can't differ on a replica.
 		{"log_bin_trust_function_creators", true, live},
 		{"event_scheduler", !isReplica(n), live},
-		// Worth 240 MB of every MySQL server; see withStatistics.
-		{parameter.PerformanceSchema, false, fixed},
+		// Worth 240 MB of every MySQL server.
+		{"performance_schema", false, fixed},
 
 		{"character_set_server", "utf8mb4", live},
 		{"time_zone", "SYSTEM", live},
