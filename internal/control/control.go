@@ -109,7 +109,7 @@ func New(d Deps) *Control {
 		Queries:            &Queries{clusterChanges{d}},
 		Maintenance:        &Maintenance{d},
 		Overview:           &Overview{d},
-		Events:             &Events{d},
+		Events:             &Events{d, newEventHub(d)},
 		Users:              &Users{d},
 		Tokens:             &Tokens{d},
 		Auth:               &Auth{d},
