@@ -29,7 +29,7 @@ type streamStart struct {
 
 // registerEventStream adds the stream of events, whose answer is no JSON.
 func (a *API) registerEventStream() {
-	e := endpoint{method: http.MethodGet, path: "/v4/account/events/stream", id: "streamEvents", summary: "Follow events as they happen", tag: "Events", scope: readEvents}
+	e := endpoint{method: http.MethodGet, path: "/v4/account/events/stream", id: "streamEvents", summary: "Follow events as they happen", tag: "Events", scope: readEvents, stream: true}
 	op := huma.Operation{
 		OperationID: e.id, Method: e.method, Path: e.path, Summary: e.summary, Tags: []string{e.tag}, DefaultStatus: http.StatusOK,
 		Description: "Server-sent events: each has the event, as the list has it, in its data, whenever that is new or has changed. " +
@@ -48,7 +48,7 @@ func (a *API) registerEventStream() {
 		return &huma.StreamResponse{Body: func(ctx huma.Context) { a.stream(ctx, reader) }}, nil
 	})
 	documentAnswers(e, a.operation(e))
-	a.deliveries[e.method+" "+e.path] = deliverAsIs
+	a.deliveries[e.method+" "+e.path] = e.delivery()
 }
 
 // stream writes events until the reader or the client goes.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/account"
+	"steward/internal/await"
 	"steward/internal/cluster"
+	"steward/internal/control"
 	"steward/internal/operation"
 	"steward/internal/store"
 )
@@ -277,22 +279,18 @@ func TestSlowFollower(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := b.api.Control.Events.Follow(t.Context(), account.Principal(p), "")
-	for ; err == nil && reader == nil; reader, err = b.api.Control.Events.Follow(t.Context(), p, "") {
-		time.Sleep(time.Millisecond)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	for cut, n := false, 0; !cut; n++ {
-		if n > 1000 {
-			t.Fatal("it isn't cut")
+	var reader *control.EventReader
+	await.NoError(t, "the hub runs", func() error {
+		if reader, err = b.api.Control.Events.Follow(t.Context(), p, ""); err == nil && reader == nil {
+			return errors.New("nothing to follow")
 		}
+		return err
+	})
+	defer reader.Close()
+	await.True(t, "it is cut", func() bool {
 		b.begins(id, "one more")()
-		cut = len(reader.Batches()) == cap(reader.Batches())
-	}
-	b.begins(id, "one too many")()
+		return b.api.Control.Events.Hub.Listeners() == 0
+	})
 	batches := 0
 	for range reader.Batches() { // until it is closed
 		batches++

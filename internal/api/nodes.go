@@ -81,7 +81,14 @@ func showPrimaryChange(o operation.Operation) primaryChangeView {
 // pagedInstance are the parameters of a list of a database that has one order.
 type pagedInstance struct {
 	ID int64 `path:"instanceId" minimum:"1" doc:"The database."`
+	Unfiltered
 	Paging
+}
+
+// unfilteredInstance are the parameters of a list of a database that is shown as a whole.
+type unfilteredInstance struct {
+	ID int64 `path:"instanceId" minimum:"1" doc:"The database."`
+	Unfiltered
 }
 
 // registerNodes adds the operations on the nodes of databases of one engine.
@@ -89,7 +96,10 @@ func (a *API) registerNodes(engine cluster.Engine, name string) {
 	one := "/v4/databases/" + string(engine) + "/instances/{instanceId}/nodes"
 	register(a, endpoint{
 		method: http.MethodGet, path: one, id: "listNodesOf" + name + "Database", summary: "List a database's nodes", tag: name + " databases", scope: readDatabases,
-	}, func(ctx context.Context, c call[instancePath, none]) (nodesView, error) {
+	}, func(ctx context.Context, c call[unfilteredInstance, none]) (nodesView, error) {
+		if err := c.In.refuse(); err != nil {
+			return nodesView{}, err
+		}
 		found, nodes, err := a.Control.Nodes.List(ctx, c.Principal, engine, cluster.ID(c.In.ID))
 		v := nodesView{Sleeping: found.SleepingSince != nil, SleepingSince: optionalTime(found.SleepingSince), Data: make([]nodeView, len(nodes))}
 		for i, n := range nodes {
@@ -101,6 +111,9 @@ func (a *API) registerNodes(engine cluster.Engine, name string) {
 		method: http.MethodGet, path: one + "/history", id: "listNodeHistoryOf" + name + "Database", summary: "List the changes of a database's primary, newest first",
 		tag: name + " databases", scope: readDatabases,
 	}, func(ctx context.Context, c call[pagedInstance, none]) (list[primaryChangeView], error) {
+		if err := c.In.refuse(); err != nil {
+			return list[primaryChangeView]{}, err
+		}
 		found, total, err := a.Control.Nodes.History(ctx, c.Principal, engine, cluster.ID(c.In.ID), c.In.page())
 		return newList(found, total, c.In.Paging, showPrimaryChange), err
 	})

@@ -38,10 +38,13 @@ func (b *bench) happened(id int64, action operation.Action, params operation.Par
 	}
 }
 
-// grant gives the restricted user a grant on a database.
+// grant gives the restricted user a grant on a database, or takes it away.
 func (b *bench) grant(id int64, permission string) {
 	b.t.Helper()
 	body := fmt.Sprintf(`{"database":[{"id":%d,"permissions":"%s"}]}`, id, permission)
+	if permission == "" {
+		body = fmt.Sprintf(`{"database":[{"id":%d,"permissions":null}]}`, id)
+	}
 	if r := b.send("PUT", "/v4/account/users/limited/grants", b.full, body); r.StatusCode != 200 {
 		b.t.Fatalf("grant: %d %s", r.StatusCode, r.body)
 	}

@@ -67,7 +67,10 @@ func (a *API) registerQueries(engine cluster.Engine, name string) {
 	register(a, endpoint{
 		method: http.MethodGet, path: one + "/running", id: "listRunningQueriesOf" + name + "Database", summary: "List what a database's sessions are doing",
 		tag: name + " databases", scope: readDatabases,
-	}, func(ctx context.Context, c call[instancePath, none]) (runningView, error) {
+	}, func(ctx context.Context, c call[unfilteredInstance, none]) (runningView, error) {
+		if err := c.In.refuse(); err != nil {
+			return runningView{}, err
+		}
 		found, err := queries.Running(ctx, c.Principal, engine, cluster.ID(c.In.ID))
 		v := runningView{Sleeping: found.Sleeping, Idle: found.Idle, Unreachable: append([]int{}, found.Unreachable...), Data: make([]sessionView, len(found.List))}
 		for i, s := range found.List {

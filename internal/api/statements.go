@@ -46,6 +46,7 @@ func showStatement(s insight.Statement) statementView {
 type statementListing struct {
 	ID    int64  `path:"instanceId" minimum:"1" doc:"The database."`
 	Order string `query:"order_by" enum:"total_time,calls,mean,rows" default:"total_time" doc:"The greatest come first."`
+	Unfiltered
 	Paging
 }
 
@@ -69,6 +70,9 @@ func (a *API) registerStatements(engine cluster.Engine, name string) {
 		method: http.MethodGet, path: one + "/statistics", id: "listStatementsOf" + name + "Database", summary: "List what statements have cost",
 		tag: name + " databases", scope: readDatabases,
 	}, func(ctx context.Context, c call[statementListing, none]) (statementsView, error) {
+		if err := c.In.refuse(); err != nil {
+			return statementsView{}, err
+		}
 		found, err := queries.Statements(ctx, c.Principal, engine, cluster.ID(c.In.ID), insight.StatementOrder(c.In.Order), c.In.page())
 		page := newList(found.List, found.Count, c.In.Paging, showStatement)
 		return statementsView{found.Sleeping, textOrNull(found.Missing), page.Data, page.Page, page.Pages, page.Results}, err

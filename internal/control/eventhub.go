@@ -115,6 +115,9 @@ func (h *EventHub) Close() {
 	}
 }
 
+// Listeners is how many follow events.
+func (h *EventHub) Listeners() int { return len(h.all()) }
+
 func (h *EventHub) all() []*EventListener {
 	h.mu.Lock()
 	defer h.mu.Unlock()
