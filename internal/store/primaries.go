@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,4 +28,26 @@ func (q queries) NodesChanged(ctx context.Context, id cluster.ID) ([]operation.O
 		return nil, classify(err)
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (operation.Operation, error) { return scanOperation(row) })
+}
+
+// Breaks are when a cluster's data was replaced by a restore, or that was undone, and when its archive was found
+// to have a gap.
+func (q queries) Breaks(ctx context.Context, id cluster.ID) (restores, gaps []time.Time, err error) {
+	rows, err := q.db.Query(ctx, `SELECT created, action = $2 FROM operations WHERE cluster_id = $1
+		AND (action = $2 OR action IN ($3, $4) AND params ->> 'touched' = 'true')`,
+		int64(id), string(operation.ArchiveGap), string(operation.Restore), string(operation.RestoreUndo))
+	if err != nil {
+		return nil, nil, classify(err)
+	}
+	var at time.Time
+	var gap bool
+	_, err = pgx.ForEachRow(rows, []any{&at, &gap}, func() error {
+		if gap {
+			gaps = append(gaps, at)
+		} else {
+			restores = append(restores, at)
+		}
+		return nil
+	})
+	return restores, gaps, classify(err)
 }
