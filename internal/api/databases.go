@@ -460,6 +460,8 @@ func (a *API) registerDatabases() {
 	a.registerBackups(cluster.PostgreSQL, "PostgreSQL")
 	a.registerRestoreWindows(cluster.MySQL, "MySQL")
 	a.registerRestoreWindows(cluster.PostgreSQL, "PostgreSQL")
+	a.registerLogs(cluster.MySQL, "MySQL")
+	a.registerLogs(cluster.PostgreSQL, "PostgreSQL")
 	a.registerNodes(cluster.MySQL, "MySQL")
 	a.registerNodes(cluster.PostgreSQL, "PostgreSQL")
 	a.registerQueries(cluster.MySQL, "MySQL")

@@ -71,6 +71,7 @@ type Control struct {
 	Backups            *Backups
 	Nodes              *Nodes
 	Queries            *Queries
+	Logs               *Logs
 	Maintenance        *Maintenance
 	Overview           *Overview
 	Events             *Events
@@ -106,6 +107,7 @@ func New(d Deps) *Control {
 		Clusters:           &Clusters{clusterChanges{d}},
 		Backups:            &Backups{clusterChanges{d}},
 		Nodes:              &Nodes{d},
+		Logs:               &Logs{d},
 		Queries:            &Queries{clusterChanges{d}},
 		Maintenance:        &Maintenance{d},
 		Overview:           &Overview{d},

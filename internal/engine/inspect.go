@@ -26,4 +26,6 @@ type Inspector interface {
 	// Plan asks, with n.RootPassword and as dbadmin, who is no more than its customers let it be, how the primary
 	// would carry out one statement in a database. It isn't carried out, and nothing is written.
 	Plan(ctx context.Context, n Node, database, text string) (insight.Plan, error)
+	// LogLine reads the first line of an entry of a server's output; false for any other line. Pure.
+	LogLine(line string) (insight.LogLine, bool)
 }

@@ -25,6 +25,8 @@ type Inspector interface {
 	StatementText(ctx context.Context, id cluster.ID, statement string) (text, database string, err error)
 	// Plan is how the primary would carry out a statement in a database, with the rights of the root user.
 	Plan(ctx context.Context, id cluster.ID, database, text string) (insight.Plan, error)
+	// Logs are the lines of all nodes that are wanted, in any order, or of each node as many as a page can have.
+	Logs(ctx context.Context, id cluster.ID, q insight.LogQuery) ([]insight.LogLine, error)
 }
 
 // SleepsReason is what customers are told who ask for what a cluster that sleeps can't do.

@@ -20,6 +20,7 @@ type Inside struct {
 	Texts      map[string]string
 	Plan       insight.Plan
 	Planned    []string
+	Log        []insight.LogLine
 	// Ended are the sessions that were told to stop.
 	Ended []string
 }
@@ -112,6 +113,20 @@ func (d *Driver) Plan(ctx context.Context, id cluster.ID, database, text string)
 	err = d.inside(ctx, id, func(in *Inside) error {
 		in.Planned = append(in.Planned, database+": "+text)
 		found = in.Plan
+		return nil
+	})
+	return found, err
+}
+
+// Logs implements platform.Inspector.
+func (d *Driver) Logs(ctx context.Context, id cluster.ID, q insight.LogQuery) (found []insight.LogLine, err error) {
+	err = d.faults.around(ctx, StepInspect, id, func() error {
+		c, _ := d.world.Cluster(id)
+		for _, l := range c.Inside.Log {
+			if q.Wants(l) {
+				found = append(found, l)
+			}
+		}
 		return nil
 	})
 	return found, err
