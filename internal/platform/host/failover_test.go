@@ -51,6 +51,7 @@ func TestFailover(t *testing.T) {
 					on   scope
 				}{
 					{"nodes report their replication", (*threeNodes).reportsReplication, onEachEngine},
+					{"owners look inside", (*threeNodes).looksInside, onEachFamily},
 					{"the primary's server is killed", (*threeNodes).killsPrimary, onPostgreSQL},
 					{"customers see no password of replicas", (*threeNodes).hidesPassword, onEachEngine},
 					{"the primary's server is stopped", (*threeNodes).stopsPrimary, onPostgreSQL},
