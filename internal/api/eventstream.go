@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"steward/internal/control"
+	"steward/internal/operation"
 )
 
 // Times of the stream of events.
@@ -100,11 +101,14 @@ func (a *API) stream(hc huma.Context, reader *control.EventReader) {
 
 func (a *API) writeEvents(w eventWriter, events []control.FollowedEvent) error {
 	for _, e := range events {
-		data, err := json.Marshal(a.showEvent(e.Operation))
-		if err != nil {
-			return fmt.Errorf("encode event: %w", err)
-		}
-		if err := w.write(fmt.Sprintf("id: %s\ndata: %s\n\n", e.Position, data)); err != nil {
+		data := e.Text(func(o operation.Operation) []byte {
+			text, err := json.Marshal(a.showEvent(o))
+			if err != nil {
+				a.Logger.Error("encode an event", "operation_id", int64(o.ID), "error", err)
+			}
+			return text
+		})
+		if err := w.write("id: " + e.Position.String() + "\ndata: " + string(data) + "\n\n"); err != nil {
 			return err
 		}
 	}

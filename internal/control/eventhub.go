@@ -35,7 +35,7 @@ type EventListener struct {
 	token account.TokenID
 	of    account.ID
 	// batches are closed when it is cut: it is too slow, its token isn't good any more, or the server stops.
-	batches chan EventBatch
+	batches chan *EventBatch
 	cut     sync.Once
 }
 
@@ -49,8 +49,30 @@ type EventBatch struct {
 
 // FollowedEvent is an event with the position after it.
 type FollowedEvent struct {
-	operation.Changed
+	*ChangedEvent
 	Position operation.Position
+}
+
+// ChangedEvent is an event that has changed, which many may be shown.
+type ChangedEvent struct {
+	operation.Changed
+	once sync.Once
+	text []byte
+}
+
+// Text is what render makes of the event, which it does for the first who asks.
+func (e *ChangedEvent) Text(render func(operation.Operation) []byte) []byte {
+	e.once.Do(func() { e.text = render(e.Operation) })
+	return e.text
+}
+
+// shared are changes as many are shown them.
+func shared(changed []operation.Changed) []*ChangedEvent {
+	all := make([]*ChangedEvent, len(changed))
+	for i, c := range changed {
+		all[i] = &ChangedEvent{Changed: c}
+	}
+	return all
 }
 
 // Bounds of following.
@@ -190,13 +212,14 @@ func (h *EventHub) handOut(ctx context.Context, at operation.Position, changed [
 	if err != nil {
 		return err
 	}
+	events := shared(changed)
 	for _, l := range listeners {
 		who, ok := good[l.token]
 		if !ok {
 			l.Close()
 			continue
 		}
-		l.give(batchOf(at, changed, last, func(o operation.Operation) bool {
+		l.give(batchOf(at, events, last, func(o operation.Operation) bool {
 			return o.Account == who.Account && (!who.Restricted || granted[who.User][o.Cluster])
 		}))
 	}
@@ -277,8 +300,8 @@ func (l *EventListener) Close() {
 }
 
 // batchOf are those of the changes that somebody sees.
-func batchOf(at operation.Position, changed []operation.Changed, last bool, sees func(operation.Operation) bool) EventBatch {
-	b := EventBatch{At: at, Last: last}
+func batchOf(at operation.Position, changed []*ChangedEvent, last bool, sees func(operation.Operation) bool) *EventBatch {
+	b := &EventBatch{At: at, Last: last}
 	for _, c := range changed {
 		at.Xid, at.ID = c.Xid, c.ID
 		if sees(c.Operation) {
@@ -289,7 +312,7 @@ func batchOf(at operation.Position, changed []operation.Changed, last bool, sees
 }
 
 // give hands a batch over, or cuts a listener that hasn't taken those before it.
-func (l *EventListener) give(b EventBatch) {
+func (l *EventListener) give(b *EventBatch) {
 	if len(b.Events) == 0 {
 		return // what it has read is less than could be: no harm
 	}

@@ -43,11 +43,11 @@ func (s *Events) Follow(ctx context.Context, p account.Principal, after string) 
 		return nil, nil //nolint:nilnil // no fault: the client comes again
 	}
 	// What ends after the snapshot is handed out by the hub, which knows of the listener before: hence the order.
-	l := &EventListener{hub: s.Hub, token: p.Token, of: p.Account, batches: make(chan EventBatch, heldBatches)}
+	l := &EventListener{hub: s.Hub, token: p.Token, of: p.Account, batches: make(chan *EventBatch, heldBatches)}
 	if !s.Hub.join(l) {
 		return nil, fault.NewPrecondition("Too many follow events now; try again soon.")
 	}
-	now, err := s.Store.EventSnapshot(ctx)
+	now, err := apart(func() (operation.Snapshot, error) { return s.Store.EventSnapshot(ctx) })
 	if err != nil {
 		l.Close()
 		return nil, fmt.Errorf("follow events: %w", err)
@@ -57,7 +57,7 @@ func (s *Events) Follow(ctx context.Context, p account.Principal, after string) 
 	if after == "" {
 		at = operation.At(now)
 	}
-	return &EventReader{listener: l, store: s.Store, viewer: store.ViewerOf(p), read: at.From, at: at, sent: map[sentEvent]bool{}, start: now}, nil
+	return &EventReader{listener: l, store: s.Store, viewer: store.ViewerOf(p), read: at.From, at: at, start: now}, nil
 }
 
 // Close ends reading.
@@ -68,16 +68,16 @@ func (r *EventReader) Position() operation.Position { return r.at }
 
 // Batches is what Take takes. It is closed when the reader is cut: it was too slow, its token isn't good any
 // more, or the server stops.
-func (r *EventReader) Batches() <-chan EventBatch { return r.listener.batches }
+func (r *EventReader) Batches() <-chan *EventBatch { return r.listener.batches }
 
 // Missed are the next events that the reader has missed, before any batch; none when there are no more.
 func (r *EventReader) Missed(ctx context.Context) ([]FollowedEvent, error) {
-	for {
-		changed, err := r.store.ChangedEvents(ctx, &r.viewer, r.at, batchSize)
+	for r.at.String() != operation.At(r.start).String() {
+		changed, err := apart(func() ([]operation.Changed, error) { return r.store.ChangedEvents(ctx, &r.viewer, r.at, batchSize) })
 		if err != nil {
 			return nil, fmt.Errorf("read missed events: %w", err)
 		}
-		events := batchOf(r.at, changed, false, func(operation.Operation) bool { return true }).Events
+		events := batchOf(r.at, shared(changed), false, func(operation.Operation) bool { return true }).Events
 		switch {
 		case len(changed) == batchSize:
 			r.at = events[batchSize-1].Position
@@ -92,10 +92,27 @@ func (r *EventReader) Missed(ctx context.Context) ([]FollowedEvent, error) {
 			return events, nil
 		}
 	}
+	return nil, nil
+}
+
+// apart asks the store on a stack of its own: one that has grown for that would be kept for as long as
+// somebody follows, a thousand times.
+func apart[T any](ask func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		value, err := ask()
+		answered <- answer{value, err}
+	}()
+	a := <-answered
+	return a.value, a.err
 }
 
 // Take are those events of a batch that haven't been read.
-func (r *EventReader) Take(b EventBatch) []FollowedEvent {
+func (r *EventReader) Take(b *EventBatch) []FollowedEvent {
 	if !b.At.To.NewerThan(r.read) {
 		return nil
 	}
@@ -104,6 +121,9 @@ func (r *EventReader) Take(b EventBatch) []FollowedEvent {
 		key := sentEvent{e.Xid, e.ID}
 		if r.read.Has(e.Xid) || r.sent[key] {
 			continue
+		}
+		if r.sent == nil {
+			r.sent = map[sentEvent]bool{}
 		}
 		r.sent[key] = true
 		if r.read.NewerThan(e.Position.From) {
@@ -114,7 +134,7 @@ func (r *EventReader) Take(b EventBatch) []FollowedEvent {
 	}
 	if b.Last {
 		r.read, r.at = b.At.To, operation.At(b.At.To)
-		clear(r.sent)
+		r.sent = nil
 		if len(events) > 0 {
 			events[len(events)-1].Position = r.at
 		}
