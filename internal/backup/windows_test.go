@@ -20,7 +20,7 @@ func TestWindows(t *testing.T) {
 		return moment.AddDate(2026, 0, 0)
 	}
 	times := func(texts string) (all []time.Time) {
-		for _, text := range strings.Fields(texts) {
+		for text := range strings.FieldsSeq(texts) {
 			all = append(all, at(text))
 		}
 		return all

@@ -61,7 +61,7 @@ func (t LogToken) String() string {
 	if t.Time.IsZero() {
 		return ""
 	}
-	return base64.RawURLEncoding.EncodeToString([]byte(fmt.Sprintf("%d.%d", t.Time.UnixMicro(), t.Skip)))
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", t.Time.UnixMicro(), t.Skip))
 }
 
 // ParseLogToken reads what String wrote.
