@@ -73,3 +73,18 @@ func (c *Client) DeleteBackup(ctx context.Context, d Database, b Backup) error {
 func (c *Client) RestoreBackup(ctx context.Context, d Database, b Backup) error {
 	return c.do(ctx, http.MethodPost, d.backup(b.ID)+"/restore", nil, nil)
 }
+
+// RestoreWindow is a time from whose moments a database can be restored.
+type RestoreWindow struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// RestoreWindows are all of a database, oldest first.
+func (c *Client) RestoreWindows(ctx context.Context, d Database) ([]RestoreWindow, error) {
+	var found struct {
+		Data []RestoreWindow `json:"data"`
+	}
+	err := c.do(ctx, http.MethodGet, d.Path()+"/restore-windows", nil, &found)
+	return found.Data, err
+}

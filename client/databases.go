@@ -33,6 +33,8 @@ type Database struct {
 	Fork         *Fork  `json:"fork"`
 	// OldestRestoreTime is when the oldest complete backup began, "" without any.
 	OldestRestoreTime string `json:"oldest_restore_time"`
+	// NewestRestoreTime is the newest moment that can be restored, "" without a backup.
+	NewestRestoreTime string `json:"newest_restore_time"`
 	// Updates is the maintenance window.
 	Updates Window `json:"updates"`
 	// EngineConfig are the settings of the server that were chosen.

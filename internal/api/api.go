@@ -84,6 +84,7 @@ func New(o Options) *API {
 	a.registerRegions()
 	a.registerDatabases()
 	a.registerEvents()
+	a.registerEventStream()
 	a.registerMaintenance()
 	a.registerAccount()
 	a.registerProfile()

@@ -41,8 +41,9 @@ type bench struct {
 	// handler is the API, its answers held against its document.
 	handler http.Handler
 	store   *store.Store
-	// platform has what the test puts there.
-	platform *memplatform.Driver
+	// world is what runs behind the databases, nothing unless the test puts it there, and driver looks into it.
+	world  *memplatform.World
+	driver *memplatform.Driver
 	// tokens by what they may do.
 	full, readOnly, restricted, expired string
 	account                             account.ID
@@ -88,10 +89,11 @@ func benchesOn(t testing.TB, s *store.Store, two bool, change ...func(*api.Optio
 	for _, f := range change {
 		f(&o)
 	}
-	mem := memplatform.New(memplatform.NewWorld(), memplatform.Options{Secrets: s, Now: o.Now})
+	b = &bench{t: t, store: s, world: memplatform.NewWorld()}
+	b.driver = memplatform.New(b.world, memplatform.Options{Secrets: s, Now: o.Now})
 	deps := control.Deps{
-		Scraper: meter.NewScraper(mem),
-		Store:   s, Catalog: plans, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: !two,
+		Scraper: meter.NewScraper(b.driver), Platform: b.driver,
+		Store: s, Catalog: plans, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: !two,
 		LoginsPerMinute: loginsPerMinute, PasswordCost: cheap, Now: o.Now, CanSleep: true,
 		Enqueue: func(context.Context, *store.Tx, operation.ID) error { return nil },
 	}
@@ -99,7 +101,7 @@ func benchesOn(t testing.TB, s *store.Store, two bool, change ...func(*api.Optio
 		deps.SharedRates = s
 	}
 	o.Control = control.New(deps)
-	b = &bench{t: t, api: api.New(o), store: s, platform: mem}
+	b.api = api.New(o)
 	b.handler = checked(t, b.api)
 	ctx := t.Context()
 	err := s.InTx(ctx, func(tx *store.Tx) error {

@@ -39,7 +39,10 @@ func resolved(document, schema node) node {
 
 // shown is the schema of which an operation's answer has one or many.
 func shown(document, operation node) (schema node, many bool) {
-	content := operation["responses"].(node)["200"].(node)["content"].(node)["application/json"].(node)
+	content, ok := operation["responses"].(node)["200"].(node)["content"].(node)["application/json"].(node)
+	if !ok {
+		return node{}, false // a stream
+	}
 	if instead, ok := content["x-linode-cli-use-schema"].(node); ok {
 		return instead, true
 	}

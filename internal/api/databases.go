@@ -100,6 +100,7 @@ type databaseView struct {
 	Commit          string            `json:"replication_commit_type,omitempty" enum:"on,local,remote_write,remote_apply,off" doc:"PostgreSQL only."`
 	Fork            *forkView         `json:"fork" doc:"What the database was made from; null for one that began empty."`
 	OldestRestore   *string           `json:"oldest_restore_time" format:"date-time" doc:"When the oldest complete backup began; null without any."`
+	NewestRestore   *string           `json:"newest_restore_time" format:"date-time" doc:"The newest moment that can be restored: when the newest backup began or, where the operator archives continuously, a minute or two ago; null without a backup. restore-windows has all."`
 	AutoSuspend     autoSuspendView   `json:"auto_suspend"`
 	Sleeping        bool              `json:"sleeping" doc:"No server runs until somebody connects."`
 	SleepingSince   *string           `json:"sleeping_since" format:"date-time" doc:"Since when it sleeps; null while it doesn't."`
@@ -206,7 +207,8 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 		Created: showTime(c.Created), Updated: showTime(c.Updated), Updates: a.showWindow(c),
 		ReadOnly: c.ReadOnly, Replication: string(c.Replication), Commit: string(c.Commit),
 		Fork: showFork(c.Fork), OldestRestore: optionalTime(c.OldestBackup),
-		AutoSuspend: autoSuspendView{c.AutoSuspend}, Sleeping: c.SleepingSince != nil, SleepingSince: optionalTime(c.SleepingSince),
+		NewestRestore: optionalTime(a.Control.Clusters.NewestRestore(c)),
+		AutoSuspend:   autoSuspendView{c.AutoSuspend}, Sleeping: c.SleepingSince != nil, SleepingSince: optionalTime(c.SleepingSince),
 	}
 	if v.Members == nil {
 		v.Members = map[string]string{}
@@ -458,6 +460,16 @@ func (a *API) registerDatabases() {
 	a.registerBackups(cluster.PostgreSQL, "PostgreSQL")
 	a.registerMeasured(cluster.MySQL, "MySQL")
 	a.registerMeasured(cluster.PostgreSQL, "PostgreSQL")
+	a.registerRestoreWindows(cluster.MySQL, "MySQL")
+	a.registerRestoreWindows(cluster.PostgreSQL, "PostgreSQL")
+	a.registerLogs(cluster.MySQL, "MySQL")
+	a.registerLogs(cluster.PostgreSQL, "PostgreSQL")
+	a.registerNodes(cluster.MySQL, "MySQL")
+	a.registerNodes(cluster.PostgreSQL, "PostgreSQL")
+	a.registerQueries(cluster.MySQL, "MySQL")
+	a.registerQueries(cluster.PostgreSQL, "PostgreSQL")
+	a.registerStatements(cluster.MySQL, "MySQL")
+	a.registerStatements(cluster.PostgreSQL, "PostgreSQL")
 }
 
 // registerEngineDatabases adds the operations on databases of one engine.

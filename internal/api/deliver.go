@@ -31,6 +31,8 @@ const (
 // delivery is how the operation's answers are delivered.
 func (e endpoint) delivery() delivery {
 	switch {
+	case e.stream:
+		return deliverAsIs
 	case e.secret:
 		return deliverSecret
 	case e.method == http.MethodGet:

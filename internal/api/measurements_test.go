@@ -243,7 +243,7 @@ func (b *bench) started(id int64) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if _, err := b.platform.Apply(b.t.Context(), platform.Wanted{Cluster: c, Plan: catalog.DefaultPlans()[0]}); err != nil {
+	if _, err := b.driver.Apply(b.t.Context(), platform.Wanted{Cluster: c, Plan: catalog.DefaultPlans()[0]}); err != nil {
 		b.t.Fatal(err)
 	}
 }

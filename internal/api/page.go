@@ -30,6 +30,17 @@ func (l Listing) query(fields filter.Fields) (store.ListQuery, error) {
 	return store.ListQuery{Page: l.page(), Filter: f}, err
 }
 
+// Unfiltered are the parameters of a list that has one order and can't be filtered: a filter isn't ignored.
+type Unfiltered struct {
+	Filter string `header:"X-Filter" doc:"Refused, but for {}: this list can't be filtered."`
+}
+
+// refuse is nil when no filter is asked for.
+func (u Unfiltered) refuse() error {
+	_, err := filter.Parse(u.Filter, filter.Fields{})
+	return err
+}
+
 // list is the envelope of every list.
 type list[T any] struct {
 	Data    []T `json:"data" nullable:"false"`

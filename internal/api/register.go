@@ -25,6 +25,8 @@ type endpoint struct {
 	own bool
 	// maybeEmpty operations answer 204 when there is nothing to show.
 	maybeEmpty bool
+	// stream operations answer for as long as the client reads.
+	stream bool
 	// secret operations answer what nobody but the caller may ever read.
 	secret bool
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +16,10 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"steward/internal/account"
+	"steward/internal/cluster"
 	"steward/internal/monitor"
 	"steward/internal/pgtest"
+	"steward/internal/platform/memplatform"
 	"steward/internal/store"
 )
 
@@ -25,7 +28,7 @@ import (
 var shared = map[string]string{"id": "g6-nanode-1", "engine": "postgresql", "series": "15", "serviceType": "dbaas"}
 
 // absent are ids that nobody has: numbers unless said otherwise.
-var absent = map[string]string{"clientId": strings.Repeat("0", 20), "username": "nobody"}
+var absent = map[string]string{"queryId": "0-4243-1", "clientId": strings.Repeat("0", 20), "username": "nobody"}
 
 const absentNumber = "999999"
 
@@ -72,6 +75,7 @@ var bodies = map[string]struct {
 	},
 	"TokenCreate":   {good: `{"label":"NAME","scopes":"*"}`},
 	"TokenUpdate":   {good: `{"label":"taken over"}`},
+	"PlanBody":      {good: `{"database":"defaultdb","query":"select 1"}`},
 	"ReplyCreate":   {good: `{"description":"from a stranger"}`},
 	"ProfileUpdate": {good: `{"email":"NAME@example.net"}`},
 	"":              {good: `{"theme":"NAME"}`}, // preferences, which are any object
@@ -244,6 +248,11 @@ func (b *bench) furnish(all []tenantOperation, x *tenant) {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			x.ids[name] = fmt.Sprint(id)
+		}
+		x.ids["postgresql.queryId"], x.ids["mysql.queryId"] = "0-4242-1", "0-4242-1"
+		for _, engine := range []string{"postgresql", "mysql"} {
+			id, _ := strconv.ParseInt(x.ids[engine+".instanceId"], 10, 64)
+			b.world.Put(memplatform.Cluster{ID: cluster.ID(id), Size: 1, Running: true, Bootstrapped: true, Routed: true, Version: "15.2"})
 		}
 		_, err = tx.Pgx().Exec(ctx, "UPDATE clusters SET status = 'active' WHERE account_id = $1", int64(x.user.Account))
 		return err

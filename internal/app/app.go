@@ -127,6 +127,7 @@ func (a *App) wire(ctx context.Context) error {
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
 		Quotas:          a.o.DefaultQuotas(),
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},
+		Platform:        a.host,
 		Networks:        a.networks, Issues: a.issueTracker(), Now: failpoint.Now,
 		SharedRates: a.sharedRates(), OnlyServer: a.server != nil, // the data folder is locked, and its store is nobody else's
 		Enqueue: a.enqueue, Measurements: a.meter, Scraper: a.scraper,

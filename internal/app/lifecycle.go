@@ -66,9 +66,15 @@ func (a *App) all() []service {
 		}),
 		background("collector", func(ctx context.Context) { a.collector.Run(ctx) }),
 		a.serving("metrics", func() (net.Listener, *http.Server) { return a.metrics, api.NewServer(a.showMetrics(), a.log) }),
+		// Stopped after the API: so the API's stop ends streams, before it waits for requests.
+		background("events", func(ctx context.Context) { a.control.Events.Hub.Run(ctx) }),
 		// Last, so that it is stopped first: the lines that its last requests hand to the
 		// audit trail are still taken.
-		a.serving("API", func() (net.Listener, *http.Server) { return a.listener, a.api.Server() }),
+		a.serving("API", func() (net.Listener, *http.Server) {
+			server := a.api.Server()
+			server.RegisterOnShutdown(a.control.Events.Hub.Close)
+			return a.listener, server
+		}),
 	}
 }
 

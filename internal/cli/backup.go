@@ -13,6 +13,7 @@ type backupCommands struct {
 	List    backupListCommand    `cmd:"" help:"List a database's backups."`
 	Create  backupCreateCommand  `cmd:"" help:"Take a snapshot."`
 	Delete  backupDeleteCommand  `cmd:"" help:"Delete a backup."`
+	Windows backupWindowsCommand `cmd:"" help:"List the times from which a database can be restored or forked."`
 	Restore backupRestoreCommand `cmd:"" help:"Replace all of the database's data by a backup's."`
 	Export  backupExportCommand  `cmd:"" help:"Write a backup as a tar archive that is restored without steward (operators)."`
 	Key     backupKeyCommand     `cmd:"" help:"Print the age identity that opens a database's backups (operators)."`
@@ -155,4 +156,25 @@ func (c *restoreCommand) Run(ctx context.Context, s *streams, access *operator.A
 	}
 	fmt.Fprintln(s.out, "The server does it within seconds, or when it is started; `steward event list` tells.")
 	return nil
+}
+
+type backupWindowsCommand struct {
+	apiFlags
+	jsonFlag
+	databaseArg
+}
+
+func (f *backupWindowsCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	all, err := c.RestoreWindows(ctx, d)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printJSON(s.out, all)
+	}
+	rows := make([][]string, len(all))
+	for i, w := range all {
+		rows[i] = []string{w.From, w.To}
+	}
+	return printTable(s.out, []string{"from", "to"}, rows)
 }

@@ -39,6 +39,10 @@ type dbCommands struct {
 	Patch       dbPatchCommand       `cmd:"" help:"Do now what waits for the maintenance window: the newest installed version of the series, certificates, restarts."`
 	Suspend     dbSuspendCommand     `cmd:"" help:"Stop the database; its data and addresses stay."`
 	Resume      dbResumeCommand      `cmd:"" help:"Start a suspended database again."`
+	Nodes       dbNodesCommand       `cmd:"" help:"Show the servers behind a database: role, health, lag; with --history the changes of the primary."`
+	Queries     dbQueriesCommands    `cmd:"" help:"What sessions of a database are doing, what statements have cost, how one would be carried out."`
+	Top         dbTopCommand         `cmd:"" help:"Watch nodes, sessions and statements of a database."`
+	Logs        dbLogsCommand        `cmd:"" help:"Show what the database's servers have logged."`
 	Connect     dbConnectCommand     `cmd:"" help:"Print the psql or mysql line that reaches the database; writes the CA certificate beside it."`
 }
 

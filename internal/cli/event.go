@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	"steward/client"
 )
@@ -14,10 +16,14 @@ type eventCommands struct {
 type eventListCommand struct {
 	apiFlags
 	jsonFlag
-	Most int `default:"25" help:"How many."`
+	Most   int  `default:"25" help:"How many."`
+	Follow bool `help:"Print events as they happen, until you end it; --most has no effect."`
 }
 
 func (f *eventListCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
+	if f.Follow {
+		return f.follow(ctx, s, c)
+	}
 	all, err := c.Events(ctx, f.Most)
 	if err != nil {
 		return err
@@ -28,7 +34,26 @@ func (f *eventListCommand) Run(ctx context.Context, s *streams, c *client.Client
 	}
 	rows := make([][]string, len(all))
 	for i, e := range all {
-		rows[i] = []string{e.Created, e.Action, e.Entity.Label, e.Status, fmt.Sprintf("%d%%", e.PercentComplete), e.Username, e.Message}
+		rows[i] = eventRow(e)
 	}
 	return printTable(s.out, []string{"created", "action", "database", "status", "done", "by", "message"}, rows)
+}
+
+func eventRow(e client.Event) []string {
+	return []string{e.Created, e.Action, e.Entity.Label, e.Status, fmt.Sprintf("%d%%", e.PercentComplete), e.Username, e.Message}
+}
+
+// follow prints events as they happen, as JSON one to a line.
+func (f *eventListCommand) follow(ctx context.Context, s *streams, c *client.Client) error {
+	err := c.FollowEvents(ctx, func(e client.Event) error {
+		if f.JSON {
+			return json.NewEncoder(s.out).Encode(e)
+		}
+		_, err := fmt.Fprintln(s.out, strings.Join(eventRow(e), "  "))
+		return err
+	})
+	if ctx.Err() != nil {
+		return nil // it was ended by hand
+	}
+	return err
 }

@@ -143,6 +143,8 @@ type Cluster struct {
 	LastAuto *time.Time
 	// OldestBackup is when the oldest complete backup began, nil without any.
 	OldestBackup *time.Time
+	// NewestBackup is when the newest backup began that can be restored, nil without any.
+	NewestBackup *time.Time
 	// Maintenance is what waits for the next window.
 	Maintenance Maintenance
 	// SleepingSince is since when it sleeps; nil while it doesn't.

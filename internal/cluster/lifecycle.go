@@ -113,9 +113,10 @@ const (
 	RequestBackups     Request = "asked for its backups"
 	RequestSnapshot    Request = "backed up"
 	RequestRestore     Request = "restored"
+	RequestLook        Request = "looked into"
 )
 
-// serving are the statuses in which credentials and certificate are answered:
+// serving are the statuses in which servers run, and credentials and certificate are answered:
 // clients refresh them at any time.
 var serving = []Status{Active, Updating, BackingUp, Degraded}
 
@@ -132,6 +133,7 @@ var allowed = map[Request][]Status{
 	RequestBackups:     Statuses[1:], // all but provisioning
 	RequestSnapshot:    {Active},
 	RequestRestore:     {Active, Degraded, Failed},
+	RequestLook:        serving,
 }
 
 // Require is nil when the status lets the request through, else a fault whose

@@ -126,6 +126,7 @@ func TestRequire(t *testing.T) {
 		cluster.RequestBackups:     "active suspending suspended resuming restoring failed degraded updating backing_up",
 		cluster.RequestSnapshot:    "active",
 		cluster.RequestRestore:     "active degraded failed",
+		cluster.RequestLook:        "active updating backing_up degraded",
 	}
 	for request, statuses := range want {
 		for _, status := range cluster.Statuses {

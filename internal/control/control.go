@@ -18,6 +18,7 @@ import (
 	"steward/internal/monitor"
 	"steward/internal/operation"
 	"steward/internal/outage"
+	"steward/internal/platform"
 	"steward/internal/store"
 )
 
@@ -50,6 +51,8 @@ type Deps struct {
 	// Issues opens and closes issues.
 	Issues outage.IssueTracker
 	Logger *slog.Logger
+	// Platform looks into databases for their owners.
+	Platform platform.Inspector
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 	// SharedRates counts requests together with other servers; nil where there are none.
@@ -70,6 +73,9 @@ type Control struct {
 	Accounts           *Accounts
 	Clusters           *Clusters
 	Backups            *Backups
+	Nodes              *Nodes
+	Queries            *Queries
+	Logs               *Logs
 	Maintenance        *Maintenance
 	Overview           *Overview
 	Events             *Events
@@ -105,9 +111,12 @@ func New(d Deps) *Control {
 		Accounts:           &Accounts{d},
 		Clusters:           &Clusters{clusterChanges{d}},
 		Backups:            &Backups{clusterChanges{d}},
+		Nodes:              &Nodes{d},
+		Logs:               &Logs{d},
+		Queries:            &Queries{clusterChanges{d}},
 		Maintenance:        &Maintenance{d},
 		Overview:           &Overview{d},
-		Events:             &Events{d},
+		Events:             &Events{d, newEventHub(d)},
 		Users:              &Users{d},
 		Tokens:             &Tokens{d},
 		Auth:               &Auth{d},

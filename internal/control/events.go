@@ -9,7 +9,11 @@ import (
 )
 
 // Events are the use cases of an account's events.
-type Events struct{ Deps }
+type Events struct {
+	Deps
+	// Hub hands out changes while it runs.
+	Hub *EventHub
+}
 
 // List is a page of events, newest first, and how many match.
 func (s *Events) List(ctx context.Context, p account.Principal, q store.ListQuery) ([]operation.Operation, int, error) {

@@ -410,10 +410,15 @@ func (r *repair) move(ctx context.Context, on cluster.Trigger) error {
 }
 
 func notify(ctx context.Context, tx *store.Tx, c cluster.Cluster, action operation.Action, message string) error {
-	_, err := tx.CreateOperation(ctx, operation.Operation{
-		Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: action, Status: operation.Notification, Message: message,
-	})
+	_, err := tx.CreateOperation(ctx, notification(c, action, message))
 	return err
+}
+
+// notification is the event of what was found of a cluster.
+func notification(c cluster.Cluster, action operation.Action, message string) operation.Operation {
+	return operation.Operation{
+		Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: action, Status: operation.Notification, Message: message,
+	}
 }
 
 // backoff is the pause after the n-th look in vain.

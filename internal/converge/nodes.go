@@ -55,7 +55,7 @@ func (r *repair) tellFailover(ctx context.Context) error {
 		if told, err = tx.RecordFailovers(ctx, r.c, r.seen.Failovers); err != nil || !told {
 			return err
 		}
-		return notify(ctx, tx, r.c, operation.Failover, message)
+		return notifyOfChange(ctx, tx, r.c, r.seen.LastChange, message)
 	})
 	if err != nil {
 		return fmt.Errorf("record a failover: %w", err)
@@ -65,6 +65,16 @@ func (r *repair) tellFailover(ctx context.Context) error {
 		r.Logger.WarnContext(ctx, "the primary has changed", "cluster_id", int64(r.c.ID), "failovers", r.c.Failovers, "message", message)
 	}
 	return nil
+}
+
+// notifyOfChange tells of a change of the primary, with its nodes where they are known.
+func notifyOfChange(ctx context.Context, tx *store.Tx, c cluster.Cluster, change cluster.PrimaryChange, message string) error {
+	o := notification(c, operation.Failover, message)
+	if change.From != change.To {
+		o.Params.Primary = &change
+	}
+	_, err := tx.CreateOperation(ctx, o)
+	return err
 }
 
 func failoverMessage(changes int, reason string) string {

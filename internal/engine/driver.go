@@ -19,6 +19,7 @@ type Driver interface {
 	ContinuousArchiver
 	Exporter
 	Metered
+	Inspector
 }
 
 // Discoverer is the part of a Driver that finds servers' programs.

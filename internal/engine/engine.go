@@ -44,6 +44,8 @@ type Installation struct {
 	// Share and PluginDir are needed by relocated MySQL and MariaDB builds.
 	Share     string `json:"share,omitempty"`
 	PluginDir string `json:"plugin_dir,omitempty"`
+	// CountsStatements reports whether PostgreSQL's pg_stat_statements was found with the build.
+	CountsStatements bool `json:"-"`
 }
 
 // ID names the exact build: "postgresql-15.18-debian". It is what

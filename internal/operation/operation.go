@@ -140,6 +140,8 @@ type Params struct {
 	Tasks []cluster.Task `json:"tasks,omitempty"`
 	// Until is the end of the window; nil for what no window bounds.
 	Until *time.Time `json:"until,omitempty"`
+	// Primary is the change of the primary that a failover tells of; nil when its nodes aren't known.
+	Primary *cluster.PrimaryChange `json:"primary,omitempty"`
 	// Note is for people, for when the operation has succeeded.
 	Note string `json:"note,omitempty"`
 }

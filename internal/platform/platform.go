@@ -41,9 +41,11 @@ type Observed struct {
 	// happened to the old primary, which node took over, and whether
 	// acknowledged writes may be lost.
 	FailoverReason string
-	Nodes          []Node
-	Hosts          cluster.Hosts
-	Members        map[string]string
+	// LastChange says between which nodes it was; zero when that isn't known.
+	LastChange cluster.PrimaryChange
+	Nodes      []Node
+	Hosts      cluster.Hosts
+	Members    map[string]string
 	// Installation and ServerVersion are those of the primary.
 	Installation  string
 	ServerVersion string
@@ -76,6 +78,9 @@ type Node struct {
 	Streaming bool
 	// Lag is how far a replica is behind the primary.
 	Lag time.Duration
+	// LagBytes is how many bytes of the primary's changes a replica hasn't applied yet; nil when
+	// that isn't known, or the engine counts no bytes.
+	LagBytes *int64
 	// Position is how far the node is in the stream of changes, in its engine's words.
 	Position string
 	// Problem is what keeps the node from serving, for operators; "" when nothing does.
@@ -91,6 +96,7 @@ type Driver interface {
 	Verifier
 	Reconciler
 	Measurer
+	Inspector
 	// Changes tells of clusters that should be looked at again: a server
 	// exited, a ping was missed. It is a hint; a sweep looks anyway.
 	Changes() <-chan cluster.ID

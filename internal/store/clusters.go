@@ -49,7 +49,8 @@ const selectCluster = `SELECT id, account_id, label, engine, series, region, typ
 	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
 	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted, fork_source, fork_time, fork_asked,
 	tasks, window_announced, window_begun, engine_config, auto_suspend, sleeping_since,
-	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete')`
+	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete'),
+	(SELECT max(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete' AND b.problem = '')`
 
 // portLock is the class of the advisory lock that serialises giving out ports.
 const portLock = 7001
@@ -199,7 +200,7 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 		&id, &owner, &c.Label, &engine, &c.Series, &c.Region, &c.Type, &size, &c.Encrypted, &c.SSLConnection, &list,
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
-		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.OldestBackup,
+		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.OldestBackup, &c.NewestBackup,
 	}, more...)...)
 	if err != nil {
 		return c, err

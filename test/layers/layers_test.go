@@ -36,10 +36,12 @@ var layerOf = map[string]layer{
 	"steward/internal/cluster":   nouns,
 	"steward/internal/fault":     nouns,
 	"steward/internal/filter":    nouns,
+	"steward/internal/insight":   nouns,
 	"steward/internal/measure":   nouns,
 	"steward/internal/monitor":   nouns,
 	"steward/internal/operation": nouns,
 	"steward/internal/parameter": nouns,
+	"steward/internal/statement": nouns,
 
 	"steward/internal/archive/...":   drivers,
 	"steward/internal/durable":       drivers,
@@ -111,7 +113,7 @@ type rule struct {
 
 var rules = []rule{
 	{
-		from: []string{"steward/internal/account", "steward/internal/backup", "steward/internal/catalog", "steward/internal/cluster", "steward/internal/fault", "steward/internal/filter", "steward/internal/measure", "steward/internal/monitor", "steward/internal/operation", "steward/internal/parameter"},
+		from: []string{"steward/internal/account", "steward/internal/backup", "steward/internal/catalog", "steward/internal/cluster", "steward/internal/fault", "steward/internal/filter", "steward/internal/insight", "steward/internal/measure", "steward/internal/monitor", "steward/internal/operation", "steward/internal/parameter", "steward/internal/statement"},
 		to:   []string{"os", "os/...", "net", "net/http", "database/sql", "log/slog", "sync", "context", "math/rand/...", "crypto/rand", "github.com/jackc/..."},
 		why:  "nouns are pure rules: no I/O, no goroutines, nothing random",
 	},

@@ -145,6 +145,9 @@ func (d *Document) body(a Answer, promised map[string]any, pointer string) error
 	if content[kind] == nil {
 		return fmt.Errorf("content type %q isn't documented", kind)
 	}
+	if kind != "application/json" {
+		return nil // a stream, say
+	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(a.Body))
 	if err != nil {
 		return fmt.Errorf("the body isn't JSON: %w", err)

@@ -104,8 +104,8 @@ func (c counters) query() string {
 // deadlocksQuery asks MySQL, which doesn't have them among the others.
 const deadlocksQuery = "SELECT CAST(`COUNT` AS CHAR) FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'"
 
-// sessionsQuery counts the sessions of customers. Transactions are InnoDB's.
-const sessionsQuery = `SELECT COUNT(*), COALESCE(SUM(p.COMMAND <> 'Sleep'), 0), COALESCE(SUM(p.COMMAND = 'Sleep' AND t.trx_mysql_thread_id IS NULL), 0),
+// countSessionsQuery counts the sessions of customers. Transactions are InnoDB's.
+const countSessionsQuery = `SELECT COUNT(*), COALESCE(SUM(p.COMMAND <> 'Sleep'), 0), COALESCE(SUM(p.COMMAND = 'Sleep' AND t.trx_mysql_thread_id IS NULL), 0),
 	COALESCE(SUM(p.COMMAND = 'Sleep' AND t.trx_mysql_thread_id IS NOT NULL), 0),
 	COALESCE(MAX(TIMESTAMPDIFF(MICROSECOND, t.trx_started, NOW(6))) / 1e6, 0), COALESCE(MAX(CASE WHEN p.COMMAND IN ('Query', 'Execute') THEN p.TIME END), 0),
 	COALESCE(SUM(t.trx_state = 'LOCK WAIT' OR p.STATE LIKE 'Waiting for % lock'), 0)
@@ -122,7 +122,7 @@ func (m *meter) Measure(ctx context.Context, r *measure.Reading) (engine.LogPosi
 	rows := [][]string{{"0", "0", "0", "0", "0", "0", "0"}}
 	if m.connected > 1 { // besides this one: to look at sessions costs the server more than all else
 		var err error
-		if rows, err = m.s.rows(ctx, sessionsQuery); err != nil {
+		if rows, err = m.s.rows(ctx, countSessionsQuery); err != nil {
 			return position, fmt.Errorf("count sessions: %w", err)
 		}
 	}

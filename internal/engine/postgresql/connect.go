@@ -179,3 +179,10 @@ func verified(n engine.Node) (*tls.Config, error) {
 	}
 	return &tls.Config{RootCAs: pool, ServerName: n.Listen.Addr().String(), MinVersion: tls.VersionTLS12}, nil
 }
+
+// closeSoon closes a connection without waiting long for a server that hangs.
+func closeSoon(ctx context.Context, conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx) // nothing hangs on it
+}

@@ -3,6 +3,7 @@ package postgresql
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,9 @@ func (Driver) Discover(ctx context.Context, folders []string) (found []engine.In
 			continue
 		}
 		found = append(found, inst)
+	}
+	for i := range found {
+		found[i].CountsStatements = hasStatements(found[i])
 	}
 	slices.SortStableFunc(found, func(a, b engine.Installation) int { return engine.CompareVersions(a.Version, b.Version) })
 	return found, notes
@@ -120,4 +124,16 @@ func parseVersion(line string) (version, remark string, err error) {
 func number(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 32)
 	return err == nil
+}
+
+// hasStatements reports whether a build comes with the library that counts statements. Where it
+// lies follows from where the server's program does.
+func hasStatements(inst engine.Installation) bool {
+	prefix := filepath.Dir(filepath.Dir(inst.Bin["postgres"]))
+	for _, folder := range []string{"lib", "lib/postgresql", "lib64", "lib64/postgresql", "lib64/pgsql"} {
+		if _, err := os.Stat(filepath.Join(prefix, folder, statementsLibrary+".so")); err == nil {
+			return true
+		}
+	}
+	return false
 }

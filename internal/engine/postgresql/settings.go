@@ -20,6 +20,7 @@ type setting struct {
 // the server's default.
 func settings(n engine.Node) []setting {
 	all := withChosen(append(nodeSettings(n), replicationSettings(n)...), n)
+	all = append(all, statementSettings(n)...)
 	all = append(all, archiveSettings(n)...)
 	return append(all, recoverySettings(n)...)
 }

@@ -29,6 +29,7 @@ func (cr *clusterReconciler) ensurePrimary(ctx context.Context) error {
 	if why == "" {
 		return nil
 	}
+	cr.changeBegan = time.Now()
 	failpoint.Here("host: before fencing")
 	// Whatever is left of it must not commit any more.
 	if err := old.killAll(ctx); err != nil {
@@ -182,13 +183,33 @@ func (cr *clusterReconciler) failover(ctx context.Context, old *nodeReconciler, 
 	}
 	top := cr.top
 	top.Primary, top.Failovers, top.Last, top.Reason = decision.Candidate, top.Failovers+1, cr.d.o.Now().UTC(), reason
+	top.Change = cluster.PrimaryChange{From: cr.top.Primary, To: decision.Candidate, Planned: cr.planned}
 	if err := cr.d.saveTopology(cr.want.ID, top); err != nil {
 		return err
 	}
 	cr.setTopology(top)
 	failpoint.Here("host: new primary recorded")
 	cr.d.log.Warn("the primary changes", "cluster_id", cr.want.ID, "reason", reason)
-	return cr.promote(ctx)
+	if err := cr.promote(ctx); err != nil {
+		return err
+	}
+	cr.noteTook()
+	cr.d.notifyChange(cr.want.ID)
+	return nil
+}
+
+// noteTook adds to the topology how long the change of the primary took. It is for people: a
+// topology without it is as good.
+func (cr *clusterReconciler) noteTook() {
+	top := cr.top
+	top.Change.Took = time.Since(cr.changeBegan)
+	if err := cr.d.saveTopology(cr.want.ID, top); err != nil {
+		cr.d.log.Warn("note how long a failover took", "cluster_id", cr.want.ID, "error", err)
+		return
+	}
+	cr.mu.Lock()
+	defer cr.mu.Unlock()
+	cr.top = top // the nodes' roles stay
 }
 
 // promote makes the topology's primary take writes and the running replicas follow
@@ -229,7 +250,6 @@ func (cr *clusterReconciler) promote(ctx context.Context) error {
 		return err
 	}
 	cr.d.saveReplication(cr.cs)
-	cr.d.notifyChange(cr.want.ID)
 	return nil
 }
 
@@ -278,6 +298,8 @@ func (cr *clusterReconciler) switchover(ctx context.Context, candidate *nodeReco
 		return err
 	}
 	reason := fmt.Sprintf("Node %d handed its role over to node %d for %s.", cr.top.Primary, candidate.ns.ordinal, why)
+	cr.changeBegan, cr.planned = time.Now(), true
+	defer func() { cr.planned = false }()
 	failpoint.Here("host: before switchover")
 	if cr.eng.CanDrain(old.inst) {
 		err = old.stop(ctx) // its last writes are drained from its files

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -50,6 +51,7 @@ func TestFailover(t *testing.T) {
 					on   scope
 				}{
 					{"nodes report their replication", (*threeNodes).reportsReplication, onEachEngine},
+					{"owners look inside", (*threeNodes).looksInside, onEachFamily},
 					{"the primary's server is killed", (*threeNodes).killsPrimary, onPostgreSQL},
 					{"customers see no password of replicas", (*threeNodes).hidesPassword, onEachEngine},
 					{"the primary's server is stopped", (*threeNodes).stopsPrimary, onPostgreSQL},
@@ -257,7 +259,28 @@ func (h *threeNodes) underLoad(most time.Duration, what func(seen platform.Obser
 	if gap > most {
 		h.t.Errorf("nobody could write for %v", gap)
 	}
+	h.changesTold(before, after)
 	return before, after
+}
+
+// changesTold demands that the last change of the primary is told as it was.
+func (h *threeNodes) changesTold(before, after platform.Observed) {
+	h.t.Helper()
+	if after.Failovers != before.Failovers+1 {
+		return
+	}
+	c := after.LastChange
+	if c.From != before.Nodes[0].Ordinal || c.To != after.Nodes[0].Ordinal || c.Planned != strings.Contains(after.FailoverReason, "handed its role over") {
+		h.t.Errorf("the change is told as %+v: %s", c, after.FailoverReason)
+	}
+	if c.Took <= 0 || c.Took > time.Minute {
+		h.t.Errorf("it took %v", c.Took)
+	}
+	for _, n := range after.Nodes[1:] {
+		if (n.LagBytes == nil) != (h.want.Engine != cluster.PostgreSQL) {
+			h.t.Errorf("node %d lags %v bytes", n.Ordinal, n.LagBytes)
+		}
+	}
 }
 
 // agree waits until every node has the rows that the primary has: one that has

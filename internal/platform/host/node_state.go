@@ -58,6 +58,10 @@ type nodeState struct {
 	rebuilding bool
 	rebuilds   int
 	rebuildDue time.Time
+	// inspecting is full while somebody looks into the server; nil until somebody does.
+	inspecting chan struct{}
+	// reading is the same for its log.
+	reading chan struct{}
 	// blockedBy is what of the customer's keeps it from being given one.
 	blockedBy string
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/engine"
 	"steward/internal/gateway"
 	"steward/internal/platform"
 	"steward/internal/platform/host/state"
@@ -85,6 +86,7 @@ func (l *observation) fill(ctx context.Context, seen *platform.Observed) {
 	seen.Installation, seen.ServerVersion, seen.ReadOnly = rec.Installation, node.Version, rec.ReadOnly
 	seen.WokenFor = l.top.Woken
 	seen.Failovers, seen.LastFailover, seen.FailoverReason = l.top.Failovers, l.top.Last, l.top.Reason
+	seen.LastChange = l.top.Change
 	seen.Serving, seen.Closed = answers && rec.Bootstrapped && routed, len(l.route.Allow) == 0
 	if seen.Serving {
 		seen.Healthy = 1
@@ -164,6 +166,9 @@ func (l *observation) replica(ctx context.Context, ordinal int) platform.Node {
 	}
 	s, _ := ns.replicationStatus()
 	n.Streaming, n.Lag, n.Problem = n.Running && s.Streaming, s.Lag, s.Problem
+	if n.Running && rec.Engine == cluster.PostgreSQL {
+		n.LagBytes = l.lagBytes(s)
+	}
 	if l.top.Replication == cluster.SemiSynch && !ns.hasCaughtUp() {
 		n.Streaming = false // it doesn't stand in for the primary yet
 	}
@@ -181,6 +186,16 @@ func (l *observation) replica(ctx context.Context, ordinal int) platform.Node {
 		n.Problem = "its server isn't running"
 	}
 	return n
+}
+
+// lagBytes is how many bytes of WAL a replica lacks by its own and its primary's last words;
+// nil when either hasn't spoken.
+func (l *observation) lagBytes(replica engine.ReplicationStatus) *int64 {
+	primary, _ := l.cs.node(l.top.Primary).replicationStatus()
+	if primary.Received == 0 || replica.Received == 0 {
+		return nil
+	}
+	return new(int64(max(primary.Received, replica.Applied) - replica.Applied))
 }
 
 // notCopied begins to say why a replica that needs a new copy of the data gets none.

@@ -33,6 +33,9 @@ type clusterReconciler struct {
 	// mayRestartPrimary reports whether the primary's server may be restarted on its own
 	// data: a failover was considered.
 	mayRestartPrimary bool
+	// changeBegan is when the primary was found to be down, or began to hand over, which is planned.
+	changeBegan time.Time
+	planned     bool
 
 	mu    sync.Mutex
 	nodes map[int]*nodeReconciler

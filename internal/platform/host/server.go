@@ -299,17 +299,13 @@ func lastWords(nodeDir string) string {
 
 // keepLogsSmall rotates the servers' output now and then.
 func (d *Driver) keepLogsSmall() {
-	const (
-		every = 5 * time.Second
-		most  = 8 << 20
-		keep  = 3
-	)
+	const every = 5 * time.Second
 	for {
 		files, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*", "output.log"))
 		for _, f := range files {
-			err = errors.Join(err, process.Rotate(f, most, keep))
+			err = errors.Join(err, process.Rotate(f, logMost, logFiles))
 		}
-		err = errors.Join(err, d.dropSetAside())
+		err = errors.Join(err, d.dropOldLogs(), d.dropSetAside())
 		if err != nil {
 			d.log.Warn("rotate servers' output", "error", err)
 		}

@@ -32,6 +32,7 @@ const (
 	StepUndo      Step = "undo restore"
 	StepVerify    Step = "verify backup"
 	StepMeasure   Step = "measure"
+	StepInspect   Step = "inspect"
 )
 
 // Steps are all of them, for harnesses that fail each in turn.

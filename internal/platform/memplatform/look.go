@@ -16,7 +16,7 @@ func (d *Driver) look(id cluster.ID) platform.Observed {
 	}
 	seen := platform.Observed{
 		Exists: true, Installation: c.Installation, ServerVersion: c.Version, ReadOnly: c.ReadOnly, Suspended: c.Suspended,
-		Failovers: c.Failovers, LastFailover: c.LastFailover, FailoverReason: c.FailoverReason,
+		Failovers: c.Failovers, LastFailover: c.LastFailover, FailoverReason: c.FailoverReason, LastChange: c.LastChange,
 		SleepingSince: c.SleepingSince, WokenFor: c.WokenFor,
 		Closed: !c.Routed || len(c.AllowList) == 0,
 	}
@@ -61,7 +61,9 @@ func (c Cluster) node(ordinal int) platform.Node {
 	if n.Running {
 		const apart = 1000
 		n.Pid = int(c.ID) + ordinal*apart
-		n.Streaming = n.Role == cluster.Replica
+		if n.Streaming = n.Role == cluster.Replica; n.Streaming {
+			n.LagBytes = new(int64)
+		}
 	} else if !c.Suspended {
 		n.Problem = fmt.Sprintf("the server of node %d isn't running", ordinal)
 	}

@@ -74,6 +74,7 @@ type Cluster struct {
 	Failovers      int
 	LastFailover   time.Time
 	FailoverReason string
+	LastChange     cluster.PrimaryChange
 	// Password is the one dbadmin logs in with.
 	Password string
 	// Routed reports whether the gateway lets AllowList through.
@@ -96,6 +97,8 @@ type Cluster struct {
 	Overflowed bool
 	// Broken is why the server can't be started, "" when it can.
 	Broken string
+	// Inside is what a look into it finds.
+	Inside Inside
 	// Tasks wait for a patch, beside a newer version.
 	Tasks []cluster.Task
 }

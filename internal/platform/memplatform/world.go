@@ -125,6 +125,7 @@ func (d *Driver) LosePrimary(id cluster.ID) {
 			return
 		}
 		c.Primary, c.LastFailover = next, d.o.Now()
+		c.LastChange = cluster.PrimaryChange{From: old, To: next, Took: 1500 * time.Millisecond}
 		c.Failovers++
 		c.FailoverReason = fmt.Sprintf("Node %d was lost; node %d took over without losing what was acknowledged.", old, next)
 	})

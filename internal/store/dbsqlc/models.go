@@ -6,6 +6,8 @@ package dbsqlc
 
 import (
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 type Account struct {
@@ -335,6 +337,7 @@ type Operation struct {
 	WakeAt     *time.Time
 	EntityType string
 	EntityID   int64
+	Changed    pgtype.Uint64
 }
 
 type Password struct {

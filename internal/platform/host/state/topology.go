@@ -25,6 +25,8 @@ type Topology struct {
 	Failovers int       `json:"failovers"`
 	Last      time.Time `json:"last,omitzero"`
 	Reason    string    `json:"reason,omitempty"`
+	// Change says between which nodes it was; none in files of older stewards.
+	Change cluster.PrimaryChange `json:"change,omitzero"`
 	// Restoring reports whether a backup is being put in the place of the data: what
 	// lies there may be neither.
 	Restoring bool `json:"restoring,omitempty"`

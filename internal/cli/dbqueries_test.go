@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// looked is a server with one database, that answers each path with a text.
+func looked(t *testing.T, answers map[string]string) (url string, asked *[]string) {
+	t.Helper()
+	asked = new([]string)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := strings.TrimPrefix(r.URL.Path, "/v4/databases/postgresql/instances/7")
+		*asked = append(*asked, r.Method+" "+path+"?"+r.URL.RawQuery)
+		switch body, found := answers[path]; {
+		case found:
+			_, _ = io.WriteString(w, body)
+		case r.URL.Path == "/v4/databases/postgresql/instances":
+			_, _ = io.WriteString(w, `{"data":[{"id":7,"label":"shop","engine":"postgresql","status":"active","database_name":"defaultdb"}],"pages":1}`)
+		case r.URL.Path == "/v4/databases/postgresql/instances/7":
+			_, _ = io.WriteString(w, `{"id":7,"label":"shop","engine":"postgresql","status":"active"}`)
+		default:
+			_, _ = io.WriteString(w, `{"data":[],"pages":1}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, asked
+}
+
+// run runs a command against the server.
+func run(t *testing.T, url string, args ...string) (out string, code int) {
+	t.Helper()
+	var both bytes.Buffer
+	code = Run(append(args, "--url", url, "--token", "x"), strings.NewReader(""), &both, &both)
+	return both.String(), code
+}
+
+const (
+	someNodes   = `{"sleeping":false,"data":[{"node":0,"role":"primary","health":"healthy","since":"2026-01-31T18:04:05","version":"15.18"},{"node":1,"role":"replica","health":"healthy","lag_seconds":0.5,"lag_bytes":17}]}`
+	someRunning = `{"idle":3,"data":[{"id":"0-12-x","pid":12,"node":0,"user":"app","database":"defaultdb","state":"active","age":61.2,"query":"select ?","blocked_by":[13]}]}`
+	someCounted = `{"data":[{"query_id":"5","query":"select ?","user":"app","calls":3,"rows":4,"total_time":1.5,"mean_time":0.5,"share":0.25}],"pages":1,"results":1}`
+)
+
+func TestTop(t *testing.T) {
+	t.Parallel()
+	url, _ := looked(t, map[string]string{"/nodes": someNodes, "/queries/running": someRunning, "/queries/statistics": someCounted})
+	out, code := run(t, url, "db", "top", "shop", "--once")
+	for _, want := range []string{"shop  active", "primary", "0.5    17", "1m1s", "select ?", "25.0%", "500.000ms", "3 more sessions do nothing."} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q isn't in:\n%s", want, out)
+		}
+	}
+	if code != 0 || strings.Contains(out, "\x1b") {
+		t.Errorf("%d %q", code, out)
+	}
+	out, code = run(t, url, "db", "top", "shop", "--once", "--json")
+	var found top
+	if err := json.Unmarshal([]byte(out), &found); err != nil || code != 0 || found.Label != "shop" || len(found.Nodes.Data) != 2 || found.Running.Idle != 3 || found.Statements.Data[0].Calls != 3 {
+		t.Errorf("%d %v %+v", code, err, found)
+	}
+}
+
+func TestQueriesAreEnded(t *testing.T) {
+	t.Parallel()
+	url, asked := looked(t, map[string]string{"/queries/running": someRunning, "/queries/running/0-12-x": "{}"})
+	if out, code := run(t, url, "db", "queries", "end", "shop", "12"); code != 0 || out != "app is ended: select ?\n" {
+		t.Errorf("%d %s", code, out)
+	}
+	if last := (*asked)[len(*asked)-1]; last != "DELETE /queries/running/0-12-x?mode=end" {
+		t.Errorf("asked %s", last)
+	}
+	if out, code := run(t, url, "db", "queries", "cancel", "shop", "13"); code == 0 || !strings.Contains(out, "no session 13 of shop") {
+		t.Errorf("%d %s", code, out)
+	}
+}
+
+func TestLogsAreShown(t *testing.T) {
+	t.Parallel()
+	url, asked := looked(t, map[string]string{"/logs": `{"data":[{"time":"2026-01-31T18:04:06","node":1,"severity":"error","message":"second"},{"time":"2026-01-31T18:04:05","node":0,"severity":"info","message":"first"}],"next_page_token":null}`})
+	out, code := run(t, url, "db", "logs", "shop", "--severity", "info", "--text", "s")
+	if code != 0 || out != "2026-01-31T18:04:05  0  INFO     first\n2026-01-31T18:04:06  1  ERROR    second\n" {
+		t.Errorf("%d %s", code, out)
+	}
+	if last := (*asked)[len(*asked)-1]; last != "GET /logs?page_size=100&severity=info&text=s" {
+		t.Errorf("asked %s", last)
+	}
+}
