@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"steward/internal/account"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/measure"
@@ -126,24 +125,9 @@ func TestMetrics(t *testing.T) {
 	if r := b.send("GET", path, b.restricted, ""); r.StatusCode != 404 {
 		t.Errorf("without a grant: %d", r.StatusCode)
 	}
-	b.grant(id)
+	b.grant(id, "read_only")
 	if r := b.send("GET", path, b.restricted, ""); r.StatusCode != 200 {
 		t.Errorf("with a grant: %d", r.StatusCode)
-	}
-}
-
-// grant lets the restricted user see a database.
-func (b *bench) grant(id int64) {
-	b.t.Helper()
-	err := b.store.InTx(b.t.Context(), func(tx *store.Tx) error {
-		u, err := tx.User(b.t.Context(), b.account, "limited")
-		if err != nil {
-			return err
-		}
-		return tx.SetGrant(b.t.Context(), u, cluster.ID(id), account.ReadOnly)
-	})
-	if err != nil {
-		b.t.Fatal(err)
 	}
 }
 

@@ -98,6 +98,13 @@ func TestLeaseDiesWithItsConnection(t *testing.T) {
 		t.Errorf("the loss was noticed after %s", took)
 	}
 	refused(t, a, 1) // the old work hasn't ended yet
+	await.True(t, "the store's end of the connection to let go", func() bool {
+		_, release, ok, err := b.Lease(t.Context(), 1)
+		if ok {
+			release()
+		}
+		return ok && err == nil
+	})
 	_, releaseB := lease(t, b, 1)
 	releaseOne()
 	refused(t, a, 1)
