@@ -29,7 +29,7 @@ func Parent() string {
 // `make test-quick`.
 func NeedsServers(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
+	if testing.Testing() && testing.Short() { // a benchmark that is a program of its own has no -short
 		t.Skip("it starts servers, which -short leaves out")
 	}
 }
