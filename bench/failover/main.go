@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"steward/bench/command"
+	"steward/internal/testnet"
 	"steward/test/harness"
 )
 
@@ -28,7 +29,11 @@ type settings struct {
 }
 
 func main() {
-	command.Main("failover", parse, run)
+	// The machine's own network stays as it is; steward's gateway is the kernel's where this is root.
+	os.Exit(testnet.Within(func() int {
+		command.Main("failover", parse, run)
+		return 0
+	}))
 }
 
 // list is a flag of several words with commas between them.

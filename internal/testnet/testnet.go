@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"syscall"
 	"testing"
@@ -34,22 +35,25 @@ var why = "it needs a network namespace of its own: call testnet.Main"
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
 // Run is Main for packages that have something to do before the end.
-func Run(m *testing.M) (code int) {
+func Run(m *testing.M) (code int) { return Within(m.Run) }
+
+// Within runs a whole program in a network of its own, where it may, and returns its exit code.
+func Within(run func() int) (code int) {
 	if os.Getenv(inside) != "" {
 		if err := prepare(); err != nil {
 			fmt.Fprintln(os.Stderr, "network for tests:", err)
 			return 1
 		}
 		why = ""
-		return m.Run()
+		return run()
 	}
 	if os.Getenv(without) == haproxy {
 		why = without + " is " + haproxy
-		return m.Run()
+		return run()
 	}
 	if os.Geteuid() != 0 {
 		why = "it needs root, for network namespaces"
-		return m.Run()
+		return run()
 	}
 	runtime.LockOSThread() // the program is ended with this thread
 	cmd := exec.CommandContext(context.Background(), "/proc/self/exe", os.Args[1:]...)
@@ -59,7 +63,11 @@ func Run(m *testing.M) (code int) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
 	}
+	// Ctrl-C reaches both: this one waits for what the other does about it.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt)
 	err := cmd.Run()
+	signal.Stop(signals)
 	var ended *exec.ExitError
 	switch {
 	case err == nil:
@@ -68,7 +76,7 @@ func Run(m *testing.M) (code int) {
 		return max(1, ended.ExitCode())
 	default:
 		why = fmt.Sprintf("network namespaces can't be made here: %v", err)
-		return m.Run()
+		return run()
 	}
 }
 

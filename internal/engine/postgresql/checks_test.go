@@ -20,6 +20,7 @@ func checks() []enginetest.Check {
 		{Name: "a used data folder keeps its identity", Run: usedFolderKeepsIdentity},
 		{Name: "data is set up as promised", Run: setUpAsPromised},
 		{Name: "passwords stay out of the log", Run: passwordsStayOut},
+		{Name: "a flush leaves little for a stop to write", Run: flushed},
 		{Name: "reload tells of files the server refuses", Run: reloadRefused},
 		{Name: "the guard lets readers be and sessions lift it", Run: guardIsGentle},
 		{Name: "replication is refused to customers", Run: replicationRefused},
@@ -42,6 +43,21 @@ func one(t *testing.T, s *enginetest.Server, sql string) string {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return row[0]
+}
+
+func flushed(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	s.Exec(t, "CREATE TABLE flushed AS SELECT generate_series(1, 50000) v")
+	const large = "SELECT pg_current_wal_insert_lsn() - redo_lsn > 1e6 FROM pg_control_checkpoint()"
+	if got := one(t, s, large); got != "t" {
+		t.Fatal("there is nothing to write")
+	}
+	if err := b.Driver.Flush(t.Context(), s.Node); err != nil {
+		t.Fatal(err)
+	}
+	if got := one(t, s, large); got != "f" {
+		t.Error("the last checkpoint is far behind")
+	}
 }
 
 func clonesHaveIdentities(t *testing.T, b *enginetest.Bench) {

@@ -19,6 +19,9 @@ import (
 // stopTimeout is how long a server may take to stop cleanly.
 const stopTimeout = 30 * time.Second
 
+// flushTimeout is how long it may write before, while customers go on.
+const flushTimeout = 30 * time.Second
+
 // fenceVersion is raised when an engine's Fence takes more from customers than it did: then
 // it is called once for all data that is there.
 const fenceVersion = 1
@@ -100,9 +103,22 @@ func (nr *nodeReconciler) stop(ctx context.Context) error {
 	if err := nr.checkStoppable(); err != nil {
 		return fmt.Errorf("node %d isn't stopped: %w", nr.ns.ordinal, err)
 	}
+	nr.flush(ctx)
 	nr.d.withhold(ctx, nr.ns.ordinal, nr.want.Port, stopGrace)
 	nr.ns.setProcess(nil) // its end is no crash
 	return p.Stop(ctx, nr.eng.StopSignal(), stopTimeout, nr.d.groups.Find(nr.name()))
+}
+
+// flush shortens the pause that customers notice while their primary is stopped.
+func (nr *nodeReconciler) flush(ctx context.Context) {
+	if nr.node.Role != cluster.Primary || nr.want.Suspended || nr.top.Sleeps() {
+		return // nobody waits for it to be back
+	}
+	short, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	if err := nr.eng.Flush(short, nr.node); err != nil {
+		nr.d.log.Debug("flush before a stop", "cluster_id", nr.want.ID, "node", nr.ns.ordinal, "error", err)
+	}
 }
 
 func (nr *nodeReconciler) name() string { return nodeName(nr.want.ID, nr.ns.ordinal) }
