@@ -5,22 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime/debug"
 	"time"
-)
 
-// gcPercent trades memory for time: steward's heap is some ten MB, and collecting
-// it less often is worth a tenth of the time of a request.
-const gcPercent = 200
+	"steward/internal/heap"
+)
 
 // Serve runs steward until ctx ends, then stops it gracefully. Databases and
 // the gateway go on running.
 func Serve(ctx context.Context, o Options) error {
 	begun := time.Now()
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	tuning, stop := context.WithCancel(ctx)
+	defer stop()
+	go heap.Tune(tuning)
 	a := New(o)
 	if err := a.Start(ctx); err != nil {
 		return err

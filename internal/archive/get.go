@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/backup"
 	"steward/internal/cluster"
+	"steward/internal/heap"
 )
 
 // Verify reads what is stored of a backup and compares it with its manifest.
@@ -83,7 +84,7 @@ func open(id *age.X25519Identity, stored *object, m Manifest) (io.ReadCloser, er
 	if err != nil {
 		return nil, fmt.Errorf("uncompress: %w", err)
 	}
-	c.release = limitHeap()
+	c.release = heap.Limit()
 	return c, nil
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"steward/internal/durable"
 	"steward/internal/failpoint"
+	"steward/internal/heap"
 	"steward/internal/platform"
 )
 
@@ -38,7 +39,7 @@ type Source func(w io.Writer) (platform.Copy, error)
 // about how many will come, 0 when nobody knows; it is returned with sizes and
 // checksums.
 func (a *Archive) Put(ctx context.Context, m Manifest, key []byte, write Source) (Manifest, error) {
-	defer limitHeap()()
+	defer heap.Limit()()
 	m.Version = version
 	m, err := a.put(ctx, m, key, write)
 	if err != nil {

@@ -45,6 +45,7 @@ var layerOf = map[string]layer{
 
 	"steward/internal/archive/...":   drivers,
 	"steward/internal/durable":       drivers,
+	"steward/internal/heap":          drivers,
 	"steward/internal/config":        drivers,
 	"steward/internal/datadir":       drivers,
 	"steward/internal/embeddedpg":    drivers,
