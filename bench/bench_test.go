@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/testnet"
 	"steward/test/harness"
 )
 
+// TestMain has steward in a network of its own where it may, with the gateway it has as root.
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := testnet.Run(m)
 	harness.RemoveBinaries()
 	os.Exit(code)
 }

@@ -31,10 +31,12 @@ func bareHAProxy(b *testing.B, server string, port int) string {
 	return address
 }
 
-// BenchmarkGateway compares pgbench through the gateway with pgbench straight
-// to the server, both over verified TLS.
+// BenchmarkGateway compares pgbench through HAProxy with pgbench straight to the server, both over
+// verified TLS. The kernel's gateway has its own, in bench/kernel.
 func BenchmarkGateway(b *testing.B) {
-	s := harness.New(b)
+	s := harness.Prepare(b)
+	s.Env = append(s.Env, "STEWARD_GATEWAY__DRIVER=haproxy")
+	s.Start()
 	spec := harness.Small("bench-gw", "postgresql/15")
 	spec["type"] = "g6-standard-2"
 	d := s.CreateActive(spec)
