@@ -24,7 +24,7 @@ const (
 const copyPercent = 10
 
 // tuneEvery is how often the share is chosen anew: what is in use changes with the number of databases.
-const tuneEvery = 30 * time.Second
+const tuneEvery = 5 * time.Second
 
 var heap struct {
 	sync.Mutex

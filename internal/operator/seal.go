@@ -53,12 +53,9 @@ func RotateSeal(ctx context.Context, o RotateOptions) error {
 		return err
 	}
 	defer r.access.Close(ctx)
-	ctx, release, ok, err := r.access.store.LeaseRotation(ctx)
+	ctx, release, err := r.lease(ctx)
 	if err != nil {
 		return err
-	}
-	if !ok {
-		return errors.New("another `steward seal rotate` runs on this store")
 	}
 	defer release()
 	if o.Seal.URL == "" {
@@ -75,6 +72,26 @@ func RotateSeal(ctx context.Context, o RotateOptions) error {
 	defer func() { _ = r.archive.Close() }() // each write was waited for
 	r.rotator = &reseal.Rotator{Store: r.access.store, Archive: r.archive, Sealer: r.access.sealer, Tell: r.pace()}
 	return r.rotate(ctx)
+}
+
+// lease waits a little for another one: the store lets go of one that was killed when it
+// notices that its connection has ended.
+func (r *rotation) lease(ctx context.Context) (leased context.Context, release func(), err error) {
+	const patience, pause = 10 * time.Second, 100 * time.Millisecond
+	for began := time.Now(); ; {
+		leased, release, ok, err := r.access.store.LeaseRotation(ctx)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case ok:
+			return leased, release, nil
+		case time.Since(began) > patience:
+			return nil, nil, errors.New("another `steward seal rotate` runs on this store")
+		}
+		if err := wait.Sleep(ctx, pause); err != nil {
+			return nil, nil, err
+		}
+	}
 }
 
 func (r *rotation) introduce() error {
