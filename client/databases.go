@@ -40,6 +40,8 @@ type Database struct {
 	// EngineConfig are the settings of the server that were chosen.
 	EngineConfig EngineConfig `json:"engine_config"`
 	AutoSuspend  AutoSuspend  `json:"auto_suspend"`
+	// DeletionProtection reports whether it can't be deleted before this is taken back.
+	DeletionProtection bool `json:"deletion_protection"`
 	// Sleeping reports whether no server runs until somebody connects, SleepingSince since when; "" while it doesn't.
 	Sleeping      bool   `json:"sleeping"`
 	SleepingSince string `json:"sleeping_since,omitempty"`
@@ -100,6 +102,8 @@ type CreateDatabase struct {
 	EngineConfig EngineConfig `json:"engine_config,omitempty"`
 	// AutoSuspend is when it falls asleep; nil for what the operator chose.
 	AutoSuspend *AutoSuspend `json:"auto_suspend,omitempty"`
+	// DeletionProtection is whether it can't be deleted before this is taken back.
+	DeletionProtection bool `json:"deletion_protection,omitempty"`
 }
 
 // UpdateDatabase is an update request; nil fields stay as they are.
@@ -112,6 +116,8 @@ type UpdateDatabase struct {
 	// EngineConfig are settings of the server; nil takes one away.
 	EngineConfig EngineConfig `json:"engine_config,omitempty"`
 	AutoSuspend  *AutoSuspend `json:"auto_suspend,omitempty"`
+	// DeletionProtection is whether it can't be deleted before this is taken back.
+	DeletionProtection *bool `json:"deletion_protection,omitempty"`
 }
 
 // Credentials are those of a database's root user.

@@ -102,6 +102,7 @@ type databaseView struct {
 	OldestRestore   *string           `json:"oldest_restore_time" format:"date-time" doc:"When the oldest complete backup began; null without any."`
 	NewestRestore   *string           `json:"newest_restore_time" format:"date-time" doc:"The newest moment that can be restored: when the newest backup began or, where the operator archives continuously, a minute or two ago; null without a backup. restore-windows has all."`
 	AutoSuspend     autoSuspendView   `json:"auto_suspend"`
+	Protected       bool              `json:"deletion_protection" doc:"It can't be deleted before this is false."`
 	Sleeping        bool              `json:"sleeping" doc:"No server runs until somebody connects."`
 	SleepingSince   *string           `json:"sleeping_since" format:"date-time" doc:"Since when it sleeps; null while it doesn't."`
 }
@@ -208,6 +209,7 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 		ReadOnly: c.ReadOnly, Replication: string(c.Replication), Commit: string(c.Commit),
 		Fork: showFork(c.Fork), OldestRestore: optionalTime(c.OldestBackup),
 		NewestRestore: optionalTime(a.Control.Clusters.NewestRestore(c)),
+		Protected:     c.Protected,
 		AutoSuspend:   autoSuspendView{c.AutoSuspend}, Sleeping: c.SleepingSince != nil, SleepingSince: optionalTime(c.SleepingSince),
 	}
 	if v.Members == nil {
@@ -255,6 +257,8 @@ type Ordered struct {
 	Updates *windowUpdate `json:"updates,omitempty" doc:"The maintenance window; what is left out is chosen."`
 
 	AutoSuspend *autoSuspend `json:"auto_suspend,omitempty" doc:"When the database falls asleep; what the operator chose when left out, and for a fork, as it is for the source."`
+
+	Protected *bool `json:"deletion_protection,omitempty" doc:"Whether the database can't be deleted before this is taken back; false when left out, for a fork, too."`
 }
 
 // spec is what the members come to. faults get what is required and missing, and
@@ -272,7 +276,7 @@ func (o Ordered) spec(engine cluster.Engine, f *cluster.Fork, faults *fault.Faul
 	s := cluster.Spec{
 		Label: text("label", o.Label), Region: text("region", o.Region), Type: text("type", o.Type),
 		Engine: engine, Encrypted: orDefault(o.Encrypted, false), Fork: f, Asked: orDefault(o.Updates.change(), cluster.WindowChange{}),
-		AskedAutoSuspend: o.AutoSuspend.minutes(),
+		AskedAutoSuspend: o.AutoSuspend.minutes(), Protected: orDefault(o.Protected, false),
 	}
 	var ok bool
 	if s.Series, ok = seriesOf(engine, text("engine", o.Engine)); !ok && !faults.Name("engine") {
@@ -381,6 +385,7 @@ type databaseUpdate struct {
 	AllowList   *[]string     `json:"allow_list,omitempty" nullable:"false" maxItems:"10000" doc:"Replaces the whole list."`
 	Updates     *windowUpdate `json:"updates,omitempty"`
 	AutoSuspend *autoSuspend  `json:"auto_suspend,omitempty"`
+	Protected   *bool         `json:"deletion_protection,omitempty" doc:"Whether the database can't be deleted before this is taken back."`
 	// How many nodes there are to be.
 	ClusterSize *int    `json:"cluster_size,omitempty" enum:"1,3" doc:"Nodes come and go while the database is written to."`
 	Replication *string `json:"replication_type,omitempty" enum:"none,asynch,semi_synch" doc:"As it is, or another together with another cluster_size; what suits that when left out."`
@@ -434,7 +439,7 @@ func (b databaseUpdate) change(faults *fault.Faults) control.UpdateCluster {
 		Label: b.Label, Type: b.Type, AllowList: b.AllowList, Fixed: b.fixed(),
 		Size: b.ClusterSize, Replication: (*cluster.Replication)(b.Replication), Commit: (*cluster.Commit)(b.Commit), Config: b.EngineConfig,
 	}
-	in.Updates, in.AutoSuspend = b.Updates.change(), b.AutoSuspend.minutes()
+	in.Updates, in.AutoSuspend, in.Protected = b.Updates.change(), b.AutoSuspend.minutes(), b.Protected
 	return in
 }
 

@@ -167,6 +167,7 @@ type dbCreateCommand struct {
 	At          string   `placeholder:"TIME" help:"With --fork: of this moment, such as 2026-01-31T18:04:05; without continuous backups, of the newest one before it."`
 	Config      []string `placeholder:"NAME=VALUE" help:"Settings of the server; 'steward db config list' names them." sep:"none"`
 	AutoSuspend *int     `placeholder:"MINUTES" help:"Put it to sleep after so many minutes without a session, until somebody connects; 0 for never."`
+	Protect     bool     `help:"Refuse to delete it until 'steward db update --no-protect'."`
 	NoTLS       bool     `name:"no-tls-required" help:"Let clients connect without TLS too."`
 }
 
@@ -182,6 +183,7 @@ func (f *dbCreateCommand) Run(ctx context.Context, s *streams, c *client.Client)
 	asked := client.CreateDatabase{
 		Label: f.Label, Engine: f.Engine, Type: f.Type, Region: f.Region, ClusterSize: f.Nodes,
 		AllowList: append([]string{}, f.Allow...), Encrypted: f.Encrypted, SSLConnection: &required, EngineConfig: config, AutoSuspend: autoSuspend(f.AutoSuspend),
+		DeletionProtection: f.Protect,
 	}
 	if f.Fork != 0 {
 		asked.Fork = &client.Fork{Source: f.Fork, RestoreTime: f.At}
@@ -210,6 +212,7 @@ type dbUpdateCommand struct {
 	Nodes       *int      `help:"1, or 3: with a replica that takes over." enum:"1,3"`
 	Allow       *[]string `help:"The whole new list; an empty one blocks everybody."`
 	AutoSuspend *int      `placeholder:"MINUTES" help:"Put it to sleep after so many minutes without a session, until somebody connects; 0 for never."`
+	Protect     *bool     `negatable:"" help:"Refuse to delete it, or no longer."`
 }
 
 // autoSuspend is what is asked for by a flag; nil for nothing.
@@ -221,7 +224,9 @@ func autoSuspend(minutes *int) *client.AutoSuspend {
 }
 
 func (f *dbUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
-	d, err := c.UpdateDatabase(ctx, d, client.UpdateDatabase{Label: f.Label, Type: f.Type, AllowList: f.Allow, ClusterSize: f.Nodes, AutoSuspend: autoSuspend(f.AutoSuspend)})
+	d, err := c.UpdateDatabase(ctx, d, client.UpdateDatabase{
+		Label: f.Label, Type: f.Type, AllowList: f.Allow, ClusterSize: f.Nodes, AutoSuspend: autoSuspend(f.AutoSuspend), DeletionProtection: f.Protect,
+	})
 	if err != nil {
 		return err
 	}

@@ -75,6 +75,8 @@ type Spec struct {
 	Updates Window
 	// AutoSuspend is after how many minutes without a session it falls asleep; 0 for never.
 	AutoSuspend int
+	// Protected reports whether it can't be deleted before this is taken back.
+	Protected bool
 	// AskedAutoSuspend is what a request to create asks for of that; nil for the default.
 	AskedAutoSuspend *int
 	// Asked is what a request to create asks for of that; the rest is the default.

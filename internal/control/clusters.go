@@ -176,6 +176,8 @@ type UpdateCluster struct {
 	Commit      *cluster.Commit
 	// AutoSuspend is after how many minutes without a session it falls asleep.
 	AutoSuspend *int
+	// Protected is whether it can't be deleted before this is taken back.
+	Protected *bool
 	// Config are values of engine_config as they came, null taking one away.
 	Config map[string]any
 	// Fixed are members that can't be changed: what is there already may be sent.
@@ -321,6 +323,9 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 	if c.AutoSuspend != was.AutoSuspend {
 		action = operation.Update
 	}
+	if in.Protected != nil {
+		c.Protected = *in.Protected
+	}
 	before := c.Nodes()
 	c, found := resized(c, in)
 	faults = append(faults, found...)
@@ -456,7 +461,13 @@ func (s *Clusters) Delete(ctx context.Context, p account.Principal, engine clust
 	if err := unrestricted(p); err != nil {
 		return err
 	}
-	_, err := s.change(ctx, p, engine, id, when(cluster.RequestDelete), func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+	check := func(c cluster.Cluster) error {
+		if c.Protected {
+			return fault.NewInvalid("deletion_protection", "The database is protected: it can be deleted once this is false")
+		}
+		return cluster.Require(c.Status, cluster.RequestDelete)
+	}
+	_, err := s.change(ctx, p, engine, id, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
 		if err := tx.MarkDeleted(ctx, c); err != nil {
 			return c, err
 		}

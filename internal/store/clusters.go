@@ -48,7 +48,7 @@ var clusterColumns = columns{
 const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
 	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
 	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted, fork_source, fork_time, fork_asked,
-	tasks, window_announced, window_begun, engine_config, auto_suspend, sleeping_since,
+	tasks, window_announced, window_begun, engine_config, auto_suspend, sleeping_since, protected,
 	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete'),
 	(SELECT max(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete' AND b.problem = '')`
 
@@ -98,7 +98,7 @@ func (t *Tx) insertCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 		Size: int32(c.Size), Encrypted: c.Encrypted, SslConnection: c.SSLConnection, AllowList: nonNil(c.AllowList),
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), Updates: updates, Port: int32(c.Port), Created: c.Created,
 		ForkSource: source, ForkTime: moment, ForkAsked: asked, EngineConfig: config,
-		AutoSuspend: int32(c.AutoSuspend),
+		AutoSuspend: int32(c.AutoSuspend), Protected: c.Protected,
 	})
 	if err != nil {
 		return c, classify(err)
@@ -200,7 +200,7 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 		&id, &owner, &c.Label, &engine, &c.Series, &c.Region, &c.Type, &size, &c.Encrypted, &c.SSLConnection, &list,
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
-		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.OldestBackup, &c.NewestBackup,
+		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.Protected, &c.OldestBackup, &c.NewestBackup,
 	}, more...)...)
 	if err != nil {
 		return c, err
@@ -245,8 +245,8 @@ func (q queries) ClustersForWork(ctx context.Context) ([]cluster.Cluster, error)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Cluster, error) { return scanCluster(row) })
 }
 
-// UpdateCluster writes label, type, nodes, allow_list, window, config, auto_suspend and status of c, which
-// was read with c.Generation; ErrStale when it changed since.
+// UpdateCluster writes label, type, nodes, allow_list, window, config, auto_suspend, protection and
+// status of c, which was read with c.Generation; ErrStale when it changed since.
 func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Cluster, error) {
 	updates, err := json.Marshal(c.Updates)
 	if err != nil {
@@ -261,7 +261,7 @@ func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Clus
 		ID: int64(c.ID), Generation: c.Generation, Label: c.Label, Type: c.Type, AllowList: nonNil(c.AllowList), Updates: updates,
 		Status: string(c.Status), Updated: c.Updated, Size: int32(c.Size),
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), EngineConfig: config,
-		AutoSuspend: int32(c.AutoSuspend),
+		AutoSuspend: int32(c.AutoSuspend), Protected: c.Protected,
 	})
 	if err != nil {
 		return c, classify(err)

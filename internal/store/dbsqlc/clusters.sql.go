@@ -13,10 +13,10 @@ import (
 const clusterCreate = `-- name: ClusterCreate :exec
 INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
                       replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time, fork_asked,
-                      engine_config, auto_suspend) OVERRIDING SYSTEM VALUE
+                      engine_config, auto_suspend, protected) OVERRIDING SYSTEM VALUE
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
         $12, $13, $14, 'provisioning', $15, $16, $16,
-        $17, $18, $19, $20, $21)
+        $17, $18, $19, $20, $21, $22)
 `
 
 type ClusterCreateParams struct {
@@ -41,6 +41,7 @@ type ClusterCreateParams struct {
 	ForkAsked       *time.Time
 	EngineConfig    []byte
 	AutoSuspend     int32
+	Protected       bool
 }
 
 func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) error {
@@ -66,6 +67,7 @@ func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) er
 		arg.ForkAsked,
 		arg.EngineConfig,
 		arg.AutoSuspend,
+		arg.Protected,
 	)
 	return err
 }
@@ -224,8 +226,8 @@ func (q *Queries) ClusterUndelete(ctx context.Context, now time.Time, iD int64) 
 const clusterUpdate = `-- name: ClusterUpdate :execrows
 UPDATE clusters SET label = $1, type = $2, allow_list = $3, updates = $4, status = $5,
                     size = $6, replication_type = $7, commit_type = $8,
-                    engine_config = $9, auto_suspend = $10, updated = $11, generation = generation + 1
-WHERE id = $12 AND generation = $13 AND deleted IS NULL
+                    engine_config = $9, auto_suspend = $10, protected = $11, updated = $12, generation = generation + 1
+WHERE id = $13 AND generation = $14 AND deleted IS NULL
 `
 
 type ClusterUpdateParams struct {
@@ -239,6 +241,7 @@ type ClusterUpdateParams struct {
 	CommitType      string
 	EngineConfig    []byte
 	AutoSuspend     int32
+	Protected       bool
 	Updated         time.Time
 	ID              int64
 	Generation      int64
@@ -256,6 +259,7 @@ func (q *Queries) ClusterUpdate(ctx context.Context, arg ClusterUpdateParams) (i
 		arg.CommitType,
 		arg.EngineConfig,
 		arg.AutoSuspend,
+		arg.Protected,
 		arg.Updated,
 		arg.ID,
 		arg.Generation,

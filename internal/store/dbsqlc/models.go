@@ -144,6 +144,7 @@ type Cluster struct {
 	ForkAsked        *time.Time
 	AutoSuspend      int32
 	SleepingSince    *time.Time
+	Protected        bool
 }
 
 type ClusterSecret struct {
