@@ -188,6 +188,11 @@ func (c *Client) PatchDatabase(ctx context.Context, d Database) error {
 	return c.do(ctx, http.MethodPost, d.Path()+"/patch", nil, nil)
 }
 
+// RestartDatabase starts all of the database's servers anew: of three, one after the other.
+func (c *Client) RestartDatabase(ctx context.Context, d Database) error {
+	return c.do(ctx, http.MethodPost, d.Path()+"/restart", nil, nil)
+}
+
 // SuspendDatabase stops all of the database's processes; its data and addresses stay.
 func (c *Client) SuspendDatabase(ctx context.Context, d Database) error {
 	return c.do(ctx, http.MethodPost, d.Path()+"/suspend", nil, nil)

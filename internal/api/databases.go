@@ -101,8 +101,8 @@ type databaseView struct {
 	Fork            *forkView         `json:"fork" doc:"What the database was made from; null for one that began empty."`
 	OldestRestore   *string           `json:"oldest_restore_time" format:"date-time" doc:"When the oldest complete backup began; null without any."`
 	NewestRestore   *string           `json:"newest_restore_time" format:"date-time" doc:"The newest moment that can be restored: when the newest backup began or, where the operator archives continuously, a minute or two ago; null without a backup. restore-windows has all."`
-	AutoSuspend     autoSuspendView   `json:"auto_suspend"`
 	Protected       bool              `json:"deletion_protection" doc:"It can't be deleted before this is false."`
+	AutoSuspend     autoSuspendView   `json:"auto_suspend"`
 	Sleeping        bool              `json:"sleeping" doc:"No server runs until somebody connects."`
 	SleepingSince   *string           `json:"sleeping_since" format:"date-time" doc:"Since when it sleeps; null while it doesn't."`
 }
@@ -524,6 +524,7 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 	}
 	action(http.MethodDelete, one, "delete", "Delete a database", clusters.Delete)
 	action(http.MethodPost, one+"/patch", "patch", "Patch a database", clusters.Patch)
+	action(http.MethodPost, one+"/restart", "restart", "Start a database's servers anew, of three one after the other", clusters.Restart)
 	action(http.MethodPost, one+"/suspend", "suspend", "Stop a database; its data and addresses stay", clusters.Suspend)
 	action(http.MethodPost, one+"/resume", "resume", "Start a suspended database again", clusters.Resume)
 	action(http.MethodPost, one+"/credentials/reset", "resetCredentialsOf", "Reset a database's credentials", clusters.ResetCredentials)

@@ -31,12 +31,13 @@ type dbCommands struct {
 	List        dbListCommand        `cmd:"" help:"List the databases."`
 	View        dbViewCommand        `cmd:"" help:"Show one database."`
 	Create      dbCreateCommand      `cmd:"" help:"Create a database."`
-	Update      dbUpdateCommand      `cmd:"" help:"Change label, type, number of nodes, allow list or when it sleeps."`
+	Update      dbUpdateCommand      `cmd:"" help:"Change label, type, number of nodes, allow list, when it sleeps or whether it can be deleted."`
 	Delete      dbDeleteCommand      `cmd:"" help:"Delete a database and all its data."`
 	Credentials dbCredentialsCommand `cmd:"" help:"Show the root user's name and password; with --reset make a new one."`
 	Config      dbConfigCommands     `cmd:"" help:"The server's settings: what can be chosen, what is."`
 	Metrics     dbMetricsCommand     `cmd:"" help:"Plot what was measured of a database: the last hour, unless told otherwise."`
 	Patch       dbPatchCommand       `cmd:"" help:"Do now what waits for the maintenance window: the newest installed version of the series, certificates, restarts."`
+	Restart     dbRestartCommand     `cmd:"" help:"Start the database's servers anew; three one after the other, with a pause of a moment."`
 	Suspend     dbSuspendCommand     `cmd:"" help:"Stop the database; its data and addresses stay."`
 	Resume      dbResumeCommand      `cmd:"" help:"Start a suspended database again."`
 	Nodes       dbNodesCommand       `cmd:"" help:"Show the servers behind a database: role, health, lag; with --history the changes of the primary."`
@@ -301,6 +302,24 @@ func (f *dbPatchCommand) Run(ctx context.Context, s *streams, c *client.Client, 
 		return err
 	}
 	fmt.Fprintf(s.out, "%s runs %s.\n", d.Label, d.ServerVersion)
+	return nil
+}
+
+type dbRestartCommand struct {
+	apiFlags
+	waitFlag
+	databaseArg
+}
+
+func (f *dbRestartCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	if err := c.RestartDatabase(ctx, d); err != nil {
+		return err
+	}
+	d, err := f.settle(ctx, c, d, s)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%s is %s.\n", d.Label, d.Status)
 	return nil
 }
 

@@ -105,6 +105,7 @@ const (
 	RequestDelete      Request = "deleted"
 	RequestUpdate      Request = "updated"
 	RequestPatch       Request = "patched"
+	RequestRestart     Request = "restarted"
 	RequestReset       Request = "given new credentials"
 	RequestSuspend     Request = "suspended"
 	RequestResume      Request = "resumed"
@@ -125,6 +126,7 @@ var allowed = map[Request][]Status{
 	RequestDelete:      {Active, Failed, Degraded, Suspended}, // all that last
 	RequestUpdate:      {Active},
 	RequestPatch:       {Active},
+	RequestRestart:     {Active},
 	RequestReset:       {Active},
 	RequestSuspend:     {Active},
 	RequestResume:      {Suspended},

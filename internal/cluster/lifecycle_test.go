@@ -118,6 +118,7 @@ func TestRequire(t *testing.T) {
 		cluster.RequestDelete:      "active failed degraded suspended",
 		cluster.RequestUpdate:      "active",
 		cluster.RequestPatch:       "active",
+		cluster.RequestRestart:     "active",
 		cluster.RequestReset:       "active",
 		cluster.RequestSuspend:     "active",
 		cluster.RequestResume:      "suspended",

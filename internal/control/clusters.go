@@ -414,6 +414,14 @@ func (s *Clusters) Patch(ctx context.Context, p account.Principal, engine cluste
 	return err
 }
 
+// Restart begins to start each of the database's servers anew: of three, one after the other.
+func (s *Clusters) Restart(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
+	_, err := s.change(ctx, p, engine, id, when(cluster.RequestRestart), func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		return s.beginChange(ctx, tx, p, c, cluster.Change, operation.Restart, operation.Params{})
+	})
+	return err
+}
+
 // Suspend begins to stop every process of the database; its data, addresses
 // and credentials stay.
 func (s *Clusters) Suspend(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {

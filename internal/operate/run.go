@@ -253,6 +253,8 @@ func (w *work) do(ctx context.Context) error {
 		return w.apply(ctx)
 	case operation.Patch, operation.Maintenance:
 		return w.patch(ctx)
+	case operation.Restart:
+		return w.restart(ctx)
 	case operation.Suspend:
 		return w.suspend(ctx)
 	case operation.CredentialsReset:

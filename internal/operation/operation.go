@@ -26,6 +26,7 @@ const (
 	Delete           Action = "database_delete"
 	CredentialsReset Action = "database_credentials_reset"
 	Patch            Action = "database_patch"
+	Restart          Action = "database_restart"
 	Suspend          Action = "database_suspend"
 	Resume           Action = "database_resume"
 	Backup           Action = "database_backup_create"

@@ -18,6 +18,9 @@ type Wanted struct {
 	// settings that wait for it, now. Without it the nodes stay with
 	// Cluster.Installation.
 	Patch bool
+	// Restart asks that each server is started anew once for this request, by its number; 0 for none.
+	// A cluster that sleeps has no server to restart.
+	Restart int64
 	// Suspended asks that no process of the cluster runs; its data and its
 	// addresses stay.
 	Suspended bool

@@ -123,9 +123,18 @@ func TestChange(t *testing.T) {
 			},
 		},
 		{
-			name:  "patch",
-			ask:   func(w *world) (int, error) { return w.post("/patch") },
-			check: func(t *testing.T, w *world, _ bool) { w.AwaitStatus(w.db, "active"); w.mustQuery(t) },
+			name: "restart", // TestMaintenance patches
+			ask: func(w *world) (int, error) {
+				w.gone = w.Primary(w.db).Pid
+				return w.post("/restart")
+			},
+			check: func(t *testing.T, w *world, accepted bool) {
+				w.AwaitStatus(w.db, "active")
+				if now := w.Primary(w.db).Pid; accepted && now == w.gone {
+					t.Errorf("process %d still serves", now)
+				}
+				w.mustQuery(t)
+			},
 		},
 		{
 			name: "reset",

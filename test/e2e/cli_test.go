@@ -72,6 +72,9 @@ func TestCommands(t *testing.T) {
 	if out := run("db", "patch", "cli-pg"); !strings.Contains(out, "15.") {
 		t.Errorf("db patch printed %s", out)
 	}
+	if out := run("db", "restart", "cli-pg"); !strings.Contains(out, "cli-pg is active") {
+		t.Errorf("db restart printed %s", out)
+	}
 	if out := run("event", "list"); !strings.Contains(out, "database_create") || !strings.Contains(out, "100%") {
 		t.Errorf("event list printed %s", out)
 	}

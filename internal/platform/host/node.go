@@ -245,7 +245,8 @@ func (nr *nodeReconciler) needsRestart() bool {
 	rec, want := nr.rec, nr.want
 	memory := rec.Applied != nil && rec.Applied.Plan.MemoryMB != want.Plan.MemoryMB && rec.Launch.Limits.MemoryBytes != nr.limits().MemoryBytes
 	settings := len(want.Config.Restarts(rec.Launch.Config, string(want.Engine))) > 0
-	return memory || settings || want.Patch && rec.RestartDue
+	asked := want.Restart != 0 && rec.Launch.Restart != want.Restart
+	return memory || settings || asked || want.Patch && rec.RestartDue
 }
 
 // compareRole asks the server whether it is the primary, or a replica that follows.

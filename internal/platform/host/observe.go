@@ -246,7 +246,18 @@ func (l *observation) complete(seen platform.Observed) bool {
 func (l *observation) asWanted(want platform.Wanted) bool {
 	rec := l.primary
 	return rec.Applied.Plan == want.Plan && rec.Applied.Config == want.Config.Text() && rec.ReadOnly == want.ReadOnly && l.top.AutoSuspend == want.AutoSuspend &&
-		(!want.Patch || l.d.patched(want)) && l.top.Size == max(1, want.Size)
+		(!want.Patch || l.d.patched(want)) && (want.Restart == 0 || l.restarted(want.Restart)) && l.top.Size == max(1, want.Size)
+}
+
+// restarted reports whether each server was started anew for a request.
+func (l *observation) restarted(request int64) bool {
+	for ordinal := range l.top.Size {
+		rec, err := state.ReadNode(l.d.layout.node(l.primary.Cluster, ordinal))
+		if err != nil || rec == nil || rec.Launch == nil || rec.Launch.Restart != request {
+			return false
+		}
+	}
+	return true
 }
 
 // readsRouted reports whether the gateway leads readers to the replicas that can be read.

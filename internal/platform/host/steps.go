@@ -161,7 +161,7 @@ func (nr *nodeReconciler) newLaunch() *state.Launch {
 	return &state.Launch{
 		Installation: nr.inst.ID(), Env: p.Env, WorkDir: nr.node.Data, User: nr.d.user(nr.want.Port),
 		Argv: nr.d.sandbox.Wrap(p.Argv, v, nr.node.Data), Sandboxed: nr.d.sandbox != nil,
-		Limits: nr.limits(), Rlimits: nr.rlimits(), Listen: nr.node.Listen, Config: nr.want.Config,
+		Limits: nr.limits(), Rlimits: nr.rlimits(), Listen: nr.node.Listen, Config: nr.want.Config, Restart: nr.want.Restart,
 	}
 }
 

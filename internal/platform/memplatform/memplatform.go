@@ -57,6 +57,8 @@ type Cluster struct {
 	Commit        cluster.Commit
 	// Size is the number of nodes; 0 means one.
 	Size int
+	// Restart is the last request to restart that was carried out.
+	Restart int64
 	// Running reports whether the server processes are up but for those of Lost
 	// nodes, Bootstrapped that they have the cluster's own passwords.
 	Running      bool
@@ -291,6 +293,9 @@ func (d *Driver) configure(_ context.Context, want platform.Wanted) error {
 	return d.change(want.ID, func(c *Cluster) {
 		if c.Plan != want.Plan {
 			c.Plan, c.Running = want.Plan, false
+		}
+		if want.Restart != 0 && c.Restart != want.Restart {
+			c.Restart, c.Running = want.Restart, false
 		}
 		c.Size, c.SSLConnection, c.Commit, c.ReadOnly = want.Size, want.SSLConnection, want.Commit, want.ReadOnly
 	})

@@ -1,6 +1,11 @@
 package platformtest
 
-import "steward/internal/platform"
+import (
+	"fmt"
+	"maps"
+
+	"steward/internal/platform"
+)
 
 func suspends(r *run) {
 	for _, size := range r.suspendable() {
@@ -10,6 +15,7 @@ func suspends(r *run) {
 		if size == 3 {
 			r.mustBeThree(before)
 		}
+		before = restarts(r, &want, before)
 		want.Suspended = true
 		rests(r, r.apply(&want), before)
 		r.mustNotBeMeasured(want.ID)
@@ -31,6 +37,37 @@ func suspends(r *run) {
 			r.t.Errorf("remove: %v", err)
 		}
 	}
+}
+
+// restarts: a request starts each server anew, once, and afterwards nothing does.
+func restarts(r *run, want *platform.Wanted, before platform.Observed) platform.Observed {
+	r.t.Helper()
+	started := func(seen platform.Observed) map[int]string {
+		nodes := map[int]string{}
+		for _, n := range seen.Nodes {
+			nodes[n.Ordinal] = fmt.Sprintf("%d since %v", n.Pid, n.Started.UTC())
+		}
+		return nodes
+	}
+	want.Restart = 7
+	after := r.apply(want)
+	if !after.Serving || after.Healthy != len(before.Nodes) {
+		r.t.Errorf("restarted: %+v", after)
+	}
+	then, now := started(before), started(after)
+	for ordinal, was := range then {
+		if now[ordinal] == was {
+			r.t.Errorf("node %d of %d wasn't restarted: %s", ordinal, len(then), was)
+		}
+	}
+	r.mustLogin(*want)
+	for _, request := range []int64{7, 0} {
+		want.Restart = request
+		if again := started(r.apply(want)); !maps.Equal(again, now) {
+			r.t.Errorf("restarted again by %d: %v, then %v", request, now, again)
+		}
+	}
+	return after
 }
 
 // staysSuspended: neither a new driver nor a reboot wakes a suspended cluster;

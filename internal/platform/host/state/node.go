@@ -69,6 +69,8 @@ type Launch struct {
 	Listen netip.AddrPort `json:"listen,omitzero"`
 	// Config are the customer's settings at the start.
 	Config parameter.Config `json:"config,omitempty"`
+	// Restart is the request that the server was started anew for; 0 for another reason.
+	Restart int64 `json:"restart,omitempty"`
 }
 
 // Networked reports whether the server was started in a network of its own.
