@@ -193,6 +193,11 @@ func (c *Client) RestartDatabase(ctx context.Context, d Database) error {
 	return c.do(ctx, http.MethodPost, d.Path()+"/restart", nil, nil)
 }
 
+// SwitchoverDatabase has another node become the primary.
+func (c *Client) SwitchoverDatabase(ctx context.Context, d Database) error {
+	return c.do(ctx, http.MethodPost, d.Path()+"/switchover", nil, nil)
+}
+
 // SuspendDatabase stops all of the database's processes; its data and addresses stay.
 func (c *Client) SuspendDatabase(ctx context.Context, d Database) error {
 	return c.do(ctx, http.MethodPost, d.Path()+"/suspend", nil, nil)

@@ -525,6 +525,7 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 	action(http.MethodDelete, one, "delete", "Delete a database", clusters.Delete)
 	action(http.MethodPost, one+"/patch", "patch", "Patch a database", clusters.Patch)
 	action(http.MethodPost, one+"/restart", "restart", "Start a database's servers anew, of three one after the other", clusters.Restart)
+	action(http.MethodPost, one+"/switchover", "switchover", "Have another node become the primary", clusters.Switchover)
 	action(http.MethodPost, one+"/suspend", "suspend", "Stop a database; its data and addresses stay", clusters.Suspend)
 	action(http.MethodPost, one+"/resume", "resume", "Start a suspended database again", clusters.Resume)
 	action(http.MethodPost, one+"/credentials/reset", "resetCredentialsOf", "Reset a database's credentials", clusters.ResetCredentials)

@@ -46,7 +46,7 @@ func TestSuspendAndResume(t *testing.T) {
 	if r := b.send("DELETE", other, b.full, ""); r.StatusCode != 200 || b.send("GET", other, b.full, "").StatusCode != 404 {
 		t.Errorf("delete while suspended: %d %s", r.StatusCode, r.body)
 	}
-	for _, request := range []string{"GET /credentials", "GET /ssl", "PUT ", "POST /patch", "POST /restart", "POST /suspend", "POST /credentials/reset"} {
+	for _, request := range []string{"GET /credentials", "GET /ssl", "PUT ", "POST /patch", "POST /restart", "POST /switchover", "POST /suspend", "POST /credentials/reset"} {
 		method, path, _ := strings.Cut(request, " ")
 		if r := b.send(method, one+path, b.full, ""); r.StatusCode != 400 || !strings.Contains(r.body, "The database is suspended; it can be") {
 			t.Errorf("%s while suspended: %d %s", request, r.StatusCode, r.body)

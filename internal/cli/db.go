@@ -38,6 +38,7 @@ type dbCommands struct {
 	Metrics     dbMetricsCommand     `cmd:"" help:"Plot what was measured of a database: the last hour, unless told otherwise."`
 	Patch       dbPatchCommand       `cmd:"" help:"Do now what waits for the maintenance window: the newest installed version of the series, certificates, restarts."`
 	Restart     dbRestartCommand     `cmd:"" help:"Start the database's servers anew; three one after the other, with a pause of a moment."`
+	Switchover  dbSwitchoverCommand  `cmd:"" help:"Have another of three nodes become the primary, with a pause of a moment."`
 	Suspend     dbSuspendCommand     `cmd:"" help:"Stop the database; its data and addresses stay."`
 	Resume      dbResumeCommand      `cmd:"" help:"Start a suspended database again."`
 	Nodes       dbNodesCommand       `cmd:"" help:"Show the servers behind a database: role, health, lag; with --history the changes of the primary."`
@@ -320,6 +321,24 @@ func (f *dbRestartCommand) Run(ctx context.Context, s *streams, c *client.Client
 		return err
 	}
 	fmt.Fprintf(s.out, "%s is %s.\n", d.Label, d.Status)
+	return nil
+}
+
+type dbSwitchoverCommand struct {
+	apiFlags
+	waitFlag
+	databaseArg
+}
+
+func (f *dbSwitchoverCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	if err := c.SwitchoverDatabase(ctx, d); err != nil {
+		return err
+	}
+	d, err := f.settle(ctx, c, d, s)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%s is %s; 'steward db nodes %[1]s' shows its primary.\n", d.Label, d.Status)
 	return nil
 }
 

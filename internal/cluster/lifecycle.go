@@ -106,6 +106,7 @@ const (
 	RequestUpdate      Request = "updated"
 	RequestPatch       Request = "patched"
 	RequestRestart     Request = "restarted"
+	RequestSwitchover  Request = "switched over"
 	RequestReset       Request = "given new credentials"
 	RequestSuspend     Request = "suspended"
 	RequestResume      Request = "resumed"
@@ -127,6 +128,7 @@ var allowed = map[Request][]Status{
 	RequestUpdate:      {Active},
 	RequestPatch:       {Active},
 	RequestRestart:     {Active},
+	RequestSwitchover:  {Active},
 	RequestReset:       {Active},
 	RequestSuspend:     {Active},
 	RequestResume:      {Suspended},

@@ -119,6 +119,7 @@ func TestRequire(t *testing.T) {
 		cluster.RequestUpdate:      "active",
 		cluster.RequestPatch:       "active",
 		cluster.RequestRestart:     "active",
+		cluster.RequestSwitchover:  "active",
 		cluster.RequestReset:       "active",
 		cluster.RequestSuspend:     "active",
 		cluster.RequestResume:      "suspended",

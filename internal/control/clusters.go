@@ -422,6 +422,23 @@ func (s *Clusters) Restart(ctx context.Context, p account.Principal, engine clus
 	return err
 }
 
+// Switchover begins to have another node become the primary.
+func (s *Clusters) Switchover(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
+	check := func(c cluster.Cluster) error {
+		if err := cluster.Require(c.Status, cluster.RequestSwitchover); err != nil {
+			return err
+		}
+		if c.Size == 1 {
+			return fault.NewPrecondition("The database has one node: there is none to switch over to. A cluster_size of 3 makes some.")
+		}
+		return nil
+	}
+	_, err := s.change(ctx, p, engine, id, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		return s.beginChange(ctx, tx, p, c, cluster.Change, operation.Switchover, operation.Params{})
+	})
+	return err
+}
+
 // Suspend begins to stop every process of the database; its data, addresses
 // and credentials stay.
 func (s *Clusters) Suspend(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {

@@ -1,6 +1,12 @@
 package operate
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"steward/internal/cluster"
+)
 
 // apply brings the cluster to what its row says, which is all there is to
 // creating, resizing and changing the allow_list.
@@ -28,4 +34,39 @@ func (w *work) restart(ctx context.Context) error {
 		return err
 	}
 	return w.finish(ctx, seen)
+}
+
+// switchOver has another node become the primary than the one that is it at the first attempt.
+func (w *work) switchOver(ctx context.Context) error {
+	want, err := w.wanted(false)
+	if err != nil {
+		return err
+	}
+	if err := w.noteFrom(ctx); err != nil {
+		return err
+	}
+	want.HandOver = w.op.Params.From
+	seen, err := w.settle(ctx, want)
+	if err != nil {
+		return err
+	}
+	return w.finish(ctx, seen)
+}
+
+// noteFrom keeps which node is the primary at first, so that who goes on doesn't switch back.
+func (w *work) noteFrom(ctx context.Context) error {
+	if w.op.Params.From != nil {
+		return nil
+	}
+	seen, err := w.Driver.Observe(ctx, w.c.ID)
+	if err != nil {
+		return fmt.Errorf("look which node is the primary: %w", err)
+	}
+	for _, n := range seen.Nodes {
+		if n.Role == cluster.Primary {
+			w.op.Params.From = &n.Ordinal
+			return w.Store.SaveParams(ctx, w.op.ID, w.op.Params)
+		}
+	}
+	return errors.New("no node is the primary")
 }

@@ -72,6 +72,34 @@ var requests = []request{
 		},
 	},
 	{
+		name: "restart",
+		ask: func(b *bench, c cluster.Cluster) error {
+			return b.control.Clusters.Restart(b.t.Context(), b.admin, c.Engine, c.ID)
+		},
+		done: func(b *bench, c cluster.Cluster) {
+			b.mustServe(c.ID)
+			if real, _ := b.world.Cluster(c.ID); real.Starts != 2 || real.Restart != int64(b.last) {
+				b.t.Errorf("started %d times, the last time for request %d", real.Starts, real.Restart)
+			}
+		},
+	},
+	{
+		name: "switchover",
+		ask: func(b *bench, c cluster.Cluster) error {
+			if err := b.update(c, control.UpdateCluster{Size: new(3)}); err != nil {
+				return err
+			}
+			b.runToEnd()
+			return b.control.Clusters.Switchover(b.t.Context(), b.admin, c.Engine, c.ID)
+		},
+		done: func(b *bench, c cluster.Cluster) {
+			b.mustServe(c.ID)
+			if real, _ := b.world.Cluster(c.ID); real.Primary == 0 || real.Failovers != 1 || !real.LastChange.Planned {
+				b.t.Errorf("the primary is node %d after %d changes", real.Primary, real.Failovers)
+			}
+		},
+	},
+	{
 		name: "suspend",
 		ask: func(b *bench, c cluster.Cluster) error {
 			return b.control.Clusters.Suspend(b.t.Context(), b.admin, c.Engine, c.ID)

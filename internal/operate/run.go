@@ -255,6 +255,8 @@ func (w *work) do(ctx context.Context) error {
 		return w.patch(ctx)
 	case operation.Restart:
 		return w.restart(ctx)
+	case operation.Switchover:
+		return w.switchOver(ctx)
 	case operation.Suspend:
 		return w.suspend(ctx)
 	case operation.CredentialsReset:

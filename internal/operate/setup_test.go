@@ -184,7 +184,7 @@ func (b *bench) login(c cluster.Cluster) error {
 func (b *bench) mustServe(id cluster.ID) {
 	b.t.Helper()
 	c := b.view(id)
-	if c.Status != cluster.Active || c.Hosts.Primary == "" || c.Hosts.Secondary == "" || len(c.Members) != 1 || c.ServerVersion == "" || c.UsedBytes == nil {
+	if c.Status != cluster.Active || c.Hosts.Primary == "" || c.Hosts.Secondary == "" || len(c.Members) != c.Size || c.ServerVersion == "" || c.UsedBytes == nil {
 		b.t.Errorf("the API says: %+v", c)
 	}
 	real, ok := b.world.Cluster(id)

@@ -27,6 +27,7 @@ const (
 	CredentialsReset Action = "database_credentials_reset"
 	Patch            Action = "database_patch"
 	Restart          Action = "database_restart"
+	Switchover       Action = "database_switchover"
 	Suspend          Action = "database_suspend"
 	Resume           Action = "database_resume"
 	Backup           Action = "database_backup_create"
@@ -143,6 +144,8 @@ type Params struct {
 	Until *time.Time `json:"until,omitempty"`
 	// Primary is the change of the primary that a failover tells of; nil when its nodes aren't known.
 	Primary *cluster.PrimaryChange `json:"primary,omitempty"`
+	// From is the primary that hands its role over; nil until it is known.
+	From *int `json:"from,omitempty"`
 	// Note is for people, for when the operation has succeeded.
 	Note string `json:"note,omitempty"`
 }

@@ -65,6 +65,7 @@ func threeNodes(t *testing.T, s *harness.Server, c threeCase) {
 	chosen := reconfigured(t, s, d, credentials)
 	failsOver(t, s, d, credentials)
 	chosen.inForce(t, s, d, credentials)
+	switchesOver(t, s, d, credentials, c)
 	restsAndResumes(t, s, d, credentials)
 	chosen.inForce(t, s, d, credentials)
 }
@@ -127,6 +128,19 @@ func failsOver(t *testing.T, s *harness.Server, d harness.Database, credentials 
 		}
 		return fmt.Errorf("no database_failover among %d events", len(events.Data))
 	})
+}
+
+// switchesOver: another server takes the writes once that was asked for.
+func switchesOver(t *testing.T, s *harness.Server, d harness.Database, credentials harness.Credentials, c threeCase) {
+	t.Helper()
+	before := one(t, s.MustConnect(d, credentials), c.where)
+	if status, body := s.Call("POST", d.Path()+"/switchover", nil, nil); status != 200 || strings.TrimSpace(body) != "{}" {
+		t.Fatalf("switchover: %d %s", status, body)
+	}
+	s.AwaitStatus(d, "active")
+	if after := one(t, s.MustConnect(d, credentials), c.where); after == before {
+		t.Errorf("%s is still the primary", after)
+	}
 }
 
 // restsAndResumes: while suspended nothing runs and nobody gets in.

@@ -282,6 +282,10 @@ func (cr *clusterReconciler) rollingUpdate(ctx context.Context) error {
 	}
 	copying, failed := cr.reconcileReplicas(ctx)
 	restart, err := cr.restartDue(ctx)
+	why := "a planned restart"
+	if !restart && handOverDue(cr.want, cr.top) {
+		restart, why = true, "a requested switchover"
+	}
 	switch {
 	case err != nil:
 		return errors.Join(failed, err)
@@ -290,7 +294,7 @@ func (cr *clusterReconciler) rollingUpdate(ctx context.Context) error {
 		// or in place if the copy failed.
 		return errors.Join(failed, errors.New("the primary isn't restarted while its data is copied"))
 	case restart && failed == nil:
-		if err := cr.switchOverToRestart(ctx); err != nil {
+		if err := cr.switchOver(ctx, why); err != nil {
 			return fmt.Errorf("switch over: %w", err)
 		}
 		_, failed = cr.reconcileReplicas(ctx)
@@ -309,13 +313,18 @@ func (cr *clusterReconciler) reconcileReplicas(ctx context.Context) (copying boo
 	return copying, errors.Join(errs...)
 }
 
-// switchOverToRestart makes another node the primary, since this one is to be restarted.
-func (cr *clusterReconciler) switchOverToRestart(ctx context.Context) error {
+// handOverDue reports whether the primary is the node that was asked to hand its role over.
+func handOverDue(want platform.Wanted, top state.Topology) bool {
+	return want.HandOver != nil && top.Size > 1 && top.Primary == *want.HandOver
+}
+
+// switchOver makes the replica that follows best the primary instead of this one.
+func (cr *clusterReconciler) switchOver(ctx context.Context, why string) error {
 	candidate, err := cr.switchoverCandidate(ctx)
 	if err != nil {
 		return err
 	}
-	return cr.switchover(ctx, candidate, "a planned restart")
+	return cr.switchover(ctx, candidate, why)
 }
 
 // lowersSettings reports whether the primary runs with a higher value than is wanted of a

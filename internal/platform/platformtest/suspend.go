@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	"steward/internal/cluster"
 	"steward/internal/platform"
 )
 
@@ -16,6 +17,9 @@ func suspends(r *run) {
 			r.mustBeThree(before)
 		}
 		before = restarts(r, &want, before)
+		if size == 3 {
+			handsOver(r, want, before)
+		}
 		want.Suspended = true
 		rests(r, r.apply(&want), before)
 		r.mustNotBeMeasured(want.ID)
@@ -37,6 +41,32 @@ func suspends(r *run) {
 			r.t.Errorf("remove: %v", err)
 		}
 	}
+}
+
+// handsOver: another node becomes the primary, and stays it.
+func handsOver(r *run, want platform.Wanted, before platform.Observed) {
+	r.t.Helper()
+	from := primaryOf(before)
+	want.HandOver = &from
+	after := r.apply(&want)
+	r.mustBeThree(after)
+	to := primaryOf(after)
+	if to == from || after.Failovers != before.Failovers+1 || !after.LastChange.Planned || after.Hosts != before.Hosts {
+		r.t.Errorf("node %d hands over to node %d: %+v", from, to, after)
+	}
+	r.mustLogin(want)
+	if again := r.apply(&want); primaryOf(again) != to || again.Failovers != after.Failovers {
+		r.t.Errorf("it is handed over again: %+v", again)
+	}
+}
+
+func primaryOf(seen platform.Observed) int {
+	for _, n := range seen.Nodes {
+		if n.Role == cluster.Primary {
+			return n.Ordinal
+		}
+	}
+	return -1
 }
 
 // restarts: a request starts each server anew, once, and afterwards nothing does.
