@@ -113,7 +113,7 @@ func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, b := range buckets(t) {
 		t.Run(b.name, func(t *testing.T) {
-			a, key, data := open(t, b.url), newKey(t), content(24<<20)
+			a, key, data := open(t, b.url), newKey(t), content(11<<20)
 			m := put(t, a, 1, key, data)
 			if m.Bytes != int64(len(data)) || m.StoredBytes <= 0 || m.StoredBytes >= m.Bytes*3/4 {
 				t.Errorf("%d bytes stored as %d", m.Bytes, m.StoredBytes)
