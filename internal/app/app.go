@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"steward/internal/alarm"
 	"steward/internal/api"
 	"steward/internal/archive"
 	"steward/internal/audit"
@@ -72,6 +73,7 @@ type App struct {
 	collector *collector.Collector
 	meter     *meter.Meter
 	scraper   *meter.Scraper
+	alarm     *alarm.Judge
 
 	lock     *os.File
 	listener net.Listener

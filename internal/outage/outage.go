@@ -42,7 +42,7 @@ func (t IssueTracker) Begin(ctx context.Context, tx *store.Tx, s monitor.Service
 	issue, err = tx.IssueToJoin(ctx, s.Account, hosts, found.Started.Add(-monitor.JoinWindow))
 	joins := err == nil
 	if fault.IsKind(err, fault.NotFound) {
-		issue, err = tx.OpenIssue(ctx, monitor.Issue{Account: s.Account, Host: s.Host(), Created: found.Started, Ticket: monitor.Ticket{Summary: told.summary}}, hosts...)
+		issue, err = tx.OpenIssue(ctx, monitor.Issue{Account: s.Account, Host: s.Host(), Contacts: true, Created: found.Started, Ticket: monitor.Ticket{Summary: told.summary}}, hosts...)
 	}
 	if err != nil {
 		return fmt.Errorf("open issue: %w", err)

@@ -40,6 +40,9 @@ func (t IssueTracker) tellChannels(ctx context.Context, tx *store.Tx, issue moni
 }
 
 func (t IssueTracker) tellContacts(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
+	if !issue.Contacts {
+		return nil
+	}
 	contacts, err := tx.ContactsOfGroup(ctx, issue.Account, told.group)
 	if err != nil {
 		return fmt.Errorf("contacts of issue %d: %w", issue.ID, err)

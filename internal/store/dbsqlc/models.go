@@ -31,6 +31,27 @@ type AccountKey struct {
 	Created   time.Time
 }
 
+type AlertRule struct {
+	AccountID   int64
+	ID          int64
+	Label       string
+	Description string
+	Severity    int16
+	Enabled     bool
+	Criteria    []byte
+	Period      int32
+	Polling     int32
+	Occurrences int32
+	Scope       string
+	Clusters    []int64
+	Regions     []string
+	Channels    []int64
+	Created     time.Time
+	CreatedBy   string
+	Updated     time.Time
+	UpdatedBy   string
+}
+
 type Audit struct {
 	ID        int64
 	At        time.Time
@@ -227,6 +248,7 @@ type Issue struct {
 	Closed    *time.Time
 	Hosts     []string
 	About     string
+	Contacts  bool
 }
 
 type IssueService struct {
