@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/alert"
 	"steward/internal/measure"
 	"steward/internal/outage"
@@ -120,7 +121,11 @@ func (j *Judge) open(ctx context.Context, d *database, r alert.Rule, value float
 		if err != nil || c.Deleted != nil || c.SleepingSince != nil {
 			return err
 		}
-		return j.Issues.RaiseTo(ctx, tx, d.Account, outage.OfAlert(d.ID, r.ID), c.Label, r.Sentence(value), j.Now(), audience(r))
+		told, err := audience(ctx, tx, d.Account, r)
+		if err != nil {
+			return err
+		}
+		return j.Issues.RaiseTo(ctx, tx, d.Account, outage.OfAlert(d.ID, r.ID), c.Label, r.Sentence(value), j.Now(), told)
 	})
 	if err != nil {
 		return fmt.Errorf("open the issue of %s: %w", outage.OfAlert(d.ID, r.ID), err)
@@ -128,8 +133,15 @@ func (j *Judge) open(ctx context.Context, d *database, r alert.Rule, value float
 	return nil
 }
 
-func audience(r alert.Rule) outage.Audience {
-	return outage.Audience{Contacts: slices.Contains(r.Channels, alert.Contacts)}
+// audience are the contacts and the channels that a rule names, as they are now.
+func audience(ctx context.Context, tx *store.Tx, of account.ID, r alert.Rule) (outage.Audience, error) {
+	told := outage.Audience{Contacts: slices.Contains(r.Channels, alert.Contacts)}
+	if len(r.Channels) == 0 || told.Contacts && len(r.Channels) == 1 {
+		return told, nil
+	}
+	all, err := tx.AlertChannels(ctx, of)
+	told.Channels = slices.DeleteFunc(all, func(c alert.Channel) bool { return !slices.Contains(r.Channels, c.ID) })
+	return told, err
 }
 
 func (j *Judge) close(ctx context.Context, d *database, r alert.Rule) error {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/alert"
 	"steward/internal/cluster"
 	"steward/internal/control"
 	"steward/internal/fault"
@@ -37,7 +38,14 @@ type monitorAlertView struct {
 	Scope      []string `json:"scope" nullable:"false"`
 }
 
-var dbaasService = monitorServiceView{"Databases", dbaas, monitorAlertView{[]int{}, []int{}, []string{}}}
+var dbaasService = monitorServiceView{"Databases", dbaas, monitorAlertView{alertLengths, alertLengths, []string{string(alert.OfEntities), string(alert.OfAccount), string(alert.OfRegions)}}}
+
+var alertLengths = func() (all []int) {
+	for _, l := range alert.Lengths {
+		all = append(all, int(l.Seconds()))
+	}
+	return all
+}()
 
 type serviceTypePath struct {
 	Type string `path:"serviceType" doc:"dbaas is the only one."`
@@ -80,7 +88,7 @@ var aggregates = []string{"avg", "max", "min", "sum"}
 
 func showDefinition(d measure.Definition) definitionView {
 	return definitionView{
-		Metric: d.Name, Label: d.Label, Kind: kindOf(d), Unit: string(d.Unit), Interval: fmt.Sprintf("%ds", int(measure.Every.Seconds())), Aggregates: aggregates,
+		Metric: d.Name, Label: d.Label, Kind: kindOf(d), Unit: string(d.Unit), Interval: fmt.Sprintf("%ds", int(measure.Every.Seconds())), Alertable: true, Aggregates: aggregates,
 		Dimensions: []dimensionView{{"Node Type", byRole, []string{rolePrimary, roleSecondary}}, {"Node", byNode, []string{}}},
 	}
 }

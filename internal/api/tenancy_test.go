@@ -69,6 +69,15 @@ var bodies = map[string]struct {
 		reference: `{"label":"x of theirs","service_type":"url","address":"https://x.example.org/","timeout":5,"credentials":[REF]}`, refers: "credentialId",
 	},
 	"ServiceUpdate": {good: `{"address":"https://evil.example.org/"}`, reference: `{"credentials":[REF]}`, refers: "credentialId"},
+	"AlertCreate": {
+		good: `{"label":"NAME","severity":1,"channel_ids":[1],"scope":"account","rule_criteria":{"rules":[{"metric":"cpu_usage","aggregate_function":"avg","operator":"gt","threshold":90}]},
+			"trigger_conditions":{"criteria_condition":"ALL","evaluation_period_seconds":300,"polling_interval_seconds":300,"trigger_occurrences":1}}`,
+		reference: `{"label":"x","severity":1,"channel_ids":[1],"entity_ids":["REF"],"rule_criteria":{"rules":[{"metric":"cpu_usage","aggregate_function":"avg","operator":"gt","threshold":90}]},
+			"trigger_conditions":{"criteria_condition":"ALL","evaluation_period_seconds":300,"polling_interval_seconds":300,"trigger_occurrences":1}}`, refers: "mysql.instanceId",
+	},
+	"ChannelCreate": {good: `{"label":"NAME","channel_type":"webhook","details":{"webhook":{"url":"https://NAME.example.org/"}}}`},
+	"ChannelUpdate": {good: `{"label":"evil"}`},
+	"AlertUpdate":   {good: `{"label":"evil"}`, reference: `{"scope":"entity","entity_ids":["REF"]}`, refers: "mysql.instanceId"},
 	"MetricsBody": {
 		good:      `{"entity_ids":[],"metrics":[{"name":"cpu_usage","aggregate_function":"avg"}]}`,
 		reference: `{"entity_ids":[REF],"metrics":[{"name":"cpu_usage","aggregate_function":"avg"}]}`, refers: "mysql.instanceId",
@@ -342,7 +351,7 @@ func newTenancy(t *testing.T) (*bench, *asked, []tenantOperation, *tenant) {
 	t.Helper()
 	var tracer asked
 	b, _ := benchesOn(t, pgtest.Store(t, pgtest.WithTracer(&tracer)), false)
-	b.api.Control.Services.Networks = &monitor.Networks{}
+	b.api.Control.Services.Networks, b.api.Control.AlertChannels.Networks = &monitor.Networks{}, &monitor.Networks{}
 	all := tenantOperations(t, b)
 	mallory := &tenant{name: "beta", token: b.stranger()}
 	var err error
@@ -462,7 +471,7 @@ func (b *bench) asReference(t *testing.T, all []tenantOperation, owner, stranger
 			t.Errorf("%s that refers to one's own: %d %s: the attack is blunt", o, mine, text)
 		}
 	}
-	if tried != 6 {
+	if tried != 8 {
 		t.Errorf("%d operations with references were tried", tried)
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"steward/internal/metrics"
 	"steward/internal/monitor"
 	"steward/internal/netns"
+	"steward/internal/notify"
 	"steward/internal/notify/outbox"
 	"steward/internal/operate"
 	"steward/internal/operation"
@@ -66,6 +67,7 @@ type App struct {
 	prober   *probe.Prober
 	watcher  *watch.Watcher
 	notices  *outbox.Outbox
+	senders  map[string]notify.Sender
 	audit    *audit.Recorder
 
 	noticeMetrics *metrics.Notices
@@ -132,7 +134,7 @@ func (a *App) wire(ctx context.Context) error {
 		Platform:        a.host,
 		Networks:        a.networks, Issues: a.issueTracker(), Now: failpoint.Now,
 		SharedRates: a.sharedRates(), OnlyServer: a.server != nil, // the data folder is locked, and its store is nobody else's
-		Enqueue: a.enqueue, Measurements: a.meter, Scraper: a.scraper,
+		Enqueue: a.enqueue, Measurements: a.meter, Scraper: a.scraper, Senders: a.senders,
 	})
 	a.audit = audit.New(a.store, a.log)
 	a.registry = prometheus.NewRegistry()

@@ -50,6 +50,8 @@ func (c Cause) Alert() (id cluster.ID, rule alert.ID, ok bool) {
 type Audience struct {
 	// Contacts are all of the account's.
 	Contacts bool
+	// Channels are the account's.
+	Channels []alert.Channel
 }
 
 // Raise opens an issue of the cause, unless one is open. about names what is at
@@ -75,7 +77,7 @@ func (t IssueTracker) RaiseTo(ctx context.Context, tx *store.Tx, of account.ID, 
 	if err != nil {
 		return fmt.Errorf("open issue of %s: %w", cause, err)
 	}
-	return t.opened(ctx, tx, issue, opening{summary: summary})
+	return t.opened(ctx, tx, issue, opening{summary: summary, channels: told.Channels})
 }
 
 // Settle closes the open issues of the cause and of those below it: all is well

@@ -10,6 +10,42 @@ import (
 	"time"
 )
 
+const alertEntities = `-- name: AlertEntities :many
+SELECT id, label, engine, region FROM clusters WHERE account_id = $1 AND deleted IS NULL ORDER BY id
+`
+
+type AlertEntitiesRow struct {
+	ID     int64
+	Label  string
+	Engine string
+	Region string
+}
+
+func (q *Queries) AlertEntities(ctx context.Context, accountID int64) ([]AlertEntitiesRow, error) {
+	rows, err := q.db.Query(ctx, alertEntities, accountID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AlertEntitiesRow
+	for rows.Next() {
+		var i AlertEntitiesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Label,
+			&i.Engine,
+			&i.Region,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const alertRuleDelete = `-- name: AlertRuleDelete :execrows
 DELETE FROM alert_rules WHERE account_id = $1 AND id = $2
 `
@@ -274,6 +310,227 @@ func (q *Queries) AlertsOpen(ctx context.Context) ([]AlertsOpenRow, error) {
 	for rows.Next() {
 		var i AlertsOpenRow
 		if err := rows.Scan(&i.AccountID, &i.Cause); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const channelCreate = `-- name: ChannelCreate :exec
+INSERT INTO alert_channels (id, account_id, label, kind, addresses, region, shown, sealed_url, sealed_secret, created, created_by, updated, updated_by)
+OVERRIDING SYSTEM VALUE
+VALUES ($1, $2, $3, $4, $5::text[], $6, $7, $8, $9, $10, $11, $10, $11)
+`
+
+type ChannelCreateParams struct {
+	ID           int64
+	AccountID    int64
+	Label        string
+	Kind         string
+	Addresses    []string
+	Region       string
+	Shown        string
+	SealedUrl    []byte
+	SealedSecret []byte
+	Created      time.Time
+	CreatedBy    string
+}
+
+func (q *Queries) ChannelCreate(ctx context.Context, arg ChannelCreateParams) error {
+	_, err := q.db.Exec(ctx, channelCreate,
+		arg.ID,
+		arg.AccountID,
+		arg.Label,
+		arg.Kind,
+		arg.Addresses,
+		arg.Region,
+		arg.Shown,
+		arg.SealedUrl,
+		arg.SealedSecret,
+		arg.Created,
+		arg.CreatedBy,
+	)
+	return err
+}
+
+const channelDelete = `-- name: ChannelDelete :execrows
+DELETE FROM alert_channels WHERE account_id = $1 AND id = $2
+`
+
+func (q *Queries) ChannelDelete(ctx context.Context, accountID int64, iD int64) (int64, error) {
+	result, err := q.db.Exec(ctx, channelDelete, accountID, iD)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const channelForget = `-- name: ChannelForget :exec
+UPDATE alert_rules SET channels = array_remove(channels, $1::bigint) WHERE account_id = $2 AND $1::bigint = ANY (channels)
+`
+
+func (q *Queries) ChannelForget(ctx context.Context, iD int64, accountID int64) error {
+	_, err := q.db.Exec(ctx, channelForget, iD, accountID)
+	return err
+}
+
+const channelID = `-- name: ChannelID :one
+SELECT nextval(pg_get_serial_sequence('alert_channels', 'id'))::bigint
+`
+
+func (q *Queries) ChannelID(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, channelID)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const channelLock = `-- name: ChannelLock :one
+SELECT id, label, kind, addresses, region, shown, created, created_by, updated, updated_by FROM alert_channels
+WHERE account_id = $1 AND id = $2 FOR UPDATE
+`
+
+type ChannelLockRow struct {
+	ID        int64
+	Label     string
+	Kind      string
+	Addresses []string
+	Region    string
+	Shown     string
+	Created   time.Time
+	CreatedBy string
+	Updated   time.Time
+	UpdatedBy string
+}
+
+func (q *Queries) ChannelLock(ctx context.Context, accountID int64, iD int64) (ChannelLockRow, error) {
+	row := q.db.QueryRow(ctx, channelLock, accountID, iD)
+	var i ChannelLockRow
+	err := row.Scan(
+		&i.ID,
+		&i.Label,
+		&i.Kind,
+		&i.Addresses,
+		&i.Region,
+		&i.Shown,
+		&i.Created,
+		&i.CreatedBy,
+		&i.Updated,
+		&i.UpdatedBy,
+	)
+	return i, err
+}
+
+const channelSealed = `-- name: ChannelSealed :one
+SELECT id, account_id, label, kind, region, sealed_url, sealed_secret FROM alert_channels WHERE account_id = $1 AND id = $2
+`
+
+type ChannelSealedRow struct {
+	ID           int64
+	AccountID    int64
+	Label        string
+	Kind         string
+	Region       string
+	SealedUrl    []byte
+	SealedSecret []byte
+}
+
+func (q *Queries) ChannelSealed(ctx context.Context, accountID int64, iD int64) (ChannelSealedRow, error) {
+	row := q.db.QueryRow(ctx, channelSealed, accountID, iD)
+	var i ChannelSealedRow
+	err := row.Scan(
+		&i.ID,
+		&i.AccountID,
+		&i.Label,
+		&i.Kind,
+		&i.Region,
+		&i.SealedUrl,
+		&i.SealedSecret,
+	)
+	return i, err
+}
+
+const channelUpdate = `-- name: ChannelUpdate :execrows
+UPDATE alert_channels SET label = $1, addresses = $2::text[], region = $3, shown = $4,
+    sealed_url = coalesce($5, sealed_url), sealed_secret = coalesce($6, sealed_secret),
+    updated = $7, updated_by = $8
+WHERE account_id = $9 AND id = $10
+`
+
+type ChannelUpdateParams struct {
+	Label        string
+	Addresses    []string
+	Region       string
+	Shown        string
+	SealedUrl    []byte
+	SealedSecret []byte
+	Updated      time.Time
+	UpdatedBy    string
+	AccountID    int64
+	ID           int64
+}
+
+func (q *Queries) ChannelUpdate(ctx context.Context, arg ChannelUpdateParams) (int64, error) {
+	result, err := q.db.Exec(ctx, channelUpdate,
+		arg.Label,
+		arg.Addresses,
+		arg.Region,
+		arg.Shown,
+		arg.SealedUrl,
+		arg.SealedSecret,
+		arg.Updated,
+		arg.UpdatedBy,
+		arg.AccountID,
+		arg.ID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const channelsOf = `-- name: ChannelsOf :many
+SELECT id, label, kind, addresses, region, shown, created, created_by, updated, updated_by FROM alert_channels WHERE account_id = $1 ORDER BY id
+`
+
+type ChannelsOfRow struct {
+	ID        int64
+	Label     string
+	Kind      string
+	Addresses []string
+	Region    string
+	Shown     string
+	Created   time.Time
+	CreatedBy string
+	Updated   time.Time
+	UpdatedBy string
+}
+
+func (q *Queries) ChannelsOf(ctx context.Context, accountID int64) ([]ChannelsOfRow, error) {
+	rows, err := q.db.Query(ctx, channelsOf, accountID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ChannelsOfRow
+	for rows.Next() {
+		var i ChannelsOfRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Label,
+			&i.Kind,
+			&i.Addresses,
+			&i.Region,
+			&i.Shown,
+			&i.Created,
+			&i.CreatedBy,
+			&i.Updated,
+			&i.UpdatedBy,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

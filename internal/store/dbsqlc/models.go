@@ -31,6 +31,22 @@ type AccountKey struct {
 	Created   time.Time
 }
 
+type AlertChannel struct {
+	ID           int64
+	AccountID    int64
+	Label        string
+	Kind         string
+	Addresses    []string
+	Region       string
+	Shown        string
+	SealedUrl    []byte
+	SealedSecret []byte
+	Created      time.Time
+	CreatedBy    string
+	Updated      time.Time
+	UpdatedBy    string
+}
+
 type AlertRule struct {
 	AccountID   int64
 	ID          int64

@@ -38,3 +38,36 @@ SELECT account_id, cause::text AS cause FROM issues WHERE closed IS NULL AND cau
 -- name: SlicesSince :many
 SELECT cluster_id, started, node, packed FROM measured_slices
 WHERE cluster_id = ANY (@clusters::bigint[]) AND started >= @since::timestamptz AND started < @until::timestamptz ORDER BY started;
+
+-- name: AlertEntities :many
+SELECT id, label, engine, region FROM clusters WHERE account_id = @account_id AND deleted IS NULL ORDER BY id;
+
+-- name: ChannelsOf :many
+SELECT id, label, kind, addresses, region, shown, created, created_by, updated, updated_by FROM alert_channels WHERE account_id = @account_id ORDER BY id;
+
+-- name: ChannelLock :one
+SELECT id, label, kind, addresses, region, shown, created, created_by, updated, updated_by FROM alert_channels
+WHERE account_id = @account_id AND id = @id FOR UPDATE;
+
+-- name: ChannelID :one
+SELECT nextval(pg_get_serial_sequence('alert_channels', 'id'))::bigint;
+
+-- name: ChannelCreate :exec
+INSERT INTO alert_channels (id, account_id, label, kind, addresses, region, shown, sealed_url, sealed_secret, created, created_by, updated, updated_by)
+OVERRIDING SYSTEM VALUE
+VALUES (@id, @account_id, @label, @kind, @addresses::text[], @region, @shown, @sealed_url, @sealed_secret, @created, @created_by, @created, @created_by);
+
+-- name: ChannelUpdate :execrows
+UPDATE alert_channels SET label = @label, addresses = @addresses::text[], region = @region, shown = @shown,
+    sealed_url = coalesce(sqlc.narg(sealed_url), sealed_url), sealed_secret = coalesce(sqlc.narg(sealed_secret), sealed_secret),
+    updated = @updated, updated_by = @updated_by
+WHERE account_id = @account_id AND id = @id;
+
+-- name: ChannelDelete :execrows
+DELETE FROM alert_channels WHERE account_id = @account_id AND id = @id;
+
+-- name: ChannelForget :exec
+UPDATE alert_rules SET channels = array_remove(channels, @id::bigint) WHERE account_id = @account_id AND @id::bigint = ANY (channels);
+
+-- name: ChannelSealed :one
+SELECT id, account_id, label, kind, region, sealed_url, sealed_secret FROM alert_channels WHERE account_id = @account_id AND id = @id;
