@@ -56,7 +56,7 @@ var commands = withEngines(map[string]string{
 	"viewStats": "managed stats-list",
 
 	"listMonitorServices": "monitor service-list", "viewMonitorService": "monitor service-view", "listMetricDefinitions": "monitor metrics-list",
-	"fetchMetrics": "", "discoverDatabases": "", // answers of which no table can be made
+	"fetchMetrics": "", "createMetricsToken": "", "discoverDatabases": "", // answers of which no table can be made
 	"listMonitorDashboards":   "monitor dashboards-list",
 	"listAllAlertDefinitions": "alerts definitions-list-all", "listAlertDefinitions": "alerts definitions-list", "createAlertDefinition": "alerts definition-create",
 	"viewAlertDefinition": "alerts definition-view", "updateAlertDefinition": "alerts definition-update", "deleteAlertDefinition": "alerts definition-delete",

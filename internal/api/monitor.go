@@ -351,6 +351,13 @@ func (a *API) registerMonitor() {
 			return listInMemory(inMemory[measure.Definition]{measure.Definitions(), definitionFields, definitionMember}, c.In.Listing, showDefinition)
 		})
 	register(a, e(http.MethodPost, one+"/metrics", "fetchMetrics", "Fetch metrics of several databases"), a.fetchMetrics)
+	register(a, e(http.MethodPost, one+"/token", "createMetricsToken", "Refuse a token for metrics alone, which isn't offered"),
+		func(_ context.Context, c call[serviceTypePath, none]) (empty, error) {
+			if err := c.In.check(); err != nil {
+				return empty{}, err
+			}
+			return empty{}, fault.NewPrecondition("Tokens for metrics alone aren't offered: the API's own token fetches them, at this address, by POST /v4/monitor/services/dbaas/metrics")
+		})
 	register(a, e(http.MethodGet, one+"/dashboards", "listMonitorDashboards", "List dashboards, of which there are none"),
 		func(_ context.Context, c call[definitionsInput, none]) (list[empty], error) {
 			if err := (serviceTypePath{c.In.Type}).check(); err != nil {
