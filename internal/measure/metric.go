@@ -171,7 +171,7 @@ var definitions = []Definition{
 	gauge(ReplicationLagBytes, "replication_lag_bytes", "Replication lag in bytes", "What of the primary's log a replica hasn't applied.", Bytes, Max),
 	gauge(ReplicationLag, "replication_lag", "Replication lag", "How long ago what a replica applied last was written, while there is more to apply.", Seconds, Max),
 	counter(LogBytes, "log_bytes", "Log written", "WAL, or binary log, that was written, or received by a replica.", BytesPerSecond),
-	gauge(ArchiveLag, "archive_lag", "Archive lag", "Age of the oldest finished segment that waits to be archived.", Seconds, Max).only(cluster.PostgreSQL),
+	gauge(ArchiveLag, "archive_lag", "Archive lag", "Age of the oldest finished segment that waits to be archived. On MySQL and MariaDB, how long ago all was archived that was finished, 0 within a minute.", Seconds, Max),
 	gauge(ArchiveWaiting, "archive_waiting", "Waiting for the archive", "Finished segments that wait to be archived.", Number, Max).only(cluster.PostgreSQL),
 	counter(Checkpoints, "checkpoints", "Checkpoints", "Checkpoints, also those that were asked for.", PerSecond).only(cluster.PostgreSQL),
 	gauge(TransactionIDAge, "transaction_id_age", "Transaction id age", "How far the oldest transaction id is on its way to the wraparound, at which the server takes no more writes.", Percent, Max).only(cluster.PostgreSQL),

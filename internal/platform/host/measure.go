@@ -209,6 +209,9 @@ func (d *Driver) measureNode(ctx context.Context, cs *clusterState, top state.To
 	}
 	written := d.measureProcess(&out.Reading, ns, rec, p, &m.usage)
 	d.measureDisk(&out.Reading, ns, rec, m, written)
+	if d.o.Continuous && rec.Engine == cluster.MySQL && out.Role == cluster.Primary {
+		out.Set(measure.ArchiveLag, cs.archiveLag(out.At).Seconds())
+	}
 	if ns.isHung() || !rec.Bootstrapped {
 		return out, unknown
 	}
