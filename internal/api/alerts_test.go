@@ -217,7 +217,8 @@ func TestAlertChannels(t *testing.T) {
 	try := func(id int64) (told struct {
 		Delivered bool
 		Problem   *string
-	}) {
+	},
+	) {
 		t.Helper()
 		r := b.send("POST", fmt.Sprintf("%s/%d/test", alertChannels, id), b.full, "")
 		if r.StatusCode != 200 {

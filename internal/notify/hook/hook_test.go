@@ -135,7 +135,9 @@ func TestWebhook(t *testing.T) {
 		p := problems()
 		return p["ops"] == "The answer has status 503." && p["inside"] != "" && p["inside"] != p["ops"]
 	})
-	do(func(tx *store.Tx) error { return issues.Settle(ctx, tx, owner, cause, "All is well.", at.Add(time.Minute)) })
+	do(func(tx *store.Tx) error {
+		return issues.Settle(ctx, tx, owner, cause, "All is well.", at.Add(time.Minute))
+	})
 	r.answers(http.StatusOK)
 	await.True(t, "both notices arrive", func() bool { return len(r.messages()) == 2 })
 	got := r.messages()
