@@ -157,3 +157,12 @@ func TestWebhook(t *testing.T) {
 		t.Errorf("%d requests weren't signed as they should be", r.forged)
 	}
 }
+
+// TestSign: what receivers are told to compute, here by openssl.
+func TestSign(t *testing.T) {
+	t.Parallel()
+	const want = "v1=49f24e537407743fa4a0242bb63b94b9a47ee99cbbe071ccd8a22550ae411686"
+	if got := hook.Sign("secret", "1700000000", []byte(`{"a":1}`)); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
