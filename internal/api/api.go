@@ -102,6 +102,8 @@ func New(o Options) *API {
 	a.registerOAuth()
 	a.registerStats()
 	a.registerMonitor()
+	a.registerAlerts()
+	a.registerAlertChannels()
 	a.registerDiscovery()
 	a.registerOperator()
 	a.documentSchemas()

@@ -56,8 +56,14 @@ var commands = withEngines(map[string]string{
 	"viewStats": "managed stats-list",
 
 	"listMonitorServices": "monitor service-list", "viewMonitorService": "monitor service-view", "listMetricDefinitions": "monitor metrics-list",
-	"fetchMetrics": "", "discoverDatabases": "", // answers of which no table can be made
-	"listMonitorDashboards": "monitor dashboards-list",
+	"fetchMetrics": "", "createMetricsToken": "", "discoverDatabases": "", // answers of which no table can be made
+	"listMonitorDashboards":   "monitor dashboards-list",
+	"listAllAlertDefinitions": "alerts definitions-list-all", "listAlertDefinitions": "alerts definitions-list", "createAlertDefinition": "alerts definition-create",
+	"viewAlertDefinition": "alerts definition-view", "updateAlertDefinition": "alerts definition-update", "deleteAlertDefinition": "alerts definition-delete",
+	"listAlertDefinitionEntities": "alerts definition-entities-list",
+	"listAlertChannels":           "alerts channels-list", "createAlertChannel": "alerts channel-create", "viewAlertChannel": "alerts channel-view",
+	"updateAlertChannel": "alerts channel-update", "deleteAlertChannel": "alerts channel-delete", "testAlertChannel": "alerts channel-test",
+	"listAlertsOfChannel": "alerts channel-alerts-list",
 
 	"listTickets": "tickets list", "viewTicket": "tickets view", "listTicketReplies": "tickets replies", "createTicketReply": "tickets reply",
 })
@@ -93,10 +99,13 @@ const columnsWithin = 101
 // tables are by the schema's name in the document.
 var tables = map[string]table{
 	"AccountView":      {columns: []string{"company", "email", "euuid", "active_since"}, fields: filter.Fields{"company": filter.Text, "euuid": filter.Text}},
+	"AlertEntityView":  {columns: []string{"id", "label", "type"}, fields: alertEntityFields},
+	"AlertView":        {columns: []string{"id", "label", "severity", "type", "status", "scope"}, fields: alertFields},
 	"AnyDatabaseView":  {columns: databaseColumns, fields: store.ClusterFields},
 	"AppView":          {columns: []string{"id", "label", "scopes", "website", "created", "expiry"}, fields: store.AppFields},
 	"AvailabilityView": {columns: []string{"region", "plan", "available"}, fields: filter.Fields{"region": filter.Text, "plan": filter.Text, "available": filter.Bool}},
 	"BackupView":       {columns: []string{"id", "label", "type", "state", "created", "verified"}, fields: store.BackupFields},
+	"ChannelView":      {columns: []string{"id", "label", "channel_type", "type"}, fields: channelFields},
 	"CheckView":        {columns: []string{"started", "result", "response_time"}, fields: checkFields},
 	"ClientView":       {columns: []string{"id", "label", "status", "public", "redirect_uri", "secret"}, fields: store.ClientFields},
 	"ComputeTypeView":  planTable,
@@ -111,6 +120,7 @@ var tables = map[string]table{
 	"EventView":        {columns: []string{"id", "created", "username", "action", "status", "percent_complete", "message"}, fields: store.EventFields},
 	"GlobalGrants":     {columns: []string{"account_access", "add_databases"}, within: true},
 	"IssueView":        {columns: []string{"id", "created", "closed", "services"}, fields: store.IssueFields},
+	"MadeChannelView":  {columns: []string{"id", "label", "channel_type", "type", "secret"}},
 	"LoginView":        {columns: []string{"id", "datetime", "username", "ip", "status"}, fields: store.LoginFields},
 	"MaintenanceView": {
 		columns: []string{"type", "status", "when", "complete_time", "reason"},
@@ -137,6 +147,7 @@ var tables = map[string]table{
 	"TableView":    {columns: []string{"database", "schema", "table", "index", "size_bytes", "rows"}, fields: tableFields},
 	"TicketView":   {columns: []string{"id", "status", "opened", "updated", "closed", "summary"}, fields: store.TicketFields},
 	"TokenView":    {columns: []string{"id", "label", "scopes", "created", "expiry", "token"}, fields: store.TokenFields},
+	"TriedView":    {columns: []string{"delivered", "problem"}},
 	"TypeView":     planTable,
 	"UserView":     {columns: []string{"username", "email", "restricted"}, fields: store.UserFields},
 }

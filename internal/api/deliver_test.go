@@ -102,7 +102,7 @@ func (b *bench) oneOfEach() *strings.Replacer {
 		"{credentialId}", made("/v4/managed/credentials", `{"label":"router","username":"admin","password":"not told"}`),
 		"{tokenId}", made("/v4/profile/tokens", `{"label":"x","scopes":"*"}`),
 		"{clientId}", made("/v4/account/oauth-clients", `{"label":"x","redirect_uri":"https://example.org/"}`),
-		"{username}", "limited", "{engine}/{series}", "postgresql/15", "{id}", "local",
+		"{alertId}", "1", "{channelId}", "1", "{serviceType}", "dbaas", "{username}", "limited", "{engine}/{series}", "postgresql/15", "{id}", "local",
 	)
 }
 

@@ -105,7 +105,7 @@ func TestFiltersAreObeyed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	database, service, ticket := b.fill()
-	named := strings.NewReplacer("{instanceId}", fmt.Sprint(database), "{serviceId}", fmt.Sprint(service), "{ticketId}", fmt.Sprint(ticket), "{serviceType}", "dbaas")
+	named := strings.NewReplacer("{instanceId}", fmt.Sprint(database), "{serviceId}", fmt.Sprint(service), "{ticketId}", fmt.Sprint(ticket), "{serviceType}", "dbaas", "{alertId}", "1", "{channelId}", "1")
 	empty := 0
 	for _, path := range lists(t, b.api) {
 		place := named.Replace(path)

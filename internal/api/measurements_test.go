@@ -153,6 +153,9 @@ func TestMonitorServices(t *testing.T) {
 		}
 		Results int
 	}
+	if r := b.send("POST", services+"/dbaas/token", b.readOnly, `{"entity_ids":[1]}`); r.StatusCode != 400 || !strings.Contains(r.body, "the API's own token fetches them") {
+		t.Errorf("%d %s", r.StatusCode, r.body)
+	}
 	b.decode(b.send("GET", services+"/dbaas/metric-definitions?page_size=500", b.readOnly, ""), &definitions)
 	if definitions.Results != measure.Count-1 || definitions.Data[2].Metric != "cpu_usage" || definitions.Data[2].Unit != "percent" || definitions.Data[2].Interval != "10s" {
 		t.Errorf("%+v", definitions)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/alert"
 	"steward/internal/cluster"
 	"steward/internal/control"
 	"steward/internal/fault"
@@ -37,7 +38,14 @@ type monitorAlertView struct {
 	Scope      []string `json:"scope" nullable:"false"`
 }
 
-var dbaasService = monitorServiceView{"Databases", dbaas, monitorAlertView{[]int{}, []int{}, []string{}}}
+var dbaasService = monitorServiceView{"Databases", dbaas, monitorAlertView{alertLengths, alertLengths, []string{string(alert.OfEntities), string(alert.OfAccount), string(alert.OfRegions)}}}
+
+var alertLengths = func() (all []int) {
+	for _, l := range alert.Lengths {
+		all = append(all, int(l.Seconds()))
+	}
+	return all
+}()
 
 type serviceTypePath struct {
 	Type string `path:"serviceType" doc:"dbaas is the only one."`
@@ -80,7 +88,7 @@ var aggregates = []string{"avg", "max", "min", "sum"}
 
 func showDefinition(d measure.Definition) definitionView {
 	return definitionView{
-		Metric: d.Name, Label: d.Label, Kind: kindOf(d), Unit: string(d.Unit), Interval: fmt.Sprintf("%ds", int(measure.Every.Seconds())), Aggregates: aggregates,
+		Metric: d.Name, Label: d.Label, Kind: kindOf(d), Unit: string(d.Unit), Interval: fmt.Sprintf("%ds", int(measure.Every.Seconds())), Alertable: true, Aggregates: aggregates,
 		Dimensions: []dimensionView{{"Node Type", byRole, []string{rolePrimary, roleSecondary}}, {"Node", byNode, []string{}}},
 	}
 }
@@ -343,6 +351,13 @@ func (a *API) registerMonitor() {
 			return listInMemory(inMemory[measure.Definition]{measure.Definitions(), definitionFields, definitionMember}, c.In.Listing, showDefinition)
 		})
 	register(a, e(http.MethodPost, one+"/metrics", "fetchMetrics", "Fetch metrics of several databases"), a.fetchMetrics)
+	register(a, e(http.MethodPost, one+"/token", "createMetricsToken", "Refuse a token for metrics alone, which isn't offered"),
+		func(_ context.Context, c call[serviceTypePath, none]) (empty, error) {
+			if err := c.In.check(); err != nil {
+				return empty{}, err
+			}
+			return empty{}, fault.NewPrecondition("Tokens for metrics alone aren't offered: the API's own token fetches them, at this address, by POST /v4/monitor/services/dbaas/metrics")
+		})
 	register(a, e(http.MethodGet, one+"/dashboards", "listMonitorDashboards", "List dashboards, of which there are none"),
 		func(_ context.Context, c call[definitionsInput, none]) (list[empty], error) {
 			if err := (serviceTypePath{c.In.Type}).check(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"steward/internal/alarm"
 	"steward/internal/api"
 	"steward/internal/archive"
 	"steward/internal/audit"
@@ -27,6 +28,7 @@ import (
 	"steward/internal/metrics"
 	"steward/internal/monitor"
 	"steward/internal/netns"
+	"steward/internal/notify"
 	"steward/internal/notify/outbox"
 	"steward/internal/operate"
 	"steward/internal/operation"
@@ -65,6 +67,7 @@ type App struct {
 	prober   *probe.Prober
 	watcher  *watch.Watcher
 	notices  *outbox.Outbox
+	senders  map[string]notify.Sender
 	audit    *audit.Recorder
 
 	noticeMetrics *metrics.Notices
@@ -72,6 +75,7 @@ type App struct {
 	collector *collector.Collector
 	meter     *meter.Meter
 	scraper   *meter.Scraper
+	alarm     *alarm.Judge
 
 	lock     *os.File
 	listener net.Listener
@@ -130,7 +134,7 @@ func (a *App) wire(ctx context.Context) error {
 		Platform:        a.host,
 		Networks:        a.networks, Issues: a.issueTracker(), Now: failpoint.Now,
 		SharedRates: a.sharedRates(), OnlyServer: a.server != nil, // the data folder is locked, and its store is nobody else's
-		Enqueue: a.enqueue, Measurements: a.meter, Scraper: a.scraper,
+		Enqueue: a.enqueue, Measurements: a.meter, Scraper: a.scraper, Senders: a.senders,
 	})
 	a.audit = audit.New(a.store, a.log)
 	a.registry = prometheus.NewRegistry()

@@ -47,6 +47,7 @@ func (a *App) all() []service {
 		{"notices", a.openNotices, nil},
 		{"samples", a.openCollector, nil},
 		{"measurements", a.openMeter, nil},
+		{"alerts", a.openAlarm, nil},
 		{"wiring", a.wire, nil},
 		{"first token", a.firstToken, nil},
 		{"first machine", a.firstMachine, nil},
@@ -62,6 +63,11 @@ func (a *App) all() []service {
 		background("meter", func(ctx context.Context) {
 			if a.o.Metrics.Databases {
 				a.meter.Run(ctx)
+			}
+		}),
+		background("alarm", func(ctx context.Context) {
+			if a.o.Metrics.Databases {
+				a.alarm.Run(ctx)
 			}
 		}),
 		background("collector", func(ctx context.Context) { a.collector.Run(ctx) }),

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 
+	"steward/internal/alarm"
+	"steward/internal/failpoint"
 	"steward/internal/meter"
 )
 
@@ -10,5 +12,13 @@ import (
 func (a *App) openMeter(context.Context) error {
 	a.meter = meter.New(meter.Options{Store: a.store, Platform: a.host, Logger: a.log})
 	a.scraper = meter.NewScraper(a.host)
+	return nil
+}
+
+// openAlarm makes what judges the databases by what was measured of them.
+func (a *App) openAlarm(context.Context) error {
+	a.alarm = alarm.New(alarm.Options{
+		Store: a.store, Issues: a.issueTracker(), Logger: a.log, Backups: a.archive != nil, Verified: a.o.Backups.Verify, Now: failpoint.Now,
+	})
 	return nil
 }

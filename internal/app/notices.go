@@ -7,6 +7,8 @@ import (
 
 	"steward/internal/datadir"
 	"steward/internal/metrics"
+	"steward/internal/monitor"
+	"steward/internal/notify/hook"
 	"steward/internal/notify/outbox"
 	"steward/internal/outage"
 )
@@ -17,6 +19,8 @@ func (a *App) openNotices(context.Context) error {
 	if err != nil {
 		return err
 	}
+	senders[monitor.AccountChannel] = &hook.Sender{Poster: a.prober, Targets: a.store}
+	a.senders = senders
 	// A name of its own, the same after a restart, tells this server's claims from others'.
 	holder, err := datadir.ReadOrMakeToken(a.dir.ServerID())
 	if err != nil {

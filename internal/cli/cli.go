@@ -40,6 +40,7 @@ type commands struct {
 	Service     serviceCommands     `cmd:"" help:"Services that are monitored, over the API."`
 	Issue       issueCommands       `cmd:"" help:"Outages of services, over the API."`
 	Ticket      ticketCommands      `cmd:"" help:"What is told and written about issues."`
+	Alert       alertCommands       `cmd:"" help:"What is wrong with databases, by which rules, and who is told, over the API."`
 	Contact     contactCommands     `cmd:"" help:"Whom issues are told to, over the API."`
 	Credential  credentialCommands  `cmd:"" help:"User names and passwords in the service's care, over the API."`
 	SSHKey      sshKeyCommand       `cmd:"" name:"ssh-key" help:"Print the public key that support staff log in with, over the API."`

@@ -16,6 +16,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/limit"
 	"steward/internal/monitor"
+	"steward/internal/notify"
 	"steward/internal/operation"
 	"steward/internal/outage"
 	"steward/internal/platform"
@@ -64,6 +65,8 @@ type Deps struct {
 	// Measurements are those that the store hasn't got yet; nil where nothing measures. Scraper asks servers.
 	Measurements Measurements
 	Scraper      Scraper
+	// Senders send notices, by channel.
+	Senders map[string]notify.Sender
 
 	principals *principals
 }
@@ -71,6 +74,8 @@ type Deps struct {
 // Control is all use cases, by noun.
 type Control struct {
 	Accounts           *Accounts
+	Alerts             *Alerts
+	AlertChannels      *AlertChannels
 	Clusters           *Clusters
 	Backups            *Backups
 	Nodes              *Nodes
@@ -109,6 +114,8 @@ func New(d Deps) *Control {
 	}
 	return &Control{
 		Accounts:           &Accounts{d},
+		Alerts:             &Alerts{d},
+		AlertChannels:      &AlertChannels{Deps: d},
 		Clusters:           &Clusters{clusterChanges{d}},
 		Backups:            &Backups{clusterChanges{d}},
 		Nodes:              &Nodes{d},

@@ -3,6 +3,7 @@ package converge
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"steward/internal/cluster"
 	"steward/internal/operation"
@@ -44,11 +45,17 @@ func problems(seen platform.Observed) []string {
 	return all
 }
 
+// unfinishedTime is for how long a change of the primary isn't told of that goes on.
+const unfinishedTime = 2 * time.Minute
+
 // tellFailover tells once of changes of the primary: the row counts those that
 // have been told of, and goes up in the transaction of the event.
 func (r *repair) tellFailover(ctx context.Context) error {
 	if r.seen.Failovers <= r.c.Failovers {
 		return nil
+	}
+	if change := r.seen.LastChange; change.Unfinished() && r.Now().Sub(change.Began) < unfinishedTime {
+		return nil // how long it took will be known
 	}
 	message, told := failoverMessage(r.seen.Failovers-r.c.Failovers, r.seen.FailoverReason), false
 	err := r.Store.InTx(ctx, func(tx *store.Tx) (err error) {

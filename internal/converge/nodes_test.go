@@ -177,3 +177,22 @@ func (b *bench) mustHaveLast(id cluster.ID, want operation.Action) {
 		b.t.Errorf("last event: %+v, want %s", last, want)
 	}
 }
+
+// TestAFailoverThatGoesOnIsToldLater: another attempt finishes it, and knows then how long it took.
+func TestAFailoverThatGoesOnIsToldLater(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.activeOf(3)
+	change := cluster.PrimaryChange{From: 0, To: 1, Began: time.Now()}
+	b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.Failovers, real.LastChange = 1, change })
+	b.lookedAgain(c.ID)
+	b.mustHaveEvents(c.ID)
+	change.Took = 1700 * time.Millisecond
+	b.world.Edit(c.ID, func(real *memplatform.Cluster) { real.LastChange = change })
+	b.driver.Change(c.ID)
+	await.True(b.t, "the failover is told", func() bool { return b.view(c.ID).Failovers == 1 })
+	events := b.events(c.ID)
+	if len(events) != 1 || events[0].Params.Primary == nil || events[0].Params.Primary.Took != change.Took {
+		t.Errorf("%+v", events)
+	}
+}

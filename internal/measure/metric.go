@@ -59,6 +59,10 @@ const (
 	Checkpoints
 	TransactionIDAge
 	DatabaseSize
+	ConnectionUsage
+	Restarts
+	CertificateLeft
+	ConfirmingReplicas
 	end
 )
 
@@ -167,11 +171,15 @@ var definitions = []Definition{
 	gauge(ReplicationLagBytes, "replication_lag_bytes", "Replication lag in bytes", "What of the primary's log a replica hasn't applied.", Bytes, Max),
 	gauge(ReplicationLag, "replication_lag", "Replication lag", "How long ago what a replica applied last was written, while there is more to apply.", Seconds, Max),
 	counter(LogBytes, "log_bytes", "Log written", "WAL, or binary log, that was written, or received by a replica.", BytesPerSecond),
-	gauge(ArchiveLag, "archive_lag", "Archive lag", "Age of the oldest finished segment that waits to be archived.", Seconds, Max).only(cluster.PostgreSQL),
+	gauge(ArchiveLag, "archive_lag", "Archive lag", "Age of the oldest finished segment that waits to be archived. On MySQL and MariaDB, how long ago all was archived that was finished, 0 within a minute.", Seconds, Max),
 	gauge(ArchiveWaiting, "archive_waiting", "Waiting for the archive", "Finished segments that wait to be archived.", Number, Max).only(cluster.PostgreSQL),
 	counter(Checkpoints, "checkpoints", "Checkpoints", "Checkpoints, also those that were asked for.", PerSecond).only(cluster.PostgreSQL),
 	gauge(TransactionIDAge, "transaction_id_age", "Transaction id age", "How far the oldest transaction id is on its way to the wraparound, at which the server takes no more writes.", Percent, Max).only(cluster.PostgreSQL),
 	gauge(DatabaseSize, "database_size", "Database size", "Size of all logical databases.", Bytes, Max).only(cluster.PostgreSQL),
+	gauge(ConnectionUsage, "connection_usage", "Connection usage", "Sessions of customers, of those that they may have at once.", Percent, Max),
+	gauge(Restarts, "restarts", "Restarts", "1 when the server was started anew since the reading before, otherwise 0.", Number, Sum),
+	gauge(CertificateLeft, "certificate_left", "Certificate's time", "How long the server's certificate is valid still.", Seconds, Max),
+	gauge(ConfirmingReplicas, "replication_confirming", "Confirming replicas", "Replicas that confirm commits, on a primary that waits for one of them.", Number, Max),
 }
 
 func gauge(m Metric, name, label, doc string, unit Unit, across Across) Definition {

@@ -37,7 +37,11 @@ func (r *Reading) SetShare(used, whole float64, as, share, left Metric) {
 }
 
 // Meter makes values of a node's readings, one after the other.
-type Meter struct{ last Reading }
+type Meter struct {
+	last Reading
+	// life is the last that was seen: while a server is down it has none.
+	life string
+}
 
 // Add is what the reading says together with the one before. A counter that has gone
 // back says nothing: it was reset, or a part of what it sums up is gone.
@@ -45,6 +49,8 @@ func (m *Meter) Add(r Reading) Values {
 	before := m.last
 	m.last = r
 	v := r.Values
+	v[ConnectionUsage] = v[Connections] / v[ConnectionsMax] * 100
+	v[Restarts] = m.restarts(r.Life)
 	since := r.At.Sub(before.At).Seconds()
 	same := !before.At.IsZero() && before.Life == r.Life && since > 0
 	for _, d := range definitions {
@@ -67,6 +73,20 @@ func (m *Meter) Add(r Reading) Values {
 		v[CacheHitRatio] = hits / (hits + misses) * 100
 	}
 	return v
+}
+
+// restarts is 1 when the server has another life than when it was last seen, and unknown while it has none.
+func (m *Meter) restarts(life string) float64 {
+	before := m.life
+	switch {
+	case life == "":
+		return math.NaN()
+	case before == "", before == life:
+		m.life = life
+		return 0
+	}
+	m.life = life
+	return 1
 }
 
 // growth is by how much a counter has grown; NaN when that can't be known.

@@ -21,9 +21,11 @@ type Issue struct {
 	Host    string
 	// Cause is what is at fault when that isn't a service, and About its name for
 	// people.
-	Cause   string
-	About   string
-	Created time.Time
+	Cause string
+	About string
+	// Contacts reports whether it is told to the account's contacts.
+	Contacts bool
+	Created  time.Time
 	// Closed is nil while the outage lasts.
 	Closed *time.Time
 	// Services are those affected, also if they have recovered.

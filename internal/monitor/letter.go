@@ -42,7 +42,7 @@ func (n Notice) Letter() Letter {
 	case NoticeUnwatched:
 		l.Subject, l.Lead = "No longer watched: "+c.subject(c.Services), n.ended("It is no longer watched; nothing was found well again.")
 	case NoticeTest:
-		l.Subject, l.Lead, l.Close = "Test: "+c.Summary, []string{oneLine(c.Summary)}, "Nothing is wrong: an operator tries out how notices are sent."
+		l.Subject, l.Lead, l.Close = "Test: "+c.Summary, []string{oneLine(c.Summary)}, "Nothing is wrong: somebody tries out how notices are sent."
 	}
 	for _, s := range c.Services {
 		l.Services = append(l.Services, LetterService{oneLine(s.Label), oneLine(s.Address), s.text()})

@@ -47,6 +47,10 @@ const (
 // others are the operator's, by the names that the configuration gives them.
 const EmailChannel = "email"
 
+// AccountChannel is the channel of webhooks and chats that accounts have set up; its recipients are their ids. No
+// channel of the operator's can have that name.
+const AccountChannel = "@account"
+
 // Notice is what one recipient is told of one issue, or of one maintenance window.
 type Notice struct {
 	ID      NoticeID

@@ -66,6 +66,12 @@ const (
 	ComputeCreate    Action = "managed_compute_create"
 	ComputeUpdate    Action = "managed_compute_update"
 	ComputeDelete    Action = "managed_compute_delete"
+	AlertCreate      Action = "alert_definition_create"
+	AlertUpdate      Action = "alert_definition_update"
+	AlertDelete      Action = "alert_definition_delete"
+	ChannelCreate    Action = "alert_channel_create"
+	ChannelUpdate    Action = "alert_channel_update"
+	ChannelDelete    Action = "alert_channel_delete"
 	TicketCreate     Action = "ticket_create"
 	TicketUpdate     Action = "ticket_update"
 )
@@ -80,6 +86,8 @@ const (
 	Contact    EntityType = "managed_contact"
 	Credential EntityType = "managed_credential"
 	Machine    EntityType = "managed_compute"
+	Alert      EntityType = "alert_definition"
+	Channel    EntityType = "alert_channel"
 	Ticket     EntityType = "ticket"
 )
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/alert"
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/monitor"
@@ -28,9 +31,37 @@ func OfBackup(id cluster.ID, b backup.ID) Cause {
 	return OfDatabase(id) + Cause(fmt.Sprintf("/backup/%d", b))
 }
 
+// OfAlert is what a rule finds wrong with a database.
+func OfAlert(id cluster.ID, rule alert.ID) Cause {
+	return OfDatabase(id) + alertPart + Cause(strconv.FormatInt(int64(rule), 10))
+}
+
+const alertPart = "/alert/"
+
+// Alert is the database and the rule of a cause that OfAlert made.
+func (c Cause) Alert() (id cluster.ID, rule alert.ID, ok bool) {
+	database, number, ok := strings.Cut(strings.TrimPrefix(string(c), "database/"), alertPart)
+	of, err := strconv.ParseInt(database, 10, 64)
+	by, wrong := strconv.ParseInt(number, 10, 64)
+	return cluster.ID(of), alert.ID(by), ok && err == nil && wrong == nil
+}
+
+// Audience is who is told of an issue beside the operator's channels.
+type Audience struct {
+	// Contacts are all of the account's.
+	Contacts bool
+	// Channels are the account's.
+	Channels []alert.Channel
+}
+
 // Raise opens an issue of the cause, unless one is open. about names what is at
-// fault, and found says what is wrong with it.
+// fault, and found says what is wrong with it. All contacts are told.
 func (t IssueTracker) Raise(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, about, found string, at time.Time) error {
+	return t.RaiseTo(ctx, tx, of, cause, about, found, at, Audience{Contacts: true})
+}
+
+// RaiseTo is Raise that tells an audience.
+func (t IssueTracker) RaiseTo(ctx context.Context, tx *store.Tx, of account.ID, cause Cause, about, found string, at time.Time, told Audience) error {
 	if err := tx.LockIssues(ctx, of); err != nil {
 		return err
 	}
@@ -42,11 +73,11 @@ func (t IssueTracker) Raise(ctx context.Context, tx *store.Tx, of account.ID, ca
 		return nil
 	}
 	summary := about + ": " + found
-	issue, err := tx.OpenIssue(ctx, monitor.Issue{Account: of, Cause: string(cause), About: about, Created: at, Ticket: monitor.Ticket{Summary: summary}})
+	issue, err := tx.OpenIssue(ctx, monitor.Issue{Account: of, Cause: string(cause), About: about, Contacts: told.Contacts, Created: at, Ticket: monitor.Ticket{Summary: summary}})
 	if err != nil {
 		return fmt.Errorf("open issue of %s: %w", cause, err)
 	}
-	return t.opened(ctx, tx, issue, opening{summary: summary})
+	return t.opened(ctx, tx, issue, opening{summary: summary, channels: told.Channels})
 }
 
 // Settle closes the open issues of the cause and of those below it: all is well

@@ -30,7 +30,7 @@ func (t IssueTracker) Begin(ctx context.Context, tx *store.Tx, s monitor.Service
 		return err
 	}
 	one := monitor.NoticeService{Label: s.Label, Address: s.Address, Class: found.Class, Detail: found.Detail, Since: found.Started}
-	told := opening{s.ID, monitor.Summarize(s.Label, found), []monitor.NoticeService{one}, s.Group}
+	told := opening{service: s.ID, summary: monitor.Summarize(s.Label, found), services: []monitor.NoticeService{one}, group: s.Group}
 	issue, err := tx.IssueOfService(ctx, s)
 	if err == nil { // it was changed meanwhile, and is no better
 		return t.tellContacts(ctx, tx, issue, told)
@@ -42,7 +42,7 @@ func (t IssueTracker) Begin(ctx context.Context, tx *store.Tx, s monitor.Service
 	issue, err = tx.IssueToJoin(ctx, s.Account, hosts, found.Started.Add(-monitor.JoinWindow))
 	joins := err == nil
 	if fault.IsKind(err, fault.NotFound) {
-		issue, err = tx.OpenIssue(ctx, monitor.Issue{Account: s.Account, Host: s.Host(), Created: found.Started, Ticket: monitor.Ticket{Summary: told.summary}}, hosts...)
+		issue, err = tx.OpenIssue(ctx, monitor.Issue{Account: s.Account, Host: s.Host(), Contacts: true, Created: found.Started, Ticket: monitor.Ticket{Summary: told.summary}}, hosts...)
 	}
 	if err != nil {
 		return fmt.Errorf("open issue: %w", err)

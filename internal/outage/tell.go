@@ -3,9 +3,11 @@ package outage
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"steward/internal/account"
+	"steward/internal/alert"
 	"steward/internal/monitor"
 	"steward/internal/store"
 )
@@ -18,6 +20,8 @@ type opening struct {
 	services []monitor.NoticeService
 	// group is whose contacts are told; "": all of the account's.
 	group string
+	// channels of the account's are told as well.
+	channels []alert.Channel
 }
 
 // tellAll tells the contacts and the operator's channels. Whoever was told of the
@@ -30,7 +34,7 @@ func (t IssueTracker) tellAll(ctx context.Context, tx *store.Tx, issue monitor.I
 }
 
 func (t IssueTracker) tellChannels(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
-	var notices []monitor.Notice
+	notices := told.toChannels(issue)
 	for _, channel := range t.Channels {
 		n := told.notice(issue)
 		n.Channel = channel
@@ -39,7 +43,28 @@ func (t IssueTracker) tellChannels(ctx context.Context, tx *store.Tx, issue moni
 	return tx.CreateNotices(ctx, notices)
 }
 
+// toChannels are the notices to the account's channels.
+func (o opening) toChannels(issue monitor.Issue) (notices []monitor.Notice) {
+	for _, c := range o.channels {
+		n := o.notice(issue)
+		n.Name = c.Label
+		if c.Kind != alert.Email {
+			n.Channel, n.Recipient = monitor.AccountChannel, strconv.FormatInt(int64(c.ID), 10)
+			notices = append(notices, n)
+			continue
+		}
+		for _, address := range c.Addresses {
+			n.Channel, n.Recipient = monitor.EmailChannel, address
+			notices = append(notices, n)
+		}
+	}
+	return notices
+}
+
 func (t IssueTracker) tellContacts(ctx context.Context, tx *store.Tx, issue monitor.Issue, told opening) error {
+	if !issue.Contacts {
+		return nil
+	}
 	contacts, err := tx.ContactsOfGroup(ctx, issue.Account, told.group)
 	if err != nil {
 		return fmt.Errorf("contacts of issue %d: %w", issue.ID, err)
@@ -107,7 +132,7 @@ func goingOn(ctx context.Context, tx *store.Tx, issue monitor.Issue) ([]opening,
 		}
 		one := monitor.NoticeService{Label: a.Label, Address: a.Address, Detail: a.Reason, Since: a.Joined}
 		summary := monitor.Summarize(a.Label, monitor.Result{Detail: a.Reason})
-		going = append(going, opening{a.Service, summary, []monitor.NoticeService{one}, a.Group})
+		going = append(going, opening{service: a.Service, summary: summary, services: []monitor.NoticeService{one}, group: a.Group})
 	}
 	return going, nil
 }
@@ -123,6 +148,9 @@ func Told(ctx context.Context, tx *store.Tx, n monitor.Notice) error {
 	to := "the operator"
 	if n.Channel == monitor.EmailChannel {
 		to = strings.TrimSpace(n.Name + " <" + n.Recipient + ">")
+	}
+	if n.Channel == monitor.AccountChannel {
+		to = "the channel " + n.Name
 	}
 	text := fmt.Sprintf("Told %s that %s.", to, tidings(n))
 	if n.State == monitor.NoticeFailed {

@@ -105,6 +105,9 @@ func (c *check) handshake(conn net.Conn, a monitor.Address) (*tls.Conn, error) {
 	c.phase = securing
 	config := c.p.tls.Clone()
 	config.ServerName = a.Host
+	if c.http1 {
+		config.NextProtos = []string{"http/1.1"}
+	}
 	secure := tls.Client(conn, config)
 	err := secure.Handshake() //nolint:noctx // the connection's deadline is the check's, and ends with its context
 	shown := secure.ConnectionState().PeerCertificates

@@ -103,6 +103,8 @@ type check struct {
 	phase phase
 	// tried counts addresses; several may be tried at the same time.
 	tried atomic.Int32
+	// http1 keeps TLS from agreeing on another version of HTTP.
+	http1 bool
 	// redirects is how many were followed.
 	redirects int
 	result    monitor.Result

@@ -50,6 +50,8 @@ func classify(err error) error {
 		return BackupRuns()
 	case "credentials_label_unique":
 		return monitor.CredentialLabelTaken()
+	case "alert_channels_label_unique":
+		return fault.NewInvalid("label", "Another channel has this label")
 	case "accounts_name_unique":
 		return fault.NewInvalid("name", "There is an account of this name")
 	case "users_username_unique":

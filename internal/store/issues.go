@@ -21,7 +21,7 @@ func (t *Tx) LockIssues(ctx context.Context, of account.ID) error {
 	return classify(t.q.AccountLock(ctx, accountLock<<40+int64(of)))
 }
 
-const selectIssue = `SELECT i.id, i.account_id, i.host, coalesce(i.cause, ''), i.about, i.created, i.closed,
+const selectIssue = `SELECT i.id, i.account_id, i.host, coalesce(i.cause, ''), i.about, i.contacts, i.created, i.closed,
 	ARRAY(SELECT s.service_id FROM issue_services s WHERE s.issue_id = i.id ORDER BY s.joined, s.service_id),
 	t.id, t.account_id, t.summary, t.status = 'open', t.opened, t.updated, t.closed`
 
@@ -31,7 +31,7 @@ func scanIssue(row pgx.Row, more ...any) (monitor.Issue, error) {
 	var i monitor.Issue
 	t := &i.Ticket
 	err := row.Scan(append([]any{
-		&i.ID, &i.Account, &i.Host, &i.Cause, &i.About, &i.Created, &i.Closed, &i.Services,
+		&i.ID, &i.Account, &i.Host, &i.Cause, &i.About, &i.Contacts, &i.Created, &i.Closed, &i.Services,
 		&t.ID, &t.Account, &t.Summary, &t.Open, &t.Opened, &t.Updated, &t.Closed,
 	}, more...)...)
 	return i, err
@@ -93,7 +93,7 @@ func (t *Tx) OpenIssue(ctx context.Context, i monitor.Issue, hosts ...string) (m
 	if hosts == nil {
 		hosts = []string{} // NULL is no array
 	}
-	p := dbsqlc.IssueCreateParams{AccountID: int64(i.Account), TicketID: ticket, Host: i.Host, Hosts: hosts, About: i.About, Created: i.Created}
+	p := dbsqlc.IssueCreateParams{AccountID: int64(i.Account), TicketID: ticket, Host: i.Host, Hosts: hosts, About: i.About, Contacts: i.Contacts, Created: i.Created}
 	if i.Cause != "" {
 		p.Cause = &i.Cause
 	}

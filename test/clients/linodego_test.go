@@ -280,6 +280,7 @@ func monitorCalls(ctx context.Context, g *gopher, s *harness.Server) {
 		definitions[2].MetricType == linodego.MetricTypeGauge && definitions[2].Unit == linodego.MetricUnitPercent && len(definitions[2].Dimensions) > 0, definitions)
 	dashboards, err := g.ListMonitorDashboardsByServiceType(ctx, "dbaas", nil)
 	g.did("ListMonitorDashboardsByServiceType", err, len(dashboards) == 0, dashboards)
+	alertCalls(ctx, g)
 	d := s.CreateActive(harness.Small("go-measured", "postgresql/15"))
 	client := linodego.NewMonitorClient(nil)
 	client.SetBaseURL(s.URL).SetAPIVersion("v4").SetToken(s.Token)
@@ -299,4 +300,32 @@ func monitorCalls(ctx context.Context, g *gopher, s *harness.Server) {
 	result := found.Data.Result[0]
 	g.did("FetchEntityMetrics", nil, found.Status == "success" && result.Metric["metric_name"] == "connections_max" && result.Metric["entity_id"] == float64(d.ID) &&
 		len(result.Values) >= 1 && result.Values[0][1] != "0", found)
+}
+
+// alertCalls switches a default off, and has a definition of the account's own come and go.
+func alertCalls(ctx context.Context, g *gopher) {
+	channels, err := g.ListAlertChannels(ctx, nil)
+	g.did("ListAlertChannels", err, len(channels) == 1 && channels[0].Type == linodego.SystemAlertChannel && channels[0].ChannelType == linodego.EmailAlertNotification, channels)
+	all, err := g.ListAllMonitorAlertDefinitions(ctx, nil)
+	g.did("ListAllMonitorAlertDefinitions", err, len(all) > 10 && all[0].Type == "system" && all[0].RuleCriteria.Rules[0].Metric == "disk_usage", all)
+	criteria := &linodego.RuleCriteriaOptions{Rules: []linodego.RuleOptions{{
+		Metric: "cpu_usage", AggregateFunction: "avg", Operator: "gt", Threshold: 90,
+		DimensionFilters: []linodego.DimensionFilterOptions{{DimensionLabel: "node_type", Operator: "eq", Value: "primary"}},
+	}}}
+	trigger := &linodego.TriggerConditions{CriteriaCondition: "ALL", EvaluationPeriodSeconds: 300, PollingIntervalSeconds: 300, TriggerOccurrences: 1}
+	made, err := g.CreateMonitorAlertDefinition(ctx, "dbaas", linodego.AlertDefinitionCreateOptions{
+		Label: "go", Severity: int(linodego.SeverityMedium), ChannelIDs: []int{1}, RuleCriteria: criteria, TriggerConditions: trigger, Scope: linodego.AlertDefinitionScopeAccount, Description: new("d"),
+	})
+	g.did("CreateMonitorAlertDefinition", err, err == nil && made.Type == "user" && made.Status == linodego.AlertDefinitionStatusEnabled && len(made.AlertChannels) == 1 && made.Created != nil, made)
+	found, err := g.GetMonitorAlertDefinition(ctx, "dbaas", made.ID)
+	g.did("GetMonitorAlertDefinition", err, err == nil && found.RuleCriteria.Rules[0].Threshold == 90 && found.RuleCriteria.Rules[0].Unit == "percent", found)
+	changed, err := g.UpdateMonitorAlertDefinition(ctx, "dbaas", made.ID, linodego.AlertDefinitionUpdateOptions{
+		Label: "again", Severity: int(linodego.SeverityLow), Status: new(linodego.AlertDefinitionStatusDisabled),
+	})
+	g.did("UpdateMonitorAlertDefinition", err, err == nil && changed.Label == "again" && changed.Status == linodego.AlertDefinitionStatusDisabled && len(changed.AlertChannels) == 1, changed)
+	entities, err := g.ListMonitorAlertDefinitionEntities(ctx, "dbaas", made.ID, nil)
+	g.did("ListMonitorAlertDefinitionEntities", err, err == nil, entities)
+	g.did("DeleteMonitorAlertDefinition", g.DeleteMonitorAlertDefinition(ctx, "dbaas", made.ID), true, nil)
+	ours, err := g.ListMonitorAlertDefinitions(ctx, "dbaas", nil)
+	g.did("ListMonitorAlertDefinitions", err, len(ours) == len(all), ours)
 }

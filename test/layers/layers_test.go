@@ -31,6 +31,7 @@ const (
 // a package says here where it belongs.
 var layerOf = map[string]layer{
 	"steward/internal/account":   nouns,
+	"steward/internal/alert":     nouns,
 	"steward/internal/backup":    nouns,
 	"steward/internal/catalog":   nouns,
 	"steward/internal/cluster":   nouns,
@@ -67,6 +68,7 @@ var layerOf = map[string]layer{
 	"steward/internal/wait":          drivers,
 	"steward/internal/work":          drivers,
 
+	"steward/internal/alarm":    verbs,
 	"steward/internal/audit":    verbs,
 	"steward/internal/control":  verbs,
 	"steward/internal/limit":    verbs,
@@ -114,7 +116,7 @@ type rule struct {
 
 var rules = []rule{
 	{
-		from: []string{"steward/internal/account", "steward/internal/backup", "steward/internal/catalog", "steward/internal/cluster", "steward/internal/fault", "steward/internal/filter", "steward/internal/insight", "steward/internal/measure", "steward/internal/monitor", "steward/internal/operation", "steward/internal/parameter", "steward/internal/statement"},
+		from: []string{"steward/internal/account", "steward/internal/alert", "steward/internal/backup", "steward/internal/catalog", "steward/internal/cluster", "steward/internal/fault", "steward/internal/filter", "steward/internal/insight", "steward/internal/measure", "steward/internal/monitor", "steward/internal/operation", "steward/internal/parameter", "steward/internal/statement"},
 		to:   []string{"os", "os/...", "net", "net/http", "database/sql", "log/slog", "sync", "context", "math/rand/...", "crypto/rand", "github.com/jackc/..."},
 		why:  "nouns are pure rules: no I/O, no goroutines, nothing random",
 	},

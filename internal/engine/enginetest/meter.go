@@ -112,6 +112,7 @@ var fromKernel = map[measure.Metric]bool{
 	measure.CPUUsage: true, measure.MemoryUsage: true, measure.MemoryUsed: true, measure.AvailableMemory: true,
 	measure.DiskUsage: true, measure.DiskUsed: true, measure.AvailableDisk: true, measure.CacheHitRatio: true,
 	measure.ReadOps: true, measure.WriteOps: true, measure.ReadBytes: true, measure.WriteBytes: true, measure.NetworkIn: true, measure.NetworkOut: true,
+	measure.ConnectionUsage: true, measure.Restarts: true, measure.CertificateLeft: true,
 }
 
 // sessions opens some, in each state.
@@ -308,6 +309,9 @@ func lagMeasured(t *testing.T, c *Cluster) {
 		must(t, err, q)
 	}
 	before, _ := primary.read()
+	if n := before.Values[measure.ConfirmingReplicas]; !math.IsNaN(n) {
+		t.Errorf("%v replicas confirm commits, which wait for none", n)
+	}
 	c.Primary.Exec(t, write)
 	await.True(t, "the lag to be seen", func() bool {
 		r, at := m.read()
@@ -322,5 +326,14 @@ func lagMeasured(t *testing.T, c *Cluster) {
 	await.True(t, "the replica to catch up", caughtUp)
 	if c.Bench.Installation.Flavour != engine.FlavourPostgreSQL {
 		c.Primary.Exec(t, "DROP TABLE lagging")
+	}
+}
+
+// confirmingMeasured has both replicas of a primary counted that waits for one of them.
+func confirmingMeasured(t *testing.T, c *Cluster) {
+	primary, replica := openMeter(t, c.Primary), openMeter(t, c.replicas()[0])
+	primary.until("both replicas confirm commits", func(r measure.Reading) bool { return r.Values[measure.ConfirmingReplicas] == 2 })
+	if r, _ := replica.read(); !math.IsNaN(r.Values[measure.ConfirmingReplicas]) {
+		t.Errorf("%v confirm a replica's", r.Values[measure.ConfirmingReplicas])
 	}
 }

@@ -44,6 +44,7 @@ func clusterParts(b *Bench) []part[*Cluster] {
 // synchronousParts are of one whose commits wait for a replica.
 func synchronousParts() []part[*Cluster] {
 	return []part[*Cluster]{
+		{"replicas that confirm are counted", confirmingMeasured},
 		{"switchover", switchovers},
 		{"failover", failovers},
 		{"commits wait for a replica", commitsWait},

@@ -19,6 +19,8 @@ type meter struct {
 	f        flavour
 	s        *session
 	counters counters
+	// confirming is the name of the number of replicas that confirm commits; "" where nothing waits for them.
+	confirming string
 	// connected is how many connections there were at the last look, this one included.
 	connected float64
 	// logBytes is how large a binary log gets.
@@ -31,7 +33,7 @@ func (d *Driver) OpenMeter(ctx context.Context, n engine.Node) (engine.Meter, er
 	if err != nil {
 		return nil, fmt.Errorf("open meter: %w", err)
 	}
-	m := &meter{n: n, f: flavourOf(n.Installation.Flavour), s: s, counters: countersOf(n.Installation.Flavour)}
+	m := &meter{n: n, f: flavourOf(n.Installation.Flavour), s: s, counters: countersOf(n.Installation.Flavour), confirming: confirmingOf(n)}
 	// Nobody but us ends what hangs; the server lets go of what we ask for by itself.
 	limit := "SET SESSION max_execution_time = 5000"
 	if n.Installation.Flavour == engine.FlavourMariaDB {
@@ -92,9 +94,23 @@ const (
 	threads      = "Threads_connected"
 )
 
+// confirmingOf is what the server calls the number of replicas that confirm commits.
+func confirmingOf(n engine.Node) string {
+	switch {
+	case !semiSync(n) || isReplica(n):
+		return ""
+	case n.Installation.Flavour == engine.FlavourMariaDB:
+		return "Rpl_semi_sync_master_clients"
+	}
+	return "Rpl_semi_sync_source_clients"
+}
+
 // query asks for no more than what is looked at: to write all of them takes the server longer.
-func (c counters) query() string {
+func (c counters) query(more string) string {
 	names := []string{quote(poolRequests), quote(poolReads), quote(threads)}
+	if more != "" {
+		names = append(names, quote(more))
+	}
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		names = append(names, quote(name))
 	}
@@ -142,7 +158,7 @@ func (m *meter) Measure(ctx context.Context, r *measure.Reading) (engine.LogPosi
 }
 
 func (m *meter) measureStatus(ctx context.Context, r *measure.Reading) error {
-	rows, err := m.s.rows(ctx, m.counters.query())
+	rows, err := m.s.rows(ctx, m.counters.query(m.confirming))
 	if err != nil {
 		return err
 	}
@@ -155,6 +171,8 @@ func (m *meter) measureStatus(ctx context.Context, r *measure.Reading) error {
 			r.Misses = v
 		case row[0] == threads:
 			m.connected = v
+		case row[0] == m.confirming:
+			r.Set(measure.ConfirmingReplicas, v)
 		case metric != 0 && math.IsNaN(r.Values[metric]):
 			r.Set(metric, v)
 		case metric != 0:

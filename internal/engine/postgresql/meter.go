@@ -106,6 +106,8 @@ var columns = []column{
 	{applied, "w.applied - '0/0'"},
 	{measure.ReplicationLag, `CASE WHEN w.replica THEN
 		CASE WHEN w.written = w.applied THEN 0 ELSE greatest(0, extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())) END END`},
+	{measure.ConfirmingReplicas, `CASE WHEN NOT w.replica AND current_setting('synchronous_standby_names') <> '' THEN
+		(SELECT count(*) FROM pg_stat_get_wal_senders() WHERE sync_state IN ('sync', 'quorum')) END`},
 }
 
 // fastQuery asks for what the server has in memory. The functions stand for the views of their names, which would look up

@@ -3,11 +3,14 @@ package host_test
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
+	"steward/internal/measure"
 	"steward/internal/platform/host"
 )
 
@@ -17,6 +20,8 @@ func TestArchiveBinlogs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, distributionOf(t, engine.FlavourMariaDB))
 	s.o.Continuous = true
+	var ahead atomic.Int64
+	s.o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	d := s.started(t)
 	want := s.wanted(t, 1)
 	want.Engine = cluster.MySQL
@@ -25,6 +30,21 @@ func TestArchiveBinlogs(t *testing.T) {
 	to := &enginetest.Sink{Refuse: errors.New("the bucket is away")}
 	if err := d.Upload(t.Context(), want, to); !errors.Is(err, to.Refuse) {
 		t.Errorf("%v", err)
+	}
+	lag := func(d *host.Driver) time.Duration {
+		t.Helper()
+		all, err := d.Measure(t.Context(), want.ID)
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		return time.Duration(all[0].Values[measure.ArchiveLag]) * time.Second
+	}
+	if l := lag(d); l != 0 {
+		t.Errorf("behind by %v when it has just begun", l)
+	}
+	ahead.Store(int64(20 * time.Minute))
+	if l := lag(d); l < 20*time.Minute || l > 30*time.Minute {
+		t.Errorf("behind by %v", l)
 	}
 	to.Refuse = nil
 	upload := func(d *host.Driver, names int) {
@@ -37,6 +57,9 @@ func TestArchiveBinlogs(t *testing.T) {
 		}
 	}
 	upload(d, 1)
+	if l := lag(d); l != 0 {
+		t.Errorf("behind by %v when all is archived", l)
+	}
 	if n := len(to.Files["origin 00000000.0000000000000000.0000000000000001"]); n < 300 {
 		t.Errorf("uploaded: %v, %d bytes", to.Puts, n)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"steward/internal/cluster"
 	"steward/internal/platform"
@@ -36,6 +37,8 @@ type clusterState struct {
 	monitored bool
 	// resting is when the cluster falls asleep, or that it does.
 	resting rest
+	// archivedAt is when all was in the archive that was finished; zero until it is first asked for.
+	archivedAt time.Time
 	// baseBackup is a copy of the primary's data that is being made.
 	baseBackup *baseBackup
 }

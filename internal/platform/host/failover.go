@@ -183,7 +183,7 @@ func (cr *clusterReconciler) failover(ctx context.Context, old *nodeReconciler, 
 	}
 	top := cr.top
 	top.Primary, top.Failovers, top.Last, top.Reason = decision.Candidate, top.Failovers+1, cr.d.o.Now().UTC(), reason
-	top.Change = cluster.PrimaryChange{From: cr.top.Primary, To: decision.Candidate, Planned: cr.planned}
+	top.Change = cluster.PrimaryChange{From: cr.top.Primary, To: decision.Candidate, Planned: cr.planned, Began: cr.d.o.Now().Add(-time.Since(cr.changeBegan)).UTC()}
 	if err := cr.d.saveTopology(cr.want.ID, top); err != nil {
 		return err
 	}
@@ -193,16 +193,16 @@ func (cr *clusterReconciler) failover(ctx context.Context, old *nodeReconciler, 
 	if err := cr.promote(ctx); err != nil {
 		return err
 	}
-	cr.noteTook()
+	cr.noteTook(time.Since(cr.changeBegan))
 	cr.d.notifyChange(cr.want.ID)
 	return nil
 }
 
 // noteTook adds to the topology how long the change of the primary took. It is for people: a
 // topology without it is as good.
-func (cr *clusterReconciler) noteTook() {
+func (cr *clusterReconciler) noteTook(took time.Duration) {
 	top := cr.top
-	top.Change.Took = time.Since(cr.changeBegan)
+	top.Change.Took = max(took, time.Nanosecond)
 	if err := cr.d.saveTopology(cr.want.ID, top); err != nil {
 		cr.d.log.Warn("note how long a failover took", "cluster_id", cr.want.ID, "error", err)
 		return
@@ -210,6 +210,15 @@ func (cr *clusterReconciler) noteTook() {
 	cr.mu.Lock()
 	defer cr.mu.Unlock()
 	cr.top = top // the nodes' roles stay
+}
+
+// finishChange notes how long a change of the primary took that another attempt, or another process, had recorded before
+// the new one took writes: it does by now.
+func (cr *clusterReconciler) finishChange() {
+	if cr.top.Change.Unfinished() {
+		cr.noteTook(cr.d.o.Now().Sub(cr.top.Change.Began))
+		cr.d.notifyChange(cr.want.ID)
+	}
 }
 
 // promote makes the topology's primary take writes and the running replicas follow

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/measure"
+	"steward/internal/pki"
 	"steward/internal/platform"
 	"steward/internal/platform/host/state"
 	"steward/internal/process"
@@ -79,6 +81,8 @@ type nodeMeter struct {
 	// rec is the node's record, as it was read last.
 	rec   *state.Node
 	recAt time.Time
+	// certificate is when the server's certificate ends, as it was read with the record; zero when that isn't known.
+	certificate time.Time
 	// usage is what the server's processes had used at the last reading.
 	usage process.Usage
 	// disk is what was in use when it was last looked at, and written what the server had written by then.
@@ -142,6 +146,12 @@ func (m *nodeMeter) record(d *Driver, ns *nodeState, p *process.Process) *state.
 		rec = nil
 	}
 	m.rec, m.recAt = rec, now
+	m.certificate = time.Time{}
+	if content, err := os.ReadFile(filepath.Join(d.layout.node(ns.id, ns.ordinal), "tls", engine.TLSCert)); err == nil {
+		if cert, err := pki.ParseCertificate(content); err == nil {
+			m.certificate = cert.NotAfter
+		}
+	}
 	return rec
 }
 
@@ -194,8 +204,14 @@ func (d *Driver) measureNode(ctx context.Context, cs *clusterState, top state.To
 	if m.of != p {
 		m.usage = process.Usage{}
 	}
+	if !m.certificate.IsZero() {
+		out.Set(measure.CertificateLeft, max(0, m.certificate.Sub(out.At).Seconds()))
+	}
 	written := d.measureProcess(&out.Reading, ns, rec, p, &m.usage)
 	d.measureDisk(&out.Reading, ns, rec, m, written)
+	if d.o.Continuous && rec.Engine == cluster.MySQL && out.Role == cluster.Primary {
+		out.Set(measure.ArchiveLag, cs.archiveLag(out.At).Seconds())
+	}
 	if ns.isHung() || !rec.Bootstrapped {
 		return out, unknown
 	}

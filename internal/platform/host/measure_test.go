@@ -261,6 +261,9 @@ func (m *measuredNode) freezes() {
 	if r := all[0]; r.Values[measure.Up] != 0 || math.IsNaN(r.CPUSeconds) || math.IsNaN(r.Values[measure.MemoryUsed]) || !math.IsNaN(r.Values[measure.Connections]) {
 		t.Errorf("frozen: up %v, cpu %v, connections %v", r.Values[measure.Up], r.CPUSeconds, r.Values[measure.Connections])
 	}
+	if left := time.Duration(all[0].Values[measure.CertificateLeft]) * time.Second; left < 300*24*time.Hour || left > 370*24*time.Hour {
+		t.Errorf("the certificate has %v left", left)
+	}
 	if took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}

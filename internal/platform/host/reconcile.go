@@ -100,7 +100,11 @@ func (cr *clusterReconciler) run(ctx context.Context) error {
 	case cr.top.Growing:
 		return cr.grow(ctx)
 	}
-	return errors.Join(cr.rollingUpdate(ctx), cr.setRoute(ctx))
+	if err := errors.Join(cr.rollingUpdate(ctx), cr.setRoute(ctx)); err != nil {
+		return err
+	}
+	cr.finishChange()
+	return nil
 }
 
 // bootstrapped reports whether any node may hold a customer's data. If so, an empty

@@ -140,7 +140,11 @@ func (d *Driver) recoverNow(ctx context.Context, cs *clusterState) error {
 	if err := cr.ensurePrimary(ctx); err != nil {
 		return err
 	}
-	return errors.Join(cr.ensureReplicas(ctx), cr.setRoute(ctx))
+	if err := errors.Join(cr.ensureReplicas(ctx), cr.setRoute(ctx)); err != nil {
+		return err
+	}
+	cr.finishChange()
+	return nil
 }
 
 // ensureReplicas makes all replicas follow the primary, the old primary among them.

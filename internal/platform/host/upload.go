@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
@@ -49,7 +50,31 @@ func (d *Driver) Upload(ctx context.Context, want platform.Wanted, to platform.A
 	if err != nil {
 		return fmt.Errorf("archive what cluster %d has written: %w", want.ID, err)
 	}
+	d.clusterState(want.ID).archived(d.o.Now())
 	return nil
+}
+
+// archived notes that all was in the archive that was finished.
+func (cs *clusterState) archived(at time.Time) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.archivedAt = at
+}
+
+// usuallyArchived is how often everything is archived at least, as a rule.
+const usuallyArchived = time.Minute
+
+// archiveLag is how long ago all was in the archive, 0 while that is as usual. It counts from when it was first asked for.
+func (cs *clusterState) archiveLag(now time.Time) time.Duration {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.archivedAt.IsZero() {
+		cs.archivedAt = now
+	}
+	if lag := now.Sub(cs.archivedAt); lag > usuallyArchived {
+		return lag
+	}
+	return 0
 }
 
 // archivedNodes are those of a cluster, the primary first.

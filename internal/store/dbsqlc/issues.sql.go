@@ -41,8 +41,8 @@ func (q *Queries) IssueClose(ctx context.Context, closed time.Time, iD int64) (i
 }
 
 const issueCreate = `-- name: IssueCreate :one
-INSERT INTO issues (account_id, ticket_id, host, hosts, cause, about, created)
-VALUES ($1, $2, $3, $4::text[], $5, $6, $7)
+INSERT INTO issues (account_id, ticket_id, host, hosts, cause, about, contacts, created)
+VALUES ($1, $2, $3, $4::text[], $5, $6, $7, $8)
 RETURNING id
 `
 
@@ -53,6 +53,7 @@ type IssueCreateParams struct {
 	Hosts     []string
 	Cause     *string
 	About     string
+	Contacts  bool
 	Created   time.Time
 }
 
@@ -64,6 +65,7 @@ func (q *Queries) IssueCreate(ctx context.Context, arg IssueCreateParams) (int64
 		arg.Hosts,
 		arg.Cause,
 		arg.About,
+		arg.Contacts,
 		arg.Created,
 	)
 	var id int64

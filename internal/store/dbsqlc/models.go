@@ -31,6 +31,43 @@ type AccountKey struct {
 	Created   time.Time
 }
 
+type AlertChannel struct {
+	ID           int64
+	AccountID    int64
+	Label        string
+	Kind         string
+	Addresses    []string
+	Region       string
+	Shown        string
+	SealedUrl    []byte
+	SealedSecret []byte
+	Created      time.Time
+	CreatedBy    string
+	Updated      time.Time
+	UpdatedBy    string
+}
+
+type AlertRule struct {
+	AccountID   int64
+	ID          int64
+	Label       string
+	Description string
+	Severity    int16
+	Enabled     bool
+	Criteria    []byte
+	Period      int32
+	Polling     int32
+	Occurrences int32
+	Scope       string
+	Clusters    []int64
+	Regions     []string
+	Channels    []int64
+	Created     time.Time
+	CreatedBy   string
+	Updated     time.Time
+	UpdatedBy   string
+}
+
 type Audit struct {
 	ID        int64
 	At        time.Time
@@ -228,6 +265,7 @@ type Issue struct {
 	Closed    *time.Time
 	Hosts     []string
 	About     string
+	Contacts  bool
 }
 
 type IssueService struct {

@@ -11,8 +11,8 @@ ORDER BY i.id DESC LIMIT 1;
 INSERT INTO tickets (account_id, summary, status, opened, updated) VALUES (@account_id, @summary, 'open', @opened, @opened) RETURNING id;
 
 -- name: IssueCreate :one
-INSERT INTO issues (account_id, ticket_id, host, hosts, cause, about, created)
-VALUES (@account_id, @ticket_id, @host, @hosts::text[], @cause, @about, @created)
+INSERT INTO issues (account_id, ticket_id, host, hosts, cause, about, contacts, created)
+VALUES (@account_id, @ticket_id, @host, @hosts::text[], @cause, @about, @contacts, @created)
 RETURNING id;
 
 -- name: IssueAddHosts :exec
