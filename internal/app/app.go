@@ -82,6 +82,8 @@ type App struct {
 	// metrics is where the registry is shown; nil when it is shown nowhere.
 	metrics  net.Listener
 	registry *prometheus.Registry
+	// continuous reports whether what servers write between backups is archived.
+	continuous bool
 	// failed gets what ended the process against its will.
 	failed chan error
 	// services are in the order in which they start; the first started of them run.
@@ -126,7 +128,7 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	a.keeper = converge.New(keeperOptions)
 	a.control = control.New(control.Deps{
-		Store: a.store, Catalog: a.catalog, Continuous: a.o.Backups.Continuous, Ports: ports, PortUsable: a.host.PortUsable,
+		Store: a.store, Catalog: a.catalog, Continuous: a.continuous, Ports: ports, PortUsable: a.host.PortUsable,
 		CanSleep: a.host.CanSleep(), AutoSuspend: a.o.AutoSuspend.IdleMinutes, Logger: a.log,
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
 		Quotas:          a.o.DefaultQuotas(),

@@ -96,6 +96,11 @@ func (a *App) openHost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if a.continuous, err = a.dir.Continuous(a.o.Config, a.o.Archive); err != nil {
+		return err
+	}
+	a.log.InfoContext(ctx, "what servers write between backups", "archived", a.continuous)
+	options.Continuous = a.continuous
 	options.Gateway, options.Secrets, options.Networks = a.gateway, a.store, a.serverNetworks
 	if a.host, err = host.New(ctx, options); err != nil {
 		return err

@@ -17,8 +17,9 @@ type Backups struct {
 	Keep int `koanf:"keep"`
 	// Verify has each backup restored into a scratch server, once.
 	Verify bool `koanf:"verify"`
-	// Continuous has what servers write between backups archived as well.
-	Continuous bool `koanf:"continuous"`
+	// Continuous has what servers write between backups archived as well; nil: where what is
+	// archived outlives the disk that the databases are on.
+	Continuous *bool `koanf:"continuous"`
 	// KeepAfterDelete is how long those of deleted databases are kept; 0: not at all.
 	KeepAfterDelete time.Duration `koanf:"keep_after_delete"`
 	// Timeout is how long the bucket may leave a request without moving a byte.

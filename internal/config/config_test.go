@@ -73,7 +73,7 @@ func TestLoadConfig(t *testing.T) {
 			file: "backups:\n  url: s3://bucket\n  keep: 30\n  verify: false\n  continuous: true\n  keep_after_delete: 720h\nrestore:\n  credentials: reapply\n",
 			want: func(c *Config) {
 				c.Backups.URL, c.Backups.Keep, c.Backups.Verify, c.Backups.KeepAfterDelete = "s3://bucket", 30, false, 720*time.Hour
-				c.Backups.Continuous = true
+				c.Backups.Continuous = new(true)
 				c.Restore.Credentials = "reapply"
 			},
 		},

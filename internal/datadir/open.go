@@ -3,11 +3,14 @@ package datadir
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"steward/internal/archive"
 	"steward/internal/cluster"
@@ -42,6 +45,46 @@ func (d Dir) OpenArchive(ctx context.Context, c config.Config, place string, log
 		return nil, fmt.Errorf("backups (--backups): %w", err)
 	}
 	return opened, nil
+}
+
+// Continuous reports whether what servers write between backups is archived as well: as is
+// configured, else where it outlives the disk that the databases are on.
+func (d Dir) Continuous(c config.Config, place string) (bool, error) {
+	if c.Backups.Continuous != nil {
+		return *c.Backups.Continuous, nil
+	}
+	place, err := bucketURL(cmp.Or(place, c.Backups.URL, d.Backups()))
+	if err != nil {
+		return false, err
+	}
+	bucket, err := url.Parse(place)
+	if err != nil {
+		return false, fmt.Errorf("backups (--backups): %w", err)
+	}
+	if bucket.Scheme != "file" {
+		return true, nil
+	}
+	same, err := onOneDevice(bucket.Path, d.Data)
+	return !same, err
+}
+
+// onOneDevice reports whether two folders are on one file system. Of one that isn't there yet
+// it is the one that it will be made in.
+func onOneDevice(a, b string) (bool, error) {
+	var devices [2]uint64
+	for i, folder := range []string{a, b} {
+		var info unix.Stat_t
+		err := unix.Stat(folder, &info)
+		for errors.Is(err, unix.ENOENT) && folder != filepath.Dir(folder) {
+			folder = filepath.Dir(folder)
+			err = unix.Stat(folder, &info)
+		}
+		if err != nil {
+			return false, fmt.Errorf("look which disk %s is on: %w", folder, err)
+		}
+		devices[i] = info.Dev
+	}
+	return devices[0] == devices[1], nil
 }
 
 // bucketURL is a folder as a URL; a URL stays what it is.
@@ -81,7 +124,7 @@ func (d Dir) HostOptions(c config.Config, log *slog.Logger) (host.Options, error
 	o := host.Options{
 		DataDir: d.Data, RunDir: d.Run, KeysDir: d.Keys, Engines: Engines(log), EngineFolders: c.Engines.Folders, DiscoverEvery: c.Engines.DiscoverEvery, Now: failpoint.Now, Minute: failpoint.Minute(),
 		Ports: ports, Hostnames: c.Gateway.Hostnames, UIDBase: c.Isolation.UIDBase, PoolSize: c.Pool.Size, Logger: log,
-		Continuous: c.Backups.Continuous, Internet: c.Isolation.Internet,
+		Internet:  c.Isolation.Internet,
 		Isolation: host.Isolation{Bubblewrap: c.Isolation.Bubblewrap, Cgroups: c.Isolation.Cgroups},
 	}
 	o.PrimaryAddress, o.SecondaryAddress, err = c.Gateway.Addresses()

@@ -130,9 +130,17 @@ func (cs *clusterState) begin(flag func(r *rest) *bool) bool {
 	return !was
 }
 
+// archivedWithin is after how many minutes what a server wrote is archived, which takes its server: it
+// ends its log a minute after the one before.
+const archivedWithin = 2
+
 // noteTopology remembers what is needed of a topology to put the cluster to sleep and wake it.
 func (d *Driver) noteTopology(cs *clusterState, t state.Topology) {
-	cs.changeRest(func(r *rest) { r.after, r.asleep = time.Duration(t.AutoSuspend)*d.o.Minute, t.Sleeps() })
+	minutes := t.AutoSuspend
+	if minutes > 0 && d.o.Continuous {
+		minutes = max(minutes, archivedWithin)
+	}
+	cs.changeRest(func(r *rest) { r.after, r.asleep = time.Duration(minutes)*d.o.Minute, t.Sleeps() })
 }
 
 // idle reports whether nobody has used the cluster for as long as it is to wait for that.
