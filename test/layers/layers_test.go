@@ -96,6 +96,7 @@ var layerOf = map[string]layer{
 	"steward/internal/gateway/gatewaytest":   suites,
 	"steward/internal/platform/platformtest": suites,
 	"steward/internal/notify/notifytest":     suites,
+	"steward/internal/kubetest":              suites,
 	"steward/internal/pgtest":                suites,
 	"steward/internal/sshlogin/sshdtest":     suites,
 	"steward/internal/testdir":               suites,
