@@ -210,7 +210,7 @@ etcd=$!
   --cert-dir . --client-ca-file ca.crt --tls-cert-file server.crt --tls-private-key-file server.key \
   --service-account-issuer https://kubernetes.default.svc --service-account-key-file account.pub --service-account-signing-key-file account.key \
   --service-cluster-ip-range 10.96.0.0/16 --authorization-mode RBAC --allow-privileged \
-  --disable-admission-plugins ServiceAccount,TaintNodesByCondition --endpoint-reconciler-type none \
+  --disable-admission-plugins ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection --endpoint-reconciler-type none \
   --etcd-count-metric-poll-period 0 --enable-priority-and-fairness=false --shutdown-delay-duration 0 >apiserver.log 2>&1 </dev/null &
 api=$!
 read -r _

@@ -47,6 +47,9 @@ func staysSuspended(r *run) {
 	r.closeIt()
 	r.Reboot(r.t)
 	r.driver, r.closeIt = r.Bench.Open(r.t)
+	if r.Booted != nil {
+		r.Booted(r.t)
+	}
 	rests(r, r.observe(want.ID), before)
 	rests(r, r.apply(&want), before)
 	want.Suspended = false
