@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -183,4 +184,25 @@ func (b *bench) leftovers(t *testing.T, id cluster.ID) []string {
 		_ = eachItem(list, func(o client.Object) { all = append(all, fmt.Sprintf("%T %s", o, o.GetName())) })
 	}
 	return all
+}
+
+// grant gives a user rights in the namespace.
+func (b *bench) grant(t *testing.T, user string, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	admin, err := client.New(b.server.Admin(t), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []client.Object{
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: b.namespace}, Rules: rules},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: b.namespace},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		},
+	} {
+		if err := admin.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -52,6 +52,13 @@ func (d *Driver) settle(ctx context.Context, want platform.Wanted) (platform.Obs
 
 // settled is nil when a server has read its settings and rules, and nobody is in it whom they would refuse.
 func (d *Driver) settled(ctx context.Context, want platform.Wanted, v view, p *corev1.Pod) error {
+	m, mark := d.memory(v.id), life(p)+" "+v.object.Annotations[markAnnotation]
+	m.mu.Lock()
+	known := m.read[p.Name] == mark
+	m.mu.Unlock()
+	if known {
+		return nil
+	}
 	node, err := d.node(ctx, v, p)
 	if err != nil {
 		return err
@@ -64,7 +71,13 @@ func (d *Driver) settled(ctx context.Context, want platform.Wanted, v view, p *c
 		return errors.New("it hasn't read its settings yet")
 	}
 	made := desired{want: want}
-	return d.hosted.KeepSessions(ctx, node, append(made.clients(), d.o.Networks...))
+	if err := d.hosted.KeepSessions(ctx, node, append(made.clients(), d.o.Networks...)); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.read[p.Name] = mark
+	return nil
 }
 
 // judge says what the objects and the servers together mean.

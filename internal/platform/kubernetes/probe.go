@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -13,10 +14,12 @@ import (
 	"steward/internal/engine"
 )
 
-// probeTime bounds a look into one server, and probeFresh is how long what it said counts for who only looks.
+// probeTime bounds a look into one server, and probeFresh is how long what it said counts for who only looks; its size
+// counts for usedFresh. Each question is a connection, which costs the server a process.
 const (
 	probeTime  = 4 * time.Second
 	probeFresh = 10 * time.Second
+	usedFresh  = time.Minute
 )
 
 // memory is what is remembered of a cluster between looks; nothing depends on it.
@@ -25,12 +28,15 @@ type memory struct {
 	keys   *keys
 	probes map[string]probe
 	meters map[string]*nodeMeter
+	// read is of each Pod which life of its server has read which mark.
+	read map[string]string
 }
 
-// probe is what a server said.
+// probe is what a server said. Its version is that of its life, and its size changes slowly.
 type probe struct {
 	life    string
 	at      time.Time
+	usedAt  time.Time
 	status  engine.ReplicationStatus
 	version string
 	used    int64
@@ -42,7 +48,7 @@ func (d *Driver) memory(id cluster.ID) *memory {
 	defer d.mu.Unlock()
 	m := d.known[id]
 	if m == nil {
-		m = &memory{probes: map[string]probe{}, meters: map[string]*nodeMeter{}}
+		m = &memory{probes: map[string]probe{}, meters: map[string]*nodeMeter{}, read: map[string]string{}}
 		d.known[id] = m
 	}
 	return m
@@ -72,7 +78,10 @@ func (d *Driver) forgetProbes(id cluster.ID) {
 	m := d.memory(id)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.probes = map[string]probe{}
+	for name, p := range m.probes {
+		p.at = time.Time{}
+		m.probes[name] = p
+	}
 }
 
 // node is a Pod's server as its engine needs to know it; of a Pod that has no address yet there is none.
@@ -123,7 +132,7 @@ func (d *Driver) ask(ctx context.Context, v view) map[string]probe {
 			found[i] = last
 			continue
 		}
-		work.Go(func() { found[i] = d.askOne(ctx, v, p) })
+		work.Go(func() { found[i] = d.askOne(ctx, v, p, last) })
 	}
 	work.Wait()
 	all := make(map[string]probe, len(found))
@@ -132,11 +141,11 @@ func (d *Driver) ask(ctx context.Context, v view) map[string]probe {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.probes = all
+	m.probes = maps.Clone(all)
 	return all
 }
 
-func (d *Driver) askOne(ctx context.Context, v view, p *corev1.Pod) probe {
+func (d *Driver) askOne(ctx context.Context, v view, p *corev1.Pod, last probe) probe {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	out := probe{life: life(p), at: d.o.Now()}
@@ -148,9 +157,14 @@ func (d *Driver) askOne(ctx context.Context, v view, p *corev1.Pod) probe {
 	if out.status, out.err = d.o.Engine.ReplicationStatus(ctx, node); out.err != nil {
 		return out
 	}
-	if out.version, out.err = d.o.Engine.Version(ctx, node); out.err != nil {
+	if last.life == out.life && last.err == nil {
+		out.version, out.used, out.usedAt = last.version, last.used, last.usedAt
+	} else if out.version, out.err = d.o.Engine.Version(ctx, node); out.err != nil {
 		return out
 	}
-	out.used, out.err = d.hosted.UsedBytes(ctx, node)
+	if out.at.Sub(out.usedAt) >= usedFresh {
+		out.used, out.err = d.hosted.UsedBytes(ctx, node)
+		out.usedAt = out.at
+	}
 	return out
 }
