@@ -71,7 +71,7 @@ test-quick: ## What needs no server, for an editor's loop (PACKAGES=./...)
 	@$(GO) test -short -vet=off $(PACKAGES) | grep -v 'no test files' || test "$${PIPESTATUS[0]}" = 0
 
 test-engines: engines-ci ## The engines' suites on every server version that is there (make engines)
-	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m $(SIDE_BY_SIDE) ./internal/engine/... ./internal/platform/host
+	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m $(SIDE_BY_SIDE) ./internal/engine/... ./internal/platform/host ./internal/platform/kubernetes
 	STEWARD_TEST_ENGINES=all $(GO) test -timeout 60m $(SIDE_BY_SIDE) ./test/e2e
 
 test-haproxy: engines-ci ## The platform's and crash suites with HAProxy as the gateway (make test: with the kernel's, as root)

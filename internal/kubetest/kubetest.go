@@ -155,7 +155,7 @@ func built() (string, error) {
 	for err == nil {
 		script := filepath.Join(dir, "scripts", "fetch-kube")
 		if _, missing := os.Stat(script); missing == nil {
-			cmd := exec.Command(script)
+			cmd := exec.CommandContext(context.Background(), script)
 			cmd.Stderr = os.Stderr
 			out, err := cmd.Output()
 			if err != nil {
@@ -221,7 +221,7 @@ rm -rf "$1"`
 // guard starts a guardian of its own session, out of reach of what is typed at the tests'
 // terminal; stop makes it act and waits for it.
 func (s *Server) guard(program string, port int) (stop func(), err error) {
-	cmd := exec.Command("/bin/sh", "-c", guardian, "sh", s.dir, program, fmt.Sprint(port), fmt.Sprint(port+1), fmt.Sprint(port+2))
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", guardian, "sh", s.dir, program, fmt.Sprint(port), fmt.Sprint(port+1), fmt.Sprint(port+2))
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=2", "GOGC=200")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	hold, err := cmd.StdinPipe()
@@ -269,4 +269,3 @@ func healthy(ctx context.Context, web *http.Client, url string) error {
 	}
 	return err
 }
-

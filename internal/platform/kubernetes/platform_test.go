@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/cluster"
+	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
 	"steward/internal/platform/platformtest"
 )
@@ -21,11 +22,12 @@ func eachItem(list client.ObjectList, do func(client.Object)) error {
 	})
 }
 
-// TestPlatform runs every platform's suite, with a real API server and real servers, and a simulated operator.
+// TestPlatform runs every platform's suite, with a real API server and real servers, and a simulated operator. What
+// else would take too much of the processor each time is left to `make test-engines`.
 func TestPlatform(t *testing.T) {
 	b := newBench(t)
 	platformtest.Run(t, &platformtest.Bench{
-		Engine: cluster.PostgreSQL, Series: "15", Older: older, Newer: newer, Sizes: []int{3}, Suspends: true, Remote: true,
+		Engine: cluster.PostgreSQL, Series: "15", Older: older, Newer: newer, Sizes: []int{3}, Suspends: true, Remote: true, Short: !enginetest.Thorough(),
 		Secrets: b.secrets, Port: 21000,
 		Open: func(t *testing.T) (platform.Driver, func()) {
 			d := b.open(t)

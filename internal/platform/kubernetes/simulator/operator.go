@@ -342,9 +342,12 @@ func (op *Operator) birth(ctx context.Context, i *instance, c *cnpg.Cluster) err
 		return err
 	}
 	for _, step := range []struct{ database, sql string }{
-		{"postgres", fmt.Sprintf("CREATE ROLE %s LOGIN", b.Owner)}, {"postgres", "CREATE ROLE streaming_replica REPLICATION LOGIN"},
-		{"postgres", administration}, {"template1", template},
-		{"postgres", fmt.Sprintf("CREATE DATABASE %s OWNER %s", b.Database, b.Owner)}, {b.Database, first},
+		{"postgres", fmt.Sprintf("CREATE ROLE %s LOGIN", b.Owner)},
+		{"postgres", "CREATE ROLE streaming_replica REPLICATION LOGIN"},
+		{"postgres", administration},
+		{"template1", template},
+		{"postgres", fmt.Sprintf("CREATE DATABASE %s OWNER %s", b.Database, b.Owner)},
+		{b.Database, first},
 		{"postgres", fmt.Sprintf("ALTER ROLE %s PASSWORD '%s'", b.Owner, strings.ReplaceAll(password, "'", "''"))},
 	} {
 		if _, err := i.sql(ctx, step.database, step.sql); err != nil {
