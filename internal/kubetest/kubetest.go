@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -206,15 +207,20 @@ const guardian = `cd "$1" || exit
 etcd --data-dir etcd --listen-client-urls "http://127.0.0.1:$4" --advertise-client-urls "http://127.0.0.1:$4" \
   --listen-peer-urls "http://127.0.0.1:$5" --log-level warn >etcd.log 2>&1 </dev/null &
 etcd=$!
+{ while [ ! -e stop ]; do
 "$2" --etcd-servers "http://127.0.0.1:$4" --bind-address 127.0.0.1 --secure-port "$3" --advertise-address 127.0.0.1 \
   --cert-dir . --client-ca-file ca.crt --tls-cert-file server.crt --tls-private-key-file server.key \
   --service-account-issuer https://kubernetes.default.svc --service-account-key-file account.pub --service-account-signing-key-file account.key \
   --service-cluster-ip-range 10.96.0.0/16 --authorization-mode RBAC --allow-privileged \
   --disable-admission-plugins ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection --endpoint-reconciler-type none \
-  --etcd-count-metric-poll-period 0 --enable-priority-and-fairness=false --shutdown-delay-duration 0 >apiserver.log 2>&1 </dev/null &
-api=$!
+  --etcd-count-metric-poll-period 0 --enable-priority-and-fairness=false --shutdown-delay-duration 0 >>apiserver.log 2>&1 </dev/null &
+echo $! >apiserver.pid
+wait $!
+done; touch stopped; } &
 read -r _
-kill -KILL "$api" "$etcd"
+touch stop
+until [ -e stopped ]; do kill -KILL "$(cat apiserver.pid)" 2>/dev/null; sleep 0.02; done
+kill -KILL "$etcd"
 wait
 rm -rf "$1"`
 
@@ -235,6 +241,26 @@ func (s *Server) guard(program string, port int) (stop func(), err error) {
 		hold.Close()
 		_ = cmd.Wait() // its exit code is that of what it killed
 	}), nil
+}
+
+// Crash kills the API server, which then comes back; what it knew is in etcd. It returns when it answers again.
+func (s *Server) Crash(t testing.TB, meanwhile func()) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.dir, "apiserver.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	meanwhile()
+	if err := s.ready(t); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // ready waits until the server answers and has its own roles.

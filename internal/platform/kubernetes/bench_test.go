@@ -137,10 +137,10 @@ func (b *bench) login(ctx context.Context, c cluster.Cluster, from netip.Addr, p
 	if !allowed {
 		return errors.New("the load balancer drops it")
 	}
-	return b.loginAtServer(ctx, c, s, from, password)
+	return b.executeAtServer(ctx, c, s, from, password, "BEGIN; CREATE TABLE written (); ROLLBACK")
 }
 
-func (b *bench) loginAtServer(ctx context.Context, c cluster.Cluster, s corev1.Service, from netip.Addr, password string) error {
+func (b *bench) executeAtServer(ctx context.Context, c cluster.Cluster, s corev1.Service, from netip.Addr, password, sql string) error {
 	var pods corev1.PodList
 	if err := b.c.List(ctx, &pods, client.InNamespace(b.namespace), client.MatchingLabels(s.Spec.Selector)); err != nil {
 		return err
@@ -168,8 +168,18 @@ func (b *bench) loginAtServer(ctx context.Context, c cluster.Cluster, s corev1.S
 		return err
 	}
 	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, "BEGIN; CREATE TABLE written (); ROLLBACK").ReadAll()
+	_, err = conn.Exec(ctx, sql).ReadAll()
 	return err
+}
+
+// execute runs SQL as the customer, from an address that is on the list.
+func (b *bench) execute(t *testing.T, c cluster.Cluster, sql string) error {
+	t.Helper()
+	var s corev1.Service
+	if err := b.c.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: fmt.Sprintf("db-%d", c.ID)}, &s); err != nil {
+		return err
+	}
+	return b.executeAtServer(t.Context(), c, s, netip.MustParseAddr("127.0.0.1"), b.secrets.Text(c.ID, platform.RootPassword), sql)
 }
 
 // leftovers names all in the namespace that bears the cluster's label.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -91,6 +92,13 @@ func TestFaults(t *testing.T) {
 		if got := s.Spec.LoadBalancerSourceRanges; len(got) != 1 || got[0] != "255.255.255.255/32" || s.Spec.Selector["steward/closed"] == "" {
 			t.Errorf("ranges %v, selector %v", got, s.Spec.Selector)
 		}
+		var policy networkingv1.NetworkPolicy
+		if err := b.c.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: "db-201"}, &policy); err != nil {
+			t.Fatal(err)
+		}
+		if from := policy.Spec.Ingress[2].From; len(from) != 1 { // steward's own
+			t.Errorf("the policy lets in %+v", from)
+		}
 		if hba := b.get(t, 201).Spec.PostgreSQL.PgHBA; hba[len(hba)-1] != "host all all all reject" || strings.Contains(strings.Join(hba, "\n"), "all all 127") {
 			t.Errorf("rules: %q", hba)
 		}
@@ -98,6 +106,20 @@ func TestFaults(t *testing.T) {
 		if seen := settle(t, d, &want); seen.Hosts != first.Hosts || seen.Closed {
 			t.Errorf("its addresses changed: %+v, before %+v", seen.Hosts, first.Hosts)
 		}
+	})
+
+	t.Run("an API server that is gone for a while", func(t *testing.T) {
+		b.server.Crash(t, func() {
+			if seen, err := d.Observe(t.Context(), 201); err != nil || !seen.Serving {
+				t.Errorf("what was seen of it counts meanwhile: %+v, %v", seen, err)
+			}
+		})
+		settle(t, d, &want)
+		b.op.Kill(object(201))
+		await.True(t, "changes are seen again", func() bool {
+			seen, err := d.Observe(t.Context(), 201)
+			return err == nil && seen.Serving && seen.Nodes[0].Restarts > 0
+		})
 	})
 
 	t.Run("an API server that has a quota", func(t *testing.T) { b.quota(t, d) })
@@ -182,6 +204,36 @@ func (b *bench) quota(t *testing.T, d *kubernetes.Driver) {
 	}
 	if err := d.Remove(t.Context(), want.Cluster); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFailover: who is the primary the servers say, whatever the operator does.
+func TestFailover(t *testing.T) {
+	b := newBench(t)
+	d := b.open(t)
+	t.Cleanup(func() { d.Close() })
+	want := b.wanted(t, 501)
+	want.Size, want.Replication, want.Commit = 3, cluster.Asynch, cluster.CommitRemoteWrite
+	before := settle(t, d, &want)
+	if names := b.get(t, 501).Spec.PostgreSQL.Synchronous; names == nil || names.DataDurability != "required" {
+		t.Errorf("a commit waits for nobody: %+v", names)
+	}
+	if err := b.execute(t, want.Cluster, "CREATE TABLE kept AS SELECT 1 AS one"); err != nil {
+		t.Fatal(err)
+	}
+	b.op.LosePrimary(object(501))
+	var seen platform.Observed
+	await.True(t, "another is the primary", func() bool {
+		var err error
+		seen, err = d.Observe(t.Context(), 501)
+		return err == nil && seen.Failovers == 1 && len(seen.Nodes) == 3 && seen.Settled
+	})
+	if seen.Nodes[0].Address == before.Nodes[0].Address || seen.Hosts != before.Hosts || seen.LastFailover.IsZero() ||
+		!strings.Contains(seen.FailoverReason, "no acknowledged write was lost") {
+		t.Errorf("seen: %+v", seen)
+	}
+	if err := b.execute(t, want.Cluster, "INSERT INTO kept SELECT one + 1 FROM kept"); err != nil {
+		t.Errorf("what was written before: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -72,9 +73,18 @@ func missingRights(ctx context.Context, c client.Client, namespace string) (miss
 				return nil, fmt.Errorf("ask for rights: %w", err)
 			}
 			if !ask.Status.Allowed {
-				missing = append(missing, fmt.Sprintf("steward may not %s %s in the namespace %s: give it the role of docs/kubernetes.md", verb, rule.Resources[0], namespace))
+				missing = append(missing, fmt.Sprintf("steward may not %s %s in the namespace %s; a role for it: %s", verb, rule.Resources[0], namespace, command(rule, namespace)))
 			}
 		}
 	}
 	return missing, nil
+}
+
+// command makes a role of a rule, which is then bound to steward's account.
+func command(rule rbacv1.PolicyRule, namespace string) string {
+	what := rule.Resources[0]
+	if rule.APIGroups[0] != "" {
+		what += "." + rule.APIGroups[0]
+	}
+	return fmt.Sprintf("kubectl create role steward-%s -n %s --verb=%s --resource=%s", rule.Resources[0], namespace, strings.Join(rule.Verbs, ","), what)
 }

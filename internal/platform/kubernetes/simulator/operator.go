@@ -453,6 +453,30 @@ func digest(all map[string]string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
+// LosePrimary loses a cluster's primary with its volume, as with its machine. Another takes over at once, and the operator goes
+// on saying that all is well.
+func (op *Operator) LosePrimary(cluster string) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	ctx := context.Background()
+	all := op.clusters[cluster]
+	old := all.all[all.primary]
+	old.stop(syscall.SIGKILL)
+	op.deletePod(ctx, old)
+	delete(all.all, all.primary)
+	_ = op.o.Client.Delete(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: old.name, Namespace: op.o.Namespace}})
+	all.primary = slices.Min(slices.Collect(maps.Keys(all.all)))
+	next := all.all[all.primary]
+	if _, err := next.sql(ctx, "postgres", "SELECT pg_promote()"); err != nil {
+		op.t.Errorf("promote: %v", err)
+	}
+	if err := op.o.Client.Patch(ctx, next.pod, labelled(cnpg.RoleLabel, cnpg.PrimaryRole)); err != nil {
+		op.t.Errorf("lead to the new primary: %v", err)
+	}
+	all.changed = time.Now()
+	all.timeline++
+}
+
 // Freeze stops a cluster's servers in the middle of what they do, or lets them go on; nobody is told.
 func (op *Operator) Freeze(cluster string, frozen bool) {
 	op.mu.Lock()
