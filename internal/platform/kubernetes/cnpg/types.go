@@ -10,7 +10,7 @@ import (
 // Cluster is a PostgreSQL cluster. steward writes Spec and reads Status.
 type Cluster struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	Spec   ClusterSpec   `json:"spec"`
 	Status ClusterStatus `json:"status,omitzero"`
@@ -123,14 +123,14 @@ type ClusterStatus struct {
 // ClusterList is several.
 type ClusterList struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitzero"`
 	Items           []Cluster `json:"items"`
 }
 
 // ImageCatalog is which image to run for which major version, in a namespace. steward only reads it.
 type ImageCatalog struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
 	Spec              ImageCatalogSpec `json:"spec"`
 }
 
@@ -148,7 +148,7 @@ type CatalogImage struct {
 // ImageCatalogList is several.
 type ImageCatalogList struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitzero"`
 	Items           []ImageCatalog `json:"items"`
 }
 
