@@ -89,8 +89,7 @@ func fields(path string, schema map[string]any, kind reflect.Type) []string {
 	}
 	left := maps.Clone(properties)
 	var found []string
-	for i := range kind.NumField() {
-		field := kind.Field(i)
+	for field := range kind.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" { // apiVersion and kind
 			delete(left, "apiVersion")

@@ -3,6 +3,7 @@ package simulator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,9 +80,7 @@ func (s *server) write(settings map[string]string, access []string, tls map[stri
 		"ssl_cert_file": filepath.Join(s.dir, "tls.crt"), "ssl_key_file": filepath.Join(s.dir, "tls.key"), "hot_standby": "on", "wal_keep_size": "64MB",
 		"hba_file": filepath.Join(s.dir, "pg_hba.conf"), "log_destination": "stderr", "restart_after_crash": "off",
 	}
-	for name, value := range settings {
-		all[name] = value
-	}
+	maps.Copy(all, settings)
 	for name, value := range all {
 		fmt.Fprintf(&b, "%s = '%s'\n", name, strings.NewReplacer(`'`, `''`, `\`, `\\`).Replace(value))
 	}
@@ -93,9 +92,7 @@ func (s *server) write(settings map[string]string, access []string, tls map[stri
 		return false, nil
 	}
 	files := map[string][]byte{"postgresql.conf": []byte(b.String()), "pg_hba.conf": []byte(hba)}
-	for name, content := range tls {
-		files[name] = content
-	}
+	maps.Copy(files, tls)
 	for name, content := range files {
 		path := filepath.Join(s.dir, name)
 		if err := os.WriteFile(path, content, 0o600); err != nil {
