@@ -14,7 +14,7 @@ SOURCES := $(shell find cmd internal client api go.mod go.sum \( -type d -o -typ
 # What `make generate` writes and `make verify` proves current.
 GENERATED := internal/store/dbsqlc api/openapi.yaml api/openapi-3.0.json docs/lifecycle.md docs/parameters.md
 
-SCRIPTS := scripts/setup scripts/bench-peers scripts/fetch-engines scripts/fuzz scripts/verify .ci/run
+SCRIPTS := scripts/setup scripts/bench-peers scripts/fetch-engines scripts/fuzz scripts/fetch-kube scripts/verify .ci/run
 
 ARGS      ?= serve --demo $(shell scripts/data-flag)
 PACKAGES  ?= ./...
@@ -71,7 +71,7 @@ test-quick: ## What needs no server, for an editor's loop (PACKAGES=./...)
 	@$(GO) test -short -vet=off $(PACKAGES) | grep -v 'no test files' || test "$${PIPESTATUS[0]}" = 0
 
 test-engines: engines-ci ## The engines' suites on every server version that is there (make engines)
-	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m $(SIDE_BY_SIDE) ./internal/engine/... ./internal/platform/host
+	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m $(SIDE_BY_SIDE) ./internal/engine/... ./internal/platform/host ./internal/platform/kubernetes
 	STEWARD_TEST_ENGINES=all $(GO) test -timeout 60m $(SIDE_BY_SIDE) ./test/e2e
 
 test-haproxy: engines-ci ## The platform's and crash suites with HAProxy as the gateway (make test: with the kernel's, as root)
@@ -104,6 +104,7 @@ verify: ## Prove generated files, modules and idioms current
 	scripts/verify $(GENERATED)
 	$(GO) mod tidy -diff
 	cd tools && $(GO) mod tidy -diff
+	cd tools/kube && $(GO) mod tidy -diff
 	$(GO) fix -diff ./...
 
 fuzz: ## Run every fuzz target for FUZZTIME (FUZZTIME=60s)
@@ -137,9 +138,10 @@ help: ## Show this
 setup-build:
 	@scripts/setup --build
 
-# The server versions that CI tests with.
+# The server versions that CI tests with, and the API server of Kubernetes that tests ask.
 engines-ci:
 	@scripts/setup --build --engines
 	@scripts/fetch-engines --ci
+	@scripts/fetch-kube >/dev/null
 
 .PHONY: run build setup engines check test test-quick test-engines test-haproxy test-crash e2e lint format generate verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build engines-ci

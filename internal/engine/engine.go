@@ -78,6 +78,8 @@ type Node struct {
 	Installation Installation
 	// Listen is the address and port for the gateway, on loopback or in a network of the node's own.
 	Listen netip.AddrPort
+	// Remote says how the node is reached; nil for one on this machine.
+	Remote *Remote
 	// Clients are where the gateway's customers come from, as the server sees it; loopback when empty.
 	Clients []netip.Prefix
 	// Followers are where the cluster's replicas come from, if by TCP; loopback when empty.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,10 +43,7 @@ func ownParameters() map[string]string {
 
 // asAdmin connects as our superuser by the unix socket.
 func asAdmin(ctx context.Context, n engine.Node, password string) (*pgconn.PgConn, error) {
-	return connect(ctx, login{
-		host: n.Run, port: n.Listen.Port(), user: adminRole,
-		password: password, database: adminDatabase, parameters: ownParameters(),
-	})
+	return connectAsOurs(ctx, n, login{password: password, database: adminDatabase, parameters: ownParameters()})
 }
 
 // asAdminIn connects as our superuser to a customer's database. What customers
@@ -63,10 +61,21 @@ func asAdminIn(ctx context.Context, n engine.Node, database string, parameters m
 		all[row[0]] = row[1]
 	}
 	maps.Copy(all, parameters)
-	return connect(ctx, login{
-		host: n.Run, port: n.Listen.Port(), user: adminRole,
-		password: n.AdminPassword, database: database, parameters: all,
-	})
+	return connectAsOurs(ctx, n, login{password: n.AdminPassword, database: database, parameters: all})
+}
+
+// connectAsOurs connects as our superuser: by the unix socket or, to another machine, by TCP with a server that proves what
+// it is.
+func connectAsOurs(ctx context.Context, n engine.Node, l login) (*pgconn.PgConn, error) {
+	l.user, l.host, l.port = adminRole, n.Run, n.Listen.Port()
+	if n.Remote != nil {
+		var err error
+		if l.tls, err = verified(n); err != nil {
+			return nil, err
+		}
+		l.host, l.port = n.Remote.Address.Addr().String(), n.Remote.Address.Port()
+	}
+	return connect(ctx, l)
 }
 
 type login struct {
@@ -169,15 +178,29 @@ func askOne(ctx context.Context, n engine.Node, sql string) ([]string, error) {
 
 // verified is the TLS configuration of a customer who checks everything.
 func verified(n engine.Node) (*tls.Config, error) {
-	pem, err := os.ReadFile(filepath.Join(n.TLS, engine.TLSCA))
-	if err != nil {
-		return nil, fmt.Errorf("read CA certificate: %w", err)
+	var pem []byte
+	name := n.Listen.Addr().String()
+	if n.Remote != nil {
+		pem, name = n.Remote.CA, n.Remote.Name
+	} else {
+		var err error
+		if pem, err = os.ReadFile(filepath.Join(n.TLS, engine.TLSCA)); err != nil {
+			return nil, fmt.Errorf("read CA certificate: %w", err)
+		}
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("no certificate in %s", engine.TLSCA)
 	}
-	return &tls.Config{RootCAs: pool, ServerName: n.Listen.Addr().String(), MinVersion: tls.VersionTLS12}, nil
+	return &tls.Config{RootCAs: pool, ServerName: name, MinVersion: tls.VersionTLS12}, nil
+}
+
+// door is where customers come in.
+func door(n engine.Node) netip.AddrPort {
+	if n.Remote != nil {
+		return n.Remote.Address
+	}
+	return n.Listen
 }
 
 // closeSoon closes a connection without waiting long for a server that hangs.

@@ -40,7 +40,7 @@ func renderSettings(all []setting, major int) []byte {
 	var b strings.Builder
 	b.WriteString("# Written by steward; changes are overwritten.\n")
 	for _, s := range all {
-		if major < s.since || s.until != 0 && major > s.until {
+		if !s.concerns(major) {
 			continue
 		}
 		fmt.Fprintf(&b, "%s = '%s'\n", s.name, quoted.Replace(s.value))

@@ -13,7 +13,10 @@ import (
 )
 
 // customers' sessions: backends that serve clients, as anybody but us. Those that replicate serve none.
-const customersSessions = "backend_type = 'client backend' AND usename <> '" + adminRole + "'"
+const customersSessions = "backend_type = 'client backend' AND usename NOT IN " + ourRoles
+
+// ourRoles are those that no customer can be, or make: our own, and with an operator of Kubernetes that one's.
+const ourRoles = "(SELECT rolname FROM pg_catalog.pg_roles WHERE rolsuper OR rolreplication)"
 
 // sessionsQuery doesn't ask who blocks whom of those that don't wait for a lock: to tell that, the server
 // stops its lock manager for a moment.

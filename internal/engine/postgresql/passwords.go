@@ -152,7 +152,7 @@ func (Driver) VerifyRootPassword(ctx context.Context, n engine.Node) error {
 		return fmt.Errorf("verify root password: %w", err)
 	}
 	conn, err := connect(ctx, login{
-		host: n.Listen.Addr().String(), port: n.Listen.Port(),
+		host: door(n).Addr().String(), port: door(n).Port(),
 		user: customerRole, password: n.RootPassword, database: adminDatabase, tls: config,
 	})
 	if err == nil {

@@ -17,8 +17,10 @@ import (
 // connection is tried: Ping is then cheap enough to be called every few
 // milliseconds.
 func (Driver) Ping(ctx context.Context, n engine.Node) error {
-	if err := checkPidFile(n.Data); err != nil {
-		return err
+	if n.Remote == nil {
+		if err := checkPidFile(n.Data); err != nil {
+			return err
+		}
 	}
 	conn, err := eitherPassword(ctx, n)
 	if isFull(err) {

@@ -32,7 +32,7 @@ func (Driver) Plan(ctx context.Context, n engine.Node, database, text string) (i
 		return insight.Plan{}, fmt.Errorf("plan: %w", err)
 	}
 	conn, err := connect(ctx, login{
-		host: n.Listen.Addr().String(), port: n.Listen.Port(), user: customerRole, password: n.RootPassword, database: database, tls: config, parameters: planParameters(),
+		host: door(n).Addr().String(), port: door(n).Port(), user: customerRole, password: n.RootPassword, database: database, tls: config, parameters: planParameters(),
 	})
 	if err != nil {
 		return refusedPlan(err)

@@ -50,10 +50,7 @@ type guard struct {
 func readGuard(ctx context.Context, n engine.Node) (guard, error) {
 	parameters := ownParameters()
 	delete(parameters, "default_transaction_read_only")
-	conn, err := connect(ctx, login{
-		host: n.Run, port: n.Listen.Port(), user: adminRole,
-		password: n.AdminPassword, database: adminDatabase, parameters: parameters,
-	})
+	conn, err := connectAsOurs(ctx, n, login{password: n.AdminPassword, database: adminDatabase, parameters: parameters})
 	if err != nil {
 		return guard{}, err
 	}
@@ -82,7 +79,7 @@ func endTransactions(ctx context.Context, n engine.Node, since string) error {
 	for {
 		rows, err := query(ctx, conn, `SELECT pg_catalog.count(pg_catalog.pg_terminate_backend(pid))
 			FROM pg_catalog.pg_stat_activity
-			WHERE NOT pg_catalog.pg_is_in_recovery() AND backend_type = 'client backend' AND usename <> 'steward' AND xact_start < '`+since+`'`)
+			WHERE NOT pg_catalog.pg_is_in_recovery() AND backend_type = 'client backend' AND usename NOT IN `+ourRoles+` AND xact_start < '`+since+`'`)
 		if err != nil {
 			return err
 		}

@@ -85,7 +85,7 @@ func queryReplicationStatus(ctx context.Context, conn *pgconn.PgConn, n engine.N
 	if status.Writable {
 		status.Received = status.Applied
 	}
-	if row[6] == "t" {
+	if row[6] == "t" && n.Remote == nil {
 		if received, err = ownWAL(n, applied); err != nil {
 			return engine.ReplicationStatus{}, err
 		}

@@ -16,6 +16,11 @@ type setting struct {
 	since, until int
 }
 
+// concerns reports whether a major version has the setting.
+func (s setting) concerns(major int) bool {
+	return major >= s.since && (s.until == 0 || major <= s.until)
+}
+
 // settings is the whole configuration of a node. What isn't named here keeps
 // the server's default.
 func settings(n engine.Node) []setting {

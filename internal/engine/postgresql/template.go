@@ -75,11 +75,28 @@ func templateSteps(major int, templatePassword string) ([]step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("template password: %w", err)
 	}
+	guards, err := guardsOf(major)
+	if err != nil {
+		return nil, err
+	}
 	// dbadmin has no password yet, so nobody can log in as it.
-	rights := "CREATEDB CREATEROLE"
+	first := fmt.Sprintf("ALTER ROLE %s PASSWORD '%s';\n\nCREATE ROLE %s LOGIN %s;\n\n", adminRole, secret, customerRole, rightsOf(major)) + guards
+	second := strings.Join(createFirstDatabase(major), ";\n\n") + ";\n\n"
+	return []step{{"template1", first}, {adminDatabase, second}}, nil
+}
+
+// rightsOf are those of dbadmin. Before 16 whoever may make users may become any.
+func rightsOf(major int) string {
+	if major < 16 {
+		return "CREATEDB"
+	}
+	return "CREATEDB CREATEROLE"
+}
+
+// guardsOf is what is run in the database that others are made of, with an empty line after each statement.
+func guardsOf(major int) (string, error) {
 	files := []string{"guards"}
 	if major < 16 {
-		rights = "CREATEDB"
 		files = append(files, "procedures")
 	}
 	switch major {
@@ -88,17 +105,15 @@ func templateSteps(major int, templatePassword string) ([]step, error) {
 	case 14:
 		files = append(files, "public-14")
 	}
-	var first strings.Builder
-	first.WriteString(fmt.Sprintf("ALTER ROLE %s PASSWORD '%s';\n\nCREATE ROLE %s LOGIN %s;\n\n", adminRole, secret, customerRole, rights))
+	var all strings.Builder
 	for _, name := range files {
 		content, err := statements.ReadFile("sql/" + name + ".sql")
 		if err != nil {
-			return nil, fmt.Errorf("guards: %w", err)
+			return "", fmt.Errorf("guards: %w", err)
 		}
-		first.WriteString(string(content) + "\n\n")
+		all.WriteString(string(content) + "\n\n")
 	}
-	second := strings.Join(createFirstDatabase(major), ";\n\n") + ";\n\n"
-	return []step{{"template1", first.String()}, {adminDatabase, second}}, nil
+	return all.String(), nil
 }
 
 // createFirstDatabase are the statements that make defaultdb. Before 16 users are

@@ -290,7 +290,7 @@ func (s *site) stopEverything() {
 
 func (s *site) bench(b platformtest.Bench) *platformtest.Bench {
 	b.Secrets, b.Port = s.secrets, s.firstPort
-	b.Sizes, b.Suspends = []int{3}, true
+	b.Sizes, b.Suspends, b.Restarts = []int{3}, true, true
 	b.Open = func(t *testing.T) (platform.Driver, func()) {
 		d := s.open(t)
 		s.serves(d)

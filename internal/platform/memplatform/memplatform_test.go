@@ -19,7 +19,7 @@ func TestPlatform(t *testing.T) {
 		t.Run(string(b.Engine), func(t *testing.T) {
 			world := memplatform.NewWorld()
 			b.Port, b.Secrets = 21000, platformtest.NewSecrets()
-			b.Sizes, b.Suspends = []int{3}, true
+			b.Sizes, b.Suspends, b.Restarts = []int{3}, true, true
 			b.Open = func(*testing.T) (platform.Driver, func()) {
 				return memplatform.New(world, memplatform.Options{Secrets: b.Secrets}), func() {}
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
@@ -26,6 +27,14 @@ type Bench struct {
 	Short bool
 	// Sizes are the numbers of nodes a cluster can have besides one.
 	Sizes []int
+	// Remote reports that servers run on machines that aren't ours: they have no process ids here, no programs of which
+	// we know the size, and addresses of their own, so that ports don't clash.
+	Remote bool
+	// Booted lets servers come back that a Reboot ended, where somebody else than the driver starts them; nil where
+	// nobody does.
+	Booted func(t *testing.T)
+	// Restarts reports whether servers can be restarted, and the primary's role be handed over, on request.
+	Restarts bool
 	// Suspends reports whether clusters can be suspended.
 	Suspends bool
 	// Secrets are those that the drivers got.
@@ -161,9 +170,20 @@ func (r *run) mustLogin(want platform.Wanted) {
 	}
 }
 
-func pid(seen platform.Observed) int {
+// pid tells the primary's process from another; "" when there is none.
+func pid(seen platform.Observed) string {
 	if len(seen.Nodes) == 0 {
-		return 0
+		return ""
 	}
-	return seen.Nodes[0].Pid
+	return process(seen.Nodes[0])
+}
+
+func process(n platform.Node) string {
+	switch {
+	case !n.Running:
+		return ""
+	case n.Pid != 0:
+		return strconv.Itoa(n.Pid)
+	}
+	return fmt.Sprintf("%v, %d restarts", n.Started.UTC(), n.Restarts)
 }

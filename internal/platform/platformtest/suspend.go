@@ -16,8 +16,10 @@ func suspends(r *run) {
 		if size == 3 {
 			r.mustBeThree(before)
 		}
-		before = restarts(r, &want, before)
-		if size == 3 {
+		if r.Restarts {
+			before = restarts(r, &want, before)
+		}
+		if r.Restarts && size == 3 {
 			handsOver(r, want, before)
 		}
 		want.Suspended = true
@@ -114,6 +116,9 @@ func staysSuspended(r *run) {
 	r.closeIt()
 	r.Reboot(r.t)
 	r.driver, r.closeIt = r.Bench.Open(r.t)
+	if r.Booted != nil {
+		r.Booted(r.t)
+	}
 	rests(r, r.observe(want.ID), before)
 	rests(r, r.apply(&want), before)
 	want.Suspended = false

@@ -49,15 +49,15 @@ func (r *run) mustBeThree(seen platform.Observed) {
 
 func (r *run) mustBeWell(n platform.Node) {
 	r.t.Helper()
-	if !n.Running || n.Pid == 0 || n.Address == "" || n.Version == "" || n.Problem != "" || n.Streaming != (n.Role == cluster.Replica) {
+	if !n.Running || process(n) == "" || n.Address == "" || n.Version == "" || n.Problem != "" || n.Streaming != (n.Role == cluster.Replica) {
 		r.t.Errorf("node: %+v", n)
 	}
 }
 
-func pids(seen platform.Observed) []int {
-	var all []int
+func pids(seen platform.Observed) []string {
+	var all []string
 	for _, n := range seen.Nodes {
-		all = append(all, n.Pid)
+		all = append(all, process(n))
 	}
 	return all
 }

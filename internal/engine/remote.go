@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"context"
+	"net/netip"
+)
+
+// Remote says how a node is reached that doesn't run on this machine: by TCP, with TLS, and with our own
+// account's password. There are none of the node's folders then.
+type Remote struct {
+	Address netip.AddrPort
+	// CA is the certificate that the server's was issued with, and Name one that the server's is for.
+	CA   []byte
+	Name string
+}
+
+// Hosted is implemented by drivers whose servers something else can set up, configure and start, such as an operator of
+// Kubernetes.
+type Hosted interface {
+	// Birth is what a pristine server has to be told once, before anybody uses it, so that it is what a server is that
+	// was made of a Template and bootstrapped. The role dbadmin may be there already. Its passwords are verifiers, so that no
+	// two births are the same.
+	Birth(n Node) (Birth, error)
+	// Settings are the node's, by name, whatever of them is somebody else's to decide. Pure.
+	Settings(n Node) (map[string]string, error)
+	// FirstDatabase is the name of the database that a customer begins with, and Root that of its owner.
+	FirstDatabase() (name, owner string)
+	// Access are the rules of who may log in, in order, each a line. Ours come from the networks. Pure.
+	Access(n Node, ours []netip.Prefix) []string
+	// Mark is a setting and a rule that are put beside the others, so that Marked can tell which of them a server has
+	// read. Pure.
+	Mark(mark string) (setting, value, rule string)
+	// Marked reports whether the server has read settings and rules with the mark, and none of them waits for a restart.
+	Marked(ctx context.Context, n Node, mark string) (bool, error)
+	// KeepSessions ends those of customers that come from elsewhere than the networks, whatever they have open.
+	KeepSessions(ctx context.Context, n Node, from []netip.Prefix) error
+	// UsedBytes is what the server's data takes on its disk.
+	UsedBytes(ctx context.Context, n Node) (int64, error)
+}
+
+// Birth is SQL by where it is run, in this order. Statements end with ";".
+type Birth struct {
+	// Administration is for the database of the server's superuser, Template for the one that databases are made
+	// of, and First for the customer's first, after it was made of that.
+	Administration, Template, First string
+}

@@ -1,0 +1,154 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"steward/internal/cluster"
+	"steward/internal/platform"
+	"steward/internal/platform/kubernetes/cnpg"
+)
+
+// applyTimeout bounds a pass whose caller set no limit.
+const applyTimeout = 90 * time.Second
+
+// Apply implements platform.Applier.
+func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	if want.Engine != cluster.PostgreSQL {
+		return platform.Observed{Problem: "only PostgreSQL runs in this region", Permanent: true}, nil
+	}
+	before, err := d.look(ctx, d.live, want.ID)
+	if err == nil {
+		err = d.bring(ctx, want, before)
+	}
+	d.forgetProbes(want.ID)
+	var problem *permanentError
+	if err != nil && !errors.As(err, &problem) {
+		return platform.Observed{}, fmt.Errorf("cluster %d: %w", want.ID, err)
+	}
+	seen, err := d.settle(ctx, want)
+	if err != nil {
+		return seen, fmt.Errorf("cluster %d: %w", want.ID, err)
+	}
+	if problem != nil {
+		seen.Settled, seen.Problem, seen.Permanent = false, problem.Error(), true
+	}
+	return seen, nil
+}
+
+// bring writes all objects as they are wanted. What is the way in comes before what is behind it.
+func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error {
+	if want.Restart != 0 || want.HandOver != nil {
+		return &permanentError{errRefused}
+	}
+	if is.object == nil && want.Hosts.Primary != "" {
+		return &permanentError{errors.New("the cluster's object is gone, and its data with it; nothing was made in its place")}
+	}
+	made, err := d.desire(ctx, want, is)
+	if err != nil {
+		return err
+	}
+	object, _, err := made.object()
+	if err != nil {
+		return err
+	}
+	objects := []client.Object{made.policy(), made.service(made.base(), cnpg.PrimaryRole)}
+	if want.Size > 1 {
+		objects = append(objects, made.service(made.names.reads(), cnpg.ReplicaRole))
+	}
+	secrets, err := d.secrets(ctx, made, is)
+	if err != nil {
+		return err
+	}
+	for _, o := range append(append(objects, secrets...), object) {
+		if err := d.write(ctx, o); err != nil {
+			return err
+		}
+	}
+	if want.Size <= 1 && is.reads != nil {
+		return client.IgnoreNotFound(d.live.Delete(ctx, is.reads))
+	}
+	return nil
+}
+
+// desire decides on an image, and on the size of the volumes.
+func (d *Driver) desire(ctx context.Context, want platform.Wanted, is view) (desired, error) {
+	made := desired{names: is.names, o: &d.o, hosted: d.hosted, want: want, diskMB: want.Plan.DiskMB}
+	if want.Encrypted && d.o.EncryptedStorageClass == "" {
+		return made, &permanentError{errors.New("there is no encrypted storage in this region")}
+	}
+	if is.object != nil {
+		made.image = is.object.Spec.ImageName
+		if size, err := resource.ParseQuantity(is.object.Spec.Storage.Size); err == nil {
+			made.diskMB = max(made.diskMB, int(size.Value()>>20))
+		}
+		if want.Suspended && want.Plan.ID == "" { // of a plan that is no longer offered nothing has to change
+			made.want.Plan = planOf(is.object)
+		}
+	} else if want.Installation != "" {
+		made.image = want.Installation
+	}
+	if made.image != "" && !want.Patch {
+		return made, nil
+	}
+	newest, err := d.newest(ctx, want.Series)
+	made.image = newest
+	return made, err
+}
+
+// newest is the image of a series in the catalog.
+func (d *Driver) newest(ctx context.Context, series string) (string, error) {
+	images, err := d.images(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, i := range images {
+		if strconv.Itoa(i.Major) == series {
+			return i.Image, nil
+		}
+	}
+	return "", &permanentError{fmt.Errorf("the image catalog %s has no image of PostgreSQL %s any more", d.o.ImageCatalog, series)}
+}
+
+// write applies an object: all that is ours of it, and nothing that is somebody else's.
+func (d *Driver) write(ctx context.Context, o client.Object) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", o.GetName(), err)
+	}
+	delete(content, "status")
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	err = d.live.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner(manager))
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("write %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
+	if isPermanent(err) {
+		return &permanentError{err}
+	}
+	return err
+}
+
+// permanentError is a problem that repeating Apply won't help with.
+type permanentError struct{ problem error }
+
+func (p *permanentError) Error() string { return p.problem.Error() }
+
+func (p *permanentError) Unwrap() error { return p.problem }
+
+// isPermanent tells of what people have to do something about: fields that somebody else has changed, quotas, rights that
+// are missing, definitions that aren't there or have no such field.
+func isPermanent(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)
+}

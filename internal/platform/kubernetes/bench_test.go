@@ -1,0 +1,218 @@
+package kubernetes_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
+	"steward/internal/engine/postgresql"
+	"steward/internal/kubetest"
+	"steward/internal/platform"
+	"steward/internal/platform/kubernetes"
+	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/simulator"
+	"steward/internal/platform/platformtest"
+)
+
+func TestMain(m *testing.M) {
+	kubernetes.LogTo(slog.New(slog.DiscardHandler))
+	kubetest.Main(m)
+}
+
+const (
+	older = "registry.example/postgresql:15.17-bookworm"
+	newer = "registry.example/postgresql:15.18-bookworm"
+	// catalogName is the object with the images.
+	catalogName = "postgresql"
+)
+
+// bench is a namespace with an operator and what a driver needs.
+type bench struct {
+	server    *kubetest.Server
+	config    *rest.Config
+	c         client.Client
+	namespace string
+	op        *simulator.Operator
+	secrets   *platformtest.Secrets
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	s := kubetest.Start(t)
+	scheme, err := kubernetes.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := s.Admin(t)
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	simulator.Define(t, c)
+	b := &bench{server: s, config: config, c: c, namespace: s.Namespace(t, c), secrets: platformtest.NewSecrets()}
+	b.op = simulator.Start(t, simulator.Options{Client: c, Namespace: b.namespace, Images: builds(t)})
+	b.offer(t, newer)
+	return b
+}
+
+// builds are those that the images have.
+func builds(t *testing.T) map[string]engine.Installation {
+	t.Helper()
+	found, _ := postgresql.New().Discover(t.Context(), []string{enginetest.EnginesFolder()})
+	images := map[string]engine.Installation{}
+	for _, i := range found {
+		for _, image := range []string{older, newer} {
+			if i.Series == "15" && i.Builder == "npm" && (image == older) == (i.Version == "15.17") {
+				images[image] = i
+			}
+		}
+	}
+	if len(images) != 2 {
+		t.Fatalf("of PostgreSQL 15 there are two versions to be tested with (scripts/fetch-engines --ci), found %v", images)
+	}
+	return images
+}
+
+// offer makes the catalog one of the image.
+func (b *bench) offer(t *testing.T, image string) {
+	t.Helper()
+	o := &cnpg.ImageCatalog{
+		ObjectMeta: metav1.ObjectMeta{Name: catalogName, Namespace: b.namespace},
+		Spec:       cnpg.ImageCatalogSpec{Images: []cnpg.CatalogImage{{Major: 15, Image: image}}},
+	}
+	err := b.c.Create(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) options() kubernetes.Options {
+	return kubernetes.Options{
+		Config: b.config, Namespace: b.namespace, ImageCatalog: catalogName, EncryptedStorageClass: "encrypted",
+		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Secrets: b.secrets, Engine: postgresql.New(), Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func (b *bench) open(t *testing.T) *kubernetes.Driver {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	d, err := kubernetes.New(ctx, b.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func object(id cluster.ID) string { return fmt.Sprintf("db-%d-g1", id) }
+
+// login goes the way of a customer: past the load balancer, which only lets its ranges in, to the server.
+func (b *bench) login(ctx context.Context, c cluster.Cluster, from netip.Addr, password string) error {
+	var s corev1.Service
+	if err := b.c.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: fmt.Sprintf("db-%d", c.ID)}, &s); err != nil {
+		return err
+	}
+	allowed := len(s.Spec.LoadBalancerSourceRanges) == 0 // everybody, that is
+	for _, r := range s.Spec.LoadBalancerSourceRanges {
+		allowed = allowed || netip.MustParsePrefix(r).Contains(from)
+	}
+	if !allowed {
+		return errors.New("the load balancer drops it")
+	}
+	return b.executeAtServer(ctx, c, s, from, password, "BEGIN; CREATE TABLE written (); ROLLBACK")
+}
+
+func (b *bench) executeAtServer(ctx context.Context, c cluster.Cluster, s corev1.Service, from netip.Addr, password, sql string) error {
+	var pods corev1.PodList
+	if err := b.c.List(ctx, &pods, client.InNamespace(b.namespace), client.MatchingLabels(s.Spec.Selector)); err != nil {
+		return err
+	}
+	if len(pods.Items) != 1 || pods.Items[0].Status.PodIP == "" || len(s.Status.LoadBalancer.Ingress) == 0 {
+		return errors.New("it leads nowhere")
+	}
+	config, err := pgconn.ParseConfig("host=/nowhere sslmode=disable")
+	if err != nil {
+		return err
+	}
+	ca, err := b.secrets.Secret(ctx, c.ID, platform.CACert)
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	config.Host, config.Port, config.Fallbacks = pods.Items[0].Status.PodIP, 5432, nil
+	config.User, config.Password, config.Database = "dbadmin", password, "defaultdb"
+	config.TLSConfig = &tls.Config{RootCAs: roots, ServerName: s.Status.LoadBalancer.Ingress[0].IP}
+	config.DialFunc = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from.AsSlice()}}).DialContext
+	config.ConnectTimeout = 10 * time.Second
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, sql).ReadAll()
+	return err
+}
+
+// execute runs SQL as the customer, from an address that is on the list.
+func (b *bench) execute(t *testing.T, c cluster.Cluster, sql string) error {
+	t.Helper()
+	var s corev1.Service
+	if err := b.c.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: fmt.Sprintf("db-%d", c.ID)}, &s); err != nil {
+		return err
+	}
+	return b.executeAtServer(t.Context(), c, s, netip.MustParseAddr("127.0.0.1"), b.secrets.Text(c.ID, platform.RootPassword), sql)
+}
+
+// leftovers names all in the namespace that bears the cluster's label.
+func (b *bench) leftovers(t *testing.T, id cluster.ID) []string {
+	t.Helper()
+	var all []string
+	for _, list := range []client.ObjectList{&cnpg.ClusterList{}, &corev1.PodList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}} {
+		err := b.c.List(t.Context(), list, client.InNamespace(b.namespace), client.MatchingLabels{"steward/cluster": strconv.Itoa(int(id))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = eachItem(list, func(o client.Object) { all = append(all, fmt.Sprintf("%T %s", o, o.GetName())) })
+	}
+	return all
+}
+
+// grant gives a user rights in the namespace.
+func (b *bench) grant(t *testing.T, user string, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	admin, err := client.New(b.server.Admin(t), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []client.Object{
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: b.namespace}, Rules: rules},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: b.namespace},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		},
+	} {
+		if err := admin.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

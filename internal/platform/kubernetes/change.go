@@ -1,0 +1,152 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"steward/internal/cluster"
+	"steward/internal/pki"
+	"steward/internal/platform"
+	"steward/internal/wait"
+)
+
+// pollEvery is how often is looked whether an operator has done what it was asked for.
+const pollEvery = 100 * time.Millisecond
+
+// changeTimeout bounds what waits for an operator. A kubelet may take a minute until a Pod has a secret's new content.
+const changeTimeout = 2 * time.Minute
+
+// Pending implements platform.Applier.
+func (d *Driver) Pending(ctx context.Context, want platform.Wanted) ([]cluster.Task, error) {
+	v, err := d.look(ctx, d.seen, want.ID)
+	if err != nil || v.object == nil {
+		return nil, err
+	}
+	var tasks []cluster.Task
+	is := v.object.Spec.ImageName
+	newest, err := d.newest(ctx, want.Series)
+	var gone *permanentError
+	if err != nil && !errors.As(err, &gone) {
+		return nil, fmt.Errorf("cluster %d: %w", want.ID, err)
+	}
+	if err == nil && newest != is {
+		tasks = append(tasks, cluster.Task{Kind: cluster.TaskUpdate, From: versionOf(is), To: versionOf(newest)})
+	}
+	var kept corev1.Secret
+	if err := d.live.Get(ctx, v.key(v.tls()), &kept); err != nil {
+		return tasks, fmt.Errorf("cluster %d: read the certificate: %w", want.ID, client.IgnoreNotFound(err))
+	}
+	if cert := kept.Data[corev1.TLSCertKey]; pki.NeedsRenewal(cert, d.o.Now()) {
+		task := cluster.Task{Kind: cluster.TaskCertificate}
+		if parsed, err := pki.ParseCertificate(cert); err == nil {
+			task.Deadline = &parsed.NotAfter
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks, nil
+}
+
+// SetPassword implements platform.Applier: the operator's secret first, from which it would bring an older one back.
+func (d *Driver) SetPassword(ctx context.Context, want platform.Wanted) error {
+	return d.onAll(ctx, want, func(ctx context.Context, v view, i int) error {
+		password, err := d.o.Secrets.Secret(ctx, want.ID, platform.RootPassword)
+		if err != nil {
+			return fmt.Errorf("secret %s: %w", platform.RootPassword, err)
+		}
+		node, err := d.node(ctx, v, &v.pods[i])
+		if err != nil {
+			return err
+		}
+		node.RootPassword = string(password)
+		return d.o.Engine.SetRootPassword(ctx, node)
+	})
+}
+
+// SetReadOnly implements platform.Applier.
+func (d *Driver) SetReadOnly(ctx context.Context, want platform.Wanted, on bool) error {
+	want.ReadOnly = on
+	return d.onAll(ctx, want, func(ctx context.Context, v view, i int) error {
+		node, err := d.node(ctx, v, &v.pods[i])
+		if err != nil {
+			return err
+		}
+		node.ReadOnly = on
+		return d.o.Engine.SetReadOnly(ctx, node, on)
+	})
+}
+
+// onAll writes what is wanted, waits until the servers have read it, and does something on each, the primary first.
+func (d *Driver) onAll(ctx context.Context, want platform.Wanted, do func(ctx context.Context, v view, i int) error) error {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	for {
+		seen, err := d.Apply(ctx, want)
+		switch {
+		case err != nil:
+			return err
+		case seen.Permanent:
+			return errors.New(seen.Problem)
+		case seen.Settled:
+			return d.onEach(ctx, want.ID, seen, do)
+		}
+		if err := wait.Sleep(ctx, pollEvery); err != nil {
+			return fmt.Errorf("cluster %d: %s: %w", want.ID, seen.Problem, err)
+		}
+	}
+}
+
+func (d *Driver) onEach(ctx context.Context, id cluster.ID, seen platform.Observed, do func(ctx context.Context, v view, i int) error) error {
+	v, err := d.look(ctx, d.live, id)
+	if err != nil {
+		return fmt.Errorf("cluster %d: %w", id, err)
+	}
+	for _, n := range seen.Nodes {
+		if n.Ordinal >= len(v.pods) {
+			return fmt.Errorf("cluster %d: node %d is gone", id, n.Ordinal)
+		}
+		if err := do(ctx, v, n.Ordinal); err != nil {
+			return fmt.Errorf("cluster %d: node %d: %w", id, n.Ordinal, err)
+		}
+	}
+	return nil
+}
+
+// Remove implements platform.Applier. Nothing of the cluster is there when it returns nil: volumes, too.
+func (d *Driver) Remove(ctx context.Context, want cluster.Cluster) error {
+	if err := d.remove(ctx, want.ID); err != nil {
+		return fmt.Errorf("remove cluster %d: %w", want.ID, err)
+	}
+	return nil
+}
+
+func (d *Driver) remove(ctx context.Context, id cluster.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	for {
+		left, err := d.leftovers(ctx, id)
+		if err != nil {
+			return err
+		}
+		if len(left) == 0 {
+			d.forget(id)
+			return nil
+		}
+		for _, o := range left {
+			if _, pod := o.(*corev1.Pod); pod || o.GetDeletionTimestamp() != nil {
+				continue // Pods go with their owner
+			}
+			if err := d.live.Delete(ctx, o); err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("delete %s: %w", o.GetName(), err)
+			}
+		}
+		if err := wait.Sleep(ctx, pollEvery); err != nil {
+			return fmt.Errorf("%s and %d more are still there: %w", left[0].GetName(), len(left)-1, err)
+		}
+	}
+}

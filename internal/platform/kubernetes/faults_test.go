@@ -1,0 +1,297 @@
+package kubernetes_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"steward/internal/await"
+	"steward/internal/cluster"
+	"steward/internal/platform"
+	"steward/internal/platform/kubernetes"
+	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/platformtest"
+)
+
+// wanted is a cluster of a bench.
+func (b *bench) wanted(t *testing.T, id cluster.ID) platform.Wanted {
+	t.Helper()
+	return (&platformtest.Bench{Engine: cluster.PostgreSQL, Series: "15", Port: 21000, Secrets: b.secrets}).Wanted(t, id)
+}
+
+// settle applies until all is as wanted.
+func settle(t *testing.T, d *kubernetes.Driver, want *platform.Wanted) platform.Observed {
+	t.Helper()
+	var seen platform.Observed
+	await.NoError(t, "settled", func() (err error) {
+		if seen, err = d.Apply(t.Context(), *want); err == nil && !seen.Settled {
+			err = errors.New(seen.Problem)
+		}
+		return err
+	})
+	want.Hosts, want.Installation = seen.Hosts, seen.Installation
+	return seen
+}
+
+// get reads a cluster's object.
+func (b *bench) get(t *testing.T, id cluster.ID) *cnpg.Cluster {
+	t.Helper()
+	c := &cnpg.Cluster{}
+	if err := b.c.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: object(id)}, c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestFaults: what an operator, a cluster of Kubernetes or somebody else in it does is told, and nothing of it is taken for
+// what it isn't. One cluster goes through all of it.
+func TestFaults(t *testing.T) {
+	b := newBench(t)
+	d := b.open(t)
+	t.Cleanup(func() { d.Close() })
+	want := b.wanted(t, 201)
+	first := settle(t, d, &want)
+
+	t.Run("an operator that says all is done before it is", func(t *testing.T) {
+		b.op.Pause()
+		want.Plan = platformtest.Large
+		for range 3 {
+			seen, err := d.Apply(t.Context(), want)
+			if c := b.get(t, 201); c.Status.Phase != "Cluster in healthy state" {
+				t.Fatalf("it says %s", c.Status.Phase)
+			}
+			if err != nil || seen.Settled || !seen.Serving && seen.Healthy == 1 || !strings.Contains(seen.Problem, "other resources") {
+				t.Errorf("taken for done: %+v, %v", seen, err)
+			}
+		}
+		b.op.Resume()
+		settle(t, d, &want)
+	})
+
+	t.Run("a field that somebody else changed", func(t *testing.T) { b.conflict(t, d, &want) })
+
+	t.Run("an allow list that is empty lets nobody in, on all three ways", func(t *testing.T) {
+		open := want.AllowList
+		want.AllowList = nil
+		if seen := settle(t, d, &want); !seen.Closed || !seen.Serving {
+			t.Errorf("seen: %+v", seen)
+		}
+		var s corev1.Service
+		if err := b.c.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: "db-201"}, &s); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Spec.LoadBalancerSourceRanges; len(got) != 1 || got[0] != "255.255.255.255/32" || s.Spec.Selector["steward/closed"] == "" {
+			t.Errorf("ranges %v, selector %v", got, s.Spec.Selector)
+		}
+		var policy networkingv1.NetworkPolicy
+		if err := b.c.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: "db-201"}, &policy); err != nil {
+			t.Fatal(err)
+		}
+		if from := policy.Spec.Ingress[2].From; len(from) != 1 { // steward's own
+			t.Errorf("the policy lets in %+v", from)
+		}
+		if hba := b.get(t, 201).Spec.PostgreSQL.PgHBA; hba[len(hba)-1] != "host all all all reject" || strings.Contains(strings.Join(hba, "\n"), "all all 127") {
+			t.Errorf("rules: %q", hba)
+		}
+		want.AllowList = open
+		if seen := settle(t, d, &want); seen.Hosts != first.Hosts || seen.Closed {
+			t.Errorf("its addresses changed: %+v, before %+v", seen.Hosts, first.Hosts)
+		}
+	})
+
+	t.Run("an API server that is gone for a while", func(t *testing.T) {
+		b.server.Crash(t, func() {
+			if seen, err := d.Observe(t.Context(), 201); err != nil || !seen.Serving {
+				t.Errorf("what was seen of it counts meanwhile: %+v, %v", seen, err)
+			}
+		})
+		settle(t, d, &want)
+		b.op.Kill(object(201))
+		await.True(t, "changes are seen again", func() bool {
+			seen, err := d.Observe(t.Context(), 201)
+			return err == nil && seen.Serving && seen.Nodes[0].Restarts > 0
+		})
+	})
+
+	t.Run("an API server that has a quota", func(t *testing.T) { b.quota(t, d) })
+
+	t.Run("an object that is gone isn't made again, empty", func(t *testing.T) {
+		if err := b.c.Delete(t.Context(), b.get(t, 201)); err != nil {
+			t.Fatal(err)
+		}
+		await.True(t, "it is seen to be gone", func() bool {
+			seen, err := d.Observe(t.Context(), 201)
+			return err == nil && platform.Lost(want.Cluster, seen)
+		})
+		if seen, err := d.Apply(t.Context(), want); err != nil || !seen.Permanent || seen.Exists || !strings.Contains(seen.Problem, "gone") {
+			t.Errorf("got %+v, %v", seen, err)
+		}
+		if err := d.Remove(t.Context(), want.Cluster); err != nil {
+			t.Error(err)
+		}
+		if left := b.leftovers(t, 201); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// conflict: another manager's fields are named, not overwritten.
+func (b *bench) conflict(t *testing.T, d *kubernetes.Driver, want *platform.Wanted) {
+	write := func(stopDelay int64) error {
+		other := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": cnpg.GroupVersion.String(), "kind": "Cluster", "metadata": map[string]any{"name": object(want.ID), "namespace": b.namespace},
+			"spec": map[string]any{"stopDelay": stopDelay},
+		}}
+		return b.c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(other), client.FieldOwner("somebody"), client.ForceOwnership)
+	}
+	if err := write(7); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := d.Apply(t.Context(), *want)
+	if err != nil || seen.Settled || !seen.Permanent || !strings.Contains(seen.Problem, "somebody") || !strings.Contains(seen.Problem, "stopDelay") {
+		t.Errorf("got %+v, %v", seen, err)
+	}
+	if c := b.get(t, want.ID); c.Spec.StopDelay != 7 {
+		t.Errorf("it was overwritten: %d", c.Spec.StopDelay)
+	}
+	if !seen.Serving {
+		t.Errorf("it serves all the same: %+v", seen)
+	}
+	if err := write(60); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, d, want) // both have the same: there is nothing to argue about
+}
+
+// quota: what the API server refuses is told, and made as soon as it no longer does.
+func (b *bench) quota(t *testing.T, d *kubernetes.Driver) {
+	q := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "few", Namespace: b.namespace},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"services": resource.MustParse("1")}},
+	}
+	if err := b.c.Create(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: corev1.ResourceList{"services": resource.MustParse("1")}}
+	if err := b.c.Status().Update(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	want := b.wanted(t, 202)
+	await.True(t, "the quota is told", func() bool {
+		seen, err := d.Apply(t.Context(), want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := seen.Permanent && strings.Contains(seen.Problem, "exceeded quota: few")
+		if !told {
+			if err := d.Remove(t.Context(), want.Cluster); err != nil { // the server hadn't seen it yet
+				t.Fatal(err)
+			}
+		}
+		return told
+	})
+	if err := b.c.Delete(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Remove(t.Context(), want.Cluster); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFailover: who is the primary the servers say, whatever the operator does.
+func TestFailover(t *testing.T) {
+	b := newBench(t)
+	d := b.open(t)
+	t.Cleanup(func() { d.Close() })
+	want := b.wanted(t, 501)
+	want.Size, want.Replication, want.Commit = 3, cluster.Asynch, cluster.CommitRemoteWrite
+	before := settle(t, d, &want)
+	if names := b.get(t, 501).Spec.PostgreSQL.Synchronous; names == nil || names.DataDurability != "required" {
+		t.Errorf("a commit waits for nobody: %+v", names)
+	}
+	if err := b.execute(t, want.Cluster, "CREATE TABLE kept AS SELECT 1 AS one"); err != nil {
+		t.Fatal(err)
+	}
+	b.op.LosePrimary(object(501))
+	var seen platform.Observed
+	await.True(t, "another is the primary", func() bool {
+		var err error
+		seen, err = d.Observe(t.Context(), 501)
+		return err == nil && seen.Failovers == 1 && len(seen.Nodes) == 3 && seen.Settled
+	})
+	if seen.Nodes[0].Address == before.Nodes[0].Address || seen.Hosts != before.Hosts || seen.LastFailover.IsZero() ||
+		!strings.Contains(seen.FailoverReason, "no acknowledged write was lost") {
+		t.Errorf("seen: %+v", seen)
+	}
+	if err := b.execute(t, want.Cluster, "INSERT INTO kept SELECT one + 1 FROM kept"); err != nil {
+		t.Errorf("what was written before: %v", err)
+	}
+}
+
+// TestOneThatHangs: a server that doesn't answer holds up nobody for long, and is told.
+func TestOneThatHangs(t *testing.T) {
+	b := newBench(t)
+	d := b.open(t)
+	t.Cleanup(func() { d.Close() })
+	want := b.wanted(t, 301)
+	settle(t, d, &want)
+	b.op.Freeze(object(301), true)
+	defer b.op.Freeze(object(301), false)
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	seen, err := d.Apply(ctx, want)
+	if err != nil || seen.Settled || seen.Serving || !strings.Contains(seen.Problem, "doesn't answer") {
+		t.Errorf("got %+v, %v", seen, err)
+	}
+	if took := time.Since(begun); took > 30*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestRights: what is in the role that we tell of is enough, and there is nothing in it without which all goes well.
+func TestRights(t *testing.T) {
+	b := newBench(t)
+	b.grant(t, "steward", kubernetes.Rights())
+	b.config = b.server.User(t, "steward")
+	d := b.open(t)
+	t.Cleanup(func() { d.Close() })
+	want := b.wanted(t, 401)
+	settle(t, d, &want)
+	if _, err := d.Pending(t.Context(), want); err != nil {
+		t.Error(err)
+	}
+	if err := d.SetPassword(t.Context(), want); err != nil {
+		t.Error(err)
+	}
+	if err := d.Reconcile(t.Context(), func(context.Context) ([]cluster.Cluster, error) { return nil, nil }); err != nil {
+		t.Error(err)
+	}
+	if left := b.leftovers(t, 401); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if findings, err := kubernetes.Examine(t.Context(), b.options()); err != nil || len(findings) > 0 {
+		t.Errorf("found %v, %v", findings, err)
+	}
+	b.config = b.server.User(t, "stranger")
+	findings, err := kubernetes.Examine(t.Context(), b.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range kubernetes.Rights() {
+		for _, verb := range r.Verbs {
+			if text := strings.Join(findings, "\n"); !strings.Contains(text, verb+" "+r.Resources[0]) {
+				t.Errorf("a stranger isn't told of %s %s: %s", verb, r.Resources[0], text)
+			}
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/measure"
+	"steward/internal/platform"
+)
+
+// nodeMeter is the connection over which a server is measured; it is of one life of it.
+type nodeMeter struct {
+	mu     sync.Mutex
+	opened engine.Meter
+	life   string
+	role   cluster.Role
+}
+
+func (m *nodeMeter) drop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.end()
+}
+
+func (m *nodeMeter) end() {
+	if m.opened != nil {
+		m.opened.Close()
+	}
+	m.opened = nil
+}
+
+// measurable is a cluster of which servers should run.
+func (d *Driver) measurable(ctx context.Context, id cluster.ID) (view, map[string]probe, error) {
+	v, err := d.look(ctx, d.seen, id)
+	if err != nil {
+		return v, nil, fmt.Errorf("cluster %d: %w", id, err)
+	}
+	if v.object == nil || v.hibernates() {
+		return v, nil, platform.ErrNotRunning
+	}
+	return v, d.ask(ctx, v), nil
+}
+
+// measured are the nodes, the primary first.
+func (d *Driver) measured(ctx context.Context, id cluster.ID) (view, []platform.Node, error) {
+	v, asked, err := d.measurable(ctx, id)
+	if err != nil {
+		return v, nil, err
+	}
+	primary, nodes := v.nodes(asked)
+	if primary != nil {
+		nodes = append([]platform.Node{*primary}, nodes...)
+	}
+	return v, nodes, nil
+}
+
+// Measure implements platform.Measurer. What Kubernetes itself counts, processors and memory, isn't read.
+func (d *Driver) Measure(ctx context.Context, id cluster.ID) ([]platform.NodeReading, error) {
+	v, nodes, err := d.measured(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	readings := make([]platform.NodeReading, len(nodes))
+	positions := make([]engine.LogPosition, len(nodes))
+	for i, n := range nodes {
+		readings[i] = platform.NodeReading{Ordinal: n.Ordinal, Role: n.Role, Reading: measure.NewReading(d.o.Now())}
+		r := &readings[i].Reading
+		r.Set(measure.Up, 0)
+		positions[i] = engine.LogPosition{Written: math.NaN(), Applied: math.NaN()}
+		p := &v.pods[n.Ordinal]
+		r.Life, r.CPUs = life(p), float64(max(1, planOf(v.object).VCPUs))
+		err := d.meter(ctx, v, p, n.Role, func(ctx context.Context, node engine.Node, m engine.Meter) error {
+			used, err := d.hosted.UsedBytes(ctx, node)
+			if err != nil {
+				return err
+			}
+			r.SetShare(float64(used), float64(planOf(v.object).DiskBytes()), measure.DiskUsed, measure.DiskUsage, measure.AvailableDisk)
+			positions[i], err = m.Measure(ctx, r)
+			return err
+		})
+		if err != nil {
+			d.o.Logger.Debug("a server isn't measured", "cluster_id", id, "node", n.Ordinal, "error", err)
+		}
+		if lag := max(0, positions[0].Written-positions[i].Applied); i > 0 && !math.IsNaN(lag) {
+			r.Set(measure.ReplicationLagBytes, lag)
+			if lag == 0 {
+				r.Set(measure.ReplicationLag, 0)
+			}
+		}
+	}
+	return readings, nil
+}
+
+// meter uses the connection to a server, and ends it if that fails.
+func (d *Driver) meter(ctx context.Context, v view, p *corev1.Pod, role cluster.Role, use func(ctx context.Context, n engine.Node, m engine.Meter) error) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	node, err := d.node(ctx, v, p)
+	if err != nil {
+		return err
+	}
+	node.Role = role
+	all := d.memory(v.id)
+	all.mu.Lock()
+	m := all.meters[p.Name]
+	if m == nil {
+		m = &nodeMeter{}
+		all.meters[p.Name] = m
+	}
+	all.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.opened == nil || m.life != life(p) || m.role != role {
+		m.end()
+		if m.opened, err = d.o.Engine.OpenMeter(ctx, node); err != nil {
+			m.opened = nil
+			return err
+		}
+		m.life, m.role = life(p), role
+	}
+	if err := use(ctx, node, m.opened); err != nil {
+		m.end()
+		return err
+	}
+	return nil
+}
+
+// Families implements platform.Measurer.
+func (d *Driver) Families(ctx context.Context, id cluster.ID) ([]platform.NodeFamilies, error) {
+	v, nodes, err := d.measured(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]platform.NodeFamilies, len(nodes))
+	for i, n := range nodes {
+		all[i] = platform.NodeFamilies{Ordinal: n.Ordinal, Role: n.Role}
+		err := d.meter(ctx, v, &v.pods[n.Ordinal], n.Role, func(ctx context.Context, _ engine.Node, m engine.Meter) (err error) {
+			all[i].Families, err = m.Families(ctx)
+			return err
+		})
+		if err != nil {
+			d.o.Logger.Debug("a server isn't measured", "cluster_id", id, "node", n.Ordinal, "error", err)
+		}
+	}
+	return all, nil
+}
+
+// Tables implements platform.Measurer.
+func (d *Driver) Tables(ctx context.Context, id cluster.ID, most int) (found []measure.Table, err error) {
+	sleeping, err := d.onPrimary(ctx, id, func(ctx context.Context, n engine.Node) (err error) {
+		found, err = d.o.Engine.Tables(ctx, n, most)
+		return err
+	})
+	if sleeping {
+		return nil, platform.ErrNotRunning
+	}
+	return found, err
+}

@@ -1,0 +1,170 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+)
+
+// probeTime bounds a look into one server, and probeFresh is how long what it said counts for who only looks; its size
+// counts for usedFresh. Each question is a connection, which costs the server a process.
+const (
+	probeTime  = 4 * time.Second
+	probeFresh = 10 * time.Second
+	usedFresh  = time.Minute
+)
+
+// memory is what is remembered of a cluster between looks; nothing depends on it.
+type memory struct {
+	mu     sync.Mutex
+	keys   *keys
+	probes map[string]probe
+	meters map[string]*nodeMeter
+	// read is of each Pod which life of its server has read which mark.
+	read map[string]string
+}
+
+// probe is what a server said. Its version is that of its life, and its size changes slowly.
+type probe struct {
+	life    string
+	at      time.Time
+	usedAt  time.Time
+	status  engine.ReplicationStatus
+	version string
+	used    int64
+	err     error
+}
+
+func (d *Driver) memory(id cluster.ID) *memory {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := d.known[id]
+	if m == nil {
+		m = &memory{probes: map[string]probe{}, meters: map[string]*nodeMeter{}, read: map[string]string{}}
+		d.known[id] = m
+	}
+	return m
+}
+
+// forget ends what is remembered of a cluster that is no more.
+func (d *Driver) forget(id cluster.ID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if m := d.known[id]; m != nil {
+		m.close()
+	}
+	delete(d.known, id)
+}
+
+func (m *memory) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, meter := range m.meters {
+		meter.drop()
+	}
+	m.meters = map[string]*nodeMeter{}
+}
+
+// forgetProbes has the next look ask servers.
+func (d *Driver) forgetProbes(id cluster.ID) {
+	m := d.memory(id)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, p := range m.probes {
+		p.at = time.Time{}
+		m.probes[name] = p
+	}
+}
+
+// node is a Pod's server as its engine needs to know it; of a Pod that has no address yet there is none.
+func (d *Driver) node(ctx context.Context, v view, p *corev1.Pod) (engine.Node, error) {
+	k, err := d.keys(ctx, v.id)
+	if err != nil {
+		return engine.Node{}, err
+	}
+	at, ok := reachable(p)
+	if !ok {
+		return engine.Node{}, errors.New("its Pod has no address")
+	}
+	return engine.Node{
+		Cluster: v.id, Installation: installation(seriesOf(v.object), v.object.Spec.ImageName),
+		Listen: at, Remote: &engine.Remote{Address: at, CA: k.ca, Name: v.certified()},
+		Role: role(p), ClusterSize: v.object.Spec.Instances, Plan: planOf(v.object), AdminPassword: string(k.admin),
+		// Replicas receive by the name of the operator's own Service.
+		Source: engine.Peer{Run: v.cluster() + "-rw", Listen: netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port())},
+	}, nil
+}
+
+// certified is the name that servers' certificates must have: the address that customers know, as soon as there is one.
+func (v view) certified() string {
+	if host := address(v.write); host != "" {
+		return host
+	}
+	return v.host()
+}
+
+func role(p *corev1.Pod) cluster.Role {
+	if p.Labels["cnpg.io/instanceRole"] == "primary" {
+		return cluster.Primary
+	}
+	return cluster.Replica
+}
+
+// ask asks all servers that should answer how they are, each for so long that one that hangs holds up nobody.
+func (d *Driver) ask(ctx context.Context, v view) map[string]probe {
+	m := d.memory(v.id)
+	found := make([]probe, len(v.pods))
+	var work sync.WaitGroup
+	for i := range v.pods {
+		p := &v.pods[i]
+		m.mu.Lock()
+		last, known := m.probes[p.Name]
+		m.mu.Unlock()
+		if known && last.life == life(p) && d.o.Now().Sub(last.at) < probeFresh {
+			found[i] = last
+			continue
+		}
+		work.Go(func() { found[i] = d.askOne(ctx, v, p, last) })
+	}
+	work.Wait()
+	all := make(map[string]probe, len(found))
+	for i, p := range found {
+		all[v.pods[i].Name] = p
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.probes = maps.Clone(all)
+	return all
+}
+
+func (d *Driver) askOne(ctx context.Context, v view, p *corev1.Pod, last probe) probe {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	out := probe{life: life(p), at: d.o.Now()}
+	node, err := d.node(ctx, v, p)
+	if err != nil {
+		out.err = err
+		return out
+	}
+	if out.status, out.err = d.o.Engine.ReplicationStatus(ctx, node); out.err != nil {
+		return out
+	}
+	if last.life == out.life && last.err == nil {
+		out.version, out.used, out.usedAt = last.version, last.used, last.usedAt
+	} else if out.version, out.err = d.o.Engine.Version(ctx, node); out.err != nil {
+		return out
+	}
+	if out.at.Sub(out.usedAt) >= usedFresh {
+		out.used, out.err = d.hosted.UsedBytes(ctx, node)
+		out.usedAt = out.at
+	}
+	return out
+}

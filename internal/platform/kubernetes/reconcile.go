@@ -1,0 +1,73 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"steward/internal/cluster"
+	"steward/internal/platform/kubernetes/cnpg"
+)
+
+// kinds are all that a cluster has, what owns the rest first.
+func kinds() []client.ObjectList {
+	return []client.ObjectList{
+		&cnpg.ClusterList{}, &corev1.ServiceList{}, &corev1.SecretList{}, &networkingv1.NetworkPolicyList{},
+		&corev1.PersistentVolumeClaimList{}, &corev1.PodList{},
+	}
+}
+
+// leftovers are all objects of a cluster, or, without an id, those of all.
+func (d *Driver) leftovers(ctx context.Context, ids ...cluster.ID) ([]client.Object, error) {
+	var all []client.Object
+	for _, list := range kinds() {
+		options := []client.ListOption{client.InNamespace(d.o.Namespace), client.HasLabels{clusterLabel}}
+		for _, id := range ids {
+			options = append(options, client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(id), 10)})
+		}
+		if err := d.live.List(ctx, list, options...); err != nil {
+			return nil, fmt.Errorf("list what there is: %w", err)
+		}
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			return nil, fmt.Errorf("list what there is: %w", err)
+		}
+		for _, item := range items {
+			all = append(all, item.(client.Object)) // all that lists hold are
+		}
+	}
+	return all, nil
+}
+
+// Reconcile implements platform.Reconciler.
+func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]cluster.Cluster, error)) error {
+	there, err := d.leftovers(ctx)
+	if err != nil {
+		return err
+	}
+	ids := map[cluster.ID]bool{}
+	for _, o := range there {
+		if id, ok := idOf(o); ok {
+			ids[id] = true
+		}
+	}
+	clusters, err := known(ctx)
+	if err != nil {
+		return fmt.Errorf("ask which clusters there are: %w", err)
+	}
+	for _, c := range clusters {
+		delete(ids, c.ID)
+	}
+	var errs []error
+	for id := range ids {
+		d.o.Logger.WarnContext(ctx, "a cluster that nobody knows is removed", "cluster_id", id, "namespace", d.o.Namespace)
+		errs = append(errs, d.Remove(ctx, cluster.Cluster{ID: id}))
+	}
+	return errors.Join(errs...)
+}

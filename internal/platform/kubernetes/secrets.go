@@ -1,0 +1,95 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"steward/internal/cluster"
+	"steward/internal/pki"
+	"steward/internal/platform"
+)
+
+// secrets are the objects with a cluster's: what its server is told at its birth only as long as it isn't born.
+func (d *Driver) secrets(ctx context.Context, made desired, is view) ([]client.Object, error) {
+	k, err := d.keys(ctx, made.id)
+	if err != nil {
+		return nil, err
+	}
+	password, err := d.o.Secrets.Secret(ctx, made.id, platform.RootPassword)
+	if err != nil {
+		return nil, fmt.Errorf("secret %s: %w", platform.RootPassword, err)
+	}
+	cert, key, err := d.certificate(ctx, made, is, k)
+	if err != nil {
+		return nil, err
+	}
+	_, owner := d.hosted.FirstDatabase()
+	all := []client.Object{
+		made.secret(made.ca(), corev1.SecretTypeOpaque, true, map[string][]byte{"ca.crt": k.ca}),
+		made.secret(made.tls(), corev1.SecretTypeTLS, true, map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}),
+		made.secret(made.root(), corev1.SecretTypeBasicAuth, true, map[string][]byte{corev1.BasicAuthUsernameKey: []byte(owner), corev1.BasicAuthPasswordKey: password}),
+	}
+	if is.object != nil {
+		return all, nil
+	}
+	node := made.node()
+	node.AdminPassword, node.RootPassword = string(k.admin), string(password)
+	birth, err := d.hosted.Birth(node)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, made.secret(made.birth(), corev1.SecretTypeOpaque, false, map[string][]byte{
+		birthAdministration: []byte(birth.Administration), birthTemplate: []byte(birth.Template), birthFirst: []byte(birth.First),
+	})), nil
+}
+
+// certificate is the one that there is, unless it doesn't have the names or has to be renewed.
+func (d *Driver) certificate(ctx context.Context, made desired, is view, k keys) (cert, key []byte, err error) {
+	names, addresses := []string{made.host(), made.names.reads() + "." + made.namespace + ".svc"}, []netip.Addr(nil)
+	for _, host := range []string{address(is.write), address(is.reads)} {
+		if ip, err := netip.ParseAddr(host); err == nil {
+			addresses = append(addresses, ip)
+		} else if host != "" {
+			names = append(names, host)
+		}
+	}
+	now := d.o.Now()
+	var kept corev1.Secret
+	err = d.live.Get(ctx, made.key(made.tls()), &kept)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, nil, fmt.Errorf("read the certificate: %w", err)
+	}
+	cert, key = kept.Data[corev1.TLSCertKey], kept.Data[corev1.TLSPrivateKeyKey]
+	if err == nil && pki.Covers(k.ca, cert, names, addresses, now) && (!made.want.Patch || !pki.NeedsRenewal(cert, now)) {
+		return cert, key, nil
+	}
+	return pki.Issue(k.ca, k.caKey, names, addresses, now)
+}
+
+// keys are the secrets that stay the same for a cluster's life.
+type keys struct{ admin, ca, caKey []byte }
+
+// keys asks for them once.
+func (d *Driver) keys(ctx context.Context, id cluster.ID) (keys, error) {
+	m := d.memory(id)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.keys != nil {
+		return *m.keys, nil
+	}
+	var k keys
+	for name, into := range map[platform.SecretName]*[]byte{platform.AdminPassword: &k.admin, platform.CACert: &k.ca, platform.CAKey: &k.caKey} {
+		value, err := d.o.Secrets.Secret(ctx, id, name)
+		if err != nil {
+			return k, fmt.Errorf("secret %s: %w", name, err)
+		}
+		*into = value
+	}
+	m.keys = &k
+	return k, nil
+}

@@ -1,0 +1,61 @@
+package simulator
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"steward/internal/platform/kubernetes/cnpg"
+)
+
+// TestDefinitionsHaveWhatTypesHave: what steward can write, the API server of tests takes, and nothing else.
+func TestDefinitionsHaveWhatTypesHave(t *testing.T) {
+	all, err := Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]reflect.Type{
+		"clusters.postgresql.cnpg.io":      reflect.TypeFor[cnpg.Cluster](),
+		"imagecatalogs.postgresql.cnpg.io": reflect.TypeFor[cnpg.ImageCatalog](),
+	}
+	if len(all) != len(kinds) {
+		t.Errorf("%d definitions of %d kinds", len(all), len(kinds))
+	}
+	for _, d := range all {
+		for _, found := range Fields(d, kinds[d.GetName()]) {
+			t.Error(found)
+		}
+		if found := Compare(d, d); len(found) > 0 {
+			t.Errorf("differs from itself: %v", found)
+		}
+	}
+}
+
+// TestCompareSeesDifferences: a field that is renamed, of another type or with another default.
+func TestCompareSeesDifferences(t *testing.T) {
+	definition := func(properties map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"versions": []any{map[string]any{
+			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": properties}},
+		}}}}}
+	}
+	field := func(kind string, more ...any) map[string]any {
+		f := map[string]any{"type": kind}
+		if len(more) > 0 {
+			f["default"] = more[0]
+		}
+		return f
+	}
+	ours := definition(map[string]any{"gone": field("string"), "typed": field("string"), "default": field("integer", int64(1)), "same": field("string")})
+	real := definition(map[string]any{"typed": field("integer"), "default": field("integer", int64(2)), "same": field("string"), "more": field("string")})
+	found := strings.Join(Compare(ours, real), "\n")
+	for _, want := range []string{".gone: isn't there", ".typed: type is integer", ".default: default is 2"} {
+		if !strings.Contains(found, want) {
+			t.Errorf("%s isn't told: %s", want, found)
+		}
+	}
+	if strings.Contains(found, "same") || strings.Contains(found, "more") {
+		t.Errorf("told without a reason: %s", found)
+	}
+}

@@ -1,0 +1,206 @@
+package simulator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"steward/internal/platform/kubernetes/cnpg"
+)
+
+func serialOf(name string) int {
+	n, _ := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
+	return n
+}
+
+// keep is what the instance manager and the kubelet do for one instance: a Pod, a server in it, its configuration.
+func (op *Operator) keep(ctx context.Context, all *instances, serial int, c *cnpg.Cluster, tls map[string][]byte) error {
+	i := all.all[serial]
+	changed, err := i.write(op.settings(all, i, c), c.Spec.PostgreSQL.PgHBA, tls)
+	if err != nil {
+		return err
+	}
+	if changed && i.running() {
+		i.reload()
+	}
+	if i.pod == nil {
+		if err := op.createPod(ctx, all, i, c); err != nil {
+			return err
+		}
+		if !i.running() {
+			i.build = op.o.Images[c.Spec.ImageName]
+			if err := i.start(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !i.running() {
+		op.say(ctx, i, false)
+		if len(i.pod.Status.ContainerStatuses) == 0 {
+			return nil
+		}
+		i.pod.Status.ContainerStatuses[0].RestartCount++
+		return i.start()
+	}
+	if i.looks++; i.ready && i.looks%8 != 0 && !changed {
+		return nil // each look takes it a process
+	}
+	_, err = i.sql(ctx, "postgres", "SELECT 1")
+	if answers := err == nil; answers != i.ready {
+		op.say(ctx, i, answers)
+	}
+	if i.ready {
+		return op.restartIfDue(ctx, i)
+	}
+	return nil
+}
+
+// restartIfDue restarts a server within its Pod when a setting waits for that.
+func (op *Operator) restartIfDue(ctx context.Context, i *instance) error {
+	rows, err := i.sql(ctx, "postgres", "SELECT count(*) FROM pg_settings WHERE pending_restart")
+	if err != nil || rows[0][0] == "0" {
+		return nil
+	}
+	i.stop(syscall.SIGINT)
+	i.ready = false
+	return i.start()
+}
+
+func (op *Operator) createPod(ctx context.Context, all *instances, i *instance, c *cnpg.Cluster) error {
+	role := cnpg.ReplicaRole
+	if serialOf(i.name) == all.primary {
+		role = cnpg.PrimaryRole
+	}
+	i.pod = &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: i.name, Namespace: c.Namespace, Labels: op.labels(c, map[string]string{cnpg.RoleLabel: role, cnpg.PodRoleLabel: cnpg.InstanceRole})},
+		Spec: corev1.PodSpec{
+			Containers:                    []corev1.Container{{Name: cnpg.Container, Image: c.Spec.ImageName, Resources: c.Spec.Resources}},
+			TerminationGracePeriodSeconds: new(int64(0)),
+		},
+	}
+	if err := op.o.Client.Create(ctx, i.pod); err != nil {
+		i.pod = nil
+		return err
+	}
+	return nil
+}
+
+// say puts an instance's Pod in a state.
+func (op *Operator) say(ctx context.Context, i *instance, ready bool) {
+	i.ready = ready
+	restarts := int32(0)
+	if len(i.pod.Status.ContainerStatuses) > 0 {
+		restarts = i.pod.Status.ContainerStatuses[0].RestartCount
+	}
+	condition := corev1.ConditionFalse
+	state := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}
+	if ready {
+		condition = corev1.ConditionTrue
+	}
+	if i.running() {
+		state = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now())}}
+		if was := i.pod.Status.ContainerStatuses; len(was) > 0 && was[0].State.Running != nil {
+			state.Running.StartedAt = was[0].State.Running.StartedAt
+		}
+	}
+	i.pod.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, PodIP: i.ip, PodIPs: []corev1.PodIP{{IP: i.ip}},
+		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: condition, LastTransitionTime: metav1.Now()}},
+		ContainerStatuses: []corev1.ContainerStatus{{Name: cnpg.Container, Ready: ready, RestartCount: restarts, State: state, Image: i.pod.Spec.Containers[0].Image}},
+	}
+	if err := op.o.Client.Status().Update(ctx, i.pod); err != nil {
+		_ = op.o.Client.Get(ctx, client.ObjectKeyFromObject(i.pod), i.pod)
+		i.ready = !ready // the next pass says it again
+	}
+}
+
+func (op *Operator) deletePod(ctx context.Context, i *instance) {
+	if i.pod != nil {
+		_ = op.o.Client.Delete(ctx, i.pod, client.GracePeriodSeconds(0))
+	}
+	i.pod, i.ready = nil, false
+}
+
+// outdated reports whether a Pod isn't as the cluster's object has it.
+func outdated(i *instance, c *cnpg.Cluster) bool {
+	is := i.pod.Spec.Containers[0]
+	return is.Image != c.Spec.ImageName || fmt.Sprint(is.Resources.Limits.Cpu(), is.Resources.Limits.Memory()) != fmt.Sprint(c.Spec.Resources.Limits.Cpu(), c.Spec.Resources.Limits.Memory())
+}
+
+// roll replaces Pods that aren't as they should be: replicas one by one, then the primary by a switchover. It begins some
+// passes late, while the status says already that all is done.
+func (op *Operator) roll(ctx context.Context, all *instances, c *cnpg.Cluster) error {
+	due := slices.DeleteFunc(slices.Sorted(maps.Keys(all.all)), func(serial int) bool {
+		i := all.all[serial]
+		return i.pod == nil || !outdated(i, c)
+	})
+	if len(due) == 0 {
+		all.waits = 0
+		return nil
+	}
+	if all.waits++; all.waits <= op.lag {
+		return nil
+	}
+	for _, i := range all.all {
+		if !i.ready && !slices.Contains(due, serialOf(i.name)) {
+			return nil // one at a time
+		}
+	}
+	c.Status.Phase, c.Status.PhaseReason = "Upgrading cluster", "replacing Pods"
+	for _, serial := range due {
+		if serial != all.primary {
+			all.all[serial].stop(syscall.SIGINT)
+			op.deletePod(ctx, all.all[serial])
+			return nil
+		}
+	}
+	if len(all.all) > 1 {
+		return op.switchover(ctx, all, c)
+	}
+	all.all[all.primary].stop(syscall.SIGINT)
+	op.deletePod(ctx, all.all[all.primary])
+	return nil
+}
+
+// switchover makes the first ready replica the primary.
+func (op *Operator) switchover(ctx context.Context, all *instances, c *cnpg.Cluster) error {
+	for _, serial := range slices.Sorted(maps.Keys(all.all)) {
+		if serial != all.primary && all.all[serial].ready {
+			return op.promote(ctx, all, serial)
+		}
+	}
+	return nil
+}
+
+// promote stops the primary and has another instance take over.
+func (op *Operator) promote(ctx context.Context, all *instances, serial int) error {
+	old, next := all.all[all.primary], all.all[serial]
+	old.stop(syscall.SIGINT)
+	if _, err := next.sql(ctx, "postgres", "SELECT pg_promote()"); err != nil {
+		return err
+	}
+	if err := op.followAgain(old); err != nil {
+		return err
+	}
+	op.deletePod(ctx, old)
+	if err := op.o.Client.Patch(ctx, next.pod, labelled(cnpg.RoleLabel, cnpg.PrimaryRole)); err != nil {
+		return err
+	}
+	all.primary, all.changed = serial, time.Now()
+	all.timeline++
+	return nil
+}
+
+func labelled(name, value string) client.Patch {
+	return client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, name, value))
+}

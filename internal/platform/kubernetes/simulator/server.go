@@ -1,0 +1,241 @@
+package simulator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"steward/internal/engine"
+	"steward/internal/testdir"
+)
+
+// user is who servers run as: PostgreSQL refuses root.
+func user() int {
+	if os.Getuid() == 0 {
+		return 65534
+	}
+	return os.Getuid()
+}
+
+// server is a PostgreSQL server, as the operator's instance manager keeps it.
+type server struct {
+	dir, ip string
+	build   engine.Installation
+	// exited is closed when the process has ended; nil before the first start.
+	exited chan struct{}
+	pid    int
+	// config is what the server has read last.
+	config string
+}
+
+func (s *server) data() string { return filepath.Join(s.dir, "data") }
+
+// command runs a program as the servers' user.
+func command(ctx context.Context, argv ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(user()), Gid: uint32(user())}
+	}
+	return cmd
+}
+
+// initialise makes the data folder as the operator's job does, once for a build on a machine.
+func (s *server) initialise(ctx context.Context) error {
+	return testdir.Prepared(ctx, s.data(), "cnpg-"+s.build.ID(), "2", func(dir string) error {
+		// The folder's parents are closed to the user.
+		made, err := testdir.Make("steward-initdb-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(made)
+		if err := os.Chown(made, user(), user()); err != nil {
+			return err
+		}
+		cmd := command(ctx, s.build.Program("initdb", "-D", filepath.Join(made, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N", "-k",
+			"--lc-collate=C", "--lc-ctype=C.UTF-8", "--wal-segsize=4")...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("initdb: %w: %s", err, out)
+		}
+		return testdir.Copy(ctx, filepath.Join(made, "data"), dir)
+	})
+}
+
+// write puts the configuration in place and reports whether it is another one.
+func (s *server) write(settings map[string]string, access []string, tls map[string][]byte) (changed bool, err error) {
+	var b strings.Builder
+	all := map[string]string{
+		"listen_addresses": s.ip, "port": "5432", "unix_socket_directories": s.dir, "fsync": "off", "ssl": "on",
+		"ssl_cert_file": filepath.Join(s.dir, "tls.crt"), "ssl_key_file": filepath.Join(s.dir, "tls.key"), "hot_standby": "on", "wal_keep_size": "64MB",
+		"hba_file": filepath.Join(s.dir, "pg_hba.conf"), "log_destination": "stderr", "restart_after_crash": "off",
+	}
+	maps.Copy(all, settings)
+	for name, value := range all {
+		fmt.Fprintf(&b, "%s = '%s'\n", name, strings.NewReplacer(`'`, `''`, `\`, `\\`).Replace(value))
+	}
+	// As the operator has them: its own first, and one for everybody last.
+	hba := "local all all trust\nhost all streaming_replica 127.0.0.0/8 trust\nhost replication streaming_replica 127.0.0.0/8 trust\n" +
+		strings.Join(access, "\n") + "\nhost all all all scram-sha-256\n"
+	config := digest(all) + hba + string(tls["tls.crt"])
+	if config == s.config {
+		return false, nil
+	}
+	files := map[string][]byte{"postgresql.conf": []byte(b.String()), "pg_hba.conf": []byte(hba)}
+	maps.Copy(files, tls)
+	for name, content := range files {
+		path := filepath.Join(s.dir, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return false, err
+		}
+		if err := os.Chown(path, user(), user()); err != nil {
+			return false, err
+		}
+	}
+	s.config = config
+	return true, nil
+}
+
+// start starts the server; it ends with the test's process, however that ends.
+func (s *server) start() error {
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := command(context.Background(), s.build.Program("postgres", "-D", s.data(), "-c", "config_file="+filepath.Join(s.dir, "postgresql.conf"))...)
+	cmd.Stdout, cmd.Stderr = log, log
+	started, exited := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // the process ends with the thread that started it
+		defer runtime.UnlockOSThread()
+		defer close(exited)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is in its log
+		}
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("start a server: %w", err)
+	}
+	s.pid, s.exited = cmd.Process.Pid, exited
+	return nil
+}
+
+func (s *server) running() bool {
+	if s.exited == nil {
+		return false
+	}
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// stop ends the server: in an orderly way, or as a machine that is lost does.
+func (s *server) stop(how syscall.Signal) {
+	if s.running() {
+		_ = syscall.Kill(s.pid, how) // it may have ended
+		<-s.exited
+	}
+}
+
+func (s *server) reload() { _ = syscall.Kill(s.pid, syscall.SIGHUP) } // one that has ended reads all when it starts
+
+// sql runs statements as the operator does: by the socket, as postgres.
+func (s *server) sql(ctx context.Context, database, statements string) ([][]string, error) {
+	config, err := pgconn.ParseConfig("host=" + s.dir + " user=postgres sslmode=disable dbname=" + database)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx)
+	results, err := conn.Exec(ctx, statements).ReadAll()
+	if err != nil || len(results) == 0 {
+		return nil, err
+	}
+	var rows [][]string
+	for _, row := range results[len(results)-1].Rows {
+		var texts []string
+		for _, v := range row {
+			texts = append(texts, string(v))
+		}
+		rows = append(rows, texts)
+	}
+	return rows, nil
+}
+
+// clone makes s a replica's server with a copy of the data of primary, which runs.
+func (s *server) clone(ctx context.Context, primary *server) error {
+	config, err := pgconn.ParseConfig("host=" + primary.dir + " user=postgres sslmode=disable dbname=postgres")
+	if err != nil {
+		return err
+	}
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, "SELECT pg_backup_start('clone', true)").ReadAll(); err != nil {
+		return err
+	}
+	// Files may go while they are copied.
+	out, err := exec.CommandContext(ctx, "cp", "-a", primary.data(), s.data()).CombinedOutput()
+	if err != nil && !strings.Contains(string(out), "No such file") {
+		return fmt.Errorf("copy data: %w: %s", err, out)
+	}
+	results, err := conn.Exec(ctx, "SELECT labelfile FROM pg_backup_stop(false)").ReadAll()
+	if err != nil {
+		return err
+	}
+	for name, content := range map[string][]byte{"backup_label": results[0].Rows[0][0], "standby.signal": nil} {
+		path := filepath.Join(s.data(), name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return err
+		}
+		if err := os.Chown(path, user(), user()); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(filepath.Join(s.data(), "postmaster.pid"))
+}
+
+// newServer has a folder of its own below dir.
+func newServer(dir, name, ip string, build engine.Installation) (*server, error) {
+	s := &server{dir: filepath.Join(dir, name), ip: ip, build: build}
+	if err := os.MkdirAll(s.dir, 0o711); err != nil {
+		return nil, err
+	}
+	return s, os.Chown(s.dir, user(), user())
+}
+
+// address is the nth loopback address of this process's own.
+func addressOf(n int) string {
+	pid := os.Getpid()
+	return "127." + strconv.Itoa(64+pid%128) + "." + strconv.Itoa(pid/128%256) + "." + strconv.Itoa(1+n%254)
+}
+
+// followAgain makes a primary that was stopped cleanly a replica when it is started next.
+func (op *Operator) followAgain(i *instance) error {
+	path := filepath.Join(i.data(), "standby.signal")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		return err
+	}
+	return os.Chown(path, user(), user())
+}

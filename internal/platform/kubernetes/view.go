@@ -1,0 +1,176 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/platform/kubernetes/cnpg"
+)
+
+// view is what there is of a cluster in Kubernetes. Objects that aren't there are nil; none is changed.
+type view struct {
+	names
+	object       *cnpg.Cluster
+	pods         []corev1.Pod
+	write, reads *corev1.Service
+}
+
+// look reads a cluster's objects: from the API server, or what was watched of it.
+func (d *Driver) look(ctx context.Context, from client.Reader, id cluster.ID) (view, error) {
+	v := view{names: d.names(id)}
+	var err error
+	get := func(name string, into client.Object) bool {
+		failed := from.Get(ctx, v.key(name), into)
+		if failed != nil && !apierrors.IsNotFound(failed) {
+			err = errors.Join(err, fmt.Errorf("read %s: %w", name, failed))
+		}
+		return failed == nil
+	}
+	if object := (&cnpg.Cluster{}); get(v.cluster(), object) {
+		v.object = object
+	}
+	if write := (&corev1.Service{}); get(v.base(), write) {
+		v.write = write
+	}
+	if reads := (&corev1.Service{}); get(v.names.reads(), reads) {
+		v.reads = reads
+	}
+	var pods corev1.PodList
+	failed := from.List(ctx, &pods, client.InNamespace(v.namespace), client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(id), 10)})
+	if failed != nil {
+		err = errors.Join(err, fmt.Errorf("list Pods: %w", failed))
+	}
+	for _, p := range inOrder(pods.Items) {
+		if p.Labels[cnpg.ClusterLabel] == v.cluster() && p.Labels[cnpg.PodRoleLabel] == cnpg.InstanceRole {
+			v.pods = append(v.pods, p)
+		}
+	}
+	return v, err
+}
+
+// hosts are the addresses that customers connect to; empty while the load balancer hasn't given any.
+func (v view) hosts() cluster.Hosts {
+	h := cluster.Hosts{Primary: address(v.write)}
+	h.Secondary = h.Primary
+	if v.object != nil && v.object.Spec.Instances > 1 {
+		h.Secondary = address(v.reads)
+	}
+	if h.Primary == "" || h.Secondary == "" {
+		return cluster.Hosts{}
+	}
+	return h
+}
+
+func address(s *corev1.Service) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		return s.Name + "." + s.Namespace + ".svc"
+	case len(s.Status.LoadBalancer.Ingress) == 0:
+		return ""
+	}
+	ingress := s.Status.LoadBalancer.Ingress[0]
+	return cmp.Or(ingress.IP, ingress.Hostname)
+}
+
+// closed reports whether the way in leads to no Pod, from wherever one comes.
+func (v view) closed() bool { return v.write == nil || v.write.Spec.Selector[closedLabel] != "" }
+
+// hibernates reports whether no instance is to run.
+func (v view) hibernates() bool {
+	return v.object != nil && v.object.Annotations[cnpg.HibernationAnnotation] == cnpg.Hibernated
+}
+
+// outdated says how a Pod differs from what is asked for of all, "" when it doesn't.
+func (v view) outdated(p *corev1.Pod) string {
+	c := container(p)
+	switch {
+	case p.DeletionTimestamp != nil:
+		return "its Pod is being stopped"
+	case c == nil || c.Image != v.object.Spec.ImageName:
+		return "its Pod runs another image than " + v.object.Spec.ImageName
+	case !same(c.Resources.Limits, v.object.Spec.Resources.Limits):
+		return "its Pod has other resources"
+	case !ready(p):
+		return cmp.Or(waiting(p), "its Pod isn't ready")
+	}
+	return ""
+}
+
+func same(a, b corev1.ResourceList) bool {
+	equal := func(name corev1.ResourceName) bool {
+		x, y := a[name], b[name]
+		return (&x).Cmp(resource.Quantity(y)) == 0
+	}
+	return equal(corev1.ResourceCPU) && equal(corev1.ResourceMemory)
+}
+
+func container(p *corev1.Pod) *corev1.Container {
+	for i := range p.Spec.Containers {
+		if p.Spec.Containers[i].Name == cnpg.Container {
+			return &p.Spec.Containers[i]
+		}
+	}
+	return nil
+}
+
+// state is that of the server's container; nil before it is started for the first time.
+func state(p *corev1.Pod) *corev1.ContainerStatus {
+	i := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == cnpg.Container })
+	if i < 0 {
+		return nil
+	}
+	return &p.Status.ContainerStatuses[i]
+}
+
+func ready(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// waiting is why a Pod doesn't run, in Kubernetes' words.
+func waiting(p *corev1.Pod) string {
+	if s := state(p); s != nil && s.State.Waiting != nil && s.State.Waiting.Reason != "" {
+		return "its container waits: " + s.State.Waiting.Reason
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return "its Pod isn't scheduled: " + c.Message
+		}
+	}
+	return ""
+}
+
+// life changes whenever a server is another process.
+func life(p *corev1.Pod) string {
+	restarts := int32(0)
+	if s := state(p); s != nil {
+		restarts = s.RestartCount
+	}
+	return fmt.Sprintf("%s-%d", p.UID, restarts)
+}
+
+// reachable is where a Pod's server listens.
+func reachable(p *corev1.Pod) (netip.AddrPort, bool) {
+	ip, err := netip.ParseAddr(p.Status.PodIP)
+	return netip.AddrPortFrom(ip, cnpg.ServerPort), err == nil
+}
+
+// installation is an image as a build: a cluster is with the one that its object names.
+func installation(series, image string) engine.Installation {
+	return engine.Installation{Flavour: engine.FlavourPostgreSQL, Series: series, Version: versionOf(image), Builder: "image"}
+}

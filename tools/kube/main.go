@@ -1,0 +1,11 @@
+// Command kube is the API server of Kubernetes, built for tests by scripts/fetch-kube.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+)
+
+func main() { os.Exit(cli.Run(app.NewAPIServerCommand())) }
