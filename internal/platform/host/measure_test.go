@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -106,6 +107,16 @@ func (s *site) processes(t *testing.T) (pids []int) {
 		}
 	}
 	return pids
+}
+
+// moves reports whether a thread of the process isn't stopped: on a busy machine they stop one after the other.
+func moves(pid int) bool {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		_, after, _ := strings.Cut(string(text), ") ")
+		return err == nil && !strings.HasPrefix(after, "T") && !strings.HasPrefix(after, "Z")
+	})
 }
 
 // processorTime is what the kernel says of the processes that live.
@@ -250,6 +261,7 @@ func (m *measuredNode) freezes() {
 	}
 	signal(syscall.SIGSTOP)
 	defer signal(syscall.SIGCONT)
+	await.True(t, "all threads stand still", func() bool { return !slices.ContainsFunc(pids, moves) })
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
