@@ -16,7 +16,7 @@ import (
 const (
 	garbage = 20 << 20 // bytes
 	most    = 200      // percent of what is in use
-	least   = 100
+	least   = 50
 )
 
 // copyPercent is for while data is copied. Go's own 100 doubles what several copies at once hold;
