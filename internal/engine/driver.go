@@ -64,6 +64,8 @@ type Launcher interface {
 	// StopSignal asks the server to stop cleanly, and soon, even with clients
 	// connected; the platform waits and kills later.
 	StopSignal() syscall.Signal
+	// TellsOfStop reports whether a server that is asked to stop says so to each session, as EndSessions does.
+	TellsOfStop() bool
 	// CheckNames returns a *ReservedNameError when the customer has a database with whose name the
 	// server couldn't start again, or be restored from a copy. Asked before a server
 	// that runs is stopped to be started again.

@@ -539,6 +539,8 @@ func (p *place) handsOver(t *testing.T, d harness.Database, credentials harness.
 		t.Fatal(err)
 	}
 	defer idle.Close()
+	busy := make(chan error, 1)
+	go func() { busy <- p.waits(t, d, credentials) }()
 	before := p.Primary(d)
 	w := &writer{p: p, d: d, credentials: credentials, first: int(written.Add(1)) * 1_000_000}
 	stop := w.start(t)
@@ -571,6 +573,24 @@ func (p *place) handsOver(t *testing.T, d harness.Database, credentials harness.
 	if d.Engine == "postgresql" && (err == nil || !strings.Contains(err.Error(), "57P01")) {
 		t.Errorf("an idle session hears %v", err)
 	}
+	if err := <-busy; d.Engine == "postgresql" && (err == nil || !strings.Contains(err.Error(), "57P01")) {
+		t.Errorf("a session with a long statement hears %v", err)
+	}
+}
+
+// waits is at a statement for longer than a handover takes, and returns how that ended.
+func (p *place) waits(t *testing.T, d harness.Database, credentials harness.Credentials) error {
+	db, err := harness.ConnectBy(t.Context(), d, credentials, p.dial(7))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	statement := "SELECT sleep(600)"
+	if d.Engine == "postgresql" {
+		statement = "SELECT pg_sleep(600)"
+	}
+	_, err = db.ExecContext(t.Context(), statement)
+	return err
 }
 
 // written counts the writers: each has keys of its own.

@@ -25,6 +25,9 @@ func New() Driver { return Driver{} }
 // StopSignal is PostgreSQL's fast shutdown: sessions end, a checkpoint is written.
 func (Driver) StopSignal() syscall.Signal { return syscall.SIGINT }
 
+// TellsOfStop implements engine.Driver: a session's last words are the same, whoever ends it (57P01).
+func (Driver) TellsOfStop() bool { return true }
+
 // KeyringContent is nil: there is no keyring.
 func (Driver) KeyringContent(engine.Node) ([]byte, error) { return nil, nil }
 

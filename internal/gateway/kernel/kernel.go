@@ -243,15 +243,8 @@ func (g *Gateway) Set(ctx context.Context, r gateway.Route) error {
 // have so much time for what they are at, and those who have just come, for their login, at
 // least loginGrace.
 func (g *Gateway) Withhold(ctx context.Context, port int, server netip.AddrPort, grace time.Duration) error {
-	g.mu.Lock()
-	before, there := g.routes[port]
-	r, serves := without(before, server)
-	var err error
-	if there && serves {
-		err = g.putAfter(ctx, r, func(context.Context) error { return nil })
-	}
-	g.mu.Unlock()
-	if !there || !serves || err != nil {
+	before, r, err := g.leadAway(ctx, port, server)
+	if err != nil || before.Equal(r) {
 		return err
 	}
 	// Others' routes don't wait for these sessions.
@@ -266,6 +259,28 @@ func (g *Gateway) Withhold(ctx context.Context, port int, server netip.AddrPort,
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), wordsWithin)
 	defer cancel()
 	return g.endMisfits(patient, before, r)
+}
+
+// Retire is Withhold, but that the sessions which are left then are for the server to end.
+func (g *Gateway) Retire(ctx context.Context, port int, server netip.AddrPort, grace time.Duration) error {
+	before, r, err := g.leadAway(ctx, port, server)
+	if err != nil || before.Equal(r) {
+		return err
+	}
+	return g.retire(ctx, server, r, grace)
+}
+
+// leadAway brings a port's route into force without a server, and ends no session. The routes are the one
+// before and the one now; the same when it didn't lead there.
+func (g *Gateway) leadAway(ctx context.Context, port int, server netip.AddrPort) (before, now gateway.Route, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before, there := g.routes[port]
+	now, serves := without(before, server)
+	if !there || !serves {
+		return before, before, nil
+	}
+	return before, now, g.putAfter(ctx, now, func(context.Context) error { return nil })
 }
 
 // wordsWithin is how long a server that is about to stop may take for its own words: on a busy

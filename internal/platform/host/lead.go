@@ -19,6 +19,7 @@ import (
 // it is told: HAProxy tries again by itself.
 type withholder interface {
 	Withhold(ctx context.Context, port int, server netip.AddrPort, grace time.Duration) error
+	Retire(ctx context.Context, port int, server netip.AddrPort, grace time.Duration) error
 }
 
 // stopGrace is how long sessions may go on with what they are at when their server is to be stopped. New
@@ -28,11 +29,22 @@ const stopGrace = 150 * time.Millisecond
 // withhold has new connections wait that would go to a node's server, which is
 // about to stop, so that its sessions have a moment, or has. The next route leads there again.
 func (d *Driver) withhold(ctx context.Context, ordinal, port int, grace time.Duration) {
+	d.leadAway(ctx, ordinal, port, grace, withholder.Withhold)
+}
+
+// retire is withhold for a server that stops next and tells those sessions so that are left.
+func (d *Driver) retire(ctx context.Context, ordinal, port int) {
+	d.leadAway(ctx, ordinal, port, stopGrace, withholder.Retire)
+}
+
+func (d *Driver) leadAway(ctx context.Context, ordinal, port int, grace time.Duration,
+	lead func(withholder, context.Context, int, netip.AddrPort, time.Duration) error,
+) {
 	g, ok := d.o.Gateway.(withholder)
 	if !ok || d.o.Networks == nil {
 		return
 	}
-	if err := g.Withhold(ctx, port, d.listenAddress(ordinal, port), grace); err != nil {
+	if err := lead(g, ctx, port, d.listenAddress(ordinal, port), grace); err != nil {
 		d.log.Warn("connections to a server that stops are refused, not held", "port", port, "node", ordinal, "error", err)
 	}
 }

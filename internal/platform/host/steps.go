@@ -104,7 +104,11 @@ func (nr *nodeReconciler) stop(ctx context.Context) error {
 		return fmt.Errorf("node %d isn't stopped: %w", nr.ns.ordinal, err)
 	}
 	nr.flush(ctx)
-	nr.d.withhold(ctx, nr.ns.ordinal, nr.want.Port, stopGrace)
+	if nr.eng.TellsOfStop() {
+		nr.d.retire(ctx, nr.ns.ordinal, nr.want.Port)
+	} else {
+		nr.d.withhold(ctx, nr.ns.ordinal, nr.want.Port, stopGrace)
+	}
 	nr.ns.setProcess(nil) // its end is no crash
 	return p.Stop(ctx, nr.eng.StopSignal(), stopTimeout, nr.d.groups.Find(nr.name()))
 }

@@ -122,3 +122,11 @@ func (g *unreliableGateway) Withhold(ctx context.Context, port int, server netip
 	}
 	return nil
 }
+
+// Retire is passed on as Withhold is.
+func (g *unreliableGateway) Retire(ctx context.Context, port int, server netip.AddrPort, grace time.Duration) error {
+	if w, ok := g.Gateway.(*kernel.Gateway); ok {
+		return w.Retire(ctx, port, server, grace)
+	}
+	return nil
+}
