@@ -74,6 +74,16 @@ func (c *Client) RestoreBackup(ctx context.Context, d Database, b Backup) error 
 	return c.do(ctx, http.MethodPost, d.backup(b.ID)+"/restore", nil, nil)
 }
 
+// RestoreTo replaces all of the database's data by what it was at a moment, such as 2026-01-31T18:04:05 (UTC).
+func (c *Client) RestoreTo(ctx context.Context, d Database, to string) error {
+	return c.do(ctx, http.MethodPost, d.Path()+"/restore", map[string]string{"to": to}, nil)
+}
+
+// UndoRestore brings back the data that the database's last restore replaced.
+func (c *Client) UndoRestore(ctx context.Context, d Database) error {
+	return c.do(ctx, http.MethodPost, d.Path()+"/restore/undo", nil, nil)
+}
+
 // RestoreWindow is a time from whose moments a database can be restored.
 type RestoreWindow struct {
 	From string `json:"from"`

@@ -61,6 +61,11 @@ type snapshotBody struct {
 	Target string `json:"target,omitempty" enum:"primary,secondary" default:"primary" doc:"The node to take it from. A database of one node has its primary only."`
 }
 
+// restoreBody is a request to restore a moment.
+type restoreBody struct {
+	To string `json:"to" format:"date-time" doc:"The moment that the data is to be of, in one of restore-windows. The newest is now, for which the restore waits until all is archived: about a minute."`
+}
+
 // registerBackups adds the operations on backups of one engine's databases.
 func (a *API) registerBackups(engine cluster.Engine, name string) {
 	backups := a.Control.Backups
@@ -93,4 +98,14 @@ func (a *API) registerBackups(engine cluster.Engine, name string) {
 	}
 	action(http.MethodDelete, one, "delete", "Delete a backup", backups.Delete)
 	action(http.MethodPost, one+"/restore", "restore", "Replace all of the database's data by a backup's", backups.Restore)
+	instance := fmt.Sprintf("/v4/databases/%s/instances/{instanceId}", engine)
+	register(a, e(http.MethodPost, instance+"/restore", "restore", "Database", "Replace all of the database's data by what it was at a moment"),
+		func(ctx context.Context, c call[instancePath, restoreBody]) (empty, error) {
+			to := parseTime("to", &c.Body.To, &c.Faults)
+			return empty{}, backups.RestoreTo(ctx, c.Principal, engine, cluster.ID(c.In.ID), to, c.Faults)
+		})
+	register(a, e(http.MethodPost, instance+"/restore/undo", "undoRestoreOf", "Database", "Bring back the data that the last restore replaced, for a day after it"),
+		func(ctx context.Context, c call[instancePath, none]) (empty, error) {
+			return empty{}, backups.UndoRestore(ctx, c.Principal, engine, cluster.ID(c.In.ID))
+		})
 }

@@ -74,7 +74,8 @@ func withEngines(all map[string]string) map[string]string {
 		"list%Database": "list", "create%Database": "create", "view%Database": "view", "update%Database": "update", "delete%Database": "delete",
 		"list%Backups": "backups-list", "create%Snapshot": "backup-snapshot", "view%Backup": "backup-view", "delete%Backup": "backup-delete",
 		"restore%Backup": "backup-restore", "viewCredentialsOf%Database": "creds-view", "resetCredentialsOf%Database": "creds-reset",
-		"listTablesOf%Database":      "tables-list",
+		"listTablesOf%Database": "tables-list",
+		"restore%Database":      "restore", "undoRestoreOf%Database": "restore-undo",
 		"viewCertificateOf%Database": "ssl-cert", "patch%Database": "patch", "suspend%Database": "suspend", "resume%Database": "resume",
 	} {
 		for _, engine := range []string{"MySQL", "PostgreSQL"} {

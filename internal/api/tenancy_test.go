@@ -53,6 +53,7 @@ var bodies = map[string]struct {
 	},
 	"DatabaseUpdate": {good: `{"label":"taken-over","allow_list":["0.0.0.0/0"]}`},
 	"SnapshotBody":   {good: `{"label":"takenOver"}`},
+	"RestoreBody":    {good: `{"to":"2026-01-31T18:04:05"}`},
 	"ClientCreate":   {good: `{"label":"NAME","redirect_uri":"https://NAME.example.org/"}`},
 	"ClientUpdate":   {good: `{"label":"taken over","redirect_uri":"https://evil.example.org/"}`},
 	"UserCreate":     {good: `{"username":"NAME","email":"NAME@example.org","restricted":true}`},

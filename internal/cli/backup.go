@@ -10,13 +10,15 @@ import (
 )
 
 type backupCommands struct {
-	List    backupListCommand    `cmd:"" help:"List a database's backups."`
-	Create  backupCreateCommand  `cmd:"" help:"Take a snapshot."`
-	Delete  backupDeleteCommand  `cmd:"" help:"Delete a backup."`
-	Windows backupWindowsCommand `cmd:"" help:"List the times from which a database can be restored or forked."`
-	Restore backupRestoreCommand `cmd:"" help:"Replace all of the database's data by a backup's."`
-	Export  backupExportCommand  `cmd:"" help:"Write a backup as a tar archive that is restored without steward (operators)."`
-	Key     backupKeyCommand     `cmd:"" help:"Print the age identity that opens a database's backups (operators)."`
+	List      backupListCommand      `cmd:"" help:"List a database's backups."`
+	Create    backupCreateCommand    `cmd:"" help:"Take a snapshot."`
+	Delete    backupDeleteCommand    `cmd:"" help:"Delete a backup."`
+	Windows   backupWindowsCommand   `cmd:"" help:"List the times from which a database can be restored or forked."`
+	Restore   backupRestoreCommand   `cmd:"" help:"Replace all of the database's data by a backup's."`
+	RestoreTo backupRestoreToCommand `cmd:"" help:"Replace all of the database's data by what it was at a moment."`
+	Undo      backupUndoCommand      `cmd:"" help:"Bring back the data that the database's last restore replaced, for a day after it."`
+	Export    backupExportCommand    `cmd:"" help:"Write a backup as a tar archive that is restored without steward (operators)."`
+	Key       backupKeyCommand       `cmd:"" help:"Print the age identity that opens a database's backups (operators)."`
 }
 
 type backupListCommand struct {
@@ -117,17 +119,68 @@ type backupRestoreCommand struct {
 }
 
 func (f *backupRestoreCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database, b client.Backup) error {
-	if !f.Yes {
-		fmt.Fprintf(s.out, "Replace all data of %s by that of %s, taken %s? Type the database's label: ", d.Label, b.Label, b.Created)
-		var answer string
-		if _, err := fmt.Fscanln(s.in, &answer); err != nil || answer != d.Label {
-			return errors.New("nothing was restored")
-		}
+	question := fmt.Sprintf("Replace all data of %s by that of %s, taken %s?", d.Label, b.Label, b.Created)
+	if err := confirmLabel(s, d, f.Yes, question); err != nil {
+		return err
 	}
 	if err := c.RestoreBackup(ctx, d, b); err != nil {
 		return err
 	}
-	d, err := f.settle(ctx, c, d, s)
+	return settleAndPrint(ctx, s, c, d, f.waitFlag)
+}
+
+type backupRestoreToCommand struct {
+	apiFlags
+	waitFlag
+	databaseArg
+	To  string `arg:"" help:"The moment, UTC: 2026-01-31T18:04:05. \"steward backup windows\" lists those that there are."`
+	Yes bool   `help:"Don't ask."`
+}
+
+func (f *backupRestoreToCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	if err := confirmLabel(s, d, f.Yes, fmt.Sprintf("Replace all data of %s by what it was at %s?", d.Label, f.To)); err != nil {
+		return err
+	}
+	if err := c.RestoreTo(ctx, d, f.To); err != nil {
+		return err
+	}
+	return settleAndPrint(ctx, s, c, d, f.waitFlag)
+}
+
+type backupUndoCommand struct {
+	apiFlags
+	waitFlag
+	databaseArg
+	Yes bool `help:"Don't ask."`
+}
+
+func (f *backupUndoCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	question := fmt.Sprintf("Give up all that was written to %s since its last restore, and bring back the data from before?", d.Label)
+	if err := confirmLabel(s, d, f.Yes, question); err != nil {
+		return err
+	}
+	if err := c.UndoRestore(ctx, d); err != nil {
+		return err
+	}
+	return settleAndPrint(ctx, s, c, d, f.waitFlag)
+}
+
+// confirmLabel has a person type the database's label before its data is replaced.
+func confirmLabel(s *streams, d client.Database, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	fmt.Fprint(s.out, question, " Type the database's label: ")
+	var answer string
+	if _, err := fmt.Fscanln(s.in, &answer); err != nil || answer != d.Label {
+		return errors.New("nothing was restored")
+	}
+	return nil
+}
+
+// settleAndPrint waits, if asked to, and shows the database.
+func settleAndPrint(ctx context.Context, s *streams, c *client.Client, d client.Database, w waitFlag) error {
+	d, err := w.settle(ctx, c, d, s)
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,15 @@ package control
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"time"
 
 	"steward/internal/account"
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/fault"
+	"steward/internal/filter"
 	"steward/internal/operation"
 	"steward/internal/outage"
 	"steward/internal/store"
@@ -142,6 +146,96 @@ func (s *Backups) Restore(ctx context.Context, p account.Principal, engine clust
 	_, err := s.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
 		params := operation.Params{Backup: id, BackupLabel: chosen.Label, Failed: c.Status == cluster.Failed}
 		return s.beginChange(ctx, tx, p, c, cluster.Restore, operation.Restore, params)
+	})
+	return err
+}
+
+// RestoreTo begins to replace all of a database's data by what it was at a moment, which lies in one of
+// RestoreWindows or, where what servers write is archived, between the last of them and now.
+func (s *Backups) RestoreTo(ctx context.Context, p account.Principal, engine cluster.Engine, of cluster.ID, to *time.Time, faults fault.Faults) error {
+	var chosen backup.Backup
+	check := func(c cluster.Cluster) (err error) {
+		found := refusals(c, cluster.RequestRestore)
+		if to != nil {
+			var wrong fault.Faults
+			if chosen, wrong, err = s.leadingTo(ctx, c.ID, *to); err != nil {
+				return err
+			}
+			found = append(found, wrong...)
+		}
+		return combine(faults, found).Err()
+	}
+	_, err := s.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		params := operation.Params{Backup: chosen.ID, BackupLabel: chosen.Label, Failed: c.Status == cluster.Failed, To: to}
+		return s.beginChange(ctx, tx, p, c, cluster.Restore, operation.Restore, params)
+	})
+	return err
+}
+
+// leadingTo is the backup from which a moment is restored; wrong says why there is none.
+func (s *Backups) leadingTo(ctx context.Context, id cluster.ID, to time.Time) (_ backup.Backup, wrong fault.Faults, err error) {
+	all, err := s.Store.BackupsOf(ctx, id)
+	if err != nil {
+		return backup.Backup{}, nil, fmt.Errorf("list the backups of database %d: %w", id, err)
+	}
+	if exact := backup.ForkFrom(all, &to); len(exact) > 0 {
+		return exact[0], nil, nil
+	}
+	restores, gaps, err := s.Store.Breaks(ctx, id)
+	if err != nil {
+		return backup.Backup{}, nil, fmt.Errorf("look for what breaks the history of database %d: %w", id, err)
+	}
+	now := s.Now()
+	// What is archived by the time that the restore begins can be had as well.
+	windows := backup.Windows(all, s.Continuous, restores, gaps, now.Add(backup.ArchiveDelay))
+	if to.After(now) || !slices.ContainsFunc(windows, func(w backup.Window) bool { return !to.Before(w.From) && !to.After(w.To) }) {
+		wrong.Add("to", "Must lie in one of the database's restore-windows%s", lastOf(windows, now))
+		return backup.Backup{}, wrong, nil
+	}
+	restored, err := s.Store.LastRestore(ctx, id, to)
+	if err != nil {
+		return backup.Backup{}, nil, fmt.Errorf("look for restores of database %d: %w", id, err)
+	}
+	from := backup.RecoverFrom(all, to, restored)
+	if len(from) == 0 {
+		wrong.Add("to", "Must lie in one of the database's restore-windows%s", lastOf(windows, now))
+		return backup.Backup{}, wrong, nil
+	}
+	return from[0], nil, nil
+}
+
+// lastOf says which the last window is.
+func lastOf(windows []backup.Window, now time.Time) string {
+	if len(windows) == 0 {
+		return "; it has none yet: take a backup first"
+	}
+	last := windows[len(windows)-1]
+	if last.To.After(now) {
+		last.To = now
+	}
+	return fmt.Sprintf("; the last one is %s to %s", filter.FormatTime(last.From), filter.FormatTime(last.To))
+}
+
+// UndoRestore begins to bring back the data that the last restore replaced, which is kept for backup.SetAside.
+func (s *Backups) UndoRestore(ctx context.Context, p account.Principal, engine cluster.Engine, of cluster.ID) error {
+	check := func(c cluster.Cluster) error {
+		found := refusals(c, cluster.RequestRestore)
+		there, err := s.Store.Undoable(ctx, c.ID, s.Now().Add(-backup.SetAside))
+		if err != nil {
+			return fmt.Errorf("look for the last restore of database %d: %w", c.ID, err)
+		}
+		if !there {
+			found = append(found, fault.NewPrecondition("There is no restore to undo: none replaced the data in the last %d hours, or it was undone already.", int(backup.SetAside.Hours())))
+		}
+		return found.Err()
+	}
+	_, err := s.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		undone := operation.Params{Failed: c.Status == cluster.Failed}
+		var err error
+		if undone.Backup, undone.BackupLabel, err = tx.BackupInPlace(ctx, c.ID); err != nil {
+			return c, err
+		}
+		return s.beginChange(ctx, tx, p, c, cluster.Restore, operation.RestoreUndo, undone)
 	})
 	return err
 }

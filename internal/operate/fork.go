@@ -142,7 +142,10 @@ func (f *forking) copy(ctx context.Context, want platform.Wanted) (moment time.T
 		return moment, fmt.Errorf("read the archive: %w", err)
 	}
 	defer content.Close()
-	from := platform.Source{Copy: m.Copy, AdminPassword: string(admin), Recovery: f.recovery()}
+	from := platform.Source{Copy: m.Copy, AdminPassword: string(admin)}
+	if f.recovers {
+		from.Recovery = f.recovery(f.source.ID, *f.c.Fork.RestoreTime, f.key)
+	}
 	reached, err := step("fork", func() (time.Time, error) {
 		return f.Driver.Fork(ctx, want, from, content, func(bytes int64) { p.bytes.Store(bytes) })
 	})
@@ -164,27 +167,23 @@ func (f *forking) secret(ctx context.Context, name platform.SecretName) ([]byte,
 	return value, nil
 }
 
-// recovery reads what was archived of the source; nil where the backup is all
-// that is asked for.
-func (f *forking) recovery() *platform.Recovery {
-	if !f.recovers {
-		return nil
-	}
+// recovery reads what was archived of a database up to a moment.
+func (w *work) recovery(of cluster.ID, until time.Time, key []byte) *platform.Recovery {
 	return &platform.Recovery{
-		Until: *f.c.Fork.RestoreTime,
+		Until: until,
 		Fetch: func(ctx context.Context, archiveID, name string, out io.Writer) (bool, error) {
-			err := f.Archive.GetSegment(ctx, archive.Segment{Cluster: f.source.ID, ArchiveID: archiveID, Name: name}, f.key, out)
+			err := w.Archive.GetSegment(ctx, archive.Segment{Cluster: of, ArchiveID: archiveID, Name: name}, key, out)
 			if errors.Is(err, archive.ErrNotFound) {
 				return false, nil
 			}
 			return err == nil, err
 		},
 		Archived: func(ctx context.Context, archiveID string) ([]string, error) {
-			all, err := f.Archive.ListSegments(ctx, f.source.ID)
+			all, err := w.Archive.ListSegments(ctx, of)
 			var names []string
-			for _, w := range all {
-				if w.ArchiveID == archiveID {
-					names = append(names, w.Name)
+			for _, s := range all {
+				if s.ArchiveID == archiveID {
+					names = append(names, s.Name)
 				}
 			}
 			return names, err
@@ -203,10 +202,18 @@ func (f *forking) moment(reached time.Time) time.Time {
 	if reached.IsZero() {
 		reached = f.b.Created
 	}
-	if reached.Before(*f.c.Fork.RestoreTime) {
-		f.op.Params.Note = fmt.Sprintf("Nothing was archived of the source between %s and %s, the moment asked for: the data is of the former.",
-			filter.FormatTime(reached), filter.FormatTime(*f.c.Fork.RestoreTime))
+	f.op.Params.Note = earlier("the source", reached, *f.c.Fork.RestoreTime)
+	if f.op.Params.Note != "" {
 		return reached
 	}
 	return *f.c.Fork.RestoreTime
+}
+
+// earlier tells people that a recovery reached an earlier moment than the one asked for; "" when it didn't.
+func earlier(of string, reached, asked time.Time) string {
+	if !reached.Before(asked) {
+		return ""
+	}
+	return fmt.Sprintf("Nothing was archived of %s between %s and %s, the moment asked for: the data is of the former.",
+		of, filter.FormatTime(reached), filter.FormatTime(asked))
 }

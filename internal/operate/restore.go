@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"steward/internal/archive"
 	"steward/internal/backup"
@@ -64,13 +65,42 @@ func (w *work) copyFrom(ctx context.Context, want platform.Wanted, b backup.Back
 	}
 	defer content.Close()
 	in := &announced{Reader: content, atEnd: func() error { return w.touched(ctx) }}
-	_, err = step("restore", func() (struct{}, error) {
-		return struct{}{}, w.Driver.Restore(ctx, want, m.Copy, in, func(bytes int64) { p.bytes.Store(bytes) })
+	from := platform.Source{Copy: m.Copy}
+	if w.recovers(b) {
+		from.Recovery = w.recovery(w.c.ID, *w.op.Params.To, key)
+	}
+	reached, err := step("restore", func() (time.Time, error) {
+		return w.Driver.Restore(ctx, want, from, in, func(bytes int64) { p.bytes.Store(bytes) })
 	})
+	if errors.Is(err, platform.ErrGap) {
+		w.log.WarnContext(ctx, "the archive has a gap", "error", err)
+		return errRestoreGap
+	}
 	if err != nil {
 		return fmt.Errorf("restore: %w", w.damaged(ctx, b, err))
 	}
+	if w.recovers(b) {
+		if reached.IsZero() {
+			reached = b.Created
+		}
+		w.op.Params.Note = earlier("the database", reached, *w.op.Params.To)
+	}
 	return nil
+}
+
+var errRestoreGap = &impossible{reason: "What was archived has a gap before the moment asked for; choose one of restore-windows."}
+
+// recovers reports whether the restore goes on from the backup to a later moment.
+func (w *work) recovers(b backup.Backup) bool {
+	return w.op.Params.To != nil && !backup.SameSecond(b.Created, *w.op.Params.To)
+}
+
+// archivedIn is how long it takes until all is archived that a restore goes on to; 0 when it is.
+func (r *Operator) archivedIn(op operation.Operation) time.Duration {
+	if op.Params.To == nil || op.Params.Touched {
+		return 0
+	}
+	return max(0, op.Params.To.Add(r.Limits.Archived).Sub(r.Now()))
 }
 
 // damaged makes an error for good of a copy that isn't whole, and notes it down
@@ -126,7 +156,8 @@ func (w *work) endRestore(ctx context.Context, want platform.Wanted, b backup.Ba
 	if err != nil {
 		return err
 	}
-	if reset && w.Reapply || w.op.Params.Recovered {
+	// Who asks for a moment doesn't know which password was in force then.
+	if reset && w.Reapply || w.op.Params.Recovered || w.op.Params.To != nil {
 		return w.endWithPassword(ctx, want)
 	}
 	want.LockedOut = reset
@@ -186,7 +217,7 @@ func (w *work) endServing(ctx context.Context, seen platform.Observed) error {
 			tx.RecordObserved(ctx, w.c.ID, seen),
 			w.move(ctx, tx, w.c, cluster.Ready),
 			tx.SetLockedOut(ctx, w.c.ID, false),
-			tx.FinishOperation(ctx, w.op.ID, operation.Finished, ""),
+			tx.FinishOperation(ctx, w.op.ID, operation.Finished, w.op.Params.Note),
 		)
 	})
 }
@@ -205,7 +236,7 @@ func (w *work) giveRestoreUp(ctx context.Context, reason string) error {
 	case !w.op.Params.Touched:
 		reason += " The data is as it was."
 	case w.op.Action == operation.Restore:
-		reason += " The data from before is set aside: the operator can bring it back."
+		reason += " The data from before is set aside for a day: undo the restore to bring it back."
 		if b, err := w.Store.BackupForWork(ctx, w.op.Params.Backup); err == nil {
 			if lockedOut, err = w.resetSince(ctx, b); err != nil {
 				return err
@@ -226,7 +257,11 @@ func (w *work) undoRestore(ctx context.Context) error {
 		return err
 	}
 	if !w.op.Params.Touched { // what is undone can't be undone again
-		if _, err := step("undo restore", func() (struct{}, error) { return struct{}{}, w.Driver.Undo(ctx, want) }); err != nil {
+		_, err := step("undo restore", func() (struct{}, error) { return struct{}{}, w.Driver.Undo(ctx, want) })
+		if errors.Is(err, platform.ErrNothingAside) {
+			return &impossible{reason: "No data is set aside that could be brought back."}
+		}
+		if err != nil {
 			return fmt.Errorf("undo: %w", err)
 		}
 		if err := w.touched(ctx); err != nil {

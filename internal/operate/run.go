@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/internal/archive"
+	"steward/internal/backup"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/failpoint"
@@ -68,6 +69,8 @@ type Limits struct {
 	// Long bounds a pass that copies all of a database: 12 h unless set, below
 	// the job queue's own limit.
 	Long time.Duration
+	// Archived is after how long what a server has written is archived: backup.ArchiveDelay unless set.
+	Archived time.Duration
 	// Seen is how long a patch that has nothing to do keeps its status, so that
 	// whoever asked for it and looks sees that it was heard: 1 s unless set.
 	Seen time.Duration
@@ -83,7 +86,7 @@ func (l Limits) withDefaults() Limits {
 	for _, d := range []struct {
 		limit *time.Duration
 		value time.Duration
-	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.Copies, time.Minute}, {&l.GiveUp, 10 * time.Minute}, {&l.Configure, time.Minute}, {&l.Long, 12 * time.Hour}, {&l.Report, time.Second}, {&l.Seen, time.Second}} {
+	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.Copies, time.Minute}, {&l.GiveUp, 10 * time.Minute}, {&l.Configure, time.Minute}, {&l.Long, 12 * time.Hour}, {&l.Report, time.Second}, {&l.Seen, time.Second}, {&l.Archived, backup.ArchiveDelay}} {
 		if *d.limit == 0 {
 			*d.limit = d.value
 		}
@@ -134,9 +137,12 @@ func (r *Operator) Run(ctx context.Context, id operation.ID) (again time.Duratio
 		return 0, err
 	}
 	defer release()
+	if due := r.archivedIn(op); due > 0 {
+		return min(due, waitForSlot), r.putOff(leased, op, "It waits until all is archived that was written up to the moment.")
+	}
 	if slot := r.slotsOf(op); slot != nil {
 		if !slot.take(op.Account) {
-			return waitForSlot, r.putOff(leased, op)
+			return waitForSlot, r.putOff(leased, op, "It waits until others like it are done.")
 		}
 		defer slot.done(op.Account)
 	}

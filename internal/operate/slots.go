@@ -65,9 +65,8 @@ func (r *Operator) slotsOf(op operation.Operation) *slots {
 // waitForSlot is when to try again after all slots were taken.
 const waitForSlot = 3 * time.Second
 
-// putOff keeps the sweep from waking an operation that waits for a slot.
-func (r *Operator) putOff(ctx context.Context, op operation.Operation) error {
-	const message = "It waits until others like it are done."
+// putOff keeps the sweep from waking an operation that waits; message says for what.
+func (r *Operator) putOff(ctx context.Context, op operation.Operation, message string) error {
 	if err := r.Store.ProgressOperation(ctx, op.ID, op.Percent, message, waitForSlot+store.WakeDelay); err != nil {
 		return fmt.Errorf("put operation %d off: %w", op.ID, err)
 	}

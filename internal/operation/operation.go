@@ -139,6 +139,8 @@ type Params struct {
 	Fork cluster.ID `json:"fork,omitempty"`
 	// Failed reports whether the database had failed before it was to be restored.
 	Failed bool `json:"failed,omitempty"`
+	// To is the moment that a restore is to go on to from the backup; nil for the backup's own.
+	To *time.Time `json:"to,omitempty"`
 	// Recovered reports whether a restore brings a database of another server back:
 	// it ends with the root password that was last known there.
 	Recovered bool `json:"recovered,omitempty"`

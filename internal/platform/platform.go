@@ -140,7 +140,7 @@ type Copy struct {
 // Source is what a fork's data comes from.
 type Source struct {
 	Copy
-	// AdminPassword is that of the cluster that was copied.
+	// AdminPassword is that of the cluster that was copied; empty where it is the same one.
 	AdminPassword string
 	// Recovery goes on from the copy to a later moment; nil to take it as it is.
 	Recovery *Recovery
@@ -161,6 +161,9 @@ var ErrBlocked = errors.New("the backup waited for a lock")
 // ErrCopying says that a replica is being given a copy of the data: there is nothing
 // wrong, and Apply goes on when it has it.
 var ErrCopying = errors.New("it is being given a copy of the data")
+
+// ErrNothingAside is returned by Undo when no data was set aside, or it was thrown away since.
+var ErrNothingAside = errors.New("no data was set aside, or it is more than a day old")
 
 // ErrGap is returned when files that a recovery needs are missing while later
 // ones are there.
@@ -200,15 +203,16 @@ type Archiver interface {
 	// until the restored one serves; r is read to its end, and is whole, before
 	// the old data is touched. progress is told the bytes read so far. Repeated
 	// after a crash, it begins anew. Servers come up with the accounts and
-	// passwords of the time of the backup.
-	Restore(ctx context.Context, want Wanted, c Copy, r io.Reader, progress func(bytes int64)) error
+	// passwords of the time of the backup. With a Recovery reached is the moment that
+	// the data is of, as Fork says it; its source is the cluster itself.
+	Restore(ctx context.Context, want Wanted, from Source, r io.Reader, progress func(bytes int64)) (reached time.Time, err error)
 	// Fork makes the data in r, another cluster's, that of a new one, which gets
 	// its own passwords before Fork returns; nobody is let in before Apply.
 	// Repeated after a crash, it begins anew, whatever was placed before. With a
 	// Recovery reached is the moment that the data is of: the one asked for, or
 	// that of the last change that was archived before it, zero without any.
 	Fork(ctx context.Context, want Wanted, from Source, r io.Reader, progress func(bytes int64)) (reached time.Time, err error)
-	// Undo brings the data back that the last Restore set aside; an error when
+	// Undo brings the data back that the last Restore set aside; ErrNothingAside when
 	// there is none.
 	Undo(ctx context.Context, want Wanted) error
 }

@@ -199,15 +199,21 @@ func (h *history) fork(label, moment, rows string) harness.Database {
 	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": moment}
 	f := h.s.AwaitStatus(h.s.Create(spec), "active")
 	db := h.s.MustConnect(f, h.s.Credentials(f))
-	query := "SELECT coalesce(string_agg(n::text, ' ' ORDER BY n), '') FROM kept"
-	if h.family() == "mysql" {
-		query = "SELECT coalesce(group_concat(n ORDER BY n SEPARATOR ' '), '') FROM kept"
-	}
-	if got := one(h.t, db, query); got != rows {
+	if got := h.rows(db); got != rows {
 		h.t.Errorf("at %s there are the rows %q, want %q", moment, got, rows)
 	}
 	exec1(h.t, db, "INSERT INTO kept VALUES (100)")
 	return f
+}
+
+// rows are those that a database has.
+func (h *history) rows(db *sql.DB) string {
+	h.t.Helper()
+	query := "SELECT coalesce(string_agg(n::text, ' ' ORDER BY n), '') FROM kept"
+	if h.family() == "mysql" {
+		query = "SELECT coalesce(group_concat(n ORDER BY n SEPARATOR ' '), '') FROM kept"
+	}
+	return one(h.t, db, query)
 }
 
 // told is the message of the event that made a database.
@@ -302,6 +308,7 @@ func moments(t *testing.T, s *harness.Server, engine string) {
 	h.fork("other", eleven, "11")
 	h.fork("before", two, "1 2")
 	h.gap(eleven)
+	h.inPlace(eleven)
 }
 
 // oneMoment forks the first of two rows that are written after a backup, and returns the
@@ -318,6 +325,31 @@ func (h *history) oneMoment() (first harness.Backup, two string) {
 		h.t.Errorf("fork of %d at %s, want %d at %s: %q", source, at, h.d.ID, one, h.told(f))
 	}
 	return first, two
+}
+
+// inPlace restores a moment, at which there was one row, with today's password, and undoes that again.
+func (h *history) inPlace(moment string) {
+	h.t.Helper()
+	if status, body := h.s.Call("POST", h.d.Path()+"/restore", map[string]any{"to": "2020-01-01T00:00:00"}, nil); status != http.StatusBadRequest || !strings.Contains(body, `"to"`) {
+		h.t.Errorf("%d %s", status, body)
+	}
+	before := h.rows(h.db)
+	if status, answer := h.s.Call("POST", h.d.Path()+"/restore", map[string]any{"to": moment}, nil); status != http.StatusOK {
+		h.t.Fatalf("restore: %d %s", status, answer)
+	}
+	h.s.AwaitStatus(h.d, "active")
+	h.connect()
+	if got := h.rows(h.db); got != "11" {
+		h.t.Errorf("restored to %s it has %s, want 11", moment, got)
+	}
+	if status, answer := h.s.Call("POST", h.d.Path()+"/restore/undo", nil, nil); status != http.StatusOK {
+		h.t.Fatalf("undo: %d %s", status, answer)
+	}
+	h.s.AwaitStatus(h.d, "active")
+	h.connect()
+	if got := h.rows(h.db); got != before {
+		h.t.Errorf("undone, it has %s, want %s", got, before)
+	}
 }
 
 // gap takes a file out of the archive: before it moments can be restored, beyond

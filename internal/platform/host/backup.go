@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/durable"
 	"steward/internal/engine"
@@ -119,16 +120,14 @@ func (l layout) setAside(id cluster.ID) string { return filepath.Join(l.cluster(
 // their processes doesn't end this.
 func (l layout) restored(id cluster.ID) string { return filepath.Join(l.cluster(id), "restored") }
 
-// setAsideFor is how long replaced data is kept once the restored data serves.
-const setAsideFor = 24 * time.Hour
-
 // Restore implements platform.Archiver. Up to the moment when the copy lies
 // complete beside the data in use, nothing of that is touched.
-func (d *Driver) Restore(ctx context.Context, want platform.Wanted, c platform.Copy, r io.Reader, progress func(int64)) error {
-	if _, err := d.restore(ctx, want, platform.Source{Copy: c}, &counter{r: r, progress: progress}); err != nil {
-		return fmt.Errorf("restore cluster %d: %w", want.ID, err)
+func (d *Driver) Restore(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(int64)) (reached time.Time, err error) {
+	from.AdminPassword = "" // its own
+	if reached, err = d.restore(ctx, want, from, &counter{r: r, progress: progress}); err != nil {
+		return reached, fmt.Errorf("restore cluster %d: %w", want.ID, err)
 	}
-	return nil
+	return reached, nil
 }
 
 // Fork implements platform.Archiver: a restore in the place of nothing.
@@ -437,7 +436,7 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 		return err
 	}
 	if rec == nil || !exists(filepath.Join(before, "data")) {
-		return errors.New("no data was set aside, or it is more than a day old")
+		return platform.ErrNothingAside
 	}
 	want.Installation = rec.Installation
 	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, top.Primary)
@@ -468,7 +467,7 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 	return d.trash.Put(before)
 }
 
-// dropSetAside throws away what restores set aside more than setAsideFor ago.
+// dropSetAside throws away what restores set aside more than backup.SetAside ago.
 func (d *Driver) dropSetAside() error {
 	dirs, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "before"))
 	if err != nil {
@@ -477,7 +476,7 @@ func (d *Driver) dropSetAside() error {
 	var errs []error
 	for _, dir := range dirs {
 		info, err := os.Stat(dir)
-		if err != nil || d.o.Now().Sub(info.ModTime()) < setAsideFor {
+		if err != nil || d.o.Now().Sub(info.ModTime()) < backup.SetAside {
 			continue
 		}
 		errs = append(errs, d.trash.Put(dir))

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func (v *pointInTimeRecovery) prepare(ctx context.Context, r io.Reader) error {
 	if err := files.MakeFolder(restoreDir, 0o700, user, user); err != nil {
 		return err
 	}
-	v.node.AdminPassword = v.from.AdminPassword
+	v.node.AdminPassword = cmp.Or(v.from.AdminPassword, v.node.AdminPassword)
 	v.node.Recovery = &engine.Recovery{Until: v.from.Recovery.Until, RestoreDir: restoreDir}
 	return v.certificate(ctx)
 }

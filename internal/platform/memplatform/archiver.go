@@ -76,7 +76,14 @@ func (d *Driver) copy(ctx context.Context, id cluster.ID, w io.Writer, r io.Read
 }
 
 // Restore implements platform.Archiver.
-func (d *Driver) Restore(ctx context.Context, want platform.Wanted, _ platform.Copy, r io.Reader, progress func(bytes int64)) error {
+func (d *Driver) Restore(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(bytes int64)) (reached time.Time, err error) {
+	if from.Recovery != nil {
+		reached = from.Recovery.Until
+	}
+	return reached, d.restore(ctx, want, from.Recovery, r, progress)
+}
+
+func (d *Driver) restore(ctx context.Context, want platform.Wanted, recovery *platform.Recovery, r io.Reader, progress func(bytes int64)) error {
 	content, err := d.read(ctx, want.ID, r, progress)
 	if err != nil {
 		return err
@@ -91,6 +98,9 @@ func (d *Driver) Restore(ctx context.Context, want platform.Wanted, _ platform.C
 			}
 			c.Data, c.Password, c.Installation = content.Data, content.Password, content.Installation
 			c.Running, c.Bootstrapped, c.Routed = false, true, false
+			if c.Recovered = nil; recovery != nil {
+				c.Recovered = &recovery.Until
+			}
 		})
 	})
 }
@@ -156,7 +166,7 @@ func (d *Driver) Undo(ctx context.Context, want platform.Wanted) error {
 			}
 		})
 		if err == nil && none {
-			err = fmt.Errorf("cluster %d: no restore has set any data aside", want.ID)
+			err = fmt.Errorf("cluster %d: %w", want.ID, platform.ErrNothingAside)
 		}
 		return err
 	})

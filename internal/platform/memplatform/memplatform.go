@@ -93,6 +93,8 @@ type Cluster struct {
 	// replaced.
 	Data  string
 	Aside *Content
+	// Recovered is the moment that the last restore went on to; nil for the backup's own.
+	Recovered *time.Time
 	// Unarchived are files that wait to be archived, by name; Overflowed reports that some
 	// were dropped.
 	Unarchived map[string]string

@@ -204,6 +204,25 @@ func (q *Queries) CredentialsResetSince(ctx context.Context, clusterID int64, si
 	return exists, err
 }
 
+const lastReplacement = `-- name: LastReplacement :one
+SELECT action, finished FROM operations
+WHERE cluster_id = $1 AND params ->> 'touched' = 'true'
+  AND action IN ('database_backup_restore', 'database_backup_restore_undo')
+ORDER BY id DESC LIMIT 1
+`
+
+type LastReplacementRow struct {
+	Action   string
+	Finished *time.Time
+}
+
+func (q *Queries) LastReplacement(ctx context.Context, clusterID int64) (LastReplacementRow, error) {
+	row := q.db.QueryRow(ctx, lastReplacement, clusterID)
+	var i LastReplacementRow
+	err := row.Scan(&i.Action, &i.Finished)
+	return i, err
+}
+
 const lastRestore = `-- name: LastRestore :one
 SELECT max(created)::timestamptz FROM operations
 WHERE cluster_id = $1 AND created <= $2::timestamptz AND params ->> 'touched' = 'true'

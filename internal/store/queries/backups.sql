@@ -46,6 +46,12 @@ WHERE cluster_id = @cluster_id AND created <= @until::timestamptz AND params ->>
   AND action IN ('database_backup_restore', 'database_backup_restore_undo')
 HAVING max(created) IS NOT NULL;
 
+-- name: LastReplacement :one
+SELECT action, finished FROM operations
+WHERE cluster_id = @cluster_id AND params ->> 'touched' = 'true'
+  AND action IN ('database_backup_restore', 'database_backup_restore_undo')
+ORDER BY id DESC LIMIT 1;
+
 -- name: BackupInPlace :one
 SELECT params FROM operations
 WHERE cluster_id = @cluster_id AND params ->> 'touched' = 'true'
