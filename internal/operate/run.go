@@ -308,6 +308,9 @@ func (w *work) whyGivenUp(err error) string {
 	if errors.Is(err, archive.ErrBucket) {
 		what = "The place where backups are kept couldn't be reached or didn't do as it was asked: it"
 	}
+	if errors.Is(err, platform.ErrAway) {
+		what = "The database's region couldn't be reached: it"
+	}
 	if w.op.Action == operation.Update && w.op.Params.ConfigChanged {
 		return "The servers couldn't be brought to these settings; those from before take their place again."
 	}

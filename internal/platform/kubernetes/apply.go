@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,7 +71,7 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error
 		return err
 	}
 	for _, o := range append(append(objects, secrets...), object) {
-		if err := d.write(ctx, o); err != nil {
+		if err := write(ctx, d.live, o); err != nil {
 			return err
 		}
 	}
@@ -102,34 +101,22 @@ func (d *Driver) desire(ctx context.Context, want platform.Wanted, is view) (des
 	if made.image != "" && !want.Patch {
 		return made, nil
 	}
-	newest, err := d.newest(ctx, want.Series)
-	made.image = newest
+	images, err := d.images(ctx)
+	if err == nil {
+		made.image, err = d.newest(want.Series, images)
+	}
 	return made, err
 }
 
-// newest is the image of a series in the catalog.
-func (d *Driver) newest(ctx context.Context, series string) (string, error) {
-	images, err := d.images(ctx)
-	if err != nil {
-		return "", err
-	}
-	for _, i := range images {
-		if strconv.Itoa(i.Major) == series {
-			return i.Image, nil
-		}
-	}
-	return "", &permanentError{fmt.Errorf("the image catalog %s has no image of PostgreSQL %s any more", d.o.ImageCatalog, series)}
-}
-
 // write applies an object: all that is ours of it, and nothing that is somebody else's.
-func (d *Driver) write(ctx context.Context, o client.Object) error {
+func write(ctx context.Context, to client.Client, o client.Object, options ...client.ApplyOption) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", o.GetName(), err)
 	}
 	delete(content, "status")
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	err = d.live.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner(manager))
+	err = to.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), append(options, client.FieldOwner(manager))...)
 	if err == nil {
 		return nil
 	}
