@@ -224,9 +224,15 @@ func (j *journey) erase(t *testing.T, d harness.Database) {
 		t.Fatalf("%d %s", status, body)
 	}
 	j.s.Eventually("deleted", func() error {
-		_, events := j.s.Call("GET", "/v4/account/events?page_size=100", nil, nil)
-		for _, e := range strings.Split(events, `{"id":`) {
-			if strings.Contains(e, `"database_delete"`) && strings.Contains(e, fmt.Sprintf(`"id":%d,`, d.ID)) && strings.Contains(e, `"finished"`) {
+		var page struct {
+			Data []struct {
+				Action, Status string
+				Entity         struct{ ID int64 }
+			}
+		}
+		j.s.Call("GET", "/v4/account/events?page_size=100", nil, &page)
+		for _, e := range page.Data {
+			if e.Action == "database_delete" && e.Status == "finished" && e.Entity.ID == d.ID {
 				return nil
 			}
 		}
