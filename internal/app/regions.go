@@ -28,9 +28,9 @@ func (a *App) openRegions(ctx context.Context) error {
 	if err := a.checkRegions(ctx); err != nil {
 		return err
 	}
-	o := regions.Options{Host: a.host, RegionOf: a.regionOf, Logger: a.log}
+	o := regions.Options{Host: a.host, Cluster: a.store.ClusterForWork, Logger: a.log}
 	for _, r := range a.elsewhere() {
-		o.Regions = append(o.Regions, regions.Region{ID: r.ID, Open: a.opener(r.Platform, a.log.With("region", r.ID))})
+		o.Regions = append(o.Regions, regions.Region{ID: r.ID, Platform: r.Platform.Name(), Open: a.opener(r.Platform, a.log.With("region", r.ID))})
 	}
 	if len(o.Regions) > 0 {
 		kubernetes.LogTo(a.log.With("client", "kubernetes"))
@@ -59,11 +59,6 @@ func (a *App) opener(p catalog.Platform, log *slog.Logger) func(context.Context)
 		}
 		return d, nil
 	}
-}
-
-func (a *App) regionOf(ctx context.Context, id cluster.ID) (string, error) {
-	c, err := a.store.ClusterForWork(ctx, id)
-	return c.Region, err
 }
 
 // checkRegions refuses a catalog without the region of a database that exists, or with another platform for it: what the

@@ -15,6 +15,11 @@ func (d Deps) region(id string, can func(catalog.Abilities) bool, what string) f
 	return fault.Faults{fault.NewInvalid("region", "Databases of the region %s can't be %s", id, what)}
 }
 
+// regionAway is what is told of a database in a region that hasn't been reached yet.
+func regionAway() error {
+	return fault.NewPrecondition("The database's region can't be reached; try again soon.")
+}
+
 func backedUp(can catalog.Abilities) bool { return can.Backups }
 
 // sleeps reports whether databases of a region can sleep.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -242,17 +243,11 @@ func (j *journey) erase(t *testing.T, d harness.Database) {
 
 // away has steward start, serve, and make databases elsewhere while the region can't be reached.
 func (j *journey) away(t *testing.T) {
-	status := func(want string) error {
-		if _, body := j.s.Call("GET", "/v4/regions/kube", nil, nil); !strings.Contains(body, `"status":"`+want+`"`) {
-			return errors.New(body)
-		}
-		return nil
-	}
 	j.s.Stop()
-	j.wire.set(true)
-	defer j.wire.set(false)
+	j.wire.set(cut)
+	defer j.wire.set(whole)
 	j.s.Start()
-	if err := status("degraded"); err != nil {
+	if err := j.status("degraded"); err != nil {
 		t.Error(err)
 	}
 	spec := harness.Small("refused", "postgresql/15")
@@ -260,7 +255,15 @@ func (j *journey) away(t *testing.T) {
 	if code, body := j.s.Call("POST", "/v4/databases/postgresql/instances", spec, nil); code != 400 || !strings.Contains(body, "region kube can't be reached") {
 		t.Errorf("%d %s", code, body)
 	}
-	j.erase(t, j.s.CreateActive(harness.Small("here", "postgresql/15")))
+	for _, look := range []string{"/nodes", "/queries/running", "/tables", "/prometheus"} {
+		if code, body := j.s.Call("GET", j.d.Path()+look, nil, nil); code != 400 || !strings.Contains(body, "region can't be reached") {
+			t.Errorf("%s: %d %s", look, code, body)
+		}
+	}
+	if shown := j.metrics(t); !strings.Contains(shown, `steward_region_reachable{region="kube"} 0`) {
+		t.Errorf("/metrics: %s", shown)
+	}
+	here := j.s.CreateActive(harness.Small("here", "postgresql/15"))
 	if now := j.s.AwaitStatus(j.d, "active"); now.Hosts != j.d.Hosts {
 		t.Errorf("%+v", now)
 	}
@@ -271,8 +274,8 @@ func (j *journey) away(t *testing.T) {
 	if err == nil || !strings.Contains(out, "region kube (kubernetes/"+j.namespace+"): can't be reached") {
 		t.Errorf("doctor: %v\n%s", err, out)
 	}
-	j.wire.set(false)
-	j.s.Eventually("the region is back", func() error { return status("ok") })
+	j.wire.set(whole)
+	j.s.Eventually("the region is back", func() error { return j.status("ok") })
 	j.d = j.s.AwaitStatus(j.d, "active")
 	c := j.s.Credentials(j.d)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -282,6 +285,45 @@ func (j *journey) away(t *testing.T) {
 		t.Fatalf("the change that waited: %v", err)
 	}
 	end()
+	j.hangs(t, here)
+}
+
+// hangs: an API server that takes requests and doesn't answer holds up nothing elsewhere, and what it said before counts.
+func (j *journey) hangs(t *testing.T, here harness.Database) {
+	j.wire.set(hanging)
+	j.s.Eventually("it is seen to hang", func() error { return j.status("degraded") })
+	j.erase(t, here)
+	if code, body := j.s.Call("GET", j.d.Path()+"/nodes", nil, nil); code != 200 || !strings.Contains(body, `"health":"healthy"`) {
+		t.Errorf("its nodes: %d %s", code, body)
+	}
+	j.enter(t, j.d, j.s.Credentials(j.d))
+	j.wire.set(whole)
+	j.s.Eventually("the region is back", func() error { return j.status("ok") })
+}
+
+func (j *journey) status(want string) error {
+	if _, body := j.s.Call("GET", "/v4/regions/kube", nil, nil); !strings.Contains(body, `"status":"`+want+`"`) {
+		return errors.New(body)
+	}
+	return nil
+}
+
+// metrics are what Prometheus is shown, at the address that the log tells.
+func (j *journey) metrics(t *testing.T) string {
+	t.Helper()
+	log := string(readFile(t, j.s.LogPath))
+	_, rest, _ := strings.Cut(log[strings.LastIndex(log, "  metrics   "):], "http://")
+	address, _, _ := strings.Cut(rest, "\n")
+	answer, err := http.Get("http://" + address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // vanished: steward doesn't start without the regions of its databases, and says which are there.

@@ -161,13 +161,21 @@ func (w *world) mine(t *testing.T, of ...int64) []string {
 	return all
 }
 
-// wire leads to the API server, and can be cut.
+// wire leads to the API server, unless it is cut or hangs.
 type wire struct {
 	address, to string
 	mu          sync.Mutex
-	cut         bool
+	how         state
 	open        map[net.Conn]bool
 }
+
+type state int
+
+const (
+	whole state = iota
+	cut
+	hanging
+)
 
 func newWire(t *testing.T, to string) *wire {
 	t.Helper()
@@ -175,8 +183,8 @@ func newWire(t *testing.T, to string) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
 	w := &wire{address: l.Addr().String(), to: to, open: map[net.Conn]bool{}}
+	t.Cleanup(func() { l.Close(); w.set(cut) })
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -191,30 +199,36 @@ func newWire(t *testing.T, to string) *wire {
 
 func (w *wire) join(from net.Conn) {
 	defer from.Close()
+	w.mu.Lock()
+	how := w.how
+	w.open[from] = true
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.open, from)
+	}()
+	switch how {
+	case cut:
+		return
+	case hanging:
+		_, _ = io.Copy(io.Discard, from) // until it is closed
+		return
+	}
 	to, err := net.Dial("tcp", w.to)
 	if err != nil {
 		return
 	}
 	defer to.Close()
-	w.mu.Lock()
-	cut := w.cut
-	w.open[from] = true
-	w.mu.Unlock()
-	if cut {
-		return
-	}
 	go func() { _, _ = io.Copy(from, to); from.Close() }() // how it ends is the ends' business
 	_, _ = io.Copy(to, from)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.open, from)
 }
 
-// set cuts the wire, or mends it.
-func (w *wire) set(cut bool) {
+// set changes how the wire is, and ends what goes over it.
+func (w *wire) set(how state) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.cut = cut
+	w.how = how
 	for c := range w.open {
 		c.Close()
 	}

@@ -31,6 +31,8 @@ type Driver interface {
 // Region has a platform of its own.
 type Region struct {
 	ID string
+	// Platform is the name of the platform, as clusters have it that were made there.
+	Platform string
 	// Open connects to the platform.
 	Open func(ctx context.Context) (Driver, error)
 }
@@ -40,9 +42,9 @@ type Options struct {
 	// Host has all regions that are none of Regions.
 	Host    platform.Driver
 	Regions []Region
-	// RegionOf is the region that a cluster was made in.
-	RegionOf func(ctx context.Context, id cluster.ID) (string, error)
-	Logger   *slog.Logger
+	// Cluster reads what is kept of a cluster, of which the region and the platform count.
+	Cluster func(ctx context.Context, id cluster.ID) (cluster.Cluster, error)
+	Logger  *slog.Logger
 	// Every is the time between two looks whether a region can be reached; 10 s unless set.
 	Every time.Duration
 }
@@ -53,7 +55,7 @@ type Router struct {
 	host    platform.Driver
 	remotes map[string]*remote
 	changes chan cluster.ID
-	// known are the regions of clusters, which stay the same.
+	// known are the places of clusters, which stay the same.
 	known sync.Map
 
 	end     context.CancelFunc
@@ -166,40 +168,53 @@ func (r *Router) States() []State {
 	return all
 }
 
-// region is where a cluster was made.
-func (r *Router) region(ctx context.Context, id cluster.ID) (string, error) {
-	if known, ok := r.known.Load(id); ok {
-		return known.(string), nil // nothing else is kept there
-	}
-	region, err := r.o.RegionOf(ctx, id)
-	if err != nil {
-		return "", fmt.Errorf("look for the region of cluster %d: %w", id, err)
-	}
-	r.known.Store(id, region)
-	return region, nil
-}
+// place is where a cluster was made.
+type place struct{ region, platform string }
 
 // look is the platform to ask about a cluster, also while what is there can't be changed.
 func (r *Router) look(ctx context.Context, id cluster.ID) (platform.Driver, error) {
-	if len(r.remotes) == 0 {
+	at, known := r.known.Load(id)
+	if !known {
+		c, err := r.o.Cluster(ctx, id)
+		if err != nil {
+			return nil, fmt.Errorf("look for the region of cluster %d: %w", id, err)
+		}
+		at = place{c.Region, c.Platform}
+		r.known.Store(id, at)
+	}
+	m, err := r.at(at.(place)) // nothing else is kept there
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
 		return r.host, nil
 	}
-	region, err := r.region(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if m := r.remotes[region]; m != nil {
-		return m.forLooks()
-	}
-	return r.host, nil
+	return m.forLooks()
 }
 
 // change is the platform to change a cluster on.
 func (r *Router) change(c cluster.Cluster) (platform.Driver, error) {
-	if m := r.remotes[c.Region]; m != nil {
-		return m.forChanges()
+	m, err := r.at(place{c.Region, c.Platform})
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
+		return r.host, nil
 	}
-	return r.host, nil
+	return m.forChanges()
+}
+
+// at is the region that a cluster is in, nil for the host. A server that shares its store with others may have an older catalog
+// than they: what it doesn't have is away for it, and never taken for something else.
+func (r *Router) at(p place) (*remote, error) {
+	m, here := r.remotes[p.region], catalog.Host
+	if m != nil {
+		here = m.Platform
+	}
+	if p.platform != here {
+		return nil, fmt.Errorf("region %s: %w: it is on %s for this server, and on %s for who made the database", p.region, platform.ErrAway, here, p.platform)
+	}
+	return m, nil
 }
 
 // reachable are all platforms that can be changed now.

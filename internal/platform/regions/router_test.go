@@ -3,7 +3,6 @@ package regions
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -19,8 +18,8 @@ import (
 	"steward/internal/platform/memplatform"
 )
 
-// place is a platform in memory that may be away, and says what it was asked.
-type place struct {
+// fake is a platform in memory that may be away, and says what it was asked.
+type fake struct {
 	*memplatform.Driver
 	away    atomic.Bool
 	closed  atomic.Bool
@@ -28,31 +27,31 @@ type place struct {
 	asked   atomic.Int64
 }
 
-func newPlace() *place {
-	return &place{Driver: memplatform.New(memplatform.NewWorld(), memplatform.Options{Secrets: secrets{}}), changes: make(chan cluster.ID)}
+func newFake() *fake {
+	return &fake{Driver: memplatform.New(memplatform.NewWorld(), memplatform.Options{Secrets: secrets{}}), changes: make(chan cluster.ID)}
 }
 
-func (p *place) Check(context.Context) error {
+func (p *fake) Check(context.Context) error {
 	if p.away.Load() {
 		return errors.New("no route to host")
 	}
 	return nil
 }
 
-func (p *place) Abilities() catalog.Abilities {
+func (p *fake) Abilities() catalog.Abilities {
 	return catalog.Abilities{Engines: []catalog.Engine{{Engine: cluster.PostgreSQL, Series: "17"}}}
 }
 
-func (p *place) Changes() <-chan cluster.ID { return p.changes }
+func (p *fake) Changes() <-chan cluster.ID { return p.changes }
 
-func (p *place) Close() { p.closed.Store(true) }
+func (p *fake) Close() { p.closed.Store(true) }
 
-func (p *place) Reconcile(ctx context.Context, _ func(context.Context) ([]cluster.Cluster, error)) error {
+func (p *fake) Reconcile(ctx context.Context, _ func(context.Context) ([]cluster.Cluster, error)) error {
 	p.asked.Add(1)
 	return ctx.Err()
 }
 
-func (p *place) Logs(context.Context, cluster.ID, insight.LogQuery) ([]insight.LogLine, error) {
+func (p *fake) Logs(context.Context, cluster.ID, insight.LogQuery) ([]insight.LogLine, error) {
 	p.asked.Add(1)
 	return nil, nil
 }
@@ -62,41 +61,45 @@ type secrets struct{}
 func (secrets) Secret(context.Context, cluster.ID, platform.SecretName) ([]byte, error) {
 	return []byte("secret"), nil
 }
+
 func (secrets) SaveSecret(context.Context, cluster.ID, platform.SecretName, []byte) error { return nil }
 
 func wanted(id cluster.ID, region string) platform.Wanted {
 	c := cluster.Cluster{ID: id, Port: 21000 + int(id), Spec: cluster.Spec{Engine: cluster.PostgreSQL, Series: "15", Region: region, Size: 1}}
+	if c.Platform = catalog.Host; region != "local" {
+		c.Platform = "kubernetes/" + region
+	}
 	c.AllowList = cluster.AllowList{"192.0.2.0/24"}
 	return platform.Wanted{Cluster: c, Plan: catalog.DefaultPlans()[0]}
 }
 
 // bench is a router between this host and two regions, of which one is away at first.
 type bench struct {
-	host, near, far *place
+	host, near, far *fake
 	farOpens        atomic.Bool
 	*Router
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{host: newPlace(), near: newPlace(), far: newPlace()}
+	b := &bench{host: newFake(), near: newFake(), far: newFake()}
 	b.Router = New(Options{
-		Host: b.host, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Every: 20 * time.Millisecond,
+		Host: b.host, Logger: slog.New(slog.DiscardHandler), Every: 20 * time.Millisecond,
 		Regions: []Region{
-			{ID: "near", Open: func(context.Context) (Driver, error) { return b.near, nil }},
-			{ID: "far", Open: func(context.Context) (Driver, error) {
+			{ID: "near", Platform: "kubernetes/near", Open: func(context.Context) (Driver, error) { return b.near, nil }},
+			{ID: "far", Platform: "kubernetes/far", Open: func(context.Context) (Driver, error) {
 				if !b.farOpens.Load() {
 					return nil, errors.New("connection refused")
 				}
 				return b.far, nil
 			}},
 		},
-		RegionOf: func(_ context.Context, id cluster.ID) (string, error) {
-			region, ok := map[cluster.ID]string{1: "local", 2: "near", 3: "far"}[id]
+		Cluster: func(_ context.Context, id cluster.ID) (cluster.Cluster, error) {
+			region, ok := map[cluster.ID]string{1: "local", 2: "near", 3: "far", 5: "elsewhere"}[id]
 			if !ok {
-				return "", fault.NewNotFound()
+				return cluster.Cluster{}, fault.NewNotFound()
 			}
-			return region, nil
+			return wanted(id, region).Cluster, nil
 		},
 	})
 	b.Start(t.Context())
@@ -131,6 +134,15 @@ func TestRouter(t *testing.T) {
 	}
 	if can := b.Abilities("far"); can.Away == "" || len(can.Engines) > 0 {
 		t.Errorf("it can %+v", can)
+	}
+	moved := wanted(2, "near")
+	moved.Platform = catalog.Host
+	_, looked := b.Observe(t.Context(), 5)
+	_, elsewhere := b.Apply(t.Context(), wanted(5, "elsewhere"))
+	for _, err := range []error{looked, elsewhere, b.Remove(t.Context(), moved.Cluster)} {
+		if !errors.Is(err, platform.ErrAway) || !strings.Contains(err.Error(), "for who made the database") {
+			t.Errorf("a cluster of another catalog's: %v", err)
+		}
 	}
 	if _, err := b.Observe(t.Context(), 4); !fault.IsKind(err, fault.NotFound) {
 		t.Errorf("a cluster that nobody knows: %v", err)
@@ -167,7 +179,7 @@ func TestRouter(t *testing.T) {
 func TestChangesOfAll(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for id, from := range map[cluster.ID]*place{1: b.host, 2: b.near} {
+	for id, from := range map[cluster.ID]*fake{1: b.host, 2: b.near} {
 		from.changes <- id
 		if got := <-b.Changes(); got != id {
 			t.Errorf("got %d, want %d", got, id)
@@ -179,11 +191,13 @@ func TestChangesOfAll(t *testing.T) {
 	}
 }
 
-// TestHostAlone: without further regions nobody is asked where a cluster is.
+// TestHostAlone: without further regions it is the host, and nothing runs beside it.
 func TestHostAlone(t *testing.T) {
 	t.Parallel()
-	host := newPlace()
-	r := New(Options{Host: host})
+	host := newFake()
+	r := New(Options{Host: host, Cluster: func(_ context.Context, id cluster.ID) (cluster.Cluster, error) {
+		return wanted(id, "local").Cluster, nil
+	}})
 	r.Start(t.Context())
 	defer r.Close()
 	if _, err := r.Observe(t.Context(), 1); err != nil {
