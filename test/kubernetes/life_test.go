@@ -43,6 +43,7 @@ func TestLife(t *testing.T) {
 		{"what isn't there", j.refusals},
 		{"reset", j.reset},
 		{"resize", j.resize},
+		{"restart", j.restart},
 		{"suspend and resume", j.suspend},
 		{"killed in the middle of a create", j.killed},
 		{"the API server is away", j.away},
@@ -66,7 +67,7 @@ func (j *journey) doctor(t *testing.T) {
 
 func (j *journey) region(t *testing.T) {
 	_, body := j.s.Call("GET", "/v4/regions/kube", nil, nil)
-	if !strings.Contains(body, `"capabilities":["Managed Databases","PostgreSQL Databases"]`) || !strings.Contains(body, `"status":"ok"`) {
+	if !strings.Contains(body, `"capabilities":["Managed Databases","PostgreSQL Databases","Database Restart","Database Switchover"]`) || !strings.Contains(body, `"status":"ok"`) {
 		t.Errorf("%s", body)
 	}
 }
@@ -135,8 +136,7 @@ func (j *journey) refusals(t *testing.T) {
 		{"/v4/databases/mysql/instances", `"field":"engine"`, mysql},
 		{"/v4/databases/postgresql/instances", `"field":"encrypted"`, encrypted},
 		{j.d.Path() + "/backups", `"field":"region"`, map[string]any{"label": "one"}},
-		{j.d.Path() + "/restart", `"field":"region"`, nil},
-		{j.d.Path() + "/switchover", `"field":"region"`, nil},
+		{j.d.Path() + "/switchover", "one node", nil},
 	} {
 		if status, body := j.s.Call("POST", v.path, v.body, nil); status != 400 || !strings.Contains(body, v.want) {
 			t.Errorf("%s: %d %s", v.path, status, body)
@@ -172,6 +172,22 @@ func (j *journey) resize(t *testing.T) {
 	}
 	if len(pods.Items) != 1 || pods.Items[0].Spec.Containers[0].Resources.Limits.Memory().Value() != 2<<30 {
 		t.Errorf("it is active with %d Pods, the first of %+v", len(pods.Items), pods.Items[0].Spec.Containers[0].Resources)
+	}
+	j.enter(t, j.d, j.s.Credentials(j.d))
+}
+
+func (j *journey) restart(t *testing.T) {
+	pod := client.ObjectKey{Namespace: j.namespace, Name: object(j.d) + "-1"}
+	var before, after corev1.Pod
+	if err := j.c.Get(t.Context(), pod, &before); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := j.s.Call("POST", j.d.Path()+"/restart", nil, nil); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	j.d = j.s.AwaitStatus(j.d, "active")
+	if err := j.c.Get(t.Context(), pod, &after); err != nil || before.UID == after.UID {
+		t.Errorf("it wasn't restarted: %v", err)
 	}
 	j.enter(t, j.d, j.s.Credentials(j.d))
 }

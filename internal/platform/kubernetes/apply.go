@@ -48,9 +48,6 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 
 // bring writes all objects as they are wanted. What is the way in comes before what is behind it.
 func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error {
-	if want.Restart != 0 || want.HandOver != nil {
-		return &permanentError{errRefused}
-	}
 	if is.object == nil && want.Hosts.Primary != "" {
 		return &permanentError{errors.New("the cluster's object is gone, and its data with it; nothing was made in its place")}
 	}
@@ -58,6 +55,8 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error
 	if err != nil {
 		return err
 	}
+	last, successor := d.handOver(ctx, want, is)
+	made.restart, made.handover = restartOf(want, is), last.String()
 	object, _, err := made.object()
 	if err != nil {
 		return err
@@ -77,6 +76,9 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error
 	}
 	if want.Size <= 1 && is.reads != nil {
 		return client.IgnoreNotFound(d.live.Delete(ctx, is.reads))
+	}
+	if successor != "" {
+		return d.promote(ctx, made.names, successor)
 	}
 	return nil
 }

@@ -208,9 +208,12 @@ func (b *bench) quota(t *testing.T, d *kubernetes.Driver) {
 	}
 }
 
-// TestFailover: who is the primary the servers say, whatever the operator does.
+// TestFailover: who is the primary the servers say, whatever the operator does. What was asked for is told from what happened,
+// and the rights that steward has are enough to ask.
 func TestFailover(t *testing.T) {
 	b := newBench(t)
+	b.server.Grant(t, b.namespace, "steward", kubernetes.Rights())
+	b.config = b.server.User(t, "steward")
 	d := b.open(t)
 	t.Cleanup(func() { d.Close() })
 	want := b.wanted(t, 501)
@@ -236,6 +239,22 @@ func TestFailover(t *testing.T) {
 	if err := b.execute(t, want.Cluster, "INSERT INTO kept SELECT one + 1 FROM kept"); err != nil {
 		t.Errorf("what was written before: %v", err)
 	}
+	if seen.LastChange.Planned {
+		t.Errorf("it passes for planned: %+v", seen.LastChange)
+	}
+	from := seen.Nodes[0].Ordinal
+	want.HandOver = &from
+	after := settle(t, d, &want)
+	if after.Failovers != 2 || after.LastChange.From != from || after.LastChange.To != after.Nodes[0].Ordinal || !after.LastChange.Planned ||
+		!strings.Contains(after.FailoverReason, "as was asked for") {
+		t.Errorf("handed over: %+v", after)
+	}
+	want.HandOver = nil
+	b.op.LosePrimary(object(501))
+	await.True(t, "a third is the primary", func() bool {
+		seen, err := d.Observe(t.Context(), 501)
+		return err == nil && seen.Failovers == 3 && seen.Serving && !seen.LastChange.Planned
+	})
 }
 
 // TestOneThatHangs: a server that doesn't answer holds up nobody for long, and is told.

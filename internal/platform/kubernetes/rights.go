@@ -18,6 +18,7 @@ func Rights() []rbacv1.PolicyRule {
 	change := []string{"get", "list", "watch", "create", "patch", "delete"}
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{cnpg.GroupVersion.Group}, Resources: []string{"clusters"}, Verbs: change},
+		{APIGroups: []string{cnpg.GroupVersion.Group}, Resources: []string{"clusters/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{cnpg.GroupVersion.Group}, Resources: []string{"imagecatalogs"}, Verbs: []string{"get"}},
 		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: change},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
@@ -31,8 +32,9 @@ func Rights() []rbacv1.PolicyRule {
 func missingRights(ctx context.Context, c client.Client, namespace string) (missing []Finding, err error) {
 	for _, rule := range Rights() {
 		for _, verb := range rule.Verbs {
+			resource, part, _ := strings.Cut(rule.Resources[0], "/")
 			ask := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: rule.APIGroups[0], Resource: rule.Resources[0]},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: rule.APIGroups[0], Resource: resource, Subresource: part},
 			}}
 			if err := c.Create(ctx, ask); err != nil {
 				return nil, fmt.Errorf("ask for rights: %w", err)
@@ -47,9 +49,12 @@ func missingRights(ctx context.Context, c client.Client, namespace string) (miss
 
 // command makes a role of a rule, which is then bound to steward's account.
 func command(rule rbacv1.PolicyRule, namespace string) string {
-	what := rule.Resources[0]
+	what, part, _ := strings.Cut(rule.Resources[0], "/")
 	if rule.APIGroups[0] != "" {
 		what += "." + rule.APIGroups[0]
 	}
-	return fmt.Sprintf("kubectl create role steward-%s -n %s --verb=%s --resource=%s", rule.Resources[0], namespace, strings.Join(rule.Verbs, ","), what)
+	if part != "" {
+		what += "/" + part
+	}
+	return fmt.Sprintf("kubectl create role steward-%s -n %s --verb=%s --resource=%s", strings.ReplaceAll(rule.Resources[0], "/", "-"), namespace, strings.Join(rule.Verbs, ","), what)
 }
