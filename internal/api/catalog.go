@@ -3,9 +3,11 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"steward/internal/catalog"
+	"steward/internal/cluster"
 	"steward/internal/fault"
 	"steward/internal/filter"
 )
@@ -64,7 +66,7 @@ func plansInMemory(plans []catalog.Plan) inMemory[catalog.Plan] {
 	}}
 }
 
-func regionsInMemory(regions []catalog.Region) inMemory[catalog.Region] {
+func (a *API) regionsInMemory(regions []catalog.Region) inMemory[catalog.Region] {
 	fields := filter.Fields{"id": filter.Text, "label": filter.Text, "country": filter.Text, "status": filter.Text}
 	return inMemory[catalog.Region]{regions, fields, func(r catalog.Region, field string) any {
 		switch field {
@@ -75,7 +77,7 @@ func regionsInMemory(regions []catalog.Region) inMemory[catalog.Region] {
 		case "country":
 			return strings.ToLower(r.Country)
 		}
-		return r.Status
+		return a.regionStatus(r)
 	}}
 }
 
@@ -185,21 +187,66 @@ type monitorsView struct {
 	Metrics []string `json:"metrics" nullable:"false"`
 }
 
+// Capabilities of regions beside that of having databases.
+const (
+	postgresqlCapability = "PostgreSQL Databases"
+	mysqlCapability      = "MySQL Databases"
+	backupsCapability    = "Database Backups"
+	logsCapability       = "Database Logs"
+	restartCapability    = "Database Restart"
+	switchoverCapability = "Database Switchover"
+	sleepCapability      = "Database Sleep"
+	encryptionCapability = "Disk Encryption"
+)
+
+// capabilities are those that a region has now.
+func (a *API) capabilities(region string) []string {
+	can := a.Catalog.Abilities(region)
+	has := func(what func(catalog.Engine) bool) bool { return slices.ContainsFunc(can.Engines, what) }
+	all := []string{databasesCapability}
+	for _, c := range []struct {
+		name string
+		can  bool
+	}{
+		{postgresqlCapability, has(func(e catalog.Engine) bool { return e.Engine == cluster.PostgreSQL })},
+		{mysqlCapability, has(func(e catalog.Engine) bool { return e.Engine == cluster.MySQL })},
+		{encryptionCapability, has(func(e catalog.Engine) bool { return e.EncryptionMissing == "" })},
+		{backupsCapability, can.Backups},
+		{logsCapability, can.Logs},
+		{restartCapability, can.Restarts},
+		{switchoverCapability, can.Switchovers},
+		{sleepCapability, can.Sleep && a.Control.Clusters.CanSleep},
+	} {
+		if c.can {
+			all = append(all, c.name)
+		}
+	}
+	return all
+}
+
+// regionStatus is what the operator says of a region, unless it can't be reached.
+func (a *API) regionStatus(r catalog.Region) string {
+	if a.Catalog.Abilities(r.ID).Away != "" {
+		return "degraded"
+	}
+	return r.Status
+}
+
 type regionView struct {
 	ID              string         `json:"id"`
 	Label           string         `json:"label"`
 	Country         string         `json:"country"`
-	Capabilities    []string       `json:"capabilities" nullable:"false"`
-	Status          string         `json:"status"`
+	Capabilities    []string       `json:"capabilities" nullable:"false" doc:"What databases there can have; the rest is answered with a 400."`
+	Status          string         `json:"status" doc:"degraded while the region can't be reached: what is there serves on, and nothing can be changed."`
 	SiteType        string         `json:"site_type"`
 	Resolvers       resolversView  `json:"resolvers"`
 	Monitors        monitorsView   `json:"monitors" doc:"Always empty: databases are watched as any service is."`
 	PlacementLimits map[string]any `json:"placement_group_limits" nullable:"true" doc:"Always null: there are no placement groups."`
 }
 
-func showRegion(r catalog.Region) regionView {
+func (a *API) showRegion(r catalog.Region) regionView {
 	return regionView{
-		ID: r.ID, Label: r.Label, Country: strings.ToLower(r.Country), Capabilities: []string{databasesCapability}, Status: r.Status, SiteType: "core",
+		ID: r.ID, Label: r.Label, Country: strings.ToLower(r.Country), Capabilities: a.capabilities(r.ID), Status: a.regionStatus(r), SiteType: "core",
 		Resolvers: resolversView{r.Resolvers.IPv4, r.Resolvers.IPv6}, Monitors: monitorsView{[]string{}, []string{}},
 	}
 }
@@ -252,5 +299,5 @@ func (a *API) registerAvailability() {
 
 func (a *API) registerRegions() {
 	a.registerAvailability()
-	registerCatalog(a, "/v4/regions", "Region", "regions", regionsInMemory(a.Catalog.Regions), a.Catalog.Region, showRegion)
+	registerCatalog(a, "/v4/regions", "Region", "regions", a.regionsInMemory(a.Catalog.Regions), a.Catalog.Region, a.showRegion)
 }

@@ -563,7 +563,7 @@ func (a *API) registerEngines() {
 	register(a, endpoint{
 		method: http.MethodGet, path: "/v4/databases/engines", id: "listDatabaseEngines", summary: "List engines", tag: "Catalog", public: true,
 	}, func(_ context.Context, c call[Listing, none]) (list[engineView], error) {
-		return listInMemory(enginesInMemory(a.Catalog.Engines), c.In, showEngine)
+		return listInMemory(enginesInMemory(a.Catalog.Offered()), c.In, showEngine)
 	})
 	register(a, endpoint{
 		method: http.MethodGet, path: "/v4/databases/engines/{engine}/{series}", id: "viewDatabaseEngine", summary: "View an engine", tag: "Catalog", public: true,

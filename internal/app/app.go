@@ -33,6 +33,7 @@ import (
 	"steward/internal/operate"
 	"steward/internal/operation"
 	"steward/internal/platform/host"
+	"steward/internal/platform/regions"
 	"steward/internal/probe"
 	"steward/internal/recovery"
 	"steward/internal/sample/collector"
@@ -54,9 +55,11 @@ type App struct {
 	serverNetworks *netns.Network
 	sessionEnder   atomic.Pointer[host.Driver]
 	host           *host.Driver
-	archive        *archive.Archive
-	recovery       *recovery.Keeper
-	sealer         *seal.Sealer
+	// regions are this host and the platforms of others.
+	regions  *regions.Router
+	archive  *archive.Archive
+	recovery *recovery.Keeper
+	sealer   *seal.Sealer
 	// server is the store's own; nil when the store is another one's.
 	server   *embeddedpg.Server
 	store    *store.Store
@@ -133,14 +136,14 @@ func (a *App) wire(ctx context.Context) error {
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
 		Quotas:          a.o.DefaultQuotas(),
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},
-		Platform:        a.host,
+		Platform:        a.regions,
 		Networks:        a.networks, Issues: a.issueTracker(), Now: failpoint.Now,
 		SharedRates: a.sharedRates(), OnlyServer: a.server != nil, // the data folder is locked, and its store is nobody else's
 		Enqueue: a.enqueue, Measurements: a.meter, Scraper: a.scraper, Senders: a.senders,
 	})
 	a.audit = audit.New(a.store, a.log)
 	a.registry = prometheus.NewRegistry()
-	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics.NewDatabases(a.store, a.host), metrics.NewMonitor(a.watcher), metrics.NewMeter(a.meter), a.noticeMetrics)
+	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics.NewDatabases(a.store, a.host), metrics.NewRegions(a.regions), metrics.NewMonitor(a.watcher), metrics.NewMeter(a.meter), a.noticeMetrics)
 	proxies, err := a.o.Server.Proxies()
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ func (a *App) reserveIDs(ctx context.Context) error {
 
 func (a *App) operateOptions() operate.Options {
 	return operate.Options{
-		Store: a.store, Driver: a.host, Catalog: a.catalog, Issues: a.issueTracker(), Logger: a.log,
+		Store: a.store, Driver: a.regions, Catalog: a.catalog, Issues: a.issueTracker(), Logger: a.log,
 		KeepDeleted: a.o.Backups.KeepAfterDelete, Reapply: a.o.Restore.Credentials == "reapply",
 		Limits: operate.Limits{Copying: a.o.Backups.RetryFor}, Now: failpoint.Now,
 		Archive: a.archive, Recovery: a.recovery,
@@ -56,7 +56,7 @@ func (a *App) keeperOptions() (converge.Options, error) {
 	}
 	schedule.Spread = backupSpread
 	return converge.Options{
-		Store: a.store, Driver: a.host, Catalog: a.catalog, Issues: a.issueTracker(), Logger: a.log,
+		Store: a.store, Driver: a.regions, Catalog: a.catalog, Issues: a.issueTracker(), Logger: a.log,
 		Now:         failpoint.Now,
 		Maintenance: converge.MaintenanceOptions{AtOnce: a.o.Maintenance.AtOnce},
 		Backups:     converge.BackupOptions{Schedule: schedule, Keep: c.Keep, Verify: c.Verify, KeepDeleted: c.KeepAfterDelete},

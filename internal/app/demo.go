@@ -2,13 +2,16 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/control"
 	"steward/internal/store"
@@ -62,8 +65,12 @@ func (a *App) makeDemo(ctx context.Context, p account.Principal) (cluster.Cluste
 			series = e.Series
 		}
 	}
+	here := slices.IndexFunc(a.catalog.Regions, func(r catalog.Region) bool { return r.Platform.OnHost() })
+	if here < 0 {
+		return cluster.Cluster{}, errors.New("no region is on this host")
+	}
 	return a.control.Clusters.Create(ctx, p, cluster.Spec{
-		Label: demoLabel, Engine: cluster.PostgreSQL, Series: series, Region: a.catalog.Regions[0].ID, Type: a.catalog.Plans[0].ID,
+		Label: demoLabel, Engine: cluster.PostgreSQL, Series: series, Region: a.catalog.Regions[here].ID, Type: a.catalog.Plans[0].ID,
 		Size: 1, SSLConnection: true, AllowList: cluster.AllowList{"127.0.0.0/8"},
 	}, nil)
 }

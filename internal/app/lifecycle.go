@@ -40,6 +40,7 @@ func (a *App) all() []service {
 		{"gateway", a.openGateway, finally(func() { a.closeGateway() })},
 		{"host", a.openHost, finally(func() { a.host.Close() })},
 		{"catalog", a.openCatalog, nil},
+		{"regions", a.openRegions, finally(func() { a.regions.Close() })},
 		{"archive", a.openArchive, func(context.Context) error { return a.archive.Close() }},
 		{"ids of backups", a.reserveIDs, nil},
 		{"probe", a.openProbe, nil},

@@ -10,8 +10,8 @@ import (
 
 // openMeter makes what measures the databases, and what asks their servers for exporters' numbers.
 func (a *App) openMeter(context.Context) error {
-	a.meter = meter.New(meter.Options{Store: a.store, Platform: a.host, Logger: a.log})
-	a.scraper = meter.NewScraper(a.host)
+	a.meter = meter.New(meter.Options{Store: a.store, Platform: a.regions, Logger: a.log})
+	a.scraper = meter.NewScraper(a.regions)
 	return nil
 }
 
@@ -19,6 +19,7 @@ func (a *App) openMeter(context.Context) error {
 func (a *App) openAlarm(context.Context) error {
 	a.alarm = alarm.New(alarm.Options{
 		Store: a.store, Issues: a.issueTracker(), Logger: a.log, Backups: a.archive != nil, Verified: a.o.Backups.Verify, Now: failpoint.Now,
+		Without: func(region string) bool { return !a.catalog.Abilities(region).Backups },
 	})
 	return nil
 }

@@ -66,6 +66,7 @@ func (a *App) guards(ctx context.Context) ([]monitor.Guard, error) {
 	guards = append(guards, monitor.Guard{
 		Networks: []netip.Prefix{single(primary), single(secondary)}, First: uint16(ports[0]), Last: uint16(ports[1]), TCP: true,
 	})
+	guards = append(guards, a.regionGuards(ctx)...)
 	if a.o.Store == "" {
 		return guards, nil // on a unix socket
 	}

@@ -47,6 +47,13 @@ func (a *App) welcome(w io.Writer, took time.Duration) {
 	for _, engine := range a.catalog.Engines {
 		fmt.Fprintf(w, "  engine    %s\n", engine.ID())
 	}
+	for _, r := range a.regions.States() {
+		state := "can be reached"
+		if r.Away != nil {
+			state = "degraded: it can't be reached; it is tried again"
+		}
+		fmt.Fprintf(w, "  region    %s %s\n", r.Region, state)
+	}
 	for _, warning := range a.host.Warnings() {
 		fmt.Fprintf(w, "  weaker    %s\n", warning)
 	}

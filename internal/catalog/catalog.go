@@ -47,6 +47,8 @@ type Region struct {
 	Resolvers Resolver `yaml:"resolvers"`
 	// Networks are the private ones that monitored services of the region may be in.
 	Networks []netip.Prefix `yaml:"networks"`
+	// Platform is where its databases run; this host unless it says otherwise.
+	Platform Platform `yaml:"platform"`
 }
 
 // Resolver holds a region's DNS servers as comma-separated lists, as clients expect.
@@ -55,7 +57,7 @@ type Resolver struct {
 	IPv6 string `yaml:"ipv6"`
 }
 
-// Engine is a release series that can be run here.
+// Engine is a release series that can be run somewhere.
 type Engine struct {
 	Engine cluster.Engine
 	Series string
@@ -69,11 +71,14 @@ type Engine struct {
 // ID is "engine/series".
 func (e Engine) ID() string { return string(e.Engine) + "/" + e.Series }
 
-// Catalog is all of it. It does not change while the server runs.
+// Catalog is all of it. But for what other platforms than this host can do, it does not change while the server runs.
 type Catalog struct {
 	Plans   []Plan
 	Regions []Region
+	// Engines are those of this host.
 	Engines []Engine
+	// Elsewhere says what regions can do whose platform isn't this host; nil while there are none.
+	Elsewhere Elsewhere
 }
 
 // Plan finds a plan by id.
@@ -95,9 +100,25 @@ func (c *Catalog) Networks() map[string][]netip.Prefix {
 	return networks
 }
 
+// Offered are the engines of all regions, each once.
+func (c *Catalog) Offered() []Engine {
+	all := slices.Clone(c.Engines)
+	for _, r := range c.Regions {
+		if r.Platform.OnHost() {
+			continue
+		}
+		for _, e := range c.Abilities(r.ID).Engines {
+			if !slices.ContainsFunc(all, func(o Engine) bool { return o.ID() == e.ID() }) {
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}
+
 // Engine finds an engine by family and series.
 func (c *Catalog) Engine(engine cluster.Engine, series string) (Engine, bool) {
-	return find(c.Engines, func(e Engine) bool { return e.Engine == engine && e.Series == series })
+	return find(c.Offered(), func(e Engine) bool { return e.Engine == engine && e.Series == series })
 }
 
 // Series is the release series that a version asks for: the version itself where
@@ -108,7 +129,7 @@ func (c *Catalog) Series(engine cluster.Engine, version string) string {
 		return version
 	}
 	newest := version
-	for _, e := range c.Engines {
+	for _, e := range c.Offered() {
 		if e.Engine == engine && cluster.Major(e.Series) == version && (newest == version || minor(e.Series) > minor(newest)) {
 			newest = e.Series
 		}

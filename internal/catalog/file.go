@@ -95,6 +95,7 @@ func validateRegions(regions []Region) []error {
 			}
 		}
 	}
+	errs = append(errs, validatePlatforms(regions)...)
 	if regions != nil && len(regions) == 0 {
 		errs = append(errs, errors.New("regions: must not be empty"))
 	}

@@ -1,9 +1,10 @@
 package catalog
 
 import (
-	"errors"
+	"cmp"
 
 	"steward/internal/cluster"
+	"steward/internal/fault"
 )
 
 // HasEngine implements cluster.Offer.
@@ -25,13 +26,20 @@ func (c *Catalog) HasRegion(id string) bool {
 	return ok
 }
 
-// Encryption implements cluster.Offer.
-func (c *Catalog) Encryption(engine cluster.Engine, series string) error {
-	e, ok := c.Engine(engine, series)
-	if !ok || e.EncryptionMissing == "" {
-		return nil
+// Lacks implements cluster.Offer.
+func (c *Catalog) Lacks(s cluster.Spec) fault.Faults {
+	var faults fault.Faults
+	can := c.Abilities(s.Region)
+	e, offered := can.Engine(s.Engine, s.Series)
+	switch {
+	case can.Away != "":
+		faults.Add("region", "%s", can.Away)
+	case !offered && c.HasEngine(s.Engine, s.Series):
+		faults.Add("engine", "Must be one that the region %s has: %s", s.Region, cmp.Or(can.Names(), "none"))
+	case offered && s.Encrypted && e.EncryptionMissing != "":
+		faults.Add("encrypted", "%s", e.EncryptionMissing)
 	}
-	return errors.New(e.EncryptionMissing)
+	return faults
 }
 
 var _ cluster.Offer = (*Catalog)(nil)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -114,6 +115,11 @@ func (c *doctorCommand) Run(ctx context.Context, s *streams) error {
 			return fmt.Errorf("%s is missing", m.What)
 		}
 	}
+	for _, region := range r.Regions {
+		if !region.Usable() {
+			return fmt.Errorf("the region %s can't have databases as it is", region.ID)
+		}
+	}
 	return nil
 }
 
@@ -143,5 +149,25 @@ func printReport(s *streams, r operator.Report) {
 	}
 	if len(r.Missing) == 0 {
 		fmt.Fprintln(s.out, "Nothing is missing.")
+	}
+	for _, region := range r.Regions {
+		printRegion(s, region)
+	}
+}
+
+func printRegion(s *streams, r operator.Region) {
+	if !r.Reachable {
+		fmt.Fprintf(s.out, "\nregion %s (%s): can't be reached: %s\n", r.ID, r.Platform, r.Fault)
+		return
+	}
+	fmt.Fprintf(s.out, "\nregion %s (%s): Kubernetes %s, CloudNativePG %s\n", r.ID, r.Platform, cmp.Or(r.Version, "unknown"), cmp.Or(r.Operator, "unknown"))
+	for _, f := range r.Missing {
+		fmt.Fprintf(s.out, "missing: %s: %s\n", f.What, f.Command)
+	}
+	for _, f := range r.Notes {
+		fmt.Fprintf(s.out, "note: %s: %s\n", f.What, f.Command)
+	}
+	if len(r.Missing) == 0 {
+		fmt.Fprintln(s.out, "Nothing is missing there.")
 	}
 }

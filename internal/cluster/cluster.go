@@ -127,6 +127,8 @@ type Cluster struct {
 	Hosts Hosts
 	// Members maps an address to "primary" or "failover". Empty until provisioned.
 	Members map[string]string
+	// Platform is what its region's was when it was made, as the catalog names it; "" for this host.
+	Platform string
 	// Installation names the exact server build the nodes run, "" before the
 	// first start. A cluster stays with one builder for life.
 	Installation string

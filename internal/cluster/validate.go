@@ -15,9 +15,9 @@ type Offer interface {
 	// HasType reports whether the plan exists and is offered for the engine and size.
 	HasType(id string, engine Engine, size int) bool
 	HasRegion(id string) bool
-	// Encryption is nil when data files of the engine can be encrypted at rest
-	// here, else the reason why not, for people.
-	Encryption(engine Engine, series string) error
+	// Lacks are the faults of asking the region, if it exists, for what its platform can't do: an engine
+	// that others have, data files that are encrypted at rest, or anything while it is out of reach.
+	Lacks(s Spec) fault.Faults
 }
 
 // MaxAutoSuspend is the longest that a database which may sleep waits for that, in minutes: a week.
@@ -28,8 +28,7 @@ const MaxAutoSuspend = 7 * 24 * 60
 func (s Spec) Validate(offer Offer) fault.Faults {
 	var faults fault.Faults
 	faults = append(faults, ValidateLabel(s.Label)...)
-	known := offer.HasEngine(s.Engine, s.Series)
-	if !known {
+	if !offer.HasEngine(s.Engine, s.Series) {
 		faults = append(faults, fault.NotValid("engine"))
 	}
 	if !offer.HasRegion(s.Region) {
@@ -41,11 +40,7 @@ func (s Spec) Validate(offer Offer) fault.Faults {
 	if !offer.HasType(s.Type, s.Engine, s.Size) {
 		faults = append(faults, fault.NotValid("type"))
 	}
-	if s.Encrypted && known {
-		if err := offer.Encryption(s.Engine, s.Series); err != nil {
-			faults.Add("encrypted", "%s", err.Error())
-		}
-	}
+	faults = append(faults, offer.Lacks(s)...)
 	if s.Size == 1 || s.Size == 3 {
 		faults = append(faults, s.validateReplication()...)
 	}

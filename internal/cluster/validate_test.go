@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"errors"
 	"regexp"
 	"slices"
 	"testing"
@@ -21,11 +20,11 @@ func (offer) HasEngine(engine cluster.Engine, series string) bool {
 }
 func (offer) HasType(id string, _ cluster.Engine, _ int) bool { return id == "g6-nanode-1" }
 func (offer) HasRegion(id string) bool                        { return id == "local" }
-func (offer) Encryption(engine cluster.Engine, _ string) error {
-	if engine == cluster.PostgreSQL {
-		return errors.New("PostgreSQL has no encryption of its own")
+func (o offer) Lacks(s cluster.Spec) (faults fault.Faults) {
+	if s.Encrypted && s.Engine == cluster.PostgreSQL && o.HasEngine(s.Engine, s.Series) {
+		faults.Add("encrypted", "PostgreSQL has no encryption of its own")
 	}
-	return nil
+	return faults
 }
 
 // valid is a spec without a fault.

@@ -67,7 +67,8 @@ func (s *Backups) Create(ctx context.Context, p account.Principal, engine cluste
 		if err != nil {
 			return err
 		}
-		found := append(refusals(c, cluster.RequestSnapshot), room(existing, in.Label)...)
+		found := append(s.region(c.Region, backedUp, "backed up"), refusals(c, cluster.RequestSnapshot)...)
+		found = append(found, room(existing, in.Label)...)
 		return combine(faults, found).Err()
 	}
 	_, err := s.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {

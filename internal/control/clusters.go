@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"steward/internal/account"
+	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/fault"
 	"steward/internal/filter"
@@ -58,7 +59,9 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	spec.Series = s.Catalog.Series(spec.Engine, spec.Series)
 	spec = spec.WithDefaults()
 	configFaults := s.configure(&spec, cluster.Spec{}, spec.AskedConfig)
-	spec.AutoSuspend = s.AutoSuspend
+	if spec.AutoSuspend = s.AutoSuspend; !s.sleeps(spec.Region) {
+		spec.AutoSuspend = 0
+	}
 	found = append(found, s.autoSuspend(&spec, spec.AskedAutoSuspend)...)
 	spec.Updates = cluster.DefaultWindow(0).Merge(spec.Asked) // the default day follows from the id, below
 	found = append(append(found, without(spec.Validate(s.Catalog), unknown)...), configFaults...)
@@ -118,7 +121,7 @@ func (s *Clusters) create(ctx context.Context, p account.Principal, spec cluster
 		if err := sourceThere(ctx, tx, p, spec.Fork); err != nil {
 			return err
 		}
-		c, err = tx.CreateCluster(ctx, cluster.Cluster{Account: p.Account, Spec: spec}, secrets, store.Ports{First: s.Ports[0], Last: s.Ports[1], Usable: s.PortUsable})
+		c, err = tx.CreateCluster(ctx, cluster.Cluster{Account: p.Account, Spec: spec, Platform: s.platformOf(spec.Region)}, secrets, store.Ports{First: s.Ports[0], Last: s.Ports[1], Usable: s.PortUsable})
 		if err != nil {
 			return err
 		}
@@ -360,6 +363,8 @@ func (s *Clusters) autoSuspend(spec *cluster.Spec, asked *int) fault.Faults {
 	switch {
 	case *asked < 0 || *asked > cluster.MaxAutoSuspend:
 		return fault.Faults{fault.NewInvalid("auto_suspend.idle_minutes", "Must be 0-%d", cluster.MaxAutoSuspend)}
+	case *asked > 0 && s.CanSleep && !s.sleeps(spec.Region):
+		return fault.Faults{fault.NewInvalid("auto_suspend.idle_minutes", "Must be 0: databases of the region %s can't sleep", spec.Region)}
 	case *asked > 0 && !s.CanSleep:
 		return fault.Faults{fault.NewInvalid("auto_suspend.idle_minutes", "Must be 0: databases can't sleep on this server, whose gateway isn't the kernel's")}
 	}
@@ -416,7 +421,10 @@ func (s *Clusters) Patch(ctx context.Context, p account.Principal, engine cluste
 
 // Restart begins to start each of the database's servers anew: of three, one after the other.
 func (s *Clusters) Restart(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
-	_, err := s.change(ctx, p, engine, id, when(cluster.RequestRestart), func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+	check := func(c cluster.Cluster) error {
+		return s.requireIn(c, cluster.RequestRestart, func(can catalog.Abilities) bool { return can.Restarts }, "restarted")
+	}
+	_, err := s.change(ctx, p, engine, id, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
 		return s.beginChange(ctx, tx, p, c, cluster.Change, operation.Restart, operation.Params{})
 	})
 	return err
@@ -425,7 +433,8 @@ func (s *Clusters) Restart(ctx context.Context, p account.Principal, engine clus
 // Switchover begins to have another node become the primary.
 func (s *Clusters) Switchover(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) error {
 	check := func(c cluster.Cluster) error {
-		if err := cluster.Require(c.Status, cluster.RequestSwitchover); err != nil {
+		err := s.requireIn(c, cluster.RequestSwitchover, func(can catalog.Abilities) bool { return can.Switchovers }, "switched over")
+		if err != nil {
 			return err
 		}
 		if c.Size == 1 {

@@ -99,6 +99,13 @@ func (s *Clusters) fork(ctx context.Context, spec cluster.Spec, source *cluster.
 		return nil, fmt.Errorf("list the backups of database %d: %w", source.ID, err)
 	}
 	*found = append(*found, sameKind(spec, *source)...)
+	if !s.Catalog.Abilities(source.Region).Backups {
+		found.Add("fork.source", "Databases of the region %s can't be forked", source.Region)
+		return nil, nil
+	}
+	if _, there := s.Catalog.Region(spec.Region); there && !s.Catalog.Abilities(spec.Region).Backups {
+		found.Add("region", "Databases of the region %s can't be made of others", spec.Region)
+	}
 	good := backup.ForkFrom(all, nil)
 	if len(good) == 0 {
 		found.Add("fork.source", "The database has no backup that can be restored; take one first")

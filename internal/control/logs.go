@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"steward/internal/account"
+	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/fault"
 	"steward/internal/insight"
@@ -19,6 +20,7 @@ func (s *Logs) List(ctx context.Context, p account.Principal, engine cluster.Eng
 	if err != nil {
 		return nil, insight.LogToken{}, err
 	}
+	faults = append(faults, s.region(c.Region, func(can catalog.Abilities) bool { return can.Logs }, "asked for their logs")...)
 	if q.Node != nil && (*q.Node < 0 || *q.Node >= c.Size) {
 		faults = append(faults, fault.Range("node", 0, c.Size-1))
 	}

@@ -241,6 +241,9 @@ func (s *Metrics) Families(ctx context.Context, p account.Principal, engine clus
 	if errors.Is(err, platform.ErrNotRunning) {
 		return Shown{Cluster: c}, nil
 	}
+	if errors.Is(err, platform.ErrAway) {
+		return Shown{}, regionAway()
+	}
 	return Shown{c, nodes}, err
 }
 
@@ -256,6 +259,8 @@ func (s *Metrics) Tables(ctx context.Context, p account.Principal, of cluster.En
 	switch {
 	case errors.Is(err, platform.ErrNotRunning):
 		return nil, false, nil
+	case errors.Is(err, platform.ErrAway):
+		return nil, false, regionAway()
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, engine.ErrStarting):
 		return nil, true, fault.NewPrecondition("The database's server doesn't answer now")
 	}

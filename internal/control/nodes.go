@@ -69,6 +69,9 @@ func (s *Nodes) List(ctx context.Context, p account.Principal, engine cluster.En
 // lookFailed is what a caller is told of a look in vain: a database that doesn't answer in time is no
 // fault of ours.
 func (d Deps) lookFailed(ctx context.Context, err error, what string, id cluster.ID) error {
+	if errors.Is(err, platform.ErrAway) {
+		return regionAway()
+	}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		d.Logger.WarnContext(ctx, "a database doesn't answer its owner", "what", what, "cluster_id", int64(id), "error", err)
 		return fault.NewPrecondition("The database doesn't answer; try again soon.")

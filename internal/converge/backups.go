@@ -131,10 +131,10 @@ func (a automatics) room(of account.ID) bool {
 	return free > 1 || free == 1 && a[of] == 0
 }
 
-// due reports whether an automatic backup is, and of which day. A day that went by
+// due reports whether an automatic backup is, and of which day: none in regions that have no backups. A day that went by
 // while nobody ran, or while the database couldn't be backed up, is made good.
 func (k *Keeper) due(c cluster.Cluster, backups []backup.Backup) (day time.Time, due bool) {
-	if c.Status != cluster.Active || c.Deleted != nil {
+	if c.Status != cluster.Active || c.Deleted != nil || !k.Catalog.Abilities(c.Region).Backups {
 		return day, false
 	}
 	now, last := k.Now(), c.LastAuto

@@ -25,6 +25,8 @@ const (
 	// A database that can't be brought back is tried again after one second,
 	// doubling to one minute.
 	firstRetry, lastRetry = time.Second, time.Minute
+	// awayRetry is when to look again at one whose region can't be reached: that is known without asking it.
+	awayRetry = 5 * time.Second
 )
 
 // look observes a database and attends to it when anything isn't as it should be.
@@ -41,6 +43,9 @@ func (k *Keeper) look(ctx context.Context, id cluster.ID, t target) (target, tim
 		if errSeen == nil && !k.needsRepair(c, seen, t) {
 			t.well()
 			return t, k.pace(c, seen)
+		}
+		if errors.Is(errSeen, platform.ErrAway) {
+			return t, min(awayRetry, k.Every) // nothing is known of it: its status says what was known last
 		}
 		var wait time.Duration
 		if wait, err = k.repair(ctx, id, &t); err == nil {

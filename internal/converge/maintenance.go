@@ -35,7 +35,7 @@ func (k *Keeper) seeToMaintenance(ctx context.Context) error {
 		if !mine(c) {
 			continue
 		}
-		if err := k.maintain(ctx, c); err != nil {
+		if err := k.maintain(ctx, c); err != nil && !errors.Is(err, platform.ErrAway) {
 			errs = append(errs, fmt.Errorf("maintenance of database %d: %w", c.ID, err))
 		}
 	}

@@ -54,12 +54,18 @@ var (
 // Main runs the tests and ends the server; call it from TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
+	Stop()
+	os.Exit(code)
+}
+
+// Stop ends the server, for a TestMain that has more to do than Main.
+func Stop() {
 	mu.Lock()
 	defer mu.Unlock()
 	if shared != nil {
 		shared.stop()
+		shared = nil
 	}
-	os.Exit(code)
 }
 
 // Start returns the process's server, which the first test that asks for it starts.

@@ -10,8 +10,34 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"math/big"
+	"testing"
 	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// Grant gives a user rights in a namespace.
+func (s *Server) Grant(t testing.TB, namespace, user string, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	admin, err := client.New(s.Admin(t), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := metav1.ObjectMeta{Name: user, Namespace: namespace}
+	for _, o := range []client.Object{
+		&rbacv1.Role{ObjectMeta: meta, Rules: rules},
+		&rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		},
+	} {
+		if err := admin.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // clientCertificate logs in as name: the API server takes the name and the groups from it.
 func (s *Server) clientCertificate(name string, groups []string) (cert, key []byte, err error) {

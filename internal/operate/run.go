@@ -314,6 +314,9 @@ func (w *work) whyGivenUp(err error) string {
 	if errors.Is(err, archive.ErrBucket) {
 		what = "The place where backups are kept couldn't be reached or didn't do as it was asked: it"
 	}
+	if errors.Is(err, platform.ErrAway) {
+		what = "The database's region couldn't be reached: it"
+	}
 	if w.op.Action == operation.Update && w.op.Params.ConfigChanged {
 		return "The servers couldn't be brought to these settings; those from before take their place again."
 	}
@@ -324,6 +327,9 @@ func (w *work) whyGivenUp(err error) string {
 // finds it by its wake-up time, which is a little later, lest both come.
 func (w *work) retry(ctx context.Context, cause error) (again time.Duration, err error) {
 	pause := backoff(w.op.Attempt)
+	if errors.Is(cause, platform.ErrAway) {
+		pause = min(pause, awayRetry)
+	}
 	w.log.WarnContext(ctx, "operation will be tried again", "attempt", w.op.Attempt, "in", pause, "error", cause)
 	const percent = 10
 	message := fmt.Sprintf("Attempt %d failed; it will be tried again.", w.op.Attempt)
@@ -335,6 +341,9 @@ func (w *work) retry(ctx context.Context, cause error) (again time.Duration, err
 	}
 	return pause, nil
 }
+
+// awayRetry is when to try again what waits for a region: that it is still away is known without asking it.
+const awayRetry = 5 * time.Second
 
 // backoff is the pause after the n-th attempt: one second, doubling to thirty.
 func backoff(attempt int) time.Duration {

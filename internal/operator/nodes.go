@@ -43,6 +43,8 @@ type Report struct {
 	// Missing are programs that steward needs, with the command that installs them.
 	Missing []Missing `json:"missing"`
 	Notes   []string  `json:"notes"`
+	// Regions are those that have a platform of their own.
+	Regions []Region `json:"regions,omitempty"`
 }
 
 // Gateway is what leads connections, and why that. Fault is why nothing can.
@@ -107,7 +109,8 @@ func Examine(ctx context.Context, c config.Config) (Report, error) {
 	for _, note := range driver.Notes() {
 		r.Notes = append(r.Notes, note.Error())
 	}
-	return r, nil
+	r.Regions, err = examineRegions(ctx, c)
+	return r, err
 }
 
 func missing(found []engine.Installation, g Gateway) []Missing {

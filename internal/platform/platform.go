@@ -169,6 +169,10 @@ var ErrNothingAside = errors.New("no data was set aside, or it is more than a da
 // ones are there.
 var ErrGap = errors.New("what was archived has a gap")
 
+// ErrAway is returned while the place where a cluster runs can't be reached. It says nothing of the cluster,
+// whose servers may go on serving.
+var ErrAway = errors.New("where the database runs can't be reached")
+
 // ErrUnverified is returned by Verify when nothing was found to be wrong with a
 // copy, but not all of it could be looked through.
 var ErrUnverified = errors.New("the copy couldn't be verified")

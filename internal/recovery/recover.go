@@ -186,6 +186,11 @@ func (r *Recoverer) check(ctx context.Context, f Found, from backup.ID) ([]archi
 	if _, ok := r.Catalog.Plan(f.Record.Type); !ok {
 		return nil, fmt.Errorf("its type %s is not in this server's catalog (catalog.file)", f.Record.Type)
 	}
+	if region, ok := r.Catalog.Region(f.Record.Region); !ok {
+		return nil, fmt.Errorf("its region %s is not in this server's catalog (catalog.file)", f.Record.Region)
+	} else if !region.Platform.OnHost() {
+		return nil, fmt.Errorf("its region %s isn't on this host by this server's catalog (catalog.file)", f.Record.Region)
+	}
 	var kept []archive.Manifest
 	for _, id := range f.Backups {
 		m, err := r.Archive.Manifest(ctx, f.Cluster, id)

@@ -117,7 +117,7 @@ func (w *world) backUp(c cluster.Cluster, id backup.ID, label string) {
 func (w *world) recoverer(s *store.Store, change ...func(*recovery.Options)) *recovery.Recoverer {
 	o := recovery.Options{
 		Store: s, Archive: w.archive, Sealer: w.sealer, Ports: ports,
-		Catalog: &catalog.Catalog{Plans: []catalog.Plan{{ID: "small"}}},
+		Catalog: &catalog.Catalog{Plans: []catalog.Plan{{ID: "small"}}, Regions: []catalog.Region{{ID: "local"}}},
 		Runs:    func(cluster.Engine, string, string) error { return nil },
 	}
 	for _, c := range change {
@@ -202,7 +202,11 @@ func TestRefusals(t *testing.T) {
 		"not installed": {func(o *recovery.Options) {
 			o.Runs = func(cluster.Engine, string, string) error { return errors.New("isn't installed") }
 		}, "isn't installed", false},
-		"unknown type":   {func(o *recovery.Options) { o.Catalog = &catalog.Catalog{} }, "catalog", false},
+		"unknown type":   {func(o *recovery.Options) { o.Catalog.Plans = nil }, "its type small is not in this server's catalog", false},
+		"unknown region": {func(o *recovery.Options) { o.Catalog.Regions = nil }, "its region local is not in this server's catalog", false},
+		"a region elsewhere": {func(o *recovery.Options) {
+			o.Catalog.Regions[0].Platform.Kind = catalog.Kubernetes
+		}, "its region local isn't on this host", false},
 		"quota":          {func(o *recovery.Options) { o.Quotas.Databases = new(0) }, "(max_databases) would be exceeded: it is 0,", false},
 		"damaged backup": {nil, "backup 9 is damaged", true},
 		"label taken":    {func(o *recovery.Options) { o.Store = occupied(t, 3) }, "another database one", false},

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"steward/internal/account"
+	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/fault"
 	"steward/internal/filter"
@@ -48,7 +50,7 @@ var clusterColumns = columns{
 const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
 	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
 	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted, fork_source, fork_time, fork_asked,
-	tasks, window_announced, window_begun, engine_config, auto_suspend, sleeping_since, protected,
+	tasks, window_announced, window_begun, engine_config, auto_suspend, sleeping_since, protected, platform,
 	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete'),
 	(SELECT max(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete' AND b.problem = '')`
 
@@ -76,6 +78,7 @@ func (t *Tx) CreateCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 
 // insertCluster adds the row, with a port that is asked for last, and the secrets.
 func (t *Tx) insertCluster(ctx context.Context, c cluster.Cluster, secrets map[platform.SecretName][]byte, port func() (int, error)) (cluster.Cluster, error) {
+	c.Platform = cmp.Or(c.Platform, catalog.Host)
 	// Sealing may ask a key service: not while others wait for a port.
 	sealed, err := t.sealAll(ctx, c.ID, secrets)
 	if err != nil {
@@ -98,7 +101,7 @@ func (t *Tx) insertCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 		Size: int32(c.Size), Encrypted: c.Encrypted, SslConnection: c.SSLConnection, AllowList: nonNil(c.AllowList),
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), Updates: updates, Port: int32(c.Port), Created: c.Created,
 		ForkSource: source, ForkTime: moment, ForkAsked: asked, EngineConfig: config,
-		AutoSuspend: int32(c.AutoSuspend), Protected: c.Protected,
+		AutoSuspend: int32(c.AutoSuspend), Protected: c.Protected, Platform: c.Platform,
 	})
 	if err != nil {
 		return c, classify(err)
@@ -200,7 +203,7 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 		&id, &owner, &c.Label, &engine, &c.Series, &c.Region, &c.Type, &size, &c.Encrypted, &c.SSLConnection, &list,
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
-		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.Protected, &c.OldestBackup, &c.NewestBackup,
+		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.Protected, &c.Platform, &c.OldestBackup, &c.NewestBackup,
 	}, more...)...)
 	if err != nil {
 		return c, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,9 +48,6 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 
 // bring writes all objects as they are wanted. What is the way in comes before what is behind it.
 func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error {
-	if want.Restart != 0 || want.HandOver != nil {
-		return &permanentError{errRefused}
-	}
 	if is.object == nil && want.Hosts.Primary != "" {
 		return &permanentError{errors.New("the cluster's object is gone, and its data with it; nothing was made in its place")}
 	}
@@ -59,6 +55,8 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error
 	if err != nil {
 		return err
 	}
+	last, successor := d.handOver(ctx, want, is)
+	made.restart, made.handover = restartOf(want, is), last.String()
 	object, _, err := made.object()
 	if err != nil {
 		return err
@@ -72,12 +70,15 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error
 		return err
 	}
 	for _, o := range append(append(objects, secrets...), object) {
-		if err := d.write(ctx, o); err != nil {
+		if err := write(ctx, d.live, o); err != nil {
 			return err
 		}
 	}
 	if want.Size <= 1 && is.reads != nil {
 		return client.IgnoreNotFound(d.live.Delete(ctx, is.reads))
+	}
+	if successor != "" {
+		return d.promote(ctx, made.names, successor)
 	}
 	return nil
 }
@@ -102,34 +103,22 @@ func (d *Driver) desire(ctx context.Context, want platform.Wanted, is view) (des
 	if made.image != "" && !want.Patch {
 		return made, nil
 	}
-	newest, err := d.newest(ctx, want.Series)
-	made.image = newest
+	images, err := d.images(ctx)
+	if err == nil {
+		made.image, err = d.newest(want.Series, images)
+	}
 	return made, err
 }
 
-// newest is the image of a series in the catalog.
-func (d *Driver) newest(ctx context.Context, series string) (string, error) {
-	images, err := d.images(ctx)
-	if err != nil {
-		return "", err
-	}
-	for _, i := range images {
-		if strconv.Itoa(i.Major) == series {
-			return i.Image, nil
-		}
-	}
-	return "", &permanentError{fmt.Errorf("the image catalog %s has no image of PostgreSQL %s any more", d.o.ImageCatalog, series)}
-}
-
 // write applies an object: all that is ours of it, and nothing that is somebody else's.
-func (d *Driver) write(ctx context.Context, o client.Object) error {
+func write(ctx context.Context, to client.Client, o client.Object, options ...client.ApplyOption) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", o.GetName(), err)
 	}
 	delete(content, "status")
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	err = d.live.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner(manager))
+	err = to.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), append(options, client.FieldOwner(manager))...)
 	if err == nil {
 		return nil
 	}

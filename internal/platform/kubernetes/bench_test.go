@@ -15,14 +15,11 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/cluster"
-	"steward/internal/engine"
-	"steward/internal/engine/enginetest"
 	"steward/internal/engine/postgresql"
 	"steward/internal/kubetest"
 	"steward/internal/platform"
@@ -68,27 +65,9 @@ func newBench(t *testing.T) *bench {
 	}
 	simulator.Define(t, c)
 	b := &bench{server: s, config: config, c: c, namespace: s.Namespace(t, c), secrets: platformtest.NewSecrets()}
-	b.op = simulator.Start(t, simulator.Options{Client: c, Namespace: b.namespace, Images: builds(t)})
+	b.op = simulator.Start(t, simulator.Options{Client: c, Namespace: b.namespace, Images: simulator.Images(t, postgresql.New(), map[string]string{older: "15.17", newer: "15.18"})})
 	b.offer(t, newer)
 	return b
-}
-
-// builds are those that the images have.
-func builds(t *testing.T) map[string]engine.Installation {
-	t.Helper()
-	found, _ := postgresql.New().Discover(t.Context(), []string{enginetest.EnginesFolder()})
-	images := map[string]engine.Installation{}
-	for _, i := range found {
-		for _, image := range []string{older, newer} {
-			if i.Series == "15" && i.Builder == "npm" && (image == older) == (i.Version == "15.17") {
-				images[image] = i
-			}
-		}
-	}
-	if len(images) != 2 {
-		t.Fatalf("of PostgreSQL 15 there are two versions to be tested with (scripts/fetch-engines --ci), found %v", images)
-	}
-	return images
 }
 
 // offer makes the catalog one of the image.
@@ -194,25 +173,4 @@ func (b *bench) leftovers(t *testing.T, id cluster.ID) []string {
 		_ = eachItem(list, func(o client.Object) { all = append(all, fmt.Sprintf("%T %s", o, o.GetName())) })
 	}
 	return all
-}
-
-// grant gives a user rights in the namespace.
-func (b *bench) grant(t *testing.T, user string, rules []rbacv1.PolicyRule) {
-	t.Helper()
-	admin, err := client.New(b.server.Admin(t), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range []client.Object{
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: b.namespace}, Rules: rules},
-		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: b.namespace},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-		},
-	} {
-		if err := admin.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

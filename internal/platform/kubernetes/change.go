@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/cluster"
 	"steward/internal/pki"
@@ -30,19 +29,18 @@ func (d *Driver) Pending(ctx context.Context, want platform.Wanted) ([]cluster.T
 	}
 	var tasks []cluster.Task
 	is := v.object.Spec.ImageName
-	newest, err := d.newest(ctx, want.Series)
-	var gone *permanentError
-	if err != nil && !errors.As(err, &gone) {
+	images, err := d.recentImages(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("cluster %d: %w", want.ID, err)
 	}
-	if err == nil && newest != is {
+	if newest, err := d.newest(want.Series, images); err == nil && newest != is {
 		tasks = append(tasks, cluster.Task{Kind: cluster.TaskUpdate, From: versionOf(is), To: versionOf(newest)})
 	}
-	var kept corev1.Secret
-	if err := d.live.Get(ctx, v.key(v.tls()), &kept); err != nil {
-		return tasks, fmt.Errorf("cluster %d: read the certificate: %w", want.ID, client.IgnoreNotFound(err))
+	cert, err := d.knownCertificate(ctx, v)
+	if err != nil || cert == nil {
+		return tasks, err
 	}
-	if cert := kept.Data[corev1.TLSCertKey]; pki.NeedsRenewal(cert, d.o.Now()) {
+	if pki.NeedsRenewal(cert, d.o.Now()) {
 		task := cluster.Task{Kind: cluster.TaskCertificate}
 		if parsed, err := pki.ParseCertificate(cert); err == nil {
 			task.Deadline = &parsed.NotAfter

@@ -40,6 +40,8 @@ type desired struct {
 	image  string
 	// diskMB is the size of the volumes, which never shrink.
 	diskMB int
+	// restart names the last restart that was asked for, and handover the last handover; "" for none.
+	restart, handover string
 }
 
 // closed reports whether nobody is let in.
@@ -93,6 +95,11 @@ func (d desired) object() (c *cnpg.Cluster, mark string, err error) {
 	c.Annotations = map[string]string{markAnnotation: mark, cnpg.HibernationAnnotation: cnpg.Awake}
 	if d.want.Suspended {
 		c.Annotations[cnpg.HibernationAnnotation] = cnpg.Hibernated
+	}
+	for name, value := range map[string]string{cnpg.RestartAnnotation: d.restart, handoverAnnotation: d.handover} {
+		if value != "" {
+			c.Annotations[name] = value
+		}
 	}
 	return c, mark, nil
 }

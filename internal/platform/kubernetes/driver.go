@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
@@ -35,12 +34,14 @@ type Driver struct {
 	live    client.Client
 	seen    cache.Cache
 	changes chan cluster.ID
-	engines []catalog.Engine
 	end     context.CancelFunc
 	ended   chan struct{}
 
 	mu    sync.Mutex
 	known map[cluster.ID]*memory
+	// offer is the image catalog as it was read at offered.
+	offer   []cnpg.CatalogImage
+	offered time.Time
 }
 
 // LogTo has the libraries write into our log. They have one for a process: call it once, before New.
@@ -83,10 +84,13 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		o: o, hosted: hosted, live: client.WithFieldValidation(live, "Strict"),
 		changes: make(chan cluster.ID, 64), known: map[cluster.ID]*memory{}, ended: make(chan struct{}),
 	}
-	if d.engines, err = d.offered(ctx); err != nil {
+	if err := d.Check(ctx); err != nil {
 		return nil, err
 	}
-	return d, d.watch(ctx, scheme)
+	if err := d.watch(ctx, scheme); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // watch keeps what bears our label, and tells of changes.
@@ -165,32 +169,3 @@ func (d *Driver) notice(before, after any) {
 
 // Changes implements platform.Driver.
 func (d *Driver) Changes() <-chan cluster.ID { return d.changes }
-
-// Engines implements platform.Driver.
-func (d *Driver) Engines() []catalog.Engine { return d.engines }
-
-// offered are the major versions that there is an image for.
-func (d *Driver) offered(ctx context.Context) ([]catalog.Engine, error) {
-	images, err := d.images(ctx)
-	if err != nil {
-		return nil, err
-	}
-	missing := ""
-	if d.o.EncryptedStorageClass == "" {
-		missing = "This region has no encrypted storage."
-	}
-	var all []catalog.Engine
-	for _, i := range images {
-		all = append(all, catalog.Engine{Engine: cluster.PostgreSQL, Series: strconv.Itoa(i.Major), EncryptionMissing: missing})
-	}
-	return all, nil
-}
-
-// images are those of the catalog, as it is now.
-func (d *Driver) images(ctx context.Context) ([]cnpg.CatalogImage, error) {
-	found := &cnpg.ImageCatalog{}
-	if err := d.live.Get(ctx, client.ObjectKey{Namespace: d.o.Namespace, Name: d.o.ImageCatalog}, found); err != nil {
-		return nil, fmt.Errorf("read the image catalog %s: %w", d.o.ImageCatalog, err)
-	}
-	return found.Spec.Images, nil
-}

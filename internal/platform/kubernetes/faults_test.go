@@ -3,6 +3,7 @@ package kubernetes_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -207,9 +208,12 @@ func (b *bench) quota(t *testing.T, d *kubernetes.Driver) {
 	}
 }
 
-// TestFailover: who is the primary the servers say, whatever the operator does.
+// TestFailover: who is the primary the servers say, whatever the operator does. What was asked for is told from what happened,
+// and the rights that steward has are enough to ask.
 func TestFailover(t *testing.T) {
 	b := newBench(t)
+	b.server.Grant(t, b.namespace, "steward", kubernetes.Rights())
+	b.config = b.server.User(t, "steward")
 	d := b.open(t)
 	t.Cleanup(func() { d.Close() })
 	want := b.wanted(t, 501)
@@ -235,6 +239,22 @@ func TestFailover(t *testing.T) {
 	if err := b.execute(t, want.Cluster, "INSERT INTO kept SELECT one + 1 FROM kept"); err != nil {
 		t.Errorf("what was written before: %v", err)
 	}
+	if seen.LastChange.Planned {
+		t.Errorf("it passes for planned: %+v", seen.LastChange)
+	}
+	from := seen.Nodes[0].Ordinal
+	want.HandOver = &from
+	after := settle(t, d, &want)
+	if after.Failovers != 2 || after.LastChange.From != from || after.LastChange.To != after.Nodes[0].Ordinal || !after.LastChange.Planned ||
+		!strings.Contains(after.FailoverReason, "as was asked for") {
+		t.Errorf("handed over: %+v", after)
+	}
+	want.HandOver = nil
+	b.op.LosePrimary(object(501))
+	await.True(t, "a third is the primary", func() bool {
+		seen, err := d.Observe(t.Context(), 501)
+		return err == nil && seen.Failovers == 3 && seen.Serving && !seen.LastChange.Planned
+	})
 }
 
 // TestOneThatHangs: a server that doesn't answer holds up nobody for long, and is told.
@@ -261,7 +281,7 @@ func TestOneThatHangs(t *testing.T) {
 // TestRights: what is in the role that we tell of is enough, and there is nothing in it without which all goes well.
 func TestRights(t *testing.T) {
 	b := newBench(t)
-	b.grant(t, "steward", kubernetes.Rights())
+	b.server.Grant(t, b.namespace, "steward", kubernetes.Rights())
 	b.config = b.server.User(t, "steward")
 	d := b.open(t)
 	t.Cleanup(func() { d.Close() })
@@ -279,18 +299,19 @@ func TestRights(t *testing.T) {
 	if left := b.leftovers(t, 401); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
-	if findings, err := kubernetes.Examine(t.Context(), b.options()); err != nil || len(findings) > 0 {
-		t.Errorf("found %v, %v", findings, err)
+	if found, err := kubernetes.Examine(t.Context(), b.options()); err != nil || len(found.Missing) > 0 || len(found.Notes) != 2 || found.Version == "" {
+		t.Errorf("found %+v, %v", found, err)
 	}
 	b.config = b.server.User(t, "stranger")
-	findings, err := kubernetes.Examine(t.Context(), b.options())
+	found, err := kubernetes.Examine(t.Context(), b.options())
 	if err != nil {
 		t.Fatal(err)
 	}
+	findings := fmt.Sprint(found.Missing)
 	for _, r := range kubernetes.Rights() {
 		for _, verb := range r.Verbs {
-			if text := strings.Join(findings, "\n"); !strings.Contains(text, verb+" "+r.Resources[0]) {
-				t.Errorf("a stranger isn't told of %s %s: %s", verb, r.Resources[0], text)
+			if !strings.Contains(findings, verb+" "+r.Resources[0]) {
+				t.Errorf("a stranger isn't told of %s %s: %s", verb, r.Resources[0], findings)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -36,6 +37,10 @@ func (d *Driver) settle(ctx context.Context, want platform.Wanted) (platform.Obs
 	}
 	seen := v.judge(d.ask(ctx, v))
 	if !seen.Settled || seen.Suspended {
+		return seen, nil
+	}
+	if from := want.HandOver; from != nil && want.Size > 1 && (switching(v.object) || seen.Nodes[0].Ordinal == *from) {
+		seen.Settled, seen.Problem = false, fmt.Sprintf("node %d has yet to hand over", *from)
 		return seen, nil
 	}
 	for i := range v.pods {
@@ -210,6 +215,12 @@ func (v view) addFailovers(seen *platform.Observed) {
 	seen.Failovers = s.TimelineID - 1
 	if at, err := time.Parse(time.RFC3339Nano, s.CurrentPrimaryTimestamp); err == nil {
 		seen.LastFailover = at
+	}
+	if h := handoverOf(v.object); h.timeline == s.TimelineID && h.to == s.CurrentPrimary {
+		to := slices.IndexFunc(v.pods, func(p corev1.Pod) bool { return p.Name == h.to })
+		seen.LastChange = cluster.PrimaryChange{From: h.from, To: max(to, 0), Planned: true}
+		seen.FailoverReason = fmt.Sprintf("Node %d handed over to node %d, as was asked for; no acknowledged write was lost.", h.from, max(to, 0))
+		return
 	}
 	lost := "writes that were acknowledged in the last moments before may be lost"
 	if v.object.Spec.PostgreSQL.Synchronous != nil {

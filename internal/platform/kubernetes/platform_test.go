@@ -27,7 +27,7 @@ func eachItem(list client.ObjectList, do func(client.Object)) error {
 func TestPlatform(t *testing.T) {
 	b := newBench(t)
 	platformtest.Run(t, &platformtest.Bench{
-		Engine: cluster.PostgreSQL, Series: "15", Older: older, Newer: newer, Sizes: []int{3}, Suspends: true, Remote: true, Short: !enginetest.Thorough(),
+		Engine: cluster.PostgreSQL, Series: "15", Older: older, Newer: newer, Sizes: []int{3}, Suspends: true, Restarts: true, Remote: true, Short: !enginetest.Thorough(),
 		Secrets: b.secrets, Port: 21000,
 		Open: func(t *testing.T) (platform.Driver, func()) {
 			d := b.open(t)

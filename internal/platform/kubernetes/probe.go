@@ -24,8 +24,10 @@ const (
 
 // memory is what is remembered of a cluster between looks; nothing depends on it.
 type memory struct {
-	mu     sync.Mutex
-	keys   *keys
+	mu   sync.Mutex
+	keys *keys
+	// cert is the server's certificate as it was written or read last.
+	cert   []byte
 	probes map[string]probe
 	meters map[string]*nodeMeter
 	// read is of each Pod which life of its server has read which mark.

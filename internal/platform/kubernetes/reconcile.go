@@ -47,7 +47,9 @@ func (d *Driver) leftovers(ctx context.Context, ids ...cluster.ID) ([]client.Obj
 
 // Reconcile implements platform.Reconciler.
 func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]cluster.Cluster, error)) error {
-	there, err := d.leftovers(ctx)
+	looking, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	there, err := d.leftovers(looking)
 	if err != nil {
 		return err
 	}

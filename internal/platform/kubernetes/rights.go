@@ -7,7 +7,6 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/platform/kubernetes/cnpg"
@@ -19,6 +18,7 @@ func Rights() []rbacv1.PolicyRule {
 	change := []string{"get", "list", "watch", "create", "patch", "delete"}
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{cnpg.GroupVersion.Group}, Resources: []string{"clusters"}, Verbs: change},
+		{APIGroups: []string{cnpg.GroupVersion.Group}, Resources: []string{"clusters/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{cnpg.GroupVersion.Group}, Resources: []string{"imagecatalogs"}, Verbs: []string{"get"}},
 		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: change},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
@@ -28,52 +28,19 @@ func Rights() []rbacv1.PolicyRule {
 	}
 }
 
-// Examine says what is missing for a Driver of these options, each with what to do about it. The error says that nobody
-// answers at all.
-func Examine(ctx context.Context, o Options) (findings []string, err error) {
-	scheme, err := Scheme()
-	if err == nil {
-		err = authorizationv1.AddToScheme(scheme)
-	}
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.New(o.Config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("prepare requests: %w", err)
-	}
-	missing, err := missingRights(ctx, c, o.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	var images cnpg.ImageCatalog
-	err = c.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.ImageCatalog}, &images)
-	switch {
-	case meta.IsNoMatchError(err):
-		missing = append(missing, "CloudNativePG isn't installed: its definition of ImageCatalog is missing")
-	case err != nil:
-		missing = append(missing, fmt.Sprintf("the image catalog %s can't be read: %v", o.ImageCatalog, err))
-	}
-	for _, i := range images.Spec.Images {
-		if versionOf(i.Image) == "" {
-			missing = append(missing, fmt.Sprintf("the image %s of the catalog %s has no version in its tag", i.Image, o.ImageCatalog))
-		}
-	}
-	return missing, nil
-}
-
 // missingRights asks about each by itself.
-func missingRights(ctx context.Context, c client.Client, namespace string) (missing []string, err error) {
+func missingRights(ctx context.Context, c client.Client, namespace string) (missing []Finding, err error) {
 	for _, rule := range Rights() {
 		for _, verb := range rule.Verbs {
+			resource, part, _ := strings.Cut(rule.Resources[0], "/")
 			ask := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: rule.APIGroups[0], Resource: rule.Resources[0]},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: rule.APIGroups[0], Resource: resource, Subresource: part},
 			}}
 			if err := c.Create(ctx, ask); err != nil {
 				return nil, fmt.Errorf("ask for rights: %w", err)
 			}
 			if !ask.Status.Allowed {
-				missing = append(missing, fmt.Sprintf("steward may not %s %s in the namespace %s; a role for it: %s", verb, rule.Resources[0], namespace, command(rule, namespace)))
+				missing = append(missing, Finding{fmt.Sprintf("steward may not %s %s in the namespace %s", verb, rule.Resources[0], namespace), command(rule, namespace)})
 			}
 		}
 	}
@@ -82,9 +49,12 @@ func missingRights(ctx context.Context, c client.Client, namespace string) (miss
 
 // command makes a role of a rule, which is then bound to steward's account.
 func command(rule rbacv1.PolicyRule, namespace string) string {
-	what := rule.Resources[0]
+	what, part, _ := strings.Cut(rule.Resources[0], "/")
 	if rule.APIGroups[0] != "" {
 		what += "." + rule.APIGroups[0]
 	}
-	return fmt.Sprintf("kubectl create role steward-%s -n %s --verb=%s --resource=%s", rule.Resources[0], namespace, strings.Join(rule.Verbs, ","), what)
+	if part != "" {
+		what += "/" + part
+	}
+	return fmt.Sprintf("kubectl create role steward-%s -n %s --verb=%s --resource=%s", strings.ReplaceAll(rule.Resources[0], "/", "-"), namespace, strings.Join(rule.Verbs, ","), what)
 }

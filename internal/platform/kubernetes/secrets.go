@@ -65,10 +65,40 @@ func (d *Driver) certificate(ctx context.Context, made desired, is view, k keys)
 		return nil, nil, fmt.Errorf("read the certificate: %w", err)
 	}
 	cert, key = kept.Data[corev1.TLSCertKey], kept.Data[corev1.TLSPrivateKeyKey]
-	if err == nil && pki.Covers(k.ca, cert, names, addresses, now) && (!made.want.Patch || !pki.NeedsRenewal(cert, now)) {
-		return cert, key, nil
+	if err != nil || !pki.Covers(k.ca, cert, names, addresses, now) || made.want.Patch && pki.NeedsRenewal(cert, now) {
+		if cert, key, err = pki.Issue(k.ca, k.caKey, names, addresses, now); err != nil {
+			return nil, nil, err
+		}
 	}
-	return pki.Issue(k.ca, k.caKey, names, addresses, now)
+	d.rememberCertificate(made.id, cert)
+	return cert, key, nil
+}
+
+func (d *Driver) rememberCertificate(id cluster.ID, cert []byte) {
+	m := d.memory(id)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cert = cert
+}
+
+// knownCertificate is the one that the cluster had when it was last written or looked for; nil for none. It is asked about
+// all the time.
+func (d *Driver) knownCertificate(ctx context.Context, v view) ([]byte, error) {
+	m := d.memory(v.id)
+	m.mu.Lock()
+	cert := m.cert
+	m.mu.Unlock()
+	if cert != nil {
+		return cert, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	var kept corev1.Secret
+	if err := client.IgnoreNotFound(d.live.Get(ctx, v.key(v.tls()), &kept)); err != nil {
+		return nil, fmt.Errorf("cluster %d: read the certificate: %w", v.id, err)
+	}
+	d.rememberCertificate(v.id, kept.Data[corev1.TLSCertKey])
+	return kept.Data[corev1.TLSCertKey], nil
 }
 
 // keys are the secrets that stay the same for a cluster's life.

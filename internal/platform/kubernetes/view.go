@@ -104,6 +104,8 @@ func (v view) outdated(p *corev1.Pod) string {
 		return "its Pod runs another image than " + v.object.Spec.ImageName
 	case !same(c.Resources.Limits, v.object.Spec.Resources.Limits):
 		return "its Pod has other resources"
+	case !v.restarted(p):
+		return "its server is to be restarted"
 	case !ready(p):
 		return cmp.Or(waiting(p), "its Pod isn't ready")
 	}

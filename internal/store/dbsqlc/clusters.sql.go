@@ -13,10 +13,10 @@ import (
 const clusterCreate = `-- name: ClusterCreate :exec
 INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
                       replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time, fork_asked,
-                      engine_config, auto_suspend, protected) OVERRIDING SYSTEM VALUE
+                      engine_config, auto_suspend, protected, platform) OVERRIDING SYSTEM VALUE
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
         $12, $13, $14, 'provisioning', $15, $16, $16,
-        $17, $18, $19, $20, $21, $22)
+        $17, $18, $19, $20, $21, $22, $23)
 `
 
 type ClusterCreateParams struct {
@@ -42,6 +42,7 @@ type ClusterCreateParams struct {
 	EngineConfig    []byte
 	AutoSuspend     int32
 	Protected       bool
+	Platform        string
 }
 
 func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) error {
@@ -68,6 +69,7 @@ func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) er
 		arg.EngineConfig,
 		arg.AutoSuspend,
 		arg.Protected,
+		arg.Platform,
 	)
 	return err
 }

@@ -182,6 +182,7 @@ type Cluster struct {
 	AutoSuspend      int32
 	SleepingSince    *time.Time
 	Protected        bool
+	Platform         string
 }
 
 type ClusterSecret struct {

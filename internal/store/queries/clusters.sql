@@ -11,10 +11,10 @@ WHERE NOT EXISTS (SELECT 1 FROM clusters c WHERE c.port = p) ORDER BY p LIMIT 1;
 -- name: ClusterCreate :exec
 INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
                       replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time, fork_asked,
-                      engine_config, auto_suspend, protected) OVERRIDING SYSTEM VALUE
+                      engine_config, auto_suspend, protected, platform) OVERRIDING SYSTEM VALUE
 VALUES (@id, @account_id, @label, @engine, @series, @region, @type, @size, @encrypted, @ssl_connection, @allow_list,
         @replication_type, @commit_type, @updates, 'provisioning', @port, @created, @created,
-        sqlc.narg('fork_source'), sqlc.narg('fork_time'), sqlc.narg('fork_asked'), @engine_config, @auto_suspend, @protected);
+        sqlc.narg('fork_source'), sqlc.narg('fork_time'), sqlc.narg('fork_asked'), @engine_config, @auto_suspend, @protected, @platform);
 
 -- name: ClusterUpdate :execrows
 UPDATE clusters SET label = @label, type = @type, allow_list = @allow_list, updates = @updates, status = @status,

@@ -113,6 +113,7 @@ type ClusterStatus struct {
 	ReadyInstances                      int                `json:"readyInstances,omitempty"`
 	CurrentPrimary                      string             `json:"currentPrimary,omitempty"`
 	TargetPrimary                       string             `json:"targetPrimary,omitempty"`
+	TargetPrimaryTimestamp              string             `json:"targetPrimaryTimestamp,omitempty"`
 	CurrentPrimaryTimestamp             string             `json:"currentPrimaryTimestamp,omitempty"`
 	CurrentPrimaryFailingSinceTimestamp string             `json:"currentPrimaryFailingSinceTimestamp,omitempty"`
 	TimelineID                          int                `json:"timelineID,omitempty"`
@@ -159,6 +160,9 @@ const (
 	Awake                 = "off"
 	HibernationCondition  = "cnpg.io/hibernation"
 )
+
+// RestartAnnotation has the operator make each Pod anew that has another value of it, and give the Pod this one.
+const RestartAnnotation = "kubectl.kubernetes.io/restartedAt"
 
 // Labels of what the operator makes, and of secrets that it is to read again when they change.
 const (

@@ -214,10 +214,14 @@ func (op *Operator) reconcile(ctx context.Context, c *cnpg.Cluster) error {
 		op.clusters[c.Name] = all
 	}
 	before := c.DeepCopyObject().(*cnpg.Cluster)
+	asked := false
 	defer func() {
 		c.Status.Instances, c.Status.TimelineID = len(all.all), all.timeline
 		if all.primary != 0 {
 			c.Status.CurrentPrimary = all.all[all.primary].name
+			if !asked {
+				c.Status.TargetPrimary = c.Status.CurrentPrimary
+			}
 			c.Status.CurrentPrimaryTimestamp = all.changed.UTC().Format(time.RFC3339Nano)
 		}
 		if fmt.Sprint(before.Status) != fmt.Sprint(c.Status) {
@@ -247,6 +251,12 @@ func (op *Operator) reconcile(ctx context.Context, c *cnpg.Cluster) error {
 	}
 	if len(all.all) > c.Spec.Instances {
 		op.leave(ctx, all)
+	}
+	if target := c.Status.TargetPrimary; target != "" && target != c.Status.CurrentPrimary && all.all[serialOf(target)] != nil {
+		if asked = !all.all[serialOf(target)].ready; asked {
+			return nil
+		}
+		return op.promote(ctx, all, serialOf(target))
 	}
 	c.Status.Phase = "Cluster in healthy state" // also while what follows isn't done
 	c.Status.ReadyInstances = 0

@@ -82,7 +82,10 @@ func (op *Operator) createPod(ctx context.Context, all *instances, i *instance, 
 		role = cnpg.PrimaryRole
 	}
 	i.pod = &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: i.name, Namespace: c.Namespace, Labels: op.labels(c, map[string]string{cnpg.RoleLabel: role, cnpg.PodRoleLabel: cnpg.InstanceRole})},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: i.name, Namespace: c.Namespace, Labels: op.labels(c, map[string]string{cnpg.RoleLabel: role, cnpg.PodRoleLabel: cnpg.InstanceRole}),
+			Annotations: map[string]string{cnpg.RestartAnnotation: c.Annotations[cnpg.RestartAnnotation]},
+		},
 		Spec: corev1.PodSpec{
 			Containers:                    []corev1.Container{{Name: cnpg.Container, Image: c.Spec.ImageName, Resources: c.Spec.Resources}},
 			TerminationGracePeriodSeconds: new(int64(0)),
@@ -134,6 +137,9 @@ func (op *Operator) deletePod(ctx context.Context, i *instance) {
 // outdated reports whether a Pod isn't as the cluster's object has it.
 func outdated(i *instance, c *cnpg.Cluster) bool {
 	is := i.pod.Spec.Containers[0]
+	if asked, ok := c.Annotations[cnpg.RestartAnnotation]; ok && i.pod.Annotations[cnpg.RestartAnnotation] != asked {
+		return true
+	}
 	return is.Image != c.Spec.ImageName || fmt.Sprint(is.Resources.Limits.Cpu(), is.Resources.Limits.Memory()) != fmt.Sprint(c.Spec.Resources.Limits.Cpu(), c.Spec.Resources.Limits.Memory())
 }
 

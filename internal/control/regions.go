@@ -1,0 +1,37 @@
+package control
+
+import (
+	"steward/internal/catalog"
+	"steward/internal/cluster"
+	"steward/internal/fault"
+)
+
+// region is what is wrong with asking for something that not all regions can; nil in one that can. what is in the words
+// of a sentence about databases.
+func (d Deps) region(id string, can func(catalog.Abilities) bool, what string) fault.Faults {
+	if can(d.Catalog.Abilities(id)) {
+		return nil
+	}
+	return fault.Faults{fault.NewInvalid("region", "Databases of the region %s can't be %s", id, what)}
+}
+
+// regionAway is what is told of a database in a region that hasn't been reached yet.
+func regionAway() error {
+	return fault.NewPrecondition("The database's region can't be reached; try again soon.")
+}
+
+func backedUp(can catalog.Abilities) bool { return can.Backups }
+
+// sleeps reports whether databases of a region can sleep.
+func (d Deps) sleeps(region string) bool { return d.CanSleep && d.Catalog.Abilities(region).Sleep }
+
+// platformOf is the name of the platform that a region's databases are made on.
+func (d Deps) platformOf(region string) string {
+	r, _ := d.Catalog.Region(region)
+	return r.Platform.Name()
+}
+
+// requireIn is cluster.Require for what not all regions can.
+func (d Deps) requireIn(c cluster.Cluster, r cluster.Request, can func(catalog.Abilities) bool, what string) error {
+	return append(d.region(c.Region, can, what), faultsIn(cluster.Require(c.Status, r))...).Err()
+}

@@ -1,0 +1,229 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"steward/internal/catalog"
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/platform"
+	"steward/internal/platform/kubernetes/cnpg"
+)
+
+// triedWith is the minor version of the operator that tests play, and whose definitions ours were compared with.
+const triedWith = "1.30"
+
+// Examined is what was found of a place that databases are to be in.
+type Examined struct {
+	// Version is the API server's, and Operator that of CloudNativePG; "" where steward may not look for it.
+	Version  string `json:"version,omitempty"`
+	Operator string `json:"operator,omitempty"`
+	// Missing keeps databases from being made there, Notes are worth knowing.
+	Missing []Finding `json:"missing"`
+	Notes   []Finding `json:"notes"`
+}
+
+// Finding is something that was found, and the command that mends it or shows more.
+type Finding struct {
+	What    string `json:"what"`
+	Command string `json:"command"`
+}
+
+// examination is an Examined in the making.
+type examination struct {
+	Examined
+	o Options
+	c client.Client
+}
+
+func (e *examination) miss(what, command string) {
+	e.Missing = append(e.Missing, Finding{what, command})
+}
+
+func (e *examination) note(what, command string) { e.Notes = append(e.Notes, Finding{what, command}) }
+
+// Examine says what is missing for a Driver of these options. The error says that nobody answers at all. Nothing is changed.
+func Examine(ctx context.Context, o Options) (Examined, error) {
+	e := &examination{o: o}
+	if err := e.o.complete(); err != nil {
+		return e.Examined, err
+	}
+	scheme, err := Scheme()
+	if err == nil {
+		err = authorizationv1.AddToScheme(scheme)
+	}
+	if err != nil {
+		return e.Examined, err
+	}
+	if e.c, err = client.New(o.Config, client.Options{Scheme: scheme}); err != nil {
+		return e.Examined, fmt.Errorf("prepare requests: %w", err)
+	}
+	if e.Version, err = serverVersion(ctx, o); err != nil {
+		return e.Examined, err
+	}
+	if e.Missing, err = missingRights(ctx, e.c, o.Namespace); err != nil {
+		return e.Examined, err
+	}
+	allowed := len(e.Missing) == 0
+	image, series := e.images(ctx)
+	if allowed {
+		e.tryObject(ctx, image, series)
+	}
+	e.operator(ctx)
+	e.storage(ctx)
+	return e.Examined, nil
+}
+
+func serverVersion(ctx context.Context, o Options) (string, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(o.Config)
+	if err != nil {
+		return "", fmt.Errorf("prepare requests: %w", err)
+	}
+	text, err := d.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil {
+		return "", fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	return between(string(text), `"gitVersion": "`, `"`), nil
+}
+
+// between is what stands in a text after one string and before another; "" without them.
+func between(text, after, before string) string {
+	_, rest, _ := strings.Cut(text, after)
+	found, _, ok := strings.Cut(rest, before)
+	if !ok {
+		return ""
+	}
+	return found
+}
+
+// images looks through the image catalog, and returns one of it, or one that might be.
+func (e *examination) images(ctx context.Context) (image, series string) {
+	image, series = "postgresql:18.0", "18"
+	var images cnpg.ImageCatalog
+	err := e.c.Get(ctx, client.ObjectKey{Namespace: e.o.Namespace, Name: e.o.ImageCatalog}, &images)
+	edit := fmt.Sprintf("kubectl edit imagecatalogs.%s -n %s %s", cnpg.GroupVersion.Group, e.o.Namespace, e.o.ImageCatalog)
+	switch {
+	case meta.IsNoMatchError(err):
+		e.miss("CloudNativePG isn't installed: its definition of ImageCatalog is missing", "kubectl apply --server-side -f cnpg-"+triedWith+".x.yaml (its releases have the file)")
+	case apierrors.IsNotFound(err):
+		e.miss(fmt.Sprintf("the image catalog %s isn't in the namespace %s", e.o.ImageCatalog, e.o.Namespace), "kubectl apply -n "+e.o.Namespace+" -f deploy/kubernetes/images.yaml")
+	case err != nil:
+		e.miss(fmt.Sprintf("the image catalog %s can't be read: %v", e.o.ImageCatalog, err), edit)
+	case len(images.Spec.Images) == 0:
+		e.miss(fmt.Sprintf("the image catalog %s has no image", e.o.ImageCatalog), edit)
+	}
+	for _, i := range images.Spec.Images {
+		if image, series = i.Image, strconv.Itoa(i.Major); versionOf(i.Image) == "" {
+			e.miss(fmt.Sprintf("the image %s of the catalog %s has no version in its tag", i.Image, e.o.ImageCatalog), edit)
+		}
+	}
+	return image, series
+}
+
+// tryObject has the API server say what it would say to a database's object, without making it: whether there is the namespace,
+// whether the definition has all the fields, whether the operator's webhook answers.
+func (e *examination) tryObject(ctx context.Context, image, series string) {
+	hosted, ok := e.o.Engine.(engine.Hosted)
+	if !ok {
+		return
+	}
+	want := platform.Wanted{Cluster: cluster.Cluster{Spec: cluster.Spec{
+		Engine: cluster.PostgreSQL, Series: series, Size: 3, Replication: cluster.Asynch, Commit: cluster.CommitRemoteWrite,
+		SSLConnection: true, AllowList: cluster.AllowList{netip.MustParsePrefix("192.0.2.0/24").String()},
+	}}, Plan: catalog.DefaultPlans()[0]}
+	made := desired{names: names{0, e.o.Namespace, 1}, o: &e.o, hosted: hosted, want: want, image: image, diskMB: want.Plan.DiskMB}
+	object, _, err := made.object()
+	if err == nil {
+		err = write(ctx, client.WithFieldValidation(e.c, "Strict"), object, client.DryRunAll)
+	}
+	if err == nil {
+		return
+	}
+	command := "kubectl get pods -A -l app.kubernetes.io/name=cloudnative-pg"
+	if apierrors.IsNotFound(err) {
+		command = "kubectl create namespace " + e.o.Namespace
+	}
+	e.miss(fmt.Sprintf("a database's object would be refused: %v", err), command)
+}
+
+// operator looks for the operator's version.
+func (e *examination) operator(ctx context.Context) {
+	const look = "kubectl get deployments -A -l app.kubernetes.io/name=cloudnative-pg -o wide"
+	all := &unstructured.UnstructuredList{}
+	all.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DeploymentList"})
+	err := e.c.List(ctx, all, client.MatchingLabels{"app.kubernetes.io/name": "cloudnative-pg"})
+	switch {
+	case apierrors.IsForbidden(err):
+		e.note("the operator's version isn't known, since steward may not look for it", look)
+	case err != nil:
+		e.note(fmt.Sprintf("the operator's version isn't known: %v", err), look)
+	case len(all.Items) == 0:
+		e.miss("the operator CloudNativePG doesn't run", look)
+	case len(all.Items) > 1:
+		e.miss("several operators CloudNativePG run, which they don't support", look)
+	default:
+		containers, _, _ := unstructured.NestedSlice(all.Items[0].Object, "spec", "template", "spec", "containers")
+		for _, c := range containers {
+			if c, ok := c.(map[string]any); ok && e.Operator == "" {
+				image, _ := c["image"].(string)
+				e.Operator = versionOf(image)
+			}
+		}
+		if !strings.HasPrefix(e.Operator+".", triedWith+".") {
+			e.note(fmt.Sprintf("the operator's version is %q, and steward is tested for %s", e.Operator, triedWith), look)
+		}
+	}
+}
+
+// storage looks at whether volumes of the classes can grow.
+func (e *examination) storage(ctx context.Context) {
+	all := &unstructured.UnstructuredList{}
+	all.SetGroupVersionKind(schema.GroupVersionKind{Group: "storage.k8s.io", Version: "v1", Kind: "StorageClassList"})
+	err := e.c.List(ctx, all)
+	switch {
+	case apierrors.IsForbidden(err):
+		e.note("whether volumes can grow isn't known, since steward may not look at storage classes", lookAtClasses)
+		return
+	case err != nil:
+		e.note(fmt.Sprintf("whether volumes can grow isn't known: %v", err), lookAtClasses)
+		return
+	}
+	e.class(all.Items, e.o.StorageClass)
+	if e.o.EncryptedStorageClass != "" {
+		e.class(all.Items, e.o.EncryptedStorageClass)
+	}
+}
+
+const lookAtClasses = "kubectl get storageclasses"
+
+// class looks at one of the storage classes; "" is the default.
+func (e *examination) class(all []unstructured.Unstructured, name string) {
+	for _, class := range all {
+		standard := class.GetAnnotations()["storageclass.kubernetes.io/is-default-class"] == "true"
+		if class.GetName() != name && (name != "" || !standard) {
+			continue
+		}
+		if grows, _, _ := unstructured.NestedBool(class.Object, "allowVolumeExpansion"); !grows {
+			e.miss(fmt.Sprintf("volumes of the storage class %s can't grow, and databases couldn't be resized", class.GetName()),
+				fmt.Sprintf(`kubectl patch storageclass %s -p '{"allowVolumeExpansion": true}'`, class.GetName()))
+		}
+		return
+	}
+	if name == "" {
+		e.miss("there is no default storage class, and platform.storage_class names none", lookAtClasses)
+		return
+	}
+	e.miss("there is no storage class "+name, lookAtClasses)
+}

@@ -1,0 +1,143 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"steward/internal/platform"
+	"steward/internal/platform/kubernetes/cnpg"
+)
+
+// handoverAnnotation is on a cluster's object which timeline begins with a handover that was asked for, between whom.
+const handoverAnnotation = "steward/handover"
+
+// handover is a change of the primary that was asked for: the node of an ordinal hands over to a Pod.
+type handover struct {
+	timeline, from int
+	to             string
+}
+
+func (h handover) String() string {
+	if h.to == "" {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d/%s", h.timeline, h.from, h.to)
+}
+
+// handoverOf is the last one of an object; the zero value when there was none.
+func handoverOf(c *cnpg.Cluster) (h handover) {
+	parts := strings.Split(c.Annotations[handoverAnnotation], "/")
+	if len(parts) != 3 {
+		return h
+	}
+	timeline, err := strconv.Atoi(parts[0])
+	from, err2 := strconv.Atoi(parts[1])
+	if err != nil || err2 != nil {
+		return h
+	}
+	return handover{timeline, from, parts[2]}
+}
+
+// switching reports whether the operator is on its way to another primary.
+func switching(c *cnpg.Cluster) bool {
+	return c.Status.TargetPrimary != "" && c.Status.TargetPrimary != c.Status.CurrentPrimary
+}
+
+// handOver is what a cluster's object is to say of its last handover, and the Pod that is to take over now; "" for none. One that never
+// came about isn't said, lest a failure later passes for it.
+func (d *Driver) handOver(ctx context.Context, want platform.Wanted, is view) (h handover, to string) {
+	if is.object == nil {
+		return h, ""
+	}
+	h = handoverOf(is.object)
+	if switching(is.object) {
+		return h, ""
+	}
+	if h.timeline > is.object.Status.TimelineID {
+		h = handover{}
+	}
+	if want.HandOver == nil || want.Size <= 1 {
+		return h, ""
+	}
+	d.forgetProbes(want.ID)
+	asked := d.ask(ctx, is)
+	primary, replicas := is.nodes(asked)
+	if primary == nil || primary.Ordinal != *want.HandOver || is.podOf(primary.Ordinal) != is.object.Status.CurrentPrimary {
+		return h, ""
+	}
+	if to = is.successor(replicas); to == "" {
+		return h, ""
+	}
+	return handover{is.object.Status.TimelineID + 1, primary.Ordinal, to}, to
+}
+
+// successor is the Pod of the replica that is the closest behind; "" while none follows.
+func (v view) successor(replicas []platform.Node) string {
+	behind := func(n platform.Node) int64 {
+		if n.LagBytes == nil {
+			return 1 << 62
+		}
+		return *n.LagBytes
+	}
+	well := slices.DeleteFunc(slices.Clone(replicas), func(n platform.Node) bool { return !n.Running || !n.Streaming || n.Problem != "" })
+	if len(well) == 0 {
+		return ""
+	}
+	best := slices.MinFunc(well, func(a, b platform.Node) int {
+		return cmp.Or(cmp.Compare(behind(a), behind(b)), cmp.Compare(a.Ordinal, b.Ordinal))
+	})
+	return v.podOf(best.Ordinal)
+}
+
+// promote has the operator make a Pod's server the primary, as its own command does it, unless it is on its way to another.
+func (d *Driver) promote(ctx context.Context, n names, to string) error {
+	now := &cnpg.Cluster{}
+	if err := d.live.Get(ctx, n.key(n.cluster()), now); err != nil {
+		return fmt.Errorf("read %s: %w", n.cluster(), err)
+	}
+	if switching(now) || now.Status.CurrentPrimary == to {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": now.ResourceVersion}, // else somebody was first
+		"status": map[string]any{
+			"targetPrimary": to, "targetPrimaryTimestamp": d.o.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
+			"phase": "Switchover in progress", "phaseReason": "Switching over to " + to,
+		},
+	})
+	if err == nil {
+		err = d.live.Status().Patch(ctx, now, client.RawPatch("application/merge-patch+json", patch), client.FieldOwner(manager))
+	}
+	if err != nil {
+		return fmt.Errorf("have %s take over: %w", to, err)
+	}
+	return nil
+}
+
+// restartPrefix is before the number of a request in the annotation that asks for a restart: others' restarts aren't ours to keep.
+const restartPrefix = "steward-"
+
+// restartOf is what the object is to say of the last restart that was asked for.
+func restartOf(want platform.Wanted, is view) string {
+	if want.Restart != 0 {
+		return restartPrefix + strconv.FormatInt(want.Restart, 10)
+	}
+	if is.object != nil && strings.HasPrefix(is.object.Annotations[cnpg.RestartAnnotation], restartPrefix) {
+		return is.object.Annotations[cnpg.RestartAnnotation]
+	}
+	return ""
+}
+
+// restarted reports whether a Pod was made after the last restart was asked for.
+func (v view) restarted(p *corev1.Pod) bool {
+	asked := v.object.Annotations[cnpg.RestartAnnotation]
+	return asked == "" || p.Annotations[cnpg.RestartAnnotation] == asked
+}

@@ -1,0 +1,64 @@
+package kubernetes
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"steward/internal/platform"
+	"steward/internal/platform/kubernetes/cnpg"
+)
+
+// TestHandoversThatCount: one that never came about is forgotten, lest a failure passes for it.
+func TestHandoversThatCount(t *testing.T) {
+	t.Parallel()
+	said := func(text string, timeline int, target string) view {
+		return view{object: &cnpg.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{handoverAnnotation: text}},
+			Status:     cnpg.ClusterStatus{TimelineID: timeline, CurrentPrimary: "db-7-g1-1", TargetPrimary: target},
+		}}
+	}
+	for name, v := range map[string]struct {
+		is   view
+		want string
+	}{
+		"none":                    {said("", 1, "db-7-g1-1"), ""},
+		"it has come about":       {said("2/0/db-7-g1-2", 2, "db-7-g1-1"), "2/0/db-7-g1-2"},
+		"another followed":        {said("2/0/db-7-g1-2", 3, "db-7-g1-1"), "2/0/db-7-g1-2"},
+		"it is on its way":        {said("2/0/db-7-g1-2", 1, "db-7-g1-2"), "2/0/db-7-g1-2"},
+		"it never came about":     {said("2/0/db-7-g1-2", 1, "db-7-g1-1"), ""},
+		"nothing that we wrote":   {said("2/none/db-7-g1-2", 2, ""), ""},
+		"nothing of the kind":     {said("yes", 2, ""), ""},
+		"there is no object, yet": {view{}, ""},
+	} {
+		if h, to := (&Driver{}).handOver(t.Context(), platform.Wanted{}, v.is); h.String() != v.want || to != "" {
+			t.Errorf("%s: %q and %q, want %q", name, h, to, v.want)
+		}
+	}
+}
+
+// TestSuccessor: it is the one that is the least behind, of those that follow.
+func TestSuccessor(t *testing.T) {
+	t.Parallel()
+	v := view{pods: pods("a-1", "a-2", "a-3", "a-4")}
+	node := func(ordinal int, streaming bool, behind int64) platform.Node {
+		return platform.Node{Ordinal: ordinal, Running: true, Streaming: streaming, LagBytes: &behind}
+	}
+	for want, replicas := range map[string][]platform.Node{
+		"":    {node(1, false, 0), {Ordinal: 2}},
+		"a-3": {node(1, true, 5), node(2, true, 4), node(3, false, 0)},
+		"a-2": {node(2, true, 4), node(1, true, 4), {Ordinal: 3, Running: true, Streaming: true}},
+	} {
+		if got := v.successor(replicas); got != want {
+			t.Errorf("%+v: %q, want %q", replicas, got, want)
+		}
+	}
+}
+
+func pods(names ...string) (all []corev1.Pod) {
+	for _, n := range names {
+		all = append(all, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: n}})
+	}
+	return all
+}

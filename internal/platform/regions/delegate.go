@@ -1,0 +1,216 @@
+package regions
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/insight"
+	"steward/internal/measure"
+	"steward/internal/platform"
+)
+
+// Apply implements platform.Applier.
+func (r *Router) Apply(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return platform.Observed{}, err
+	}
+	return d.Apply(ctx, want)
+}
+
+// Observe implements platform.Applier.
+func (r *Router) Observe(ctx context.Context, id cluster.ID) (platform.Observed, error) {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return platform.Observed{}, err
+	}
+	return d.Observe(ctx, id)
+}
+
+// Pending implements platform.Applier.
+func (r *Router) Pending(ctx context.Context, want platform.Wanted) ([]cluster.Task, error) {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	return d.Pending(ctx, want)
+}
+
+// Remove implements platform.Applier.
+func (r *Router) Remove(ctx context.Context, c cluster.Cluster) error {
+	d, err := r.change(c)
+	if err != nil {
+		return err
+	}
+	if err = d.Remove(ctx, c); err == nil {
+		r.known.Delete(c.ID)
+	}
+	return err
+}
+
+// SetPassword implements platform.Applier.
+func (r *Router) SetPassword(ctx context.Context, want platform.Wanted) error {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return err
+	}
+	return d.SetPassword(ctx, want)
+}
+
+// SetReadOnly implements platform.Applier.
+func (r *Router) SetReadOnly(ctx context.Context, want platform.Wanted, on bool) error {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return err
+	}
+	return d.SetReadOnly(ctx, want, on)
+}
+
+// Backup implements platform.Archiver.
+func (r *Router) Backup(ctx context.Context, want platform.Wanted, from cluster.Role, w io.Writer) (platform.Copy, error) {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return platform.Copy{}, err
+	}
+	return d.Backup(ctx, want, from, w)
+}
+
+// Restore implements platform.Archiver.
+func (r *Router) Restore(ctx context.Context, want platform.Wanted, c platform.Copy, in io.Reader, progress func(int64)) error {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return err
+	}
+	return d.Restore(ctx, want, c, in, progress)
+}
+
+// Fork implements platform.Archiver.
+func (r *Router) Fork(ctx context.Context, want platform.Wanted, from platform.Source, in io.Reader, progress func(int64)) (time.Time, error) {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return d.Fork(ctx, want, from, in, progress)
+}
+
+// Undo implements platform.Archiver.
+func (r *Router) Undo(ctx context.Context, want platform.Wanted) error {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return err
+	}
+	return d.Undo(ctx, want)
+}
+
+// Upload implements platform.ContinuousArchiver. What a region out of reach has written waits there.
+func (r *Router) Upload(ctx context.Context, want platform.Wanted, to platform.ArchiveSink) error {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return nil //nolint:nilerr // its region is told of
+	}
+	return d.Upload(ctx, want, to)
+}
+
+// Prunable implements platform.ContinuousArchiver. Other platforms put nothing into steward's archive.
+func (r *Router) Prunable(of cluster.Engine, name string) bool { return r.host.Prunable(of, name) }
+
+// Verify implements platform.Verifier.
+func (r *Router) Verify(ctx context.Context, want platform.Wanted, c platform.Copy, in io.Reader) error {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return err
+	}
+	return d.Verify(ctx, want, c, in)
+}
+
+// Measure implements platform.Measurer.
+func (r *Router) Measure(ctx context.Context, id cluster.ID) ([]platform.NodeReading, error) {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return d.Measure(ctx, id)
+}
+
+// Families implements platform.Measurer.
+func (r *Router) Families(ctx context.Context, id cluster.ID) ([]platform.NodeFamilies, error) {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return d.Families(ctx, id)
+}
+
+// Tables implements platform.Measurer.
+func (r *Router) Tables(ctx context.Context, id cluster.ID, most int) ([]measure.Table, error) {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return d.Tables(ctx, id, most)
+}
+
+// Sessions implements platform.Inspector.
+func (r *Router) Sessions(ctx context.Context, id cluster.ID) (insight.Sessions, error) {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return insight.Sessions{}, err
+	}
+	return d.Sessions(ctx, id)
+}
+
+// EndSession implements platform.Inspector.
+func (r *Router) EndSession(ctx context.Context, id cluster.ID, session insight.SessionID, how insight.EndMode) error {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return err
+	}
+	return d.EndSession(ctx, id, session, how)
+}
+
+// Statements implements platform.Inspector.
+func (r *Router) Statements(ctx context.Context, id cluster.ID, order insight.StatementOrder, first, most int) (insight.Statements, error) {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return insight.Statements{}, err
+	}
+	return d.Statements(ctx, id, order, first, most)
+}
+
+// ResetStatements implements platform.Inspector.
+func (r *Router) ResetStatements(ctx context.Context, id cluster.ID) (missing string, err error) {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return d.ResetStatements(ctx, id)
+}
+
+// StatementText implements platform.Inspector.
+func (r *Router) StatementText(ctx context.Context, id cluster.ID, statement string) (text, database string, err error) {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return "", "", err
+	}
+	return d.StatementText(ctx, id, statement)
+}
+
+// Plan implements platform.Inspector.
+func (r *Router) Plan(ctx context.Context, id cluster.ID, database, text string) (insight.Plan, error) {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return insight.Plan{}, err
+	}
+	return d.Plan(ctx, id, database, text)
+}
+
+// Logs implements platform.Inspector.
+func (r *Router) Logs(ctx context.Context, id cluster.ID, q insight.LogQuery) ([]insight.LogLine, error) {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return d.Logs(ctx, id, q)
+}

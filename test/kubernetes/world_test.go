@@ -1,0 +1,235 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"steward/internal/engine/postgresql"
+	"steward/internal/kubetest"
+	"steward/internal/platform/kubernetes"
+	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/simulator"
+	"steward/test/harness"
+)
+
+// world is a namespace with an operator, and the way of a steward with a small role to it.
+type world struct {
+	c         client.Client
+	namespace string
+	op        *simulator.Operator
+	wire      *wire
+	// catalog is the file with the regions, and menu what belongs into it.
+	catalog, menu string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	kubernetes.LogTo(slog.New(slog.DiscardHandler))
+	s := kubetest.Start(t)
+	scheme, err := kubernetes.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(s.Admin(t), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	simulator.Define(t, c)
+	w := &world{c: c, namespace: s.Namespace(t, c), catalog: filepath.Join(t.TempDir(), "catalog.yaml")}
+	w.apply(t, s.Admin(t))
+	var images cnpg.ImageCatalog
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "postgresql"}, &images); err != nil {
+		t.Fatal(err)
+	}
+	image := images.Spec.Images[0].Image
+	w.op = simulator.Start(t, simulator.Options{Client: c, Namespace: w.namespace, Images: simulator.Images(t, postgresql.New(), map[string]string{image: "15.17"})})
+	config := s.User(t, "system:serviceaccount:"+w.namespace+":steward")
+	w.wire = newWire(t, strings.TrimPrefix(config.Host, "https://"))
+	config.Host = "https://" + w.wire.address
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	write(t, kubeconfig, kubetest.Kubeconfig(config, w.namespace))
+	w.menu = fmt.Sprintf("regions:\n  - {id: local, label: This machine, country: zz, status: ok}\n"+
+		"  - {id: kube, label: Over there, country: de, status: ok, platform: {kind: kubernetes, kubeconfig: %s, namespace: %s, images: postgresql, from: [127.0.0.1/32]}}\n",
+		kubeconfig, w.namespace)
+	write(t, w.catalog, w.menu)
+	return w
+}
+
+// apply makes what a user makes by `kubectl apply -k deploy/kubernetes`, in the test's namespace.
+func (w *world) apply(t *testing.T, config *rest.Config) {
+	t.Helper()
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var base struct {
+		Namespace string
+		Resources []string
+	}
+	const dir = "../../deploy/kubernetes"
+	if err := yaml.Unmarshal(readFile(t, filepath.Join(dir, "kustomization.yaml")), &base); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range base.Resources {
+		for text := range strings.SplitSeq(string(readFile(t, filepath.Join(dir, name))), "\n---\n") {
+			o := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(strings.ReplaceAll(text, "namespace: "+base.Namespace, "namespace: "+w.namespace)), &o.Object); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if o.GetKind() == "Namespace" {
+				continue // the test has one
+			}
+			o.SetNamespace(w.namespace)
+			if err := client.WithFieldValidation(c, "Strict").Create(t.Context(), o); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// connect goes the way that a load balancer leads, from an address: past the ranges of the Service to the primary's Pod, with
+// the certificate verified for the address that customers know.
+func (w *world) connect(ctx context.Context, d harness.Database, c harness.Credentials, source string) (close func(), err error) {
+	db, err := harness.ConnectBy(ctx, d, c, func(ctx context.Context, network, _ string) (net.Conn, error) {
+		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}, Timeout: 10 * time.Second}
+		return dialer.DialContext(ctx, network, net.JoinHostPort(w.op.Address(object(d)), "5432"))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func() { db.Close() }, nil
+}
+
+func object(d harness.Database) string { return fmt.Sprintf("db-%d-g1", d.ID) }
+
+// mine are all objects with our label, of a database or of any.
+func (w *world) mine(t *testing.T, of ...int64) []string {
+	t.Helper()
+	options := []client.ListOption{client.InNamespace(w.namespace), client.HasLabels{"steward/cluster"}}
+	for _, id := range of {
+		options = append(options, client.MatchingLabels{"steward/cluster": strconv.FormatInt(id, 10)})
+	}
+	var all []string
+	for _, list := range []client.ObjectList{
+		&cnpg.ClusterList{}, &corev1.PodList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}, &networkingv1.NetworkPolicyList{},
+	} {
+		if err := w.c.List(t.Context(), list, options...); err != nil {
+			t.Fatal(err)
+		}
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range items {
+			all = append(all, fmt.Sprintf("%T %s", item, item.(client.Object).GetName()))
+		}
+	}
+	return all
+}
+
+// wire leads to the API server, unless it is cut or hangs.
+type wire struct {
+	address, to string
+	mu          sync.Mutex
+	how         state
+	open        map[net.Conn]bool
+}
+
+type state int
+
+const (
+	whole state = iota
+	cut
+	hanging
+)
+
+func newWire(t *testing.T, to string) *wire {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{address: l.Addr().String(), to: to, open: map[net.Conn]bool{}}
+	t.Cleanup(func() { l.Close(); w.set(cut) })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go w.join(c)
+		}
+	}()
+	return w
+}
+
+func (w *wire) join(from net.Conn) {
+	defer from.Close()
+	w.mu.Lock()
+	how := w.how
+	w.open[from] = true
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.open, from)
+	}()
+	switch how {
+	case cut:
+		return
+	case hanging:
+		_, _ = io.Copy(io.Discard, from) // until it is closed
+		return
+	}
+	to, err := net.Dial("tcp", w.to)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	go func() { _, _ = io.Copy(from, to); from.Close() }() // how it ends is the ends' business
+	_, _ = io.Copy(to, from)
+}
+
+// set changes how the wire is, and ends what goes over it.
+func (w *wire) set(how state) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.how = how
+	for c := range w.open {
+		c.Close()
+	}
+}
