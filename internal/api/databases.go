@@ -475,6 +475,8 @@ func (a *API) registerDatabases() {
 	a.registerQueries(cluster.PostgreSQL, "PostgreSQL")
 	a.registerStatements(cluster.MySQL, "MySQL")
 	a.registerStatements(cluster.PostgreSQL, "PostgreSQL")
+	a.registerLogical(cluster.MySQL, "MySQL")
+	a.registerLogical(cluster.PostgreSQL, "PostgreSQL")
 }
 
 // registerEngineDatabases adds the operations on databases of one engine.
