@@ -213,7 +213,7 @@ type dbUpdateCommand struct {
 	waitFlag
 	databaseArg
 	Label       *string   `help:"New label."`
-	Type        *string   `help:"Bigger plan."`
+	Type        *string   `help:"Another plan; a smaller one only when the data has room in it."`
 	Nodes       *int      `help:"1, or 3: with a replica that takes over." enum:"1,3"`
 	Allow       *[]string `help:"The whole new list; an empty one blocks everybody."`
 	AutoSuspend *int      `placeholder:"MINUTES" help:"Put it to sleep after so many minutes without a session, until somebody connects; 0 for never."`

@@ -229,7 +229,7 @@ func isSeries(version, series string) bool {
 func same[T comparable](asked *T, there T) bool { return asked == nil || *asked == there }
 
 // Update changes label and window at once, and begins the work for a new
-// allow_list, other settings of the server, or a bigger plan. Every accepted update yields an event for each kind
+// allow_list, other settings of the server, or another plan. Every accepted update yields an event for each kind
 // of change, of the plan and of all else, and one when nothing had to be done.
 func (s *Clusters) Update(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, in UpdateCluster, faults fault.Faults) (cluster.Cluster, error) {
 	check := func(c cluster.Cluster) error { return s.checkUpdate(ctx, p, c, in, faults) }
@@ -336,7 +336,7 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 		}
 	}
 	if in.Type != nil {
-		faults = append(faults, s.validateResize(c, *in.Type)...)
+		faults = append(faults, s.validateResize(c, *in.Type, c.Size != before.Size)...)
 		if *in.Type != c.Type {
 			params.OldType, params.Type = c.Type, *in.Type
 			c.Type, action = *in.Type, operation.Resize
@@ -391,8 +391,8 @@ func resized(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, fault.Faults
 	return c, faults
 }
 
-// validateResize lets a database grow only: what is on the disk must fit.
-func (s *Clusters) validateResize(c cluster.Cluster, to string) fault.Faults {
+// validateResize lets a database have any plan that its data leaves room in.
+func (s *Clusters) validateResize(c cluster.Cluster, to string, otherSize bool) fault.Faults {
 	if to == c.Type {
 		return nil
 	}
@@ -400,8 +400,21 @@ func (s *Clusters) validateResize(c cluster.Cluster, to string) fault.Faults {
 		return fault.Faults{fault.NotValid("type")}
 	}
 	plan, _ := s.Catalog.Plan(to)
-	if now, known := s.Catalog.Plan(c.Type); known && plan.DiskMB <= now.DiskMB {
-		return fault.Faults{fault.NewInvalid("type", "Must have more disk than %s (%d GB); %s has %d GB", c.Type, now.DiskGB(), to, plan.DiskGB())}
+	now, known := s.Catalog.Plan(c.Type)
+	if !known || !plan.LessThan(now) {
+		return nil
+	}
+	if otherSize {
+		return fault.Faults{fault.NewInvalid("type", "A smaller type and another cluster_size can't be had at once; send one after the other")}
+	}
+	if plan.DiskMB >= now.DiskMB {
+		return nil
+	}
+	if c.UsedBytes == nil {
+		return fault.Faults{fault.NewInvalid("type", "How much disk the data takes isn't known yet; try again soon")}
+	}
+	if !plan.HasRoomFor(*c.UsedBytes) {
+		return fault.Faults{fault.NewInvalid("type", "Must have room: %s", plan.NoRoom(*c.UsedBytes))}
 	}
 	return nil
 }
