@@ -149,3 +149,23 @@ func find[T any](items []T, match func(T) bool) (T, bool) {
 	var none T
 	return none, false
 }
+
+// Next is the plan that a database grows into: of those that are offered for it with more disk, no less of anything else, and
+// nothing beyond the largest allowed, the one with the least disk; false when there is none.
+func (c *Catalog) Next(now, largest string, engine cluster.Engine, size int) (next Plan, ok bool) {
+	from, known := c.Plan(now)
+	most, allowed := c.Plan(largest)
+	if !known || !allowed {
+		return next, false
+	}
+	for _, p := range c.Plans {
+		fits := p.DiskMB > from.DiskMB && !p.LessThan(from) && p.MemoryMB <= most.MemoryMB && p.DiskMB <= most.DiskMB && p.VCPUs <= most.VCPUs
+		if !fits || !c.HasType(p.ID, engine, size) {
+			continue
+		}
+		if !ok || p.DiskMB < next.DiskMB || p.DiskMB == next.DiskMB && p.MemoryMB < next.MemoryMB {
+			next, ok = p, true
+		}
+	}
+	return next, ok
+}

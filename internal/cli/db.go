@@ -218,6 +218,9 @@ type dbUpdateCommand struct {
 	Allow       *[]string `help:"The whole new list; an empty one blocks everybody."`
 	AutoSuspend *int      `placeholder:"MINUTES" help:"Put it to sleep after so many minutes without a session, until somebody connects; 0 for never."`
 	Protect     *bool     `negatable:"" help:"Refuse to delete it, or no longer."`
+	Autoscale   *bool     `negatable:"" help:"Move to the next type when the disk fills, or no longer."`
+	AtPercent   *int      `name:"autoscale-at" placeholder:"PERCENT" help:"How full the disk is then: 50 to 90."`
+	MaxType     string    `name:"autoscale-max" placeholder:"TYPE" help:"The type beyond which it doesn't grow."`
 }
 
 // autoSuspend is what is asked for by a flag; nil for nothing.
@@ -228,9 +231,17 @@ func autoSuspend(minutes *int) *client.AutoSuspend {
 	return &client.AutoSuspend{IdleMinutes: *minutes}
 }
 
+// autoscale is what is asked for by the flags; nil for nothing.
+func (f *dbUpdateCommand) autoscale() *client.Autoscale {
+	if f.Autoscale == nil && f.AtPercent == nil && f.MaxType == "" {
+		return nil
+	}
+	return &client.Autoscale{Enabled: f.Autoscale, Percent: f.AtPercent, Max: f.MaxType}
+}
+
 func (f *dbUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
 	d, err := c.UpdateDatabase(ctx, d, client.UpdateDatabase{
-		Label: f.Label, Type: f.Type, AllowList: f.Allow, ClusterSize: f.Nodes, AutoSuspend: autoSuspend(f.AutoSuspend), DeletionProtection: f.Protect,
+		Label: f.Label, Type: f.Type, AllowList: f.Allow, ClusterSize: f.Nodes, AutoSuspend: autoSuspend(f.AutoSuspend), DeletionProtection: f.Protect, Autoscale: f.autoscale(),
 	})
 	if err != nil {
 		return err

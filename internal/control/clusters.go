@@ -58,6 +58,7 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	spec.Series = s.Catalog.Series(spec.Engine, spec.Series)
 	spec = spec.WithDefaults()
 	configFaults := s.configure(&spec, cluster.Spec{}, spec.AskedConfig)
+	found = append(found, s.autoscale(spec, spec.Autoscale)...)
 	spec.AutoSuspend = s.AutoSuspend
 	found = append(found, s.autoSuspend(&spec, spec.AskedAutoSuspend)...)
 	spec.Updates = cluster.DefaultWindow(0).Merge(spec.Asked) // the default day follows from the id, below
@@ -178,6 +179,8 @@ type UpdateCluster struct {
 	AutoSuspend *int
 	// Protected is whether it can't be deleted before this is taken back.
 	Protected *bool
+	// Autoscale is when it moves to the next plan by itself.
+	Autoscale *cluster.AutoscaleChange
 	// Config are values of engine_config as they came, null taking one away.
 	Config map[string]any
 	// Fixed are members that can't be changed: what is there already may be sent.
@@ -342,12 +345,30 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 			c.Type, action = *in.Type, operation.Resize
 		}
 	}
+	if in.Autoscale != nil {
+		c.Autoscale = c.Autoscale.Merge(in.Autoscale)
+		faults = append(faults, s.autoscale(c.Spec, c.Autoscale)...)
+	}
 	faults = append(faults, s.configure(&c.Spec, was, in.Config)...)
 	if c.Config.Text() != was.Config.Text() {
 		params.ConfigChanged, params.OldConfig, params.Note = true, was.Config, restartNote(was, c.Spec)
 		action = cmp.Or(action, operation.Update)
 	}
 	return c, action, params, faults
+}
+
+// autoscale names what is wrong with when the database is to move to the next plan.
+func (s *Clusters) autoscale(c cluster.Spec, a cluster.Autoscale) (faults fault.Faults) {
+	if a = a.OrDefault(); a.Percent < cluster.LeastAutoscale || a.Percent > cluster.MostAutoscale {
+		faults = append(faults, fault.Range("autoscale.threshold_percent", cluster.LeastAutoscale, cluster.MostAutoscale))
+	}
+	switch {
+	case a.Max == "" && a.Enabled:
+		faults = append(faults, fault.Required("autoscale.max_type"))
+	case a.Max != "" && a.Max != c.Type && !s.Catalog.HasType(a.Max, c.Engine, max(1, c.Size)):
+		faults = append(faults, fault.NotValid("autoscale.max_type"))
+	}
+	return faults
 }
 
 // autoSuspend has the database fall asleep after so many minutes without a session; nil

@@ -24,7 +24,7 @@ type MaintenanceOptions struct {
 }
 
 // seeToMaintenance looks what each database waits for, tells of it a day ahead,
-// and begins it in the database's window.
+// and begins it in the database's window; databases that are to grow do so at once.
 func (k *Keeper) seeToMaintenance(ctx context.Context) error {
 	clusters, err := k.Store.ClustersForWork(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (k *Keeper) seeToMaintenance(ctx context.Context) error {
 		if !mine(c) {
 			continue
 		}
-		if err := k.maintain(ctx, c); err != nil {
+		if err := errors.Join(k.maintain(ctx, c), k.grow(ctx, c)); err != nil {
 			errs = append(errs, fmt.Errorf("maintenance of database %d: %w", c.ID, err))
 		}
 	}

@@ -182,6 +182,11 @@ type Cluster struct {
 	AutoSuspend      int32
 	SleepingSince    *time.Time
 	Protected        bool
+	Autoscale        bool
+	AutoscalePercent int32
+	AutoscaleMax     string
+	AutoscaleFrom    string
+	AutoscaleAt      *time.Time
 }
 
 type ClusterSecret struct {
