@@ -40,6 +40,7 @@ type Database struct {
 	// EngineConfig are the settings of the server that were chosen.
 	EngineConfig EngineConfig `json:"engine_config"`
 	AutoSuspend  AutoSuspend  `json:"auto_suspend"`
+	Autoscale    Autoscale    `json:"autoscale"`
 	// DeletionProtection reports whether it can't be deleted before this is taken back.
 	DeletionProtection bool `json:"deletion_protection"`
 	// Sleeping reports whether no server runs until somebody connects, SleepingSince since when; "" while it doesn't.
@@ -51,6 +52,14 @@ type Database struct {
 type AutoSuspend struct {
 	// IdleMinutes is after how many minutes without a session; 0 for never.
 	IdleMinutes int `json:"idle_minutes"`
+}
+
+// Autoscale is when a database moves to the next type by itself: when so many percent of its disk are in use, up to Max. In a
+// request what is nil or "" stays as it is.
+type Autoscale struct {
+	Enabled *bool  `json:"enabled,omitempty"`
+	Percent *int   `json:"threshold_percent,omitempty"`
+	Max     string `json:"max_type,omitempty"`
 }
 
 // Window is when maintenance happens, and what will be done in the next one. Hours
@@ -102,6 +111,8 @@ type CreateDatabase struct {
 	EngineConfig EngineConfig `json:"engine_config,omitempty"`
 	// AutoSuspend is when it falls asleep; nil for what the operator chose.
 	AutoSuspend *AutoSuspend `json:"auto_suspend,omitempty"`
+	// Autoscale is when it moves to the next type; nil for never.
+	Autoscale *Autoscale `json:"autoscale,omitempty"`
 	// DeletionProtection is whether it can't be deleted before this is taken back.
 	DeletionProtection bool `json:"deletion_protection,omitempty"`
 }
@@ -116,6 +127,7 @@ type UpdateDatabase struct {
 	// EngineConfig are settings of the server; nil takes one away.
 	EngineConfig EngineConfig `json:"engine_config,omitempty"`
 	AutoSuspend  *AutoSuspend `json:"auto_suspend,omitempty"`
+	Autoscale    *Autoscale   `json:"autoscale,omitempty"`
 	// DeletionProtection is whether it can't be deleted before this is taken back.
 	DeletionProtection *bool `json:"deletion_protection,omitempty"`
 }

@@ -76,6 +76,9 @@ func withEngines(all map[string]string) map[string]string {
 		"restore%Backup": "backup-restore", "viewCredentialsOf%Database": "creds-view", "resetCredentialsOf%Database": "creds-reset",
 		"listTablesOf%Database": "tables-list",
 		"restore%Database":      "restore", "undoRestoreOf%Database": "restore-undo",
+		"listLogicalOf%Database": "logical-list", "createLogicalOf%Database": "logical-create", "viewLogicalOf%Database": "logical-view", "deleteLogicalOf%Database": "logical-delete",
+		"listUsersOf%Database": "users-list", "createUserOf%Database": "user-create", "viewUserOf%Database": "user-view", "updateUserOf%Database": "user-update",
+		"deleteUserOf%Database": "user-delete", "resetUserOf%Database": "user-creds-reset",
 		"viewCertificateOf%Database": "ssl-cert", "patch%Database": "patch", "suspend%Database": "suspend", "resume%Database": "resume",
 	} {
 		for _, engine := range []string{"MySQL", "PostgreSQL"} {
@@ -122,6 +125,10 @@ var tables = map[string]table{
 	"GlobalGrants":     {columns: []string{"account_access", "add_databases"}, within: true},
 	"IssueView":        {columns: []string{"id", "created", "closed", "services"}, fields: store.IssueFields},
 	"MadeChannelView":  {columns: []string{"id", "label", "channel_type", "type", "secret"}},
+	"LogicalView":      {columns: []string{"name", "owner", "encoding", "collation"}, fields: logicalFields},
+	"LoginUserView":    {columns: []string{"username"}, fields: loginUserFields},
+	"MadeUserView":     {columns: []string{"username", "password"}},
+	"UserPasswordView": {columns: []string{"username", "password"}},
 	"LoginView":        {columns: []string{"id", "datetime", "username", "ip", "status"}, fields: store.LoginFields},
 	"MaintenanceView": {
 		columns: []string{"type", "status", "when", "complete_time", "reason"},

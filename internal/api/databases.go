@@ -102,9 +102,31 @@ type databaseView struct {
 	OldestRestore   *string           `json:"oldest_restore_time" format:"date-time" doc:"When the oldest complete backup began; null without any."`
 	NewestRestore   *string           `json:"newest_restore_time" format:"date-time" doc:"The newest moment that can be restored: when the newest backup began or, where the operator archives continuously, a minute or two ago; null without a backup. restore-windows has all."`
 	Protected       bool              `json:"deletion_protection" doc:"It can't be deleted before this is false."`
+	Autoscale       autoscaleView     `json:"autoscale"`
 	AutoSuspend     autoSuspendView   `json:"auto_suspend"`
 	Sleeping        bool              `json:"sleeping" doc:"No server runs until somebody connects."`
 	SleepingSince   *string           `json:"sleeping_since" format:"date-time" doc:"Since when it sleeps; null while it doesn't."`
+}
+
+// autoscaleView is when a database moves to the next type by itself.
+type autoscaleView struct {
+	Enabled bool    `json:"enabled"`
+	Percent int     `json:"threshold_percent" doc:"So many percent of the type's disk are in use then."`
+	Max     *string `json:"max_type" doc:"The type beyond which it doesn't grow; null for none."`
+}
+
+// autoscale asks for it.
+type autoscale struct {
+	Enabled *bool   `json:"enabled,omitempty"`
+	Percent *int    `json:"threshold_percent,omitempty" minimum:"50" maximum:"90" doc:"80 when left out at first."`
+	Max     *string `json:"max_type,omitempty" doc:"Of those offered with more disk and no less of anything else, up to this one, the next is taken. Required when enabled."`
+}
+
+func (a *autoscale) change() *cluster.AutoscaleChange {
+	if a == nil {
+		return nil
+	}
+	return &cluster.AutoscaleChange{Enabled: a.Enabled, Percent: a.Percent, Max: a.Max}
 }
 
 // autoSuspendView is when a database falls asleep.
@@ -210,6 +232,7 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 		Fork: showFork(c.Fork), OldestRestore: optionalTime(c.OldestBackup),
 		NewestRestore: optionalTime(a.Control.Clusters.NewestRestore(c)),
 		Protected:     c.Protected,
+		Autoscale:     autoscaleView{c.Autoscale.Enabled, c.Autoscale.OrDefault().Percent, textOrNull(c.Autoscale.Max)},
 		AutoSuspend:   autoSuspendView{c.AutoSuspend}, Sleeping: c.SleepingSince != nil, SleepingSince: optionalTime(c.SleepingSince),
 	}
 	if v.Members == nil {
@@ -258,6 +281,8 @@ type Ordered struct {
 
 	AutoSuspend *autoSuspend `json:"auto_suspend,omitempty" doc:"When the database falls asleep; what the operator chose when left out, and for a fork, as it is for the source."`
 
+	Autoscale *autoscale `json:"autoscale,omitempty" doc:"When the database moves to the next type by itself; never when left out, for a fork, too."`
+
 	Protected *bool `json:"deletion_protection,omitempty" doc:"Whether the database can't be deleted before this is taken back; false when left out, for a fork, too."`
 }
 
@@ -277,6 +302,7 @@ func (o Ordered) spec(engine cluster.Engine, f *cluster.Fork, faults *fault.Faul
 		Label: text("label", o.Label), Region: text("region", o.Region), Type: text("type", o.Type),
 		Engine: engine, Encrypted: orDefault(o.Encrypted, false), Fork: f, Asked: orDefault(o.Updates.change(), cluster.WindowChange{}),
 		AskedAutoSuspend: o.AutoSuspend.minutes(), Protected: orDefault(o.Protected, false),
+		Autoscale: cluster.Autoscale{}.Merge(o.Autoscale.change()),
 	}
 	var ok bool
 	if s.Series, ok = seriesOf(engine, text("engine", o.Engine)); !ok && !faults.Name("engine") {
@@ -381,10 +407,11 @@ func orDefault[T any](p *T, other T) T {
 // databaseUpdate is an update request.
 type databaseUpdate struct {
 	Label       *string       `json:"label,omitempty" minLength:"3" maxLength:"32"`
-	Type        *string       `json:"type,omitempty" doc:"A plan with more disk."`
+	Type        *string       `json:"type,omitempty" doc:"Another plan. One with less disk only while the data takes 80 % of that at most."`
 	AllowList   *[]string     `json:"allow_list,omitempty" nullable:"false" maxItems:"10000" doc:"Replaces the whole list."`
 	Updates     *windowUpdate `json:"updates,omitempty"`
 	AutoSuspend *autoSuspend  `json:"auto_suspend,omitempty"`
+	Autoscale   *autoscale    `json:"autoscale,omitempty"`
 	Protected   *bool         `json:"deletion_protection,omitempty" doc:"Whether the database can't be deleted before this is taken back."`
 	// How many nodes there are to be.
 	ClusterSize *int    `json:"cluster_size,omitempty" enum:"1,3" doc:"Nodes come and go while the database is written to."`
@@ -439,7 +466,7 @@ func (b databaseUpdate) change(faults *fault.Faults) control.UpdateCluster {
 		Label: b.Label, Type: b.Type, AllowList: b.AllowList, Fixed: b.fixed(),
 		Size: b.ClusterSize, Replication: (*cluster.Replication)(b.Replication), Commit: (*cluster.Commit)(b.Commit), Config: b.EngineConfig,
 	}
-	in.Updates, in.AutoSuspend, in.Protected = b.Updates.change(), b.AutoSuspend.minutes(), b.Protected
+	in.Updates, in.AutoSuspend, in.Protected, in.Autoscale = b.Updates.change(), b.AutoSuspend.minutes(), b.Protected, b.Autoscale.change()
 	return in
 }
 
@@ -475,6 +502,8 @@ func (a *API) registerDatabases() {
 	a.registerQueries(cluster.PostgreSQL, "PostgreSQL")
 	a.registerStatements(cluster.MySQL, "MySQL")
 	a.registerStatements(cluster.PostgreSQL, "PostgreSQL")
+	a.registerLogical(cluster.MySQL, "MySQL")
+	a.registerLogical(cluster.PostgreSQL, "PostgreSQL")
 }
 
 // registerEngineDatabases adds the operations on databases of one engine.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"steward/internal/cluster"
 )
 
 // TestDeletionProtection: a database is deleted only once its protection is taken back, which is no work.
@@ -35,4 +37,29 @@ func TestDeletionProtection(t *testing.T) {
 	expect("PUT", `{"deletion_protection":false}`, 200, `"deletion_protection":false`)
 	expect("DELETE", "", 200, "{}")
 	expect("GET", "", 404, "")
+}
+
+// TestAutoscale: a database says when it moves to the next type; members that are left out stay.
+func TestAutoscale(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	id := b.create()
+	b.is(id, cluster.Active)
+	one := fmt.Sprintf("/v4/databases/postgresql/instances/%d", id)
+	for _, c := range []struct {
+		body   string
+		status int
+		want   string
+	}{
+		{`{}`, 200, `"autoscale":{"enabled":false,"threshold_percent":80,"max_type":null}`},
+		{`{"autoscale":{"enabled":true}}`, 400, `"field":"autoscale.max_type"`},
+		{`{"autoscale":{"enabled":true,"threshold_percent":95,"max_type":"huge"}}`, 400, `"field":"autoscale.threshold_percent"`},
+		{`{"autoscale":{"enabled":true,"max_type":"huge"}}`, 400, `"field":"autoscale.max_type","reason":"autoscale.max_type is not valid"`},
+		{`{"autoscale":{"enabled":true,"threshold_percent":70,"max_type":"g6-standard-1"}}`, 200, `"autoscale":{"enabled":true,"threshold_percent":70,"max_type":"g6-standard-1"}`},
+		{`{"autoscale":{"enabled":false}}`, 200, `"autoscale":{"enabled":false,"threshold_percent":70,"max_type":"g6-standard-1"}`},
+	} {
+		if r := b.send("PUT", one, b.full, c.body); r.StatusCode != c.status || !strings.Contains(r.body, c.want) {
+			t.Errorf("%s: %d %s", c.body, r.StatusCode, r.body)
+		}
+	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/cluster"
+	"steward/internal/logical"
 	"steward/internal/monitor"
 	"steward/internal/pgtest"
 	"steward/internal/platform/memplatform"
@@ -31,7 +32,7 @@ var shared = map[string]string{"id": "g6-nanode-1", "engine": "postgresql", "ser
 var refused = map[string]bool{"POST /v4/monitor/services/{serviceType}/token": true}
 
 // absent are ids that nobody has: numbers unless said otherwise.
-var absent = map[string]string{"queryId": "0-4243-1", "clientId": strings.Repeat("0", 20), "username": "nobody"}
+var absent = map[string]string{"queryId": "0-4243-1", "databaseName": "nothing", "databaseUser": "nobody", "clientId": strings.Repeat("0", 20), "username": "nobody"}
 
 const absentNumber = "999999"
 
@@ -86,12 +87,15 @@ var bodies = map[string]struct {
 		good:      `{"entity_ids":[],"metrics":[{"name":"cpu_usage","aggregate_function":"avg"}]}`,
 		reference: `{"entity_ids":[REF],"metrics":[{"name":"cpu_usage","aggregate_function":"avg"}]}`, refers: "mysql.instanceId",
 	},
-	"TokenCreate":   {good: `{"label":"NAME","scopes":"*"}`},
-	"TokenUpdate":   {good: `{"label":"taken over"}`},
-	"PlanBody":      {good: `{"database":"defaultdb","query":"select 1"}`},
-	"ReplyCreate":   {good: `{"description":"from a stranger"}`},
-	"ProfileUpdate": {good: `{"email":"NAME@example.net"}`},
-	"":              {good: `{"theme":"NAME"}`}, // preferences, which are any object
+	"TokenCreate":     {good: `{"label":"NAME","scopes":"*"}`},
+	"TokenUpdate":     {good: `{"label":"taken over"}`},
+	"LogicalCreate":   {good: `{"name":"NAME"}`},
+	"LoginUserCreate": {good: `{"username":"NAME","grants":[{"database":"defaultdb","privilege":"read"}]}`},
+	"LoginUserUpdate": {good: `{"grants":[]}`},
+	"PlanBody":        {good: `{"database":"defaultdb","query":"select 1"}`},
+	"ReplyCreate":     {good: `{"description":"from a stranger"}`},
+	"ProfileUpdate":   {good: `{"email":"NAME@example.net"}`},
+	"":                {good: `{"theme":"NAME"}`}, // preferences, which are any object
 }
 
 // tenantOperation is one operation of the document.
@@ -262,10 +266,15 @@ func (b *bench) furnish(all []tenantOperation, x *tenant) {
 			}
 			x.ids[name] = fmt.Sprint(id)
 		}
-		x.ids["postgresql.queryId"], x.ids["mysql.queryId"] = "0-4242-1", "0-4242-1"
+		for _, engine := range []string{"postgresql.", "mysql."} {
+			x.ids[engine+"queryId"], x.ids[engine+"databaseName"], x.ids[engine+"databaseUser"] = "0-4242-1", x.name, x.name
+		}
 		for _, engine := range []string{"postgresql", "mysql"} {
 			id, _ := strconv.ParseInt(x.ids[engine+".instanceId"], 10, 64)
-			b.world.Put(memplatform.Cluster{ID: cluster.ID(id), Size: 1, Running: true, Bootstrapped: true, Routed: true, Version: "15.2"})
+			b.world.Put(memplatform.Cluster{ID: cluster.ID(id), Size: 1, Running: true, Bootstrapped: true, Routed: true, Version: "15.2", Inside: memplatform.Inside{
+				Databases: []logical.Database{{Name: "defaultdb", Owner: logical.Root}, {Name: x.name, Owner: logical.Root}},
+				Users:     []memplatform.LogicalUser{{User: logical.User{Name: x.name, Grants: []logical.Grant{{Database: "defaultdb", Privilege: logical.Write}}}}},
+			}})
 		}
 		_, err = tx.Pgx().Exec(ctx, "UPDATE clusters SET status = 'active' WHERE account_id = $1", int64(x.user.Account))
 		return err

@@ -56,7 +56,7 @@ func (a *App) keeperOptions() (converge.Options, error) {
 	}
 	schedule.Spread = backupSpread
 	return converge.Options{
-		Store: a.store, Driver: a.regions, Catalog: a.catalog, Issues: a.issueTracker(), Logger: a.log,
+		Store: a.store, Driver: a.regions, Catalog: a.catalog, Issues: a.issueTracker(), Logger: a.log, Quotas: a.o.DefaultQuotas(),
 		Now:         failpoint.Now,
 		Maintenance: converge.MaintenanceOptions{AtOnce: a.o.Maintenance.AtOnce},
 		Backups:     converge.BackupOptions{Schedule: schedule, Keep: c.Keep, Verify: c.Verify, KeepDeleted: c.KeepAfterDelete},

@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -31,6 +32,24 @@ func (p Plan) DiskBytes() int64 { return int64(p.DiskMB) << 20 }
 
 // DiskGB is the plan's disk as the API shows it.
 func (p Plan) DiskGB() int { return p.DiskMB / 1024 }
+
+// RoomPercent is how much of a plan's disk data may take that moves to it from a larger one: as much as is left alone before a
+// database is looked at often, well below where it becomes read-only.
+const RoomPercent = 80
+
+// HasRoomFor reports whether data of so many bytes may move to the plan from a larger one.
+func (p Plan) HasRoomFor(bytes int64) bool { return bytes <= p.DiskBytes()/100*RoomPercent }
+
+// NoRoom says why it may not, with the figures.
+func (p Plan) NoRoom(bytes int64) string {
+	const mb = 1 << 20
+	return fmt.Sprintf("the data takes %d MB, and may take %d MB, %d %% of the %d GB of %s", (bytes+mb-1)/mb, p.DiskMB*RoomPercent/100, RoomPercent, p.DiskGB(), p.ID)
+}
+
+// LessThan reports whether a plan has less of anything than another one.
+func (p Plan) LessThan(other Plan) bool {
+	return p.MemoryMB < other.MemoryMB || p.DiskMB < other.DiskMB || p.VCPUs < other.VCPUs
+}
 
 // Size is memory and disk of a node of a plan, in MB; none of one that isn't there.
 func (c *Catalog) Size(plan string) (memoryMB, diskMB int) {
@@ -150,4 +169,24 @@ func find[T any](items []T, match func(T) bool) (T, bool) {
 	}
 	var none T
 	return none, false
+}
+
+// Next is the plan that a database grows into: of those that are offered for it with more disk, no less of anything else, and
+// nothing beyond the largest allowed, the one with the least disk; false when there is none.
+func (c *Catalog) Next(now, largest string, engine cluster.Engine, size int) (next Plan, ok bool) {
+	from, known := c.Plan(now)
+	most, allowed := c.Plan(largest)
+	if !known || !allowed {
+		return next, false
+	}
+	for _, p := range c.Plans {
+		fits := p.DiskMB > from.DiskMB && !p.LessThan(from) && p.MemoryMB <= most.MemoryMB && p.DiskMB <= most.DiskMB && p.VCPUs <= most.VCPUs
+		if !fits || !c.HasType(p.ID, engine, size) {
+			continue
+		}
+		if !ok || p.DiskMB < next.DiskMB || p.DiskMB == next.DiskMB && p.MemoryMB < next.MemoryMB {
+			next, ok = p, true
+		}
+	}
+	return next, ok
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -42,6 +43,8 @@ type dbCommands struct {
 	Suspend     dbSuspendCommand     `cmd:"" help:"Stop the database; its data and addresses stay."`
 	Resume      dbResumeCommand      `cmd:"" help:"Start a suspended database again."`
 	Nodes       dbNodesCommand       `cmd:"" help:"Show the servers behind a database: role, health, lag; with --history the changes of the primary."`
+	Database    dbLogicalCommands    `cmd:"" help:"The logical databases of a database."`
+	User        dbUserCommands       `cmd:"" help:"The users that log in to a database."`
 	Queries     dbQueriesCommands    `cmd:"" help:"What sessions of a database are doing, what statements have cost, how one would be carried out."`
 	Top         dbTopCommand         `cmd:"" help:"Watch nodes, sessions and statements of a database."`
 	Logs        dbLogsCommand        `cmd:"" help:"Show what the database's servers have logged."`
@@ -210,11 +213,14 @@ type dbUpdateCommand struct {
 	waitFlag
 	databaseArg
 	Label       *string   `help:"New label."`
-	Type        *string   `help:"Bigger plan."`
+	Type        *string   `help:"Another plan; a smaller one only when the data has room in it."`
 	Nodes       *int      `help:"1, or 3: with a replica that takes over." enum:"1,3"`
 	Allow       *[]string `help:"The whole new list; an empty one blocks everybody."`
 	AutoSuspend *int      `placeholder:"MINUTES" help:"Put it to sleep after so many minutes without a session, until somebody connects; 0 for never."`
 	Protect     *bool     `negatable:"" help:"Refuse to delete it, or no longer."`
+	Autoscale   *bool     `negatable:"" help:"Move to the next type when the disk fills, or no longer."`
+	AtPercent   *int      `name:"autoscale-at" placeholder:"PERCENT" help:"How full the disk is then: 50 to 90."`
+	MaxType     string    `name:"autoscale-max" placeholder:"TYPE" help:"The type beyond which it doesn't grow."`
 }
 
 // autoSuspend is what is asked for by a flag; nil for nothing.
@@ -225,9 +231,17 @@ func autoSuspend(minutes *int) *client.AutoSuspend {
 	return &client.AutoSuspend{IdleMinutes: *minutes}
 }
 
+// autoscale is what is asked for by the flags; nil for nothing.
+func (f *dbUpdateCommand) autoscale() *client.Autoscale {
+	if f.Autoscale == nil && f.AtPercent == nil && f.MaxType == "" {
+		return nil
+	}
+	return &client.Autoscale{Enabled: f.Autoscale, Percent: f.AtPercent, Max: f.MaxType}
+}
+
 func (f *dbUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
 	d, err := c.UpdateDatabase(ctx, d, client.UpdateDatabase{
-		Label: f.Label, Type: f.Type, AllowList: f.Allow, ClusterSize: f.Nodes, AutoSuspend: autoSuspend(f.AutoSuspend), DeletionProtection: f.Protect,
+		Label: f.Label, Type: f.Type, AllowList: f.Allow, ClusterSize: f.Nodes, AutoSuspend: autoSuspend(f.AutoSuspend), DeletionProtection: f.Protect, Autoscale: f.autoscale(),
 	})
 	if err != nil {
 		return err
@@ -379,13 +393,21 @@ func (f *dbResumeCommand) Run(ctx context.Context, s *streams, c *client.Client,
 type dbConnectCommand struct {
 	apiFlags
 	databaseArg
+	User  string `help:"Log in as this user, whose password stays for you to fill in; the root user when left out."`
+	Name  string `name:"database" help:"Logical database; the first one when left out."`
 	CADir string `name:"ca-dir" default:"." type:"path" help:"Folder to write LABEL-ca.crt to."`
 }
 
 func (f *dbConnectCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
-	credentials, err := c.Credentials(ctx, d)
-	if err != nil {
-		return err
+	credentials := client.Credentials{Username: f.User, Password: "PASSWORD"}
+	if f.User == "" {
+		var err error
+		if credentials, err = c.Credentials(ctx, d); err != nil {
+			return err
+		}
+	}
+	if f.Name != "" {
+		d.DatabaseName = f.Name
 	}
 	ca, err := c.Certificate(ctx, d)
 	if err != nil {
@@ -403,8 +425,29 @@ func (f *dbConnectCommand) Run(ctx context.Context, s *streams, c *client.Client
 func connectLine(d client.Database, c client.Credentials, ca string) string {
 	if strings.HasPrefix(d.Engine, "mysql") {
 		return fmt.Sprintf("MYSQL_PWD=%s mysql -h %s -P %d -u %s --ssl-ca=%s --ssl-verify-server-cert %s",
-			c.Password, d.Hosts.Primary, d.Port, c.Username, ca, d.DatabaseName)
+			c.Password, d.Hosts.Primary, d.Port, shellWord(c.Username), ca, shellWord(d.DatabaseName))
 	}
-	return fmt.Sprintf("PGPASSWORD=%s psql 'host=%s port=%d user=%s dbname=%s sslmode=verify-full sslrootcert=%s'",
-		c.Password, d.Hosts.Primary, d.Port, c.Username, d.DatabaseName, ca)
+	return fmt.Sprintf("PGPASSWORD=%s psql %s", c.Password, shellQuote(fmt.Sprintf("host=%s port=%d user=%s dbname=%s sslmode=verify-full sslrootcert=%s",
+		d.Hosts.Primary, d.Port, parameterWord(c.Username), parameterWord(d.DatabaseName), ca)))
+}
+
+// plainWord has nothing that a shell or a connection string gives a meaning.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+// shellWord is text as one word of a shell, shellQuote the same in quotes always.
+func shellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return shellQuote(text)
+}
+
+func shellQuote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// parameterWord is a value of a connection string of PostgreSQL's.
+func parameterWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 }

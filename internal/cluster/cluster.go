@@ -77,6 +77,8 @@ type Spec struct {
 	AutoSuspend int
 	// Protected reports whether it can't be deleted before this is taken back.
 	Protected bool
+	// Autoscale is when it moves to the next plan by itself.
+	Autoscale Autoscale
 	// AskedAutoSuspend is what a request to create asks for of that; nil for the default.
 	AskedAutoSuspend *int
 	// Asked is what a request to create asks for of that; the rest is the default.

@@ -116,6 +116,7 @@ const (
 	RequestSnapshot    Request = "backed up"
 	RequestRestore     Request = "restored"
 	RequestLook        Request = "looked into"
+	RequestShape       Request = "changed inside"
 )
 
 // serving are the statuses in which servers run, and credentials and certificate are answered:
@@ -138,6 +139,7 @@ var allowed = map[Request][]Status{
 	RequestSnapshot:    {Active},
 	RequestRestore:     {Active, Degraded, Failed},
 	RequestLook:        serving,
+	RequestShape:       {Active, BackingUp, Degraded}, // its primary may change while it is updating
 }
 
 // Require is nil when the status lets the request through, else a fault whose

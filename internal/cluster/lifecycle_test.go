@@ -129,6 +129,7 @@ func TestRequire(t *testing.T) {
 		cluster.RequestSnapshot:    "active",
 		cluster.RequestRestore:     "active degraded failed",
 		cluster.RequestLook:        "active updating backing_up degraded",
+		cluster.RequestShape:       "active backing_up degraded",
 	}
 	for request, statuses := range want {
 		for _, status := range cluster.Statuses {

@@ -59,6 +59,7 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	spec.Series = s.Catalog.Series(spec.Engine, spec.Series)
 	spec = spec.WithDefaults()
 	configFaults := s.configure(&spec, cluster.Spec{}, spec.AskedConfig)
+	found = append(found, s.autoscale(spec, spec.Autoscale)...)
 	if spec.AutoSuspend = s.AutoSuspend; !s.sleeps(spec.Region) {
 		spec.AutoSuspend = 0
 	}
@@ -181,6 +182,8 @@ type UpdateCluster struct {
 	AutoSuspend *int
 	// Protected is whether it can't be deleted before this is taken back.
 	Protected *bool
+	// Autoscale is when it moves to the next plan by itself.
+	Autoscale *cluster.AutoscaleChange
 	// Config are values of engine_config as they came, null taking one away.
 	Config map[string]any
 	// Fixed are members that can't be changed: what is there already may be sent.
@@ -232,7 +235,7 @@ func isSeries(version, series string) bool {
 func same[T comparable](asked *T, there T) bool { return asked == nil || *asked == there }
 
 // Update changes label and window at once, and begins the work for a new
-// allow_list, other settings of the server, or a bigger plan. Every accepted update yields an event for each kind
+// allow_list, other settings of the server, or another plan. Every accepted update yields an event for each kind
 // of change, of the plan and of all else, and one when nothing had to be done.
 func (s *Clusters) Update(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, in UpdateCluster, faults fault.Faults) (cluster.Cluster, error) {
 	check := func(c cluster.Cluster) error { return s.checkUpdate(ctx, p, c, in, faults) }
@@ -339,11 +342,15 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 		}
 	}
 	if in.Type != nil {
-		faults = append(faults, s.validateResize(c, *in.Type)...)
+		faults = append(faults, s.validateResize(c, *in.Type, c.Size != before.Size)...)
 		if *in.Type != c.Type {
 			params.OldType, params.Type = c.Type, *in.Type
 			c.Type, action = *in.Type, operation.Resize
 		}
+	}
+	if in.Autoscale != nil {
+		c.Autoscale = c.Autoscale.Merge(in.Autoscale)
+		faults = append(faults, s.autoscale(c.Spec, c.Autoscale)...)
 	}
 	faults = append(faults, s.configure(&c.Spec, was, in.Config)...)
 	if c.Config.Text() != was.Config.Text() {
@@ -351,6 +358,20 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 		action = cmp.Or(action, operation.Update)
 	}
 	return c, action, params, faults
+}
+
+// autoscale names what is wrong with when the database is to move to the next plan.
+func (s *Clusters) autoscale(c cluster.Spec, a cluster.Autoscale) (faults fault.Faults) {
+	if a = a.OrDefault(); a.Percent < cluster.LeastAutoscale || a.Percent > cluster.MostAutoscale {
+		faults = append(faults, fault.Range("autoscale.threshold_percent", cluster.LeastAutoscale, cluster.MostAutoscale))
+	}
+	switch {
+	case a.Max == "" && a.Enabled:
+		faults = append(faults, fault.Required("autoscale.max_type"))
+	case a.Max != "" && a.Max != c.Type && !s.Catalog.HasType(a.Max, c.Engine, max(1, c.Size)):
+		faults = append(faults, fault.NotValid("autoscale.max_type"))
+	}
+	return faults
 }
 
 // autoSuspend has the database fall asleep after so many minutes without a session; nil
@@ -396,8 +417,8 @@ func resized(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, fault.Faults
 	return c, faults
 }
 
-// validateResize lets a database grow only: what is on the disk must fit.
-func (s *Clusters) validateResize(c cluster.Cluster, to string) fault.Faults {
+// validateResize lets a database have any plan that its data leaves room in.
+func (s *Clusters) validateResize(c cluster.Cluster, to string, otherSize bool) fault.Faults {
 	if to == c.Type {
 		return nil
 	}
@@ -405,8 +426,21 @@ func (s *Clusters) validateResize(c cluster.Cluster, to string) fault.Faults {
 		return fault.Faults{fault.NotValid("type")}
 	}
 	plan, _ := s.Catalog.Plan(to)
-	if now, known := s.Catalog.Plan(c.Type); known && plan.DiskMB <= now.DiskMB {
-		return fault.Faults{fault.NewInvalid("type", "Must have more disk than %s (%d GB); %s has %d GB", c.Type, now.DiskGB(), to, plan.DiskGB())}
+	now, known := s.Catalog.Plan(c.Type)
+	if !known || !plan.LessThan(now) {
+		return nil
+	}
+	if otherSize {
+		return fault.Faults{fault.NewInvalid("type", "A smaller type and another cluster_size can't be had at once; send one after the other")}
+	}
+	if plan.DiskMB >= now.DiskMB {
+		return nil
+	}
+	if c.UsedBytes == nil {
+		return fault.Faults{fault.NewInvalid("type", "How much disk the data takes isn't known yet; try again soon")}
+	}
+	if !plan.HasRoomFor(*c.UsedBytes) {
+		return fault.Faults{fault.NewInvalid("type", "Must have room: %s", plan.NoRoom(*c.UsedBytes))}
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func TestUpdate(t *testing.T) {
 		{"allow_list", control.UpdateCluster{AllowList: list("192.0.2.0/24")}, nil, operation.Update, cluster.Updating, nil},
 		{"allow_list and label", control.UpdateCluster{AllowList: list(), Label: new("renamed-2")}, nil, operation.Update, cluster.Updating, nil},
 		{"resize", control.UpdateCluster{Type: new("large")}, nil, operation.Resize, cluster.Updating, nil},
-		{"smaller or equal", control.UpdateCluster{Type: new("same")}, nil, "", "", []string{"type: Must have more disk than small (25 GB); same has 25 GB"}},
+		{"another plan of the same size", control.UpdateCluster{Type: new("same")}, nil, operation.Resize, cluster.Updating, nil},
 		{"unknown type", control.UpdateCluster{Type: new("huge")}, nil, "", "", []string{"type: type is not valid"}},
 		{"deprecated type", control.UpdateCluster{Type: new("old")}, nil, "", "", []string{"type: type is not valid"}},
 		{"allow_list beside the type that it has", control.UpdateCluster{Type: new("small"), AllowList: list("10.0.0.1")}, nil, operation.Update, cluster.Updating, nil},
@@ -219,6 +219,35 @@ func TestUpdate(t *testing.T) {
 		}
 		if e := events[0]; (c.status == cluster.Active) != (e.Status == operation.Finished && e.Percent == 100) || (c.status == cluster.Updating) != (len(b.woken) == 1) {
 			t.Errorf("%s: event %+v, woken %v", c.name, e, b.woken)
+		}
+	}
+}
+
+// TestSmallerType: data that has room moves to a smaller plan, of which the answer has the figures otherwise.
+func TestSmallerType(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.tenant("one")
+	for _, c := range []struct {
+		used  string
+		in    control.UpdateCluster
+		fault string
+	}{
+		{"20480 * 1048576::bigint", control.UpdateCluster{Type: new("small")}, ""}, // 80 % of 25 GB
+		{"20480 * 1048576::bigint + 1", control.UpdateCluster{Type: new("small")}, "type: Must have room: the data takes 20481 MB, and may take 20480 MB, 80 % of the 25 GB of small"},
+		{"NULL", control.UpdateCluster{Type: new("small")}, "type: How much disk the data takes isn't known yet; try again soon"},
+		{"1", control.UpdateCluster{Type: new("small"), Size: new(3)}, "type: A smaller type and another cluster_size can't be had at once; send one after the other"},
+	} {
+		db := b.in(p, cluster.Active)
+		if _, err := b.store.Pool().Exec(t.Context(), "UPDATE clusters SET type = 'large', used_bytes = "+c.used+" WHERE id = $1", int64(db.ID)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := b.Clusters.Update(t.Context(), p, db.Engine, db.ID, c.in, nil)
+		switch {
+		case c.fault == "" && (err != nil || got.Type != "small" || got.Status != cluster.Updating):
+			t.Errorf("%s: %+v %v", c.used, got, err)
+		case c.fault != "" && !slices.Contains(texts(err), c.fault):
+			t.Errorf("%s: %v, want %s", c.used, err, c.fault)
 		}
 	}
 }

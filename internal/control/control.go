@@ -52,8 +52,11 @@ type Deps struct {
 	// Issues opens and closes issues.
 	Issues outage.IssueTracker
 	Logger *slog.Logger
-	// Platform looks into databases for their owners.
-	Platform platform.Inspector
+	// Platform looks into databases for their owners, and changes what is inside.
+	Platform interface {
+		platform.Inspector
+		platform.Shaper
+	}
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 	// SharedRates counts requests together with other servers; nil where there are none.
@@ -80,6 +83,7 @@ type Control struct {
 	Backups            *Backups
 	Nodes              *Nodes
 	Queries            *Queries
+	Logical            *Logical
 	Logs               *Logs
 	Maintenance        *Maintenance
 	Overview           *Overview
@@ -119,6 +123,7 @@ func New(d Deps) *Control {
 		Clusters:           &Clusters{clusterChanges{d}},
 		Backups:            &Backups{clusterChanges{d}},
 		Nodes:              &Nodes{d},
+		Logical:            &Logical{clusterChanges{d}},
 		Logs:               &Logs{d},
 		Queries:            &Queries{clusterChanges{d}},
 		Maintenance:        &Maintenance{d},

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/backup"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
@@ -35,6 +36,8 @@ type Options struct {
 	Backups BackupOptions
 	// Maintenance is about what is done in maintenance windows.
 	Maintenance MaintenanceOptions
+	// Quotas bound accounts that have none of their own.
+	Quotas account.Quotas
 	// Issues opens and closes issues, and tells of maintenance windows.
 	Issues outage.IssueTracker
 	// Recovery keeps what brings databases back on another server.

@@ -24,7 +24,7 @@ type MaintenanceOptions struct {
 }
 
 // seeToMaintenance looks what each database waits for, tells of it a day ahead,
-// and begins it in the database's window.
+// and begins it in the database's window; databases that are to grow do so at once.
 func (k *Keeper) seeToMaintenance(ctx context.Context) error {
 	clusters, err := k.Store.ClustersForWork(ctx)
 	if err != nil {
@@ -35,7 +35,11 @@ func (k *Keeper) seeToMaintenance(ctx context.Context) error {
 		if !mine(c) {
 			continue
 		}
-		if err := k.maintain(ctx, c); err != nil && !errors.Is(err, platform.ErrAway) {
+		err := k.maintain(ctx, c)
+		if errors.Is(err, platform.ErrAway) {
+			err = nil // its region is told of
+		}
+		if err := errors.Join(err, k.grow(ctx, c)); err != nil {
 			errs = append(errs, fmt.Errorf("maintenance of database %d: %w", c.ID, err))
 		}
 	}

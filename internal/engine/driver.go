@@ -20,6 +20,7 @@ type Driver interface {
 	Exporter
 	Metered
 	Inspector
+	Shaped
 }
 
 // Discoverer is the part of a Driver that finds servers' programs.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"steward/internal/cluster"
+	"steward/internal/platform"
 )
 
 // apply brings the cluster to what its row says, which is all there is to
@@ -15,11 +16,30 @@ func (w *work) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := w.fits(ctx, want); err != nil {
+		return err
+	}
 	seen, err := w.settle(ctx, want)
 	if err != nil {
 		return err
 	}
 	return w.finish(ctx, seen)
+}
+
+// fits is nil unless the data, which may have grown since the request was accepted, has no room in a plan with less disk.
+func (w *work) fits(ctx context.Context, want platform.Wanted) error {
+	before, known := w.Catalog.Plan(w.op.Params.OldType)
+	if !known || want.Plan.DiskMB >= before.DiskMB {
+		return nil
+	}
+	seen, err := w.Driver.Observe(ctx, w.c.ID)
+	if err != nil {
+		return fmt.Errorf("look how much disk the data takes: %w", err)
+	}
+	if seen.UsedBytes != nil && !want.Plan.HasRoomFor(*seen.UsedBytes) {
+		return &impossible{reason: "It was left as it is: " + want.Plan.NoRoom(*seen.UsedBytes) + "."}
+	}
+	return nil
 }
 
 // restart has each server started anew, once.

@@ -327,6 +327,36 @@ func (b *bench) remove(c cluster.Cluster) {
 	b.mustBeGone(c)
 }
 
+// TestSmallerTypeOfGrownData: data that has grown since a smaller plan was asked for keeps the one that it has.
+func TestSmallerTypeOfGrownData(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		used int64
+		want operation.Status
+		plan string
+	}{{1 << 30, operation.Finished, small.ID}, {24 << 30, operation.FailedStatus, large.ID}} {
+		b := newBench(t, quick)
+		db := b.active()
+		if err := b.update(db, control.UpdateCluster{Type: &large.ID}); err != nil {
+			t.Fatal(err)
+		}
+		b.runToEnd()
+		if _, err := b.store.Pool().Exec(t.Context(), "UPDATE clusters SET used_bytes = 1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.update(b.view(db.ID), control.UpdateCluster{Type: &small.ID}); err != nil {
+			t.Fatal(err)
+		}
+		b.world.Edit(db.ID, func(m *memplatform.Cluster) { m.UsedBytes = c.used })
+		if o := b.runToEnd(); o.Status != c.want || c.want == operation.FailedStatus && !strings.Contains(o.Message, "may take 20480 MB") {
+			t.Errorf("%d bytes: %+v", c.used, o)
+		}
+		if now := b.view(db.ID); now.Type != c.plan {
+			t.Errorf("%d bytes: type %s", c.used, now.Type)
+		}
+	}
+}
+
 // TestResizeCarriesTheUpdateBesideItAlong: both events end alike, also when the
 // process dies in the middle.
 func TestResizeCarriesTheUpdateBesideItAlong(t *testing.T) {

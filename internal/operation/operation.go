@@ -49,6 +49,16 @@ const (
 	Maintenance          Action = "database_maintenance"
 )
 
+// The actions of what is inside a database.
+const (
+	LogicalCreate Action = "database_logical_create"
+	LogicalDelete Action = "database_logical_delete"
+	UserCreate    Action = "database_user_create"
+	UserUpdate    Action = "database_user_update"
+	UserDelete    Action = "database_user_delete"
+	UserReset     Action = "database_user_credentials_reset"
+)
+
 // The actions of the monitoring service.
 const (
 	ServiceCreate    Action = "managed_service_create"

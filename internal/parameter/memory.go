@@ -192,3 +192,9 @@ func (c Config) megabytes(name string, other int) int {
 	}
 	return other
 }
+
+// LowersPostgreSQL reports whether a plan of so much memory and as many processors has less of something of which a replica must
+// not have less than its primary: connections, and worker processes.
+func LowersPostgreSQL(memoryMB, cpus, oldMemoryMB, oldCPUs int) bool {
+	return PostgreSQLConnections(memoryMB) < PostgreSQLConnections(oldMemoryMB) || WorkerProcesses(cpus) < WorkerProcesses(oldCPUs)
+}

@@ -97,6 +97,7 @@ type Driver interface {
 	Reconciler
 	Measurer
 	Inspector
+	Shaper
 	// Changes tells of clusters that should be looked at again: a server
 	// exited, a ping was missed. It is a hint; a sweep looks anyway.
 	Changes() <-chan cluster.ID

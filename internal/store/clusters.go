@@ -50,7 +50,7 @@ var clusterColumns = columns{
 const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
 	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
 	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted, fork_source, fork_time, fork_asked,
-	tasks, window_announced, window_begun, engine_config, auto_suspend, sleeping_since, protected, platform,
+	tasks, window_announced, window_begun, engine_config, auto_suspend, sleeping_since, protected, platform, autoscale, autoscale_percent, autoscale_max,
 	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete'),
 	(SELECT max(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete' AND b.problem = '')`
 
@@ -102,6 +102,7 @@ func (t *Tx) insertCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), Updates: updates, Port: int32(c.Port), Created: c.Created,
 		ForkSource: source, ForkTime: moment, ForkAsked: asked, EngineConfig: config,
 		AutoSuspend: int32(c.AutoSuspend), Protected: c.Protected, Platform: c.Platform,
+		Autoscale: c.Autoscale.Enabled, AutoscalePercent: int32(c.Autoscale.Percent), AutoscaleMax: c.Autoscale.Max,
 	})
 	if err != nil {
 		return c, classify(err)
@@ -193,7 +194,7 @@ func (q queries) oneCluster(ctx context.Context, sql string, args ...any) (clust
 func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	var c cluster.Cluster
 	var id, owner int64
-	var size, port, failovers, autoSuspend int32
+	var size, port, failovers, autoSuspend, autoscalePercent int32
 	var engine, replication, commit, status string
 	var list []string
 	var updates, members, tasks, config []byte
@@ -203,13 +204,14 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 		&id, &owner, &c.Label, &engine, &c.Series, &c.Region, &c.Type, &size, &c.Encrypted, &c.SSLConnection, &list,
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
-		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.Protected, &c.Platform, &c.OldestBackup, &c.NewestBackup,
+		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.Protected, &c.Platform,
+		&c.Autoscale.Enabled, &autoscalePercent, &c.Autoscale.Max, &c.OldestBackup, &c.NewestBackup,
 	}, more...)...)
 	if err != nil {
 		return c, err
 	}
 	c.ID, c.Account, c.Size, c.Port = cluster.ID(id), account.ID(owner), int(size), int(port)
-	c.Failovers, c.AutoSuspend = int(failovers), int(autoSuspend)
+	c.Failovers, c.AutoSuspend, c.Autoscale.Percent = int(failovers), int(autoSuspend), int(autoscalePercent)
 	if forkSource != nil {
 		c.Fork = &cluster.Fork{Source: cluster.ID(*forkSource), RestoreTime: forkTime, Asked: forkAsked}
 	}
@@ -265,6 +267,7 @@ func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Clus
 		Status: string(c.Status), Updated: c.Updated, Size: int32(c.Size),
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), EngineConfig: config,
 		AutoSuspend: int32(c.AutoSuspend), Protected: c.Protected,
+		Autoscale: c.Autoscale.Enabled, AutoscalePercent: int32(c.Autoscale.Percent), AutoscaleMax: c.Autoscale.Max,
 	})
 	if err != nil {
 		return c, classify(err)
@@ -322,6 +325,13 @@ func (q queries) RecordForked(ctx context.Context, id cluster.ID, moment time.Ti
 // having been read with fewer. It is false when somebody else has told of them.
 func (t *Tx) RecordFailovers(ctx context.Context, c cluster.Cluster, seen int) (bool, error) {
 	n, err := t.q.ClusterFailovers(ctx, dbsqlc.ClusterFailoversParams{ID: int64(c.ID), Known: int32(c.Failovers), Seen: int32(seen)})
+	return n > 0, classify(err)
+}
+
+// RecordGrowth notes that a cluster is to move to the next plan, or can't. It is false when that was noted for the plan that it has
+// since before.
+func (t *Tx) RecordGrowth(ctx context.Context, id cluster.ID, at, before time.Time) (bool, error) {
+	n, err := t.q.ClusterGrew(ctx, dbsqlc.ClusterGrewParams{ID: int64(id), At: at, Before: before})
 	return n > 0, classify(err)
 }
 

@@ -65,6 +65,7 @@ func TestCommands(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(ca, "cli-pg-ca.crt")); err != nil {
 		t.Error(err)
 	}
+	logicalCommands(t, s, d, run, refused)
 	before := run("db", "credentials", "cli-pg")
 	if after := run("db", "credentials", "cli-pg", "--reset"); after == before || !strings.Contains(after, "dbadmin") {
 		t.Errorf("credentials before and after a reset:\n%s\n%s", before, after)
@@ -113,5 +114,42 @@ func TestCommands(t *testing.T) {
 	s.Start()
 	if status, body := s.Call("GET", "/v4/databases/instances", nil, nil); status != 200 {
 		t.Errorf("after the restart: %d %s", status, body)
+	}
+}
+
+// logicalCommands makes a logical database and users, of whom one logs in by the gateway.
+func logicalCommands(t *testing.T, s *harness.Server, d harness.Database, run func(args ...string) string, refused func(want string, args ...string)) {
+	t.Helper()
+	run("db", "user", "create", "cli-pg", "owner one", "--grant", "defaultdb=read")
+	if out := run("db", "database", "create", "cli-pg", "orders", "--owner", "owner one"); !strings.Contains(out, "orders") || !strings.Contains(out, "owner one") {
+		t.Errorf("db database create printed %s", out)
+	}
+	out := run("db", "user", "create", "cli-pg", "app", "--grant", "orders=write", "--grant", "defaultdb=read", "--json")
+	var made harness.Credentials
+	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &made); err != nil || made.Password == "" {
+		t.Fatalf("db user create printed %s: %v", out, err)
+	}
+	made.CA = s.Credentials(d).CA
+	d = s.AwaitStatus(d, "active")
+	s.MustConnect(d, made)
+	if out := run("db", "user", "list", "cli-pg"); !strings.Contains(out, "orders=write") || strings.Contains(out, made.Password) {
+		t.Errorf("db user list printed %s", out)
+	}
+	if out := run("db", "connect", "cli-pg", "--user", "owner one", "--database", "orders", "--ca-dir", t.TempDir()); !strings.Contains(out, `user='\''owner one'\'' dbname=orders`) {
+		t.Errorf("db connect printed %s", out)
+	}
+	if out := run("db", "user", "reset", "cli-pg", "app"); !strings.Contains(out, "password") || strings.Contains(out, made.Password) {
+		t.Errorf("db user reset printed %s", out)
+	}
+	if out := run("db", "user", "grant", "cli-pg", "app"); !strings.Contains(out, "app has: -") {
+		t.Errorf("db user grant printed %s", out)
+	}
+	refused("owns databases: orders", "db", "user", "delete", "cli-pg", "owner one")
+	refused("nothing was deleted", "db", "database", "delete", "cli-pg", "orders")
+	run("db", "database", "delete", "cli-pg", "orders", "--yes")
+	run("db", "user", "delete", "cli-pg", "owner one")
+	run("db", "user", "delete", "cli-pg", "app")
+	if out := strings.TrimSpace(run("db", "user", "list", "cli-pg", "--json")); out != "[]" {
+		t.Errorf("db user list printed %s", out)
 	}
 }

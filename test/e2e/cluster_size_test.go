@@ -62,3 +62,35 @@ func resizeNodes(t *testing.T, s *harness.Server, d harness.Database, size int) 
 	t.Fatalf("%d nodes: no event", size)
 	return d
 }
+
+// TestSmallerType: three nodes move to a smaller plan, of fewer connections, while they are written to.
+func TestSmallerType(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t, harness.WithConfig("pool: {size: 0}"))
+	for _, engine := range enginesOr(postgresql) {
+		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
+			spec := harness.Small("less-"+strings.Split(engine, "/")[0], engine)
+			spec["type"], spec["cluster_size"] = "g6-standard-1", 3
+			d := s.CreateActive(spec)
+			w := harness.NewWriter(t, s, d)
+			s.Eventually("the data's size is known", func() error {
+				status, body, err := s.TryCall("PUT", d.Path(), map[string]any{"type": "g6-nanode-1"}, nil)
+				if err == nil && status != 200 {
+					err = fmt.Errorf("%d %s", status, body)
+				}
+				return err
+			})
+			if d = s.AwaitStatus(d, "active"); d.Type != "g6-nanode-1" {
+				t.Errorf("type %s", d.Type)
+			}
+			s.AwaitHealthy(d, 3)
+			w.StopAndCheck()
+			if engine == postgresql {
+				db := s.MustConnect(d, s.Credentials(d))
+				if got := one(t, db, "SHOW max_connections"); got != "100" {
+					t.Errorf("max_connections is %s", got)
+				}
+			}
+		})
+	}
+}

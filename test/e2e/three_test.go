@@ -63,11 +63,27 @@ func threeNodes(t *testing.T, s *harness.Server, c threeCase) {
 
 	reads(t, s, d, credentials, c, primary)
 	chosen := reconfigured(t, s, d, credentials)
+	user := madeUser(t, s, d, credentials)
 	failsOver(t, s, d, credentials)
+	s.MustConnect(d, user)
 	chosen.inForce(t, s, d, credentials)
 	switchesOver(t, s, d, credentials, c)
 	restsAndResumes(t, s, d, credentials)
 	chosen.inForce(t, s, d, credentials)
+}
+
+// madeUser is a user that the API made, who is on the replicas soon.
+func madeUser(t *testing.T, s *harness.Server, d harness.Database, credentials harness.Credentials) harness.Credentials {
+	t.Helper()
+	made := harness.Credentials{CA: credentials.CA}
+	body := map[string]any{"username": "app", "grants": []map[string]any{{"database": "defaultdb", "privilege": "read"}}}
+	if status, text := s.Call("POST", d.Path()+"/users", body, &made); status != 200 {
+		t.Fatalf("create a user: %d %s", status, text)
+	}
+	secondary := d
+	secondary.Hosts.Primary = d.Hosts.Secondary
+	s.MustConnect(secondary, made)
+	return made
 }
 
 // reads: the secondary address leads to both replicas, which take no writes.

@@ -244,9 +244,11 @@ func (nr *nodeReconciler) compareRecord(s *plan.Status) {
 func (nr *nodeReconciler) needsRestart() bool {
 	rec, want := nr.rec, nr.want
 	memory := rec.Applied != nil && rec.Applied.Plan.MemoryMB != want.Plan.MemoryMB && rec.Launch.Limits.MemoryBytes != nr.limits().MemoryBytes
+	// Fewer worker processes than its primary has a replica must not have: all give them up at once.
+	processors := rec.Applied != nil && rec.Applied.Plan.VCPUs > want.Plan.VCPUs && rec.Launch.Limits.CPUs != nr.limits().CPUs
 	settings := len(want.Config.Restarts(rec.Launch.Config, string(want.Engine))) > 0
 	asked := want.Restart != 0 && rec.Launch.Restart != want.Restart
-	return memory || settings || asked || want.Patch && rec.RestartDue
+	return memory || processors || settings || asked || want.Patch && rec.RestartDue
 }
 
 // compareRole asks the server whether it is the primary, or a replica that follows.

@@ -60,6 +60,8 @@ type nodeState struct {
 	rebuildDue time.Time
 	// inspecting is full while somebody looks into the server; nil until somebody does.
 	inspecting chan struct{}
+	// shaped is full while somebody changes what is inside the server; nil until somebody does.
+	shaped chan struct{}
 	// reading is the same for its log.
 	reading chan struct{}
 	// blockedBy is what of the customer's keeps it from being given one.

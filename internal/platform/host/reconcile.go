@@ -13,6 +13,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 	"steward/internal/gateway"
+	"steward/internal/parameter"
 	"steward/internal/platform"
 	"steward/internal/platform/host/plan"
 	"steward/internal/platform/host/state"
@@ -335,10 +336,21 @@ func (cr *clusterReconciler) switchOver(ctx context.Context, why string) error {
 // setting that must not be lower on its replicas.
 func (cr *clusterReconciler) lowersSettings(ctx context.Context) (bool, error) {
 	nr, err := cr.nodeReconciler(ctx, cr.top.Primary)
-	if err != nil || nr.rec == nil || nr.rec.Launch == nil {
-		return false, err
+	return err == nil && lowers(nr.rec, cr.want), err
+}
+
+// lowers reports whether a node runs with more of something than is wanted of which a replica must not have less than its
+// primary: by its settings, or by its plan.
+func lowers(rec *state.Node, want platform.Wanted) bool {
+	switch {
+	case rec == nil || rec.Launch == nil:
+		return false
+	case rec.Launch.Config.Lowers(want.Config, string(want.Engine)):
+		return true
+	case want.Engine != cluster.PostgreSQL || rec.Applied == nil:
+		return false
 	}
-	return nr.rec.Launch.Config.Lowers(cr.want.Config, string(cr.want.Engine)), nil
+	return parameter.LowersPostgreSQL(want.Plan.MemoryMB, want.Plan.VCPUs, rec.Applied.Plan.MemoryMB, rec.Applied.Plan.VCPUs)
 }
 
 // restartDue reports whether the primary has to be restarted.
@@ -393,7 +405,7 @@ func (cr *clusterReconciler) mayStop(ctx context.Context, nr *nodeReconciler, s 
 			return err
 		}
 	}
-	if nr.rec.Launch == nil || !nr.rec.Launch.Config.Lowers(cr.want.Config, string(cr.want.Engine)) {
+	if !lowers(nr.rec, cr.want) {
 		return nil
 	}
 	primary, err := cr.nodeReconciler(ctx, cr.top.Primary)

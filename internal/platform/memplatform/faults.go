@@ -33,6 +33,7 @@ const (
 	StepVerify    Step = "verify backup"
 	StepMeasure   Step = "measure"
 	StepInspect   Step = "inspect"
+	StepInside    Step = "inside"
 )
 
 // Steps are all of them, for harnesses that fail each in turn.

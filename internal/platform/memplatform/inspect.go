@@ -8,6 +8,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/fault"
 	"steward/internal/insight"
+	"steward/internal/logical"
 	"steward/internal/platform"
 )
 
@@ -21,6 +22,9 @@ type Inside struct {
 	Plan       insight.Plan
 	Planned    []string
 	Log        []insight.LogLine
+	// Databases and Users are what is inside; defaultdb alone while Databases is nil.
+	Databases []logical.Database
+	Users     []LogicalUser
 	// Ended are the sessions that were told to stop.
 	Ended []string
 }

@@ -78,12 +78,12 @@ func (r *Router) Backup(ctx context.Context, want platform.Wanted, from cluster.
 }
 
 // Restore implements platform.Archiver.
-func (r *Router) Restore(ctx context.Context, want platform.Wanted, c platform.Copy, in io.Reader, progress func(int64)) error {
+func (r *Router) Restore(ctx context.Context, want platform.Wanted, from platform.Source, in io.Reader, progress func(int64)) (time.Time, error) {
 	d, err := r.change(want.Cluster)
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
-	return d.Restore(ctx, want, c, in, progress)
+	return d.Restore(ctx, want, from, in, progress)
 }
 
 // Fork implements platform.Archiver.
@@ -213,4 +213,22 @@ func (r *Router) Logs(ctx context.Context, id cluster.ID, q insight.LogQuery) ([
 		return nil, err
 	}
 	return d.Logs(ctx, id, q)
+}
+
+// Inside implements platform.Shaper.
+func (r *Router) Inside(ctx context.Context, id cluster.ID, work func(ctx context.Context, l platform.Logical) error) error {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return err
+	}
+	return d.Inside(ctx, id, work)
+}
+
+// EndUser implements platform.Shaper.
+func (r *Router) EndUser(ctx context.Context, id cluster.ID, user string) error {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return err
+	}
+	return d.EndUser(ctx, id, user)
 }

@@ -13,36 +13,39 @@ import (
 const clusterCreate = `-- name: ClusterCreate :exec
 INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
                       replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time, fork_asked,
-                      engine_config, auto_suspend, protected, platform) OVERRIDING SYSTEM VALUE
+                      engine_config, auto_suspend, protected, platform, autoscale, autoscale_percent, autoscale_max) OVERRIDING SYSTEM VALUE
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
         $12, $13, $14, 'provisioning', $15, $16, $16,
-        $17, $18, $19, $20, $21, $22, $23)
+        $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)
 `
 
 type ClusterCreateParams struct {
-	ID              int64
-	AccountID       int64
-	Label           string
-	Engine          string
-	Series          string
-	Region          string
-	Type            string
-	Size            int32
-	Encrypted       bool
-	SslConnection   bool
-	AllowList       []string
-	ReplicationType string
-	CommitType      string
-	Updates         []byte
-	Port            int32
-	Created         time.Time
-	ForkSource      *int64
-	ForkTime        *time.Time
-	ForkAsked       *time.Time
-	EngineConfig    []byte
-	AutoSuspend     int32
-	Protected       bool
-	Platform        string
+	ID               int64
+	AccountID        int64
+	Label            string
+	Engine           string
+	Series           string
+	Region           string
+	Type             string
+	Size             int32
+	Encrypted        bool
+	SslConnection    bool
+	AllowList        []string
+	ReplicationType  string
+	CommitType       string
+	Updates          []byte
+	Port             int32
+	Created          time.Time
+	ForkSource       *int64
+	ForkTime         *time.Time
+	ForkAsked        *time.Time
+	EngineConfig     []byte
+	AutoSuspend      int32
+	Protected        bool
+	Platform         string
+	Autoscale        bool
+	AutoscalePercent int32
+	AutoscaleMax     string
 }
 
 func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) error {
@@ -70,6 +73,9 @@ func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) er
 		arg.AutoSuspend,
 		arg.Protected,
 		arg.Platform,
+		arg.Autoscale,
+		arg.AutoscalePercent,
+		arg.AutoscaleMax,
 	)
 	return err
 }
@@ -99,6 +105,25 @@ UPDATE clusters SET fork_time = $1::timestamptz, generation = generation + 1 WHE
 func (q *Queries) ClusterForked(ctx context.Context, moment time.Time, iD int64) error {
 	_, err := q.db.Exec(ctx, clusterForked, moment, iD)
 	return err
+}
+
+const clusterGrew = `-- name: ClusterGrew :execrows
+UPDATE clusters SET autoscale_from = type, autoscale_at = $1::timestamptz
+WHERE id = $2 AND autoscale AND (autoscale_from <> type OR autoscale_at IS NULL OR autoscale_at < $3::timestamptz) AND deleted IS NULL
+`
+
+type ClusterGrewParams struct {
+	At     time.Time
+	ID     int64
+	Before time.Time
+}
+
+func (q *Queries) ClusterGrew(ctx context.Context, arg ClusterGrewParams) (int64, error) {
+	result, err := q.db.Exec(ctx, clusterGrew, arg.At, arg.ID, arg.Before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const clusterID = `-- name: ClusterID :one
@@ -228,25 +253,29 @@ func (q *Queries) ClusterUndelete(ctx context.Context, now time.Time, iD int64) 
 const clusterUpdate = `-- name: ClusterUpdate :execrows
 UPDATE clusters SET label = $1, type = $2, allow_list = $3, updates = $4, status = $5,
                     size = $6, replication_type = $7, commit_type = $8,
-                    engine_config = $9, auto_suspend = $10, protected = $11, updated = $12, generation = generation + 1
-WHERE id = $13 AND generation = $14 AND deleted IS NULL
+                    engine_config = $9, auto_suspend = $10, protected = $11,
+                    autoscale = $12, autoscale_percent = $13, autoscale_max = $14, updated = $15, generation = generation + 1
+WHERE id = $16 AND generation = $17 AND deleted IS NULL
 `
 
 type ClusterUpdateParams struct {
-	Label           string
-	Type            string
-	AllowList       []string
-	Updates         []byte
-	Status          string
-	Size            int32
-	ReplicationType string
-	CommitType      string
-	EngineConfig    []byte
-	AutoSuspend     int32
-	Protected       bool
-	Updated         time.Time
-	ID              int64
-	Generation      int64
+	Label            string
+	Type             string
+	AllowList        []string
+	Updates          []byte
+	Status           string
+	Size             int32
+	ReplicationType  string
+	CommitType       string
+	EngineConfig     []byte
+	AutoSuspend      int32
+	Protected        bool
+	Autoscale        bool
+	AutoscalePercent int32
+	AutoscaleMax     string
+	Updated          time.Time
+	ID               int64
+	Generation       int64
 }
 
 func (q *Queries) ClusterUpdate(ctx context.Context, arg ClusterUpdateParams) (int64, error) {
@@ -262,6 +291,9 @@ func (q *Queries) ClusterUpdate(ctx context.Context, arg ClusterUpdateParams) (i
 		arg.EngineConfig,
 		arg.AutoSuspend,
 		arg.Protected,
+		arg.Autoscale,
+		arg.AutoscalePercent,
+		arg.AutoscaleMax,
 		arg.Updated,
 		arg.ID,
 		arg.Generation,

@@ -183,6 +183,11 @@ type Cluster struct {
 	SleepingSince    *time.Time
 	Protected        bool
 	Platform         string
+	Autoscale        bool
+	AutoscalePercent int32
+	AutoscaleMax     string
+	AutoscaleFrom    string
+	AutoscaleAt      *time.Time
 }
 
 type ClusterSecret struct {

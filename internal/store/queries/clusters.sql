@@ -11,15 +11,16 @@ WHERE NOT EXISTS (SELECT 1 FROM clusters c WHERE c.port = p) ORDER BY p LIMIT 1;
 -- name: ClusterCreate :exec
 INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
                       replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time, fork_asked,
-                      engine_config, auto_suspend, protected, platform) OVERRIDING SYSTEM VALUE
+                      engine_config, auto_suspend, protected, platform, autoscale, autoscale_percent, autoscale_max) OVERRIDING SYSTEM VALUE
 VALUES (@id, @account_id, @label, @engine, @series, @region, @type, @size, @encrypted, @ssl_connection, @allow_list,
         @replication_type, @commit_type, @updates, 'provisioning', @port, @created, @created,
-        sqlc.narg('fork_source'), sqlc.narg('fork_time'), sqlc.narg('fork_asked'), @engine_config, @auto_suspend, @protected, @platform);
+        sqlc.narg('fork_source'), sqlc.narg('fork_time'), sqlc.narg('fork_asked'), @engine_config, @auto_suspend, @protected, @platform, @autoscale, @autoscale_percent, @autoscale_max);
 
 -- name: ClusterUpdate :execrows
 UPDATE clusters SET label = @label, type = @type, allow_list = @allow_list, updates = @updates, status = @status,
                     size = @size, replication_type = @replication_type, commit_type = @commit_type,
-                    engine_config = @engine_config, auto_suspend = @auto_suspend, protected = @protected, updated = @updated, generation = generation + 1
+                    engine_config = @engine_config, auto_suspend = @auto_suspend, protected = @protected,
+                    autoscale = @autoscale, autoscale_percent = @autoscale_percent, autoscale_max = @autoscale_max, updated = @updated, generation = generation + 1
 WHERE id = @id AND generation = @generation AND deleted IS NULL;
 
 -- name: ClusterTransition :execrows
@@ -38,6 +39,10 @@ UPDATE clusters SET fork_time = @moment::timestamptz, generation = generation + 
 
 -- name: ClusterFailovers :execrows
 UPDATE clusters SET failovers = @seen::int WHERE id = @id AND failovers = @known::int AND deleted IS NULL;
+
+-- name: ClusterGrew :execrows
+UPDATE clusters SET autoscale_from = type, autoscale_at = @at::timestamptz
+WHERE id = @id AND autoscale AND (autoscale_from <> type OR autoscale_at IS NULL OR autoscale_at < @before::timestamptz) AND deleted IS NULL;
 
 -- name: ClusterSleeping :execrows
 UPDATE clusters SET sleeping_since = sqlc.narg('since')::timestamptz

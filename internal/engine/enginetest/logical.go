@@ -1,0 +1,273 @@
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/fault"
+	"steward/internal/logical"
+)
+
+// logicalDatabases makes databases and users, and has the users log in and try what they may and what they may not.
+func logicalDatabases(t *testing.T, s *Server) {
+	inside, ctx := s.Bench.Driver.Logical(s.Node), t.Context()
+	pg := s.Node.Installation.Family() == cluster.PostgreSQL
+	const password = "Inside-7Hq2xW"
+	user := func(name, database string) Login {
+		return Login{User: name, Password: password, Database: database, CA: s.CA}
+	}
+	grants := func(name string) string {
+		t.Helper()
+		all, err := inside.Users(ctx)
+		must(t, err, "list users")
+		for _, u := range all {
+			if u.Name == name {
+				return fmt.Sprint(u.Grants)
+			}
+		}
+		return "gone"
+	}
+	try := func(l Login, ok bool, statements ...string) {
+		t.Helper()
+		db := s.DB(t, l)
+		defer db.Close()
+		for _, q := range statements {
+			if _, err := db.ExecContext(ctx, q); (err == nil) != ok {
+				t.Errorf("%s as %s: %v", q, l.User, err)
+			}
+		}
+	}
+	schema := ""
+	if !pg {
+		schema = "my_shop."
+	}
+
+	must(t, inside.CreateDatabase(ctx, logical.Database{Name: "my_shop"}), "create a database")
+	must(t, inside.CreateDatabase(ctx, logical.Database{Name: "myxshop"}), "create a database of a similar name")
+	if err := inside.CreateDatabase(ctx, logical.Database{Name: "my_shop", Encoding: "klingon", Collation: "nowhere"}); !namesFields(err, "name", "encoding", "collation") {
+		t.Errorf("a database of nothing that there is: %v", err)
+	}
+	databases, err := inside.Databases(ctx)
+	must(t, err, "list databases")
+	i := slices.IndexFunc(databases, func(d logical.Database) bool { return d.Name == "my_shop" })
+	if i < 0 || databases[i].Encoding == "" || databases[i].Collation == "" || pg && databases[i].Owner != logical.Root {
+		t.Fatalf("databases: %+v", databases)
+	}
+	for _, d := range databases {
+		if slices.Contains([]string{"postgres", "template0", "template1", "mysql", "sys", "steward", "information_schema", "performance_schema"}, d.Name) {
+			t.Errorf("%s is shown", d.Name)
+		}
+	}
+	tables := s.Login()
+	tables.Database = "my_shop"
+	try(tables, true, "CREATE TABLE early (v int)", "INSERT INTO early VALUES (1)")
+
+	for name, p := range map[string]logical.Privilege{"reader": logical.Read, "writer": logical.Write, "keeper": logical.Owner} {
+		must(t, inside.CreateUser(ctx, logical.User{Name: name, Grants: []logical.Grant{{Database: "my_shop", Privilege: p}}}, password), "create "+name)
+		if got, want := grants(name), fmt.Sprintf("[{my_shop %s}]", p); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	if err := inside.CreateUser(ctx, logical.User{Name: "reader", Grants: []logical.Grant{{Database: "nowhere", Privilege: logical.Read}}}, password); !namesFields(err, "username", "grants") {
+		t.Errorf("a user that is there, of a database that isn't: %v", err)
+	}
+	try(tables, true, "CREATE TABLE late (v int)", "INSERT INTO late VALUES (1)")
+	for _, table := range []string{"early", "late"} {
+		try(user("reader", "my_shop"), true, "SELECT * FROM "+schema+table)
+		try(user("reader", "my_shop"), false, "INSERT INTO "+schema+table+" VALUES (2)", "DELETE FROM "+schema+table, "DROP TABLE "+schema+table)
+		try(user("writer", "my_shop"), true, "INSERT INTO "+schema+table+" VALUES (2)", "UPDATE "+schema+table+" SET v = 3", "DELETE FROM "+schema+table+" WHERE v = 3")
+		try(user("writer", "my_shop"), false, "DROP TABLE "+schema+table, "CREATE TABLE "+schema+"evil (v int)")
+	}
+	try(user("keeper", "my_shop"), true, "CREATE TABLE kept (v int)", "INSERT INTO kept VALUES (1)", "ALTER TABLE kept ADD w int")
+	try(user("reader", "my_shop"), true, "SELECT * FROM "+schema+"kept")
+	try(user("writer", "my_shop"), true, "UPDATE "+schema+"kept SET v = 2")
+	for _, name := range []string{"reader", "writer", "keeper"} {
+		try(user(name, "myxshop"), false, "SELECT 1") // a pattern would let them in
+	}
+	try(tables, true, "SELECT * FROM kept", "UPDATE kept SET v = 3") // dbadmin is left out of nothing
+
+	must(t, inside.SetGrants(ctx, "writer", []logical.Grant{{Database: "my_shop", Privilege: logical.Read}, {Database: "myxshop", Privilege: logical.Write}}), "grant less and more")
+	if got := grants("writer"); got != "[{my_shop read} {myxshop write}]" {
+		t.Errorf("writer: %s", got)
+	}
+	try(user("writer", "my_shop"), true, "SELECT * FROM "+schema+"early", "SELECT * FROM "+schema+"kept")
+	try(user("writer", "my_shop"), false, "UPDATE "+schema+"early SET v = 4", "UPDATE "+schema+"kept SET v = 4")
+	if err := inside.SetGrants(ctx, "nobody", nil); !fault.IsKind(err, fault.NotFound) {
+		t.Errorf("grants of nobody: %v", err)
+	}
+
+	session, err := s.DB(t, user("writer", "my_shop")).Conn(ctx)
+	must(t, err, "log in")
+	must(t, inside.SetUserPassword(ctx, "writer", "Other-8Jr3yX"), "set the password")
+	must(t, inside.EndUser(ctx, "writer"), "end sessions")
+	if _, err := session.ExecContext(ctx, "SELECT 1"); err == nil {
+		t.Error("a session lives on")
+	}
+	session.Close()
+	if s.TryLogin(t, user("writer", "my_shop")) == nil {
+		t.Error("the old password is good still")
+	}
+	renewed := user("writer", "my_shop")
+	renewed.Password = "Other-8Jr3yX"
+	must(t, s.TryLogin(t, renewed), "log in with the new password")
+
+	if pg {
+		ownersPart(t, s, inside, try, user)
+	}
+	must(t, inside.SetGrants(ctx, "keeper", nil), "take all grants")
+	try(user("keeper", "my_shop"), false, "SELECT 1")
+	must(t, inside.DropDatabase(ctx, "my_shop"), "drop a database")
+	if err := inside.DropDatabase(ctx, "my_shop"); !fault.IsKind(err, fault.NotFound) {
+		t.Errorf("drop a database that is gone: %v", err)
+	}
+	if got := grants("reader"); got != "[]" {
+		t.Errorf("grants on a database that is gone: %s", got)
+	}
+	must(t, inside.CreateDatabase(ctx, logical.Database{Name: "my_shop"}), "create it again")
+	try(user("reader", "my_shop"), false, "SELECT 1")
+	for _, name := range []string{"reader", "writer", "keeper"} {
+		must(t, inside.DropUser(ctx, name), "drop "+name)
+		if err := inside.DropUser(ctx, name); !fault.IsKind(err, fault.NotFound) {
+			t.Errorf("drop a user that is gone: %v", err)
+		}
+	}
+	if s.TryLogin(t, user("reader", "my_shop")) == nil {
+		t.Error("a user that was dropped logs in")
+	}
+	for _, name := range []string{"my_shop", "myxshop"} {
+		must(t, inside.DropDatabase(ctx, name), "drop "+name)
+	}
+	for _, name := range []string{"postgres", "template1", "mysql", "steward"} {
+		if err := inside.DropDatabase(ctx, name); !fault.IsKind(err, fault.NotFound) {
+			t.Errorf("drop %s: %v", name, err)
+		}
+	}
+	if !t.Failed() { // rapid panics in a test that has failed
+		quotedNames(t, s, inside)
+	}
+}
+
+// ownersPart is what only PostgreSQL has: databases and tables belong to somebody.
+func ownersPart(t *testing.T, s *Server, inside engine.Logical, try func(Login, bool, ...string), user func(name, database string) Login) {
+	ctx := t.Context()
+	if err := inside.SetGrants(ctx, "reader", []logical.Grant{{Database: "my_shop", Privilege: logical.Owner}}); !namesFields(err, "grants") {
+		t.Errorf("a second owner: %v", err)
+	}
+	expect := func(err error, words string) {
+		t.Helper()
+		if !fault.IsKind(err, fault.Precondition) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want %q", err, words)
+		}
+	}
+	expect(inside.DropUser(ctx, "keeper"), "owns databases: my_shop")
+	must(t, inside.SetGrants(ctx, "keeper", []logical.Grant{{Database: "my_shop", Privilege: logical.Write}}), "give the database up")
+	try(user("keeper", "my_shop"), false, "CREATE TABLE evil (v int)")
+	try(user("keeper", "my_shop"), true, "UPDATE kept SET v = 5") // the table stays the user's
+	expect(inside.DropUser(ctx, "keeper"), "owns something in: my_shop")
+	tables := s.Login()
+	tables.Database = "my_shop"
+	try(tables, true, "CREATE TABLE third (v int)", "CREATE SCHEMA later", "CREATE TABLE later.fourth (v int)")
+	try(user("keeper", "my_shop"), true, "INSERT INTO third VALUES (1)", "INSERT INTO later.fourth VALUES (1)")
+	try(user("reader", "my_shop"), true, "SELECT * FROM third", "SELECT * FROM later.fourth")
+	try(tables, true, "DROP TABLE kept", "GRANT EXECUTE ON FUNCTION pg_catalog.now() TO dbadmin", "CREATE FUNCTION mine() RETURNS int LANGUAGE sql AS 'SELECT 1'", "GRANT EXECUTE ON FUNCTION mine() TO keeper")
+	for _, c := range []logical.Database{{Encoding: "LATIN1"}, {Collation: "C"}, {Owner: "keeper"}, {Collation: "de-x-icu"}} {
+		c.Name = "of its own"
+		err := inside.CreateDatabase(ctx, c)
+		if namesFields(err, "collation") && c.Collation == "de-x-icu" {
+			continue // a build without ICU, or a server before 15
+		}
+		must(t, err, fmt.Sprintf("create %+v", c))
+		all, err := inside.Databases(ctx)
+		must(t, err, "list databases")
+		i := slices.IndexFunc(all, func(d logical.Database) bool { return d.Name == c.Name })
+		if i < 0 || c.Encoding != "" && all[i].Encoding != c.Encoding || c.Collation != "" && all[i].Collation != c.Collation || c.Owner != "" && all[i].Owner != c.Owner {
+			t.Errorf("asked for %+v, made %+v", c, all)
+		}
+		must(t, inside.DropDatabase(ctx, c.Name), "drop it")
+	}
+	if err := inside.CreateDatabase(ctx, logical.Database{Name: "x", Owner: "steward"}); !namesFields(err, "owner") {
+		t.Errorf("a database of ours: %v", err)
+	}
+}
+
+// quotedNames has names that try to end a quote made, granted and dropped: by us where they are allowed, else by the customer.
+func quotedNames(t *testing.T, s *Server, inside engine.Logical) {
+	ctx := t.Context()
+	pieces := []string{`"`, `'`, "`", `\`, `;`, `--`, `$$`, `%`, `_`, `*`, `/*`, `*/`, ` `, `DROP ROLE dbadmin`, `{user}`, `%I`, `%[1]s`, `ä`, `x`}
+	quoted := func(name string) string {
+		if s.Node.Installation.Family() == cluster.PostgreSQL {
+			return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+		}
+		return "`" + strings.ReplaceAll(name, "`", "``") + "`"
+	}
+	before, err := inside.Databases(ctx)
+	must(t, err, "list databases")
+	runs := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		if runs++; runs > 6 && !Thorough() {
+			return // each makes a database
+		}
+		ok := func(err error, what string) {
+			rt.Helper()
+			if err != nil {
+				rt.Fatalf("%s: %v", what, err)
+			}
+		}
+		name := "n" + strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 6).Draw(rt, "name"), "") + "n"
+		name = strings.ToValidUTF8(name[:min(len(name), 60)], "")
+		role := "hostile"
+		if logical.CheckDatabase(s.Node.Installation.Family(), "name", name) == nil {
+			ok(inside.CreateDatabase(ctx, logical.Database{Name: name}), "create "+name)
+		} else {
+			s.Exec(t, "CREATE DATABASE "+quoted(name))
+		}
+		if logical.CheckUser(s.Node.Installation.Family(), "username", name) == nil {
+			role = name
+		}
+		ok(inside.CreateUser(ctx, logical.User{Name: role, Grants: []logical.Grant{{Database: name, Privilege: logical.Write}}}, "Hostile-5Kt9zQ"), "create user "+role)
+		all, err := inside.Users(ctx)
+		ok(err, "list users")
+		i := slices.IndexFunc(all, func(u logical.User) bool { return u.Name == role })
+		if i < 0 || fmt.Sprint(all[i].Grants) != fmt.Sprintf("[{%s write}]", name) {
+			rt.Errorf("users: %q", all)
+		}
+		ok(s.TryLogin(t, Login{User: role, Password: "Hostile-5Kt9zQ", Database: name, CA: s.CA}), "log in as "+role)
+		ok(inside.SetGrants(ctx, role, []logical.Grant{{Database: name, Privilege: logical.Owner}}), "make "+role+" the owner")
+		ok(inside.SetGrants(ctx, role, nil), "take the grants of "+role)
+		ok(inside.SetUserPassword(ctx, role, "Hostile-6Lu0aR"), "set the password of "+role)
+		ok(inside.EndUser(ctx, role), "end sessions of "+role)
+		ok(inside.DropDatabase(ctx, name), "drop "+name)
+		ok(inside.DropUser(ctx, role), "drop "+role)
+		databases, err := inside.Databases(ctx)
+		ok(err, "list databases")
+		if !slices.Equal(databases, before) {
+			rt.Errorf("databases: %q", databases)
+		}
+	})
+	must(t, s.TryLogin(t, s.Login()), "log in as dbadmin")
+}
+
+// namesFields reports whether an error is faults of these fields, in any order.
+func namesFields(err error, fields ...string) bool {
+	var named fault.Faults
+	one, isOne := errors.AsType[*fault.Fault](err)
+	if isOne {
+		named = fault.Faults{one}
+	}
+	if all, ok := errors.AsType[fault.Faults](err); ok {
+		named = all
+	}
+	for _, f := range fields {
+		if !named.Name(f) {
+			return false
+		}
+	}
+	return len(named) == len(fields)
+}

@@ -1,0 +1,67 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"steward/internal/cluster"
+	"steward/internal/fault"
+	"steward/internal/platform"
+	"steward/internal/platform/host/state"
+)
+
+// Inside implements platform.Shaper. A cluster's changes come one after the other, beside looks into it: each takes one of the
+// few connections that are ours.
+func (d *Driver) Inside(ctx context.Context, id cluster.ID, work func(ctx context.Context, l platform.Logical) error) error {
+	top, err := d.topology(id)
+	if err != nil {
+		return fmt.Errorf("cluster %d: %w", id, err)
+	}
+	if top.Rests() {
+		return fault.NewPrecondition("%s", platform.SleepsReason)
+	}
+	ns := d.clusterState(id).node(top.Primary)
+	gate := ns.shaping()
+	select {
+	case gate <- struct{}{}:
+		defer func() { <-gate }()
+	case <-ctx.Done():
+		return fmt.Errorf("cluster %d: wait for another change: %w", id, ctx.Err())
+	}
+	rec, err := state.ReadNode(d.layout.node(id, top.Primary))
+	switch {
+	case err != nil:
+		return fmt.Errorf("cluster %d: %w", id, err)
+	case rec == nil || !rec.Bootstrapped:
+		return fmt.Errorf("cluster %d: the node isn't set up", id)
+	case !ns.running(), ns.isHung():
+		return fault.NewPrecondition("The database doesn't answer; try again soon.")
+	}
+	eng, node, err := d.recordedNode(ctx, rec)
+	if err != nil {
+		return fmt.Errorf("cluster %d: %w", id, err)
+	}
+	return work(ctx, eng.Logical(node))
+}
+
+// shaping is full while somebody changes what is inside the server.
+func (ns *nodeState) shaping() chan struct{} {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if ns.shaped == nil {
+		ns.shaped = make(chan struct{}, 1)
+	}
+	return ns.shaped
+}
+
+// EndUser implements platform.Shaper.
+func (d *Driver) EndUser(ctx context.Context, id cluster.ID, user string) error {
+	unreachable, err := d.inspect(ctx, id, func(ctx context.Context, n inspected) error {
+		return n.eng.Logical(n.node).EndUser(ctx, user)
+	})
+	if err == nil && len(unreachable) > 0 {
+		err = errors.New("not all nodes answer")
+	}
+	return err
+}
