@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 )
@@ -35,7 +36,10 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 // own is a page of the console, and never another site's.
 func own(to string) string {
 	u, err := url.Parse(to)
-	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/console/") || strings.ContainsAny(to, "\\\r\n") || strings.HasPrefix(u.Path, "/console/log") {
+	if err != nil || u.Scheme != "" || u.Host != "" || strings.ContainsAny(to, "\\\r\n") {
+		return "/console/"
+	}
+	if clean := path.Clean(u.Path); clean != strings.TrimSuffix(u.Path, "/") || !strings.HasPrefix(clean, "/console/") || strings.HasPrefix(clean, "/console/log") {
 		return "/console/"
 	}
 	return u.EscapedPath()
@@ -164,12 +168,12 @@ func (a *captured) Write(b []byte) (int, error) { return a.body.Write(b) }
 
 // post sends the API a form in the console's own name, because of the request from, or of
 // none's.
-func (c *Console) post(ctx context.Context, path string, from *http.Request, form map[string]string) (*captured, error) {
+func (c *Console) post(ctx context.Context, place string, from *http.Request, form map[string]string) (*captured, error) {
 	values := url.Values{"client_id": {c.ClientID}}
 	for name, value := range form {
 		values.Set(name, value)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Origin+path, strings.NewReader(values.Encode()))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Origin+place, strings.NewReader(values.Encode()))
 	if err != nil {
 		return nil, err
 	}
