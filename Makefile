@@ -12,7 +12,7 @@ TOOL    := $(GO) tool -modfile=tools/go.mod
 SOURCES := $(shell find cmd internal client api go.mod go.sum \( -type d -o -type f ! -name '*_test.go' \) 2>/dev/null)
 
 # What `make generate` writes and `make verify` proves current.
-GENERATED := internal/store/dbsqlc api/openapi.yaml api/openapi-3.0.json docs/lifecycle.md docs/parameters.md
+GENERATED := internal/store/dbsqlc api/openapi.yaml api/openapi-3.0.json docs/lifecycle.md docs/parameters.md web/src/api.ts internal/console/dist
 
 SCRIPTS := scripts/setup scripts/bench-peers scripts/fetch-engines scripts/fuzz scripts/fetch-kube scripts/verify .ci/run
 
@@ -84,7 +84,8 @@ test-crash: engines-ci ## Kill steward at every step of everything (make test: a
 e2e: engines-ci ## The built binary with real databases, and kills at every step
 	$(GO) test -timeout 30m $(SIDE_BY_SIDE) -count=1 ./test/...
 
-lint: ## golangci-lint, gofumpt, and the scripts' syntax
+lint: setup-web ## golangci-lint, gofumpt, the console's types, and the scripts' syntax
+	cd web && node_modules/.bin/tsc
 	$(TOOL) golangci-lint run ./...
 	$(TOOL) golangci-lint run --build-tags failpoint ./internal/failpoint/...
 	@for script in $(SCRIPTS); do bash -n $$script; done
@@ -92,13 +93,16 @@ lint: ## golangci-lint, gofumpt, and the scripts' syntax
 format: ## Format all Go files
 	$(TOOL) gofumpt -w $$(git ls-files --cached --others --exclude-standard '*.go' | grep -v /dbsqlc/)
 
-generate: ## Write generated files anew: queries, OpenAPI document, lifecycle diagram, parameters
+generate: setup-web ## Write generated files anew: queries, OpenAPI document, lifecycle diagram, parameters, the console
 	$(TOOL) sqlc generate
 	$(GO) run scripts/lifecycle.go >docs/lifecycle.md.new
 	mv docs/lifecycle.md.new docs/lifecycle.md
 	$(GO) run scripts/parameters.go >docs/parameters.md.new
 	mv docs/parameters.md.new docs/parameters.md
 	$(GO) generate ./...
+	$(GO) run scripts/apitypes.go >web/src/api.ts.new
+	mv web/src/api.ts.new web/src/api.ts
+	$(GO) run scripts/console.go
 
 verify: ## Prove generated files, modules and idioms current
 	scripts/verify $(GENERATED)
@@ -138,10 +142,14 @@ help: ## Show this
 setup-build:
 	@scripts/setup --build
 
+# What the console is made with.
+setup-web:
+	@scripts/setup --web
+
 # The server versions that CI tests with, and the API server of Kubernetes that tests ask.
 engines-ci:
 	@scripts/setup --build --engines
 	@scripts/fetch-engines --ci
 	@scripts/fetch-kube >/dev/null
 
-.PHONY: run build setup engines check test test-quick test-engines test-haproxy test-crash e2e lint format generate verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build engines-ci
+.PHONY: run build setup engines check test test-quick test-engines test-haproxy test-crash e2e lint format generate verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build setup-web engines-ci

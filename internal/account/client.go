@@ -13,9 +13,13 @@ import (
 // is no secret.
 type ClientID string
 
+// ConsoleClient is steward's own console, which users of all accounts log in to.
+const ConsoleClient ClientID = "636f6e736f6c65000000"
+
 // Client is a registered application.
 type Client struct {
-	ID      ClientID
+	ID ClientID
+	// Account is 0 for the console's.
 	Account ID
 	// Owner registered it, and is whom its client credentials stand for, within
 	// OwnScopes and until OwnExpiry (nil: for ever): those of the token that it

@@ -31,6 +31,9 @@ type Options struct {
 	Registry *prometheus.Registry
 	// Ready is nil when the server can answer requests.
 	Ready func(ctx context.Context) error
+	// ConsoleRedirect is where users are sent back to who log in to the console; "" where
+	// there is none.
+	ConsoleRedirect string
 	// Origin is what browsers may call from: the CORS header's value.
 	Origin string
 	// RequestsPerMinute bounds each token, and each address that sends none;
@@ -74,7 +77,7 @@ func New(o Options) *API {
 		o.Registry = prometheus.NewRegistry()
 	}
 	a := &API{
-		Options: o, mux: http.NewServeMux(), metrics: newMetrics(o.Registry), oauth: oauth.New(o.Control), limits: newLimits(o), suspects: make(chan struct{}, suspectsAtOnce),
+		Options: o, mux: http.NewServeMux(), metrics: newMetrics(o.Registry), oauth: oauth.New(o.Control, o.ConsoleRedirect), limits: newLimits(o), suspects: make(chan struct{}, suspectsAtOnce),
 		deliveries: map[string]delivery{"GET /openapi.yaml": deliverPacked, "GET /openapi-3.0.json": deliverPacked, "GET /docs": deliverPacked},
 	}
 	a.huma = humago.New(a.mux, config())

@@ -27,6 +27,8 @@ var loginTemplate = template.Must(template.Must(template.New("login").Parse(logi
 type loginPage struct {
 	Label, Destination, Action, CSRF, Problem string
 	Scopes                                    []string
+	// Console: it is steward's own pages that the user logs in to.
+	Console bool
 }
 
 // scopePhrases say to people what a scope is.
@@ -75,7 +77,7 @@ func (a *API) showLogin(w http.ResponseWriter, r *http.Request, request *oauth.R
 	})
 	a.writePage(w, status, origin(request.Client.RedirectURI), loginPage{
 		Label: request.Client.Label, Destination: request.Client.RedirectURI, Action: "/oauth/authorize?" + r.URL.RawQuery,
-		CSRF: token, Problem: problem, Scopes: phrases(request.Scopes),
+		CSRF: token, Problem: problem, Scopes: phrases(request.Scopes), Console: request.Client.ID == account.ConsoleClient,
 	})
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -107,7 +108,7 @@ func (a *API) login(r *http.Request, client account.Client) (account.User, error
 		Account: client.Account, Username: r.PostForm.Get("username"), Password: r.PostForm.Get("password"),
 		Address: address, Suspect: a.suspect(address),
 	})
-	stateOf(r.Context()).principal = account.Principal{Account: client.Account, User: user, Client: client.ID}
+	stateOf(r.Context()).principal = account.Principal{Account: cmp.Or(client.Account, user.Account), User: user, Client: client.ID}
 	if fault.IsKind(err, fault.Unauthenticated) {
 		err = a.mistrust(r.Context(), address, err)
 	}

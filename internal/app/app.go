@@ -18,6 +18,7 @@ import (
 	"steward/internal/archive"
 	"steward/internal/audit"
 	"steward/internal/catalog"
+	"steward/internal/console"
 	"steward/internal/control"
 	"steward/internal/converge"
 	"steward/internal/datadir"
@@ -66,6 +67,7 @@ type App struct {
 	work     *work.Work
 	keeper   *converge.Keeper
 	api      *api.API
+	console  *console.Console // nil when there is none
 	networks *monitor.Networks
 	prober   *probe.Prober
 	watcher  *watch.Watcher
@@ -152,7 +154,11 @@ func (a *App) wire(ctx context.Context) error {
 		Control: a.control, Catalog: a.catalog, Logger: a.log, Registry: a.registry, Ready: a.store.Ping, Origin: a.o.CORS.Origin,
 		RequestsPerMinute: a.o.Limits.RequestsPerMinute, StatsPerMinute: a.o.Limits.StatsPerMinute, FailedLoginsPerMinute: a.o.Limits.FailedLoginsPerMinute,
 		Audit: a.audit.Record, TrustedProxies: proxies, Now: failpoint.Now,
+		ConsoleRedirect: a.consoleRedirect(),
 	})
+	if err := a.openConsole(); err != nil {
+		return err
+	}
 	return a.store.WakeAll(ctx) // a predecessor may have died in the middle of any
 }
 

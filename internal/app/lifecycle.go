@@ -60,6 +60,7 @@ func (a *App) all() []service {
 		a.sweep("request counts", limit.Window, a.sweepRates),
 		a.sweep("audit trail", expiredSweep, a.sweepAudit),
 		a.sweep("expired authorizations", expiredSweep, func(ctx context.Context) error { return a.control.Authorizations.Purge(ctx) }),
+		a.sweep("console's sessions", expiredSweep, a.sweepConsole),
 		{"audit", func(context.Context) error { a.audit.Start(); return nil }, finally(func() { a.audit.Stop() })},
 		background("meter", func(ctx context.Context) {
 			if a.o.Metrics.Databases {
@@ -78,7 +79,7 @@ func (a *App) all() []service {
 		// Last, so that it is stopped first: the lines that its last requests hand to the
 		// audit trail are still taken.
 		a.serving("API", func() (net.Listener, *http.Server) {
-			server := a.api.Server()
+			server := api.NewServer(a.front(), a.log)
 			server.RegisterOnShutdown(a.control.Events.Hub.Close)
 			return a.listener, server
 		}),

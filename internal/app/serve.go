@@ -22,6 +22,9 @@ func Serve(ctx context.Context, o Options) error {
 		return err
 	}
 	a.welcome(o.Out, time.Since(begun))
+	if err := a.tellFirstLink(ctx, o.Out); err != nil {
+		return errors.Join(err, a.Stop())
+	}
 	if o.Demo {
 		if err := a.demo(ctx, o.Out); err != nil && ctx.Err() == nil {
 			fmt.Fprintln(o.Out, "The demo database couldn't be made:", err)
@@ -44,6 +47,7 @@ func (a *App) welcome(w io.Writer, took time.Duration) {
 		fmt.Fprintf(w, "  metrics   http://%s/metrics\n", a.metrics.Addr())
 	}
 	fmt.Fprintf(w, "  token     %s\n", a.dir.AdminToken())
+	a.tellConsole(w)
 	for _, engine := range a.catalog.Engines {
 		fmt.Fprintf(w, "  engine    %s\n", engine.ID())
 	}

@@ -4,15 +4,18 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/config"
 	"steward/internal/operator"
 )
 
 type userCommands struct {
 	Create userCreateCommand `cmd:"" help:"Create a user."`
-	Passwd userPasswdCommand `cmd:"" help:"Set the password that a user logs in to OAuth applications with."`
+	Passwd userPasswdCommand `cmd:"" help:"Set the password that a user logs in to the console and OAuth applications with."`
+	Link   userLinkCommand   `cmd:"" help:"Print a link with which a user sets a password in the console, once, within a day."`
 }
 
 // accountFlag is embedded in commands about users, whose names are unique in their
@@ -75,6 +78,29 @@ func (c *userPasswdCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	fmt.Fprintf(s.err, "The password of %s is set.\n", c.Name)
+	return nil
+}
+
+type userLinkCommand struct {
+	storeFlags
+	accountFlag
+	Name   string `arg:"" help:"The user's name."`
+	URL    string `help:"Where the console is reached; console.url of the configuration by default." placeholder:"URL"`
+	Config string `help:"The server's configuration file (YAML)." type:"existingfile"`
+}
+
+func (c *userLinkCommand) Run(ctx context.Context, s *streams, access *operator.Access) error {
+	config, err := config.Load(c.Config)
+	if err != nil {
+		return err
+	}
+	origin := cmp.Or(c.URL, config.Console.URL, "http://127.0.0.1:8080")
+	secret, err := access.MakeLoginLink(ctx, c.Account, c.Name)
+	if err != nil {
+		return err
+	}
+	// Behind the #: browsers send that to no server, and no proxy notes it.
+	fmt.Fprintf(s.out, "%s/console/first#%s\n", strings.TrimRight(origin, "/"), secret)
 	return nil
 }
 

@@ -22,6 +22,7 @@ type Config struct {
 	Isolation Isolation `koanf:"isolation"`
 	Pool      Pool      `koanf:"pool"`
 	CORS      CORS      `koanf:"cors"`
+	Console   Console   `koanf:"console"`
 	Backups   Backups   `koanf:"backups"`
 	// Maintenance is what is done in databases' maintenance windows.
 	Maintenance Maintenance `koanf:"maintenance"`
@@ -128,6 +129,15 @@ type Pool struct {
 // CORS is which origins browsers may call the API from.
 type CORS struct {
 	Origin string `koanf:"origin"`
+}
+
+// Console is the web console.
+type Console struct {
+	// Enabled serves it at the API's address.
+	Enabled bool `koanf:"enabled"`
+	// URL is where browsers reach it, such as https://steward.example.org; "" for the API's
+	// own address where that is this machine's loopback.
+	URL string `koanf:"url"`
 }
 
 // Audit is how long lines of the audit trail are kept.

@@ -38,6 +38,10 @@ func TestLoadConfig(t *testing.T) {
 			env:      map[string]string{"STEWARD_POOL__SIZES": "7"},
 			wantErrs: []string{`"Gateway"`, `"audit.until"`, `"pool.sizes"`, "audit.keep"},
 		},
+		{name: "the console behind TLS", file: "console:\n  url: https://steward.example.org/\n", want: func(c *Config) { c.Console.URL = "https://steward.example.org/" }},
+		{name: "no console", file: "console:\n  enabled: false\n", want: func(c *Config) { c.Console.Enabled = false }},
+		{name: "the console without TLS", file: "console:\n  url: http://steward.example.org\n", wantErrs: []string{"console.url: must begin with https://"}},
+		{name: "the console at a path", file: "console:\n  url: https://example.org/steward\n", wantErrs: []string{"console.url", "without a path"}},
 		{name: "days", file: "backups:\n  keep_after_delete: 30d\n", want: func(c *Config) { c.Backups.KeepAfterDelete = 720 * time.Hour }},
 		{
 			name: "the gateway's driver, and networks",

@@ -27,6 +27,7 @@ func Default() Config {
 		Isolation:   Isolation{Bubblewrap: "auto", Cgroups: "auto", UIDBase: 700000},
 		Pool:        Pool{Size: 4},
 		CORS:        CORS{Origin: "*"},
+		Console:     Console{Enabled: true},
 		Engines:     Engines{DiscoverEvery: 5 * time.Minute},
 		Maintenance: Maintenance{AtOnce: 2},
 		Backups:     Backups{Schedule: "00:00", Keep: backup.Autos, Verify: true, Timeout: archive.DefaultTimeout, RetryFor: 10 * time.Minute},

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/cluster"
@@ -16,7 +18,7 @@ import (
 func (c Config) validate() []error {
 	return slices.Concat(
 		c.Gateway.validate(), c.Server.validate(), c.Limits.validate(), c.Quotas.validate(), c.validateIsolation(),
-		c.validateBackups(), c.Monitor.validate(), c.validateNotices(), c.Catalog.validate(),
+		c.validateBackups(), c.Monitor.validate(), c.validateNotices(), c.Catalog.validate(), c.Console.validate(),
 		failing(
 			check{c.Audit.Keep < leastAudit, fmt.Sprintf("audit.keep: must be at least %s", leastAudit)},
 			check{c.Pool.Size < 0 || c.Pool.Size > 100, "pool.size: must be 0-100"},
@@ -66,6 +68,22 @@ func (g Gateway) validate() (errs []error) {
 func (c Server) validate() []error {
 	if _, err := c.Proxies(); err != nil {
 		return []error{err}
+	}
+	return nil
+}
+
+// validate wants an origin that keeps passwords from the network's eyes.
+func (c Console) validate() []error {
+	if c.URL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+		return []error{fmt.Errorf("console.url: %q must be an address without a path, such as https://steward.example.org", c.URL)}
+	}
+	loopback := slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, u.Hostname())
+	if u.Scheme != "https" && !(u.Scheme == "http" && loopback) {
+		return []error{errors.New("console.url: must begin with https://, or with http:// for this machine's loopback only")}
 	}
 	return nil
 }

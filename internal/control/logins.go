@@ -21,6 +21,8 @@ type Logins struct {
 
 // Attempt is a log-in that somebody tries, to an account's applications.
 type Attempt struct {
+	// Account is 0 for the console, which is every account's: the account's name then
+	// stands before the user's, with a slash between; without, the first is meant.
 	Account            account.ID
 	Username, Password string
 	// Address is where it comes from, and Suspect that too many that failed did.
@@ -51,6 +53,10 @@ func (s *Logins) SetPassword(ctx context.Context, u account.User, password strin
 // by name, whether there is such a user or not, and past the limit they are TooMany:
 // a right password then waits in the slow lane.
 func (s *Logins) Login(ctx context.Context, a Attempt) (account.User, error) {
+	a, err := s.resolve(ctx, a)
+	if err != nil {
+		return account.User{}, err
+	}
 	if len(ValidateUsername(a.Username)) > 0 || len(a.Password) > 4*mostPassword {
 		a.Username, a.Password = "-", "" // can't be anybody's; takes as long
 	}
@@ -68,6 +74,27 @@ func (s *Logins) Login(ctx context.Context, a Attempt) (account.User, error) {
 		err = fault.NewTooMany()
 	}
 	return user, err
+}
+
+// resolve finds the account of an attempt that names it. One that isn't there, or isn't
+// served, is 0, which no user is of.
+func (s *Logins) resolve(ctx context.Context, a Attempt) (Attempt, error) {
+	if a.Account != 0 {
+		return a, nil
+	}
+	name, username, named := strings.Cut(a.Username, "/")
+	if !named {
+		name, username = account.First, a.Username
+	}
+	found, err := s.Store.AccountByName(ctx, name)
+	if err != nil && !fault.IsKind(err, fault.NotFound) {
+		return a, err
+	}
+	a.Username = username
+	if err == nil && found.Status == account.Active {
+		a.Account = found.ID
+	}
+	return a, nil
 }
 
 func (s *Logins) verify(ctx context.Context, a Attempt) (account.User, error) {

@@ -32,18 +32,21 @@ const (
 // Server is the authorization server.
 type Server struct {
 	control  *control.Control
+	storage  *storage
 	provider fosite.OAuth2Provider
 }
 
-// New makes a server over the use cases.
-func New(c *control.Control) *Server {
+// New makes a server over the use cases. consoleRedirect is the redirect URI of the console,
+// "" where nobody can log in to it.
+func New(c *control.Control, consoleRedirect string) *Server {
 	config := &fosite.Config{
 		AccessTokenLifespan: AccessLifetime, RefreshTokenLifespan: RefreshLifetime, AuthorizeCodeLifespan: CodeLifetime,
 		ScopeStrategy: covers, ClientSecretsHasher: secrets{},
 		RefreshTokenScopes:          []string{}, // every code leads to a refresh token
 		EnforcePKCEForPublicClients: true,
 	}
-	return &Server{c, compose.Compose(config, &storage{c}, strategy{},
+	kept := &storage{c, consoleRedirect}
+	return &Server{c, kept, compose.Compose(config, kept, strategy{},
 		compose.OAuth2AuthorizeExplicitFactory, compose.OAuth2ClientCredentialsGrantFactory, compose.OAuth2RefreshTokenGrantFactory,
 		compose.OAuth2TokenRevocationFactory, compose.OAuth2PKCEFactory)}
 }
@@ -68,7 +71,7 @@ func (s *Server) Authorize(ctx context.Context, r *http.Request) (*Request, erro
 	if err != nil {
 		return nil, errors.Join(ErrNoRedirect, err)
 	}
-	client, _, err := s.control.Authorizations.Client(ctx, account.ClientID(r2.Form.Get("client_id")))
+	client, _, err := s.storage.client(ctx, account.ClientID(r2.Form.Get("client_id")))
 	if fault.IsKind(err, fault.NotFound) {
 		return nil, errors.Join(ErrNoRedirect, fosite.ErrInvalidClient.WithHint("There is no such client."))
 	}
@@ -158,6 +161,8 @@ func (s *Server) Exchange(ctx context.Context, r *http.Request) (Tokens, account
 		}
 		if request != nil {
 			who = principalOf(request)
+			who.Account = accountOf(ctx, tx, who)
+			who.User.Account = who.Account
 		}
 		if err == nil {
 			response, err = s.provider.NewAccessResponse(ctx, request)
@@ -261,6 +266,19 @@ func internal(err error) bool {
 	}
 	known, ok := errors.AsType[*fosite.RFC6749Error](err)
 	return !ok || known.CodeField >= http.StatusInternalServerError
+}
+
+// accountOf is whose audit trail an exchange of the principal is in: for applications
+// that all accounts have, the user's, if it is known.
+func accountOf(ctx context.Context, tx *store.Tx, p account.Principal) account.ID {
+	if p.Account != 0 || p.User.ID == 0 {
+		return p.Account
+	}
+	id, err := tx.AccountOfUser(ctx, p.User.ID)
+	if err != nil {
+		return 0 // the exchange itself will meet the reason
+	}
+	return id
 }
 
 func principalOf(r fosite.Requester) account.Principal {

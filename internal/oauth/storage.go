@@ -20,7 +20,12 @@ import (
 // transaction, which comes with the context: codes and refresh tokens are locked
 // when they are looked at, so that of two who exchange one at once the second
 // finds it used.
-type storage struct{ control *control.Control }
+type storage struct {
+	control *control.Control
+	// consoleRedirect is the console's redirect URI, which the store doesn't have: it is
+	// where this server is reached. "" where there is no console.
+	consoleRedirect string
+}
 
 type txKey struct{}
 
@@ -77,11 +82,7 @@ func (c *client) GetGrantTypes() fosite.Arguments {
 
 // GetClient implements fosite.ClientManager.
 func (s *storage) GetClient(ctx context.Context, id string) (fosite.Client, error) {
-	find := s.control.Authorizations.Client
-	if tx, err := txOf(ctx); err == nil {
-		find = tx.ClientAnywhere // a second connection for it could be one too many
-	}
-	found, secret, err := find(ctx, account.ClientID(id))
+	found, secret, err := s.client(ctx, account.ClientID(id))
 	if fault.IsKind(err, fault.NotFound) {
 		return nil, fosite.ErrNotFound
 	}
@@ -89,6 +90,22 @@ func (s *storage) GetClient(ctx context.Context, id string) (fosite.Client, erro
 		return nil, err
 	}
 	return &client{found, secret}, nil
+}
+
+// client is an application with the hash of its secret.
+func (s *storage) client(ctx context.Context, id account.ClientID) (account.Client, []byte, error) {
+	find := s.control.Authorizations.Client
+	if tx, err := txOf(ctx); err == nil {
+		find = tx.ClientAnywhere // a second connection for it could be one too many
+	}
+	found, secret, err := find(ctx, id)
+	if err == nil && found.ID == account.ConsoleClient {
+		found.RedirectURI = s.consoleRedirect
+		if s.consoleRedirect == "" {
+			err = fault.NewNotFound()
+		}
+	}
+	return found, secret, err
 }
 
 // ClientAssertionJWTValid implements fosite.ClientManager. Clients prove

@@ -163,6 +163,19 @@ func (x *Access) SetPassword(ctx context.Context, of, username, password string)
 	return x.store.AddAudit(ctx, operatorDid("steward user passwd", user))
 }
 
+// MakeLoginLink makes the secret of a link with which the user sets a password.
+func (x *Access) MakeLoginLink(ctx context.Context, of, username string) (string, error) {
+	user, err := x.user(ctx, of, username)
+	if err != nil {
+		return "", err
+	}
+	secret, err := control.New(control.Deps{Store: x.store}).Logins.MakeLink(ctx, user)
+	if err != nil {
+		return "", err
+	}
+	return secret, x.store.AddAudit(ctx, operatorDid("steward user link", user))
+}
+
 // CreateToken makes a token for any user and returns its text.
 func (x *Access) CreateToken(ctx context.Context, of, username, label, scopes string, expires time.Duration) (string, error) {
 	user, err := x.user(ctx, of, username)

@@ -30,7 +30,7 @@ func (q queries) Password(ctx context.Context, u account.UserID) (string, error)
 func (q queries) CreateClient(ctx context.Context, c account.Client, secret []byte) (account.Client, error) {
 	c.Created = q.now()
 	return c, classify(q.q.ClientCreate(ctx, dbsqlc.ClientCreateParams{
-		ID: string(c.ID), AccountID: int64(c.Account), UserID: int64(c.Owner), Label: c.Label, RedirectUri: c.RedirectURI,
+		ID: string(c.ID), AccountID: orNull(int64(c.Account)), UserID: orNull(int64(c.Owner)), Label: c.Label, RedirectUri: c.RedirectURI,
 		Public: c.Public, SecretHash: secret, OwnScopes: c.OwnScopes.String(), OwnExpiry: c.OwnExpiry, Created: c.Created,
 	}))
 }
@@ -108,7 +108,7 @@ func toClient(r dbsqlc.OauthClient) (account.Client, error) {
 		return account.Client{}, err
 	}
 	return account.Client{
-		ID: account.ClientID(r.ID), Account: account.ID(r.AccountID), Owner: account.UserID(r.UserID), Label: r.Label,
+		ID: account.ClientID(r.ID), Account: account.ID(orZero(r.AccountID)), Owner: account.UserID(orZero(r.UserID)), Label: r.Label,
 		RedirectURI: r.RedirectUri, Public: r.Public, OwnScopes: scopes, OwnExpiry: r.OwnExpiry, Created: r.Created,
 	}, nil
 }

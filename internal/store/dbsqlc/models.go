@@ -222,6 +222,17 @@ type ComputePoint struct {
 	Covered   float64
 }
 
+type ConsoleSession struct {
+	Hash       []byte
+	UserID     int64
+	Sealed     []byte
+	Version    int64
+	Refreshing *time.Time
+	Created    time.Time
+	Used       time.Time
+	Confirmed  time.Time
+}
+
 type Contact struct {
 	ID             int64
 	AccountID      int64
@@ -289,6 +300,12 @@ type Lease struct {
 	Token int64
 }
 
+type LoginLink struct {
+	Hash   []byte
+	UserID int64
+	Expiry time.Time
+}
+
 type MeasuredCoarse struct {
 	ClusterID int64
 	Started   time.Time
@@ -350,8 +367,8 @@ type Notice struct {
 
 type OauthClient struct {
 	ID          string
-	AccountID   int64
-	UserID      int64
+	AccountID   *int64
+	UserID      *int64
 	Label       string
 	RedirectUri string
 	Public      bool

@@ -145,7 +145,7 @@ func (q *Queries) AuthorizationsPurge(ctx context.Context, before time.Time) err
 
 const clientAnywhere = `-- name: ClientAnywhere :one
 SELECT c.id, c.account_id, c.user_id, c.label, c.redirect_uri, c.public, c.secret_hash, c.own_scopes, c.own_expiry, c.created
-FROM oauth_clients c JOIN accounts a ON a.id = c.account_id WHERE c.id = $1 AND a.status = 'active'
+FROM oauth_clients c LEFT JOIN accounts a ON a.id = c.account_id WHERE c.id = $1 AND (c.account_id IS NULL OR a.status = 'active')
 `
 
 func (q *Queries) ClientAnywhere(ctx context.Context, id string) (OauthClient, error) {
@@ -173,8 +173,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 type ClientCreateParams struct {
 	ID          string
-	AccountID   int64
-	UserID      int64
+	AccountID   *int64
+	UserID      *int64
 	Label       string
 	RedirectUri string
 	Public      bool
@@ -214,7 +214,7 @@ func (q *Queries) ClientDelete(ctx context.Context, id string) (int64, error) {
 
 const clientGet = `-- name: ClientGet :one
 SELECT id, account_id, user_id, label, redirect_uri, public, secret_hash, own_scopes, own_expiry, created
-FROM oauth_clients WHERE account_id = $1 AND id = $2 AND ($3::bigint = 0 OR user_id = $3)
+FROM oauth_clients WHERE account_id = $1::bigint AND id = $2 AND ($3::bigint = 0 OR user_id = $3::bigint)
 `
 
 type ClientGetParams struct {

@@ -11,11 +11,11 @@ VALUES (@id, @account_id, @user_id, @label, @redirect_uri, @public, @secret_hash
 
 -- name: ClientGet :one
 SELECT id, account_id, user_id, label, redirect_uri, public, secret_hash, own_scopes, own_expiry, created
-FROM oauth_clients WHERE account_id = @account_id AND id = @id AND (@user_id::bigint = 0 OR user_id = @user_id);
+FROM oauth_clients WHERE account_id = @account_id::bigint AND id = @id AND (@user_id::bigint = 0 OR user_id = @user_id::bigint);
 
 -- name: ClientAnywhere :one
 SELECT c.id, c.account_id, c.user_id, c.label, c.redirect_uri, c.public, c.secret_hash, c.own_scopes, c.own_expiry, c.created
-FROM oauth_clients c JOIN accounts a ON a.id = c.account_id WHERE c.id = @id AND a.status = 'active';
+FROM oauth_clients c LEFT JOIN accounts a ON a.id = c.account_id WHERE c.id = @id AND (c.account_id IS NULL OR a.status = 'active');
 
 -- name: ClientUpdate :execrows
 UPDATE oauth_clients SET label = @label, redirect_uri = @redirect_uri WHERE id = @id;

@@ -1,0 +1,49 @@
+-- name: ConsoleSessionCreate :exec
+INSERT INTO console_sessions (hash, user_id, sealed, created, used, confirmed)
+VALUES (@hash, @user_id, @sealed, @now, @now, @now);
+
+-- name: ConsoleSessionGet :one
+SELECT sealed, version, created, used, confirmed FROM console_sessions
+WHERE hash = @hash AND used > @idle::timestamptz AND created > @oldest::timestamptz;
+
+-- name: ConsoleSessionUse :exec
+UPDATE console_sessions SET used = @now WHERE hash = @hash;
+
+-- name: ConsoleSessionConfirm :execrows
+UPDATE console_sessions SET confirmed = @now WHERE hash = @hash;
+
+-- name: ConsoleSessionClaim :execrows
+UPDATE console_sessions SET refreshing = @now
+WHERE hash = @hash AND version = @version AND (refreshing IS NULL OR refreshing < @stale::timestamptz);
+
+-- name: ConsoleSessionRelease :exec
+UPDATE console_sessions SET refreshing = NULL WHERE hash = @hash AND version = @version;
+
+-- name: ConsoleSessionRenew :execrows
+UPDATE console_sessions SET sealed = @sealed, version = version + 1, refreshing = NULL
+WHERE hash = @hash AND version = @version;
+
+-- name: ConsoleSessionDelete :exec
+DELETE FROM console_sessions WHERE hash = @hash;
+
+-- name: ConsoleSessionsPurge :exec
+DELETE FROM console_sessions WHERE used < @idle::timestamptz OR created < @oldest::timestamptz;
+
+-- name: LoginLinkCreate :exec
+INSERT INTO login_links (hash, user_id, expiry) VALUES (@hash, @user_id, @expiry);
+
+-- name: LoginLinkUser :one
+SELECT u.id, u.account_id, u.username, u.email, u.restricted, u.add_databases, u.created
+FROM login_links l JOIN users u ON u.id = l.user_id WHERE l.hash = @hash AND l.expiry > @now::timestamptz;
+
+-- name: LoginLinkUse :execrows
+DELETE FROM login_links WHERE hash = @hash AND expiry > @now::timestamptz;
+
+-- name: LoginLinksDelete :exec
+DELETE FROM login_links WHERE user_id = @user_id;
+
+-- name: LoginLinksPurge :exec
+DELETE FROM login_links WHERE expiry < @now;
+
+-- name: UserAccount :one
+SELECT account_id FROM users WHERE id = @id;

@@ -1,0 +1,417 @@
+package console
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
+	"steward/test/harness"
+)
+
+const password = "correct horse battery"
+
+// world is one server and one browser, which the cases share: both cost seconds.
+type world struct {
+	*browser
+	server *harness.Server
+	origin string
+}
+
+// TestConsole is a person's first day with the console.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	w := &world{newBrowser(t), s, "http://" + s.Listen()}
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, *world)
+	}{
+		{"the first log-in", firstLogin},
+		{"create, copy the line, run it", createAndConnect},
+		{"what others do shows at once", live},
+		{"the server is killed and comes back", killed},
+		{"nothing stored becomes a script", stored},
+		{"backups", backups},
+		{"settings", settings},
+		{"everybody can use it", accessible},
+		{"the keyboard is enough", keyboard},
+		{"requests from other sites are refused", otherSites},
+		{"no secret stays behind", secrets},
+		{"only the public API is asked", publicOnly},
+		{"log-out ends the cookie", logout},
+	} {
+		if !t.Run(c.name, func(t *testing.T) {
+			c.run(t, w)
+			w.quiet(t)
+		}) {
+			return // what follows builds on it
+		}
+	}
+}
+
+func (w *world) visit(path string) step { return visit(w.origin + path) }
+
+func firstLogin(t *testing.T, w *world) {
+	out, err := w.server.Command("user", "link", "admin", "--data", w.server.Data, "--url", w.origin)
+	if err != nil {
+		t.Fatal(err, out)
+	}
+	link := strings.TrimSpace(out)
+	w.do(t, visit(link), fill("Password", "short"), fill("The same password again", "short"), press("Set the password"), see("Length must be 12-128"),
+		fill("Password", password), fill("The same password again", password), press("Set the password"))
+	w.do(t, see("Log in to steward"), logIn("admin", password), see("The first three steps"))
+	if at := value[string](t, w.browser, "location.pathname"); at != "/console/" {
+		t.Errorf("logged in at %s", at)
+	}
+	w.shoot(t, "home-empty")
+	w.do(t, visit("about:blank"), visit(link), fill("Password", password+"2"), fill("The same password again", password+"2"), press("Set the password"), see("The link was used already"))
+	if w.cookie(t) == "" {
+		t.Error("no cookie")
+	}
+}
+
+// logIn fills in the API's own page.
+func logIn(name, password string) step {
+	return both(fill("User name", name), fill("Password", password), press("Log in"))
+}
+
+// cookie is the session's, as the browser keeps it, out of scripts' reach.
+func (w *world) cookie(t *testing.T) string {
+	t.Helper()
+	all, err := chromedp.Call(w.ctx, network.GetCookies, network.GetCookiesParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all.Cookies {
+		if c.Name == "steward" {
+			if !c.HTTPOnly || c.SameSite != "Lax" || c.Path != "/" {
+				t.Errorf("a cookie %+v", c)
+			}
+			return c.Value
+		}
+	}
+	return ""
+}
+
+func createAndConnect(t *testing.T, w *world) {
+	w.do(t, w.visit("/console/databases"), see("You have no database yet."), press("Create a database"),
+		fill("Label", "x"), press("Create"), see("Length must be 3-32"), see("nobody can connect"))
+	if !value[bool](t, w.browser, control("Label")+`.getAttribute("aria-invalid") === "true"`) {
+		t.Error("the fault isn't beside its field")
+	}
+	w.do(t, choose("Engine", "postgresql/15"), fill("Label", "shop"), press("Add my address (127.0.0.1)"), until(control("Addresses that may connect")+`.value === "127.0.0.1/32"`))
+	w.shoot(t, "create")
+	w.do(t, press("Create"), see("shop"), see("Show the password"))
+	w.do(t, press("Show the password"), until(`!document.querySelector(".code pre").innerText.includes("PASSWORD=PASSWORD")`))
+	w.do(t, until(`[...document.querySelectorAll(".facts .status")].some(e => e.innerText === "Active")`))
+	w.shoot(t, "overview")
+	line := value[string](t, w.browser, `document.querySelector(".code pre").innerText`)
+	folder := t.TempDir()
+	certificate := value[string](t, w.browser, `fetch("/console/v4/databases/postgresql/instances").then(r => r.json()).then(l => fetch("/console/v4/databases/postgresql/instances/" + l.data[0].id + "/ssl")).then(r => r.json()).then(s => s.ca_certificate)`)
+	pem, err := base64.StdEncoding.DecodeString(certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "shop-ca.crt"), pem, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	command := exec.CommandContext(ctx, "sh", "-c", line+` -Atc "SELECT 6 * 7"`)
+	command.Dir = folder
+	if out, err := command.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "42" {
+		t.Errorf("the line of the page answered %q, %v", out, err)
+	}
+	for _, kind := range []string{"uri", "env", "yaml", "go", "node", "python", "java", "php", "dotnet", "rails"} {
+		w.do(t, choose("With", kind), until(fmt.Sprintf(`document.querySelector(".code pre").innerText !== %q`, line)))
+	}
+}
+
+func live(t *testing.T, w *world) {
+	w.do(t, w.visit("/console/databases"), see("shop"))
+	id := value[int](t, w.browser, `Number(document.querySelector("tbody a").href.split("/").at(-1))`)
+	begun := time.Now()
+	if status, body := w.server.Call("PUT", fmt.Sprintf("/v4/databases/postgresql/instances/%d", id), map[string]any{"label": "store"}, nil); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	w.do(t, see("store"))
+	t.Logf("another's change showed after %s", time.Since(begun).Round(time.Millisecond))
+}
+
+func killed(t *testing.T, w *world) {
+	w.do(t, run(`window.marked = true`))
+	w.server.Kill()
+	w.do(t, see("The server doesn't answer."))
+	w.server.Start()
+	w.do(t, until(`!document.body.innerText.includes("The server doesn't answer.")`))
+	if status, body := w.server.Call("PUT", "/v4/databases/postgresql/instances/1", map[string]any{"label": "again"}, nil); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	w.do(t, see("again"), until(`window.marked`)) // on the same page
+}
+
+// hostile are texts that become scripts where somebody forgets to show them as text.
+var hostile = []string{
+	`<script>window.pwned=1</script>`, `<img src=x onerror="window.pwned=1">`, `"><svg onload="window.pwned=1">`, `javascript:window.pwned=1`,
+	`{{constructor.constructor('window.pwned=1')()}}`, `</title><script>window.pwned=1</script>`, "\u202egnirts", `'-window.pwned=1-'`,
+}
+
+func stored(t *testing.T, w *world) {
+	id := "1"
+	for i, text := range hostile {
+		if status, body := w.server.Call("POST", "/v4/managed/services", map[string]any{
+			"label": fmt.Sprintf("%d %.50s", i, text), "service_type": "tcp", "address": "127.0.0.1:1", "timeout": 1, "notes": text,
+		}, nil); status != http.StatusOK && status != http.StatusBadRequest {
+			t.Fatal(status, body)
+		}
+	}
+	var credentials harness.Credentials
+	if status, body := w.server.Call("GET", "/v4/databases/postgresql/instances/"+id+"/credentials", nil, &credentials); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	for _, path := range []string{"/console/", "/console/databases", "/console/events", "/console/databases/postgresql/" + id, "/console/databases/postgresql/" + id + "/queries", "/console/databases/postgresql/" + id + "/events"} {
+		w.do(t, w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`))
+		if value[bool](t, w.browser, `"pwned" in window || document.querySelectorAll("main script, main img, main iframe").length > 0`) {
+			t.Errorf("%s ran what was stored", path)
+		}
+	}
+}
+
+func backups(t *testing.T, w *world) {
+	w.do(t, w.visit("/console/databases/postgresql/1/backups"), press("Back up now"), fill("Label", "before"), press("Back up now"), see("Complete"), see("By hand"))
+	w.shoot(t, "backups")
+	w.do(t, until(`document.querySelector(".timeline")`), until(`document.querySelector("button[aria-label^='Restore the backup']")`), run(`document.querySelector("button[aria-label^='Restore the backup']").click()`),
+		see("All data of again becomes"), until(`document.querySelector("dialog .danger").disabled`), fill("Type again to go on", "again"), press("Restore"),
+		until(`!document.querySelector("dialog")`), w.visit("/console/databases/postgresql/1"), see("Restore"),
+		until(`[...document.querySelectorAll(".facts .status")].some(e => e.innerText === "Active")`))
+}
+
+func settings(t *testing.T, w *world) {
+	w.do(t, w.visit("/console/databases/postgresql/1/settings"), fill("pg.deadlock_timeout", "2000"), see("pg.deadlock_timeout: default → 2000"),
+		run(`[...document.querySelectorAll("form")].find(f => f.querySelector(".parameters")).requestSubmit()`), see("Saved."))
+	w.do(t, until(`fetch("/console/v4/databases/postgresql/instances/1").then(r => r.json()).then(d => window.seen = d) && window.seen?.engine_config?.pg?.deadlock_timeout === 2000 && window.seen.status === "active"`))
+	w.shoot(t, "settings")
+	w.do(t, w.visit("/console/databases/postgresql/1/access"), fill("Addresses that may connect", "127.0.0.1/32\rnonsense"), press("Save"), until(`document.querySelector(".problem")`), press("Cancel"),
+		w.visit("/console/databases/postgresql/1/settings"), press("Delete the database"), until(`document.querySelector("dialog .danger").disabled`), press("Cancel"), until(`!document.querySelector("dialog")`))
+	w.do(t, w.visit("/console/databases/postgresql/1/metrics"), until(`document.querySelector(".plot canvas")`))
+	w.shoot(t, "metrics")
+}
+
+var screens = map[string]string{
+	"home": "/console/", "databases": "/console/databases", "create": "/console/databases/create", "events": "/console/events", "overview": "/console/databases/postgresql/1",
+	"metrics": "/console/databases/postgresql/1/metrics", "queries": "/console/databases/postgresql/1/queries", "backups": "/console/databases/postgresql/1/backups",
+	"access": "/console/databases/postgresql/1/access", "settings": "/console/databases/postgresql/1/settings", "happened": "/console/databases/postgresql/1/events",
+}
+
+// accessible has axe-core look at every screen, in both themes, narrow and wide.
+func accessible(t *testing.T, w *world) {
+	axe, err := os.ReadFile("../../web/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Fatalf("scripts/setup --build fetches it: %v", err)
+	}
+	type finding struct {
+		Impact, ID string
+		Nodes      []string
+	}
+	for name, path := range screens {
+		w.do(t, look(1280, "light"), w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`), script(string(axe)))
+		for _, width := range []int64{1280, 360} {
+			for _, theme := range []string{"light", "dark"} {
+				w.do(t, look(width, theme))
+				found := value[[]finding](t, w.browser, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => ({Impact: v.impact, ID: v.id, Nodes: v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary)})))`)
+				for _, f := range found {
+					t.Errorf("%s, %d px, %s: %s %s: %q", name, width, theme, f.Impact, f.ID, f.Nodes)
+				}
+				if over := value[int](t, w.browser, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+					t.Errorf("%s, %d px: %d pixels too wide", name, width, over)
+				}
+				w.shoot(t, fmt.Sprintf("screen-%s-%d-%s", name, width, theme))
+			}
+		}
+	}
+	w.do(t, look(1280, "light"))
+}
+
+// keyboard goes through a page by the tab key alone: it meets everything that can be used,
+// and the list's own keys move and open.
+func keyboard(t *testing.T, w *world) {
+	w.do(t, w.visit("/console/databases/postgresql/1"), see("Show the password"), until(`!document.querySelector("main .wait")`), run(`window.met = new Set()`), run(`document.addEventListener("focusin", e => window.met.add(e.target))`))
+	for range value[int](t, w.browser, `document.querySelectorAll("a, button, select, input, textarea, [tabindex='0']").length`) + 3 {
+		w.do(t, keys("\t"))
+	}
+	missed := value[[]string](t, w.browser, `[...document.querySelectorAll("a[href], button, select, input, textarea")].filter(e => e.checkVisibility() && !e.disabled && !window.met.has(e)).map(e => e.outerHTML)`)
+	if len(missed) > 0 {
+		t.Errorf("the tab key doesn't reach %q", missed)
+	}
+	w.do(t, w.visit("/console/databases"), see("again"), keys("j"), until(`document.activeElement.innerText === "again"`), keys("\r"), see("Show the password"),
+		press("Databases"), see("Keys:"), keys("/"), until(`document.activeElement.type === "search"`), keys("nosuch"), see("No database matches."))
+}
+
+// ask sends a request as a browser would, from another site or this one.
+func (w *world) ask(t *testing.T, method, path, cookie string, headers map[string]string) (status int, body string, header http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, w.origin+path, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cookie != "" {
+		r.AddCookie(&http.Cookie{Name: "steward", Value: cookie})
+	}
+	for name, value := range headers {
+		if name == "Host" {
+			r.Host = value
+		}
+		r.Header.Set(name, value)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Timeout: patience}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text), resp.Header
+}
+
+func otherSites(t *testing.T, w *world) {
+	cookie := w.cookie(t)
+	evil := map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site", "Content-Type": "text/plain"}
+	for _, c := range []struct {
+		method, path string
+		headers      map[string]string
+		want         int
+	}{
+		{"GET", "/console/v4/profile", nil, 200},
+		{"GET", "/console/v4/profile", map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
+		{"GET", "/console/v4/profile", map[string]string{"Sec-Fetch-Site": "same-site"}, 403},
+		{"POST", "/console/v4/databases/postgresql/instances/1/suspend", evil, 403},
+		{"POST", "/console/v4/databases/postgresql/instances/1/suspend", map[string]string{"Origin": "https://evil.example"}, 403},
+		{"POST", "/console/logout", evil, 403},
+		{"POST", "/console/confirm", evil, 403},
+		{"GET", "/console/v4/profile", map[string]string{"Host": "evil.example"}, 421},
+		{"GET", "/console/v4/../healthz", nil, 307},
+		{"GET", "/console/v4/%2e%2e/oauth/authorize", nil, 404},
+		{"GET", "/console/v4/%2e%2e%2fmetrics", nil, 404},
+		{"PATCH", "/console/v4/profile", map[string]string{"Sec-Fetch-Site": "same-origin"}, 405},
+	} {
+		if status, body, _ := w.ask(t, c.method, c.path, cookie, c.headers); status != c.want {
+			t.Errorf("%s %s %v: %d, want %d: %s", c.method, c.path, c.headers, status, c.want, body)
+		}
+	}
+	if status, body, _ := w.ask(t, "GET", "/console/v4/profile", "", map[string]string{"Authorization": "Bearer " + w.server.Token}); status != 401 {
+		t.Errorf("the console takes tokens: %d %s", status, body)
+	}
+	if status, _, header := w.ask(t, "GET", "/console/", "", nil); status != 200 || !strings.Contains(header.Get("Content-Security-Policy"), "frame-ancestors 'none'") || header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%d %v", status, header)
+	}
+	// A callback that this browser didn't begin, and a page to go to that is another's.
+	if status, _, header := w.ask(t, "GET", "/console/callback?code="+strings.Repeat("a", 64)+"&state="+strings.Repeat("b", 64), cookie, nil); status != 403 || strings.Contains(strings.Join(header.Values("Set-Cookie"), ";"), "steward=") {
+		t.Errorf("a stranger's callback: %d %v", status, header)
+	}
+	w.do(t, w.visit("/console/login?to=//evil.example/console/"), see("Log in to steward"), logIn("admin", "wrong and long enough"), see("User name or password is wrong."), logIn("admin", password), see("What happened last"))
+	if at := value[string](t, w.browser, "location.href"); at != w.origin+"/console/" {
+		t.Errorf("sent to %s", at)
+	}
+	if after := w.cookie(t); after == cookie {
+		t.Error("the cookie is the one of before the log-in")
+	}
+	if status, _, _ := w.ask(t, "GET", "/console/v4/profile", cookie, nil); status != 401 {
+		t.Errorf("the session that a new one replaced: %d", status)
+	}
+}
+
+var longHex = regexp.MustCompile(`[0-9a-f]{64}`)
+
+// secrets looks where a token or password would be left behind.
+func secrets(t *testing.T, w *world) {
+	cookie := w.cookie(t)
+	w.do(t, w.visit("/console/databases/postgresql/1"), press("Show the password"), until(`!document.querySelector(".code pre").innerText.includes("PASSWORD=PASSWORD")`))
+	shown := regexp.MustCompile(`PGPASSWORD=(\S+)`).FindStringSubmatch(value[string](t, w.browser, `document.querySelector(".code pre").innerText`))
+	w.do(t, press("Hide the password"), until(`document.querySelector(".code pre").innerText.includes("PASSWORD=PASSWORD")`))
+	kept := value[string](t, w.browser, `JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage), document.cookie, location.href, document.documentElement.outerHTML])`)
+	if longHex.MatchString(kept) || strings.Contains(kept, cookie) || len(shown) != 2 || strings.Contains(kept, shown[1]) {
+		t.Errorf("a secret is left in the browser: %.2000s", kept)
+	}
+	if caches := value[int](t, w.browser, `caches.keys().then(k => k.length)`); caches != 0 {
+		t.Errorf("%d caches", caches)
+	}
+	for _, path := range []string{"/console/v4/profile", "/console/v4/databases/postgresql/instances/1/credentials"} {
+		if status, _, header := w.ask(t, "GET", path, cookie, nil); status != 200 || header.Get("Cache-Control") != "no-store" || header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %d %v", path, status, header)
+		}
+	}
+	log, err := os.ReadFile(w.server.LogPath)
+	if err != nil || strings.Contains(string(log), cookie) || strings.Contains(string(log), password) || len(shown) == 2 && strings.Contains(string(log), shown[1]) {
+		t.Errorf("a secret is in the log, %v", err)
+	}
+}
+
+// numbers stand for what of a path is an id.
+var numbers = regexp.MustCompile(`/\d+(/|$)`)
+
+// publicOnly holds what the pages asked against the API's document.
+func publicOnly(t *testing.T, w *world) {
+	document, err := os.ReadFile("../../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	path := ""
+	for line := range strings.Lines(string(document)) {
+		if strings.HasPrefix(line, "  /v4/") {
+			path = regexp.MustCompile(`\{[^}]+\}`).ReplaceAllString(strings.TrimSuffix(strings.TrimSpace(line), ":"), "1")
+		}
+		if method := strings.TrimSpace(line); strings.HasPrefix(line, "    ") && !strings.HasPrefix(line, "     ") && path != "" {
+			known[strings.ToUpper(strings.TrimSuffix(method, ":"))+" "+path] = true
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.asked) < 15 || len(known) < 150 {
+		t.Fatalf("%d requests seen, %d known", len(w.asked), len(known))
+	}
+	for request := range w.asked {
+		for numbers.MatchString(request) && numbers.ReplaceAllString(request, "/1$1") != request {
+			request = numbers.ReplaceAllString(request, "/1$1")
+		}
+		if !known[request] {
+			t.Errorf("the console asked for %s, which isn't in the document", request)
+		}
+	}
+}
+
+func logout(t *testing.T, w *world) {
+	cookie := w.cookie(t)
+	w.do(t, w.visit("/console/"), press("Log out"), see("Log in to steward"))
+	if left := w.cookie(t); left != "" {
+		t.Errorf("the browser still has %s", left)
+	}
+	if status, body, _ := w.ask(t, "GET", "/console/v4/profile", cookie, nil); status != 401 {
+		t.Errorf("a stolen cookie after log-out: %d %s", status, body)
+	}
+	w.do(t, w.visit("/console/databases"), see("Log in to steward"), logIn("admin", password), see("again"))
+	if at := value[string](t, w.browser, "location.pathname"); at != "/console/databases" {
+		t.Errorf("after the log-in at %s", at)
+	}
+	w.server.Kill()
+	w.server.Start()
+	// A password that is older than a quarter of an hour doesn't do for secrets.
+	if _, err := w.server.Command("user", "link", "nobody", "--data", w.server.Data); err == nil {
+		t.Error("a link for nobody")
+	}
+}

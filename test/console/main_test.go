@@ -1,0 +1,245 @@
+// Package console drives the console of the built binary in a real browser, with real
+// databases behind it, as a person does.
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"steward/test/harness"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	harness.RemoveBinaries()
+	os.Exit(code)
+}
+
+// step is something that a person does or waits for.
+type step func(ctx context.Context) error
+
+// browser is one Chromium with one tab, and what it complained about.
+type browser struct {
+	ctx context.Context
+	mu  sync.Mutex
+	// asked are the requests that went to the API, by method and path.
+	asked      map[string]bool
+	complaints []string
+}
+
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("disable-background-networking", true), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900))
+	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(func() { cancel(); stop() })
+	b := &browser{ctx: ctx, asked: map[string]bool{}}
+	if err := chromedp.Listen(ctx, b.note); err != nil {
+		t.Fatal(err)
+	}
+	for _, enable := range []cdp.Command[cdp.Empty, cdp.Empty]{audits.Enable, log.Enable} {
+		if _, err := chromedp.Call(ctx, enable, cdp.Empty{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// note keeps what the browser asks for, and what it finds wrong: violations of the
+// policy, and exceptions.
+func (b *browser) note(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if _, rest, ok := strings.Cut(e.Request.URL, "/console/v4/"); ok {
+			path, _, _ := strings.Cut(rest, "?")
+			b.asked[e.Request.Method+" /v4/"+path] = true
+		}
+	case *audits.EventIssueAdded:
+		if e.Issue.Details.ContentSecurityPolicyIssueDetails != nil {
+			text, _ := json.Marshal(e.Issue.Details.ContentSecurityPolicyIssueDetails)
+			b.complaints = append(b.complaints, "content security policy: "+string(text))
+		}
+	case *runtime.EventExceptionThrown:
+		text, _ := json.Marshal(e.ExceptionDetails)
+		b.complaints = append(b.complaints, "exception: "+string(text))
+	case *log.EventEntryAdded:
+		if strings.Contains(e.Entry.Text, "Content Security Policy") || strings.Contains(e.Entry.Text, "TrustedScript") || strings.Contains(e.Entry.Text, "TrustedHTML") {
+			b.complaints = append(b.complaints, e.Entry.Text)
+		}
+	}
+}
+
+// quiet fails when the browser has complained.
+func (b *browser) quiet(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.complaints {
+		t.Error(c)
+	}
+	b.complaints = nil
+}
+
+// patience is for one step in the browser.
+const patience = 60 * time.Second
+
+// do carries out steps, and shows the page when one fails.
+func (b *browser) do(t *testing.T, steps ...step) {
+	t.Helper()
+	for i, s := range steps {
+		ctx, cancel := context.WithTimeout(b.ctx, patience)
+		err := s(ctx)
+		cancel()
+		if err != nil {
+			text, _ := evaluate[string](b.ctx, `location.href + "\n" + document.body.innerText`)
+			b.shoot(t, "failed-"+strings.ReplaceAll(t.Name(), "/", "-"))
+			t.Fatalf("step %d: %v\nthe page:\n%s", i+1, err, text)
+		}
+	}
+}
+
+// shoot keeps a picture of the page where STEWARD_SCREENSHOTS says, if it does.
+func (b *browser) shoot(t *testing.T, name string) {
+	t.Helper()
+	folder := os.Getenv("STEWARD_SCREENSHOTS")
+	if folder == "" {
+		return
+	}
+	shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, name+".png"), shot, 0o600)
+	}
+	if err != nil {
+		t.Log(err)
+	}
+}
+
+func evaluate[T any](ctx context.Context, expression string) (T, error) {
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+}
+
+// value is what an expression is on the page.
+func value[T any](t *testing.T, b *browser, expression string) T {
+	t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// until waits until an expression is true, over whatever pages come meanwhile.
+func until(expression string) step {
+	return func(ctx context.Context) error {
+		for {
+			ok, err := evaluate[bool](ctx, "!!("+expression+")")
+			if ok && err == nil {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return errors.Join(fmt.Errorf("never true: %s", expression), err)
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// see waits until the page shows a text.
+func see(text string) step { return until(fmt.Sprintf(`document.body.innerText.includes(%q)`, text)) }
+
+func visit(url string) step {
+	return func(ctx context.Context) error { return chromedp.Do(ctx, chromedp.Navigate(url)) }
+}
+
+func run(expression string) step {
+	return func(ctx context.Context) error {
+		_, err := evaluate[chromedp.Void](ctx, "void ("+expression+")")
+		return err
+	}
+}
+
+// script carries out a whole program on the page.
+func script(text string) step {
+	return func(ctx context.Context) error {
+		_, err := evaluate[chromedp.Void](ctx, text)
+		return err
+	}
+}
+
+// place is where a person looks: the dialog that is open, or the page.
+const place = `(document.querySelector("dialog[open]") ?? document)`
+
+// press clicks the button or link with a text or label, once it is there.
+func press(text string) step {
+	found := fmt.Sprintf(`[...%s.querySelectorAll("button, a, summary")].find(e => !e.disabled && e.checkVisibility() && (e.innerText.trim() === %[2]q || e.getAttribute("aria-label") === %[2]q))`, place, text)
+	return both(until(found), run(found+".click()"))
+}
+
+func both(steps ...step) step {
+	return func(ctx context.Context) error {
+		for _, s := range steps {
+			if err := s(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func control(label string) string {
+	return fmt.Sprintf(`[...%s.querySelectorAll("label")].find(l => l.checkVisibility() && l.innerText.trim() === %q)?.control`, place, label)
+}
+
+// fill types into the control with a label, in place of what is there.
+func fill(label, text string) step {
+	return both(until(control(label)), run(control(label)+".focus()"), run("document.activeElement.select?.()"), func(ctx context.Context) error {
+		return chromedp.Do(ctx, chromedp.KeyEvent(text))
+	})
+}
+
+// choose sets the list with a label.
+func choose(label, value string) step {
+	set := fmt.Sprintf(`(() => { const s = %s; s.value = %q; s.dispatchEvent(new Event("change", {bubbles: true})) })()`, control(label), value)
+	return both(until(control(label)), run(set))
+}
+
+func keys(text string) step {
+	return func(ctx context.Context) error { return chromedp.Do(ctx, chromedp.KeyEvent(text)) }
+}
+
+// look sets the width of the window and the theme.
+func look(width int64, theme string) step {
+	return func(ctx context.Context) error {
+		if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, 900)); err != nil {
+			return err
+		}
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}},
+		})
+		return err
+	}
+}

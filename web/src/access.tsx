@@ -1,0 +1,66 @@
+// Access: which addresses may connect.
+import { useState } from "preact/hooks";
+import { call } from "./call";
+import { lines, network } from "./create";
+import type { Props } from "./database";
+import { useReader } from "./live";
+import { T } from "./text";
+import { Alert, Button, Card, Field, Problems, useAction } from "./ui";
+import { may } from "./who";
+
+export function Access({ db, path, reader }: Props) {
+  const [edited, setEdited] = useState<string>();
+  const doing = useAction();
+  const mine = useReader("mine", (background) => call("GET /v4/profile/logins", { query: { page_size: 25 }, background }));
+  const address = mine.data?.data.find((l) => l.status === "successful")?.ip;
+  const text = edited ?? db.allow_list.join("\n");
+  const wanted = lines(text);
+  const added = wanted.filter((a) => !db.allow_list.includes(a));
+  const gone = db.allow_list.filter((a) => !wanted.includes(a));
+  const can = may.change(db.id);
+  const save = async (e: Event) => {
+    e.preventDefault();
+    const done = await doing.run(() => call(`PUT /v4/databases/${db.engine}/instances/{instanceId}`, { path, body: { allow_list: wanted } }), T.access.saved);
+    if (done) {
+      setEdited(undefined);
+      reader.read();
+    }
+  };
+  return (
+    <Card title={T.access.title} wide>
+      {db.allow_list.length === 0 && <Alert kind="warn">{T.database.closed}</Alert>}
+      <p>{T.access.text}</p>
+      <form onSubmit={(e) => void save(e)}>
+        <Field label={T.create.allow} name="allow_list" failure={doing.failure} hint={T.create.allowHint}>
+          {(p) => <textarea {...p} rows={8} value={text} readOnly={!can} spellcheck={false} onInput={(e) => setEdited(e.currentTarget.value)} />}
+        </Field>
+        {(added.length > 0 || gone.length > 0) && (
+          <ul class="diff" aria-label={T.access.changes}>
+            {added.map((a) => (
+              <li key={"+" + a} class="added">
+                {T.access.adds(a)}
+              </li>
+            ))}
+            {gone.map((a) => (
+              <li key={"-" + a} class="gone">
+                {T.access.removes(a)}
+              </li>
+            ))}
+          </ul>
+        )}
+        <Problems failure={doing.failure} fields={["allow_list"]} />
+        {can ? (
+          <div class="actions">
+            <Button submit kind="main" disabled={doing.busy || (added.length === 0 && gone.length === 0)}>
+              {T.save}
+            </Button>
+            {address && !wanted.includes(network(address)) && <Button onClick={() => setEdited([...wanted, network(address)].join("\n"))}>{T.create.addMine(address)}</Button>}
+            {edited !== undefined && <Button onClick={() => setEdited(undefined)}>{T.cancel}</Button>}
+          </div>
+        ) : (
+          <p class="hint">{T.readOnly}</p>
+        )}
+      </form>
+    </Card>
+  );
+}

@@ -1,0 +1,191 @@
+// One database: its tabs, and the overview with the way to connect.
+import { useEffect, useState } from "preact/hooks";
+import type { CredentialsView, DatabaseView } from "./api";
+import { call } from "./call";
+import { engineName, mysqlName, pageOf, type Engine } from "./db";
+import { connectText, kinds, type Kind } from "./connect";
+import { EventList } from "./events";
+import { plain } from "./format";
+import { useReader, type Reader } from "./live";
+import { T } from "./text";
+import { Alert, Button, Card, Code, Facts, Field, Loaded, Meter, Page, Problems, Status, Table, Tabs, Time, useAction } from "./ui";
+import { Access } from "./access";
+import { Backups } from "./backups";
+import { Metrics } from "./metrics";
+import { Queries } from "./queries";
+import { Settings } from "./settings";
+
+const tabs = ["", "metrics", "queries", "backups", "access", "settings", "events"] as const;
+
+export interface Props {
+  db: DatabaseView;
+  path: { instanceId: number };
+  reader: Reader<DatabaseView>;
+}
+
+export function Database({ engine, id, tab }: { engine: Engine; id: number; tab: string }) {
+  const path = { instanceId: id };
+  const reader = useReader(`db/${engine}/${id}`, (background) => call(`GET /v4/databases/${engine}/instances/{instanceId}`, { path, background }));
+  return (
+    <Page title={reader.data?.label ?? T.database.title} back={["/console/databases", T.databases.title]}>
+      <Tabs label={T.database.tabs} at={pageOf({ engine, id }, tab)} all={tabs.map((t) => [pageOf({ engine, id }, t), T.database.tab[t]])} />
+      <Loaded of={reader}>{(db) => <Tab tab={tab} db={db} path={path} reader={reader} />}</Loaded>
+    </Page>
+  );
+}
+
+function Tab({ tab, ...props }: Props & { tab: string }) {
+  switch (tab) {
+    case "metrics":
+      return <Metrics {...props} />;
+    case "queries":
+      return <Queries {...props} />;
+    case "backups":
+      return <Backups {...props} />;
+    case "access":
+      return <Access {...props} />;
+    case "settings":
+      return <Settings {...props} />;
+    case "events":
+      return (
+        <Card title={T.events.title} wide>
+          <EventList limit={100} filter={{ "entity.id": props.db.id, "entity.type": "database" }} />
+        </Card>
+      );
+    case "":
+      return <Overview {...props} />;
+    default:
+      return <Alert>{T.gone}</Alert>;
+  }
+}
+
+function warnings(db: DatabaseView): string[] {
+  const found: string[] = [];
+  if (db.allow_list.length === 0) found.push(T.database.closed);
+  if (db.read_only) found.push(T.database.readOnly);
+  if (db.status === "degraded") found.push(T.database.degraded);
+  if (db.status === "failed") found.push(T.database.failed);
+  if (db.used_disk_size_gb !== null && db.total_disk_size_gb && db.used_disk_size_gb > 0.8 * db.total_disk_size_gb) found.push(T.database.diskFull);
+  return found;
+}
+
+function Overview({ db, path, reader }: Props) {
+  const nodes = useReader(`nodes/${db.engine}/${db.id}`, (background) => call(`GET /v4/databases/${db.engine}/instances/{instanceId}/nodes`, { path, background }), 10_000);
+  return (
+    <>
+      {warnings(db).map((w) => (
+        <Alert key={w} kind="warn">
+          {w}
+        </Alert>
+      ))}
+      <div class="columns">
+        <Connect db={db} path={path} reader={reader} />
+        <Card title={T.database.state}>
+          <Facts
+            of={[
+              [T.databases.status, <Status of={db.sleeping ? "asleep" : db.status} />],
+              [T.databases.engine, engineName(db) + (db.server_version ? ` (${db.server_version})` : "")],
+              [T.databases.plan, db.type],
+              [T.databases.nodes, String(db.cluster_size)],
+              [T.databases.disk, <Meter used={db.used_disk_size_gb} total={db.total_disk_size_gb} label={T.databases.diskOf(db.label)} />],
+              [T.databases.region, db.region],
+              [T.database.created, <Time at={db.created} />],
+              [T.database.restorable, db.oldest_restore_time ? <Time at={db.oldest_restore_time} relative /> : T.database.noBackup],
+            ]}
+          />
+        </Card>
+      </div>
+      <Card title={T.database.nodes} wide>
+        <Loaded of={nodes}>
+          {(n) => (
+            <Table
+              label={T.database.nodes}
+              rows={n.data}
+              id={(r) => r.node}
+              columns={[
+                { head: T.database.node, cell: (r) => String(r.node) },
+                { head: T.database.role, cell: (r) => T.status[r.role] ?? r.role },
+                { head: T.database.health, cell: (r) => <Status of={r.health} /> },
+                { head: T.database.lag, number: true, cell: (r) => (r.lag_seconds === null ? T.none : r.lag_seconds + " s") },
+                { head: T.database.since, cell: (r) => <Time at={r.since} relative /> },
+                { head: T.database.version, cell: (r) => r.version ?? T.none },
+              ]}
+            />
+          )}
+        </Loaded>
+      </Card>
+      <Card title={T.database.latest} wide actions={<a href={pageOf(db, "events")}>{T.home.allEvents}</a>}>
+        <EventList limit={10} filter={{ "entity.id": db.id, "entity.type": "database" }} />
+      </Card>
+    </>
+  );
+}
+
+function Connect({ db, path }: Props) {
+  const [kind, setKind] = useState<Kind>(db.engine === "postgresql" ? "psql" : "mysql");
+  const [reads, setReads] = useState(false);
+  const [secret, setSecret] = useState<CredentialsView>();
+  const doing = useAction();
+  useEffect(() => setSecret(undefined), [db.id]);
+  if (!db.hosts.primary) {
+    return (
+      <Card title={T.connect.title}>
+        <p class="wait">{T.connect.notYet}</p>
+      </Card>
+    );
+  }
+  const show = () => doing.run(async () => setSecret(await call(`GET /v4/databases/${db.engine}/instances/{instanceId}/credentials`, { path })));
+  const download = () =>
+    doing.run(async () => {
+      const { ca_certificate } = await call(`GET /v4/databases/${db.engine}/instances/{instanceId}/ssl`, { path });
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([atob(ca_certificate)], { type: "application/x-pem-file" }));
+      link.download = `${db.label}-ca.crt`;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+  const to = {
+    host: (reads ? db.hosts.standby ?? db.hosts.secondary : null) ?? db.hosts.primary,
+    port: db.port,
+    user: secret?.username ?? "dbadmin",
+    password: secret?.password,
+    database: db.database_name,
+    ca: `${db.label}-ca.crt`,
+  };
+  return (
+    <Card title={T.connect.title}>
+      <div class="filters">
+        <Field label={T.connect.how} name="kind">
+          {(p) => (
+            <select {...p} value={kind} onChange={(e) => setKind(e.currentTarget.value as Kind)}>
+              {kinds(db.engine).map((k) => (
+                <option key={k} value={k}>
+                  {k === "mysql" && mysqlName(db.version) === "MariaDB" ? "mariadb" : T.connect.kind[k]}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+        {db.cluster_size > 1 && (
+          <Field label={T.connect.where} name="where">
+            {(p) => (
+              <select {...p} value={reads ? "reads" : "primary"} onChange={(e) => setReads(e.currentTarget.value === "reads")}>
+                <option value="primary">{T.connect.primary}</option>
+                <option value="reads">{T.connect.reads}</option>
+              </select>
+            )}
+          </Field>
+        )}
+      </div>
+      <Code what={T.connect.text} text={connectText(kind, db, to)} />
+      <div class="actions">
+        {secret ? <Button onClick={() => setSecret(undefined)}>{T.connect.hide}</Button> : <Button onClick={() => void show()} disabled={doing.busy}>{T.connect.show}</Button>}
+        <Button onClick={() => void download()} disabled={doing.busy}>
+          {T.connect.ca}
+        </Button>
+      </div>
+      <Problems failure={doing.failure} />
+      <p class="hint">{T.connect.hint(plain(to.ca))}</p>
+    </Card>
+  );
+}

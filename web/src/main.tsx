@@ -1,0 +1,161 @@
+// The console: its frame, and which screen an address is.
+import { render, type ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+import { calls, post, wanted } from "./call";
+import { Create, curl } from "./create";
+import { Database } from "./database";
+import { Databases } from "./databases";
+import { isEngine } from "./db";
+import { Events } from "./events";
+import { First } from "./first";
+import { plain } from "./format";
+import { Home } from "./home";
+import { connected, startLive } from "./live";
+import { route, startRoutes } from "./route";
+import { T } from "./text";
+import { Alert, Button, Code, Dialog, Field, Page, Problems, said, useAction } from "./ui";
+import { profile, readWho } from "./who";
+
+function screen(path: string): ComponentChildren {
+  const parts = path.replace(/^\/console\/?/, "").split("/").filter(Boolean);
+  const [area, second, third, tab] = parts;
+  if (area === undefined) return <Home />;
+  if (area === "databases" && parts.length === 1) return <Databases />;
+  if (area === "databases" && second === "create" && parts.length === 2) return <Create />;
+  if (area === "databases" && isEngine(second) && /^[1-9]\d*$/.test(third ?? "") && parts.length <= 4) {
+    return <Database key={path.split("/").slice(0, 5).join("/")} engine={second} id={Number(third)} tab={tab ?? ""} />;
+  }
+  if (area === "events" && parts.length === 1) return <Events />;
+  return (
+    <Page title={T.nothing}>
+      <p>
+        <a href="/console/">{T.toHome}</a>
+      </p>
+    </Page>
+  );
+}
+
+const areas: [string, string][] = [
+  ["/console/", T.nav.home],
+  ["/console/databases", T.nav.databases],
+  ["/console/events", T.nav.events],
+];
+
+function Frame() {
+  const path = route.value;
+  const main = useRef<HTMLElement>(null);
+  const before = useRef(path);
+  useEffect(() => {
+    // A new screen is read from its heading on.
+    if (before.current !== path) main.current?.querySelector<HTMLElement>("h1")?.focus();
+    before.current = path;
+  }, [path]);
+  const [failed, setFailed] = useState(false);
+  const [menu, setMenu] = useState(false);
+  const [showCalls, setShowCalls] = useState(false);
+  useEffect(() => {
+    readWho().then(startLive, () => setFailed(true));
+  }, []);
+  useEffect(() => setMenu(false), [path]);
+  const leave = async () => {
+    await post("logout", {}).catch(() => undefined);
+    location.assign("/console/login");
+  };
+  return (
+    <>
+      <a class="skip" href="#main">
+        {T.skip}
+      </a>
+      <header>
+        <a class="brand" href="/console/">
+          steward
+        </a>
+        <button type="button" class="menu" aria-expanded={menu} aria-controls="nav" onClick={() => setMenu(!menu)}>
+          {T.nav.menu}
+        </button>
+        <nav id="nav" class={menu ? "open" : undefined} aria-label={T.nav.label}>
+          {areas.map(([to, text]) => (
+            <a key={to} href={to} aria-current={(to === "/console/" ? path === to : path.startsWith(to)) ? "page" : undefined}>
+              {text}
+            </a>
+          ))}
+        </nav>
+        <div class="who">
+          {profile.value && <span>{plain(profile.value.username)}</span>}
+          <Button onClick={() => setShowCalls(true)}>{T.calls.show}</Button>
+          <Button onClick={() => void leave()}>{T.logOut}</Button>
+        </div>
+      </header>
+      {connected.value === false && <Alert kind="warn">{T.away}</Alert>}
+      <main id="main" ref={main} tabIndex={-1}>
+        {failed ? <Alert>{T.unreachable}</Alert> : profile.value ? screen(path) : <p class="wait">{T.reading}</p>}
+      </main>
+      <div class={said.value ? "said on" : "said"} role="status">
+        {said.value}
+      </div>
+      {wanted.value && <Confirm />}
+      {showCalls && <Calls close={() => setShowCalls(false)} />}
+    </>
+  );
+}
+
+// Confirm asks for the password before what only its owner may do.
+function Confirm() {
+  const [password, setPassword] = useState("");
+  const doing = useAction();
+  const submit = async (e: Event) => {
+    e.preventDefault();
+    const waiting = wanted.value;
+    if (await doing.run(() => post("confirm", { password }))) {
+      wanted.value = null;
+      waiting?.given();
+    }
+  };
+  const cancel = () => {
+    wanted.value?.refused();
+    wanted.value = null;
+  };
+  return (
+    <Dialog title={T.confirm.title} close={cancel}>
+      <form onSubmit={(e) => void submit(e)}>
+        <p>{T.confirm.text}</p>
+        <input type="text" name="username" autocomplete="username" value={profile.value?.username} hidden readOnly />
+        <Field label={T.first.password} name="password" failure={doing.failure}>
+          {(p) => <input {...p} type="password" autocomplete="current-password" required value={password} onInput={(e) => setPassword(e.currentTarget.value)} />}
+        </Field>
+        <Problems failure={doing.failure} fields={["password"]} />
+        <div class="actions">
+          <Button submit kind="main" disabled={doing.busy}>
+            {T.confirm.go}
+          </Button>
+          <Button onClick={cancel}>{T.cancel}</Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+// Calls shows how to do by hand what was done here.
+function Calls({ close }: { close: () => void }) {
+  return (
+    <Dialog title={T.calls.title} close={close}>
+      <p>{T.calls.text}</p>
+      {calls.value.length === 0 && <p>{T.calls.none}</p>}
+      {calls.value.map((c, i) => (
+        <Code key={i} what={`${c.method} ${c.path}`} text={curl(c.method, c.path, c.body === undefined ? undefined : JSON.parse(c.body))} />
+      ))}
+      <div class="actions">
+        <Button onClick={close}>{T.close}</Button>
+      </div>
+    </Dialog>
+  );
+}
+
+startRoutes();
+const root = document.getElementById("root");
+if (root) {
+  root.replaceChildren();
+  render(route.value === "/console/first" ? <main class="notice"><First /></main> : <Frame />, root);
+}
