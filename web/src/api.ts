@@ -173,6 +173,18 @@ export type AutoSuspendView = {
   idle_minutes: number;
 };
 
+export type Autoscale = {
+  enabled?: boolean;
+  max_type?: string;
+  threshold_percent?: number;
+};
+
+export type AutoscaleView = {
+  enabled: boolean;
+  max_type: string | null;
+  threshold_percent: number;
+};
+
 export type AvailabilityView = {
   available: boolean;
   plan: string;
@@ -364,6 +376,7 @@ export type CriteriaView = {
 export type DatabaseUpdate = {
   allow_list?: Array<string>;
   auto_suspend?: AutoSuspend;
+  autoscale?: Autoscale;
   cluster_size?: 1 | 3;
   deletion_protection?: boolean;
   encrypted?: boolean;
@@ -383,6 +396,7 @@ export type DatabaseUpdate = {
 export type DatabaseView = {
   allow_list: Array<string>;
   auto_suspend: AutoSuspendView;
+  autoscale: AutoscaleView;
   cluster_size: 1 | 3;
   created: string;
   database_name: string;
@@ -592,6 +606,11 @@ export type GrantView = {
   permissions: "read_only" | "read_write" | null;
 };
 
+export type GrantedView = {
+  database: string;
+  privilege: "read" | "write" | "owner";
+};
+
 export type GrantsUpdate = {
   database?: Array<GrantUpdate>;
   domain?: Array<GrantUpdate> | null;
@@ -775,6 +794,20 @@ export type ListIssueView = {
   results: number;
 };
 
+export type ListLogicalView = {
+  data: Array<LogicalView>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
+export type ListLoginUserView = {
+  data: Array<LoginUserView>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
 export type ListLoginView = {
   data: Array<LoginView>;
   page: number;
@@ -880,9 +913,37 @@ export type LogLineView = {
   time: string;
 };
 
+export type LogicalCreate = {
+  collation?: string;
+  encoding?: string;
+  name: string;
+  owner?: string;
+};
+
+export type LogicalView = {
+  collation: string;
+  encoding: string;
+  name: string;
+  owner: string | null;
+};
+
 export type LoginUpdate = {
   password: string;
   username?: string | null;
+};
+
+export type LoginUserCreate = {
+  grants?: Array<GrantedView>;
+  username: string;
+};
+
+export type LoginUserUpdate = {
+  grants?: Array<GrantedView>;
+};
+
+export type LoginUserView = {
+  grants: Array<GrantedView>;
+  username: string;
 };
 
 export type LoginView = {
@@ -911,6 +972,12 @@ export type MadeChannelView = {
   type: "system" | "user";
   updated: string | null;
   updated_by: string;
+};
+
+export type MadeUserView = {
+  grants: Array<GrantedView>;
+  password: string;
+  username: string;
 };
 
 export type MaintenanceView = {
@@ -984,6 +1051,7 @@ export type MonitorsView = {
 export type MysqlCreate = {
   allow_list?: Array<string>;
   auto_suspend?: AutoSuspend;
+  autoscale?: Autoscale;
   cluster_size?: 1 | 3;
   deletion_protection?: boolean;
   encrypted?: boolean;
@@ -1082,6 +1150,7 @@ export type PlanView = {
 export type PostgresqlCreate = {
   allow_list?: Array<string>;
   auto_suspend?: AutoSuspend;
+  autoscale?: Autoscale;
   cluster_size?: 1 | 3;
   deletion_protection?: boolean;
   encrypted?: boolean;
@@ -1183,6 +1252,10 @@ export type ReplyView = {
 export type ResolversView = {
   ipv4: string;
   ipv6: string;
+};
+
+export type RestoreBody = {
+  to: string;
 };
 
 export type RestoreWindowView = {
@@ -1427,6 +1500,11 @@ export type UserCreate = {
   username: string;
 };
 
+export type UserPasswordView = {
+  password: string;
+  username: string;
+};
+
 export type UserUpdate = {
   email?: string;
   restricted?: boolean;
@@ -1518,6 +1596,10 @@ export interface Operations {
   "POST /v4/databases/mysql/instances/{instanceId}/backups/{backupId}/restore": { in: undefined; out: Empty };
   "GET /v4/databases/mysql/instances/{instanceId}/credentials": { in: undefined; out: CredentialsView };
   "POST /v4/databases/mysql/instances/{instanceId}/credentials/reset": { in: undefined; out: Empty };
+  "GET /v4/databases/mysql/instances/{instanceId}/databases": { in: undefined; out: ListLogicalView };
+  "POST /v4/databases/mysql/instances/{instanceId}/databases": { in: LogicalCreate; out: LogicalView };
+  "GET /v4/databases/mysql/instances/{instanceId}/databases/{databaseName}": { in: undefined; out: LogicalView };
+  "DELETE /v4/databases/mysql/instances/{instanceId}/databases/{databaseName}": { in: undefined; out: Empty };
   "GET /v4/databases/mysql/instances/{instanceId}/logs": { in: undefined; out: LogsView };
   "GET /v4/databases/mysql/instances/{instanceId}/metrics": { in: undefined; out: MeasuredView };
   "GET /v4/databases/mysql/instances/{instanceId}/nodes": { in: undefined; out: NodesView };
@@ -1530,12 +1612,20 @@ export interface Operations {
   "GET /v4/databases/mysql/instances/{instanceId}/queries/statistics": { in: undefined; out: StatementsView };
   "POST /v4/databases/mysql/instances/{instanceId}/queries/statistics/reset": { in: undefined; out: Empty };
   "POST /v4/databases/mysql/instances/{instanceId}/restart": { in: undefined; out: Empty };
+  "POST /v4/databases/mysql/instances/{instanceId}/restore": { in: RestoreBody; out: Empty };
   "GET /v4/databases/mysql/instances/{instanceId}/restore-windows": { in: undefined; out: RestoreWindowsView };
+  "POST /v4/databases/mysql/instances/{instanceId}/restore/undo": { in: undefined; out: Empty };
   "POST /v4/databases/mysql/instances/{instanceId}/resume": { in: undefined; out: Empty };
   "GET /v4/databases/mysql/instances/{instanceId}/ssl": { in: undefined; out: SslView };
   "POST /v4/databases/mysql/instances/{instanceId}/suspend": { in: undefined; out: Empty };
   "POST /v4/databases/mysql/instances/{instanceId}/switchover": { in: undefined; out: Empty };
   "GET /v4/databases/mysql/instances/{instanceId}/tables": { in: undefined; out: ListTableView };
+  "GET /v4/databases/mysql/instances/{instanceId}/users": { in: undefined; out: ListLoginUserView };
+  "POST /v4/databases/mysql/instances/{instanceId}/users": { in: LoginUserCreate; out: MadeUserView };
+  "GET /v4/databases/mysql/instances/{instanceId}/users/{databaseUser}": { in: undefined; out: LoginUserView };
+  "PUT /v4/databases/mysql/instances/{instanceId}/users/{databaseUser}": { in: LoginUserUpdate; out: LoginUserView };
+  "DELETE /v4/databases/mysql/instances/{instanceId}/users/{databaseUser}": { in: undefined; out: Empty };
+  "POST /v4/databases/mysql/instances/{instanceId}/users/{databaseUser}/credentials/reset": { in: undefined; out: UserPasswordView };
   "GET /v4/databases/postgresql/config": { in: undefined; out: Record<string, unknown> };
   "GET /v4/databases/postgresql/instances": { in: undefined; out: ListDatabaseView };
   "POST /v4/databases/postgresql/instances": { in: PostgresqlCreate; out: DatabaseView };
@@ -1549,6 +1639,10 @@ export interface Operations {
   "POST /v4/databases/postgresql/instances/{instanceId}/backups/{backupId}/restore": { in: undefined; out: Empty };
   "GET /v4/databases/postgresql/instances/{instanceId}/credentials": { in: undefined; out: CredentialsView };
   "POST /v4/databases/postgresql/instances/{instanceId}/credentials/reset": { in: undefined; out: Empty };
+  "GET /v4/databases/postgresql/instances/{instanceId}/databases": { in: undefined; out: ListLogicalView };
+  "POST /v4/databases/postgresql/instances/{instanceId}/databases": { in: LogicalCreate; out: LogicalView };
+  "GET /v4/databases/postgresql/instances/{instanceId}/databases/{databaseName}": { in: undefined; out: LogicalView };
+  "DELETE /v4/databases/postgresql/instances/{instanceId}/databases/{databaseName}": { in: undefined; out: Empty };
   "GET /v4/databases/postgresql/instances/{instanceId}/logs": { in: undefined; out: LogsView };
   "GET /v4/databases/postgresql/instances/{instanceId}/metrics": { in: undefined; out: MeasuredView };
   "GET /v4/databases/postgresql/instances/{instanceId}/nodes": { in: undefined; out: NodesView };
@@ -1561,12 +1655,20 @@ export interface Operations {
   "GET /v4/databases/postgresql/instances/{instanceId}/queries/statistics": { in: undefined; out: StatementsView };
   "POST /v4/databases/postgresql/instances/{instanceId}/queries/statistics/reset": { in: undefined; out: Empty };
   "POST /v4/databases/postgresql/instances/{instanceId}/restart": { in: undefined; out: Empty };
+  "POST /v4/databases/postgresql/instances/{instanceId}/restore": { in: RestoreBody; out: Empty };
   "GET /v4/databases/postgresql/instances/{instanceId}/restore-windows": { in: undefined; out: RestoreWindowsView };
+  "POST /v4/databases/postgresql/instances/{instanceId}/restore/undo": { in: undefined; out: Empty };
   "POST /v4/databases/postgresql/instances/{instanceId}/resume": { in: undefined; out: Empty };
   "GET /v4/databases/postgresql/instances/{instanceId}/ssl": { in: undefined; out: SslView };
   "POST /v4/databases/postgresql/instances/{instanceId}/suspend": { in: undefined; out: Empty };
   "POST /v4/databases/postgresql/instances/{instanceId}/switchover": { in: undefined; out: Empty };
   "GET /v4/databases/postgresql/instances/{instanceId}/tables": { in: undefined; out: ListTableView };
+  "GET /v4/databases/postgresql/instances/{instanceId}/users": { in: undefined; out: ListLoginUserView };
+  "POST /v4/databases/postgresql/instances/{instanceId}/users": { in: LoginUserCreate; out: MadeUserView };
+  "GET /v4/databases/postgresql/instances/{instanceId}/users/{databaseUser}": { in: undefined; out: LoginUserView };
+  "PUT /v4/databases/postgresql/instances/{instanceId}/users/{databaseUser}": { in: LoginUserUpdate; out: LoginUserView };
+  "DELETE /v4/databases/postgresql/instances/{instanceId}/users/{databaseUser}": { in: undefined; out: Empty };
+  "POST /v4/databases/postgresql/instances/{instanceId}/users/{databaseUser}/credentials/reset": { in: undefined; out: UserPasswordView };
   "GET /v4/databases/types": { in: undefined; out: ListTypeView };
   "GET /v4/databases/types/{id}": { in: undefined; out: TypeView };
   "GET /v4/linode/types": { in: undefined; out: ListComputeTypeView };
