@@ -360,6 +360,13 @@ func TestWhatIsConfirmed(t *testing.T) {
 	for request, want := range map[string]bool{
 		"GET /v4/databases/mysql/instances/7/credentials":                      true,
 		"POST /v4/databases/postgresql/instances/7/credentials/reset":          true,
+		"POST /v4/databases/postgresql/instances/7/restore":                    true,
+		"POST /v4/databases/mysql/instances/7/restore/undo":                    true,
+		"GET /v4/databases/postgresql/instances/7/restore-windows":             false,
+		"POST /v4/databases/mysql/instances/7/users":                           true,
+		"POST /v4/databases/mysql/instances/7/users/ann/credentials/reset":     true,
+		"PUT /v4/databases/mysql/instances/7/users/ann":                        true,
+		"GET /v4/databases/mysql/instances/7/users":                            false,
 		"DELETE /v4/databases/postgresql/instances/7":                          true,
 		"DELETE /v4/databases/postgresql/instances/7/backups/3":                true,
 		"POST /v4/databases/postgresql/instances/7/backups/3/restore":          true,

@@ -152,7 +152,9 @@ func (p *passing) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 var guarded = regexp.MustCompile(`^(` + strings.Join([]string{
 	`GET /v4/databases/[a-z]+/instances/[0-9]+/credentials`,
 	`POST /v4/databases/[a-z]+/instances/[0-9]+/credentials/reset`,
-	`POST /v4/databases/[a-z]+/instances/[0-9]+/backups/[0-9]+/restore`,
+	`POST /v4/databases/[a-z]+/instances/[0-9]+/(backups/[0-9]+/restore|restore|restore/undo)`,
+	`POST /v4/databases/[a-z]+/instances/[0-9]+/users(/.*)?`,
+	`PUT /v4/databases/[a-z]+/instances/[0-9]+/users/.*`,
 	`POST /v4/profile/tokens`,
 	`POST /v4/account/oauth-clients(/[0-9a-f]+/reset[-_]secret)?`,
 	`(POST|PUT) /v4/account/users(/.*)?`,
