@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"steward/internal/catalog"
 	"steward/internal/cluster"
@@ -77,6 +78,9 @@ func TestWhatARegionCant(t *testing.T) {
 		{"a snapshot", func(ctx context.Context) error {
 			return b.Backups.Create(ctx, p, "", c.ID, control.NewSnapshot{Label: "one"}, nil)
 		}, []string{"region: Databases of the region kube can't be backed up"}},
+		{"a moment restored", func(ctx context.Context) error {
+			return b.Backups.RestoreTo(ctx, p, "", c.ID, new(time.Now()), nil)
+		}, []string{"region: Databases of the region kube can't be restored"}},
 		{"a restart", func(ctx context.Context) error { return b.Clusters.Restart(ctx, p, "", c.ID) }, []string{"region: Databases of the region kube can't be restarted"}},
 		{"a switchover", func(ctx context.Context) error { return b.Clusters.Switchover(ctx, p, "", c.ID) }, []string{"region: Databases of the region kube can't be switched over"}},
 		{"logs", func(ctx context.Context) error {
