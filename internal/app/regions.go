@@ -52,6 +52,9 @@ func (a *App) opener(p catalog.Platform, log *slog.Logger) func(context.Context)
 		if err != nil {
 			return nil, err
 		}
+		if o.Owner, err = a.store.Identity(ctx); err != nil {
+			return nil, err
+		}
 		o.Secrets = a.store
 		d, err := kubernetes.New(ctx, o)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linode/linodego"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/await"
@@ -45,7 +46,7 @@ func TestLife(t *testing.T) {
 		{"resize", j.resize},
 		{"restart", j.restart},
 		{"suspend and resume", j.suspend},
-		{"killed in the middle of a create", j.killed},
+		{"killed in the middle of a create, and of a delete", j.killed},
 		{"the API server is away", j.away},
 		{"the region vanishes from the catalog", j.vanished},
 		{"delete", j.remove},
@@ -213,7 +214,7 @@ func (j *journey) suspend(t *testing.T) {
 	j.enter(t, j.d, c)
 }
 
-// killed has an operator that does nothing keep the create from its end.
+// killed has an operator that does nothing keep a create and a delete from their ends.
 func (j *journey) killed(t *testing.T) {
 	j.op.Pause()
 	defer j.op.Resume()
@@ -228,7 +229,17 @@ func (j *journey) killed(t *testing.T) {
 	j.s.Start()
 	d = j.s.AwaitStatus(d, "active")
 	j.enter(t, d, j.s.Credentials(d))
-	j.erase(t, d)
+	j.op.Pause() // its volumes stay for now
+	if status, body := j.s.Call("DELETE", d.Path(), nil, nil); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	await.True(t, "it is being removed", func() bool {
+		return apierrors.IsNotFound(j.c.Get(t.Context(), client.ObjectKey{Namespace: j.namespace, Name: object(d)}, &cnpg.Cluster{}))
+	})
+	j.s.Kill()
+	j.op.Resume()
+	j.s.Start()
+	j.erased(d)
 	if left := j.mine(t, d.ID); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
@@ -240,6 +251,11 @@ func (j *journey) erase(t *testing.T, d harness.Database) {
 	if status, body := j.s.Call("DELETE", d.Path(), nil, nil); status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}
+	j.erased(d)
+}
+
+// erased waits until a delete has come to its end.
+func (j *journey) erased(d harness.Database) {
 	j.s.Eventually("deleted", func() error {
 		var page struct {
 			Data []struct {

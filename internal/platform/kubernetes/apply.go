@@ -51,6 +51,9 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error
 	if is.object == nil && want.Hosts.Primary != "" {
 		return &permanentError{errors.New("the cluster's object is gone, and its data with it; nothing was made in its place")}
 	}
+	if is.object != nil && foreign(is.object, want.Cluster) {
+		return &permanentError{errForeign(is.object)}
+	}
 	made, err := d.desire(ctx, want, is)
 	if err != nil {
 		return err

@@ -85,7 +85,7 @@ func (b *bench) offer(t *testing.T, image string) {
 
 func (b *bench) options() kubernetes.Options {
 	return kubernetes.Options{
-		Config: b.config, Namespace: b.namespace, ImageCatalog: catalogName, EncryptedStorageClass: "encrypted",
+		Config: b.config, Namespace: b.namespace, Owner: "this store", ImageCatalog: catalogName, EncryptedStorageClass: "encrypted",
 		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Secrets: b.secrets, Engine: postgresql.New(), Logger: slog.New(slog.DiscardHandler),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/pki"
 	"steward/internal/platform"
+	"steward/internal/platform/kubernetes/cnpg"
 	"steward/internal/wait"
 )
 
@@ -117,23 +118,29 @@ func (d *Driver) onEach(ctx context.Context, id cluster.ID, seen platform.Observ
 
 // Remove implements platform.Applier. Nothing of the cluster is there when it returns nil: volumes, too.
 func (d *Driver) Remove(ctx context.Context, want cluster.Cluster) error {
-	if err := d.remove(ctx, want.ID); err != nil {
+	if err := d.remove(ctx, want); err != nil {
 		return fmt.Errorf("remove cluster %d: %w", want.ID, err)
 	}
 	return nil
 }
 
-func (d *Driver) remove(ctx context.Context, id cluster.ID) error {
+func (d *Driver) remove(ctx context.Context, c cluster.Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
 	for {
-		left, err := d.leftovers(ctx, id)
+		left, err := d.leftovers(ctx, c.ID)
 		if err != nil {
 			return err
 		}
 		if len(left) == 0 {
-			d.forget(id)
+			d.forget(c.ID)
 			return nil
+		}
+		for _, o := range left {
+			if object, ok := o.(*cnpg.Cluster); ok && foreign(object, c) {
+				d.o.Logger.WarnContext(ctx, "nothing is removed", "cluster_id", c.ID, "error", errForeign(object))
+				return nil
+			}
 		}
 		for _, o := range left {
 			if _, pod := o.(*corev1.Pod); pod || o.GetDeletionTimestamp() != nil {

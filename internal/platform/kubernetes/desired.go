@@ -92,7 +92,7 @@ func (d desired) object() (c *cnpg.Cluster, mark string, err error) {
 			StartDelay: startDelay, StopDelay: stopDelay, SmartShutdownTimeout: new(0), SwitchoverDelay: switchoverDelay,
 		},
 	}
-	c.Annotations = map[string]string{markAnnotation: mark, cnpg.HibernationAnnotation: cnpg.Awake}
+	c.Annotations = map[string]string{markAnnotation: mark, createdAnnotation: createdText(d.want.Cluster), cnpg.HibernationAnnotation: cnpg.Awake}
 	if d.want.Suspended {
 		c.Annotations[cnpg.HibernationAnnotation] = cnpg.Hibernated
 	}

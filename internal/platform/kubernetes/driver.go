@@ -68,6 +68,9 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
+	if o.Owner == "" {
+		return nil, errors.New("an owner is required")
+	}
 	hosted, ok := o.Engine.(engine.Hosted)
 	if !ok {
 		return nil, errors.New("the engine's servers can't be set up by an operator")
@@ -85,6 +88,9 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		changes: make(chan cluster.ID, 64), known: map[cluster.ID]*memory{}, ended: make(chan struct{}),
 	}
 	if err := d.Check(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.claim(ctx); err != nil {
 		return nil, err
 	}
 	if err := d.watch(ctx, scheme); err != nil {

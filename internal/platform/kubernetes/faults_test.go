@@ -278,6 +278,42 @@ func TestOneThatHangs(t *testing.T) {
 	}
 }
 
+// TestAnotherSteward: a namespace is one store's, and an object one database's.
+func TestAnotherSteward(t *testing.T) {
+	b := newBench(t)
+	d := b.open(t)
+	t.Cleanup(func() { d.Close() })
+	b.open(t).Close() // another server on the same store
+	o := b.options()
+	o.Owner = "another store"
+	if _, err := kubernetes.New(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the store this store, and this one's is another store") ||
+		!strings.Contains(err.Error(), "kubectl delete secret") {
+		t.Errorf("somebody else's namespace: %v", err)
+	}
+	want := b.wanted(t, 601)
+	want.Created = time.Date(2026, 1, 31, 18, 0, 0, 0, time.UTC)
+	settle(t, d, &want)
+	before := b.get(t, 601)
+	later := b.wanted(t, 601) // a store that was brought back gives the number out again
+	later.Created = want.Created.Add(time.Hour)
+	if seen, err := d.Apply(t.Context(), later); err != nil || !seen.Permanent || !strings.Contains(seen.Problem, "of another database, made at 2026-01-31T18:00:00Z") {
+		t.Errorf("taken for its own: %+v, %v", seen, err)
+	}
+	if err := d.Remove(t.Context(), later.Cluster); err != nil {
+		t.Error(err)
+	}
+	if after := b.get(t, 601); after.ResourceVersion != before.ResourceVersion || len(b.leftovers(t, 601)) < 5 {
+		t.Errorf("it was changed, and there are %v", b.leftovers(t, 601))
+	}
+	settle(t, d, &want)
+	if err := d.Remove(t.Context(), want.Cluster); err != nil {
+		t.Error(err)
+	}
+	if left := b.leftovers(t, 601); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
 // TestRights: what is in the role that we tell of is enough, and there is nothing in it without which all goes well.
 func TestRights(t *testing.T) {
 	b := newBench(t)
@@ -293,7 +329,14 @@ func TestRights(t *testing.T) {
 	if err := d.SetPassword(t.Context(), want); err != nil {
 		t.Error(err)
 	}
+	all := len(b.leftovers(t, 401))
 	if err := d.Reconcile(t.Context(), func(context.Context) ([]cluster.Cluster, error) { return nil, nil }); err != nil {
+		t.Error(err)
+	}
+	if left := b.leftovers(t, 401); len(left) != all {
+		t.Errorf("data that nobody knows isn't left alone: %v", left)
+	}
+	if err := d.Remove(t.Context(), want.Cluster); err != nil {
 		t.Error(err)
 	}
 	if left := b.leftovers(t, 401); len(left) > 0 {

@@ -18,8 +18,10 @@ type Options struct {
 	// Config says where the API server is, and who we are there.
 	Config *rest.Config
 	// Namespace is where clusters are. It is one steward's alone: what it doesn't know there is removed, if it bears
-	// steward's labels.
+	// steward's labels and has no data.
 	Namespace string
+	// Owner is whose the namespace is: a store's identity, the same for all servers that share it.
+	Owner string
 	// StorageClass and EncryptedStorageClass are of clusters' volumes: "" for the default, and for none.
 	StorageClass, EncryptedStorageClass string
 	// ImageCatalog names the object in the namespace with the image of each major version.

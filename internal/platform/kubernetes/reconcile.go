@@ -45,7 +45,8 @@ func (d *Driver) leftovers(ctx context.Context, ids ...cluster.ID) ([]client.Obj
 	return all, nil
 }
 
-// Reconcile implements platform.Reconciler.
+// Reconcile implements platform.Reconciler. Data isn't removed because nobody knows of it: a row outlives all that its database is made of, so
+// that it is rather the store that isn't what it was. Somebody is told.
 func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]cluster.Cluster, error)) error {
 	looking, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
@@ -53,10 +54,10 @@ func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]c
 	if err != nil {
 		return err
 	}
-	ids := map[cluster.ID]bool{}
+	data := map[cluster.ID]bool{}
 	for _, o := range there {
 		if id, ok := idOf(o); ok {
-			ids[id] = true
+			data[id] = data[id] || holdsData(o)
 		}
 	}
 	clusters, err := known(ctx)
@@ -64,12 +65,25 @@ func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]c
 		return fmt.Errorf("ask which clusters there are: %w", err)
 	}
 	for _, c := range clusters {
-		delete(ids, c.ID)
+		delete(data, c.ID)
 	}
 	var errs []error
-	for id := range ids {
-		d.o.Logger.WarnContext(ctx, "a cluster that nobody knows is removed", "cluster_id", id, "namespace", d.o.Namespace)
+	for id, has := range data {
+		if has {
+			d.o.Logger.WarnContext(ctx, "the data of a cluster that nobody knows is left alone", "cluster_id", id, "namespace", d.o.Namespace,
+				"remove", fmt.Sprintf("kubectl delete clusters.%s,persistentvolumeclaims -n %s -l %s=%d", cnpg.GroupVersion.Group, d.o.Namespace, clusterLabel, id))
+			continue
+		}
+		d.o.Logger.WarnContext(ctx, "what a cluster that nobody knows has left is removed", "cluster_id", id, "namespace", d.o.Namespace)
 		errs = append(errs, d.Remove(ctx, cluster.Cluster{ID: id}))
 	}
 	return errors.Join(errs...)
+}
+
+func holdsData(o client.Object) bool {
+	switch o.(type) {
+	case *cnpg.Cluster, *corev1.PersistentVolumeClaim:
+		return true
+	}
+	return false
 }

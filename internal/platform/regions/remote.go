@@ -41,23 +41,23 @@ type remote struct {
 
 // run connects and goes on looking until ctx ends. opened is called once.
 func (m *remote) run(ctx context.Context, opened func(Driver)) {
-	pause := firstRetry
+	retry := min(firstRetry, m.every)
 	for first := true; ctx.Err() == nil; first = false {
 		err := m.attempt(ctx, opened)
 		if ctx.Err() != nil {
-			err = nil // nobody wants to know any more
+			return // nobody wants to know any more
 		}
 		m.note(err, first)
 		if first {
 			close(m.looked)
 		}
-		if pause = min(2*pause, m.every); err == nil {
-			pause = m.every
+		pause := m.every
+		if err == nil {
+			retry = min(firstRetry, m.every)
+		} else {
+			pause, retry = retry, min(2*retry, m.every)
 		}
 		_ = wait.Sleep(ctx, pause) // the loop sees ctx end
-		if err == nil {
-			pause = firstRetry
-		}
 	}
 }
 

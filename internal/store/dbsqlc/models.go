@@ -272,6 +272,11 @@ type Grant struct {
 	Permission string
 }
 
+type Identity struct {
+	One bool
+	ID  string
+}
+
 type Issue struct {
 	ID        int64
 	AccountID int64

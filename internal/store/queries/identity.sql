@@ -1,0 +1,2 @@
+-- name: Identity :one
+SELECT id FROM identity;
