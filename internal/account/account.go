@@ -114,6 +114,16 @@ type Principal struct {
 	TokenExpiry *time.Time
 }
 
+// LentUntil is when whatever the caller makes ends at the latest; nil for no bound. A token
+// that was lent can't make itself last. The console's are no loan: they stay with the
+// server, which asks for the user's password before it has anything made with them.
+func (p Principal) LentUntil() *time.Time {
+	if p.Client == ConsoleClient {
+		return nil
+	}
+	return p.TokenExpiry
+}
+
 // IsEmail reports whether a text is one plain address: no name, no comment, no
 // second one.
 func IsEmail(text string) bool {

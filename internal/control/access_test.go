@@ -87,6 +87,8 @@ func TestTokenFaults(t *testing.T) {
 	narrow.Scopes, _ = account.ParseScopes("databases:read_write account:read_write")
 	lent := full
 	lent.TokenExpiry = new(b.now.Add(time.Hour))
+	console := lent
+	console.Client = account.ConsoleClient
 	for _, c := range []struct {
 		name string
 		p    account.Principal
@@ -102,6 +104,7 @@ func TestTokenFaults(t *testing.T) {
 		{"long label", full, control.NewToken{Label: strings.Repeat("ä", 101), Scopes: "*"}, nil, []string{"label: Length must be 1-100 characters"}},
 		{"a label that no text can hold", full, control.NewToken{Label: "a\x00b", Scopes: "*"}, nil, []string{"label: Must not contain control characters"}},
 		{"outliving its maker", lent, control.NewToken{Label: "x", Scopes: "*", Expiry: new(b.now.Add(2 * time.Hour))}, nil, []string{"expiry: Must not be after the expiry of the token that makes it"}},
+		{"outliving the console's", console, control.NewToken{Label: "x", Scopes: "*", Expiry: new(b.now.Add(2 * time.Hour))}, nil, nil},
 	} {
 		_, _, err := b.Tokens.Create(t.Context(), c.p, c.in, c.door)
 		if diff := cmp.Diff(c.want, texts(err)); diff != "" || (err == nil) != (c.want == nil) {

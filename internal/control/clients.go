@@ -51,7 +51,7 @@ func (s *Clients) Create(ctx context.Context, p account.Principal, in ClientChan
 	if in.RedirectURI == nil {
 		missing = append(missing, fault.Required("redirect_uri"))
 	}
-	c, found := in.apply(account.Client{Account: p.Account, Owner: p.User.ID, Public: in.Public, OwnScopes: p.Scopes, OwnExpiry: p.TokenExpiry})
+	c, found := in.apply(account.Client{Account: p.Account, Owner: p.User.ID, Public: in.Public, OwnScopes: p.Scopes, OwnExpiry: p.LentUntil()})
 	if err := combine(faults, append(missing, found...)).Err(); err != nil {
 		return account.Client{}, "", err
 	}
@@ -126,7 +126,7 @@ func (s *Clients) ResetSecret(ctx context.Context, p account.Principal, id accou
 	if c.Public {
 		return account.Client{}, "", fault.NewPrecondition("A public client has no secret to reset.")
 	}
-	if !p.Scopes.Include(c.OwnScopes) || p.TokenExpiry != nil && (c.OwnExpiry == nil || c.OwnExpiry.After(*p.TokenExpiry)) {
+	if !p.Scopes.Include(c.OwnScopes) || p.LentUntil() != nil && (c.OwnExpiry == nil || c.OwnExpiry.After(*p.LentUntil())) {
 		return account.Client{}, "", fault.NewScopeTooSmall()
 	}
 	text, hash, err := newClientSecret(c)

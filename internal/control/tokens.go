@@ -56,10 +56,10 @@ func (s *Tokens) Create(ctx context.Context, p account.Principal, in NewToken, f
 func (s *Tokens) expiry(p account.Principal, asked *time.Time) (*time.Time, fault.Faults) {
 	switch {
 	case asked == nil:
-		return p.TokenExpiry, nil
+		return p.LentUntil(), nil
 	case !asked.After(s.Now()):
 		return nil, fault.Faults{fault.NewInvalid("expiry", "Must be in the future")}
-	case p.TokenExpiry != nil && asked.After(*p.TokenExpiry):
+	case p.LentUntil() != nil && asked.After(*p.LentUntil()):
 		return nil, fault.Faults{fault.NewInvalid("expiry", "Must not be after the expiry of the token that makes it")}
 	}
 	return asked, nil

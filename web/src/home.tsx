@@ -91,7 +91,7 @@ function First() {
         </li>
         <li>
           <p>
-            <a href="/console/events">{T.home.step3}</a>
+            <a href="/console/services/add">{T.home.step3}</a>
           </p>
         </li>
       </ol>

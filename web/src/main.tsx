@@ -3,7 +3,9 @@ import { render, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import { Account } from "./account";
 import { calls, post, wanted } from "./call";
+import { Contacts } from "./contacts";
 import { Create, curl } from "./create";
 import { Database } from "./database";
 import { Databases } from "./databases";
@@ -12,11 +14,17 @@ import { Events } from "./events";
 import { First } from "./first";
 import { plain } from "./format";
 import { Home } from "./home";
+import { Issue, Issues } from "./issues";
 import { connected, startLive } from "./live";
 import { route, startRoutes } from "./route";
+import { AddService, Service, Services } from "./services";
 import { T } from "./text";
 import { Alert, Button, Code, Dialog, Field, Page, Problems, said, useAction } from "./ui";
 import { profile, readWho } from "./who";
+
+function isID(text: string | undefined): boolean {
+  return /^[1-9]\d*$/.test(text ?? "");
+}
 
 function screen(path: string): ComponentChildren {
   const parts = path.replace(/^\/console\/?/, "").split("/").filter(Boolean);
@@ -24,10 +32,17 @@ function screen(path: string): ComponentChildren {
   if (area === undefined) return <Home />;
   if (area === "databases" && parts.length === 1) return <Databases />;
   if (area === "databases" && second === "create" && parts.length === 2) return <Create />;
-  if (area === "databases" && isEngine(second) && /^[1-9]\d*$/.test(third ?? "") && parts.length <= 4) {
+  if (area === "databases" && isEngine(second) && isID(third) && parts.length <= 4) {
     return <Database key={path.split("/").slice(0, 5).join("/")} engine={second} id={Number(third)} tab={tab ?? ""} />;
   }
   if (area === "events" && parts.length === 1) return <Events />;
+  if (area === "services" && parts.length === 1) return <Services />;
+  if (area === "services" && second === "add" && parts.length === 2) return <AddService />;
+  if (area === "services" && parts.length === 2 && isID(second)) return <Service key={path} id={Number(second)} />;
+  if (area === "issues" && parts.length === 1) return <Issues />;
+  if (area === "issues" && parts.length === 2 && isID(second)) return <Issue key={path} id={Number(second)} />;
+  if (area === "contacts" && parts.length === 1) return <Contacts />;
+  if (area === "account" && parts.length <= 2) return <Account tab={second ?? ""} />;
   return (
     <Page title={T.nothing}>
       <p>
@@ -40,7 +55,11 @@ function screen(path: string): ComponentChildren {
 const areas: [string, string][] = [
   ["/console/", T.nav.home],
   ["/console/databases", T.nav.databases],
+  ["/console/services", T.nav.services],
+  ["/console/issues", T.nav.issues],
+  ["/console/contacts", T.nav.contacts],
   ["/console/events", T.nav.events],
+  ["/console/account", T.nav.account],
 ];
 
 function Frame() {
