@@ -226,6 +226,7 @@ func (a *API) registerAccount() {
 			return listInMemory(children, c.In, itself)
 		})
 	a.registerOffered()
+	a.registerUsage()
 	a.registerLogins("/v4/account/logins", "Account", tag, false, overview.Logins, overview.Login)
 	a.registerLogins("/v4/profile/logins", "Profile", "Profile", true, overview.OwnLogins, overview.OwnLogin)
 	const kept = "/v4/profile/preferences"

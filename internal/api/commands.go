@@ -15,7 +15,7 @@ import (
 var commands = withEngines(map[string]string{
 	"viewAccount": "account view", "viewAccountSettings": "account settings",
 	"listAvailability": "account get-availability", "viewAvailability": "account get-account-availability",
-	"listAccountLogins": "account logins-list", "viewAccountLogin": "account login-view",
+	"listUsage": "account usage-list", "listAccountLogins": "account logins-list", "viewAccountLogin": "account login-view",
 	"listMaintenance": "account maintenance-list", "listNotifications": "account notifications-list",
 	"listChildAccounts": "child-account list",
 	"listClients":       "account clients-list", "createClient": "account client-create", "viewClient": "account client-view",

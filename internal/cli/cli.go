@@ -49,6 +49,7 @@ type commands struct {
 	Seal        sealCommands        `cmd:"" help:"The master key of all secrets (operators)."`
 	Maintenance maintenanceCommands `cmd:"" help:"What will be done in databases' maintenance windows, over the API."`
 	Event       eventCommands       `cmd:"" help:"Events of the account, over the API."`
+	Usage       usageCommand        `cmd:"" help:"What databases were and cost, by day, over the API."`
 	Stats       statsCommand        `cmd:"" help:"Plot the load of all machines together, over the API."`
 	Version     versionCommand      `cmd:"" help:"Print the version."`
 }

@@ -65,6 +65,9 @@ type Options struct {
 // nobody listens to changes.
 const listTime = 10 * time.Second
 
+// usageEvery is how old usage may be that is shown.
+const usageEvery = 10 * time.Minute
+
 // atOnce is how many databases are looked at at the same time.
 const atOnce = 4
 
@@ -110,6 +113,7 @@ func (k *Keeper) Start(ctx context.Context) {
 	k.running.Go(func() { r.run(ctx) })
 	k.running.Go(func() { k.orphans(ctx) })
 	k.running.Go(func() { k.repeat(ctx, k.Accounts, "settle accounts", k.seeToAccounts) })
+	k.running.Go(func() { k.repeat(ctx, usageEvery, "count usage", k.Store.CountUsage) })
 	k.running.Go(func() { k.repeat(ctx, k.Maintenance.Every, "maintain", k.seeToMaintenance) })
 	if k.Archive == nil {
 		return

@@ -261,6 +261,9 @@ func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Clus
 	if err != nil {
 		return c, fmt.Errorf("encode engine_config: %w", err)
 	}
+	if err := t.countUsageOf(ctx, c.ID); err != nil {
+		return c, err
+	}
 	c.Updated = t.now()
 	n, err := t.q.ClusterUpdate(ctx, dbsqlc.ClusterUpdateParams{
 		ID: int64(c.ID), Generation: c.Generation, Label: c.Label, Type: c.Type, AllowList: nonNil(c.AllowList), Updates: updates,
@@ -285,6 +288,11 @@ func (t *Tx) Transition(ctx context.Context, c cluster.Cluster, on cluster.Trigg
 	to, ok := cluster.Next(c.Status, on)
 	if !ok {
 		return c, fmt.Errorf("%w: %s on %s", ErrNoTransition, c.Status, on)
+	}
+	if c.Status == cluster.Suspended || to == cluster.Suspended {
+		if err := t.countUsageOf(ctx, c.ID); err != nil {
+			return c, err
+		}
 	}
 	now := t.now()
 	n, err := t.q.ClusterTransition(ctx, dbsqlc.ClusterTransitionParams{ID: int64(c.ID), FromStatus: string(c.Status), ToStatus: string(to), Updated: now})
@@ -344,6 +352,9 @@ func (t *Tx) RecordSleep(ctx context.Context, id cluster.ID, since *time.Time) (
 // MarkDeleted hides the cluster from customers and frees its label; ErrStale
 // when it changed since it was read.
 func (t *Tx) MarkDeleted(ctx context.Context, c cluster.Cluster) error {
+	if err := t.countUsageOf(ctx, c.ID); err != nil {
+		return err
+	}
 	n, err := t.q.ClusterMarkDeleted(ctx, dbsqlc.ClusterMarkDeletedParams{ID: int64(c.ID), Generation: c.Generation, Deleted: t.now()})
 	if err == nil && n == 0 {
 		return ErrStale

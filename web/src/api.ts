@@ -899,6 +899,13 @@ export type ListTypeView = {
   results: number;
 };
 
+export type ListUsageView = {
+  data: Array<UsageView>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
 export type ListUserView = {
   data: Array<UserView>;
   page: number;
@@ -1494,6 +1501,24 @@ export type UptimeView = {
   uptime: number | null;
 };
 
+export type UsageDatabase = {
+  engine: string;
+  id: number;
+  label: string;
+};
+
+export type UsageView = {
+  backup_bytes: number;
+  cluster_size: number;
+  cost: number | null;
+  database: UsageDatabase;
+  day: string;
+  hours: number;
+  suspended_hours: number;
+  type: string;
+  used_disk_bytes: number;
+};
+
 export type UserCreate = {
   email: string;
   restricted?: boolean;
@@ -1573,6 +1598,7 @@ export interface Operations {
   "POST /v4/account/oauth-clients/{clientId}/reset-secret": { in: undefined; out: ClientView };
   "POST /v4/account/oauth-clients/{clientId}/reset_secret": { in: undefined; out: ClientView };
   "GET /v4/account/settings": { in: undefined; out: SettingsView };
+  "GET /v4/account/usage": { in: undefined; out: ListUsageView };
   "GET /v4/account/users": { in: undefined; out: ListUserView };
   "POST /v4/account/users": { in: UserCreate; out: UserView };
   "GET /v4/account/users/{username}": { in: undefined; out: UserView };

@@ -237,7 +237,7 @@ func (q *Queries) ClusterTransition(ctx context.Context, arg ClusterTransitionPa
 }
 
 const clusterUndelete = `-- name: ClusterUndelete :execrows
-UPDATE clusters SET deleted = NULL, status = 'failed', updated = $1::timestamptz, generation = generation + 1
+UPDATE clusters SET deleted = NULL, status = 'failed', updated = $1::timestamptz, metered = $1::timestamptz, generation = generation + 1
 WHERE clusters.id = $2 AND clusters.deleted IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM operations o WHERE o.cluster_id = clusters.id AND o.finished IS NULL)
 `

@@ -188,6 +188,7 @@ type Cluster struct {
 	AutoscaleMax     string
 	AutoscaleFrom    string
 	AutoscaleAt      *time.Time
+	Metered          *time.Time
 }
 
 type ClusterSecret struct {
@@ -493,6 +494,20 @@ type Token struct {
 	Created         time.Time
 	Expiry          *time.Time
 	AuthorizationID *int64
+}
+
+type Usage struct {
+	ClusterID   int64
+	Day         pgtype.Date
+	Type        string
+	Size        int32
+	AccountID   int64
+	Label       string
+	Engine      string
+	Running     float64
+	Suspended   float64
+	UsedBytes   int64
+	BackupBytes int64
 }
 
 type User struct {

@@ -67,7 +67,7 @@ INSERT INTO cluster_secrets (cluster_id, name, sealed)
 SELECT @cluster_id::bigint, unnest(@names::text[]), unnest(@sealed::bytea[]);
 
 -- name: ClusterUndelete :execrows
-UPDATE clusters SET deleted = NULL, status = 'failed', updated = @now::timestamptz, generation = generation + 1
+UPDATE clusters SET deleted = NULL, status = 'failed', updated = @now::timestamptz, metered = @now::timestamptz, generation = generation + 1
 WHERE clusters.id = @id AND clusters.deleted IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM operations o WHERE o.cluster_id = clusters.id AND o.finished IS NULL);
 
