@@ -311,6 +311,25 @@ var screens = map[string]string{
 	"access": "/console/databases/postgresql/1/access", "settings": "/console/databases/postgresql/1/settings", "happened": "/console/databases/postgresql/1/events",
 }
 
+// looks are the windows and themes that a screen is looked at in: each half of the screens
+// wide and light, narrow and dark, the other the other way round, since axe-core takes a
+// tenth of a second of a processor for a look. Pictures are made of all.
+func looks(screen string) []window {
+	all := []window{{1280, "light"}, {360, "dark"}, {1280, "dark"}, {360, "light"}}
+	switch {
+	case os.Getenv("STEWARD_SCREENSHOTS") != "" || os.Getenv("STEWARD_TEST_ENGINES") == "all":
+		return all
+	case len(screen)%2 == 0:
+		return all[:2]
+	}
+	return all[2:]
+}
+
+type window struct {
+	width int64
+	theme string
+}
+
 // accessible has axe-core look at every screen, in both themes, narrow and wide.
 func accessible(t *testing.T, w *world) {
 	axe, err := os.ReadFile("../../web/node_modules/axe-core/axe.min.js")
@@ -323,18 +342,16 @@ func accessible(t *testing.T, w *world) {
 	}
 	for name, path := range screens {
 		w.do(t, look(1280, "light"), w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`), script(string(axe)))
-		for _, width := range []int64{1280, 360} {
-			for _, theme := range []string{"light", "dark"} {
-				w.do(t, look(width, theme))
-				found := value[[]finding](t, w.browser, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => ({Impact: v.impact, ID: v.id, Nodes: v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary)})))`)
-				for _, f := range found {
-					t.Errorf("%s, %d px, %s: %s %s: %q", name, width, theme, f.Impact, f.ID, f.Nodes)
-				}
-				if over := value[int](t, w.browser, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
-					t.Errorf("%s, %d px: %d pixels too wide", name, width, over)
-				}
-				w.shoot(t, fmt.Sprintf("screen-%s-%d-%s", name, width, theme))
+		for _, at := range looks(name) {
+			w.do(t, look(at.width, at.theme))
+			found := value[[]finding](t, w.browser, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => ({Impact: v.impact, ID: v.id, Nodes: v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary)})))`)
+			for _, f := range found {
+				t.Errorf("%s, %d px, %s: %s %s: %q", name, at.width, at.theme, f.Impact, f.ID, f.Nodes)
 			}
+			if over := value[int](t, w.browser, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+				t.Errorf("%s, %d px: %d pixels too wide", name, at.width, over)
+			}
+			w.shoot(t, fmt.Sprintf("screen-%s-%d-%s", name, at.width, at.theme))
 		}
 	}
 	w.do(t, look(1280, "light"))
