@@ -36,6 +36,8 @@ var commands = withEngines(map[string]string{
 
 	"getDatabasesInstances": "databases list", "listDatabaseEngines": "databases engines", "viewDatabaseEngine": "databases engine-view",
 	"listDatabaseTypes": "databases types", "viewDatabaseType": "databases type-view",
+	"listExtensions": "databases postgresql-extensions-list", "createExtension": "databases postgresql-extension-create",
+	"updateExtension": "databases postgresql-extension-update", "deleteExtension": "databases postgresql-extension-delete",
 	"viewMySQLConfig": "databases mysql-config-view", "viewPostgreSQLConfig": "databases postgres-config-view",
 	"listLinodeTypes": "linodes types", "viewLinodeType": "linodes type-view",
 	"listRegions": "regions list", "viewRegion": "regions view",
@@ -125,6 +127,7 @@ var tables = map[string]table{
 	"GlobalGrants":     {columns: []string{"account_access", "add_databases"}, within: true},
 	"IssueView":        {columns: []string{"id", "created", "closed", "services"}, fields: store.IssueFields},
 	"MadeChannelView":  {columns: []string{"id", "label", "channel_type", "type", "secret"}},
+	"ExtensionView":    {columns: []string{"name", "version", "installed_version", "schema"}, fields: extensionFields},
 	"LogicalView":      {columns: []string{"name", "owner", "encoding", "collation"}, fields: logicalFields},
 	"LoginUserView":    {columns: []string{"username"}, fields: loginUserFields},
 	"MadeUserView":     {columns: []string{"username", "password"}},

@@ -504,6 +504,7 @@ func (a *API) registerDatabases() {
 	a.registerStatements(cluster.PostgreSQL, "PostgreSQL")
 	a.registerLogical(cluster.MySQL, "MySQL")
 	a.registerLogical(cluster.PostgreSQL, "PostgreSQL")
+	a.registerExtensions()
 }
 
 // registerEngineDatabases adds the operations on databases of one engine.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/logical"
 	"steward/internal/platform/memplatform"
 )
 
@@ -108,5 +109,39 @@ func TestLogicalOfMySQL(t *testing.T) {
 	}
 	if r := b.send("POST", one+"/users", b.full, `{"username":"root"}`); r.StatusCode != 400 || !strings.Contains(r.body, "reserved") {
 		t.Errorf("%d %s", r.StatusCode, r.body)
+	}
+}
+
+// TestExtensions: extensions by the API: what is offered, faults, events; another database's are another's.
+func TestExtensions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	id := b.create()
+	b.behind(id, func(c *memplatform.Cluster) {
+		c.Inside.Extensions = []logical.Extension{{Name: "citext", Version: "1.6", Offered: true, Comment: "data type"}, {Name: "hstore", Version: "1.8", Installed: "1.7", Schema: "public", Offered: true}}
+	})
+	one := fmt.Sprintf("/v4/databases/postgresql/instances/%d/extensions", id)
+	expect := func(method, path, token, body string, status int, want string) {
+		t.Helper()
+		if r := b.send(method, one+path, token, body); r.StatusCode != status || !strings.Contains(r.body, want) {
+			t.Errorf("%s %s %s: %d %s, want %d %s", method, path, body, r.StatusCode, r.body, status, want)
+		}
+	}
+	expect("GET", "", b.readOnly, "", 200, `{"name":"citext","version":"1.6","installed_version":null,"schema":null,"offered":true,"comment":"data type"}`)
+	expect("GET", "?database=none", b.full, "", 400, `"field":"database","reason":"There is no database none"`)
+	expect("POST", "", b.readOnly, `{"name":"citext"}`, 401, "not authorized")
+	expect("POST", "", b.full, `{"schema":7}`, 400, `"field":"schema"`)
+	expect("POST", "", b.full, `{"name":"citext"}`, 200, `"installed_version":"1.6","schema":"public"`)
+	expect("POST", "", b.full, `{"name":"citext"}`, 400, `"field":"name"`)
+	expect("PUT", "/hstore", b.full, `{}`, 200, `"installed_version":"1.8"`)
+	expect("PUT", "/none", b.full, `{}`, 404, "Not found")
+	expect("DELETE", "/citext?cascade=maybe", b.full, "", 400, `"field":"cascade"`)
+	expect("DELETE", "/citext?cascade=true", b.full, "", 200, "{}")
+	expect("DELETE", "/citext", b.full, "", 404, "Not found")
+	events := b.send("GET", "/v4/account/events", b.full, "").body
+	for _, action := range []string{"database_extension_create", "database_extension_update", "database_extension_delete"} {
+		if !strings.Contains(events, `"action":"`+action+`","status":"finished"`) {
+			t.Errorf("no event %s: %s", action, events)
+		}
 	}
 }

@@ -32,7 +32,7 @@ var shared = map[string]string{"id": "g6-nanode-1", "engine": "postgresql", "ser
 var refused = map[string]bool{"POST /v4/monitor/services/{serviceType}/token": true}
 
 // absent are ids that nobody has: numbers unless said otherwise.
-var absent = map[string]string{"queryId": "0-4243-1", "databaseName": "nothing", "databaseUser": "nobody", "clientId": strings.Repeat("0", 20), "username": "nobody"}
+var absent = map[string]string{"queryId": "0-4243-1", "databaseName": "nothing", "databaseUser": "nobody", "extensionName": "nothing", "clientId": strings.Repeat("0", 20), "username": "nobody"}
 
 const absentNumber = "999999"
 
@@ -89,6 +89,8 @@ var bodies = map[string]struct {
 	},
 	"TokenCreate":     {good: `{"label":"NAME","scopes":"*"}`},
 	"TokenUpdate":     {good: `{"label":"taken over"}`},
+	"ExtensionCreate": {good: `{"database":"defaultdb","name":"NAME"}`},
+	"ExtensionUpdate": {good: `{"database":"defaultdb"}`},
 	"LogicalCreate":   {good: `{"name":"NAME"}`},
 	"LoginUserCreate": {good: `{"username":"NAME","grants":[{"database":"defaultdb","privilege":"read"}]}`},
 	"LoginUserUpdate": {good: `{"grants":[]}`},
@@ -268,12 +270,14 @@ func (b *bench) furnish(all []tenantOperation, x *tenant) {
 		}
 		for _, engine := range []string{"postgresql.", "mysql."} {
 			x.ids[engine+"queryId"], x.ids[engine+"databaseName"], x.ids[engine+"databaseUser"] = "0-4242-1", x.name, x.name
+			x.ids[engine+"extensionName"] = x.name
 		}
 		for _, engine := range []string{"postgresql", "mysql"} {
 			id, _ := strconv.ParseInt(x.ids[engine+".instanceId"], 10, 64)
 			b.world.Put(memplatform.Cluster{ID: cluster.ID(id), Size: 1, Running: true, Bootstrapped: true, Routed: true, Version: "15.2", Inside: memplatform.Inside{
-				Databases: []logical.Database{{Name: "defaultdb", Owner: logical.Root}, {Name: x.name, Owner: logical.Root}},
-				Users:     []memplatform.LogicalUser{{User: logical.User{Name: x.name, Grants: []logical.Grant{{Database: "defaultdb", Privilege: logical.Write}}}}},
+				Databases:  []logical.Database{{Name: "defaultdb", Owner: logical.Root}, {Name: x.name, Owner: logical.Root}},
+				Extensions: []logical.Extension{{Name: x.name, Version: "1", Installed: "1", Offered: true}},
+				Users:      []memplatform.LogicalUser{{User: logical.User{Name: x.name, Grants: []logical.Grant{{Database: "defaultdb", Privilege: logical.Write}}}}},
 			}})
 		}
 		_, err = tx.Pgx().Exec(ctx, "UPDATE clusters SET status = 'active' WHERE account_id = $1", int64(x.user.Account))

@@ -55,6 +55,11 @@ func (s *Logical) shape(ctx context.Context, p account.Principal, c cluster.Clus
 	if err := s.insideFailed(ctx, s.Platform.Inside(short, c.ID, work), "change what is inside", c.ID); err != nil {
 		return err
 	}
+	return s.told(ctx, p, c, action, what)
+}
+
+// told records what was changed inside a database.
+func (s *Logical) told(ctx context.Context, p account.Principal, c cluster.Cluster, action operation.Action, what string) error {
 	return s.Store.InTx(ctx, func(tx *store.Tx) error {
 		_, err := tx.CreateOperation(ctx, operation.Operation{
 			Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: action, Status: operation.Finished, Username: p.User.Username, Message: what,

@@ -11,6 +11,20 @@ type Shaped interface {
 	Logical(n Node) Logical
 }
 
+// Extensible is implemented by drivers whose servers have extensions. Those of a database are asked and changed by dbadmin, with
+// n.RootPassword, who is no more than its customers let it be.
+type Extensible interface {
+	Extensions(n Node, database string) Extensions
+}
+
+// Extensions are those of one database; see platform.Extensions.
+type Extensions interface {
+	Extensions(ctx context.Context) ([]logical.Extension, error)
+	CreateExtension(ctx context.Context, name, schema string) error
+	UpdateExtension(ctx context.Context, name, version string) error
+	DropExtension(ctx context.Context, name string, cascade bool) error
+}
+
 // Logical are the logical databases and users of one server, which is a primary but for EndUser. What customers make by SQL
 // is there, too, and what is made here they can change by SQL: nothing is kept elsewhere. Faults are for customers, with the
 // fields of their requests; each method ends with its context, and can be called again after one that ended midway.

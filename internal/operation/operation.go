@@ -51,12 +51,15 @@ const (
 
 // The actions of what is inside a database.
 const (
-	LogicalCreate Action = "database_logical_create"
-	LogicalDelete Action = "database_logical_delete"
-	UserCreate    Action = "database_user_create"
-	UserUpdate    Action = "database_user_update"
-	UserDelete    Action = "database_user_delete"
-	UserReset     Action = "database_user_credentials_reset"
+	LogicalCreate   Action = "database_logical_create"
+	LogicalDelete   Action = "database_logical_delete"
+	UserCreate      Action = "database_user_create"
+	UserUpdate      Action = "database_user_update"
+	UserDelete      Action = "database_user_delete"
+	UserReset       Action = "database_user_credentials_reset"
+	ExtensionCreate Action = "database_extension_create"
+	ExtensionUpdate Action = "database_extension_update"
+	ExtensionDelete Action = "database_extension_delete"
 )
 
 // The actions of the monitoring service.

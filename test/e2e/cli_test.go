@@ -144,6 +144,14 @@ func logicalCommands(t *testing.T, s *harness.Server, d harness.Database, run fu
 	if out := run("db", "user", "grant", "cli-pg", "app"); !strings.Contains(out, "app has: -") {
 		t.Errorf("db user grant printed %s", out)
 	}
+	if out := run("db", "extension", "create", "cli-pg", "citext", "--database", "orders"); !strings.Contains(out, "citext") {
+		t.Errorf("db extension create printed %s", out)
+	}
+	if out := run("db", "extension", "list", "cli-pg", "--json"); !strings.Contains(out, `"name": "citext"`) || strings.Contains(out, "dblink") {
+		t.Errorf("db extension list printed %s", out)
+	}
+	refused("doesn't offer dblink", "db", "extension", "create", "cli-pg", "dblink")
+	run("db", "extension", "drop", "cli-pg", "citext", "--database", "orders")
 	refused("owns databases: orders", "db", "user", "delete", "cli-pg", "owner one")
 	refused("nothing was deleted", "db", "database", "delete", "cli-pg", "orders")
 	run("db", "database", "delete", "cli-pg", "orders", "--yes")

@@ -120,6 +120,7 @@ func logicalDatabases(t *testing.T, s *Server) {
 
 	if pg {
 		ownersPart(t, s, inside, try, user)
+		extensionsPart(t, s)
 	}
 	must(t, inside.SetGrants(ctx, "keeper", nil), "take all grants")
 	try(user("keeper", "my_shop"), false, "SELECT 1")
@@ -195,6 +196,90 @@ func ownersPart(t *testing.T, s *Server, inside engine.Logical, try func(Login, 
 	if err := inside.CreateDatabase(ctx, logical.Database{Name: "x", Owner: "steward"}); !namesFields(err, "owner") {
 		t.Errorf("a database of ours: %v", err)
 	}
+}
+
+// extensionsPart makes and drops what the server trusts, and tries what it doesn't.
+func extensionsPart(t *testing.T, s *Server) {
+	e, ctx := s.Bench.Driver.(engine.Extensible).Extensions(s.Node, "my_shop"), t.Context()
+	find := func(name string) (found logical.Extension) {
+		t.Helper()
+		all, err := e.Extensions(ctx)
+		must(t, err, "list extensions")
+		for _, x := range all {
+			if x.Name == name {
+				found = x
+			}
+		}
+		return found
+	}
+	if x := find("citext"); !x.Offered || x.Version == "" || x.Installed != "" {
+		t.Errorf("citext: %+v", x)
+	}
+	for _, name := range []string{"dblink", "file_fdw", "plperlu", "adminpack", "nothing", `x"; DROP TABLE late; --`} {
+		if x := find(name); x.Name != "" {
+			t.Errorf("offered: %+v", x)
+		}
+		if err := e.CreateExtension(ctx, name, "public"); !namesFields(err, "name") {
+			t.Errorf("create %s: %v", name, err)
+		}
+		if err := e.DropExtension(ctx, name, true); !fault.IsKind(err, fault.NotFound) {
+			t.Errorf("drop %s: %v", name, err)
+		}
+	}
+	if err := e.CreateExtension(ctx, "citext", `no"where`); !namesFields(err, "schema") {
+		t.Errorf("a schema that isn't there: %v", err)
+	}
+	must(t, e.CreateExtension(ctx, "cube", "public"), "create an extension")
+	if cube := find("cube"); cube.Installed == "" || cube.Schema != "public" {
+		t.Errorf("cube: %+v", cube)
+	}
+	if err := e.CreateExtension(ctx, "cube", "public"); !namesFields(err, "name") {
+		t.Errorf("create it again: %v", err)
+	}
+	if err := e.UpdateExtension(ctx, "cube", "99'"); !namesFields(err, "version") {
+		t.Errorf("a version that isn't there: %v", err)
+	}
+	must(t, e.UpdateExtension(ctx, "cube", ""), "update to what is there")
+	cubes := s.Login()
+	cubes.Database = "my_shop"
+	table := s.DB(t, cubes)
+	_, err := table.ExecContext(ctx, "CREATE TABLE cubes (v public.cube)")
+	must(t, err, "create a table of it")
+	table.Close()
+	if err := e.DropExtension(ctx, "cube", false); !fault.IsKind(err, fault.Precondition) || !strings.Contains(err.Error(), "cascade=true") {
+		t.Errorf("drop what another needs: %v", err)
+	}
+	must(t, e.DropExtension(ctx, "cube", true), "drop it with what needs it")
+	if x := find("cube"); x.Installed != "" {
+		t.Errorf("cube: %+v", x)
+	}
+	if _, err := s.Bench.Driver.(engine.Extensible).Extensions(s.Node, "no such").Extensions(ctx); !namesFields(err, "database") {
+		t.Errorf("a database that isn't there: %v", err)
+	}
+	// What is planted runs with dbadmin's rights at most: it can't turn back into somebody else.
+	s.Exec(t, "DROP DATABASE IF EXISTS planted WITH (FORCE)", "CREATE DATABASE planted")
+	planted := s.Login()
+	planted.Database = "planted"
+	db := s.DB(t, planted)
+	for _, q := range []string{
+		"CREATE TABLE caught (who text)", "GRANT ALL ON caught TO PUBLIC",
+		"CREATE FUNCTION public.evil(a text, b text) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.caught VALUES (session_user || ' ' || current_user); RETURN true; END$$",
+		"CREATE OPERATOR public.= (LEFTARG = text, RIGHTARG = text, FUNCTION = public.evil)",
+		"ALTER DATABASE planted SET search_path = public, pg_catalog",
+	} {
+		_, err := db.ExecContext(ctx, q)
+		must(t, err, q)
+	}
+	in := s.Bench.Driver.(engine.Extensible).Extensions(s.Node, "planted")
+	must(t, in.CreateExtension(ctx, "citext", "public"), "create an extension beside what is planted")
+	must(t, in.DropExtension(ctx, "citext", false), "drop it")
+	var caught int
+	must(t, db.QueryRowContext(ctx, "SELECT count(*) FROM caught").Scan(&caught), "look who was caught")
+	if caught > 0 {
+		t.Errorf("%d statements ran what was planted", caught)
+	}
+	db.Close()
+	s.Exec(t, "DROP DATABASE planted WITH (FORCE)")
 }
 
 // quotedNames has names that try to end a quote made, granted and dropped: by us where they are allowed, else by the customer.

@@ -6,14 +6,36 @@ import (
 	"fmt"
 
 	"steward/internal/cluster"
+	"steward/internal/engine"
 	"steward/internal/fault"
 	"steward/internal/platform"
 	"steward/internal/platform/host/state"
 )
 
-// Inside implements platform.Shaper. A cluster's changes come one after the other, beside looks into it: each takes one of the
-// few connections that are ours.
+// Inside implements platform.Shaper.
 func (d *Driver) Inside(ctx context.Context, id cluster.ID, work func(ctx context.Context, l platform.Logical) error) error {
+	return d.inside(ctx, id, func(ctx context.Context, n inspected) error { return work(ctx, n.eng.Logical(n.node)) })
+}
+
+// Extend implements platform.Shaper.
+func (d *Driver) Extend(ctx context.Context, id cluster.ID, database string, work func(ctx context.Context, e platform.Extensions) error) error {
+	password, err := d.keychain(d.clusterState(id)).secret(ctx, platform.RootPassword)
+	if err != nil {
+		return fmt.Errorf("cluster %d: extensions: %w", id, err)
+	}
+	return d.inside(ctx, id, func(ctx context.Context, n inspected) error {
+		eng, ok := n.eng.(engine.Extensible)
+		if !ok {
+			return fault.NewNotFound()
+		}
+		n.node.RootPassword = string(password)
+		return work(ctx, eng.Extensions(n.node, database))
+	})
+}
+
+// inside has work change what is inside a cluster's primary. A cluster's changes come one after the other, beside looks into it: each takes one of the
+// few connections that are ours.
+func (d *Driver) inside(ctx context.Context, id cluster.ID, work func(ctx context.Context, n inspected) error) error {
 	top, err := d.topology(id)
 	if err != nil {
 		return fmt.Errorf("cluster %d: %w", id, err)
@@ -42,7 +64,7 @@ func (d *Driver) Inside(ctx context.Context, id cluster.ID, work func(ctx contex
 	if err != nil {
 		return fmt.Errorf("cluster %d: %w", id, err)
 	}
-	return work(ctx, eng.Logical(node))
+	return work(ctx, inspected{eng, node})
 }
 
 // shaping is full while somebody changes what is inside the server.

@@ -13,6 +13,27 @@ import (
 
 // Inside implements platform.Shaper.
 func (d *Driver) Inside(ctx context.Context, id cluster.ID, work func(ctx context.Context, l platform.Logical) error) error {
+	return d.inside(ctx, id, func(ctx context.Context, node engine.Node) error { return work(ctx, d.o.Engine.Logical(node)) })
+}
+
+// Extend implements platform.Shaper.
+func (d *Driver) Extend(ctx context.Context, id cluster.ID, database string, work func(ctx context.Context, e platform.Extensions) error) error {
+	eng, ok := d.o.Engine.(engine.Extensible)
+	if !ok {
+		return fault.NewNotFound()
+	}
+	password, err := d.o.Secrets.Secret(ctx, id, platform.RootPassword)
+	if err != nil {
+		return fmt.Errorf("cluster %d: extensions: %w", id, err)
+	}
+	return d.inside(ctx, id, func(ctx context.Context, node engine.Node) error {
+		node.RootPassword = string(password)
+		return work(ctx, eng.Extensions(node, database))
+	})
+}
+
+// inside has work change what is inside a cluster's primary.
+func (d *Driver) inside(ctx context.Context, id cluster.ID, work func(ctx context.Context, node engine.Node) error) error {
 	v, asked, err := d.measurable(ctx, id)
 	if errors.Is(err, platform.ErrNotRunning) {
 		return fault.NewPrecondition("%s", platform.SleepsReason)
@@ -29,7 +50,7 @@ func (d *Driver) Inside(ctx context.Context, id cluster.ID, work func(ctx contex
 		return fmt.Errorf("cluster %d: %w", id, err)
 	}
 	node.Ordinal, node.Role = primary.Ordinal, primary.Role
-	return work(ctx, d.o.Engine.Logical(node))
+	return work(ctx, node)
 }
 
 // EndUser implements platform.Shaper.

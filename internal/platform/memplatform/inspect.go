@@ -25,6 +25,8 @@ type Inside struct {
 	// Databases and Users are what is inside; defaultdb alone while Databases is nil.
 	Databases []logical.Database
 	Users     []LogicalUser
+	// Extensions are those of every database.
+	Extensions []logical.Extension
 	// Ended are the sessions that were told to stop.
 	Ended []string
 }

@@ -34,6 +34,76 @@ func (d *Driver) Inside(ctx context.Context, id cluster.ID, work func(ctx contex
 	})
 }
 
+// Extend implements platform.Shaper.
+func (d *Driver) Extend(ctx context.Context, id cluster.ID, database string, work func(ctx context.Context, e platform.Extensions) error) error {
+	return d.Inside(ctx, id, func(ctx context.Context, l platform.Logical) error {
+		return work(ctx, extensions{l.(contents), database})
+	})
+}
+
+// extensions are those of a database.
+type extensions struct {
+	contents
+	database string
+}
+
+func (e extensions) editOne(name string, f func(*logical.Extension) error) error {
+	return e.edit(func(in *Inside) error {
+		if !in.has(e.database) {
+			return logical.NoDatabase("database", e.database)
+		}
+		in.Extensions = slices.Clone(in.Extensions)
+		for i := range in.Extensions {
+			if in.Extensions[i].Name == name {
+				return f(&in.Extensions[i])
+			}
+		}
+		return fault.NewNotFound()
+	})
+}
+
+// Extensions implements platform.Extensions.
+func (e extensions) Extensions(context.Context) (all []logical.Extension, err error) {
+	err = e.edit(func(in *Inside) error {
+		if !in.has(e.database) {
+			return logical.NoDatabase("database", e.database)
+		}
+		all = slices.Clone(in.Extensions)
+		return nil
+	})
+	return all, err
+}
+
+// CreateExtension implements platform.Extensions.
+func (e extensions) CreateExtension(_ context.Context, name, schema string) error {
+	return e.editOne(name, func(x *logical.Extension) error {
+		if x.Installed != "" {
+			return logical.Taken("name")
+		}
+		x.Installed, x.Schema = x.Version, schema
+		return nil
+	})
+}
+
+// UpdateExtension implements platform.Extensions.
+func (e extensions) UpdateExtension(_ context.Context, name, version string) error {
+	return e.editOne(name, func(x *logical.Extension) error {
+		x.Installed = cmp.Or(version, x.Version)
+		return nil
+	})
+}
+
+// DropExtension implements platform.Extensions.
+func (e extensions) DropExtension(_ context.Context, name string, _ bool) error {
+	return e.editOne(name, func(x *logical.Extension) error {
+		if x.Installed == "" {
+			return fault.NewNotFound()
+		}
+		x.Installed, x.Schema = "", ""
+		return nil
+	})
+}
+
 // EndUser implements platform.Shaper.
 func (d *Driver) EndUser(_ context.Context, id cluster.ID, user string) error {
 	return contents{d, id}.editUser(user, func(_ *Inside, u *LogicalUser) error {

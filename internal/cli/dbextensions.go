@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"steward/client"
+)
+
+type dbExtensionCommands struct {
+	List   dbExtensionListCommand   `cmd:"" help:"List the extensions that can be had, and those that are there."`
+	Create dbExtensionCreateCommand `cmd:"" help:"Create an extension, with all that it needs."`
+	Update dbExtensionUpdateCommand `cmd:"" help:"Bring an extension to another version."`
+	Drop   dbExtensionDropCommand   `cmd:"" help:"Drop an extension."`
+}
+
+// logicalFlag names the logical database that a command is about.
+type logicalFlag struct {
+	Logical string `name:"database" default:"defaultdb" help:"The logical database."`
+}
+
+type dbExtensionListCommand struct {
+	apiFlags
+	jsonFlag
+	databaseArg
+	logicalFlag
+}
+
+func (f *dbExtensionListCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	all, err := c.Extensions(ctx, d, f.Logical)
+	if err != nil {
+		return err
+	}
+	return printExtensions(s, all, f.JSON)
+}
+
+func printExtensions(s *streams, all []client.Extension, asJSON bool) error {
+	if asJSON {
+		return printJSON(s.out, append([]client.Extension{}, all...))
+	}
+	rows := make([][]string, len(all))
+	for i, x := range all {
+		rows[i] = []string{x.Name, x.Version, orDash(x.Installed), orDash(x.Schema), cut(x.Comment, 80)}
+	}
+	return printTable(s.out, []string{"name", "version", "installed", "schema", "what it is"}, rows)
+}
+
+// extensionArg names an extension.
+type extensionArg struct {
+	Name string `arg:"" help:"The extension's name."`
+}
+
+type dbExtensionCreateCommand struct {
+	apiFlags
+	jsonFlag
+	databaseArg
+	extensionArg
+	logicalFlag
+	Schema string `help:"Where its objects are made; public when left out."`
+}
+
+func (f *dbExtensionCreateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	made, err := c.CreateExtension(ctx, d, f.Logical, f.Name, f.Schema)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printJSON(s.out, made)
+	}
+	return printExtensions(s, []client.Extension{made}, false)
+}
+
+type dbExtensionUpdateCommand struct {
+	apiFlags
+	jsonFlag
+	databaseArg
+	extensionArg
+	logicalFlag
+	To string `help:"The version; the one that the server has when left out."`
+}
+
+func (f *dbExtensionUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	changed, err := c.UpdateExtension(ctx, d, f.Logical, f.Name, f.To)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printJSON(s.out, changed)
+	}
+	return printExtensions(s, []client.Extension{changed}, false)
+}
+
+type dbExtensionDropCommand struct {
+	apiFlags
+	databaseArg
+	extensionArg
+	logicalFlag
+	Cascade bool `help:"Drop what depends on it, too."`
+}
+
+func (f *dbExtensionDropCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	if err := c.DropExtension(ctx, d, f.Logical, f.Name, f.Cascade); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, f.Name, "is dropped.")
+	return nil
+}
