@@ -75,7 +75,7 @@ func withEngines(all map[string]string) map[string]string {
 	for operation, action := range map[string]string{
 		"list%Database": "list", "create%Database": "create", "view%Database": "view", "update%Database": "update", "delete%Database": "delete",
 		"list%Backups": "backups-list", "create%Snapshot": "backup-snapshot", "view%Backup": "backup-view", "delete%Backup": "backup-delete",
-		"restore%Backup": "backup-restore", "viewCredentialsOf%Database": "creds-view", "resetCredentialsOf%Database": "creds-reset",
+		"restore%Database": "restore", "undoRestoreOf%Database": "restore-undo", "restore%Backup": "backup-restore", "viewCredentialsOf%Database": "creds-view", "resetCredentialsOf%Database": "creds-reset",
 		"listTablesOf%Database":  "tables-list",
 		"listLogicalOf%Database": "logical-list", "createLogicalOf%Database": "logical-create", "viewLogicalOf%Database": "logical-view", "deleteLogicalOf%Database": "logical-delete",
 		"listUsersOf%Database": "users-list", "createUserOf%Database": "user-create", "viewUserOf%Database": "user-view", "updateUserOf%Database": "user-update",

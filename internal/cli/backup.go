@@ -10,13 +10,15 @@ import (
 )
 
 type backupCommands struct {
-	List    backupListCommand    `cmd:"" help:"List a database's backups."`
-	Create  backupCreateCommand  `cmd:"" help:"Take a snapshot."`
-	Delete  backupDeleteCommand  `cmd:"" help:"Delete a backup."`
-	Windows backupWindowsCommand `cmd:"" help:"List the times from which a database can be restored or forked."`
-	Restore backupRestoreCommand `cmd:"" help:"Replace all of the database's data by a backup's."`
-	Export  backupExportCommand  `cmd:"" help:"Write a backup as a tar archive that is restored without steward (operators)."`
-	Key     backupKeyCommand     `cmd:"" help:"Print the age identity that opens a database's backups (operators)."`
+	List      backupListCommand      `cmd:"" help:"List a database's backups."`
+	Create    backupCreateCommand    `cmd:"" help:"Take a snapshot."`
+	Delete    backupDeleteCommand    `cmd:"" help:"Delete a backup."`
+	Windows   backupWindowsCommand   `cmd:"" help:"List the times from which a database can be restored or forked."`
+	Restore   backupRestoreCommand   `cmd:"" help:"Replace all of the database's data by a backup's."`
+	RestoreTo backupRestoreToCommand `cmd:"" name:"restore-to" help:"Replace all of the database's data by what it was at a moment."`
+	Undo      backupUndoCommand      `cmd:"" help:"Bring back the data that the last restore replaced, within a day."`
+	Export    backupExportCommand    `cmd:"" help:"Write a backup as a tar archive that is restored without steward (operators)."`
+	Key       backupKeyCommand       `cmd:"" help:"Print the age identity that opens a database's backups (operators)."`
 }
 
 type backupListCommand struct {
@@ -125,6 +127,57 @@ func (f *backupRestoreCommand) Run(ctx context.Context, s *streams, c *client.Cl
 		}
 	}
 	if err := c.RestoreBackup(ctx, d, b); err != nil {
+		return err
+	}
+	d, err := f.settle(ctx, c, d, s)
+	if err != nil {
+		return err
+	}
+	return printDatabases(s.out, []client.Database{d}, false)
+}
+
+type backupRestoreToCommand struct {
+	apiFlags
+	waitFlag
+	databaseArg
+	To  string `arg:"" name:"time" help:"Such as 2026-01-31T18:04:05, of those that 'backup windows' lists."`
+	Yes bool   `help:"Don't ask."`
+}
+
+func (f *backupRestoreToCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	if !f.Yes {
+		fmt.Fprintf(s.out, "Replace all data of %s by what it was at %s? Type the database's label: ", d.Label, f.To)
+		var answer string
+		if _, err := fmt.Fscanln(s.in, &answer); err != nil || answer != d.Label {
+			return errors.New("nothing was restored")
+		}
+	}
+	if err := c.RestoreTo(ctx, d, f.To); err != nil {
+		return err
+	}
+	d, err := f.settle(ctx, c, d, s)
+	if err != nil {
+		return err
+	}
+	return printDatabases(s.out, []client.Database{d}, false)
+}
+
+type backupUndoCommand struct {
+	apiFlags
+	waitFlag
+	databaseArg
+	Yes bool `help:"Don't ask."`
+}
+
+func (f *backupUndoCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	if !f.Yes {
+		fmt.Fprintf(s.out, "Replace all data of %s by what it was before its last restore? What was written since is lost. Type the database's label: ", d.Label)
+		var answer string
+		if _, err := fmt.Fscanln(s.in, &answer); err != nil || answer != d.Label {
+			return errors.New("nothing was restored")
+		}
+	}
+	if err := c.UndoRestore(ctx, d); err != nil {
 		return err
 	}
 	d, err := f.settle(ctx, c, d, s)

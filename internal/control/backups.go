@@ -2,6 +2,8 @@ package control
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"steward/internal/account"
 	"steward/internal/backup"
@@ -145,6 +147,67 @@ func (s *Backups) Restore(ctx context.Context, p account.Principal, engine clust
 	})
 	return err
 }
+
+// RestoreTo begins to replace all of a database's data by what it was at a moment: that of a backup or, where what servers write
+// between backups is archived, one after it.
+func (s *Backups) RestoreTo(ctx context.Context, p account.Principal, engine cluster.Engine, of cluster.ID, to *time.Time, faults fault.Faults) error {
+	var chosen backup.Backup
+	check := func(c cluster.Cluster) error {
+		found := refusals(c, cluster.RequestRestore)
+		if to == nil {
+			return combine(faults, found).Err()
+		}
+		all, err := s.Store.BackupsOf(ctx, c.ID)
+		if err != nil {
+			return fmt.Errorf("list the backups of database %d: %w", c.ID, err)
+		}
+		able, err := s.chosen(ctx, all, cluster.Fork{Source: c.ID, RestoreTime: to})
+		if err != nil {
+			return err
+		}
+		if len(able) == 0 {
+			found.Add("to", "There is no backup from which this moment can be had; restore-windows has all moments")
+		} else {
+			chosen = able[0]
+		}
+		return combine(faults, found).Err()
+	}
+	_, err := s.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		params := operation.Params{Backup: chosen.ID, BackupLabel: chosen.Label, Failed: c.Status == cluster.Failed}
+		if s.Continuous { // elsewhere a backup's own moment is all that can be had
+			params.To = to
+		}
+		return s.beginChange(ctx, tx, p, c, cluster.Restore, operation.Restore, params)
+	})
+	return err
+}
+
+// UndoRestore begins to bring back the data that the last restore replaced, with today's root password.
+func (s *Backups) UndoRestore(ctx context.Context, p account.Principal, engine cluster.Engine, of cluster.ID) error {
+	var params operation.Params
+	check := func(c cluster.Cluster) (err error) {
+		found := refusals(c, cluster.RequestRestore)
+		params = operation.Params{Failed: c.Status == cluster.Failed}
+		if params.Backup, params.BackupLabel, err = s.Store.BackupInPlace(ctx, c.ID); err != nil {
+			return err
+		}
+		last, err := s.Store.LastRestore(ctx, c.ID, s.Now())
+		if err != nil {
+			return fmt.Errorf("look for restores of database %d: %w", c.ID, err)
+		}
+		if params.Backup == 0 || s.Now().Sub(last) > undoTime {
+			found = append(found, fault.NewPrecondition("There is no restore to undo: data that one replaces is kept for a day, and an undo can't be undone."))
+		}
+		return found.Err()
+	}
+	_, err := s.change(ctx, p, engine, of, check, func(tx *store.Tx, c cluster.Cluster) (cluster.Cluster, error) {
+		return s.beginChange(ctx, tx, p, c, cluster.Restore, operation.RestoreUndo, params)
+	})
+	return err
+}
+
+// undoTime is how long what a restore replaced is kept at least, from when it was asked for.
+const undoTime = 24 * time.Hour
 
 // check is the frame of what is asked for one backup: it is there, the database's
 // status lets the request through, and so does the backup's state. Whether it is

@@ -142,7 +142,10 @@ func (f *forking) copy(ctx context.Context, want platform.Wanted) (moment time.T
 		return moment, fmt.Errorf("read the archive: %w", err)
 	}
 	defer content.Close()
-	from := platform.Source{Copy: m.Copy, AdminPassword: string(admin), Recovery: f.recovery()}
+	from := platform.Source{Copy: m.Copy, AdminPassword: string(admin)}
+	if f.recovers {
+		from.Recovery = f.recoveryOf(f.source.ID, f.key, *f.c.Fork.RestoreTime)
+	}
 	reached, err := step("fork", func() (time.Time, error) {
 		return f.Driver.Fork(ctx, want, from, content, func(bytes int64) { p.bytes.Store(bytes) })
 	})
@@ -164,27 +167,23 @@ func (f *forking) secret(ctx context.Context, name platform.SecretName) ([]byte,
 	return value, nil
 }
 
-// recovery reads what was archived of the source; nil where the backup is all
-// that is asked for.
-func (f *forking) recovery() *platform.Recovery {
-	if !f.recovers {
-		return nil
-	}
+// recoveryOf goes on to a moment with what was archived of a cluster.
+func (w *work) recoveryOf(source cluster.ID, key []byte, until time.Time) *platform.Recovery {
 	return &platform.Recovery{
-		Until: *f.c.Fork.RestoreTime,
+		Until: until,
 		Fetch: func(ctx context.Context, archiveID, name string, out io.Writer) (bool, error) {
-			err := f.Archive.GetSegment(ctx, archive.Segment{Cluster: f.source.ID, ArchiveID: archiveID, Name: name}, f.key, out)
+			err := w.Archive.GetSegment(ctx, archive.Segment{Cluster: source, ArchiveID: archiveID, Name: name}, key, out)
 			if errors.Is(err, archive.ErrNotFound) {
 				return false, nil
 			}
 			return err == nil, err
 		},
 		Archived: func(ctx context.Context, archiveID string) ([]string, error) {
-			all, err := f.Archive.ListSegments(ctx, f.source.ID)
+			all, err := w.Archive.ListSegments(ctx, source)
 			var names []string
-			for _, w := range all {
-				if w.ArchiveID == archiveID {
-					names = append(names, w.Name)
+			for _, s := range all {
+				if s.ArchiveID == archiveID {
+					names = append(names, s.Name)
 				}
 			}
 			return names, err

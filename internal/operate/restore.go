@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"steward/internal/archive"
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/fault"
+	"steward/internal/filter"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
@@ -64,13 +66,44 @@ func (w *work) copyFrom(ctx context.Context, want platform.Wanted, b backup.Back
 	}
 	defer content.Close()
 	in := &announced{Reader: content, atEnd: func() error { return w.touched(ctx) }}
-	_, err = step("restore", func() (struct{}, error) {
-		return struct{}{}, w.Driver.Restore(ctx, want, m.Copy, in, func(bytes int64) { p.bytes.Store(bytes) })
+	from := platform.Source{Copy: m.Copy}
+	if w.goesOn(b) {
+		from.Recovery = w.recoveryOf(w.c.ID, key, *w.op.Params.To)
+	}
+	reached, err := step("restore", func() (time.Time, error) {
+		return w.Driver.Restore(ctx, want, from, in, func(bytes int64) { p.bytes.Store(bytes) })
 	})
+	if errors.Is(err, platform.ErrGap) {
+		w.log.WarnContext(ctx, "the archive has a gap", "error", err)
+		return errRestoreGap
+	}
 	if err != nil {
 		return fmt.Errorf("restore: %w", w.damaged(ctx, b, err))
 	}
+	w.noteReached(b, reached)
 	return nil
+}
+
+var errRestoreGap = &impossible{reason: "What was archived of the database has a gap before the moment asked for; choose a backup, or a moment of another window."}
+
+// goesOn reports whether the restore goes on from the backup to a later moment.
+func (w *work) goesOn(b backup.Backup) bool {
+	return w.op.Params.To != nil && w.op.Params.To.After(b.Created)
+}
+
+// noteReached keeps, for people, that the data is of an earlier moment than was asked for.
+func (w *work) noteReached(b backup.Backup, reached time.Time) {
+	w.op.Params.Note = ""
+	if !w.goesOn(b) {
+		return
+	}
+	if reached.IsZero() {
+		reached = b.Created
+	}
+	if reached.Before(*w.op.Params.To) {
+		w.op.Params.Note = fmt.Sprintf("Nothing was archived between %s and %s, the moment asked for: the data is of the former.",
+			filter.FormatTime(reached), filter.FormatTime(*w.op.Params.To))
+	}
 }
 
 // damaged makes an error for good of a copy that isn't whole, and notes it down
@@ -126,7 +159,8 @@ func (w *work) endRestore(ctx context.Context, want platform.Wanted, b backup.Ba
 	if err != nil {
 		return err
 	}
-	if reset && w.Reapply || w.op.Params.Recovered {
+	// Who asks for a moment wants the data of it, and goes on with today's password.
+	if reset && (w.Reapply || w.op.Params.To != nil) || w.op.Params.Recovered {
 		return w.endWithPassword(ctx, want)
 	}
 	want.LockedOut = reset
@@ -186,7 +220,7 @@ func (w *work) endServing(ctx context.Context, seen platform.Observed) error {
 			tx.RecordObserved(ctx, w.c.ID, seen),
 			w.move(ctx, tx, w.c, cluster.Ready),
 			tx.SetLockedOut(ctx, w.c.ID, false),
-			tx.FinishOperation(ctx, w.op.ID, operation.Finished, ""),
+			tx.FinishOperation(ctx, w.op.ID, operation.Finished, w.op.Params.Note),
 		)
 	})
 }
@@ -205,7 +239,7 @@ func (w *work) giveRestoreUp(ctx context.Context, reason string) error {
 	case !w.op.Params.Touched:
 		reason += " The data is as it was."
 	case w.op.Action == operation.Restore:
-		reason += " The data from before is set aside: the operator can bring it back."
+		reason += " The data from before is set aside for a day: undo the restore to bring it back."
 		if b, err := w.Store.BackupForWork(ctx, w.op.Params.Backup); err == nil {
 			if lockedOut, err = w.resetSince(ctx, b); err != nil {
 				return err

@@ -138,10 +138,10 @@ type Copy struct {
 	KeyringBytes int
 }
 
-// Source is what a fork's data comes from.
+// Source is what the data of a restore or a fork comes from.
 type Source struct {
 	Copy
-	// AdminPassword is that of the cluster that was copied.
+	// AdminPassword is that of the cluster that was copied; "" for the cluster's own.
 	AdminPassword string
 	// Recovery goes on from the copy to a later moment; nil to take it as it is.
 	Recovery *Recovery
@@ -201,15 +201,16 @@ type Archiver interface {
 	// until the restored one serves; r is read to its end, and is whole, before
 	// the old data is touched. progress is told the bytes read so far. Repeated
 	// after a crash, it begins anew. Servers come up with the accounts and
-	// passwords of the time of the backup.
-	Restore(ctx context.Context, want Wanted, c Copy, r io.Reader, progress func(bytes int64)) error
+	// passwords of the time of the backup. The source is the cluster's own; with a Recovery
+	// reached is as for Fork.
+	Restore(ctx context.Context, want Wanted, from Source, r io.Reader, progress func(bytes int64)) (reached time.Time, err error)
 	// Fork makes the data in r, another cluster's, that of a new one, which gets
 	// its own passwords before Fork returns; nobody is let in before Apply.
 	// Repeated after a crash, it begins anew, whatever was placed before. With a
 	// Recovery reached is the moment that the data is of: the one asked for, or
 	// that of the last change that was archived before it, zero without any.
 	Fork(ctx context.Context, want Wanted, from Source, r io.Reader, progress func(bytes int64)) (reached time.Time, err error)
-	// Undo brings the data back that the last Restore set aside; an error when
+	// Undo brings the data back that the last Restore set aside; a CustomerError when
 	// there is none.
 	Undo(ctx context.Context, want Wanted) error
 }

@@ -199,11 +199,7 @@ func (h *history) fork(label, moment, rows string) harness.Database {
 	spec["fork"] = map[string]any{"source": h.d.ID, "restore_time": moment}
 	f := h.s.AwaitStatus(h.s.Create(spec), "active")
 	db := h.s.MustConnect(f, h.s.Credentials(f))
-	query := "SELECT coalesce(string_agg(n::text, ' ' ORDER BY n), '') FROM kept"
-	if h.family() == "mysql" {
-		query = "SELECT coalesce(group_concat(n ORDER BY n SEPARATOR ' '), '') FROM kept"
-	}
-	if got := one(h.t, db, query); got != rows {
+	if got := h.rows(db); got != rows {
 		h.t.Errorf("at %s there are the rows %q, want %q", moment, got, rows)
 	}
 	exec1(h.t, db, "INSERT INTO kept VALUES (100)")
@@ -248,7 +244,10 @@ func TestPointInTimeOfMariaDB(t *testing.T) {
 		return
 	}
 	h := newHistory(t, s, mariadb, 1)
-	h.oneMoment()
+	_, two := h.oneMoment()
+	h.row()
+	h.archived()
+	h.inPlace(two, "1 2")
 }
 
 func TestPointInTimeOfMySQL(t *testing.T) {
@@ -302,6 +301,47 @@ func moments(t *testing.T, s *harness.Server, engine string) {
 	h.fork("other", eleven, "11")
 	h.fork("before", two, "1 2")
 	h.gap(eleven)
+	h.inPlace(eleven, "11")
+}
+
+// inPlace restores the database itself to a moment, and takes that back.
+func (h *history) inPlace(moment, rows string) {
+	h.t.Helper()
+	h.connect()
+	before := h.rows(h.db)
+	ask := func(path string, body any) {
+		h.t.Helper()
+		if status, text := h.s.Call("POST", h.d.Path()+"/restore"+path, body, nil); status != 200 {
+			h.t.Fatalf("restore%s: %d %s", path, status, text)
+		}
+		h.s.AwaitStatus(h.d, "active")
+		h.connect()
+	}
+	ask("", map[string]any{"to": moment})
+	if got := h.rows(h.db); got != rows {
+		h.t.Errorf("restored to %s there are the rows %q, want %q", moment, got, rows)
+	}
+	exec1(h.t, h.db, "INSERT INTO kept VALUES (200)")
+	ask("/undo", nil)
+	if got := h.rows(h.db); got != before {
+		h.t.Errorf("after the undo there are the rows %q, want %q", got, before)
+	}
+	if status, text := h.s.Call("POST", h.d.Path()+"/restore/undo", nil, nil); status != http.StatusBadRequest || !strings.Contains(text, "no restore to undo") {
+		h.t.Errorf("undone twice: %d %s", status, text)
+	}
+	if status, text := h.s.Call("POST", h.d.Path()+"/restore", map[string]any{"to": "2120-01-01T00:00:00"}, nil); status != http.StatusBadRequest || !strings.Contains(text, `"field":"to"`) {
+		h.t.Errorf("restored to the future: %d %s", status, text)
+	}
+}
+
+// rows are those of the table.
+func (h *history) rows(db *sql.DB) string {
+	h.t.Helper()
+	query := "SELECT coalesce(string_agg(n::text, ' ' ORDER BY n), '') FROM kept"
+	if h.family() == "mysql" {
+		query = "SELECT coalesce(group_concat(n ORDER BY n SEPARATOR ' '), '') FROM kept"
+	}
+	return one(h.t, db, query)
 }
 
 // oneMoment forks the first of two rows that are written after a backup, and returns the

@@ -124,11 +124,12 @@ const setAsideFor = 24 * time.Hour
 
 // Restore implements platform.Archiver. Up to the moment when the copy lies
 // complete beside the data in use, nothing of that is touched.
-func (d *Driver) Restore(ctx context.Context, want platform.Wanted, c platform.Copy, r io.Reader, progress func(int64)) error {
-	if _, err := d.restore(ctx, want, platform.Source{Copy: c}, &counter{r: r, progress: progress}); err != nil {
-		return fmt.Errorf("restore cluster %d: %w", want.ID, err)
+func (d *Driver) Restore(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(int64)) (reached time.Time, err error) {
+	from.AdminPassword = ""
+	if reached, err = d.restore(ctx, want, from, &counter{r: r, progress: progress}); err != nil {
+		return reached, fmt.Errorf("restore cluster %d: %w", want.ID, err)
 	}
-	return nil
+	return reached, nil
 }
 
 // Fork implements platform.Archiver: a restore in the place of nothing.
@@ -437,7 +438,7 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 		return err
 	}
 	if rec == nil || !exists(filepath.Join(before, "data")) {
-		return errors.New("no data was set aside, or it is more than a day old")
+		return &platform.CustomerError{Reason: "No data was set aside, or it is more than a day old."}
 	}
 	want.Installation = rec.Installation
 	nr, err := d.newNodeReconciler(ctx, d.keychain(cs), want, top, top.Primary)

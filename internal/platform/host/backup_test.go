@@ -127,7 +127,7 @@ func (a *archived) demand(want string) {
 func (a *archived) restore(copied []byte) error {
 	a.stop()
 	a.keeping.Wait()
-	err := a.driver.Restore(a.t.Context(), a.want, a.copy, bytes.NewReader(copied), nil)
+	_, err := a.driver.Restore(a.t.Context(), a.want, platform.Source{Copy: a.copy}, bytes.NewReader(copied), nil)
 	a.driver.Close()
 	a.open()
 	return err
@@ -145,7 +145,7 @@ func (a *archived) restores() {
 	var told int64
 	a.stop()
 	a.keeping.Wait()
-	if err := a.driver.Restore(a.t.Context(), a.want, a.copy, bytes.NewReader(a.bytes), func(n int64) { told = n }); err != nil {
+	if _, err := a.driver.Restore(a.t.Context(), a.want, platform.Source{Copy: a.copy}, bytes.NewReader(a.bytes), func(n int64) { told = n }); err != nil {
 		a.t.Fatal(err)
 	}
 	a.driver.Close()
@@ -226,7 +226,7 @@ func (a *archived) restoresNothing() {
 	// The loss may have begun a failover, which the first try then stumbles over;
 	// an operation tries again, too.
 	await.True(a.t, "restored", func() bool {
-		err := a.driver.Restore(context.WithoutCancel(a.t.Context()), a.want, a.copy, bytes.NewReader(a.bytes), nil)
+		_, err := a.driver.Restore(context.WithoutCancel(a.t.Context()), a.want, platform.Source{Copy: a.copy}, bytes.NewReader(a.bytes), nil)
 		if err != nil {
 			a.t.Log(err)
 		}

@@ -40,7 +40,7 @@ func TestRestoredPasswordThatWasResetLetsNobodyIn(t *testing.T) {
 			if letsIn(old) || !letsIn(today) {
 				t.Fatal("the reset did nothing")
 			}
-			if err := d.Restore(t.Context(), want, of, &content, nil); err != nil {
+			if _, err := d.Restore(t.Context(), want, platform.Source{Copy: of}, &content, nil); err != nil {
 				t.Fatal(err)
 			}
 			if letsIn(old) {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,11 @@ type pointInTimeRecovery struct {
 // does it is like one that verifies a backup: nobody else can connect to it, and it
 // is removed afterwards.
 func (d *Driver) recoverCopy(ctx context.Context, want platform.Wanted, from platform.Source, keyring []byte, r io.Reader, dir string) (reached time.Time, ring []byte, err error) {
+	ctx, done, err := d.verifications.replace(ctx, want.ID)
+	if err != nil {
+		return reached, nil, err
+	}
+	defer done()
 	s, err := d.newScratch(ctx, want, from.Copy)
 	if err != nil {
 		return reached, nil, err
@@ -71,7 +77,7 @@ func (v *pointInTimeRecovery) prepare(ctx context.Context, r io.Reader) error {
 	if err := files.MakeFolder(restoreDir, 0o700, user, user); err != nil {
 		return err
 	}
-	v.node.AdminPassword = v.from.AdminPassword
+	v.node.AdminPassword = cmp.Or(v.from.AdminPassword, v.node.AdminPassword)
 	v.node.Recovery = &engine.Recovery{Until: v.from.Recovery.Until, RestoreDir: restoreDir}
 	return v.certificate(ctx)
 }

@@ -20,8 +20,8 @@ func (d *Driver) Backup(context.Context, platform.Wanted, cluster.Role, io.Write
 }
 
 // Restore implements platform.Archiver: there is nothing to restore.
-func (d *Driver) Restore(context.Context, platform.Wanted, platform.Copy, io.Reader, func(int64)) error {
-	return errRefused
+func (d *Driver) Restore(context.Context, platform.Wanted, platform.Source, io.Reader, func(int64)) (time.Time, error) {
+	return time.Time{}, errRefused
 }
 
 // Fork implements platform.Archiver: there is nothing to fork.

@@ -76,12 +76,16 @@ func (d *Driver) copy(ctx context.Context, id cluster.ID, w io.Writer, r io.Read
 }
 
 // Restore implements platform.Archiver.
-func (d *Driver) Restore(ctx context.Context, want platform.Wanted, _ platform.Copy, r io.Reader, progress func(bytes int64)) error {
+func (d *Driver) Restore(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(bytes int64)) (reached time.Time, err error) {
 	content, err := d.read(ctx, want.ID, r, progress)
 	if err != nil {
-		return err
+		return reached, err
 	}
-	return d.faults.around(ctx, StepSwap, want.ID, func() error {
+	if from.Recovery != nil {
+		reached = from.Recovery.Until
+		content.Data += " until " + reached.UTC().Format(time.RFC3339)
+	}
+	return reached, d.faults.around(ctx, StepSwap, want.ID, func() error {
 		if err := d.files(ctx, want); err != nil {
 			return err
 		}
@@ -156,7 +160,7 @@ func (d *Driver) Undo(ctx context.Context, want platform.Wanted) error {
 			}
 		})
 		if err == nil && none {
-			err = fmt.Errorf("cluster %d: no restore has set any data aside", want.ID)
+			err = &platform.CustomerError{Reason: "No data was set aside, or it is more than a day old."}
 		}
 		return err
 	})

@@ -39,7 +39,7 @@ func TestBackupRestoreAndUndo(t *testing.T) {
 	if err := driver.Verify(ctx, want, made, bytes.NewReader(half)); err == nil {
 		t.Error("half a copy was found whole")
 	}
-	if err := driver.Restore(ctx, want, made, bytes.NewReader(half), func(int64) {}); err == nil {
+	if _, err := driver.Restore(ctx, want, platform.Source{Copy: made}, bytes.NewReader(half), func(int64) {}); err == nil {
 		t.Error("half a copy was restored")
 	}
 	holds("two")
@@ -48,7 +48,7 @@ func TestBackupRestoreAndUndo(t *testing.T) {
 	}
 	last := int64(0)
 	for range 2 { // repeated after a crash, it sets the same aside
-		err := driver.Restore(ctx, want, made, bytes.NewReader(stored.Bytes()), func(n int64) { last = n })
+		_, err := driver.Restore(ctx, want, platform.Source{Copy: made}, bytes.NewReader(stored.Bytes()), func(n int64) { last = n })
 		if err != nil || last != int64(stored.Len()) {
 			t.Fatalf("%d of %d bytes, %v", last, stored.Len(), err)
 		}
