@@ -763,3 +763,48 @@ func TestABackupThatIsGone(t *testing.T) {
 	}
 	b.mustServe(c.ID)
 }
+
+// TestRestoreTo: a database goes back to a moment between backups, and an undo brings back what was there; who has had the
+// credentials reset since has today's password either way.
+func TestRestoreTo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, operate.Limits{})
+	b.continuous()
+	c := b.active()
+	b.hold(c, "one")
+	kept := b.keep(c, "s")
+	b.hold(c, "two")
+	if err := b.control.Clusters.ResetCredentials(t.Context(), b.admin, c.Engine, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.runToEnd()
+	time.Sleep(time.Until(kept.Finished.Truncate(time.Second).Add(time.Second)))
+	moment := time.Now().Truncate(time.Second)
+	if err := b.control.Backups.UndoRestore(t.Context(), b.admin, c.Engine, c.ID); !fault.IsKind(err, fault.Precondition) {
+		t.Errorf("an undo of nothing: %v", err)
+	}
+	for _, to := range []time.Time{kept.Created.Add(-time.Hour), time.Now().Add(time.Hour)} {
+		if err := b.control.Backups.RestoreTo(t.Context(), b.admin, c.Engine, c.ID, &to, nil); err == nil || !strings.Contains(err.Error(), "to: There is no backup") {
+			t.Errorf("to %s: %v", to, err)
+		}
+	}
+	if err := b.control.Backups.RestoreTo(t.Context(), b.admin, c.Engine, c.ID, &moment, nil); err != nil {
+		t.Fatal(err)
+	}
+	if o := b.runToEnd(); o.Status != operation.Finished {
+		t.Errorf("%+v", o)
+	}
+	b.mustServe(c.ID)
+	b.mustHold(c, "one until "+moment.UTC().Format(time.RFC3339))
+	if err := b.control.Backups.UndoRestore(t.Context(), b.admin, c.Engine, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	if o := b.runToEnd(); o.Status != operation.Finished {
+		t.Errorf("%+v", o)
+	}
+	b.mustServe(c.ID)
+	b.mustHold(c, "two")
+	if err := b.control.Backups.UndoRestore(t.Context(), b.admin, c.Engine, c.ID); !fault.IsKind(err, fault.Precondition) {
+		t.Errorf("undone twice: %v", err)
+	}
+}

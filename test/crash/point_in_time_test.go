@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -19,6 +20,64 @@ func TestForkToPointInTime(t *testing.T) {
 	}
 	w := newWorld(t, continuous)
 	w.try(1, w.forkingMoment("postgresql/15"))
+}
+
+// TestRestoreToPointInTime is for STEWARD_CRASH=all, too: its steps are mostly those of any restore, which TestBackups kills.
+func TestRestoreToPointInTime(t *testing.T) {
+	if !everything() {
+		t.Skip("make test-crash runs it")
+	}
+	w := newWorld(t, continuous)
+	for _, op := range w.restoringMoment() {
+		w.try(1, op)
+	}
+}
+
+// restoringMoment goes back to a moment in place, and undoes it: whenever steward dies, the database has the rows of the one time
+// or of the other.
+func (w *world) restoringMoment() []operation {
+	moment, then, now := "", 0, 0
+	var post func(path string, body any) (int, error)
+	prepare := func(w *world) { // afterwards the rows are those of now
+		if moment == "" {
+			w.deleteAll()
+			w.source("postgresql/15")
+			moment = w.moment()
+			then, now = w.rows-1, w.rows
+			return
+		}
+		if status, err := post("/undo", nil); err == nil && status == 200 {
+			w.AwaitStatus(w.db, "active")
+		}
+	}
+	post = func(path string, body any) (int, error) {
+		status, text, err := w.TryCall("POST", w.db.Path()+"/restore"+path, body, nil)
+		if err == nil && status != 200 {
+			w.t.Logf("restore%s: %d %s", path, status, text)
+		}
+		return status, err
+	}
+	rows := func(accepted, otherwise *int) func(t *testing.T, w *world, accepted bool) {
+		return func(t *testing.T, w *world, done bool) {
+			w.AwaitStatus(w.db, "active")
+			w.disarm()
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			if found, err := w.count(ctx); err != nil || found != *accepted && (done || found != *otherwise) {
+				t.Errorf("%d rows (%v), want %d, or %d when it wasn't asked for; accepted: %v", found, err, *accepted, *otherwise, done)
+			}
+		}
+	}
+	return []operation{
+		{name: "restore to a moment", prepare: prepare, ask: func(*world) (int, error) { return post("", map[string]any{"to": moment}) }, check: rows(&then, &now)},
+		{name: "undo of a restore", prepare: func(w *world) {
+			prepare(w)
+			if status, err := post("", map[string]any{"to": moment}); err != nil || status != 200 {
+				w.t.Fatalf("restore: %d %v", status, err)
+			}
+			w.AwaitStatus(w.db, "active")
+		}, ask: func(*world) (int, error) { return post("/undo", nil) }, check: rows(&now, &then)},
+	}
 }
 
 // forkingMoment: a recovery that steward dies in is begun anew. The steps are mostly

@@ -254,7 +254,10 @@ func TestPointInTimeOfMariaDB(t *testing.T) {
 		return
 	}
 	h := newHistory(t, s, mariadb, 1)
-	h.oneMoment()
+	_, two := h.oneMoment()
+	h.row()
+	h.archived()
+	h.inPlace(two, "1 2")
 }
 
 func TestPointInTimeOfMySQL(t *testing.T) {

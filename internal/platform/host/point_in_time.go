@@ -29,6 +29,11 @@ type pointInTimeRecovery struct {
 // does it is like one that verifies a backup: nobody else can connect to it, and it
 // is removed afterwards.
 func (d *Driver) recoverCopy(ctx context.Context, want platform.Wanted, from platform.Source, keyring []byte, r io.Reader, dir string) (reached time.Time, ring []byte, err error) {
+	ctx, done, err := d.verifications.replace(ctx, want.ID)
+	if err != nil {
+		return reached, nil, err
+	}
+	defer done()
 	s, err := d.newScratch(ctx, want, from.Copy)
 	if err != nil {
 		return reached, nil, err

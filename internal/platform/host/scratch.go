@@ -58,7 +58,7 @@ func (d *Driver) verify(ctx context.Context, want platform.Wanted, c platform.Co
 	return err
 }
 
-// verifications are those under way, one of a cluster at most.
+// verifications are those under way, and recoveries, which use the same folder: one of a cluster at most.
 type verifications struct {
 	mu      sync.Mutex
 	running map[cluster.ID]*verification
@@ -88,6 +88,18 @@ func (v *verifications) begin(ctx context.Context, id cluster.ID) (context.Conte
 		delete(v.running, id)
 		close(begun.done)
 	}, nil
+}
+
+// replace is begin for a recovery: the verification of a backup gives way to it.
+func (v *verifications) replace(ctx context.Context, id cluster.ID) (context.Context, func(), error) {
+	for {
+		if err := v.end(ctx, id); err != nil {
+			return nil, nil, err
+		}
+		if taken, done, err := v.begin(ctx, id); err == nil {
+			return taken, done, nil
+		}
+	}
 }
 
 // end ends the verification of a cluster's backup, if there is one, and waits until

@@ -114,7 +114,7 @@ func (q *Queries) BackupForget(ctx context.Context, id int64) error {
 }
 
 const backupInPlace = `-- name: BackupInPlace :one
-SELECT params FROM operations
+SELECT (CASE action WHEN 'database_backup_restore' THEN params ELSE '{}' END)::jsonb AS params FROM operations
 WHERE cluster_id = $1 AND params ->> 'touched' = 'true'
   AND action IN ('database_backup_restore', 'database_backup_restore_undo')
 ORDER BY id DESC LIMIT 1

@@ -53,7 +53,7 @@ WHERE cluster_id = @cluster_id AND params ->> 'touched' = 'true'
 ORDER BY id DESC LIMIT 1;
 
 -- name: BackupInPlace :one
-SELECT params FROM operations
+SELECT (CASE action WHEN 'database_backup_restore' THEN params ELSE '{}' END)::jsonb AS params FROM operations
 WHERE cluster_id = @cluster_id AND params ->> 'touched' = 'true'
   AND action IN ('database_backup_restore', 'database_backup_restore_undo')
 ORDER BY id DESC LIMIT 1;
