@@ -98,13 +98,3 @@ func (c *Client) RestoreWindows(ctx context.Context, d Database) ([]RestoreWindo
 	err := c.do(ctx, http.MethodGet, d.Path()+"/restore-windows", nil, &found)
 	return found.Data, err
 }
-
-// RestoreTo begins to replace all of the database's data by what it was at a moment, such as 2026-01-31T18:04:05.
-func (c *Client) RestoreTo(ctx context.Context, d Database, to string) error {
-	return c.do(ctx, http.MethodPost, d.Path()+"/restore", map[string]string{"to": to}, nil)
-}
-
-// UndoRestore begins to bring back the data that the last restore replaced.
-func (c *Client) UndoRestore(ctx context.Context, d Database) error {
-	return c.do(ctx, http.MethodPost, d.Path()+"/restore/undo", nil, nil)
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"steward/internal/account"
 	"steward/internal/backup"
@@ -98,19 +97,6 @@ func (a *API) registerBackups(engine cluster.Engine, name string) {
 			})
 	}
 	action(http.MethodDelete, one, "delete", "Delete a backup", backups.Delete)
-	in := fmt.Sprintf("/v4/databases/%s/instances/{instanceId}/restore", engine)
-	register(a, endpoint{method: http.MethodPost, path: in, id: "restore" + name + "Database", summary: "Replace all of the database's data by what it was at a moment", tag: name + " databases", scope: writeDatabases},
-		func(ctx context.Context, c call[instancePath, restoreBody]) (empty, error) {
-			var to *time.Time
-			if !c.Faults.Name("to") {
-				to = parseTime("to", &c.Body.To, &c.Faults)
-			}
-			return empty{}, backups.RestoreTo(ctx, c.Principal, engine, cluster.ID(c.In.ID), to, c.Faults)
-		})
-	register(a, endpoint{method: http.MethodPost, path: in + "/undo", id: "undoRestoreOf" + name + "Database", summary: "Bring back the data that the last restore replaced", tag: name + " databases", scope: writeDatabases},
-		func(ctx context.Context, c call[instancePath, none]) (empty, error) {
-			return empty{}, backups.UndoRestore(ctx, c.Principal, engine, cluster.ID(c.In.ID))
-		})
 	action(http.MethodPost, one+"/restore", "restore", "Replace all of the database's data by a backup's", backups.Restore)
 	instance := fmt.Sprintf("/v4/databases/%s/instances/{instanceId}", engine)
 	register(a, e(http.MethodPost, instance+"/restore", "restore", "Database", "Replace all of the database's data by what it was at a moment"),

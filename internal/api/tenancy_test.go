@@ -91,7 +91,6 @@ var bodies = map[string]struct {
 	"TokenUpdate":     {good: `{"label":"taken over"}`},
 	"ExtensionCreate": {good: `{"database":"defaultdb","name":"NAME"}`},
 	"ExtensionUpdate": {good: `{"database":"defaultdb"}`},
-	"RestoreBody":     {good: `{"to":"2026-01-01T00:00:00"}`},
 	"LogicalCreate":   {good: `{"name":"NAME"}`},
 	"LoginUserCreate": {good: `{"username":"NAME","grants":[{"database":"defaultdb","privilege":"read"}]}`},
 	"LoginUserUpdate": {good: `{"grants":[]}`},

@@ -187,57 +187,6 @@ func settleAndPrint(ctx context.Context, s *streams, c *client.Client, d client.
 	return printDatabases(s.out, []client.Database{d}, false)
 }
 
-type backupRestoreToCommand struct {
-	apiFlags
-	waitFlag
-	databaseArg
-	To  string `arg:"" name:"time" help:"Such as 2026-01-31T18:04:05, of those that 'backup windows' lists."`
-	Yes bool   `help:"Don't ask."`
-}
-
-func (f *backupRestoreToCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
-	if !f.Yes {
-		fmt.Fprintf(s.out, "Replace all data of %s by what it was at %s? Type the database's label: ", d.Label, f.To)
-		var answer string
-		if _, err := fmt.Fscanln(s.in, &answer); err != nil || answer != d.Label {
-			return errors.New("nothing was restored")
-		}
-	}
-	if err := c.RestoreTo(ctx, d, f.To); err != nil {
-		return err
-	}
-	d, err := f.settle(ctx, c, d, s)
-	if err != nil {
-		return err
-	}
-	return printDatabases(s.out, []client.Database{d}, false)
-}
-
-type backupUndoCommand struct {
-	apiFlags
-	waitFlag
-	databaseArg
-	Yes bool `help:"Don't ask."`
-}
-
-func (f *backupUndoCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
-	if !f.Yes {
-		fmt.Fprintf(s.out, "Replace all data of %s by what it was before its last restore? What was written since is lost. Type the database's label: ", d.Label)
-		var answer string
-		if _, err := fmt.Fscanln(s.in, &answer); err != nil || answer != d.Label {
-			return errors.New("nothing was restored")
-		}
-	}
-	if err := c.UndoRestore(ctx, d); err != nil {
-		return err
-	}
-	d, err := f.settle(ctx, c, d, s)
-	if err != nil {
-		return err
-	}
-	return printDatabases(s.out, []client.Database{d}, false)
-}
-
 // restoreCommand is the operator's, for what customers can't do themselves.
 type restoreCommand struct {
 	storeFlags

@@ -143,7 +143,7 @@ func sameKind(spec cluster.Spec, source cluster.Cluster) fault.Faults {
 // chosen are the backups that serve the moment asked for, best first: its own;
 // else, where files are archived, those that were complete by then, and elsewhere
 // those that began before it.
-func (s *clusterChanges) chosen(ctx context.Context, all []backup.Backup, f cluster.Fork) ([]backup.Backup, error) {
+func (s *Clusters) chosen(ctx context.Context, all []backup.Backup, f cluster.Fork) ([]backup.Backup, error) {
 	exact := backup.ForkFrom(all, f.RestoreTime)
 	if len(exact) > 0 || f.RestoreTime.After(s.Now()) {
 		return exact, nil

@@ -11,7 +11,6 @@ import (
 	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/fault"
-	"steward/internal/filter"
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"

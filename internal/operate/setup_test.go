@@ -34,13 +34,11 @@ var client = netip.MustParseAddr("192.0.2.7")
 
 // bench is a store, a world of clusters in memory, and what works on them.
 type bench struct {
-	// archives reports whether what servers write between backups is archived.
-	archives bool
-	t        *testing.T
-	store    *store.Store
-	world    *memplatform.World
-	driver   *memplatform.Driver
-	archive  *archivetest.Memory
+	t       *testing.T
+	store   *store.Store
+	world   *memplatform.World
+	driver  *memplatform.Driver
+	archive *archivetest.Memory
 	// change is applied to the operator's options at each start.
 	change   func(*operate.Options)
 	control  *control.Control
@@ -77,7 +75,7 @@ func (b *bench) restart() {
 	b.driver = memplatform.New(b.world, memplatform.Options{Secrets: b.store})
 	plans := &catalog.Catalog{Plans: []catalog.Plan{small, large}, Regions: []catalog.Region{{ID: "local"}}, Engines: b.driver.Engines()}
 	b.control = control.New(control.Deps{
-		Store: b.store, Catalog: plans, Ports: [2]int{21000, 23000}, Logger: slog.New(slog.DiscardHandler), Continuous: b.archives,
+		Store: b.store, Catalog: plans, Ports: [2]int{21000, 23000}, Logger: slog.New(slog.DiscardHandler),
 		Enqueue: func(_ context.Context, _ *store.Tx, id operation.ID) error {
 			b.last = id
 			return nil
@@ -91,12 +89,6 @@ func (b *bench) restart() {
 		b.change(&o)
 	}
 	b.operator = operate.New(o)
-}
-
-// continuous has what servers write between backups archived.
-func (b *bench) continuous() {
-	b.archives = true
-	b.restart()
 }
 
 // unsaved keeps nothing that recovers databases.

@@ -148,8 +148,6 @@ type Params struct {
 	Backup backup.ID `json:"backup,omitempty"`
 	// BackupLabel is its label, since it may be gone when the event is read.
 	BackupLabel string `json:"backup_label,omitempty"`
-	// To is the moment that a restore goes on to from its backup; nil for none.
-	To *time.Time `json:"to,omitempty"`
 	// Fork is the database whose backup a new one is made of.
 	Fork cluster.ID `json:"fork,omitempty"`
 	// Failed reports whether the database had failed before it was to be restored.

@@ -1,7 +1,7 @@
 package platform
 
-// CustomerError is returned by Apply, Backup and Undo when something of the customer's
-// prevents a restart, a suspension, a backup, what a restore replaced from coming back, or a new copy for a replica. The database
+// CustomerError is returned by Apply and Backup when something of the customer's
+// prevents a restart, a suspension, a backup, or a new copy for a replica. The database
 // goes on serving. Its reason is for customers.
 type CustomerError struct{ Reason string }
 

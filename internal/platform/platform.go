@@ -138,7 +138,7 @@ type Copy struct {
 	KeyringBytes int
 }
 
-// Source is what the data of a restore or a fork comes from.
+// Source is what a fork's data comes from.
 type Source struct {
 	Copy
 	// AdminPassword is that of the cluster that was copied; empty where it is the same one.

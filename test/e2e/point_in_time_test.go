@@ -311,7 +311,7 @@ func moments(t *testing.T, s *harness.Server, engine string) {
 	h.fork("other", eleven, "11")
 	h.fork("before", two, "1 2")
 	h.gap(eleven)
-	h.inPlace(eleven)
+	h.inPlace(eleven, "11")
 }
 
 // oneMoment forks the first of two rows that are written after a backup, and returns the
@@ -330,8 +330,8 @@ func (h *history) oneMoment() (first harness.Backup, two string) {
 	return first, two
 }
 
-// inPlace restores a moment, at which there was one row, with today's password, and undoes that again.
-func (h *history) inPlace(moment string) {
+// inPlace restores a moment, at which there were these rows, with today's password, and undoes that again.
+func (h *history) inPlace(moment, rows string) {
 	h.t.Helper()
 	if status, body := h.s.Call("POST", h.d.Path()+"/restore", map[string]any{"to": "2020-01-01T00:00:00"}, nil); status != http.StatusBadRequest || !strings.Contains(body, `"to"`) {
 		h.t.Errorf("%d %s", status, body)
@@ -342,9 +342,10 @@ func (h *history) inPlace(moment string) {
 	}
 	h.s.AwaitStatus(h.d, "active")
 	h.connect()
-	if got := h.rows(h.db); got != "11" {
-		h.t.Errorf("restored to %s it has %s, want 11", moment, got)
+	if got := h.rows(h.db); got != rows {
+		h.t.Errorf("restored to %s it has %s, want %s", moment, got, rows)
 	}
+	exec1(h.t, h.db, "INSERT INTO kept VALUES (200)")
 	if status, answer := h.s.Call("POST", h.d.Path()+"/restore/undo", nil, nil); status != http.StatusOK {
 		h.t.Fatalf("undo: %d %s", status, answer)
 	}
@@ -352,6 +353,9 @@ func (h *history) inPlace(moment string) {
 	h.connect()
 	if got := h.rows(h.db); got != before {
 		h.t.Errorf("undone, it has %s, want %s", got, before)
+	}
+	if status, text := h.s.Call("POST", h.d.Path()+"/restore/undo", nil, nil); status != http.StatusBadRequest || !strings.Contains(text, "no restore to undo") {
+		h.t.Errorf("undone twice: %d %s", status, text)
 	}
 }
 

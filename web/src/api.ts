@@ -523,6 +523,26 @@ export type EventView = {
   username: string | null;
 };
 
+export type ExtensionCreate = {
+  database?: string;
+  name: string;
+  schema?: string;
+};
+
+export type ExtensionUpdate = {
+  database?: string;
+  version?: string;
+};
+
+export type ExtensionView = {
+  comment: string;
+  installed_version: string | null;
+  name: string;
+  offered: boolean;
+  schema: string | null;
+  version: string;
+};
+
 export type FetchedData = {
   result: Array<FetchedSeries>;
   result_type: "matrix";
@@ -782,6 +802,13 @@ export type ListEngineView = {
 
 export type ListEventView = {
   data: Array<EventView>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
+export type ListExtensionView = {
+  data: Array<ExtensionView>;
   page: number;
   pages: number;
   results: number;
@@ -1669,6 +1696,10 @@ export interface Operations {
   "POST /v4/databases/postgresql/instances/{instanceId}/databases": { in: LogicalCreate; out: LogicalView };
   "GET /v4/databases/postgresql/instances/{instanceId}/databases/{databaseName}": { in: undefined; out: LogicalView };
   "DELETE /v4/databases/postgresql/instances/{instanceId}/databases/{databaseName}": { in: undefined; out: Empty };
+  "GET /v4/databases/postgresql/instances/{instanceId}/extensions": { in: undefined; out: ListExtensionView };
+  "POST /v4/databases/postgresql/instances/{instanceId}/extensions": { in: ExtensionCreate; out: ExtensionView };
+  "PUT /v4/databases/postgresql/instances/{instanceId}/extensions/{extensionName}": { in: ExtensionUpdate; out: ExtensionView };
+  "DELETE /v4/databases/postgresql/instances/{instanceId}/extensions/{extensionName}": { in: undefined; out: Empty };
   "GET /v4/databases/postgresql/instances/{instanceId}/logs": { in: undefined; out: LogsView };
   "GET /v4/databases/postgresql/instances/{instanceId}/metrics": { in: undefined; out: MeasuredView };
   "GET /v4/databases/postgresql/instances/{instanceId}/nodes": { in: undefined; out: NodesView };

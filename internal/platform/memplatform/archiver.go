@@ -86,13 +86,9 @@ func (d *Driver) Restore(ctx context.Context, want platform.Wanted, from platfor
 func (d *Driver) restore(ctx context.Context, want platform.Wanted, recovery *platform.Recovery, r io.Reader, progress func(bytes int64)) error {
 	content, err := d.read(ctx, want.ID, r, progress)
 	if err != nil {
-		return reached, err
+		return err
 	}
-	if from.Recovery != nil {
-		reached = from.Recovery.Until
-		content.Data += " until " + reached.UTC().Format(time.RFC3339)
-	}
-	return reached, d.faults.around(ctx, StepSwap, want.ID, func() error {
+	return d.faults.around(ctx, StepSwap, want.ID, func() error {
 		if err := d.files(ctx, want); err != nil {
 			return err
 		}

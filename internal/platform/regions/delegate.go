@@ -232,3 +232,12 @@ func (r *Router) EndUser(ctx context.Context, id cluster.ID, user string) error 
 	}
 	return d.EndUser(ctx, id, user)
 }
+
+// Extend implements platform.Shaper.
+func (r *Router) Extend(ctx context.Context, id cluster.ID, database string, work func(ctx context.Context, e platform.Extensions) error) error {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return err
+	}
+	return d.Extend(ctx, id, database, work)
+}
