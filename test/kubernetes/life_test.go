@@ -45,6 +45,7 @@ func TestLife(t *testing.T) {
 		{"reset", j.reset},
 		{"resize", j.resize},
 		{"restart", j.restart},
+		{"three nodes, and another primary", j.handOver},
 		{"suspend and resume", j.suspend},
 		{"killed in the middle of a create, and of a delete", j.killed},
 		{"the API server is away", j.away},
@@ -191,6 +192,33 @@ func (j *journey) restart(t *testing.T) {
 		t.Errorf("it wasn't restarted: %v", err)
 	}
 	j.enter(t, j.d, j.s.Credentials(j.d))
+}
+
+func (j *journey) handOver(t *testing.T) {
+	put := func(change map[string]any) {
+		t.Helper()
+		if status, body := j.s.Call("PUT", j.d.Path(), change, nil); status != 200 {
+			t.Fatalf("%v: %d %s", change, status, body)
+		}
+		j.d = j.s.AwaitStatus(j.d, "active")
+	}
+	before := j.d.Hosts
+	put(map[string]any{"cluster_size": 3, "replication_commit_type": "remote_write"})
+	var c cnpg.Cluster
+	if err := j.c.Get(t.Context(), client.ObjectKey{Namespace: j.namespace, Name: object(j.d)}, &c); err != nil {
+		t.Fatal(err)
+	}
+	if s := c.Spec.PostgreSQL.Synchronous; c.Spec.Instances != 3 || s == nil || s.DataDurability != "required" {
+		t.Errorf("%d instances, synchronous %+v", c.Spec.Instances, s)
+	}
+	if status, body := j.s.Call("POST", j.d.Path()+"/switchover", nil, nil); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	if j.d = j.s.AwaitStatus(j.d, "active"); j.d.Hosts.Primary != before.Primary || len(j.d.Members) != 3 {
+		t.Errorf("its addresses were %+v, and are %+v with %v", before, j.d.Hosts, j.d.Members)
+	}
+	j.enter(t, j.d, j.s.Credentials(j.d))
+	put(map[string]any{"cluster_size": 1})
 }
 
 func (j *journey) suspend(t *testing.T) {
@@ -382,6 +410,12 @@ func (j *journey) vanished(t *testing.T) {
 }
 
 func (j *journey) remove(t *testing.T) {
+	j.s.Eventually("the handover is told", func() error {
+		if _, body := j.s.Call("GET", j.d.Path()+"/nodes/history", nil, nil); !strings.Contains(body, `"kind":"handover"`) || !strings.Contains(body, `"results":1`) {
+			return errors.New(body)
+		}
+		return nil
+	})
 	j.erase(t, j.d)
 	if left := j.mine(t); len(left) > 0 {
 		t.Errorf("left: %v", left)
