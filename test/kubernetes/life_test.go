@@ -335,7 +335,7 @@ func (j *journey) away(t *testing.T) {
 		t.Errorf("doctor: %v\n%s", err, out)
 	}
 	j.wire.set(whole)
-	j.s.Eventually("the region is back", func() error { return j.status("ok") })
+	j.awaitRegion(t, 1)
 	j.d = j.s.AwaitStatus(j.d, "active")
 	c := j.s.Credentials(j.d)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -351,14 +351,25 @@ func (j *journey) away(t *testing.T) {
 // hangs: an API server that takes requests and doesn't answer holds up nothing elsewhere, and what it said before counts.
 func (j *journey) hangs(t *testing.T, here harness.Database) {
 	j.wire.set(hanging)
-	j.s.Eventually("it is seen to hang", func() error { return j.status("degraded") })
+	j.awaitRegion(t, 0)
 	j.erase(t, here)
 	if code, body := j.s.Call("GET", j.d.Path()+"/nodes", nil, nil); code != 200 || !strings.Contains(body, `"health":"healthy"`) {
 		t.Errorf("its nodes: %d %s", code, body)
 	}
 	j.enter(t, j.d, j.s.Credentials(j.d))
 	j.wire.set(whole)
-	j.s.Eventually("the region is back", func() error { return j.status("ok") })
+	j.awaitRegion(t, 1)
+	if err := j.status("ok"); err != nil {
+		t.Error(err)
+	}
+}
+
+// awaitRegion waits until the region can be reached, 1, or can't, 0. It asks where that costs little.
+func (j *journey) awaitRegion(t *testing.T, reachable int) {
+	t.Helper()
+	await.True(t, fmt.Sprintf("the region is reachable: %d", reachable), func() bool {
+		return strings.Contains(j.metrics(t), fmt.Sprintf(`steward_region_reachable{region="kube"} %d`, reachable))
+	})
 }
 
 func (j *journey) status(want string) error {
