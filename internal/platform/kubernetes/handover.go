@@ -48,6 +48,11 @@ func handoverOf(c *cnpg.Cluster) (h handover) {
 	return h
 }
 
+// cameAbout reports whether it is by this handover that the primary is who it is, and the node of an ordinal isn't any more.
+func (h handover) cameAbout(c *cnpg.Cluster, from int) bool {
+	return h.pod != "" && h.pod == c.Status.CurrentPrimary && h.timeline == c.Status.TimelineID && h.from == from
+}
+
 // switching reports whether the operator is on its way to another primary.
 func switching(c *cnpg.Cluster) bool {
 	return c.Status.TargetPrimary != "" && c.Status.TargetPrimary != c.Status.CurrentPrimary
@@ -66,7 +71,8 @@ func (d *Driver) handOver(ctx context.Context, want platform.Wanted, is view) (h
 	if h.timeline > is.object.Status.TimelineID {
 		h = handover{}
 	}
-	if want.HandOver == nil || want.Size <= 1 {
+	// While a Pod is missing, the ordinals of others aren't what they are going to be.
+	if want.HandOver == nil || want.Size <= 1 || h.cameAbout(is.object, *want.HandOver) || len(is.pods) != is.object.Spec.Instances {
 		return h, ""
 	}
 	d.forgetProbes(want.ID)

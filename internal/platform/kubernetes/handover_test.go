@@ -37,6 +37,26 @@ func TestHandoversThatCount(t *testing.T) {
 	}
 }
 
+// TestOneHandover: one that came about isn't asked for again, though a Pod is missing and the others have its ordinals.
+func TestOneHandover(t *testing.T) {
+	t.Parallel()
+	is := view{object: &cnpg.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{handoverAnnotation: "3/0/1/db-7-g1-3"}},
+		Spec:       cnpg.ClusterSpec{Instances: 3},
+		Status:     cnpg.ClusterStatus{TimelineID: 3, CurrentPrimary: "db-7-g1-3", TargetPrimary: "db-7-g1-3"},
+	}}
+	want := platform.Wanted{HandOver: new(0)}
+	want.Size = 3
+	for _, missing := range []bool{false, true} {
+		if missing { // nor is one begun then
+			is.object.Status.TimelineID = 4
+		}
+		if h, to := (&Driver{}).handOver(t.Context(), want, is); h.String() != "3/0/1/db-7-g1-3" || to != "" {
+			t.Errorf("%q to %q", h, to)
+		}
+	}
+}
+
 // TestSuccessor: it is the one that is the least behind, of those that follow.
 func TestSuccessor(t *testing.T) {
 	t.Parallel()

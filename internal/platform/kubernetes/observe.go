@@ -38,7 +38,8 @@ func (d *Driver) settle(ctx context.Context, want platform.Wanted) (platform.Obs
 	if !seen.Settled || seen.Suspended {
 		return seen, nil
 	}
-	if from := want.HandOver; from != nil && want.Size > 1 && (switching(v.object) || seen.Nodes[0].Ordinal == *from) {
+	if from := want.HandOver; from != nil && want.Size > 1 &&
+		(switching(v.object) || seen.Nodes[0].Ordinal == *from && !handoverOf(v.object).cameAbout(v.object, *from)) {
 		seen.Settled, seen.Problem = false, fmt.Sprintf("node %d has yet to hand over", *from)
 		return seen, nil
 	}
