@@ -45,6 +45,7 @@ func TestLife(t *testing.T) {
 		{"reset", j.reset},
 		{"resize", j.resize},
 		{"restart", j.restart},
+		{"three nodes, and another primary", j.handOver},
 		{"suspend and resume", j.suspend},
 		{"killed in the middle of a create, and of a delete", j.killed},
 		{"the API server is away", j.away},
@@ -193,6 +194,33 @@ func (j *journey) restart(t *testing.T) {
 	j.enter(t, j.d, j.s.Credentials(j.d))
 }
 
+func (j *journey) handOver(t *testing.T) {
+	put := func(change map[string]any) {
+		t.Helper()
+		if status, body := j.s.Call("PUT", j.d.Path(), change, nil); status != 200 {
+			t.Fatalf("%v: %d %s", change, status, body)
+		}
+		j.d = j.s.AwaitStatus(j.d, "active")
+	}
+	before := j.d.Hosts
+	put(map[string]any{"cluster_size": 3, "replication_commit_type": "remote_write"})
+	var c cnpg.Cluster
+	if err := j.c.Get(t.Context(), client.ObjectKey{Namespace: j.namespace, Name: object(j.d)}, &c); err != nil {
+		t.Fatal(err)
+	}
+	if s := c.Spec.PostgreSQL.Synchronous; c.Spec.Instances != 3 || s == nil || s.DataDurability != "required" {
+		t.Errorf("%d instances, synchronous %+v", c.Spec.Instances, s)
+	}
+	if status, body := j.s.Call("POST", j.d.Path()+"/switchover", nil, nil); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	if j.d = j.s.AwaitStatus(j.d, "active"); j.d.Hosts.Primary != before.Primary || len(j.d.Members) != 3 {
+		t.Errorf("its addresses were %+v, and are %+v with %v", before, j.d.Hosts, j.d.Members)
+	}
+	j.enter(t, j.d, j.s.Credentials(j.d))
+	put(map[string]any{"cluster_size": 1})
+}
+
 func (j *journey) suspend(t *testing.T) {
 	before := j.d.Hosts
 	c := j.s.Credentials(j.d)
@@ -307,7 +335,7 @@ func (j *journey) away(t *testing.T) {
 		t.Errorf("doctor: %v\n%s", err, out)
 	}
 	j.wire.set(whole)
-	j.s.Eventually("the region is back", func() error { return j.status("ok") })
+	j.awaitRegion(t, 1)
 	j.d = j.s.AwaitStatus(j.d, "active")
 	c := j.s.Credentials(j.d)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -323,14 +351,25 @@ func (j *journey) away(t *testing.T) {
 // hangs: an API server that takes requests and doesn't answer holds up nothing elsewhere, and what it said before counts.
 func (j *journey) hangs(t *testing.T, here harness.Database) {
 	j.wire.set(hanging)
-	j.s.Eventually("it is seen to hang", func() error { return j.status("degraded") })
+	j.awaitRegion(t, 0)
 	j.erase(t, here)
 	if code, body := j.s.Call("GET", j.d.Path()+"/nodes", nil, nil); code != 200 || !strings.Contains(body, `"health":"healthy"`) {
 		t.Errorf("its nodes: %d %s", code, body)
 	}
 	j.enter(t, j.d, j.s.Credentials(j.d))
 	j.wire.set(whole)
-	j.s.Eventually("the region is back", func() error { return j.status("ok") })
+	j.awaitRegion(t, 1)
+	if err := j.status("ok"); err != nil {
+		t.Error(err)
+	}
+}
+
+// awaitRegion waits until the region can be reached, 1, or can't, 0. It asks where that costs little.
+func (j *journey) awaitRegion(t *testing.T, reachable int) {
+	t.Helper()
+	await.True(t, fmt.Sprintf("the region is reachable: %d", reachable), func() bool {
+		return strings.Contains(j.metrics(t), fmt.Sprintf(`steward_region_reachable{region="kube"} %d`, reachable))
+	})
 }
 
 func (j *journey) status(want string) error {
@@ -382,6 +421,12 @@ func (j *journey) vanished(t *testing.T) {
 }
 
 func (j *journey) remove(t *testing.T) {
+	j.s.Eventually("the handover is told", func() error {
+		if _, body := j.s.Call("GET", j.d.Path()+"/nodes/history", nil, nil); !strings.Contains(body, `"kind":"handover"`) || !strings.Contains(body, `"results":1`) {
+			return errors.New(body)
+		}
+		return nil
+	})
 	j.erase(t, j.d)
 	if left := j.mine(t); len(left) > 0 {
 		t.Errorf("left: %v", left)

@@ -19,31 +19,38 @@ import (
 // handoverAnnotation is on a cluster's object which timeline begins with a handover that was asked for, between whom.
 const handoverAnnotation = "steward/handover"
 
-// handover is a change of the primary that was asked for: the node of an ordinal hands over to a Pod.
+// handover is a change of the primary that was asked for, between nodes with the ordinals that they had then; pod is the new one's.
 type handover struct {
-	timeline, from int
-	to             string
+	timeline, from, to int
+	pod                string
 }
 
 func (h handover) String() string {
-	if h.to == "" {
+	if h.pod == "" {
 		return ""
 	}
-	return fmt.Sprintf("%d/%d/%s", h.timeline, h.from, h.to)
+	return fmt.Sprintf("%d/%d/%d/%s", h.timeline, h.from, h.to, h.pod)
 }
 
 // handoverOf is the last one of an object; the zero value when there was none.
 func handoverOf(c *cnpg.Cluster) (h handover) {
 	parts := strings.Split(c.Annotations[handoverAnnotation], "/")
-	if len(parts) != 3 {
+	if len(parts) != 4 {
 		return h
 	}
-	timeline, err := strconv.Atoi(parts[0])
-	from, err2 := strconv.Atoi(parts[1])
-	if err != nil || err2 != nil {
-		return h
+	for i, number := range []*int{&h.timeline, &h.from, &h.to} {
+		var err error
+		if *number, err = strconv.Atoi(parts[i]); err != nil {
+			return handover{}
+		}
 	}
-	return handover{timeline, from, parts[2]}
+	h.pod = parts[3]
+	return h
+}
+
+// cameAbout reports whether it is by this handover that the primary is who it is, and the node of an ordinal isn't any more.
+func (h handover) cameAbout(c *cnpg.Cluster, from int) bool {
+	return h.pod != "" && h.pod == c.Status.CurrentPrimary && h.timeline == c.Status.TimelineID && h.from == from
 }
 
 // switching reports whether the operator is on its way to another primary.
@@ -53,7 +60,7 @@ func switching(c *cnpg.Cluster) bool {
 
 // handOver is what a cluster's object is to say of its last handover, and the Pod that is to take over now; "" for none. One that never
 // came about isn't said, lest a failure later passes for it.
-func (d *Driver) handOver(ctx context.Context, want platform.Wanted, is view) (h handover, to string) {
+func (d *Driver) handOver(ctx context.Context, want platform.Wanted, is view) (h handover, successor string) {
 	if is.object == nil {
 		return h, ""
 	}
@@ -64,7 +71,8 @@ func (d *Driver) handOver(ctx context.Context, want platform.Wanted, is view) (h
 	if h.timeline > is.object.Status.TimelineID {
 		h = handover{}
 	}
-	if want.HandOver == nil || want.Size <= 1 {
+	// While a Pod is missing, the ordinals of others aren't what they are going to be.
+	if want.HandOver == nil || want.Size <= 1 || h.cameAbout(is.object, *want.HandOver) || len(is.pods) != is.object.Spec.Instances {
 		return h, ""
 	}
 	d.forgetProbes(want.ID)
@@ -73,14 +81,16 @@ func (d *Driver) handOver(ctx context.Context, want platform.Wanted, is view) (h
 	if primary == nil || primary.Ordinal != *want.HandOver || is.podOf(primary.Ordinal) != is.object.Status.CurrentPrimary {
 		return h, ""
 	}
-	if to = is.successor(replicas); to == "" {
+	to := successorOf(replicas)
+	if to == nil {
 		return h, ""
 	}
-	return handover{is.object.Status.TimelineID + 1, primary.Ordinal, to}, to
+	pod := is.podOf(to.Ordinal)
+	return handover{is.object.Status.TimelineID + 1, primary.Ordinal, to.Ordinal, pod}, pod
 }
 
-// successor is the Pod of the replica that is the closest behind; "" while none follows.
-func (v view) successor(replicas []platform.Node) string {
+// successorOf is the replica that is the closest behind; nil while none follows.
+func successorOf(replicas []platform.Node) *platform.Node {
 	behind := func(n platform.Node) int64 {
 		if n.LagBytes == nil {
 			return 1 << 62
@@ -89,12 +99,12 @@ func (v view) successor(replicas []platform.Node) string {
 	}
 	well := slices.DeleteFunc(slices.Clone(replicas), func(n platform.Node) bool { return !n.Running || !n.Streaming || n.Problem != "" })
 	if len(well) == 0 {
-		return ""
+		return nil
 	}
 	best := slices.MinFunc(well, func(a, b platform.Node) int {
 		return cmp.Or(cmp.Compare(behind(a), behind(b)), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
-	return v.podOf(best.Ordinal)
+	return &best
 }
 
 // promote has the operator make a Pod's server the primary, as its own command does it, unless it is on its way to another.

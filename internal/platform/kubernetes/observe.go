@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -39,7 +38,8 @@ func (d *Driver) settle(ctx context.Context, want platform.Wanted) (platform.Obs
 	if !seen.Settled || seen.Suspended {
 		return seen, nil
 	}
-	if from := want.HandOver; from != nil && want.Size > 1 && (switching(v.object) || seen.Nodes[0].Ordinal == *from) {
+	if from := want.HandOver; from != nil && want.Size > 1 &&
+		(switching(v.object) || seen.Nodes[0].Ordinal == *from && !handoverOf(v.object).cameAbout(v.object, *from)) {
 		seen.Settled, seen.Problem = false, fmt.Sprintf("node %d has yet to hand over", *from)
 		return seen, nil
 	}
@@ -216,10 +216,9 @@ func (v view) addFailovers(seen *platform.Observed) {
 	if at, err := time.Parse(time.RFC3339Nano, s.CurrentPrimaryTimestamp); err == nil {
 		seen.LastFailover = at
 	}
-	if h := handoverOf(v.object); h.timeline == s.TimelineID && h.to == s.CurrentPrimary {
-		to := slices.IndexFunc(v.pods, func(p corev1.Pod) bool { return p.Name == h.to })
-		seen.LastChange = cluster.PrimaryChange{From: h.from, To: max(to, 0), Planned: true}
-		seen.FailoverReason = fmt.Sprintf("Node %d handed over to node %d, as was asked for; no acknowledged write was lost.", h.from, max(to, 0))
+	if h := handoverOf(v.object); h.timeline == s.TimelineID && h.pod == s.CurrentPrimary {
+		seen.LastChange = cluster.PrimaryChange{From: h.from, To: h.to, Planned: true}
+		seen.FailoverReason = fmt.Sprintf("Node %d handed over to node %d, as was asked for; no acknowledged write was lost.", h.from, h.to)
 		return
 	}
 	lost := "writes that were acknowledged in the last moments before may be lost"

@@ -252,7 +252,7 @@ func (op *Operator) reconcile(ctx context.Context, c *cnpg.Cluster) error {
 	if len(all.all) > c.Spec.Instances {
 		op.leave(ctx, all)
 	}
-	if target := c.Status.TargetPrimary; target != "" && target != c.Status.CurrentPrimary && all.all[serialOf(target)] != nil {
+	if target := c.Status.TargetPrimary; target != "" && target != all.all[all.primary].name && all.all[serialOf(target)] != nil {
 		if asked = !all.all[serialOf(target)].ready; asked {
 			return nil
 		}
