@@ -46,7 +46,9 @@ func TestGrow(t *testing.T) {
 			b.driver.Change(db.ID)
 			await.True(t, "the use is known", func() bool { now := b.view(db.ID); return now.UsedBytes != nil && *now.UsedBytes == c.used })
 			began := func(o operation.Operation) bool { return o.Action == operation.Resize && o.Username == "" }
-			told := func(o operation.Operation) bool { return o.Action == operation.LowDiskSpace && strings.Contains(o.Message, c.says) }
+			told := func(o operation.Operation) bool {
+				return o.Action == operation.LowDiskSpace && strings.Contains(o.Message, c.says)
+			}
 			switch {
 			case c.grows != small.ID:
 				await.True(t, "it grows", func() bool { return slices.ContainsFunc(b.events(db.ID), began) })
