@@ -12,8 +12,11 @@ func TestNext(t *testing.T) {
 	t.Parallel()
 	c := catalog.Catalog{
 		Plans: []catalog.Plan{
-			{ID: "a", MemoryMB: 1, DiskMB: 10, VCPUs: 1}, {ID: "c", MemoryMB: 4, DiskMB: 40, VCPUs: 2}, {ID: "b", MemoryMB: 2, DiskMB: 20, VCPUs: 1},
-			{ID: "wide", MemoryMB: 1, DiskMB: 30, VCPUs: 1}, {ID: "old", MemoryMB: 2, DiskMB: 15, VCPUs: 1, Deprecated: true},
+			{ID: "a", MemoryMB: 1, DiskMB: 10, VCPUs: 1},
+			{ID: "c", MemoryMB: 4, DiskMB: 40, VCPUs: 2},
+			{ID: "b", MemoryMB: 2, DiskMB: 20, VCPUs: 1},
+			{ID: "wide", MemoryMB: 1, DiskMB: 30, VCPUs: 1},
+			{ID: "old", MemoryMB: 2, DiskMB: 15, VCPUs: 1, Deprecated: true},
 		},
 		Engines: []catalog.Engine{{Engine: cluster.PostgreSQL, Series: "15"}},
 	}

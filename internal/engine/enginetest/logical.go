@@ -296,7 +296,7 @@ func quotedNames(t *testing.T, s *Server, inside engine.Logical) {
 	must(t, err, "list databases")
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		if runs++; runs > 6 && !Thorough() {
+		if runs++; runs > 3 && !Thorough() {
 			return // each makes a database
 		}
 		ok := func(err error, what string) {
