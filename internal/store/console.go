@@ -24,13 +24,13 @@ type ConsoleSession struct {
 
 // CreateConsoleSession adds a session that begins now.
 func (q queries) CreateConsoleSession(ctx context.Context, s ConsoleSession) error {
-	return classify(q.q.ConsoleSessionCreate(ctx, dbsqlc.ConsoleSessionCreateParams{Hash: s.Hash[:], UserID: int64(s.User), Sealed: s.Sealed, Now: q.now()}))
+	return classify(q.q.ConsoleSessionCreate(ctx, dbsqlc.ConsoleSessionCreateParams{Hash: s.Hash[:], UserID: int64(s.User), Tokens: s.Sealed, Now: q.now()}))
 }
 
 // ConsoleSession finds a session that was used after idle and created after oldest.
 func (q queries) ConsoleSession(ctx context.Context, hash TokenHash, idle, oldest time.Time) (ConsoleSession, error) {
 	r, err := q.q.ConsoleSessionGet(ctx, dbsqlc.ConsoleSessionGetParams{Hash: hash[:], Idle: idle, Oldest: oldest})
-	return ConsoleSession{Hash: hash, Sealed: r.Sealed, Version: r.Version, Created: r.Created, Used: r.Used, Confirmed: r.Confirmed}, classify(err)
+	return ConsoleSession{Hash: hash, Sealed: r.Tokens, Version: r.Version, Created: r.Created, Used: r.Used, Confirmed: r.Confirmed}, classify(err)
 }
 
 // UseConsoleSession notes that the session is in use.
@@ -59,7 +59,7 @@ func (q queries) ReleaseConsoleSession(ctx context.Context, hash TokenHash, vers
 // RenewConsoleSession replaces what a session holds; NotFound when somebody has
 // replaced or ended it.
 func (q queries) RenewConsoleSession(ctx context.Context, hash TokenHash, version int64, sealed []byte) error {
-	n, err := q.q.ConsoleSessionRenew(ctx, dbsqlc.ConsoleSessionRenewParams{Sealed: sealed, Hash: hash[:], Version: version})
+	n, err := q.q.ConsoleSessionRenew(ctx, dbsqlc.ConsoleSessionRenewParams{Tokens: sealed, Hash: hash[:], Version: version})
 	return oneRow(n, err)
 }
 

@@ -48,14 +48,14 @@ func (q *Queries) ConsoleSessionConfirm(ctx context.Context, now time.Time, hash
 }
 
 const consoleSessionCreate = `-- name: ConsoleSessionCreate :exec
-INSERT INTO console_sessions (hash, user_id, sealed, created, used, confirmed)
+INSERT INTO console_sessions (hash, user_id, tokens, created, used, confirmed)
 VALUES ($1, $2, $3, $4, $4, $4)
 `
 
 type ConsoleSessionCreateParams struct {
 	Hash   []byte
 	UserID int64
-	Sealed []byte
+	Tokens []byte
 	Now    time.Time
 }
 
@@ -63,7 +63,7 @@ func (q *Queries) ConsoleSessionCreate(ctx context.Context, arg ConsoleSessionCr
 	_, err := q.db.Exec(ctx, consoleSessionCreate,
 		arg.Hash,
 		arg.UserID,
-		arg.Sealed,
+		arg.Tokens,
 		arg.Now,
 	)
 	return err
@@ -79,7 +79,7 @@ func (q *Queries) ConsoleSessionDelete(ctx context.Context, hash []byte) error {
 }
 
 const consoleSessionGet = `-- name: ConsoleSessionGet :one
-SELECT sealed, version, created, used, confirmed FROM console_sessions
+SELECT tokens, version, created, used, confirmed FROM console_sessions
 WHERE hash = $1 AND used > $2::timestamptz AND created > $3::timestamptz
 `
 
@@ -90,7 +90,7 @@ type ConsoleSessionGetParams struct {
 }
 
 type ConsoleSessionGetRow struct {
-	Sealed    []byte
+	Tokens    []byte
 	Version   int64
 	Created   time.Time
 	Used      time.Time
@@ -101,7 +101,7 @@ func (q *Queries) ConsoleSessionGet(ctx context.Context, arg ConsoleSessionGetPa
 	row := q.db.QueryRow(ctx, consoleSessionGet, arg.Hash, arg.Idle, arg.Oldest)
 	var i ConsoleSessionGetRow
 	err := row.Scan(
-		&i.Sealed,
+		&i.Tokens,
 		&i.Version,
 		&i.Created,
 		&i.Used,
@@ -120,18 +120,18 @@ func (q *Queries) ConsoleSessionRelease(ctx context.Context, hash []byte, versio
 }
 
 const consoleSessionRenew = `-- name: ConsoleSessionRenew :execrows
-UPDATE console_sessions SET sealed = $1, version = version + 1, refreshing = NULL
+UPDATE console_sessions SET tokens = $1, version = version + 1, refreshing = NULL
 WHERE hash = $2 AND version = $3
 `
 
 type ConsoleSessionRenewParams struct {
-	Sealed  []byte
+	Tokens  []byte
 	Hash    []byte
 	Version int64
 }
 
 func (q *Queries) ConsoleSessionRenew(ctx context.Context, arg ConsoleSessionRenewParams) (int64, error) {
-	result, err := q.db.Exec(ctx, consoleSessionRenew, arg.Sealed, arg.Hash, arg.Version)
+	result, err := q.db.Exec(ctx, consoleSessionRenew, arg.Tokens, arg.Hash, arg.Version)
 	if err != nil {
 		return 0, err
 	}

@@ -226,7 +226,7 @@ type ComputePoint struct {
 type ConsoleSession struct {
 	Hash       []byte
 	UserID     int64
-	Sealed     []byte
+	Tokens     []byte
 	Version    int64
 	Refreshing *time.Time
 	Created    time.Time

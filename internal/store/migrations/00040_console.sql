@@ -4,13 +4,13 @@ ALTER TABLE oauth_clients ALTER COLUMN account_id DROP NOT NULL, ALTER COLUMN us
 INSERT INTO oauth_clients (id, label, redirect_uri, public, secret_hash, own_scopes, created)
 VALUES ('636f6e736f6c65000000', 'Console', '', true, '', '*', now());
 
--- Browsers that are logged in to the console, by the hash of their cookie. sealed has
--- the tokens, and only the cookie opens it. version grows with each renewal of the
+-- Browsers that are logged in to the console, by the hash of their cookie, which alone
+-- opens tokens: the key of secrets has no part in it. version grows with each renewal of the
 -- tokens; refreshing is when one server began to renew them.
 CREATE TABLE console_sessions (
     hash       bytea NOT NULL CONSTRAINT console_sessions_pkey PRIMARY KEY,
     user_id    bigint NOT NULL CONSTRAINT console_sessions_user_fkey REFERENCES users (id) ON DELETE CASCADE,
-    sealed     bytea NOT NULL,
+    tokens     bytea NOT NULL,
     version    bigint NOT NULL DEFAULT 1,
     refreshing timestamptz,
     created    timestamptz NOT NULL,

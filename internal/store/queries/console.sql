@@ -1,9 +1,9 @@
 -- name: ConsoleSessionCreate :exec
-INSERT INTO console_sessions (hash, user_id, sealed, created, used, confirmed)
-VALUES (@hash, @user_id, @sealed, @now, @now, @now);
+INSERT INTO console_sessions (hash, user_id, tokens, created, used, confirmed)
+VALUES (@hash, @user_id, @tokens, @now, @now, @now);
 
 -- name: ConsoleSessionGet :one
-SELECT sealed, version, created, used, confirmed FROM console_sessions
+SELECT tokens, version, created, used, confirmed FROM console_sessions
 WHERE hash = @hash AND used > @idle::timestamptz AND created > @oldest::timestamptz;
 
 -- name: ConsoleSessionUse :exec
@@ -20,7 +20,7 @@ WHERE hash = @hash AND version = @version AND (refreshing IS NULL OR refreshing 
 UPDATE console_sessions SET refreshing = NULL WHERE hash = @hash AND version = @version;
 
 -- name: ConsoleSessionRenew :execrows
-UPDATE console_sessions SET sealed = @sealed, version = version + 1, refreshing = NULL
+UPDATE console_sessions SET tokens = @tokens, version = version + 1, refreshing = NULL
 WHERE hash = @hash AND version = @version;
 
 -- name: ConsoleSessionDelete :exec
