@@ -81,7 +81,9 @@ export function useReader<T>(key: string | null, get: (background: boolean) => P
         (failure: unknown) => {
           if (mine !== turn.current) return;
           const f = failure instanceof Failure ? failure : new Failure(0, [{ reason: String(failure) }]);
-          set((old) => ({ key, data: old.key === key && f.status === 0 ? old.data : undefined, failure: f }));
+          const away = f.status === 0 || f.status >= 500;
+          set((old) => ({ key, data: old.key === key && away ? old.data : undefined, failure: f }));
+          if (away) setTimeout(() => mine === turn.current && read(true), 2000);
         },
       );
     },
