@@ -9,12 +9,10 @@ import (
 
 // Usage is what a database was on a day, UTC, with one type and one number of nodes.
 type Usage struct {
-	Day      string `json:"day"`
-	Database struct {
-		ID     int64  `json:"id"`
-		Label  string `json:"label"`
-		Engine string `json:"engine"`
-	} `json:"database"`
+	Day            string  `json:"day"`
+	Database       int64   `json:"database_id"`
+	Label          string  `json:"label"`
+	Engine         string  `json:"engine"`
 	Type           string  `json:"type"`
 	ClusterSize    int     `json:"cluster_size"`
 	Hours          float64 `json:"hours"`

@@ -160,6 +160,7 @@ var tables = map[string]table{
 	"TokenView":    {columns: []string{"id", "label", "scopes", "created", "expiry", "token"}, fields: store.TokenFields},
 	"TriedView":    {columns: []string{"delivered", "problem"}},
 	"TypeView":     planTable,
+	"UsageView":    {columns: []string{"day", "database_id", "label", "engine", "type", "cluster_size", "hours", "suspended_hours", "cost"}, fields: store.UsageFields},
 	"UserView":     {columns: []string{"username", "email", "restricted"}, fields: store.UserFields},
 }
 

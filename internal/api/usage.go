@@ -11,21 +11,17 @@ import (
 
 // usageView is what a database was on a day.
 type usageView struct {
-	Day            string        `json:"day" format:"date" doc:"UTC."`
-	Database       usageDatabase `json:"database"`
-	Type           string        `json:"type"`
-	ClusterSize    int           `json:"cluster_size"`
-	Hours          float64       `json:"hours" doc:"For how long it was there, with this type and size, and not suspended."`
-	SuspendedHours float64       `json:"suspended_hours"`
-	UsedDiskBytes  int64         `json:"used_disk_bytes" doc:"The most that its data took."`
-	BackupBytes    int64         `json:"backup_bytes" doc:"The most that its backups took."`
-	Cost           *float64      `json:"cost" doc:"Hours by nodes by the type's price of now; null for a type that isn't offered any more."`
-}
-
-type usageDatabase struct {
-	ID     int64  `json:"id"`
-	Label  string `json:"label"`
-	Engine string `json:"engine"`
+	Day            string   `json:"day" format:"date" doc:"UTC."`
+	Database       int64    `json:"database_id"`
+	Label          string   `json:"label"`
+	Engine         string   `json:"engine"`
+	Type           string   `json:"type"`
+	ClusterSize    int      `json:"cluster_size"`
+	Hours          float64  `json:"hours" doc:"For how long it was there, with this type and size, and not suspended."`
+	SuspendedHours float64  `json:"suspended_hours"`
+	UsedDiskBytes  int64    `json:"used_disk_bytes" doc:"The most that its data took."`
+	BackupBytes    int64    `json:"backup_bytes" doc:"The most that its backups took."`
+	Cost           *float64 `json:"cost" doc:"Hours by nodes by the type's price of now; null for a type that isn't offered any more."`
 }
 
 // hoursOf has four digits, which is less than a second.
@@ -38,7 +34,7 @@ func round(v float64, digits int) float64 {
 
 func (a *API) showUsage(u store.Usage) usageView {
 	v := usageView{
-		Day: u.Day.Format(time.DateOnly), Database: usageDatabase{int64(u.Cluster), u.Label, u.Engine}, Type: u.Type, ClusterSize: u.Size,
+		Day: u.Day.Format(time.DateOnly), Database: int64(u.Cluster), Label: u.Label, Engine: u.Engine, Type: u.Type, ClusterSize: u.Size,
 		Hours: hoursOf(u.Running), SuspendedHours: hoursOf(u.Suspended), UsedDiskBytes: u.UsedBytes, BackupBytes: u.BackupBytes,
 	}
 	if p, known := a.Catalog.Plan(u.Type); known {

@@ -25,11 +25,9 @@ func TestUsage(t *testing.T) {
 	b.api.Catalog = &priced
 	var got struct {
 		Data []struct {
-			Day      string
-			Database struct {
-				ID            int64
-				Label, Engine string
-			}
+			Day            string
+			Database       int64 `json:"database_id"`
+			Label, Engine  string
 			Type           string
 			ClusterSize    int     `json:"cluster_size"`
 			Hours          float64 `json:"hours"`
@@ -44,7 +42,7 @@ func TestUsage(t *testing.T) {
 		t.Fatalf("%d %s", r.StatusCode, r.body)
 	}
 	u := got.Data[0]
-	if u.Day != "2026-01-31" || u.Database.ID != 7 || u.Database.Label != "shop" || u.Database.Engine != "postgresql/15" || u.ClusterSize != 3 ||
+	if u.Day != "2026-01-31" || u.Database != 7 || u.Label != "shop" || u.Engine != "postgresql/15" || u.ClusterSize != 3 ||
 		u.Hours != 1.5 || u.SuspendedHours != 0.5 || u.UsedDiskBytes != 4096 || u.BackupBytes != 512 || u.Cost == nil || *u.Cost < 4.49*hourly || *u.Cost > 4.51*hourly {
 		t.Errorf("%s", r.body)
 	}

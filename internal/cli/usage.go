@@ -40,7 +40,7 @@ func (f *usageCommand) Run(ctx context.Context, s *streams, c *client.Client) er
 			cost = fmt.Sprintf("%.4f", *u.Cost)
 		}
 		rows[i] = []string{
-			u.Day, fmt.Sprint(u.Database.ID), u.Database.Label, u.Database.Engine, u.Type, fmt.Sprint(u.ClusterSize),
+			u.Day, fmt.Sprint(u.Database), u.Label, u.Engine, u.Type, fmt.Sprint(u.ClusterSize),
 			fmt.Sprintf("%.2f", u.Hours), fmt.Sprintf("%.2f", u.SuspendedHours), megabytes(u.UsedDiskBytes), megabytes(u.BackupBytes), cost,
 		}
 	}
@@ -57,7 +57,7 @@ func byDatabase(all []client.Usage) []client.Usage {
 	sums := map[key]*client.Usage{}
 	var order []key
 	for _, u := range all {
-		k := key{u.Database.ID, u.Type, u.ClusterSize}
+		k := key{u.Database, u.Type, u.ClusterSize}
 		sum := sums[k]
 		if sum == nil {
 			order = append(order, k)

@@ -181,10 +181,13 @@ func (t *Tx) ClearAccount(ctx context.Context, id account.ID) error {
 }
 
 // RemoveAccount drops the row of an account that is being deleted, with its
-// operations. Whatever else refers to it makes that fail.
+// operations and its usage. Whatever else refers to it makes that fail.
 func (t *Tx) RemoveAccount(ctx context.Context, id account.ID) error {
 	if err := t.q.AccountDeleteOperations(ctx, int64(id)); err != nil {
 		return fmt.Errorf("remove operations: %w", classify(err))
+	}
+	if err := t.q.AccountDeleteUsage(ctx, int64(id)); err != nil {
+		return fmt.Errorf("remove usage: %w", classify(err))
 	}
 	n, err := t.q.AccountDelete(ctx, int64(id))
 	return oneRow(n, err)

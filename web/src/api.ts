@@ -1528,19 +1528,15 @@ export type UptimeView = {
   uptime: number | null;
 };
 
-export type UsageDatabase = {
-  engine: string;
-  id: number;
-  label: string;
-};
-
 export type UsageView = {
   backup_bytes: number;
   cluster_size: number;
   cost: number | null;
-  database: UsageDatabase;
+  database_id: number;
   day: string;
+  engine: string;
   hours: number;
+  label: string;
   suspended_hours: number;
   type: string;
   used_disk_bytes: number;

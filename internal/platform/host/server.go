@@ -297,15 +297,20 @@ func lastWords(nodeDir string) string {
 	return strings.TrimSpace(string(tail[:n]))
 }
 
-// keepLogsSmall rotates the servers' output now and then.
+// keepLogsSmall rotates the servers' output now and then, and more seldom removes what was kept for long enough.
 func (d *Driver) keepLogsSmall() {
-	const every = 5 * time.Second
-	for {
+	const (
+		every  = 5 * time.Second
+		rounds = 12 // a minute
+	)
+	for round := 0; ; round++ {
 		files, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*", "output.log"))
 		for _, f := range files {
 			err = errors.Join(err, process.Rotate(f, logMost, logFiles))
 		}
-		err = errors.Join(err, d.dropOldLogs(), d.dropSetAside())
+		if round%rounds == 0 {
+			err = errors.Join(err, d.dropOldLogs(), d.dropSetAside())
+		}
 		if err != nil {
 			d.log.Warn("rotate servers' output", "error", err)
 		}

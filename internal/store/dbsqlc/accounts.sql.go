@@ -296,6 +296,15 @@ func (q *Queries) AccountDeleteTickets(ctx context.Context, accountID int64) err
 	return err
 }
 
+const accountDeleteUsage = `-- name: AccountDeleteUsage :exec
+DELETE FROM usage WHERE account_id = $1
+`
+
+func (q *Queries) AccountDeleteUsage(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteUsage, accountID)
+	return err
+}
+
 const accountDeleteUsers = `-- name: AccountDeleteUsers :exec
 DELETE FROM users WHERE account_id = $1
 `

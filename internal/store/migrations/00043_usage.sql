@@ -1,6 +1,6 @@
 -- +goose Up
 -- What each database was on a day, by what it was meanwhile: for how long it ran and was suspended, and the most that it took. It outlives the
--- database and the account, for who bills. Until when a database is counted is in its row; what is counted has no gap.
+-- database, for who bills. Until when a database is counted is in its row; what is counted has no gap.
 ALTER TABLE clusters ADD COLUMN metered timestamptz;
 CREATE TABLE usage (
     cluster_id    bigint NOT NULL,

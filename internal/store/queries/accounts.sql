@@ -117,6 +117,9 @@ DELETE FROM credential_reveals WHERE account_id = @account_id;
 -- name: AccountDeleteContacts :exec
 DELETE FROM contacts WHERE account_id = @account_id;
 
+-- name: AccountDeleteUsage :exec
+DELETE FROM usage WHERE account_id = @account_id;
+
 -- name: AccountDeleteKeys :exec
 DELETE FROM account_keys WHERE account_id = @account_id;
 
