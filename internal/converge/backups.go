@@ -31,6 +31,7 @@ type Archive interface {
 // Recovery keeps beside a database's backups what it takes to bring it back on
 // another server: a recovery.Keeper.
 type Recovery interface {
+	Current(c cluster.Cluster) bool
 	Refresh(ctx context.Context, c cluster.Cluster) error
 }
 
@@ -212,7 +213,7 @@ func (k *Keeper) dropBackups(ctx context.Context, c cluster.Cluster, backups []b
 // a delete from ending in between, after which nothing may be left.
 func (k *Keeper) refreshRecovery(ctx context.Context, c cluster.Cluster, backups []backup.Backup) error {
 	complete := func(b backup.Backup) bool { return b.State == backup.Complete }
-	if c.Deleted != nil || !slices.ContainsFunc(backups, complete) {
+	if c.Deleted != nil || !slices.ContainsFunc(backups, complete) || k.Recovery.Current(c) {
 		return nil
 	}
 	return k.leased(ctx, c.ID, func(ctx context.Context) error {

@@ -76,6 +76,8 @@ type notes struct{ atomic.Int64 }
 
 func (n *notes) Save(context.Context, cluster.ID) error { return nil }
 
+func (n *notes) Current(cluster.Cluster) bool { return false }
+
 func (n *notes) Refresh(context.Context, cluster.Cluster) error {
 	n.Add(1)
 	return nil

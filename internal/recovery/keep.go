@@ -103,13 +103,17 @@ func (k *Keeper) holds(ctx context.Context, id cluster.ID, content []byte) (bool
 	return bytes.Equal(old, content), err
 }
 
+// Current reports whether a database's record is known to be in the archive as c is; that is asked of nobody.
+func (k *Keeper) Current(c cluster.Cluster) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.kept[c.ID] == c.Generation
+}
+
 // Refresh is Save for a database that may have changed since the last time:
 // nothing is asked of the archive when it hasn't.
 func (k *Keeper) Refresh(ctx context.Context, c cluster.Cluster) error {
-	k.mu.Lock()
-	kept := k.kept[c.ID]
-	k.mu.Unlock()
-	if kept == c.Generation {
+	if k.Current(c) {
 		return nil
 	}
 	if err := k.Save(ctx, c.ID); err != nil {

@@ -37,6 +37,8 @@ type clusterState struct {
 	monitored bool
 	// resting is when the cluster falls asleep, or that it does.
 	resting rest
+	// found is what needn't be looked for again as long as it sleeps.
+	found asleepFindings
 	// archivedAt is when all was in the archive that was finished; zero until it is first asked for.
 	archivedAt time.Time
 	// baseBackup is a copy of the primary's data that is being made.

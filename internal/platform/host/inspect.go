@@ -107,7 +107,7 @@ func (d *Driver) Sessions(ctx context.Context, id cluster.ID) (insight.Sessions,
 		all.List, all.Idle = append(all.List, list...), all.Idle+idle
 		return err
 	})
-	all.Unreachable, all.Sleeping = unreachable, d.clusterState(id).rest().asleep
+	all.Unreachable, all.Sleeping = unreachable, d.clusterState(id).rest().asleep()
 	return all, err
 }
 

@@ -43,7 +43,7 @@ func (d *Driver) Measure(ctx context.Context, id cluster.ID) ([]platform.NodeRea
 
 // measurable is a cluster of which servers should run.
 func (d *Driver) measurable(id cluster.ID) (*clusterState, state.Topology, error) {
-	if !exists(d.layout.cluster(id)) {
+	if d.dormant(id) || !exists(d.layout.cluster(id)) {
 		return nil, state.Topology{}, platform.ErrNotRunning
 	}
 	cs := d.clusterState(id)

@@ -87,7 +87,7 @@ func (d *Driver) SleepStats() SleepStats {
 	s := d.sleeps.stats
 	d.sleeps.mu.Unlock()
 	for _, cs := range d.all() {
-		if cs.rest().asleep {
+		if cs.rest().asleep() {
 			s.Sleeping++
 		}
 	}
@@ -96,8 +96,9 @@ func (d *Driver) SleepStats() SleepStats {
 
 // rest is what a cluster's topology says of its sleep, and who has used it.
 type rest struct {
-	after  time.Duration
-	asleep bool
+	after time.Duration
+	// since is since when it sleeps; zero while it doesn't.
+	since time.Time
 	// port is that of the route; 0 until it is looked for.
 	port int
 	// users is how much goes on that needs its servers, used is when that, or a session, was last seen.
@@ -140,12 +141,18 @@ func (d *Driver) noteTopology(cs *clusterState, t state.Topology) {
 	if minutes > 0 && d.o.Continuous {
 		minutes = max(minutes, archivedWithin)
 	}
-	cs.changeRest(func(r *rest) { r.after, r.asleep = time.Duration(minutes)*d.o.Minute, t.Sleeps() })
+	cs.changeRest(func(r *rest) { r.after, r.since = time.Duration(minutes)*d.o.Minute, t.Asleep })
 }
+
+// asleep reports whether no server runs until somebody needs one.
+func (r rest) asleep() bool { return !r.since.IsZero() }
+
+// still reports whether it sleeps and nothing starts or stops its servers: what was found of it holds.
+func (r rest) still() bool { return r.asleep() && r.users == 0 && !r.falling && !r.rising && !r.waking }
 
 // idle reports whether nobody has used the cluster for as long as it is to wait for that.
 func (r rest) idle(now time.Time) bool {
-	return r.after > 0 && !r.asleep && r.users == 0 && !r.used.IsZero() && now.Sub(r.used) >= r.after
+	return r.after > 0 && !r.asleep() && r.users == 0 && !r.used.IsZero() && now.Sub(r.used) >= r.after
 }
 
 // all are the clusters known so far.
@@ -194,7 +201,7 @@ func (d *Driver) Waiting(port, _ int) {
 	if cs == nil {
 		return
 	}
-	if r := cs.rest(); !r.asleep && !r.falling {
+	if r := cs.rest(); !r.asleep() && !r.falling {
 		return // its server comes back by itself
 	}
 	if cs.begin(func(r *rest) *bool { return &r.waking }) {
@@ -205,7 +212,7 @@ func (d *Driver) Waiting(port, _ int) {
 // keepSleeping puts clusters to sleep that nobody uses, and finishes what a former process began.
 func (d *Driver) keepSleeping(g suspendingGateway) {
 	for _, cs := range d.all() {
-		if r := cs.rest(); r.asleep && g.Held(r.port) > 0 {
+		if r := cs.rest(); r.asleep() && g.Held(r.port) > 0 {
 			d.Waiting(r.port, 0)
 		}
 	}
@@ -222,7 +229,7 @@ func (d *Driver) lookAtSessions(g suspendingGateway, slots chan struct{}) {
 		return
 	}
 	var used map[int]bool
-	if slices.ContainsFunc(all, func(cs *clusterState) bool { return !cs.rest().asleep }) {
+	if slices.ContainsFunc(all, func(cs *clusterState) bool { return !cs.rest().asleep() }) {
 		var err error
 		if used, err = g.Used(d.quit); err != nil {
 			d.log.Warn("nothing falls asleep", "error", err)
@@ -237,7 +244,7 @@ func (d *Driver) lookAtSessions(g suspendingGateway, slots chan struct{}) {
 			}
 		})
 		r := cs.rest()
-		if !r.idle(now) && !(r.asleep && !r.waking && d.anyRunning(cs)) {
+		if !r.idle(now) && !(r.asleep() && !r.waking && d.anyRunning(cs)) {
 			continue
 		}
 		if !cs.begin(func(r *rest) *bool { return &r.falling }) {

@@ -29,6 +29,12 @@ func (l layout) archivePosition(id cluster.ID) string {
 
 // Upload implements platform.ContinuousArchiver.
 func (d *Driver) Upload(ctx context.Context, want platform.Wanted, to platform.ArchiveSink) error {
+	cs := d.clusterState(want.ID)
+	before := cs.rest()
+	if cs.findings().archived {
+		cs.archived(d.o.Now())
+		return nil
+	}
 	eng, err := d.engine(want.Engine)
 	if err != nil {
 		return err
@@ -50,7 +56,8 @@ func (d *Driver) Upload(ctx context.Context, want platform.Wanted, to platform.A
 	if err != nil {
 		return fmt.Errorf("archive what cluster %d has written: %w", want.ID, err)
 	}
-	d.clusterState(want.ID).archived(d.o.Now())
+	cs.archived(d.o.Now())
+	cs.find(before, func(f *asleepFindings) { f.archived = true })
 	return nil
 }
 

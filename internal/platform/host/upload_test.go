@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"steward/internal/await"
+	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 )
 
@@ -62,4 +63,31 @@ func TestArchiveWAL(t *testing.T) {
 		done, errDone := filepath.Glob(filepath.Join(status, "*.done"))
 		return errors.Join(errWaiting, errDone) == nil && len(waiting) == 0 && len(done) > 1
 	})
+}
+
+// TestUploadAsleep: what a server left is uploaded also while it sleeps; that is looked for once, and again when it has been awake.
+func TestUploadAsleep(t *testing.T) {
+	t.Parallel()
+	b := newAutoSuspended(t, engine.FlavourPostgreSQL, 1)
+	b.fallAsleep()
+	head := make([]byte, 32)
+	head[2], head[31] = 2, 1 // of history 1
+	to := &enginetest.Sink{}
+	upload := func(segment string, uploaded bool) {
+		t.Helper()
+		dir := filepath.Join(b.s.node(b.want.ID), "tmp", "wal")
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, segment), head, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.d.Upload(t.Context(), b.want, to); err != nil || (to.Files["0000000000000001 "+segment] != nil) != uploaded {
+			t.Errorf("%s: uploaded: %v, %v", segment, to.Puts, err)
+		}
+	}
+	upload("0000000100000000000000F1", true)
+	upload("0000000100000000000000F2", false)
+	b.mustConnect()
+	upload("0000000100000000000000F3", true)
+	if to.Files["0000000000000001 0000000100000000000000F2"] == nil {
+		t.Errorf("left behind: %v", to.Puts)
+	}
 }
