@@ -24,9 +24,9 @@ const ArchiveGapReason = "The archive couldn't be written to for too long, and w
 // upload takes into the archive what servers have written. One database whose
 // files can't be taken doesn't hold up the others.
 func (k *Keeper) upload(ctx context.Context) error {
-	clusters, err := k.Store.ClustersForWork(ctx)
+	clusters, err := k.clusters(ctx)
 	if err != nil {
-		return fmt.Errorf("list databases: %w", err)
+		return err
 	}
 	var errs []error
 	for _, c := range clusters {

@@ -83,9 +83,9 @@ func (k *Keeper) repeat(ctx context.Context, every time.Duration, what string, d
 // seeToBackups takes automatic backups that are due and drops those that have
 // had their time.
 func (k *Keeper) seeToBackups(ctx context.Context) error {
-	clusters, err := k.Store.ClustersForWork(ctx)
+	clusters, err := k.clusters(ctx)
 	if err != nil {
-		return fmt.Errorf("list databases: %w", err)
+		return err
 	}
 	all, err := k.Store.BackupsForWork(ctx)
 	if err != nil {

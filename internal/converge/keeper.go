@@ -2,6 +2,7 @@ package converge
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -76,6 +77,7 @@ type Keeper struct {
 	Options
 	stop    context.CancelFunc
 	running sync.WaitGroup
+	listing listing
 	// unreadable are backups that couldn't be read, with when to try again.
 	unreadable map[backup.ID]time.Time
 }
@@ -133,6 +135,32 @@ func (k *Keeper) Stop() {
 		k.stop()
 		k.running.Wait()
 	}
+}
+
+// listing is what databases there were a moment ago.
+type listing struct {
+	mu  sync.Mutex
+	all []cluster.Cluster
+	at  time.Time
+}
+
+// clusters lists all databases, once for the loops that ask at the same moment. Whoever changes one finds in
+// its transaction whether it has changed since.
+func (k *Keeper) clusters(ctx context.Context) ([]cluster.Cluster, error) {
+	const share = 10 // of the time between two looks
+	l := &k.listing
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.at.IsZero() && time.Since(l.at) < k.Backups.Every/share {
+		return l.all, nil
+	}
+	began := time.Now()
+	all, err := k.Store.ClustersForWork(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list databases: %w", err)
+	}
+	l.all, l.at = all, began
+	return all, nil
 }
 
 // schedule has an operation on a database carried out once tx commits.

@@ -26,9 +26,9 @@ type MaintenanceOptions struct {
 // seeToMaintenance looks what each database waits for, tells of it a day ahead,
 // and begins it in the database's window; databases that are to grow do so at once.
 func (k *Keeper) seeToMaintenance(ctx context.Context) error {
-	clusters, err := k.Store.ClustersForWork(ctx)
+	clusters, err := k.clusters(ctx)
 	if err != nil {
-		return fmt.Errorf("list databases: %w", err)
+		return err
 	}
 	var errs []error
 	for _, c := range clusters {

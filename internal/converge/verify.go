@@ -45,9 +45,9 @@ func (k *Keeper) verifyBackups(v *verifier) func(context.Context) error {
 
 // listUnverified are the backups to verify now.
 func (k *Keeper) listUnverified(ctx context.Context) ([]candidate, error) {
-	clusters, err := k.Store.ClustersForWork(ctx)
+	clusters, err := k.clusters(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list databases: %w", err)
+		return nil, err
 	}
 	all, err := k.Store.BackupsForWork(ctx)
 	if err != nil {

@@ -297,19 +297,35 @@ func lastWords(nodeDir string) string {
 	return strings.TrimSpace(string(tail[:n]))
 }
 
-// keepLogsSmall rotates the servers' output now and then, and more seldom removes what was kept for long enough.
+// outputFiles are those of the servers that run, as far as is known.
+func (d *Driver) outputFiles() []string {
+	var files []string
+	for _, cs := range d.all() {
+		for _, ordinal := range cs.ordinals() {
+			if cs.node(ordinal).running() {
+				files = append(files, outputFile(d.layout.node(cs.id, ordinal)))
+			}
+		}
+	}
+	return files
+}
+
+// keepLogsSmall rotates the output of servers that run, and once a minute all of it, whoever wrote it; then it also removes what
+// was kept for long enough.
 func (d *Driver) keepLogsSmall() {
 	const (
 		every  = 5 * time.Second
 		rounds = 12 // a minute
 	)
 	for round := 0; ; round++ {
-		files, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*", "output.log"))
+		var err error
+		files := d.outputFiles()
+		if round%rounds == 0 {
+			files, err = filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*", "output.log"))
+			err = errors.Join(err, d.dropOldLogs(), d.dropSetAside())
+		}
 		for _, f := range files {
 			err = errors.Join(err, process.Rotate(f, logMost, logFiles))
-		}
-		if round%rounds == 0 {
-			err = errors.Join(err, d.dropOldLogs(), d.dropSetAside())
 		}
 		if err != nil {
 			d.log.Warn("rotate servers' output", "error", err)
