@@ -2,6 +2,8 @@ package kernel
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"slices"
 	"testing"
@@ -78,4 +80,101 @@ func measure(b *testing.B, rounds int) {
 	b.ReportMetric(float64(looked.Milliseconds()), "ms-look")
 	b.ReportMetric(float64(time.Since(begun).Milliseconds()), "ms-adopt")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkPackets is a round trip of one byte, and a connect, beside 1,000 databases as a part of what
+// they take beside none: each the best of rounds in turns.
+func BenchmarkPackets(b *testing.B) {
+	const (
+		rounds = 4
+		many   = 1000
+	)
+	p := newPlace(b)
+	server := netip.MustParseAddrPort(fmt.Sprintf("10.100.%d.2:5003", p.n))
+	p.echo(b, server)
+	for b.Loop() {
+		var alone, beside traffic
+		for range rounds {
+			p.fill(1, server)
+			alone.add(p.traffic(b))
+			p.fill(many, server)
+			beside.add(p.traffic(b))
+			for i := 1; i < many; i++ {
+				if err := p.Remove(b.Context(), 21000+i); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		b.ReportMetric(float64(alone.trip.Nanoseconds())/1000, "µs-trip-alone")
+		b.ReportMetric(float64(beside.trip)/float64(alone.trip), "trip-beside/alone")
+		b.ReportMetric(float64(alone.connect.Microseconds()), "µs-connect-alone")
+		b.ReportMetric(float64(beside.connect)/float64(alone.connect), "connect-beside/alone")
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+// traffic is how long a round trip and a connect take.
+type traffic struct{ trip, connect time.Duration }
+
+func (t *traffic) add(u traffic) {
+	if t.trip == 0 {
+		*t = u
+	}
+	t.trip, t.connect = min(t.trip, u.trip), min(t.connect, u.connect)
+}
+
+// echo sends back what it is sent.
+func (p *place) echo(b *testing.B, at netip.AddrPort) {
+	p.servers.Do(func() error {
+		l, err := net.Listen("tcp4", at.String())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer c.Close()
+					_, _ = io.Copy(c, c) // until the client ends it
+				}()
+			}
+		}()
+		return nil
+	})
+}
+
+// traffic measures the way to the first database.
+func (p *place) traffic(b *testing.B) traffic {
+	const trips, connects = 20_000, 500
+	var t traffic
+	c, err := p.dial(7, p.o.PrimaryAddr, 21000)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	one := make([]byte, 1)
+	begun := time.Now()
+	for range trips {
+		if _, err := c.Write(one); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, one); err != nil {
+			b.Fatal(err)
+		}
+	}
+	t.trip = time.Since(begun) / trips
+	begun = time.Now()
+	for range connects {
+		c, err := p.dial(7, p.o.PrimaryAddr, 21000)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.Close()
+	}
+	t.connect = time.Since(begun) / connects
+	return t
 }
