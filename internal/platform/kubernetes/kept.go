@@ -143,6 +143,9 @@ func (d *Driver) weigh(ctx context.Context, store *barman.Store, v view, ref ref
 	if err != nil {
 		return platform.Kept{}, err
 	}
+	if there, err := store.HasSegment(ctx, ref.Archive, ref.End); err == nil && !there {
+		d.seal(ctx, v) // a copy of a replica's doesn't end the file that the primary is in
+	}
 	if err := d.awaitSegment(ctx, store, ref.Archive, ref.End); err != nil {
 		return platform.Kept{}, err
 	}

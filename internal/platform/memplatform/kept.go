@@ -78,6 +78,9 @@ func (d *Driver) RestoreKept(ctx context.Context, want platform.Wanted, from pla
 	if from.Until != nil {
 		reached = *from.Until
 	}
+	if c, ok := d.world.Cluster(want.ID); ok && c.Token == from.Token {
+		return reached, nil // it is what it was restored to, and more
+	}
 	if err := placing(); err != nil {
 		return reached, err
 	}
@@ -86,9 +89,7 @@ func (d *Driver) RestoreKept(ctx context.Context, want platform.Wanted, from pla
 			return err
 		}
 		return d.change(want.ID, func(c *Cluster) {
-			if now := c.content(); c.Token != from.Token {
-				c.Aside = &now
-			}
+			c.Aside = new(c.content())
 			c.Data, c.Installation, c.Token = content.Data, content.Installation, from.Token
 			c.Running, c.Bootstrapped, c.Routed, c.Recovered = false, true, false, from.Until
 		})

@@ -17,9 +17,9 @@ import (
 // segmentName is that of a file of WAL, before what compression adds to it.
 var segmentName = regexp.MustCompile(`^[0-9A-F]{24}`)
 
-// SegmentKey is where a file of WAL lies in a server's folder, but for the end that compression gives it.
+// SegmentKey is where a file of WAL, or a timeline's history, lies in a server's folder, but for the end that compression gives it.
 func SegmentKey(segment string) string {
-	if len(segment) < 16 {
+	if !segmentName.MatchString(segment) {
 		return path.Join("wals", segment)
 	}
 	return path.Join("wals", segment[:16], segment)
