@@ -129,7 +129,7 @@ func (Driver) KeepSessions(ctx context.Context, n engine.Node, from []netip.Pref
 
 // Seal implements engine.Hosted. The message is one of logical decoding, which nobody here does.
 func (Driver) Seal(ctx context.Context, n engine.Node) (string, error) {
-	if _, err := ask(ctx, n, "SELECT pg_catalog.pg_logical_emit_message(true, 'steward', '')"); err != nil {
+	if _, err := ask(ctx, n, "SELECT pg_catalog.pg_logical_emit_message(true, 'steward', ''::pg_catalog.text)"); err != nil {
 		return "", fmt.Errorf("commit a message: %w", err)
 	}
 	row, err := askOne(ctx, n, "SELECT pg_catalog.pg_walfile_name(pg_catalog.pg_switch_wal())")

@@ -189,35 +189,36 @@ func (d *Driver) lead(ctx context.Context, made desired) error {
 	return nil
 }
 
-// setAside has all other generations rest that customers were led to, and removes what was aside before. A machine that is lost doesn't hold it up.
+// setAside has the generation rest that customers were led to before, and removes those that were aside already. Repeated, it finds the same ones. A machine
+// that is lost doesn't hold it up.
 func (d *Driver) setAside(ctx context.Context, current names) error {
 	all, err := d.objects(ctx, d.live, current.id)
 	if err != nil {
 		return err
 	}
-	var resting []names
-	for i := range all {
-		c := &all[i]
-		switch {
-		case c.Name == current.cluster() || c.Annotations[unfinishedAnnotation] != "":
-		case c.Annotations[asideAnnotation] == "":
-			n := current.of(generationOf(c))
-			if v, err := d.lookAt(ctx, d.live, n); err == nil {
-				d.seal(ctx, v)
-			}
-			if err := d.annotate(ctx, c, map[string]string{asideAnnotation: d.o.Now().UTC().Format(time.RFC3339), cnpg.HibernationAnnotation: cnpg.Hibernated}); err != nil {
-				return err
-			}
-			resting = append(resting, n)
-		default:
-			if err := client.IgnoreNotFound(d.live.Delete(ctx, c)); err != nil {
-				return fmt.Errorf("remove %s: %w", c.Name, err)
-			}
+	all = slices.DeleteFunc(all, func(c cnpg.Cluster) bool {
+		return c.Name == current.cluster() || c.Annotations[unfinishedAnnotation] != ""
+	})
+	if len(all) == 0 {
+		return nil
+	}
+	for i := range all[:len(all)-1] {
+		if err := client.IgnoreNotFound(d.live.Delete(ctx, &all[i])); err != nil {
+			return fmt.Errorf("remove %s: %w", all[i].Name, err)
 		}
 	}
-	for _, n := range resting {
-		d.awaitRest(ctx, n)
+	last := &all[len(all)-1]
+	n := current.of(generationOf(last))
+	if last.Annotations[asideAnnotation] == "" {
+		if v, err := d.lookAt(ctx, d.live, n); err == nil {
+			d.seal(ctx, v)
+		}
+		since := d.o.Now().UTC().Format(time.RFC3339)
+		if err := d.annotate(ctx, last, map[string]string{asideAnnotation: since, cnpg.HibernationAnnotation: cnpg.Hibernated}); err != nil {
+			return err
+		}
 	}
+	d.awaitRest(ctx, n)
 	return nil
 }
 

@@ -24,6 +24,8 @@ const (
 	// leftOver is how long after its end what was begun is left over for sure, and longest how long a recovery takes that knows no end.
 	leftOver = 5 * time.Minute
 	longest  = 13 * time.Hour
+	// targetFormat is how the operator's manual writes moments, and PostgreSQL reads them in its configuration: there it knows no Z yet.
+	targetFormat = "2006-01-02 15:04:05.000000+00"
 	// originName is what a recovery calls the place that it reads from.
 	originName = "origin"
 )
@@ -205,7 +207,7 @@ func (d *Driver) target(ctx context.Context, from platform.KeptSource, ref refer
 		return nil, time.Time{}, err
 	}
 	defer store.Close()
-	exact := &cnpg.RecoveryTarget{BackupID: ref.ID, TargetTime: from.Until.UTC().Format("2006-01-02T15:04:05.000000Z07:00")}
+	exact := &cnpg.RecoveryTarget{BackupID: ref.ID, TargetTime: from.Until.UTC().Format(targetFormat)}
 	segment, err := d.sealArchive(ctx, from.Of.ID, ref.Archive)
 	if err == nil && segment != "" {
 		err = d.awaitSegment(ctx, store, ref.Archive, segment)
@@ -298,6 +300,7 @@ func (d *Driver) writerOf(ctx context.Context, v view, admins []string) (node en
 		if node, err = d.node(ctx, v, p); err != nil {
 			return node, err
 		}
+		node.Remote.Name = v.host() // the certificate may be from before the load balancer gave an address
 		for _, admin := range append([]string{node.AdminPassword}, admins...) {
 			node.AdminPassword = admin
 			if err = d.writes(ctx, node); err == nil || !errors.Is(err, engine.ErrAuthentication) {

@@ -186,7 +186,9 @@ func forksKept(r *run) {
 	if err := r.driver.VerifyKept(r.ctx, source, second); err != nil {
 		r.t.Errorf("another backup: %v", err)
 	}
-	known := func(context.Context) ([]cluster.Cluster, error) { return []cluster.Cluster{source.Cluster, fork.Cluster}, nil }
+	known := func(context.Context) ([]cluster.Cluster, error) {
+		return []cluster.Cluster{source.Cluster, fork.Cluster}, nil
+	}
 	if err := r.driver.Reconcile(r.ctx, known); err != nil {
 		r.t.Errorf("reconcile: %v", err)
 	}

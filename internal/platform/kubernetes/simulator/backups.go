@@ -344,19 +344,12 @@ func (op *Operator) recover(ctx context.Context, all *instances, c *cnpg.Cluster
 		return err
 	}
 	all.last--
-	if err := op.recoverInto(ctx, i, c, tls); err != nil {
+	if all.timeline, err = op.recoverInto(ctx, i, c, tls); err != nil {
 		i.stop(syscall.SIGKILL)
 		delete(all.all, serialOf(i.name))
 		return errors.Join(err, os.RemoveAll(i.dir), op.failJob(ctx, all, c))
 	}
 	all.last++
-	rows, err := i.sql(ctx, "postgres", "SELECT timeline_id FROM pg_control_checkpoint()")
-	if err != nil {
-		return err
-	}
-	if all.timeline, err = strconv.Atoi(rows[0][0]); err != nil {
-		return err
-	}
 	all.primary, all.changed = serialOf(i.name), time.Now()
 	return nil
 }
@@ -378,41 +371,44 @@ func (op *Operator) failJob(ctx context.Context, all *instances, c *cnpg.Cluster
 }
 
 // recoverInto places a backup, lets the server recover, and ends as the operator does: with the owner's password of the secret.
-func (op *Operator) recoverInto(ctx context.Context, i *instance, c *cnpg.Cluster, tls map[string][]byte) error {
+func (op *Operator) recoverInto(ctx context.Context, i *instance, c *cnpg.Cluster, tls map[string][]byte) (timeline int, err error) {
 	if op.faults.RecoveryFails {
-		return errors.New("the recovery fails")
+		return 0, errors.New("the recovery fails")
 	}
 	settings, err := op.place(ctx, i, c)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for name, value := range c.Spec.PostgreSQL.Parameters {
 		settings[name] = value
 	}
 	if _, err := i.write(settings, []string{"host all all all reject"}, tls); err != nil {
-		return err
+		return 0, err
 	}
 	if err := i.start(); err != nil {
-		return err
+		return 0, err
 	}
 	if err := i.awaitPromoted(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	password, err := op.password(ctx, c)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = i.sql(ctx, "postgres", fmt.Sprintf("SET password_encryption = 'scram-sha-256'; ALTER ROLE %s PASSWORD '%s'; CHECKPOINT", c.Spec.Bootstrap.Recovery.Owner, strings.ReplaceAll(password, "'", "''")))
+	rows, err := i.sql(ctx, "postgres", fmt.Sprintf("SET password_encryption = 'scram-sha-256'; ALTER ROLE %s PASSWORD '%s'; CHECKPOINT; SELECT timeline_id FROM pg_control_checkpoint()", c.Spec.Bootstrap.Recovery.Owner, strings.ReplaceAll(password, "'", "''")))
 	if err != nil {
-		return err
+		return 0, err
+	}
+	if timeline, err = strconv.Atoi(rows[0][0]); err != nil {
+		return 0, err
 	}
 	i.stop(syscall.SIGINT) // the job ends, and a Pod begins
 	i.config = ""
 	_, err = i.write(op.settings(&instances{}, i, c), c.Spec.PostgreSQL.PgHBA, tls)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return i.start()
+	return timeline, i.start()
 }
 
 // place reads a backup and the WAL since from the bucket, and returns what the server is to be told of it.
@@ -490,7 +486,8 @@ func (s *server) awaitPromoted(ctx context.Context) error {
 		case err == nil && rows[0][0] == "f":
 			return nil
 		case !s.running():
-			return errors.New("the recovery ended before its target was reached")
+			said, _ := os.ReadFile(filepath.Join(s.dir, "log")) // it only helps
+			return fmt.Errorf("the recovery fails: %s", said[max(0, len(said)-1000):])
 		case time.Now().After(deadline):
 			return fmt.Errorf("the recovery doesn't end: %w", err)
 		}

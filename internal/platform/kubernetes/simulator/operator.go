@@ -173,6 +173,7 @@ func (op *Operator) look(ctx context.Context) {
 		c := &clusters.Items[i]
 		there[c.Name] = true
 		if err := op.reconcile(ctx, c); err != nil && ctx.Err() == nil {
+			op.t.Logf("%s: %v", c.Name, err)
 			c.Status.Phase, c.Status.PhaseReason = "Unable to create required cluster objects", err.Error()
 			op.report(ctx, c)
 		}
