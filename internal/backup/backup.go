@@ -84,6 +84,8 @@ type Backup struct {
 	Bytes, StoredBytes int64
 	// Installation names the build that the data was written by.
 	Installation string
+	// Ref is what the platform finds it by where that keeps backups itself; "" of those in the archive.
+	Ref string
 	// Verified is when it was last proven to restore; Problem what then failed, or
 	// why the backup did.
 	Verified *time.Time

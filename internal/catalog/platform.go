@@ -32,6 +32,8 @@ type Platform struct {
 	ServiceType string `yaml:"service_type"`
 	// Images names the ImageCatalog in the namespace.
 	Images string `yaml:"images"`
+	// ObjectStore names the ObjectStore in the namespace where backups are kept; empty for none: then there are no backups.
+	ObjectStore string `yaml:"object_store"`
 	// From are the networks that steward's own connections come from, as the databases see it.
 	From []netip.Prefix `yaml:"from"`
 }
@@ -52,6 +54,9 @@ type Abilities struct {
 	Engines []Engine
 	// Backups reports whether databases are backed up, restored and forked.
 	Backups bool
+	// KeepsBackups reports whether backups are kept where the databases are, and not in steward's archive: then they can be forked there only,
+	// and to any moment since.
+	KeepsBackups bool
 	// Logs reports whether their servers' logs can be read.
 	Logs bool
 	// Restarts and Switchovers report whether owners can ask for them.

@@ -159,7 +159,7 @@ func (s *Backups) RestoreTo(ctx context.Context, p account.Principal, engine clu
 		found := append(s.region(c.Region, backedUp, "restored"), refusals(c, cluster.RequestRestore)...)
 		if to != nil && s.Catalog.Abilities(c.Region).Backups {
 			var wrong fault.Faults
-			if chosen, wrong, err = s.leadingTo(ctx, c.ID, *to); err != nil {
+			if chosen, wrong, err = s.leadingTo(ctx, c, *to); err != nil {
 				return err
 			}
 			found = append(found, wrong...)
@@ -174,7 +174,8 @@ func (s *Backups) RestoreTo(ctx context.Context, p account.Principal, engine clu
 }
 
 // leadingTo is the backup from which a moment is restored; wrong says why there is none.
-func (s *Backups) leadingTo(ctx context.Context, id cluster.ID, to time.Time) (_ backup.Backup, wrong fault.Faults, err error) {
+func (s *Backups) leadingTo(ctx context.Context, c cluster.Cluster, to time.Time) (_ backup.Backup, wrong fault.Faults, err error) {
+	id := c.ID
 	all, err := s.Store.BackupsOf(ctx, id)
 	if err != nil {
 		return backup.Backup{}, nil, fmt.Errorf("list the backups of database %d: %w", id, err)
@@ -188,7 +189,7 @@ func (s *Backups) leadingTo(ctx context.Context, id cluster.ID, to time.Time) (_
 	}
 	now := s.Now()
 	// What is archived by the time that the restore begins can be had as well.
-	windows := backup.Windows(all, s.Continuous, restores, gaps, now.Add(backup.ArchiveDelay))
+	windows := backup.Windows(all, s.continuous(c), restores, gaps, now.Add(backup.ArchiveDelay))
 	if to.After(now) || !slices.ContainsFunc(windows, func(w backup.Window) bool { return !to.Before(w.From) && !to.After(w.To) }) {
 		wrong.Add("to", "Must lie in one of the database's restore-windows%s", lastOf(windows, now))
 		return backup.Backup{}, wrong, nil

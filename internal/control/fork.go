@@ -106,21 +106,24 @@ func (s *Clusters) fork(ctx context.Context, spec cluster.Spec, source *cluster.
 	if _, there := s.Catalog.Region(spec.Region); there && !s.Catalog.Abilities(spec.Region).Backups {
 		found.Add("region", "Databases of the region %s can't be made of others", spec.Region)
 	}
+	if spec.Region != source.Region && (s.Catalog.Abilities(source.Region).KeepsBackups || s.Catalog.Abilities(spec.Region).KeepsBackups) {
+		found.Add("region", "Must be %s, which is the source's: its backups can't be read elsewhere", source.Region)
+	}
 	good := backup.ForkFrom(all, nil)
 	if len(good) == 0 {
 		found.Add("fork.source", "The database has no backup that can be restored; take one first")
 		return nil, nil
 	}
 	f := cluster.Fork{Source: source.ID, RestoreTime: spec.Fork.RestoreTime, Asked: spec.Fork.RestoreTime}
-	chosen, err := s.chosen(ctx, all, f)
+	chosen, err := s.chosen(ctx, *source, all, f)
 	if err != nil {
 		return nil, err
 	}
 	if len(chosen) == 0 {
-		*found = append(*found, s.outOfReach(good))
+		*found = append(*found, s.outOfReach(*source, good))
 		return nil, nil
 	}
-	if f.RestoreTime != nil && !s.Continuous { // a backup's own moment is all that can be had
+	if f.RestoreTime != nil && !s.continuous(*source) { // a backup's own moment is all that can be had
 		f.RestoreTime = new(chosen[0].Created.Truncate(time.Second))
 	}
 	*found = append(*found, s.forkFits(spec, chosen[0])...)
@@ -143,12 +146,12 @@ func sameKind(spec cluster.Spec, source cluster.Cluster) fault.Faults {
 // chosen are the backups that serve the moment asked for, best first: its own;
 // else, where files are archived, those that were complete by then, and elsewhere
 // those that began before it.
-func (s *Clusters) chosen(ctx context.Context, all []backup.Backup, f cluster.Fork) ([]backup.Backup, error) {
+func (s *Clusters) chosen(ctx context.Context, source cluster.Cluster, all []backup.Backup, f cluster.Fork) ([]backup.Backup, error) {
 	exact := backup.ForkFrom(all, f.RestoreTime)
 	if len(exact) > 0 || f.RestoreTime.After(s.Now()) {
 		return exact, nil
 	}
-	if !s.Continuous {
+	if !s.continuous(source) {
 		return backup.ForkBefore(all, *f.RestoreTime), nil
 	}
 	restored, err := s.Store.LastRestore(ctx, f.Source, *f.RestoreTime)
@@ -158,9 +161,9 @@ func (s *Clusters) chosen(ctx context.Context, all []backup.Backup, f cluster.Fo
 	return backup.RecoverFrom(all, *f.RestoreTime, restored), nil
 }
 
-func (s *Clusters) outOfReach(good []backup.Backup) *fault.Fault {
+func (s *Clusters) outOfReach(source cluster.Cluster, good []backup.Backup) *fault.Fault {
 	oldest, now := good[len(good)-1], filter.FormatTime(s.Now())
-	if s.Continuous {
+	if s.continuous(source) {
 		// The first whole second by which the oldest backup was complete.
 		since := oldest.Finished.Truncate(time.Second).Add(time.Second)
 		return fault.NewInvalid("fork.restore_time", "Must be a backup's created, or from %s to now, %s; after a restore, from the next backup on",

@@ -22,6 +22,14 @@ func regionAway() error {
 
 func backedUp(can catalog.Abilities) bool { return can.Backups }
 
+// continuous reports whether what a database's servers write between backups is archived.
+func (d Deps) continuous(c cluster.Cluster) bool {
+	if r, ok := d.Catalog.Region(c.Region); ok && !r.Platform.OnHost() {
+		return d.Catalog.Abilities(c.Region).KeepsBackups
+	}
+	return d.Continuous
+}
+
 // sleeps reports whether databases of a region can sleep.
 func (d Deps) sleeps(region string) bool { return d.CanSleep && d.Catalog.Abilities(region).Sleep }
 

@@ -13,7 +13,8 @@ import (
 
 // RestoreWindows are the times from which a database can be restored, or forked, oldest first.
 func (s *Backups) RestoreWindows(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID) ([]backup.Window, error) {
-	if _, err := s.Store.Cluster(ctx, store.ViewerOf(p), engine, id); err != nil {
+	c, err := s.Store.Cluster(ctx, store.ViewerOf(p), engine, id)
+	if err != nil {
 		return nil, err
 	}
 	all, err := s.Store.BackupsOf(ctx, id)
@@ -24,14 +25,14 @@ func (s *Backups) RestoreWindows(ctx context.Context, p account.Principal, engin
 	if err != nil {
 		return nil, fmt.Errorf("look for what breaks the history of database %d: %w", id, err)
 	}
-	return backup.Windows(all, s.Continuous, restores, gaps, s.Now()), nil
+	return backup.Windows(all, s.continuous(c), restores, gaps, s.Now()), nil
 }
 
 // NewestRestore is the newest moment, to the minute where it moves on by itself, from which a database can be
 // restored; nil without a backup. It is what RestoreWindows ends with, but for a gap or a restore since the newest
 // backup.
 func (s *Clusters) NewestRestore(c cluster.Cluster) *time.Time {
-	if c.NewestBackup == nil || !s.Continuous {
+	if c.NewestBackup == nil || !s.continuous(c) {
 		return c.NewestBackup
 	}
 	archived := s.Now().Add(-backup.ArchiveDelay).Truncate(time.Minute)

@@ -30,7 +30,7 @@ func (k *Keeper) upload(ctx context.Context) error {
 	}
 	var errs []error
 	for _, c := range clusters {
-		if c.Deleted != nil {
+		if c.Deleted != nil || k.Driver.KeepsBackups(c) {
 			continue
 		}
 		want, err := platform.NewWanted(c, k.Catalog, false)
@@ -91,11 +91,36 @@ func (k *Keeper) prune(ctx context.Context) error {
 	}
 	var errs []error
 	for _, c := range clusters {
-		if c.Deleted == nil {
+		switch {
+		case c.Deleted != nil:
+		case k.Driver.KeepsBackups(c):
+			errs = append(errs, k.pruneKept(ctx, c))
+		default:
 			errs = append(errs, k.pruneOne(ctx, c))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// pruneKept has the platform prune what it keeps; not while a backup is taken, of which nobody knows yet what it needs.
+func (k *Keeper) pruneKept(ctx context.Context, c cluster.Cluster) error {
+	if !k.Catalog.Abilities(c.Region).Backups {
+		return nil
+	}
+	backups, err := k.Store.BackupsOf(ctx, c.ID)
+	if err != nil {
+		return fmt.Errorf("list the backups of database %d: %w", c.ID, err)
+	}
+	var keep []string
+	for _, b := range backups {
+		if b.State == backup.Running {
+			return nil
+		}
+		if b.State == backup.Complete {
+			keep = append(keep, b.Ref)
+		}
+	}
+	return k.Driver.PruneBackups(ctx, c, keep)
 }
 
 // pruneOne lists the files before the backups: one that begins meanwhile needs

@@ -203,7 +203,7 @@ func (k *Keeper) dropBackups(ctx context.Context, c cluster.Cluster, backups []b
 	return k.leased(ctx, c.ID, func(ctx context.Context) error {
 		var errs []error
 		for _, b := range drop {
-			errs = append(errs, k.drop(ctx, b))
+			errs = append(errs, k.drop(ctx, c, b))
 		}
 		return errors.Join(errs...)
 	})
@@ -213,7 +213,7 @@ func (k *Keeper) dropBackups(ctx context.Context, c cluster.Cluster, backups []b
 // a delete from ending in between, after which nothing may be left.
 func (k *Keeper) refreshRecovery(ctx context.Context, c cluster.Cluster, backups []backup.Backup) error {
 	complete := func(b backup.Backup) bool { return b.State == backup.Complete }
-	if c.Deleted != nil || !slices.ContainsFunc(backups, complete) || k.Recovery.Current(c) {
+	if c.Deleted != nil || !slices.ContainsFunc(backups, complete) || k.Driver.KeepsBackups(c) || k.Recovery.Current(c) {
 		return nil
 	}
 	return k.leased(ctx, c.ID, func(ctx context.Context) error {
@@ -226,7 +226,7 @@ func (k *Keeper) refreshRecovery(ctx context.Context, c cluster.Cluster, backups
 }
 
 // drop takes a backup off the list, out of the archive, and forgets it.
-func (k *Keeper) drop(ctx context.Context, b backup.Backup) error {
+func (k *Keeper) drop(ctx context.Context, c cluster.Cluster, b backup.Backup) error {
 	if b.State != backup.Deleting {
 		err := k.Store.InTx(ctx, func(tx *store.Tx) error {
 			if err := tx.MarkDeleting(ctx, b.ID); err != nil {
@@ -241,7 +241,11 @@ func (k *Keeper) drop(ctx context.Context, b backup.Backup) error {
 			return fmt.Errorf("drop backup %d: %w", b.ID, err)
 		}
 	}
-	if err := k.Archive.Delete(ctx, b.Cluster, b.ID); err != nil {
+	remove := func() error { return k.Archive.Delete(ctx, b.Cluster, b.ID) }
+	if k.Driver.KeepsBackups(c) {
+		remove = func() error { return k.Driver.DropBackup(ctx, c, b.ID, b.Ref) }
+	}
+	if err := remove(); err != nil {
 		return fmt.Errorf("drop backup %d: %w", b.ID, err)
 	}
 	return k.Store.ForgetBackup(ctx, b.ID)
@@ -258,7 +262,11 @@ func (k *Keeper) dropDeleted(ctx context.Context, c cluster.Cluster) error {
 		if err != nil || len(going) > 0 {
 			return err // its delete has yet to end
 		}
-		if err := k.Archive.DeleteCluster(ctx, c.ID); err != nil {
+		remove := func() error { return k.Archive.DeleteCluster(ctx, c.ID) }
+		if k.Driver.KeepsBackups(c) {
+			remove = func() error { return k.Driver.DropBackups(ctx, c) }
+		}
+		if err := remove(); err != nil {
 			return fmt.Errorf("drop the backups of deleted database %d: %w", c.ID, err)
 		}
 		return k.Store.InTx(ctx, func(tx *store.Tx) error { return tx.RemoveCluster(ctx, c.ID) })

@@ -22,6 +22,7 @@ type Platform interface {
 	platform.Applier
 	platform.ContinuousArchiver
 	platform.Verifier
+	platform.BackupKeeper
 	platform.Reconciler
 	Changes() <-chan cluster.ID
 }

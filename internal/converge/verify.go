@@ -81,6 +81,9 @@ func (k *Keeper) verify(ctx context.Context, of candidate) (found, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if k.Driver.KeepsBackups(c) {
+		return k.verifyKept(ctx, want, b)
+	}
 	key, err := k.Store.Secret(ctx, c.ID, platform.BackupKey)
 	if err != nil {
 		return nil, fmt.Errorf("backup key: %w", err)
@@ -97,6 +100,15 @@ func (k *Keeper) verify(ctx context.Context, of candidate) (found, err error) {
 	found = k.Driver.Verify(ctx, want, m.Copy, in)
 	if in.err != nil && !errors.Is(in.err, archive.ErrDamaged) {
 		return nil, fmt.Errorf("read the archive: %w", in.err)
+	}
+	return found, nil
+}
+
+// verifyKept is verify of a backup that the platform keeps.
+func (k *Keeper) verifyKept(ctx context.Context, want platform.Wanted, b backup.Backup) (found, err error) {
+	found = k.Driver.VerifyKept(ctx, want, platform.KeptSource{Backup: b.ID, Ref: b.Ref, Of: want.Cluster})
+	if errors.Is(found, platform.ErrAway) {
+		return nil, found
 	}
 	return found, nil
 }

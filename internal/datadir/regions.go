@@ -30,7 +30,7 @@ func KubernetesOptions(p catalog.Platform, log *slog.Logger) (kubernetes.Options
 	config.QPS, config.Burst, config.UserAgent = requestRate, requestBurst, "steward"
 	return kubernetes.Options{
 		Config: config, Namespace: p.Namespace, StorageClass: p.StorageClass, EncryptedStorageClass: p.EncryptedStorageClass,
-		ImageCatalog: p.Images, ServiceType: corev1.ServiceType(p.ServiceType), Networks: p.From,
+		ImageCatalog: p.Images, ObjectStore: p.ObjectStore, ServiceType: corev1.ServiceType(p.ServiceType), Networks: p.From,
 		Engine: Engines(log)[cluster.PostgreSQL], Now: failpoint.Now, Logger: log,
 	}, nil
 }

@@ -34,6 +34,9 @@ type Hosted interface {
 	Marked(ctx context.Context, n Node, mark string) (bool, error)
 	// KeepSessions ends those of customers that come from elsewhere than the networks, whatever they have open.
 	KeepSessions(ctx context.Context, n Node, from []netip.Prefix) error
+	// Seal commits a change that means nothing, and has the primary end the file of WAL that it is in, which is returned: once that is archived, all
+	// is that was committed before.
+	Seal(ctx context.Context, n Node) (segment string, err error)
 	// UsedBytes is what the server's data takes on its disk.
 	UsedBytes(ctx context.Context, n Node) (int64, error)
 }

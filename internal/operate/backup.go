@@ -53,6 +53,9 @@ func (w *work) backup(ctx context.Context) error {
 	if err := w.notLost(ctx); err != nil {
 		return err
 	}
+	if w.Driver.KeepsBackups(w.c) {
+		return w.backupKept(ctx, want, b)
+	}
 	key, err := w.backupKey(ctx)
 	if err != nil {
 		return err
@@ -83,19 +86,23 @@ func (w *work) saveRecovery(ctx context.Context) {
 func (w *work) copyTo(ctx context.Context, want platform.Wanted, b backup.Backup, key []byte) (archive.Manifest, error) {
 	p := w.report(ctx, "copied", used(w.c))
 	defer p.end()
-	from := cluster.Primary
-	if b.Target == backup.FromSecondary {
-		from = cluster.Replica
-	}
 	m := archive.Manifest{
 		Cluster: w.c.ID, Backup: b.ID, Database: w.c.Label, Label: b.Label, Type: b.Type,
 		Engine: w.c.Engine, Series: w.c.Series, Encrypted: w.c.Encrypted, Created: b.Created, Bytes: used(w.c),
 	}
 	return step("backup", func() (archive.Manifest, error) {
 		return w.Archive.Put(ctx, m, key, func(out io.Writer) (platform.Copy, error) {
-			return w.Driver.Backup(ctx, want, from, counted{out, &p.bytes})
+			return w.Driver.Backup(ctx, want, nodeOf(b), counted{out, &p.bytes})
 		})
 	})
+}
+
+// nodeOf is the role of the node that a backup is taken from.
+func nodeOf(b backup.Backup) cluster.Role {
+	if b.Target == backup.FromSecondary {
+		return cluster.Replica
+	}
+	return cluster.Primary
 }
 
 // used is about how many bytes a copy of the database will have.
@@ -136,7 +143,7 @@ func (w *work) endBackup(ctx context.Context, tx *store.Tx, b backup.Backup, sta
 // in the archive that anybody would take for one.
 func (w *work) giveBackupUp(ctx context.Context, reason string) error {
 	id := w.op.Params.Backup
-	if err := w.Archive.Delete(ctx, w.c.ID, id); err != nil { // the search for orphans will find it
+	if err := w.dropBackup(ctx, id); err != nil { // the search for orphans will find it
 		w.log.WarnContext(ctx, "remove what was copied", "error", err)
 	}
 	failed := backup.Backup{ID: id, State: backup.Failed, Problem: reason}
@@ -146,7 +153,7 @@ func (w *work) giveBackupUp(ctx context.Context, reason string) error {
 // removeBackup takes a deleted backup out of the archive, and then its row.
 func (w *work) removeBackup(ctx context.Context) error {
 	id := w.op.Params.Backup
-	_, err := step("remove backup", func() (struct{}, error) { return struct{}{}, w.Archive.Delete(ctx, w.c.ID, id) })
+	_, err := step("remove backup", func() (struct{}, error) { return struct{}{}, w.dropBackup(ctx, id) })
 	if err != nil {
 		return fmt.Errorf("remove backup %d: %w", id, err)
 	}
@@ -171,10 +178,12 @@ func (w *work) removeArchive(ctx context.Context) (kept bool, err error) {
 		}
 	}
 	if kept {
-		w.saveRecovery(ctx) // which says now that it was deleted
+		if !w.Driver.KeepsBackups(w.c) {
+			w.saveRecovery(ctx) // which says now that it was deleted
+		}
 		return true, nil
 	}
-	_, err = step("remove backups", func() (struct{}, error) { return struct{}{}, w.Archive.DeleteCluster(ctx, w.c.ID) })
+	_, err = step("remove backups", func() (struct{}, error) { return struct{}{}, w.dropBackups(ctx) })
 	if err != nil {
 		return false, fmt.Errorf("remove backups: %w", err)
 	}

@@ -124,6 +124,9 @@ type forking struct {
 
 // copy streams the backup into the new cluster and returns the moment it is of.
 func (f *forking) copy(ctx context.Context, want platform.Wanted) (moment time.Time, err error) {
+	if f.Driver.KeepsBackups(f.source) {
+		return f.forkKept(ctx, want)
+	}
 	p := f.report(ctx, "restored", f.b.Bytes)
 	defer p.end()
 	m, err := step("verify archive", func() (archive.Manifest, error) { return f.Archive.Verify(ctx, f.source.ID, f.b.ID) })

@@ -37,7 +37,11 @@ func (w *work) restore(ctx context.Context) error {
 		return err
 	}
 	if !w.op.Params.Placed { // what customers wrote since must not be lost again
-		if err := w.copyFrom(ctx, want, b); err != nil {
+		place := w.copyFrom
+		if w.Driver.KeepsBackups(w.c) {
+			place = w.placeKept
+		}
+		if err := place(ctx, want, b); err != nil {
 			return err
 		}
 		if err := w.placed(ctx); err != nil {
@@ -79,13 +83,19 @@ func (w *work) copyFrom(ctx context.Context, want platform.Wanted, b backup.Back
 	if err != nil {
 		return fmt.Errorf("restore: %w", w.damaged(ctx, b, err))
 	}
-	if w.recovers(b) {
-		if reached.IsZero() {
-			reached = b.Created
-		}
-		w.op.Params.Note = earlier("the database", reached, *w.op.Params.To)
-	}
+	w.noteReached(b, reached)
 	return nil
+}
+
+// noteReached keeps for people that a recovery reached an earlier moment than the one asked for.
+func (w *work) noteReached(b backup.Backup, reached time.Time) {
+	if !w.recovers(b) {
+		return
+	}
+	if reached.IsZero() {
+		reached = b.Created
+	}
+	w.op.Params.Note = earlier("the database", reached, *w.op.Params.To)
 }
 
 var errRestoreGap = &impossible{reason: "What was archived has a gap before the moment asked for; choose one of restore-windows."}
@@ -157,7 +167,8 @@ func (w *work) endRestore(ctx context.Context, want platform.Wanted, b backup.Ba
 		return err
 	}
 	// Who asks for a moment doesn't know which password was in force then.
-	if reset && w.Reapply || w.op.Params.Recovered || w.op.Params.To != nil {
+	// A platform that restores by itself sets today's in any case.
+	if reset && w.Reapply || w.op.Params.Recovered || w.op.Params.To != nil || w.Driver.KeepsBackups(w.c) {
 		return w.endWithPassword(ctx, want)
 	}
 	want.LockedOut = reset
@@ -237,7 +248,7 @@ func (w *work) giveRestoreUp(ctx context.Context, reason string) error {
 		reason += " The data is as it was."
 	case w.op.Action == operation.Restore:
 		reason += " The data from before is set aside for a day: undo the restore to bring it back."
-		if b, err := w.Store.BackupForWork(ctx, w.op.Params.Backup); err == nil {
+		if b, err := w.Store.BackupForWork(ctx, w.op.Params.Backup); err == nil && !w.Driver.KeepsBackups(w.c) {
 			if lockedOut, err = w.resetSince(ctx, b); err != nil {
 				return err
 			}

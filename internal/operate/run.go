@@ -24,6 +24,7 @@ import (
 type Platform interface {
 	platform.Applier
 	platform.Archiver
+	platform.BackupKeeper
 }
 
 // Options are what an Operator is made of.

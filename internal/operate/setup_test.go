@@ -39,6 +39,8 @@ type bench struct {
 	world   *memplatform.World
 	driver  *memplatform.Driver
 	archive *archivetest.Memory
+	// keeps has the platform keep backups itself.
+	keeps bool
 	// change is applied to the operator's options at each start.
 	change   func(*operate.Options)
 	control  *control.Control
@@ -72,7 +74,7 @@ func newBenchOn(t *testing.T, s *store.Store, limits operate.Limits) *bench {
 
 // restart is what a new process starts with: nothing but store and world.
 func (b *bench) restart() {
-	b.driver = memplatform.New(b.world, memplatform.Options{Secrets: b.store})
+	b.driver = memplatform.New(b.world, memplatform.Options{Secrets: b.store, Keeps: b.keeps})
 	plans := &catalog.Catalog{Plans: []catalog.Plan{small, large}, Regions: []catalog.Region{{ID: "local"}}, Engines: b.driver.Engines()}
 	b.control = control.New(control.Deps{
 		Store: b.store, Catalog: plans, Ports: [2]int{21000, 23000}, Logger: slog.New(slog.DiscardHandler),

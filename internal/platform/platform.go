@@ -94,6 +94,7 @@ type Driver interface {
 	Archiver
 	ContinuousArchiver
 	Verifier
+	BackupKeeper
 	Reconciler
 	Measurer
 	Inspector

@@ -22,13 +22,13 @@ var BackupFields = filter.Fields{"id": filter.Number, "label": filter.Text, "typ
 var backupColumns = columns{"id": "id", "label": "label", "type": "type", "created": shown("created")}
 
 const selectBackup = `SELECT id, account_id, cluster_id, type, label, target, state, created, finished, bytes, stored_bytes,
-	installation, verified, problem, verify_tries, verify_after`
+	installation, verified, problem, verify_tries, verify_after, ref`
 
 func scanBackup(row pgx.Row, more ...any) (backup.Backup, error) {
 	var b backup.Backup
 	err := row.Scan(append([]any{
 		&b.ID, &b.Account, &b.Cluster, &b.Type, &b.Label, &b.Target, &b.State, &b.Created, &b.Finished, &b.Bytes, &b.StoredBytes,
-		&b.Installation, &b.Verified, &b.Problem, &b.VerifyTries, &b.VerifyAfter,
+		&b.Installation, &b.Verified, &b.Problem, &b.VerifyTries, &b.VerifyAfter, &b.Ref,
 	}, more...)...)
 	return b, err
 }
@@ -107,7 +107,7 @@ func (q queries) manyBackups(ctx context.Context, sql string, args ...any) ([]ba
 func (t *Tx) FinishBackup(ctx context.Context, b backup.Backup) error {
 	n, err := t.q.BackupFinish(ctx, dbsqlc.BackupFinishParams{
 		ID: int64(b.ID), State: string(b.State), Now: t.now(), Bytes: b.Bytes, StoredBytes: b.StoredBytes,
-		Installation: b.Installation, Problem: b.Problem,
+		Installation: b.Installation, Problem: b.Problem, Ref: b.Ref,
 	})
 	return changedOne(n, err)
 }

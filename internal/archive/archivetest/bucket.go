@@ -89,6 +89,11 @@ func (b *Bucket) URL() string {
 	return "s3://" + bucketName + "?region=us-east-1&use_path_style=true&disable_https=true&endpoint=" + b.server.URL
 }
 
+// Place is the bucket's as barman has it: its server's URL, its name, and the account.
+func (b *Bucket) Place() (endpoint, bucket, account, secret string) {
+	return b.server.URL, bucketName, "key", "secret"
+}
+
 // Env is what a process needs to use it.
 func (*Bucket) Env() []string {
 	return []string{"AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=secret"}

@@ -28,16 +28,15 @@ type backupStream struct {
 	warnings []string
 }
 
-// startBackupStream asks the server by its socket. The caller reads to the end,
+// startBackupStream asks the server for one. The caller reads to the end,
 // then finishes, and closes in any case.
 func startBackupStream(ctx context.Context, n engine.Node) (*backupStream, error) {
 	major, err := majorOf(n.Installation)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := connect(ctx, login{
-		host: n.Run, port: n.Listen.Port(), user: adminRole, password: n.AdminPassword,
-		database: adminDatabase,
+	conn, err := connectAsOurs(ctx, n, login{
+		password: n.AdminPassword, database: adminDatabase,
 		// "database" rather than "true": then the rule that lets us into every
 		// database counts, and a server of one node needs none for replication.
 		parameters: map[string]string{"replication": "database", "application_name": "steward"},

@@ -127,6 +127,18 @@ func (Driver) KeepSessions(ctx context.Context, n engine.Node, from []netip.Pref
 	return nil
 }
 
+// Seal implements engine.Hosted. The message is one of logical decoding, which nobody here does.
+func (Driver) Seal(ctx context.Context, n engine.Node) (string, error) {
+	if _, err := ask(ctx, n, "SELECT pg_catalog.pg_logical_emit_message(true, 'steward', ''::pg_catalog.text)"); err != nil {
+		return "", fmt.Errorf("commit a message: %w", err)
+	}
+	row, err := askOne(ctx, n, "SELECT pg_catalog.pg_walfile_name(pg_catalog.pg_switch_wal())")
+	if err != nil {
+		return "", fmt.Errorf("end a file of WAL: %w", err)
+	}
+	return row[0], nil
+}
+
 // UsedBytes implements engine.Hosted.
 func (Driver) UsedBytes(ctx context.Context, n engine.Node) (int64, error) {
 	row, err := askOne(ctx, n, `SELECT ((SELECT pg_catalog.sum(pg_catalog.pg_tablespace_size(oid)) FROM pg_catalog.pg_tablespace)

@@ -29,6 +29,8 @@ import (
 
 // Driver runs clusters on this machine.
 type Driver struct {
+	platform.KeepsNone
+
 	o         Options
 	log       *slog.Logger
 	layout    layout

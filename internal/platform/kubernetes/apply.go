@@ -58,6 +58,12 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error
 	if err != nil {
 		return err
 	}
+	if err := d.dropUnfinished(ctx, is.names); err != nil {
+		return err
+	}
+	if want.Suspended && is.object != nil && !is.hibernates() {
+		d.seal(ctx, is)
+	}
 	last, successor := d.handOver(ctx, want, is)
 	made.restart, made.handover = restartOf(want, is), last.String()
 	object, _, err := made.object()
@@ -68,7 +74,7 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error
 	if want.Size > 1 {
 		objects = append(objects, made.service(made.names.reads(), cnpg.ReplicaRole))
 	}
-	secrets, err := d.secrets(ctx, made, is)
+	secrets, err := d.secrets(ctx, made, is, is.object != nil)
 	if err != nil {
 		return err
 	}
@@ -91,6 +97,12 @@ func (d *Driver) desire(ctx context.Context, want platform.Wanted, is view) (des
 	made := desired{names: is.names, o: &d.o, hosted: d.hosted, want: want, diskMB: want.Plan.DiskMB}
 	if want.Encrypted && d.o.EncryptedStorageClass == "" {
 		return made, &permanentError{errors.New("there is no encrypted storage in this region")}
+	}
+	if is.object != nil {
+		made.keep(is.object)
+	}
+	if d.o.ObjectStore != "" && (made.archive == "" && (is.object == nil || want.Patch || is.hibernates()) || made.archive != "") {
+		made.archiveTo(d.o.ObjectStore)
 	}
 	if is.object != nil {
 		made.image = is.object.Spec.ImageName

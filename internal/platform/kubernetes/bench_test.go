@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"steward/internal/archive/archivetest"
 	"steward/internal/cluster"
 	"steward/internal/engine/postgresql"
 	"steward/internal/kubetest"
@@ -49,6 +52,8 @@ type bench struct {
 	namespace string
 	op        *simulator.Operator
 	secrets   *platformtest.Secrets
+	// bucket is where backups are kept; nil for none.
+	bucket *archivetest.Bucket
 }
 
 func newBench(t *testing.T) *bench {
@@ -83,7 +88,25 @@ func (b *bench) offer(t *testing.T, image string) {
 	}
 }
 
+// keep gives the namespace a place for backups.
+func (b *bench) keep(t *testing.T) {
+	t.Helper()
+	b.bucket = archivetest.NewBucket(t)
+	simulator.Keep(t, b.c, b.namespace, storeName, b.bucket)
+}
+
+// storeName is the object with the place for backups.
+const storeName = "backups"
+
 func (b *bench) options() kubernetes.Options {
+	o := b.plain()
+	if b.bucket != nil {
+		o.ObjectStore = storeName
+	}
+	return o
+}
+
+func (b *bench) plain() kubernetes.Options {
 	return kubernetes.Options{
 		Config: b.config, Namespace: b.namespace, Owner: "this store", ImageCatalog: catalogName, EncryptedStorageClass: "encrypted",
 		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Secrets: b.secrets, Engine: postgresql.New(), Logger: slog.New(slog.DiscardHandler),
@@ -116,10 +139,10 @@ func (b *bench) login(ctx context.Context, c cluster.Cluster, from netip.Addr, p
 	if !allowed {
 		return errors.New("the load balancer drops it")
 	}
-	return b.executeAtServer(ctx, c, s, from, password, "BEGIN; CREATE TABLE written (); ROLLBACK")
+	return b.executeAtServer(ctx, c, s, from, password, "BEGIN; CREATE TABLE written (); ROLLBACK", nil)
 }
 
-func (b *bench) executeAtServer(ctx context.Context, c cluster.Cluster, s corev1.Service, from netip.Addr, password, sql string) error {
+func (b *bench) executeAtServer(ctx context.Context, c cluster.Cluster, s corev1.Service, from netip.Addr, password, sql string, answer *[]string) error {
 	var pods corev1.PodList
 	if err := b.c.List(ctx, &pods, client.InNamespace(b.namespace), client.MatchingLabels(s.Spec.Selector)); err != nil {
 		return err
@@ -147,7 +170,12 @@ func (b *bench) executeAtServer(ctx context.Context, c cluster.Cluster, s corev1
 		return err
 	}
 	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, sql).ReadAll()
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	if err == nil && answer != nil {
+		for _, row := range results[len(results)-1].Rows {
+			*answer = append(*answer, string(row[0]))
+		}
+	}
 	return err
 }
 
@@ -158,14 +186,47 @@ func (b *bench) execute(t *testing.T, c cluster.Cluster, sql string) error {
 	if err := b.c.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: fmt.Sprintf("db-%d", c.ID)}, &s); err != nil {
 		return err
 	}
-	return b.executeAtServer(t.Context(), c, s, netip.MustParseAddr("127.0.0.1"), b.secrets.Text(c.ID, platform.RootPassword), sql)
+	return b.executeAtServer(t.Context(), c, s, netip.MustParseAddr("127.0.0.1"), b.secrets.Text(c.ID, platform.RootPassword), sql, nil)
+}
+
+// hold makes a cluster hold data, and held is what it holds.
+func (b *bench) hold(t *testing.T, c cluster.Cluster, data string) {
+	t.Helper()
+	if err := b.execute(t, c, fmt.Sprintf("BEGIN; CREATE TABLE IF NOT EXISTS held (data text); TRUNCATE held; INSERT INTO held VALUES ('%s'); COMMIT", data)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) held(t *testing.T, c cluster.Cluster) string {
+	t.Helper()
+	var s corev1.Service
+	if err := b.c.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: fmt.Sprintf("db-%d", c.ID)}, &s); err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	err := b.executeAtServer(t.Context(), c, s, netip.MustParseAddr("127.0.0.1"), b.secrets.Text(c.ID, platform.RootPassword), "SELECT data FROM held", &rows)
+	if err != nil || len(rows) != 1 {
+		t.Errorf("what it holds: %q, %v", rows, err)
+		return ""
+	}
+	return rows[0]
+}
+
+// stored are the keys of what is kept of a cluster.
+func (b *bench) stored(t *testing.T, c cluster.Cluster) []string {
+	t.Helper()
+	objects, _, err := b.bucket.Keys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(objects, func(key string) bool { return !strings.Contains(key, fmt.Sprintf("/db-%d-", c.ID)) })
 }
 
 // leftovers names all in the namespace that bears the cluster's label.
 func (b *bench) leftovers(t *testing.T, id cluster.ID) []string {
 	t.Helper()
 	var all []string
-	for _, list := range []client.ObjectList{&cnpg.ClusterList{}, &corev1.PodList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}} {
+	for _, list := range []client.ObjectList{&cnpg.ClusterList{}, &corev1.PodList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}, &cnpg.BackupList{}} {
 		err := b.c.List(t.Context(), list, client.InNamespace(b.namespace), client.MatchingLabels{"steward/cluster": strconv.Itoa(int(id))})
 		if err != nil {
 			t.Fatal(err)

@@ -37,6 +37,9 @@ func (d *Driver) Pending(ctx context.Context, want platform.Wanted) ([]cluster.T
 	if newest, err := d.newest(want.Series, images); err == nil && newest != is {
 		tasks = append(tasks, cluster.Task{Kind: cluster.TaskUpdate, From: versionOf(is), To: versionOf(newest)})
 	}
+	if d.o.ObjectStore != "" && v.object.Annotations[archiveAnnotation] == "" {
+		tasks = append(tasks, cluster.Task{Kind: cluster.TaskRestart})
+	}
 	cert, err := d.knownCertificate(ctx, v)
 	if err != nil || cert == nil {
 		return tasks, err

@@ -42,6 +42,14 @@ type desired struct {
 	diskMB int
 	// restart names the last restart that was asked for, and handover the last handover; "" for none.
 	restart, handover string
+	// archive is the name under which the servers' WAL and backups are kept; "" where nothing is.
+	archive string
+	// plugins, begin and from are what the operator's object says of these; begin is nil for a cluster that begins with no data.
+	plugins []cnpg.Plugin
+	begin   *cnpg.Bootstrap
+	from    []cnpg.ExternalCluster
+	// notes are annotations that stay what they are.
+	notes map[string]string
 }
 
 // closed reports whether nobody is let in.
@@ -75,6 +83,9 @@ func (d desired) object() (c *cnpg.Cluster, mark string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
+	if d.archive != "" {
+		settings["archive_timeout"] = archiveTimeout
+	}
 	maps.DeleteFunc(settings, func(name, _ string) bool { return cnpg.Decides(name) })
 	access := d.hosted.Access(node, d.o.Networks)
 	mark = markOf(settings, access)
@@ -85,6 +96,7 @@ func (d desired) object() (c *cnpg.Cluster, mark string, err error) {
 		Spec: cnpg.ClusterSpec{
 			Instances: node.ClusterSize, ImageName: d.image, PrimaryUpdateStrategy: "unsupervised", PrimaryUpdateMethod: "switchover",
 			InheritedMetadata: &cnpg.Metadata{Labels: d.labels()}, Bootstrap: d.bootstrap(),
+			Plugins: d.plugins, ExternalClusters: d.from,
 			Certificates: &cnpg.Certificates{ServerCASecret: d.ca(), ServerTLSSecret: d.tls()},
 			PostgreSQL:   cnpg.PostgreSQL{Parameters: settings, PgHBA: append([]string{rule}, access...), Synchronous: d.synchronous()},
 			Storage:      cnpg.Storage{Size: fmt.Sprintf("%dMi", d.diskMB), StorageClass: d.storageClass(), ResizeInUseVolumes: new(true)},
@@ -96,7 +108,8 @@ func (d desired) object() (c *cnpg.Cluster, mark string, err error) {
 	if d.want.Suspended {
 		c.Annotations[cnpg.HibernationAnnotation] = cnpg.Hibernated
 	}
-	for name, value := range map[string]string{cnpg.RestartAnnotation: d.restart, handoverAnnotation: d.handover} {
+	maps.Copy(c.Annotations, d.notes)
+	for name, value := range map[string]string{cnpg.RestartAnnotation: d.restart, handoverAnnotation: d.handover, archiveAnnotation: d.archive} {
 		if value != "" {
 			c.Annotations[name] = value
 		}
@@ -115,6 +128,9 @@ func markOf(settings map[string]string, access []string) string {
 }
 
 func (d desired) bootstrap() *cnpg.Bootstrap {
+	if d.begin != nil {
+		return d.begin
+	}
 	database, owner := d.hosted.FirstDatabase()
 	from := func(key string) *cnpg.SQLRefs {
 		return &cnpg.SQLRefs{SecretRefs: []cnpg.KeyReference{{Name: d.birth(), Key: key}}}
@@ -186,9 +202,10 @@ func texts(prefixes []netip.Prefix) []string {
 	return all
 }
 
-// policy lets in members, the operator, us, and who is on the list.
+// policy lets in members, the operator, us, and who is on the list. It is for all generations: who is let into none of a generation's servers is
+// refused by their own rules.
 func (d desired) policy() *networkingv1.NetworkPolicy {
-	members := metav1.LabelSelector{MatchLabels: map[string]string{cnpg.ClusterLabel: d.cluster()}}
+	members := metav1.LabelSelector{MatchLabels: map[string]string{clusterLabel: strconv.FormatInt(int64(d.id), 10)}}
 	operators := metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "cloudnative-pg"}}
 	from := make([]networkingv1.NetworkPolicyPeer, 0, len(d.o.Networks)+len(d.clients()))
 	for _, p := range slices.Concat(d.o.Networks, d.clients()) {

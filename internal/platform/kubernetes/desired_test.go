@@ -21,7 +21,7 @@ func TestNobodyIsLetInUnasked(t *testing.T) {
 		items := rapid.SliceOfN(rapid.SampledFrom([]string{"192.0.2.1", "198.51.100.0/24", "2001:db8::/32", "0.0.0.0/0"}), 0, 3).Draw(t, "list")
 		kind := rapid.SampledFrom([]corev1.ServiceType{corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeClusterIP}).Draw(t, "type")
 		made := desired{
-			names: names{7, "test", 1}, hosted: postgresql.New(), image: "registry/postgresql:17.2", diskMB: 1024,
+			names: names{id: 7, namespace: "test", generation: 1}, hosted: postgresql.New(), image: "registry/postgresql:17.2", diskMB: 1024,
 			o: &Options{ServiceType: kind, Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
 			want: platform.Wanted{Cluster: cluster.Cluster{LockedOut: rapid.Bool().Draw(t, "locked out"), Port: 5432, Spec: cluster.Spec{
 				Series: "17", Size: rapid.SampledFrom([]int{1, 3}).Draw(t, "size"), AllowList: items, SSLConnection: rapid.Bool().Draw(t, "TLS"),

@@ -143,7 +143,7 @@ func (e *examination) tryObject(ctx context.Context, image, series string) {
 		Engine: cluster.PostgreSQL, Series: series, Size: 3, Replication: cluster.Asynch, Commit: cluster.CommitRemoteWrite,
 		SSLConnection: true, AllowList: cluster.AllowList{netip.MustParsePrefix("192.0.2.0/24").String()},
 	}}, Plan: catalog.DefaultPlans()[0]}
-	made := desired{names: names{0, e.o.Namespace, 1}, o: &e.o, hosted: hosted, want: want, image: image, diskMB: want.Plan.DiskMB}
+	made := desired{names: names{namespace: e.o.Namespace, generation: 1}, o: &e.o, hosted: hosted, want: want, image: image, diskMB: want.Plan.DiskMB}
 	object, _, err := made.object()
 	if err == nil {
 		err = write(ctx, client.WithFieldValidation(e.c, "Strict"), object, client.DryRunAll)

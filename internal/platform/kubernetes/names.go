@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"steward/internal/backup"
 	"steward/internal/cluster"
 )
 
@@ -28,19 +29,36 @@ type names struct {
 	id         cluster.ID
 	namespace  string
 	generation int
+	// scratch is the backup that a server of no generation is only there to try out; 0 for none.
+	scratch backup.ID
 }
 
-func (d *Driver) names(id cluster.ID) names { return names{id, d.o.Namespace, 1} }
+// names are those of a cluster's first generation.
+func (d *Driver) names(id cluster.ID) names {
+	return names{id: id, namespace: d.o.Namespace, generation: 1}
+}
+
+// of is a cluster's names of another generation.
+func (n names) of(generation int) names {
+	n.generation = generation
+	return n
+}
 
 // base is the name of what outlives generations: the way in.
 func (n names) base() string { return "db-" + strconv.FormatInt(int64(n.id), 10) }
 
-func (n names) cluster() string { return fmt.Sprintf("%s-g%d", n.base(), n.generation) }
-func (n names) reads() string   { return n.base() + "-ro" }
-func (n names) root() string    { return n.base() + "-root" }
-func (n names) birth() string   { return n.cluster() + "-birth" }
-func (n names) ca() string      { return n.base() + "-ca" }
-func (n names) tls() string     { return n.base() + "-tls" }
+func (n names) cluster() string {
+	if n.scratch != 0 {
+		return fmt.Sprintf("%s-v%d", n.base(), n.scratch)
+	}
+	return fmt.Sprintf("%s-g%d", n.base(), n.generation)
+}
+
+func (n names) reads() string { return n.base() + "-ro" }
+func (n names) root() string  { return n.base() + "-root" }
+func (n names) birth() string { return n.cluster() + "-birth" }
+func (n names) ca() string    { return n.base() + "-ca" }
+func (n names) tls() string   { return n.base() + "-tls" }
 
 // host is the name by which we ask servers, which their certificate has among others.
 func (n names) host() string { return n.base() + "." + n.namespace + ".svc" }

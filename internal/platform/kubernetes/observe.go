@@ -209,10 +209,11 @@ func (v view) podOf(ordinal int) string { return v.pods[ordinal].Name }
 // addFailovers tells of changes of the primary: each begins a timeline.
 func (v view) addFailovers(seen *platform.Observed) {
 	s := v.object.Status
-	if s.TimelineID <= 1 {
+	began := timelinesOf(v.object)
+	seen.Failovers = began.failovers + max(0, s.TimelineID-began.timeline)
+	if s.TimelineID <= began.timeline {
 		return
 	}
-	seen.Failovers = s.TimelineID - 1
 	if at, err := time.Parse(time.RFC3339Nano, s.CurrentPrimaryTimestamp); err == nil {
 		seen.LastFailover = at
 	}

@@ -28,7 +28,8 @@ func (d *Driver) Check(ctx context.Context) error {
 
 // Abilities are what databases in this region can have done to them; the rest isn't built.
 func (d *Driver) Abilities() catalog.Abilities {
-	return catalog.Abilities{Engines: d.Engines(), Restarts: true, Switchovers: true}
+	keeps := d.o.ObjectStore != ""
+	return catalog.Abilities{Engines: d.Engines(), Backups: keeps, KeepsBackups: keeps, Restarts: true, Switchovers: true}
 }
 
 // Engines implements platform.Driver: the major versions that there was an image for when that was asked last.

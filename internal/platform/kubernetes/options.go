@@ -26,6 +26,8 @@ type Options struct {
 	StorageClass, EncryptedStorageClass string
 	// ImageCatalog names the object in the namespace with the image of each major version.
 	ImageCatalog string
+	// ObjectStore names the object in the namespace that says where backups are kept; "" for none.
+	ObjectStore string
 	// ServiceType is how customers get in: LoadBalancer, or ClusterIP for those within the cluster.
 	ServiceType corev1.ServiceType
 	// Networks are where steward's own connections come from, as servers see it.

@@ -26,8 +26,10 @@ func eachItem(list client.ObjectList, do func(client.Object)) error {
 // else would take too much of the processor each time is left to `make test-engines`.
 func TestPlatform(t *testing.T) {
 	b := newBench(t)
+	b.keep(t)
 	platformtest.Run(t, &platformtest.Bench{
 		Engine: cluster.PostgreSQL, Series: "15", Older: older, Newer: newer, Sizes: []int{3}, Suspends: true, Restarts: true, Remote: true, Short: !enginetest.Thorough(),
+		Keeps:   &platformtest.Keeping{Hold: b.hold, Held: b.held, Stored: b.stored, Moments: true},
 		Secrets: b.secrets, Port: 21000,
 		Open: func(t *testing.T) (platform.Driver, func()) {
 			d := b.open(t)

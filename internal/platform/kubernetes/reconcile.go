@@ -19,7 +19,7 @@ import (
 func kinds() []client.ObjectList {
 	return []client.ObjectList{
 		&cnpg.ClusterList{}, &corev1.ServiceList{}, &corev1.SecretList{}, &networkingv1.NetworkPolicyList{},
-		&corev1.PersistentVolumeClaimList{}, &corev1.PodList{},
+		&corev1.PersistentVolumeClaimList{}, &corev1.PodList{}, &cnpg.BackupList{},
 	}
 }
 
@@ -67,7 +67,7 @@ func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]c
 	for _, c := range clusters {
 		delete(data, c.ID)
 	}
-	var errs []error
+	errs := []error{d.dropExpired(ctx, there)}
 	for id, has := range data {
 		if has {
 			d.o.Logger.WarnContext(ctx, "the data of a cluster that nobody knows is left alone", "cluster_id", id, "namespace", d.o.Namespace,

@@ -20,6 +20,8 @@ func Rights() []rbacv1.PolicyRule {
 		{APIGroups: []string{cnpg.GroupVersion.Group}, Resources: []string{"clusters"}, Verbs: change},
 		{APIGroups: []string{cnpg.GroupVersion.Group}, Resources: []string{"clusters/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{cnpg.GroupVersion.Group}, Resources: []string{"imagecatalogs"}, Verbs: []string{"get"}},
+		{APIGroups: []string{cnpg.GroupVersion.Group}, Resources: []string{"backups"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
+		{APIGroups: []string{cnpg.BarmanGroupVersion.Group}, Resources: []string{"objectstores"}, Verbs: []string{"get"}},
 		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: change},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
 		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},

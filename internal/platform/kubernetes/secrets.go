@@ -15,7 +15,7 @@ import (
 )
 
 // secrets are the objects with a cluster's: what its server is told at its birth only as long as it isn't born.
-func (d *Driver) secrets(ctx context.Context, made desired, is view) ([]client.Object, error) {
+func (d *Driver) secrets(ctx context.Context, made desired, is view, born bool) ([]client.Object, error) {
 	k, err := d.keys(ctx, made.id)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (d *Driver) secrets(ctx context.Context, made desired, is view) ([]client.O
 		made.secret(made.tls(), corev1.SecretTypeTLS, true, map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}),
 		made.secret(made.root(), corev1.SecretTypeBasicAuth, true, map[string][]byte{corev1.BasicAuthUsernameKey: []byte(owner), corev1.BasicAuthPasswordKey: password}),
 	}
-	if is.object != nil {
+	if born {
 		return all, nil
 	}
 	node := made.node()

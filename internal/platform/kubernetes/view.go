@@ -27,9 +27,18 @@ type view struct {
 	write, reads *corev1.Service
 }
 
-// look reads a cluster's objects: from the API server, or what was watched of it.
+// look reads a cluster's objects: from the API server, or what was watched of it. Of several generations it is the one that counts.
 func (d *Driver) look(ctx context.Context, from client.Reader, id cluster.ID) (view, error) {
-	v := view{names: d.names(id)}
+	n, err := d.current(ctx, from, id)
+	if err != nil {
+		return view{names: n}, err
+	}
+	return d.lookAt(ctx, from, n)
+}
+
+// lookAt reads the objects of a generation, or of a scratch server.
+func (d *Driver) lookAt(ctx context.Context, from client.Reader, n names) (view, error) {
+	v := view{names: n}
 	var err error
 	get := func(name string, into client.Object) bool {
 		failed := from.Get(ctx, v.key(name), into)
@@ -48,7 +57,7 @@ func (d *Driver) look(ctx context.Context, from client.Reader, id cluster.ID) (v
 		v.reads = reads
 	}
 	var pods corev1.PodList
-	failed := from.List(ctx, &pods, client.InNamespace(v.namespace), client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(id), 10)})
+	failed := from.List(ctx, &pods, client.InNamespace(v.namespace), client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(n.id), 10)})
 	if failed != nil {
 		err = errors.Join(err, fmt.Errorf("list Pods: %w", failed))
 	}

@@ -31,6 +31,7 @@ const (
 	StepSwap      Step = "swap" // a restore makes what it has read that of the cluster
 	StepUndo      Step = "undo restore"
 	StepVerify    Step = "verify backup"
+	StepDrop      Step = "drop backup"
 	StepMeasure   Step = "measure"
 	StepInspect   Step = "inspect"
 	StepInside    Step = "inside"

@@ -27,6 +27,8 @@ type Options struct {
 	// Versions are the installed exact versions by "engine/series"; nil means
 	// DefaultVersions.
 	Versions map[string][]string
+	// Keeps has backups be kept in the world, as a platform does that has an archive of its own.
+	Keeps bool
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }
@@ -41,6 +43,8 @@ func DefaultVersions() map[string][]string {
 type World struct {
 	mu       sync.Mutex
 	clusters map[cluster.ID]*Cluster
+	// kept are the backups that are kept here, by their references.
+	kept map[string]kept
 }
 
 // NewWorld is an empty one.
@@ -93,6 +97,8 @@ type Cluster struct {
 	// replaced.
 	Data  string
 	Aside *Content
+	// Token is that of the last restore of a backup that is kept in the world.
+	Token string
 	// Recovered is the moment that the last restore went on to; nil for the backup's own.
 	Recovered *time.Time
 	// Unarchived are files that wait to be archived, by name; Overflowed reports that some

@@ -21,7 +21,7 @@ func TestPlatform(t *testing.T) {
 			b.Port, b.Secrets = 21000, platformtest.NewSecrets()
 			b.Sizes, b.Suspends, b.Restarts = []int{3}, true, true
 			b.Open = func(*testing.T) (platform.Driver, func()) {
-				return memplatform.New(world, memplatform.Options{Secrets: b.Secrets}), func() {}
+				return memplatform.New(world, memplatform.Options{Secrets: b.Secrets, Keeps: true}), func() {}
 			}
 			b.Login = func(_ context.Context, c cluster.Cluster, from netip.Addr, password string) error {
 				return world.Login(c.ID, from, password)
@@ -36,6 +36,16 @@ func TestPlatform(t *testing.T) {
 					return []string{"cluster"}
 				}
 				return nil
+			}
+			b.Keeps = &platformtest.Keeping{
+				Hold: func(_ *testing.T, c cluster.Cluster, data string) {
+					world.Edit(c.ID, func(c *memplatform.Cluster) { c.Data = data })
+				},
+				Held: func(_ *testing.T, c cluster.Cluster) string {
+					real, _ := world.Cluster(c.ID)
+					return real.Data
+				},
+				Stored: func(_ *testing.T, c cluster.Cluster) []string { return world.Kept(c.ID) },
 			}
 			platformtest.Run(t, &b)
 		})

@@ -37,6 +37,8 @@ type Bench struct {
 	Restarts bool
 	// Suspends reports whether clusters can be suspended.
 	Suspends bool
+	// Keeps is of a platform that keeps backups itself; nil where steward's archive does.
+	Keeps *Keeping
 	// Secrets are those that the drivers got.
 	Secrets *Secrets
 	// Port is the first of ten that the suite may use.

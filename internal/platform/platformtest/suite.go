@@ -46,6 +46,7 @@ func Run(t *testing.T, b *Bench) {
 		}
 		t.Run(c.name, func(t *testing.T) { c.run(b.open(t)) })
 	}
+	runKept(t, b)
 }
 
 func engines(r *run) {

@@ -2,9 +2,11 @@ package regions
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
+	"steward/internal/backup"
 	"steward/internal/cluster"
 	"steward/internal/insight"
 	"steward/internal/measure"
@@ -123,6 +125,76 @@ func (r *Router) Verify(ctx context.Context, want platform.Wanted, c platform.Co
 		return err
 	}
 	return d.Verify(ctx, want, c, in)
+}
+
+// KeepsBackups implements platform.BackupKeeper: of a platform that wasn't reached yet nothing is in steward's archive, as of none but
+// this host.
+func (r *Router) KeepsBackups(of cluster.Cluster) bool {
+	d, err := r.change(of)
+	return errors.Is(err, platform.ErrAway) || err == nil && d.KeepsBackups(of)
+}
+
+// TakeBackup implements platform.BackupKeeper.
+func (r *Router) TakeBackup(ctx context.Context, want platform.Wanted, id backup.ID, from cluster.Role) (platform.Kept, error) {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return platform.Kept{}, err
+	}
+	return d.TakeBackup(ctx, want, id, from)
+}
+
+// RestoreKept implements platform.BackupKeeper.
+func (r *Router) RestoreKept(ctx context.Context, want platform.Wanted, from platform.KeptSource, placing func() error) (time.Time, error) {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return d.RestoreKept(ctx, want, from, placing)
+}
+
+// ForkKept implements platform.BackupKeeper.
+func (r *Router) ForkKept(ctx context.Context, want platform.Wanted, from platform.KeptSource) (time.Time, error) {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return d.ForkKept(ctx, want, from)
+}
+
+// VerifyKept implements platform.BackupKeeper.
+func (r *Router) VerifyKept(ctx context.Context, want platform.Wanted, from platform.KeptSource) error {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return err
+	}
+	return d.VerifyKept(ctx, want, from)
+}
+
+// DropBackup implements platform.BackupKeeper.
+func (r *Router) DropBackup(ctx context.Context, of cluster.Cluster, id backup.ID, ref string) error {
+	d, err := r.change(of)
+	if err != nil {
+		return err
+	}
+	return d.DropBackup(ctx, of, id, ref)
+}
+
+// DropBackups implements platform.BackupKeeper.
+func (r *Router) DropBackups(ctx context.Context, of cluster.Cluster) error {
+	d, err := r.change(of)
+	if err != nil {
+		return err
+	}
+	return d.DropBackups(ctx, of)
+}
+
+// PruneBackups implements platform.BackupKeeper.
+func (r *Router) PruneBackups(ctx context.Context, of cluster.Cluster, keep []string) error {
+	d, err := r.change(of)
+	if err != nil {
+		return err
+	}
+	return d.PruneBackups(ctx, of, keep)
 }
 
 // Measure implements platform.Measurer.

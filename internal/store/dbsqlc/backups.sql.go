@@ -74,8 +74,8 @@ func (q *Queries) BackupCreate(ctx context.Context, arg BackupCreateParams) (int
 
 const backupFinish = `-- name: BackupFinish :execrows
 UPDATE backups SET state = $1, finished = $2::timestamptz, bytes = $3, stored_bytes = $4,
-                   installation = $5, problem = $6
-WHERE id = $7 AND state = 'running'
+                   installation = $5, problem = $6, ref = $7
+WHERE id = $8 AND state = 'running'
 `
 
 type BackupFinishParams struct {
@@ -85,6 +85,7 @@ type BackupFinishParams struct {
 	StoredBytes  int64
 	Installation string
 	Problem      string
+	Ref          string
 	ID           int64
 }
 
@@ -96,6 +97,7 @@ func (q *Queries) BackupFinish(ctx context.Context, arg BackupFinishParams) (int
 		arg.StoredBytes,
 		arg.Installation,
 		arg.Problem,
+		arg.Ref,
 		arg.ID,
 	)
 	if err != nil {

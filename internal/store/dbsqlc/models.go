@@ -118,6 +118,7 @@ type Backup struct {
 	Problem      string
 	VerifyTries  int32
 	VerifyAfter  *time.Time
+	Ref          string
 }
 
 type CheckBlock struct {

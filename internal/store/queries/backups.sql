@@ -5,7 +5,7 @@ RETURNING id;
 
 -- name: BackupFinish :execrows
 UPDATE backups SET state = @state, finished = @now::timestamptz, bytes = @bytes, stored_bytes = @stored_bytes,
-                   installation = @installation, problem = @problem
+                   installation = @installation, problem = @problem, ref = @ref
 WHERE id = @id AND state = 'running';
 
 -- name: BackupVerified :execrows

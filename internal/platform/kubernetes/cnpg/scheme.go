@@ -14,8 +14,10 @@ var GroupVersion = schema.GroupVersion{Group: "postgresql.cnpg.io", Version: "v1
 
 // AddToScheme makes the types known.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Cluster{}, &ClusterList{}, &ImageCatalog{}, &ImageCatalogList{})
+	s.AddKnownTypes(GroupVersion, &Cluster{}, &ClusterList{}, &ImageCatalog{}, &ImageCatalogList{}, &Backup{}, &BackupList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
+	s.AddKnownTypes(BarmanGroupVersion, &ObjectStore{}, &ObjectStoreList{})
+	metav1.AddToGroupVersion(s, BarmanGroupVersion)
 	return nil
 }
 

@@ -34,6 +34,8 @@ type ClusterSpec struct {
 	StopDelay             int                         `json:"stopDelay,omitempty"`
 	SmartShutdownTimeout  *int                        `json:"smartShutdownTimeout,omitempty"`
 	SwitchoverDelay       int                         `json:"switchoverDelay,omitempty"`
+	Plugins               []Plugin                    `json:"plugins,omitempty"`
+	ExternalClusters      []ExternalCluster           `json:"externalClusters,omitempty"`
 }
 
 // Metadata is what the operator gives to all that it makes for the cluster.
@@ -43,7 +45,8 @@ type Metadata struct {
 
 // Bootstrap is how the first instance comes to its data.
 type Bootstrap struct {
-	InitDB *InitDB `json:"initdb,omitempty"`
+	InitDB   *InitDB   `json:"initdb,omitempty"`
+	Recovery *Recovery `json:"recovery,omitempty"`
 }
 
 // InitDB begins with no data.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -49,9 +51,37 @@ func Define(t testing.TB, c client.Client) {
 		if err == nil {
 			err = c.List(t.Context(), &cnpg.ImageCatalogList{})
 		}
+		for _, more := range []client.ObjectList{&cnpg.BackupList{}, &cnpg.ObjectStoreList{}} {
+			if err == nil {
+				err = c.List(t.Context(), more)
+			}
+		}
 		if meta.IsNoMatchError(err) || err != nil {
 			return err
 		}
 		return nil
 	})
+}
+
+// Keep makes an ObjectStore for a bucket, as whoever looks after a region does.
+func Keep(t testing.TB, c client.Client, namespace, name string, bucket interface {
+	Place() (endpoint, bucket, account, secret string)
+}) {
+	t.Helper()
+	endpoint, at, account, secret := bucket.Place()
+	keys := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Data:       map[string][]byte{"ACCESS_KEY_ID": []byte(account), "ACCESS_SECRET_KEY": []byte(secret)},
+	}
+	store := &cnpg.ObjectStore{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+	store.Spec.Configuration = cnpg.BarmanConfiguration{
+		DestinationPath: "s3://" + at + "/databases/", EndpointURL: endpoint, S3Credentials: &cnpg.S3Credentials{
+			AccessKeyID: &cnpg.KeyReference{Name: name, Key: "ACCESS_KEY_ID"}, SecretAccessKey: &cnpg.KeyReference{Name: name, Key: "ACCESS_SECRET_KEY"},
+		},
+	}
+	for _, o := range []client.Object{keys, store} {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

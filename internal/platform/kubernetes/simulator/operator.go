@@ -49,6 +49,10 @@ type Operator struct {
 	// lag is how many passes go by between what the status says and what is done.
 	lag       int
 	addresses int
+	// faults are what goes wrong with backups and recoveries, and played how often each has.
+	faults Faults
+	// taken are the backups that are being taken, by name.
+	taken map[string]*taking
 }
 
 // instances are those of a cluster, by their serial number.
@@ -60,6 +64,8 @@ type instances struct {
 	waits    int
 	timeline int
 	changed  time.Time
+	// failedJobs counts the Pods of recoveries that failed.
+	failedJobs int
 }
 
 type instance struct {
@@ -74,7 +80,7 @@ type instance struct {
 // Start starts the operator, which ends with the test, and so do its servers.
 func Start(t testing.TB, o Options) *Operator {
 	t.Helper()
-	op := &Operator{o: o, t: t, dir: testdir.New(t, "steward-cnpg-"), clusters: map[string]*instances{}, lag: 2}
+	op := &Operator{o: o, t: t, dir: testdir.New(t, "steward-cnpg-"), clusters: map[string]*instances{}, lag: 2, taken: map[string]*taking{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -167,6 +173,7 @@ func (op *Operator) look(ctx context.Context) {
 		c := &clusters.Items[i]
 		there[c.Name] = true
 		if err := op.reconcile(ctx, c); err != nil && ctx.Err() == nil {
+			op.t.Logf("%s: %v", c.Name, err)
 			c.Status.Phase, c.Status.PhaseReason = "Unable to create required cluster objects", err.Error()
 			op.report(ctx, c)
 		}
@@ -176,6 +183,7 @@ func (op *Operator) look(ctx context.Context) {
 			op.remove(ctx, name)
 		}
 	}
+	op.backups(ctx)
 	op.balance(ctx)
 }
 
@@ -186,6 +194,7 @@ func (op *Operator) remove(ctx context.Context, name string) {
 		op.deletePod(ctx, i)
 		_ = os.RemoveAll(i.dir) // the test's end does
 	}
+	_ = op.o.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(op.o.Namespace), client.MatchingLabels{cnpg.ClusterLabel: name}, client.GracePeriodSeconds(0))
 	_ = op.o.Client.DeleteAllOf(ctx, &corev1.PersistentVolumeClaim{}, client.InNamespace(op.o.Namespace), client.MatchingLabels{cnpg.ClusterLabel: name})
 	delete(op.clusters, name)
 }
@@ -229,6 +238,9 @@ func (op *Operator) reconcile(ctx context.Context, c *cnpg.Cluster) error {
 		}
 	}()
 	c.Status.Image = c.Spec.ImageName // at once, whatever runs
+	if err := op.archive(ctx, c); err != nil {
+		return err
+	}
 	if c.Annotations[cnpg.HibernationAnnotation] == cnpg.Hibernated {
 		return op.hibernate(ctx, all, c)
 	}
@@ -238,6 +250,9 @@ func (op *Operator) reconcile(ctx context.Context, c *cnpg.Cluster) error {
 	}
 	if all.primary == 0 {
 		c.Status.Phase = "Setting up primary"
+		if c.Spec.Bootstrap.Recovery != nil {
+			return op.recover(ctx, all, c, tls)
+		}
 		return op.first(ctx, all, c, tls)
 	}
 	for serial := range all.all {
@@ -369,7 +384,7 @@ func (op *Operator) birth(ctx context.Context, i *instance, c *cnpg.Cluster) err
 
 func (op *Operator) password(ctx context.Context, c *cnpg.Cluster) (string, error) {
 	var s corev1.Secret
-	err := op.o.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: c.Spec.Bootstrap.InitDB.Secret.Name}, &s)
+	err := op.o.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: ownerOf(c).Name}, &s)
 	return string(s.Data[corev1.BasicAuthPasswordKey]), err
 }
 
@@ -428,6 +443,7 @@ func (op *Operator) join(ctx context.Context, all *instances, c *cnpg.Cluster, t
 // settings are those of an instance, with what the operator decides.
 func (op *Operator) settings(all *instances, i *instance, c *cnpg.Cluster) map[string]string {
 	s := maps.Clone(c.Spec.PostgreSQL.Parameters)
+	maps.Copy(s, op.archiving(c))
 	if p := all.all[all.primary]; p != nil && p != i {
 		s["primary_conninfo"] = fmt.Sprintf("host=%s-rw hostaddr=%s port=5432 user=streaming_replica application_name=%s sslmode=disable", c.Name, p.ip, i.name)
 	}

@@ -1,0 +1,373 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"steward/internal/backup"
+	"steward/internal/cluster"
+	"steward/internal/platform"
+	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/wait"
+)
+
+// Annotations of the operator's objects, of which a cluster has one for each generation and for each scratch server.
+const (
+	// archiveAnnotation is the name under which WAL and backups are kept: each generation's own.
+	archiveAnnotation = "steward/archive"
+	// originAnnotation names the request that the data was restored for.
+	originAnnotation = "steward/origin"
+	// reachedAnnotation is the moment that restored data is of.
+	reachedAnnotation = "steward/reached"
+	// unfinishedAnnotation is on what nobody is led to yet, or ever; its value is when it is left over for sure.
+	unfinishedAnnotation = "steward/unfinished"
+	// asideAnnotation is on what a restore has replaced, since when.
+	asideAnnotation = "steward/aside"
+	// undoneAnnotation is on a generation that an undone restore has given way to again.
+	undoneAnnotation = "steward/undone"
+	// timelinesAnnotation is on restored data: the timeline that it began with, and the failovers until then.
+	timelinesAnnotation = "steward/timelines"
+)
+
+// noted are the annotations that an object keeps as long as it is there.
+var noted = []string{originAnnotation, reachedAnnotation, timelinesAnnotation, undoneAnnotation}
+
+// timelines are where the count of a cluster's failovers begins.
+type timelines struct{ timeline, failovers int }
+
+func timelinesOf(c *cnpg.Cluster) timelines {
+	t := timelines{timeline: 1}
+	first, failovers, ok := strings.Cut(c.Annotations[timelinesAnnotation], "/")
+	if n, err := strconv.Atoi(first); ok && err == nil {
+		t.timeline = n
+		t.failovers, _ = strconv.Atoi(failovers) // we wrote it
+	}
+	return t
+}
+
+func (t timelines) String() string { return fmt.Sprintf("%d/%d", t.timeline, t.failovers) }
+
+// current are the names of the generation that counts: the one that customers are led to. Where nothing leads to any, it is the newest that
+// is neither unfinished nor aside.
+func (d *Driver) current(ctx context.Context, from client.Reader, id cluster.ID) (names, error) {
+	n := d.names(id)
+	way := &corev1.Service{}
+	err := from.Get(ctx, n.key(n.base()), way)
+	if err == nil {
+		if g, err := strconv.Atoi(way.Labels[generationLabel]); err == nil {
+			n.generation = g
+		}
+		return n, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return n, fmt.Errorf("read %s: %w", n.base(), err)
+	}
+	all, err := d.objects(ctx, from, id)
+	for _, c := range all {
+		if c.Annotations[unfinishedAnnotation] == "" && c.Annotations[asideAnnotation] == "" {
+			n.generation = max(n.generation, generationOf(&c))
+		}
+	}
+	return n, err
+}
+
+func generationOf(o client.Object) int {
+	g, _ := strconv.Atoi(o.GetLabels()[generationLabel]) // 0 of what isn't ours
+	return g
+}
+
+// objects are the operator's objects of a cluster, oldest generation first.
+func (d *Driver) objects(ctx context.Context, from client.Reader, id cluster.ID) ([]cnpg.Cluster, error) {
+	var all cnpg.ClusterList
+	err := from.List(ctx, &all, client.InNamespace(d.o.Namespace), client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(id), 10)})
+	if err != nil {
+		return nil, fmt.Errorf("list generations: %w", err)
+	}
+	return slices.SortedFunc(slices.Values(all.Items), func(a, b cnpg.Cluster) int { return generationOf(&a) - generationOf(&b) }), nil
+}
+
+// nextGeneration is one of which nothing is there.
+func (d *Driver) nextGeneration(ctx context.Context, id cluster.ID) (int, error) {
+	left, err := d.leftovers(ctx, id)
+	next := 0
+	for _, o := range left {
+		next = max(next, generationOf(o))
+	}
+	return next + 1, err
+}
+
+// archivePrefix begins the names of all archives of a cluster, and of no other with its number, as after a store was lost.
+func archivePrefix(c cluster.Cluster) string {
+	return "db-" + strconv.FormatInt(int64(c.ID), 10) + "-" + strconv.FormatInt(c.Created.UTC().UnixNano(), 36) + "-"
+}
+
+// newArchive is a name that nothing was archived under yet, which the plugin insists on.
+func newArchive(c cluster.Cluster, generation int) string {
+	token := make([]byte, 4)
+	rand.Read(token)
+	return archivePrefix(c) + "g" + strconv.Itoa(generation) + "-" + hex.EncodeToString(token)
+}
+
+// keep takes over from an object what is decided once.
+func (d *desired) keep(c *cnpg.Cluster) {
+	d.archive, d.plugins, d.begin, d.from = c.Annotations[archiveAnnotation], c.Spec.Plugins, c.Spec.Bootstrap, c.Spec.ExternalClusters
+	d.notes = map[string]string{}
+	for _, name := range noted {
+		if value := c.Annotations[name]; value != "" {
+			d.notes[name] = value
+		}
+	}
+}
+
+// archiveTo has the servers archive to an ObjectStore.
+func (d *desired) archiveTo(store string) {
+	if d.archive == "" {
+		d.archive = newArchive(d.want.Cluster, d.generation)
+	}
+	d.plugins = []cnpg.Plugin{{
+		Name: cnpg.BarmanPlugin, Enabled: new(true), IsWALArchiver: new(true),
+		Parameters: map[string]string{cnpg.BarmanObjectName: store, cnpg.ServerName: d.archive},
+	}}
+}
+
+// archiveTimeout is after how many seconds a file of WAL is archived that something was written to.
+const archiveTimeout = "60"
+
+// ours is an object as we wrote it, to be written again with other annotations.
+func ours(c *cnpg.Cluster) *cnpg.Cluster {
+	mine := &cnpg.Cluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: cnpg.GroupVersion.String(), Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Namespace: c.Namespace, Labels: map[string]string{}, Annotations: map[string]string{}}, Spec: c.Spec,
+	}
+	for name, value := range c.Labels {
+		if strings.HasPrefix(name, "steward/") || name == "app.kubernetes.io/managed-by" {
+			mine.Labels[name] = value
+		}
+	}
+	for name, value := range c.Annotations {
+		if strings.HasPrefix(name, "steward/") || name == cnpg.HibernationAnnotation || name == cnpg.RestartAnnotation {
+			mine.Annotations[name] = value
+		}
+	}
+	return mine
+}
+
+// annotate writes an object again with some annotations changed; one that becomes "" goes.
+func (d *Driver) annotate(ctx context.Context, c *cnpg.Cluster, change map[string]string) error {
+	mine := ours(c)
+	maps.Copy(mine.Annotations, change)
+	maps.DeleteFunc(mine.Annotations, func(_, value string) bool { return value == "" })
+	return write(ctx, d.live, mine)
+}
+
+// lead leads customers to a generation: nobody yet, since the rules of who is let in are Apply's.
+func (d *Driver) lead(ctx context.Context, made desired) error {
+	made.want.LockedOut = true
+	ways := []client.Object{made.service(made.base(), cnpg.PrimaryRole)}
+	if made.want.Size > 1 {
+		ways = append(ways, made.service(made.names.reads(), cnpg.ReplicaRole))
+	}
+	for _, way := range ways {
+		if err := write(ctx, d.live, way); err != nil {
+			return err
+		}
+	}
+	d.forgetProbes(made.id)
+	return nil
+}
+
+// setAside has the generation rest that customers were led to before, and removes those that were aside already. Repeated, it finds the same ones. A machine
+// that is lost doesn't hold it up.
+func (d *Driver) setAside(ctx context.Context, current names) error {
+	all, err := d.objects(ctx, d.live, current.id)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(c cnpg.Cluster) bool {
+		return c.Name == current.cluster() || c.Annotations[unfinishedAnnotation] != ""
+	})
+	if len(all) == 0 {
+		return nil
+	}
+	for i := range all[:len(all)-1] {
+		if err := client.IgnoreNotFound(d.live.Delete(ctx, &all[i])); err != nil {
+			return fmt.Errorf("remove %s: %w", all[i].Name, err)
+		}
+	}
+	last := &all[len(all)-1]
+	n := current.of(generationOf(last))
+	if last.Annotations[asideAnnotation] == "" {
+		if v, err := d.lookAt(ctx, d.live, n); err == nil {
+			d.seal(ctx, v)
+		}
+		since := d.o.Now().UTC().Format(time.RFC3339)
+		if err := d.annotate(ctx, last, map[string]string{asideAnnotation: since, cnpg.HibernationAnnotation: cnpg.Hibernated}); err != nil {
+			return err
+		}
+	}
+	d.awaitRest(ctx, n)
+	return nil
+}
+
+// restTime is how long is waited for the servers of a generation to stop that nobody is led to any more.
+const restTime = 30 * time.Second
+
+func (d *Driver) awaitRest(ctx context.Context, n names) {
+	ctx, cancel := context.WithTimeout(ctx, restTime)
+	defer cancel()
+	for {
+		v, err := d.lookAt(ctx, d.live, n)
+		if err == nil && len(v.pods) == 0 {
+			return
+		}
+		if wait.Sleep(ctx, pollEvery) != nil {
+			d.o.Logger.WarnContext(ctx, "servers that were replaced have yet to stop", "cluster", n.cluster())
+			return
+		}
+	}
+}
+
+// dropUnfinished removes what a restore that was given up has left. Whoever calls it holds the cluster's lease, so that none is under way.
+func (d *Driver) dropUnfinished(ctx context.Context, current names) error {
+	all, err := d.objects(ctx, d.seen, current.id)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		c := &all[i]
+		if c.Annotations[unfinishedAnnotation] == "" || c.Name == current.cluster() || generationOf(c) == 0 {
+			continue
+		}
+		if err := client.IgnoreNotFound(d.live.Delete(ctx, c)); err != nil {
+			return fmt.Errorf("remove %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// dropExpired removes what was aside for long enough, and what verifications and restores have left that ended in the middle.
+func (d *Driver) dropExpired(ctx context.Context, there []client.Object) error {
+	var errs []error
+	now := d.o.Now()
+	for _, o := range there {
+		c, ok := o.(*cnpg.Cluster)
+		if !ok || c.DeletionTimestamp != nil {
+			continue
+		}
+		left, err := time.Parse(time.RFC3339, c.Annotations[unfinishedAnnotation])
+		expired := err == nil && now.After(left)
+		if since, err := time.Parse(time.RFC3339, c.Annotations[asideAnnotation]); err == nil {
+			expired = expired || now.Sub(since) > backup.SetAside
+		}
+		id, _ := idOf(c)
+		if is, err := d.current(ctx, d.seen, id); !expired || err != nil || is.cluster() == c.Name {
+			errs = append(errs, err)
+			continue
+		}
+		d.o.Logger.InfoContext(ctx, "data that was set aside, or never used, is removed", "cluster_id", id, "object", c.Name)
+		errs = append(errs, client.IgnoreNotFound(d.live.Delete(ctx, c)))
+	}
+	return errors.Join(errs...)
+}
+
+// Undo implements platform.Archiver.
+func (d *Driver) Undo(ctx context.Context, want platform.Wanted) error {
+	if err := d.undo(ctx, want); err != nil {
+		return fmt.Errorf("undo the restore of cluster %d: %w", want.ID, err)
+	}
+	return nil
+}
+
+func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
+	is, err := d.look(ctx, d.live, want.ID)
+	if err != nil {
+		return err
+	}
+	if is.object != nil && is.object.Annotations[undoneAnnotation] != "" && is.object.Annotations[asideAnnotation] == "" {
+		return nil // an earlier run has come to its end
+	}
+	aside, err := d.asideOf(ctx, is)
+	if err != nil {
+		return err
+	}
+	if is.object == nil || is.cluster() != aside.Name {
+		if err := d.wake(ctx, want, is, aside); err != nil {
+			return err
+		}
+	}
+	back := is.names.of(generationOf(aside))
+	if err := d.dropOthers(ctx, back); err != nil {
+		return err
+	}
+	now := &cnpg.Cluster{}
+	if err := d.live.Get(ctx, back.key(back.cluster()), now); err != nil {
+		return fmt.Errorf("read %s: %w", back.cluster(), err)
+	}
+	return d.annotate(ctx, now, map[string]string{asideAnnotation: "", undoneAnnotation: "yes", cnpg.HibernationAnnotation: cnpg.Awake})
+}
+
+// asideOf is what the last restore has set aside.
+func (d *Driver) asideOf(ctx context.Context, is view) (*cnpg.Cluster, error) {
+	all, err := d.objects(ctx, d.live, is.id)
+	if err != nil {
+		return nil, err
+	}
+	for i := range slices.Backward(all) {
+		since, err := time.Parse(time.RFC3339, all[i].Annotations[asideAnnotation])
+		if err == nil && d.o.Now().Sub(since) <= backup.SetAside && all[i].DeletionTimestamp == nil {
+			return &all[i], nil
+		}
+	}
+	return nil, platform.ErrNothingAside
+}
+
+// wake brings a generation's servers back, and leads to it.
+func (d *Driver) wake(ctx context.Context, want platform.Wanted, is view, aside *cnpg.Cluster) error {
+	back := is.names.of(generationOf(aside))
+	began := timelinesOf(aside)
+	if is.object != nil { // what happened meanwhile isn't told twice
+		var now platform.Observed
+		is.addFailovers(&now)
+		began = timelines{timeline: max(1, aside.Status.TimelineID), failovers: now.Failovers}
+	}
+	if err := d.annotate(ctx, aside, map[string]string{cnpg.HibernationAnnotation: cnpg.Awake, timelinesAnnotation: began.String()}); err != nil {
+		return err
+	}
+	if _, err := d.awaitWriter(ctx, back, nil); err != nil {
+		return err
+	}
+	made, err := d.desire(ctx, want, view{names: back, object: aside})
+	if err != nil {
+		return err
+	}
+	return d.lead(ctx, made)
+}
+
+// dropOthers removes all generations but one.
+func (d *Driver) dropOthers(ctx context.Context, but names) error {
+	all, err := d.objects(ctx, d.live, but.id)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if c := &all[i]; c.Name != but.cluster() && generationOf(c) != 0 {
+			if err := client.IgnoreNotFound(d.live.Delete(ctx, c)); err != nil {
+				return fmt.Errorf("remove %s: %w", c.Name, err)
+			}
+		}
+	}
+	return nil
+}

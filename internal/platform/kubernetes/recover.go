@@ -1,0 +1,500 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"steward/internal/cluster"
+	"steward/internal/engine"
+	"steward/internal/failpoint"
+	"steward/internal/platform"
+	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/wait"
+)
+
+const (
+	// recoveryTries is how many Pods of a recovery may fail; the operator makes another each time.
+	recoveryTries = 3
+	// leftOver is how long after its end what was begun is left over for sure, and longest how long a recovery takes that knows no end.
+	leftOver = 5 * time.Minute
+	longest  = 13 * time.Hour
+	// targetFormat is how the operator's manual writes moments, and PostgreSQL reads them in its configuration: there it knows no Z yet.
+	targetFormat = "2006-01-02 15:04:05.000000+00"
+	// originName is what a recovery calls the place that it reads from.
+	originName = "origin"
+)
+
+// RestoreKept implements platform.BackupKeeper: the backup becomes another generation. The one before serves until it does.
+func (d *Driver) RestoreKept(ctx context.Context, want platform.Wanted, from platform.KeptSource, placing func() error) (time.Time, error) {
+	reached, err := d.restoreKept(ctx, want, from, placing)
+	if err != nil {
+		return reached, fmt.Errorf("restore cluster %d: %w", want.ID, err)
+	}
+	return reached, nil
+}
+
+func (d *Driver) restoreKept(ctx context.Context, want platform.Wanted, from platform.KeptSource, placing func() error) (time.Time, error) {
+	is, err := d.look(ctx, d.live, want.ID)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if is.object != nil && foreign(is.object, want.Cluster) {
+		return time.Time{}, errForeign(is.object)
+	}
+	if is.object != nil && is.object.Annotations[originAnnotation] == from.Token {
+		return d.finishRestore(ctx, is.names)
+	}
+	next, err := d.begun(ctx, want, is, from)
+	if err != nil {
+		return time.Time{}, err
+	}
+	failpoint.Here("kubernetes: after a restore was begun")
+	if _, err := d.awaitWriter(ctx, next.names, nil); err != nil {
+		return time.Time{}, d.dropAfter(ctx, next.names, err)
+	}
+	if err := placing(); err != nil {
+		return time.Time{}, err
+	}
+	if err := d.lead(ctx, next); err != nil {
+		return time.Time{}, err
+	}
+	failpoint.Here("kubernetes: after a restore was led to")
+	return d.finishRestore(ctx, next.names)
+}
+
+// begun is the generation that the backup becomes: one that was begun for the same request, or a new one.
+func (d *Driver) begun(ctx context.Context, want platform.Wanted, is view, from platform.KeptSource) (made desired, err error) {
+	all, err := d.objects(ctx, d.live, want.ID)
+	if err != nil {
+		return made, err
+	}
+	for i := range all {
+		c := &all[i]
+		if c.Annotations[unfinishedAnnotation] == "" || generationOf(c) == 0 || c.DeletionTimestamp != nil {
+			continue
+		}
+		if c.Annotations[originAnnotation] == from.Token {
+			return d.desire(ctx, want, view{names: is.names.of(generationOf(c)), object: c})
+		}
+		if err := client.IgnoreNotFound(d.live.Delete(ctx, c)); err != nil {
+			return made, fmt.Errorf("remove %s: %w", c.Name, err)
+		}
+	}
+	generation, err := d.nextGeneration(ctx, want.ID)
+	if err != nil {
+		return made, err
+	}
+	if is.object == nil {
+		is.object = &cnpg.Cluster{} // its data is gone: all else is as it was
+	}
+	if made, err = d.desire(ctx, want, view{names: is.names.of(generation)}); err != nil {
+		return made, err
+	}
+	if image := is.object.Spec.ImageName; image != "" {
+		made.image = image
+	}
+	began := timelines{timeline: 1}
+	var before platform.Observed
+	is.addFailovers(&before)
+	began.failovers = before.Failovers
+	return made, d.makeOf(ctx, &made, is, from, began)
+}
+
+// makeOf makes a generation of a backup. Nobody is let in.
+func (d *Driver) makeOf(ctx context.Context, made *desired, is view, from platform.KeptSource, began timelines) error {
+	ref, err := parseReference(from.Ref, from.Of)
+	if err != nil {
+		return err
+	}
+	target, reached, err := d.target(ctx, from, ref)
+	if err != nil {
+		return err
+	}
+	made.want.LockedOut = true
+	made.recover(d.o.ObjectStore, ref, target)
+	made.notes = map[string]string{
+		originAnnotation: from.Token, unfinishedAnnotation: d.until(ctx), timelinesAnnotation: began.String(),
+	}
+	if !reached.IsZero() {
+		made.notes[reachedAnnotation] = reached.UTC().Format(time.RFC3339Nano)
+	}
+	object, _, err := made.object()
+	if err != nil {
+		return err
+	}
+	secrets, err := d.secrets(ctx, *made, is, true)
+	if err != nil {
+		return err
+	}
+	for _, o := range append([]client.Object{made.policy()}, append(secrets, object)...) {
+		if err := write(ctx, d.live, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until is when what is begun now is left over for sure, unless it is finished.
+func (d *Driver) until(ctx context.Context) string {
+	end := d.o.Now().Add(longest)
+	if deadline, ok := ctx.Deadline(); ok {
+		end = d.o.Now().Add(time.Until(deadline) + leftOver)
+	}
+	return end.UTC().Format(time.RFC3339)
+}
+
+// recover has the first instance begin with a backup.
+func (d *desired) recover(store string, ref reference, target *cnpg.RecoveryTarget) {
+	database, owner := d.hosted.FirstDatabase()
+	d.begin = &cnpg.Bootstrap{Recovery: &cnpg.Recovery{
+		Source: originName, Database: database, Owner: owner, Secret: &cnpg.Reference{Name: d.root()}, RecoveryTarget: target,
+	}}
+	d.from = []cnpg.ExternalCluster{{Name: originName, Plugin: &cnpg.Plugin{
+		Name: cnpg.BarmanPlugin, Parameters: map[string]string{cnpg.BarmanObjectName: store, cnpg.ServerName: ref.Archive},
+	}}}
+}
+
+// finishRestore sets aside what was replaced, once customers are led to a generation. It returns the moment that its data is of.
+func (d *Driver) finishRestore(ctx context.Context, n names) (reached time.Time, err error) {
+	if err := d.setAside(ctx, n); err != nil {
+		return reached, err
+	}
+	failpoint.Here("kubernetes: after what was restored over is set aside")
+	now := &cnpg.Cluster{}
+	if err := d.live.Get(ctx, n.key(n.cluster()), now); err != nil {
+		return reached, fmt.Errorf("read %s: %w", n.cluster(), err)
+	}
+	if text := now.Annotations[reachedAnnotation]; text != "" {
+		if reached, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return reached, fmt.Errorf("annotation %s of %s: %w", reachedAnnotation, n.cluster(), err)
+		}
+	}
+	if now.Annotations[unfinishedAnnotation] == "" {
+		return reached, nil
+	}
+	began := timelinesOf(now)
+	began.timeline = max(1, now.Status.TimelineID)
+	return reached, d.annotate(ctx, now, map[string]string{unfinishedAnnotation: "", timelinesAnnotation: began.String()})
+}
+
+// dropAfter removes a generation that no server comes up on. What ends with ctx is gone on with by the next run.
+func (d *Driver) dropAfter(ctx context.Context, n names, err error) error {
+	if !errors.Is(err, platform.ErrRestoreFails) {
+		return err
+	}
+	gone := &cnpg.Cluster{}
+	gone.Name, gone.Namespace = n.cluster(), n.namespace
+	if left := client.IgnoreNotFound(d.live.Delete(ctx, gone)); left != nil {
+		return errors.Join(err, fmt.Errorf("remove %s: %w", gone.Name, left))
+	}
+	return err
+}
+
+// target is where a recovery ends, and the moment that its data is of; zero for the backup's own. PostgreSQL refuses to end a recovery at
+// a moment that nothing archived is from after. So something is, where the servers run; what was archived before they rested has it, too.
+func (d *Driver) target(ctx context.Context, from platform.KeptSource, ref reference) (*cnpg.RecoveryTarget, time.Time, error) {
+	if from.Until == nil {
+		return &cnpg.RecoveryTarget{BackupID: ref.ID, TargetImmediate: new(true)}, time.Time{}, nil
+	}
+	store, err := d.store(ctx)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer store.Close()
+	exact := &cnpg.RecoveryTarget{BackupID: ref.ID, TargetTime: from.Until.UTC().Format(targetFormat)}
+	segment, err := d.sealArchive(ctx, from.Of.ID, ref.Archive)
+	if err == nil && segment != "" {
+		err = d.awaitSegment(ctx, store, ref.Archive, segment)
+		if err == nil {
+			return exact, *from.Until, nil
+		}
+	}
+	if err != nil {
+		d.o.Logger.WarnContext(ctx, "what a database has written last isn't archived; what is counts", "cluster_id", from.Of.ID, "error", err)
+	}
+	last, err := store.LastArchived(ctx, ref.Archive)
+	switch {
+	case err != nil:
+		return nil, time.Time{}, err
+	case last.IsZero():
+		return nil, time.Time{}, fmt.Errorf("%w: nothing of %s is there", platform.ErrGap, ref.Archive)
+	case from.Until.Before(last):
+		return exact, *from.Until, nil
+	}
+	return &cnpg.RecoveryTarget{BackupID: ref.ID}, last, nil
+}
+
+// sealArchive seals what servers write under a name now; "" when none does.
+func (d *Driver) sealArchive(ctx context.Context, id cluster.ID, archive string) (segment string, err error) {
+	v, err := d.look(ctx, d.live, id)
+	if err != nil || v.object == nil || v.object.Annotations[archiveAnnotation] != archive || v.hibernates() {
+		return "", err
+	}
+	return d.sealNow(ctx, v)
+}
+
+// seal has what was written be archived up to its last change, with one after it. It is tried, and no more: servers that don't answer have nothing to add.
+func (d *Driver) seal(ctx context.Context, v view) {
+	if v.object == nil || v.object.Annotations[archiveAnnotation] == "" {
+		return
+	}
+	if _, err := d.sealNow(ctx, v); err != nil {
+		d.o.Logger.WarnContext(ctx, "the end of what was written isn't archived for sure", "cluster_id", v.id, "error", err)
+	}
+}
+
+func (d *Driver) sealNow(ctx context.Context, v view) (segment string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	for i := range v.pods {
+		p := &v.pods[i]
+		if role(p) != cluster.Primary || !ready(p) {
+			continue
+		}
+		node, err := d.node(ctx, v, p)
+		if err != nil {
+			return "", err
+		}
+		return d.hosted.Seal(ctx, node)
+	}
+	return "", nil
+}
+
+// awaitWriter waits until a generation's primary takes writes from us, and returns how it is reached. admins are passwords of our account to try, beside the
+// cluster's own. The error is ErrRestoreFails when its recovery fails again and again.
+func (d *Driver) awaitWriter(ctx context.Context, n names, admins []string) (engine.Node, error) {
+	for pause := pollEvery; ; pause = min(2*pause, time.Second) {
+		v, err := d.lookAt(ctx, d.live, n)
+		if err == nil && v.object == nil {
+			return engine.Node{}, fmt.Errorf("%s vanished", n.cluster())
+		}
+		if err == nil {
+			var node engine.Node
+			if node, err = d.writerOf(ctx, v, admins); err == nil {
+				return node, nil
+			}
+			if failed, listed := d.failedRecoveries(ctx, n); listed == nil && failed >= recoveryTries {
+				return node, fmt.Errorf("%w: %d Pods failed; the operator says %s %s", platform.ErrRestoreFails, failed, v.object.Status.Phase, v.object.Status.PhaseReason)
+			}
+		}
+		if wait.Sleep(ctx, pause) != nil {
+			return engine.Node{}, fmt.Errorf("%s doesn't serve: %w", n.cluster(), errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+// writerOf is the primary of a generation, which takes writes from us.
+func (d *Driver) writerOf(ctx context.Context, v view, admins []string) (node engine.Node, err error) {
+	err = errors.New("it has no primary")
+	for i := range v.pods {
+		p := &v.pods[i]
+		if role(p) != cluster.Primary || !ready(p) {
+			continue
+		}
+		if node, err = d.node(ctx, v, p); err != nil {
+			return node, err
+		}
+		node.Remote.Name = v.host() // the certificate may be from before the load balancer gave an address
+		for _, admin := range append([]string{node.AdminPassword}, admins...) {
+			node.AdminPassword = admin
+			if err = d.writes(ctx, node); err == nil || !errors.Is(err, engine.ErrAuthentication) {
+				return node, err
+			}
+		}
+	}
+	return node, err
+}
+
+func (d *Driver) writes(ctx context.Context, node engine.Node) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	status, err := d.o.Engine.ReplicationStatus(ctx, node)
+	if err == nil && !status.Writable {
+		err = errors.New("its primary takes no writes yet")
+	}
+	return err
+}
+
+// failedRecoveries counts the Pods that were to recover a generation and failed.
+func (d *Driver) failedRecoveries(ctx context.Context, n names) (int, error) {
+	var pods corev1.PodList
+	err := d.live.List(ctx, &pods, client.InNamespace(n.namespace), client.MatchingLabels{cnpg.ClusterLabel: n.cluster(), cnpg.JobLabel: cnpg.RecoveryJob})
+	failed := 0
+	for _, p := range pods.Items {
+		if p.Status.Phase == corev1.PodFailed {
+			failed++
+		}
+	}
+	return failed, err
+}
+
+// ForkKept implements platform.BackupKeeper.
+func (d *Driver) ForkKept(ctx context.Context, want platform.Wanted, from platform.KeptSource) (time.Time, error) {
+	reached, err := d.forkKept(ctx, want, from)
+	if err != nil {
+		return reached, fmt.Errorf("fork cluster %d: %w", want.ID, err)
+	}
+	return reached, nil
+}
+
+func (d *Driver) forkKept(ctx context.Context, want platform.Wanted, from platform.KeptSource) (time.Time, error) {
+	is, err := d.look(ctx, d.live, want.ID)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if is.object != nil && (is.object.Annotations[originAnnotation] != from.Token || foreign(is.object, want.Cluster)) {
+		if err := d.remove(ctx, want.Cluster); err != nil {
+			return time.Time{}, err
+		}
+		is = view{names: d.names(want.ID)}
+	}
+	made, err := d.desire(ctx, want, is)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if is.object == nil {
+		if err := d.makeOf(ctx, &made, is, from, timelines{timeline: 1}); err != nil {
+			return time.Time{}, err
+		}
+	}
+	if err := d.lead(ctx, made); err != nil { // whose address is asked for meanwhile
+		return time.Time{}, err
+	}
+	failpoint.Here("kubernetes: after a fork was begun")
+	node, err := d.awaitWriter(ctx, is.names, []string{from.AdminPassword})
+	if err != nil {
+		return time.Time{}, d.dropAfter(ctx, is.names, err)
+	}
+	if err := d.takeOver(ctx, want.ID, node, from.AdminPassword); err != nil {
+		return time.Time{}, err
+	}
+	return d.finishRestore(ctx, is.names)
+}
+
+// takeOver gives a fork its own passwords.
+func (d *Driver) takeOver(ctx context.Context, id cluster.ID, node engine.Node, source string) error {
+	k, err := d.keys(ctx, id)
+	if err != nil {
+		return err
+	}
+	root, err := d.o.Secrets.Secret(ctx, id, platform.RootPassword)
+	if err != nil {
+		return fmt.Errorf("secret %s: %w", platform.RootPassword, err)
+	}
+	node.AdminPassword, node.TemplatePassword, node.RootPassword = string(k.admin), source, string(root)
+	return d.o.Engine.Bootstrap(ctx, node)
+}
+
+// VerifyKept implements platform.BackupKeeper.
+func (d *Driver) VerifyKept(ctx context.Context, want platform.Wanted, from platform.KeptSource) error {
+	n := d.names(want.ID)
+	n.generation, n.scratch = 0, from.Backup
+	err := d.removeScratch(ctx, n) // what a crash has left
+	if err == nil {
+		err = d.verifyKept(ctx, want, n, from)
+	} else {
+		err = fmt.Errorf("%w: %w", platform.ErrUnverified, err)
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), scratchGone)
+	defer cancel()
+	if left := d.removeScratch(ending, n); left != nil {
+		err = cmp.Or(err, fmt.Errorf("%w: %w", platform.ErrUnverified, left))
+	}
+	if err != nil {
+		return fmt.Errorf("verify backup %d of cluster %d: %w", from.Backup, want.ID, err)
+	}
+	return nil
+}
+
+const (
+	// scratchGone is how long a scratch server may take to be gone.
+	scratchGone = time.Minute
+	// checkBase and slowestRate, in bytes a second, bound the check of a table or an index.
+	checkBase   = 30 * time.Second
+	slowestRate = 4 << 20
+)
+
+// verifyKept has a server of one node come up on a backup, with one processor, and looks through all of it.
+func (d *Driver) verifyKept(ctx context.Context, want platform.Wanted, n names, from platform.KeptSource) error {
+	unverified := func(err error) error {
+		if errors.Is(err, platform.ErrRestoreFails) {
+			return err
+		}
+		return fmt.Errorf("%w: %w", platform.ErrUnverified, err)
+	}
+	is, err := d.look(ctx, d.live, want.ID)
+	if err != nil {
+		return unverified(err)
+	}
+	want.Size, want.Replication, want.Commit, want.Config, want.ReadOnly, want.Patch, want.Suspended = 1, "", "", nil, false, false, false
+	want.Plan.VCPUs = 1
+	made, err := d.desire(ctx, want, view{names: n})
+	if err != nil {
+		return unverified(err)
+	}
+	if is.object != nil {
+		made.image = is.object.Spec.ImageName
+	}
+	made.archive, made.plugins = "", nil // it writes nothing that anybody needs
+	if err := d.makeOf(ctx, &made, is, from, timelines{timeline: 1}); err != nil {
+		return unverified(err)
+	}
+	failpoint.Here("kubernetes: after a verification was begun")
+	node, err := d.awaitWriter(ctx, n, nil)
+	if err != nil {
+		return unverified(err)
+	}
+	within := func(bytes int64) time.Duration { return checkBase + time.Duration(bytes/slowestRate)*time.Second }
+	if err = d.o.Engine.Check(ctx, node, within); err == nil {
+		return nil
+	}
+	// What ends a look isn't damage: the Pod may have gone, or the way to it.
+	if ctx.Err() != nil || errors.Is(err, engine.ErrUnchecked) || d.writes(ctx, node) != nil {
+		return unverified(err)
+	}
+	return err
+}
+
+// removeScratch leaves nothing of a scratch server.
+func (d *Driver) removeScratch(ctx context.Context, n names) error {
+	gone := &cnpg.Cluster{}
+	gone.Name, gone.Namespace = n.cluster(), n.namespace
+	for {
+		err := d.live.Delete(ctx, gone)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("remove %s: %w", gone.Name, err)
+		}
+		if err != nil {
+			left, err := d.ofCluster(ctx, n)
+			if err != nil || left == 0 {
+				return err
+			}
+		}
+		if err := wait.Sleep(ctx, pollEvery); err != nil {
+			return fmt.Errorf("%s is still there: %w", gone.Name, err)
+		}
+	}
+}
+
+// ofCluster counts what the operator has made for one of its clusters.
+func (d *Driver) ofCluster(ctx context.Context, n names) (int, error) {
+	count := 0
+	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}} {
+		if err := d.live.List(ctx, list, client.InNamespace(n.namespace), client.MatchingLabels{cnpg.ClusterLabel: n.cluster()}); err != nil {
+			return 0, fmt.Errorf("list what is left of %s: %w", n.cluster(), err)
+		}
+		switch l := list.(type) {
+		case *corev1.PodList:
+			count += len(l.Items)
+		case *corev1.PersistentVolumeClaimList:
+			count += len(l.Items)
+		}
+	}
+	return count, nil
+}
