@@ -137,6 +137,9 @@ func common(n engine.Node, size tuning) []setting {
 		{"secure_file_priv", exchangeFolder(n), apart},
 		{"local_infile", false, live},
 		{"general_log", false, live},
+		// The file comes first: the server must not open one of its own choice.
+		{"slow_query_log_file", slowFile(n), live},
+		{"log_output", "FILE", live},
 		{"slow_query_log", false, live},
 		// Triggers and functions without SUPER; rows are what is logged, so what
 		// they do can't differ on a replica.
