@@ -42,7 +42,9 @@ func showStatement(s insight.Statement) statementView {
 }
 
 // roundedSeconds is a time in seconds, to the microsecond.
-func roundedSeconds(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / float64(time.Second) }
+func roundedSeconds(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Second)
+}
 
 // statementListing are the parameters of the list.
 type statementListing struct {

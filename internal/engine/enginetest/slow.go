@@ -36,7 +36,7 @@ func slowLogged(t *testing.T, s *Server) {
 		"SET timestamp=1;\nhunter2;\n2026-11-23 10:00:00.000 UTC [1] hunter2@x LOG:  duration: 99.0 ms  statement: hunter2\n"
 	reload(slow)
 	session := s.session(t) // others keep the threshold that they began with
-	for _, value := range []string{aSecret, "it\\''s " + aSecret + "\nof two lines", forged, strings.Repeat(aSecret, 20<<10)} {
+	for _, value := range []string{aSecret, "it''s " + aSecret + "\nof two lines", forged, strings.Repeat(aSecret, 20<<10)} {
 		_, err := session.ExecContext(t.Context(), strings.ReplaceAll(pause, "%s", value))
 		must(t, err, "take long")
 	}
@@ -51,7 +51,7 @@ func slowLogged(t *testing.T, s *Server) {
 			t.Errorf("logged: %+v %+v", l, *l.Slow)
 		}
 		if l.Slow.User != "dbadmin" || l.Slow.Database != "defaultdb" || l.Slow.Took < 100*time.Millisecond || l.Slow.Took > time.Minute ||
-			!strings.HasPrefix(strings.ToUpper(l.Slow.Text), "SELECT ") || !strings.Contains(strings.ToLower(l.Slow.Text), "sleep(?) , ?") || time.Since(l.Time).Abs() > time.Minute {
+			!strings.HasPrefix(strings.ToUpper(l.Slow.Text), "SELECT ") || !strings.Contains(strings.ToLower(l.Slow.Text), "sleep(?)") || time.Since(l.Time).Abs() > time.Minute {
 			t.Errorf("logged: %+v %+v", l, *l.Slow)
 		}
 	}

@@ -45,6 +45,9 @@ type slowLog struct {
 // statement goes on.
 func (s *slowLog) Begin(line string) (insight.LogLine, bool) {
 	l := insight.LogLine{Severity: insight.Info, Text: line}
+	if s.inside {
+		s.statement.Read("\n") // what ends a comment
+	}
 	isTime, isUser := slowTime.MatchString(line), slowUser.MatchString(line)
 	switch {
 	case s.inside && s.statement.Within():
@@ -60,7 +63,7 @@ func (s *slowLog) Begin(line string) (insight.LogLine, bool) {
 		return l, true
 	}
 	if s.inside {
-		s.statement.Read("\n" + line)
+		s.statement.Read(line)
 	} else if slowSet.MatchString(line) {
 		s.inside, s.statement = true, statement.Open{}
 	}
