@@ -63,7 +63,7 @@ var mariaDBRoot = append([]string{
 		"ON `%`.* TO 'dbadmin'@'%'",
 	"GRANT SHOW VIEW ON `mysql`.* TO 'dbadmin'@'%'",
 	"GRANT SELECT, EXECUTE, SHOW VIEW ON `sys`.* TO 'dbadmin'@'%'",
-	"GRANT SELECT ON `performance\\_schema`.* TO 'dbadmin'@'%'",
+	mariaDBThreads[0], mariaDBThreads[1],
 	"GRANT EXECUTE ON `steward`.* TO 'dbadmin'@'%'",
 }, withoutCreate()...)
 
