@@ -64,13 +64,17 @@ const uncountOurs = "SET SESSION sql_log_bin = 0;\n" +
 	"INSERT INTO performance_schema.setup_actors (HOST, USER, ROLE, ENABLED, HISTORY) VALUES ('%', '" + adminUser + "', '%', 'NO', 'NO'), ('%', '" + replicaUser + "', '%', 'NO', 'NO');\n" +
 	"TRUNCATE TABLE performance_schema.events_statements_summary_by_digest;\n"
 
-// readsThreads are accounts of others that can read performance_schema, where all sessions' statements are, ours among them. dbadmin
-// could once, and MySQL's could hand it on.
-const readsThreads = `SELECT User, Host FROM mysql.user WHERE (Select_priv = 'Y' OR Insert_priv = 'Y' OR Update_priv = 'Y' OR Delete_priv = 'Y' OR Drop_priv = 'Y')
-	AND NOT (Host = 'localhost' AND (User = '` + adminUser + `' OR User LIKE 'mysql.%'))
-	AND NOT coalesce(JSON_CONTAINS(User_attributes, '{"Database": "performance_schema"}', '$.Restrictions'), 0)`
+// threadRights are all that an account can have in performance_schema, where all sessions' statements are, ours among them. dbadmin had
+// them once, and MySQL's could hand them on.
+var threadRights = []string{"SELECT", "INSERT", "UPDATE", "DELETE", "DROP", "LOCK TABLES"}
 
-// withholdThreads takes from customers' accounts what they would see of our sessions.
+// readsThreads are accounts of others that hold rights everywhere and haven't lost them there, each with which.
+const readsThreads = `SELECT User, Host, CONCAT_WS(', ', IF(Select_priv = 'Y', 'SELECT', NULL), IF(Insert_priv = 'Y', 'INSERT', NULL), IF(Update_priv = 'Y', 'UPDATE', NULL),
+		IF(Delete_priv = 'Y', 'DELETE', NULL), IF(Drop_priv = 'Y', 'DROP', NULL), IF(Lock_tables_priv = 'Y', 'LOCK TABLES', NULL)) AS Rights
+	FROM mysql.user WHERE NOT (Host = 'localhost' AND (User = '` + adminUser + `' OR User LIKE 'mysql.%')) HAVING Rights <> ''`
+
+// withholdThreads takes from customers' accounts what they would see of our sessions. What has been taken already can be taken
+// again.
 func (s *session) withholdThreads(ctx context.Context, f engine.Flavour) error {
 	if f == engine.FlavourMariaDB {
 		return s.exec(ctx, mariaDBThreads...)
@@ -81,7 +85,7 @@ func (s *session) withholdThreads(ctx context.Context, f engine.Flavour) error {
 	}
 	for _, a := range accounts {
 		account := identifier(a[0]) + "@" + identifier(a[1])
-		if err := s.exec(ctx, "REVOKE ALL ON performance_schema.* FROM "+account); err != nil {
+		if err := s.exec(ctx, "REVOKE "+a[2]+" ON performance_schema.* FROM "+account); err != nil {
 			return fmt.Errorf("fence %s in: %w", account, err)
 		}
 	}
