@@ -28,6 +28,7 @@ func countingSettings(n engine.Node) ([]setting, []engine.File) {
 		{"performance_schema_instrument", "%=OFF", apart},
 		{"performance_schema_instrument", "statement/sql/%=ON", apart},
 		{"performance_schema_instrument", "statement/com/%=ON", apart},
+		{"performance_schema_instrument", "statement/abstract/%=ON", apart}, // which each begins as
 		{"performance_schema_consumer_events_statements_current", false, apart},
 		{"performance_schema_consumer_events_statements_history", false, apart},
 		{"performance_schema_digests_size", statementsCounted, apart},
