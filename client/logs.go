@@ -32,6 +32,11 @@ func (c *Client) Logs(ctx context.Context, d Database, q LogQuery) ([]LogLine, s
 		Data []LogLine `json:"data"`
 		Next string    `json:"next_page_token"`
 	}
+	err := c.do(ctx, http.MethodGet, d.Path()+"/logs?"+q.values().Encode(), nil, &found)
+	return found.Data, found.Next, err
+}
+
+func (q LogQuery) values() url.Values {
 	query := url.Values{}
 	set := func(name, value string) {
 		if value != "" {
@@ -52,6 +57,5 @@ func (c *Client) Logs(ctx context.Context, d Database, q LogQuery) ([]LogLine, s
 	if q.Size > 0 {
 		set("page_size", strconv.Itoa(q.Size))
 	}
-	err := c.do(ctx, http.MethodGet, d.Path()+"/logs?"+query.Encode(), nil, &found)
-	return found.Data, found.Next, err
+	return query
 }

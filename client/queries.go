@@ -98,3 +98,33 @@ func (c *Client) Plan(ctx context.Context, d Database, asked AskedPlan) (json.Ra
 	err := c.do(ctx, http.MethodPost, d.Path()+"/queries/plan", asked, &found)
 	return found.Plan, err
 }
+
+// SlowStatements are a page of statements that took long. Threshold is in seconds, nil when none are logged, and Missing says why.
+type SlowStatements struct {
+	Threshold *float64        `json:"threshold"`
+	Missing   string          `json:"missing"`
+	Data      []SlowStatement `json:"data"`
+	Next      string          `json:"next_page_token"`
+}
+
+// SlowStatement is one that took so many seconds.
+type SlowStatement struct {
+	Time     string  `json:"time"`
+	Node     int     `json:"node"`
+	Duration float64 `json:"duration"`
+	User     string  `json:"user"`
+	Database string  `json:"database"`
+	Query    string  `json:"query"`
+}
+
+// Slow are a page of a database's statements that took long, and longest seconds at least. Of q all counts but the severity.
+func (c *Client) Slow(ctx context.Context, d Database, q LogQuery, longest float64) (SlowStatements, error) {
+	var found SlowStatements
+	query := q.values()
+	query.Del("severity")
+	if longest > 0 {
+		query.Set("min_duration", strconv.FormatFloat(longest, 'f', -1, 64))
+	}
+	err := c.do(ctx, http.MethodGet, d.Path()+"/queries/slow?"+query.Encode(), nil, &found)
+	return found, err
+}

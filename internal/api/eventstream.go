@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -52,26 +55,80 @@ func (a *API) registerEventStream() {
 	a.deliveries[e.method+" "+e.path] = e.delivery()
 }
 
-// stream writes events until the reader or the client goes.
+// stream writes events until the reader or the client goes. It returns at once where it can: a request keeps its buffers and stacks until
+// its handler returns, and thousands may follow.
 func (a *API) stream(hc huma.Context, reader *control.EventReader) {
 	r, w := humago.Unwrap(hc)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	s := eventWriter{w, http.NewResponseController(w)}
 	if reader == nil || r.Method == http.MethodHead {
+		if reader != nil {
+			reader.Close()
+		}
 		w.WriteHeader(http.StatusOK)
 		return
 	}
+	request, controller := stateOf(r.Context()).id, http.NewResponseController(w)
+	if conn, _, err := controller.Hijack(); err == nil {
+		go a.streamApart(conn, w.Header().Clone(), reader, request)
+		return
+	}
+	// The connection is shared by several requests, as HTTP/2 has it. Its own bounds are for answers that end.
+	_ = controller.SetReadDeadline(time.Time{})
+	a.follow(r.Context(), eventWriter{controller.SetWriteDeadline, func(text string) error {
+		if _, err := w.Write([]byte(text)); err != nil {
+			return err
+		}
+		return controller.Flush()
+	}}, reader, request)
+}
+
+// streamApart is stream on a connection that is nothing else's any more.
+func (a *API) streamApart(conn net.Conn, header http.Header, reader *control.EventReader, request string) {
+	defer conn.Close()
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			a.Logger.Error("stream panicked", "request_id", request, "panic", panicked, "trace", string(debug.Stack()))
+		}
+	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s := eventWriter{conn.SetWriteDeadline, func(text string) error {
+		_, err := conn.Write([]byte(text))
+		return err
+	}}
+	if conn.SetDeadline(time.Time{}) != nil || s.write(streamHead(header)) != nil {
+		reader.Close()
+		return
+	}
+	go func() {
+		defer cancel()
+		_, _ = conn.Read(make([]byte, 1)) // a client says nothing more: it has gone
+	}()
+	a.follow(ctx, s, reader, request)
+}
+
+// streamHead is the beginning of an answer that ends with its connection.
+func streamHead(header http.Header) string {
+	header.Set("Connection", "close")
+	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	var head strings.Builder
+	head.WriteString("HTTP/1.1 200 OK\r\n")
+	_ = header.Write(&head) // a builder takes all
+	head.WriteString("\r\n")
+	return head.String()
+}
+
+// follow writes events until the reader or the client goes.
+func (a *API) follow(ctx context.Context, s eventWriter, reader *control.EventReader, request string) {
 	defer reader.Close()
-	// The connection's own bounds are for answers that end.
-	_ = s.control.SetReadDeadline(time.Time{})
 	if s.write(fmt.Sprintf("retry: 1000\nid: %s\n\n", reader.Position())) != nil {
 		return
 	}
 	for {
-		missed, err := reader.Missed(r.Context())
+		missed, err := reader.Missed(ctx)
 		if err != nil {
-			a.Logger.WarnContext(r.Context(), "stream events", "request_id", stateOf(r.Context()).id, "error", err)
+			a.Logger.WarnContext(ctx, "stream events", "request_id", request, "error", err)
 			return
 		}
 		if len(missed) == 0 {
@@ -85,7 +142,7 @@ func (a *API) stream(hc huma.Context, reader *control.EventReader) {
 	defer beat.Stop()
 	for {
 		select {
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return
 		case <-beat.C:
 			if s.write(": nothing happened\n\n") != nil {
@@ -117,16 +174,13 @@ func (a *API) writeEvents(w eventWriter, events []control.FollowedEvent) error {
 
 // eventWriter writes to a client that has to take it.
 type eventWriter struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
+	deadline func(time.Time) error
+	send     func(text string) error
 }
 
 func (e eventWriter) write(text string) error {
-	if err := e.control.SetWriteDeadline(time.Now().Add(slowest)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := e.deadline(time.Now().Add(slowest)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	if _, err := e.w.Write([]byte(text)); err != nil {
-		return err
-	}
-	return e.control.Flush()
+	return e.send(text)
 }

@@ -24,23 +24,28 @@ type logLineView struct {
 	Message  string `json:"message" doc:"Without control characters; cut at 4 KiB."`
 }
 
-// logListing are the parameters of the logs.
-type logListing struct {
-	ID       int64  `path:"instanceId" minimum:"1" doc:"The database."`
-	From     string `query:"from" doc:"No lines before this time."`
-	To       string `query:"to" doc:"No lines after this time."`
-	Severity string `query:"severity" enum:"info,warning,error,fatal" default:"info" doc:"No lines that are less severe."`
-	Node     string `query:"node" doc:"Lines of this node only."`
-	Text     string `query:"text" maxLength:"200" doc:"Lines that have this text only, in either case."`
-	Order    string `query:"order" enum:"newest,oldest" default:"newest" doc:"Which come first."`
-	Token    string `query:"page_token" maxLength:"100" doc:"next_page_token of the page before."`
-	Size     int    `query:"page_size" minimum:"25" maximum:"500" default:"100" doc:"Lines on a page."`
+// LogListing are the parameters of what is read from logs.
+type LogListing struct {
+	ID    int64  `path:"instanceId" minimum:"1" doc:"The database."`
+	From  string `query:"from" doc:"Nothing before this time."`
+	To    string `query:"to" doc:"Nothing after this time."`
+	Node  string `query:"node" doc:"Of this node only."`
+	Text  string `query:"text" maxLength:"200" doc:"What has this text only, in either case."`
+	Order string `query:"order" enum:"newest,oldest" default:"newest" doc:"Which come first."`
+	Token string `query:"page_token" maxLength:"100" doc:"next_page_token of the page before."`
+	Size  int    `query:"page_size" minimum:"25" maximum:"500" default:"100" doc:"How many on a page."`
 	Unfiltered
 }
 
+// logLines are the parameters of the logs.
+type logLines struct {
+	LogListing
+	Severity string `query:"severity" enum:"info,warning,error,fatal" default:"info" doc:"No lines that are less severe."`
+}
+
 // query is what is asked for; faults gets what is wrong with it.
-func (l logListing) query(faults *fault.Faults) insight.LogQuery {
-	q := insight.LogQuery{Least: insight.Severity(l.Severity), Text: l.Text, Oldest: l.Order == "oldest", Most: l.Size}
+func (l LogListing) query(faults *fault.Faults) insight.LogQuery {
+	q := insight.LogQuery{Least: insight.Info, Text: l.Text, Oldest: l.Order == "oldest", Most: l.Size}
 	if l.From != "" {
 		if at := parseTime("from", &l.From, faults); at != nil {
 			q.From = *at
@@ -71,12 +76,13 @@ func (a *API) registerLogs(engine cluster.Engine, name string) {
 	register(a, endpoint{
 		method: http.MethodGet, path: "/v4/databases/" + string(engine) + "/instances/{instanceId}/logs", id: "listLogsOf" + name + "Database",
 		summary: "List what a database's servers have logged", tag: name + " databases", scope: readDatabases,
-	}, func(ctx context.Context, c call[logListing, none]) (logsView, error) {
+	}, func(ctx context.Context, c call[logLines, none]) (logsView, error) {
 		if err := c.In.refuse(); err != nil {
 			return logsView{}, err
 		}
 		var faults fault.Faults
 		q := c.In.query(&faults)
+		q.Least = insight.Severity(c.In.Severity)
 		found, next, err := a.Control.Logs.List(ctx, c.Principal, engine, cluster.ID(c.In.ID), q, faults)
 		v := logsView{Data: make([]logLineView, len(found)), Next: textOrNull(next.String())}
 		for i, l := range found {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	"steward/internal/cluster"
 	"steward/internal/control"
@@ -35,11 +36,14 @@ type statementView struct {
 }
 
 func showStatement(s insight.Statement) statementView {
-	const microsecond = 1e-6
-	round := func(seconds float64) float64 { return float64(int64(seconds/microsecond+0.5)) / 1e6 }
 	return statementView{
-		s.ID, s.Text, textOrNull(s.User), textOrNull(s.Database), s.Calls, s.Rows, round(s.Total.Seconds()), round(s.Mean.Seconds()), float64(int64(s.Share*1e4+0.5)) / 1e4,
+		s.ID, s.Text, textOrNull(s.User), textOrNull(s.Database), s.Calls, s.Rows, roundedSeconds(s.Total), roundedSeconds(s.Mean), float64(int64(s.Share*1e4+0.5)) / 1e4,
 	}
+}
+
+// roundedSeconds is a time in seconds, to the microsecond.
+func roundedSeconds(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Second)
 }
 
 // statementListing are the parameters of the list.

@@ -14,6 +14,7 @@ import (
 type dbQueriesCommands struct {
 	Running    dbRunningCommand    `cmd:"" help:"List what sessions are doing: those first that block others."`
 	Statistics dbStatisticsCommand `cmd:"" help:"List what statements have cost."`
+	Slow       dbSlowCommand       `cmd:"" help:"List statements that took longer than the database logs."`
 	Cancel     dbCancelCommand     `cmd:"" help:"Cancel what a session does; the session stays."`
 	End        dbEndCommand        `cmd:"" help:"End a session."`
 	Plan       dbPlanCommand       `cmd:"" help:"Show how the server would carry out a statement."`

@@ -23,10 +23,17 @@ func (s *Clusters) configure(spec *cluster.Spec, before cluster.Spec, asked map[
 // server is what values are judged for.
 func (s *Clusters) server(spec cluster.Spec) parameter.Server {
 	plan, _ := s.Catalog.Plan(spec.Type)
-	return parameter.Server{
+	server := parameter.Server{
 		Family: string(spec.Engine), Series: spec.Series, Type: spec.Type,
 		MemoryMB: plan.MemoryMB, DiskMB: plan.DiskMB, VCPUs: plan.VCPUs,
 	}
+	switch {
+	case spec.Encrypted:
+		server.Unlogged = "Statements of an encrypted database aren't logged: they would lie on the disk in the clear"
+	case !s.Catalog.Abilities(spec.Region).Logs:
+		server.Unlogged = "Logs of databases in this region can't be read here"
+	}
+	return server
 }
 
 // restartNote says for which settings servers are restarted, and how; "" for none.

@@ -26,6 +26,24 @@ type Inspector interface {
 	// Plan asks, with n.RootPassword and as dbadmin, who is no more than its customers let it be, how the primary
 	// would carry out one statement in a database. It isn't carried out, and nothing is written.
 	Plan(ctx context.Context, n Node, database, text string) (insight.Plan, error)
-	// LogLine reads the first line of an entry of a server's output; false for any other line. Pure.
-	LogLine(line string) (insight.LogLine, bool)
+	// Logs are what a server writes its log to.
+	Logs(n Node) []LogFile
+}
+
+// LogFile is a file that a server writes its log to, and how it is read.
+type LogFile struct {
+	// Path is where it is, in Node.Log; "" for the server's output.
+	Path string
+	// Reader reads it from one end to the other.
+	Reader func() LogReader
+}
+
+// LogReader reads the lines of a file one after the other.
+type LogReader interface {
+	// Begin reads a line that begins an entry; false for any other.
+	Begin(line string) (insight.LogLine, bool)
+	// Rest takes what follows of a line that was too long.
+	Rest(piece string)
+	// Complete reads an entry whose first line said that it is about a slow statement. cut says that there is more of it than text.
+	Complete(l *insight.LogLine, text string, cut bool)
 }

@@ -34,6 +34,25 @@ type LogLine struct {
 	Text     string
 	// Ours reports whether it is about a session of ours: it isn't shown.
 	Ours bool
+	// Slow is the statement that took long, if the entry is about one.
+	Slow *SlowStatement
+}
+
+// SlowStatement is one that took longer than its owner wants to be told of.
+type SlowStatement struct {
+	User, Database string
+	Took           time.Duration
+	// Text is without values.
+	Text string
+}
+
+// Line is the statement as a line of a log.
+func (s SlowStatement) Line() string {
+	who := s.User
+	if s.Database != "" {
+		who += "@" + s.Database
+	}
+	return who + ": took " + s.Took.Round(time.Microsecond).String() + ": " + s.Text
 }
 
 // LogQuery says which lines are wanted. From and To are inclusive, zero for no bound.
@@ -43,6 +62,9 @@ type LogQuery struct {
 	Least Severity
 	Node  *int
 	Text  string
+	// Slow asks for statements that took long only, Took for those of them that took so long at least.
+	Slow bool
+	Took time.Duration
 	// Oldest asks for the oldest first; otherwise the newest are.
 	Oldest bool
 	// After is where an earlier page ended, Most how many lines are wanted.
@@ -85,6 +107,8 @@ func ParseLogToken(text string) (t LogToken, ok bool) {
 func (q LogQuery) Wants(l LogLine) bool {
 	switch {
 	case l.Ours, l.Severity.rank() < q.Least.rank(), q.Node != nil && *q.Node != l.Node:
+		return false
+	case q.Slow && (l.Slow == nil || l.Slow.Took < q.Took):
 		return false
 	case !q.From.IsZero() && l.Time.Before(q.From), !q.To.IsZero() && l.Time.After(q.To):
 		return false

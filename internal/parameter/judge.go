@@ -15,6 +15,9 @@ func (p Parameter) Judge(value any, s Server) string {
 	if !p.OfferedOn(s) {
 		return fmt.Sprintf("%s doesn't have this parameter: it is for %s", s.named(), p.Only())
 	}
+	if p.logs && s.Unlogged != "" && p.switchesOn(value) {
+		return s.Unlogged
+	}
 	switch p.Type {
 	case Boolean:
 		if _, ok := value.(bool); !ok {
@@ -25,6 +28,12 @@ func (p Parameter) Judge(value any, s Server) string {
 		return p.judgeText(value, s)
 	}
 	return p.judgeNumber(value, s)
+}
+
+// switchesOn reports whether the value has something done that isn't without it.
+func (p Parameter) switchesOn(value any) bool {
+	number, whole := value.(int64)
+	return value == true || whole && number >= 0
 }
 
 func (p Parameter) judgeNumber(value any, s Server) string {

@@ -89,6 +89,10 @@ func mysql() []Parameter {
 			Description: "What holds temporary tables of queries in memory.",
 		},
 		{
+			Name: "mysql.long_query_time", Type: Number, Minimum: 0, Maximum: 3600, Example: 0.5,
+			Description: "Seconds that a statement takes before it is logged where slow_query_log is true, to the microsecond; 10 unless chosen. Sessions can set their own.",
+		},
+		{
 			Name: "mysql.max_allowed_packet", Type: Integer, Minimum: 102400, Maximum: gigabyte, Step: 1024, Example: 67108864,
 			Description: "Bytes of the largest statement or row.",
 			most:        func(s Server) int64 { return max(64, int64(s.MemoryMB)/8) * mebibyte },
@@ -109,6 +113,11 @@ func mysql() []Parameter {
 		{
 			Name: "mysql.net_write_timeout", Type: Integer, Minimum: 10, Maximum: 3600, Example: 60,
 			Description: "Seconds that the server waits for a client to take what it is sent.",
+		},
+		{
+			Name: "mysql.slow_query_log", Type: Boolean, Example: true, logs: true,
+			Description: "Log statements that take longer than long_query_time; GET …/queries/slow shows them without their values. " +
+				"The server's file has statements as they were sent, so an encrypted database has none.",
 		},
 		{
 			Name: "mysql.sort_buffer_size", Type: Integer, Minimum: 32768, Maximum: gigabyte, Example: 262144,

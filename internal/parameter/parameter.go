@@ -74,6 +74,8 @@ type Parameter struct {
 	most func(s Server) int64
 	// replicated reports whether a PostgreSQL replica must not have less than its primary.
 	replicated bool
+	// logs reports whether statements are written to a log, unless the value is false or negative.
+	logs bool
 }
 
 // release are the series of a flavour by their major versions; 0 is no limit.
@@ -91,6 +93,8 @@ type Server struct {
 	MemoryMB, DiskMB, VCPUs int
 	// Type is the plan's name.
 	Type string
+	// Unlogged says why customers' statements must not be logged; "" when they may.
+	Unlogged string
 }
 
 // Flavour is the make of the server: the series of MariaDB and MySQL never clash.

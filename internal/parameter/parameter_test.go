@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -37,6 +38,34 @@ func object(t *testing.T, text string) map[string]any {
 		t.Fatal(err)
 	}
 	return asked
+}
+
+func unlogged(s parameter.Server) parameter.Server {
+	s.Unlogged = "No"
+	return s
+}
+
+func TestSlowThreshold(t *testing.T) {
+	for _, c := range []struct {
+		family string
+		config parameter.Config
+		want   time.Duration
+		on     bool
+	}{
+		{"postgresql", nil, 0, false},
+		{"postgresql", parameter.Config{"pg.log_min_duration_statement": int64(-1)}, 0, false},
+		{"postgresql", parameter.Config{"pg.log_min_duration_statement": int64(0)}, 0, true},
+		{"postgresql", parameter.Config{"pg.log_min_duration_statement": int64(250)}, 250 * time.Millisecond, true},
+		{"mysql", parameter.Config{"mysql.long_query_time": 0.5}, 0, false},
+		{"mysql", parameter.Config{"mysql.slow_query_log": true}, 10 * time.Second, true},
+		{"mysql", parameter.Config{"mysql.slow_query_log": true, "mysql.long_query_time": 0.5}, 500 * time.Millisecond, true},
+		{"mysql", parameter.Config{"mysql.slow_query_log": true, "mysql.long_query_time": int64(2)}, 2 * time.Second, true},
+	} {
+		got, on := c.config.SlowThreshold(c.family)
+		if on != c.on || on && got != c.want {
+			t.Errorf("%v: %v, %v", c.config, got, on)
+		}
+	}
 }
 
 func TestValuesAreJudged(t *testing.T) {
@@ -75,6 +104,10 @@ func TestValuesAreJudged(t *testing.T) {
 		{"MySQL's on MariaDB", mariadb, `{"mysql":{"sql_require_primary_key":true}}`, []string{
 			"mysql.sql_require_primary_key: MariaDB 10.11 doesn't have this parameter: it is for MySQL",
 		}},
+		{"statements aren't logged where nobody could read them", unlogged(postgresql), `{"pg":{"log_min_duration_statement":0}}`, []string{"pg.log_min_duration_statement: No"}},
+		{"statements aren't logged in the clear", unlogged(mariadb), `{"mysql":{"slow_query_log":true,"long_query_time":0.5}}`, []string{"mysql.slow_query_log: No"}},
+		{"not to log them can be asked for anywhere", unlogged(postgresql), `{"pg":{"log_min_duration_statement":-1}}`, nil},
+		{"nor with MariaDB", unlogged(mariadb), `{"mysql":{"slow_query_log":false}}`, nil},
 		{"MySQL's", mysql, `{"mysql":{"sql_require_primary_key":true,"innodb_change_buffer_max_size":30,"internal_tmp_mem_storage_engine":"MEMORY","sql_mode":""}}`, nil},
 		{"no such mode", mysql, `{"mysql":{"sql_mode":"ANSI,NO_AUTO_CREATE_USER"}}`, []string{
 			"mysql.sql_mode: MySQL 9.7 doesn't take NO_AUTO_CREATE_USER; it takes ALLOW_INVALID_DATES, ANSI, ANSI_QUOTES, ERROR_FOR_DIVISION_BY_ZERO, " +
@@ -222,11 +255,11 @@ func TestTables(t *testing.T) {
 func TestWhatStewardReliesOnIsNoParameter(t *testing.T) {
 	ours := strings.Fields(`
 		archive_command archive_mode archive_timeout authentication_timeout default_transaction_read_only fsync full_page_writes hba_file
-		hot_standby listen_addresses log_statement log_min_duration_statement max_connections max_wal_senders password_encryption port
+		hot_standby listen_addresses log_statement max_connections max_wal_senders password_encryption port
 		primary_conninfo restore_command shared_preload_libraries ssl superuser_reserved_connections synchronous_commit synchronous_standby_names wal_level wal_keep_size
 		binlog_format bind_address event_scheduler general_log gtid_mode gtid_strict_mode init_connect innodb_buffer_pool_size innodb_flush_log_at_trx_commit
 		local_infile log_bin max_connections max_user_connections plugin_dir read_only require_secure_transport secure_file_priv server_id skip_name_resolve
-		slow_query_log super_read_only sync_binlog tls_version`)
+		super_read_only sync_binlog tls_version`)
 	for _, family := range []string{"postgresql", "mysql"} {
 		for _, p := range parameter.Of(family) {
 			if slices.Contains(ours, p.Setting()) {

@@ -74,6 +74,11 @@ func postgresql() []Parameter {
 			Description: "Compile long queries. It is off unless chosen, since it doubles the memory of short sessions.",
 		},
 		{
+			Name: "pg.log_min_duration_statement", Type: Integer, Minimum: -1, Maximum: day, Example: 500, unit: "ms", logs: true,
+			Description: "Milliseconds that a statement takes before it is logged, and shown without its values by GET …/queries/slow; 0 logs all, -1, the default, none. " +
+				"The server's file has statements as they were sent.",
+		},
+		{
 			Name: "pg.max_files_per_process", Type: Integer, Minimum: 1000, Maximum: 4096, Example: 1000, Restart: true,
 			Description: "Files that a session keeps open at most.",
 		},

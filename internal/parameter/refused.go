@@ -28,7 +28,6 @@ var refusedPostgreSQL = map[string]string{
 	"pg.pg_partman_bgw.role":                      notLoaded,
 	"pglookout.max_failover_replication_time_lag": "the replica that has most of the data takes over, at once",
 	"pg.default_toast_compression":                "not every build of the server has lz4; a column is given it by ALTER TABLE … SET COMPRESSION",
-	"pg.log_min_duration_statement":               noStatements,
 	"pg.log_autovacuum_min_duration":              "logs are the operator's",
 	"pg.log_error_verbosity":                      noStatements,
 	"pg.log_line_prefix":                          "logs are the operator's",
@@ -50,8 +49,6 @@ var refusedPostgreSQL = map[string]string{
 
 var refusedMySQL = map[string]string{
 	"mysql.innodb_ft_server_stopword_table": "the server would stop finding words when the table is dropped; sessions set innodb_ft_user_stopword_table",
-	"mysql.slow_query_log":                  noStatements,
-	"mysql.long_query_time":                 noStatements,
 	"mysql.log_output":                      noStatements,
 	"mysql.max_connections":                 "it follows from the type's memory",
 	"mysql.innodb_buffer_pool_size":         "it follows from the type's memory",

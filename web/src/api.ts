@@ -1390,6 +1390,22 @@ export type SettingsView = {
   object_storage: string;
 };
 
+export type SlowStatementView = {
+  database: string | null;
+  duration: number;
+  node: number;
+  query: string;
+  time: string;
+  user: string;
+};
+
+export type SlowView = {
+  data: Array<SlowStatementView>;
+  missing: string | null;
+  next_page_token: string | null;
+  threshold: number | null;
+};
+
 export type SnapshotBody = {
   label: string;
   target?: "primary" | "secondary";
@@ -1658,6 +1674,7 @@ export interface Operations {
   "POST /v4/databases/mysql/instances/{instanceId}/queries/plan": { in: PlanBody; out: PlanView };
   "GET /v4/databases/mysql/instances/{instanceId}/queries/running": { in: undefined; out: RunningView };
   "DELETE /v4/databases/mysql/instances/{instanceId}/queries/running/{queryId}": { in: undefined; out: Empty };
+  "GET /v4/databases/mysql/instances/{instanceId}/queries/slow": { in: undefined; out: SlowView };
   "GET /v4/databases/mysql/instances/{instanceId}/queries/statistics": { in: undefined; out: StatementsView };
   "POST /v4/databases/mysql/instances/{instanceId}/queries/statistics/reset": { in: undefined; out: Empty };
   "POST /v4/databases/mysql/instances/{instanceId}/restart": { in: undefined; out: Empty };
@@ -1705,6 +1722,7 @@ export interface Operations {
   "POST /v4/databases/postgresql/instances/{instanceId}/queries/plan": { in: PlanBody; out: PlanView };
   "GET /v4/databases/postgresql/instances/{instanceId}/queries/running": { in: undefined; out: RunningView };
   "DELETE /v4/databases/postgresql/instances/{instanceId}/queries/running/{queryId}": { in: undefined; out: Empty };
+  "GET /v4/databases/postgresql/instances/{instanceId}/queries/slow": { in: undefined; out: SlowView };
   "GET /v4/databases/postgresql/instances/{instanceId}/queries/statistics": { in: undefined; out: StatementsView };
   "POST /v4/databases/postgresql/instances/{instanceId}/queries/statistics/reset": { in: undefined; out: Empty };
   "POST /v4/databases/postgresql/instances/{instanceId}/restart": { in: undefined; out: Empty };

@@ -58,6 +58,7 @@ func serverParts() []part[*Server] {
 		{"sessions are seen", sessionsSeen},
 		{"statements are counted", statementsCounted},
 		{"statements are planned", statementsPlanned},
+		{"statements that take long are logged", slowLogged},
 		{"databases and users", logicalDatabases},
 		{"reload of nothing new", reloadNothing},
 		{"reload takes a new certificate", reloadCertificate},

@@ -61,9 +61,7 @@ func sessionsSeen(t *testing.T, s *Server) {
 	if waits.Transaction == nil || holds.Transaction == nil || waits.Database == "" || waits.Client == "" || waits.Wait == "" && n.Installation.Flavour != engine.FlavourMariaDB {
 		t.Errorf("waits: %+v\nholds: %+v", waits, holds)
 	}
-	if n.Installation.Flavour != engine.FlavourMySQL {
-		await.True(t, "who blocks whom is seen", func() bool { return slices.Equal(find(insight.Active).BlockedBy, []int64{holds.Pid}) })
-	}
+	await.True(t, "who blocks whom is seen", func() bool { return slices.Equal(find(insight.Active).BlockedBy, []int64{holds.Pid}) })
 	recycled := waits.SessionID
 	recycled.Started -= 100
 	for _, other := range []insight.SessionID{recycled, {Pid: 1 << 40, Started: waits.Started}} {

@@ -26,13 +26,7 @@ func statementsCounted(t *testing.T, s *Server) {
 		return found
 	}
 	if found := look(); found.Missing != "" {
-		if s.Bench.Installation.Family() == cluster.PostgreSQL {
-			t.Fatal(found.Missing)
-		}
-		if missing, err := driver.ResetStatements(t.Context(), n); missing != found.Missing || err != nil {
-			t.Errorf("reset: %q, %v", missing, err)
-		}
-		return
+		t.Fatal(found.Missing)
 	}
 	s.Exec(t, "CREATE TABLE counted (id int, v varchar(20))")
 	for i := range 20 {

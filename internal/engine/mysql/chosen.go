@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"steward/internal/cluster"
@@ -17,6 +18,11 @@ func withChosen(all []setting, n engine.Node) []setting {
 			continue // see keep
 		}
 		s := setting{c.Setting(), c.Value, live}
+		if f, ok := c.Value.(float64); ok {
+			s.value = number(strconv.FormatFloat(f, 'f', 6, 64))
+		} else if whole, ok := c.Value.(int64); ok && c.Type == parameter.Number {
+			s.value = number(strconv.FormatInt(whole, 10) + ".000000")
+		}
 		if c.Restart {
 			s.when = apart // the platform knows that a restart is due
 		}

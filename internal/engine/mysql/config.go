@@ -103,11 +103,13 @@ func settingsOf(n engine.Node) ([]setting, []engine.File) {
 	all = append(all, f.settings(n, size)...)
 	all = append(all, replicating(n, size)...)
 	all = withChosen(all, n)
-	var files []engine.File
+	counting, files := countingSettings(n)
+	all = append(all, counting...)
 	if n.Encrypted {
 		var more []setting
-		more, files = f.encryption(n)
-		all = append(all, more...)
+		var keys []engine.File
+		more, keys = f.encryption(n)
+		all, files = append(all, more...), append(files, keys...)
 	}
 	if n.Recovery != nil {
 		all = append(recovering(n, all), f.dialect().recovery...)
@@ -137,13 +139,14 @@ func common(n engine.Node, size tuning) []setting {
 		{"secure_file_priv", exchangeFolder(n), apart},
 		{"local_infile", false, live},
 		{"general_log", false, live},
+		// The file comes first: the server must not open one of its own choice.
+		{"slow_query_log_file", slowFile(n), live},
+		{"log_output", "FILE", live},
 		{"slow_query_log", false, live},
 		// Triggers and functions without SUPER; rows are what is logged, so what
 		// they do can't differ on a replica.
 		{"log_bin_trust_function_creators", true, live},
 		{"event_scheduler", !isReplica(n), live},
-		// Worth 240 MB of every MySQL server.
-		{"performance_schema", false, fixed},
 
 		{"character_set_server", "utf8mb4", live},
 		{"time_zone", "SYSTEM", live},

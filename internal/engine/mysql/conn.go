@@ -100,7 +100,7 @@ func ownVariables() map[string]string {
 		"sql_mode":     "'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
 		"time_zone":    "'SYSTEM'",
 		"wait_timeout": "28800", "net_read_timeout": "30", "net_write_timeout": "60",
-		"group_concat_max_len": "1048576",
+		"group_concat_max_len": "1048576", "long_query_time": neverSlow,
 	}
 }
 

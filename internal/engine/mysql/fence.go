@@ -21,6 +21,9 @@ func (d *Driver) Fence(ctx context.Context, n engine.Node) error {
 	if err := s.withholdProcess(ctx); err != nil {
 		return err
 	}
+	if err := s.withholdThreads(ctx, n.Installation.Flavour); err != nil {
+		return err
+	}
 	if n.Installation.Flavour != engine.FlavourMariaDB {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/engine"
 	"steward/internal/insight"
 	"steward/internal/statement"
 )
@@ -19,8 +20,25 @@ var (
 // ourUser is how servers name our accounts in their logs.
 var ourUser = regexp.MustCompile(`(?i)user: '(` + adminUser + `|` + replicaUser + `)'|'(` + adminUser + `|` + replicaUser + `)'@`)
 
-// LogLine implements engine.Inspector. What events of customers warn of may have values in it, as a statement has.
-func (*Driver) LogLine(line string) (insight.LogLine, bool) {
+// Logs implements engine.Inspector.
+func (*Driver) Logs(n engine.Node) []engine.LogFile {
+	return []engine.LogFile{
+		{Reader: func() engine.LogReader { return errorLog{} }},
+		{Path: slowFile(n), Reader: func() engine.LogReader { return &slowLog{flavour: n.Installation.Flavour} }},
+	}
+}
+
+// errorLog reads the server's output.
+type errorLog struct{}
+
+// Rest implements engine.LogReader.
+func (errorLog) Rest(string) {}
+
+// Complete implements engine.LogReader: there is nothing of statements here.
+func (errorLog) Complete(*insight.LogLine, string, bool) {}
+
+// Begin implements engine.LogReader. What events of customers warn of may have values in it, as a statement has.
+func (errorLog) Begin(line string) (insight.LogLine, bool) {
 	layout, parts := "2006-01-02 15:04:05", mariaDBLine.FindStringSubmatch(line)
 	if parts == nil {
 		layout, parts = "2006-01-02T15:04:05.000000Z", mySQLLine.FindStringSubmatch(line)

@@ -63,7 +63,7 @@ var mariaDBRoot = append([]string{
 		"ON `%`.* TO 'dbadmin'@'%'",
 	"GRANT SHOW VIEW ON `mysql`.* TO 'dbadmin'@'%'",
 	"GRANT SELECT, EXECUTE, SHOW VIEW ON `sys`.* TO 'dbadmin'@'%'",
-	"GRANT SELECT ON `performance\\_schema`.* TO 'dbadmin'@'%'",
+	mariaDBThreads[0], mariaDBThreads[1],
 	"GRANT EXECUTE ON `steward`.* TO 'dbadmin'@'%'",
 }, withoutCreate()...)
 
@@ -93,6 +93,8 @@ func (mariaDB) settings(n engine.Node, size tuning) []setting {
 		{"loose_slave_connections_needed_for_purge", 0, apart},
 		{"loose_max_binlog_total_size", size.binlogTotalMB * mb, apart},
 		{"loose_max_tmp_total_space_usage", size.tempDiskMB * mb, apart},
+		// Each node logs what was sent to it.
+		{"log_slow_slave_statements", false, live},
 		{"query_cache_type", false, live},
 		{"query_cache_size", 0, live},
 	}

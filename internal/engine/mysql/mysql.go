@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"steward/internal/engine"
 	"steward/internal/parameter"
@@ -64,6 +65,7 @@ var mySQLRoot = []string{
 		"CREATE USER, EVENT, TRIGGER, CREATE ROLE, DROP ROLE, REPLICATION CLIENT ON *.* TO 'dbadmin'@'%' WITH GRANT OPTION",
 	"GRANT ROLE_ADMIN ON *.* TO 'dbadmin'@'%' WITH GRANT OPTION",
 	"REVOKE ALL ON mysql.* FROM 'dbadmin'@'%'",
+	"REVOKE " + strings.Join(threadRights, ", ") + " ON performance_schema.* FROM 'dbadmin'@'%'",
 	"REVOKE INSERT, UPDATE, DELETE, CREATE, DROP, REFERENCES, INDEX, ALTER, CREATE TEMPORARY TABLES, LOCK TABLES, " +
 		"CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EVENT, TRIGGER ON sys.* FROM 'dbadmin'@'%'",
 }

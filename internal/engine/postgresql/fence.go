@@ -8,9 +8,17 @@ import (
 	"steward/internal/engine"
 )
 
-// quietSessions keeps what customers raise out of the server's log, and is what
-// the template has, too.
-const quietSessions = "ALTER ROLE ALL SET log_min_messages = 'fatal'"
+// quiet keeps what customers raise out of the server's log, and is what the template has, too. Statements that take long are
+// logged as LOG, which is less: who asks for them gets what sessions raise as LOG, too.
+func quiet(n engine.Node) string {
+	if _, slow := n.Config.SlowThreshold(string(cluster.PostgreSQL)); slow {
+		return "log"
+	}
+	return "fatal"
+}
+
+// quieten makes it so for all sessions that begin from now on.
+func quieten(n engine.Node) string { return "ALTER ROLE ALL SET log_min_messages = '" + quiet(n) + "'" }
 
 // Fence implements engine.Driver. A replica has its primary's fences.
 func (Driver) Fence(ctx context.Context, n engine.Node) error {
@@ -18,14 +26,14 @@ func (Driver) Fence(ctx context.Context, n engine.Node) error {
 		return nil
 	}
 	row, err := askOne(ctx, n, `SELECT pg_is_in_recovery() OR EXISTS (SELECT FROM pg_db_role_setting
-		WHERE setrole = 0 AND setdatabase = 0 AND 'log_min_messages=fatal' = ANY (setconfig))`)
+		WHERE setrole = 0 AND setdatabase = 0 AND 'log_min_messages=`+quiet(n)+`' = ANY (setconfig))`)
 	if err != nil {
 		return fmt.Errorf("look at the fences: %w", err)
 	}
 	if row[0] == "t" {
 		return nil
 	}
-	if _, err := ask(ctx, n, quietSessions); err != nil {
+	if _, err := ask(ctx, n, quieten(n)); err != nil {
 		return fmt.Errorf("keep sessions out of the log: %w", err)
 	}
 	return nil

@@ -2,21 +2,47 @@ package postgresql
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
+	"steward/internal/engine"
 	"steward/internal/insight"
+	"steward/internal/statement"
 )
 
 // logLine is one by log_line_prefix, "%m [%p] %q%u@%d ": the part behind the pid is there for sessions only.
 var logLine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) UTC \[\d+\] (?:(.*?)@(.*?) )?(DEBUG\d?|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC|DETAIL|HINT|CONTEXT|STATEMENT|QUERY|LOCATION):  (.*)$`)
 
+// slowStatement is the message about a statement that took longer than log_min_duration_statement: what the server did of it, and
+// with prepared ones the name, come before its text.
+var slowStatement = regexp.MustCompile(`^duration: (\d+\.\d+) ms  (?:statement|parse|bind|execute)(?: .*?)?: `)
+
+// Complete implements engine.LogReader. The server begins further lines of an entry with a tab, so that no statement
+// can be taken for the beginning of another entry.
+func (logReader) Complete(l *insight.LogLine, text string, cut bool) {
+	text = strings.ReplaceAll(text[len(slowStatement.FindString(text)):], "\n\t", "\n")
+	l.Slow.Text = statement.Normalize(statement.PostgreSQL, text, cut)
+	l.Text = l.Slow.Line()
+}
+
 // quotes are what messages quote of customers' data, and of names.
 var quotes = regexp.MustCompile(`"[^"]*"?|'[^']*'?`)
 
-// LogLine implements engine.Inspector. What is said beside a message, such as its statement, isn't shown; the server is told
+// Logs implements engine.Inspector.
+func (Driver) Logs(engine.Node) []engine.LogFile {
+	return []engine.LogFile{{Reader: func() engine.LogReader { return logReader{} }}}
+}
+
+// logReader implements engine.LogReader.
+type logReader struct{}
+
+// Rest implements engine.LogReader.
+func (logReader) Rest(string) {}
+
+// Begin implements engine.LogReader. What is said beside a message, such as its statement, isn't shown; the server is told
 // to leave it out, too.
-func (Driver) LogLine(line string) (insight.LogLine, bool) {
+func (logReader) Begin(line string) (insight.LogLine, bool) {
 	parts := logLine.FindStringSubmatch(line)
 	if parts == nil {
 		return insight.LogLine{}, false
@@ -38,6 +64,13 @@ func (Driver) LogLine(line string) (insight.LogLine, bool) {
 	}
 	if strings.HasPrefix(l.Text, "parameter ") || strings.Contains(l.Text, "connection authorized") {
 		l.Ours = true // our own settings, with their values
+	}
+	if slow := slowStatement.FindStringSubmatch(l.Text); slow != nil && parts[4] == "LOG" {
+		took, err := strconv.ParseFloat(slow[1], 64)
+		if err == nil {
+			l.Slow = &insight.SlowStatement{User: insight.Name(parts[2]), Database: insight.Name(parts[3]), Took: milliseconds(took)}
+			return l, true
+		}
 	}
 	if parts[2] == "" && (l.Severity == insight.Error || l.Severity == insight.Warning) {
 		l.Text = quotes.ReplaceAllString(l.Text, `"…"`) // a background process met a customer's values

@@ -42,7 +42,7 @@ func (Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 	return nil
 }
 
-// changePasswords is one message of two statements: the server runs it as one
+// changePasswords is one message of some statements, the fence around the log among them: the server runs it as one
 // transaction.
 func changePasswords(n engine.Node) (string, error) {
 	root, err := changePassword(customerRole, n.RootPassword, customerRounds)
@@ -53,7 +53,7 @@ func changePasswords(n engine.Node) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return root + ";" + admin, nil
+	return root + ";" + admin + ";" + quieten(n), nil
 }
 
 // changePassword needs no quoting: a verifier has no quotes.

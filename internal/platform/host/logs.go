@@ -11,22 +11,36 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/engine"
 	"steward/internal/insight"
+	"steward/internal/platform/host/logkeeper"
 	"steward/internal/platform/host/state"
 )
 
-// Of a server's output the newest logMost bytes are kept, and logFiles times as much of what was before, for
-// logDays days.
+// Of each of a server's files the newest logMost bytes are kept, and logFiles times as much of what was before, for
+// logDays days. What is written faster than logMost in logPause is left out.
 const (
 	logMost  = 8 << 20
 	logFiles = 3
+	logPause = 10 * time.Second
 	logDays  = 14
 )
+
+// logBounds are for each of a server's files.
+var logBounds = logkeeper.Bounds{Most: logMost, Files: logFiles, Pause: logPause}
+
+// logFile is one of a node's files with what is kept of it: in the node's folder, which is steward's.
+func logFile(nodeDir, path string) logkeeper.File {
+	if path == "" {
+		path = outputFile(nodeDir)
+	}
+	return logkeeper.File{Path: path, Kept: filepath.Join(nodeDir, filepath.Base(path))}
+}
 
 // longestLine is how much of a line is read; the rest of one that is longer is passed over.
 const longestLine = 8 << 10
@@ -71,30 +85,15 @@ func (d *Driver) nodeLogs(ctx context.Context, id cluster.ID, ordinal int, q ins
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	r := logReader{query: q, node: ordinal, parse: eng.LogLine, hide: d.hidden(id)}
 	var all []insight.LogLine
-	for i := range logFiles + 1 {
-		path := outputFile(dir)
-		if i > 0 {
-			path += "." + strconv.Itoa(i)
-		}
-		found, err := r.file(ctx, path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+	node := engine.Node{Ordinal: ordinal, Log: filepath.Join(dir, "log"), Installation: d.installation(rec.Installation)}
+	for _, f := range eng.Logs(node) {
+		r := logReader{query: q, node: ordinal, hide: d.hidden(id), reader: f.Reader}
+		found, err := r.files(ctx, logBounds.Names(logFile(dir, f.Path)))
 		if err != nil {
 			return nil, err
 		}
-		all = append(found, all...)
-		if !q.Oldest && len(all) > q.Most+q.After.Skip {
-			break // older files have older lines
-		}
-	}
-	if most := q.Most + q.After.Skip + 1; len(all) > most {
-		if q.Oldest {
-			return all[:most], nil
-		}
-		return all[len(all)-most:], nil
+		all = append(all, found...)
 	}
 	return all, nil
 }
@@ -118,40 +117,85 @@ func (d *Driver) hidden(id cluster.ID) *regexp.Regexp {
 	return regexp.MustCompile(`(?:` + strings.Join(own, "|") + `)(?:/[^\s'",:;)]*)?`)
 }
 
-// logReader reads the files of one node.
+// logReader reads the files of one log of a node.
 type logReader struct {
-	query insight.LogQuery
-	node  int
-	parse func(line string) (insight.LogLine, bool)
-	hide  *regexp.Regexp
+	query  insight.LogQuery
+	node   int
+	reader func() engine.LogReader
+	hide   *regexp.Regexp
 }
+
+// most is how many lines a page can need.
+func (r logReader) most() int { return r.query.Most + r.query.After.Skip + 1 }
+
+// files are the wanted lines of files, the newest file first, or of those as many as a page can have.
+func (r logReader) files(ctx context.Context, names []string) ([]insight.LogLine, error) {
+	var all []insight.LogLine
+	for _, path := range names {
+		found, err := r.file(ctx, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(found, all...)
+		if !r.query.Oldest && len(all) >= r.most() {
+			return all[len(all)-r.most():], nil // older files have older lines
+		}
+	}
+	return all[:min(r.most(), len(all))], nil
+}
+
+// logEntry is one that is being read.
+type logEntry struct {
+	insight.LogLine
+	text strings.Builder
+	// cut reports whether there is more of it than text.
+	cut bool
+}
+
+// add goes on with an entry.
+func (e *logEntry) add(text string) {
+	most := insight.MostLog
+	if e.Slow != nil {
+		most = mostSlow
+	}
+	if e.text.Len() >= most {
+		e.cut = true
+		return
+	}
+	e.text.WriteString(text)
+}
+
+// mostSlow is how much is read of the statement of an entry, to be shown without its values.
+const mostSlow = 64 << 10
 
 // file are the wanted lines of one file, in its order. No more than a page's are held of each.
 func (r logReader) file(ctx context.Context, path string) ([]insight.LogLine, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // its folder may be the server's
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	var found []insight.LogLine
-	var entry *insight.LogLine
-	var text strings.Builder
-	most := r.query.Most + r.query.After.Skip + 1
+	var entry *logEntry
+	parse := r.reader()
 	end := func() {
 		if entry == nil {
 			return
 		}
-		entry.Node, entry.Text = r.node, insight.LogText(r.hide.ReplaceAllString(text.String(), "…"))
-		if r.query.Wants(*entry) && (!r.query.Oldest || len(found) < most) {
-			found = append(found, *entry)
+		l := r.completed(parse, entry)
+		if entry = nil; r.query.Wants(l) && (!r.query.Oldest || len(found) < r.most()) {
+			found = append(found, l)
 		}
-		if !r.query.Oldest && len(found) > 2*most {
-			found = slices.Clone(found[len(found)-most:])
+		if !r.query.Oldest && len(found) > 2*r.most() {
+			found = slices.Clone(found[len(found)-r.most():])
 		}
 	}
 	in := bufio.NewReaderSize(f, longestLine)
 	for n := 0; ; n++ {
-		line, cut, err := readLine(in)
+		line, more, err := in.ReadLine()
 		if errors.Is(err, io.EOF) {
 			end()
 			return found, nil
@@ -162,40 +206,63 @@ func (r logReader) file(ctx context.Context, path string) ([]insight.LogLine, er
 		if n%1000 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if l, ok := r.parse(line); ok {
+		text := string(line)
+		if at, bytes, ok := logkeeper.LeftOut(text); ok {
 			end()
-			entry = &l
-			text.Reset()
-			text.WriteString(l.Text)
-		} else if text.Len() < insight.MostLog {
-			text.WriteString("\n" + line)
+			entry = &logEntry{LogLine: insight.LogLine{Time: at, Severity: insight.Warning, Text: fmt.Sprintf("%d bytes were logged too fast before this, and left out", bytes)}}
+			entry.add(entry.Text)
+		} else if l, ok := parse.Begin(text); ok {
+			end()
+			entry = &logEntry{LogLine: l}
+			entry.add(l.Text)
+		} else if entry != nil {
+			entry.add("\n" + text)
 		}
-		if cut {
-			text.WriteString("…")
+		if err := r.rest(in, parse, entry, more); err != nil {
+			return nil, err
 		}
 	}
 }
 
-// readLine is the next line, or its beginning when it is too long.
-func readLine(in *bufio.Reader) (line string, cut bool, err error) {
-	raw, more, err := in.ReadLine()
-	if err != nil {
-		return "", false, err
+// rest passes over what follows of a line that is too long, of which a statement is read on.
+func (r logReader) rest(in *bufio.Reader, parse engine.LogReader, entry *logEntry, more bool) error {
+	for more {
+		piece, still, err := in.ReadLine()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		text := string(piece)
+		parse.Rest(text)
+		if entry != nil && entry.Slow != nil {
+			entry.add(text)
+		} else if entry != nil {
+			entry.cut = true
+		}
+		more = still && err == nil
 	}
-	line = string(raw)
-	for more && err == nil {
-		cut = true
-		_, more, err = in.ReadLine()
+	return nil
+}
+
+// completed is an entry as it is shown.
+func (r logReader) completed(parse engine.LogReader, entry *logEntry) insight.LogLine {
+	l := entry.LogLine
+	l.Node = r.node
+	if l.Slow != nil {
+		parse.Complete(&l, entry.text.String(), entry.cut)
+		l.Text = insight.LogText(l.Text) // as it is, a statement names nothing of this machine
+		return l
 	}
-	if errors.Is(err, io.EOF) {
-		err = nil
+	text := entry.text.String()
+	if entry.cut {
+		text += "…"
 	}
-	return line, cut, err
+	l.Text = insight.LogText(r.hide.ReplaceAllString(text, "…"))
+	return l
 }
 
 // dropOldLogs removes rotated output that is older than logDays.
 func (d *Driver) dropOldLogs() error {
-	files, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*", "output.log.*"))
+	files, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*", "*.log.*"))
 	for _, f := range files {
 		info, failed := os.Stat(f)
 		if failed == nil && d.o.Now().Sub(info.ModTime()) > logDays*24*time.Hour {
@@ -206,4 +273,38 @@ func (d *Driver) dropOldLogs() error {
 		}
 	}
 	return err
+}
+
+// serverLogs are the files that servers write their logs to.
+func (d *Driver) serverLogs() []logkeeper.File {
+	nodes, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*"))
+	if err != nil {
+		return nil // of a pattern that is none
+	}
+	files := make([]logkeeper.File, 0, 2*len(nodes))
+	for _, dir := range nodes {
+		files = append(files, logFile(dir, ""), logFile(dir, filepath.Join(dir, "log", "slow.log")))
+	}
+	return files
+}
+
+// keepLogsSmall bounds what servers log, and now and then removes what was kept for long enough.
+func (d *Driver) keepLogsSmall() {
+	const (
+		every  = 5 * time.Second
+		rounds = 12 // a minute
+	)
+	round := 0
+	failed := func(err error) {
+		if err != nil {
+			d.log.Warn("keep servers' logs small", "error", err)
+		}
+	}
+	logkeeper.New(logBounds, d.o.Now).Run(d.quit, every, func() []logkeeper.File {
+		if round%rounds == 0 {
+			failed(errors.Join(d.dropOldLogs(), d.dropSetAside()))
+		}
+		round++
+		return d.serverLogs()
+	}, failed)
 }

@@ -301,7 +301,7 @@ func (nr *nodeReconciler) await(ctx context.Context, p *process.Process) error {
 		}
 		select {
 		case <-p.Done():
-			return fmt.Errorf("the server ended while it started: %s", lastWords(nr.dir))
+			return fmt.Errorf("the server ended while it started: %s", lastWords(nr.dir, nr.eng))
 		case <-ctx.Done():
 			return fmt.Errorf("the server doesn't answer yet (%w): %w", err, ctx.Err())
 		case <-time.After(pause):

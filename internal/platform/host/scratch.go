@@ -252,7 +252,7 @@ func (s *scratch) awaitStart(ctx context.Context) error {
 		}
 		select {
 		case <-p.Done():
-			return fmt.Errorf("the server doesn't start on the copy: %w", &engine.ExitError{LastWords: lastWords(s.dir)})
+			return fmt.Errorf("the server doesn't start on the copy: %w", &engine.ExitError{LastWords: lastWords(s.dir, s.eng)})
 		case <-ctx.Done():
 			return fmt.Errorf("the server doesn't start on the copy: %w", errors.Join(err, ctx.Err()))
 		case <-time.After(20 * time.Millisecond):

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"steward/internal/platform/host/build"
 	"steward/internal/platform/host/state"
 	"steward/internal/process"
-	"steward/internal/wait"
 )
 
 // outputFile is where a server's standard output and error go. It is in a
@@ -101,11 +99,14 @@ func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 	if ns.process() != p {
 		return // stopped on purpose
 	}
+	words := noWords
 	if rec, err := state.ReadNode(d.layout.node(ns.id, ns.ordinal)); err == nil && rec != nil {
 		d.withhold(d.quit, ns.ordinal, rec.Port, 0)
+		if eng, err := d.engine(rec.Engine); err == nil {
+			words = lastWords(d.layout.node(ns.id, ns.ordinal), eng)
+		}
 	}
 	d.notifyChange(cs.id)
-	words := lastWords(d.layout.node(ns.id, ns.ordinal))
 	pause := ns.crashed(d.o.Now(), words)
 	ns.ended()
 	if d.isReplicatedPrimary(ns) {
@@ -275,63 +276,4 @@ func (d *Driver) installation(id string) engine.Installation {
 	}
 	flavour, version, builder, _ := build.Parse(id)
 	return engine.Installation{Flavour: flavour, Version: version, Builder: builder}
-}
-
-// lastWords are the last lines of a server's output.
-func lastWords(nodeDir string) string {
-	const most = 600
-	f, err := os.Open(outputFile(nodeDir))
-	if err != nil {
-		return "it left no output"
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "it left no output"
-	}
-	tail := make([]byte, min(info.Size(), most))
-	n, err := f.ReadAt(tail, info.Size()-int64(len(tail)))
-	if err != nil && n == 0 {
-		return "it left no output"
-	}
-	return strings.TrimSpace(string(tail[:n]))
-}
-
-// outputFiles are those of the servers that run, as far as is known.
-func (d *Driver) outputFiles() []string {
-	var files []string
-	for _, cs := range d.all() {
-		for _, ordinal := range cs.ordinals() {
-			if cs.node(ordinal).running() {
-				files = append(files, outputFile(d.layout.node(cs.id, ordinal)))
-			}
-		}
-	}
-	return files
-}
-
-// keepLogsSmall rotates the output of servers that run, and once a minute all of it, whoever wrote it; then it also removes what
-// was kept for long enough.
-func (d *Driver) keepLogsSmall() {
-	const (
-		every  = 5 * time.Second
-		rounds = 12 // a minute
-	)
-	for round := 0; ; round++ {
-		var err error
-		files := d.outputFiles()
-		if round%rounds == 0 {
-			files, err = filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*", "output.log"))
-			err = errors.Join(err, d.dropOldLogs(), d.dropSetAside())
-		}
-		for _, f := range files {
-			err = errors.Join(err, process.Rotate(f, logMost, logFiles))
-		}
-		if err != nil {
-			d.log.Warn("rotate servers' output", "error", err)
-		}
-		if wait.Sleep(d.quit, every) != nil {
-			return
-		}
-	}
 }

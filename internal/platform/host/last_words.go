@@ -1,0 +1,63 @@
+package host
+
+import (
+	"io"
+	"os"
+	"strings"
+
+	"steward/internal/engine"
+)
+
+// noWords stands for the last words of a server that left none.
+const noWords = "it left no output"
+
+// lastWords are the last lines of a server's output, which are for operators' logs and for owners. Statements that took long aren't
+// among them: they are as they were sent.
+func lastWords(nodeDir string, eng engine.Driver) string {
+	const most, looked = 600, 64 << 10
+	f, err := os.Open(outputFile(nodeDir))
+	if err != nil {
+		return noWords
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return noWords
+	}
+	first := max(0, info.Size()-looked)
+	tail, err := io.ReadAll(io.NewSectionReader(f, first, looked))
+	if err != nil || len(tail) == 0 {
+		return noWords
+	}
+	lines := strings.Split(string(tail), "\n")
+	if first > 0 {
+		lines = lines[1:] // of which the beginning isn't seen
+	}
+	words := strings.TrimSpace(strings.Join(withoutSlow(lines, eng, first > 0), "\n"))
+	return strings.TrimSpace(strings.ToValidUTF8(words[max(0, len(words)-most):], ""))
+}
+
+// withoutSlow are the lines that aren't of entries about slow statements, whose further lines begin with a tab. within says
+// that the first line may be such a one.
+func withoutSlow(lines []string, eng engine.Driver, within bool) []string {
+	var kept []string
+	var parse engine.LogReader
+	for _, f := range eng.Logs(engine.Node{}) {
+		if f.Path == "" {
+			parse = f.Reader()
+		}
+	}
+	for _, line := range lines {
+		l, begins := parse.Begin(line)
+		switch {
+		case begins:
+			within = l.Slow != nil
+		case !strings.HasPrefix(line, "\t"):
+			within = false
+		}
+		if !within {
+			kept = append(kept, line)
+		}
+	}
+	return kept
+}
