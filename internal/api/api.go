@@ -98,6 +98,7 @@ func New(o Options) *API {
 	a.registerServices()
 	a.registerIssues()
 	a.registerTickets()
+	a.registerStatusPages()
 	a.registerCredentials()
 	a.registerSSHKeys()
 	a.registerComputes()

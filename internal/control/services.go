@@ -208,7 +208,6 @@ func (s *Services) History(ctx context.Context, p account.Principal, id monitor.
 	if _, err := s.View(ctx, p, id); err != nil {
 		return History{}, err
 	}
-	const day = 24 * time.Hour
 	now := s.Now()
 	samples, err := s.Store.Samples(ctx, id, now.Add(-day))
 	if err != nil {

@@ -110,6 +110,9 @@ func (q queries) ChecksOfHost(ctx context.Context, host string, but monitor.Serv
 
 // DeleteService removes a service that ServiceForUpdate read; its issues stay.
 func (t *Tx) DeleteService(ctx context.Context, id monitor.ServiceID) error {
+	if err := t.q.CheckDaysForgetService(ctx, int64(id)); err != nil {
+		return classify(err)
+	}
 	n, err := t.q.ServiceDelete(ctx, int64(id))
 	return oneRow(n, err)
 }

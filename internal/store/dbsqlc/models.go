@@ -127,6 +127,15 @@ type CheckBlock struct {
 	Packed  []byte
 }
 
+type CheckDay struct {
+	ServiceID int64
+	Day       pgtype.Date
+	Checks    int64
+	Failures  int64
+	TotalMs   int64
+	LongestMs int32
+}
+
 type CheckHour struct {
 	ServiceID int64
 	Hour      time.Time
@@ -464,6 +473,29 @@ type Shard struct {
 	Released *time.Time
 }
 
+type StatusPage struct {
+	ID                int64
+	AccountID         int64
+	Slug              string
+	Title             string
+	Days              int32
+	ShowResponseTimes bool
+	Created           time.Time
+	Updated           time.Time
+}
+
+type StatusPageDatabase struct {
+	PageID    int64
+	ClusterID int64
+	Position  int32
+}
+
+type StatusPageService struct {
+	PageID    int64
+	ServiceID int64
+	Position  int32
+}
+
 type Ticket struct {
 	ID        int64
 	AccountID int64
@@ -482,6 +514,7 @@ type TicketReply struct {
 	FromStaff bool
 	Text      string
 	Created   time.Time
+	Public    bool
 }
 
 type Token struct {
