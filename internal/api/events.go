@@ -77,7 +77,7 @@ var entityPaths = map[operation.EntityType]string{
 	operation.Service: "/v4/managed/services/", operation.Contact: "/v4/managed/contacts/", operation.Credential: "/v4/managed/credentials/",
 	operation.Machine: "/v4/managed/compute-settings/", operation.Ticket: "/v4/support/tickets/",
 	operation.StatusPage: statusPagesPath + "/",
-	operation.Alert: alertsPath + "/", operation.Channel: channelsPath + "/",
+	operation.Alert:      alertsPath + "/", operation.Channel: channelsPath + "/",
 }
 
 func showEntity(o operation.Operation) entityView {

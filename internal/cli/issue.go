@@ -38,11 +38,11 @@ func (f *issueListCommand) Run(ctx context.Context, s *streams, c *client.Client
 }
 
 type ticketCommands struct {
-	List  ticketListCommand  `cmd:"" help:"List the tickets, over the API."`
-	View  ticketViewCommand  `cmd:"" help:"Show what happened and what was written, over the API."`
-	Write ticketWriteCommand `cmd:"" help:"Write to a ticket, over the API."`
+	List    ticketListCommand    `cmd:"" help:"List the tickets, over the API."`
+	View    ticketViewCommand    `cmd:"" help:"Show what happened and what was written, over the API."`
+	Write   ticketWriteCommand   `cmd:"" help:"Write to a ticket, over the API."`
 	Publish ticketPublishCommand `cmd:"" help:"Have status pages show what was written, or no longer, over the API."`
-	Reply ticketReplyCommand `cmd:"" help:"Write to a customer's ticket as staff (operators)."`
+	Reply   ticketReplyCommand   `cmd:"" help:"Write to a customer's ticket as staff (operators)."`
 }
 
 type ticketListCommand struct {
@@ -141,7 +141,7 @@ type ticketReplyCommand struct {
 	dataFlag
 	staffFlag
 	ticketArg
-	Text  string `arg:"" help:"What you have to say; the customer sees it."`
+	Text string `arg:"" help:"What you have to say; the customer sees it."`
 	publicFlag
 	Store string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
 }

@@ -285,4 +285,3 @@ func publicIncident(issue store.ShownIssue, names map[any]string) monitor.Public
 	shown.Names = slices.DeleteFunc(shown.Names, func(n string) bool { return n == "" })
 	return shown
 }
-

@@ -2,20 +2,21 @@
 import { useState } from "preact/hooks";
 import type { GrantsView, TokenView, UserView } from "./api";
 import { call, whole } from "./call";
+import { Clients, Regions, Usage } from "./clients";
 import { plain, when } from "./format";
 import { useReader } from "./live";
 import { T } from "./text";
 import { Alert, Button, Card, Code, Danger, Dialog, Field, Loaded, Page, Problems, Status, Sure, Table, Tabs, Time, useAction } from "./ui";
 import { may, profile } from "./who";
 
-const tabs = ["", "tokens", "apps", "logins"] as const;
+const tabs = ["", "tokens", "apps", "clients", "logins", "usage", "regions"] as const;
 
 export function Account({ tab }: { tab: string }) {
   const at = (t: string) => "/console/account" + (t && "/" + t);
   return (
     <Page title={T.account.title}>
       <Tabs label={T.account.parts} at={at(tab)} all={tabs.map((t) => [at(t), T.account.tab[t]])} />
-      {tab === "" ? <Users /> : tab === "tokens" ? <Tokens /> : tab === "apps" ? <Apps /> : tab === "logins" ? <Logins /> : <Alert>{T.gone}</Alert>}
+      {tab === "" ? <Users /> : tab === "tokens" ? <Tokens /> : tab === "apps" ? <Apps /> : tab === "logins" ? <Logins /> : tab === "clients" ? <Clients /> : tab === "usage" ? <Usage /> : tab === "regions" ? <Regions /> : <Alert>{T.gone}</Alert>}
     </Page>
   );
 }

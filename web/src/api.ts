@@ -898,6 +898,13 @@ export type ListServiceView = {
   results: number;
 };
 
+export type ListStatusPageView = {
+  data: Array<StatusPageView>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
 export type ListTableView = {
   data: Array<TableView>;
   page: number;
@@ -1272,6 +1279,11 @@ export type RegionView = {
 
 export type ReplyCreate = {
   description: string;
+  public?: boolean;
+};
+
+export type ReplyUpdate = {
+  public?: boolean;
 };
 
 export type ReplyView = {
@@ -1281,6 +1293,7 @@ export type ReplyView = {
   from_linode: boolean;
   id: number;
   kind: "opened" | "joined" | "notice" | "recovered" | "unwatched" | "closed" | "reply";
+  public: boolean;
 };
 
 export type ResolversView = {
@@ -1453,6 +1466,36 @@ export type StatsView = {
   net_in: Array<StatView>;
   net_out: Array<StatView>;
   swap: Array<StatView>;
+};
+
+export type StatusPageCreate = {
+  databases?: Array<number>;
+  days?: number;
+  services?: Array<number>;
+  show_response_times?: boolean;
+  slug: string;
+  title: string;
+};
+
+export type StatusPageUpdate = {
+  databases?: Array<number>;
+  days?: number;
+  services?: Array<number>;
+  show_response_times?: boolean;
+  slug?: string;
+  title?: string;
+};
+
+export type StatusPageView = {
+  created: string;
+  databases: Array<number>;
+  days: number;
+  id: number;
+  services: Array<number>;
+  show_response_times: boolean;
+  slug: string;
+  title: string;
+  updated: string;
 };
 
 export type TableView = {
@@ -1756,6 +1799,11 @@ export interface Operations {
   "POST /v4/managed/services/{serviceId}/disable": { in: undefined; out: ServiceView };
   "POST /v4/managed/services/{serviceId}/enable": { in: undefined; out: ServiceView };
   "GET /v4/managed/stats": { in: undefined; out: StatsAnswer };
+  "GET /v4/managed/status-pages": { in: undefined; out: ListStatusPageView };
+  "POST /v4/managed/status-pages": { in: StatusPageCreate; out: StatusPageView };
+  "GET /v4/managed/status-pages/{pageId}": { in: undefined; out: StatusPageView };
+  "PUT /v4/managed/status-pages/{pageId}": { in: StatusPageUpdate; out: StatusPageView };
+  "DELETE /v4/managed/status-pages/{pageId}": { in: undefined; out: Empty };
   "GET /v4/monitor/alert-channels": { in: undefined; out: ListChannelView };
   "POST /v4/monitor/alert-channels": { in: ChannelCreate; out: MadeChannelView };
   "GET /v4/monitor/alert-channels/{channelId}": { in: undefined; out: ChannelView };
@@ -1800,4 +1848,5 @@ export interface Operations {
   "GET /v4/support/tickets/{ticketId}": { in: undefined; out: TicketView };
   "GET /v4/support/tickets/{ticketId}/replies": { in: undefined; out: ListReplyView };
   "POST /v4/support/tickets/{ticketId}/replies": { in: ReplyCreate; out: ReplyView };
+  "PUT /v4/support/tickets/{ticketId}/replies/{replyId}": { in: ReplyUpdate; out: ReplyView };
 }
