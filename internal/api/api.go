@@ -91,6 +91,7 @@ func New(o Options) *API {
 	a.registerMaintenance()
 	a.registerAccount()
 	a.registerProfile()
+	a.registerSecondFactor()
 	a.registerTokens()
 	a.registerApps()
 	a.registerUsers()

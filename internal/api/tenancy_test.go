@@ -28,8 +28,8 @@ import (
 // something of an account.
 var shared = map[string]string{"id": "g6-nanode-1", "engine": "postgresql", "series": "15", "serviceType": "dbaas"}
 
-// refused are operations that are there to say that something isn't offered.
-var refused = map[string]bool{"POST /v4/monitor/services/{serviceType}/token": true}
+// refused are operations that are there to say that something isn't offered, or that want what an authenticator shows.
+var refused = map[string]bool{"POST /v4/profile/tfa-enable-confirm": true, "POST /v4/monitor/services/{serviceType}/token": true}
 
 // everywhere are operations whose names are one's alone among all accounts, since everybody
 // can see them.
@@ -100,6 +100,7 @@ var bodies = map[string]struct {
 	"LoginUserUpdate": {good: `{"grants":[]}`},
 	"PlanBody":        {good: `{"database":"defaultdb","query":"select 1"}`},
 	"ReplyCreate":     {good: `{"description":"from a stranger","public":true}`},
+	"FactorConfirm":   {good: `{"tfa_code":"000000"}`},
 	"ReplyUpdate":     {good: `{"public":true}`},
 	"StatusPageCreate": {
 		good:      `{"slug":"NAME-page","title":"NAME"}`,

@@ -140,7 +140,7 @@ func (w *world) onlyTheFirstKey() {
 	w.t.Helper()
 	f, err := seal.ReadKeyFile(w.path)
 	w.must(err)
-	for _, in := range []store.SealedIn{store.SealedSecrets, store.SealedAccountKeys} {
+	for _, in := range store.AllSealed {
 		all, err := w.server.SealedAfter(w.t.Context(), store.SealedValue{In: in}, 10_000)
 		w.must(err)
 		for _, v := range all {

@@ -543,6 +543,17 @@ export type ExtensionView = {
   version: string;
 };
 
+export type FactorConfirm = {
+  tfa_code: string;
+};
+
+export type FactorView = {
+  expiry: string;
+  qr: string;
+  secret: string;
+  url: string;
+};
+
 export type FetchedData = {
   result: Array<FetchedSeries>;
   result_type: "matrix";
@@ -1332,6 +1343,11 @@ export type RunningView = {
   unreachable_nodes: Array<number>;
 };
 
+export type ScratchView = {
+  recovery_codes: Array<string>;
+  scratch: string;
+};
+
 export type ServiceCreate = {
   address: string;
   body?: string | null;
@@ -1835,6 +1851,9 @@ export interface Operations {
   "GET /v4/profile/logins/{loginId}": { in: undefined; out: LoginView };
   "GET /v4/profile/preferences": { in: undefined; out: Record<string, unknown> };
   "PUT /v4/profile/preferences": { in: Record<string, unknown>; out: Record<string, unknown> };
+  "POST /v4/profile/tfa-disable": { in: undefined; out: Empty };
+  "POST /v4/profile/tfa-enable": { in: undefined; out: FactorView };
+  "POST /v4/profile/tfa-enable-confirm": { in: FactorConfirm; out: ScratchView };
   "GET /v4/profile/tokens": { in: undefined; out: ListTokenView };
   "POST /v4/profile/tokens": { in: TokenCreate; out: TokenView };
   "GET /v4/profile/tokens/{tokenId}": { in: undefined; out: TokenView };

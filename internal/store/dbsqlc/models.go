@@ -321,6 +321,13 @@ type LoginLink struct {
 	Expiry time.Time
 }
 
+type LoginStep struct {
+	Hash     []byte
+	UserID   int64
+	ClientID string
+	Expiry   time.Time
+}
+
 type MeasuredCoarse struct {
 	ClusterID int64
 	Started   time.Time
@@ -429,11 +436,26 @@ type RateCount struct {
 	Taken  int32
 }
 
+type RecoveryCode struct {
+	UserID int64
+	Hash   []byte
+}
+
 type RefreshToken struct {
 	Hash            []byte
 	AuthorizationID int64
 	Expiry          time.Time
 	Used            bool
+}
+
+type SecondFactor struct {
+	UserID       int64
+	Sealed       []byte
+	Created      time.Time
+	Confirmed    *time.Time
+	LastStep     int64
+	Failures     int32
+	BlockedUntil *time.Time
 }
 
 type Service struct {
