@@ -57,6 +57,8 @@ func TestConsole(t *testing.T) {
 		{"what is inside a database", inside},
 		{"restore a moment, and undo it", moments},
 		{"usage, clients, machines and credentials", rest},
+		{"plots", plots},
+		{"a second factor", factor},
 		{"everybody can use it", accessible},
 		{"the keyboard is enough", keyboard},
 		{"five hundred databases", many},
@@ -320,7 +322,7 @@ var screens = map[string]string{
 	"metrics": "/console/databases/postgresql/1/metrics", "queries": "/console/databases/postgresql/1/queries", "backups": "/console/databases/postgresql/1/backups",
 	"services": "/console/services", "service": "/console/services/1", "issues": "/console/issues", "issue": "/console/issues/1", "contacts": "/console/contacts", "account": "/console/account",
 	"tokens": "/console/account/tokens", "apps": "/console/account/apps", "clients": "/console/account/clients", "logins": "/console/account/logins", "usage": "/console/account/usage", "regions": "/console/account/regions",
-	"pages": "/console/status-pages", "public": "/status/front", "machines": "/console/machines", "credentials": "/console/machines/credentials",
+	"pages": "/console/status-pages", "security": "/console/account/security", "public": "/status/front", "machines": "/console/machines", "credentials": "/console/machines/credentials",
 	"access": "/console/databases/postgresql/1/access", "settings": "/console/databases/postgresql/1/settings", "happened": "/console/databases/postgresql/1/events",
 }
 

@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/jackc/pgx/v5"
+	"github.com/pquerna/otp/totp"
 
 	"steward/test/harness"
 )
@@ -146,5 +148,50 @@ func rest(t *testing.T, w *world) {
 		fill("Port", "99999"), press("Save"), until(`document.querySelector("dialog .problem")`), fill("Port", "2222"), press("Save"), see("port 2222"))
 	w.do(t, w.visit("/console/machines/credentials"), press("Add a credential"), fill("Label", "front's"), fill("User name", "root"), fill("Password", "not told"), press("Save"), see("front's"),
 		press("New user name and password of front's"), fill("Password", "not told either"), press("Save"), until(`!document.querySelector("dialog")`), press("Delete front's"), fill("Type front's to go on", "front's"), press("Delete"), see("There is none."))
+	w.do(t, w.visit(fmt.Sprintf("/console/services/%d", w.find(t, "/v4/managed/services", func(s map[string]any) bool { return s["label"] == "front" }))), press("Check now"), see("It is checked within seconds."))
 	w.do(t, w.visit("/console/databases/create"), see("linode_database_"), fill("Label", `a"b${x}`), see(`"a\"b$${x}"`))
+}
+
+// factor sets up a second factor, logs in with it, and by a recovery code, and does without it again.
+func factor(t *testing.T, w *world) {
+	w.do(t, w.visit("/console/account/security"), press("Set up a second factor"), until(`document.querySelector("dialog img")?.naturalWidth === 240`), fill("Code", "000000"), press("Confirm"), see("The code is wrong"))
+	w.shoot(t, "second-factor")
+	secret := strings.TrimSpace(value[string](t, w.browser, `document.querySelector("dialog .code pre").innerText`))
+	code := func(at time.Time) string {
+		text, err := totp.GenerateCode(secret, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	begun := time.Now()
+	w.do(t, fill("Code", code(begun)), press("Confirm"), see("These are your recovery codes"))
+	codes := strings.Fields(value[string](t, w.browser, `document.querySelector(".alert.good .code pre").innerText`))
+	if len(codes) != 10 {
+		t.Fatalf("recovery codes %q", codes)
+	}
+	w.do(t, press("I have it"), see("you are asked for a code of your authenticator"), press("Log out"), see("Log in to steward"), logIn("admin", password), fill("Code of your authenticator, or a recovery code", "123"), press("Log in"), see("The code is wrong"),
+		fill("Code of your authenticator, or a recovery code", code(begun.Add(30*time.Second))), press("Log in"), see("What happened last"))
+	w.do(t, press("Log out"), see("Log in to steward"), logIn("admin", password), fill("Code of your authenticator, or a recovery code", codes[4]), press("Log in"), see("What happened last"))
+	if out, err := w.server.Command("user", "tfa-disable", "admin", "--data", w.server.Data); err != nil || !strings.Contains(out, "without a second factor") {
+		t.Errorf("%v %s", err, out)
+	}
+	w.do(t, press("Log out"), see("Log in to steward"), logIn("admin", password), see("What happened last"), w.visit("/console/account/security"), see("Your password alone logs you in."))
+}
+
+// plots zooms into what was measured, by the keyboard's buttons and by dragging, and takes it as CSV.
+func plots(t *testing.T, w *world) {
+	w.do(t, w.visit("/console/databases/postgresql/1/metrics"), until(`document.querySelector(".plot canvas")`), see("What happened meanwhile"))
+	wide := value[string](t, w.browser, `[...document.querySelectorAll("p.hint")].find(p => p.innerText.includes("Drag across")).innerText`)
+	w.do(t, press("Closer"), until(fmt.Sprintf(`![...document.querySelectorAll("p.hint")].some(p => p.innerText === %q)`, wide)), press("Earlier"), press("Whole time"), until(`document.querySelector(".plot canvas")`))
+	w.do(t, run(`(() => {
+		const over = document.querySelector(".plot .u-over"), box = over.getBoundingClientRect();
+		const at = (type, part) => (type === "mouseup" ? document : over).dispatchEvent(new MouseEvent(type, {bubbles: true, button: 0, clientX: box.left + box.width * part, clientY: box.top + 20, view: window}));
+		at("mousemove", .3); at("mousedown", .3); at("mousemove", .6); at("mouseup", .6);
+	})()`), until(`[...document.querySelectorAll("button")].some(b => b.innerText === "Whole time" && !b.disabled)`), press("Whole time"))
+	w.do(t, run(`(() => { const make = URL.createObjectURL; URL.createObjectURL = b => { b.text().then(x => window.taken = x); return make(b); }; })()`),
+		until(`document.querySelector(".plots details summary")`), run(`document.querySelector(".plots details summary").click()`), run(`[...document.querySelectorAll(".plots button")].find(b => b.innerText === "CSV").click()`), until(`/^"time","/.test(window.taken ?? "")`))
+	if lines := strings.Split(value[string](t, w.browser, `window.taken`), "\r\n"); len(lines) < 3 || !strings.Contains(lines[1], "Z,") {
+		t.Errorf("CSV %q", lines)
+	}
 }

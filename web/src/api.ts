@@ -1811,6 +1811,7 @@ export interface Operations {
   "GET /v4/managed/services/{serviceId}": { in: undefined; out: ServiceView };
   "PUT /v4/managed/services/{serviceId}": { in: ServiceUpdate; out: ServiceView };
   "DELETE /v4/managed/services/{serviceId}": { in: undefined; out: Empty };
+  "POST /v4/managed/services/{serviceId}/check": { in: undefined; out: Empty };
   "GET /v4/managed/services/{serviceId}/checks": { in: undefined; out: ChecksView };
   "POST /v4/managed/services/{serviceId}/disable": { in: undefined; out: ServiceView };
   "POST /v4/managed/services/{serviceId}/enable": { in: undefined; out: ServiceView };

@@ -123,7 +123,8 @@ export const T = {
     hint: (file: string) => `The line expects the certificate of the database's CA beside it, as ${file}.`,
     notYet: "How to connect appears here as soon as the database is there.",
   },
-  metrics: { span: "Time", all: "All metrics", none: "Nothing has been measured in this time.", node: (n: number, role: string) => `Node ${n} (${role.toLowerCase()})`, table: (label: string) => `${label} as a table`, time: "Time" },
+  metrics: { span: "Time", all: "All metrics", none: "Nothing has been measured in this time.", node: (n: number, role: string) => `Node ${n} (${role.toLowerCase()})`, table: (label: string) => `${label} as a table`, time: "Time", csv: (label: string) => `${label} as CSV`, asCSV: "CSV", zoomIn: "Closer", zoomOut: "Whole time", earlier: "Earlier", later: "Later", shown: (from: string, to: string) => `${from} to ${to}`, drag: "Drag across a plot to look closer.",
+    marks: "What happened meanwhile", kinds: { failover: "Failover", handover: "Handover", backup: "Backup" } as Record<string, string> },
   queries: {
     running: "Running now", sleeping: "The database sleeps.", idle: (n: number) => (n === 1 ? "One more session does nothing." : `${n} more sessions do nothing.`), none: "Nothing runs just now.",
     statement: "Statement", state: "State", age: "For", user: "User", from: "From", end: "Cancel", endOf: (pid: number) => `Cancel the statement of process ${pid}`, endTitle: "Cancel this statement?",
@@ -163,7 +164,7 @@ export const T = {
   },
   services: {
     title: "Services", one: "Service", add: "Watch a service", what: "What is watched", none: "No service is watched yet.", since: "Since", address: "Address", certificate: "Certificate ends",
-    uptime: "How well it was", checks: "Last checks", change: "Change", interval: "Checked each", usual: "as the operator has set", notes: "Notes", enable: "Check again", disable: "Stop checking",
+    uptime: "How well it was", checkNow: "Check now", checking: "It is checked within seconds.", checks: "Last checks", change: "Change", interval: "Checked each", usual: "as the operator has set", notes: "Notes", enable: "Check again", disable: "Stop checking",
     deleteTitle: "Delete the service", deleteText: "It is no longer watched, and its history goes.", day: "24 hours", week: "7 days", month: "30 days", up: "Well", failures: "Failed / all", mean: "Mean", longest: "Longest",
     table: "The checks as a table", noChecks: "It hasn't been checked yet.", result: "Result", response: "Response time", type: "Kind", url: "Web page (http, https)", tcp: "TCP port",
     urlHint: "Such as https://example.org/health.", tcpHint: "Such as example.org:5432.", regionHint: "Where it is checked from. Private addresses need one.", timeout: "Seconds a check may take", intervalSeconds: "Seconds between checks", intervalHint: "Empty: as the operator has set.",
@@ -197,6 +198,12 @@ export const T = {
     title: "Credentials", text: "User names and passwords that staff may need to mend a service. They are sealed, and nobody sees them here again.", none: "There is none.", add: "Add a credential", read: "Last read by staff",
     login: "New password", loginOf: (label: string) => `New user name and password of ${label}`, deleteTitle: "Delete the credential", deleteText: "Staff can't read it any more, and services lose it.",
   },
+  factor: {
+    title: "Second factor", has: "Yes", on: "After your password you are asked for a code of your authenticator.", off: "Your password alone logs you in. With a second factor you are asked for a code of an authenticator, too.",
+    enable: "Set up a second factor", disable: "Do without a second factor", disableText: "From now on your password alone logs you in. Your recovery codes are worth nothing then.",
+    scan: "Have your authenticator read the picture, or type the secret below it. Then give the code that it shows.", picture: "The secret as a QR code", secret: "Secret", until: "It can be confirmed until", code: "Code", confirm: "Confirm",
+    codes: "These are your recovery codes: each serves once in place of a code. They are shown this one time; keep them where your authenticator isn't.", recovery: "Recovery codes",
+  },
   usage: { month: "Month", none: "No database was there in this month.", ran: "Ran", suspended: "Suspended", disk: "Most data", backups: "Most backups", cost: "Cost" },
   clients: {
     text: "Applications that users may let act for them.", add: "Add an OAuth client", none: "There is none.", id: "Client id", secret: "Secret", redirect: "Where users are sent back to", redirectHint: "Such as https://example.org/callback.", kind: "Kind", public: "Public", confidential: "With a secret",
@@ -209,7 +216,7 @@ export const T = {
     change: "Change", changeOf: (name: string) => `Change ${name}`, deleteOf: (name: string) => `Delete ${name}`, deleteTitle: "Delete the contact", deleteText: "The contact isn't told of anything any more.",
   },
   account: {
-    title: "Account", parts: "Parts of the account", tab: { "": "Users", tokens: "Tokens", apps: "Applications", clients: "OAuth clients", logins: "Log-ins", usage: "Usage", regions: "Regions" },
+    title: "Account", parts: "Parts of the account", tab: { "": "Users", security: "Second factor", tokens: "Tokens", apps: "Applications", clients: "OAuth clients", logins: "Log-ins", usage: "Usage", regions: "Regions" },
     users: "Users", addUser: "Add a user", added: "The user is there.", name: "User name", rights: "Rights", restricted: "Restricted", all: "All", password: "Password", noPassword: "None", lastLogin: "Last log-in",
     grants: "Grants", grantsOf: (name: string) => `Grants of ${name}`, deleteUser: "Delete the user", deleteUserText: "The user's tokens and applications end at once.", restrict: "May do only what is granted",
     linkHint: (name: string) => `The operator gives the user a link for the first log-in: steward user link ${name}`,

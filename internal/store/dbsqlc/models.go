@@ -479,6 +479,7 @@ type Service struct {
 	Created           time.Time
 	Updated           time.Time
 	Host              string
+	CheckAsked        *time.Time
 }
 
 type ServiceCredential struct {
