@@ -22,7 +22,7 @@ import (
 )
 
 // Bounds of second factors. After so many wrong codes in a row none is taken for some time, so that who knows the
-// password and guesses finds a code in ten years rather than in a month; recovery codes are too long to be guessed.
+// password and guesses finds a code in two years rather than in three weeks; recovery codes are too long to be guessed.
 const (
 	// FactorLifetime is how long a new secret can be confirmed.
 	FactorLifetime = 15 * time.Minute

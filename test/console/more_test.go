@@ -61,6 +61,12 @@ func statusPages(t *testing.T, w *world) {
 	})
 	w.do(t, w.visit(fmt.Sprintf("/console/issues/%d", issue)), fill("Write something", "For everybody. "+hostile[1]), tick("Show it to everybody on status pages"), press("Send"), see(", public"),
 		fill("Write something", "Among us."), press("Send"), see("Among us."))
+	w.server.Eventually("the checks of today to be on the page", func() error { // they are written some seconds after
+		if _, body, _ := w.ask(t, "GET", "/status/front.json", "", nil); !strings.Contains(body, `"uptime":0}]`) {
+			return fmt.Errorf("%.300s", body)
+		}
+		return nil
+	})
 	w.do(t, scripts(false), w.visit("/status/front"), see("For everybody."))
 	text := value[string](t, w.browser, `document.documentElement.outerHTML`)
 	for _, secret := range []string{"127.0.0.1:1", "Among us.", "connection refused", "<script", "<img"} {
