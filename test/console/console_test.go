@@ -68,6 +68,7 @@ func TestConsole(t *testing.T) {
 		{"secrets ask for the password again", stale},
 		{"log-out ends the cookie", logout},
 		{"who may only see is offered nothing else", readOnly},
+		{"the pictures of README", pictures},
 	} {
 		if !t.Run(c.name, func(t *testing.T) {
 			c.run(t, w)

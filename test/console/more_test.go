@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -201,4 +203,46 @@ func plots(t *testing.T, w *world) {
 	if lines := strings.Split(value[string](t, w.browser, `window.taken`), "\r\n"); len(lines) < 3 || !strings.Contains(lines[1], "Z,") {
 		t.Errorf("CSV %q", lines)
 	}
+}
+
+// pictures makes those of README, in the folder that STEWARD_PICTURES names: make pictures.
+func pictures(t *testing.T, w *world) {
+	folder := os.Getenv("STEWARD_PICTURES")
+	if folder == "" {
+		t.Skip("STEWARD_PICTURES names no folder")
+	}
+	conn, err := pgx.Connect(t.Context(), w.server.StoreURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for _, sql := range []string{ // names for people, and a past
+		`UPDATE clusters SET label = 'shop' WHERE id = 1`,
+		`UPDATE services SET label = 'Web shop' WHERE label = 'front'`,
+		`UPDATE status_pages SET title = 'Status of our shop', days = 90`,
+		`UPDATE ticket_replies SET text = 'The web shop doesn''t answer. We are replacing a load balancer; it will be back within the hour.' WHERE public`,
+		`INSERT INTO check_days (service_id, day, checks, failures, total_ms, longest_ms)
+			SELECT id, current_date - d, 1440, CASE WHEN d IN (17, 18) THEN 90 WHEN d = 51 THEN 400 WHEN d % 13 = 5 THEN 1 ELSE 0 END, 1440 * 85, 900
+			FROM services, generate_series(1, 89) d WHERE label = 'Web shop' ON CONFLICT DO NOTHING`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(sql, err)
+		}
+	}
+	time.Sleep(16 * time.Second) // until no page of before is kept
+	w.do(t, w.visit("/console/"), press("Log out"), see("Log in to steward"), logIn("admin", password), see("What happened last"))
+	for name, path := range map[string]string{"overview": "/console/databases/postgresql/1", "backups": "/console/databases/postgresql/1/backups", "status": "/status/front"} {
+		w.do(t, look(1100, "light"), w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`))
+		if name == "overview" {
+			w.do(t, until(`[...document.querySelectorAll(".facts .status")].some(e => e.innerText === "Active")`))
+		}
+		shot, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot())
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, name+".png"), shot, 0o644) //nolint:gosec // for everybody to see
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.do(t, look(1280, "light"))
 }
