@@ -212,7 +212,7 @@ func stored(t *testing.T, w *world) {
 	}
 	w.write(t, id)
 	for _, path := range []string{
-		"/console/", "/console/databases", "/console/events", "/console/services", "/console/services/1", "/console/contacts", "/console/account/tokens", "/console/account/apps",
+		"/console/", "/console/databases", "/console/events", "/console/services", "/console/services/1", "/console/contacts", "/console/account/tokens", "/console/account/apps", "/console/account/clients", "/console/machines",
 		"/console/databases/postgresql/" + id, "/console/databases/postgresql/" + id + "/queries", "/console/databases/postgresql/" + id + "/events",
 	} {
 		w.do(t, w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`))
