@@ -104,6 +104,9 @@ generate: setup-web ## Write generated files anew: queries, OpenAPI document, li
 	mv web/src/api.ts.new web/src/api.ts
 	$(GO) run scripts/console.go
 
+pictures: setup-web ## Make README's pictures of the console anew, in Chromium
+	STEWARD_PICTURES=$(CURDIR)/docs/pictures $(GO) test ./test/console -run TestConsole -count=1
+
 verify: ## Prove generated files, modules and idioms current
 	scripts/verify $(GENERATED)
 	$(GO) mod tidy -diff
@@ -152,4 +155,4 @@ engines-ci:
 	@scripts/fetch-engines --ci
 	@scripts/fetch-kube >/dev/null
 
-.PHONY: run build setup engines check test test-quick test-engines test-haproxy test-crash e2e lint format generate verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build setup-web engines-ci
+.PHONY: run build setup engines check test test-quick test-engines test-haproxy test-crash e2e lint format generate pictures verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build setup-web engines-ci

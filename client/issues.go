@@ -33,6 +33,8 @@ type Reply struct {
 	CreatedBy   string `json:"created_by"`
 	FromStaff   bool   `json:"from_linode"`
 	Description string `json:"description"`
+	// Public reports whether status pages show it to everybody.
+	Public bool `json:"public"`
 }
 
 func (t Ticket) path() string { return fmt.Sprintf("/v4/support/tickets/%d", t.ID) }
@@ -59,9 +61,16 @@ func (c *Client) Replies(ctx context.Context, t Ticket) ([]Reply, error) {
 	return list[Reply](ctx, c, t.path()+"/replies", 0)
 }
 
-// ReplyTo writes to a ticket.
-func (c *Client) ReplyTo(ctx context.Context, t Ticket, text string) (Reply, error) {
+// ReplyTo writes to a ticket; public: status pages show it.
+func (c *Client) ReplyTo(ctx context.Context, t Ticket, text string, public bool) (Reply, error) {
 	var made Reply
-	err := c.do(ctx, http.MethodPost, t.path()+"/replies", map[string]string{"description": text}, &made)
+	err := c.do(ctx, http.MethodPost, t.path()+"/replies", map[string]any{"description": text, "public": public}, &made)
 	return made, err
+}
+
+// PublishReply sets whether status pages show what somebody wrote.
+func (c *Client) PublishReply(ctx context.Context, t Ticket, reply int64, public bool) (Reply, error) {
+	var changed Reply
+	err := c.do(ctx, http.MethodPut, fmt.Sprintf("%s/replies/%d", t.path(), reply), map[string]bool{"public": public}, &changed)
+	return changed, err
 }

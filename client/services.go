@@ -117,6 +117,11 @@ func (c *Client) EnableService(ctx context.Context, s Service) (Service, error) 
 	return changed, err
 }
 
+// CheckService has it be checked within seconds.
+func (c *Client) CheckService(ctx context.Context, s Service) error {
+	return c.do(ctx, http.MethodPost, s.path()+"/check", nil, nil)
+}
+
 // DeleteService ends its checks for good.
 func (c *Client) DeleteService(ctx context.Context, s Service) error {
 	return c.do(ctx, http.MethodDelete, s.path(), nil, nil)

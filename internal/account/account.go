@@ -66,6 +66,8 @@ type User struct {
 type WaysIn struct {
 	PasswordSet, LastLogin *time.Time
 	LastStatus             string
+	// TwoFactor reports whether a code is asked for, too.
+	TwoFactor bool
 }
 
 // Permission is what a restricted user may do with one database.

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// clientAddress is whom a request comes from: the peer, or when that is one of the
+// ClientAddress is whom a request comes from: the peer, or when that is one of the
 // operator's proxies, the last address in X-Forwarded-For that is none of them. What
 // stands before it was written by the client, and says nothing.
-func (a *API) clientAddress(r *http.Request) string {
+func (a *API) ClientAddress(r *http.Request) string {
 	address := addressOf(r.RemoteAddr)
 	forwarded := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for i := len(forwarded) - 1; i >= 0 && a.isProxy(address); i-- {

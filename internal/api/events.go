@@ -76,7 +76,8 @@ func (a *API) showEvent(o operation.Operation) eventView {
 var entityPaths = map[operation.EntityType]string{
 	operation.Service: "/v4/managed/services/", operation.Contact: "/v4/managed/contacts/", operation.Credential: "/v4/managed/credentials/",
 	operation.Machine: "/v4/managed/compute-settings/", operation.Ticket: "/v4/support/tickets/",
-	operation.Alert: alertsPath + "/", operation.Channel: channelsPath + "/",
+	operation.StatusPage: statusPagesPath + "/",
+	operation.Alert:      alertsPath + "/", operation.Channel: channelsPath + "/",
 }
 
 func showEntity(o operation.Operation) entityView {

@@ -91,6 +91,7 @@ func (b *bench) fill() (database, service, ticket int64) {
 		"/v4/managed/credentials":   `{"label":"Credential","password":"x"}`,
 		"/v4/account/oauth-clients": `{"label":"Client","redirect_uri":"https://example.org/"}`,
 		"/v4/profile/tokens":        `{"label":"Token","scopes":"*"}`,
+		"/v4/managed/status-pages":  `{"slug":"our-page","title":"Ours"}`,
 	} {
 		if r := b.send("POST", path, b.full, body); r.StatusCode != 200 {
 			b.t.Fatalf("%s: %d %s", path, r.StatusCode, r.body)

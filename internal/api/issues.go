@@ -57,14 +57,26 @@ type replyView struct {
 	CreatedBy   string `json:"created_by"`
 	FromStaff   bool   `json:"from_linode" doc:"Written by staff or by steward itself."`
 	Description string `json:"description"`
+	// Beyond what the cloud's API has.
+	Public bool `json:"public" doc:"Status pages show it to everybody."`
 }
 
 func showReply(r monitor.Reply) replyView {
-	return replyView{int64(r.ID), string(r.Kind), showTime(r.Created), r.By, r.FromStaff, r.Text}
+	return replyView{int64(r.ID), string(r.Kind), showTime(r.Created), r.By, r.FromStaff, r.Text, r.Public}
 }
 
 type replyCreate struct {
 	Description string `json:"description" minLength:"1" maxLength:"65535"`
+	Public      bool   `json:"public,omitempty" doc:"Show it to everybody on status pages."`
+}
+
+type replyUpdate struct {
+	Public *bool `json:"public,omitempty" doc:"Whether status pages show it to everybody."`
+}
+
+type replyPath struct {
+	ID    int64 `path:"ticketId" minimum:"1"`
+	Reply int64 `path:"replyId" minimum:"1"`
 }
 
 type ticketPath struct {
@@ -106,7 +118,12 @@ func (a *API) registerTickets() {
 		})
 	register(a, endpoint{method: http.MethodPost, path: one + "/replies", id: "createTicketReply", summary: "Write to a ticket", tag: tag, scope: writeAccount},
 		func(ctx context.Context, c call[ticketPath, replyCreate]) (replyView, error) {
-			made, err := tickets.Reply(ctx, c.Principal, monitor.TicketID(c.In.ID), c.Body.Description, c.Faults)
+			made, err := tickets.Reply(ctx, c.Principal, monitor.TicketID(c.In.ID), c.Body.Description, c.Body.Public, c.Faults)
 			return showReply(made), err
+		})
+	register(a, endpoint{method: http.MethodPut, path: one + "/replies/{replyId}", id: "updateTicketReply", summary: "Have status pages show what was written, or no longer", tag: tag, scope: writeAccount},
+		func(ctx context.Context, c call[replyPath, replyUpdate]) (replyView, error) {
+			changed, err := tickets.Publish(ctx, c.Principal, monitor.TicketID(c.In.ID), monitor.ReplyID(c.In.Reply), c.Body.Public, c.Faults)
+			return showReply(changed), err
 		})
 }

@@ -27,6 +27,8 @@ var loginTemplate = template.Must(template.Must(template.New("login").Parse(logi
 type loginPage struct {
 	Label, Destination, Action, CSRF, Problem string
 	Scopes                                    []string
+	// Step is the secret of a log-in whose password was right: a code is asked for.
+	Step string
 	// Console: it is steward's own pages that the user logs in to.
 	Console bool
 }
@@ -69,6 +71,11 @@ const csrfCookie = "steward_csrf"
 
 // showLogin shows the page of a request that can be answered.
 func (a *API) showLogin(w http.ResponseWriter, r *http.Request, request *oauth.Request, status int, problem string) {
+	a.showStep(w, r, request, status, problem, "")
+}
+
+// showStep is showLogin that asks for a code where there is a step.
+func (a *API) showStep(w http.ResponseWriter, r *http.Request, request *oauth.Request, status int, problem, step string) {
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // never fails, by its documentation
 	token := hex.EncodeToString(raw)
@@ -77,7 +84,7 @@ func (a *API) showLogin(w http.ResponseWriter, r *http.Request, request *oauth.R
 	})
 	a.writePage(w, status, origin(request.Client.RedirectURI), loginPage{
 		Label: request.Client.Label, Destination: request.Client.RedirectURI, Action: "/oauth/authorize?" + r.URL.RawQuery,
-		CSRF: token, Problem: problem, Scopes: phrases(request.Scopes), Console: request.Client.ID == account.ConsoleClient,
+		CSRF: token, Problem: problem, Step: step, Scopes: phrases(request.Scopes), Console: request.Client.ID == account.ConsoleClient,
 	})
 }
 

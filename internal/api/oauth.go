@@ -84,18 +84,58 @@ func (a *API) userAnswered(w http.ResponseWriter, r *http.Request) {
 		a.oauth.Refuse(ctx, w, request, oauth.ErrDenied)
 		return
 	}
+	if r.PostForm.Has("step") {
+		a.codeGiven(w, r, request)
+		return
+	}
 	user, err := a.login(r, request.Client)
+	step := ""
+	if err == nil {
+		step, err = a.Control.Logins.BeginStep(ctx, user, request.Client.ID)
+	}
 	switch {
+	case err == nil && step != "":
+		// Half a log-in is none yet: the trail tells of what becomes of it.
+		stateOf(ctx).principal = account.Principal{Account: user.Account, Client: request.Client.ID}
+		a.showStep(w, r, request, http.StatusOK, "", step)
 	case err == nil:
-		if err := a.oauth.Grant(ctx, w, request, user); err != nil {
-			a.refuseAuthorize(w, r, request, err)
-		}
+		a.grant(w, r, request, user)
 	case fault.IsKind(err, fault.Unauthenticated):
 		a.showLogin(w, r, request, http.StatusUnauthorized, "User name or password is wrong.")
 	case fault.IsKind(err, fault.TooMany):
 		w.Header().Set("Retry-After", "60")
 		a.showLogin(w, r, request, http.StatusTooManyRequests, "Too many attempts. Wait a minute.")
 	default:
+		a.refuseAuthorize(w, r, request, err)
+	}
+}
+
+// codeGiven ends the log-in of a user who has a second factor.
+func (a *API) codeGiven(w http.ResponseWriter, r *http.Request, request *oauth.Request) {
+	ctx, step := r.Context(), r.PostForm.Get("step")
+	user, err := a.Control.Logins.FinishStep(ctx, step, request.Client.ID, r.PostForm.Get("code"))
+	stateOf(ctx).principal = account.Principal{Account: cmp.Or(request.Client.Account, user.Account), User: user, Client: request.Client.ID}
+	if fault.IsKind(err, fault.Unauthenticated) {
+		err = a.mistrust(ctx, stateOf(ctx).address, err)
+	}
+	switch {
+	case err == nil:
+		a.grant(w, r, request, user)
+	case fault.IsKind(err, fault.NotFound):
+		a.showLogin(w, r, request, http.StatusUnauthorized, "That took too long. Log in again.")
+	case fault.IsKind(err, fault.Unauthenticated):
+		a.showStep(w, r, request, http.StatusUnauthorized, "The code is wrong, or was used already.", step)
+	case fault.IsKind(err, fault.TooMany):
+		w.Header().Set("Retry-After", "900")
+		a.showStep(w, r, request, http.StatusTooManyRequests, "Too many wrong codes. Wait a quarter of an hour, or give a recovery code.", step)
+	default:
+		a.refuseAuthorize(w, r, request, err)
+	}
+}
+
+// grant gives the client what the user allows.
+func (a *API) grant(w http.ResponseWriter, r *http.Request, request *oauth.Request, user account.User) {
+	if err := a.oauth.Grant(r.Context(), w, request, user); err != nil {
 		a.refuseAuthorize(w, r, request, err)
 	}
 }

@@ -37,9 +37,9 @@ type referral struct {
 	URL       string  `json:"url"`
 }
 
-func showProfile(u account.User) profileView {
+func showProfile(u account.User, twoFactor bool) profileView {
 	return profileView{
-		UID: int64(u.ID), Username: u.Username, Email: u.Email, Restricted: u.Restricted,
+		UID: int64(u.ID), Username: u.Username, Email: u.Email, Restricted: u.Restricted, TwoFactorAuth: twoFactor,
 		Timezone: "UTC", AuthenticationType: "password", AuthorizedKeys: []string{}, LishAuthMethod: "disabled",
 	}
 }
@@ -52,7 +52,7 @@ type profileUpdate struct {
 	Restricted         *bool     `json:"restricted,omitempty" doc:"As it is."`
 	Timezone           *string   `json:"timezone,omitempty" doc:"As it is."`
 	EmailNotifications *bool     `json:"email_notifications,omitempty" doc:"As it is."`
-	TwoFactorAuth      *bool     `json:"two_factor_auth,omitempty" doc:"As it is."`
+	TwoFactorAuth      *bool     `json:"two_factor_auth,omitempty" doc:"As it is; tfa-enable and tfa-disable change it."`
 	AuthenticationType *string   `json:"authentication_type,omitempty" doc:"As it is."`
 	AuthorizedKeys     *[]string `json:"authorized_keys,omitempty" nullable:"true" maxItems:"1000" doc:"As it is: empty."`
 	IPWhitelistEnabled *bool     `json:"ip_whitelist_enabled,omitempty" doc:"As it is."`
@@ -155,14 +155,19 @@ func showGrants(g control.Grants, err error) (grantsView, error) {
 
 func (a *API) registerProfile() {
 	register(a, endpoint{method: http.MethodGet, path: "/v4/profile", id: "viewProfile", summary: "View yourself", tag: "Profile", own: true},
-		func(_ context.Context, c call[none, none]) (profileView, error) {
-			return showProfile(c.User), nil
+		func(ctx context.Context, c call[none, none]) (profileView, error) {
+			twoFactor, err := a.Control.Logins.HasFactor(ctx, c.User)
+			return showProfile(c.User, twoFactor), err
 		})
 	register(a, endpoint{method: http.MethodPut, path: "/v4/profile", id: "updateProfile", summary: "Change your e-mail address", tag: "Profile", scope: writeAccount, own: true},
 		func(ctx context.Context, c call[none, profileUpdate]) (profileView, error) {
-			c.Body.refuse(showProfile(c.User), &c.Faults)
+			twoFactor, err := a.Control.Logins.HasFactor(ctx, c.User)
+			if err != nil {
+				return profileView{}, err
+			}
+			c.Body.refuse(showProfile(c.User, twoFactor), &c.Faults)
 			changed, err := a.Control.Users.UpdateOwn(ctx, c.Principal, c.Body.Email, c.Faults)
-			return showProfile(changed), err
+			return showProfile(changed, twoFactor), err
 		})
 	register(a, endpoint{method: http.MethodGet, path: "/v4/profile/grants", id: "viewProfileGrants", summary: "View what you may do; 204 when nothing is restricted", tag: "Profile", own: true, maybeEmpty: true},
 		func(ctx context.Context, c call[none, none]) (grantsView, error) {

@@ -183,6 +183,10 @@ func (a *API) registerServices() {
 			changed, err := services.Enable(ctx, c.Principal, monitor.ServiceID(c.In.ID))
 			return showService(changed), err
 		})
+	register(a, endpoint{method: http.MethodPost, path: one + "/check", id: "checkService", summary: "Check a service within seconds; at most each ten", tag: tag, scope: writeAccount},
+		func(ctx context.Context, c call[servicePath, none]) (empty, error) {
+			return empty{}, services.CheckNow(ctx, c.Principal, monitor.ServiceID(c.In.ID))
+		})
 	register(a, endpoint{method: http.MethodGet, path: one + "/checks", id: "listServiceChecks", summary: "List a service's checks of the last 24 hours, newest first, and its uptime", tag: tag, scope: readAccount},
 		func(ctx context.Context, c call[checksInput, none]) (checksView, error) {
 			h, err := services.History(ctx, c.Principal, monitor.ServiceID(c.In.ID))

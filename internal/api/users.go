@@ -47,7 +47,7 @@ func (a *API) showUsers(ctx context.Context, p account.Principal, users ...accou
 		in := waysIn[u.ID]
 		views[i] = userView{
 			Username: u.Username, Email: u.Email, Restricted: u.Restricted, UserType: "default", SSHKeys: []string{},
-			PasswordCreated: optionalTime(in.PasswordSet),
+			PasswordCreated: optionalTime(in.PasswordSet), TFAEnabled: in.TwoFactor,
 		}
 		if in.LastLogin != nil {
 			views[i].LastLogin = &lastLoginView{showTime(*in.LastLogin), in.LastStatus}

@@ -26,7 +26,7 @@ func (a *API) wrap(next *http.ServeMux) http.Handler {
 func (a *API) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
-		state := &requestState{id: newRequestID(), address: a.clientAddress(r)}
+		state := &requestState{id: newRequestID(), address: a.ClientAddress(r)}
 		w.Header().Set("X-Request-Id", state.id)
 		seen := &recorder{ResponseWriter: w, status: http.StatusOK}
 		r = r.WithContext(context.WithValue(r.Context(), stateKey{}, state))

@@ -15,6 +15,7 @@ import (
 	"steward/internal/control"
 	"steward/internal/failpoint"
 	"steward/internal/fault"
+	"steward/internal/statuspage"
 	"steward/internal/store"
 )
 
@@ -60,17 +61,20 @@ func (a *App) openConsole() (err error) {
 	return err
 }
 
-// front is the API, with the console before it where there is one.
+// front is the API, with status pages before it, and the console where there is one.
 func (a *App) front() http.Handler {
-	if a.console == nil {
-		return a.api
-	}
+	status := statuspage.New(statuspage.Options{
+		Find: a.control.StatusPages.Public, Address: a.api.ClientAddress, Shared: a.control.SharedRates, Logger: a.log, Now: failpoint.Now,
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if console.Owns(r) {
+		switch {
+		case statuspage.Owns(r):
+			status.ServeHTTP(w, r)
+		case a.console != nil && console.Owns(r):
 			a.console.ServeHTTP(w, r)
-			return
+		default:
+			a.api.ServeHTTP(w, r)
 		}
-		a.api.ServeHTTP(w, r)
 	})
 }
 

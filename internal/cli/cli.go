@@ -45,6 +45,7 @@ type commands struct {
 	Credential  credentialCommands  `cmd:"" help:"User names and passwords in the service's care, over the API."`
 	SSHKey      sshKeyCommand       `cmd:"" name:"ssh-key" help:"Print the public key that support staff log in with, over the API."`
 	Compute     computeCommands     `cmd:"" help:"Machines: registering them (operators), how staff log in to them (over the API)."`
+	StatusPage  statusPageCommands  `cmd:"" name:"status-page" help:"Status pages that everybody may read, over the API."`
 	Notice      noticeCommands      `cmd:"" help:"What contacts are told of issues: list, retry, test (operators)."`
 	Seal        sealCommands        `cmd:"" help:"The master key of all secrets (operators)."`
 	Maintenance maintenanceCommands `cmd:"" help:"What will be done in databases' maintenance windows, over the API."`
@@ -149,6 +150,11 @@ func provide(parsed *kong.Context, done *func(context.Context)) error {
 		findService(context.Context, *client.Client) (client.Service, error)
 	}); ok {
 		providers = append(providers, of.findService)
+	}
+	if of, ok := command.(interface {
+		findStatusPage(context.Context, *client.Client) (client.StatusPage, error)
+	}); ok {
+		providers = append(providers, of.findStatusPage)
 	}
 	for _, provider := range providers {
 		if err := parsed.BindSingletonProvider(provider); err != nil {

@@ -38,10 +38,11 @@ func (f *issueListCommand) Run(ctx context.Context, s *streams, c *client.Client
 }
 
 type ticketCommands struct {
-	List  ticketListCommand  `cmd:"" help:"List the tickets, over the API."`
-	View  ticketViewCommand  `cmd:"" help:"Show what happened and what was written, over the API."`
-	Write ticketWriteCommand `cmd:"" help:"Write to a ticket, over the API."`
-	Reply ticketReplyCommand `cmd:"" help:"Write to a customer's ticket as staff (operators)."`
+	List    ticketListCommand    `cmd:"" help:"List the tickets, over the API."`
+	View    ticketViewCommand    `cmd:"" help:"Show what happened and what was written, over the API."`
+	Write   ticketWriteCommand   `cmd:"" help:"Write to a ticket, over the API."`
+	Publish ticketPublishCommand `cmd:"" help:"Have status pages show what was written, or no longer, over the API."`
+	Reply   ticketReplyCommand   `cmd:"" help:"Write to a customer's ticket as staff (operators)."`
 }
 
 type ticketListCommand struct {
@@ -88,7 +89,11 @@ func (f *ticketViewCommand) Run(ctx context.Context, s *streams, c *client.Clien
 	}
 	fmt.Fprintf(s.out, "Ticket %d, %s: %s\n\n", ticket.ID, ticket.Status, ticket.Summary)
 	for _, r := range replies {
-		fmt.Fprintf(s.out, "%s  %-9s  %s: %s\n", r.Created, r.Kind, r.CreatedBy, strings.ReplaceAll(r.Description, "\n", "\n  "))
+		public := ""
+		if r.Public {
+			public = ", public"
+		}
+		fmt.Fprintf(s.out, "%d  %s  %-9s  %s%s: %s\n", r.ID, r.Created, r.Kind, r.CreatedBy, public, strings.ReplaceAll(r.Description, "\n", "\n  "))
 	}
 	return nil
 }
@@ -96,14 +101,39 @@ func (f *ticketViewCommand) Run(ctx context.Context, s *streams, c *client.Clien
 type ticketWriteCommand struct {
 	apiFlags
 	ticketArg
+	publicFlag
 	Text string `arg:"" help:"What you have to say."`
 }
 
+// publicFlag has what is written shown to everybody.
+type publicFlag struct {
+	Public bool `help:"Show it on the account's status pages, to everybody."`
+}
+
 func (f *ticketWriteCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
-	if _, err := c.ReplyTo(ctx, client.Ticket{ID: f.ID}, f.Text); err != nil {
+	if _, err := c.ReplyTo(ctx, client.Ticket{ID: f.ID}, f.Text, f.Public); err != nil {
 		return err
 	}
 	fmt.Fprintln(s.out, "It is in the ticket.")
+	return nil
+}
+
+type ticketPublishCommand struct {
+	apiFlags
+	ticketArg
+	Reply    int64 `arg:"" help:"The entry's id."`
+	Withdraw bool  `help:"Show it no longer."`
+}
+
+func (f *ticketPublishCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
+	if _, err := c.PublishReply(ctx, client.Ticket{ID: f.ID}, f.Reply, !f.Withdraw); err != nil {
+		return err
+	}
+	if f.Withdraw {
+		fmt.Fprintln(s.out, "Status pages show it no longer.")
+		return nil
+	}
+	fmt.Fprintln(s.out, "Status pages show it.")
 	return nil
 }
 
@@ -111,7 +141,8 @@ type ticketReplyCommand struct {
 	dataFlag
 	staffFlag
 	ticketArg
-	Text  string `arg:"" help:"What you have to say; the customer sees it."`
+	Text string `arg:"" help:"What you have to say; the customer sees it."`
+	publicFlag
 	Store string `help:"PostgreSQL URL of the store, when it isn't steward's own."`
 }
 
@@ -125,7 +156,7 @@ func (f *ticketReplyCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer access.Close(ctx)
-	if err := access.Reply(ctx, monitor.TicketID(f.ID), staff, f.Text); err != nil {
+	if err := access.Reply(ctx, monitor.TicketID(f.ID), staff, f.Text, f.Public); err != nil {
 		return err
 	}
 	fmt.Fprintln(s.out, "It is in the ticket.")

@@ -17,6 +17,7 @@ type serviceCommands struct {
 	Disable serviceDisableCommand `cmd:"" help:"Stop its checks for the time being."`
 	Enable  serviceEnableCommand  `cmd:"" help:"Check a disabled service again."`
 	Delete  serviceDeleteCommand  `cmd:"" help:"Stop its checks for good."`
+	Check   serviceCheckCommand   `cmd:"" help:"Have one be checked now."`
 	Checks  serviceChecksCommand  `cmd:"" help:"Show response times, uptime and the newest checks."`
 }
 
@@ -175,6 +176,19 @@ func (f *serviceDeleteCommand) Run(ctx context.Context, s *streams, c *client.Cl
 		return err
 	}
 	fmt.Fprintln(s.out, found.Label, "is deleted.")
+	return nil
+}
+
+type serviceCheckCommand struct {
+	apiFlags
+	serviceArg
+}
+
+func (f *serviceCheckCommand) Run(ctx context.Context, s *streams, c *client.Client, found client.Service) error {
+	if err := c.CheckService(ctx, found); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, found.Label, "is checked within seconds: steward service checks shows what was found.")
 	return nil
 }
 

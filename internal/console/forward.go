@@ -155,7 +155,7 @@ var guarded = regexp.MustCompile(`^(` + strings.Join([]string{
 	`POST /v4/databases/[a-z]+/instances/[0-9]+/(backups/[0-9]+/restore|restore|restore/undo)`,
 	`POST /v4/databases/[a-z]+/instances/[0-9]+/users(/.*)?`,
 	`PUT /v4/databases/[a-z]+/instances/[0-9]+/users/.*`,
-	`POST /v4/profile/tokens`,
+	`POST /v4/profile/(tokens|tfa-enable|tfa-enable-confirm|tfa-disable)`,
 	`POST /v4/account/oauth-clients(/[0-9a-f]+/reset[-_]secret)?`,
 	`(POST|PUT) /v4/account/users(/.*)?`,
 	`DELETE /v4/.*`,

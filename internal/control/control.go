@@ -96,6 +96,7 @@ type Control struct {
 	Services           *Services
 	Issues             *Issues
 	Tickets            *Tickets
+	StatusPages        *StatusPages
 	// Authorizations are what users allowed applications.
 	Authorizations *Authorizations
 	Clients        *Clients
@@ -141,6 +142,7 @@ func New(d Deps) *Control {
 		Services:           &Services{d},
 		Issues:             &Issues{d},
 		Tickets:            &Tickets{d},
+		StatusPages:        &StatusPages{d},
 		Machines:           &Machines{d},
 		SSHKeys:            &SSHKeys{d},
 		Metrics:            &Metrics{d},

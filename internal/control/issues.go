@@ -47,8 +47,9 @@ func (s *Tickets) Replies(ctx context.Context, p account.Principal, id monitor.T
 	return s.Store.Replies(ctx, p.Account, id, q)
 }
 
-// Reply adds what the caller has to say to a ticket, open or closed.
-func (s *Tickets) Reply(ctx context.Context, p account.Principal, id monitor.TicketID, text string, faults fault.Faults) (monitor.Reply, error) {
+// Reply adds what the caller has to say to a ticket, open or closed; public: status pages
+// show it.
+func (s *Tickets) Reply(ctx context.Context, p account.Principal, id monitor.TicketID, text string, public bool, faults fault.Faults) (monitor.Reply, error) {
 	ticket, err := s.View(ctx, p, id)
 	if err != nil {
 		return monitor.Reply{}, err
@@ -56,7 +57,7 @@ func (s *Tickets) Reply(ctx context.Context, p account.Principal, id monitor.Tic
 	if err := combine(faults, validateReply(text)).Err(); err != nil {
 		return monitor.Reply{}, err
 	}
-	reply := monitor.Reply{Ticket: id, Kind: monitor.Replied, By: p.User.Username, Text: text}
+	reply := monitor.Reply{Ticket: id, Kind: monitor.Replied, By: p.User.Username, Text: text, Public: public}
 	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
 		if reply, err = tx.AddReply(ctx, reply); err != nil {
 			return err
@@ -66,9 +67,38 @@ func (s *Tickets) Reply(ctx context.Context, p account.Principal, id monitor.Tic
 	return reply, err
 }
 
-// Answer adds what a member of the staff has to say to any account's ticket. It
-// is the operator's.
-func (s *Tickets) Answer(ctx context.Context, id monitor.TicketID, staff, text string) error {
+// Publish sets whether status pages show what somebody wrote to a ticket. What steward itself
+// noted is never shown: it says what was found where.
+func (s *Tickets) Publish(ctx context.Context, p account.Principal, id monitor.TicketID, reply monitor.ReplyID, public *bool, faults fault.Faults) (changed monitor.Reply, err error) {
+	if err := unrestricted(p); err != nil {
+		return changed, err
+	}
+	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
+		ticket, err := tx.Ticket(ctx, p.Account, id)
+		if err != nil {
+			return err
+		}
+		if changed, err = tx.Reply(ctx, p.Account, id, reply); err != nil {
+			return err
+		}
+		if changed.Kind != monitor.Replied {
+			faults.Add("public", "Only what somebody wrote can be public")
+		}
+		if err := faults.Err(); err != nil || public == nil || *public == changed.Public {
+			return err
+		}
+		changed.Public = *public
+		if err := tx.PublishReply(ctx, p.Account, id, reply, *public); err != nil {
+			return err
+		}
+		return s.tell(ctx, tx, p, operation.TicketUpdate, operation.Entity{Type: operation.Ticket, ID: int64(id)}, ticket.Summary)
+	})
+	return changed, err
+}
+
+// Answer adds what a member of the staff has to say to any account's ticket; public: the
+// account's status pages show it. It is the operator's.
+func (s *Tickets) Answer(ctx context.Context, id monitor.TicketID, staff, text string, public bool) error {
 	if err := validateReply(text).Err(); err != nil {
 		return err
 	}
@@ -77,7 +107,7 @@ func (s *Tickets) Answer(ctx context.Context, id monitor.TicketID, staff, text s
 		return err
 	}
 	return s.Store.InTx(ctx, func(tx *store.Tx) error {
-		if _, err := tx.AddReply(ctx, monitor.Reply{Ticket: id, Kind: monitor.Replied, By: staff, FromStaff: true, Text: text}); err != nil {
+		if _, err := tx.AddReply(ctx, monitor.Reply{Ticket: id, Kind: monitor.Replied, By: staff, FromStaff: true, Text: text, Public: public}); err != nil {
 			return err
 		}
 		_, err := tx.CreateOperation(ctx, operation.Operation{

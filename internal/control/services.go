@@ -162,6 +162,27 @@ func (s *Services) Enable(ctx context.Context, p account.Principal, id monitor.S
 	})
 }
 
+// askedEvery is how often a check is made because somebody asks for it, at most.
+const askedEvery = 10 * time.Second
+
+// CheckNow has a service be checked within seconds, beside its usual checks, unless somebody has just asked for that.
+func (s *Services) CheckNow(ctx context.Context, p account.Principal, id monitor.ServiceID) error {
+	if err := unrestricted(p); err != nil {
+		return err
+	}
+	return s.Store.InTx(ctx, func(tx *store.Tx) error {
+		service, err := tx.ServiceForUpdate(ctx, p.Account, id)
+		if err != nil {
+			return err
+		}
+		if service.Status == monitor.Disabled {
+			return fault.NewPrecondition("The service isn't checked; enable it first.")
+		}
+		_, err = tx.AskCheck(ctx, id, s.Now().Add(-askedEvery))
+		return err
+	})
+}
+
 // Delete ends the checks of a service for good.
 func (s *Services) Delete(ctx context.Context, p account.Principal, id monitor.ServiceID) error {
 	_, err := s.change(ctx, p, id, operation.ServiceDelete, func(tx *store.Tx, service monitor.Service) (monitor.Service, error) {
@@ -208,7 +229,6 @@ func (s *Services) History(ctx context.Context, p account.Principal, id monitor.
 	if _, err := s.View(ctx, p, id); err != nil {
 		return History{}, err
 	}
-	const day = 24 * time.Hour
 	now := s.Now()
 	samples, err := s.Store.Samples(ctx, id, now.Add(-day))
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/control"
+	"steward/internal/fault"
 	"steward/internal/monitor"
 )
 
@@ -73,4 +74,44 @@ func TestCheckQuota(t *testing.T) {
 	services.Checks = control.CheckQuota{}
 	_, err = services.Enable(t.Context(), one, first.ID)
 	want("unbounded", err)
+}
+
+// TestCheckNow: a check is asked for once in ten seconds, of services that are checked.
+func TestCheckNow(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.tenant("acme")
+	b.Services.Networks = &monitor.Networks{}
+	service, err := b.Services.Create(t.Context(), p, watching("https://example.org/", 60), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := func() (at *time.Time) {
+		t.Helper()
+		if err := b.Services.CheckNow(t.Context(), p, service.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.store.Pool().QueryRow(t.Context(), "SELECT check_asked FROM services WHERE id = $1", int64(service.ID)).Scan(&at); err != nil || at == nil {
+			t.Fatal(at, err)
+		}
+		return at
+	}
+	first := asked()
+	b.now = b.now.Add(9 * time.Second)
+	if second := asked(); !second.Equal(*first) {
+		t.Errorf("asked for at %s, and again at %s", first, second)
+	}
+	b.now = b.now.Add(2 * time.Second)
+	if third := asked(); third.Equal(*first) {
+		t.Error("not asked for after eleven seconds")
+	}
+	if _, err := b.Services.Disable(t.Context(), p, service.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Services.CheckNow(t.Context(), p, service.ID); kind(err) != fault.Precondition {
+		t.Errorf("of one that is disabled: %v", err)
+	}
+	if err := b.Services.CheckNow(t.Context(), b.tenant("other"), service.ID); kind(err) != fault.NotFound {
+		t.Errorf("of another account: %v", err)
+	}
 }

@@ -66,7 +66,9 @@ type Reply struct {
 	By        string
 	FromStaff bool
 	Text      string
-	Created   time.Time
+	// Public reports whether status pages may show it.
+	Public  bool
+	Created time.Time
 }
 
 // Watcher is who writes what nobody wrote.

@@ -87,6 +87,10 @@ const (
 	ChannelDelete    Action = "alert_channel_delete"
 	TicketCreate     Action = "ticket_create"
 	TicketUpdate     Action = "ticket_update"
+
+	StatusPageCreate Action = "managed_status_page_create"
+	StatusPageUpdate Action = "managed_status_page_update"
+	StatusPageDelete Action = "managed_status_page_delete"
 )
 
 // EntityType is what an event is of; "" is a database.
@@ -102,6 +106,7 @@ const (
 	Alert      EntityType = "alert_definition"
 	Channel    EntityType = "alert_channel"
 	Ticket     EntityType = "ticket"
+	StatusPage EntityType = "managed_status_page"
 )
 
 // Entity is what an event is of when that isn't a database.

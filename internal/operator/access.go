@@ -176,6 +176,22 @@ func (x *Access) MakeLoginLink(ctx context.Context, of, username string) (string
 	return secret, x.store.AddAudit(ctx, operatorDid("steward user link", user))
 }
 
+// DropFactor takes a user's second factor away.
+func (x *Access) DropFactor(ctx context.Context, of, username string) error {
+	user, err := x.user(ctx, of, username)
+	if err != nil {
+		return err
+	}
+	err = control.New(control.Deps{Store: x.store}).Logins.DropFactor(ctx, user)
+	if fault.IsKind(err, fault.NotFound) {
+		return fmt.Errorf("%s has no second factor", username)
+	}
+	if err != nil {
+		return err
+	}
+	return x.store.AddAudit(ctx, operatorDid("steward user tfa-disable", user))
+}
+
 // CreateToken makes a token for any user and returns its text.
 func (x *Access) CreateToken(ctx context.Context, of, username, label, scopes string, expires time.Duration) (string, error) {
 	user, err := x.user(ctx, of, username)

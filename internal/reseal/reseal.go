@@ -75,7 +75,7 @@ func (r *Rotator) pass(ctx context.Context) (Tally, error) {
 	if err != nil {
 		return t, fmt.Errorf("ask for the key in use: %w", err)
 	}
-	for _, in := range []store.SealedIn{store.SealedSecrets, store.SealedAccountKeys} {
+	for _, in := range store.AllSealed {
 		if err := r.table(ctx, in, version, &t); err != nil {
 			return t, err
 		}

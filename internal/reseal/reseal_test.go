@@ -140,7 +140,7 @@ func (w *world) onlyTheFirstKey() {
 	w.t.Helper()
 	f, err := seal.ReadKeyFile(w.path)
 	w.must(err)
-	for _, in := range []store.SealedIn{store.SealedSecrets, store.SealedAccountKeys} {
+	for _, in := range store.AllSealed {
 		all, err := w.server.SealedAfter(w.t.Context(), store.SealedValue{In: in}, 10_000)
 		w.must(err)
 		for _, v := range all {
@@ -373,7 +373,7 @@ func TestNoSealedColumnIsForgotten(t *testing.T) {
 	}
 	w.must(rows.Err())
 	want := []string{
-		"account_keys.sealed", "cluster_secrets.sealed", // sealed anew
+		"account_keys.sealed", "cluster_secrets.sealed", "second_factors.sealed", // sealed anew
 		// by a data key of account_keys
 		"alert_channels.sealed_secret", "alert_channels.sealed_url", "credentials.sealed_password", "credentials.sealed_username",
 	}
@@ -381,4 +381,30 @@ func TestNoSealedColumnIsForgotten(t *testing.T) {
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestASecondFactorIsSealedAnew, and opens with the new key alone.
+func TestASecondFactorIsSealedAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var user account.User
+	w.must(w.server.InTx(t.Context(), func(tx *store.Tx) (err error) {
+		if user, err = tx.EnsureAdmin(t.Context()); err != nil {
+			return err
+		}
+		_, err = tx.StartFactor(t.Context(), user.ID, "a secret")
+		return err
+	}))
+	if tally := w.rotate(); tally.Resealed != 1 || len(tally.Foreign)+len(tally.Stuck) > 0 {
+		t.Errorf("%+v", tally)
+	}
+	w.onlyTheFirstKey()
+	w.retire()
+	w.must(w.open(w.process()).InTx(t.Context(), func(tx *store.Tx) error {
+		f, err := tx.LockFactor(t.Context(), user.ID)
+		if f.Secret != "a secret" {
+			t.Errorf("the secret is %q", f.Secret)
+		}
+		return err
+	}))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"steward/internal/monitor"
 	"steward/internal/store/dbsqlc"
@@ -75,7 +76,8 @@ func (q queries) RolledUntil(ctx context.Context) (time.Time, error) {
 }
 
 // How long results are kept: each by itself for a day, as the API shows them, and
-// summed up by the hour for the thirty days that uptime is told of.
+// summed up by the hour for the thirty days that uptime is told of. Sums of days
+// are kept longer (monitor.KeepCheckDays).
 const (
 	keepBlocks = 24 * time.Hour
 	keepHours  = 31 * 24 * time.Hour
@@ -137,7 +139,17 @@ func (t *Tx) rollUpShard(ctx context.Context, shard int, hour time.Time) error {
 		p.Failures, p.Totals = append(p.Failures, int32(sum.Failures)), append(p.Totals, sum.Total.Milliseconds())
 		p.Longests = append(p.Longests, int32(min(sum.Longest.Milliseconds(), 1<<30)))
 	}
-	return classify(t.q.CheckHoursAdd(ctx, p))
+	if err := t.q.CheckHoursAdd(ctx, p); err != nil {
+		return classify(err)
+	}
+	return classify(t.q.CheckDaysAdd(ctx, dbsqlc.CheckDaysAddParams{
+		Day: dayOf(hour), Services: p.Services, Checks: p.Checks, Failures: p.Failures, Totals: p.Totals, Longests: p.Longests,
+	}))
+}
+
+// dayOf is the day of a moment, UTC.
+func dayOf(at time.Time) pgtype.Date {
+	return pgtype.Date{Time: at.UTC().Truncate(24 * time.Hour), Valid: true}
 }
 
 // compact packs a shard's results of an hour anew: they are written every few
@@ -181,6 +193,9 @@ func (s *Store) KeepPartitions(ctx context.Context) error {
 			if err := tx.keepPartitions(ctx, table, now, keep); err != nil {
 				return fmt.Errorf("partitions of %s: %w", table, err)
 			}
+		}
+		if err := tx.q.CheckDaysForget(ctx, dayOf(now.Add(-monitor.KeepCheckDays*24*time.Hour))); err != nil {
+			return classify(err)
 		}
 		return classify(tx.q.CheckRollupsForget(ctx, now.Add(-keepHours)))
 	})

@@ -128,6 +128,10 @@ func TestRollUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.keep() // what was summed up isn't counted again
+	if n := c.count("SELECT count(*) FROM check_days"); n != 0 {
+		t.Errorf("%d days of services that aren't there", n)
+	}
 	want := monitor.Hour{Service: 1, Hour: began}
 	for _, s := range before {
 		if s.Started.Before(until) {
@@ -170,5 +174,37 @@ func TestHistoryOnDisk(t *testing.T) {
 	}
 	if sum, err := c.Sum(t.Context(), 1, c.now.Add(-30*24*time.Hour)); err != nil || sum.Checks < 11*120 {
 		t.Errorf("the sums of the month: %+v, %v", sum, err)
+	}
+}
+
+// TestCheckDays: the hours of a day add up, once, for services that are there; what was of one that is deleted goes.
+func TestCheckDays(t *testing.T) {
+	t.Parallel()
+	c := newChecked(t, 2, 1, 10*time.Second)
+	if _, err := c.Pool().Exec(t.Context(), `WITH a AS (INSERT INTO accounts (name, created) VALUES ('a', now()) RETURNING id)
+		INSERT INTO services (id, account_id, label, service_type, address, host, timeout, body, consultation_group, notes, region, check_interval, status, since, created, updated)
+		OVERRIDING SYSTEM VALUE SELECT 1, id, 'one', 'tcp', '127.0.0.1:1', '127.0.0.1', 5, '', '', '', 'local', 10, 'ok', now(), now(), now() FROM a`); err != nil {
+		t.Fatal(err)
+	}
+	began := c.now
+	c.pass(3*time.Hour + 20*time.Minute)
+	c.keep()
+	c.keep()
+	days, err := c.CheckDays(t.Context(), c.services, began.Add(-24*time.Hour))
+	if err != nil || len(days) != 1 || len(days[1]) != 1 {
+		t.Fatalf("%+v, %v", days, err)
+	}
+	sum, err := c.Sum(t.Context(), 1, began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := days[1][0]
+	if !day.Day.Equal(began.Truncate(24*time.Hour)) || day.Checks != sum.Checks || day.Failures != sum.Failures || day.Total != sum.Total || day.Longest != sum.Longest || day.Checks < 3*360-1 || day.Failures == 0 {
+		t.Errorf("the day has %+v, its hours %+v", day, sum)
+	}
+	c.now = c.now.Add(401 * 24 * time.Hour)
+	c.keep()
+	if n := c.count("SELECT count(*) FROM check_days"); n != 0 {
+		t.Errorf("%d days are kept after 401 days", n)
 	}
 }

@@ -56,6 +56,8 @@ func classify(err error) error {
 		return fault.NewInvalid("name", "There is an account of this name")
 	case "users_username_unique":
 		return fault.NewInvalid("username", "Username taken")
+	case "status_pages_slug_unique":
+		return monitor.StatusPageSlugTaken()
 	case "computes_label_unique":
 		return monitor.MachineLabelTaken()
 	}

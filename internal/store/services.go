@@ -108,8 +108,18 @@ func (q queries) ChecksOfHost(ctx context.Context, host string, but monitor.Serv
 	return n, classify(err)
 }
 
+// AskCheck asks for a check of a service that ServiceForUpdate read, at once; false when one was asked for since a
+// moment before.
+func (t *Tx) AskCheck(ctx context.Context, id monitor.ServiceID, before time.Time) (bool, error) {
+	n, err := t.q.ServiceAskCheck(ctx, dbsqlc.ServiceAskCheckParams{Now: t.now(), ID: int64(id), Before: before})
+	return n > 0, classify(err)
+}
+
 // DeleteService removes a service that ServiceForUpdate read; its issues stay.
 func (t *Tx) DeleteService(ctx context.Context, id monitor.ServiceID) error {
+	if err := t.q.CheckDaysForgetService(ctx, int64(id)); err != nil {
+		return classify(err)
+	}
 	n, err := t.q.ServiceDelete(ctx, int64(id))
 	return oneRow(n, err)
 }
@@ -162,6 +172,8 @@ type Watched struct {
 	monitor.Service
 	// Downs are when it went down since the moment asked for, oldest first.
 	Downs []time.Time
+	// Asked is when somebody last asked for a check at once; nil for never.
+	Asked *time.Time
 }
 
 // WatchedOf are all services of the shards that are not disabled.
@@ -172,7 +184,7 @@ func (q queries) WatchedOf(ctx context.Context, shards []int, lately time.Time) 
 	}
 	found := make([]Watched, len(rows))
 	for i, r := range rows {
-		found[i] = Watched{Downs: r.Downs, Service: monitor.Service{
+		found[i] = Watched{Downs: r.Downs, Asked: r.CheckAsked, Service: monitor.Service{
 			ID: monitor.ServiceID(r.ID), Account: account.ID(r.AccountID), Label: r.Label, Type: monitor.ServiceType(r.ServiceType),
 			Address: r.Address, Timeout: int(r.Timeout), Body: r.Body, Region: r.Region, Interval: int(r.CheckInterval),
 			Status: monitor.Status(r.Status), Generation: r.Generation, CertificateEnds: r.CertificateEnds,

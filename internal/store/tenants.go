@@ -162,6 +162,8 @@ func (t *Tx) ClearAccount(ctx context.Context, id account.ID) error {
 		what string
 		do   func(context.Context, int64) error
 	}{
+		{"status pages", t.q.AccountDeleteStatusPages},
+		{"sums of checks", t.q.AccountDeleteCheckDays},
 		{"services", t.q.AccountDeleteServices},
 		{"notices", t.q.AccountDeleteNotices},
 		{"issues", t.q.AccountDeleteIssues},

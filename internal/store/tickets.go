@@ -49,7 +49,7 @@ func (t *Tx) AddReply(ctx context.Context, r monitor.Reply) (monitor.Reply, erro
 		r.Created = t.now()
 	}
 	id, err := t.q.ReplyAdd(ctx, dbsqlc.ReplyAddParams{
-		TicketID: int64(r.Ticket), Kind: string(r.Kind), CreatedBy: r.By, FromStaff: r.FromStaff, Text: r.Text, Created: r.Created,
+		TicketID: int64(r.Ticket), Kind: string(r.Kind), CreatedBy: r.By, FromStaff: r.FromStaff, Text: r.Text, Public: r.Public, Created: r.Created,
 	})
 	if err != nil {
 		return r, classify(err)
@@ -59,13 +59,15 @@ func (t *Tx) AddReply(ctx context.Context, r monitor.Reply) (monitor.Reply, erro
 }
 
 // ReplyFields are what a ticket's entries can be filtered and ordered by.
-var ReplyFields = filter.Fields{"id": filter.Number, "kind": filter.Text, "created": filter.Time, "created_by": filter.Text, "from_linode": filter.Bool}
+var ReplyFields = filter.Fields{"id": filter.Number, "kind": filter.Text, "created": filter.Time, "created_by": filter.Text, "from_linode": filter.Bool, "public": filter.Bool}
 
-var replyColumns = columns{"id": "r.id", "kind": "r.kind", "created": shown("r.created"), "created_by": "r.created_by", "from_linode": "r.from_staff"}
+var replyColumns = columns{"id": "r.id", "kind": "r.kind", "created": shown("r.created"), "created_by": "r.created_by", "from_linode": "r.from_staff", "public": "r.public"}
+
+const selectReply = "SELECT r.id, r.ticket_id, r.kind, r.created_by, r.from_staff, r.text, r.public, r.created"
 
 func scanReply(row pgx.Row, more ...any) (monitor.Reply, error) {
 	var r monitor.Reply
-	err := row.Scan(append([]any{&r.ID, &r.Ticket, &r.Kind, &r.By, &r.FromStaff, &r.Text, &r.Created}, more...)...)
+	err := row.Scan(append([]any{&r.ID, &r.Ticket, &r.Kind, &r.By, &r.FromStaff, &r.Text, &r.Public, &r.Created}, more...)...)
 	return r, err
 }
 
@@ -73,7 +75,7 @@ func scanReply(row pgx.Row, more ...any) (monitor.Reply, error) {
 func (q queries) Replies(ctx context.Context, of account.ID, id monitor.TicketID, list ListQuery) ([]monitor.Reply, int, error) {
 	l := listing[monitor.Reply]{
 		sqlBuilder: sqlBuilder{columns: replyColumns, key: "r.id"}, own: "r.id", scan: scanReply,
-		what: "SELECT r.id, r.ticket_id, r.kind, r.created_by, r.from_staff, r.text, r.created",
+		what: selectReply,
 	}
 	l.from = "ticket_replies r JOIN tickets t ON t.id = r.ticket_id WHERE t.id = " + l.arg(int64(id)) + " AND t.account_id = " + l.arg(int64(of))
 	return l.page(ctx, q.db, list)

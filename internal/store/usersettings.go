@@ -114,7 +114,8 @@ func (q queries) Login(ctx context.Context, in account.ID, of account.UserID, id
 func (q queries) WaysIn(ctx context.Context, in account.ID, users ...account.UserID) (map[account.UserID]account.WaysIn, error) {
 	const last = `(SELECT a.at, ` + loginStatus + ` AS status FROM audit a
 		WHERE a.action = 'POST /oauth/authorize' AND a.user_id = u.id AND a.account_id = u.account_id ORDER BY a.id DESC LIMIT 1)`
-	rows, err := q.db.Query(ctx, `SELECT u.id, p.changed, l.at, coalesce(l.status, '') FROM users u
+	rows, err := q.db.Query(ctx, `SELECT u.id, p.changed, l.at, coalesce(l.status, ''), f.confirmed IS NOT NULL FROM users u
+		LEFT JOIN second_factors f ON f.user_id = u.id
 		LEFT JOIN passwords p ON p.user_id = u.id LEFT JOIN LATERAL `+last+` l ON true
 		WHERE u.account_id = $1 AND u.id = ANY($2)`, int64(in), users)
 	if err != nil {
@@ -123,7 +124,7 @@ func (q queries) WaysIn(ctx context.Context, in account.ID, users ...account.Use
 	found := map[account.UserID]account.WaysIn{}
 	var id account.UserID
 	var one account.WaysIn
-	_, err = pgx.ForEachRow(rows, []any{&id, &one.PasswordSet, &one.LastLogin, &one.LastStatus}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &one.PasswordSet, &one.LastLogin, &one.LastStatus, &one.TwoFactor}, func() error {
 		found[id] = one
 		return nil
 	})

@@ -16,6 +16,8 @@ type entry struct {
 	interval  time.Duration
 	condition monitor.Condition
 	running   bool
+	// asked is when a check was last asked for; nil for never.
+	asked *time.Time
 	// at is the tick it is on the wheel for, 0 for none; due is its slot, zero for
 	// a look that isn't one.
 	at  int64
@@ -28,7 +30,7 @@ func (w *Watcher) newEntry(s store.Watched) (*entry, error) {
 		return nil, fmt.Errorf("service %d: %w", s.ID, err)
 	}
 	return &entry{
-		Service: s.Service, interval: w.intervalOf(s.Service), condition: monitor.NewCondition(s.Status, s.Downs),
+		Service: s.Service, asked: s.Asked, interval: w.intervalOf(s.Service), condition: monitor.NewCondition(s.Status, s.Downs),
 		target: probe.Target{
 			Address: address, Timeout: time.Duration(s.Timeout) * time.Second, Body: s.Body, Region: s.Region,
 		},
@@ -71,7 +73,11 @@ func (w *Watcher) replaceOne(s store.Watched, missed, now time.Time, soon time.D
 		if old.condition.Status != s.Status {
 			old.condition = monitor.NewCondition(s.Status, s.Downs)
 			w.wheel.put(old, now.Add(spread(s.ID, soon)))
+		} else if s.Asked != nil && (old.asked == nil || s.Asked.After(*old.asked)) && !old.running {
+			old.due = time.Time{}
+			w.wheel.put(old, now)
 		}
+		old.asked = s.Asked
 		return
 	}
 	e, err := w.newEntry(s)

@@ -393,3 +393,32 @@ func TestStoreAway(t *testing.T) {
 		t.Errorf("it is down since %v after it broke", late)
 	}
 }
+
+// TestAskedCheck: a check that somebody asks for is made within seconds, once, however long the interval is.
+func TestAskedCheck(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	server := newWeb(t)
+	s := b.service(monitor.Service{Type: monitor.URL, Address: server.URL, Interval: 86400})
+	b.run(b.watcher())
+	b.becomes(s, monitor.Up)
+	before := server.asked.Load()
+	begun := time.Now()
+	b.inTx(func(tx *store.Tx) error {
+		if _, err := tx.ServiceForUpdate(t.Context(), b.owner, s.ID); err != nil {
+			return err
+		}
+		_, err := tx.AskCheck(t.Context(), s.ID, time.Now())
+		return err
+	})
+	await.True(t, "it is checked", func() bool { return server.asked.Load() == before+1 })
+	t.Logf("checked after %s", time.Since(begun).Round(time.Millisecond))
+	b.inTx(func(tx *store.Tx) error { // another change of the shard isn't another question
+		_, err := tx.ServiceForUpdate(t.Context(), b.owner, s.ID)
+		return err
+	})
+	time.Sleep(3 * time.Second) // three looks of the keeper
+	if n := server.asked.Load(); n != before+1 {
+		t.Errorf("checked %d times", n-before)
+	}
+}

@@ -114,7 +114,9 @@ func (b *browser) do(t *testing.T, steps ...step) {
 		err := s(ctx)
 		cancel()
 		if err != nil {
-			text, _ := evaluate[string](b.ctx, `location.href + "\n" + document.body.innerText`)
+			look, stop := context.WithTimeout(b.ctx, 10*time.Second) // a browser that has died answers nothing
+			text, _ := evaluate[string](look, `location.href + "\n" + document.body.innerText`)
+			stop()
 			b.shoot(t, "failed-"+strings.ReplaceAll(t.Name(), "/", "-"))
 			t.Fatalf("step %d: %v\nthe page:\n%s", i+1, err, text)
 		}

@@ -86,6 +86,7 @@ var layerOf = map[string]layer{
 	"steward/internal/console/...": doors,
 	"steward/internal/metrics":     doors,
 	"steward/internal/oauth":       doors,
+	"steward/internal/statuspage":  doors,
 	"steward/client":               doors,
 
 	"steward/internal/app": process,

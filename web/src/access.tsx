@@ -4,11 +4,21 @@ import { call } from "./call";
 import { lines, network } from "./create";
 import type { Props } from "./database";
 import { useReader } from "./live";
+import { Inside } from "./logical";
 import { T } from "./text";
 import { Alert, Button, Card, Field, Problems, useAction } from "./ui";
 import { may } from "./who";
 
-export function Access({ db, path, reader }: Props) {
+export function Access(props: Props) {
+  return (
+    <>
+      <AllowList {...props} />
+      <Inside {...props} />
+    </>
+  );
+}
+
+function AllowList({ db, path, reader }: Props) {
   const [edited, setEdited] = useState<string>();
   const doing = useAction();
   const mine = useReader("mine", (background) => call("GET /v4/profile/logins", { query: { page_size: 25 }, background }));

@@ -2,20 +2,22 @@
 import { useState } from "preact/hooks";
 import type { GrantsView, TokenView, UserView } from "./api";
 import { call, whole } from "./call";
+import { Clients, Regions, Usage } from "./clients";
 import { plain, when } from "./format";
 import { useReader } from "./live";
+import { Security } from "./security";
 import { T } from "./text";
 import { Alert, Button, Card, Code, Danger, Dialog, Field, Loaded, Page, Problems, Status, Sure, Table, Tabs, Time, useAction } from "./ui";
 import { may, profile } from "./who";
 
-const tabs = ["", "tokens", "apps", "logins"] as const;
+const tabs = ["", "security", "tokens", "apps", "clients", "logins", "usage", "regions"] as const;
 
 export function Account({ tab }: { tab: string }) {
   const at = (t: string) => "/console/account" + (t && "/" + t);
   return (
     <Page title={T.account.title}>
       <Tabs label={T.account.parts} at={at(tab)} all={tabs.map((t) => [at(t), T.account.tab[t]])} />
-      {tab === "" ? <Users /> : tab === "tokens" ? <Tokens /> : tab === "apps" ? <Apps /> : tab === "logins" ? <Logins /> : <Alert>{T.gone}</Alert>}
+      {tab === "" ? <Users /> : tab === "security" ? <Security /> : tab === "tokens" ? <Tokens /> : tab === "apps" ? <Apps /> : tab === "logins" ? <Logins /> : tab === "clients" ? <Clients /> : tab === "usage" ? <Usage /> : tab === "regions" ? <Regions /> : <Alert>{T.gone}</Alert>}
     </Page>
   );
 }
@@ -37,6 +39,7 @@ function Users() {
               { head: T.account.name, by: (u) => u.username, cell: (u) => plain(u.username) },
               { head: T.contacts.email, by: (u) => u.email, cell: (u) => plain(u.email) },
               { head: T.account.rights, by: (u) => Number(u.restricted), cell: (u) => (u.restricted ? T.account.restricted : T.account.all) },
+              { head: T.factor.title, by: (u) => Number(u.tfa_enabled), cell: (u) => (u.tfa_enabled ? T.factor.has : T.none) },
               { head: T.account.password, cell: (u) => (u.password_created ? <Time at={u.password_created} relative /> : T.account.noPassword) },
               { head: T.account.lastLogin, cell: (u) => <Time at={u.last_login?.login_datetime} relative /> },
               {

@@ -543,6 +543,17 @@ export type ExtensionView = {
   version: string;
 };
 
+export type FactorConfirm = {
+  tfa_code: string;
+};
+
+export type FactorView = {
+  expiry: string;
+  qr: string;
+  secret: string;
+  url: string;
+};
+
 export type FetchedData = {
   result: Array<FetchedSeries>;
   result_type: "matrix";
@@ -893,6 +904,13 @@ export type ListReplyView = {
 
 export type ListServiceView = {
   data: Array<ServiceView>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
+export type ListStatusPageView = {
+  data: Array<StatusPageView>;
   page: number;
   pages: number;
   results: number;
@@ -1272,6 +1290,11 @@ export type RegionView = {
 
 export type ReplyCreate = {
   description: string;
+  public?: boolean;
+};
+
+export type ReplyUpdate = {
+  public?: boolean;
 };
 
 export type ReplyView = {
@@ -1281,6 +1304,7 @@ export type ReplyView = {
   from_linode: boolean;
   id: number;
   kind: "opened" | "joined" | "notice" | "recovered" | "unwatched" | "closed" | "reply";
+  public: boolean;
 };
 
 export type ResolversView = {
@@ -1317,6 +1341,11 @@ export type RunningView = {
   idle: number;
   sleeping: boolean;
   unreachable_nodes: Array<number>;
+};
+
+export type ScratchView = {
+  recovery_codes: Array<string>;
+  scratch: string;
 };
 
 export type ServiceCreate = {
@@ -1469,6 +1498,36 @@ export type StatsView = {
   net_in: Array<StatView>;
   net_out: Array<StatView>;
   swap: Array<StatView>;
+};
+
+export type StatusPageCreate = {
+  databases?: Array<number>;
+  days?: number;
+  services?: Array<number>;
+  show_response_times?: boolean;
+  slug: string;
+  title: string;
+};
+
+export type StatusPageUpdate = {
+  databases?: Array<number>;
+  days?: number;
+  services?: Array<number>;
+  show_response_times?: boolean;
+  slug?: string;
+  title?: string;
+};
+
+export type StatusPageView = {
+  created: string;
+  databases: Array<number>;
+  days: number;
+  id: number;
+  services: Array<number>;
+  show_response_times: boolean;
+  slug: string;
+  title: string;
+  updated: string;
 };
 
 export type TableView = {
@@ -1770,10 +1829,16 @@ export interface Operations {
   "GET /v4/managed/services/{serviceId}": { in: undefined; out: ServiceView };
   "PUT /v4/managed/services/{serviceId}": { in: ServiceUpdate; out: ServiceView };
   "DELETE /v4/managed/services/{serviceId}": { in: undefined; out: Empty };
+  "POST /v4/managed/services/{serviceId}/check": { in: undefined; out: Empty };
   "GET /v4/managed/services/{serviceId}/checks": { in: undefined; out: ChecksView };
   "POST /v4/managed/services/{serviceId}/disable": { in: undefined; out: ServiceView };
   "POST /v4/managed/services/{serviceId}/enable": { in: undefined; out: ServiceView };
   "GET /v4/managed/stats": { in: undefined; out: StatsAnswer };
+  "GET /v4/managed/status-pages": { in: undefined; out: ListStatusPageView };
+  "POST /v4/managed/status-pages": { in: StatusPageCreate; out: StatusPageView };
+  "GET /v4/managed/status-pages/{pageId}": { in: undefined; out: StatusPageView };
+  "PUT /v4/managed/status-pages/{pageId}": { in: StatusPageUpdate; out: StatusPageView };
+  "DELETE /v4/managed/status-pages/{pageId}": { in: undefined; out: Empty };
   "GET /v4/monitor/alert-channels": { in: undefined; out: ListChannelView };
   "POST /v4/monitor/alert-channels": { in: ChannelCreate; out: MadeChannelView };
   "GET /v4/monitor/alert-channels/{channelId}": { in: undefined; out: ChannelView };
@@ -1805,6 +1870,9 @@ export interface Operations {
   "GET /v4/profile/logins/{loginId}": { in: undefined; out: LoginView };
   "GET /v4/profile/preferences": { in: undefined; out: Record<string, unknown> };
   "PUT /v4/profile/preferences": { in: Record<string, unknown>; out: Record<string, unknown> };
+  "POST /v4/profile/tfa-disable": { in: undefined; out: Empty };
+  "POST /v4/profile/tfa-enable": { in: undefined; out: FactorView };
+  "POST /v4/profile/tfa-enable-confirm": { in: FactorConfirm; out: ScratchView };
   "GET /v4/profile/tokens": { in: undefined; out: ListTokenView };
   "POST /v4/profile/tokens": { in: TokenCreate; out: TokenView };
   "GET /v4/profile/tokens/{tokenId}": { in: undefined; out: TokenView };
@@ -1818,4 +1886,5 @@ export interface Operations {
   "GET /v4/support/tickets/{ticketId}": { in: undefined; out: TicketView };
   "GET /v4/support/tickets/{ticketId}/replies": { in: undefined; out: ListReplyView };
   "POST /v4/support/tickets/{ticketId}/replies": { in: ReplyCreate; out: ReplyView };
+  "PUT /v4/support/tickets/{ticketId}/replies/{replyId}": { in: ReplyUpdate; out: ReplyView };
 }

@@ -11,7 +11,7 @@ import { T } from "./text";
 import { Button, Card, Danger, Dialog, Field, Loaded, Problems, say, Status, Table, Time, useAction } from "./ui";
 import { may } from "./who";
 
-type Open = { kind: "restore" | "delete"; backup: BackupView } | { kind: "fork"; at?: string } | { kind: "take" };
+type Open = { kind: "restore" | "delete"; backup: BackupView } | { kind: "fork"; at?: string } | { kind: "take" | "moment" | "undo" };
 
 export function Backups({ db, path, reader }: Props) {
   const [open, setOpen] = useState<Open>();
@@ -31,10 +31,19 @@ export function Backups({ db, path, reader }: Props) {
         title={T.backups.windows}
         wide
         actions={
-          may.create() &&
-          (windows.data?.data.length ?? 0) > 0 && (
-            <Button onClick={() => setOpen({ kind: "fork" })}>{T.backups.forkMoment}</Button>
-          )
+          <div class="actions">
+            {can && (
+              <Button disabled={db.status !== "active"} onClick={() => setOpen({ kind: "undo" })}>
+                {T.backups.undo}
+              </Button>
+            )}
+            {can && (windows.data?.data.length ?? 0) > 0 && (
+              <Button disabled={db.status !== "active"} onClick={() => setOpen({ kind: "moment" })}>
+                {T.backups.restoreMoment}
+              </Button>
+            )}
+            {may.create() && (windows.data?.data.length ?? 0) > 0 && <Button onClick={() => setOpen({ kind: "fork" })}>{T.backups.forkMoment}</Button>}
+          </div>
         }
       >
         <Loaded of={windows}>{(w) => <Timeline windows={w.data} />}</Loaded>
@@ -132,6 +141,21 @@ export function Backups({ db, path, reader }: Props) {
           }}
         />
       )}
+      {open?.kind === "undo" && (
+        <Danger
+          title={T.backups.undo}
+          text={<p>{T.backups.undoText(db.label)}</p>}
+          name={db.label}
+          action={T.backups.undo}
+          close={close}
+          run={async () => {
+            await call(`POST /v4/databases/${db.engine}/instances/{instanceId}/restore/undo`, { path });
+            say(T.backups.restoring);
+            again();
+          }}
+        />
+      )}
+      {open?.kind === "moment" && <Moment {...{ db, path, reader }} windows={windows.data?.data ?? []} close={close} done={again} />}
       {open?.kind === "take" && <Take {...{ db, path, reader }} close={close} done={again} />}
       {open?.kind === "fork" && <Fork db={db} at={open.at} windows={windows.data?.data ?? []} close={close} />}
     </>
@@ -196,6 +220,43 @@ function Take({ db, path, close, done }: Props & { close: () => void; done: () =
 // localInput is a moment as an input of type datetime-local has it.
 function localInput(at: Date): string {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
+// Moment restores in place what was at a moment of the timeline.
+function Moment({ db, path, windows, close, done }: Props & { windows: RestoreWindowView[]; close: () => void; done: () => void }) {
+  const [moment, setMoment] = useState(localInput(when(windows.map((w) => w.to).sort().at(-1) ?? new Date().toISOString())));
+  const [typed, setTyped] = useState("");
+  const doing = useAction();
+  const utc = Number.isNaN(new Date(moment).getTime()) ? "" : new Date(moment).toISOString().slice(0, 19);
+  const submit = async (e: Event) => {
+    e.preventDefault();
+    if (typed !== db.label) return;
+    if (await doing.run(() => call(`POST /v4/databases/${db.engine}/instances/{instanceId}/restore`, { path, body: { to: utc } }), T.backups.restoring)) {
+      done();
+      close();
+    }
+  };
+  return (
+    <Dialog title={T.backups.restoreMoment} close={close}>
+      <form onSubmit={(e) => void submit(e)}>
+        <p>{T.backups.momentText(db.label)}</p>
+        <Field label={T.backups.moment} name="to" failure={doing.failure} hint={T.backups.utc(utc.replace("T", " "))}>
+          {(p) => <input {...p} type="datetime-local" step={1} required value={moment} onInput={(e) => setMoment(e.currentTarget.value)} />}
+        </Field>
+        <Timeline windows={windows} />
+        <Field label={T.typeName(db.label)} name="name">
+          {(p) => <input {...p} value={typed} autocomplete="off" spellcheck={false} onInput={(e) => setTyped(e.currentTarget.value)} />}
+        </Field>
+        <Problems failure={doing.failure} fields={["to"]} />
+        <div class="actions">
+          <Button submit kind="danger" disabled={doing.busy || utc === "" || typed !== db.label}>
+            {T.backups.restore}
+          </Button>
+          <Button onClick={close}>{T.cancel}</Button>
+        </div>
+      </form>
+    </Dialog>
+  );
 }
 
 function Fork({ db, at, windows, close }: { db: Props["db"]; at?: string; windows: RestoreWindowView[]; close: () => void }) {

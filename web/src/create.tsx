@@ -151,6 +151,8 @@ function Form({ offer }: { offer: Offer }) {
           <Code what="curl" text={curl("POST", `/v4/databases/${kind}/instances`, body)} />
           <h3>{T.create.line}</h3>
           <Code what={T.create.line} text={commandLine(body, kind)} />
+          <h3>Terraform</h3>
+          <Code what="Terraform" text={terraform(body, kind)} />
         </Card>
       </div>
     </form>
@@ -171,4 +173,23 @@ function commandLine(b: PostgresqlCreate, kind: string): string {
   if (b.allow_list?.length) words.push("--allow=" + b.allow_list.join(","));
   if (b.encrypted) words.push("--encrypted");
   return words.map(quote).join(" ");
+}
+
+// terraform is the same for the provider that the vendor's API has; a string of its language
+// has ${ and %{ in it doubled.
+function terraform(b: PostgresqlCreate, kind: string): string {
+  const text = (s: string) => JSON.stringify(s).replaceAll("${", "$${").replaceAll("%{", "%%{");
+  const name = (b.label || "database").replaceAll(/[^\w-]/g, "_");
+  const series = (b.engine ?? "").split("/").at(-1) ?? "";
+  const lines = [
+    `resource "linode_database_${kind}_v2" ${text(name)} {`,
+    `  label        = ${text(b.label || "LABEL")}`,
+    `  engine_id    = ${text(`${kind}/${series.split(".")[0]}`)}`,
+    `  region       = ${text(b.region ?? "")}`,
+    `  type         = ${text(b.type ?? "")}`,
+    `  cluster_size = ${b.cluster_size ?? 1}`,
+    `  allow_list   = [${(b.allow_list ?? []).map(text).join(", ")}]`,
+    "}",
+  ];
+  return `provider "linode" {\n  url   = ${text(location.origin)}\n  token = var.steward_token\n}\n\n${lines.join("\n")}`;
 }

@@ -10,6 +10,7 @@ import { Card, Field, Loaded, Page, Status, Table, Time } from "./ui";
 function linkOf(e: EventView): string | undefined {
   const found = /^\/v4\/databases\/(mysql|postgresql)\/instances\/(\d+)$/.exec(e.entity.url);
   if (found) return `/console/databases/${found[1]}/${found[2]}`;
+  if (/^\/v4\/managed\/status-pages\//.test(e.entity.url)) return "/console/status-pages";
   const managed = /^\/v4\/managed\/(services|issues)\/(\d+)$/.exec(e.entity.url);
   return managed ? `/console/${managed[1]}/${managed[2]}` : undefined;
 }

@@ -33,6 +33,7 @@ export function Issues() {
 
 export function Issue({ id }: { id: number }) {
   const [text, setText] = useState("");
+  const [open, setOpen] = useState(false);
   const doing = useAction();
   const read = useReader(`issue/${id}`, async (background) => {
     const issue = await call("GET /v4/managed/issues/{issueId}", { path: { issueId: id }, background });
@@ -47,11 +48,14 @@ export function Issue({ id }: { id: number }) {
   const send = async (e: Event) => {
     e.preventDefault();
     if (ticketId === undefined) return;
-    if (await doing.run(() => call("POST /v4/support/tickets/{ticketId}/replies", { path: { ticketId }, body: { description: text } }), T.issues.sent)) {
+    if (await doing.run(() => call("POST /v4/support/tickets/{ticketId}/replies", { path: { ticketId }, body: { description: text, public: open } }), T.issues.sent)) {
       setText("");
+      setOpen(false);
       read.read();
     }
   };
+  const publish = (replyId: number, on: boolean) =>
+    doing.run(() => call("PUT /v4/support/tickets/{ticketId}/replies/{replyId}", { path: { ticketId: ticketId ?? 0, replyId }, body: { public: on } })).then(() => read.read());
   return (
     <Page title={read.data?.ticket.summary ?? T.issues.one} back={["/console/issues", T.issues.title]}>
       <Loaded of={read}>
@@ -76,8 +80,14 @@ export function Issue({ id }: { id: number }) {
                   <li key={r.id}>
                     <p class="hint">
                       <Time at={r.created} /> {plain(r.created_by)}
+                      {r.public && `, ${T.issues.public}`}
                     </p>
                     <pre>{plain(r.description)}</pre>
+                    {may.managed() && r.kind === "reply" && (
+                      <Button disabled={doing.busy} label={r.public ? T.issues.withdrawOf(r.id) : T.issues.publishOf(r.id)} onClick={() => void publish(r.id, !r.public)}>
+                        {r.public ? T.issues.withdraw : T.issues.publish}
+                      </Button>
+                    )}
                   </li>
                 ))}
               </ol>
@@ -86,6 +96,11 @@ export function Issue({ id }: { id: number }) {
                   <Field label={T.issues.reply} name="description" failure={doing.failure}>
                     {(p) => <textarea {...p} rows={3} required value={text} onInput={(e) => setText(e.currentTarget.value)} />}
                   </Field>
+                  <p class="check">
+                    <label>
+                      <input type="checkbox" checked={open} onChange={(e) => setOpen(e.currentTarget.checked)} /> {T.issues.showAll}
+                    </label>
+                  </p>
                   <Problems failure={doing.failure} fields={["description"]} />
                   <Button submit kind="main" disabled={doing.busy}>
                     {T.issues.send}

@@ -15,9 +15,11 @@ import { First } from "./first";
 import { plain } from "./format";
 import { Home } from "./home";
 import { Issue, Issues } from "./issues";
+import { Machines } from "./managed";
 import { connected, startLive } from "./live";
 import { route, startRoutes } from "./route";
 import { AddService, Service, Services } from "./services";
+import { StatusPages } from "./statuspages";
 import { T } from "./text";
 import { Alert, Button, Code, Dialog, Field, Page, Problems, said, useAction } from "./ui";
 import { profile, readWho } from "./who";
@@ -42,6 +44,8 @@ function screen(path: string): ComponentChildren {
   if (area === "issues" && parts.length === 1) return <Issues />;
   if (area === "issues" && parts.length === 2 && isID(second)) return <Issue key={path} id={Number(second)} />;
   if (area === "contacts" && parts.length === 1) return <Contacts />;
+  if (area === "status-pages" && parts.length === 1) return <StatusPages />;
+  if (area === "machines" && parts.length <= 2) return <Machines tab={second ?? ""} />;
   if (area === "account" && parts.length <= 2) return <Account tab={second ?? ""} />;
   return (
     <Page title={T.nothing}>
@@ -58,6 +62,8 @@ const areas: [string, string][] = [
   ["/console/services", T.nav.services],
   ["/console/issues", T.nav.issues],
   ["/console/contacts", T.nav.contacts],
+  ["/console/status-pages", T.nav.pages],
+  ["/console/machines", T.nav.machines],
   ["/console/events", T.nav.events],
   ["/console/account", T.nav.account],
 ];

@@ -62,7 +62,7 @@ export function Service({ id }: { id: number }) {
         {(s) => (
           <>
             <div class="columns">
-              <State service={s} reader={read} />
+              <State service={s} reader={read} checked={() => checks.read()} />
               <Card title={T.services.uptime}>
                 <Loaded of={checks}>{(c) => <Uptime of={c} />}</Loaded>
               </Card>
@@ -90,7 +90,7 @@ export function Service({ id }: { id: number }) {
   );
 }
 
-function State({ service: s, reader }: { service: ServiceView; reader: Reader<ServiceView> }) {
+function State({ service: s, reader, checked }: { service: ServiceView; reader: Reader<ServiceView>; checked: () => void }) {
   const [deleting, setDeleting] = useState(false);
   const doing = useAction();
   const path = { serviceId: s.id };
@@ -111,6 +111,11 @@ function State({ service: s, reader }: { service: ServiceView; reader: Reader<Se
       <Problems failure={doing.failure} />
       {may.managed() && (
         <div class="actions">
+          {s.status !== "disabled" && (
+            <Button onClick={() => void doing.run(() => call("POST /v4/managed/services/{serviceId}/check", { path }), T.services.checking).then(() => setTimeout(checked, 3000))} disabled={doing.busy}>
+              {T.services.checkNow}
+            </Button>
+          )}
           <Button onClick={() => void turn()} disabled={doing.busy}>
             {s.status === "disabled" ? T.services.enable : T.services.disable}
           </Button>

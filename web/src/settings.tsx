@@ -41,6 +41,9 @@ function General(props: Props) {
   const [size, setSize] = useState(String(db.cluster_size));
   const [protection, setProtection] = useState(db.deletion_protection);
   const [idle, setIdle] = useState(String(db.auto_suspend.idle_minutes));
+  const [grow, setGrow] = useState(db.autoscale.enabled);
+  const [most, setMost] = useState(db.autoscale.max_type ?? "");
+  const [threshold, setThreshold] = useState(String(db.autoscale.threshold_percent));
   const doing = useAction();
   const types = useReader("types", (background) => call("GET /v4/databases/types", { background }));
   const body: DatabaseUpdate = {};
@@ -49,7 +52,12 @@ function General(props: Props) {
   if (size !== String(db.cluster_size)) body.cluster_size = size === "3" ? 3 : 1;
   if (protection !== db.deletion_protection) body.deletion_protection = protection;
   if (idle !== String(db.auto_suspend.idle_minutes)) body.auto_suspend = { idle_minutes: Number(idle) };
-  const fields = ["label", "type", "cluster_size", "deletion_protection", "auto_suspend"];
+  const autoscale: DatabaseUpdate["autoscale"] = {};
+  if (grow !== db.autoscale.enabled) autoscale.enabled = grow;
+  if (most !== (db.autoscale.max_type ?? "") && most !== "") autoscale.max_type = most;
+  if (threshold !== String(db.autoscale.threshold_percent)) autoscale.threshold_percent = Number(threshold);
+  if (Object.keys(autoscale).length > 0) body.autoscale = autoscale;
+  const fields = ["label", "type", "cluster_size", "deletion_protection", "auto_suspend", "autoscale.max_type", "autoscale.threshold_percent"];
   return (
     <Card title={T.settings.general}>
       <form
@@ -88,6 +96,30 @@ function General(props: Props) {
             <input type="checkbox" checked={protection} onChange={(e) => setProtection(e.currentTarget.checked)} /> {T.settings.protection}
           </label>
         </p>
+        <p class="check">
+          <label>
+            <input type="checkbox" checked={grow} onChange={(e) => setGrow(e.currentTarget.checked)} /> {T.settings.grow}
+          </label>
+        </p>
+        {grow && (
+          <>
+            <Field label={T.settings.growTo} name="autoscale.max_type" failure={doing.failure}>
+              {(p) => (
+                <select {...p} value={most} onChange={(e) => setMost(e.currentTarget.value)}>
+                  <option value="">{T.extensions.choose}</option>
+                  {(types.data?.data ?? []).map((t) => (
+                    <option key={t.id} value={t.id}>
+                      {t.label}
+                    </option>
+                  ))}
+                </select>
+              )}
+            </Field>
+            <Field label={T.settings.growAt} name="autoscale.threshold_percent" failure={doing.failure}>
+              {(p) => <input {...p} type="number" min={50} max={90} value={threshold} onInput={(e) => setThreshold(e.currentTarget.value)} />}
+            </Field>
+          </>
+        )}
         <Problems failure={doing.failure} fields={fields} />
         <Button submit kind="main" disabled={doing.busy || Object.keys(body).length === 0}>
           {T.save}

@@ -31,7 +31,7 @@ export const T = {
     hours: (n: number) => (n === 1 ? "an hour ago" : `${n} hours ago`),
     days: (n: number) => (n === 1 ? "yesterday" : `${n} days ago`),
   },
-  nav: { label: "Areas", menu: "Menu", home: "Home", databases: "Databases", events: "Events", services: "Services", issues: "Issues", contacts: "Contacts", account: "Account" },
+  nav: { label: "Areas", menu: "Menu", home: "Home", databases: "Databases", events: "Events", services: "Services", issues: "Issues", contacts: "Contacts", pages: "Status pages", machines: "Machines", account: "Account" },
   first: {
     title: "Welcome to steward",
     set: "Set the password",
@@ -84,6 +84,7 @@ export const T = {
     database_sleep: "Fell asleep", database_wake: "Woke up", database_maintenance_scheduled: "Maintenance is planned", database_maintenance: "Maintenance",
     managed_service_create: "Add a service", managed_service_update: "Change a service", managed_service_delete: "Delete a service", managed_service_disable: "Stop checking", managed_service_enable: "Check again",
     managed_contact_create: "Add a contact", managed_contact_update: "Change a contact", managed_contact_delete: "Delete a contact", ticket_create: "Open a ticket", ticket_update: "A ticket changed",
+    managed_status_page_create: "Publish a status page", managed_status_page_update: "Change a status page", managed_status_page_delete: "Take a status page away",
   } as Record<string, string>,
   databases: {
     title: "Databases", create: "Create a database", filter: "Filter", keys: "Keys: / to filter, j and k to move, Enter to open.",
@@ -122,7 +123,8 @@ export const T = {
     hint: (file: string) => `The line expects the certificate of the database's CA beside it, as ${file}.`,
     notYet: "How to connect appears here as soon as the database is there.",
   },
-  metrics: { span: "Time", all: "All metrics", none: "Nothing has been measured in this time.", node: (n: number, role: string) => `Node ${n} (${role.toLowerCase()})`, table: (label: string) => `${label} as a table`, time: "Time" },
+  metrics: { span: "Time", all: "All metrics", none: "Nothing has been measured in this time.", node: (n: number, role: string) => `Node ${n} (${role.toLowerCase()})`, table: (label: string) => `${label} as a table`, time: "Time", csv: (label: string) => `${label} as CSV`, asCSV: "CSV", zoomIn: "Closer", zoomOut: "Whole time", earlier: "Earlier", later: "Later", shown: (from: string, to: string) => `${from} to ${to}`, drag: "Drag across a plot to look closer.",
+    marks: "What happened meanwhile", kinds: { failover: "Failover", handover: "Handover", backup: "Backup" } as Record<string, string> },
   queries: {
     running: "Running now", sleeping: "The database sleeps.", idle: (n: number) => (n === 1 ? "One more session does nothing." : `${n} more sessions do nothing.`), none: "Nothing runs just now.",
     statement: "Statement", state: "State", age: "For", user: "User", from: "From", end: "Cancel", endOf: (pid: number) => `Cancel the statement of process ${pid}`, endTitle: "Cancel this statement?",
@@ -136,7 +138,8 @@ export const T = {
     title: "Backups", none: "There is no backup yet. One is made each day by itself.", take: "Back up now", taking: "The backup begins.", notNow: "Only an active database can be backed up.",
     taken: "Taken", label: "Label", labelHint: "What the backup is for.", kind: "Kind", kinds: { auto: "Daily", snapshot: "By hand" } as Record<string, string>, size: "Size", proven: "Proven", unproven: "Not yet",
     restore: "Restore", restoreOf: (at: string) => `Restore the backup of ${at}`, fork: "New database", forkOf: (at: string) => `New database from the backup of ${at}`, deleteOf: (at: string) => `Delete the backup of ${at}`,
-    restoreTitle: "Restore in place", restoreText: (label: string, at: string) => `All data of ${label} becomes what it was on ${at}. What was written since is gone from the database.`, restoring: "The restore begins.",
+    restoreTitle: "Restore in place", restoreText: (label: string, at: string) => `All data of ${label} becomes what it was on ${at}. What was written since is gone from the database.`, restoring: "The restore begins.", restoreMoment: "Restore a moment", momentText: (label: string) => `All data of ${label} becomes what it was at the moment below. What was written since is gone from the database; the last restore can be undone.`,
+    undo: "Undo the last restore", undoText: (label: string) => `All data of ${label} becomes what it was before the last restore. What was written since then is gone.`,
     deleteTitle: "Delete a backup", deleteText: (at: string) => `The backup of ${at} is deleted for good.`,
     forkTitle: (label: string) => `New database from ${label}`, forkText: "The data of a moment becomes a database of its own. The one it comes from stays as it is.", newLabel: "Label of the new database", moment: "Moment, in your time zone", utc: (at: string) => `${at} UTC`, forking: "The database is being made.",
   },
@@ -145,7 +148,7 @@ export const T = {
     changes: "What will change", adds: (a: string) => `+ ${a}`, removes: (a: string) => `− ${a}`, saved: "The allow list is saved.",
   },
   settings: {
-    general: "Plan and protection", planHint: "Another plan takes a moment, in which connections wait.", idle: "Sleeps after minutes without a session", idleHint: "0: never.", protection: "Can't be deleted", saved: "Saved.",
+    general: "Plan and protection", planHint: "Another plan takes a moment, in which connections wait.", idle: "Sleeps after minutes without a session", idleHint: "0: never.", protection: "Can't be deleted", grow: "Grows by itself when its disk fills up", growTo: "At most to", growAt: "From so many percent of the disk", saved: "Saved.",
     window: "Maintenance window", often: "How often", weekly: "Each week", monthly: "Each month", week: "Week of the month", day: "Day", days: ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"], hour: "From (UTC)", length: "For", hours: (n: number) => (n === 1 ? "1 hour" : `${n} hours`),
     parameters: "Settings of the server", find: "Find a setting", restarts: "Restarts the server.", default: "default", change: (name: string, before: string, after: string) => `${name}: ${before} → ${after}`,
     more: "More", asked: "It begins.",
@@ -161,7 +164,7 @@ export const T = {
   },
   services: {
     title: "Services", one: "Service", add: "Watch a service", what: "What is watched", none: "No service is watched yet.", since: "Since", address: "Address", certificate: "Certificate ends",
-    uptime: "How well it was", checks: "Last checks", change: "Change", interval: "Checked each", usual: "as the operator has set", notes: "Notes", enable: "Check again", disable: "Stop checking",
+    uptime: "How well it was", checkNow: "Check now", checking: "It is checked within seconds.", checks: "Last checks", change: "Change", interval: "Checked each", usual: "as the operator has set", notes: "Notes", enable: "Check again", disable: "Stop checking",
     deleteTitle: "Delete the service", deleteText: "It is no longer watched, and its history goes.", day: "24 hours", week: "7 days", month: "30 days", up: "Well", failures: "Failed / all", mean: "Mean", longest: "Longest",
     table: "The checks as a table", noChecks: "It hasn't been checked yet.", result: "Result", response: "Response time", type: "Kind", url: "Web page (http, https)", tcp: "TCP port",
     urlHint: "Such as https://example.org/health.", tcpHint: "Such as example.org:5432.", regionHint: "Where it is checked from. Private addresses need one.", timeout: "Seconds a check may take", intervalSeconds: "Seconds between checks", intervalHint: "Empty: as the operator has set.",
@@ -169,13 +172,51 @@ export const T = {
   },
   issues: {
     title: "Issues", one: "Issue", none: "There has been no issue.", what: "What", opened: "Opened", closed: "Closed", course: "What happened", reply: "Write something", send: "Send", sent: "Sent.", service: (id: number) => `Service ${id}`,
+    showAll: "Show it to everybody on status pages", public: "public", publish: "Publish", publishOf: (id: number) => `Show entry ${id} on status pages`, withdraw: "Withdraw", withdrawOf: (id: number) => `Show entry ${id} on status pages no longer`,
   },
+  pages: {
+    title: "Status pages", all: "What everybody may see", add: "Publish a status page", none: "There is none. A status page tells everybody how chosen services and databases are, without their addresses, at an address of its own.",
+    name: "Title", at: "At", shows: "Shows", count: (s: number, d: number) => `${s === 1 ? "1 service" : `${s} services`}, ${d === 1 ? "1 database" : `${d} databases`}`, days: "Days", nothing: "There is none.",
+    slug: "Address", slugHint: (at: string) => `${at}: small letters, digits and hyphens. Whoever knows it can read the page; labels of what it shows are on it.`, times: "Show response times",
+    badge: "Badge and feeds", badgeOf: (title: string) => `Badge and feeds of ${title}`, badgeText: "Everybody can read these, too.",
+    deleteTitle: "Take the status page away", deleteText: "Nobody can read it any more. Services and databases stay as they are.",
+  },
+  logical: {
+    title: "Logical databases", add: "Add a logical database", name: "Name", owner: "Owner", encoding: "Encoding", users: "Users of the database", addUser: "Add a user", noUsers: "There is dbadmin only.", rights: "May",
+    grant: (database: string, privilege: string) => `${database}: ${privilege.toLowerCase()}`, privileges: { read: "Read", write: "Read and write", owner: "Everything" } as Record<string, string>,
+    once: (name: string) => `This is the password of ${name}. It is shown this one time.`, reset: "New password", resetOf: (name: string) => `New password for ${name}`, resetText: "The old password is refused from now on.",
+    dropTitle: "Delete the logical database", dropText: "All data in it is deleted for good; only a backup of the whole has it.", removeText: "The user can't log in any more, and its sessions end.",
+  },
+  extensions: { title: "Extensions", of: "Of the logical database", none: "None is installed.", what: "What it does", add: "Install an extension", choose: "Choose …", update: "Update", updateOf: (name: string, version: string) => `Update ${name} to ${version}`, removeTitle: "Remove the extension", removeText: "What it made in the logical database goes. It is refused while something depends on it.", removed: "It is removed." },
+  machines: {
+    title: "Machines", parts: "Parts of machines", tab: { "": "Machines", credentials: "Credentials" }, all: "Machines and how staff log in to them", text: "The operator registers machines, with: steward compute register.", none: "No machine is registered.",
+    ssh: "SSH", sshText: (user: string, ip: string, port: number) => `${user} at ${ip}, port ${port}`, closed: "Closed", access: "Staff may log in", userHint: "Empty: root.", ipHint: "The machine's address, or any.", port: "Port", portHint: "Empty: 22.",
+    key: "The key that staff log in with", keyText: "Put this line into ~/.ssh/authorized_keys of the user above.",
+    loadTitle: "Load of all machines, of the last 24 hours", noLoad: "Nothing has been measured yet.", load: { cpu: "Busy cores", disk: "Disk", swap: "Swap in use", net_in: "Network in", net_out: "Network out" },
+  },
+  credentials: {
+    title: "Credentials", text: "User names and passwords that staff may need to mend a service. They are sealed, and nobody sees them here again.", none: "There is none.", add: "Add a credential", read: "Last read by staff",
+    login: "New password", loginOf: (label: string) => `New user name and password of ${label}`, deleteTitle: "Delete the credential", deleteText: "Staff can't read it any more, and services lose it.",
+  },
+  factor: {
+    title: "Second factor", has: "Yes", on: "After your password you are asked for a code of your authenticator.", off: "Your password alone logs you in. With a second factor you are asked for a code of an authenticator, too.",
+    enable: "Set up a second factor", disable: "Do without a second factor", disableText: "From now on your password alone logs you in. Your recovery codes are worth nothing then.",
+    scan: "Have your authenticator read the picture, or type the secret below it. Then give the code that it shows.", picture: "The secret as a QR code", secret: "Secret", until: "It can be confirmed until", code: "Code", confirm: "Confirm",
+    codes: "These are your recovery codes: each serves once in place of a code. They are shown this one time; keep them where your authenticator isn't.", recovery: "Recovery codes",
+  },
+  usage: { month: "Month", none: "No database was there in this month.", ran: "Ran", suspended: "Suspended", disk: "Most data", backups: "Most backups", cost: "Cost" },
+  clients: {
+    text: "Applications that users may let act for them.", add: "Add an OAuth client", none: "There is none.", id: "Client id", secret: "Secret", redirect: "Where users are sent back to", redirectHint: "Such as https://example.org/callback.", kind: "Kind", public: "Public", confidential: "With a secret",
+    publicText: "It can't keep a secret: it runs in a browser or on users' machines", made: "The client is there.", once: "This is the client's secret. It is shown this one time.", reset: "New secret", resetOf: (label: string) => `New secret for ${label}`, resetText: "The old secret is refused from now on.",
+    deleteTitle: "Delete the client", deleteText: "All that users allowed it ends at once.",
+  },
+  regions: { offers: "Offers", plans: "Plans with room" },
   contacts: {
     title: "Contacts", all: "Who is told of issues", add: "Add a contact", none: "Nobody is told yet.", name: "Name", email: "E-mail", group: "Group", phone: "Phone", groupHint: "Services name the group that is told; empty: told of everything.",
     change: "Change", changeOf: (name: string) => `Change ${name}`, deleteOf: (name: string) => `Delete ${name}`, deleteTitle: "Delete the contact", deleteText: "The contact isn't told of anything any more.",
   },
   account: {
-    title: "Account", parts: "Parts of the account", tab: { "": "Users", tokens: "Tokens", apps: "Applications", logins: "Log-ins" },
+    title: "Account", parts: "Parts of the account", tab: { "": "Users", security: "Second factor", tokens: "Tokens", apps: "Applications", clients: "OAuth clients", logins: "Log-ins", usage: "Usage", regions: "Regions" },
     users: "Users", addUser: "Add a user", added: "The user is there.", name: "User name", rights: "Rights", restricted: "Restricted", all: "All", password: "Password", noPassword: "None", lastLogin: "Last log-in",
     grants: "Grants", grantsOf: (name: string) => `Grants of ${name}`, deleteUser: "Delete the user", deleteUserText: "The user's tokens and applications end at once.", restrict: "May do only what is granted",
     linkHint: (name: string) => `The operator gives the user a link for the first log-in: steward user link ${name}`,

@@ -206,6 +206,15 @@ func (q *Queries) AccountDelete(ctx context.Context, id int64) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const accountDeleteCheckDays = `-- name: AccountDeleteCheckDays :exec
+DELETE FROM check_days d USING services s WHERE s.id = d.service_id AND s.account_id = $1
+`
+
+func (q *Queries) AccountDeleteCheckDays(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteCheckDays, accountID)
+	return err
+}
+
 const accountDeleteComputes = `-- name: AccountDeleteComputes :exec
 DELETE FROM computes WHERE account_id = $1
 `
@@ -284,6 +293,15 @@ DELETE FROM services WHERE account_id = $1
 
 func (q *Queries) AccountDeleteServices(ctx context.Context, accountID int64) error {
 	_, err := q.db.Exec(ctx, accountDeleteServices, accountID)
+	return err
+}
+
+const accountDeleteStatusPages = `-- name: AccountDeleteStatusPages :exec
+DELETE FROM status_pages WHERE account_id = $1
+`
+
+func (q *Queries) AccountDeleteStatusPages(ctx context.Context, accountID int64) error {
+	_, err := q.db.Exec(ctx, accountDeleteStatusPages, accountID)
 	return err
 }
 

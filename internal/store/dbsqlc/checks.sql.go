@@ -8,6 +8,8 @@ package dbsqlc
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const checkBlocksAdd = `-- name: CheckBlocksAdd :exec
@@ -93,6 +95,88 @@ func (q *Queries) CheckBlocksTake(ctx context.Context, arg CheckBlocksTakeParams
 	for rows.Next() {
 		var i CheckBlocksTakeRow
 		if err := rows.Scan(&i.Started, &i.Packed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const checkDaysAdd = `-- name: CheckDaysAdd :exec
+INSERT INTO check_days (service_id, day, checks, failures, total_ms, longest_ms)
+SELECT n.id, $1::date, n.checks, n.failures, n.total, n.longest
+FROM (SELECT unnest($2::bigint[]) AS id, unnest($3::integer[]) AS checks, unnest($4::integer[]) AS failures,
+             unnest($5::bigint[]) AS total, unnest($6::integer[]) AS longest) AS n
+JOIN services s ON s.id = n.id
+ON CONFLICT (service_id, day) DO UPDATE SET
+    checks = check_days.checks + excluded.checks, failures = check_days.failures + excluded.failures,
+    total_ms = check_days.total_ms + excluded.total_ms, longest_ms = greatest(check_days.longest_ms, excluded.longest_ms)
+`
+
+type CheckDaysAddParams struct {
+	Day      pgtype.Date
+	Services []int64
+	Checks   []int32
+	Failures []int32
+	Totals   []int64
+	Longests []int32
+}
+
+func (q *Queries) CheckDaysAdd(ctx context.Context, arg CheckDaysAddParams) error {
+	_, err := q.db.Exec(ctx, checkDaysAdd,
+		arg.Day,
+		arg.Services,
+		arg.Checks,
+		arg.Failures,
+		arg.Totals,
+		arg.Longests,
+	)
+	return err
+}
+
+const checkDaysForget = `-- name: CheckDaysForget :exec
+DELETE FROM check_days WHERE day < $1::date
+`
+
+func (q *Queries) CheckDaysForget(ctx context.Context, before pgtype.Date) error {
+	_, err := q.db.Exec(ctx, checkDaysForget, before)
+	return err
+}
+
+const checkDaysForgetService = `-- name: CheckDaysForgetService :exec
+DELETE FROM check_days WHERE service_id = $1
+`
+
+func (q *Queries) CheckDaysForgetService(ctx context.Context, serviceID int64) error {
+	_, err := q.db.Exec(ctx, checkDaysForgetService, serviceID)
+	return err
+}
+
+const checkDaysOf = `-- name: CheckDaysOf :many
+SELECT service_id, day, checks, failures, total_ms, longest_ms FROM check_days
+WHERE service_id = ANY ($1::bigint[]) AND day >= $2::date ORDER BY service_id, day
+`
+
+func (q *Queries) CheckDaysOf(ctx context.Context, services []int64, since pgtype.Date) ([]CheckDay, error) {
+	rows, err := q.db.Query(ctx, checkDaysOf, services, since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CheckDay
+	for rows.Next() {
+		var i CheckDay
+		if err := rows.Scan(
+			&i.ServiceID,
+			&i.Day,
+			&i.Checks,
+			&i.Failures,
+			&i.TotalMs,
+			&i.LongestMs,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -279,8 +279,8 @@ func (q *Queries) IssuesOpen(ctx context.Context, accountID int64) ([]int64, err
 }
 
 const replyAdd = `-- name: ReplyAdd :one
-INSERT INTO ticket_replies (ticket_id, kind, created_by, from_staff, text, created)
-VALUES ($1, $2, $3, $4, $5, $6) RETURNING id
+INSERT INTO ticket_replies (ticket_id, kind, created_by, from_staff, text, public, created)
+VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id
 `
 
 type ReplyAddParams struct {
@@ -289,6 +289,7 @@ type ReplyAddParams struct {
 	CreatedBy string
 	FromStaff bool
 	Text      string
+	Public    bool
 	Created   time.Time
 }
 
@@ -299,6 +300,7 @@ func (q *Queries) ReplyAdd(ctx context.Context, arg ReplyAddParams) (int64, erro
 		arg.CreatedBy,
 		arg.FromStaff,
 		arg.Text,
+		arg.Public,
 		arg.Created,
 	)
 	var id int64

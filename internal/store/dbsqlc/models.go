@@ -128,6 +128,15 @@ type CheckBlock struct {
 	Packed  []byte
 }
 
+type CheckDay struct {
+	ServiceID int64
+	Day       pgtype.Date
+	Checks    int64
+	Failures  int64
+	TotalMs   int64
+	LongestMs int32
+}
+
 type CheckHour struct {
 	ServiceID int64
 	Hour      time.Time
@@ -313,6 +322,13 @@ type LoginLink struct {
 	Expiry time.Time
 }
 
+type LoginStep struct {
+	Hash     []byte
+	UserID   int64
+	ClientID string
+	Expiry   time.Time
+}
+
 type MeasuredCoarse struct {
 	ClusterID int64
 	Started   time.Time
@@ -421,11 +437,26 @@ type RateCount struct {
 	Taken  int32
 }
 
+type RecoveryCode struct {
+	UserID int64
+	Hash   []byte
+}
+
 type RefreshToken struct {
 	Hash            []byte
 	AuthorizationID int64
 	Expiry          time.Time
 	Used            bool
+}
+
+type SecondFactor struct {
+	UserID       int64
+	Sealed       []byte
+	Created      time.Time
+	Confirmed    *time.Time
+	LastStep     int64
+	Failures     int32
+	BlockedUntil *time.Time
 }
 
 type Service struct {
@@ -449,6 +480,7 @@ type Service struct {
 	Created           time.Time
 	Updated           time.Time
 	Host              string
+	CheckAsked        *time.Time
 }
 
 type ServiceCredential struct {
@@ -463,6 +495,29 @@ type Shard struct {
 	Epoch    int64
 	Changed  int64
 	Released *time.Time
+}
+
+type StatusPage struct {
+	ID                int64
+	AccountID         int64
+	Slug              string
+	Title             string
+	Days              int32
+	ShowResponseTimes bool
+	Created           time.Time
+	Updated           time.Time
+}
+
+type StatusPageDatabase struct {
+	PageID    int64
+	ClusterID int64
+	Position  int32
+}
+
+type StatusPageService struct {
+	PageID    int64
+	ServiceID int64
+	Position  int32
 }
 
 type Ticket struct {
@@ -483,6 +538,7 @@ type TicketReply struct {
 	FromStaff bool
 	Text      string
 	Created   time.Time
+	Public    bool
 }
 
 type Token struct {

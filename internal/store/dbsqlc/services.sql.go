@@ -57,6 +57,24 @@ func (q *Queries) CredentialsThere(ctx context.Context, accountID int64, ids []i
 	return count, err
 }
 
+const serviceAskCheck = `-- name: ServiceAskCheck :execrows
+UPDATE services SET check_asked = $1::timestamptz WHERE id = $2 AND (check_asked IS NULL OR check_asked < $3::timestamptz)
+`
+
+type ServiceAskCheckParams struct {
+	Now    time.Time
+	ID     int64
+	Before time.Time
+}
+
+func (q *Queries) ServiceAskCheck(ctx context.Context, arg ServiceAskCheckParams) (int64, error) {
+	result, err := q.db.Exec(ctx, serviceAskCheck, arg.Now, arg.ID, arg.Before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const serviceCreate = `-- name: ServiceCreate :one
 INSERT INTO services (account_id, label, service_type, address, host, timeout, body, consultation_group, notes, region, check_interval,
                       status, since, created, updated)
@@ -223,7 +241,7 @@ func (q *Queries) ServiceUpdate(ctx context.Context, arg ServiceUpdateParams) (i
 }
 
 const servicesOfShards = `-- name: ServicesOfShards :many
-SELECT s.id, s.account_id, s.label, s.service_type, s.address, s.timeout, s.body, s.region, s.check_interval, s.status, s.generation, s.certificate_ends,
+SELECT s.id, s.account_id, s.label, s.service_type, s.address, s.timeout, s.body, s.region, s.check_interval, s.status, s.generation, s.certificate_ends, s.check_asked,
        ARRAY(SELECT i.joined FROM issue_services i WHERE i.service_id = s.id AND i.joined > $1::timestamptz ORDER BY i.joined)::timestamptz[] AS downs
 FROM services s JOIN accounts a ON a.id = s.account_id
 WHERE s.shard = ANY ($2::integer[]) AND s.status <> 'disabled' AND a.status = 'active'
@@ -242,6 +260,7 @@ type ServicesOfShardsRow struct {
 	Status          string
 	Generation      int64
 	CertificateEnds *time.Time
+	CheckAsked      *time.Time
 	Downs           []time.Time
 }
 
@@ -267,6 +286,7 @@ func (q *Queries) ServicesOfShards(ctx context.Context, lately time.Time, shards
 			&i.Status,
 			&i.Generation,
 			&i.CertificateEnds,
+			&i.CheckAsked,
 			&i.Downs,
 		); err != nil {
 			return nil, err

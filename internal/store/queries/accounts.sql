@@ -105,6 +105,12 @@ DELETE FROM issues WHERE account_id = @account_id;
 -- name: AccountDeleteTickets :exec
 DELETE FROM tickets WHERE account_id = @account_id;
 
+-- name: AccountDeleteStatusPages :exec
+DELETE FROM status_pages WHERE account_id = @account_id;
+
+-- name: AccountDeleteCheckDays :exec
+DELETE FROM check_days d USING services s WHERE s.id = d.service_id AND s.account_id = @account_id;
+
 -- name: AccountDeleteServices :exec
 DELETE FROM services WHERE account_id = @account_id;
 

@@ -34,3 +34,23 @@ FROM check_hours WHERE service_id = @service_id AND hour >= @since::timestamptz;
 
 -- name: CheckRolledUntil :one
 SELECT coalesce(max(hour) + interval '1 hour', 'epoch')::timestamptz FROM check_rollups;
+
+-- name: CheckDaysAdd :exec
+INSERT INTO check_days (service_id, day, checks, failures, total_ms, longest_ms)
+SELECT n.id, @day::date, n.checks, n.failures, n.total, n.longest
+FROM (SELECT unnest(@services::bigint[]) AS id, unnest(@checks::integer[]) AS checks, unnest(@failures::integer[]) AS failures,
+             unnest(@totals::bigint[]) AS total, unnest(@longests::integer[]) AS longest) AS n
+JOIN services s ON s.id = n.id
+ON CONFLICT (service_id, day) DO UPDATE SET
+    checks = check_days.checks + excluded.checks, failures = check_days.failures + excluded.failures,
+    total_ms = check_days.total_ms + excluded.total_ms, longest_ms = greatest(check_days.longest_ms, excluded.longest_ms);
+
+-- name: CheckDaysOf :many
+SELECT service_id, day, checks, failures, total_ms, longest_ms FROM check_days
+WHERE service_id = ANY (@services::bigint[]) AND day >= @since::date ORDER BY service_id, day;
+
+-- name: CheckDaysForget :exec
+DELETE FROM check_days WHERE day < @before::date;
+
+-- name: CheckDaysForgetService :exec
+DELETE FROM check_days WHERE service_id = @service_id;

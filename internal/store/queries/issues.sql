@@ -55,8 +55,8 @@ UPDATE tickets SET status = 'closed', closed = greatest(opened, @closed::timesta
 WHERE id = @id AND status = 'open';
 
 -- name: ReplyAdd :one
-INSERT INTO ticket_replies (ticket_id, kind, created_by, from_staff, text, created)
-VALUES (@ticket_id, @kind, @created_by, @from_staff, @text, @created) RETURNING id;
+INSERT INTO ticket_replies (ticket_id, kind, created_by, from_staff, text, public, created)
+VALUES (@ticket_id, @kind, @created_by, @from_staff, @text, @public, @created) RETURNING id;
 
 -- name: TicketTouch :exec
 UPDATE tickets SET updated = greatest(updated, @at::timestamptz) WHERE id = @id;

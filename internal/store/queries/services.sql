@@ -12,6 +12,9 @@ UPDATE services SET label = @label, service_type = @service_type, address = @add
        certificate_ends = CASE WHEN address = @address THEN certificate_ends END
 WHERE id = @id AND generation = @generation;
 
+-- name: ServiceAskCheck :execrows
+UPDATE services SET check_asked = @now::timestamptz WHERE id = @id AND (check_asked IS NULL OR check_asked < @before::timestamptz);
+
 -- name: ServiceDelete :execrows
 DELETE FROM services WHERE id = @id;
 
@@ -32,7 +35,7 @@ UPDATE services SET certificate_ends = shown.ends
 FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@ends::timestamptz[]) AS ends) AS shown WHERE services.id = shown.id;
 
 -- name: ServicesOfShards :many
-SELECT s.id, s.account_id, s.label, s.service_type, s.address, s.timeout, s.body, s.region, s.check_interval, s.status, s.generation, s.certificate_ends,
+SELECT s.id, s.account_id, s.label, s.service_type, s.address, s.timeout, s.body, s.region, s.check_interval, s.status, s.generation, s.certificate_ends, s.check_asked,
        ARRAY(SELECT i.joined FROM issue_services i WHERE i.service_id = s.id AND i.joined > @lately::timestamptz ORDER BY i.joined)::timestamptz[] AS downs
 FROM services s JOIN accounts a ON a.id = s.account_id
 WHERE s.shard = ANY (@shards::integer[]) AND s.status <> 'disabled' AND a.status = 'active';

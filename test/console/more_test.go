@@ -1,0 +1,248 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/jackc/pgx/v5"
+	"github.com/pquerna/otp/totp"
+
+	"steward/test/harness"
+)
+
+// scripts switches the page's own scripts on or off, as the reader of a status page may.
+func scripts(on bool) step {
+	return func(ctx context.Context) error {
+		_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on})
+		return err
+	}
+}
+
+// find is the id of the first item of a list that a test holds for the one it looks for.
+func (w *world) find(t *testing.T, path string, is func(map[string]any) bool) int {
+	t.Helper()
+	id := 0
+	w.server.Eventually("an item of "+path, func() error {
+		var list struct{ Data []map[string]any }
+		if status, body := w.server.Call("GET", path+"?page_size=500", nil, &list); status != http.StatusOK {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		for _, one := range list.Data {
+			if is(one) {
+				id = int(one["id"].(float64))
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d is it", len(list.Data))
+	})
+	return id
+}
+
+// statusPages publishes a page, and reads it as everybody can: without scripts.
+func statusPages(t *testing.T, w *world) {
+	const title = `Our <script>window.pwned=1</script> status`
+	w.do(t, w.visit("/console/status-pages"), see("There is none. A status page"), press("Publish a status page"), fill("Address", "Front"), press("Save"), until(`document.querySelectorAll("dialog .problem").length >= 2`),
+		fill("Title", title), fill("Address", "front"), tick("front"), tick("again"), tick("Show response times"), press("Save"), see("/status/front"), see("1 service, 1 database"))
+	w.shoot(t, "status-pages")
+	front := w.find(t, "/v4/managed/services", func(s map[string]any) bool { return s["label"] == "front" })
+	issue := w.find(t, "/v4/managed/issues", func(i map[string]any) bool {
+		for _, s := range i["services"].([]any) {
+			if int(s.(float64)) == front {
+				return true
+			}
+		}
+		return false
+	})
+	w.do(t, w.visit(fmt.Sprintf("/console/issues/%d", issue)), fill("Write something", "For everybody. "+hostile[1]), tick("Show it to everybody on status pages"), press("Send"), see(", public"),
+		fill("Write something", "Among us."), press("Send"), see("Among us."))
+	w.server.Eventually("the checks of today to be on the page", func() error { // they are written some seconds after
+		time.Sleep(time.Second) // an address may ask 120 times a minute
+		if _, body, _ := w.ask(t, "GET", "/status/front.json", "", nil); !strings.Contains(body, `"uptime":0}]`) {
+			return fmt.Errorf("%.300s", body)
+		}
+		return nil
+	})
+	w.do(t, scripts(false), w.visit("/status/front"), see("For everybody."))
+	text := value[string](t, w.browser, `document.documentElement.outerHTML`)
+	for _, secret := range []string{"127.0.0.1:1", "Among us.", "connection refused", "<script", "<img"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the page has %q", secret)
+		}
+	}
+	if n := value[int](t, w.browser, `document.querySelectorAll(".bars td").length`); n != 180 {
+		t.Errorf("%d bars", n)
+	}
+	if last := value[string](t, w.browser, `document.querySelector(".bars td:last-child").textContent`); !strings.HasSuffix(last, ": 0 %") {
+		t.Errorf("today was %s", last)
+	}
+	w.shoot(t, "status-page")
+	w.do(t, w.visit("/console/"), see("it needs JavaScript"), scripts(true))
+	for path, kind := range map[string]string{"/status/front": "text/html; charset=utf-8", "/status/front.json": "application/json", "/status/front.atom": "application/atom+xml; charset=utf-8", "/status/front/badge.svg": "image/svg+xml"} {
+		if status, _, h := w.ask(t, "GET", path, "", map[string]string{"Host": "status.example.org"}); status != http.StatusOK || h.Get("Content-Type") != kind || h.Values("Set-Cookie") != nil {
+			t.Errorf("%s: %d %v", path, status, h)
+		}
+	}
+	if status, _, h := w.ask(t, "GET", "/status/nosuch", w.cookie(t), nil); status != http.StatusNotFound || h.Values("Set-Cookie") != nil {
+		t.Errorf("no such page: %d", status)
+	}
+	out, err := w.server.Command("status-page", "update", "front", "--days", "7", "--url", w.origin, "--token", w.server.Token)
+	if err != nil || !strings.Contains(out, "/status/front") {
+		t.Errorf("by the command line: %v %s", err, out)
+	}
+}
+
+// tick clicks the box with a label.
+func tick(label string) step { return both(until(control(label)), run(control(label)+".click()")) }
+
+// inside makes a logical database, a user and an extension, and logs in as that user.
+func inside(t *testing.T, w *world) {
+	w.do(t, w.visit("/console/databases/postgresql/1/access"), see("Logical databases"), press("Add a logical database"), press("Add a logical database"), until(`document.querySelector("dialog .problem")`),
+		fill("Name", "shop2"), press("Add a logical database"), until(`!document.querySelector("dialog")`), see("shop2"))
+	w.do(t, press("Add a user"), fill("User name", "reporter"), choose("shop2", "write"), press("Add a user"), see("It is shown this one time."), see("shop2: read and write"))
+	secret := strings.TrimSpace(value[string](t, w.browser, `document.querySelector(".alert.good .code pre").innerText`))
+	w.do(t, press("I have it"), until(`!document.querySelector(".alert.good")`))
+	var d harness.Database
+	if status, body := w.server.Call("GET", "/v4/databases/postgresql/instances/1", nil, &d); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	as := func(password string) error {
+		line := fmt.Sprintf("host=%s port=%d user=reporter password=%s dbname=shop2 sslmode=require", d.Hosts.Primary, d.Port, password)
+		conn, err := pgx.Connect(t.Context(), line)
+		if err == nil {
+			_ = conn.Close(t.Context())
+		}
+		return err
+	}
+	if err := as(secret); err != nil {
+		t.Errorf("the user with the password that was shown: %v", err)
+	}
+	w.do(t, press("New password for reporter"), press("New password"), see("It is shown this one time."))
+	if err := as(secret); err == nil {
+		t.Error("the old password is taken")
+	}
+	w.do(t, press("I have it"), press("Grants of reporter"), choose("shop2", "read"), press("Save"), see("shop2: read"), until(`!document.querySelector("dialog")`))
+	w.shoot(t, "access-inside")
+	w.do(t, choose("Install an extension", "pg_trgm"), press("Install an extension"), press("Delete pg_trgm"), fill("Type pg_trgm to go on", "pg_trgm"), press("Delete"), until(`!document.querySelector("[aria-label='Delete pg_trgm']")`))
+	w.do(t, press("Delete reporter"), fill("Type reporter to go on", "reporter"), press("Delete"), see("There is dbadmin only."),
+		press("Delete shop2"), fill("Type shop2 to go on", "shop2"), press("Delete"), until(`!document.querySelector("[aria-label='Delete shop2']")`))
+}
+
+// moments restores a moment of the timeline, and undoes that.
+func moments(t *testing.T, w *world) {
+	active := until(`fetch("/console/v4/databases/postgresql/instances/1").then(r => r.json()).then(d => window.state = d.status) && window.state === "active"`)
+	w.do(t, w.visit("/console/databases/postgresql/1/backups"), active, press("Restore a moment"), until(`document.querySelector("dialog .timeline")`), until(`document.querySelector("dialog button.danger").disabled`),
+		fill("Type again to go on", "again"), press("Restore"), see("The restore begins."), until(`!document.querySelector("dialog")`))
+	w.server.AwaitStatus(harness.Database{ID: 1, Engine: "postgresql"}, "active")
+	w.do(t, w.visit("/console/databases/postgresql/1/backups"), press("Undo the last restore"), fill("Type again to go on", "again"), press("Undo the last restore"), see("The restore begins."))
+	w.server.AwaitStatus(harness.Database{ID: 1, Engine: "postgresql"}, "active")
+	w.do(t, w.visit("/console/databases/postgresql/1/events"), see("Undo a restore"))
+}
+
+// rest looks at usage, regions and machines, and makes and takes away clients and credentials.
+func rest(t *testing.T, w *world) {
+	w.do(t, w.visit("/console/account/usage"), see("again"), w.visit("/console/account/regions"), see("local"))
+	w.do(t, w.visit("/console/account/clients"), press("Add an OAuth client"), fill("Label", "Robot"), fill("Where users are sent back to", "nonsense"), press("Save"), until(`document.querySelector("dialog .problem")`),
+		fill("Where users are sent back to", "https://robot.example.org/"), press("Save"), see("It is shown this one time."), until(`document.querySelectorAll(".alert.good .code pre")[1].innerText.length > 20`), press("I have it"),
+		press("New secret for Robot"), press("New secret"), see("It is shown this one time."), press("I have it"), until(`!document.querySelector(".alert.good")`),
+		press("Delete Robot"), fill("Type Robot to go on", "Robot"), press("Delete"), until(`!document.body.innerText.includes("robot.example.org")`))
+	w.do(t, w.visit("/console/machines"), see("The key that staff log in with"), see("ssh-ed25519"), until(`document.querySelector("button[aria-label^='Change ']")`), run(`document.querySelector("button[aria-label^='Change ']").click()`),
+		fill("Port", "99999"), press("Save"), until(`document.querySelector("dialog .problem")`), fill("Port", "2222"), press("Save"), see("port 2222"))
+	w.do(t, w.visit("/console/machines/credentials"), press("Add a credential"), fill("Label", "front's"), fill("User name", "root"), fill("Password", "not told"), press("Save"), see("front's"),
+		press("New user name and password of front's"), fill("Password", "not told either"), press("Save"), until(`!document.querySelector("dialog")`), press("Delete front's"), fill("Type front's to go on", "front's"), press("Delete"), see("There is none."))
+	w.do(t, w.visit(fmt.Sprintf("/console/services/%d", w.find(t, "/v4/managed/services", func(s map[string]any) bool { return s["label"] == "front" }))), press("Check now"), see("It is checked within seconds."))
+	w.do(t, w.visit("/console/databases/create"), see("linode_database_"), fill("Label", `a"b${x}`), see(`"a\"b$${x}"`))
+}
+
+// factor sets up a second factor, logs in with it, and by a recovery code, and does without it again.
+func factor(t *testing.T, w *world) {
+	w.do(t, w.visit("/console/account/security"), press("Set up a second factor"), until(`document.querySelector("dialog img")?.naturalWidth === 240`), fill("Code", "000000"), press("Confirm"), see("The code is wrong"))
+	w.shoot(t, "second-factor")
+	secret := strings.TrimSpace(value[string](t, w.browser, `document.querySelector("dialog .code pre").innerText`))
+	code := func(at time.Time) string {
+		text, err := totp.GenerateCode(secret, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	begun := time.Now()
+	w.do(t, fill("Code", code(begun)), press("Confirm"), see("These are your recovery codes"))
+	codes := strings.Fields(value[string](t, w.browser, `document.querySelector(".alert.good .code pre").innerText`))
+	if len(codes) != 10 {
+		t.Fatalf("recovery codes %q", codes)
+	}
+	w.do(t, press("I have it"), see("you are asked for a code of your authenticator"), press("Log out"), see("Log in to steward"), logIn("admin", password), fill("Code of your authenticator, or a recovery code", "123"), press("Log in"), see("The code is wrong"),
+		fill("Code of your authenticator, or a recovery code", code(begun.Add(30*time.Second))), press("Log in"), see("What happened last"))
+	w.do(t, press("Log out"), see("Log in to steward"), logIn("admin", password), fill("Code of your authenticator, or a recovery code", codes[4]), press("Log in"), see("What happened last"))
+	if out, err := w.server.Command("user", "tfa-disable", "admin", "--data", w.server.Data); err != nil || !strings.Contains(out, "without a second factor") {
+		t.Errorf("%v %s", err, out)
+	}
+	w.do(t, press("Log out"), see("Log in to steward"), logIn("admin", password), see("What happened last"), w.visit("/console/account/security"), see("Your password alone logs you in."))
+}
+
+// plots zooms into what was measured, by the keyboard's buttons and by dragging, and takes it as CSV.
+func plots(t *testing.T, w *world) {
+	w.do(t, w.visit("/console/databases/postgresql/1/metrics"), until(`document.querySelector(".plot canvas")`), see("What happened meanwhile"))
+	wide := value[string](t, w.browser, `[...document.querySelectorAll("p.hint")].find(p => p.innerText.includes("Drag across")).innerText`)
+	w.do(t, press("Closer"), until(fmt.Sprintf(`![...document.querySelectorAll("p.hint")].some(p => p.innerText === %q)`, wide)), press("Earlier"), press("Whole time"), until(`document.querySelector(".plot canvas")`))
+	w.do(t, run(`(() => {
+		const over = document.querySelector(".plot .u-over"), box = over.getBoundingClientRect();
+		const at = (type, part) => (type === "mouseup" ? document : over).dispatchEvent(new MouseEvent(type, {bubbles: true, button: 0, movementX: 9, clientX: box.left + box.width * part, clientY: box.top + 20, view: window}));
+		at("mousemove", .3); at("mousedown", .3); at("mousemove", .6); at("mouseup", .6);
+	})()`), until(`[...document.querySelectorAll("button")].some(b => b.innerText === "Whole time" && !b.disabled)`), press("Whole time"))
+	w.do(t, run(`(() => { const make = URL.createObjectURL; URL.createObjectURL = b => { b.text().then(x => window.taken = x); return make(b); }; })()`),
+		until(`document.querySelector(".plots details summary")`), run(`document.querySelector(".plots details summary").click()`), run(`[...document.querySelectorAll(".plots button")].find(b => b.innerText === "CSV").click()`), until(`/^"time","/.test(window.taken ?? "")`))
+	if lines := strings.Split(value[string](t, w.browser, `window.taken`), "\r\n"); len(lines) < 3 || !strings.Contains(lines[1], "Z,") {
+		t.Errorf("CSV %q", lines)
+	}
+}
+
+// pictures makes those of README, in the folder that STEWARD_PICTURES names: make pictures.
+func pictures(t *testing.T, w *world) {
+	folder := os.Getenv("STEWARD_PICTURES")
+	if folder == "" {
+		t.Skip("STEWARD_PICTURES names no folder")
+	}
+	conn, err := pgx.Connect(t.Context(), w.server.StoreURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for _, sql := range []string{ // names for people, and a past
+		`UPDATE clusters SET label = 'shop' WHERE id = 1`,
+		`UPDATE services SET label = 'Web shop' WHERE label = 'front'`,
+		`UPDATE status_pages SET title = 'Status of our shop', days = 90`,
+		`UPDATE ticket_replies SET text = 'The web shop doesn''t answer. We are replacing a load balancer; it will be back within the hour.' WHERE public`,
+		`INSERT INTO check_days (service_id, day, checks, failures, total_ms, longest_ms)
+			SELECT id, current_date - d, 1440, CASE WHEN d IN (17, 18) THEN 90 WHEN d = 51 THEN 400 WHEN d % 13 = 5 THEN 1 ELSE 0 END, 1440 * 85, 900
+			FROM services, generate_series(1, 89) d WHERE label = 'Web shop' ON CONFLICT DO NOTHING`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(sql, err)
+		}
+	}
+	time.Sleep(16 * time.Second) // until no page of before is kept
+	w.do(t, w.visit("/console/"), press("Log out"), see("Log in to steward"), logIn("admin", password), see("What happened last"))
+	for name, path := range map[string]string{"overview": "/console/databases/postgresql/1", "backups": "/console/databases/postgresql/1/backups", "status": "/status/front"} {
+		w.do(t, look(1100, "light"), w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`))
+		if name == "overview" {
+			w.do(t, until(`[...document.querySelectorAll(".facts .status")].some(e => e.innerText === "Active")`))
+		}
+		shot, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot())
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, name+".png"), shot, 0o644) //nolint:gosec // for everybody to see
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.do(t, look(1280, "light"))
+}
