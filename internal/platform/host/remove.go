@@ -47,6 +47,9 @@ func (d *Driver) remove(ctx context.Context, cs *clusterState, port int) error {
 	if err := d.removeRoutes(ctx, cs.id); err != nil {
 		return err
 	}
+	if err := d.removePooler(ctx, cs); err != nil {
+		return err
+	}
 	failpoint.Here("host: before killing the server")
 	for _, ordinal := range ordinals {
 		if err := d.removeProcesses(ctx, cs.node(ordinal), port); err != nil {
