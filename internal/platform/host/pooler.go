@@ -57,6 +57,18 @@ func (ps *poolerState) setProcess(p *process.Process) {
 	ps.proc = p
 }
 
+// forget ends the supervision, and returns the process.
+func (ps *poolerState) forget() *process.Process {
+	ps.known.Lock()
+	defer ps.known.Unlock()
+	if ps.leave != nil {
+		ps.leave()
+	}
+	p := ps.proc
+	ps.leave, ps.proc = nil, nil
+	return p
+}
+
 func (ps *poolerState) running() bool {
 	p := ps.process()
 	return p != nil && p.Running()
@@ -245,7 +257,7 @@ func (d *Driver) startPooler(ctx context.Context, cs *clusterState, l *poolerLoo
 		return err
 	}
 	// What a dead one left still holds its address.
-	if err := d.endPooler(ctx, cs, l.rec); err != nil {
+	if err := process.KillAll(ctx, d.poolerIdentity(cs.id, l.rec.Port), d.groups.Find(poolerName(cs.id))); err != nil {
 		return err
 	}
 	if err := d.ensurePoolerNetwork(ctx, l.rec); err != nil {
@@ -429,8 +441,7 @@ func (d *Driver) restartPooler(ctx context.Context, cs *clusterState) error {
 
 // endPooler ends the process; files stay. The caller holds the pooler.
 func (d *Driver) endPooler(ctx context.Context, cs *clusterState, rec state.Pooler) error {
-	p := cs.pooler.process()
-	cs.pooler.setProcess(nil) // its end is no crash
+	p := cs.pooler.forget() // its end is no crash
 	group := d.groups.Find(poolerName(cs.id))
 	if p != nil && p.Running() {
 		return p.Stop(ctx, syscall.SIGTERM, 5*time.Second, group)
@@ -473,12 +484,6 @@ func (d *Driver) removePooler(ctx context.Context, cs *clusterState) error {
 	if err := d.endPooler(ctx, cs, *rec); err != nil {
 		return err
 	}
-	ps.known.Lock()
-	if ps.leave != nil {
-		ps.leave()
-		ps.leave = nil
-	}
-	ps.known.Unlock()
 	ps.users, ps.files = nil, ""
 	if group := d.groups.Find(poolerName(cs.id)); group != nil {
 		if err := group.Remove(ctx); err != nil {
