@@ -463,6 +463,25 @@ func (d *Driver) stopPooler(ctx context.Context, cs *clusterState) error {
 	return d.endPooler(ctx, cs, *rec)
 }
 
+// stopPoolers ends all poolers; servers and records stay.
+func (d *Driver) stopPoolers(ctx context.Context) error {
+	var errs []error
+	for _, cs := range d.all() {
+		rec, err := d.pools(cs.id)
+		if err != nil || rec == nil {
+			continue // what isn't on record is an orphan
+		}
+		cs.pooler.mu.Lock()
+		err = d.endPooler(ctx, cs, *rec)
+		if group := d.groups.Find(poolerName(cs.id)); err == nil && group != nil {
+			err = group.Remove(ctx)
+		}
+		cs.pooler.mu.Unlock()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
 // removePooler takes everything away of a cluster's pools; the record goes last.
 func (d *Driver) removePooler(ctx context.Context, cs *clusterState) error {
 	rec, err := d.pools(cs.id)

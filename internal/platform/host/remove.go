@@ -238,6 +238,9 @@ func (d *Driver) StopAll(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("stop servers: %w", err)
 	}
+	if err := d.stopPoolers(ctx); err != nil {
+		return 0, fmt.Errorf("stop poolers: %w", err)
+	}
 	type result struct {
 		stopped bool
 		err     error
