@@ -28,6 +28,10 @@ type Database struct {
 	Hosts  struct {
 		Primary   string `json:"primary"`
 		Secondary string `json:"secondary"`
+		Endpoints []struct {
+			Role string `json:"role"`
+			Port int    `json:"port"`
+		} `json:"endpoints"`
 	} `json:"hosts"`
 	Members       map[string]string `json:"members"`
 	ClusterSize   int               `json:"cluster_size"`
@@ -40,6 +44,16 @@ type Database struct {
 // Path is the database's address in the API.
 func (d Database) Path() string {
 	return fmt.Sprintf("/v4/databases/%s/instances/%d", d.Engine, d.ID)
+}
+
+// PoolPort is where its connection pools are; 0 without any.
+func (d Database) PoolPort() int {
+	for _, e := range d.Hosts.Endpoints {
+		if e.Role == "primary-connection-pool" {
+			return e.Port
+		}
+	}
+	return 0
 }
 
 // Credentials are dbadmin's, and the CA to verify the server with.
@@ -179,6 +193,22 @@ func ConnectBy(ctx context.Context, d Database, c Credentials, dial func(ctx con
 		return nil, err
 	}
 	return db, nil
+}
+
+// ConnectPool opens one connection as dbadmin to a pool of a PostgreSQL database, whose statements aren't prepared.
+func ConnectPool(ctx context.Context, d Database, c Credentials, label string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d dbname=%s user=%s sslmode=require", d.Hosts.Primary, d.PoolPort(), label, c.Username))
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(c.CA) {
+		return nil, errors.New("the CA certificate can't be read")
+	}
+	config.Password, config.Fallbacks = c.Password, nil
+	config.TLSConfig = &tls.Config{RootCAs: roots, ServerName: d.Hosts.Primary, MinVersion: tls.VersionTLS12}
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	return pgx.ConnectConfig(ctx, config)
 }
 
 // MustConnect is Connect, retried until it works.
