@@ -142,11 +142,12 @@ func (c Config) Argv() []string {
 // ReadUsers are the verifiers in what Users wrote, but for our own account's.
 func ReadUsers(content []byte) map[string]string {
 	users := map[string]string{}
+	defer delete(users, admin)
 	var fields []string
 	for rest := string(content); ; {
 		_, after, found := strings.Cut(rest, `"`)
 		if !found {
-			break
+			return users
 		}
 		var field strings.Builder
 		for rest = after; ; rest = rest[1:] {
@@ -164,8 +165,6 @@ func ReadUsers(content []byte) map[string]string {
 			users[fields[0]], fields = fields[1], nil
 		}
 	}
-	delete(users, admin)
-	return users
 }
 
 // Users are who may log in, with what proves their password, for UsersFile. console is the verifier of our own account.
