@@ -99,8 +99,9 @@ func checkPool(text string, wanted bool) func(t *testing.T, w *world, accepted b
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		if there {
+			port := w.PoolPort(d)
 			w.Eventually("a pool that serves", func() error {
-				conn, err := harness.ConnectPool(ctx, d, w.cred, "app")
+				conn, err := harness.ConnectPool(ctx, d, port, w.cred, "app")
 				if err != nil {
 					return err
 				}

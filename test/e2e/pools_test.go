@@ -50,11 +50,12 @@ func TestPools(t *testing.T) {
 		t.Errorf("a pool that is too large: %v %s", err, out)
 	}
 	d = s.AwaitStatus(d, "active")
-	if d.PoolPort() == 0 || d.PoolPort() == d.Port {
-		t.Fatalf("endpoints are %+v", d.Hosts.Endpoints)
+	port := s.PoolPort(d)
+	if port == 0 || port == d.Port {
+		t.Fatalf("pools are at port %d", port)
 	}
 
-	b := useBusily(t, d, c)
+	b := useBusily(t, d, port, c)
 	for _, change := range []func() (int, string){
 		func() (int, string) { return s.Call("POST", d.Path()+"/switchover", nil, nil) },
 		func() (int, string) { return s.Call("PUT", d.Path(), map[string]any{"type": "g6-standard-1"}, nil) },
@@ -71,18 +72,18 @@ func TestPools(t *testing.T) {
 
 	s.Call("POST", d.Path()+"/suspend", nil, nil)
 	s.AwaitStatus(d, "suspended")
-	if conn, err := harness.ConnectPool(timeout(t, 10*time.Second), d, c, "app"); err == nil {
+	if conn, err := harness.ConnectPool(timeout(t, 10*time.Second), d, port, c, "app"); err == nil {
 		conn.Close(t.Context())
 		t.Error("a suspended database's pool lets somebody in")
 	}
 	s.Call("POST", d.Path()+"/resume", nil, nil)
 	s.AwaitStatus(d, "active")
-	s.Eventually("a pool again", func() error { return usePool(t, d, c, "app") })
+	s.Eventually("a pool again", func() error { return usePool(t, d, port, c, "app") })
 	run("db", "pool", "delete", "pooled", "other")
-	if err := usePool(t, d, c, "other"); err == nil {
+	if err := usePool(t, d, port, c, "other"); err == nil {
 		t.Error("a pool that was deleted lets somebody in")
 	}
-	if err := usePool(t, d, c, "app"); err != nil {
+	if err := usePool(t, d, port, c, "app"); err != nil {
 		t.Error(err)
 	}
 	if status, body := s.Call("DELETE", d.Path(), nil, nil); status != 200 {
@@ -102,10 +103,10 @@ func TestPools(t *testing.T) {
 }
 
 // usePool connects to a pool and asks something.
-func usePool(t *testing.T, d harness.Database, c harness.Credentials, label string) error {
+func usePool(t *testing.T, d harness.Database, port int, c harness.Credentials, label string) error {
 	t.Helper()
 	ctx := timeout(t, 10*time.Second)
-	conn, err := harness.ConnectPool(ctx, d, c, label)
+	conn, err := harness.ConnectPool(ctx, d, port, c, label)
 	if err != nil {
 		return err
 	}
@@ -124,11 +125,11 @@ type busyPool struct {
 	failed []string
 }
 
-func useBusily(t *testing.T, d harness.Database, c harness.Credentials) *busyPool {
+func useBusily(t *testing.T, d harness.Database, port int, c harness.Credentials) *busyPool {
 	t.Helper()
 	b := &busyPool{t: t, stop: make(chan struct{})}
 	for n := range 6 {
-		conn, err := harness.ConnectPool(t.Context(), d, c, "app")
+		conn, err := harness.ConnectPool(t.Context(), d, port, c, "app")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
-	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -119,7 +118,7 @@ func failsOver(t *testing.T, s *harness.Server, d harness.Database, credentials 
 		t.Fatal(err)
 	}
 	after := s.AwaitHealthy(d, 3, killed)
-	if !reflect.DeepEqual(after.Hosts, d.Hosts) || after.Port != d.Port {
+	if after.Hosts != d.Hosts || after.Port != d.Port {
 		t.Errorf("the addresses changed from %v to %v", d.Hosts, after.Hosts)
 	}
 	db := s.MustConnect(after, credentials)

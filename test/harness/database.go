@@ -28,10 +28,6 @@ type Database struct {
 	Hosts  struct {
 		Primary   string `json:"primary"`
 		Secondary string `json:"secondary"`
-		Endpoints []struct {
-			Role string `json:"role"`
-			Port int    `json:"port"`
-		} `json:"endpoints"`
 	} `json:"hosts"`
 	Members       map[string]string `json:"members"`
 	ClusterSize   int               `json:"cluster_size"`
@@ -44,16 +40,6 @@ type Database struct {
 // Path is the database's address in the API.
 func (d Database) Path() string {
 	return fmt.Sprintf("/v4/databases/%s/instances/%d", d.Engine, d.ID)
-}
-
-// PoolPort is where its connection pools are; 0 without any.
-func (d Database) PoolPort() int {
-	for _, e := range d.Hosts.Endpoints {
-		if e.Role == "primary-connection-pool" {
-			return e.Port
-		}
-	}
-	return 0
 }
 
 // Credentials are dbadmin's, and the CA to verify the server with.
@@ -195,9 +181,31 @@ func ConnectBy(ctx context.Context, d Database, c Credentials, dial func(ctx con
 	return db, nil
 }
 
-// ConnectPool opens one connection as dbadmin to a pool of a PostgreSQL database, whose statements aren't prepared.
-func ConnectPool(ctx context.Context, d Database, c Credentials, label string) (*pgx.Conn, error) {
-	config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d dbname=%s user=%s sslmode=require", d.Hosts.Primary, d.PoolPort(), label, c.Username))
+// PoolPort is where a database's connection pools are; 0 without any.
+func (s *Server) PoolPort(d Database) int {
+	s.t.Helper()
+	var view struct {
+		Hosts struct {
+			Endpoints []struct {
+				Role string `json:"role"`
+				Port int    `json:"port"`
+			} `json:"endpoints"`
+		} `json:"hosts"`
+	}
+	if status, body := s.Call("GET", d.Path(), nil, &view); status != 200 {
+		s.t.Fatalf("view: %d %s", status, body)
+	}
+	for _, e := range view.Hosts.Endpoints {
+		if e.Role == "primary-connection-pool" {
+			return e.Port
+		}
+	}
+	return 0
+}
+
+// ConnectPool opens one connection as dbadmin to a pool at a port, whose statements aren't prepared.
+func ConnectPool(ctx context.Context, d Database, port int, c Credentials, label string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d dbname=%s user=%s sslmode=require", d.Hosts.Primary, port, label, c.Username))
 	if err != nil {
 		return nil, err
 	}
