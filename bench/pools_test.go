@@ -37,8 +37,8 @@ func BenchmarkPool(b *testing.B) {
 	pool := direct.At(s.PoolPort(d), "app")
 	peer := startByHand(b, s, c)
 	hand := direct.At(byHandPort, "app")
-	kept := []string{"-S", "-c", fmt.Sprint(pooledClients), "-j", "2", "-T", "25"} // logging in is a part of it
-	anew := []string{"-S", "-C", "-c", "40", "-j", "2", "-T", "5"}
+	kept := []string{"-S", "-c", fmt.Sprint(pooledClients), "-j", "2", "-t", "60"}
+	anew := []string{"-S", "-C", "-c", "40", "-j", "2", "-t", "15"}
 	var pooled, byHand, straight, pooledAnew, straightAnew []float64
 	for range 3 {
 		pooled = append(pooled, pool.Rate(d.Hosts.Primary, kept...))

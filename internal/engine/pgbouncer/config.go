@@ -89,7 +89,7 @@ func (c Config) settings() []setting {
 		{"admin_users", admin},
 		{"max_client_conn", strconv.Itoa(c.Clients)},
 		// Who doesn't log in takes up a connection for so long.
-		{"client_login_timeout", "15"},
+		{"client_login_timeout", "30"},
 		// Clients wait while the primary changes: it is tried often, and nobody is sent away soon.
 		{"server_login_retry", "0.2"},
 		{"server_connect_timeout", "5"},

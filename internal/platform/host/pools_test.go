@@ -22,6 +22,7 @@ import (
 
 	"steward/internal/await"
 	"steward/internal/cluster"
+	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 	"steward/internal/engine/pgbouncer"
 	"steward/internal/platform"
@@ -212,6 +213,7 @@ func TestPools(t *testing.T) {
 		{"nobody else gets in", (*pooled).keepsOut},
 		{"a password that was changed ends sessions", (*pooled).changesPasswords},
 		{"users of any name log in", (*pooled).takesOddNames},
+		{"a new certificate is shown", (*pooled).renewsCertificate},
 		{"pools come and go", (*pooled).changesPools},
 		{"a pooler that is killed comes back", (*pooled).isKilled},
 		{"a later steward takes over", (*pooled).isAdopted},
@@ -382,6 +384,27 @@ func (h *pooled) takesOddNames() {
 		}
 		_ = session.Close(h.t.Context())
 		h.refused(fmt.Sprintf("%q in the console", name), as{user: name, password: "a-password", database: "pgbouncer"})
+	}
+}
+
+// renewsCertificate has the server's certificate be lost: the pooler shows the next one, and ends nobody's session for it.
+func (h *pooled) renewsCertificate() {
+	serial := func(conn *pgx.Conn) string {
+		h.t.Helper()
+		secure, ok := conn.PgConn().Conn().(*tls.Conn)
+		if !ok {
+			h.t.Fatal("no TLS")
+		}
+		return secure.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	before := h.mustConnect(h.app())
+	if err := os.Remove(filepath.Join(h.s.o.DataDir, "clusters", fmt.Sprint(h.want.ID), "node-0", "tls", engine.TLSCert)); err != nil {
+		h.t.Fatal(err)
+	}
+	h.apply()
+	h.exec(before, "SELECT 1")
+	if after := h.mustConnect(h.app()); serial(after) == serial(before) {
+		h.t.Error("the pooler shows the old certificate")
 	}
 }
 
@@ -671,4 +694,11 @@ func TestPoolsOfThreeNodes(t *testing.T) {
 	})
 	h.apply()
 	h.exec(conn, "INSERT INTO written VALUES (-1, -1)")
+
+	b = h.busy(4)
+	b.progress()
+	h.want.Size, h.want.Replication = 1, cluster.ReplicationNone
+	h.apply()
+	b.progress()
+	b.ends("two nodes that go")
 }
