@@ -196,6 +196,7 @@ const (
 	restartCapability    = "Database Restart"
 	switchoverCapability = "Database Switchover"
 	sleepCapability      = "Database Sleep"
+	poolsCapability      = "Database Connection Pools"
 	encryptionCapability = "Disk Encryption"
 )
 
@@ -215,6 +216,7 @@ func (a *API) capabilities(region string) []string {
 		{logsCapability, can.Logs},
 		{restartCapability, can.Restarts},
 		{switchoverCapability, can.Switchovers},
+		{poolsCapability, can.Pools && a.Control.Pools.Deps.Pools.Missing == nil},
 		{sleepCapability, can.Sleep && a.Control.Clusters.CanSleep},
 	} {
 		if c.can {

@@ -38,7 +38,7 @@ type hostsView struct {
 
 // endpointView is an address to connect to.
 type endpointView struct {
-	Role    string `json:"role" enum:"primary,standby" doc:"primary takes writes, standby reads."`
+	Role    string `json:"role" enum:"primary,standby,primary-connection-pool" doc:"primary takes writes, standby reads; at primary-connection-pool the labels of connection pools are databases to connect to."`
 	Address string `json:"address"`
 	Port    int    `json:"port"`
 	Public  bool   `json:"public_access" doc:"Always true: private networks aren't offered; allow_list says who gets in."`
@@ -202,13 +202,18 @@ func (*anyDatabaseView) TransformSchema(r huma.Registry, s *huma.Schema) *huma.S
 	return (*databaseView)(nil).TransformSchema(r, s)
 }
 
-func showHosts(h cluster.Hosts, port int) hostsView {
+func showHosts(c cluster.Cluster) hostsView {
+	h := c.Hosts
 	if h.Primary == "" {
 		return hostsView{Endpoints: []endpointView{}}
 	}
-	return hostsView{&h.Primary, &h.Secondary, &h.Secondary, []endpointView{
-		{"primary", h.Primary, port, true}, {"standby", h.Secondary, port, true},
+	v := hostsView{&h.Primary, &h.Secondary, &h.Secondary, []endpointView{
+		{"primary", h.Primary, c.Port, true}, {"standby", h.Secondary, c.Port, true},
 	}}
+	if len(c.Pools) > 0 {
+		v.Endpoints = append(v.Endpoints, endpointView{"primary-connection-pool", h.Primary, c.PoolPort, true})
+	}
+	return v
 }
 
 func (a *API) showWindow(c cluster.Cluster) windowView {
@@ -225,7 +230,7 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 	v := databaseView{
 		ID: int64(c.ID), Label: c.Label, Engine: string(c.Engine), Version: c.Series, Region: c.Region, Type: c.Type,
 		ClusterSize: c.Size, Encrypted: c.Encrypted, SSLConnection: c.SSLConnection, AllowList: append([]string{}, c.AllowList...),
-		Hosts: showHosts(c.Hosts, c.Port), Members: c.Members, Port: c.Port, Status: string(c.Status),
+		Hosts: showHosts(c), Members: c.Members, Port: c.Port, Status: string(c.Status),
 		DatabaseName: defaultDatabase, Platform: platformName, EngineConfig: c.Config.Sectioned(string(c.Engine)),
 		Created: showTime(c.Created), Updated: showTime(c.Updated), Updates: a.showWindow(c),
 		ReadOnly: c.ReadOnly, Replication: string(c.Replication), Commit: string(c.Commit),
@@ -507,6 +512,7 @@ func (a *API) registerDatabases() {
 	a.registerLogical(cluster.MySQL, "MySQL")
 	a.registerLogical(cluster.PostgreSQL, "PostgreSQL")
 	a.registerExtensions()
+	a.registerPools()
 }
 
 // registerEngineDatabases adds the operations on databases of one engine.

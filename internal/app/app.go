@@ -134,7 +134,7 @@ func (a *App) wire(ctx context.Context) error {
 	a.keeper = converge.New(keeperOptions)
 	a.control = control.New(control.Deps{
 		Store: a.store, Catalog: a.catalog, Continuous: a.continuous, Ports: ports, PortUsable: a.host.PortUsable,
-		CanSleep: a.host.CanSleep(), AutoSuspend: a.o.AutoSuspend.IdleMinutes, Logger: a.log,
+		CanSleep: a.host.CanSleep(), AutoSuspend: a.o.AutoSuspend.IdleMinutes, Pools: a.pools(), Logger: a.log,
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
 		Quotas:          a.o.DefaultQuotas(),
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},

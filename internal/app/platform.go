@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"steward/internal/config"
+	"steward/internal/control"
 	"steward/internal/gateway"
 	"steward/internal/gateway/kernel"
 	"steward/internal/netns"
@@ -138,4 +139,13 @@ func (a *App) checkPorts(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// pools is what connection pools databases of this host can have.
+func (a *App) pools() (can control.PoolAbility) {
+	can.Prepares, can.Missing = a.host.Pools()
+	if can.Missing != nil {
+		a.log.Info("databases can't be given connection pools", "why", can.Missing)
+	}
+	return can
 }

@@ -63,6 +63,8 @@ type Abilities struct {
 	Restarts, Switchovers bool
 	// Sleep reports whether databases that nobody uses can sleep.
 	Sleep bool
+	// Pools reports whether databases of PostgreSQL can have connection pools.
+	Pools bool
 	// Away is why nothing can be changed there now, for customers; "" while all can.
 	Away string
 }
@@ -72,12 +74,13 @@ type Elsewhere interface {
 	Abilities(region string) Abilities
 }
 
-// Abilities are what a region can do. Whether databases on this host can sleep depends on its gateway, too.
+// Abilities are what a region can do. Whether databases on this host can sleep depends on its gateway, too, and whether
+// they can have pools on the pooler.
 func (c *Catalog) Abilities(region string) Abilities {
 	if r, ok := c.Region(region); ok && !r.Platform.OnHost() && c.Elsewhere != nil {
 		return c.Elsewhere.Abilities(region)
 	}
-	return Abilities{Engines: c.Engines, Backups: true, Logs: true, Restarts: true, Switchovers: true, Sleep: true}
+	return Abilities{Engines: c.Engines, Backups: true, Logs: true, Restarts: true, Switchovers: true, Sleep: true, Pools: true}
 }
 
 // Engine finds one of a region's engines.

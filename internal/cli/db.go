@@ -45,6 +45,7 @@ type dbCommands struct {
 	Nodes       dbNodesCommand       `cmd:"" help:"Show the servers behind a database: role, health, lag; with --history the changes of the primary."`
 	Database    dbLogicalCommands    `cmd:"" help:"The logical databases of a database."`
 	User        dbUserCommands       `cmd:"" help:"The users that log in to a database."`
+	Pool        dbPoolCommands       `cmd:"" help:"Connection pools of a PostgreSQL database."`
 	Extension   dbExtensionCommands  `cmd:"" help:"Extensions of a PostgreSQL database."`
 	Queries     dbQueriesCommands    `cmd:"" help:"What sessions of a database are doing, what statements have cost, how one would be carried out."`
 	Top         dbTopCommand         `cmd:"" help:"Watch nodes, sessions and statements of a database."`

@@ -89,6 +89,8 @@ type Spec struct {
 	AskedConfig map[string]any
 	// Fork is what the data is taken from; nil for a database that begins empty.
 	Fork *Fork
+	// Pools are its connection pools, sorted by label. No request to create has any.
+	Pools []Pool
 }
 
 // Fork says which database another one is made from. What its spec leaves empty,
@@ -125,6 +127,9 @@ type Cluster struct {
 	// Port is the public port; on the host platform it also determines the
 	// nodes' addresses and the operating system's user.
 	Port int
+	// PoolPort is the public port of its connection pools, which determines the pooler's address and user as Port does
+	// those of nodes; 0 before there was the first. It stays.
+	PoolPort int
 	// Hosts are empty until provisioned.
 	Hosts Hosts
 	// Members maps an address to "primary" or "failover". Empty until provisioned.

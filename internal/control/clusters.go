@@ -344,6 +344,9 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 	if in.Type != nil {
 		faults = append(faults, s.validateResize(c, *in.Type, c.Size != before.Size)...)
 		if *in.Type != c.Type {
+			if to, ok := s.Catalog.Plan(*in.Type); ok {
+				faults = append(faults, poolsFit(c, to)...)
+			}
 			params.OldType, params.Type = c.Type, *in.Type
 			c.Type, action = *in.Type, operation.Resize
 		}
@@ -382,6 +385,8 @@ func (s *Clusters) autoSuspend(spec *cluster.Spec, asked *int) fault.Faults {
 	}
 	spec.AutoSuspend = *asked
 	switch {
+	case *asked > 0 && len(spec.Pools) > 0:
+		return fault.Faults{fault.NewInvalid("auto_suspend.idle_minutes", "Must be 0: a database with connection pools can't fall asleep; delete them first")}
 	case *asked < 0 || *asked > cluster.MaxAutoSuspend:
 		return fault.Faults{fault.NewInvalid("auto_suspend.idle_minutes", "Must be 0-%d", cluster.MaxAutoSuspend)}
 	case *asked > 0 && s.CanSleep && !s.sleeps(spec.Region):

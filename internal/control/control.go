@@ -39,6 +39,8 @@ type Deps struct {
 	// after how many minutes those do that don't say; 0 for never.
 	CanSleep    bool
 	AutoSuspend int
+	// Pools is what connection pools can be had here.
+	Pools PoolAbility
 	// LoginsPerMinute bounds attempts to log in that fail, per user; 0: unbounded.
 	LoginsPerMinute int
 	// PasswordCost is what hashing a password takes; RFC 9106's recommendation when zero.
@@ -84,6 +86,7 @@ type Control struct {
 	Nodes              *Nodes
 	Queries            *Queries
 	Logical            *Logical
+	Pools              *Pools
 	Logs               *Logs
 	Maintenance        *Maintenance
 	Overview           *Overview
@@ -125,6 +128,7 @@ func New(d Deps) *Control {
 		Backups:            &Backups{clusterChanges{d}},
 		Nodes:              &Nodes{d},
 		Logical:            &Logical{clusterChanges{d}},
+		Pools:              &Pools{clusterChanges{d}},
 		Logs:               &Logs{d},
 		Queries:            &Queries{clusterChanges{d}},
 		Maintenance:        &Maintenance{d},

@@ -84,6 +84,8 @@ type Node struct {
 	Clients []netip.Prefix
 	// Followers are where the cluster's replicas come from, if by TCP; loopback when empty.
 	Followers []netip.Addr
+	// Pooler is where connections of the cluster's pools come from, by a wire that nobody else is at; invalid without any.
+	Pooler netip.Addr
 	// Data, Conf, TLS, Tmp, Log are folders of the node; Run holds its unix
 	// socket and is short. Keys is a folder in memory for at-rest keys, ""
 	// when the cluster isn't encrypted.

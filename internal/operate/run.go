@@ -256,7 +256,7 @@ func (w *work) do(ctx context.Context) error {
 			return w.fork(ctx)
 		}
 		return w.apply(ctx)
-	case operation.Update, operation.Resize, operation.Resume:
+	case operation.Update, operation.Resize, operation.Resume, operation.PoolCreate, operation.PoolUpdate, operation.PoolDelete:
 		return w.apply(ctx)
 	case operation.Patch, operation.Maintenance:
 		return w.patch(ctx)

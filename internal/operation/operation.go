@@ -49,7 +49,7 @@ const (
 	Maintenance          Action = "database_maintenance"
 )
 
-// The actions of what is inside a database.
+// The actions of what is inside a database, or before it.
 const (
 	LogicalCreate   Action = "database_logical_create"
 	LogicalDelete   Action = "database_logical_delete"
@@ -60,6 +60,9 @@ const (
 	ExtensionCreate Action = "database_extension_create"
 	ExtensionUpdate Action = "database_extension_update"
 	ExtensionDelete Action = "database_extension_delete"
+	PoolCreate      Action = "database_pool_create"
+	PoolUpdate      Action = "database_pool_update"
+	PoolDelete      Action = "database_pool_delete"
 )
 
 // The actions of the monitoring service.

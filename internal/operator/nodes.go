@@ -106,6 +106,9 @@ func Examine(ctx context.Context, c config.Config) (Report, error) {
 	defer driver.Close()
 	r := Report{Engines: driver.Installations(), Isolation: driver.Facts(), Gateway: examineGateway(p, c)}
 	r.Missing = missing(driver.Installations(), r.Gateway)
+	if _, none := driver.Pools(); none != nil {
+		r.Missing = append(r.Missing, Missing{"PgBouncer", "connection pools of PostgreSQL databases", "apt-get install pgbouncer", false})
+	}
 	for _, note := range driver.Notes() {
 		r.Notes = append(r.Notes, note.Error())
 	}

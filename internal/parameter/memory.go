@@ -27,6 +27,12 @@ func PostgreSQLConnections(memoryMB int) int {
 	return 500
 }
 
+// OwnConnections are those of PostgreSQLConnections that are ours alone.
+const OwnConnections = 4
+
+// PostgreSQLSlots are the connections of a PostgreSQL server that customers have.
+func PostgreSQLSlots(memoryMB int) int { return PostgreSQLConnections(memoryMB) - OwnConnections }
+
 // SharedBuffersMB is PostgreSQL's cache: a quarter, since the kernel caches with the rest.
 func SharedBuffersMB(memoryMB int) int { return max(16, memoryMB/4) }
 

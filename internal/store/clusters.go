@@ -51,6 +51,7 @@ const selectCluster = `SELECT id, account_id, label, engine, series, region, typ
 	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
 	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted, fork_source, fork_time, fork_asked,
 	tasks, window_announced, window_begun, engine_config, auto_suspend, sleeping_since, protected, platform, autoscale, autoscale_percent, autoscale_max,
+	pools, coalesce(pool_port, 0),
 	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete'),
 	(SELECT max(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete' AND b.problem = '')`
 
@@ -138,6 +139,22 @@ func (t *Tx) freePort(ctx context.Context, ports Ports) (int, error) {
 	}
 }
 
+// GivePoolPort gives c's pools the lowest free port, unless they have one. It is c's for good.
+func (t *Tx) GivePoolPort(ctx context.Context, c cluster.Cluster, ports Ports) (cluster.Cluster, error) {
+	if c.PoolPort != 0 {
+		return c, nil
+	}
+	port, err := t.freePort(ctx, ports)
+	if err != nil {
+		return c, err
+	}
+	if err := t.q.ClusterPoolPort(ctx, int32(port), int64(c.ID)); err != nil {
+		return c, classify(err)
+	}
+	c.PoolPort = port
+	return c, nil
+}
+
 // configured is the cluster's config, an object also when there is none.
 func configured(c cluster.Cluster) parameter.Config {
 	if c.Config == nil {
@@ -194,10 +211,10 @@ func (q queries) oneCluster(ctx context.Context, sql string, args ...any) (clust
 func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	var c cluster.Cluster
 	var id, owner int64
-	var size, port, failovers, autoSuspend, autoscalePercent int32
+	var size, port, poolPort, failovers, autoSuspend, autoscalePercent int32
 	var engine, replication, commit, status string
 	var list []string
-	var updates, members, tasks, config []byte
+	var updates, members, tasks, config, pools []byte
 	var forkSource *int64
 	var forkTime, forkAsked *time.Time
 	err := row.Scan(append([]any{
@@ -205,12 +222,12 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
 		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.Protected, &c.Platform,
-		&c.Autoscale.Enabled, &autoscalePercent, &c.Autoscale.Max, &c.OldestBackup, &c.NewestBackup,
+		&c.Autoscale.Enabled, &autoscalePercent, &c.Autoscale.Max, &pools, &poolPort, &c.OldestBackup, &c.NewestBackup,
 	}, more...)...)
 	if err != nil {
 		return c, err
 	}
-	c.ID, c.Account, c.Size, c.Port = cluster.ID(id), account.ID(owner), int(size), int(port)
+	c.ID, c.Account, c.Size, c.Port, c.PoolPort = cluster.ID(id), account.ID(owner), int(size), int(port), int(poolPort)
 	c.Failovers, c.AutoSuspend, c.Autoscale.Percent = int(failovers), int(autoSuspend), int(autoscalePercent)
 	if forkSource != nil {
 		c.Fork = &cluster.Fork{Source: cluster.ID(*forkSource), RestoreTime: forkTime, Asked: forkAsked}
@@ -222,6 +239,12 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	}
 	if err := json.Unmarshal(config, &c.Config); err != nil {
 		return c, fmt.Errorf("decode engine_config: %w", err)
+	}
+	if err := json.Unmarshal(pools, &c.Pools); err != nil {
+		return c, fmt.Errorf("decode pools: %w", err)
+	}
+	if len(c.Pools) == 0 {
+		c.Pools = nil
 	}
 	if err := json.Unmarshal(members, &c.Members); err != nil {
 		return c, fmt.Errorf("decode members: %w", err)
@@ -250,7 +273,7 @@ func (q queries) ClustersForWork(ctx context.Context) ([]cluster.Cluster, error)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Cluster, error) { return scanCluster(row) })
 }
 
-// UpdateCluster writes label, type, nodes, allow_list, window, config, auto_suspend, protection and
+// UpdateCluster writes label, type, nodes, allow_list, window, config, auto_suspend, protection, pools and
 // status of c, which was read with c.Generation; ErrStale when it changed since.
 func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Cluster, error) {
 	updates, err := json.Marshal(c.Updates)
@@ -261,6 +284,10 @@ func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Clus
 	if err != nil {
 		return c, fmt.Errorf("encode engine_config: %w", err)
 	}
+	pools, err := json.Marshal(append([]cluster.Pool{}, c.Pools...))
+	if err != nil {
+		return c, fmt.Errorf("encode pools: %w", err)
+	}
 	if err := t.countUsageOf(ctx, c.ID); err != nil {
 		return c, err
 	}
@@ -270,7 +297,7 @@ func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Clus
 		Status: string(c.Status), Updated: c.Updated, Size: int32(c.Size),
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), EngineConfig: config,
 		AutoSuspend: int32(c.AutoSuspend), Protected: c.Protected,
-		Autoscale: c.Autoscale.Enabled, AutoscalePercent: int32(c.Autoscale.Percent), AutoscaleMax: c.Autoscale.Max,
+		Autoscale: c.Autoscale.Enabled, AutoscalePercent: int32(c.Autoscale.Percent), AutoscaleMax: c.Autoscale.Max, Pools: pools,
 	})
 	if err != nil {
 		return c, classify(err)

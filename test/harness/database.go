@@ -181,6 +181,44 @@ func ConnectBy(ctx context.Context, d Database, c Credentials, dial func(ctx con
 	return db, nil
 }
 
+// PoolPort is where a database's connection pools are; 0 without any.
+func (s *Server) PoolPort(d Database) int {
+	s.t.Helper()
+	var view struct {
+		Hosts struct {
+			Endpoints []struct {
+				Role string `json:"role"`
+				Port int    `json:"port"`
+			} `json:"endpoints"`
+		} `json:"hosts"`
+	}
+	if status, body := s.Call("GET", d.Path(), nil, &view); status != 200 {
+		s.t.Fatalf("view: %d %s", status, body)
+	}
+	for _, e := range view.Hosts.Endpoints {
+		if e.Role == "primary-connection-pool" {
+			return e.Port
+		}
+	}
+	return 0
+}
+
+// ConnectPool opens one connection as dbadmin to a pool at a port, whose statements aren't prepared.
+func ConnectPool(ctx context.Context, d Database, port int, c Credentials, label string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d dbname=%s user=%s sslmode=require", d.Hosts.Primary, port, label, c.Username))
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(c.CA) {
+		return nil, errors.New("the CA certificate can't be read")
+	}
+	config.Password, config.Fallbacks = c.Password, nil
+	config.TLSConfig = &tls.Config{RootCAs: roots, ServerName: d.Hosts.Primary, MinVersion: tls.VersionTLS12}
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	return pgx.ConnectConfig(ctx, config)
+}
+
 // MustConnect is Connect, retried until it works.
 func (s *Server) MustConnect(d Database, c Credentials) *sql.DB {
 	s.t.Helper()

@@ -35,6 +35,13 @@ func NewPgBench(t testing.TB, d Database, c Credentials, scale int) *PgBench {
 	return p
 }
 
+// At is the same to another port and database, such as a pool's.
+func (p *PgBench) At(port int, database string) *PgBench {
+	other := *p
+	other.env = append(slices.Clone(p.env), "PGPORT="+strconv.Itoa(port), "PGDATABASE="+database)
+	return &other
+}
+
 func (p *PgBench) run(host string, args ...string) string {
 	p.t.Helper()
 	cmd := exec.Command("/usr/lib/postgresql/15/bin/pgbench", args...)

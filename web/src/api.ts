@@ -484,7 +484,7 @@ export type EndpointView = {
   address: string;
   port: number;
   public_access: boolean;
-  role: "primary" | "standby";
+  role: "primary" | "standby" | "primary-connection-pool";
 };
 
 export type EngineView = {
@@ -881,6 +881,13 @@ export type ListOfferedView = {
   results: number;
 };
 
+export type ListPoolView = {
+  data: Array<PoolView>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
 export type ListPrimaryChangeView = {
   data: Array<PrimaryChangeView>;
   page: number;
@@ -1197,6 +1204,31 @@ export type PlanEngines = {
 
 export type PlanView = {
   plan: unknown;
+};
+
+export type PoolCreate = {
+  database: string;
+  label: string;
+  mode: "transaction" | "session" | "statement";
+  size: number;
+  username?: string | null;
+};
+
+export type PoolUpdate = {
+  database?: string;
+  label?: string;
+  mode?: "transaction" | "session" | "statement";
+  size?: number;
+  username?: string | null;
+};
+
+export type PoolView = {
+  database: string;
+  label: string;
+  mode: "transaction" | "session" | "statement";
+  prepared_statements: boolean;
+  size: number;
+  username: string | null;
 };
 
 export type PostgresqlCreate = {
@@ -1762,6 +1794,11 @@ export interface Operations {
   "GET /v4/databases/postgresql/instances/{instanceId}/backups/{backupId}": { in: undefined; out: BackupView };
   "DELETE /v4/databases/postgresql/instances/{instanceId}/backups/{backupId}": { in: undefined; out: Empty };
   "POST /v4/databases/postgresql/instances/{instanceId}/backups/{backupId}/restore": { in: undefined; out: Empty };
+  "GET /v4/databases/postgresql/instances/{instanceId}/connection-pools": { in: undefined; out: ListPoolView };
+  "POST /v4/databases/postgresql/instances/{instanceId}/connection-pools": { in: PoolCreate; out: PoolView };
+  "GET /v4/databases/postgresql/instances/{instanceId}/connection-pools/{poolLabel}": { in: undefined; out: PoolView };
+  "PUT /v4/databases/postgresql/instances/{instanceId}/connection-pools/{poolLabel}": { in: PoolUpdate; out: PoolView };
+  "DELETE /v4/databases/postgresql/instances/{instanceId}/connection-pools/{poolLabel}": { in: undefined; out: Empty };
   "GET /v4/databases/postgresql/instances/{instanceId}/credentials": { in: undefined; out: CredentialsView };
   "POST /v4/databases/postgresql/instances/{instanceId}/credentials/reset": { in: undefined; out: Empty };
   "GET /v4/databases/postgresql/instances/{instanceId}/databases": { in: undefined; out: ListLogicalView };

@@ -66,6 +66,9 @@ local    all          %[1]s  scram-sha-256
 host     replication  all      all          reject
 host     all          %[1]s  all          reject
 `, adminRole, ours)
+	if n.Pooler.IsValid() { // what it says was encrypted on the way to it
+		content = fmt.Appendf(content, "host     all          all      %s/%d  scram-sha-256\n", n.Pooler, n.Pooler.BitLen())
+	}
 	clients := n.Clients
 	if len(clients) == 0 {
 		clients = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)}

@@ -36,6 +36,7 @@ func TestFilesGolden(t *testing.T) {
 	plain.SSLConnection, plain.ReadOnly, plain.Commit = false, true, cluster.CommitOff
 	networked := node("18")
 	networked.Listen = netip.MustParseAddrPort("10.213.0.4:21003")
+	networked.Pooler = netip.MustParseAddr("10.213.0.44")
 	networked.Clients = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("10.213.0.1/32")}
 	for name, n := range map[string]engine.Node{"13": node("13"), "18": node("18"), "18-plain-read-only": plain, "18-networked": networked} {
 		files, err := Driver{}.Files(n)

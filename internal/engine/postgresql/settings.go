@@ -131,13 +131,13 @@ func nodeSettings(n engine.Node) []setting {
 // reservedConnections are ours alone. A meter keeps a further one: whoever comes with the
 // customers' last would be refused otherwise.
 const (
-	reservedConnections = 3
+	reservedConnections = parameter.OwnConnections - meterConnections
 	meterConnections    = 1
 )
 
 // Connections implements engine.Driver.
 func (Driver) Connections(n engine.Node) int {
-	return parameter.PostgreSQLConnections(n.Plan.MemoryMB) - reservedConnections - meterConnections
+	return parameter.PostgreSQLSlots(n.Plan.MemoryMB)
 }
 
 // commit is the durability asked for; the zero value is the API's default.

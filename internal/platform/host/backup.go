@@ -299,6 +299,9 @@ func (nr *nodeReconciler) unpackBy(dir string, r io.Reader, by func(dir string) 
 
 // stopServers closes the gateway and ends all servers, without reporting a failure.
 func (d *Driver) stopServers(ctx context.Context, cs *clusterState, want platform.Wanted, top state.Topology) error {
+	if err := d.stopPooler(ctx, cs); err != nil {
+		return err
+	}
 	if err := d.o.Gateway.Set(ctx, gateway.Route{Cluster: want.ID, Port: want.Port}); err != nil {
 		return err
 	}

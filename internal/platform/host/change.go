@@ -17,7 +17,7 @@ func (d *Driver) SetPassword(ctx context.Context, want platform.Wanted) error {
 	if err != nil {
 		return fmt.Errorf("cluster %d: set password: %w", want.ID, err)
 	}
-	return d.withServers(ctx, want, "set password", wokenForPassword, func(nr *nodeReconciler) error {
+	err = d.withServers(ctx, want, "set password", wokenForPassword, func(nr *nodeReconciler) error {
 		nr.node.RootPassword = string(password)
 		failpoint.Here("host: before set password")
 		if err := nr.eng.SetRootPassword(ctx, nr.node); err != nil {
@@ -29,6 +29,10 @@ func (d *Driver) SetPassword(ctx context.Context, want platform.Wanted) error {
 		}
 		return nr.eng.VerifyRootPassword(ctx, nr.node)
 	})
+	if err == nil {
+		err = d.syncUsers(ctx, cs)
+	}
+	return err
 }
 
 // SetReadOnly implements platform.Driver. The files come first, so that the

@@ -41,6 +41,8 @@ type clusterState struct {
 	found asleepFindings
 	// archivedAt is when all was in the archive that was finished; zero until it is first asked for.
 	archivedAt time.Time
+	// pooler is the process of the cluster's connection pools.
+	pooler poolerState
 	// baseBackup is a copy of the primary's data that is being made.
 	baseBackup *baseBackup
 }

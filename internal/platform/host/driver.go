@@ -19,6 +19,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/engine/pgbouncer"
 	"steward/internal/platform"
 	"steward/internal/platform/host/files"
 	"steward/internal/platform/host/state"
@@ -43,6 +44,8 @@ type Driver struct {
 	sandbox   *process.Sandbox
 	warnings  []string
 	activity  activity
+	pgbouncer pgbouncer.Program
+	noPooler  error // why there is none
 	tools     tool.Runner
 	templates *template.Pool
 	trash     *files.Trash
@@ -102,13 +105,14 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	}
 	d.engines = d.describeEngines()
 	d.findIsolation(ctx)
+	d.findPooler(ctx)
 	d.tools = tool.Runner{Mark: d.scope + "/tool"}
 	d.trash = files.NewTrash(d.layout.trash(), d.activity.quiet, d.log)
 	d.templates = template.New(template.Options{
 		Dir: d.layout.templates(), Size: o.PoolSize, User: template.User(), Engine: d.templater, Run: d.tools.Run, Installations: d.Installations,
 		Discard: d.trash.Put, Busy: d.activity.busy, Quiet: d.activity.quiet, Log: d.log,
 	})
-	if err := d.adopt(); err != nil {
+	if err := errors.Join(d.adopt(), d.adoptPoolers()); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("host platform: %w", err)
 	}
@@ -149,6 +153,18 @@ func (d *Driver) findIsolation(ctx context.Context) {
 	}
 }
 
+// findPooler looks for the program that connection pools take.
+func (d *Driver) findPooler(ctx context.Context) {
+	d.pgbouncer, d.noPooler = pgbouncer.Find(ctx)
+}
+
+// poolerProgram is the program that connection pools take.
+func (d *Driver) poolerProgram() (pgbouncer.Program, error) { return d.pgbouncer, d.noPooler }
+
+// Pools says why clusters can't have connection pools here, nil when they can, and whether their clients can use prepared statements
+// while connections are shared.
+func (d *Driver) Pools() (prepares bool, missing error) { return d.pgbouncer.Prepares(), d.noPooler }
+
 // Warnings returns what protects databases less than it could, for operators.
 func (d *Driver) Warnings() []string { return d.warnings }
 
@@ -181,6 +197,8 @@ func (d *Driver) Start() {
 	if g := d.suspendingGateway(); g != nil {
 		d.spawn(func() { d.keepSleeping(g) })
 	}
+	d.superviseAdopted()
+	d.spawn(d.keepUsers)
 	d.spawn(d.keepLogsSmall)
 	d.spawn(d.keepDiscovering)
 }
@@ -195,6 +213,9 @@ func (d *Driver) Close() {
 	defer d.mu.Unlock()
 	for _, cs := range d.clusters {
 		cs.dropMeters()
+		if p := cs.pooler.process(); p != nil {
+			p.Leave()
+		}
 		for _, ordinal := range cs.ordinals() {
 			if p := cs.node(ordinal).process(); p != nil {
 				p.Leave()

@@ -250,6 +250,7 @@ func (cr *clusterReconciler) promote(ctx context.Context) (time.Duration, error)
 	if err := nr.runStep(ctx, plan.Role); err != nil {
 		return 0, err
 	}
+	cr.d.leadPools(ctx, cr.cs)
 	if err := nr.setRoute(ctx); err != nil {
 		return 0, err
 	}
@@ -365,6 +366,7 @@ func (cr *clusterReconciler) switchoverCandidate(ctx context.Context) (*nodeReco
 // primary takes writes again.
 func (cr *clusterReconciler) demote(ctx context.Context, old, candidate *nodeReconciler) error {
 	const patience = 20 * time.Second
+	cr.d.pausePools(ctx, cr.cs)
 	cr.d.withhold(ctx, old.ns.ordinal, cr.want.Port, stopGrace)
 	held := old.route()
 	held.Primary = netip.AddrPort{} // held, until there is one

@@ -40,6 +40,17 @@ func (l layout) keysNode(id cluster.ID, ordinal int) string {
 	return filepath.Join(l.keys, nodeName(id, ordinal))
 }
 
+// pooler is the folder of a cluster's pooler: it belongs to steward, its parts partly to the pooler.
+func (l layout) pooler(id cluster.ID) string { return filepath.Join(l.cluster(id), "pooler") }
+
+// poolerRecord is the file that says what pools there are; without it there is no pooler.
+func (l layout) poolerRecord(id cluster.ID) string {
+	return filepath.Join(l.cluster(id), "pooler.json")
+}
+
+func (l layout) runPooler(id cluster.ID) string  { return filepath.Join(l.run, poolerName(id)) }
+func (l layout) keysPooler(id cluster.ID) string { return filepath.Join(l.keys, poolerName(id)) }
+
 func (l layout) scratches() string { return filepath.Join(l.data, "scratch") }
 
 // scratch is where a backup of a cluster is tried.
@@ -50,11 +61,17 @@ func (l layout) scratch(id cluster.ID) string {
 // nodeName names a node in paths, control groups and marks.
 func nodeName(id cluster.ID, ordinal int) string { return fmt.Sprintf("%d-%d", id, ordinal) }
 
-// clusterOf reads the cluster from a node's name.
+// poolerSuffix takes the place of an ordinal in the name of a cluster's pooler.
+const poolerSuffix = "pool"
+
+// poolerName names a cluster's pooler in paths, control groups and marks.
+func poolerName(id cluster.ID) string { return fmt.Sprintf("%d-%s", id, poolerSuffix) }
+
+// clusterOf reads the cluster from a node's or a pooler's name.
 func clusterOf(name string) (cluster.ID, bool) {
 	text, ordinal, ok := strings.Cut(name, "-")
 	id, err := strconv.ParseInt(text, 10, 64)
-	if _, errOrdinal := strconv.Atoi(ordinal); !ok || err != nil || errOrdinal != nil {
+	if _, errOrdinal := strconv.Atoi(ordinal); !ok || err != nil || errOrdinal != nil && ordinal != poolerSuffix {
 		return 0, false
 	}
 	return cluster.ID(id), true

@@ -93,7 +93,7 @@ func (d *Driver) leadBack(ctx context.Context, cs *clusterState, port int) error
 	return d.o.Gateway.Set(ctx, r)
 }
 
-// narrow takes addresses off a cluster's route that may no longer connect, before anything else is done: servers
+// narrow takes addresses off a cluster's routes that may no longer connect, before anything else is done: servers
 // that repeat the allow list are told of it first otherwise.
 func (d *Driver) narrow(ctx context.Context, want platform.Wanted) error {
 	if d.o.Networks == nil {
@@ -103,22 +103,27 @@ func (d *Driver) narrow(ctx context.Context, want platform.Wanted) error {
 	if err != nil {
 		return fmt.Errorf("look at the gateway: %w", err)
 	}
-	i := slices.IndexFunc(routes, func(r gateway.Recorded) bool { return r.Port == want.Port && r.Cluster == want.ID })
-	if i < 0 {
-		return nil
-	}
-	r, allowed := routes[i].Route, map[netip.Prefix]bool{}
+	allowed := map[netip.Prefix]bool{}
 	if !want.LockedOut {
 		for _, p := range want.AllowList.Prefixes() {
 			allowed[p] = true
 		}
 	}
-	before := len(r.Allow)
-	r.Allow = slices.DeleteFunc(r.Allow, func(p netip.Prefix) bool { return !allowed[p] })
-	if len(r.Allow) == before {
-		return nil
+	for _, recorded := range routes { // that of its pools, too
+		if recorded.Cluster != want.ID {
+			continue
+		}
+		r := recorded.Route
+		before := len(r.Allow)
+		r.Allow = slices.DeleteFunc(r.Allow, func(p netip.Prefix) bool { return !allowed[p] })
+		if len(r.Allow) == before {
+			continue
+		}
+		if err := d.o.Gateway.Set(ctx, r); err != nil {
+			return err
+		}
 	}
-	return d.o.Gateway.Set(ctx, r)
+	return nil
 }
 
 // endSessionsWithin bounds the servers' own words where the gateway doesn't: what isn't said by then is cut.

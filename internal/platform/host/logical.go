@@ -14,7 +14,9 @@ import (
 
 // Inside implements platform.Shaper.
 func (d *Driver) Inside(ctx context.Context, id cluster.ID, work func(ctx context.Context, l platform.Logical) error) error {
-	return d.inside(ctx, id, func(ctx context.Context, n inspected) error { return work(ctx, n.eng.Logical(n.node)) })
+	err := d.inside(ctx, id, func(ctx context.Context, n inspected) error { return work(ctx, n.eng.Logical(n.node)) })
+	d.tellUsers(ctx, id)
+	return err
 }
 
 // Extend implements platform.Shaper.
@@ -82,6 +84,7 @@ func (d *Driver) EndUser(ctx context.Context, id cluster.ID, user string) error 
 	unreachable, err := d.inspect(ctx, id, func(ctx context.Context, n inspected) error {
 		return n.eng.Logical(n.node).EndUser(ctx, user)
 	})
+	d.tellUsers(ctx, id)
 	if err == nil && len(unreachable) > 0 {
 		err = errors.New("not all nodes answer")
 	}

@@ -127,7 +127,7 @@ func (d *Driver) removeStrayNetworks(ctx context.Context, numbers []int, rows []
 	for _, number := range numbers {
 		owned := !slices.Contains(left, number)
 		for _, c := range rows {
-			owned = owned || d.o.Networks.SameCluster(number, c.Port)
+			owned = owned || d.o.Networks.SameCluster(number, c.Port) || c.PoolPort != 0 && d.o.Networks.SameCluster(number, c.PoolPort)
 		}
 		if owned {
 			continue

@@ -130,6 +130,9 @@ func (d *Driver) engineNode(want platform.Wanted, inst engine.Installation, top 
 	}
 	n.Followers = d.followerAddresses(want.Port)
 	if d.o.Networks != nil {
+		if rec, err := d.pools(want.ID); err == nil && rec != nil && len(rec.Pools) > 0 {
+			n.Pooler = d.listenAddress(0, rec.Port).Addr()
+		}
 		// The allow list, a second time, and those who were held: they come from where we do.
 		n.Clients = append(ipv4(want.AllowList.Prefixes()), netip.PrefixFrom(d.o.Networks.Gateway(), 32))
 	}

@@ -45,7 +45,7 @@ func (d *Driver) observe(ctx context.Context, cs *clusterState, want *platform.W
 	}
 	l := &observation{d: d, cs: cs, top: top, primary: rec, route: routeOf(routes, cs.id, rec.Port)}
 	l.fill(ctx, &seen)
-	l.settled(&seen, want)
+	l.settled(ctx, &seen, want)
 	return seen, nil
 }
 
@@ -220,7 +220,7 @@ func (l *observation) position(ctx context.Context, ns *nodeState, rec *state.No
 
 // settled reports whether nothing is left to do; problems of replicas are the
 // cluster's when it has no other.
-func (l *observation) settled(seen *platform.Observed, want *platform.Wanted) {
+func (l *observation) settled(ctx context.Context, seen *platform.Observed, want *platform.Wanted) {
 	if want != nil && want.Suspended || want == nil && l.top.Suspended {
 		seen.Settled = seen.Suspended
 		return
@@ -229,7 +229,11 @@ func (l *observation) settled(seen *platform.Observed, want *platform.Wanted) {
 		seen.Settled = seen.Serving && !seen.SleepingSince.IsZero() && (want == nil || l.d.asleepAsWanted(*want, l.top))
 		return
 	}
-	seen.Settled = l.complete(*seen) && (want == nil || l.asWanted(*want)) && l.readsRouted()
+	pooled := l.d.poolsSettled(ctx, l.cs, want)
+	seen.Settled = l.complete(*seen) && (want == nil || l.asWanted(*want)) && l.readsRouted() && pooled
+	if !pooled && seen.Problem == "" {
+		seen.Problem = "its connection pools aren't as they should be"
+	}
 	for _, n := range seen.Nodes {
 		if n.Role == cluster.Replica && n.Problem != "" && seen.Problem == "" {
 			seen.Problem = fmt.Sprintf("node %d: %s", n.Ordinal, n.Problem)

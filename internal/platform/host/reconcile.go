@@ -68,11 +68,23 @@ func (d *Driver) newClusterReconciler(cs *clusterState, want platform.Wanted) (*
 	if cr.top.AutoSuspend > 0 {
 		d.expect(cs, want.Port)
 	}
-	return cr, nil
+	return cr, cr.recordPools()
 }
 
-// run brings the cluster towards what is wanted, as far as is possible now.
+// run brings the cluster towards what is wanted, as far as is possible now, and then its pools.
 func (cr *clusterReconciler) run(ctx context.Context) error {
+	err := cr.runNodes(ctx)
+	if cr.want.Suspended || cr.top.Sleeps() {
+		return err
+	}
+	if err != nil {
+		cr.d.resumePools(context.WithoutCancel(ctx), cr.cs)
+		return err
+	}
+	return cr.pool(ctx)
+}
+
+func (cr *clusterReconciler) runNodes(ctx context.Context) error {
 	if cr.want.Suspended {
 		return cr.suspend(ctx)
 	}
@@ -491,6 +503,9 @@ func (cr *clusterReconciler) suspend(ctx context.Context) error {
 	if err := cr.checkStoppable(ctx); err != nil {
 		return err
 	}
+	if err := cr.d.stopPooler(ctx, cr.cs); err != nil {
+		return err
+	}
 	closed := gateway.Route{Cluster: cr.want.ID, Port: cr.want.Port}
 	if err := cr.d.o.Gateway.Set(ctx, closed); err != nil {
 		return err
@@ -517,6 +532,13 @@ func (d *Driver) recordedCluster(ctx context.Context, id cluster.ID, top state.T
 	}
 	want = d.recordedWanted(rec)
 	want.Size, want.Replication, want.Suspended, want.AutoSuspend = top.Size, top.Replication, top.Suspended, top.AutoSuspend
+	pools, err := d.pools(id)
+	if err != nil {
+		return want, err
+	}
+	if pools != nil {
+		want.Pools, want.PoolPort = pools.Pools, pools.Port
+	}
 	inst := d.installation(rec.Installation)
 	want.Series, want.Installation = inst.Series, rec.Installation
 	want.Hosts = cluster.Hosts{Primary: d.o.PrimaryAddress.String(), Secondary: d.o.SecondaryAddress.String()}

@@ -47,6 +47,9 @@ func (d *Driver) remove(ctx context.Context, cs *clusterState, port int) error {
 	if err := d.removeRoutes(ctx, cs.id); err != nil {
 		return err
 	}
+	if err := d.removePooler(ctx, cs); err != nil {
+		return err
+	}
 	failpoint.Here("host: before killing the server")
 	for _, ordinal := range ordinals {
 		if err := d.removeProcesses(ctx, cs.node(ordinal), port); err != nil {
@@ -234,6 +237,9 @@ func (d *Driver) StopAll(ctx context.Context) (int, error) {
 	records, err := d.records()
 	if err != nil {
 		return 0, fmt.Errorf("stop servers: %w", err)
+	}
+	if err := d.stopPoolers(ctx); err != nil {
+		return 0, fmt.Errorf("stop poolers: %w", err)
 	}
 	type result struct {
 		stopped bool

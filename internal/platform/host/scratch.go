@@ -143,7 +143,7 @@ func (d *Driver) newScratch(ctx context.Context, want platform.Wanted, c platfor
 	nr.dir = d.layout.scratch(want.ID)
 	nr.node.Data, nr.node.Conf, nr.node.TLS = filepath.Join(nr.dir, "data"), filepath.Join(nr.dir, "conf"), filepath.Join(nr.dir, "tls")
 	nr.node.Tmp, nr.node.Log = filepath.Join(nr.dir, "tmp"), filepath.Join(nr.dir, "log")
-	nr.node.ArchiveDir = ""
+	nr.node.ArchiveDir, nr.node.Pooler = "", netip.Addr{}
 	nr.node.Listen = d.scratchAddress(want.Port)
 	if d.o.Networks != nil {
 		nr.node.Clients = []netip.Prefix{netip.PrefixFrom(d.o.Networks.Gateway(), 32)}

@@ -104,6 +104,9 @@ func (nr *nodeReconciler) stop(ctx context.Context) error {
 		return fmt.Errorf("node %d isn't stopped: %w", nr.ns.ordinal, err)
 	}
 	nr.flush(ctx)
+	if nr.node.Role == cluster.Primary && !nr.want.Suspended {
+		nr.d.pausePools(ctx, nr.cs)
+	}
 	if nr.eng.TellsOfStop() {
 		nr.d.retire(ctx, nr.ns.ordinal, nr.want.Port)
 	} else {
@@ -176,6 +179,9 @@ func (nr *nodeReconciler) ready(ctx context.Context) error {
 	}
 	if err := nr.await(ctx, p); err != nil {
 		return err
+	}
+	if nr.node.Role == cluster.Primary {
+		nr.d.leadPools(ctx, nr.cs)
 	}
 	if nr.rec == nil || !nr.rec.Bootstrapped {
 		return nil // its fences are this steward's, or made so by resetRootAccount

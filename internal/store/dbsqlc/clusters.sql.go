@@ -189,6 +189,15 @@ func (q *Queries) ClusterObserved(ctx context.Context, arg ClusterObservedParams
 	return err
 }
 
+const clusterPoolPort = `-- name: ClusterPoolPort :exec
+UPDATE clusters SET pool_port = $1::int WHERE id = $2 AND pool_port IS NULL
+`
+
+func (q *Queries) ClusterPoolPort(ctx context.Context, port int32, iD int64) error {
+	_, err := q.db.Exec(ctx, clusterPoolPort, port, iD)
+	return err
+}
+
 const clusterRemove = `-- name: ClusterRemove :exec
 DELETE FROM clusters WHERE id = $1 AND deleted IS NOT NULL
 `
@@ -254,8 +263,8 @@ const clusterUpdate = `-- name: ClusterUpdate :execrows
 UPDATE clusters SET label = $1, type = $2, allow_list = $3, updates = $4, status = $5,
                     size = $6, replication_type = $7, commit_type = $8,
                     engine_config = $9, auto_suspend = $10, protected = $11,
-                    autoscale = $12, autoscale_percent = $13, autoscale_max = $14, updated = $15, generation = generation + 1
-WHERE id = $16 AND generation = $17 AND deleted IS NULL
+                    autoscale = $12, autoscale_percent = $13, autoscale_max = $14, pools = $15, updated = $16, generation = generation + 1
+WHERE id = $17 AND generation = $18 AND deleted IS NULL
 `
 
 type ClusterUpdateParams struct {
@@ -273,6 +282,7 @@ type ClusterUpdateParams struct {
 	Autoscale        bool
 	AutoscalePercent int32
 	AutoscaleMax     string
+	Pools            []byte
 	Updated          time.Time
 	ID               int64
 	Generation       int64
@@ -294,6 +304,7 @@ func (q *Queries) ClusterUpdate(ctx context.Context, arg ClusterUpdateParams) (i
 		arg.Autoscale,
 		arg.AutoscalePercent,
 		arg.AutoscaleMax,
+		arg.Pools,
 		arg.Updated,
 		arg.ID,
 		arg.Generation,
@@ -306,7 +317,7 @@ func (q *Queries) ClusterUpdate(ctx context.Context, arg ClusterUpdateParams) (i
 
 const portFree = `-- name: PortFree :one
 SELECT p::int FROM generate_series($1::int, $2::int) p
-WHERE NOT EXISTS (SELECT 1 FROM clusters c WHERE c.port = p) ORDER BY p LIMIT 1
+WHERE NOT EXISTS (SELECT 1 FROM clusters c WHERE c.port = p OR c.pool_port = p) ORDER BY p LIMIT 1
 `
 
 func (q *Queries) PortFree(ctx context.Context, first int32, last int32) (int32, error) {
@@ -317,7 +328,7 @@ func (q *Queries) PortFree(ctx context.Context, first int32, last int32) (int32,
 }
 
 const portIsFree = `-- name: PortIsFree :one
-SELECT NOT EXISTS (SELECT 1 FROM clusters WHERE port = $1)
+SELECT NOT EXISTS (SELECT 1 FROM clusters WHERE port = $1 OR pool_port = $1)
 `
 
 func (q *Queries) PortIsFree(ctx context.Context, port int32) (bool, error) {

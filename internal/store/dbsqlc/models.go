@@ -199,6 +199,8 @@ type Cluster struct {
 	AutoscaleFrom    string
 	AutoscaleAt      *time.Time
 	Metered          *time.Time
+	Pools            []byte
+	PoolPort         *int32
 }
 
 type ClusterSecret struct {

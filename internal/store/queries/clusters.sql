@@ -6,7 +6,7 @@ SELECT pg_advisory_xact_lock(@class::int, 0);
 
 -- name: PortFree :one
 SELECT p::int FROM generate_series(@first::int, @last::int) p
-WHERE NOT EXISTS (SELECT 1 FROM clusters c WHERE c.port = p) ORDER BY p LIMIT 1;
+WHERE NOT EXISTS (SELECT 1 FROM clusters c WHERE c.port = p OR c.pool_port = p) ORDER BY p LIMIT 1;
 
 -- name: ClusterCreate :exec
 INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
@@ -20,7 +20,7 @@ VALUES (@id, @account_id, @label, @engine, @series, @region, @type, @size, @encr
 UPDATE clusters SET label = @label, type = @type, allow_list = @allow_list, updates = @updates, status = @status,
                     size = @size, replication_type = @replication_type, commit_type = @commit_type,
                     engine_config = @engine_config, auto_suspend = @auto_suspend, protected = @protected,
-                    autoscale = @autoscale, autoscale_percent = @autoscale_percent, autoscale_max = @autoscale_max, updated = @updated, generation = generation + 1
+                    autoscale = @autoscale, autoscale_percent = @autoscale_percent, autoscale_max = @autoscale_max, pools = @pools, updated = @updated, generation = generation + 1
 WHERE id = @id AND generation = @generation AND deleted IS NULL;
 
 -- name: ClusterTransition :execrows
@@ -33,6 +33,9 @@ UPDATE clusters SET host_primary = @host_primary, host_secondary = @host_seconda
 WHERE id = @id AND (host_primary, host_secondary, members, installation, server_version, read_only)
       IS DISTINCT FROM (@host_primary, @host_secondary, @members::jsonb, @installation, @server_version, @read_only)
    OR id = @id AND used_bytes IS DISTINCT FROM @used_bytes;
+
+-- name: ClusterPoolPort :exec
+UPDATE clusters SET pool_port = @port::int WHERE id = @id AND pool_port IS NULL;
 
 -- name: ClusterForked :exec
 UPDATE clusters SET fork_time = @moment::timestamptz, generation = generation + 1 WHERE id = @id AND fork_source IS NOT NULL;
@@ -72,7 +75,7 @@ WHERE clusters.id = @id AND clusters.deleted IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM operations o WHERE o.cluster_id = clusters.id AND o.finished IS NULL);
 
 -- name: PortIsFree :one
-SELECT NOT EXISTS (SELECT 1 FROM clusters WHERE port = @port);
+SELECT NOT EXISTS (SELECT 1 FROM clusters WHERE port = @port OR pool_port = @port);
 
 -- name: SecretsOf :many
 SELECT name, sealed FROM cluster_secrets WHERE cluster_id = @cluster_id ORDER BY name;

@@ -1,0 +1,133 @@
+package bench
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/test/harness"
+)
+
+// pooledClients share pooledConnections. The plan is the smallest whose server takes so many clients without a pool, too.
+const (
+	pooledClients     = 480
+	pooledConnections = 20
+	byHandPort        = 6543
+)
+
+// BenchmarkPool compares pgbench -S of many clients through a pool in transaction mode with a PgBouncer started by hand, in the same network, before the same
+// server and with the same TLS, and with the same clients without a pool: those that keep their connections, and those that open one for each transaction.
+func BenchmarkPool(b *testing.B) {
+	s := harness.New(b)
+	spec := harness.Small("bench-pool", "postgresql/15")
+	spec["type"] = "g6-standard-6"
+	d := s.CreateActive(spec)
+	c := s.Credentials(d)
+	if status, body := s.Call("POST", d.Path()+"/connection-pools", map[string]any{"label": "app", "database": "defaultdb", "mode": "transaction", "size": pooledConnections}, nil); status != 200 {
+		b.Fatal(body)
+	}
+	d = s.AwaitStatus(d, "active")
+	direct := harness.NewPgBench(b, d, c, 10)
+	pool := direct.At(s.PoolPort(d), "app")
+	peer := startByHand(b, s, c)
+	hand := direct.At(byHandPort, "app")
+	kept := []string{"-S", "-c", fmt.Sprint(pooledClients), "-j", "2", "-t", "60"}
+	anew := []string{"-S", "-C", "-c", "40", "-j", "2", "-t", "15"}
+	var pooled, byHand, straight, pooledAnew, straightAnew []float64
+	for range 3 {
+		pooled = append(pooled, pool.Rate(d.Hosts.Primary, kept...))
+		byHand = append(byHand, hand.Rate(peer, kept...))
+		straight = append(straight, direct.Rate(d.Hosts.Primary, kept...))
+		pooledAnew = append(pooledAnew, pool.Rate(d.Hosts.Primary, anew...))
+		straightAnew = append(straightAnew, direct.Rate(d.Hosts.Primary, anew...))
+	}
+	for _, r := range []struct {
+		name        string
+		of, against []float64
+		unit, goal  string
+	}{
+		{"PgBouncer by hand", pooled, byHand, "ratio-by-hand", "≥ 0.9"},
+		{"the same clients without a pool", pooled, straight, "ratio-direct", "> 5"},
+		{"without a pool, a connection for each transaction", pooledAnew, straightAnew, "ratio-direct-anew", "> 5"},
+	} {
+		report(b, fmt.Sprintf("pool (%.0f tps) / %s (%.0f tps)", middle(r.of), r.name, middle(r.against)), middle(r.of)/middle(r.against), r.unit, r.goal)
+	}
+}
+
+var poolerServer = regexp.MustCompile(`host=(\S+) port=(\d+)`)
+
+// startByHand starts a PgBouncer as somebody would, in the pooler's network, and returns where it listens.
+func startByHand(b *testing.B, s *harness.Server, c harness.Credentials) (address string) {
+	b.Helper()
+	found, err := filepath.Glob(filepath.Join(s.Data, "clusters", "*", "pooler"))
+	if err != nil || len(found) != 1 {
+		b.Fatalf("poolers %v, %v", found, err)
+	}
+	conf, err := os.ReadFile(filepath.Join(found[0], "conf", "pgbouncer.ini"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := poolerServer.FindStringSubmatch(string(conf))
+	_, address, _ = strings.Cut(string(conf), "\nlisten_addr = ")
+	address, _, _ = strings.Cut(address, "\n")
+	dir, err := os.MkdirTemp("", "by-hand-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { os.RemoveAll(dir) })
+	files := map[string]string{
+		"users.txt": fmt.Sprintf("%q %q\n", c.Username, c.Password),
+		"pgbouncer.ini": fmt.Sprintf("[databases]\napp = host=%s port=%s dbname=defaultdb pool_mode=transaction pool_size=%d\n[pgbouncer]\nlisten_addr = %s\nlisten_port = %d\n"+
+			"unix_socket_dir =\nauth_type = scram-sha-256\nauth_file = %[6]s/users.txt\nmax_client_conn = 2000\nclient_tls_sslmode = require\n"+
+			"client_tls_key_file = %[6]s/server.key\nclient_tls_cert_file = %[6]s/server.crt\n", server[1], server[2], pooledConnections, address, byHandPort, dir),
+	}
+	for _, name := range []string{"server.key", "server.crt"} {
+		content, err := os.ReadFile(filepath.Join(found[0], "tls", name))
+		if err != nil {
+			b.Fatal(err)
+		}
+		files[name] = string(content)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command("nsenter", "--net="+poolerNetwork(b, s), "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "pgbouncer", "-q", filepath.Join(dir, "pgbouncer.ini"))
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	s.Eventually("PgBouncer by hand", func() error {
+		conn, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", address, byHandPort), time.Second)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
+	return address
+}
+
+// poolerNetwork is the namespace of the pooler.
+func poolerNetwork(b *testing.B, s *harness.Server) string {
+	b.Helper()
+	for pid, line := range s.Processes() {
+		if strings.Contains(line, "pgbouncer.ini") {
+			return fmt.Sprintf("/proc/%d/ns/net", pid)
+		}
+	}
+	b.Fatal("no pooler runs")
+	return ""
+}

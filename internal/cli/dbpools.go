@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"steward/client"
+)
+
+type dbPoolCommands struct {
+	List   dbPoolListCommand   `cmd:"" help:"List the connection pools."`
+	Create dbPoolCreateCommand `cmd:"" help:"Create a connection pool."`
+	Update dbPoolUpdateCommand `cmd:"" help:"Change a connection pool."`
+	Delete dbPoolDeleteCommand `cmd:"" help:"Delete a connection pool and end its sessions."`
+}
+
+type dbPoolListCommand struct {
+	apiFlags
+	jsonFlag
+	databaseArg
+}
+
+func (f *dbPoolListCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	all, err := c.Pools(ctx, d)
+	if err != nil {
+		return err
+	}
+	return printPools(s, all, f.JSON)
+}
+
+func printPools(s *streams, all []client.Pool, asJSON bool) error {
+	if asJSON {
+		return printJSON(s.out, append([]client.Pool{}, all...))
+	}
+	rows := make([][]string, len(all))
+	for i, p := range all {
+		prepared := "no"
+		if p.Prepared {
+			prepared = "yes"
+		}
+		rows[i] = []string{p.Label, p.Database, p.Mode, strconv.Itoa(p.Size), prepared}
+	}
+	return printTable(s.out, []string{"label", "database", "mode", "size", "prepared statements"}, rows)
+}
+
+// printPool prints one that was made or changed.
+func printPool(s *streams, p client.Pool, asJSON bool) error {
+	if asJSON {
+		return printJSON(s.out, p)
+	}
+	return printPools(s, []client.Pool{p}, false)
+}
+
+// poolArg names a connection pool.
+type poolArg struct {
+	Label string `arg:"" help:"The pool's label, which clients name as their database."`
+}
+
+type dbPoolCreateCommand struct {
+	apiFlags
+	waitFlag
+	jsonFlag
+	databaseArg
+	poolArg
+	logicalFlag
+	Mode string `default:"transaction" enum:"transaction,session,statement" help:"When a connection is another client's turn: transaction, session or statement."`
+	Size int    `default:"10" help:"Connections to the server, at most."`
+}
+
+func (f *dbPoolCreateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	made, err := c.CreatePool(ctx, d, client.CreatePool{Label: f.Label, Database: f.Logical, Mode: f.Mode, Size: f.Size})
+	if err != nil {
+		return err
+	}
+	if _, err := f.settle(ctx, c, d, s); err != nil {
+		return err
+	}
+	return printPool(s, made, f.JSON)
+}
+
+type dbPoolUpdateCommand struct {
+	apiFlags
+	waitFlag
+	jsonFlag
+	databaseArg
+	poolArg
+	Logical *string `name:"database" help:"The logical database."`
+	Mode    *string `enum:"transaction,session,statement" help:"When a connection is another client's turn: transaction, session or statement."`
+	Size    *int    `help:"Connections to the server, at most."`
+}
+
+func (f *dbPoolUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	if f.Logical == nil && f.Mode == nil && f.Size == nil {
+		return errors.New("say what is to change: --database, --mode or --size")
+	}
+	changed, err := c.UpdatePool(ctx, d, f.Label, client.UpdatePool{Database: f.Logical, Mode: f.Mode, Size: f.Size})
+	if err != nil {
+		return err
+	}
+	if _, err := f.settle(ctx, c, d, s); err != nil {
+		return err
+	}
+	return printPool(s, changed, f.JSON)
+}
+
+type dbPoolDeleteCommand struct {
+	apiFlags
+	waitFlag
+	databaseArg
+	poolArg
+}
+
+func (f *dbPoolDeleteCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	if err := c.DeletePool(ctx, d, f.Label); err != nil {
+		return err
+	}
+	if _, err := f.settle(ctx, c, d, s); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, f.Label, "is deleted.")
+	return nil
+}

@@ -1,0 +1,131 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"steward/internal/cluster"
+	"steward/internal/engine/pgbouncer"
+	"steward/internal/wait"
+)
+
+// PgBouncer is told who may log in, and by which verifier, before they come. What customers change by SQL is looked for again
+// and again; what they change by the API is told at once.
+
+// lookAtUsers is how often it is looked who may log in.
+const lookAtUsers = 3 * time.Second
+
+// writeUsers writes who may log in for a pooler that isn't started yet. Without an answer of the primary it is who could last.
+func (d *Driver) writeUsers(ctx context.Context, cs *clusterState, l *poolerLook) error {
+	short, cancel := context.WithTimeout(ctx, inspectTime)
+	defer cancel()
+	verifiers, err := l.eng.Verifiers(short, l.primary)
+	if err != nil {
+		verifiers = cs.pooler.users
+		d.log.Warn("a pooler starts with the users that were known last", "cluster_id", cs.id, "error", err)
+	}
+	if err := d.putUsers(l, verifiers); err != nil {
+		return err
+	}
+	cs.pooler.users = verifiers
+	return nil
+}
+
+// syncUsers tells the pooler who may log in now, and ends the sessions of those in pools whose password is another, or who are no more.
+func (d *Driver) syncUsers(ctx context.Context, cs *clusterState) error {
+	ps := &cs.pooler
+	if !ps.running() {
+		return nil
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	l, err := d.newPoolerLook(ctx, cs)
+	if err != nil || !ps.running() {
+		return err
+	}
+	short, cancel := context.WithTimeout(ctx, inspectTime)
+	defer cancel()
+	verifiers, err := l.eng.Verifiers(short, l.primary)
+	if err != nil {
+		return err
+	}
+	if ps.users == nil { // another process wrote them
+		content, err := os.ReadFile(filepath.Join(l.conf.Keys, pgbouncer.UsersFile))
+		if err != nil {
+			return fmt.Errorf("read who may log in: %w", err)
+		}
+		ps.users = pgbouncer.ReadUsers(content)
+	}
+	if maps.Equal(verifiers, ps.users) {
+		return nil
+	}
+	if err := d.putUsers(l, verifiers); err != nil {
+		return err
+	}
+	if err := l.console.Reload(ctx); err != nil {
+		return err
+	}
+	if err := l.endChanged(ctx, ps.users, verifiers); err != nil {
+		return err
+	}
+	ps.users = verifiers
+	return nil
+}
+
+// endChanged ends the pools' sessions in which somebody takes part whose verifier is another. A pool's connections to the server
+// are its users' by name: who came with an old password would go on with those that a new one opened. PgBouncer ends
+// whole pools only; others connect again.
+func (l *poolerLook) endChanged(ctx context.Context, before, now map[string]string) error {
+	users, err := l.console.Users(ctx)
+	if err != nil {
+		return err
+	}
+	changed := func(user string) bool { return before[user] != now[user] }
+	for _, p := range l.rec.Pools {
+		if !slices.ContainsFunc(users[p.Label], changed) {
+			continue
+		}
+		if err := l.console.Kill(ctx, p.Label); err != nil {
+			return err
+		}
+		if err := l.console.Resume(ctx, p.Label); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellUsers is syncUsers after a change that the API was asked for, which is done whatever comes of this: keepUsers tries again.
+func (d *Driver) tellUsers(ctx context.Context, id cluster.ID) {
+	if err := d.syncUsers(ctx, d.clusterState(id)); err != nil {
+		d.log.Warn("a pooler isn't told yet who may log in", "cluster_id", id, "error", err)
+	}
+}
+
+// keepUsers looks again and again who may log in. A cluster that is being changed is left for the next time.
+func (d *Driver) keepUsers() {
+	for wait.Sleep(d.quit, lookAtUsers) == nil {
+		for _, cs := range d.all() {
+			if !cs.pooler.running() {
+				continue
+			}
+			ctx, unlock, ok := cs.tryAcquire(d.quit)
+			if !ok {
+				continue
+			}
+			d.spawn(func() {
+				defer unlock()
+				short, cancel := context.WithTimeout(ctx, inspectTime)
+				defer cancel()
+				if err := d.syncUsers(short, cs); err != nil && d.quit.Err() == nil {
+					d.log.Warn("a pooler isn't told who may log in", "cluster_id", cs.id, "error", err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"steward/test/harness"
+)
+
+// TestPools: pools by the command line and the API before three nodes; nobody who uses one notices a switchover, a resize or a restart.
+func TestPools(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	spec := harness.Small("pooled", postgresql)
+	spec["cluster_size"] = 3
+	d := s.CreateActive(spec)
+	c := s.Credentials(d)
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := s.Command(args...)
+		if err != nil {
+			t.Fatalf("steward %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return out
+	}
+	if out := run("db", "pool", "create", "pooled", "app", "--size", "4"); !strings.Contains(out, "app") || !strings.Contains(out, "transaction") {
+		t.Errorf("db pool create printed %s", out)
+	}
+	run("db", "pool", "create", "pooled", "other", "--mode", "session", "--size", "2", "--json")
+	run("db", "pool", "update", "pooled", "other", "--size", "3")
+	out := run("db", "pool", "list", "pooled", "--json")
+	var pools []struct {
+		Label, Database, Mode string
+		Size                  int
+		Username              *string
+	}
+	if err := json.Unmarshal([]byte(out), &pools); err != nil || len(pools) != 2 || pools[1].Label != "other" || pools[1].Size != 3 || pools[0].Database != "defaultdb" {
+		t.Errorf("db pool list --json printed %s: %v", out, err)
+	}
+	if out, err := s.Command("db", "pool", "create", "pooled", "big", "--size", "1000"); err == nil || !strings.Contains(out, "may add up to") {
+		t.Errorf("a pool that is too large: %v %s", err, out)
+	}
+	d = s.AwaitStatus(d, "active")
+	port := s.PoolPort(d)
+	if port == 0 || port == d.Port {
+		t.Fatalf("pools are at port %d", port)
+	}
+
+	b := useBusily(t, d, port, c)
+	for _, change := range []func() (int, string){
+		func() (int, string) { return s.Call("POST", d.Path()+"/switchover", nil, nil) },
+		func() (int, string) { return s.Call("PUT", d.Path(), map[string]any{"type": "g6-standard-1"}, nil) },
+		func() (int, string) { return s.Call("POST", d.Path()+"/restart", nil, nil) },
+	} {
+		b.progress()
+		if status, body := change(); status != 200 {
+			t.Fatal(body)
+		}
+		s.AwaitStatus(d, "active")
+	}
+	b.progress()
+	b.end()
+
+	s.Call("POST", d.Path()+"/suspend", nil, nil)
+	s.AwaitStatus(d, "suspended")
+	if conn, err := harness.ConnectPool(timeout(t, 10*time.Second), d, port, c, "app"); err == nil {
+		conn.Close(t.Context())
+		t.Error("a suspended database's pool lets somebody in")
+	}
+	s.Call("POST", d.Path()+"/resume", nil, nil)
+	s.AwaitStatus(d, "active")
+	s.Eventually("a pool again", func() error { return usePool(t, d, port, c, "app") })
+	run("db", "pool", "delete", "pooled", "other")
+	if err := usePool(t, d, port, c, "other"); err == nil {
+		t.Error("a pool that was deleted lets somebody in")
+	}
+	if err := usePool(t, d, port, c, "app"); err != nil {
+		t.Error(err)
+	}
+	if status, body := s.Call("DELETE", d.Path(), nil, nil); status != 200 {
+		t.Fatal(body)
+	}
+	s.Eventually("nothing left", func() error {
+		if err := s.Leftovers(); err != nil {
+			return err
+		}
+		for pid, line := range s.Processes() {
+			if strings.Contains(line, "pgbouncer") {
+				return fmt.Errorf("process %d remains: %s", pid, line)
+			}
+		}
+		return nil
+	})
+}
+
+// usePool connects to a pool and asks something.
+func usePool(t *testing.T, d harness.Database, port int, c harness.Credentials, label string) error {
+	t.Helper()
+	ctx := timeout(t, 10*time.Second)
+	conn, err := harness.ConnectPool(ctx, d, port, c, label)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, "SELECT 1")
+	return err
+}
+
+// busyPool are clients of a pool that write all the time.
+type busyPool struct {
+	t      *testing.T
+	stop   chan struct{}
+	work   sync.WaitGroup
+	done   atomic.Int64
+	mu     sync.Mutex
+	failed []string
+}
+
+func useBusily(t *testing.T, d harness.Database, port int, c harness.Credentials) *busyPool {
+	t.Helper()
+	b := &busyPool{t: t, stop: make(chan struct{})}
+	for n := range 6 {
+		conn, err := harness.ConnectPool(t.Context(), d, port, c, "app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			if _, err := conn.Exec(t.Context(), "CREATE TABLE written (n int)"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.work.Go(func() { b.write(conn) })
+	}
+	return b
+}
+
+func (b *busyPool) write(conn *pgx.Conn) {
+	ctx := context.Background()
+	defer conn.Close(ctx)
+	for {
+		select {
+		case <-b.stop:
+			return
+		default:
+		}
+		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "INSERT INTO written VALUES (1)")
+			return err
+		})
+		if err != nil {
+			b.mu.Lock()
+			b.failed = append(b.failed, err.Error())
+			b.mu.Unlock()
+			return
+		}
+		b.done.Add(1)
+	}
+}
+
+// progress waits until they have written some more.
+func (b *busyPool) progress() {
+	b.t.Helper()
+	before, end := b.done.Load(), time.Now().Add(time.Minute)
+	for b.done.Load() < before+20 {
+		if time.Now().After(end) {
+			b.t.Fatalf("%d transactions, then none: %v", before, b.failed)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// end demands that no statement failed.
+func (b *busyPool) end() {
+	b.t.Helper()
+	close(b.stop)
+	b.work.Wait()
+	if b.failed = slices.Compact(b.failed); len(b.failed) > 0 {
+		b.t.Errorf("statements of clients of a pool failed: %v", b.failed)
+	}
+	b.t.Logf("%d transactions", b.done.Load())
+}
