@@ -14,8 +14,18 @@ const noWords = "it left no output"
 // lastWords are the last lines of a server's output, which are for operators' logs and for owners. Statements that took long aren't
 // among them: they are as they were sent.
 func lastWords(nodeDir string, eng engine.Driver) string {
+	return lastLines(nodeDir, func(lines []string, cut bool) []string { return withoutSlow(lines, eng, cut) })
+}
+
+// lastPoolerWords are those of a pooler, which logs no statements.
+func lastPoolerWords(dir string) string {
+	return lastLines(dir, func(lines []string, _ bool) []string { return lines })
+}
+
+// lastLines are the last lines of the output in a folder that are to be kept. cut tells that there were others before them.
+func lastLines(dir string, keep func(lines []string, cut bool) []string) string {
 	const most, looked = 600, 64 << 10
-	f, err := os.Open(outputFile(nodeDir))
+	f, err := os.Open(outputFile(dir))
 	if err != nil {
 		return noWords
 	}
@@ -33,7 +43,7 @@ func lastWords(nodeDir string, eng engine.Driver) string {
 	if first > 0 {
 		lines = lines[1:] // of which the beginning isn't seen
 	}
-	words := strings.TrimSpace(strings.Join(withoutSlow(lines, eng, first > 0), "\n"))
+	words := strings.TrimSpace(strings.Join(keep(lines, first > 0), "\n"))
 	return strings.TrimSpace(strings.ToValidUTF8(words[max(0, len(words)-most):], ""))
 }
 

@@ -275,12 +275,8 @@ func (d *Driver) dropOldLogs() error {
 	return err
 }
 
-// serverLogs are the files that servers write their logs to.
-func (d *Driver) serverLogs() []logkeeper.File {
-	nodes, err := filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*"))
-	if err != nil {
-		return nil // of a pattern that is none
-	}
+// serverLogs are the files that servers of nodes with these folders write their logs to.
+func serverLogs(nodes []string) []logkeeper.File {
 	files := make([]logkeeper.File, 0, 2*len(nodes))
 	for _, dir := range nodes {
 		files = append(files, logFile(dir, ""), logFile(dir, filepath.Join(dir, "log", "slow.log")))
@@ -288,7 +284,20 @@ func (d *Driver) serverLogs() []logkeeper.File {
 	return files
 }
 
-// keepLogsSmall bounds what servers log, and now and then removes what was kept for long enough.
+// runningNodes are the folders of nodes whose servers run, as far as is known.
+func (d *Driver) runningNodes() (folders []string) {
+	for _, cs := range d.all() {
+		for _, ordinal := range cs.ordinals() {
+			if cs.node(ordinal).running() {
+				folders = append(folders, d.layout.node(cs.id, ordinal))
+			}
+		}
+	}
+	return folders
+}
+
+// keepLogsSmall bounds what servers log that run, and once a minute all that is there; then it also removes what was kept for
+// long enough.
 func (d *Driver) keepLogsSmall() {
 	const (
 		every  = 5 * time.Second
@@ -301,10 +310,13 @@ func (d *Driver) keepLogsSmall() {
 		}
 	}
 	logkeeper.New(logBounds, d.o.Now).Run(d.quit, every, func() []logkeeper.File {
+		nodes := d.runningNodes()
 		if round%rounds == 0 {
-			failed(errors.Join(d.dropOldLogs(), d.dropSetAside()))
+			var err error
+			nodes, err = filepath.Glob(filepath.Join(d.layout.clusters(), "*", "node-*"))
+			failed(errors.Join(err, d.dropOldLogs(), d.dropSetAside()))
 		}
 		round++
-		return d.serverLogs()
+		return serverLogs(nodes)
 	}, failed)
 }

@@ -357,7 +357,7 @@ func (d *Driver) awaitPooler(ctx context.Context, id cluster.ID, console pgbounc
 			return nil
 		}
 		if !p.Running() {
-			return fmt.Errorf("the pooler ended while it started: %s", lastWords(d.layout.pooler(id)))
+			return fmt.Errorf("the pooler ended while it started: %s", lastPoolerWords(d.layout.pooler(id)))
 		}
 		if wait.Sleep(ctx, 5*time.Millisecond) != nil {
 			return fmt.Errorf("the pooler doesn't answer: %w", err)
