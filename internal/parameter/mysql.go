@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// StatementStatistics is a parameter that is no setting of the server's: whether statements are counted.
+const StatementStatistics = "statement_statistics"
+
 // onlyMySQL are parameters that MariaDB hasn't.
 var onlyMySQL = []release{{flavour: MySQL}}
 
@@ -138,6 +141,10 @@ func mysql() []Parameter {
 		{
 			Name: "mysql.wait_timeout", Type: Integer, Minimum: 1, Maximum: 2147483, Example: 28800,
 			Description: "Seconds after which an idle connection is closed.",
+		},
+		{
+			Name: StatementStatistics, Type: Boolean, Example: false, Restart: true,
+			Description: "Count what statements cost, for GET …/queries/statistics. It takes some memory, and some microseconds of processor time for each statement; true unless chosen.",
 		},
 		{
 			Name: "binlog_retention_period", Type: Integer, Minimum: 600, Maximum: 86400, Example: 900,

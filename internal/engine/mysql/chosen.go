@@ -14,8 +14,8 @@ import (
 // withChosen lays the settings that the customer chose over those of the plan.
 func withChosen(all []setting, n engine.Node) []setting {
 	for _, c := range n.Config.Values(n.Server()) {
-		if c.Name == retention {
-			continue // see keep
+		if c.Name == retention || c.Name == parameter.StatementStatistics {
+			continue // see keep, and counts
 		}
 		s := setting{c.Setting(), c.Value, live}
 		if f, ok := c.Value.(float64); ok {

@@ -93,8 +93,12 @@ func inForce(t *testing.T, d *Driver, s *enginetest.Server) {
 	t.Helper()
 	running := variablesOf(t, d, s)
 	for _, c := range s.Node.Config.Values(s.Node.Server()) {
-		want := setting{name: c.Setting(), value: c.Value}.text()
+		want := rendered(c)
 		switch c.Setting() {
+		case parameter.StatementStatistics:
+			if got := running["performance_schema"]; got != want {
+				t.Errorf("performance_schema is %s, wanted %s", got, want)
+			}
 		case retention:
 			if got := running["binlog_expire_logs_seconds"]; got != want {
 				t.Errorf("binary logs go after %s s, wanted %s", got, want)
@@ -116,6 +120,16 @@ func inForce(t *testing.T, d *Driver, s *enginetest.Server) {
 			}
 		}
 	}
+}
+
+// rendered is a value as the server shows it.
+func rendered(c parameter.Chosen) string {
+	for _, s := range withChosen(nil, engine.Node{Installation: engine.Installation{Flavour: engine.FlavourMariaDB, Series: "10.11"}, Config: parameter.Config{c.Name: c.Value}}) {
+		if s.name == c.Setting() {
+			return s.text()
+		}
+	}
+	return setting{name: c.Setting(), value: c.Value}.text()
 }
 
 func onMemory(s *enginetest.Server) bool {

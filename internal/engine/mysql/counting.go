@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"steward/internal/engine"
+	"steward/internal/parameter"
 )
 
 // countsFromMB is the memory of the smallest plan whose server counts statements: that takes some 15 MB of MariaDB and 20 MB of MySQL
@@ -13,7 +14,9 @@ import (
 const countsFromMB = 1024
 
 // counts reports whether the node's server counts statements, by performance_schema.
-func counts(n engine.Node) bool { return n.Plan.MemoryMB >= countsFromMB && n.Recovery == nil }
+func counts(n engine.Node) bool {
+	return n.Plan.MemoryMB >= countsFromMB && n.Recovery == nil && n.Config[parameter.StatementStatistics] != false
+}
 
 // countingSettings have performance_schema do that and nothing else: no waits, no histories, no texts with values. It begins with
 // a start: a server that is there already goes on without until its next one.
