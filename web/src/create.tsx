@@ -178,7 +178,7 @@ function commandLine(b: PostgresqlCreate, kind: string): string {
 // terraform is the same for the provider that the vendor's API has; a string of its language
 // has ${ and %{ in it doubled.
 function terraform(b: PostgresqlCreate, kind: string): string {
-  const text = (s: string) => JSON.stringify(s).replaceAll("${", "$${").replaceAll("%{", "%%{");
+  const text = (s: string) => JSON.stringify(s).replaceAll(/[$%]\{/g, (found) => found.charAt(0) + found);
   const name = (b.label || "database").replaceAll(/[^\w-]/g, "_");
   const series = (b.engine ?? "").split("/").at(-1) ?? "";
   const lines = [
