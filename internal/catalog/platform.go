@@ -133,7 +133,7 @@ func (p Platform) validate() []error {
 
 // more reports whether a platform says anything beside its kind.
 func (p Platform) more() bool {
-	return p.Kubeconfig+p.Namespace+p.StorageClass+p.EncryptedStorageClass+p.ServiceType+p.Images != "" || len(p.From) > 0
+	return p.Kubeconfig+p.Namespace+p.StorageClass+p.EncryptedStorageClass+p.ServiceType+p.Images+p.ObjectStore != "" || len(p.From) > 0
 }
 
 // validatePlatforms adds to what is wrong with each that two regions have the same.

@@ -156,3 +156,31 @@ func TestADeleteTakesKeptBackupsAlong(t *testing.T) {
 		t.Errorf("%v is left", left)
 	}
 }
+
+// TestForkOfAKeptBackup, with a fault before and after it is placed; one of a backup that no server comes up on leaves nothing.
+func TestForkOfAKeptBackup(t *testing.T) {
+	t.Parallel()
+	b := newKeepingBench(t, quick)
+	c := b.active()
+	b.hold(c, "one")
+	kept := b.keep(c, "s")
+	b.hold(c, "two")
+	for _, after := range []bool{false, true} {
+		made := b.fork(c, nil)
+		b.failOnce(func() { b.driver.Inject(memplatform.Fault{Step: memplatform.StepSwap, After: after, Times: 1}) }, after)
+		if o := b.runToEnd(); o.Status != operation.Finished {
+			t.Errorf("after=%v: %+v", after, o)
+		}
+		b.mustBeFork(made, c, kept, "one")
+	}
+	if err := b.driver.DropBackup(t.Context(), c, kept.ID, kept.Ref); err != nil {
+		t.Fatal(err)
+	}
+	made := b.fork(c, nil)
+	if o := b.runToEnd(); o.Status != operation.FailedStatus || !strings.Contains(o.Message, operate.RestoreFailsReason) {
+		t.Errorf("%+v", o)
+	}
+	if _, there := b.world.Cluster(made.ID); there {
+		t.Error("something is left of it")
+	}
+}

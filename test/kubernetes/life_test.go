@@ -47,6 +47,7 @@ func TestLife(t *testing.T) {
 		{"restart", j.restart},
 		{"three nodes, and another primary", j.handOver},
 		{"suspend and resume", j.suspend},
+		{"backups", j.backups},
 		{"killed in the middle of a create, and of a delete", j.killed},
 		{"the API server is away", j.away},
 		{"the region vanishes from the catalog", j.vanished},
@@ -69,7 +70,7 @@ func (j *journey) doctor(t *testing.T) {
 
 func (j *journey) region(t *testing.T) {
 	_, body := j.s.Call("GET", "/v4/regions/kube", nil, nil)
-	if !strings.Contains(body, `"capabilities":["Managed Databases","PostgreSQL Databases","Database Restart","Database Switchover"]`) || !strings.Contains(body, `"status":"ok"`) {
+	if !strings.Contains(body, `"capabilities":["Managed Databases","PostgreSQL Databases","Database Backups","Database Restart","Database Switchover"]`) || !strings.Contains(body, `"status":"ok"`) {
 		t.Errorf("%s", body)
 	}
 }
@@ -137,7 +138,6 @@ func (j *journey) refusals(t *testing.T) {
 	}{
 		{"/v4/databases/mysql/instances", `"field":"engine"`, mysql},
 		{"/v4/databases/postgresql/instances", `"field":"encrypted"`, encrypted},
-		{j.d.Path() + "/backups", `"field":"region"`, map[string]any{"label": "one"}},
 		{j.d.Path() + "/switchover", "one node", nil},
 	} {
 		if status, body := j.s.Call("POST", v.path, v.body, nil); status != 400 || !strings.Contains(body, v.want) {
@@ -169,7 +169,7 @@ func (j *journey) resize(t *testing.T) {
 	}
 	j.d = j.s.AwaitStatus(j.d, "active")
 	var pods corev1.PodList
-	if err := j.c.List(t.Context(), &pods, client.InNamespace(j.namespace), client.MatchingLabels{cnpg.ClusterLabel: object(j.d)}); err != nil {
+	if err := j.c.List(t.Context(), &pods, client.InNamespace(j.namespace), client.MatchingLabels{cnpg.ClusterLabel: j.object(t, j.d)}); err != nil {
 		t.Fatal(err)
 	}
 	if len(pods.Items) != 1 || pods.Items[0].Spec.Containers[0].Resources.Limits.Memory().Value() != 2<<30 {
@@ -179,7 +179,7 @@ func (j *journey) resize(t *testing.T) {
 }
 
 func (j *journey) restart(t *testing.T) {
-	pod := client.ObjectKey{Namespace: j.namespace, Name: object(j.d) + "-1"}
+	pod := client.ObjectKey{Namespace: j.namespace, Name: j.object(t, j.d) + "-1"}
 	var before, after corev1.Pod
 	if err := j.c.Get(t.Context(), pod, &before); err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func (j *journey) handOver(t *testing.T) {
 	before := j.d.Hosts
 	put(map[string]any{"cluster_size": 3, "replication_commit_type": "remote_write"})
 	var c cnpg.Cluster
-	if err := j.c.Get(t.Context(), client.ObjectKey{Namespace: j.namespace, Name: object(j.d)}, &c); err != nil {
+	if err := j.c.Get(t.Context(), client.ObjectKey{Namespace: j.namespace, Name: j.object(t, j.d)}, &c); err != nil {
 		t.Fatal(err)
 	}
 	if s := c.Spec.PostgreSQL.Synchronous; c.Spec.Instances != 3 || s == nil || s.DataDurability != "required" {
@@ -250,7 +250,7 @@ func (j *journey) killed(t *testing.T) {
 	spec["region"] = "kube"
 	d := j.s.Create(spec)
 	await.NoError(t, "it is being made", func() error {
-		return j.c.Get(t.Context(), client.ObjectKey{Namespace: j.namespace, Name: object(d)}, &cnpg.Cluster{})
+		return j.c.Get(t.Context(), client.ObjectKey{Namespace: j.namespace, Name: j.object(t, d)}, &cnpg.Cluster{})
 	})
 	j.s.Kill()
 	j.op.Resume()
@@ -262,7 +262,7 @@ func (j *journey) killed(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	await.True(t, "it is being removed", func() bool {
-		return apierrors.IsNotFound(j.c.Get(t.Context(), client.ObjectKey{Namespace: j.namespace, Name: object(d)}, &cnpg.Cluster{}))
+		return apierrors.IsNotFound(j.c.Get(t.Context(), client.ObjectKey{Namespace: j.namespace, Name: j.object(t, d)}, &cnpg.Cluster{}))
 	})
 	j.s.Kill()
 	j.op.Resume()

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"steward/internal/archive/archivetest"
 	"steward/internal/engine/postgresql"
 	"steward/internal/kubetest"
 	"steward/internal/platform/kubernetes"
@@ -36,6 +37,8 @@ type world struct {
 	namespace string
 	op        *simulator.Operator
 	wire      *wire
+	// bucket is where backups are kept.
+	bucket *archivetest.Bucket
 	// catalog is the file with the regions, and menu what belongs into it.
 	catalog, menu string
 }
@@ -55,6 +58,8 @@ func newWorld(t *testing.T) *world {
 	simulator.Define(t, c)
 	w := &world{c: c, namespace: s.Namespace(t, c), catalog: filepath.Join(t.TempDir(), "catalog.yaml")}
 	w.apply(t, s.Admin(t))
+	w.bucket = archivetest.NewBucket(t)
+	simulator.Keep(t, c, w.namespace, "backups", w.bucket)
 	var images cnpg.ImageCatalog
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "postgresql"}, &images); err != nil {
 		t.Fatal(err)
@@ -67,7 +72,7 @@ func newWorld(t *testing.T) *world {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	write(t, kubeconfig, kubetest.Kubeconfig(config, w.namespace))
 	w.menu = fmt.Sprintf("regions:\n  - {id: local, label: This machine, country: zz, status: ok}\n"+
-		"  - {id: kube, label: Over there, country: de, status: ok, platform: {kind: kubernetes, kubeconfig: %s, namespace: %s, images: postgresql, from: [127.0.0.1/32]}}\n",
+		"  - {id: kube, label: Over there, country: de, status: ok, platform: {kind: kubernetes, kubeconfig: %s, namespace: %s, images: postgresql, object_store: backups, from: [127.0.0.1/32]}}\n",
 		kubeconfig, w.namespace)
 	write(t, w.catalog, w.menu)
 	return w
@@ -124,9 +129,10 @@ func write(t *testing.T, path, text string) {
 // connect goes the way that a load balancer leads, from an address: past the ranges of the Service to the primary's Pod, with
 // the certificate verified for the address that customers know.
 func (w *world) connect(ctx context.Context, d harness.Database, c harness.Credentials, source string) (close func(), err error) {
+	at := fmt.Sprintf("db-%d-g%d", d.ID, w.generation(ctx, d))
 	db, err := harness.ConnectBy(ctx, d, c, func(ctx context.Context, network, _ string) (net.Conn, error) {
 		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}, Timeout: 10 * time.Second}
-		return dialer.DialContext(ctx, network, net.JoinHostPort(w.op.Address(object(d)), "5432"))
+		return dialer.DialContext(ctx, network, net.JoinHostPort(w.op.Address(at), "5432"))
 	})
 	if err != nil {
 		return nil, err
@@ -134,7 +140,24 @@ func (w *world) connect(ctx context.Context, d harness.Database, c harness.Crede
 	return func() { db.Close() }, nil
 }
 
-func object(d harness.Database) string { return fmt.Sprintf("db-%d-g1", d.ID) }
+// object is the operator's object of a database that customers are led to.
+func (w *world) object(t *testing.T, d harness.Database) string {
+	t.Helper()
+	return fmt.Sprintf("db-%d-g%d", d.ID, w.generation(t.Context(), d))
+}
+
+// generation is the one that a database's Service leads to; the first while there is none.
+func (w *world) generation(ctx context.Context, d harness.Database) int {
+	var way corev1.Service
+	if err := w.c.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: fmt.Sprintf("db-%d", d.ID)}, &way); err != nil {
+		return 1
+	}
+	n, err := strconv.Atoi(way.Labels["steward/generation"])
+	if err != nil {
+		return 1
+	}
+	return n
+}
 
 // mine are all objects with our label, of a database or of any.
 func (w *world) mine(t *testing.T, of ...int64) []string {
@@ -145,7 +168,7 @@ func (w *world) mine(t *testing.T, of ...int64) []string {
 	}
 	var all []string
 	for _, list := range []client.ObjectList{
-		&cnpg.ClusterList{}, &corev1.PodList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}, &networkingv1.NetworkPolicyList{},
+		&cnpg.ClusterList{}, &corev1.PodList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}, &networkingv1.NetworkPolicyList{}, &cnpg.BackupList{},
 	} {
 		if err := w.c.List(t.Context(), list, options...); err != nil {
 			t.Fatal(err)

@@ -83,6 +83,7 @@ func Examine(ctx context.Context, o Options) (Examined, error) {
 	}
 	e.operator(ctx)
 	e.storage(ctx)
+	e.objectStore(ctx)
 	return e.Examined, nil
 }
 
@@ -144,6 +145,9 @@ func (e *examination) tryObject(ctx context.Context, image, series string) {
 		SSLConnection: true, AllowList: cluster.AllowList{netip.MustParsePrefix("192.0.2.0/24").String()},
 	}}, Plan: catalog.DefaultPlans()[0]}
 	made := desired{names: names{namespace: e.o.Namespace, generation: 1}, o: &e.o, hosted: hosted, want: want, image: image, diskMB: want.Plan.DiskMB}
+	if e.o.ObjectStore != "" {
+		made.archiveTo(e.o.ObjectStore)
+	}
 	object, _, err := made.object()
 	if err == nil {
 		err = write(ctx, client.WithFieldValidation(e.c, "Strict"), object, client.DryRunAll)
@@ -226,4 +230,40 @@ func (e *examination) class(all []unstructured.Unstructured, name string) {
 		return
 	}
 	e.miss("there is no storage class "+name, lookAtClasses)
+}
+
+// objectStore looks at where backups are kept, and asks the bucket for what is in it.
+func (e *examination) objectStore(ctx context.Context) {
+	if e.o.ObjectStore == "" {
+		e.note("databases have no backups there, since platform.object_store names no ObjectStore", "kubectl get objectstores."+cnpg.BarmanGroupVersion.Group+" -n "+e.o.Namespace)
+		return
+	}
+	edit := fmt.Sprintf("kubectl edit objectstores.%s -n %s %s", cnpg.BarmanGroupVersion.Group, e.o.Namespace, e.o.ObjectStore)
+	said := &cnpg.ObjectStore{}
+	err := e.c.Get(ctx, client.ObjectKey{Namespace: e.o.Namespace, Name: e.o.ObjectStore}, said)
+	switch {
+	case meta.IsNoMatchError(err):
+		e.miss("the plugin barman-cloud of CloudNativePG isn't installed: its definition of ObjectStore is missing", "kubectl apply -f manifest.yaml (its releases have the file)")
+		return
+	case apierrors.IsNotFound(err):
+		e.miss(fmt.Sprintf("the object store %s isn't in the namespace %s", e.o.ObjectStore, e.o.Namespace), "kubectl apply -n "+e.o.Namespace+" -f deploy/kubernetes/backups.yaml")
+		return
+	case apierrors.IsForbidden(err):
+		return // it is told among the rights that are missing
+	case err != nil:
+		e.miss(fmt.Sprintf("the object store %s can't be read: %v", e.o.ObjectStore, err), edit)
+		return
+	case said.Spec.RetentionPolicy != "":
+		e.miss(fmt.Sprintf("the object store %s has a retentionPolicy, with which the plugin drops backups that steward keeps", e.o.ObjectStore), edit)
+	}
+	store, err := openStore(ctx, e.c, e.o)
+	if err == nil {
+		defer store.Close()
+		ctx, cancel := context.WithTimeout(ctx, askTime)
+		defer cancel()
+		_, err = store.Servers(ctx, "db-")
+	}
+	if err != nil {
+		e.miss(fmt.Sprintf("the bucket can't be read from here: %v", err), edit)
+	}
 }

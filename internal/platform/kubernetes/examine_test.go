@@ -12,12 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"steward/internal/archive/archivetest"
 	"steward/internal/platform/kubernetes"
+	"steward/internal/platform/kubernetes/cnpg"
 )
 
 // TestExamine: what is missing is told with what to do about it, and nothing is made meanwhile.
 func TestExamine(t *testing.T) {
 	b := newBench(t)
+	b.keep(t)
 	c, err := client.New(b.config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -70,10 +73,29 @@ func TestExamine(t *testing.T) {
 	if found.Operator != "1.29.1" || !strings.HasPrefix(found.Version, "v1.") {
 		t.Errorf("found %+v", found)
 	}
-	o.EncryptedStorageClass, o.ImageCatalog = "", "nothing"
-	look("no images", []string{"the image catalog nothing isn't in the namespace " + b.namespace}, []string{"1.29.1"})
+	o.EncryptedStorageClass = ""
+	o.ObjectStore = "nothing"
+	look("no place for backups", []string{"the object store nothing isn't in the namespace"}, []string{"1.29.1"})
+	o.ObjectStore = ""
+	look("none wanted", nil, []string{"1.29.1", "databases have no backups there"})
+	o.ObjectStore = storeName
+	b.bucket.Break(archivetest.Trouble{Status: 403})
+	look("a bucket that lets nobody in", []string{"the bucket can't be read from here"}, []string{"1.29.1"})
+	b.bucket.Mend()
+	place := &cnpg.ObjectStore{}
+	if err := b.c.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: storeName}, place); err != nil {
+		t.Fatal(err)
+	}
+	place.Spec.RetentionPolicy = "30d"
+	if err := b.c.Update(t.Context(), place); err != nil {
+		t.Fatal(err)
+	}
+	look("a place that forgets", []string{"has a retentionPolicy"}, []string{"1.29.1"})
+	o.ObjectStore = ""
+	o.ImageCatalog = "nothing"
+	look("no images", []string{"the image catalog nothing isn't in the namespace " + b.namespace}, []string{"1.29.1", "no backups"})
 	o.ImageCatalog, o.Namespace = catalogName, "nowhere"
-	look("no namespace", []string{"isn't in the namespace nowhere", "namespaces \"nowhere\" not found: kubectl create namespace nowhere"}, []string{"1.29.1"})
+	look("no namespace", []string{"isn't in the namespace nowhere", "namespaces \"nowhere\" not found: kubectl create namespace nowhere"}, []string{"1.29.1", "no backups"})
 	if left := b.leftovers(t, 0); len(left) > 0 {
 		t.Errorf("it made %v", left)
 	}

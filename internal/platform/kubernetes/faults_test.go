@@ -317,6 +317,7 @@ func TestAnotherSteward(t *testing.T) {
 // TestRights: what is in the role that we tell of is enough, and there is nothing in it without which all goes well.
 func TestRights(t *testing.T) {
 	b := newBench(t)
+	b.keep(t)
 	b.server.Grant(t, b.namespace, "steward", kubernetes.Rights())
 	b.config = b.server.User(t, "steward")
 	d := b.open(t)
@@ -327,6 +328,21 @@ func TestRights(t *testing.T) {
 		t.Error(err)
 	}
 	if err := d.SetPassword(t.Context(), want); err != nil {
+		t.Error(err)
+	}
+	b.hold(t, want.Cluster, "one")
+	kept, err := d.TakeBackup(t.Context(), want, 1, cluster.Primary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := platform.KeptSource{Backup: 1, Ref: kept.Ref, Of: want.Cluster, Token: "1"}
+	if err := d.VerifyKept(t.Context(), want, from); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.RestoreKept(t.Context(), want, from, func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(d.Undo(t.Context(), want), d.PruneBackups(t.Context(), want.Cluster, []string{kept.Ref}), d.DropBackup(t.Context(), want.Cluster, 1, kept.Ref)); err != nil {
 		t.Error(err)
 	}
 	all := len(b.leftovers(t, 401))

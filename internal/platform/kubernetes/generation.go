@@ -55,6 +55,9 @@ func timelinesOf(c *cnpg.Cluster) timelines {
 		t.timeline = n
 		t.failovers, _ = strconv.Atoi(failovers) // we wrote it
 	}
+	if c.Annotations[unfinishedAnnotation] != "" { // with which timeline it begins is yet to be seen
+		t.timeline = max(t.timeline, c.Status.TimelineID)
+	}
 	return t
 }
 
@@ -197,7 +200,7 @@ func (d *Driver) setAside(ctx context.Context, current names) error {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(c cnpg.Cluster) bool {
-		return c.Name == current.cluster() || c.Annotations[unfinishedAnnotation] != ""
+		return c.Name == current.cluster() || c.Annotations[unfinishedAnnotation] != "" || c.DeletionTimestamp != nil
 	})
 	if len(all) == 0 {
 		return nil
@@ -240,7 +243,8 @@ func (d *Driver) awaitRest(ctx context.Context, n names) {
 	}
 }
 
-// dropUnfinished removes what a restore that was given up has left. Whoever calls it holds the cluster's lease, so that none is under way.
+// dropUnfinished removes what a restore that was given up has left, and has rest what it was led away from. Whoever calls it holds the cluster's lease, so that none
+// is under way.
 func (d *Driver) dropUnfinished(ctx context.Context, current names) error {
 	all, err := d.objects(ctx, d.seen, current.id)
 	if err != nil {
@@ -248,7 +252,13 @@ func (d *Driver) dropUnfinished(ctx context.Context, current names) error {
 	}
 	for i := range all {
 		c := &all[i]
-		if c.Annotations[unfinishedAnnotation] == "" || c.Name == current.cluster() || generationOf(c) == 0 {
+		if c.Name == current.cluster() || generationOf(c) == 0 || c.DeletionTimestamp != nil || c.Annotations[asideAnnotation] != "" {
+			continue
+		}
+		if c.Annotations[unfinishedAnnotation] == "" {
+			if err := d.setAside(ctx, current); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := client.IgnoreNotFound(d.live.Delete(ctx, c)); err != nil {
@@ -326,9 +336,13 @@ func (d *Driver) asideOf(ctx context.Context, is view) (*cnpg.Cluster, error) {
 		return nil, err
 	}
 	for i := range slices.Backward(all) {
-		since, err := time.Parse(time.RFC3339, all[i].Annotations[asideAnnotation])
-		if err == nil && d.o.Now().Sub(since) <= backup.SetAside && all[i].DeletionTimestamp == nil {
-			return &all[i], nil
+		c := &all[i]
+		since, err := time.Parse(time.RFC3339, c.Annotations[asideAnnotation])
+		aside := err == nil && d.o.Now().Sub(since) <= backup.SetAside
+		// A restore that was given up in the middle may have led away from it, and no more.
+		ledAwayFrom := c.Annotations[asideAnnotation] == "" && c.Annotations[unfinishedAnnotation] == "" && c.Name != is.cluster()
+		if c.DeletionTimestamp == nil && (aside || ledAwayFrom) {
+			return c, nil
 		}
 	}
 	return nil, platform.ErrNothingAside
