@@ -5,10 +5,10 @@ package metrics
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,8 +20,8 @@ import (
 var (
 	databases = flag.Int("databases", 20, "how many real databases are measured, of which a fifth are MariaDB's")
 	watched   = flag.Duration("watched", time.Minute, "for how long processor time is counted")
-	tps       = flag.Duration("pgbench", 15*time.Second, "how long a run of pgbench is")
-	rounds    = flag.Int("rounds", 3, "how often pgbench is run with measuring and without")
+	tps       = flag.Duration("pgbench", 10*time.Second, "how long a run of pgbench is")
+	rounds    = flag.Int("rounds", 10, "how often pgbench is run with measuring and without, in turns")
 )
 
 func TestMain(m *testing.M) {
@@ -108,16 +108,20 @@ func BenchmarkSampling(b *testing.B) {
 		restart(s, off)
 		settle()
 		without := sample(s, pids)
-		plain := pgbench(b, s, all[0])
 		restart(s, on)
 		settle()
 		with := sample(s, pids)
-		measured := pgbench(b, s, all[0])
-		for range *rounds - 1 {
-			restart(s, off)
-			plain = append(plain, pgbench(b, s, all[0])...)
-			restart(s, on)
-			measured = append(measured, pgbench(b, s, all[0])...)
+		prepare(b, s, all[0])
+		var speed, cpu ratios
+		for n := range *rounds {
+			var runs [2]run
+			for i := range runs {
+				which := (i + n) % 2 // each comes first as often
+				restart(s, []string{off, on}[which])
+				runs[which] = pgbench(b, s, all[0], pids[0])
+			}
+			speed.add(runs[1].tps / runs[0].tps)
+			cpu.add(runs[1].cpu / runs[0].cpu)
 		}
 		b.Logf("%d idle databases without measuring: steward %.2f %%, store %.2f %%, servers %.2f %% of a core, %d MiB",
 			*databases, without.steward*100, without.store*100, without.servers*100, without.memory>>20)
@@ -128,36 +132,65 @@ func BenchmarkSampling(b *testing.B) {
 		b.Logf("more for %d, extrapolated from %d: %.2f %% of a core in all, of which steward %.2f, store %.2f, servers %.2f; %d MiB",
 			extrapolated, *databases, share*each*100, (with.steward-without.steward)*each*100, (with.store-without.store)*each*100,
 			(with.servers-without.servers)*each*100, int64(float64(with.memory-without.memory)*each)>>20)
-		slices.Sort(plain)
-		slices.Sort(measured)
-		b.Logf("pgbench -S: %.0f without measuring, %.0f with, transactions a second (medians of %d): %+.2f %%; runs %.0f and %.0f",
-			plain[len(plain)/2], measured[len(measured)/2], *rounds, (measured[len(measured)/2]/plain[len(plain)/2]-1)*100, plain, measured)
+		b.Logf("pgbench -S with measuring, beside without, %d pairs, 95 %% of what is likely: throughput %v, processor time of the server for a transaction %v", *rounds, speed, cpu)
 		b.ReportMetric(share*each*100, "%core/300")
 		b.ReportMetric(float64(with.memory-without.memory)*each/(1<<20), "MiB/300")
 		b.ReportMetric(0, "ns/op")
 	}
 }
 
-// pgbench is the transactions a second of one run.
-func pgbench(b *testing.B, s *harness.Server, d harness.Database) []float64 {
+// run is one of pgbench: transactions a second, and the server's processor time for each, in seconds.
+type run struct{ tps, cpu float64 }
+
+func prepare(b *testing.B, s *harness.Server, d harness.Database) {
 	b.Helper()
-	c := s.Credentials(d)
-	run := func(args ...string) string {
-		cmd := exec.Command("pgbench", append(args, "-h", d.Hosts.Primary, "-p", strconv.Itoa(d.Port), "-U", c.Username, "defaultdb")...)
-		cmd.Env = append(os.Environ(), "PGPASSWORD="+c.Password, "PGSSLMODE=require")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			b.Fatalf("%v\n%s", err, out)
-		}
-		return string(out)
-	}
-	run("-i", "-s", "5", "-q")
-	text := run("-S", "-c", "4", "-T", strconv.Itoa(int(tps.Seconds())), "-M", "prepared")
+	callPgbench(b, s, d, "-i", "-s", "5", "-q")
+}
+
+func pgbench(b *testing.B, s *harness.Server, d harness.Database, server int) (r run) {
+	b.Helper()
+	before := harness.TreeCPUSeconds(server)
+	text := callPgbench(b, s, d, "-S", "-c", "4", "-T", strconv.Itoa(int(tps.Seconds())), "-M", "prepared")
+	time.Sleep(200 * time.Millisecond) // for its sessions to end
+	used := harness.TreeCPUSeconds(server) - before
 	_, text, _ = strings.Cut(text, "tps = ")
 	number, _, _ := strings.Cut(text, " ")
-	v, err := strconv.ParseFloat(number, 64)
-	if err != nil {
+	var err error
+	if r.tps, err = strconv.ParseFloat(number, 64); err != nil {
 		b.Fatal(err)
 	}
-	return []float64{v}
+	r.cpu = used / (r.tps * tps.Seconds())
+	return r
+}
+
+func callPgbench(b *testing.B, s *harness.Server, d harness.Database, args ...string) string {
+	b.Helper()
+	c := s.Credentials(d)
+	cmd := exec.Command("pgbench", append(args, "-h", d.Hosts.Primary, "-p", strconv.Itoa(d.Port), "-U", c.Username, "defaultdb")...)
+	cmd.Env = append(os.Environ(), "PGPASSWORD="+c.Password, "PGSSLMODE=require")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// ratios are those of pairs of runs.
+type ratios []float64
+
+func (r *ratios) add(ratio float64) { *r = append(*r, math.Log(ratio)) }
+
+// String is by how much the second of a pair is more, and how far that may be off.
+func (r ratios) String() string {
+	var sum, squares float64
+	for _, v := range r {
+		sum += v
+	}
+	n := float64(len(r))
+	mean := sum / n
+	for _, v := range r {
+		squares += (v - mean) * (v - mean)
+	}
+	const likely = 1.96
+	return fmt.Sprintf("%+.2f ± %.2f %%", mean*100, likely*math.Sqrt(squares/(n-1)/n)*100)
 }

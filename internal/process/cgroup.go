@@ -38,9 +38,10 @@ type Group interface {
 	// Remove takes the empty group away; nil when there is none. The kernel may
 	// need a moment after the last process has ended.
 	Remove(ctx context.Context) error
-	// pids are the processes inside, some of which may have ended, and counts what is
-	// counted of all of them.
+	// pids are the processes inside, some of which may have ended, cpu is the processor time of all of them, nil when it isn't
+	// counted, and counts what else is.
 	pids() ([]int, error)
+	cpu() *time.Duration
 	counts() counts
 }
 
@@ -62,6 +63,7 @@ type groupKind interface {
 	// kill ends all processes of a group at once, when the kernel has a way.
 	kill(name string) error
 	// counts are what the kernel counts of a group.
+	cpu(name string) *time.Duration
 	counts(name string) counts
 }
 

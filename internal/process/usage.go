@@ -24,12 +24,15 @@ type Usage struct {
 	// group counts all else, as many as have.
 	Written int64
 
-	// counted is the processor time, and at when, that reads and writes were last summed up.
+	// Idle reports that next to nothing has been done since the last look: all but the processor time is as it was then.
+	Idle bool
+
+	// counted is the processor time, and at when, that all was last looked at.
 	counted time.Duration
 	at      time.Time
 }
 
-// What a server reads and writes isn't summed up anew as long as it has used next to no processor time since: it can't have done
+// What a server holds, reads and writes isn't looked at anew as long as it has used next to no processor time since: it can't have done
 // much, and what it has is seen with the rest, at the latest after a while.
 const (
 	idleCPU  = 5 * time.Millisecond
@@ -43,11 +46,13 @@ func (p *Process) Usage(g Group, last Usage) (Usage, error) {
 	var members []int
 	var counted counts
 	if g != nil {
-		counted = g.counts()
-		if counted.idleSince(last) {
-			last.CPU, last.Memory = *counted.cpu, *counted.memory
+		now := g.cpu()
+		if now != nil && last.idleUntil(*now) {
+			last.CPU, last.Idle = *now, true
 			return last, nil
 		}
+		counted = g.counts()
+		counted.cpu = now
 		var err error
 		if members, err = g.pids(); err != nil {
 			return Usage{}, err
@@ -74,10 +79,9 @@ func (p *Process) Usage(g Group, last Usage) (Usage, error) {
 	return u, nil
 }
 
-// idleSince reports whether next to nothing was done since reads and writes were summed up.
-func (c counts) idleSince(last Usage) bool {
-	return c.cpu != nil && c.memory != nil && c.io == nil && !last.at.IsZero() &&
-		*c.cpu >= last.counted && *c.cpu-last.counted < idleCPU && time.Since(last.at) < idleTime
+// idleUntil reports whether next to nothing was done since all was looked at, going by the processor time.
+func (u Usage) idleUntil(cpu time.Duration) bool {
+	return !u.at.IsZero() && cpu >= u.counted && cpu-u.counted < idleCPU && time.Since(u.at) < idleTime
 }
 
 // counts are what a control group counts; nil for what it doesn't.
@@ -203,6 +207,8 @@ func (g *group) pids() ([]int, error) {
 	return nil, nil
 }
 
+func (g *group) cpu() *time.Duration { return g.kind.cpu(g.name) }
+
 func (g *group) counts() counts { return g.kind.counts(g.name) }
 
 // number reads a file with a single number; nil when there is none.
@@ -241,25 +247,42 @@ func working(usage, droppable *int64) *int64 {
 	return new(max(0, *usage-*droppable))
 }
 
+// cpu reads version 1. Nothing is counted of who was started before there were groups.
+func (o *legacy) cpu(name string) *time.Duration {
+	for _, dir := range o.folders(name) {
+		if n := number(dir, "cpuacct.usage"); n != nil {
+			if *n == 0 {
+				return nil
+			}
+			return new(time.Duration(*n))
+		}
+	}
+	return nil
+}
+
 // counts reads version 1, which counts of storage only what doesn't go by the kernel's cache.
 func (o *legacy) counts(name string) (c counts) {
 	for _, dir := range o.folders(name) {
-		if n := number(dir, "cpuacct.usage"); n != nil && *n > 0 { // nothing is counted of who was started before
-			c.cpu = new(time.Duration(*n))
-		}
-		if c.memory == nil {
-			c.memory = working(number(dir, "memory.usage_in_bytes"), entry(dir, "memory.stat", "total_inactive_file"))
+		if usage := number(dir, "memory.usage_in_bytes"); usage != nil {
+			c.memory = working(usage, entry(dir, "memory.stat", "total_inactive_file"))
+			break
 		}
 	}
 	return c
 }
 
+// cpu reads version 2.
+func (u *unified) cpu(name string) *time.Duration {
+	n := entry(filepath.Join(u.root, name), "cpu.stat", "usage_usec")
+	if n == nil {
+		return nil
+	}
+	return new(time.Duration(*n) * time.Microsecond)
+}
+
 // counts reads version 2.
 func (u *unified) counts(name string) (c counts) {
 	dir := filepath.Join(u.root, name)
-	if n := entry(dir, "cpu.stat", "usage_usec"); n != nil {
-		c.cpu = new(time.Duration(*n) * time.Microsecond)
-	}
 	c.memory = working(number(dir, "memory.current"), entry(dir, "memory.stat", "inactive_file"))
 	content, err := os.ReadFile(filepath.Join(dir, "io.stat"))
 	if err != nil {

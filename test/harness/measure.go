@@ -27,6 +27,17 @@ func CPUSeconds(pids ...int) float64 {
 	return ticks / clockTick
 }
 
+// TreeCPUSeconds is what a process and all that it has started have used, those of its own children included that have ended.
+func TreeCPUSeconds(pid int) float64 {
+	sum := CPUSeconds(Descendants(pid)...)
+	if fields := statFields(pid); len(fields) >= 15 {
+		user, _ := strconv.ParseFloat(fields[13], 64)
+		system, _ := strconv.ParseFloat(fields[14], 64)
+		sum += (user + system) / clockTick
+	}
+	return sum
+}
+
 // statFields are those of /proc/PID/stat after the command's name.
 func statFields(pid int) []string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -83,8 +83,9 @@ type nodeMeter struct {
 	recAt time.Time
 	// certificate is when the server's certificate ends, as it was read with the record; zero when that isn't known.
 	certificate time.Time
-	// usage is what the server's processes had used at the last reading.
-	usage process.Usage
+	// usage is what the server's processes had used at the last reading, and network what had come in and gone out.
+	usage   process.Usage
+	network *traffic
 	// disk is what was in use when it was last looked at, and written what the server had written by then.
 	written int64
 	disk    float64
@@ -202,12 +203,12 @@ func (d *Driver) measureNode(ctx context.Context, cs *clusterState, top state.To
 	}
 	out.Life = strconv.Itoa(p.Pid()) + "-" + strconv.FormatUint(p.Start, 10)
 	if m.of != p {
-		m.usage = process.Usage{}
+		m.usage, m.network = process.Usage{}, nil
 	}
 	if !m.certificate.IsZero() {
 		out.Set(measure.CertificateLeft, max(0, m.certificate.Sub(out.At).Seconds()))
 	}
-	written := d.measureProcess(&out.Reading, ns, rec, p, &m.usage)
+	written := d.measureProcess(&out.Reading, ns, rec, p, m)
 	d.measureDisk(&out.Reading, ns, rec, m, written)
 	if d.o.Continuous && rec.Engine == cluster.MySQL && out.Role == cluster.Primary {
 		out.Set(measure.ArchiveLag, cs.archiveLag(out.At).Seconds())
@@ -228,11 +229,14 @@ func (d *Driver) measureNode(ctx context.Context, cs *clusterState, top state.To
 	return out, position
 }
 
-// measureProcess reads what the kernel counts for a server, last being what it was before. It returns the bytes written so far.
-func (d *Driver) measureProcess(r *measure.Reading, ns *nodeState, rec *state.Node, p *process.Process, last *process.Usage) (written int64) {
-	usage, err := p.Usage(d.groups.Find(nodeName(rec.Cluster, rec.Ordinal)), *last)
+// traffic is what has come in to a node's network and gone out of it, in bytes.
+type traffic struct{ in, out uint64 }
+
+// measureProcess reads what the kernel counts for a server. It returns the bytes written so far.
+func (d *Driver) measureProcess(r *measure.Reading, ns *nodeState, rec *state.Node, p *process.Process, m *nodeMeter) (written int64) {
+	usage, err := p.Usage(d.groups.Find(nodeName(rec.Cluster, rec.Ordinal)), m.usage)
 	if err == nil {
-		*last = usage
+		m.usage = usage
 		r.CPUSeconds, r.CPUs = usage.CPU.Seconds(), float64(max(1, rec.Applied.Plan.VCPUs))
 		r.SetShare(float64(usage.Memory), float64(rec.Applied.Plan.MemoryMB)*(1<<20), measure.MemoryUsed, measure.MemoryUsage, measure.AvailableMemory)
 		r.Set(measure.ReadOps, float64(usage.ReadOps))
@@ -241,9 +245,15 @@ func (d *Driver) measureProcess(r *measure.Reading, ns *nodeState, rec *state.No
 		r.Set(measure.WriteBytes, float64(usage.WriteBytes))
 	}
 	if d.o.Networks != nil && rec.Launch.Networked() {
-		if in, out, err := d.o.Networks.Counters(d.o.Networks.Number(rec.Port, ns.ordinal)); err == nil {
-			r.Set(measure.NetworkIn, float64(in))
-			r.Set(measure.NetworkOut, float64(out))
+		if m.network == nil || !usage.Idle {
+			m.network = nil
+			if in, out, err := d.o.Networks.Counters(d.o.Networks.Number(rec.Port, ns.ordinal)); err == nil {
+				m.network = &traffic{in, out}
+			}
+		}
+		if m.network != nil {
+			r.Set(measure.NetworkIn, float64(m.network.in))
+			r.Set(measure.NetworkOut, float64(m.network.out))
 		}
 	}
 	return usage.Written
