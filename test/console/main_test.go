@@ -157,7 +157,9 @@ func value[T any](t *testing.T, b *browser, expression string) T {
 func until(expression string) step {
 	return func(ctx context.Context) error {
 		for {
-			ok, err := evaluate[bool](ctx, "!!("+expression+")")
+			once, stop := context.WithTimeout(ctx, 5*time.Second) // a page that goes away may take its answer with it
+			ok, err := evaluate[bool](once, "!!("+expression+")")
+			stop()
 			if ok && err == nil {
 				return nil
 			}
