@@ -16,7 +16,7 @@ import (
 
 // pooledClients share pooledConnections. The plan is the smallest whose server takes so many clients without a pool, too.
 const (
-	pooledClients     = 480
+	pooledClients     = 400
 	pooledConnections = 20
 	byHandPort        = 6543
 )
