@@ -70,10 +70,7 @@ func threadsClosed(t *testing.T, b *enginetest.Bench) {
 	for _, l := range logins {
 		db := s.DB(t, l)
 		for _, table := range tables {
-			rows, err := db.QueryContext(t.Context(), "SELECT * FROM performance_schema."+table)
-			if err == nil {
-				rows.Close()
-			}
+			_, err := db.ExecContext(t.Context(), "SELECT * FROM performance_schema."+table+" LIMIT 1")
 			if err == nil && !slices.Contains(forAll, table) {
 				t.Errorf("%s reads %s", l.User, table)
 			}
