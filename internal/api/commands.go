@@ -32,6 +32,7 @@ var commands = withEngines(map[string]string{
 	"listProfileLogins": "profile logins-list", "viewProfileLogin": "profile login-view",
 	"listTokens": "profile tokens-list", "createToken": "profile token-create", "viewToken": "profile token-view",
 	"updateToken": "profile token-update", "deleteToken": "profile token-delete",
+	"startSecondFactor": "profile tfa-enable", "confirmSecondFactor": "profile tfa-confirm", "disableSecondFactor": "profile tfa-disable",
 	"viewPreferences": "", "updatePreferences": "", // any members at all: nothing to make options or columns of
 
 	"getDatabasesInstances": "databases list", "listDatabaseEngines": "databases engines", "viewDatabaseEngine": "databases engine-view",
@@ -54,7 +55,9 @@ var commands = withEngines(map[string]string{
 	"listLinodeSettings": "managed linode-settings-list", "viewLinodeSettings": "managed linode-setting-view", "updateLinodeSettings": "managed linode-setting-update",
 	"listServices": "managed services-list", "createService": "managed service-create", "viewService": "managed service-view",
 	"updateService": "managed service-update", "deleteService": "managed service-delete",
-	"enableService": "managed service-enable", "disableService": "managed service-disable", "listServiceChecks": "managed service-checks-list",
+	"enableService": "managed service-enable", "disableService": "managed service-disable", "listServiceChecks": "managed service-checks-list", "checkService": "managed service-check",
+	"listStatusPages": "managed status-pages-list", "createStatusPage": "managed status-page-create", "viewStatusPage": "managed status-page-view",
+	"updateStatusPage": "managed status-page-update", "deleteStatusPage": "managed status-page-delete",
 	"viewStats": "managed stats-list",
 
 	"listMonitorServices": "monitor service-list", "viewMonitorService": "monitor service-view", "listMetricDefinitions": "monitor metrics-list",
@@ -67,7 +70,7 @@ var commands = withEngines(map[string]string{
 	"updateAlertChannel": "alerts channel-update", "deleteAlertChannel": "alerts channel-delete", "testAlertChannel": "alerts channel-test",
 	"listAlertsOfChannel": "alerts channel-alerts-list",
 
-	"listTickets": "tickets list", "viewTicket": "tickets view", "listTicketReplies": "tickets replies", "createTicketReply": "tickets reply",
+	"listTickets": "tickets list", "viewTicket": "tickets view", "listTicketReplies": "tickets replies", "createTicketReply": "tickets reply", "updateTicketReply": "tickets reply-update",
 })
 
 // withEngines adds the operations that each engine has.
@@ -149,19 +152,22 @@ var tables = map[string]table{
 		columns: []string{"id", "label", "country", "capabilities", "status"},
 		fields:  filter.Fields{"id": filter.Text, "label": filter.Text, "country": filter.Text, "status": filter.Text},
 	},
-	"ReplyView":    {columns: []string{"id", "created", "created_by", "kind", "description"}, fields: store.ReplyFields},
-	"ServiceView":  {columns: []string{"id", "status", "service_type", "label", "address", "consultation_group"}, fields: store.ServiceFields},
-	"SettingsView": {columns: []string{"managed", "backups_enabled", "object_storage"}},
-	"SshKeyView":   {columns: []string{"ssh_key"}},
-	"SshView":      {columns: []string{"access", "user", "ip", "port"}, within: true},
-	"SslView":      {columns: []string{"ca_certificate"}},
-	"TableView":    {columns: []string{"database", "schema", "table", "index", "size_bytes", "rows"}, fields: tableFields},
-	"TicketView":   {columns: []string{"id", "status", "opened", "updated", "closed", "summary"}, fields: store.TicketFields},
-	"TokenView":    {columns: []string{"id", "label", "scopes", "created", "expiry", "token"}, fields: store.TokenFields},
-	"TriedView":    {columns: []string{"delivered", "problem"}},
-	"TypeView":     planTable,
-	"UsageView":    {columns: []string{"day", "database_id", "label", "engine", "type", "cluster_size", "hours", "suspended_hours", "cost"}, fields: store.UsageFields},
-	"UserView":     {columns: []string{"username", "email", "restricted"}, fields: store.UserFields},
+	"FactorView":     {columns: []string{"secret", "expiry", "url"}},
+	"ScratchView":    {columns: []string{"scratch", "recovery_codes"}},
+	"StatusPageView": {columns: []string{"id", "slug", "title", "services", "databases", "days"}, fields: store.StatusPageFields},
+	"ReplyView":      {columns: []string{"id", "created", "created_by", "kind", "public", "description"}, fields: store.ReplyFields},
+	"ServiceView":    {columns: []string{"id", "status", "service_type", "label", "address", "consultation_group"}, fields: store.ServiceFields},
+	"SettingsView":   {columns: []string{"managed", "backups_enabled", "object_storage"}},
+	"SshKeyView":     {columns: []string{"ssh_key"}},
+	"SshView":        {columns: []string{"access", "user", "ip", "port"}, within: true},
+	"SslView":        {columns: []string{"ca_certificate"}},
+	"TableView":      {columns: []string{"database", "schema", "table", "index", "size_bytes", "rows"}, fields: tableFields},
+	"TicketView":     {columns: []string{"id", "status", "opened", "updated", "closed", "summary"}, fields: store.TicketFields},
+	"TokenView":      {columns: []string{"id", "label", "scopes", "created", "expiry", "token"}, fields: store.TokenFields},
+	"TriedView":      {columns: []string{"delivered", "problem"}},
+	"TypeView":       planTable,
+	"UsageView":      {columns: []string{"day", "database_id", "label", "engine", "type", "cluster_size", "hours", "suspended_hours", "cost"}, fields: store.UsageFields},
+	"UserView":       {columns: []string{"username", "email", "restricted"}, fields: store.UserFields},
 }
 
 var (

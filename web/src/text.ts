@@ -172,7 +172,7 @@ export const T = {
   },
   issues: {
     title: "Issues", one: "Issue", none: "There has been no issue.", what: "What", opened: "Opened", closed: "Closed", course: "What happened", reply: "Write something", send: "Send", sent: "Sent.", service: (id: number) => `Service ${id}`,
-    showAll: "Show it to everybody on status pages", public: "public", publish: "Publish", publishOf: (id: number) => `Show entry ${id} on status pages`, withdraw: "Withdraw", withdrawOf: (id: number) => `Show entry ${id} on status pages no longer`,
+    showAll: "Show it to everybody on status pages", public: "public", publish: "Publish", publishOf: (id: number) => `Publish entry ${id}`, withdraw: "Withdraw", withdrawOf: (id: number) => `Withdraw entry ${id}`,
   },
   pages: {
     title: "Status pages", all: "What everybody may see", add: "Publish a status page", none: "There is none. A status page tells everybody how chosen services and databases are, without their addresses, at an address of its own.",
