@@ -353,9 +353,12 @@ func (d *Driver) wake(ctx context.Context, want platform.Wanted, is view, aside 
 	back := is.names.of(generationOf(aside))
 	began := timelinesOf(aside)
 	if is.object != nil { // what happened meanwhile isn't told twice
-		var now platform.Observed
+		var now, then platform.Observed
 		is.addFailovers(&now)
-		began = timelines{timeline: max(1, aside.Status.TimelineID), failovers: now.Failovers}
+		view{names: back, object: aside}.addFailovers(&then)
+		if now.Failovers != then.Failovers {
+			began = timelines{timeline: max(1, aside.Status.TimelineID), failovers: now.Failovers}
+		}
 	}
 	if err := d.annotate(ctx, aside, map[string]string{cnpg.HibernationAnnotation: cnpg.Awake, timelinesAnnotation: began.String()}); err != nil {
 		return err

@@ -246,7 +246,15 @@ func (op *Operator) copyOut(ctx context.Context, b *cnpg.Backup, from *instance,
 	if err := put(ctx, store, path.Join(folder, "data.tar"), tar); err != nil {
 		return err
 	}
-	if err := store.Bucket.WriteAll(ctx, store.Prefix+path.Join(folder, "backup.info"), []byte("status=DONE\n"), nil); err != nil {
+	rows, err := from.sql(ctx, "postgres", enforced)
+	if err != nil {
+		return err
+	}
+	info := "status=DONE\n"
+	for _, row := range rows {
+		info += row[0] + "\n"
+	}
+	if err := store.Bucket.WriteAll(ctx, store.Prefix+path.Join(folder, "backup.info"), []byte(info), nil); err != nil {
 		return err
 	}
 	b.Status.Phase, b.Status.StoppedAt = cnpg.PhaseCompleted, new(metav1.Now())
@@ -375,13 +383,14 @@ func (op *Operator) recoverInto(ctx context.Context, i *instance, c *cnpg.Cluste
 	if op.faults.RecoveryFails {
 		return 0, errors.New("the recovery fails")
 	}
-	settings, err := op.place(ctx, i, c)
+	settings, info, err := op.place(ctx, i, c)
 	if err != nil {
 		return 0, err
 	}
 	for name, value := range c.Spec.PostgreSQL.Parameters {
 		settings[name] = value
 	}
+	enforce(info, settings)
 	if _, err := i.write(settings, []string{"host all all all reject"}, tls); err != nil {
 		return 0, err
 	}
@@ -411,47 +420,64 @@ func (op *Operator) recoverInto(ctx context.Context, i *instance, c *cnpg.Cluste
 	return timeline, i.start()
 }
 
+// enforced are settings that a recovery must not have less of than the server had that wrote the WAL.
+const enforced = "SELECT name || '=' || setting FROM pg_settings WHERE name IN ('max_connections', 'max_worker_processes', 'max_wal_senders', 'max_prepared_transactions', 'max_locks_per_transaction')"
+
+// enforce raises them for the time of the recovery, as the operator does by what pg_controldata says (1.30).
+func enforce(info string, settings map[string]string) {
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		had, err := strconv.Atoi(value)
+		if err != nil {
+			continue
+		}
+		if has, err := strconv.Atoi(settings[name]); settings[name] == "" || err == nil && has < had {
+			settings[name] = value
+		}
+	}
+}
+
 // place reads a backup and the WAL since from the bucket, and returns what the server is to be told of it.
-func (op *Operator) place(ctx context.Context, i *instance, c *cnpg.Cluster) (map[string]string, error) {
+func (op *Operator) place(ctx context.Context, i *instance, c *cnpg.Cluster) (settings map[string]string, info string, err error) {
 	r := c.Spec.Bootstrap.Recovery
 	at := slices.IndexFunc(c.Spec.ExternalClusters, func(e cnpg.ExternalCluster) bool { return e.Name == r.Source })
 	if at < 0 {
-		return nil, errors.New("there is no such external cluster")
+		return nil, "", errors.New("there is no such external cluster")
 	}
 	from := c.Spec.ExternalClusters[at].Plugin.Parameters
 	store, err := op.store(ctx, from[cnpg.BarmanObjectName])
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer store.Close()
 	if p := archiverOf(c); p != nil {
 		if last, err := store.LastArchived(ctx, p.Parameters[cnpg.ServerName]); err != nil || !last.IsZero() {
-			return nil, errors.Join(errors.New("expected empty archive"), err)
+			return nil, "", errors.Join(errors.New("expected empty archive"), err)
 		}
 	}
 	tar := filepath.Join(i.dir, "data.tar")
 	if err := get(ctx, store, path.Join(from[cnpg.ServerName], "base", r.RecoveryTarget.BackupID, "data.tar"), tar); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	wal := filepath.Join(i.dir, "archived")
 	for _, dir := range []string{i.data(), wal} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	if err := fetchWAL(ctx, store, from[cnpg.ServerName], wal); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if out, err := exec.CommandContext(ctx, "tar", "-C", i.data(), "-xf", tar).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("unpack: %w: %s", err, out)
+		return nil, "", fmt.Errorf("unpack: %w: %s", err, out)
 	}
 	if err := os.WriteFile(filepath.Join(i.data(), "recovery.signal"), nil, 0o600); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if out, err := exec.CommandContext(ctx, "chown", "-R", fmt.Sprintf("%d:%d", user(), user()), i.data(), wal).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("own: %w: %s", err, out)
+		return nil, "", fmt.Errorf("own: %w: %s", err, out)
 	}
-	settings := map[string]string{
+	settings = map[string]string{
 		"restore_command": fmt.Sprintf(`cp "%s/%%f" "%%p"`, wal), "recovery_target_action": "promote", "recovery_target_timeline": "latest",
 	}
 	switch t := r.RecoveryTarget; {
@@ -460,7 +486,8 @@ func (op *Operator) place(ctx context.Context, i *instance, c *cnpg.Cluster) (ma
 	case t.TargetTime != "":
 		settings["recovery_target_time"] = t.TargetTime
 	}
-	return settings, os.Remove(tar)
+	told, err := store.Bucket.ReadAll(ctx, store.Prefix+path.Join(from[cnpg.ServerName], "base", r.RecoveryTarget.BackupID, "backup.info"))
+	return settings, string(told), errors.Join(err, os.Remove(tar))
 }
 
 func fetchWAL(ctx context.Context, store *barman.Store, server, to string) error {

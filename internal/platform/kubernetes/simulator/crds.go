@@ -63,10 +63,13 @@ func Define(t testing.TB, c client.Client) {
 	})
 }
 
-// Keep makes an ObjectStore for a bucket, as whoever looks after a region does.
-func Keep(t testing.TB, c client.Client, namespace, name string, bucket interface {
+// Bucket says where it is, as an archivetest.Bucket does.
+type Bucket interface {
 	Place() (endpoint, bucket, account, secret string)
-}) {
+}
+
+// Keep makes an ObjectStore for a bucket, as whoever looks after a region does.
+func Keep(t testing.TB, c client.Client, namespace, name string, bucket Bucket) {
 	t.Helper()
 	endpoint, at, account, secret := bucket.Place()
 	keys := &corev1.Secret{
