@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -36,7 +37,7 @@ var refused = map[string]bool{"POST /v4/profile/tfa-enable-confirm": true, "POST
 var everywhere = map[string]bool{"POST /v4/managed/status-pages": true}
 
 // absent are ids that nobody has: numbers unless said otherwise.
-var absent = map[string]string{"queryId": "0-4243-1", "databaseName": "nothing", "databaseUser": "nobody", "extensionName": "nothing", "clientId": strings.Repeat("0", 20), "username": "nobody"}
+var absent = map[string]string{"queryId": "0-4243-1", "databaseName": "nothing", "databaseUser": "nobody", "extensionName": "nothing", "poolLabel": "nothing", "clientId": strings.Repeat("0", 20), "username": "nobody"}
 
 const absentNumber = "999999"
 
@@ -96,6 +97,8 @@ var bodies = map[string]struct {
 	"ExtensionCreate": {good: `{"database":"defaultdb","name":"NAME"}`},
 	"ExtensionUpdate": {good: `{"database":"defaultdb"}`},
 	"LogicalCreate":   {good: `{"name":"NAME"}`},
+	"PoolCreate":      {good: `{"label":"NAME","database":"defaultdb","mode":"session","size":1}`},
+	"PoolUpdate":      {good: `{"size":2}`},
 	"LoginUserCreate": {good: `{"username":"NAME","grants":[{"database":"defaultdb","privilege":"read"}]}`},
 	"LoginUserUpdate": {good: `{"grants":[]}`},
 	"PlanBody":        {good: `{"database":"defaultdb","query":"select 1"}`},
@@ -283,7 +286,7 @@ func (b *bench) furnish(all []tenantOperation, x *tenant) {
 		}
 		for _, engine := range []string{"postgresql.", "mysql."} {
 			x.ids[engine+"queryId"], x.ids[engine+"databaseName"], x.ids[engine+"databaseUser"] = "0-4242-1", x.name, x.name
-			x.ids[engine+"extensionName"] = x.name
+			x.ids[engine+"extensionName"], x.ids[engine+"poolLabel"] = x.name, x.name
 		}
 		for _, engine := range []string{"postgresql", "mysql"} {
 			id, _ := strconv.ParseInt(x.ids[engine+".instanceId"], 10, 64)
@@ -293,7 +296,11 @@ func (b *bench) furnish(all []tenantOperation, x *tenant) {
 				Users:      []memplatform.LogicalUser{{User: logical.User{Name: x.name, Grants: []logical.Grant{{Database: "defaultdb", Privilege: logical.Write}}}}},
 			}})
 		}
-		_, err = tx.Pgx().Exec(ctx, "UPDATE clusters SET status = 'active' WHERE account_id = $1", int64(x.user.Account))
+		pool, err := json.Marshal([]cluster.Pool{{Label: x.name, Database: "defaultdb", Mode: cluster.PoolSession, Size: 1}})
+		if err != nil {
+			return err
+		}
+		_, err = tx.Pgx().Exec(ctx, "UPDATE clusters SET status = 'active', pools = CASE engine WHEN 'postgresql' THEN $2::jsonb ELSE '[]' END WHERE account_id = $1", int64(x.user.Account), pool)
 		return err
 	})
 	if err != nil {

@@ -178,7 +178,7 @@ func (s *Pools) refusals(ctx context.Context, c cluster.Cluster, pool cluster.Po
 const unpooled = 2
 
 // fits names the fault of pools that are larger together than the server has room for.
-func (s *Deps) fits(c cluster.Cluster, pools []cluster.Pool) (faults fault.Faults) {
+func (s *Pools) fits(c cluster.Cluster, pools []cluster.Pool) (faults fault.Faults) {
 	plan, known := s.Catalog.Plan(c.Type)
 	if most := mostPooled(plan); known && cluster.PoolSizes(pools) > most {
 		faults.Add("size", "The sizes of all pools of a database of the type %s may add up to %d, and would to %d", c.Type, most, cluster.PoolSizes(pools))
@@ -189,7 +189,7 @@ func (s *Deps) fits(c cluster.Cluster, pools []cluster.Pool) (faults fault.Fault
 // mostPooled is how many connections the pools of a database may have together.
 func mostPooled(plan catalog.Plan) int { return parameter.PostgreSQLSlots(plan.MemoryMB) - unpooled }
 
-// poolsFit names the fault of another plan, or of sleep, that pools stand in the way of.
+// poolsFit names the fault of another plan that pools stand in the way of.
 func poolsFit(c cluster.Cluster, plan catalog.Plan) (faults fault.Faults) {
 	if len(c.Pools) == 0 {
 		return nil

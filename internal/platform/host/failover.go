@@ -250,7 +250,7 @@ func (cr *clusterReconciler) promote(ctx context.Context) (time.Duration, error)
 	if err := nr.runStep(ctx, plan.Role); err != nil {
 		return 0, err
 	}
-	cr.d.leadPools(ctx, cr.cs)
+	work.Go(func() { cr.d.leadPools(ctx, cr.cs) })
 	if err := nr.setRoute(ctx); err != nil {
 		return 0, err
 	}
