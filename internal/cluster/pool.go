@@ -28,9 +28,10 @@ type Pool struct {
 }
 
 const (
-	// MaxPoolLabel and MaxPools bound labels, in bytes, and the pools of a database.
+	// MaxPoolLabel is how many bytes a label may have.
 	MaxPoolLabel = 63
-	MaxPools     = 50
+	// MaxPools is how many a database may have.
+	MaxPools = 50
 	// poolerDatabase is what the pooler calls its own console.
 	poolerDatabase = "pgbouncer"
 	// longestDatabaseName is how many bytes PostgreSQL keeps of a name.
