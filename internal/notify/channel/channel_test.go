@@ -28,9 +28,13 @@ func yes() error { return nil }
 func hook(t *testing.T, handle http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(handle)
-	t.Cleanup(server.Close)
+	t.Cleanup(func() { stop(server) })
 	return strings.Replace(server.URL, "http://", "generic+http://", 1) + "/hunter2?template=json"
 }
+
+// stop ends a server without what its own Close does to the transport that all tests share, which breaks connections
+// that others are just opening.
+func stop(server *httptest.Server) { server.Config.Close() }
 
 func newSender(t *testing.T, url string) *channel.Sender {
 	t.Helper()
@@ -68,7 +72,7 @@ func TestWebhook(t *testing.T) {
 func TestProblemsDontShowTheURL(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(nil)
-	closed.Close()
+	stop(closed)
 	for want, url := range map[string]string{
 		"The channel answered 503 Service Unavailable.": hook(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }),
 		"The channel answered 404 Not Found.":           hook(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }),
