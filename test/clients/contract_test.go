@@ -313,6 +313,7 @@ func chosen(engineID string) map[string]any {
 	for _, p := range parameter.Of(family) {
 		switch {
 		case !p.OfferedOn(server):
+		case p.Name == "mysql.slow_query_log": // refused of encrypted databases, as that one is
 		case p.Type == parameter.Boolean:
 			config[p.Name] = true
 		case p.Example == 0:
