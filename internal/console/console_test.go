@@ -1,13 +1,17 @@
 package console
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -154,8 +158,23 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.Header().Set("Cache-Control", "private, no-cache")
+		if conn, _, err := hijack(w, r); err == nil {
+			defer conn.Close()
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\n")
+			_ = w.Header().Write(conn)
+			fmt.Fprint(conn, "Connection: close\r\n\r\nfollowed")
+			return
+		}
 		fmt.Fprint(w, `{"ok":true}`)
 	}
+}
+
+// hijack takes over the connections of those who follow events.
+func hijack(w http.ResponseWriter, r *http.Request) (net.Conn, *bufio.ReadWriter, error) {
+	if r.URL.Path != "/v4/account/events/stream" {
+		return nil, nil, http.ErrNotSupported
+	}
+	return http.NewResponseController(w).Hijack()
 }
 
 // Confirm implements Users.
@@ -467,6 +486,39 @@ func TestHeaders(t *testing.T) {
 	r := w.server.seen[len(w.server.seen)-1]
 	if len(r.Cookies()) > 0 || r.URL.Path != "/v4/profile" {
 		t.Errorf("the API was asked %s with %v", r.URL, r.Header)
+	}
+}
+
+// TestStreamsHaveHeaders: of whoever takes the connection over, too.
+func TestStreamsHaveHeaders(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, loopback)
+	var said strings.Builder
+	front := httptest.NewUnstartedServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		r.Host = strings.TrimPrefix(loopback, "http://")
+		w.ServeHTTP(answer, r)
+	}))
+	front.Config.ErrorLog = log.New(&said, "", 0)
+	front.Start()
+	defer front.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/console/v4/account/events/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.AddCookie(&http.Cookie{Name: w.cookieName(sessionCookie), Value: w.cookie})
+	answer, err := front.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	h := answer.Header
+	if err != nil || string(body) != "followed" || h.Get("Content-Security-Policy") != policy || h.Get("Cache-Control") != "no-store" || h.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("%q, %v, %v", body, h, err)
+	}
+	front.Close() // no handler writes any more
+	if said.Len() > 0 {
+		t.Error(said.String())
 	}
 }
 

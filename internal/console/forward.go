@@ -1,10 +1,12 @@
 package console
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -127,12 +129,28 @@ func (p *passing) WriteHeader(status int) {
 		p.refused = true
 		return
 	}
-	kept := maps.Clone(p.header)
-	maps.DeleteFunc(kept, func(name string, _ []string) bool {
+	p.pass()
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// pass hands the API's headers on, but for those that the console has its own of.
+func (p *passing) pass() {
+	maps.DeleteFunc(p.header, func(name string, _ []string) bool {
 		return strings.HasPrefix(name, "Access-Control-") || name == "Cache-Control" || name == "Set-Cookie"
 	})
-	maps.Copy(p.ResponseWriter.Header(), kept)
-	p.ResponseWriter.WriteHeader(status)
+	maps.Copy(p.ResponseWriter.Header(), p.header)
+}
+
+// Hijack implements http.Hijacker: who takes the connection over writes the headers itself, all of them.
+func (p *passing) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(p.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	p.begun = true
+	p.pass()
+	maps.Copy(p.header, p.ResponseWriter.Header())
+	return conn, rw, nil
 }
 
 // Write implements http.ResponseWriter.
