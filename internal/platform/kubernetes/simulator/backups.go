@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -250,11 +251,12 @@ func (op *Operator) copyOut(ctx context.Context, b *cnpg.Backup, from *instance,
 	if err != nil {
 		return err
 	}
-	info := "status=DONE\n"
+	var info strings.Builder
+	info.WriteString("status=DONE\n")
 	for _, row := range rows {
-		info += row[0] + "\n"
+		info.WriteString(row[0] + "\n")
 	}
-	if err := store.Bucket.WriteAll(ctx, store.Prefix+path.Join(folder, "backup.info"), []byte(info), nil); err != nil {
+	if err := store.Bucket.WriteAll(ctx, store.Prefix+path.Join(folder, "backup.info"), []byte(info.String()), nil); err != nil {
 		return err
 	}
 	b.Status.Phase, b.Status.StoppedAt = cnpg.PhaseCompleted, new(metav1.Now())
@@ -387,9 +389,7 @@ func (op *Operator) recoverInto(ctx context.Context, i *instance, c *cnpg.Cluste
 	if err != nil {
 		return 0, err
 	}
-	for name, value := range c.Spec.PostgreSQL.Parameters {
-		settings[name] = value
-	}
+	maps.Copy(settings, c.Spec.PostgreSQL.Parameters)
 	enforce(info, settings)
 	if _, err := i.write(settings, []string{"host all all all reject"}, tls); err != nil {
 		return 0, err
