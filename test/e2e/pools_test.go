@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"steward/internal/await"
 	"steward/test/harness"
 )
 
@@ -169,13 +170,8 @@ func (b *busyPool) write(conn *pgx.Conn) {
 // progress waits until they have written some more.
 func (b *busyPool) progress() {
 	b.t.Helper()
-	before, end := b.done.Load(), time.Now().Add(time.Minute)
-	for b.done.Load() < before+20 {
-		if time.Now().After(end) {
-			b.t.Fatalf("%d transactions, then none: %v", before, b.failed)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	before := b.done.Load()
+	await.True(b.t, "transactions to go on", func() bool { return b.done.Load() >= before+20 })
 }
 
 // end demands that no statement failed.

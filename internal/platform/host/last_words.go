@@ -22,7 +22,7 @@ func lastPoolerWords(dir string) string {
 	return lastLines(dir, func(lines []string, _ bool) []string { return lines })
 }
 
-// lastLines are the last lines of the output in a folder that are to be kept. cut tells that there were others before them.
+// lastLines are the last lines of the output in a folder that are to be kept. cut reports whether there were others before them.
 func lastLines(dir string, keep func(lines []string, cut bool) []string) string {
 	const most, looked = 600, 64 << 10
 	f, err := os.Open(outputFile(dir))
@@ -47,8 +47,8 @@ func lastLines(dir string, keep func(lines []string, cut bool) []string) string 
 	return strings.TrimSpace(strings.ToValidUTF8(words[max(0, len(words)-most):], ""))
 }
 
-// withoutSlow are the lines that aren't of entries about slow statements, whose further lines begin with a tab. within says
-// that the first line may be such a one.
+// withoutSlow are the lines that aren't of entries about slow statements, whose further lines begin with a tab. within
+// reports whether the first line may be such a one.
 func withoutSlow(lines []string, eng engine.Driver, within bool) []string {
 	var kept []string
 	var parse engine.LogReader

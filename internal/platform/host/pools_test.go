@@ -75,19 +75,20 @@ func (h *pooled) open() {
 // apply applies until all is settled.
 func (h *pooled) apply() platform.Observed {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.t.Context()), 90*time.Second)
-	defer cancel()
-	for {
-		seen, err := h.driver.Apply(ctx, h.want)
-		if err == nil && seen.Settled {
-			h.want.Hosts, h.want.Installation = seen.Hosts, seen.Installation
-			return seen
-		}
-		if ctx.Err() != nil || seen.Permanent {
+	ctx := context.WithoutCancel(h.t.Context())
+	var seen platform.Observed
+	await.NoError(h.t, "the cluster to settle", func() (err error) {
+		seen, err = h.driver.Apply(ctx, h.want)
+		switch {
+		case seen.Permanent:
 			h.t.Fatalf("apply: %+v, %v", seen, err)
+		case err == nil && !seen.Settled:
+			return fmt.Errorf("not settled: %s", seen.Problem)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err
+	})
+	h.want.Hosts, h.want.Installation = seen.Hosts, seen.Installation
+	return seen
 }
 
 func (h *pooled) root() string { return h.s.secrets.Text(h.want.ID, platform.RootPassword) }

@@ -25,6 +25,7 @@ import (
 
 	"steward/internal/platform/kubernetes/barman"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/wait"
 )
 
 // Faults are what goes wrong with backups and recoveries, from when they are set.
@@ -507,7 +508,9 @@ func fetchWAL(ctx context.Context, store *barman.Store, server, to string) error
 
 // awaitPromoted waits until a recovery has ended; one that can't ends its server.
 func (s *server) awaitPromoted(ctx context.Context) error {
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
 		rows, err := s.sql(ctx, "postgres", "SELECT pg_is_in_recovery()")
 		switch {
 		case err == nil && rows[0][0] == "f":
@@ -515,8 +518,8 @@ func (s *server) awaitPromoted(ctx context.Context) error {
 		case !s.running():
 			said, _ := os.ReadFile(filepath.Join(s.dir, "log")) // it only helps
 			return fmt.Errorf("the recovery fails: %s", said[max(0, len(said)-1000):])
-		case time.Now().After(deadline):
-			return fmt.Errorf("the recovery doesn't end: %w", err)
+		case wait.Sleep(ctx, 10*time.Millisecond) != nil:
+			return fmt.Errorf("the recovery hasn't ended in time: %w", errors.Join(err, ctx.Err()))
 		}
 	}
 }
