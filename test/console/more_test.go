@@ -211,9 +211,8 @@ func (w *world) awaitPage(t *testing.T, part string) {
 	})
 }
 
-// pictures makes those of README, in the folder that STEWARD_PICTURES names: make pictures.
-func pictures(t *testing.T, w *world) {
-	folder := os.Getenv("STEWARD_PICTURES")
+// pictures makes those of README in a folder.
+func pictures(t *testing.T, w *world, folder string) {
 	conn, err := pgx.Connect(t.Context(), w.server.StoreURL())
 	if err != nil {
 		t.Fatal(err)

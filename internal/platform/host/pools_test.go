@@ -39,8 +39,11 @@ type pooled struct {
 	s      *site
 	want   platform.Wanted
 	driver *host.Driver
+	// newer is the build that a patch leads to.
+	newer string
 }
 
+// newPooled has the older of two builds where there are two.
 func newPooled(t *testing.T, size int) *pooled {
 	t.Helper()
 	if _, err := pgbouncer.Find(t.Context()); err != nil {
@@ -48,11 +51,12 @@ func newPooled(t *testing.T, size int) *pooled {
 	}
 	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
 	for _, b := range benches(found) {
-		if b.Engine != cluster.PostgreSQL {
+		if b.Engine != cluster.PostgreSQL || b.Older == "" {
 			continue
 		}
 		s := newSite(t, ofSeries(found, b))
-		h := &pooled{t: t, s: s, want: s.bench(b).Wanted(t, 311)}
+		h := &pooled{t: t, s: s, want: s.bench(b).Wanted(t, 311), newer: b.Newer}
+		h.want.Installation = b.Older
 		if h.want.Size = size; size > 1 {
 			h.want.Replication = modes(b)[0].replication
 		}
@@ -62,7 +66,7 @@ func newPooled(t *testing.T, size int) *pooled {
 		h.apply()
 		return h
 	}
-	t.Fatal("no PostgreSQL on this machine")
+	t.Fatal("there are no two builds of PostgreSQL: run make engines-ci")
 	return nil
 }
 
@@ -670,7 +674,13 @@ func TestPoolsOfThreeNodes(t *testing.T) {
 	h.want.Restart = 9
 	h.apply()
 	b.progress()
-	b.ends("switchovers, a resize and a restart of three nodes")
+	h.want.Patch = true
+	if seen := h.apply(); seen.Installation != h.newer {
+		t.Errorf("patched to %s, not %s", seen.Installation, h.newer)
+	}
+	h.want.Patch = false
+	b.progress()
+	b.ends("switchovers, a resize, a restart and a patch of three nodes")
 
 	conn := h.mustConnect(h.app())
 	h.exec(conn, "SELECT 1")
