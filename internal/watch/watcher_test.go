@@ -417,7 +417,8 @@ func TestAskedCheck(t *testing.T) {
 		_, err := tx.ServiceForUpdate(t.Context(), b.owner, s.ID)
 		return err
 	})
-	time.Sleep(3 * time.Second) // three looks of the keeper
+	later := b.service(monitor.Service{Type: monitor.URL, Address: newWeb(t).URL, Interval: 86400})
+	b.becomes(later, monitor.Up) // the change was seen before
 	if n := server.asked.Load(); n != before+1 {
 		t.Errorf("checked %d times", n-before)
 	}
