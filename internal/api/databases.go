@@ -11,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"steward/internal/account"
-	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/control"
 	"steward/internal/fault"
@@ -577,39 +576,4 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 			pem, err := clusters.Certificate(ctx, c.Principal, engine, cluster.ID(c.In.ID))
 			return sslView{base64.StdEncoding.EncodeToString(pem)}, err
 		})
-}
-
-// engineView is a release series (docs/rules.md, Databases).
-type engineView struct {
-	Engine          string `json:"engine" enum:"mysql,postgresql"`
-	ID              string `json:"id"`
-	Version         string `json:"version"`
-	TotalDiskSizeGB int    `json:"total_disk_size_gb" doc:"Size of the server's programs on this host, rounded up."`
-	UsedDiskSizeGB  int    `json:"used_disk_size_gb"`
-}
-
-func showEngine(e catalog.Engine) engineView {
-	return engineView{string(e.Engine), e.ID(), e.Series, cluster.Gigabytes(e.TotalBytes), cluster.Gigabytes(e.UsedBytes)}
-}
-
-type enginePath struct {
-	Engine string `path:"engine"`
-	Series string `path:"series"`
-}
-
-func (a *API) registerEngines() {
-	register(a, endpoint{
-		method: http.MethodGet, path: "/v4/databases/engines", id: "listDatabaseEngines", summary: "List engines", tag: "Catalog", public: true,
-	}, func(_ context.Context, c call[Listing, none]) (list[engineView], error) {
-		return listInMemory(enginesInMemory(a.Catalog.Offered()), c.In, showEngine)
-	})
-	register(a, endpoint{
-		method: http.MethodGet, path: "/v4/databases/engines/{engine}/{series}", id: "viewDatabaseEngine", summary: "View an engine", tag: "Catalog", public: true,
-	}, func(_ context.Context, c call[enginePath, none]) (engineView, error) {
-		found, ok := a.Catalog.Engine(cluster.Engine(c.In.Engine), c.In.Series)
-		if !ok {
-			return engineView{}, fault.NewNotFound()
-		}
-		return showEngine(found), nil
-	})
 }
