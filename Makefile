@@ -14,7 +14,7 @@ SOURCES := $(shell find cmd internal client api go.mod go.sum \( -type d -o -typ
 # What `make generate` writes and `make verify` proves current.
 GENERATED := internal/store/dbsqlc api/openapi.yaml api/openapi-3.0.json docs/lifecycle.md docs/parameters.md web/src/api.ts internal/console/dist
 
-SCRIPTS := scripts/setup scripts/bench-peers scripts/fetch-engines scripts/fuzz scripts/fetch-kube scripts/verify .ci/run
+SCRIPTS := scripts/setup scripts/bench-peers scripts/fetch-engines scripts/fuzz scripts/fetch-kube scripts/kube-up scripts/kube-down scripts/verify .ci/run
 
 ARGS      ?= serve --demo $(shell scripts/data-flag)
 PACKAGES  ?= ./...

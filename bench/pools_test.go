@@ -35,14 +35,20 @@ func BenchmarkPool(b *testing.B) {
 	d = s.AwaitStatus(d, "active")
 	direct := harness.NewPgBench(b, d, c, 10)
 	pool := direct.At(s.PoolPort(d), "app")
-	peer := startByHand(b, s, c)
+	poolerPid := pooler(b, s)
+	peer, byHandPid := startByHand(b, s, c)
 	hand := direct.At(byHandPort, "app")
 	kept := []string{"-S", "-c", fmt.Sprint(pooledClients), "-j", "2", "-t", "60"}
 	anew := []string{"-S", "-C", "-c", "40", "-j", "2", "-t", "15"}
-	var pooled, byHand, straight, pooledAnew, straightAnew []float64
+	var pooled, byHand, straight, pooledAnew, straightAnew, poolerTime, byHandTime []float64
+	spent := func(pid int, do func()) float64 {
+		before := harness.CPUSeconds(pid)
+		do()
+		return harness.CPUSeconds(pid) - before
+	}
 	for range 3 {
-		pooled = append(pooled, pool.Rate(d.Hosts.Primary, kept...))
-		byHand = append(byHand, hand.Rate(peer, kept...))
+		poolerTime = append(poolerTime, spent(poolerPid, func() { pooled = append(pooled, pool.Rate(d.Hosts.Primary, kept...)) }))
+		byHandTime = append(byHandTime, spent(byHandPid, func() { byHand = append(byHand, hand.Rate(peer, kept...)) }))
 		straight = append(straight, direct.Rate(d.Hosts.Primary, kept...))
 		pooledAnew = append(pooledAnew, pool.Rate(d.Hosts.Primary, anew...))
 		straightAnew = append(straightAnew, direct.Rate(d.Hosts.Primary, anew...))
@@ -58,12 +64,14 @@ func BenchmarkPool(b *testing.B) {
 	} {
 		report(b, fmt.Sprintf("pool (%.0f tps) / %s (%.0f tps)", middle(r.of), r.name, middle(r.against)), middle(r.of)/middle(r.against), r.unit, r.goal)
 	}
+	report(b, fmt.Sprintf("processor time of the pooler (%.2f s) / by hand (%.2f s), the same transactions", middle(poolerTime), middle(byHandTime)),
+		middle(poolerTime)/middle(byHandTime), "ratio-pooler-time", "≤ 1.1")
 }
 
 var poolerServer = regexp.MustCompile(`host=(\S+) port=(\d+)`)
 
 // startByHand starts a PgBouncer as somebody would, in the pooler's network, and returns where it listens.
-func startByHand(b *testing.B, s *harness.Server, c harness.Credentials) (address string) {
+func startByHand(b *testing.B, s *harness.Server, c harness.Credentials) (address string, pid int) {
 	b.Helper()
 	found, err := filepath.Glob(filepath.Join(s.Data, "clusters", "*", "pooler"))
 	if err != nil || len(found) != 1 {
@@ -102,7 +110,7 @@ func startByHand(b *testing.B, s *harness.Server, c harness.Credentials) (addres
 	if err := os.Chmod(dir, 0o755); err != nil {
 		b.Fatal(err)
 	}
-	cmd := exec.Command("nsenter", "--net="+poolerNetwork(b, s), "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "pgbouncer", "-q", filepath.Join(dir, "pgbouncer.ini"))
+	cmd := exec.Command("nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", pooler(b, s)), "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "pgbouncer", "-q", filepath.Join(dir, "pgbouncer.ini"))
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
@@ -117,17 +125,17 @@ func startByHand(b *testing.B, s *harness.Server, c harness.Credentials) (addres
 		}
 		return err
 	})
-	return address
+	return address, cmd.Process.Pid
 }
 
-// poolerNetwork is the namespace of the pooler.
-func poolerNetwork(b *testing.B, s *harness.Server) string {
+// pooler is the process of the one that runs.
+func pooler(b *testing.B, s *harness.Server) int {
 	b.Helper()
 	for pid, line := range s.Processes() {
-		if strings.Contains(line, "pgbouncer.ini") {
-			return fmt.Sprintf("/proc/%d/ns/net", pid)
+		if strings.Contains(line, "pgbouncer.ini") && !strings.Contains(line, "bwrap") {
+			return pid
 		}
 	}
 	b.Fatal("no pooler runs")
-	return ""
+	return 0
 }

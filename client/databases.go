@@ -122,6 +122,8 @@ type UpdateDatabase struct {
 	Label     *string   `json:"label,omitempty"`
 	Type      *string   `json:"type,omitempty"`
 	AllowList *[]string `json:"allow_list,omitempty"`
+	// Version is a newer release series that the data is moved to.
+	Version *string `json:"version,omitempty"`
 	// ClusterSize is the number of nodes.
 	ClusterSize *int `json:"cluster_size,omitempty"`
 	// EngineConfig are settings of the server; nil takes one away.

@@ -13,6 +13,9 @@ type Issue struct {
 	Closed   string  `json:"closed"`
 	Services []int64 `json:"services"`
 	Entity   Entity  `json:"entity"`
+	// Database is the database that it is about, and Alert the definition that opened it; 0 for none.
+	Database int64 `json:"database_id"`
+	Alert    int64 `json:"alert_id"`
 }
 
 // Ticket is what people are told of an issue and what they write about it.

@@ -1,7 +1,8 @@
 //go:build ignore
 
 // Command compare-definitions compares, by hand, the definitions of Kubernetes objects that tests use with those of the operator
-// itself: go run scripts/compare-definitions.go FILE...
+// itself: go run scripts/compare-definitions.go FILE... With -facts first, it prints what the operator's say of the fields of ours, for
+// internal/platform/kubernetes/simulator/testdata/definitions.txt.
 package main
 
 import (
@@ -19,8 +20,12 @@ func main() {
 	if err != nil {
 		fail(err)
 	}
-	different := false
-	for _, path := range os.Args[1:] {
+	different, paths := false, os.Args[1:]
+	facts := len(paths) > 0 && paths[0] == "-facts"
+	if facts {
+		paths = paths[1:]
+	}
+	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			fail(err)
@@ -31,6 +36,12 @@ func main() {
 		}
 		for _, d := range ours {
 			if d.GetName() != real.GetName() {
+				continue
+			}
+			if facts {
+				for _, line := range simulator.Facts(d, real) {
+					fmt.Println(line)
+				}
 				continue
 			}
 			for _, found := range simulator.Compare(d, real) {

@@ -151,7 +151,7 @@ func pgbench(b *testing.B, s *harness.Server, d harness.Database, server int) (r
 	b.Helper()
 	before := harness.TreeCPUSeconds(server)
 	text := callPgbench(b, s, d, "-S", "-c", "4", "-T", strconv.Itoa(int(tps.Seconds())), "-M", "prepared")
-	time.Sleep(200 * time.Millisecond) // for its sessions to end
+	s.Eventually("pgbench's sessions have ended, whose time counts as the server's from then on", func() error { return noSessions(s.Credentials(d).Username, server) })
 	used := harness.TreeCPUSeconds(server) - before
 	_, text, _ = strings.Cut(text, "tps = ")
 	number, _, _ := strings.Cut(text, " ")
@@ -161,6 +161,17 @@ func pgbench(b *testing.B, s *harness.Server, d harness.Database, server int) (r
 	}
 	r.cpu = used / (r.tps * tps.Seconds())
 	return r
+}
+
+// noSessions returns an error while a server has processes for a user.
+func noSessions(user string, server int) error {
+	for _, pid := range harness.Descendants(server) {
+		title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && strings.Contains(string(title), " "+user+" defaultdb ") {
+			return fmt.Errorf("process %d: %s", pid, title)
+		}
+	}
+	return nil
 }
 
 func callPgbench(b *testing.B, s *harness.Server, d harness.Database, args ...string) string {

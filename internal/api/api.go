@@ -86,6 +86,7 @@ func New(o Options) *API {
 	a.registerTypes()
 	a.registerRegions()
 	a.registerDatabases()
+	a.registerFinals()
 	a.registerEvents()
 	a.registerEventStream()
 	a.registerMaintenance()

@@ -92,7 +92,7 @@ func benchesOn(t testing.TB, s *store.Store, two bool, change ...func(*api.Optio
 	b = &bench{t: t, store: s, world: memplatform.NewWorld()}
 	b.driver = memplatform.New(b.world, memplatform.Options{Secrets: s, Now: o.Now})
 	deps := control.Deps{
-		Scraper: meter.NewScraper(b.driver), Platform: b.driver,
+		Scraper: meter.NewScraper(b.driver), Platform: b.driver, Sources: someSources{},
 		Store: s, Catalog: plans, Ports: [2]int{21000, 21009}, Logger: slog.New(slog.DiscardHandler), OnlyServer: !two,
 		LoginsPerMinute: loginsPerMinute, PasswordCost: cheap, Now: o.Now, CanSleep: true,
 		Enqueue: func(context.Context, *store.Tx, operation.ID) error { return nil },
@@ -200,6 +200,20 @@ func (r reply) faults() []string {
 		texts[i] = p.Field + ": " + p.Reason
 	}
 	return texts
+}
+
+// expecting sends requests about what is below a path, and fails the test where the status or a part of the body is another than wanted.
+func (b *bench) expecting(t *testing.T, below string) func(method, path, token, body string, status int, want ...string) string {
+	return func(method, path, token, body string, status int, want ...string) string {
+		t.Helper()
+		r := b.send(method, below+path, token, body)
+		for _, w := range want {
+			if r.StatusCode != status || !strings.Contains(r.body, w) {
+				t.Errorf("%s %s %s: %d %s, want %d %s", method, path, body, r.StatusCode, r.body, status, w)
+			}
+		}
+		return r.body
+	}
 }
 
 func (b *bench) send(method, path, token, body string, headers ...string) reply {

@@ -195,8 +195,10 @@ const (
 	logsCapability       = "Database Logs"
 	restartCapability    = "Database Restart"
 	switchoverCapability = "Database Switchover"
+	upgradeCapability    = "Database Upgrade"
 	sleepCapability      = "Database Sleep"
 	poolsCapability      = "Database Connection Pools"
+	importsCapability    = "Database Migrations"
 	encryptionCapability = "Disk Encryption"
 )
 
@@ -216,7 +218,9 @@ func (a *API) capabilities(region string) []string {
 		{logsCapability, can.Logs},
 		{restartCapability, can.Restarts},
 		{switchoverCapability, can.Switchovers},
+		{upgradeCapability, can.Upgrades},
 		{poolsCapability, can.Pools && a.Control.Pools.Deps.Pools.Missing == nil},
+		{importsCapability, can.Imports},
 		{sleepCapability, can.Sleep && a.Control.Clusters.CanSleep},
 	} {
 		if c.can {

@@ -416,6 +416,7 @@ type databaseUpdate struct {
 	Updates     *windowUpdate `json:"updates,omitempty"`
 	AutoSuspend *autoSuspend  `json:"auto_suspend,omitempty"`
 	Autoscale   *autoscale    `json:"autoscale,omitempty"`
+	Version     *string       `json:"version,omitempty" doc:"As it is; or a newer release series, or its major version, that the data is moved to: by itself, with a pause that upgrade-check tells beforehand."`
 	Protected   *bool         `json:"deletion_protection,omitempty" doc:"Whether the database can't be deleted before this is taken back."`
 	// How many nodes there are to be.
 	ClusterSize *int    `json:"cluster_size,omitempty" enum:"1,3" doc:"Nodes come and go while the database is written to."`
@@ -433,12 +434,11 @@ type FixedMembers struct {
 	Region        *string `json:"region,omitempty" doc:"As it is."`
 	Encrypted     *bool   `json:"encrypted,omitempty" doc:"As it is."`
 	SSLConnection *bool   `json:"ssl_connection,omitempty" doc:"As it is."`
-	Version       *string `json:"version,omitempty" doc:"As it is, or its major version."`
 }
 
 func (m FixedMembers) fixed() control.Fixed {
 	return control.Fixed{
-		Engine: m.Engine, Region: m.Region, Encrypted: m.Encrypted, SSLConnection: m.SSLConnection, Version: m.Version,
+		Engine: m.Engine, Region: m.Region, Encrypted: m.Encrypted, SSLConnection: m.SSLConnection,
 	}
 }
 
@@ -467,7 +467,7 @@ func (u *windowUpdate) change() *cluster.WindowChange {
 func (b databaseUpdate) change(faults *fault.Faults) control.UpdateCluster {
 	b.refuse(faults)
 	in := control.UpdateCluster{
-		Label: b.Label, Type: b.Type, AllowList: b.AllowList, Fixed: b.fixed(),
+		Label: b.Label, Type: b.Type, AllowList: b.AllowList, Version: b.Version, Fixed: b.fixed(),
 		Size: b.ClusterSize, Replication: (*cluster.Replication)(b.Replication), Commit: (*cluster.Commit)(b.Commit), Config: b.EngineConfig,
 	}
 	in.Updates, in.AutoSuspend, in.Protected, in.Autoscale = b.Updates.change(), b.AutoSuspend.minutes(), b.Protected, b.Autoscale.change()
@@ -492,24 +492,13 @@ func (a *API) registerDatabases() {
 	}, a.showAnyDatabase)
 	registerEngineDatabases[mysqlCreate](a, cluster.MySQL, "MySQL")
 	registerEngineDatabases[postgresqlCreate](a, cluster.PostgreSQL, "PostgreSQL")
-	a.registerBackups(cluster.MySQL, "MySQL")
-	a.registerBackups(cluster.PostgreSQL, "PostgreSQL")
-	a.registerMeasured(cluster.MySQL, "MySQL")
-	a.registerMeasured(cluster.PostgreSQL, "PostgreSQL")
-	a.registerRestoreWindows(cluster.MySQL, "MySQL")
-	a.registerRestoreWindows(cluster.PostgreSQL, "PostgreSQL")
-	a.registerLogs(cluster.MySQL, "MySQL")
-	a.registerSlowQueries(cluster.MySQL, "MySQL")
-	a.registerLogs(cluster.PostgreSQL, "PostgreSQL")
-	a.registerSlowQueries(cluster.PostgreSQL, "PostgreSQL")
-	a.registerNodes(cluster.MySQL, "MySQL")
-	a.registerNodes(cluster.PostgreSQL, "PostgreSQL")
-	a.registerQueries(cluster.MySQL, "MySQL")
-	a.registerQueries(cluster.PostgreSQL, "PostgreSQL")
-	a.registerStatements(cluster.MySQL, "MySQL")
-	a.registerStatements(cluster.PostgreSQL, "PostgreSQL")
-	a.registerLogical(cluster.MySQL, "MySQL")
-	a.registerLogical(cluster.PostgreSQL, "PostgreSQL")
+	for _, add := range []func(cluster.Engine, string){
+		a.registerBackups, a.registerUpgrades, a.registerMeasured, a.registerRestoreWindows, a.registerLogs, a.registerSlowQueries, a.registerNodes,
+		a.registerQueries, a.registerStatements, a.registerLogical, a.registerMigrations,
+	} {
+		add(cluster.MySQL, "MySQL")
+		add(cluster.PostgreSQL, "PostgreSQL")
+	}
 	a.registerExtensions()
 	a.registerPools()
 }
@@ -559,7 +548,10 @@ func registerEngineDatabases[B creation](a *API, engine cluster.Engine, name str
 				return empty{}, do(ctx, c.Principal, engine, cluster.ID(c.In.ID))
 			})
 	}
-	action(http.MethodDelete, one, "delete", "Delete a database", clusters.Delete)
+	register(a, e(http.MethodDelete, one, "delete", "Delete a database", writeDatabases),
+		func(ctx context.Context, c call[deletedInstance, none]) (empty, error) {
+			return empty{}, clusters.Delete(ctx, c.Principal, engine, cluster.ID(c.In.ID), c.In.Final)
+		})
 	action(http.MethodPost, one+"/patch", "patch", "Patch a database", clusters.Patch)
 	action(http.MethodPost, one+"/restart", "restart", "Start a database's servers anew, of three one after the other", clusters.Restart)
 	action(http.MethodPost, one+"/switchover", "switchover", "Have another node become the primary", clusters.Switchover)

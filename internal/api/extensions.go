@@ -17,7 +17,7 @@ type extensionView struct {
 	Version   string  `json:"version" doc:"The version that the server has."`
 	Installed *string `json:"installed_version" doc:"The version in the logical database; null when it isn't in it."`
 	Schema    *string `json:"schema" doc:"Where its objects are; null when it isn't in the logical database."`
-	Offered   bool    `json:"offered" doc:"It can be created: the server trusts it."`
+	Offered   bool    `json:"offered" doc:"It can be created: the server trusts it, or steward makes it in a schema of its own."`
 	Comment   string  `json:"comment"`
 }
 
@@ -63,7 +63,7 @@ type extensionDrop struct {
 type extensionCreate struct {
 	Database *string `json:"database,omitempty" maxLength:"63" minLength:"1" doc:"The logical database; defaultdb when left out."`
 	Name     string  `json:"name" maxLength:"63" minLength:"1"`
-	Schema   *string `json:"schema,omitempty" maxLength:"63" minLength:"1" doc:"Where its objects are made; public when left out."`
+	Schema   *string `json:"schema,omitempty" maxLength:"63" minLength:"1" doc:"Where its objects are made. When left out, public, or for an extension that needs a schema of its own a new one of its name."`
 }
 
 // extensionUpdate brings one to a version.
@@ -92,7 +92,7 @@ func (a *API) registerExtensions() {
 	register(a, endpoint{
 		method: http.MethodPost, path: all, id: "createExtension", summary: "Create an extension in a logical database, with all that it needs", tag: tag, scope: writeDatabases,
 	}, func(ctx context.Context, c call[instancePath, extensionCreate]) (extensionView, error) {
-		in := control.AskedExtension{Database: orDefault(c.Body.Database, defaultDatabase), Name: c.Body.Name, Schema: orDefault(c.Body.Schema, "public")}
+		in := control.AskedExtension{Database: orDefault(c.Body.Database, defaultDatabase), Name: c.Body.Name, Schema: orEmpty(c.Body.Schema)}
 		made, err := inside.CreateExtension(ctx, c.Principal, cluster.ID(c.In.ID), in, c.Faults)
 		return showExtension(made), err
 	})

@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/monitor"
 	"steward/internal/operation"
+	"steward/internal/outage"
 	"steward/internal/store"
 )
 
@@ -16,11 +17,20 @@ type issueView struct {
 	Services []int64    `json:"services" nullable:"false"`
 	Entity   entityView `json:"entity" doc:"The support ticket of the issue."`
 	// Beyond what the cloud's API has.
-	Closed *string `json:"closed" format:"date-time" doc:"null while it lasts."`
+	Closed   *string `json:"closed" format:"date-time" doc:"null while it lasts."`
+	Database *int64  `json:"database_id" doc:"The database that it is about; null of services."`
+	Alert    *int64  `json:"alert_id" doc:"The alert definition that opened it; null when none did."`
 }
 
 func showIssue(i monitor.Issue) issueView {
 	v := issueView{ID: int64(i.ID), Created: showTime(i.Created), Services: make([]int64, len(i.Services)), Closed: optionalTime(i.Closed)}
+	cause := outage.Cause(i.Cause)
+	if id, ok := cause.Database(); ok {
+		v.Database = new(int64(id))
+	}
+	if _, rule, ok := cause.Alert(); ok {
+		v.Alert = new(int64(rule))
+	}
 	for n, id := range i.Services {
 		v.Services[n] = int64(id)
 	}

@@ -18,16 +18,7 @@ func TestLogical(t *testing.T) {
 	b := newBench(t)
 	id := b.create()
 	one := fmt.Sprintf("/v4/databases/postgresql/instances/%d", id)
-	expect := func(method, path, token, body string, status int, want ...string) string {
-		t.Helper()
-		r := b.send(method, one+path, token, body)
-		for _, w := range want {
-			if r.StatusCode != status || !strings.Contains(r.body, w) {
-				t.Errorf("%s %s %s: %d %s, want %d %s", method, path, body, r.StatusCode, r.body, status, w)
-			}
-		}
-		return r.body
-	}
+	expect := b.expecting(t, one)
 	expect("GET", "/databases", b.full, "", 400, "provisioning; it can be looked into when")
 	expect("POST", "/users", b.full, `{"username":"app"}`, 400, "provisioning; it can be changed inside when it is active, backing_up or degraded")
 	b.behind(id, func(*memplatform.Cluster) {})

@@ -15,16 +15,7 @@ func TestConnectionPools(t *testing.T) {
 	b := newBench(t)
 	id := b.create()
 	one := fmt.Sprintf("/v4/databases/postgresql/instances/%d", id)
-	expect := func(method, path, token, body string, status int, want ...string) string {
-		t.Helper()
-		r := b.send(method, one+path, token, body)
-		for _, w := range want {
-			if r.StatusCode != status || !strings.Contains(r.body, w) {
-				t.Errorf("%s %s %s: %d %s, want %d %s", method, path, body, r.StatusCode, r.body, status, w)
-			}
-		}
-		return r.body
-	}
+	expect := b.expecting(t, one)
 	done := func() {
 		t.Helper()
 		if _, err := b.store.Pool().Exec(t.Context(), "UPDATE clusters SET status = 'active', host_primary = '127.0.0.1', host_secondary = '127.0.0.2' WHERE id = $1", id); err != nil {

@@ -32,7 +32,7 @@ func TestRegions(t *testing.T) {
 		}
 	}
 	const host = `"capabilities":["Managed Databases","PostgreSQL Databases","MySQL Databases","Disk Encryption","Database Backups","Database Logs",` +
-		`"Database Restart","Database Switchover","Database Connection Pools","Database Sleep"],"status":"ok"`
+		`"Database Restart","Database Switchover","Database Upgrade","Database Connection Pools","Database Migrations","Database Sleep"],"status":"ok"`
 	const kube = `"capabilities":["Managed Databases","PostgreSQL Databases","Disk Encryption"],"status":"ok"`
 	look("/v4/regions/local", host)
 	look("/v4/regions/kube", kube, `"country":"de"`)

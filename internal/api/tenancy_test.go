@@ -57,13 +57,14 @@ var bodies = map[string]struct {
 		good:      `{"label":"NAME-pg","engine":"postgresql/15","region":"local","type":"g6-nanode-1","allow_list":["192.0.2.1"]}`,
 		reference: `{"fork":{"source":REF,"restore_time":"2026-01-01T00:00:00"}}`, refers: "postgresql.instanceId",
 	},
-	"DatabaseUpdate": {good: `{"label":"taken-over","allow_list":["0.0.0.0/0"]}`},
-	"SnapshotBody":   {good: `{"label":"takenOver"}`},
-	"RestoreBody":    {good: `{"to":"2026-01-31T18:04:05"}`},
-	"ClientCreate":   {good: `{"label":"NAME","redirect_uri":"https://NAME.example.org/"}`},
-	"ClientUpdate":   {good: `{"label":"taken over","redirect_uri":"https://evil.example.org/"}`},
-	"UserCreate":     {good: `{"username":"NAME","email":"NAME@example.org","restricted":true}`},
-	"UserUpdate":     {good: `{"username":"evil","email":"evil@example.org"}`},
+	"DatabaseUpdate":   {good: `{"label":"taken-over","allow_list":["0.0.0.0/0"]}`},
+	"SnapshotBody":     {good: `{"label":"takenOver"}`},
+	"UpgradeCheckBody": {good: `{"version":"17"}`},
+	"RestoreBody":      {good: `{"to":"2026-01-31T18:04:05"}`},
+	"ClientCreate":     {good: `{"label":"NAME","redirect_uri":"https://NAME.example.org/"}`},
+	"ClientUpdate":     {good: `{"label":"taken over","redirect_uri":"https://evil.example.org/"}`},
+	"UserCreate":       {good: `{"username":"NAME","email":"NAME@example.org","restricted":true}`},
+	"UserUpdate":       {good: `{"username":"evil","email":"evil@example.org"}`},
 	"GrantsUpdate": {
 		good:      `{"global":{"add_databases":true}}`,
 		reference: `{"database":[{"id":REF,"permissions":"read_write"}]}`, refers: "mysql.instanceId",
@@ -99,6 +100,7 @@ var bodies = map[string]struct {
 	"LogicalCreate":   {good: `{"name":"NAME"}`},
 	"PoolCreate":      {good: `{"label":"NAME","database":"defaultdb","mode":"session","size":1}`},
 	"PoolUpdate":      {good: `{"size":2}`},
+	"MigrationBody":   {good: `{"source":{"host":"db.example.org","port":5432,"username":"NAME","password":"not told"},"databases":[{"name":"NAME"}]}`},
 	"LoginUserCreate": {good: `{"username":"NAME","grants":[{"database":"defaultdb","privilege":"read"}]}`},
 	"LoginUserUpdate": {good: `{"grants":[]}`},
 	"PlanBody":        {good: `{"database":"defaultdb","query":"select 1"}`},
@@ -277,6 +279,9 @@ func (b *bench) furnish(all []tenantOperation, x *tenant) {
 				INSERT INTO refresh_tokens (hash, authorization_id, expiry) SELECT sha256(a.id::text::bytea), a.id, now() + interval '1 day' FROM a RETURNING authorization_id`,
 			"postgresql.backupId": backupOf("postgresql"),
 			"mysql.backupId":      backupOf("mysql"),
+
+			"postgresql.migrationId": migrationOf("postgresql"),
+			"mysql.migrationId":      migrationOf("mysql"),
 		} {
 			var id int64
 			if err := tx.Pgx().QueryRow(ctx, sql, int64(x.user.Account), int64(x.user.ID)).Scan(&id); err != nil {
@@ -295,6 +300,15 @@ func (b *bench) furnish(all []tenantOperation, x *tenant) {
 				Extensions: []logical.Extension{{Name: x.name, Version: "1", Installed: "1", Offered: true}},
 				Users:      []memplatform.LogicalUser{{User: logical.User{Name: x.name, Grants: []logical.Grant{{Database: "defaultdb", Privilege: logical.Write}}}}},
 			}})
+		}
+		gone := cluster.Spec{Label: "gone-" + x.name, Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: "g6-nanode-1", Size: 1}
+		deleted, err := tx.CreateCluster(ctx, cluster.Cluster{Account: x.user.Account, Spec: gone.WithDefaults()}, nil, store.Ports{First: 25000, Last: 25010})
+		if err != nil {
+			return err
+		}
+		x.ids["databaseId"] = fmt.Sprint(deleted.ID)
+		if _, err := tx.Pgx().Exec(ctx, "UPDATE clusters SET deleted = now(), final_until = now() + interval '1 hour' WHERE id = $1", int64(deleted.ID)); err != nil {
+			return err
 		}
 		pool, err := json.Marshal([]cluster.Pool{{Label: x.name, Database: "defaultdb", Mode: cluster.PoolSession, Size: 1}})
 		if err != nil {
@@ -316,6 +330,13 @@ func (b *bench) furnish(all []tenantOperation, x *tenant) {
 			b.t.Errorf("%s by its owner: %d %s", o, r.StatusCode, r.body)
 		}
 	}
+}
+
+// migrationOf is SQL that makes a migration into a database of an engine.
+func migrationOf(engine string) string {
+	return `INSERT INTO migrations (account_id, cluster_id, host, port, username, tls, ca, mode, databases, status, created, finished)
+		SELECT account_id, id, 'db.example.org', 5432, 'mover', 'verify', '', 'dump', '[]', 'finished', now(), now() FROM clusters
+		WHERE account_id = $1 AND $2::bigint > 0 AND engine = '` + engine + `' RETURNING id`
 }
 
 func backupOf(engine string) string {

@@ -70,6 +70,7 @@ type App struct {
 	console  *console.Console // nil when there is none
 	networks *monitor.Networks
 	prober   *probe.Prober
+	sources  *sources
 	watcher  *watch.Watcher
 	notices  *outbox.Outbox
 	senders  map[string]notify.Sender
@@ -133,12 +134,13 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	a.keeper = converge.New(keeperOptions)
 	a.control = control.New(control.Deps{
-		Store: a.store, Catalog: a.catalog, Continuous: a.continuous, Ports: ports, PortUsable: a.host.PortUsable,
+		Store: a.store, Catalog: a.catalog, Continuous: a.continuous, KeepFinal: a.o.Backups.KeepFinal, Ports: ports, PortUsable: a.host.PortUsable,
 		CanSleep: a.host.CanSleep(), AutoSuspend: a.o.AutoSuspend.IdleMinutes, Pools: a.pools(), Logger: a.log,
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
 		Quotas:          a.o.DefaultQuotas(),
 		Checks:          control.CheckQuota{PerAccount: a.o.Limits.ChecksPerMinute, PerHost: a.o.Limits.HostChecksPerMinute, Interval: a.o.Monitor.Interval},
 		Platform:        a.regions,
+		Sources:         a.sources,
 		Networks:        a.networks, Issues: a.issueTracker(), Now: failpoint.Now,
 		SharedRates: a.sharedRates(), OnlyServer: a.server != nil, // the data folder is locked, and its store is nobody else's
 		Enqueue: a.enqueue, Measurements: a.meter, Scraper: a.scraper, Senders: a.senders,

@@ -42,9 +42,9 @@ func (a *App) reserveIDs(ctx context.Context) error {
 func (a *App) operateOptions() operate.Options {
 	return operate.Options{
 		Store: a.store, Driver: a.regions, Catalog: a.catalog, Issues: a.issueTracker(), Logger: a.log,
-		KeepDeleted: a.o.Backups.KeepAfterDelete, Reapply: a.o.Restore.Credentials == "reapply",
+		KeepDeleted: a.o.Backups.KeepAfterDelete, KeepFinal: a.o.Backups.KeepFinal, Reapply: a.o.Restore.Credentials == "reapply",
 		Limits: operate.Limits{Copying: a.o.Backups.RetryFor}, Now: failpoint.Now,
-		Archive: a.archive, Recovery: a.recovery,
+		Archive: a.archive, Recovery: a.recovery, Sources: a.sources,
 	}
 }
 

@@ -44,6 +44,7 @@ func (a *App) all() []service {
 		{"archive", a.openArchive, func(context.Context) error { return a.archive.Close() }},
 		{"ids of backups", a.reserveIDs, nil},
 		{"probe", a.openProbe, nil},
+		{"sources", a.openSources, nil},
 		{"monitor", a.openWatch, nil},
 		{"notices", a.openNotices, nil},
 		{"samples", a.openCollector, nil},

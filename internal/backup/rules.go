@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"steward/internal/cluster"
@@ -68,7 +69,14 @@ func ParseSchedule(text string) (Schedule, error) {
 // AutoLabel names an automatic backup of a day: auto20260131, or auto20260131b and
 // so on where one of the database's backups has that label.
 func AutoLabel(day time.Time, existing []Backup) string {
-	first := "auto" + day.UTC().Format("20060102")
+	return free("auto"+day.UTC().Format("20060102"), existing)
+}
+
+// FinalLabel names the last backup of a database that is deleted.
+func FinalLabel(existing []Backup) string { return free("final", existing) }
+
+// free is a label that none of the backups has: the first, or that with a letter behind it.
+func free(first string, existing []Backup) string {
 	label, letter := first, 'a'
 	for slices.ContainsFunc(existing, func(b Backup) bool { return b.Label == label }) {
 		if letter++; letter > 'z' {
@@ -77,6 +85,12 @@ func AutoLabel(day time.Time, existing []Backup) string {
 		label = first + string(letter)
 	}
 	return label
+}
+
+// UpgradeLabel names the backup that a move to another series begins with: before17, or before17b and so on where one of
+// the database's backups has that label.
+func UpgradeLabel(series string, existing []Backup) string {
+	return free("before"+strings.ReplaceAll(series, ".", ""), existing)
 }
 
 // Due reports whether a database's automatic backup is due, and of which day. last

@@ -85,6 +85,8 @@ type Engine struct {
 	UsedBytes  int64
 	// EncryptionMissing is why data can't be encrypted at rest, "" when it can.
 	EncryptionMissing string
+	// Upgrades say of each build of an older series, by its id, why its data can't be moved to this one; "" when it can.
+	Upgrades map[string]string
 }
 
 // ID is "engine/series".

@@ -61,10 +61,14 @@ type Abilities struct {
 	Logs bool
 	// Restarts and Switchovers report whether owners can ask for them.
 	Restarts, Switchovers bool
+	// Upgrades reports whether databases can be moved to a newer series.
+	Upgrades bool
 	// Sleep reports whether databases that nobody uses can sleep.
 	Sleep bool
 	// Pools reports whether databases of PostgreSQL can have connection pools.
 	Pools bool
+	// Imports reports whether databases can be brought over from other servers.
+	Imports bool
 	// Away is why nothing can be changed there now, for customers; "" while all can.
 	Away string
 }
@@ -80,7 +84,7 @@ func (c *Catalog) Abilities(region string) Abilities {
 	if r, ok := c.Region(region); ok && !r.Platform.OnHost() && c.Elsewhere != nil {
 		return c.Elsewhere.Abilities(region)
 	}
-	return Abilities{Engines: c.Engines, Backups: true, Logs: true, Restarts: true, Switchovers: true, Sleep: true, Pools: true}
+	return Abilities{Engines: c.Engines, Backups: true, Logs: true, Restarts: true, Switchovers: true, Upgrades: true, Sleep: true, Pools: true, Imports: true}
 }
 
 // Engine finds one of a region's engines.

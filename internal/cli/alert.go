@@ -33,13 +33,21 @@ func (f *alertListCommand) Run(ctx context.Context, s *streams, c *client.Client
 	for _, v := range all {
 		if v.Closed == "" && len(v.Services) == 0 {
 			open = append(open, v)
-			rows = append(rows, []string{fmt.Sprint(v.ID), v.Created, fmt.Sprint(v.Entity.ID), v.Entity.Label})
+			rows = append(rows, []string{fmt.Sprint(v.ID), v.Created, numberOrNone(v.Database), fmt.Sprint(v.Entity.ID), v.Entity.Label})
 		}
 	}
 	if f.JSON {
 		return printJSON(s.out, open)
 	}
-	return printTable(s.out, []string{"id", "began", "ticket", "summary"}, rows)
+	return printTable(s.out, []string{"id", "began", "database", "ticket", "summary"}, rows)
+}
+
+// numberOrNone leaves what is 0 out.
+func numberOrNone(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
 }
 
 type alertRuleCommands struct {

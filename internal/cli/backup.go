@@ -16,6 +16,8 @@ type backupCommands struct {
 	Windows   backupWindowsCommand   `cmd:"" help:"List the times from which a database can be restored or forked."`
 	Restore   backupRestoreCommand   `cmd:"" help:"Replace all of the database's data by a backup's."`
 	RestoreTo backupRestoreToCommand `cmd:"" help:"Replace all of the database's data by what it was at a moment."`
+	Finals    backupFinalsCommand    `cmd:"" help:"List the last backups of deleted databases; a database is made of one with db create --fork and its id."`
+	DropFinal backupDropFinalCommand `cmd:"" help:"Remove the last backup of a deleted database."`
 	Undo      backupUndoCommand      `cmd:"" help:"Bring back the data that the database's last restore replaced, for a day after it."`
 	Export    backupExportCommand    `cmd:"" help:"Write a backup as a tar archive that is restored without steward (operators)."`
 	Key       backupKeyCommand       `cmd:"" help:"Print the age identity that opens a database's backups (operators)."`

@@ -29,28 +29,33 @@ func (f apiFlags) client() (*client.Client, error) {
 }
 
 type dbCommands struct {
-	List        dbListCommand        `cmd:"" help:"List the databases."`
-	View        dbViewCommand        `cmd:"" help:"Show one database."`
-	Create      dbCreateCommand      `cmd:"" help:"Create a database."`
-	Update      dbUpdateCommand      `cmd:"" help:"Change label, type, number of nodes, allow list, when it sleeps or whether it can be deleted."`
-	Delete      dbDeleteCommand      `cmd:"" help:"Delete a database and all its data."`
-	Credentials dbCredentialsCommand `cmd:"" help:"Show the root user's name and password; with --reset make a new one."`
-	Config      dbConfigCommands     `cmd:"" help:"The server's settings: what can be chosen, what is."`
-	Metrics     dbMetricsCommand     `cmd:"" help:"Plot what was measured of a database: the last hour, unless told otherwise."`
-	Patch       dbPatchCommand       `cmd:"" help:"Do now what waits for the maintenance window: the newest installed version of the series, certificates, restarts."`
-	Restart     dbRestartCommand     `cmd:"" help:"Start the database's servers anew; three one after the other, with a pause of a moment."`
-	Switchover  dbSwitchoverCommand  `cmd:"" help:"Have another of three nodes become the primary, with a pause of a moment."`
-	Suspend     dbSuspendCommand     `cmd:"" help:"Stop the database; its data and addresses stay."`
-	Resume      dbResumeCommand      `cmd:"" help:"Start a suspended database again."`
-	Nodes       dbNodesCommand       `cmd:"" help:"Show the servers behind a database: role, health, lag; with --history the changes of the primary."`
-	Database    dbLogicalCommands    `cmd:"" help:"The logical databases of a database."`
-	User        dbUserCommands       `cmd:"" help:"The users that log in to a database."`
-	Pool        dbPoolCommands       `cmd:"" help:"Connection pools of a PostgreSQL database."`
-	Extension   dbExtensionCommands  `cmd:"" help:"Extensions of a PostgreSQL database."`
-	Queries     dbQueriesCommands    `cmd:"" help:"What sessions of a database are doing, what statements have cost, how one would be carried out."`
-	Top         dbTopCommand         `cmd:"" help:"Watch nodes, sessions and statements of a database."`
-	Logs        dbLogsCommand        `cmd:"" help:"Show what the database's servers have logged."`
-	Connect     dbConnectCommand     `cmd:"" help:"Print the psql or mysql line that reaches the database; writes the CA certificate beside it."`
+	List         dbListCommand         `cmd:"" help:"List the databases."`
+	View         dbViewCommand         `cmd:"" help:"Show one database."`
+	Create       dbCreateCommand       `cmd:"" help:"Create a database."`
+	Update       dbUpdateCommand       `cmd:"" help:"Change label, type, number of nodes, allow list, when it sleeps or whether it can be deleted."`
+	Delete       dbDeleteCommand       `cmd:"" help:"Delete a database and all its data."`
+	Credentials  dbCredentialsCommand  `cmd:"" help:"Show the root user's name and password; with --reset make a new one."`
+	Config       dbConfigCommands      `cmd:"" help:"The server's settings: what can be chosen, what is."`
+	Metrics      dbMetricsCommand      `cmd:"" help:"Plot what was measured of a database: the last hour, unless told otherwise."`
+	Patch        dbPatchCommand        `cmd:"" help:"Do now what waits for the maintenance window: the newest installed version of the series, certificates, restarts."`
+	Upgrade      dbUpgradeCommand      `cmd:"" help:"Move the database to a newer version; says beforehand for how long nobody can write."`
+	UpgradeCheck dbUpgradeCheckCommand `cmd:"" help:"Try a newer version on a copy of the data: what stands in the way, and how long it takes."`
+	Restart      dbRestartCommand      `cmd:"" help:"Start the database's servers anew; three one after the other, with a pause of a moment."`
+	Switchover   dbSwitchoverCommand   `cmd:"" help:"Have another of three nodes become the primary, with a pause of a moment."`
+	Suspend      dbSuspendCommand      `cmd:"" help:"Stop the database; its data and addresses stay."`
+	Resume       dbResumeCommand       `cmd:"" help:"Start a suspended database again."`
+	Nodes        dbNodesCommand        `cmd:"" help:"Show the servers behind a database: role, health, lag; with --history the changes of the primary."`
+	Database     dbLogicalCommands     `cmd:"" help:"The logical databases of a database."`
+	User         dbUserCommands        `cmd:"" help:"The users that log in to a database."`
+	Pool         dbPoolCommands        `cmd:"" help:"Connection pools of a PostgreSQL database."`
+	Extension    dbExtensionCommands   `cmd:"" help:"Extensions of a PostgreSQL database."`
+	Queries      dbQueriesCommands     `cmd:"" help:"What sessions of a database are doing, what statements have cost, how one would be carried out."`
+	Top          dbTopCommand          `cmd:"" help:"Watch nodes, sessions and statements of a database."`
+	Logs         dbLogsCommand         `cmd:"" help:"Show what the database's servers have logged."`
+	Migration    dbMigrationCommands   `cmd:"" help:"Bring logical databases over from a server elsewhere."`
+	Export       dbExportCommand       `cmd:"" help:"Write a logical database as a dump, with the server's own programs on this machine."`
+	Import       dbImportCommand       `cmd:"" help:"Read a dump into a logical database, with the server's own programs on this machine."`
+	Connect      dbConnectCommand      `cmd:"" help:"Print the psql or mysql line that reaches the database; writes the CA certificate beside it."`
 }
 
 type databaseArg struct {
@@ -258,18 +263,27 @@ func (f *dbUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client,
 type dbDeleteCommand struct {
 	apiFlags
 	databaseArg
-	Yes bool `help:"Don't ask."`
+	FinalBackup bool `negatable:"" help:"Take a last backup first, which is kept for a while: see steward backup finals."`
+	Yes         bool `help:"Don't ask."`
 }
 
 func (f *dbDeleteCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
 	if !f.Yes {
-		fmt.Fprintf(s.out, "Delete %s (%s) and all its data? Type its label: ", d.Label, d.Engine)
+		what := "all its data"
+		if !f.FinalBackup {
+			what += ", without a last backup"
+		}
+		fmt.Fprintf(s.out, "Delete %s (%s) and %s? Type its label: ", d.Label, d.Engine, what)
 		var answer string
 		if _, err := fmt.Fscanln(s.in, &answer); err != nil || answer != d.Label {
 			return errors.New("nothing was deleted")
 		}
 	}
-	if err := c.DeleteDatabase(ctx, d); err != nil {
+	remove := c.DeleteDatabase
+	if f.FinalBackup {
+		remove = c.DeleteDatabaseAfterBackup
+	}
+	if err := remove(ctx, d); err != nil {
 		return err
 	}
 	fmt.Fprintln(s.out, d.Label, "is deleted.")

@@ -56,7 +56,7 @@ type dbExtensionCreateCommand struct {
 	databaseArg
 	extensionArg
 	logicalFlag
-	Schema string `help:"Where its objects are made; public when left out."`
+	Schema string `help:"Where its objects are made. When left out, public, or a new schema for an extension that needs one of its own."`
 }
 
 func (f *dbExtensionCreateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {

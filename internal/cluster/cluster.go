@@ -165,6 +165,8 @@ type Cluster struct {
 	// Deleted is when the customer deleted it; the row lives on, unseen, until
 	// its resources are removed.
 	Deleted *time.Time
+	// FinalUntil is until when the last backup of a deleted database is kept for its owner; nil without any.
+	FinalUntil *time.Time
 }
 
 // Hosts are the two stable addresses of a database.

@@ -105,6 +105,7 @@ const (
 	RequestDelete      Request = "deleted"
 	RequestUpdate      Request = "updated"
 	RequestPatch       Request = "patched"
+	RequestTrial       Request = "tried with another version"
 	RequestRestart     Request = "restarted"
 	RequestSwitchover  Request = "switched over"
 	RequestReset       Request = "given new credentials"
@@ -128,6 +129,7 @@ var allowed = map[Request][]Status{
 	RequestDelete:      {Active, Failed, Degraded, Suspended}, // all that last
 	RequestUpdate:      {Active},
 	RequestPatch:       {Active},
+	RequestTrial:       {Active, BackingUp, Degraded, Suspended},
 	RequestRestart:     {Active},
 	RequestSwitchover:  {Active},
 	RequestReset:       {Active},

@@ -118,6 +118,7 @@ func TestRequire(t *testing.T) {
 		cluster.RequestDelete:      "active failed degraded suspended",
 		cluster.RequestUpdate:      "active",
 		cluster.RequestPatch:       "active",
+		cluster.RequestTrial:       "active backing_up degraded suspended",
 		cluster.RequestRestart:     "active",
 		cluster.RequestSwitchover:  "active",
 		cluster.RequestReset:       "active",

@@ -22,6 +22,8 @@ type Backups struct {
 	Continuous *bool `koanf:"continuous"`
 	// KeepAfterDelete is how long those of deleted databases are kept; 0: not at all.
 	KeepAfterDelete time.Duration `koanf:"keep_after_delete"`
+	// KeepFinal is how long the last backup of a deleted database is kept for its owner, who asked for one; 0: none can be asked for.
+	KeepFinal time.Duration `koanf:"keep_final"`
 	// Timeout is how long the bucket may leave a request without moving a byte.
 	Timeout time.Duration `koanf:"timeout"`
 	// RetryFor is how long a backup, a restore or a fork that fails is tried again.
@@ -44,6 +46,9 @@ func (c Config) validateBackups() []error {
 	}
 	if c.Backups.KeepAfterDelete < 0 {
 		errs = append(errs, errors.New("backups.keep_after_delete: must not be negative"))
+	}
+	if c.Backups.KeepFinal < 0 {
+		errs = append(errs, errors.New("backups.keep_final: must not be negative"))
 	}
 	if c.Backups.Timeout < time.Second || c.Backups.Timeout > time.Hour {
 		errs = append(errs, errors.New("backups.timeout: must be 1s-1h"))

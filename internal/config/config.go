@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"steward/internal/monitor"
 )
 
 // Config is what an operator can set in the file given with --config, or in
@@ -29,6 +31,7 @@ type Config struct {
 	AutoSuspend AutoSuspend `koanf:"auto_suspend"`
 	Restore     Restore     `koanf:"restore"`
 	Monitor     Monitor     `koanf:"monitor"`
+	Imports     Imports     `koanf:"imports"`
 	Audit       Audit       `koanf:"audit"`
 	Metrics     Metrics     `koanf:"metrics"`
 	SMTP        SMTP        `koanf:"smtp"`
@@ -56,6 +59,26 @@ func (c Server) Proxies() ([]netip.Prefix, error) {
 		list = append(list, p)
 	}
 	return list, nil
+}
+
+// Imports is where databases may be brought over from.
+type Imports struct {
+	// Networks are prefixes of private addresses that sources may have, beside all public ones.
+	Networks []string `koanf:"networks"`
+}
+
+func (c Imports) validate() []error {
+	var errs []error
+	for _, text := range c.Networks {
+		err := checkNetwork(text)
+		if err == nil && !monitor.AllowedNetwork(netip.MustParsePrefix(text)) {
+			err = fmt.Errorf("%s isn't a private network as a whole", text)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("imports.networks: %w", err))
+		}
+	}
+	return errs
 }
 
 // Engines names folders to search for engine.json files, beside what the

@@ -30,7 +30,7 @@ func Default() Config {
 		Console:     Console{Enabled: true},
 		Engines:     Engines{DiscoverEvery: 5 * time.Minute},
 		Maintenance: Maintenance{AtOnce: 2},
-		Backups:     Backups{Schedule: "00:00", Keep: backup.Autos, Verify: true, Timeout: archive.DefaultTimeout, RetryFor: 10 * time.Minute},
+		Backups:     Backups{Schedule: "00:00", Keep: backup.Autos, Verify: true, Timeout: archive.DefaultTimeout, RetryFor: 10 * time.Minute, KeepFinal: 30 * 24 * time.Hour},
 		Restore:     Restore{Credentials: "keep"},
 		// SMTP: a request by HTTP must not pass for mail.
 		Monitor: Monitor{Interval: time.Minute, ConfirmAfter: monitor.DefaultRules().Confirm, ForbiddenPorts: []int{25, 465, 587}},
@@ -58,7 +58,7 @@ func Load(path string) (Config, error) {
 		if !strings.Contains(name, ".") {
 			return "", nil
 		}
-		if slices.Contains([]string{"gateway.hostnames", "engines.folders", "monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.canaries", "server.trusted_proxies"}, name) {
+		if slices.Contains([]string{"gateway.hostnames", "engines.folders", "monitor.forbidden_networks", "monitor.forbidden_ports", "monitor.canaries", "imports.networks", "server.trusted_proxies"}, name) {
 			return name, strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
 		}
 		return name, value

@@ -18,7 +18,7 @@ import (
 func (c Config) validate() []error {
 	return slices.Concat(
 		c.Gateway.validate(), c.Server.validate(), c.Limits.validate(), c.Quotas.validate(), c.validateIsolation(),
-		c.validateBackups(), c.Monitor.validate(), c.validateNotices(), c.Catalog.validate(), c.Console.validate(),
+		c.validateBackups(), c.Monitor.validate(), c.Imports.validate(), c.validateNotices(), c.Catalog.validate(), c.Console.validate(),
 		failing(
 			check{c.Audit.Keep < leastAudit, fmt.Sprintf("audit.keep: must be at least %s", leastAudit)},
 			check{c.Pool.Size < 0 || c.Pool.Size > 100, "pool.size: must be 0-100"},

@@ -176,6 +176,7 @@ var guarded = regexp.MustCompile(`^(` + strings.Join([]string{
 	`POST /v4/profile/(tokens|tfa-enable|tfa-enable-confirm|tfa-disable)`,
 	`POST /v4/account/oauth-clients(/[0-9a-f]+/reset[-_]secret)?`,
 	`(POST|PUT) /v4/account/users(/.*)?`,
+	`(POST|PUT) /v4/monitor/alert-channels(/[0-9]+)?`,
 	`DELETE /v4/.*`,
 }, "|") + `)$`)
 

@@ -363,13 +363,13 @@ func TestDelete(t *testing.T) {
 	b := newBench(t)
 	p := b.tenant("one")
 	c := b.in(p, cluster.Active)
-	if err := b.Clusters.Delete(t.Context(), p, c.Engine, c.ID); err != nil {
+	if err := b.Clusters.Delete(t.Context(), p, c.Engine, c.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.Clusters.View(t.Context(), p, "", c.ID); kind(err) != fault.NotFound {
 		t.Errorf("view: %v", err)
 	}
-	if err := b.Clusters.Delete(t.Context(), p, c.Engine, c.ID); kind(err) != fault.NotFound {
+	if err := b.Clusters.Delete(t.Context(), p, c.Engine, c.ID, false); kind(err) != fault.NotFound {
 		t.Errorf("delete again: %v", err)
 	}
 	if kept, err := b.store.ClusterForWork(t.Context(), c.ID); err != nil || kept.Deleted == nil {
@@ -431,7 +431,7 @@ var uses = []use{
 		return b.Clusters.ResetCredentials(b.t.Context(), p, engine, id)
 	}},
 	{"delete", true, true, []cluster.Status{cluster.Active, cluster.Failed, cluster.Degraded, cluster.Suspended}, func(b *bench, p account.Principal, engine cluster.Engine, id cluster.ID) error {
-		return b.Clusters.Delete(b.t.Context(), p, engine, id)
+		return b.Clusters.Delete(b.t.Context(), p, engine, id, false)
 	}},
 }
 

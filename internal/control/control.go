@@ -31,6 +31,8 @@ type Deps struct {
 	Enqueue func(ctx context.Context, tx *store.Tx, id operation.ID) error
 	// Continuous reports whether what servers write between backups is archived.
 	Continuous bool
+	// KeepFinal is how long the last backup of a deleted database is kept for its owner; 0 for none.
+	KeepFinal time.Duration
 	// Ports are the first and the last port that databases are given.
 	Ports [2]int
 	// PortUsable reports whether no other program has a port; nil when none has any.
@@ -58,7 +60,10 @@ type Deps struct {
 	Platform interface {
 		platform.Inspector
 		platform.Shaper
+		platform.Importer
 	}
+	// Sources says where databases may be brought over from, and connects there.
+	Sources platform.SourceDialer
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 	// SharedRates counts requests together with other servers; nil where there are none.
@@ -87,6 +92,7 @@ type Control struct {
 	Queries            *Queries
 	Logical            *Logical
 	Pools              *Pools
+	Migrations         *Migrations
 	Logs               *Logs
 	Maintenance        *Maintenance
 	Overview           *Overview
@@ -129,6 +135,7 @@ func New(d Deps) *Control {
 		Nodes:              &Nodes{d},
 		Logical:            &Logical{clusterChanges{d}},
 		Pools:              &Pools{clusterChanges{d}},
+		Migrations:         &Migrations{clusterChanges{d}},
 		Logs:               &Logs{d},
 		Queries:            &Queries{clusterChanges{d}},
 		Maintenance:        &Maintenance{d},

@@ -49,7 +49,7 @@ func (s *Logical) Extensions(ctx context.Context, p account.Principal, id cluste
 // AskedExtension is one of a database that is to be made, changed or dropped.
 type AskedExtension struct {
 	Database, Name string
-	// Schema is where it is made, Version what it is brought to, "" for the one that is there; Cascade reports whether what
+	// Schema is where it is made, "" for the usual; Version what it is brought to, "" for the one that is there. Cascade reports whether what
 	// depends on it is dropped, too.
 	Schema, Version string
 	Cascade         bool
@@ -57,7 +57,10 @@ type AskedExtension struct {
 
 // CreateExtension makes an extension, with all that it needs.
 func (s *Logical) CreateExtension(ctx context.Context, p account.Principal, id cluster.ID, in AskedExtension, faults fault.Faults) (logical.Extension, error) {
-	faults = combine(faults, append(nameInside("name", in.Name), nameInside("schema", in.Schema)...))
+	faults = combine(faults, nameInside("name", in.Name))
+	if in.Schema != "" {
+		faults = combine(faults, nameInside("schema", in.Schema))
+	}
 	return s.changeExtension(ctx, p, id, in, operation.ExtensionCreate, "created", faults, func(ctx context.Context, e platform.Extensions) error {
 		return e.CreateExtension(ctx, in.Name, in.Schema)
 	})

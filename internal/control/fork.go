@@ -26,7 +26,7 @@ func (s *Clusters) source(ctx context.Context, p account.Principal, f *cluster.F
 	if f == nil {
 		return nil, nil
 	}
-	c, err := s.View(ctx, p, "", f.Source)
+	c, err := s.forkable(ctx, p, f.Source)
 	if fault.IsKind(err, fault.NotFound) {
 		return nil, nil
 	}
@@ -98,7 +98,7 @@ func (s *Clusters) fork(ctx context.Context, spec cluster.Spec, source *cluster.
 	if err != nil {
 		return nil, fmt.Errorf("list the backups of database %d: %w", source.ID, err)
 	}
-	*found = append(*found, sameKind(spec, *source)...)
+	*found = append(*found, sameKind(spec, *source, all)...)
 	if !s.Catalog.Abilities(source.Region).Backups {
 		found.Add("fork.source", "Databases of the region %s can't be forked", source.Region)
 		return nil, nil
@@ -131,10 +131,11 @@ func (s *Clusters) fork(ctx context.Context, spec cluster.Spec, source *cluster.
 }
 
 // sameKind: a copy of the files can be read by the same server only, and with
-// the same encryption.
-func sameKind(spec cluster.Spec, source cluster.Cluster) fault.Faults {
+// the same encryption. Backups from before an upgrade are of another series: what is made of one is of that.
+func sameKind(spec cluster.Spec, source cluster.Cluster, all []backup.Backup) fault.Faults {
 	var found fault.Faults
-	if spec.EngineID() != source.EngineID() {
+	older := slices.ContainsFunc(all, func(b backup.Backup) bool { return cluster.SeriesOf(b.Installation) == spec.Series })
+	if spec.EngineID() != source.EngineID() && (spec.Engine != source.Engine || !older) {
 		found.Add("engine", "Must be %s, which is the source's", source.EngineID())
 	}
 	if spec.Encrypted != source.Encrypted {
@@ -200,11 +201,14 @@ func (s *Clusters) forkSecrets(ctx context.Context, spec cluster.Spec, secrets m
 
 // sourceThere demands, in the transaction that makes the fork, that the source
 // hasn't been deleted since it was looked at.
-func sourceThere(ctx context.Context, tx *store.Tx, p account.Principal, f *cluster.Fork) error {
+func sourceThere(ctx context.Context, tx *store.Tx, p account.Principal, f *cluster.Fork, now time.Time) error {
 	if f == nil {
 		return nil
 	}
 	_, err := tx.Cluster(ctx, store.ViewerOf(p), "", f.Source)
+	if fault.IsKind(err, fault.NotFound) && !p.User.Restricted {
+		_, err = tx.FinalSource(ctx, p.Account, f.Source, now)
+	}
 	if fault.IsKind(err, fault.NotFound) {
 		return fault.NewInvalid("fork.source", "There is no such database")
 	}

@@ -254,7 +254,7 @@ func (k *Keeper) drop(ctx context.Context, c cluster.Cluster, b backup.Backup) e
 // dropDeleted removes the backups of a deleted database when they were kept for
 // long enough, and with them the last of what is known of it.
 func (k *Keeper) dropDeleted(ctx context.Context, c cluster.Cluster) error {
-	if c.Deleted == nil || c.Deleted.Add(k.Backups.KeepDeleted).After(k.Now()) {
+	if c.Deleted == nil || c.Deleted.Add(k.Backups.KeepDeleted).After(k.Now()) || c.FinalUntil != nil && c.FinalUntil.After(k.Now()) {
 		return nil
 	}
 	return k.leased(ctx, c.ID, func(ctx context.Context) error {

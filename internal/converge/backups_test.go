@@ -381,7 +381,7 @@ func TestBackupsOfADeletedDatabase(t *testing.T) {
 	v := newBackupBench(t, converge.BackupOptions{KeepDeleted: 48 * time.Hour})
 	c := v.active()
 	v.snapshot(c, "mine")
-	if err := v.control.Clusters.Delete(t.Context(), v.admin, c.Engine, c.ID); err != nil {
+	if err := v.control.Clusters.Delete(t.Context(), v.admin, c.Engine, c.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	v.carryOut(c)
@@ -392,6 +392,37 @@ func TestBackupsOfADeletedDatabase(t *testing.T) {
 	}
 	v.undelete(c)
 	v.archive.Inject(archivetest.Fault{Call: "DeleteCluster", Times: 1})
+	v.pass(2 * time.Hour)
+	await.True(v.t, "all of it is gone", func() bool {
+		_, err := v.store.ClusterForWork(t.Context(), c.ID)
+		return fault.IsKind(err, fault.NotFound) && v.archive.Len() == 0
+	})
+}
+
+// TestTheLastBackupOfADeletedDatabase is kept until its time is over, or its owner gives it up.
+func TestTheLastBackupOfADeletedDatabase(t *testing.T) {
+	t.Parallel()
+	v := newBackupBench(t, converge.BackupOptions{})
+	c := v.active()
+	v.snapshot(c, "mine")
+	if err := v.control.Clusters.Delete(t.Context(), v.admin, c.Engine, c.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	// As the end of a delete with a last backup leaves it.
+	err := v.store.InTx(t.Context(), func(tx *store.Tx) error {
+		if err := tx.FailOtherOperations(t.Context(), c.ID, 0, "done"); err != nil {
+			return err
+		}
+		return tx.SetFinalUntil(t.Context(), c.ID, v.now().Add(48*time.Hour))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.pass(47 * time.Hour)
+	v.quiet()
+	if v.archive.Len() != 1 {
+		t.Fatal("its last backup is gone too early")
+	}
 	v.pass(2 * time.Hour)
 	await.True(v.t, "all of it is gone", func() bool {
 		_, err := v.store.ClusterForWork(t.Context(), c.ID)
@@ -427,7 +458,7 @@ func (v *backupBench) undelete(c cluster.Cluster) {
 	v.carryOut(c)
 	v.mustBecome(c.ID, cluster.Active)
 	v.mustServe(c.ID)
-	if err := v.control.Clusters.Delete(v.t.Context(), v.admin, c.Engine, c.ID); err != nil {
+	if err := v.control.Clusters.Delete(v.t.Context(), v.admin, c.Engine, c.ID, false); err != nil {
 		v.t.Fatal(err)
 	}
 	v.carryOut(c)
@@ -545,7 +576,7 @@ func TestADatabaseIsDeletedWhileItsBackupIsVerified(t *testing.T) {
 	c := v.active()
 	deleted := make(chan error, 1)
 	v.driver.Inject(memplatform.Fault{Step: memplatform.StepVerify, Err: memplatform.ErrInjected, Times: 1, Do: func() {
-		deleted <- v.control.Clusters.Delete(context.Background(), v.admin, c.Engine, c.ID)
+		deleted <- v.control.Clusters.Delete(context.Background(), v.admin, c.Engine, c.ID, false)
 	}})
 	v.snapshot(c, "s")
 	if err := <-deleted; err != nil {

@@ -70,6 +70,9 @@ func (k *Keeper) beginGrowth(ctx context.Context, c cluster.Cluster, next catalo
 		if _, err := tx.Transition(ctx, grown, cluster.Change); err != nil {
 			return err
 		}
+		if err := k.Issues.TellGrowth(ctx, tx, c, now, next.ID, note); err != nil {
+			return err
+		}
 		return k.schedule(ctx, tx, grown, operation.Operation{
 			Action: operation.Resize, Params: operation.Params{OldType: c.Type, Type: next.ID, Note: note},
 		})
@@ -88,6 +91,9 @@ func (k *Keeper) cantGrow(ctx context.Context, c cluster.Cluster, why string) er
 	err := k.Store.InTx(ctx, func(tx *store.Tx) error {
 		first, err := tx.RecordGrowth(ctx, c.ID, now, now.Add(-growAgain))
 		if err != nil || !first {
+			return err
+		}
+		if err := k.Issues.TellGrowth(ctx, tx, c, now, "", why); err != nil {
 			return err
 		}
 		return notify(ctx, tx, c, operation.LowDiskSpace, why)

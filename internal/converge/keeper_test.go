@@ -647,7 +647,7 @@ func TestDeletedWhileFailed(t *testing.T) {
 	c, other := b.active(), b.active()
 	b.driver.Break(c.ID, "broken")
 	b.mustBecome(c.ID, cluster.Failed)
-	if err := b.control.Clusters.Delete(t.Context(), b.admin, "", c.ID); err != nil {
+	if err := b.control.Clusters.Delete(t.Context(), b.admin, "", c.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	b.run()

@@ -14,6 +14,7 @@ type Driver interface {
 	Launcher
 	Administrator
 	Upgrader
+	MajorUpgrader
 	Replicator
 	Archiver
 	ContinuousArchiver

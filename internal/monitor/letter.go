@@ -33,6 +33,9 @@ func (n Notice) Letter() Letter {
 	if c.Maintenance != nil {
 		return n.ofWindow(*c.Maintenance)
 	}
+	if c.Growth != nil {
+		return n.ofGrowth(*c.Growth)
+	}
 	l := Letter{Close: fmt.Sprintf("Ticket %d, issue %d.", c.Ticket, n.Issue)}
 	switch n.Kind {
 	case NoticeOpened:
@@ -71,6 +74,21 @@ func (n Notice) ofWindow(w NoticeWindow) Letter {
 	case NoticeUnfinished:
 		l.Subject = about + " isn't finished"
 		l.Lead = append(l.Lead, fmt.Sprintf("It ended at %s.", clock(n.Created)))
+	}
+	l.Subject = cut(oneLine(l.Subject), maxSubject)
+	return l
+}
+
+// ofGrowth puts the notice of a database that filled up into words.
+func (n Notice) ofGrowth(g NoticeGrowth) Letter {
+	l := Letter{Lead: []string{oneLine(g.Note)}, Close: fmt.Sprintf("Database %s, id %d.", oneLine(g.Database), n.Database)}
+	switch n.Kind {
+	case NoticeGrown:
+		l.Subject = fmt.Sprintf("Database %s grows to %s", g.Database, g.Type)
+		l.Lead = append(l.Lead, whileMaintained)
+	case NoticeFull:
+		l.Subject = fmt.Sprintf("Database %s fills up and can't grow", g.Database)
+		l.Lead = append(l.Lead, "It is tried again as long as the disk is that full.")
 	}
 	l.Subject = cut(oneLine(l.Subject), maxSubject)
 	return l

@@ -11,7 +11,7 @@ import (
 )
 
 // NoticeKind is which end of an outage, or of the work of a maintenance window, a
-// notice tells of.
+// notice tells of, or that a database has filled up.
 type NoticeKind string
 
 // The kinds of notices. A recipient gets one opening for each service of an issue
@@ -27,6 +27,9 @@ const (
 	NoticeBegun      NoticeKind = "begun"
 	NoticeDone       NoticeKind = "done"
 	NoticeUnfinished NoticeKind = "unfinished"
+	// NoticeGrown is of a database with autoscale that moves to a larger type, NoticeFull of one that would have to and can't.
+	NoticeGrown NoticeKind = "grown"
+	NoticeFull  NoticeKind = "full"
 	// NoticeTest is of no issue, and isn't kept: the operator tries a channel out.
 	NoticeTest NoticeKind = "test"
 )
@@ -51,14 +54,14 @@ const EmailChannel = "email"
 // channel of the operator's can have that name.
 const AccountChannel = "@account"
 
-// Notice is what one recipient is told of one issue, or of one maintenance window.
+// Notice is what one recipient is told of one issue, of one maintenance window, or of a database that filled up.
 type Notice struct {
 	ID      NoticeID
 	Account account.ID
 	Issue   IssueID
 	// Service is what an opening tells of; 0 of another cause, and at the end.
 	Service ServiceID
-	// Database is whose window that opens at Window it is of; 0 of an issue.
+	// Database is whose window that opens at Window it is of, or which filled up then; 0 of an issue.
 	Database cluster.ID
 	Window   time.Time
 	Kind     NoticeKind
@@ -102,8 +105,18 @@ type Content struct {
 	// Closed is nil in the opening notice.
 	Closed   *time.Time      `json:"closed,omitempty"`
 	Services []NoticeService `json:"services,omitempty"`
-	// Maintenance is what a notice of a window is about; nil of an issue.
+	// Maintenance is what a notice of a window is about, Growth that of a database that filled up; nil of an issue.
 	Maintenance *NoticeWindow `json:"maintenance,omitempty"`
+	Growth      *NoticeGrowth `json:"growth,omitempty"`
+}
+
+// NoticeGrowth is a database that filled up.
+type NoticeGrowth struct {
+	Database string `json:"database"`
+	// Type is the larger one that it moves to; "" when it can't.
+	Type string `json:"type,omitempty"`
+	// Note says how full it was, and what came of it.
+	Note string `json:"note"`
 }
 
 // NoticeWindow is a maintenance window of a database.

@@ -239,3 +239,35 @@ func TestLettersOfAMaintenanceWindow(t *testing.T) {
 		}
 	}
 }
+
+// TestGrowthInWords: what people read of a database that filled up.
+func TestGrowthInWords(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind    monitor.NoticeKind
+		growth  monitor.NoticeGrowth
+		subject string
+		text    string
+	}{
+		{
+			monitor.NoticeGrown,
+			monitor.NoticeGrowth{Database: "orders", Type: "large", Note: "80 % were in use."},
+			"Database orders grows to large",
+			"80 % were in use.\n\nMeanwhile connections may break; programs that connect again go on.\n\nDatabase orders, id 7.\n",
+		},
+		{
+			monitor.NoticeFull,
+			monitor.NoticeGrowth{Database: "orders", Note: "80 % are in use\r\nand no more."},
+			"Database orders fills up and can't grow",
+			"80 % are in use and no more.\n\nIt is tried again as long as the disk is that full.\n\nDatabase orders, id 7.\n",
+		},
+	} {
+		l := monitor.Notice{Kind: c.kind, Database: 7, Content: monitor.Content{Growth: &c.growth}}.Letter()
+		if l.Subject != c.subject {
+			t.Errorf("%s: subject %q", c.kind, l.Subject)
+		}
+		if diff := cmp.Diff(c.text, l.Text()); diff != "" {
+			t.Errorf("%s: %s", c.kind, diff)
+		}
+	}
+}

@@ -168,7 +168,11 @@ func (w *work) removeBackup(ctx context.Context) error {
 // removeArchive takes all backups of a deleted database out of the archive. kept
 // says that they are kept for a while instead.
 func (w *work) removeArchive(ctx context.Context) (kept bool, err error) {
-	if w.KeepDeleted > 0 {
+	if w.op.Params.Final {
+		if kept, err = true, w.dropAllBut(ctx, w.op.Params.Backup); err != nil {
+			return false, err
+		}
+	} else if w.KeepDeleted > 0 {
 		all, err := w.Store.BackupsOf(ctx, w.c.ID)
 		if err != nil {
 			return false, fmt.Errorf("list backups: %w", err)
@@ -188,4 +192,33 @@ func (w *work) removeArchive(ctx context.Context) (kept bool, err error) {
 		return false, fmt.Errorf("remove backups: %w", err)
 	}
 	return false, nil
+}
+
+// dropAllBut takes the backups of a deleted database out of the archive but for one, unless they are kept anyway.
+func (w *work) dropAllBut(ctx context.Context, last backup.ID) error {
+	if w.KeepDeleted > 0 {
+		return nil
+	}
+	all, err := w.Store.BackupsOf(ctx, w.c.ID)
+	if err != nil {
+		return fmt.Errorf("list backups: %w", err)
+	}
+	for _, b := range all {
+		if b.ID == last {
+			continue
+		}
+		if _, err := step("remove backup", func() (struct{}, error) { return struct{}{}, w.dropBackup(ctx, b.ID) }); err != nil {
+			return fmt.Errorf("remove backup %d: %w", b.ID, err)
+		}
+		err := w.Store.InTx(ctx, func(tx *store.Tx) error {
+			if err := tx.MarkDeleting(ctx, b.ID); err != nil && !errors.Is(err, store.ErrStale) {
+				return err
+			}
+			return tx.ForgetBackup(ctx, b.ID)
+		})
+		if err != nil {
+			return fmt.Errorf("forget backup %d: %w", b.ID, err)
+		}
+	}
+	return nil
 }

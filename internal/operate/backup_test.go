@@ -456,7 +456,7 @@ func TestDeleteWithBackups(t *testing.T) {
 			b.restart()
 			c := b.active()
 			kept := b.keep(c, "s")
-			if err := b.control.Clusters.Delete(t.Context(), b.admin, c.Engine, c.ID); err != nil {
+			if err := b.control.Clusters.Delete(t.Context(), b.admin, c.Engine, c.ID, false); err != nil {
 				t.Fatal(err)
 			}
 			b.archive.Inject(archivetest.Fault{Call: "DeleteCluster", Times: 1})

@@ -53,6 +53,16 @@ func (w *work) giveUp(ctx context.Context, reason string, cause error) (again ti
 		return 0, w.giveBackupUp(ctx, reason)
 	case operation.Restore, operation.RestoreUndo:
 		return 0, w.giveRestoreUp(ctx, reason)
+	case operation.Delete:
+		return w.giveDeleteUp(ctx, reason)
+	case operation.Upgrade:
+		return w.giveUpgradeUp(ctx, reason)
+	case operation.UpgradeCheck:
+		return 0, w.end(ctx, func(tx *store.Tx) error {
+			return tx.FinishOperation(ctx, w.op.ID, operation.FailedStatus, reason)
+		})
+	case operation.Migration:
+		return 0, w.giveMigrationUp(ctx, reason)
 	}
 	var seen platform.Observed
 	if w.op.Action == operation.Create {

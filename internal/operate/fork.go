@@ -41,6 +41,9 @@ func (w *work) fork(ctx context.Context) error {
 			return err
 		}
 	}
+	if want, err = w.ofItsSeries(ctx); err != nil {
+		return err
+	}
 	limited, cancel := context.WithTimeout(ctx, w.Limits.GiveUp)
 	defer cancel()
 	seen, err := w.settleRestored(limited, want)
@@ -103,7 +106,7 @@ func (w *work) forkSource(ctx context.Context) (cluster.Cluster, error) {
 		return cluster.Cluster{}, errSourceGone
 	}
 	source, err := w.Store.ClusterForWork(ctx, w.c.Fork.Source)
-	if fault.IsKind(err, fault.NotFound) || err == nil && (source.Deleted != nil || source.Account != w.c.Account) {
+	if fault.IsKind(err, fault.NotFound) || err == nil && (source.Deleted != nil && (source.FinalUntil == nil || !source.FinalUntil.After(w.Now())) || source.Account != w.c.Account) {
 		return source, errSourceGone
 	}
 	if err != nil {

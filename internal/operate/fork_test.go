@@ -167,7 +167,7 @@ func TestTheSourceIsDeletedMeanwhile(t *testing.T) {
 			made := b.fork(c, nil)
 			fork := b.last
 			remove := func() {
-				if err := b.control.Clusters.Delete(context.WithoutCancel(t.Context()), b.admin, c.Engine, c.ID); err != nil {
+				if err := b.control.Clusters.Delete(context.WithoutCancel(t.Context()), b.admin, c.Engine, c.ID, false); err != nil {
 					t.Error(err)
 				}
 				b.runToEnd()

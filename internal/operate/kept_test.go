@@ -144,7 +144,7 @@ func TestADeleteTakesKeptBackupsAlong(t *testing.T) {
 	if _, err := b.store.Secret(t.Context(), c.ID, platform.BackupKey); !fault.IsKind(err, fault.NotFound) {
 		t.Errorf("a key: %v", err)
 	}
-	if err := b.control.Clusters.Delete(t.Context(), b.admin, c.Engine, c.ID); err != nil {
+	if err := b.control.Clusters.Delete(t.Context(), b.admin, c.Engine, c.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	b.driver.Inject(memplatform.Fault{Step: memplatform.StepDrop, Times: 1})

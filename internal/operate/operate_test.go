@@ -128,7 +128,7 @@ var requests = []request{
 	{
 		name: "delete",
 		ask: func(b *bench, c cluster.Cluster) error {
-			return b.control.Clusters.Delete(b.t.Context(), b.admin, c.Engine, c.ID)
+			return b.control.Clusters.Delete(b.t.Context(), b.admin, c.Engine, c.ID, false)
 		},
 		done: func(b *bench, c cluster.Cluster) { b.mustBeGone(c) },
 	},
@@ -140,7 +140,7 @@ var requests = []request{
 			}
 			b.runToEnd()
 			b.mustRest(c)
-			return b.control.Clusters.Delete(b.t.Context(), b.admin, c.Engine, c.ID)
+			return b.control.Clusters.Delete(b.t.Context(), b.admin, c.Engine, c.ID, false)
 		},
 		done: func(b *bench, c cluster.Cluster) { b.mustBeGone(c) },
 	},
@@ -320,7 +320,7 @@ func (b *bench) mustTell(r request, c cluster.Cluster, o operation.Operation) {
 
 func (b *bench) remove(c cluster.Cluster) {
 	b.t.Helper()
-	if err := b.control.Clusters.Delete(b.t.Context(), b.admin, "", c.ID); err != nil {
+	if err := b.control.Clusters.Delete(b.t.Context(), b.admin, "", c.ID, false); err != nil {
 		b.t.Fatalf("delete: %v", err)
 	}
 	b.runToEnd()
@@ -468,7 +468,7 @@ func TestDeleteIsNeverGivenUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, hopeless)
 	c := b.active()
-	if err := b.control.Clusters.Delete(t.Context(), b.admin, c.Engine, c.ID); err != nil {
+	if err := b.control.Clusters.Delete(t.Context(), b.admin, c.Engine, c.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	b.driver.Inject(memplatform.Fault{Step: memplatform.StepRemove, Times: 12})

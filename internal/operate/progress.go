@@ -74,3 +74,15 @@ func (c counted) Write(p []byte) (int, error) {
 	c.bytes.Add(int64(n))
 	return n, err
 }
+
+// counting counts what is read.
+type counting struct {
+	io.Reader
+	bytes *atomic.Int64
+}
+
+func (c counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.bytes.Add(int64(n))
+	return n, err
+}

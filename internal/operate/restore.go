@@ -25,12 +25,9 @@ const LockedOutReason = "The backup is restored, but it is older than the last r
 // before the platform is asked, and read whole before the platform touches
 // anything: what is damaged costs nothing.
 func (w *work) restore(ctx context.Context) error {
-	b, err := w.Store.BackupForWork(ctx, w.op.Params.Backup)
-	if fault.IsKind(err, fault.NotFound) || err == nil && b.State != backup.Complete {
-		return &impossible{reason: "The backup is gone."}
-	}
+	b, err := w.completeBackup(ctx, "The backup is gone.")
 	if err != nil {
-		return fmt.Errorf("read backup %d: %w", w.op.Params.Backup, err)
+		return err
 	}
 	want, err := w.wanted(false)
 	if err != nil {
@@ -48,30 +45,60 @@ func (w *work) restore(ctx context.Context) error {
 			return err
 		}
 	}
+	if want, err = w.ofItsSeries(ctx); err != nil {
+		return err
+	}
 	return w.endRestore(ctx, want, b)
+}
+
+// completeBackup is the backup that the operation names; gone is the reason why the operation can't go on without.
+func (w *work) completeBackup(ctx context.Context, gone string) (backup.Backup, error) {
+	b, err := w.Store.BackupForWork(ctx, w.op.Params.Backup)
+	if fault.IsKind(err, fault.NotFound) || err == nil && b.State != backup.Complete {
+		return b, &impossible{reason: gone}
+	}
+	if err != nil {
+		return b, fmt.Errorf("read backup %d: %w", w.op.Params.Backup, err)
+	}
+	return b, nil
+}
+
+// openedBackup is a backup of the database's in the archive, which was found whole. Its content is to be closed.
+type openedBackup struct {
+	copy    platform.Copy
+	key     []byte
+	content io.ReadCloser
+}
+
+// openBackup verifies a backup and opens its content.
+func (w *work) openBackup(ctx context.Context, b backup.Backup) (o openedBackup, err error) {
+	m, err := step("verify archive", func() (archive.Manifest, error) { return w.Archive.Verify(ctx, w.c.ID, b.ID) })
+	if err != nil {
+		return o, w.damaged(ctx, b, err)
+	}
+	o.copy = m.Copy
+	if o.key, err = w.Store.Secret(ctx, w.c.ID, platform.BackupKey); err != nil {
+		return o, fmt.Errorf("backup key: %w", err)
+	}
+	if _, o.content, err = w.Archive.Get(ctx, w.c.ID, b.ID, o.key); err != nil {
+		return o, w.damaged(ctx, b, err)
+	}
+	return o, nil
 }
 
 // copyFrom streams a backup out of the archive into the platform.
 func (w *work) copyFrom(ctx context.Context, want platform.Wanted, b backup.Backup) error {
 	p := w.report(ctx, "restored", b.Bytes)
 	defer p.end()
-	m, err := step("verify archive", func() (archive.Manifest, error) { return w.Archive.Verify(ctx, w.c.ID, b.ID) })
+	opened, err := w.openBackup(ctx, b)
 	if err != nil {
-		return w.damaged(ctx, b, err)
+		return err
 	}
-	key, err := w.Store.Secret(ctx, w.c.ID, platform.BackupKey)
-	if err != nil {
-		return fmt.Errorf("backup key: %w", err)
-	}
-	_, content, err := w.Archive.Get(ctx, w.c.ID, b.ID, key)
-	if err != nil {
-		return w.damaged(ctx, b, err)
-	}
-	defer content.Close()
-	in := &announced{Reader: content, atEnd: func() error { return w.touched(ctx) }}
-	from := platform.Source{Copy: m.Copy}
+	defer opened.content.Close()
+	in := &announced{Reader: opened.content, atEnd: func() error { return w.touched(ctx) }}
+	from := platform.Source{Copy: opened.copy}
 	if w.recovers(b) {
-		from.Recovery = w.recovery(w.c.ID, *w.op.Params.To, key)
+		from.Recovery = w.recovery(w.c.ID, *w.op.Params.To, opened.key)
 	}
 	reached, err := step("restore", func() (time.Time, error) {
 		return w.Driver.Restore(ctx, want, from, in, func(bytes int64) { p.bytes.Store(bytes) })
@@ -278,6 +305,9 @@ func (w *work) undoRestore(ctx context.Context) error {
 		if err := w.touched(ctx); err != nil {
 			return err
 		}
+	}
+	if want, err = w.ofItsSeries(ctx); err != nil {
+		return err
 	}
 	return w.endWithPassword(ctx, want)
 }

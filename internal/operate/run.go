@@ -13,6 +13,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/failpoint"
 	"steward/internal/fault"
+	"steward/internal/migration"
 	"steward/internal/operation"
 	"steward/internal/outage"
 	"steward/internal/platform"
@@ -25,6 +26,9 @@ type Platform interface {
 	platform.Applier
 	platform.Archiver
 	platform.BackupKeeper
+	platform.Upgrader
+	platform.Importer
+	Inside(ctx context.Context, id cluster.ID, work func(ctx context.Context, l platform.Logical) error) error
 }
 
 // Options are what an Operator is made of.
@@ -38,8 +42,12 @@ type Options struct {
 	Recovery Recovery
 	// Issues tells of the ends of maintenance windows.
 	Issues outage.IssueTracker
+	// Sources opens connections to where databases are brought over from.
+	Sources platform.SourceDialer
 	// KeepDeleted is how long the backups of deleted databases are kept.
 	KeepDeleted time.Duration
+	// KeepFinal is how long the last backup of a deleted database is kept for its owner.
+	KeepFinal time.Duration
 	// Reapply makes a restore end with today's root password, also where the
 	// backup is from before it was reset.
 	Reapply bool
@@ -108,7 +116,7 @@ const leastAttempts = 3
 // Operator carries operations out.
 type Operator struct {
 	Options
-	backups, restores *slots
+	backups, restores, imports *slots
 }
 
 // New makes an Operator.
@@ -117,7 +125,7 @@ func New(o Options) *Operator {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Operator{Options: o, backups: newSlots(o.Limits.AtOnce), restores: newSlots(o.Limits.AtOnce)}
+	return &Operator{Options: o, backups: newSlots(o.Limits.AtOnce), restores: newSlots(o.Limits.AtOnce), imports: newSlots(o.Limits.AtOnce)}
 }
 
 // Run takes one pass over an operation. Repeating it is harmless, also at the
@@ -159,8 +167,11 @@ func (r *Operator) Run(ctx context.Context, id operation.ID) (again time.Duratio
 func (r *Operator) lease(ctx context.Context, op operation.Operation) (leased context.Context, release func(), ok bool, err error) {
 	const patience = 2 * time.Second
 	lease := r.Store.Lease
-	if op.Action == operation.Backup { // the database is looked after meanwhile
+	if op.Action == operation.Backup || op.Action == operation.UpgradeCheck { // the database is looked after meanwhile
 		lease = r.Store.LeaseBackup
+	}
+	if op.Action == operation.Migration {
+		lease = r.Store.LeaseImport
 	}
 	pause := 5 * time.Millisecond
 	for until := time.Now().Add(patience); ; {
@@ -211,6 +222,11 @@ func (w *work) gone(ctx context.Context) error {
 		status, message = operation.Finished, ""
 	}
 	return w.Store.InTx(ctx, func(tx *store.Tx) error {
+		if w.op.Action == operation.Migration {
+			if err := tx.FinishMigration(ctx, migration.Migration{ID: w.op.Params.Migration, Status: migration.Failed, Problem: message}); err != nil {
+				return err
+			}
+		}
 		return tx.FinishOperation(ctx, w.op.ID, status, message)
 	})
 }
@@ -264,6 +280,10 @@ func (w *work) do(ctx context.Context) error {
 		return w.restart(ctx)
 	case operation.Switchover:
 		return w.switchOver(ctx)
+	case operation.Upgrade:
+		return w.upgrade(ctx)
+	case operation.UpgradeCheck:
+		return w.checkUpgrade(ctx)
 	case operation.Suspend:
 		return w.suspend(ctx)
 	case operation.CredentialsReset:
@@ -278,6 +298,8 @@ func (w *work) do(ctx context.Context) error {
 		return w.restore(ctx)
 	case operation.RestoreUndo:
 		return w.undoRestore(ctx)
+	case operation.Migration:
+		return w.migrate(ctx)
 	}
 	return &impossible{reason: fmt.Sprintf("This version of the server doesn't know how to do a %s.", w.op.Action)}
 }
@@ -285,7 +307,7 @@ func (w *work) do(ctx context.Context) error {
 // endless reports whether the operation is never given up: what a delete removes
 // and a suspend stops must not stay for ever.
 func (w *work) endless() bool {
-	return w.op.Action == operation.Delete || w.op.Action == operation.BackupDelete || w.op.Action == operation.Suspend
+	return w.op.Action == operation.Delete && (!w.op.Params.Final || w.op.Params.Touched) || w.op.Action == operation.BackupDelete || w.op.Action == operation.Suspend
 }
 
 // exhausted reports whether the operation has been tried for long enough.

@@ -41,6 +41,8 @@ type bench struct {
 	archive *archivetest.Memory
 	// keeps has the platform keep backups itself.
 	keeps bool
+	// versions are those installed; nil for the usual ones.
+	versions map[string][]string
 	// change is applied to the operator's options at each start.
 	change   func(*operate.Options)
 	control  *control.Control
@@ -74,7 +76,7 @@ func newBenchOn(t *testing.T, s *store.Store, limits operate.Limits) *bench {
 
 // restart is what a new process starts with: nothing but store and world.
 func (b *bench) restart() {
-	b.driver = memplatform.New(b.world, memplatform.Options{Secrets: b.store, Keeps: b.keeps})
+	b.driver = memplatform.New(b.world, memplatform.Options{Secrets: b.store, Keeps: b.keeps, Versions: b.versions})
 	plans := &catalog.Catalog{Plans: []catalog.Plan{small, large}, Regions: []catalog.Region{{ID: "local"}}, Engines: b.driver.Engines()}
 	b.control = control.New(control.Deps{
 		Store: b.store, Catalog: plans, Ports: [2]int{21000, 23000}, Logger: slog.New(slog.DiscardHandler),

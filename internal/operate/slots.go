@@ -52,8 +52,14 @@ func (r *Operator) slotsOf(op operation.Operation) *slots {
 	switch op.Action {
 	case operation.Backup:
 		return r.backups
-	case operation.Restore:
+	case operation.Restore, operation.Upgrade, operation.UpgradeCheck:
 		return r.restores
+	case operation.Migration:
+		return r.imports
+	case operation.Delete:
+		if op.Params.Final && !op.Params.Touched {
+			return r.backups
+		}
 	case operation.Create:
 		if op.Params.Fork != 0 {
 			return r.restores

@@ -9,6 +9,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/backup"
 	"steward/internal/cluster"
+	"steward/internal/migration"
 	"steward/internal/parameter"
 )
 
@@ -28,19 +29,22 @@ const (
 	Patch            Action = "database_patch"
 	Restart          Action = "database_restart"
 	Switchover       Action = "database_switchover"
-	Suspend          Action = "database_suspend"
-	Resume           Action = "database_resume"
-	Backup           Action = "database_backup_create"
-	BackupDelete     Action = "database_backup_delete"
-	BackupVerify     Action = "database_backup_verify_failed"
-	Restore          Action = "database_backup_restore"
-	RestoreUndo      Action = "database_backup_restore_undo"
-	Degraded         Action = "database_degraded"
-	Failover         Action = "database_failover"
-	Failed           Action = "database_failed"
-	Recovered        Action = "database_recovered"
-	LowDiskSpace     Action = "database_low_disk_space"
-	ArchiveGap       Action = "database_archive_gap"
+	// Upgrade moves a database to another release series, UpgradeCheck tries that on a copy.
+	Upgrade      Action = "database_upgrade"
+	UpgradeCheck Action = "database_upgrade_check"
+	Suspend      Action = "database_suspend"
+	Resume       Action = "database_resume"
+	Backup       Action = "database_backup_create"
+	BackupDelete Action = "database_backup_delete"
+	BackupVerify Action = "database_backup_verify_failed"
+	Restore      Action = "database_backup_restore"
+	RestoreUndo  Action = "database_backup_restore_undo"
+	Degraded     Action = "database_degraded"
+	Failover     Action = "database_failover"
+	Failed       Action = "database_failed"
+	Recovered    Action = "database_recovered"
+	LowDiskSpace Action = "database_low_disk_space"
+	ArchiveGap   Action = "database_archive_gap"
 	// FellAsleep and Woke tell of a database that nobody used, and somebody needed again.
 	FellAsleep Action = "database_sleep"
 	Woke       Action = "database_wake"
@@ -60,6 +64,7 @@ const (
 	ExtensionCreate Action = "database_extension_create"
 	ExtensionUpdate Action = "database_extension_update"
 	ExtensionDelete Action = "database_extension_delete"
+	Migration       Action = "database_migration"
 	PoolCreate      Action = "database_pool_create"
 	PoolUpdate      Action = "database_pool_update"
 	PoolDelete      Action = "database_pool_delete"
@@ -156,6 +161,8 @@ type Params struct {
 	Backup backup.ID `json:"backup,omitempty"`
 	// BackupLabel is its label, since it may be gone when the event is read.
 	BackupLabel string `json:"backup_label,omitempty"`
+	// Migration is the one that is carried out.
+	Migration migration.ID `json:"migration,omitempty"`
 	// Fork is the database whose backup a new one is made of.
 	Fork cluster.ID `json:"fork,omitempty"`
 	// Failed reports whether the database had failed before it was to be restored.
@@ -177,8 +184,23 @@ type Params struct {
 	Primary *cluster.PrimaryChange `json:"primary,omitempty"`
 	// From is the primary that hands its role over; nil until it is known.
 	From *int `json:"from,omitempty"`
+	// Series is the one that an upgrade moves to, or tries; OldSeries the one before.
+	Series    string `json:"series,omitempty"`
+	OldSeries string `json:"old_series,omitempty"`
+	// Trial is what a check of an upgrade found; nil until it is done.
+	Trial *Trial `json:"trial,omitempty"`
+	// Final reports whether a delete begins with a last backup, which is kept for a while.
+	Final bool `json:"final,omitempty"`
 	// Note is for people, for when the operation has succeeded.
 	Note string `json:"note,omitempty"`
+}
+
+// Trial is what a check of an upgrade found.
+type Trial struct {
+	// Reasons are why it can't be done, a sentence each; none when it can.
+	Reasons []string `json:"reasons,omitempty"`
+	// PauseMS is for how many milliseconds about nobody could write.
+	PauseMS int64 `json:"pause_ms,omitempty"`
 }
 
 // Operation is one change of one cluster, or the notification of a change of

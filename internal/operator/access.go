@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"time"
 
 	"steward/internal/account"
@@ -31,6 +33,12 @@ type Access struct {
 
 // OpenAccess opens the store of a data folder, or the one at url, without its secrets.
 func OpenAccess(ctx context.Context, data, url string) (*Access, error) {
+	if url != "" {
+		return openAccess(ctx, datadir.Dir{}, url, nil)
+	}
+	if _, err := os.Stat(datadir.Dir{Data: data}.Store()); errors.Is(err, fs.ErrNotExist) { // a folder that isn't meant gets no store of its own
+		return nil, fmt.Errorf("there is no store in the data folder %s: name the one that steward serves by --data, or an own store by --store", data)
+	}
 	p, err := datadir.Open(data)
 	if err != nil {
 		return nil, err

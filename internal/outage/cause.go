@@ -46,6 +46,14 @@ func (c Cause) Alert() (id cluster.ID, rule alert.ID, ok bool) {
 	return cluster.ID(of), alert.ID(by), ok && err == nil && wrong == nil
 }
 
+// Database is whose cause it is, whatever is wrong with it; ok is false of what isn't about a database.
+func (c Cause) Database() (id cluster.ID, ok bool) {
+	rest, ok := strings.CutPrefix(string(c), "database/")
+	number, _, _ := strings.Cut(rest, "/")
+	of, err := strconv.ParseInt(number, 10, 64)
+	return cluster.ID(of), ok && err == nil
+}
+
 // Audience is who is told of an issue beside the operator's channels.
 type Audience struct {
 	// Contacts are all of the account's.

@@ -324,15 +324,7 @@ func TestCauses(t *testing.T) {
 func TestWindowsAreToldOfIfTheOperatorWants(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	var c cluster.Cluster
-	b.do(func(tx *store.Tx) (err error) {
-		spec := cluster.Spec{
-			Label: "orders", Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: "g6-nanode-1", Size: 1, AllowList: cluster.AllowList{},
-			Replication: cluster.ReplicationNone, Commit: cluster.CommitLocal, Updates: cluster.DefaultWindow(1),
-		}
-		c, err = tx.CreateCluster(t.Context(), cluster.Cluster{Account: b.owner, Spec: spec}, nil, store.Ports{First: 21000, Last: 21000})
-		return err
-	})
+	c := b.database()
 	w := monitor.NoticeWindow{Start: b.now, End: b.now.Add(time.Hour), Work: "much"}
 	tell := func() {
 		b.do(func(tx *store.Tx) error { return b.issues.TellWindow(t.Context(), tx, monitor.NoticeBegun, c, w) })
@@ -360,6 +352,49 @@ func TestWindowsAreToldOfIfTheOperatorWants(t *testing.T) {
 	}
 	slices.Sort(to)
 	if diff := cmp.Diff([]string{"email ann@example.org", "email bob@example.org", "ops "}, to); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// database is one of the owner's.
+func (b *bench) database() (c cluster.Cluster) {
+	b.do(func(tx *store.Tx) (err error) {
+		spec := cluster.Spec{
+			Label: "orders", Engine: cluster.PostgreSQL, Series: "15", Region: "local", Type: "g6-nanode-1", Size: 1, AllowList: cluster.AllowList{},
+			Replication: cluster.ReplicationNone, Commit: cluster.CommitLocal, Updates: cluster.DefaultWindow(1),
+		}
+		c, err = tx.CreateCluster(b.t.Context(), cluster.Cluster{Account: b.owner, Spec: spec}, nil, store.Ports{First: 21000, Last: 21000})
+		return err
+	})
+	return c
+}
+
+// TestGrowthIsToldOf: contacts and the operator's channels are told of each move to a larger type, and once a day that there is none.
+func TestGrowthIsToldOf(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := b.database()
+	morning := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	for _, told := range []struct {
+		at time.Time
+		to string
+	}{
+		{morning, ""}, {morning.Add(time.Hour), ""}, {morning.Add(24 * time.Hour), ""}, {morning, "large"}, {morning.Add(time.Hour), "larger"},
+	} {
+		b.do(func(tx *store.Tx) error {
+			return b.issues.TellGrowth(t.Context(), tx, c, told.at, told.to, "It is full.")
+		})
+	}
+	all, err := b.store.Notices(t.Context(), store.NoticeQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, n := range all {
+		got[fmt.Sprintf("%s %s %s", n.Kind, n.Content.Growth.Database, n.Content.Growth.Type)]++
+	}
+	const each = 3 // two contacts and a channel
+	if diff := cmp.Diff(map[string]int{"full orders ": 2 * each, "grown orders large": each, "grown orders larger": each}, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -190,6 +190,21 @@ func (c Config) Values(s Server) []Chosen {
 	return all
 }
 
+// OfferedOn is the part of the config that a server has, and the names of the others.
+func (c Config) OfferedOn(s Server) (kept Config, dropped []string) {
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		if p, known := find(s.Family, name); !known || !p.OfferedOn(s) {
+			dropped = append(dropped, name)
+			continue
+		}
+		if kept == nil {
+			kept = Config{}
+		}
+		kept[name] = c[name]
+	}
+	return kept, dropped
+}
+
 // Rendered is the value as PostgreSQL's file has it, with its unit.
 func (c Chosen) Rendered() string {
 	switch v := c.Value.(type) {

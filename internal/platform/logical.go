@@ -23,7 +23,7 @@ type Logical interface {
 // Extensions are those of one database of a cluster's primary.
 type Extensions interface {
 	Extensions(ctx context.Context) ([]logical.Extension, error)
-	// CreateExtension makes one in a schema, with all that it needs.
+	// CreateExtension makes one in a schema, the usual one when that is "", with all that it needs.
 	CreateExtension(ctx context.Context, name, schema string) error
 	// UpdateExtension brings one to a version, the one that is there when it is "".
 	UpdateExtension(ctx context.Context, name, version string) error

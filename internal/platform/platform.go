@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"steward/internal/catalog"
@@ -95,10 +96,12 @@ type Driver interface {
 	ContinuousArchiver
 	Verifier
 	BackupKeeper
+	Upgrader
 	Reconciler
 	Measurer
 	Inspector
 	Shaper
+	Importer
 	// Changes tells of clusters that should be looked at again: a server
 	// exited, a ping was missed. It is a hint; a sweep looks anyway.
 	Changes() <-chan cluster.ID
@@ -221,6 +224,48 @@ type Archiver interface {
 	// Undo brings the data back that the last Restore set aside; ErrNothingAside when
 	// there is none.
 	Undo(ctx context.Context, want Wanted) error
+}
+
+// NoUpgradeError is returned when data can't be moved to another series: it, or what of the customer's is in it, stands in the way, and
+// trying again won't help. The data is as it was. Its sentences are for customers.
+type NoUpgradeError struct {
+	Reasons []string
+	// Cause is for operators; nil where the sentences say it all.
+	Cause error
+}
+
+func (e *NoUpgradeError) Error() string {
+	text := strings.Join(e.Reasons, " ")
+	if e.Cause != nil {
+		text += " " + e.Cause.Error()
+	}
+	return text
+}
+
+func (e *NoUpgradeError) Unwrap() error { return e.Cause }
+
+// Trial is what was found when an upgrade was tried out.
+type Trial struct {
+	// Reasons are why it can't be done, a sentence each, for customers; none when it can.
+	Reasons []string
+	// Pause is about how long nobody can write while it is done.
+	Pause time.Duration
+}
+
+// Upgrader is the part of a Driver that moves clusters to another release series. A caller holds the cluster's lease around Upgrade.
+type Upgrader interface {
+	// Upgrade moves the data to want.Series, which isn't the one that it is of, or is by now. While the servers run it makes a copy; then it
+	// stops them, calls pausing, and moves the copy. The old data is set aside as by Restore, for Undo. Nobody is let in before Apply. Repeated
+	// after a crash, it begins anew. A NoUpgradeError says that it can't be done.
+	Upgrade(ctx context.Context, want Wanted, pausing func() error) error
+	// Abandon ends an upgrade for good: if it began to replace the data, that is brought back. Nobody is let in before Apply.
+	Abandon(ctx context.Context, want Wanted) error
+	// Polish does what can follow an upgrade while customers use the servers: statistics, extensions, indexes that sort otherwise. The note, for
+	// the customer, is about what is left to do; "" for nothing.
+	Polish(ctx context.Context, want Wanted) (note string, err error)
+	// TryUpgrade moves a copy in r to want.Series in a scratch server of its own, and takes the time. The error is one of the trial, not of
+	// the upgrade. Remove ends it.
+	TryUpgrade(ctx context.Context, want Wanted, c Copy, r io.Reader) (Trial, error)
 }
 
 // Verifier is the part of a Driver that tries backups out.

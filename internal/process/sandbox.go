@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -28,6 +29,8 @@ type View struct {
 	// Read are paths it can read, Write those it can also write. Paths that
 	// don't exist are left out of Read.
 	Read, Write []string
+	// Alone takes it the network, too, but for loopback of its own.
+	Alone bool
 }
 
 // FindSandbox looks for bubblewrap and tries it as the given user (0: the
@@ -89,6 +92,9 @@ func (s *Sandbox) Wrap(argv []string, v View, workDir string) []string {
 		line = append(line, "/bin/sh", "-c", `exec "$@" 3<"$0"`, s.filter)
 	}
 	line = append(line, s.program, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1", "--cap-drop", "ALL")
+	if v.Alone {
+		line = append(line, "--unshare-net", "--die-with-parent")
+	}
 	if s.filter != "" {
 		line = append(line, "--seccomp", "3")
 	}
@@ -110,6 +116,17 @@ func (s *Sandbox) Wrap(argv []string, v View, workDir string) []string {
 	}
 	line = append(line, "--chdir", workDir, "--")
 	return append(line, argv...)
+}
+
+// WrapTool is Wrap for a program that steward waits for: the sandbox, and all in it, ends with steward. accounts is a file that
+// it sees as the system's list of users, for programs that ask for the name of their own.
+func (s *Sandbox) WrapTool(argv []string, v View, workDir, accounts string) []string {
+	line := s.Wrap(argv, v, workDir)
+	if s == nil {
+		return line
+	}
+	line = slices.Insert(line, slices.Index(line, "--chdir"), "--ro-bind", accounts, "/etc/passwd")
+	return slices.Insert(line, slices.Index(line, "--unshare-pid"), "--die-with-parent")
 }
 
 // systemFolders are /bin, /lib and the like: links into /usr on systems that

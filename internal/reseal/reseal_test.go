@@ -375,7 +375,7 @@ func TestNoSealedColumnIsForgotten(t *testing.T) {
 	want := []string{
 		"account_keys.sealed", "cluster_secrets.sealed", "second_factors.sealed", // sealed anew
 		// by a data key of account_keys
-		"alert_channels.sealed_secret", "alert_channels.sealed_url", "credentials.sealed_password", "credentials.sealed_username",
+		"alert_channels.sealed_secret", "alert_channels.sealed_url", "credentials.sealed_password", "credentials.sealed_username", "migrations.sealed_password",
 	}
 	slices.Sort(want)
 	if diff := cmp.Diff(want, found); diff != "" {

@@ -163,7 +163,7 @@ func (q queries) LastRestore(ctx context.Context, id cluster.ID, before time.Tim
 	return last, classify(err)
 }
 
-// Undoable reports whether the last that replaced a cluster's data was a restore, which ended after a moment or is under way.
+// Undoable reports whether the last that replaced a cluster's data was a restore, or an upgrade, which ended after a moment or is under way.
 func (q queries) Undoable(ctx context.Context, of cluster.ID, after time.Time) (bool, error) {
 	last, err := q.q.LastReplacement(ctx, int64(of))
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -172,7 +172,7 @@ func (q queries) Undoable(ctx context.Context, of cluster.ID, after time.Time) (
 	if err != nil {
 		return false, classify(err)
 	}
-	return last.Action == string(operation.Restore) && (last.Finished == nil || last.Finished.After(after)), nil
+	return last.Action != string(operation.RestoreUndo) && (last.Finished == nil || last.Finished.After(after)), nil
 }
 
 // BackupInPlace is the backup that the cluster's last restore put in place, unless

@@ -48,6 +48,8 @@ func classify(err error) error {
 		return BackupLabelTaken()
 	case "backups_running_unique":
 		return BackupRuns()
+	case "migrations_running_unique":
+		return fault.NewPrecondition("Another migration of the database goes on; wait until it has ended, or cancel it.")
 	case "credentials_label_unique":
 		return monitor.CredentialLabelTaken()
 	case "alert_channels_label_unique":

@@ -47,10 +47,12 @@ func (q queries) Issue(ctx context.Context, of account.ID, id monitor.IssueID) (
 // issue's ticket.
 var IssueFields = filter.Fields{
 	"id": filter.Number, "created": filter.Time, "closed": filter.Time, "entity.id": filter.Number, "entity.label": filter.Text,
+	"database_id": filter.Number,
 }
 
 var issueColumns = columns{
 	"id": "i.id", "created": shown("i.created"), "closed": shown("i.closed"), "entity.id": "t.id", "entity.label": "t.summary",
+	"database_id": "substring(i.cause FROM '^database/([0-9]{1,18})(?:/|$)')::bigint",
 }
 
 // Issues is one page of the account's open issues and those closed lately,

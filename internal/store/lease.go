@@ -16,6 +16,7 @@ const (
 	workLease   = 7002
 	backupLease = 7003
 	verifyLease = 7004
+	importLease = 7005
 	rotateLease = 7010
 )
 
@@ -96,6 +97,12 @@ func (s *Store) Lease(ctx context.Context, id cluster.ID) (leased context.Contex
 // which may take hours: others act on the cluster meanwhile. Writes are as with Lease.
 func (s *Store) LeaseBackup(ctx context.Context, id cluster.ID) (leased context.Context, release func(), ok bool, err error) {
 	return s.leaseFenced(ctx, leaseKey(backupLease, id))
+}
+
+// LeaseImport makes the caller the only one who brings databases over into the cluster, which may take hours: others act on the
+// cluster meanwhile. Writes are as with Lease.
+func (s *Store) LeaseImport(ctx context.Context, id cluster.ID) (leased context.Context, release func(), ok bool, err error) {
+	return s.leaseFenced(ctx, leaseKey(importLease, id))
 }
 
 // LeaseVerify makes the caller the only one of all servers that tries out backups.

@@ -56,7 +56,8 @@ func TestConstraintsKnowTheNouns(t *testing.T) {
 		"backups_target_check":    sorted(backup.FromPrimary, backup.FromSecondary),
 		"backups_state_check":     sorted(backup.Running, backup.Complete, backup.Failed, backup.Deleting),
 		"notices_kind_check": sorted(monitor.NoticeOpened, monitor.NoticeRecovered, monitor.NoticeUnwatched,
-			monitor.NoticeAnnounced, monitor.NoticeBegun, monitor.NoticeDone, monitor.NoticeUnfinished),
+			monitor.NoticeAnnounced, monitor.NoticeBegun, monitor.NoticeDone, monitor.NoticeUnfinished,
+			monitor.NoticeGrown, monitor.NoticeFull),
 		"grants_permission_check": sorted(account.ReadOnly, account.ReadWrite),
 	} {
 		if diff := cmp.Diff(want, words(t, s, constraint)); diff != "" {

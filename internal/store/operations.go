@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -123,6 +124,15 @@ func (q queries) MarkRead(ctx context.Context, v Viewer, id operation.ID) error 
 func (q queries) OperationForWork(ctx context.Context, id operation.ID) (operation.Operation, error) {
 	o, err := scanOperation(q.db.QueryRow(ctx, selectOperation+" FROM operations WHERE id = $1", int64(id)))
 	return o, classify(err)
+}
+
+// LastOperation is the last of a cluster's with an action; false when there was none.
+func (q queries) LastOperation(ctx context.Context, id cluster.ID, action operation.Action) (operation.Operation, bool, error) {
+	o, err := scanOperation(q.db.QueryRow(ctx, selectOperation+" FROM operations WHERE cluster_id = $1 AND action = $2 ORDER BY id DESC LIMIT 1", int64(id), string(action)))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return o, false, nil
+	}
+	return o, err == nil, classify(err)
 }
 
 // UnfinishedOperations are those of a cluster that somebody still has to carry

@@ -30,12 +30,12 @@ func (q queries) NodesChanged(ctx context.Context, id cluster.ID) ([]operation.O
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (operation.Operation, error) { return scanOperation(row) })
 }
 
-// Breaks are when a cluster's data was replaced by a restore, or that was undone, and when its archive was found
+// Breaks are when a cluster's data was replaced by a restore or an upgrade, or that was undone, and when its archive was found
 // to have a gap.
 func (q queries) Breaks(ctx context.Context, id cluster.ID) (restores, gaps []time.Time, err error) {
 	rows, err := q.db.Query(ctx, `SELECT created, action = $2 FROM operations WHERE cluster_id = $1
-		AND (action = $2 OR action IN ($3, $4) AND params ->> 'touched' = 'true')`,
-		int64(id), string(operation.ArchiveGap), string(operation.Restore), string(operation.RestoreUndo))
+		AND (action = $2 OR action IN ($3, $4, $5) AND params ->> 'touched' = 'true')`,
+		int64(id), string(operation.ArchiveGap), string(operation.Restore), string(operation.RestoreUndo), string(operation.Upgrade))
 	if err != nil {
 		return nil, nil, classify(err)
 	}

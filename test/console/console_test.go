@@ -2,24 +2,19 @@ package console
 
 import (
 	"context"
-	"encoding/base64"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
@@ -57,17 +52,25 @@ func TestConsole(t *testing.T) {
 		{"users, tokens and log-ins", people},
 		{"status pages", statusPages},
 		{"what is inside a database", inside},
+		{"connection pools", pooled},
+		{"slow statements and plans", statements},
+		{"alert rules and channels", alerts},
 		{"restore a moment, and undo it", moments},
 		{"usage, clients, machines and credentials", rest},
 		{"plots", plots},
 		{"a second factor", factor},
 		{"everybody can use it", accessible},
+		{"a screen reader is told all of it", screenReader},
 		{"the keyboard is enough", keyboard},
-		{"five hundred databases", many},
+		{"from creating to deleting by keys alone", byKeys},
+		{"five hundred databases and a month", many},
+		{"an open page asks for nothing", idle},
+		{"a primary is killed before one's eyes", failover},
 		{"requests from other sites are refused", otherSites},
 		{"no secret stays behind", secrets},
 		{"only the public API is asked", publicOnly},
 		{"secrets ask for the password again", stale},
+		{"the other family's pages", besides},
 		{"log-out ends the cookie", logout},
 		{"who may only see is offered nothing else", readOnly},
 	}
@@ -141,22 +144,7 @@ func createAndConnect(t *testing.T, w *world) {
 	w.do(t, until(`[...document.querySelectorAll(".facts .status")].some(e => e.innerText === "Active")`))
 	w.shoot(t, "overview")
 	line := value[string](t, w.browser, `document.querySelector(".code pre").innerText`)
-	folder := t.TempDir()
-	certificate := value[string](t, w.browser, `fetch("/console/v4/databases/postgresql/instances").then(r => r.json()).then(l => fetch("/console/v4/databases/postgresql/instances/" + l.data[0].id + "/ssl")).then(r => r.json()).then(s => s.ca_certificate)`)
-	pem, err := base64.StdEncoding.DecodeString(certificate)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "shop-ca.crt"), pem, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	command := exec.CommandContext(ctx, "sh", "-c", line+` -Atc "SELECT 6 * 7"`)
-	command.Dir = folder
-	if out, err := command.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "42" {
-		t.Errorf("the line of the page answered %q, %v", out, err)
-	}
+	w.connects(t, "shop")
 	for _, kind := range []string{"uri", "env", "yaml", "go", "node", "python", "java", "php", "dotnet", "rails"} {
 		w.do(t, choose("With", kind), until(fmt.Sprintf(`document.querySelector(".code pre").innerText !== %q`, line)))
 	}
@@ -197,9 +185,15 @@ func stored(t *testing.T, w *world) {
 	for i, text := range hostile {
 		name := fmt.Sprintf("%d %.20s", i, text)
 		for path, body := range map[string]map[string]any{
-			"/v4/managed/services":                         {"label": name, "service_type": "tcp", "address": "127.0.0.1:1", "timeout": 1, "notes": text, "region": "local", "interval": 86400},
-			"/v4/managed/contacts":                         {"name": name, "email": "x@example.org", "group": name},
-			"/v4/account/oauth-clients":                    {"label": name, "redirect_uri": "https://example.org/"},
+			"/v4/managed/services":       {"label": name, "service_type": "tcp", "address": "127.0.0.1:1", "timeout": 1, "notes": text, "region": "local", "interval": 86400},
+			"/v4/managed/contacts":       {"name": name, "email": "x@example.org", "group": name},
+			"/v4/account/oauth-clients":  {"label": name, "redirect_uri": "https://example.org/"},
+			"/v4/monitor/alert-channels": {"label": name, "channel_type": "email", "details": map[string]any{"email": map[string]any{"addresses": []string{"x@example.org"}}}},
+			"/v4/monitor/services/dbaas/alert-definitions": {
+				"label": name, "description": text, "severity": 3, "channel_ids": []int{1}, "scope": "account",
+				"rule_criteria":      map[string]any{"rules": []map[string]any{{"metric": "cpu_usage", "aggregate_function": "avg", "operator": "gt", "threshold": 100}}},
+				"trigger_conditions": map[string]any{"criteria_condition": "ALL", "evaluation_period_seconds": 300, "polling_interval_seconds": 300, "trigger_occurrences": 30},
+			},
 			"/v4/profile/tokens":                           {"label": name, "scopes": "events:read_only"},
 			"/v4/databases/postgresql/instances/1/backups": {"label": name},
 		} {
@@ -212,12 +206,13 @@ func stored(t *testing.T, w *world) {
 			}
 		}
 	}
-	if taken < 3*len(hostile) {
+	if taken < 5*len(hostile) {
 		t.Errorf("the API took %d hostile texts only", taken)
 	}
 	w.write(t, id)
 	for _, path := range []string{
 		"/console/", "/console/databases", "/console/events", "/console/services", "/console/services/1", "/console/contacts", "/console/account/tokens", "/console/account/apps", "/console/account/clients", "/console/machines",
+		"/console/alerts", "/console/alerts/channels", "/console/status-pages", "/console/issues", "/console/databases/postgresql/" + id + "/access", "/console/databases/postgresql/" + id + "/backups",
 		"/console/databases/postgresql/" + id, "/console/databases/postgresql/" + id + "/queries", "/console/databases/postgresql/" + id + "/events",
 	} {
 		w.do(t, w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`))
@@ -246,7 +241,10 @@ func (w *world) write(t *testing.T, id string) {
 
 func managed(t *testing.T, w *world) {
 	w.do(t, w.visit("/console/services"), press("Watch a service"), fill("Address", "nonsense"), press("Save"), until(`document.querySelectorAll(".problem").length >= 2`),
-		fill("Label", "front"), choose("Kind", "tcp"), fill("Address", "127.0.0.1:1"), choose("Region", "local"), fill("Seconds between checks", "10"), press("Save"), see("The service is watched."), see("Stop checking"))
+		fill("Label", "front"), choose("Kind", "tcp"), fill("Address", "127.0.0.1:1"), choose("Region", "local"), fill("Seconds between checks", "10"), press("Save"), see("The service is watched."), press("Stop checking"), press("Check again"), see("Stop checking"),
+		fill("Notes", "Behind the balancer"), press("Save"), see("Saved."), see("Behind the balancer"))
+	w.do(t, w.visit("/console/services/add"), fill("Label", "brief"), choose("Kind", "tcp"), fill("Address", "127.0.0.1:2"), choose("Region", "local"), press("Save"), see("Stop checking"), press("Delete"), fill("Type brief to go on", "brief"), press("Delete"),
+		until(`location.pathname === "/console/services"`), until(`!document.querySelector("table")?.innerText.includes("brief")`))
 	w.do(t, w.visit("/console/contacts"), press("Add a contact"), fill("Name", "Ann"), fill("E-mail", "nobody"), press("Save"), until(`document.querySelector("dialog .problem")`),
 		fill("E-mail", "ann@example.org"), press("Save"), see("ann@example.org"), press("Change Ann"), fill("Group", "night"), press("Save"), see("night"),
 		press("Delete Ann"), fill("Type Ann to go on", "Ann"), press("Delete"), until(`!document.body.innerText.includes("ann@example.org")`))
@@ -257,7 +255,8 @@ func managed(t *testing.T, w *world) {
 
 func people(t *testing.T, w *world) {
 	w.do(t, w.visit("/console/account"), press("Add a user"), fill("User name", "bob"), fill("E-mail", "bob@example.org"), press("Add a user"), see("bob@example.org"),
-		press("Grants of bob"), choose("again", "read_only"), press("Save"), see("Saved."))
+		press("Grants of bob"), choose("again", "read_only"), press("Save"), see("Saved."),
+		press("Add a user"), fill("User name", "eve"), fill("E-mail", "eve@example.org"), press("Add a user"), press("Delete eve"), fill("Type eve to go on", "eve"), press("Delete"), until(`!document.body.innerText.includes("eve@example.org")`))
 	w.do(t, w.visit("/console/account/tokens"), press("Make a token"), fill("Label", "robot"), press("Make a token"), see("This is the token."))
 	text := value[string](t, w.browser, `document.querySelector(".code pre").innerText`)
 	r, err := http.NewRequestWithContext(t.Context(), "GET", w.origin+"/v4/databases/instances", http.NoBody)
@@ -268,7 +267,7 @@ func people(t *testing.T, w *world) {
 	if resp, err := http.DefaultClient.Do(r); err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("the token: %v, %v", resp, err)
 	}
-	w.do(t, press("I have it"), until(`!document.querySelector(".code")`), w.visit("/console/account/logins"), see("127.0.0.1"), w.visit("/console/account/apps"), see("Console"))
+	w.do(t, press("I have it"), until(`!document.querySelector(".code")`), press("Delete robot"), press("Delete"), until(`!document.querySelector("[aria-label='Delete robot']")`), w.visit("/console/account/logins"), see("127.0.0.1"), w.visit("/console/account/apps"), see("Console"))
 }
 
 // readOnly is a user who may see one database: what it may not do isn't offered.
@@ -279,14 +278,39 @@ func readOnly(t *testing.T, w *world) {
 	}
 	w.do(t, press("Log out"), see("Log in to steward"), visit("about:blank"), visit(strings.TrimSpace(out)), fill("Password", password), fill("The same password again", password), press("Set the password"),
 		see("Log in to steward"), logIn("bob", password), see("What happened last"), w.visit("/console/databases"), see("again"))
-	for path, offered := range map[string]string{"/console/databases": "Create a database", "/console/databases/postgresql/1/backups": "Back up now", "/console/databases/postgresql/1/settings": "Delete the database", "/console/databases/postgresql/1/access": "Save"} {
+	own := []string{"tokens", "apps", "security"} // which are about the caller itself
+	// unasked are pages that know by themselves that they aren't for this user.
+	unasked := []string{"create", "settings", "alerts", "channels", "account", "clients", "usage"}
+	seen := []string{"home", "databases", "overview", "metrics", "queries", "backups", "access", "happened", "events", "logins", "regions"}
+	for name, path := range screens {
+		if name == "public" || slices.Contains(own, name) {
+			continue
+		}
+		w.mu.Lock()
+		clear(w.refused)
+		w.mu.Unlock()
 		w.do(t, w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`))
-		if value[bool](t, w.browser, fmt.Sprintf(`[...document.querySelectorAll("button, a")].some(e => e.innerText.trim() === %q)`, offered)) {
-			t.Errorf("%s offers %s", path, offered)
+		offered := value[[]string](t, w.browser, `[...document.querySelectorAll("main button:not(.sort, .copy), main form, main a.button")].filter(e => e.checkVisibility() && !e.disabled).map(e => e.innerText.trim())`)
+		offered = slices.DeleteFunc(offered, func(text string) bool { return harmless[text] })
+		if len(offered) > 0 && name != "settings" && name != "access" || name == "access" && slices.Contains(offered, "Save") {
+			t.Errorf("%s offers %q", name, offered)
+		}
+		w.mu.Lock()
+		if refused := w.refused[w.origin+path]; slices.Contains(seen, name) == (len(refused) > 0) && !slices.Contains(unasked, name) {
+			t.Errorf("%s asked for what its user may not have: %q", name, refused)
+		}
+		w.mu.Unlock()
+		if why := value[bool](t, w.browser, `document.querySelector("main").innerText.includes("Your user may not") || document.querySelector("main").innerText.includes("You may see this, but not change it.")`); why == slices.Contains(seen, name) && name != "access" {
+			t.Errorf("%s says that it isn't the user's to see: %v", name, why)
 		}
 	}
 	w.do(t, w.visit("/console/databases/postgresql/1/settings"), see("You may see this, but not change it."), w.visit("/console/account"), see("Your user may not see this."),
-		w.visit("/console/services"), see("Your user may not see this."))
+		w.visit("/console/services"), see("Your user may not see this."), w.visit("/console/services/add"), see("Your user may not see this."), w.visit("/console/databases/create"), see("Your user may not create databases."))
+}
+
+// harmless are buttons that change nothing, by their texts.
+var harmless = map[string]bool{
+	"Show the password": true, "Hide the password": true, "Download the CA certificate": true, "Earlier": true, "Later": true, "Closer": true, "Whole time": true, "CSV": true, "Read again": true, "Older lines": true, "Earlier ones": true, "Try again": true,
 }
 
 // stale makes the session's password old: secrets ask for it again.
@@ -326,7 +350,7 @@ func settings(t *testing.T, w *world) {
 var screens = map[string]string{
 	"home": "/console/", "databases": "/console/databases", "create": "/console/databases/create", "events": "/console/events", "overview": "/console/databases/postgresql/1",
 	"metrics": "/console/databases/postgresql/1/metrics", "queries": "/console/databases/postgresql/1/queries", "backups": "/console/databases/postgresql/1/backups",
-	"services": "/console/services", "service": "/console/services/1", "issues": "/console/issues", "issue": "/console/issues/1", "contacts": "/console/contacts", "account": "/console/account",
+	"services": "/console/services", "service": "/console/services/1", "issues": "/console/issues", "issue": "/console/issues/1", "contacts": "/console/contacts", "alerts": "/console/alerts", "channels": "/console/alerts/channels", "account": "/console/account",
 	"tokens": "/console/account/tokens", "apps": "/console/account/apps", "clients": "/console/account/clients", "logins": "/console/account/logins", "usage": "/console/account/usage", "regions": "/console/account/regions",
 	"pages": "/console/status-pages", "security": "/console/account/security", "public": "/status/front", "machines": "/console/machines", "credentials": "/console/machines/credentials",
 	"access": "/console/databases/postgresql/1/access", "settings": "/console/databases/postgresql/1/settings", "happened": "/console/databases/postgresql/1/events",
@@ -351,27 +375,40 @@ type window struct {
 	theme string
 }
 
-// accessible has axe-core look at every screen, in both themes, narrow and wide.
-func accessible(t *testing.T, w *world) {
-	axe, err := os.ReadFile("../../web/node_modules/axe-core/axe.min.js")
+// axe is a step that gives the page axe-core.
+func axe(t *testing.T) step {
+	t.Helper()
+	text, err := os.ReadFile("../../web/node_modules/axe-core/axe.min.js")
 	if err != nil {
 		t.Fatalf("scripts/setup --build fetches it: %v", err)
 	}
+	return script(string(text))
+}
+
+// examine has axe-core look at the page in a window, which must be wide enough for it.
+func (w *world) examine(t *testing.T, where string, at window) {
+	t.Helper()
 	type finding struct {
 		Impact, ID string
 		Nodes      []string
 	}
+	w.do(t, look(at.width, at.theme))
+	found := value[[]finding](t, w.browser, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => ({Impact: v.impact, ID: v.id, Nodes: v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary)})))`)
+	for _, f := range found {
+		t.Errorf("%s, %d px, %s: %s %s: %q", where, at.width, at.theme, f.Impact, f.ID, f.Nodes)
+	}
+	if over := value[int](t, w.browser, `Math.max(document.documentElement.scrollWidth - innerWidth, (document.querySelector("dialog")?.scrollWidth ?? 0) - (document.querySelector("dialog")?.clientWidth ?? 0))`); over > 0 {
+		t.Errorf("%s, %d px: %d pixels too wide", where, at.width, over)
+	}
+}
+
+// accessible has axe-core look at every screen, in both themes, narrow and wide.
+func accessible(t *testing.T, w *world) {
+	given := axe(t)
 	for name, path := range screens {
-		w.do(t, look(1280, "light"), w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`), script(string(axe)))
+		w.do(t, look(1280, "light"), w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`), given)
 		for _, at := range looks(name) {
-			w.do(t, look(at.width, at.theme))
-			found := value[[]finding](t, w.browser, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => ({Impact: v.impact, ID: v.id, Nodes: v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary)})))`)
-			for _, f := range found {
-				t.Errorf("%s, %d px, %s: %s %s: %q", name, at.width, at.theme, f.Impact, f.ID, f.Nodes)
-			}
-			if over := value[int](t, w.browser, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
-				t.Errorf("%s, %d px: %d pixels too wide", name, at.width, over)
-			}
+			w.examine(t, name, at)
 			w.shoot(t, fmt.Sprintf("screen-%s-%d-%s", name, at.width, at.theme))
 		}
 	}
@@ -391,43 +428,6 @@ func keyboard(t *testing.T, w *world) {
 	}
 	w.do(t, w.visit("/console/databases"), see("again"), keys("j"), until(`document.activeElement.innerText === "again"`), keys("\r"), see("Show the password"),
 		press("Databases"), see("Keys:"), keys("/"), until(`document.activeElement.type === "search"`), keys("nosuch"), see("No database matches."))
-}
-
-// many shows a list of five hundred, as the API would answer it.
-func many(t *testing.T, w *world) {
-	if _, err := chromedp.Call(w.ctx, performance.Enable, performance.EnableParams{}); err != nil {
-		t.Fatal(err)
-	}
-	figures := func() (scripting, all float64) {
-		found, err := chromedp.Call(w.ctx, performance.GetMetrics, cdp.Empty{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range found.Metrics {
-			switch m.Name {
-			case "ScriptDuration":
-				scripting = 1000 * m.Value
-			case "TaskDuration":
-				all = 1000 * m.Value
-			}
-		}
-		return scripting, all
-	}
-	w.do(t, w.visit("/console/"), see("What happened last"), run(`(() => {
-		const ask = window.fetch;
-		window.fetch = async (to, how) => {
-			if (!String(to).includes("/v4/databases/instances")) return ask(to, how);
-			const answer = await ask(to); // whole, whatever the page has already
-			const list = await answer.json();
-			const data = Array.from({length: 500}, (_, i) => ({...list.data[0], id: i + 1, label: "database-" + i}));
-			return new Response(JSON.stringify({...list, data, results: 500, pages: 1}), {status: 200, headers: {"Content-Type": "application/json"}});
-		};
-	})()`))
-	scripting, all := figures()
-	w.do(t, press("Databases"), until(`document.querySelectorAll("tbody tr").length === 500`))
-	nowScripting, nowAll := figures()
-	t.Logf("the list of five hundred: %.0f ms of scripting, %.0f ms in all", nowScripting-scripting, nowAll-all)
-	w.do(t, fill("Filter", "database-49"), until(`document.querySelectorAll("tbody tr").length === 11`))
 }
 
 // ask sends a request as a browser would, from another site or this one.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +40,10 @@ type browser struct {
 	ctx context.Context
 	mu  sync.Mutex
 	// asked are the requests that went to the API, by method and path.
-	asked      map[string]bool
+	asked map[string]bool
+	// from is the page that asked, and refused what pages asked that was answered with 403.
+	from       map[network.RequestID]string
+	refused    map[string][]string
 	complaints []string
 }
 
@@ -51,7 +55,7 @@ func newBrowser(t *testing.T) *browser {
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(func() { cancel(); stop() })
-	b := &browser{ctx: ctx, asked: map[string]bool{}}
+	b := &browser{ctx: ctx, asked: map[string]bool{}, from: map[network.RequestID]string{}, refused: map[string][]string{}}
 	if err := chromedp.Listen(ctx, b.note); err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +80,12 @@ func (b *browser) note(event any) {
 		if _, rest, ok := strings.Cut(e.Request.URL, "/console/v4/"); ok {
 			path, _, _ := strings.Cut(rest, "?")
 			b.asked[e.Request.Method+" /v4/"+path] = true
+			b.from[e.RequestID] = e.DocumentURL
+		}
+	case *network.EventResponseReceived:
+		if _, rest, ok := strings.Cut(e.Response.URL, "/console/v4/"); ok && e.Response.Status == http.StatusForbidden {
+			page := b.from[e.RequestID]
+			b.refused[page] = append(b.refused[page], "/v4/"+rest)
 		}
 	case *audits.EventIssueAdded:
 		if e.Issue.Details.ContentSecurityPolicyIssueDetails != nil {

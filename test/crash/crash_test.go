@@ -5,6 +5,7 @@ package crash
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,8 @@ type operation struct {
 	prepare func(w *world)
 	// ask sends the request. It may fail: the server dies at some point.
 	ask func(w *world) (status int, err error)
+	// patience is how long a failpoint of it may take to be reached; unreached unless set.
+	patience time.Duration
 	// check demands the outcome. accepted reports whether the request was answered with 200.
 	check func(t *testing.T, w *world, accepted bool)
 }
@@ -272,7 +275,7 @@ func (w *world) run(op operation, ordinal int) (hits int, died bool) {
 		select {
 		case <-w.Exited():
 			died = true
-		case <-time.After(unreached):
+		case <-time.After(cmp.Or(op.patience, unreached)):
 			w.t.Logf("%s: failpoint %d wasn't reached this time", op.name, ordinal)
 			w.Kill()
 		}

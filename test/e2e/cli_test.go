@@ -152,6 +152,15 @@ func logicalCommands(t *testing.T, s *harness.Server, d harness.Database, run fu
 	}
 	refused("doesn't offer dblink", "db", "extension", "create", "cli-pg", "dblink")
 	run("db", "extension", "drop", "cli-pg", "citext", "--database", "orders")
+	if out := run("db", "extension", "create", "cli-pg", "postgis"); !strings.Contains(out, "postgis") {
+		t.Errorf("db extension create printed %s", out)
+	}
+	var projected string
+	err := s.MustConnect(d, s.Credentials(d)).QueryRowContext(t.Context(), "SELECT postgis.ST_AsText(postgis.ST_Transform('SRID=4326;POINT(13.4 52.5)'::postgis.geometry, 3857), 0)").Scan(&projected)
+	if err != nil || projected != "POINT(1491681 6891042)" { // PROJ's database of projections is readable inside the server's sandbox
+		t.Errorf("the point in Web Mercator is %s, %v", projected, err)
+	}
+	run("db", "extension", "drop", "cli-pg", "postgis")
 	refused("owns databases: orders", "db", "user", "delete", "cli-pg", "owner one")
 	refused("nothing was deleted", "db", "database", "delete", "cli-pg", "orders")
 	run("db", "database", "delete", "cli-pg", "orders", "--yes")

@@ -87,6 +87,7 @@ func TestPools(t *testing.T) {
 	if err := usePool(t, d, port, c, "app"); err != nil {
 		t.Error(err)
 	}
+	poolsOutliveARestore(t, s, d, port, c)
 	if status, body := s.Call("DELETE", d.Path(), nil, nil); status != 200 {
 		t.Fatal(body)
 	}
@@ -101,6 +102,58 @@ func TestPools(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// poolsOutliveARestore has a pool lead to what was restored, and to what was there before once that is undone. A fork has none.
+func poolsOutliveARestore(t *testing.T, s *harness.Server, d harness.Database, port int, c harness.Credentials) {
+	t.Helper()
+	taken := s.Snapshot(d, "before", "primary")
+	write := func() {
+		ctx := timeout(t, 10*time.Second)
+		conn, err := harness.ConnectPool(ctx, d, port, c, "app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(ctx)
+		if _, err := conn.Exec(ctx, "CREATE TABLE later (n int)"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// has returns an error while a pool doesn't lead to data that have the table, or haven't.
+	has := func(want bool) func() error {
+		return func() error {
+			ctx := timeout(t, 10*time.Second)
+			conn, err := harness.ConnectPool(ctx, d, port, c, "app")
+			if err != nil {
+				return err
+			}
+			defer conn.Close(ctx)
+			var there bool
+			if err := conn.QueryRow(ctx, "SELECT to_regclass('later') IS NOT NULL").Scan(&there); err != nil || there != want {
+				return fmt.Errorf("the table is there: %v, %w", there, err)
+			}
+			return nil
+		}
+	}
+	write()
+	s.Restore(d, taken)
+	s.Eventually("a pool before what was restored", has(false))
+	if status, body := s.Call("POST", d.Path()+"/restore/undo", nil, nil); status != 200 {
+		t.Fatal(body)
+	}
+	s.AwaitStatus(d, "active")
+	s.Eventually("a pool before what there was", has(true))
+
+	spec := harness.Small("forked", postgresql)
+	spec["fork"] = map[string]any{"source": d.ID}
+	fork := s.CreateActive(spec)
+	var pools struct{ Results int }
+	if status, body := s.Call("GET", fork.Path()+"/connection-pools", nil, &pools); status != 200 || pools.Results != 0 || s.PoolPort(fork) != 0 {
+		t.Errorf("pools of a fork: %d %s, port %d", status, body, s.PoolPort(fork))
+	}
+	if status, body := s.Call("DELETE", fork.Path(), nil, nil); status != 200 {
+		t.Fatal(body)
+	}
 }
 
 // usePool connects to a pool and asks something.

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -22,10 +23,12 @@ type Database struct {
 	ID     int64  `json:"id"`
 	Label  string `json:"label"`
 	Engine string `json:"engine"`
-	Status string `json:"status"`
-	Type   string `json:"type"`
-	Port   int    `json:"port"`
-	Hosts  struct {
+	// Version is the release series.
+	Version string `json:"version"`
+	Status  string `json:"status"`
+	Type    string `json:"type"`
+	Port    int    `json:"port"`
+	Hosts   struct {
 		Primary   string `json:"primary"`
 		Secondary string `json:"secondary"`
 	} `json:"hosts"`
@@ -47,6 +50,8 @@ type Credentials struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
 	CA       []byte
+	// Logical is the logical database to connect to; the first one when "".
+	Logical string `json:"-"`
 }
 
 // Spec is a create request.
@@ -156,7 +161,7 @@ func ConnectBy(ctx context.Context, d Database, c Credentials, dial func(ctx con
 	var db *sql.DB
 	if d.Engine == "mysql" {
 		config := mysql.NewConfig()
-		config.User, config.Passwd, config.DBName = c.Username, c.Password, "defaultdb"
+		config.User, config.Passwd, config.DBName = c.Username, c.Password, cmp.Or(c.Logical, "defaultdb")
 		config.Net, config.Addr, config.TLS = "tcp", address, verified
 		config.DialFunc = dial
 		connector, err := mysql.NewConnector(config)
@@ -169,7 +174,7 @@ func ConnectBy(ctx context.Context, d Database, c Credentials, dial func(ctx con
 		if err != nil {
 			return nil, err
 		}
-		config.Password, config.TLSConfig, config.Fallbacks = c.Password, verified, nil
+		config.Password, config.TLSConfig, config.Fallbacks, config.Database = c.Password, verified, nil, cmp.Or(c.Logical, "defaultdb")
 		config.DialFunc = dial
 		db = stdlib.OpenDB(*config)
 	}

@@ -40,6 +40,7 @@ var layerOf = map[string]layer{
 	"steward/internal/insight":   nouns,
 	"steward/internal/logical":   nouns,
 	"steward/internal/measure":   nouns,
+	"steward/internal/migration": nouns,
 	"steward/internal/monitor":   nouns,
 	"steward/internal/operation": nouns,
 	"steward/internal/parameter": nouns,
@@ -120,7 +121,7 @@ type rule struct {
 
 var rules = []rule{
 	{
-		from: []string{"steward/internal/account", "steward/internal/alert", "steward/internal/backup", "steward/internal/catalog", "steward/internal/cluster", "steward/internal/fault", "steward/internal/filter", "steward/internal/insight", "steward/internal/logical", "steward/internal/measure", "steward/internal/monitor", "steward/internal/operation", "steward/internal/parameter", "steward/internal/statement"},
+		from: []string{"steward/internal/account", "steward/internal/alert", "steward/internal/backup", "steward/internal/catalog", "steward/internal/cluster", "steward/internal/fault", "steward/internal/filter", "steward/internal/insight", "steward/internal/logical", "steward/internal/measure", "steward/internal/migration", "steward/internal/monitor", "steward/internal/operation", "steward/internal/parameter", "steward/internal/statement"},
 		to:   []string{"os", "os/...", "net", "net/http", "database/sql", "log/slog", "sync", "context", "math/rand/...", "crypto/rand", "github.com/jackc/..."},
 		why:  "nouns are pure rules: no I/O, no goroutines, nothing random",
 	},

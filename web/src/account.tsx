@@ -5,9 +5,9 @@ import { call, whole } from "./call";
 import { Clients, Regions, Usage } from "./clients";
 import { plain, when } from "./format";
 import { useReader } from "./live";
-import { Security } from "./security";
+import { Yourself } from "./security";
 import { T } from "./text";
-import { Alert, Button, Card, Code, Danger, Dialog, Field, Loaded, Page, Problems, Status, Sure, Table, Tabs, Time, useAction } from "./ui";
+import { Alert, Button, Card, Choice, Dialog, FormDialog, Items, Loaded, Once, Page, Problems, Status, Sure, Table, Tabs, Text, Tick, Time, useAction } from "./ui";
 import { may, profile } from "./who";
 
 const tabs = ["", "security", "tokens", "apps", "clients", "logins", "usage", "regions"] as const;
@@ -17,68 +17,38 @@ export function Account({ tab }: { tab: string }) {
   return (
     <Page title={T.account.title}>
       <Tabs label={T.account.parts} at={at(tab)} all={tabs.map((t) => [at(t), T.account.tab[t]])} />
-      {tab === "" ? <Users /> : tab === "security" ? <Security /> : tab === "tokens" ? <Tokens /> : tab === "apps" ? <Apps /> : tab === "logins" ? <Logins /> : tab === "clients" ? <Clients /> : tab === "usage" ? <Usage /> : tab === "regions" ? <Regions /> : <Alert>{T.gone}</Alert>}
+      {tab === "" ? <Users /> : tab === "security" ? <Yourself /> : tab === "tokens" ? <Tokens /> : tab === "apps" ? <Apps /> : tab === "logins" ? <Logins /> : tab === "clients" ? <Clients /> : tab === "usage" ? <Usage /> : tab === "regions" ? <Regions /> : <Alert>{T.gone}</Alert>}
     </Page>
   );
 }
 
 function Users() {
-  const [open, setOpen] = useState<{ kind: "add" } | { kind: "grants" | "delete"; user: UserView }>();
   const read = useReader(may.account() ? "users" : null, (background) => whole((page) => call("GET /v4/account/users", { query: { page, page_size: 500 }, background })));
-  const close = () => setOpen(undefined);
   if (!may.account()) return <Alert kind="warn">{T.forbidden}</Alert>;
   return (
-    <Card title={T.account.users} wide actions={<Button kind="main" onClick={() => setOpen({ kind: "add" })}>{T.account.addUser}</Button>}>
-      <Loaded of={read}>
-        {(all) => (
-          <Table
-            label={T.account.users}
-            rows={all}
-            id={(u) => u.username}
-            columns={[
-              { head: T.account.name, by: (u) => u.username, cell: (u) => plain(u.username) },
-              { head: T.contacts.email, by: (u) => u.email, cell: (u) => plain(u.email) },
-              { head: T.account.rights, by: (u) => Number(u.restricted), cell: (u) => (u.restricted ? T.account.restricted : T.account.all) },
-              { head: T.factor.title, by: (u) => Number(u.tfa_enabled), cell: (u) => (u.tfa_enabled ? T.factor.has : T.none) },
-              { head: T.account.password, cell: (u) => (u.password_created ? <Time at={u.password_created} relative /> : T.account.noPassword) },
-              { head: T.account.lastLogin, cell: (u) => <Time at={u.last_login?.login_datetime} relative /> },
-              {
-                head: T.act,
-                cell: (u) => (
-                  <div class="actions">
-                    {u.restricted && (
-                      <Button label={T.account.grantsOf(u.username)} onClick={() => setOpen({ kind: "grants", user: u })}>
-                        {T.account.grants}
-                      </Button>
-                    )}
-                    {u.username !== profile.value?.username && (
-                      <Button label={T.contacts.deleteOf(u.username)} onClick={() => setOpen({ kind: "delete", user: u })}>
-                        {T.delete}
-                      </Button>
-                    )}
-                  </div>
-                ),
-              },
-            ]}
-          />
-        )}
-      </Loaded>
-      {open?.kind === "add" && <AddUser close={close} done={() => read.read()} />}
-      {open?.kind === "grants" && <Grants user={open.user} close={close} />}
-      {open?.kind === "delete" && (
-        <Danger
-          title={T.account.deleteUser}
-          text={<p>{T.account.deleteUserText}</p>}
-          name={open.user.username}
-          action={T.delete}
-          close={close}
-          run={async () => {
-            await call("DELETE /v4/account/users/{username}", { path: { username: open.user.username } });
-            read.read();
-          }}
-        />
-      )}
-    </Card>
+    <Items
+      title={T.account.users}
+      read={read}
+      id={(u) => u.username}
+      name={(u) => u.username}
+      columns={[
+        { head: T.account.name, by: (u) => u.username, cell: (u) => plain(u.username) },
+        { head: T.contacts.email, by: (u) => u.email, cell: (u) => plain(u.email) },
+        { head: T.account.rights, by: (u) => Number(u.restricted), cell: (u) => (u.restricted ? T.account.restricted : T.account.all) },
+        { head: T.factor.title, by: (u) => Number(u.tfa_enabled), cell: (u) => (u.tfa_enabled ? T.factor.has : T.none) },
+        { head: T.account.password, cell: (u) => (u.password_created ? <Time at={u.password_created} relative /> : T.account.noPassword) },
+        { head: T.account.lastLogin, cell: (u) => <Time at={u.last_login?.login_datetime} relative /> },
+      ]}
+      can
+      add={T.account.addUser}
+      change={false}
+      form={(_, close) => <AddUser close={close} done={() => read.read()} />}
+      more={[{ text: T.account.grants, label: (u) => T.account.grantsOf(u.username), when: (u) => u.restricted, dialog: (u, close) => <Grants user={u} close={close} /> }]}
+      remove={{
+        title: T.account.deleteUser, text: T.account.deleteUserText, when: (u) => u.username !== profile.value?.username,
+        run: (u) => call("DELETE /v4/account/users/{username}", { path: { username: u.username } }),
+      }}
+    />
   );
 }
 
@@ -86,38 +56,18 @@ function AddUser({ close, done }: { close: () => void; done: () => void }) {
   const [username, setUsername] = useState("");
   const [email, setEmail] = useState("");
   const [restricted, setRestricted] = useState(true);
-  const doing = useAction();
-  const submit = async (e: Event) => {
-    e.preventDefault();
-    if (await doing.run(() => call("POST /v4/account/users", { body: { username, email, restricted } }), T.account.added)) {
-      done();
-      close();
-    }
-  };
+  const save = () => call("POST /v4/account/users", { body: { username, email, restricted } }).then(done);
   return (
-    <Dialog title={T.account.addUser} close={close}>
-      <form onSubmit={(e) => void submit(e)}>
-        <Field label={T.account.name} name="username" failure={doing.failure}>
-          {(p) => <input {...p} value={username} autocomplete="off" onInput={(e) => setUsername(e.currentTarget.value)} />}
-        </Field>
-        <Field label={T.contacts.email} name="email" failure={doing.failure}>
-          {(p) => <input {...p} type="email" value={email} autocomplete="off" onInput={(e) => setEmail(e.currentTarget.value)} />}
-        </Field>
-        <p class="check">
-          <label>
-            <input type="checkbox" checked={restricted} onChange={(e) => setRestricted(e.currentTarget.checked)} /> {T.account.restrict}
-          </label>
-        </p>
-        <p class="hint">{T.account.linkHint(username || "NAME")}</p>
-        <Problems failure={doing.failure} fields={["username", "email"]} />
-        <div class="actions">
-          <Button submit kind="main" disabled={doing.busy}>
-            {T.account.addUser}
-          </Button>
-          <Button onClick={close}>{T.cancel}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={T.account.addUser} action={T.account.addUser} fields={["username", "email"]} close={close} save={save} saved={T.account.added}>
+      {(failure) => (
+        <>
+          <Text label={T.account.name} name="username" failure={failure} value={username} set={setUsername} />
+          <Text label={T.contacts.email} name="email" type="email" failure={failure} value={email} set={setEmail} />
+          <Tick label={T.account.restrict} on={restricted} set={setRestricted} />
+          <p class="hint">{T.account.linkHint(username || "NAME")}</p>
+        </>
+      )}
+    </FormDialog>
   );
 }
 
@@ -130,6 +80,8 @@ function Grants({ user, close }: { user: UserView; close: () => void }) {
     </Dialog>
   );
 }
+
+const permissions = [["", T.account.nothing], ["read_only", T.account.see], ["read_write", T.account.seeAndChange]] as const;
 
 type Permission = "read_only" | "read_write" | null;
 
@@ -144,21 +96,9 @@ function GrantsForm({ grants, path, close }: { grants: GrantsView; path: { usern
   };
   return (
     <form onSubmit={(e) => void submit(e)}>
-      <p class="check">
-        <label>
-          <input type="checkbox" checked={add} onChange={(e) => setAdd(e.currentTarget.checked)} /> {T.account.addDatabases}
-        </label>
-      </p>
+      <Tick label={T.account.addDatabases} on={add} set={setAdd} />
       {grants.database.map((d) => (
-        <Field key={d.id} label={plain(d.label)} name={"database." + d.id}>
-          {(p) => (
-            <select {...p} value={of[d.id] ?? ""} onChange={(e) => setOf({ ...of, [d.id]: (e.currentTarget.value || null) as Permission })}>
-              <option value="">{T.account.nothing}</option>
-              <option value="read_only">{T.account.see}</option>
-              <option value="read_write">{T.account.seeAndChange}</option>
-            </select>
-          )}
-        </Field>
+        <Choice key={d.id} label={plain(d.label)} name={"database." + d.id} value={of[d.id] ?? ""} set={(to) => setOf({ ...of, [d.id]: (to || null) as Permission })} of={permissions} />
       ))}
       <Problems failure={doing.failure} />
       <div class="actions">
@@ -179,13 +119,7 @@ function Tokens() {
   const read = useReader("tokens", (background) => whole((page) => call("GET /v4/profile/tokens", { query: { page, page_size: 500 }, background })));
   return (
     <Card title={T.account.tab.tokens} wide actions={<Button kind="main" onClick={() => setOpen("add")}>{T.account.addToken}</Button>}>
-      {made && (
-        <Alert kind="good">
-          <p>{T.account.once}</p>
-          <Code what={T.account.token} text={made.token} />
-          <Button onClick={() => setMade(undefined)}>{T.account.haveIt}</Button>
-        </Alert>
-      )}
+      {made && <Once text={T.account.once} secrets={[[T.account.token, made.token]]} close={() => setMade(undefined)} />}
       <Loaded of={read}>
         {(all) => (
           <Table
@@ -234,54 +168,23 @@ function AddToken({ close, done }: { close: () => void; done: (t: TokenView) => 
   const [label, setLabel] = useState("");
   const [scopes, setScopes] = useState<Record<string, string>>({ databases: "read_only", account: "", events: "" });
   const [days, setDays] = useState("90");
-  const doing = useAction();
   const text = areas.filter((a) => scopes[a]).map((a) => `${a}:${scopes[a]}`).join(" ");
-  const submit = async (e: Event) => {
-    e.preventDefault();
+  const save = async () => {
     const expiry = days === "" ? null : new Date(Date.now() + Number(days) * 86_400_000).toISOString().slice(0, 19);
-    await doing.run(async () => {
-      done(await call("POST /v4/profile/tokens", { body: { label, scopes: text, expiry } }));
-      close();
-    });
+    done(await call("POST /v4/profile/tokens", { body: { label, scopes: text, expiry } }));
   };
   return (
-    <Dialog title={T.account.addToken} close={close}>
-      <form onSubmit={(e) => void submit(e)}>
-        <Field label={T.databases.label} name="label" failure={doing.failure}>
-          {(p) => <input {...p} value={label} required autocomplete="off" onInput={(e) => setLabel(e.currentTarget.value)} />}
-        </Field>
-        {areas.map((a) => (
-          <Field key={a} label={T.account.areas[a]} name="scopes" failure={doing.failure}>
-            {(p) => (
-              <select {...p} value={scopes[a]} onChange={(e) => setScopes({ ...scopes, [a]: e.currentTarget.value })}>
-                <option value="">{T.account.nothing}</option>
-                <option value="read_only">{T.account.see}</option>
-                <option value="read_write">{T.account.seeAndChange}</option>
-              </select>
-            )}
-          </Field>
-        ))}
-        <Field label={T.account.ends} name="expiry" failure={doing.failure}>
-          {(p) => (
-            <select {...p} value={days} onChange={(e) => setDays(e.currentTarget.value)}>
-              {["1", "30", "90", "365"].map((d) => (
-                <option key={d} value={d}>
-                  {T.account.inDays(Number(d))}
-                </option>
-              ))}
-              <option value="">{T.account.never}</option>
-            </select>
-          )}
-        </Field>
-        <Problems failure={doing.failure} fields={["label", "scopes", "expiry"]} />
-        <div class="actions">
-          <Button submit kind="main" disabled={doing.busy || text === ""}>
-            {T.account.addToken}
-          </Button>
-          <Button onClick={close}>{T.cancel}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={T.account.addToken} action={T.account.addToken} ready={text !== ""} fields={["label", "scopes", "expiry"]} close={close} save={save}>
+      {(failure) => (
+        <>
+          <Text label={T.databases.label} name="label" failure={failure} value={label} set={setLabel} />
+          {areas.map((a) => (
+            <Choice key={a} label={T.account.areas[a]} name="scopes" failure={failure} value={scopes[a] ?? ""} set={(to) => setScopes({ ...scopes, [a]: to })} of={permissions} />
+          ))}
+          <Choice label={T.account.ends} name="expiry" failure={failure} value={days} set={setDays} of={[...[1, 30, 90, 365].map((d) => [String(d), T.account.inDays(d)] as const), ["", T.account.never]]} />
+        </>
+      )}
+    </FormDialog>
   );
 }
 

@@ -576,6 +576,22 @@ export type FetchedView = {
   status: "success";
 };
 
+export type FinalView = {
+  created: string;
+  engine: string;
+  expires: string;
+  id: number;
+  label: string;
+  region: string;
+  size_bytes: number;
+  type: string;
+  version: string;
+};
+
+export type FinalsView = {
+  data: Array<FinalView>;
+};
+
 export type Fork = {
   "-"?: string | null;
   restore_time?: string | null;
@@ -680,8 +696,10 @@ export type HostsView = {
 };
 
 export type IssueView = {
+  alert_id: number | null;
   closed: string | null;
   created: string;
+  database_id: number | null;
   entity: EntityView;
   id: number;
   services: Array<number>;
@@ -855,6 +873,13 @@ export type ListLoginView = {
 
 export type ListMaintenanceView = {
   data: Array<MaintenanceView>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
+export type ListMigrationView = {
+  data: Array<MigrationView>;
   page: number;
   pages: number;
   results: number;
@@ -1088,6 +1113,63 @@ export type MetricsBody = {
   metrics: Array<AskedMetric>;
   relative_time_duration?: Duration;
   time_granularity?: unknown;
+};
+
+export type MigratedBody = {
+  as?: string;
+  name: string;
+};
+
+export type MigratedTableView = {
+  bytes: number;
+  database: string;
+  done: boolean;
+  name: string;
+  total_bytes: number;
+};
+
+export type MigratedView = {
+  as: string;
+  done: boolean;
+  name: string;
+};
+
+export type MigrationBody = {
+  databases: Array<MigratedBody>;
+  mode?: "dump";
+  source: SourceBody;
+};
+
+export type MigrationProblemView = {
+  blocking: boolean;
+  database: string | null;
+  message: string;
+};
+
+export type MigrationReportView = {
+  possible: boolean;
+  problems: Array<MigrationProblemView>;
+  replicates: boolean;
+  total_bytes: number;
+  version: string;
+};
+
+export type MigrationView = {
+  bytes: number;
+  created: string;
+  databases: Array<MigratedView>;
+  finished: string | null;
+  id: number;
+  mode: "dump";
+  phase: "checking" | "schema" | "copying" | "indexes" | "analyzing" | null;
+  problem: string | null;
+  problems: Array<MigrationProblemView>;
+  source: SourceView;
+  status: "pending" | "running" | "canceling" | "finished" | "failed" | "canceled";
+  tables: Array<MigratedTableView>;
+  tables_all: number;
+  tables_done: number;
+  total_bytes: number;
 };
 
 export type MonitorAlertView = {
@@ -1472,6 +1554,22 @@ export type SnapshotBody = {
   target?: "primary" | "secondary";
 };
 
+export type SourceBody = {
+  ca?: string;
+  host: string;
+  password: string;
+  port: number;
+  tls?: "verify" | "require" | "off";
+  username: string;
+};
+
+export type SourceView = {
+  host: string;
+  port: number;
+  tls: "verify" | "require" | "off";
+  username: string;
+};
+
 export type SshKeyView = {
   ssh_key: string;
 };
@@ -1627,6 +1725,21 @@ export type TypeView = {
   vcpus: number;
 };
 
+export type UpgradeCheckBody = {
+  version: string;
+};
+
+export type UpgradeCheckView = {
+  created: string | null;
+  finished: string | null;
+  message: string;
+  pause_seconds: number | null;
+  percent: number;
+  reasons: Array<string>;
+  status: "none" | "running" | "passed" | "failed" | "error";
+  version: string;
+};
+
 export type UptimeView = {
   checks: number;
   failures: number;
@@ -1738,6 +1851,8 @@ export interface Operations {
   "PUT /v4/account/users/{username}/grants": { in: GrantsUpdate; out: GrantsView };
   "GET /v4/databases/engines": { in: undefined; out: ListEngineView };
   "GET /v4/databases/engines/{engine}/{series}": { in: undefined; out: EngineView };
+  "GET /v4/databases/final-backups": { in: undefined; out: FinalsView };
+  "DELETE /v4/databases/final-backups/{databaseId}": { in: undefined; out: Empty };
   "GET /v4/databases/instances": { in: undefined; out: ListAnyDatabaseView };
   "GET /v4/databases/mysql/config": { in: undefined; out: Record<string, unknown> };
   "GET /v4/databases/mysql/instances": { in: undefined; out: ListDatabaseView };
@@ -1758,6 +1873,11 @@ export interface Operations {
   "DELETE /v4/databases/mysql/instances/{instanceId}/databases/{databaseName}": { in: undefined; out: Empty };
   "GET /v4/databases/mysql/instances/{instanceId}/logs": { in: undefined; out: LogsView };
   "GET /v4/databases/mysql/instances/{instanceId}/metrics": { in: undefined; out: MeasuredView };
+  "GET /v4/databases/mysql/instances/{instanceId}/migrations": { in: undefined; out: ListMigrationView };
+  "POST /v4/databases/mysql/instances/{instanceId}/migrations": { in: MigrationBody; out: MigrationView };
+  "POST /v4/databases/mysql/instances/{instanceId}/migrations/check": { in: MigrationBody; out: MigrationReportView };
+  "GET /v4/databases/mysql/instances/{instanceId}/migrations/{migrationId}": { in: undefined; out: MigrationView };
+  "DELETE /v4/databases/mysql/instances/{instanceId}/migrations/{migrationId}": { in: undefined; out: Empty };
   "GET /v4/databases/mysql/instances/{instanceId}/nodes": { in: undefined; out: NodesView };
   "GET /v4/databases/mysql/instances/{instanceId}/nodes/history": { in: undefined; out: ListPrimaryChangeView };
   "POST /v4/databases/mysql/instances/{instanceId}/patch": { in: undefined; out: Empty };
@@ -1777,6 +1897,8 @@ export interface Operations {
   "POST /v4/databases/mysql/instances/{instanceId}/suspend": { in: undefined; out: Empty };
   "POST /v4/databases/mysql/instances/{instanceId}/switchover": { in: undefined; out: Empty };
   "GET /v4/databases/mysql/instances/{instanceId}/tables": { in: undefined; out: ListTableView };
+  "GET /v4/databases/mysql/instances/{instanceId}/upgrade-check": { in: undefined; out: UpgradeCheckView };
+  "POST /v4/databases/mysql/instances/{instanceId}/upgrade-check": { in: UpgradeCheckBody; out: Empty };
   "GET /v4/databases/mysql/instances/{instanceId}/users": { in: undefined; out: ListLoginUserView };
   "POST /v4/databases/mysql/instances/{instanceId}/users": { in: LoginUserCreate; out: MadeUserView };
   "GET /v4/databases/mysql/instances/{instanceId}/users/{databaseUser}": { in: undefined; out: LoginUserView };
@@ -1811,6 +1933,11 @@ export interface Operations {
   "DELETE /v4/databases/postgresql/instances/{instanceId}/extensions/{extensionName}": { in: undefined; out: Empty };
   "GET /v4/databases/postgresql/instances/{instanceId}/logs": { in: undefined; out: LogsView };
   "GET /v4/databases/postgresql/instances/{instanceId}/metrics": { in: undefined; out: MeasuredView };
+  "GET /v4/databases/postgresql/instances/{instanceId}/migrations": { in: undefined; out: ListMigrationView };
+  "POST /v4/databases/postgresql/instances/{instanceId}/migrations": { in: MigrationBody; out: MigrationView };
+  "POST /v4/databases/postgresql/instances/{instanceId}/migrations/check": { in: MigrationBody; out: MigrationReportView };
+  "GET /v4/databases/postgresql/instances/{instanceId}/migrations/{migrationId}": { in: undefined; out: MigrationView };
+  "DELETE /v4/databases/postgresql/instances/{instanceId}/migrations/{migrationId}": { in: undefined; out: Empty };
   "GET /v4/databases/postgresql/instances/{instanceId}/nodes": { in: undefined; out: NodesView };
   "GET /v4/databases/postgresql/instances/{instanceId}/nodes/history": { in: undefined; out: ListPrimaryChangeView };
   "POST /v4/databases/postgresql/instances/{instanceId}/patch": { in: undefined; out: Empty };
@@ -1830,6 +1957,8 @@ export interface Operations {
   "POST /v4/databases/postgresql/instances/{instanceId}/suspend": { in: undefined; out: Empty };
   "POST /v4/databases/postgresql/instances/{instanceId}/switchover": { in: undefined; out: Empty };
   "GET /v4/databases/postgresql/instances/{instanceId}/tables": { in: undefined; out: ListTableView };
+  "GET /v4/databases/postgresql/instances/{instanceId}/upgrade-check": { in: undefined; out: UpgradeCheckView };
+  "POST /v4/databases/postgresql/instances/{instanceId}/upgrade-check": { in: UpgradeCheckBody; out: Empty };
   "GET /v4/databases/postgresql/instances/{instanceId}/users": { in: undefined; out: ListLoginUserView };
   "POST /v4/databases/postgresql/instances/{instanceId}/users": { in: LoginUserCreate; out: MadeUserView };
   "GET /v4/databases/postgresql/instances/{instanceId}/users/{databaseUser}": { in: undefined; out: LoginUserView };

@@ -5,7 +5,7 @@ import { call, whole } from "./call";
 import { bytes, plain, round } from "./format";
 import { useReader } from "./live";
 import { T } from "./text";
-import { Alert, Button, Card, Code, Danger, Dialog, Field, Loaded, Problems, Status, Sure, Table, useAction } from "./ui";
+import { Alert, Card, Field, FormDialog, Items, Loaded, Once, Status, Sure, Table, Text, Tick } from "./ui";
 import { may } from "./who";
 
 interface Sum {
@@ -79,92 +79,56 @@ export function Usage() {
   );
 }
 
-type Open = { kind: "add" } | { kind: "change" | "reset" | "delete"; of: ClientView };
-
 export function Clients() {
-  const [open, setOpen] = useState<Open>();
   const [made, setMade] = useState<ClientView>();
   const read = useReader(may.account() ? "clients" : null, (background) => whole((page) => call("GET /v4/account/oauth-clients", { query: { page, page_size: 500 }, background })));
-  const close = () => setOpen(undefined);
   if (!may.account()) return <Alert kind="warn">{T.forbidden}</Alert>;
   return (
-    <Card title={T.account.tab.clients} wide actions={<Button kind="main" onClick={() => setOpen({ kind: "add" })}>{T.clients.add}</Button>}>
-      <p class="hint">{T.clients.text}</p>
-      {made && (
-        <Alert kind="good">
-          <p>{made.public ? T.clients.made : T.clients.once}</p>
-          <Code what={T.clients.id} text={made.id} />
-          {!made.public && <Code what={T.clients.secret} text={made.secret} />}
-          <Button onClick={() => setMade(undefined)}>{T.account.haveIt}</Button>
-        </Alert>
-      )}
-      <Loaded of={read}>
-        {(all) => (
-          <Table
-            label={T.account.tab.clients}
-            rows={all}
-            id={(c) => c.id}
-            empty={<p>{T.clients.none}</p>}
-            columns={[
-              { head: T.databases.label, by: (c) => c.label, cell: (c) => plain(c.label) },
-              { head: T.clients.id, cell: (c) => <code>{c.id}</code> },
-              { head: T.clients.redirect, cell: (c) => plain(c.redirect_uri) },
-              { head: T.clients.kind, by: (c) => Number(c.public), cell: (c) => (c.public ? T.clients.public : T.clients.confidential) },
-              {
-                head: T.act,
-                cell: (c) => (
-                  <div class="actions">
-                    <Button label={T.contacts.changeOf(c.label)} onClick={() => setOpen({ kind: "change", of: c })}>
-                      {T.contacts.change}
-                    </Button>
-                    {!c.public && (
-                      <Button label={T.clients.resetOf(c.label)} onClick={() => setOpen({ kind: "reset", of: c })}>
-                        {T.clients.reset}
-                      </Button>
-                    )}
-                    <Button label={T.contacts.deleteOf(c.label)} onClick={() => setOpen({ kind: "delete", of: c })}>
-                      {T.delete}
-                    </Button>
-                  </div>
-                ),
-              },
-            ]}
-          />
-        )}
-      </Loaded>
-      {(open?.kind === "add" || open?.kind === "change") && (
+    <Items
+      title={T.account.tab.clients}
+      read={read}
+      id={(c) => c.id}
+      name={(c) => c.label}
+      empty={T.clients.none}
+      columns={[
+        { head: T.databases.label, by: (c) => c.label, cell: (c) => plain(c.label) },
+        { head: T.clients.id, cell: (c) => <code>{c.id}</code> },
+        { head: T.clients.redirect, cell: (c) => plain(c.redirect_uri) },
+        { head: T.clients.kind, by: (c) => Number(c.public), cell: (c) => (c.public ? T.clients.public : T.clients.confidential) },
+      ]}
+      can
+      add={T.clients.add}
+      form={(of, close) => (
         <ClientForm
-          of={open.kind === "change" ? open.of : undefined}
+          of={of}
           close={close}
           done={(c) => {
-            if (open.kind === "add") setMade(c);
+            if (!of) setMade(c);
             read.read();
           }}
         />
       )}
-      {open?.kind === "reset" && (
-        <Sure
-          title={T.clients.resetOf(plain(open.of.label))}
-          text={<p>{T.clients.resetText}</p>}
-          action={T.clients.reset}
-          close={close}
-          run={async () => setMade(await call("POST /v4/account/oauth-clients/{clientId}/reset-secret", { path: { clientId: open.of.id } }))}
-        />
-      )}
-      {open?.kind === "delete" && (
-        <Danger
-          title={T.clients.deleteTitle}
-          text={<p>{T.clients.deleteText}</p>}
-          name={open.of.label}
-          action={T.delete}
-          close={close}
-          run={async () => {
-            await call("DELETE /v4/account/oauth-clients/{clientId}", { path: { clientId: open.of.id } });
-            read.read();
-          }}
-        />
-      )}
-    </Card>
+      more={[
+        {
+          text: T.clients.reset,
+          label: (c) => T.clients.resetOf(c.label),
+          when: (c) => !c.public,
+          dialog: (c, close) => (
+            <Sure
+              title={T.clients.resetOf(plain(c.label))}
+              text={<p>{T.clients.resetText}</p>}
+              action={T.clients.reset}
+              close={close}
+              run={async () => setMade(await call("POST /v4/account/oauth-clients/{clientId}/reset-secret", { path: { clientId: c.id } }))}
+            />
+          ),
+        },
+      ]}
+      remove={{ title: T.clients.deleteTitle, text: T.clients.deleteText, run: (c) => call("DELETE /v4/account/oauth-clients/{clientId}", { path: { clientId: c.id } }) }}
+    >
+      <p class="hint">{T.clients.text}</p>
+      {made && <Once text={made.public ? T.clients.made : T.clients.once} secrets={made.public ? [[T.clients.id, made.id]] : [[T.clients.id, made.id], [T.clients.secret, made.secret]]} close={() => setMade(undefined)} />}
+    </Items>
   );
 }
 
@@ -172,43 +136,22 @@ function ClientForm({ of, close, done }: { of?: ClientView; close: () => void; d
   const [label, setLabel] = useState(of?.label ?? "");
   const [redirect, setRedirect] = useState(of?.redirect_uri ?? "");
   const [open, setOpen] = useState(false);
-  const doing = useAction();
-  const submit = async (e: Event) => {
-    e.preventDefault();
-    const finished = await doing.run(async () =>
-      done(
-        of
-          ? await call("PUT /v4/account/oauth-clients/{clientId}", { path: { clientId: of.id }, body: { label, redirect_uri: redirect } })
-          : await call("POST /v4/account/oauth-clients", { body: { label, redirect_uri: redirect, public: open } }),
-      ),
+  const save = async () =>
+    done(
+      of
+        ? await call("PUT /v4/account/oauth-clients/{clientId}", { path: { clientId: of.id }, body: { label, redirect_uri: redirect } })
+        : await call("POST /v4/account/oauth-clients", { body: { label, redirect_uri: redirect, public: open } }),
     );
-    if (finished) close();
-  };
   return (
-    <Dialog title={of ? T.contacts.changeOf(plain(of.label)) : T.clients.add} close={close}>
-      <form onSubmit={(e) => void submit(e)}>
-        <Field label={T.databases.label} name="label" failure={doing.failure}>
-          {(p) => <input {...p} value={label} autocomplete="off" onInput={(e) => setLabel(e.currentTarget.value)} />}
-        </Field>
-        <Field label={T.clients.redirect} name="redirect_uri" failure={doing.failure} hint={T.clients.redirectHint}>
-          {(p) => <input {...p} value={redirect} autocomplete="off" spellcheck={false} onInput={(e) => setRedirect(e.currentTarget.value)} />}
-        </Field>
-        {!of && (
-          <p class="check">
-            <label>
-              <input type="checkbox" checked={open} onChange={(e) => setOpen(e.currentTarget.checked)} /> {T.clients.publicText}
-            </label>
-          </p>
-        )}
-        <Problems failure={doing.failure} fields={["label", "redirect_uri"]} />
-        <div class="actions">
-          <Button submit kind="main" disabled={doing.busy}>
-            {T.save}
-          </Button>
-          <Button onClick={close}>{T.cancel}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={of ? T.contacts.changeOf(plain(of.label)) : T.clients.add} fields={["label", "redirect_uri"]} close={close} save={save}>
+      {(failure) => (
+        <>
+          <Text label={T.databases.label} name="label" failure={failure} value={label} set={setLabel} />
+          <Text label={T.clients.redirect} name="redirect_uri" failure={failure} hint={T.clients.redirectHint} value={redirect} set={setRedirect} />
+          {!of && <Tick label={T.clients.publicText} on={open} set={setOpen} />}
+        </>
+      )}
+    </FormDialog>
   );
 }
 

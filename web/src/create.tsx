@@ -6,7 +6,8 @@ import { engineName, isEngine, pageOf } from "./db";
 import { useReader } from "./live";
 import { go } from "./route";
 import { T } from "./text";
-import { Button, Card, Code, Facts, Field, Loaded, Page, Problems, say, useAction } from "./ui";
+import { Alert, Button, Card, Choice, Code, Facts, Field, Loaded, Page, Problems, say, Text, Tick, useAction } from "./ui";
+import { may } from "./who";
 
 interface Offer {
   engines: EngineView[];
@@ -28,10 +29,10 @@ async function readOffer(background: boolean): Promise<Offer> {
 }
 
 export function Create() {
-  const offer = useReader("offer", readOffer);
+  const offer = useReader(may.create() ? "offer" : null, readOffer);
   return (
     <Page title={T.create.title} back={["/console/databases", T.databases.title]}>
-      <Loaded of={offer}>{(o) => <Form offer={o} />}</Loaded>
+      {may.create() ? <Loaded of={offer}>{(o) => <Form offer={o} />}</Loaded> : <Alert kind="warn">{T.create.mayNot}</Alert>}
     </Page>
   );
 }
@@ -74,62 +75,25 @@ function Form({ offer }: { offer: Offer }) {
         <Field label={T.create.label} name="label" failure={doing.failure} hint={T.create.labelHint}>
           {(p) => <input {...p} value={label} required autocomplete="off" spellcheck={false} onInput={(e) => setLabel(e.currentTarget.value)} />}
         </Field>
-        <Field label={T.create.engine} name="engine" failure={doing.failure}>
-          {(p) => (
-            <select {...p} value={engine} onChange={(e) => setEngine(e.currentTarget.value)}>
-              {offer.engines.map((e) => (
-                <option key={e.id} value={e.id}>
-                  {engineName(e)}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
-        <Field label={T.create.plan} name="type" failure={doing.failure}>
-          {(p) => (
-            <select {...p} value={type} onChange={(e) => setType(e.currentTarget.value)}>
-              {offer.types.map((t) => (
-                <option key={t.id} value={t.id}>
-                  {T.create.planText(t.label, t.vcpus, t.memory / 1024, t.disk / 1024)}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
-        <Field label={T.create.nodes} name="cluster_size" failure={doing.failure} hint={size === 1 ? T.create.oneNode : kind === "postgresql" ? T.create.threeNodes : T.create.threeNodesMysql}>
-          {(p) => (
-            <select {...p} value={size} onChange={(e) => setSize(e.currentTarget.value === "3" ? 3 : 1)}>
-              <option value="1">{T.create.one}</option>
-              <option value="3">{T.create.three}</option>
-            </select>
-          )}
-        </Field>
-        <Field label={T.create.region} name="region" failure={doing.failure}>
-          {(p) => (
-            <select {...p} value={region} onChange={(e) => setRegion(e.currentTarget.value)}>
-              {offer.regions.map((r) => (
-                <option key={r.id} value={r.id}>
-                  {r.label}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
-        <Field label={T.create.allow} name="allow_list" failure={doing.failure} hint={lines(allow).length === 0 ? T.create.allowNone : T.create.allowHint}>
-          {(p) => <textarea {...p} rows={3} value={allow} spellcheck={false} onInput={(e) => setAllow(e.currentTarget.value)} />}
-        </Field>
+        <Choice label={T.create.engine} name="engine" failure={doing.failure} value={engine} set={setEngine} of={offer.engines.map((e) => [e.id, engineName(e)] as const)} />
+        <Choice label={T.create.plan} name="type" failure={doing.failure} value={type} set={setType} of={offer.types.map((t) => [t.id, T.create.planText(t.label, t.vcpus, t.memory / 1024, t.disk / 1024)] as const)} />
+        <Choice
+          label={T.create.nodes}
+          name="cluster_size"
+          failure={doing.failure}
+          hint={size === 1 ? T.create.oneNode : kind === "postgresql" ? T.create.threeNodes : T.create.threeNodesMysql}
+          value={String(size)}
+          set={(n) => setSize(n === "3" ? 3 : 1)}
+          of={[["1", T.create.one], ["3", T.create.three]]}
+        />
+        <Choice label={T.create.region} name="region" failure={doing.failure} value={region} set={setRegion} of={offer.regions.map((r) => [r.id, r.label] as const)} />
+        <Text label={T.create.allow} name="allow_list" rows={3} failure={doing.failure} hint={lines(allow).length === 0 ? T.create.allowNone : T.create.allowHint} value={allow} set={setAllow} />
         {offer.address && (
           <p>
             <Button onClick={() => setAllow([...new Set([...lines(allow), network(offer.address as string)])].join("\n"))}>{T.create.addMine(offer.address)}</Button>
           </p>
         )}
-        {kind === "mysql" && (
-          <p class="check">
-            <label>
-              <input type="checkbox" checked={encrypted} onChange={(e) => setEncrypted(e.currentTarget.checked)} /> {T.create.encrypted}
-            </label>
-          </p>
-        )}
+        {kind === "mysql" && <Tick label={T.create.encrypted} on={encrypted} set={setEncrypted} />}
         <Problems failure={doing.failure} fields={fields} />
       </Card>
       <div>

@@ -2,18 +2,19 @@
 import { useEffect, useState } from "preact/hooks";
 import type { CredentialsView, DatabaseView } from "./api";
 import { call } from "./call";
-import { engineName, mysqlName, pageOf, type Engine } from "./db";
+import { engineName, mysqlName, pageOf, poolEndpoint, usePools, type Engine } from "./db";
 import { connectText, kinds, type Kind } from "./connect";
 import { EventList } from "./events";
 import { plain } from "./format";
 import { useReader, type Reader } from "./live";
 import { T } from "./text";
-import { Alert, Button, Card, Code, Facts, Field, Loaded, Meter, Page, Problems, Status, Table, Tabs, Time, useAction } from "./ui";
+import { Alert, Button, Card, Choice, Code, Facts, Field, Loaded, Meter, Page, Problems, Status, Table, Tabs, Time, useAction } from "./ui";
 import { Access } from "./access";
 import { Backups } from "./backups";
 import { Metrics } from "./metrics";
 import { Queries } from "./queries";
 import { Settings } from "./settings";
+import { may } from "./who";
 
 const tabs = ["", "metrics", "queries", "backups", "access", "settings", "events"] as const;
 
@@ -70,20 +71,23 @@ function warnings(db: DatabaseView): string[] {
 }
 
 function Overview({ db, path, reader }: Props) {
-  const nodes = useReader(`nodes/${db.engine}/${db.id}`, (background) => call(`GET /v4/databases/${db.engine}/instances/{instanceId}/nodes`, { path, background }), 10_000);
+  const nodes = useReader(`nodes/${db.engine}/${db.id}`, (background) => call(`GET /v4/databases/${db.engine}/instances/{instanceId}/nodes`, { path, background }), db.cluster_size > 1 ? 10_000 : 0); // how far replicas are behind is no event
   return (
     <>
-      {warnings(db).map((w) => (
-        <Alert key={w} kind="warn">
-          {w}
-        </Alert>
-      ))}
+      <div role="status">
+        {warnings(db).map((w) => (
+          <Alert key={w} kind="warn">
+            {w}
+          </Alert>
+        ))}
+      </div>
+      <Standing db={db} />
       <div class="columns">
         <Connect db={db} path={path} reader={reader} />
         <Card title={T.database.state}>
           <Facts
             of={[
-              [T.databases.status, <Status of={db.sleeping ? "asleep" : db.status} />],
+              [T.databases.status, <span role="status"><Status of={db.sleeping ? "asleep" : db.status} /></span>],
               [T.databases.engine, engineName(db) + (db.server_version ? ` (${db.server_version})` : "")],
               [T.databases.plan, db.type],
               [T.databases.nodes, String(db.cluster_size)],
@@ -121,12 +125,34 @@ function Overview({ db, path, reader }: Props) {
   );
 }
 
-function Connect({ db, path }: Props) {
+// Standing are the alerts and other issues of the database that last.
+function Standing({ db }: { db: DatabaseView }) {
+  const read = useReader(may.managed() ? `standing/${db.id}` : null, (background) => call("GET /v4/managed/issues", { filter: { closed: null, database_id: db.id }, query: { page_size: 100 }, background }));
+  const all = read.data?.data ?? [];
+  if (all.length === 0) return null;
+  return (
+    <Card title={T.database.standing} wide>
+      <ul class="needs">
+        {all.map((i) => (
+          <li key={i.id} class="bad">
+            <a href={`/console/issues/${i.id}`}>{plain(i.entity.label)}</a> <Time at={i.created} relative />
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function Connect(props: Props) {
+  const { db, path } = props;
   const [kind, setKind] = useState<Kind>(db.engine === "postgresql" ? "psql" : "mysql");
-  const [reads, setReads] = useState(false);
+  const [where, setWhere] = useState("primary");
   const [secret, setSecret] = useState<CredentialsView>();
   const doing = useAction();
   useEffect(() => setSecret(undefined), [db.id]);
+  const endpoint = poolEndpoint(db);
+  const pools = usePools(props);
+  const pooled = endpoint ? (pools.data ?? []) : [];
   if (!db.hosts.primary) {
     return (
       <Card title={T.connect.title}>
@@ -144,14 +170,15 @@ function Connect({ db, path }: Props) {
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     });
+  const pool = pooled.find((p) => where === "pool/" + p.label);
+  const server = { host: (where === "reads" ? db.hosts.standby ?? db.hosts.secondary : null) ?? db.hosts.primary, port: db.port, database: db.database_name };
   const to = {
-    host: (reads ? db.hosts.standby ?? db.hosts.secondary : null) ?? db.hosts.primary,
-    port: db.port,
+    ...(pool && endpoint ? { host: endpoint.address, port: endpoint.port, database: pool.label } : server),
     user: secret?.username ?? "dbadmin",
     password: secret?.password,
-    database: db.database_name,
     ca: `${db.label}-ca.crt`,
   };
+  const places: [string, string][] = [["primary", T.connect.primary], ...(db.cluster_size > 1 ? [["reads", T.connect.reads] as [string, string]] : []), ...pooled.map((p): [string, string] => ["pool/" + p.label, T.connect.pool(p.label)])];
   return (
     <Card title={T.connect.title}>
       <div class="filters">
@@ -166,16 +193,7 @@ function Connect({ db, path }: Props) {
             </select>
           )}
         </Field>
-        {db.cluster_size > 1 && (
-          <Field label={T.connect.where} name="where">
-            {(p) => (
-              <select {...p} value={reads ? "reads" : "primary"} onChange={(e) => setReads(e.currentTarget.value === "reads")}>
-                <option value="primary">{T.connect.primary}</option>
-                <option value="reads">{T.connect.reads}</option>
-              </select>
-            )}
-          </Field>
-        )}
+        {places.length > 1 && <Choice label={T.connect.where} name="where" value={places.some(([at]) => at === where) ? where : "primary"} set={setWhere} of={places} />}
       </div>
       <Code what={T.connect.text} text={connectText(kind, db, to)} />
       <div class="actions">

@@ -6,7 +6,7 @@ import { engineName, nodesOf, pageOf } from "./db";
 import { plain } from "./format";
 import { useReader } from "./live";
 import { T } from "./text";
-import { Field, Loaded, Meter, Page, Status, Table } from "./ui";
+import { type Column, Field, Loaded, Meter, Page, Status, Table } from "./ui";
 import { may } from "./who";
 
 export function Databases() {
@@ -48,6 +48,20 @@ export function Databases() {
   );
 }
 
+const columns: Column<AnyDatabaseView>[] = [
+  { head: T.databases.label, by: (d) => d.label, cell: (d) => <a href={pageOf(d)}>{plain(d.label)}</a> },
+  { head: T.databases.status, by: (d) => d.status, cell: (d) => <Status of={d.status} /> },
+  { head: T.databases.engine, by: (d) => engineName(d), cell: engineName },
+  { head: T.databases.plan, by: (d) => d.type, cell: (d) => d.type },
+  { head: T.databases.nodes, by: (d) => d.cluster_size, number: true, cell: nodesOf },
+  {
+    head: T.databases.disk,
+    by: (d) => (d.used_disk_size_gb ?? 0) / (d.total_disk_size_gb ?? 1),
+    cell: (d) => <Meter used={d.used_disk_size_gb} total={d.total_disk_size_gb} label={T.databases.diskOf(d.label)} />,
+  },
+  { head: T.databases.region, by: (d) => d.region, cell: (d) => d.region },
+];
+
 function List({ all, text }: { all: AnyDatabaseView[]; text: string }) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const rows = all.filter((d) => words.every((w) => `${d.label} ${engineName(d)} ${d.status} ${d.type} ${d.region}`.toLowerCase().includes(w)));
@@ -66,19 +80,7 @@ function List({ all, text }: { all: AnyDatabaseView[]; text: string }) {
           </>
         )
       }
-      columns={[
-        { head: T.databases.label, by: (d) => d.label, cell: (d) => <a href={pageOf(d)}>{plain(d.label)}</a> },
-        { head: T.databases.status, by: (d) => d.status, cell: (d) => <Status of={d.status} /> },
-        { head: T.databases.engine, by: (d) => engineName(d), cell: engineName },
-        { head: T.databases.plan, by: (d) => d.type, cell: (d) => d.type },
-        { head: T.databases.nodes, by: (d) => d.cluster_size, number: true, cell: nodesOf },
-        {
-          head: T.databases.disk,
-          by: (d) => (d.used_disk_size_gb ?? 0) / (d.total_disk_size_gb ?? 1),
-          cell: (d) => <Meter used={d.used_disk_size_gb} total={d.total_disk_size_gb} label={T.databases.diskOf(d.label)} />,
-        },
-        { head: T.databases.region, by: (d) => d.region, cell: (d) => d.region },
-      ]}
+      columns={columns}
     />
   );
 }

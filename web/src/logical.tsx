@@ -3,231 +3,142 @@ import { useState } from "preact/hooks";
 import type { ExtensionView, GrantedView, LoginUserView } from "./api";
 import { call, whole } from "./call";
 import type { Props } from "./database";
+import { offered, useLogical } from "./db";
 import { plain } from "./format";
 import { useReader } from "./live";
+import { Pools } from "./pools";
 import { T } from "./text";
-import { Alert, Button, Card, Code, Danger, Dialog, Field, Loaded, Problems, say, Sure, Table, useAction } from "./ui";
+import { Button, Card, Choice, Danger, FormDialog, Items, Loaded, Once, Problems, say, Sure, Table, Text, useAction } from "./ui";
 import { may } from "./who";
-
-type Open = { kind: "add" | "user" } | { kind: "drop"; name: string } | { kind: "grants" | "reset" | "remove"; user: LoginUserView };
 
 export function Inside(props: Props) {
   const { db, path } = props;
-  const [open, setOpen] = useState<Open>();
   const [made, setMade] = useState<{ username: string; password: string }>();
   const at = `/v4/databases/${db.engine}/instances/{instanceId}` as const;
-  const names = useReader(`logical/${db.engine}/${db.id}`, (background) => whole((page) => call(`GET ${at}/databases`, { path, query: { page, page_size: 500 }, background })));
+  const names = useLogical(props);
   const users = useReader(`users/${db.engine}/${db.id}`, (background) => whole((page) => call(`GET ${at}/users`, { path, query: { page, page_size: 500 }, background })));
   const can = may.change(db.id);
-  const close = () => setOpen(undefined);
-  const again = () => {
-    names.read();
-    users.read();
-  };
-  const offered = (names.data ?? []).map((n) => n.name);
   return (
     <>
-      <Card title={T.logical.title} wide actions={can && <Button onClick={() => setOpen({ kind: "add" })}>{T.logical.add}</Button>}>
-        <Loaded of={names}>
-          {(all) => (
-            <Table
-              label={T.logical.title}
-              rows={all}
-              id={(d) => d.name}
-              columns={[
-                { head: T.logical.name, by: (d) => d.name, cell: (d) => plain(d.name) },
-                { head: T.logical.owner, cell: (d) => plain(d.owner ?? T.none) },
-                { head: T.logical.encoding, cell: (d) => plain(`${d.encoding}, ${d.collation}`) },
-                { head: T.act, cell: (d) => can && d.name !== db.database_name && <Button label={T.contacts.deleteOf(d.name)} onClick={() => setOpen({ kind: "drop", name: d.name })}>{T.delete}</Button> },
-              ]}
-            />
-          )}
-        </Loaded>
-      </Card>
-      <Card title={T.logical.users} wide actions={can && <Button onClick={() => setOpen({ kind: "user" })}>{T.logical.addUser}</Button>}>
-        {made && (
-          <Alert kind="good">
-            <p>{T.logical.once(plain(made.username))}</p>
-            <Code what={T.account.password} text={made.password} />
-            <Button onClick={() => setMade(undefined)}>{T.account.haveIt}</Button>
-          </Alert>
+      <Items
+        title={T.logical.title}
+        read={names}
+        id={(d) => d.name}
+        name={(d) => d.name}
+        columns={[
+          { head: T.logical.name, by: (d) => d.name, cell: (d) => plain(d.name) },
+          { head: T.logical.owner, cell: (d) => plain(d.owner ?? T.none) },
+          { head: T.logical.encoding, cell: (d) => plain(`${d.encoding}, ${d.collation}`) },
+        ]}
+        can={can}
+        add={T.logical.add}
+        change={false}
+        form={(_, close) => <AddDatabase {...props} close={close} done={() => names.read()} />}
+        remove={{
+          title: T.logical.dropTitle, text: T.logical.dropText, when: (d) => d.name !== db.database_name,
+          run: (d) => call(`DELETE ${at}/databases/{databaseName}`, { path: { ...path, databaseName: d.name } }).then(() => users.read()),
+        }}
+      />
+      <Items
+        title={T.logical.users}
+        read={users}
+        id={(u) => u.username}
+        name={(u) => u.username}
+        empty={T.logical.noUsers}
+        columns={[
+          { head: T.account.name, by: (u) => u.username, cell: (u) => plain(u.username) },
+          { head: T.logical.rights, cell: (u) => (u.grants.length === 0 ? T.none : u.grants.map((g) => T.logical.grant(plain(g.database), T.logical.privileges[g.privilege] ?? g.privilege)).join(", ")) },
+        ]}
+        can={can}
+        add={T.logical.addUser}
+        change={false}
+        form={(_, close) => (
+          <UserForm
+            {...props}
+            close={close}
+            done={(m) => {
+              setMade(m);
+              users.read();
+            }}
+          />
         )}
-        <Loaded of={users}>
-          {(all) => (
-            <Table
-              label={T.logical.users}
-              rows={all}
-              id={(u) => u.username}
-              empty={<p>{T.logical.noUsers}</p>}
-              columns={[
-                { head: T.account.name, by: (u) => u.username, cell: (u) => plain(u.username) },
-                { head: T.logical.rights, cell: (u) => (u.grants.length === 0 ? T.none : u.grants.map((g) => T.logical.grant(plain(g.database), T.logical.privileges[g.privilege] ?? g.privilege)).join(", ")) },
-                {
-                  head: T.act,
-                  cell: (u) =>
-                    can && (
-                      <div class="actions">
-                        <Button label={T.account.grantsOf(u.username)} onClick={() => setOpen({ kind: "grants", user: u })}>
-                          {T.account.grants}
-                        </Button>
-                        <Button label={T.logical.resetOf(u.username)} onClick={() => setOpen({ kind: "reset", user: u })}>
-                          {T.logical.reset}
-                        </Button>
-                        <Button label={T.contacts.deleteOf(u.username)} onClick={() => setOpen({ kind: "remove", user: u })}>
-                          {T.delete}
-                        </Button>
-                      </div>
-                    ),
-                },
-              ]}
-            />
-          )}
-        </Loaded>
-      </Card>
+        more={[
+          { text: T.account.grants, label: (u) => T.account.grantsOf(u.username), dialog: (u, close) => <UserForm {...props} user={u} close={close} done={() => users.read()} /> },
+          {
+            text: T.logical.reset,
+            label: (u) => T.logical.resetOf(u.username),
+            dialog: (u, close) => (
+              <Sure
+                title={T.logical.resetOf(u.username)}
+                text={<p>{T.logical.resetText}</p>}
+                action={T.logical.reset}
+                close={close}
+                run={async () => setMade(await call(`POST ${at}/users/{databaseUser}/credentials/reset`, { path: { ...path, databaseUser: u.username } }))}
+              />
+            ),
+          },
+        ]}
+        remove={{ title: T.account.deleteUser, text: T.logical.removeText, run: (u) => call(`DELETE ${at}/users/{databaseUser}`, { path: { ...path, databaseUser: u.username } }) }}
+      >
+        {made && <Once text={T.logical.once(plain(made.username))} secrets={[[T.account.password, made.password]]} close={() => setMade(undefined)} />}
+      </Items>
+      {db.engine === "postgresql" && <Pools {...props} />}
       {db.engine === "postgresql" && <Extensions {...props} />}
-      {open?.kind === "add" && <AddDatabase {...props} close={close} done={again} />}
-      {(open?.kind === "user" || open?.kind === "grants") && (
-        <UserForm
-          {...props}
-          user={open.kind === "grants" ? open.user : undefined}
-          databases={offered}
-          close={close}
-          done={(m) => {
-            setMade(m);
-            again();
-          }}
-        />
-      )}
-      {open?.kind === "drop" && (
-        <Danger
-          title={T.logical.dropTitle}
-          text={<p>{T.logical.dropText}</p>}
-          name={open.name}
-          action={T.delete}
-          close={close}
-          run={async () => {
-            await call(`DELETE ${at}/databases/{databaseName}`, { path: { ...path, databaseName: open.name } });
-            again();
-          }}
-        />
-      )}
-      {open?.kind === "remove" && (
-        <Danger
-          title={T.account.deleteUser}
-          text={<p>{T.logical.removeText}</p>}
-          name={open.user.username}
-          action={T.delete}
-          close={close}
-          run={async () => {
-            await call(`DELETE ${at}/users/{databaseUser}`, { path: { ...path, databaseUser: open.user.username } });
-            again();
-          }}
-        />
-      )}
-      {open?.kind === "reset" && (
-        <Sure
-          title={T.logical.resetOf(open.user.username)}
-          text={<p>{T.logical.resetText}</p>}
-          action={T.logical.reset}
-          close={close}
-          run={async () => setMade(await call(`POST ${at}/users/{databaseUser}/credentials/reset`, { path: { ...path, databaseUser: open.user.username } }))}
-        />
-      )}
     </>
   );
 }
 
 function AddDatabase({ db, path, close, done }: Props & { close: () => void; done: () => void }) {
   const [name, setName] = useState("");
-  const doing = useAction();
-  const submit = async (e: Event) => {
-    e.preventDefault();
-    if (await doing.run(() => call(`POST /v4/databases/${db.engine}/instances/{instanceId}/databases`, { path, body: { name } }), T.settings.saved)) {
-      done();
-      close();
-    }
-  };
+  const save = () => call(`POST /v4/databases/${db.engine}/instances/{instanceId}/databases`, { path, body: { name } }).then(done);
   return (
-    <Dialog title={T.logical.add} close={close}>
-      <form onSubmit={(e) => void submit(e)}>
-        <Field label={T.logical.name} name="name" failure={doing.failure}>
-          {(p) => <input {...p} value={name} autocomplete="off" spellcheck={false} onInput={(e) => setName(e.currentTarget.value)} />}
-        </Field>
-        <Problems failure={doing.failure} fields={["name"]} />
-        <div class="actions">
-          <Button submit kind="main" disabled={doing.busy}>
-            {T.logical.add}
-          </Button>
-          <Button onClick={close}>{T.cancel}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={T.logical.add} action={T.logical.add} fields={["name"]} close={close} save={save} saved={T.settings.saved}>
+      {(failure) => <Text label={T.logical.name} name="name" failure={failure} value={name} set={setName} />}
+    </FormDialog>
   );
 }
 
 // UserForm adds a user, or changes what one may.
-function UserForm({ db, path, user, databases, close, done }: Props & { user?: LoginUserView; databases: string[]; close: () => void; done: (made?: { username: string; password: string }) => void }) {
+function UserForm({ user, close, done, ...props }: Props & { user?: LoginUserView; close: () => void; done: (made?: { username: string; password: string }) => void }) {
+  const { db, path } = props;
   const [username, setUsername] = useState(user?.username ?? "");
   const [chosen, setChosen] = useState<Record<string, string>>(Object.fromEntries((user?.grants ?? []).map((g) => [g.database, g.privilege])));
-  const doing = useAction();
+  const names = useLogical(props);
   const at = `/v4/databases/${db.engine}/instances/{instanceId}/users` as const;
-  const submit = async (e: Event) => {
-    e.preventDefault();
+  const save = async () => {
     const grants = Object.entries(chosen)
       .filter(([, privilege]) => privilege !== "")
       .map(([database, privilege]) => ({ database, privilege }) as GrantedView);
-    const finished = await doing.run(async () => {
-      if (user) {
-        await call(`PUT ${at}/{databaseUser}`, { path: { ...path, databaseUser: user.username }, body: { grants } });
-        done();
-      } else {
-        done(await call(`POST ${at}`, { path, body: { username, grants } }));
-      }
-    });
-    if (finished) close();
+    if (user) {
+      await call(`PUT ${at}/{databaseUser}`, { path: { ...path, databaseUser: user.username }, body: { grants } });
+      done();
+    } else {
+      done(await call(`POST ${at}`, { path, body: { username, grants } }));
+    }
   };
   return (
-    <Dialog title={user ? T.account.grantsOf(plain(user.username)) : T.logical.addUser} close={close}>
-      <form onSubmit={(e) => void submit(e)}>
-        {!user && (
-          <Field label={T.account.name} name="username" failure={doing.failure}>
-            {(p) => <input {...p} value={username} autocomplete="off" spellcheck={false} onInput={(e) => setUsername(e.currentTarget.value)} />}
-          </Field>
-        )}
-        {databases.map((d) => (
-          <Field key={d} label={plain(d)} name={"grants." + d} failure={doing.failure}>
-            {(p) => (
-              <select {...p} value={chosen[d] ?? ""} onChange={(e) => setChosen({ ...chosen, [d]: e.currentTarget.value })}>
-                <option value="">{T.account.nothing}</option>
-                {Object.entries(T.logical.privileges).map(([value, text]) => (
-                  <option key={value} value={value}>
-                    {text}
-                  </option>
-                ))}
-              </select>
-            )}
-          </Field>
-        ))}
-        <Problems failure={doing.failure} fields={["username"]} />
-        <div class="actions">
-          <Button submit kind="main" disabled={doing.busy}>
-            {user ? T.save : T.logical.addUser}
-          </Button>
-          <Button onClick={close}>{T.cancel}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={user ? T.account.grantsOf(plain(user.username)) : T.logical.addUser} action={user ? T.save : T.logical.addUser} fields={["username"]} close={close} save={save}>
+      {(failure) => (
+        <>
+          {!user && <Text label={T.account.name} name="username" failure={failure} value={username} set={setUsername} />}
+          {offered(db, names.data).map(([d]) => (
+            <Choice key={d} label={plain(d)} name={"grants." + d} failure={failure} value={chosen[d] ?? ""} set={(to) => setChosen({ ...chosen, [d]: to })} of={[["", T.account.nothing], ...Object.entries(T.logical.privileges)]} />
+          ))}
+        </>
+      )}
+    </FormDialog>
   );
 }
 
-function Extensions({ db, path }: Props) {
+function Extensions(props: Props) {
+  const { db, path } = props;
   const [database, setDatabase] = useState(db.database_name);
   const [removing, setRemoving] = useState<string>();
   const [adding, setAdding] = useState("");
   const doing = useAction();
   const can = may.change(db.id);
   const at = "/v4/databases/postgresql/instances/{instanceId}/extensions" as const;
-  const names = useReader(`logical/${db.engine}/${db.id}`, (background) => whole((page) => call("GET /v4/databases/postgresql/instances/{instanceId}/databases", { path, query: { page, page_size: 500 }, background })));
+  const names = useLogical(props);
   const read = useReader(`extensions/${db.id}/${database}`, (background) => whole((page) => call(`GET ${at}`, { path, query: { page, page_size: 500, database }, background })));
   const all = read.data ?? [];
   const installed = all.filter((e) => e.installed_version !== null);
@@ -243,17 +154,7 @@ function Extensions({ db, path }: Props) {
   return (
     <Card title={T.extensions.title} wide>
       <div class="filters">
-        <Field label={T.extensions.of} name="database">
-          {(p) => (
-            <select {...p} value={database} onChange={(e) => setDatabase(e.currentTarget.value)}>
-              {[...new Set([db.database_name, ...(names.data ?? []).map((n) => n.name)])].map((n) => (
-                <option key={n} value={n}>
-                  {plain(n)}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
+        <Choice label={T.extensions.of} name="database" value={database} set={setDatabase} of={offered(db, names.data)} />
       </div>
       <Loaded of={read}>
         {() => (
@@ -289,18 +190,15 @@ function Extensions({ db, path }: Props) {
       </Loaded>
       {can && rest.length > 0 && (
         <form onSubmit={(e) => void add(e)}>
-          <Field label={T.extensions.add} name="name" failure={doing.failure} hint={plain(rest.find((x) => x.name === adding)?.comment ?? "") || undefined}>
-            {(p) => (
-              <select {...p} value={adding} onChange={(e) => setAdding(e.currentTarget.value)}>
-                <option value="">{T.extensions.choose}</option>
-                {rest.map((x) => (
-                  <option key={x.name} value={x.name}>
-                    {x.name} {x.version}
-                  </option>
-                ))}
-              </select>
-            )}
-          </Field>
+          <Choice
+            label={T.extensions.add}
+            name="name"
+            failure={doing.failure}
+            hint={plain(rest.find((x) => x.name === adding)?.comment ?? "") || undefined}
+            value={adding}
+            set={setAdding}
+            of={[["", T.extensions.choose], ...rest.map((x) => [x.name, `${x.name} ${x.version}`] as const)]}
+          />
           <Problems failure={doing.failure} fields={["name"]} />
           <Button submit disabled={doing.busy || adding === ""}>
             {T.extensions.add}

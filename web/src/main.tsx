@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { Account } from "./account";
+import { Alerts } from "./alerts";
 import { calls, post, wanted } from "./call";
 import { Contacts } from "./contacts";
 import { Create, curl } from "./create";
@@ -21,7 +22,7 @@ import { route, startRoutes } from "./route";
 import { AddService, Service, Services } from "./services";
 import { StatusPages } from "./statuspages";
 import { T } from "./text";
-import { Alert, Button, Code, Dialog, Field, Page, Problems, said, useAction } from "./ui";
+import { Alert, Button, Code, Dialog, Field, FormDialog, Page, said } from "./ui";
 import { profile, readWho } from "./who";
 
 function isID(text: string | undefined): boolean {
@@ -43,6 +44,7 @@ function screen(path: string): ComponentChildren {
   if (area === "services" && parts.length === 2 && isID(second)) return <Service key={path} id={Number(second)} />;
   if (area === "issues" && parts.length === 1) return <Issues />;
   if (area === "issues" && parts.length === 2 && isID(second)) return <Issue key={path} id={Number(second)} />;
+  if (area === "alerts" && parts.length <= 2) return <Alerts tab={second ?? ""} />;
   if (area === "contacts" && parts.length === 1) return <Contacts />;
   if (area === "status-pages" && parts.length === 1) return <StatusPages />;
   if (area === "machines" && parts.length <= 2) return <Machines tab={second ?? ""} />;
@@ -61,6 +63,7 @@ const areas: [string, string][] = [
   ["/console/databases", T.nav.databases],
   ["/console/services", T.nav.services],
   ["/console/issues", T.nav.issues],
+  ["/console/alerts", T.nav.alerts],
   ["/console/contacts", T.nav.contacts],
   ["/console/status-pages", T.nav.pages],
   ["/console/machines", T.nav.machines],
@@ -107,13 +110,15 @@ function Frame() {
             </a>
           ))}
         </nav>
-        <div class="who">
-          {profile.value && <span>{plain(profile.value.username)}</span>}
-          <Button onClick={() => setShowCalls(true)}>{T.calls.show}</Button>
-          <Button onClick={() => void leave()}>{T.logOut}</Button>
-        </div>
+        {(profile.value || failed) && (
+          <div class="who">
+            {profile.value && <span>{plain(profile.value.username)}</span>}
+            <Button onClick={() => setShowCalls(true)}>{T.calls.show}</Button>
+            <Button onClick={() => void leave()}>{T.logOut}</Button>
+          </div>
+        )}
       </header>
-      {connected.value === false && <Alert kind="warn">{T.away}</Alert>}
+      <div role="status">{connected.value === false && <Alert kind="warn">{T.away}</Alert>}</div>
       <main id="main" ref={main} tabIndex={-1}>
         {failed ? <Alert>{T.unreachable}</Alert> : profile.value ? screen(path) : <p class="wait">{T.reading}</p>}
       </main>
@@ -129,36 +134,29 @@ function Frame() {
 // Confirm asks for the password before what only its owner may do.
 function Confirm() {
   const [password, setPassword] = useState("");
-  const doing = useAction();
-  const submit = async (e: Event) => {
-    e.preventDefault();
-    const waiting = wanted.value;
-    if (await doing.run(() => post("confirm", { password }))) {
-      wanted.value = null;
+  const waiting = wanted.value;
+  const done = () => (wanted.value = null);
+  const save = () =>
+    post("confirm", { password }).then(() => {
+      done();
       waiting?.given();
-    }
-  };
+    });
   const cancel = () => {
     wanted.value?.refused();
-    wanted.value = null;
+    done();
   };
   return (
-    <Dialog title={T.confirm.title} close={cancel}>
-      <form onSubmit={(e) => void submit(e)}>
-        <p>{T.confirm.text}</p>
-        <input type="text" name="username" autocomplete="username" value={profile.value?.username} hidden readOnly />
-        <Field label={T.first.password} name="password" failure={doing.failure}>
-          {(p) => <input {...p} type="password" autocomplete="current-password" required value={password} onInput={(e) => setPassword(e.currentTarget.value)} />}
-        </Field>
-        <Problems failure={doing.failure} fields={["password"]} />
-        <div class="actions">
-          <Button submit kind="main" disabled={doing.busy}>
-            {T.confirm.go}
-          </Button>
-          <Button onClick={cancel}>{T.cancel}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={T.confirm.title} action={T.confirm.go} fields={["password"]} close={cancel} save={save}>
+      {(failure) => (
+        <>
+          <p>{T.confirm.text}</p>
+          <input type="text" name="username" autocomplete="username" value={profile.value?.username} hidden readOnly />
+          <Field label={T.first.password} name="password" failure={failure}>
+            {(p) => <input {...p} type="password" autocomplete="current-password" required value={password} onInput={(e) => setPassword(e.currentTarget.value)} />}
+          </Field>
+        </>
+      )}
+    </FormDialog>
   );
 }
 

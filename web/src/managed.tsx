@@ -5,7 +5,7 @@ import { call, whole } from "./call";
 import { measured, plain } from "./format";
 import { useReader } from "./live";
 import { T } from "./text";
-import { Alert, Button, Card, Code, Danger, Dialog, Field, Loaded, Page, Problems, Table, Tabs, Time, useAction } from "./ui";
+import { Alert, Card, Code, FormDialog, Items, Loaded, Page, Table, Tabs, Text, Tick, Time } from "./ui";
 import { may } from "./who";
 
 const tabs = ["", "credentials"] as const;
@@ -84,29 +84,24 @@ function Line({ label, points, unit }: { label: string; points: StatView[]; unit
 }
 
 function List() {
-  const [open, setOpen] = useState<ComputeView>();
   const read = useReader("machines", (background) => whole((page) => call("GET /v4/managed/compute-settings", { query: { page, page_size: 500 }, background })));
   return (
-    <Card title={T.machines.all} wide>
+    <Items
+      title={T.machines.all}
+      read={read}
+      id={(m) => m.id}
+      name={(m) => m.label}
+      empty={T.machines.none}
+      columns={[
+        { head: T.databases.label, by: (m) => m.label, cell: (m) => plain(m.label) },
+        { head: T.contacts.group, by: (m) => m.group, cell: (m) => plain(m.group || T.none) },
+        { head: T.machines.ssh, cell: (m) => (m.ssh.access ? T.machines.sshText(plain(m.ssh.user ?? "root"), plain(m.ssh.ip), m.ssh.port ?? 22) : T.machines.closed) },
+      ]}
+      can={may.managed()}
+      form={(of, close) => of && <Ssh machine={of} close={close} done={() => read.read()} />}
+    >
       <p class="hint">{T.machines.text}</p>
-      <Loaded of={read}>
-        {(all) => (
-          <Table
-            label={T.machines.all}
-            rows={all}
-            id={(m) => m.id}
-            empty={<p>{T.machines.none}</p>}
-            columns={[
-              { head: T.databases.label, by: (m) => m.label, cell: (m) => plain(m.label) },
-              { head: T.contacts.group, by: (m) => m.group, cell: (m) => plain(m.group || T.none) },
-              { head: T.machines.ssh, cell: (m) => (m.ssh.access ? T.machines.sshText(plain(m.ssh.user ?? "root"), plain(m.ssh.ip), m.ssh.port ?? 22) : T.machines.closed) },
-              { head: T.act, cell: (m) => may.managed() && <Button label={T.contacts.changeOf(m.label)} onClick={() => setOpen(m)}>{T.contacts.change}</Button> },
-            ]}
-          />
-        )}
-      </Loaded>
-      {open && <Ssh machine={open} close={() => setOpen(undefined)} done={() => read.read()} />}
-    </Card>
+    </Items>
   );
 }
 
@@ -115,40 +110,22 @@ function Ssh({ machine, close, done }: { machine: ComputeView; close: () => void
   const [user, setUser] = useState(machine.ssh.user ?? "");
   const [ip, setIP] = useState(machine.ssh.ip);
   const [port, setPort] = useState(machine.ssh.port === null ? "" : String(machine.ssh.port));
-  const doing = useAction();
-  const submit = async (e: Event) => {
-    e.preventDefault();
+  const save = async () => {
     const body = { ssh: { access, user: user || null, ip, port: port === "" ? null : Number(port) } };
-    if (await doing.run(() => call("PUT /v4/managed/compute-settings/{computeId}", { path: { computeId: machine.id }, body }), T.settings.saved)) {
-      done();
-      close();
-    }
+    await call("PUT /v4/managed/compute-settings/{computeId}", { path: { computeId: machine.id }, body });
+    done();
   };
-  const field = (label: string, name: string, value: string, set: (text: string) => void, hint?: string) => (
-    <Field label={label} name={"ssh." + name} failure={doing.failure} hint={hint}>
-      {(p) => <input {...p} value={value} autocomplete="off" spellcheck={false} onInput={(e) => set(e.currentTarget.value)} />}
-    </Field>
-  );
   return (
-    <Dialog title={T.contacts.changeOf(plain(machine.label))} close={close}>
-      <form onSubmit={(e) => void submit(e)}>
-        <p class="check">
-          <label>
-            <input type="checkbox" checked={access} onChange={(e) => setAccess(e.currentTarget.checked)} /> {T.machines.access}
-          </label>
-        </p>
-        {field(T.account.name, "user", user, setUser, T.machines.userHint)}
-        {field(T.services.address, "ip", ip, setIP, T.machines.ipHint)}
-        {field(T.machines.port, "port", port, setPort, T.machines.portHint)}
-        <Problems failure={doing.failure} fields={["ssh.user", "ssh.ip", "ssh.port"]} />
-        <div class="actions">
-          <Button submit kind="main" disabled={doing.busy}>
-            {T.save}
-          </Button>
-          <Button onClick={close}>{T.cancel}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={T.contacts.changeOf(plain(machine.label))} fields={["ssh.user", "ssh.ip", "ssh.port"]} close={close} save={save} saved={T.settings.saved}>
+      {(failure) => (
+        <>
+          <Tick label={T.machines.access} on={access} set={setAccess} />
+          <Text label={T.account.name} name="ssh.user" failure={failure} hint={T.machines.userHint} value={user} set={setUser} />
+          <Text label={T.services.address} name="ssh.ip" failure={failure} hint={T.machines.ipHint} value={ip} set={setIP} />
+          <Text label={T.machines.port} name="ssh.port" failure={failure} hint={T.machines.portHint} value={port} set={setPort} />
+        </>
+      )}
+    </FormDialog>
   );
 }
 
@@ -163,61 +140,28 @@ function Key() {
   );
 }
 
-type Open = { kind: "add" } | { kind: "label" | "login" | "delete"; of: CredentialView };
-
 function Credentials() {
-  const [open, setOpen] = useState<Open>();
   const read = useReader("credentials", (background) => whole((page) => call("GET /v4/managed/credentials", { query: { page, page_size: 500 }, background })));
-  const close = () => setOpen(undefined);
+  const done = () => read.read();
   return (
-    <Card title={T.credentials.title} wide actions={may.managed() && <Button kind="main" onClick={() => setOpen({ kind: "add" })}>{T.credentials.add}</Button>}>
+    <Items
+      title={T.credentials.title}
+      read={read}
+      id={(c) => c.id}
+      name={(c) => c.label}
+      empty={T.credentials.none}
+      columns={[
+        { head: T.databases.label, by: (c) => c.label, cell: (c) => plain(c.label) },
+        { head: T.credentials.read, by: (c) => c.last_decrypted ?? "", cell: (c) => (c.last_decrypted ? <Time at={c.last_decrypted} relative /> : T.account.never) },
+      ]}
+      can={may.managed()}
+      add={T.credentials.add}
+      form={(of, close) => <CredentialForm kind={of ? "label" : "add"} of={of} close={close} done={done} />}
+      more={[{ text: T.credentials.login, label: (c) => T.credentials.loginOf(c.label), dialog: (c, close) => <CredentialForm kind="login" of={c} close={close} done={done} /> }]}
+      remove={{ title: T.credentials.deleteTitle, text: T.credentials.deleteText, run: (c) => call("POST /v4/managed/credentials/{credentialId}/revoke", { path: { credentialId: c.id } }) }}
+    >
       <p class="hint">{T.credentials.text}</p>
-      <Loaded of={read}>
-        {(all) => (
-          <Table
-            label={T.credentials.title}
-            rows={all}
-            id={(c) => c.id}
-            empty={<p>{T.credentials.none}</p>}
-            columns={[
-              { head: T.databases.label, by: (c) => c.label, cell: (c) => plain(c.label) },
-              { head: T.credentials.read, by: (c) => c.last_decrypted ?? "", cell: (c) => (c.last_decrypted ? <Time at={c.last_decrypted} relative /> : T.account.never) },
-              {
-                head: T.act,
-                cell: (c) =>
-                  may.managed() && (
-                    <div class="actions">
-                      <Button label={T.contacts.changeOf(c.label)} onClick={() => setOpen({ kind: "label", of: c })}>
-                        {T.contacts.change}
-                      </Button>
-                      <Button label={T.credentials.loginOf(c.label)} onClick={() => setOpen({ kind: "login", of: c })}>
-                        {T.credentials.login}
-                      </Button>
-                      <Button label={T.contacts.deleteOf(c.label)} onClick={() => setOpen({ kind: "delete", of: c })}>
-                        {T.delete}
-                      </Button>
-                    </div>
-                  ),
-              },
-            ]}
-          />
-        )}
-      </Loaded>
-      {open && open.kind !== "delete" && <CredentialForm kind={open.kind} of={open.kind === "add" ? undefined : open.of} close={close} done={() => read.read()} />}
-      {open?.kind === "delete" && (
-        <Danger
-          title={T.credentials.deleteTitle}
-          text={<p>{T.credentials.deleteText}</p>}
-          name={open.of.label}
-          action={T.delete}
-          close={close}
-          run={async () => {
-            await call("POST /v4/managed/credentials/{credentialId}/revoke", { path: { credentialId: open.of.id } });
-            read.read();
-          }}
-        />
-      )}
-    </Card>
+    </Items>
   );
 }
 
@@ -225,47 +169,27 @@ function CredentialForm({ kind, of, close, done }: { kind: "add" | "label" | "lo
   const [label, setLabel] = useState(of?.label ?? "");
   const [username, setUsername] = useState("");
   const [password, setPassword] = useState("");
-  const doing = useAction();
   const path = { credentialId: of?.id ?? 0 };
-  const submit = async (e: Event) => {
-    e.preventDefault();
-    const save = (): Promise<unknown> => {
-      if (kind === "add") return call("POST /v4/managed/credentials", { body: { label, username: username || null, password } });
-      if (kind === "label") return call("PUT /v4/managed/credentials/{credentialId}", { path, body: { label } });
-      return call("POST /v4/managed/credentials/{credentialId}/update", { path, body: { username: username || null, password } });
-    };
-    if (await doing.run(save, T.settings.saved)) {
-      done();
-      close();
-    }
+  const save = async () => {
+    if (kind === "add") await call("POST /v4/managed/credentials", { body: { label, username: username || null, password } });
+    else if (kind === "label") await call("PUT /v4/managed/credentials/{credentialId}", { path, body: { label } });
+    else await call("POST /v4/managed/credentials/{credentialId}/update", { path, body: { username: username || null, password } });
+    done();
   };
   const title = of ? (kind === "label" ? T.contacts.changeOf(plain(of.label)) : T.credentials.loginOf(plain(of.label))) : T.credentials.add;
   return (
-    <Dialog title={title} close={close}>
-      <form onSubmit={(e) => void submit(e)}>
-        {kind !== "login" && (
-          <Field label={T.databases.label} name="label" failure={doing.failure}>
-            {(p) => <input {...p} value={label} autocomplete="off" onInput={(e) => setLabel(e.currentTarget.value)} />}
-          </Field>
-        )}
-        {kind !== "label" && (
-          <>
-            <Field label={T.account.name} name="username" failure={doing.failure}>
-              {(p) => <input {...p} value={username} autocomplete="off" onInput={(e) => setUsername(e.currentTarget.value)} />}
-            </Field>
-            <Field label={T.account.password} name="password" failure={doing.failure}>
-              {(p) => <input {...p} type="password" value={password} autocomplete="new-password" onInput={(e) => setPassword(e.currentTarget.value)} />}
-            </Field>
-          </>
-        )}
-        <Problems failure={doing.failure} fields={["label", "username", "password"]} />
-        <div class="actions">
-          <Button submit kind="main" disabled={doing.busy}>
-            {T.save}
-          </Button>
-          <Button onClick={close}>{T.cancel}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={title} fields={["label", "username", "password"]} close={close} save={save} saved={T.settings.saved}>
+      {(failure) => (
+        <>
+          {kind !== "login" && <Text label={T.databases.label} name="label" failure={failure} value={label} set={setLabel} />}
+          {kind !== "label" && (
+            <>
+              <Text label={T.account.name} name="username" failure={failure} value={username} set={setUsername} />
+              <Text label={T.account.password} name="password" type="password" failure={failure} value={password} set={setPassword} />
+            </>
+          )}
+        </>
+      )}
+    </FormDialog>
   );
 }

@@ -1,12 +1,13 @@
 // Queries and logs: what the server is doing, has done most, and says.
 import { useState } from "preact/hooks";
-import type { LogLineView, SessionView } from "./api";
+import type { LogLineView, SessionView, SlowStatementView, StatementView } from "./api";
 import { call } from "./call";
 import type { Props } from "./database";
-import { measured, plain, round } from "./format";
+import { offered, useLogical } from "./db";
+import { bytes, measured, plain, round } from "./format";
 import { useReader } from "./live";
 import { T } from "./text";
-import { Button, Card, Field, Loaded, Sure, Status, Table, Time } from "./ui";
+import { Button, Card, Choice, Code, Dialog, Field, Loaded, Problems, Sure, Status, Table, Text, Time, useAction } from "./ui";
 import { may } from "./who";
 
 export function Queries(props: Props) {
@@ -14,6 +15,8 @@ export function Queries(props: Props) {
     <>
       <Running {...props} />
       <Statements {...props} />
+      <Slow {...props} />
+      <Tables {...props} />
       <Logs {...props} />
     </>
   );
@@ -63,27 +66,30 @@ function Running({ db, path }: Props) {
   );
 }
 
-function Statements({ db, path }: Props) {
+function Statements(props: Props) {
+  const { db, path } = props;
   const [order, setOrder] = useState("total_time");
   const [resetting, setResetting] = useState(false);
+  const [planning, setPlanning] = useState<Planned>();
   const read = useReader(
     `statements/${db.engine}/${db.id}/${order}`,
     (background) => call(`GET /v4/databases/${db.engine}/instances/{instanceId}/queries/statistics`, { path, query: { order_by: order, page_size: 25 }, background }),
     30_000,
   );
   return (
-    <Card title={T.queries.top} wide actions={may.change(db.id) && <Button onClick={() => setResetting(true)}>{T.queries.reset}</Button>}>
-      <Field label={T.queries.order} name="order">
-        {(p) => (
-          <select {...p} value={order} onChange={(e) => setOrder(e.currentTarget.value)}>
-            {Object.entries(T.queries.orders).map(([value, text]) => (
-              <option key={value} value={value}>
-                {text}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
+    <Card
+      title={T.queries.top}
+      wide
+      actions={
+        may.change(db.id) && (
+          <div class="actions">
+            <Button onClick={() => setPlanning({})}>{T.plans.ask}</Button>
+            <Button onClick={() => setResetting(true)}>{T.queries.reset}</Button>
+          </div>
+        )
+      }
+    >
+      <Choice label={T.queries.order} name="order" value={order} set={setOrder} of={Object.entries(T.queries.orders)} />
       <Loaded of={read}>
         {(s) =>
           s.missing ? (
@@ -101,11 +107,13 @@ function Statements({ db, path }: Props) {
                 { head: T.queries.calls, number: true, cell: (r) => round(r.calls) },
                 { head: T.queries.mean, number: true, cell: (r) => round(r.mean_time * 1000) + " ms" },
                 { head: T.queries.rows, number: true, cell: (r) => round(r.rows) },
+                ...(may.change(db.id) && db.engine === "postgresql" ? [{ head: T.act, cell: (r: StatementView) => <Button label={T.plans.of(r.query_id)} onClick={() => setPlanning({ query_id: r.query_id, query: r.query, database: r.database ?? undefined })}>{T.plans.plan}</Button> }] : []),
               ]}
             />
           )
         }
       </Loaded>
+      {planning && <Plan {...props} asked={planning} close={() => setPlanning(undefined)} />}
       {resetting && (
         <Sure
           title={T.queries.resetTitle}
@@ -119,6 +127,168 @@ function Statements({ db, path }: Props) {
           }}
         />
       )}
+    </Card>
+  );
+}
+
+// Planned is a statement of the statistics, or nothing yet.
+interface Planned {
+  query_id?: string;
+  query?: string;
+  database?: string;
+}
+
+// Plan shows how the server would carry a statement out.
+function Plan({ asked, close, ...props }: Props & { asked: Planned; close: () => void }) {
+  const { db, path } = props;
+  const [database, setDatabase] = useState(asked.database ?? db.database_name);
+  const [query, setQuery] = useState(asked.query ?? "");
+  const [plan, setPlan] = useState<unknown>();
+  const names = useLogical(props);
+  const doing = useAction();
+  const submit = (e: Event) => {
+    e.preventDefault();
+    const body = asked.query_id ? { query_id: asked.query_id } : { database, query };
+    void doing.run(async () => setPlan((await call(`POST /v4/databases/${db.engine}/instances/{instanceId}/queries/plan`, { path, body })).plan), T.plans.below);
+  };
+  return (
+    <Dialog title={T.plans.title} close={close}>
+      <form onSubmit={submit}>
+        <p>{T.plans.text}</p>
+        {asked.query_id ? (
+          <Code what={T.queries.statement} text={query} />
+        ) : (
+          <>
+            <Choice label={T.pools.database} name="database" failure={doing.failure} value={database} set={setDatabase} of={offered(db, names.data)} />
+            <Text label={T.queries.statement} name="query" rows={4} failure={doing.failure} value={query} set={setQuery} />
+          </>
+        )}
+        <Problems failure={doing.failure} fields={["database", "query"]} />
+        {plan !== undefined && <Code what={T.plans.plan} text={planText(plan)} />}
+        <div class="actions">
+          <Button submit kind="main" disabled={doing.busy}>
+            {T.plans.show}
+          </Button>
+          <Button onClick={close}>{T.close}</Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+type Node = Record<string, unknown>;
+
+// planText has PostgreSQL's plans a line for each step, what it needs below it; those of others as they are.
+export function planText(plan: unknown): string {
+  const lines: string[] = [];
+  const add = (n: Node, depth: number) => {
+    const word = (name: string, before: string) => (n[name] === undefined ? "" : before + String(n[name]));
+    lines.push("  ".repeat(depth) + T.plans.step(String(n["Node Type"]) + word("Relation Name", " on ") + word("Index Name", " using "), round(Number(n["Total Cost"])), round(Number(n["Plan Rows"]))));
+    for (const name of ["Index Cond", "Hash Cond", "Merge Cond", "Join Filter", "Filter", "Sort Key"]) {
+      if (n[name] !== undefined) lines.push("  ".repeat(depth + 1) + name + ": " + String(n[name]));
+    }
+    for (const below of (n["Plans"] as Node[] | undefined) ?? []) add(below, depth + 1);
+  };
+  const whole = Array.isArray(plan) ? (plan[0] as Node | undefined)?.["Plan"] : undefined;
+  if (!whole) return JSON.stringify(plan, null, 2);
+  add(whole as Node, 0);
+  return lines.join("\n");
+}
+
+// Slow are the statements that took longer than the database's setting says.
+function Slow(props: Props) {
+  const { db, path } = props;
+  const [text, setText] = useState("");
+  const [older, setOlder] = useState<{ key: string; lines: SlowStatementView[]; next: string | null }>();
+  const key = `slow/${db.engine}/${db.id}/${text}`;
+  const get = (page_token: string | undefined, background: boolean) => call(`GET /v4/databases/${db.engine}/instances/{instanceId}/queries/slow`, { path, query: { text, page_token, page_size: 25 }, background });
+  const read = useReader(key, (background) => get(undefined, background));
+  const more = older?.key === key ? older : undefined;
+  return (
+    <Card title={T.slow.title} wide actions={<Button onClick={() => read.read()}>{T.slow.again}</Button>}>
+      <Loaded of={read}>
+        {(s) => {
+          const next = more ? more.next : s.next_page_token;
+          return (
+            <>
+              {may.change(db.id) && <Threshold key={String(s.threshold)} {...props} of={s.threshold} done={() => read.read()} />}
+              {s.missing ? (
+                <p>{plain(s.missing)}</p>
+              ) : (
+                <>
+                  <Field label={T.logs.text} name="text">
+                    {(p) => <input {...p} type="search" value={text} maxLength={200} onChange={(e) => setText(e.currentTarget.value)} />}
+                  </Field>
+                  <Table
+                    label={T.slow.title}
+                    rows={[...s.data, ...(more?.lines ?? [])].map((line, n) => ({ ...line, n }))}
+                    id={(r) => r.n}
+                    empty={<p>{T.slow.none}</p>}
+                    columns={[
+                      { head: T.metrics.time, cell: (r) => <Time at={r.time} /> },
+                      { head: T.slow.took, number: true, by: (r) => r.duration, cell: (r) => round(1000 * r.duration) + " ms" },
+                      { head: T.queries.statement, cell: (r) => <code>{plain(r.query)}</code> },
+                      { head: T.queries.user, cell: (r) => plain(r.user) },
+                      { head: T.pools.database, cell: (r) => plain(r.database ?? T.none) },
+                      { head: T.database.node, cell: (r) => String(r.node) },
+                    ]}
+                  />
+                  {next && <Button onClick={() => void get(next, false).then((page) => setOlder({ key, lines: [...(more?.lines ?? []), ...page.data], next: page.next_page_token }), () => undefined)}>{T.slow.older}</Button>}
+                </>
+              )}
+            </>
+          );
+        }}
+      </Loaded>
+    </Card>
+  );
+}
+
+// Threshold sets from how long on a statement is logged, by the database's settings.
+function Threshold({ db, path, reader, of, done }: Props & { of: number | null; done: () => void }) {
+  const [value, setValue] = useState(of === null ? "" : String(1000 * of));
+  const doing = useAction();
+  const submit = async (e: Event) => {
+    e.preventDefault();
+    const ms = value.trim() === "" ? null : Number(value);
+    const engine_config = db.engine === "postgresql" ? { pg: { log_min_duration_statement: ms } } : { mysql: { slow_query_log: ms !== null, long_query_time: ms === null ? null : ms / 1000 } };
+    if (await doing.run(() => call(`PUT /v4/databases/${db.engine}/instances/{instanceId}`, { path, body: { engine_config } }), T.settings.asked)) {
+      reader.read();
+      done();
+    }
+  };
+  const name = db.engine === "postgresql" ? "engine_config.pg.log_min_duration_statement" : "engine_config.mysql.long_query_time";
+  return (
+    <form class="filters" onSubmit={(e) => void submit(e)}>
+      <Text label={T.slow.threshold} name={name} type="number" failure={doing.failure} hint={T.slow.hint} value={value} set={setValue} />
+      <Problems failure={doing.failure} fields={[name]} />
+      <Button submit disabled={doing.busy || value === (of === null ? "" : String(1000 * of))}>
+        {T.save}
+      </Button>
+    </form>
+  );
+}
+
+function Tables({ db, path }: Props) {
+  const read = useReader(`tables/${db.engine}/${db.id}`, (background) => call(`GET /v4/databases/${db.engine}/instances/{instanceId}/tables`, { path, query: { page_size: 25 }, background }));
+  return (
+    <Card title={T.tables.title} wide>
+      <Loaded of={read}>
+        {(l) => (
+          <Table
+            label={T.tables.title}
+            rows={l.data.map((r, n) => ({ ...r, n }))}
+            id={(r) => r.n}
+            empty={<p>{T.tables.none}</p>}
+            columns={[
+              { head: T.tables.table, cell: (r) => plain(`${r.schema}.${r.table}`) + (r.index ? ` (${plain(r.index)})` : "") },
+              { head: T.pools.database, cell: (r) => plain(r.database) },
+              { head: T.tables.size, number: true, by: (r) => r.size_bytes, cell: (r) => bytes(r.size_bytes) },
+              { head: T.queries.rows, number: true, by: (r) => r.rows ?? -1, cell: (r) => (r.rows === null ? T.none : round(r.rows)) },
+            ]}
+          />
+        )}
+      </Loaded>
     </Card>
   );
 }

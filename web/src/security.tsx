@@ -1,13 +1,43 @@
-// The caller's second factor.
+// The caller: its second factor, and its e-mail address.
 import { useState } from "preact/hooks";
 import type { FactorView } from "./api";
 import { call } from "./call";
 import { plain } from "./format";
 import { T } from "./text";
-import { Alert, Button, Card, Code, Dialog, Field, Problems, Sure, Time, useAction } from "./ui";
+import { Button, Card, Code, Dialog, Field, Once, Problems, Sure, Text, Time, useAction } from "./ui";
 import { profile, readWho } from "./who";
 
-export function Security() {
+export function Yourself() {
+  return (
+    <>
+      <Factor />
+      <Mail />
+    </>
+  );
+}
+
+function Mail() {
+  const now = profile.value?.email ?? "";
+  const [email, setEmail] = useState(now);
+  const doing = useAction();
+  const submit = (e: Event) => {
+    e.preventDefault();
+    void doing.run(() => call("PUT /v4/profile", { body: { email } }).then(readWho), T.settings.saved);
+  };
+  return (
+    <Card title={T.account.mail} wide>
+      <form noValidate onSubmit={submit}>
+        <Text label={T.contacts.email} name="email" type="email" failure={doing.failure} value={email} set={setEmail} />
+        <Problems failure={doing.failure} fields={["email"]} />
+        <Button submit disabled={doing.busy || email === now}>
+          {T.save}
+        </Button>
+      </form>
+    </Card>
+  );
+}
+
+function Factor() {
   const [made, setMade] = useState<FactorView>();
   const [codes, setCodes] = useState<string[]>();
   const [ending, setEnding] = useState(false);
@@ -16,13 +46,7 @@ export function Security() {
   return (
     <Card title={T.factor.title} wide>
       <p>{on ? T.factor.on : T.factor.off}</p>
-      {codes && (
-        <Alert kind="good">
-          <p>{T.factor.codes}</p>
-          <Code what={T.factor.recovery} text={codes.join("\n")} />
-          <Button onClick={() => setCodes(undefined)}>{T.account.haveIt}</Button>
-        </Alert>
-      )}
+      {codes && <Once text={T.factor.codes} secrets={[[T.factor.recovery, codes.join("\n")]]} close={() => setCodes(undefined)} />}
       <Problems failure={doing.failure} />
       {on ? (
         <Button kind="danger" onClick={() => setEnding(true)}>

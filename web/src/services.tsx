@@ -6,7 +6,7 @@ import { plain, round } from "./format";
 import { useReader, type Reader } from "./live";
 import { go } from "./route";
 import { T } from "./text";
-import { Alert, Button, Card, Danger, Facts, Field, Loaded, Page, Problems, say, Status, Table, Time, useAction } from "./ui";
+import { Alert, Button, Card, Choice, Danger, Facts, Field, Loaded, Page, Problems, say, Status, Table, Text, Time, useAction } from "./ui";
 import { may } from "./who";
 
 export function Services() {
@@ -39,15 +39,19 @@ const back: [string, string] = ["/console/services", T.services.title];
 export function AddService() {
   return (
     <Page title={T.services.add} back={back}>
-      <Card title={T.services.what}>
-        <Form
-          save={async (body) => {
-            const made = await call("POST /v4/managed/services", { body });
-            say(T.services.added);
-            go(`/console/services/${made.id}`);
-          }}
-        />
-      </Card>
+      {may.managed() ? (
+        <Card title={T.services.what}>
+          <Form
+            save={async (body) => {
+              const made = await call("POST /v4/managed/services", { body });
+              say(T.services.added);
+              go(`/console/services/${made.id}`);
+            }}
+          />
+        </Card>
+      ) : (
+        <Alert kind="warn">{T.forbidden}</Alert>
+      )}
     </Page>
   );
 }
@@ -199,9 +203,7 @@ function Form({ of, save }: { of?: ServiceView; save: (body: ServiceCreate) => P
   const doing = useAction();
   const regions = useReader("regions", (background) => call("GET /v4/regions", { background }));
   const text = (name: "label" | "address" | "body" | "notes" | "consultation_group", label: string, hint?: string) => (
-    <Field label={label} name={name} failure={doing.failure} hint={hint}>
-      {(p) => <input {...p} value={body[name] ?? ""} autocomplete="off" onInput={(e) => setBody({ ...body, [name]: e.currentTarget.value })} />}
-    </Field>
+    <Text label={label} name={name} failure={doing.failure} hint={hint} value={body[name] ?? ""} set={(to) => setBody({ ...body, [name]: to })} />
   );
   return (
     <form
@@ -211,27 +213,9 @@ function Form({ of, save }: { of?: ServiceView; save: (body: ServiceCreate) => P
       }}
     >
       {text("label", T.databases.label)}
-      <Field label={T.services.type} name="service_type" failure={doing.failure}>
-        {(p) => (
-          <select {...p} value={body.service_type} onChange={(e) => setBody({ ...body, service_type: e.currentTarget.value === "tcp" ? "tcp" : "url" })}>
-            <option value="url">{T.services.url}</option>
-            <option value="tcp">{T.services.tcp}</option>
-          </select>
-        )}
-      </Field>
+      <Choice label={T.services.type} name="service_type" failure={doing.failure} value={body.service_type} set={(to) => setBody({ ...body, service_type: to === "tcp" ? "tcp" : "url" })} of={[["url", T.services.url], ["tcp", T.services.tcp]]} />
       {text("address", T.services.address, body.service_type === "url" ? T.services.urlHint : T.services.tcpHint)}
-      <Field label={T.create.region} name="region" failure={doing.failure} hint={T.services.regionHint}>
-        {(p) => (
-          <select {...p} value={body.region ?? ""} onChange={(e) => setBody({ ...body, region: e.currentTarget.value || null })}>
-            <option value="">{T.any}</option>
-            {(regions.data?.data ?? []).map((r) => (
-              <option key={r.id} value={r.id}>
-                {r.label}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
+      <Choice label={T.create.region} name="region" failure={doing.failure} hint={T.services.regionHint} value={body.region ?? ""} set={(to) => setBody({ ...body, region: to || null })} of={[["", T.any], ...(regions.data?.data ?? []).map((r) => [r.id, r.label] as const)]} />
       <Field label={T.services.timeout} name="timeout" failure={doing.failure}>
         {(p) => <input {...p} type="number" min={1} max={255} value={body.timeout} onInput={(e) => setBody({ ...body, timeout: Number(e.currentTarget.value) })} />}
       </Field>

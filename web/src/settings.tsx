@@ -7,7 +7,7 @@ import { plain } from "./format";
 import { useReader } from "./live";
 import { go } from "./route";
 import { T } from "./text";
-import { Alert, Button, Card, Danger, Field, Loaded, Problems, Sure, Time, say, useAction } from "./ui";
+import { Alert, Button, Card, Choice, Danger, Field, Loaded, Problems, Sure, Text, Tick, Time, say, useAction } from "./ui";
 import { may } from "./who";
 
 type Open = "suspend" | "resume" | "restart" | "switchover" | "patch" | "reset" | "delete";
@@ -66,58 +66,24 @@ function General(props: Props) {
           void doing.run(save(props, body), T.settings.saved);
         }}
       >
-        <Field label={T.create.label} name="label" failure={doing.failure}>
-          {(p) => <input {...p} value={label} onInput={(e) => setLabel(e.currentTarget.value)} />}
-        </Field>
-        <Field label={T.create.plan} name="type" failure={doing.failure} hint={T.settings.planHint}>
-          {(p) => (
-            <select {...p} value={type} onChange={(e) => setType(e.currentTarget.value)}>
-              {(types.data?.data ?? [{ id: db.type, label: db.type, vcpus: 0, memory: 0, disk: 0 }]).map((t) => (
-                <option key={t.id} value={t.id}>
-                  {t.memory ? T.create.planText(t.label, t.vcpus, t.memory / 1024, t.disk / 1024) : t.label}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
-        <Field label={T.create.nodes} name="cluster_size" failure={doing.failure}>
-          {(p) => (
-            <select {...p} value={size} onChange={(e) => setSize(e.currentTarget.value)}>
-              <option value="1">{T.create.one}</option>
-              <option value="3">{T.create.three}</option>
-            </select>
-          )}
-        </Field>
-        <Field label={T.settings.idle} name="auto_suspend" failure={doing.failure} hint={T.settings.idleHint}>
-          {(p) => <input {...p} type="number" min={0} value={idle} onInput={(e) => setIdle(e.currentTarget.value)} />}
-        </Field>
-        <p class="check">
-          <label>
-            <input type="checkbox" checked={protection} onChange={(e) => setProtection(e.currentTarget.checked)} /> {T.settings.protection}
-          </label>
-        </p>
-        <p class="check">
-          <label>
-            <input type="checkbox" checked={grow} onChange={(e) => setGrow(e.currentTarget.checked)} /> {T.settings.grow}
-          </label>
-        </p>
+        <Text label={T.create.label} name="label" failure={doing.failure} value={label} set={setLabel} />
+        <Choice
+          label={T.create.plan}
+          name="type"
+          failure={doing.failure}
+          hint={T.settings.planHint}
+          value={type}
+          set={setType}
+          of={types.data ? types.data.data.map((t) => [t.id, T.create.planText(t.label, t.vcpus, t.memory / 1024, t.disk / 1024)] as const) : [[db.type, db.type]]}
+        />
+        <Choice label={T.create.nodes} name="cluster_size" failure={doing.failure} value={size} set={setSize} of={[["1", T.create.one], ["3", T.create.three]]} />
+        <Text label={T.settings.idle} name="auto_suspend" type="number" failure={doing.failure} hint={T.settings.idleHint} value={idle} set={setIdle} />
+        <Tick label={T.settings.protection} on={protection} set={setProtection} />
+        <Tick label={T.settings.grow} on={grow} set={setGrow} />
         {grow && (
           <>
-            <Field label={T.settings.growTo} name="autoscale.max_type" failure={doing.failure}>
-              {(p) => (
-                <select {...p} value={most} onChange={(e) => setMost(e.currentTarget.value)}>
-                  <option value="">{T.extensions.choose}</option>
-                  {(types.data?.data ?? []).map((t) => (
-                    <option key={t.id} value={t.id}>
-                      {t.label}
-                    </option>
-                  ))}
-                </select>
-              )}
-            </Field>
-            <Field label={T.settings.growAt} name="autoscale.threshold_percent" failure={doing.failure}>
-              {(p) => <input {...p} type="number" min={50} max={90} value={threshold} onInput={(e) => setThreshold(e.currentTarget.value)} />}
-            </Field>
+            <Choice label={T.settings.growTo} name="autoscale.max_type" failure={doing.failure} value={most} set={setMost} of={[["", T.extensions.choose], ...(types.data?.data ?? []).map((t) => [t.id, t.label] as const)]} />
+            <Text label={T.settings.growAt} name="autoscale.threshold_percent" type="number" failure={doing.failure} value={threshold} set={setThreshold} />
           </>
         )}
         <Problems failure={doing.failure} fields={fields} />
@@ -140,17 +106,7 @@ function Window(props: Props) {
   const body: DatabaseUpdate = { updates: { day_of_week: day, hour_of_day: hour, duration: hours, frequency: monthly ? "monthly" : "weekly", week_of_month: monthly ? week : null } };
   const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
   const number = (name: string, label: string, value: number, set: (n: number) => void, all: number[], text: (n: number) => string) => (
-    <Field label={label} name={name} failure={doing.failure}>
-      {(p) => (
-        <select {...p} value={value} onChange={(e) => set(Number(e.currentTarget.value))}>
-          {all.map((n) => (
-            <option key={n} value={n}>
-              {text(n)}
-            </option>
-          ))}
-        </select>
-      )}
-    </Field>
+    <Choice label={label} name={name} failure={doing.failure} value={String(value)} set={(to) => set(Number(to))} of={all.map((n) => [String(n), text(n)] as const)} />
   );
   return (
     <Card title={T.settings.window}>
@@ -171,14 +127,7 @@ function Window(props: Props) {
           void doing.run(save(props, body), T.settings.saved);
         }}
       >
-        <Field label={T.settings.often} name="updates.frequency" failure={doing.failure}>
-          {(p) => (
-            <select {...p} value={monthly ? "monthly" : "weekly"} onChange={(e) => setMonthly(e.currentTarget.value === "monthly")}>
-              <option value="weekly">{T.settings.weekly}</option>
-              <option value="monthly">{T.settings.monthly}</option>
-            </select>
-          )}
-        </Field>
+        <Choice label={T.settings.often} name="updates.frequency" failure={doing.failure} value={monthly ? "monthly" : "weekly"} set={(to) => setMonthly(to === "monthly")} of={[["weekly", T.settings.weekly], ["monthly", T.settings.monthly]]} />
         {monthly && number("updates.week_of_month", T.settings.week, week, setWeek, numbers(1, 4), String)}
         {number("updates.day_of_week", T.settings.day, day, setDay, numbers(1, 7), (n) => T.settings.days[n - 1] ?? "")}
         {number("updates.hour_of_day", T.settings.hour, hour, setHour, numbers(0, 23), (n) => `${String(n).padStart(2, "0")}:00`)}

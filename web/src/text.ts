@@ -31,7 +31,7 @@ export const T = {
     hours: (n: number) => (n === 1 ? "an hour ago" : `${n} hours ago`),
     days: (n: number) => (n === 1 ? "yesterday" : `${n} days ago`),
   },
-  nav: { label: "Areas", menu: "Menu", home: "Home", databases: "Databases", events: "Events", services: "Services", issues: "Issues", contacts: "Contacts", pages: "Status pages", machines: "Machines", account: "Account" },
+  nav: { label: "Areas", menu: "Menu", home: "Home", databases: "Databases", events: "Events", services: "Services", issues: "Issues", alerts: "Alerts", contacts: "Contacts", pages: "Status pages", machines: "Machines", account: "Account" },
   first: {
     title: "Welcome to steward",
     set: "Set the password",
@@ -53,7 +53,7 @@ export const T = {
     active: "Active", provisioning: "Being made", suspending: "Suspending", suspended: "Suspended", resuming: "Resuming", restoring: "Restoring", failed: "Failed", degraded: "Degraded", updating: "Updating",
     backing_up: "Backing up", asleep: "Asleep", finished: "Done", started: "Under way", scheduled: "Planned", notification: "Note", healthy: "Healthy", unhealthy: "Unhealthy", down: "Down", complete: "Complete",
     running: "Running", passed: "Proven", pending: "Pending", timed_out: "Timed out", primary: "Primary", replica: "Replica", failover: "Replica", ok: "Well", problem: "Problem", disabled: "Not checked",
-    open: "Open", closed: "Closed", info: "Info", warning: "Warning", error: "Error", fatal: "Fatal", successful: "Successful",
+    open: "Open", closed: "Closed", enabled: "On", off: "Off", info: "Info", warning: "Warning", error: "Error", fatal: "Fatal", successful: "Successful",
   } as Record<string, string>,
   home: {
     title: "Home",
@@ -78,7 +78,7 @@ export const T = {
   },
   actions: {
     database_create: "Create", database_update: "Change", database_resize: "Resize", database_delete: "Delete", database_credentials_reset: "Reset the password", database_patch: "Update the software",
-    database_restart: "Restart", database_switchover: "Switch the primary", database_suspend: "Suspend", database_resume: "Resume", database_backup_create: "Back up", database_backup_delete: "Delete a backup",
+    database_restart: "Restart", database_switchover: "Switch the primary", database_upgrade: "Move to another version", database_upgrade_check: "Try another version", database_suspend: "Suspend", database_resume: "Resume", database_backup_create: "Back up", database_backup_delete: "Delete a backup",
     database_backup_verify_failed: "A backup couldn't be proven", database_backup_restore: "Restore", database_backup_restore_undo: "Undo a restore", database_degraded: "Nodes are missing",
     database_failover: "Failover", database_failed: "Failed", database_recovered: "Recovered", database_low_disk_space: "The disk is nearly full", database_archive_gap: "A gap in the archive",
     database_sleep: "Fell asleep", database_wake: "Woke up", database_maintenance_scheduled: "Maintenance is planned", database_maintenance: "Maintenance",
@@ -92,7 +92,7 @@ export const T = {
     label: "Label", status: "State", engine: "Engine", plan: "Plan", nodes: "Nodes", disk: "Disk", region: "Region", diskOf: (label: string) => `Disk of ${label} in use`,
   },
   create: {
-    title: "Create a database", what: "What it is", label: "Label", labelHint: "3 to 32 letters, digits, - and _; unique among your databases.",
+    title: "Create a database", mayNot: "Your user may not create databases. An unrestricted user of your account can give you the right.", what: "What it is", label: "Label", labelHint: "3 to 32 letters, digits, - and _; unique among your databases.",
     engine: "Engine", plan: "Plan", region: "Region", nodes: "Nodes",
     planText: (label: string, cpus: number, memory: number, disk: number) => `${label}: ${cpus} CPU, ${memory} GiB memory, ${disk} GiB disk`,
     one: "One", three: "Three",
@@ -109,6 +109,7 @@ export const T = {
   database: {
     title: "Database", tabs: "Parts of the database",
     tab: { "": "Overview", metrics: "Metrics", queries: "Queries and logs", backups: "Backups", access: "Access", settings: "Settings", events: "Events" },
+    standing: "What is wrong now",
     closed: "No address may connect: the allow list is empty. Add one under Access.",
     readOnly: "The database takes no writes, because its disk is full. Free some space or choose a larger plan.",
     degraded: "Not all nodes serve. Writes go on; steward is replacing what is missing.",
@@ -117,7 +118,7 @@ export const T = {
     state: "State", created: "Created", restorable: "Can be restored since", noBackup: "No backup yet", nodes: "Nodes", node: "Node", role: "Role", health: "Health", lag: "Behind", since: "In the role since", version: "Version", latest: "What happened last",
   },
   connect: {
-    title: "Connect", how: "With", where: "To", primary: "Primary: reads and writes", reads: "Replicas: reads", text: "How to connect",
+    title: "Connect", how: "With", where: "To", primary: "Primary: reads and writes", reads: "Replicas: reads", pool: (label: string) => `Connection pool ${label}`, text: "How to connect",
     kind: { psql: "psql", mysql: "mysql", uri: "URI", env: "Environment", yaml: "YAML", go: "Go", node: "Node.js", python: "Python", java: "Java", php: "PHP", dotnet: ".NET", rails: "Rails" },
     show: "Show the password", hide: "Hide the password", ca: "Download the CA certificate",
     hint: (file: string) => `The line expects the certificate of the database's CA beside it, as ${file}.`,
@@ -127,7 +128,7 @@ export const T = {
     marks: "What happened meanwhile", kinds: { failover: "Failover", handover: "Handover", backup: "Backup" } as Record<string, string> },
   queries: {
     running: "Running now", sleeping: "The database sleeps.", idle: (n: number) => (n === 1 ? "One more session does nothing." : `${n} more sessions do nothing.`), none: "Nothing runs just now.",
-    statement: "Statement", state: "State", age: "For", user: "User", from: "From", end: "Cancel", endOf: (pid: number) => `Cancel the statement of process ${pid}`, endTitle: "Cancel this statement?",
+    statement: "Statement", state: "State", age: "For", user: "User", from: "From", end: "Stop", endOf: (pid: number) => `Stop the statement of process ${pid}`, endTitle: "Stop this statement?",
     top: "What statements cost", order: "The greatest first, by", orders: { total_time: "time in all", calls: "calls", mean: "time of a call", rows: "rows" } as Record<string, string>,
     share: "Share", total: "In all", calls: "Calls", mean: "A call", rows: "Rows", noStatements: "Nothing has been counted yet.",
     reset: "Begin to count anew", resetTitle: "Begin to count anew?", resetText: "What has been counted of statements is lost.",
@@ -162,6 +163,33 @@ export const T = {
     },
     delete: "Delete the database", deleteText: "Deletes the database and its backups, for good.", deleteSure: "The database and all its backups are deleted. Nothing brings them back.", protected: "The database is protected: take that back first to delete it.", deleted: (label: string) => `${label} is being deleted.`,
   },
+  alerts: {
+    title: "Alerts", parts: "Parts of alerts", tab: { "": "Rules", channels: "Channels" }, rules: "By what databases are judged", text: "What holds for long enough opens an issue, tells those named and closes by itself. The operator is told of all.",
+    add: "Add a rule", severity: "Severity", severities: ["Severe", "Medium", "Low", "Info"], when: "When", for: "For", of: "Of", told: "Who is told", and: " and ", held: (n: number, length: string) => (n === 1 ? "one look" : `${n} looks in a row, ${length} apart`),
+    length: (seconds: number) => (seconds < 60 ? `${seconds} seconds` : seconds === 60 ? "a minute" : seconds < 3600 ? `${seconds / 60} minutes` : seconds === 3600 ? "an hour" : seconds < 86_400 ? `${seconds / 3600} hours` : `${Math.round(seconds / 8640) / 10} days`),
+    condition: (aggregate: string, metric: string, operator: string, value: string) => `${metric} (${aggregate.toLowerCase()}) ${operator.toLowerCase()} ${value}`,
+    aggregates: { avg: "Mean", max: "Highest", min: "Lowest", sum: "Sum" } as Record<string, string>, operators: { gt: "Above", gte: "At least", lt: "Below", lte: "At most", eq: "Equal to" } as Record<string, string>,
+    scopes: { account: "All databases", entity: "Chosen databases", region: "Databases of regions" } as Record<string, string>, allNodes: { "": "All", primary: "The primary", secondary: "Replicas" } as Record<string, string>, kept: "As it was set elsewhere",
+    description: "What to do", descriptionHint: "It is told with the alert.", system: "This rule is the system's: its thresholds, severity and who is told can be changed, and it can be switched off.", enabled: "Switched on",
+    criterion: (n: number) => `Condition ${n}`, metric: "What is measured", aggregate: "Over the period, its", operator: "Is", nodes: "Of the nodes", threshold: (unit: string) => (unit ? `Threshold (${unit.replaceAll("_", " ")})` : "Threshold"), more: "Add a condition", without: (n: number) => `Delete condition ${n}`,
+    period: "Looked at together", polling: "Time between looks", occurrences: "Looks in a row that must find it", deleteTitle: "Delete the rule", deleteText: "What it opened is closed, and it judges nothing any more.",
+    channels: "Where alerts are told", channelText: "Rules name the channels that are told. The account's contacts are always one of them to choose.", addChannel: "Add a channel", kind: "Kind", kinds: { webhook: "Webhook", slack: "Chat (Slack, Mattermost)", email: "Mail" } as Record<string, string>, where: "Leads to", used: "Rules", contacts: "The account's contacts",
+    addresses: "Addresses", addressesHint: "One to ten, one a line.", url: "URL", urlKept: "Empty: it stays as it is.", slackHint: "The channel's own URL for incoming messages. It is sealed.", webhookHint: "It gets a signed request for each alert. What may be secret of it is sealed.", regionHint: "Whose private networks it may lead to.", noRegion: "None",
+    test: "Send a test", testOf: (label: string) => `Send a test to ${label}`, testText: "One message is sent now, and says that it is a test.", taken: (label: string) => `${label} took the test.`, refused: (label: string, problem: string) => `${label} didn't take the test: ${problem}`,
+    once: (label: string) => `This is the secret that requests to ${label} are signed with. It is shown this one time.`, resetText: "Requests are signed with the new secret from now on.", deleteChannel: "Delete the channel", deleteChannelText: "Rules that name it tell it nothing any more.",
+  },
+  pools: {
+    title: "Connection pools", none: "There is none. In a pool many clients share a few connections to the server.", text: "Clients name the pool as the database that they connect to, and log in as themselves.", at: (address: string, port: number) => `Pools are at ${address}, port ${port}.`, add: "Add a connection pool", labelHint: "1 to 63 letters, digits, - and _; what clients name as the database.",
+    database: "Logical database", mode: "Another client's turn", modes: { transaction: "After each transaction", session: "When a client leaves", statement: "After each statement" } as Record<string, string>, size: "Connections", sizeHint: "To the server, at most, for all its clients together.", prepared: "Prepared statements", can: "Yes", cannot: "No",
+    deleteTitle: "Delete the connection pool", deleteText: "Its sessions end, and nobody can connect to it any more.",
+  },
+  slow: {
+    title: "Statements that took long", again: "Read again", none: "No statement took that long.", took: "Took", older: "Earlier ones", threshold: "Log from so many milliseconds on", hint: "Empty: none are logged. Values aren't shown here; the server's file has them.",
+  },
+  plans: {
+    ask: "Plan of a statement", title: "Plan of a statement", text: "The server says how it would carry the statement out, without doing so.", plan: "Plan", of: (id: string) => `Plan of statement ${id}`, show: "Show the plan", below: "The plan is shown.", step: (what: string, cost: string, rows: string) => `${what} (cost ${cost}, ${rows} rows)`,
+  },
+  tables: { title: "The largest tables", table: "Table", size: "Size", none: "None has been measured yet." },
   services: {
     title: "Services", one: "Service", add: "Watch a service", what: "What is watched", none: "No service is watched yet.", since: "Since", address: "Address", certificate: "Certificate ends",
     uptime: "How well it was", checkNow: "Check now", checking: "It is checked within seconds.", checks: "Last checks", change: "Change", interval: "Checked each", usual: "as the operator has set", notes: "Notes", enable: "Check again", disable: "Stop checking",
@@ -216,8 +244,8 @@ export const T = {
     change: "Change", changeOf: (name: string) => `Change ${name}`, deleteOf: (name: string) => `Delete ${name}`, deleteTitle: "Delete the contact", deleteText: "The contact isn't told of anything any more.",
   },
   account: {
-    title: "Account", parts: "Parts of the account", tab: { "": "Users", security: "Second factor", tokens: "Tokens", apps: "Applications", clients: "OAuth clients", logins: "Log-ins", usage: "Usage", regions: "Regions" },
-    users: "Users", addUser: "Add a user", added: "The user is there.", name: "User name", rights: "Rights", restricted: "Restricted", all: "All", password: "Password", noPassword: "None", lastLogin: "Last log-in",
+    title: "Account", parts: "Parts of the account", tab: { "": "Users", security: "Yourself", tokens: "Tokens", apps: "Applications", clients: "OAuth clients", logins: "Log-ins", usage: "Usage", regions: "Regions" },
+    mail: "Your e-mail address", users: "Users", addUser: "Add a user", added: "The user is there.", name: "User name", rights: "Rights", restricted: "Restricted", all: "All", password: "Password", noPassword: "None", lastLogin: "Last log-in",
     grants: "Grants", grantsOf: (name: string) => `Grants of ${name}`, deleteUser: "Delete the user", deleteUserText: "The user's tokens and applications end at once.", restrict: "May do only what is granted",
     linkHint: (name: string) => `The operator gives the user a link for the first log-in: steward user link ${name}`,
     addDatabases: "May create databases", nothing: "Nothing", see: "See", seeAndChange: "See and change",

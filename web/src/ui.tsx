@@ -1,6 +1,6 @@
 // Pieces that all screens are made of.
 import { signal } from "@preact/signals";
-import type { ComponentChildren, JSX } from "preact";
+import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Failure } from "./call";
 import { ago, plain, timeText, utcText } from "./format";
@@ -163,7 +163,7 @@ const good = ["active", "finished", "ok", "healthy", "complete", "passed", "clos
 const bad = ["failed", "problem", "down", "unhealthy", "open", "timed_out"];
 
 export function Status({ of, percent }: { of: string; percent?: number }) {
-  const kind = good.includes(of) ? "good" : bad.includes(of) ? "bad" : ["suspended", "asleep", "disabled", "pending", "notification"].includes(of) ? "quiet" : "warn";
+  const kind = good.includes(of) ? "good" : bad.includes(of) ? "bad" : ["suspended", "asleep", "disabled", "off", "pending", "notification"].includes(of) ? "quiet" : "warn";
   return (
     <span class={"status " + kind}>
       {T.status[of] ?? of.replaceAll("_", " ")}
@@ -191,7 +191,7 @@ export function Copy({ text, what }: { text: string; what: string }) {
 export function Code({ text, what }: { text: string; what: string }) {
   return (
     <div class="code">
-      <pre tabIndex={0} aria-label={what}>
+      <pre role="group" tabIndex={0} aria-label={what}>
         {plain(text)}
       </pre>
       <Copy text={text} what={what} />
@@ -216,6 +216,25 @@ export interface Column<R> {
   // by orders rows; a column without can't be ordered by.
   by?: (row: R) => string | number;
   number?: boolean;
+}
+
+// Row is drawn again only for another row or other columns: long lists have theirs once for all.
+class Row extends Component<{ row: unknown; columns: Column<unknown>[] }> {
+  override shouldComponentUpdate(next: { row: unknown; columns: Column<unknown>[] }) {
+    return next.row !== this.props.row || next.columns !== this.props.columns;
+  }
+
+  override render() {
+    return (
+      <tr>
+        {this.props.columns.map((c) => (
+          <td key={c.head} class={c.number ? "number" : undefined}>
+            {c.cell(this.props.row)}
+          </td>
+        ))}
+      </tr>
+    );
+  }
 }
 
 export function Table<R>({ label, rows, columns, id, empty }: { label: string; rows: R[]; columns: Column<R>[]; id: (row: R) => string | number; empty?: ComponentChildren }) {
@@ -250,13 +269,7 @@ export function Table<R>({ label, rows, columns, id, empty }: { label: string; r
         </thead>
         <tbody>
           {shown.map((row) => (
-            <tr key={id(row)}>
-              {columns.map((c) => (
-                <td key={c.head} class={c.number ? "number" : undefined}>
-                  {c.cell(row)}
-                </td>
-              ))}
-            </tr>
+            <Row key={id(row)} row={row} columns={columns as Column<unknown>[]} />
           ))}
         </tbody>
       </table>
@@ -264,13 +277,18 @@ export function Table<R>({ label, rows, columns, id, empty }: { label: string; r
   );
 }
 
-export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
+// Dialog gives the focus back to where it was; once what had it is gone for good, to the page's heading.
+export function Dialog({ title, close, gone, children }: { title: string; close: () => void; gone?: { current: boolean }; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
   useLayoutEffect(() => {
-    const before = document.activeElement;
-    element.current?.showModal();
-    return () => (before as HTMLElement | null)?.focus?.();
+    const before = document.activeElement as HTMLElement | null;
+    const shown = element.current;
+    shown?.showModal();
+    return () => {
+      shown?.close(); // until then nothing else can have the focus
+      (gone?.current || !before?.isConnected ? document.querySelector<HTMLElement>("main h1") : before)?.focus();
+    };
   }, []);
   return (
     <dialog
@@ -283,28 +301,33 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
     >
       <h2 id={id}>{title}</h2>
       {children}
+      <div class="unseen" role="status">
+        {said.value /* what is told outside isn't read out while a dialog is open */}
+      </div>
     </dialog>
   );
 }
 
-// Danger asks for the name to be typed before something is destroyed.
-export function Danger({ title, text, name, action, close, run }: { title: string; text: ComponentChildren; name: string; action: string; close: () => void; run: () => Promise<unknown> }) {
-  const [typed, setTyped] = useState("");
+type FormProps = {
+  title: string; action?: string; kind?: "main" | "danger"; ready?: boolean; fields?: string[]; close: () => void; gone?: { current: boolean };
+  // save sends the form; saved is read out afterwards.
+  save: () => Promise<unknown>; saved?: string; children: (failure?: Failure) => ComponentChildren;
+};
+
+// FormDialog is a form in a dialog, which closes when what it asks for is done.
+export function FormDialog({ title, action = T.save, kind = "main", ready = true, fields, close, gone, save, saved, children }: FormProps) {
   const doing = useAction();
   const submit = async (e: Event) => {
     e.preventDefault();
-    if (typed === name && (await doing.run(run))) close();
+    if (ready && (await doing.run(save, saved))) close();
   };
   return (
-    <Dialog title={title} close={close}>
-      <form onSubmit={(e) => void submit(e)}>
-        <div>{text}</div>
-        <Field label={T.typeName(name)} name="name">
-          {(p) => <input {...p} value={typed} autocomplete="off" spellcheck={false} onInput={(e) => setTyped(e.currentTarget.value)} />}
-        </Field>
-        <Problems failure={doing.failure} />
+    <Dialog title={title} close={close} gone={gone}>
+      <form noValidate onSubmit={(e) => void submit(e)}>
+        {children(doing.failure)}
+        <Problems failure={doing.failure} fields={fields} />
         <div class="actions">
-          <Button submit kind="danger" disabled={typed !== name || doing.busy}>
+          <Button submit kind={kind} disabled={!ready || doing.busy}>
             {action}
           </Button>
           <Button onClick={close}>{T.cancel}</Button>
@@ -314,26 +337,159 @@ export function Danger({ title, text, name, action, close, run }: { title: strin
   );
 }
 
-// Sure asks once before something that can be undone.
-export function Sure({ title, text, action, close, run, kind }: { title: string; text: ComponentChildren; action: string; close: () => void; run: () => Promise<unknown>; kind?: "danger" }) {
-  const doing = useAction();
-  const submit = async (e: Event) => {
-    e.preventDefault();
-    if (await doing.run(run)) close();
-  };
+type AskProps = { title: string; text: ComponentChildren; action: string; close: () => void; run: () => Promise<unknown> };
+
+// Danger asks for the name to be typed before something is destroyed.
+export function Danger({ text, name, run, ...rest }: AskProps & { name: string }) {
+  const [typed, setTyped] = useState("");
+  const gone = useRef(false);
   return (
-    <Dialog title={title} close={close}>
-      <form onSubmit={(e) => void submit(e)}>
-        <div>{text}</div>
-        <Problems failure={doing.failure} />
-        <div class="actions">
-          <Button submit kind={kind ?? "main"} disabled={doing.busy}>
-            {action}
-          </Button>
-          <Button onClick={close}>{T.cancel}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog {...rest} kind="danger" ready={typed === name} gone={gone} save={() => run().then(() => (gone.current = true))}>
+      {() => (
+        <>
+          <div>{text}</div>
+          <Text label={T.typeName(name)} name="name" value={typed} set={setTyped} />
+        </>
+      )}
+    </FormDialog>
+  );
+}
+
+// Sure asks once before something that can be undone.
+export function Sure({ text, run, ...rest }: AskProps & { kind?: "danger" }) {
+  const gone = useRef(false);
+  return (
+    <FormDialog {...rest} gone={gone} save={() => run().then(() => (gone.current = rest.kind === "danger"))}>
+      {() => <div>{text}</div>}
+    </FormDialog>
+  );
+}
+
+type Named = { label: string; name: string; failure?: Failure; hint?: ComponentChildren; value: string; set: (value: string) => void };
+
+// Text is a field that is typed into; with rows it has several lines.
+export function Text({ value, set, type, rows, ...rest }: Named & { type?: string; rows?: number }) {
+  const common = { value, autocomplete: type === "password" ? "new-password" : "off", spellcheck: false, onInput: (e: { currentTarget: { value: string } }) => set(e.currentTarget.value) };
+  return <Field {...rest}>{(p) => (rows ? <textarea {...p} {...common} rows={rows} /> : <input {...p} {...common} type={type} />)}</Field>;
+}
+
+// Choice is a field that one of several is chosen in, each with its text.
+export function Choice({ value, set, of, ...rest }: Named & { of: readonly (readonly [string, string])[] }) {
+  return (
+    <Field {...rest}>
+      {(p) => (
+        <select {...p} value={value} onChange={(e) => set(e.currentTarget.value)}>
+          {of.map(([one, text]) => (
+            <option key={one} value={one}>
+              {plain(text)}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+export function Tick({ label, on, set }: { label: string; on: boolean; set: (on: boolean) => void }) {
+  return (
+    <p class="check">
+      <label>
+        <input type="checkbox" checked={on} onChange={(e) => set(e.currentTarget.checked)} /> {label}
+      </label>
+    </p>
+  );
+}
+
+// Pick is a group of boxes, of which any may be ticked.
+export function Pick<K extends string | number>({ legend, name, failure, all, chosen, set }: { legend: string; name: string; failure?: Failure; all: { id: K; label: string }[]; chosen: K[]; set: (ids: K[]) => void }) {
+  const problem = failure?.of(name);
+  return (
+    <fieldset class="pick">
+      <legend>{legend}</legend>
+      {all.length === 0 && <p class="hint">{T.pages.nothing}</p>}
+      {all.map(({ id, label }) => (
+        <label key={id}>
+          <input type="checkbox" checked={chosen.includes(id)} onChange={(e) => set(e.currentTarget.checked ? [...chosen, id] : chosen.filter((c) => c !== id))} /> {plain(label)}
+        </label>
+      ))}
+      {problem && <p class="problem">{plain(problem)}</p>}
+    </fieldset>
+  );
+}
+
+// Once shows a secret that is never shown again.
+export function Once({ text, secrets, close }: { text: string; secrets: [string, string][]; close: () => void }) {
+  return (
+    <Alert kind="good">
+      <p>{text}</p>
+      {secrets.map(([what, secret]) => (
+        <Code key={what} what={what} text={secret} />
+      ))}
+      <Button onClick={close}>{T.account.haveIt}</Button>
+    </Alert>
+  );
+}
+
+export interface ItemsProps<R> {
+  title: string;
+  // label is the table's, where it isn't the title.
+  label?: string;
+  read: Reader<R[]>;
+  id: (row: R) => string | number;
+  name: (row: R) => string;
+  columns: Column<R>[];
+  empty?: string;
+  children?: ComponentChildren;
+  // can is false when the caller may only see; add is the text of the button.
+  can: boolean;
+  add?: string;
+  form?: (of: R | undefined, close: () => void) => ComponentChildren;
+  // more are further things to do with a row, each a button with its own dialog.
+  more?: { text: string; label: (row: R) => string; when?: (row: R) => boolean; dialog: (row: R, close: () => void) => ComponentChildren }[];
+  // change is false where the form only adds, and else for which rows it changes one.
+  change?: boolean | ((row: R) => boolean);
+  remove?: { title: string; text: string; typed?: (row: R) => string; when?: (row: R) => boolean; run: (row: R) => Promise<unknown> };
+}
+
+// Items is a list whose items are added, changed and deleted one at a time, in dialogs.
+export function Items<R>({ title, label = title, read, id, name, columns, empty, children, can, add, form, more = [], change = true, remove }: ItemsProps<R>) {
+  const [open, setOpen] = useState<{ what: "form" | "remove" | number; of?: R }>();
+  const close = () => setOpen(undefined);
+  const act = (r: R) => (
+    <div class="actions">
+      {form && (typeof change === "function" ? change(r) : change) && (
+        <Button label={T.contacts.changeOf(name(r))} onClick={() => setOpen({ what: "form", of: r })}>
+          {T.contacts.change}
+        </Button>
+      )}
+      {more.map(
+        (m, n) =>
+          (m.when?.(r) ?? true) && (
+            <Button key={n} label={m.label(r)} onClick={() => setOpen({ what: n, of: r })}>
+              {m.text}
+            </Button>
+          ),
+      )}
+      {remove && (remove.when?.(r) ?? true) && (
+        <Button label={T.contacts.deleteOf(name(r))} onClick={() => setOpen({ what: "remove", of: r })}>
+          {T.delete}
+        </Button>
+      )}
+    </div>
+  );
+  const of = open?.of;
+  return (
+    <Card title={title} wide actions={can && add && <Button kind="main" onClick={() => setOpen({ what: "form" })}>{add}</Button>}>
+      {children}
+      <Loaded of={read}>
+        {(all) => <Table label={label} rows={all} id={id} empty={empty && <p>{empty}</p>} columns={can ? [...columns, { head: T.act, cell: act }] : columns} />}
+      </Loaded>
+      {open?.what === "form" && form?.(of, close)}
+      {typeof open?.what === "number" && of !== undefined && more[open.what]?.dialog(of, close)}
+      {open?.what === "remove" && of !== undefined && remove && (
+        <Danger title={remove.title} text={<p>{remove.text}</p>} name={(remove.typed ?? name)(of)} action={T.delete} close={close} run={() => remove.run(of).then(() => read.read())} />
+      )}
+    </Card>
   );
 }
 

@@ -59,6 +59,21 @@ func (d *Driver) adminWith(ctx context.Context, n engine.Node, password string, 
 // root opens a session as dbadmin the way a customer does: over TCP, with the
 // server's certificate verified.
 func (d *Driver) root(ctx context.Context, n engine.Node) (*session, error) {
+	config, err := verified(n)
+	if err != nil {
+		return nil, err
+	}
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.TLS = rootUser, n.RootPassword, "tcp", n.Listen.String(), config
+	s, err := open(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to node %d as %s: %w", n.Ordinal, rootUser, err)
+	}
+	return s, nil
+}
+
+// verified is the TLS configuration of a customer who checks everything.
+func verified(n engine.Node) (*tls.Config, error) {
 	ca, err := os.ReadFile(filepath.Join(n.TLS, engine.TLSCA))
 	if err != nil {
 		return nil, fmt.Errorf("read CA: %w", err)
@@ -67,14 +82,7 @@ func (d *Driver) root(ctx context.Context, n engine.Node) (*session, error) {
 	if !pool.AppendCertsFromPEM(ca) {
 		return nil, errors.New("read CA: no certificate in it")
 	}
-	cfg := mysql.NewConfig()
-	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr = rootUser, n.RootPassword, "tcp", n.Listen.String()
-	cfg.TLS = &tls.Config{RootCAs: pool, ServerName: n.Listen.Addr().String(), MinVersion: tls.VersionTLS12}
-	s, err := open(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("connect to node %d as %s: %w", n.Ordinal, rootUser, err)
-	}
-	return s, nil
+	return &tls.Config{RootCAs: pool, ServerName: n.Listen.Addr().String(), MinVersion: tls.VersionTLS12}, nil
 }
 
 func open(ctx context.Context, cfg *mysql.Config) (*session, error) {

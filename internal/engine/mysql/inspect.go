@@ -134,7 +134,7 @@ func (s *session) started(ctx context.Context, n engine.Node) (int64, error) {
 	return int64(at), nil
 }
 
-// blocked returns which sessions wait for which others. MySQL tells that where it counts statements, too: see counts.
+// blocked returns which sessions wait for which others. MySQL has its lock waits in performance_schema, which is on only where statements are counted: see counts.
 func (s *session) blocked(ctx context.Context, n engine.Node) (map[int64][]int64, error) {
 	query := `SELECT DISTINCT r.trx_mysql_thread_id, b.trx_mysql_thread_id FROM information_schema.INNODB_LOCK_WAITS w
 		JOIN information_schema.INNODB_TRX r ON r.trx_id = w.requesting_trx_id JOIN information_schema.INNODB_TRX b ON b.trx_id = w.blocking_trx_id`

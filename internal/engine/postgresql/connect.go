@@ -136,6 +136,9 @@ func query(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]string, er
 	if err != nil {
 		return nil, classify(err)
 	}
+	if len(results) == 0 {
+		return nil, nil
+	}
 	var rows [][]string
 	for _, row := range results[len(results)-1].Rows {
 		texts := make([]string, len(row))

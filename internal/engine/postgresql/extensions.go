@@ -1,10 +1,12 @@
 package postgresql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -21,10 +23,32 @@ func (Driver) Extensions(n engine.Node, database string) engine.Extensions {
 }
 
 // extensions are those of a database. It is dbadmin who logs in, not us: what a customer planted may run while an extension is
-// made, with the rights of who makes it.
+// made, with the rights of who makes it. Only for those that demand a superuser it is us, see vetted.
 type extensions struct {
 	n        engine.Node
 	database string
+}
+
+// vetted are extensions that the server leaves to superusers, and that give nobody more rights than they have. We make each in a schema of
+// its own, in which nobody but us can put anything that its script might take for the server's, and have its functions run with the
+// rights of who calls them: they are ours.
+var vetted = []string{"postgis"}
+
+// asInvoker changes the functions of an extension that would run with our rights.
+const asInvoker = `DO $ours$
+	DECLARE f record;
+	BEGIN
+		FOR f IN SELECT p.oid::regprocedure AS name FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid JOIN pg_extension x ON x.oid = d.refobjid
+			WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND x.extname = '%s' AND p.prosecdef
+		LOOP
+			EXECUTE 'ALTER ROUTINE ' || f.name || ' SECURITY INVOKER';
+		END LOOP;
+	END $ours$`
+
+// asUs runs statements as our superuser, in one transaction.
+func (e extensions) asUs(ctx context.Context, statements ...string) error {
+	_, err := inside{e.n}.run(ctx, e.database, statements...)
+	return err
 }
 
 // run runs a statement and returns its rows.
@@ -59,9 +83,10 @@ func (e extensions) told(what string, err error) error {
 }
 
 // available are the extensions that the server has files of. One is offered when the server trusts it, so that it can be made
-// without a superuser's rights.
-const available = `SELECT e.name, e.default_version, coalesce(e.installed_version, ''), coalesce(n.nspname, ''), coalesce(e.comment, ''),
+// without a superuser's rights, or when it is vetted.
+var available = `SELECT e.name, e.default_version, coalesce(e.installed_version, ''), coalesce(n.nspname, ''), coalesce(e.comment, ''),
 	coalesce((SELECT v.trusted OR NOT v.superuser FROM pg_available_extension_versions v WHERE v.name = e.name AND v.version = e.default_version), false)
+		OR e.name IN ('` + strings.Join(vetted, "', '") + `')
 	FROM pg_available_extensions e LEFT JOIN pg_extension x ON x.extname = e.name LEFT JOIN pg_namespace n ON n.oid = x.extnamespace ORDER BY 1`
 
 // Extensions implements engine.Extensions.
@@ -104,6 +129,10 @@ func (e extensions) CreateExtension(ctx context.Context, named, schema string) e
 	case x.Installed != "":
 		return fault.NewInvalid("name", "The extension is in the database already")
 	}
+	if slices.Contains(vetted, named) {
+		return e.createVetted(ctx, named, cmp.Or(schema, named))
+	}
+	schema = cmp.Or(schema, "public")
 	_, err = e.run(ctx, "CREATE EXTENSION "+quoteName(named)+" SCHEMA "+quoteName(schema)+" CASCADE")
 	switch codeOf(err) {
 	case "":
@@ -119,6 +148,33 @@ func (e extensions) CreateExtension(ctx context.Context, named, schema string) e
 	return e.told("create the extension", err)
 }
 
+// createVetted makes an extension and a schema for it.
+func (e extensions) createVetted(ctx context.Context, named, schema string) error {
+	err := e.asUs(ctx, "CREATE SCHEMA "+quoteName(schema), "CREATE EXTENSION "+quoteName(named)+" SCHEMA "+quoteName(schema), fmt.Sprintf(asInvoker, literal(named)),
+		"GRANT USAGE ON SCHEMA "+quoteName(schema)+" TO PUBLIC")
+	switch codeOf(err) {
+	case "42P06":
+		return fault.NewInvalid("schema", "The schema %s is there already, and %s needs one of its own: choose another", fault.Quote([]string{schema}), named)
+	case "42939":
+		return fault.NewInvalid("schema", "The server refuses: %s", said(err))
+	case codeDuplicateObject:
+		return fault.NewInvalid("name", "The extension is in the database already")
+	}
+	if err != nil {
+		return e.told("create the extension", err)
+	}
+	return nil
+}
+
+// change runs a statement about an extension that is there: its owner is who made it.
+func (e extensions) change(ctx context.Context, x logical.Extension, statements ...string) error {
+	if slices.Contains(vetted, x.Name) {
+		return e.asUs(ctx, statements...)
+	}
+	_, err := e.run(ctx, strings.Join(statements, ";\n"))
+	return err
+}
+
 // UpdateExtension implements engine.Extensions.
 func (e extensions) UpdateExtension(ctx context.Context, named, version string) error {
 	x, err := e.find(ctx, named)
@@ -132,7 +188,11 @@ func (e extensions) UpdateExtension(ctx context.Context, named, version string) 
 	if version != "" {
 		statement += " TO " + quoteText(version)
 	}
-	if _, err := e.run(ctx, statement); codeOf(err) == "22023" {
+	statements := []string{statement}
+	if slices.Contains(vetted, named) {
+		statements = append(statements, fmt.Sprintf(asInvoker, literal(named)))
+	}
+	if err := e.change(ctx, x, statements...); codeOf(err) == "22023" {
 		return fault.NewInvalid("version", "The server refuses: %s", said(err))
 	} else if err != nil {
 		return e.told("update the extension", err)
@@ -149,11 +209,14 @@ func (e extensions) DropExtension(ctx context.Context, named string, cascade boo
 	if x.Installed == "" {
 		return fault.NewNotFound()
 	}
-	statement := "DROP EXTENSION " + quoteName(named)
+	statements := []string{"DROP EXTENSION " + quoteName(named)}
 	if cascade {
-		statement += " CASCADE"
+		statements[0] += " CASCADE"
 	}
-	if _, err := e.run(ctx, statement); codeOf(err) == codeDependent {
+	if slices.Contains(vetted, named) { // its schema goes with it, in which there is nothing else
+		statements = append(statements, "DROP SCHEMA "+quoteName(x.Schema))
+	}
+	if err := e.change(ctx, x, statements...); codeOf(err) == codeDependent {
 		return fault.NewPrecondition("Other objects of the database depend on the extension; drop them first, or say cascade=true to have them dropped, too")
 	} else if err != nil {
 		return e.told("drop the extension", err)

@@ -2,10 +2,13 @@ package postgresql
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"steward/internal/engine/enginetest"
+	"steward/internal/fault"
 )
 
 // trustedExtensions are those that dbadmin may create, those they need included.
@@ -57,8 +60,109 @@ func extensionsMeetOurs(t *testing.T, b *enginetest.Bench) {
 	}
 }
 
+// vettedExtensions has us make what demands a superuser, in a database full of what a customer planted for that: nothing of it is run, and the
+// extension gives nobody more than they had.
+func vettedExtensions(t *testing.T, b *enginetest.Bench) {
+	if b.Installation.Builder != "debian" {
+		return // other builds have none of them
+	}
+	s := b.Started(t)
+	s.Exec(t, "CREATE DATABASE planted")
+	login := s.Login()
+	login.Database = "planted"
+	db := s.DB(t, login)
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := db.ExecContext(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	exec("CREATE TABLE public.caught (who text)")
+	exec("GRANT ALL ON public.caught TO PUBLIC")
+	exec("CREATE FUNCTION public.evil(text, text) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.caught VALUES (current_user); RETURN true; END$$")
+	exec("CREATE OPERATOR public.= (LEFTARG = text, RIGHTARG = text, FUNCTION = public.evil)")
+	exec("CREATE FUNCTION public.format(text, text) RETURNS text LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.caught VALUES (current_user); RETURN ''; END$$")
+	exec("ALTER DATABASE planted SET search_path = public, pg_catalog")
+	exec("CREATE EXTENSION citext SCHEMA pg_catalog")
+	exec("CREATE SCHEMA mine")
+	e := extensions{s.Node, "planted"}
+	for _, name := range vetted {
+		made, err := e.find(t.Context(), name)
+		if err != nil || !made.Offered {
+			t.Fatalf("%s: %+v, %v: run scripts/setup --build", name, made, err)
+		}
+		for _, schema := range []string{"mine", "public", "pg_mine"} {
+			if named, ok := errors.AsType[*fault.Fault](e.CreateExtension(t.Context(), name, schema)); !ok || named.Field != "schema" {
+				t.Errorf("%s in %s: %v", name, schema, named)
+			}
+		}
+		if err := e.CreateExtension(t.Context(), name, ""); err != nil {
+			t.Fatal(err)
+		}
+		if named, ok := errors.AsType[*fault.Fault](e.CreateExtension(t.Context(), name, "again")); !ok || named.Field != "name" {
+			t.Errorf("%s again: %v", name, named)
+		}
+		if made, err = e.find(t.Context(), name); err != nil || made.Schema != name {
+			t.Errorf("%+v, %v", made, err)
+		}
+		rights, err := lookIn(t.Context(), s, "planted", `SELECT p.oid::regprocedure FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid JOIN pg_extension x ON x.oid = d.refobjid
+			WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND x.extname = '`+name+`' AND p.prosecdef`)
+		if err != nil || len(rights) > 0 {
+			t.Errorf("functions of %s run with their owner's rights: %v, %v", name, rights, err)
+		}
+		for _, sql := range []string{
+			"CREATE TABLE " + name + ".mine (v int)", "CREATE FUNCTION " + name + ".f() RETURNS int LANGUAGE sql AS 'SELECT 1'", "DROP EXTENSION " + name, "DROP SCHEMA " + name + " CASCADE",
+			"ALTER EXTENSION " + name + " ADD TABLE public.caught",
+		} {
+			if _, err := db.ExecContext(t.Context(), sql); !refused(err) {
+				t.Errorf("%s: %v", sql, err)
+			}
+		}
+		if err := e.UpdateExtension(t.Context(), name, ""); err != nil {
+			t.Error(err)
+		}
+	}
+	var metres int
+	if err := db.QueryRowContext(t.Context(), "SELECT postgis.ST_Distance('POINT(0 0)'::postgis.geography, 'POINT(0 1)'::postgis.geography)::int").Scan(&metres); err != nil || metres != 110574 {
+		t.Errorf("a degree of latitude has %d m, %v", metres, err)
+	}
+	// The library that changes coordinates takes names of files: what is in them isn't shown.
+	for _, from := range []string{"+init=/etc/passwd:root", "+proj=longlat +nadgrids=/etc/passwd", "+init=" + s.Node.Data + "/postgresql.auto.conf:1"} {
+		var shown string
+		err := db.QueryRowContext(t.Context(), "SELECT postgis.ST_AsText(postgis.ST_Transform('POINT(0 0)'::postgis.geometry, $1, '+proj=merc'))", from).Scan(&shown)
+		if strings.Contains(fmt.Sprint(shown, err), "bin/") {
+			t.Errorf("%s shows %s, %v", from, shown, err)
+		}
+	}
+	exec("CREATE TABLE public.places (at postgis.geometry)")
+	exec("INSERT INTO public.places VALUES ('POINT(0 0)'), ('POINT(1 1)')")
+	exec("ANALYZE public.places")
+	exec("SELECT postgis.ST_EstimatedExtent('public', 'places', 'at')") // which would run with our rights
+	for _, name := range vetted {
+		if err := e.DropExtension(t.Context(), name, false); !fault.IsKind(err, fault.Precondition) {
+			t.Errorf("drop %s, which is needed: %v", name, err)
+		}
+		if err := e.DropExtension(t.Context(), name, true); err != nil {
+			t.Error(err)
+		}
+		if left, err := lookIn(t.Context(), s, "planted", "SELECT 1 FROM pg_namespace WHERE nspname = '"+name+"'"); err != nil || len(left) > 0 {
+			t.Errorf("the schema %s is left: %v", name, err)
+		}
+	}
+	caught, err := lookIn(t.Context(), s, "planted", "SELECT who FROM public.caught")
+	if err != nil || len(caught) > 0 {
+		t.Errorf("what was planted ran as %v, %v", caught, err)
+	}
+	intact(t, s)
+	serves(t, b, s)
+}
+
 func lookAt(ctx context.Context, s *enginetest.Server, sql string) ([][]string, error) {
-	conn, err := asAdminIn(ctx, s.Node, firstDatabase, ownParameters())
+	return lookIn(ctx, s, firstDatabase, sql)
+}
+
+func lookIn(ctx context.Context, s *enginetest.Server, database, sql string) ([][]string, error) {
+	conn, err := asAdminIn(ctx, s.Node, database, ownParameters())
 	if err != nil {
 		return nil, err
 	}

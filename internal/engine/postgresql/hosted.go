@@ -15,6 +15,10 @@ var _ engine.Hosted = Driver{}
 // FirstDatabase implements engine.Hosted.
 func (Driver) FirstDatabase() (name, owner string) { return firstDatabase, customerRole }
 
+// operatorRole is what CloudNativePG's servers follow each other as. A primary that was looks, as this role, into the administration's database of the one that
+// is, with pg_rewind, before it follows: the guards would shut it out, since the operator makes the role only after them.
+const operatorRole = "streaming_replica"
+
 // Birth implements engine.Hosted. The databases that nobody works in become ours, as in a template: whatever is somebody
 // else's is opened to customers who closed it.
 func (Driver) Birth(n engine.Node) (engine.Birth, error) {
@@ -38,12 +42,14 @@ func (Driver) Birth(n engine.Node) (engine.Birth, error) {
 		Administration: fmt.Sprintf(`DO $$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = '%[1]s') THEN CREATE ROLE %[1]s SUPERUSER LOGIN PASSWORD '%[2]s'; END IF;
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = '%[3]s') THEN CREATE ROLE %[3]s LOGIN; END IF;
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = '%[7]s') THEN CREATE ROLE %[7]s LOGIN REPLICATION; END IF;
 END $$;
+GRANT CONNECT ON DATABASE %[6]s TO %[7]s;
 ALTER ROLE %[3]s LOGIN %[4]s PASSWORD '%[5]s';
 ALTER DATABASE template0 OWNER TO %[1]s;
 ALTER DATABASE template1 OWNER TO %[1]s;
 ALTER DATABASE %[6]s OWNER TO %[1]s;
-`, adminRole, admin, customerRole, rightsOf(major), root, adminDatabase),
+`, adminRole, admin, customerRole, rightsOf(major), root, adminDatabase, operatorRole),
 		Template: guards,
 		First:    closeFirstDatabase(major),
 	}, nil

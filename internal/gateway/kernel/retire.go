@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/gateway"
+	"steward/internal/wait"
 )
 
 // Withhold leads nobody to a server any more that is about to stop, or has: new connections
@@ -119,7 +120,9 @@ func (g *Gateway) retire(ctx context.Context, server netip.AddrPort, now gateway
 			}
 		}
 		cancel()
-		time.Sleep(retirePause)
+		if err := wait.Sleep(ctx, retirePause); err != nil {
+			return err
+		}
 	}
 	return nil
 }

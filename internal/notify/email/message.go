@@ -31,7 +31,7 @@ func message(n monitor.Notice, from *mail.Address, to string) ([]byte, error) {
 	err := page.Execute(&html, struct {
 		monitor.Letter
 		Recovered, Planned bool
-	}{letter, n.Kind == monitor.NoticeRecovered, n.Content.Maintenance != nil})
+	}{letter, n.Kind == monitor.NoticeRecovered, n.Content.Maintenance != nil || n.Kind == monitor.NoticeGrown})
 	if err != nil {
 		return nil, fmt.Errorf("write the HTML part: %w", err)
 	}

@@ -374,13 +374,6 @@ func (nr *nodeReconciler) startRestored(ctx context.Context) error {
 		return err
 	}
 	steps := []plan.Step{plan.Files, plan.Start, plan.Ready}
-	due, err := nr.certificateDue(ctx)
-	if err != nil {
-		return err
-	}
-	if due {
-		steps = append([]plan.Step{plan.Certificate}, steps...)
-	}
 	if nr.foreign != "" {
 		nr.node.TemplatePassword = nr.foreign
 		steps = append(steps, plan.ResetRoot, plan.Bootstrap)
@@ -388,17 +381,20 @@ func (nr *nodeReconciler) startRestored(ctx context.Context) error {
 	if nr.top.Size > 1 {
 		steps = append(steps, plan.Role)
 	}
-	for _, s := range steps {
-		if err := nr.runStep(ctx, s); err != nil {
-			return err
-		}
+	if err := nr.runWithCertificate(ctx, steps...); err != nil {
+		return err
 	}
-	nr.top.Restoring, nr.top.Asleep = false, time.Time{}
-	if err := nr.d.saveTopology(nr.want.ID, nr.top); err != nil {
+	if err := nr.endRestoring(); err != nil {
 		return err
 	}
 	failpoint.Here("host: restored data serves")
 	return nil
+}
+
+// endRestoring puts on record that the data that was put in place serves.
+func (nr *nodeReconciler) endRestoring() error {
+	nr.top.Restoring, nr.top.Asleep = false, time.Time{}
+	return nr.d.saveTopology(nr.want.ID, nr.top)
 }
 
 // discardReplicas throws the replicas' data away: it is of another timeline.

@@ -103,8 +103,8 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		d.discovery.found, d.notes = Discover(ctx, o.Engines, o.EngineFolders)
 		d.discovery.at = time.Now()
 	}
-	d.engines = d.describeEngines()
 	d.findIsolation(ctx)
+	d.engines = d.describeEngines()
 	d.findPooler(ctx)
 	d.tools = tool.Runner{Mark: d.scope + "/tool"}
 	d.trash = files.NewTrash(d.layout.trash(), d.activity.quiet, d.log)

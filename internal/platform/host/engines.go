@@ -26,13 +26,24 @@ func (d *Driver) describeEngines() []catalog.Engine {
 		used := programSize(i)
 		list = append(list, catalog.Engine{
 			Engine: i.Family(), Series: i.Series, TotalBytes: used, UsedBytes: used,
-			EncryptionMissing: d.o.Engines[i.Family()].EncryptionMissing(i),
+			EncryptionMissing: d.o.Engines[i.Family()].EncryptionMissing(i), Upgrades: d.upgradesTo(i),
 		})
 	}
 	slices.SortFunc(list, func(a, b catalog.Engine) int {
 		return cmp.Or(cmp.Compare(a.Engine, b.Engine), engine.CompareVersions(a.Series, b.Series))
 	})
 	return slices.CompactFunc(list, func(a, b catalog.Engine) bool { return a.ID() == b.ID() })
+}
+
+// upgradesTo says of each build of an older series why its data can't be moved to an installation.
+func (d *Driver) upgradesTo(to engine.Installation) map[string]string {
+	all := map[string]string{}
+	for _, from := range d.Installations() {
+		if from.Family() == to.Family() && engine.CompareVersions(from.Series, to.Series) < 0 {
+			all[from.ID()] = cmp.Or(d.o.Engines[to.Family()].UpgradeMissing(from, to), d.upgradesMissing())
+		}
+	}
+	return all
 }
 
 // programSize is the disk that the installation's programs take: its whole

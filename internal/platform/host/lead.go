@@ -80,7 +80,7 @@ func (d *Driver) leadBack(ctx context.Context, cs *clusterState, port int) error
 		return nil
 	}
 	top, err := d.topology(cs.id)
-	if err != nil {
+	if err != nil || top.Restoring { // who puts other data in place lets people in
 		return err
 	}
 	r := routes[i].Route

@@ -15,7 +15,6 @@ import (
 	"steward/internal/failpoint"
 	"steward/internal/platform"
 	"steward/internal/platform/host/files"
-	"steward/internal/process"
 )
 
 // pointInTimeRecovery is a scratch server that recovers from a copy to a point in time.
@@ -96,12 +95,7 @@ func (v *pointInTimeRecovery) startAndWait(ctx context.Context, n engine.Node) e
 
 // finish stops the server and moves its data to dir. It returns the keyring.
 func (v *pointInTimeRecovery) finish(ctx context.Context, dir string) ([]byte, error) {
-	if p := v.ns.process(); p != nil {
-		if err := p.Stop(ctx, v.eng.StopSignal(), stopTimeout, v.group); err != nil {
-			return nil, fmt.Errorf("stop the server that has recovered: %w", err)
-		}
-	}
-	if err := process.KillAll(ctx, v.identity(), v.group); err != nil {
+	if err := v.end(ctx); err != nil {
 		return nil, err
 	}
 	if err := v.eng.StartNewArchive(ctx, v.node, v.node.Data, v.d.tools.Pipe); err != nil {

@@ -183,18 +183,8 @@ func (nr *nodeReconciler) installCopy(ctx context.Context, primary *nodeReconcil
 	settings := nr.settings()
 	nr.rec.Bootstrapped, nr.rec.Applied = true, &settings
 	nr.ns.setDiverged(false)
-	steps := []plan.Step{plan.Files, plan.Start, plan.Ready, plan.Role}
-	due, err := nr.certificateDue(ctx)
-	if err != nil {
+	if err := nr.runWithCertificate(ctx, plan.Files, plan.Start, plan.Ready, plan.Role); err != nil {
 		return err
-	}
-	if due {
-		steps = append([]plan.Step{plan.Certificate}, steps...)
-	}
-	for _, s := range steps {
-		if err := nr.runStep(ctx, s); err != nil {
-			return err
-		}
 	}
 	return nr.save(true)
 }

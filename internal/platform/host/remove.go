@@ -264,7 +264,7 @@ func (d *Driver) StopAll(ctx context.Context) (int, error) {
 			count++
 		}
 	}
-	errs = append(errs, d.removeScratches(ctx))
+	errs = append(errs, d.removeScratches(ctx), d.removeImports())
 	// Nothing is left to be limited: the folder of all groups goes, unless
 	// somebody put something of their own there.
 	if errors.Join(errs...) == nil {

@@ -17,7 +17,6 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform"
-	"steward/internal/platform/host/files"
 	"steward/internal/platform/host/state"
 	"steward/internal/process"
 )
@@ -184,27 +183,7 @@ func (d *Driver) removeScratches(ctx context.Context) error {
 
 // verify unpacks, starts, and looks through all data.
 func (s *scratch) verify(ctx context.Context, r io.Reader) error {
-	keyring, err := readKeyring(s.copy, r)
-	if err != nil {
-		return err
-	}
-	s.node.Keyring = keyring
-	if err := files.MakeFolder(filepath.Dir(s.dir), 0o711, 0, 0); err != nil {
-		return err
-	}
-	if err := s.unpack(ctx, s.node.Data, r); err != nil {
-		return err
-	}
-	if err := s.certificate(ctx); err != nil {
-		return err
-	}
-	if err := s.writeFiles(); err != nil {
-		return err
-	}
-	if err := s.launch(ctx); err != nil {
-		return err
-	}
-	if err := s.awaitStart(ctx); err != nil {
+	if err := s.serve(ctx, r); err != nil {
 		return err
 	}
 	return s.eng.Check(ctx, s.node, s.checkTime)

@@ -74,6 +74,28 @@ func (nr *nodeReconciler) discard(ctx context.Context) error {
 	return nil
 }
 
+// runSteps does steps in order.
+func (nr *nodeReconciler) runSteps(ctx context.Context, steps ...plan.Step) error {
+	for _, s := range steps {
+		if err := nr.runStep(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runWithCertificate does steps in order, with a new certificate first where one is due.
+func (nr *nodeReconciler) runWithCertificate(ctx context.Context, steps ...plan.Step) error {
+	due, err := nr.certificateDue(ctx)
+	if err != nil {
+		return err
+	}
+	if due {
+		steps = append([]plan.Step{plan.Certificate}, steps...)
+	}
+	return nr.runSteps(ctx, steps...)
+}
+
 // clone makes the node's folders and takes a clone of the template. The record
 // comes before the data it tells of.
 func (nr *nodeReconciler) clone(ctx context.Context) error {

@@ -83,7 +83,8 @@ func (d *Driver) SetReadOnly(ctx context.Context, want platform.Wanted, on bool)
 	})
 }
 
-// onAll writes what is wanted, waits until the servers have read it, and does something on each, the primary first.
+// onAll writes what is wanted, waits until the servers have read it, and does something on each, the primary first. It doesn't wait for nodes that are
+// missing, which may take minutes to come back: they come back with what was written, and with what the primary has.
 func (d *Driver) onAll(ctx context.Context, want platform.Wanted, do func(ctx context.Context, v view, i int) error) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
@@ -94,7 +95,7 @@ func (d *Driver) onAll(ctx context.Context, want platform.Wanted, do func(ctx co
 			return err
 		case seen.Permanent:
 			return errors.New(seen.Problem)
-		case seen.Settled:
+		case seen.Settled || seen.Degraded:
 			return d.onEach(ctx, want.ID, seen, do)
 		}
 		if err := wait.Sleep(ctx, pollEvery); err != nil {
@@ -109,6 +110,9 @@ func (d *Driver) onEach(ctx context.Context, id cluster.ID, seen platform.Observ
 		return fmt.Errorf("cluster %d: %w", id, err)
 	}
 	for _, n := range seen.Nodes {
+		if seen.Degraded && (!n.Running || n.Problem != "") {
+			continue
+		}
 		if n.Ordinal >= len(v.pods) {
 			return fmt.Errorf("cluster %d: node %d is gone", id, n.Ordinal)
 		}

@@ -44,3 +44,17 @@ func (d *Driver) Verify(context.Context, platform.Wanted, platform.Copy, io.Read
 func (d *Driver) Logs(context.Context, cluster.ID, insight.LogQuery) ([]insight.LogLine, error) {
 	return nil, errRefused
 }
+
+// Upgrade implements platform.Upgrader.
+func (d *Driver) Upgrade(context.Context, platform.Wanted, func() error) error { return errRefused }
+
+// Abandon implements platform.Upgrader.
+func (d *Driver) Abandon(context.Context, platform.Wanted) error { return errRefused }
+
+// Polish implements platform.Upgrader.
+func (d *Driver) Polish(context.Context, platform.Wanted) (string, error) { return "", errRefused }
+
+// TryUpgrade implements platform.Upgrader.
+func (d *Driver) TryUpgrade(context.Context, platform.Wanted, platform.Copy, io.Reader) (platform.Trial, error) {
+	return platform.Trial{}, errRefused
+}

@@ -31,10 +31,15 @@ const (
 	StepSwap      Step = "swap" // a restore makes what it has read that of the cluster
 	StepUndo      Step = "undo restore"
 	StepVerify    Step = "verify backup"
+	StepMove      Step = "move to another series" // up to the pause, and its announcement
+	StepAbandon   Step = "abandon upgrade"
+	StepPolish    Step = "polish"
+	StepTry       Step = "try upgrade"
 	StepDrop      Step = "drop backup"
 	StepMeasure   Step = "measure"
 	StepInspect   Step = "inspect"
 	StepInside    Step = "inside"
+	StepImport    Step = "import"
 )
 
 // Steps are all of them, for harnesses that fail each in turn.

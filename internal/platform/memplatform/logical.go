@@ -80,7 +80,7 @@ func (e extensions) CreateExtension(_ context.Context, name, schema string) erro
 		if x.Installed != "" {
 			return logical.Taken("name")
 		}
-		x.Installed, x.Schema = x.Version, schema
+		x.Installed, x.Schema = x.Version, cmp.Or(schema, "public")
 		return nil
 	})
 }

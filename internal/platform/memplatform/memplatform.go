@@ -52,9 +52,11 @@ func NewWorld() *World { return &World{clusters: map[cluster.ID]*Cluster{}} }
 
 // Cluster is what there is of a cluster. Tests read copies of it.
 type Cluster struct {
-	ID            cluster.ID
-	Port          int
-	Installation  string
+	ID           cluster.ID
+	Port         int
+	Installation string
+	// Polished reports whether what follows a move to another series was done.
+	Polished      bool
 	Version       string
 	Plan          catalog.Plan
 	SSLConnection bool
@@ -237,9 +239,24 @@ func (d *Driver) Engines() []catalog.Engine {
 		if e.Engine == cluster.PostgreSQL {
 			e.EncryptionMissing = "no encrypted folder"
 		}
+		e.Upgrades = d.upgradesTo(e)
 		list = append(list, e)
 	}
 	return list
+}
+
+// upgradesTo are the builds of all older series.
+func (d *Driver) upgradesTo(to catalog.Engine) map[string]string {
+	all := map[string]string{}
+	for id, versions := range d.o.Versions {
+		name, series, _ := strings.Cut(id, "/")
+		for _, v := range versions {
+			if name == string(to.Engine) && compareVersions(series, to.Series) < 0 {
+				all[name+"-"+v+"-memory"] = ""
+			}
+		}
+	}
+	return all
 }
 
 // Reconcile implements platform.Reconciler.

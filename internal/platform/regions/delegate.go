@@ -10,6 +10,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/insight"
 	"steward/internal/measure"
+	"steward/internal/migration"
 	"steward/internal/platform"
 )
 
@@ -104,6 +105,42 @@ func (r *Router) Undo(ctx context.Context, want platform.Wanted) error {
 		return err
 	}
 	return d.Undo(ctx, want)
+}
+
+// Upgrade implements platform.Upgrader.
+func (r *Router) Upgrade(ctx context.Context, want platform.Wanted, pausing func() error) error {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return err
+	}
+	return d.Upgrade(ctx, want, pausing)
+}
+
+// Abandon implements platform.Upgrader.
+func (r *Router) Abandon(ctx context.Context, want platform.Wanted) error {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return err
+	}
+	return d.Abandon(ctx, want)
+}
+
+// Polish implements platform.Upgrader.
+func (r *Router) Polish(ctx context.Context, want platform.Wanted) (string, error) {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return "", err
+	}
+	return d.Polish(ctx, want)
+}
+
+// TryUpgrade implements platform.Upgrader.
+func (r *Router) TryUpgrade(ctx context.Context, want platform.Wanted, c platform.Copy, in io.Reader) (platform.Trial, error) {
+	d, err := r.change(want.Cluster)
+	if err != nil {
+		return platform.Trial{}, err
+	}
+	return d.TryUpgrade(ctx, want, c, in)
 }
 
 // Upload implements platform.ContinuousArchiver. What a region out of reach has written waits there.
@@ -312,4 +349,31 @@ func (r *Router) Extend(ctx context.Context, id cluster.ID, database string, wor
 		return err
 	}
 	return d.Extend(ctx, id, database, work)
+}
+
+// Examine implements platform.Importer.
+func (r *Router) Examine(ctx context.Context, id cluster.ID, from platform.ImportSource, databases []migration.Database) (migration.Report, error) {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return migration.Report{}, err
+	}
+	return d.Examine(ctx, id, from, databases)
+}
+
+// Import implements platform.Importer.
+func (r *Router) Import(ctx context.Context, id cluster.ID, from platform.ImportSource, database migration.Database, tell func(platform.Told)) error {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return err
+	}
+	return d.Import(ctx, id, from, database, tell)
+}
+
+// Empty implements platform.Importer.
+func (r *Router) Empty(ctx context.Context, id cluster.ID, database string) (bool, error) {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	return d.Empty(ctx, id, database)
 }

@@ -118,7 +118,7 @@ func (q *Queries) BackupForget(ctx context.Context, id int64) error {
 const backupInPlace = `-- name: BackupInPlace :one
 SELECT (CASE action WHEN 'database_backup_restore' THEN params ELSE '{}' END)::jsonb AS params FROM operations
 WHERE cluster_id = $1 AND params ->> 'touched' = 'true'
-  AND action IN ('database_backup_restore', 'database_backup_restore_undo')
+  AND action IN ('database_backup_restore', 'database_backup_restore_undo', 'database_upgrade')
 ORDER BY id DESC LIMIT 1
 `
 
@@ -209,7 +209,7 @@ func (q *Queries) CredentialsResetSince(ctx context.Context, clusterID int64, si
 const lastReplacement = `-- name: LastReplacement :one
 SELECT action, finished FROM operations
 WHERE cluster_id = $1 AND params ->> 'touched' = 'true'
-  AND action IN ('database_backup_restore', 'database_backup_restore_undo')
+  AND action IN ('database_backup_restore', 'database_backup_restore_undo', 'database_upgrade')
 ORDER BY id DESC LIMIT 1
 `
 
@@ -228,7 +228,7 @@ func (q *Queries) LastReplacement(ctx context.Context, clusterID int64) (LastRep
 const lastRestore = `-- name: LastRestore :one
 SELECT max(created)::timestamptz FROM operations
 WHERE cluster_id = $1 AND created <= $2::timestamptz AND params ->> 'touched' = 'true'
-  AND action IN ('database_backup_restore', 'database_backup_restore_undo')
+  AND action IN ('database_backup_restore', 'database_backup_restore_undo', 'database_upgrade')
 HAVING max(created) IS NOT NULL
 `
 

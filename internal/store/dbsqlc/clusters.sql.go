@@ -98,6 +98,15 @@ func (q *Queries) ClusterFailovers(ctx context.Context, arg ClusterFailoversPara
 	return result.RowsAffected(), nil
 }
 
+const clusterFinalUntil = `-- name: ClusterFinalUntil :exec
+UPDATE clusters SET final_until = $1::timestamptz, generation = generation + 1 WHERE id = $2 AND deleted IS NOT NULL
+`
+
+func (q *Queries) ClusterFinalUntil(ctx context.Context, until time.Time, iD int64) error {
+	_, err := q.db.Exec(ctx, clusterFinalUntil, until, iD)
+	return err
+}
+
 const clusterForked = `-- name: ClusterForked :exec
 UPDATE clusters SET fork_time = $1::timestamptz, generation = generation + 1 WHERE id = $2 AND fork_source IS NOT NULL
 `
@@ -260,15 +269,16 @@ func (q *Queries) ClusterUndelete(ctx context.Context, now time.Time, iD int64) 
 }
 
 const clusterUpdate = `-- name: ClusterUpdate :execrows
-UPDATE clusters SET label = $1, type = $2, allow_list = $3, updates = $4, status = $5,
-                    size = $6, replication_type = $7, commit_type = $8,
-                    engine_config = $9, auto_suspend = $10, protected = $11,
-                    autoscale = $12, autoscale_percent = $13, autoscale_max = $14, pools = $15, updated = $16, generation = generation + 1
-WHERE id = $17 AND generation = $18 AND deleted IS NULL
+UPDATE clusters SET label = $1, series = $2, type = $3, allow_list = $4, updates = $5, status = $6,
+                    size = $7, replication_type = $8, commit_type = $9,
+                    engine_config = $10, auto_suspend = $11, protected = $12,
+                    autoscale = $13, autoscale_percent = $14, autoscale_max = $15, pools = $16, updated = $17, generation = generation + 1
+WHERE id = $18 AND generation = $19 AND deleted IS NULL
 `
 
 type ClusterUpdateParams struct {
 	Label            string
+	Series           string
 	Type             string
 	AllowList        []string
 	Updates          []byte
@@ -291,6 +301,7 @@ type ClusterUpdateParams struct {
 func (q *Queries) ClusterUpdate(ctx context.Context, arg ClusterUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, clusterUpdate,
 		arg.Label,
+		arg.Series,
 		arg.Type,
 		arg.AllowList,
 		arg.Updates,

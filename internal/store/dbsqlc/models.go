@@ -201,6 +201,7 @@ type Cluster struct {
 	Metered          *time.Time
 	Pools            []byte
 	PoolPort         *int32
+	FinalUntil       *time.Time
 }
 
 type ClusterSecret struct {
@@ -366,6 +367,25 @@ type MeasuredSlice struct {
 	Started   time.Time
 	Node      int16
 	Packed    []byte
+}
+
+type Migration struct {
+	ID             int64
+	AccountID      int64
+	ClusterID      int64
+	Host           string
+	Port           int32
+	Username       string
+	Tls            string
+	Ca             string
+	SealedPassword []byte
+	Mode           string
+	Databases      []byte
+	Status         string
+	Progress       []byte
+	Problem        string
+	Created        time.Time
+	Finished       *time.Time
 }
 
 type Notice struct {

@@ -43,17 +43,17 @@ ON CONFLICT (cluster_id, label) WHERE state <> 'deleting' DO NOTHING;
 -- name: LastRestore :one
 SELECT max(created)::timestamptz FROM operations
 WHERE cluster_id = @cluster_id AND created <= @until::timestamptz AND params ->> 'touched' = 'true'
-  AND action IN ('database_backup_restore', 'database_backup_restore_undo')
+  AND action IN ('database_backup_restore', 'database_backup_restore_undo', 'database_upgrade')
 HAVING max(created) IS NOT NULL;
 
 -- name: LastReplacement :one
 SELECT action, finished FROM operations
 WHERE cluster_id = @cluster_id AND params ->> 'touched' = 'true'
-  AND action IN ('database_backup_restore', 'database_backup_restore_undo')
+  AND action IN ('database_backup_restore', 'database_backup_restore_undo', 'database_upgrade')
 ORDER BY id DESC LIMIT 1;
 
 -- name: BackupInPlace :one
 SELECT (CASE action WHEN 'database_backup_restore' THEN params ELSE '{}' END)::jsonb AS params FROM operations
 WHERE cluster_id = @cluster_id AND params ->> 'touched' = 'true'
-  AND action IN ('database_backup_restore', 'database_backup_restore_undo')
+  AND action IN ('database_backup_restore', 'database_backup_restore_undo', 'database_upgrade')
 ORDER BY id DESC LIMIT 1;

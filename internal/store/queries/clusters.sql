@@ -17,7 +17,7 @@ VALUES (@id, @account_id, @label, @engine, @series, @region, @type, @size, @encr
         sqlc.narg('fork_source'), sqlc.narg('fork_time'), sqlc.narg('fork_asked'), @engine_config, @auto_suspend, @protected, @platform, @autoscale, @autoscale_percent, @autoscale_max);
 
 -- name: ClusterUpdate :execrows
-UPDATE clusters SET label = @label, type = @type, allow_list = @allow_list, updates = @updates, status = @status,
+UPDATE clusters SET label = @label, series = @series, type = @type, allow_list = @allow_list, updates = @updates, status = @status,
                     size = @size, replication_type = @replication_type, commit_type = @commit_type,
                     engine_config = @engine_config, auto_suspend = @auto_suspend, protected = @protected,
                     autoscale = @autoscale, autoscale_percent = @autoscale_percent, autoscale_max = @autoscale_max, pools = @pools, updated = @updated, generation = generation + 1
@@ -79,3 +79,6 @@ SELECT NOT EXISTS (SELECT 1 FROM clusters WHERE port = @port OR pool_port = @por
 
 -- name: SecretsOf :many
 SELECT name, sealed FROM cluster_secrets WHERE cluster_id = @cluster_id ORDER BY name;
+
+-- name: ClusterFinalUntil :exec
+UPDATE clusters SET final_until = @until::timestamptz, generation = generation + 1 WHERE id = @id AND deleted IS NOT NULL;

@@ -65,6 +65,9 @@ func Choose(all []engine.Installation, family cluster.Engine, series, current st
 	if !ok {
 		return engine.Installation{}, fmt.Sprintf("%q names no installation", current)
 	}
+	if own := cluster.SeriesOf(current); own != "" { // data from before an upgrade is of another series than the cluster
+		series = own
+	}
 	next, ok := sibling(all, engine.Installation{Flavour: flavour, Series: series, Builder: builder})
 	if !ok || engine.CompareVersions(next.Version, version) < 0 {
 		return next, fmt.Sprintf("%s isn't installed any more, and no later version of the same build is: install it again", current)

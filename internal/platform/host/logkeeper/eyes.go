@@ -14,7 +14,8 @@ import (
 	"steward/internal/wait"
 )
 
-// eyes see files grow, by the kernel's inotify. Without any nothing is seen.
+// eyes see files grow, by the kernel's inotify. Without any nothing is seen. It is asked here and not by fsnotify, which follows links, and the files are
+// in folders of servers' users.
 type eyes struct {
 	file *os.File
 	// paths are those of the kernel's numbers.

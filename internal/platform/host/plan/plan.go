@@ -98,9 +98,9 @@ func Steps(s Status) []Step {
 }
 
 // discards reports whether there is data that can't be gone on with: of a replica that
-// didn't get as far as following, too.
+// didn't get as far as following, too, and of a server that ended while it began to encrypt, on which MySQL 9.7 doesn't always come up again.
 func (s Status) discards() bool {
-	return s.Data && !s.Bootstrapped && !s.Running && (s.Rebooted || s.Replica)
+	return s.Data && !s.Bootstrapped && !s.Running && (s.Rebooted || s.Replica || s.Encrypted)
 }
 
 // clones reports whether the data begins with a clone of the template.

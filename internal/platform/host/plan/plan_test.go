@@ -115,6 +115,18 @@ func TestPlan(t *testing.T) {
 			},
 		},
 		{
+			"encrypted: the server ended during the create",
+			Status{Data: true, CertificateDue: true, RouteDue: true, Encrypted: true},
+			[]Step{
+				Discard, Clone, Certificate, Files, Start, Ready, Bootstrap, Keyring, Route, Settle,
+			},
+		},
+		{
+			"encrypted: steward ended during the create",
+			Status{Data: true, Running: true, Answers: true, RouteDue: true, Encrypted: true},
+			[]Step{Bootstrap, Keyring, Route, Settle},
+		},
+		{
 			"a replica of a new cluster",
 			Status{Rebooted: true, CertificateDue: true, Replicated: true, Replica: true},
 			[]Step{

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -65,6 +66,44 @@ func compare(path string, ours, real map[string]any) []string {
 		}
 	}
 	return found
+}
+
+// Facts are of each field that ours has what the operator's own definition says: its path, type, default and choices.
+func Facts(ours, real *unstructured.Unstructured) []string {
+	var lines []string
+	version := func(d *unstructured.Unstructured) map[string]any {
+		versions, _, err := unstructured.NestedSlice(d.Object, "spec", "versions")
+		if err != nil || len(versions) == 0 {
+			return nil
+		}
+		return schemaOf(versions[0])
+	}
+	facts(ours.GetName(), version(ours), version(real), &lines)
+	return lines
+}
+
+func facts(path string, ours, real map[string]any, lines *[]string) {
+	var line strings.Builder
+	line.WriteString(path + " " + cmp.Or(fmt.Sprint(real["type"]), "?"))
+	for _, what := range []string{"default", "enum"} {
+		if said := real[what]; said != nil {
+			fmt.Fprintf(&line, " %s=%v", what, said)
+		}
+	}
+	*lines = append(*lines, line.String())
+	inner := func(of map[string]any, name string) map[string]any {
+		found, _ := of[name].(map[string]any)
+		return found
+	}
+	mine := inner(ours, "properties")
+	for _, name := range slices.Sorted(maps.Keys(mine)) {
+		facts(path+"."+name, inner(mine, name), inner(inner(real, "properties"), name), lines)
+	}
+	for _, name := range []string{"items", "additionalProperties"} {
+		if ours[name] != nil {
+			facts(path+"[]", inner(ours, name), inner(real, name), lines)
+		}
+	}
 }
 
 // Fields says where a type isn't as the definition of its kind has it: fields that only one of them has.

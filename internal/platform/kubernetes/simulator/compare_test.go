@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -37,6 +38,36 @@ func TestDefinitionsHaveWhatTypesHave(t *testing.T) {
 		if found := Compare(d, d); len(found) > 0 {
 			t.Errorf("differs from itself: %v", found)
 		}
+	}
+}
+
+// TestDefinitionsAreTheOperators holds the definitions of tests against what the operator's own, of the versions that the file names, say of the same fields:
+// scripts/compare-definitions.go wrote that down.
+func TestDefinitionsAreTheOperators(t *testing.T) {
+	text, err := os.ReadFile("testdata/definitions.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "#") {
+			said[strings.TrimSpace(line)] = true
+		}
+	}
+	all, err := Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all {
+		for _, fact := range Facts(d, d) {
+			if !said[fact] {
+				t.Errorf("the operator's definition doesn't say %q", fact)
+			}
+			delete(said, fact)
+		}
+	}
+	for fact := range said {
+		t.Errorf("the operator's definition says %q, and ours doesn't", fact)
 	}
 }
 

@@ -75,6 +75,8 @@ type instance struct {
 	ready bool
 	// looks counts passes since the server was asked last.
 	looks int
+	// follows is set of one that was the primary, until it may follow another.
+	follows bool
 }
 
 // Start starts the operator, which ends with the test, and so do its servers.
@@ -368,11 +370,12 @@ func (op *Operator) birth(ctx context.Context, i *instance, c *cnpg.Cluster) err
 	}
 	for _, step := range []struct{ database, sql string }{
 		{"postgres", fmt.Sprintf("CREATE ROLE %s LOGIN", b.Owner)},
-		{"postgres", "CREATE ROLE streaming_replica REPLICATION LOGIN"},
 		{"postgres", administration},
 		{"template1", template},
 		{"postgres", fmt.Sprintf("CREATE DATABASE %s OWNER %s", b.Database, b.Owner)},
 		{b.Database, first},
+		// The operator's own role comes with the first start, after all that a server is told at its birth.
+		{"postgres", "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'streaming_replica') THEN CREATE ROLE streaming_replica REPLICATION LOGIN; END IF; END $$"},
 		{"postgres", fmt.Sprintf("ALTER ROLE %s PASSWORD '%s'", b.Owner, strings.ReplaceAll(password, "'", "''"))},
 	} {
 		if _, err := i.sql(ctx, step.database, step.sql); err != nil {

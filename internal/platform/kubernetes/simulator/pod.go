@@ -36,7 +36,7 @@ func (op *Operator) keep(ctx context.Context, all *instances, serial int, c *cnp
 		if err := op.createPod(ctx, all, i, c); err != nil {
 			return err
 		}
-		if !i.running() {
+		if !i.running() && op.mayFollow(ctx, all, i) {
 			i.build = op.o.Images[c.Spec.ImageName]
 			if err := i.start(); err != nil {
 				return err
@@ -46,7 +46,7 @@ func (op *Operator) keep(ctx context.Context, all *instances, serial int, c *cnp
 	}
 	if !i.running() {
 		op.say(ctx, i, false)
-		if len(i.pod.Status.ContainerStatuses) == 0 {
+		if len(i.pod.Status.ContainerStatuses) == 0 || !op.mayFollow(ctx, all, i) {
 			return nil
 		}
 		i.pod.Status.ContainerStatuses[0].RestartCount++

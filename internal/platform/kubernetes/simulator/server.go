@@ -237,5 +237,26 @@ func (op *Operator) followAgain(i *instance) error {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		return err
 	}
+	i.follows = true
 	return os.Chown(path, user(), user())
+}
+
+// mayFollow reports whether a server may start: one that was the primary only once the one that is now lets the operator's role look into the
+// database postgres, as pg_rewind has to. 1.30 tries for ever.
+func (op *Operator) mayFollow(ctx context.Context, all *instances, i *instance) bool {
+	primary := all.all[all.primary]
+	if !i.follows || primary == nil || primary == i {
+		return true
+	}
+	config, err := pgconn.ParseConfig("host=" + primary.ip + " port=5432 user=streaming_replica sslmode=disable dbname=postgres")
+	if err != nil {
+		return false
+	}
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close(ctx) // it was let in
+	i.follows = false
+	return true
 }

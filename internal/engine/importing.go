@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"steward/internal/migration"
+)
+
+// Source is a server elsewhere whose databases are brought over. It may be anybody's: it may lie, hang, or never end.
+type Source struct {
+	// Dial opens a connection to it, whose address was judged.
+	Dial func(ctx context.Context) (net.Conn, error)
+	// TLS is how a connection is encrypted; nil for not at all.
+	TLS                *tls.Config
+	Username, Password string
+	// Received is what it has sent, Most what it may send altogether.
+	Received *Intake
+	Most     int64
+	// Silence is how long it may send nothing that it was asked for.
+	Silence time.Duration
+}
+
+// SourceError is a failure of an import that trying again won't put right. Its reason is for customers.
+type SourceError struct{ Reason string }
+
+func (e *SourceError) Error() string { return e.Reason }
+
+// ErrSilent is a source that sends nothing for too long, ErrEndless one that sends more than it may.
+var (
+	ErrSilent  = errors.New("the source has sent nothing for too long")
+	ErrEndless = errors.New("the source sends more than the database has room for")
+)
+
+// Intake is what was received of a source by all of its connections.
+type Intake struct {
+	bytes   atomic.Int64
+	endless atomic.Bool
+	silent  atomic.Bool
+}
+
+// GivenUp is why a connection was given up, nil while none was: drivers of servers don't always pass that on.
+func (i *Intake) GivenUp() error {
+	switch {
+	case i.endless.Load():
+		return ErrEndless
+	case i.silent.Load():
+		return ErrSilent
+	}
+	return nil
+}
+
+// Connect opens a connection that ends with what the source may do.
+func (s Source) Connect(ctx context.Context) (net.Conn, error) {
+	conn, err := s.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &sourceConn{Conn: conn, of: s}, nil
+}
+
+type sourceConn struct {
+	net.Conn
+	of Source
+	// bounded reports whether its user has set a deadline, which then counts.
+	bounded atomic.Bool
+}
+
+// SetDeadline implements net.Conn.
+func (c *sourceConn) SetDeadline(t time.Time) error {
+	c.bounded.Store(!t.IsZero())
+	return c.Conn.SetDeadline(t)
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *sourceConn) SetReadDeadline(t time.Time) error {
+	c.bounded.Store(!t.IsZero())
+	return c.Conn.SetReadDeadline(t)
+}
+
+// Read implements io.Reader.
+func (c *sourceConn) Read(p []byte) (int, error) {
+	if c.of.Received.bytes.Load() > c.of.Most {
+		c.of.Received.endless.Store(true)
+		return 0, ErrEndless
+	}
+	if !c.bounded.Load() {
+		if err := c.Conn.SetReadDeadline(time.Now().Add(c.of.Silence)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.Conn.Read(p)
+	c.of.Received.bytes.Add(int64(n))
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && !c.bounded.Load() {
+		c.of.Received.silent.Store(true)
+		return n, ErrSilent
+	}
+	return n, err
+}
+
+// Tool is a program of a server's that is run to its end where it sees and reaches nothing but what is named here.
+type Tool struct {
+	// Argv may name the workshop's folder.
+	Argv, Env []string
+	// Files are written into the folder first, by their names.
+	Files map[string][]byte
+	// Socket is the name, in the folder, of a unix socket; who connects there is joined to what Connect opens. "" for none.
+	Socket  string
+	Connect func(ctx context.Context) (net.Conn, error)
+	Stdin   io.Reader
+	Stdout  io.Writer
+}
+
+// Workshop runs tools as a user without rights, in a sandbox without a network.
+type Workshop interface {
+	// Dir is the folder that they work in, as they see it.
+	Dir() string
+	// Run runs one, and returns the end of what it said on standard error.
+	Run(ctx context.Context, t Tool) (said []byte, err error)
+}
+
+// Importer is implemented by drivers that bring databases over from servers elsewhere. They write as dbadmin, with n.RootPassword, who can do no more than its
+// customers: whatever a source sends is theirs.
+type Importer interface {
+	// Examine asks a source whether databases can be brought to n's. Only what keeps it from being asked is an error.
+	Examine(ctx context.Context, n Node, s Source, databases []migration.Database) (migration.Report, error)
+	// Empty reports whether there is nothing in a database of n's.
+	Empty(ctx context.Context, n Node, database string) (bool, error)
+	// Import fills an empty database of n's with one of a source's. tell hears of phases and tables as they change, from one
+	// goroutine at a time.
+	Import(ctx context.Context, n Node, s Source, d migration.Database, shop Workshop, tell func(Told)) error
+}
+
+// Told is what an import tells of: another phase, or how far a table is.
+type Told struct {
+	Phase migration.Phase
+	Table *migration.Table
+}

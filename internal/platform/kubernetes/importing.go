@@ -1,0 +1,25 @@
+package kubernetes
+
+import (
+	"context"
+
+	"steward/internal/cluster"
+	"steward/internal/fault"
+	"steward/internal/migration"
+	"steward/internal/platform"
+)
+
+// Examine implements platform.Importer: the programs that it takes run beside servers, where steward isn't.
+func (*Driver) Examine(context.Context, cluster.ID, platform.ImportSource, []migration.Database) (migration.Report, error) {
+	return migration.Report{}, fault.NewPrecondition("%s", platform.NoImports)
+}
+
+// Import implements platform.Importer.
+func (*Driver) Import(context.Context, cluster.ID, platform.ImportSource, migration.Database, func(platform.Told)) error {
+	return &platform.CustomerError{Reason: platform.NoImports}
+}
+
+// Empty implements platform.Importer.
+func (*Driver) Empty(context.Context, cluster.ID, string) (bool, error) {
+	return false, fault.NewPrecondition("%s", platform.NoImports)
+}

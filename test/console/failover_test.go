@@ -1,0 +1,55 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/test/harness"
+)
+
+// failover kills a primary while its page is open, and steward while nobody is there to help: the page shows what became of it by itself.
+func failover(t *testing.T, w *world) {
+	spec := harness.Small("trio", "postgresql/15")
+	spec["cluster_size"] = 3
+	d := w.server.Create(spec)
+	w.do(t, w.visit(fmt.Sprintf("/console/databases/postgresql/%d", d.ID)), run(`window.marked = true`), until(`document.querySelectorAll("[role=region][aria-label=Nodes] tbody tr").length === 3`),
+		until(`[...document.querySelectorAll(".facts .status")].some(e => e.innerText === "Active")`))
+	w.server.AwaitHealthy(d, 3)
+	primary := `[...document.querySelectorAll("[role=region][aria-label=Nodes] tbody tr")].find(r => r.cells[1].innerText === "Primary" && r.cells[2].innerText === "Healthy")?.cells[0].innerText`
+	w.do(t, until(primary))
+	before, killed := value[string](t, w.browser, primary), w.server.Primary(d)
+	begun := time.Now()
+	if err := syscall.Kill(killed.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	w.do(t, until(fmt.Sprintf("(%s ?? %q) !== %q", primary, before, before)), until(`document.querySelector("[role=region][aria-label=Events]").innerText.includes("Failover")`))
+	t.Logf("the page showed the failover %s after the kill", time.Since(begun).Round(10*time.Millisecond))
+	w.shoot(t, "failover")
+	w.do(t, until(`[...document.querySelectorAll("[role=region][aria-label=Nodes] tbody tr")].filter(r => r.cells[2].innerText === "Healthy").length === 3`), until(`window.marked`))
+	w.server.AwaitHealthy(d, 3, killed.Pid)
+	verbs(t, w, d)
+	w.do(t, w.visit(fmt.Sprintf("/console/databases/postgresql/%d", d.ID)), run(`window.marked = true`), until(`document.querySelectorAll("[role=region][aria-label=Nodes] tbody tr").length === 3`))
+	// The same with steward gone and back: the page goes on where it was.
+	w.server.Kill()
+	w.do(t, see("The server doesn't answer."))
+	w.server.Start()
+	w.do(t, until(`!document.body.innerText.includes("The server doesn't answer.")`), until(`document.querySelectorAll("[role=region][aria-label=Nodes] tbody tr").length === 3`), until(`window.marked`))
+	if status, body := w.server.Call("DELETE", d.Path(), nil, nil); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	w.do(t, see("There is nothing here, or it isn't yours to see."), until(`window.marked`))
+}
+
+// verbs does all that the settings have a button for, one after the other.
+func verbs(t *testing.T, w *world, d harness.Database) {
+	for _, verb := range []struct{ name, then string }{
+		{"Switch the primary", "active"}, {"Restart", "active"}, {"Do pending maintenance now", "active"}, {"Reset the password", "active"}, {"Suspend", "suspended"}, {"Resume", "active"},
+	} {
+		w.do(t, w.visit(fmt.Sprintf("/console/databases/postgresql/%d/settings", d.ID)), press(verb.name), until(`document.querySelector("dialog")`), press(verb.name), until(`!document.querySelector("dialog")`))
+		w.server.AwaitStatus(d, verb.then)
+	}
+	w.server.AwaitHealthy(d, 3)
+}

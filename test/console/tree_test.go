@@ -1,0 +1,215 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/accessibility"
+	permit "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// heard is a node of the tree that Chromium gives a screen reader.
+type heard struct {
+	role, name string
+	level      int
+	focusable  bool
+	live       string
+}
+
+// tree is what a screen reader finds on the page, in its order.
+func (w *world) tree(t *testing.T) (all []heard) {
+	t.Helper()
+	found, err := chromedp.Call(w.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byID := map[accessibility.NodeID]*accessibility.Node{}
+	for _, n := range found.Nodes {
+		byID[n.NodeID] = n
+	}
+	var walk func(n *accessibility.Node)
+	walk = func(n *accessibility.Node) {
+		if !n.Ignored {
+			all = append(all, hear(n))
+		}
+		for _, id := range n.ChildIDs {
+			if child, ok := byID[id]; ok {
+				walk(child)
+			}
+		}
+	}
+	if len(found.Nodes) > 0 {
+		walk(found.Nodes[0])
+	}
+	return all
+}
+
+func hear(n *accessibility.Node) heard {
+	text := func(v *accessibility.Value) (s string) {
+		if v != nil {
+			_ = json.Unmarshal(v.Value, &s) // what isn't a text has none
+		}
+		return s
+	}
+	h := heard{role: text(n.Role), name: strings.TrimSpace(text(n.Name))}
+	for _, p := range n.Properties {
+		switch p.Name {
+		case accessibility.PropertyNameLevel:
+			_ = json.Unmarshal(p.Value.Value, &h.level)
+		case accessibility.PropertyNameFocusable:
+			_ = json.Unmarshal(p.Value.Value, &h.focusable)
+		case accessibility.PropertyNameLive:
+			h.live = text(p.Value)
+		}
+	}
+	return h
+}
+
+// unnamed are roles of containers that can have the focus by a script, and need no name.
+var unnamed = []string{"RootWebArea", "main", "heading"}
+
+// listens holds what a screen reader is told of a page, or of the dialog on it: each control has a name and a role, headings begin
+// with the page's and leave out no level, and there is a place where changes are told.
+func (w *world) listens(t *testing.T, where string) {
+	t.Helper()
+	all := w.tree(t)
+	level, first, live := 0, 0, false
+	dialog := slices.ContainsFunc(all, func(n heard) bool { return n.role == "dialog" && n.name != "" })
+	if dialog {
+		level, first = 1, 1 // the rest of the page is out of reach meanwhile, with its heading
+	}
+	for _, n := range all {
+		if n.focusable && !slices.Contains(unnamed, n.role) && (n.name == "" || n.role == "generic" || n.role == "none" || n.role == "") {
+			t.Errorf("%s: a control with role %q has the name %q", where, n.role, n.name)
+		}
+		if n.role == "heading" {
+			if n.level > level+1 || n.name == "" {
+				t.Errorf("%s: heading %q of level %d after one of level %d", where, n.name, n.level, level)
+			}
+			if n.level == 1 {
+				first++
+			}
+			level = n.level
+		}
+		live = live || n.role == "status" && n.live == "polite"
+	}
+	if first != 1 || !live || len(all) < 8 {
+		t.Errorf("%s: %d headings of the first level, changes told: %v, %d nodes", where, first, live, len(all))
+	}
+}
+
+// measuring are screens that show what is measured, which no event tells of: they ask again by themselves.
+var measuring = []string{"metrics", "queries", "service", "machines"}
+
+// screenReader looks at every screen by Chromium's accessibility tree, and at the dialogs that its buttons open: Escape closes
+// them, and the focus is on the button again.
+func screenReader(t *testing.T, w *world) {
+	// Scripts' timers are counted, to see which screens ask again and again.
+	made, err := chromedp.Call(w.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `window.timers = []; { const set = window.setInterval; window.setInterval = (f, ms) => { window.timers.push(ms); return set(f, ms); }; }`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range screens {
+		if name == "public" {
+			continue // its own kind of page, which axe has looked at
+		}
+		w.do(t, w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`))
+		w.listens(t, name)
+		if timers := value[[]int](t, w.browser, `window.timers`); len(timers) > 0 && !slices.Contains(measuring, name) {
+			t.Errorf("%s asks again each %v ms though nothing has happened", name, timers)
+		}
+	}
+	if _, err := chromedp.Call(w.ctx, page.RemoveScriptToEvaluateOnNewDocument, page.RemoveScriptToEvaluateOnNewDocumentParams(made)); err != nil {
+		t.Fatal(err)
+	}
+	given := axe(t)
+	for path, buttons := range map[string][]string{
+		"/console/account":                         {"Add a user", "Grants of bob", "Delete bob", "Calls"},
+		"/console/account/tokens":                  {"Make a token"},
+		"/console/account/clients":                 {"Add an OAuth client"},
+		"/console/contacts":                        {"Add a contact"},
+		"/console/status-pages":                    {"Publish a status page"},
+		"/console/machines/credentials":            {"Add a credential"},
+		"/console/alerts":                          {"Add a rule", "Change Disk over 80 %"},
+		"/console/alerts/channels":                 {"Add a channel"},
+		"/console/databases/postgresql/1/access":   {"Add a logical database", "Add a user", "Add a connection pool"},
+		"/console/databases/postgresql/1/queries":  {"Plan of a statement", "Begin to count anew"},
+		"/console/databases/postgresql/1/backups":  {"Back up now", "Restore a moment"},
+		"/console/databases/postgresql/1/settings": {"Restart", "Reset the password", "Delete the database"},
+	} {
+		w.do(t, w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`), given)
+		for i, button := range buttons {
+			w.do(t, until(named(button)), run(named(button)+".focus()"), keys(kb.Enter), until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`), until(`!document.querySelector("dialog .wait")`))
+			w.listens(t, path+", "+button)
+			w.examine(t, path+", "+button, []window{{360, "dark"}, {1280, "light"}}[i%2])
+			w.shoot(t, "dialog-"+strings.ReplaceAll(strings.ToLower(button), " ", "-"))
+			w.do(t, keys(kb.Escape), until(`!document.querySelector("dialog")`), until("document.activeElement === "+named(button)), look(1280, "light"))
+		}
+	}
+}
+
+// named is a button or link by its text or label.
+func named(text string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("button, a")].find(e => e.checkVisibility() && (e.innerText.trim() === %[1]q || e.getAttribute("aria-label") === %[1]q))`, text)
+}
+
+// tabTo presses the tab key until what an expression finds has the focus, and is seen to have it.
+func tabTo(expression string) step {
+	return func(ctx context.Context) error {
+		if err := until(expression)(ctx); err != nil {
+			return err
+		}
+		for range 300 {
+			if err := keys(kb.Tab)(ctx); err != nil {
+				return err
+			}
+			there, err := evaluate[bool](ctx, "document.activeElement === "+expression)
+			if err != nil {
+				return err
+			}
+			if !there {
+				continue
+			}
+			seen, err := evaluate[bool](ctx, `document.activeElement.matches(":focus-visible") && getComputedStyle(document.activeElement).outlineStyle !== "none" && parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2`)
+			if err == nil && !seen {
+				err = fmt.Errorf("the focus isn't seen on %s", expression)
+			}
+			return err
+		}
+		return fmt.Errorf("the tab key doesn't lead to %s", expression)
+	}
+}
+
+// byKeys makes a database, copies the line that connects to it, and deletes it, without a pointer.
+func byKeys(t *testing.T, w *world) {
+	may := permit.SetPermissionParams{Permission: &permit.PermissionDescriptor{Name: "clipboard-read"}, Setting: permit.PermissionSettingGranted, Origin: w.origin}
+	if _, err := chromedp.CallBrowser(w.ctx, permit.SetPermission, may); err != nil {
+		t.Fatal(err)
+	}
+	onHeading := until(`document.activeElement === document.querySelector("h1")`)
+	enter := keys(kb.Enter)
+	w.do(t, w.visit("/console/"), see("What happened last"), tabTo(named("Databases")), enter, onHeading, tabTo(named("Create a database")), enter, onHeading,
+		tabTo(control("Label")), keys("typed"), tabTo(control("Engine")), keys("PostgreSQL 15"), until(control("Engine")+`.value.startsWith("postgresql/15")`),
+		tabTo(control("Addresses that may connect")), keys("127.0.0.1/32"), tabTo(named("Create")), enter, onHeading, tabTo(named("Show the password")), enter, shown,
+		tabTo(named("Copy: How to connect")), enter, see("Copied: How to connect"))
+	if told := w.tree(t); !slices.ContainsFunc(told, func(n heard) bool { return strings.HasPrefix(n.name, "Copied: How to connect") }) {
+		t.Error("a screen reader isn't told what was copied")
+	}
+	if copied := value[bool](t, w.browser, `navigator.clipboard.readText().then(x => x === document.querySelector(".code pre").innerText)`); !copied {
+		t.Error("the clipboard has something else than the page")
+	}
+	w.do(t, until(`[...document.querySelectorAll(".facts .status")].some(e => e.innerText === "Active")`))
+	w.connects(t, "typed")
+	remove := named("Delete the database")
+	w.do(t, tabTo(named("Settings")), enter, onHeading, tabTo(remove), enter, until(`document.activeElement.matches("dialog input")`), keys("typ"), until(`document.querySelector("dialog .danger").disabled`),
+		keys(kb.Escape), until(`!document.querySelector("dialog")`), until("document.activeElement === "+remove),
+		enter, until(`document.activeElement.matches("dialog input")`), keys("typed"), tabTo(`document.querySelector("dialog .danger")`), enter,
+		until(`location.pathname === "/console/databases"`), onHeading, until(`!document.querySelector("table")?.innerText.includes("typed")`))
+}

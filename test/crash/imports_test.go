@@ -1,0 +1,131 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/test/harness"
+)
+
+// TestMigrations kills steward while a database is brought over, and while that is cancelled: what was accepted comes about, with all rows, and
+// nothing that isn't complete is left.
+func TestMigrations(t *testing.T) {
+	src := harness.PostgreSQLByHand(t)
+	if _, err := src.Open(t, "postgres").ExecContext(t.Context(), "CREATE DATABASE shop"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := src.Open(t, "shop").ExecContext(t.Context(), "CREATE TABLE rows AS SELECT g AS n, repeat(md5(g::text), 4) AS t FROM generate_series(1, 50000) g"); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	begin := func(w *world) (int, error) {
+		status, _, err := w.TryCall("POST", w.db.Path()+"/migrations", map[string]any{
+			"source":    map[string]any{"host": "127.0.0.1", "port": src.Port, "username": "mover", "password": src.Password, "tls": "off"},
+			"databases": []map[string]any{{"name": "shop", "as": w.moved()}},
+		}, nil)
+		return status, err
+	}
+	for _, op := range []operation{
+		{name: "bring a database over", prepare: (*world).unmoved, ask: begin, check: checkMoved("finished")},
+		{
+			name: "cancel that", prepare: func(w *world) {
+				w.unmoved()
+				if status, err := begin(w); err != nil || status != 200 {
+					w.t.Fatalf("migrate: %d %v", status, err)
+				}
+			},
+			ask: func(w *world) (int, error) {
+				status, _, err := w.TryCall("DELETE", fmt.Sprintf("%s/migrations/%d", w.db.Path(), w.migrations()[0].ID), nil, nil)
+				return status, err
+			},
+			check: checkMoved(""),
+		},
+	} {
+		w.try(3, op)
+	}
+	w.deleteAll()
+	w.Eventually("nothing left", w.Leftovers)
+}
+
+// moved names the database that comes.
+func (w *world) moved() string { return fmt.Sprintf("moved%d", w.n) }
+
+// unmoved has a database into which none is brought over.
+func (w *world) unmoved() {
+	w.t.Helper()
+	if w.db.ID == 0 {
+		w.fresh()
+	}
+	w.AwaitStatus(w.db, "active")
+	w.awaitMigrations()
+}
+
+type movedView struct {
+	ID        int64
+	Status    string
+	Problem   *string
+	Databases []struct{ As string }
+}
+
+func (w *world) migrations() []movedView {
+	w.t.Helper()
+	var all struct{ Data []movedView }
+	if status, body := w.Call("GET", w.db.Path()+"/migrations", nil, &all); status != 200 {
+		w.t.Fatalf("migrations: %d %s", status, body)
+	}
+	return all.Data
+}
+
+// awaitMigrations waits until all have ended.
+func (w *world) awaitMigrations() (all []movedView) {
+	w.t.Helper()
+	w.Eventually("the migrations end", func() error {
+		all = w.migrations()
+		for _, m := range all {
+			if m.Status == "pending" || m.Status == "running" || m.Status == "canceling" {
+				return fmt.Errorf("%d is %s", m.ID, m.Status)
+			}
+		}
+		return nil
+	})
+	return all
+}
+
+// checkMoved: there is a complete database or none, and the former after a migration that was accepted and not cancelled.
+func checkMoved(want string) func(t *testing.T, w *world, accepted bool) {
+	return func(t *testing.T, w *world, accepted bool) {
+		t.Helper()
+		all := slices.DeleteFunc(w.awaitMigrations(), func(m movedView) bool { return m.Databases[0].As != w.moved() })
+		if len(all) == 0 && accepted && want != "" {
+			t.Fatal("a migration that was accepted isn't there")
+		}
+		finished := len(all) > 0 && all[0].Status == "finished"
+		if accepted && want != "" && all[0].Status != want {
+			t.Errorf("it ended as %+v", all[0])
+		}
+		_, body := w.Call("GET", w.db.Path()+"/databases", nil, nil)
+		if there := strings.Contains(body, `"`+w.moved()+`"`); there != finished {
+			t.Errorf("it ended as %+v, and the database is there: %t", all, there)
+		}
+		if !finished || !strings.Contains(body, `"`+w.moved()+`"`) {
+			return
+		}
+		c := w.cred
+		c.Logical = w.moved()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		db, err := harness.Connect(ctx, w.db, c, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		var rows string
+		if err := db.QueryRowContext(ctx, "SELECT count(*) || ' ' || sum(n) FROM rows").Scan(&rows); err != nil || rows != "50000 1250025000" {
+			t.Errorf("it has %s, %v", rows, err)
+		}
+	}
+}

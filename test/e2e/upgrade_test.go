@@ -1,0 +1,120 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"steward/test/harness"
+)
+
+// checkedUpgrade is what a try of a version found.
+type checkedUpgrade struct {
+	Version      string   `json:"version"`
+	Status       string   `json:"status"`
+	PauseSeconds *int     `json:"pause_seconds"`
+	Reasons      []string `json:"reasons"`
+}
+
+// TestUpgrade moves a database of PostgreSQL to a newer version by the command line, which has tried it on a copy before,
+// and brings back what was before by the API.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	d := s.CreateActive(harness.Small("upgraded", "postgresql/15"))
+	db := s.MustConnect(d, s.Credentials(d))
+	exec1(t, db, "CREATE TABLE kept AS SELECT n FROM generate_series(1, 1000) n")
+	for version, why := range map[string]string{
+		"14": "newer version that its data can be moved to: 17", "99": "newer version that its data can be moved to: 17", "8.4": "17", "": "17",
+	} {
+		for path, method := range map[string]string{"": "PUT", "/upgrade-check": "POST"} {
+			if status, body := s.Call(method, d.Path()+path, map[string]any{"version": version}, nil); status != http.StatusBadRequest || !strings.Contains(body, `"field":"version"`) ||
+				version != "" && !strings.Contains(body, why) {
+				t.Errorf("%s%s version %q: %d %s", method, path, version, status, body)
+			}
+		}
+	}
+	if status, body := s.Call("PUT", d.Path(), map[string]any{"version": "17", "type": "g6-standard-1", "label": "x"}, nil); status != http.StatusBadRequest ||
+		!strings.Contains(body, "one after the other") || !strings.Contains(body, `"field":"label"`) {
+		t.Errorf("with other changes: %d %s", status, body)
+	}
+	if status, body := s.Call("GET", d.Path()+"/upgrade-check", nil, nil); status != http.StatusOK || !strings.Contains(body, `"status":"none"`) {
+		t.Errorf("a check before there was one: %d %s", status, body)
+	}
+	if status, body := s.Call("POST", d.Path()+"/upgrade-check", map[string]any{"version": "17"}, nil); status != http.StatusBadRequest || !strings.Contains(body, "no backup") {
+		t.Errorf("a check without a backup: %d %s", status, body)
+	}
+	exec1(t, db, "CREATE TABLE odd (calls regproc)")
+	s.Snapshot(d, "odd", "primary")
+	if out, err := s.Command("db", "upgrade-check", "upgraded", "--version", "17"); err == nil || !strings.Contains(out, `"calls" of public.odd`) {
+		t.Errorf("with a column that can't be moved: %v\n%s", err, out)
+	}
+	if out, err := s.Command("db", "upgrade", "upgraded", "--version", "17", "--yes"); err == nil || !strings.Contains(out, "version 15 as before") {
+		t.Errorf("moved with a column that can't be: %v\n%s", err, out)
+	}
+	exec1(t, db, "DROP TABLE odd")
+	s.Snapshot(d, "even", "primary")
+	if out, err := s.Command("db", "upgrade-check", "upgraded", "--version", "17"); err != nil || !strings.Contains(out, "can be moved to version 17") {
+		t.Errorf("check: %v\n%s", err, out)
+	}
+	var found checkedUpgrade
+	if status, body := s.Call("GET", d.Path()+"/upgrade-check", nil, &found); status != http.StatusOK || found.Status != "passed" || found.PauseSeconds == nil || found.Version != "17" || len(found.Reasons) > 0 {
+		t.Fatalf("the check: %d %s", status, body)
+	}
+	if out, err := s.Command("db", "upgrade", "upgraded", "--version", "17", "--yes"); err != nil || !strings.Contains(out, "upgraded runs 17.") {
+		t.Fatalf("upgrade: %v\n%s", err, out)
+	}
+	if d = s.AwaitStatus(d, "active"); d.Version != "17" {
+		t.Errorf("it is of version %s", d.Version)
+	}
+	must := func(want string) {
+		t.Helper()
+		db := s.MustConnect(d, s.Credentials(d))
+		if got := one(t, db, "SELECT count(*) || ' rows of ' || current_setting('server_version_num')::int / 10000 FROM kept"); got != want {
+			t.Errorf("it has %s, want %s", got, want)
+		}
+	}
+	must("1000 rows of 17")
+	exec1(t, s.MustConnect(d, s.Credentials(d)), "INSERT INTO kept VALUES (0)")
+	if status, body := s.Call("POST", d.Path()+"/restore/undo", nil, nil); status != http.StatusOK {
+		t.Fatalf("undo: %d %s", status, body)
+	}
+	if d = s.AwaitStatus(d, "active"); d.Version != "15" {
+		t.Errorf("undone, it is of version %s", d.Version)
+	}
+	must("1000 rows of 15")
+	b, there := s.FindBackup(d, "before17b")
+	if !there || b.State != "complete" {
+		t.Errorf("the backup from before: %+v", b)
+	}
+	lastBackup(t, s, d)
+}
+
+// lastBackup deletes a database after a last backup, and makes another one of that.
+func lastBackup(t *testing.T, s *harness.Server, d harness.Database) {
+	t.Helper()
+	if out, err := s.Command("db", "delete", d.Label, "--yes", "--final-backup"); err != nil {
+		t.Fatalf("delete: %v\n%s", err, out)
+	}
+	s.Eventually("a last backup", func() error {
+		out, err := s.Command("backup", "finals")
+		if err == nil && !strings.Contains(out, d.Label) {
+			err = errors.New(out)
+		}
+		return err
+	})
+	spec := harness.Small("after", "postgresql/15")
+	spec["fork"] = map[string]any{"source": d.ID}
+	made := s.CreateActive(spec)
+	if got := one(t, s.MustConnect(made, s.Credentials(made)), "SELECT count(*)::text FROM kept"); got != "1000" {
+		t.Errorf("what was made of it has %s rows", got)
+	}
+	if out, err := s.Command("backup", "drop-final", fmt.Sprint(d.ID)); err != nil {
+		t.Errorf("drop: %v\n%s", err, out)
+	}
+	if out, err := s.Command("backup", "finals"); err != nil || strings.Contains(out, d.Label) {
+		t.Errorf("dropped: %v\n%s", err, out)
+	}
+}

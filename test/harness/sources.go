@@ -1,0 +1,181 @@
+package harness
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib" // sources are asked by it
+
+	"steward/internal/await"
+	"steward/internal/pki"
+	"steward/internal/testdir"
+)
+
+// Source is a server that was started by hand on loopback, whose clients may encrypt what they say. Its superuser is mover.
+type Source struct {
+	Port     int
+	Password string
+	// CA signed its certificate, which is for 127.0.0.1; PEM.
+	CA string
+	// Open opens one of its databases.
+	Open func(t testing.TB, database string) *sql.DB
+}
+
+// someUID is whom servers run as that are started by hand, where root starts them.
+const someUID = 65534
+
+// byHand is a program as nobody in particular runs it, in a folder of its own. It ends with the test.
+func byHand(t testing.TB, dir string, argv ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), argv[0], argv[1:]...)
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: someUID, Gid: someUID}
+	}
+	return cmd
+}
+
+// byHandFolder is one that it may write into.
+func byHandFolder(t testing.TB) string {
+	t.Helper()
+	dir := testdir.New(t, "src")
+	if os.Geteuid() == 0 {
+		if err := os.Chown(dir, someUID, someUID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// certificate makes a source's certificate and key in a folder of its own.
+func (s *Source) certificate(t testing.TB, dir string) (certFile, keyFile string) {
+	t.Helper()
+	ca, err := pki.NewCA("the source's", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, err := ca.Issue(nil, []netip.Addr{netip.MustParseAddr("127.0.0.1")}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.CA, certFile, keyFile = string(ca.CertPEM()), filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key")
+	for path, text := range map[string][]byte{certFile: cert, keyFile: key} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if os.Geteuid() == 0 {
+			if err := os.Chown(path, someUID, someUID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return certFile, keyFile
+}
+
+// startByHand starts a server and waits until it answers.
+func startByHand(t testing.TB, cmd *exec.Cmd, s Source, database string) {
+	t.Helper()
+	log, err := os.Create(filepath.Join(cmd.Dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		log.Close()
+	})
+	db := s.Open(t, database)
+	await.True(t, "the source answers", func() bool { return db.PingContext(t.Context()) == nil })
+}
+
+// PostgreSQLByHand starts a PostgreSQL.
+func PostgreSQLByHand(t testing.TB, settings ...string) Source {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if len(found) == 0 {
+		t.Fatal("PostgreSQL isn't installed: scripts/setup --engines")
+	}
+	bin, dir := filepath.Dir(found[0]), byHandFolder(t)
+	s := Source{Port: testdir.Ports(t, 1), Password: "se:cret\\1"}
+	pass := filepath.Join(dir, "pass")
+	if err := os.WriteFile(pass, []byte(s.Password+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "data")
+	if out, err := byHand(t, dir, filepath.Join(bin, "initdb"), "-D", data, "-U", "mover", "--pwfile", pass, "-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	s.Open = func(t testing.TB, database string) *sql.DB {
+		db, err := sql.Open("pgx", fmt.Sprintf("host=127.0.0.1 port=%d user=mover password='%s' dbname=%s sslmode=disable", s.Port, strings.ReplaceAll(s.Password, `\`, `\\`), database))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		return db
+	}
+	cert, key := s.certificate(t, dir)
+	argv := []string{filepath.Join(bin, "postgres"), "-D", data, "-p", fmt.Sprint(s.Port), "-k", dir, "-h", "127.0.0.1", "-c", "fsync=off", "-c", "ssl=on", "-c", "ssl_cert_file=" + cert, "-c", "ssl_key_file=" + key}
+	for _, setting := range settings {
+		argv = append(argv, "-c", setting)
+	}
+	startByHand(t, byHand(t, dir, argv...), s, "postgres")
+	return s
+}
+
+// MariaDBByHand starts a MariaDB.
+func MariaDBByHand(t testing.TB) Source {
+	t.Helper()
+	server, err := exec.LookPath("mariadbd")
+	if err != nil {
+		if server = "/usr/sbin/mariadbd"; !exists(server) {
+			t.Fatal("MariaDB isn't installed: scripts/setup --engines")
+		}
+	}
+	dir := byHandFolder(t)
+	s := Source{Port: testdir.Ports(t, 1), Password: `se"cret\1`}
+	data := filepath.Join(dir, "data")
+	if out, err := byHand(t, dir, "mariadb-install-db", "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db").CombinedOutput(); err != nil {
+		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
+	}
+	user := filepath.Join(dir, "user.sql")
+	escape := strings.NewReplacer(`\`, `\\`, `'`, `\'`)
+	if err := os.WriteFile(user, []byte("CREATE USER mover@'%' IDENTIFIED BY '"+escape.Replace(s.Password)+"';\nGRANT ALL ON *.* TO mover@'%' WITH GRANT OPTION;\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.Open = func(t testing.TB, database string) *sql.DB {
+		config := mysql.NewConfig()
+		config.User, config.Passwd, config.Net, config.Addr, config.DBName = "mover", s.Password, "tcp", fmt.Sprintf("127.0.0.1:%d", s.Port), database
+		config.MultiStatements, config.Logger = true, &mysql.NopLogger{}
+		connector, err := mysql.NewConnector(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := sql.OpenDB(connector)
+		t.Cleanup(func() { db.Close() })
+		return db
+	}
+	cert, key := s.certificate(t, dir)
+	startByHand(t, byHand(t, dir, server, "--no-defaults", "--ssl-cert="+cert, "--ssl-key="+key, "--datadir="+data, "--port="+fmt.Sprint(s.Port), "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "sock"),
+		"--pid-file="+filepath.Join(dir, "pid"), "--init-file="+user, "--log-bin="+filepath.Join(dir, "binlog"), "--server-id=77", "--innodb-flush-log-at-trx-commit=0"), s, "")
+	return s
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
