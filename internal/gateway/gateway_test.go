@@ -108,26 +108,9 @@ func backendAt(t *testing.T, name, address string) netip.AddrPort {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var wg sync.WaitGroup
-	conns := sync.Map{}
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			conns.Store(c, nil)
-			wg.Go(func() {
-				defer c.Close()
-				fmt.Fprintf(c, "%s\n", name)
-				io.Copy(c, c)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		conns.Range(func(c, _ any) bool { c.(net.Conn).Close(); return true })
-		wg.Wait()
+	testdir.Serve(t, l, func(c net.Conn) {
+		fmt.Fprintf(c, "%s\n", name)
+		io.Copy(c, c)
 	})
 	return netip.MustParseAddrPort(l.Addr().String())
 }

@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -24,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"steward/internal/process"
+	"steward/internal/testdir"
 	"steward/internal/testnet"
 )
 
@@ -70,18 +70,7 @@ func listen(t *testing.T, path, address string) {
 		if err != nil {
 			return err
 		}
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				fmt.Fprintln(c, c.RemoteAddr())
-				c.Close()
-			}
-		})
-		t.Cleanup(func() { l.Close(); wg.Wait() })
+		testdir.Serve(t, l, func(c net.Conn) { fmt.Fprintln(c, c.RemoteAddr()) })
 		return nil
 	})
 	if err != nil {

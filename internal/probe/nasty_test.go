@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"steward/internal/monitor"
+	"steward/internal/testdir"
 )
 
 // slack is how much later than its timeout a check may end here, on a machine that
@@ -86,7 +87,7 @@ func TestHung(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			target := here(t, test.scheme+"://"+raw(t, test.server), test.wanted)
+			target := here(t, test.scheme+"://"+testdir.ServeLocally(t, test.server), test.wanted)
 			target.Timeout = timeout
 			r := p.Check(t.Context(), target)
 			found(t, r, monitor.TimedOut, test.detail)
@@ -215,7 +216,7 @@ func TestNasty(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found(t, p.Check(t.Context(), here(t, "http://"+raw(t, test.server), test.wanted)), test.class, test.detail)
+			found(t, p.Check(t.Context(), here(t, "http://"+testdir.ServeLocally(t, test.server), test.wanted)), test.class, test.detail)
 		})
 	}
 	t.Run("http/2 with huge headers", func(t *testing.T) {
@@ -240,7 +241,7 @@ func TestNasty(t *testing.T) {
 func TestBrokenOff(t *testing.T) {
 	t.Parallel()
 	p := prober(t)
-	for name, target := range map[string]Target{"waiting": here(t, "http://"+raw(t, hang), ""), "connecting": here(t, "http://"+fullBacklog(t), "")} {
+	for name, target := range map[string]Target{"waiting": here(t, "http://"+testdir.ServeLocally(t, hang), ""), "connecting": here(t, "http://"+fullBacklog(t), "")} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		r := p.Check(ctx, target)
 		cancel()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"steward/internal/monitor"
+	"steward/internal/testdir"
 )
 
 // ends is a gateway all of whose addresses are ends.
@@ -33,7 +34,7 @@ func TestChecksOfDatabases(t *testing.T) {
 	e := &ends{}
 	p.gateway = e
 	came := make(chan bool, 2)
-	at := raw(t, func(c net.Conn) {
+	at := testdir.ServeLocally(t, func(c net.Conn) {
 		told := e.told.Load()
 		came <- told != nil && told[0].String() == c.RemoteAddr().String() && told[1].String() == c.LocalAddr().String()
 		_, _ = io.WriteString(c, "hello")

@@ -68,29 +68,6 @@ func serveTLS(t *testing.T, h2 bool, handler http.HandlerFunc) string {
 	return s.URL
 }
 
-// raw serves each connection by a function, one after the other, and closes it.
-func raw(t *testing.T, handle func(net.Conn)) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			handle(conn)
-			conn.Close()
-		}
-	}()
-	t.Cleanup(func() { l.Close(); <-done })
-	return l.Addr().String()
-}
-
 // found fails unless the check found that, in those words.
 func found(t *testing.T, r monitor.Result, class monitor.Class, detail string) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/monitor"
+	"steward/internal/testdir"
 )
 
 func TestTCP(t *testing.T) {
@@ -39,7 +40,7 @@ func TestTCP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			target := here(t, raw(t, test.server), test.body)
+			target := here(t, testdir.ServeLocally(t, test.server), test.body)
 			if test.untilTimeout {
 				target.Timeout = 200 * time.Millisecond
 			}

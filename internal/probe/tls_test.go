@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"steward/internal/monitor"
+	"steward/internal/testdir"
 )
 
 // authority signs certificates.
@@ -118,7 +119,7 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found(t, p.Check(t.Context(), here(t, "https://"+raw(t, test.server), "")), test.class, test.detail)
+			found(t, p.Check(t.Context(), here(t, "https://"+testdir.ServeLocally(t, test.server), "")), test.class, test.detail)
 		})
 	}
 }

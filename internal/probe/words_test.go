@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"steward/internal/monitor"
+	"steward/internal/testdir"
 )
 
 // itself is what the other side says of itself, wherever it can say something.
@@ -28,12 +29,12 @@ func TestResultsRepeatNothingOfTheOtherSide(t *testing.T) {
 	roots.AddCert(named.certificate)
 	p := New(Options{Networks: local(), Roots: roots, UserAgent: "steward/test"})
 	say := func(text string) string {
-		return "http://" + raw(t, func(c net.Conn) { request(c); io.WriteString(c, text) })
+		return "http://" + testdir.ServeLocally(t, func(c net.Conn) { request(c); io.WriteString(c, text) })
 	}
 	leadTo := func(to string) string {
 		return serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) })
 	}
-	free := raw(t, func(net.Conn) {})
+	free := testdir.ServeLocally(t, func(net.Conn) {})
 	tlsServer, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{named.certificate.Raw}, PrivateKey: named.key}}})
 	if err != nil {
 		t.Fatal(err)
@@ -65,9 +66,9 @@ func TestResultsRepeatNothingOfTheOtherSide(t *testing.T) {
 		"a broken header":              {say(ok + itself + "\r\n\r\n"), monitor.Protocol},
 		"a length":                     {say(ok + "Content-Length: " + itself + "\r\n\r\n"), monitor.Protocol},
 		"the body":                     {say(ok + "\r\n" + itself), monitor.TextNotFound},
-		"what is said first":           {raw(t, func(c net.Conn) { io.WriteString(c, itself) }), monitor.TextNotFound},
+		"what is said first":           {testdir.ServeLocally(t, func(c net.Conn) { io.WriteString(c, itself) }), monitor.TextNotFound},
 		"a certificate":                {"https://" + tlsServer.Addr().String(), monitor.TLS},
-		"no TLS":                       {"https://" + raw(t, func(c net.Conn) { io.WriteString(c, itself); hang(c) }), monitor.TLS},
+		"no TLS":                       {"https://" + testdir.ServeLocally(t, func(c net.Conn) { io.WriteString(c, itself); hang(c) }), monitor.TLS},
 		"a redirect to what is no URL": {leadTo("gopher://db7.internal/4711"), monitor.BadRedirect},
 		"a redirect to what says it":   {leadTo(say("HTTP/1.1 500 " + itself + "\r\n\r\n")), monitor.BadStatus},
 		"a redirect to nobody":         {leadTo("http://" + refused + "/var/lib/peer"), monitor.Refused},

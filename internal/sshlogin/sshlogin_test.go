@@ -125,16 +125,7 @@ func TestNoServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = conn.Write([]byte("220 mail.example.org ESMTP\r\n"))
-			conn.Close()
-		}
-	}()
+	testdir.Serve(t, l, func(conn net.Conn) { _, _ = conn.Write([]byte("220 mail.example.org ESMTP\r\n")) })
 	to := sshlogin.Target{Address: l.Addr().String(), User: "root", Key: private}
 	attempt(t, to, all[:1], sshlogin.HostKey, "no SSH server answers")
 	testdir.Free(l)

@@ -12,35 +12,22 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"steward/internal/engine"
+	"steward/internal/testdir"
 )
 
 // fakeSource takes connections as a PostgreSQL does, and has answer deal with what it is asked.
 func fakeSource(t *testing.T, answer func(b *pgproto3.Backend, query string) error) engine.Source {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go serveFake(conn, answer)
-		}
-	}()
+	address := testdir.ServeLocally(t, func(conn net.Conn) { serveFake(conn, answer) })
 	return engine.Source{
 		Dial: func(ctx context.Context) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		},
 		Username: "mover", Password: "secret", Received: &engine.Intake{}, Most: 64 << 20, Silence: time.Minute,
 	}
 }
 
 func serveFake(conn net.Conn, answer func(b *pgproto3.Backend, query string) error) {
-	defer conn.Close()
 	b := pgproto3.NewBackend(conn, conn)
 	if _, err := b.ReceiveStartupMessage(); err != nil {
 		return
@@ -162,28 +149,14 @@ func TestHostileSources(t *testing.T) {
 // TestSourceThatIsNone: what isn't a PostgreSQL is told so.
 func TestSourceThatIsNone(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
-			conn.Close()
-		}
-	}()
+	address := testdir.ServeLocally(t, func(conn net.Conn) { _, _ = conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) })
 	s := engine.Source{
 		Dial: func(ctx context.Context) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		},
 		Username: "mover", Password: "secret", Received: &engine.Intake{}, Most: 1 << 20, Silence: time.Second,
 	}
-	_, err = atSource(t.Context(), s, "shop")
+	_, err := atSource(t.Context(), s, "shop")
 	if theirs, ok := errors.AsType[*engine.SourceError](err); !ok || strings.Contains(theirs.Reason, "secret") {
 		t.Errorf("it ended with %v", err)
 	}

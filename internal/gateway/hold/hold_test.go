@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -54,17 +53,7 @@ func echo(t *testing.T) netip.AddrPort {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() { defer c.Close(); io.Copy(c, c) })
-		}
-	})
-	t.Cleanup(func() { l.Close() })
+	testdir.Serve(t, l, func(c net.Conn) { io.Copy(c, c) })
 	return netip.MustParseAddrPort(l.Addr().String())
 }
 

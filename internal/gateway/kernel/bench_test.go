@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/gateway"
+	"steward/internal/testdir"
 )
 
 // fill sets routes for so many databases, each with a list of its own.
@@ -130,19 +131,7 @@ func (p *place) echo(b *testing.B, at netip.AddrPort) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Cleanup(func() { l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					defer c.Close()
-					_, _ = io.Copy(c, c) // until the client ends it
-				}()
-			}
-		}()
+		testdir.Serve(b, l, func(c net.Conn) { _, _ = io.Copy(c, c) })
 		return nil
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"steward/internal/gateway"
+	"steward/internal/testdir"
 	"steward/internal/testnet"
 )
 
@@ -113,27 +114,10 @@ func (p *place) server(name string, port int) netip.AddrPort {
 }
 
 func serve(t testing.TB, l net.Listener, name string) {
-	var wg sync.WaitGroup
-	var conns sync.Map
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			conns.Store(c, nil)
-			wg.Go(func() {
-				defer c.Close()
-				from := netip.MustParseAddrPort(c.RemoteAddr().String()).Addr()
-				fmt.Fprintf(c, "%s sees %s\n", name, from)
-				io.Copy(c, c)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		conns.Range(func(c, _ any) bool { c.(net.Conn).Close(); return true })
-		wg.Wait()
+	testdir.Serve(t, l, func(c net.Conn) {
+		from := netip.MustParseAddrPort(c.RemoteAddr().String()).Addr()
+		fmt.Fprintf(c, "%s sees %s\n", name, from)
+		io.Copy(c, c)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"steward/internal/notify"
 	"steward/internal/notify/email"
 	"steward/internal/notify/notifytest"
+	"steward/internal/testdir"
 )
 
 const from = "Steward Überwachung <alerts@example.org>"
@@ -401,28 +402,12 @@ func TestEndOfContext(t *testing.T) {
 // TestNotAMailServer says something else, and goes on for ever.
 func TestNotAMailServer(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				for {
-					if _, err := conn.Write([]byte("HTTP/1.1 400 Bad Request ")); err != nil {
-						return
-					}
-				}
-			}()
+	address := testdir.ServeLocally(t, func(conn net.Conn) {
+		for err := error(nil); err == nil; {
+			_, err = conn.Write([]byte("HTTP/1.1 400 Bad Request "))
 		}
-	}()
-	sender, err := email.New(email.Options{URL: "smtp://" + l.Addr().String(), From: from, Patience: time.Second})
+	})
+	sender, err := email.New(email.Options{URL: "smtp://" + address, From: from, Patience: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"steward/internal/engine"
 	"steward/internal/platform/host"
+	"steward/internal/testdir"
 )
 
 // TestWorkshop: a program of an import sees the servers' programs and its folder, has no network and no rights, and reaches what its socket leads to.
@@ -25,23 +26,9 @@ func TestWorkshop(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("hidden"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(conn, "reached\n")
-			conn.Close()
-		}
-	}()
+	address := testdir.ServeLocally(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "reached\n") })
 	dial := func(ctx context.Context) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
 	}
 	script := `
 cat "$1" && echo sees-files
@@ -54,7 +41,7 @@ perl -MIO::Socket::UNIX -e 'print IO::Socket::UNIX->new($ARGV[0])->getline' "$3/
 	var out bytes.Buffer
 	said, err := host.RunTool(t.Context(), d, found[0], s.firstPort, func(dir string) engine.Tool {
 		return engine.Tool{
-			Argv:  []string{"/bin/sh", "-c", script, "sh", secret, l.Addr().String(), dir},
+			Argv:  []string{"/bin/sh", "-c", script, "sh", secret, address, dir},
 			Files: map[string][]byte{"login": []byte("password\n")}, Socket: "door", Connect: dial, Stdout: &out,
 		}
 	})

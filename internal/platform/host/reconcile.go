@@ -395,10 +395,8 @@ func (cr *clusterReconciler) reconcileReplica(ctx context.Context, ordinal int) 
 			return err
 		}
 	}
-	for _, step := range steps {
-		if err := nr.runStep(ctx, step); err != nil {
-			return err
-		}
+	if err := nr.runSteps(ctx, steps...); err != nil {
+		return err
 	}
 	if len(steps) == 0 || plan.OnlyKeyring(steps) {
 		return nil
