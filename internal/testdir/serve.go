@@ -35,7 +35,7 @@ func Serve(t testing.TB, l net.Listener, handle func(net.Conn)) {
 // ServeLocally is Serve on a port of this machine alone: its address.
 func ServeLocally(t testing.TB, handle func(net.Conn)) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
