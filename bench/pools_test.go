@@ -38,7 +38,7 @@ func BenchmarkPool(b *testing.B) {
 	poolerPid := pooler(b, s)
 	peer, byHandPid := startByHand(b, s, c)
 	hand := direct.At(byHandPort, "app")
-	kept := []string{"-S", "-c", fmt.Sprint(pooledClients), "-j", "2", "-t", "60"}
+	kept := []string{"-S", "-c", fmt.Sprint(pooledClients), "-j", "2", "-t", "200"}
 	anew := []string{"-S", "-C", "-c", "40", "-j", "2", "-t", "15"}
 	var pooled, byHand, straight, pooledAnew, straightAnew, poolerTime, byHandTime []float64
 	spent := func(pid int, do func()) float64 {
@@ -46,7 +46,7 @@ func BenchmarkPool(b *testing.B) {
 		do()
 		return harness.CPUSeconds(pid) - before
 	}
-	for range 3 {
+	for range 5 {
 		poolerTime = append(poolerTime, spent(poolerPid, func() { pooled = append(pooled, pool.Rate(d.Hosts.Primary, kept...)) }))
 		byHandTime = append(byHandTime, spent(byHandPid, func() { byHand = append(byHand, hand.Rate(peer, kept...)) }))
 		straight = append(straight, direct.Rate(d.Hosts.Primary, kept...))
