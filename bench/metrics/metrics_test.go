@@ -1,4 +1,4 @@
-// Package metrics measures what it costs to measure databases. `go
+// Package metrics measures what it costs to measure databases, and to archive what they write. `go
 // test -bench . -benchtime 1x ./bench/metrics` runs it, as root; nothing here asserts a time.
 package metrics
 
@@ -118,7 +118,7 @@ func BenchmarkSampling(b *testing.B) {
 			for i := range runs {
 				which := (i + n) % 2 // each comes first as often
 				restart(s, []string{off, on}[which])
-				runs[which] = pgbench(b, s, all[0], pids[0])
+				runs[which] = pgbench(b, s, all[0], pids[0], "-S")
 			}
 			speed.add(runs[1].tps / runs[0].tps)
 			cpu.add(runs[1].cpu / runs[0].cpu)
@@ -147,10 +147,10 @@ func prepare(b *testing.B, s *harness.Server, d harness.Database) {
 	callPgbench(b, s, d, "-i", "-s", "5", "-q")
 }
 
-func pgbench(b *testing.B, s *harness.Server, d harness.Database, server int) (r run) {
+func pgbench(b *testing.B, s *harness.Server, d harness.Database, server int, kind string) (r run) {
 	b.Helper()
 	before := harness.TreeCPUSeconds(server)
-	text := callPgbench(b, s, d, "-S", "-c", "4", "-T", strconv.Itoa(int(tps.Seconds())), "-M", "prepared")
+	text := callPgbench(b, s, d, kind, "-c", "4", "-T", strconv.Itoa(int(tps.Seconds())), "-M", "prepared")
 	s.Eventually("pgbench's sessions have ended, whose time counts as the server's from then on", func() error { return noSessions(s.Credentials(d).Username, server) })
 	used := harness.TreeCPUSeconds(server) - before
 	_, text, _ = strings.Cut(text, "tps = ")

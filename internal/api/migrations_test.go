@@ -73,6 +73,7 @@ func TestMigrations(t *testing.T) {
 	expect("POST", "/check", b.full, request("db.example.org", "defaultdb"), 200, `"possible":false`, "already")
 	expect("POST", "/check", b.full, request("old.example.org", "shop"), 200, `"possible":false`, "too old")
 	expect("POST", "/check", b.full, request("nowhere.example.org", "shop"), 400, `"field":"source"`, "leads to no address")
+	expect("GET", "", b.readOnly, "", 200, `"results":0`) // nothing is kept of checks
 
 	expect("POST", "", b.full, request("db.example.org", "shop"), 200, `"status":"pending"`, `"host":"db.example.org"`, `"tls":"verify"`)
 	expect("POST", "", b.full, request("db.example.org", "shop2"), 400, "Another migration")

@@ -145,7 +145,7 @@ func (e *ends) loadMySQL(ctx context.Context, dump io.Reader, said io.Writer) er
 		return err
 	}
 	cmd := e.command(ctx, program, "--defaults-file="+e.conf, "--binary-mode", "--batch", "--local-infile=0", "--", e.logical)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = migration.Undefined(dump, e.mariadb), io.Discard, said
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = migration.WithoutDefiners(dump, e.mariadb), io.Discard, said
 	return runTool(ctx, cmd)
 }
 

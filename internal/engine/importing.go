@@ -20,7 +20,7 @@ type Source struct {
 	TLS                *tls.Config
 	Username, Password string
 	// Received is what it has sent, Most what it may send altogether.
-	Received *Intake
+	Received *Received
 	Most     int64
 	// Silence is how long it may send nothing that it was asked for.
 	Silence time.Duration
@@ -37,15 +37,15 @@ var (
 	ErrEndless = errors.New("the source sends more than the database has room for")
 )
 
-// Intake is what was received of a source by all of its connections.
-type Intake struct {
+// Received is what was received of a source by all of its connections.
+type Received struct {
 	bytes   atomic.Int64
 	endless atomic.Bool
 	silent  atomic.Bool
 }
 
 // GivenUp is why a connection was given up, nil while none was: drivers of servers don't always pass that on.
-func (i *Intake) GivenUp() error {
+func (i *Received) GivenUp() error {
 	switch {
 	case i.endless.Load():
 		return ErrEndless
@@ -105,7 +105,7 @@ func (c *sourceConn) Read(p []byte) (int, error) {
 
 // Tool is a program of a server's that is run to its end where it sees and reaches nothing but what is named here.
 type Tool struct {
-	// Argv may name the workshop's folder.
+	// Argv may name the sandbox's folder.
 	Argv, Env []string
 	// Files are written into the folder first, by their names.
 	Files map[string][]byte
@@ -116,8 +116,8 @@ type Tool struct {
 	Stdout  io.Writer
 }
 
-// Workshop runs tools as a user without rights, in a sandbox without a network.
-type Workshop interface {
+// ToolSandbox runs tools as a user without rights, in a sandbox without a network.
+type ToolSandbox interface {
 	// Dir is the folder that they work in, as they see it.
 	Dir() string
 	// Run runs one, and returns the end of what it said on standard error.
@@ -131,13 +131,13 @@ type Importer interface {
 	Examine(ctx context.Context, n Node, s Source, databases []migration.Database) (migration.Report, error)
 	// Empty reports whether there is nothing in a database of n's.
 	Empty(ctx context.Context, n Node, database string) (bool, error)
-	// Import fills an empty database of n's with one of a source's. tell hears of phases and tables as they change, from one
+	// Import fills an empty database of n's with one of a source's. report hears of phases and tables as they change, from one
 	// goroutine at a time.
-	Import(ctx context.Context, n Node, s Source, d migration.Database, shop Workshop, tell func(Told)) error
+	Import(ctx context.Context, n Node, s Source, d migration.Database, tools ToolSandbox, report func(ImportProgress)) error
 }
 
-// Told is what an import tells of: another phase, or how far a table is.
-type Told struct {
+// ImportProgress is what an import reports: another phase, or how far a table is.
+type ImportProgress struct {
 	Phase migration.Phase
 	Table *migration.Table
 }

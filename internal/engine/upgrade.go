@@ -10,9 +10,9 @@ type MajorUpgrader interface {
 	// Obstacles are what of the customer's would keep the running server's data from being moved to another
 	// installation, a sentence each, for customers; none when nothing is known of.
 	Obstacles(ctx context.Context, n Node, to Installation) ([]string, error)
-	// Steady reports whether a file, by its path below a data folder, is known to be unchanged once its size and its time
+	// TracksChanges reports whether a file, by its path below a data folder, is known to be unchanged once its size and its time
 	// of change are: it is written by system calls alone, and not all the time.
-	Steady(name string) bool
+	TracksChanges(name string) bool
 	// PrepareUpgrade makes what it needs beforehand of an empty folder, while the old server runs.
 	PrepareUpgrade(ctx context.Context, to Installation, dir string, run Runner) error
 	// Upgrade makes the data at u.Old, which was stopped cleanly, that of another series, at u.New. What it leaves at
@@ -21,9 +21,9 @@ type MajorUpgrader interface {
 	// AdoptSeries makes of a server that was started on upgraded data for the first time one of its series: what we have in it, and what
 	// customers may. Called before anybody is let in; repeatable.
 	AdoptSeries(ctx context.Context, n Node) error
-	// Polish makes statistics and all else that can be made while customers use the upgraded server. It leaves out what a
+	// FinishUpgrade makes statistics and all else that can be made while customers use the upgraded server. It leaves out what a
 	// customer's own functions keep from ending, and returns a sentence for the customer about that; "" when all was done. Repeatable.
-	Polish(ctx context.Context, n Node) (note string, err error)
+	FinishUpgrade(ctx context.Context, n Node) (note string, err error)
 }
 
 // Upgrade is what moves between data folders.

@@ -55,8 +55,8 @@ func Restricted(dump io.Reader, key string) io.Reader {
 	return unmarked(dump, append(append(bytes.Clone(restrict), key...), '\n'))
 }
 
-// Unmarked is a dump of PostgreSQL without those marks, as a server reads it.
-func Unmarked(dump io.Reader) io.Reader { return unmarked(dump, nil) }
+// Unrestricted is a dump of PostgreSQL without those marks, as a server reads it.
+func Unrestricted(dump io.Reader) io.Reader { return unmarked(dump, nil) }
 
 func unmarked(dump io.Reader, first []byte) io.Reader {
 	var own []byte // the dump's own key
@@ -84,10 +84,10 @@ var (
 	defining = regexp.MustCompile(`^(?:/\*![0-9]{5,6} (?:DEFINER=|CREATE)|CREATE DEFINER=)`)
 )
 
-// Undefined is a dump of MariaDB or MySQL in which views, triggers, events and routines belong to whoever reads it in: only
+// WithoutDefiners is a dump of MariaDB or MySQL in which views, triggers, events and routines belong to whoever reads it in: only
 // administrators may make what is another user's. With sandbox, MariaDB's client is told first to run no command of its own; other
 // clients don't know the line, and are spared the dump's.
-func Undefined(dump io.Reader, sandbox bool) io.Reader {
+func WithoutDefiners(dump io.Reader, sandbox bool) io.Reader {
 	var first []byte
 	if sandbox {
 		first = []byte(sandboxMark + "\n")

@@ -49,11 +49,11 @@ func TestUndefined(t *testing.T) {
 		"CREATE  PROCEDURE `p`()",
 		"INSERT INTO `a` VALUES ('CREATE DEFINER=`root`@`%` x');", "",
 	}, "\n")
-	got, err := io.ReadAll(migration.Undefined(strings.NewReader(dump), true))
+	got, err := io.ReadAll(migration.WithoutDefiners(strings.NewReader(dump), true))
 	if err != nil || string(got) != want {
 		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
-	got, err = io.ReadAll(migration.Undefined(strings.NewReader("/*!999999\\- enable the sandbox mode */\nx\n"), false))
+	got, err = io.ReadAll(migration.WithoutDefiners(strings.NewReader("/*!999999\\- enable the sandbox mode */\nx\n"), false))
 	if err != nil || string(got) != "x\n" {
 		t.Errorf("for other clients: got %q, %v", got, err)
 	}

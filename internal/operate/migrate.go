@@ -303,7 +303,7 @@ func (t *migrationTeller) begin(database string) {
 }
 
 // told takes what an import says of itself.
-func (t *migrationTeller) told(told platform.Told) {
+func (t *migrationTeller) told(told platform.ImportProgress) {
 	t.change(func(p *migration.Progress) {
 		if told.Phase != "" {
 			p.Phase = told.Phase

@@ -43,9 +43,9 @@ func (w *work) upgrade(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	note, err := step("polish", func() (string, error) { return w.Driver.Polish(ctx, want) })
+	note, err := step("finish upgrade", func() (string, error) { return w.Driver.FinishUpgrade(ctx, want) })
 	if err != nil {
-		return fmt.Errorf("polish: %w", err)
+		return fmt.Errorf("finish upgrade: %w", err)
 	}
 	w.op.Params.Note = strings.TrimSpace(w.op.Params.Note + " " + note)
 	return w.finish(ctx, seen)

@@ -49,7 +49,7 @@ func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBench(t, quick)
 	for _, after := range []bool{false, true} {
-		for _, step := range []memplatform.Step{"", memplatform.StepBackup, memplatform.StepMove, memplatform.StepSwap, memplatform.StepRoute, memplatform.StepPolish} {
+		for _, step := range []memplatform.Step{"", memplatform.StepBackup, memplatform.StepMove, memplatform.StepSwap, memplatform.StepRoute, memplatform.StepFinish} {
 			c := b.active()
 			b.hold(c, "one")
 			if step != "" {

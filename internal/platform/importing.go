@@ -22,7 +22,7 @@ type ImportSource struct {
 	TLS                *tls.Config
 	Username, Password string
 	// Received is what it has sent, Most what it may send.
-	Received *engine.Intake
+	Received *engine.Received
 	Most     int64
 	// Silence is how long it may send nothing that it was asked for.
 	Silence time.Duration
@@ -46,7 +46,7 @@ const leastReceived = 1 << 30
 // NewImportSource is a migration's source; disk is how many bytes the database's plan has.
 func NewImportSource(m migration.Source, password string, disk int64, dialer SourceDialer) (ImportSource, error) {
 	const words = 4 // what is sent is text, and larger than what is kept of it
-	s := ImportSource{Username: m.Username, Password: password, Received: &engine.Intake{}, Most: max(words*disk, leastReceived), Silence: sourceSilence}
+	s := ImportSource{Username: m.Username, Password: password, Received: &engine.Received{}, Most: max(words*disk, leastReceived), Silence: sourceSilence}
 	s.Dial = func(ctx context.Context) (net.Conn, error) { return dialer.Dial(ctx, m.Host, m.Port) }
 	if m.TLS == migration.Off {
 		return s, nil
@@ -62,8 +62,8 @@ func NewImportSource(m migration.Source, password string, disk int64, dialer Sou
 	return s, nil
 }
 
-// Told is what an import tells of: another phase, or how far a table is.
-type Told struct {
+// ImportProgress is what an import reports: another phase, or how far a table is.
+type ImportProgress struct {
 	Phase migration.Phase
 	Table *migration.Table
 }
@@ -77,7 +77,7 @@ type Importer interface {
 	Empty(ctx context.Context, id cluster.ID, database string) (bool, error)
 	// Import fills an empty logical database of a cluster's with one of a source's. What it leaves when it fails is in that logical
 	// database alone. tell is called from one goroutine at a time.
-	Import(ctx context.Context, id cluster.ID, from ImportSource, database migration.Database, tell func(Told)) error
+	Import(ctx context.Context, id cluster.ID, from ImportSource, database migration.Database, report func(ImportProgress)) error
 }
 
 // NoImports is what customers are told whose region's platform can't bring databases over.

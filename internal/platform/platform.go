@@ -260,9 +260,9 @@ type Upgrader interface {
 	Upgrade(ctx context.Context, want Wanted, pausing func() error) error
 	// Abandon ends an upgrade for good: if it began to replace the data, that is brought back. Nobody is let in before Apply.
 	Abandon(ctx context.Context, want Wanted) error
-	// Polish does what can follow an upgrade while customers use the servers: statistics, extensions, indexes that sort otherwise. The note, for
+	// FinishUpgrade does what can follow an upgrade while customers use the servers: statistics, extensions, indexes that sort otherwise. The note, for
 	// the customer, is about what is left to do; "" for nothing.
-	Polish(ctx context.Context, want Wanted) (note string, err error)
+	FinishUpgrade(ctx context.Context, want Wanted) (note string, err error)
 	// TryUpgrade moves a copy in r to want.Series in a scratch server of its own, and takes the time. The error is one of the trial, not of
 	// the upgrade. Remove ends it.
 	TryUpgrade(ctx context.Context, want Wanted, c Copy, r io.Reader) (Trial, error)

@@ -356,19 +356,8 @@ var screens = map[string]string{
 	"access": "/console/databases/postgresql/1/access", "settings": "/console/databases/postgresql/1/settings", "happened": "/console/databases/postgresql/1/events",
 }
 
-// looks are the windows and themes that a screen is looked at in: each half of the screens
-// wide and light, narrow and dark, the other the other way round, since axe-core takes a
-// tenth of a second of a processor for a look. Pictures are made of all.
-func looks(screen string) []window {
-	all := []window{{1280, "light"}, {360, "dark"}, {1280, "dark"}, {360, "light"}}
-	switch {
-	case os.Getenv("STEWARD_SCREENSHOTS") != "" || os.Getenv("STEWARD_TEST_ENGINES") == "all":
-		return all
-	case len(screen)%2 == 0:
-		return all[:2]
-	}
-	return all[2:]
-}
+// looks are the windows and themes that every screen is looked at in.
+var looks = []window{{1280, "light"}, {360, "dark"}, {1280, "dark"}, {360, "light"}}
 
 type window struct {
 	width int64
@@ -407,7 +396,7 @@ func accessible(t *testing.T, w *world) {
 	given := axe(t)
 	for name, path := range screens {
 		w.do(t, look(1280, "light"), w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`), given)
-		for _, at := range looks(name) {
+		for _, at := range looks {
 			w.examine(t, name, at)
 			w.shoot(t, fmt.Sprintf("screen-%s-%d-%s", name, at.width, at.theme))
 		}

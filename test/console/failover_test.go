@@ -12,7 +12,7 @@ import (
 
 // failover kills a primary while its page is open, and steward while nobody is there to help: the page shows what became of it by itself.
 func failover(t *testing.T, w *world) {
-	spec := harness.Small("trio", "postgresql/15")
+	spec := harness.Small("three", "postgresql/15")
 	spec["cluster_size"] = 3
 	d := w.server.Create(spec)
 	w.do(t, w.visit(fmt.Sprintf("/console/databases/postgresql/%d", d.ID)), run(`window.marked = true`), until(`document.querySelectorAll("[role=region][aria-label=Nodes] tbody tr").length === 3`),

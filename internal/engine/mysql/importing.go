@@ -179,7 +179,7 @@ func loginFile(dir, socket, user, password string) []byte {
 
 // Import implements engine.Importer: what the source's tables are made of and their rows, passed from the program that reads them to the one that writes
 // them. Neither has a network; they reach one server each.
-func (d *Driver) Import(ctx context.Context, n engine.Node, s engine.Source, database migration.Database, shop engine.Workshop, tell func(engine.Told)) error {
+func (d *Driver) Import(ctx context.Context, n engine.Node, s engine.Source, database migration.Database, tools engine.ToolSandbox, report func(engine.ImportProgress)) error {
 	dumper, err := program(n, "mariadb-dump", "mysqldump")
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (d *Driver) Import(ctx context.Context, n engine.Node, s engine.Source, dat
 	if err != nil {
 		return err
 	}
-	i := &importing{n: n, s: s, d: database, shop: shop, tell: tell}
+	i := &importing{n: n, s: s, d: database, tools: tools, report: report}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r, w := io.Pipe()
@@ -198,7 +198,7 @@ func (d *Driver) Import(ctx context.Context, n engine.Node, s engine.Source, dat
 		_ = w.CloseWithError(err) // never fails
 		read <- err
 	}()
-	tell(engine.Told{Phase: migration.Copying})
+	report(engine.ImportProgress{Phase: migration.Copying})
 	err = i.load(ctx, loader, i.watched(r))
 	_ = r.CloseWithError(errors.New("the target takes no more"))
 	failed := <-read
@@ -216,11 +216,11 @@ func (d *Driver) Import(ctx context.Context, n engine.Node, s engine.Source, dat
 
 // importing is one database on its way.
 type importing struct {
-	n    engine.Node
-	s    engine.Source
-	d    migration.Database
-	shop engine.Workshop
-	tell func(engine.Told)
+	n      engine.Node
+	s      engine.Source
+	d      migration.Database
+	tools  engine.ToolSandbox
+	report func(engine.ImportProgress)
 	// table is the one whose rows pass, bytes how much of it has.
 	table string
 	bytes int64
@@ -231,12 +231,12 @@ type importing struct {
 // dump writes what the source's database has.
 func (i *importing) dump(ctx context.Context, program string, w io.Writer) error {
 	const socket, login = "source.sock", "source.cnf"
-	dir := i.shop.Dir()
+	dir := i.tools.Dir()
 	args := []string{"--defaults-file=" + path.Join(dir, login), "--single-transaction", "--quick", "--routines", "--triggers", "--events", "--hex-blob", "--no-tablespaces", "--skip-lock-tables", "--default-character-set=utf8mb4"}
 	if i.n.Installation.Flavour == engine.FlavourMySQL {
 		args = append(args, "--set-gtid-purged=OFF", "--column-statistics=0")
 	}
-	said, err := i.shop.Run(ctx, engine.Tool{
+	said, err := i.tools.Run(ctx, engine.Tool{
 		Argv: i.argv(program, append(args, "--", i.d.From)...), Env: []string{"HOME=" + dir, "LC_ALL=C.UTF-8"},
 		Files:  map[string][]byte{login: loginFile(dir, socket, i.s.Username, i.s.Password)},
 		Socket: socket, Connect: func(ctx context.Context) (net.Conn, error) { return i.connect(ctx, i.s.Connect, i.s.TLS) }, Stdout: w,
@@ -257,7 +257,7 @@ func (i *importing) dump(ctx context.Context, program string, w io.Writer) error
 // load writes it into the target. The program has been told to run no command of its own.
 func (i *importing) load(ctx context.Context, program string, dump io.Reader) error {
 	const socket, login = "target.sock", "target.cnf"
-	dir := i.shop.Dir()
+	dir := i.tools.Dir()
 	config, err := verified(i.n)
 	if err != nil {
 		return err
@@ -266,11 +266,11 @@ func (i *importing) load(ctx context.Context, program string, dump io.Reader) er
 		return (&net.Dialer{Timeout: connectTimeout}).DialContext(ctx, "tcp", i.n.Listen.String())
 	}
 	mariadb := i.n.Installation.Flavour == engine.FlavourMariaDB
-	said, err := i.shop.Run(ctx, engine.Tool{
+	said, err := i.tools.Run(ctx, engine.Tool{
 		Argv: i.argv(program, "--defaults-file="+path.Join(dir, login), "--binary-mode", "--batch", "--local-infile=0", "--default-character-set=utf8mb4", "--", i.d.To), Env: []string{"HOME=" + dir, "LC_ALL=C.UTF-8"},
 		Files:  map[string][]byte{login: loginFile(dir, socket, rootUser, i.n.RootPassword)},
 		Socket: socket, Connect: func(ctx context.Context) (net.Conn, error) { return i.connect(ctx, dial, config) },
-		Stdin: migration.Undefined(dump, mariadb), Stdout: io.Discard,
+		Stdin: migration.WithoutDefiners(dump, mariadb), Stdout: io.Discard,
 	})
 	switch {
 	case err == nil:
@@ -312,11 +312,11 @@ func (i *importing) watched(dump io.Reader) io.Reader {
 	return migration.Watched(dump, func(table string) {
 		i.finished()
 		i.table, i.bytes = table, 0
-		i.tell(engine.Told{Table: &migration.Table{Name: insight.Said(table)}})
+		i.report(engine.ImportProgress{Table: &migration.Table{Name: insight.Said(table)}})
 	}, func(n int) {
 		const every = 4 << 20
 		if i.bytes += int64(n); i.table != "" && i.bytes/every != (i.bytes-int64(n))/every {
-			i.tell(engine.Told{Table: &migration.Table{Name: insight.Said(i.table), Bytes: i.bytes}})
+			i.report(engine.ImportProgress{Table: &migration.Table{Name: insight.Said(i.table), Bytes: i.bytes}})
 		}
 	})
 }
@@ -324,7 +324,7 @@ func (i *importing) watched(dump io.Reader) io.Reader {
 // finished tells of the end of the table whose rows passed last.
 func (i *importing) finished() {
 	if i.table != "" {
-		i.tell(engine.Told{Table: &migration.Table{Name: insight.Said(i.table), Bytes: i.bytes, Done: true}})
+		i.report(engine.ImportProgress{Table: &migration.Table{Name: insight.Said(i.table), Bytes: i.bytes, Done: true}})
 	}
 }
 

@@ -24,8 +24,8 @@ func (d *Driver) Obstacles(context.Context, engine.Node, engine.Installation) ([
 	return nil, errNoUpgrade
 }
 
-// Steady implements engine.MajorUpgrader.
-func (d *Driver) Steady(string) bool { return false }
+// TracksChanges implements engine.MajorUpgrader.
+func (d *Driver) TracksChanges(string) bool { return false }
 
 // PrepareUpgrade implements engine.MajorUpgrader.
 func (d *Driver) PrepareUpgrade(context.Context, engine.Installation, string, engine.Runner) error {
@@ -38,5 +38,5 @@ func (d *Driver) Upgrade(context.Context, engine.Upgrade, engine.Runner) error {
 // AdoptSeries implements engine.MajorUpgrader.
 func (d *Driver) AdoptSeries(context.Context, engine.Node) error { return errNoUpgrade }
 
-// Polish implements engine.MajorUpgrader.
-func (d *Driver) Polish(context.Context, engine.Node) (string, error) { return "", errNoUpgrade }
+// FinishUpgrade implements engine.MajorUpgrader.
+func (d *Driver) FinishUpgrade(context.Context, engine.Node) (string, error) { return "", errNoUpgrade }

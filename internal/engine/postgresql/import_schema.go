@@ -26,15 +26,15 @@ const socketName = ".s.PGSQL.5432"
 
 // dumpSchema is the database's schema as of the snapshot, in pg_dump's own format.
 func (i *importing) dumpSchema(ctx context.Context) ([]byte, error) {
-	dir := i.shop.Dir()
+	dir := i.tools.Dir()
 	out := &bounded{most: mostSchema}
-	said, err := i.shop.Run(ctx, engine.Tool{
+	said, err := i.tools.Run(ctx, engine.Tool{
 		Argv: i.program("pg_dump", "--format=custom", "--compress=0", "--schema-only", "--no-owner", "--no-privileges", "--no-subscriptions", "--no-publications",
 			"--no-tablespaces", "--no-security-labels", "--exclude-schema=steward", "--encoding=UTF8", "--lock-wait-timeout=60s", "--snapshot="+i.snapshot),
 		Env: []string{
 			"PGHOST=" + dir, "PGPORT=5432", "PGUSER=" + i.s.Username, "PGDATABASE=" + i.d.From, "PGSSLMODE=disable", "PGGSSENCMODE=disable", "PGAPPNAME=steward import", "PGCONNECT_TIMEOUT=30", "HOME=" + dir, "LC_ALL=C.UTF-8",
 		},
-		Socket: socketName, Connect: i.attended, Stdout: out,
+		Socket: socketName, Connect: i.loggedIn, Stdout: out,
 	})
 	switch {
 	case errors.Is(out.err, errTooLarge):
@@ -74,9 +74,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// attended is a connection to the source for a program: we log in, by TLS where it is asked for, and the program, which reaches us by a
+// loggedIn is a connection to the source for a program: we log in, by TLS where it is asked for, and the program, which reaches us by a
 // socket, is told that it has. libpq itself refuses there a server that binds its password to TLS.
-func (i *importing) attended(ctx context.Context) (net.Conn, error) {
+func (i *importing) loggedIn(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitForSource)
 	defer cancel()
 	conn, err := atSource(ctx, i.s, i.d.From)
@@ -91,15 +91,15 @@ func (i *importing) attended(ctx context.Context) (net.Conn, error) {
 		return nil, errors.Join(err, conn.Conn().Close())
 	}
 	programs, ours := net.Pipe()
-	go attend(ours, source)
+	go proxy(ours, source)
 	return programs, nil
 }
 
-// attend passes on what a program and the source say, until one of them ends.
-func attend(program net.Conn, source *pgconn.HijackedConn) {
+// proxy passes on what a program and the source say, until one of them ends.
+func proxy(program net.Conn, source *pgconn.HijackedConn) {
 	defer program.Close()
 	defer source.Conn.Close()
-	if welcome(program, source) != nil {
+	if serveLogin(program, source) != nil {
 		return // it has ended
 	}
 	done := make(chan struct{}, 2)
@@ -114,8 +114,8 @@ func attend(program net.Conn, source *pgconn.HijackedConn) {
 	<-done
 }
 
-// welcome says to a program what a server says to who has logged in.
-func welcome(program net.Conn, source *pgconn.HijackedConn) error {
+// serveLogin says to a program what a server says to who has logged in.
+func serveLogin(program net.Conn, source *pgconn.HijackedConn) error {
 	b := pgproto3.NewBackend(program, program)
 	if _, err := b.ReceiveStartupMessage(); err != nil {
 		return fmt.Errorf("read what a program begins with: %w", err)
@@ -127,7 +127,7 @@ func welcome(program net.Conn, source *pgconn.HijackedConn) error {
 	b.Send(&pgproto3.BackendKeyData{ProcessID: source.PID, SecretKey: source.SecretKey})
 	b.Send(&pgproto3.ReadyForQuery{TxStatus: source.TxStatus})
 	if err := b.Flush(); err != nil {
-		return fmt.Errorf("welcome a program: %w", err)
+		return fmt.Errorf("serveLogin a program: %w", err)
 	}
 	return nil
 }
@@ -148,11 +148,11 @@ func (i *importing) apply(ctx context.Context, schema []byte, section string) er
 			kept.Write(line)
 		}
 	}
-	script, err := i.restore(ctx, schema, kept.Bytes(), "--no-owner", "--no-privileges", "--section="+section, "--use-list="+path.Join(i.shop.Dir(), "list"), "--file=-")
+	script, err := i.restore(ctx, schema, kept.Bytes(), "--no-owner", "--no-privileges", "--section="+section, "--use-list="+path.Join(i.tools.Dir(), "list"), "--file=-")
 	if err != nil {
 		return err
 	}
-	plain, err := io.ReadAll(migration.Unmarked(bytes.NewReader(script)))
+	plain, err := io.ReadAll(migration.Unrestricted(bytes.NewReader(script)))
 	if err != nil {
 		return fmt.Errorf("read the schema: %w", err)
 	}
@@ -165,8 +165,8 @@ func (i *importing) apply(ctx context.Context, schema []byte, section string) er
 // restore has pg_restore, which asks no server, say something of a schema.
 func (i *importing) restore(ctx context.Context, schema, list []byte, args ...string) ([]byte, error) {
 	out := &bounded{most: 2 * mostSchema}
-	said, err := i.shop.Run(ctx, engine.Tool{
-		Argv: i.program("pg_restore", args...), Env: []string{"HOME=" + i.shop.Dir(), "LC_ALL=C.UTF-8"},
+	said, err := i.tools.Run(ctx, engine.Tool{
+		Argv: i.program("pg_restore", args...), Env: []string{"HOME=" + i.tools.Dir(), "LC_ALL=C.UTF-8"},
 		Files: map[string][]byte{"list": list}, Stdin: bytes.NewReader(schema), Stdout: out,
 	})
 	switch {

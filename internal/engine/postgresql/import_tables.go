@@ -82,7 +82,7 @@ func (i *importing) copyTables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	told := &tables{tell: i.tell}
+	told := &tables{report: i.report}
 	for _, t := range all {
 		told.set(t, 0, false)
 	}
@@ -112,14 +112,14 @@ feed:
 
 // tables tells how far tables are, one at a time.
 type tables struct {
-	mu   sync.Mutex
-	tell func(engine.Told)
+	mu     sync.Mutex
+	report func(engine.ImportProgress)
 }
 
 func (t *tables) set(of sourceTable, bytes int64, done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tell(engine.Told{Table: &migration.Table{Name: shownText(of.schema + "." + of.name), Bytes: bytes, TotalBytes: of.bytes, Done: done}})
+	t.report(engine.ImportProgress{Table: &migration.Table{Name: shownText(of.schema + "." + of.name), Bytes: bytes, TotalBytes: of.bytes, Done: done}})
 }
 
 // copier copies tables with connections of its own.

@@ -291,7 +291,7 @@ func (Driver) Empty(ctx context.Context, n engine.Node, database string) (bool, 
 }
 
 // Import implements engine.Importer.
-func (Driver) Import(ctx context.Context, n engine.Node, s engine.Source, d migration.Database, shop engine.Workshop, tell func(engine.Told)) error {
+func (Driver) Import(ctx context.Context, n engine.Node, s engine.Source, d migration.Database, tools engine.ToolSandbox, report func(engine.ImportProgress)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	snapshot, err := atSource(ctx, s, d.From)
@@ -299,7 +299,7 @@ func (Driver) Import(ctx context.Context, n engine.Node, s engine.Source, d migr
 		return err
 	}
 	defer closeSoon(ctx, snapshot)
-	i := &importing{n: n, s: s, d: d, shop: shop, tell: tell, source: snapshot}
+	i := &importing{n: n, s: s, d: d, tools: tools, report: report, source: snapshot}
 	return i.run(ctx)
 }
 
@@ -308,8 +308,8 @@ type importing struct {
 	n      engine.Node
 	s      engine.Source
 	d      migration.Database
-	shop   engine.Workshop
-	tell   func(engine.Told)
+	tools  engine.ToolSandbox
+	report func(engine.ImportProgress)
 	source *pgconn.PgConn
 	// snapshot names the moment that all connections to the source see.
 	snapshot string
@@ -324,7 +324,7 @@ func (i *importing) run(ctx context.Context) (err error) {
 		return targetFailed("let steward in", err)
 	}
 	defer closeSoon(ctx, i.target)
-	i.tell(engine.Told{Phase: migration.Schema})
+	i.report(engine.ImportProgress{Phase: migration.Schema})
 	schema, err := i.dumpSchema(ctx)
 	if err != nil {
 		return err
@@ -332,21 +332,21 @@ func (i *importing) run(ctx context.Context) (err error) {
 	if err := i.apply(ctx, schema, "pre-data"); err != nil {
 		return err
 	}
-	i.tell(engine.Told{Phase: migration.Copying})
+	i.report(engine.ImportProgress{Phase: migration.Copying})
 	if err := i.copyTables(ctx); err != nil {
 		return err
 	}
 	if err := i.setSequences(ctx); err != nil {
 		return err
 	}
-	i.tell(engine.Told{Phase: migration.Indexes})
+	i.report(engine.ImportProgress{Phase: migration.Indexes})
 	if err := i.apply(ctx, schema, "post-data"); err != nil {
 		return err
 	}
 	if err := i.fillViews(ctx); err != nil {
 		return err
 	}
-	i.tell(engine.Told{Phase: migration.Analyzing})
+	i.report(engine.ImportProgress{Phase: migration.Analyzing})
 	if _, err := query(ctx, i.target, "ANALYZE"); err != nil {
 		return targetFailed("analyze the tables", err)
 	}

@@ -23,7 +23,7 @@ func fakeSource(t *testing.T, answer func(b *pgproto3.Backend, query string) err
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		},
-		Username: "mover", Password: "secret", Received: &engine.Intake{}, Most: 64 << 20, Silence: time.Minute,
+		Username: "mover", Password: "secret", Received: &engine.Received{}, Most: 64 << 20, Silence: time.Minute,
 	}
 }
 
@@ -154,7 +154,7 @@ func TestSourceThatIsNone(t *testing.T) {
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		},
-		Username: "mover", Password: "secret", Received: &engine.Intake{}, Most: 1 << 20, Silence: time.Second,
+		Username: "mover", Password: "secret", Received: &engine.Received{}, Most: 1 << 20, Silence: time.Second,
 	}
 	_, err := atSource(t.Context(), s, "shop")
 	if theirs, ok := errors.AsType[*engine.SourceError](err); !ok || strings.Contains(theirs.Reason, "secret") {

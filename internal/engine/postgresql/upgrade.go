@@ -34,8 +34,8 @@ func (Driver) UpgradeMissing(from, to engine.Installation) string {
 // programsOf is the folder with an installation's programs.
 func programsOf(inst engine.Installation) string { return filepath.Dir(inst.Bin["postgres"]) }
 
-// Steady implements engine.MajorUpgrader: tables and indexes are written to by system calls.
-func (Driver) Steady(name string) bool { return strings.HasPrefix(name, "base/") }
+// TracksChanges implements engine.MajorUpgrader: tables and indexes are written to by system calls.
+func (Driver) TracksChanges(name string) bool { return strings.HasPrefix(name, "base/") }
 
 // PrepareUpgrade implements engine.MajorUpgrader: an empty cluster with the same page checksums, the same size of WAL files
 // and the same superuser. The databases, with their locales, come with the data.

@@ -83,26 +83,26 @@ const (
 	polishSlowest = 4 << 20
 )
 
-// Polish implements engine.MajorUpgrader: indexes whose texts sort otherwise by another version of a library are built anew,
+// FinishUpgrade implements engine.MajorUpgrader: indexes whose texts sort otherwise by another version of a library are built anew,
 // tables get statistics, and extensions the version that the server has.
-func (d Driver) Polish(ctx context.Context, n engine.Node) (note string, err error) {
-	p := &polisher{n: n}
+func (d Driver) FinishUpgrade(ctx context.Context, n engine.Node) (note string, err error) {
+	p := &upgradeFinish{n: n}
 	for _, step := range []func(context.Context, string) error{p.reindex, p.analyze(statisticsTargets[0]), p.analyze(statisticsTargets[1]), p.analyze(statisticsTargets[2]), p.updateExtensions} {
 		if err := eachDatabase(ctx, n, step); err != nil {
-			return "", fmt.Errorf("polish: %w", err)
+			return "", fmt.Errorf("finish upgrade: %w", err)
 		}
 	}
 	return p.note(), nil
 }
 
-// polisher does what follows an upgrade, and keeps what couldn't be done.
-type polisher struct {
+// upgradeFinish does what follows an upgrade, and keeps what couldn't be done.
+type upgradeFinish struct {
 	n          engine.Node
 	unfinished []string
 	extensions []string
 }
 
-func (p *polisher) note() string {
+func (p *upgradeFinish) note() string {
 	var notes []string
 	if len(p.unfinished) > 0 {
 		notes = append(notes, fmt.Sprintf("%d tables or indexes couldn't be analysed or built anew in time, the first of them %s.", len(p.unfinished), p.unfinished[0]))
@@ -127,7 +127,7 @@ const sortedOtherwise = `SELECT format('%I.%I', s.nspname, c.relname), format('R
 			OR o.collname = 'default' AND EXISTS (SELECT FROM pg_database d WHERE d.datname = current_database() AND d.datcollversion <> pg_database_collation_actual_version(d.oid))))`
 
 // reindex builds those anew, and says then that the versions fit.
-func (p *polisher) reindex(ctx context.Context, database string) error {
+func (p *upgradeFinish) reindex(ctx context.Context, database string) error {
 	if err := p.all(ctx, database, sortedOtherwise, nil); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (p *polisher) reindex(ctx context.Context, database string) error {
 }
 
 // analyze makes statistics with a target, 0 for each table's own.
-func (p *polisher) analyze(target int) func(context.Context, string) error {
+func (p *upgradeFinish) analyze(target int) func(context.Context, string) error {
 	const tables = `SELECT format('%I.%I', s.nspname, c.relname), format('ANALYZE %I.%I', s.nspname, c.relname), coalesce(pg_table_size(c.oid), 0)
 		FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
 		WHERE c.relkind IN ('r', 'm', 'p') AND c.relpersistence <> 't' AND s.nspname <> 'pg_toast' ORDER BY 3`
@@ -165,7 +165,7 @@ func (p *polisher) analyze(target int) func(context.Context, string) error {
 
 // all carries out what a query lists. Functions of customers' run, as their owners, while an index is built or analysed, as they do when
 // the server does that by itself: who goes on for ever is ended.
-func (p *polisher) all(ctx context.Context, database, list string, more map[string]string) error {
+func (p *upgradeFinish) all(ctx context.Context, database, list string, more map[string]string) error {
 	parameters := ownParameters()
 	parameters["statement_timeout"] = "0"
 	maps.Copy(parameters, more)
@@ -198,7 +198,7 @@ func (p *polisher) all(ctx context.Context, database, list string, more map[stri
 }
 
 // one carries a statement out; ended is false when it took too long, and its connection is gone.
-func (p *polisher) one(ctx context.Context, conn *pgconn.PgConn, t todo) (ended bool, err error) {
+func (p *upgradeFinish) one(ctx context.Context, conn *pgconn.PgConn, t todo) (ended bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, polishTime+time.Duration(t.bytes/polishSlowest)*time.Second)
 	defer cancel()
 	_, err = query(limited, conn, t.statement)
@@ -219,7 +219,7 @@ func (p *polisher) one(ctx context.Context, conn *pgconn.PgConn, t todo) (ended 
 
 // updateExtensions gives extensions the version that the server has files of. dbadmin's are updated as dbadmin: what a customer planted
 // would have our rights otherwise. Those that only we can make are updated by us.
-func (p *polisher) updateExtensions(ctx context.Context, database string) error {
+func (p *upgradeFinish) updateExtensions(ctx context.Context, database string) error {
 	rows, err := p.outdated(ctx, database)
 	if err != nil {
 		return err
@@ -237,7 +237,7 @@ func (p *polisher) updateExtensions(ctx context.Context, database string) error 
 }
 
 // outdated are a database's extensions with an older version than the server has, but for our own.
-func (p *polisher) outdated(ctx context.Context, database string) ([][]string, error) {
+func (p *upgradeFinish) outdated(ctx context.Context, database string) ([][]string, error) {
 	conn, err := asAdminIn(ctx, p.n, database, ownParameters())
 	if err != nil {
 		return nil, err

@@ -32,6 +32,6 @@ func MakeTemplate(ctx context.Context, d *Driver, inst engine.Installation) erro
 
 // RunTool runs a program as an import of a cluster of the port would.
 func RunTool(ctx context.Context, d *Driver, inst engine.Installation, port int, t func(dir string) engine.Tool) ([]byte, error) {
-	w := &workshop{d: d, dir: d.layout.runImport(1), user: d.user(port), node: engine.Node{Installation: inst}}
+	w := &toolSandbox{d: d, dir: d.layout.runImport(1), user: d.user(port), node: engine.Node{Installation: inst}}
 	return w.Run(ctx, t(w.dir))
 }

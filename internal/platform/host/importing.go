@@ -36,17 +36,17 @@ func (d *Driver) Examine(ctx context.Context, id cluster.ID, from platform.Impor
 }
 
 // Import implements platform.Importer.
-func (d *Driver) Import(ctx context.Context, id cluster.ID, from platform.ImportSource, database migration.Database, tell func(platform.Told)) error {
+func (d *Driver) Import(ctx context.Context, id cluster.ID, from platform.ImportSource, database migration.Database, report func(platform.ImportProgress)) error {
 	eng, node, err := d.importer(ctx, id)
 	if err != nil {
 		return err
 	}
-	shop := &workshop{d: d, dir: d.layout.runImport(id), user: d.user(int(node.Listen.Port())), node: node}
-	if err := os.RemoveAll(shop.dir); err != nil { // what a crash has left
+	tools := &toolSandbox{d: d, dir: d.layout.runImport(id), user: d.user(int(node.Listen.Port())), node: node}
+	if err := os.RemoveAll(tools.dir); err != nil { // what a crash has left
 		return fmt.Errorf("import into cluster %d: %w", id, err)
 	}
-	err = eng.Import(ctx, node, sourceOf(from), database, shop, func(t engine.Told) { tell(platform.Told(t)) })
-	return importFailed(id, errors.Join(err, os.RemoveAll(shop.dir)))
+	err = eng.Import(ctx, node, sourceOf(from), database, tools, func(t engine.ImportProgress) { report(platform.ImportProgress(t)) })
+	return importFailed(id, errors.Join(err, os.RemoveAll(tools.dir)))
 }
 
 // Empty implements platform.Importer.
@@ -112,20 +112,20 @@ func (d *Driver) importer(ctx context.Context, id cluster.ID) (engine.Importer, 
 	return eng, node, nil
 }
 
-// workshop runs the programs of an import: as the cluster's own user, in a sandbox that has the server's programs and one
+// toolSandbox runs the programs of an import: as the cluster's own user, in a sandbox that has the server's programs and one
 // folder, and no network. The only way out is the socket that is there for a program.
-type workshop struct {
+type toolSandbox struct {
 	d    *Driver
 	dir  string
 	user int
 	node engine.Node
 }
 
-// Dir implements engine.Workshop.
-func (w *workshop) Dir() string { return w.dir }
+// Dir implements engine.ToolSandbox.
+func (w *toolSandbox) Dir() string { return w.dir }
 
-// Run implements engine.Workshop. Several may run at once; each finds its own files by their names.
-func (w *workshop) Run(ctx context.Context, t engine.Tool) (said []byte, err error) {
+// Run implements engine.ToolSandbox. Several may run at once; each finds its own files by their names.
+func (w *toolSandbox) Run(ctx context.Context, t engine.Tool) (said []byte, err error) {
 	if err := files.MakeFolder(w.dir, 0o700, w.user, w.user); err != nil {
 		return nil, fmt.Errorf("make a folder to import in: %w", err)
 	}
@@ -154,7 +154,7 @@ func (w *workshop) Run(ctx context.Context, t engine.Tool) (said []byte, err err
 const toolMemory = 2 << 30
 
 // relay listens at a tool's socket and joins each connection to one of the tool's, until the function that it returns is called.
-func (w *workshop) relay(ctx context.Context, t engine.Tool) (end func(), err error) {
+func (w *toolSandbox) relay(ctx context.Context, t engine.Tool) (end func(), err error) {
 	path := filepath.Join(w.dir, t.Socket)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("make a socket: %w", err)
@@ -187,7 +187,7 @@ func (w *workshop) relay(ctx context.Context, t engine.Tool) (end func(), err er
 }
 
 // join passes on what both ends say, until one of them ends or ctx does.
-func (w *workshop) join(ctx context.Context, inner net.Conn, t engine.Tool) {
+func (w *toolSandbox) join(ctx context.Context, inner net.Conn, t engine.Tool) {
 	defer inner.Close()
 	outer, err := t.Connect(ctx)
 	if err != nil {

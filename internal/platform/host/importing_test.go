@@ -15,8 +15,8 @@ import (
 	"steward/internal/testdir"
 )
 
-// TestWorkshop: a program of an import sees the servers' programs and its folder, has no network and no rights, and reaches what its socket leads to.
-func TestWorkshop(t *testing.T) {
+// TestToolSandbox: a program of an import sees the servers' programs and its folder, has no network and no rights, and reaches what its socket leads to.
+func TestToolSandbox(t *testing.T) {
 	t.Parallel()
 	found := distribution(t)
 	s := newSite(t, found)

@@ -29,8 +29,8 @@ func (l layout) upgradeDir(id cluster.ID) string { return filepath.Join(l.cluste
 // wokenForUpgrade is what a cluster is woken for.
 const wokenForUpgrade = "an upgrade"
 
-// mover moves a copy of a node's data to another installation. Who uses it holds what keeps others from using dir.
-type mover struct {
+// dataUpgrade moves a copy of a node's data to another installation. Who uses it holds what keeps others from using dir.
+type dataUpgrade struct {
 	d *Driver
 	// before is the node with the installation that the data is of, after with the one that it is moved to.
 	before, after engine.Node
@@ -41,13 +41,13 @@ type mover struct {
 	mark string
 }
 
-// The folders in mover.dir: the copy, what becomes of it, and where programs work.
-func (m *mover) old() string   { return filepath.Join(m.dir, "old") }
-func (m *mover) moved() string { return filepath.Join(m.dir, "new") }
-func (m *mover) work() string  { return filepath.Join(m.dir, "work") }
+// The folders in dataUpgrade.dir: the copy, what becomes of it, and where programs work.
+func (m *dataUpgrade) old() string   { return filepath.Join(m.dir, "old") }
+func (m *dataUpgrade) moved() string { return filepath.Join(m.dir, "new") }
+func (m *dataUpgrade) work() string  { return filepath.Join(m.dir, "work") }
 
 // begin ends what a crash left, and makes the folders anew, but for the copy.
-func (m *mover) begin(ctx context.Context) error {
+func (m *dataUpgrade) begin(ctx context.Context) error {
 	if err := process.KillAll(ctx, process.Identity{Mark: m.mark, Dir: m.dir}, nil); err != nil {
 		return err
 	}
@@ -72,10 +72,10 @@ func (m *mover) begin(ctx context.Context) error {
 }
 
 // accounts is the file with the servers' user: initdb and pg_upgrade ask for the name of theirs.
-func (m *mover) accounts() string { return filepath.Join(m.dir, "passwd") }
+func (m *dataUpgrade) accounts() string { return filepath.Join(m.dir, "passwd") }
 
 // run is an engine.Runner inside the sandbox of the cluster's servers.
-func (m *mover) run(ctx context.Context, dir string, p engine.Process, stdin []byte) ([]byte, error) {
+func (m *dataUpgrade) run(ctx context.Context, dir string, p engine.Process, stdin []byte) ([]byte, error) {
 	before, after := sandboxView(m.before), sandboxView(m.after)
 	v := process.View{Read: append(before.Read, after.Read...), Write: []string{m.dir, m.after.Run}} // one folder: files are linked within it
 	slices.Sort(v.Read)
@@ -87,12 +87,12 @@ func (m *mover) run(ctx context.Context, dir string, p engine.Process, stdin []b
 }
 
 // copy brings the copy up to date with the data in a folder.
-func (m *mover) copy(ctx context.Context, from string, live bool) error {
-	return engine.RefreshTree(ctx, from, m.old(), m.eng.Steady, live)
+func (m *dataUpgrade) copy(ctx context.Context, from string, live bool) error {
+	return engine.RefreshTree(ctx, from, m.old(), m.eng.TracksChanges, live)
 }
 
 // move makes the copy the new series' data, complete and on the disk.
-func (m *mover) move(ctx context.Context) error {
+func (m *dataUpgrade) move(ctx context.Context) error {
 	failpoint.Here("host: before moving data to another series")
 	err := m.eng.Upgrade(ctx, engine.Upgrade{
 		From: m.before.Installation, To: m.after.Installation, Old: m.old(), New: m.moved(), Run: m.after.Run, Work: m.work(),
@@ -107,7 +107,7 @@ func (m *mover) move(ctx context.Context) error {
 
 // upgrade is the move of a cluster to another series.
 type upgrade struct {
-	*mover
+	*dataUpgrade
 	cs *clusterState
 	// nr is the primary, to be started with the new installation.
 	nr *nodeReconciler
@@ -186,7 +186,7 @@ func (d *Driver) newUpgrade(ctx context.Context, cs *clusterState, want platform
 	}
 	before := nr.node
 	before.Installation = from
-	return &upgrade{cs: cs, nr: nr, source: source, mover: &mover{
+	return &upgrade{cs: cs, nr: nr, source: source, dataUpgrade: &dataUpgrade{
 		d: d, before: before, after: nr.node, eng: nr.eng, dir: d.layout.upgradeDir(want.ID), user: d.user(want.Port), mark: d.scope + "/" + nodeName(want.ID, top.Primary) + "-upgrade",
 	}}, nil
 }
@@ -404,8 +404,8 @@ func (d *Driver) Abandon(ctx context.Context, want platform.Wanted) error {
 	return d.trash.Put(d.layout.upgradeDir(want.ID))
 }
 
-// Polish implements platform.Upgrader.
-func (d *Driver) Polish(ctx context.Context, want platform.Wanted) (string, error) {
+// FinishUpgrade implements platform.Upgrader.
+func (d *Driver) FinishUpgrade(ctx context.Context, want platform.Wanted) (string, error) {
 	cs := d.clusterState(want.ID)
 	done, err := d.use(ctx, cs, wokenForUpgrade)
 	if err != nil {
@@ -421,10 +421,10 @@ func (d *Driver) Polish(ctx context.Context, want platform.Wanted) (string, erro
 		return "", err
 	}
 	if nr.rec == nil || !nr.ns.running() {
-		return "", fmt.Errorf("polish cluster %d: %w", want.ID, errNoServer)
+		return "", fmt.Errorf("finish the upgrade of cluster %d: %w", want.ID, errNoServer)
 	}
 	if err := nr.learnRootPassword(ctx); err != nil {
 		return "", err
 	}
-	return nr.eng.Polish(ctx, nr.node)
+	return nr.eng.FinishUpgrade(ctx, nr.node)
 }

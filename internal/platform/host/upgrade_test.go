@@ -171,8 +171,8 @@ func (u *upgraded) is(from, to engine.Installation) {
 	if got := u.answer("SELECT count(*) FROM lots WHERE words = md5('77')::citext"); got != "1" {
 		u.t.Errorf("the table has %s of a row", got)
 	}
-	if note, err := u.driver.Polish(u.t.Context(), u.want); err != nil || note != "" {
-		u.t.Errorf("polish: %q, %v", note, err)
+	if note, err := u.driver.FinishUpgrade(u.t.Context(), u.want); err != nil || note != "" {
+		u.t.Errorf("finish: %q, %v", note, err)
 	}
 	if got := u.answer("SELECT count(*) FROM pg_stats WHERE tablename = 'lots'"); got != "2" {
 		u.t.Errorf("%s columns have statistics", got)

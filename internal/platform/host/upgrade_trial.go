@@ -50,13 +50,13 @@ func (d *Driver) tryUpgrade(ctx context.Context, want platform.Wanted, c platfor
 	if err := s.serve(ctx, r); err != nil {
 		return found, err
 	}
-	m := &mover{d: d, before: s.node, after: s.node, eng: s.eng, dir: filepath.Join(s.dir, "upgrade"), user: d.user(want.Port), mark: s.identity().Mark + "-upgrade"}
+	m := &dataUpgrade{d: d, before: s.node, after: s.node, eng: s.eng, dir: filepath.Join(s.dir, "upgrade"), user: d.user(want.Port), mark: s.identity().Mark + "-upgrade"}
 	m.after.Installation = to
 	return s.tryMove(ctx, m)
 }
 
 // tryMove moves the scratch server's data, and tells how long its customers would have waited.
-func (s *scratch) tryMove(ctx context.Context, m *mover) (found platform.Trial, err error) {
+func (s *scratch) tryMove(ctx context.Context, m *dataUpgrade) (found platform.Trial, err error) {
 	if found.Reasons, err = s.eng.Obstacles(ctx, s.node, m.after.Installation); err != nil || len(found.Reasons) > 0 {
 		return found, err
 	}
@@ -120,7 +120,7 @@ func (s *scratch) run(ctx context.Context) error {
 }
 
 // goOn has the server run with the other installation, on what became of its data.
-func (s *scratch) goOn(ctx context.Context, m *mover) error {
+func (s *scratch) goOn(ctx context.Context, m *dataUpgrade) error {
 	s.inst, s.node.Installation = m.after.Installation, m.after.Installation
 	if err := s.render(); err != nil {
 		return err

@@ -15,7 +15,7 @@ func (*Driver) Examine(context.Context, cluster.ID, platform.ImportSource, []mig
 }
 
 // Import implements platform.Importer.
-func (*Driver) Import(context.Context, cluster.ID, platform.ImportSource, migration.Database, func(platform.Told)) error {
+func (*Driver) Import(context.Context, cluster.ID, platform.ImportSource, migration.Database, func(platform.ImportProgress)) error {
 	return &platform.CustomerError{Reason: platform.NoImports}
 }
 

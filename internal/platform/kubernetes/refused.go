@@ -51,8 +51,10 @@ func (d *Driver) Upgrade(context.Context, platform.Wanted, func() error) error {
 // Abandon implements platform.Upgrader.
 func (d *Driver) Abandon(context.Context, platform.Wanted) error { return errRefused }
 
-// Polish implements platform.Upgrader.
-func (d *Driver) Polish(context.Context, platform.Wanted) (string, error) { return "", errRefused }
+// FinishUpgrade implements platform.Upgrader.
+func (d *Driver) FinishUpgrade(context.Context, platform.Wanted) (string, error) {
+	return "", errRefused
+}
 
 // TryUpgrade implements platform.Upgrader.
 func (d *Driver) TryUpgrade(context.Context, platform.Wanted, platform.Copy, io.Reader) (platform.Trial, error) {

@@ -33,7 +33,7 @@ const (
 	StepVerify    Step = "verify backup"
 	StepMove      Step = "move to another series" // up to the pause, and its announcement
 	StepAbandon   Step = "abandon upgrade"
-	StepPolish    Step = "polish"
+	StepFinish    Step = "finish upgrade"
 	StepTry       Step = "try upgrade"
 	StepDrop      Step = "drop backup"
 	StepMeasure   Step = "measure"

@@ -47,13 +47,13 @@ func examine(ctx context.Context, from platform.ImportSource, databases []migrat
 }
 
 // Import implements platform.Importer: a table of a megabyte is there at once.
-func (d *Driver) Import(ctx context.Context, id cluster.ID, from platform.ImportSource, database migration.Database, tell func(platform.Told)) error {
+func (d *Driver) Import(ctx context.Context, id cluster.ID, from platform.ImportSource, database migration.Database, report func(platform.ImportProgress)) error {
 	return d.faults.around(ctx, StepImport, id, func() error {
 		if _, err := examine(ctx, from, []migration.Database{database}); err != nil {
 			return err
 		}
-		tell(platform.Told{Phase: migration.Copying})
-		tell(platform.Told{Table: &migration.Table{Name: "public.orders", Bytes: 1 << 20, TotalBytes: 1 << 20, Done: true}})
+		report(platform.ImportProgress{Phase: migration.Copying})
+		report(platform.ImportProgress{Table: &migration.Table{Name: "public.orders", Bytes: 1 << 20, TotalBytes: 1 << 20, Done: true}})
 		return nil
 	})
 }

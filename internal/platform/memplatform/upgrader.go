@@ -48,9 +48,9 @@ func (d *Driver) Abandon(ctx context.Context, want platform.Wanted) error {
 	})
 }
 
-// Polish implements platform.Upgrader.
-func (d *Driver) Polish(ctx context.Context, want platform.Wanted) (note string, err error) {
-	return "", d.faults.around(ctx, StepPolish, want.ID, func() error {
+// FinishUpgrade implements platform.Upgrader.
+func (d *Driver) FinishUpgrade(ctx context.Context, want platform.Wanted) (note string, err error) {
+	return "", d.faults.around(ctx, StepFinish, want.ID, func() error {
 		return d.change(want.ID, func(c *Cluster) { c.Polished = true })
 	})
 }

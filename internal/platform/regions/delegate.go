@@ -125,13 +125,13 @@ func (r *Router) Abandon(ctx context.Context, want platform.Wanted) error {
 	return d.Abandon(ctx, want)
 }
 
-// Polish implements platform.Upgrader.
-func (r *Router) Polish(ctx context.Context, want platform.Wanted) (string, error) {
+// FinishUpgrade implements platform.Upgrader.
+func (r *Router) FinishUpgrade(ctx context.Context, want platform.Wanted) (string, error) {
 	d, err := r.change(want.Cluster)
 	if err != nil {
 		return "", err
 	}
-	return d.Polish(ctx, want)
+	return d.FinishUpgrade(ctx, want)
 }
 
 // TryUpgrade implements platform.Upgrader.
@@ -361,12 +361,12 @@ func (r *Router) Examine(ctx context.Context, id cluster.ID, from platform.Impor
 }
 
 // Import implements platform.Importer.
-func (r *Router) Import(ctx context.Context, id cluster.ID, from platform.ImportSource, database migration.Database, tell func(platform.Told)) error {
+func (r *Router) Import(ctx context.Context, id cluster.ID, from platform.ImportSource, database migration.Database, report func(platform.ImportProgress)) error {
 	d, err := r.look(ctx, id)
 	if err != nil {
 		return err
 	}
-	return d.Import(ctx, id, from, database, tell)
+	return d.Import(ctx, id, from, database, report)
 }
 
 // Empty implements platform.Importer.
