@@ -34,7 +34,7 @@ type world struct {
 // TestConsole is a person's first day with the console.
 func TestConsole(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t)
+	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
 	w := &world{newBrowser(t), s, "http://" + s.Listen()}
 	type part struct {
 		name string
@@ -56,6 +56,7 @@ func TestConsole(t *testing.T) {
 		{"slow statements and plans", statements},
 		{"alert rules and channels", alerts},
 		{"restore a moment, and undo it", moments},
+		{"an import, a newer version and a last backup", moves},
 		{"usage, clients, machines and credentials", rest},
 		{"plots", plots},
 		{"a second factor", factor},

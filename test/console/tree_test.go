@@ -139,10 +139,10 @@ func screenReader(t *testing.T, w *world) {
 		"/console/machines/credentials":            {"Add a credential"},
 		"/console/alerts":                          {"Add a rule", "Change Disk over 80 %"},
 		"/console/alerts/channels":                 {"Add a channel"},
-		"/console/databases/postgresql/1/access":   {"Add a logical database", "Add a user", "Add a connection pool"},
+		"/console/databases/postgresql/1/access":   {"Add a logical database", "Add a user", "Add a connection pool", "Bring a database over"},
 		"/console/databases/postgresql/1/queries":  {"Plan of a statement", "Begin to count anew"},
 		"/console/databases/postgresql/1/backups":  {"Back up now", "Restore a moment"},
-		"/console/databases/postgresql/1/settings": {"Restart", "Reset the password", "Delete the database"},
+		"/console/databases/postgresql/1/settings": {"Restart", "Reset the password", "Delete the database", "Move to this version"},
 	} {
 		w.do(t, w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`), given)
 		for i, button := range buttons {

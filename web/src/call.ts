@@ -55,7 +55,7 @@ export function pathOf<K extends Operation>(op: K, args: Args<K>): string {
 }
 
 // secret are paths whose bodies have what isn't shown again, not even in the list of calls.
-const secret = /^\/v4\/(managed\/credentials|monitor\/alert-channels)/;
+const secret = /^\/v4\/(managed\/credentials|monitor\/alert-channels)|\/migrations/;
 
 const tags = new Map<string, { tag: string; value: unknown }>();
 

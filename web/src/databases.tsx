@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { AnyDatabaseView } from "./api";
 import { call, whole } from "./call";
 import { engineName, nodesOf, pageOf } from "./db";
+import { Finals } from "./finals";
 import { plain } from "./format";
 import { useReader } from "./live";
 import { T } from "./text";
@@ -44,6 +45,7 @@ export function Databases() {
           </div>
         )}
       </Loaded>
+      <Finals />
     </Page>
   );
 }

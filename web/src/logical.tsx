@@ -5,6 +5,7 @@ import { call, whole } from "./call";
 import type { Props } from "./database";
 import { offered, useLogical } from "./db";
 import { plain } from "./format";
+import { Imports } from "./imports";
 import { useReader } from "./live";
 import { Pools } from "./pools";
 import { T } from "./text";
@@ -82,6 +83,7 @@ export function Inside(props: Props) {
       >
         {made && <Once text={T.logical.once(plain(made.username))} secrets={[[T.account.password, made.password]]} close={() => setMade(undefined)} />}
       </Items>
+      <Imports {...props} done={() => names.read()} />
       {db.engine === "postgresql" && <Pools {...props} />}
       {db.engine === "postgresql" && <Extensions {...props} />}
     </>

@@ -8,6 +8,7 @@ import { useReader } from "./live";
 import { go } from "./route";
 import { T } from "./text";
 import { Alert, Button, Card, Choice, Danger, Field, Loaded, Problems, Sure, Text, Tick, Time, say, useAction } from "./ui";
+import { Version } from "./version";
 import { may } from "./who";
 
 type Open = "suspend" | "resume" | "restart" | "switchover" | "patch" | "reset" | "delete";
@@ -22,6 +23,7 @@ export function Settings(props: Props) {
         <Window {...props} />
       </div>
       <Parameters {...props} />
+      {props.db.engine === "postgresql" && <Version {...props} />}
       <Verbs {...props} />
     </>
   );
@@ -265,6 +267,7 @@ function Parameters(props: Props) {
 
 function Verbs({ db, path, reader }: Props) {
   const [open, setOpen] = useState<Open>();
+  const [kept, setKept] = useState(false);
   const close = () => setOpen(undefined);
   const at = `/v4/databases/${db.engine}/instances/{instanceId}` as const;
   const verbs: { [k in Exclude<Open, "delete">]: { run: () => Promise<unknown>; when: boolean } } = {
@@ -309,12 +312,17 @@ function Verbs({ db, path, reader }: Props) {
       {open === "delete" && (
         <Danger
           title={T.settings.delete}
-          text={<p>{T.settings.deleteSure}</p>}
+          text={
+            <>
+              <p>{kept ? T.settings.deleteKept : T.settings.deleteSure}</p>
+              <Tick label={T.settings.finalBackup} on={kept} set={setKept} />
+            </>
+          }
           name={db.label}
           action={T.settings.delete}
           close={close}
           run={async () => {
-            await call(`DELETE ${at}`, { path });
+            await call(`DELETE ${at}`, { path, query: { final_backup: kept ? "true" : undefined } });
             say(T.settings.deleted(db.label));
             go("/console/databases");
           }}

@@ -52,7 +52,7 @@ export const T = {
   status: {
     active: "Active", provisioning: "Being made", suspending: "Suspending", suspended: "Suspended", resuming: "Resuming", restoring: "Restoring", failed: "Failed", degraded: "Degraded", updating: "Updating",
     backing_up: "Backing up", asleep: "Asleep", finished: "Done", started: "Under way", scheduled: "Planned", notification: "Note", healthy: "Healthy", unhealthy: "Unhealthy", down: "Down", complete: "Complete",
-    running: "Running", passed: "Proven", pending: "Pending", timed_out: "Timed out", primary: "Primary", replica: "Replica", failover: "Replica", ok: "Well", problem: "Problem", disabled: "Not checked",
+    running: "Running", canceling: "Being cancelled", canceled: "Cancelled", passed: "Proven", pending: "Pending", timed_out: "Timed out", primary: "Primary", replica: "Replica", failover: "Replica", ok: "Well", problem: "Problem", disabled: "Not checked",
     open: "Open", closed: "Closed", enabled: "On", off: "Off", info: "Info", warning: "Warning", error: "Error", fatal: "Fatal", successful: "Successful",
   } as Record<string, string>,
   home: {
@@ -161,7 +161,7 @@ export const T = {
       patch: { name: "Do pending maintenance now", text: "Does at once what waits for the maintenance window." },
       reset: { name: "Reset the password", text: "Gives dbadmin another password, and ends its sessions." },
     },
-    delete: "Delete the database", deleteText: "Deletes the database and its backups, for good.", deleteSure: "The database and all its backups are deleted. Nothing brings them back.", protected: "The database is protected: take that back first to delete it.", deleted: (label: string) => `${label} is being deleted.`,
+    delete: "Delete the database", deleteText: "Deletes the database and its backups, for good.", deleteSure: "The database and all its backups are deleted. Nothing brings them back.", protected: "The database is protected: take that back first to delete it.", deleted: (label: string) => `${label} is being deleted.`, finalBackup: "Take a last backup first and keep it for a while", deleteKept: "The database and its other backups are deleted. The last backup is under Databases, and a new database can be made of it.",
   },
   alerts: {
     title: "Alerts", parts: "Parts of alerts", tab: { "": "Rules", channels: "Channels" }, rules: "By what databases are judged", text: "What holds for long enough opens an issue, tells those named and closes by itself. The operator is told of all.",
@@ -215,6 +215,22 @@ export const T = {
     once: (name: string) => `This is the password of ${name}. It is shown this one time.`, reset: "New password", resetOf: (name: string) => `New password for ${name}`, resetText: "The old password is refused from now on.",
     dropTitle: "Delete the logical database", dropText: "All data in it is deleted for good; only a backup of the whole has it.", removeText: "The user can't log in any more, and its sessions end.",
   },
+  version: {
+    title: "Version", now: (version: string) => `The servers are PostgreSQL ${version}.`, newest: "No newer series is installed on the server.", to: "To", hint: "A backup is taken first. Writes pause for some seconds, and pools' connections end. For a day it can be undone, under Backups.",
+    check: "Try it on a copy", trying: "The newest backup is moved to it on the side.", upgrade: "Move to this version",
+    passed: (version: string, seconds: number | null) => (seconds === null ? `The move to ${version} went well.` : `The move to ${version} went well. Writes would pause for about ${seconds === 1 ? "a second" : `${seconds} seconds`}.`),
+    failed: (version: string) => `The move to ${version} isn't possible:`, error: "It couldn't be tried.",
+    sure: (label: string, version: string, seconds: number | null) => `${label} is moved to PostgreSQL ${version}. Sessions end${seconds === null ? "" : `, and writes pause for about ${seconds === 1 ? "a second" : `${seconds} seconds`}`}.`,
+  },
+  imports: {
+    title: "Imports", none: "Nothing was brought over yet.", text: "Logical databases of a server elsewhere are copied as of one moment, while it goes on being written to. Users and privileges don't come along.", add: "Bring a database over", begin: "Begin",
+    databases: "Databases", from: "From", copied: "Copied", begun: "Begun", far: (size: string, done: number, all: number) => `${size}, ${done} of ${all} tables`,
+    phases: { checking: "Looks at the source", schema: "Schema", copying: "Rows", indexes: "Indexes", analyzing: "Statistics" } as Record<string, string>,
+    host: "Host", hostHint: "A name or an address that the server reaches.", port: "Port", user: "User", userHint: "Who may read the whole database there.", tls: "TLS", tlsKinds: { verify: "Verified", require: "Not verified", off: "None" } as Record<string, string>, ca: "Certificate of its authority (PEM)", caHint: "Empty: one of the well-known authorities.",
+    database: "Database there", as: "Its name here", asHint: "Empty: the same.", check: "Check", checking: "The source is looked at.", possible: (version: string, size: string) => `It can be brought over: version ${version}, about ${size}.`, impossible: "It can't be brought over:",
+    cancelOf: (name: string) => `Cancel the import of ${name}`, cancelTitle: "Cancel the import", cancelText: "What isn't complete is removed here. The source stays as it is.", forget: "Forget", forgetOf: (name: string) => `Forget the import of ${name}`, forgetTitle: "Forget the import", forgetText: "It leaves the list. What was brought over stays.",
+  },
+  finals: { title: "Last backups of deleted databases", until: "Kept until", forkOf: (label: string) => `New database from the last backup of ${label}`, forkText: "A new database gets what was in the deleted one. No address may connect to it at first.", deleteTitle: "Delete the last backup", deleteText: "Nothing of the deleted database is left then." },
   extensions: { title: "Extensions", of: "Of the logical database", none: "None is installed.", what: "What it does", add: "Install an extension", choose: "Choose …", update: "Update", updateOf: (name: string, version: string) => `Update ${name} to ${version}`, removeTitle: "Remove the extension", removeText: "What it made in the logical database goes. It is refused while something depends on it.", removed: "It is removed." },
   machines: {
     title: "Machines", parts: "Parts of machines", tab: { "": "Machines", credentials: "Credentials" }, all: "Machines and how staff log in to them", text: "The operator registers machines, with: steward compute register.", none: "No machine is registered.",

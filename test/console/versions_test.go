@@ -1,0 +1,57 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"steward/test/harness"
+)
+
+// moves brings a logical database over from a server elsewhere, moves the database to a newer version, deletes it after a last
+// backup, and makes another of that.
+func moves(t *testing.T, w *world) {
+	src := harness.PostgreSQLByHand(t)
+	if _, err := src.Open(t, "postgres").ExecContext(t.Context(), "CREATE DATABASE wares"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := src.Open(t, "wares").ExecContext(t.Context(), "CREATE TABLE kept AS SELECT n FROM generate_series(1, 1000) n"); err != nil {
+		t.Fatal(err)
+	}
+	d := w.server.CreateActive(harness.Small("older", "postgresql/15"))
+	w.server.Snapshot(d, "before", "primary")
+	at := fmt.Sprintf("/console/databases/postgresql/%d", d.ID)
+
+	w.do(t, w.visit(at+"/access"), see("Nothing was brought over yet."), press("Bring a database over"), press("Begin"), until(`document.querySelectorAll("dialog .problem").length >= 3`),
+		fill("Host", "127.0.0.1"), fill("Port", fmt.Sprint(src.Port)), fill("User", "mover"), fill("Password", src.Password), choose("TLS", "require"), fill("Database there", "nosuch"), press("Check"), see("It can't be brought over:"),
+		fill("Database there", "wares"), press("Check"), see("It can be brought over: version 1"), press("Begin"), until(`!document.querySelector("dialog")`),
+		until(row("Imports", "127.0.0.1:")+`?.innerText.includes("1 of 1 tables") && `+row("Imports", "127.0.0.1:")+`.innerText.includes("Done")`), until(row("Logical databases", "wares")))
+	w.shoot(t, "import")
+	if text := value[string](t, w.browser, `JSON.stringify(document.body.innerHTML)`); strings.Contains(text, src.Password) {
+		t.Error("the source's password is on the page")
+	}
+	w.do(t, press("Calls"), see("The same by hand"), until(`!document.querySelector("dialog").innerText.includes("mover")`), press("Close"),
+		press("Forget the import of wares"), press("Forget"), see("Nothing was brought over yet."))
+
+	w.do(t, w.visit(at+"/settings"), see("The servers are PostgreSQL 15"), choose("To", "17"), press("Try it on a copy"), see("The move to 17 went well. Writes would pause for about"),
+		press("Move to this version"), until(`document.querySelector("dialog .danger").disabled`), fill("Type older to go on", "older"), press("Move to this version"), see("The servers are PostgreSQL 17"))
+	w.shoot(t, "version")
+	d = w.server.AwaitStatus(d, "active")
+	c := w.server.Credentials(d)
+	c.Logical = "wares"
+	var kept int
+	if err := w.server.MustConnect(d, c).QueryRowContext(t.Context(), "SELECT count(*) FROM kept").Scan(&kept); err != nil || kept != 1000 {
+		t.Errorf("%d rows, %v", kept, err)
+	}
+
+	w.do(t, w.visit(at+"/settings"), press("Delete the database"), tick("Take a last backup first and keep it for a while"), see("a new database can be made of it"), fill("Type older to go on", "older"), press("Delete the database"),
+		see("Last backups of deleted databases"), press("New database from the last backup of older"), fill("Label of the new database", "newer"), press("New database"), until(`document.querySelector("h1").innerText === "newer"`))
+	id := w.find(t, "/v4/databases/instances", func(d map[string]any) bool { return d["label"] == "newer" })
+	made := harness.Database{ID: int64(id), Engine: "postgresql", Label: "newer"}
+	made = w.server.AwaitStatus(made, "active")
+	w.do(t, w.visit("/console/databases"), press("Delete older"), fill("Type older to go on", "older"), press("Delete"), until(`!document.body.innerText.includes("Last backups of deleted databases")`))
+	if status, body := w.server.Call("DELETE", made.Path(), nil, nil); status != http.StatusOK {
+		t.Error(status, body)
+	}
+}
