@@ -312,12 +312,7 @@ function Verbs({ db, path, reader }: Props) {
       {open === "delete" && (
         <Danger
           title={T.settings.delete}
-          text={
-            <>
-              <p>{kept ? T.settings.deleteKept : T.settings.deleteSure}</p>
-              <Tick label={T.settings.finalBackup} on={kept} set={setKept} />
-            </>
-          }
+          text={<p>{kept ? T.settings.deleteKept : T.settings.deleteSure}</p>}
           name={db.label}
           action={T.settings.delete}
           close={close}
@@ -326,7 +321,9 @@ function Verbs({ db, path, reader }: Props) {
             say(T.settings.deleted(db.label));
             go("/console/databases");
           }}
-        />
+        >
+          <Tick label={T.settings.finalBackup} on={kept} set={setKept} />
+        </Danger>
       )}
     </Card>
   );

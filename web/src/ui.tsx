@@ -339,8 +339,8 @@ export function FormDialog({ title, action = T.save, kind = "main", ready = true
 
 type AskProps = { title: string; text: ComponentChildren; action: string; close: () => void; run: () => Promise<unknown> };
 
-// Danger asks for the name to be typed before something is destroyed.
-export function Danger({ text, name, run, ...rest }: AskProps & { name: string }) {
+// Danger asks for the name to be typed before something is destroyed; its children are what else can be chosen.
+export function Danger({ text, name, run, children, ...rest }: AskProps & { name: string; children?: ComponentChildren }) {
   const [typed, setTyped] = useState("");
   const gone = useRef(false);
   return (
@@ -349,6 +349,7 @@ export function Danger({ text, name, run, ...rest }: AskProps & { name: string }
         <>
           <div>{text}</div>
           <Text label={T.typeName(name)} name="name" value={typed} set={setTyped} />
+          {children}
         </>
       )}
     </FormDialog>
