@@ -254,13 +254,21 @@ func (k *Keeper) drop(ctx context.Context, c cluster.Cluster, b backup.Backup) e
 // dropDeleted removes the backups of a deleted database when they were kept for
 // long enough, and with them the last of what is known of it.
 func (k *Keeper) dropDeleted(ctx context.Context, c cluster.Cluster) error {
-	if c.Deleted == nil || c.Deleted.Add(k.Backups.KeepDeleted).After(k.Now()) || c.FinalUntil != nil && c.FinalUntil.After(k.Now()) {
+	over := func(c cluster.Cluster) bool {
+		kept := c.Deleted == nil || c.Deleted.Add(k.Backups.KeepDeleted).After(k.Now())
+		return !kept && (c.FinalUntil == nil || !c.FinalUntil.After(k.Now()))
+	}
+	if !over(c) {
 		return nil
 	}
 	return k.leased(ctx, c.ID, func(ctx context.Context) error {
 		going, err := k.Store.UnfinishedOperations(ctx, c.ID)
 		if err != nil || len(going) > 0 {
 			return err // its delete has yet to end
+		}
+		// The delete may have ended since it was listed, and kept a last backup.
+		if c, err = k.Store.ClusterForWork(ctx, c.ID); err != nil || !over(c) {
+			return err
 		}
 		remove := func() error { return k.Archive.DeleteCluster(ctx, c.ID) }
 		if k.Driver.KeepsBackups(c) {
