@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -182,12 +183,26 @@ func (s *Server) ready() bool {
 	return err == nil && strings.HasSuffix(strings.TrimSpace(string(text)), "\nready")
 }
 
-// lastWords are the last line of the server's log, and where to find the rest.
+// lastWords say why the server ended, as the end of its log has it, and where to find the rest.
 func (s *Server) lastWords() string {
 	text, _ := os.ReadFile(s.logFile()) // a missing log has no last line
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return fmt.Sprintf("%s; see %s", lines[len(lines)-1], s.logFile())
+	return whyEnded(string(text)) + "; see " + s.logFile()
 }
+
+// whyEnded is the last line of a log but for the fatal one that may stand shortly before it: a server that can't start says
+// last that it is shut down.
+func whyEnded(log string) string {
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	for _, line := range slices.Backward(lines[max(0, len(lines)-wordsBefore):]) {
+		if strings.Contains(line, " FATAL: ") || strings.Contains(line, " PANIC: ") {
+			return line
+		}
+	}
+	return lines[len(lines)-1]
+}
+
+// wordsBefore is how many lines PostgreSQL writes at most about why it can't start: hints, and that it is shut down.
+const wordsBefore = 6
 
 func makeDatabase(ctx context.Context, config *pgx.ConnConfig) error {
 	conn, err := pgx.ConnectConfig(ctx, config)

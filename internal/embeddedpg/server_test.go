@@ -197,8 +197,13 @@ func TestServerAfterKilledSetUp(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
 	stale := fmt.Sprintf("%d\n%s/data\n1\n5432\n\n\n1 1\nready\n", other.Process.Pid, e.options.Dir)
-	if err := os.WriteFile(filepath.Join(e.options.Dir, "data", "postmaster.pid"), []byte(stale), 0o600); err != nil {
-		t.Fatal(err)
+	for _, lock := range []string{filepath.Join(e.options.Dir, "data", "postmaster.pid"), filepath.Join(e.options.RunDir, ".s.PGSQL.5432.lock")} {
+		if err := os.WriteFile(lock, []byte(stale), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(lock, int(owner.Uid), int(owner.Gid)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	e.start()
 }
@@ -233,4 +238,14 @@ func TestServerRefusals(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// TestStartSaysWhy: not that the server is shut down, which is what it says last.
+func TestStartSaysWhy(t *testing.T) {
+	t.Parallel()
+	e := newFolders(t)
+	e.options.Settings = []string{"listen_addresses=192.0.2.1"}
+	if _, err := embeddedpg.Start(t.Context(), e.options); err == nil || !strings.Contains(err.Error(), "FATAL:  could not create any TCP/IP sockets") {
+		t.Error(err)
+	}
 }

@@ -223,7 +223,7 @@ func (s *Server) prepare() error {
 	if err := s.checkReach(filepath.Dir(s.o.RunDir)); err != nil {
 		return err
 	}
-	return forgetPostmaster(s.data())
+	return forgetPostmaster(s.data(), s.o.RunDir)
 }
 
 // give makes a folder and all in it the server's.
@@ -254,16 +254,14 @@ func (s *Server) checkReach(dir string) error {
 	return process.CheckReach(dir)
 }
 
-// forgetPostmaster removes the lock file of a server that is known to be dead.
-// PostgreSQL would believe it when its process id is in use again by the same
-// user, which after a restart of a container is likely.
-func forgetPostmaster(data string) error {
+// forgetPostmaster removes the lock files, of data and of sockets, of a server that is
+// known to be dead. PostgreSQL would believe them while nobody has taken notice of its
+// end, or when its process id is in use again by the same user, which after a restart of a
+// container is likely.
+func forgetPostmaster(data, sockets string) error {
 	path := filepath.Join(data, "postmaster.pid")
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
@@ -271,5 +269,10 @@ func forgetPostmaster(data string) error {
 	if err == nil && cwd == data {
 		return nil // somebody started it by hand: let PostgreSQL refuse
 	}
-	return os.Remove(path)
+	for _, lock := range []string{path, filepath.Join(sockets, ".s.PGSQL.5432.lock")} {
+		if err := os.Remove(lock); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
