@@ -15,6 +15,8 @@ const (
 	AreaDatabases Area = "databases"
 	AreaAccount   Area = "account"
 	AreaEvents    Area = "events"
+	// AreaOperator is what operators of the installation may do; of no use to others.
+	AreaOperator Area = "operator"
 )
 
 // Access is how far a scope reaches into its area.
@@ -82,7 +84,7 @@ func ParseScopes(text string) (Scopes, error) {
 }
 
 func (s Scope) known() bool {
-	return slices.Contains([]Area{AreaDatabases, AreaAccount, AreaEvents}, s.Area) &&
+	return slices.Contains([]Area{AreaDatabases, AreaAccount, AreaEvents, AreaOperator}, s.Area) &&
 		(s.Access == ReadOnlyAccess || s.Access == ReadWriteAccess)
 }
 

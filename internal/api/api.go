@@ -34,6 +34,10 @@ type Options struct {
 	// ConsoleRedirect is where users are sent back to who log in to the console; "" where
 	// there is none.
 	ConsoleRedirect string
+	// FirstLink is where in the console a user sets a password with a link's secret; nil where there is no console.
+	FirstLink func(secret string) string
+	// Installation is what operators look at.
+	Installation Installation
 	// Origin is what browsers may call from: the CORS header's value.
 	Origin string
 	// RequestsPerMinute bounds each token, and each address that sends none;
@@ -111,7 +115,10 @@ func New(o Options) *API {
 	a.registerAlerts()
 	a.registerAlertChannels()
 	a.registerDiscovery()
-	a.registerOperator()
+	a.registerAccounts()
+	a.registerTellings()
+	a.registerInstallation()
+	a.registerUndocumented()
 	a.documentSchemas()
 	a.handler = a.wrap(a.mux)
 	return a
@@ -164,9 +171,9 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// registerOperator adds what operators and machines look at, outside the API
+// registerUndocumented adds what machines look at, outside the API
 // document and without a token.
-func (a *API) registerOperator() {
+func (a *API) registerUndocumented() {
 	a.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, struct{}{}) })
 	a.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if err := a.Ready(r.Context()); err != nil {

@@ -106,6 +106,7 @@ func TestFiltersAreObeyed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	database, service, ticket := b.fill()
+	b.failedNotice(t)
 	named := strings.NewReplacer("{instanceId}", fmt.Sprint(database), "{serviceId}", fmt.Sprint(service), "{ticketId}", fmt.Sprint(ticket), "{serviceType}", "dbaas", "{alertId}", "1", "{channelId}", "1")
 	empty := 0
 	for _, path := range lists(t, b.api) {
@@ -128,7 +129,7 @@ func TestFiltersAreObeyed(t *testing.T) {
 			continue
 		}
 		member := "id"
-		for _, m := range []string{"region", "started", "username", "id", "label"} {
+		for _, m := range []string{"region", "started", "username", "name", "id", "label"} {
 			if all.Data[0][m] != nil {
 				member = m
 			}

@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"regexp"
 
 	"steward/internal/account"
 	"steward/internal/oauth"
@@ -41,6 +42,8 @@ var scopePhrases = map[string]string{
 	"account:read_write":   "see and change your account, its users, tokens and monitoring",
 	"events:read_only":     "see what happens in your account",
 	"events:read_write":    "see what happens in your account, and mark it as seen",
+	"operator:read_only":   "see all accounts and how the installation is, where you are one of its operators",
+	"operator:read_write":  "see and change all accounts, where you are one of the installation's operators",
 	"*":                    "do everything that you can",
 }
 
@@ -76,17 +79,28 @@ func (a *API) showLogin(w http.ResponseWriter, r *http.Request, request *oauth.R
 
 // showStep is showLogin that asks for a code where there is a step.
 func (a *API) showStep(w http.ResponseWriter, r *http.Request, request *oauth.Request, status int, problem, step string) {
-	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // never fails, by its documentation
-	token := hex.EncodeToString(raw)
+	token := csrfToken(r)
 	http.SetCookie(w, &http.Cookie{
-		Name: csrfCookie, Value: token, Path: "/oauth", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil, MaxAge: 3600,
+		Name: csrfCookie, Value: token, Path: "/oauth", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.TLS != nil, MaxAge: 3600,
 	})
 	a.writePage(w, status, origin(request.Client.RedirectURI), loginPage{
 		Label: request.Client.Label, Destination: request.Client.RedirectURI, Action: "/oauth/authorize?" + r.URL.RawQuery,
 		CSRF: token, Problem: problem, Step: step, Scopes: phrases(request.Scopes), Console: request.Client.ID == account.ConsoleClient,
 	})
 }
+
+// csrfToken is the one that the browser has, so that pages in other tabs stay good, or a new one.
+func csrfToken(r *http.Request) string {
+	if cookie, err := r.Cookie(csrfCookie); err == nil && csrfForm.MatchString(cookie.Value) {
+		return cookie.Value
+	}
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // never fails, by its documentation
+	return hex.EncodeToString(raw)
+}
+
+// csrfForm is what tokens look like.
+var csrfForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // csrfHolds reports whether a form comes from a page that this server gave the
 // same browser.

@@ -492,7 +492,7 @@ func TestLoginPage(t *testing.T) {
 		t.Errorf("%v\n%s", h, shown.body)
 	}
 	cookie := shown.Cookies()[0]
-	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
+	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode {
 		t.Errorf("cookie %+v", cookie)
 	}
 	form := url.Values{"csrf": {csrfField.FindStringSubmatch(shown.body)[1]}, "username": {"admin"}, "password": {password}, "answer": {"allow"}}
@@ -506,6 +506,11 @@ func TestLoginPage(t *testing.T) {
 		if r := do(t, browser(t), http.MethodPost, address, form, "Cookie", cookie.Name+"="+cookie.Value, foreign[0], foreign[1]); r.StatusCode != 403 {
 			t.Errorf("%s %s: %d", foreign[0], foreign[1], r.StatusCode)
 		}
+	}
+	tabs := browser(t)
+	first := csrfField.FindStringSubmatch(get(t, tabs, address).body)[1]
+	if second := csrfField.FindStringSubmatch(get(t, tabs, address).body)[1]; first != second {
+		t.Error("a second tab makes the first one's form too old")
 	}
 	r := b.login(address, "admin", password, "deny")
 	if to, err := r.Location(); err != nil || to.Query().Get("error") != "access_denied" || to.Query().Get("code") != "" {

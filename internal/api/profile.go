@@ -25,6 +25,7 @@ type profileView struct {
 	LishAuthMethod     string   `json:"lish_auth_method"`
 	VerifiedPhone      *string  `json:"verified_phone_number"`
 	Referrals          referral `json:"referrals"`
+	Operator           bool     `json:"operator" doc:"Whether the user is one of the installation's operators."`
 }
 
 // referral is what clients read of a programme that there is none of.
@@ -37,11 +38,17 @@ type referral struct {
 	URL       string  `json:"url"`
 }
 
-func showProfile(u account.User, twoFactor bool) profileView {
+// showProfile shows a user, who is the caller or what the caller became.
+func (a *API) showProfile(ctx context.Context, p account.Principal, u account.User) (profileView, error) {
+	twoFactor, err := a.Control.Logins.HasFactor(ctx, u)
+	if err != nil {
+		return profileView{}, err
+	}
+	operator, err := a.Control.Operators.Is(ctx, p)
 	return profileView{
 		UID: int64(u.ID), Username: u.Username, Email: u.Email, Restricted: u.Restricted, TwoFactorAuth: twoFactor,
-		Timezone: "UTC", AuthenticationType: "password", AuthorizedKeys: []string{}, LishAuthMethod: "disabled",
-	}
+		Timezone: "UTC", AuthenticationType: "password", AuthorizedKeys: []string{}, LishAuthMethod: "disabled", Operator: operator,
+	}, err
 }
 
 // profileUpdate is a change of oneself: of the e-mail address. Clients that send
@@ -156,18 +163,18 @@ func showGrants(g control.Grants, err error) (grantsView, error) {
 func (a *API) registerProfile() {
 	register(a, endpoint{method: http.MethodGet, path: "/v4/profile", id: "viewProfile", summary: "View yourself", tag: "Profile", own: true},
 		func(ctx context.Context, c call[none, none]) (profileView, error) {
-			twoFactor, err := a.Control.Logins.HasFactor(ctx, c.User)
-			return showProfile(c.User, twoFactor), err
+			return a.showProfile(ctx, c.Principal, c.User)
 		})
 	register(a, endpoint{method: http.MethodPut, path: "/v4/profile", id: "updateProfile", summary: "Change your e-mail address", tag: "Profile", scope: writeAccount, own: true},
 		func(ctx context.Context, c call[none, profileUpdate]) (profileView, error) {
-			twoFactor, err := a.Control.Logins.HasFactor(ctx, c.User)
+			now, err := a.showProfile(ctx, c.Principal, c.User)
 			if err != nil {
 				return profileView{}, err
 			}
-			c.Body.refuse(showProfile(c.User, twoFactor), &c.Faults)
+			c.Body.refuse(now, &c.Faults)
 			changed, err := a.Control.Users.UpdateOwn(ctx, c.Principal, c.Body.Email, c.Faults)
-			return showProfile(changed, twoFactor), err
+			now.Email = changed.Email
+			return now, err
 		})
 	register(a, endpoint{method: http.MethodGet, path: "/v4/profile/grants", id: "viewProfileGrants", summary: "View what you may do; 204 when nothing is restricted", tag: "Profile", own: true, maybeEmpty: true},
 		func(ctx context.Context, c call[none, none]) (grantsView, error) {

@@ -156,7 +156,7 @@ func (a *App) wire(ctx context.Context) error {
 		Control: a.control, Catalog: a.catalog, Logger: a.log, Registry: a.registry, Ready: a.store.Ping, Origin: a.o.CORS.Origin,
 		RequestsPerMinute: a.o.Limits.RequestsPerMinute, StatsPerMinute: a.o.Limits.StatsPerMinute, FailedLoginsPerMinute: a.o.Limits.FailedLoginsPerMinute,
 		Audit: a.audit.Record, TrustedProxies: proxies, Now: failpoint.Now,
-		ConsoleRedirect: a.consoleRedirect(),
+		ConsoleRedirect: a.consoleRedirect(), FirstLink: a.firstLink(), Installation: installation{a},
 	})
 	if err := a.openConsole(); err != nil {
 		return err

@@ -49,6 +49,15 @@ func (a *App) consoleRedirect() string {
 	return ""
 }
 
+// firstLink is where in the console users set their first password; nil where there is no console.
+func (a *App) firstLink() func(secret string) string {
+	origin := a.consoleOrigin()
+	if origin == "" {
+		return nil
+	}
+	return func(secret string) string { return control.LinkTo(origin, secret) }
+}
+
 func (a *App) openConsole() (err error) {
 	origin := a.consoleOrigin()
 	if origin == "" {
@@ -108,7 +117,7 @@ func (a *App) tellFirstLink(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "Set the first user's password, once, within a day: %s/console/first#%s\n", a.consoleOrigin(), secret)
+	fmt.Fprintf(w, "Set the first user's password, once, within a day: %s\n", control.LinkTo(a.consoleOrigin(), secret))
 	return nil
 }
 

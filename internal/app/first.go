@@ -27,6 +27,10 @@ func (a *App) firstToken(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		// The first token is kept in the data folder, for who runs the server.
+		if _, err := tx.AddOperator(ctx, admin.ID); err != nil {
+			return fmt.Errorf("make the first user an operator: %w", err)
+		}
 		token := control.TokenOf(admin.ID, "first token", text, account.FullScopes(), nil)
 		_, err = tx.CreateToken(ctx, token, sha256.Sum256([]byte(text)))
 		return err

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"steward/internal/account"
 	"steward/internal/config"
+	"steward/internal/control"
 	"steward/internal/operator"
 )
 
@@ -101,8 +101,7 @@ func (c *userLinkCommand) Run(ctx context.Context, s *streams, access *operator.
 	if err != nil {
 		return err
 	}
-	// Behind the #: browsers send that to no server, and no proxy notes it.
-	fmt.Fprintf(s.out, "%s/console/first#%s\n", strings.TrimRight(origin, "/"), secret)
+	fmt.Fprintln(s.out, control.LinkTo(origin, secret))
 	return nil
 }
 
@@ -128,7 +127,7 @@ type tokenCreateCommand struct {
 	storeFlags
 	accountFlag
 	User    string        `required:"" help:"Whose token."`
-	Scopes  string        `required:"" help:"What it may do: * or area:read_only, area:read_write of databases, account, events."`
+	Scopes  string        `required:"" help:"What it may do: * or area:read_only, area:read_write of databases, account, events, operator."`
 	Label   string        `default:"command line" help:"What it is for."`
 	Expires time.Duration `help:"How long it lasts, such as 720h; for ever when left out."`
 }

@@ -101,7 +101,7 @@ type accountCreateCommand struct {
 }
 
 func (c *accountCreateCommand) Run(ctx context.Context, s *streams, accounts *operator.Accounts) error {
-	if _, err := accounts.Create(ctx, c.Name, c.change(), operator.OperatorDid("steward account create")); err != nil {
+	if _, err := accounts.Create(ctx, c.Name, c.change(), nil, operator.OperatorDid("steward account create")); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -224,7 +224,7 @@ func (c *accountUpdateCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer accounts.Close(ctx)
-	if _, err := accounts.Update(ctx, c.Name, change, operator.OperatorDid("steward account update")); err != nil {
+	if _, err := accounts.Update(ctx, c.Name, change, nil, operator.OperatorDid("steward account update")); err != nil {
 		return noAccount(err, c.Name)
 	}
 	return c.show(ctx, s, accounts, c.Name)

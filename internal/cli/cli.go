@@ -30,6 +30,7 @@ type commands struct {
 	Doctor      doctorCommand       `cmd:"" help:"Say what this machine offers, what is missing and how to get it."`
 	Account     accountCommands     `cmd:"" help:"Accounts: whose databases and services there are, and how many they may have (operators)."`
 	User        userCommands        `cmd:"" help:"Users of the API."`
+	Operator    operatorCommands    `cmd:"" help:"Who may see and change all accounts by the API and the console (operators)."`
 	Token       tokenCommands       `cmd:"" help:"Personal access tokens."`
 	Audit       auditCommand        `cmd:"" help:"Who did what, from where, with which token (operators)."`
 	Node        nodeCommands        `cmd:"" help:"The server processes behind the databases."`

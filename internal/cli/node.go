@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/config"
+	"steward/internal/doctor"
 	"steward/internal/operator"
 	"steward/internal/platform/host"
 )
@@ -99,7 +100,7 @@ func (c *doctorCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	r, err := operator.Examine(ctx, config)
+	r, err := doctor.Examine(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func (c *doctorCommand) Run(ctx context.Context, s *streams) error {
 	return nil
 }
 
-func printReport(s *streams, r operator.Report) {
+func printReport(s *streams, r doctor.Report) {
 	rows := make([][]string, len(r.Engines))
 	for i, e := range r.Engines {
 		rows[i] = []string{string(e.Family()) + "/" + e.Series, string(e.Flavour), e.Version, e.Builder, e.Home}
@@ -155,7 +156,7 @@ func printReport(s *streams, r operator.Report) {
 	}
 }
 
-func printRegion(s *streams, r operator.Region) {
+func printRegion(s *streams, r doctor.Region) {
 	if !r.Reachable {
 		fmt.Fprintf(s.out, "\nregion %s (%s): can't be reached: %s\n", r.ID, r.Platform, r.Fault)
 		return

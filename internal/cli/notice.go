@@ -60,19 +60,11 @@ func (c *noticeListCommand) Run(ctx context.Context, s *streams, access *operato
 	rows := make([][]string, len(all))
 	for i, n := range all {
 		rows[i] = []string{
-			fmt.Sprint(n.ID), aboutOf(n), string(n.Kind), n.Channel, n.Recipient, string(n.State), fmt.Sprint(n.Attempts),
+			fmt.Sprint(n.ID), n.About(), string(n.Kind), n.Channel, n.Recipient, string(n.State), fmt.Sprint(n.Attempts),
 			n.Created.UTC().Format(time.RFC3339), nextOf(n), n.Problem,
 		}
 	}
 	return printTable(s.out, []string{"id", "about", "kind", "channel", "recipient", "state", "attempts", "created", "next attempt", "problem"}, rows)
-}
-
-// aboutOf is what a notice tells of.
-func aboutOf(n monitor.Notice) string {
-	if n.Content.Maintenance == nil {
-		return fmt.Sprintf("issue %d", n.Issue)
-	}
-	return fmt.Sprintf("%s, %s", n.Content.Maintenance.Database, n.Window.UTC().Format("2006-01-02 15:04"))
 }
 
 // windowOf is when the window opens that a notice tells of; nil of an issue.

@@ -73,9 +73,9 @@ func ValidateAccountName(name string) fault.Faults {
 }
 
 // Create adds an account, without users.
-func (s *Accounts) Create(ctx context.Context, name string, in AccountChange, by account.Audit) (account.Account, error) {
+func (s *Accounts) Create(ctx context.Context, name string, in AccountChange, door fault.Faults, by account.Audit) (account.Account, error) {
 	a, faults := in.apply(account.Account{Name: name})
-	if err := append(ValidateAccountName(name), faults...).Err(); err != nil {
+	if err := combine(door, append(ValidateAccountName(name), faults...)).Err(); err != nil {
 		return a, err
 	}
 	err := s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
@@ -140,10 +140,10 @@ func (s *Accounts) show(ctx context.Context, a account.Account) (shown AccountSh
 
 // Update changes e-mail address and quotas. A quota below what is used takes nothing
 // away: nothing more is given.
-func (s *Accounts) Update(ctx context.Context, name string, in AccountChange, by account.Audit) (account.Account, error) {
+func (s *Accounts) Update(ctx context.Context, name string, in AccountChange, door fault.Faults, by account.Audit) (account.Account, error) {
 	return s.change(ctx, name, by, func(a account.Account) (account.Account, error) {
 		after, faults := in.apply(a)
-		return after, faults.Err()
+		return after, combine(door, faults).Err()
 	})
 }
 

@@ -17,18 +17,18 @@ func TestAccounts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	ctx := t.Context()
-	made, err := b.Accounts.Create(ctx, "acme", control.AccountChange{Email: new("a@example.org"), Quotas: account.Quotas{Nodes: new(3)}}, operator)
+	made, err := b.Accounts.Create(ctx, "acme", control.AccountChange{Email: new("a@example.org"), Quotas: account.Quotas{Nodes: new(3)}}, nil, operator)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Accounts.Create(ctx, "acme", control.AccountChange{}, operator); err == nil || err.Error() != "name: There is an account of this name" {
+	if _, err := b.Accounts.Create(ctx, "acme", control.AccountChange{}, nil, operator); err == nil || err.Error() != "name: There is an account of this name" {
 		t.Errorf("a second one of the name: %v", err)
 	}
-	_, err = b.Accounts.Create(ctx, "-", control.AccountChange{Email: new("nobody"), Quotas: account.Quotas{DiskGB: new(-2)}}, operator)
+	_, err = b.Accounts.Create(ctx, "-", control.AccountChange{Email: new("nobody"), Quotas: account.Quotas{DiskGB: new(-2)}}, nil, operator)
 	if got := strings.Join(texts(err), "\n"); !strings.Contains(got, "name: ") || !strings.Contains(got, "email: ") || !strings.Contains(got, "max_disk_gb: ") {
 		t.Errorf("all faults at once: %s", got)
 	}
-	if _, err := b.Accounts.Update(ctx, "acme", control.AccountChange{Quotas: account.Quotas{DiskGB: new(7)}, Reset: control.ResetQuotas{Nodes: true}}, operator); err != nil {
+	if _, err := b.Accounts.Update(ctx, "acme", control.AccountChange{Quotas: account.Quotas{DiskGB: new(7)}, Reset: control.ResetQuotas{Nodes: true}}, nil, operator); err != nil {
 		t.Fatal(err)
 	}
 	shown, err := b.Accounts.View(ctx, "acme")
@@ -88,7 +88,7 @@ func TestTokensOfAccounts(t *testing.T) {
 	for what, do := range map[string]func() (account.Account, error){
 		"suspend": suspend, "resume": resume,
 		"update": func() (account.Account, error) {
-			return b.Accounts.Update(ctx, "acme", control.AccountChange{Email: new("")}, operator)
+			return b.Accounts.Update(ctx, "acme", control.AccountChange{Email: new("")}, nil, operator)
 		},
 	} {
 		if _, err := do(); kind(err) != fault.Precondition {

@@ -113,6 +113,8 @@ type Control struct {
 	Machines       *Machines
 	SSHKeys        *SSHKeys
 	Metrics        *Metrics
+	// Operators are those of the installation.
+	Operators *Operators
 	// SharedRates is the count of requests that this server shares with others;
 	// nil when there are none.
 	SharedRates limit.Shared
@@ -157,6 +159,7 @@ func New(d Deps) *Control {
 		Machines:           &Machines{d},
 		SSHKeys:            &SSHKeys{d},
 		Metrics:            &Metrics{d},
+		Operators:          &Operators{d},
 	}
 }
 

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"crypto/sha256"
+	"strings"
 	"time"
 
 	"steward/internal/account"
@@ -12,6 +13,12 @@ import (
 
 // LinkLifetime is how long a link is good with which a user sets a password.
 const LinkLifetime = 24 * time.Hour
+
+// LinkTo is where, in the console at an origin, a user sets a password with the secret of a link. It is behind the #:
+// browsers send that to no server, and no proxy notes it.
+func LinkTo(origin, secret string) string {
+	return strings.TrimRight(origin, "/") + "/console/first#" + secret
+}
 
 // MakeLink returns the secret of a link with which the user sets a password, once.
 // Earlier links of the user end.

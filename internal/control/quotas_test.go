@@ -16,7 +16,7 @@ import (
 // quotas gives an account quotas of its own.
 func (b *bench) quotas(p account.Principal, q account.Quotas) {
 	b.t.Helper()
-	if _, err := b.Accounts.Update(b.t.Context(), p.User.Username, control.AccountChange{Quotas: q}, account.Audit{}); err != nil {
+	if _, err := b.Accounts.Update(b.t.Context(), p.User.Username, control.AccountChange{Quotas: q}, nil, account.Audit{}); err != nil {
 		b.t.Fatal(err)
 	}
 }

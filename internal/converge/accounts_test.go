@@ -25,7 +25,7 @@ type tenants struct {
 func newTenants(t *testing.T) *tenants {
 	t.Helper()
 	b := &tenants{bench: newBench(t)}
-	made, err := b.control.Accounts.Create(t.Context(), "acme", control.AccountChange{}, account.Audit{})
+	made, err := b.control.Accounts.Create(t.Context(), "acme", control.AccountChange{}, nil, account.Audit{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -88,6 +89,14 @@ type Notice struct {
 	Opening        NoticeID
 	OpeningCreated time.Time
 	OpeningFailed  bool
+}
+
+// About is what a notice tells of, in a few words.
+func (n Notice) About() string {
+	if n.Content.Maintenance == nil {
+		return fmt.Sprintf("issue %d", n.Issue)
+	}
+	return fmt.Sprintf("%s, %s", n.Content.Maintenance.Database, n.Window.UTC().Format("2006-01-02 15:04"))
 }
 
 // Content is what a notice says: all that is known when its issue opens or

@@ -3,8 +3,10 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"steward/internal/monitor"
 )
@@ -59,3 +61,16 @@ func (Missing) Send(_ context.Context, n monitor.Notice, _ func() error) error {
 
 // Close does nothing.
 func (Missing) Close() {}
+
+// Test sends a message to an address by the mail server, or by a channel when one is named.
+func Test(ctx context.Context, senders map[string]Sender, to, channel string, now time.Time) error {
+	n := monitor.Notice{
+		Kind: monitor.NoticeTest, Channel: cmp.Or(channel, monitor.EmailChannel), Recipient: to, Created: now,
+		Content: monitor.Content{Summary: "steward can reach you"},
+	}
+	var sender Sender = Missing{}
+	if known, ok := senders[n.Channel]; ok {
+		sender = known
+	}
+	return sender.Send(ctx, n, func() error { return nil })
+}

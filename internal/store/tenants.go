@@ -95,6 +95,13 @@ type Group struct {
 	Size, Databases int
 }
 
+// Amounts are what quotas bound of them.
+func (g Group) Amounts(plans Plans) account.Amounts {
+	nodes := g.Size * g.Databases
+	memory, disk := plans(g.Type)
+	return account.Amounts{Databases: g.Databases, Nodes: nodes, MemoryMB: nodes * memory, DiskMB: nodes * disk}
+}
+
 // Groups are all databases of an account but those that were deleted.
 func (q queries) Groups(ctx context.Context, of account.ID) ([]Group, error) {
 	rows, err := q.q.AccountDatabases(ctx, int64(of))
@@ -206,9 +213,7 @@ func (q queries) Used(ctx context.Context, of account.ID, plans Plans) (account.
 	}
 	var used account.Amounts
 	for _, g := range groups {
-		nodes := g.Size * g.Databases
-		memory, disk := plans(g.Type)
-		used = used.Plus(account.Amounts{Databases: g.Databases, Nodes: nodes, MemoryMB: nodes * memory, DiskMB: nodes * disk})
+		used = used.Plus(g.Amounts(plans))
 	}
 	used.Services, _, err = q.CountServicesAndUsers(ctx, of)
 	return used, err

@@ -447,6 +447,11 @@ type Operation struct {
 	Changed    pgtype.Uint64
 }
 
+type Operator struct {
+	UserID  int64
+	Created time.Time
+}
+
 type Password struct {
 	UserID  int64
 	Hash    string

@@ -1,4 +1,4 @@
-package operator
+package doctor
 
 import (
 	"context"
@@ -13,6 +13,9 @@ import (
 
 // examineTime bounds the examination of a region.
 const examineTime = 20 * time.Second
+
+// Finding is something that was found in a region.
+type Finding = kubernetes.Finding
 
 // Region is what was found of a region that has a platform of its own.
 type Region struct {
@@ -29,7 +32,6 @@ func (r Region) Usable() bool { return r.Reachable && len(r.Missing) == 0 }
 
 // examineRegions looks at the regions of the catalog, one after the other.
 func examineRegions(ctx context.Context, c config.Config) ([]Region, error) {
-	kubernetes.LogTo(slog.New(slog.DiscardHandler))
 	loaded, err := c.Catalog.Load(nil)
 	if err != nil {
 		return nil, err
