@@ -5,6 +5,8 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +15,7 @@ import (
 )
 
 const (
+	entry   = "web/src/main.tsx"
 	dist    = "internal/console/dist"
 	modules = "web/node_modules/"
 )
@@ -33,24 +36,16 @@ func run() error {
 		return err
 	}
 	defer os.RemoveAll(fresh)
-	command := exec.Command("go", "tool", "-modfile=tools/go.mod", "esbuild", "web/src/main.tsx", "--bundle", "--minify", "--format=esm", "--target=es2022",
+	command := exec.Command("go", "tool", "-modfile=tools/go.mod", "esbuild", entry, "--bundle", "--splitting", "--minify", "--format=esm", "--target=es2022",
 		"--jsx=automatic", "--jsx-import-source=preact", "--legal-comments=none", "--log-level=warning",
-		"--entry-names=[name]-[hash]", "--outdir="+filepath.Join(fresh, "assets"))
+		"--entry-names=[name]-[hash]", "--chunk-names=[name]-[hash]", "--outdir="+filepath.Join(fresh, "assets"), "--metafile="+filepath.Join(fresh, "parts.json"))
 	command.Stderr = os.Stderr
 	if err := command.Run(); err != nil {
 		return fmt.Errorf("esbuild: %w", err)
 	}
-	page, err := os.ReadFile("web/index.html")
+	text, err := page(fresh)
 	if err != nil {
 		return err
-	}
-	text := string(page)
-	for word, extension := range map[string]string{"SCRIPT": ".js", "STYLE": ".css"} {
-		found, err := filepath.Glob(filepath.Join(fresh, "assets", "*"+extension))
-		if err != nil || len(found) != 1 {
-			return fmt.Errorf("%d files *%s: %v", len(found), extension, err)
-		}
-		text = strings.ReplaceAll(text, `"`+word+`"`, `"/console/assets/`+filepath.Base(found[0])+`"`)
 	}
 	if err := os.WriteFile(filepath.Join(fresh, "index.html"), []byte(text), 0o644); err != nil {
 		return err
@@ -65,6 +60,44 @@ func run() error {
 		return err
 	}
 	return os.Rename(fresh, dist)
+}
+
+// page is web/index.html, with the files that it loads: those that the script needs in any case are
+// asked for before it says so.
+func page(fresh string) (string, error) {
+	parts := filepath.Join(fresh, "parts.json")
+	text, err := os.ReadFile(parts)
+	if err != nil {
+		return "", err
+	}
+	var made struct {
+		Outputs map[string]struct {
+			EntryPoint string
+			CSSBundle  string
+			Imports    []struct{ Path, Kind string }
+		}
+	}
+	if err := errors.Join(json.Unmarshal(text, &made), os.Remove(parts)); err != nil {
+		return "", err
+	}
+	html, err := os.ReadFile("web/index.html")
+	if err != nil {
+		return "", err
+	}
+	at := func(path string) string { return "/console/assets/" + filepath.Base(path) }
+	for path, o := range made.Outputs {
+		if o.EntryPoint != entry {
+			continue
+		}
+		var early strings.Builder
+		for _, i := range o.Imports {
+			if i.Kind == "import-statement" {
+				fmt.Fprintf(&early, "<link rel=\"modulepreload\" href=%q>\n", at(i.Path))
+			}
+		}
+		return strings.NewReplacer("<!-- early -->\n", early.String(), "STYLE", at(o.CSSBundle), "SCRIPT", at(path)).Replace(string(html)), nil
+	}
+	return "", errors.New("esbuild made nothing of " + entry)
 }
 
 // licences gathers what the makers of the bundle's parts want to be said.

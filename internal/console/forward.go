@@ -177,6 +177,7 @@ var guarded = regexp.MustCompile(`^(` + strings.Join([]string{
 	`POST /v4/account/oauth-clients(/[0-9a-f]+/reset[-_]secret)?`,
 	`(POST|PUT) /v4/account/users(/.*)?`,
 	`(POST|PUT) /v4/monitor/alert-channels(/[0-9]+)?`,
+	`(POST|PUT) /v4/operator/accounts(/.*)?`,
 	`DELETE /v4/.*`,
 }, "|") + `)$`)
 

@@ -58,6 +58,7 @@ func TestConsole(t *testing.T) {
 		{"restore a moment, and undo it", moments},
 		{"an import, a newer version and a last backup", moves},
 		{"usage, clients, machines and credentials", rest},
+		{"what operators see", operators},
 		{"plots", plots},
 		{"a second factor", factor},
 		{"everybody can use it", accessible},
@@ -281,7 +282,7 @@ func readOnly(t *testing.T, w *world) {
 		see("Log in to steward"), logIn("bob", password), see("What happened last"), w.visit("/console/databases"), see("again"))
 	own := []string{"tokens", "apps", "security"} // which are about the caller itself
 	// unasked are pages that know by themselves that they aren't for this user.
-	unasked := []string{"create", "settings", "alerts", "channels", "account", "clients", "usage"}
+	unasked := []string{"create", "settings", "alerts", "channels", "account", "clients", "usage", "accounts", "hosts", "doctor", "notices"}
 	seen := []string{"home", "databases", "overview", "metrics", "queries", "backups", "access", "happened", "events", "logins", "regions"}
 	for name, path := range screens {
 		if name == "public" || slices.Contains(own, name) {
@@ -353,6 +354,7 @@ var screens = map[string]string{
 	"metrics": "/console/databases/postgresql/1/metrics", "queries": "/console/databases/postgresql/1/queries", "backups": "/console/databases/postgresql/1/backups",
 	"services": "/console/services", "service": "/console/services/1", "issues": "/console/issues", "issue": "/console/issues/1", "contacts": "/console/contacts", "alerts": "/console/alerts", "channels": "/console/alerts/channels", "account": "/console/account",
 	"tokens": "/console/account/tokens", "apps": "/console/account/apps", "clients": "/console/account/clients", "logins": "/console/account/logins", "usage": "/console/account/usage", "regions": "/console/account/regions",
+	"accounts": "/console/operator", "hosts": "/console/operator/hosts", "doctor": "/console/operator/doctor", "notices": "/console/operator/notices",
 	"pages": "/console/status-pages", "security": "/console/account/security", "public": "/status/front", "machines": "/console/machines", "credentials": "/console/machines/credentials",
 	"access": "/console/databases/postgresql/1/access", "settings": "/console/databases/postgresql/1/settings", "happened": "/console/databases/postgresql/1/events",
 }

@@ -106,7 +106,7 @@ func (w *world) listens(t *testing.T, where string) {
 }
 
 // measuring are screens that show what is measured, which no event tells of: they ask again by themselves.
-var measuring = []string{"metrics", "queries", "service", "machines"}
+var measuring = []string{"metrics", "queries", "service", "machines", "hosts"}
 
 // screenReader looks at every screen by Chromium's accessibility tree, and at the dialogs that its buttons open: Escape closes
 // them, and the focus is on the button again.
@@ -135,6 +135,8 @@ func screenReader(t *testing.T, w *world) {
 		"/console/account/tokens":                  {"Make a token"},
 		"/console/account/clients":                 {"Add an OAuth client"},
 		"/console/contacts":                        {"Add a contact"},
+		"/console/operator":                        {"Add an account", "Change default", "Suspend default"},
+		"/console/operator/notices":                {"Send a test"},
 		"/console/status-pages":                    {"Publish a status page"},
 		"/console/machines/credentials":            {"Add a credential"},
 		"/console/alerts":                          {"Add a rule", "Change Disk over 80 %"},

@@ -205,6 +205,14 @@ export type BackupView = {
   verified: string | null;
 };
 
+export type BuildView = {
+  builder: string;
+  engine: string;
+  home: string;
+  server: string;
+  version: string;
+};
+
 export type ChannelAlertsView = {
   alert_count: number;
   type: "alerts-definitions";
@@ -466,6 +474,14 @@ export type Duration = {
   value: number;
 };
 
+export type EffectiveQuotas = {
+  max_databases: number | null;
+  max_disk_gb: number | null;
+  max_memory_gb: number | null;
+  max_nodes: number | null;
+  max_services: number | null;
+};
+
 export type EmailDetails = {
   addresses: Array<string>;
   recipient_type: "contacts" | "addresses";
@@ -592,6 +608,17 @@ export type FinalsView = {
   data: Array<FinalView>;
 };
 
+export type FirstUserBody = {
+  email: string;
+  username: string;
+};
+
+export type FirstUserView = {
+  email: string;
+  login_url: string;
+  username: string;
+};
+
 export type Fork = {
   "-"?: string | null;
   restore_time?: string | null;
@@ -602,6 +629,14 @@ export type ForkView = {
   restore_time: string | null;
   restored_to: string | null;
   source: number;
+};
+
+export type GatewayView = {
+  driver: string;
+  fault: string;
+  most: number;
+  tracked: number;
+  why: string;
 };
 
 export type GlobalGrants = {
@@ -703,6 +738,16 @@ export type IssueView = {
   entity: EntityView;
   id: number;
   services: Array<number>;
+};
+
+export type KubernetesReport = {
+  fault: string;
+  id: string;
+  missing: Array<RegionFinds>;
+  notes: Array<RegionFinds>;
+  operator: string;
+  reachable: boolean;
+  version: string;
 };
 
 export type LastLoginView = {
@@ -899,6 +944,13 @@ export type ListNotificationView = {
   results: number;
 };
 
+export type ListOfferedRegion = {
+  data: Array<OfferedRegion>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
 export type ListOfferedView = {
   data: Array<OfferedView>;
   page: number;
@@ -915,6 +967,13 @@ export type ListPoolView = {
 
 export type ListPrimaryChangeView = {
   data: Array<PrimaryChangeView>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
+export type ListProcessView = {
+  data: Array<ProcessView>;
   page: number;
   pages: number;
   results: number;
@@ -950,6 +1009,20 @@ export type ListStatusPageView = {
 
 export type ListTableView = {
   data: Array<TableView>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
+export type ListTellingView = {
+  data: Array<TellingView>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
+export type ListTenantView = {
+  data: Array<TenantView>;
   page: number;
   pages: number;
   results: number;
@@ -1042,6 +1115,13 @@ export type LoginView = {
 export type LogsView = {
   data: Array<LogLineView>;
   next_page_token: string | null;
+};
+
+export type MachineFacts = {
+  bubblewrap: boolean;
+  control_groups: string;
+  own_users: boolean;
+  warnings: Array<string>;
 };
 
 export type MadeChannelView = {
@@ -1172,6 +1252,13 @@ export type MigrationView = {
   total_bytes: number;
 };
 
+export type MissingView = {
+  install: string;
+  required: boolean;
+  what: string;
+  why: string;
+};
+
 export type MonitorAlertView = {
   evaluation_period_seconds: Array<number>;
   polling_interval_seconds: Array<number>;
@@ -1244,6 +1331,14 @@ export type NotificationView = {
   type: "maintenance_scheduled" | "ticket_important";
   until: string | null;
   when: string | null;
+};
+
+export type OfferedRegion = {
+  away: string;
+  id: string;
+  label: string;
+  planned: TenantUse;
+  platform: "host" | "kubernetes";
 };
 
 export type OfferedView = {
@@ -1352,6 +1447,26 @@ export type Problem = {
   reason: string;
 };
 
+export type ProcessView = {
+  account: string;
+  address: string;
+  database: number;
+  engine: string;
+  failovers: number;
+  joining: boolean;
+  label: string;
+  lag_seconds: number;
+  last_failover: string | null;
+  node: number;
+  pid: number;
+  position: string;
+  problem: string;
+  role: "primary" | "replica";
+  running: boolean;
+  server: string;
+  streaming: boolean;
+};
+
 export type ProfileUpdate = {
   authentication_type?: string;
   authorized_keys?: Array<string> | null;
@@ -1372,6 +1487,7 @@ export type ProfileView = {
   email_notifications: boolean;
   ip_whitelist_enabled: boolean;
   lish_auth_method: string;
+  operator: boolean;
   referrals: Referral;
   restricted: boolean;
   timezone: string;
@@ -1388,6 +1504,11 @@ export type Referral = {
   pending: number;
   total: number;
   url: string;
+};
+
+export type RegionFinds = {
+  command: string;
+  what: string;
 };
 
 export type RegionView = {
@@ -1421,6 +1542,15 @@ export type ReplyView = {
   public: boolean;
 };
 
+export type ReportView = {
+  engines: Array<BuildView>;
+  gateway: GatewayView;
+  host: MachineFacts;
+  missing: Array<MissingView>;
+  notes: Array<string>;
+  regions: Array<KubernetesReport>;
+};
+
 export type ResolversView = {
   ipv4: string;
   ipv6: string;
@@ -1437,6 +1567,10 @@ export type RestoreWindowView = {
 
 export type RestoreWindowsView = {
   data: Array<RestoreWindowView>;
+};
+
+export type RetriedView = {
+  retried: number;
 };
 
 export type RuleView = {
@@ -1672,6 +1806,72 @@ export type TableView = {
 export type TargetView = {
   labels: Record<string, string>;
   targets: Array<string>;
+};
+
+export type TellingView = {
+  about: string;
+  attempts: number;
+  channel: string;
+  created: string;
+  due: string | null;
+  id: number;
+  kind: string;
+  problem: string;
+  recipient: string;
+  sent: string | null;
+  state: "pending" | "sending" | "sent" | "failed";
+};
+
+export type TenantCreate = {
+  email?: string;
+  max_databases?: number | null;
+  max_disk_gb?: number | null;
+  max_memory_gb?: number | null;
+  max_nodes?: number | null;
+  max_services?: number | null;
+  name: string;
+};
+
+export type TenantQuotas = {
+  max_databases: number | null;
+  max_disk_gb: number | null;
+  max_memory_gb: number | null;
+  max_nodes: number | null;
+  max_services: number | null;
+};
+
+export type TenantUpdate = {
+  email?: string;
+  max_databases?: number | null;
+  max_disk_gb?: number | null;
+  max_memory_gb?: number | null;
+  max_nodes?: number | null;
+  max_services?: number | null;
+};
+
+export type TenantUse = {
+  databases: number;
+  disk_gb: number;
+  memory_gb: number;
+  nodes: number;
+  services: number;
+};
+
+export type TenantView = {
+  created: string;
+  effective_quotas: EffectiveQuotas;
+  email: string;
+  leftovers: number;
+  name: string;
+  quotas: TenantQuotas;
+  status: "active" | "suspended" | "deleting";
+  used: TenantUse;
+  users: number;
+};
+
+export type TestBody = {
+  channel?: string;
+  to?: string;
 };
 
 export type TicketView = {
@@ -2026,6 +2226,21 @@ export interface Operations {
   "GET /v4/monitor/services/{serviceType}/metric-definitions": { in: undefined; out: ListDefinitionView };
   "POST /v4/monitor/services/{serviceType}/metrics": { in: MetricsBody; out: FetchedView };
   "POST /v4/monitor/services/{serviceType}/token": { in: undefined; out: Empty };
+  "GET /v4/operator/accounts": { in: undefined; out: ListTenantView };
+  "POST /v4/operator/accounts": { in: TenantCreate; out: TenantView };
+  "GET /v4/operator/accounts/{accountName}": { in: undefined; out: TenantView };
+  "PUT /v4/operator/accounts/{accountName}": { in: TenantUpdate; out: TenantView };
+  "DELETE /v4/operator/accounts/{accountName}": { in: undefined; out: Empty };
+  "POST /v4/operator/accounts/{accountName}/first-user": { in: FirstUserBody; out: FirstUserView };
+  "POST /v4/operator/accounts/{accountName}/resume": { in: undefined; out: Empty };
+  "POST /v4/operator/accounts/{accountName}/suspend": { in: undefined; out: Empty };
+  "GET /v4/operator/doctor": { in: undefined; out: ReportView };
+  "GET /v4/operator/nodes": { in: undefined; out: ListProcessView };
+  "GET /v4/operator/notices": { in: undefined; out: ListTellingView };
+  "POST /v4/operator/notices/retry": { in: undefined; out: RetriedView };
+  "POST /v4/operator/notices/test": { in: TestBody; out: Empty };
+  "POST /v4/operator/notices/{noticeId}/retry": { in: undefined; out: RetriedView };
+  "GET /v4/operator/regions": { in: undefined; out: ListOfferedRegion };
   "GET /v4/profile": { in: undefined; out: ProfileView };
   "PUT /v4/profile": { in: ProfileUpdate; out: ProfileView };
   "GET /v4/profile/apps": { in: undefined; out: ListAppView };

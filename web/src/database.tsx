@@ -11,10 +11,12 @@ import { T } from "./text";
 import { Alert, Button, Card, Choice, Code, Facts, Field, Loaded, Meter, Page, Problems, Status, Table, Tabs, Time, useAction } from "./ui";
 import { Access } from "./access";
 import { Backups } from "./backups";
-import { Metrics } from "./metrics";
+import { later } from "./later";
 import { Queries } from "./queries";
 import { Settings } from "./settings";
 import { may } from "./who";
+
+const Metrics = later(() => import("./metrics").then((m) => m.Metrics));
 
 const tabs = ["", "metrics", "queries", "backups", "access", "settings", "events"] as const;
 

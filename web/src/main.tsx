@@ -3,8 +3,6 @@ import { render, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
-import { Account } from "./account";
-import { Alerts } from "./alerts";
 import { calls, post, wanted } from "./call";
 import { Contacts } from "./contacts";
 import { Create, curl } from "./create";
@@ -16,6 +14,7 @@ import { First } from "./first";
 import { plain } from "./format";
 import { Home } from "./home";
 import { Issue, Issues } from "./issues";
+import { later } from "./later";
 import { Machines } from "./managed";
 import { connected, startLive } from "./live";
 import { route, startRoutes } from "./route";
@@ -24,6 +23,10 @@ import { StatusPages } from "./statuspages";
 import { T } from "./text";
 import { Alert, Button, Code, Dialog, Field, FormDialog, Page, said } from "./ui";
 import { profile, readWho } from "./who";
+
+const Account = later(() => import("./account").then((m) => m.Account));
+const Alerts = later(() => import("./alerts").then((m) => m.Alerts));
+const Operator = later(() => import("./operator").then((m) => m.Operator));
 
 function isID(text: string | undefined): boolean {
   return /^[1-9]\d*$/.test(text ?? "");
@@ -49,6 +52,7 @@ function screen(path: string): ComponentChildren {
   if (area === "status-pages" && parts.length === 1) return <StatusPages />;
   if (area === "machines" && parts.length <= 2) return <Machines tab={second ?? ""} />;
   if (area === "account" && parts.length <= 2) return <Account tab={second ?? ""} />;
+  if (area === "operator" && parts.length <= 2) return <Operator tab={second ?? ""} />;
   return (
     <Page title={T.nothing}>
       <p>
@@ -70,6 +74,8 @@ const areas: [string, string][] = [
   ["/console/events", T.nav.events],
   ["/console/account", T.nav.account],
 ];
+
+const operators: [string, string] = ["/console/operator", T.nav.operator];
 
 function Frame() {
   const path = route.value;
@@ -104,7 +110,7 @@ function Frame() {
           {T.nav.menu}
         </button>
         <nav id="nav" class={menu ? "open" : undefined} aria-label={T.nav.label}>
-          {areas.map(([to, text]) => (
+          {[...areas, ...(profile.value?.operator ? [operators] : [])].map(([to, text]) => (
             <a key={to} href={to} aria-current={(to === "/console/" ? path === to : path.startsWith(to)) ? "page" : undefined}>
               {text}
             </a>
