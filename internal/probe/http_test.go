@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"steward/internal/monitor"
+	"steward/internal/testdir"
 )
 
 func TestURL(t *testing.T) {
@@ -102,5 +103,5 @@ func echo(w http.ResponseWriter, r *http.Request) {
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	found(t, prober(t).Check(t.Context(), here(t, "http://"+closedPort(t), "")), monitor.Refused, "The connection was refused.")
+	found(t, prober(t).Check(t.Context(), here(t, "http://"+testdir.Refused(t), "")), monitor.Refused, "The connection was refused.")
 }

@@ -50,7 +50,7 @@ func TestChecksOfDatabases(t *testing.T) {
 		t.Error("a check that waits for a text doesn't count")
 	}
 	// One that is refused is over as well.
-	found(t, p.Check(t.Context(), here(t, closedPort(t), "")), monitor.Refused, "The connection was refused.")
+	found(t, p.Check(t.Context(), here(t, testdir.Refused(t), "")), monitor.Refused, "The connection was refused.")
 	if e.over.Load() != 2 {
 		t.Error("a check that came to nothing goes on")
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"steward/internal/monitor"
-	"steward/internal/testdir"
 )
 
 // local are rules as they are out of the box.
@@ -77,16 +75,6 @@ func found(t *testing.T, r monitor.Result, class monitor.Class, detail string) {
 	if r.Took <= 0 || r.Started.IsZero() {
 		t.Errorf("started %s, took %s", r.Started, r.Took)
 	}
-}
-
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer testdir.Free(l)
-	return l.Addr().String()
 }
 
 var discard = log.New(io.Discard, "", 0)

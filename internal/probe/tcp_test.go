@@ -47,5 +47,5 @@ func TestTCP(t *testing.T) {
 			found(t, p.Check(t.Context(), target), test.class, test.detail)
 		})
 	}
-	found(t, p.Check(t.Context(), here(t, closedPort(t), "")), monitor.Refused, "The connection was refused.")
+	found(t, p.Check(t.Context(), here(t, testdir.Refused(t), "")), monitor.Refused, "The connection was refused.")
 }

@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/monitor"
+	"steward/internal/testdir"
 )
 
 // inside is a server on loopback that must not be reached; office is one that
@@ -286,7 +287,7 @@ func TestBlockedTellsNothingOfWhatIsThere(t *testing.T) {
 	z := &zone{names: map[string][][]netip.Addr{"inside.test.": {addrs("127.0.2.1")}}}
 	p := New(Options{Networks: officeRules(), UserAgent: "steward/test", Resolver: z.resolver(t)})
 	server := insideServer(t)
-	_, closed, _ := net.SplitHostPort(closedPort(t))
+	_, closed, _ := net.SplitHostPort(testdir.Refused(t))
 	check := func(region, at string, timeout time.Duration) monitor.Result {
 		return p.Check(t.Context(), Target{Address: address(t, at), Timeout: timeout, Region: region})
 	}
@@ -318,7 +319,7 @@ func TestAddressesBehindNames(t *testing.T) {
 	t.Parallel()
 	z := &zone{names: map[string][][]netip.Addr{"both.test.": {addrs("127.0.1.1", "127.0.2.1", "127.0.1.2")}}}
 	p := New(Options{Networks: officeRules(), UserAgent: "steward/test", Resolver: z.resolver(t)})
-	_, closed, _ := net.SplitHostPort(closedPort(t))
+	_, closed, _ := net.SplitHostPort(testdir.Refused(t))
 	for host, want := range map[string][]string{
 		"both.test": {"both.test", "127.0.1.1", "127.0.1.2"}, "127.0.1.1": {"127.0.1.1"}, "[::ffff:127.0.1.1]": {"127.0.1.1"}, "127.0.2.1": {"127.0.2.1"},
 	} {
@@ -383,7 +384,7 @@ func TestDNS(t *testing.T) {
 		})
 	}
 	away := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", closedPort(t))
+		return new(net.Dialer).DialContext(ctx, "tcp", testdir.Refused(t))
 	}}
 	r := New(Options{Networks: officeRules(), Resolver: away}).Check(t.Context(), Target{Address: address(t, "http://some.test"), Timeout: patience})
 	found(t, r, monitor.Inconclusive, "The monitor can't reach its name server.")

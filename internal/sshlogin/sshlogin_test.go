@@ -128,7 +128,7 @@ func TestNoServer(t *testing.T) {
 	testdir.Serve(t, l, func(conn net.Conn) { _, _ = conn.Write([]byte("220 mail.example.org ESMTP\r\n")) })
 	to := sshlogin.Target{Address: l.Addr().String(), User: "root", Key: private}
 	attempt(t, to, all[:1], sshlogin.HostKey, "no SSH server answers")
-	testdir.Free(l)
+	to.Address = testdir.Refused(t)
 	attempt(t, to, nil, sshlogin.Reach, "can't be reached")
 	if _, err := sshlogin.Try(t.Context(), sshlogin.Target{Key: seal.NewSecret("secret")}); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("a key that is none: %v", err)

@@ -66,6 +66,25 @@ func claim(ctx context.Context, first, blocks int) (release func(), err error) {
 	return release, nil
 }
 
+// Refused is an address of 127.0.0.1 that refuses connections until the test ends: nothing else can have its port meanwhile,
+// because a socket that doesn't listen has it.
+func Refused(t testing.TB) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
+}
+
 // Free closes a listener so that its port or name is free when Free returns. A
 // process that is being started has every listener of its parent until shortly
 // after it is another program: Free waits for those and lets no other start.

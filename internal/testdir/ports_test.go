@@ -2,10 +2,12 @@ package testdir
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os/exec"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -66,5 +68,17 @@ func TestFree(t *testing.T) {
 			t.Fatal(err)
 		}
 		again.Close()
+	}
+}
+
+// TestRefused: what it names refuses, and nobody can begin to listen there.
+func TestRefused(t *testing.T) {
+	at := Refused(t)
+	if _, err := net.Dial("tcp", at); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("connect: %v", err)
+	}
+	if l, err := net.Listen("tcp", at); err == nil {
+		l.Close()
+		t.Error("somebody else has the port")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"steward/internal/monitor"
 	"steward/internal/notify"
 	"steward/internal/notify/channel"
+	"steward/internal/testdir"
 )
 
 func notice() monitor.Notice {
@@ -71,12 +72,10 @@ func TestWebhook(t *testing.T) {
 
 func TestProblemsDontShowTheURL(t *testing.T) {
 	t.Parallel()
-	closed := httptest.NewServer(nil)
-	stop(closed)
 	for want, url := range map[string]string{
 		"The channel answered 503 Service Unavailable.": hook(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }),
 		"The channel answered 404 Not Found.":           hook(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }),
-		"The channel refuses connections.":              strings.Replace(closed.URL, "http://", "generic+http://", 1) + "/hunter2",
+		"The channel refuses connections.":              "generic+http://" + testdir.Refused(t) + "/hunter2",
 		"The channel ended the connection.": hook(t, func(w http.ResponseWriter, _ *http.Request) {
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err == nil {

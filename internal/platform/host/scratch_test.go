@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"steward/internal/process"
 	"steward/internal/testdir"
@@ -31,7 +32,9 @@ func TestStopAllEndsScratchServers(t *testing.T) {
 	if _, err := d.StopAll(t.Context()); err != nil {
 		t.Errorf("stop all: %v", err)
 	}
-	if p.Running() {
+	select {
+	case <-p.Done(): // noticed a moment after the fact
+	case <-time.After(10 * time.Second):
 		t.Error("the scratch server runs on")
 		if err := process.KillAll(t.Context(), left.identity(), nil); err != nil {
 			t.Error(err)
