@@ -97,6 +97,7 @@ function Frame() {
     await post("logout", {}).catch(() => undefined);
     location.assign("/console/login");
   };
+  const known = failed || profile.value !== null;
   return (
     <>
       <a class="skip" href="#main">
@@ -110,13 +111,14 @@ function Frame() {
           {T.nav.menu}
         </button>
         <nav id="nav" class={menu ? "open" : undefined} aria-label={T.nav.label}>
-          {[...areas, ...(profile.value?.operator ? [operators] : [])].map(([to, text]) => (
+          {/* Only once it is known which links there are: a link that comes later moves what stands below. */}
+          {known && [...areas, ...(profile.value?.operator ? [operators] : [])].map(([to, text]) => (
             <a key={to} href={to} aria-current={(to === "/console/" ? path === to : path.startsWith(to)) ? "page" : undefined}>
               {text}
             </a>
           ))}
         </nav>
-        {(profile.value || failed) && (
+        {known && (
           <div class="who">
             {profile.value && <span>{plain(profile.value.username)}</span>}
             <Button onClick={() => setShowCalls(true)}>{T.calls.show}</Button>
