@@ -102,6 +102,29 @@ func showLogin(l account.Login) loginView {
 	return loginView{l.ID, showTime(l.At), l.Address, l.Username, l.Restricted, l.Status}
 }
 
+// auditView is a line of the audit trail as the account's users read it. There are no bodies in it, and no secrets.
+type auditView struct {
+	ID        int64   `json:"id"`
+	Datetime  string  `json:"datetime" format:"date-time"`
+	Username  string  `json:"username" doc:"As it was then; operator for what an operator of the installation did to the account, empty where nobody was known."`
+	TokenID   *int64  `json:"token_id" doc:"Of the token that was used."`
+	ClientID  *string `json:"client_id" doc:"Of the application that the token was lent to."`
+	IP        *string `json:"ip" doc:"Null for operators."`
+	Action    string  `json:"action" doc:"The operation: its method, and its path with the names of its parameters; or an operator's command."`
+	Path      string  `json:"path" doc:"The path that was asked for; whom a command was about."`
+	Status    int     `json:"status" doc:"The status of the answer: 401 and 403 where it was refused."`
+	RequestID *string `json:"request_id"`
+}
+
+func showAudit(a account.Audit) auditView {
+	v := auditView{ID: a.ID, Datetime: showTime(a.At), Username: a.Username, Action: a.Action, Path: a.Path, Status: a.Status}
+	if a.Token != 0 {
+		v.TokenID = new(int64(a.Token))
+	}
+	v.ClientID, v.IP, v.RequestID = textOrNull(string(a.Client)), textOrNull(a.Address), textOrNull(a.RequestID)
+	return v
+}
+
 type loginPath struct {
 	ID int64 `path:"loginId" minimum:"1"`
 }
@@ -227,6 +250,8 @@ func (a *API) registerAccount() {
 		})
 	a.registerOffered()
 	a.registerUsage()
+	registerList(a, endpoint{method: http.MethodGet, path: "/v4/account/audit", id: "listAudit", summary: "List who changed what, and what was refused, in the last 90 days, newest first", tag: tag, scope: readAccount},
+		store.TrailFields, overview.Trail, showAudit)
 	a.registerLogins("/v4/account/logins", "Account", tag, false, overview.Logins, overview.Login)
 	a.registerLogins("/v4/profile/logins", "Profile", "Profile", true, overview.OwnLogins, overview.OwnLogin)
 	const kept = "/v4/profile/preferences"

@@ -36,7 +36,7 @@ func TestAccountIsShown(t *testing.T) {
 	if other := b.send("GET", "/v4/account", b.stranger(), "").decoded(t); other["euuid"] == euuid || other["company"] != "other" {
 		t.Errorf("another account: %v", other)
 	}
-	for _, path := range []string{"/v4/account", "/v4/account/logins", "/v4/account/logins/1"} {
+	for _, path := range []string{"/v4/account", "/v4/account/audit", "/v4/account/logins", "/v4/account/logins/1"} {
 		if r := b.send("GET", path, b.restricted, ""); r.StatusCode != 403 {
 			t.Errorf("%s for a restricted user: %d %s", path, r.StatusCode, r.body)
 		}
@@ -152,6 +152,42 @@ func TestLoginsComeFromTheAuditTrail(t *testing.T) {
 	}
 	if r := b.send("GET", "/v4/profile/logins/1", b.restricted, ""); r.StatusCode != 404 {
 		t.Errorf("another user's: %d %s", r.StatusCode, r.body)
+	}
+}
+
+// TestTrailIsShown to an account's unrestricted users: what changed something or was refused there, operators' own things left out, and
+// nothing of other accounts.
+func TestTrailIsShown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	at := time.Now()
+	line := account.Audit{At: at, Account: b.account, Username: "admin", Token: 7, Client: account.ConsoleClient, Address: "192.0.2.7", Action: "PUT /v4/profile", Path: "/v4/profile", Status: 200, RequestID: "r1"}
+	refused, operator, old, strange := line, line, line, line
+	refused.Username, refused.Token, refused.Client, refused.Status = "limited", 0, "", 403
+	operator.Username, operator.Token, operator.Client, operator.Address = "operator:root", 0, "", "198.51.100.1"
+	operator.Action, operator.Path = "POST /v4/operator/accounts/{accountName}/suspend", "default"
+	old.At, strange.Account = at.Add(-91*24*time.Hour), b.account+1
+	if err := b.store.AddAudit(t.Context(), old, line, refused, operator, strange); err != nil {
+		t.Fatal(err)
+	}
+	lines := func(filter string) (all []string) {
+		t.Helper()
+		for _, item := range b.send("GET", "/v4/account/audit", b.full, "", "X-Filter", filter).decoded(t)["data"].([]any) {
+			l := item.(map[string]any)
+			all = append(all, fmt.Sprintf("%v %v %v %v %v", l["username"], l["token_id"], l["ip"], l["path"], l["status"]))
+		}
+		return all
+	}
+	want := []string{"operator <nil> <nil> default 200", "limited <nil> 192.0.2.7 /v4/profile 403", "admin 7 192.0.2.7 /v4/profile 200"}
+	if got := lines("{}"); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	for filter, want := range map[string][]string{
+		`{"+or":[{"status":401},{"status":403}]}`: want[1:2], `{"username":"operator"}`: want[:1], `{"username":{"+contains":"root"}}`: nil, `{"ip":"198.51.100.1"}`: nil,
+	} {
+		if got := lines(filter); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", filter, got)
+		}
 	}
 }
 

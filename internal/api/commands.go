@@ -15,7 +15,7 @@ import (
 var commands = withEngines(map[string]string{
 	"viewAccount": "account view", "viewAccountSettings": "account settings",
 	"listAvailability": "account get-availability", "viewAvailability": "account get-account-availability",
-	"listUsage": "account usage-list", "listAccountLogins": "account logins-list", "viewAccountLogin": "account login-view",
+	"listUsage": "account usage-list", "listAudit": "account audit-list", "listAccountLogins": "account logins-list", "viewAccountLogin": "account login-view",
 	"listMaintenance": "account maintenance-list", "listNotifications": "account notifications-list",
 	"listChildAccounts": "child-account list",
 	"listClients":       "account clients-list", "createClient": "account client-create", "viewClient": "account client-view",
@@ -135,6 +135,7 @@ var tables = map[string]table{
 	"LoginUserView":    {columns: []string{"username"}, fields: loginUserFields},
 	"MadeUserView":     {columns: []string{"username", "password"}},
 	"UserPasswordView": {columns: []string{"username", "password"}},
+	"AuditView":        {columns: []string{"datetime", "username", "ip", "action", "path", "status"}, fields: store.TrailFields},
 	"LoginView":        {columns: []string{"id", "datetime", "username", "ip", "status"}, fields: store.LoginFields},
 	"MaintenanceView": {
 		columns: []string{"type", "status", "when", "complete_time", "reason"},

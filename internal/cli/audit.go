@@ -85,7 +85,7 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 // what was done: a request's method and the path that was asked for, or an
 // operator's command and whom it was about.
 func what(a account.Audit) string {
-	if method, _, ok := strings.Cut(a.Action, " /"); ok {
+	if method, _, ok := strings.Cut(a.Action, " /"); ok && strings.HasPrefix(a.Path, "/") {
 		return method + " " + printable(a.Path)
 	}
 	return a.Action + " " + printable(a.Path)

@@ -1,16 +1,50 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 
 	"steward/client"
+	"steward/internal/account"
 )
 
 type eventCommands struct {
-	List eventListCommand `cmd:"" help:"List the newest events."`
+	List  eventListCommand  `cmd:"" help:"List the newest events."`
+	Audit eventAuditCommand `cmd:"" help:"List who changed what in the account, and what was refused, newest first."`
+}
+
+type eventAuditCommand struct {
+	apiFlags
+	jsonFlag
+	Most int `default:"25" help:"How many."`
+}
+
+func (f *eventAuditCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
+	all, err := c.Changes(ctx, f.Most)
+	if err != nil {
+		return err
+	}
+	all = all[:min(len(all), f.Most)]
+	if f.JSON {
+		return printJSON(s.out, all)
+	}
+	rows := make([][]string, len(all))
+	for i, l := range all {
+		line := account.Audit{Action: l.Action, Path: l.Path, Client: account.ClientID(deref(l.ClientID)), Token: account.TokenID(deref(l.TokenID))}
+		rows[i] = []string{l.Datetime, cmp.Or(printable(l.Username), "-"), tokenText(line), cmp.Or(deref(l.IP), "-"), fmt.Sprint(l.Status), what(line)}
+	}
+	return printTable(s.out, []string{"time", "user", "token", "from", "status", "what"}, rows)
+}
+
+// deref is what p points to; zero for nil.
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
 }
 
 type eventListCommand struct {

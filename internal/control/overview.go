@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"steward/internal/account"
 	"steward/internal/fault"
@@ -38,6 +39,17 @@ func (s *Overview) Login(ctx context.Context, p account.Principal, id int64) (ac
 		return account.Login{}, err
 	}
 	return s.Store.Login(ctx, p.Account, 0, id)
+}
+
+// trailShown is how far back an account's users see the audit trail, as far as events go; the operator's command sees all of it.
+const trailShown = 90 * 24 * time.Hour
+
+// Trail is a page of who changed what in the account, and what was refused, newest first. It is for unrestricted users.
+func (s *Overview) Trail(ctx context.Context, p account.Principal, q store.ListQuery) ([]account.Audit, int, error) {
+	if err := unrestricted(p); err != nil {
+		return nil, 0, err
+	}
+	return s.Store.Trail(ctx, p.Account, s.Now().Add(-trailShown), q)
 }
 
 // OwnLogins is a page of the caller's own log-ins.

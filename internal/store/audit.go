@@ -5,7 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"steward/internal/account"
+	"steward/internal/filter"
 	"steward/internal/store/dbsqlc"
 )
 
@@ -63,4 +66,39 @@ func (q queries) Audit(ctx context.Context, since time.Time, username string, f 
 func (q queries) ExpireAudit(ctx context.Context, before time.Time) (int64, error) {
 	n, err := q.q.AuditExpire(ctx, before)
 	return n, classify(err)
+}
+
+// TrailFields are what an account's lines of the audit trail can be filtered and ordered by.
+var TrailFields = filter.Fields{
+	"id": filter.Number, "datetime": filter.Time, "username": filter.Text, "ip": filter.Text, "token_id": filter.Number,
+	"action": filter.Text, "path": filter.Text, "status": filter.Number,
+}
+
+// What operators did to an account is told without what is theirs: who of them, and where from.
+const (
+	trailByOperator = "a.username LIKE 'operator:%'"
+	trailUsername   = "CASE WHEN " + trailByOperator + " THEN 'operator' ELSE a.username END"
+	trailAddress    = "CASE WHEN " + trailByOperator + " THEN '' ELSE a.address END"
+)
+
+var trailColumns = columns{
+	"id": "a.id", "datetime": shown("a.at"), "username": trailUsername, "ip": trailAddress, "token_id": "a.token_id",
+	"action": "a.action", "path": "a.path", "status": "a.status",
+}
+
+// Trail is a page of the lines of the audit trail that an account's users may read, newest first, of those since a time, and
+// how many match.
+func (q queries) Trail(ctx context.Context, in account.ID, since time.Time, list ListQuery) ([]account.Audit, int, error) {
+	l := listing[account.Audit]{
+		sqlBuilder: sqlBuilder{columns: trailColumns, key: "a.id"}, own: "a.id DESC", scan: scanTrail,
+		what: "SELECT a.id, a.at, " + trailUsername + ", a.token_id, a.client_id, " + trailAddress + ", a.action, a.path, a.status, a.request_id",
+	}
+	l.from = "audit a WHERE a.account_id = " + l.arg(int64(in)) + " AND a.at >= " + l.arg(since)
+	return l.page(ctx, q.db, list)
+}
+
+func scanTrail(row pgx.Row, more ...any) (account.Audit, error) {
+	var a account.Audit
+	err := row.Scan(append([]any{&a.ID, &a.At, &a.Username, &a.Token, &a.Client, &a.Address, &a.Action, &a.Path, &a.Status, &a.RequestID}, more...)...)
+	return a, err
 }

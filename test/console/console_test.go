@@ -213,7 +213,7 @@ func stored(t *testing.T, w *world) {
 	}
 	w.write(t, id)
 	for _, path := range []string{
-		"/console/", "/console/databases", "/console/events", "/console/services", "/console/services/1", "/console/contacts", "/console/account/tokens", "/console/account/apps", "/console/account/clients", "/console/machines",
+		"/console/", "/console/databases", "/console/events", "/console/services", "/console/services/1", "/console/contacts", "/console/account/tokens", "/console/account/apps", "/console/account/clients", "/console/account/audit", "/console/machines",
 		"/console/alerts", "/console/alerts/channels", "/console/status-pages", "/console/issues", "/console/databases/postgresql/" + id + "/access", "/console/databases/postgresql/" + id + "/backups",
 		"/console/databases/postgresql/" + id, "/console/databases/postgresql/" + id + "/queries", "/console/databases/postgresql/" + id + "/events",
 	} {
@@ -269,7 +269,8 @@ func people(t *testing.T, w *world) {
 	if resp, err := http.DefaultClient.Do(r); err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("the token: %v, %v", resp, err)
 	}
-	w.do(t, press("I have it"), until(`!document.querySelector(".code")`), press("Delete robot"), press("Delete"), until(`!document.querySelector("[aria-label='Delete robot']")`), w.visit("/console/account/logins"), see("127.0.0.1"), w.visit("/console/account/apps"), see("Console"))
+	w.do(t, press("I have it"), until(`!document.querySelector(".code")`), press("Delete robot"), press("Delete"), until(`!document.querySelector("[aria-label='Delete robot']")`), w.visit("/console/account/logins"), see("127.0.0.1"), w.visit("/console/account/apps"), see("Console"),
+		w.visit("/console/account/audit"), until(row("Audit trail", "DELETE /v4/profile/tokens/")+`?.innerText.includes("admin")`), tick("Only what was refused"), fill("User name", "nobody"), see("Nothing was changed."))
 }
 
 // readOnly is a user who may see one database: what it may not do isn't offered.
@@ -282,7 +283,7 @@ func readOnly(t *testing.T, w *world) {
 		see("Log in to steward"), logIn("bob", password), see("What happened last"), w.visit("/console/databases"), see("again"))
 	own := []string{"tokens", "apps", "security"} // which are about the caller itself
 	// unasked are pages that know by themselves that they aren't for this user.
-	unasked := []string{"create", "settings", "alerts", "channels", "account", "clients", "usage", "accounts", "hosts", "doctor", "notices"}
+	unasked := []string{"create", "settings", "alerts", "channels", "account", "clients", "audit", "usage", "accounts", "hosts", "doctor", "notices"}
 	seen := []string{"home", "databases", "overview", "metrics", "queries", "backups", "access", "happened", "events", "logins", "regions"}
 	for name, path := range screens {
 		if name == "public" || slices.Contains(own, name) {
@@ -353,7 +354,7 @@ var screens = map[string]string{
 	"home": "/console/", "databases": "/console/databases", "create": "/console/databases/create", "events": "/console/events", "overview": "/console/databases/postgresql/1",
 	"metrics": "/console/databases/postgresql/1/metrics", "queries": "/console/databases/postgresql/1/queries", "backups": "/console/databases/postgresql/1/backups",
 	"services": "/console/services", "service": "/console/services/1", "issues": "/console/issues", "issue": "/console/issues/1", "contacts": "/console/contacts", "alerts": "/console/alerts", "channels": "/console/alerts/channels", "account": "/console/account",
-	"tokens": "/console/account/tokens", "apps": "/console/account/apps", "clients": "/console/account/clients", "logins": "/console/account/logins", "usage": "/console/account/usage", "regions": "/console/account/regions",
+	"tokens": "/console/account/tokens", "apps": "/console/account/apps", "clients": "/console/account/clients", "logins": "/console/account/logins", "audit": "/console/account/audit", "usage": "/console/account/usage", "regions": "/console/account/regions",
 	"accounts": "/console/operator", "hosts": "/console/operator/hosts", "doctor": "/console/operator/doctor", "notices": "/console/operator/notices",
 	"pages": "/console/status-pages", "security": "/console/account/security", "public": "/status/front", "machines": "/console/machines", "credentials": "/console/machines/credentials",
 	"access": "/console/databases/postgresql/1/access", "settings": "/console/databases/postgresql/1/settings", "happened": "/console/databases/postgresql/1/events",

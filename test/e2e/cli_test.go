@@ -79,6 +79,9 @@ func TestCommands(t *testing.T) {
 	if out := run("event", "list"); !strings.Contains(out, "database_create") || !strings.Contains(out, "100%") {
 		t.Errorf("event list printed %s", out)
 	}
+	if out := run("event", "audit"); !strings.Contains(out, "POST /v4/databases/postgresql/instances/") || !strings.Contains(out, "127.0.0.1") {
+		t.Errorf("event audit printed %s", out)
+	}
 	if out := run("node", "list", "--data", s.Data); !strings.Contains(out, "postgresql-15") || !strings.Contains(out, "running") {
 		t.Errorf("node list printed %s", out)
 	}

@@ -10,14 +10,14 @@ import { T } from "./text";
 import { Alert, Button, Card, Choice, Dialog, FormDialog, Items, Loaded, Once, Page, Problems, Status, Sure, Table, Tabs, Text, Tick, Time, useAction } from "./ui";
 import { may, profile } from "./who";
 
-const tabs = ["", "security", "tokens", "apps", "clients", "logins", "usage", "regions"] as const;
+const tabs = ["", "security", "tokens", "apps", "clients", "logins", "audit", "usage", "regions"] as const;
 
 export function Account({ tab }: { tab: string }) {
   const at = (t: string) => "/console/account" + (t && "/" + t);
   return (
     <Page title={T.account.title}>
       <Tabs label={T.account.parts} at={at(tab)} all={tabs.map((t) => [at(t), T.account.tab[t]])} />
-      {tab === "" ? <Users /> : tab === "security" ? <Yourself /> : tab === "tokens" ? <Tokens /> : tab === "apps" ? <Apps /> : tab === "logins" ? <Logins /> : tab === "clients" ? <Clients /> : tab === "usage" ? <Usage /> : tab === "regions" ? <Regions /> : <Alert>{T.gone}</Alert>}
+      {tab === "" ? <Users /> : tab === "security" ? <Yourself /> : tab === "tokens" ? <Tokens /> : tab === "apps" ? <Apps /> : tab === "logins" ? <Logins /> : tab === "audit" ? <Trail /> : tab === "clients" ? <Clients /> : tab === "usage" ? <Usage /> : tab === "regions" ? <Regions /> : <Alert>{T.gone}</Alert>}
     </Page>
   );
 }
@@ -251,4 +251,64 @@ function Logins() {
       </Loaded>
     </Card>
   );
+}
+
+const changesPerPage = 100;
+
+// Trail is who changed what, and what was refused.
+function Trail() {
+  const [username, setUsername] = useState("");
+  const [refused, setRefused] = useState(false);
+  const [page, setPage] = useState(1);
+  const filter: Record<string, unknown> = {};
+  if (username) filter["username"] = { "+contains": username };
+  if (refused) filter["+or"] = [{ status: 401 }, { status: 403 }];
+  const read = useReader(may.account() ? "audit" + JSON.stringify([filter, page]) : null, (background) => call("GET /v4/account/audit", { query: { page, page_size: changesPerPage }, filter, background }));
+  if (!may.account()) return <Alert kind="warn">{T.forbidden}</Alert>;
+  const first = (change: () => void) => {
+    change();
+    setPage(1);
+  };
+  return (
+    <Card title={T.audit.title} wide>
+      <p class="hint">{T.audit.text}</p>
+      <div class="filters">
+        <Text label={T.account.name} name="username" value={username} set={(v) => first(() => setUsername(v))} />
+        <Tick label={T.audit.refused} on={refused} set={(v) => first(() => setRefused(v))} />
+      </div>
+      <Loaded of={read}>
+        {(l) => (
+          <>
+            <Table
+              label={T.audit.title}
+              rows={l.data}
+              id={(r) => r.id}
+              empty={<p>{T.audit.none}</p>}
+              columns={[
+                { head: T.events.when, cell: (r) => <Time at={r.datetime} /> },
+                { head: T.account.name, cell: (r) => (r.username ? plain(r.username) : T.none) },
+                { head: T.queries.from, cell: (r) => r.ip ?? T.none },
+                { head: T.audit.token, number: true, cell: (r) => r.token_id ?? T.none },
+                { head: T.audit.asked, cell: (r) => <code>{plain(asked(r.action, r.path))}</code> },
+                { head: T.audit.answer, number: true, cell: (r) => <span class={r.status >= 400 ? "problem" : undefined}>{r.status}</span> },
+              ]}
+            />
+            {l.pages > 1 && (
+              <div class="actions">
+                <Button disabled={page <= 1} onClick={() => setPage(page - 1)}>{T.audit.newer}</Button>
+                <Button disabled={page >= l.pages} onClick={() => setPage(page + 1)}>{T.audit.older}</Button>
+                <span class="hint">{T.audit.page(page, l.pages)}</span>
+              </div>
+            )}
+          </>
+        )}
+      </Loaded>
+    </Card>
+  );
+}
+
+// asked is a request's method and path, or an operator's command and whom it was about.
+function asked(action: string, path: string): string {
+  const [method, operation] = action.split(" /", 2);
+  return operation === undefined ? `${action} ${path}` : `${method} ${path.startsWith("/") ? path : `/${operation} ${path}`}`;
 }

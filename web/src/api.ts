@@ -165,6 +165,19 @@ export type AskedMetric = {
   name: string;
 };
 
+export type AuditView = {
+  action: string;
+  client_id: string | null;
+  datetime: string;
+  id: number;
+  ip: string | null;
+  path: string;
+  request_id: string | null;
+  status: number;
+  token_id: number | null;
+  username: string;
+};
+
 export type AutoSuspend = {
   idle_minutes?: number;
 };
@@ -785,6 +798,13 @@ export type ListAnyDatabaseView = {
 
 export type ListAppView = {
   data: Array<AppView>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
+export type ListAuditView = {
+  data: Array<AuditView>;
   page: number;
   pages: number;
   results: number;
@@ -2021,6 +2041,7 @@ export type WindowView = {
 // What each operation answers and takes, by its method and path.
 export interface Operations {
   "GET /v4/account": { in: undefined; out: AccountView };
+  "GET /v4/account/audit": { in: undefined; out: ListAuditView };
   "GET /v4/account/availability": { in: undefined; out: ListOfferedView };
   "GET /v4/account/availability/{id}": { in: undefined; out: OfferedView };
   "GET /v4/account/child-accounts": { in: undefined; out: ListAccountView };

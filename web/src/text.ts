@@ -275,13 +275,17 @@ export const T = {
     publicText: "It can't keep a secret: it runs in a browser or on users' machines", made: "The client is there.", once: "This is the client's secret. It is shown this one time.", reset: "New secret", resetOf: (label: string) => `New secret for ${label}`, resetText: "The old secret is refused from now on.",
     deleteTitle: "Delete the client", deleteText: "All that users allowed it ends at once.",
   },
+  audit: {
+    title: "Audit trail", text: "Requests that changed something or were refused, in the last 90 days.", refused: "Only what was refused", none: "Nothing was changed.", token: "Token", asked: "What was asked", answer: "Answer",
+    newer: "Newer", older: "Older", page: (n: number, of: number) => `Page ${n} of ${of}`,
+  },
   regions: { offers: "Offers", plans: "Plans with room" },
   contacts: {
     title: "Contacts", all: "Who is told of issues", add: "Add a contact", none: "Nobody is told yet.", name: "Name", email: "E-mail", group: "Group", phone: "Phone", groupHint: "Services name the group that is told; empty: told of everything.",
     change: "Change", changeOf: (name: string) => `Change ${name}`, deleteOf: (name: string) => `Delete ${name}`, deleteTitle: "Delete the contact", deleteText: "The contact isn't told of anything any more.",
   },
   account: {
-    title: "Account", parts: "Parts of the account", tab: { "": "Users", security: "Yourself", tokens: "Tokens", apps: "Applications", clients: "OAuth clients", logins: "Log-ins", usage: "Usage", regions: "Regions" },
+    title: "Account", parts: "Parts of the account", tab: { "": "Users", security: "Yourself", tokens: "Tokens", apps: "Applications", clients: "OAuth clients", logins: "Log-ins", audit: "Audit trail", usage: "Usage", regions: "Regions" },
     mail: "Your e-mail address", users: "Users", addUser: "Add a user", added: "The user is there.", name: "User name", rights: "Rights", restricted: "Restricted", all: "All", password: "Password", noPassword: "None", lastLogin: "Last log-in",
     grants: "Grants", grantsOf: (name: string) => `Grants of ${name}`, deleteUser: "Delete the user", deleteUserText: "The user's tokens and applications end at once.", restrict: "May do only what is granted",
     linkHint: (name: string) => `The operator gives the user a link for the first log-in: steward user link ${name}`,
