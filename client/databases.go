@@ -28,9 +28,11 @@ type Database struct {
 	Port         int    `json:"port"`
 	Created      string `json:"created"`
 	Updated      string `json:"updated"`
-	UsedDiskGB   *int   `json:"used_disk_size_gb"`
-	TotalDiskGB  *int   `json:"total_disk_size_gb"`
-	Fork         *Fork  `json:"fork"`
+	// AllowListNotes say what items of the allow list are for.
+	AllowListNotes map[string]string `json:"allow_list_notes"`
+	UsedDiskGB     *int              `json:"used_disk_size_gb"`
+	TotalDiskGB    *int              `json:"total_disk_size_gb"`
+	Fork           *Fork             `json:"fork"`
 	// OldestRestoreTime is when the oldest complete backup began, "" without any.
 	OldestRestoreTime string `json:"oldest_restore_time"`
 	// NewestRestoreTime is the newest moment that can be restored, "" without a backup.
@@ -106,7 +108,9 @@ type CreateDatabase struct {
 	Encrypted     bool     `json:"encrypted,omitempty"`
 	SSLConnection *bool    `json:"ssl_connection,omitempty"`
 	AllowList     []string `json:"allow_list"`
-	Fork          *Fork    `json:"fork,omitempty"`
+	// AllowListNotes say what items of AllowList are for.
+	AllowListNotes map[string]string `json:"allow_list_notes,omitempty"`
+	Fork           *Fork             `json:"fork,omitempty"`
 	// EngineConfig are settings of the server.
 	EngineConfig EngineConfig `json:"engine_config,omitempty"`
 	// AutoSuspend is when it falls asleep; nil for what the operator chose.
@@ -122,6 +126,8 @@ type UpdateDatabase struct {
 	Label     *string   `json:"label,omitempty"`
 	Type      *string   `json:"type,omitempty"`
 	AllowList *[]string `json:"allow_list,omitempty"`
+	// AllowListNotes replace all notes; nil keeps those of the items that stay.
+	AllowListNotes *map[string]string `json:"allow_list_notes,omitempty"`
 	// Version is a newer release series that the data is moved to.
 	Version *string `json:"version,omitempty"`
 	// ClusterSize is the number of nodes.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -81,6 +82,7 @@ type databaseView struct {
 	Encrypted       bool              `json:"encrypted"`
 	SSLConnection   bool              `json:"ssl_connection"`
 	AllowList       []string          `json:"allow_list" nullable:"false"`
+	AllowNotes      map[string]string `json:"allow_list_notes" doc:"What items of allow_list are for, by item."`
 	Hosts           hostsView         `json:"hosts"`
 	Members         map[string]string `json:"members" doc:"Addresses with the role behind them: primary or failover."`
 	Port            int               `json:"port"`
@@ -235,10 +237,11 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 		ReadOnly: c.ReadOnly, Replication: string(c.Replication), Commit: string(c.Commit),
 		Fork: showFork(c.Fork), OldestRestore: optionalTime(c.OldestBackup),
 		NewestRestore: optionalTime(a.Control.Clusters.NewestRestore(c)),
-		Protected:     c.Protected,
-		Autoscale:     autoscaleView{c.Autoscale.Enabled, c.Autoscale.OrDefault().Percent, textOrNull(c.Autoscale.Max)},
-		AutoSuspend:   autoSuspendView{c.AutoSuspend}, Sleeping: c.SleepingSince != nil, SleepingSince: optionalTime(c.SleepingSince),
+		Protected:     c.Protected, AllowNotes: map[string]string{},
+		Autoscale:   autoscaleView{c.Autoscale.Enabled, c.Autoscale.OrDefault().Percent, textOrNull(c.Autoscale.Max)},
+		AutoSuspend: autoSuspendView{c.AutoSuspend}, Sleeping: c.SleepingSince != nil, SleepingSince: optionalTime(c.SleepingSince),
 	}
+	maps.Copy(v.AllowNotes, c.AllowNotes)
 	if v.Members == nil {
 		v.Members = map[string]string{}
 	}
@@ -287,6 +290,8 @@ type Ordered struct {
 
 	Autoscale *autoscale `json:"autoscale,omitempty" doc:"When the database moves to the next type by itself; never when left out, for a fork, too."`
 
+	AllowNotes map[string]string `json:"allow_list_notes,omitempty" doc:"What items of allow_list are for, by item, in at most 100 characters each."`
+
 	Protected *bool `json:"deletion_protection,omitempty" doc:"Whether the database can't be deleted before this is taken back; false when left out, for a fork, too."`
 }
 
@@ -306,7 +311,7 @@ func (o Ordered) spec(engine cluster.Engine, f *cluster.Fork, faults *fault.Faul
 		Label: text("label", o.Label), Region: text("region", o.Region), Type: text("type", o.Type),
 		Engine: engine, Encrypted: orDefault(o.Encrypted, false), Fork: f, Asked: orDefault(o.Updates.change(), cluster.WindowChange{}),
 		AskedAutoSuspend: o.AutoSuspend.minutes(), Protected: orDefault(o.Protected, false),
-		Autoscale: cluster.Autoscale{}.Merge(o.Autoscale.change()),
+		AllowNotes: o.AllowNotes, Autoscale: cluster.Autoscale{}.Merge(o.Autoscale.change()),
 	}
 	var ok bool
 	if s.Series, ok = seriesOf(engine, text("engine", o.Engine)); !ok && !faults.Name("engine") {
@@ -410,14 +415,15 @@ func orDefault[T any](p *T, other T) T {
 
 // databaseUpdate is an update request.
 type databaseUpdate struct {
-	Label       *string       `json:"label,omitempty" minLength:"3" maxLength:"32"`
-	Type        *string       `json:"type,omitempty" doc:"Another plan. One with less disk only while the data takes 80 % of that at most."`
-	AllowList   *[]string     `json:"allow_list,omitempty" nullable:"false" maxItems:"10000" doc:"Replaces the whole list."`
-	Updates     *windowUpdate `json:"updates,omitempty"`
-	AutoSuspend *autoSuspend  `json:"auto_suspend,omitempty"`
-	Autoscale   *autoscale    `json:"autoscale,omitempty"`
-	Version     *string       `json:"version,omitempty" doc:"As it is; or a newer release series, or its major version, that the data is moved to: by itself, with a pause that upgrade-check tells beforehand."`
-	Protected   *bool         `json:"deletion_protection,omitempty" doc:"Whether the database can't be deleted before this is taken back."`
+	Label       *string            `json:"label,omitempty" minLength:"3" maxLength:"32"`
+	Type        *string            `json:"type,omitempty" doc:"Another plan. One with less disk only while the data takes 80 % of that at most."`
+	AllowList   *[]string          `json:"allow_list,omitempty" nullable:"false" maxItems:"10000" doc:"Replaces the whole list."`
+	AllowNotes  *map[string]string `json:"allow_list_notes,omitempty" doc:"What items of allow_list are for, by item, in at most 100 characters each. Replaces all notes; when left out those stay whose items do."`
+	Updates     *windowUpdate      `json:"updates,omitempty"`
+	AutoSuspend *autoSuspend       `json:"auto_suspend,omitempty"`
+	Autoscale   *autoscale         `json:"autoscale,omitempty"`
+	Version     *string            `json:"version,omitempty" doc:"As it is; or a newer release series, or its major version, that the data is moved to: by itself, with a pause that upgrade-check tells beforehand."`
+	Protected   *bool              `json:"deletion_protection,omitempty" doc:"Whether the database can't be deleted before this is taken back."`
 	// How many nodes there are to be.
 	ClusterSize *int    `json:"cluster_size,omitempty" enum:"1,3" doc:"Nodes come and go while the database is written to."`
 	Replication *string `json:"replication_type,omitempty" enum:"none,asynch,semi_synch" doc:"As it is, or another together with another cluster_size; what suits that when left out."`
@@ -467,7 +473,7 @@ func (u *windowUpdate) change() *cluster.WindowChange {
 func (b databaseUpdate) change(faults *fault.Faults) control.UpdateCluster {
 	b.refuse(faults)
 	in := control.UpdateCluster{
-		Label: b.Label, Type: b.Type, AllowList: b.AllowList, Version: b.Version, Fixed: b.fixed(),
+		Label: b.Label, Type: b.Type, AllowList: b.AllowList, AllowNotes: b.AllowNotes, Version: b.Version, Fixed: b.fixed(),
 		Size: b.ClusterSize, Replication: (*cluster.Replication)(b.Replication), Commit: (*cluster.Commit)(b.Commit), Config: b.EngineConfig,
 	}
 	in.Updates, in.AutoSuspend, in.Protected, in.Autoscale = b.Updates.change(), b.AutoSuspend.minutes(), b.Protected, b.Autoscale.change()

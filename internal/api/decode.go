@@ -128,6 +128,22 @@ func (c *checker) object(path string, object map[string]any, schema *huma.Schema
 	}
 }
 
+// entries checks what stands under names of the client's own, where the schema says what that is, and takes out those at fault.
+func (c *checker) entries(path string, object map[string]any, schema *huma.Schema) {
+	each, ok := schema.AdditionalProperties.(*huma.Schema)
+	if each = c.resolve(each); !ok || each.Type == "" {
+		return // of any kind
+	}
+	for name, value := range object {
+		if value == nil && !each.Nullable {
+			c.faults.Add(join(path, name), "Must not be null")
+		}
+		if value == nil && !each.Nullable || value != nil && !c.value(join(path, name), value, each) {
+			delete(object, name)
+		}
+	}
+}
+
 func join(path, name string) string {
 	if path == "" {
 		return name
@@ -152,7 +168,8 @@ func (c *checker) value(path string, value any, schema *huma.Schema) bool {
 	case huma.TypeObject:
 		if object, ok := value.(map[string]any); ok {
 			if len(schema.Properties) == 0 {
-				return true // of any members
+				c.entries(path, object, schema)
+				return true
 			}
 			c.object(path, object, schema)
 			return true // its faulty members are gone already

@@ -39,6 +39,43 @@ func TestDeletionProtection(t *testing.T) {
 	expect("GET", "", 404, "")
 }
 
+// TestAllowListNotes: notes go with the items that they are on, and with a fork's own list.
+func TestAllowListNotes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const all = "/v4/databases/mysql/instances"
+	create := `{"label":"noted","engine":"mysql/10.11","region":"local","type":"g6-nanode-1","allow_list":["192.0.2.1","10.0.0.0/8"],"allow_list_notes":`
+	if r := b.send("POST", all, b.full, create+`{"192.0.2.9":"gone"}}`); r.StatusCode != 400 || !strings.Contains(r.body, `"field":"allow_list_notes"`) {
+		t.Errorf("%d %s", r.StatusCode, r.body)
+	}
+	made := b.send("POST", all, b.full, create+`{"192.0.2.1":"Office"}}`)
+	if made.StatusCode != 200 || !strings.Contains(made.body, `"allow_list_notes":{"192.0.2.1":"Office"}`) {
+		t.Fatalf("%d %s", made.StatusCode, made.body)
+	}
+	var id int64
+	if err := b.store.Pool().QueryRow(t.Context(), "UPDATE clusters SET status = 'active' RETURNING id").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		body   string
+		status int
+		want   string
+	}{
+		{`{"label":"still"}`, 200, `"allow_list_notes":{"192.0.2.1":"Office"}`},
+		{`{"allow_list_notes":{"192.0.2.1":"Office","10.0.0.0/8":"VPN"}}`, 200, `"allow_list_notes":{"10.0.0.0/8":"VPN","192.0.2.1":"Office"}`},
+		{`{"allow_list_notes":{"192.0.2.1":null,"10.0.0.0/8":7}}`, 400, `[{"field":"allow_list_notes.10.0.0.0/8","reason":"Must be a string"},{"field":"allow_list_notes.192.0.2.1","reason":"Must not be null"}]`},
+		{`{"allow_list_notes":{"192.0.2.7":"nobody"}}`, 400, `Notes on what isn't in allow_list: 192.0.2.7`},
+		{`{"allow_list":["nonsense"],"allow_list_notes":{"nonsense":"x"}}`, 400, `"field":"allow_list","reason"`},
+		{`{"allow_list_notes":{}}`, 200, `"status":"active"`},
+		{`{"allow_list_notes":{"10.0.0.0/8":"VPN"}}`, 200, `"allow_list_notes":{"10.0.0.0/8":"VPN"}`},
+		{`{"allow_list":["192.0.2.1"]}`, 200, `"allow_list_notes":{}`},
+	} {
+		if r := b.send("PUT", fmt.Sprintf("%s/%d", all, id), b.full, c.body); r.StatusCode != c.status || !strings.Contains(r.body, c.want) {
+			t.Errorf("%s: %d %s", c.body, r.StatusCode, r.body)
+		}
+	}
+}
+
 // TestAutoscale: a database says when it moves to the next type; members that are left out stay.
 func TestAutoscale(t *testing.T) {
 	t.Parallel()

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,19 +170,20 @@ type dbCreateCommand struct {
 	apiFlags
 	jsonFlag
 	waitFlag
-	Label       string   `arg:"" help:"Its name: 3-32 letters, digits, - and _."`
-	Engine      string   `required:"" help:"Engine and series, such as postgresql/15 or mysql/10.11."`
-	Type        string   `default:"g6-nanode-1" help:"Plan."`
-	Region      string   `default:"local" help:"Region."`
-	Nodes       int      `default:"1" help:"1, or 3: a primary and two replicas."`
-	Allow       []string `help:"Addresses and ranges that may connect."`
-	Encrypted   bool     `help:"Encrypt the data at rest."`
-	Fork        int64    `placeholder:"ID" help:"Take the data of this database's newest backup."`
-	At          string   `placeholder:"TIME" help:"With --fork: of this moment, such as 2026-01-31T18:04:05; without continuous backups, of the newest one before it."`
-	Config      []string `placeholder:"NAME=VALUE" help:"Settings of the server; 'steward db config list' names them." sep:"none"`
-	AutoSuspend *int     `placeholder:"MINUTES" help:"Put it to sleep after so many minutes without a session, until somebody connects; 0 for never."`
-	Protect     bool     `help:"Refuse to delete it until 'steward db update --no-protect'."`
-	NoTLS       bool     `name:"no-tls-required" help:"Let clients connect without TLS too."`
+	Label       string            `arg:"" help:"Its name: 3-32 letters, digits, - and _."`
+	Engine      string            `required:"" help:"Engine and series, such as postgresql/15 or mysql/10.11."`
+	Type        string            `default:"g6-nanode-1" help:"Plan."`
+	Region      string            `default:"local" help:"Region."`
+	Nodes       int               `default:"1" help:"1, or 3: a primary and two replicas."`
+	Allow       []string          `help:"Addresses and ranges that may connect."`
+	AllowNote   map[string]string `placeholder:"ADDRESS=TEXT" mapsep:"none" help:"What an address of --allow is for."`
+	Encrypted   bool              `help:"Encrypt the data at rest."`
+	Fork        int64             `placeholder:"ID" help:"Take the data of this database's newest backup."`
+	At          string            `placeholder:"TIME" help:"With --fork: of this moment, such as 2026-01-31T18:04:05; without continuous backups, of the newest one before it."`
+	Config      []string          `placeholder:"NAME=VALUE" help:"Settings of the server; 'steward db config list' names them." sep:"none"`
+	AutoSuspend *int              `placeholder:"MINUTES" help:"Put it to sleep after so many minutes without a session, until somebody connects; 0 for never."`
+	Protect     bool              `help:"Refuse to delete it until 'steward db update --no-protect'."`
+	NoTLS       bool              `name:"no-tls-required" help:"Let clients connect without TLS too."`
 }
 
 func (f *dbCreateCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
@@ -194,7 +197,7 @@ func (f *dbCreateCommand) Run(ctx context.Context, s *streams, c *client.Client)
 	required := !f.NoTLS
 	asked := client.CreateDatabase{
 		Label: f.Label, Engine: f.Engine, Type: f.Type, Region: f.Region, ClusterSize: f.Nodes,
-		AllowList: append([]string{}, f.Allow...), Encrypted: f.Encrypted, SSLConnection: &required, EngineConfig: config, AutoSuspend: autoSuspend(f.AutoSuspend),
+		AllowList: append([]string{}, f.Allow...), AllowListNotes: f.AllowNote, Encrypted: f.Encrypted, SSLConnection: &required, EngineConfig: config, AutoSuspend: autoSuspend(f.AutoSuspend),
 		DeletionProtection: f.Protect,
 	}
 	if f.Fork != 0 {
@@ -219,15 +222,16 @@ type dbUpdateCommand struct {
 	jsonFlag
 	waitFlag
 	databaseArg
-	Label       *string   `help:"New label."`
-	Type        *string   `help:"Another plan; a smaller one only when the data has room in it."`
-	Nodes       *int      `help:"1, or 3: with a replica that takes over." enum:"1,3"`
-	Allow       *[]string `help:"The whole new list; an empty one blocks everybody."`
-	AutoSuspend *int      `placeholder:"MINUTES" help:"Put it to sleep after so many minutes without a session, until somebody connects; 0 for never."`
-	Protect     *bool     `negatable:"" help:"Refuse to delete it, or no longer."`
-	Autoscale   *bool     `negatable:"" help:"Move to the next type when the disk fills, or no longer."`
-	AtPercent   *int      `name:"autoscale-at" placeholder:"PERCENT" help:"How full the disk is then: 50 to 90."`
-	MaxType     string    `name:"autoscale-max" placeholder:"TYPE" help:"The type beyond which it doesn't grow."`
+	Label       *string           `help:"New label."`
+	Type        *string           `help:"Another plan; a smaller one only when the data has room in it."`
+	Nodes       *int              `help:"1, or 3: with a replica that takes over." enum:"1,3"`
+	Allow       *[]string         `help:"The whole new list; an empty one blocks everybody."`
+	AllowNote   map[string]string `placeholder:"ADDRESS=TEXT" mapsep:"none" help:"What an address that may connect is for; an empty text takes a note away."`
+	AutoSuspend *int              `placeholder:"MINUTES" help:"Put it to sleep after so many minutes without a session, until somebody connects; 0 for never."`
+	Protect     *bool             `negatable:"" help:"Refuse to delete it, or no longer."`
+	Autoscale   *bool             `negatable:"" help:"Move to the next type when the disk fills, or no longer."`
+	AtPercent   *int              `name:"autoscale-at" placeholder:"PERCENT" help:"How full the disk is then: 50 to 90."`
+	MaxType     string            `name:"autoscale-max" placeholder:"TYPE" help:"The type beyond which it doesn't grow."`
 }
 
 // autoSuspend is what is asked for by a flag; nil for nothing.
@@ -246,9 +250,24 @@ func (f *dbUpdateCommand) autoscale() *client.Autoscale {
 	return &client.Autoscale{Enabled: f.Autoscale, Percent: f.AtPercent, Max: f.MaxType}
 }
 
+// notes are those that the database has with the changed ones among them; nil where none is changed.
+func (f *dbUpdateCommand) notes(d client.Database) *map[string]string {
+	if len(f.AllowNote) == 0 {
+		return nil
+	}
+	notes := map[string]string{}
+	for item, note := range d.AllowListNotes {
+		if f.Allow == nil || slices.Contains(*f.Allow, item) {
+			notes[item] = note
+		}
+	}
+	maps.Copy(notes, f.AllowNote)
+	return &notes
+}
+
 func (f *dbUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
 	d, err := c.UpdateDatabase(ctx, d, client.UpdateDatabase{
-		Label: f.Label, Type: f.Type, AllowList: f.Allow, ClusterSize: f.Nodes, AutoSuspend: autoSuspend(f.AutoSuspend), DeletionProtection: f.Protect, Autoscale: f.autoscale(),
+		AllowListNotes: f.notes(d), Label: f.Label, Type: f.Type, AllowList: f.Allow, ClusterSize: f.Nodes, AutoSuspend: autoSuspend(f.AutoSuspend), DeletionProtection: f.Protect, Autoscale: f.autoscale(),
 	})
 	if err != nil {
 		return err

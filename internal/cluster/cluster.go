@@ -69,6 +69,7 @@ type Spec struct {
 	Encrypted     bool
 	SSLConnection bool
 	AllowList     AllowList
+	AllowNotes    AllowNotes
 	Replication   Replication
 	// Commit is empty for MySQL.
 	Commit  Commit

@@ -42,6 +42,10 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	list, err := cluster.ParseAllowList(spec.AllowList)
 	found := faultsIn(err)
 	spec.AllowList = list
+	if err == nil {
+		spec.AllowNotes, err = cluster.ParseAllowNotes(spec.AllowNotes, list)
+		found = append(found, faultsIn(err)...)
+	}
 	source, err := s.source(ctx, p, spec.Fork)
 	if err != nil {
 		return cluster.Cluster{}, err

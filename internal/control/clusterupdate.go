@@ -18,6 +18,8 @@ type UpdateCluster struct {
 	Label     *string
 	Type      *string
 	AllowList *[]string
+	// AllowNotes replace all notes on its items; nil keeps those of the items that stay.
+	AllowNotes *map[string]string
 	Updates   *cluster.WindowChange
 	// Size is how many nodes there are to be; Replication and Commit may change with it.
 	Size        *int
@@ -168,12 +170,18 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 		c.Updates = c.Updates.Merge(*in.Updates)
 		faults = append(faults, c.Updates.Validate()...)
 	}
+	known := true
 	if in.AllowList != nil && !c.AllowList.Equal(*in.AllowList) { // what was taken in earlier times isn't checked anew
 		list, err := cluster.ParseAllowList(*in.AllowList)
-		faults = append(faults, faultsIn(err)...)
+		faults, known = append(faults, faultsIn(err)...), err == nil
 		if err == nil && !list.Equal(c.AllowList) {
 			c.AllowList, action, params.AllowList = list, operation.Update, true
 		}
+	}
+	c.AllowNotes = c.AllowNotes.Of(c.AllowList)
+	if in.AllowNotes != nil && known {
+		notes, err := cluster.ParseAllowNotes(*in.AllowNotes, c.AllowList)
+		c.AllowNotes, faults = notes, append(faults, faultsIn(err)...)
 	}
 	faults = append(faults, s.autoSuspend(&c.Spec, in.AutoSuspend)...)
 	if c.AutoSuspend != was.AutoSuspend {

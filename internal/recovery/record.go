@@ -40,6 +40,7 @@ type Record struct {
 	Commit        cluster.Commit                 `json:"commit"`
 	Updates       cluster.Window                 `json:"updates"`
 	Config        parameter.Config               `json:"engine_config,omitempty"`
+	AllowNotes    cluster.AllowNotes             `json:"allow_list_notes,omitempty"`
 	AutoSuspend   int                            `json:"auto_suspend,omitempty"`
 	Autoscale     cluster.Autoscale              `json:"autoscale,omitzero"`
 	Protected     bool                           `json:"deletion_protection,omitempty"`
@@ -67,7 +68,7 @@ func gather(ctx context.Context, s *store.Store, id cluster.ID) (Record, error) 
 	}
 	r := Record{
 		Version: version, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Series: c.Series, Region: c.Region, Type: c.Type, Size: c.Size,
-		Encrypted: c.Encrypted, SSLConnection: c.SSLConnection, AllowList: c.AllowList, Replication: c.Replication, Commit: c.Commit,
+		Encrypted: c.Encrypted, SSLConnection: c.SSLConnection, AllowList: c.AllowList, AllowNotes: c.AllowNotes, Replication: c.Replication, Commit: c.Commit,
 		Updates: c.Updates, Config: c.Config, AutoSuspend: c.AutoSuspend, Autoscale: c.Autoscale, Protected: c.Protected, Port: c.Port, Created: c.Created.UTC(),
 	}
 	if c.Deleted != nil {
@@ -99,7 +100,7 @@ func (r Record) cluster(owner account.ID) cluster.Cluster {
 		ID: r.Cluster, Account: owner, Port: r.Port, Created: r.Created,
 		Spec: cluster.Spec{
 			Label: r.Label, Engine: r.Engine, Series: r.Series, Region: r.Region, Type: r.Type, Size: r.Size, Encrypted: r.Encrypted,
-			SSLConnection: r.SSLConnection, AllowList: r.AllowList, Replication: r.Replication, Commit: r.Commit, Updates: r.Updates,
+			SSLConnection: r.SSLConnection, AllowList: r.AllowList, AllowNotes: r.AllowNotes, Replication: r.Replication, Commit: r.Commit, Updates: r.Updates,
 			Config: r.Config, AutoSuspend: r.AutoSuspend, Autoscale: r.Autoscale, Protected: r.Protected,
 		},
 	}

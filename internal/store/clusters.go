@@ -53,7 +53,7 @@ const selectCluster = `SELECT id, account_id, label, engine, series, region, typ
 	tasks, window_announced, window_begun, engine_config, auto_suspend, sleeping_since, protected, platform, autoscale, autoscale_percent, autoscale_max,
 	pools, coalesce(pool_port, 0), final_until,
 	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete'),
-	(SELECT max(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete' AND b.problem = '')`
+	(SELECT max(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete' AND b.problem = ''), allow_list_notes`
 
 // portLock is the class of the advisory lock that serialises giving out ports.
 const portLock = 7001
@@ -96,6 +96,10 @@ func (t *Tx) insertCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 	if err != nil {
 		return c, fmt.Errorf("encode engine_config: %w", err)
 	}
+	notes, err := encodeNotes(c.AllowNotes)
+	if err != nil {
+		return c, err
+	}
 	source, moment, asked := forkColumns(c.Fork)
 	err = t.q.ClusterCreate(ctx, dbsqlc.ClusterCreateParams{
 		ID: int64(c.ID), AccountID: int64(c.Account), Label: c.Label, Engine: string(c.Engine), Series: c.Series, Region: c.Region, Type: c.Type,
@@ -103,12 +107,23 @@ func (t *Tx) insertCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), Updates: updates, Port: int32(c.Port), Created: c.Created,
 		ForkSource: source, ForkTime: moment, ForkAsked: asked, EngineConfig: config,
 		AutoSuspend: int32(c.AutoSuspend), Protected: c.Protected, Platform: c.Platform,
-		Autoscale: c.Autoscale.Enabled, AutoscalePercent: int32(c.Autoscale.Percent), AutoscaleMax: c.Autoscale.Max,
+		Autoscale: c.Autoscale.Enabled, AutoscalePercent: int32(c.Autoscale.Percent), AutoscaleMax: c.Autoscale.Max, AllowListNotes: notes,
 	})
 	if err != nil {
 		return c, classify(err)
 	}
 	return c, classify(t.q.SecretsCreate(ctx, sealed))
+}
+
+func encodeNotes(notes cluster.AllowNotes) ([]byte, error) {
+	if notes == nil {
+		return []byte("{}"), nil
+	}
+	text, err := json.Marshal(notes)
+	if err != nil {
+		return nil, fmt.Errorf("encode allow_list_notes: %w", err)
+	}
+	return text, nil
 }
 
 func forkColumns(f *cluster.Fork) (source *int64, moment, asked *time.Time) {
@@ -214,7 +229,7 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	var size, port, poolPort, failovers, autoSuspend, autoscalePercent int32
 	var engine, replication, commit, status string
 	var list []string
-	var updates, members, tasks, config, pools []byte
+	var updates, members, tasks, config, pools, notes []byte
 	var forkSource *int64
 	var forkTime, forkAsked *time.Time
 	err := row.Scan(append([]any{
@@ -222,7 +237,7 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
 		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.Protected, &c.Platform,
-		&c.Autoscale.Enabled, &autoscalePercent, &c.Autoscale.Max, &pools, &poolPort, &c.FinalUntil, &c.OldestBackup, &c.NewestBackup,
+		&c.Autoscale.Enabled, &autoscalePercent, &c.Autoscale.Max, &pools, &poolPort, &c.FinalUntil, &c.OldestBackup, &c.NewestBackup, &notes,
 	}, more...)...)
 	if err != nil {
 		return c, err
@@ -240,6 +255,10 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 	if err := json.Unmarshal(config, &c.Config); err != nil {
 		return c, fmt.Errorf("decode engine_config: %w", err)
 	}
+	if err := json.Unmarshal(notes, &c.AllowNotes); err != nil {
+		return c, fmt.Errorf("decode allow_list_notes: %w", err)
+	}
+	c.AllowNotes = c.AllowNotes.Of(c.AllowList)
 	if err := json.Unmarshal(pools, &c.Pools); err != nil {
 		return c, fmt.Errorf("decode pools: %w", err)
 	}
@@ -273,7 +292,7 @@ func (q queries) ClustersForWork(ctx context.Context) ([]cluster.Cluster, error)
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Cluster, error) { return scanCluster(row) })
 }
 
-// UpdateCluster writes label, series, type, nodes, allow_list, window, config, auto_suspend, protection, pools and
+// UpdateCluster writes label, series, type, nodes, allow_list with its notes, window, config, auto_suspend, protection, pools and
 // status of c, which was read with c.Generation; ErrStale when it changed since.
 func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Cluster, error) {
 	updates, err := json.Marshal(c.Updates)
@@ -288,6 +307,10 @@ func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Clus
 	if err != nil {
 		return c, fmt.Errorf("encode pools: %w", err)
 	}
+	notes, err := encodeNotes(c.AllowNotes)
+	if err != nil {
+		return c, err
+	}
 	if err := t.countUsageOf(ctx, c.ID); err != nil {
 		return c, err
 	}
@@ -297,7 +320,7 @@ func (t *Tx) UpdateCluster(ctx context.Context, c cluster.Cluster) (cluster.Clus
 		Status: string(c.Status), Updated: c.Updated, Size: int32(c.Size),
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), EngineConfig: config,
 		AutoSuspend: int32(c.AutoSuspend), Protected: c.Protected,
-		Autoscale: c.Autoscale.Enabled, AutoscalePercent: int32(c.Autoscale.Percent), AutoscaleMax: c.Autoscale.Max, Pools: pools,
+		Autoscale: c.Autoscale.Enabled, AutoscalePercent: int32(c.Autoscale.Percent), AutoscaleMax: c.Autoscale.Max, Pools: pools, AllowListNotes: notes,
 	})
 	if err != nil {
 		return c, classify(err)

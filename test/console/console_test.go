@@ -344,7 +344,8 @@ func settings(t *testing.T, w *world) {
 		run(`[...document.querySelectorAll("form")].find(f => f.querySelector(".parameters")).requestSubmit()`), see("Saved."))
 	w.do(t, until(`fetch("/console/v4/databases/postgresql/instances/1").then(r => r.json()).then(d => window.seen = d) && window.seen?.engine_config?.pg?.deadlock_timeout === 2000 && window.seen.status === "active"`))
 	w.shoot(t, "settings")
-	w.do(t, w.visit("/console/databases/postgresql/1/access"), fill("Addresses that may connect", "127.0.0.1/32\rnonsense"), press("Save"), until(`document.querySelector(".problem")`), press("Cancel"),
+	w.do(t, w.visit("/console/databases/postgresql/1/access"), fill("Addresses that may connect", "127.0.0.1/32 # this machine"), see("127.0.0.1/32: this machine"), press("Save"), see("The allow list is saved."), until(control("Addresses that may connect")+`.value === "127.0.0.1/32 # this machine"`),
+		fill("Addresses that may connect", "127.0.0.1/32\rnonsense"), press("Save"), until(`document.querySelector(".problem")`), press("Cancel"),
 		w.visit("/console/databases/postgresql/1/settings"), press("Delete the database"), until(`document.querySelector("dialog .danger").disabled`), press("Cancel"), until(`!document.querySelector("dialog")`))
 	w.do(t, w.visit("/console/databases/postgresql/1/metrics"), until(`document.querySelector(".plot canvas")`))
 	w.shoot(t, "metrics")

@@ -396,6 +396,7 @@ export type CriteriaView = {
 
 export type DatabaseUpdate = {
   allow_list?: Array<string>;
+  allow_list_notes?: Record<string, string>;
   auto_suspend?: AutoSuspend;
   autoscale?: Autoscale;
   cluster_size?: 1 | 3;
@@ -416,6 +417,7 @@ export type DatabaseUpdate = {
 
 export type DatabaseView = {
   allow_list: Array<string>;
+  allow_list_notes: Record<string, string>;
   auto_suspend: AutoSuspendView;
   autoscale: AutoscaleView;
   cluster_size: 1 | 3;
@@ -1298,6 +1300,7 @@ export type MonitorsView = {
 
 export type MysqlCreate = {
   allow_list?: Array<string>;
+  allow_list_notes?: Record<string, string>;
   auto_suspend?: AutoSuspend;
   autoscale?: Autoscale;
   cluster_size?: 1 | 3;
@@ -1430,6 +1433,7 @@ export type PoolView = {
 
 export type PostgresqlCreate = {
   allow_list?: Array<string>;
+  allow_list_notes?: Record<string, string>;
   auto_suspend?: AutoSuspend;
   autoscale?: Autoscale;
   cluster_size?: 1 | 3;

@@ -38,7 +38,23 @@ export function Create() {
 }
 
 export function lines(text: string): string[] {
-  return text.split(/[\s,]+/).filter(Boolean);
+  return text.replace(/#.*$/gm, "").split(/[\s,]+/).filter(Boolean);
+}
+
+// notesOf are the notes on addresses: what stands behind a # on the line of each.
+export function notesOf(text: string): Record<string, string> {
+  const notes: Record<string, string> = {};
+  for (const line of text.split("\n")) {
+    const at = line.indexOf("#");
+    const note = at < 0 ? "" : line.slice(at + 1).trim();
+    if (note) for (const address of lines(line)) notes[address] = note;
+  }
+  return notes;
+}
+
+// noted is an allow list as it is typed, with its notes.
+export function noted(list: string[], notes: Record<string, string>): string {
+  return list.map((a) => (notes[a] ? `${a} # ${notes[a]}` : a)).join("\n");
 }
 
 // network is an address as the allow list wants it.
@@ -59,7 +75,7 @@ function Form({ offer }: { offer: Offer }) {
   const kind = isEngine(chosen?.engine) ? chosen.engine : "postgresql";
   const plan = offer.types.find((t) => t.id === type);
   const price = plan?.engines[kind].find((p) => p.quantity === size)?.price;
-  const body: PostgresqlCreate = { label, engine, type, region, cluster_size: size, allow_list: lines(allow), ...(kind === "mysql" && encrypted ? { encrypted } : {}) };
+  const body: PostgresqlCreate = { label, engine, type, region, cluster_size: size, allow_list: lines(allow), ...(Object.keys(notesOf(allow)).length > 0 ? { allow_list_notes: notesOf(allow) } : {}), ...(kind === "mysql" && encrypted ? { encrypted } : {}) };
   const fields = ["label", "engine", "type", "region", "cluster_size", "allow_list", "encrypted"];
   const submit = async (e: Event) => {
     e.preventDefault();
@@ -90,7 +106,7 @@ function Form({ offer }: { offer: Offer }) {
         <Text label={T.create.allow} name="allow_list" rows={3} failure={doing.failure} hint={lines(allow).length === 0 ? T.create.allowNone : T.create.allowHint} value={allow} set={setAllow} />
         {offer.address && (
           <p>
-            <Button onClick={() => setAllow([...new Set([...lines(allow), network(offer.address as string)])].join("\n"))}>{T.create.addMine(offer.address)}</Button>
+            <Button onClick={() => setAllow(lines(allow).includes(network(offer.address as string)) ? allow : [allow.trimEnd(), network(offer.address as string)].filter(Boolean).join("\n"))}>{T.create.addMine(offer.address)}</Button>
           </p>
         )}
         {kind === "mysql" && <Tick label={T.create.encrypted} on={encrypted} set={setEncrypted} />}
@@ -135,6 +151,7 @@ export function curl(method: string, path: string, body?: unknown): string {
 function commandLine(b: PostgresqlCreate, kind: string): string {
   const words = ["steward", "db", "create", b.label || "LABEL", "--engine=" + (b.engine?.includes("/") ? b.engine : `${kind}/${b.engine}`), "--type=" + b.type, "--region=" + b.region, "--nodes=" + b.cluster_size];
   if (b.allow_list?.length) words.push("--allow=" + b.allow_list.join(","));
+  for (const [address, note] of Object.entries(b.allow_list_notes ?? {})) words.push(`--allow-note=${address}=${note}`);
   if (b.encrypted) words.push("--encrypted");
   return words.map(quote).join(" ");
 }

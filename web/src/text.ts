@@ -120,7 +120,7 @@ export const T = {
     oneNode: "One server. When it fails, the database is away until it has been started again.",
     threeNodes: "A primary and two replicas, which can be read from. When the primary fails a replica takes over; the commits of the last moment may be lost.",
     threeNodesMysql: "A primary and two replicas, which can be read from. A commit waits until a replica has it; when the primary fails a replica takes over.",
-    allow: "Addresses that may connect", allowHint: "Addresses or ranges such as 192.0.2.0/24, one a line.", allowNone: "None yet: nobody can connect. Addresses or ranges such as 192.0.2.0/24, one a line.",
+    allow: "Addresses that may connect", allowHint: "Addresses or ranges such as 192.0.2.0/24, one a line; a note may follow after #.", allowNone: "None yet: nobody can connect. Addresses or ranges such as 192.0.2.0/24, one a line; a note may follow after #.",
     addMine: (address: string) => `Add my address (${address})`,
     encrypted: "Encrypt the data on the disk",
     summary: "Summary", price: "Price", free: "None", priceText: (month: number, hour: number) => `${month} a month, ${hour} an hour`,
@@ -167,7 +167,7 @@ export const T = {
   },
   access: {
     title: "Allow list", text: "Only these addresses reach the database. Whoever is taken off the list loses its connections at once.",
-    changes: "What will change", adds: (a: string) => `+ ${a}`, removes: (a: string) => `− ${a}`, saved: "The allow list is saved.",
+    changes: "What will change", adds: (a: string) => `+ ${a}`, removes: (a: string) => `− ${a}`, notes: (a: string, note: string) => `${a}: ${note}`, saved: "The allow list is saved.",
   },
   settings: {
     general: "Plan and protection", planHint: "Another plan takes a moment, in which connections wait.", idle: "Sleeps after minutes without a session", idleHint: "0: never.", protection: "Can't be deleted", grow: "Grows by itself when its disk fills up", growTo: "At most to", growAt: "From so many percent of the disk", saved: "Saved.",

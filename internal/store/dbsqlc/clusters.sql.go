@@ -13,10 +13,10 @@ import (
 const clusterCreate = `-- name: ClusterCreate :exec
 INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
                       replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time, fork_asked,
-                      engine_config, auto_suspend, protected, platform, autoscale, autoscale_percent, autoscale_max) OVERRIDING SYSTEM VALUE
+                      engine_config, auto_suspend, protected, platform, autoscale, autoscale_percent, autoscale_max, allow_list_notes) OVERRIDING SYSTEM VALUE
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
         $12, $13, $14, 'provisioning', $15, $16, $16,
-        $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)
+        $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
 `
 
 type ClusterCreateParams struct {
@@ -46,6 +46,7 @@ type ClusterCreateParams struct {
 	Autoscale        bool
 	AutoscalePercent int32
 	AutoscaleMax     string
+	AllowListNotes   []byte
 }
 
 func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) error {
@@ -76,6 +77,7 @@ func (q *Queries) ClusterCreate(ctx context.Context, arg ClusterCreateParams) er
 		arg.Autoscale,
 		arg.AutoscalePercent,
 		arg.AutoscaleMax,
+		arg.AllowListNotes,
 	)
 	return err
 }
@@ -269,11 +271,11 @@ func (q *Queries) ClusterUndelete(ctx context.Context, now time.Time, iD int64) 
 }
 
 const clusterUpdate = `-- name: ClusterUpdate :execrows
-UPDATE clusters SET label = $1, series = $2, type = $3, allow_list = $4, updates = $5, status = $6,
-                    size = $7, replication_type = $8, commit_type = $9,
-                    engine_config = $10, auto_suspend = $11, protected = $12,
-                    autoscale = $13, autoscale_percent = $14, autoscale_max = $15, pools = $16, updated = $17, generation = generation + 1
-WHERE id = $18 AND generation = $19 AND deleted IS NULL
+UPDATE clusters SET label = $1, series = $2, type = $3, allow_list = $4, allow_list_notes = $5, updates = $6, status = $7,
+                    size = $8, replication_type = $9, commit_type = $10,
+                    engine_config = $11, auto_suspend = $12, protected = $13,
+                    autoscale = $14, autoscale_percent = $15, autoscale_max = $16, pools = $17, updated = $18, generation = generation + 1
+WHERE id = $19 AND generation = $20 AND deleted IS NULL
 `
 
 type ClusterUpdateParams struct {
@@ -281,6 +283,7 @@ type ClusterUpdateParams struct {
 	Series           string
 	Type             string
 	AllowList        []string
+	AllowListNotes   []byte
 	Updates          []byte
 	Status           string
 	Size             int32
@@ -304,6 +307,7 @@ func (q *Queries) ClusterUpdate(ctx context.Context, arg ClusterUpdateParams) (i
 		arg.Series,
 		arg.Type,
 		arg.AllowList,
+		arg.AllowListNotes,
 		arg.Updates,
 		arg.Status,
 		arg.Size,

@@ -202,6 +202,7 @@ type Cluster struct {
 	Pools            []byte
 	PoolPort         *int32
 	FinalUntil       *time.Time
+	AllowListNotes   []byte
 }
 
 type ClusterSecret struct {

@@ -11,13 +11,13 @@ WHERE NOT EXISTS (SELECT 1 FROM clusters c WHERE c.port = p OR c.pool_port = p) 
 -- name: ClusterCreate :exec
 INSERT INTO clusters (id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
                       replication_type, commit_type, updates, status, port, created, updated, fork_source, fork_time, fork_asked,
-                      engine_config, auto_suspend, protected, platform, autoscale, autoscale_percent, autoscale_max) OVERRIDING SYSTEM VALUE
+                      engine_config, auto_suspend, protected, platform, autoscale, autoscale_percent, autoscale_max, allow_list_notes) OVERRIDING SYSTEM VALUE
 VALUES (@id, @account_id, @label, @engine, @series, @region, @type, @size, @encrypted, @ssl_connection, @allow_list,
         @replication_type, @commit_type, @updates, 'provisioning', @port, @created, @created,
-        sqlc.narg('fork_source'), sqlc.narg('fork_time'), sqlc.narg('fork_asked'), @engine_config, @auto_suspend, @protected, @platform, @autoscale, @autoscale_percent, @autoscale_max);
+        sqlc.narg('fork_source'), sqlc.narg('fork_time'), sqlc.narg('fork_asked'), @engine_config, @auto_suspend, @protected, @platform, @autoscale, @autoscale_percent, @autoscale_max, @allow_list_notes);
 
 -- name: ClusterUpdate :execrows
-UPDATE clusters SET label = @label, series = @series, type = @type, allow_list = @allow_list, updates = @updates, status = @status,
+UPDATE clusters SET label = @label, series = @series, type = @type, allow_list = @allow_list, allow_list_notes = @allow_list_notes, updates = @updates, status = @status,
                     size = @size, replication_type = @replication_type, commit_type = @commit_type,
                     engine_config = @engine_config, auto_suspend = @auto_suspend, protected = @protected,
                     autoscale = @autoscale, autoscale_percent = @autoscale_percent, autoscale_max = @autoscale_max, pools = @pools, updated = @updated, generation = generation + 1
