@@ -1,44 +1,66 @@
 package bench
 
 import (
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
 	"steward/test/harness"
 )
 
-// importedRows make a database of about 200 MB.
-const importedRows = 1_000_000
+// importedMB is about how much is brought over.
+var importedMB = flag.Int("import-mb", 200, "about how many MB BenchmarkImport brings over")
 
-// BenchmarkImport brings a PostgreSQL of about 200 MB over, and does the same by hand into the same server, each in turn.
+// rowsPerMB are as many rows as take a megabyte with their index.
+const rowsPerMB = 5000
+
+// BenchmarkImport brings databases over, and does the same by hand into the same server, each in turn.
 func BenchmarkImport(b *testing.B) {
-	src := harness.PostgreSQLByHand(b)
-	if _, err := src.Open(b, "postgres").ExecContext(b.Context(), "CREATE DATABASE shop"); err != nil {
+	b.Run("PostgreSQL", func(b *testing.B) {
+		src := harness.PostgreSQLByHand(b)
+		importing(b, src, "postgresql/15", "postgres", []string{
+			"CREATE TABLE t%d AS SELECT g AS n, md5(g::text) || md5((g + 1)::text) || md5((g + 2)::text) || md5((g + 3)::text) AS word FROM generate_series(1, %d) g",
+			"ALTER TABLE t%d ADD PRIMARY KEY (n)",
+		}, `PGPASSWORD="$P1" pg_dump --no-owner -h 127.0.0.1 -p "$FROM" -U mover shop |
+			PGPASSWORD="$P2" psql -q -v ON_ERROR_STOP=1 -o /dev/null "host=$HOST port=$PORT user=$NAME dbname=$TO sslmode=verify-full sslrootcert=$CA"`)
+	})
+	b.Run("MariaDB", func(b *testing.B) {
+		src := harness.MariaDBByHand(b)
+		importing(b, src, "mysql/10.11", "", []string{
+			"CREATE TABLE t%d (n int PRIMARY KEY, word text)",
+			"INSERT INTO t%d SELECT seq, CONCAT(MD5(seq), MD5(seq + 1), MD5(seq + 2), MD5(seq + 3)) FROM seq_1_to_%d",
+		}, `MYSQL_PWD="$P1" mariadb-dump --single-transaction --skip-ssl -h 127.0.0.1 -P "$FROM" -u mover shop |
+			MYSQL_PWD="$P2" mariadb --ssl-ca="$CA" --ssl-verify-server-cert -h "$HOST" -P "$PORT" -u "$NAME" "$TO"`)
+	})
+}
+
+// importing fills four tables of the source by statements, which are given a table's number and how many rows it gets, and measures.
+func importing(b *testing.B, src harness.Source, engine, first string, statements []string, byHand string) {
+	if _, err := src.Open(b, first).ExecContext(b.Context(), "CREATE DATABASE shop"); err != nil {
 		b.Fatal(err)
 	}
 	shop := src.Open(b, "shop")
 	for t := range 4 {
-		for _, statement := range []string{
-			fmt.Sprintf("CREATE TABLE t%d AS SELECT g AS n, md5(g::text) || md5((g + 1)::text) || md5((g + 2)::text) || md5((g + 3)::text) AS word FROM generate_series(1, %d) g", t, importedRows/4),
-			fmt.Sprintf("ALTER TABLE t%d ADD PRIMARY KEY (n)", t),
-		} {
-			if _, err := shop.ExecContext(b.Context(), statement); err != nil {
+		for _, statement := range statements {
+			given := []any{t, *importedMB * rowsPerMB / 4}
+			if _, err := shop.ExecContext(b.Context(), fmt.Sprintf(statement, given[:strings.Count(statement, "%d")]...)); err != nil {
 				b.Fatal(err)
 			}
 		}
 	}
 	s := harness.New(b, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]\npool: {size: 0}"))
-	d := s.CreateActive(harness.Spec{"label": "import", "engine": "postgresql/15", "region": "local", "type": "g6-standard-2", "allow_list": []string{"127.0.0.0/8"}})
+	d := s.CreateActive(harness.Spec{"label": "import", "engine": engine, "region": "local", "type": "g6-standard-2", "allow_list": []string{"127.0.0.0/8"}})
 	c := s.Credentials(d)
 	ca := b.TempDir() + "/ca.crt"
 	if err := os.WriteFile(ca, c.CA, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	var ours, byHand time.Duration
+	var ours, hand time.Duration
 	for round := range b.N {
 		began := time.Now()
 		bringOver(b, s, d, src, fmt.Sprintf("ours%d", round))
@@ -48,17 +70,17 @@ func BenchmarkImport(b *testing.B) {
 			b.Fatal(body)
 		}
 		began = time.Now()
-		cmd := exec.CommandContext(b.Context(), "/bin/sh", "-c", `PGPASSWORD="$P1" pg_dump --no-owner -h 127.0.0.1 -p "$2" -U mover shop | PGPASSWORD="$P2" psql -q -v ON_ERROR_STOP=1 -o /dev/null "$1"`, "sh",
-			fmt.Sprintf("host=%s port=%d user=%s dbname=%s sslmode=verify-full sslrootcert=%s", d.Hosts.Primary, d.Port, c.Username, name, ca), fmt.Sprint(src.Port))
-		cmd.Env = append(os.Environ(), "P1="+src.Password, "P2="+c.Password)
+		cmd := exec.CommandContext(b.Context(), "/bin/bash", "-o", "pipefail", "-c", byHand)
+		cmd.Env = append(os.Environ(), "P1="+src.Password, fmt.Sprintf("FROM=%d", src.Port),
+			"P2="+c.Password, "HOST="+d.Hosts.Primary, fmt.Sprintf("PORT=%d", d.Port), "NAME="+c.Username, "TO="+name, "CA="+ca)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			b.Fatalf("by hand: %v\n%s", err, out)
 		}
-		byHand += time.Since(began)
+		hand += time.Since(began)
 	}
 	b.ReportMetric(ours.Seconds()/float64(b.N), "ours_s")
-	b.ReportMetric(byHand.Seconds()/float64(b.N), "by_hand_s")
-	b.ReportMetric(ours.Seconds()/byHand.Seconds(), "ratio")
+	b.ReportMetric(hand.Seconds()/float64(b.N), "by_hand_s")
+	b.ReportMetric(ours.Seconds()/hand.Seconds(), "ratio")
 }
 
 // bringOver brings the source's database over and waits for the end.

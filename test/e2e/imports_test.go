@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +51,37 @@ func from(s harness.Source, password string, databases ...map[string]any) map[st
 	return map[string]any{
 		"source":    map[string]any{"host": "127.0.0.1", "port": s.Port, "username": "mover", "password": password, "tls": "verify", "ca": s.CA},
 		"databases": databases,
+	}
+}
+
+// noneTold watches the command lines of all processes until the function that it returns is called, which fails the test when one had a secret on it,
+// or when the program that should have been seen wasn't.
+func noneTold(t *testing.T, program string, secrets ...string) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var seen bool
+	var told []string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+			for _, line := range lines {
+				text, _ := os.ReadFile(line) // it may have ended
+				seen = seen || strings.Contains(string(text), program)
+				if slices.ContainsFunc(secrets, func(secret string) bool { return strings.Contains(string(text), secret) }) {
+					told = append(told, strings.ReplaceAll(string(text), "\x00", " "))
+				}
+			}
+		}
+	}()
+	return func() {
+		t.Helper()
+		cancel()
+		<-done
+		if !seen || len(told) > 0 {
+			t.Errorf("%s was seen: %t; with a password: %q", program, seen, told)
+		}
 	}
 }
 
@@ -145,14 +177,16 @@ func TestMigratePostgreSQL(t *testing.T) {
 	if status, body := s.Call("POST", d.Path()+"/migrations/check", request, &report); status != http.StatusOK || !report.Possible || !strings.HasPrefix(report.Version, "1") {
 		t.Fatalf("check: %s", body)
 	}
+	c := s.Credentials(d)
+	told := noneTold(t, "pg_dump", src.Password, c.Password)
 	m := migrate(t, s, d, request)
+	told()
 	if written := end(); written == 0 {
 		t.Error("nothing was written meanwhile")
 	}
 	if m.Status != "finished" || m.Bytes == 0 || m.TablesDone != m.TablesAll || m.TablesAll < 7 || !m.Databases[0].Done {
 		t.Fatalf("it ended as %+v (%v)", m, *orNothing(m.Problem))
 	}
-	c := s.Credentials(d)
 	c.Logical = "shop"
 	moved := s.MustConnect(d, c)
 	for _, sum := range sumsOfPostgreSQL {
@@ -190,6 +224,12 @@ func orNothing(text *string) *string {
 func uncertified(request map[string]any) map[string]any {
 	delete(request["source"].(map[string]any), "ca")
 	return request
+}
+
+// unencrypted is a request by a connection without TLS.
+func unencrypted(request map[string]any) map[string]any {
+	request["source"].(map[string]any)["tls"] = "off"
+	return uncertified(request)
 }
 
 // refusedMigrations tries what must fail with a reason, and leaves nothing behind.
@@ -348,14 +388,16 @@ func TestMigrateMariaDB(t *testing.T) {
 	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
 	d := s.CreateActive(harness.Small("moved-maria", mariadb))
 	end := underLoad(t, shop, "START TRANSACTION; INSERT INTO pairs_a VALUES (); INSERT INTO pairs_b VALUES (); COMMIT")
+	c := s.Credentials(d)
+	told := noneTold(t, "mariadb-dump", src.Password, c.Password)
 	m := migrate(t, s, d, from(src, src.Password, map[string]any{"name": "shop", "as": "shop2"}))
+	told()
 	if written := end(); written == 0 {
 		t.Error("nothing was written meanwhile")
 	}
 	if m.Status != "finished" || m.Bytes == 0 || m.TablesDone != m.TablesAll || m.TablesAll != 4 || !m.Databases[0].Done {
 		t.Fatalf("it ended as %+v (%v)", m, *orNothing(m.Problem))
 	}
-	c := s.Credentials(d)
 	c.Logical = "shop2"
 	moved := s.MustConnect(d, c)
 	for _, sum := range []string{
@@ -386,6 +428,9 @@ func TestMigrateMariaDB(t *testing.T) {
 	wrong := migrate(t, s, d, from(src, "wrong", map[string]any{"name": "shop", "as": "again"}))
 	if wrong.Status != "failed" || !strings.Contains(*orNothing(wrong.Problem), "doesn't let the user in") {
 		t.Errorf("with a wrong password it ended as %s, %s", wrong.Status, *orNothing(wrong.Problem))
+	}
+	if m := migrate(t, s, d, unencrypted(from(src, src.Password, map[string]any{"name": "shop", "as": "plain"}))); m.Status != "finished" {
+		t.Errorf("without TLS it ended as %s, %s", m.Status, *orNothing(m.Problem))
 	}
 }
 

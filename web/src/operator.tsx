@@ -22,7 +22,10 @@ export function Operator({ tab }: { tab: string }) {
 
 const quotas = ["databases", "nodes", "memory_gb", "disk_gb", "services"] as const;
 
-const ofQuota = (a: TenantView, q: (typeof quotas)[number]) => `${a.used[q]} ${T.operator.of} ${a.effective_quotas[`max_${q}`] ?? T.operator.unbounded}`;
+const ofQuota = (a: TenantView, q: (typeof quotas)[number]) => {
+  const most = a.effective_quotas[`max_${q}`];
+  return most === null ? `${a.used[q]}` : T.operator.of(a.used[q], most);
+};
 
 function Accounts() {
   const read = useReader("operator/accounts", (background) => whole((page) => call("GET /v4/operator/accounts", { query: { page, page_size: 500 }, background })));
@@ -40,7 +43,7 @@ function Accounts() {
       id={(a) => a.name}
       name={(a) => a.name}
       columns={[
-        { head: T.account.name, by: (a) => a.name, cell: (a) => plain(a.name) },
+        { head: T.operator.name, by: (a) => a.name, cell: (a) => plain(a.name) },
         { head: T.databases.status, by: (a) => a.status, cell: (a) => <Status of={a.status} /> },
         { head: T.account.users, by: (a) => a.users, number: true, cell: (a) => a.users },
         ...quotas.map((q) => ({ head: T.operator.quota[q], by: (a: TenantView) => a.used[q], number: true, cell: (a: TenantView) => ofQuota(a, q) })),
@@ -79,7 +82,7 @@ function AccountForm({ of, close, done }: { of?: TenantView; close: () => void; 
     <FormDialog title={of ? T.contacts.changeOf(plain(of.name)) : T.operator.add} fields={["name", "email", ...quotas.map((q) => "max_" + q)]} close={close} save={save}>
       {(failure) => (
         <>
-          {!of && <Text label={T.account.name} name="name" failure={failure} hint={T.operator.nameHint} value={name} set={setName} />}
+          {!of && <Text label={T.operator.name} name="name" failure={failure} hint={T.operator.nameHint} value={name} set={setName} />}
           <Text label={T.contacts.email} name="email" type="email" failure={failure} value={email} set={setEmail} />
           <p class="hint">{T.operator.quotaHint}</p>
           {quotas.map((q, i) => (

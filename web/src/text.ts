@@ -60,7 +60,7 @@ export const T = {
   operator: {
     parts: "Parts of the installation", none: "Your user may not see this: it is for operators of the installation. On the server's machine, steward operator add NAME makes one.",
     tab: { "": "Accounts", hosts: "Hosts and regions", doctor: "Doctor", notices: "Notices" },
-    of: "of", unbounded: "any",
+    name: "Name", of: (used: number, most: number) => `${used} of ${most}`,
     quota: { databases: "Databases", nodes: "Nodes", memory_gb: "Memory, GB", disk_gb: "Disk, GB", services: "Services" },
     most: { databases: "Most databases", nodes: "Most nodes", memory_gb: "Most memory of plans (GB)", disk_gb: "Most disk of plans (GB)", services: "Most services" },
     add: "Add an account", nameHint: "2 to 64 letters, digits, -, _ and .; it can't be changed.", quotaHint: "A number, -1 for no bound, or nothing for the default of the configuration.",

@@ -52,8 +52,12 @@ func handshake(ctx context.Context, conn net.Conn, config *tls.Config) (*handsha
 	if err != nil {
 		return nil, fmt.Errorf("read the greeting: %w", err)
 	}
-	if config != nil && greeting[packetHeader] != packetError {
-		if err := refuseTLS(greeting); err != nil {
+	if greeting[packetHeader] != packetError {
+		offered, err := withholdTLS(greeting)
+		if err == nil && !offered && config != nil {
+			err = errors.New("the source doesn't speak TLS")
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -77,20 +81,18 @@ func readHandshake(r io.Reader) ([]byte, error) {
 
 func packetSize(header []byte) int { return int(header[0]) | int(header[1])<<8 | int(header[2])<<16 }
 
-// refuseTLS takes the offer of TLS out of a greeting, which must have one: protocol, version up to a zero, id, scramble, filler, capabilities.
-func refuseTLS(greeting []byte) error {
+// withholdTLS takes the offer of TLS out of a greeting, if it has one: programs take it up through a socket, too. A greeting is protocol,
+// version up to a zero, id, scramble, filler, capabilities.
+func withholdTLS(greeting []byte) (offered bool, err error) {
 	const fixed = 4 + 8 + 1
 	version := bytes.IndexByte(greeting[packetHeader+1:], 0)
 	at := packetHeader + 1 + version + 1 + fixed
 	if version < 0 || len(greeting) < at+2 {
-		return errors.New("the source's greeting is none")
+		return false, errors.New("the source's greeting is none")
 	}
-	offered := binary.LittleEndian.Uint16(greeting[at:])
-	if offered&capabilitySSL == 0 {
-		return errors.New("the source doesn't speak TLS")
-	}
-	binary.LittleEndian.PutUint16(greeting[at:], offered&^capabilitySSL)
-	return nil
+	capabilities := binary.LittleEndian.Uint16(greeting[at:])
+	binary.LittleEndian.PutUint16(greeting[at:], capabilities&^capabilitySSL)
+	return capabilities&capabilitySSL != 0, nil
 }
 
 // Write implements io.Writer: it is what the program says.
