@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,14 @@ type GroupLimits struct {
 	MemoryBytes int64
 	// CPUs is how many processors' time it may use.
 	CPUs int
+	// Weight is its share of busy processors beside other groups, as of one that may use as many; CPUs when 0.
+	Weight int `json:",omitempty"`
 	// Processes is how many processes and threads it may have.
 	Processes int
 }
+
+// weight is the share in processors.
+func (l GroupLimits) weight() int { return cmp.Or(l.Weight, max(1, l.CPUs)) }
 
 // Group is the control group of one server.
 type Group interface {

@@ -69,7 +69,7 @@ func (o *legacy) limits(l GroupLimits) []setting {
 		{file: "memory.limit_in_bytes", value: memory},
 		{file: "cpu.cfs_period_us", value: strconv.Itoa(period)},
 		{file: "cpu.cfs_quota_us", value: quota},
-		{file: "cpu.shares", value: strconv.Itoa(1024 * max(1, l.CPUs)), optional: true},
+		{file: "cpu.shares", value: strconv.Itoa(1024 * l.weight()), optional: true},
 		{file: "pids.max", value: pids},
 	}
 }

@@ -104,7 +104,7 @@ func (u *unified) limits(l GroupLimits) []setting {
 		{file: "memory.max", value: memory},
 		{file: "cpu.max", value: cpu + " " + strconv.Itoa(period)},
 		{file: "pids.max", value: pids},
-		{file: "cpu.weight", value: strconv.Itoa(100 * max(1, l.CPUs)), optional: true},
+		{file: "cpu.weight", value: strconv.Itoa(100 * l.weight()), optional: true},
 	}
 }
 

@@ -148,6 +148,12 @@ func TestUnifiedGroups(t *testing.T) {
 	if list, err := g.Members(); err != nil || len(list) != 1 || list[0] != os.Getpid() {
 		t.Errorf("members: %v, %v", list, err)
 	}
+	if err := g.Limit(process.GroupLimits{CPUs: 1, Weight: 8}); err != nil {
+		t.Fatal(err)
+	}
+	if weight, quota := read(t, filepath.Join(root, "st/3-0/cpu.weight")), read(t, filepath.Join(root, "st/3-0/cpu.max")); weight != "800" || quota != "100000 100000" {
+		t.Errorf("a weight of its own: %s, with %s", weight, quota)
+	}
 }
 
 func TestUnifiedKillUsesTheKernelsOwn(t *testing.T) {
