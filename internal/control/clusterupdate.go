@@ -20,7 +20,7 @@ type UpdateCluster struct {
 	AllowList *[]string
 	// AllowNotes replace all notes on its items; nil keeps those of the items that stay.
 	AllowNotes *map[string]string
-	Updates   *cluster.WindowChange
+	Updates    *cluster.WindowChange
 	// Size is how many nodes there are to be; Replication and Commit may change with it.
 	Size        *int
 	Replication *cluster.Replication
