@@ -17,10 +17,9 @@ interface Need {
 
 // readNeeds gathers what a person should look at.
 async function readNeeds(background: boolean): Promise<{ needs: Need[]; databases: number }> {
-  const [databases, issues, notices, services] = await Promise.all([
+  const [databases, issues, services] = await Promise.all([
     whole((page) => call("GET /v4/databases/instances", { query: { page, page_size: 500 }, background })),
     may.managed() ? call("GET /v4/managed/issues", { filter: { closed: null }, background }).then((l) => l.data) : [],
-    may.account() ? call("GET /v4/account/notifications", { background }).then((l) => l.data) : [],
     may.managed() ? whole((page) => call("GET /v4/managed/services", { query: { page, page_size: 500 }, background })) : [],
   ]);
   const needs: Need[] = [];
@@ -37,9 +36,6 @@ async function readNeeds(background: boolean): Promise<{ needs: Need[]; database
   for (const s of services) {
     const days = s.certificate_expires ? (new Date(s.certificate_expires + "Z").getTime() - Date.now()) / 86_400_000 : Infinity;
     if (days < 21) needs.push({ key: "c" + s.id, link: `/console/services/${s.id}`, text: T.home.certificate(s.label, Math.floor(days)), bad: days < 7 });
-  }
-  for (const n of notices) {
-    if (n.type !== "maintenance_scheduled") needs.push({ key: "n" + n.entity.type + n.entity.id + n.label, text: n.message, bad: n.severity === "major" });
   }
   return { needs: needs.sort((a, b) => Number(b.bad) - Number(a.bad)), databases: databases.length };
 }
