@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"steward/test/harness"
 )
@@ -19,13 +20,17 @@ type checkedUpgrade struct {
 }
 
 // TestUpgrade moves a database of PostgreSQL to a newer version by the command line, which has tried it on a copy before,
-// and brings back what was before by the API.
+// and brings back what was before by the API. Its pool leads to the one and to the other.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
 	d := s.CreateActive(harness.Small("upgraded", "postgresql/15"))
 	db := s.MustConnect(d, s.Credentials(d))
 	exec1(t, db, "CREATE TABLE kept AS SELECT n FROM generate_series(1, 1000) n")
+	if status, body := s.Call("POST", d.Path()+"/connection-pools", map[string]any{"label": "app", "database": "defaultdb", "mode": "transaction", "size": 2}, nil); status != http.StatusOK {
+		t.Fatal(body)
+	}
+	d = s.AwaitStatus(d, "active")
 	for version, why := range map[string]string{
 		"14": "newer version that its data can be moved to: 17", "99": "newer version that its data can be moved to: 17", "8.4": "17", "": "17",
 	} {
@@ -71,10 +76,24 @@ func TestUpgrade(t *testing.T) {
 	}
 	must := func(want string) {
 		t.Helper()
-		db := s.MustConnect(d, s.Credentials(d))
-		if got := one(t, db, "SELECT count(*) || ' rows of ' || current_setting('server_version_num')::int / 10000 FROM kept"); got != want {
+		const ask = "SELECT count(*) || ' rows of ' || current_setting('server_version_num')::int / 10000 FROM kept"
+		c := s.Credentials(d)
+		if got := one(t, s.MustConnect(d, c), ask); got != want {
 			t.Errorf("it has %s, want %s", got, want)
 		}
+		s.Eventually("the pool leads to "+want, func() error {
+			ctx := timeout(t, 10*time.Second)
+			conn, err := harness.ConnectPool(ctx, d, s.PoolPort(d), c, "app")
+			if err != nil {
+				return err
+			}
+			defer conn.Close(ctx)
+			var got string
+			if err := conn.QueryRow(ctx, ask).Scan(&got); err != nil || got != want {
+				return fmt.Errorf("it leads to %s: %w", got, err)
+			}
+			return nil
+		})
 	}
 	must("1000 rows of 17")
 	exec1(t, s.MustConnect(d, s.Credentials(d)), "INSERT INTO kept VALUES (0)")
