@@ -118,6 +118,7 @@ func (f *dbViewCommand) Run(_ context.Context, s *streams, _ *client.Client, d c
 		return err
 	}
 	printDatabaseName(s.out, d)
+	printAllowed(s.out, d)
 	printPending(s.out, d)
 	return nil
 }
@@ -125,6 +126,18 @@ func (f *dbViewCommand) Run(_ context.Context, s *streams, _ *client.Client, d c
 // printDatabaseName says what to connect to.
 func printDatabaseName(w io.Writer, d client.Database) {
 	fmt.Fprintf(w, "\nIts database to connect to is %s.\n", d.DatabaseName)
+}
+
+// printAllowed says from where one may connect.
+func printAllowed(w io.Writer, d client.Database) {
+	if len(d.AllowList) == 0 {
+		fmt.Fprintln(w, "Nobody may connect: its allow list is empty.")
+		return
+	}
+	fmt.Fprintln(w, "These may connect:")
+	for _, item := range d.AllowList {
+		fmt.Fprintln(w, strings.TrimRight("  "+item+"  "+printable(d.AllowListNotes[item]), " "))
+	}
 }
 
 // waitFlag is embedded in commands that start something that takes time.

@@ -30,7 +30,7 @@ func TestCommands(t *testing.T) {
 		}
 	}
 
-	out := run("db", "create", "cli-pg", "--engine", "postgresql/15", "--allow", "127.0.0.1", "--config", "pg.jit=true", "--config", "pg.timezone=Asia/Tokyo", "--json")
+	out := run("db", "create", "cli-pg", "--engine", "postgresql/15", "--allow", "127.0.0.1,10.0.0.0/8", "--allow-note", "127.0.0.1=this machine, and = it", "--config", "pg.jit=true", "--config", "pg.timezone=Asia/Tokyo", "--json")
 	var d harness.Database
 	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &d); err != nil || d.Status != "active" {
 		t.Fatalf("db create --json printed %s: %v", out, err)
@@ -38,6 +38,11 @@ func TestCommands(t *testing.T) {
 	if out := run("db", "list"); !strings.Contains(out, "cli-pg") || !strings.Contains(out, "LABEL") {
 		t.Errorf("db list printed %s", out)
 	}
+	run("db", "update", "cli-pg", "--allow-note", "10.0.0.0/8=VPN")
+	if out := run("db", "view", "cli-pg"); !strings.Contains(out, "  127.0.0.1  this machine, and = it\n  10.0.0.0/8  VPN\n") {
+		t.Errorf("db view printed %s", out)
+	}
+	run("db", "update", "cli-pg", "--allow", "127.0.0.1")
 	if out := run("db", "view", "cli-pg", "--json"); !strings.Contains(out, `"status": "active"`) {
 		t.Errorf("db view printed %s", out)
 	}
