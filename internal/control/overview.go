@@ -41,7 +41,7 @@ func (s *Overview) Login(ctx context.Context, p account.Principal, id int64) (ac
 	return s.Store.Login(ctx, p.Account, 0, id)
 }
 
-// trailShown is how far back an account's users see the audit trail, as far as events go; the operator's command sees all of it.
+// trailShown is how far back an account's users see the audit trail, which bounds what a page of it costs; the operator's command sees all.
 const trailShown = 90 * 24 * time.Hour
 
 // Trail is a page of who changed what in the account, and what was refused, newest first. It is for unrestricted users.
