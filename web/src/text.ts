@@ -52,7 +52,7 @@ export const T = {
   status: {
     active: "Active", provisioning: "Being made", suspending: "Suspending", suspended: "Suspended", resuming: "Resuming", restoring: "Restoring", failed: "Failed", degraded: "Degraded", updating: "Updating",
     backing_up: "Backing up", asleep: "Asleep", finished: "Done", started: "Under way", scheduled: "Planned", notification: "Note", healthy: "Healthy", unhealthy: "Unhealthy", down: "Down", complete: "Complete",
-    running: "Running", canceling: "Being cancelled", canceled: "Cancelled", passed: "Proven", pending: "Pending", timed_out: "Timed out", primary: "Primary", replica: "Replica", failover: "Replica", ok: "Well", problem: "Problem", disabled: "Not checked",
+    running: "Running", canceling: "Being cancelled", canceled: "Cancelled", passed: "Proven", pending: "Pending", timed_out: "Timed out", primary: "Primary", replica: "Replica", failover: "Replica", ok: "OK", problem: "Problem", disabled: "Not checked",
     open: "Open", closed: "Closed", enabled: "On", off: "Off", info: "Info", warning: "Warning", error: "Error", fatal: "Fatal", successful: "Successful",
   } as Record<string, string>,
   updated: "This part of the page can't be loaded: the server may have been updated.",
@@ -214,7 +214,7 @@ export const T = {
   services: {
     title: "Services", one: "Service", add: "Watch a service", what: "What is watched", none: "No service is watched yet.", since: "Since", address: "Address", certificate: "Certificate ends",
     uptime: "How well it was", checkNow: "Check now", checking: "It is checked within seconds.", checks: "Last checks", change: "Change", interval: "Checked each", usual: "as the operator has set", notes: "Notes", enable: "Check again", disable: "Stop checking",
-    deleteTitle: "Delete the service", deleteText: "It is no longer watched, and its history goes.", day: "24 hours", week: "7 days", month: "30 days", up: "Well", failures: "Failed / all", mean: "Mean", longest: "Longest",
+    deleteTitle: "Delete the service", deleteText: "It is no longer watched, and its history goes.", day: "24 hours", week: "7 days", month: "30 days", up: "Uptime", failures: "Failed / all", mean: "Mean", longest: "Longest",
     table: "The checks as a table", noChecks: "It hasn't been checked yet.", result: "Result", response: "Response time", type: "Kind", url: "Web page (http, https)", tcp: "TCP port",
     urlHint: "Such as https://example.org/health.", tcpHint: "Such as example.org:5432.", regionHint: "Where it is checked from. Private addresses need one.", timeout: "Seconds a check may take", intervalSeconds: "Seconds between checks", intervalHint: "Empty: as the operator has set.",
     body: "Text that the page must have", bodyHint: "Empty: any.", group: "Group of contacts", groupHint: "Who is told; empty: all contacts.", added: "The service is watched.",
