@@ -22,6 +22,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"steward/test/harness"
 )
@@ -230,6 +231,9 @@ func control(label string) string {
 
 // fill types into the control with a label, in place of what is there.
 func fill(label, text string) step {
+	if text == "" {
+		text = kb.Backspace
+	}
 	return both(until(control(label)), run(control(label)+".focus()"), run("document.activeElement.select?.()"), func(ctx context.Context) error {
 		return chromedp.Do(ctx, chromedp.KeyEvent(text))
 	})
