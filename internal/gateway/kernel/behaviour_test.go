@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -111,6 +112,11 @@ func TestReadsAreSpread(t *testing.T) {
 		if n < 6 || len(counts) != 3 {
 			t.Errorf("%q got %d of 60: %v", name, n, counts)
 		}
+	}
+	// The program that loads and shows the machine's own tables reads ours along with them.
+	out, err := exec.CommandContext(t.Context(), "nft", "list", "ruleset").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "21000 : "+strings.ReplaceAll(servers[0].String(), ":", " . ")) {
+		t.Errorf("nft list ruleset: %v\n%s", err, out)
 	}
 }
 

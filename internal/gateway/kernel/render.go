@@ -88,7 +88,8 @@ var (
 	portType    = nftables.TypeInetService
 	verdictType = nftables.TypeVerdict
 	serverType  = nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService)
-	slotType    = nftables.MustConcatSetType(nftables.TypeInteger, nftables.TypeInetService)
+	// A slot is of a type whose size the nft program knows: it can't list a whole machine's tables otherwise.
+	slotType = nftables.MustConcatSetType(nftables.TypeMark, nftables.TypeInetService)
 )
 
 // sharedSets are those that all databases have elements in.
