@@ -29,7 +29,7 @@ func TestBackupsOfMariaDB(t *testing.T) {
 		}
 	}
 	w.try(1, w.forkingMoment("mysql/10.11"))
-	if everything() {
+	if harness.Everything() {
 		w.try(1, forking("mysql/10.11"))
 	}
 }

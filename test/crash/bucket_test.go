@@ -15,6 +15,7 @@ import (
 
 	"steward/internal/archive/archivetest"
 	"steward/internal/operate"
+	"steward/internal/testdir"
 	"steward/test/harness"
 )
 
@@ -84,7 +85,7 @@ func restoreFaults() []bucketFault {
 func TestBucket(t *testing.T) {
 	t.Parallel()
 	engines := []string{"postgresql/15"} // TestFullDisk has MariaDB
-	if everything() {
+	if harness.Everything() {
 		engines = append(engines, "mysql/10.11")
 	}
 	for _, engine := range engines {
@@ -108,10 +109,10 @@ func TestBucket(t *testing.T) {
 // each tries every eleventh fault, from another one on each time.
 func (b *bucketWorld) each(what string, all []bucketFault, try func(t *testing.T, m bucketFault)) {
 	stride := 11
-	if everything() {
+	if harness.Everything() {
 		stride = 1
 	}
-	for i := offset(b.t, what, stride); i < len(all) && !b.t.Failed(); i += stride {
+	for i := testdir.Rand(b.t, what).IntN(stride); i < len(all) && !b.t.Failed(); i += stride {
 		b.t.Run(what+" "+all[i].name, func(t *testing.T) {
 			outer := b.t
 			b.t = t

@@ -4,13 +4,9 @@
 package crash
 
 import (
-	"bufio"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -34,15 +30,11 @@ type operation struct {
 	prepare func(w *world)
 	// ask sends the request. It may fail: the server dies at some point.
 	ask func(w *world) (status int, err error)
-	// patience is how long a failpoint of it may take to be reached; unreached unless set.
+	// patience is how long a failpoint of it may take to be reached; seconds unless set.
 	patience time.Duration
 	// check demands the outcome. accepted reports whether the request was answered with 200.
 	check func(t *testing.T, w *world, accepted bool)
 }
-
-// unreached is how long a failpoint may take to be reached: work in the
-// background shifts the count, so that the last ones sometimes never come.
-const unreached = 5 * time.Second
 
 type world struct {
 	*harness.Server
@@ -57,9 +49,7 @@ type world struct {
 	// how many rows it has.
 	size, backedUp int
 	backup         harness.Backup
-	// armed is the file whose existence makes failpoints count, log the one that has those
-	// that counted.
-	armed, log string
+	failpoints     *harness.Failpoints
 }
 
 func TestCreate(t *testing.T) {
@@ -190,23 +180,17 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// everything reports whether steward is killed at every step, and on every engine.
-func everything() bool { return os.Getenv("STEWARD_CRASH") == "all" }
-
 // newWorld starts a server for operations to be tried on, one after the other.
 func newWorld(t *testing.T, options ...harness.Option) *world {
 	t.Parallel()
 	options = append(options, harness.WithTags("failpoint"), harness.WithConfig("pool:\n  size: 0"))
-	dir := t.TempDir()
-	w := &world{Server: harness.Prepare(t, options...), t: t, armed: filepath.Join(dir, "armed"), log: filepath.Join(dir, "hits")}
-	w.Env = []string{"STEWARD_FAILPOINT_ARMED=" + w.armed, "STEWARD_FAILPOINT_LOG=" + w.log}
+	w := &world{Server: harness.Prepare(t, options...), t: t}
+	w.failpoints = w.Failpoints()
 	w.Start()
 	return w
 }
 
-// try does the operation once to count its failpoints, then with kills at as many of
-// them, others each time; at every one when STEWARD_CRASH is all. It leaves a server
-// that runs.
+// try kills at as many of the operation's failpoints, at all when STEWARD_CRASH is all. It leaves a server that runs.
 func (w *world) try(kills int, op operation) {
 	if w.t.Failed() {
 		return // a database that isn't as it should be shows nothing
@@ -215,111 +199,18 @@ func (w *world) try(kills int, op operation) {
 		outer := w.t
 		w.t = t
 		defer func() { w.t = outer }()
-		w.steps(kills, op)
+		w.failpoints.Try(t, kills, harness.Operation{
+			Name: op.name, Patience: op.patience,
+			Prepare: func() {
+				w.n++
+				if op.prepare != nil {
+					op.prepare(w)
+				}
+			},
+			Ask:   func() (int, error) { return op.ask(w) },
+			Check: func(accepted bool) { op.check(t, w, accepted) },
+		})
 	})
-}
-
-func (w *world) steps(kills int, op operation) {
-	w.t.Helper()
-	found, _ := w.run(op, 0)
-	if found == 0 {
-		w.t.Fatal("no failpoint was hit: the suite checks nothing")
-	}
-	stride := (found + kills - 1) / kills
-	if everything() {
-		stride = 1
-	}
-	first := 1 + offset(w.t, op.name, stride)
-	w.t.Logf("%d failpoints; killed at every %dth from the %dth", found, stride, first)
-	err := killAtEach(found, first, stride, func(ordinal int) (died bool) {
-		if !w.t.Failed() {
-			_, died = w.run(op, ordinal)
-		}
-		return died || w.t.Failed()
-	})
-	if err != nil {
-		w.t.Errorf("%s: %v", op.name, err)
-	}
-}
-
-// killAtEach kills at every stride-th of the failpoints that were found, from the
-// first to try on. Work in the background shifts the count, so that single ones may
-// never come. When none of them does, the very first of all is tried, which comes
-// wherever any does: a case that dies nowhere shows nothing.
-func killAtEach(found, first, stride int, kill func(ordinal int) (died bool)) error {
-	died := 0
-	for ordinal := first; ordinal <= found; ordinal += stride {
-		if kill(ordinal) {
-			died++
-		}
-	}
-	if died == 0 && !kill(1) {
-		return fmt.Errorf("none of its %d failpoints was reached when it was to be killed there: it checks nothing", found)
-	}
-	return nil
-}
-
-// run does the operation with a kill at the ordinal-th failpoint (0: none). It
-// returns how many failpoints were hit, and whether the server died at the one.
-func (w *world) run(op operation, ordinal int) (hits int, died bool) {
-	w.t.Helper()
-	w.n++
-	if op.prepare != nil {
-		op.prepare(w)
-	}
-	before := lines(w.log)
-	w.arm(ordinal)
-	status, _ := op.ask(w)
-	if ordinal > 0 {
-		// The step may never come in this run: background work shifts the count.
-		select {
-		case <-w.Exited():
-			died = true
-		case <-time.After(cmp.Or(op.patience, unreached)):
-			w.t.Logf("%s: failpoint %d wasn't reached this time", op.name, ordinal)
-			w.Kill()
-		}
-		w.disarm()
-		w.Start()
-	}
-	op.check(w.t, w, status == 200)
-	w.disarm()
-	if w.t.Failed() {
-		w.t.Logf("%s died at: %s", op.name, lastLine(w.log))
-	}
-	return lines(w.log) - before, died
-}
-
-// arm has failpoints count from here on, and the ordinal-th kill (0: none).
-func (w *world) arm(ordinal int) {
-	w.t.Helper()
-	written := w.armed + ".new"
-	err := os.WriteFile(written, fmt.Appendf(nil, "%d in run %d", ordinal, w.n), 0o600)
-	if err == nil {
-		err = os.Rename(written, w.armed)
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func lines(path string) int {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	n := 0
-	for scan := bufio.NewScanner(f); scan.Scan(); {
-		n++
-	}
-	return n
-}
-
-func lastLine(path string) string {
-	text, _ := os.ReadFile(path)
-	all := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return all[len(all)-1]
 }
 
 func (w *world) byLabel(label string) []harness.Database {
@@ -347,9 +238,7 @@ func (w *world) fresh() {
 // disarm ends the counting of failpoints, also for the cleaning up after a check.
 func (w *world) disarm() {
 	w.t.Helper()
-	if err := os.Remove(w.armed); err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.t.Fatal(err)
-	}
+	w.failpoints.Disarm(w.t)
 }
 
 func (w *world) deleteAll() {

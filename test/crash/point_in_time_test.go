@@ -15,7 +15,7 @@ var continuous = harness.WithConfig("backups:\n  continuous: true")
 // TestForkToPointInTime is for STEWARD_CRASH=all: TestBackupsOfMariaDB has the same, and
 // TestPointInTime in test/e2e PostgreSQL's moments.
 func TestForkToPointInTime(t *testing.T) {
-	if !everything() {
+	if !harness.Everything() {
 		t.Skip("make test-crash runs it")
 	}
 	w := newWorld(t, continuous)
@@ -24,7 +24,7 @@ func TestForkToPointInTime(t *testing.T) {
 
 // TestRestoreToPointInTime is for STEWARD_CRASH=all, too: its steps are mostly those of any restore, which TestBackups kills.
 func TestRestoreToPointInTime(t *testing.T) {
-	if !everything() {
+	if !harness.Everything() {
 		t.Skip("make test-crash runs it")
 	}
 	w := newWorld(t, continuous)

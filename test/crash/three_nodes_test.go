@@ -20,7 +20,7 @@ func TestThreeNodes(t *testing.T) {
 		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
 			w := newWorld(t)
 			for _, op := range threeNodeOperations(engine) {
-				if strings.HasPrefix(engine, "mysql") && (op.alike || op.name == "cluster size" && !everything()) {
+				if strings.HasPrefix(engine, "mysql") && (op.alike || op.name == "cluster size" && !harness.Everything()) {
 					continue // enginetest and the platform's tests change MariaDB's sizes
 				}
 				if op.prepare == nil {

@@ -1,17 +1,10 @@
-package crash
+package harness
 
 import (
 	"slices"
+	"strings"
 	"testing"
-
-	"steward/internal/testdir"
 )
-
-// offset is where a test begins that tries every stride-th of what there is.
-func offset(t *testing.T, what string, stride int) int {
-	t.Helper()
-	return testdir.Rand(t, what).IntN(stride)
-}
 
 // TestACaseThatDiesNowhereFails, while one that misses single failpoints, because the
 // background shifted their count, doesn't.
@@ -37,5 +30,17 @@ func TestACaseThatDiesNowhereFails(t *testing.T) {
 		if !slices.Equal(tried, c.tried) || (err != nil) != c.fails {
 			t.Errorf("%s: tried %v, %v", c.name, tried, err)
 		}
+	}
+}
+
+// TestRoundsOfWaitingAreTriedOnce, and transactions that follow one another each.
+func TestRoundsOfWaitingAreTriedOnce(t *testing.T) {
+	t.Parallel()
+	hits := strings.Fields("commit committed commit committed before wrote after before wrote after before wrote after commit committed")
+	if got, want := ordinals(hits, true), []int{1, 2, 3, 4, 5, 6, 7, 14, 15}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := ordinals(hits, false); len(got) != len(hits) {
+		t.Errorf("one that doesn't poll: %v", got)
 	}
 }

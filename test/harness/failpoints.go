@@ -1,0 +1,183 @@
+package harness
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/testdir"
+)
+
+// Operation is one request whose every step is a moment to die at.
+type Operation struct {
+	Name string
+	// Prepare makes what the request needs, before failpoints count.
+	Prepare func()
+	// Ask sends the request. It may fail: the server dies at some point.
+	Ask func() (status int, err error)
+	// Patience is how long a failpoint of it may take to be reached; unreached unless set.
+	Patience time.Duration
+	// Polls reports whether the server does the same over and over while it waits: such a round is tried once.
+	Polls bool
+	// Check demands the outcome. accepted reports whether the request was answered with 200.
+	Check func(accepted bool)
+}
+
+// unreached is how long a failpoint may take to be reached: work in the
+// background shifts the count, so that the last ones sometimes never come.
+const unreached = 5 * time.Second
+
+// Everything reports whether servers are killed at every step, and on every engine.
+func Everything() bool { return os.Getenv("STEWARD_CRASH") == "all" }
+
+// Failpoints are those of a server that WithTags("failpoint") built.
+type Failpoints struct {
+	s *Server
+	// armed is the file whose existence makes failpoints count, log the one that has those
+	// that counted.
+	armed, log string
+	runs       int
+}
+
+// Failpoints has the server's failpoints be counted, from its next start on.
+func (s *Server) Failpoints() *Failpoints {
+	dir := s.t.TempDir()
+	f := &Failpoints{s: s, armed: filepath.Join(dir, "armed"), log: filepath.Join(dir, "hits")}
+	s.Env = append(s.Env, "STEWARD_FAILPOINT_ARMED="+f.armed, "STEWARD_FAILPOINT_LOG="+f.log)
+	return f
+}
+
+// Try does the operation once to count its failpoints, then with kills at as many of
+// them, others each time; at every one when STEWARD_CRASH is all. It leaves a server
+// that runs.
+func (f *Failpoints) Try(t *testing.T, kills int, op Operation) {
+	t.Helper()
+	hits, _ := f.run(t, op, 0)
+	steps := ordinals(hits, op.Polls)
+	found := len(steps)
+	if found == 0 {
+		t.Fatal("no failpoint was hit: the suite checks nothing")
+	}
+	stride := (found + kills - 1) / kills
+	if Everything() {
+		stride = 1
+	}
+	first := 1 + testdir.Rand(t, op.Name).IntN(stride)
+	t.Logf("%d failpoints; killed at every %dth from the %dth", found, stride, first)
+	err := killAtEach(found, first, stride, func(step int) (died bool) {
+		if !t.Failed() {
+			_, died = f.run(t, op, steps[step-1])
+		}
+		return died || t.Failed()
+	})
+	if err != nil {
+		t.Errorf("%s: %v", op.Name, err)
+	}
+}
+
+// killAtEach kills at every stride-th of the failpoints that were found, from the
+// first to try on. Work in the background shifts the count, so that single ones may
+// never come. When none of them does, the very first of all is tried, which comes
+// wherever any does: a case that dies nowhere shows nothing.
+func killAtEach(found, first, stride int, kill func(ordinal int) (died bool)) error {
+	died := 0
+	for ordinal := first; ordinal <= found; ordinal += stride {
+		if kill(ordinal) {
+			died++
+		}
+	}
+	if died == 0 && !kill(1) {
+		return fmt.Errorf("none of its %d failpoints was reached when it was to be killed there: it checks nothing", found)
+	}
+	return nil
+}
+
+// ordinals are those of the hits to be tried: all or, if the server polls, without the rounds that do what the one before did. Two steps are no
+// round: so are transactions that follow one another.
+func ordinals(hits []string, polls bool) (all []int) {
+	for i := 0; i < len(hits); {
+		round := 0
+		for length := 3; polls && length <= i && i+length <= len(hits); length++ {
+			if slices.Equal(hits[i-length:i], hits[i:i+length]) {
+				round = length
+				break
+			}
+		}
+		if round > 0 {
+			i += round
+			continue
+		}
+		i++
+		all = append(all, i)
+	}
+	return all
+}
+
+// run does the operation with a kill at the ordinal-th failpoint (0: none). It
+// returns which failpoints were hit, and whether the server died at the one.
+func (f *Failpoints) run(t *testing.T, op Operation, ordinal int) (hits []string, died bool) {
+	t.Helper()
+	f.runs++
+	if op.Prepare != nil {
+		op.Prepare()
+	}
+	before := len(f.hits())
+	f.arm(t, ordinal)
+	status, _ := op.Ask()
+	if ordinal > 0 {
+		// The step may never come in this run: background work shifts the count.
+		select {
+		case <-f.s.Exited():
+			died = true
+		case <-time.After(cmp.Or(op.Patience, unreached)):
+			t.Logf("%s: failpoint %d wasn't reached this time", op.Name, ordinal)
+			f.s.Kill()
+		}
+		f.Disarm(t)
+		f.s.Start()
+	}
+	op.Check(status == 200)
+	f.Disarm(t)
+	hits = f.hits()[before:]
+	if t.Failed() && len(hits) > 0 {
+		t.Logf("%s died at: %d %s", op.Name, ordinal, hits[len(hits)-1])
+	}
+	return hits, died
+}
+
+// arm has failpoints count from here on, and the ordinal-th kill (0: none).
+func (f *Failpoints) arm(t *testing.T, ordinal int) {
+	t.Helper()
+	written := f.armed + ".new"
+	err := os.WriteFile(written, fmt.Appendf(nil, "%d in run %d", ordinal, f.runs), 0o600)
+	if err == nil {
+		err = os.Rename(written, f.armed)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Disarm ends the counting of failpoints, also for the cleaning up after a check.
+func (f *Failpoints) Disarm(t *testing.T) {
+	t.Helper()
+	if err := os.Remove(f.armed); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+}
+
+// hits are the names of all failpoints that were counted.
+func (f *Failpoints) hits() (all []string) {
+	text, _ := os.ReadFile(f.log) // there is none before the first hit
+	for line := range strings.Lines(string(text)) {
+		_, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		all = append(all, name)
+	}
+	return all
+}
