@@ -17,8 +17,8 @@ import (
 // Requests to an API server: so many a second, and for a moment more. It has many clients, and adopting a thousand databases
 // takes some.
 const (
-	requestRate  = 100
-	requestBurst = 200
+	requestRate  = 400
+	requestBurst = 800
 )
 
 // KubernetesOptions are those of a region's platform, but for the secrets. The kubeconfig is read anew each time.

@@ -8,11 +8,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/cluster"
+	"steward/internal/failpoint"
 	"steward/internal/platform"
 	"steward/internal/platform/kubernetes/cnpg"
 )
@@ -84,7 +83,7 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error
 		}
 	}
 	if want.Size <= 1 && is.reads != nil {
-		return client.IgnoreNotFound(d.live.Delete(ctx, is.reads))
+		return d.drop(ctx, is.reads)
 	}
 	if successor != "" {
 		return d.promote(ctx, made.names, successor)
@@ -125,23 +124,13 @@ func (d *Driver) desire(ctx context.Context, want platform.Wanted, is view) (des
 	return made, err
 }
 
-// write applies an object: all that is ours of it, and nothing that is somebody else's.
-func write(ctx context.Context, to client.Client, o client.Object, options ...client.ApplyOption) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", o.GetName(), err)
+// drop removes an object, if it is still there.
+func (d *Driver) drop(ctx context.Context, o client.Object) error {
+	if err := client.IgnoreNotFound(d.live.Delete(ctx, o)); err != nil {
+		return fmt.Errorf("remove %s: %w", o.GetName(), err)
 	}
-	delete(content, "status")
-	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	err = to.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), append(options, client.FieldOwner(manager))...)
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("write %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
-	if isPermanent(err) {
-		return &permanentError{err}
-	}
-	return err
+	failpoint.Here("kubernetes: after removing " + o.GetName())
+	return nil
 }
 
 // permanentError is a problem that repeating Apply won't help with.

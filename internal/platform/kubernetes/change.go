@@ -7,9 +7,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"steward/internal/cluster"
+	"steward/internal/failpoint"
 	"steward/internal/pki"
 	"steward/internal/platform"
 	"steward/internal/platform/kubernetes/cnpg"
@@ -66,7 +66,12 @@ func (d *Driver) SetPassword(ctx context.Context, want platform.Wanted) error {
 			return err
 		}
 		node.RootPassword = string(password)
-		return d.o.Engine.SetRootPassword(ctx, node)
+		failpoint.Here("kubernetes: before set password")
+		if err := d.o.Engine.SetRootPassword(ctx, node); err != nil {
+			return err
+		}
+		failpoint.Here("kubernetes: after set password")
+		return nil
 	})
 }
 
@@ -153,8 +158,8 @@ func (d *Driver) remove(ctx context.Context, c cluster.Cluster) error {
 			if _, pod := o.(*corev1.Pod); pod || o.GetDeletionTimestamp() != nil {
 				continue // Pods go with their owner
 			}
-			if err := d.live.Delete(ctx, o); err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("delete %s: %w", o.GetName(), err)
+			if err := d.drop(ctx, o); err != nil {
+				return err
 			}
 		}
 		if err := wait.Sleep(ctx, pollEvery); err != nil {

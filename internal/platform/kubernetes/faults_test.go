@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/await"
@@ -62,6 +65,8 @@ func TestFaults(t *testing.T) {
 	t.Cleanup(func() { d.Close() })
 	want := b.wanted(t, 201)
 	first := settle(t, d, &want)
+
+	t.Run("what is as it should be isn't written again", func(t *testing.T) { b.writtenOnce(t, want) })
 
 	t.Run("an operator that says all is done before it is", func(t *testing.T) {
 		b.op.Pause()
@@ -145,6 +150,47 @@ func TestFaults(t *testing.T) {
 		}
 	})
 }
+
+// writtenOnce: a driver that starts looks at all objects, and writes those that aren't as they should be.
+func (b *bench) writtenOnce(t *testing.T, want platform.Wanted) {
+	var writes atomic.Int64
+	o := b.options()
+	o.Config = rest.CopyConfig(b.config)
+	o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPatch || r.Method == http.MethodPut {
+				writes.Add(1)
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	d, err := kubernetes.New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	settle(t, d, &want)
+	if n := writes.Load(); n > 0 {
+		t.Errorf("%d writes", n)
+	}
+	changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db-201-root", Namespace: b.namespace}}
+	gone := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "db-201", Namespace: b.namespace}}
+	unlabel := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"cnpg.io/reload":null}}}`))
+	if err := errors.Join(b.c.Delete(t.Context(), gone), b.c.Patch(t.Context(), changed, unlabel)); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, d, &want)
+	if n := writes.Load(); n != 2 {
+		t.Errorf("%d writes of two objects", n)
+	}
+	if err := errors.Join(b.c.Get(t.Context(), client.ObjectKeyFromObject(gone), gone), b.c.Get(t.Context(), client.ObjectKeyFromObject(changed), changed)); err != nil || changed.Labels["cnpg.io/reload"] == "" {
+		t.Errorf("%v, %v", err, changed.Labels)
+	}
+}
+
+type roundTripper func(r *http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // conflict: another manager's fields are named, not overwritten.
 func (b *bench) conflict(t *testing.T, d *kubernetes.Driver, want *platform.Wanted) {

@@ -160,8 +160,8 @@ func ours(c *cnpg.Cluster) *cnpg.Cluster {
 			mine.Labels[name] = value
 		}
 	}
-	for name, value := range c.Annotations {
-		if strings.HasPrefix(name, "steward/") || name == cnpg.HibernationAnnotation || name == cnpg.RestartAnnotation {
+	for name, value := range c.Annotations { // but for the digest: what follows isn't what was written last
+		if strings.HasPrefix(name, "steward/") && name != wroteAnnotation || name == cnpg.HibernationAnnotation || name == cnpg.RestartAnnotation {
 			mine.Annotations[name] = value
 		}
 	}
@@ -206,8 +206,8 @@ func (d *Driver) setAside(ctx context.Context, current names) error {
 		return nil
 	}
 	for i := range all[:len(all)-1] {
-		if err := client.IgnoreNotFound(d.live.Delete(ctx, &all[i])); err != nil {
-			return fmt.Errorf("remove %s: %w", all[i].Name, err)
+		if err := d.drop(ctx, &all[i]); err != nil {
+			return err
 		}
 	}
 	last := &all[len(all)-1]
@@ -261,8 +261,8 @@ func (d *Driver) dropUnfinished(ctx context.Context, current names) error {
 			}
 			continue
 		}
-		if err := client.IgnoreNotFound(d.live.Delete(ctx, c)); err != nil {
-			return fmt.Errorf("remove %s: %w", c.Name, err)
+		if err := d.drop(ctx, c); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -288,7 +288,7 @@ func (d *Driver) dropExpired(ctx context.Context, there []client.Object) error {
 			continue
 		}
 		d.o.Logger.InfoContext(ctx, "data that was set aside, or never used, is removed", "cluster_id", id, "object", c.Name)
-		errs = append(errs, client.IgnoreNotFound(d.live.Delete(ctx, c)))
+		errs = append(errs, d.drop(ctx, c))
 	}
 	return errors.Join(errs...)
 }
@@ -329,8 +329,11 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 	return d.annotate(ctx, now, map[string]string{asideAnnotation: "", undoneAnnotation: "yes", cnpg.HibernationAnnotation: cnpg.Awake})
 }
 
-// asideOf is what the last restore has set aside.
+// asideOf is what the last restore has set aside. An undo that ended in the middle may have led back to it, and away from what was restored.
 func (d *Driver) asideOf(ctx context.Context, is view) (*cnpg.Cluster, error) {
+	if is.object != nil && is.object.Annotations[asideAnnotation] != "" {
+		return is.object, nil
+	}
 	all, err := d.objects(ctx, d.live, is.id)
 	if err != nil {
 		return nil, err
@@ -381,8 +384,8 @@ func (d *Driver) dropOthers(ctx context.Context, but names) error {
 	}
 	for i := range all {
 		if c := &all[i]; c.Name != but.cluster() && generationOf(c) != 0 {
-			if err := client.IgnoreNotFound(d.live.Delete(ctx, c)); err != nil {
-				return fmt.Errorf("remove %s: %w", c.Name, err)
+			if err := d.drop(ctx, c); err != nil {
+				return err
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"steward/internal/failpoint"
 	"steward/internal/platform"
 	"steward/internal/platform/kubernetes/cnpg"
 )
@@ -129,6 +130,7 @@ func (d *Driver) promote(ctx context.Context, n names, to string) error {
 	if err != nil {
 		return fmt.Errorf("have %s take over: %w", to, err)
 	}
+	failpoint.Here("kubernetes: after a handover was asked for")
 	return nil
 }
 

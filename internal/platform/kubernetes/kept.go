@@ -96,8 +96,8 @@ func (d *Driver) beginBackup(ctx context.Context, v view, id backup.ID, from clu
 		case there.DeletionTimestamp == nil && !failed(there) && there.Spec.Cluster == wanted.Spec.Cluster:
 			return nil
 		}
-		if err := client.IgnoreNotFound(d.live.Delete(ctx, there)); err != nil {
-			return fmt.Errorf("remove %s: %w", wanted.Name, err)
+		if err := d.drop(ctx, there); err != nil {
+			return err
 		}
 		if err := wait.Sleep(ctx, pollEvery); err != nil {
 			return fmt.Errorf("%s, which failed, is still there: %w", wanted.Name, err)
@@ -185,10 +185,11 @@ func (d *Driver) DropBackup(ctx context.Context, of cluster.Cluster, id backup.I
 		if err := d.dropFiles(ctx, of, ref); err != nil {
 			return fmt.Errorf("remove backup %d of cluster %d: %w", id, of.ID, err)
 		}
+		failpoint.Here("kubernetes: after a backup's files are removed")
 	}
 	if err == nil {
-		if err := client.IgnoreNotFound(d.live.Delete(ctx, there)); err != nil {
-			return fmt.Errorf("remove %s: %w", there.Name, err)
+		if err := d.drop(ctx, there); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -225,6 +226,7 @@ func (d *Driver) DropBackups(ctx context.Context, of cluster.Cluster) error {
 		if err := store.DropServer(ctx, a); err != nil {
 			return fmt.Errorf("remove %s: %w", a, err)
 		}
+		failpoint.Here("kubernetes: after an archive is removed")
 	}
 	return nil
 }

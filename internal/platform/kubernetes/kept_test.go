@@ -3,9 +3,13 @@ package kubernetes_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"steward/internal/archive/archivetest"
 	"steward/internal/await"
@@ -136,6 +140,44 @@ func TestKeptFaults(t *testing.T) {
 		if got := b.held(t, want.Cluster); got != "one" {
 			t.Errorf("it holds %q", got)
 		}
+	})
+
+	t.Run("an undo that ends once it has led back is gone on with", func(t *testing.T) {
+		b.hold(t, want.Cluster, "two")
+		from.Token = "undone"
+		if _, err := d.RestoreKept(t.Context(), want, from, func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		var led atomic.Bool
+		o := b.options()
+		o.Config = rest.CopyConfig(b.config)
+		o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				if led.Load() {
+					return nil, errors.New("it is gone")
+				}
+				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/services/db-601") {
+					led.Store(true)
+				}
+				return next.RoundTrip(r)
+			})
+		})
+		dies, err := kubernetes.New(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dies.Close()
+		if err := dies.Undo(t.Context(), want); err == nil || !led.Load() {
+			t.Errorf("it came to its end: %v", err)
+		}
+		if err := d.Undo(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, d, &want)
+		if got := b.held(t, want.Cluster); got != "two" {
+			t.Errorf("it holds %q", got)
+		}
+		b.mustBeAlone(t, want)
 	})
 
 	t.Run("what is aside for a day goes", func(t *testing.T) {

@@ -82,8 +82,8 @@ func (d *Driver) begun(ctx context.Context, want platform.Wanted, is view, from 
 		if c.Annotations[originAnnotation] == from.Token {
 			return d.desire(ctx, want, view{names: is.names.of(generationOf(c)), object: c})
 		}
-		if err := client.IgnoreNotFound(d.live.Delete(ctx, c)); err != nil {
-			return made, fmt.Errorf("remove %s: %w", c.Name, err)
+		if err := d.drop(ctx, c); err != nil {
+			return made, err
 		}
 	}
 	generation, err := d.nextGeneration(ctx, want.ID)
@@ -190,10 +190,7 @@ func (d *Driver) dropAfter(ctx context.Context, n names, err error) error {
 	}
 	gone := &cnpg.Cluster{}
 	gone.Name, gone.Namespace = n.cluster(), n.namespace
-	if left := client.IgnoreNotFound(d.live.Delete(ctx, gone)); left != nil {
-		return errors.Join(err, fmt.Errorf("remove %s: %w", gone.Name, left))
-	}
-	return err
+	return errors.Join(err, d.drop(ctx, gone))
 }
 
 // target is where a recovery ends, and the moment that its data is of; zero for the backup's own. PostgreSQL refuses to end a recovery at

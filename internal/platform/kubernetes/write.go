@@ -1,0 +1,100 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"steward/internal/failpoint"
+)
+
+// wroteAnnotation is on each object a digest of what we wrote into it last: what it has else is somebody else's.
+const wroteAnnotation = "steward/wrote"
+
+// write applies an object: all that is ours of it, and nothing that is somebody else's. One that has it all already is left: to look costs an API server
+// a tenth, and a start looks at all objects.
+func write(ctx context.Context, to client.Client, o client.Object, options ...client.ApplyOption) error {
+	content, err := contentOf(o)
+	if err != nil {
+		return err
+	}
+	if written(ctx, to, content) {
+		return nil
+	}
+	err = to.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), append(options, client.FieldOwner(manager))...)
+	if err == nil {
+		failpoint.Here("kubernetes: after writing " + o.GetName())
+		return nil
+	}
+	err = fmt.Errorf("write %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
+	if isPermanent(err) {
+		return &permanentError{err}
+	}
+	return err
+}
+
+// contentOf is what is ours of an object, with its digest.
+func contentOf(o client.Object) (map[string]any, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", o.GetName(), err)
+	}
+	delete(content, "status")
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(content, "metadata", "annotations", wroteAnnotation)
+	text, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", o.GetName(), err)
+	}
+	sum := sha256.Sum256(text)
+	if err := unstructured.SetNestedField(content, hex.EncodeToString(sum[:16]), "metadata", "annotations", wroteAnnotation); err != nil {
+		return nil, fmt.Errorf("write %s: %w", o.GetName(), err)
+	}
+	return content, nil
+}
+
+// written reports whether an object is as it would be after content was written: we wrote just that last, and nobody has changed any of it since.
+// Where that can't be read, to write it tells why.
+func written(ctx context.Context, to client.Client, content map[string]any) bool {
+	wanted, there := &unstructured.Unstructured{Object: content}, &unstructured.Unstructured{}
+	there.SetGroupVersionKind(wanted.GroupVersionKind())
+	err := to.Get(ctx, client.ObjectKeyFromObject(wanted), there)
+	return err == nil && there.GetDeletionTimestamp() == nil && within(content, there.Object)
+}
+
+// within reports whether all of a is in b: of maps each field, of lists each element in its place.
+func within(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, is := b.(map[string]any)
+		if !is {
+			return false
+		}
+		for name, value := range a {
+			other, there := b[name]
+			if !there || !within(value, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, is := b.([]any)
+		if !is || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !within(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(a, b)
+}
