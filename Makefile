@@ -16,6 +16,7 @@ GENERATED := internal/store/dbsqlc api/openapi.yaml api/openapi-3.0.json docs/li
 
 SCRIPTS := scripts/setup scripts/bench-peers scripts/fetch-engines scripts/fuzz scripts/fetch-kube scripts/kube-up scripts/kube-down scripts/verify .ci/run
 
+IMAGE     ?= steward:latest
 ARGS      ?= serve --demo $(shell scripts/data-flag)
 PACKAGES  ?= ./...
 FUZZTIME  ?= 60s
@@ -44,6 +45,9 @@ bin/steward: $(SOURCES)
 	@$(GO) env GOVERSION | grep -qE '^go1\.(2[1-9]|[3-9][0-9])' || { echo 'Go 1.21 or newer is needed; see go.dev/dl' >&2; exit 1; }
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $@ ./cmd/steward
 	@touch $@
+
+image: build ## Pack bin/steward as a container image, without privileges: bin/steward-image.tar (IMAGE=name:tag)
+	$(GO) run scripts/image.go -name '$(IMAGE)'
 
 setup: ## Install PostgreSQL, MariaDB, HAProxy and bubblewrap, starting none of them
 	@scripts/setup
@@ -79,7 +83,7 @@ test-haproxy: engines-ci ## The platform's and crash suites with HAProxy as the 
 	STEWARD_TEST_GATEWAY=haproxy $(GO) test -count=1 -timeout 30m $(SIDE_BY_SIDE) ./test/crash && exit $$host
 
 test-crash: engines-ci ## Kill steward at every step of everything (make test: at some)
-	STEWARD_CRASH=all $(GO) test -timeout 120m $(SIDE_BY_SIDE) ./test/crash
+	STEWARD_CRASH=all $(GO) test -timeout 120m $(SIDE_BY_SIDE) ./test/crash && STEWARD_CRASH=all $(GO) test -timeout 120m -run TestKilled ./test/kubernetes
 
 e2e: engines-ci ## The built binary with real databases, and kills at every step
 	$(GO) test -timeout 30m $(SIDE_BY_SIDE) -count=1 ./test/...

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -111,83 +109,4 @@ func (j *journey) backups(t *testing.T) {
 		objects, _, err := j.bucket.Keys()
 		return err == nil && !strings.Contains(strings.Join(objects, "\n"), "/base/")
 	})
-}
-
-// TestKilledWithBackups kills steward at the steps of a backup, a verification, a restore and a fork: each comes to its end all the same.
-func TestKilledWithBackups(t *testing.T) {
-	w := newWorld(t)
-	s := harness.New(t, harness.WithConfig("catalog: {file: "+w.catalog+"}"), harness.WithTags("failpoint"))
-	armed := filepath.Join(t.TempDir(), "armed")
-	spec := harness.Small("victim", "postgresql/15")
-	spec["region"] = "kube"
-	d := s.CreateActive(spec)
-	w.hold(t, s, d, "one")
-	// at has the next hit of a failpoint be steward's end, and starts it again.
-	at := func(name string, do func()) {
-		t.Helper()
-		s.Stop()
-		s.Env = []string{"STEWARD_FAILPOINT=" + name, "STEWARD_FAILPOINT_ARMED=" + armed}
-		s.Start()
-		write(t, armed, "")
-		do()
-		select {
-		case <-s.Exited():
-		case <-time.After(harness.Patience):
-			t.Fatalf("%s was never reached", name)
-		}
-		if err := os.Remove(armed); err != nil {
-			t.Fatal(err)
-		}
-		s.Env = nil
-		s.Start()
-	}
-	call := func(path string, body any) func() {
-		return func() {
-			t.Helper()
-			if status, answer := s.Call("POST", path, body, nil); status != 200 {
-				t.Fatalf("%s: %d %s", path, status, answer)
-			}
-		}
-	}
-	at("kubernetes: after a backup was asked for", call(d.Path()+"/backups", map[string]any{"label": "one"}))
-	d = s.AwaitStatus(d, "active")
-	b, _ := s.FindBackup(d, "one")
-	if b.State != "complete" {
-		t.Fatalf("%+v", b)
-	}
-	s.Eventually("the backup is verified", func() error {
-		if b, _ := s.FindBackup(d, "one"); b.Verified == nil {
-			return fmt.Errorf("%+v", b)
-		}
-		return nil
-	})
-	for i, name := range []string{
-		"kubernetes: after a restore was begun", "kubernetes: after a restore was led to", "kubernetes: after what was restored over is set aside",
-	} {
-		lost := fmt.Sprintf("lost %d", i)
-		w.hold(t, s, d, lost)
-		at(name, call(b.Path(d)+"/restore", nil))
-		d = s.AwaitStatus(d, "active")
-		w.mustHold(t, s, d, "one")
-		if i == 1 {
-			call(d.Path()+"/restore/undo", nil)()
-			d = s.AwaitStatus(d, "active")
-			w.mustHold(t, s, d, lost)
-		}
-	}
-	var fork harness.Database
-	at("kubernetes: after a fork was begun", func() {
-		fork = s.Create(harness.Spec{"label": "fork", "fork": map[string]any{"source": d.ID}, "allow_list": []string{"127.0.0.1"}})
-	})
-	fork = s.AwaitStatus(fork, "active")
-	w.mustHold(t, s, fork, "one")
-	for _, gone := range []harness.Database{fork, d} {
-		(&journey{world: w, s: s}).erase(t, gone)
-	}
-	if left := w.mine(t); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
-	if objects, _, err := w.bucket.Keys(); err != nil || len(objects) > 0 {
-		t.Errorf("left in the bucket: %v, %v", objects, err)
-	}
 }

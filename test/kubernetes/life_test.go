@@ -27,6 +27,8 @@ type journey struct {
 	*world
 	s *harness.Server
 	d harness.Database
+	// api makes the requests that it has a call for.
+	api linodego.Client
 }
 
 // TestLife takes databases of a region on Kubernetes through what a customer does, and steward through what may happen to it.
@@ -76,30 +78,39 @@ func (j *journey) region(t *testing.T) {
 }
 
 func (j *journey) create(t *testing.T) {
-	api := linodego.NewClient(http.DefaultClient)
-	api.SetBaseURL(j.s.URL)
-	api.SetAPIVersion("v4")
-	api.SetToken(j.s.Token)
-	made, err := api.CreatePostgresDatabase(t.Context(), linodego.PostgresCreateOptions{
+	j.api = linodego.NewClient(http.DefaultClient)
+	j.api.SetBaseURL(j.s.URL)
+	j.api.SetAPIVersion("v4")
+	j.api.SetToken(j.s.Token)
+	made, err := j.api.CreatePostgresDatabase(t.Context(), linodego.PostgresCreateOptions{
 		Label: "over-there", Region: "kube", Type: "g6-nanode-1", Engine: "postgresql/15", ClusterSize: 1, AllowList: []string{"127.0.0.1"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	j.d = j.s.AwaitStatus(harness.Database{ID: int64(made.ID), Engine: "postgresql", Label: made.Label}, "active")
-	region, err := api.GetRegion(t.Context(), "kube")
+	region, err := j.api.GetRegion(t.Context(), "kube")
 	if err != nil || !slices.Contains(region.Capabilities, "Managed Databases") {
 		t.Errorf("%+v, %v", region, err)
+	}
+	found, err := j.api.ListPostgresDatabases(t.Context(), linodego.NewListOptions(0, `{"label": "over-there"}`))
+	if err != nil || len(found) != 1 || found[0].Region != "kube" || found[0].Hosts.Primary != j.d.Hosts.Primary || found[0].Port != j.d.Port {
+		t.Errorf("%+v, %v", found, err)
+	}
+	credentials, err := j.api.GetPostgresDatabaseCredentials(t.Context(), made.ID)
+	if own := j.s.Credentials(j.d); err != nil || credentials.Username != own.Username || credentials.Password != own.Password {
+		t.Errorf("other credentials: %v", err)
+	}
+	ssl, err := j.api.GetPostgresDatabaseSSL(t.Context(), made.ID)
+	if err != nil || len(ssl.CACertificate) == 0 {
+		t.Errorf("no CA: %v", err)
 	}
 }
 
 func (j *journey) access(t *testing.T) {
 	c := j.s.Credentials(j.d)
 	j.enter(t, j.d, c)
-	var s corev1.Service
-	if err := j.c.Get(t.Context(), client.ObjectKey{Namespace: j.namespace, Name: fmt.Sprintf("db-%d", j.d.ID)}, &s); err != nil {
-		t.Fatal(err)
-	}
+	s := j.service(t)
 	if got := s.Spec.LoadBalancerSourceRanges; !slices.Equal(got, []string{"127.0.0.1/32"}) || s.Spec.Ports[0].Port != int32(j.d.Port) {
 		t.Errorf("the load balancer lets in %v, at %d", got, s.Spec.Ports[0].Port)
 	}
@@ -151,8 +162,8 @@ func (j *journey) refusals(t *testing.T) {
 
 func (j *journey) reset(t *testing.T) {
 	old := j.s.Credentials(j.d)
-	if status, body := j.s.Call("POST", j.d.Path()+"/credentials/reset", nil, nil); status != 200 {
-		t.Fatalf("%d %s", status, body)
+	if err := j.api.ResetPostgresDatabaseCredentials(t.Context(), int(j.d.ID)); err != nil {
+		t.Fatal(err)
 	}
 	j.d = j.s.AwaitStatus(j.d, "active")
 	j.enter(t, j.d, j.s.Credentials(j.d))
@@ -164,8 +175,8 @@ func (j *journey) reset(t *testing.T) {
 }
 
 func (j *journey) resize(t *testing.T) {
-	if status, body := j.s.Call("PUT", j.d.Path(), map[string]any{"type": "g6-standard-1"}, nil); status != 200 {
-		t.Fatalf("%d %s", status, body)
+	if _, err := j.api.UpdatePostgresDatabase(t.Context(), int(j.d.ID), linodego.PostgresUpdateOptions{Type: "g6-standard-1"}); err != nil {
+		t.Fatal(err)
 	}
 	j.d = j.s.AwaitStatus(j.d, "active")
 	var pods corev1.PodList
@@ -224,8 +235,8 @@ func (j *journey) handOver(t *testing.T) {
 func (j *journey) suspend(t *testing.T) {
 	before := j.d.Hosts
 	c := j.s.Credentials(j.d)
-	if status, body := j.s.Call("POST", j.d.Path()+"/suspend", nil, nil); status != 200 {
-		t.Fatalf("%d %s", status, body)
+	if err := j.api.SuspendPostgresDatabase(t.Context(), int(j.d.ID)); err != nil {
+		t.Fatal(err)
 	}
 	j.d = j.s.AwaitStatus(j.d, "suspended")
 	for _, o := range j.mine(t, j.d.ID) {
@@ -233,8 +244,8 @@ func (j *journey) suspend(t *testing.T) {
 			t.Errorf("suspended, there is %s", o)
 		}
 	}
-	if status, body := j.s.Call("POST", j.d.Path()+"/resume", nil, nil); status != 200 {
-		t.Fatalf("%d %s", status, body)
+	if err := j.api.ResumePostgresDatabase(t.Context(), int(j.d.ID)); err != nil {
+		t.Fatal(err)
 	}
 	if j.d = j.s.AwaitStatus(j.d, "active"); j.d.Hosts != before {
 		t.Errorf("its addresses were %+v, and are %+v", before, j.d.Hosts)
@@ -427,7 +438,10 @@ func (j *journey) remove(t *testing.T) {
 		}
 		return nil
 	})
-	j.erase(t, j.d)
+	if err := j.api.DeletePostgresDatabase(t.Context(), int(j.d.ID)); err != nil {
+		t.Fatal(err)
+	}
+	j.erased(j.d)
 	if left := j.mine(t); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}

@@ -36,7 +36,11 @@ type world struct {
 	c         client.Client
 	namespace string
 	op        *simulator.Operator
-	wire      *wire
+	// admin may do anything.
+	admin *rest.Config
+	// images are those that Pods can have, the catalog's first.
+	images []string
+	wire   *wire
 	// bucket is where backups are kept.
 	bucket *archivetest.Bucket
 	// catalog is the file with the regions, and menu what belongs into it.
@@ -56,8 +60,8 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	simulator.Define(t, c)
-	w := &world{c: c, namespace: s.Namespace(t, c), catalog: filepath.Join(t.TempDir(), "catalog.yaml")}
-	w.apply(t, s.Admin(t))
+	w := &world{c: c, admin: s.Admin(t), namespace: s.Namespace(t, c), catalog: filepath.Join(t.TempDir(), "catalog.yaml")}
+	w.make(t, "../../deploy/kubernetes", map[string]string{"databases": w.namespace})
 	w.bucket = archivetest.NewBucket(t)
 	simulator.Keep(t, c, w.namespace, "backups", w.bucket)
 	var images cnpg.ImageCatalog
@@ -65,7 +69,8 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	image := images.Spec.Images[0].Image
-	w.op = simulator.Start(t, simulator.Options{Client: c, Namespace: w.namespace, Images: simulator.Images(t, postgresql.New(), map[string]string{image: "15.17"})})
+	w.images = []string{image, strings.Replace(image, "15.17", "15.18", 1)}
+	w.op = simulator.Start(t, simulator.Options{Client: c, Namespace: w.namespace, Images: simulator.Images(t, postgresql.New(), map[string]string{w.images[0]: "15.17", w.images[1]: "15.18"})})
 	config := s.User(t, "system:serviceaccount:"+w.namespace+":steward")
 	w.wire = newWire(t, strings.TrimPrefix(config.Host, "https://"))
 	config.Host = "https://" + w.wire.address
@@ -78,36 +83,52 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// apply makes what a user makes by `kubectl apply -k deploy/kubernetes`, in the test's namespace.
-func (w *world) apply(t *testing.T, config *rest.Config) {
+// make makes what a user makes by `kubectl apply -k` of a folder, in the test's namespaces in place of those of the same names in it.
+func (w *world) make(t *testing.T, dir string, namespaces map[string]string) {
 	t.Helper()
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var base struct {
-		Namespace string
-		Resources []string
-	}
-	const dir = "../../deploy/kubernetes"
+	var base struct{ Resources []string }
 	if err := yaml.Unmarshal(readFile(t, filepath.Join(dir, "kustomization.yaml")), &base); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range base.Resources {
-		for text := range strings.SplitSeq(string(readFile(t, filepath.Join(dir, name))), "\n---\n") {
-			o := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal([]byte(strings.ReplaceAll(text, "namespace: "+base.Namespace, "namespace: "+w.namespace)), &o.Object); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if o.GetKind() == "Namespace" {
-				continue // the test has one
-			}
-			o.SetNamespace(w.namespace)
-			if err := client.WithFieldValidation(c, "Strict").Create(t.Context(), o); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+		w.makeFile(t, filepath.Join(dir, name), namespaces)
+	}
+}
+
+// makeFile makes the objects of a file; those without a namespace are for the kustomization's.
+func (w *world) makeFile(t *testing.T, path string, namespaces map[string]string) {
+	t.Helper()
+	var base struct{ Namespace string }
+	if err := yaml.Unmarshal(readFile(t, filepath.Join(filepath.Dir(path), "kustomization.yaml")), &base); err != nil {
+		t.Fatal(err)
+	}
+	for text := range strings.SplitSeq(string(readFile(t, path)), "\n---\n") {
+		for name, own := range namespaces {
+			text = strings.ReplaceAll(text, "namespace: "+name+"\n", "namespace: "+own+"\n")
+		}
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		switch {
+		case o.GetKind() == "Namespace" && namespaces[o.GetName()] == w.namespace:
+			continue // the test has one
+		case o.GetKind() == "Namespace":
+			o.SetName(namespaces[o.GetName()])
+		case o.GetNamespace() == "":
+			o.SetNamespace(namespaces[base.Namespace])
+		}
+		if err := client.WithFieldValidation(w.c, "Strict").Create(t.Context(), o); err != nil {
+			t.Fatalf("%s: %v", path, err)
 		}
 	}
+}
+
+func unstructuredOf(version, kind string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(version)
+	o.SetKind(kind)
+	return o
 }
 
 func readFile(t *testing.T, path string) []byte {
@@ -157,6 +178,16 @@ func (w *world) generation(ctx context.Context, d harness.Database) int {
 		return 1
 	}
 	return n
+}
+
+// service is the way in to a database.
+func (j *journey) service(t *testing.T) *corev1.Service {
+	t.Helper()
+	var s corev1.Service
+	if err := j.c.Get(t.Context(), client.ObjectKey{Namespace: j.namespace, Name: fmt.Sprintf("db-%d", j.d.ID)}, &s); err != nil {
+		t.Fatal(err)
+	}
+	return &s
 }
 
 // mine are all objects with our label, of a database or of any.
