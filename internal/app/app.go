@@ -56,6 +56,8 @@ type App struct {
 	serverNetworks *netns.Network
 	sessionEnder   atomic.Pointer[host.Driver]
 	host           *host.Driver
+	// onHost reports whether any region is this host. Else it needs no gateway, no engines and no privileges.
+	onHost bool
 	// regions are this host and the platforms of others.
 	regions  *regions.Router
 	archive  *archive.Archive

@@ -37,8 +37,11 @@ func (a *App) firstToken(ctx context.Context) error {
 	})
 }
 
-// firstMachine makes this host one of the first account's machines.
+// firstMachine makes this host one of the first account's machines. One that runs no databases may be a Pod, of which there is another at each update.
 func (a *App) firstMachine(ctx context.Context) error {
+	if !a.onHost {
+		return nil
+	}
 	name, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("find this host's name: %w", err)

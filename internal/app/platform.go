@@ -2,9 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"steward/internal/catalog"
 	"steward/internal/config"
 	"steward/internal/control"
 	"steward/internal/gateway"
@@ -19,8 +22,33 @@ type openedGateway interface {
 	Close()
 }
 
+// noGateway is that of a server none of whose regions is its host.
+type noGateway struct{}
+
+func (noGateway) Set(context.Context, gateway.Route) error {
+	return errors.New("no region is this host: there is no gateway")
+}
+
+func (noGateway) Remove(context.Context, int) error { return nil }
+
+func (noGateway) Usable(int) error { return nil }
+
+func (noGateway) Routes(context.Context) ([]gateway.Recorded, error) { return nil, nil }
+
+func (noGateway) Close() {}
+
 // openGateway opens the gateway that serves here, and ends the other one: both listen on the same ports.
 func (a *App) openGateway(ctx context.Context) error {
+	offered, err := a.o.Catalog.Load(nil)
+	if err != nil {
+		return err
+	}
+	a.onHost = slices.ContainsFunc(offered.Regions, func(r catalog.Region) bool { return r.Platform.OnHost() })
+	if !a.onHost {
+		a.gateway = noGateway{}
+		a.log.InfoContext(ctx, "no region is this host: its engines and a gateway aren't needed")
+		return nil
+	}
 	driver, why, err := a.dir.GatewayDriver(a.o.Config)
 	if err != nil {
 		return err
@@ -112,8 +140,10 @@ func (a *App) openHost(ctx context.Context) error {
 
 // openCatalog reads what is offered, of which the host can run the engines.
 func (a *App) openCatalog(ctx context.Context) error {
-	for _, note := range a.host.Notes() {
-		a.log.WarnContext(ctx, "an engine can't be used", "error", note)
+	if a.onHost {
+		for _, note := range a.host.Notes() {
+			a.log.WarnContext(ctx, "an engine can't be used", "error", note)
+		}
 	}
 	var err error
 	if a.catalog, err = a.o.Catalog.Load(a.host.Engines()); err != nil {

@@ -58,8 +58,10 @@ func (a *App) welcome(w io.Writer, took time.Duration) {
 		}
 		fmt.Fprintf(w, "  region    %s %s\n", r.Region, state)
 	}
-	for _, warning := range a.host.Warnings() {
-		fmt.Fprintf(w, "  weaker    %s\n", warning)
+	if a.onHost {
+		for _, warning := range a.host.Warnings() {
+			fmt.Fprintf(w, "  weaker    %s\n", warning)
+		}
 	}
 	a.o.tellNotices(w)
 	fmt.Fprintf(w, "Try: export STEWARD_URL=%s STEWARD_TOKEN=$(cat %s); bin/steward db list\n", a.URL(), a.dir.AdminToken())

@@ -32,7 +32,7 @@ import (
 // machines are slow and shared; nothing is asserted about it.
 const Patience = 90 * time.Second
 
-// portsPerServer bounds how many databases one test server can have.
+// portsPerServer bounds how many databases one test server can have, unless it is WithPorts.
 const portsPerServer = 24
 
 // Server is one steward process and its data folder.
@@ -65,6 +65,7 @@ type settings struct {
 	config string
 	fresh  bool
 	empty  bool
+	ports  int
 }
 
 // WithTags builds the binary with build tags, such as failpoint.
@@ -75,6 +76,9 @@ func WithConfig(yaml string) Option { return func(s *settings) { s.config += yam
 
 // Fresh has the first start make everything, and clones ahead of use, as for a user.
 func Fresh() Option { return func(s *settings) { s.fresh = true } }
+
+// WithPorts lets the server have so many databases.
+func WithPorts(n int) Option { return func(s *settings) { s.ports = n } }
 
 // Empty leaves the data folder empty.
 func Empty() Option { return func(s *settings) { s.empty = true } }
@@ -91,11 +95,11 @@ func New(t testing.TB, options ...Option) *Server {
 func Prepare(t testing.TB, options ...Option) *Server {
 	t.Helper()
 	testdir.NeedsServers(t)
-	var set settings
+	set := settings{ports: portsPerServer}
 	for _, o := range options {
 		o(&set)
 	}
-	first := testdir.Ports(t, 1+portsPerServer) + 1
+	first := testdir.Ports(t, 1+set.ports) + 1
 	s := &Server{
 		Data: dataFolder(t), FirstPort: first, t: t, binary: Binary(t, set.tags),
 		listen: fmt.Sprintf("127.0.0.1:%d", first-1),
@@ -105,7 +109,7 @@ func Prepare(t testing.TB, options ...Option) *Server {
 	if _, test := t.(*testing.T); test { // a benchmark measures the server alone
 		s.URL = apitest.Proxy(t, s.URL)
 	}
-	config := fmt.Sprintf("metrics: {listen: '127.0.0.1:0'}\ngateway:\n  driver: %s\n  ports: %d-%d\nlimits: {requests_per_minute: 0, checks_per_minute: 0, host_checks_per_minute: 0}\n%s", driver(), first, first+portsPerServer-1, set.config)
+	config := fmt.Sprintf("metrics: {listen: '127.0.0.1:0'}\ngateway:\n  driver: %s\n  ports: %d-%d\nlimits: {requests_per_minute: 0, checks_per_minute: 0, host_checks_per_minute: 0}\n%s", driver(), first, first+set.ports-1, set.config)
 	if dir := EnginesFolder(); dir != "" && !strings.Contains(set.config, "engines:") {
 		config += "engines:\n  folders: [" + dir + "]\n"
 	}
@@ -177,7 +181,9 @@ func Binary(t testing.TB, tags string) string {
 	}
 	path := filepath.Join(dir, "steward")
 	err = testdir.Built(path, strings.TrimSuffix("steward-"+tags, "-"), func(kept string) error {
-		out, err := exec.Command("go", "build", "-tags", tags, "-o", kept, "steward/cmd/steward").CombinedOutput()
+		cmd := exec.Command("go", "build", "-tags", tags, "-o", kept, "steward/cmd/steward")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is shipped
+		out, err := cmd.CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("build steward: %w\n%s", err, out)
 		}
