@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/kubetest"
 	"steward/internal/testnet"
 	"steward/test/harness"
 )
@@ -17,6 +18,7 @@ import (
 // TestMain has steward in a network of its own where it may, with the gateway it has as root.
 func TestMain(m *testing.M) {
 	code := testnet.Run(m)
+	kubetest.Stop()
 	harness.RemoveBinaries()
 	os.Exit(code)
 }

@@ -210,7 +210,10 @@ func (r *repair) bringBack(ctx context.Context, want platform.Wanted) error {
 		r.saw(seen)
 	}
 	err = errors.Join(early, err)
-	r.t.adopted = r.t.adopted || err == nil
+	if err == nil && !r.t.adopted {
+		r.t.adopted = true
+		r.Logger.DebugContext(ctx, "adopted", "cluster_id", int64(r.c.ID))
+	}
 	return errors.Join(err, errSeen)
 }
 

@@ -18,8 +18,8 @@ import (
 // wroteAnnotation is on each object a digest of what we wrote into it last: what it has else is somebody else's.
 const wroteAnnotation = "steward/wrote"
 
-// write applies an object: all that is ours of it, and nothing that is somebody else's. One that has it all already is left: to look costs an API server
-// a tenth, and a start looks at all objects.
+// write applies an object: all that is ours of it, and nothing that is somebody else's. One that has it all already is left: a start looks
+// at all objects, and to look costs an API server less.
 func write(ctx context.Context, to client.Client, o client.Object, options ...client.ApplyOption) error {
 	content, err := contentOf(o)
 	if err != nil {
