@@ -92,7 +92,7 @@ func (t top) print(w io.Writer) error {
 		fmt.Fprintln(w, "\nIt sleeps until somebody connects.")
 		return nil
 	}
-	fmt.Fprintf(w, "\n%d sessions do something:\n", len(t.Running.Data))
+	fmt.Fprintf(w, "\n%s:\n", sessionsThat(len(t.Running.Data), "", "do something", "does something"))
 	if err := printRunning(w, t.Running, mostShown); err != nil {
 		return err
 	}
