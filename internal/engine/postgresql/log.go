@@ -64,9 +64,15 @@ func (Driver) LogEntry(r engine.LogRecord) insight.LogLine {
 	return l
 }
 
+// triesPassword reports whether it is about how we find out whether the root user's password is in force: with it, one gets as far as
+// being refused the database that is ours.
+func triesPassword(r engine.LogRecord) bool {
+	return r.User == customerRole && r.Database == adminDatabase && r.Severity == "FATAL" && strings.HasPrefix(r.Message, "permission denied for database ")
+}
+
 // entry is what is shown of what a server logged. The statement of one that took long is yet to be read.
 func entry(r engine.LogRecord) insight.LogLine {
-	l := insight.LogLine{Time: r.Time, Severity: insight.Info, Text: r.Message, Ours: r.User == adminRole}
+	l := insight.LogLine{Time: r.Time, Severity: insight.Info, Text: r.Message, Ours: r.User == adminRole || triesPassword(r)}
 	switch r.Severity {
 	case "WARNING":
 		l.Severity = insight.Warning
