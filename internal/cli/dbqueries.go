@@ -54,11 +54,15 @@ func printRunning(w io.Writer, r client.Running, most int) error {
 			strconv.FormatInt(q.Pid, 10), strconv.Itoa(q.Node), q.User, orDash(q.Database), q.State, shownAge(q.Age), orDash(strings.Join(by, ",")), orDash(q.Wait), cut(q.Query, 100),
 		}
 	}
-	if err := printTable(w, []string{"pid", "node", "user", "database", "state", "age", "blocked by", "wait", "query"}, rows); err != nil {
+	more := "more "
+	if len(rows) == 0 {
+		more = ""
+		fmt.Fprintln(w, "No session does anything.")
+	} else if err := printTable(w, []string{"pid", "node", "user", "database", "state", "age", "blocked by", "wait", "query"}, rows); err != nil {
 		return err
 	}
 	if r.Idle > 0 {
-		fmt.Fprintln(w, sessionsThat(r.Idle, "more ", "do nothing", "does nothing")+".")
+		fmt.Fprintln(w, sessionsThat(r.Idle, more, "do nothing", "does nothing")+".")
 	}
 	if len(r.Unreachable) > 0 {
 		fmt.Fprintf(w, "Nodes that don't answer: %v.\n", r.Unreachable)

@@ -89,6 +89,10 @@ func TestRunningAreShown(t *testing.T) {
 	if last := (*asked)[len(*asked)-1]; code != 0 || last != "GET /queries/running?" || !strings.Contains(out, "1 more session does nothing.") || !strings.Contains(out, "1m1s") {
 		t.Errorf("%d, asked %s\n%s", code, last, out)
 	}
+	idle, _ := looked(t, map[string]string{"/queries/running": `{"idle":0,"data":[]}`})
+	if out, code := run(t, idle, "db", "queries", "shop"); code != 0 || out != "No session does anything.\n" {
+		t.Errorf("%d %s", code, out)
+	}
 	if out, code := run(t, url, "db", "queries", "slow", "shop"); code != 0 || !strings.HasPrefix((*asked)[len(*asked)-1], "GET /queries/slow?") {
 		t.Errorf("%d %s", code, out)
 	}
