@@ -72,15 +72,8 @@ func (f *dbLogsCommand) print(w io.Writer, lines []client.LogLine) error {
 func (f *dbLogsCommand) follow(ctx context.Context, s *streams, c *client.Client, d client.Database, printed []client.LogLine) error {
 	const pause = 2 * time.Second
 	q := client.LogQuery{From: f.From, Severity: f.Severity, Text: f.Text, Node: f.Node, Oldest: true, Size: 500}
-	skip := 0
 	if n := len(printed); n > 0 {
-		// Times are shown to the second: the lines of the last one come again first.
 		q.From = printed[n-1].Time
-		for _, l := range printed {
-			if l.Time == q.From {
-				skip++
-			}
-		}
 	} else if q.From == "" {
 		q.From = time.Now().UTC().Format("2006-01-02T15:04:05")
 	}
@@ -92,8 +85,10 @@ func (f *dbLogsCommand) follow(ctx context.Context, s *streams, c *client.Client
 		if err != nil {
 			return err
 		}
-		fresh := lines[min(skip, len(lines)):]
-		skip -= len(lines) - len(fresh)
+		fresh := lines
+		if n := len(printed); n > 0 {
+			fresh, printed = after(printed[n-1], lines), nil
+		}
 		if err := f.print(s.out, fresh); err != nil {
 			return err
 		}
@@ -104,4 +99,14 @@ func (f *dbLogsCommand) follow(ctx context.Context, s *streams, c *client.Client
 			return nil
 		}
 	}
+}
+
+// after are the lines behind one that was printed: times are shown to the second, so that others of the last one come again first.
+func after(last client.LogLine, lines []client.LogLine) []client.LogLine {
+	for i, l := range slices.Backward(lines) {
+		if l == last {
+			return lines[i+1:]
+		}
+	}
+	return lines
 }

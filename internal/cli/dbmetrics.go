@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ type dbMetricsCommand struct {
 	databaseArg
 	Metric []string      `help:"Names of metrics; the usual ones when left out. --metric=all for all." placeholder:"NAME,…"`
 	Last   time.Duration `help:"How far back." default:"1h"`
+	Node   *int          `help:"Plot this node's alone, rather than of all together."`
 	Follow bool          `help:"Plot anew every ten seconds, until interrupted."`
 }
 
@@ -72,6 +74,13 @@ func (f *dbMetricsCommand) print(w io.Writer, d client.Database, found client.Me
 	fmt.Fprintf(w, "%s from %s to %s UTC, in steps of %v\n", d.Label, found.From, found.To, time.Duration(found.Step)*time.Second)
 	width := terminalWidth(w)
 	for _, m := range found.Metrics {
+		if f.Node != nil {
+			n := slices.IndexFunc(m.Nodes, func(s client.NodeSeries) bool { return s.Node == *f.Node })
+			if n < 0 {
+				return fmt.Errorf("%s has no node %d of which something was measured since then", d.Label, *f.Node)
+			}
+			m.Label, m.Values = fmt.Sprintf("%s of node %d, %s", m.Label, *f.Node, m.Nodes[n].Role), m.Nodes[n].Values
+		}
 		fmt.Fprintf(w, "\n%s\n", plotMetric(m, found, width))
 	}
 	return nil

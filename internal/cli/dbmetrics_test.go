@@ -42,6 +42,21 @@ func TestPlotMetric(t *testing.T) {
 	}
 }
 
+// TestPlotOfANode plots what it has of one alone.
+func TestPlotOfANode(t *testing.T) {
+	t.Parallel()
+	url, _ := looked(t, map[string]string{"/metrics": `{"from":"2026-01-31T10:00:00","to":"2026-01-31T11:00:00","step":1200,"metrics":[{"name":"connections","label":"Connections","unit":"count",
+		"values":[3,3,3],"nodes":[{"node":0,"role":"primary","values":[1,1,1]},{"node":1,"role":"replica","values":[2,2,2]}]}]}`})
+	for args, want := range map[string]string{
+		"": "Connections (connections): now 3", "--node=1": "Connections of node 1, replica (connections): now 2, at most 2", "--node=2": "shop has no node 2",
+	} {
+		out, _ := run(t, url, append([]string{"db", "metrics", "shop"}, strings.Fields(args)...)...)
+		if !strings.Contains(out, want) {
+			t.Errorf("%s: %s", args, out)
+		}
+	}
+}
+
 func TestFold(t *testing.T) {
 	t.Parallel()
 	got := fold([]*float64{new(1.0), new(3.0), nil, nil, new(8.0)}, 3)

@@ -12,7 +12,7 @@ import (
 )
 
 type dbQueriesCommands struct {
-	Running    dbRunningCommand    `cmd:"" help:"List what sessions are doing: those first that block others."`
+	Running    dbRunningCommand    `cmd:"" default:"withargs" help:"List what sessions are doing: those first that block others."`
 	Statistics dbStatisticsCommand `cmd:"" help:"List what statements have cost."`
 	Slow       dbSlowCommand       `cmd:"" help:"List statements that took longer than the database logs."`
 	Cancel     dbCancelCommand     `cmd:"" help:"Cancel what a session does; the session stays."`
@@ -54,11 +54,15 @@ func printRunning(w io.Writer, r client.Running, most int) error {
 			strconv.FormatInt(q.Pid, 10), strconv.Itoa(q.Node), q.User, orDash(q.Database), q.State, shownAge(q.Age), orDash(strings.Join(by, ",")), orDash(q.Wait), cut(q.Query, 100),
 		}
 	}
-	if err := printTable(w, []string{"pid", "node", "user", "database", "state", "age", "blocked by", "wait", "query"}, rows); err != nil {
+	more := "more "
+	if len(rows) == 0 {
+		more = ""
+		fmt.Fprintln(w, "No session does anything.")
+	} else if err := printTable(w, []string{"pid", "node", "user", "database", "state", "age", "blocked by", "wait", "query"}, rows); err != nil {
 		return err
 	}
 	if r.Idle > 0 {
-		fmt.Fprintf(w, "%d more sessions do nothing.\n", r.Idle)
+		fmt.Fprintln(w, sessionsThat(r.Idle, more, "do nothing", "does nothing")+".")
 	}
 	if len(r.Unreachable) > 0 {
 		fmt.Fprintf(w, "Nodes that don't answer: %v.\n", r.Unreachable)
@@ -66,11 +70,22 @@ func printRunning(w io.Writer, r client.Running, most int) error {
 	return nil
 }
 
+// sessionsThat says how many sessions do something.
+func sessionsThat(n int, more, all, one string) string {
+	if n == 1 {
+		return "1 " + more + "session " + one
+	}
+	return fmt.Sprintf("%d %ssessions %s", n, more, all)
+}
+
 // shownAge is a time in seconds as people read it.
 func shownAge(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
-	if d >= time.Minute {
+	switch {
+	case d >= time.Minute:
 		return d.Round(time.Second).String()
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond).String()
 	}
 	return d.Round(time.Millisecond).String()
 }

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"steward/client"
 )
 
 // looked is a server with one database, that answers each path with a text.
@@ -76,6 +78,39 @@ func TestQueriesAreEnded(t *testing.T) {
 	}
 	if out, code := run(t, url, "db", "queries", "cancel", "shop", "13"); code == 0 || !strings.Contains(out, "no session 13 of shop") {
 		t.Errorf("%d %s", code, out)
+	}
+}
+
+// TestRunningAreShown: without saying which queries, it is those that run.
+func TestRunningAreShown(t *testing.T) {
+	t.Parallel()
+	url, asked := looked(t, map[string]string{"/queries/running": strings.Replace(someRunning, `"idle":3`, `"idle":1`, 1)})
+	out, code := run(t, url, "db", "queries", "shop")
+	if last := (*asked)[len(*asked)-1]; code != 0 || last != "GET /queries/running?" || !strings.Contains(out, "1 more session does nothing.") || !strings.Contains(out, "1m1s") {
+		t.Errorf("%d, asked %s\n%s", code, last, out)
+	}
+	idle, _ := looked(t, map[string]string{"/queries/running": `{"idle":0,"data":[]}`})
+	if out, code := run(t, idle, "db", "queries", "shop"); code != 0 || out != "No session does anything.\n" {
+		t.Errorf("%d %s", code, out)
+	}
+	if out, code := run(t, url, "db", "queries", "slow", "shop"); code != 0 || !strings.HasPrefix((*asked)[len(*asked)-1], "GET /queries/slow?") {
+		t.Errorf("%d %s", code, out)
+	}
+}
+
+// TestFollowBegins behind the line that was printed last, among others of its second.
+func TestFollowBegins(t *testing.T) {
+	t.Parallel()
+	line := func(text string) client.LogLine { return client.LogLine{Time: "2026-01-31T18:04:05", Message: text} }
+	lines := []client.LogLine{line("not among the newest"), line("same"), line("same"), line("new")}
+	if found := after(line("same"), lines); len(found) != 1 || found[0].Message != "new" {
+		t.Errorf("%v", found)
+	}
+	if found := after(line("gone"), lines); len(found) != 4 {
+		t.Errorf("%v", found)
+	}
+	if found := after(line("new"), lines); len(found) != 0 {
+		t.Errorf("%v", found)
 	}
 }
 

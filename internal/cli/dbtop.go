@@ -92,7 +92,10 @@ func (t top) print(w io.Writer) error {
 		fmt.Fprintln(w, "\nIt sleeps until somebody connects.")
 		return nil
 	}
-	fmt.Fprintf(w, "\n%d sessions do something:\n", len(t.Running.Data))
+	fmt.Fprintln(w)
+	if n := len(t.Running.Data); n > 0 {
+		fmt.Fprintln(w, sessionsThat(n, "", "do something", "does something")+":")
+	}
 	if err := printRunning(w, t.Running, mostShown); err != nil {
 		return err
 	}

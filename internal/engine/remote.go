@@ -3,6 +3,9 @@ package engine
 import (
 	"context"
 	"net/netip"
+	"time"
+
+	"steward/internal/insight"
 )
 
 // Remote says how a node is reached that doesn't run on this machine: by TCP, with TLS, and with our own
@@ -39,6 +42,18 @@ type Hosted interface {
 	Seal(ctx context.Context, n Node) (segment string, err error)
 	// UsedBytes is what the server's data takes on its disk.
 	UsedBytes(ctx context.Context, n Node) (int64, error)
+	// LogEntry is what is shown of a record of the server's log. Pure.
+	LogEntry(r LogRecord) insight.LogLine
+}
+
+// LogRecord is an entry of a server's log whose parts came each by itself.
+type LogRecord struct {
+	Time time.Time
+	// User and Database are those of the session that it is about; "" for none.
+	User, Database string
+	// Severity is the server's word, Message what it says, and Cut reports whether there is more of that.
+	Severity, Message string
+	Cut               bool
 }
 
 // Birth is SQL by where it is run, in this order. Statements end with ";".

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,6 +119,17 @@ func (q LogQuery) Wants(l LogLine) bool {
 	return q.Text == "" || strings.Contains(strings.ToLower(l.Text), strings.ToLower(q.Text))
 }
 
+// Needs is how many lines a page can need, and the next one be known to be there.
+func (q LogQuery) Needs() int { return q.Most + q.After.Skip + 1 }
+
+// Begins is before which no line is wanted; zero for no bound.
+func (q LogQuery) Begins() time.Time {
+	if q.Oldest && q.After.Time.After(q.From) {
+		return q.After.Time
+	}
+	return q.From
+}
+
 // Page are the lines of one page, of all that are wanted, and the token of the next; "" when there is none
 // further back. Going forward there is always one, since more lines will be written.
 func (q LogQuery) Page(lines []LogLine) (page []LogLine, next LogToken) {
@@ -154,6 +166,17 @@ func (q LogQuery) Page(lines []LogLine) (page []LogLine, next LogToken) {
 
 // MostLog is how many bytes of an entry are shown.
 const MostLog = 4 << 10
+
+// Paths finds what texts name of the machine that a server runs on: what is below the usual folders, and others of its own.
+func Paths(others ...string) *regexp.Regexp {
+	all := append([]string{"/usr", "/var", "/dev/shm", "/tmp", "/proc", "/etc", "/home", "/root", "/opt", "/srv"}, others...)
+	for i, folder := range all {
+		all[i] = regexp.QuoteMeta(folder)
+	}
+	// The longer first: of several that fit it is the first that is taken.
+	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	return regexp.MustCompile(`(?:` + strings.Join(all, "|") + `)(?:/[^\s'",:;)]*)?`)
+}
 
 // LogText is the text of an entry, made harmless and no longer than is shown.
 func LogText(text string) string {

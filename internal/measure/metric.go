@@ -151,7 +151,7 @@ var definitions = []Definition{
 	gauge(ConnectionsMax, "connections_max", "Most connections", "Sessions that customers may have at once.", Number, Sum),
 	counter(Commits, "transactions_committed", "Commits", "Transactions that were committed. On MySQL and MariaDB, COMMIT statements.", PerSecond),
 	counter(Rollbacks, "transactions_rolled_back", "Rollbacks", "Transactions that were rolled back. On MySQL and MariaDB, ROLLBACK statements.", PerSecond),
-	counter(Queries, "queries", "Queries", "Statements that clients sent.", PerSecond).only(cluster.MySQL),
+	counter(Queries, "queries", "Queries", "Statements that clients sent, and some a second by which steward looks after the server.", PerSecond).only(cluster.MySQL),
 	counter(Selects, "selects", "SELECTs", "SELECT statements.", PerSecond).only(cluster.MySQL),
 	counter(Inserts, "inserts", "INSERTs", "INSERT and REPLACE statements.", PerSecond).only(cluster.MySQL),
 	counter(Updates, "updates", "UPDATEs", "UPDATE statements.", PerSecond).only(cluster.MySQL),

@@ -65,7 +65,7 @@ func (m *Meter) Add(r Reading) Values {
 	if !same {
 		return v
 	}
-	if r.CPUs > 0 {
+	if r.CPUs > 0 && !math.IsNaN(r.CPUSeconds) {
 		v[CPUUsage] = growth(before.CPUSeconds, r.CPUSeconds) / since / r.CPUs * 100
 	}
 	hits, misses := growth(before.Hits, r.Hits), growth(before.Misses, r.Misses)

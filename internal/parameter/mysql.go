@@ -143,8 +143,9 @@ func mysql() []Parameter {
 			Description: "Seconds after which an idle connection is closed.",
 		},
 		{
-			Name: StatementStatistics, Type: Boolean, Example: false, Restart: true,
-			Description: "Count what statements cost, for GET …/queries/statistics. It takes some memory, and some microseconds of processor time for each statement; true unless chosen.",
+			Name: StatementStatistics, Type: Boolean, Example: true, Restart: true,
+			Description: "Count what statements cost, for GET …/queries/statistics. It takes some memory, and some microseconds of processor time for each statement. " +
+				"Unless chosen, true with MySQL and false with MariaDB, whose small statements take a fifth more of the processor for it.",
 		},
 		{
 			Name: "binlog_retention_period", Type: Integer, Minimum: 600, Maximum: 86400, Example: 900,

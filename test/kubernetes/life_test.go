@@ -44,6 +44,7 @@ func TestLife(t *testing.T) {
 		{"create, by linodego", j.create},
 		{"who gets in", j.access},
 		{"what isn't there", j.refusals},
+		{"logs", j.logs},
 		{"reset", j.reset},
 		{"resize", j.resize},
 		{"restart", j.restart},
@@ -72,7 +73,7 @@ func (j *journey) doctor(t *testing.T) {
 
 func (j *journey) region(t *testing.T) {
 	_, body := j.s.Call("GET", "/v4/regions/kube", nil, nil)
-	if !strings.Contains(body, `"capabilities":["Managed Databases","PostgreSQL Databases","Database Backups","Database Restart","Database Switchover"]`) || !strings.Contains(body, `"status":"ok"`) {
+	if !strings.Contains(body, `"capabilities":["Managed Databases","PostgreSQL Databases","Database Backups","Database Logs","Database Restart","Database Switchover"]`) || !strings.Contains(body, `"status":"ok"`) {
 		t.Errorf("%s", body)
 	}
 }
@@ -158,6 +159,27 @@ func (j *journey) refusals(t *testing.T) {
 	if _, body := j.s.Call("GET", "/v4/databases/instances", nil, nil); !strings.Contains(body, `"results":1`) {
 		t.Errorf("something was made: %s", body)
 	}
+}
+
+// logs are read by the command as those of this host are, slow statements among them, with the rights of role.yaml.
+func (j *journey) logs(t *testing.T) {
+	if status, body := j.s.Call("PUT", j.d.Path(), map[string]any{"engine_config": map[string]any{"pg": map[string]any{"log_min_duration_statement": 100}}}, nil); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	j.d = j.s.AwaitStatus(j.d, "active")
+	if out, err := j.s.Command("db", "logs", "over-there"); err != nil || !strings.Contains(out, "database system is ready to accept connections") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := j.query(t, j.s, j.d, "SELECT pg_sleep(0.2)::text || 'hunter2'"); err != nil {
+		t.Fatal(err)
+	}
+	j.s.Eventually("the slow statement is told, without its values", func() error {
+		out, err := j.s.Command("db", "queries", "slow", "over-there")
+		if err == nil && (!strings.Contains(out, "SELECT pg_sleep(?)::text || ?") || strings.Contains(out, "hunter2")) {
+			err = errors.New(out)
+		}
+		return err
+	})
 }
 
 func (j *journey) reset(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/parameter"
 	"steward/internal/testdir"
 )
 
@@ -142,6 +143,9 @@ func (b *Bench) serverOf(t *testing.T, number, uid int, change ...func(*engine.N
 	}
 	if b.Installation.Family() == cluster.PostgreSQL {
 		n.Commit = cluster.CommitLocal
+	}
+	if b.Installation.Flavour == engine.FlavourMariaDB { // which doesn't unless it is asked to
+		n.Config = parameter.Config{parameter.StatementStatistics: true}
 	}
 	for _, f := range change {
 		f(&n)

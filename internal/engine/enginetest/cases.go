@@ -50,6 +50,7 @@ func serverParts() []part[*Server] {
 		{"logins with TLS required", loginsTLSRequired},
 		{"wrong admin password is told apart", wrongAdminPassword},
 		{"a meter tells what is done", measured},
+		{"a meter tells a load by as much as it is", loadMeasured},
 		{"exporters' families, and tables whatever their names", shown},
 		{"a meter gives up on a server that hangs", frozen},
 		{"root password rotates", rotates},

@@ -20,6 +20,12 @@ var (
 // ourUser is how servers name our accounts in their logs.
 var ourUser = regexp.MustCompile(`(?i)user: '(` + adminUser + `|` + replicaUser + `)'|'(` + adminUser + `|` + replicaUser + `)'@`)
 
+// ourReplication is how they name where a replica receives from.
+var ourReplication = regexp.MustCompile(`'` + replicaUser + `@[^']*'`)
+
+// changesSource begins what a server says when we tell it whom to follow, with all addresses.
+var changesSource = regexp.MustCompile(`^'CHANGE (?:MASTER|REPLICATION SOURCE) TO`)
+
 // Logs implements engine.Inspector.
 func (*Driver) Logs(n engine.Node) []engine.LogFile {
 	return []engine.LogFile{
@@ -50,7 +56,7 @@ func (errorLog) Begin(line string) (insight.LogLine, bool) {
 	if err != nil {
 		return insight.LogLine{}, false
 	}
-	l := insight.LogLine{Time: at, Severity: insight.Info, Text: parts[3], Ours: ourUser.MatchString(parts[3])}
+	l := insight.LogLine{Time: at, Severity: insight.Info, Text: ourReplication.ReplaceAllString(parts[3], "'…'"), Ours: ourUser.MatchString(parts[3]) || changesSource.MatchString(parts[3])}
 	switch parts[2] {
 	case "Warning":
 		l.Severity = insight.Warning

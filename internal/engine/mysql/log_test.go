@@ -24,6 +24,12 @@ func TestLogLine(t *testing.T) {
 		"2026-11-23T05:13:20.000000Z 9 [Warning] [MY-010055] [Repl] x":                         {Time: at, Severity: insight.Warning, Text: "x"},
 		"2026-11-23  5:13:20 3 [Warning] Aborted connection 3 to db: 'x' user: 'steward' host": {Time: at, Severity: insight.Warning, Text: "Aborted connection 3 to db: 'x' user: 'steward' host", Ours: true},
 		"2026-11-23  5:13:20 3 [Warning] Access denied for user 'steward_replica'@'10.0.0.1'":  {Time: at, Severity: insight.Warning, Text: "Access denied for user 'steward_replica'@'10.0.0.1'", Ours: true},
+		"2026-11-23  5:13:20 5 [Note] Slave I/O thread: connected to master 'steward_replica@10.2.3.4:21001',replication starts": {
+			Time: at, Severity: insight.Info, Text: "Slave I/O thread: connected to master '…',replication starts",
+		},
+		"2026-11-23  5:13:20 5 [Note] 'CHANGE MASTER TO executed'. New state master_host='10.2.3.4'": {
+			Time: at, Severity: insight.Info, Text: "'CHANGE MASTER TO executed'. New state master_host='10.2.3.4'", Ours: true,
+		},
 		"2026-11-23  5:13:20 3 [Warning] Event Scheduler: [app@%][shop.e] Duplicate entry 'hunter2' for key 'PRIMARY'": {
 			Time: at, Severity: insight.Warning, Text: "Event Scheduler: [app@%][shop.e] Duplicate entry ? for key ?",
 		},

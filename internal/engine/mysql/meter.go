@@ -19,10 +19,14 @@ type meter struct {
 	f        flavour
 	s        *session
 	counters counters
+	// status is the question for them.
+	status string
 	// confirming is the name of the number of replicas that confirm commits; "" where nothing waits for them.
 	confirming string
 	// connected is how many connections there were at the last look, this one included.
 	connected float64
+	// file and position are where the server's own log was then; "" where that is asked for by itself.
+	file, position string
 	// logBytes is how large a binary log gets.
 	logBytes float64
 }
@@ -39,6 +43,7 @@ func (d *Driver) OpenMeter(ctx context.Context, n engine.Node) (engine.Meter, er
 	if n.Installation.Flavour == engine.FlavourMariaDB {
 		limit = "SET SESSION max_statement_time = 5"
 	}
+	m.status = m.query()
 	err = s.exec(ctx, limit, "SET SESSION lock_wait_timeout = 1")
 	if err == nil {
 		var text string
@@ -92,6 +97,9 @@ const (
 	poolRequests = "Innodb_buffer_pool_read_requests"
 	poolReads    = "Innodb_buffer_pool_reads"
 	threads      = "Threads_connected"
+	// Where its log is, MariaDB tells among the others: of a session without a snapshot it is where it is now.
+	logFile     = "Binlog_snapshot_file"
+	logPosition = "Binlog_snapshot_position"
 )
 
 // confirmingOf is what the server calls the number of replicas that confirm commits.
@@ -106,12 +114,15 @@ func confirmingOf(n engine.Node) string {
 }
 
 // query asks for no more than what is looked at: to write all of them takes the server longer.
-func (c counters) query(more string) string {
+func (m *meter) query() string {
 	names := []string{quote(poolRequests), quote(poolReads), quote(threads)}
-	if more != "" {
-		names = append(names, quote(more))
+	if m.n.Installation.Flavour == engine.FlavourMariaDB {
+		names = append(names, quote(logFile), quote(logPosition))
 	}
-	for _, name := range slices.Sorted(maps.Keys(c)) {
+	if m.confirming != "" {
+		names = append(names, quote(m.confirming))
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.counters)) {
 		names = append(names, quote(name))
 	}
 	return "SHOW GLOBAL STATUS WHERE Variable_name IN (" + strings.Join(names, ", ") + ")"
@@ -158,7 +169,7 @@ func (m *meter) Measure(ctx context.Context, r *measure.Reading) (engine.LogPosi
 }
 
 func (m *meter) measureStatus(ctx context.Context, r *measure.Reading) error {
-	rows, err := m.s.rows(ctx, m.counters.query(m.confirming))
+	rows, err := m.s.rows(ctx, m.status)
 	if err != nil {
 		return err
 	}
@@ -171,6 +182,10 @@ func (m *meter) measureStatus(ctx context.Context, r *measure.Reading) error {
 			r.Misses = v
 		case row[0] == threads:
 			m.connected = v
+		case row[0] == logFile:
+			m.file = row[1]
+		case row[0] == logPosition:
+			m.position = row[1]
 		case row[0] == m.confirming:
 			r.Set(measure.ConfirmingReplicas, v)
 		case metric != 0 && math.IsNaN(r.Values[metric]):
@@ -198,19 +213,18 @@ func (m *meter) measureLog(ctx context.Context, r *measure.Reading) (engine.LogP
 			return at, err
 		}
 	}
-	own := "SHOW MASTER STATUS"
 	if m.n.Installation.Flavour != engine.FlavourMariaDB {
-		own = "SHOW BINARY LOG STATUS"
+		mine, err := m.s.record(ctx, "SHOW BINARY LOG STATUS")
+		if err != nil {
+			return at, err
+		}
+		m.file, m.position = mine["File"], mine["Position"]
 	}
-	mine, err := m.s.record(ctx, own)
-	if err != nil {
-		return at, err
-	}
-	r.Set(measure.LogBytes, m.place(mine["File"], mine["Position"]))
+	mine := m.place(m.file, m.position)
+	r.Set(measure.LogBytes, mine)
 	if st == nil {
 		r.Set(measure.Primary, 1)
-		at.Written = m.place(mine["File"], mine["Position"])
-		at.Applied = at.Written
+		at.Written, at.Applied = mine, mine
 		return at, nil
 	}
 	r.Set(measure.Primary, 0)

@@ -15,6 +15,30 @@ import (
 	"steward/internal/parameter"
 )
 
+// TestWhoCounts: MySQL counts statements unless it is told not to, MariaDB when it is told to; what is missing says how, with nobody asked.
+func TestWhoCounts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		flavour engine.Flavour
+		chosen  parameter.Config
+		want    bool
+	}{
+		{engine.FlavourMySQL, nil, true},
+		{engine.FlavourMySQL, parameter.Config{parameter.StatementStatistics: false}, false},
+		{engine.FlavourMariaDB, nil, false},
+		{engine.FlavourMariaDB, parameter.Config{parameter.StatementStatistics: true}, true},
+	} {
+		n := engine.Node{Installation: engine.Installation{Flavour: c.flavour}, Plan: catalog.Plan{MemoryMB: 1024}, Config: c.chosen}
+		all, _ := countingSettings(n)
+		if all[0].name != "performance_schema" || all[0].value != c.want {
+			t.Errorf("%s with %v: %v", c.flavour, c.chosen, all[0])
+		}
+		if _, missing, _ := New(slog.New(slog.DiscardHandler)).withStatements(t.Context(), n); c.want == strings.Contains(missing, "engine_config.statement_statistics to true") {
+			t.Errorf("%s with %v: %q", c.flavour, c.chosen, missing)
+		}
+	}
+}
+
 // TestSettingsTake starts servers of several plans and compares what they run
 // with what was written: a name misspelt, a value rounded or a setting that the
 // flavour doesn't know shows here.

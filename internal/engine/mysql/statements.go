@@ -74,8 +74,8 @@ func shownDigest(text string) string {
 
 // withStatements connects to a server that counts statements. missing says why it doesn't, for customers.
 func (d *Driver) withStatements(ctx context.Context, n engine.Node) (s *session, missing string, err error) {
-	if n.Config[parameter.StatementStatistics] == false {
-		return nil, "Statements aren't counted: engine_config." + parameter.StatementStatistics + " is false.", nil
+	if !wantsCounting(n) {
+		return nil, "Statements aren't counted: set engine_config." + parameter.StatementStatistics + " to true; the servers are restarted for it.", nil
 	}
 	if !counts(n) {
 		return nil, fmt.Sprintf("Statements are counted by servers of types with %d MB of memory and more.", countsFromMB), nil

@@ -19,6 +19,9 @@ func (Driver) FirstDatabase() (name, owner string) { return firstDatabase, custo
 // is, with pg_rewind, before it follows: the guards would shut it out, since the operator makes the role only after them.
 const operatorRole = "streaming_replica"
 
+// superuser is who CloudNativePG itself logs in as.
+const superuser = "postgres"
+
 // Birth implements engine.Hosted. The databases that nobody works in become ours, as in a template: whatever is somebody
 // else's is opened to customers who closed it.
 func (Driver) Birth(n engine.Node) (engine.Birth, error) {

@@ -51,8 +51,29 @@ func (logReader) Begin(line string) (insight.LogLine, bool) {
 	if err != nil {
 		return insight.LogLine{}, false
 	}
-	l := insight.LogLine{Time: at, Severity: insight.Info, Text: parts[5], Ours: parts[2] == adminRole}
-	switch word := parts[4]; word {
+	return entry(engine.LogRecord{Time: at, User: parts[2], Database: parts[3], Severity: parts[4], Message: parts[5]}), true
+}
+
+// LogEntry implements engine.Hosted. Sessions of the operator's are nobody's to see.
+func (Driver) LogEntry(r engine.LogRecord) insight.LogLine {
+	l := entry(r)
+	l.Ours = l.Ours || r.User == operatorRole || r.User == superuser
+	if l.Slow != nil {
+		logReader{}.Complete(&l, r.Message, r.Cut)
+	}
+	return l
+}
+
+// triesPassword reports whether it is about how we find out whether the root user's password is in force: with it, one gets as far as
+// being refused the database that is ours.
+func triesPassword(r engine.LogRecord) bool {
+	return r.User == customerRole && r.Database == adminDatabase && r.Severity == "FATAL" && strings.HasPrefix(r.Message, "permission denied for database ")
+}
+
+// entry is what is shown of what a server logged. The statement of one that took long is yet to be read.
+func entry(r engine.LogRecord) insight.LogLine {
+	l := insight.LogLine{Time: r.Time, Severity: insight.Info, Text: r.Message, Ours: r.User == adminRole || triesPassword(r)}
+	switch r.Severity {
 	case "WARNING":
 		l.Severity = insight.Warning
 	case "ERROR":
@@ -65,17 +86,17 @@ func (logReader) Begin(line string) (insight.LogLine, bool) {
 	if strings.HasPrefix(l.Text, "parameter ") || strings.Contains(l.Text, "connection authorized") {
 		l.Ours = true // our own settings, with their values
 	}
-	if slow := slowStatement.FindStringSubmatch(l.Text); slow != nil && parts[4] == "LOG" {
+	if slow := slowStatement.FindStringSubmatch(l.Text); slow != nil && r.Severity == "LOG" {
 		took, err := strconv.ParseFloat(slow[1], 64)
 		if err == nil {
-			l.Slow = &insight.SlowStatement{User: insight.Name(parts[2]), Database: insight.Name(parts[3]), Took: milliseconds(took)}
-			return l, true
+			l.Slow = &insight.SlowStatement{User: insight.Name(r.User), Database: insight.Name(r.Database), Took: milliseconds(took)}
+			return l
 		}
 	}
-	if parts[2] == "" && (l.Severity == insight.Error || l.Severity == insight.Warning) {
+	if r.User == "" && (l.Severity == insight.Error || l.Severity == insight.Warning) {
 		l.Text = quotes.ReplaceAllString(l.Text, `"…"`) // a background process met a customer's values
-	} else if parts[2] != "" && parts[2] != "[unknown]" {
-		l.Text = parts[2] + "@" + parts[3] + ": " + l.Text
+	} else if r.User != "" && r.User != "[unknown]" {
+		l.Text = r.User + "@" + r.Database + ": " + l.Text
 	}
-	return l, true
+	return l
 }

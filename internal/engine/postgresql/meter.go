@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,8 @@ type meter struct {
 	n     engine.Node
 	major int
 	conn  *pgconn.PgConn
+	// columns are those of fastQuery.
+	columns []column
 	// slow is what was read of slowQuery last, and when.
 	slow   []float64
 	slowAt time.Time
@@ -43,7 +46,7 @@ func (Driver) OpenMeter(ctx context.Context, n engine.Node) (engine.Meter, error
 	if err != nil {
 		return nil, fmt.Errorf("open meter: %w", err)
 	}
-	m := &meter{n: n, major: major, conn: conn}
+	m := &meter{n: n, major: major, conn: conn, columns: columnsOf(n)}
 	_, err = query(ctx, conn, "SET statement_timeout = '"+meterTimeout+"'; SET lock_timeout = '1s'")
 	if err == nil {
 		_, err = conn.Prepare(ctx, fastName, m.fastQuery(), nil)
@@ -110,6 +113,20 @@ var columns = []column{
 		(SELECT count(*) FROM pg_stat_get_wal_senders() WHERE sync_state IN ('sync', 'quorum')) END`},
 }
 
+// archiveColumns are of servers that archive by themselves: what waits, and for how long the oldest has.
+var archiveColumns = []column{
+	{measure.ArchiveWaiting, "a.waiting"},
+	{measure.ArchiveLag, "a.lag"},
+}
+
+// columnsOf are those that are asked of a node: where the platform archives it knows by itself what waits.
+func columnsOf(n engine.Node) []column {
+	if n.Remote == nil {
+		return columns
+	}
+	return slices.Concat(columns, archiveColumns)
+}
+
 // fastQuery asks for what the server has in memory. The functions stand for the views of their names, which would look up
 // names of databases and roles for each session.
 func (m *meter) fastQuery() string {
@@ -117,9 +134,15 @@ func (m *meter) fastQuery() string {
 	if m.major >= 17 {
 		checkpoints = "num_timed + num_requested AS checkpoints FROM pg_stat_checkpointer"
 	}
-	asked := make([]string, len(columns))
-	for i, c := range columns {
+	asked := make([]string, len(m.columns))
+	for i, c := range m.columns {
 		asked[i] = "(" + c.sql + ")::float8"
+	}
+	archive := ""
+	if m.n.Remote != nil {
+		archive = `,
+	(SELECT count(*) AS waiting, coalesce(extract(epoch FROM clock_timestamp() - min(modification)), 0) AS lag
+		FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready') a`
 	}
 	return "SELECT " + strings.Join(asked, ", ") + `
 FROM (SELECT count(*) AS total, count(*) FILTER (WHERE state = 'active') AS active, count(*) FILTER (WHERE state = 'idle') AS idle,
@@ -134,7 +157,7 @@ FROM (SELECT count(*) AS total, count(*) FILTER (WHERE state = 'active') AS acti
 	(SELECT ` + checkpoints + `) c,
 	(SELECT pg_is_in_recovery() AS replica,
 		CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) ELSE pg_current_wal_insert_lsn() END AS written,
-		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END AS applied) w`
+		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END AS applied) w` + archive
 }
 
 // slowQuery asks for the age of transaction ids, of 2^31 less the margin that the server keeps, and for sizes.
@@ -148,10 +171,10 @@ func (m *meter) Measure(ctx context.Context, r *measure.Reading) (engine.LogPosi
 	if result.Err != nil {
 		return position, fmt.Errorf("read statistics: %w", classify(result.Err))
 	}
-	if len(result.Rows) != 1 || len(result.Rows[0]) != len(columns) {
+	if len(result.Rows) != 1 || len(result.Rows[0]) != len(m.columns) {
 		return position, fmt.Errorf("read statistics: %d rows", len(result.Rows))
 	}
-	for i, c := range columns {
+	for i, c := range m.columns {
 		v := float(string(result.Rows[0][i]))
 		switch c.metric {
 		case hits:

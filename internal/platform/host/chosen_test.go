@@ -20,7 +20,7 @@ import (
 // chosen is a setting that needs a restart, and that no server has by itself.
 func chosen(engine cluster.Engine) parameter.Config {
 	if engine == cluster.MySQL {
-		return parameter.Config{"mysql.innodb_ft_min_token_size": int64(2)}
+		return parameter.Config{"mysql.innodb_ft_min_token_size": int64(2), parameter.StatementStatistics: true}
 	}
 	return parameter.Config{"pg.max_locks_per_transaction": int64(128)}
 }

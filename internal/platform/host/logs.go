@@ -110,11 +110,11 @@ func (ns *nodeState) logReading() chan struct{} {
 
 // hidden finds what lines name of this machine: folders, and where programs are.
 func (d *Driver) hidden(id cluster.ID) *regexp.Regexp {
-	own := []string{regexp.QuoteMeta(d.layout.cluster(id)), regexp.QuoteMeta(d.layout.data), regexp.QuoteMeta(d.layout.run), "/usr", "/var", "/dev/shm", "/tmp", "/proc", "/etc", "/home", "/root", "/opt", "/srv"}
+	own := []string{d.layout.cluster(id), d.layout.data, d.layout.run}
 	if d.layout.keys != "" {
-		own = append(own, regexp.QuoteMeta(d.layout.keys))
+		own = append(own, d.layout.keys)
 	}
-	return regexp.MustCompile(`(?:` + strings.Join(own, "|") + `)(?:/[^\s'",:;)]*)?`)
+	return insight.Paths(own...)
 }
 
 // logReader reads the files of one log of a node.
@@ -124,9 +124,6 @@ type logReader struct {
 	reader func() engine.LogReader
 	hide   *regexp.Regexp
 }
-
-// most is how many lines a page can need.
-func (r logReader) most() int { return r.query.Most + r.query.After.Skip + 1 }
 
 // files are the wanted lines of files, the newest file first, or of those as many as a page can have.
 func (r logReader) files(ctx context.Context, names []string) ([]insight.LogLine, error) {
@@ -140,11 +137,11 @@ func (r logReader) files(ctx context.Context, names []string) ([]insight.LogLine
 			return nil, err
 		}
 		all = append(found, all...)
-		if !r.query.Oldest && len(all) >= r.most() {
-			return all[len(all)-r.most():], nil // older files have older lines
+		if !r.query.Oldest && len(all) >= r.query.Needs() {
+			return all[len(all)-r.query.Needs():], nil // older files have older lines
 		}
 	}
-	return all[:min(r.most(), len(all))], nil
+	return all[:min(r.query.Needs(), len(all))], nil
 }
 
 // logEntry is one that is being read.
@@ -186,11 +183,11 @@ func (r logReader) file(ctx context.Context, path string) ([]insight.LogLine, er
 			return
 		}
 		l := r.completed(parse, entry)
-		if entry = nil; r.query.Wants(l) && (!r.query.Oldest || len(found) < r.most()) {
+		if entry = nil; r.query.Wants(l) && (!r.query.Oldest || len(found) < r.query.Needs()) {
 			found = append(found, l)
 		}
-		if !r.query.Oldest && len(found) > 2*r.most() {
-			found = slices.Clone(found[len(found)-r.most():])
+		if !r.query.Oldest && len(found) > 2*r.query.Needs() {
+			found = slices.Clone(found[len(found)-r.query.Needs():])
 		}
 	}
 	in := bufio.NewReaderSize(f, longestLine)

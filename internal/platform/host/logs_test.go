@@ -26,6 +26,7 @@ func TestHostileLog(t *testing.T) {
 		at + `LOG:  listening on Unix socket "/run/steward/7/n0/.s.PGSQL.21000"`,
 		at + "LOG:  could not open file \"/srv/data/clusters/7/node-0/data/x\": gone",
 		at + "steward@postgres FATAL:  password authentication failed for user \"steward\"",
+		at + "dbadmin@postgres FATAL:  permission denied for database \"postgres\"",
 		at + "app@shop FATAL:  terminating connection\x1b[2J\x1b]0;owned\x07",
 		"\tmore of it \u202e",
 		at + "LOG:  " + strings.Repeat("x", 5<<20),

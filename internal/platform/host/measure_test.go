@@ -131,6 +131,42 @@ func processorTime(pids []int) (seconds float64) {
 	return seconds
 }
 
+// calls are how often the processes that live, and those that they have outlived, called the kernel to read and to write.
+func calls(pids []int) (reads, writes float64) {
+	for _, pid := range pids {
+		if p, err := gopsutil.NewProcess(int32(pid)); err == nil {
+			if io, err := p.IOCounters(); err == nil {
+				reads, writes = reads+float64(io.ReadCount), writes+float64(io.WriteCount)
+			}
+		}
+	}
+	return reads, writes
+}
+
+// resident is the memory of processes in bytes: what is theirs alone, and all of which they have a share.
+func resident(pids []int) (own, all float64) {
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(line)
+			if len(fields) != 3 {
+				continue
+			}
+			kB, _ := strconv.ParseFloat(fields[1], 64)
+			switch fields[0] {
+			case "Private_Dirty:":
+				own += kB * 1024
+			case "Rss:":
+				all += kB * 1024
+			}
+		}
+	}
+	return own, all
+}
+
 // bulk is what writes 20 MB, and keeps a processor busy for a while.
 func bulk(e cluster.Engine) []string {
 	if e == cluster.PostgreSQL {
@@ -178,6 +214,7 @@ func (m *measuredNode) works() {
 		t.Fatal(err)
 	}
 	pids := m.s.processes(t)
+	readsBefore, writesBefore := calls(pids)
 	before, kernelBefore := m.read(), processorTime(pids)
 	for _, q := range bulk(e) {
 		if _, err := db.ExecContext(t.Context(), q); err != nil {
@@ -213,14 +250,21 @@ func (m *measuredNode) works() {
 	if written := grown(measure.LogBytes); written < 15<<20 && e == cluster.MySQL || written <= 0 {
 		t.Errorf("%v bytes of log", written)
 	}
-	if ops := grown(measure.WriteOps); ops <= 0 {
-		t.Errorf("%v writes", ops)
-	}
+	m.callsMatch(readsBefore, writesBefore, before)
 	if out := grown(measure.NetworkOut); m.s.kernel && (out < sent || out > 2*sent) {
 		t.Errorf("%v bytes sent", out)
 	}
-	if memory := after.Values[measure.MemoryUsed]; memory < 10<<20 || memory > float64(m.want.Plan.MemoryMB)*(1<<20)*1.1 {
-		t.Errorf("%v bytes of memory", memory)
+	if in := grown(measure.NetworkIn); m.s.kernel && !(in > 0 && in < sent) {
+		t.Errorf("%v bytes received", in)
+	}
+	own, all := resident(pids)
+	all += after.Values[measure.DiskUsed] // which is in memory, too, in tests
+	memory := after.Values[measure.MemoryUsed]
+	if memory < own*0.8 || memory > all*1.2 || memory > float64(m.want.Plan.MemoryMB)*(1<<20)*1.1 {
+		t.Errorf("%v bytes of memory; the kernel says %v of the server's own, %v in all", memory, own, all)
+	}
+	if share := after.Values[measure.MemoryUsage]; math.Abs(share-memory/float64(m.want.Plan.MemoryMB)/(1<<20)*100) > 0.1 {
+		t.Errorf("%v %% of memory, of %v bytes", share, memory)
 	}
 	m.disk()
 	var meter measure.Meter
@@ -228,6 +272,22 @@ func (m *measuredNode) works() {
 	values := meter.Add(after.Reading)
 	if share := values[measure.CPUUsage]; !(share > 0 && share < 110) {
 		t.Errorf("cpu_usage %v", share)
+	}
+}
+
+// callsMatch compares the operations that are measured with the kernel's count of calls, which both go on.
+func (m *measuredNode) callsMatch(reads, writes float64, before platform.NodeReading) {
+	m.t.Helper()
+	now := m.read()
+	readsNow, writesNow := calls(m.s.processes(m.t))
+	for _, c := range []struct {
+		metric         measure.Metric
+		kernel, before float64
+	}{{measure.ReadOps, readsNow, reads}, {measure.WriteOps, writesNow, writes}} {
+		measured, kernel := now.Values[c.metric]-before.Values[c.metric], c.kernel-c.before
+		if measured < kernel*0.8-200 || measured > kernel*1.2+200 || c.metric == measure.WriteOps && measured <= 0 {
+			m.t.Errorf("%s: %v measured, the kernel says %v", c.metric.Definition().Name, measured, kernel)
+		}
 	}
 }
 

@@ -13,7 +13,9 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -31,11 +33,15 @@ type Driver struct {
 	o      Options
 	hosted engine.Hosted
 	// live asks the API server, seen what was watched of it: the former counts while something is changed.
-	live    client.Client
-	seen    cache.Cache
+	live client.Client
+	seen cache.Cache
+	// core asks for what is no object.
+	core    rest.Interface
 	changes chan cluster.ID
 	end     context.CancelFunc
 	ended   chan struct{}
+
+	usages podUsages
 
 	mu    sync.Mutex
 	known map[cluster.ID]*memory
@@ -83,8 +89,12 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare requests: %w", err)
 	}
+	core, err := coreClient(o.Config)
+	if err != nil {
+		return nil, err
+	}
 	d := &Driver{
-		o: o, hosted: hosted, live: client.WithFieldValidation(live, "Strict"),
+		o: o, hosted: hosted, live: client.WithFieldValidation(live, "Strict"), core: core,
 		changes: make(chan cluster.ID, 64), known: map[cluster.ID]*memory{}, ended: make(chan struct{}),
 	}
 	if err := d.Check(ctx); err != nil {
@@ -97,6 +107,18 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// coreClient asks the API server by paths.
+func coreClient(config *rest.Config) (rest.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
+	c, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("prepare requests: %w", err)
+	}
+	return c, nil
 }
 
 // watch keeps what bears our label, and tells of changes.
@@ -145,6 +167,7 @@ func (d *Driver) watch(ctx context.Context, scheme *runtime.Scheme) error {
 func (d *Driver) Close() {
 	d.end()
 	<-d.ended
+	d.usages.asking.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range d.known {

@@ -84,6 +84,7 @@ func Examine(ctx context.Context, o Options) (Examined, error) {
 	e.operator(ctx)
 	e.storage(ctx)
 	e.objectStore(ctx)
+	e.usage(ctx)
 	return e.Examined, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"steward/internal/archive/archivetest"
 	"steward/internal/platform/kubernetes"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/simulator"
 )
 
 // TestExamine: what is missing is told with what to do about it, and nothing is made meanwhile.
@@ -61,7 +62,8 @@ func TestExamine(t *testing.T) {
 		}
 		return found
 	}
-	look("a bare cluster", []string{"the operator CloudNativePG doesn't run", "there is no default storage class", "there is no storage class encrypted"}, nil)
+	look("a bare cluster", []string{"the operator CloudNativePG doesn't run", "there is no default storage class", "there is no storage class encrypted"}, []string{"there is no metrics server"})
+	simulator.TellUsage(t, b.c)
 	for _, made := range []client.Object{operator, class, standard} {
 		if err := c.Create(t.Context(), made); err != nil {
 			t.Fatal(err)

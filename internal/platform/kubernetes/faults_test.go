@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,9 +22,11 @@ import (
 
 	"steward/internal/await"
 	"steward/internal/cluster"
+	"steward/internal/measure"
 	"steward/internal/platform"
 	"steward/internal/platform/kubernetes"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/simulator"
 	"steward/internal/platform/platformtest"
 )
 
@@ -83,6 +86,8 @@ func TestFaults(t *testing.T) {
 		b.op.Resume()
 		settle(t, d, &want)
 	})
+
+	t.Run("what its Pod uses, while somebody tells", func(t *testing.T) { b.usage(t, d) })
 
 	t.Run("a field that somebody else changed", func(t *testing.T) { b.conflict(t, d, &want) })
 
@@ -191,6 +196,33 @@ func (b *bench) writtenOnce(t *testing.T, want platform.Wanted) {
 type roundTripper func(r *http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// usage: processor and memory are what a metrics server says of the server's container, and nothing without one.
+func (b *bench) usage(t *testing.T, d *kubernetes.Driver) {
+	read := func() measure.Values {
+		t.Helper()
+		all, err := d.Measure(t.Context(), 201)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%d readings, %v", len(all), err)
+		}
+		var m measure.Meter
+		return m.Add(all[0].Reading)
+	}
+	v := read()
+	if !math.IsNaN(v[measure.CPUUsage]) || !math.IsNaN(v[measure.MemoryUsed]) || !(v[measure.CertificateLeft] > 0) || v[measure.ArchiveWaiting] != 0 || v[measure.ArchiveLag] != 0 {
+		t.Errorf("nobody tells: processor %v, memory %v; certificate %v, archive %v", v[measure.CPUUsage], v[measure.MemoryUsed], v[measure.CertificateLeft], v[measure.ArchiveLag])
+	}
+	simulator.TellUsage(t, b.c)
+	simulator.SetUsage(t, b.c, b.namespace, object(201)+"-1", cnpg.Container, "500m", "512Mi", map[string]string{"steward/cluster": "201"})
+	again := b.open(t) // which asks at once
+	defer again.Close()
+	d = again
+	await.True(t, "what the Pod uses is told", func() bool { v = read(); return !math.IsNaN(v[measure.CPUUsage]) })
+	plan := platformtest.Large
+	if v[measure.CPUUsage] != 50/float64(plan.VCPUs) || v[measure.MemoryUsed] != 512<<20 || v[measure.MemoryUsage] != 51200/float64(plan.MemoryMB) {
+		t.Errorf("processor %v %%, memory %v, %v %%", v[measure.CPUUsage], v[measure.MemoryUsed], v[measure.MemoryUsage])
+	}
+}
 
 // conflict: another manager's fields are named, not overwritten.
 func (b *bench) conflict(t *testing.T, d *kubernetes.Driver, want *platform.Wanted) {
@@ -411,7 +443,7 @@ func TestRights(t *testing.T) {
 	if left := b.leftovers(t, 401); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
-	if found, err := kubernetes.Examine(t.Context(), b.options()); err != nil || len(found.Missing) > 0 || len(found.Notes) != 2 || found.Version == "" {
+	if found, err := kubernetes.Examine(t.Context(), b.options()); err != nil || len(found.Missing) > 0 || len(found.Notes) != 3 || found.Version == "" {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	b.config = b.server.User(t, "stranger")

@@ -11,6 +11,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/measure"
+	"steward/internal/pki"
 	"steward/internal/platform"
 )
 
@@ -47,54 +48,78 @@ func (d *Driver) measurable(ctx context.Context, id cluster.ID) (view, map[strin
 	return v, d.ask(ctx, v), nil
 }
 
+// inOrder are the nodes, the primary first.
+func (v view) inOrder(asked map[string]probe) []platform.Node {
+	primary, nodes := v.nodes(asked)
+	if primary != nil {
+		nodes = append([]platform.Node{*primary}, nodes...)
+	}
+	return nodes
+}
+
 // measured are the nodes, the primary first.
 func (d *Driver) measured(ctx context.Context, id cluster.ID) (view, []platform.Node, error) {
 	v, asked, err := d.measurable(ctx, id)
 	if err != nil {
 		return v, nil, err
 	}
-	primary, nodes := v.nodes(asked)
-	if primary != nil {
-		nodes = append([]platform.Node{*primary}, nodes...)
-	}
-	return v, nodes, nil
+	return v, v.inOrder(asked), nil
 }
 
-// Measure implements platform.Measurer. What Kubernetes itself counts, processors and memory, isn't read.
+// Measure implements platform.Measurer. Operations of disks and networks are told by nobody.
 func (d *Driver) Measure(ctx context.Context, id cluster.ID) ([]platform.NodeReading, error) {
-	v, nodes, err := d.measured(ctx, id)
+	v, asked, err := d.measurable(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+	nodes := v.inOrder(asked)
 	readings := make([]platform.NodeReading, len(nodes))
 	positions := make([]engine.LogPosition, len(nodes))
+	var replicas sync.WaitGroup
 	for i, n := range nodes {
-		readings[i] = platform.NodeReading{Ordinal: n.Ordinal, Role: n.Role, Reading: measure.NewReading(d.o.Now())}
-		r := &readings[i].Reading
-		r.Set(measure.Up, 0)
-		positions[i] = engine.LogPosition{Written: math.NaN(), Applied: math.NaN()}
-		p := &v.pods[n.Ordinal]
-		r.Life, r.CPUs = life(p), float64(max(1, planOf(v.object).VCPUs))
-		err := d.meter(ctx, v, p, n.Role, func(ctx context.Context, node engine.Node, m engine.Meter) error {
-			used, err := d.hosted.UsedBytes(ctx, node)
-			if err != nil {
-				return err
-			}
-			r.SetShare(float64(used), float64(planOf(v.object).DiskBytes()), measure.DiskUsed, measure.DiskUsage, measure.AvailableDisk)
-			positions[i], err = m.Measure(ctx, r)
-			return err
-		})
-		if err != nil {
-			d.o.Logger.Debug("a server isn't measured", "cluster_id", id, "node", n.Ordinal, "error", err)
+		read := func() { readings[i], positions[i] = d.measureNode(ctx, v, n, asked[v.podOf(n.Ordinal)]) }
+		if i == 0 { // the primary: what a replica has applied by then it isn't behind with
+			read()
+			continue
 		}
+		replicas.Go(read)
+	}
+	replicas.Wait()
+	for i := range readings {
 		if lag := max(0, positions[0].Written-positions[i].Applied); i > 0 && !math.IsNaN(lag) {
-			r.Set(measure.ReplicationLagBytes, lag)
+			readings[i].Set(measure.ReplicationLagBytes, lag)
 			if lag == 0 {
-				r.Set(measure.ReplicationLag, 0)
+				readings[i].Set(measure.ReplicationLag, 0)
 			}
 		}
 	}
 	return readings, nil
+}
+
+// measureNode reads a node: what Kubernetes knows of its Pod, and the rest from its server.
+func (d *Driver) measureNode(ctx context.Context, v view, n platform.Node, said probe) (platform.NodeReading, engine.LogPosition) {
+	out := platform.NodeReading{Ordinal: n.Ordinal, Role: n.Role, Reading: measure.NewReading(d.o.Now())}
+	at := engine.LogPosition{Written: math.NaN(), Applied: math.NaN()}
+	r, p := &out.Reading, &v.pods[n.Ordinal]
+	r.Set(measure.Up, 0)
+	r.Life, r.CPUs = life(p), float64(max(1, planOf(v.object).VCPUs))
+	d.measureUsage(r, v, p)
+	if text, err := d.knownCertificate(ctx, v); err == nil && text != nil {
+		if cert, err := pki.ParseCertificate(text); err == nil {
+			r.Set(measure.CertificateLeft, max(0, cert.NotAfter.Sub(r.At).Seconds()))
+		}
+	}
+	if said.used > 0 {
+		r.SetShare(float64(said.used), float64(planOf(v.object).DiskBytes()), measure.DiskUsed, measure.DiskUsage, measure.AvailableDisk)
+	}
+	err := d.meter(ctx, v, p, n.Role, func(ctx context.Context, _ engine.Node, m engine.Meter) (err error) {
+		at, err = m.Measure(ctx, r)
+		return err
+	})
+	if err != nil {
+		d.o.Logger.Debug("a server isn't measured", "cluster_id", v.id, "node", n.Ordinal, "error", err)
+	}
+	return out, at
 }
 
 // meter uses the connection to a server, and ends it if that fails.

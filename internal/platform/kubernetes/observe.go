@@ -75,6 +75,10 @@ func (d *Driver) settled(ctx context.Context, want platform.Wanted, v view, p *c
 	case !done:
 		return errors.New("it hasn't read its settings yet")
 	}
+	node.Config = want.Config
+	if err := d.o.Engine.Fence(ctx, node); err != nil {
+		return err
+	}
 	made := desired{want: want}
 	if err := d.hosted.KeepSessions(ctx, node, append(made.clients(), d.o.Networks...)); err != nil {
 		return err

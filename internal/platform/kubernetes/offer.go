@@ -29,7 +29,7 @@ func (d *Driver) Check(ctx context.Context) error {
 // Abilities are what databases in this region can have done to them; the rest isn't built.
 func (d *Driver) Abilities() catalog.Abilities {
 	keeps := d.o.ObjectStore != ""
-	return catalog.Abilities{Engines: d.Engines(), Backups: keeps, KeepsBackups: keeps, Restarts: true, Switchovers: true}
+	return catalog.Abilities{Engines: d.Engines(), Backups: keeps, KeepsBackups: keeps, Logs: true, Restarts: true, Switchovers: true}
 }
 
 // Engines implements platform.Driver: the major versions that there was an image for when that was asked last.

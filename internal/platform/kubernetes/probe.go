@@ -32,6 +32,8 @@ type memory struct {
 	meters map[string]*nodeMeter
 	// read is of each Pod which life of its server has read which mark.
 	read map[string]string
+	// reading is full while somebody reads the servers' logs.
+	reading chan struct{}
 }
 
 // probe is what a server said. Its version is that of its life, and its size changes slowly.
@@ -50,7 +52,7 @@ func (d *Driver) memory(id cluster.ID) *memory {
 	defer d.mu.Unlock()
 	m := d.known[id]
 	if m == nil {
-		m = &memory{probes: map[string]probe{}, meters: map[string]*nodeMeter{}, read: map[string]string{}}
+		m = &memory{probes: map[string]probe{}, meters: map[string]*nodeMeter{}, read: map[string]string{}, reading: make(chan struct{}, 1)}
 		d.known[id] = m
 	}
 	return m

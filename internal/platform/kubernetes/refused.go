@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"steward/internal/cluster"
-	"steward/internal/insight"
 	"steward/internal/platform"
 )
 
@@ -38,11 +37,6 @@ func (d *Driver) Prunable(cluster.Engine, string) bool { return false }
 // Verify implements platform.Verifier: see VerifyKept.
 func (d *Driver) Verify(context.Context, platform.Wanted, platform.Copy, io.Reader) error {
 	return errRefused
-}
-
-// Logs implements platform.Inspector: servers' logs are Kubernetes'.
-func (d *Driver) Logs(context.Context, cluster.ID, insight.LogQuery) ([]insight.LogLine, error) {
-	return nil, errRefused
 }
 
 // Upgrade implements platform.Upgrader.

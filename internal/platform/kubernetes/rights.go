@@ -26,6 +26,8 @@ func Rights() []rbacv1.PolicyRule {
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
 		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
+		{APIGroups: []string{metricsGroup}, Resources: []string{"pods"}, Verbs: []string{"list"}},
 		{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"list", "delete"}},
 	}
 }
@@ -58,5 +60,5 @@ func command(rule rbacv1.PolicyRule, namespace string) string {
 	if part != "" {
 		what += "/" + part
 	}
-	return fmt.Sprintf("kubectl create role steward-%s -n %s --verb=%s --resource=%s", strings.ReplaceAll(rule.Resources[0], "/", "-"), namespace, strings.Join(rule.Verbs, ","), what)
+	return fmt.Sprintf("kubectl create role steward-%s -n %s --verb=%s --resource=%s", strings.NewReplacer("/", "-", ".", "-").Replace(what), namespace, strings.Join(rule.Verbs, ","), what)
 }

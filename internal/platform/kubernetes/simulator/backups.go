@@ -516,7 +516,7 @@ func (s *server) awaitPromoted(ctx context.Context) error {
 		case err == nil && rows[0][0] == "f":
 			return nil
 		case !s.running():
-			said, _ := os.ReadFile(filepath.Join(s.dir, "log")) // it only helps
+			said, _ := os.ReadFile(filepath.Join(s.dir, serverLog)) // it only helps
 			return fmt.Errorf("the recovery fails: %s", said[max(0, len(said)-1000):])
 		case wait.Sleep(ctx, 10*time.Millisecond) != nil:
 			return fmt.Errorf("the recovery hasn't ended in time: %w", errors.Join(err, ctx.Err()))

@@ -51,6 +51,9 @@ type Operator struct {
 	addresses int
 	// faults are what goes wrong with backups and recoveries, and played how often each has.
 	faults Faults
+	// node is the machine that Pods are on, and unplugged reports that it can't be reached.
+	node      string
+	unplugged bool
 	// taken are the backups that are being taken, by name.
 	taken map[string]*taking
 }
@@ -83,6 +86,9 @@ type instance struct {
 func Start(t testing.TB, o Options) *Operator {
 	t.Helper()
 	op := &Operator{o: o, t: t, dir: testdir.New(t, "steward-cnpg-"), clusters: map[string]*instances{}, lag: 2, taken: map[string]*taking{}}
+	if err := op.machine(); err != nil {
+		t.Fatalf("a machine for Pods: %v", err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {

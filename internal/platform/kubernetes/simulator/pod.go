@@ -38,6 +38,7 @@ func (op *Operator) keep(ctx context.Context, all *instances, serial int, c *cnp
 		}
 		if !i.running() && op.mayFollow(ctx, all, i) {
 			i.build = op.o.Images[c.Spec.ImageName]
+			i.newLife(false)
 			if err := i.start(); err != nil {
 				return err
 			}
@@ -50,6 +51,7 @@ func (op *Operator) keep(ctx context.Context, all *instances, serial int, c *cnp
 			return nil
 		}
 		i.pod.Status.ContainerStatuses[0].RestartCount++
+		i.newLife(true)
 		return i.start()
 	}
 	if i.looks++; i.ready && i.looks%8 != 0 && !changed {
@@ -87,6 +89,7 @@ func (op *Operator) createPod(ctx context.Context, all *instances, i *instance, 
 			Annotations: map[string]string{cnpg.RestartAnnotation: c.Annotations[cnpg.RestartAnnotation]},
 		},
 		Spec: corev1.PodSpec{
+			NodeName:                      op.node,
 			Containers:                    []corev1.Container{{Name: cnpg.Container, Image: c.Spec.ImageName, Resources: c.Spec.Resources}},
 			TerminationGracePeriodSeconds: new(int64(0)),
 		},

@@ -78,8 +78,9 @@ func (s *server) write(settings map[string]string, access []string, tls map[stri
 	all := map[string]string{
 		"listen_addresses": s.ip, "port": "5432", "unix_socket_directories": s.dir, "fsync": "off", "ssl": "on",
 		"ssl_cert_file": filepath.Join(s.dir, "tls.crt"), "ssl_key_file": filepath.Join(s.dir, "tls.key"), "hot_standby": "on", "wal_keep_size": "64MB",
-		"hba_file": filepath.Join(s.dir, "pg_hba.conf"), "log_destination": "stderr", "restart_after_crash": "off",
+		"hba_file": filepath.Join(s.dir, "pg_hba.conf"), "restart_after_crash": "off",
 	}
+	maps.Copy(all, s.logging())
 	maps.Copy(all, settings)
 	for name, value := range all {
 		fmt.Fprintf(&b, "%s = '%s'\n", name, strings.NewReplacer(`'`, `''`, `\`, `\\`).Replace(value))
