@@ -14,6 +14,7 @@ type Extension struct {
 	Installed string `json:"installed_version"`
 	Schema    string `json:"schema"`
 	Offered   bool   `json:"offered"`
+	Missing   string `json:"missing"`
 	Comment   string `json:"comment"`
 }
 
@@ -24,6 +25,30 @@ func (c *Client) Extensions(ctx context.Context, d Database, logical string) ([]
 	}
 	query := url.Values{"database": {logical}, "page_size": {strconv.Itoa(pageSize)}} // no server has as many
 	err := c.do(ctx, http.MethodGet, d.Path()+"/extensions?"+query.Encode(), nil, &found)
+	return found.Data, err
+}
+
+// OfferedExtension is one that a series of PostgreSQL comes with on the server's host.
+type OfferedExtension struct {
+	Name      string `json:"name"`
+	Engine    string `json:"engine"`
+	Version   string `json:"version"`
+	Offered   bool   `json:"offered"`
+	Missing   string `json:"missing"`
+	Parameter string `json:"parameter"`
+	Comment   string `json:"comment"`
+}
+
+// OfferedExtensions are those that a series of PostgreSQL comes with, "" for all series.
+func (c *Client) OfferedExtensions(ctx context.Context, series string) ([]OfferedExtension, error) {
+	var found struct {
+		Data []OfferedExtension `json:"data"`
+	}
+	query := url.Values{"page_size": {strconv.Itoa(pageSize)}} // no host has as many
+	if series != "" {
+		query.Set("version", series)
+	}
+	err := c.do(ctx, http.MethodGet, "/v4/databases/postgresql/extensions?"+query.Encode(), nil, &found)
 	return found.Data, err
 }
 

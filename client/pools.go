@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 )
@@ -22,6 +23,8 @@ type CreatePool struct {
 	Database string `json:"database"`
 	Mode     string `json:"mode"`
 	Size     int    `json:"size"`
+	// Username is the only user who may log in, "" for all.
+	Username string `json:"username,omitempty"`
 }
 
 // UpdatePool changes a connection pool; nil leaves a member as it is.
@@ -29,6 +32,8 @@ type UpdatePool struct {
 	Database *string `json:"database,omitempty"`
 	Mode     *string `json:"mode,omitempty"`
 	Size     *int    `json:"size,omitempty"`
+	// Username is the only user who may log in; a null for all.
+	Username json.RawMessage `json:"username,omitempty"`
 }
 
 // Pools are a database's connection pools, by label.

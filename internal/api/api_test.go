@@ -82,7 +82,9 @@ func benchesOn(t testing.TB, s *store.Store, two bool, change ...func(*api.Optio
 		Plans: catalog.DefaultPlans(), Regions: catalog.DefaultRegions(),
 		Engines: []catalog.Engine{
 			{Engine: cluster.MySQL, Series: "10.11", TotalBytes: 1 << 28},
-			{Engine: cluster.PostgreSQL, Series: "15", EncryptionMissing: "PostgreSQL can't encrypt here"},
+			{Engine: cluster.PostgreSQL, Series: "15", EncryptionMissing: "PostgreSQL can't encrypt here", Libraries: []string{"pg_cron"}, Extensions: []catalog.Extension{
+				{Name: "dblink", Version: "1.2", Missing: "It is for superusers only"}, {Name: "pg_cron", Version: "1.4", Parameter: "pg.cron.database_name"},
+			}},
 		},
 	}
 	o := api.Options{

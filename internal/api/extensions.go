@@ -5,8 +5,10 @@ import (
 	"context"
 	"net/http"
 
+	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/control"
+	"steward/internal/fault"
 	"steward/internal/filter"
 	"steward/internal/logical"
 )
@@ -18,11 +20,69 @@ type extensionView struct {
 	Installed *string `json:"installed_version" doc:"The version in the logical database; null when it isn't in it."`
 	Schema    *string `json:"schema" doc:"Where its objects are; null when it isn't in the logical database."`
 	Offered   bool    `json:"offered" doc:"It can be created: the server trusts it, or steward makes it in a schema of its own."`
+	Missing   *string `json:"missing" doc:"What it lacks to be created; null when it can be."`
 	Comment   string  `json:"comment"`
 }
 
 func showExtension(x logical.Extension) extensionView {
-	return extensionView{x.Name, x.Version, textOrNull(x.Installed), textOrNull(x.Schema), x.Offered, x.Comment}
+	return extensionView{x.Name, x.Version, textOrNull(x.Installed), textOrNull(x.Schema), x.Offered, textOrNull(x.Missing), x.Comment}
+}
+
+// catalogueView is an extension that a series of PostgreSQL comes with on this host.
+type catalogueView struct {
+	Name      string  `json:"name"`
+	Engine    string  `json:"engine" doc:"The series, as in the list of engines."`
+	Version   string  `json:"version" doc:"The extension's version that comes with the series."`
+	Offered   bool    `json:"offered" doc:"Databases of this host can have it."`
+	Missing   *string `json:"missing" doc:"Why they can't; null when they can."`
+	Parameter *string `json:"parameter" doc:"The setting of engine_config that has it loaded, without which it can't be created; null for none."`
+	Comment   string  `json:"comment"`
+}
+
+// catalogued is an extension of a series.
+type catalogued struct {
+	engine string
+	catalog.Extension
+}
+
+func showCatalogued(x catalogued) catalogueView {
+	return catalogueView{x.Name, x.engine, x.Version, x.Missing == "", textOrNull(x.Missing), textOrNull(x.Parameter), x.Comment}
+}
+
+var cataloguedFields = filter.Fields{"name": filter.Text, "engine": filter.Text, "version": filter.Text}
+
+func cataloguedMember(x catalogued, field string) any {
+	switch field {
+	case "name":
+		return x.Name
+	case "engine":
+		return x.engine
+	}
+	return x.Version
+}
+
+// catalogueInput are the parameters of the catalogue.
+type catalogueInput struct {
+	Version string `query:"version" doc:"A series of PostgreSQL; all when left out."`
+	Listing
+}
+
+// catalogue are the extensions of a series on this host, "" for all.
+func (a *API) catalogue(series string) (all []catalogued, err error) {
+	known := false
+	for _, e := range a.Catalog.Engines {
+		if e.Engine != cluster.PostgreSQL || series != "" && e.Series != series {
+			continue
+		}
+		known = true
+		for _, x := range e.Extensions {
+			all = append(all, catalogued{e.ID(), x})
+		}
+	}
+	if !known && series != "" {
+		return nil, fault.NotValid("version")
+	}
+	return all, nil
 }
 
 var extensionFields = filter.Fields{"name": filter.Text, "version": filter.Text, "installed_version": filter.Text, "schema": filter.Text}
@@ -77,6 +137,15 @@ func (a *API) registerExtensions() {
 	inside := a.Control.Logical
 	const all, tag = "/v4/databases/postgresql/instances/{instanceId}/extensions", "PostgreSQL databases"
 	const one = all + "/{extensionName}"
+	register(a, endpoint{
+		method: http.MethodGet, path: "/v4/databases/postgresql/extensions", id: "listOfferedExtensions", summary: "List the extensions that PostgreSQL comes with on this host", tag: "Catalog", public: true,
+	}, func(_ context.Context, c call[catalogueInput, none]) (list[catalogueView], error) {
+		found, err := a.catalogue(c.In.Version)
+		if err != nil {
+			return list[catalogueView]{}, err
+		}
+		return listInMemory(inMemory[catalogued]{found, cataloguedFields, cataloguedMember}, c.In.Listing, showCatalogued)
+	})
 	register(a, endpoint{
 		method: http.MethodGet, path: all, id: "listExtensions", summary: "List the extensions that a database offers, and that are in a logical database", tag: tag, scope: readDatabases,
 	}, func(ctx context.Context, c call[extensionInput, none]) (list[extensionView], error) {

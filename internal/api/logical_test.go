@@ -118,7 +118,7 @@ func TestExtensions(t *testing.T) {
 			t.Errorf("%s %s %s: %d %s, want %d %s", method, path, body, r.StatusCode, r.body, status, want)
 		}
 	}
-	expect("GET", "", b.readOnly, "", 200, `{"name":"citext","version":"1.6","installed_version":null,"schema":null,"offered":true,"comment":"data type"}`)
+	expect("GET", "", b.readOnly, "", 200, `{"name":"citext","version":"1.6","installed_version":null,"schema":null,"offered":true,"missing":null,"comment":"data type"}`)
 	expect("GET", "?database=none", b.full, "", 400, `"field":"database","reason":"There is no database none"`)
 	expect("POST", "", b.readOnly, `{"name":"citext"}`, 401, "not authorized")
 	expect("POST", "", b.full, `{"schema":7}`, 400, `"field":"schema"`)
@@ -129,6 +129,14 @@ func TestExtensions(t *testing.T) {
 	expect("DELETE", "/citext?cascade=maybe", b.full, "", 400, `"field":"cascade"`)
 	expect("DELETE", "/citext?cascade=true", b.full, "", 200, "{}")
 	expect("DELETE", "/citext", b.full, "", 404, "Not found")
+	one = "/v4/databases/postgresql/extensions"
+	expect("GET", "?version=15", "", "", 200, `{"name":"pg_cron","engine":"postgresql/15","version":"1.4","offered":true,"missing":null,"parameter":"pg.cron.database_name","comment":""}`)
+	expect("GET", "", "", "", 200, `"offered":false,"missing":"It is for superusers only"`)
+	expect("GET", "?version=9", "", "", 400, `"field":"version"`)
+	one = fmt.Sprintf("/v4/databases/postgresql/instances/%d", id)
+	expect("PUT", "", b.full, `{"auto_suspend":{"idle_minutes":30},"engine_config":{"pg":{"cron.database_name":"defaultdb","pgaudit.log":"ddl"}}}`, 400, "auto_suspend.idle_minutes")
+	expect("PUT", "", b.full, `{"engine_config":{"pg":{"cron.database_name":"defaultdb","pgaudit.log":"ddl"}}}`, 400, "has no library pgaudit here")
+	expect("PUT", "", b.full, `{"engine_config":{"pg":{"cron.database_name":"defaultdb"}}}`, 200, `"cron.database_name":"defaultdb"`)
 	events := b.send("GET", "/v4/account/events", b.full, "").body
 	for _, action := range []string{"database_extension_create", "database_extension_update", "database_extension_delete"} {
 		if !strings.Contains(events, `"action":"`+action+`","status":"finished"`) {

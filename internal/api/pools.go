@@ -6,7 +6,6 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/control"
-	"steward/internal/fault"
 	"steward/internal/filter"
 )
 
@@ -16,7 +15,7 @@ type poolView struct {
 	Database string  `json:"database" doc:"The logical database behind it."`
 	Mode     string  `json:"mode" enum:"transaction,session,statement" doc:"When a connection is another client's turn: after each transaction, when its client leaves, or after each statement, without transactions."`
 	Size     int     `json:"size" doc:"How many connections to the server it has at most, for all users together."`
-	Username *string `json:"username" doc:"Always null: clients log in as themselves, with their own password."`
+	Username *string `json:"username" doc:"The only user who may log in, as themselves and with their own password; null for all."`
 	Prepared bool    `json:"prepared_statements" doc:"Whether clients can use prepared statements. While connections are shared, that takes PgBouncer 1.21 on the server."`
 }
 
@@ -26,7 +25,7 @@ type poolCreate struct {
 	Database string           `json:"database" minLength:"1" maxLength:"63" doc:"A logical database that there is."`
 	Mode     string           `json:"mode" enum:"transaction,session,statement"`
 	Size     int              `json:"size" minimum:"1" maximum:"10000" doc:"All pools of a database together have to leave some of the server's connections."`
-	Username optional[string] `json:"username,omitzero" maxLength:"63" doc:"Only null: clients log in as themselves."`
+	Username optional[string] `json:"username,omitzero" maxLength:"63" minLength:"1" doc:"The only user who may log in; null for all."`
 }
 
 // poolUpdate changes a connection pool.
@@ -35,7 +34,7 @@ type poolUpdate struct {
 	Database *string          `json:"database,omitempty" minLength:"1" maxLength:"63"`
 	Mode     *string          `json:"mode,omitempty" enum:"transaction,session,statement"`
 	Size     *int             `json:"size,omitempty" minimum:"1" maximum:"10000"`
-	Username optional[string] `json:"username,omitzero" maxLength:"63" doc:"Only null: clients log in as themselves."`
+	Username optional[string] `json:"username,omitzero" maxLength:"63" minLength:"1" doc:"The only user who may log in; null for all."`
 }
 
 type poolPath struct {
@@ -43,7 +42,7 @@ type poolPath struct {
 	Label string `path:"poolLabel" minLength:"1" maxLength:"256" doc:"The pool's label."`
 }
 
-var poolFields = filter.Fields{"label": filter.Text, "database": filter.Text, "mode": filter.Text, "size": filter.Number}
+var poolFields = filter.Fields{"label": filter.Text, "database": filter.Text, "mode": filter.Text, "size": filter.Number, "username": filter.Text}
 
 func poolMember(p cluster.Pool, field string) any {
 	switch field {
@@ -53,23 +52,17 @@ func poolMember(p cluster.Pool, field string) any {
 		return p.Database
 	case "mode":
 		return string(p.Mode)
+	case "username":
+		return p.User
 	}
 	return int64(p.Size)
-}
-
-// asThemselves names the fault of a user whom all clients of a pool would log in as: PgBouncer would have to know the password.
-func asThemselves(username optional[string], faults fault.Faults) fault.Faults {
-	if username.value != nil && !faults.Name("username") {
-		faults.Add("username", "Must be null: clients log in to a pool as themselves, with their own password")
-	}
-	return faults
 }
 
 // registerPools adds the operations on connection pools of PostgreSQL.
 func (a *API) registerPools() {
 	pools := a.Control.Pools
 	show := func(p cluster.Pool) poolView {
-		return poolView{p.Label, p.Database, string(p.Mode), p.Size, nil, pools.Prepares(p)}
+		return poolView{p.Label, p.Database, string(p.Mode), p.Size, textOrNull(p.User), pools.Prepares(p)}
 	}
 	const all, tag = "/v4/databases/postgresql/instances/{instanceId}/connection-pools", "PostgreSQL databases"
 	const one = all + "/{poolLabel}"
@@ -85,8 +78,8 @@ func (a *API) registerPools() {
 	register(a, endpoint{
 		method: http.MethodPost, path: all, id: "createConnectionPool", summary: "Create a connection pool", tag: tag, scope: writeDatabases,
 	}, func(ctx context.Context, c call[instancePath, poolCreate]) (poolView, error) {
-		asked := cluster.Pool{Label: c.Body.Label, Database: c.Body.Database, Mode: cluster.PoolMode(c.Body.Mode), Size: c.Body.Size}
-		made, err := pools.Create(ctx, c.Principal, cluster.ID(c.In.ID), asked, asThemselves(c.Body.Username, c.Faults))
+		asked := cluster.Pool{Label: c.Body.Label, Database: c.Body.Database, Mode: cluster.PoolMode(c.Body.Mode), Size: c.Body.Size, User: orEmpty(c.Body.Username.value)}
+		made, err := pools.Create(ctx, c.Principal, cluster.ID(c.In.ID), asked, c.Faults)
 		return show(made), err
 	})
 	register(a, endpoint{
@@ -98,11 +91,11 @@ func (a *API) registerPools() {
 	register(a, endpoint{
 		method: http.MethodPut, path: one, id: "updateConnectionPool", summary: "Change a connection pool", tag: tag, scope: writeDatabases,
 	}, func(ctx context.Context, c call[poolPath, poolUpdate]) (poolView, error) {
-		faults := asThemselves(c.Body.Username, c.Faults)
+		faults := c.Faults
 		if c.Body.Label != nil && *c.Body.Label != c.In.Label && !faults.Name("label") {
 			faults.Add("label", "Can't be changed once the pool is made")
 		}
-		in := control.ChangePool{Database: c.Body.Database, Mode: (*cluster.PoolMode)(c.Body.Mode), Size: c.Body.Size}
+		in := control.ChangePool{Database: c.Body.Database, Mode: (*cluster.PoolMode)(c.Body.Mode), Size: c.Body.Size, User: c.Body.Username.orZero()}
 		changed, err := pools.Update(ctx, c.Principal, cluster.ID(c.In.ID), c.In.Label, in, faults)
 		return show(changed), err
 	})

@@ -29,8 +29,8 @@ func TestConnectionPools(t *testing.T) {
 	done()
 	expect("POST", "/connection-pools", b.readOnly, good, 401, "not authorized")
 	expect("POST", "/connection-pools", b.full, `{}`, 400, `"field":"label"`, `"field":"database"`, `"field":"mode"`, `"field":"size"`)
-	expect("POST", "/connection-pools", b.full, `{"label":"../a b","database":"a\nb","mode":"fast","size":0,"username":"app"}`, 400,
-		`"field":"label"`, `"field":"database"`, `"field":"mode"`, `"field":"size"`, `"field":"username","reason":"Must be null: clients log in`)
+	expect("POST", "/connection-pools", b.full, `{"label":"../a b","database":"a\nb","mode":"fast","size":0,"username":"a\"b"}`, 400,
+		`"field":"label"`, `"field":"database"`, `"field":"mode"`, `"field":"size"`, `"field":"username","reason":"Must not contain control characters`)
 	expect("POST", "/connection-pools", b.full, `{"label":"PgBouncer","database":"defaultdb","mode":"session","size":1}`, 400, `"field":"label","reason":"This name is reserved"`)
 	expect("POST", "/connection-pools", b.full, `{"label":"app","database":"none","mode":"session","size":1}`, 400, `"field":"database","reason":"There is no database none"`)
 	expect("POST", "/connection-pools", b.full, `{"label":"app","database":"defaultdb","mode":"session","size":95}`, 400, `"field":"size"`, "may add up to 94, and would to 95")
@@ -55,7 +55,8 @@ func TestConnectionPools(t *testing.T) {
 	expect("GET", "/connection-pools/three", b.full, "", 404, "Not found")
 
 	expect("PUT", "/connection-pools/three", b.full, `{"size":1}`, 404, "Not found")
-	expect("PUT", "/connection-pools/two", b.full, `{"label":"x","size":0,"mode":"","username":"u"}`, 400, `"field":"label"`, `"field":"size"`, `"field":"mode"`, `"field":"username"`)
+	expect("PUT", "/connection-pools/two", b.full, `{"label":"x","size":0,"mode":"","username":""}`, 400, `"field":"label"`, `"field":"size"`, `"field":"mode"`, `"field":"username"`)
+	expect("PUT", "/connection-pools/two", b.full, `{"username":"nobody","database":"none"}`, 400, `"field":"username","reason":"There is no user nobody"`, `"field":"database"`)
 	expect("PUT", "/connection-pools/two", b.full, `{"size":85}`, 400, "may add up to 94")
 	expect("PUT", "/connection-pools/two", b.full, `{"label":"two","size":84,"mode":"transaction"}`, 200, `"mode":"transaction","size":84,"username":null,"prepared_statements":false`)
 	done()

@@ -87,6 +87,9 @@ type Engine struct {
 	EncryptionMissing string
 	// Upgrades say of each build of an older series, by its id, why its data can't be moved to this one; "" when it can.
 	Upgrades map[string]string
+	// Libraries are those that settings can have loaded, Extensions all that come with the server, by name; only PostgreSQL has any.
+	Libraries  []string
+	Extensions []Extension
 }
 
 // ID is "engine/series".

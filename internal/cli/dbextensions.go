@@ -8,6 +8,8 @@ import (
 )
 
 type dbExtensionCommands struct {
+	Offered dbExtensionOfferedCommand `cmd:"" help:"List the extensions that series of PostgreSQL come with on this server."`
+
 	List   dbExtensionListCommand   `cmd:"" help:"List the extensions that can be had, and those that are there."`
 	Create dbExtensionCreateCommand `cmd:"" help:"Create an extension, with all that it needs."`
 	Update dbExtensionUpdateCommand `cmd:"" help:"Bring an extension to another version."`
@@ -40,9 +42,42 @@ func printExtensions(s *streams, all []client.Extension, asJSON bool) error {
 	}
 	rows := make([][]string, len(all))
 	for i, x := range all {
-		rows[i] = []string{x.Name, x.Version, orDash(x.Installed), orDash(x.Schema), cut(x.Comment, 80)}
+		rows[i] = []string{x.Name, x.Version, orDash(x.Installed), orDash(x.Schema), whatItIs(x.Missing, x.Comment)}
 	}
 	return printTable(s.out, []string{"name", "version", "installed", "schema", "what it is"}, rows)
+}
+
+// whatItIs describes an extension, or says what it lacks.
+func whatItIs(missing, comment string) string {
+	if missing != "" {
+		return "not now: " + missing
+	}
+	return cut(comment, 80)
+}
+
+type dbExtensionOfferedCommand struct {
+	apiFlags
+	jsonFlag
+	Series string `name:"engine-version" help:"A series, such as 15; all when left out."`
+}
+
+func (f *dbExtensionOfferedCommand) Run(ctx context.Context, s *streams, c *client.Client) error {
+	all, err := c.OfferedExtensions(ctx, f.Series)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printJSON(s.out, append([]client.OfferedExtension{}, all...))
+	}
+	rows := make([][]string, len(all))
+	for i, x := range all {
+		what := cut(x.Comment, 80)
+		if x.Missing != "" {
+			what = "not offered: " + x.Missing
+		}
+		rows[i] = []string{x.Name, x.Engine, x.Version, orDash(x.Parameter), what}
+	}
+	return printTable(s.out, []string{"name", "engine", "version", "loaded by", "what it is"}, rows)
 }
 
 // extensionArg names an extension.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -40,9 +41,17 @@ func printPools(s *streams, all []client.Pool, asJSON bool) error {
 		if p.Prepared {
 			prepared = "yes"
 		}
-		rows[i] = []string{p.Label, p.Database, p.Mode, strconv.Itoa(p.Size), prepared}
+		rows[i] = []string{p.Label, p.Database, p.Mode, strconv.Itoa(p.Size), onlyUser(p.Username), prepared}
 	}
-	return printTable(s.out, []string{"label", "database", "mode", "size", "prepared statements"}, rows)
+	return printTable(s.out, []string{"label", "database", "mode", "size", "for", "prepared statements"}, rows)
+}
+
+// onlyUser is who may log in to a pool.
+func onlyUser(name *string) string {
+	if name == nil {
+		return "all users"
+	}
+	return *name
 }
 
 // printPool prints one that was made or changed.
@@ -67,10 +76,11 @@ type dbPoolCreateCommand struct {
 	logicalFlag
 	Mode string `default:"transaction" enum:"transaction,session,statement" help:"When a connection is another client's turn: transaction, session or statement."`
 	Size int    `default:"10" help:"Connections to the server, at most."`
+	User string `help:"The only user who may log in; all when left out."`
 }
 
 func (f *dbPoolCreateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
-	made, err := c.CreatePool(ctx, d, client.CreatePool{Label: f.Label, Database: f.Logical, Mode: f.Mode, Size: f.Size})
+	made, err := c.CreatePool(ctx, d, client.CreatePool{Label: f.Label, Database: f.Logical, Mode: f.Mode, Size: f.Size, Username: f.User})
 	if err != nil {
 		return err
 	}
@@ -89,13 +99,22 @@ type dbPoolUpdateCommand struct {
 	Logical *string `name:"database" help:"The logical database."`
 	Mode    *string `enum:"transaction,session,statement" help:"When a connection is another client's turn: transaction, session or statement."`
 	Size    *int    `help:"Connections to the server, at most."`
+	User    *string `xor:"user" help:"The only user who may log in."`
+	Anybody bool    `xor:"user" help:"All users may log in."`
 }
 
 func (f *dbPoolUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
-	if f.Logical == nil && f.Mode == nil && f.Size == nil {
-		return errors.New("say what is to change: --database, --mode or --size")
+	if f.Logical == nil && f.Mode == nil && f.Size == nil && f.User == nil && !f.Anybody {
+		return errors.New("say what is to change: --database, --mode, --size, --user or --anybody")
 	}
-	changed, err := c.UpdatePool(ctx, d, f.Label, client.UpdatePool{Database: f.Logical, Mode: f.Mode, Size: f.Size})
+	asked := client.UpdatePool{Database: f.Logical, Mode: f.Mode, Size: f.Size}
+	if f.User != nil || f.Anybody {
+		var err error
+		if asked.Username, err = json.Marshal(f.User); err != nil {
+			return fmt.Errorf("the user's name: %w", err)
+		}
+	}
+	changed, err := c.UpdatePool(ctx, d, f.Label, asked)
 	if err != nil {
 		return err
 	}

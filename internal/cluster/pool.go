@@ -25,6 +25,9 @@ type Pool struct {
 	Mode     PoolMode `json:"mode"`
 	// Size is how many connections to the server it has at most, for all users together.
 	Size int `json:"size"`
+	// User is the only one who may log in to it, "" for all. Who comes logs in as themselves: the pooler has no password to log in as
+	// others with.
+	User string `json:"user,omitempty"`
 }
 
 const (
@@ -36,6 +39,8 @@ const (
 	poolerDatabase = "pgbouncer"
 	// longestDatabaseName is how many bytes PostgreSQL keeps of a name.
 	longestDatabaseName = 63
+	// longestUserName is the same of a user's.
+	longestUserName = 63
 )
 
 // Validate returns all that is wrong with a pool by itself.
@@ -54,6 +59,12 @@ func (p Pool) Validate() (faults fault.Faults) {
 		faults.Add("database", "Must be 1-%d bytes long", longestDatabaseName)
 	case strings.ContainsFunc(p.Database, hidden):
 		faults.Add("database", "Must not contain control characters: the pooler can't be told of such a database")
+	}
+	switch {
+	case len(p.User) > longestUserName:
+		faults.Add("username", "Must be 1-%d bytes long, or null", longestUserName)
+	case strings.ContainsFunc(p.User, hidden), strings.ContainsAny(p.User, `"\`):
+		faults.Add("username", `Must not contain control characters, " or \: the pooler can't be told of such a user`)
 	}
 	if p.Mode != PoolTransaction && p.Mode != PoolSession && p.Mode != PoolStatement {
 		faults = append(faults, fault.OneOf("mode", PoolTransaction, PoolSession, PoolStatement))

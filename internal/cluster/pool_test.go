@@ -32,6 +32,10 @@ func TestPoolValidate(t *testing.T) {
 		{"console", func(p *cluster.Pool) { p.Label = "PgBouncer" }, "label"},
 		{"database on two lines", func(p *cluster.Pool) { p.Database = "a\nadmin_users=x" }, "database"},
 		{"database too long", func(p *cluster.Pool) { p.Database = strings.Repeat("x", 64) }, "database"},
+		{"an odd user", func(p *cluster.Pool) { p.User = "owner one, all +x @y #z é" }, ""},
+		{"user on two lines", func(p *cluster.Pool) { p.User = "a\nhost all all 0.0.0.0/0 trust" }, "username"},
+		{"user that ends the quotes", func(p *cluster.Pool) { p.User = `a" all` }, "username"},
+		{"user too long", func(p *cluster.Pool) { p.User = strings.Repeat("x", 64) }, "username"},
 		{"all at once", func(p *cluster.Pool) { *p = cluster.Pool{Mode: "fast"} }, "label database mode size"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

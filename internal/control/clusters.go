@@ -61,10 +61,11 @@ func (s *Clusters) Create(ctx context.Context, p account.Principal, spec cluster
 	spec = spec.WithDefaults()
 	configFaults := s.configure(&spec, cluster.Spec{}, spec.AskedConfig)
 	found = append(found, s.autoscale(spec, spec.Autoscale)...)
-	if spec.AutoSuspend = s.AutoSuspend; !s.sleeps(spec.Region) {
+	if spec.AutoSuspend = s.AutoSuspend; !s.sleeps(spec.Region) || spec.Config.RunsJobs() {
 		spec.AutoSuspend = 0
 	}
 	found = append(found, s.autoSuspend(&spec, spec.AskedAutoSuspend)...)
+	found = append(found, awakeForJobs(spec)...)
 	spec.Updates = cluster.DefaultWindow(0).Merge(spec.Asked) // the default day follows from the id, below
 	found = append(append(found, without(spec.Validate(s.Catalog), unknown)...), configFaults...)
 	spec.Fork, err = s.fork(ctx, spec, source, &found)

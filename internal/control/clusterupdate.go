@@ -214,6 +214,7 @@ func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, o
 		faults = append(faults, s.autoscale(c.Spec, c.Autoscale)...)
 	}
 	faults = append(faults, s.configure(&c.Spec, was, in.Config)...)
+	faults = append(faults, awakeForJobs(c.Spec)...)
 	if c.Config.Text() != was.Config.Text() {
 		params.ConfigChanged, params.OldConfig, params.Note = true, was.Config, restartNote(was, c.Spec)
 		action = cmp.Or(action, operation.Update)
@@ -258,6 +259,14 @@ func (s *Clusters) autoSuspend(spec *cluster.Spec, asked *int) fault.Faults {
 		return fault.Faults{fault.NewInvalid("auto_suspend.idle_minutes", "Must be 0: databases of the region %s can't sleep", spec.Region)}
 	case *asked > 0 && !s.CanSleep:
 		return fault.Faults{fault.NewInvalid("auto_suspend.idle_minutes", "Must be 0: databases can't sleep on this server, whose gateway isn't the kernel's")}
+	}
+	return nil
+}
+
+// awakeForJobs names what keeps jobs from running when they are due.
+func awakeForJobs(spec cluster.Spec) fault.Faults {
+	if spec.AutoSuspend > 0 && spec.Config.RunsJobs() {
+		return fault.Faults{fault.NewInvalid("auto_suspend.idle_minutes", "Must be 0: the database runs jobs by engine_config, and a database that sleeps runs none")}
 	}
 	return nil
 }

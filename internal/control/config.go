@@ -23,9 +23,10 @@ func (s *Clusters) configure(spec *cluster.Spec, before cluster.Spec, asked map[
 // server is what values are judged for.
 func (s *Clusters) server(spec cluster.Spec) parameter.Server {
 	plan, _ := s.Catalog.Plan(spec.Type)
+	offered, _ := s.Catalog.Abilities(spec.Region).Engine(spec.Engine, spec.Series)
 	server := parameter.Server{
 		Family: string(spec.Engine), Series: spec.Series, Type: spec.Type,
-		MemoryMB: plan.MemoryMB, DiskMB: plan.DiskMB, VCPUs: plan.VCPUs,
+		MemoryMB: plan.MemoryMB, DiskMB: plan.DiskMB, VCPUs: plan.VCPUs, Libraries: offered.Libraries,
 	}
 	switch {
 	case spec.Encrypted:

@@ -73,6 +73,8 @@ type ChangePool struct {
 	Database *string
 	Mode     *cluster.PoolMode
 	Size     *int
+	// User is "" for all users.
+	User *string
 }
 
 // Update changes a pool and begins to make it so.
@@ -91,6 +93,9 @@ func (s *Pools) Update(ctx context.Context, p account.Principal, id cluster.ID, 
 		}
 		if in.Size != nil {
 			pools[i].Size = *in.Size
+		}
+		if in.User != nil {
+			pools[i].User = *in.User
 		}
 		changed = pools[i]
 		return pools, nil
@@ -154,7 +159,7 @@ func (s *Pools) possible(c cluster.Cluster) (faults fault.Faults) {
 	return append(able, append(faults, faultsIn(cluster.Require(c.Status, cluster.RequestUpdate))...)...)
 }
 
-// refusals are all that is wrong. Where nothing else is, the server is asked for the logical database.
+// refusals are all that is wrong. Where nothing else is, the server is asked for the logical database and the user.
 func (s *Pools) refusals(ctx context.Context, c cluster.Cluster, pool cluster.Pool, faults fault.Faults) error {
 	if len(faults) > 0 {
 		return faults
@@ -164,14 +169,24 @@ func (s *Pools) refusals(ctx context.Context, c cluster.Cluster, pool cluster.Po
 	err := s.Platform.Inside(short, c.ID, func(ctx context.Context, l platform.Logical) error {
 		all, err := l.Databases(ctx)
 		if err == nil && !slices.ContainsFunc(all, func(d logical.Database) bool { return d.Name == pool.Database }) {
-			return logical.NoDatabase("database", pool.Database)
+			faults = append(faults, logical.NoDatabase("database", pool.Database))
+		}
+		if err != nil || pool.User == "" || pool.User == RootUser {
+			return err
+		}
+		users, err := l.Users(ctx)
+		if err == nil && !slices.ContainsFunc(users, func(u logical.User) bool { return u.Name == pool.User }) {
+			faults.Add("username", "There is no user %s", fault.Quote([]string{pool.User}))
 		}
 		return err
 	})
+	if err == nil && len(faults) > 0 {
+		return faults
+	}
 	if _, isFault := fault.All(err); err == nil || isFault {
 		return err
 	}
-	return s.lookFailed(ctx, err, "look for the logical database "+insight.Name(pool.Database), c.ID)
+	return s.lookFailed(ctx, err, "look for the logical database "+insight.Name(pool.Database)+" and who logs in", c.ID)
 }
 
 // unpooled is how many connections pools leave to those who come without one.

@@ -83,6 +83,24 @@ func TestWhatARegionCant(t *testing.T) {
 		}, []string{"region: Databases of the region kube can't be restored"}},
 		{"a restart", func(ctx context.Context) error { return b.Clusters.Restart(ctx, p, "", c.ID) }, []string{"region: Databases of the region kube can't be restarted"}},
 		{"a switchover", func(ctx context.Context) error { return b.Clusters.Switchover(ctx, p, "", c.ID) }, []string{"region: Databases of the region kube can't be switched over"}},
+		{"another version", func(ctx context.Context) error {
+			_, err := b.Clusters.Update(ctx, p, "", c.ID, control.UpdateCluster{Version: new("17")}, nil)
+			return err
+		}, []string{"version: Can't be changed once the database is made: databases of the region kube can't be moved to another version"}},
+		{"another version, tried", func(ctx context.Context) error {
+			return b.Clusters.CheckUpgrade(ctx, p, "", c.ID, "17", nil)
+		}, []string{
+			"version: Can't be changed once the database is made: databases of the region kube can't be moved to another version",
+			"The database has no backup of its version to try it on; take one first.",
+		}},
+		{"a library", func(ctx context.Context) error {
+			_, err := b.Clusters.Update(ctx, p, "", c.ID, control.UpdateCluster{Config: map[string]any{"pg": map[string]any{"cron.database_name": "defaultdb"}}}, nil)
+			return err
+		}, []string{"engine_config.pg.cron.database_name: PostgreSQL 15 has no library pg_cron here"}},
+		{"a pool", func(ctx context.Context) error {
+			_, err := b.Pools.Create(ctx, p, c.ID, cluster.Pool{Label: "app", Database: "defaultdb", Mode: cluster.PoolSession, Size: 1}, nil)
+			return err
+		}, []string{"region: Databases of the region kube can't be given connection pools"}},
 		{"logs", func(ctx context.Context) error {
 			_, _, err := b.Logs.List(ctx, p, "", c.ID, insight.LogQuery{}, nil)
 			return err

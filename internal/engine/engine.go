@@ -8,6 +8,7 @@ package engine
 import (
 	"cmp"
 	"net/netip"
+	"slices"
 
 	"steward/internal/catalog"
 	"steward/internal/cluster"
@@ -44,9 +45,12 @@ type Installation struct {
 	// Share and PluginDir are needed by relocated MySQL and MariaDB builds.
 	Share     string `json:"share,omitempty"`
 	PluginDir string `json:"plugin_dir,omitempty"`
-	// CountsStatements reports whether PostgreSQL's pg_stat_statements was found with the build.
-	CountsStatements bool `json:"-"`
+	// Libraries are those found with a build of PostgreSQL that steward can have loaded.
+	Libraries []string `json:"-"`
 }
+
+// Loads reports whether the build comes with a library.
+func (i Installation) Loads(library string) bool { return slices.Contains(i.Libraries, library) }
 
 // ID names the exact build: "postgresql-15.18-debian". It is what
 // cluster.Cluster.Installation holds.
@@ -127,7 +131,7 @@ type Node struct {
 func (n Node) Server() parameter.Server {
 	return parameter.Server{
 		Family: string(n.Installation.Family()), Series: cmp.Or(n.Installation.Series, n.Installation.Version), Type: n.Plan.ID,
-		MemoryMB: n.Plan.MemoryMB, DiskMB: n.Plan.DiskMB, VCPUs: n.Plan.VCPUs,
+		MemoryMB: n.Plan.MemoryMB, DiskMB: n.Plan.DiskMB, VCPUs: n.Plan.VCPUs, Libraries: n.Installation.Libraries,
 	}
 }
 

@@ -44,6 +44,7 @@ type LogReader interface {
 	Begin(line string) (insight.LogLine, bool)
 	// Rest takes what follows of a line that was too long.
 	Rest(piece string)
-	// Complete reads an entry whose first line said that it is about a slow statement. cut says that there is more of it than text.
+	// Complete reads an entry whose first line said that it is about a slow statement. cut says that there is more of it than text. One that
+	// is about a statement for another reason is no slow one from then on.
 	Complete(l *insight.LogLine, text string, cut bool)
 }

@@ -8,6 +8,8 @@ type Extension struct {
 	// Schema is where its objects are; "" when it isn't in the database.
 	Schema  string
 	Comment string
-	// Offered reports whether customers may create it: the server trusts it.
+	// Offered reports whether customers may create it: the server trusts it, or steward makes it. Missing is why not, where more can be said
+	// than that; "" otherwise.
 	Offered bool
+	Missing string
 }

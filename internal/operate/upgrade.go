@@ -103,7 +103,8 @@ func (w *work) moveSeries(ctx context.Context, want platform.Wanted) error {
 
 // configOf is the part of the database's settings that a series has, and the names of the others.
 func (w *work) configOf(series string) (kept parameter.Config, dropped []string) {
-	return w.c.Config.OfferedOn(parameter.Server{Family: string(w.c.Engine), Series: series})
+	to, _ := w.Catalog.Abilities(w.c.Region).Engine(w.c.Engine, series)
+	return w.c.Config.OfferedOn(parameter.Server{Family: string(w.c.Engine), Series: series, Libraries: to.Libraries})
 }
 
 // ofItsSeries makes the row say of which series the data is that was put in place, and returns what is wanted of it. Settings that the series

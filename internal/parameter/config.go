@@ -106,6 +106,7 @@ func (c Config) Merge(asked map[string]any, s Server) (Config, fault.Faults) {
 			merged[name] = value
 		}
 	}
+	faults = append(faults, merged.unloaded(s.Family, changes)...)
 	if len(merged) == 0 {
 		merged = nil
 	}

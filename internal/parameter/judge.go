@@ -12,6 +12,9 @@ import (
 // Judge says what is wrong with a value on a server, "" for nothing. What several
 // values need of the plan's memory together is Fits' to judge.
 func (p Parameter) Judge(value any, s Server) string {
+	if p.library != "" && !p.OfferedOn(s) {
+		return fmt.Sprintf("%s has no library %s here", s.named(), p.library)
+	}
 	if !p.OfferedOn(s) {
 		return fmt.Sprintf("%s doesn't have this parameter: it is for %s", s.named(), p.Only())
 	}
@@ -33,7 +36,8 @@ func (p Parameter) Judge(value any, s Server) string {
 // switchesOn reports whether the value has something done that isn't without it.
 func (p Parameter) switchesOn(value any) bool {
 	number, whole := value.(int64)
-	return value == true || whole && number >= 0
+	text, isText := value.(string)
+	return value == true || whole && number >= 0 || isText && text != auditNone
 }
 
 func (p Parameter) judgeNumber(value any, s Server) string {

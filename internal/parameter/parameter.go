@@ -74,8 +74,10 @@ type Parameter struct {
 	most func(s Server) int64
 	// replicated reports whether a PostgreSQL replica must not have less than its primary.
 	replicated bool
-	// logs reports whether statements are written to a log, unless the value is false or negative.
+	// logs reports whether statements are written to a log, unless the value is false, negative or "none".
 	logs bool
+	// library is what PostgreSQL has to load at its start, which not every build comes with; "" for none.
+	library string
 }
 
 // release are the series of a flavour by their major versions; 0 is no limit.
@@ -95,6 +97,8 @@ type Server struct {
 	Type string
 	// Unlogged says why customers' statements must not be logged; "" when they may.
 	Unlogged string
+	// Libraries are those that the server comes with, of Libraries.
+	Libraries []string
 }
 
 // Flavour is the make of the server: the series of MariaDB and MySQL never clash.
@@ -119,6 +123,9 @@ func (s Server) named() string { return s.Flavour().title() + " " + s.Series }
 
 // OfferedOn reports whether a server has the parameter.
 func (p Parameter) OfferedOn(s Server) bool {
+	if p.library != "" && !slices.Contains(s.Libraries, p.library) {
+		return false
+	}
 	if p.in == nil {
 		return true
 	}

@@ -45,6 +45,11 @@ func unlogged(s parameter.Server) parameter.Server {
 	return s
 }
 
+func loading(s parameter.Server) parameter.Server {
+	s.Libraries = parameter.Libraries()
+	return s
+}
+
 func TestSlowThreshold(t *testing.T) {
 	for _, c := range []struct {
 		family string
@@ -92,6 +97,22 @@ func TestValuesAreJudged(t *testing.T) {
 			"nonsense: There is no such parameter; GET /v4/databases/postgresql/config lists those there are",
 			"pg.fsync: There is no such parameter; GET /v4/databases/postgresql/config lists those there are",
 		}},
+		{"what has to be loaded", loading(postgresql), `{"pg":{"cron":{}}}`, []string{"pg.cron: There is no such parameter; GET /v4/databases/postgresql/config lists those there are"}},
+		{"libraries that are there", loading(postgresql), `{"pg":{"cron.database_name":"shop","pgaudit.log":"ddl,-misc_set","pg_partman_bgw.dbname":"shop","pg_partman_bgw.interval":60}}`, nil},
+		{"libraries that aren't", postgresql, `{"pg":{"cron.database_name":"shop","pgaudit.log":"all"}}`, []string{
+			"pg.cron.database_name: PostgreSQL 15 has no library pg_cron here", "pg.pgaudit.log: PostgreSQL 15 has no library pgaudit here",
+		}},
+		{"a worker that isn't loaded", loading(postgresql), `{"pg":{"pg_partman_bgw.interval":60}}`, []string{
+			"pg.pg_partman_bgw.interval: Needs engine_config.pg.pg_partman_bgw.dbname, which has pg_partman_bgw loaded",
+		}},
+		{"databases that others are made of", loading(postgresql), `{"pg":{"cron.database_name":"template1","pg_partman_bgw.dbname":"a,b"}}`, []string{
+			"pg.cron.database_name: Must be a logical database of yours", "pg.pg_partman_bgw.dbname: Must be the name of a logical database, without commas and quotes",
+		}},
+		{"no such class", loading(postgresql), `{"pg":{"pgaudit.log":"ddl, write"}}`, []string{
+			"pg.pgaudit.log: Must be classes separated by commas, of read, write, function, role, ddl, misc, misc_set, all, none, each with or without a minus",
+		}},
+		{"an audit logs statements", unlogged(loading(postgresql)), `{"pg":{"pgaudit.log":"ddl"}}`, []string{"pg.pgaudit.log: No"}},
+		{"an audit of none", unlogged(loading(postgresql)), `{"pg":{"pgaudit.log":"none"}}`, nil},
 		{"not to be chosen", postgresql, `{"pg_stat_monitor_enable":true,"pglookout":{"max_failover_replication_time_lag":60}}`, []string{
 			"pg_stat_monitor_enable: Can't be chosen: the extension isn't loaded",
 			"pglookout.max_failover_replication_time_lag: Can't be chosen: the replica that has most of the data takes over, at once",

@@ -1,5 +1,10 @@
 package parameter
 
+import (
+	"slices"
+	"strings"
+)
+
 // The bounds are PostgreSQL's own or narrower; where a parameter's effect on what
 // steward does is the reason, the description or a comment says so.
 
@@ -9,6 +14,11 @@ const sharedBuffersLeast = 20
 var onOff = []string{"off", "on"}
 
 func postgresql() []Parameter {
+	return slices.SortedFunc(slices.Values(append(ownPostgreSQL(), libraryParameters()...)), func(a, b Parameter) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// ownPostgreSQL are the parameters of the server itself.
+func ownPostgreSQL() []Parameter {
 	const day = 24 * 60 * 60 * 1000 // milliseconds
 	return []Parameter{
 		{

@@ -83,7 +83,53 @@ func backupOperations(engine string) []operation {
 				w.mustHaveRows(t, w.rows)
 			},
 		},
+		{
+			name:    "delete with a last backup",
+			alike:   true,
+			prepare: func(w *world) { w.keeper(engine, 1) },
+			ask: func(w *world) (int, error) {
+				status, _, err := w.TryCall("DELETE", w.db.Path()+"?final_backup=true", nil, nil)
+				return status, err
+			},
+			check: checkFinal,
+		},
 	}
+}
+
+// checkFinal: a database that was deleted has a last backup, and one that wasn't is as it was.
+func checkFinal(t *testing.T, w *world, accepted bool) {
+	t.Helper()
+	var finals struct{ Data []struct{ ID int64 } }
+	list := func() int {
+		if status, body := w.Call("GET", "/v4/databases/final-backups", nil, &finals); status != 200 {
+			t.Fatalf("last backups: %d %s", status, body)
+		}
+		return len(finals.Data)
+	}
+	if !accepted {
+		if status, _ := w.Call("GET", w.db.Path(), nil, nil); status == 200 && w.AwaitStatus(w.db, "active").ID == w.db.ID {
+			w.mustHaveRows(t, w.rows)
+			if list() > 0 {
+				t.Error("a database that is there has a last backup")
+			}
+			return
+		}
+	}
+	w.Eventually("the database is gone, and has a last backup", func() error {
+		if status, body := w.Call("GET", w.db.Path(), nil, nil); status != 404 {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		if list() != 1 || finals.Data[0].ID != int64(w.db.ID) {
+			return fmt.Errorf("last backups: %+v", finals.Data)
+		}
+		return nil
+	})
+	w.disarm()
+	if status, body := w.Call("DELETE", fmt.Sprintf("/v4/databases/final-backups/%d", w.db.ID), nil, nil); status != 200 {
+		t.Fatalf("remove the last backup: %d %s", status, body)
+	}
+	w.db = harness.Database{}
+	w.archiveIsEmpty()
 }
 
 func restoring(engine string, size int) operation {

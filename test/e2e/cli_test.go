@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"steward/internal/await"
 	"steward/test/harness"
 )
 
@@ -169,6 +170,7 @@ func logicalCommands(t *testing.T, s *harness.Server, d harness.Database, run fu
 		t.Errorf("the point in Web Mercator is %s, %v", projected, err)
 	}
 	run("db", "extension", "drop", "cli-pg", "postgis")
+	runsJobs(t, s, d, run, refused)
 	refused("owns databases: orders", "db", "user", "delete", "cli-pg", "owner one")
 	refused("nothing was deleted", "db", "database", "delete", "cli-pg", "orders")
 	run("db", "database", "delete", "cli-pg", "orders", "--yes")
@@ -177,4 +179,29 @@ func logicalCommands(t *testing.T, s *harness.Server, d harness.Database, run fu
 	if out := strings.TrimSpace(run("db", "user", "list", "cli-pg", "--json")); out != "[]" {
 		t.Errorf("db user list printed %s", out)
 	}
+}
+
+// runsJobs has a database load pg_cron and run a job of it.
+func runsJobs(t *testing.T, s *harness.Server, d harness.Database, run func(args ...string) string, refused func(want string, args ...string)) {
+	t.Helper()
+	if out := run("db", "extension", "offered", "--engine-version", "15"); !strings.Contains(out, "pg.cron.database_name") || !strings.Contains(out, "pg_repack") {
+		t.Errorf("db extension offered printed %s", out)
+	}
+	refused("version: ", "db", "extension", "offered", "--engine-version", "8")
+	refused("set engine_config.pg.cron.database_name first", "db", "extension", "create", "cli-pg", "pg_cron")
+	refused("for superusers only", "db", "extension", "create", "cli-pg", "pg_repack")
+	run("db", "config", "set", "cli-pg", "pg.cron.database_name=defaultdb")
+	d = s.AwaitStatus(d, "active")
+	run("db", "extension", "create", "cli-pg", "pg_cron")
+	db := s.MustConnect(d, s.Credentials(d))
+	if _, err := db.ExecContext(t.Context(), "SELECT cron.schedule('@reboot', 'CREATE TABLE ran AS SELECT current_user AS who')"); err != nil {
+		t.Fatal(err)
+	}
+	run("db", "restart", "cli-pg")
+	d = s.AwaitStatus(d, "active")
+	db = s.MustConnect(d, s.Credentials(d))
+	await.True(t, "the job has run", func() bool {
+		var who string
+		return db.QueryRowContext(t.Context(), "SELECT who FROM ran").Scan(&who) == nil && who == "dbadmin"
+	})
 }

@@ -33,6 +33,7 @@ func TestLife(t *testing.T) {
 			exec1(t, db, "CREATE TABLE kept (n int PRIMARY KEY, word varchar(20))")
 			exec1(t, db, "INSERT INTO kept VALUES (1, 'first')")
 			t.Run("command line client", func(t *testing.T) { queryByClient(t, d, c) })
+			t.Run("inside", func(t *testing.T) { inside(t, s, d, c) })
 			t.Run("label", func(t *testing.T) { rename(t, s, d) })
 			t.Run("resize", func(t *testing.T) { resize(t, s, d, db) })
 			t.Run("reset", func(t *testing.T) { reset(t, s, d, c) })

@@ -38,6 +38,12 @@ func TestPools(t *testing.T) {
 	}
 	run("db", "pool", "create", "pooled", "other", "--mode", "session", "--size", "2", "--json")
 	run("db", "pool", "update", "pooled", "other", "--size", "3")
+	if out := run("db", "pool", "update", "pooled", "other", "--user", "dbadmin"); !strings.Contains(out, "dbadmin") {
+		t.Errorf("db pool update printed %s", out)
+	}
+	if out := run("db", "pool", "update", "pooled", "other", "--anybody"); !strings.Contains(out, "all users") {
+		t.Errorf("db pool update printed %s", out)
+	}
 	out := run("db", "pool", "list", "pooled", "--json")
 	var pools []struct {
 		Label, Database, Mode string

@@ -96,6 +96,11 @@ func TestUpgrade(t *testing.T) {
 		})
 	}
 	must("1000 rows of 17")
+	if out, err := s.Command("db", "extension", "create", "upgraded", "vector"); err != nil {
+		t.Errorf("pgvector, which the newer version's packages have: %v\n%s", err, out)
+	} else if got := one(t, s.MustConnect(d, s.Credentials(d)), "SELECT ('[1,2]'::vector.vector OPERATOR(vector.<->) '[1,4]')::text"); got != "2" {
+		t.Errorf("the distance is %s", got)
+	}
 	exec1(t, s.MustConnect(d, s.Credentials(d)), "INSERT INTO kept VALUES (0)")
 	if status, body := s.Call("POST", d.Path()+"/restore/undo", nil, nil); status != http.StatusOK {
 		t.Fatalf("undo: %d %s", status, body)

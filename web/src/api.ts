@@ -226,6 +226,16 @@ export type BuildView = {
   version: string;
 };
 
+export type CatalogueView = {
+  comment: string;
+  engine: string;
+  missing: string | null;
+  name: string;
+  offered: boolean;
+  parameter: string | null;
+  version: string;
+};
+
 export type ChannelAlertsView = {
   alert_count: number;
   type: "alerts-definitions";
@@ -568,6 +578,7 @@ export type ExtensionUpdate = {
 export type ExtensionView = {
   comment: string;
   installed_version: string | null;
+  missing: string | null;
   name: string;
   offered: boolean;
   schema: string | null;
@@ -821,6 +832,13 @@ export type ListAvailabilityView = {
 
 export type ListBackupView = {
   data: Array<BackupView>;
+  page: number;
+  pages: number;
+  results: number;
+};
+
+export type ListCatalogueView = {
+  data: Array<CatalogueView>;
   page: number;
   pages: number;
   results: number;
@@ -2131,6 +2149,7 @@ export interface Operations {
   "DELETE /v4/databases/mysql/instances/{instanceId}/users/{databaseUser}": { in: undefined; out: Empty };
   "POST /v4/databases/mysql/instances/{instanceId}/users/{databaseUser}/credentials/reset": { in: undefined; out: UserPasswordView };
   "GET /v4/databases/postgresql/config": { in: undefined; out: Record<string, unknown> };
+  "GET /v4/databases/postgresql/extensions": { in: undefined; out: ListCatalogueView };
   "GET /v4/databases/postgresql/instances": { in: undefined; out: ListDatabaseView };
   "POST /v4/databases/postgresql/instances": { in: PostgresqlCreate; out: DatabaseView };
   "GET /v4/databases/postgresql/instances/{instanceId}": { in: undefined; out: DatabaseView };

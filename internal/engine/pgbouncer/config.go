@@ -46,18 +46,28 @@ type Config struct {
 func (c Config) Files() []engine.File {
 	return []engine.File{
 		{Path: filepath.Join(c.Conf, MainConf), Content: c.render()},
-		{Path: filepath.Join(c.Conf, hbaConf), Content: []byte(doors)},
+		{Path: filepath.Join(c.Conf, hbaConf), Content: c.doors()},
 	}
 }
 
-// doors has our own account in by the socket alone, to the console alone, and customers by TCP, to pools. The first line that fits counts.
-const doors = `# Written by steward; changes are overwritten.
+// doors has our own account in by the socket alone, to the console alone, and customers by TCP, to pools: to some one user only. The first line
+// that fits counts.
+func (c Config) doors() []byte {
+	var b strings.Builder
+	b.WriteString(`# Written by steward; changes are overwritten.
 local pgbouncer steward scram-sha-256
 local all all reject
 host pgbouncer all 0.0.0.0/0 reject
 host all steward 0.0.0.0/0 reject
-host all all 0.0.0.0/0 scram-sha-256
-`
+`)
+	for _, p := range c.Pools {
+		if p.User != "" {
+			fmt.Fprintf(&b, "host \"%s\" \"%s\" 0.0.0.0/0 scram-sha-256\nhost \"%[1]s\" all 0.0.0.0/0 reject\n", p.Label, p.User)
+		}
+	}
+	b.WriteString("host all all 0.0.0.0/0 scram-sha-256\n")
+	return []byte(b.String())
+}
 
 type setting struct{ name, value string }
 

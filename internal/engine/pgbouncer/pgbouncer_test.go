@@ -50,6 +50,10 @@ func TestConfig(t *testing.T) {
 	if strings.Contains(text, "max_prepared_statements") || !strings.Contains(text, "client_tls_sslmode = allow\n") || !strings.Contains(text, "server_tls_sslmode = disable\n") {
 		t.Errorf("%s", text)
 	}
+	c.Pools[0].User = "owner one"
+	if text := string(c.doors()); !strings.Contains(text, "\nhost \"app\" \"owner one\" 0.0.0.0/0 scram-sha-256\nhost \"app\" all 0.0.0.0/0 reject\nhost all all 0.0.0.0/0 scram-sha-256\n") {
+		t.Errorf("%s", text)
+	}
 	c.Program.Minor, c.TLSOnly, c.TLSToServer = 21, true, true
 	if text := string(c.render()); !strings.Contains(text, "max_prepared_statements = ") || !strings.Contains(text, "client_tls_sslmode = require\n") || !strings.Contains(text, "server_tls_sslmode = verify-full\n") {
 		t.Errorf("%s", text)

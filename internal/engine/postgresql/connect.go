@@ -69,8 +69,8 @@ func asAdminIn(ctx context.Context, n engine.Node, database string, parameters m
 func connectAsOurs(ctx context.Context, n engine.Node, l login) (*pgconn.PgConn, error) {
 	l.user, l.host, l.port = adminRole, n.Run, n.Listen.Port()
 	if n.Remote == nil {
-		// What we send may be a secret: no threshold of the customer's has it logged.
-		parameters := map[string]string{"log_min_duration_statement": "-1"}
+		// What we send may be a secret: no threshold and no audit of the customer's has it logged.
+		parameters := map[string]string{"log_min_duration_statement": "-1", "pgaudit.log": "none"}
 		maps.Copy(parameters, l.parameters)
 		l.parameters = parameters
 	} else {

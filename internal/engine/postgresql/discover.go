@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"steward/internal/engine"
+	"steward/internal/parameter"
 )
 
 // oldest is the first major version that the driver knows how to run.
@@ -42,7 +43,7 @@ func (Driver) Discover(ctx context.Context, folders []string) (found []engine.In
 		found = append(found, inst)
 	}
 	for i := range found {
-		found[i].CountsStatements = hasStatements(found[i])
+		found[i].Libraries = librariesOf(found[i])
 	}
 	slices.SortStableFunc(found, func(a, b engine.Installation) int { return engine.CompareVersions(a.Version, b.Version) })
 	return found, notes
@@ -126,14 +127,17 @@ func number(s string) bool {
 	return err == nil
 }
 
-// hasStatements reports whether a build comes with the library that counts statements. Where it
-// lies follows from where the server's program does.
-func hasStatements(inst engine.Installation) bool {
+// librariesOf are those that come with a build and that steward can have loaded. Where they lie follows from where the
+// server's program does.
+func librariesOf(inst engine.Installation) (found []string) {
 	prefix := filepath.Dir(filepath.Dir(inst.Bin["postgres"]))
-	for _, folder := range []string{"lib", "lib/postgresql", "lib64", "lib64/postgresql", "lib64/pgsql"} {
-		if _, err := os.Stat(filepath.Join(prefix, folder, statementsLibrary+".so")); err == nil {
-			return true
+	for _, library := range append([]string{statementsLibrary}, parameter.Libraries()...) {
+		for _, folder := range []string{"lib", "lib/postgresql", "lib64", "lib64/postgresql", "lib64/pgsql"} {
+			if _, err := os.Stat(filepath.Join(prefix, folder, library+".so")); err == nil {
+				found = append(found, library)
+				break
+			}
 		}
 	}
-	return false
+	return found
 }

@@ -15,8 +15,6 @@ import (
 	"steward/internal/logical"
 )
 
-var _ engine.Extensible = Driver{}
-
 // Extensions implements engine.Extensible.
 func (Driver) Extensions(n engine.Node, database string) engine.Extensions {
 	return extensions{n, database}
@@ -28,22 +26,6 @@ type extensions struct {
 	n        engine.Node
 	database string
 }
-
-// vetted are extensions that the server leaves to superusers, and that give nobody more rights than they have. We make each in a schema of
-// its own, in which nobody but us can put anything that its script might take for the server's, and have its functions run with the
-// rights of who calls them: they are ours.
-var vetted = []string{"postgis"}
-
-// asInvoker changes the functions of an extension that would run with our rights.
-const asInvoker = `DO $ours$
-	DECLARE f record;
-	BEGIN
-		FOR f IN SELECT p.oid::regprocedure AS name FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid JOIN pg_extension x ON x.oid = d.refobjid
-			WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND x.extname = '%s' AND p.prosecdef
-		LOOP
-			EXECUTE 'ALTER ROUTINE ' || f.name || ' SECURITY INVOKER';
-		END LOOP;
-	END $ours$`
 
 // asUs runs statements as our superuser, in one transaction.
 func (e extensions) asUs(ctx context.Context, statements ...string) error {
@@ -82,11 +64,9 @@ func (e extensions) told(what string, err error) error {
 	return fault.NewPrecondition("The database refuses: %s", said(err))
 }
 
-// available are the extensions that the server has files of. One is offered when the server trusts it, so that it can be made
-// without a superuser's rights, or when it is vetted.
-var available = `SELECT e.name, e.default_version, coalesce(e.installed_version, ''), coalesce(n.nspname, ''), coalesce(e.comment, ''),
+// available are the extensions that the server has files of, and whether it trusts each, so that it can be made without a superuser's rights.
+const available = `SELECT e.name, e.default_version, coalesce(e.installed_version, ''), coalesce(n.nspname, ''), coalesce(e.comment, ''),
 	coalesce((SELECT v.trusted OR NOT v.superuser FROM pg_available_extension_versions v WHERE v.name = e.name AND v.version = e.default_version), false)
-		OR e.name IN ('` + strings.Join(vetted, "', '") + `')
 	FROM pg_available_extensions e LEFT JOIN pg_extension x ON x.extname = e.name LEFT JOIN pg_namespace n ON n.oid = x.extnamespace ORDER BY 1`
 
 // Extensions implements engine.Extensions.
@@ -95,10 +75,15 @@ func (e extensions) Extensions(ctx context.Context) ([]logical.Extension, error)
 	if err != nil {
 		return nil, e.told("list extensions", err)
 	}
+	libraries, err := askOne(ctx, e.n, "SELECT current_setting('shared_preload_libraries')") // which dbadmin may not
+	if err != nil {
+		return nil, fmt.Errorf("look at what is loaded: %w", err)
+	}
+	loaded := strings.Split(libraries[0], ",")
 	var all []logical.Extension
 	for _, r := range rows {
-		x := logical.Extension{Name: r[0], Version: r[1], Installed: r[2], Schema: r[3], Comment: r[4], Offered: r[5] == "t"}
-		if x.Offered || x.Installed != "" {
+		x := logical.Extension{Name: r[0], Version: r[1], Installed: r[2], Schema: r[3], Comment: r[4], Missing: missing(r[0], r[5] == "t", loaded)}
+		if x.Offered = x.Missing == ""; x.Offered || x.Installed != "" || x.Missing != needsSuperuser {
 			all = append(all, x)
 		}
 	}
@@ -122,15 +107,17 @@ func (e extensions) find(ctx context.Context, named string) (logical.Extension, 
 func (e extensions) CreateExtension(ctx context.Context, named, schema string) error {
 	x, err := e.find(ctx, named)
 	switch {
-	case fault.IsKind(err, fault.NotFound), err == nil && !x.Offered:
+	case fault.IsKind(err, fault.NotFound):
 		return fault.NewInvalid("name", "The server doesn't offer %s; GET lists what it does", fault.Quote([]string{named}))
 	case err != nil:
 		return err
+	case x.Installed == "" && x.Missing != "":
+		return fault.NewInvalid("name", "%s", x.Missing)
 	case x.Installed != "":
 		return fault.NewInvalid("name", "The extension is in the database already")
 	}
-	if slices.Contains(vetted, named) {
-		return e.createVetted(ctx, named, cmp.Or(schema, named))
+	if v, ok := vetted[named]; ok {
+		return e.createVetted(ctx, named, v, schema)
 	}
 	schema = cmp.Or(schema, "public")
 	_, err = e.run(ctx, "CREATE EXTENSION "+quoteName(named)+" SCHEMA "+quoteName(schema)+" CASCADE")
@@ -148,27 +135,9 @@ func (e extensions) CreateExtension(ctx context.Context, named, schema string) e
 	return e.told("create the extension", err)
 }
 
-// createVetted makes an extension and a schema for it.
-func (e extensions) createVetted(ctx context.Context, named, schema string) error {
-	err := e.asUs(ctx, "CREATE SCHEMA "+quoteName(schema), "CREATE EXTENSION "+quoteName(named)+" SCHEMA "+quoteName(schema), fmt.Sprintf(asInvoker, literal(named)),
-		"GRANT USAGE ON SCHEMA "+quoteName(schema)+" TO PUBLIC")
-	switch codeOf(err) {
-	case "42P06":
-		return fault.NewInvalid("schema", "The schema %s is there already, and %s needs one of its own: choose another", fault.Quote([]string{schema}), named)
-	case "42939":
-		return fault.NewInvalid("schema", "The server refuses: %s", said(err))
-	case codeDuplicateObject:
-		return fault.NewInvalid("name", "The extension is in the database already")
-	}
-	if err != nil {
-		return e.told("create the extension", err)
-	}
-	return nil
-}
-
 // change runs a statement about an extension that is there: its owner is who made it.
 func (e extensions) change(ctx context.Context, x logical.Extension, statements ...string) error {
-	if slices.Contains(vetted, x.Name) {
+	if _, ok := vetted[x.Name]; ok {
 		return e.asUs(ctx, statements...)
 	}
 	_, err := e.run(ctx, strings.Join(statements, ";\n"))
@@ -189,7 +158,9 @@ func (e extensions) UpdateExtension(ctx context.Context, named, version string) 
 		statement += " TO " + quoteText(version)
 	}
 	statements := []string{statement}
-	if slices.Contains(vetted, named) {
+	if v, ok := vetted[named]; ok && v.theirs {
+		return fault.NewPrecondition("What is in %s is its owner's, who may have changed it: drop it and create it again", named)
+	} else if ok {
 		statements = append(statements, fmt.Sprintf(asInvoker, literal(named)))
 	}
 	if err := e.change(ctx, x, statements...); codeOf(err) == "22023" {
@@ -213,8 +184,8 @@ func (e extensions) DropExtension(ctx context.Context, named string, cascade boo
 	if cascade {
 		statements[0] += " CASCADE"
 	}
-	if slices.Contains(vetted, named) { // its schema goes with it, in which there is nothing else
-		statements = append(statements, "DROP SCHEMA "+quoteName(x.Schema))
+	if v, ok := vetted[named]; ok {
+		statements = append(statements, v.dropSchema(x.Schema)...)
 	}
 	if err := e.change(ctx, x, statements...); codeOf(err) == codeDependent {
 		return fault.NewPrecondition("Other objects of the database depend on the extension; drop them first, or say cascade=true to have them dropped, too")

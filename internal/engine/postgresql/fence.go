@@ -8,10 +8,10 @@ import (
 	"steward/internal/engine"
 )
 
-// quiet keeps what customers raise out of the server's log, and is what the template has, too. Statements that take long are
-// logged as LOG, which is less: who asks for them gets what sessions raise as LOG, too.
+// quiet keeps what customers raise out of the server's log, and is what the template has, too. Statements that take long,
+// or are audited, are logged as LOG, which is less: who asks for them gets what sessions raise as LOG, too.
 func quiet(n engine.Node) string {
-	if _, slow := n.Config.SlowThreshold(string(cluster.PostgreSQL)); slow {
+	if n.Config.LogsStatements() {
 		return "log"
 	}
 	return "fatal"
@@ -26,14 +26,18 @@ func (Driver) Fence(ctx context.Context, n engine.Node) error {
 		return nil
 	}
 	row, err := askOne(ctx, n, `SELECT pg_is_in_recovery() OR EXISTS (SELECT FROM pg_db_role_setting
-		WHERE setrole = 0 AND setdatabase = 0 AND 'log_min_messages=`+quiet(n)+`' = ANY (setconfig))`)
+		WHERE setrole = 0 AND setdatabase = 0 AND 'log_min_messages=`+quiet(n)+`' = ANY (setconfig)), `+pinned)
 	if err != nil {
 		return fmt.Errorf("look at the fences: %w", err)
 	}
-	if row[0] == "t" {
+	if row[0] == "t" && row[1] == "t" {
 		return nil
 	}
-	if _, err := ask(ctx, n, quieten(n)); err != nil {
+	change := quieten(n)
+	if row[1] != "t" {
+		change += "; " + pin()
+	}
+	if _, err := ask(ctx, n, change); err != nil {
 		return fmt.Errorf("keep sessions out of the log: %w", err)
 	}
 	return nil

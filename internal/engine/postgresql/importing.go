@@ -7,7 +7,6 @@ import (
 	"net"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -167,7 +166,7 @@ func (Driver) Examine(ctx context.Context, n engine.Node, s engine.Source, datab
 	offered := map[string]bool{"plpgsql": true}
 	for _, row := range rows {
 		const trusted = 5
-		offered[row[0]] = offered[row[0]] || row[trusted] == "t" && !slices.Contains(vetted, row[0]) // those can't be made by a schema's script
+		offered[row[0]] = offered[row[0]] || row[trusted] == "t" // others can't be made by a schema's script
 	}
 	for i, database := range databases {
 		if err := examineDatabase(ctx, n, s, examination{&r, database.From, offered}, i == 0); err != nil {

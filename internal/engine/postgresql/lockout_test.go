@@ -18,6 +18,7 @@ func lockoutChecks() []enginetest.Check {
 	return []enginetest.Check{
 		{Name: "extensions in our way", Run: extensionsMeetOurs},
 		{Name: "extensions that we make", Run: vettedExtensions},
+		{Name: "extensions that are loaded", Run: loadedExtensions},
 		{Name: "who locked themselves out logs in again after a reset", Run: lockedOut},
 		{Name: "a reset leaves settings that lock nobody out", Run: resetKeepsSettings},
 		{Name: "our sessions in a customer's database have none of its settings", Run: settingsStayOut},

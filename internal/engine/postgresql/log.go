@@ -18,9 +18,47 @@ var logLine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) UTC \
 // with prepared ones the name, come before its text.
 var slowStatement = regexp.MustCompile(`^duration: (\d+\.\d+) ms  (?:statement|parse|bind|execute)(?: .*?)?: `)
 
+// auditedStatement is the message of pgaudit about a statement, up to its text: kind, numbers, class, command, kind and name of the object.
+var auditedStatement = regexp.MustCompile(`^AUDIT: (?:SESSION|OBJECT),\d+,\d+,([A-Z_]+),([A-Z ]*),(?:"(?:[^"]|"")*"|[^",]*),(?:"(?:[^"]|"")*"|[^",]*),`)
+
+// audited shows an entry about a statement that was audited, which took no time that is known.
+func audited(l *insight.LogLine, text string, cut bool) {
+	parts := auditedStatement.FindStringSubmatch(text)
+	rest, who := text[len(parts[0]):], "worker"
+	if l.Slow.User != "" {
+		who = l.Slow.User + "@" + l.Slow.Database
+	}
+	if quotedText, ok := strings.CutPrefix(rest, `"`); ok {
+		rest, ok = quotedUpTo(quotedText)
+		cut = cut || !ok
+	} else if before, _, ok := strings.Cut(rest, ","); ok {
+		rest = before
+	}
+	l.Text = who + ": audited " + parts[1] + " " + parts[2] + ": " + statement.Normalize(statement.PostgreSQL, strings.ReplaceAll(rest, "\n\t", "\n"), cut)
+	l.Slow = nil
+}
+
+// quotedUpTo is a value of a list up to the quote that ends it, in which quotes stand twice; false when it doesn't end.
+func quotedUpTo(text string) (value string, ends bool) {
+	var b strings.Builder
+	for {
+		before, after, ok := strings.Cut(text, `"`)
+		b.WriteString(before)
+		if !ok || !strings.HasPrefix(after, `"`) {
+			return b.String(), ok
+		}
+		b.WriteByte('"')
+		text = after[1:]
+	}
+}
+
 // Complete implements engine.LogReader. The server begins further lines of an entry with a tab, so that no statement
 // can be taken for the beginning of another entry.
 func (logReader) Complete(l *insight.LogLine, text string, cut bool) {
+	if auditedStatement.MatchString(text) {
+		audited(l, text, cut)
+		return
+	}
 	text = strings.ReplaceAll(text[len(slowStatement.FindString(text)):], "\n\t", "\n")
 	l.Slow.Text = statement.Normalize(statement.PostgreSQL, text, cut)
 	l.Text = l.Slow.Line()
@@ -85,6 +123,10 @@ func entry(r engine.LogRecord) insight.LogLine {
 	}
 	if strings.HasPrefix(l.Text, "parameter ") || strings.Contains(l.Text, "connection authorized") {
 		l.Ours = true // our own settings, with their values
+	}
+	if r.Severity == "LOG" && auditedStatement.MatchString(l.Text) {
+		l.Slow = &insight.SlowStatement{User: insight.Name(r.User), Database: insight.Name(r.Database)}
+		return l
 	}
 	if slow := slowStatement.FindStringSubmatch(l.Text); slow != nil && r.Severity == "LOG" {
 		took, err := strconv.ParseFloat(slow[1], 64)

@@ -25,7 +25,7 @@ func (s setting) concerns(major int) bool {
 // the server's default.
 func settings(n engine.Node) []setting {
 	all := withChosen(append(nodeSettings(n), replicationSettings(n)...), n)
-	all = append(all, statementSettings(n)...)
+	all = append(all, librarySettings(n)...)
 	all = append(all, archiveSettings(n)...)
 	return append(all, recoverySettings(n)...)
 }

@@ -22,11 +22,10 @@ const statementsCounted = 2000
 // statementSettings have the server count statements. Those that aren't queries stay out: a CREATE USER
 // has a password in it.
 func statementSettings(n engine.Node) []setting {
-	if !n.Installation.CountsStatements {
+	if !n.Installation.Loads(statementsLibrary) {
 		return nil
 	}
 	return []setting{
-		{name: "shared_preload_libraries", value: statementsLibrary},
 		{name: "pg_stat_statements.max", value: strconv.Itoa(statementsCounted)},
 		{name: "pg_stat_statements.track", value: "top"},
 		{name: "pg_stat_statements.track_utility", value: "off"},
@@ -95,14 +94,14 @@ func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(
 // withStatements connects to where statements are counted, making what that needs. missing says why
 // they aren't, for customers.
 func withStatements(ctx context.Context, n engine.Node) (conn *pgconn.PgConn, missing string, err error) {
-	if !n.Installation.CountsStatements {
+	if !n.Installation.Loads(statementsLibrary) {
 		return nil, "This build of PostgreSQL doesn't count statements.", nil
 	}
 	conn, err = asAdmin(ctx, n, n.AdminPassword)
 	if err != nil {
 		return nil, "", fmt.Errorf("look at statements: %w", err)
 	}
-	rows, err := query(ctx, conn, "SELECT current_setting('shared_preload_libraries') <> '"+statementsLibrary+"', NOT EXISTS (SELECT FROM pg_extension WHERE extname = '"+statementsLibrary+"')")
+	rows, err := query(ctx, conn, "SELECT '"+statementsLibrary+"' <> ALL (string_to_array(current_setting('shared_preload_libraries'), ',')), NOT EXISTS (SELECT FROM pg_extension WHERE extname = '"+statementsLibrary+"')")
 	if err == nil && rows[0][0] == "t" {
 		missing = "The server counts statements from its next restart on: in the maintenance window, or by a patch."
 	} else if err == nil && rows[0][1] == "t" {

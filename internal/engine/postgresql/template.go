@@ -80,7 +80,7 @@ func templateSteps(major int, templatePassword string) ([]step, error) {
 		return nil, err
 	}
 	// dbadmin has no password yet, so nobody can log in as it.
-	first := fmt.Sprintf("ALTER ROLE %s PASSWORD '%s';\n\nCREATE ROLE %s LOGIN %s;\n\n", adminRole, secret, customerRole, rightsOf(major)) + guards
+	first := fmt.Sprintf("ALTER ROLE %s PASSWORD '%s';\n\n%s;\n\nCREATE ROLE %s LOGIN %s;\n\n", adminRole, secret, strings.Join(pinning(), ";\n\n"), customerRole, rightsOf(major)) + guards
 	second := strings.Join(createFirstDatabase(major), ";\n\n") + ";\n\n"
 	return []step{{"template1", first}, {adminDatabase, second}}, nil
 }

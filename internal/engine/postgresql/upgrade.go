@@ -86,10 +86,8 @@ func (Driver) Upgrade(ctx context.Context, u engine.Upgrade, run engine.Runner) 
 func upgradeFiles(n engine.Node) map[string][]byte {
 	var content strings.Builder
 	content.WriteString("# Written by steward for an upgrade.\nautovacuum = off\ndynamic_shared_memory_type = mmap\nlc_messages = 'C'\njit = off\nsearch_path = 'pg_catalog'\n")
-	for _, s := range settings(n) {
-		if s.name == "shared_preload_libraries" {
-			fmt.Fprintf(&content, "%s = '%s'\n", s.name, quoted.Replace(s.value))
-		}
+	if n.Installation.Loads(statementsLibrary) { // no workers of others' connect meanwhile
+		content.WriteString("shared_preload_libraries = '" + statementsLibrary + "'\n")
 	}
 	return map[string][]byte{
 		serverConf: []byte(content.String()),
@@ -157,7 +155,7 @@ func (d Driver) Obstacles(ctx context.Context, n engine.Node, to engine.Installa
 const obstacleTypes = "'regcollation', 'regconfig', 'regdictionary', 'regnamespace', 'regoper', 'regoperator', 'regproc', 'regprocedure'"
 
 // obstaclesIn are those in a database.
-func obstaclesIn(ctx context.Context, n engine.Node, database string, offered map[string]bool, to engine.Installation) ([]string, error) {
+func obstaclesIn(ctx context.Context, n engine.Node, database string, offered map[string]string, to engine.Installation) ([]string, error) {
 	parameters := ownParameters()
 	conn, err := asAdminIn(ctx, n, database, parameters)
 	if err != nil {
@@ -170,7 +168,10 @@ func obstaclesIn(ctx context.Context, n engine.Node, database string, offered ma
 		return nil, fmt.Errorf("list extensions: %w", err)
 	}
 	for _, row := range rows {
-		if !offered[row[0]] {
+		if row[0] == "pg_cron" {
+			found = append(found, fmt.Sprintf("The database %q has the extension pg_cron, whose jobs can't be moved to another series: drop it, and create it again afterwards.", database))
+		}
+		if offered[row[0]] == "" {
 			found = append(found, fmt.Sprintf("The database %q has the extension %q, which PostgreSQL %s on this server doesn't have: drop it, or ask the operator to install it.", database, row[0], to.Series))
 		}
 	}
@@ -192,8 +193,8 @@ func obstaclesIn(ctx context.Context, n engine.Node, database string, offered ma
 	return found, nil
 }
 
-// controlFiles names the extensions that an installation has.
-func controlFiles(inst engine.Installation) (map[string]bool, error) {
+// controlFiles are those of the extensions that an installation has, by name.
+func controlFiles(inst engine.Installation) (map[string]string, error) {
 	var all []string
 	for _, share := range sharesOf(inst) {
 		found, err := filepath.Glob(filepath.Join(share, "extension", "*.control"))
@@ -205,11 +206,11 @@ func controlFiles(inst engine.Installation) (map[string]bool, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no extension of %s was found", inst.ID())
 	}
-	names := map[string]bool{}
+	byName := map[string]string{}
 	for _, path := range all {
-		names[strings.TrimSuffix(filepath.Base(path), ".control")] = true
+		byName[strings.TrimSuffix(filepath.Base(path), ".control")] = path
 	}
-	return names, nil
+	return byName, nil
 }
 
 // sharesOf are the folders where an installation's extensions may lie.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -251,5 +252,5 @@ func (p *upgradeFinish) outdated(ctx context.Context, database string) ([][]stri
 		}
 		return nil, err
 	}
-	return query(ctx, conn, fmt.Sprintf(own, "''", "<>", " OR e.extname IN ('"+strings.Join(vetted, "', '")+"')"))
+	return query(ctx, conn, fmt.Sprintf(own, "''", "<>", " OR e.extname IN ('"+strings.Join(slices.Sorted(maps.Keys(vetted)), "', '")+"')"))
 }

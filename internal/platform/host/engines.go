@@ -27,12 +27,26 @@ func (d *Driver) describeEngines() []catalog.Engine {
 		list = append(list, catalog.Engine{
 			Engine: i.Family(), Series: i.Series, TotalBytes: used, UsedBytes: used,
 			EncryptionMissing: d.o.Engines[i.Family()].EncryptionMissing(i), Upgrades: d.upgradesTo(i),
+			Libraries: i.Libraries, Extensions: d.extensionsOf(i),
 		})
 	}
 	slices.SortFunc(list, func(a, b catalog.Engine) int {
 		return cmp.Or(cmp.Compare(a.Engine, b.Engine), engine.CompareVersions(a.Series, b.Series))
 	})
 	return slices.CompactFunc(list, func(a, b catalog.Engine) bool { return a.ID() == b.ID() })
+}
+
+// extensionsOf are the extensions that come with an installation.
+func (d *Driver) extensionsOf(i engine.Installation) []catalog.Extension {
+	eng, ok := d.o.Engines[i.Family()].(engine.Extensible)
+	if !ok {
+		return nil
+	}
+	all, err := eng.Catalogue(i)
+	if err != nil {
+		d.log.Warn("look for the extensions of an engine", "installation", i.ID(), "error", err)
+	}
+	return all
 }
 
 // upgradesTo says of each build of an older series why its data can't be moved to an installation.

@@ -151,6 +151,9 @@ func (d *Driver) refreshPooler(ctx context.Context, cs *clusterState, l *poolerL
 		if err := l.console.Reload(ctx); err != nil {
 			return err
 		}
+		if err := l.endOthers(ctx); err != nil {
+			return err
+		}
 		cs.pooler.files = digest
 	}
 	if limits := d.poolerLaunch(l, pgbouncer.Program{}).Limits; l.rec.Launch != nil && l.rec.Launch.Limits != limits {

@@ -87,17 +87,37 @@ func (l *poolerLook) endChanged(ctx context.Context, before, now map[string]stri
 	}
 	changed := func(user string) bool { return before[user] != now[user] }
 	for _, p := range l.rec.Pools {
-		if !slices.ContainsFunc(users[p.Label], changed) {
-			continue
-		}
-		if err := l.console.Kill(ctx, p.Label); err != nil {
-			return err
-		}
-		if err := l.console.Resume(ctx, p.Label); err != nil {
-			return err
+		if slices.ContainsFunc(users[p.Label], changed) {
+			if err := l.end(ctx, p); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// endOthers ends the sessions of pools that are one user's, in which others take part.
+func (l *poolerLook) endOthers(ctx context.Context) error {
+	users, err := l.console.Users(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range l.rec.Pools {
+		if p.User != "" && slices.ContainsFunc(users[p.Label], func(user string) bool { return user != p.User }) {
+			if err := l.end(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// end ends all sessions of a pool, whose clients may come again.
+func (l *poolerLook) end(ctx context.Context, p cluster.Pool) error {
+	if err := l.console.Kill(ctx, p.Label); err != nil {
+		return err
+	}
+	return l.console.Resume(ctx, p.Label)
 }
 
 // tellUsers is syncUsers after a change that the API was asked for, which is done whatever comes of this: keepUsers tries again.

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -218,6 +219,7 @@ func TestPools(t *testing.T) {
 		{"nobody else gets in", (*pooled).keepsOut},
 		{"a password that was changed ends sessions", (*pooled).changesPasswords},
 		{"users of any name log in", (*pooled).takesOddNames},
+		{"one user's pool", (*pooled).isOneUsers},
 		{"a new certificate is shown", (*pooled).renewsCertificate},
 		{"pools come and go", (*pooled).changesPools},
 		{"a pooler that is killed comes back", (*pooled).isKilled},
@@ -390,6 +392,38 @@ func (h *pooled) takesOddNames() {
 		_ = session.Close(h.t.Context())
 		h.refused(fmt.Sprintf("%q in the console", name), as{user: name, password: "a-password", database: "pgbouncer"})
 	}
+}
+
+// isOneUsers gives a pool to one user: others are ended and kept out, of this pool alone.
+func (h *pooled) isOneUsers() {
+	const name = "one, all +app @app #"
+	admin := h.direct()
+	h.exec(admin, "CALL steward.create_user('"+name+"', 'a-password')")
+	h.exec(admin, "CALL steward.grant_database('"+name+"', 'defaultdb')")
+	before, elsewhere := h.mustConnect(h.app()), h.mustConnect(as{user: "dbadmin", password: h.root(), database: "st"})
+	h.exec(before, "SELECT 1")
+	h.want.Pools = slices.Clone(h.want.Pools)
+	h.want.Pools[0].User = name
+	h.apply()
+	await.True(h.t, "the end of others' sessions", func() bool { return ended(before) })
+	h.refused("another user", h.app())
+	h.exec(elsewhere, "SELECT 1")
+	h.mustConnect(as{user: "dbadmin", password: h.root(), database: "st"})
+	var session *pgx.Conn
+	await.True(h.t, "the user to log in", func() bool {
+		var err error
+		session, err = h.connect(h.t.Context(), as{user: name, password: "a-password", database: "app"})
+		return err == nil
+	})
+	if got := h.text(session, "SELECT session_user"); got != name {
+		h.t.Errorf("in the server it is %q", got)
+	}
+	h.refused("the user in the console", as{user: name, password: "a-password", database: "pgbouncer"})
+	h.want.Pools = slices.Clone(h.want.Pools)
+	h.want.Pools[0].User = ""
+	h.apply()
+	h.exec(session, "SELECT 1")
+	h.exec(h.mustConnect(h.app()), "SELECT 1")
 }
 
 // renewsCertificate has the server's certificate be lost: the pooler shows the next one, and ends nobody's session for it.

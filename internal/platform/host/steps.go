@@ -24,7 +24,7 @@ const flushTimeout = 30 * time.Second
 
 // fenceVersion is raised when an engine's Fence takes more from customers than it did: then
 // it is called once for all data that is there.
-const fenceVersion = 2
+const fenceVersion = 3
 
 // execute carries out one step.
 func (nr *nodeReconciler) execute(ctx context.Context, s plan.Step) error {
