@@ -1,12 +1,15 @@
 package bench
 
 import (
+	"database/sql"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,4 +111,102 @@ func bringOver(b *testing.B, s *harness.Server, d harness.Database, src harness.
 		}
 		return nil
 	})
+}
+
+// BenchmarkCutover follows a PostgreSQL that is written to by four clients, stops them, and measures from the last write that they were told of to the
+// first one here. They are stopped once what is here is at most a second behind.
+func BenchmarkCutover(b *testing.B) {
+	src := harness.PostgreSQLByHand(b, "wal_level=logical")
+	if _, err := src.Open(b, "postgres").ExecContext(b.Context(), "CREATE DATABASE shop"); err != nil {
+		b.Fatal(err)
+	}
+	shop := src.Open(b, "shop")
+	if _, err := shop.ExecContext(b.Context(), fmt.Sprintf(`CREATE TABLE orders (n bigserial PRIMARY KEY, word text); CREATE TABLE lines (n bigserial PRIMARY KEY, o bigint REFERENCES orders);
+		INSERT INTO orders (word) SELECT md5(g::text) || md5((g + 1)::text) FROM generate_series(1, %[1]d) g; INSERT INTO lines (o) SELECT g FROM generate_series(1, %[1]d) g`, *importedMB*rowsPerMB/2)); err != nil {
+		b.Fatal(err)
+	}
+	s := harness.New(b, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]\npool: {size: 0}"))
+	d := s.CreateActive(harness.Spec{"label": "cutover", "engine": "postgresql/15", "region": "local", "type": "g6-standard-2", "allow_list": []string{"127.0.0.0/8"}})
+	var pauses, writes float64
+	for round := range b.N {
+		pause, written := cutOver(b, s, d, src, shop, fmt.Sprintf("round%d", round))
+		pauses, writes = pauses+pause.Seconds(), writes+written
+	}
+	b.ReportMetric(pauses/float64(b.N), "pause_s")
+	b.ReportMetric(writes/float64(b.N), "writes/s")
+}
+
+// cutOver brings the source's database over while it is written to, and returns the pause and how much was written each second.
+func cutOver(b *testing.B, s *harness.Server, d harness.Database, src harness.Source, shop *sql.DB, as string) (pause time.Duration, perSecond float64) {
+	b.Helper()
+	var m struct {
+		ID            int64
+		Status, Phase string
+		Problem       *string
+		LagSeconds    *int `json:"lag_seconds"`
+	}
+	stop, began := make(chan struct{}), time.Now()
+	var last, written atomic.Int64
+	var writers sync.WaitGroup
+	for range 4 {
+		writers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := shop.ExecContext(b.Context(), "WITH o AS (INSERT INTO orders (word) VALUES ('new') RETURNING n) INSERT INTO lines (o) SELECT n FROM o"); err == nil {
+					last.Store(time.Now().UnixNano())
+					written.Add(1)
+				}
+			}
+		})
+	}
+	request := map[string]any{
+		"source":    map[string]any{"host": "127.0.0.1", "port": src.Port, "username": "mover", "password": src.Password, "tls": "off"},
+		"databases": []map[string]any{{"name": "shop", "as": as}}, "mode": "replicate",
+	}
+	if status, body := s.Call("POST", d.Path()+"/migrations", request, &m); status != http.StatusOK {
+		b.Fatal(body)
+	}
+	one := fmt.Sprintf("%s/migrations/%d", d.Path(), m.ID)
+	await := func(phase string) {
+		s.Eventually(phase, func() error {
+			s.Call("GET", one, nil, &m)
+			if m.Status == "failed" {
+				b.Fatal(*m.Problem)
+			}
+			if m.Phase != phase && m.Status != phase {
+				return fmt.Errorf("it is %s", m.Phase)
+			}
+			return nil
+		})
+	}
+	await("following")
+	s.Eventually("it has caught up", func() error {
+		if s.Call("GET", one, nil, &m); m.LagSeconds == nil || *m.LagSeconds > 1 {
+			return fmt.Errorf("it is behind: %+v", m)
+		}
+		return nil
+	})
+	close(stop)
+	writers.Wait()
+	if status, body := s.Call("POST", one+"/cutover", nil, nil); status != http.StatusOK {
+		b.Fatal(body)
+	}
+	for m.Phase != "validating" {
+		if s.Call("GET", one, nil, &m); m.Status == "failed" {
+			b.Fatal(*m.Problem)
+		}
+	}
+	c := s.Credentials(d)
+	c.Logical = as
+	if _, err := s.MustConnect(d, c).ExecContext(b.Context(), "INSERT INTO orders (word) VALUES ('first')"); err != nil {
+		b.Fatal(err)
+	}
+	at := time.Unix(0, last.Load())
+	pause, perSecond = time.Since(at), float64(written.Load())/at.Sub(began).Seconds()
+	await("finished")
+	return pause, perSecond
 }

@@ -60,6 +60,9 @@ type Migration struct {
 	TablesDone int                `json:"tables_done"`
 	TablesAll  int                `json:"tables_all"`
 	Problems   []MigrationProblem `json:"problems"`
+	LagBytes   *int64             `json:"lag_bytes"`
+	LagSeconds *int64             `json:"lag_seconds"`
+	Cutover    string             `json:"cutover"`
 	Problem    string             `json:"problem"`
 	Created    string             `json:"created"`
 	Finished   string             `json:"finished"`
@@ -99,6 +102,12 @@ func (c *Client) CheckMigration(ctx context.Context, d Database, asked CreateMig
 // Migration is one of a database's.
 func (c *Client) Migration(ctx context.Context, d Database, id int64) (found Migration, err error) {
 	err = c.do(ctx, http.MethodGet, fmt.Sprintf("%s/migrations/%d", d.Path(), id), nil, &found)
+	return found, err
+}
+
+// CutOverMigration ends following a source: what it has by now comes over.
+func (c *Client) CutOverMigration(ctx context.Context, d Database, id int64) (found Migration, err error) {
+	err = c.do(ctx, http.MethodPost, fmt.Sprintf("%s/migrations/%d/cutover", d.Path(), id), nil, &found)
 	return found, err
 }
 

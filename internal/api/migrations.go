@@ -32,7 +32,7 @@ type migratedBody struct {
 type migrationBody struct {
 	Source    sourceBody     `json:"source"`
 	Databases []migratedBody `json:"databases" minItems:"1" maxItems:"20" nullable:"false"`
-	Mode      *string        `json:"mode,omitempty" enum:"dump" default:"dump" doc:"dump: a copy as of one moment; what is written afterwards stays behind."`
+	Mode      *string        `json:"mode,omitempty" enum:"dump,replicate" default:"dump" doc:"dump: a copy as of one moment; what is written afterwards stays behind. replicate: what is written afterwards comes over, too, until the cutover; PostgreSQL only."`
 }
 
 // migration is what the body asks for, and the source's password.
@@ -83,16 +83,19 @@ type migrationView struct {
 	ID         int64                  `json:"id"`
 	Source     sourceView             `json:"source"`
 	Databases  []migratedView         `json:"databases" nullable:"false"`
-	Mode       string                 `json:"mode" enum:"dump"`
+	Mode       string                 `json:"mode" enum:"dump,replicate"`
 	Status     string                 `json:"status" enum:"pending,running,canceling,finished,failed,canceled"`
-	Phase      *string                `json:"phase" enum:"checking,schema,copying,indexes,analyzing" doc:"What is done, or was done last; null before it has begun."`
+	Phase      *string                `json:"phase" enum:"checking,schema,copying,indexes,analyzing,following,cutting_over,validating" doc:"What is done, or was done last; null before it has begun. With mode replicate: in following it waits for the cutover, from validating on the databases here are to be written to."`
 	Bytes      int64                  `json:"bytes" doc:"Rows received so far."`
 	TotalBytes int64                  `json:"total_bytes" doc:"About what the databases take on the source's disk, with indexes."`
 	Tables     []migratedTableView    `json:"tables" nullable:"false" doc:"At most 500 of them."`
 	TablesDone int                    `json:"tables_done"`
 	TablesAll  int                    `json:"tables_all"`
 	Problems   []migrationProblemView `json:"problems" nullable:"false" doc:"What was found about the source."`
-	Problem    *string                `json:"problem" doc:"Why it failed."`
+	LagBytes   *int64                 `json:"lag_bytes" doc:"How much the source has logged that isn't here yet; null while it isn't followed."`
+	LagSeconds *int64                 `json:"lag_seconds" doc:"How long ago all was here that the source had; null while it isn't followed."`
+	Cutover    *string                `json:"cutover" format:"date-time" doc:"When the cutover was asked for."`
+	Problem    *string                `json:"problem" doc:"Why it failed, or what is left to do at the source."`
 	Created    string                 `json:"created" format:"date-time"`
 	Finished   *string                `json:"finished" format:"date-time"`
 }
@@ -102,8 +105,11 @@ func showMigration(m migration.Migration) migrationView {
 	v := migrationView{
 		ID: int64(m.ID), Source: sourceView{m.Source.Host, m.Source.Port, m.Source.Username, string(m.Source.TLS)}, Mode: string(m.Mode), Status: string(m.Status),
 		Phase: textOrNull(string(p.Phase)), Bytes: p.Bytes, TotalBytes: p.TotalBytes, TablesDone: p.TablesDone, TablesAll: p.TablesAll,
-		Databases: []migratedView{}, Tables: []migratedTableView{}, Problems: showProblems(p.Problems), Problem: textOrNull(m.Problem),
+		Databases: []migratedView{}, Tables: []migratedTableView{}, Problems: showProblems(p.Problems), Problem: textOrNull(m.Problem), Cutover: optionalTime(m.Cutover),
 		Created: showTime(m.Created), Finished: optionalTime(m.Finished),
+	}
+	if p.Lag != nil && !m.Status.Ended() {
+		v.LagBytes, v.LagSeconds = &p.Lag.Bytes, &p.Lag.Seconds
 	}
 	for _, d := range m.Databases {
 		v.Databases = append(v.Databases, migratedView{d.From, d.To, d.Done})
@@ -174,6 +180,11 @@ func (a *API) registerMigrations(engine cluster.Engine, name string) {
 	register(a, read(e(http.MethodGet, one, "view", "Migration", "View a migration")),
 		func(ctx context.Context, c call[migrationPath, none]) (migrationView, error) {
 			found, err := migrations.View(ctx, c.Principal, engine, cluster.ID(c.In.ID), migration.ID(c.In.Migration))
+			return showMigration(found), err
+		})
+	register(a, e(http.MethodPost, one+"/cutover", "cutOver", "Migration", "End following the source: what it has by now comes over, then the databases here take its place. Stop writing to the source first"),
+		func(ctx context.Context, c call[migrationPath, none]) (migrationView, error) {
+			found, err := migrations.CutOver(ctx, c.Principal, engine, cluster.ID(c.In.ID), migration.ID(c.In.Migration))
 			return showMigration(found), err
 		})
 	register(a, e(http.MethodDelete, one, "delete", "Migration", "Cancel a migration and remove what isn't complete, or forget one that has ended"),

@@ -96,5 +96,36 @@ func TestMigrations(t *testing.T) {
 	}
 	expect("DELETE", path, b.full, "", 200, `{}`)
 	expect("GET", path, b.full, "", 404, "Not found")
+	expect("POST", path+"/cutover", b.full, "", 404, "Not found")
+	b.cutOver(t, expect, strings.Replace(request("db.example.org", "shop"), `{`, `{"mode":"replicate",`, 1))
 	expect("DELETE", path, b.full, "", 404, "Not found")
+}
+
+// cutOver: a cutover can be asked for while a source is followed, again afterwards, and at no other time.
+func (b *bench) cutOver(t *testing.T, expect func(method, path, token, body string, status int, want ...string) string, request string) {
+	t.Helper()
+	set := func(change string) {
+		t.Helper()
+		if _, err := b.store.Pool().Exec(t.Context(), "UPDATE migrations SET "+change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("POST", "", b.full, request, 200, `"mode":"replicate"`, `"lag_bytes":null`, `"cutover":null`)
+	var which int
+	if err := b.store.Pool().QueryRow(t.Context(), "SELECT id FROM migrations").Scan(&which); err != nil {
+		t.Fatal(err)
+	}
+	path := fmt.Sprintf("/%d", which)
+	expect("POST", path+"/cutover", b.full, "", 400, "only one in the phase following")
+	set(`status = 'running', progress = '{"phase": "following", "lag": {"bytes": 5, "seconds": 2}}'`)
+	expect("GET", path, b.readOnly, "", 200, `"lag_bytes":5`, `"lag_seconds":2`, `"phase":"following"`)
+	expect("POST", path+"/cutover", b.readOnly, "", 401, "not authorized")
+	expect("POST", path+"/cutover", b.full, "", 200, `"cutover":"2`)
+	set(`progress = '{"phase": "validating"}'`)
+	expect("POST", path+"/cutover", b.full, "", 200, `"cutover":"2`, `"lag_bytes":null`)
+	expect("DELETE", path, b.full, "", 400, "was cut over")
+	set("cutover = NULL, mode = 'dump'")
+	expect("POST", path+"/cutover", b.full, "", 400, "has no cutover")
+	set("status = 'finished', finished = now(), sealed_password = NULL")
+	expect("DELETE", path, b.full, "", 200, `{}`)
 }

@@ -100,7 +100,7 @@ type App struct {
 }
 
 // workers is how many operations are carried out at once: they mostly wait.
-const workers = 16
+const workers = 32
 
 // New makes a process that Start starts.
 func New(o Options) *App {

@@ -16,11 +16,12 @@ import (
 )
 
 type dbMigrationCommands struct {
-	Check  dbMigrationCheckCommand  `cmd:"" help:"Say whether logical databases could be brought over."`
-	Create dbMigrationCreateCommand `cmd:"" help:"Bring logical databases over."`
-	List   dbMigrationListCommand   `cmd:"" help:"List the migrations, newest first."`
-	View   dbMigrationViewCommand   `cmd:"" help:"Show how far a migration is, table by table."`
-	Cancel dbMigrationCancelCommand `cmd:"" help:"Cancel a migration and remove what isn't complete, or forget one that has ended."`
+	Check   dbMigrationCheckCommand   `cmd:"" help:"Say whether logical databases could be brought over."`
+	Create  dbMigrationCreateCommand  `cmd:"" help:"Bring logical databases over."`
+	List    dbMigrationListCommand    `cmd:"" help:"List the migrations, newest first."`
+	View    dbMigrationViewCommand    `cmd:"" help:"Show how far a migration is, table by table."`
+	Cutover dbMigrationCutoverCommand `cmd:"" help:"End following the source, whose writers were stopped: the databases here take its place."`
+	Cancel  dbMigrationCancelCommand  `cmd:"" help:"Cancel a migration and remove what isn't complete, or forget one that has ended."`
 }
 
 // sourceFlags name a server elsewhere and what is on it.
@@ -125,7 +126,8 @@ type dbMigrationCreateCommand struct {
 	jsonFlag
 	databaseArg
 	sourceFlags
-	Wait time.Duration `help:"How long to wait until it is done; 0 doesn't wait." default:"12h"`
+	Mode string        `enum:"dump,replicate" default:"dump" help:"dump copies once; replicate (PostgreSQL) goes on with what is written, until steward db migration cutover."`
+	Wait time.Duration `help:"How long to wait until it is done, or follows its source; 0 doesn't wait." default:"12h"`
 }
 
 func (f *dbMigrationCreateCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
@@ -133,12 +135,13 @@ func (f *dbMigrationCreateCommand) Run(ctx context.Context, s *streams, c *clien
 	if err != nil {
 		return err
 	}
+	asked.Mode = f.Mode
 	m, err := c.CreateMigration(ctx, d, asked)
 	if err != nil {
 		return err
 	}
 	if f.Wait > 0 {
-		if m, err = awaitMigration(ctx, s, c, d, m, f.Wait); err != nil {
+		if m, err = awaitMigration(ctx, s, c, d, m, f.Wait, func(m client.Migration) bool { return m.Ended() || m.Phase == "following" }); err != nil {
 			return err
 		}
 	}
@@ -148,11 +151,14 @@ func (f *dbMigrationCreateCommand) Run(ctx context.Context, s *streams, c *clien
 	if m.Ended() && m.Status != "finished" {
 		return errSaid
 	}
+	if m.Phase == "following" && !f.JSON {
+		fmt.Fprintf(s.out, "It follows its source. Stop writing there, then: steward db migration cutover %s %d\n", d.Label, m.ID)
+	}
 	return nil
 }
 
-// awaitMigration waits for a migration's end and tells how far it is.
-func awaitMigration(ctx context.Context, s *streams, c *client.Client, d client.Database, m client.Migration, long time.Duration) (client.Migration, error) {
+// awaitMigration waits until a migration is as it is to be and tells how far it is.
+func awaitMigration(ctx context.Context, s *streams, c *client.Client, d client.Database, m client.Migration, long time.Duration, is func(client.Migration) bool) (client.Migration, error) {
 	ctx, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
 	for said := ""; ; {
@@ -160,15 +166,18 @@ func awaitMigration(ctx context.Context, s *streams, c *client.Client, d client.
 		if err != nil {
 			return m, err
 		}
-		if m = now; m.Ended() {
+		if m = now; is(m) {
 			return m, nil
 		}
 		line := fmt.Sprintf("%s: %s, %d of %d tables", orDash(m.Phase), megabytes(m.Bytes), m.TablesDone, m.TablesAll)
+		if m.LagSeconds != nil {
+			line += ", " + behindOf(m) + " behind"
+		}
 		if line != said {
 			said = line
 			fmt.Fprintln(s.err, line)
 		}
-		if err := wait.Sleep(ctx, time.Second); err != nil {
+		if err := wait.Sleep(ctx, 500*time.Millisecond); err != nil {
 			return m, fmt.Errorf("it goes on; see steward db migration view %s %d: %w", d.Label, m.ID, err)
 		}
 	}
@@ -198,9 +207,17 @@ func printMigrations(w io.Writer, all []client.Migration) error {
 		for n, database := range m.Databases {
 			names[n] = database.As
 		}
-		rows[i] = []string{strconv.FormatInt(m.ID, 10), m.Source.Host, strings.Join(names, ","), m.Status, orDash(m.Phase), megabytes(m.Bytes), fmt.Sprintf("%d/%d", m.TablesDone, m.TablesAll)}
+		rows[i] = []string{strconv.FormatInt(m.ID, 10), m.Source.Host, strings.Join(names, ","), m.Mode, m.Status, orDash(m.Phase), megabytes(m.Bytes), fmt.Sprintf("%d/%d", m.TablesDone, m.TablesAll), behindOf(m)}
 	}
-	return printTable(w, []string{"id", "source", "databases", "status", "phase", "received", "tables"}, rows)
+	return printTable(w, []string{"id", "source", "databases", "mode", "status", "phase", "received", "tables", "lag"}, rows)
+}
+
+// behindOf is how far behind its source a migration is.
+func behindOf(m client.Migration) string {
+	if m.LagSeconds == nil || m.LagBytes == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%ds, %s", *m.LagSeconds, megabytes(*m.LagBytes))
 }
 
 // printMigration prints one with its problems.
@@ -248,6 +265,34 @@ func (f *dbMigrationViewCommand) Run(ctx context.Context, s *streams, c *client.
 	}
 	fmt.Fprintln(s.out)
 	return printTable(s.out, []string{"database", "table", "received", "at the source", "done"}, rows)
+}
+
+type dbMigrationCutoverCommand struct {
+	apiFlags
+	jsonFlag
+	databaseArg
+	migrationArg
+	Wait time.Duration `help:"How long to wait until the databases here can be written to; 0 doesn't wait." default:"10m"`
+}
+
+func (f *dbMigrationCutoverCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
+	m, err := c.CutOverMigration(ctx, d, f.Migration)
+	if err != nil {
+		return err
+	}
+	if f.Wait > 0 {
+		open := func(m client.Migration) bool { return m.Ended() || m.Phase == "validating" }
+		if m, err = awaitMigration(ctx, s, c, d, m, f.Wait, open); err != nil {
+			return err
+		}
+	}
+	if err := printMigration(s, m, f.JSON); err != nil {
+		return err
+	}
+	if m.Ended() && m.Status != "finished" {
+		return errSaid
+	}
+	return nil
 }
 
 type dbMigrationCancelCommand struct {

@@ -81,7 +81,7 @@ func (s *Migrations) Check(ctx context.Context, p account.Principal, engine clus
 	}
 	short, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	if r, err = s.Platform.Examine(short, id, source, m.Databases); err != nil {
+	if r, err = s.Platform.Examine(short, id, source, m.Mode, m.Databases); err != nil {
 		return r, s.checkFailed(ctx, short, err, id)
 	}
 	var used int64
@@ -145,6 +145,33 @@ func (s *Migrations) Create(ctx context.Context, p account.Principal, engine clu
 	return m, err
 }
 
+// CutOver asks for the end of following a source: what it has by now comes over, and the databases here take its place.
+func (s *Migrations) CutOver(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, which migration.ID) (m migration.Migration, err error) {
+	if _, err := s.Store.Cluster(ctx, store.ViewerOf(p), engine, id); err != nil {
+		return m, err
+	}
+	if err := s.mayWrite(ctx, p, id); err != nil {
+		return m, err
+	}
+	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
+		err := tx.CutOverMigration(ctx, id, which)
+		if !fault.IsKind(err, fault.NotFound) {
+			return err
+		}
+		if m, err = tx.Migration(ctx, id, which); err != nil {
+			return err
+		}
+		if m.Mode != migration.Replicate {
+			return fault.NewPrecondition("A migration of mode dump has no cutover.")
+		}
+		return fault.NewPrecondition("The migration doesn't follow its source; only one in the phase following can be cut over.")
+	})
+	if err != nil {
+		return m, err
+	}
+	return s.Store.Migration(ctx, id, which)
+}
+
 // Delete ends a migration that goes on, which takes away what isn't complete; it forgets one that has ended.
 func (s *Migrations) Delete(ctx context.Context, p account.Principal, engine cluster.Engine, id cluster.ID, which migration.ID) error {
 	if _, err := s.Store.Cluster(ctx, store.ViewerOf(p), engine, id); err != nil {
@@ -154,7 +181,14 @@ func (s *Migrations) Delete(ctx context.Context, p account.Principal, engine clu
 		return err
 	}
 	return s.Store.InTx(ctx, func(tx *store.Tx) error {
-		err := tx.CancelMigration(ctx, id, which)
+		m, err := tx.Migration(ctx, id, which)
+		if err != nil {
+			return err
+		}
+		if !m.Status.Ended() && m.Progress.Phase == migration.Validating {
+			return fault.NewPrecondition("The migration was cut over, and what is left of it goes on.")
+		}
+		err = tx.CancelMigration(ctx, id, which)
 		if fault.IsKind(err, fault.NotFound) { // it has ended, or never was
 			return tx.DeleteMigration(ctx, id, which)
 		}

@@ -22,12 +22,16 @@ type Source struct {
 	// Received is what it has sent, Most what it may send altogether.
 	Received *Received
 	Most     int64
-	// Silence is how long it may send nothing that it was asked for.
+	// Silence is how long it may send nothing that it was asked for; 0 where whoever reads sees to that.
 	Silence time.Duration
 }
 
 // SourceError is a failure of an import that trying again won't put right. Its reason is for customers.
-type SourceError struct{ Reason string }
+type SourceError struct {
+	Reason string
+	// Passing reports whether it may be gone after a while, for who has that long: a source that is started again.
+	Passing bool
+}
 
 func (e *SourceError) Error() string { return e.Reason }
 
@@ -89,7 +93,7 @@ func (c *sourceConn) Read(p []byte) (int, error) {
 		c.of.Received.endless.Store(true)
 		return 0, ErrEndless
 	}
-	if !c.bounded.Load() {
+	if c.of.Silence > 0 && !c.bounded.Load() {
 		if err := c.Conn.SetReadDeadline(time.Now().Add(c.of.Silence)); err != nil {
 			return 0, err
 		}
@@ -128,16 +132,32 @@ type ToolSandbox interface {
 // customers: whatever a source sends is theirs.
 type Importer interface {
 	// Examine asks a source whether databases can be brought to n's. Only what keeps it from being asked is an error.
-	Examine(ctx context.Context, n Node, s Source, databases []migration.Database) (migration.Report, error)
+	Examine(ctx context.Context, n Node, s Source, mode migration.Mode, databases []migration.Database) (migration.Report, error)
 	// Empty reports whether there is nothing in a database of n's.
 	Empty(ctx context.Context, n Node, database string) (bool, error)
 	// Import fills an empty database of n's with one of a source's. report hears of phases and tables as they change, from one
-	// goroutine at a time.
+	// goroutine at a time. One with a Slot is left so that KeepUp can go on from the moment that it was copied as of.
 	Import(ctx context.Context, n Node, s Source, d migration.Database, tools ToolSandbox, report func(ImportProgress)) error
 }
 
-// ImportProgress is what an import reports: another phase, or how far a table is.
+// Follower is implemented by drivers that keep up with a source after a copy: they read what it logs and write it as dbadmin.
+type Follower interface {
+	Importer
+	// KeepUp writes what the source has written since the copy, from where it was when it last ended, whatever ended it. Once asked is closed, it goes on
+	// until all is here that the source had by then, makes the database one that can be written to, and returns nil; also when it had
+	// done so before. What isn't a SourceError is worth another try.
+	KeepUp(ctx context.Context, n Node, s Source, d migration.Database, asked <-chan struct{}, report func(ImportProgress)) error
+	// Complete does what can wait until a database is written to here, and removes what following it has left in it. It may be repeated.
+	Complete(ctx context.Context, n Node, d migration.Database, report func(ImportProgress)) error
+	// Release removes from a source what following it takes there.
+	Release(ctx context.Context, s Source, d migration.Database) error
+	// Leftovers are the statements by which a source's owner does the same.
+	Leftovers(d migration.Database) string
+}
+
+// ImportProgress is what an import reports: another phase, how far a table is, or how far behind its source a database is.
 type ImportProgress struct {
 	Phase migration.Phase
 	Table *migration.Table
+	Lag   *migration.Lag
 }

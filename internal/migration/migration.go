@@ -22,8 +22,11 @@ type ID int64
 // Mode is how data comes over.
 type Mode string
 
-// Dump copies the data once, as of one moment.
-const Dump Mode = "dump"
+// Dump copies the data once, as of one moment. Replicate goes on with what is written afterwards, until the cutover.
+const (
+	Dump      Mode = "dump"
+	Replicate Mode = "replicate"
+)
 
 // Status is how far a migration is.
 type Status string
@@ -69,6 +72,11 @@ type Database struct {
 	// is ours to remove.
 	Making bool `json:"making,omitempty"`
 	Made   bool `json:"made,omitempty"`
+	// Slot names what a source keeps for us while it is followed; "" for a copy as of one moment.
+	Slot string `json:"slot,omitempty"`
+	// Followed reports whether it was copied and is followed from there, Open whether it was cut over: what is in it is its owner's from then on.
+	Followed bool `json:"followed,omitempty"`
+	Open     bool `json:"open,omitempty"`
 	// Done reports whether it is complete.
 	Done bool `json:"done,omitempty"`
 }
@@ -83,7 +91,9 @@ type Migration struct {
 	Databases []Database
 	Status    Status
 	Progress  Progress
-	// Problem is why it failed, for people.
+	// Cutover is when its cutover was asked for.
+	Cutover *time.Time
+	// Problem is why it failed, or what is left to do, for people.
 	Problem  string
 	Created  time.Time
 	Finished *time.Time
@@ -92,14 +102,27 @@ type Migration struct {
 // Phase is what is being done.
 type Phase string
 
-// The phases, in their order; all but the first come once for each database.
+// The phases, in their order; those from Schema to Analyzing come once for each database, those after it only where a source is followed.
 const (
 	Checking  Phase = "checking"
 	Schema    Phase = "schema"
 	Copying   Phase = "copying"
 	Indexes   Phase = "indexes"
 	Analyzing Phase = "analyzing"
+	// Following keeps up with the source, CuttingOver waits for what it had when the cutover was asked for. From Validating on the databases
+	// here are what applications may write to.
+	Following   Phase = "following"
+	CuttingOver Phase = "cutting_over"
+	Validating  Phase = "validating"
 )
+
+// Lag is how far behind its source a database is.
+type Lag struct {
+	// Bytes is how much the source has logged since what was written here last.
+	Bytes int64 `json:"bytes"`
+	// Seconds is how long ago all was here that the source had, whole; 0 while it is.
+	Seconds int64 `json:"seconds"`
+}
 
 // Progress is how far a migration is. It is written as JSON into rows.
 type Progress struct {
@@ -114,6 +137,8 @@ type Progress struct {
 	TablesDone int       `json:"tables_done,omitempty"`
 	TablesAll  int       `json:"tables_all,omitempty"`
 	Problems   []Problem `json:"problems,omitempty"`
+	// Lag is that of the database that is furthest behind; nil while none is followed.
+	Lag *Lag `json:"lag,omitempty"`
 }
 
 // MostTables is how many tables are shown one by one.
@@ -183,8 +208,11 @@ func Validate(engine cluster.Engine, m Migration, password string) (faults fault
 	if s.CA != "" && s.TLS != Verify {
 		faults.Add("source.ca", "Is only for tls: verify")
 	}
-	if m.Mode != Dump {
-		faults.Add("mode", "Must be dump")
+	switch {
+	case m.Mode != Dump && m.Mode != Replicate:
+		faults.Add("mode", "Must be dump or replicate")
+	case m.Mode == Replicate && engine == cluster.MySQL:
+		faults.Add("mode", "Must be dump: a MariaDB or MySQL can't be followed")
 	}
 	return append(faults, validateDatabases(engine, m.Databases)...)
 }

@@ -39,8 +39,11 @@ func (w *work) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := w.tellMigration(ctx, m.ID)
+	t := w.tellMigration(ctx, m)
 	err = w.bringAll(t.ctx, &m, source, t)
+	if err == nil && m.Mode == migration.Replicate {
+		err = w.followAll(t.ctx, &m, source, t)
+	}
 	m.Progress = t.end()
 	if errors.Is(context.Cause(t.ctx), errCanceled) {
 		return w.cancelMigration(ctx, m)
@@ -48,7 +51,7 @@ func (w *work) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.endMigration(ctx, m, migration.Finished, "")
+	return w.endMigration(ctx, m, migration.Finished, w.release(ctx, m))
 }
 
 func (w *work) importSource(ctx context.Context, m migration.Migration) (platform.ImportSource, error) {
@@ -67,11 +70,14 @@ func (w *work) disk() int64 {
 
 // bringAll brings over those databases that aren't complete yet.
 func (w *work) bringAll(ctx context.Context, m *migration.Migration, source platform.ImportSource, t *migrationTeller) error {
+	if !slices.ContainsFunc(m.Databases, func(d migration.Database) bool { return !d.Done && !d.Followed }) {
+		return nil
+	}
 	if err := w.examine(ctx, m, source, t); err != nil {
 		return err
 	}
 	for i := range m.Databases {
-		if m.Databases[i].Done {
+		if m.Databases[i].Done || m.Databases[i].Followed {
 			continue
 		}
 		if err := w.bringOne(ctx, m, i, source, t); err != nil {
@@ -86,7 +92,7 @@ func (w *work) examine(ctx context.Context, m *migration.Migration, source platf
 	t.change(func(p *migration.Progress) { p.Phase = migration.Checking })
 	short, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
-	report, err := w.Driver.Examine(short, w.c.ID, source, m.Databases)
+	report, err := w.Driver.Examine(short, w.c.ID, source, m.Mode, m.Databases)
 	if err != nil {
 		return err
 	}
@@ -110,7 +116,11 @@ func (w *work) bringOne(ctx context.Context, m *migration.Migration, i int, sour
 	if err != nil {
 		return fmt.Errorf("bring a database over: %w", err)
 	}
-	m.Databases[i].Done = true
+	if m.Mode == migration.Replicate {
+		m.Databases[i].Followed = true
+	} else {
+		m.Databases[i].Done = true
+	}
 	return w.Store.SaveMigrationDatabases(ctx, m.ID, m.Databases)
 }
 
@@ -129,6 +139,9 @@ func (w *work) makeTarget(ctx context.Context, m *migration.Migration, i int) er
 		return &impossible{reason: fmt.Sprintf("There is a database %s already; nothing is brought over into one that is there.", d.To)}
 	}
 	d.Making, d.Made = true, false
+	if m.Mode == migration.Replicate && d.Slot == "" {
+		d.Slot = newSlot()
+	}
 	if err := w.Store.SaveMigrationDatabases(ctx, m.ID, m.Databases); err != nil {
 		return err
 	}
@@ -162,7 +175,7 @@ func (w *work) targetThere(ctx context.Context, d migration.Database) (there boo
 
 // dropTarget removes what an earlier run has left of a database that isn't complete.
 func (w *work) dropTarget(ctx context.Context, d *migration.Database) error {
-	if d.Done || !d.Making {
+	if d.Done || d.Open || !d.Making {
 		return nil
 	}
 	there, err := w.targetThere(ctx, *d)
@@ -198,7 +211,7 @@ func (w *work) cancelMigration(ctx context.Context, m migration.Migration) error
 	if err := w.dropTargets(ctx, m); err != nil {
 		return err
 	}
-	return w.endMigration(ctx, m, migration.Canceled, "It was canceled.")
+	return w.endMigration(ctx, m, migration.Canceled, join("It was canceled.", keptOpen(m), w.release(ctx, m)))
 }
 
 // giveMigrationUp ends one that can't be carried out. A database that can't be removed now is told of.
@@ -207,13 +220,16 @@ func (w *work) giveMigrationUp(ctx context.Context, reason string) error {
 	if err != nil {
 		return fmt.Errorf("read migration %d: %w", w.op.Params.Migration, err)
 	}
+	if c, err := w.Store.ClusterForWork(ctx, w.c.ID); err == nil && c.Deleted != nil {
+		return w.gone(ctx)
+	}
 	short, cancel := context.WithTimeout(ctx, w.Limits.Pass)
 	defer cancel()
 	if err := w.dropTargets(short, m); err != nil {
 		w.log.WarnContext(ctx, "remove what was brought over", "error", err)
 		reason += " What was brought over so far couldn't be removed; delete the logical database."
 	}
-	return w.endMigration(ctx, m, migration.Failed, reason)
+	return w.endMigration(ctx, m, migration.Failed, join(reason, keptOpen(m), w.release(ctx, m)))
 }
 
 func (w *work) endMigration(ctx context.Context, m migration.Migration, status migration.Status, problem string) error {
@@ -243,8 +259,13 @@ type migrationTeller struct {
 }
 
 // tellMigration begins to write down how far a migration is, until end.
-func (w *work) tellMigration(ctx context.Context, id migration.ID) *migrationTeller {
+func (w *work) tellMigration(ctx context.Context, m migration.Migration) *migrationTeller {
+	id := m.ID
 	t := &migrationTeller{all: map[string]migration.Table{}, at: map[string]int{}}
+	if w.op.Params.Follows { // what was copied stays told
+		t.progress = m.Progress
+		t.progress.Lag = nil
+	}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	t.ended.Go(func() {
 		tick := time.NewTicker(w.Limits.Report)
@@ -272,6 +293,10 @@ func (w *work) noteMigration(t *migrationTeller, id migration.ID) error {
 	if status == migration.Canceling {
 		t.cancel(errCanceled)
 		return nil
+	}
+	if p.Lag != nil {
+		message := fmt.Sprintf("It follows its source, %d s behind.", p.Lag.Seconds)
+		return w.Store.ProgressOperation(t.ctx, w.op.ID, followingPercent, message, followsAlive)
 	}
 	message := fmt.Sprintf("%d MB of about %d MB are brought over.", p.Bytes>>20, p.TotalBytes>>20)
 	return w.Store.ProgressOperation(t.ctx, w.op.ID, percent(p.Bytes, p.TotalBytes), message, aliveFor)

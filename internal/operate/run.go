@@ -75,6 +75,8 @@ type Limits struct {
 	Configure time.Duration
 	// Copying is the same for backups, restores and forks: GiveUp unless set.
 	Copying time.Duration
+	// Following is for how long a source is tried that is followed and can't be reached: 1 h unless set.
+	Following time.Duration
 	// Long bounds a pass that copies all of a database: 12 h unless set, below
 	// the job queue's own limit.
 	Long time.Duration
@@ -95,7 +97,7 @@ func (l Limits) withDefaults() Limits {
 	for _, d := range []struct {
 		limit *time.Duration
 		value time.Duration
-	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.Copies, time.Minute}, {&l.GiveUp, 10 * time.Minute}, {&l.Configure, time.Minute}, {&l.Long, 12 * time.Hour}, {&l.Report, time.Second}, {&l.Seen, time.Second}, {&l.Archived, backup.ArchiveDelay}} {
+	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.Copies, time.Minute}, {&l.GiveUp, 10 * time.Minute}, {&l.Configure, time.Minute}, {&l.Long, 12 * time.Hour}, {&l.Following, time.Hour}, {&l.Report, time.Second}, {&l.Seen, time.Second}, {&l.Archived, backup.ArchiveDelay}} {
 		if *d.limit == 0 {
 			*d.limit = d.value
 		}
@@ -116,7 +118,7 @@ const leastAttempts = 3
 // Operator carries operations out.
 type Operator struct {
 	Options
-	backups, restores, imports *slots
+	backups, restores, imports, follows *slots
 }
 
 // New makes an Operator.
@@ -125,7 +127,7 @@ func New(o Options) *Operator {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Operator{Options: o, backups: newSlots(o.Limits.AtOnce), restores: newSlots(o.Limits.AtOnce), imports: newSlots(o.Limits.AtOnce)}
+	return &Operator{Options: o, backups: newSlots(o.Limits.AtOnce), restores: newSlots(o.Limits.AtOnce), imports: newSlots(o.Limits.AtOnce), follows: newSlots(followsAtOnce)}
 }
 
 // Run takes one pass over an operation. Repeating it is harmless, also at the
@@ -217,6 +219,11 @@ func (r *Operator) begin(ctx context.Context, id operation.ID) (*work, error) {
 
 // gone ends an operation whose cluster isn't there any more.
 func (w *work) gone(ctx context.Context) error {
+	if w.op.Action == operation.Migration && w.c.ID != 0 {
+		if m, err := w.Store.MigrationForWork(ctx, w.op.Params.Migration); err == nil && !m.Status.Ended() {
+			w.release(ctx, m)
+		}
+	}
 	status, message := operation.FailedStatus, "The database was deleted."
 	if w.op.Action == operation.Delete {
 		status, message = operation.Finished, ""
@@ -248,6 +255,9 @@ func (w *work) pass(ctx context.Context) (again time.Duration, err error) {
 	}
 	if ctx.Err() != nil {
 		return 0, fmt.Errorf("interrupted: %w", err)
+	}
+	if errors.Is(err, errFollows) {
+		return goOnFollowing, w.putOff(ctx, w.op, "It follows its source.")
 	}
 	if impossible, ok := errors.AsType[*impossible](err); ok && !w.endless() {
 		return w.giveUp(ctx, impossible.reason, err)
@@ -312,7 +322,7 @@ func (w *work) endless() bool {
 
 // exhausted reports whether the operation has been tried for long enough.
 func (w *work) exhausted() bool {
-	return !w.endless() && w.op.Attempt >= leastAttempts &&
+	return !w.endless() && !w.op.Params.Follows && w.op.Attempt >= leastAttempts &&
 		w.op.Started != nil && w.Now().Sub(*w.op.Started) >= w.patience()
 }
 

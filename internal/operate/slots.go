@@ -55,6 +55,9 @@ func (r *Operator) slotsOf(op operation.Operation) *slots {
 	case operation.Restore, operation.Upgrade, operation.UpgradeCheck:
 		return r.restores
 	case operation.Migration:
+		if op.Params.Follows {
+			return r.follows
+		}
 		return r.imports
 	case operation.Delete:
 		if op.Params.Final && !op.Params.Touched {

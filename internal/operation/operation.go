@@ -163,6 +163,8 @@ type Params struct {
 	BackupLabel string `json:"backup_label,omitempty"`
 	// Migration is the one that is carried out.
 	Migration migration.ID `json:"migration,omitempty"`
+	// Follows reports whether its databases were copied and follow their source.
+	Follows bool `json:"follows,omitempty"`
 	// Fork is the database whose backup a new one is made of.
 	Fork cluster.ID `json:"fork,omitempty"`
 	// Failed reports whether the database had failed before it was to be restored.

@@ -62,22 +62,33 @@ func NewImportSource(m migration.Source, password string, disk int64, dialer Sou
 	return s, nil
 }
 
-// ImportProgress is what an import reports: another phase, or how far a table is.
+// ImportProgress is what an import reports: another phase, how far a table is, or how far behind its source a database is.
 type ImportProgress struct {
 	Phase migration.Phase
 	Table *migration.Table
+	Lag   *migration.Lag
 }
 
 // Importer is the part of a Driver that brings databases over from servers elsewhere. It holds no lease, and wakes no cluster that
 // sleeps. What the source has to answer for is a *CustomerError.
 type Importer interface {
 	// Examine asks a source whether databases can be brought over into a cluster.
-	Examine(ctx context.Context, id cluster.ID, from ImportSource, databases []migration.Database) (migration.Report, error)
+	Examine(ctx context.Context, id cluster.ID, from ImportSource, mode migration.Mode, databases []migration.Database) (migration.Report, error)
 	// Empty reports whether there is nothing in a logical database of a cluster's.
 	Empty(ctx context.Context, id cluster.ID, database string) (bool, error)
 	// Import fills an empty logical database of a cluster's with one of a source's. What it leaves when it fails is in that logical
 	// database alone. tell is called from one goroutine at a time.
 	Import(ctx context.Context, id cluster.ID, from ImportSource, database migration.Database, report func(ImportProgress)) error
+	// KeepUp goes on with a database that was brought over with a Slot: it writes what the source has written since, until asked is closed and all is
+	// here that the source had by then. Then the database is its owner's, and nil is returned, also by further calls. A *CustomerError that isn't
+	// Passing ends it for good; after anything else it goes on where it was.
+	KeepUp(ctx context.Context, id cluster.ID, from ImportSource, database migration.Database, asked <-chan struct{}, report func(ImportProgress)) error
+	// Complete does what can wait until a database was cut over, and removes what following has left in it. It may be repeated.
+	Complete(ctx context.Context, id cluster.ID, database migration.Database, report func(ImportProgress)) error
+	// Release removes from a source what following it takes there; the cluster may be gone.
+	Release(ctx context.Context, c cluster.Cluster, from ImportSource, database migration.Database) error
+	// Leftovers are the statements by which the source's owner can do the same.
+	Leftovers(c cluster.Cluster, database migration.Database) string
 }
 
 // NoImports is what customers are told whose region's platform can't bring databases over.

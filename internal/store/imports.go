@@ -20,14 +20,14 @@ var MigrationFields = filter.Fields{"id": filter.Number, "status": filter.Text, 
 
 var migrationColumns = columns{"id": "id", "status": "status", "created": shown("created")}
 
-const selectMigration = `SELECT id, account_id, cluster_id, host, port, username, tls, ca, mode, databases, status, progress, problem, created, finished`
+const selectMigration = `SELECT id, account_id, cluster_id, host, port, username, tls, ca, mode, databases, status, progress, cutover, problem, created, finished`
 
 func scanMigration(row pgx.Row, more ...any) (migration.Migration, error) {
 	var m migration.Migration
 	var databases, progress []byte
 	err := row.Scan(append([]any{
 		&m.ID, &m.Account, &m.Cluster, &m.Source.Host, &m.Source.Port, &m.Source.Username, &m.Source.TLS, &m.Source.CA, &m.Mode,
-		&databases, &m.Status, &progress, &m.Problem, &m.Created, &m.Finished,
+		&databases, &m.Status, &progress, &m.Cutover, &m.Problem, &m.Created, &m.Finished,
 	}, more...)...)
 	if err != nil {
 		return m, err
@@ -111,6 +111,18 @@ func (q queries) ProgressMigration(ctx context.Context, id migration.ID, p migra
 	}
 	status, err := q.q.MigrationProgress(ctx, progress, int64(id))
 	return migration.Status(status), classify(err)
+}
+
+// MigrationAsked is what is asked of one that is followed: its status, and whether it is to be cut over.
+func (q queries) MigrationAsked(ctx context.Context, id migration.ID) (status migration.Status, cutover bool, err error) {
+	row, err := q.q.MigrationAsked(ctx, int64(id))
+	return migration.Status(row.Status), row.Cutover != nil, classify(err)
+}
+
+// CutOverMigration asks for the cutover of one that keeps up with its source; again does nothing more.
+func (t *Tx) CutOverMigration(ctx context.Context, of cluster.ID, id migration.ID) error {
+	n, err := t.q.MigrationCutover(ctx, dbsqlc.MigrationCutoverParams{Now: t.now(), ID: int64(id), ClusterID: int64(of)})
+	return oneRow(n, err)
 }
 
 // SaveMigrationDatabases notes which databases are made and which are complete.

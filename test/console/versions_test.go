@@ -12,11 +12,11 @@ import (
 // moves brings a logical database over from a server elsewhere, moves the database to a newer version, deletes it after a last
 // backup, and makes another of that.
 func moves(t *testing.T, w *world) {
-	src := harness.PostgreSQLByHand(t)
+	src := harness.PostgreSQLByHand(t, "wal_level=logical")
 	if _, err := src.Open(t, "postgres").ExecContext(t.Context(), "CREATE DATABASE wares"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := src.Open(t, "wares").ExecContext(t.Context(), "CREATE TABLE kept AS SELECT n FROM generate_series(1, 1000) n"); err != nil {
+	if _, err := src.Open(t, "wares").ExecContext(t.Context(), "CREATE TABLE kept AS SELECT n FROM generate_series(1, 1000) n; ALTER TABLE kept ADD PRIMARY KEY (n)"); err != nil {
 		t.Fatal(err)
 	}
 	d := w.server.CreateActive(harness.Small("older", "postgresql/15"))
@@ -33,6 +33,11 @@ func moves(t *testing.T, w *world) {
 	}
 	w.do(t, press("Calls"), see("The same by hand"), until(`!document.querySelector("dialog").innerText.includes("mover")`), press("Close"),
 		press("Forget the import of wares"), press("Forget"), see("Nothing was brought over yet."))
+	w.do(t, press("Bring a database over"), fill("Host", "127.0.0.1"), fill("Port", fmt.Sprint(src.Port)), fill("User", "mover"), fill("Password", src.Password), choose("TLS", "require"),
+		fill("Database there", "wares"), fill("Its name here", "wares2"), choose("How", "replicate"), press("Begin"), until(`!document.querySelector("dialog")`),
+		until(row("Imports", "127.0.0.1:")+`?.innerText.includes("Follows its source")`), until(row("Imports", "127.0.0.1:")+`.innerText.includes("behind")`),
+		press("Cut the import of wares2 over"), see("Stop what writes there first"), press("Cut over"), until(row("Imports", "127.0.0.1:")+`?.innerText.includes("Done")`), until(row("Logical databases", "wares2")),
+		press("Forget the import of wares2"), press("Forget"), see("Nothing was brought over yet."))
 
 	w.do(t, w.visit(at+"/settings"), see("The servers are PostgreSQL 15"), choose("To", "17"), press("Try it on a copy"), see("The move to 17 went well. Writes would pause for about"),
 		press("Move to this version"), until(`document.querySelector("dialog .danger").disabled`), fill("Type older to go on", "older"), press("Move to this version"), see("The servers are PostgreSQL 17"))

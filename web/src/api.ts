@@ -1256,7 +1256,7 @@ export type MigratedView = {
 
 export type MigrationBody = {
   databases: Array<MigratedBody>;
-  mode?: "dump";
+  mode?: "dump" | "replicate";
   source: SourceBody;
 };
 
@@ -1277,11 +1277,14 @@ export type MigrationReportView = {
 export type MigrationView = {
   bytes: number;
   created: string;
+  cutover: string | null;
   databases: Array<MigratedView>;
   finished: string | null;
   id: number;
-  mode: "dump";
-  phase: "checking" | "schema" | "copying" | "indexes" | "analyzing" | null;
+  lag_bytes: number | null;
+  lag_seconds: number | null;
+  mode: "dump" | "replicate";
+  phase: "checking" | "schema" | "copying" | "indexes" | "analyzing" | "following" | "cutting_over" | "validating" | null;
   problem: string | null;
   problems: Array<MigrationProblemView>;
   source: SourceView;
@@ -2121,6 +2124,7 @@ export interface Operations {
   "POST /v4/databases/mysql/instances/{instanceId}/migrations/check": { in: MigrationBody; out: MigrationReportView };
   "GET /v4/databases/mysql/instances/{instanceId}/migrations/{migrationId}": { in: undefined; out: MigrationView };
   "DELETE /v4/databases/mysql/instances/{instanceId}/migrations/{migrationId}": { in: undefined; out: Empty };
+  "POST /v4/databases/mysql/instances/{instanceId}/migrations/{migrationId}/cutover": { in: undefined; out: MigrationView };
   "GET /v4/databases/mysql/instances/{instanceId}/nodes": { in: undefined; out: NodesView };
   "GET /v4/databases/mysql/instances/{instanceId}/nodes/history": { in: undefined; out: ListPrimaryChangeView };
   "POST /v4/databases/mysql/instances/{instanceId}/patch": { in: undefined; out: Empty };
@@ -2182,6 +2186,7 @@ export interface Operations {
   "POST /v4/databases/postgresql/instances/{instanceId}/migrations/check": { in: MigrationBody; out: MigrationReportView };
   "GET /v4/databases/postgresql/instances/{instanceId}/migrations/{migrationId}": { in: undefined; out: MigrationView };
   "DELETE /v4/databases/postgresql/instances/{instanceId}/migrations/{migrationId}": { in: undefined; out: Empty };
+  "POST /v4/databases/postgresql/instances/{instanceId}/migrations/{migrationId}/cutover": { in: undefined; out: MigrationView };
   "GET /v4/databases/postgresql/instances/{instanceId}/nodes": { in: undefined; out: NodesView };
   "GET /v4/databases/postgresql/instances/{instanceId}/nodes/history": { in: undefined; out: ListPrimaryChangeView };
   "POST /v4/databases/postgresql/instances/{instanceId}/patch": { in: undefined; out: Empty };

@@ -10,6 +10,7 @@ import { Alert, Button, Choice, FormDialog, Items, Problems, Status, Sure, Text,
 import { may } from "./who";
 
 const active = (m: MigrationView) => m.status === "pending" || m.status === "running" || m.status === "canceling";
+const follows = (m: MigrationView) => m.status === "running" && m.phase === "following" && !m.cutover;
 const nameOf = (m: MigrationView) => m.databases.map((d) => d.as).join(", ");
 
 // done reads again what an import brings.
@@ -43,6 +44,10 @@ export function Imports({ done, ...props }: Props & { done: () => void }) {
       form={(_, close) => <ImportForm {...props} close={close} done={() => read.read()} />}
       more={[
         {
+          text: T.imports.cutover, label: (m) => T.imports.cutoverOf(nameOf(m)), when: follows,
+          dialog: (m, close) => <CutOver {...props} of={m} close={close} done={() => read.read()} />,
+        },
+        {
           text: T.cancel, label: (m) => T.imports.cancelOf(nameOf(m)), when: (m) => active(m) && m.status !== "canceling",
           dialog: (m, close) => <End {...props} of={m} title={T.imports.cancelTitle} text={T.imports.cancelText} action={T.imports.cancelTitle} close={close} done={() => read.read()} />,
         },
@@ -61,7 +66,7 @@ function State({ of: m }: { of: MigrationView }) {
   const percent = m.status === "running" && m.total_bytes > 0 ? Math.min(99, Math.floor((m.bytes / m.total_bytes) * 100)) : undefined;
   return (
     <>
-      <Status of={m.status} percent={percent} /> {m.status === "running" && m.phase && T.imports.phases[m.phase]} {m.problem && <span class="quiet">{plain(m.problem)}</span>}
+      <Status of={m.status} percent={percent} /> {m.status === "running" && m.phase && T.imports.phases[m.phase]} {m.lag_seconds !== null && m.lag_bytes !== null && <span class="quiet">{T.imports.behind(m.lag_seconds, bytes(m.lag_bytes))}</span>} {m.problem && <span class="quiet">{plain(m.problem)}</span>}
     </>
   );
 }
@@ -73,6 +78,11 @@ function End({ db, path, of, title, text, action, close, done }: EndProps) {
   return <Sure title={title} text={<p>{text}</p>} action={action} kind="danger" close={close} run={run} />;
 }
 
+function CutOver({ db, path, of, close, done }: Props & { of: MigrationView; close: () => void; done: () => void }) {
+  const run = () => call(`POST /v4/databases/${db.engine}/instances/{instanceId}/migrations/{migrationId}/cutover`, { path: { ...path, migrationId: of.id } }).then(done);
+  return <Sure title={T.imports.cutover} text={<p>{T.imports.cutoverText}</p>} action={T.imports.cutover} close={close} run={run} />;
+}
+
 function ImportForm({ db, path, close, done }: Props & { close: () => void; done: () => void }) {
   const [host, setHost] = useState("");
   const [port, setPort] = useState(db.engine === "postgresql" ? "5432" : "3306");
@@ -82,14 +92,16 @@ function ImportForm({ db, path, close, done }: Props & { close: () => void; done
   const [ca, setCA] = useState("");
   const [name, setName] = useState("");
   const [as, setAs] = useState("");
+  const [mode, setMode] = useState<NonNullable<MigrationBody["mode"]>>("dump");
   const [report, setReport] = useState<MigrationReportView>();
   const checking = useAction();
   const at = `/v4/databases/${db.engine}/instances/{instanceId}/migrations` as const;
   const body: MigrationBody = {
     source: { host, port: Number(port), username, password, tls, ...(tls === "verify" && ca.trim() !== "" ? { ca } : {}) },
     databases: [{ name, ...(as === "" ? {} : { as }) }],
+    mode,
   };
-  const fields = ["source.host", "source.port", "source.username", "source.password", "source.tls", "source.ca", "databases"];
+  const fields = ["source.host", "source.port", "source.username", "source.password", "source.tls", "source.ca", "databases", "mode"];
   const check = async () => {
     setReport(undefined);
     await checking.run(async () => setReport(await call(`POST ${at}/check`, { path, body })));
@@ -108,6 +120,7 @@ function ImportForm({ db, path, close, done }: Props & { close: () => void; done
             {tls === "verify" && <Text label={T.imports.ca} name="source.ca" rows={3} failure={failure} hint={T.imports.caHint} value={ca} set={setCA} />}
             <Text label={T.imports.database} name="databases" failure={failure} value={name} set={setName} />
             <Text label={T.imports.as} name="databases.as" hint={T.imports.asHint} value={as} set={setAs} />
+            {db.engine === "postgresql" && <Choice label={T.imports.mode} name="mode" failure={failure} hint={T.imports.modeHint} value={mode} set={(to) => setMode(to as typeof mode)} of={Object.entries(T.imports.modes)} />}
             <Button disabled={checking.busy} onClick={() => void check()}>
               {T.imports.check}
             </Button>

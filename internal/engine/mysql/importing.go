@@ -70,7 +70,7 @@ func program(n engine.Node, mariadb, plain string) (string, error) {
 }
 
 // Examine implements engine.Importer.
-func (d *Driver) Examine(ctx context.Context, n engine.Node, s engine.Source, databases []migration.Database) (r migration.Report, err error) {
+func (d *Driver) Examine(ctx context.Context, n engine.Node, s engine.Source, _ migration.Mode, databases []migration.Database) (r migration.Report, err error) {
 	if _, err := program(n, "mariadb-dump", "mysqldump"); err != nil {
 		return r, err
 	}

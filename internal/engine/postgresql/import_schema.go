@@ -138,28 +138,37 @@ var leftOut = regexp.MustCompile(`^[0-9]+; [0-9]+ [0-9]+ (COMMENT - EXTENSION|CO
 // apply makes a section of the schema in the target. It is the server that reads the statements, and no program of its: what psql would take for
 // a command of its own is an error there.
 func (i *importing) apply(ctx context.Context, schema []byte, section string) error {
-	listing, err := i.restore(ctx, schema, nil, "--list")
+	plain, err := i.script(ctx, schema, section, func([]byte) bool { return true })
 	if err != nil {
 		return err
 	}
+	if _, err := query(ctx, i.target, plain); err != nil {
+		return targetFailed("take the source's schema", err)
+	}
+	return nil
+}
+
+// script is a section of the schema as SQL, of what takes keeps by its line in the schema's table of contents.
+func (i *importing) script(ctx context.Context, schema []byte, section string, takes func(line []byte) bool) (string, error) {
+	listing, err := i.restore(ctx, schema, nil, "--list")
+	if err != nil {
+		return "", err
+	}
 	var kept bytes.Buffer
 	for line := range bytes.Lines(listing) {
-		if !leftOut.Match(line) {
+		if !leftOut.Match(line) && takes(line) {
 			kept.Write(line)
 		}
 	}
 	script, err := i.restore(ctx, schema, kept.Bytes(), "--no-owner", "--no-privileges", "--section="+section, "--use-list="+path.Join(i.tools.Dir(), "list"), "--file=-")
 	if err != nil {
-		return err
+		return "", err
 	}
 	plain, err := io.ReadAll(migration.Unrestricted(bytes.NewReader(script)))
 	if err != nil {
-		return fmt.Errorf("read the schema: %w", err)
+		return "", fmt.Errorf("read the schema: %w", err)
 	}
-	if _, err := query(ctx, i.target, string(plain)); err != nil {
-		return targetFailed("take the source's schema", err)
-	}
-	return nil
+	return string(plain), nil
 }
 
 // restore has pg_restore, which asks no server, say something of a schema.

@@ -53,16 +53,16 @@ func (i *importing) tables(ctx context.Context) ([]sourceTable, error) {
 	for _, r := range rows {
 		const columns = 4
 		if len(r) != columns {
-			return nil, &engine.SourceError{Reason: "The source doesn't answer as a PostgreSQL server does."}
+			return nil, errNotPostgreSQL
 		}
 		size, err := strconv.ParseInt(r[2], 10, 64)
 		if err != nil {
-			return nil, &engine.SourceError{Reason: "The source doesn't answer as a PostgreSQL server does."}
+			return nil, errNotPostgreSQL
 		}
 		var names []string
 		if r[3] != "" {
 			if err := json.Unmarshal([]byte(r[3]), &names); err != nil {
-				return nil, &engine.SourceError{Reason: "The source doesn't answer as a PostgreSQL server does."}
+				return nil, errNotPostgreSQL
 			}
 		}
 		for n := range names {
@@ -220,7 +220,7 @@ func (i *importing) setSequences(ctx context.Context) error {
 		var ask, set strings.Builder
 		for n, r := range batch {
 			if len(r) != 2 {
-				return &engine.SourceError{Reason: "The source doesn't answer as a PostgreSQL server does."}
+				return errNotPostgreSQL
 			}
 			if n > 0 {
 				ask.WriteString(" UNION ALL ")
@@ -234,7 +234,7 @@ func (i *importing) setSequences(ctx context.Context) error {
 		for _, r := range rows {
 			n, value, err := sequenceValue(r)
 			if err != nil || n < 0 || n >= len(batch) {
-				return &engine.SourceError{Reason: "The source doesn't answer as a PostgreSQL server does."}
+				return errNotPostgreSQL
 			}
 			fmt.Fprintf(&set, "SELECT setval(%s, %d, %t);", quoteText(quoteName(batch[n][0])+"."+quoteName(batch[n][1])), value, r[2] == "t")
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"regexp"
@@ -12,16 +13,20 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"steward/internal/engine"
 	"steward/internal/insight"
 	"steward/internal/migration"
 )
 
-var _ engine.Importer = Driver{}
+var _ engine.Follower = Driver{}
+
+// errNotPostgreSQL is what is told of a source that answers something else.
+var errNotPostgreSQL = &engine.SourceError{Reason: "The source doesn't answer as a PostgreSQL server does."}
 
 // atSource connects to a source's database. Names that nobody chose decide nothing: the path is the catalog's.
-func atSource(ctx context.Context, s engine.Source, database string) (*pgconn.PgConn, error) {
+func atSource(ctx context.Context, s engine.Source, database string, as ...func(*pgconn.Config)) (*pgconn.PgConn, error) {
 	config, err := pgconn.ParseConfig("host=source port=5432 sslmode=disable")
 	if err != nil {
 		return nil, fmt.Errorf("prepare connection: %w", err)
@@ -31,6 +36,9 @@ func atSource(ctx context.Context, s engine.Source, database string) (*pgconn.Pg
 	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
 	config.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) { return s.Connect(ctx) }
 	config.RuntimeParams = map[string]string{"search_path": "pg_catalog", "client_encoding": "UTF8", "application_name": "steward import", "datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "3", "timezone": "UTC"}
+	for _, change := range as {
+		change(config)
+	}
 	conn, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, sourceFailed(s, err)
@@ -38,26 +46,34 @@ func atSource(ctx context.Context, s engine.Source, database string) (*pgconn.Pg
 	return conn, nil
 }
 
+// replicating makes a connection one that may follow the source.
+func replicating(config *pgconn.Config) {
+	config.RuntimeParams["replication"] = "database"
+	config.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		return pgproto3.NewFrontend(&sizeGuard{Reader: r}, w)
+	}
+}
+
 // sourceFailed is a source's error: what it says by itself is for its owner to put right. Its connections may be cut at any time, which is worth
 // another try.
 func sourceFailed(s engine.Source, err error) error {
 	if given := s.Received.GivenUp(); given != nil {
-		return &engine.SourceError{Reason: "It was given up: " + given.Error() + "."}
+		return &engine.SourceError{Reason: "It was given up: " + given.Error() + ".", Passing: errors.Is(given, engine.ErrSilent)}
 	}
 	if known, ok := errors.AsType[*engine.SourceError](err); ok {
 		return known
 	}
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch {
-		case strings.HasPrefix(refused.Code, "57P"): // it is being stopped or started
+		case strings.HasPrefix(refused.Code, "57P"), refused.Code == "55006": // it is being stopped or started; somebody who has gone still has the slot
 			return fmt.Errorf("the source: %w", err)
 		case refused.Code == "28P01", refused.Code == "28000":
 			return &engine.SourceError{Reason: "The source doesn't let the user in: " + shownText(refused.Message)}
 		}
-		return &engine.SourceError{Reason: "The source refuses: " + shownText(refused.Message)}
+		return &engine.SourceError{Reason: "The source refuses: " + shownText(refused.Message), Passing: passes(refused.Code)}
 	}
 	if lied, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return &engine.SourceError{Reason: "The source can't be connected to as a PostgreSQL server: " + shownText(connectReason(lied))}
+		return &engine.SourceError{Reason: "The source can't be connected to as a PostgreSQL server: " + shownText(connectReason(lied)), Passing: true}
 	}
 	return fmt.Errorf("the source: %w", err)
 }
@@ -140,9 +156,14 @@ func targetFailed(what string, err error) error {
 	case !ok, errors.Is(classify(err), engine.ErrStarting), errors.Is(classify(err), engine.ErrAuthentication):
 		return fmt.Errorf("%s: %w", what, classify(err))
 	case refused.Code == codeReadOnly:
-		return &engine.SourceError{Reason: "The database has no room left for what comes from the source: give it a larger type."}
+		return &engine.SourceError{Reason: "The database has no room left for what comes from the source: give it a larger type.", Passing: true}
 	}
-	return &engine.SourceError{Reason: "The database refuses to " + what + ": " + shownText(refused.Message)}
+	return &engine.SourceError{Reason: "The database refuses to " + what + ": " + shownText(refused.Message), Passing: passes(refused.Code)}
+}
+
+// passes reports whether what a server refuses now it may do later: conflicts, a lack of something, locks, a cancelled statement.
+func passes(code string) bool {
+	return strings.HasPrefix(code, "40") || strings.HasPrefix(code, "53") || code == "55P03" || code == "57014"
 }
 
 // examination is what is asked of a source, or of one of its databases.
@@ -151,6 +172,7 @@ type examination struct {
 	database string
 	// offered are the extensions that can be made here.
 	offered map[string]bool
+	mode    migration.Mode
 }
 
 func (x examination) problem(blocking bool, format string, args ...any) {
@@ -158,7 +180,7 @@ func (x examination) problem(blocking bool, format string, args ...any) {
 }
 
 // Examine implements engine.Importer.
-func (Driver) Examine(ctx context.Context, n engine.Node, s engine.Source, databases []migration.Database) (r migration.Report, err error) {
+func (Driver) Examine(ctx context.Context, n engine.Node, s engine.Source, mode migration.Mode, databases []migration.Database) (r migration.Report, err error) {
 	rows, err := ask(ctx, n, available)
 	if err != nil {
 		return r, fmt.Errorf("list extensions: %w", err)
@@ -169,14 +191,14 @@ func (Driver) Examine(ctx context.Context, n engine.Node, s engine.Source, datab
 		offered[row[0]] = offered[row[0]] || row[trusted] == "t" // others can't be made by a schema's script
 	}
 	for i, database := range databases {
-		if err := examineDatabase(ctx, n, s, examination{&r, database.From, offered}, i == 0); err != nil {
+		if err := examineDatabase(ctx, n, s, examination{&r, database.From, offered, mode}, i == 0, len(databases)); err != nil {
 			return r, fmt.Errorf("database %s: %w", insight.Name(database.From), err)
 		}
 	}
 	return r, nil
 }
 
-func examineDatabase(ctx context.Context, n engine.Node, s engine.Source, x examination, first bool) error {
+func examineDatabase(ctx context.Context, n engine.Node, s engine.Source, x examination, first bool, databases int) error {
 	conn, err := atSource(ctx, s, x.database)
 	if err != nil {
 		return err
@@ -186,8 +208,16 @@ func examineDatabase(ctx context.Context, n engine.Node, s engine.Source, x exam
 		if err := x.server(ctx, s, conn, n); err != nil {
 			return err
 		}
+		if x.mode == migration.Replicate {
+			if err := x.follows(ctx, s, conn, databases); err != nil {
+				return err
+			}
+		}
 	}
-	return x.content(ctx, s, conn)
+	if err := x.content(ctx, s, conn); err != nil || x.mode != migration.Replicate {
+		return err
+	}
+	return x.followsContent(ctx, s, conn)
 }
 
 var versionNumber = regexp.MustCompile(`^[0-9]{5,6}$`)
@@ -199,7 +229,7 @@ func (x examination) server(ctx context.Context, s engine.Source, conn *pgconn.P
 		return err
 	}
 	if len(rows) != 1 || len(rows[0]) != 4 || !versionNumber.MatchString(rows[0][0]) {
-		return &engine.SourceError{Reason: "The source doesn't answer as a PostgreSQL server does."}
+		return errNotPostgreSQL
 	}
 	number, _ := strconv.Atoi(rows[0][0])
 	major, err := majorOf(n.Installation)
@@ -242,12 +272,12 @@ func (x examination) content(ctx context.Context, s engine.Source, conn *pgconn.
 	}
 	const columns = 9
 	if len(rows) != 1 || len(rows[0]) != columns {
-		return &engine.SourceError{Reason: "The source doesn't answer as a PostgreSQL server does."}
+		return errNotPostgreSQL
 	}
 	r := rows[0]
 	size, err := strconv.ParseInt(r[0], 10, 64)
 	if err != nil || size < 0 {
-		return &engine.SourceError{Reason: "The source doesn't answer as a PostgreSQL server does."}
+		return errNotPostgreSQL
 	}
 	x.report.Bytes += size
 	if r[1] == "SQL_ASCII" {
@@ -316,7 +346,14 @@ type importing struct {
 }
 
 func (i *importing) run(ctx context.Context) (err error) {
-	if i.snapshot, err = takeSnapshot(ctx, i.s, i.source); err != nil {
+	var from lsn
+	if i.d.Slot != "" {
+		var holding *pgconn.PgConn
+		if holding, from, err = i.hold(ctx); err != nil {
+			return err
+		}
+		defer closeSoon(ctx, holding)
+	} else if i.snapshot, err = takeSnapshot(ctx, i.s, i.source); err != nil {
 		return err
 	}
 	if i.target, err = atTarget(ctx, i.n, i.d.To); err != nil {
@@ -335,10 +372,13 @@ func (i *importing) run(ctx context.Context) (err error) {
 	if err := i.copyTables(ctx); err != nil {
 		return err
 	}
+	i.report(engine.ImportProgress{Phase: migration.Indexes})
+	if i.d.Slot != "" {
+		return i.leaveToFollow(ctx, schema, from)
+	}
 	if err := i.setSequences(ctx); err != nil {
 		return err
 	}
-	i.report(engine.ImportProgress{Phase: migration.Indexes})
 	if err := i.apply(ctx, schema, "post-data"); err != nil {
 		return err
 	}
@@ -361,7 +401,7 @@ func takeSnapshot(ctx context.Context, s engine.Source, conn *pgconn.PgConn) (st
 		return "", err
 	}
 	if len(rows) != 1 || len(rows[0]) != 1 || !snapshotName.MatchString(rows[0][0]) {
-		return "", &engine.SourceError{Reason: "The source doesn't answer as a PostgreSQL server does."}
+		return "", errNotPostgreSQL
 	}
 	return rows[0][0], nil
 }

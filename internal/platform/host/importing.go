@@ -26,12 +26,12 @@ func (l layout) runImport(id cluster.ID) string {
 }
 
 // Examine implements platform.Importer.
-func (d *Driver) Examine(ctx context.Context, id cluster.ID, from platform.ImportSource, databases []migration.Database) (migration.Report, error) {
+func (d *Driver) Examine(ctx context.Context, id cluster.ID, from platform.ImportSource, mode migration.Mode, databases []migration.Database) (migration.Report, error) {
 	eng, node, err := d.importer(ctx, id)
 	if err != nil {
 		return migration.Report{}, err
 	}
-	r, err := eng.Examine(ctx, node, sourceOf(from), databases)
+	r, err := eng.Examine(ctx, node, sourceOf(from), mode, databases)
 	return r, importFailed(id, err)
 }
 
@@ -58,12 +58,67 @@ func (d *Driver) Empty(ctx context.Context, id cluster.ID, database string) (boo
 	return eng.Empty(ctx, node, database)
 }
 
+// KeepUp implements platform.Importer.
+func (d *Driver) KeepUp(ctx context.Context, id cluster.ID, from platform.ImportSource, database migration.Database, asked <-chan struct{}, report func(platform.ImportProgress)) error {
+	follower, node, err := d.follower(ctx, id)
+	if err != nil {
+		return err
+	}
+	return importFailed(id, follower.KeepUp(ctx, node, sourceOf(from), database, asked, func(t engine.ImportProgress) { report(platform.ImportProgress(t)) }))
+}
+
+// Complete implements platform.Importer.
+func (d *Driver) Complete(ctx context.Context, id cluster.ID, database migration.Database, report func(platform.ImportProgress)) error {
+	follower, node, err := d.follower(ctx, id)
+	if err != nil {
+		return err
+	}
+	return importFailed(id, follower.Complete(ctx, node, database, func(t engine.ImportProgress) { report(platform.ImportProgress(t)) }))
+}
+
+// Release implements platform.Importer.
+func (d *Driver) Release(ctx context.Context, c cluster.Cluster, from platform.ImportSource, database migration.Database) error {
+	eng, err := d.engine(c.Engine)
+	if err != nil {
+		return err
+	}
+	if follower, ok := eng.(engine.Follower); ok {
+		return importFailed(c.ID, follower.Release(ctx, sourceOf(from), database))
+	}
+	return nil
+}
+
+// Leftovers implements platform.Importer.
+func (d *Driver) Leftovers(c cluster.Cluster, database migration.Database) string {
+	eng, err := d.engine(c.Engine)
+	if err != nil {
+		return ""
+	}
+	if follower, ok := eng.(engine.Follower); ok {
+		return follower.Leftovers(database)
+	}
+	return ""
+}
+
+// follower is the driver that keeps up with a source, and the primary as it has to know it.
+func (d *Driver) follower(ctx context.Context, id cluster.ID) (engine.Follower, engine.Node, error) {
+	eng, node, err := d.importer(ctx, id)
+	if err != nil {
+		return nil, node, err
+	}
+	follower, ok := eng.(engine.Follower)
+	if !ok {
+		return nil, node, &platform.CustomerError{Reason: "A database of this engine can't follow another server."}
+	}
+	return follower, node, nil
+}
+
 func sourceOf(from platform.ImportSource) engine.Source { return engine.Source(from) }
 
 // importFailed makes what a source has to answer for the customer's.
 func importFailed(id cluster.ID, err error) error {
 	if theirs, ok := errors.AsType[*engine.SourceError](err); ok {
-		return &platform.CustomerError{Reason: theirs.Reason}
+		return &platform.CustomerError{Reason: theirs.Reason, Passing: theirs.Passing}
 	}
 	if err != nil {
 		return fmt.Errorf("import into cluster %d: %w", id, err)

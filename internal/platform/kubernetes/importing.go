@@ -10,7 +10,7 @@ import (
 )
 
 // Examine implements platform.Importer: the programs that it takes run beside servers, where steward isn't.
-func (*Driver) Examine(context.Context, cluster.ID, platform.ImportSource, []migration.Database) (migration.Report, error) {
+func (*Driver) Examine(context.Context, cluster.ID, platform.ImportSource, migration.Mode, []migration.Database) (migration.Report, error) {
 	return migration.Report{}, fault.NewPrecondition("%s", platform.NoImports)
 }
 
@@ -23,3 +23,21 @@ func (*Driver) Import(context.Context, cluster.ID, platform.ImportSource, migrat
 func (*Driver) Empty(context.Context, cluster.ID, string) (bool, error) {
 	return false, fault.NewPrecondition("%s", platform.NoImports)
 }
+
+// KeepUp implements platform.Importer.
+func (*Driver) KeepUp(context.Context, cluster.ID, platform.ImportSource, migration.Database, <-chan struct{}, func(platform.ImportProgress)) error {
+	return &platform.CustomerError{Reason: platform.NoImports}
+}
+
+// Complete implements platform.Importer.
+func (*Driver) Complete(context.Context, cluster.ID, migration.Database, func(platform.ImportProgress)) error {
+	return &platform.CustomerError{Reason: platform.NoImports}
+}
+
+// Release implements platform.Importer: nothing was followed.
+func (*Driver) Release(context.Context, cluster.Cluster, platform.ImportSource, migration.Database) error {
+	return nil
+}
+
+// Leftovers implements platform.Importer.
+func (*Driver) Leftovers(cluster.Cluster, migration.Database) string { return "" }

@@ -40,6 +40,8 @@ const (
 	StepInspect   Step = "inspect"
 	StepInside    Step = "inside"
 	StepImport    Step = "import"
+	StepFollow    Step = "follow"
+	StepRelease   Step = "release"
 )
 
 // Steps are all of them, for harnesses that fail each in turn.

@@ -13,7 +13,7 @@ import (
 )
 
 // Examine implements platform.Importer: a source is whatever takes a connection, and reports what it says of itself.
-func (d *Driver) Examine(ctx context.Context, id cluster.ID, from platform.ImportSource, databases []migration.Database) (r migration.Report, err error) {
+func (d *Driver) Examine(ctx context.Context, id cluster.ID, from platform.ImportSource, _ migration.Mode, databases []migration.Database) (r migration.Report, err error) {
 	err = d.faults.around(ctx, StepImport, id, func() error {
 		r, err = examine(ctx, from, databases)
 		return err
@@ -60,3 +60,35 @@ func (d *Driver) Import(ctx context.Context, id cluster.ID, from platform.Import
 
 // Empty implements platform.Importer: nothing is kept of what was brought over.
 func (d *Driver) Empty(context.Context, cluster.ID, string) (bool, error) { return true, nil }
+
+// KeepUp implements platform.Importer: a source writes nothing, and is as far as it was until it is cut over.
+func (d *Driver) KeepUp(ctx context.Context, id cluster.ID, _ platform.ImportSource, _ migration.Database, asked <-chan struct{}, report func(platform.ImportProgress)) error {
+	return d.faults.around(ctx, StepFollow, id, func() error {
+		report(platform.ImportProgress{Phase: migration.Following})
+		report(platform.ImportProgress{Lag: &migration.Lag{}})
+		select {
+		case <-asked:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
+// Complete implements platform.Importer.
+func (d *Driver) Complete(ctx context.Context, id cluster.ID, _ migration.Database, report func(platform.ImportProgress)) error {
+	return d.faults.around(ctx, StepFollow, id, func() error {
+		report(platform.ImportProgress{Phase: migration.Validating})
+		return nil
+	})
+}
+
+// Release implements platform.Importer.
+func (d *Driver) Release(ctx context.Context, c cluster.Cluster, _ platform.ImportSource, _ migration.Database) error {
+	return d.faults.around(ctx, StepRelease, c.ID, func() error { return nil })
+}
+
+// Leftovers implements platform.Importer.
+func (*Driver) Leftovers(_ cluster.Cluster, database migration.Database) string {
+	return "forget " + database.Slot + ";"
+}

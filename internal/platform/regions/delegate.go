@@ -352,12 +352,12 @@ func (r *Router) Extend(ctx context.Context, id cluster.ID, database string, wor
 }
 
 // Examine implements platform.Importer.
-func (r *Router) Examine(ctx context.Context, id cluster.ID, from platform.ImportSource, databases []migration.Database) (migration.Report, error) {
+func (r *Router) Examine(ctx context.Context, id cluster.ID, from platform.ImportSource, mode migration.Mode, databases []migration.Database) (migration.Report, error) {
 	d, err := r.look(ctx, id)
 	if err != nil {
 		return migration.Report{}, err
 	}
-	return d.Examine(ctx, id, from, databases)
+	return d.Examine(ctx, id, from, mode, databases)
 }
 
 // Import implements platform.Importer.
@@ -376,4 +376,40 @@ func (r *Router) Empty(ctx context.Context, id cluster.ID, database string) (boo
 		return false, err
 	}
 	return d.Empty(ctx, id, database)
+}
+
+// KeepUp implements platform.Importer.
+func (r *Router) KeepUp(ctx context.Context, id cluster.ID, from platform.ImportSource, database migration.Database, asked <-chan struct{}, report func(platform.ImportProgress)) error {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return err
+	}
+	return d.KeepUp(ctx, id, from, database, asked, report)
+}
+
+// Complete implements platform.Importer.
+func (r *Router) Complete(ctx context.Context, id cluster.ID, database migration.Database, report func(platform.ImportProgress)) error {
+	d, err := r.look(ctx, id)
+	if err != nil {
+		return err
+	}
+	return d.Complete(ctx, id, database, report)
+}
+
+// Release implements platform.Importer.
+func (r *Router) Release(ctx context.Context, c cluster.Cluster, from platform.ImportSource, database migration.Database) error {
+	d, err := r.change(c)
+	if err != nil {
+		return err
+	}
+	return d.Release(ctx, c, from, database)
+}
+
+// Leftovers implements platform.Importer.
+func (r *Router) Leftovers(c cluster.Cluster, database migration.Database) string {
+	d, err := r.change(c)
+	if err != nil {
+		return ""
+	}
+	return d.Leftovers(c, database)
 }

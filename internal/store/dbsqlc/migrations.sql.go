@@ -10,6 +10,22 @@ import (
 	"time"
 )
 
+const migrationAsked = `-- name: MigrationAsked :one
+SELECT status, cutover FROM migrations WHERE id = $1
+`
+
+type MigrationAskedRow struct {
+	Status  string
+	Cutover *time.Time
+}
+
+func (q *Queries) MigrationAsked(ctx context.Context, id int64) (MigrationAskedRow, error) {
+	row := q.db.QueryRow(ctx, migrationAsked, id)
+	var i MigrationAskedRow
+	err := row.Scan(&i.Status, &i.Cutover)
+	return i, err
+}
+
 const migrationBegin = `-- name: MigrationBegin :execrows
 UPDATE migrations SET status = 'running' WHERE id = $1 AND status IN ('pending', 'running')
 `
@@ -70,6 +86,24 @@ func (q *Queries) MigrationCreate(ctx context.Context, arg MigrationCreateParams
 		arg.Created,
 	)
 	return err
+}
+
+const migrationCutover = `-- name: MigrationCutover :execrows
+UPDATE migrations SET cutover = coalesce(cutover, $1::timestamptz) WHERE id = $2 AND cluster_id = $3 AND status = 'running' AND mode = 'replicate' AND (cutover IS NOT NULL OR progress->>'phase' = 'following')
+`
+
+type MigrationCutoverParams struct {
+	Now       time.Time
+	ID        int64
+	ClusterID int64
+}
+
+func (q *Queries) MigrationCutover(ctx context.Context, arg MigrationCutoverParams) (int64, error) {
+	result, err := q.db.Exec(ctx, migrationCutover, arg.Now, arg.ID, arg.ClusterID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const migrationDatabases = `-- name: MigrationDatabases :execrows

@@ -387,6 +387,7 @@ type Migration struct {
 	Problem        string
 	Created        time.Time
 	Finished       *time.Time
+	Cutover        *time.Time
 }
 
 type Notice struct {

@@ -25,3 +25,9 @@ UPDATE migrations SET status = @status, problem = @problem, progress = @progress
 
 -- name: MigrationDelete :execrows
 DELETE FROM migrations WHERE id = @id AND cluster_id = @cluster_id AND finished IS NOT NULL;
+
+-- name: MigrationCutover :execrows
+UPDATE migrations SET cutover = coalesce(cutover, @now::timestamptz) WHERE id = @id AND cluster_id = @cluster_id AND status = 'running' AND mode = 'replicate' AND (cutover IS NOT NULL OR progress->>'phase' = 'following');
+
+-- name: MigrationAsked :one
+SELECT status, cutover FROM migrations WHERE id = @id;

@@ -1,0 +1,269 @@
+package postgresql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"steward/internal/engine"
+)
+
+// errStreamEnded is told by who receives why.
+var errStreamEnded = errors.New("the stream has ended")
+
+const (
+	// mostRows and mostBytes bound what is sent to the target at once; transactions beyond them are sent piece by piece.
+	mostRows, mostBytes = 2000, 1 << 20
+	// mostPrepared is how many statements are kept prepared.
+	mostPrepared = 500
+	// mostFollowed is how many of a source's tables are known at once.
+	mostFollowed = 20000
+)
+
+// applier writes a source's transactions into the target, several in one of its own. How far that is, is written in the same one: what was written is
+// neither lost nor written twice, whenever we end.
+type applier struct {
+	target *pgconn.PgConn
+	slot   string
+	tables map[uint32]*followed
+	// prepared are statements' names by their text.
+	prepared map[string]string
+	batch    *pgconn.Batch
+	// ones are, for each statement of the batch, whether it must find one row, and where; size is about what the batch takes.
+	ones []expected
+	size int
+	// open reports whether the target is within a transaction of ours, within whether we are within one of the source's.
+	open, within bool
+	// upTo is the place up to which all that the source has committed is in what we write; from the one that it began with.
+	upTo, from lsn
+	// skip reports whether the source's transaction was written before.
+	skip bool
+}
+
+// expected is what a statement of a batch must do.
+type expected struct {
+	one   bool
+	table string
+}
+
+// mangled is the end of following a source that doesn't send what it should.
+func mangled(err error) error {
+	return &engine.SourceError{Reason: "It was given up: " + err.Error() + "."}
+}
+
+func newApplier(target *pgconn.PgConn, slot string, upTo lsn) applier {
+	return applier{target: target, slot: slot, tables: map[uint32]*followed{}, prepared: map[string]string{}, batch: &pgconn.Batch{}, upTo: upTo, from: upTo}
+}
+
+// whole reports whether nothing is written that isn't committed.
+func (a *applier) whole() bool { return !a.within && !a.open && len(a.ones) == 0 }
+
+// take writes what came. more reports whether the next is there already: then they share a transaction.
+func (a *applier) take(ctx context.Context, s streamed, more bool) error {
+	if s.message == nil {
+		if !a.within {
+			a.upTo = max(a.upTo, s.upTo)
+		}
+	} else if err := a.change(ctx, s.message); err != nil {
+		return err
+	}
+	full := len(a.ones) >= mostRows || a.size >= mostBytes
+	switch {
+	case !a.within && !a.whole() && (full || !more):
+		return a.commit(ctx)
+	case full:
+		return a.flush(ctx)
+	}
+	return nil
+}
+
+func (a *applier) change(ctx context.Context, message []byte) error {
+	c, ok, err := parseChange(message)
+	if err != nil {
+		return mangled(err)
+	}
+	if !ok {
+		return nil
+	}
+	switch c.kind {
+	case changeBegin:
+		if a.within {
+			return mangled(errMangled)
+		}
+		a.within, a.skip = true, c.end < a.from
+		return nil
+	case changeCommit:
+		if !a.within {
+			return mangled(errMangled)
+		}
+		a.within, a.upTo = false, max(a.upTo, c.end)
+		return nil
+	case changeRelation:
+		return a.relation(ctx, c)
+	}
+	if !a.within {
+		return mangled(errMangled)
+	}
+	if a.skip {
+		return nil
+	}
+	if c.kind == changeTruncate {
+		return a.truncate(ctx, c)
+	}
+	table := a.tables[c.relation]
+	if table == nil {
+		return mangled(errMangled)
+	}
+	st, err := table.statement(c)
+	if err != nil {
+		return mangled(err)
+	}
+	return a.add(ctx, st, table.shape.schema+"."+table.shape.name)
+}
+
+func (a *applier) truncate(ctx context.Context, c change) error {
+	var names []string
+	for _, id := range c.relations {
+		table := a.tables[id]
+		if table == nil {
+			return mangled(errMangled)
+		}
+		names = append(names, "ONLY "+table.sql())
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return a.add(ctx, rowChange{sql: "TRUNCATE " + strings.Join(names, ", ")}, names[0])
+}
+
+// add puts a statement into the batch.
+func (a *applier) add(ctx context.Context, st rowChange, table string) error {
+	name, known := a.prepared[st.sql]
+	if !known {
+		if len(a.prepared) >= mostPrepared {
+			if err := a.forget(ctx); err != nil {
+				return err
+			}
+		}
+		name = fmt.Sprintf("s%d", len(a.prepared))
+		if _, err := a.target.Prepare(ctx, name, st.sql, nil); err != nil {
+			return targetFailed("take a row of "+shownText(table), err)
+		}
+		a.prepared[st.sql] = name
+	}
+	if !a.open && len(a.ones) == 0 {
+		a.batch.ExecParams("BEGIN", nil, nil, nil, nil)
+		a.ones = append(a.ones, expected{})
+	}
+	a.batch.ExecPrepared(name, st.values, nil, nil)
+	a.ones = append(a.ones, expected{st.one, table})
+	for _, value := range st.values {
+		a.size += len(value)
+	}
+	return nil
+}
+
+// forget sends what was to come and forgets all prepared statements.
+func (a *applier) forget(ctx context.Context) error {
+	if err := a.flush(ctx); err != nil {
+		return err
+	}
+	if _, err := query(ctx, a.target, "DEALLOCATE ALL"); err != nil {
+		return targetFailed("take the source's rows", err)
+	}
+	a.prepared = map[string]string{}
+	return nil
+}
+
+// flush sends the batch and sees that each statement has found what it must.
+func (a *applier) flush(ctx context.Context) error {
+	if len(a.ones) == 0 {
+		return nil
+	}
+	ones := a.ones
+	results := a.target.ExecBatch(ctx, a.batch)
+	a.batch, a.ones, a.size, a.open = &pgconn.Batch{}, nil, 0, true
+	var failed error
+	n := 0
+	for ; n < len(ones) && results.NextResult(); n++ {
+		tag, err := results.ResultReader().Close()
+		if err != nil {
+			break
+		}
+		if ones[n].one && tag.RowsAffected() != 1 && failed == nil {
+			failed = &engine.SourceError{Reason: "A row that the source has changed isn't in " + shownText(ones[n].table) + " here: it was changed here meanwhile. Begin again, and write nothing here before the cutover."}
+		}
+	}
+	if err := results.Close(); err != nil {
+		return targetFailed("take a row of "+shownText(ones[min(n, len(ones)-1)].table), err)
+	}
+	return failed
+}
+
+// commit makes what was sent the target's, with how far it is.
+func (a *applier) commit(ctx context.Context) error {
+	if err := a.flush(ctx); err != nil {
+		return err
+	}
+	return a.note(ctx, a.upTo, "")
+}
+
+// note writes how far it is and what else is set, and ends the transaction.
+func (a *applier) note(ctx context.Context, upTo lsn, more string) error {
+	results, err := a.target.Exec(ctx, fmt.Sprintf("UPDATE %s.state SET lsn = '%s', at = now()%s WHERE slot = %s; COMMIT", followSchema, upTo, more, quoteText(a.slot))).ReadAll()
+	if err != nil {
+		return targetFailed("note how far it is", err)
+	}
+	if len(results) != 2 || results[0].CommandTag.RowsAffected() != 1 || results[1].CommandTag.String() != "COMMIT" {
+		return errUnnoted
+	}
+	a.open = false
+	return nil
+}
+
+// durable has the target keep all that was written, whatever happens to it.
+func (a *applier) durable(ctx context.Context) error {
+	if _, err := query(ctx, a.target, "BEGIN; SET LOCAL synchronous_commit = on"); err != nil {
+		return targetFailed("note how far it is", err)
+	}
+	return a.note(ctx, a.upTo, "")
+}
+
+// shapes is what a table is here: its columns that aren't computed, its primary key, and the operators that unique indexes compare columns by.
+const shapes = `SELECT a.attname, coalesce((SELECT bool_or(a.attnum = ANY (i.indkey)) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary), false),
+	coalesce((SELECT 'OPERATOR(' || quote_ident(on_.nspname) || '.' || o.oprname || ')' FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[], i.indclass::oid[]) AS k (attnum, class)
+		JOIN pg_opclass oc ON oc.oid = k.class JOIN pg_am m ON m.oid = oc.opcmethod AND m.amname = 'btree'
+		JOIN pg_amop ao ON ao.amopfamily = oc.opcfamily AND ao.amoplefttype = oc.opcintype AND ao.amoprighttype = oc.opcintype AND ao.amopstrategy = 3
+		JOIN pg_operator o ON o.oid = ao.amopopr JOIN pg_namespace on_ ON on_.oid = o.oprnamespace
+		WHERE i.indrelid = c.oid AND i.indisunique AND k.attnum = a.attnum ORDER BY i.indisprimary DESC, i.indisreplident DESC LIMIT 1), '')
+	FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+	WHERE c.relkind = 'r' AND s.nspname = %s AND c.relname = %s AND s.nspname !~ '^pg_' AND s.nspname NOT IN ('information_schema', 'steward', '` + followSchema + `')`
+
+// relation learns of a table before its rows come.
+func (a *applier) relation(ctx context.Context, c change) error {
+	if len(a.tables) >= mostFollowed && a.tables[c.relation] == nil {
+		return &engine.SourceError{Reason: "It was given up: the source tells of more tables than are followed."}
+	}
+	rows, err := query(ctx, a.target, fmt.Sprintf(shapes, quoteText(c.shape.schema), quoteText(c.shape.name)))
+	if err != nil {
+		return targetFailed("take the rows of "+shownText(c.shape.name), err)
+	}
+	f := &followed{shape: *c.shape, equals: map[string]string{}}
+	for _, r := range rows {
+		f.columns = append(f.columns, r[0])
+		if r[1] == "t" {
+			f.primary = append(f.primary, r[0])
+		}
+		if r[2] != "" {
+			f.equals[r[0]] = r[2]
+		}
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	a.tables[c.relation] = f
+	return nil
+}

@@ -1,0 +1,164 @@
+package postgresql
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"steward/internal/engine"
+)
+
+// followed is a table of the source's as it is here.
+type followed struct {
+	shape relationShape
+	// columns are ours that aren't computed.
+	columns []string
+	// primary are the columns of the primary key here, equals the operators by which columns of unique indexes are compared.
+	primary []string
+	equals  map[string]string
+}
+
+func (f *followed) sql() string { return quoteName(f.shape.schema) + "." + quoteName(f.shape.name) }
+
+// check reports what of the source's table isn't as it was when the table was made here.
+func (f *followed) check() error {
+	theirs := make([]string, len(f.shape.columns))
+	for i, c := range f.shape.columns {
+		theirs[i] = c.name
+	}
+	slices.Sort(theirs)
+	ours := slices.Sorted(slices.Values(f.columns))
+	if !slices.Equal(theirs, ours) {
+		return &engine.SourceError{Reason: "The table " + shownText(f.shape.schema+"."+f.shape.name) + " isn't here as it is at the source: it was changed, or made, after it was copied. Begin again."}
+	}
+	return nil
+}
+
+// rowChange is a change of one row as the target is told it.
+type rowChange struct {
+	sql    string
+	values [][]byte
+	// one reports whether it must find exactly one row.
+	one bool
+}
+
+// rowSQL writes a statement.
+type rowSQL struct {
+	strings.Builder
+	values [][]byte
+}
+
+// arg is a value's place.
+func (b *rowSQL) arg(value []byte) string {
+	if value == nil {
+		value = []byte{}
+	}
+	b.values = append(b.values, value)
+	return fmt.Sprintf("$%d", len(b.values))
+}
+
+// value is a value's place, or NULL.
+func (b *rowSQL) value(f field) string {
+	if f.value == nil {
+		b.values = append(b.values, nil)
+		return fmt.Sprintf("$%d", len(b.values))
+	}
+	return b.arg(f.value)
+}
+
+// statement is what a change does to its table.
+func (f *followed) statement(c change) (rowChange, error) {
+	for _, row := range [][]field{c.row, c.old} {
+		if row != nil && len(row) != len(f.shape.columns) {
+			return rowChange{}, errMangled
+		}
+	}
+	var b rowSQL
+	switch c.kind {
+	case changeInsert:
+		return f.insert(&b, c.row)
+	case changeUpdate:
+		return f.update(&b, c)
+	case changeDelete:
+		b.WriteString("DELETE FROM ONLY " + f.sql())
+		if err := f.find(&b, c.old, c.oldWhole); err != nil {
+			return rowChange{}, err
+		}
+		return rowChange{b.String(), b.values, true}, nil
+	}
+	return rowChange{}, errMangled
+}
+
+func (f *followed) insert(b *rowSQL, row []field) (rowChange, error) {
+	if len(row) == 0 {
+		return rowChange{sql: "INSERT INTO " + f.sql() + " DEFAULT VALUES", one: true}, nil
+	}
+	names, places := make([]string, len(row)), make([]string, len(row))
+	for i, value := range row {
+		if value.left {
+			return rowChange{}, errMangled
+		}
+		names[i], places[i] = quoteName(f.shape.columns[i].name), b.value(value)
+	}
+	fmt.Fprintf(b, "INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE VALUES (%s)", f.sql(), strings.Join(names, ", "), strings.Join(places, ", "))
+	return rowChange{b.String(), b.values, true}, nil
+}
+
+func (f *followed) update(b *rowSQL, c change) (rowChange, error) {
+	var set []string
+	for i, value := range c.row {
+		if !value.left {
+			set = append(set, quoteName(f.shape.columns[i].name)+" = "+b.value(value))
+		}
+	}
+	if len(set) == 0 {
+		return rowChange{}, errMangled
+	}
+	b.WriteString("UPDATE ONLY " + f.sql() + " SET " + strings.Join(set, ", "))
+	old, whole := c.old, c.oldWhole
+	if old == nil {
+		old = c.row // its key is what it was
+	}
+	if err := f.find(b, old, whole); err != nil {
+		return rowChange{}, err
+	}
+	return rowChange{b.String(), b.values, true}, nil
+}
+
+// find adds by what the row is found: the key that the source names; where it sends all of the old row, the primary key, and without one all columns.
+func (f *followed) find(b *rowSQL, row []field, whole bool) error {
+	var found []string
+	for i, c := range f.shape.columns {
+		if whole && !slices.Contains(f.primary, c.name) || !whole && !c.key {
+			continue
+		}
+		if row[i].left || row[i].value == nil {
+			return errMangled
+		}
+		equal := "OPERATOR(pg_catalog.=)"
+		if known, ok := f.equals[c.name]; ok {
+			equal = known
+		}
+		found = append(found, quoteName(c.name)+" "+equal+" "+b.arg(row[i].value))
+	}
+	if len(found) > 0 {
+		b.WriteString(" WHERE " + strings.Join(found, " AND "))
+		return nil
+	}
+	if !whole {
+		return errMangled
+	}
+	// Not all types can be compared; all can be written, and are written here as they are there. Any of several equal rows will do.
+	for i, c := range f.shape.columns {
+		switch {
+		case row[i].left:
+			return errMangled
+		case row[i].value == nil:
+			found = append(found, quoteName(c.name)+" IS NULL")
+		default:
+			found = append(found, fmt.Sprintf("%[1]s IS NOT NULL AND pg_catalog.format('%%s', %[1]s) = %[2]s", quoteName(c.name), b.arg(row[i].value)))
+		}
+	}
+	fmt.Fprintf(b, " WHERE ctid = (SELECT ctid FROM ONLY %s WHERE %s LIMIT 1)", f.sql(), strings.Join(append(found, "true"), " AND "))
+	return nil
+}
