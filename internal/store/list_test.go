@@ -53,7 +53,7 @@ func newInventory(t *testing.T) inventory {
 		i.clusters = append(i.clusters, c)
 		status := []operation.Status{operation.Scheduled, operation.Finished, operation.Notification}[n%3]
 		action := []operation.Action{operation.Create, operation.Delete}[n%2]
-		i.events = append(i.events, newOperation(t, s, operation.Operation{Account: u.Account, Cluster: c.ID, Action: action, Status: status}))
+		i.events = append(i.events, newOperation(t, s, operation.Operation{Account: u.Account, Cluster: c.ID, Action: action, Status: status, Username: []string{"ann", "ben", ""}[n%3]}))
 		newCluster(t, s, other.Account, label)
 	}
 	return i
@@ -70,7 +70,7 @@ func get(item any, field string) any {
 	case operation.Operation:
 		return map[string]any{
 			"id": int64(x.ID), "action": string(x.Action), "created": x.Created.Truncate(time.Second), "status": string(x.Status),
-			"entity.id": int64(x.Cluster), "entity.type": "database",
+			"entity.id": int64(x.Cluster), "entity.type": "database", "username": x.Username,
 		}[field]
 	}
 	panic(item)

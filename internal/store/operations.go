@@ -19,12 +19,12 @@ import (
 // EventFields are what events can be filtered and ordered by.
 var EventFields = filter.Fields{
 	"id": filter.Number, "action": filter.Text, "created": filter.Time, "status": filter.Text,
-	"entity.id": filter.Number, "entity.type": filter.Text,
+	"entity.id": filter.Number, "entity.type": filter.Text, "username": filter.Text,
 }
 
 var eventColumns = columns{
 	"id": "id", "action": "action", "created": shown("created"), "status": "status",
-	"entity.id": "CASE entity_type WHEN 'database' THEN cluster_id ELSE entity_id END", "entity.type": "entity_type",
+	"entity.id": "CASE entity_type WHEN 'database' THEN cluster_id ELSE entity_id END", "entity.type": "entity_type", "username": "username",
 }
 
 // WakeDelay is when a sweep looks after an operation that nobody has touched

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"database/sql"
 	"flag"
 	"fmt"
 	"io"
@@ -10,11 +11,13 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
@@ -29,13 +32,16 @@ type world struct {
 	*browser
 	server *harness.Server
 	origin string
+	// watcher is a tab that is left open on the database's page, of which nobody asks anything.
+	watcher *world
 }
 
 // TestConsole is a person's first day with the console.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
-	w := &world{newBrowser(t), s, "http://" + s.Listen()}
+	w := &world{browser: newBrowser(t), server: s, origin: "http://" + s.Listen()}
+	w.watcher = &world{browser: w.tab(t), server: s, origin: w.origin}
 	type part struct {
 		name string
 		run  func(*testing.T, *world)
@@ -45,6 +51,7 @@ func TestConsole(t *testing.T) {
 		{"create, copy the line, run it", createAndConnect},
 		{"what others do shows at once", live},
 		{"the server is killed and comes back", killed},
+		{"two tabs see each other", tabs},
 		{"nothing stored becomes a script", stored},
 		{"backups", backups},
 		{"settings", settings},
@@ -57,18 +64,21 @@ func TestConsole(t *testing.T) {
 		{"alert rules and channels", alerts},
 		{"restore a moment, and undo it", moments},
 		{"an import, a newer version and a last backup", moves},
+		{"what an alert rule finds", standing},
 		{"usage, clients, machines and credentials", rest},
 		{"what operators see", operators},
 		{"plots", plots},
-		{"a second factor", factor},
+		{"times and events", zones},
 		{"everybody can use it", accessible},
+		{"an alert that has ended", ended},
+		{"a second factor", factor},
 		{"a screen reader is told all of it", screenReader},
 		{"the keyboard is enough", keyboard},
 		{"from creating to deleting by keys alone", byKeys},
 		{"five hundred databases and a month", many},
-		{"an open page asks for nothing", idle},
 		{"a primary is killed before one's eyes", failover},
 		{"requests from other sites are refused", otherSites},
+		{"what a page may not do", guarded},
 		{"no secret stays behind", secrets},
 		{"only the public API is asked", publicOnly},
 		{"secrets ask for the password again", stale},
@@ -85,6 +95,11 @@ func TestConsole(t *testing.T) {
 			w.quiet(t)
 		}) {
 			return // what follows builds on it
+		}
+	}
+	if folder := os.Getenv("STEWARD_SCREENSHOTS"); folder != "" {
+		if err := album(folder); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -147,7 +162,7 @@ func createAndConnect(t *testing.T, w *world) {
 	w.shoot(t, "overview")
 	line := value[string](t, w.browser, `document.querySelector(".code pre").innerText`)
 	w.connects(t, "shop")
-	for _, kind := range []string{"uri", "env", "yaml", "go", "node", "python", "java", "php", "dotnet", "rails"} {
+	for _, kind := range []string{"uri", "env", "yaml", "go", "rust", "node", "python", "java", "php", "dotnet", "rails"} {
 		w.do(t, choose("With", kind), until(fmt.Sprintf(`document.querySelector(".code pre").innerText !== %q`, line)))
 	}
 }
@@ -212,32 +227,74 @@ func stored(t *testing.T, w *world) {
 		t.Errorf("the API took %d hostile texts only", taken)
 	}
 	w.write(t, id)
+	asleep, wake := context.WithCancel(t.Context())
+	defer wake()
+	db := w.open(t, id)
+	go func() { // a statement that runs, and that lists of running ones show
+		_, _ = db.ExecContext(asleep, "SELECT pg_sleep(600) AS "+quoted(hostile[0]))
+	}()
+	w.do(t, w.visit("/console/databases/postgresql/"+id+"/queries"), until(row("Running now", hostile[0])), until(row("What statements cost", hostile[0])), until(row("Log", hostile[0])))
+	wake()
 	for _, path := range []string{
 		"/console/", "/console/databases", "/console/events", "/console/services", "/console/services/1", "/console/contacts", "/console/account/tokens", "/console/account/apps", "/console/account/clients", "/console/account/audit", "/console/machines",
 		"/console/alerts", "/console/alerts/channels", "/console/status-pages", "/console/issues", "/console/databases/postgresql/" + id + "/access", "/console/databases/postgresql/" + id + "/backups",
 		"/console/databases/postgresql/" + id, "/console/databases/postgresql/" + id + "/queries", "/console/databases/postgresql/" + id + "/events",
 	} {
 		w.do(t, w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`))
-		if value[bool](t, w.browser, `"pwned" in window || document.querySelectorAll("main script, main img, main iframe").length > 0`) {
-			t.Errorf("%s ran what was stored", path)
-		}
+		w.asText(t, path)
 	}
+	for _, path := range []string{"/console/services", "/console/contacts", "/console/account/tokens", "/console/account/clients", "/console/alerts/channels"} { // they do show it, as text
+		w.do(t, w.visit(path), see(fmt.Sprintf("%.18s", hostile[1])))
+	}
+}
+
+// asText fails when what is stored has become a part of the page, or its script has run.
+func (w *world) asText(t *testing.T, where string) {
+	t.Helper()
+	if value[bool](t, w.browser, `"pwned" in window || document.querySelectorAll("main script, main img, main iframe, main svg:not(.timeline, .spark)").length > 0`) {
+		t.Errorf("%s ran what was stored", where)
+	}
+}
+
+func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// database is one by its number, and open connects to it.
+func (w *world) database(t *testing.T, id string) (d harness.Database) {
+	t.Helper()
+	if status, body := w.server.Call("GET", "/v4/databases/postgresql/instances/"+id, nil, &d); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	return d
+}
+
+func (w *world) open(t *testing.T, id string) *sql.DB {
+	t.Helper()
+	d := w.database(t, id)
+	return w.server.MustConnect(d, w.server.Credentials(d))
 }
 
 // write has a database's statistics and log name tables after the hostile texts.
 func (w *world) write(t *testing.T, id string) {
 	t.Helper()
-	var d harness.Database
-	if status, body := w.server.Call("GET", "/v4/databases/postgresql/instances/"+id, nil, &d); status != http.StatusOK {
-		t.Fatal(status, body)
-	}
+	d := w.database(t, id)
 	db := w.server.MustConnect(d, w.server.Credentials(d))
 	for _, text := range hostile {
-		name := `"` + strings.ReplaceAll(text, `"`, `""`) + `"`
+		name := quoted(text)
 		if _, err := db.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS "+name+" (x int)"); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = db.ExecContext(t.Context(), "SELECT "+name+" FROM "+name) // which the log tells of
+		_, _ = db.ExecContext(t.Context(), "SELECT 1 FROM "+name)
+	}
+	c := w.server.Credentials(d)
+	nowhere, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d user=%s password=%s sslmode=require", d.Hosts.Primary, d.Port, c.Username, c.Password))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range hostile { // which the log tells of
+		nowhere.Database = text
+		if conn, err := pgx.ConnectConfig(t.Context(), nowhere); err == nil {
+			_ = conn.Close(t.Context())
+		}
 	}
 }
 
@@ -253,12 +310,29 @@ func managed(t *testing.T, w *world) {
 	// Nothing listens there: the first checks open an issue.
 	w.do(t, w.visit("/console/issues"), until(`document.querySelector("tbody a")`), run(`document.querySelector("tbody a").click()`), see("What happened"),
 		fill("Write something", "We look at it."), press("Send"), see("We look at it."))
+	for _, text := range hostile {
+		if strings.ContainsRune(text, '\u202e') { // which no key types
+			continue
+		}
+		w.do(t, fill("Write something", "Reply "+text), press("Send"), until(fmt.Sprintf(`[...document.querySelectorAll(".course pre")].some(p => p.innerText.startsWith("Reply ") && p.innerText.includes(%q))`, text)), until(control("Write something")+`.value === ""`))
+	}
+	w.asText(t, "a ticket")
+}
+
+// stateIs is whether the page's thing has a state, by the word for it.
+func stateIs(word string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(".facts .status")].some(e => e.innerText === %q)`, word)
 }
 
 func people(t *testing.T, w *world) {
 	w.do(t, w.visit("/console/account"), press("Add a user"), fill("User name", "bob"), fill("E-mail", "bob@example.org"), press("Add a user"), see("bob@example.org"),
 		press("Grants of bob"), choose("again", "read_only"), press("Save"), see("Saved."),
-		press("Add a user"), fill("User name", "eve"), fill("E-mail", "eve@example.org"), press("Add a user"), press("Delete eve"), fill("Type eve to go on", "eve"), press("Delete"), until(`!document.body.innerText.includes("eve@example.org")`))
+		press("Add a user"), fill("User name", "eve"), fill("E-mail", "eve@example.org"), press("Add a user"), press("Change eve"), fill("E-mail", "nobody"), press("Save"), until(`document.querySelector("dialog .problem")`), fill("E-mail", "eve@example.net"), tick("May do only what is granted"), press("Save"), until(row("Users", "eve@example.net")+`?.innerText.includes("All")`),
+		press("Delete eve"), fill("Type eve to go on", "eve"), press("Delete"), until(`!document.body.innerText.includes("eve@example.net")`))
+	elsewhere := &world{browser: w.stranger(t), server: w.server, origin: w.origin}
+	elsewhere.do(t, elsewhere.visit("/console/databases"), see("Log in to steward"), logIn("admin", password), see("again"))
+	w.do(t, w.visit("/console/account/apps"), until(`document.querySelectorAll("[aria-label='End the access of Console']").length === 2`), run(newestSession+`.querySelector("button").click()`), press("End"), until(`document.querySelectorAll("[aria-label='End the access of Console']").length === 1`))
+	elsewhere.do(t, elsewhere.visit("/console/databases"), see("Log in to steward"))
 	w.do(t, w.visit("/console/account/tokens"), press("Make a token"), fill("Label", "robot"), press("Make a token"), see("This is the token."))
 	text := value[string](t, w.browser, `document.querySelector(".code pre").innerText`)
 	r, err := http.NewRequestWithContext(t.Context(), "GET", w.origin+"/v4/databases/instances", http.NoBody)
@@ -273,6 +347,9 @@ func people(t *testing.T, w *world) {
 		w.visit("/console/account/audit"), until(row("Audit trail", "DELETE /v4/profile/tokens/")+`?.innerText.includes("admin")`), tick("Only what was refused"), fill("User name", "nobody"), see("Nothing was changed."))
 }
 
+// newestSession is the row of the session that began last.
+const newestSession = `[...document.querySelectorAll("[role=region][aria-label=Applications] tbody tr")].sort((a, b) => a.querySelectorAll("time")[0].dateTime < b.querySelectorAll("time")[0].dateTime ? 1 : -1)[0]`
+
 // readOnly is a user who may see one database: what it may not do isn't offered.
 func readOnly(t *testing.T, w *world) {
 	out, err := w.server.Command("user", "link", "bob", "--data", w.server.Data, "--url", w.origin)
@@ -283,10 +360,10 @@ func readOnly(t *testing.T, w *world) {
 		see("Log in to steward"), logIn("bob", password), see("What happened last"), w.visit("/console/databases"), see("again"))
 	own := []string{"tokens", "apps", "security"} // which are about the caller itself
 	// unasked are pages that know by themselves that they aren't for this user.
-	unasked := []string{"create", "settings", "alerts", "channels", "account", "clients", "audit", "usage", "accounts", "hosts", "doctor", "notices"}
+	unasked := []string{"create", "addservice", "settings", "alerts", "channels", "account", "clients", "audit", "usage", "accounts", "hosts", "doctor", "notices"}
 	seen := []string{"home", "databases", "overview", "metrics", "queries", "backups", "access", "happened", "events", "logins", "regions"}
 	for name, path := range screens {
-		if name == "public" || slices.Contains(own, name) {
+		if name == "public" || name == "nothing" || slices.Contains(own, name) {
 			continue
 		}
 		w.mu.Lock()
@@ -357,16 +434,18 @@ var screens = map[string]string{
 	"services": "/console/services", "service": "/console/services/1", "issues": "/console/issues", "issue": "/console/issues/1", "contacts": "/console/contacts", "alerts": "/console/alerts", "channels": "/console/alerts/channels", "account": "/console/account",
 	"tokens": "/console/account/tokens", "apps": "/console/account/apps", "clients": "/console/account/clients", "logins": "/console/account/logins", "audit": "/console/account/audit", "usage": "/console/account/usage", "regions": "/console/account/regions",
 	"accounts": "/console/operator", "hosts": "/console/operator/hosts", "doctor": "/console/operator/doctor", "notices": "/console/operator/notices",
-	"pages": "/console/status-pages", "security": "/console/account/security", "public": "/status/front", "machines": "/console/machines", "credentials": "/console/machines/credentials",
+	"addservice": "/console/services/add", "nothing": "/console/nosuch", "pages": "/console/status-pages", "security": "/console/account/security", "public": "/status/front", "machines": "/console/machines", "credentials": "/console/machines/credentials",
 	"access": "/console/databases/postgresql/1/access", "settings": "/console/databases/postgresql/1/settings", "happened": "/console/databases/postgresql/1/events",
 }
 
 // looks are the windows and themes that every screen is looked at in.
-var looks = []window{{1280, "light"}, {360, "dark"}, {1280, "dark"}, {360, "light"}}
+var looks = []window{{1280, "light", true}, {360, "dark", true}, {1280, "dark", false}, {360, "light", false}}
 
 type window struct {
 	width int64
 	theme string
+	// whole reports whether all rules are looked at, or those of colors.
+	whole bool
 }
 
 // axe is a step that gives the page axe-core.
@@ -379,6 +458,9 @@ func axe(t *testing.T) step {
 	return script(string(text))
 }
 
+// axeRun has axe-core look at the page, and keeps what is serious. What depends on neither theme nor width is looked at once; colors in each.
+const axeRun = `axe.run(document, Object.assign({resultTypes: ["violations"]}, %s ? {} : {runOnly: {type: "rule", values: ["color-contrast", "link-in-text-block"]}})).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => ({Impact: v.impact, ID: v.id, Nodes: v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary)})))`
+
 // examine has axe-core look at the page in a window, which must be wide enough for it.
 func (w *world) examine(t *testing.T, where string, at window) {
 	t.Helper()
@@ -387,8 +469,7 @@ func (w *world) examine(t *testing.T, where string, at window) {
 		Nodes      []string
 	}
 	w.do(t, look(at.width, at.theme))
-	found := value[[]finding](t, w.browser, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => ({Impact: v.impact, ID: v.id, Nodes: v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary)})))`)
-	for _, f := range found {
+	for _, f := range value[[]finding](t, w.browser, fmt.Sprintf(axeRun, strconv.FormatBool(at.whole))) {
 		t.Errorf("%s, %d px, %s: %s %s: %q", where, at.width, at.theme, f.Impact, f.ID, f.Nodes)
 	}
 	if over := value[int](t, w.browser, `Math.max(document.documentElement.scrollWidth - innerWidth, (document.querySelector("dialog")?.scrollWidth ?? 0) - (document.querySelector("dialog")?.clientWidth ?? 0))`); over > 0 {
@@ -396,17 +477,44 @@ func (w *world) examine(t *testing.T, where string, at window) {
 	}
 }
 
-// accessible has axe-core look at every screen, in both themes, narrow and wide.
+// accessible looks at every screen: axe-core in both themes, narrow and wide, and Chromium's accessibility tree. What is stored is text on all of them.
+// Beside it a page stands open on which nothing happens.
 func accessible(t *testing.T, w *world) {
+	resting := idle(t, w)
+	// Scripts' timers are counted, to see which screens ask again and again.
+	made, err := chromedp.Call(w.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `window.timers = []; { const set = window.setInterval; window.setInterval = (f, ms) => { window.timers.push(ms); return set(f, ms); }; }`})
+	if err != nil {
+		t.Fatal(err)
+	}
 	given := axe(t)
 	for name, path := range screens {
 		w.do(t, look(1280, "light"), w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`), given)
+		w.asText(t, name)
+		if name != "public" { // which is its own kind of page
+			w.listens(t, name)
+			if timers := value[[]int](t, w.browser, `window.timers`); len(timers) > 0 && !slices.Contains(measuring, name) {
+				t.Errorf("%s asks again each %v ms though nothing has happened", name, timers)
+			}
+		}
 		for _, at := range looks {
 			w.examine(t, name, at)
 			w.shoot(t, fmt.Sprintf("screen-%s-%d-%s", name, at.width, at.theme))
 		}
 	}
+	if _, err := chromedp.Call(w.ctx, page.RemoveScriptToEvaluateOnNewDocument, page.RemoveScriptToEvaluateOnNewDocumentParams(made)); err != nil {
+		t.Fatal(err)
+	}
 	w.do(t, look(1280, "light"))
+	// And the pages before somebody has logged in.
+	out := &world{browser: w.stranger(t), server: w.server, origin: w.origin}
+	for _, path := range []string{"/console/first", "/console/login"} {
+		out.do(t, out.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`), given)
+		for _, at := range looks {
+			out.examine(t, path, at)
+		}
+	}
+	out.quiet(t)
+	resting()
 }
 
 // keyboard goes through a page by the tab key alone: it meets everything that can be used,
@@ -526,7 +634,7 @@ func secrets(t *testing.T, w *world) {
 	}
 }
 
-// reviewedPath lists the operations that no page asks: whoever adds one says here that it needs none.
+// reviewedPath lists the operations that no page asks, each with the reason: whoever adds one says here that it needs none.
 const reviewedPath = "testdata/uncalled.txt"
 
 var update = flag.Bool("update", false, "write testdata/uncalled.txt anew")
@@ -585,18 +693,32 @@ func publicOnly(t *testing.T, w *world) {
 			uncalled[bothEngines(operation)] = true
 		}
 	}
-	now := strings.Join(slices.Sorted(maps.Keys(uncalled)), "\n") + "\n"
-	if *update {
-		if err := os.WriteFile(reviewedPath, []byte(now), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	reviewed, err := os.ReadFile(reviewedPath)
+	reviewed := map[string]string{}
+	text, err := os.ReadFile(reviewedPath)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now != string(reviewed) {
-		t.Errorf("the operations that the console doesn't call are others than testdata/uncalled.txt has (-reviewed +now):\n%s", cmp.Diff(strings.Split(string(reviewed), "\n"), strings.Split(now, "\n")))
+	for line := range strings.Lines(string(text)) {
+		operation, why, _ := strings.Cut(strings.TrimSpace(line), " # ")
+		reviewed[operation] = why
+	}
+	if *update {
+		var lines strings.Builder
+		for _, operation := range slices.Sorted(maps.Keys(uncalled)) {
+			fmt.Fprintf(&lines, "%s # %s\n", operation, reviewed[operation])
+		}
+		if err := os.WriteFile(reviewedPath, []byte(lines.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was, now := slices.Sorted(maps.Keys(reviewed)), slices.Sorted(maps.Keys(uncalled))
+	if !slices.Equal(was, now) {
+		t.Errorf("the operations that the console doesn't call are others than testdata/uncalled.txt has (-reviewed +now):\n%s", cmp.Diff(was, now))
+	}
+	for operation, why := range reviewed {
+		if why == "" {
+			t.Errorf("testdata/uncalled.txt doesn't say why the console doesn't call %s", operation)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -46,16 +48,42 @@ type browser struct {
 	from       map[network.RequestID]string
 	refused    map[string][]string
 	complaints []string
+	// urls are all that was asked of anybody, and streams how many of them were streams of events.
+	urls    []string
+	streams int
 }
 
-func newBrowser(t *testing.T) *browser {
+func newBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *browser {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900))
+	options = append(options, more...)
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(func() { cancel(); stop() })
+	return listenTo(t, ctx)
+}
+
+// tab is another tab of the browser, and stranger one that knows nothing of its cookies.
+func (b *browser) tab(t *testing.T) *browser { return b.another(t) }
+func (b *browser) stranger(t *testing.T) *browser {
+	return b.another(t, chromedp.WithNewBrowserContext())
+}
+
+func (b *browser) another(t *testing.T, options ...chromedp.ContextOption) *browser {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(b.ctx, options...)
+	t.Cleanup(cancel)
+	made := listenTo(t, ctx)
+	if _, err := chromedp.Call(b.ctx, page.BringToFront, cdp.Empty{}); err != nil { // what isn't seen isn't drawn
+		t.Fatal(err)
+	}
+	return made
+}
+
+func listenTo(t *testing.T, ctx context.Context) *browser {
+	t.Helper()
 	b := &browser{ctx: ctx, asked: map[string]bool{}, from: map[network.RequestID]string{}, refused: map[string][]string{}}
 	if err := chromedp.Listen(ctx, b.note); err != nil {
 		t.Fatal(err)
@@ -68,6 +96,9 @@ func newBrowser(t *testing.T) *browser {
 	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}); err != nil { // each tab is typed into
+		t.Fatal(err)
+	}
 	return b
 }
 
@@ -78,12 +109,19 @@ func (b *browser) note(event any) {
 	defer b.mu.Unlock()
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
+		b.urls = append(b.urls, e.Request.URL)
+		if e.Type == network.ResourceTypeEventSource {
+			b.streams++
+		}
 		if _, rest, ok := strings.Cut(e.Request.URL, "/console/v4/"); ok {
 			path, _, _ := strings.Cut(rest, "?")
 			b.asked[e.Request.Method+" /v4/"+path] = true
 			b.from[e.RequestID] = e.DocumentURL
 		}
 	case *network.EventResponseReceived:
+		if at, err := url.Parse(e.Response.URL); err == nil && strings.HasPrefix(at.Path, "/console") && !strings.HasPrefix(at.Path, "/console/assets/") && header(e.Response.Headers, "Cache-Control") != "no-store" {
+			b.complaints = append(b.complaints, "may be kept: "+e.Response.URL)
+		}
 		if _, rest, ok := strings.Cut(e.Response.URL, "/console/v4/"); ok && e.Response.Status == http.StatusForbidden {
 			page := b.from[e.RequestID]
 			b.refused[page] = append(b.refused[page], "/v4/"+rest)
@@ -101,6 +139,16 @@ func (b *browser) note(event any) {
 			b.complaints = append(b.complaints, e.Entry.Text)
 		}
 	}
+}
+
+// header is one of an answer's, whatever the case of its name.
+func header(all network.Headers, name string) string {
+	for n, value := range all {
+		if strings.EqualFold(n, name) {
+			return fmt.Sprint(value)
+		}
+	}
+	return ""
 }
 
 // quiet fails when the browser has complained.
@@ -141,13 +189,28 @@ func (b *browser) shoot(t *testing.T, name string) {
 	if folder == "" {
 		return
 	}
-	shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	shot, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(folder, name+".png"), shot, 0o600)
 	}
 	if err != nil {
 		t.Log(err)
 	}
+}
+
+// album makes a page of the pictures in a folder, for whoever looks through them.
+func album(folder string) error {
+	found, err := filepath.Glob(filepath.Join(folder, "*.png"))
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	text.WriteString("<!doctype html><meta charset=utf-8><title>The console</title>")
+	for _, path := range found {
+		name := filepath.Base(path)
+		fmt.Fprintf(&text, "<h2>%[1]s</h2><img src=\"%[1]s\" loading=lazy>\n", strings.ReplaceAll(name, "%", "%25"))
+	}
+	return os.WriteFile(filepath.Join(folder, "index.html"), []byte(text.String()), 0o600)
 }
 
 func evaluate[T any](ctx context.Context, expression string) (T, error) {

@@ -16,7 +16,7 @@ func operators(t *testing.T, w *world) {
 	link := value[string](t, w.browser, `document.querySelector("dialog .code pre").innerText`)
 	w.do(t, press("Cancel"), account("1"), press("Change acme"), fill("Most databases", ""), press("Save"), until(row("Accounts", "acme")+`?.innerText.includes("of 2") === false`))
 
-	other := &world{browser: newBrowser(t)}
+	other := &world{browser: w.stranger(t)}
 	other.do(t, visit(strings.TrimSpace(link)), fill("Password", password), fill("The same password again", password), press("Set the password"), see("Log in to steward"), logIn("acme/ada", password), see("What happened last"))
 	if value[bool](t, other.browser, `[...document.querySelectorAll("nav a")].some(a => a.innerText === "Operator")`) {
 		t.Error("another account's user is offered what is the operators'")

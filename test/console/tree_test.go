@@ -10,7 +10,6 @@ import (
 
 	"github.com/chromedp/cdproto/accessibility"
 	permit "github.com/chromedp/cdproto/browser"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -108,27 +107,8 @@ func (w *world) listens(t *testing.T, where string) {
 // measuring are screens that show what is measured, which no event tells of: they ask again by themselves.
 var measuring = []string{"metrics", "queries", "service", "machines", "hosts"}
 
-// screenReader looks at every screen by Chromium's accessibility tree, and at the dialogs that its buttons open: Escape closes
-// them, and the focus is on the button again.
+// screenReader looks at the dialogs that buttons open, as accessible does at screens: Escape closes them, and the focus is on the button again.
 func screenReader(t *testing.T, w *world) {
-	// Scripts' timers are counted, to see which screens ask again and again.
-	made, err := chromedp.Call(w.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `window.timers = []; { const set = window.setInterval; window.setInterval = (f, ms) => { window.timers.push(ms); return set(f, ms); }; }`})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, path := range screens {
-		if name == "public" {
-			continue // its own kind of page, which axe has looked at
-		}
-		w.do(t, w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`))
-		w.listens(t, name)
-		if timers := value[[]int](t, w.browser, `window.timers`); len(timers) > 0 && !slices.Contains(measuring, name) {
-			t.Errorf("%s asks again each %v ms though nothing has happened", name, timers)
-		}
-	}
-	if _, err := chromedp.Call(w.ctx, page.RemoveScriptToEvaluateOnNewDocument, page.RemoveScriptToEvaluateOnNewDocumentParams(made)); err != nil {
-		t.Fatal(err)
-	}
 	given := axe(t)
 	for path, buttons := range map[string][]string{
 		"/console/account":                         {"Add a user", "Grants of bob", "Delete bob", "Calls"},
@@ -150,7 +130,7 @@ func screenReader(t *testing.T, w *world) {
 		for i, button := range buttons {
 			w.do(t, until(named(button)), run(named(button)+".focus()"), keys(kb.Enter), until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`), until(`!document.querySelector("dialog .wait")`))
 			w.listens(t, path+", "+button)
-			w.examine(t, path+", "+button, []window{{360, "dark"}, {1280, "light"}}[i%2])
+			w.examine(t, path+", "+button, []window{{360, "dark", true}, {1280, "light", true}}[i%2])
 			w.shoot(t, "dialog-"+strings.ReplaceAll(strings.ToLower(button), " ", "-"))
 			w.do(t, keys(kb.Escape), until(`!document.querySelector("dialog")`), until("document.activeElement === "+named(button)), look(1280, "light"))
 		}

@@ -40,7 +40,9 @@ func moves(t *testing.T, w *world) {
 		press("Forget the import of wares2"), press("Forget"), see("Nothing was brought over yet."))
 
 	w.do(t, w.visit(at+"/settings"), see("The servers are PostgreSQL 15"), choose("To", "17"), press("Try it on a copy"), see("The move to 17 went well. Writes would pause for about"),
-		press("Move to this version"), until(`document.querySelector("dialog .danger").disabled`), fill("Type older to go on", "older"), press("Move to this version"), see("The servers are PostgreSQL 17"))
+		press("Move to this version"), until(`document.querySelector("dialog .danger").disabled`), fill("Type older to go on", "older"), press("Move to this version"), until(`!document.querySelector("dialog")`), press("Overview"), until(`document.querySelector(".facts progress")?.closest("div").innerText.includes("Move to another version")`))
+	w.shoot(t, "under-way")
+	w.do(t, until(stateIs("Active")), until(`!document.querySelector(".facts progress")`), press("Settings"), see("The servers are PostgreSQL 17"))
 	w.shoot(t, "version")
 	d = w.server.AwaitStatus(d, "active")
 	c := w.server.Credentials(d)

@@ -32,7 +32,11 @@ func (w *world) connects(t *testing.T, label string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	command := exec.CommandContext(ctx, "sh", "-c", line+` -Atc "SELECT 6 * 7"`)
+	ask := ` -Atc "SELECT 6 * 7"`
+	if !strings.Contains(line, " psql ") {
+		ask = ` -Ne "SELECT 6 * 7"`
+	}
+	command := exec.CommandContext(ctx, "sh", "-c", line+ask)
 	command.Dir = folder
 	if out, err := command.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "42" {
 		t.Errorf("the line of the page answered %q, %v", out, err)
@@ -155,9 +159,12 @@ func alerts(t *testing.T, w *world) {
 		t.Errorf("the rule is shown as %q", text)
 	}
 	w.shoot(t, "alerts")
-	// What it opens stands on the database's page, by itself, and goes when the rule is switched off.
-	begun := w.visit("/console/databases/postgresql/1")
-	w.do(t, begun, run(`window.marked = true`))
+	w.watcher.do(t, w.watcher.visit("/console/databases/postgresql/1"), see("Show the password"), run(`window.marked = true`))
+}
+
+// standing finds what the rule of alerts opened: it stands on the database's page, which was open all the time, and on the first. Then the rule is
+// switched off, and a message that reached nobody is sent again.
+func standing(t *testing.T, w *world) {
 	w.server.Eventually("the rule to open an issue", func() error {
 		var found struct{ Results int }
 		if status, body := w.server.Call("GET", "/v4/managed/issues", nil, &found); status != http.StatusOK || !strings.Contains(body, `"alert_id":10`) {
@@ -165,15 +172,23 @@ func alerts(t *testing.T, w *world) {
 		}
 		return nil
 	})
-	w.do(t, see("What is wrong now"), until(`[...document.querySelectorAll(".needs a")].some(a => a.pathname.startsWith("/console/issues/"))`), until(`window.marked`))
-	w.shoot(t, "standing")
-	w.do(t, w.visit("/console/alerts"), press("Change busy"), tick("Switched on"), press("Save"), until(row("By what databases are judged", "Off")), w.visit("/console/databases/postgresql/1"), until(`document.querySelector("h1") && !document.querySelector("main .wait")`))
+	w.watcher.do(t, see("What is wrong now"), until(`[...document.querySelectorAll(".needs a")].some(a => a.pathname.startsWith("/console/issues/"))`), until(`window.marked`))
+	w.watcher.shoot(t, "standing")
+	w.do(t, w.visit("/console/"), until(`[...document.querySelectorAll(".needs a")].some(a => a.innerText.startsWith("Open issue: again: busy"))`),
+		w.visit("/console/alerts"), press("Change busy"), tick("Switched on"), press("Save"), until(row("By what databases are judged", "Off")),
+		w.visit("/console/operator/notices"), tick("Only those that couldn't be delivered"), until(row("Notices", "No mail server is configured")), run(row("Notices", "No mail server is configured")+`.querySelector("button").click()`), see("Tried again at once."))
+}
+
+// ended finds the issue closed, and the page as it was; then rule and channel go.
+func ended(t *testing.T, w *world) {
 	w.server.Eventually("the issue to close", func() error {
 		if status, body := w.server.Call("GET", "/v4/managed/issues", nil, nil); status != http.StatusOK || strings.Contains(body, `"closed":null,"database_id":1,"alert_id":10`) {
 			return fmt.Errorf("%d %s", status, body)
 		}
 		return nil
 	})
-	w.do(t, until(`!document.body.innerText.includes("What is wrong now")`), w.visit("/console/alerts"), press("Delete busy"), fill("Type busy to go on", "busy"), press("Delete"), until("!"+row("By what databases are judged", "busy")),
+	w.watcher.do(t, until(`!document.body.innerText.includes("What is wrong now")`), until(`window.marked`))
+	w.watcher.quiet(t)
+	w.do(t, w.visit("/console/alerts"), press("Delete busy"), fill("Type busy to go on", "busy"), press("Delete"), until("!"+row("By what databases are judged", "busy")),
 		w.visit("/console/alerts/channels"), press("Delete night shift"), fill("Type night shift to go on", "night shift"), press("Delete"), until("!"+row("Where alerts are told", "night shift")))
 }

@@ -7,8 +7,8 @@ import { plain, when } from "./format";
 import { useReader } from "./live";
 import { Yourself } from "./security";
 import { T } from "./text";
-import { Alert, Button, Card, Choice, Dialog, FormDialog, Items, Loaded, Once, Page, Problems, Status, Sure, Table, Tabs, Text, Tick, Time, useAction } from "./ui";
-import { may, profile } from "./who";
+import { Alert, Button, Card, Choice, Dialog, FormDialog, Items, Loaded, Once, Page, Pager, Problems, Status, Sure, Table, Tabs, Text, Tick, Time, useAction } from "./ui";
+import { may, profile, readWho } from "./who";
 
 const tabs = ["", "security", "tokens", "apps", "clients", "logins", "audit", "usage", "regions"] as const;
 
@@ -41,8 +41,7 @@ function Users() {
       ]}
       can
       add={T.account.addUser}
-      change={false}
-      form={(_, close) => <AddUser close={close} done={() => read.read()} />}
+      form={(of, close) => <UserForm of={of} close={close} done={() => read.read()} />}
       more={[{ text: T.account.grants, label: (u) => T.account.grantsOf(u.username), when: (u) => u.restricted, dialog: (u, close) => <Grants user={u} close={close} /> }]}
       remove={{
         title: T.account.deleteUser, text: T.account.deleteUserText, when: (u) => u.username !== profile.value?.username,
@@ -52,19 +51,26 @@ function Users() {
   );
 }
 
-function AddUser({ close, done }: { close: () => void; done: () => void }) {
-  const [username, setUsername] = useState("");
-  const [email, setEmail] = useState("");
-  const [restricted, setRestricted] = useState(true);
-  const save = () => call("POST /v4/account/users", { body: { username, email, restricted } }).then(done);
+// UserForm adds a user, or changes one.
+function UserForm({ of, close, done }: { of?: UserView; close: () => void; done: () => void }) {
+  const [username, setUsername] = useState(of?.username ?? "");
+  const [email, setEmail] = useState(of?.email ?? "");
+  const [restricted, setRestricted] = useState(of?.restricted ?? true);
+  const body = { username, email, restricted };
+  const save = async () => {
+    await (of ? call("PUT /v4/account/users/{username}", { path: { username: of.username }, body }) : call("POST /v4/account/users", { body }));
+    if (of?.username === profile.value?.username) await readWho();
+    done();
+  };
+  const title = of ? T.contacts.changeOf(plain(of.username)) : T.account.addUser;
   return (
-    <FormDialog title={T.account.addUser} action={T.account.addUser} fields={["username", "email"]} close={close} save={save} saved={T.account.added}>
+    <FormDialog title={title} action={of ? T.save : T.account.addUser} fields={["username", "email"]} close={close} save={save} saved={of ? T.settings.saved : T.account.added}>
       {(failure) => (
         <>
           <Text label={T.account.name} name="username" failure={failure} value={username} set={setUsername} />
           <Text label={T.contacts.email} name="email" type="email" failure={failure} value={email} set={setEmail} />
           <Tick label={T.account.restrict} on={restricted} set={setRestricted} />
-          <p class="hint">{T.account.linkHint(username || "NAME")}</p>
+          {!of && <p class="hint">{T.account.linkHint(username || "NAME")}</p>}
         </>
       )}
     </FormDialog>
@@ -293,13 +299,7 @@ function Trail() {
                 { head: T.audit.answer, number: true, cell: (r) => <span class={r.status >= 400 ? "problem" : undefined}>{r.status}</span> },
               ]}
             />
-            {l.pages > 1 && (
-              <div class="actions">
-                <Button disabled={page <= 1} onClick={() => setPage(page - 1)}>{T.audit.newer}</Button>
-                <Button disabled={page >= l.pages} onClick={() => setPage(page + 1)}>{T.audit.older}</Button>
-                <span class="hint">{T.audit.page(page, l.pages)}</span>
-              </div>
-            )}
+            <Pager page={page} pages={l.pages} set={setPage} />
           </>
         )}
       </Loaded>

@@ -1,14 +1,15 @@
 // Backups: what can be restored, and restoring it.
+import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import type { BackupView, RestoreWindowView } from "./api";
-import { call, whole } from "./call";
+import { call, whole, type Failure } from "./call";
 import type { Props } from "./database";
 import { pageOf } from "./db";
 import { bytes, plain, timeText, when } from "./format";
 import { useReader } from "./live";
 import { go } from "./route";
 import { T } from "./text";
-import { Button, Card, Danger, Dialog, Field, Loaded, Problems, say, Status, Table, Time, useAction } from "./ui";
+import { Alert, Button, Card, Danger, Field, FormDialog, Loaded, say, Status, Table, Text, Time } from "./ui";
 import { may } from "./who";
 
 type Open = { kind: "restore" | "delete"; backup: BackupView } | { kind: "fork"; at?: string } | { kind: "take" | "moment" | "undo" };
@@ -155,65 +156,106 @@ export function Backups({ db, path, reader }: Props) {
           }}
         />
       )}
-      {open?.kind === "moment" && <Moment {...{ db, path, reader }} windows={windows.data?.data ?? []} close={close} done={again} />}
+      {open?.kind === "moment" && <RestoreMoment {...{ db, path, reader }} windows={windows.data?.data ?? []} close={close} done={again} />}
       {open?.kind === "take" && <Take {...{ db, path, reader }} close={close} done={again} />}
       {open?.kind === "fork" && <Fork db={db} at={open.at} windows={windows.data?.data ?? []} close={close} />}
     </>
   );
 }
 
-// Timeline draws what is covered, and says the same in words.
-function Timeline({ windows }: { windows: RestoreWindowView[] }) {
-  if (windows.length === 0) return <p>{T.backups.noWindow}</p>;
-  const sorted = [...windows].sort((a, b) => (a.from < b.from ? -1 : 1));
-  const start = when(sorted[0]?.from ?? "").getTime();
-  const end = Math.max(...sorted.map((w) => when(w.to).getTime()));
+// spanOf is the time that windows lie in, in milliseconds.
+function spanOf(windows: RestoreWindowView[]): [from: number, to: number] {
+  return [Math.min(...windows.map((w) => when(w.from).getTime())), Math.max(...windows.map((w) => when(w.to).getTime()))];
+}
+
+// Bands draws what is covered.
+function Bands({ windows }: { windows: RestoreWindowView[] }) {
+  const [start, end] = spanOf(windows);
   const span = Math.max(end - start, 1);
+  const x = (at: string) => ((when(at).getTime() - start) / span) * 1000;
+  return (
+    <svg class="timeline" viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true">
+      <rect x="0" y="0" width="1000" height="20" class="gap" />
+      {windows.map((w) => (
+        <rect key={w.from} x={Math.min(x(w.from), 997)} y="0" width={Math.max(3, x(w.to) - x(w.from))} height="20" class="covered" />
+      ))}
+    </svg>
+  );
+}
+
+// Words say what is covered, and what lies between.
+function Words({ windows }: { windows: RestoreWindowView[] }) {
+  if (windows.length === 0) return <p>{T.backups.noWindow}</p>;
+  return (
+    <ul class="windows">
+      {[...windows].sort((a, b) => (a.from < b.from ? -1 : 1)).map((w, n, all) => {
+        const before = all[n - 1];
+        return (
+          <Fragment key={w.from}>
+            {before && before.from !== before.to && (
+              <li class="quiet">
+                {T.backups.gap} <Time at={before.to} /> – <Time at={w.from} />
+              </li>
+            )}
+            <li>
+              <Time at={w.from} /> {w.from !== w.to && <>– <Time at={w.to} /></>}
+            </li>
+          </Fragment>
+        );
+      })}
+    </ul>
+  );
+}
+
+function Timeline({ windows }: { windows: RestoreWindowView[] }) {
   return (
     <>
-      <svg class="timeline" viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true">
-        <rect x="0" y="0" width="1000" height="20" class="gap" />
-        {sorted.map((w) => {
-          const x = ((when(w.from).getTime() - start) / span) * 1000;
-          return <rect key={w.from} x={x} y="0" width={Math.max(3, ((when(w.to).getTime() - start) / span) * 1000 - x)} height="20" class="covered" />;
-        })}
-      </svg>
-      <ul class="windows">
-        {sorted.map((w) => (
-          <li key={w.from}>
-            <Time at={w.from} /> {w.from !== w.to && <>– <Time at={w.to} /></>}
-          </li>
-        ))}
-      </ul>
+      {windows.length > 0 && <Bands windows={windows} />}
+      <Words windows={windows} />
+    </>
+  );
+}
+
+// momentOf is what was typed into a field of a moment, as the API has it; "" when it is none.
+function momentOf(text: string): string {
+  const at = new Date(text);
+  return Number.isNaN(at.getTime()) ? "" : at.toISOString().slice(0, 19);
+}
+
+// Moment is a moment that something was at: typed, or chosen along the timeline.
+function Moment({ name, windows, failure, value, set }: { name: string; windows: RestoreWindowView[]; failure?: Failure; value: string; set: (to: string) => void }) {
+  const utc = momentOf(value);
+  const [start, end] = spanOf(windows).map((ms) => Math.floor(ms / 1000)) as [number, number];
+  const chosen = utc === "" ? end : when(utc).getTime() / 1000;
+  const kept = utc === "" || windows.some((w) => w.from.slice(0, 19) <= utc && utc <= w.to.slice(0, 19));
+  return (
+    <>
+      <Field label={T.backups.moment} name={name} failure={failure} hint={T.backups.utc(utc.replace("T", " "))}>
+        {(p) => <input {...p} type="datetime-local" step={1} required value={value} onInput={(e) => set(e.currentTarget.value)} />}
+      </Field>
+      {windows.length > 0 && (
+        <Field label={T.backups.along} name="along">
+          {(p) => (
+            <>
+              <Bands windows={windows} />
+              <input {...p} type="range" min={start} max={end} step={1} value={chosen} aria-valuetext={utc && timeText(utc)} onInput={(e) => set(localInput(new Date(Number(e.currentTarget.value) * 1000)))} />
+            </>
+          )}
+        </Field>
+      )}
+      <div role="status">{!kept && <Alert kind="warn">{T.backups.inGap}</Alert>}</div>
+      <Words windows={windows} />
     </>
   );
 }
 
 function Take({ db, path, close, done }: Props & { close: () => void; done: () => void }) {
   const [label, setLabel] = useState("");
-  const doing = useAction();
-  const submit = async (e: Event) => {
-    e.preventDefault();
-    if (await doing.run(() => call(`POST /v4/databases/${db.engine}/instances/{instanceId}/backups`, { path, body: { label } }), T.backups.taking)) {
-      done();
-      close();
-    }
-  };
+  const save = () => call(`POST /v4/databases/${db.engine}/instances/{instanceId}/backups`, { path, body: { label } }).then(done);
   return (
-    <Dialog title={T.backups.take} close={close}>
-      <form onSubmit={(e) => void submit(e)}>
-        <Field label={T.backups.label} name="label" failure={doing.failure} hint={T.backups.labelHint}>
-          {(p) => <input {...p} value={label} required autocomplete="off" onInput={(e) => setLabel(e.currentTarget.value)} />}
-        </Field>
-        <Problems failure={doing.failure} fields={["label"]} />
-        <div class="actions">
-          <Button submit kind="main" disabled={doing.busy}>
-            {T.backups.take}
-          </Button>
-          <Button onClick={close}>{T.cancel}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={T.backups.take} action={T.backups.take} fields={["label"]} close={close} save={save} saved={T.backups.taking}>
+      {(failure) => <Text label={T.backups.label} name="label" failure={failure} hint={T.backups.labelHint} value={label} set={setLabel} />}
+    </FormDialog>
   );
 }
 
@@ -222,77 +264,47 @@ function localInput(at: Date): string {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
-// Moment restores in place what was at a moment of the timeline.
-function Moment({ db, path, windows, close, done }: Props & { windows: RestoreWindowView[]; close: () => void; done: () => void }) {
-  const [moment, setMoment] = useState(localInput(when(windows.map((w) => w.to).sort().at(-1) ?? new Date().toISOString())));
+// last is the newest moment that can be restored.
+function last(windows: RestoreWindowView[]): string {
+  return localInput(windows.length > 0 ? new Date(spanOf(windows)[1]) : new Date());
+}
+
+// RestoreMoment restores in place what was at a moment of the timeline.
+function RestoreMoment({ db, path, windows, close, done }: Props & { windows: RestoreWindowView[]; close: () => void; done: () => void }) {
+  const [moment, setMoment] = useState(last(windows));
   const [typed, setTyped] = useState("");
-  const doing = useAction();
-  const utc = Number.isNaN(new Date(moment).getTime()) ? "" : new Date(moment).toISOString().slice(0, 19);
-  const submit = async (e: Event) => {
-    e.preventDefault();
-    if (typed !== db.label) return;
-    if (await doing.run(() => call(`POST /v4/databases/${db.engine}/instances/{instanceId}/restore`, { path, body: { to: utc } }), T.backups.restoring)) {
-      done();
-      close();
-    }
-  };
+  const to = momentOf(moment);
+  const save = () => call(`POST /v4/databases/${db.engine}/instances/{instanceId}/restore`, { path, body: { to } }).then(done);
   return (
-    <Dialog title={T.backups.restoreMoment} close={close}>
-      <form onSubmit={(e) => void submit(e)}>
-        <p>{T.backups.momentText(db.label)}</p>
-        <Field label={T.backups.moment} name="to" failure={doing.failure} hint={T.backups.utc(utc.replace("T", " "))}>
-          {(p) => <input {...p} type="datetime-local" step={1} required value={moment} onInput={(e) => setMoment(e.currentTarget.value)} />}
-        </Field>
-        <Timeline windows={windows} />
-        <Field label={T.typeName(db.label)} name="name">
-          {(p) => <input {...p} value={typed} autocomplete="off" spellcheck={false} onInput={(e) => setTyped(e.currentTarget.value)} />}
-        </Field>
-        <Problems failure={doing.failure} fields={["to"]} />
-        <div class="actions">
-          <Button submit kind="danger" disabled={doing.busy || utc === "" || typed !== db.label}>
-            {T.backups.restore}
-          </Button>
-          <Button onClick={close}>{T.cancel}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={T.backups.restoreMoment} action={T.backups.restore} kind="danger" ready={to !== "" && typed === db.label} fields={["to"]} close={close} save={save} saved={T.backups.restoring}>
+      {(failure) => (
+        <>
+          <p>{T.backups.momentText(db.label)}</p>
+          <Moment name="to" windows={windows} failure={failure} value={moment} set={setMoment} />
+          <Text label={T.typeName(db.label)} name="name" value={typed} set={setTyped} />
+        </>
+      )}
+    </FormDialog>
   );
 }
 
 function Fork({ db, at, windows, close }: { db: Props["db"]; at?: string; windows: RestoreWindowView[]; close: () => void }) {
-  const latest = windows.map((w) => w.to).sort().at(-1);
   const [label, setLabel] = useState("");
-  const [moment, setMoment] = useState(localInput(when(at ?? latest ?? new Date().toISOString())));
-  const doing = useAction();
-  const utc = Number.isNaN(new Date(moment).getTime()) ? "" : new Date(moment).toISOString().slice(0, 19);
-  const submit = async (e: Event) => {
-    e.preventDefault();
-    await doing.run(async () => {
-      const body = { label, region: db.region, type: db.type, engine: `${db.engine}/${db.version}`, allow_list: db.allow_list, fork: { source: db.id, restore_time: utc } };
-      const made = await call(`POST /v4/databases/${db.engine}/instances`, { body });
-      close();
-      go(pageOf(made));
-    }, T.backups.forking);
+  const [moment, setMoment] = useState(at ? localInput(when(at)) : last(windows));
+  const to = momentOf(moment);
+  const save = async () => {
+    const body = { label, region: db.region, type: db.type, engine: `${db.engine}/${db.version}`, allow_list: db.allow_list, fork: { source: db.id, restore_time: to } };
+    go(pageOf(await call(`POST /v4/databases/${db.engine}/instances`, { body })));
   };
   return (
-    <Dialog title={T.backups.forkTitle(db.label)} close={close}>
-      <form onSubmit={(e) => void submit(e)}>
-        <p>{T.backups.forkText}</p>
-        <Field label={T.backups.newLabel} name="label" failure={doing.failure} hint={T.create.labelHint}>
-          {(p) => <input {...p} value={label} required autocomplete="off" onInput={(e) => setLabel(e.currentTarget.value)} />}
-        </Field>
-        <Field label={T.backups.moment} name="fork" failure={doing.failure} hint={T.backups.utc(utc.replace("T", " "))}>
-          {(p) => <input {...p} type="datetime-local" step={1} required value={moment} onInput={(e) => setMoment(e.currentTarget.value)} />}
-        </Field>
-        <Timeline windows={windows} />
-        <Problems failure={doing.failure} fields={["label", "fork"]} />
-        <div class="actions">
-          <Button submit kind="main" disabled={doing.busy || utc === ""}>
-            {T.backups.fork}
-          </Button>
-          <Button onClick={close}>{T.cancel}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={T.backups.forkTitle(db.label)} action={T.backups.fork} ready={to !== ""} fields={["label", "fork"]} close={close} save={save} saved={T.backups.forking}>
+      {(failure) => (
+        <>
+          <p>{T.backups.forkText}</p>
+          <Text label={T.backups.newLabel} name="label" failure={failure} hint={T.create.labelHint} value={label} set={setLabel} />
+          <Moment name="fork" windows={windows} failure={failure} value={moment} set={setMoment} />
+        </>
+      )}
+    </FormDialog>
   );
 }

@@ -1,6 +1,7 @@
 // Requests to the public API, by the console's own door: the cookie stands for the token.
 import { signal } from "@preact/signals";
 import type { Operations, Problem } from "./api";
+import { T } from "./text";
 
 export type Operation = keyof Operations;
 export type In<K extends Operation> = Operations[K]["in"];
@@ -21,7 +22,7 @@ export class Failure extends Error {
     readonly status: number,
     readonly problems: Problem[],
   ) {
-    super(problems.map((p) => p.reason).join(" ") || `Status ${status}`);
+    super(problems.map((p) => p.reason).join(" ") || T.answered(status));
   }
 
   // of is what was wrong with a field, or with one below it.
@@ -80,7 +81,7 @@ export async function call<K extends Operation>(op: K, args: Args<K> = {}): Prom
     try {
       answer = await fetch("/console" + path, { method, headers, body, cache: "no-store", signal: AbortSignal.timeout(60_000) });
     } catch {
-      throw new Failure(0, [{ reason: "The server doesn't answer." }]);
+      throw new Failure(0, [{ reason: T.silent }]);
     }
     if (answer.status === 401) {
       toLogin();
@@ -88,7 +89,7 @@ export async function call<K extends Operation>(op: K, args: Args<K> = {}): Prom
     }
     if (answer.status === 403 && answer.headers.get("X-Console-Confirm")) {
       await new Promise<void>((given, refused) => {
-        wanted.value = { given, refused: () => refused(new Failure(403, [{ reason: "Not done: the password wasn't given." }])) };
+        wanted.value = { given, refused: () => refused(new Failure(403, [{ reason: T.confirm.refused }])) };
       });
       continue;
     }
@@ -97,7 +98,7 @@ export async function call<K extends Operation>(op: K, args: Args<K> = {}): Prom
     const value: unknown = answer.status === 204 ? undefined : kind.includes("json") ? await answer.json() : await answer.text();
     if (!answer.ok) {
       const errors = (value as { errors?: Problem[] } | undefined)?.errors;
-      throw new Failure(answer.status, errors ?? [{ reason: `The server answered with status ${answer.status}.` }]);
+      throw new Failure(answer.status, errors ?? [{ reason: T.answered(answer.status) }]);
     }
     const tag = answer.headers.get("ETag");
     if (method === "GET" && tag) {
@@ -114,7 +115,7 @@ export async function post(path: string, body: unknown): Promise<void> {
   try {
     answer = await fetch("/console/" + path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
   } catch {
-    throw new Failure(0, [{ reason: "The server doesn't answer." }]);
+    throw new Failure(0, [{ reason: T.silent }]);
   }
   const value = (await answer.json().catch(() => ({}))) as { errors?: Problem[] };
   if (!answer.ok) throw new Failure(answer.status, value.errors ?? []);

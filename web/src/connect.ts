@@ -2,7 +2,7 @@
 import type { DatabaseView } from "./api";
 import { mysqlName, type Engine } from "./db";
 
-export type Kind = "psql" | "mysql" | "uri" | "env" | "yaml" | "go" | "node" | "python" | "java" | "php" | "dotnet" | "rails";
+export type Kind = "psql" | "mysql" | "uri" | "env" | "yaml" | "go" | "rust" | "node" | "python" | "java" | "php" | "dotnet" | "rails";
 
 export interface Target {
   host: string;
@@ -15,7 +15,7 @@ export interface Target {
 }
 
 export function kinds(engine: Engine): Kind[] {
-  return [engine === "postgresql" ? "psql" : "mysql", "uri", "env", "yaml", "go", "node", "python", "java", "php", "dotnet", "rails"];
+  return [engine === "postgresql" ? "psql" : "mysql", "uri", "env", "yaml", "go", "rust", "node", "python", "java", "php", "dotnet", "rails"];
 }
 
 // shell quotes for a POSIX shell.
@@ -44,6 +44,8 @@ function postgresql(kind: Kind, t: Target, password: string, quoted: string, uri
       return `host: ${t.host}\nport: ${t.port}\nuser: ${t.user}\npassword: ${quoted}\ndatabase: ${t.database}\nsslmode: verify-full\nsslrootcert: ${t.ca}`;
     case "go":
       return `db, err := sql.Open("pgx", ${JSON.stringify(url)})`;
+    case "rust":
+      return `let pool = sqlx::PgPool::connect(${JSON.stringify(url)}).await?;`;
     case "node":
       return `import fs from "node:fs";\nimport pg from "pg";\n\nconst pool = new pg.Pool({\n  host: "${t.host}", port: ${t.port}, user: "${t.user}", password: ${quoted}, database: "${t.database}",\n  ssl: { ca: fs.readFileSync("${t.ca}", "utf8") },\n});`;
     case "python":
@@ -74,6 +76,8 @@ function mysql(kind: Kind, db: DatabaseView, t: Target, password: string, quoted
       return `host: ${t.host}\nport: ${t.port}\nuser: ${t.user}\npassword: ${quoted}\ndatabase: ${t.database}\nssl_ca: ${t.ca}`;
     case "go":
       return `pool := x509.NewCertPool()\nca, _ := os.ReadFile("${t.ca}")\npool.AppendCertsFromPEM(ca)\nmysql.RegisterTLSConfig("steward", &tls.Config{RootCAs: pool})\ndb, err := sql.Open("mysql", ${JSON.stringify(`${t.user}:${password}@tcp(${t.host}:${t.port})/${t.database}?tls=steward`)})`;
+    case "rust":
+      return `let pool = sqlx::MySqlPool::connect(${JSON.stringify(`mysql://${t.user}:${uri}@${t.host}:${t.port}/${t.database}?ssl-mode=VERIFY_IDENTITY&ssl-ca=${encodeURIComponent(t.ca)}`)}).await?;`;
     case "node":
       return `import fs from "node:fs";\nimport mysql from "mysql2/promise";\n\nconst pool = mysql.createPool({\n  host: "${t.host}", port: ${t.port}, user: "${t.user}", password: ${quoted}, database: "${t.database}",\n  ssl: { ca: fs.readFileSync("${t.ca}", "utf8") },\n});`;
     case "python":

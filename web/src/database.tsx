@@ -1,10 +1,11 @@
 // One database: its tabs, and the overview with the way to connect.
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { CredentialsView, DatabaseView } from "./api";
+import type { CredentialsView, DatabaseView, EventView } from "./api";
 import { call } from "./call";
 import { engineName, mysqlName, pageOf, poolEndpoint, usePools, type Engine } from "./db";
 import { connectText, kinds, type Kind } from "./connect";
-import { EventList } from "./events";
+import { actionName, EventPages, EventTable, useEvents } from "./events";
 import { plain } from "./format";
 import { useReader, type Reader } from "./live";
 import { T } from "./text";
@@ -12,11 +13,11 @@ import { Alert, Button, Card, Choice, Code, Facts, Field, Loaded, Meter, Page, P
 import { Access } from "./access";
 import { Backups } from "./backups";
 import { later } from "./later";
-import { Queries } from "./queries";
-import { Settings } from "./settings";
 import { may } from "./who";
 
 const Metrics = later(() => import("./metrics").then((m) => m.Metrics));
+const Queries = later(() => import("./queries").then((m) => m.Queries));
+const Settings = later(() => import("./settings").then((m) => m.Settings));
 
 const tabs = ["", "metrics", "queries", "backups", "access", "settings", "events"] as const;
 
@@ -52,7 +53,7 @@ function Tab({ tab, ...props }: Props & { tab: string }) {
     case "events":
       return (
         <Card title={T.events.title} wide>
-          <EventList limit={100} filter={{ "entity.id": props.db.id, "entity.type": "database" }} />
+          <EventPages filter={eventsOf(props.db)} />
         </Card>
       );
     case "":
@@ -61,6 +62,8 @@ function Tab({ tab, ...props }: Props & { tab: string }) {
       return <Alert>{T.gone}</Alert>;
   }
 }
+
+const eventsOf = (db: DatabaseView) => ({ "entity.id": db.id, "entity.type": "database" });
 
 function warnings(db: DatabaseView): string[] {
   const found: string[] = [];
@@ -74,6 +77,8 @@ function warnings(db: DatabaseView): string[] {
 
 function Overview({ db, path, reader }: Props) {
   const nodes = useReader(`nodes/${db.engine}/${db.id}`, (background) => call(`GET /v4/databases/${db.engine}/instances/{instanceId}/nodes`, { path, background }), db.cluster_size > 1 ? 10_000 : 0); // how far replicas are behind is no event
+  const events = useEvents({ limit: 10, filter: eventsOf(db) });
+  const doing = events.data?.data.filter((e) => e.status === "started") ?? [];
   return (
     <>
       <div role="status">
@@ -90,10 +95,11 @@ function Overview({ db, path, reader }: Props) {
           <Facts
             of={[
               [T.databases.status, <span role="status"><Status of={db.sleeping ? "asleep" : db.status} /></span>],
+              ...doing.map((e): [string, ComponentChildren] => [T.database.doing, <Doing event={e} />]),
               [T.databases.engine, engineName(db) + (db.server_version ? ` (${db.server_version})` : "")],
               [T.databases.plan, db.type],
               [T.databases.nodes, String(db.cluster_size)],
-              [T.databases.disk, <Meter used={db.used_disk_size_gb} total={db.total_disk_size_gb} label={T.databases.diskOf(db.label)} />],
+              [T.databases.disk, <Meter used={db.used_disk_size_gb} total={db.total_disk_size_gb} label={T.databases.diskOf(db.label)} unit="GB" />],
               [T.databases.region, db.region],
               [T.database.created, <Time at={db.created} />],
               [T.database.restorable, db.oldest_restore_time ? <Time at={db.oldest_restore_time} relative /> : T.database.noBackup],
@@ -121,8 +127,23 @@ function Overview({ db, path, reader }: Props) {
         </Loaded>
       </Card>
       <Card title={T.database.latest} wide actions={<a href={pageOf(db, "events")}>{T.home.allEvents}</a>}>
-        <EventList limit={10} filter={{ "entity.id": db.id, "entity.type": "database" }} />
+        <Loaded of={events}>{(list) => <EventTable rows={list.data.slice(0, 10)} />}</Loaded>
       </Card>
+    </>
+  );
+}
+
+// Doing is what is done to the database just now, and how far it is.
+function Doing({ event: e }: { event: EventView }) {
+  const name = actionName(e);
+  return (
+    <>
+      {name}{" "}
+      <span class="metered">
+        <progress max={100} value={e.percent_complete > 0 ? e.percent_complete : undefined} aria-label={name} />
+        {e.percent_complete > 0 && `${e.percent_complete} %`}
+      </span>{" "}
+      {e.message && <span class="quiet">{plain(e.message)}</span>}
     </>
   );
 }

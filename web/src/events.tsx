@@ -3,46 +3,84 @@ import { useState } from "preact/hooks";
 import type { EventView } from "./api";
 import { call } from "./call";
 import { plain } from "./format";
-import { useReader } from "./live";
+import { soon, useReader } from "./live";
 import { T } from "./text";
-import { Card, Field, Loaded, Page, Status, Table, Time } from "./ui";
+import { Button, Card, Choice, Loaded, Page, Pager, Problems, Status, Table, Text, Time, useAction } from "./ui";
+import { may } from "./who";
+
+// pages are where the entities of events are seen, those with a page of their own by their number.
+const pages: [RegExp, string][] = [
+  [/^\/v4\/databases\/((?:mysql|postgresql)\/)instances\/(\d+)$/, "databases/$1$2"],
+  [/^\/v4\/managed\/(services|issues)\/(\d+)$/, "$1/$2"],
+  [/^\/v4\/managed\/(status-pages|contacts)\/.*/, "$1"],
+  [/^\/v4\/managed\/credentials\/.*/, "machines/credentials"],
+  [/^\/v4\/managed\/compute-settings\/.*/, "machines"],
+  [/^\/v4\/monitor\/alert-channels\/.*/, "alerts/channels"],
+  [/^\/v4\/monitor\/.*\/alert-definitions\/.*/, "alerts"],
+  [/^\/v4\/support\/tickets\/.*/, "issues"],
+];
 
 function linkOf(e: EventView): string | undefined {
-  const found = /^\/v4\/databases\/(mysql|postgresql)\/instances\/(\d+)$/.exec(e.entity.url);
-  if (found) return `/console/databases/${found[1]}/${found[2]}`;
-  if (/^\/v4\/managed\/status-pages\//.test(e.entity.url)) return "/console/status-pages";
-  const managed = /^\/v4\/managed\/(services|issues)\/(\d+)$/.exec(e.entity.url);
-  return managed ? `/console/${managed[1]}/${managed[2]}` : undefined;
+  const found = pages.find(([is]) => is.test(e.entity.url));
+  return found && "/console/" + e.entity.url.replace(found[0], found[1]);
 }
 
-export function EventList({ limit, filter }: { limit: number; filter?: Record<string, unknown> }) {
-  const query = { page_size: Math.max(25, limit) };
-  const read = useReader("events" + JSON.stringify([limit, filter]), (background) =>
-    call("GET /v4/account/events", { query, filter, background }),
+export function actionName(e: EventView): string {
+  return T.actions[e.action] ?? e.action.replaceAll("_", " ");
+}
+
+type Asked = { limit: number; page?: number; filter?: Record<string, unknown> };
+
+export function useEvents({ limit, page = 1, filter }: Asked) {
+  const query = { page, page_size: Math.max(25, limit) };
+  return useReader("events" + JSON.stringify([query, filter]), (background) => call("GET /v4/account/events", { query, filter, background }));
+}
+
+export function EventTable({ rows }: { rows: EventView[] }) {
+  return (
+    <Table
+      label={T.events.title}
+      rows={rows}
+      id={(e) => e.id}
+      empty={<p>{T.events.none}</p>}
+      columns={[
+        { head: T.events.when, cell: (e) => <Time at={e.created} relative /> },
+        { head: T.events.what, cell: (e) => plain(actionName(e)) },
+        { head: T.events.about, cell: (e) => (linkOf(e) ? <a href={linkOf(e)}>{plain(e.entity.label)}</a> : plain(e.entity.label)) },
+        { head: T.events.who, cell: (e) => plain(e.username ?? T.events.steward) },
+        {
+          head: T.events.state,
+          cell: (e) => (
+            <>
+              <Status of={e.status} percent={e.status === "started" ? e.percent_complete : undefined} /> {!e.seen && <span class="new">{T.events.new}</span>} {e.message && <span class="quiet">{plain(e.message)}</span>}
+            </>
+          ),
+        },
+      ]}
+    />
   );
+}
+
+export function EventList(asked: Asked) {
+  const read = useEvents(asked);
+  return <Loaded of={read}>{(list) => <EventTable rows={list.data.slice(0, asked.limit)} />}</Loaded>;
+}
+
+const perPage = 50;
+
+// EventPages are all events that a filter lets through, page by page.
+export function EventPages({ filter }: { filter?: Record<string, unknown> }) {
+  const [at, setAt] = useState({ filter: "", page: 1 });
+  const key = JSON.stringify(filter);
+  const page = at.filter === key ? at.page : 1;
+  const read = useEvents({ limit: perPage, page, filter });
   return (
     <Loaded of={read}>
       {(list) => (
-        <Table
-          label={T.events.title}
-          rows={list.data.slice(0, limit)}
-          id={(e) => e.id}
-          empty={<p>{T.events.none}</p>}
-          columns={[
-            { head: T.events.when, cell: (e) => <Time at={e.created} relative /> },
-            { head: T.events.what, cell: (e) => plain(T.actions[e.action] ?? e.action.replaceAll("_", " ")) },
-            { head: T.events.about, cell: (e) => (linkOf(e) ? <a href={linkOf(e)}>{plain(e.entity.label)}</a> : plain(e.entity.label)) },
-            { head: T.events.who, cell: (e) => plain(e.username ?? T.events.steward) },
-            {
-              head: T.events.state,
-              cell: (e) => (
-                <>
-                  <Status of={e.status} percent={e.status === "started" ? e.percent_complete : undefined} /> {e.message && <span class="quiet">{plain(e.message)}</span>}
-                </>
-              ),
-            },
-          ]}
-        />
+        <>
+          <EventTable rows={list.data} />
+          <Pager page={page} pages={list.pages} set={(to) => setAt({ filter: key, page: to })} />
+        </>
       )}
     </Loaded>
   );
@@ -51,36 +89,25 @@ export function EventList({ limit, filter }: { limit: number; filter?: Record<st
 export function Events() {
   const [status, setStatus] = useState("");
   const [kind, setKind] = useState("");
+  const [person, setPerson] = useState("");
+  const doing = useAction();
+  const newest = useEvents({ limit: 1 });
   const filter: Record<string, unknown> = {};
   if (status) filter["status"] = status;
   if (kind) filter["entity.type"] = kind;
+  if (person) filter["username"] = { "+contains": person };
+  const last = newest.data?.data[0];
+  const seen = () => doing.run(() => call("POST /v4/account/events/{eventId}/seen", { path: { eventId: last?.id ?? 0 } }).then(soon), T.events.marked);
   return (
     <Page title={T.events.title}>
-      <Card title={T.events.all} wide>
+      <Card title={T.events.all} wide actions={may.managed() && <Button disabled={doing.busy || !last || last.seen} onClick={() => void seen()}>{T.events.mark}</Button>}>
+        <Problems failure={doing.failure} />
         <div class="filters">
-          <Field label={T.events.state} name="status">
-            {(p) => (
-              <select {...p} value={status} onChange={(e) => setStatus(e.currentTarget.value)}>
-                <option value="">{T.any}</option>
-                {["started", "finished", "failed", "scheduled", "notification"].map((s) => (
-                  <option key={s} value={s}>
-                    {T.status[s]}
-                  </option>
-                ))}
-              </select>
-            )}
-          </Field>
-          <Field label={T.events.kind} name="kind">
-            {(p) => (
-              <select {...p} value={kind} onChange={(e) => setKind(e.currentTarget.value)}>
-                <option value="">{T.any}</option>
-                <option value="database">{T.nav.databases}</option>
-                <option value="managed_service">{T.nav.services}</option>
-              </select>
-            )}
-          </Field>
+          <Choice label={T.events.state} name="status" value={status} set={setStatus} of={[["", T.any], ...["started", "finished", "failed", "scheduled", "notification"].map((s): [string, string] => [s, T.status[s] ?? s])]} />
+          <Choice label={T.events.kind} name="kind" value={kind} set={setKind} of={[["", T.any], ...Object.entries(T.events.kinds)]} />
+          <Text label={T.events.who} name="username" value={person} set={setPerson} />
         </div>
-        <EventList limit={100} filter={filter} />
+        <EventPages filter={filter} />
       </Card>
     </Page>
   );

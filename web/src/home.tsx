@@ -1,7 +1,7 @@
 // Home: what needs a person.
-import type { ComponentChildren } from "preact";
 import { call, whole } from "./call";
 import { pageOf } from "./db";
+import { plain } from "./format";
 import { useReader } from "./live";
 import { T } from "./text";
 import { Card, Code, Loaded, Page, Time } from "./ui";
@@ -11,7 +11,9 @@ import { may } from "./who";
 interface Need {
   key: string;
   link?: string;
-  text: ComponentChildren;
+  text: string;
+  // at is since when.
+  at?: string;
   bad: boolean;
 }
 
@@ -32,7 +34,7 @@ async function readNeeds(background: boolean): Promise<{ needs: Need[]; database
     if (d.allow_list.length === 0 && d.status === "active") needs.push({ key: "a" + d.id, link: pageOf(d, "access"), text: T.home.closed(d.label), bad: false });
     for (const p of d.updates.pending) needs.push({ key: "p" + d.id + p.description, link: pageOf(d, "settings"), text: T.home.pending(d.label, p.description), bad: false });
   }
-  for (const i of issues) needs.push({ key: "i" + i.id, link: `/console/issues/${i.id}`, text: <>{T.home.issue(i.entity.label)} <Time at={i.created} relative /></>, bad: true });
+  for (const i of issues) needs.push({ key: "i" + i.id, link: `/console/issues/${i.id}`, text: T.home.issue(plain(i.entity.label)), at: i.created, bad: true });
   for (const s of services) {
     const days = s.certificate_expires ? (new Date(s.certificate_expires + "Z").getTime() - Date.now()) / 86_400_000 : Infinity;
     if (days < 21) needs.push({ key: "c" + s.id, link: `/console/services/${s.id}`, text: T.home.certificate(s.label, Math.floor(days)), bad: days < 7 });
@@ -56,7 +58,7 @@ export function Home() {
                 <ul class="needs">
                   {needs.map((n) => (
                     <li key={n.key} class={n.bad ? "bad" : undefined}>
-                      {n.link ? <a href={n.link}>{n.text}</a> : n.text}
+                      {n.link ? <a href={n.link}>{n.text}</a> : n.text} {n.at && <Time at={n.at} relative />}
                     </li>
                   ))}
                 </ul>

@@ -38,11 +38,13 @@ export function Issue({ id }: { id: number }) {
   const read = useReader(`issue/${id}`, async (background) => {
     const issue = await call("GET /v4/managed/issues/{issueId}", { path: { issueId: id }, background });
     const path = { ticketId: issue.entity.id };
-    const [ticket, replies] = await Promise.all([
+    const [ticket, replies, services] = await Promise.all([
       call("GET /v4/support/tickets/{ticketId}", { path, background }),
       whole((page) => call("GET /v4/support/tickets/{ticketId}/replies", { path, query: { page, page_size: 500 }, background })),
+      may.managed() && issue.services.length > 0 ? whole((page) => call("GET /v4/managed/services", { query: { page, page_size: 500 }, background })) : [],
     ]);
-    return { issue, ticket, replies };
+    const names = new Map(services.map((s) => [s.id, s.label]));
+    return { issue, ticket, replies: [...replies].sort((a, b) => (a.created < b.created ? -1 : a.created > b.created ? 1 : a.id - b.id)), names };
   });
   const ticketId = read.data?.ticket.id;
   const send = async (e: Event) => {
@@ -59,7 +61,7 @@ export function Issue({ id }: { id: number }) {
   return (
     <Page title={read.data?.ticket.summary ?? T.issues.one} back={["/console/issues", T.issues.title]}>
       <Loaded of={read}>
-        {({ issue, replies }) => (
+        {({ issue, replies, names }) => (
           <>
             <Card title={T.database.state} wide>
               <Facts
@@ -69,7 +71,7 @@ export function Issue({ id }: { id: number }) {
                   [T.issues.closed, <Time at={issue.closed} />],
                   [
                     T.services.title,
-                    issue.services.length === 0 ? T.none : issue.services.map((s, n) => <>{n > 0 && ", "}<a key={s} href={`/console/services/${s}`}>{T.issues.service(s)}</a></>),
+                    issue.services.length === 0 ? T.none : issue.services.map((s, n) => <>{n > 0 && ", "}<a key={s} href={`/console/services/${s}`}>{plain(names.get(s) ?? T.issues.service(s))}</a></>),
                   ],
                 ]}
               />

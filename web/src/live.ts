@@ -14,7 +14,7 @@ const readers = new Set<() => void>();
 let due: ReturnType<typeof setTimeout> | undefined;
 
 // soon has everything on the page read anew, once for all that happens within a moment.
-function soon(): void {
+export function soon(): void {
   due ??= setTimeout(() => {
     due = undefined;
     for (const read of readers) read();

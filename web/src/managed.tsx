@@ -63,7 +63,9 @@ function Line({ label, points, unit }: { label: string; points: StatView[]; unit
   const path = points.map((p) => `${(((p.x - first) / Math.max(last - first, 1)) * 1000).toFixed(1)},${(100 - (p.y / top) * 98).toFixed(1)}`).join(" ");
   return (
     <section aria-label={label}>
-      <h3>{label}</h3>
+      <h3>
+        {label}: {amount(points.at(-1)?.y ?? 0, unit)}
+      </h3>
       <svg class="spark" viewBox="0 0 1000 100" preserveAspectRatio="none" aria-hidden="true">
         <polyline points={path} />
       </svg>
@@ -74,7 +76,7 @@ function Line({ label, points, unit }: { label: string; points: StatView[]; unit
           rows={[...points].reverse()}
           id={(p) => p.x}
           columns={[
-            { head: T.metrics.time, cell: (p) => new Date(p.x).toLocaleString("en-GB") },
+            { head: T.metrics.time, cell: (p) => <Time at={new Date(p.x).toISOString().slice(0, 19)} /> },
             { head: label, number: true, cell: (p) => amount(p.y, unit) },
           ]}
         />

@@ -8,7 +8,7 @@ import type { Props } from "./database";
 import { measured, plain, timeText, when } from "./format";
 import { useReader } from "./live";
 import { T } from "./text";
-import { Button, Card, Field, Loaded, Table } from "./ui";
+import { Button, Card, Field, Loaded, Table, Time } from "./ui";
 
 const shown = {
   postgresql: ["cpu_usage", "memory_usage", "disk_usage", "connections", "connections_active", "transactions_committed", "read_iops", "write_iops", "cache_hit_ratio", "replication_lag"],
@@ -120,7 +120,7 @@ export function Metrics(props: Props) {
                     rows={inside.map((k, n) => ({ ...k, n }))}
                     id={(k) => k.n}
                     columns={[
-                      { head: T.metrics.time, cell: (k) => new Date(k.at * 1000).toLocaleString("en-GB") },
+                      { head: T.metrics.time, cell: (k) => <Time at={stamp(k.at)} /> },
                       { head: T.events.what, cell: (k) => <span class={"mark " + k.kind}>{T.metrics.kinds[k.kind]}</span> },
                       { head: T.events.about, cell: (k) => plain(k.text) },
                     ]}
@@ -144,8 +144,14 @@ export function Metrics(props: Props) {
   );
 }
 
+// Measured are the values of a plot's lines at a time, in seconds.
+interface Measured {
+  at: number;
+  values: (number | null)[];
+}
+
 // csv is what a plot shows, by time in UTC.
-function csv(name: string, names: string[], rows: { at: number; values: (number | null)[] }[]): void {
+function csv(name: string, names: string[], rows: Measured[]): void {
   const cell = (text: string) => `"${text.replaceAll('"', '""')}"`;
   const lines = [["time", ...names].map(cell).join(","), ...[...rows].reverse().map((r) => [stamp(r.at) + "Z", ...r.values.map((v) => v ?? "")].join(","))];
   const link = document.createElement("a");
@@ -242,25 +248,28 @@ function Plot({ metric, of, marks, zoom }: { metric: MetricView; of: MeasuredVie
   }, [shape, metric.unit, dark.value]);
   useEffect(() => plot.current?.setData(data), [of, marks.length]);
   const last = metric.values.findLast((v) => v !== null);
-  const rows = times.map((at, i) => ({ at, values: lines.map((l) => l[i] ?? null) })).filter((r) => r.values.some((v) => v !== null)).reverse();
+  const [open, setOpen] = useState(false); // a closed table costs nothing
+  const rows = () => times.map((at, i) => ({ at, values: lines.map((l) => l[i] ?? null) })).filter((r) => r.values.some((v) => v !== null)).reverse();
   return (
     <Card title={metric.label} actions={<strong>{measured(last, metric.unit)}</strong>}>
       <p class="hint">{metric.description}</p>
       <div ref={place} class="plot" aria-hidden="true" />
-      <details>
+      <details onToggle={(e) => setOpen(e.currentTarget.open)}>
         <summary>{T.metrics.table(metric.label)}</summary>
-        <Button label={T.metrics.csv(metric.label)} onClick={() => csv(metric.name, names, rows)}>
+        <Button label={T.metrics.csv(metric.label)} onClick={() => csv(metric.name, names, rows())}>
           {T.metrics.asCSV}
         </Button>
-        <Table
-          label={metric.label}
-          rows={rows.slice(0, 400)}
-          id={(r) => r.at}
-          columns={[
-            { head: T.metrics.time, cell: (r) => new Date(r.at * 1000).toLocaleString("en-GB") },
-            ...names.map((head, i) => ({ head, number: true, cell: (r: (typeof rows)[number]) => measured(r.values[i], metric.unit) })),
-          ]}
-        />
+        {open && (
+          <Table
+            label={metric.label}
+            rows={rows().slice(0, 400)}
+            id={(r) => r.at}
+            columns={[
+              { head: T.metrics.time, cell: (r) => <Time at={stamp(r.at)} /> },
+              ...names.map((head, i) => ({ head, number: true, cell: (r: Measured) => measured(r.values[i], metric.unit) })),
+            ]}
+          />
+        )}
       </details>
     </Card>
   );

@@ -155,7 +155,7 @@ function Hosts() {
                 { head: T.database.node, by: (n) => n.node, number: true, cell: (n) => n.node },
                 { head: T.database.role, by: (n) => n.role, cell: (n) => <Status of={n.role} /> },
                 { head: T.database.version, by: (n) => n.server, cell: (n) => n.server },
-                { head: T.databases.status, by: (n) => Number(n.running), cell: (n) => (n.problem ? plain(n.problem) : <Status of={n.running ? "running" : "off"} />) },
+                { head: T.databases.status, by: (n) => Number(n.running), cell: (n) => (n.problem ? plain(n.problem) : <Status of={n.running ? "serving" : "off"} />) },
                 { head: T.database.lag, by: (n) => n.lag_seconds, number: true, cell: (n) => (n.role === "replica" && n.streaming ? `${n.lag_seconds.toFixed(1)} s` : T.none) },
                 { head: T.operator.pid, by: (n) => n.pid, number: true, cell: (n) => (n.running ? n.pid : T.none) },
               ]}
@@ -257,7 +257,7 @@ function Notices() {
             columns={[
               { head: T.database.created, by: (n) => n.created, cell: (n) => <Time at={n.created} relative /> },
               { head: T.operator.about, by: (n) => n.about, cell: (n) => plain(n.about) },
-              { head: T.operator.kind, by: (n) => n.kind, cell: (n) => n.kind },
+              { head: T.operator.kind, by: (n) => n.kind, cell: (n) => T.operator.kinds[n.kind] ?? n.kind },
               { head: T.operator.to, by: (n) => n.recipient, cell: (n) => `${plain(n.channel)} ${plain(n.recipient)}` },
               { head: T.databases.status, by: (n) => n.state, cell: (n) => <Status of={n.state} /> },
               { head: T.operator.problem, by: (n) => n.problem, cell: (n) => plain(n.problem) },

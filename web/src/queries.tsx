@@ -31,7 +31,7 @@ function Running({ db, path }: Props) {
         {(r) => (
           <>
             {r.sleeping && <p>{T.queries.sleeping}</p>}
-            <p class="hint">{T.queries.idle(r.idle)}</p>
+            {r.idle > 0 && <p class="hint">{T.queries.idle(r.idle)}</p>}
             <Table
               label={T.queries.running}
               rows={r.data}

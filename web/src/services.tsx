@@ -58,7 +58,7 @@ export function AddService() {
 
 export function Service({ id }: { id: number }) {
   const path = { serviceId: id };
-  const read = useReader(`service/${id}`, (background) => call("GET /v4/managed/services/{serviceId}", { path, background }));
+  const read = useReader(`service/${id}`, (background) => call("GET /v4/managed/services/{serviceId}", { path, background }), 10_000); // no event tells of a first good check
   const checks = useReader(`checks/${id}`, (background) => call("GET /v4/managed/services/{serviceId}/checks", { path, query: { page_size: 100 }, background }), 30_000);
   return (
     <Page title={read.data?.label ?? T.services.one} back={back}>
@@ -107,7 +107,7 @@ function State({ service: s, reader, checked }: { service: ServiceView; reader: 
           [T.databases.status, <Status of={s.status} />],
           [T.services.since, <Time at={s.status_since} />],
           [T.services.address, plain(s.address)],
-          [T.services.interval, s.interval ? `${s.interval} s` : T.services.usual],
+          [T.services.interval, s.interval ? T.alerts.length(s.interval) : T.services.usual],
           [T.services.certificate, <Time at={s.certificate_expires} />],
           [T.services.notes, plain(s.notes ?? T.none)],
         ]}
@@ -160,8 +160,8 @@ function Uptime({ of }: { of: ChecksView }) {
         { head: T.metrics.span, cell: ([name]) => name },
         { head: T.services.up, number: true, cell: ([, u]) => (u.uptime === null ? T.none : `${round(u.uptime)} %`) },
         { head: T.services.failures, number: true, cell: ([, u]) => `${u.failures} / ${u.checks}` },
-        { head: T.services.mean, number: true, cell: ([, u]) => milliseconds(u.mean_response_time) },
-        { head: T.services.longest, number: true, cell: ([, u]) => milliseconds(u.longest_response_time) },
+        { head: T.services.mean, number: true, cell: ([, u]) => (u.checks === 0 ? T.none : milliseconds(u.mean_response_time)) },
+        { head: T.services.longest, number: true, cell: ([, u]) => (u.checks === 0 ? T.none : milliseconds(u.longest_response_time)) },
       ]}
     />
   );

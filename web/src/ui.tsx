@@ -159,7 +159,7 @@ export function Time({ at, relative }: { at: string | null | undefined; relative
   );
 }
 
-const good = ["active", "finished", "ok", "healthy", "complete", "passed", "closed", "enabled", "successful", "primary"];
+const good = ["serving", "sent", "active", "finished", "ok", "healthy", "complete", "passed", "closed", "enabled", "successful", "primary"];
 const bad = ["failed", "problem", "down", "unhealthy", "open", "timed_out"];
 
 export function Status({ of, percent }: { of: string; percent?: number }) {
@@ -199,13 +199,14 @@ export function Code({ text, what }: { text: string; what: string }) {
   );
 }
 
-export function Meter({ used, total, label }: { used: number | null; total: number | null; label: string }) {
+// Meter shows which part of total is in use; with a unit it says of how much, too.
+export function Meter({ used, total, label, unit }: { used: number | null; total: number | null; label: string; unit?: string }) {
   if (used === null || total === null || total <= 0) return <>{T.none}</>;
   const part = used / total;
   return (
     <span class="metered">
       <meter min={0} max={1} low={0.8} high={0.9} optimum={0} value={Math.min(part, 1)} aria-label={label} />
-      {Math.round(part * 100)} %
+      {unit ? T.part(Math.round(part * 100), `${total} ${unit}`) : `${Math.round(part * 100)} %`}
     </span>
   );
 }
@@ -228,7 +229,7 @@ class Row extends Component<{ row: unknown; columns: Column<unknown>[] }> {
     return (
       <tr>
         {this.props.columns.map((c) => (
-          <td key={c.head} class={c.number ? "number" : undefined}>
+          <td key={c.head} class={c.number ? "number" : undefined} data-head={c.head}>
             {c.cell(this.props.row)}
           </td>
         ))}
@@ -254,7 +255,7 @@ export function Table<R>({ label, rows, columns, id, empty }: { label: string; r
         <thead>
           <tr>
             {columns.map((c, i) => (
-              <th key={c.head} scope="col" class={c.number ? "number" : undefined} aria-sort={order?.at === i ? (order.down ? "descending" : "ascending") : undefined}>
+              <th key={c.head} scope="col" class={[c.number ? "number" : "", c.by ? "" : "fixed"].join(" ").trim() || undefined} aria-sort={order?.at === i ? (order.down ? "descending" : "ascending") : undefined}>
                 {c.by ? (
                   <button type="button" class="sort" onClick={() => setOrder({ at: i, down: order?.at === i && !order.down })}>
                     {c.head}
@@ -494,6 +495,22 @@ export function Items<R>({ title, label = title, read, id, name, columns, empty,
   );
 }
 
+// Pager goes through the pages of a list, of which the first has the newest; one page needs none.
+export function Pager({ page, pages, set }: { page: number; pages: number; set: (page: number) => void }) {
+  if (pages <= 1) return null;
+  return (
+    <div class="actions">
+      <Button disabled={page <= 1} onClick={() => set(page - 1)}>
+        {T.newer}
+      </Button>
+      <Button disabled={page >= pages} onClick={() => set(page + 1)}>
+        {T.older}
+      </Button>
+      <span class="hint">{T.page(page, pages)}</span>
+    </div>
+  );
+}
+
 export function Tabs({ label, all, at }: { label: string; all: [string, string][]; at: string }) {
   return (
     <nav class="tabs" aria-label={label}>
@@ -509,8 +526,8 @@ export function Tabs({ label, all, at }: { label: string; all: [string, string][
 export function Facts({ of }: { of: [string, ComponentChildren][] }) {
   return (
     <dl class="facts">
-      {of.map(([name, value]) => (
-        <div key={name}>
+      {of.map(([name, value], n) => (
+        <div key={name + n}>
           <dt>{name}</dt>
           <dd>{value}</dd>
         </div>
