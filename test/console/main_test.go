@@ -62,11 +62,12 @@ func newBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *browser {
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(func() { cancel(); stop() })
-	return listenTo(t, ctx)
+	return listenTo(ctx, t)
 }
 
 // tab is another tab of the browser, and stranger one that knows nothing of its cookies.
 func (b *browser) tab(t *testing.T) *browser { return b.another(t) }
+
 func (b *browser) stranger(t *testing.T) *browser {
 	return b.another(t, chromedp.WithNewBrowserContext())
 }
@@ -75,14 +76,14 @@ func (b *browser) another(t *testing.T, options ...chromedp.ContextOption) *brow
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx, options...)
 	t.Cleanup(cancel)
-	made := listenTo(t, ctx)
+	made := listenTo(ctx, t)
 	if _, err := chromedp.Call(b.ctx, page.BringToFront, cdp.Empty{}); err != nil { // what isn't seen isn't drawn
 		t.Fatal(err)
 	}
 	return made
 }
 
-func listenTo(t *testing.T, ctx context.Context) *browser {
+func listenTo(ctx context.Context, t *testing.T) *browser {
 	t.Helper()
 	b := &browser{ctx: ctx, asked: map[string]bool{}, from: map[network.RequestID]string{}, refused: map[string][]string{}}
 	if err := chromedp.Listen(ctx, b.note); err != nil {

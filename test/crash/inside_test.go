@@ -55,7 +55,7 @@ func (w *world) insideOperations(engine string) []operation {
 	if family == "postgresql" {
 		all = append(all, making("extensions", "postgis", map[string]any{"name": "postgis"}), removing("extensions", "postgis", map[string]any{"name": "postgis"}))
 	}
-	if everything() {
+	if harness.Everything() {
 		all = append(all, removing("users", "app", user))
 	}
 	return all
