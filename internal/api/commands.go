@@ -37,7 +37,7 @@ var commands = withEngines(map[string]string{
 
 	"getDatabasesInstances": "databases list", "listDatabaseEngines": "databases engines", "viewDatabaseEngine": "databases engine-view",
 	"listDatabaseTypes": "databases types", "viewDatabaseType": "databases type-view",
-	"listExtensions": "databases postgresql-extensions-list", "createExtension": "databases postgresql-extension-create",
+	"listOfferedExtensions": "databases postgresql-extensions-offered", "listExtensions": "databases postgresql-extensions-list", "createExtension": "databases postgresql-extension-create",
 	"updateExtension": "databases postgresql-extension-update", "deleteExtension": "databases postgresql-extension-delete",
 	"viewMySQLConfig": "databases mysql-config-view", "viewPostgreSQLConfig": "databases postgres-config-view",
 	"listLinodeTypes": "linodes types", "viewLinodeType": "linodes type-view",
@@ -114,6 +114,7 @@ var tables = map[string]table{
 	"AppView":          {columns: []string{"id", "label", "scopes", "website", "created", "expiry"}, fields: store.AppFields},
 	"AvailabilityView": {columns: []string{"region", "plan", "available"}, fields: filter.Fields{"region": filter.Text, "plan": filter.Text, "available": filter.Bool}},
 	"BackupView":       {columns: []string{"id", "label", "type", "state", "created", "verified"}, fields: store.BackupFields},
+	"CatalogueView":    {columns: []string{"name", "engine", "version", "parameter", "missing"}, fields: cataloguedFields},
 	"ChannelView":      {columns: []string{"id", "label", "channel_type", "type"}, fields: channelFields},
 	"CheckView":        {columns: []string{"started", "result", "response_time"}, fields: checkFields},
 	"ClientView":       {columns: []string{"id", "label", "status", "public", "redirect_uri", "secret"}, fields: store.ClientFields},
