@@ -1,6 +1,7 @@
 package migration_test
 
 import (
+	"strings"
 	"testing"
 
 	"steward/internal/cluster"
@@ -25,10 +26,11 @@ func TestValidateMode(t *testing.T) {
 			Source: migration.Source{Host: "db.example.org", Port: 5432, Username: "mover", TLS: migration.Verify}, Mode: c.mode,
 			Databases: []migration.Database{{From: "shop", To: "shop"}},
 		}
-		got := ""
+		var reasons []string
 		for _, f := range migration.Validate(c.engine, m, "secret") {
-			got += f.Reason
+			reasons = append(reasons, f.Reason)
 		}
+		got := strings.Join(reasons, "")
 		if got != c.want {
 			t.Errorf("%s of %s: %q, want %q", c.mode, c.engine, got, c.want)
 		}

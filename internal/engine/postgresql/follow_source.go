@@ -110,8 +110,12 @@ func (i *importing) hold(ctx context.Context) (conn *pgconn.PgConn, from lsn, er
 		return nil, 0, err
 	}
 	publish := "CREATE PUBLICATION " + quoteName(i.d.Slot)
-	for n, t := range all {
-		publish += []string{" FOR TABLE ", ", "}[min(n, 1)] + "ONLY " + t.sql()
+	if len(all) > 0 {
+		tables := make([]string, len(all))
+		for n, t := range all {
+			tables[n] = "ONLY " + t.sql()
+		}
+		publish += " FOR TABLE " + strings.Join(tables, ", ")
 	}
 	if _, err := askSource(ctx, i.s, i.source, publish); err != nil {
 		return nil, 0, err
