@@ -70,6 +70,7 @@ var unfilled = map[string]reason{
 	"Notification.body":                                                 {empty, "The message says it all"},
 	"OAuthClient.thumbnail_url":                                         {empty, "There are no pictures"},
 	"PostgresDatabase.encrypted":                                        {empty, "PostgreSQL has no encryption of its own"},
+	"PostgresDatabase.engine_config.pg.pg_partman_bgw.interval":         {absent, "The build that the server here is of comes without pg_partman"},
 	"PostgresDatabase.engine_config.pglookout":                          {empty, "None of its settings can be chosen"},
 	"PostgresDatabase.private_network":                                  {empty, "Private networks aren't offered"},
 	"PostgresDatabase.updates.pending.deadline":                         {empty, "An update can wait; a certificate's renewal can't"},
