@@ -92,7 +92,7 @@ func TestBucket(t *testing.T) {
 		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
 			t.Parallel()
 			bucket := archivetest.NewBucket(t)
-			w := &world{Server: harness.Prepare(t, harness.WithTags("failpoint"), harness.WithConfig(fmt.Sprintf(bucketConfig, bucket.URL()))), t: t}
+			w := prepared(t, harness.WithConfig(fmt.Sprintf(bucketConfig, bucket.URL())))
 			w.Env = bucket.Env()
 			w.Start()
 			w.keeper(engine, 1)
@@ -271,7 +271,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	t.Parallel()
-	w := &world{Server: harness.Prepare(t, harness.WithTags("failpoint"), harness.WithConfig(fmt.Sprintf(bucketConfig, "file://"+dir))), t: t}
+	w := prepared(t, harness.WithConfig(fmt.Sprintf(bucketConfig, "file://"+dir)))
 	w.Start()
 	w.keeper("mysql/10.11", 1)
 	w.ballast()

@@ -183,10 +183,16 @@ func TestChange(t *testing.T) {
 // newWorld starts a server for operations to be tried on, one after the other.
 func newWorld(t *testing.T, options ...harness.Option) *world {
 	t.Parallel()
-	options = append(options, harness.WithTags("failpoint"), harness.WithConfig("pool:\n  size: 0"))
-	w := &world{Server: harness.Prepare(t, options...), t: t}
-	w.failpoints = w.Failpoints()
+	w := prepared(t, append(options, harness.WithConfig("pool:\n  size: 0"))...)
 	w.Start()
+	return w
+}
+
+// prepared is a server that can be killed at its failpoints, before its first start.
+func prepared(t *testing.T, options ...harness.Option) *world {
+	t.Helper()
+	w := &world{Server: harness.Prepare(t, append(options, harness.WithTags("failpoint"))...), t: t}
+	w.failpoints = w.Failpoints()
 	return w
 }
 
