@@ -177,7 +177,7 @@ var definitions = []Definition{
 	gauge(TransactionIDAge, "transaction_id_age", "Transaction id age", "How far the oldest transaction id is on its way to the wraparound, at which the server takes no more writes.", Percent, Max).only(cluster.PostgreSQL),
 	gauge(DatabaseSize, "database_size", "Database size", "Size of all logical databases.", Bytes, Max).only(cluster.PostgreSQL),
 	gauge(ConnectionUsage, "connection_usage", "Connection usage", "Sessions of customers, of those that they may have at once.", Percent, Max),
-	gauge(Restarts, "restarts", "Restarts", "1 when the server was started anew since the reading before, otherwise 0.", Number, Sum),
+	gauge(Restarts, "restarts", "Restarts", "1 when the server was started again since the reading before because it had ended by itself, otherwise 0.", Number, Sum),
 	gauge(CertificateLeft, "certificate_left", "Certificate's time", "How long the server's certificate is valid still.", Seconds, Max),
 	gauge(ConfirmingReplicas, "replication_confirming", "Confirming replicas", "Replicas that confirm commits, on a primary that waits for one of them.", Number, Max),
 }

@@ -10,6 +10,8 @@ type Reading struct {
 	At time.Time
 	// Life names the life of the server: counters of another one begin anew.
 	Life string
+	// Crashes counts how often the server has ended by itself and was started again; NaN where nobody counts, and each new life is taken for one.
+	Crashes float64
 	// Values are gauges as they are, and counters as the server counts them.
 	Values Values
 	// CPUSeconds is the processor time used so far, CPUs how many processors the plan has.
@@ -21,7 +23,7 @@ type Reading struct {
 // NewReading is one of which nothing is known yet.
 func NewReading(at time.Time) Reading {
 	nan := math.NaN()
-	return Reading{At: at, Values: Unknown(), CPUSeconds: nan, Hits: nan, Misses: nan}
+	return Reading{At: at, Values: Unknown(), Crashes: nan, CPUSeconds: nan, Hits: nan, Misses: nan}
 }
 
 // Set sets the value of a metric.
@@ -39,8 +41,9 @@ func (r *Reading) SetShare(used, whole float64, as, share, left Metric) {
 // Meter makes values of a node's readings, one after the other.
 type Meter struct {
 	last Reading
-	// life is the last that was seen: while a server is down it has none.
-	life string
+	// life is the last that was seen: while a server is down it has none. crashes is what was counted by then.
+	life    string
+	crashes float64
 }
 
 // Add is what the reading says together with the one before. A counter that has gone
@@ -50,7 +53,7 @@ func (m *Meter) Add(r Reading) Values {
 	m.last = r
 	v := r.Values
 	v[ConnectionUsage] = v[Connections] / v[ConnectionsMax] * 100
-	v[Restarts] = m.restarts(r.Life)
+	v[Restarts] = m.restarts(r)
 	since := r.At.Sub(before.At).Seconds()
 	same := !before.At.IsZero() && before.Life == r.Life && since > 0
 	for _, d := range definitions {
@@ -75,17 +78,17 @@ func (m *Meter) Add(r Reading) Values {
 	return v
 }
 
-// restarts is 1 when the server has another life than when it was last seen, and unknown while it has none.
-func (m *Meter) restarts(life string) float64 {
-	before := m.life
-	switch {
-	case life == "":
+// restarts is 1 when the server has another life than when it was last seen, and wasn't given it on purpose: who changes a
+// setting, or wakes what slept, starts it anew, too. It is unknown while the server has no life.
+func (m *Meter) restarts(r Reading) float64 {
+	life, crashes := m.life, m.crashes
+	if r.Life == "" {
 		return math.NaN()
-	case before == "", before == life:
-		m.life = life
+	}
+	m.life, m.crashes = r.Life, r.Crashes
+	if life == "" || life == r.Life || r.Crashes <= crashes {
 		return 0
 	}
-	m.life = life
 	return 1
 }
 

@@ -6,17 +6,21 @@ import (
 	"time"
 )
 
-// TestRestarts: a server that has another life was started anew, however long it was down.
+// TestRestarts: a server that has another life was started anew, however long it was down; on purpose, where crashes are counted and there was none.
 func TestRestarts(t *testing.T) {
 	t.Parallel()
 	var m Meter
+	nan := math.NaN()
 	at := time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)
 	for i, c := range []struct {
-		life string
-		want float64
-	}{{"a", 0}, {"a", 0}, {"", math.NaN()}, {"", math.NaN()}, {"b", 1}, {"b", 0}, {"c", 1}} {
+		life          string
+		crashes, want float64
+	}{
+		{"a", nan, 0}, {"a", nan, 0}, {"", nan, nan}, {"", nan, nan}, {"b", nan, 1}, {"b", nan, 0}, {"c", nan, 1},
+		{"d", 3, 1}, {"d", 3, 0}, {"e", 3, 0}, {"", nan, nan}, {"f", 4, 1}, {"g", 6, 1}, {"g", 7, 0}, {"h", 7, 0},
+	} {
 		r := NewReading(at.Add(time.Duration(i) * Every))
-		r.Life = c.life
+		r.Life, r.Crashes = c.life, c.crashes
 		r.Set(Connections, 24)
 		r.Set(ConnectionsMax, 25)
 		v := m.Add(r)

@@ -201,7 +201,7 @@ func (d *Driver) measureNode(ctx context.Context, cs *clusterState, top state.To
 	if rec == nil || rec.Applied == nil {
 		return out, unknown
 	}
-	out.Life = strconv.Itoa(p.Pid()) + "-" + strconv.FormatUint(p.Start, 10)
+	out.Life, out.Crashes = strconv.Itoa(p.Pid())+"-"+strconv.FormatUint(p.Start, 10), float64(ns.crashCount())
 	if m.of != p {
 		m.usage, m.network = process.Usage{}, nil
 	}

@@ -370,9 +370,13 @@ func TestMeasuringLetsSleep(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var measuring sync.WaitGroup
 		measured := make(chan struct{}, 1)
+		lives, restarts := map[string]bool{}, 0.0
 		measuring.Go(func() {
+			var m measure.Meter
 			for ctx.Err() == nil {
 				if all, err := b.d.Measure(ctx, b.want.ID); err == nil && all[0].Values[measure.Up] == 1 {
+					lives[all[0].Life] = true
+					restarts += m.Add(all[0].Reading)[measure.Restarts]
 					select {
 					case measured <- struct{}{}:
 					default:
@@ -395,5 +399,8 @@ func TestMeasuringLetsSleep(t *testing.T) {
 		<-measured
 		stop()
 		measuring.Wait()
+		if len(lives) != 2 || restarts != 0 {
+			t.Errorf("%v restarts of a server that had %d lives, and was woken for the second", restarts, len(lives))
+		}
 	})
 }

@@ -110,6 +110,13 @@ func (ns *nodeState) answered(now time.Time) {
 	ns.pinged = now
 }
 
+// crashCount is how often the server was started again after it had ended by itself.
+func (ns *nodeState) crashCount() int {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.restarts
+}
+
 // crashWindow and crashLimit say when repeated crashes are a problem.
 const (
 	crashWindow = 2 * time.Minute
