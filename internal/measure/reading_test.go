@@ -16,8 +16,21 @@ func TestRestarts(t *testing.T) {
 		life          string
 		crashes, want float64
 	}{
-		{"a", nan, 0}, {"a", nan, 0}, {"", nan, nan}, {"", nan, nan}, {"b", nan, 1}, {"b", nan, 0}, {"c", nan, 1},
-		{"d", 3, 1}, {"d", 3, 0}, {"e", 3, 0}, {"", nan, nan}, {"f", 4, 1}, {"g", 6, 1}, {"g", 7, 0}, {"h", 7, 0},
+		{"a", nan, 0},
+		{"a", nan, 0},
+		{"", nan, nan},
+		{"", nan, nan},
+		{"b", nan, 1},
+		{"b", nan, 0},
+		{"c", nan, 1},
+		{"d", 3, 1},
+		{"d", 3, 0},
+		{"e", 3, 0},
+		{"", nan, nan},
+		{"f", 4, 1},
+		{"g", 6, 1},
+		{"g", 7, 0},
+		{"h", 7, 0},
 	} {
 		r := NewReading(at.Add(time.Duration(i) * Every))
 		r.Life, r.Crashes = c.life, c.crashes
