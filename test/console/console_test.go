@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -34,13 +35,15 @@ type world struct {
 	origin string
 	// watcher is a tab that is left open on the database's page, of which nobody asks anything.
 	watcher *world
+	// all is the test that the cases are of.
+	all *testing.T
 }
 
 // TestConsole is a person's first day with the console.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
-	w := &world{browser: newBrowser(t), server: s, origin: "http://" + s.Listen()}
+	w := &world{browser: newBrowser(t), server: s, origin: "http://" + s.Listen(), all: t}
 	w.watcher = &world{browser: w.tab(t), server: s, origin: w.origin}
 	type part struct {
 		name string
@@ -62,6 +65,7 @@ func TestConsole(t *testing.T) {
 		{"connection pools", pooled},
 		{"slow statements and plans", statements},
 		{"alert rules and channels", alerts},
+		{"a service is mended", mended},
 		{"restore a moment, and undo it", moments},
 		{"an import, a newer version and a last backup", moves},
 		{"what an alert rule finds", standing},
@@ -317,11 +321,43 @@ func managed(t *testing.T, w *world) {
 		w.do(t, fill("Write something", "Reply "+text), press("Send"), until(fmt.Sprintf(`[...document.querySelectorAll(".course pre")].some(p => p.innerText.startsWith("Reply ") && p.innerText.includes(%q))`, text)), until(control("Write something")+`.value === ""`))
 	}
 	w.asText(t, "a ticket")
+	// Another one answers at first, and breaks: mended looks at it again.
+	listener := listenAt(t, shakyAddress)
+	w.do(t, w.visit("/console/services/add"), fill("Label", "shaky"), choose("Kind", "tcp"), fill("Address", shakyAddress), choose("Region", "local"), fill("Seconds between checks", "10"), press("Save"), see("Stop checking"), press("Check now"), until(stateIs("OK")))
+	_ = listener.Close()
+	w.do(t, press("Check now"), until(`document.querySelector("button:not(:disabled)")`))
+}
+
+// shakyAddress is one that nothing else of the machine listens at.
+const shakyAddress = "127.77.18.1:7718"
+
+func listenAt(t *testing.T, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
 }
 
 // stateIs is whether the page's thing has a state, by the word for it.
 func stateIs(word string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll(".facts .status")].some(e => e.innerText === %q)`, word)
+}
+
+// mended finds the service that broke, with its issue; it answers again, and the open page shows that by itself.
+func mended(t *testing.T, w *world) {
+	shaky := w.find(t, "/v4/managed/services", func(s map[string]any) bool { return s["label"] == "shaky" })
+	w.do(t, w.visit(fmt.Sprintf("/console/services/%d", shaky)), until(stateIs("Problem")), see("The connection was refused."), run(`window.marked = true`),
+		w.visit("/console/"), until(`[...document.querySelectorAll(".needs a")].some(a => a.innerText.includes("shaky"))`), run(`[...document.querySelectorAll(".needs a")].find(a => a.innerText.includes("shaky")).click()`), until(stateIs("Open")), run(`window.marked = true`))
+	listenAt(w.all, shakyAddress)
+	for range 2 { // as many good checks as it takes
+		if status, body := w.server.Call("POST", fmt.Sprintf("/v4/managed/services/%d/check", shaky), nil, nil); status >= 300 {
+			t.Fatal(status, body)
+		}
+	}
+	w.do(t, until(stateIs("Closed")), until(`window.marked`), w.visit(fmt.Sprintf("/console/services/%d", shaky)), until(stateIs("OK")))
 }
 
 func people(t *testing.T, w *world) {

@@ -136,15 +136,53 @@ func inside(t *testing.T, w *world) {
 		press("Delete shop2"), fill("Type shop2 to go on", "shop2"), press("Delete"), until(`!document.querySelector("[aria-label='Delete shop2']")`))
 }
 
-// moments restores a moment of the timeline, and undoes that.
+// moments takes a snapshot, loses a table, restores the moment of the snapshot along the timeline, makes a database of it, undoes the restore, and deletes
+// an older backup.
 func moments(t *testing.T, w *world) {
-	active := until(`fetch("/console/v4/databases/postgresql/instances/1").then(r => r.json()).then(d => window.state = d.status) && window.state === "active"`)
-	w.do(t, w.visit("/console/databases/postgresql/1/backups"), active, press("Restore a moment"), until(`document.querySelector("dialog .timeline")`), until(`document.querySelector("dialog button.danger").disabled`),
-		fill("Type again to go on", "again"), press("Restore"), see("The restore begins."), until(`!document.querySelector("dialog")`))
-	w.server.AwaitStatus(harness.Database{ID: 1, Engine: "postgresql"}, "active")
-	w.do(t, w.visit("/console/databases/postgresql/1/backups"), press("Undo the last restore"), fill("Type again to go on", "again"), press("Undo the last restore"), see("The restore begins."))
-	w.server.AwaitStatus(harness.Database{ID: 1, Engine: "postgresql"}, "active")
-	w.do(t, w.visit("/console/databases/postgresql/1/events"), see("Undo a restore"))
+	const page = "/console/databases/postgresql/1/backups"
+	d := harness.Database{ID: 1, Engine: "postgresql"}
+	rows := func(id string) (n int) {
+		if w.open(t, id).QueryRowContext(t.Context(), "SELECT count(*) FROM treasure").Scan(&n) != nil {
+			return -1
+		}
+		return n
+	}
+	w.server.AwaitStatus(d, "active")
+	if _, err := w.open(t, "1").ExecContext(t.Context(), "CREATE TABLE treasure AS SELECT n FROM generate_series(1, 77) n"); err != nil {
+		t.Fatal(err)
+	}
+	w.do(t, w.visit(page), press("Back up now"), fill("Label", "treasure"), press("Back up now"), until(row("Backups", "treasure")+`?.innerText.includes("Complete")`))
+	taken := value[int](t, w.browser, row("Backups", "treasure")+`.querySelector("time").dateTime && new Date(`+row("Backups", "treasure")+`.querySelector("time").dateTime).getTime() / 1000`)
+	w.server.AwaitStatus(d, "active")
+	if _, err := w.open(t, "1").ExecContext(t.Context(), "DROP TABLE treasure"); err != nil {
+		t.Fatal(err)
+	}
+	along := func(at int) step { // as the arrow keys do
+		return run(fmt.Sprintf(`(() => { const s = %s; s.value = %d; s.dispatchEvent(new Event("input", {bubbles: true})) })()`, control("Along the timeline"), at))
+	}
+	w.do(t, w.visit(page), press("Restore a moment"), until(`document.querySelector("dialog .timeline")`), until(`document.querySelector("dialog button.danger").disabled`),
+		along(taken-1), see("Nothing of this moment is kept"), along(taken), until(fmt.Sprintf(`new Date(%s.value).getTime() / 1000 === %d`, control("Moment, in your time zone"), taken)), until(`!document.body.innerText.includes("Nothing of this moment is kept")`))
+	w.shoot(t, "restore")
+	w.do(t, fill("Type again to go on", "again"), press("Restore"), see("The restore begins."), until(`!document.querySelector("dialog")`))
+	w.server.AwaitStatus(d, "active")
+	if n := rows("1"); n != 77 {
+		t.Errorf("the restored table has %d rows", n)
+	}
+	w.do(t, w.visit(page), press("New database from a moment"), fill("Label of the new database", "x"), along(taken), press("New database"), until(`document.querySelector("dialog .problem")`), fill("Label of the new database", "forked"), press("New database"), until(`document.querySelector("h1").innerText === "forked"`), until(stateIs("Active")))
+	forked := harness.Database{ID: int64(value[int](t, w.browser, `Number(location.pathname.split("/").at(-1))`)), Engine: "postgresql"}
+	if n := rows(fmt.Sprint(forked.ID)); n != 77 {
+		t.Errorf("the fork's table has %d rows", n)
+	}
+	if status, body := w.server.Call("DELETE", forked.Path(), nil, nil); status != http.StatusOK {
+		t.Error(status, body)
+	}
+	w.do(t, w.visit(page), press("Undo the last restore"), fill("Type again to go on", "again"), press("Undo the last restore"), see("The restore begins."))
+	w.server.AwaitStatus(d, "active")
+	if n := rows("1"); n != -1 {
+		t.Errorf("after the undo the table has %d rows", n)
+	}
+	before := row("Backups", "before")
+	w.do(t, w.visit("/console/databases/postgresql/1/events"), see("Undo a restore"), w.visit(page), until(before), run(`[...`+before+`.querySelectorAll("button")].find(b => b.innerText === "Delete").click()`), fill("Type before to go on", "before"), press("Delete"), until("!"+before))
 }
 
 // rest looks at usage, regions and machines, and makes and takes away clients and credentials.
