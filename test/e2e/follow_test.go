@@ -215,7 +215,7 @@ func cutOver(t *testing.T, s *harness.Server, d harness.Database, id int64, stop
 		if time.Since(last) > 2*time.Minute {
 			t.Fatalf("it isn't cut over: %+v", m)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // what waits in longer steps would add to the pause that is measured
 	}
 	exec1(t, moved, "CREATE TABLE first_here (n int)")
 	paused := time.Since(last)
