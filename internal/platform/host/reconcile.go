@@ -436,6 +436,9 @@ func (cr *clusterReconciler) awaitOthers(ctx context.Context, ordinal int) error
 		if other == ordinal {
 			continue
 		}
+		if cr.cs.node(other).isRebuilding() { // its copy is put in its place once this reconciler lets go of the cluster
+			return fmt.Errorf("node %d isn't restarted before all others are well: node %d: %w", ordinal, other, platform.ErrCopying)
+		}
 		if err := cr.awaitStreaming(ctx, other); err != nil {
 			return fmt.Errorf("node %d isn't restarted before all others are well: %w", ordinal, err)
 		}
