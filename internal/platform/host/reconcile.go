@@ -277,8 +277,11 @@ func (cr *clusterReconciler) awaitStreaming(ctx context.Context, ordinal int) er
 			}
 			_, _ = primary.replicationStatus(ctx) // it is recorded, for the replica to be compared with
 		}
-		if !cr.cs.node(cr.top.Primary).running() {
+		switch {
+		case !cr.cs.node(cr.top.Primary).running():
 			return fmt.Errorf("node %d can't follow the primary, which has ended", ordinal)
+		case !nr.ns.running(): // what reconciles it next starts it again, or has it rebuilt
+			return fmt.Errorf("node %d doesn't follow the primary: its server has ended", ordinal)
 		}
 		if wait.Sleep(ctx, pause) != nil {
 			return fmt.Errorf("node %d doesn't follow the primary yet: %s", ordinal, s.Problem)
@@ -319,11 +322,19 @@ func (cr *clusterReconciler) rollingUpdate(ctx context.Context) error {
 	return errors.Join(failed, cr.reconcileNode(ctx, cr.top.Primary))
 }
 
-// reconcileReplicas reconciles the replicas one by one. copying reports whether one is
-// being given a copy of the data.
+// reconcileReplicas reconciles the replicas one by one, those first that the others would
+// wait for. copying reports whether one is being given a copy of the data.
 func (cr *clusterReconciler) reconcileReplicas(ctx context.Context) (copying bool, err error) {
-	var errs []error
+	var well, unwell []int
 	for _, ordinal := range cr.top.Replicas() {
+		if cr.cs.node(ordinal).readable() {
+			well = append(well, ordinal)
+		} else {
+			unwell = append(unwell, ordinal)
+		}
+	}
+	var errs []error
+	for _, ordinal := range slices.Concat(unwell, well) {
 		errs = append(errs, cr.reconcileReplica(ctx, ordinal))
 		copying = copying || cr.cs.node(ordinal).isRebuilding()
 	}
