@@ -8,17 +8,12 @@ import (
 	"steward/internal/engine"
 )
 
-// quiet keeps what customers raise out of the server's log, and is what the template has, too. Statements that take long,
-// or are audited, are logged as LOG, which is less: who asks for them gets what sessions raise as LOG, too.
-func quiet(n engine.Node) string {
-	if n.Config.LogsStatements() {
-		return "log"
-	}
-	return "fatal"
-}
+// quiet keeps what customers raise out of the server's log, but for the errors of their statements, which owners look for,
+// and what ranks above: statements that take long, or are audited, are logged as LOG. It is what the template has, too.
+const quiet = "error"
 
 // quieten makes it so for all sessions that begin from now on.
-func quieten(n engine.Node) string { return "ALTER ROLE ALL SET log_min_messages = '" + quiet(n) + "'" }
+const quieten = "ALTER ROLE ALL SET log_min_messages = '" + quiet + "'"
 
 // Fence implements engine.Driver. A replica has its primary's fences.
 func (Driver) Fence(ctx context.Context, n engine.Node) error {
@@ -26,14 +21,14 @@ func (Driver) Fence(ctx context.Context, n engine.Node) error {
 		return nil
 	}
 	row, err := askOne(ctx, n, `SELECT pg_is_in_recovery() OR EXISTS (SELECT FROM pg_db_role_setting
-		WHERE setrole = 0 AND setdatabase = 0 AND 'log_min_messages=`+quiet(n)+`' = ANY (setconfig)), `+pinned)
+		WHERE setrole = 0 AND setdatabase = 0 AND 'log_min_messages=`+quiet+`' = ANY (setconfig)), `+pinned)
 	if err != nil {
 		return fmt.Errorf("look at the fences: %w", err)
 	}
 	if row[0] == "t" && row[1] == "t" {
 		return nil
 	}
-	change := quieten(n)
+	change := quieten
 	if row[1] != "t" {
 		change += "; " + pin()
 	}

@@ -67,6 +67,19 @@ func (logReader) Complete(l *insight.LogLine, text string, cut bool) {
 // quotes are what messages quote of customers' data, and of names.
 var quotes = regexp.MustCompile(`"[^"]*"?|'[^']*'?`)
 
+// named are quotes, and before them what kind of thing it is that has the name.
+var named = regexp.MustCompile(`(?:\b(relation|table|column|view|sequence|index|constraint|schema|database|role|user|function|procedure|aggregate|type|extension|trigger|language|collation|operator|policy|publication|cursor|portal|prepared statement|savepoint|parameter) )?(` + quotes.String() + `)`)
+
+// unquoted is an error of a session's without what it quotes of values; names stay.
+func unquoted(text string) string {
+	return named.ReplaceAllStringFunc(text, func(found string) string {
+		if found[0] == '"' || found[0] == '\'' {
+			return `"…"`
+		}
+		return found
+	})
+}
+
 // Logs implements engine.Inspector.
 func (Driver) Logs(engine.Node) []engine.LogFile {
 	return []engine.LogFile{{Reader: func() engine.LogReader { return logReader{} }}}
@@ -138,6 +151,9 @@ func entry(r engine.LogRecord) insight.LogLine {
 	if r.User == "" && (l.Severity == insight.Error || l.Severity == insight.Warning) {
 		l.Text = quotes.ReplaceAllString(l.Text, `"…"`) // a background process met a customer's values
 	} else if r.User != "" && r.User != "[unknown]" {
+		if l.Severity == insight.Error {
+			l.Text = unquoted(l.Text)
+		}
 		l.Text = r.User + "@" + r.Database + ": " + l.Text
 	}
 	return l

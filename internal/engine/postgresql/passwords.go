@@ -53,7 +53,7 @@ func changePasswords(n engine.Node) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return root + ";" + admin + ";" + quieten(n), nil
+	return root + ";" + admin + ";" + quieten, nil
 }
 
 // changePassword needs no quoting: a verifier has no quotes.

@@ -35,7 +35,7 @@ func intact(t *testing.T, s *enginetest.Server) {
 				'pg_write_server_files', 'pg_signal_backend', 'pg_read_all_data', 'pg_write_all_data', 'pg_checkpoint',
 				'pg_create_subscription', 'steward') AND m.member::regrole::text <> 'pg_monitor'`,
 		"settings of others": `SELECT coalesce(string_agg(s::text, ' '), 'none') FROM pg_db_role_setting s
-			WHERE setrole = 0 AND setdatabase = 0 AND setconfig <> '{log_min_messages=` + quiet(s.Node) + `}'
+			WHERE setrole = 0 AND setdatabase = 0 AND setconfig <> '{log_min_messages=` + quiet + `}'
 				OR setrole = 'steward'::regrole AND EXISTS (SELECT FROM unnest(setconfig) AS g WHERE g NOT IN ('search_path=pg_catalog', 'pgaudit.log=none', 'default_transaction_read_only=off') AND g NOT LIKE 'steward.pinned=%')
 				OR setdatabase IN (SELECT oid FROM pg_database WHERE datdba = 'steward'::regrole)`,
 		"event triggers":             `SELECT coalesce(string_agg(evtname, ' '), 'none') FROM pg_event_trigger`,

@@ -39,6 +39,9 @@ func TestHostileLog(t *testing.T) {
 		at + "app@shop LOG:  duration: 99.5 ms  execute S_1: SELECT $1 || '" + strings.Repeat("hunter2", 100<<10) + "'",
 		at + "steward@postgres LOG:  duration: 1500.250 ms  statement: SELECT 'hunter2'",
 		"steward: 2026-11-23T05:08:57Z, 12345 bytes before this were left out",
+		at + `app@shop ERROR:  invalid input syntax for type integer: "hunter2"`,
+		at + `app@shop ERROR:  null value in column "id" of relation "orders" violates not-null constraint`,
+		at + "steward@postgres ERROR:  hunter2",
 		at + "LOG:  the last",
 	}
 	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
@@ -61,7 +64,8 @@ func TestHostileLog(t *testing.T) {
 		`info listening on Unix socket "…"`, `info could not open file "…": gone`,
 		"fatal app@shop: terminating connection\uFFFD[2J\uFFFD]0;owned\uFFFD  more of it \uFFFD",
 		"info " + strings.Repeat("x", 80), `error invalid input syntax for type integer: "…"`,
-		`info app@shop: took 1.50025s: SELECT ?, ?, "/srv/data" ?-?-? ?:?:? UTC [?] forged@y L`, "info app@shop: took 99.5ms: SELECT $1 || ?…", "warning 12345 bytes were logged too fast before this, and left out", "info the last",
+		`info app@shop: took 1.50025s: SELECT ?, ?, "/srv/data" ?-?-? ?:?:? UTC [?] forged@y L`, "info app@shop: took 99.5ms: SELECT $1 || ?…", "warning 12345 bytes were logged too fast before this, and left out",
+		`error app@shop: invalid input syntax for type integer: "…"`, `error app@shop: null value in column "id" of relation "orders" violates not-null const`, "info the last",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

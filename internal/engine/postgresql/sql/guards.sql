@@ -5,6 +5,6 @@ REVOKE ALL ON DATABASE template1 FROM PUBLIC;
 
 REVOKE ALL ON DATABASE postgres FROM PUBLIC;
 
--- Sessions write nothing into the server's log that their owners choose: it would
--- fill the disk. Only superusers can change this.
-ALTER ROLE ALL SET log_min_messages = 'fatal';
+-- Of what sessions say, the log has the errors of their statements and what ranks above,
+-- which bounds of its own keep from filling the disk. Only superusers can change this.
+ALTER ROLE ALL SET log_min_messages = 'error';
