@@ -81,12 +81,18 @@ func (a *API) showLogin(w http.ResponseWriter, r *http.Request, request *oauth.R
 func (a *API) showStep(w http.ResponseWriter, r *http.Request, request *oauth.Request, status int, problem, step string) {
 	token := csrfToken(r)
 	http.SetCookie(w, &http.Cookie{
-		Name: csrfCookie, Value: token, Path: "/oauth", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.TLS != nil, MaxAge: 3600,
+		Name: csrfCookie, Value: token, Path: "/oauth", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: a.byTLS(r), MaxAge: 3600,
 	})
 	a.writePage(w, status, origin(request.Client.RedirectURI), loginPage{
 		Label: request.Client.Label, Destination: request.Client.RedirectURI, Action: "/oauth/authorize?" + r.URL.RawQuery,
 		CSRF: token, Problem: problem, Step: step, Scopes: phrases(request.Scopes), Console: request.Client.ID == account.ConsoleClient,
 	})
+}
+
+// byTLS reports whether the browser came by TLS: to this server, or to a proxy in front of it, by the console's address.
+func (a *API) byTLS(r *http.Request) bool {
+	u, err := url.Parse(a.ConsoleRedirect)
+	return r.TLS != nil || err == nil && u.Scheme == "https" && u.Host == r.Host
 }
 
 // csrfToken is the one that the browser has, so that pages in other tabs stay good, or a new one.

@@ -41,7 +41,17 @@ func TestBehindProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err, link)
 	}
-	w.do(t, visit(strings.TrimSpace(link)), fill("Password", password), fill("The same password again", password), press("Set the password"), see("Log in to steward"), logIn("admin", password), see("The first three steps"))
+	w.do(t, visit(strings.TrimSpace(link)), fill("Password", password), fill("The same password again", password), press("Set the password"), see("Log in to steward"))
+	form, err := chromedp.Call(w.ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{origin + "/oauth/authorize"}})
+	if err != nil || len(form.Cookies) != 2 {
+		t.Fatalf("%+v, %v", form, err)
+	}
+	for _, c := range form.Cookies {
+		if !c.Secure || !c.HTTPOnly {
+			t.Errorf("the log-in page's cookie %+v", c)
+		}
+	}
+	w.do(t, logIn("admin", password), see("The first three steps"))
 	cookies, err := chromedp.Call(w.ctx, network.GetCookies, network.GetCookiesParams{})
 	if err != nil {
 		t.Fatal(err)
