@@ -42,7 +42,12 @@ type Authorization struct {
 	User    UserID
 	Scopes  Scopes
 	Created time.Time
+	Origin
 }
+
+// Origin is where from a user allowed an application: the browser by its usual name, and its
+// address; empty where no browser did, or it isn't known.
+type Origin struct{ Browser, Address string }
 
 // App is an authorization as its user sees it.
 type App struct {
@@ -53,6 +58,11 @@ type App struct {
 	Created time.Time
 	// Expiry is when the last of its tokens ends.
 	Expiry time.Time
+	Origin
+	// LastUsed is known of sessions of the console.
+	LastUsed *time.Time
+	// Current reports whether the caller's own token is one of its.
+	Current bool
 }
 
 // Introspection is what operators see of a live token.

@@ -17,10 +17,17 @@ type appView struct {
 	Created      string  `json:"created" format:"date-time"`
 	Expiry       string  `json:"expiry" format:"date-time" doc:"When it can't go on without being allowed again."`
 	ThumbnailURL *string `json:"thumbnail_url"`
+	Browser      *string `json:"browser" doc:"What it was allowed with, such as Firefox on Linux; null where that isn't known."`
+	Address      *string `json:"address" doc:"Where from it was allowed."`
+	LastUsed     *string `json:"last_used" format:"date-time" doc:"When a session of the console was last used, to the minute; null for other applications."`
+	Current      bool    `json:"current" doc:"Whether the request was sent by it."`
 }
 
 func showApp(a account.App) appView {
-	return appView{ID: a.ID, Label: a.Label, Website: a.Website, Scopes: a.Scopes.String(), Created: showTime(a.Created), Expiry: showTime(a.Expiry)}
+	return appView{
+		ID: a.ID, Label: a.Label, Website: a.Website, Scopes: a.Scopes.String(), Created: showTime(a.Created), Expiry: showTime(a.Expiry),
+		Browser: orNull(a.Browser), Address: orNull(a.Address), LastUsed: optionalTime(a.LastUsed), Current: a.Current,
+	}
 }
 
 type appPath struct {

@@ -135,7 +135,8 @@ func (a *API) codeGiven(w http.ResponseWriter, r *http.Request, request *oauth.R
 
 // grant gives the client what the user allows.
 func (a *API) grant(w http.ResponseWriter, r *http.Request, request *oauth.Request, user account.User) {
-	if err := a.oauth.Grant(r.Context(), w, request, user); err != nil {
+	from := account.Origin{Browser: account.BrowserOf(r.UserAgent()), Address: stateOf(r.Context()).address}
+	if err := a.oauth.Grant(r.Context(), w, request, user, from); err != nil {
 		a.refuseAuthorize(w, r, request, err)
 	}
 }

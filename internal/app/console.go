@@ -138,7 +138,7 @@ func (s consoleSessions) Open(ctx context.Context, n console.Session, access str
 	if err != nil {
 		return fmt.Errorf("find whose session it is: %w", err)
 	}
-	return s.store.CreateConsoleSession(ctx, store.ConsoleSession{Hash: n.Hash, User: p.User.ID, Sealed: n.Sealed})
+	return s.store.CreateConsoleSession(ctx, store.ConsoleSession{Hash: n.Hash, Sealed: n.Sealed}, p.Token)
 }
 
 // Find implements console.Sessions.

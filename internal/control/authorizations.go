@@ -30,12 +30,12 @@ func (s *Authorizations) Client(ctx context.Context, id account.ClientID) (accou
 
 // Apps is a page of the applications that the caller gave access.
 func (s *Authorizations) Apps(ctx context.Context, p account.Principal, q store.ListQuery) ([]account.App, int, error) {
-	return s.Store.Apps(ctx, p.User.ID, q)
+	return s.Store.Apps(ctx, p.User.ID, p.Token, q)
 }
 
 // App is one of them.
 func (s *Authorizations) App(ctx context.Context, p account.Principal, id int64) (account.App, error) {
-	return s.Store.App(ctx, p.User.ID, id)
+	return s.Store.App(ctx, p.User.ID, p.Token, id)
 }
 
 // DeleteApp takes an application's access back.

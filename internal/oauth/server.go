@@ -102,14 +102,14 @@ func (s *Server) Authorize(ctx context.Context, r *http.Request) (*Request, erro
 
 // Grant records that the user allows the request, and sends the user back to the
 // client with a code.
-func (s *Server) Grant(ctx context.Context, w http.ResponseWriter, request *Request, user account.User) error {
+func (s *Server) Grant(ctx context.Context, w http.ResponseWriter, request *Request, user account.User, from account.Origin) error {
 	for _, scope := range request.requester.GetRequestedScopes() {
 		request.requester.GrantScope(scope)
 	}
 	var response fosite.AuthorizeResponder
 	err := s.control.Authorizations.InTx(ctx, func(tx *store.Tx) error {
 		err := tx.CreateAuthorization(ctx, account.Authorization{
-			Request: request.requester.GetID(), Client: request.Client.ID, User: user.ID, Scopes: request.Scopes,
+			Request: request.requester.GetID(), Client: request.Client.ID, User: user.ID, Scopes: request.Scopes, Origin: from,
 		})
 		if err != nil {
 			return err

@@ -12,7 +12,6 @@ import (
 type ConsoleSession struct {
 	// Hash is that of the browser's cookie, which alone opens Sealed.
 	Hash   TokenHash
-	User   account.UserID
 	Sealed []byte
 	// Version grows each time Sealed is replaced.
 	Version int64
@@ -22,9 +21,11 @@ type ConsoleSession struct {
 	Confirmed time.Time
 }
 
-// CreateConsoleSession adds a session that begins now.
-func (q queries) CreateConsoleSession(ctx context.Context, s ConsoleSession) error {
-	return classify(q.q.ConsoleSessionCreate(ctx, dbsqlc.ConsoleSessionCreateParams{Hash: s.Hash[:], UserID: int64(s.User), Tokens: s.Sealed, Now: q.now()}))
+// CreateConsoleSession adds a session that begins now, of the user whose token it has: it ends
+// with the token's authorization.
+func (q queries) CreateConsoleSession(ctx context.Context, s ConsoleSession, token account.TokenID) error {
+	n, err := q.q.ConsoleSessionCreate(ctx, dbsqlc.ConsoleSessionCreateParams{Hash: s.Hash[:], Tokens: s.Sealed, TokenID: int64(token), Now: q.now()})
+	return oneRow(n, err)
 }
 
 // ConsoleSession finds a session that was used after idle and created after oldest.
@@ -68,8 +69,11 @@ func (q queries) EndConsoleSession(ctx context.Context, hash TokenHash) error {
 	return classify(q.q.ConsoleSessionDelete(ctx, hash[:]))
 }
 
-// PurgeConsole removes sessions that ended by time, and links that expired.
+// PurgeConsole removes sessions that ended by time with all that belongs to them, and links that expired.
 func (q queries) PurgeConsole(ctx context.Context, idle, oldest time.Time) error {
+	if err := q.q.ConsoleAuthorizationsPurge(ctx, idle, oldest); err != nil {
+		return classify(err)
+	}
 	if err := q.q.ConsoleSessionsPurge(ctx, idle, oldest); err != nil {
 		return classify(err)
 	}

@@ -116,7 +116,7 @@ func toClient(r dbsqlc.OauthClient) (account.Client, error) {
 // CreateAuthorization begins a family.
 func (q queries) CreateAuthorization(ctx context.Context, a account.Authorization) error {
 	return classify(q.q.AuthorizationCreate(ctx, dbsqlc.AuthorizationCreateParams{
-		Request: a.Request, ClientID: string(a.Client), UserID: int64(a.User), Scopes: a.Scopes.String(), Created: q.now(),
+		Request: a.Request, ClientID: string(a.Client), UserID: int64(a.User), Scopes: a.Scopes.String(), Browser: a.Browser, Address: a.Address, Created: q.now(),
 	}))
 }
 
@@ -135,21 +135,21 @@ var appColumns = columns{"id": "a.id", "label": "c.label", "website": "c.redirec
 func scanApp(row pgx.Row, more ...any) (account.App, error) {
 	var app account.App
 	var scopes string
-	err := row.Scan(append([]any{&app.ID, &scopes, &app.Created, &app.Label, &app.Website, &app.Expiry}, more...)...)
+	err := row.Scan(append([]any{&app.ID, &scopes, &app.Created, &app.Label, &app.Website, &app.Expiry, &app.Browser, &app.Address, &app.LastUsed, &app.Current}, more...)...)
 	if err == nil {
 		app.Scopes, err = account.ParseScopes(scopes)
 	}
 	return app, err
 }
 
-// apps are those that the user allowed, and that are still in use.
-func (q queries) apps(u account.UserID) listing[account.App] {
-	l := listing[account.App]{
-		sqlBuilder: sqlBuilder{columns: appColumns, key: "a.id"}, own: "a.id", scan: scanApp,
-		what: `SELECT a.id, a.scopes, a.created, c.label, c.redirect_uri,
+// apps are those that the user of a token allowed, and that are still in use.
+func (q queries) apps(u account.UserID, token account.TokenID) listing[account.App] {
+	l := listing[account.App]{sqlBuilder: sqlBuilder{columns: appColumns, key: "a.id"}, own: "a.id", scan: scanApp}
+	l.what = `SELECT a.id, a.scopes, a.created, c.label, c.redirect_uri,
 	(SELECT max(f.expiry) FROM (SELECT r.expiry FROM refresh_tokens r WHERE r.authorization_id = a.id AND NOT r.used
-	                            UNION ALL SELECT t.expiry FROM tokens t WHERE t.authorization_id = a.id) f)`,
-	}
+	                            UNION ALL SELECT t.expiry FROM tokens t WHERE t.authorization_id = a.id) f),
+	a.browser, a.address, (SELECT max(s.used) FROM console_sessions s WHERE s.authorization_id = a.id),
+	EXISTS (SELECT 1 FROM tokens t WHERE t.id = ` + l.arg(int64(token)) + ` AND t.authorization_id = a.id)`
 	user, now := l.arg(int64(u)), l.arg(q.now())
 	l.from = `authorizations a JOIN oauth_clients c ON c.id = a.client_id WHERE a.user_id = ` + user + `
 	AND (EXISTS (SELECT 1 FROM refresh_tokens r WHERE r.authorization_id = a.id AND NOT r.used AND r.expiry > ` + now + `)
@@ -157,14 +157,14 @@ func (q queries) apps(u account.UserID) listing[account.App] {
 	return l
 }
 
-// Apps is one page of what the user allowed, and is still in use.
-func (q queries) Apps(ctx context.Context, u account.UserID, list ListQuery) ([]account.App, int, error) {
-	return q.apps(u).page(ctx, q.db, list)
+// Apps is one page of what the user of a token allowed, and is still in use.
+func (q queries) Apps(ctx context.Context, u account.UserID, token account.TokenID, list ListQuery) ([]account.App, int, error) {
+	return q.apps(u, token).page(ctx, q.db, list)
 }
 
 // App is one of them.
-func (q queries) App(ctx context.Context, u account.UserID, id int64) (account.App, error) {
-	l := q.apps(u)
+func (q queries) App(ctx context.Context, u account.UserID, token account.TokenID, id int64) (account.App, error) {
+	l := q.apps(u, token)
 	l.from += " AND a.id = " + l.arg(id)
 	apps, _, err := l.page(ctx, q.db, ListQuery{})
 	if err == nil && len(apps) == 0 {

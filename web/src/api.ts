@@ -151,10 +151,14 @@ export type AnyDatabaseView = {
 };
 
 export type AppView = {
+  address: string | null;
+  browser: string | null;
   created: string;
+  current: boolean;
   expiry: string;
   id: number;
   label: string;
+  last_used: string | null;
   scopes: string;
   thumbnail_url: string | null;
   website: string;

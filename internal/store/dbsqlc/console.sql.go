@@ -10,6 +10,16 @@ import (
 	"time"
 )
 
+const consoleAuthorizationsPurge = `-- name: ConsoleAuthorizationsPurge :exec
+DELETE FROM authorizations a USING console_sessions s
+WHERE s.authorization_id = a.id AND (s.used < $1::timestamptz OR s.created < $2::timestamptz)
+`
+
+func (q *Queries) ConsoleAuthorizationsPurge(ctx context.Context, idle time.Time, oldest time.Time) error {
+	_, err := q.db.Exec(ctx, consoleAuthorizationsPurge, idle, oldest)
+	return err
+}
+
 const consoleSessionClaim = `-- name: ConsoleSessionClaim :execrows
 UPDATE console_sessions SET refreshing = $1
 WHERE hash = $2 AND version = $3 AND (refreshing IS NULL OR refreshing < $4::timestamptz)
@@ -47,26 +57,29 @@ func (q *Queries) ConsoleSessionConfirm(ctx context.Context, now time.Time, hash
 	return result.RowsAffected(), nil
 }
 
-const consoleSessionCreate = `-- name: ConsoleSessionCreate :exec
-INSERT INTO console_sessions (hash, user_id, tokens, created, used, confirmed)
-VALUES ($1, $2, $3, $4, $4, $4)
+const consoleSessionCreate = `-- name: ConsoleSessionCreate :execrows
+INSERT INTO console_sessions (hash, user_id, tokens, authorization_id, created, used, confirmed)
+SELECT $1::bytea, t.user_id, $2::bytea, t.authorization_id, $3::timestamptz, $3, $3 FROM tokens t WHERE t.id = $4
 `
 
 type ConsoleSessionCreateParams struct {
-	Hash   []byte
-	UserID int64
-	Tokens []byte
-	Now    time.Time
+	Hash    []byte
+	Tokens  []byte
+	Now     time.Time
+	TokenID int64
 }
 
-func (q *Queries) ConsoleSessionCreate(ctx context.Context, arg ConsoleSessionCreateParams) error {
-	_, err := q.db.Exec(ctx, consoleSessionCreate,
+func (q *Queries) ConsoleSessionCreate(ctx context.Context, arg ConsoleSessionCreateParams) (int64, error) {
+	result, err := q.db.Exec(ctx, consoleSessionCreate,
 		arg.Hash,
-		arg.UserID,
 		arg.Tokens,
 		arg.Now,
+		arg.TokenID,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const consoleSessionDelete = `-- name: ConsoleSessionDelete :exec

@@ -90,6 +90,8 @@ type Authorization struct {
 	UserID   int64
 	Scopes   string
 	Created  time.Time
+	Browser  string
+	Address  string
 }
 
 type AuthorizationCode struct {
@@ -238,14 +240,15 @@ type ComputePoint struct {
 }
 
 type ConsoleSession struct {
-	Hash       []byte
-	UserID     int64
-	Tokens     []byte
-	Version    int64
-	Refreshing *time.Time
-	Created    time.Time
-	Used       time.Time
-	Confirmed  time.Time
+	Hash            []byte
+	UserID          int64
+	Tokens          []byte
+	Version         int64
+	Refreshing      *time.Time
+	Created         time.Time
+	Used            time.Time
+	Confirmed       time.Time
+	AuthorizationID *int64
 }
 
 type Contact struct {

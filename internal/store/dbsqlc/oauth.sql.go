@@ -96,8 +96,8 @@ func (q *Queries) AppDelete(ctx context.Context, userID int64, iD int64) (int64,
 }
 
 const authorizationCreate = `-- name: AuthorizationCreate :exec
-INSERT INTO authorizations (request, client_id, user_id, scopes, created)
-VALUES ($1, $2, $3, $4, $5)
+INSERT INTO authorizations (request, client_id, user_id, scopes, browser, address, created)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 `
 
 type AuthorizationCreateParams struct {
@@ -105,6 +105,8 @@ type AuthorizationCreateParams struct {
 	ClientID string
 	UserID   int64
 	Scopes   string
+	Browser  string
+	Address  string
 	Created  time.Time
 }
 
@@ -114,6 +116,8 @@ func (q *Queries) AuthorizationCreate(ctx context.Context, arg AuthorizationCrea
 		arg.ClientID,
 		arg.UserID,
 		arg.Scopes,
+		arg.Browser,
+		arg.Address,
 		arg.Created,
 	)
 	return err

@@ -1,6 +1,6 @@
--- name: ConsoleSessionCreate :exec
-INSERT INTO console_sessions (hash, user_id, tokens, created, used, confirmed)
-VALUES (@hash, @user_id, @tokens, @now, @now, @now);
+-- name: ConsoleSessionCreate :execrows
+INSERT INTO console_sessions (hash, user_id, tokens, authorization_id, created, used, confirmed)
+SELECT @hash::bytea, t.user_id, @tokens::bytea, t.authorization_id, @now::timestamptz, @now, @now FROM tokens t WHERE t.id = @token_id;
 
 -- name: ConsoleSessionGet :one
 SELECT tokens, version, created, used, confirmed FROM console_sessions
@@ -25,6 +25,10 @@ WHERE hash = @hash AND version = @version;
 
 -- name: ConsoleSessionDelete :exec
 DELETE FROM console_sessions WHERE hash = @hash;
+
+-- name: ConsoleAuthorizationsPurge :exec
+DELETE FROM authorizations a USING console_sessions s
+WHERE s.authorization_id = a.id AND (s.used < @idle::timestamptz OR s.created < @oldest::timestamptz);
 
 -- name: ConsoleSessionsPurge :exec
 DELETE FROM console_sessions WHERE used < @idle::timestamptz OR created < @oldest::timestamptz;

@@ -27,8 +27,8 @@ UPDATE oauth_clients SET secret_hash = @secret_hash WHERE id = @id;
 DELETE FROM oauth_clients WHERE id = @id;
 
 -- name: AuthorizationCreate :exec
-INSERT INTO authorizations (request, client_id, user_id, scopes, created)
-VALUES (@request, @client_id, @user_id, @scopes, @created);
+INSERT INTO authorizations (request, client_id, user_id, scopes, browser, address, created)
+VALUES (@request, @client_id, @user_id, @scopes, @browser, @address, @created);
 
 -- name: AuthorizationDelete :execrows
 DELETE FROM authorizations WHERE request = @request;
