@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
@@ -365,10 +366,7 @@ func people(t *testing.T, w *world) {
 		press("Grants of bob"), choose("again", "read_only"), press("Save"), see("Saved."),
 		press("Add a user"), fill("User name", "eve"), fill("E-mail", "eve@example.org"), press("Add a user"), press("Change eve"), fill("E-mail", "nobody"), press("Save"), until(`document.querySelector("dialog .problem")`), fill("E-mail", "eve@example.net"), tick("May do only what is granted"), press("Save"), until(row("Users", "eve@example.net")+`?.innerText.includes("All")`),
 		press("Delete eve"), fill("Type eve to go on", "eve"), press("Delete"), until(`!document.body.innerText.includes("eve@example.net")`))
-	elsewhere := &world{browser: w.stranger(t), server: w.server, origin: w.origin}
-	elsewhere.do(t, elsewhere.visit("/console/databases"), see("Log in to steward"), logIn("admin", password), see("again"))
-	w.do(t, w.visit("/console/account/apps"), until(`document.querySelectorAll("[aria-label='End the access of Console']").length === 2`), run(newestSession+`.querySelector("button").click()`), press("End"), until(`document.querySelectorAll("[aria-label='End the access of Console']").length === 1`))
-	elsewhere.do(t, elsewhere.visit("/console/databases"), see("Log in to steward"))
+	browsers(t, w)
 	w.do(t, w.visit("/console/account/tokens"), press("Make a token"), fill("Label", "robot"), press("Make a token"), see("This is the token."))
 	text := value[string](t, w.browser, `document.querySelector(".code pre").innerText`)
 	r, err := http.NewRequestWithContext(t.Context(), "GET", w.origin+"/v4/databases/instances", http.NoBody)
@@ -379,12 +377,44 @@ func people(t *testing.T, w *world) {
 	if resp, err := http.DefaultClient.Do(r); err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("the token: %v, %v", resp, err)
 	}
-	w.do(t, press("I have it"), until(`!document.querySelector(".code")`), press("Delete robot"), press("Delete"), until(`!document.querySelector("[aria-label='Delete robot']")`), w.visit("/console/account/logins"), see("127.0.0.1"), w.visit("/console/account/apps"), see("Console"),
+	w.do(t, press("I have it"), until(`!document.querySelector(".code")`), press("Delete robot"), press("Delete"), until(`!document.querySelector("[aria-label='Delete robot']")`), w.visit("/console/account/logins"), see("127.0.0.1"), w.visit("/console/account/apps"), see("this browser"),
 		w.visit("/console/account/audit"), until(row("Audit trail", "DELETE /v4/profile/tokens/")+`?.innerText.includes("admin")`), tick("Only what was refused"), fill("User name", "nobody"), see("Nothing was changed."))
 }
 
-// newestSession is the row of the session that began last.
-const newestSession = `[...document.querySelectorAll("[role=region][aria-label=Applications] tbody tr")].sort((a, b) => a.querySelectorAll("time")[0].dateTime < b.querySelectorAll("time")[0].dateTime ? 1 : -1)[0]`
+// browsers logs in elsewhere, with browsers that say they are others, and ends those sessions: one by itself, then all but one's own.
+func browsers(t *testing.T, w *world) {
+	agents := []string{"Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0", `<img src=x onerror="window.pwned=1"> Firefox/1 Macintosh`, strings.Repeat("<script>window.pwned=1</script>", 100)}
+	var others []*world
+	for _, agent := range agents {
+		b := &world{browser: w.stranger(t), server: w.server, origin: w.origin}
+		if _, err := chromedp.Call(b.ctx, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: agent}); err != nil {
+			t.Fatal(err)
+		}
+		b.do(t, b.visit("/console/databases"), see("Log in to steward"), logIn("admin", password), see("again"))
+		others = append(others, b)
+	}
+	rows := `[...document.querySelectorAll("[role=region][aria-label='Your browsers'] tbody tr")]`
+	w.do(t, w.visit("/console/account/apps"), until(fmt.Sprintf(`%s.length === %d`, rows, len(agents)+1)))
+	for _, text := range []string{"Firefox on Windows", "Firefox on macOS", "A browser"} {
+		if n := value[int](t, w.browser, fmt.Sprintf(`%s.filter(r => r.innerText.includes(%q) && r.innerText.includes("127.0.0.1") && r.querySelectorAll("time").length === 2 && !r.innerText.includes("this browser")).length`, rows, text)); n != 1 {
+			t.Errorf("%d sessions of %s", n, text)
+		}
+	}
+	if mine := value[[]string](t, w.browser, rows+`.filter(r => r.innerText.includes("this browser")).map(r => r.innerText)`); len(mine) != 1 || !strings.Contains(mine[0], "Chrome on Linux") || strings.Contains(mine[0], "End") {
+		t.Errorf("this browser is %q", mine)
+	}
+	w.shoot(t, "browsers")
+	w.do(t, press("End the access of Firefox on Windows"), press("End"), until(fmt.Sprintf(`%s.length === %d`, rows, len(agents))))
+	others[0].do(t, others[0].visit("/console/databases"), see("Log in to steward"))
+	w.do(t, press("End all others"), see("This one stays."), press("End"), until(rows+`.length === 1`), see("this browser"))
+	for _, b := range others {
+		b.do(t, b.visit("/console/databases"), see("Log in to steward"))
+		if value[bool](t, b.browser, `"pwned" in window`) {
+			t.Error("what a browser calls itself became a script")
+		}
+		b.quiet(t)
+	}
+}
 
 // readOnly is a user who may see one database: what it may not do isn't offered.
 func readOnly(t *testing.T, w *world) {

@@ -231,7 +231,7 @@ func idle(t *testing.T, shared *world) (resting func()) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	w.do(t, w.visit("/console/databases/postgresql/1"), see("Log in to steward"), logIn("admin", password), see("Show the password"), until(`!document.querySelector("main .wait")`))
+	w.do(t, w.visit("/console/databases/postgresql/1"), see("Log in to steward"), logIn("admin", password), see("Show the password"), until(`!document.querySelector("main .wait")`), press("Activity"), until(`document.querySelector("dialog .feed") && !document.querySelector("dialog .wait")`)) // with the drawer open, too
 	return func() {
 		w.server.Eventually("two heartbeats to pass in which nothing happens", func() error {
 			mu.Lock()

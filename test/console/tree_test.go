@@ -112,6 +112,7 @@ func screenReader(t *testing.T, w *world) {
 	given := axe(t)
 	for path, buttons := range map[string][]string{
 		"/console/account":                         {"Add a user", "Grants of bob", "Delete bob", "Calls"},
+		"/console/services":                        {"Activity"},
 		"/console/account/tokens":                  {"Make a token"},
 		"/console/account/clients":                 {"Add an OAuth client"},
 		"/console/contacts":                        {"Add a contact"},

@@ -42,6 +42,11 @@ func moves(t *testing.T, w *world) {
 	w.do(t, w.visit(at+"/settings"), see("The servers are PostgreSQL 15"), choose("To", "17"), press("Try it on a copy"), see("The move to 17 went well. Writes would pause for about"),
 		press("Move to this version"), until(`document.querySelector("dialog .danger").disabled`), fill("Type older to go on", "older"), press("Move to this version"), until(`!document.querySelector("dialog")`), press("Overview"), until(`document.querySelector(".facts progress")?.closest("div").innerText.includes("Move to another version")`))
 	w.shoot(t, "under-way")
+	// The drawer, over whichever page is open, says the same, and the rest as it happens.
+	w.do(t, press("Activity"), until(`document.querySelector("dialog .feed progress")?.closest("li").innerText.includes("Move to another version")`))
+	w.shoot(t, "drawer")
+	w.do(t, see("Nothing is under way."), until(`[...document.querySelectorAll("dialog .feed li")].some(e => e.innerText.includes("Move to another version") && e.innerText.includes("Done"))`),
+		run(`[...document.querySelectorAll("dialog .feed a")].find(e => e.innerText === "older").click()`), until(`!document.querySelector("dialog")`))
 	w.do(t, until(stateIs("Active")), until(`!document.querySelector(".facts progress")`), press("Settings"), see("The servers are PostgreSQL 17"))
 	w.shoot(t, "version")
 	d = w.server.AwaitStatus(d, "active")

@@ -22,7 +22,7 @@ import (
 func (w *world) connects(t *testing.T, label string) {
 	t.Helper()
 	line := value[string](t, w.browser, `document.querySelector(".code pre").innerText`)
-	certificate := value[string](t, w.browser, `fetch("/console/v4/databases/postgresql/instances/" + location.pathname.split("/")[4] + "/ssl").then(r => r.json()).then(s => s.ca_certificate)`)
+	certificate := value[string](t, w.browser, `fetch("/console/v4/databases/" + location.pathname.split("/")[3] + "/instances/" + location.pathname.split("/")[4] + "/ssl").then(r => r.json()).then(s => s.ca_certificate)`)
 	pem, err := base64.StdEncoding.DecodeString(certificate)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,10 @@ func pooled(t *testing.T, w *world) {
 	w.shoot(t, "pools")
 	w.do(t, w.visit("/console/databases/postgresql/1"), choose("To", "pool/app"), until(`document.querySelector(".code pre").innerText.includes("dbname=app")`), press("Show the password"), shown)
 	w.connects(t, "again")
-	w.do(t, w.visit(access), press("Change app"), choose("Another client's turn", "session"), press("Save"), until(row("Connection pools", "When a client leaves")))
+	w.do(t, w.visit(access), press("Change app"), choose("Another client's turn", "session"), fill("User", strings.Repeat("x", 64)), press("Save"), until(control("User")+`.getAttribute("aria-invalid")`), fill("User", "dbadmin"), press("Save"),
+		until(row("Connection pools", "When a client leaves")+`?.innerText.includes("dbadmin")`))
+	w.server.AwaitStatus(harness.Database{ID: 1, Engine: "postgresql"}, "active")
+	w.do(t, press("Change app"), until(control("User")+`.value === "dbadmin"`), fill("User", ""), press("Save"), until(row("Connection pools", "app")+`?.innerText.includes("All")`))
 	w.server.AwaitStatus(harness.Database{ID: 1, Engine: "postgresql"}, "active")
 	w.do(t, press("Delete app"), fill("Type app to go on", "app"), press("Delete"), see("There is none. In a pool"), until(`document.activeElement === document.querySelector("h1")`))
 	w.server.AwaitStatus(harness.Database{ID: 1, Engine: "postgresql"}, "active")
@@ -85,6 +88,10 @@ func statements(t *testing.T, w *world) {
 		}
 		return nil
 	})
+	if _, err := db.ExecContext(t.Context(), "SELECT 'a value' FROM nowhere WHERE id = 'another'"); err == nil {
+		t.Error("there is a table of that name")
+	}
+	w.do(t, w.visit(queries), choose("At least", "error"), until(row("Log", `dbadmin@defaultdb: relation "nowhere" does not exist`)), until(`!document.querySelector("main").innerText.includes("a value")`))
 	w.do(t, press("Read again"), until(row("Statements that took long", "pg_sleep")))
 	if value[string](t, w.browser, control("Log from so many milliseconds on")+".value") != "200" {
 		t.Error("the page has another threshold")

@@ -1,7 +1,7 @@
 // The account: users and grants, tokens, applications, log-ins.
 import { useState } from "preact/hooks";
 import type { GrantsView, TokenView, UserView } from "./api";
-import { call, whole } from "./call";
+import { call, whole, type Out } from "./call";
 import { Clients, Regions, Usage } from "./clients";
 import { plain, when } from "./format";
 import { useReader } from "./live";
@@ -194,43 +194,87 @@ function AddToken({ close, done }: { close: () => void; done: (t: TokenView) => 
   );
 }
 
+type App = Out<"GET /v4/profile/apps">["data"][number];
+
+// isBrowser reports whether it is a session of the console, which alone has no address to go back to.
+const isBrowser = (a: App) => a.website === "";
+
 function Apps() {
-  const [ending, setEnding] = useState<{ id: number; label: string }>();
-  const read = useReader("apps", (background) => whole((page) => call("GET /v4/profile/apps", { query: { page, page_size: 500 }, background })));
+  const [ending, setEnding] = useState<App[]>();
+  const read = useReader("apps", (background) => whole((page) => call("GET /v4/profile/apps", { query: { page, page_size: 500 }, background })).then((all) => all.filter((a) => when(a.expiry).getTime() > Date.now())));
+  const others = (read.data ?? []).filter((a) => isBrowser(a) && !a.current);
+  const nameOf = (a: App) => (isBrowser(a) ? (a.browser ?? T.account.someBrowser) : plain(a.label));
+  const fromAndSince = [
+    { head: T.account.from, cell: (a: App) => a.address ?? T.none },
+    { head: T.account.since, by: (a: App) => a.created, cell: (a: App) => <Time at={a.created} relative /> },
+  ];
+  const end = { head: T.act, cell: (a: App) => (a.current && isBrowser(a) ? null : <Button label={T.account.endOf(nameOf(a))} onClick={() => setEnding([a])}>{T.account.end}</Button>) };
   return (
-    <Card title={T.account.tab.apps} wide>
-      <p class="hint">{T.account.appsText}</p>
-      <Loaded of={read}>
-        {(all) => (
-          <Table
-            label={T.account.tab.apps}
-            rows={all.filter((a) => when(a.expiry).getTime() > Date.now())}
-            id={(a) => a.id}
-            empty={<p>{T.account.noApps}</p>}
-            columns={[
-              { head: T.databases.label, by: (a) => a.label, cell: (a) => plain(a.label) },
-              { head: T.account.scopes, cell: (a) => (a.scopes === "*" ? T.account.everything : a.scopes) },
-              { head: T.account.since, by: (a) => a.created, cell: (a) => <Time at={a.created} relative /> },
-              { head: T.account.ends, by: (a) => a.expiry, cell: (a) => <Time at={a.expiry} /> },
-              { head: T.act, cell: (a) => <Button label={T.account.endOf(a.label)} onClick={() => setEnding(a)}>{T.account.end}</Button> },
-            ]}
-          />
-        )}
-      </Loaded>
-      {ending && (
+    <>
+      <Card title={T.account.browsers} wide actions={others.length > 1 && <Button onClick={() => setEnding(others)}>{T.account.endOthers}</Button>}>
+        <p class="hint">{T.account.browsersText}</p>
+        <Loaded of={read}>
+          {(all) => (
+            <Table
+              label={T.account.browsers}
+              rows={all.filter(isBrowser)}
+              id={(a) => a.id}
+              empty={<p>{T.account.noBrowsers}</p>}
+              columns={[
+                {
+                  head: T.account.browser,
+                  by: nameOf,
+                  cell: (a) => (
+                    <span>
+                      {nameOf(a)} {a.current && <span class="status good">{T.account.thisOne}</span>}
+                    </span>
+                  ),
+                },
+                ...fromAndSince,
+                { head: T.account.lastUsed, by: (a) => a.last_used ?? "", cell: (a) => <Time at={a.last_used} relative /> },
+                end,
+              ]}
+            />
+          )}
+        </Loaded>
+      </Card>
+      <Card title={T.account.tab.apps} wide>
+        <p class="hint">{T.account.appsText}</p>
+        <Loaded of={read}>
+          {(all) => (
+            <Table
+              label={T.account.tab.apps}
+              rows={all.filter((a) => !isBrowser(a))}
+              id={(a) => a.id}
+              empty={<p>{T.account.noApps}</p>}
+              columns={[
+                { head: T.databases.label, by: (a) => a.label, cell: (a) => plain(a.label) },
+                { head: T.account.scopes, cell: (a) => (a.scopes === "*" ? T.account.everything : a.scopes) },
+                ...fromAndSince,
+                { head: T.account.ends, by: (a) => a.expiry, cell: (a) => <Time at={a.expiry} /> },
+                end,
+              ]}
+            />
+          )}
+        </Loaded>
+      </Card>
+      {ending?.[0] && (
         <Sure
           title={T.account.endTitle}
-          text={<p>{T.account.endText(plain(ending.label))}</p>}
+          text={<p>{ending.length > 1 ? T.account.endAllText(ending.length) : T.account.endText(nameOf(ending[0]))}</p>}
           action={T.account.end}
           kind="danger"
           close={() => setEnding(undefined)}
           run={async () => {
-            await call("DELETE /v4/profile/apps/{appId}", { path: { appId: ending.id } });
-            read.read();
+            try {
+              for (const a of ending) await call("DELETE /v4/profile/apps/{appId}", { path: { appId: a.id } });
+            } finally {
+              read.read();
+            }
           }}
         />
       )}
-    </Card>
+    </>
   );
 }
 

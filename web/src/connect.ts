@@ -83,7 +83,7 @@ function mysql(kind: Kind, db: DatabaseView, t: Target, password: string, quoted
     case "python":
       return `import mysql.connector\n\nconnection = mysql.connector.connect(\n    host="${t.host}", port=${t.port}, user="${t.user}", password=${quoted},\n    database="${t.database}", ssl_ca="${t.ca}", ssl_verify_identity=True,\n)`;
     case "java":
-      return `var connection = java.sql.DriverManager.getConnection(\n    "jdbc:${maria ? "mariadb" : "mysql"}://${t.host}:${t.port}/${t.database}?${maria ? `sslMode=verify-full&serverSslCert=${t.ca}` : "sslMode=REQUIRED"}",\n    "${t.user}", ${quoted});`;
+      return `// MariaDB Connector/J, which takes the certificate as it is, for MySQL too\nvar connection = java.sql.DriverManager.getConnection(\n    "jdbc:mariadb://${t.host}:${t.port}/${t.database}?sslMode=verify-full&serverSslCert=${t.ca}",\n    "${t.user}", ${quoted});`;
     case "php":
       return `$db = new PDO("mysql:host=${t.host};port=${t.port};dbname=${t.database}", "${t.user}", ${php(password)}, [\n    PDO::MYSQL_ATTR_SSL_CA => "${t.ca}",\n]);`;
     case "dotnet":

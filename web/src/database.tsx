@@ -1,11 +1,11 @@
 // One database: its tabs, and the overview with the way to connect.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { CredentialsView, DatabaseView, EventView } from "./api";
+import type { CredentialsView, DatabaseView } from "./api";
 import { call } from "./call";
 import { engineName, mysqlName, pageOf, poolEndpoint, usePools, type Engine } from "./db";
 import { connectText, kinds, type Kind } from "./connect";
-import { actionName, EventPages, EventTable, useEvents } from "./events";
+import { Doing, EventPages, EventTable, useEvents } from "./events";
 import { plain } from "./format";
 import { useReader, type Reader } from "./live";
 import { T } from "./text";
@@ -129,21 +129,6 @@ function Overview({ db, path, reader }: Props) {
       <Card title={T.database.latest} wide actions={<a href={pageOf(db, "events")}>{T.home.allEvents}</a>}>
         <Loaded of={events}>{(list) => <EventTable rows={list.data.slice(0, 10)} />}</Loaded>
       </Card>
-    </>
-  );
-}
-
-// Doing is what is done to the database just now, and how far it is.
-function Doing({ event: e }: { event: EventView }) {
-  const name = actionName(e);
-  return (
-    <>
-      {name}{" "}
-      <span class="metered">
-        <progress max={100} value={e.percent_complete > 0 ? e.percent_complete : undefined} aria-label={name} />
-        {e.percent_complete > 0 && `${e.percent_complete} %`}
-      </span>{" "}
-      {e.message && <span class="quiet">{plain(e.message)}</span>}
     </>
   );
 }

@@ -5,7 +5,7 @@ import { call } from "./call";
 import { plain } from "./format";
 import { soon, useReader } from "./live";
 import { T } from "./text";
-import { Button, Card, Choice, Loaded, Page, Pager, Problems, Status, Table, Text, Time, useAction } from "./ui";
+import { Button, Card, Choice, Dialog, Loaded, Page, Pager, Problems, Status, Table, Text, Time, useAction } from "./ui";
 import { may } from "./who";
 
 // pages are where the entities of events are seen, those with a page of their own by their number.
@@ -61,9 +61,68 @@ export function EventTable({ rows }: { rows: EventView[] }) {
   );
 }
 
+// Doing is what is done just now, and how far it is.
+export function Doing({ event: e }: { event: EventView }) {
+  const name = actionName(e);
+  return (
+    <>
+      {name}{" "}
+      <span class="metered">
+        <progress max={100} value={e.percent_complete > 0 ? e.percent_complete : undefined} aria-label={name} />
+        {e.percent_complete > 0 && `${e.percent_complete} %`}
+      </span>{" "}
+      {e.message && <span class="quiet">{plain(e.message)}</span>}
+    </>
+  );
+}
+
+// Feed is events as a list, for where there is no room for a table.
+function Feed({ rows, empty }: { rows: EventView[]; empty: string }) {
+  if (rows.length === 0) return <p class="empty">{empty}</p>;
+  return (
+    <ul class="feed">
+      {rows.map((e) => (
+        <li key={e.id}>
+          <p>
+            {e.status === "started" ? <Doing event={e} /> : <strong>{plain(actionName(e))}</strong>} {linkOf(e) ? <a href={linkOf(e)}>{plain(e.entity.label)}</a> : plain(e.entity.label)}
+          </p>
+          <p class="quiet">
+            {e.status !== "started" && <Status of={e.status} />} {plain(e.username ?? T.events.steward)}, <Time at={e.created} relative /> {!e.seen && <span class="new">{T.events.new}</span>} {e.status !== "started" && plain(e.message ?? "")}
+          </p>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 export function EventList(asked: Asked) {
   const read = useEvents(asked);
-  return <Loaded of={read}>{(list) => <EventTable rows={list.data.slice(0, asked.limit)} />}</Loaded>;
+  return <Loaded of={read}>{(list) => <Feed rows={list.data.slice(0, asked.limit)} empty={T.events.none} />}</Loaded>;
+}
+
+const started = { status: "started" };
+
+// Drawer is what is under way and what happened last, over whichever page is open. Until it is opened nobody asks for it.
+export function Drawer({ close }: { close: () => void }) {
+  const doing = useEvents({ limit: 100, filter: started });
+  const last = useEvents({ limit: 25 });
+  return (
+    <Dialog title={T.drawer.title} kind="drawer" close={close}>
+      <div class="actions">
+        <Button onClick={close}>{T.close}</Button>
+        <a href="/console/events">{T.home.allEvents}</a>
+      </div>
+      {/* Who follows a link has left, even to the page that is open. */}
+      <div onClick={(e) => (e.target as Element).closest("a") && close()}>
+        <h3>{T.drawer.doing}</h3>
+        <div role="status">
+          <Loaded of={doing}>{(list) => <Feed rows={list.data} empty={T.drawer.idle} />}</Loaded>
+        </div>
+        <h3>{T.drawer.last}</h3>
+        <Loaded of={last}>{(list) => <Feed rows={list.data.filter((e) => e.status !== "started")} empty={T.events.none} />}</Loaded>
+      </div>
+    </Dialog>
+  );
 }
 
 const perPage = 50;

@@ -5,7 +5,8 @@ import type { EventView } from "./api";
 import { Failure } from "./call";
 
 export const connected = signal<boolean | null>(null);
-export const lastEvent = signal<EventView | null>(null);
+// underWay are the operations that the stream told of as begun, and not yet as ended.
+export const underWay = signal<ReadonlySet<number>>(new Set());
 
 type Message = { kind: "event"; event: EventView } | { kind: "state"; open: boolean };
 
@@ -23,7 +24,8 @@ export function soon(): void {
 
 function take(m: Message): void {
   if (m.kind === "event") {
-    lastEvent.value = m.event;
+    const others = [...underWay.value].filter((id) => id !== m.event.id);
+    underWay.value = new Set(m.event.status === "started" ? [...others, m.event.id] : others);
     soon();
     return;
   }

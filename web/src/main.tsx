@@ -9,14 +9,14 @@ import { Create, curl } from "./create";
 import { Database } from "./database";
 import { Databases } from "./databases";
 import { isEngine } from "./db";
-import { Events } from "./events";
+import { Drawer, Events } from "./events";
 import { First } from "./first";
 import { plain } from "./format";
 import { Home } from "./home";
 import { Issue, Issues } from "./issues";
 import { later } from "./later";
 import { Machines } from "./managed";
-import { connected, startLive } from "./live";
+import { connected, startLive, underWay } from "./live";
 import { route, startRoutes } from "./route";
 import { AddService, Service, Services } from "./services";
 import { StatusPages } from "./statuspages";
@@ -88,11 +88,15 @@ function Frame() {
   }, [path]);
   const [failed, setFailed] = useState(false);
   const [menu, setMenu] = useState(false);
+  const [drawer, setDrawer] = useState(false);
   const [showCalls, setShowCalls] = useState(false);
   useEffect(() => {
     readWho().then(startLive, () => setFailed(true));
   }, []);
-  useEffect(() => setMenu(false), [path]);
+  useEffect(() => {
+    setMenu(false);
+    setDrawer(false);
+  }, [path]);
   const leave = async () => {
     await post("logout", {}).catch(() => undefined);
     location.assign("/console/login");
@@ -119,6 +123,14 @@ function Frame() {
           ))}
         </nav>
         {known && (
+          <button type="button" class="activity" aria-haspopup="dialog" aria-label={T.drawer.title} title={T.drawer.count(underWay.value.size)} onClick={() => setDrawer(true)}>
+            <svg viewBox="0 0 16 16" aria-hidden="true">
+              <polyline points="1,8 4,8 6,2 10,14 12,8 15,8" />
+            </svg>
+            {underWay.value.size > 0 && <span class="count">{underWay.value.size}</span>}
+          </button>
+        )}
+        {known && (
           <div class="who">
             {profile.value && <span>{plain(profile.value.username)}</span>}
             <Button onClick={() => setShowCalls(true)}>{T.calls.show}</Button>
@@ -134,6 +146,7 @@ function Frame() {
         {said.value}
       </div>
       {wanted.value && <Confirm />}
+      {drawer && <Drawer close={() => setDrawer(false)} />}
       {showCalls && <Calls close={() => setShowCalls(false)} />}
     </>
   );

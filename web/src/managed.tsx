@@ -66,9 +66,13 @@ function Line({ label, points, unit }: { label: string; points: StatView[]; unit
       <h3>
         {label}: {amount(points.at(-1)?.y ?? 0, unit)}
       </h3>
-      <svg class="spark" viewBox="0 0 1000 100" preserveAspectRatio="none" aria-hidden="true">
-        <polyline points={path} />
-      </svg>
+      {points.length > 1 ? (
+        <svg class="spark" viewBox="0 0 1000 100" preserveAspectRatio="none" aria-hidden="true">
+          <polyline points={path} />
+        </svg>
+      ) : (
+        <p class="hint">{T.machines.short}</p>
+      )}
       <details>
         <summary>{T.metrics.table(label)}</summary>
         <Table

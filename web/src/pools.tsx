@@ -31,6 +31,7 @@ export function Pools(props: Props) {
         { head: T.pools.database, by: (p) => p.database, cell: (p) => plain(p.database) },
         { head: T.pools.mode, by: (p) => p.mode, cell: (p) => T.pools.modes[p.mode] },
         { head: T.pools.size, number: true, by: (p) => p.size, cell: (p) => String(p.size) },
+        { head: T.pools.user, cell: (p) => (p.username ? plain(p.username) : T.pools.anyone) },
         { head: T.pools.prepared, cell: (p) => (p.prepared_statements ? T.pools.can : T.pools.cannot) },
       ]}
       can={may.change(db.id)}
@@ -51,20 +52,22 @@ function PoolForm({ pool, close, done, ...props }: Props & { pool?: PoolView; cl
   const [database, setDatabase] = useState(pool?.database ?? db.database_name);
   const [mode, setMode] = useState<string>(pool?.mode ?? "transaction");
   const [size, setSize] = useState(String(pool?.size ?? 10));
+  const [username, setUsername] = useState(pool?.username ?? "");
   const names = useLogical(props);
   const save = async () => {
-    const body = { database, mode: mode as PoolView["mode"], size: Number(size) };
+    const body = { database, mode: mode as PoolView["mode"], size: Number(size), username: username || null };
     await (pool ? call(`PUT ${at}/{poolLabel}`, { path: { ...path, poolLabel: pool.label }, body }) : call(`POST ${at}`, { path, body: { label, ...body } }));
     done();
   };
   return (
-    <FormDialog title={pool ? T.contacts.changeOf(plain(pool.label)) : T.pools.add} fields={["label", "database", "mode", "size"]} close={close} save={save} saved={T.settings.asked}>
+    <FormDialog title={pool ? T.contacts.changeOf(plain(pool.label)) : T.pools.add} fields={["label", "database", "mode", "size", "username"]} close={close} save={save} saved={T.settings.asked}>
       {(failure) => (
         <>
           {!pool && <Text label={T.databases.label} name="label" failure={failure} hint={T.pools.labelHint} value={label} set={setLabel} />}
           <Choice label={T.pools.database} name="database" failure={failure} value={database} set={setDatabase} of={offered(db, names.data)} />
           <Choice label={T.pools.mode} name="mode" failure={failure} value={mode} set={setMode} of={Object.entries(T.pools.modes)} />
           <Text label={T.pools.size} name="size" type="number" failure={failure} hint={T.pools.sizeHint} value={size} set={setSize} />
+          <Text label={T.pools.user} name="username" failure={failure} hint={T.pools.userHint} value={username} set={setUsername} />
         </>
       )}
     </FormDialog>

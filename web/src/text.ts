@@ -49,6 +49,7 @@ export const T = {
     noLink: "This page needs the link that steward printed, whole, and can be opened with it once. Make another with: steward user link NAME",
   },
   confirm: { title: "Your password, please", text: "What you asked for shows a secret or can't be undone. You are asked again after 15 minutes.", go: "Go on", refused: "Not done: the password wasn't given." },
+  drawer: { title: "Activity", count: (n: number) => (n > 0 ? `${n} under way` : "What is under way, and what happened last"), doing: "Under way", idle: "Nothing is under way.", last: "What happened last" },
   calls: {
     show: "Calls",
     title: "The same by hand",
@@ -216,7 +217,7 @@ export const T = {
   },
   pools: {
     title: "Connection pools", none: "There is none. In a pool many clients share a few connections to the server.", text: "Clients name the pool as the database that they connect to, and log in as themselves.", at: (address: string, port: number) => `Pools are at ${address}, port ${port}.`, add: "Add a connection pool", labelHint: "1 to 63 letters, digits, - and _; what clients name as the database.",
-    database: "Logical database", mode: "Another client's turn", modes: { transaction: "After each transaction", session: "When a client leaves", statement: "After each statement" } as Record<string, string>, size: "Connections", sizeHint: "To the server, at most, for all its clients together.", prepared: "Prepared statements", can: "Yes", cannot: "No",
+    database: "Logical database", mode: "Another client's turn", modes: { transaction: "After each transaction", session: "When a client leaves", statement: "After each statement" } as Record<string, string>, size: "Connections", sizeHint: "To the server, at most, for all its clients together.", user: "User", userHint: "The only one who may log in to it; empty: all may.", anyone: "All", prepared: "Prepared statements", can: "Yes", cannot: "No",
     deleteTitle: "Delete the connection pool", deleteText: "Its sessions end, and nobody can connect to it any more.",
   },
   slow: {
@@ -271,6 +272,7 @@ export const T = {
   finals: { title: "Last backups of deleted databases", until: "Kept until", forkOf: (label: string) => `New database from the last backup of ${label}`, forkText: "A new database gets what was in the deleted one. No address may connect to it at first.", deleteTitle: "Delete the last backup", deleteText: "Nothing of the deleted database is left then." },
   extensions: { title: "Extensions", of: "Of the logical database", none: "None is installed.", what: "What it does", add: "Install an extension", choose: "Choose …", update: "Update", updateOf: (name: string, version: string) => `Update ${name} to ${version}`, removeTitle: "Remove the extension", removeText: "What it made in the logical database goes. It is refused while something depends on it.", removed: "It is removed." },
   machines: {
+    short: "It is plotted once there are two readings.",
     title: "Machines", parts: "Parts of machines", tab: { "": "Machines", credentials: "Credentials" }, all: "Machines and how staff log in to them", text: "The operator registers machines, with: steward compute register.", none: "No machine is registered.",
     ssh: "SSH", sshText: (user: string, ip: string, port: number) => `${user} at ${ip}, port ${port}`, closed: "Closed", access: "Staff may log in", userHint: "Empty: root.", ipHint: "The machine's address, or any.", port: "Port", portHint: "Empty: 22.",
     key: "The key that staff log in with", keyText: "Put this line into ~/.ssh/authorized_keys of the user above.",
@@ -308,7 +310,8 @@ export const T = {
     addDatabases: "May create databases", nothing: "Nothing", see: "See", seeAndChange: "See and change",
     addToken: "Make a token", once: "This is the token. It is shown this one time.", token: "Token", haveIt: "I have it", noTokens: "You have no token.", begins: "Begins with", scopes: "May", everything: "Everything", ends: "Ends", never: "Never",
     deleteToken: "Delete the token", deleteTokenText: (label: string) => `Whatever uses ${label} is refused from now on.`, areas: { databases: "Databases", account: "Account and monitoring", events: "Events" }, inDays: (n: number) => (n === 1 ? "in a day" : `in ${n} days`),
-    appsText: "Applications that act for you, and each browser that is logged in to this console.", noApps: "No application acts for you.", since: "Since", end: "End", endOf: (label: string) => `End the access of ${label}`, endTitle: "End the access?",
-    endText: (label: string) => `${label} can't act for you any more. If it is this browser, you are logged out.`, noLogins: "Nobody has logged in yet.",
+    browsers: "Your browsers", browsersText: "Those that are logged in to this console as you. A session ends after twelve hours without use.", browser: "Browser", someBrowser: "A browser", thisOne: "this browser", noBrowsers: "No browser is logged in.", from: "From", lastUsed: "Last used",
+    endOthers: "End all others", endAllText: (n: number) => `${n} browsers are logged out. This one stays.`, appsText: "Applications that act for you. An application takes its access by a page like the one that you log in with.", noApps: "No application acts for you.", since: "Since", end: "End", endOf: (label: string) => `End the access of ${label}`, endTitle: "End the access?",
+    endText: (label: string) => `${label} can't act for you any more.`, noLogins: "Nobody has logged in yet.",
   },
 };

@@ -279,7 +279,7 @@ export function Table<R>({ label, rows, columns, id, empty }: { label: string; r
 }
 
 // Dialog gives the focus back to where it was; once what had it is gone for good, to the page's heading.
-export function Dialog({ title, close, gone, children }: { title: string; close: () => void; gone?: { current: boolean }; children: ComponentChildren }) {
+export function Dialog({ title, kind, close, gone, children }: { title: string; kind?: "drawer"; close: () => void; gone?: { current: boolean }; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
   useLayoutEffect(() => {
@@ -294,6 +294,7 @@ export function Dialog({ title, close, gone, children }: { title: string; close:
   return (
     <dialog
       ref={element}
+      class={kind}
       aria-labelledby={id}
       onCancel={(e) => {
         e.preventDefault();
