@@ -303,10 +303,10 @@ func fill(label, text string) step {
 	})
 }
 
-// choose sets the list with a label.
+// choose sets the list with a label, once it offers the value.
 func choose(label, value string) step {
 	set := fmt.Sprintf(`(() => { const s = %s; s.value = %q; s.dispatchEvent(new Event("change", {bubbles: true})) })()`, control(label), value)
-	return both(until(control(label)), run(set))
+	return both(until(fmt.Sprintf(`[...(%s?.options ?? [])].some(o => o.value === %q)`, control(label), value)), run(set))
 }
 
 func keys(text string) step {
