@@ -7,7 +7,7 @@ import { Finals } from "./finals";
 import { plain } from "./format";
 import { useReader } from "./live";
 import { T } from "./text";
-import { type Column, Field, Loaded, Meter, Page, Status, Table } from "./ui";
+import { type Column, Field, Loaded, Meter, Page, Status, Table, Time } from "./ui";
 import { may } from "./who";
 
 export function Databases() {
@@ -61,6 +61,7 @@ const columns: Column<AnyDatabaseView>[] = [
     by: (d) => (d.used_disk_size_gb ?? 0) / (d.total_disk_size_gb ?? 1),
     cell: (d) => <Meter used={d.used_disk_size_gb} total={d.total_disk_size_gb} label={T.databases.diskOf(d.label)} />,
   },
+  { head: T.databases.restorable, by: (d) => d.oldest_restore_time ?? "", cell: (d) => (d.oldest_restore_time ? <Time at={d.oldest_restore_time} relative /> : T.database.noBackup) },
   { head: T.databases.region, by: (d) => d.region, cell: (d) => d.region },
 ];
 

@@ -62,11 +62,11 @@ export function EventTable({ rows }: { rows: EventView[] }) {
 }
 
 // Doing is what is done just now, and how far it is.
-export function Doing({ event: e }: { event: EventView }) {
+export function Doing({ event: e, bare }: { event: EventView; bare?: boolean }) {
   const name = actionName(e);
   return (
     <>
-      {name}{" "}
+      {!bare && name}{" "}
       <span class="metered">
         <progress max={100} value={e.percent_complete > 0 ? e.percent_complete : undefined} aria-label={name} />
         {e.percent_complete > 0 && `${e.percent_complete} %`}
@@ -84,10 +84,10 @@ function Feed({ rows, empty }: { rows: EventView[]; empty: string }) {
       {rows.map((e) => (
         <li key={e.id}>
           <p>
-            {e.status === "started" ? <Doing event={e} /> : <strong>{plain(actionName(e))}</strong>} {linkOf(e) ? <a href={linkOf(e)}>{plain(e.entity.label)}</a> : plain(e.entity.label)}
+            <strong>{plain(actionName(e))}</strong> {linkOf(e) ? <a href={linkOf(e)}>{plain(e.entity.label)}</a> : plain(e.entity.label)}
           </p>
           <p class="quiet">
-            {e.status !== "started" && <Status of={e.status} />} {plain(e.username ?? T.events.steward)}, <Time at={e.created} relative /> {!e.seen && <span class="new">{T.events.new}</span>} {e.status !== "started" && plain(e.message ?? "")}
+            {e.status === "started" ? <Doing event={e} bare /> : <Status of={e.status} />} {plain(e.username ?? T.events.steward)}, <Time at={e.created} relative /> {!e.seen && <span class="new">{T.events.new}</span>} {e.status !== "started" && plain(e.message ?? "")}
           </p>
         </li>
       ))}
