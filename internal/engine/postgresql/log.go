@@ -151,7 +151,7 @@ func entry(r engine.LogRecord) insight.LogLine {
 	if r.User == "" && (l.Severity == insight.Error || l.Severity == insight.Warning) {
 		l.Text = quotes.ReplaceAllString(l.Text, `"…"`) // a background process met a customer's values
 	} else if r.User != "" && r.User != "[unknown]" {
-		if l.Severity == insight.Error {
+		if l.OfStatement = l.Severity == insight.Error; l.OfStatement {
 			l.Text = unquoted(l.Text)
 		}
 		l.Text = r.User + "@" + r.Database + ": " + l.Text

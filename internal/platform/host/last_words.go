@@ -12,9 +12,9 @@ import (
 const noWords = "it left no output"
 
 // lastWords are the last lines of a server's output, which are for operators' logs and for owners. Statements that took long aren't
-// among them: they are as they were sent.
+// among them, nor errors of statements: they are as they were sent.
 func lastWords(nodeDir string, eng engine.Driver) string {
-	return lastLines(nodeDir, func(lines []string, cut bool) []string { return withoutSlow(lines, eng, cut) })
+	return lastLines(nodeDir, func(lines []string, cut bool) []string { return withoutStatements(lines, eng, cut) })
 }
 
 // lastPoolerWords are those of a pooler, which logs no statements.
@@ -47,9 +47,9 @@ func lastLines(dir string, keep func(lines []string, cut bool) []string) string 
 	return strings.TrimSpace(strings.ToValidUTF8(words[max(0, len(words)-most):], ""))
 }
 
-// withoutSlow are the lines that aren't of entries about slow statements, whose further lines begin with a tab. within
+// withoutStatements are the lines that aren't of entries about sessions' statements, whose further lines begin with a tab. within
 // reports whether the first line may be such a one.
-func withoutSlow(lines []string, eng engine.Driver, within bool) []string {
+func withoutStatements(lines []string, eng engine.Driver, within bool) []string {
 	var kept []string
 	var parse engine.LogReader
 	for _, f := range eng.Logs(engine.Node{}) {
@@ -61,7 +61,7 @@ func withoutSlow(lines []string, eng engine.Driver, within bool) []string {
 		l, begins := parse.Begin(line)
 		switch {
 		case begins:
-			within = l.Slow != nil
+			within = l.Slow != nil || l.OfStatement
 		case !strings.HasPrefix(line, "\t"):
 			within = false
 		}

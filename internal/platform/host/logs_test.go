@@ -87,7 +87,8 @@ func TestLastWordsAreTheServers(t *testing.T) {
 	slow := at + "app@shop LOG:  duration: 1500.250 ms  statement: SELECT 'hunter2',\n\t'hunter2'\n"
 	for content, want := range map[string]string{
 		"": noWords,
-		slow + at + "PANIC:  out of disk\n" + slow:   at + "PANIC:  out of disk",
+		slow + at + "PANIC:  out of disk\n" + slow: at + "PANIC:  out of disk",
+		at + "app@shop ERROR:  invalid input syntax for type integer: \"hunter2\"\n\tof hunter2\n" + at + "PANIC:  gone\n": at + "PANIC:  gone",
 		"bwrap: no such program\n":                   "bwrap: no such program",
 		slow + "bwrap: no such program\n":            "bwrap: no such program",
 		strings.Repeat("\thunter2\n", 20<<10) + slow: "",
