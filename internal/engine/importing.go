@@ -24,7 +24,30 @@ type Source struct {
 	Most     int64
 	// Silence is how long it may send nothing that it was asked for; 0 where whoever reads sees to that.
 	Silence time.Duration
+	// Large is whose turn it is to hold a large row, of all streams of one migration. It may be nil.
+	Large Turn
 }
+
+// Turn is had by one of several at a time.
+type Turn chan struct{}
+
+// NewTurn is one that nobody has.
+func NewTurn() Turn { return make(Turn, 1) }
+
+// Take waits a while for it, and reports whether it is the caller's now.
+func (t Turn) Take(patience time.Duration) bool {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case t <- struct{}{}:
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
+// Give lets another have it. Who calls it has it.
+func (t Turn) Give() { <-t }
 
 // SourceError is a failure of an import that trying again won't put right. Its reason is for customers.
 type SourceError struct {

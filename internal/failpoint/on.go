@@ -44,7 +44,7 @@ func Now() time.Time { return time.Now().Add(ahead) }
 // is its ordinal, or a name, of which it is the first hit then. Hits count
 // from the moment the file named by STEWARD_FAILPOINT_ARMED exists (at once
 // when none is named); each counted hit is appended to STEWARD_FAILPOINT_LOG.
-// The first word in that file, if there is one, takes the place of
+// The first line of that file, if it holds anything, takes the place of
 // STEWARD_FAILPOINT; when what the file holds changes, hits count from 1 again.
 func Here(name string) {
 	wanted, n := count()
@@ -72,7 +72,7 @@ func count() (wanted string, n int64) {
 			return "", 0
 		}
 		armed = string(text)
-		if first, _, _ := strings.Cut(armed, " "); first != "" {
+		if first, _, _ := strings.Cut(armed, "\n"); first != "" {
 			wanted = first
 		}
 	}

@@ -26,6 +26,8 @@ type ImportSource struct {
 	Most     int64
 	// Silence is how long it may send nothing that it was asked for.
 	Silence time.Duration
+	// Large is whose turn it is to hold a large row, of all streams of one migration.
+	Large engine.Turn
 }
 
 // SourceDialer opens connections to sources, where the operator's rules let them lead.
@@ -46,7 +48,7 @@ const leastReceived = 1 << 30
 // NewImportSource is a migration's source; disk is how many bytes the database's plan has.
 func NewImportSource(m migration.Source, password string, disk int64, dialer SourceDialer) (ImportSource, error) {
 	const words = 4 // what is sent is text, and larger than what is kept of it
-	s := ImportSource{Username: m.Username, Password: password, Received: &engine.Received{}, Most: max(words*disk, leastReceived), Silence: sourceSilence}
+	s := ImportSource{Username: m.Username, Password: password, Received: &engine.Received{}, Most: max(words*disk, leastReceived), Silence: sourceSilence, Large: engine.NewTurn()}
 	s.Dial = func(ctx context.Context) (net.Conn, error) { return dialer.Dial(ctx, m.Host, m.Port) }
 	if m.TLS == migration.Off {
 		return s, nil

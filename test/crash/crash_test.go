@@ -32,6 +32,8 @@ type operation struct {
 	ask func(w *world) (status int, err error)
 	// patience is how long a failpoint of it may take to be reached; seconds unless set.
 	patience time.Duration
+	// at names failpoints at which it is killed besides.
+	at []string
 	// check demands the outcome. accepted reports whether the request was answered with 200.
 	check func(t *testing.T, w *world, accepted bool)
 }
@@ -50,6 +52,8 @@ type world struct {
 	size, backedUp int
 	backup         harness.Backup
 	failpoints     *harness.Failpoints
+	// later is how many rows a source has got while it was followed.
+	later int
 }
 
 func TestCreate(t *testing.T) {
@@ -206,7 +210,7 @@ func (w *world) try(kills int, op operation) {
 		w.t = t
 		defer func() { w.t = outer }()
 		w.failpoints.Try(t, kills, harness.Operation{
-			Name: op.name, Patience: op.patience,
+			Name: op.name, Patience: op.patience, At: op.at,
 			Prepare: func() {
 				w.n++
 				if op.prepare != nil {

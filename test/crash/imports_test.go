@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +19,9 @@ func TestMigrations(t *testing.T) {
 	if _, err := src.Open(t, "postgres").ExecContext(t.Context(), "CREATE DATABASE shop"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := src.Open(t, "shop").ExecContext(t.Context(), "CREATE TABLE rows AS SELECT g AS n, repeat(md5(g::text), 4) AS t FROM generate_series(1, 50000) g; ALTER TABLE rows ADD PRIMARY KEY (n)"); err != nil {
+	shop := src.Open(t, "shop")
+	if _, err := shop.ExecContext(t.Context(), `CREATE TABLE rows AS SELECT g AS n, repeat(md5(g::text), 4) AS t FROM generate_series(1, 50000) g; ALTER TABLE rows ADD PRIMARY KEY (n);
+		CREATE TABLE later (n int); ALTER TABLE later REPLICA IDENTITY FULL`); err != nil { // where nothing would refuse a row that is written twice
 		t.Fatal(err)
 	}
 	w := newWorld(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
@@ -41,17 +44,42 @@ func TestMigrations(t *testing.T) {
 	} {
 		w.try(3, op)
 	}
+	w.follows(src, shop)
+	var left string
+	if err := shop.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM pg_replication_slots) || ' ' || (SELECT count(*) FROM pg_publication)").Scan(&left); err != nil || left != "0 0" {
+		t.Errorf("slots and publications left at the source: %s, %v", left, err)
+	}
+	w.deleteAll()
+	w.Eventually("nothing left", w.Leftovers)
+}
+
+// follows kills steward while a database follows its source, is written to there, and is cut over: each row is here once.
+func (w *world) follows(src harness.Source, shop *sql.DB) {
 	follow := func(w *world) (int, error) { return w.migrate(src, "replicate") }
+	following := func(w *world) {
+		w.unmoved()
+		if status, err := follow(w); err != nil || status != 200 {
+			w.t.Fatalf("migrate: %d %v", status, err)
+		}
+		w.awaitFollowing()
+	}
 	for _, op := range []operation{
 		{name: "follow it", prepare: (*world).unmoved, ask: follow, check: w.cutOver},
 		{
-			name: "cut it over", prepare: func(w *world) {
-				w.unmoved()
-				if status, err := follow(w); err != nil || status != 200 {
-					w.t.Fatalf("migrate: %d %v", status, err)
+			name: "write while it follows", prepare: following, at: []string{"postgresql: rows sent", "postgresql: rows written"},
+			ask: func(w *world) (int, error) {
+				for range 5 {
+					w.later++
+					if _, err := shop.ExecContext(w.t.Context(), "INSERT INTO later SELECT count(*) FROM later"); err != nil {
+						return 0, err
+					}
 				}
-				w.awaitFollowing()
+				return 200, nil
 			},
+			check: w.cutOver,
+		},
+		{
+			name: "cut it over", prepare: following,
 			ask: func(w *world) (int, error) {
 				status, _, err := w.TryCall("POST", fmt.Sprintf("%s/migrations/%d/cutover", w.db.Path(), w.migrations()[0].ID), nil, nil)
 				return status, err
@@ -61,12 +89,6 @@ func TestMigrations(t *testing.T) {
 	} {
 		w.try(3, op)
 	}
-	var left string
-	if err := src.Open(t, "shop").QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM pg_replication_slots) || ' ' || (SELECT count(*) FROM pg_publication)").Scan(&left); err != nil || left != "0 0" {
-		t.Errorf("slots and publications left at the source: %s, %v", left, err)
-	}
-	w.deleteAll()
-	w.Eventually("nothing left", w.Leftovers)
 }
 
 // awaitFollowing waits until the newest migration follows its source, or has ended.
@@ -186,8 +208,9 @@ func checkMoved(want string) func(t *testing.T, w *world, accepted bool) {
 		}
 		defer db.Close()
 		var rows string
-		if err := db.QueryRowContext(ctx, "SELECT count(*) || ' ' || sum(n) FROM rows").Scan(&rows); err != nil || rows != "50000 1250025000" {
-			t.Errorf("it has %s, %v", rows, err)
+		if err := db.QueryRowContext(ctx, "SELECT count(*) || ' ' || sum(n) || ', later ' || (SELECT count(*) FROM later) || ' ' || (SELECT count(DISTINCT n) FROM later) FROM rows").Scan(&rows); err != nil ||
+			rows != fmt.Sprintf("50000 1250025000, later %d %[1]d", w.later) {
+			t.Errorf("it has %s, and was to have %d later ones, each once, %v", rows, w.later, err)
 		}
 		if status, body := w.Call("DELETE", w.db.Path()+"/databases/"+w.moved(), nil, nil); status != 200 { // many would fill the server's memory, where its data is
 			t.Errorf("delete what was brought over: %d %s", status, body)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,8 @@ type Operation struct {
 	Patience time.Duration
 	// Polls reports whether the server does the same over and over while it waits: such a round is tried once.
 	Polls bool
+	// At names failpoints at each of which the server is killed besides, where it is hit first.
+	At []string
 	// Check demands the outcome. accepted reports whether the request was answered with 200.
 	Check func(accepted bool)
 }
@@ -58,7 +61,7 @@ func (s *Server) Failpoints() *Failpoints {
 // that runs.
 func (f *Failpoints) Try(t *testing.T, kills int, op Operation) {
 	t.Helper()
-	hits, _ := f.run(t, op, 0)
+	hits, _ := f.run(t, op, "")
 	steps := ordinals(hits, op.Polls)
 	found := len(steps)
 	if found == 0 {
@@ -72,12 +75,20 @@ func (f *Failpoints) Try(t *testing.T, kills int, op Operation) {
 	t.Logf("%d failpoints; killed at every %dth from the %dth", found, stride, first)
 	err := killAtEach(found, first, stride, func(step int) (died bool) {
 		if !t.Failed() {
-			_, died = f.run(t, op, steps[step-1])
+			_, died = f.run(t, op, strconv.Itoa(steps[step-1]))
 		}
 		return died || t.Failed()
 	})
 	if err != nil {
 		t.Errorf("%s: %v", op.Name, err)
+	}
+	for _, name := range op.At {
+		if t.Failed() {
+			return
+		}
+		if _, died := f.run(t, op, name); !died {
+			t.Errorf("%s: it never came to %q", op.Name, name)
+		}
 	}
 }
 
@@ -119,24 +130,24 @@ func ordinals(hits []string, polls bool) (all []int) {
 	return all
 }
 
-// run does the operation with a kill at the ordinal-th failpoint (0: none). It
+// run does the operation with a kill at a failpoint, which is said by its ordinal or its name ("": none). It
 // returns which failpoints were hit, and whether the server died at the one.
-func (f *Failpoints) run(t *testing.T, op Operation, ordinal int) (hits []string, died bool) {
+func (f *Failpoints) run(t *testing.T, op Operation, at string) (hits []string, died bool) {
 	t.Helper()
 	f.runs++
 	if op.Prepare != nil {
 		op.Prepare()
 	}
 	before := len(f.hits())
-	f.arm(t, ordinal)
+	f.arm(t, at)
 	status, _ := op.Ask()
-	if ordinal > 0 {
+	if at != "" {
 		// The step may never come in this run: background work shifts the count.
 		select {
 		case <-f.s.Exited():
 			died = true
 		case <-time.After(cmp.Or(op.Patience, unreached)):
-			t.Logf("%s: failpoint %d wasn't reached this time", op.Name, ordinal)
+			t.Logf("%s: failpoint %s wasn't reached this time", op.Name, at)
 			f.s.Kill()
 		}
 		f.Disarm(t)
@@ -146,16 +157,16 @@ func (f *Failpoints) run(t *testing.T, op Operation, ordinal int) (hits []string
 	f.Disarm(t)
 	hits = f.hits()[before:]
 	if t.Failed() && len(hits) > 0 {
-		t.Logf("%s died at: %d %s", op.Name, ordinal, hits[len(hits)-1])
+		t.Logf("%s died at: %s %s", op.Name, at, hits[len(hits)-1])
 	}
 	return hits, died
 }
 
-// arm has failpoints count from here on, and the ordinal-th kill (0: none).
-func (f *Failpoints) arm(t *testing.T, ordinal int) {
+// arm has failpoints count from here on, and one kill.
+func (f *Failpoints) arm(t *testing.T, at string) {
 	t.Helper()
 	written := f.armed + ".new"
-	err := os.WriteFile(written, fmt.Appendf(nil, "%d in run %d", ordinal, f.runs), 0o600)
+	err := os.WriteFile(written, fmt.Appendf(nil, "%s\nin run %d", at, f.runs), 0o600)
 	if err == nil {
 		err = os.Rename(written, f.armed)
 	}

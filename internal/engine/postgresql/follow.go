@@ -206,6 +206,7 @@ func (Driver) KeepUp(ctx context.Context, n engine.Node, s engine.Source, d migr
 	if err := f.begin(ctx); err != nil {
 		return err
 	}
+	defer f.stream.guard.give()
 	defer closeSoon(ctx, f.stream.conn)
 	ended := make(chan error, 1)
 	go func() { ended <- f.stream.run(ctx) }()
@@ -279,6 +280,9 @@ func (f *following) keepUp(ctx context.Context, asked <-chan struct{}) error {
 			f.stream.taken(s)
 			if err := f.apply.take(ctx, s, len(f.stream.out) > 0); err != nil {
 				return err
+			}
+			if s.large { // and written, or sent
+				f.stream.guard.give()
 			}
 		case <-tick.C:
 			if err := f.look(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"steward/internal/engine"
+	"steward/internal/failpoint"
 )
 
 // errStreamEnded is told by who receives why.
@@ -208,7 +209,12 @@ func (a *applier) commit(ctx context.Context) error {
 	if err := a.flush(ctx); err != nil {
 		return err
 	}
-	return a.note(ctx, a.upTo, "")
+	failpoint.Here("postgresql: rows sent")
+	if err := a.note(ctx, a.upTo, ""); err != nil {
+		return err
+	}
+	failpoint.Here("postgresql: rows written")
+	return nil
 }
 
 // note writes how far it is and what else is set, and ends the transaction.

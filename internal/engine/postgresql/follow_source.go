@@ -121,7 +121,7 @@ func (i *importing) hold(ctx context.Context) (conn *pgconn.PgConn, from lsn, er
 		return nil, 0, err
 	}
 	failpoint.Here("postgresql: published")
-	if conn, err = atSource(ctx, i.s, i.d.From, replicating); err != nil {
+	if conn, err = atSource(ctx, i.s, i.d.From, replicating(nil)); err != nil {
 		return nil, 0, err
 	}
 	if from, err = i.keep(ctx, conn, all); err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -23,50 +24,105 @@ const mostMessage = 64 << 20
 // errLarge is a message beyond it.
 var errLarge = &engine.SourceError{Reason: fmt.Sprintf("It was given up: a row that the source sends is larger than %d MB.", mostMessage>>20)}
 
-// sizeGuard reads what a server sends and refuses a message that is too large before anything is made for it.
+// mostSmall is how large a message may be of which each of a migration's streams may hold some at once.
+const mostSmall = 1 << 20
+
+// sizeGuard reads what a server sends and refuses a message that is too large before anything is made for it. What is large but not too large waits until
+// no other stream of the migration holds such a message.
 type sizeGuard struct {
 	io.Reader
 	// head is what is known of the next message's beginning, left how much of the current one is to come.
 	head []byte
 	left int
+	// large is what a stream has to have that holds a large message; nil for nothing. holds reports whether this one has it.
+	large engine.Turn
+	holds atomic.Bool
+	// kept is what was read and has to wait.
+	kept []byte
 }
 
-// Read implements io.Reader.
-func (g *sizeGuard) Read(p []byte) (int, error) {
-	n, err := g.Reader.Read(p)
+// Read implements io.Reader. While another stream has the turn it times out now and then, as a source does that sends nothing.
+func (g *sizeGuard) Read(p []byte) (n int, err error) {
+	if len(g.kept) > 0 {
+		n = copy(p, g.kept)
+		g.kept = g.kept[n:]
+	} else if n, err = g.Reader.Read(p); n == 0 {
+		return 0, err
+	}
+	passed, refused := g.pass(p[:n])
+	switch {
+	case refused != nil:
+		return 0, refused
+	case passed == n:
+		return n, err
+	}
+	g.kept = append(bytes.Clone(p[passed:n]), g.kept...)
+	if passed == 0 {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return passed, nil
+}
+
+// pass returns how much of what was read may be passed on: all but a large message whose turn it isn't, from the last byte that tells its length.
+func (g *sizeGuard) pass(read []byte) (passed int, err error) {
 	const header = 5 // a letter, and the length with itself
-	for rest := p[:n]; len(rest) > 0; {
+	for passed < len(read) {
 		if g.left > 0 {
-			skipped := min(g.left, len(rest))
+			skipped := min(g.left, len(read)-passed)
 			g.left -= skipped
-			rest = rest[skipped:]
+			passed += skipped
 			continue
 		}
-		taken := min(header-len(g.head), len(rest))
-		g.head = append(g.head, rest[:taken]...)
-		rest = rest[taken:]
-		if len(g.head) == header {
-			if length := binary.BigEndian.Uint32(g.head[1:]); length > mostMessage {
-				return 0, errLarge
-			} else if length > 4 {
-				g.left = int(length) - 4
-			}
-			g.head = g.head[:0]
+		if len(g.head) < header-1 {
+			g.head = append(g.head, read[passed])
+			passed++
+			continue
 		}
+		length := binary.BigEndian.Uint32([]byte{g.head[1], g.head[2], g.head[3], read[passed]})
+		if length > mostMessage {
+			return 0, errLarge
+		}
+		if length > mostSmall && !g.take() {
+			return passed, nil
+		}
+		g.left, g.head = max(0, int(length)-4), g.head[:0]
+		passed++
 	}
-	return n, err
+	return passed, nil
+}
+
+// take reports whether a large message may be held now.
+func (g *sizeGuard) take() bool {
+	if g.large == nil {
+		return true
+	}
+	if !g.large.Take(hurriedly) {
+		return false
+	}
+	g.holds.Store(true)
+	return true
+}
+
+// give lets another stream hold a large message.
+func (g *sizeGuard) give() {
+	if g.holds.Swap(false) {
+		g.large.Give()
+	}
 }
 
 // streamed is something that a source has sent: a change, or, without one, that everything up to a place was sent.
 type streamed struct {
 	message []byte
 	upTo    lsn
+	// large reports whether other streams wait until it is held no longer.
+	large bool
 }
 
 // stream receives what a slot has to send. It answers the source while what it has received is applied.
 type stream struct {
-	s    engine.Source
-	conn *pgconn.PgConn
+	s     engine.Source
+	conn  *pgconn.PgConn
+	guard *sizeGuard
 	// out is what has come, held how many bytes of it wait, and room tells that there are fewer of them.
 	out  chan streamed
 	held atomic.Int64
@@ -92,11 +148,12 @@ const (
 func startStream(ctx context.Context, s engine.Source, database, slot string, from lsn) (*stream, error) {
 	unbounded := s // run sees to how long it is silent, and how much it sends without a commit
 	unbounded.Received, unbounded.Most, unbounded.Silence = &engine.Received{}, math.MaxInt64, 0
-	conn, err := atSource(ctx, unbounded, database, replicating)
+	f := &stream{s: s, out: make(chan streamed, mostWaiting), room: make(chan struct{}, 1)}
+	conn, err := atSource(ctx, unbounded, database, replicating(&f.guard))
 	if err != nil {
 		return nil, err
 	}
-	f := &stream{s: s, conn: conn, out: make(chan streamed, mostWaiting), room: make(chan struct{}, 1)}
+	f.conn = conn
 	f.confirmed.Store(uint64(from))
 	command := fmt.Sprintf("START_REPLICATION SLOT %s LOGICAL %s (proto_version '1', publication_names %s)", quoteName(slot), from, quoteText(quoteName(slot)))
 	conn.Frontend().SendQuery(&pgproto3.Query{String: command})
@@ -108,6 +165,7 @@ func startStream(ctx context.Context, s engine.Source, database, slot string, fr
 		closeSoon(ctx, conn)
 		return nil, sourceFailed(s, err)
 	}
+	f.guard.large = s.Large
 	return f, nil
 }
 
@@ -153,6 +211,9 @@ func (f *stream) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case err != nil && pgconn.Timeout(err) && len(f.guard.kept) > 0:
+			heard = time.Now() // it isn't the source that is waited for
+			continue
 		case err != nil && pgconn.Timeout(err) && time.Since(heard) > f.s.Silence:
 			return &engine.SourceError{Reason: "It was given up: " + engine.ErrSilent.Error() + "."}
 		case err != nil && pgconn.Timeout(err):
@@ -182,6 +243,7 @@ func (f *stream) pass(ctx context.Context, m pgproto3.BackendMessage) error {
 	case *pgproto3.ErrorResponse:
 		return sourceFailed(f.s, pgconn.ErrorResponseToPgError(m))
 	case *pgproto3.NoticeResponse, *pgproto3.ParameterStatus:
+		f.guard.give()
 		return nil
 	case *pgproto3.CopyDone:
 		return errors.New("the source has ended the stream")
@@ -192,6 +254,7 @@ func (f *stream) pass(ctx context.Context, m pgproto3.BackendMessage) error {
 // data takes a piece of the stream: a change, or how far the source is.
 func (f *stream) data(ctx context.Context, data []byte) error {
 	const keepalive, change = 'k', 'w'
+	large := len(data)+4 > mostSmall // with its length, as the guard sees it
 	s := &scanner{left: data}
 	switch s.byte() {
 	case keepalive:
@@ -200,7 +263,7 @@ func (f *stream) data(ctx context.Context, data []byte) error {
 			return &engine.SourceError{Reason: errMangled.Error() + "."}
 		}
 		f.know(upTo)
-		return f.hand(ctx, streamed{upTo: upTo})
+		return f.hand(ctx, streamed{upTo: upTo, large: large})
 	case change:
 		s.place()
 		f.know(s.place())
@@ -214,7 +277,7 @@ func (f *stream) data(ctx context.Context, data []byte) error {
 		if f.sent > f.s.Most {
 			return &engine.SourceError{Reason: "It was given up: " + engine.ErrEndless.Error() + "."}
 		}
-		return f.hand(ctx, streamed{message: bytes.Clone(s.left)})
+		return f.hand(ctx, streamed{message: bytes.Clone(s.left), large: large})
 	}
 	return &engine.SourceError{Reason: errMangled.Error() + "."}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +155,38 @@ func TestSizeGuard(t *testing.T) {
 	}
 	if _, err := io.ReadAll(&sizeGuard{Reader: bytes.NewReader(append(small, message('d', uint32(mostMessage+1))...))}); !errors.Is(err, errLarge) {
 		t.Errorf("a large one: %v", err)
+	}
+}
+
+// TestLargeMessagesTakeTurns: of several streams one at a time is sent a large message's length, and so makes room for it.
+func TestLargeMessagesTakeTurns(t *testing.T) {
+	t.Parallel()
+	turn := engine.NewTurn()
+	large := append(message('d', uint32(4+3), []byte("abc")), message('d', uint32(4+mostSmall), bytes.Repeat([]byte("x"), mostSmall))...)
+	two := append(bytes.Clone(large), large...)
+	first, second := &sizeGuard{Reader: bytes.NewReader(two), large: turn}, &sizeGuard{Reader: oneByte{bytes.NewReader(large)}, large: turn}
+	upTo := func(g *sizeGuard, want int) (read []byte) {
+		t.Helper()
+		read, err := io.ReadAll(g)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || len(read) != want {
+			t.Fatalf("%d bytes, %v; want %d, and to wait", len(read), err, want)
+		}
+		return read
+	}
+	const header = 8 + 4 // the small one, and what doesn't tell the large one's length yet
+	one := upTo(first, len(large)+header)
+	other := upTo(second, header)
+	first.give()
+	rest, err := io.ReadAll(second)
+	if err != nil || !bytes.Equal(append(other, rest...), large) {
+		t.Errorf("%d bytes, %v", len(rest), err)
+	}
+	upTo(first, 0)
+	second.give()
+	second.give() // which is nobody's loss
+	rest, err = io.ReadAll(first)
+	if err != nil || !bytes.Equal(append(one, rest...), two) {
+		t.Errorf("%d bytes, %v", len(rest), err)
 	}
 }
 

@@ -46,11 +46,17 @@ func atSource(ctx context.Context, s engine.Source, database string, as ...func(
 	return conn, nil
 }
 
-// replicating makes a connection one that may follow the source.
-func replicating(config *pgconn.Config) {
-	config.RuntimeParams["replication"] = "database"
-	config.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
-		return pgproto3.NewFrontend(&sizeGuard{Reader: r}, w)
+// replicating makes a connection one that may follow the source, and sets what guards it, if that is asked for.
+func replicating(guard **sizeGuard) func(config *pgconn.Config) {
+	return func(config *pgconn.Config) {
+		config.RuntimeParams["replication"] = "database"
+		config.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+			g := &sizeGuard{Reader: r}
+			if guard != nil {
+				*guard = g
+			}
+			return pgproto3.NewFrontend(g, w)
+		}
 	}
 }
 
