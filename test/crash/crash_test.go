@@ -54,6 +54,8 @@ type world struct {
 	failpoints     *harness.Failpoints
 	// later is how many rows a source has got while it was followed.
 	later int
+	// library reports whether a library is to be loaded.
+	library bool
 }
 
 func TestCreate(t *testing.T) {

@@ -2,11 +2,14 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"steward/test/harness"
 )
@@ -84,6 +87,22 @@ func threeNodeOperations(engine string) []operation {
 				return w.put(map[string]any{"engine_config": map[string]any{"pg": map[string]any{"max_locks_per_transaction": locks(w.n)}}})
 			},
 			check: checkSettings,
+		},
+		{
+			name:  "a library",
+			alike: true,
+			prepare: func(w *world) {
+				w.threeNodes(engine)
+				w.gone, w.library = 0, !w.hasLibrary()
+			},
+			ask: func(w *world) (int, error) {
+				var database any // null takes it away
+				if w.library {
+					database = "defaultdb"
+				}
+				return w.put(map[string]any{"engine_config": map[string]any{"pg": map[string]any{"cron.database_name": database}}})
+			},
+			check: checkLibrary,
 		},
 		{
 			name:  "suspend",
@@ -174,6 +193,62 @@ func checkSettings(t *testing.T, w *world, accepted bool) {
 		}
 		return nil
 	})
+}
+
+// checkLibrary: primary and replicas have loaded what the API says is to be loaded, and its extension works.
+func checkLibrary(t *testing.T, w *world, accepted bool) {
+	t.Helper()
+	checkThreeNodes(t, w, accepted)
+	w.disarm()
+	chosen := w.hasLibrary()
+	if accepted && chosen != w.library {
+		t.Errorf("a library is chosen: %t", chosen)
+	}
+	w.Eventually("in force on primary and replicas", func() error {
+		reads := w.db
+		reads.Hosts.Primary = w.db.Hosts.Secondary
+		return errors.Join(w.loads(t, w.db, chosen), w.loads(t, reads, chosen))
+	})
+	if !chosen {
+		return
+	}
+	w.mustPool(w.inside("POST", "extensions", "", map[string]any{"name": "pg_cron"}))
+	w.exec("SELECT cron.schedule('often', '* * * * *', 'SELECT 1')")
+	w.mustPool(w.inside("DELETE", "extensions", "pg_cron", nil))
+}
+
+// hasLibrary reports whether a library is chosen for the database.
+func (w *world) hasLibrary() bool {
+	w.t.Helper()
+	var view struct {
+		Config struct {
+			PG map[string]any `json:"pg"`
+		} `json:"engine_config"`
+	}
+	if status, body := w.Call("GET", w.db.Path(), nil, &view); status != 200 {
+		w.t.Fatalf("%d %s", status, body)
+	}
+	return view.Config.PG["cron.database_name"] != nil
+}
+
+// loads returns an error while the servers behind a database's address haven't loaded pg_cron, or have, against what is wanted.
+func (w *world) loads(t *testing.T, d harness.Database, wanted bool) error {
+	t.Helper()
+	db, err := harness.Connect(t.Context(), d, w.cred, "")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	const unknown, secret = "42704", "42501" // which settings are that the library brings, to customers
+	want := unknown
+	if wanted {
+		want = secret
+	}
+	_, err = db.ExecContext(t.Context(), "SHOW cron.database_name")
+	if said, ok := errors.AsType[*pgconn.PgError](err); !ok || said.Code != want {
+		return fmt.Errorf("loaded is to be %t: %w", wanted, err)
+	}
+	return nil
 }
 
 // prepareSize makes a database of three, once, and adds a row. Every other time that
