@@ -20,7 +20,7 @@ type checkedUpgrade struct {
 }
 
 // TestUpgrade moves a database of PostgreSQL to a newer version by the command line, which has tried it on a copy before,
-// and brings back what was before by the API. Its pool leads to the one and to the other.
+// and brings back what was before by the API. Its pool leads to the one and to the other, and clients of the pool see no error meanwhile.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
@@ -68,9 +68,13 @@ func TestUpgrade(t *testing.T) {
 	if status, body := s.Call("GET", d.Path()+"/upgrade-check", nil, &found); status != http.StatusOK || found.Status != "passed" || found.PauseSeconds == nil || found.Version != "17" || len(found.Reasons) > 0 {
 		t.Fatalf("the check: %d %s", status, body)
 	}
+	busy := useBusily(t, d, s.PoolPort(d), s.Credentials(d))
+	busy.progress()
 	if out, err := s.Command("db", "upgrade", "upgraded", "--version", "17", "--yes"); err != nil || !strings.Contains(out, "upgraded runs 17.") {
 		t.Fatalf("upgrade: %v\n%s", err, out)
 	}
+	busy.progress()
+	busy.end()
 	if d = s.AwaitStatus(d, "active"); d.Version != "17" {
 		t.Errorf("it is of version %s", d.Version)
 	}
@@ -91,6 +95,9 @@ func TestUpgrade(t *testing.T) {
 			var got string
 			if err := conn.QueryRow(ctx, ask).Scan(&got); err != nil || got != want {
 				return fmt.Errorf("it leads to %s: %w", got, err)
+			}
+			if said := conn.PgConn().ParameterStatus("server_version"); !strings.HasSuffix(want, " of "+said[:2]) {
+				return fmt.Errorf("it says that it is %s", said)
 			}
 			return nil
 		})

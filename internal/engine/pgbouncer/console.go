@@ -85,6 +85,11 @@ func (c Console) Resume(ctx context.Context, label string) error {
 	return ignore(c.tell(ctx, "RESUME "+quoteName(label)), "is not paused", "not paused")
 }
 
+// Reconnect ends a pool's connections to the server as they become free, and has those who log in be told anew what the server is.
+func (c Console) Reconnect(ctx context.Context, label string) error {
+	return c.tell(ctx, "RECONNECT "+quoteName(label))
+}
+
 // Kill ends all connections of a pool, clients' and to the server, and has new ones wait for Resume.
 func (c Console) Kill(ctx context.Context, label string) error {
 	return c.tell(ctx, "KILL "+quoteName(label))

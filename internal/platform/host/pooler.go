@@ -216,6 +216,9 @@ func (d *Driver) newPoolerLook(ctx context.Context, cs *clusterState) (*poolerLo
 	if err != nil {
 		return nil, err
 	}
+	if top.Restoring { // what clients wrote into it would be lost if it were put in place anew
+		return nil, errors.New("the data is being replaced")
+	}
 	node, err := state.ReadNode(d.layout.node(cs.id, top.Primary))
 	if err != nil || node == nil {
 		return nil, errors.Join(err, errors.New("the primary isn't set up"))

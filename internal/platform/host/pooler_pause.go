@@ -51,6 +51,20 @@ func (d *Driver) leadPools(ctx context.Context, cs *clusterState) {
 	}
 }
 
+// reconnectPools has a cluster's pools tell those who log in from now on of the server as it is: it is of another version.
+func (d *Driver) reconnectPools(ctx context.Context, cs *clusterState) {
+	l := d.runningPooler(ctx, cs)
+	if l == nil {
+		return
+	}
+	defer cs.pooler.mu.Unlock()
+	for _, p := range l.rec.Pools {
+		if err := l.console.Reconnect(ctx, p.Label); err != nil {
+			d.log.Warn("a pool tells of an older version", "cluster_id", cs.id, "pool", p.Label, "error", err)
+		}
+	}
+}
+
 // resumePools has the clients of a cluster's pools go on, wherever that leads.
 func (d *Driver) resumePools(ctx context.Context, cs *clusterState) {
 	l := d.runningPooler(ctx, cs)

@@ -335,11 +335,8 @@ func (u *upgrade) obstacles(ctx context.Context) error {
 	return err
 }
 
-// stop stops the primary cleanly, and all replicas. Who connects waits.
+// stop stops the primary cleanly, and all replicas. Who connects waits, and so do clients of pools.
 func (u *upgrade) stop(ctx context.Context, top state.Topology) error {
-	if err := u.d.stopPooler(ctx, u.cs); err != nil {
-		return err
-	}
 	if err := u.nr.runStep(ctx, plan.Stop); err != nil {
 		return err
 	}
@@ -383,7 +380,12 @@ func (u *upgrade) replace(ctx context.Context, now state.Topology) error {
 		return err
 	}
 	failpoint.Here("host: upgraded data serves")
-	return nr.setRoute(ctx)
+	if err := nr.setRoute(ctx); err != nil {
+		return err
+	}
+	u.d.reconnectPools(ctx, u.cs)
+	u.d.leadPools(ctx, u.cs)
+	return nil
 }
 
 // Abandon implements platform.Upgrader.
