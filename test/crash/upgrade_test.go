@@ -1,14 +1,19 @@
 package crash
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"steward/test/harness"
 )
 
-// TestUpgrade kills steward while it moves a database to a newer version: afterwards it is of the one or of the other, with all rows.
+// TestUpgrade kills steward while it moves a database to a newer version: afterwards it is of the one or of the other, with all rows, also those that
+// clients of its pool write meanwhile.
 func TestUpgrade(t *testing.T) {
 	w := newWorld(t)
 	back := func(w *world) {
@@ -40,11 +45,27 @@ func TestUpgrade(t *testing.T) {
 		},
 		check: checkTried,
 	})
+	var written func() int
 	w.try(2, operation{
-		name: "upgrade", prepare: back, patience: time.Minute,
+		name: "upgrade", patience: time.Minute, at: []string{"host: after ready"}, // the moved data serves, and isn't on record yet
+		prepare: func(w *world) {
+			back(w)
+			if !strings.Contains(w.pools(), `"label":"app"`) {
+				status, _, err := w.TryCall("POST", w.db.Path()+"/connection-pools", map[string]any{"label": "app", "database": "defaultdb", "mode": "transaction", "size": 2}, nil)
+				w.mustPool(status, err)
+				w.AwaitStatus(w.db, "active")
+			}
+			w.exec("CREATE TABLE IF NOT EXISTS pooled (n int); TRUNCATE pooled")
+			written = w.writeThroughPool()
+		},
 		ask: func(w *world) (int, error) { return w.put(map[string]any{"version": "17"}) },
 		check: func(t *testing.T, w *world, accepted bool) {
 			d := w.AwaitStatus(w.db, "active")
+			acknowledged := written()
+			var there int
+			if err := w.MustConnect(d, w.cred).QueryRowContext(t.Context(), "SELECT count(*) FROM pooled").Scan(&there); err != nil || acknowledged == 0 || there < acknowledged {
+				t.Errorf("%d of %d rows of the pool's clients are there, %v", there, acknowledged, err)
+			}
 			w.disarm()
 			if accepted && d.Version != "17" {
 				t.Errorf("it is of version %s", d.Version)
@@ -53,6 +74,33 @@ func TestUpgrade(t *testing.T) {
 		},
 	})
 	w.deleteAll()
+}
+
+// writeThroughPool has a client of the database's pool write rows until the function that it returns is called, which says how many were acknowledged.
+func (w *world) writeThroughPool() (stop func() int) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	d, c, port := w.db, w.cred, w.PoolPort(w.db)
+	written := make(chan int, 1)
+	go func() {
+		acknowledged := 0
+		defer func() { written <- acknowledged }()
+		for ctx.Err() == nil {
+			conn, err := harness.ConnectPool(ctx, d, port, c, "app")
+			for err == nil {
+				if _, err = conn.Exec(ctx, "INSERT INTO pooled VALUES (1)"); err == nil {
+					acknowledged++
+				}
+			}
+			if conn != nil {
+				_ = conn.Close(context.WithoutCancel(ctx))
+			}
+		}
+	}()
+	return sync.OnceValue(func() int {
+		cancel()
+		return <-written
+	})
 }
 
 // checkTried: a try that was accepted ends with what it found, and of none is a server or a copy left beside the database, which is as it was.
