@@ -15,7 +15,7 @@ type dbUpgradeCheckCommand struct {
 	apiFlags
 	jsonFlag
 	databaseArg
-	Version string        `required:"" help:"The newer version to try, such as 17."`
+	Version string        `required:"" help:"The newer version to try, such as 17 or 11.8."`
 	Wait    time.Duration `help:"How long to wait until it is done; 0 doesn't wait." default:"1h"`
 }
 
@@ -59,7 +59,7 @@ func checkedUpgrade(ctx context.Context, s *streams, c *client.Client, d client.
 type dbUpgradeCommand struct {
 	apiFlags
 	databaseArg
-	Version string        `required:"" help:"The newer version, such as 17."`
+	Version string        `required:"" help:"The newer version, such as 17 or 11.8."`
 	Wait    time.Duration `help:"How long to wait until it is done, and for the check before; 0 doesn't wait." default:"1h"`
 	Yes     bool          `help:"Don't ask, and don't try it on a copy first."`
 }

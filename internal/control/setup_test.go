@@ -45,7 +45,7 @@ func newBench(t *testing.T, change ...func(*control.Deps)) *bench {
 		Engines: []catalog.Engine{
 			{Engine: cluster.PostgreSQL, Series: "15", EncryptionMissing: "PostgreSQL has no encryption of its own"},
 			{Engine: cluster.MySQL, Series: "10.11"},
-			{Engine: cluster.MySQL, Series: "11.8", Upgrades: map[string]string{"": "Databases of MariaDB and MySQL aren't moved between versions here"}},
+			{Engine: cluster.MySQL, Series: "11.8", Upgrades: map[string]string{"": "The build of MariaDB 11.8 on this server lacks the programs that move data between series"}},
 		},
 	}
 	deps := control.Deps{

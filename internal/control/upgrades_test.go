@@ -23,10 +23,10 @@ func TestNoUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = b.Clusters.Update(t.Context(), p, cluster.MySQL, c.ID, control.UpdateCluster{Version: new("11.8"), Label: new("x")}, nil)
-	if got := texts(err); len(got) != 2 || !slices.Contains(got, "version: Databases of MariaDB and MySQL aren't moved between versions here") {
+	if got := texts(err); len(got) != 2 || !slices.Contains(got, "version: The build of MariaDB 11.8 on this server lacks the programs that move data between series") {
 		t.Errorf("%q", got)
 	}
-	if err := b.Clusters.CheckUpgrade(t.Context(), p, cluster.MySQL, c.ID, "11.8", nil); !slices.Contains(texts(err), "version: Databases of MariaDB and MySQL aren't moved between versions here") {
+	if err := b.Clusters.CheckUpgrade(t.Context(), p, cluster.MySQL, c.ID, "11.8", nil); !slices.Contains(texts(err), "version: The build of MariaDB 11.8 on this server lacks the programs that move data between series") {
 		t.Errorf("tried: %q", texts(err))
 	}
 }

@@ -1,6 +1,9 @@
 package engine
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // MajorUpgrader is the part of a Driver that moves data to a newer release series. What it does to a data folder it
 // does to a copy: nothing of the customer's own data is touched.
@@ -16,7 +19,7 @@ type MajorUpgrader interface {
 	// PrepareUpgrade makes what it needs beforehand of an empty folder, while the old server runs.
 	PrepareUpgrade(ctx context.Context, to Installation, dir string, run Runner) error
 	// Upgrade makes the data at u.Old, which was stopped cleanly, that of another series, at u.New. What it leaves at
-	// u.Old may share files with u.New: it is to be thrown away.
+	// u.Old may share files with u.New: it is to be thrown away. An ImmovableError tells what of the customer's keeps it from that.
 	Upgrade(ctx context.Context, u Upgrade, run Runner) error
 	// AdoptSeries makes of a server that was started on upgraded data for the first time one of its series: what we have in it, and what
 	// customers may. Called before anybody is let in; repeatable.
@@ -36,3 +39,11 @@ type Upgrade struct {
 	// Before and After are the node with the old and with the new installation, for what they load.
 	Before, After Node
 }
+
+// ImmovableError is returned by an upgrade that finds what of the customer's keeps data from being of another series.
+type ImmovableError struct {
+	// Reasons are a sentence each, for customers.
+	Reasons []string
+}
+
+func (e *ImmovableError) Error() string { return strings.Join(e.Reasons, " ") }

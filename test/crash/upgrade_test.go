@@ -16,21 +16,6 @@ import (
 // clients of its pool write meanwhile.
 func TestUpgrade(t *testing.T) {
 	w := newWorld(t)
-	back := func(w *world) {
-		w.keeper("postgresql/15", 1)
-		if w.AwaitStatus(w.db, "active").Version == "15" {
-			return
-		}
-		if status, err := w.post("/restore/undo"); err != nil || status != 200 {
-			w.t.Fatalf("undo: %d %v", status, err)
-		}
-		if now := w.AwaitStatus(w.db, "active"); now.Version != "15" {
-			w.t.Fatalf("undone, it is of version %s", now.Version)
-		}
-		w.rows = 0
-		w.exec("TRUNCATE kept")
-		w.keeper("postgresql/15", 1)
-	}
 	w.try(1, operation{
 		name: "try an upgrade", patience: time.Minute,
 		prepare: func(w *world) {
@@ -49,7 +34,7 @@ func TestUpgrade(t *testing.T) {
 	w.try(2, operation{
 		name: "upgrade", patience: time.Minute, at: []string{"host: after ready"}, // the moved data serves, and isn't on record yet
 		prepare: func(w *world) {
-			back(w)
+			w.backTo("postgresql", "15")
 			if !strings.Contains(w.pools(), `"label":"app"`) {
 				status, _, err := w.TryCall("POST", w.db.Path()+"/connection-pools", map[string]any{"label": "app", "database": "defaultdb", "mode": "transaction", "size": 2}, nil)
 				w.mustPool(status, err)
@@ -74,6 +59,43 @@ func TestUpgrade(t *testing.T) {
 		},
 	})
 	w.deleteAll()
+}
+
+// TestUpgradeMariaDB does so with the other family, whose own program changes the tables of the server.
+func TestUpgradeMariaDB(t *testing.T) {
+	w := newWorld(t)
+	w.try(1, operation{
+		name: "upgrade", patience: time.Minute,
+		prepare: func(w *world) { w.backTo("mysql", "10.11") },
+		ask:     func(w *world) (int, error) { return w.put(map[string]any{"version": "11.8"}) },
+		check: func(t *testing.T, w *world, accepted bool) {
+			d := w.AwaitStatus(w.db, "active")
+			w.disarm()
+			if accepted && d.Version != "11.8" {
+				t.Errorf("it is of version %s", d.Version)
+			}
+			w.mustHaveRows(t, w.rows)
+		},
+	})
+	w.deleteAll()
+}
+
+// backTo has the database be of a version, from which it is moved: what an earlier kill let through is undone.
+func (w *world) backTo(engine, version string) {
+	w.t.Helper()
+	w.keeper(engine+"/"+version, 1)
+	if w.AwaitStatus(w.db, "active").Version == version {
+		return
+	}
+	if status, err := w.post("/restore/undo"); err != nil || status != 200 {
+		w.t.Fatalf("undo: %d %v", status, err)
+	}
+	if now := w.AwaitStatus(w.db, "active"); now.Version != version {
+		w.t.Fatalf("undone, it is of version %s", now.Version)
+	}
+	w.rows = 0
+	w.exec("TRUNCATE TABLE kept")
+	w.keeper(engine+"/"+version, 1)
 }
 
 // writeThroughPool has a client of the database's pool write rows until the function that it returns is called, which says how many were acknowledged.

@@ -255,9 +255,29 @@ func TestPointInTimeOfMariaDB(t *testing.T) {
 	}
 	h := newHistory(t, s, mariadb, 1)
 	_, two := h.oneMoment()
+	h.upgrade("11.8")
+	h.inPlace(two, "1 2")
+}
+
+// upgrade moves it to a newer version, whose moments begin with the next backup.
+func (h *history) upgrade(version string) {
+	h.t.Helper()
+	if status, body := h.s.Call("PUT", h.d.Path(), map[string]any{"version": version}, nil); status != http.StatusOK {
+		h.t.Fatalf("to version %s: %d %s", version, status, body)
+	}
+	if h.d = h.s.AwaitStatus(h.d, "active"); h.d.Version != version {
+		h.t.Fatalf("it is of version %s, want %s", h.d.Version, version)
+	}
+	h.connect()
+	time.Sleep(1100 * time.Millisecond) // a moment is a whole second, and this one is to be after the upgrade
+	h.refused(time.Now().UTC().Format(timeLayout), "")
+	h.s.Snapshot(h.d, "upgraded", "primary")
+	time.Sleep(1100 * time.Millisecond)
+	after := h.row()
 	h.row()
 	h.archived()
-	h.inPlace(two, "1 2")
+	h.spec["engine"] = h.family() + "/" + version
+	h.fork("upgraded", after, "1 2 3")
 }
 
 func TestPointInTimeOfMySQL(t *testing.T) {

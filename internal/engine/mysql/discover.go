@@ -73,7 +73,7 @@ func distributed(ctx context.Context, flavour engine.Flavour, program string) (e
 		PluginDir: firstFolder(filepath.Join(home, "lib/mysql/plugin"), filepath.Join(home, "lib64/mysql/plugin"),
 			filepath.Join(home, "lib64/mariadb/plugin")),
 	}
-	for _, name := range []string{copyProgram, streamProgram} {
+	for _, name := range append([]string{copyProgram, streamProgram, upgradeProgram}, upgradePrograms...) {
 		path := filepath.Join(home, "bin", name)
 		if _, err := os.Stat(path); err == nil && flavour == engine.FlavourMariaDB {
 			inst.Bin[name] = path

@@ -76,9 +76,13 @@ const copyLogLook = "--log-copy-interval=20"
 const copyOptionsFile = "steward-copy.cnf"
 
 func copyOptions(n engine.Node) string {
+	return fmt.Sprintf("!include %s\n%s", configFile(n), clientOptions("mariadb-backup", n, socketFile(n)))
+}
+
+// clientOptions have a program, by its group of options, log in as our own account.
+func clientOptions(group string, n engine.Node, socket string) string {
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
-	return fmt.Sprintf("!include %s\n[mariadb-backup]\nuser = %s\npassword = \"%s\"\nsocket = \"%s\"\n",
-		configFile(n), adminUser, escape.Replace(n.AdminPassword), socketFile(n))
+	return fmt.Sprintf("[%s]\nuser = %s\npassword = \"%s\"\nsocket = \"%s\"\n", group, adminUser, escape.Replace(n.AdminPassword), socket)
 }
 
 // writePrivate writes a file that only the owner of dir, and root, can read.
@@ -198,11 +202,16 @@ const historyStep = 1 << 40
 // there, and replicas copied from it may go on there. last is the number of the
 // copy's last transaction, as far as the tables don't know it.
 func forkMariaDB(ctx context.Context, n engine.Node, dir string, last uint64, run engine.Piper) error {
+	return bootstrapMariaDB(ctx, n, dir, newHistory(n, last), run)
+}
+
+// newHistory are the statements that begin it.
+func newHistory(n engine.Node, last uint64) []string {
 	var name [16]byte
 	rand.Read(name[:])
-	return bootstrapMariaDB(ctx, n, dir, append(goOnAfter(n, last, historyStep),
+	return append(goOnAfter(n, last, historyStep),
 		"CREATE TABLE IF NOT EXISTS "+archiveIDTable+" (name VARCHAR(64) NOT NULL) ENGINE = InnoDB COMMENT 'The history that the data is of'",
-		"DELETE FROM "+archiveIDTable, "INSERT INTO "+archiveIDTable+" VALUES ("+quote(hex.EncodeToString(name[:]))+")"), run)
+		"DELETE FROM "+archiveIDTable, "INSERT INTO "+archiveIDTable+" VALUES ("+quote(hex.EncodeToString(name[:]))+")")
 }
 
 // goOnAfter are the statements that have a server number on after its copy's last
@@ -218,8 +227,17 @@ func goOnAfter(n engine.Node, last uint64, step int64) []string {
 // bootstrapMariaDB runs statements in the server's bootstrap mode, which also
 // proves that it starts on the data.
 func bootstrapMariaDB(ctx context.Context, n engine.Node, dir string, statements []string, run engine.Piper) error {
+	argv := n.Installation.Program(mariaDBDialect.server, append(offlineArgs(n, dir), "--bootstrap")...)
+	if err := rollBackPrepared(ctx, dir, argv, run); err != nil {
+		return err
+	}
+	return running(ctx, run, dir, argv, strings.NewReader(strings.Join(statements, ";\n")+";\n"), io.Discard)
+}
+
+// offlineArgs are those of a server on data that isn't a node's at the time.
+func offlineArgs(n engine.Node, dir string) []string {
 	args := append([]string{
-		"--no-defaults", "--bootstrap", "--datadir=" + dir, "--tmpdir=" + dir, "--innodb-data-file-path=" + systemTablespace,
+		"--no-defaults", "--datadir=" + dir, "--tmpdir=" + dir, "--innodb-data-file-path=" + systemTablespace,
 		fmt.Sprintf("--innodb-undo-tablespaces=%d", mariaDBUndoFiles), "--innodb-use-native-aio=OFF", "--log-warnings=0",
 		fmt.Sprintf("--innodb-log-file-size=%dM", tune(n.Plan).redoMB),
 	}, located(n.Installation)...)
@@ -227,11 +245,7 @@ func bootstrapMariaDB(ctx context.Context, n engine.Node, dir string, statements
 		settings, _ := mariaDB{}.encryption(n)
 		args = append(args, options(settings)...)
 	}
-	argv := n.Installation.Program(mariaDBDialect.server, args...)
-	if err := rollBackPrepared(ctx, dir, argv, run); err != nil {
-		return err
-	}
-	return running(ctx, run, dir, argv, strings.NewReader(strings.Join(statements, ";\n")+";\n"), io.Discard)
+	return args
 }
 
 // rollBackPrepared: no commit was under way at the end of the copy, so what is

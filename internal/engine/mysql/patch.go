@@ -59,24 +59,47 @@ func (s *session) upgrade(ctx context.Context, inst engine.Installation, scripts
 // checkTables rebuilds the tables whose files the new version asks to be
 // rebuilt; the check itself reads only what their definition says.
 func (s *session) checkTables(ctx context.Context) error {
+	return s.checkEach(ctx, func(table string, findings [][]string) error {
+		for _, f := range findings {
+			if strings.Contains(f[3], "upgrade required") || strings.Contains(f[3], "rebuild") {
+				return s.exec(ctx, "ALTER TABLE "+table+" FORCE")
+			}
+		}
+		return nil
+	})
+}
+
+// brokenTables are those that the server can't use, a sentence each, for customers.
+func (s *session) brokenTables(ctx context.Context) (found []string, err error) {
+	err = s.checkEach(ctx, func(table string, findings [][]string) error {
+		for _, f := range findings {
+			if !strings.EqualFold(f[2], "error") || strings.Contains(f[3], "Lock wait timeout") || strings.Contains(f[3], "Table '"+f[0]+"' doesn't exist") {
+				continue
+			}
+			found = append(found, fmt.Sprintf("The server can't use the table %s: %s. Drop it, or mend it.", table, strings.TrimSuffix(f[3], ".")))
+			return nil
+		}
+		return nil
+	})
+	return found, err
+}
+
+// checkEach calls a function with what a check of each table finds that reads only what its definition says: rows of
+// table, operation, kind and text.
+func (s *session) checkEach(ctx context.Context, found func(table string, findings [][]string) error) error {
 	tables, err := s.rows(ctx, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES "+
-		"WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema')")
+		"WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema')")
 	if err != nil {
 		return err
 	}
 	for _, t := range tables {
 		name := identifier(t[0]) + "." + identifier(t[1])
 		findings, err := s.rows(ctx, "CHECK TABLE "+name+" FOR UPGRADE")
+		if err == nil {
+			err = found(name, findings)
+		}
 		if err != nil {
 			return err
-		}
-		for _, f := range findings {
-			if strings.Contains(f[3], "upgrade required") || strings.Contains(f[3], "rebuild") {
-				if err := s.exec(ctx, "ALTER TABLE "+name+" FORCE"); err != nil {
-					return err
-				}
-				break
-			}
 		}
 	}
 	return nil

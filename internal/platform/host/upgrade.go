@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -78,6 +79,9 @@ func (m *dataUpgrade) accounts() string { return filepath.Join(m.dir, "passwd") 
 func (m *dataUpgrade) run(ctx context.Context, dir string, p engine.Process, stdin []byte) ([]byte, error) {
 	before, after := sandboxView(m.before), sandboxView(m.after)
 	v := process.View{Read: append(before.Read, after.Read...), Write: []string{m.dir, m.after.Run}} // one folder: files are linked within it
+	if m.after.Keys != "" {
+		v.Read = append(v.Read, m.after.Keys)
+	}
 	slices.Sort(v.Read)
 	v.Read = slices.Compact(v.Read)
 	p.Argv = m.d.sandbox.WrapTool(p.Argv, v, dir, m.accounts())
@@ -293,8 +297,11 @@ func (u *upgrade) inPlace(ctx context.Context, pausing func() error) error {
 		return err
 	}
 	copied := time.Since(began)
+	if err := u.writeKeys(); err != nil {
+		return err
+	}
 	if err := u.move(ctx); err != nil {
-		return &platform.NoUpgradeError{Reasons: []string{noUpgrade}, Cause: err}
+		return notMoved(err)
 	}
 	moved := time.Since(began)
 	if err := u.replace(ctx, now); err != nil {
@@ -307,6 +314,24 @@ func (u *upgrade) inPlace(ctx context.Context, pausing func() error) error {
 
 // noUpgrade is what customers are told of a move that failed for a reason that nobody thought of.
 const noUpgrade = "The data couldn't be moved to the new version; the operator's log tells why."
+
+// writeKeys writes the at-rest keys, which went when the server was stopped, for those that run on the copy.
+func (u *upgrade) writeKeys() error {
+	dir := u.nr.node.Keys
+	if dir == "" {
+		return nil
+	}
+	return u.nr.writeThose(func(f engine.File) bool { return strings.HasPrefix(f.Path, dir+"/") })
+}
+
+// notMoved says why the data couldn't be moved.
+func notMoved(err error) error {
+	refused := &platform.NoUpgradeError{Reasons: []string{noUpgrade}, Cause: err}
+	if immovable, ok := errors.AsType[*engine.ImmovableError](err); ok {
+		refused.Reasons = immovable.Reasons
+	}
+	return refused
+}
 
 // serve has the primary run, which an earlier attempt may have stopped: only what is stopped cleanly can be moved.
 func (u *upgrade) serve(ctx context.Context) error {

@@ -17,25 +17,96 @@ import (
 	"steward/internal/platform/platformtest"
 )
 
-// upgradable are two installations of which one's data can be moved to the other.
-func upgradable(t *testing.T) (found []engine.Installation, older, newer engine.Installation) {
+// upgradable are two installations of a flavour of which one's data can be moved to the other.
+func upgradable(t *testing.T, flavour engine.Flavour) (older, newer engine.Installation) {
 	t.Helper()
 	all, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
 	for _, to := range all {
 		for _, from := range all {
-			if from.Family() == to.Family() && engine.CompareVersions(to.Series, from.Series) > 0 &&
+			if from.Flavour == flavour && to.Flavour == flavour && engine.CompareVersions(to.Series, from.Series) > 0 &&
 				engines()[from.Family()].UpgradeMissing(from, to) == "" {
-				return []engine.Installation{from, to}, from, to
+				return from, to
 			}
 		}
 	}
 	t.Fatal("no two series that data can be moved between are on this machine: scripts/fetch-engines --ci")
-	return nil, older, newer
+	return older, newer
+}
+
+// upgradedFlavour is what is moved of a flavour.
+type upgradedFlavour struct {
+	flavour engine.Flavour
+	// made is what customers have made, odd what can't be moved, gone what takes that away.
+	made, odd, gone []string
+	// found begins what is said of it.
+	found string
+	// series asks for the series as it stands in version.
+	series  string
+	version func(series string) string
+	// is are numbers that a moved database answers with.
+	is map[string]string
+	// adopted is what dbadmin can do in the newer series.
+	adopted []string
+	// before is what it can do in the older one, when that is back.
+	before []string
+}
+
+var upgradedPostgreSQL = upgradedFlavour{
+	flavour: engine.FlavourPostgreSQL,
+	made: []string{
+		"CREATE EXTENSION citext", "CREATE TABLE lots AS SELECT i, md5(i::text)::citext AS words FROM generate_series(1, 200000) i", "CREATE INDEX ON lots (words)",
+		"CALL steward.create_user('app', 'secret for app')", "CREATE DATABASE shop", "CALL steward.grant_database('app', 'shop')",
+		"ALTER DATABASE shop SET role = 'app'", "ALTER DATABASE defaultdb SET statement_timeout = '1h'",
+	},
+	odd: []string{"CREATE TABLE odd (calls regproc[])"}, gone: []string{"DROP TABLE odd"},
+	found:   `"calls" of public.odd in the database "defaultdb"`,
+	series:  "SELECT current_setting('server_version_num')::bigint / 10000",
+	version: func(series string) string { return series },
+	is: map[string]string{
+		"SELECT count(*) FROM lots WHERE words = md5('77')::citext":                                                                        "1",
+		"SELECT count(*) FROM pg_stats WHERE tablename = 'lots'":                                                                           "2",
+		"SELECT count(*) FROM pg_namespace WHERE nspname = 'steward'":                                                                      "0",
+		"SELECT count(*) FROM pg_extension x JOIN pg_available_extensions a ON a.name = x.extname WHERE x.extversion <> a.default_version": "0",
+	},
+	adopted: []string{
+		"ALTER ROLE app PASSWORD 'another for app'", "CREATE ROLE other LOGIN PASSWORD 'other secret'", "DROP ROLE other",
+		"REVOKE ALL ON DATABASE shop FROM app", "DROP DATABASE shop", "DROP ROLE app",
+	},
+	before: []string{"CALL steward.set_password('app', 'another for app')"},
+}
+
+// Of MariaDB, a table with a history counts until the end of time, which later series put off, and a view of a table that is gone
+// stands in nobody's way.
+var upgradedMariaDB = upgradedFlavour{
+	flavour: engine.FlavourMariaDB,
+	made: []string{
+		"CREATE TABLE lots (i int PRIMARY KEY, words varchar(40), KEY (words)) SELECT seq AS i, md5(seq) AS words FROM seq_1_to_20000",
+		"CREATE TABLE past (k int) WITH SYSTEM VERSIONING", "INSERT INTO past VALUES (1), (2)", "DELETE FROM past WHERE k = 2",
+		"CREATE TABLE away (k int)", "CREATE VIEW stale AS SELECT k FROM away", "DROP TABLE away",
+		"CREATE PROCEDURE twice(k int) SELECT 2 * k",
+		"CALL steward.create_user('app', 'secret for app')", "CREATE DATABASE shop", "CALL steward.grant_database('shop', 'app')",
+	},
+	odd:  []string{"CREATE TABLE part (k int) ENGINE = MyISAM", "CREATE TABLE odd (k int) ENGINE = MERGE UNION = (part)", "DROP TABLE part"},
+	gone: []string{"DROP TABLE odd"}, found: "The server can't use the table `defaultdb`.`odd`",
+	series: "SELECT CAST(REGEXP_REPLACE(VERSION(), '^([0-9]+)[.]([0-9]+)[.].*', '\\\\1\\\\2') AS UNSIGNED)", version: func(series string) string { return strings.ReplaceAll(series, ".", "") },
+	is: map[string]string{
+		"SELECT count(*) FROM lots WHERE words = md5(77)":                "1",
+		"SELECT k FROM past":                                             "1",
+		"SELECT k FROM past FOR SYSTEM_TIME ALL ORDER BY k DESC LIMIT 1": "2",
+		"CALL twice(21)": "42",
+		"SELECT count(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'steward'": "1",
+	},
+	adopted: []string{
+		"CALL steward.set_password('app', 'another for app')", "CALL steward.create_user('other', 'other secret')", "CALL steward.drop_user('other')",
+		"DROP DATABASE shop", "CALL steward.drop_user('app')",
+	},
+	before: []string{"CALL steward.set_password('app', 'another for app')"},
 }
 
 // upgraded is a cluster that is moved to another series.
 type upgraded struct {
 	*archived
+	upgradedFlavour
 	to platform.Wanted
 }
 
@@ -65,26 +136,30 @@ func (u *upgraded) answer(query string) string {
 	return strings.Trim(fmt.Sprint(numbers), "[]")
 }
 
-const majorVersion = "SELECT current_setting('server_version_num')::bigint / 10000"
-
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
-	for _, size := range []int{1, 3} {
-		t.Run(fmt.Sprintf("%d nodes", size), func(t *testing.T) {
+	for _, c := range []struct {
+		upgradedFlavour
+		size int
+		// first has what can't be moved refused, and tried, before.
+		first, encrypted bool
+	}{{upgradedPostgreSQL, 1, true, false}, {upgradedPostgreSQL, 3, false, false}, {upgradedMariaDB, 3, true, false}, {upgradedMariaDB, 1, false, true}} {
+		t.Run(fmt.Sprintf("%s, %d nodes", c.flavour, c.size), func(t *testing.T) {
 			t.Parallel()
-			found, from, to := upgradable(t)
-			u := &upgraded{archived: newArchived(t, found, platformtest.Bench{Engine: cluster.PostgreSQL, Series: from.Series}, size)}
+			from, to := upgradable(t, c.flavour)
+			u := &upgraded{
+				archived:        newArchived(t, []engine.Installation{from, to}, platformtest.Bench{Engine: from.Family(), Series: from.Series, Encrypted: c.encrypted}, c.size),
+				upgradedFlavour: c.upgradedFlavour,
+			}
 			u.to = u.want
 			u.to.Series, u.to.Installation = to.Series, ""
-			u.do("CREATE EXTENSION citext", "CREATE TABLE lots AS SELECT i, md5(i::text)::citext AS words FROM generate_series(1, 200000) i", "CREATE INDEX ON lots (words)",
-				"CALL steward.create_user('app', 'secret for app')", "CREATE DATABASE shop", "CALL steward.grant_database('app', 'shop')",
-				"ALTER DATABASE shop SET role = 'app'", "ALTER DATABASE defaultdb SET statement_timeout = '1h'")
-			if size == 1 {
+			u.do(c.made...)
+			if c.first {
 				u.refuses()
 				u.tries()
 			}
 			u.moves()
-			u.is(from, to)
+			u.becomes(to)
 			u.undoesUpgrade(from)
 		})
 	}
@@ -92,17 +167,17 @@ func TestUpgrade(t *testing.T) {
 
 // refuses: what can't be moved is named, and nobody notices.
 func (u *upgraded) refuses() {
-	u.do("CREATE TABLE odd (calls regproc[])")
+	u.do(u.odd...)
 	before := u.pids()
 	paused, err := u.upgrade()
 	refused, ok := errors.AsType[*platform.NoUpgradeError](err)
-	if !ok || paused || len(refused.Reasons) != 1 || !strings.Contains(refused.Reasons[0], `"calls" of public.odd in the database "defaultdb"`) {
-		u.t.Errorf("with a column that can't be moved: %v, %v", paused, err)
+	if !ok || paused || len(refused.Reasons) != 1 || !strings.Contains(refused.Reasons[0], u.found) {
+		u.t.Errorf("with what can't be moved: %v, %v", paused, err)
 	}
 	if after := u.pids(); after != before {
 		u.t.Errorf("servers were restarted: %s, then %s", before, after)
 	}
-	u.do("DROP TABLE odd")
+	u.do(u.gone...)
 }
 
 // tries: a trial on a copy says about how long it takes, names what stands in the way, and leaves nothing.
@@ -126,12 +201,12 @@ func (u *upgraded) tries() {
 	} else {
 		u.t.Logf("the trial paused for %v", found.Pause)
 	}
-	u.do("CREATE DATABASE closed ALLOW_CONNECTIONS false")
-	if found := try(); len(found.Reasons) != 1 || !strings.Contains(found.Reasons[0], `"closed"`) {
-		u.t.Errorf("tried with a closed database: %+v", found)
+	u.do(u.odd...)
+	if found := try(); len(found.Reasons) != 1 || !strings.Contains(found.Reasons[0], u.found) {
+		u.t.Errorf("tried with what can't be moved: %+v", found)
 	}
-	u.do("DROP DATABASE closed")
-	if got := u.answer(majorVersion); got == u.to.Series {
+	u.do(u.gone...)
+	if got := u.answer(u.series); got == u.version(u.to.Series) {
 		u.t.Errorf("the trial moved the database itself to %s", got)
 	}
 }
@@ -159,34 +234,24 @@ func (u *upgraded) moves() {
 	}
 }
 
-// is demands that the cluster is one of the new series, as one that was made there is.
-func (u *upgraded) is(from, to engine.Installation) {
+// becomes demands that the cluster is one of the new series, as one that was made there is.
+func (u *upgraded) becomes(to engine.Installation) {
 	u.t.Helper()
-	if got := u.answer(majorVersion); got != to.Series {
-		u.t.Errorf("it is of series %s, want %s", got, to.Series)
+	if got, want := u.answer(u.series), u.version(to.Series); got != want {
+		u.t.Errorf("it is of series %s, want %s", got, want)
 	}
 	if seen := u.healthy(); seen.Installation != to.ID() {
 		u.t.Errorf("it runs %s, want %s", seen.Installation, to.ID())
 	}
-	if got := u.answer("SELECT count(*) FROM lots WHERE words = md5('77')::citext"); got != "1" {
-		u.t.Errorf("the table has %s of a row", got)
-	}
 	if note, err := u.driver.FinishUpgrade(u.t.Context(), u.want); err != nil || note != "" {
 		u.t.Errorf("finish: %q, %v", note, err)
 	}
-	if got := u.answer("SELECT count(*) FROM pg_stats WHERE tablename = 'lots'"); got != "2" {
-		u.t.Errorf("%s columns have statistics", got)
-	}
-	if got := u.answer("SELECT count(*) FROM pg_extension x JOIN pg_available_extensions a ON a.name = x.extname WHERE x.extversion <> a.default_version"); got != "0" {
-		u.t.Errorf("%s extensions are as they were", got)
-	}
-	if from.Series < "16" && to.Series >= "16" {
-		if got := u.answer("SELECT count(*) FROM pg_namespace WHERE nspname = 'steward'"); got != "0" {
-			u.t.Error("the procedures of older series are there")
+	for query, want := range u.is {
+		if got := u.answer(query); got != want {
+			u.t.Errorf("%s: %s, want %s", query, got, want)
 		}
-		u.do("ALTER ROLE app PASSWORD 'another for app'", "CREATE ROLE other LOGIN PASSWORD 'other secret'", "DROP ROLE other",
-			"REVOKE ALL ON DATABASE shop FROM app", "DROP DATABASE shop", "DROP ROLE app")
 	}
+	u.do(u.adopted...)
 }
 
 // undoesUpgrade brings back what was before.
@@ -202,8 +267,8 @@ func (u *upgraded) undoesUpgrade(from engine.Installation) {
 	if seen := u.healthy(); seen.Installation != from.ID() {
 		u.t.Errorf("it runs %s, want %s", seen.Installation, from.ID())
 	}
-	if got := u.answer(majorVersion); got != from.Series {
-		u.t.Errorf("it is of series %s, want %s", got, from.Series)
+	if got, want := u.answer(u.series), u.version(from.Series); got != want {
+		u.t.Errorf("it is of series %s, want %s", got, want)
 	}
-	u.do("CALL steward.set_password('app', 'another')", "CREATE TABLE later (k int)")
+	u.do(append(u.before, "CREATE TABLE later (k int)")...)
 }

@@ -78,7 +78,7 @@ func (s *scratch) tryMove(ctx context.Context, m *dataUpgrade) (found platform.T
 		return found, fmt.Errorf("move the data: %w", err)
 	}
 	if err := m.move(ctx); err != nil {
-		return found, &platform.NoUpgradeError{Reasons: []string{noUpgrade}, Cause: err}
+		return found, notMoved(err)
 	}
 	if err := os.Rename(m.moved(), s.node.Data); err != nil {
 		return found, fmt.Errorf("move the data: %w", err)
