@@ -21,7 +21,12 @@ func (s *Server) Leftovers() error {
 		return err
 	}
 	for _, e := range entries {
-		errs = append(errs, fmt.Errorf("folder clusters/%s remains", e.Name()))
+		var within []string
+		_ = filepath.WalkDir(filepath.Join(s.Data, "clusters", e.Name()), func(path string, _ fs.DirEntry, _ error) error {
+			within = append(within, path)
+			return nil
+		})
+		errs = append(errs, fmt.Errorf("folder clusters/%s remains with %d entries: %q", e.Name(), len(within), within[:min(len(within), 10)]))
 	}
 	for pid, line := range s.Processes() {
 		if strings.Contains(line, filepath.Join(s.Data, "clusters")) {

@@ -11,11 +11,12 @@ import (
 	"steward/internal/platform/host/files"
 )
 
-// makeFolders makes the node's folders. What the server may change is its
+// makeFolders makes the node's folders; the one around them isn't the cluster's for a scratch
+// server, which may still begin while its cluster is removed. What the server may change is its
 // user's; configuration is steward's and can be read by the server's group.
 func (nr *nodeReconciler) makeFolders() error {
 	user := nr.d.user(nr.want.Port)
-	for _, dir := range []string{nr.d.layout.cluster(nr.want.ID), nr.dir} {
+	for _, dir := range []string{filepath.Dir(nr.dir), nr.dir} {
 		if err := files.MakeFolder(dir, 0o711, 0, 0); err != nil {
 			return err
 		}
