@@ -43,12 +43,12 @@ func BenchmarkArchive(b *testing.B) {
 // restartServer has a database's server begin or end to archive, which it does when it starts, and returns its process.
 func restartServer(b *testing.B, s *harness.Server, d harness.Database) (pid int) {
 	b.Helper()
-	before := databaseProcesses(b, s, []harness.Database{d})[0]
+	before := databaseProcesses(b, s)[0]
 	if status, body := s.Call("POST", d.Path()+"/restart", nil, nil); status != http.StatusOK {
 		b.Fatalf("restart: %d %s", status, body)
 	}
 	s.AwaitStatus(d, "active")
-	pid = databaseProcesses(b, s, []harness.Database{d})[0]
+	pid = databaseProcesses(b, s)[0]
 	if pid == before {
 		b.Fatal("the server wasn't restarted")
 	}

@@ -27,13 +27,15 @@ func CPUSeconds(pids ...int) float64 {
 	return ticks / clockTick
 }
 
-// TreeCPUSeconds is what a process and all that it has started have used, those of its own children included that have ended.
-func TreeCPUSeconds(pid int) float64 {
-	sum := CPUSeconds(Descendants(pid)...)
-	if fields := statFields(pid); len(fields) >= 15 {
-		user, _ := strconv.ParseFloat(fields[13], 64)
-		system, _ := strconv.ParseFloat(fields[14], 64)
-		sum += (user + system) / clockTick
+// TreeCPUSeconds is what processes and all that they have started have used, those of their own children included that have ended.
+func TreeCPUSeconds(pids ...int) float64 {
+	sum := CPUSeconds(Descendants(pids...)...)
+	for _, pid := range pids {
+		if fields := statFields(pid); len(fields) >= 15 {
+			user, _ := strconv.ParseFloat(fields[13], 64)
+			system, _ := strconv.ParseFloat(fields[14], 64)
+			sum += (user + system) / clockTick
+		}
 	}
 	return sum
 }
@@ -74,6 +76,24 @@ func ResidentBytes(pid int) int64 {
 	}
 	pages, _ := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
 	return pages * int64(os.Getpagesize())
+}
+
+// ProportionalBytes is the memory that processes hold, of what several share their part: that counts once when all of them are named.
+func ProportionalBytes(pids ...int) (sum int64) {
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		_, after, _ := strings.Cut(string(text), "\nPss:")
+		fields := strings.Fields(after)
+		if len(fields) == 0 {
+			continue
+		}
+		kilobytes, _ := strconv.ParseInt(fields[0], 10, 64)
+		sum += kilobytes << 10
+	}
+	return sum
 }
 
 // node is one line of `steward node list --json`.
