@@ -90,10 +90,11 @@ var upgradedMariaDB = upgradedFlavour{
 	gone: []string{"DROP TABLE odd"}, found: "The server can't use the table `defaultdb`.`odd`",
 	series: "SELECT CAST(REGEXP_REPLACE(VERSION(), '^([0-9]+)[.]([0-9]+)[.].*', '\\\\1\\\\2') AS UNSIGNED)", version: func(series string) string { return strings.ReplaceAll(series, ".", "") },
 	is: map[string]string{
-		"SELECT count(*) FROM lots WHERE words = md5(77)":                "1",
-		"SELECT k FROM past":                                             "1",
-		"SELECT k FROM past FOR SYSTEM_TIME ALL ORDER BY k DESC LIMIT 1": "2",
 		"CALL twice(21)": "42",
+
+		"SELECT count(*) FROM lots WHERE words = md5(77)":                                "1",
+		"SELECT k FROM past":                                                             "1",
+		"SELECT k FROM past FOR SYSTEM_TIME ALL ORDER BY k DESC LIMIT 1":                 "2",
 		"SELECT count(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'steward'": "1",
 	},
 	adopted: []string{
