@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -486,7 +487,7 @@ func TestHeaders(t *testing.T) {
 		t.Errorf("%d", got.Code)
 	}
 	set := w.ask(w.Console, "GET", "/console/login", "").Header().Get("Set-Cookie")
-	for _, want := range []string{"__Host-steward-login=", "; Path=/", "; HttpOnly", "; Secure", "; SameSite=Lax"} {
+	for _, want := range []string{"__Host-steward-login-", "; Path=/", "; HttpOnly", "; Secure", "; SameSite=Lax"} {
 		if !strings.Contains(set, want) || strings.Contains(set, "Domain") {
 			t.Errorf("%s lacks %s", set, want)
 		}
@@ -494,6 +495,52 @@ func TestHeaders(t *testing.T) {
 	r := w.server.seen[len(w.server.seen)-1]
 	if len(r.Cookies()) > 0 || r.URL.Path != "/v4/profile" {
 		t.Errorf("the API was asked %s with %v", r.URL, r.Header)
+	}
+}
+
+// TestLogInsBegun: two tabs whose session has ended begin a log-in each, and either may be ended; many don't fill the browser's cookies.
+func TestLogInsBegun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, loopback)
+	has := map[string]string{} // the browser's cookies
+	visit := func(path string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, loopback+path, nil)
+		for name, value := range has {
+			r.AddCookie(&http.Cookie{Name: name, Value: value})
+		}
+		answer := httptest.NewRecorder()
+		w.Console.ServeHTTP(answer, r)
+		for _, c := range answer.Result().Cookies() {
+			if has[c.Name] = c.Value; c.MaxAge < 0 {
+				delete(has, c.Name)
+			}
+		}
+		return answer
+	}
+	begin := func() (state string) {
+		u, err := url.Parse(visit("/console/login").Header().Get("Location"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Query().Get("state")
+	}
+	first, second := begin(), begin()
+	for _, state := range []string{first, second} {
+		if answer := visit("/console/callback?code=x&state=" + state); answer.Code == http.StatusForbidden {
+			t.Errorf("a log-in that was begun here: %d %s", answer.Code, answer.Body)
+		}
+		if answer := visit("/console/callback?code=x&state=" + state); answer.Code != http.StatusForbidden {
+			t.Errorf("ended again: %d", answer.Code)
+		}
+	}
+	if begin(); visit("/console/callback?code=x&state="+strings.Repeat("a", 64)).Code != http.StatusForbidden {
+		t.Error("a log-in that wasn't begun here is ended")
+	}
+	for range 30 {
+		begin()
+		if len(has) > 10 { // those that may be begun, the newest, and the session's
+			t.Fatalf("%d cookies", len(has))
+		}
 	}
 }
 

@@ -20,11 +20,29 @@ import (
 // patience is how long a person may take to log in.
 const patience = 15 * time.Minute
 
+// mostBegun is how many log-ins a browser may have begun: each tab whose session has ended begins one.
+const mostBegun = 8
+
+// begunCookie is the name of the cookie of the log-in with that state.
+func begunCookie(state string) string { return loginCookie + "-" + state[:min(len(state), 16)] }
+
 // login sends the browser to the API's log-in page. What belongs to the answer is in a
-// cookie: who hasn't begun here can't end here.
+// cookie: who hasn't begun here can't end here. Each log-in has one of its own, so that it can
+// be ended in whichever tab it was begun.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+	var begun []string
+	for _, cookie := range r.Cookies() {
+		if strings.HasPrefix(cookie.Name, c.cookieName(loginCookie+"-")) {
+			begun = append(begun, strings.TrimPrefix(cookie.Name, c.cookieName("")))
+		}
+	}
+	if len(begun) >= mostBegun {
+		for _, name := range begun {
+			c.dropCookie(w, name)
+		}
+	}
 	state, verifier := newSecret(), newSecret()
-	c.setCookie(w, loginCookie, state+"."+verifier+"."+base64.RawURLEncoding.EncodeToString([]byte(own(r.URL.Query().Get("to")))), patience)
+	c.setCookie(w, begunCookie(state), state+"."+verifier+"."+base64.RawURLEncoding.EncodeToString([]byte(own(r.URL.Query().Get("to")))), patience)
 	challenge := sha256.Sum256([]byte(verifier))
 	q := url.Values{
 		"response_type": {"code"}, "client_id": {c.ClientID}, "redirect_uri": {Redirect(c.Origin)}, "scope": {"*"}, "state": {state},
@@ -48,8 +66,10 @@ func own(to string) string {
 // callback gets the code that the log-in page sends, and begins a session.
 func (c *Console) callback(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	cookie, err := r.Cookie(c.cookieName(loginCookie))
-	c.dropCookie(w, loginCookie)
+	cookie, err := r.Cookie(c.cookieName(begunCookie(q.Get("state"))))
+	if err == nil {
+		c.dropCookie(w, begunCookie(q.Get("state")))
+	}
 	again := notice{Title: "You aren't logged in", Link: "/console/login", LinkText: "Log in"}
 	parts := []string{"", "", ""}
 	if err == nil {
