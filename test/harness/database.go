@@ -107,13 +107,15 @@ func BeginWith(t testing.TB, store, build string) {
 func (s *Server) AwaitStatus(d Database, status string) Database {
 	s.t.Helper()
 	s.Eventually(d.Label+" "+status, func() error {
-		code, body, err := s.TryCall("GET", d.Path(), nil, &d)
+		var now Database // a map that is decoded into keeps what it held
+		code, body, err := s.TryCall("GET", d.Path(), nil, &now)
 		if err != nil {
 			return err
 		}
-		if code != 200 || d.Status != status {
+		if code != 200 || now.Status != status {
 			return fmt.Errorf("%d %s", code, body)
 		}
+		d = now
 		return nil
 	})
 	return d
