@@ -116,20 +116,40 @@ func bringOver(b *testing.B, s *harness.Server, d harness.Database, src harness.
 // BenchmarkCutover follows a PostgreSQL that is written to by four clients, stops them, and measures from the last write that they were told of to the
 // first one here. They are stopped once what is here is at most a second behind.
 func BenchmarkCutover(b *testing.B) {
-	src := harness.PostgreSQLByHand(b, "wal_level=logical")
-	if _, err := src.Open(b, "postgres").ExecContext(b.Context(), "CREATE DATABASE shop"); err != nil {
-		b.Fatal(err)
+	b.Run("postgresql", func(b *testing.B) {
+		src := harness.PostgreSQLByHand(b, "wal_level=logical")
+		benchmarkCutover(b, src, "postgresql/15", "postgres", []string{
+			"CREATE DATABASE shop",
+		}, fmt.Sprintf(`CREATE TABLE orders (n bigserial PRIMARY KEY, word text); CREATE TABLE lines (n bigserial PRIMARY KEY, o bigint REFERENCES orders);
+			INSERT INTO orders (word) SELECT md5(g::text) || md5((g + 1)::text) FROM generate_series(1, %[1]d) g; INSERT INTO lines (o) SELECT g FROM generate_series(1, %[1]d) g`, *importedMB*rowsPerMB/2),
+			"WITH o AS (INSERT INTO orders (word) VALUES ('new') RETURNING n) INSERT INTO lines (o) SELECT n FROM o")
+	})
+	b.Run("mariadb", func(b *testing.B) {
+		src := harness.MariaDBByHand(b)
+		benchmarkCutover(b, src, "mysql/10.11", "", []string{"SET GLOBAL binlog_format = ROW", "CREATE DATABASE shop"},
+			fmt.Sprintf("CREATE TABLE orders (n bigint AUTO_INCREMENT PRIMARY KEY, word text); CREATE TABLE `lines` (n bigint AUTO_INCREMENT PRIMARY KEY, o bigint, FOREIGN KEY (o) REFERENCES orders (n));"+
+				"INSERT INTO orders (n, word) SELECT seq, CONCAT(MD5(seq), MD5(seq + 1)) FROM seq_1_to_%[1]d; INSERT INTO `lines` (o) SELECT seq FROM seq_1_to_%[1]d", *importedMB*rowsPerMB/2),
+			"START TRANSACTION; INSERT INTO orders (word) VALUES ('new'); INSERT INTO `lines` (o) VALUES (LAST_INSERT_ID()); COMMIT; DO SLEEP(0.001)")
+	})
+}
+
+// benchmarkCutover has a source's database be written to by a statement while it is brought over.
+func benchmarkCutover(b *testing.B, src harness.Source, engine, owner string, before []string, tables, write string) {
+	b.Helper()
+	for _, statement := range before {
+		if _, err := src.Open(b, owner).ExecContext(b.Context(), statement); err != nil {
+			b.Fatal(err)
+		}
 	}
 	shop := src.Open(b, "shop")
-	if _, err := shop.ExecContext(b.Context(), fmt.Sprintf(`CREATE TABLE orders (n bigserial PRIMARY KEY, word text); CREATE TABLE lines (n bigserial PRIMARY KEY, o bigint REFERENCES orders);
-		INSERT INTO orders (word) SELECT md5(g::text) || md5((g + 1)::text) FROM generate_series(1, %[1]d) g; INSERT INTO lines (o) SELECT g FROM generate_series(1, %[1]d) g`, *importedMB*rowsPerMB/2)); err != nil {
+	if _, err := shop.ExecContext(b.Context(), tables); err != nil {
 		b.Fatal(err)
 	}
 	s := harness.New(b, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]\npool: {size: 0}"))
-	d := s.CreateActive(harness.Spec{"label": "cutover", "engine": "postgresql/15", "region": "local", "type": "g6-standard-2", "allow_list": []string{"127.0.0.0/8"}})
+	d := s.CreateActive(harness.Spec{"label": "cutover", "engine": engine, "region": "local", "type": "g6-standard-2", "allow_list": []string{"127.0.0.0/8"}})
 	var pauses, writes float64
 	for round := range b.N {
-		pause, written := cutOver(b, s, d, src, shop, fmt.Sprintf("round%d", round))
+		pause, written := cutOver(b, s, d, src, shop, write, fmt.Sprintf("round%d", round))
 		pauses, writes = pauses+pause.Seconds(), writes+written
 	}
 	b.ReportMetric(pauses/float64(b.N), "pause_s")
@@ -137,7 +157,7 @@ func BenchmarkCutover(b *testing.B) {
 }
 
 // cutOver brings the source's database over while it is written to, and returns the pause and how much was written each second.
-func cutOver(b *testing.B, s *harness.Server, d harness.Database, src harness.Source, shop *sql.DB, as string) (pause time.Duration, perSecond float64) {
+func cutOver(b *testing.B, s *harness.Server, d harness.Database, src harness.Source, shop *sql.DB, write, as string) (pause time.Duration, perSecond float64) {
 	b.Helper()
 	var m struct {
 		ID            int64
@@ -156,7 +176,7 @@ func cutOver(b *testing.B, s *harness.Server, d harness.Database, src harness.So
 					return
 				default:
 				}
-				if _, err := shop.ExecContext(b.Context(), "WITH o AS (INSERT INTO orders (word) VALUES ('new') RETURNING n) INSERT INTO lines (o) SELECT n FROM o"); err == nil {
+				if _, err := shop.ExecContext(b.Context(), write); err == nil {
 					last.Store(time.Now().UnixNano())
 					written.Add(1)
 				}

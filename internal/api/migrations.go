@@ -32,7 +32,7 @@ type migratedBody struct {
 type migrationBody struct {
 	Source    sourceBody     `json:"source"`
 	Databases []migratedBody `json:"databases" minItems:"1" maxItems:"20" nullable:"false"`
-	Mode      *string        `json:"mode,omitempty" enum:"dump,replicate" default:"dump" doc:"dump: a copy as of one moment; what is written afterwards stays behind. replicate: what is written afterwards comes over, too, until the cutover; PostgreSQL only."`
+	Mode      *string        `json:"mode,omitempty" enum:"dump,replicate" default:"dump" doc:"dump: a copy as of one moment; what is written afterwards stays behind. replicate: what is written afterwards comes over, too, until the cutover."`
 }
 
 // migration is what the body asks for, and the source's password.

@@ -126,7 +126,7 @@ type dbMigrationCreateCommand struct {
 	jsonFlag
 	databaseArg
 	sourceFlags
-	Mode string        `enum:"dump,replicate" default:"dump" help:"dump copies once; replicate (PostgreSQL) goes on with what is written, until steward db migration cutover."`
+	Mode string        `enum:"dump,replicate" default:"dump" help:"dump copies once; replicate goes on with what is written, until steward db migration cutover."`
 	Wait time.Duration `help:"How long to wait until it is done, or follows its source; 0 doesn't wait." default:"12h"`
 }
 

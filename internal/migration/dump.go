@@ -103,16 +103,29 @@ func WithoutDefiners(dump io.Reader, sandbox bool) io.Reader {
 	})
 }
 
+// ownedBy is how what a server shows of a trigger or an event begins.
+var ownedBy = regexp.MustCompile("^CREATE DEFINER=`(?:[^`]|``)*`@`(?:[^`]|``)*` ")
+
+// WithoutDefiner is the statement that makes one trigger or event, which then belongs to whoever makes it.
+func WithoutDefiner(statement string) string { return ownedBy.ReplaceAllString(statement, "CREATE ") }
+
+// Lines passes a dump on and shows the beginning of each line.
+func Lines(dump io.Reader, show func(line []byte)) io.Reader {
+	return newLines(dump, nil, func(line []byte) []byte {
+		show(line)
+		return line
+	})
+}
+
 // ofTable is how a dump of MariaDB or MySQL says whose rows follow.
 var ofTable = regexp.MustCompile("^-- Dumping data for table `((?:[^`]|``)+)`")
 
 // Watched passes a dump of MariaDB or MySQL on. table is called when rows of another one begin, bytes with the number of those that were read.
 func Watched(dump io.Reader, table func(name string), bytes func(n int)) io.Reader {
-	return newLines(counted{dump, bytes}, nil, func(line []byte) []byte {
+	return Lines(counted{dump, bytes}, func(line []byte) {
 		if found := ofTable.FindSubmatch(line); found != nil {
 			table(string(found[1]))
 		}
-		return line
 	})
 }
 

@@ -208,11 +208,8 @@ func Validate(engine cluster.Engine, m Migration, password string) (faults fault
 	if s.CA != "" && s.TLS != Verify {
 		faults.Add("source.ca", "Is only for tls: verify")
 	}
-	switch {
-	case m.Mode != Dump && m.Mode != Replicate:
+	if m.Mode != Dump && m.Mode != Replicate {
 		faults.Add("mode", "Must be dump or replicate")
-	case m.Mode == Replicate && engine == cluster.MySQL:
-		faults.Add("mode", "Must be dump: a MariaDB or MySQL can't be followed")
 	}
 	return append(faults, validateDatabases(engine, m.Databases)...)
 }

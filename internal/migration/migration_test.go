@@ -19,7 +19,7 @@ func TestValidateMode(t *testing.T) {
 		{cluster.PostgreSQL, migration.Dump, ""},
 		{cluster.PostgreSQL, migration.Replicate, ""},
 		{cluster.MySQL, migration.Dump, ""},
-		{cluster.MySQL, migration.Replicate, "Must be dump: a MariaDB or MySQL can't be followed"},
+		{cluster.MySQL, migration.Replicate, ""},
 		{cluster.PostgreSQL, "copy", "Must be dump or replicate"},
 	} {
 		m := migration.Migration{

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"os"
@@ -17,6 +18,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // sources are asked by it
 
 	"steward/internal/await"
+	"steward/internal/engine"
 	"steward/internal/pki"
 	"steward/internal/testdir"
 )
@@ -152,14 +154,31 @@ func MariaDBByHand(t testing.TB) Source {
 	if out, err := byHand(t, dir, "mariadb-install-db", "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db").CombinedOutput(); err != nil {
 		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
 	}
-	user := filepath.Join(dir, "user.sql")
+	user := s.mover(t, dir)
+	s.openMySQL()
+	cert, key := s.certificate(t, dir)
+	startByHand(t, byHand(t, dir, server, "--no-defaults", "--ssl-cert="+cert, "--ssl-key="+key, "--datadir="+data, "--port="+fmt.Sprint(s.Port), "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "sock"),
+		"--pid-file="+filepath.Join(dir, "pid"), "--init-file="+user, "--log-bin="+filepath.Join(dir, "binlog"), "--server-id=77", "--innodb-flush-log-at-trx-commit=0"), s, "")
+	return s
+}
+
+// mover writes the SQL that makes the superuser of a MariaDB or MySQL.
+func (s *Source) mover(t testing.TB, dir string) (file string) {
+	t.Helper()
+	file = filepath.Join(dir, "user.sql")
 	escape := strings.NewReplacer(`\`, `\\`, `'`, `\'`)
-	if err := os.WriteFile(user, []byte("CREATE USER mover@'%' IDENTIFIED BY '"+escape.Replace(s.Password)+"';\nGRANT ALL ON *.* TO mover@'%' WITH GRANT OPTION;\n"), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte("CREATE USER mover@'%' IDENTIFIED BY '"+escape.Replace(s.Password)+"';\nGRANT ALL ON *.* TO mover@'%' WITH GRANT OPTION;\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+// openMySQL has databases of a MariaDB or MySQL be opened.
+func (s *Source) openMySQL() {
+	port, password := s.Port, s.Password
 	s.Open = func(t testing.TB, database string) *sql.DB {
 		config := mysql.NewConfig()
-		config.User, config.Passwd, config.Net, config.Addr, config.DBName = "mover", s.Password, "tcp", fmt.Sprintf("127.0.0.1:%d", s.Port), database
+		config.User, config.Passwd, config.Net, config.Addr, config.DBName = "mover", password, "tcp", fmt.Sprintf("127.0.0.1:%d", port), database
 		config.MultiStatements, config.Logger = true, &mysql.NopLogger{}
 		connector, err := mysql.NewConnector(config)
 		if err != nil {
@@ -169,9 +188,36 @@ func MariaDBByHand(t testing.TB) Source {
 		t.Cleanup(func() { db.Close() })
 		return db
 	}
+}
+
+// MySQLByHand starts a MySQL.
+func MySQLByHand(t testing.TB) Source {
+	t.Helper()
+	found, _ := filepath.Glob(filepath.Join(EnginesFolder(), "mysql-*", "engine.json"))
+	if len(found) == 0 {
+		t.Fatal("MySQL isn't installed: make engines-ci")
+	}
+	text, err := os.ReadFile(found[0])
+	var build engine.Installation
+	if err == nil {
+		err = json.Unmarshal(text, &build)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := byHandFolder(t)
+	s := Source{Port: testdir.Ports(t, 1), Password: `se"cret\1`}
+	data := filepath.Join(dir, "data")
+	run := func(args ...string) *exec.Cmd {
+		return byHand(t, dir, build.Program("mysqld", append([]string{"--no-defaults", "--datadir=" + data, "--lc-messages-dir=" + build.Share, "--secure-file-priv=NULL", "--innodb-flush-log-at-trx-commit=0"}, args...)...)...)
+	}
+	if out, err := run("--initialize-insecure", "--init-file="+s.mover(t, dir)).CombinedOutput(); err != nil {
+		t.Fatalf("initialize: %v\n%s", err, out)
+	}
+	s.openMySQL()
 	cert, key := s.certificate(t, dir)
-	startByHand(t, byHand(t, dir, server, "--no-defaults", "--ssl-cert="+cert, "--ssl-key="+key, "--datadir="+data, "--port="+fmt.Sprint(s.Port), "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "sock"),
-		"--pid-file="+filepath.Join(dir, "pid"), "--init-file="+user, "--log-bin="+filepath.Join(dir, "binlog"), "--server-id=77", "--innodb-flush-log-at-trx-commit=0"), s, "")
+	startByHand(t, run("--ssl-cert="+cert, "--ssl-key="+key, "--port="+fmt.Sprint(s.Port), "--bind-address=127.0.0.1", "--mysqlx=OFF", "--socket="+filepath.Join(dir, "sock"),
+		"--pid-file="+filepath.Join(dir, "pid"), "--log-bin="+filepath.Join(dir, "binlog"), "--server-id=77", "--performance-schema=OFF"), s, "")
 	return s
 }
 

@@ -104,6 +104,10 @@ type dialect struct {
 	// has another history.
 	forked []string
 
+	// applies is the right to write what a log has, and afterFormat what is said after it was told how logs begin.
+	applies     string
+	afterFormat []string
+
 	// replay are the statements that apply archived logs.
 	replay replayStatements
 	// recovery are the settings of a server that recovers, beyond the common ones.

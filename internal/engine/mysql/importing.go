@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -29,14 +30,18 @@ var errNotMySQL = &engine.SourceError{Reason: "The source doesn't answer as a Ma
 
 // atSource opens a session at a source. It is never asked for a file of ours, nor for the password in the clear.
 func atSource(ctx context.Context, s engine.Source) (*session, error) {
-	cfg := mysql.NewConfig()
-	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.TLS = s.Username, s.Password, "tcp", "source:3306", s.TLS
-	cfg.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) { return s.Connect(ctx) }
-	opened, err := open(ctx, cfg)
+	opened, err := open(ctx, sourceConfig(s))
 	if err != nil {
 		return nil, sourceFailed(s, err)
 	}
 	return opened, nil
+}
+
+func sourceConfig(s engine.Source) *mysql.Config {
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.TLS = s.Username, s.Password, "tcp", "source:3306", s.TLS
+	cfg.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) { return s.Connect(ctx) }
+	return cfg
 }
 
 // sourceFailed is a source's error: what it says by itself is for its owner to put right.
@@ -48,12 +53,13 @@ func sourceFailed(src engine.Source, err error) error {
 		if errors.Is(err, engine.ErrAuthentication) || refused.Number == errAccessDenied {
 			return &engine.SourceError{Reason: "The source doesn't let the user in: " + insight.Said(refused.Message)}
 		}
-		return &engine.SourceError{Reason: "The source refuses: " + insight.Said(refused.Message)}
+		passes := slices.Contains([]uint16{errTooManyConnections, errTooManyOfUser, errUserLimit, errShutdown, errConnectionMD, errLockWaitTimeout}, refused.Number)
+		return &engine.SourceError{Reason: "The source refuses: " + insight.Said(refused.Message), Passing: passes}
 	}
 	if given := src.Received.GivenUp(); given != nil {
-		return &engine.SourceError{Reason: "It was given up: " + given.Error() + "."}
+		return &engine.SourceError{Reason: "It was given up: " + given.Error() + ".", Passing: errors.Is(given, engine.ErrSilent)}
 	}
-	return &engine.SourceError{Reason: "The source can't be asked: " + insight.Said(err.Error())}
+	return &engine.SourceError{Reason: "The source can't be asked: " + insight.Said(err.Error()), Passing: true}
 }
 
 // program is a client program beside the server's.
@@ -70,7 +76,7 @@ func program(n engine.Node, mariadb, plain string) (string, error) {
 }
 
 // Examine implements engine.Importer.
-func (d *Driver) Examine(ctx context.Context, n engine.Node, s engine.Source, _ migration.Mode, databases []migration.Database) (r migration.Report, err error) {
+func (d *Driver) Examine(ctx context.Context, n engine.Node, s engine.Source, mode migration.Mode, databases []migration.Database) (r migration.Report, err error) {
 	if _, err := program(n, "mariadb-dump", "mysqldump"); err != nil {
 		return r, err
 	}
@@ -79,11 +85,11 @@ func (d *Driver) Examine(ctx context.Context, n engine.Node, s engine.Source, _ 
 		return r, err
 	}
 	defer source.close()
-	if err := examineServer(ctx, s, source, n, &r); err != nil {
+	if err := examineServer(ctx, s, source, n, mode, &r); err != nil {
 		return r, err
 	}
 	for _, database := range databases {
-		if err := examineDatabase(ctx, s, source, database.From, &r); err != nil {
+		if err := examineDatabase(ctx, s, source, database.From, mode, &r); err != nil {
 			return r, err
 		}
 	}
@@ -91,7 +97,7 @@ func (d *Driver) Examine(ctx context.Context, n engine.Node, s engine.Source, _ 
 }
 
 // examineServer looks at what is the same for all of a source's databases.
-func examineServer(ctx context.Context, src engine.Source, s *session, n engine.Node, r *migration.Report) error {
+func examineServer(ctx context.Context, src engine.Source, s *session, n engine.Node, mode migration.Mode, r *migration.Report) error {
 	version, err := s.text(ctx, "SELECT VERSION()")
 	if err != nil {
 		return sourceFailed(src, err)
@@ -114,9 +120,12 @@ func examineServer(ctx context.Context, src engine.Source, s *session, n engine.
 	case engine.CompareVersions(seriesOf(number), n.Installation.Series) > 0:
 		problem("The source is %s, newer than this database's %s: bring it to a database of that version or a later one", seriesOf(number), n.Installation.Series)
 	}
-	logging, err := s.text(ctx, "SELECT CONCAT(@@GLOBAL.log_bin, @@GLOBAL.binlog_format)")
-	r.Replicates = err == nil && logging == "1ROW"
-	return nil
+	r.Replicates = true
+	return examineLog(ctx, src, s, func(format string, args ...any) {
+		if r.Replicates = false; mode == migration.Replicate {
+			problem(format, args...)
+		}
+	})
 }
 
 // seriesOf is the series of a version: 10.11 of 10.11.14.
@@ -130,7 +139,7 @@ const contentOf = `SELECT CAST(COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 0) AS C
 	CAST(COALESCE(SUM(ENGINE NOT IN ('InnoDB', 'MyISAM', 'Aria', 'MEMORY') AND TABLE_TYPE = 'BASE TABLE'), 0) AS CHAR) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ?`
 
 // examineDatabase looks at what is in a database.
-func examineDatabase(ctx context.Context, src engine.Source, s *session, database string, r *migration.Report) error {
+func examineDatabase(ctx context.Context, src engine.Source, s *session, database string, mode migration.Mode, r *migration.Report) error {
 	there, err := s.text(ctx, "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = ?", database)
 	if err != nil {
 		return sourceFailed(src, err)
@@ -151,7 +160,11 @@ func examineDatabase(ctx context.Context, src engine.Source, s *session, databas
 		return errNotMySQL
 	}
 	r.Bytes += bytes
-	if unlocked != "0" {
+	if mode == migration.Replicate {
+		if err := examineFollowed(ctx, src, s, database, problem); err != nil {
+			return err
+		}
+	} else if unlocked != "0" {
 		problem(false, insight.Said(unlocked)+" of its tables (MyISAM, Aria, MEMORY) aren't of the same moment as the others if they are written to meanwhile")
 	}
 	if foreign != "0" {
@@ -188,7 +201,31 @@ func (d *Driver) Import(ctx context.Context, n engine.Node, s engine.Source, dat
 	if err != nil {
 		return err
 	}
-	i := &importing{n: n, s: s, d: database, tools: tools, report: report}
+	i := &importing{n: n, s: s, d: database, tools: tools, report: report, began: time.Now()}
+	if database.Slot == "" {
+		return i.copy(ctx, dumper, loader)
+	}
+	source, err := atSource(ctx, s)
+	if err != nil {
+		return err
+	}
+	fingerprint, err := askFingerprint(ctx, s, source, database.From)
+	source.close() // it may not be asked anything for hours
+	if err == nil {
+		err = i.copy(ctx, dumper, loader)
+	}
+	if err != nil {
+		return err
+	}
+	if source, err = atSource(ctx, s); err != nil {
+		return err
+	}
+	defer source.close()
+	return i.leaveToFollow(ctx, d, source, fingerprint)
+}
+
+// copy passes the dump on.
+func (i *importing) copy(ctx context.Context, dumper, loader string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r, w := io.Pipe()
@@ -198,8 +235,8 @@ func (d *Driver) Import(ctx context.Context, n engine.Node, s engine.Source, dat
 		_ = w.CloseWithError(err) // never fails
 		read <- err
 	}()
-	report(engine.ImportProgress{Phase: migration.Copying})
-	err = i.load(ctx, loader, i.watched(r))
+	i.report(engine.ImportProgress{Phase: migration.Copying})
+	err := i.load(ctx, loader, i.watched(placed(r, &i.from)))
 	_ = r.CloseWithError(errors.New("the target takes no more"))
 	failed := <-read
 	switch theirs, ok := errors.AsType[*engine.SourceError](err); {
@@ -224,6 +261,10 @@ type importing struct {
 	// table is the one whose rows pass, bytes how much of it has.
 	table string
 	bytes int64
+	// from is where the source's log was at the moment that it was copied as of; nowhere for what isn't followed.
+	from place
+	// began is when it was begun to be copied.
+	began time.Time
 	// cut reports whether the source's end came first.
 	cut atomic.Bool
 }
@@ -232,9 +273,18 @@ type importing struct {
 func (i *importing) dump(ctx context.Context, program string, w io.Writer) error {
 	const socket, login = "source.sock", "source.cnf"
 	dir := i.tools.Dir()
-	args := []string{"--defaults-file=" + path.Join(dir, login), "--single-transaction", "--quick", "--routines", "--triggers", "--events", "--hex-blob", "--no-tablespaces", "--skip-lock-tables", "--default-character-set=utf8mb4"}
-	if i.n.Installation.Flavour == engine.FlavourMySQL {
+	args := []string{"--defaults-file=" + path.Join(dir, login), "--single-transaction", "--quick", "--routines", "--hex-blob", "--no-tablespaces", "--skip-lock-tables", "--default-character-set=utf8mb4"}
+	follows, mysql := i.d.Slot != "", i.n.Installation.Flavour == engine.FlavourMySQL
+	if mysql {
 		args = append(args, "--set-gtid-purged=OFF", "--column-statistics=0")
+	}
+	switch {
+	case !follows:
+		args = append(args, "--triggers", "--events")
+	case mysql:
+		args = append(args, "--skip-triggers", "--source-data=2")
+	default:
+		args = append(args, "--skip-triggers", "--master-data=2")
 	}
 	said, err := i.tools.Run(ctx, engine.Tool{
 		Argv: i.argv(program, append(args, "--", i.d.From)...), Env: []string{"HOME=" + dir, "LC_ALL=C.UTF-8"},

@@ -43,6 +43,10 @@ var mariaDBDialect = dialect{
 	tuned:  []string{fmt.Sprintf("SET GLOBAL slave_parallel_threads = %d", appliers), "SET GLOBAL slave_parallel_mode = 'optimistic'"},
 	forked: []string{"1236", "1950"},
 
+	applies: "BINLOG REPLAY, BINLOG ADMIN",
+	// What is written would be in the log of the target a second time, as text.
+	afterFormat: []string{"SET SESSION binlog_annotate_row_events = OFF"},
+
 	replay: replayStatements{
 		change: "CHANGE MASTER {channel} TO master_host = 'nowhere', master_use_gtid = no, relay_log_file = {file}, relay_log_pos = 4",
 		start:  "START SLAVE {channel} SQL_THREAD",

@@ -44,6 +44,9 @@ var mySQLDialect = dialect{
 	stopAll: "STOP REPLICA", stopReceiver: "STOP REPLICA IO_THREAD", reset: "RESET REPLICA ALL",
 	forked: []string{"1236", "13114", "13117"},
 
+	applies:     "REPLICATION_APPLIER",
+	afterFormat: []string{"SET SESSION gtid_next = 'AUTOMATIC'"},
+
 	replay: replayStatements{
 		change: "CHANGE REPLICATION SOURCE TO source_host = 'nowhere', source_auto_position = 0, " +
 			"relay_log_file = {file}, relay_log_pos = 4 FOR CHANNEL {channel}",

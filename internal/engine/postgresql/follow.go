@@ -123,8 +123,8 @@ func (i *importing) note(ctx context.Context, c cutover, from lsn) error {
 	}
 	_, err = query(ctx, i.target, fmt.Sprintf(`BEGIN; SET LOCAL synchronous_commit = on; CREATE SCHEMA %[1]s;
 		CREATE TABLE %[1]s.state (slot text PRIMARY KEY, lsn pg_lsn NOT NULL, at timestamptz NOT NULL, fingerprint text NOT NULL, opened boolean NOT NULL, opening text NOT NULL, afterwards text NOT NULL);
-		INSERT INTO %[1]s.state VALUES (%[2]s, '%[3]s', now(), %[4]s, false, %[5]s, %[6]s); COMMIT`,
-		followSchema, quoteText(i.d.Slot), from, quoteText(print), quoteText(c.opening.String()), quoteText(string(afterwards))))
+		INSERT INTO %[1]s.state VALUES (%[2]s, '%[3]s', now() - interval '%[7]d seconds', %[4]s, false, %[5]s, %[6]s); COMMIT`,
+		followSchema, quoteText(i.d.Slot), from, quoteText(print), quoteText(c.opening.String()), quoteText(string(afterwards)), int(time.Since(i.began).Seconds())))
 	if err != nil {
 		return targetFailed("note how far it is", err)
 	}
@@ -172,18 +172,11 @@ type following struct {
 	state  followState
 	stream *stream
 	apply  applier
-	// samples are how far the source was, and when, that isn't here yet; whole is when all was here last.
-	samples []seen
-	whole   time.Time
+	late   migration.Late[lsn]
 	// goal is what must be here at the cutover; 0 before it was asked for.
 	goal lsn
 	// durable is when the source was told last what it needs to keep no longer, alike when it was looked at last whether it is as it was.
 	durable, alike time.Time
-}
-
-type seen struct {
-	at  time.Time
-	end lsn
 }
 
 // KeepUp implements engine.Follower.
@@ -240,7 +233,8 @@ func (f *following) begin(ctx context.Context) error {
 	if err := f.unchanged(ctx); err != nil {
 		return err
 	}
-	f.apply, f.whole = newApplier(f.target, f.d.Slot, f.state.upTo), time.Now().Add(-f.state.ago)
+	f.apply = newApplier(f.target, f.d.Slot, f.state.upTo)
+	f.late = migration.Late[lsn]{Before: func(a, b lsn) bool { return a < b }, Whole: time.Now().Add(-f.state.ago)}
 	if err := f.apply.durable(ctx); err != nil { // before the source is told of it
 		return err
 	}
@@ -322,22 +316,11 @@ func (f *following) look(ctx context.Context) error {
 	return nil
 }
 
-// mostSamples bounds how many are kept: those of an hour.
-const mostSamples = 3600
-
 func (f *following) tellLag(now time.Time) {
 	end := lsn(f.stream.end.Load())
-	for len(f.samples) > 0 && f.samples[0].end <= f.apply.upTo {
-		f.whole, f.samples = f.samples[0].at, f.samples[1:]
-	}
-	var lag migration.Lag
-	if end <= f.apply.upTo {
-		f.whole = now
-	} else {
-		lag = migration.Lag{Bytes: int64(min(end-f.apply.upTo, 1<<62)), Seconds: int64(now.Sub(f.whole).Seconds())}
-		if len(f.samples) < mostSamples {
-			f.samples = append(f.samples, seen{now, end})
-		}
+	lag := migration.Lag{Seconds: int64(f.late.Seen(now, end, f.apply.upTo).Seconds())}
+	if end > f.apply.upTo {
+		lag.Bytes = int64(min(end-f.apply.upTo, 1<<62))
 	}
 	f.report(engine.ImportProgress{Lag: &lag})
 }

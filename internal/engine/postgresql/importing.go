@@ -334,7 +334,7 @@ func (Driver) Import(ctx context.Context, n engine.Node, s engine.Source, d migr
 		return err
 	}
 	defer closeSoon(ctx, snapshot)
-	i := &importing{n: n, s: s, d: d, tools: tools, report: report, source: snapshot}
+	i := &importing{n: n, s: s, d: d, tools: tools, report: report, source: snapshot, began: time.Now()}
 	return i.run(ctx)
 }
 
@@ -349,6 +349,8 @@ type importing struct {
 	// snapshot names the moment that all connections to the source see.
 	snapshot string
 	target   *pgconn.PgConn
+	// began is when it was begun to be copied.
+	began time.Time
 }
 
 func (i *importing) run(ctx context.Context) (err error) {

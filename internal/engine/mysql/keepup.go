@@ -1,0 +1,297 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"steward/internal/engine"
+	"steward/internal/migration"
+)
+
+var _ engine.Follower = (*Driver)(nil)
+
+const (
+	// tellLagEvery is how often it is told how far behind a database is.
+	tellLagEvery = time.Second
+	// noteEvery is how often the target notes how far the source's log was read where nothing in it was for it.
+	noteEvery = 3 * time.Second
+	// alikeEvery is how often the source is asked whether its tables are what they were.
+	alikeEvery = 30 * time.Second
+)
+
+// errLogEnded is told by who receives why.
+var errLogEnded = errors.New("the source's log has ended")
+
+// keepingUp is a database that keeps up with its source.
+type keepingUp struct {
+	importing
+	d *Driver
+	// own is dbadmin's session in the database, source ours at the source.
+	own, source *session
+	state       followState
+	log         *sourceLog
+	writer      *writer
+	late        migration.Late[place]
+	// goal is what must be here at the cutover; nowhere before it was asked for.
+	goal place
+	// noted and alike are when how far it is was noted last, and the source's tables looked at.
+	noted, alike time.Time
+}
+
+// KeepUp implements engine.Follower.
+func (d *Driver) KeepUp(ctx context.Context, n engine.Node, s engine.Source, database migration.Database, asked <-chan struct{}, report func(engine.ImportProgress)) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.Received = &engine.Received{} // it may be followed for days
+	f := &keepingUp{importing: importing{n: n, s: s, d: database, report: report}, d: d, noted: time.Now(), alike: time.Now()}
+	if f.own, err = d.root(ctx, n); err != nil {
+		return err
+	}
+	defer f.own.close()
+	if err := d.endWriters(ctx, n, database.Slot); err != nil {
+		return fmt.Errorf("end who wrote before: %w", err)
+	}
+	if f.state, err = readState(ctx, f.own, database); err != nil || f.state.opened {
+		return err
+	}
+	if err := f.own.exec(ctx, "USE "+identifier(database.To)); err != nil {
+		return err
+	}
+	if f.source, err = atSource(ctx, s); err != nil {
+		return err
+	}
+	defer f.source.close()
+	if err := f.unchanged(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.dropWriter(ctx, n, database.Slot)) }()
+	if f.writer, err = d.writer(ctx, n, database.To, database.Slot, f.state.upTo); err != nil {
+		return err
+	}
+	defer f.writer.close()
+	return f.receive(ctx, cancel, asked)
+}
+
+// receive has the log be read while what it has is written.
+func (f *keepingUp) receive(ctx context.Context, cancel context.CancelFunc, asked <-chan struct{}) (err error) {
+	if f.log, err = openLog(ctx, f.s, f.importing.d.From, f.state.upTo); err != nil {
+		return err
+	}
+	defer f.log.close()
+	f.late = migration.Late[place]{Before: place.before, Whole: time.Now().Add(-f.state.ago)}
+	ended := make(chan error, 1)
+	go func() { ended <- f.log.run(ctx) }()
+	err = f.keepUp(ctx, asked)
+	cancel()
+	read := <-ended
+	f.log.give() // whatever it was about
+	if errors.Is(err, errLogEnded) {
+		return read
+	}
+	return err
+}
+
+// keepUp writes what comes until the cutover is done.
+func (f *keepingUp) keepUp(ctx context.Context, asked <-chan struct{}) error {
+	f.report(engine.ImportProgress{Phase: migration.Following})
+	tick := time.NewTicker(tellLagEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case t, ok := <-f.log.out:
+			if !ok {
+				return errLogEnded
+			}
+			if err := f.take(ctx, t); err != nil {
+				return err
+			}
+		case <-tick.C:
+			if err := f.look(ctx); err != nil {
+				return err
+			}
+		case <-asked:
+			asked = nil
+			if err := f.cutOver(ctx); err != nil {
+				return err
+			}
+		}
+		if f.goal.at > 0 && f.writer.whole() && !f.writer.upTo.before(f.goal) {
+			return f.open(ctx)
+		}
+	}
+}
+
+func (f *keepingUp) take(ctx context.Context, t logged) error {
+	defer f.log.taken(t)
+	if err := f.writer.take(ctx, t, len(f.log.out) > 0); err != nil {
+		return err
+	}
+	if t.large {
+		return f.writer.sendPart(ctx)
+	}
+	return nil
+}
+
+// look tells how far it is, and looks now and then whether the source is what it was.
+func (f *keepingUp) look(ctx context.Context) error {
+	end, err := f.end(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.tellLag(ctx, end); err != nil {
+		return err
+	}
+	if time.Since(f.noted) > noteEvery && f.writer.whole() && f.writer.noted.before(f.writer.upTo) {
+		if err := f.writer.note(ctx); err != nil {
+			return err
+		}
+		f.noted = time.Now()
+	}
+	if time.Since(f.alike) > alikeEvery {
+		if err := f.unchanged(ctx); err != nil {
+			return err
+		}
+		f.alike = time.Now()
+	}
+	return nil
+}
+
+// end is where the source's log ends.
+func (f *keepingUp) end(ctx context.Context) (place, error) {
+	status, err := logStatus(ctx, f.source)
+	if err != nil {
+		return place{}, sourceFailed(f.s, err)
+	}
+	return parsePlace(status["File"], status["Position"])
+}
+
+func (f *keepingUp) tellLag(ctx context.Context, end place) error {
+	upTo := f.writer.noted
+	if f.writer.whole() {
+		upTo = f.writer.upTo
+	}
+	lag := migration.Lag{Seconds: int64(f.late.Seen(time.Now(), end, upTo).Seconds())}
+	if upTo.before(end) {
+		var err error
+		if lag.Bytes, err = f.between(ctx, upTo, end); err != nil {
+			return err
+		}
+	}
+	f.report(engine.ImportProgress{Lag: &lag})
+	return nil
+}
+
+// between is how much the source has logged from one place to another.
+func (f *keepingUp) between(ctx context.Context, from, to place) (int64, error) {
+	if from.file == to.file {
+		return int64(to.at - from.at), nil
+	}
+	logs, err := f.source.rows(ctx, "SHOW BINARY LOGS")
+	if err != nil {
+		return 0, sourceFailed(f.s, err)
+	}
+	const mostBytes = 1 << 62
+	bytes := int64(min(to.at, mostBytes)) - int64(from.at)
+	for _, l := range logs {
+		const columns = 2
+		if len(l) < columns {
+			return 0, errNotMySQL
+		}
+		p, err := parsePlace(l[0], l[1])
+		if err != nil {
+			return 0, err
+		}
+		if p.number() >= from.number() && p.number() < to.number() {
+			bytes += int64(min(p.at, mostBytes>>20))
+		}
+	}
+	return max(bytes, 0), nil
+}
+
+// cutOver finds out what has to be here first.
+func (f *keepingUp) cutOver(ctx context.Context) (err error) {
+	f.report(engine.ImportProgress{Phase: migration.CuttingOver})
+	f.goal, err = f.end(ctx)
+	return err
+}
+
+// open makes the database one that can be written to. It may be repeated: until it is noted, nothing runs what was made.
+func (f *keepingUp) open(ctx context.Context) error {
+	if err := f.unchanged(ctx); err != nil {
+		return err
+	}
+	if err := f.writer.note(ctx); err != nil {
+		return err
+	}
+	for _, made := range f.state.opening {
+		if err := made.make(ctx, f.own); err != nil {
+			return openFailed(err)
+		}
+	}
+	if err := f.own.exec(ctx, "UPDATE "+identifier(f.importing.d.To)+"."+followTable+" SET opened = 1 WHERE slot = "+literalText(f.importing.d.Slot)); err != nil {
+		return openFailed(err)
+	}
+	return nil
+}
+
+// Complete implements engine.Follower.
+func (d *Driver) Complete(ctx context.Context, n engine.Node, database migration.Database, report func(engine.ImportProgress)) error {
+	report(engine.ImportProgress{Phase: migration.Validating})
+	s, err := d.root(ctx, n)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.exec(ctx, "DROP TABLE IF EXISTS "+identifier(database.To)+"."+followTable); err != nil {
+		return openFailed(err)
+	}
+	return d.dropWriter(ctx, n, database.Slot)
+}
+
+// Release implements engine.Follower: a source keeps its logs for as long as it is set to, whoever reads them.
+func (d *Driver) Release(context.Context, engine.Source, migration.Database) error { return nil }
+
+// Leftovers implements engine.Follower.
+func (d *Driver) Leftovers(migration.Database) string { return "" }
+
+// followTable is where it is noted, in a database that follows a source, how far it is.
+const followTable = "steward_follow"
+
+// followState is what is noted.
+type followState struct {
+	upTo place
+	// ago is how long ago it was that far.
+	ago         time.Duration
+	fingerprint string
+	opened      bool
+	opening     []definition
+}
+
+// errUnnotedHere is a database that isn't as it was left.
+var errUnnotedHere = &engine.SourceError{Reason: "The database here isn't as it was left: it was restored or changed meanwhile. Begin again."}
+
+func readState(ctx context.Context, s *session, d migration.Database) (f followState, err error) {
+	const query = "SELECT file, at, fingerprint, opened, opening, GREATEST(TIMESTAMPDIFF(SECOND, noted, UTC_TIMESTAMP(6)), 0) FROM %s.%s WHERE slot = ?"
+	rows, err := s.rows(ctx, fmt.Sprintf(query, identifier(d.To), followTable), d.Slot)
+	if is(err, errNoSuchTable, errUnknownDatabase) || err == nil && len(rows) != 1 {
+		return f, errUnnotedHere
+	}
+	if err != nil {
+		return f, fmt.Errorf("read how far it is: %w", err)
+	}
+	r := rows[0]
+	if f.upTo, err = parsePlace(r[0], r[1]); err != nil {
+		return f, err
+	}
+	const seconds = 5
+	ago, err := strconv.ParseInt(r[seconds], 10, 64)
+	if err != nil {
+		return f, fmt.Errorf("how long ago it was that far: %w", err)
+	}
+	f.fingerprint, f.opened, f.ago = r[2], r[3] == "1", time.Duration(ago)*time.Second
+	f.opening, err = parseDefinitions(r[4])
+	return f, err
+}
