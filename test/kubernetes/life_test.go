@@ -19,6 +19,7 @@ import (
 
 	"steward/internal/await"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/simulator"
 	"steward/test/harness"
 )
 
@@ -53,6 +54,7 @@ func TestLife(t *testing.T) {
 		{"backups", j.backups},
 		{"killed in the middle of a create, and of a delete", j.killed},
 		{"the API server is away", j.away},
+		{"the operator's definition is replaced", j.undefined},
 		{"the region vanishes from the catalog", j.vanished},
 		{"delete", j.remove},
 	} {
@@ -395,6 +397,32 @@ func (j *journey) hangs(t *testing.T, here harness.Database) {
 	if err := j.status("ok"); err != nil {
 		t.Error(err)
 	}
+}
+
+// undefined: while the API server doesn't know the operator's kind, nothing of the region is taken for gone, and nothing is begun there.
+func (j *journey) undefined(t *testing.T) {
+	back := simulator.Redefine(t, j.c, "clusters.postgresql.cnpg.io", func(version map[string]any) { version["served"] = false })
+	j.awaitRegion(t, 0)
+	if err := j.status("degraded"); err != nil {
+		t.Error(err)
+	}
+	if now := j.s.AwaitStatus(j.d, "active"); now.Hosts != j.d.Hosts {
+		t.Errorf("%+v", now)
+	}
+	spec := harness.Small("refused", "postgresql/15")
+	spec["region"] = "kube"
+	if code, body := j.s.Call("POST", "/v4/databases/postgresql/instances", spec, nil); code != 400 || !strings.Contains(body, "region kube can't be reached") {
+		t.Errorf("%d %s", code, body)
+	}
+	if out, err := j.s.Command("doctor", "--config", j.s.ConfigPath()); err == nil || !strings.Contains(out, "kubectl apply --server-side -f cnpg-") {
+		t.Errorf("doctor: %v\n%s", err, out)
+	}
+	if log := string(readFile(t, j.s.LogPath)); !strings.Contains(log, "its kind isn't defined") {
+		t.Errorf("the log doesn't say why")
+	}
+	back()
+	j.awaitRegion(t, 1)
+	j.enter(t, j.d, j.s.Credentials(j.d))
 }
 
 // awaitRegion waits until the region can be reached, 1, or can't, 0. It asks where that costs little.

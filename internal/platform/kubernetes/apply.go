@@ -126,7 +126,7 @@ func (d *Driver) desire(ctx context.Context, want platform.Wanted, is view) (des
 
 // drop removes an object, if it is still there.
 func (d *Driver) drop(ctx context.Context, o client.Object) error {
-	if err := client.IgnoreNotFound(d.live.Delete(ctx, o)); err != nil {
+	if err := unlessGone(d.live.Delete(ctx, o)); err != nil {
 		return fmt.Errorf("remove %s: %w", o.GetName(), err)
 	}
 	failpoint.Here("kubernetes: after removing " + o.GetName())
@@ -143,5 +143,6 @@ func (p *permanentError) Unwrap() error { return p.problem }
 // isPermanent tells of what people have to do something about: fields that somebody else has changed, quotas, rights that
 // are missing, definitions that aren't there or have no such field.
 func isPermanent(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)
+	return apierrors.IsConflict(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) ||
+		isUndeclared(err)
 }

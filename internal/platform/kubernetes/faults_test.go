@@ -178,8 +178,8 @@ func (b *bench) writtenOnce(t *testing.T, want platform.Wanted) {
 	if n := writes.Load(); n > 0 {
 		t.Errorf("%d writes", n)
 	}
-	changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db-201-root", Namespace: b.namespace}}
-	gone := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "db-201", Namespace: b.namespace}}
+	changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: way(want.ID) + "-root", Namespace: b.namespace}}
+	gone := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: way(want.ID), Namespace: b.namespace}}
 	unlabel := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"cnpg.io/reload":null}}}`))
 	if err := errors.Join(b.c.Delete(t.Context(), gone), b.c.Patch(t.Context(), changed, unlabel)); err != nil {
 		t.Fatal(err)

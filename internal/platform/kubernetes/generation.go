@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -75,7 +74,7 @@ func (d *Driver) current(ctx context.Context, from client.Reader, id cluster.ID)
 		}
 		return n, nil
 	}
-	if !apierrors.IsNotFound(err) {
+	if !isGone(err) {
 		return n, fmt.Errorf("read %s: %w", n.base(), err)
 	}
 	all, err := d.objects(ctx, from, id)

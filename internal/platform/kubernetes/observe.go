@@ -25,7 +25,26 @@ func (d *Driver) Observe(ctx context.Context, id cluster.ID) (platform.Observed,
 	if v.object == nil {
 		return platform.Observed{}, nil
 	}
-	return v.judge(d.ask(ctx, v)), nil
+	return d.judge(ctx, v), nil
+}
+
+// judge asks the servers and says what all that there is means. Whoever wrote down when something was may have a clock that is ahead: nothing is told that
+// has yet to happen.
+func (d *Driver) judge(ctx context.Context, v view) platform.Observed {
+	seen := v.judge(d.ask(ctx, v))
+	now := d.o.Now()
+	seen.LastFailover = earlier(seen.LastFailover, now)
+	for i := range seen.Nodes {
+		seen.Nodes[i].Started = earlier(seen.Nodes[i].Started, now)
+	}
+	return seen
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // settle looks at what the API server has now, and at whether every server has read what was last written.
@@ -34,7 +53,7 @@ func (d *Driver) settle(ctx context.Context, want platform.Wanted) (platform.Obs
 	if err != nil || v.object == nil {
 		return platform.Observed{}, err
 	}
-	seen := v.judge(d.ask(ctx, v))
+	seen := d.judge(ctx, v)
 	if !seen.Settled || seen.Suspended {
 		return seen, nil
 	}

@@ -464,7 +464,7 @@ func (d *Driver) removeScratch(ctx context.Context, n names) error {
 	gone.Name, gone.Namespace = n.cluster(), n.namespace
 	for {
 		err := d.live.Delete(ctx, gone)
-		if client.IgnoreNotFound(err) != nil {
+		if unlessGone(err) != nil {
 			return fmt.Errorf("remove %s: %w", gone.Name, err)
 		}
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/cluster"
@@ -61,7 +60,7 @@ func (d *Driver) certificate(ctx context.Context, made desired, is view, k keys)
 	now := d.o.Now()
 	var kept corev1.Secret
 	err = d.live.Get(ctx, made.key(made.tls()), &kept)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if unlessGone(err) != nil {
 		return nil, nil, fmt.Errorf("read the certificate: %w", err)
 	}
 	cert, key = kept.Data[corev1.TLSCertKey], kept.Data[corev1.TLSPrivateKeyKey]
@@ -94,7 +93,7 @@ func (d *Driver) knownCertificate(ctx context.Context, v view) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	var kept corev1.Secret
-	if err := client.IgnoreNotFound(d.live.Get(ctx, v.key(v.tls()), &kept)); err != nil {
+	if err := unlessGone(d.live.Get(ctx, v.key(v.tls()), &kept)); err != nil {
 		return nil, fmt.Errorf("cluster %d: read the certificate: %w", v.id, err)
 	}
 	d.rememberCertificate(v.id, kept.Data[corev1.TLSCertKey])

@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,8 +41,8 @@ func (d *Driver) lookAt(ctx context.Context, from client.Reader, n names) (view,
 	var err error
 	get := func(name string, into client.Object) bool {
 		failed := from.Get(ctx, v.key(name), into)
-		if failed != nil && !apierrors.IsNotFound(failed) {
-			err = errors.Join(err, fmt.Errorf("read %s: %w", name, failed))
+		if unlessGone(failed) != nil {
+			err = errors.Join(err, fmt.Errorf("read %s: %w", name, explained(failed)))
 		}
 		return failed == nil
 	}
