@@ -63,19 +63,18 @@ func timelinesOf(c *cnpg.Cluster) timelines {
 func (t timelines) String() string { return fmt.Sprintf("%d/%d", t.timeline, t.failovers) }
 
 // current are the names of the generation that counts: the one that customers are led to. Where nothing leads to any, it is the newest that
-// is neither unfinished nor aside.
-func (d *Driver) current(ctx context.Context, from client.Reader, id cluster.ID) (names, error) {
-	n := d.names(id)
-	way := &corev1.Service{}
-	err := from.Get(ctx, n.key(n.base()), way)
+// is neither unfinished nor aside. way is what leads to it; nil for nothing.
+func (d *Driver) current(ctx context.Context, from client.Reader, id cluster.ID) (n names, way *corev1.Service, err error) {
+	n, way = d.names(id), &corev1.Service{}
+	err = from.Get(ctx, n.key(n.base()), way)
 	if err == nil {
 		if g, err := strconv.Atoi(way.Labels[generationLabel]); err == nil {
 			n.generation = g
 		}
-		return n, nil
+		return n, way, nil
 	}
 	if !isGone(err) {
-		return n, fmt.Errorf("read %s: %w", n.base(), err)
+		return n, nil, fmt.Errorf("read %s: %w", n.base(), err)
 	}
 	all, err := d.objects(ctx, from, id)
 	for _, c := range all {
@@ -83,7 +82,7 @@ func (d *Driver) current(ctx context.Context, from client.Reader, id cluster.ID)
 			n.generation = max(n.generation, generationOf(&c))
 		}
 	}
-	return n, err
+	return n, nil, err
 }
 
 func generationOf(o client.Object) int {
@@ -282,7 +281,7 @@ func (d *Driver) dropExpired(ctx context.Context, there []client.Object) error {
 			expired = expired || now.Sub(since) > backup.SetAside
 		}
 		id, _ := idOf(c)
-		if is, err := d.current(ctx, d.seen, id); !expired || err != nil || is.cluster() == c.Name {
+		if is, _, err := d.current(ctx, d.seen, id); !expired || err != nil || is.cluster() == c.Name {
 			errs = append(errs, err)
 			continue
 		}

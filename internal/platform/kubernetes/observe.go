@@ -16,6 +16,9 @@ import (
 	"steward/internal/platform/kubernetes/cnpg"
 )
 
+// readOnlyParameter is the setting by which a server takes no writes.
+const readOnlyParameter = "default_transaction_read_only"
+
 // Observe implements platform.Applier.
 func (d *Driver) Observe(ctx context.Context, id cluster.ID) (platform.Observed, error) {
 	v, err := d.look(ctx, d.seen, id)
@@ -48,10 +51,9 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // settle looks at what the API server has now, and at whether every server has read what was last written.
-func (d *Driver) settle(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
-	v, err := d.look(ctx, d.live, want.ID)
-	if err != nil || v.object == nil {
-		return platform.Observed{}, err
+func (d *Driver) settle(ctx context.Context, want platform.Wanted, v view) (platform.Observed, error) {
+	if v.object == nil {
+		return platform.Observed{}, nil
 	}
 	seen := d.judge(ctx, v)
 	if !seen.Settled || seen.Suspended {
@@ -113,7 +115,7 @@ func (v view) judge(asked map[string]probe) platform.Observed {
 	c := v.object
 	seen := platform.Observed{
 		Exists: true, Closed: v.closed(), Hosts: v.hosts(), Members: map[string]string{}, Installation: c.Spec.ImageName,
-		ReadOnly: c.Spec.PostgreSQL.Parameters["default_transaction_read_only"] == "on",
+		ReadOnly: c.Spec.PostgreSQL.Parameters[readOnlyParameter] == "on",
 	}
 	primary, replicas := v.nodes(asked)
 	seen.Nodes = replicas

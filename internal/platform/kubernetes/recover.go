@@ -128,7 +128,11 @@ func (d *Driver) makeOf(ctx context.Context, made *desired, is view, from platfo
 	if err != nil {
 		return err
 	}
-	secrets, err := d.secrets(ctx, *made, is, true)
+	kept, err := d.tlsSecret(ctx, made.names)
+	if err != nil {
+		return err
+	}
+	secrets, err := d.secrets(ctx, *made, is, kept, true)
 	if err != nil {
 		return err
 	}

@@ -21,23 +21,39 @@ const wroteAnnotation = "steward/wrote"
 // write applies an object: all that is ours of it, and nothing that is somebody else's. One that has it all already is left: a start looks
 // at all objects, and to look costs an API server less.
 func write(ctx context.Context, to client.Client, o client.Object, options ...client.ApplyOption) error {
+	_, err := writeOver(ctx, to, o, nil, options...)
+	return err
+}
+
+// writeOver is write of an object that was read a moment ago, or that is to be looked for when there is nil. It reports whether it had to.
+func writeOver(ctx context.Context, to client.Client, o, there client.Object, options ...client.ApplyOption) (wrote bool, err error) {
 	content, err := contentOf(o)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if written(ctx, to, content) {
-		return nil
+	if there != nil && holds(there, content) || there == nil && written(ctx, to, content) {
+		return false, nil
 	}
 	err = to.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), append(options, client.FieldOwner(manager))...)
 	if err == nil {
 		failpoint.Here("kubernetes: after writing " + o.GetName())
-		return nil
+		return true, nil
 	}
 	err = fmt.Errorf("write %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
 	if isPermanent(err) {
-		return &permanentError{err}
+		return false, &permanentError{err}
 	}
-	return err
+	return false, err
+}
+
+// holds is written for an object that was read already. Which kind it is of its type says.
+func holds(o client.Object, content map[string]any) bool {
+	there, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil || o.GetDeletionTimestamp() != nil {
+		return false
+	}
+	there["apiVersion"], there["kind"] = content["apiVersion"], content["kind"]
+	return within(content, there)
 }
 
 // contentOf is what is ours of an object, with its digest.
