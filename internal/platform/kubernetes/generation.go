@@ -159,7 +159,7 @@ func ours(c *cnpg.Cluster) *cnpg.Cluster {
 		}
 	}
 	for name, value := range c.Annotations { // but for the digest: what follows isn't what was written last
-		if strings.HasPrefix(name, "steward/") && name != wroteAnnotation || name == cnpg.HibernationAnnotation || name == cnpg.RestartAnnotation {
+		if strings.HasPrefix(name, "steward/") && name != wroteAnnotation && name != takeOverAnnotation || name == cnpg.HibernationAnnotation || name == cnpg.RestartAnnotation {
 			mine.Annotations[name] = value
 		}
 	}

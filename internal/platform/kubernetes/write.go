@@ -7,10 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"steward/internal/failpoint"
 )
@@ -34,7 +37,11 @@ func writeOver(ctx context.Context, to client.Client, o, there client.Object, op
 	if there != nil && holds(there, content) || there == nil && written(ctx, to, content) {
 		return false, nil
 	}
-	err = to.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), append(options, client.FieldOwner(manager))...)
+	mine := &unstructured.Unstructured{Object: content}
+	err = to.Apply(ctx, client.ApplyConfigurationFromUnstructured(mine), append(options, client.FieldOwner(manager))...)
+	if apierrors.IsConflict(err) {
+		err = takeOver(ctx, to, mine, err)
+	}
 	if err == nil {
 		failpoint.Here("kubernetes: after writing " + o.GetName())
 		return true, nil
@@ -44,6 +51,33 @@ func writeOver(ctx context.Context, to client.Client, o, there client.Object, op
 		return false, &permanentError{err}
 	}
 	return false, err
+}
+
+// takeOverAnnotation on an object has steward take back, once, what somebody else has changed of its fields.
+const (
+	takeOverAnnotation = "steward/take-over"
+	takeOverAsked      = "yes"
+)
+
+// takeOver writes over somebody else's fields, if that was asked for: by whoever may change the object, of that one object, and for once. Else it says how to ask.
+func takeOver(ctx context.Context, to client.Client, mine *unstructured.Unstructured, conflict error) error {
+	there := &unstructured.Unstructured{}
+	there.SetGroupVersionKind(mine.GroupVersionKind())
+	if err := to.Get(ctx, client.ObjectKeyFromObject(mine), there); err != nil {
+		return fmt.Errorf("%w; and it can't be read: %w", conflict, err)
+	}
+	if there.GetAnnotations()[takeOverAnnotation] != takeOverAsked {
+		kind := strings.TrimSuffix(strings.ToLower(mine.GetKind())+"."+mine.GroupVersionKind().Group, ".")
+		return fmt.Errorf("%w; to have steward take it over: kubectl annotate %s -n %s %s %s=%s", conflict, kind, mine.GetNamespace(), mine.GetName(), takeOverAnnotation, takeOverAsked)
+	}
+	annotations := mine.GetAnnotations()
+	annotations[takeOverAnnotation] = "" // in the same moment: it isn't asked for again
+	mine.SetAnnotations(annotations)
+	if err := to.Apply(ctx, client.ApplyConfigurationFromUnstructured(mine), client.FieldOwner(manager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("take over what somebody else has changed: %w", err)
+	}
+	log.FromContext(ctx).Info("fields that somebody else had changed were taken over, as was asked for", "object", mine.GetName(), "conflict", conflict.Error())
+	return nil
 }
 
 // holds is written for an object that was read already. Which kind it is of its type says.
