@@ -76,7 +76,7 @@ func (d *Driver) current(ctx context.Context, from client.Reader, id cluster.ID)
 	if !isGone(err) {
 		return n, nil, fmt.Errorf("read %s: %w", n.base(), err)
 	}
-	all, err := d.objects(ctx, from, id)
+	all, err := d.objects(ctx, from, id, fromMemory) // for each database that is new
 	for _, c := range all {
 		if c.Annotations[unfinishedAnnotation] == "" && c.Annotations[asideAnnotation] == "" {
 			n.generation = max(n.generation, generationOf(&c))
@@ -91,9 +91,10 @@ func generationOf(o client.Object) int {
 }
 
 // objects are the operator's objects of a cluster, oldest generation first.
-func (d *Driver) objects(ctx context.Context, from client.Reader, id cluster.ID) ([]cnpg.Cluster, error) {
+func (d *Driver) objects(ctx context.Context, from client.Reader, id cluster.ID, how ...client.ListOption) ([]cnpg.Cluster, error) {
 	var all cnpg.ClusterList
-	err := from.List(ctx, &all, client.InNamespace(d.o.Namespace), client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(id), 10)})
+	options := append(how, client.InNamespace(d.o.Namespace), client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(id), 10)})
+	err := from.List(ctx, &all, options...)
 	if err != nil {
 		return nil, fmt.Errorf("list generations: %w", err)
 	}
@@ -102,7 +103,7 @@ func (d *Driver) objects(ctx context.Context, from client.Reader, id cluster.ID)
 
 // nextGeneration is one of which nothing is there.
 func (d *Driver) nextGeneration(ctx context.Context, id cluster.ID) (int, error) {
-	left, err := d.leftovers(ctx, id)
+	left, err := d.leftovers(ctx, of(id))
 	next := 0
 	for _, o := range left {
 		next = max(next, generationOf(o))
