@@ -2,10 +2,12 @@ package kubernetes
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -20,6 +22,7 @@ import (
 	"steward/internal/await"
 	"steward/internal/platform/kubernetes/cnpg"
 	"steward/internal/platform/kubernetes/simulator"
+	"steward/test/gopher"
 	"steward/test/harness"
 )
 
@@ -52,6 +55,7 @@ func TestLife(t *testing.T) {
 		{"three nodes, and another primary", j.handOver},
 		{"suspend and resume", j.suspend},
 		{"backups", j.backups},
+		{"what is the same on this host", j.likeElsewhere},
 		{"killed in the middle of a create, and of a delete", j.killed},
 		{"the API server is away", j.away},
 		{"the operator's definition is replaced", j.undefined},
@@ -123,6 +127,39 @@ func (j *journey) access(t *testing.T) {
 		t.Errorf("an address that isn't allowed: %v", err)
 		if err == nil {
 			end()
+		}
+	}
+}
+
+// likeElsewhere has the cases pass that this host passes.
+func (j *journey) likeElsewhere(t *testing.T) {
+	t.Run("linodego", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		(&gopher.Gopher{Client: gopher.Client(t, j.s), T: t}).Postgres(ctx, "kube", "")
+	})
+	t.Run("fork by linodego", func(t *testing.T) { gopher.Fork(t, j.s, "kube") })
+	t.Run("allow list", func(t *testing.T) {
+		c := j.s.Credentials(j.d)
+		gopher.AllowList(t, j.s, j.d, func(ctx context.Context, source string) (*sql.DB, error) {
+			if from := netip.MustParseAddr(source); !slices.ContainsFunc(j.service(t).Spec.LoadBalancerSourceRanges, func(r string) bool { return netip.MustParsePrefix(r).Contains(from) }) {
+				return nil, errors.New("the load balancer drops it")
+			}
+			return j.open(ctx, j.d, c, source)
+		})
+		if status, body := j.s.Call("PUT", j.d.Path(), map[string]any{"allow_list": j.d.AllowList}, nil); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		j.d = j.s.AwaitStatus(j.d, "active")
+		j.enter(t, j.d, c)
+	})
+	var list struct{ Data []harness.Database }
+	if status, body := j.s.Call("GET", "/v4/databases/instances", nil, &list); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	for _, d := range list.Data {
+		if d.ID != j.d.ID {
+			j.erase(t, d)
 		}
 	}
 }
