@@ -1,15 +1,12 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/linode/linodego"
-	"golang.org/x/oauth2"
-
+	"steward/test/gopher"
 	"steward/test/harness"
 )
 
@@ -43,7 +40,7 @@ func TestFork(t *testing.T) {
 		t.Run(engine, func(t *testing.T) { forkAll(t, s, engine, false) })
 	}
 	t.Run("encrypted", func(t *testing.T) { forkAll(t, s, mariadb, true) })
-	t.Run("linodego", func(t *testing.T) { forkByLinodego(t, s) })
+	t.Run("linodego", func(t *testing.T) { gopher.Fork(t, s, "local") })
 }
 
 func forkAll(t *testing.T, s *harness.Server, engine string, encrypted bool) {
@@ -127,64 +124,4 @@ func ofItsOwn(t *testing.T, s *harness.Server, d harness.Database, c harness.Cre
 		t.Error("the source's password works in the fork")
 	}
 	s.Snapshot(f, "own", "primary")
-}
-
-// forkByLinodego, whose restore_time travels under another name. It waits for clusters
-// of three and sees who is what.
-func forkByLinodego(t *testing.T, s *harness.Server) {
-	client := linodegoClient(t, s)
-	ctx := timeout(t, 5*time.Minute)
-	d := s.CreateActive(harness.Small("src", "postgresql/15"))
-	first := s.Snapshot(d, "first", "primary")
-	time.Sleep(time.Second)
-	s.Snapshot(d, "second", "primary")
-	moment, err := time.Parse("2006-01-02T15:04:05", first.Created)
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked := linodego.PostgresCreateOptions{
-		Label: "by-linodego", Region: "local", Type: "g6-nanode-1", Engine: postgresql, ClusterSize: 3, AllowList: []string{"127.0.0.1"},
-		Fork: &linodego.DatabaseFork{Source: int(d.ID), RestoreTime: &moment},
-	}
-	text, err := json.Marshal(asked)
-	if err != nil || !strings.Contains(string(text), `"-":`) {
-		t.Logf("linodego now writes %s, %v", text, err)
-	}
-	made, err := client.CreatePostgresDatabase(ctx, asked)
-	if err != nil {
-		t.Fatal(err)
-	}
-	await := func(status linodego.DatabaseStatus) {
-		t.Helper()
-		if err := client.WaitForDatabaseStatus(ctx, made.ID, linodego.DatabaseEngineTypePostgres, status, 120); err != nil {
-			t.Fatal(err)
-		}
-	}
-	await(linodego.DatabaseStatusActive)
-	made, err = client.GetPostgresDatabase(ctx, made.ID)
-	if err != nil || made.Fork == nil || made.Fork.Source != int(d.ID) || made.Fork.RestoreTime == nil || !made.Fork.RestoreTime.Equal(moment) {
-		t.Errorf("%+v, %v", made.Fork, err)
-	}
-	if made.ClusterSize != 3 || len(made.Members) != 3 {
-		t.Errorf("%+v", made)
-	}
-	if err := client.SuspendPostgresDatabase(ctx, made.ID); err != nil {
-		t.Fatal(err)
-	}
-	await(linodego.DatabaseStatusSuspended)
-	if err := client.ResumePostgresDatabase(ctx, made.ID); err != nil {
-		t.Fatal(err)
-	}
-	await(linodego.DatabaseStatusActive)
-	if err := client.DeletePostgresDatabase(ctx, made.ID); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func linodegoClient(t *testing.T, s *harness.Server) *linodego.Client {
-	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: s.Token})
-	client := linodego.NewClient(oauth2.NewClient(t.Context(), source))
-	client.SetBaseURL(s.URL)
-	client.SetPollDelay(50)
-	return &client
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -18,11 +17,7 @@ func (w *world) query(t *testing.T, s *harness.Server, d harness.Database, state
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	at := w.object(t, d)
-	db, err := harness.ConnectBy(ctx, d, s.Credentials(d), func(ctx context.Context, network, _ string) (net.Conn, error) {
-		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.1")}, Timeout: 10 * time.Second}
-		return dialer.DialContext(ctx, network, net.JoinHostPort(w.op.Address(at), "5432"))
-	})
+	db, err := w.open(ctx, d, s.Credentials(d), "127.0.0.1")
 	if err != nil {
 		return "", err
 	}

@@ -2,10 +2,12 @@ package kubernetes
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -19,6 +21,8 @@ import (
 
 	"steward/internal/await"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/simulator"
+	"steward/test/gopher"
 	"steward/test/harness"
 )
 
@@ -51,8 +55,10 @@ func TestLife(t *testing.T) {
 		{"three nodes, and another primary", j.handOver},
 		{"suspend and resume", j.suspend},
 		{"backups", j.backups},
+		{"what is the same on this host", j.likeElsewhere},
 		{"killed in the middle of a create, and of a delete", j.killed},
 		{"the API server is away", j.away},
+		{"the operator's definition is replaced", j.undefined},
 		{"the region vanishes from the catalog", j.vanished},
 		{"delete", j.remove},
 	} {
@@ -121,6 +127,39 @@ func (j *journey) access(t *testing.T) {
 		t.Errorf("an address that isn't allowed: %v", err)
 		if err == nil {
 			end()
+		}
+	}
+}
+
+// likeElsewhere has the cases pass that this host passes.
+func (j *journey) likeElsewhere(t *testing.T) {
+	t.Run("linodego", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		(&gopher.Gopher{Client: gopher.Client(t, j.s), T: t}).Postgres(ctx, "kube", "")
+	})
+	t.Run("fork by linodego", func(t *testing.T) { gopher.Fork(t, j.s, "kube") })
+	t.Run("allow list", func(t *testing.T) {
+		c := j.s.Credentials(j.d)
+		gopher.AllowList(t, j.s, j.d, func(ctx context.Context, source string) (*sql.DB, error) {
+			if from := netip.MustParseAddr(source); !slices.ContainsFunc(j.service(t).Spec.LoadBalancerSourceRanges, func(r string) bool { return netip.MustParsePrefix(r).Contains(from) }) {
+				return nil, errors.New("the load balancer drops it")
+			}
+			return j.open(ctx, j.d, c, source)
+		})
+		if status, body := j.s.Call("PUT", j.d.Path(), map[string]any{"allow_list": j.d.AllowList}, nil); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		j.d = j.s.AwaitStatus(j.d, "active")
+		j.enter(t, j.d, c)
+	})
+	var list struct{ Data []harness.Database }
+	if status, body := j.s.Call("GET", "/v4/databases/instances", nil, &list); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	for _, d := range list.Data {
+		if d.ID != j.d.ID {
+			j.erase(t, d)
 		}
 	}
 }
@@ -395,6 +434,32 @@ func (j *journey) hangs(t *testing.T, here harness.Database) {
 	if err := j.status("ok"); err != nil {
 		t.Error(err)
 	}
+}
+
+// undefined: while the API server doesn't know the operator's kind, nothing of the region is taken for gone, and nothing is begun there.
+func (j *journey) undefined(t *testing.T) {
+	back := simulator.Redefine(t, j.c, "clusters.postgresql.cnpg.io", func(version map[string]any) { version["served"] = false })
+	j.awaitRegion(t, 0)
+	if err := j.status("degraded"); err != nil {
+		t.Error(err)
+	}
+	if now := j.s.AwaitStatus(j.d, "active"); now.Hosts != j.d.Hosts {
+		t.Errorf("%+v", now)
+	}
+	spec := harness.Small("refused", "postgresql/15")
+	spec["region"] = "kube"
+	if code, body := j.s.Call("POST", "/v4/databases/postgresql/instances", spec, nil); code != 400 || !strings.Contains(body, "region kube can't be reached") {
+		t.Errorf("%d %s", code, body)
+	}
+	if out, err := j.s.Command("doctor", "--config", j.s.ConfigPath()); err == nil || !strings.Contains(out, "kubectl apply --server-side -f cnpg-") {
+		t.Errorf("doctor: %v\n%s", err, out)
+	}
+	if log := string(readFile(t, j.s.LogPath)); !strings.Contains(log, "its kind isn't defined") {
+		t.Errorf("the log doesn't say why")
+	}
+	back()
+	j.awaitRegion(t, 1)
+	j.enter(t, j.d, j.s.Credentials(j.d))
 }
 
 // awaitRegion waits until the region can be reached, 1, or can't, 0. It asks where that costs little.

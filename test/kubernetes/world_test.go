@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"io"
 	"log/slog"
@@ -150,15 +151,20 @@ func write(t *testing.T, path, text string) {
 // connect goes the way that a load balancer leads, from an address: past the ranges of the Service to the primary's Pod, with
 // the certificate verified for the address that customers know.
 func (w *world) connect(ctx context.Context, d harness.Database, c harness.Credentials, source string) (close func(), err error) {
-	at := fmt.Sprintf("db-%d-g%d", d.ID, w.generation(ctx, d))
-	db, err := harness.ConnectBy(ctx, d, c, func(ctx context.Context, network, _ string) (net.Conn, error) {
-		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}, Timeout: 10 * time.Second}
-		return dialer.DialContext(ctx, network, net.JoinHostPort(w.op.Address(at), "5432"))
-	})
+	db, err := w.open(ctx, d, c, source)
 	if err != nil {
 		return nil, err
 	}
 	return func() { db.Close() }, nil
+}
+
+// open is connect for who has something to ask.
+func (w *world) open(ctx context.Context, d harness.Database, c harness.Credentials, source string) (*sql.DB, error) {
+	at := fmt.Sprintf("db-%d-g%d", d.ID, w.generation(ctx, d))
+	return harness.ConnectBy(ctx, d, c, func(ctx context.Context, network, _ string) (net.Conn, error) {
+		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}, Timeout: 10 * time.Second}
+		return dialer.DialContext(ctx, network, net.JoinHostPort(w.op.Address(at), "5432"))
+	})
 }
 
 // object is the operator's object of a database that customers are led to.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,16 +27,23 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 	if want.Engine != cluster.PostgreSQL {
 		return platform.Observed{Problem: "only PostgreSQL runs in this region", Permanent: true}, nil
 	}
-	before, err := d.look(ctx, d.live, want.ID)
+	is, err := d.look(ctx, d.live, want.ID)
+	changed := true
 	if err == nil {
-		err = d.bring(ctx, want, before)
+		changed, err = d.bring(ctx, want, is)
 	}
 	d.forgetProbes(want.ID)
 	var problem *permanentError
 	if err != nil && !errors.As(err, &problem) {
 		return platform.Observed{}, fmt.Errorf("cluster %d: %w", want.ID, err)
 	}
-	seen, err := d.settle(ctx, want)
+	if changed || err != nil {
+		is, err = d.look(ctx, d.live, want.ID)
+	}
+	var seen platform.Observed
+	if err == nil {
+		seen, err = d.settle(ctx, want, is)
+	}
 	if err != nil {
 		return seen, fmt.Errorf("cluster %d: %w", want.ID, err)
 	}
@@ -45,20 +53,20 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 	return seen, nil
 }
 
-// bring writes all objects as they are wanted. What is the way in comes before what is behind it.
-func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error {
+// bring writes all objects as they are wanted, and reports whether it changed anything. What is the way in comes before what is behind it.
+func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) (changed bool, err error) {
 	if is.object == nil && want.Hosts.Primary != "" {
-		return &permanentError{errors.New("the cluster's object is gone, and its data with it; nothing was made in its place")}
+		return false, &permanentError{errors.New("the cluster's object is gone, and its data with it; nothing was made in its place")}
 	}
 	if is.object != nil && foreign(is.object, want.Cluster) {
-		return &permanentError{errForeign(is.object)}
+		return false, &permanentError{errForeign(is.object)}
 	}
 	made, err := d.desire(ctx, want, is)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := d.dropUnfinished(ctx, is.names); err != nil {
-		return err
+		return false, err
 	}
 	if want.Suspended && is.object != nil && !is.hibernates() {
 		d.seal(ctx, is)
@@ -67,29 +75,55 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) error
 	made.restart, made.handover = restartOf(want, is), last.String()
 	object, _, err := made.object()
 	if err != nil {
-		return err
+		return false, err
 	}
 	objects := []client.Object{made.policy(), made.service(made.base(), cnpg.PrimaryRole)}
 	if want.Size > 1 {
 		objects = append(objects, made.service(made.names.reads(), cnpg.ReplicaRole))
 	}
-	secrets, err := d.secrets(ctx, made, is, is.object != nil)
+	kept, err := d.tlsSecret(ctx, made.names)
 	if err != nil {
-		return err
+		return false, err
 	}
+	secrets, err := d.secrets(ctx, made, is, kept, is.object != nil)
+	if err != nil {
+		return false, err
+	}
+	there := is.read(kept)
 	for _, o := range append(append(objects, secrets...), object) {
-		if err := write(ctx, d.live, o); err != nil {
-			return err
+		wrote, err := writeOver(ctx, d.live, o, there[kindAndName(o)])
+		changed = changed || wrote
+		if err != nil {
+			return true, err
 		}
 	}
 	if want.Size <= 1 && is.reads != nil {
-		return d.drop(ctx, is.reads)
+		return true, d.drop(ctx, is.reads)
 	}
 	if successor != "" {
-		return d.promote(ctx, made.names, successor)
+		return true, d.promote(ctx, made.names, successor)
 	}
-	return nil
+	return changed, nil
 }
+
+// read are the objects that were, by their kind and name.
+func (v view) read(more *corev1.Secret) map[string]client.Object {
+	all := map[string]client.Object{}
+	if v.object != nil {
+		all[kindAndName(v.object)] = v.object
+	}
+	for _, s := range []*corev1.Service{v.write, v.reads} {
+		if s != nil {
+			all[kindAndName(s)] = s
+		}
+	}
+	if more != nil {
+		all[kindAndName(more)] = more
+	}
+	return all
+}
+
+func kindAndName(o client.Object) string { return fmt.Sprintf("%T %s", o, o.GetName()) }
 
 // desire decides on an image, and on the size of the volumes.
 func (d *Driver) desire(ctx context.Context, want platform.Wanted, is view) (desired, error) {
@@ -126,7 +160,7 @@ func (d *Driver) desire(ctx context.Context, want platform.Wanted, is view) (des
 
 // drop removes an object, if it is still there.
 func (d *Driver) drop(ctx context.Context, o client.Object) error {
-	if err := client.IgnoreNotFound(d.live.Delete(ctx, o)); err != nil {
+	if err := unlessGone(d.live.Delete(ctx, o)); err != nil {
 		return fmt.Errorf("remove %s: %w", o.GetName(), err)
 	}
 	failpoint.Here("kubernetes: after removing " + o.GetName())
@@ -143,5 +177,6 @@ func (p *permanentError) Unwrap() error { return p.problem }
 // isPermanent tells of what people have to do something about: fields that somebody else has changed, quotas, rights that
 // are missing, definitions that aren't there or have no such field.
 func isPermanent(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)
+	return apierrors.IsConflict(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) ||
+		isUndeclared(err)
 }

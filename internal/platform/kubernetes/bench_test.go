@@ -124,6 +124,9 @@ func (b *bench) open(t *testing.T) *kubernetes.Driver {
 	return d
 }
 
+// way is the name of the way in to a cluster, and object that of the operator's object of its first generation.
+func way(id cluster.ID) string { return fmt.Sprintf("db-%d", id) }
+
 func object(id cluster.ID) string { return fmt.Sprintf("db-%d-g1", id) }
 
 // login goes the way of a customer: past the load balancer, which only lets its ranges in, to the server.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/cluster"
 	"steward/internal/failpoint"
@@ -139,14 +140,18 @@ func (d *Driver) Remove(ctx context.Context, want cluster.Cluster) error {
 func (d *Driver) remove(ctx context.Context, c cluster.Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
-	for {
-		left, err := d.leftovers(ctx, c.ID)
+	for chosen := []client.ListOption{of(c.ID), fromMemory}; ; {
+		left, err := d.leftovers(ctx, chosen...)
 		if err != nil {
 			return err
 		}
-		if len(left) == 0 {
+		if len(left) == 0 && len(chosen) == 1 {
 			d.forget(c.ID)
 			return nil
+		}
+		if len(left) == 0 { // as the API server saw it last: what it keeps decides
+			chosen = chosen[:1]
+			continue
 		}
 		for _, o := range left {
 			if object, ok := o.(*cnpg.Cluster); ok && foreign(object, c) {

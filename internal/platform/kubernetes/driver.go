@@ -130,7 +130,7 @@ func (d *Driver) watch(ctx context.Context, scheme *runtime.Scheme) error {
 	d.seen, err = cache.New(d.o.Config, cache.Options{
 		Scheme: scheme, DefaultNamespaces: map[string]cache.Config{d.o.Namespace: {}},
 		DefaultLabelSelector: labels.NewSelector().Add(*ours), DefaultUnsafeDisableDeepCopy: new(true),
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultTransform: stripped,
 	})
 	if err != nil {
 		return fmt.Errorf("prepare to watch: %w", err)

@@ -25,6 +25,9 @@ import (
 // triedWith is the minor version of the operator that tests play, and whose definitions ours were compared with.
 const triedWith = "1.30"
 
+// installCommand installs the operator with its definitions.
+const installCommand = "kubectl apply --server-side -f cnpg-" + triedWith + ".x.yaml (its releases have the file)"
+
 // Examined is what was found of a place that databases are to be in.
 type Examined struct {
 	// Version is the API server's, and Operator that of CloudNativePG; "" where steward may not look for it.
@@ -118,7 +121,7 @@ func (e *examination) images(ctx context.Context) (image, series string) {
 	edit := fmt.Sprintf("kubectl edit imagecatalogs.%s -n %s %s", cnpg.GroupVersion.Group, e.o.Namespace, e.o.ImageCatalog)
 	switch {
 	case meta.IsNoMatchError(err):
-		e.miss("CloudNativePG isn't installed: its definition of ImageCatalog is missing", "kubectl apply --server-side -f cnpg-"+triedWith+".x.yaml (its releases have the file)")
+		e.miss("CloudNativePG isn't installed: its definition of ImageCatalog is missing", installCommand)
 	case apierrors.IsNotFound(err):
 		e.miss(fmt.Sprintf("the image catalog %s isn't in the namespace %s", e.o.ImageCatalog, e.o.Namespace), "kubectl apply -n "+e.o.Namespace+" -f deploy/kubernetes/images.yaml")
 	case err != nil:
@@ -157,7 +160,12 @@ func (e *examination) tryObject(ctx context.Context, image, series string) {
 		return
 	}
 	command := "kubectl get pods -A -l app.kubernetes.io/name=cloudnative-pg"
-	if apierrors.IsNotFound(err) {
+	switch {
+	case isUndefined(err):
+		command = installCommand
+	case isUndeclared(err):
+		command = "kubectl explain --recursive clusters." + cnpg.GroupVersion.Group + ".spec"
+	case apierrors.IsNotFound(err):
 		command = "kubectl create namespace " + e.o.Namespace
 	}
 	e.miss(fmt.Sprintf("a database's object would be refused: %v", err), command)

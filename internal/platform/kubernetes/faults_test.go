@@ -178,8 +178,8 @@ func (b *bench) writtenOnce(t *testing.T, want platform.Wanted) {
 	if n := writes.Load(); n > 0 {
 		t.Errorf("%d writes", n)
 	}
-	changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db-201-root", Namespace: b.namespace}}
-	gone := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "db-201", Namespace: b.namespace}}
+	changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: way(want.ID) + "-root", Namespace: b.namespace}}
+	gone := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: way(want.ID), Namespace: b.namespace}}
 	unlabel := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"cnpg.io/reload":null}}}`))
 	if err := errors.Join(b.c.Delete(t.Context(), gone), b.c.Patch(t.Context(), changed, unlabel)); err != nil {
 		t.Fatal(err)
@@ -250,6 +250,29 @@ func (b *bench) conflict(t *testing.T, d *kubernetes.Driver, want *platform.Want
 		t.Fatal(err)
 	}
 	settle(t, d, want) // both have the same: there is nothing to argue about
+	b.takeOver(t, d, want, write)
+}
+
+// takeOver: who may change an object can have steward take back what somebody else has changed, by the command that is told, and for that once.
+func (b *bench) takeOver(t *testing.T, d *kubernetes.Driver, want *platform.Wanted, write func(stopDelay int64) error) {
+	ask := "kubectl annotate cluster.postgresql.cnpg.io -n " + b.namespace + " " + object(want.ID) + " steward/take-over=yes"
+	for round := range 2 {
+		if err := write(8); err != nil {
+			t.Fatal(err)
+		}
+		b.told(t, d, *want, "somebody", "stopDelay", ask)
+		if c := b.get(t, want.ID); c.Spec.StopDelay != 8 {
+			t.Errorf("round %d: it was taken over unasked: %d", round, c.Spec.StopDelay)
+		}
+		asked := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"steward/take-over":"yes"}}}`))
+		if err := b.c.Patch(t.Context(), b.get(t, want.ID), asked, client.FieldOwner("kubectl-annotate")); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, d, want)
+		if c := b.get(t, want.ID); c.Spec.StopDelay != 60 || c.Annotations["steward/take-over"] != "" {
+			t.Errorf("round %d: it wasn't taken over for once: %d, %v", round, c.Spec.StopDelay, c.Annotations)
+		}
+	}
 }
 
 // quota: what the API server refuses is told, and made as soon as it no longer does.

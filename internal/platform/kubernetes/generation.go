@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -64,27 +63,26 @@ func timelinesOf(c *cnpg.Cluster) timelines {
 func (t timelines) String() string { return fmt.Sprintf("%d/%d", t.timeline, t.failovers) }
 
 // current are the names of the generation that counts: the one that customers are led to. Where nothing leads to any, it is the newest that
-// is neither unfinished nor aside.
-func (d *Driver) current(ctx context.Context, from client.Reader, id cluster.ID) (names, error) {
-	n := d.names(id)
-	way := &corev1.Service{}
-	err := from.Get(ctx, n.key(n.base()), way)
+// is neither unfinished nor aside. way is what leads to it; nil for nothing.
+func (d *Driver) current(ctx context.Context, from client.Reader, id cluster.ID) (n names, way *corev1.Service, err error) {
+	n, way = d.names(id), &corev1.Service{}
+	err = from.Get(ctx, n.key(n.base()), way)
 	if err == nil {
 		if g, err := strconv.Atoi(way.Labels[generationLabel]); err == nil {
 			n.generation = g
 		}
-		return n, nil
+		return n, way, nil
 	}
-	if !apierrors.IsNotFound(err) {
-		return n, fmt.Errorf("read %s: %w", n.base(), err)
+	if !isGone(err) {
+		return n, nil, fmt.Errorf("read %s: %w", n.base(), err)
 	}
-	all, err := d.objects(ctx, from, id)
+	all, err := d.objects(ctx, from, id, fromMemory) // for each database that is new
 	for _, c := range all {
 		if c.Annotations[unfinishedAnnotation] == "" && c.Annotations[asideAnnotation] == "" {
 			n.generation = max(n.generation, generationOf(&c))
 		}
 	}
-	return n, err
+	return n, nil, err
 }
 
 func generationOf(o client.Object) int {
@@ -93,9 +91,10 @@ func generationOf(o client.Object) int {
 }
 
 // objects are the operator's objects of a cluster, oldest generation first.
-func (d *Driver) objects(ctx context.Context, from client.Reader, id cluster.ID) ([]cnpg.Cluster, error) {
+func (d *Driver) objects(ctx context.Context, from client.Reader, id cluster.ID, how ...client.ListOption) ([]cnpg.Cluster, error) {
 	var all cnpg.ClusterList
-	err := from.List(ctx, &all, client.InNamespace(d.o.Namespace), client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(id), 10)})
+	options := append(how, client.InNamespace(d.o.Namespace), client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(id), 10)})
+	err := from.List(ctx, &all, options...)
 	if err != nil {
 		return nil, fmt.Errorf("list generations: %w", err)
 	}
@@ -104,7 +103,7 @@ func (d *Driver) objects(ctx context.Context, from client.Reader, id cluster.ID)
 
 // nextGeneration is one of which nothing is there.
 func (d *Driver) nextGeneration(ctx context.Context, id cluster.ID) (int, error) {
-	left, err := d.leftovers(ctx, id)
+	left, err := d.leftovers(ctx, of(id))
 	next := 0
 	for _, o := range left {
 		next = max(next, generationOf(o))
@@ -161,7 +160,7 @@ func ours(c *cnpg.Cluster) *cnpg.Cluster {
 		}
 	}
 	for name, value := range c.Annotations { // but for the digest: what follows isn't what was written last
-		if strings.HasPrefix(name, "steward/") && name != wroteAnnotation || name == cnpg.HibernationAnnotation || name == cnpg.RestartAnnotation {
+		if strings.HasPrefix(name, "steward/") && name != wroteAnnotation && name != takeOverAnnotation || name == cnpg.HibernationAnnotation || name == cnpg.RestartAnnotation {
 			mine.Annotations[name] = value
 		}
 	}
@@ -283,7 +282,7 @@ func (d *Driver) dropExpired(ctx context.Context, there []client.Object) error {
 			expired = expired || now.Sub(since) > backup.SetAside
 		}
 		id, _ := idOf(c)
-		if is, err := d.current(ctx, d.seen, id); !expired || err != nil || is.cluster() == c.Name {
+		if is, _, err := d.current(ctx, d.seen, id); !expired || err != nil || is.cluster() == c.Name {
 			errs = append(errs, err)
 			continue
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -89,7 +88,7 @@ func (d *Driver) beginBackup(ctx context.Context, v view, id backup.ID, from clu
 		there := &cnpg.Backup{}
 		err := d.live.Get(ctx, client.ObjectKeyFromObject(wanted), there)
 		switch {
-		case apierrors.IsNotFound(err):
+		case isGone(err):
 			return write(ctx, d.live, wanted)
 		case err != nil:
 			return fmt.Errorf("read %s: %w", wanted.Name, err)
@@ -178,7 +177,7 @@ func (d *Driver) DropBackup(ctx context.Context, of cluster.Cluster, id backup.I
 	n := d.names(of.ID)
 	there := &cnpg.Backup{}
 	err := d.live.Get(ctx, n.key(n.backup(id)), there)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if unlessGone(err) != nil {
 		return fmt.Errorf("read %s: %w", n.backup(id), err)
 	}
 	if ref != "" {

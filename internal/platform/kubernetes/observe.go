@@ -16,6 +16,9 @@ import (
 	"steward/internal/platform/kubernetes/cnpg"
 )
 
+// readOnlyParameter is the setting by which a server takes no writes.
+const readOnlyParameter = "default_transaction_read_only"
+
 // Observe implements platform.Applier.
 func (d *Driver) Observe(ctx context.Context, id cluster.ID) (platform.Observed, error) {
 	v, err := d.look(ctx, d.seen, id)
@@ -25,16 +28,34 @@ func (d *Driver) Observe(ctx context.Context, id cluster.ID) (platform.Observed,
 	if v.object == nil {
 		return platform.Observed{}, nil
 	}
-	return v.judge(d.ask(ctx, v)), nil
+	return d.judge(ctx, v), nil
+}
+
+// judge asks the servers and says what all that there is means. Whoever wrote down when something was may have a clock that is ahead: nothing is told that
+// has yet to happen.
+func (d *Driver) judge(ctx context.Context, v view) platform.Observed {
+	seen := v.judge(d.ask(ctx, v))
+	now := d.o.Now()
+	seen.LastFailover = earlier(seen.LastFailover, now)
+	for i := range seen.Nodes {
+		seen.Nodes[i].Started = earlier(seen.Nodes[i].Started, now)
+	}
+	return seen
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // settle looks at what the API server has now, and at whether every server has read what was last written.
-func (d *Driver) settle(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
-	v, err := d.look(ctx, d.live, want.ID)
-	if err != nil || v.object == nil {
-		return platform.Observed{}, err
+func (d *Driver) settle(ctx context.Context, want platform.Wanted, v view) (platform.Observed, error) {
+	if v.object == nil {
+		return platform.Observed{}, nil
 	}
-	seen := v.judge(d.ask(ctx, v))
+	seen := d.judge(ctx, v)
 	if !seen.Settled || seen.Suspended {
 		return seen, nil
 	}
@@ -94,7 +115,7 @@ func (v view) judge(asked map[string]probe) platform.Observed {
 	c := v.object
 	seen := platform.Observed{
 		Exists: true, Closed: v.closed(), Hosts: v.hosts(), Members: map[string]string{}, Installation: c.Spec.ImageName,
-		ReadOnly: c.Spec.PostgreSQL.Parameters["default_transaction_read_only"] == "on",
+		ReadOnly: c.Spec.PostgreSQL.Parameters[readOnlyParameter] == "on",
 	}
 	primary, replicas := v.nodes(asked)
 	seen.Nodes = replicas

@@ -20,10 +20,19 @@ const offerFresh = 15 * time.Second
 // askTime bounds a single question to the API server.
 const askTime = 5 * time.Second
 
-// Check asks the API server for what is offered; the error says that it can't be reached, or doesn't let us.
+// Check asks the API server for what is offered, and whether it has the operator's kind; the error says that it can't be reached, doesn't let us, or
+// knows nothing of the operator.
 func (d *Driver) Check(ctx context.Context) error {
-	_, err := d.images(ctx)
-	return err
+	if _, err := d.images(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	// One that there is none of: to list them takes an API server long when there are many.
+	if err := unlessGone(d.live.Get(ctx, client.ObjectKey{Namespace: d.o.Namespace, Name: claimName}, &cnpg.Cluster{})); err != nil {
+		return fmt.Errorf("ask for a database's object: %w", explained(err))
+	}
+	return nil
 }
 
 // Abilities are what databases in this region can have done to them; the rest isn't built.
@@ -53,7 +62,7 @@ func (d *Driver) images(ctx context.Context) ([]cnpg.CatalogImage, error) {
 	defer cancel()
 	found := &cnpg.ImageCatalog{}
 	if err := d.live.Get(ctx, client.ObjectKey{Namespace: d.o.Namespace, Name: d.o.ImageCatalog}, found); err != nil {
-		return nil, fmt.Errorf("read the image catalog %s: %w", d.o.ImageCatalog, err)
+		return nil, fmt.Errorf("read the image catalog %s: %w", d.o.ImageCatalog, explained(err))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

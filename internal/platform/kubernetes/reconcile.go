@@ -23,14 +23,16 @@ func kinds() []client.ObjectList {
 	}
 }
 
-// leftovers are all objects of a cluster, or, without an id, those of all.
-func (d *Driver) leftovers(ctx context.Context, ids ...cluster.ID) ([]client.Object, error) {
+// of chooses the objects of a cluster.
+func of(id cluster.ID) client.ListOption {
+	return client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(id), 10)}
+}
+
+// leftovers are all objects that are chosen, of all clusters without options.
+func (d *Driver) leftovers(ctx context.Context, chosen ...client.ListOption) ([]client.Object, error) {
 	var all []client.Object
 	for _, list := range kinds() {
-		options := []client.ListOption{client.InNamespace(d.o.Namespace), client.HasLabels{clusterLabel}}
-		for _, id := range ids {
-			options = append(options, client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(id), 10)})
-		}
+		options := append([]client.ListOption{client.InNamespace(d.o.Namespace), client.HasLabels{clusterLabel}}, chosen...)
 		if err := d.live.List(ctx, list, options...); err != nil {
 			return nil, fmt.Errorf("list what there is: %w", err)
 		}

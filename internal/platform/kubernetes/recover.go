@@ -128,7 +128,11 @@ func (d *Driver) makeOf(ctx context.Context, made *desired, is view, from platfo
 	if err != nil {
 		return err
 	}
-	secrets, err := d.secrets(ctx, *made, is, true)
+	kept, err := d.tlsSecret(ctx, made.names)
+	if err != nil {
+		return err
+	}
+	secrets, err := d.secrets(ctx, *made, is, kept, true)
 	if err != nil {
 		return err
 	}
@@ -464,7 +468,7 @@ func (d *Driver) removeScratch(ctx context.Context, n names) error {
 	gone.Name, gone.Namespace = n.cluster(), n.namespace
 	for {
 		err := d.live.Delete(ctx, gone)
-		if client.IgnoreNotFound(err) != nil {
+		if unlessGone(err) != nil {
 			return fmt.Errorf("remove %s: %w", gone.Name, err)
 		}
 		if err != nil {

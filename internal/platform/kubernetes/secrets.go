@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/cluster"
@@ -14,8 +13,21 @@ import (
 	"steward/internal/platform"
 )
 
-// secrets are the objects with a cluster's: what its server is told at its birth only as long as it isn't born.
-func (d *Driver) secrets(ctx context.Context, made desired, is view, born bool) ([]client.Object, error) {
+// tlsSecret is the one with the certificate, as it is; nil while there is none.
+func (d *Driver) tlsSecret(ctx context.Context, n names) (*corev1.Secret, error) {
+	kept := &corev1.Secret{}
+	err := d.live.Get(ctx, n.key(n.tls()), kept)
+	if isGone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate: %w", explained(err))
+	}
+	return kept, nil
+}
+
+// secrets are the objects with a cluster's: what its server is told at its birth only as long as it isn't born. kept has the certificate that there is.
+func (d *Driver) secrets(ctx context.Context, made desired, is view, kept *corev1.Secret, born bool) ([]client.Object, error) {
 	k, err := d.keys(ctx, made.id)
 	if err != nil {
 		return nil, err
@@ -24,7 +36,7 @@ func (d *Driver) secrets(ctx context.Context, made desired, is view, born bool) 
 	if err != nil {
 		return nil, fmt.Errorf("secret %s: %w", platform.RootPassword, err)
 	}
-	cert, key, err := d.certificate(ctx, made, is, k)
+	cert, key, err := d.certificate(made, is, k, kept)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +61,7 @@ func (d *Driver) secrets(ctx context.Context, made desired, is view, born bool) 
 }
 
 // certificate is the one that there is, unless it doesn't have the names or has to be renewed.
-func (d *Driver) certificate(ctx context.Context, made desired, is view, k keys) (cert, key []byte, err error) {
+func (d *Driver) certificate(made desired, is view, k keys, kept *corev1.Secret) (cert, key []byte, err error) {
 	names, addresses := []string{made.host(), made.names.reads() + "." + made.namespace + ".svc"}, []netip.Addr(nil)
 	for _, host := range []string{address(is.write), address(is.reads)} {
 		if ip, err := netip.ParseAddr(host); err == nil {
@@ -59,13 +71,10 @@ func (d *Driver) certificate(ctx context.Context, made desired, is view, k keys)
 		}
 	}
 	now := d.o.Now()
-	var kept corev1.Secret
-	err = d.live.Get(ctx, made.key(made.tls()), &kept)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, nil, fmt.Errorf("read the certificate: %w", err)
+	if kept != nil {
+		cert, key = kept.Data[corev1.TLSCertKey], kept.Data[corev1.TLSPrivateKeyKey]
 	}
-	cert, key = kept.Data[corev1.TLSCertKey], kept.Data[corev1.TLSPrivateKeyKey]
-	if err != nil || !pki.Covers(k.ca, cert, names, addresses, now) || made.want.Patch && pki.NeedsRenewal(cert, now) {
+	if kept == nil || !pki.Covers(k.ca, cert, names, addresses, now) || made.want.Patch && pki.NeedsRenewal(cert, now) {
 		if cert, key, err = pki.Issue(k.ca, k.caKey, names, addresses, now); err != nil {
 			return nil, nil, err
 		}
@@ -94,7 +103,7 @@ func (d *Driver) knownCertificate(ctx context.Context, v view) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	var kept corev1.Secret
-	if err := client.IgnoreNotFound(d.live.Get(ctx, v.key(v.tls()), &kept)); err != nil {
+	if err := unlessGone(d.live.Get(ctx, v.key(v.tls()), &kept)); err != nil {
 		return nil, fmt.Errorf("cluster %d: read the certificate: %w", v.id, err)
 	}
 	d.rememberCertificate(v.id, kept.Data[corev1.TLSCertKey])

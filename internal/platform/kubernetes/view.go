@@ -10,8 +10,8 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/cluster"
@@ -29,35 +29,46 @@ type view struct {
 
 // look reads a cluster's objects: from the API server, or what was watched of it. Of several generations it is the one that counts.
 func (d *Driver) look(ctx context.Context, from client.Reader, id cluster.ID) (view, error) {
-	n, err := d.current(ctx, from, id)
+	n, way, err := d.current(ctx, from, id)
 	if err != nil {
 		return view{names: n}, err
 	}
-	return d.lookAt(ctx, from, n)
+	return d.lookBehind(ctx, from, n, way)
 }
 
 // lookAt reads the objects of a generation, or of a scratch server.
 func (d *Driver) lookAt(ctx context.Context, from client.Reader, n names) (view, error) {
-	v := view{names: n}
+	way := &corev1.Service{}
+	err := from.Get(ctx, n.key(n.base()), way)
+	if isGone(err) {
+		way, err = nil, nil
+	}
+	if err != nil {
+		return view{names: n}, fmt.Errorf("read %s: %w", n.base(), err)
+	}
+	return d.lookBehind(ctx, from, n, way)
+}
+
+// lookBehind reads what is behind the way in. Pods are those that the API server has in its memory: to look through all that it keeps, for the few that are a
+// cluster's, takes it as long as there are many.
+func (d *Driver) lookBehind(ctx context.Context, from client.Reader, n names, way *corev1.Service) (view, error) {
+	v := view{names: n, write: way}
 	var err error
 	get := func(name string, into client.Object) bool {
 		failed := from.Get(ctx, v.key(name), into)
-		if failed != nil && !apierrors.IsNotFound(failed) {
-			err = errors.Join(err, fmt.Errorf("read %s: %w", name, failed))
+		if unlessGone(failed) != nil {
+			err = errors.Join(err, fmt.Errorf("read %s: %w", name, explained(failed)))
 		}
 		return failed == nil
 	}
 	if object := (&cnpg.Cluster{}); get(v.cluster(), object) {
 		v.object = object
 	}
-	if write := (&corev1.Service{}); get(v.base(), write) {
-		v.write = write
-	}
 	if reads := (&corev1.Service{}); get(v.names.reads(), reads) {
 		v.reads = reads
 	}
 	var pods corev1.PodList
-	failed := from.List(ctx, &pods, client.InNamespace(v.namespace), client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(n.id), 10)})
+	failed := from.List(ctx, &pods, client.InNamespace(v.namespace), client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(n.id), 10)}, fromMemory)
 	if failed != nil {
 		err = errors.Join(err, fmt.Errorf("list Pods: %w", failed))
 	}
@@ -68,6 +79,9 @@ func (d *Driver) lookAt(ctx context.Context, from client.Reader, n names) (view,
 	}
 	return v, err
 }
+
+// fromMemory has an API server answer by what it saw last.
+var fromMemory = &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}
 
 // hosts are the addresses that customers connect to; empty while the load balancer hasn't given any.
 func (v view) hosts() cluster.Hosts {

@@ -181,7 +181,7 @@ func (op *Operator) back(ctx context.Context, b *cnpg.Backup) error {
 		return nil
 	}
 	if b.Status.Phase != cnpg.PhaseStarted {
-		b.Status.Phase, b.Status.StartedAt = cnpg.PhaseStarted, new(metav1.Now())
+		b.Status.Phase, b.Status.StartedAt = cnpg.PhaseStarted, new(metav1.NewTime(op.now()))
 		return nil
 	}
 	switch f := op.faults; {
@@ -260,7 +260,7 @@ func (op *Operator) copyOut(ctx context.Context, b *cnpg.Backup, from *instance,
 	if err := store.Bucket.WriteAll(ctx, store.Prefix+path.Join(folder, "backup.info"), []byte(info.String()), nil); err != nil {
 		return err
 	}
-	b.Status.Phase, b.Status.StoppedAt = cnpg.PhaseCompleted, new(metav1.Now())
+	b.Status.Phase, b.Status.StoppedAt = cnpg.PhaseCompleted, new(metav1.NewTime(op.now()))
 	b.Status.BackupID, b.Status.BeginWAL, b.Status.EndWAL = id, begin, end
 	return nil
 }
@@ -361,7 +361,7 @@ func (op *Operator) recover(ctx context.Context, all *instances, c *cnpg.Cluster
 		return errors.Join(err, os.RemoveAll(i.dir), op.failJob(ctx, all, c))
 	}
 	all.last++
-	all.primary, all.changed = serialOf(i.name), time.Now()
+	all.primary, all.changed = serialOf(i.name), op.now()
 	return nil
 }
 

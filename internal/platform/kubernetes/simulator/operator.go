@@ -56,6 +56,9 @@ type Operator struct {
 	unplugged bool
 	// taken are the backups that are being taken, by name.
 	taken map[string]*taking
+	// version is that of the operator, and skew how far its clock and that of Pods' machines are ahead.
+	version string
+	skew    time.Duration
 }
 
 // instances are those of a cluster, by their serial number.
@@ -85,7 +88,7 @@ type instance struct {
 // Start starts the operator, which ends with the test, and so do its servers.
 func Start(t testing.TB, o Options) *Operator {
 	t.Helper()
-	op := &Operator{o: o, t: t, dir: testdir.New(t, "steward-cnpg-"), clusters: map[string]*instances{}, lag: 2, taken: map[string]*taking{}}
+	op := &Operator{o: o, t: t, dir: testdir.New(t, "steward-cnpg-"), clusters: map[string]*instances{}, lag: 2, taken: map[string]*taking{}, version: "1.30.0"}
 	if err := op.machine(); err != nil {
 		t.Fatalf("a machine for Pods: %v", err)
 	}
@@ -337,7 +340,7 @@ func (op *Operator) first(ctx context.Context, all *instances, c *cnpg.Cluster, 
 		return err
 	}
 	i.reload()
-	all.primary, all.changed = serialOf(i.name), time.Now()
+	all.primary, all.changed = serialOf(i.name), op.now()
 	return nil
 }
 
@@ -508,7 +511,7 @@ func (op *Operator) LosePrimary(cluster string) {
 	if err := op.o.Client.Patch(ctx, next.pod, labelled(cnpg.RoleLabel, cnpg.PrimaryRole)); err != nil {
 		op.t.Errorf("lead to the new primary: %v", err)
 	}
-	all.changed = time.Now()
+	all.changed = op.now()
 	all.timeline++
 }
 

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,7 +85,7 @@ func (op *Operator) createPod(ctx context.Context, all *instances, i *instance, 
 	i.pod = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: i.name, Namespace: c.Namespace, Labels: op.labels(c, map[string]string{cnpg.RoleLabel: role, cnpg.PodRoleLabel: cnpg.InstanceRole}),
-			Annotations: map[string]string{cnpg.RestartAnnotation: c.Annotations[cnpg.RestartAnnotation]},
+			Annotations: map[string]string{cnpg.RestartAnnotation: c.Annotations[cnpg.RestartAnnotation], versionAnnotation: op.version},
 		},
 		Spec: corev1.PodSpec{
 			NodeName:                      op.node,
@@ -114,14 +113,14 @@ func (op *Operator) say(ctx context.Context, i *instance, ready bool) {
 		condition = corev1.ConditionTrue
 	}
 	if i.running() {
-		state = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now())}}
+		state = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(op.now())}}
 		if was := i.pod.Status.ContainerStatuses; len(was) > 0 && was[0].State.Running != nil {
 			state.Running.StartedAt = was[0].State.Running.StartedAt
 		}
 	}
 	i.pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: i.ip, PodIPs: []corev1.PodIP{{IP: i.ip}},
-		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: condition, LastTransitionTime: metav1.Now()}},
+		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: condition, LastTransitionTime: metav1.NewTime(op.now())}},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: cnpg.Container, Ready: ready, RestartCount: restarts, State: state, Image: i.pod.Spec.Containers[0].Image}},
 	}
 	if err := op.o.Client.Status().Update(ctx, i.pod); err != nil {
@@ -137,9 +136,12 @@ func (op *Operator) deletePod(ctx context.Context, i *instance) {
 	i.pod, i.ready = nil, false
 }
 
-// outdated reports whether a Pod isn't as the cluster's object has it.
-func outdated(i *instance, c *cnpg.Cluster) bool {
+// outdated reports whether a Pod isn't as the cluster's object has it, or was made by another version of the operator, whose program is in it.
+func (op *Operator) outdated(i *instance, c *cnpg.Cluster) bool {
 	is := i.pod.Spec.Containers[0]
+	if i.pod.Annotations[versionAnnotation] != op.version {
+		return true
+	}
 	if asked, ok := c.Annotations[cnpg.RestartAnnotation]; ok && i.pod.Annotations[cnpg.RestartAnnotation] != asked {
 		return true
 	}
@@ -151,7 +153,7 @@ func outdated(i *instance, c *cnpg.Cluster) bool {
 func (op *Operator) roll(ctx context.Context, all *instances, c *cnpg.Cluster) error {
 	due := slices.DeleteFunc(slices.Sorted(maps.Keys(all.all)), func(serial int) bool {
 		i := all.all[serial]
-		return i.pod == nil || !outdated(i, c)
+		return i.pod == nil || !op.outdated(i, c)
 	})
 	if len(due) == 0 {
 		all.waits = 0
@@ -205,7 +207,7 @@ func (op *Operator) promote(ctx context.Context, all *instances, serial int) err
 	if err := op.o.Client.Patch(ctx, next.pod, labelled(cnpg.RoleLabel, cnpg.PrimaryRole)); err != nil {
 		return err
 	}
-	all.primary, all.changed = serial, time.Now()
+	all.primary, all.changed = serial, op.now()
 	all.timeline++
 	return nil
 }
