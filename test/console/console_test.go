@@ -58,6 +58,7 @@ func TestConsole(t *testing.T) {
 		{"two tabs see each other", tabs},
 		{"nothing stored becomes a script", stored},
 		{"backups", backups},
+		{"the last proven backup", proven},
 		{"settings", settings},
 		{"services, issues and contacts", managed},
 		{"users, tokens and log-ins", people},

@@ -134,6 +134,7 @@ export type AnyDatabaseView = {
   id: number;
   instance_uri: string;
   label: string;
+  last_proven_backup: string | null;
   members: Record<string, "primary" | "failover">;
   oldest_restore_time: string | null;
   platform: "rdbms-default";
@@ -445,6 +446,7 @@ export type DatabaseView = {
   hosts: HostsView;
   id: number;
   label: string;
+  last_proven_backup: string | null;
   members: Record<string, "primary" | "failover">;
   newest_restore_time: string | null;
   oldest_restore_time: string | null;

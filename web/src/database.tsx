@@ -103,6 +103,7 @@ function Overview({ db, path, reader }: Props) {
               [T.databases.region, db.region],
               [T.database.created, <Time at={db.created} />],
               [T.database.restorable, db.oldest_restore_time ? <Time at={db.oldest_restore_time} relative /> : T.database.noBackup],
+              [T.databases.proven, db.last_proven_backup ? <Time at={db.last_proven_backup} relative /> : T.databases.unproven],
             ]}
           />
         </Card>

@@ -126,7 +126,7 @@ export const T = {
   databases: {
     title: "Databases", create: "Create a database", filter: "Filter", keys: "Keys: / to filter, j and k to move, Enter to open.",
     none: "You have no database yet.", noMatch: "No database matches.",
-    label: "Label", status: "State", engine: "Engine", plan: "Plan", nodes: "Nodes", disk: "Disk", restorable: "Restorable since", region: "Region", diskOf: (label: string) => `Disk of ${label} in use`,
+    label: "Label", status: "State", engine: "Engine", plan: "Plan", nodes: "Nodes", disk: "Disk", restorable: "Restorable since", proven: "Last proven backup", unproven: "None yet", region: "Region", diskOf: (label: string) => `Disk of ${label} in use`,
   },
   create: {
     title: "Create a database", mayNot: "Your user may not create databases. An unrestricted user of your account can give you the right.", what: "What it is", label: "Label", labelHint: "3 to 32 letters, digits, - and _; unique among your databases.",
