@@ -103,6 +103,7 @@ type databaseView struct {
 	OldestRestore   *string           `json:"oldest_restore_time" format:"date-time" doc:"When the oldest complete backup began; null without any."`
 	NewestRestore   *string           `json:"newest_restore_time" format:"date-time" doc:"The newest moment that can be restored: when the newest backup began or, where the operator archives continuously, a minute or two ago; null without a backup. restore-windows has all."`
 	ProvenBackup    *string           `json:"last_proven_backup" format:"date-time" doc:"When the newest backup began that was tried out and proven to restore; null without any."`
+	BackupProblem   *string           `json:"backup_problem" enum:"failed,unproven" doc:"failed: the newest backup that has ended failed, or was tried out and doesn't restore. unproven: the newest one that can be relied on is older than the alert backup-missing lets it be. null: neither."`
 	Protected       bool              `json:"deletion_protection" doc:"It can't be deleted before this is false."`
 	Autoscale       autoscaleView     `json:"autoscale"`
 	AutoSuspend     autoSuspendView   `json:"auto_suspend"`
@@ -174,6 +175,7 @@ func showFork(f *cluster.Fork) *forkView {
 // them have.
 type anyDatabaseView struct {
 	AllowList       []string          `json:"allow_list" nullable:"false"`
+	BackupProblem   *string           `json:"backup_problem" enum:"failed,unproven" doc:"failed: the newest backup that has ended failed, or was tried out and doesn't restore. unproven: the newest one that can be relied on is older than the alert backup-missing lets it be. null: neither."`
 	ClusterSize     int               `json:"cluster_size" enum:"1,3"`
 	Created         string            `json:"created" format:"date-time"`
 	Encrypted       bool              `json:"encrypted"`
@@ -239,7 +241,8 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 		ReadOnly: c.ReadOnly, Replication: string(c.Replication), Commit: string(c.Commit),
 		Fork: showFork(c.Fork), OldestRestore: optionalTime(c.OldestBackup),
 		NewestRestore: optionalTime(a.Control.Clusters.NewestRestore(c)), ProvenBackup: optionalTime(c.ProvenBackup),
-		Protected: c.Protected, AllowNotes: map[string]string{},
+		BackupProblem: textOrNull(string(a.Control.Clusters.BackupProblem(c))),
+		Protected:     c.Protected, AllowNotes: map[string]string{},
 		Autoscale:   autoscaleView{c.Autoscale.Enabled, c.Autoscale.OrDefault().Percent, textOrNull(c.Autoscale.Max)},
 		AutoSuspend: autoSuspendView{c.AutoSuspend}, Sleeping: c.SleepingSince != nil, SleepingSince: optionalTime(c.SleepingSince),
 	}
@@ -264,7 +267,7 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 func (a *API) showAnyDatabase(c cluster.Cluster) anyDatabaseView {
 	v := a.showDatabase(c)
 	return anyDatabaseView{
-		AllowList: v.AllowList, ClusterSize: v.ClusterSize, Created: v.Created, Encrypted: v.Encrypted, Engine: v.Engine, Fork: v.Fork,
+		AllowList: v.AllowList, BackupProblem: v.BackupProblem, ClusterSize: v.ClusterSize, Created: v.Created, Encrypted: v.Encrypted, Engine: v.Engine, Fork: v.Fork,
 		Hosts: v.Hosts, ID: v.ID, InstanceURI: instanceURI(c.Engine, c.ID), Label: v.Label, Members: v.Members, OldestRestore: v.OldestRestore, ProvenBackup: v.ProvenBackup,
 		Platform: v.Platform, Port: v.Port, PrivateNetwork: v.PrivateNetwork, Region: v.Region, SSLConnection: v.SSLConnection, Status: v.Status,
 		TotalDiskSizeGB: v.TotalDiskSizeGB, Type: v.Type, Updated: v.Updated, Updates: v.Updates, UsedDiskSizeGB: v.UsedDiskSizeGB, Version: v.Version,

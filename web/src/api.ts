@@ -125,6 +125,7 @@ export type AlertView = {
 
 export type AnyDatabaseView = {
   allow_list: Array<string>;
+  backup_problem: "failed" | "unproven" | null;
   cluster_size: 1 | 3;
   created: string;
   encrypted: boolean;
@@ -435,6 +436,7 @@ export type DatabaseView = {
   allow_list_notes: Record<string, string>;
   auto_suspend: AutoSuspendView;
   autoscale: AutoscaleView;
+  backup_problem: "failed" | "unproven" | null;
   cluster_size: 1 | 3;
   created: string;
   database_name: string;
