@@ -66,6 +66,7 @@ func TestConsole(t *testing.T) {
 		{"what is inside a database", inside},
 		{"connection pools", pooled},
 		{"slow statements and plans", statements},
+		{"a log is read page by page", logPages},
 		{"alert rules and channels", alerts},
 		{"a service is mended", mended},
 		{"restore a moment, and undo it", moments},
