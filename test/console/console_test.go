@@ -250,6 +250,7 @@ func stored(t *testing.T, w *world) {
 		w.do(t, w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`))
 		w.asText(t, path)
 	}
+	inDrawer(t, w)
 	for _, path := range []string{"/console/services", "/console/contacts", "/console/account/tokens", "/console/account/clients", "/console/alerts/channels"} { // they do show it, as text
 		w.do(t, w.visit(path), see(fmt.Sprintf("%.18s", hostile[1])))
 	}
@@ -258,7 +259,7 @@ func stored(t *testing.T, w *world) {
 // asText fails when what is stored has become a part of the page, or its script has run.
 func (w *world) asText(t *testing.T, where string) {
 	t.Helper()
-	if value[bool](t, w.browser, `"pwned" in window || document.querySelectorAll("main script, main img, main iframe, main svg:not(.timeline, .spark)").length > 0`) {
+	if value[bool](t, w.browser, `"pwned" in window || document.querySelectorAll("main script, main img, main iframe, main svg:not(.timeline, .spark), dialog script, dialog img, dialog iframe, dialog svg:not(.timeline)").length > 0`) {
 		t.Errorf("%s ran what was stored", where)
 	}
 }
