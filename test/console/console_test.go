@@ -87,6 +87,7 @@ func TestConsole(t *testing.T) {
 		{"requests from other sites are refused", otherSites},
 		{"what a page may not do", guarded},
 		{"no secret stays behind", secrets},
+		{"no secret is in an address", addresses},
 		{"only the public API is asked", publicOnly},
 		{"secrets ask for the password again", stale},
 		{"the other family's pages", besides},
