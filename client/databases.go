@@ -37,6 +37,10 @@ type Database struct {
 	OldestRestoreTime string `json:"oldest_restore_time"`
 	// NewestRestoreTime is the newest moment that can be restored, "" without a backup.
 	NewestRestoreTime string `json:"newest_restore_time"`
+	// LastProvenBackup is when the newest backup began that was proven to restore, "" without any.
+	LastProvenBackup string `json:"last_proven_backup"`
+	// BackupProblem is failed, unproven or "": what is wrong with its backups.
+	BackupProblem string `json:"backup_problem"`
 	// Updates is the maintenance window.
 	Updates Window `json:"updates"`
 	// EngineConfig are the settings of the server that were chosen.

@@ -135,6 +135,12 @@ func Default(id ID) (Rule, bool) {
 	return Defaults()[id-1], true
 }
 
+// ProvenWithin is how old the newest backup that can be relied on may become: what the rule backup-missing waits for, and for how long it has to find it.
+func ProvenWithin() time.Duration {
+	r := defaults[BackupMissing-1]
+	return time.Duration(r.Criteria[0].Threshold)*time.Second + time.Duration(r.Trigger.Occurrences)*r.Trigger.Polling
+}
+
 func showPercent(v float64) string { return showNumber(v) + " %" }
 
 func showNumber(v float64) string {

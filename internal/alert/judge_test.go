@@ -300,6 +300,15 @@ func TestDefaultsAreByNumber(t *testing.T) {
 	}
 }
 
+// TestProvenWithin: databases are told of by the number that the alert's label has.
+func TestProvenWithin(t *testing.T) {
+	t.Parallel()
+	r, _ := alert.Default(alert.BackupMissing)
+	if want := fmt.Sprintf("%g hours", alert.ProvenWithin().Hours()); !strings.HasSuffix(r.Label, want) {
+		t.Errorf("%q, but %s", r.Label, want)
+	}
+}
+
 // TestDefaultsAreDocumented: the table for people has each, with its severity and thresholds.
 func TestDefaultsAreDocumented(t *testing.T) {
 	t.Parallel()

@@ -102,6 +102,8 @@ type databaseView struct {
 	Fork            *forkView         `json:"fork" doc:"What the database was made from; null for one that began empty."`
 	OldestRestore   *string           `json:"oldest_restore_time" format:"date-time" doc:"When the oldest complete backup began; null without any."`
 	NewestRestore   *string           `json:"newest_restore_time" format:"date-time" doc:"The newest moment that can be restored: when the newest backup began or, where the operator archives continuously, a minute or two ago; null without a backup. restore-windows has all."`
+	ProvenBackup    *string           `json:"last_proven_backup" format:"date-time" doc:"When the newest backup began that was tried out and proven to restore; null without any."`
+	BackupProblem   *string           `json:"backup_problem" enum:"failed,unproven" doc:"failed: the newest backup that has ended failed, or was tried out and doesn't restore. unproven: the newest one that can be relied on is older than the alert backup-missing lets it be. null: neither."`
 	Protected       bool              `json:"deletion_protection" doc:"It can't be deleted before this is false."`
 	Autoscale       autoscaleView     `json:"autoscale"`
 	AutoSuspend     autoSuspendView   `json:"auto_suspend"`
@@ -173,6 +175,7 @@ func showFork(f *cluster.Fork) *forkView {
 // them have.
 type anyDatabaseView struct {
 	AllowList       []string          `json:"allow_list" nullable:"false"`
+	BackupProblem   *string           `json:"backup_problem" enum:"failed,unproven" doc:"failed: the newest backup that has ended failed, or was tried out and doesn't restore. unproven: the newest one that can be relied on is older than the alert backup-missing lets it be. null: neither."`
 	ClusterSize     int               `json:"cluster_size" enum:"1,3"`
 	Created         string            `json:"created" format:"date-time"`
 	Encrypted       bool              `json:"encrypted"`
@@ -182,6 +185,7 @@ type anyDatabaseView struct {
 	ID              int64             `json:"id"`
 	InstanceURI     string            `json:"instance_uri"`
 	Label           string            `json:"label"`
+	ProvenBackup    *string           `json:"last_proven_backup" format:"date-time" doc:"When the newest backup began that was tried out and proven to restore; null without any."`
 	Members         map[string]string `json:"members" doc:"Addresses with the role behind them: primary or failover."`
 	OldestRestore   *string           `json:"oldest_restore_time" format:"date-time" doc:"When the oldest complete backup began; null without any."`
 	Platform        string            `json:"platform" enum:"rdbms-default"`
@@ -236,7 +240,8 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 		Created: showTime(c.Created), Updated: showTime(c.Updated), Updates: a.showWindow(c),
 		ReadOnly: c.ReadOnly, Replication: string(c.Replication), Commit: string(c.Commit),
 		Fork: showFork(c.Fork), OldestRestore: optionalTime(c.OldestBackup),
-		NewestRestore: optionalTime(a.Control.Clusters.NewestRestore(c)),
+		NewestRestore: optionalTime(a.Control.Clusters.NewestRestore(c)), ProvenBackup: optionalTime(c.ProvenBackup),
+		BackupProblem: textOrNull(string(a.Control.Clusters.BackupProblem(c))),
 		Protected:     c.Protected, AllowNotes: map[string]string{},
 		Autoscale:   autoscaleView{c.Autoscale.Enabled, c.Autoscale.OrDefault().Percent, textOrNull(c.Autoscale.Max)},
 		AutoSuspend: autoSuspendView{c.AutoSuspend}, Sleeping: c.SleepingSince != nil, SleepingSince: optionalTime(c.SleepingSince),
@@ -262,8 +267,8 @@ func (a *API) showDatabase(c cluster.Cluster) databaseView {
 func (a *API) showAnyDatabase(c cluster.Cluster) anyDatabaseView {
 	v := a.showDatabase(c)
 	return anyDatabaseView{
-		AllowList: v.AllowList, ClusterSize: v.ClusterSize, Created: v.Created, Encrypted: v.Encrypted, Engine: v.Engine, Fork: v.Fork,
-		Hosts: v.Hosts, ID: v.ID, InstanceURI: instanceURI(c.Engine, c.ID), Label: v.Label, Members: v.Members, OldestRestore: v.OldestRestore,
+		AllowList: v.AllowList, BackupProblem: v.BackupProblem, ClusterSize: v.ClusterSize, Created: v.Created, Encrypted: v.Encrypted, Engine: v.Engine, Fork: v.Fork,
+		Hosts: v.Hosts, ID: v.ID, InstanceURI: instanceURI(c.Engine, c.ID), Label: v.Label, Members: v.Members, OldestRestore: v.OldestRestore, ProvenBackup: v.ProvenBackup,
 		Platform: v.Platform, Port: v.Port, PrivateNetwork: v.PrivateNetwork, Region: v.Region, SSLConnection: v.SSLConnection, Status: v.Status,
 		TotalDiskSizeGB: v.TotalDiskSizeGB, Type: v.Type, Updated: v.Updated, Updates: v.Updates, UsedDiskSizeGB: v.UsedDiskSizeGB, Version: v.Version,
 	}

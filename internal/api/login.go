@@ -89,10 +89,10 @@ func (a *API) showStep(w http.ResponseWriter, r *http.Request, request *oauth.Re
 	})
 }
 
-// byTLS reports whether the browser came by TLS: to this server, or to a proxy in front of it, by the console's address.
+// byTLS reports whether the browser came by TLS: to a proxy in front, by the console's address. The server itself speaks HTTP.
 func (a *API) byTLS(r *http.Request) bool {
 	u, err := url.Parse(a.ConsoleRedirect)
-	return r.TLS != nil || err == nil && u.Scheme == "https" && u.Host == r.Host
+	return err == nil && u.Scheme == "https" && u.Host == r.Host
 }
 
 // csrfToken is the one that the browser has, so that pages in other tabs stay good, or a new one.

@@ -136,7 +136,7 @@ func (a *App) wire(ctx context.Context) error {
 	}
 	a.keeper = converge.New(keeperOptions)
 	a.control = control.New(control.Deps{
-		Store: a.store, Catalog: a.catalog, Continuous: a.continuous, KeepFinal: a.o.Backups.KeepFinal, Ports: ports, PortUsable: a.host.PortUsable,
+		Store: a.store, Catalog: a.catalog, Continuous: a.continuous, Backups: a.archive != nil, Verified: a.o.Backups.Verify, KeepFinal: a.o.Backups.KeepFinal, Ports: ports, PortUsable: a.host.PortUsable,
 		CanSleep: a.host.CanSleep(), AutoSuspend: a.o.AutoSuspend.IdleMinutes, Pools: a.pools(), Logger: a.log,
 		LoginsPerMinute: a.o.Limits.LoginsPerMinute,
 		Quotas:          a.o.DefaultQuotas(),

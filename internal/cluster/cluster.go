@@ -157,6 +157,10 @@ type Cluster struct {
 	OldestBackup *time.Time
 	// NewestBackup is when the newest backup began that can be restored, nil without any.
 	NewestBackup *time.Time
+	// ProvenBackup is when the newest backup began that was proven to restore, nil without any.
+	ProvenBackup *time.Time
+	// BackupFailed reports whether the newest backup that has ended failed, or was tried out and doesn't restore.
+	BackupFailed bool
 	// Maintenance is what waits for the next window.
 	Maintenance Maintenance
 	// SleepingSince is since when it sleeps; nil while it doesn't.

@@ -131,8 +131,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/oauth/revoke":
 		s.revoked++
-		clear(s.live)
-		clear(s.refresh)
+		token := r.FormValue("token")
+		delete(s.live, "access"+strings.TrimPrefix(token, "refresh"))
+		delete(s.refresh, token)
 	case r.URL.Path == "/oauth/token" && s.broken:
 		w.WriteHeader(http.StatusInternalServerError)
 		fmt.Fprint(w, `{"error":"server_error"}`)

@@ -31,6 +31,8 @@ type Deps struct {
 	Enqueue func(ctx context.Context, tx *store.Tx, id operation.ID) error
 	// Continuous reports whether what servers write between backups is archived.
 	Continuous bool
+	// Backups reports whether databases are backed up every day, and Verified whether each backup is tried out then.
+	Backups, Verified bool
 	// KeepFinal is how long the last backup of a deleted database is kept for its owner; 0 for none.
 	KeepFinal time.Duration
 	// Ports are the first and the last port that databases are given.

@@ -479,7 +479,7 @@ func TestBackupsAreTriedOut(t *testing.T) {
 	c := v.active()
 	first := v.snapshot(c, "good")
 	await.True(v.t, "it is verified", func() bool { return v.newest(c).Verified != nil })
-	if b := v.newest(c); b.Problem != "" || len(v.events(c.ID)) != 1 {
+	if b := v.newest(c); b.Problem != "" || len(v.events(c.ID)) != 1 || !strings.Contains(v.events(c.ID)[0].Message, "restores") {
 		t.Errorf("%+v, %+v", b, v.events(c.ID))
 	}
 	v.driver.Inject(memplatform.Fault{Step: memplatform.StepVerify, Times: 1})

@@ -157,6 +157,9 @@ func (k *Keeper) recordVerified(ctx context.Context, c cluster.Cluster, b backup
 			return err
 		}
 		if problem == "" {
+			if err := tx.TellProven(ctx, c.ID, b.ID, "It was tried out and restores."); err != nil {
+				return err
+			}
 			return k.Issues.Settle(ctx, tx, c.Account, outage.OfBackup(c.ID, b.ID), "The backup was tried out again and restores.", k.Now())
 		}
 		message := fmt.Sprintf("The backup %s was tried out and doesn't restore; take another one. The operator's log tells why.", b.Label)

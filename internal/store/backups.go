@@ -120,6 +120,11 @@ func (t *Tx) BackupVerified(ctx context.Context, id backup.ID, problem string) e
 	return changedOne(n, err)
 }
 
+// TellProven says in the event of a backup that it was proven to restore, so that whoever follows events knows.
+func (t *Tx) TellProven(ctx context.Context, of cluster.ID, id backup.ID, message string) error {
+	return classify(t.q.BackupProvenTold(ctx, dbsqlc.BackupProvenToldParams{ClusterID: int64(of), BackupID: int64(id), Message: message}))
+}
+
 // BackupUnverified records that verifying a complete backup took too long, and when
 // that is tried again; ErrStale when it has gone meanwhile.
 func (q queries) BackupUnverified(ctx context.Context, id backup.ID, again time.Time) error {

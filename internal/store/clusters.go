@@ -53,7 +53,10 @@ const selectCluster = `SELECT id, account_id, label, engine, series, region, typ
 	tasks, window_announced, window_begun, engine_config, auto_suspend, sleeping_since, protected, platform, autoscale, autoscale_percent, autoscale_max,
 	pools, coalesce(pool_port, 0), final_until,
 	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete'),
-	(SELECT max(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete' AND b.problem = ''), allow_list_notes`
+	(SELECT max(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete' AND b.problem = ''),
+	(SELECT max(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete' AND b.problem = '' AND b.verified IS NOT NULL),
+	coalesce((SELECT b.state = 'failed' OR b.problem <> '' FROM backups b WHERE b.cluster_id = clusters.id AND b.state IN ('complete', 'failed') ORDER BY b.id DESC LIMIT 1), false),
+	allow_list_notes`
 
 // portLock is the class of the advisory lock that serialises giving out ports.
 const portLock = 7001
@@ -237,7 +240,7 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
 		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.Protected, &c.Platform,
-		&c.Autoscale.Enabled, &autoscalePercent, &c.Autoscale.Max, &pools, &poolPort, &c.FinalUntil, &c.OldestBackup, &c.NewestBackup, &notes,
+		&c.Autoscale.Enabled, &autoscalePercent, &c.Autoscale.Max, &pools, &poolPort, &c.FinalUntil, &c.OldestBackup, &c.NewestBackup, &c.ProvenBackup, &c.BackupFailed, &notes,
 	}, more...)...)
 	if err != nil {
 		return c, err

@@ -58,6 +58,7 @@ func TestConsole(t *testing.T) {
 		{"two tabs see each other", tabs},
 		{"nothing stored becomes a script", stored},
 		{"backups", backups},
+		{"the last proven backup", proven},
 		{"settings", settings},
 		{"services, issues and contacts", managed},
 		{"users, tokens and log-ins", people},
@@ -65,6 +66,7 @@ func TestConsole(t *testing.T) {
 		{"what is inside a database", inside},
 		{"connection pools", pooled},
 		{"slow statements and plans", statements},
+		{"a log is read page by page", logPages},
 		{"alert rules and channels", alerts},
 		{"a service is mended", mended},
 		{"restore a moment, and undo it", moments},
@@ -85,6 +87,7 @@ func TestConsole(t *testing.T) {
 		{"requests from other sites are refused", otherSites},
 		{"what a page may not do", guarded},
 		{"no secret stays behind", secrets},
+		{"no secret is in an address", addresses},
 		{"only the public API is asked", publicOnly},
 		{"secrets ask for the password again", stale},
 		{"the other family's pages", besides},
@@ -248,6 +251,7 @@ func stored(t *testing.T, w *world) {
 		w.do(t, w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`))
 		w.asText(t, path)
 	}
+	inDrawer(t, w)
 	for _, path := range []string{"/console/services", "/console/contacts", "/console/account/tokens", "/console/account/clients", "/console/alerts/channels"} { // they do show it, as text
 		w.do(t, w.visit(path), see(fmt.Sprintf("%.18s", hostile[1])))
 	}
@@ -256,7 +260,7 @@ func stored(t *testing.T, w *world) {
 // asText fails when what is stored has become a part of the page, or its script has run.
 func (w *world) asText(t *testing.T, where string) {
 	t.Helper()
-	if value[bool](t, w.browser, `"pwned" in window || document.querySelectorAll("main script, main img, main iframe, main svg:not(.timeline, .spark)").length > 0`) {
+	if value[bool](t, w.browser, `"pwned" in window || document.querySelectorAll("main script, main img, main iframe, main svg:not(.timeline, .spark), dialog script, dialog img, dialog iframe, dialog svg:not(.timeline)").length > 0`) {
 		t.Errorf("%s ran what was stored", where)
 	}
 }

@@ -125,6 +125,7 @@ export type AlertView = {
 
 export type AnyDatabaseView = {
   allow_list: Array<string>;
+  backup_problem: "failed" | "unproven" | null;
   cluster_size: 1 | 3;
   created: string;
   encrypted: boolean;
@@ -134,6 +135,7 @@ export type AnyDatabaseView = {
   id: number;
   instance_uri: string;
   label: string;
+  last_proven_backup: string | null;
   members: Record<string, "primary" | "failover">;
   oldest_restore_time: string | null;
   platform: "rdbms-default";
@@ -434,6 +436,7 @@ export type DatabaseView = {
   allow_list_notes: Record<string, string>;
   auto_suspend: AutoSuspendView;
   autoscale: AutoscaleView;
+  backup_problem: "failed" | "unproven" | null;
   cluster_size: 1 | 3;
   created: string;
   database_name: string;
@@ -445,6 +448,7 @@ export type DatabaseView = {
   hosts: HostsView;
   id: number;
   label: string;
+  last_proven_backup: string | null;
   members: Record<string, "primary" | "failover">;
   newest_restore_time: string | null;
   oldest_restore_time: string | null;

@@ -72,6 +72,7 @@ function warnings(db: DatabaseView): string[] {
   if (db.status === "degraded") found.push(T.database.degraded);
   if (db.status === "failed") found.push(T.database.failed);
   if (db.used_disk_size_gb !== null && db.total_disk_size_gb && db.used_disk_size_gb > 0.8 * db.total_disk_size_gb) found.push(T.database.diskFull);
+  if (db.backup_problem) found.push(T.database.backup[db.backup_problem]);
   return found;
 }
 
@@ -103,6 +104,7 @@ function Overview({ db, path, reader }: Props) {
               [T.databases.region, db.region],
               [T.database.created, <Time at={db.created} />],
               [T.database.restorable, db.oldest_restore_time ? <Time at={db.oldest_restore_time} relative /> : T.database.noBackup],
+              [T.databases.proven, db.last_proven_backup ? <Time at={db.last_proven_backup} relative /> : T.databases.unproven],
             ]}
           />
         </Card>

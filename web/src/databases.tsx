@@ -62,6 +62,7 @@ const columns: Column<AnyDatabaseView>[] = [
     cell: (d) => <Meter used={d.used_disk_size_gb} total={d.total_disk_size_gb} label={T.databases.diskOf(d.label)} />,
   },
   { head: T.databases.restorable, by: (d) => d.oldest_restore_time ?? "", cell: (d) => (d.oldest_restore_time ? <Time at={d.oldest_restore_time} relative /> : T.database.noBackup) },
+  { head: T.databases.proven, by: (d) => d.last_proven_backup ?? "", cell: (d) => (d.last_proven_backup ? <Time at={d.last_proven_backup} relative /> : T.databases.unproven) },
   { head: T.databases.region, by: (d) => d.region, cell: (d) => d.region },
 ];
 

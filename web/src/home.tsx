@@ -31,6 +31,7 @@ async function readNeeds(background: boolean): Promise<{ needs: Need[]; database
     if (d.used_disk_size_gb !== null && d.total_disk_size_gb && d.used_disk_size_gb / d.total_disk_size_gb > 0.8) {
       needs.push({ key: "d" + d.id, link, text: T.home.disk(d.label, Math.round((100 * d.used_disk_size_gb) / d.total_disk_size_gb)), bad: true });
     }
+    if (d.backup_problem) needs.push({ key: "b" + d.id, link: pageOf(d, "backups"), text: T.home.backup[d.backup_problem](d.label), bad: true });
     if (d.allow_list.length === 0 && d.status === "active") needs.push({ key: "a" + d.id, link: pageOf(d, "access"), text: T.home.closed(d.label), bad: false });
     for (const p of d.updates.pending) needs.push({ key: "p" + d.id + p.description, link: pageOf(d, "settings"), text: T.home.pending(d.label, p.description), bad: false });
   }

@@ -1,6 +1,6 @@
 // Queries and logs: what the server is doing, has done most, and says.
 import { useState } from "preact/hooks";
-import type { LogLineView, SessionView, SlowStatementView, StatementView } from "./api";
+import type { LogLineView, LogsView, SessionView, SlowStatementView, SlowView, StatementView } from "./api";
 import { call } from "./call";
 import type { Props } from "./database";
 import { offered, useLogical } from "./db";
@@ -195,50 +195,74 @@ export function planText(plan: unknown): string {
   return lines.join("\n");
 }
 
+// joined puts the newest lines before those that were read earlier, where the two meet; undefined where lines may be missing between them.
+export function joined<L>(newest: L[], earlier: L[]): L[] | undefined {
+  const known = earlier.map((line) => JSON.stringify(line));
+  const last = newest.map((line) => JSON.stringify(line));
+  for (let n = 0; n < last.length; n++) {
+    if (last.slice(n).every((line, i) => line === known[i])) return [...newest.slice(0, n), ...earlier];
+  }
+  return undefined;
+}
+
+// useLines reads the newest page of a log as useReader does, and older ones when somebody asks.
+function useLines<L, P extends { data: L[]; next_page_token: string | null }>(key: string, get: (page_token: string | undefined, background: boolean) => Promise<P>, every = 0) {
+  const read = useReader(key, (background) => get(undefined, background), every);
+  const [earlier, setEarlier] = useState<{ key: string; lines: L[]; next: string | null }>();
+  const doing = useAction();
+  const newest = read.data?.data ?? [];
+  const both = earlier?.key === key ? joined(newest, earlier.lines) : undefined;
+  const lines = both ?? newest;
+  const next = both && earlier ? earlier.next : (read.data?.next_page_token ?? null);
+  // The button that asks isn't disabled meanwhile: it would lose the focus. Asked twice, the same page comes to the same.
+  const older = () =>
+    doing.run(async () => {
+      const page = await get(next ?? undefined, false);
+      setEarlier({ key, lines: [...lines, ...page.data], next: page.next_page_token });
+    });
+  return { read, lines: lines.map((line, n) => ({ ...line, n })), next, older, doing };
+}
+
 // Slow are the statements that took longer than the database's setting says.
 function Slow(props: Props) {
   const { db, path } = props;
   const [text, setText] = useState("");
-  const [older, setOlder] = useState<{ key: string; lines: SlowStatementView[]; next: string | null }>();
-  const key = `slow/${db.engine}/${db.id}/${text}`;
-  const get = (page_token: string | undefined, background: boolean) => call(`GET /v4/databases/${db.engine}/instances/{instanceId}/queries/slow`, { path, query: { text, page_token, page_size: 25 }, background });
-  const read = useReader(key, (background) => get(undefined, background));
-  const more = older?.key === key ? older : undefined;
+  const { read, lines, next, older, doing } = useLines<SlowStatementView, SlowView>(`slow/${db.engine}/${db.id}/${text}`, (page_token, background) =>
+    call(`GET /v4/databases/${db.engine}/instances/{instanceId}/queries/slow`, { path, query: { text, page_token, page_size: 25 }, background }),
+  );
   return (
     <Card title={T.slow.title} wide actions={<Button onClick={() => read.read()}>{T.slow.again}</Button>}>
       <Loaded of={read}>
-        {(s) => {
-          const next = more ? more.next : s.next_page_token;
-          return (
-            <>
-              {may.change(db.id) && <Threshold key={String(s.threshold)} {...props} of={s.threshold} done={() => read.read()} />}
-              {s.missing ? (
-                <p>{plain(s.missing)}</p>
-              ) : (
-                <>
-                  <Field label={T.logs.text} name="text">
-                    {(p) => <input {...p} type="search" value={text} maxLength={200} onChange={(e) => setText(e.currentTarget.value)} />}
-                  </Field>
-                  <Table
-                    label={T.slow.title}
-                    rows={[...s.data, ...(more?.lines ?? [])].map((line, n) => ({ ...line, n }))}
-                    id={(r) => r.n}
-                    empty={<p>{T.slow.none}</p>}
-                    columns={[
-                      { head: T.metrics.time, cell: (r) => <Time at={r.time} /> },
-                      { head: T.slow.took, number: true, by: (r) => r.duration, cell: (r) => round(1000 * r.duration) + " ms" },
-                      { head: T.queries.statement, cell: (r) => <code>{plain(r.query)}</code> },
-                      { head: T.queries.user, cell: (r) => plain(r.user) },
-                      { head: T.pools.database, cell: (r) => plain(r.database ?? T.none) },
-                      { head: T.database.node, cell: (r) => String(r.node) },
-                    ]}
-                  />
-                  {next && <Button onClick={() => void get(next, false).then((page) => setOlder({ key, lines: [...(more?.lines ?? []), ...page.data], next: page.next_page_token }), () => undefined)}>{T.slow.older}</Button>}
-                </>
-              )}
-            </>
-          );
-        }}
+        {(s) => (
+          <>
+            {may.change(db.id) && <Threshold key={String(s.threshold)} {...props} of={s.threshold} done={() => read.read()} />}
+            {s.missing ? (
+              <p>{plain(s.missing)}</p>
+            ) : (
+              <>
+                <Field label={T.logs.text} name="text">
+                  {(p) => <input {...p} type="search" value={text} maxLength={200} onChange={(e) => setText(e.currentTarget.value)} />}
+                </Field>
+                <Table
+                  label={T.slow.title}
+                  rows={lines}
+                  id={(r) => r.n}
+                  empty={<p>{T.slow.none}</p>}
+                  columns={[
+                    { head: T.metrics.time, cell: (r) => <Time at={r.time} /> },
+                    { head: T.slow.took, number: true, by: (r) => r.duration, cell: (r) => round(1000 * r.duration) + " ms" },
+                    { head: T.queries.statement, cell: (r) => <code>{plain(r.query)}</code> },
+                    { head: T.queries.user, cell: (r) => plain(r.user) },
+                    { head: T.pools.database, cell: (r) => plain(r.database ?? T.none) },
+                    { head: T.database.node, cell: (r) => String(r.node) },
+                  ]}
+                />
+                <Problems failure={doing.failure} />
+                {next && <Button onClick={() => void older()}>{T.slow.older}</Button>}
+              </>
+            )}
+          </>
+        )}
       </Loaded>
     </Card>
   );
@@ -297,12 +321,11 @@ function Logs({ db, path }: Props) {
   const [severity, setSeverity] = useState("info");
   const [text, setText] = useState("");
   const [follow, setFollow] = useState(false);
-  const [older, setOlder] = useState<{ key: string; lines: LogLineView[]; next: string | null }>();
-  const key = `logs/${db.engine}/${db.id}/${severity}/${text}`;
-  const get = (page_token: string | undefined, background: boolean) =>
-    call(`GET /v4/databases/${db.engine}/instances/{instanceId}/logs`, { path, query: { severity, text, page_token }, background });
-  const read = useReader(key, (background) => get(undefined, background), follow ? 3000 : 0);
-  const more = older?.key === key ? older : undefined;
+  const { read, lines, next, older, doing } = useLines<LogLineView, LogsView>(
+    `logs/${db.engine}/${db.id}/${severity}/${text}`,
+    (page_token, background) => call(`GET /v4/databases/${db.engine}/instances/{instanceId}/logs`, { path, query: { severity, text, page_token, page_size: 50 }, background }),
+    follow ? 3000 : 0,
+  );
   return (
     <Card title={T.logs.title} wide>
       <div class="filters">
@@ -327,34 +350,29 @@ function Logs({ db, path }: Props) {
         </p>
       </div>
       <Loaded of={read}>
-        {(l) => {
-          const next = more ? more.next : l.next_page_token;
-          return (
-            <>
-              <Table
-                label={T.logs.title}
-                rows={[...l.data, ...(more?.lines ?? [])].map((line, n) => ({ ...line, n }))}
-                id={(r) => r.n}
-                empty={<p>{T.logs.none}</p>}
-                columns={[
-                  { head: T.metrics.time, cell: (r) => <Time at={r.time} /> },
-                  { head: T.database.node, cell: (r) => String(r.node) },
-                  { head: T.logs.severity, cell: (r) => <Status of={r.severity} /> },
-                  { head: T.logs.message, cell: (r) => <code>{plain(r.message)}</code> },
-                ]}
-              />
-              {next && !follow && (
-                <Button
-                  onClick={() =>
-                    void get(next, false).then((page) => setOlder({ key, lines: [...(more?.lines ?? []), ...page.data], next: page.next_page_token }), () => undefined)
-                  }
-                >
-                  {T.logs.older}
-                </Button>
-              )}
-            </>
-          );
-        }}
+        {() => (
+          <>
+            <Table
+              tight
+              label={T.logs.title}
+              rows={lines}
+              id={(r) => r.n}
+              empty={<p>{T.logs.none}</p>}
+              columns={[
+                { head: T.metrics.time, cell: (r) => <Time at={r.time} /> },
+                { head: T.database.node, cell: (r) => String(r.node) },
+                { head: T.logs.severity, cell: (r) => <Status of={r.severity} /> },
+                { head: T.logs.message, cell: (r) => <code>{plain(r.message)}</code> },
+              ]}
+            />
+            <Problems failure={doing.failure} />
+            {next && !follow && (
+              <Button onClick={() => void older()}>
+                {T.logs.older}
+              </Button>
+            )}
+          </>
+        )}
       </Loaded>
     </Card>
   );

@@ -98,6 +98,10 @@ export const T = {
     disk: (label: string, percent: number) => `${label}: the disk is ${percent} % full`,
     closed: (label: string) => `${label}: no address may connect, the allow list is empty`,
     pending: (label: string, what: string) => `${label}: ${what}`,
+    backup: {
+      failed: (label: string) => `${label}: the last backup failed, or doesn't restore`,
+      unproven: (label: string) => `${label}: no backup of the last day can be relied on`,
+    },
     issue: (label: string) => `Open issue: ${label}`,
     certificate: (label: string, days: number) => (days < 0 ? `${label}: its certificate has expired` : `${label}: its certificate expires in ${days} days`),
   },
@@ -126,7 +130,7 @@ export const T = {
   databases: {
     title: "Databases", create: "Create a database", filter: "Filter", keys: "Keys: / to filter, j and k to move, Enter to open.",
     none: "You have no database yet.", noMatch: "No database matches.",
-    label: "Label", status: "State", engine: "Engine", plan: "Plan", nodes: "Nodes", disk: "Disk", restorable: "Restorable since", region: "Region", diskOf: (label: string) => `Disk of ${label} in use`,
+    label: "Label", status: "State", engine: "Engine", plan: "Plan", nodes: "Nodes", disk: "Disk", restorable: "Restorable since", proven: "Last proven backup", unproven: "None yet", region: "Region", diskOf: (label: string) => `Disk of ${label} in use`,
   },
   create: {
     title: "Create a database", mayNot: "Your user may not create databases. An unrestricted user of your account can give you the right.", what: "What it is", label: "Label", labelHint: "3 to 32 letters, digits, - and _; unique among your databases.",
@@ -151,6 +155,7 @@ export const T = {
     readOnly: "The database takes no writes, because its disk is full. Free some space or choose a larger plan.",
     degraded: "Not all nodes serve. Writes go on; steward is replacing what is missing.",
     failed: "The database doesn't serve. The events say why.",
+    backup: { failed: "The last backup failed, or doesn't restore. Backups has the reason.", unproven: "No backup of the last day can be relied on. Look under Backups for what went wrong, and take one." },
     diskFull: "The disk is more than 80 % full. Choose a larger plan under Settings.",
     state: "State", doing: "Under way", created: "Created", restorable: "Can be restored since", noBackup: "No backup yet", nodes: "Nodes", node: "Node", role: "Role", health: "Health", lag: "Behind", since: "In the role since", version: "Version", latest: "What happened last",
   },

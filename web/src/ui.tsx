@@ -238,7 +238,8 @@ class Row extends Component<{ row: unknown; columns: Column<unknown>[] }> {
   }
 }
 
-export function Table<R>({ label, rows, columns, id, empty }: { label: string; rows: R[]; columns: Column<R>[]; id: (row: R) => string | number; empty?: ComponentChildren }) {
+// Table is a list. One that is tight has rows of few words in narrow windows, where a row is a block.
+export function Table<R>({ label, rows, columns, id, empty, tight }: { label: string; rows: R[]; columns: Column<R>[]; id: (row: R) => string | number; empty?: ComponentChildren; tight?: boolean }) {
   const [order, setOrder] = useState<{ at: number; down: boolean }>();
   if (rows.length === 0 && empty) return <div class="empty">{empty}</div>;
   const by = order && columns[order.at]?.by;
@@ -249,7 +250,7 @@ export function Table<R>({ label, rows, columns, id, empty }: { label: string; r
       })
     : rows;
   return (
-    <div class="scroll" role="region" aria-label={label} tabIndex={0}>
+    <div class={tight ? "scroll tight" : "scroll"} role="region" aria-label={label} tabIndex={0}>
       <table>
         <caption>{label}</caption>
         <thead>

@@ -141,6 +141,22 @@ func (q *Queries) BackupMarkDeleting(ctx context.Context, id int64) (int64, erro
 	return result.RowsAffected(), nil
 }
 
+const backupProvenTold = `-- name: BackupProvenTold :exec
+UPDATE operations SET message = $1 WHERE cluster_id = $2::bigint AND action = 'database_backup_create' AND status = 'finished'
+  AND (params->>'backup')::bigint = $3::bigint AND message = ''
+`
+
+type BackupProvenToldParams struct {
+	Message   string
+	ClusterID int64
+	BackupID  int64
+}
+
+func (q *Queries) BackupProvenTold(ctx context.Context, arg BackupProvenToldParams) error {
+	_, err := q.db.Exec(ctx, backupProvenTold, arg.Message, arg.ClusterID, arg.BackupID)
+	return err
+}
+
 const backupUnverified = `-- name: BackupUnverified :execrows
 UPDATE backups SET verify_tries = verify_tries + 1, verify_after = $1::timestamptz
 WHERE id = $2 AND state = 'complete'

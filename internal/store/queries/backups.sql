@@ -16,6 +16,10 @@ UPDATE backups SET verified = CASE WHEN @problem::text = '' THEN @now::timestamp
                    verify_tries = 0, verify_after = NULL
 WHERE backups.id = @id AND state = 'complete' AND cluster_id IN (SELECT live.id FROM live);
 
+-- name: BackupProvenTold :exec
+UPDATE operations SET message = @message WHERE cluster_id = @cluster_id::bigint AND action = 'database_backup_create' AND status = 'finished'
+  AND (params->>'backup')::bigint = @backup_id::bigint AND message = '';
+
 -- name: BackupUnverified :execrows
 UPDATE backups SET verify_tries = verify_tries + 1, verify_after = @after::timestamptz
 WHERE id = @id AND state = 'complete';
