@@ -56,6 +56,7 @@ func TestConsole(t *testing.T) {
 		{"what others do shows at once", live},
 		{"the server is killed and comes back", killed},
 		{"two tabs see each other", tabs},
+		{"within a second", withinSecond},
 		{"nothing stored becomes a script", stored},
 		{"backups", backups},
 		{"settings", settings},
