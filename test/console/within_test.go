@@ -26,7 +26,9 @@ func withinSecond(t *testing.T, w *world) {
 		}
 	}
 	const one = "/v4/databases/postgresql/instances/1"
-	shows := func(text string) string { return fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text) }
+	shows := func(text string) string {
+		return fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text)
+	}
 	var late []time.Duration
 	for _, c := range []struct {
 		page   string
