@@ -60,7 +60,7 @@ func withinSecond(t *testing.T, w *world) {
 		}
 		late = append(late, took-floor)
 	}
-	// A stream that looks for events each two seconds alone would be as late as that, and half of it in the middle.
+	// A stream that isn't told, and looks for events each few seconds alone, is half of that late in the middle.
 	slices.Sort(late)
 	if middle := late[len(late)/2]; middle > time.Second/2 {
 		t.Errorf("news take %s until a page reads what has changed", middle)
