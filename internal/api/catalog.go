@@ -109,7 +109,7 @@ type typeView struct {
 }
 
 func showType(p catalog.Plan) typeView {
-	sizes := []planEngine{{1, price{p.Hourly, p.Monthly}}, {3, price{3 * p.Hourly, 3 * p.Monthly}}}
+	sizes := []planEngine{{1, price{p.Hourly, p.Monthly}}, {3, price{round(3*p.Hourly, 6), round(3*p.Monthly, 6)}}}
 	return typeView{p.ID, p.Label, p.Class, p.MemoryMB, p.DiskMB, p.VCPUs, p.Deprecated, planEngines{sizes, sizes}}
 }
 

@@ -43,7 +43,7 @@ type world struct {
 // TestConsole is a person's first day with the console.
 func TestConsole(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"), withPrices(t))
 	w := &world{browser: newBrowser(t), server: s, origin: "http://" + s.Listen(), all: t}
 	w.watcher = &world{browser: w.tab(t), server: s, origin: w.origin}
 	type part struct {
@@ -56,6 +56,9 @@ func TestConsole(t *testing.T) {
 		{"what others do shows at once", live},
 		{"the server is killed and comes back", killed},
 		{"two tabs see each other", tabs},
+		{"within a second", withinSecond},
+		{"the same by hand", byHand},
+		{"all lines to connect by", copied},
 		{"nothing stored becomes a script", stored},
 		{"backups", backups},
 		{"the last proven backup", proven},

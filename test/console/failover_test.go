@@ -18,6 +18,7 @@ func failover(t *testing.T, w *world) {
 	w.do(t, w.visit(fmt.Sprintf("/console/databases/postgresql/%d", d.ID)), run(`window.marked = true`), until(`document.querySelectorAll("[role=region][aria-label=Nodes] tbody tr").length === 3`),
 		until(`[...document.querySelectorAll(".facts .status")].some(e => e.innerText === "Active")`))
 	w.server.AwaitHealthy(d, 3)
+	readsLead(t, w, d)
 	primary := `[...document.querySelectorAll("[role=region][aria-label=Nodes] tbody tr")].find(r => r.cells[1].innerText === "Primary" && r.cells[2].innerText === "Healthy")?.cells[0].innerText`
 	w.do(t, until(primary))
 	before, killed := value[string](t, w.browser, primary), w.server.Primary(d)
