@@ -17,7 +17,8 @@ import (
 )
 
 // What the dashboards ask that people know best, with their variables filled in: PostgreSQL Database (9628) and MySQL
-// Overview (7362), whose expressions the MySQL Exporter Quickstart (14057) shares.
+// Overview (7362), whose expressions the MySQL Exporter Quickstart (14057) shares; and the names that the dashboards ask besides which the exporters'
+// own sources bring, PostgreSQL Overview (455) and MySQL Overview (11323).
 var (
 	postgresDashboard = []string{
 		`pg_postmaster_start_time_seconds{instance="$instance"} * 1000`,
@@ -56,6 +57,13 @@ var (
 		`irate(pg_stat_bgwriter_checkpoint_sync_time{instance="$instance"}[5m])`,
 		`pg_database_size_bytes{instance="$instance", datname="defaultdb"}`,
 		`pg_replication_lag{instance="$instance"}`,
+		`irate(pg_stat_database_tup_deleted{instance="$instance", datname=~"defaultdb"}[5m])`,
+		`irate(pg_stat_bgwriter_buffers_alloc_total{instance="$instance"}[5m])`,
+		`irate(pg_stat_bgwriter_buffers_backend_total{instance="$instance"}[5m])`,
+		`irate(pg_stat_bgwriter_buffers_backend_fsync_total{instance="$instance"}[5m])`,
+		`irate(pg_stat_bgwriter_buffers_checkpoint_total{instance="$instance"}[5m])`,
+		`irate(pg_stat_bgwriter_buffers_clean_total{instance="$instance"}[5m])`,
+		`pg_stat_database_numbackends{instance="$instance", datname=~"defaultdb"} > 0`,
 	}
 	mysqlDashboard = []string{
 		`mysql_global_status_uptime{instance="$host"}`,
@@ -94,6 +102,11 @@ var (
 		`mysql_global_variables_table_open_cache{instance="$host"}`,
 		`mysql_global_status_open_table_definitions{instance="$host"}`,
 		`mysql_global_variables_table_definition_cache{instance="$host"}`,
+		`max_over_time(mysql_global_status_threads_running{instance="$host"}[5m])`,
+		`rate(mysql_global_status_aborted_clients{instance="$host"}[5m])`,
+		`rate(mysql_global_status_sort_merge_passes{instance="$host"}[5m])`,
+		`rate(mysql_global_status_table_locks_waited{instance="$host"}[5m])`,
+		`rate(mysql_global_status_table_open_cache_hits{instance="$host"}[5m])`,
 		`mysql_version_info{instance="$host"}`,
 		`mysql_up{instance="$host"}`,
 	}
@@ -184,7 +197,7 @@ func TestPrometheus(t *testing.T) {
 	for i, d := range made {
 		made[i] = s.AwaitStatus(d, "active")
 	}
-	for _, d := range made[:2] { // an idle session, and something that was read
+	for _, d := range made { // an idle session, and something that was read
 		db := s.MustConnect(d, s.Credentials(d))
 		if _, err := db.Exec("CREATE TABLE seen (v int PRIMARY KEY)"); err != nil {
 			t.Fatal(err)
@@ -204,11 +217,16 @@ func TestPrometheus(t *testing.T) {
 	if up, err := p.query("sum(pg_up) + sum(mysql_up)"); err != nil || len(up) != 1 || up[0] != fmt.Sprint(2*each) {
 		t.Errorf("%v servers answer, %v", up, err)
 	}
-	for instance, expressions := range map[string][]string{"shop-0": postgresDashboard, "desk-0": mysqlDashboard} {
-		fill := strings.NewReplacer("$instance", instance, "$host", instance)
+	for _, d := range made {
+		expressions := postgresDashboard
+		if d.Engine == "mysql" {
+			expressions = mysqlDashboard
+		}
+		fill := strings.NewReplacer("$instance", d.Label, "$host", d.Label)
 		for _, expression := range expressions {
+			expression = fill.Replace(expression)
 			s.Eventually(expression, func() error { // rates want a second scrape
-				found, err := p.query(fill.Replace(expression))
+				found, err := p.query(expression)
 				if err == nil && len(found) == 0 {
 					err = errors.New("no data")
 				}

@@ -149,7 +149,12 @@ func newSite(t *testing.T, found []engine.Installation) *site {
 func newSiteWith(t *testing.T, found []engine.Installation, kernel bool) *site {
 	t.Helper()
 	testdir.NeedsServers(t)
-	dir := testdir.New(t, "ht")
+	return newSiteIn(t, found, kernel, testdir.New(t, "ht"))
+}
+
+// newSiteIn has all its data in a folder.
+func newSiteIn(t *testing.T, found []engine.Installation, kernel bool, dir string) *site {
+	t.Helper()
 	s := &site{t: t, kernel: kernel, secrets: platformtest.NewSecrets(), firstPort: testdir.Ports(t, 10)}
 	level := slog.LevelInfo
 	if testing.Verbose() {
