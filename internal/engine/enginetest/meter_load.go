@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -201,7 +202,31 @@ func (m *metered) databases() {
 	must(t, err, "the database's size")
 	age, err := strconv.ParseFloat(s.Text(t, "SELECT max(age(datfrozenxid)) / 2^31 * 100 FROM pg_database"), 64)
 	must(t, err, "the oldest transaction id")
+	lsn := func() float64 {
+		at, err := strconv.ParseFloat(s.Text(t, "SELECT pg_current_wal_insert_lsn() - '0/0'"), 64)
+		must(t, err, "the log's position")
+		return at
+	}
+	least := lsn()
 	now, _ := openMeter(t, s).read() // one that hasn't asked yet
+	if at, most := now.Values[measure.LogBytes], lsn(); at < least || at > most {
+		t.Errorf("the log is at %v, the server says %v and then %v", at, least, most)
+	}
+	largest, err := s.Bench.Driver.Tables(t.Context(), s.Node, 50)
+	must(t, err, "the largest tables")
+	for _, one := range largest {
+		if one.Table != "loaded" || one.Schema != "public" {
+			continue
+		}
+		told, err := strconv.ParseInt(s.Text(t, "SELECT pg_relation_size('"+cmp.Or(one.Index, one.Table)+"')"), 10, 64)
+		must(t, err, "the size of a table, or an index")
+		if one.Bytes < told || one.Bytes > told+64<<10 { // what it keeps aside of long values comes on top
+			t.Errorf("%+v; the server says %d bytes", one, told)
+		}
+	}
+	if len(largest) < 2 || largest[0].Table != "loaded" {
+		t.Errorf("the largest tables are %+v", largest)
+	}
 	if all := now.Values[measure.DatabaseSize]; all < size || all > size+100<<20 {
 		t.Errorf("all databases have %v bytes, one of them %v", all, size)
 	}

@@ -266,6 +266,7 @@ func (m *measuredNode) works() {
 	if share := after.Values[measure.MemoryUsage]; math.Abs(share-memory/float64(m.want.Plan.MemoryMB)/(1<<20)*100) > 0.1 {
 		t.Errorf("%v %% of memory, of %v bytes", share, memory)
 	}
+	m.left(after, measure.MemoryUsed, measure.AvailableMemory, float64(m.want.Plan.MemoryMB)*(1<<20))
 	m.disk()
 	var meter measure.Meter
 	meter.Add(before.Reading)
@@ -307,6 +308,19 @@ func (m *measuredNode) disk() {
 	})
 	if used < 20<<20 {
 		m.t.Errorf("%v bytes in use", used)
+	}
+	now, whole := m.read(), float64(m.want.Plan.DiskBytes())
+	m.left(now, measure.DiskUsed, measure.AvailableDisk, whole)
+	if share, used := now.Values[measure.DiskUsage], now.Values[measure.DiskUsed]; math.Abs(share-used/whole*100) > 0.1 {
+		m.t.Errorf("%v %% of the disk, of %v bytes", share, used)
+	}
+}
+
+// left compares what is in use of a whole with what is told to be left of it.
+func (m *measuredNode) left(r platform.NodeReading, used, left measure.Metric, whole float64) {
+	m.t.Helper()
+	if sum := r.Values[used] + r.Values[left]*(1<<30); math.Abs(sum-whole) > whole/1000 {
+		m.t.Errorf("%s %v bytes and %s %v GB of %v bytes", used.Definition().Name, r.Values[used], left.Definition().Name, r.Values[left], whole)
 	}
 }
 
