@@ -152,7 +152,7 @@ func options(dir string) embeddedpg.Options {
 // copy one takes a tenth of the time of making one. It is made anew when PostgreSQL or
 // the code that sets a store up changes.
 func PreparedStore(dir string) error {
-	code, err := filepath.Glob(filepath.Join(sourceFolder(), "internal", "embeddedpg", "*.go"))
+	code, err := filepath.Glob(filepath.Join(SourceFolder(), "internal", "embeddedpg", "*.go"))
 	if err != nil {
 		return err
 	}
@@ -171,8 +171,8 @@ func PreparedStore(dir string) error {
 	return testdir.Prepared(context.Background(), dir, "store", hex.EncodeToString(sum.Sum(nil)[:8]), makeStore)
 }
 
-// sourceFolder is the clone's: tests run in their package's folder.
-func sourceFolder() string {
+// SourceFolder is the clone's: tests run in their package's folder.
+func SourceFolder() string {
 	for dir, err := os.Getwd(); err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return dir
