@@ -183,7 +183,7 @@ func Binary(t testing.TB, tags string) string {
 	}
 	path := filepath.Join(dir, "steward")
 	err = testdir.Built(path, strings.TrimSuffix("steward-"+tags, "-"), func(kept string) error {
-		cmd := exec.Command("go", "build", "-tags", tags, "-o", kept, "steward/cmd/steward")
+		cmd := exec.Command("go", "build", "-ldflags=-s -w", "-tags", tags, "-o", kept, "steward/cmd/steward")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is shipped
 		out, err := cmd.CombinedOutput()
 		if err != nil {
