@@ -61,10 +61,11 @@ engines: ## Fetch further server versions for tests (ENGINES='NAME...', see scri
 check: lint verify test ## All that CI runs
 
 # Tests below test/ ask programs of their own, which a race detector in the tests'
-# process doesn't see, and those of bench/ are of no product; both are compiled without cgo, as the
-# program is that the former ask, and so with it. Results aren't kept: they depend on the servers that are installed, and
-# to note every file that a test looks at takes go half a minute. Processor time is scarcer
-# than memory: the collector runs less often, but in programs that are asked. Lint vets, tests too.
+# process doesn't see, and those of bench/ are of no product. Both are compiled without cgo, as
+# the program is that they ask: what both need is compiled once. Results aren't kept: they depend
+# on the servers that are installed, and to note every file that a test looks at takes go half a
+# minute. Processor time is scarcer than memory: the collector runs less often, but in programs
+# that are asked. Lint vets, tests too.
 test: engines-ci ## Test everything, our code with the race detector (PACKAGES=./...)
 	@packages=$$($(GO) list $(PACKAGES)); failed=0; \
 	inside=$$(grep -vE '^steward/(test/|bench)' <<<"$$packages" || true); outside=$$(grep -E '^steward/(test/|bench)' <<<"$$packages" || true); \
