@@ -22,6 +22,9 @@ import (
 	"steward/internal/testdir"
 )
 
+// prepared is the database in a prepared store, which is migrated: new ones are copied from it.
+const prepared = "steward"
+
 // shared is the test process's one server. Tests run in parallel and none of
 // them owns it, so that it can't be a value of theirs.
 var shared server
@@ -58,13 +61,20 @@ func (s *server) start(t testing.TB) *server {
 		end()
 		t.Fatalf("connect to PostgreSQL for tests: %v", err)
 	}
-	s.url, s.pool, s.migrated = url, pool, "migrated_"+random()
+	s.url, s.pool, s.migrated = url, pool, prepared
+	outside := os.Getenv("STEWARD_TEST_DATABASE") != ""
+	if outside {
+		s.migrated = "migrated_" + random()
+	}
 	s.end = func() {
-		if os.Getenv("STEWARD_TEST_DATABASE") != "" {
+		if outside {
 			_ = s.administer("DROP DATABASE IF EXISTS " + s.migrated) // an outside server that is gone needs no cleaning
 		}
 		pool.Close()
 		end()
+	}
+	if !outside {
+		return s
 	}
 	if err := s.migrate(); err != nil {
 		s.end()
@@ -125,7 +135,7 @@ func startServer() (url string, end func(), err error) {
 		stop()
 		return "", nil, err
 	}
-	return e.URL(), func() {
+	return databaseURL(e.URL(), "postgres"), func() {
 		if err := e.Stop(context.Background()); err != nil {
 			fmt.Fprintln(os.Stderr, "pgtest: end of PostgreSQL:", err)
 		}
@@ -148,13 +158,17 @@ func options(dir string) embeddedpg.Options {
 	}
 }
 
-// PreparedStore makes dir the folder of a store that is set up and has never run: to
+// PreparedStore makes dir the folder of a store that is set up and has served nobody: to
 // copy one takes a tenth of the time of making one. It is made anew when PostgreSQL or
 // the code that sets a store up changes.
 func PreparedStore(dir string) error {
-	code, err := filepath.Glob(filepath.Join(sourceFolder(), "internal", "embeddedpg", "*.go"))
-	if err != nil {
-		return err
+	var code []string
+	for _, pattern := range []string{"go.mod", "internal/embeddedpg/*.go", "internal/store/*.go", "internal/store/migrations/*"} {
+		found, err := filepath.Glob(filepath.Join(SourceFolder(), filepath.FromSlash(pattern)))
+		if err != nil {
+			return err
+		}
+		code = append(code, found...)
 	}
 	installed, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if err != nil {
@@ -171,8 +185,8 @@ func PreparedStore(dir string) error {
 	return testdir.Prepared(context.Background(), dir, "store", hex.EncodeToString(sum.Sum(nil)[:8]), makeStore)
 }
 
-// sourceFolder is the clone's: tests run in their package's folder.
-func sourceFolder() string {
+// SourceFolder is the clone's: tests run in their package's folder.
+func SourceFolder() string {
 	for dir, err := os.Getwd(); err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return dir
@@ -193,7 +207,11 @@ func makeStore(dir string) error {
 	if err != nil {
 		return err
 	}
-	return e.Stop(context.Background())
+	migrated, err := store.Open(context.Background(), store.Options{URL: e.URL()})
+	if err == nil {
+		migrated.Close()
+	}
+	return errors.Join(err, e.Stop(context.Background()))
 }
 
 // guardian waits until the test process closes its end of the pipe or dies,

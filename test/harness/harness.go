@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,9 +22,7 @@ import (
 
 	"steward/internal/api/apitest"
 	"steward/internal/await"
-	// The binary is built while the tests run. Naming its code here makes go test
-	// run them again when that code changes, instead of showing an old result.
-	_ "steward/internal/cli"
+	"steward/internal/pgtest"
 	"steward/internal/testdir"
 	"steward/internal/testnet"
 )
@@ -175,13 +174,16 @@ func Binary(t testing.TB, tags string) string {
 	if path := builds.paths[tags]; path != "" {
 		return path
 	}
+	if err := lookAtSources(); err != nil {
+		t.Fatal(err)
+	}
 	dir, err := os.MkdirTemp("", "steward-bin-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "steward")
 	err = testdir.Built(path, strings.TrimSuffix("steward-"+tags, "-"), func(kept string) error {
-		cmd := exec.Command("go", "build", "-tags", tags, "-o", kept, "steward/cmd/steward")
+		cmd := exec.Command("go", "build", "-ldflags=-s -w", "-tags", tags, "-o", kept, "steward/cmd/steward")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is shipped
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -197,6 +199,19 @@ func Binary(t testing.TB, tags string) string {
 	}
 	builds.paths[tags] = path
 	return path
+}
+
+// lookAtSources has go test run tests again, instead of showing an old result, when the code
+// changes that the binary is built of: it remembers which folders a test read. To name the code
+// in an import would link all of it to each package of tests.
+func lookAtSources() error {
+	root := pgtest.SourceFolder()
+	var errs []error
+	for _, dir := range []string{"api", "cmd", "internal"} {
+		errs = append(errs, filepath.WalkDir(filepath.Join(root, dir), func(_ string, _ os.DirEntry, err error) error { return err }))
+	}
+	_, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	return errors.Join(append(errs, err)...)
 }
 
 // RemoveBinaries deletes what Binary built; call it at the end of TestMain.
