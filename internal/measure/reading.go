@@ -10,6 +10,8 @@ type Reading struct {
 	At time.Time
 	// Life names the life of the server: counters of another one begin anew.
 	Life string
+	// Place names where the server lives, where that can change: who lives in another one was moved on purpose, and crashes are counted anew there.
+	Place string
 	// Crashes counts how often the server has ended by itself and was started again; NaN where nobody counts, and each new life is taken for one.
 	Crashes float64
 	// Values are gauges as they are, and counters as the server counts them.
@@ -42,8 +44,8 @@ func (r *Reading) SetShare(used, whole float64, as, share, left Metric) {
 type Meter struct {
 	last Reading
 	// life is the last that was seen: while a server is down it has none. crashes is what was counted by then.
-	life    string
-	crashes float64
+	life, place string
+	crashes     float64
 }
 
 // Add is what the reading says together with the one before. A counter that has gone
@@ -81,12 +83,12 @@ func (m *Meter) Add(r Reading) Values {
 // restarts is 1 when the server has another life than when it was last seen, and wasn't given it on purpose: who changes a
 // setting, or wakes what slept, starts it anew, too. It is unknown while the server has no life.
 func (m *Meter) restarts(r Reading) float64 {
-	life, crashes := m.life, m.crashes
+	life, place, crashes := m.life, m.place, m.crashes
 	if r.Life == "" {
 		return math.NaN()
 	}
-	m.life, m.crashes = r.Life, r.Crashes
-	if life == "" || life == r.Life || r.Crashes <= crashes {
+	m.life, m.place, m.crashes = r.Life, r.Place, r.Crashes
+	if life == "" || life == r.Life || place != r.Place || r.Crashes <= crashes {
 		return 0
 	}
 	return 1

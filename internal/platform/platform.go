@@ -71,7 +71,7 @@ type Node struct {
 	Pid     int
 	Address string
 	Running bool
-	// Restarts counts restarts after crashes since steward started.
+	// Restarts grows with each restart after a crash; it begins at 0 with steward, or with what the server runs in.
 	Restarts int
 	Started  time.Time
 	Version  string

@@ -102,7 +102,8 @@ func (d *Driver) measureNode(ctx context.Context, v view, n platform.Node, said 
 	at := engine.LogPosition{Written: math.NaN(), Applied: math.NaN()}
 	r, p := &out.Reading, &v.pods[n.Ordinal]
 	r.Set(measure.Up, 0)
-	r.Life, r.CPUs = life(p), float64(max(1, planOf(v.object).VCPUs))
+	r.Life, r.Place, r.Crashes = life(p), string(p.UID), float64(crashes(p))
+	r.CPUs = float64(max(1, planOf(v.object).VCPUs))
 	d.measureUsage(r, v, p)
 	if text, err := d.knownCertificate(ctx, v); err == nil && text != nil {
 		if cert, err := pki.ParseCertificate(text); err == nil {

@@ -209,7 +209,7 @@ func (v view) node(ordinal int, said probe) platform.Node {
 	p := &v.pods[ordinal]
 	n := platform.Node{Ordinal: ordinal, Role: cluster.Replica, Address: p.Status.PodIP, Version: said.version, Problem: v.outdated(p)}
 	if s := state(p); s != nil {
-		n.Restarts = int(s.RestartCount)
+		n.Restarts = crashes(p)
 		if s.State.Running != nil {
 			n.Running, n.Started = true, s.State.Running.StartedAt.Time
 		}

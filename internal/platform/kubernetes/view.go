@@ -189,6 +189,20 @@ func life(p *corev1.Pod) string {
 	return fmt.Sprintf("%s-%d", p.UID, restarts)
 }
 
+// crashes grows with each restart within a Pod that nobody asked for; it is 0 after one that somebody did. An operator that restarts a server for new
+// settings does so within the container's life, and replaces the Pod for another image or plan. A primary that hands over ends its
+// container with 0, and so does one that the kubelet stops.
+func crashes(p *corev1.Pod) int {
+	s := state(p)
+	if s == nil || s.RestartCount == 0 {
+		return 0
+	}
+	if ended := s.LastTerminationState.Terminated; ended != nil && ended.ExitCode == 0 {
+		return 0
+	}
+	return int(s.RestartCount)
+}
+
 // reachable is where a Pod's server listens.
 func reachable(p *corev1.Pod) (netip.AddrPort, bool) {
 	ip, err := netip.ParseAddr(p.Status.PodIP)

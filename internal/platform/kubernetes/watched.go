@@ -84,7 +84,11 @@ func strippedPod(p *corev1.Pod) *corev1.Pod {
 		kept.Spec.Containers = []corev1.Container{{Name: shared(c.Name), Image: shared(c.Image), Resources: corev1.ResourceRequirements{Limits: c.Resources.Limits}}}
 	}
 	if s := state(p); s != nil {
-		kept.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: shared(s.Name), State: s.State, RestartCount: s.RestartCount}}
+		ended := s.LastTerminationState
+		if ended.Terminated != nil {
+			ended.Terminated = &corev1.ContainerStateTerminated{ExitCode: ended.Terminated.ExitCode}
+		}
+		kept.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: shared(s.Name), State: s.State, LastTerminationState: ended, RestartCount: s.RestartCount}}
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady || c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -94,6 +94,7 @@ func TestWatched(t *testing.T) {
 		"the operator is on it":    func(v *view) { v.pods = v.pods[:1] },
 		"a server doesn't answer":  func(v *view) { v.pods[0].Name = "db-7-g1-3" },
 		"the primary was promoted": func(v *view) { v.object.Status.TimelineID, v.object.Spec.PostgreSQL.Synchronous = 4, nil },
+		"a primary handed over":    func(v *view) { handedOver(&v.pods[0]) },
 		"restored":                 func(v *view) { v.object.Annotations[timelinesAnnotation] = "2/5" },
 	} {
 		v := whole()
@@ -128,6 +129,10 @@ func waits(p *corev1.Pod) *corev1.Pod {
 	p.Status.Conditions[0].Status = corev1.ConditionFalse
 	p.Status.ContainerStatuses[1].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
 	return p
+}
+
+func handedOver(p *corev1.Pod) {
+	p.Status.ContainerStatuses[1].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 0, Message: "unread"}
 }
 
 func unscheduled(p *corev1.Pod) {

@@ -57,7 +57,7 @@ func (c Cluster) reading(ordinal int, d *Driver) platform.NodeReading {
 		return r
 	}
 	since := now.Sub(c.Started).Seconds()
-	r.Life = strconv.Itoa(c.Starts)
+	r.Life, r.Crashes = strconv.Itoa(c.Starts), float64(c.Restarts)
 	cpus := float64(max(1, c.Plan.VCPUs))
 	r.CPUs, r.CPUSeconds = cpus, since*cpus*BusyCPU
 	memory := float64(c.Plan.MemoryMB) * (1 << 20)

@@ -11,6 +11,7 @@ import (
 	"steward/internal/await"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
+	"steward/internal/measure"
 	"steward/internal/platform"
 )
 
@@ -76,13 +77,15 @@ type run struct {
 	driver  platform.Driver
 	closeIt func()
 	ctx     context.Context
+	// meters are of nodes that were measured before.
+	meters map[meterOf]*measure.Meter
 }
 
 func (b *Bench) open(t *testing.T) *run {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
-	r := &run{Bench: b, t: t, ctx: ctx}
+	r := &run{Bench: b, t: t, ctx: ctx, meters: map[meterOf]*measure.Meter{}}
 	r.driver, r.closeIt = b.Open(t)
 	t.Cleanup(func() { r.closeIt() })
 	return r

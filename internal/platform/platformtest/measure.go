@@ -51,3 +51,30 @@ func (r *run) mustNotBeMeasured(id cluster.ID) {
 		}
 	}
 }
+
+// mustHaveCrashed demands that so many servers have ended by themselves since a cluster was measured last, and are back.
+func (r *run) mustHaveCrashed(id cluster.ID, servers float64) {
+	r.t.Helper()
+	all, err := r.driver.Measure(r.ctx, id)
+	if err != nil {
+		r.t.Fatalf("measure: %v", err)
+	}
+	crashed := 0.0
+	for _, n := range all {
+		m := r.meters[meterOf{id, n.Ordinal}]
+		if m == nil {
+			m = &measure.Meter{}
+			r.meters[meterOf{id, n.Ordinal}] = m
+		}
+		crashed += m.Add(n.Reading)[measure.Restarts]
+	}
+	if crashed != servers {
+		r.t.Errorf("%v servers of %d ended by themselves, not %v", crashed, len(all), servers)
+	}
+}
+
+// meterOf is a node that is measured.
+type meterOf struct {
+	id      cluster.ID
+	ordinal int
+}

@@ -155,6 +155,7 @@ func resumes(r *run) {
 func survivesKill(r *run) {
 	want := r.wanted(105)
 	before := r.apply(&want)
+	r.mustHaveCrashed(want.ID, 0)
 	r.Kill(r.t, r.driver, want.ID)
 	select {
 	case id := <-r.driver.Changes():
@@ -172,6 +173,7 @@ func survivesKill(r *run) {
 	if seen.Nodes[0].Restarts != before.Nodes[0].Restarts+1 {
 		r.t.Errorf("restarts: %d", seen.Nodes[0].Restarts)
 	}
+	r.mustHaveCrashed(want.ID, 1)
 	r.mustLogin(want)
 }
 
@@ -204,6 +206,7 @@ func survivesReboot(r *run) {
 func resizes(r *run) {
 	want := r.wanted(108)
 	r.apply(&want)
+	r.mustHaveCrashed(want.ID, 0)
 	want.Plan, want.Type = Large, Large.ID
 	if seen := r.observe(want.ID); !seen.Serving {
 		r.t.Errorf("asking for more stops it: %+v", seen)
@@ -216,6 +219,7 @@ func resizes(r *run) {
 	if again := r.apply(&want); pid(again) != pid(settled) {
 		r.t.Error("a settled resize restarts the server again")
 	}
+	r.mustHaveCrashed(want.ID, 0)
 }
 
 func changesAllowList(r *run) {
@@ -296,6 +300,7 @@ func patches(r *run) {
 	if before.Installation != r.Older {
 		r.t.Fatalf("made with %s, want %s", before.Installation, r.Older)
 	}
+	r.mustHaveCrashed(want.ID, 0)
 	want.Patch = true
 	after := r.apply(&want)
 	if after.Installation != r.Newer || after.ServerVersion == before.ServerVersion {
@@ -305,6 +310,7 @@ func patches(r *run) {
 	if again := r.apply(&want); pid(again) != pid(after) {
 		r.t.Error("a patch with nothing to do restarts the server")
 	}
+	r.mustHaveCrashed(want.ID, 0)
 	want.Patch = false
 	if again := r.apply(&want); again.Installation != r.Newer || pid(again) != pid(after) {
 		r.t.Error("the newer version doesn't last")

@@ -16,6 +16,7 @@ func suspends(r *run) {
 		if size == 3 {
 			r.mustBeThree(before)
 		}
+		r.mustHaveCrashed(want.ID, 0)
 		if r.Restarts {
 			before = restarts(r, &want, before)
 		}
@@ -56,6 +57,7 @@ func handsOver(r *run, want platform.Wanted, before platform.Observed) {
 	if to == from || after.Failovers != before.Failovers+1 || !after.LastChange.Planned || after.Hosts != before.Hosts {
 		r.t.Errorf("node %d hands over to node %d: %+v", from, to, after)
 	}
+	r.mustHaveCrashed(want.ID, 0)
 	r.mustLogin(want)
 	if again := r.apply(&want); primaryOf(again) != to || again.Failovers != after.Failovers {
 		r.t.Errorf("it is handed over again: %+v", again)
@@ -92,6 +94,7 @@ func restarts(r *run, want *platform.Wanted, before platform.Observed) platform.
 			r.t.Errorf("node %d of %d wasn't restarted: %s", ordinal, len(then), was)
 		}
 	}
+	r.mustHaveCrashed(want.ID, 0)
 	r.mustLogin(*want)
 	for _, request := range []int64{7, 0} {
 		want.Restart = request

@@ -83,6 +83,8 @@ type instance struct {
 	looks int
 	// follows is set of one that was the primary, until it may follow another.
 	follows bool
+	// handedOver reports whether its container ended because another instance became the primary.
+	handedOver bool
 }
 
 // Start starts the operator, which ends with the test, and so do its servers.

@@ -37,6 +37,7 @@ func (op *Operator) keep(ctx context.Context, all *instances, serial int, c *cnp
 		}
 		if !i.running() && op.mayFollow(ctx, all, i) {
 			i.build = op.o.Images[c.Spec.ImageName]
+			i.handedOver = false
 			i.newLife(false)
 			if err := i.start(); err != nil {
 				return err
@@ -49,7 +50,10 @@ func (op *Operator) keep(ctx context.Context, all *instances, serial int, c *cnp
 		if len(i.pod.Status.ContainerStatuses) == 0 || !op.mayFollow(ctx, all, i) {
 			return nil
 		}
-		i.pod.Status.ContainerStatuses[0].RestartCount++
+		s := &i.pod.Status.ContainerStatuses[0]
+		s.RestartCount++
+		s.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: i.exitCode()}}
+		i.handedOver = false
 		i.newLife(true)
 		return i.start()
 	}
@@ -103,25 +107,27 @@ func (op *Operator) createPod(ctx context.Context, all *instances, i *instance, 
 // say puts an instance's Pod in a state.
 func (op *Operator) say(ctx context.Context, i *instance, ready bool) {
 	i.ready = ready
-	restarts := int32(0)
+	var before corev1.ContainerStatus
 	if len(i.pod.Status.ContainerStatuses) > 0 {
-		restarts = i.pod.Status.ContainerStatuses[0].RestartCount
+		before = i.pod.Status.ContainerStatuses[0]
 	}
 	condition := corev1.ConditionFalse
-	state := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}
+	state := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: i.exitCode()}}
 	if ready {
 		condition = corev1.ConditionTrue
 	}
 	if i.running() {
 		state = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(op.now())}}
-		if was := i.pod.Status.ContainerStatuses; len(was) > 0 && was[0].State.Running != nil {
-			state.Running.StartedAt = was[0].State.Running.StartedAt
+		if before.State.Running != nil {
+			state.Running.StartedAt = before.State.Running.StartedAt
 		}
 	}
 	i.pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: i.ip, PodIPs: []corev1.PodIP{{IP: i.ip}},
-		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: condition, LastTransitionTime: metav1.NewTime(op.now())}},
-		ContainerStatuses: []corev1.ContainerStatus{{Name: cnpg.Container, Ready: ready, RestartCount: restarts, State: state, Image: i.pod.Spec.Containers[0].Image}},
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: condition, LastTransitionTime: metav1.NewTime(op.now())}},
+		ContainerStatuses: []corev1.ContainerStatus{{
+			Name: cnpg.Container, Ready: ready, RestartCount: before.RestartCount, State: state, LastTerminationState: before.LastTerminationState, Image: i.pod.Spec.Containers[0].Image,
+		}},
 	}
 	if err := op.o.Client.Status().Update(ctx, i.pod); err != nil {
 		_ = op.o.Client.Get(ctx, client.ObjectKeyFromObject(i.pod), i.pod)
@@ -193,7 +199,15 @@ func (op *Operator) switchover(ctx context.Context, all *instances, c *cnpg.Clus
 	return nil
 }
 
-// promote stops the primary and has another instance take over.
+// exitCode is what a container ended with whose server doesn't run: 0 after an orderly handover.
+func (i *instance) exitCode() int32 {
+	if i.handedOver {
+		return 0
+	}
+	return 1 // the instance manager's, when the server ended by itself
+}
+
+// promote stops the primary and has another instance take over. The former one's container ends, and is started again in its Pod.
 func (op *Operator) promote(ctx context.Context, all *instances, serial int) error {
 	old, next := all.all[all.primary], all.all[serial]
 	old.stop(syscall.SIGINT)
@@ -203,7 +217,11 @@ func (op *Operator) promote(ctx context.Context, all *instances, serial int) err
 	if err := op.followAgain(old); err != nil {
 		return err
 	}
-	op.deletePod(ctx, old)
+	old.handedOver = true
+	op.say(ctx, old, false)
+	if err := op.o.Client.Patch(ctx, old.pod, labelled(cnpg.RoleLabel, cnpg.ReplicaRole)); err != nil {
+		return err
+	}
 	if err := op.o.Client.Patch(ctx, next.pod, labelled(cnpg.RoleLabel, cnpg.PrimaryRole)); err != nil {
 		return err
 	}
