@@ -199,8 +199,10 @@ func (b *sampled) answers(d harness.Database, wantUp string) {
 		method, path string
 		in           any
 	}{
-		{"GET", d.Path() + "/metrics", nil}, {"GET", "/v4/monitor/services/dbaas/metric-definitions", nil},
-		{"POST", "/v4/monitor/services/dbaas/metrics", query}, {"GET", "/v4/monitor/services/dbaas/prometheus-sd", nil},
+		{"GET", d.Path() + "/metrics", nil},
+		{"GET", "/v4/monitor/services/dbaas/metric-definitions", nil},
+		{"POST", "/v4/monitor/services/dbaas/metrics", query},
+		{"GET", "/v4/monitor/services/dbaas/prometheus-sd", nil},
 	} {
 		if code, body := b.Call(c.method, c.path, c.in, nil); code != http.StatusOK {
 			b.t.Errorf("%s %s: %d %s", c.method, c.path, code, body)
