@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -263,9 +264,7 @@ func fromJDBC(t *testing.T, engine, out string) told {
 	}
 	got := told{}
 	for name, values := range u.Query() {
-		for known, value := range byName(map[string]any{name: values[0]}) {
-			got[known] = value
-		}
+		maps.Copy(got, byName(map[string]any{name: values[0]}))
 	}
 	got["host"], got["port"], got["database"], got["user"], got["password"] = u.Hostname(), u.Port(), strings.TrimPrefix(u.Path, "/"), said[1], said[2]
 	return got
