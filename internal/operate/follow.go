@@ -76,6 +76,9 @@ func (w *work) followAll(ctx context.Context, m *migration.Migration, source pla
 		if err := w.Store.SaveParams(ctx, w.op.ID, w.op.Params); err != nil {
 			return err
 		}
+		if err := w.noteMigration(t, m.ID); err != nil { // who goes on tells what was copied
+			return err
+		}
 		return errFollows
 	}
 	if slices.ContainsFunc(m.Databases, func(d migration.Database) bool { return !d.Open }) && w.op.Started != nil && w.Now().Sub(*w.op.Started) > longestFollowed {

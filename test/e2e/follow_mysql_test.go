@@ -178,7 +178,7 @@ func followMySQLFamily(t *testing.T, engine string, src harness.Source) {
 	exec1(t, owner, "FLUSH BINARY LOGS")
 	paused := cutOver(t, s, d, m.ID, stop, moved)
 	t.Logf("from the last write at the source to the first here: %v", paused)
-	if m = awaitMigrated(t, s, d, m.ID); m.Status != "finished" || m.Problem != nil || !m.Databases[0].Done {
+	if m = awaitMigrated(t, s, d, m.ID); m.Status != "finished" || m.Problem != nil || !m.Databases[0].Done || m.Bytes == 0 || m.TablesDone == 0 {
 		t.Fatalf("it ended as %+v (%v)", m, *orNothing(m.Problem))
 	}
 	for _, sum := range append(sumsOfMariaDB, "SELECT GROUP_CONCAT(TRIGGER_NAME ORDER BY 1) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = DATABASE()",
