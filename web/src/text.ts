@@ -278,7 +278,7 @@ export const T = {
   extensions: { title: "Extensions", of: "Of the logical database", none: "None is installed.", what: "What it does", add: "Install an extension", choose: "Choose …", update: "Update", updateOf: (name: string, version: string) => `Update ${name} to ${version}`, removeTitle: "Remove the extension", removeText: "What it made in the logical database goes. It is refused while something depends on it.", removed: "It is removed." },
   machines: {
     short: "It is plotted once there are two readings.",
-    title: "Machines", parts: "Parts of machines", tab: { "": "Machines", credentials: "Credentials" }, all: "Machines and how staff log in to them", text: "The operator registers machines, with: steward compute register.", none: "No machine is registered.",
+    title: "Machines", parts: "Parts of machines", tab: { "": "Machines", credentials: "Credentials" }, all: "Machines and how staff log in to them", text: "The operator registers machines, with: steward compute add.", none: "No machine is registered.",
     ssh: "SSH", sshText: (user: string, ip: string, port: number) => `${user} at ${ip}, port ${port}`, closed: "Closed", access: "Staff may log in", userHint: "Empty: root.", ipHint: "The machine's address, or any.", port: "Port", portHint: "Empty: 22.",
     key: "The key that staff log in with", keyText: "Put this line into ~/.ssh/authorized_keys of the user above.",
     loadTitle: "Load of all machines, of the last 24 hours", noLoad: "Nothing has been measured yet.", load: { cpu: "Busy cores", disk: "Disk", swap: "Swap in use", net_in: "Network in", net_out: "Network out" },
