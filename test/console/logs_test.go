@@ -41,12 +41,13 @@ func logPages(t *testing.T, w *world) {
 		t.Errorf("%d lines are %d pixels tall, the page %d", all, log, tall)
 	}
 	w.shoot(t, "log-narrow")
-	w.do(t, run(`[...document.querySelectorAll("input[name=text]")].at(-1).focus()`), keys("absent_"), keys(kb.Enter), shown(50), tabTo(named("Older lines")), keys(kb.Enter), shown(100), until("document.activeElement === "+named("Older lines")))
+	w.do(t, run(`[...document.querySelectorAll("input[name=text]")].at(-1).focus()`), keys("absent_"), keys(kb.Enter), shown(50), tabTo(named("Older lines")), until("!"+named("Older lines")+".disabled"), keys(kb.Enter), shown(100), until("document.activeElement === "+named("Older lines")))
 	say(3)
 	if status, body := w.server.Call("PUT", "/v4/databases/postgresql/instances/1", map[string]any{"label": "again"}, nil); status != http.StatusOK { // an event has pages read anew
 		t.Fatal(status, body)
 	}
-	w.do(t, shown(103), keys(kb.Enter), shown(123), until("!"+named("Older lines")))
+	older := named("Older lines")
+	w.do(t, shown(103), until("document.activeElement === "+older+" && !"+older+".disabled && !document.querySelector('main .wait')"), keys(kb.Enter), shown(123), until("!"+named("Older lines")))
 	say(60) // more than a page: what lies between isn't known
 	if status, body := w.server.Call("PUT", "/v4/databases/postgresql/instances/1", map[string]any{"label": "again"}, nil); status != http.StatusOK {
 		t.Fatal(status, body)
