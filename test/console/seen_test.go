@@ -210,6 +210,17 @@ func bars(t *testing.T, w *world) {
 	})
 	w.do(t, w.visit(fmt.Sprintf("/console/services/%d", id)), loaded, run(witnessed), until(`document.querySelector(".timeline .covered") && document.querySelector(".timeline .missed")`), until(checked))
 	w.shoot(t, "bars")
+	// With more checks than there are bars, and none like the other way round.
+	var all []map[string]any
+	for n, result := range slices.Concat([]string{"ok", "ok", "connection_refused"}, slices.Repeat([]string{"ok"}, 56), []string{"timeout", "timeout", "ok"}) {
+		all = append(all, map[string]any{"started": fmt.Sprintf("2026-03-01T%02d:%02d:00", 23-n/60, 59-n%60), "result": result, "response_time": .0123})
+	}
+	sums := func(uptime float64, checks, failures int) map[string]any {
+		return map[string]any{"uptime": uptime, "checks": checks, "failures": failures, "mean_response_time": .0123, "longest_response_time": 1.5}
+	}
+	w.do(t, giving(t, fmt.Sprintf("/v4/managed/services/%d/checks", id), map[string]any{
+		"data": all, "page": 1, "pages": 1, "results": len(all), "last_24_hours": sums(95.16, 62, 3), "last_7_days": sums(99.5, 600, 3), "last_30_days": sums(99.99, 30_000, 3),
+	}), until(`document.querySelectorAll(".timeline rect").length === 60`), until(checked))
 }
 
 // load finds what machines do as lines, with the newest value in words and all as a table.
