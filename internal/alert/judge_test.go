@@ -309,7 +309,7 @@ func TestProvenWithin(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreDocumented: the table for people has each, with its severity and thresholds.
+// TestDefaultsAreDocumented: the table for people has each, with its severity, its thresholds and for how long it has to hold.
 func TestDefaultsAreDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/alerts.md")
@@ -317,9 +317,41 @@ func TestDefaultsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range alert.Defaults() {
+		c := r.Criteria[0]
 		row := fmt.Sprintf("| %d | %s | %s | ", r.ID, r.Name, r.Severity)
-		if !strings.Contains(string(text), row) {
-			t.Errorf("docs/alerts.md has no %q", row)
+		hold := " | " + shown(measure.Seconds, (time.Duration(r.Trigger.Occurrences)*r.Trigger.Polling).Seconds()) + " | "
+		d, measured := measure.Find(c.Metric)
+		switch {
+		case !measured: // told in words
+		case c.Aggregate == alert.Sum:
+			hold = " | at once | "
+		case c.Operator == alert.Above:
+			row += fmt.Sprintf("`%s` > %s%s≤ %s |\n", d.Name, shown(d.Unit, c.Threshold), hold, shown(d.Unit, c.Clear))
+		default:
+			row += fmt.Sprintf("`%s` < %s%s≥ %s |\n", d.Name, shown(d.Unit, c.Threshold), hold, shown(d.Unit, c.Clear))
+		}
+		_, found, ok := strings.Cut(string(text), row)
+		if line, _, _ := strings.Cut(found, "\n"); !ok || !strings.HasSuffix(row, "\n") && !strings.Contains(line, hold) {
+			t.Errorf("docs/alerts.md has no %q, or not %q", row, hold)
 		}
 	}
+}
+
+// shown is a value as the table has it.
+func shown(unit measure.Unit, v float64) string {
+	switch {
+	case unit == measure.Percent:
+		return fmt.Sprintf("%g %%", v)
+	case unit != measure.Seconds:
+		return fmt.Sprintf("%g", v)
+	}
+	for _, u := range []struct {
+		name   string
+		length float64
+	}{{"days", 86400}, {"h", 3600}, {"min", 60}} {
+		if n := v / u.length; n >= 1 && n == math.Trunc(n) {
+			return fmt.Sprintf("%g %s", n, u.name)
+		}
+	}
+	return fmt.Sprintf("%g s", v)
 }
