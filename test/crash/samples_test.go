@@ -37,9 +37,6 @@ type sampled struct {
 
 // TestSamplingHoldsUpNothing: servers of databases that stand still, or have no room on their disks, cost their own samples, and a store that does costs none.
 func TestSamplingHoldsUpNothing(t *testing.T) {
-	if !harness.Everything() {
-		t.Skip("it waits for minutes: make test-crash")
-	}
 	t.Parallel()
 	b := &sampled{world: prepared(t), disks: map[int64]*smallDisk{}}
 	b.store = newSmallDisk(t, filepath.Join(b.Data, "store"))

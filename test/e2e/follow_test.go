@@ -145,6 +145,7 @@ func TestFollowPostgreSQL(t *testing.T) {
 	}
 	stop := shoppers(t, shop)
 	m := beginFollowing(t, s, d, followed(src, "shop"))
+	left := leftBehind(t, s, d)
 	s.Kill()
 	exec1(t, shop, `INSERT INTO documents VALUES (1, '[2020-01-01,)', '{a,NULL,"b c"}', '{"a": [1, null]}', '{"b" : 1}', 'x', 1.50, 'ab'), (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL)`)
 	exec1(t, shop, `UPDATE documents SET tags = tags || 'c'::text, fixed = 'é' WHERE id = 1`)
@@ -159,6 +160,9 @@ func TestFollowPostgreSQL(t *testing.T) {
 		}
 		return nil
 	})
+	if err := left(); err == nil {
+		t.Error("who wrote before could still write")
+	}
 	s.Eventually("it has caught up", func() error {
 		out, err := s.Command("db", "migration", "view", "followed", fmt.Sprint(m.ID))
 		if err != nil || !strings.Contains(out, "replicate") || !strings.Contains(out, "following") || !strings.Contains(out, " 0s, ") && !strings.Contains(out, " 1s, ") {
@@ -191,6 +195,28 @@ func TestFollowPostgreSQL(t *testing.T) {
 	}
 	nothingLeft(t, shop)
 	endFollowing(t, s, d, src, shop)
+}
+
+// leftBehind is a session of a steward that was killed, which has yet to commit what it wrote.
+func leftBehind(t *testing.T, s *harness.Server, d harness.Database) (commit func() error) {
+	t.Helper()
+	c := s.Credentials(d)
+	c.Logical = "shop"
+	conn, err := s.MustConnect(d, c).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	run := func(statement string) error {
+		_, err := conn.ExecContext(t.Context(), statement)
+		return err
+	}
+	for _, statement := range []string{"SET application_name = 'steward import'", "BEGIN", "UPDATE steward_follow.state SET at = now()"} {
+		if err := run(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() error { return run("COMMIT") }
 }
 
 // cutOver stops the writers, cuts over, and returns how long nobody could write.

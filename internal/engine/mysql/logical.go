@@ -201,7 +201,24 @@ func (i inside) DropDatabase(ctx context.Context, name string) error {
 	} else if err != nil {
 		return toldOf("drop the database", err)
 	}
-	return i.withdraw(ctx, s, name)
+	return errors.Join(i.withdraw(ctx, s, name), i.dropWriters(ctx, s, name))
+}
+
+// dropWriters removes accounts that wrote what a source sent into a database that is gone, of a steward that was killed.
+func (i inside) dropWriters(ctx context.Context, s *session, database string) error {
+	left, err := s.rows(ctx, "SELECT User, Db FROM mysql.db WHERE Host = 'localhost' AND User LIKE 'steward\\_%'")
+	if err != nil {
+		return fmt.Errorf("look who wrote into the database: %w", err)
+	}
+	for _, r := range left {
+		if name, one := i.plain(r[1]); !one || name != database {
+			continue
+		}
+		if err := s.exec(ctx, "DROP USER IF EXISTS "+writerAccount(r[0])); err != nil {
+			return toldOf("drop who wrote into the database", err)
+		}
+	}
+	return nil
 }
 
 // withdraw takes the grants on a database that is gone, which the server keeps: another one of the name would be open to

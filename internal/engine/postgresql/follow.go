@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/engine"
 	"steward/internal/migration"
+	"steward/internal/wait"
 )
 
 // atOnce are the parts of a schema's end that rows are found by; others would act on rows as they come, and wait for the cutover.
@@ -189,6 +190,9 @@ func (Driver) KeepUp(ctx context.Context, n engine.Node, s engine.Source, d migr
 		return targetFailed("let steward in", err)
 	}
 	defer closeSoon(ctx, f.target)
+	if err := endWriters(ctx, f.target); err != nil {
+		return err
+	}
 	if f.state, err = readState(ctx, f.target, d.Slot); err != nil || f.state.opened {
 		return err
 	}
@@ -209,6 +213,24 @@ func (Driver) KeepUp(ctx context.Context, n engine.Node, s engine.Source, d migr
 		return read
 	}
 	return err
+}
+
+// endWriters ends sessions of a steward that was killed, of which the server may still carry out the last statement: how far it is can be read when they
+// are gone.
+func endWriters(ctx context.Context, target *pgconn.PgConn) error {
+	for {
+		left, err := query(ctx, target, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user AND application_name = '"+
+			importerName+"' AND pid <> pg_backend_pid()")
+		if err != nil {
+			return targetFailed("end who wrote before", err)
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if err := wait.Sleep(ctx, 100*time.Millisecond); err != nil {
+			return fmt.Errorf("end who wrote before: %w", err)
+		}
+	}
 }
 
 // begin looks whether the source still has what is to follow, and is what it was, and begins to receive.

@@ -139,6 +139,9 @@ func askSource(ctx context.Context, s engine.Source, conn *pgconn.PgConn, statem
 	return rows, nil
 }
 
+// importerName is what our sessions in a target are called.
+const importerName = "steward import"
+
 // atTarget connects to a database of ours as its customer, for as long as it takes.
 func atTarget(ctx context.Context, n engine.Node, database string) (*pgconn.PgConn, error) {
 	config, err := verified(n)
@@ -148,7 +151,7 @@ func atTarget(ctx context.Context, n engine.Node, database string) (*pgconn.PgCo
 	return connect(ctx, login{
 		host: door(n).Addr().String(), port: door(n).Port(), user: customerRole, password: n.RootPassword, database: database, tls: config,
 		parameters: map[string]string{
-			"search_path": "pg_catalog", "application_name": "steward import", "client_encoding": "UTF8", "client_min_messages": "error",
+			"search_path": "pg_catalog", "application_name": importerName, "client_encoding": "UTF8", "client_min_messages": "error",
 			"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0", "synchronous_commit": "off",
 			"datestyle": "ISO", "intervalstyle": "postgres", "timezone": "UTC",
 		},
