@@ -50,55 +50,26 @@ var sumsOfMariaDB = []string{
 	"SELECT CONCAT(COUNT(*), ' ', SUM(n)) FROM noted",
 }
 
-// keepers change all that shopOfMariaDB has, in transactions of one or more rows, some of which are rolled back.
-func keepers(t *testing.T, db *sql.DB) (stop func() (writes int, last time.Time)) {
-	t.Helper()
-	var mu sync.Mutex
-	var writes int
-	var last time.Time
-	var all sync.WaitGroup
-	done := make(chan struct{})
-	for n := range 3 {
-		all.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(n), 7))
-			for i := 0; ; i++ {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				id := 1 + r.IntN(2000)
-				statement := []string{
-					fmt.Sprintf("START TRANSACTION; INSERT INTO customers (name, photo) VALUES ('new %d \\\\ \"quoted\" Ä', REPEAT('x', %d)); INSERT INTO orders (customer) VALUES (LAST_INSERT_ID()); COMMIT", i, r.IntN(20000)),
-					fmt.Sprintf("UPDATE orders SET at = NOW(3) WHERE id = %d", id),
-					fmt.Sprintf("UPDATE orders SET id = id + 1000000, note = NULL WHERE id = %d", 10000+id),
-					fmt.Sprintf("DELETE FROM orders WHERE id = %d", 5000+id),
-					fmt.Sprintf("DELETE FROM customers WHERE id = %d", 1000+id), // and their orders
-					fmt.Sprintf("UPDATE customers SET mood = 'bad', name = CONCAT(name, '!') WHERE id = %d", id),
-					fmt.Sprintf("INSERT INTO keyless VALUES (%d, 'k'), (%d, 'k')", id, id),
-					fmt.Sprintf("DELETE FROM keyless WHERE n = %d LIMIT 1", id),
-					"UPDATE `odd ``name` SET d = d + 1",
-					fmt.Sprintf("UPDATE parted SET v = v + 1, n = n + 5000 WHERE n = %d", r.IntN(3000)),
-					fmt.Sprintf("START TRANSACTION; UPDATE customers SET name = 'never' WHERE id = %d; ROLLBACK", id),
-					"START TRANSACTION; INSERT INTO pairs_a VALUES (); SAVEPOINT a; INSERT INTO pairs_a VALUES (); ROLLBACK TO a; INSERT INTO pairs_b VALUES (); COMMIT",
-				}[r.IntN(12)]
-				time.Sleep(3 * time.Millisecond) // customers think, and one who applies what three do has to keep up
-				if i%100 == 99 {
-					statement = "TRUNCATE emptied; INSERT INTO emptied VALUES (1), (2), (3)"
-				}
-				if _, err := db.ExecContext(t.Context(), statement); err == nil {
-					mu.Lock()
-					writes, last = writes+1, time.Now()
-					mu.Unlock()
-				}
-			}
-		})
+// keeps is a change of what shopOfMariaDB has, of one or more rows, or one that is rolled back.
+func keeps(r *rand.Rand, i int) string {
+	if i%100 == 99 {
+		return "TRUNCATE emptied; INSERT INTO emptied VALUES (1), (2), (3)"
 	}
-	return func() (int, time.Time) {
-		close(done)
-		all.Wait()
-		return writes, last
-	}
+	id := 1 + r.IntN(2000)
+	return []string{
+		fmt.Sprintf("START TRANSACTION; INSERT INTO customers (name, photo) VALUES ('new %d \\\\ \"quoted\" Ä', REPEAT('x', %d)); INSERT INTO orders (customer) VALUES (LAST_INSERT_ID()); COMMIT", i, r.IntN(20000)),
+		fmt.Sprintf("UPDATE orders SET at = NOW(3) WHERE id = %d", id),
+		fmt.Sprintf("UPDATE orders SET id = id + 1000000, note = NULL WHERE id = %d", 10000+id),
+		fmt.Sprintf("DELETE FROM orders WHERE id = %d", 5000+id),
+		fmt.Sprintf("DELETE FROM customers WHERE id = %d", 1000+id), // and their orders
+		fmt.Sprintf("UPDATE customers SET mood = 'bad', name = CONCAT(name, '!') WHERE id = %d", id),
+		fmt.Sprintf("INSERT INTO keyless VALUES (%d, 'k'), (%d, 'k')", id, id),
+		fmt.Sprintf("DELETE FROM keyless WHERE n = %d LIMIT 1", id),
+		"UPDATE `odd ``name` SET d = d + 1",
+		fmt.Sprintf("UPDATE parted SET v = v + 1, n = n + 5000 WHERE n = %d", r.IntN(3000)),
+		fmt.Sprintf("START TRANSACTION; UPDATE customers SET name = 'never' WHERE id = %d; ROLLBACK", id),
+		"START TRANSACTION; INSERT INTO pairs_a VALUES (); SAVEPOINT a; INSERT INTO pairs_a VALUES (); ROLLBACK TO a; INSERT INTO pairs_b VALUES (); COMMIT",
+	}[r.IntN(12)]
 }
 
 // TestFollowMariaDB brings a database over that is written to until the cutover, through a kill -9.
@@ -152,7 +123,7 @@ func followMySQLFamily(t *testing.T, engine string, src harness.Source) {
 		t.Fatalf("check: %s", said)
 	}
 	shop = src.Open(t, "shop") // whose sessions log rows
-	stop := keepers(t, shop)
+	stop := customers(t, shop, keeps)
 	m := beginFollowing(t, s, d, followed(src, "shop2"))
 	s.Kill()
 	exec1(t, shop, "INSERT INTO kinds VALUES ("+fmt.Sprintf(kindsRow, 2)+"), (3"+strings.Repeat(", NULL", 26)+")")

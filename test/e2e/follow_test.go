@@ -67,8 +67,8 @@ func nothingLeft(t *testing.T, source *sql.DB) {
 	}
 }
 
-// shoppers change everything that shopOfPostgreSQL has, in transactions of one or more rows, some of which are rolled back.
-func shoppers(t *testing.T, db *sql.DB) (stop func() (writes int, last time.Time)) {
+// customers are three who change what a database has, each by statements of their own, until stop is called.
+func customers(t *testing.T, db *sql.DB, statement func(r *rand.Rand, i int) string) (stop func() (writes int, last time.Time)) {
 	t.Helper()
 	var mu sync.Mutex
 	var writes int
@@ -82,27 +82,9 @@ func shoppers(t *testing.T, db *sql.DB) (stop func() (writes int, last time.Time
 				select {
 				case <-done:
 					return
-				default:
+				case <-time.After(3 * time.Millisecond): // customers think, and one who applies what three do has to keep up
 				}
-				id := 1 + r.IntN(3000)
-				statement := []string{
-					fmt.Sprintf(`WITH c AS (INSERT INTO customers (name) VALUES (E'new %d\n\\ "quoted"') RETURNING id) INSERT INTO orders (customer, note) SELECT id, repeat('x', %d) FROM c`, i, r.IntN(20000)),
-					fmt.Sprintf(`UPDATE orders SET at = now() WHERE id = %d`, id/50*50), // its long note stays as it is
-					fmt.Sprintf(`UPDATE orders SET id = id + 1000000, note = NULL WHERE id = %d`, 20000+id),
-					fmt.Sprintf(`DELETE FROM orders WHERE id = %d`, 10000+id),
-					fmt.Sprintf(`UPDATE customers SET mood = 'bad', name = name || '!' WHERE id = %d`, id),
-					`UPDATE "odd ""name"."Ta\ble" SET d = d + 1 WHERE ctid = (SELECT min(ctid) FROM "odd ""name"."Ta\ble")`,
-					`INSERT INTO "odd ""name"."Ta\ble" SELECT "co""l", d FROM "odd ""name"."Ta\ble" LIMIT 1`,
-					`DELETE FROM "odd ""name"."Ta\ble" WHERE ctid = (SELECT max(ctid) FROM "odd ""name"."Ta\ble")`,
-					fmt.Sprintf(`UPDATE parts SET n = (n + 997) %% 2000, v = v || 'u' WHERE n = %d`, r.IntN(2000)), // some move to the other partition
-					fmt.Sprintf(`BEGIN; UPDATE customers SET name = 'never' WHERE id = %d; ROLLBACK`, id),
-					`WITH a AS (INSERT INTO pairs_a DEFAULT VALUES) INSERT INTO pairs_b DEFAULT VALUES`,
-				}[r.IntN(11)]
-				time.Sleep(3 * time.Millisecond) // customers think, and one who applies what three do has to keep up
-				if i%100 == 99 {
-					statement = "TRUNCATE emptied; INSERT INTO emptied SELECT generate_series(1, 50)"
-				}
-				if _, err := db.ExecContext(t.Context(), statement); err == nil {
+				if _, err := db.ExecContext(t.Context(), statement(r, i)); err == nil {
 					mu.Lock()
 					writes, last = writes+1, time.Now()
 					mu.Unlock()
@@ -115,6 +97,27 @@ func shoppers(t *testing.T, db *sql.DB) (stop func() (writes int, last time.Time
 		all.Wait()
 		return writes, last
 	}
+}
+
+// shops is a change of what shopOfPostgreSQL has, of one or more rows, or one that is rolled back.
+func shops(r *rand.Rand, i int) string {
+	if i%100 == 99 {
+		return "TRUNCATE emptied; INSERT INTO emptied SELECT generate_series(1, 50)"
+	}
+	id := 1 + r.IntN(3000)
+	return []string{
+		fmt.Sprintf(`WITH c AS (INSERT INTO customers (name) VALUES (E'new %d\n\\ "quoted"') RETURNING id) INSERT INTO orders (customer, note) SELECT id, repeat('x', %d) FROM c`, i, r.IntN(20000)),
+		fmt.Sprintf(`UPDATE orders SET at = now() WHERE id = %d`, id/50*50), // its long note stays as it is
+		fmt.Sprintf(`UPDATE orders SET id = id + 1000000, note = NULL WHERE id = %d`, 20000+id),
+		fmt.Sprintf(`DELETE FROM orders WHERE id = %d`, 10000+id),
+		fmt.Sprintf(`UPDATE customers SET mood = 'bad', name = name || '!' WHERE id = %d`, id),
+		`UPDATE "odd ""name"."Ta\ble" SET d = d + 1 WHERE ctid = (SELECT min(ctid) FROM "odd ""name"."Ta\ble")`,
+		`INSERT INTO "odd ""name"."Ta\ble" SELECT "co""l", d FROM "odd ""name"."Ta\ble" LIMIT 1`,
+		`DELETE FROM "odd ""name"."Ta\ble" WHERE ctid = (SELECT max(ctid) FROM "odd ""name"."Ta\ble")`,
+		fmt.Sprintf(`UPDATE parts SET n = (n + 997) %% 2000, v = v || 'u' WHERE n = %d`, r.IntN(2000)), // some move to the other partition
+		fmt.Sprintf(`BEGIN; UPDATE customers SET name = 'never' WHERE id = %d; ROLLBACK`, id),
+		`WITH a AS (INSERT INTO pairs_a DEFAULT VALUES) INSERT INTO pairs_b DEFAULT VALUES`,
+	}[r.IntN(11)]
 }
 
 // TestFollowPostgreSQL brings a database over that is written to until the cutover, through a kill -9: all rows are here once, and what the schema
@@ -143,7 +146,7 @@ func TestFollowPostgreSQL(t *testing.T) {
 	if status, body := s.Call("POST", d.Path()+"/migrations/check", followed(src, "shop"), &report); status != http.StatusOK || !report.Possible || !strings.Contains(body, `"replicates":true`) {
 		t.Fatalf("check: %s", body)
 	}
-	stop := shoppers(t, shop)
+	stop := customers(t, shop, shops)
 	m := beginFollowing(t, s, d, followed(src, "shop"))
 	left := leftBehind(t, s, d)
 	s.Kill()
