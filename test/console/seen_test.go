@@ -171,8 +171,10 @@ func gaps(t *testing.T, w *world) {
 	const page, path = "/console/databases/postgresql/1/backups", "/v4/databases/postgresql/instances/1/restore-windows"
 	w.do(t, w.visit(page), until(`document.querySelector(".timeline")`), run(witnessed), until(covered),
 		w.visit(page), until(`document.querySelector(".timeline")`), giving(t, path, map[string]any{"data": []map[string]string{
-			{"from": "2026-03-01T00:00:00", "to": "2026-03-03T12:00:00"}, {"from": "2026-03-04T00:00:00", "to": "2026-03-04T06:30:10"},
-			{"from": "2026-03-06T01:02:03", "to": "2026-03-06T01:02:03"}, {"from": "2026-03-08T00:00:00", "to": "2026-03-11T00:00:00"},
+			{"from": "2026-03-01T00:00:00", "to": "2026-03-03T12:00:00"},
+			{"from": "2026-03-04T00:00:00", "to": "2026-03-04T06:30:10"},
+			{"from": "2026-03-06T01:02:03", "to": "2026-03-06T01:02:03"},
+			{"from": "2026-03-08T00:00:00", "to": "2026-03-11T00:00:00"},
 		}}), until(`document.querySelectorAll(".windows li").length === 6`), until(covered))
 	if text := value[string](t, w.browser, `document.querySelectorAll(".windows li")[1].innerText`); text != "Gap: 3 Mar 2026, 12:00:00 UTC – 4 Mar 2026, 00:00:00 UTC" {
 		t.Errorf("a gap is told as %q", text)
