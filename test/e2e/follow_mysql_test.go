@@ -104,22 +104,19 @@ func followMySQLFamily(t *testing.T, engine string, src harness.Source) {
 
 	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
 	d := s.CreateActive(harness.Small("followed", engine))
-	check := func() (possible bool, said string) {
+	check := func(username string) (possible bool, said string) {
 		var report struct{ Possible bool }
-		status, body := s.Call("POST", d.Path()+"/migrations/check", followed(src, "shop"), &report)
+		request := followed(src, "shop")
+		request["source"].(map[string]any)["username"] = username
+		status, body := s.Call("POST", d.Path()+"/migrations/check", request, &report)
 		if status != http.StatusOK {
 			t.Fatalf("check: %s", body)
 		}
 		return report.Possible, body
 	}
-	exec1(t, owner, "SET GLOBAL binlog_format = MIXED")
-	exec1(t, shop, "CREATE TABLE outside (n int) ENGINE = MyISAM")
-	if possible, said := check(); possible || !strings.Contains(said, "binlog_format is MIXED") || !strings.Contains(said, "outside") || !strings.Contains(said, "keyless") || !strings.Contains(said, `"replicates":false`) {
-		t.Errorf("a source that can't be followed: %s", said)
-	}
-	exec1(t, shop, "DROP TABLE outside")
-	exec1(t, owner, "SET GLOBAL binlog_format = ROW")
-	if possible, said := check(); !possible || !strings.Contains(said, `"replicates":true`) {
+	exec1(t, owner, "CREATE USER weak IDENTIFIED BY '"+strings.ReplaceAll(src.Password, `\`, `\\`)+"'; GRANT SELECT ON shop.* TO weak")
+	unfollowable(t, owner, func() (bool, string) { return check("weak") })
+	if possible, said := check("mover"); !possible || !strings.Contains(said, `"replicates":true`) {
 		t.Fatalf("check: %s", said)
 	}
 	shop = src.Open(t, "shop") // whose sessions log rows
@@ -146,8 +143,11 @@ func followMySQLFamily(t *testing.T, engine string, src harness.Source) {
 		}
 		return nil
 	})
-	exec1(t, owner, "FLUSH BINARY LOGS")
-	paused := cutOver(t, s, d, m.ID, stop, moved)
+	paused := cutOver(t, s, d, m.ID, func() (int, time.Time) {
+		writes, last := stop()
+		exec1(t, owner, "FLUSH BINARY LOGS") // the new one begins with what is no transaction
+		return writes, last
+	}, moved)
 	t.Logf("from the last write at the source to the first here: %v", paused)
 	if m = awaitMigrated(t, s, d, m.ID); m.Status != "finished" || m.Problem != nil || !m.Databases[0].Done || m.Bytes == 0 || m.TablesDone == 0 {
 		t.Fatalf("it ended as %+v (%v)", m, *orNothing(m.Problem))
@@ -169,6 +169,46 @@ func followMySQLFamily(t *testing.T, engine string, src harness.Source) {
 		t.Error("what was noted of following is left")
 	}
 	endFollowingMySQLFamily(t, s, d, src, shop)
+}
+
+// unfollowable: all that keeps a source from being followed is told at once, and so is what its user may not.
+func unfollowable(t *testing.T, owner *sql.DB, check func() (possible bool, said string)) {
+	t.Helper()
+	var wrong []string
+	for _, c := range []struct{ variable, bad, good, why string }{
+		{"binlog_format", "MIXED", "ROW", "binlog_format is MIXED: set it to ROW"}, {"binlog_row_image", "MINIMAL", "FULL", "binlog_row_image is MINIMAL: set it to FULL"},
+		{"log_bin_compress", "ON", "OFF", "log_bin_compress is ON: set it to OFF"}, {"binlog_transaction_compression", "ON", "OFF", "binlog_transaction_compression is ON: set it to OFF"},
+		{"binlog_row_value_options", "PARTIAL_JSON", "", "binlog_row_value_options is PARTIAL_JSON: set it to nothing"},
+	} {
+		if _, err := owner.ExecContext(t.Context(), "SET GLOBAL "+c.variable+" = '"+c.bad+"'"); err != nil {
+			continue // of the other make
+		}
+		wrong = append(wrong, c.why)
+		defer exec1(t, owner, "SET GLOBAL "+c.variable+" = '"+c.good+"'")
+	}
+	const settings = 3
+	if len(wrong) < settings {
+		t.Fatalf("no source has only %q to be set", wrong)
+	}
+	for table, c := range map[string]struct{ statement, why string }{
+		"outside": {"CREATE TABLE shop.outside (n int) ENGINE = MyISAM", "aren't in InnoDB, which can't be followed: outside"}, "steward_follow": {"CREATE TABLE shop.steward_follow (n int)", "It has a table steward_follow"},
+		"old": {"CREATE TABLE shop.old (n int) WITH SYSTEM VERSIONING", "system-versioned tables, whose history can't be followed: old"},
+	} {
+		if _, err := owner.ExecContext(t.Context(), c.statement); err != nil {
+			continue // the same
+		}
+		wrong = append(wrong, c.why)
+		defer exec1(t, owner, "DROP TABLE shop."+table)
+	}
+	possible, said := check()
+	if possible || !strings.Contains(said, `"replicates":false`) {
+		t.Errorf("a source that can't be followed: %s", said)
+	}
+	for _, why := range append(wrong, "The user may not follow the source", "which have no key, reads all of one here: keyless, noted") {
+		if !strings.Contains(said, why) {
+			t.Errorf("%q isn't told: %s", why, said)
+		}
+	}
 }
 
 // endFollowingMySQLFamily: cancelled, and by a change of the source's tables or of rows here, following ends and leaves nothing.

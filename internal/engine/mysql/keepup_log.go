@@ -402,8 +402,24 @@ func (l *sourceLog) read(e logEvent) (*logged, error) {
 		return nil, &engine.SourceError{Reason: "The source logs parts of JSON values: set binlog_row_value_options to nothing there and begin again."}
 	case kind == eventLoadQuery:
 		return nil, l.loads(e)
+	case e.between(), kind == eventHeartbeat, kind == eventHeartbeatLong:
+		return l.goesOn(e), nil
 	}
 	return nil, nil
+}
+
+// goesOn is a place that the log has come to without a transaction: a log begins with what is none, and may end with it.
+func (l *sourceLog) goesOn(e logEvent) *logged {
+	if upTo := l.after(e); !l.within && upTo.at > 0 && l.last.before(upTo) {
+		return &logged{says: saysCommit, upTo: upTo}
+	}
+	return nil
+}
+
+// after is where the log is after an event; of those that are in no log it is 0.
+func (l *sourceLog) after(e logEvent) place {
+	const logPos = 13
+	return place{l.file, uint64(binary.LittleEndian.Uint32(e[logPos:]))}
 }
 
 // rotate goes on with another log.
@@ -439,8 +455,7 @@ func (l *sourceLog) begin() { l.within, l.ours, l.twoPhase = true, false, false 
 func (l *sourceLog) ends(how meaning, e logEvent) *logged {
 	l.within, l.ours, l.twoPhase, l.sent = false, false, false, 0
 	clear(l.tables)
-	const logPos = 13
-	return &logged{says: how, upTo: place{l.file, uint64(binary.LittleEndian.Uint32(e[logPos:]))}}
+	return &logged{says: how, upTo: l.after(e)}
 }
 
 // maps learns of a table.

@@ -77,10 +77,10 @@ func logStatus(ctx context.Context, s *session) (map[string]string, error) {
 
 // unfollowed are a database's tables by what keeps them from being followed: not in InnoDB, with a history of their own, without a primary key; and ours.
 const unfollowed = `SELECT
-	(SELECT GROUP_CONCAT(TABLE_NAME ORDER BY 1 SEPARATOR ', ') FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_TYPE IN ('BASE TABLE', 'SEQUENCE') AND ENGINE <> 'InnoDB'),
-	(SELECT GROUP_CONCAT(TABLE_NAME ORDER BY 1 SEPARATOR ', ') FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_TYPE = 'SYSTEM VERSIONED'),
-	(SELECT GROUP_CONCAT(t.TABLE_NAME ORDER BY 1 SEPARATOR ', ') FROM information_schema.TABLES t WHERE t.TABLE_SCHEMA = ? AND t.TABLE_TYPE = 'BASE TABLE' AND NOT EXISTS
-		(SELECT 1 FROM information_schema.TABLE_CONSTRAINTS c WHERE c.TABLE_SCHEMA = t.TABLE_SCHEMA AND c.TABLE_NAME = t.TABLE_NAME AND c.CONSTRAINT_TYPE IN ('PRIMARY KEY', 'UNIQUE'))),
+	(SELECT GROUP_CONCAT(TABLE_NAME ORDER BY TABLE_NAME SEPARATOR ', ') FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_TYPE IN ('BASE TABLE', 'SEQUENCE') AND ENGINE <> 'InnoDB'),
+	(SELECT GROUP_CONCAT(TABLE_NAME ORDER BY TABLE_NAME SEPARATOR ', ') FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_TYPE = 'SYSTEM VERSIONED'),
+	(SELECT GROUP_CONCAT(t.TABLE_NAME ORDER BY t.TABLE_NAME SEPARATOR ', ') FROM information_schema.TABLES t WHERE t.TABLE_SCHEMA = ? AND t.TABLE_TYPE = 'BASE TABLE' AND NOT EXISTS
+		(SELECT 1 FROM information_schema.STATISTICS i WHERE i.TABLE_SCHEMA = t.TABLE_SCHEMA AND i.TABLE_NAME = t.TABLE_NAME AND i.NON_UNIQUE = 0)),
 	(SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = '` + followTable + `')`
 
 // examineFollowed looks at what keeps a database's tables from being followed.

@@ -223,6 +223,10 @@ func TestSourceLog(t *testing.T) {
 	if all, err = follows(t, most, commit, next); len(all) != 2 || all[1].upTo != (place{"log.000002", 4}) || !all[0].upTo.before(all[1].upTo) {
 		t.Errorf("the next log: %+v, %v", all, err)
 	}
+	checkpoint := sent(eventBinlogCheckpoint, 385, []byte{0})
+	if all, err = follows(t, most, commit, next, checkpoint, begin, checkpoint, sent(eventHeartbeat, 200, nil)); len(all) != 3 || all[2].upTo != (place{"log.000002", 385}) {
+		t.Errorf("a log that begins without a transaction: %+v, %v", all, err)
+	}
 	damaged := bytes.Clone(commit)
 	damaged[len(damaged)-6]++
 	flagged := rowsEvent(eventWriteRows1, aRow())
@@ -243,6 +247,10 @@ func TestSourceLog(t *testing.T) {
 		"a row that is too large":       {[][]byte{{0xff, 0xff, 0xff, 0}, make([]byte, packetMost), {0xff, 0xff, 0xff, 1}, make([]byte, packetMost), {0xff, 0xff, 0xff, 2}}, "larger than 40 MB"},
 		"what is compressed":            {[][]byte{sent(eventPayload, 100, make([]byte, 9))}, "compresses"},
 		"a statement":                   {[][]byte{sent(eventQuery, 100, saidIn("shop", "DELETE FROM orders"))}, "as statements"},
+		"a part rolled back":            {[][]byte{begin, shop, rows, sent(eventQuery, 250, saidIn("", "ROLLBACK TO `a`"))}, "rolled a part"},
+		"two phases":                    {[][]byte{sent(eventQuery, 50, saidIn("", "XA START X'61'")), shop, rows}, "two-phase"},
+		"a lost part":                   {[][]byte{sent(eventIncident, 100, []byte{1, 0})}, "lost a part"},
+		"parts of values":               {[][]byte{sent(eventPartialRows, 100, make([]byte, 9))}, "parts of JSON"},
 		"a table of ours":               {[][]byte{sent(eventQuery, 100, saidIn("shop", "TRUNCATE "+followTable))}, errMangledLog.Error()},
 		"logs that are gone":            {[][]byte{packed(append([]byte{packetError, 0xd4, 4, '#', 'H', 'Y', '0', '0', '0'}, "Could not find first log"...))}, "doesn't have the part"},
 	} {
