@@ -24,3 +24,19 @@ func (d *Driver) MakeWriter(ctx context.Context, n engine.Node, database, slot s
 		return s.text(ctx, "SELECT COUNT(*) FROM mysql.user WHERE User = ? AND Host = 'localhost'", slot)
 	}, nil
 }
+
+// Write writes what a source says of a table, as who follows it does, into a database that notes how far it is.
+func (d *Driver) Write(ctx context.Context, n engine.Node, database, slot string) error {
+	w, err := d.writer(ctx, n, database, slot, place{"log.000001", 4})
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	w.upTo.at++
+	return w.note(ctx)
+}
+
+// DropWriter removes the account that writes.
+func (d *Driver) DropWriter(ctx context.Context, n engine.Node, slot string) error {
+	return d.dropWriter(ctx, n, slot)
+}
