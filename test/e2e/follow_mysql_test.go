@@ -176,8 +176,10 @@ func unfollowable(t *testing.T, owner *sql.DB, check func() (possible bool, said
 	t.Helper()
 	var wrong []string
 	for _, c := range []struct{ variable, bad, good, why string }{
-		{"binlog_format", "MIXED", "ROW", "binlog_format is MIXED: set it to ROW"}, {"binlog_row_image", "MINIMAL", "FULL", "binlog_row_image is MINIMAL: set it to FULL"},
-		{"log_bin_compress", "ON", "OFF", "log_bin_compress is ON: set it to OFF"}, {"binlog_transaction_compression", "ON", "OFF", "binlog_transaction_compression is ON: set it to OFF"},
+		{"binlog_format", "MIXED", "ROW", "binlog_format is MIXED: set it to ROW"},
+		{"binlog_row_image", "MINIMAL", "FULL", "binlog_row_image is MINIMAL: set it to FULL"},
+		{"log_bin_compress", "ON", "OFF", "log_bin_compress is ON: set it to OFF"},
+		{"binlog_transaction_compression", "ON", "OFF", "binlog_transaction_compression is ON: set it to OFF"},
 		{"binlog_row_value_options", "PARTIAL_JSON", "", "binlog_row_value_options is PARTIAL_JSON: set it to nothing"},
 	} {
 		if _, err := owner.ExecContext(t.Context(), "SET GLOBAL "+c.variable+" = '"+c.bad+"'"); err != nil {
