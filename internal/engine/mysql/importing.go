@@ -239,12 +239,10 @@ func (i *importing) copy(ctx context.Context, dumper, loader string) error {
 	err := i.load(ctx, loader, i.watched(placed(r, &i.from)))
 	_ = r.CloseWithError(errors.New("the target takes no more"))
 	failed := <-read
-	switch theirs, ok := errors.AsType[*engine.SourceError](err); {
-	case ok && failed == nil, ok && !i.cut.Load():
-		return theirs
-	case failed != nil:
+	if failed != nil && (err == nil || i.cut.Load()) {
 		return failed
-	case err != nil:
+	}
+	if err != nil { // of which the dump's end is but a consequence
 		return err
 	}
 	i.finished()
