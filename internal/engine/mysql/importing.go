@@ -365,7 +365,7 @@ func (i *importing) watched(dump io.Reader) io.Reader {
 		i.table, i.bytes = table, 0
 		i.report(engine.ImportProgress{Table: &migration.Table{Name: insight.Said(table)}})
 	}, func(n int) {
-		const every = 4 << 20
+		const every = 64 << 10 // little: how far a slow source is, is told too
 		if i.bytes += int64(n); i.table != "" && i.bytes/every != (i.bytes-int64(n))/every {
 			i.report(engine.ImportProgress{Table: &migration.Table{Name: insight.Said(i.table), Bytes: i.bytes}})
 		}
