@@ -58,6 +58,9 @@ type SourceError struct {
 
 func (e *SourceError) Error() string { return e.Reason }
 
+// ErrSourceChanges is returned by Import when tables were altered, emptied or made anew while they were copied. A copy of another moment may be whole.
+var ErrSourceChanges = errors.New("tables of the source changed while they were copied")
+
 // ErrSilent is a source that sends nothing for too long, ErrEndless one that sends more than it may.
 var (
 	ErrSilent  = errors.New("the source has sent nothing for too long")

@@ -341,6 +341,9 @@ func (w *work) patience() time.Duration {
 // there is of it.
 func (w *work) copies() bool { return w.slotsOf(w.op) != nil || w.op.Params.Before != nil }
 
+// sourceChanges is what keeps a database from being copied as of one moment.
+const sourceChanges = "A table of the source was altered, made anew or emptied by TRUNCATE while it was copied; let that rest until the copy is made."
+
 // whyGivenUp is for people: no addresses, and nothing that a server said.
 func (w *work) whyGivenUp(err error) string {
 	what := "It"
@@ -349,6 +352,9 @@ func (w *work) whyGivenUp(err error) string {
 	}
 	if errors.Is(err, platform.ErrAway) {
 		what = "The database's region couldn't be reached: it"
+	}
+	if errors.Is(err, platform.ErrSourceChanges) {
+		return sourceChanges + fmt.Sprintf(" None of %d copies was whole.", w.op.Attempt)
 	}
 	if w.op.Action == operation.Update && w.op.Params.ConfigChanged {
 		return "The servers couldn't be brought to these settings; those from before take their place again."
@@ -368,6 +374,9 @@ func (w *work) retry(ctx context.Context, cause error) (again time.Duration, err
 	message := fmt.Sprintf("Attempt %d failed; it will be tried again.", w.op.Attempt)
 	if blocked, ok := errors.AsType[*platform.CustomerError](cause); ok {
 		message += " " + blocked.Reason
+	}
+	if errors.Is(cause, platform.ErrSourceChanges) {
+		message += " " + sourceChanges
 	}
 	if err := w.Store.ProgressOperation(ctx, w.op.ID, percent, message, pause+store.WakeDelay); err != nil {
 		return 0, fmt.Errorf("put operation %d off: %w", w.op.ID, err)

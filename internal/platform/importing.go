@@ -64,6 +64,9 @@ func NewImportSource(m migration.Source, password string, disk int64, dialer Sou
 	return s, nil
 }
 
+// ErrSourceChanges is returned by Import when a source's tables were altered, emptied or made anew while they were copied. It may go well another time.
+var ErrSourceChanges = engine.ErrSourceChanges
+
 // ImportProgress is what an import reports: another phase, how far a table is, or how far behind its source a database is.
 type ImportProgress struct {
 	Phase migration.Phase

@@ -435,39 +435,48 @@ func TestMigrateMariaDB(t *testing.T) {
 	}
 }
 
-// TestMigrationBeginsAnew: an import whose target ends in the middle begins anew when it is back, and is complete.
+// TestMigrationBeginsAnew: an import whose target ends in the middle begins anew when it is back, one whose source has a table emptied in the middle at once. Both are
+// complete.
 func TestMigrationBeginsAnew(t *testing.T) {
 	t.Parallel()
 	src := harness.MariaDBByHand(t)
 	exec1(t, src.Open(t, ""), "CREATE DATABASE shop")
 	shop := src.Open(t, "shop")
-	exec1(t, shop, "CREATE TABLE sold (n int PRIMARY KEY, t text)")
+	exec1(t, shop, "CREATE TABLE sold (n int PRIMARY KEY, t text); CREATE TABLE taken (n int PRIMARY KEY)")
 	exec1(t, shop, "INSERT INTO sold SELECT seq, REPEAT(MD5(seq), 5) FROM seq_1_to_100000")
 	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
 	d := s.CreateActive(harness.Small("ended", mariadb))
-	narrow, widen := src.Narrow(t, 4<<20)
-	var m migrated
-	if status, body := s.Call("POST", d.Path()+"/migrations", from(narrow, src.Password, map[string]any{"name": "shop"}), &m); status != http.StatusOK {
-		t.Fatalf("migrate: %s", body)
-	}
-	s.Eventually("rows are copied", func() error {
-		var now migrated
-		if s.Call("GET", fmt.Sprintf("%s/migrations/%d", d.Path(), m.ID), nil, &now); now.Bytes == 0 {
-			return fmt.Errorf("it is in the phase %s", now.Phase)
+	for as, disturb := range map[string]func(){
+		"ended": func() {
+			if err := syscall.Kill(s.Primary(d).Pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"emptied": func() { exec1(t, shop, "TRUNCATE taken; INSERT INTO taken VALUES (1)") },
+	} {
+		narrow, widen := src.Narrow(t, 4<<20)
+		var m migrated
+		if status, body := s.Call("POST", d.Path()+"/migrations", from(narrow, src.Password, map[string]any{"name": "shop", "as": as}), &m); status != http.StatusOK {
+			t.Fatalf("migrate: %s", body)
 		}
-		return nil
-	})
-	if err := syscall.Kill(s.Primary(d).Pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	widen()
-	if m = awaitMigrated(t, s, d, m.ID); m.Status != "finished" {
-		t.Fatalf("it ended as %s, %s", m.Status, *orNothing(m.Problem))
-	}
-	c := s.Credentials(d)
-	c.Logical = "shop"
-	if n := one(t, s.MustConnect(d, c), "SELECT COUNT(*) FROM sold"); n != "100000" {
-		t.Errorf("%s rows", n)
+		s.Eventually("rows are copied", func() error {
+			var now migrated
+			if s.Call("GET", fmt.Sprintf("%s/migrations/%d", d.Path(), m.ID), nil, &now); now.Bytes == 0 {
+				return fmt.Errorf("it is in the phase %s", now.Phase)
+			}
+			return nil
+		})
+		disturb()
+		widen()
+		if m = awaitMigrated(t, s, d, m.ID); m.Status != "finished" {
+			t.Fatalf("%s: it ended as %s, %s", as, m.Status, *orNothing(m.Problem))
+		}
+		c := s.Credentials(d)
+		c.Logical = as
+		const sum = "SELECT CONCAT(COUNT(*), ' ', (SELECT COUNT(*) FROM taken)) FROM sold"
+		if here, original := one(t, s.MustConnect(d, c), sum), one(t, shop, sum); here != original {
+			t.Errorf("%s: %s rows here, %s at the source", as, here, original)
+		}
 	}
 }
 

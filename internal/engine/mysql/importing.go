@@ -299,8 +299,8 @@ func (i *importing) dump(ctx context.Context, program string, w io.Writer) error
 	if given := i.s.Received.GivenUp(); given != nil {
 		return &engine.SourceError{Reason: "It was given up: " + given.Error() + "."}
 	}
-	if strings.Contains(string(said), "Error 1412:") { // a table was made anew, as TRUNCATE does: another moment has it whole
-		return fmt.Errorf("read the source: %w: %s", err, said)
+	if strings.Contains(string(said), "Error 1412:") || strings.Contains(string(said), "(1684)") { // a table was made anew, as TRUNCATE does, or just is
+		return fmt.Errorf("read the source: %w: %w: %s", engine.ErrSourceChanges, err, said)
 	}
 	return &engine.SourceError{Reason: "The source can't be read: " + lastLine(said, err)}
 }

@@ -200,7 +200,7 @@ func (w *toolSandbox) Run(ctx context.Context, t engine.Tool) (said []byte, err 
 	}
 	view := sandboxView(w.node)
 	view.Read, view.Write, view.Alone = view.Read[2:], []string{w.dir}, true // the server's programs, without its configuration
-	argv := append([]string{"/bin/sh", "-c", `ulimit -c 0 -v ` + strconv.Itoa(toolMemory>>10) + `; exec "$@"`, "sh"}, t.Argv...)
+	argv := append([]string{"/bin/sh", "-c", `ulimit -c 0 && ulimit -v ` + strconv.Itoa(toolMemory>>10) + ` && exec "$@"`, "sh"}, t.Argv...)
 	env := append([]string{"PATH=/usr/bin:/bin"}, t.Env...)
 	return w.d.tools.Pipe(ctx, w.dir, engine.Process{Argv: w.d.sandbox.Wrap(argv, view, w.dir), Env: env, Polite: true}, t.Stdin, t.Stdout)
 }

@@ -35,6 +35,7 @@ cat "$1" && echo sees-files
 test -w /usr && echo writes
 cat login
 id -u
+echo "memory $(ulimit -v)"
 perl -MIO::Socket::INET -e 'print "has-network\n" if IO::Socket::INET->new(PeerAddr => $ARGV[0], Timeout => 2)' "$2"
 perl -MIO::Socket::UNIX -e 'print IO::Socket::UNIX->new($ARGV[0])->getline' "$3/door"
 `
@@ -55,6 +56,9 @@ perl -MIO::Socket::UNIX -e 'print IO::Socket::UNIX->new($ARGV[0])->getline' "$3/
 	}
 	if !strings.Contains(out.String(), "password") || !strings.Contains(out.String(), "reached") {
 		t.Errorf("it doesn't find its file and its server: %s %s", out.String(), said)
+	}
+	if !strings.Contains(out.String(), "memory 2097152\n") {
+		t.Errorf("it may have other memory than it should: %s %s", out.String(), said)
 	}
 	if os.Geteuid() == 0 && strings.Contains(out.String(), "\n0\n") {
 		t.Error("it runs as root")
