@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,9 +68,12 @@ func nothingLeft(t *testing.T, source *sql.DB) {
 	}
 }
 
-// customers are three who change what a database has, each by statements of their own, until stop is called.
-func customers(t *testing.T, db *sql.DB, statement func(r *rand.Rand, i int) string) (stop func() (writes int, last time.Time)) {
+// customers are three who change what a database has, each by statements of their own, until stop is called. One applies what three do: where a busy machine gives
+// it too little time for that, slower has them think for longer.
+func customers(t *testing.T, db *sql.DB, statement func(r *rand.Rand, i int) string) (slower func(), stop func() (writes int, last time.Time)) {
 	t.Helper()
+	var think atomic.Int64
+	think.Store(int64(3 * time.Millisecond))
 	var mu sync.Mutex
 	var writes int
 	var last time.Time
@@ -82,7 +86,7 @@ func customers(t *testing.T, db *sql.DB, statement func(r *rand.Rand, i int) str
 				select {
 				case <-done:
 					return
-				case <-time.After(3 * time.Millisecond): // customers think, and one who applies what three do has to keep up
+				case <-time.After(time.Duration(think.Load())):
 				}
 				if _, err := db.ExecContext(t.Context(), statement(r, i)); err == nil {
 					mu.Lock()
@@ -92,7 +96,8 @@ func customers(t *testing.T, db *sql.DB, statement func(r *rand.Rand, i int) str
 			}
 		})
 	}
-	return func() (int, time.Time) {
+	slower = func() { think.Store(min(think.Load()*3/2, int64(time.Second))) }
+	return slower, func() (int, time.Time) {
 		close(done)
 		all.Wait()
 		return writes, last
@@ -146,7 +151,7 @@ func TestFollowPostgreSQL(t *testing.T) {
 	if status, body := s.Call("POST", d.Path()+"/migrations/check", followed(src, "shop"), &report); status != http.StatusOK || !report.Possible || !strings.Contains(body, `"replicates":true`) {
 		t.Fatalf("check: %s", body)
 	}
-	stop := customers(t, shop, shops)
+	slower, stop := customers(t, shop, shops)
 	m := beginFollowing(t, s, d, followed(src, "shop"))
 	left := leftBehind(t, s, d)
 	s.Kill()
@@ -169,6 +174,7 @@ func TestFollowPostgreSQL(t *testing.T) {
 	s.Eventually("it has caught up", func() error {
 		out, err := s.Command("db", "migration", "view", "followed", fmt.Sprint(m.ID))
 		if err != nil || !strings.Contains(out, "replicate") || !strings.Contains(out, "following") || !strings.Contains(out, " 0s, ") && !strings.Contains(out, " 1s, ") {
+			slower()
 			return fmt.Errorf("view: %s, %w", out, err)
 		}
 		return nil
