@@ -232,12 +232,6 @@ func ask(t *testing.T, s *harness.Server, out any, args ...string) {
 // the bucket without steward.
 func opensByHand(t *testing.T, s *harness.Server, d harness.Database, c harness.Credentials, bucket string, flags []string) {
 	t.Helper()
-	for _, program := range []string{"age", "zstd"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Logf("not tried by hand: %v", err)
-			return
-		}
-	}
 	key, err := s.Command(append([]string{"backup", "key", fmt.Sprint(d.ID)}, flags...)...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, key)
