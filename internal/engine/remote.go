@@ -15,7 +15,12 @@ type Remote struct {
 	// CA is the certificate that the server's was issued with, and Name one that the server's is for.
 	CA   []byte
 	Name string
+	// Session is one that questions share; nil has each begin its own, which takes TLS and a log-in.
+	Session Session
 }
+
+// Session is an open session of a driver's own kind. It is for one goroutine at a time.
+type Session interface{ Close() }
 
 // Hosted is implemented by drivers whose servers something else can set up, configure and start, such as an operator of
 // Kubernetes.
@@ -26,6 +31,8 @@ type Hosted interface {
 	Birth(n Node) (Birth, error)
 	// Settings are the node's, by name, whatever of them is somebody else's to decide. Pure.
 	Settings(n Node) (map[string]string, error)
+	// Share opens a session, and returns the node with it: questions about that share it, as long as it lasts. It is the caller's to close.
+	Share(ctx context.Context, n Node) (Node, error)
 	// FirstDatabase is the name of the database that a customer begins with, and Root that of its owner.
 	FirstDatabase() (name, owner string)
 	// Access are the rules of who may log in, in order, each a line. Ours come from the networks. Pure.

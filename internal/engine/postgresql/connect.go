@@ -159,13 +159,52 @@ func asOurs(ctx context.Context, n engine.Node) (*pgconn.PgConn, error) {
 	return asAdmin(ctx, n, n.AdminPassword)
 }
 
-// ask connects as our superuser, runs the statements and returns the last one's rows.
-func ask(ctx context.Context, n engine.Node, sql string) ([][]string, error) {
+// shared is a session that questions share.
+type shared struct{ conn *pgconn.PgConn }
+
+// Close implements engine.Session.
+func (s *shared) Close() { closeSoon(context.Background(), s.conn) }
+
+// Share implements engine.Hosted.
+func (Driver) Share(ctx context.Context, n engine.Node) (engine.Node, error) {
 	conn, err := asOurs(ctx, n)
+	if err != nil {
+		return n, err
+	}
+	remote := *n.Remote
+	remote.Session, n.Remote = &shared{conn}, &remote
+	return n, nil
+}
+
+// alone is the node without a session that questions share.
+func alone(n engine.Node) engine.Node {
+	if n.Remote != nil {
+		remote := *n.Remote
+		remote.Session, n.Remote = nil, &remote
+	}
+	return n
+}
+
+// session is the one that questions share, or one of its own. It is released when it isn't needed any more.
+func session(ctx context.Context, n engine.Node) (conn *pgconn.PgConn, release func(), err error) {
+	if n.Remote != nil {
+		if s, ok := n.Remote.Session.(*shared); ok && !s.conn.IsClosed() {
+			return s.conn, func() {}, nil
+		}
+	}
+	if conn, err = asOurs(ctx, n); err != nil {
+		return nil, nil, err
+	}
+	return conn, func() { _ = conn.Close(context.WithoutCancel(ctx)) }, nil // nothing hangs on it
+}
+
+// ask runs statements as our superuser and returns the last one's rows.
+func ask(ctx context.Context, n engine.Node, sql string) ([][]string, error) {
+	conn, release, err := session(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer release()
 	return query(ctx, conn, sql)
 }
 

@@ -46,6 +46,7 @@ func (Driver) Reload(ctx context.Context, n engine.Node) (restart bool, err erro
 // one thing at a time: a connection that it accepted after it read the file
 // comes after everything else it does in a reload.
 func reload(ctx context.Context, n engine.Node) error {
+	n = alone(n)
 	row, err := askOne(ctx, n, "SELECT pg_catalog.pg_conf_load_time(), pg_catalog.pg_reload_conf()")
 	if err != nil {
 		return err

@@ -27,11 +27,11 @@ func (Driver) StepDown(context.Context, engine.Node) error { return nil }
 // ReplicationStatus asks once, and once more when there is something left to apply: a
 // replica that applies it meanwhile isn't behind.
 func (Driver) ReplicationStatus(ctx context.Context, n engine.Node) (engine.ReplicationStatus, error) {
-	conn, err := asOurs(ctx, n)
+	conn, release, err := session(ctx, n)
 	if err != nil {
 		return engine.ReplicationStatus{}, fmt.Errorf("replication status: %w", err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer release()
 	status, err := queryReplicationStatus(ctx, conn, n)
 	if err != nil {
 		return engine.ReplicationStatus{}, fmt.Errorf("replication status: %w", err)

@@ -89,6 +89,10 @@ func (d *Driver) settled(ctx context.Context, want platform.Wanted, v view, p *c
 	if err != nil {
 		return err
 	}
+	if node, err = d.hosted.Share(ctx, node); err != nil {
+		return err
+	}
+	defer node.Remote.Session.Close()
 	done, err := d.hosted.Marked(ctx, node, v.object.Annotations[markAnnotation])
 	switch {
 	case err != nil:

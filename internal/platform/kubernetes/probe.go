@@ -158,6 +158,10 @@ func (d *Driver) askOne(ctx context.Context, v view, p *corev1.Pod, last probe) 
 		out.err = err
 		return out
 	}
+	if node, out.err = d.hosted.Share(ctx, node); out.err != nil {
+		return out
+	}
+	defer node.Remote.Session.Close()
 	if out.status, out.err = d.o.Engine.ReplicationStatus(ctx, node); out.err != nil {
 		return out
 	}
