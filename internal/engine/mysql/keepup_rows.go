@@ -33,6 +33,9 @@ const (
 	mostColumns = 4096
 	// statementEnds is the flag of a rows event after which its tables are known no longer.
 	statementEnds = 1
+	// keysUnchecked is that of one whose foreign keys aren't looked at, keysBySQL that of a source whose log has what foreign keys did to other rows: MySQL's
+	// from 9.6 on, unless innodb_native_foreign_keys is on.
+	keysUnchecked, keysBySQL = 2, 16
 )
 
 // errMangledLog is a log that isn't one.

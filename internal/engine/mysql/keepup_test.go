@@ -264,3 +264,23 @@ func TestSourceLog(t *testing.T) {
 		}
 	}
 }
+
+// TestKeysOfWriter: where the log has what foreign keys did to other rows, the target doesn't look at keys; where it hasn't, the target does what they do.
+func TestKeysOfWriter(t *testing.T) {
+	t.Parallel()
+	_, table, err := parseTableMap(aMap("shop", "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flags, want := range map[byte]byte{0: statementEnds, statementEnds | keysBySQL: statementEnds | keysBySQL | keysUnchecked, keysUnchecked: keysUnchecked | statementEnds} {
+		w := &writer{open: true, database: "shop2"}
+		rows := rowsEvent(eventDeleteRows, aRow())
+		rows[flagsAt] = flags
+		if err := w.rows(t.Context(), logged{table: &table, kind: eventDeleteRows, rows: rows}); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.under[len(w.under)-len(rows)+flagsAt]; got != want {
+			t.Errorf("flags %#x became %#x, not %#x", flags, got, want)
+		}
+	}
+}
