@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -143,7 +144,12 @@ func (r *repair) do(ctx context.Context) (time.Duration, error) {
 		return 0, ctx.Err()
 	}
 	if trouble != nil {
-		r.Logger.WarnContext(ctx, "bring database back", "cluster_id", int64(r.c.ID), "error", trouble)
+		level := slog.LevelWarn
+		if r.t.trouble == trouble.Error() { // several times a second maybe
+			level = slog.LevelDebug
+		}
+		r.t.trouble = trouble.Error()
+		r.Logger.Log(ctx, level, "bring database back", "cluster_id", int64(r.c.ID), "error", trouble)
 	}
 	if trouble == nil || r.seen.Degraded {
 		if err := r.guardDisk(ctx, want); err != nil {
@@ -307,7 +313,9 @@ func (r *repair) saw(seen platform.Observed) {
 }
 
 // well forgets what was wrong.
-func (t *target) well() { t.downSince, t.fewerSince, t.tries = time.Time{}, time.Time{}, 0 }
+func (t *target) well() {
+	t.downSince, t.fewerSince, t.tries, t.trouble = time.Time{}, time.Time{}, 0, ""
+}
 
 func (t *target) down() {
 	if t.downSince.IsZero() {

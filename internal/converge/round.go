@@ -19,8 +19,9 @@ type target struct {
 	// downSince is when it was first seen not serving, fewerSince when with fewer
 	// nodes than it should have; zero while all is well.
 	downSince, fewerSince time.Time
-	// tries counts the looks that couldn't bring it back.
-	tries int
+	// tries counts the looks that couldn't bring it back, and trouble is what was said of that last.
+	tries   int
+	trouble string
 
 	due  time.Time
 	busy bool

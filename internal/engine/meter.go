@@ -15,12 +15,14 @@ type Metered interface {
 	Tables(ctx context.Context, n Node, most int) ([]measure.Table, error)
 }
 
-// Meter reads a server's statistics over one connection that is kept. Its methods aren't called at the same time.
+// Meter reads a server's statistics over one connection, which is kept until it rests. Its methods aren't called at the same time.
 type Meter interface {
 	// Measure adds to a reading what the server says of itself. Little is asked that the server doesn't count anyway.
 	Measure(ctx context.Context, r *measure.Reading) (LogPosition, error)
 	// Families are all statistics, with the names and labels that the engine's exporter gives them.
 	Families(ctx context.Context) ([]measure.Family, error)
+	// Rest ends the connection: a kept one takes more memory of a server than all else that is measured. Whatever is asked next connects again.
+	Rest()
 	// Close ends the connection.
 	Close()
 }

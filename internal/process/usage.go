@@ -24,6 +24,8 @@ type Usage struct {
 	// group counts all else, as many as have.
 	Written int64
 
+	// Exact reports that the processor time is what the group counts: all of it, at once and to the microsecond.
+	Exact bool
 	// Idle reports that next to nothing has been done since the last look: all but the processor time is as it was then.
 	Idle bool
 
@@ -66,7 +68,7 @@ func (p *Process) Usage(g Group, last Usage) (Usage, error) {
 		u = sumUp(members, counted)
 	}
 	if counted.cpu != nil {
-		u.CPU = *counted.cpu
+		u.CPU, u.Exact = *counted.cpu, true
 	}
 	if counted.memory != nil {
 		u.Memory = *counted.memory
@@ -79,10 +81,25 @@ func (p *Process) Usage(g Group, last Usage) (Usage, error) {
 	return u, nil
 }
 
+// GroupCPU is the processor time that a server's group, which may be nil, has used by now; not ok where it isn't counted.
+func GroupCPU(g Group) (used time.Duration, ok bool) {
+	if g == nil {
+		return 0, false
+	}
+	counted := g.cpu()
+	if counted == nil {
+		return 0, false
+	}
+	return *counted, true
+}
+
 // idleUntil reports whether next to nothing was done since all was looked at, going by the processor time.
 func (u Usage) idleUntil(cpu time.Duration) bool {
 	return !u.at.IsZero() && cpu >= u.counted && cpu-u.counted < idleCPU && time.Since(u.at) < idleTime
 }
+
+// Excuse has some processor time not count as something that was done: who looks used it.
+func (u *Usage) Excuse(used time.Duration) { u.counted += used }
 
 // counts are what a control group counts; nil for what it doesn't.
 type counts struct {

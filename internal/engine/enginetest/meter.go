@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -136,6 +137,7 @@ func (m *metered) sessions() {
 	open, err := db.Conn(ctx)
 	must(t, err, "connect")
 	defer open.Close()
+	began := time.Now()
 	tx, err := open.BeginTx(ctx, nil)
 	must(t, err, "begin")
 	_, err = tx.ExecContext(ctx, "UPDATE measured SET t = 'held' WHERE v = 30")
@@ -156,6 +158,13 @@ func (m *metered) sessions() {
 		return v[measure.Connections] >= 3 && v[measure.ConnectionsIdle] >= 1 && v[measure.ConnectionsInTransaction] == 1 && v[measure.ConnectionsActive] == 1 &&
 			v[measure.LocksWaiting] == 1 && v[measure.LongestTransaction] > 0
 	})
+	held := time.Now()
+	m.until("the transaction grows older", func(r measure.Reading) bool { return r.Values[measure.LongestTransaction] >= 1 })
+	now, _ := m.read()
+	// The row was held before, and not before the transaction had begun. MariaDB and MySQL tell whole seconds.
+	if age, least, most := now.Values[measure.LongestTransaction], now.At.Sub(held).Seconds()-1, time.Since(began).Seconds()+1; age < least || age > most {
+		t.Errorf("the longest transaction is %v s old, which has lasted for %v to %v s", age, least, most)
+	}
 	must(t, tx.Commit(), "commit")
 	must(t, <-waits, "wait for the row")
 	m.until("nobody waits", func(r measure.Reading) bool {
@@ -325,6 +334,9 @@ func lagMeasured(t *testing.T, c *Cluster) {
 		_, source := primary.read()
 		return at.Written > at.Applied && r.Values[measure.ReplicationLag] > 0 && source.Written >= at.Written
 	})
+	if c.Bench.Installation.Flavour == engine.FlavourPostgreSQL {
+		lagMatches(t, m, primary)
+	}
 	if after, _ := primary.read(); !(after.Values[measure.LogBytes] > before.Values[measure.LogBytes]) {
 		t.Errorf("the primary's log: %v, then %v", before.Values[measure.LogBytes], after.Values[measure.LogBytes])
 	}
@@ -333,6 +345,38 @@ func lagMeasured(t *testing.T, c *Cluster) {
 	await.True(t, "the replica to catch up", caughtUp)
 	if c.Bench.Installation.Flavour != engine.FlavourPostgreSQL {
 		c.Primary.Exec(t, "DROP TABLE lagging")
+	}
+}
+
+// lagMatches compares a lag, of a replica that applies nothing, with what both servers say, in bytes, and with the clock, in seconds.
+func lagMatches(t *testing.T, replica, primary *metered) {
+	t.Helper()
+	place := func(s *Server, function string) float64 {
+		at, err := strconv.ParseFloat(s.Text(t, "SELECT "+function+" - '0/0'"), 64)
+		must(t, err, "the log's position")
+		return at
+	}
+	before := time.Now()
+	was, _ := replica.read()
+	const written = 1 << 20
+	primary.s.Exec(t, "SELECT pg_logical_emit_message(false, 'lag', repeat('x', "+strconv.Itoa(written)+"))")
+	var now measure.Reading
+	var at engine.LogPosition
+	await.True(t, "the replica to have what it doesn't apply", func() bool {
+		now, at = replica.read()
+		return at.Written-at.Applied >= written
+	})
+	if applied := place(replica.s, "pg_last_wal_replay_lsn()"); at.Applied != applied {
+		t.Errorf("the replica has applied up to %v, it says %v", at.Applied, applied)
+	}
+	least := place(primary.s, "pg_current_wal_insert_lsn()")
+	_, source := primary.read()
+	if most := place(primary.s, "pg_current_wal_insert_lsn()"); source.Written < least || source.Written > most {
+		t.Errorf("the primary has written up to %v, it says %v and then %v", source.Written, least, most)
+	}
+	most := time.Since(before).Seconds()
+	if grown := now.Values[measure.ReplicationLag] - was.Values[measure.ReplicationLag]; !(grown > 0 && grown <= most) {
+		t.Errorf("the lag has grown by %v s within %v s", grown, most)
 	}
 }
 

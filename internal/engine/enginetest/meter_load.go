@@ -12,6 +12,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/insight"
 	"steward/internal/measure"
+	"steward/internal/parameter"
 )
 
 // loaded are how many statements of each kind a load has, and how many rows its table.
@@ -202,15 +203,35 @@ func (m *metered) databases() {
 	must(t, err, "the database's size")
 	age, err := strconv.ParseFloat(s.Text(t, "SELECT max(age(datfrozenxid)) / 2^31 * 100 FROM pg_database"), 64)
 	must(t, err, "the oldest transaction id")
-	lsn := func() float64 {
-		at, err := strconv.ParseFloat(s.Text(t, "SELECT pg_current_wal_insert_lsn() - '0/0'"), 64)
-		must(t, err, "the log's position")
-		return at
+	checkpoints := "checkpoints_timed + checkpoints_req FROM pg_stat_bgwriter"
+	if s.Text(t, "SELECT current_setting('server_version_num')::int >= 170000") == "true" {
+		checkpoints = "num_timed + num_requested FROM pg_stat_checkpointer"
 	}
-	least := lsn()
+	counters := map[measure.Metric]string{
+		measure.LogBytes: "pg_current_wal_insert_lsn() - '0/0'", measure.Checkpoints: checkpoints,
+		measure.Deadlocks: "sum(deadlocks) FROM pg_stat_database", measure.TemporaryFiles: "sum(temp_files) FROM pg_stat_database",
+		measure.TemporaryBytes: "sum(temp_bytes) FROM pg_stat_database", measure.Commits: "sum(xact_commit) FROM pg_stat_database",
+		measure.RowsRead: "sum(tup_fetched) FROM pg_stat_database", measure.RowsInserted: "sum(tup_inserted) FROM pg_stat_database",
+	}
+	said := func() map[measure.Metric]float64 {
+		all := map[measure.Metric]float64{}
+		for metric, sql := range counters {
+			var err error
+			all[metric], err = strconv.ParseFloat(s.Text(t, "SELECT "+sql), 64)
+			must(t, err, sql)
+		}
+		return all
+	}
+	least := said()
 	now, _ := openMeter(t, s).read() // one that hasn't asked yet
-	if at, most := now.Values[measure.LogBytes], lsn(); at < least || at > most {
-		t.Errorf("the log is at %v, the server says %v and then %v", at, least, most)
+	most := said()
+	for metric := range counters {
+		if told := now.Values[metric]; told < least[metric] || told > most[metric] {
+			t.Errorf("%s is %v, the server says %v and then %v", metric.Definition().Name, told, least[metric], most[metric])
+		}
+	}
+	if told, most := now.Values[measure.ConnectionsMax], s.Text(t, "SELECT current_setting('max_connections')::int - "+strconv.Itoa(parameter.OwnConnections)); fmt.Sprint(told) != most {
+		t.Errorf("%v connections at most, the server has %s besides ours", told, most)
 	}
 	largest, err := s.Bench.Driver.Tables(t.Context(), s.Node, 50)
 	must(t, err, "the largest tables")

@@ -13,6 +13,9 @@ import (
 
 // Families implements engine.Meter.
 func (m *meter) Families(ctx context.Context) ([]measure.Family, error) {
+	if err := m.connect(ctx); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
 	var all families
 	all.add("mysql_up", "Whether the server answers.", measure.KindGauge, 1)
 	variables, err := m.s.rows(ctx, "SHOW GLOBAL VARIABLES")

@@ -15,8 +15,10 @@ import (
 
 // meter implements engine.Meter.
 type meter struct {
-	n        engine.Node
-	f        flavour
+	d *Driver
+	n engine.Node
+	f flavour
+	// s is nil while the meter rests.
 	s        *session
 	counters counters
 	// status is the question for them.
@@ -33,32 +35,53 @@ type meter struct {
 
 // OpenMeter implements engine.Metered. The connection is one of ownConnections.
 func (d *Driver) OpenMeter(ctx context.Context, n engine.Node) (engine.Meter, error) {
-	s, err := d.admin(ctx, n)
-	if err != nil {
-		return nil, fmt.Errorf("open meter: %w", err)
-	}
-	m := &meter{n: n, f: flavourOf(n.Installation.Flavour), s: s, counters: countersOf(n.Installation.Flavour), confirming: confirmingOf(n)}
-	// Nobody but us ends what hangs; the server lets go of what we ask for by itself.
-	limit := "SET SESSION max_execution_time = 5000"
-	if n.Installation.Flavour == engine.FlavourMariaDB {
-		limit = "SET SESSION max_statement_time = 5"
-	}
+	m := &meter{d: d, n: n, f: flavourOf(n.Installation.Flavour), counters: countersOf(n.Installation.Flavour), confirming: confirmingOf(n)}
 	m.status = m.query()
-	err = s.exec(ctx, limit, "SET SESSION lock_wait_timeout = 1")
+	err := m.connect(ctx)
 	if err == nil {
 		var text string
-		text, err = s.text(ctx, "SELECT @@GLOBAL.max_binlog_size")
+		text, err = m.s.text(ctx, "SELECT @@GLOBAL.max_binlog_size")
 		m.logBytes = float(text)
 	}
 	if err != nil {
-		s.close()
+		m.Close()
 		return nil, fmt.Errorf("open meter: %w", err)
 	}
 	return m, nil
 }
 
+// connect connects, unless the meter is connected.
+func (m *meter) connect(ctx context.Context) error {
+	if m.s != nil {
+		return nil
+	}
+	s, err := m.d.admin(ctx, m.n)
+	if err != nil {
+		return err
+	}
+	// Nobody but us ends what hangs; the server lets go of what we ask for by itself.
+	limit := "max_execution_time = 5000"
+	if m.n.Installation.Flavour == engine.FlavourMariaDB {
+		limit = "max_statement_time = 5"
+	}
+	if err := s.exec(ctx, "SET SESSION "+limit+", SESSION lock_wait_timeout = 1"); err != nil {
+		s.close()
+		return err
+	}
+	m.s = s
+	return nil
+}
+
 // Close implements engine.Meter.
-func (m *meter) Close() { m.s.close() }
+func (m *meter) Close() { m.Rest() }
+
+// Rest implements engine.Meter.
+func (m *meter) Rest() {
+	if m.s != nil {
+		m.s.close()
+		m.s = nil
+	}
+}
 
 // counters are the server's by their names; several of one metric are added up.
 type counters map[string]measure.Metric
@@ -143,6 +166,9 @@ WHERE p.COMMAND NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID', 'Slave_IO',
 // Measure implements engine.Meter.
 func (m *meter) Measure(ctx context.Context, r *measure.Reading) (engine.LogPosition, error) {
 	position := engine.LogPosition{Written: math.NaN(), Applied: math.NaN()}
+	if err := m.connect(ctx); err != nil {
+		return position, fmt.Errorf("connect: %w", err)
+	}
 	if err := m.measureStatus(ctx, r); err != nil {
 		return position, fmt.Errorf("read statistics: %w", err)
 	}

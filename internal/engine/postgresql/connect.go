@@ -139,15 +139,19 @@ func query(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]string, er
 	if len(results) == 0 {
 		return nil, nil
 	}
-	var rows [][]string
-	for _, row := range results[len(results)-1].Rows {
-		texts := make([]string, len(row))
+	return texts(results[len(results)-1]), nil
+}
+
+// texts are a result's rows.
+func texts(result *pgconn.Result) (rows [][]string) {
+	for _, row := range result.Rows {
+		all := make([]string, len(row))
 		for i, value := range row {
-			texts[i] = string(value)
+			all[i] = string(value)
 		}
-		rows = append(rows, texts)
+		rows = append(rows, all)
 	}
-	return rows, nil
+	return rows
 }
 
 // asOurs is asAdmin with the password that the server should have. A replica

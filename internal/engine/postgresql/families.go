@@ -114,7 +114,7 @@ var factors = map[string]struct {
 
 // Families implements engine.Meter.
 func (m *meter) Families(ctx context.Context) ([]measure.Family, error) {
-	state, err := query(ctx, m.conn, "SELECT pg_is_in_recovery(), current_setting('server_version'), version()")
+	state, err := m.query(ctx, "SELECT pg_is_in_recovery(), current_setting('server_version'), version()")
 	if err != nil {
 		return nil, fmt.Errorf("read statistics: %w", err)
 	}
@@ -136,7 +136,7 @@ func (m *meter) Families(ctx context.Context) ([]measure.Family, error) {
 		}
 		families = append(families, found...)
 	}
-	settings, err := query(ctx, m.conn, settingsQuery)
+	settings, err := m.query(ctx, settingsQuery)
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}

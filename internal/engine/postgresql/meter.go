@@ -15,8 +15,11 @@ import (
 	"steward/internal/measure"
 )
 
-// meterTimeout bounds a statement of a meter in the server.
-const meterTimeout = "5s"
+// meterTimeout bounds a statement of a meter in the server, and meterLimits have it do so.
+const (
+	meterTimeout = "5s"
+	meterLimits  = "SET statement_timeout = '" + meterTimeout + "'; SET lock_timeout = '1s'; "
+)
 
 // closeTimeout is how long a server that hangs is waited for to end a connection.
 const closeTimeout = 50 * time.Millisecond
@@ -28,7 +31,10 @@ const slowEvery = 5 * time.Minute
 type meter struct {
 	n     engine.Node
 	major int
-	conn  *pgconn.PgConn
+	// conn is nil while the meter rests.
+	conn *pgconn.PgConn
+	// limited reports whether meterLimits hold on the connection, and prepared whether it has fastQuery.
+	limited, prepared bool
 	// columns are those of fastQuery.
 	columns []column
 	// slow is what was read of slowQuery last, and when.
@@ -42,27 +48,51 @@ func (Driver) OpenMeter(ctx context.Context, n engine.Node) (engine.Meter, error
 	if err != nil {
 		return nil, err
 	}
-	conn, err := asOurs(ctx, n)
-	if err != nil {
-		return nil, fmt.Errorf("open meter: %w", err)
-	}
-	m := &meter{n: n, major: major, conn: conn, columns: columnsOf(n)}
-	_, err = query(ctx, conn, "SET statement_timeout = '"+meterTimeout+"'; SET lock_timeout = '1s'")
-	if err == nil {
-		_, err = conn.Prepare(ctx, fastName, m.fastQuery(), nil)
-	}
-	if err != nil {
-		m.Close()
+	m := &meter{n: n, major: major, columns: columnsOf(n)}
+	if err := m.connect(ctx); err != nil {
 		return nil, fmt.Errorf("open meter: %w", err)
 	}
 	return m, nil
 }
 
+// connect connects, unless the meter is connected.
+func (m *meter) connect(ctx context.Context) error {
+	if m.conn != nil {
+		return nil
+	}
+	conn, err := asOurs(ctx, m.n)
+	if err != nil {
+		return err
+	}
+	m.conn, m.limited, m.prepared = conn, false, false
+	return nil
+}
+
+// query asks, and connects first if need be. The limits go with the first question: each takes the server and us a turn.
+func (m *meter) query(ctx context.Context, sql string) ([][]string, error) {
+	if err := m.connect(ctx); err != nil {
+		return nil, err
+	}
+	if !m.limited {
+		sql = meterLimits + sql
+	}
+	rows, err := query(ctx, m.conn, sql)
+	m.limited = m.limited || err == nil
+	return rows, err
+}
+
 // Close implements engine.Meter.
-func (m *meter) Close() {
+func (m *meter) Close() { m.Rest() }
+
+// Rest implements engine.Meter.
+func (m *meter) Rest() {
+	if m.conn == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	_ = m.conn.Close(ctx) // the server ends it, too, when it can't be told
+	m.conn = nil
 }
 
 const fastName = "fast"
@@ -167,15 +197,12 @@ const slowQuery = `SELECT max(greatest(age(datfrozenxid)::float8 / (2^31 - 30000
 // Measure implements engine.Meter.
 func (m *meter) Measure(ctx context.Context, r *measure.Reading) (engine.LogPosition, error) {
 	position := engine.LogPosition{Written: math.NaN(), Applied: math.NaN()}
-	result := m.conn.ExecPrepared(ctx, fastName, nil, nil, nil).Read()
-	if result.Err != nil {
-		return position, fmt.Errorf("read statistics: %w", classify(result.Err))
-	}
-	if len(result.Rows) != 1 || len(result.Rows[0]) != len(m.columns) {
-		return position, fmt.Errorf("read statistics: %d rows", len(result.Rows))
+	row, err := m.fast(ctx)
+	if err != nil {
+		return position, fmt.Errorf("read statistics: %w", err)
 	}
 	for i, c := range m.columns {
-		v := float(string(result.Rows[0][i]))
+		v := float(row[i])
 		switch c.metric {
 		case hits:
 			r.Hits = v
@@ -197,10 +224,38 @@ func (m *meter) Measure(ctx context.Context, r *measure.Reading) (engine.LogPosi
 	return position, nil
 }
 
+// fast is the row of fastQuery. A connection that is asked again has it prepared, which takes the server a tenth each time.
+func (m *meter) fast(ctx context.Context) ([]string, error) {
+	again := m.conn != nil && m.limited
+	if again && !m.prepared {
+		if _, err := m.conn.Prepare(ctx, fastName, m.fastQuery(), nil); err != nil {
+			return nil, classify(err)
+		}
+		m.prepared = true
+	}
+	var rows [][]string
+	if again {
+		result := m.conn.ExecPrepared(ctx, fastName, nil, nil, nil).Read()
+		if result.Err != nil {
+			return nil, classify(result.Err)
+		}
+		rows = texts(result)
+	} else {
+		var err error
+		if rows, err = m.query(ctx, m.fastQuery()); err != nil {
+			return nil, err
+		}
+	}
+	if len(rows) != 1 || len(rows[0]) != len(m.columns) {
+		return nil, fmt.Errorf("%d rows", len(rows))
+	}
+	return rows[0], nil
+}
+
 // measureSlow adds what is asked for rarely, as it was last.
 func (m *meter) measureSlow(ctx context.Context, r *measure.Reading) error {
 	if m.slow == nil || r.At.Sub(m.slowAt) >= slowEvery {
-		rows, err := query(ctx, m.conn, slowQuery)
+		rows, err := m.query(ctx, slowQuery)
 		if err != nil {
 			return fmt.Errorf("read ages and sizes: %w", err)
 		}

@@ -71,20 +71,28 @@ func noteLag(r *measure.Reading, primary, replica engine.LogPosition) {
 
 // nodeMeter is what measures a node.
 type nodeMeter struct {
-	// busy is held while the server is asked. Who doesn't get it in time does without.
-	busy chan struct{}
-	// opened is the meter of a process, nil while there is none.
-	opened engine.Meter
-	of     *process.Process
-	size   int
-	role   cluster.Role
+	// turn is held while the server is asked. Who doesn't get it in time does without.
+	turn chan struct{}
+	// opened is the meter of a process, nil while there is none. told is what it told last, busy for how many readings in a row
+	// the server had much to do, and calm for how many it hadn't.
+	opened     engine.Meter
+	told       *told
+	busy, calm int
+	// kept reports whether the connection is kept between questions.
+	kept bool
+	of   *process.Process
+	size int
+	role cluster.Role
 	// rec is the node's record, as it was read last.
 	rec   *state.Node
 	recAt time.Time
 	// certificate is when the server's certificate ends, as it was read with the record; zero when that isn't known.
 	certificate time.Time
-	// usage is what the server's processes had used at the last reading, and network what had come in and gone out.
+	// measured is when the node was measured last, whether its server was asked for that or not.
+	measured time.Time
+	// usage is what the server's processes, those of usageOf, had used at the last reading, and network what had come in and gone out.
 	usage   process.Usage
+	usageOf *process.Process
 	network *traffic
 	// disk is what was in use when it was last looked at, and written what the server had written by then.
 	written int64
@@ -95,13 +103,13 @@ type nodeMeter struct {
 // acquireMeter waits until nobody else uses the node's meter.
 func (ns *nodeState) acquireMeter(ctx context.Context) (*nodeMeter, error) {
 	ns.mu.Lock()
-	if ns.meter.busy == nil {
-		ns.meter.busy = make(chan struct{}, 1)
+	if ns.meter.turn == nil {
+		ns.meter.turn = make(chan struct{}, 1)
 	}
-	busy := ns.meter.busy
+	turn := ns.meter.turn
 	ns.mu.Unlock()
 	select {
-	case busy <- struct{}{}:
+	case turn <- struct{}{}:
 		return &ns.meter, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the meter of node %d: %w", ns.ordinal, ctx.Err())
@@ -113,21 +121,21 @@ func (ns *nodeState) releaseMeter(m *nodeMeter) {
 	if m.of != ns.process() {
 		m.drop()
 	}
-	<-m.busy
+	<-m.turn
 }
 
 // dropMeter ends the connection, unless it is in use: then whoever uses it does.
 func (ns *nodeState) dropMeter() {
 	ns.mu.Lock()
-	busy := ns.meter.busy
+	turn := ns.meter.turn
 	ns.mu.Unlock()
-	if busy == nil {
+	if turn == nil {
 		return
 	}
 	select {
-	case busy <- struct{}{}:
+	case turn <- struct{}{}:
 		ns.meter.drop()
-		<-busy
+		<-turn
 	default:
 	}
 }
@@ -161,7 +169,7 @@ func (m *nodeMeter) drop() {
 	if m.opened != nil {
 		m.opened.Close()
 	}
-	m.opened, m.of = nil, nil
+	m.opened, m.of, m.told = nil, nil, nil
 }
 
 // ensure connects, unless there is a connection to the process, as what it is in its cluster.
@@ -202,8 +210,8 @@ func (d *Driver) measureNode(ctx context.Context, cs *clusterState, top state.To
 		return out, unknown
 	}
 	out.Life, out.Crashes = strconv.Itoa(p.Pid())+"-"+strconv.FormatUint(p.Start, 10), float64(ns.crashCount())
-	if m.of != p {
-		m.usage, m.network = process.Usage{}, nil
+	if m.usageOf != p {
+		m.usage, m.usageOf, m.network = process.Usage{}, p, nil
 	}
 	if !m.certificate.IsZero() {
 		out.Set(measure.CertificateLeft, max(0, m.certificate.Sub(out.At).Seconds()))
@@ -216,17 +224,17 @@ func (d *Driver) measureNode(ctx context.Context, cs *clusterState, top state.To
 	if ns.isHung() || !rec.Bootstrapped {
 		return out, unknown
 	}
-	if err := m.ensure(ctx, d, p, rec, top); err != nil {
-		d.log.Debug("a server isn't measured", "cluster_id", cs.id, "node", ordinal, "error", err)
+	m.measured = out.At
+	if !m.stands(out.At, p, top) {
+		if err := m.ask(ctx, d, ns, p, rec, top); err != nil {
+			d.log.Debug("a server isn't measured", "cluster_id", cs.id, "node", ordinal, "error", err)
+			return out, unknown
+		}
+	} else if p.Stopped() { // it would answer nothing, and has used nothing
 		return out, unknown
 	}
-	position, err := m.opened.Measure(ctx, &out.Reading)
-	if err != nil {
-		d.log.Debug("a server isn't measured", "cluster_id", cs.id, "node", ordinal, "error", err)
-		m.drop()
-		return out, unknown
-	}
-	return out, position
+	m.told.add(&out.Reading)
+	return out, m.told.position
 }
 
 // traffic is what has come in to a node's network and gone out of it, in bytes.
@@ -339,14 +347,13 @@ func (d *Driver) familiesOf(ctx context.Context, cs *clusterState, top state.Top
 		return down
 	}
 	defer ns.releaseMeter(m)
-	if err := m.ensure(ctx, d, p, rec, top); err != nil {
-		d.log.Debug("a server isn't shown", "cluster_id", cs.id, "node", ordinal, "error", err)
-		return down
-	}
-	families, err := m.opened.Families(ctx)
+	var families []measure.Family
+	err = m.use(ctx, d, p, rec, top, func(opened engine.Meter) (err error) {
+		families, err = opened.Families(ctx)
+		return err
+	})
 	if err != nil {
 		d.log.Debug("a server isn't shown", "cluster_id", cs.id, "node", ordinal, "error", err)
-		m.drop()
 		return down
 	}
 	return append(families, d.processFamilies(rec, p)...)

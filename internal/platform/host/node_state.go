@@ -22,6 +22,11 @@ type nodeState struct {
 	listen   netip.AddrPort
 	restarts int
 	crashes  []time.Time
+	// ends counts the ends of a server in a row that came soon after its start, and startDue is when the next start is. startedFor is what
+	// it was started for last.
+	ends       int
+	startDue   time.Time
+	startedFor string
 	// lastWords are the end of the server's output at its last crash.
 	lastWords string
 	pinged    time.Time
@@ -123,26 +128,58 @@ const (
 	crashLimit  = 5
 )
 
-// crashed counts a crash and returns how long to wait before the restart:
+// lasting is how long a server has to run for its end to be no sequel of those before, and longestPause how long it is waited for its next start at most.
+const (
+	lasting      = 30 * time.Second
+	longestPause = 30 * time.Second
+)
+
+// crashed counts a crash of a server that has lived for so long, and returns how long to wait before the restart:
 // nothing for the first in a while, then 50 ms, doubling to 30 s.
-func (ns *nodeState) crashed(now time.Time, lastWords string) time.Duration {
+func (ns *nodeState) crashed(now time.Time, lived time.Duration, lastWords string) time.Duration {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	ns.restarts++
 	ns.lastWords = lastWords
 	recent := ns.crashes[:0]
 	for _, c := range ns.crashes {
-		// With long waits between them, the last crashes are further apart.
-		if now.Sub(c) < 2*crashWindow {
+		if now.Sub(c) < crashWindow {
 			recent = append(recent, c)
 		}
 	}
 	ns.crashes = append(recent, now)
-	n := len(ns.crashes)
-	if n == 1 {
-		return 0
+	if lived >= lasting {
+		ns.ends = 0
 	}
-	return min(50*time.Millisecond<<min(n-2, 20), 30*time.Second)
+	ns.ends++
+	var pause time.Duration
+	if ns.ends > 1 {
+		pause = min(50*time.Millisecond<<min(ns.ends-2, 20), longestPause)
+	}
+	ns.startDue = now.Add(pause)
+	return pause
+}
+
+// mayStart is nil when the server may be started for a purpose, other than by who waits for its time. One that keeps ending may for what it wasn't
+// started for before.
+func (ns *nodeState) mayStart(now time.Time, purpose string) error {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if purpose == ns.startedFor && now.Before(ns.startDue) {
+		return fmt.Errorf("the server has ended %d times soon after its start, and is started again later: %s", ns.ends, ns.lastWords)
+	}
+	if purpose != ns.startedFor {
+		ns.ends = 0
+	}
+	ns.startedFor = purpose
+	return nil
+}
+
+// stoppedOnPurpose forgets how often the server has ended by itself: its next start is another matter.
+func (ns *nodeState) stoppedOnPurpose() {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.ends, ns.startDue = 0, time.Time{}
 }
 
 // crashProblem describes a server that keeps crashing, for operators; "" when it doesn't.

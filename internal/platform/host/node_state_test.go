@@ -14,7 +14,7 @@ func TestRepeatedCrashesWaitLongerAndBecomeAProblem(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	var waits []time.Duration
 	for range 12 {
-		waits = append(waits, ns.crashed(now, "out of memory"))
+		waits = append(waits, ns.crashed(now, time.Second, "out of memory"))
 		now = now.Add(time.Second)
 	}
 	if waits[0] != 0 || waits[1] != 50*time.Millisecond || waits[2] != 100*time.Millisecond || waits[11] != 30*time.Second {
@@ -28,15 +28,55 @@ func TestRepeatedCrashesWaitLongerAndBecomeAProblem(t *testing.T) {
 	if problem := ns.crashProblem(later); problem != "" {
 		t.Errorf("an hour later still: %q", problem)
 	}
-	if wait := ns.crashed(later, ""); wait != 0 {
+	if wait := ns.crashed(later, time.Hour, ""); wait != 0 {
 		t.Errorf("first crash in an hour waits %v", wait)
 	}
+}
+
+// TestWhoEndsSoonIsStartedLater: a server that has ended several times waits for its turn, unless it is started for something new, has run for a while, or was stopped.
+func TestWhoEndsSoonIsStartedLater(t *testing.T) {
+	ns := newClusterState(1).node(0)
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	may := func(want bool, purpose, when string) {
+		t.Helper()
+		if err := ns.mayStart(now, purpose); (err == nil) != want {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	may(true, "small", "at first")
+	if pause := ns.crashed(now, time.Second, "no room"); pause != 0 {
+		t.Errorf("after the first end: %v", pause)
+	}
+	may(true, "small", "after one end")
+	var pause time.Duration
+	for range 8 {
+		pause = ns.crashed(now, time.Second, "no room")
+	}
+	may(false, "small", "after many ends")
+	may(true, "large", "for something new")
+	if pause := ns.crashed(now, time.Second, "no room"); pause != 0 {
+		t.Errorf("after the first end of what is new: %v", pause)
+	}
+	for range 8 {
+		pause = ns.crashed(now, time.Second, "no room")
+	}
+	may(false, "large", "after many ends of that, too")
+	now = now.Add(pause)
+	may(true, "large", "when its time has come")
+	if pause := ns.crashed(now, lasting, "no room"); pause != 0 {
+		t.Errorf("after it had run for a while: %v", pause)
+	}
+	for range 8 {
+		ns.crashed(now, time.Second, "no room")
+	}
+	ns.stoppedOnPurpose()
+	may(true, "large", "after it was stopped on purpose")
 }
 
 func TestASingleCrashIsNoProblem(t *testing.T) {
 	ns := newClusterState(1).node(0)
 	now := time.Now()
-	ns.crashed(now, "")
+	ns.crashed(now, time.Second, "")
 	if problem := ns.crashProblem(now); problem != "" {
 		t.Errorf("problem: %q", problem)
 	}

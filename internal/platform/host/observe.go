@@ -318,7 +318,7 @@ func (d *Driver) answers(ctx context.Context, ns *nodeState, rec *state.Node) bo
 	ns.mu.Lock()
 	p, fresh := ns.proc, d.o.Now().Sub(ns.pinged) < pingFresh
 	ns.mu.Unlock()
-	if fresh {
+	if fresh || d.answersMeter(ctx, ns, rec, p) {
 		return true
 	}
 	eng, node, err := d.recordedNode(ctx, rec)

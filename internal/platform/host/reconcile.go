@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/failpoint"
@@ -170,12 +172,25 @@ func (cr *clusterReconciler) reconcileNode(ctx context.Context, ordinal int) err
 	if s.Replicated && !s.Replica && s.Bootstrapped && !s.Running && !cr.mayRestartPrimary {
 		return fmt.Errorf("node %d: the primary has ended meanwhile", ordinal)
 	}
-	for _, step := range plan.Steps(s) {
+	steps := plan.Steps(s)
+	if slices.Contains(steps, plan.Start) && !s.Replicated { // of several nodes others may take over
+		if err := nr.ns.mayStart(nr.d.o.Now(), nr.purpose()); err != nil {
+			return err
+		}
+	}
+	for _, step := range steps {
 		if err := nr.runStep(ctx, step); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// purpose is what a server would be started for: another one may have it run that ended before.
+func (nr *nodeReconciler) purpose() string {
+	var data unix.Stat_t
+	_ = unix.Stat(nr.node.Data, &data) // a clone isn't there yet
+	return fmt.Sprint(data.Ino, nr.inst.ID(), nr.digest, nr.settings(), nr.want.Restart)
 }
 
 // runStep carries out a step and logs it.

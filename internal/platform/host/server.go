@@ -3,10 +3,13 @@ package host
 import (
 	"context"
 	"errors"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
@@ -16,6 +19,7 @@ import (
 	"steward/internal/platform/host/build"
 	"steward/internal/platform/host/state"
 	"steward/internal/process"
+	"steward/internal/wait"
 )
 
 // outputFile is where a server's standard output and error go. It is in a
@@ -107,7 +111,7 @@ func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 		}
 	}
 	d.notifyChange(cs.id)
-	pause := ns.crashed(d.o.Now(), words)
+	pause := ns.crashed(d.o.Now(), time.Since(p.Started()), words)
 	ns.ended()
 	if d.isReplicatedPrimary(ns) {
 		d.log.Warn("the primary exited", "cluster_id", cs.id, "node", ns.ordinal, "last_words", words)
@@ -116,9 +120,7 @@ func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 	}
 	d.log.Warn("server exited; it will be restarted", "cluster_id", cs.id, "node", ns.ordinal, "in", pause, "last_words", words)
 	for {
-		select {
-		case <-time.After(pause):
-		case <-d.quit.Done():
+		if d.awaitStart(ns, pause) != nil {
 			return
 		}
 		err := d.restart(cs, ns, p)
@@ -129,10 +131,38 @@ func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 			return
 		}
 		d.log.Warn("server can't be restarted", "cluster_id", cs.id, "node", ns.ordinal, "error", err)
-		pause = ns.crashed(d.o.Now(), err.Error())
+		pause = ns.crashed(d.o.Now(), 0, err.Error())
 		ns.startFailed()
 	}
 	d.notifyChange(cs.id)
+}
+
+// scarce is what a disk has left that a server may have ended for: it can't add a segment to its log. Looks at it are lookForRoom apart.
+const (
+	scarce      = 16 << 20
+	lookForRoom = 250 * time.Millisecond
+)
+
+// awaitStart waits for a pause before a server is started again, and no longer than until its disk has room, if it had none.
+func (d *Driver) awaitStart(ns *nodeState, pause time.Duration) error {
+	room := func() uint64 {
+		var disk unix.Statfs_t
+		if err := unix.Statfs(d.layout.dataOf(ns.id, ns.ordinal), &disk); err != nil {
+			return math.MaxUint64 // who starts it sees why
+		}
+		return disk.Bavail * uint64(disk.Bsize)
+	}
+	full := room() < scarce
+	for left := pause; left > 0; left -= lookForRoom {
+		if err := wait.Sleep(d.quit, min(left, lookForRoom)); err != nil {
+			return err
+		}
+		if full && room() >= 2*scarce {
+			d.log.Info("there is room on a server's disk again; it is started", "cluster_id", ns.id, "node", ns.ordinal)
+			break
+		}
+	}
+	return d.quit.Err()
 }
 
 // isReplicatedPrimary reports whether a node is the primary of a cluster with replicas.

@@ -2,14 +2,17 @@ package host_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"steward/internal/await"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
+	"steward/internal/measure"
 )
 
 // TestArchiveWAL: what a server has left to be archived is uploaded. One that archives
@@ -62,6 +65,57 @@ func TestArchiveWAL(t *testing.T) {
 		waiting, errWaiting := filepath.Glob(filepath.Join(status, "*.ready"))
 		done, errDone := filepath.Glob(filepath.Join(status, "*.done"))
 		return errors.Join(errWaiting, errDone) == nil && len(waiting) == 0 && len(done) > 1
+	})
+}
+
+// TestMeasureArchive compares how far an archive is behind with the files that wait for it, and their age, with what the server says that it has finished, and with the clock.
+func TestMeasureArchive(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, distribution(t))
+	s.o.Continuous = true
+	m := &measuredNode{t: t, s: s, d: s.started(t), want: s.wanted(t, 1)}
+	m.want.Hosts = settle(t, m.d, m.want).Hosts
+	if err := m.d.Upload(t.Context(), m.want, &enginetest.Sink{}); err != nil {
+		t.Fatal(err)
+	}
+	db := s.customerDB(t, m.want.Cluster)
+	archived := func() (n float64) {
+		if err := db.QueryRowContext(t.Context(), "SELECT archived_count FROM pg_stat_archiver").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := archived()
+	m.exec("CREATE TABLE ballast (filling text)", "INSERT INTO ballast SELECT repeat('x', 80) FROM generate_series(1, 400000)") // for three segments
+	dir := filepath.Join(s.node(m.want.ID), "tmp", "wal")
+	await.NoError(t, "what waits to be archived is measured", func() error { // the server archives on meanwhile
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		files, oldest := 0.0, time.Now()
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil && info.Size() > 0 {
+				files++
+				if info.ModTime().Before(oldest) {
+					oldest = info.ModTime()
+				}
+			}
+		}
+		least := time.Since(oldest).Seconds()
+		r := m.read()
+		waiting, lag, told := r.Values[measure.ArchiveWaiting], r.Values[measure.ArchiveLag], archived()-before
+		if most := time.Since(oldest).Seconds(); waiting < 2 || waiting != files || waiting != told || lag < least-0.1 || lag > most {
+			return fmt.Errorf("%v files wait, the oldest for %v to %v s; %v are measured and %v s, the server says %v", files, least, most, waiting, lag, told)
+		}
+		return nil
+	})
+	if err := m.d.Upload(t.Context(), m.want, &enginetest.Sink{}); err != nil {
+		t.Fatal(err)
+	}
+	await.True(t, "nothing waits", func() bool {
+		r := m.read()
+		return r.Values[measure.ArchiveWaiting] == 0 && r.Values[measure.ArchiveLag] == 0
 	})
 }
 
