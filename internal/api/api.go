@@ -46,6 +46,8 @@ type Options struct {
 	RequestsPerMinute     int
 	StatsPerMinute        int
 	FailedLoginsPerMinute int
+	// StoreTime is what the store may take for each thing that a request asks of it; StoreTime when 0.
+	StoreTime time.Duration
 	// TrustedProxies are those whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Audit takes lines of the audit trail; nil: there is none.
@@ -69,6 +71,9 @@ type API struct {
 	suspects chan struct{}
 }
 
+// StoreTime is far more than the store takes for anything that a request asks, on a machine that is busy, too.
+const StoreTime = 10 * time.Second
+
 // suspectsAtOnce leaves most of the store's connections to others.
 const suspectsAtOnce = 4
 
@@ -76,6 +81,9 @@ const suspectsAtOnce = 4
 func New(o Options) *API {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.StoreTime == 0 {
+		o.StoreTime = StoreTime
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()

@@ -3,14 +3,17 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"steward/internal/account"
 	"steward/internal/fault"
 	"steward/internal/limit"
+	"steward/internal/store"
 )
 
 // authenticate puts the principal into the request's state, or answers. It runs
@@ -68,6 +71,8 @@ func (a *API) principal(ctx context.Context, header, address string) (account.Pr
 		select {
 		case a.suspects <- struct{}{}:
 			defer func() { <-a.suspects }()
+		case <-time.After(a.StoreTime): // those before wait for the store
+			return account.Principal{}, fmt.Errorf("wait for a turn: %w", store.ErrAway)
 		case <-ctx.Done():
 			return account.Principal{}, ctx.Err()
 		}
@@ -83,7 +88,10 @@ func (a *API) principal(ctx context.Context, header, address string) (account.Pr
 func (a *API) refuse(ctx huma.Context, err error) {
 	e := a.toStatus(ctx.Context(), err)
 	if late, ok := errors.AsType[*tooSoon](err); ok {
-		ctx.SetHeader("Retry-After", strconv.Itoa(late.after))
+		e.after = late.after
+	}
+	for name, values := range e.GetHeaders() {
+		ctx.SetHeader(name, values[0])
 	}
 	ctx.SetHeader("Content-Type", "application/json")
 	ctx.SetStatus(e.status)

@@ -30,6 +30,8 @@ var everyOperation = []sharedResponse{
 	{http.StatusRequestEntityTooLarge, "BodyTooLarge", "The request's body is over 1 MiB."},
 	{http.StatusTooManyRequests, "TooManyRequests", "The limit of requests is reached."},
 	{http.StatusInternalServerError, "InternalError", "A fault of the server; the request id leads its operator to the cause."},
+	{http.StatusServiceUnavailable, "Unavailable", "The server's own store doesn't answer. Nothing was done: try again."},
+	{http.StatusGatewayTimeout, "InDoubt", "The server's own store went away in the middle: whether the request was carried out isn't known."},
 }
 
 // someOperations may send these.
@@ -89,7 +91,7 @@ func headersOf(status int) []string {
 		return append(names, "Allow")
 	case http.StatusRequestEntityTooLarge:
 		return names
-	case http.StatusTooManyRequests:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		names = append(names, "Retry-After")
 	case http.StatusNotModified:
 		names = append(names, "ETag")

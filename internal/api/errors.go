@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"steward/internal/fault"
+	"steward/internal/store"
 )
 
 // problem is one entry of the error envelope.
@@ -24,6 +26,8 @@ type problem struct {
 // envelope is every failing answer's body.
 type envelope struct {
 	status int
+	// after is the whole seconds until another request is worth it; 0: nobody knows.
+	after  int
 	Errors []problem `json:"errors" nullable:"false" minItems:"1"`
 }
 
@@ -41,12 +45,28 @@ func (e *envelope) Error() string {
 // GetStatus implements huma.StatusError.
 func (e *envelope) GetStatus() int { return e.status }
 
+// GetHeaders implements huma.HeadersError.
+func (e *envelope) GetHeaders() http.Header {
+	if e.after == 0 {
+		return nil
+	}
+	return http.Header{"Retry-After": {strconv.Itoa(e.after)}}
+}
+
 // ContentType keeps errors exactly application/json: clients compare it.
 func (e *envelope) ContentType(string) string { return "application/json" }
 
 func envelopeOf(field, reason string) *envelope {
 	return &envelope{Errors: []problem{{field, reason}}}
 }
+
+// What is answered while the store is away. Whoever tries a 503 again does no harm; what may have been done has another status, so that no client
+// does it twice by itself.
+const (
+	awayText    = "The server's own store doesn't answer, and nothing was done. Try again in some seconds"
+	doubtText   = "The server's own store went away in the middle, and whether this was done isn't known. Look before you try again"
+	awaySeconds = 5
+)
 
 const internalText = "Something went wrong on our side; the request id leads the operator to it"
 
@@ -67,6 +87,9 @@ func (a *API) toStatus(ctx context.Context, err error) *envelope {
 		if errors.Is(err, context.Canceled) {
 			return &envelope{status: 499, Errors: []problem{{Reason: "The client has gone"}}}
 		}
+		if errors.Is(err, store.ErrInDoubt) || errors.Is(err, store.ErrAway) {
+			return a.away(ctx, err)
+		}
 		a.Logger.ErrorContext(ctx, "request failed", "request_id", id, "error", err)
 		return &envelope{status: http.StatusInternalServerError, Errors: []problem{{Reason: fmt.Sprintf("%s: %s", internalText, id)}}}
 	}
@@ -80,6 +103,15 @@ func (a *API) toStatus(ctx context.Context, err error) *envelope {
 	// no single one comes first, and several of one in the order they were found.
 	slices.SortStableFunc(e.Errors, func(x, y problem) int { return strings.Compare(x.Field, y.Field) })
 	return e
+}
+
+// away is the answer while the store is.
+func (a *API) away(ctx context.Context, err error) *envelope {
+	a.Logger.WarnContext(ctx, "the store is away from a request", "request_id", stateOf(ctx).id, "error", err)
+	if errors.Is(err, store.ErrInDoubt) {
+		return &envelope{status: http.StatusGatewayTimeout, Errors: []problem{{Reason: doubtText}}}
+	}
+	return &envelope{status: http.StatusServiceUnavailable, after: awaySeconds, Errors: []problem{{Reason: awayText}}}
 }
 
 // parameterReasons are the texts for parameters that Huma found out of bounds.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 
@@ -59,8 +60,9 @@ func (a *API) refuseAuthorize(w http.ResponseWriter, r *http.Request, request *o
 	refusal, ok := oauth.Explain(err)
 	switch {
 	case !ok:
-		a.Logger.ErrorContext(r.Context(), "request failed", "request_id", stateOf(r.Context()).id, "error", err)
-		a.showProblem(w, http.StatusInternalServerError, internalText+": "+stateOf(r.Context()).id)
+		e := a.toStatus(r.Context(), err)
+		maps.Copy(w.Header(), e.GetHeaders())
+		a.showProblem(w, e.status, e.Errors[0].Reason)
 	case errors.Is(err, oauth.ErrNoRedirect) || request == nil:
 		a.showProblem(w, http.StatusBadRequest, refusal.Description)
 	default:
@@ -197,6 +199,7 @@ func (a *API) refuseOAuth(w http.ResponseWriter, r *http.Request, err error) {
 	refusal, ok := oauth.Explain(err)
 	if !ok {
 		e := a.toStatus(r.Context(), err)
+		maps.Copy(w.Header(), e.GetHeaders())
 		writeJSON(w, e.status, oauthProblem{"server_error", e.Errors[0].Reason, e.Errors})
 		return
 	}
@@ -254,6 +257,7 @@ func (a *API) introspect(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, introspection{})
 	case err != nil:
 		e := a.toStatus(ctx, err)
+		maps.Copy(w.Header(), e.GetHeaders())
 		writeJSON(w, e.status, e)
 	default:
 		writeJSON(w, http.StatusOK, showIntrospection(found))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/store"
 )
 
 // wrap puts around the operations what every request gets.
@@ -29,7 +30,7 @@ func (a *API) observe(next http.Handler) http.Handler {
 		state := &requestState{id: newRequestID(), address: a.ClientAddress(r)}
 		w.Header().Set("X-Request-Id", state.id)
 		seen := &recorder{ResponseWriter: w, status: http.StatusOK}
-		r = r.WithContext(context.WithValue(r.Context(), stateKey{}, state))
+		r = r.WithContext(store.Within(context.WithValue(r.Context(), stateKey{}, state), a.StoreTime))
 		a.recoverPanics(seen, r, next)
 		took := time.Since(begun)
 		a.metrics.request(r.Method, seen.route, seen.status, took)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"steward/internal/account"
+	"steward/internal/api"
 	"steward/internal/console"
 	"steward/internal/control"
 	"steward/internal/failpoint"
@@ -80,7 +81,7 @@ func (a *App) front() http.Handler {
 		case statuspage.Owns(r):
 			status.ServeHTTP(w, r)
 		case a.console != nil && console.Owns(r):
-			a.console.ServeHTTP(w, r)
+			a.console.ServeHTTP(w, r.WithContext(store.Within(r.Context(), api.StoreTime)))
 		default:
 			a.api.ServeHTTP(w, r)
 		}

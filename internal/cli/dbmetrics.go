@@ -81,7 +81,7 @@ func (f *dbMetricsCommand) print(w io.Writer, d client.Database, found client.Me
 			}
 			m.Label, m.Values = fmt.Sprintf("%s of node %d, %s", m.Label, *f.Node, m.Nodes[n].Role), m.Nodes[n].Values
 		}
-		fmt.Fprintf(w, "\n%s\n", plotMetric(m, found, width))
+		fmt.Fprintf(w, "\n%s\n", printableLines(plotMetric(m, found, width)))
 	}
 	return nil
 }

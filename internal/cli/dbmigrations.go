@@ -117,7 +117,7 @@ func printMigrationProblems(w io.Writer, all []client.MigrationProblem) {
 		if p.Database != "" {
 			kind += " with " + p.Database
 		}
-		fmt.Fprintf(w, "%s: %s.\n", kind, p.Message)
+		fmt.Fprintf(w, "%s: %s.\n", printable(kind), printable(p.Message))
 	}
 }
 
@@ -230,7 +230,7 @@ func printMigration(s *streams, m client.Migration, asJSON bool) error {
 	}
 	printMigrationProblems(s.out, m.Problems)
 	if m.Problem != "" {
-		fmt.Fprintln(s.out, m.Problem)
+		fmt.Fprintln(s.out, printable(m.Problem))
 	}
 	return nil
 }

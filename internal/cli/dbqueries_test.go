@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 
 	"steward/client"
 )
@@ -123,5 +125,49 @@ func TestLogsAreShown(t *testing.T) {
 	}
 	if last := (*asked)[len(*asked)-1]; last != "GET /logs?page_size=100&severity=info&text=s" {
 		t.Errorf("asked %s", last)
+	}
+}
+
+// TestNothingObeyedByTerminals: whatever a database's users call their things, write and have logged, a terminal shows it and does nothing else.
+func TestNothingObeyedByTerminals(t *testing.T) {
+	t.Parallel()
+	hostile, err := json.Marshal("\x1b]0;owned\a\x1b[2J\u009b31m\u202eevil\r\x08\n" + strings.Repeat("long", 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	planted := func(text string, members ...string) string {
+		for _, name := range members {
+			old := regexp.MustCompile(`"` + name + `":"[^"]*"`)
+			if !old.MatchString(text) {
+				t.Errorf("%s has no %s", text, name)
+			}
+			text = old.ReplaceAllLiteralString(text, `"`+name+`":`+string(hostile))
+		}
+		return text
+	}
+	url, _ := looked(t, map[string]string{
+		"/nodes":                  planted(`{"data":[{"node":0,"role":"primary","health":"healthy","version":"15"}]}`, "version"),
+		"/nodes/history":          planted(`{"data":[{"time":"2026-01-31T18:04:05","kind":"failover","message":"x"}],"pages":1}`, "message"),
+		"/queries/running":        planted(`{"data":[{"id":"0-12-x","pid":12,"user":"app","database":"d","state":"active","wait":"w","query":"q"}]}`, "user", "database", "wait", "query"),
+		"/queries/running/0-12-x": "{}",
+		"/queries/statistics":     planted(`{"data":[{"query_id":"5","query":"q","user":"app","database":"d"}],"pages":1,"results":1}`, "query", "user", "database"),
+		"/queries/slow":           planted(`{"data":[{"time":"2026-01-31T18:04:05","query":"q","user":"app","database":"d"}],"pages":1}`, "query", "user", "database"),
+		"/logs":                   planted(`{"data":[{"time":"2026-01-31T18:04:05","node":0,"severity":"info","message":"m"}]}`, "message"),
+		"/metrics":                planted(`{"from":"2026-01-31T18:04:05","to":"2026-01-31T19:04:05","step":60,"metrics":[{"name":"cpu","label":"l","unit":"u","values":[1,2]}]}`, "label", "unit"),
+	})
+	for _, command := range []string{"top shop --once", "nodes shop", "nodes shop --history", "queries running shop", "queries end shop 12", "queries statistics shop", "queries slow shop", "logs shop", "metrics shop"} {
+		for _, flag := range []string{"", " --json"} {
+			if flag != "" && strings.HasPrefix(command, "queries end") {
+				continue
+			}
+			out, code := run(t, url, append([]string{"db"}, strings.Fields(command+flag)...)...)
+			obeyed := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) })
+			if code != 0 || flag == "" && obeyed >= 0 || strings.ContainsAny(out, "\x1b\a\r") {
+				t.Errorf("db %s%s: %d, %q", command, flag, code, out)
+			}
+			if !strings.Contains(out, "evil") && command != "nodes shop" {
+				t.Errorf("db %s%s doesn't show it: %q", command, flag, out)
+			}
+		}
 	}
 }

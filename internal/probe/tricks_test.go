@@ -196,6 +196,7 @@ func TestRebinding(t *testing.T) {
 	server := insideServer(t)
 	z := &zone{names: map[string][][]netip.Addr{
 		"rebind.test.": {addrs("127.0.1.1"), addrs("127.0.0.1"), addrs("127.0.1.1"), addrs("::1"), addrs("0.0.0.0")},
+		"hook.test.":   {addrs("127.0.1.1"), addrs("127.0.0.1"), addrs("127.0.1.1"), addrs("::1"), addrs("0.0.0.0")},
 	}}
 	p := New(Options{Networks: officeRules(), UserAgent: "steward/test", Resolver: z.resolver(t)})
 	target := Target{Address: address(t, "http://rebind.test:"+server.port), Timeout: patience, Region: "office"}
@@ -206,6 +207,16 @@ func TestRebinding(t *testing.T) {
 	}
 	if n := server.reached.Load(); n != 4 { // two connections, two requests
 		t.Errorf("the server saw %d connections and requests, want 4", n)
+	}
+	hook := Target{Address: address(t, "http://hook.test:"+server.port), Timeout: patience, Region: "office"}
+	for delivery, want := range []monitor.Class{monitor.OK, monitor.Blocked, monitor.OK, monitor.Blocked, monitor.Blocked} {
+		r, err := p.Post(t.Context(), hook, Request{Body: []byte("{}"), Before: func() error { return nil }})
+		if r.Class != want || err != nil {
+			t.Errorf("delivery %d: %s, %s, %v; want %s", delivery, r.Class, r.Detail, err, want)
+		}
+	}
+	if n := server.reached.Load(); n != 8 {
+		t.Errorf("the server saw %d connections and requests, want 8", n)
 	}
 }
 

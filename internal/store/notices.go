@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -55,11 +56,13 @@ type NoticeClaim struct {
 	// Channels are whose notices are wanted; with Others those of all the rest.
 	Channels []string
 	Others   bool
-	// AtIt are notices that the holder is sending; Busy are recipients who are being sent enough. Each is how many one
-	// recipient gets at most, Most how many there are in all.
-	AtIt       []monitor.NoticeID
-	Busy       []string
-	Each, Most int
+	// AtIt are notices that the holder is sending; Busy are recipients who are being sent enough, and BusyAccounts the accounts
+	// whose receivers are. Each is how many one recipient gets at most, EachAccount those of one account together, Most how
+	// many there are in all; an EachAccount of 0 bounds nothing.
+	AtIt                    []monitor.NoticeID
+	Busy                    []string
+	BusyAccounts            []account.ID
+	Each, EachAccount, Most int
 	// Lease is for how long they are the holder's unless renewed.
 	Lease time.Duration
 }
@@ -77,7 +80,8 @@ func (q queries) ClaimNotices(ctx context.Context, c NoticeClaim) ([]monitor.Not
 		busy = []string{}
 	}
 	rows, err := q.q.NoticesClaim(ctx, dbsqlc.NoticesClaimParams{
-		Holder: c.Holder, Now: now, Until: now.Add(c.Lease), Channels: channels, Others: c.Others, AtIt: numbers(c.AtIt), Busy: busy, Each: int64(c.Each), Most: int32(c.Most),
+		Holder: c.Holder, Now: now, Until: now.Add(c.Lease), Channels: channels, Others: c.Others, AtIt: numbers(c.AtIt), Busy: busy,
+		BusyAccounts: numbers(c.BusyAccounts), Each: int64(c.Each), EachAccount: int64(cmp.Or(c.EachAccount, c.Most)), Most: int32(c.Most),
 	})
 	if err != nil {
 		return nil, classify(err)

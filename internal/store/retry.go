@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
 	"syscall"
 	"time"
 
@@ -39,38 +38,33 @@ func (p retrying) Exec(ctx context.Context, sql string, args ...any) (tag pgconn
 		})
 		return tag, err
 	}
-	err = persist(ctx, repeatable(sql), func() error {
-		tag, err = p.pool.Exec(ctx, sql, args...)
+	short, end := bounded(ctx)
+	defer end()
+	err = persist(short, repeatable(sql), func() error {
+		tag, err = p.pool.Exec(short, sql, args...)
 		return err
 	})
-	return tag, err
+	return tag, away(ctx, !reads(sql), err)
 }
 
 // Query implements dbsqlc.DBTX. Only what fails before the first row is repeated.
 func (p retrying) Query(ctx context.Context, sql string, args ...any) (rows pgx.Rows, err error) {
-	err = persist(ctx, repeatable(sql), func() error {
-		rows, err = p.pool.Query(ctx, sql, args...) //nolint:sqlclosecheck // the caller closes them
+	short, end := bounded(ctx)
+	err = persist(short, repeatable(sql), func() error {
+		rows, err = p.pool.Query(short, sql, args...) //nolint:sqlclosecheck // the caller closes them
 		return err
 	})
-	return rows, err
+	return boundRows{rows, ctx, end, !reads(sql)}, away(ctx, !reads(sql), err)
 }
 
 // QueryRow implements dbsqlc.DBTX.
 func (p retrying) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	return retryingRow{p.pool, ctx, sql, args}
-}
-
-// retryingRow asks when it is scanned.
-type retryingRow struct {
-	pool *pgxpool.Pool
-	ctx  context.Context //nolint:containedctx // pgx.Row is a call in two halves
-	sql  string
-	args []any
-}
-
-// Scan implements pgx.Row.
-func (r retryingRow) Scan(to ...any) error {
-	return persist(r.ctx, repeatable(r.sql), func() error { return r.pool.QueryRow(r.ctx, r.sql, r.args...).Scan(to...) })
+	return boundRow{func(to ...any) error {
+		short, end := bounded(ctx)
+		defer end()
+		err := persist(short, repeatable(sql), func() error { return p.pool.QueryRow(short, sql, args...).Scan(to...) })
+		return away(ctx, !reads(sql), err)
+	}}
 }
 
 // persist does something again, for as long as patience lasts and again allows.
@@ -88,13 +82,8 @@ func persist(ctx context.Context, again func(error) bool, do func() error) error
 
 // repeatable says after which errors a statement may be sent again.
 func repeatable(sql string) func(error) bool {
-	for line := range strings.Lines(sql) {
-		if !strings.HasPrefix(line, "--") {
-			if strings.HasPrefix(line, "SELECT ") {
-				return lostAtAll
-			}
-			break
-		}
+	if reads(sql) {
+		return lostAtAll
 	}
 	return lostUnsent
 }

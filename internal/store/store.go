@@ -108,7 +108,11 @@ func (s *Store) Close() {
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
 // Ping is nil when the store answers.
-func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
+func (s *Store) Ping(ctx context.Context) error {
+	short, end := bounded(ctx)
+	defer end()
+	return away(ctx, false, s.pool.Ping(short))
+}
 
 // InTx runs f in a transaction and commits when f returns nil. When the store
 // goes away before the commit was sent, nothing can have come of it: f is run
@@ -127,11 +131,11 @@ func inTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) erro
 	again := func(err error) bool { return lostUnsent(err) || !committing && lostAtAll(err) }
 	return persist(ctx, again, func() error {
 		committing = false
-		tx, err := pool.Begin(ctx)
+		tx, err := begin(ctx, pool)
 		if err != nil {
 			return fmt.Errorf("begin transaction: %w", err)
 		}
-		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // no-op after the commit
+		defer rollback(ctx, tx) // no-op after the commit
 		if err := checkFence(ctx, tx); err != nil {
 			return err
 		}
@@ -140,10 +144,32 @@ func inTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) erro
 		}
 		failpoint.Here("store: before commit")
 		committing = true
-		if err := tx.Commit(ctx); err != nil {
+		if err := commit(ctx, tx); err != nil {
 			return fmt.Errorf("commit: %w", classify(err))
 		}
 		failpoint.Here("store: after commit")
 		return nil
 	})
+}
+
+func begin(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
+	short, end := bounded(ctx)
+	defer end()
+	tx, err := pool.Begin(short)
+	return boundTx{tx}, away(ctx, false, err)
+}
+
+func commit(ctx context.Context, tx pgx.Tx) error {
+	short, end := bounded(ctx)
+	defer end()
+	return away(ctx, true, tx.Commit(short))
+}
+
+// rollbackTime is what a rollback may take; then the connection is closed, which is one, too.
+const rollbackTime = 5 * time.Second
+
+func rollback(ctx context.Context, tx pgx.Tx) {
+	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+	defer end()
+	_ = tx.Rollback(ctx)
 }

@@ -13,12 +13,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"steward/internal/api"
 	"steward/internal/await"
 	"steward/internal/measure"
 	"steward/internal/testdir"
@@ -56,9 +58,9 @@ func TestSamplingHoldsUpNothing(t *testing.T) {
 		do   func()
 	}{
 		{"servers stand still", b.frozen},
-		{"the store stands still", func() { b.withoutStore(b.freezeStore) }},
+		{"the store stands still", func() { b.withoutStore(b.freezeStore, b.refuses) }},
 		{"disks of servers are full", b.full},
-		{"the store's disk is full", func() { b.withoutStore(b.fillStore) }},
+		{"the store's disk is full", func() { b.withoutStore(b.fillStore, b.refuses) }},
 	} {
 		b.allMeasured()
 		begun := time.Now()
@@ -214,6 +216,38 @@ func (b *sampled) answers(d harness.Database, wantUp string) {
 	}
 }
 
+// refuses has calls for metrics, and others, say in time that the store is away, however many are sent at once.
+func (b *sampled) refuses() {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), 4*api.StoreTime)
+	defer cancel()
+	var calls sync.WaitGroup
+	for range 30 { // more than the store's connections, in all
+		for _, path := range []string{b.beside.Path() + "/metrics", b.beside.Path() + "/prometheus", "/v4/monitor/services/dbaas/prometheus-sd", "/v4/account/events/stream"} {
+			calls.Go(func() {
+				request, err := http.NewRequestWithContext(ctx, "GET", b.URL+path, nil)
+				if err != nil {
+					b.t.Error(err)
+					return
+				}
+				request.Header.Set("Authorization", "Bearer "+b.Token)
+				resp, err := http.DefaultClient.Do(request)
+				if err != nil {
+					b.t.Errorf("%s without the store: %v", path, err)
+					return
+				}
+				defer resp.Body.Close()
+				body, _ := io.ReadAll(resp.Body)
+				if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(string(body), "own store") {
+					b.t.Errorf("%s without the store: %d %v %s", path, resp.StatusCode, resp.Header, body)
+				}
+			})
+		}
+	}
+	calls.Wait()
+	b.own("go_goroutines") // steward's own metrics go on
+}
+
 // signal signals all processes of a database's server.
 func (b *sampled) signal(d harness.Database, sig syscall.Signal) {
 	for _, pid := range harness.Descendants(b.Primary(d).Pid) {
@@ -326,7 +360,7 @@ func (b *sampled) full() {
 }
 
 // withoutStore measures on while a fault keeps the store from answering; when that is over nothing is missing of the time.
-func (b *sampled) withoutStore(fault func() (end func())) {
+func (b *sampled) withoutStore(fault func() (end func()), meanwhile func()) {
 	goroutines := b.own("go_goroutines")
 	db := b.MustConnect(b.beside, b.Credentials(b.beside))
 	end := fault()
@@ -342,6 +376,7 @@ func (b *sampled) withoutStore(fault func() (end func())) {
 	if _, err := db.ExecContext(b.t.Context(), "SELECT 1"); err != nil {
 		b.t.Error(err)
 	}
+	meanwhile()
 	end()
 	b.AwaitReady()
 	for _, d := range b.all() {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/account"
 	"steward/internal/failpoint"
 	"steward/internal/fault"
 	"steward/internal/monitor"
@@ -21,6 +22,8 @@ type channel struct {
 	o      *Options
 	sender notify.Sender
 	claim  store.NoticeClaim
+	// slots is how many notices are being sent at once.
+	slots int
 	// unsure reports whether notices may be claimed by this channel that it knows nothing
 	// of: at the start, and after a claim whose answer was lost.
 	unsure bool
@@ -39,6 +42,7 @@ type channel struct {
 // flight is a notice that is being sent.
 type flight struct {
 	recipient string
+	account   account.ID
 	// renewed is when the lease was last known to be ours; cancel ends the sending.
 	renewed time.Time
 	cancel  context.CancelCauseFunc
@@ -57,7 +61,11 @@ const (
 // newChannel makes a channel; name sets it apart from the server's others.
 func newChannel(o *Options, sender notify.Sender, name string, claim store.NoticeClaim) *channel {
 	claim.Holder, claim.Each, claim.Lease = o.Holder+name, perRecipient, o.Lease
-	return &channel{o: o, sender: sender, claim: claim, unsure: true, signal: make(chan struct{}, 1), flights: map[monitor.NoticeID]*flight{}}
+	most := slots
+	if slices.Contains(claim.Channels, monitor.AccountChannel) && !claim.Others {
+		most, claim.EachAccount = accountSlots, perAccount
+	}
+	return &channel{o: o, sender: sender, claim: claim, slots: most, unsure: true, signal: make(chan struct{}, 1), flights: map[monitor.NoticeID]*flight{}}
 }
 
 // look has the channel look for what is due.
@@ -150,12 +158,15 @@ func (c *channel) wanted() store.NoticeClaim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	claim := c.claim
-	claim.Most = slots - len(c.flights)
-	each := map[string]int{}
+	claim.Most = c.slots - len(c.flights)
+	each, ofAccount := map[string]int{}, map[account.ID]int{}
 	for id, f := range c.flights {
 		claim.AtIt = append(claim.AtIt, id)
 		if each[f.recipient]++; each[f.recipient] == perRecipient {
 			claim.Busy = append(claim.Busy, f.recipient)
+		}
+		if ofAccount[f.account]++; ofAccount[f.account] == claim.EachAccount {
+			claim.BusyAccounts = append(claim.BusyAccounts, f.account)
 		}
 	}
 	return claim
@@ -163,7 +174,7 @@ func (c *channel) wanted() store.NoticeClaim {
 
 func (c *channel) begin(ctx context.Context, n monitor.Notice, now time.Time) {
 	sending, cancel := context.WithCancelCause(ctx)
-	f := &flight{recipient: n.Recipient, renewed: now, cancel: cancel}
+	f := &flight{recipient: n.Recipient, account: n.Account, renewed: now, cancel: cancel}
 	c.mu.Lock()
 	c.flights[n.ID] = f
 	c.mu.Unlock()

@@ -46,6 +46,10 @@ const (
 	// others from less than half.
 	slots        = 16
 	perRecipient = 4
+	// accountSlots and perAccount are the same for the channels that accounts set up, of which one may have many: all of an account's
+	// receivers together, if they answer slowly, keep those of others from a small part.
+	accountSlots = 64
+	perAccount   = 4
 )
 
 // Outbox sends notices, each once.

@@ -415,6 +415,77 @@ func TestSlowRecipientHoldsUpNobody(t *testing.T) {
 	<-hook
 }
 
+// byAccount hangs for one account, and counts at how many that account's sendings have been at once; others are sent at once.
+type byAccount struct {
+	slow       account.ID
+	mu         sync.Mutex
+	hang, most int
+	sent       chan monitor.Notice
+}
+
+// Send implements notify.Sender.
+func (s *byAccount) Send(ctx context.Context, n monitor.Notice, _ func() error) error {
+	if n.Account != s.slow {
+		s.sent <- n
+		return nil
+	}
+	s.mu.Lock()
+	s.hang++
+	s.most = max(s.most, s.hang)
+	s.mu.Unlock()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Close implements notify.Sender.
+func (s *byAccount) Close() {}
+
+// TestSlowReceiversOfAnAccountHoldUpNoOther: an account may have many webhooks, and none of them needs to answer.
+func TestSlowReceiversOfAnAccountHoldUpNoOther(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	sender := &byAccount{slow: o.owner, sent: make(chan monitor.Notice, 10)}
+	var slow []monitor.Notice
+	for range 10 {
+		issue := o.issue()
+		for c := range 50 {
+			n := o.notice(issue, monitor.NoticeOpened, fmt.Sprint(c))
+			n.Channel = monitor.AccountChannel
+			slow = append(slow, n)
+		}
+	}
+	o.tell(slow...)
+	o.start(func(n *outbox.Options) { n.Senders = map[string]notify.Sender{monitor.AccountChannel: sender} })
+	atIt := func() int {
+		sender.mu.Lock()
+		defer sender.mu.Unlock()
+		return sender.hang
+	}
+	await.True(t, "the slow ones are at it", func() bool { return atIt() >= 4 })
+	var other account.ID
+	if err := o.store.Pool().QueryRow(t.Context(), "INSERT INTO accounts (name, created) VALUES ('other', now()) RETURNING id").Scan(&other); err != nil {
+		t.Fatal(err)
+	}
+	for c := range 3 {
+		n := noticeOf(other, newIssueOf(t, o.store, other), monitor.NoticeOpened, fmt.Sprint(100+c))
+		n.Channel = monitor.AccountChannel
+		o.tell(n)
+	}
+	for range 3 {
+		select {
+		case n := <-sender.sent:
+			if n.Account != other {
+				t.Errorf("sent: %+v", n)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("the other account's notices wait behind %d of the slow one's", atIt())
+		}
+	}
+	if n := atIt(); n > 8 {
+		t.Errorf("%d of the slow account's are at it at once", n)
+	}
+}
+
 func TestWhatIsNotConfiguredIsSaid(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)

@@ -53,9 +53,10 @@ func (q *Queries) NoticeSent(ctx context.Context, sent time.Time, iD int64) (int
 
 const noticesClaim = `-- name: NoticesClaim :many
 WITH first AS (
-    SELECT id, channel, recipient, due FROM notices n
+    SELECT id, account_id, channel, recipient, due FROM notices n
     WHERE state IN ('pending', 'sending') AND due <= $3::timestamptz
-      AND (channel = ANY ($4::text[])) <> $5::boolean AND recipient <> ALL ($6::text[]) AND id <> ALL ($7::bigint[])
+      AND (channel = ANY ($4::text[])) <> $5::boolean AND recipient <> ALL ($6::text[]) AND account_id <> ALL ($7::bigint[])
+      AND id <> ALL ($8::bigint[])
       AND (kind = 'opened' OR NOT EXISTS (
           SELECT 1 FROM notices o
           WHERE o.issue_id = n.issue_id AND o.kind = 'opened' AND o.channel = n.channel AND o.recipient = n.recipient
@@ -66,11 +67,13 @@ WITH first AS (
             AND o.id < n.id AND o.state IN ('pending', 'sending'))
     ORDER BY due, id LIMIT 64
 ), ranked AS (
-    SELECT id, row_number() OVER (PARTITION BY channel, recipient ORDER BY due, id) AS place FROM first
+    SELECT id, account_id, due, row_number() OVER (PARTITION BY channel, recipient ORDER BY due, id) AS place FROM first
+), fair AS (
+    SELECT id, row_number() OVER (PARTITION BY account_id ORDER BY due, id) AS place FROM ranked WHERE place <= $9::bigint
 ), claimed AS (
-    SELECT n.id FROM notices n JOIN ranked r ON r.id = n.id
-    WHERE r.place <= $8::bigint AND n.state IN ('pending', 'sending') AND n.due <= $3::timestamptz
-    ORDER BY n.due, n.id LIMIT $9 FOR UPDATE OF n SKIP LOCKED
+    SELECT n.id FROM notices n JOIN fair r ON r.id = n.id
+    WHERE r.place <= $10::bigint AND n.state IN ('pending', 'sending') AND n.due <= $3::timestamptz
+    ORDER BY n.due, n.id LIMIT $11 FOR UPDATE OF n SKIP LOCKED
 )
 UPDATE notices n SET state = 'sending', holder = $1, attempts = n.attempts + 1, due = $2
 FROM claimed c JOIN notices t ON t.id = c.id LEFT JOIN issues i ON i.id = t.issue_id
@@ -87,15 +90,17 @@ RETURNING n.id, n.account_id, coalesce(n.issue_id, 0)::bigint AS issue_id, n.ser
 `
 
 type NoticesClaimParams struct {
-	Holder   string
-	Until    time.Time
-	Now      time.Time
-	Channels []string
-	Others   bool
-	Busy     []string
-	AtIt     []int64
-	Each     int64
-	Most     int32
+	Holder       string
+	Until        time.Time
+	Now          time.Time
+	Channels     []string
+	Others       bool
+	Busy         []string
+	BusyAccounts []int64
+	AtIt         []int64
+	Each         int64
+	EachAccount  int64
+	Most         int32
 }
 
 type NoticesClaimRow struct {
@@ -131,8 +136,10 @@ func (q *Queries) NoticesClaim(ctx context.Context, arg NoticesClaimParams) ([]N
 		arg.Channels,
 		arg.Others,
 		arg.Busy,
+		arg.BusyAccounts,
 		arg.AtIt,
 		arg.Each,
+		arg.EachAccount,
 		arg.Most,
 	)
 	if err != nil {

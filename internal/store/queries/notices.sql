@@ -11,9 +11,10 @@ ON CONFLICT DO NOTHING;
 
 -- name: NoticesClaim :many
 WITH first AS (
-    SELECT id, channel, recipient, due FROM notices n
+    SELECT id, account_id, channel, recipient, due FROM notices n
     WHERE state IN ('pending', 'sending') AND due <= @now::timestamptz
-      AND (channel = ANY (@channels::text[])) <> @others::boolean AND recipient <> ALL (@busy::text[]) AND id <> ALL (@at_it::bigint[])
+      AND (channel = ANY (@channels::text[])) <> @others::boolean AND recipient <> ALL (@busy::text[]) AND account_id <> ALL (@busy_accounts::bigint[])
+      AND id <> ALL (@at_it::bigint[])
       AND (kind = 'opened' OR NOT EXISTS (
           SELECT 1 FROM notices o
           WHERE o.issue_id = n.issue_id AND o.kind = 'opened' AND o.channel = n.channel AND o.recipient = n.recipient
@@ -24,10 +25,12 @@ WITH first AS (
             AND o.id < n.id AND o.state IN ('pending', 'sending'))
     ORDER BY due, id LIMIT 64
 ), ranked AS (
-    SELECT id, row_number() OVER (PARTITION BY channel, recipient ORDER BY due, id) AS place FROM first
+    SELECT id, account_id, due, row_number() OVER (PARTITION BY channel, recipient ORDER BY due, id) AS place FROM first
+), fair AS (
+    SELECT id, row_number() OVER (PARTITION BY account_id ORDER BY due, id) AS place FROM ranked WHERE place <= @each::bigint
 ), claimed AS (
-    SELECT n.id FROM notices n JOIN ranked r ON r.id = n.id
-    WHERE r.place <= @each::bigint AND n.state IN ('pending', 'sending') AND n.due <= @now::timestamptz
+    SELECT n.id FROM notices n JOIN fair r ON r.id = n.id
+    WHERE r.place <= @each_account::bigint AND n.state IN ('pending', 'sending') AND n.due <= @now::timestamptz
     ORDER BY n.due, n.id LIMIT @most FOR UPDATE OF n SKIP LOCKED
 )
 UPDATE notices n SET state = 'sending', holder = @holder, attempts = n.attempts + 1, due = @until
