@@ -26,6 +26,8 @@ type Source struct {
 	Silence time.Duration
 	// Large is whose turn it is to hold a large row, of all streams of one migration. It may be nil.
 	Large Turn
+	// Heard is told whenever something has come from it, by any goroutine. It may be nil.
+	Heard func()
 }
 
 // Turn is had by one of several at a time.
@@ -123,6 +125,9 @@ func (c *sourceConn) Read(p []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(p)
 	c.of.Received.bytes.Add(int64(n))
+	if n > 0 && c.of.Heard != nil {
+		c.of.Heard()
+	}
 	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && !c.bounded.Load() {
 		c.of.Received.silent.Store(true)
 		return n, ErrSilent

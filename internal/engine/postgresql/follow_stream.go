@@ -136,7 +136,7 @@ type stream struct {
 }
 
 // mostWaiting and mostHeld are how many messages, and bytes of them, are received ahead.
-const mostWaiting, mostHeld = 512, 4 << 20
+const mostWaiting, mostHeld = 4096, 4 << 20
 
 const (
 	// answerEvery is how often a source is told how far we are, and asked how far it is; hurriedly is the same while somebody waits.
@@ -215,7 +215,7 @@ func (f *stream) run(ctx context.Context) error {
 			heard = time.Now() // it isn't the source that is waited for
 			continue
 		case err != nil && pgconn.Timeout(err) && time.Since(heard) > f.s.Silence:
-			return &engine.SourceError{Reason: "It was given up: " + engine.ErrSilent.Error() + "."}
+			return &engine.SourceError{Reason: "It was given up: " + engine.ErrSilent.Error() + ".", Passing: true}
 		case err != nil && pgconn.Timeout(err):
 			continue
 		case err != nil:
