@@ -30,6 +30,28 @@ type Source struct {
 	Heard func()
 }
 
+// Excused has it be told that it was heard of, until the function that is returned is called: it isn't the source that is waited for.
+func (s Source) Excused() (end func()) {
+	if s.Heard == nil {
+		return func() {}
+	}
+	tick, done := time.NewTicker(time.Second), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-tick.C:
+				s.Heard()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		tick.Stop()
+		close(done)
+	}
+}
+
 // Turn is had by one of several at a time.
 type Turn chan struct{}
 
