@@ -156,6 +156,81 @@ func benchmarkCutover(b *testing.B, src harness.Source, engine, owner string, be
 	b.ReportMetric(writes/float64(b.N), "writes/s")
 }
 
+// BenchmarkFollow has a PostgreSQL be followed that was written to while nothing came of it: how much of that is written here each second, and the
+// processor time that a row takes, of steward and the server together.
+func BenchmarkFollow(b *testing.B) {
+	const transactions = 100000
+	src := harness.PostgreSQLByHand(b, "wal_level=logical")
+	if _, err := src.Open(b, "postgres").ExecContext(b.Context(), "CREATE DATABASE shop"); err != nil {
+		b.Fatal(err)
+	}
+	shop := src.Open(b, "shop")
+	if _, err := shop.ExecContext(b.Context(), `CREATE TABLE orders (n bigserial PRIMARY KEY, word text); CREATE TABLE lines (n bigserial PRIMARY KEY, o bigint REFERENCES orders);
+		CREATE PROCEDURE sell(times int) LANGUAGE plpgsql AS $$ BEGIN
+			FOR i IN 1..times LOOP INSERT INTO orders (word) VALUES ('new'); INSERT INTO lines (o) VALUES (lastval()); COMMIT; END LOOP; END $$`); err != nil {
+		b.Fatal(err)
+	}
+	s := harness.New(b, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]\npool: {size: 0}"))
+	d := s.CreateActive(harness.Spec{"label": "follow", "engine": "postgresql/15", "region": "local", "type": "g6-standard-2", "allow_list": []string{"127.0.0.0/8"}})
+	var seconds, processor float64
+	for round := range b.N {
+		quiet, hush, speak := src.Quiet(b)
+		as := fmt.Sprintf("round%d", round)
+		var m struct {
+			ID    int64
+			Phase string
+		}
+		request := map[string]any{
+			"source":    map[string]any{"host": "127.0.0.1", "port": quiet.Port, "username": "mover", "password": src.Password, "tls": "off"},
+			"databases": []map[string]any{{"name": "shop", "as": as}}, "mode": "replicate",
+		}
+		if status, body := s.Call("POST", d.Path()+"/migrations", request, &m); status != http.StatusOK {
+			b.Fatal(body)
+		}
+		one := fmt.Sprintf("%s/migrations/%d", d.Path(), m.ID)
+		s.Eventually("it follows", func() error {
+			if s.Call("GET", one, nil, &m); m.Phase != "following" {
+				return fmt.Errorf("it is in the phase %s", m.Phase)
+			}
+			return nil
+		})
+		hush()
+		if _, err := shop.ExecContext(b.Context(), "CALL sell($1)", transactions); err != nil {
+			b.Fatal(err)
+		}
+		var last int
+		if err := shop.QueryRowContext(b.Context(), "SELECT max(n) FROM lines").Scan(&last); err != nil {
+			b.Fatal(err)
+		}
+		c := s.Credentials(d)
+		c.Logical = as
+		here := s.MustConnect(d, c)
+		tree := append(harness.Descendants(s.Primary(d).Pid), s.PID())
+		used, began := harness.CPUSeconds(tree...), time.Now()
+		speak()
+		s.Eventually("all is here", func() error {
+			var there bool
+			if err := here.QueryRowContext(b.Context(), "SELECT EXISTS (SELECT FROM lines WHERE n = $1)", last).Scan(&there); err != nil || !there {
+				return fmt.Errorf("row %d isn't here: %w", last, err)
+			}
+			return nil
+		})
+		seconds, processor = seconds+time.Since(began).Seconds(), processor+harness.CPUSeconds(tree...)-used
+		if status, body := s.Call("DELETE", one, nil, nil); status != http.StatusOK {
+			b.Fatal(body)
+		}
+		s.Eventually("it has ended", func() error {
+			var now struct{ Status string }
+			if s.Call("GET", one, nil, &now); now.Status != "canceled" {
+				return fmt.Errorf("it is %s", now.Status)
+			}
+			return nil
+		})
+	}
+	b.ReportMetric(float64(2*transactions*b.N)/seconds, "rows/s")
+	b.ReportMetric(processor*1e6/float64(2*transactions*b.N), "cpu_us/row")
+}
+
 // cutOver brings the source's database over while it is written to, and returns the pause and how much was written each second.
 func cutOver(b *testing.B, s *harness.Server, d harness.Database, src harness.Source, shop *sql.DB, write, as string) (pause time.Duration, perSecond float64) {
 	b.Helper()

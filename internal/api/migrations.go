@@ -93,9 +93,9 @@ type migrationView struct {
 	TablesAll  int                    `json:"tables_all"`
 	Problems   []migrationProblemView `json:"problems" nullable:"false" doc:"What was found about the source."`
 	LagBytes   *int64                 `json:"lag_bytes" doc:"How much the source has logged that isn't here yet; null while it isn't followed."`
-	LagSeconds *int64                 `json:"lag_seconds" doc:"How long ago all was here that the source had; null while it isn't followed."`
+	LagSeconds *int64                 `json:"lag_seconds" doc:"How long ago all was here that the source had, as far as is known: it grows while the source sends nothing. Null while it isn't followed."`
 	Cutover    *string                `json:"cutover" format:"date-time" doc:"When the cutover was asked for."`
-	Problem    *string                `json:"problem" doc:"Why it failed, or what is left to do at the source."`
+	Problem    *string                `json:"problem" doc:"Why it failed, or what is left to do at the source; while it runs, why nothing goes on now, and until when that is waited for."`
 	Created    string                 `json:"created" format:"date-time"`
 	Finished   *string                `json:"finished" format:"date-time"`
 }
@@ -110,6 +110,9 @@ func showMigration(m migration.Migration) migrationView {
 	}
 	if p.Lag != nil && !m.Status.Ended() {
 		v.LagBytes, v.LagSeconds = &p.Lag.Bytes, &p.Lag.Seconds
+	}
+	if !m.Status.Ended() {
+		v.Problem = textOrNull(cmp.Or(m.Problem, p.Waiting))
 	}
 	for _, d := range m.Databases {
 		v.Databases = append(v.Databases, migratedView{d.From, d.To, d.Done})

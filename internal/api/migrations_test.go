@@ -121,6 +121,8 @@ func (b *bench) cutOver(t *testing.T, expect func(method, path, token, body stri
 	expect("GET", path, b.readOnly, "", 200, `"lag_bytes":5`, `"lag_seconds":2`, `"phase":"following"`)
 	expect("POST", path+"/cutover", b.readOnly, "", 401, "not authorized")
 	expect("POST", path+"/cutover", b.full, "", 200, `"cutover":"2`)
+	set(`progress = '{"phase": "cutting_over", "lag": {"bytes": 5, "seconds": 20}, "waiting": "The source has sent nothing for 20 s."}'`)
+	expect("GET", path, b.readOnly, "", 200, `"problem":"The source has sent nothing for 20 s."`)
 	set(`progress = '{"phase": "validating"}'`)
 	expect("POST", path+"/cutover", b.full, "", 200, `"cutover":"2`, `"lag_bytes":null`)
 	expect("DELETE", path, b.full, "", 400, "was cut over")

@@ -173,6 +173,9 @@ func awaitMigration(ctx context.Context, s *streams, c *client.Client, d client.
 		if m.LagSeconds != nil {
 			line += ", " + behindOf(m) + " behind"
 		}
+		if m.Problem != "" {
+			line += ". " + m.Problem
+		}
 		if line != said {
 			said = line
 			fmt.Fprintln(s.err, line)

@@ -26,6 +26,30 @@ type Source struct {
 	Silence time.Duration
 	// Large is whose turn it is to hold a large row, of all streams of one migration. It may be nil.
 	Large Turn
+	// Heard is told whenever something has come from it, by any goroutine. It may be nil.
+	Heard func()
+}
+
+// Excused has it be told that it was heard of, until the function that is returned is called: it isn't the source that is waited for.
+func (s Source) Excused() (end func()) {
+	if s.Heard == nil {
+		return func() {}
+	}
+	tick, done := time.NewTicker(time.Second), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-tick.C:
+				s.Heard()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		tick.Stop()
+		close(done)
+	}
 }
 
 // Turn is had by one of several at a time.
@@ -126,6 +150,9 @@ func (c *sourceConn) Read(p []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(p)
 	c.of.Received.bytes.Add(int64(n))
+	if n > 0 && c.of.Heard != nil {
+		c.of.Heard()
+	}
 	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && !c.bounded.Load() {
 		c.of.Received.silent.Store(true)
 		return n, ErrSilent

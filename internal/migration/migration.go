@@ -139,6 +139,8 @@ type Progress struct {
 	Problems   []Problem `json:"problems,omitempty"`
 	// Lag is that of the database that is furthest behind; nil while none is followed.
 	Lag *Lag `json:"lag,omitempty"`
+	// Waiting is why nothing goes on now that may go on by itself, for people; "" while it goes on.
+	Waiting string `json:"waiting,omitempty"`
 }
 
 // MostTables is how many tables are shown one by one.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/engine"
 	"steward/internal/migration"
 	"steward/internal/platform"
 	"steward/internal/wait"
@@ -29,6 +30,8 @@ const (
 	followsAlive = 10 * time.Second
 	// longestFollowed is for how long a source is followed.
 	longestFollowed = 14 * 24 * time.Hour
+	// quietFor is how long a source that is followed may send nothing until that is told: it is asked how far it is each second or two.
+	quietFor = 10 * time.Second
 	// askedEvery is how often it is looked whether the cutover was asked for.
 	askedEvery = 100 * time.Millisecond
 	// followingPercent is how far an operation is that waits for the cutover.
@@ -87,7 +90,7 @@ func (w *work) followAll(ctx context.Context, m *migration.Migration, source pla
 	if err := w.keepUpAll(ctx, m, source, t); err != nil {
 		return err
 	}
-	t.change(func(p *migration.Progress) { p.Phase, p.Lag = migration.Validating, nil })
+	t.change(func(p *migration.Progress) { p.Phase, p.Lag, p.Waiting = migration.Validating, nil, "" })
 	if err := w.noteMigration(t, m.ID); err != nil { // somebody waits to write here
 		return err
 	}
@@ -109,9 +112,10 @@ func (w *work) keepUpAll(ctx context.Context, m *migration.Migration, source pla
 	pass := time.AfterFunc(followPass, func() { cancel(errFollows) })
 	defer pass.Stop()
 	asked := make(chan struct{})
-	f := &follower{work: w, m: m, source: source, t: t, asked: asked, lags: make([]migration.Lag, len(m.Databases))}
+	f := w.follower(m, source, t, asked)
 	var all sync.WaitGroup
 	all.Go(func() { w.awaitCutover(ctx, m.ID, asked, cancel) })
+	all.Go(func() { f.tellQuiet(ctx) })
 	var following sync.WaitGroup
 	for i := range m.Databases {
 		if !m.Databases[i].Open && !m.Databases[i].Done {
@@ -155,17 +159,46 @@ type follower struct {
 	t      *migrationTeller
 	asked  <-chan struct{}
 
-	mu   sync.Mutex
-	lags []migration.Lag
+	mu  sync.Mutex
+	all []followed
+}
+
+// followed is how far one of its databases is.
+type followed struct {
+	lag migration.Lag
+	// known reports whether lag is.
+	known bool
+	// began is when it was begun with last, since when its source was heard of last; failing is since when that hasn't gone well, zero for never, and why its last failure.
+	began, since, failing time.Time
+	why                   string
+	open                  bool
+}
+
+// trouble is since when it can't be followed, if it can't: a source that was heard of for a while was well until then.
+func (d *followed) trouble() time.Time {
+	const well = time.Minute
+	if d.failing.IsZero() || d.since.Sub(d.began) > well {
+		return d.since
+	}
+	return d.failing
+}
+
+func (w *work) follower(m *migration.Migration, source platform.ImportSource, t *migrationTeller, asked <-chan struct{}) *follower {
+	f := &follower{work: w, m: m, source: source, t: t, asked: asked, all: make([]followed, len(m.Databases))}
+	for i, d := range m.Databases {
+		f.all[i] = followed{began: w.Now(), since: w.Now(), open: d.Open || d.Done}
+	}
+	return f
 }
 
 // keepUp keeps up with one database until it is cut over, also when source or target are away for a while.
 func (f *follower) keepUp(ctx context.Context, i int) error {
-	pause, failing := time.Second, time.Time{}
-	for {
-		began := f.Now()
+	source := f.source
+	source.Heard = func() { f.heard(i) }
+	for pause := time.Second; ; {
+		f.begins(i)
 		_, err := step("follow", func() (struct{}, error) {
-			return struct{}{}, f.Driver.KeepUp(ctx, f.c.ID, f.source, f.m.Databases[i], f.asked, func(p platform.ImportProgress) { f.told(i, p) })
+			return struct{}{}, f.Driver.KeepUp(ctx, f.c.ID, source, f.m.Databases[i], f.asked, func(p platform.ImportProgress) { f.told(i, p) })
 		})
 		if err == nil {
 			return f.opened(ctx, i)
@@ -176,9 +209,9 @@ func (f *follower) keepUp(ctx context.Context, i int) error {
 		if theirs, ok := errors.AsType[*platform.CustomerError](err); ok && !theirs.Passing {
 			return err
 		}
-		const well = time.Minute
-		if failing.IsZero() || f.Now().Sub(began) > well {
-			failing, pause = f.Now(), time.Second
+		failing, first := f.failed(i, err)
+		if first {
+			pause = time.Second
 		}
 		if f.Now().Sub(failing) > f.Limits.Following {
 			return f.givenUp(err)
@@ -195,6 +228,30 @@ func (f *follower) keepUp(ctx context.Context, i int) error {
 	}
 }
 
+// begins notes that it is begun with anew.
+func (f *follower) begins(i int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all[i].began = f.Now()
+}
+
+// failed notes a failure, and returns since when there was nothing else; first reports whether it was well before.
+func (f *follower) failed(i int, err error) (failing time.Time, first bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := &f.all[i]
+	failing = d.trouble()
+	first = !failing.Equal(d.failing)
+	d.failing, d.why = failing, "Its source or the database here can't be reached."
+	if theirs, ok := errors.AsType[*platform.CustomerError](err); ok {
+		d.why = theirs.Reason
+		if strings.Contains(d.why, engine.ErrSilent.Error()) { // for how long is told
+			d.why = ""
+		}
+	}
+	return failing, first
+}
+
 // givenUp is the end of following a source that couldn't be followed for too long.
 func (f *follower) givenUp(err error) error {
 	reason := fmt.Sprintf("Its source couldn't be followed for %s.", f.Limits.Following)
@@ -204,7 +261,7 @@ func (f *follower) givenUp(err error) error {
 	return &impossible{reason: reason, cause: err}
 }
 
-// told takes what a database says of itself. A migration is as far behind as the last of its databases.
+// told takes what a database says of itself.
 func (f *follower) told(i int, p platform.ImportProgress) {
 	if p.Lag == nil {
 		f.t.told(p)
@@ -212,19 +269,65 @@ func (f *follower) told(i int, p platform.ImportProgress) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lags[i] = *p.Lag
-	worst := f.lags[0]
-	for _, lag := range f.lags[1:] {
-		worst = migration.Lag{Bytes: max(worst.Bytes, lag.Bytes), Seconds: max(worst.Seconds, lag.Seconds)}
+	f.all[i].lag, f.all[i].known, f.all[i].why = *p.Lag, true, ""
+	f.tell()
+}
+
+// heard notes that something has come from the source.
+func (f *follower) heard(i int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all[i].since = f.Now()
+}
+
+// tellQuiet tells, now and then, what a source that sends nothing can't.
+func (f *follower) tellQuiet(ctx context.Context) {
+	for wait.Sleep(ctx, time.Second) == nil {
+		f.mu.Lock()
+		f.tell()
+		f.mu.Unlock()
 	}
-	f.t.change(func(p *migration.Progress) { p.Lag = &worst })
+}
+
+// tell tells how far behind its source the migration is: as far as the last of its databases, and no less than for how long nothing is known of it.
+func (f *follower) tell() {
+	var worst migration.Lag
+	var known bool
+	var waiting string
+	for _, d := range f.all {
+		if d.open {
+			continue
+		}
+		quiet := f.Now().Sub(d.since)
+		if quiet < quietFor {
+			quiet = 0
+		}
+		known = known || d.known || quiet > 0
+		worst = migration.Lag{Bytes: max(worst.Bytes, d.lag.Bytes), Seconds: max(worst.Seconds, d.lag.Seconds, int64(quiet.Seconds()))}
+		if waiting == "" && (quiet > 0 || d.why != "") {
+			waiting = f.waiting(d, quiet)
+		}
+	}
+	if known {
+		f.t.change(func(p *migration.Progress) { p.Lag = &worst })
+	}
+	f.t.change(func(p *migration.Progress) { p.Waiting = waiting })
+}
+
+// waiting is what people are told of a database that can't be followed now.
+func (f *follower) waiting(d followed, quiet time.Duration) string {
+	said := d.why
+	if said == "" {
+		said = fmt.Sprintf("The source has sent nothing for %d s.", int(quiet.Seconds()))
+	}
+	return fmt.Sprintf("%s It goes on by itself once it can, and is given up where it can't until %s; cancel it to end it before.", said, d.trouble().Add(f.Limits.Following).UTC().Format(time.RFC3339))
 }
 
 // opened notes that a database was cut over.
 func (f *follower) opened(ctx context.Context, i int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lags[i] = migration.Lag{}
+	f.all[i] = followed{open: true}
 	f.m.Databases[i].Open = true
 	return f.Store.SaveMigrationDatabases(ctx, f.m.ID, f.m.Databases)
 }

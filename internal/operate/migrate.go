@@ -264,7 +264,7 @@ func (w *work) tellMigration(ctx context.Context, m migration.Migration) *migrat
 	t := &migrationTeller{all: map[string]migration.Table{}, at: map[string]int{}}
 	if w.op.Params.Follows { // what was copied stays told
 		t.progress = m.Progress
-		t.progress.Lag = nil
+		t.progress.Lag, t.progress.Waiting = nil, ""
 	}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	t.ended.Go(func() {

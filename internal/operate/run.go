@@ -409,8 +409,11 @@ func (i *impossible) Error() string {
 
 func (i *impossible) Unwrap() error { return i.cause }
 
-// customerFault makes what only the customer can put right impossible.
+// customerFault makes what only the customer can put right impossible, if it isn't yet.
 func customerFault(err error) error {
+	if _, ok := errors.AsType[*impossible](err); ok {
+		return err
+	}
 	if h, ok := errors.AsType[*platform.CustomerError](err); ok {
 		return &impossible{reason: h.Reason, cause: err}
 	}

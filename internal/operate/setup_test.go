@@ -79,14 +79,14 @@ func (b *bench) restart() {
 	b.driver = memplatform.New(b.world, memplatform.Options{Secrets: b.store, Keeps: b.keeps, Versions: b.versions})
 	plans := &catalog.Catalog{Plans: []catalog.Plan{small, large}, Regions: []catalog.Region{{ID: "local"}}, Engines: b.driver.Engines()}
 	b.control = control.New(control.Deps{
-		Store: b.store, Catalog: plans, Ports: [2]int{21000, 23000}, Logger: slog.New(slog.DiscardHandler),
+		Store: b.store, Catalog: plans, Ports: [2]int{21000, 23000}, Logger: slog.New(slog.DiscardHandler), Sources: anySource{},
 		Enqueue: func(_ context.Context, _ *store.Tx, id operation.ID) error {
 			b.last = id
 			return nil
 		},
 	})
 	o := operate.Options{
-		Store: b.store, Driver: b.driver, Catalog: plans, Archive: b.archive, Recovery: unsaved{},
+		Store: b.store, Driver: b.driver, Catalog: plans, Archive: b.archive, Recovery: unsaved{}, Sources: anySource{},
 		Logger: slog.New(slog.DiscardHandler), Limits: b.limits,
 	}
 	if b.change != nil {

@@ -28,6 +28,8 @@ type ImportSource struct {
 	Silence time.Duration
 	// Large is whose turn it is to hold a large row, of all streams of one migration.
 	Large engine.Turn
+	// Heard is told whenever something has come from it, by any goroutine. It may be nil.
+	Heard func()
 }
 
 // SourceDialer opens connections to sources, where the operator's rules let them lead.

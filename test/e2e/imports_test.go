@@ -23,6 +23,7 @@ type migrated struct {
 	Problem               *string
 	Bytes                 int64
 	TablesDone, TablesAll int
+	LagSeconds            *int64
 	Databases             []struct {
 		Name, As string
 		Done     bool
@@ -38,12 +39,13 @@ func (m *migrated) UnmarshalJSON(text []byte) error {
 	type plain migrated
 	var with struct {
 		plain
-		TablesDone int `json:"tables_done"`
-		TablesAll  int `json:"tables_all"`
+		TablesDone int    `json:"tables_done"`
+		TablesAll  int    `json:"tables_all"`
+		LagSeconds *int64 `json:"lag_seconds"`
 	}
 	err := json.Unmarshal(text, &with)
 	*m = migrated(with.plain)
-	m.TablesDone, m.TablesAll = with.TablesDone, with.TablesAll
+	m.TablesDone, m.TablesAll, m.LagSeconds = with.TablesDone, with.TablesAll, with.LagSeconds
 	return err
 }
 

@@ -149,3 +149,27 @@ func lastBackup(t *testing.T, s *harness.Server, d harness.Database) {
 		t.Errorf("dropped: %v\n%s", err, out)
 	}
 }
+
+// TestUpgradeOfThreeNodes: clients of a pool before three nodes wait while these are moved to a newer version, and see no error.
+func TestUpgradeOfThreeNodes(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	spec := harness.Small("three", "postgresql/15")
+	spec["cluster_size"] = 3
+	d := s.CreateActive(spec)
+	if status, body := s.Call("POST", d.Path()+"/connection-pools", map[string]any{"label": "app", "database": "defaultdb", "mode": "transaction", "size": 4}, nil); status != http.StatusOK {
+		t.Fatal(body)
+	}
+	d = s.AwaitStatus(d, "active")
+	b := useBusily(t, d, s.PoolPort(d), s.Credentials(d))
+	b.progress()
+	if status, body := s.Call("PUT", d.Path(), map[string]any{"version": "17"}, nil); status != http.StatusOK {
+		t.Fatal(body)
+	}
+	if d = s.AwaitStatus(d, "active"); d.Version != "17" {
+		t.Errorf("it is of version %s", d.Version)
+	}
+	b.progress()
+	b.end()
+	s.AwaitHealthy(d, 3)
+}

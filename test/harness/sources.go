@@ -27,6 +27,8 @@ import (
 type Source struct {
 	Port     int
 	Password string
+	// Pid is its process.
+	Pid int
 	// CA signed its certificate, which is for 127.0.0.1; PEM.
 	CA string
 	// Open opens one of its databases.
@@ -87,7 +89,7 @@ func (s *Source) certificate(t testing.TB, dir string) (certFile, keyFile string
 }
 
 // startByHand starts a server and waits until it answers.
-func startByHand(t testing.TB, cmd *exec.Cmd, s Source, database string) {
+func startByHand(t testing.TB, cmd *exec.Cmd, s *Source, database string) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(cmd.Dir, "log"))
 	if err != nil {
@@ -97,6 +99,7 @@ func startByHand(t testing.TB, cmd *exec.Cmd, s Source, database string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	s.Pid = cmd.Process.Pid
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -136,7 +139,7 @@ func PostgreSQLByHand(t testing.TB, settings ...string) Source {
 	for _, setting := range settings {
 		argv = append(argv, "-c", setting)
 	}
-	startByHand(t, byHand(t, dir, argv...), s, "postgres")
+	startByHand(t, byHand(t, dir, argv...), &s, "postgres")
 	return s
 }
 
@@ -159,7 +162,7 @@ func MariaDBByHand(t testing.TB) Source {
 	s.openMySQL()
 	cert, key := s.certificate(t, dir)
 	startByHand(t, byHand(t, dir, server, "--no-defaults", "--ssl-cert="+cert, "--ssl-key="+key, "--datadir="+data, "--port="+fmt.Sprint(s.Port), "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "sock"),
-		"--pid-file="+filepath.Join(dir, "pid"), "--init-file="+user, "--log-bin="+filepath.Join(dir, "binlog"), "--server-id=77", "--innodb-flush-log-at-trx-commit=0"), s, "")
+		"--pid-file="+filepath.Join(dir, "pid"), "--init-file="+user, "--log-bin="+filepath.Join(dir, "binlog"), "--server-id=77", "--innodb-flush-log-at-trx-commit=0"), &s, "")
 	return s
 }
 
@@ -218,7 +221,7 @@ func MySQLByHand(t testing.TB) Source {
 	s.openMySQL()
 	cert, key := s.certificate(t, dir)
 	startByHand(t, run("--ssl-cert="+cert, "--ssl-key="+key, "--port="+fmt.Sprint(s.Port), "--bind-address=127.0.0.1", "--mysqlx=OFF", "--socket="+filepath.Join(dir, "sock"),
-		"--pid-file="+filepath.Join(dir, "pid"), "--log-bin="+filepath.Join(dir, "binlog"), "--server-id=77", "--performance-schema=OFF"), s, "")
+		"--pid-file="+filepath.Join(dir, "pid"), "--log-bin="+filepath.Join(dir, "binlog"), "--server-id=77", "--performance-schema=OFF"), &s, "")
 	return s
 }
 

@@ -312,6 +312,7 @@ func (l *sourceLog) turn(ctx context.Context) error {
 	if l.s.Large == nil {
 		return nil
 	}
+	defer l.s.Excused()()
 	for !l.s.Large.Take(takeTurn) {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -351,6 +352,15 @@ func (l *sourceLog) take(ctx context.Context, e logEvent, large bool) error {
 		l.last = told.upTo
 	}
 	told.large, told.size = large, min(int64(len(told.rows))+1, mostHeld)
+	if l.room.TryAcquire(told.size) {
+		select {
+		case l.out <- *told:
+			return nil
+		default:
+		}
+		l.room.Release(told.size)
+	}
+	defer l.s.Excused()()
 	if err := l.room.Acquire(ctx, told.size); err != nil {
 		return err
 	}

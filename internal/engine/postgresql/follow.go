@@ -184,6 +184,7 @@ type following struct {
 func (Driver) KeepUp(ctx context.Context, n engine.Node, s engine.Source, d migration.Database, asked <-chan struct{}, report func(engine.ImportProgress)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	s.Received = &engine.Received{} // what ended an earlier connection says nothing of this one
 	f := &following{importing: importing{n: n, s: s, d: d, report: report}, durable: time.Now(), alike: time.Now()}
 	var err error
 	if f.target, err = atTarget(ctx, n, d.To); err != nil {

@@ -33,9 +33,11 @@ type applier struct {
 	// prepared are statements' names by their text.
 	prepared map[string]string
 	batch    *pgconn.Batch
-	// ones are, for each statement of the batch, whether it must find one row, and where; size is about what the batch takes.
-	ones []expected
-	size int
+	// expected is what each statement of the batch must do; rows and size are about what batch and inserts take.
+	expected   []expected
+	rows, size int
+	// inserts are rows of tables that come after the batch's. Nothing acts on rows before the cutover: what else changes is another table's, and may come first.
+	inserts map[*followed][][]field
 	// open reports whether the target is within a transaction of ours, within whether we are within one of the source's.
 	open, within bool
 	// upTo is the place up to which all that the source has committed is in what we write; from the one that it began with.
@@ -44,11 +46,13 @@ type applier struct {
 	skip bool
 }
 
-// expected is what a statement of a batch must do.
+// expected is what a statement of a batch must do: change so many rows of a table, or any number of them.
 type expected struct {
-	one   bool
+	rows  int64
 	table string
 }
+
+const anyRows = -1
 
 // mangled is the end of following a source that doesn't send what it should.
 func mangled(err error) error {
@@ -56,11 +60,13 @@ func mangled(err error) error {
 }
 
 func newApplier(target *pgconn.PgConn, slot string, upTo lsn) applier {
-	return applier{target: target, slot: slot, tables: map[uint32]*followed{}, prepared: map[string]string{}, batch: &pgconn.Batch{}, upTo: upTo, from: upTo}
+	return applier{target: target, slot: slot, tables: map[uint32]*followed{}, prepared: map[string]string{}, batch: &pgconn.Batch{}, inserts: map[*followed][][]field{}, upTo: upTo, from: upTo}
 }
 
 // whole reports whether nothing is written that isn't committed.
-func (a *applier) whole() bool { return !a.within && !a.open && len(a.ones) == 0 }
+func (a *applier) whole() bool {
+	return !a.within && !a.open && len(a.expected) == 0 && len(a.inserts) == 0
+}
 
 // take writes what came. more reports whether the next is there already: then they share a transaction.
 func (a *applier) take(ctx context.Context, s streamed, more bool) error {
@@ -71,7 +77,7 @@ func (a *applier) take(ctx context.Context, s streamed, more bool) error {
 	} else if err := a.change(ctx, s.message); err != nil {
 		return err
 	}
-	full := len(a.ones) >= mostRows || a.size >= mostBytes
+	full := a.rows >= mostRows || a.size >= mostBytes
 	switch {
 	case !a.within && !a.whole() && (full || !more):
 		return a.commit(ctx)
@@ -118,11 +124,47 @@ func (a *applier) change(ctx context.Context, message []byte) error {
 	if table == nil {
 		return mangled(errMangled)
 	}
+	if c.kind == changeInsert && len(c.row) > 0 {
+		return a.insert(ctx, table, c.row)
+	}
+	if err := a.sendInserts(ctx, table); err != nil {
+		return err
+	}
 	st, err := table.statement(c)
 	if err != nil {
 		return mangled(err)
 	}
-	return a.add(ctx, st, table.shape.schema+"."+table.shape.name)
+	return a.add(ctx, st, table.name())
+}
+
+// insert has a row be inserted together with others of its table.
+func (a *applier) insert(ctx context.Context, table *followed, row []field) error {
+	if !table.insertable(row) {
+		return mangled(errMangled)
+	}
+	a.inserts[table] = append(a.inserts[table], row)
+	a.rows++
+	for _, value := range row {
+		a.size += len(value.value)
+	}
+	if len(a.inserts[table]) >= table.together(mostTogether) {
+		return a.sendInserts(ctx, table)
+	}
+	return nil
+}
+
+// sendInserts puts a table's rows that wait into the batch.
+func (a *applier) sendInserts(ctx context.Context, table *followed) error {
+	rows := a.inserts[table]
+	delete(a.inserts, table)
+	for len(rows) > 0 {
+		n := table.together(len(rows))
+		if err := a.put(ctx, table.insert(rows[:n]), table.name()); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
 }
 
 func (a *applier) truncate(ctx context.Context, c change) error {
@@ -133,15 +175,27 @@ func (a *applier) truncate(ctx context.Context, c change) error {
 			return mangled(errMangled)
 		}
 		names = append(names, "ONLY "+table.sql())
+		if err := a.sendInserts(ctx, table); err != nil {
+			return err
+		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
-	return a.add(ctx, rowChange{sql: "TRUNCATE " + strings.Join(names, ", ")}, names[0])
+	return a.add(ctx, rowChange{sql: "TRUNCATE " + strings.Join(names, ", "), rows: anyRows}, names[0])
 }
 
-// add puts a statement into the batch.
+// add puts a statement into the batch, and counts it.
 func (a *applier) add(ctx context.Context, st rowChange, table string) error {
+	a.rows++
+	for _, value := range st.values {
+		a.size += len(value)
+	}
+	return a.put(ctx, st, table)
+}
+
+// put puts a statement into the batch.
+func (a *applier) put(ctx context.Context, st rowChange, table string) error {
 	name, known := a.prepared[st.sql]
 	if !known {
 		if len(a.prepared) >= mostPrepared {
@@ -155,21 +209,18 @@ func (a *applier) add(ctx context.Context, st rowChange, table string) error {
 		}
 		a.prepared[st.sql] = name
 	}
-	if !a.open && len(a.ones) == 0 {
+	if !a.open && len(a.expected) == 0 {
 		a.batch.ExecParams("BEGIN", nil, nil, nil, nil)
-		a.ones = append(a.ones, expected{})
+		a.expected = append(a.expected, expected{rows: anyRows})
 	}
 	a.batch.ExecPrepared(name, st.values, nil, nil)
-	a.ones = append(a.ones, expected{st.one, table})
-	for _, value := range st.values {
-		a.size += len(value)
-	}
+	a.expected = append(a.expected, expected{st.rows, table})
 	return nil
 }
 
-// forget sends what was to come and forgets all prepared statements.
+// forget sends the batch and forgets all prepared statements.
 func (a *applier) forget(ctx context.Context) error {
-	if err := a.flush(ctx); err != nil {
+	if err := a.send(ctx); err != nil {
 		return err
 	}
 	if _, err := query(ctx, a.target, "DEALLOCATE ALL"); err != nil {
@@ -179,27 +230,38 @@ func (a *applier) forget(ctx context.Context) error {
 	return nil
 }
 
-// flush sends the batch and sees that each statement has found what it must.
+// flush sends all that waits.
 func (a *applier) flush(ctx context.Context) error {
-	if len(a.ones) == 0 {
+	for table := range a.inserts {
+		if err := a.sendInserts(ctx, table); err != nil {
+			return err
+		}
+	}
+	a.rows, a.size = 0, 0
+	return a.send(ctx)
+}
+
+// send sends the batch and sees that each statement has changed what it must.
+func (a *applier) send(ctx context.Context) error {
+	if len(a.expected) == 0 {
 		return nil
 	}
-	ones := a.ones
+	all := a.expected
 	results := a.target.ExecBatch(ctx, a.batch)
-	a.batch, a.ones, a.size, a.open = &pgconn.Batch{}, nil, 0, true
+	a.batch, a.expected, a.open = &pgconn.Batch{}, nil, true
 	var failed error
 	n := 0
-	for ; n < len(ones) && results.NextResult(); n++ {
+	for ; n < len(all) && results.NextResult(); n++ {
 		tag, err := results.ResultReader().Close()
 		if err != nil {
 			break
 		}
-		if ones[n].one && tag.RowsAffected() != 1 && failed == nil {
-			failed = &engine.SourceError{Reason: "A row that the source has changed isn't in " + shownText(ones[n].table) + " here: it was changed here meanwhile. Begin again, and write nothing here before the cutover."}
+		if want := all[n].rows; want != anyRows && tag.RowsAffected() != want && failed == nil {
+			failed = &engine.SourceError{Reason: "A row that the source has changed isn't in " + shownText(all[n].table) + " here: it was changed here meanwhile. Begin again, and write nothing here before the cutover."}
 		}
 	}
 	if err := results.Close(); err != nil {
-		return targetFailed("take a row of "+shownText(ones[min(n, len(ones)-1)].table), err)
+		return targetFailed("take a row of "+shownText(all[min(n, len(all)-1)].table), err)
 	}
 	return failed
 }
@@ -256,6 +318,11 @@ func (a *applier) relation(ctx context.Context, c change) error {
 	rows, err := query(ctx, a.target, fmt.Sprintf(shapes, quoteText(c.shape.schema), quoteText(c.shape.name)))
 	if err != nil {
 		return targetFailed("take the rows of "+shownText(c.shape.name), err)
+	}
+	if before := a.tables[c.relation]; before != nil {
+		if err := a.sendInserts(ctx, before); err != nil {
+			return err
+		}
 	}
 	f := &followed{shape: *c.shape, equals: map[string]string{}}
 	for _, r := range rows {

@@ -16,7 +16,12 @@ type followed struct {
 	// primary are the columns of the primary key here, equals the operators by which columns of unique indexes are compared.
 	primary []string
 	equals  map[string]string
+	// inserts are statements that insert rows, by how many.
+	inserts map[int]string
 }
+
+// name is the table's, for people.
+func (f *followed) name() string { return f.shape.schema + "." + f.shape.name }
 
 func (f *followed) sql() string { return quoteName(f.shape.schema) + "." + quoteName(f.shape.name) }
 
@@ -38,8 +43,8 @@ func (f *followed) check() error {
 type rowChange struct {
 	sql    string
 	values [][]byte
-	// one reports whether it must find exactly one row.
-	one bool
+	// rows is how many it must change.
+	rows int64
 }
 
 // rowSQL writes a statement.
@@ -76,7 +81,13 @@ func (f *followed) statement(c change) (rowChange, error) {
 	var b rowSQL
 	switch c.kind {
 	case changeInsert:
-		return f.insert(&b, c.row)
+		if len(c.row) > 0 {
+			if !f.insertable(c.row) {
+				return rowChange{}, errMangled
+			}
+			return f.insert([][]field{c.row}), nil
+		}
+		return rowChange{sql: "INSERT INTO " + f.sql() + " DEFAULT VALUES", rows: 1}, nil
 	case changeUpdate:
 		return f.update(&b, c)
 	case changeDelete:
@@ -84,24 +95,65 @@ func (f *followed) statement(c change) (rowChange, error) {
 		if err := f.find(&b, c.old, c.oldWhole); err != nil {
 			return rowChange{}, err
 		}
-		return rowChange{b.String(), b.values, true}, nil
+		return rowChange{b.String(), b.values, 1}, nil
 	}
 	return rowChange{}, errMangled
 }
 
-func (f *followed) insert(b *rowSQL, row []field) (rowChange, error) {
-	if len(row) == 0 {
-		return rowChange{sql: "INSERT INTO " + f.sql() + " DEFAULT VALUES", one: true}, nil
-	}
-	names, places := make([]string, len(row)), make([]string, len(row))
-	for i, value := range row {
-		if value.left {
-			return rowChange{}, errMangled
+const (
+	// mostTogether is how many rows one statement inserts; fewer are inserted by one of a number that is fewer times smaller: so there are few statements.
+	mostTogether, fewer = 64, 4
+	// mostValues is how many values a statement may have.
+	mostValues = 65535
+)
+
+// together is how many of some rows one statement inserts.
+func (f *followed) together(rows int) int {
+	for n := mostTogether; n > 1; n /= fewer {
+		if n <= rows && n*len(f.shape.columns) <= mostValues {
+			return n
 		}
-		names[i], places[i] = quoteName(f.shape.columns[i].name), b.value(value)
 	}
-	fmt.Fprintf(b, "INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE VALUES (%s)", f.sql(), strings.Join(names, ", "), strings.Join(places, ", "))
-	return rowChange{b.String(), b.values, true}, nil
+	return 1
+}
+
+// insertable reports whether a row is one of the table's, whole.
+func (f *followed) insertable(row []field) bool {
+	return len(row) == len(f.shape.columns) && !slices.ContainsFunc(row, func(value field) bool { return value.left })
+}
+
+// insert inserts rows that are insertable.
+func (f *followed) insert(rows [][]field) rowChange {
+	values := make([][]byte, 0, len(rows)*len(f.shape.columns))
+	for _, row := range rows {
+		for _, value := range row {
+			values = append(values, value.value)
+		}
+	}
+	text, known := f.inserts[len(rows)]
+	if !known {
+		text = f.insertSQL(len(rows))
+		if f.inserts == nil {
+			f.inserts = map[int]string{}
+		}
+		f.inserts[len(rows)] = text
+	}
+	return rowChange{text, values, int64(len(rows))}
+}
+
+func (f *followed) insertSQL(rows int) string {
+	names, all := make([]string, len(f.shape.columns)), make([]string, rows)
+	for i, c := range f.shape.columns {
+		names[i] = quoteName(c.name)
+	}
+	places := make([]string, len(names))
+	for n := range all {
+		for i := range places {
+			places[i] = fmt.Sprintf("$%d", n*len(places)+i+1)
+		}
+		all[n] = "(" + strings.Join(places, ", ") + ")"
+	}
+	return "INSERT INTO " + f.sql() + " (" + strings.Join(names, ", ") + ") OVERRIDING SYSTEM VALUE VALUES " + strings.Join(all, ", ")
 }
 
 func (f *followed) update(b *rowSQL, c change) (rowChange, error) {
@@ -122,7 +174,7 @@ func (f *followed) update(b *rowSQL, c change) (rowChange, error) {
 	if err := f.find(b, old, whole); err != nil {
 		return rowChange{}, err
 	}
-	return rowChange{b.String(), b.values, true}, nil
+	return rowChange{b.String(), b.values, 1}, nil
 }
 
 // find adds by what the row is found: the key that the source names; where it sends all of the old row, the primary key, and without one all columns.

@@ -136,7 +136,7 @@ type stream struct {
 }
 
 // mostWaiting and mostHeld are how many messages, and bytes of them, are received ahead.
-const mostWaiting, mostHeld = 512, 4 << 20
+const mostWaiting, mostHeld = 4096, 4 << 20
 
 const (
 	// answerEvery is how often a source is told how far we are, and asked how far it is; hurriedly is the same while somebody waits.
@@ -213,9 +213,12 @@ func (f *stream) run(ctx context.Context) error {
 			return ctx.Err()
 		case err != nil && pgconn.Timeout(err) && len(f.guard.kept) > 0:
 			heard = time.Now() // it isn't the source that is waited for
+			if f.s.Heard != nil {
+				f.s.Heard()
+			}
 			continue
 		case err != nil && pgconn.Timeout(err) && time.Since(heard) > f.s.Silence:
-			return &engine.SourceError{Reason: "It was given up: " + engine.ErrSilent.Error() + "."}
+			return &engine.SourceError{Reason: "It was given up: " + engine.ErrSilent.Error() + ".", Passing: true}
 		case err != nil && pgconn.Timeout(err):
 			continue
 		case err != nil:
@@ -290,6 +293,15 @@ func (f *stream) know(end lsn) {
 
 // hand passes one on, and answers the source while that takes.
 func (f *stream) hand(ctx context.Context, s streamed) error {
+	if f.held.Load() <= mostHeld {
+		select {
+		case f.out <- s:
+			f.held.Add(int64(len(s.message)))
+			return nil
+		default:
+		}
+	}
+	defer f.s.Excused()()
 	tick := time.NewTicker(answerEvery)
 	defer tick.Stop()
 	for {

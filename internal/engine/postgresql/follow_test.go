@@ -111,6 +111,29 @@ func TestRowChange(t *testing.T) {
 	}
 }
 
+// TestInsertedTogether: rows are inserted by statements of few lengths, which have no more values than one may.
+func TestInsertedTogether(t *testing.T) {
+	t.Parallel()
+	two := followed{shape: relationShape{schema: "s", name: "t", columns: []shapeColumn{{"id", true}, {"word", false}}}}
+	for rows, want := range map[int]int{1: 1, 3: 1, 4: 4, 15: 4, 16: 16, 63: 16, 64: 64, 1000: 64} {
+		if got := two.together(rows); got != want {
+			t.Errorf("of %d rows %d are inserted together, want %d", rows, got, want)
+		}
+	}
+	wide := followed{shape: relationShape{columns: make([]shapeColumn, mostColumns)}}
+	if got := wide.together(mostTogether); got != 16 {
+		t.Errorf("of rows with as many columns as there may be, %d are inserted together", got)
+	}
+	row := func(id, word string) []field { return []field{{value: []byte(id)}, {value: []byte(word)}} }
+	st := two.insert([][]field{row("1", "a"), row("2", "b"), {{value: []byte("3")}, {}}, row("4", "")})
+	if st.rows != 4 || st.sql != `INSERT INTO "s"."t" ("id", "word") OVERRIDING SYSTEM VALUE VALUES ($1, $2), ($3, $4), ($5, $6), ($7, $8)` {
+		t.Errorf("%d rows: %s", st.rows, st.sql)
+	}
+	if got := string(bytes.Join(st.values, []byte(" "))); got != "1 a 2 b 3  4 " || st.values[5] != nil || st.values[7] == nil {
+		t.Errorf("values %q", st.values)
+	}
+}
+
 // TestParseChange: what is cut short, too long in its own words or unknown is an error, and never more than that.
 func TestParseChange(t *testing.T) {
 	t.Parallel()

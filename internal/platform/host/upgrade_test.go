@@ -2,10 +2,13 @@ package host_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	"steward/internal/platform"
 	"steward/internal/platform/host"
 	"steward/internal/platform/platformtest"
+	"steward/internal/process"
 )
 
 // upgradable are two installations of a flavour of which one's data can be moved to the other.
@@ -158,6 +162,7 @@ func TestUpgrade(t *testing.T) {
 			if c.first {
 				u.refuses()
 				u.tries()
+				u.breaks(from)
 			}
 			u.moves()
 			u.becomes(to)
@@ -212,6 +217,75 @@ func (u *upgraded) tries() {
 	}
 }
 
+// breaks: a move whose programs are killed in the middle is one that couldn't be made, and what was before serves again.
+func (u *upgraded) breaks(from engine.Installation) {
+	const count = "SELECT count(*) FROM lots"
+	rows := u.answer(count)
+	u.stop()
+	u.keeping.Wait()
+	var killing sync.WaitGroup
+	killed := errors.New("nothing was moved")
+	ctx, ended := context.WithCancel(u.t.Context())
+	err := u.driver.Upgrade(u.t.Context(), u.to, func() error {
+		killing.Go(func() { killed = u.killTools(ctx) })
+		return nil
+	})
+	ended()
+	killing.Wait()
+	if killed != nil {
+		u.t.Fatalf("%v: %v", killed, err)
+	}
+	if _, ok := errors.AsType[*platform.NoUpgradeError](err); !ok {
+		u.t.Errorf("after its programs were killed: %v", err)
+	}
+	if err := u.driver.Abandon(u.t.Context(), u.want); err != nil {
+		u.t.Fatal(err)
+	}
+	u.keep()
+	if seen := u.healthy(); seen.Installation != from.ID() {
+		u.t.Errorf("it runs %s, want %s", seen.Installation, from.ID())
+	}
+	if now := u.answer(count); now != rows {
+		u.t.Errorf("%s rows are there of %s", now, rows)
+	}
+	u.copyIsGone()
+}
+
+// copyIsGone: nothing is left of the copy that was moved.
+func (u *upgraded) copyIsGone() {
+	u.t.Helper()
+	left, err := filepath.Glob(filepath.Join(u.s.o.DataDir, "clusters", "*", "upgrade"))
+	if err != nil || len(left) > 0 {
+		u.t.Errorf("left: %v %v", left, err)
+	}
+}
+
+// killTools ends the first of the programs that move the data, in the middle of what they do.
+func (u *upgraded) killTools(ctx context.Context) error {
+	tools := process.Identity{Mark: fmt.Sprintf("%s/%d-0-upgrade", host.ScopeOf(u.s.o.DataDir), u.want.ID)}
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return errors.New("no program has moved the data")
+		}
+		pids, err := tools.Members()
+		if err != nil {
+			return err
+		}
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return err
+			}
+		}
+		if len(pids) > 0 {
+			return nil
+		}
+	}
+}
+
 // moves moves it under load: all acknowledged writes are there.
 func (u *upgraded) moves() {
 	u.healthy()
@@ -229,10 +303,7 @@ func (u *upgraded) moves() {
 	if _, err := u.upgrade(); err != nil {
 		u.t.Errorf("again: %v", err)
 	}
-	left, err := filepath.Glob(filepath.Join(u.s.o.DataDir, "clusters", "*", "upgrade"))
-	if err != nil || len(left) > 0 {
-		u.t.Errorf("left: %v %v", left, err)
-	}
+	u.copyIsGone()
 }
 
 // becomes demands that the cluster is one of the new series, as one that was made there is.
