@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"steward/internal/account"
 	"steward/internal/filter"
@@ -101,14 +100,4 @@ func tokenText(a account.Audit) string {
 		return strconv.FormatInt(int64(a.Token), 10)
 	}
 	return "-"
-}
-
-// printable keeps what a stranger sent from doing things to a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, s)
 }

@@ -61,7 +61,7 @@ func (f *dbLogsCommand) print(w io.Writer, lines []client.LogLine) error {
 			}
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "%s  %s  %-7s  %s\n", l.Time, strconv.Itoa(l.Node), strings.ToUpper(l.Severity), l.Message); err != nil {
+		if _, err := fmt.Fprintf(w, "%s  %s  %-7s  %s\n", l.Time, strconv.Itoa(l.Node), strings.ToUpper(l.Severity), printableLines(l.Message)); err != nil {
 			return err
 		}
 	}

@@ -83,7 +83,7 @@ func (f *eventListCommand) follow(ctx context.Context, s *streams, c *client.Cli
 		if f.JSON {
 			return json.NewEncoder(s.out).Encode(e)
 		}
-		_, err := fmt.Fprintln(s.out, strings.Join(eventRow(e), "  "))
+		_, err := fmt.Fprintln(s.out, printable(strings.Join(eventRow(e), "  ")))
 		return err
 	})
 	if ctx.Err() != nil {

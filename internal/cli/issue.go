@@ -87,13 +87,13 @@ func (f *ticketViewCommand) Run(ctx context.Context, s *streams, c *client.Clien
 	if f.JSON {
 		return printJSON(s.out, map[string]any{"ticket": ticket, "replies": append([]client.Reply{}, replies...)})
 	}
-	fmt.Fprintf(s.out, "Ticket %d, %s: %s\n\n", ticket.ID, ticket.Status, ticket.Summary)
+	fmt.Fprintf(s.out, "Ticket %d, %s: %s\n\n", ticket.ID, ticket.Status, printable(ticket.Summary))
 	for _, r := range replies {
 		public := ""
 		if r.Public {
 			public = ", public"
 		}
-		fmt.Fprintf(s.out, "%d  %s  %-9s  %s%s: %s\n", r.ID, r.Created, r.Kind, r.CreatedBy, public, strings.ReplaceAll(r.Description, "\n", "\n  "))
+		fmt.Fprintf(s.out, "%d  %s  %-9s  %s%s: %s\n", r.ID, r.Created, r.Kind, printable(r.CreatedBy), public, strings.ReplaceAll(printableLines(r.Description), "\n", "\n  "))
 	}
 	return nil
 }
