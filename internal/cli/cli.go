@@ -99,7 +99,7 @@ func Run(args []string, in io.Reader, out, errOut io.Writer) int {
 	done(ctx)
 	if err != nil {
 		if !errors.Is(err, errSaid) {
-			fmt.Fprintln(errOut, "steward:", err)
+			fmt.Fprintln(errOut, "steward:", printableLines(err.Error()))
 		}
 		return exitError
 	}

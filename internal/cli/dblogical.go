@@ -188,7 +188,7 @@ func (f *dbUserGrantCommand) Run(ctx context.Context, s *streams, c *client.Clie
 	if f.JSON {
 		return printJSON(s.out, changed)
 	}
-	fmt.Fprintf(s.out, "%s has: %s\n", changed.Username, orDash(shownGrants(changed.Grants)))
+	fmt.Fprintf(s.out, "%s has: %s\n", printable(changed.Username), printable(orDash(shownGrants(changed.Grants))))
 	return nil
 }
 

@@ -61,7 +61,7 @@ func (f *dbLogsCommand) print(w io.Writer, lines []client.LogLine) error {
 			}
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "%s  %s  %-7s  %s\n", l.Time, strconv.Itoa(l.Node), strings.ToUpper(l.Severity), printable(l.Message)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s  %s  %-7s  %s\n", l.Time, strconv.Itoa(l.Node), strings.ToUpper(l.Severity), strings.ReplaceAll(printableLines(l.Message), "\n", "\n    ")); err != nil {
 			return err
 		}
 	}

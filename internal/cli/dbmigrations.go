@@ -99,7 +99,7 @@ func (f *dbMigrationCheckCommand) Run(ctx context.Context, s *streams, c *client
 	if f.JSON {
 		return printJSON(s.out, found)
 	}
-	fmt.Fprintf(s.out, "The source is version %s; its databases take %s.\n", found.Version, megabytes(found.TotalBytes))
+	fmt.Fprintf(s.out, "The source is version %s; its databases take %s.\n", printable(found.Version), megabytes(found.TotalBytes))
 	printMigrationProblems(s.out, found.Problems)
 	if !found.Possible {
 		return errors.New("they can't be brought over as they are")
@@ -115,9 +115,9 @@ func printMigrationProblems(w io.Writer, all []client.MigrationProblem) {
 			kind = "Problem"
 		}
 		if p.Database != "" {
-			kind += " with " + p.Database
+			kind += " with " + printable(p.Database)
 		}
-		fmt.Fprintf(w, "%s: %s.\n", printable(kind), printable(p.Message))
+		fmt.Fprintf(w, "%s: %s.\n", kind, printable(p.Message))
 	}
 }
 
@@ -233,7 +233,7 @@ func printMigration(s *streams, m client.Migration, asJSON bool) error {
 	}
 	printMigrationProblems(s.out, m.Problems)
 	if m.Problem != "" {
-		fmt.Fprintln(s.out, printable(m.Problem))
+		fmt.Fprintln(s.out, printableLines(m.Problem))
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func (a sessionArg) end(ctx context.Context, s *streams, c *client.Client, d cli
 	if err := c.EndQuery(ctx, d, found[0].ID, mode); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s %s: %s\n", printable(found[0].User), said, printable(found[0].Query))
+	fmt.Fprintf(s.out, "%s %s: %s\n", printable(found[0].User), said, printableLines(found[0].Query))
 	return nil
 }
 

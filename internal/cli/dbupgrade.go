@@ -30,7 +30,7 @@ func (f *dbUpgradeCheckCommand) Run(ctx context.Context, s *streams, c *client.C
 	if f.JSON {
 		return printJSON(s.out, found)
 	}
-	fmt.Fprintln(s.out, found.Message)
+	fmt.Fprintln(s.out, printableLines(found.Message))
 	if found.Status != "passed" {
 		return errors.New("the version can't be had as things are")
 	}

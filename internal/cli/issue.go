@@ -93,7 +93,7 @@ func (f *ticketViewCommand) Run(ctx context.Context, s *streams, c *client.Clien
 		if r.Public {
 			public = ", public"
 		}
-		fmt.Fprintf(s.out, "%d  %s  %-9s  %s%s: %s\n", r.ID, r.Created, r.Kind, r.CreatedBy, public, strings.ReplaceAll(printableLines(r.Description), "\n", "\n  "))
+		fmt.Fprintf(s.out, "%d  %s  %-9s  %s%s: %s\n", r.ID, r.Created, r.Kind, printable(r.CreatedBy), public, strings.ReplaceAll(printableLines(r.Description), "\n", "\n  "))
 	}
 	return nil
 }

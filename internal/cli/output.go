@@ -20,14 +20,15 @@ func printJSON(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-// printTable prints rows in aligned columns under upper-case heads. What is in them may be anybody's text.
+// printTable prints rows in aligned columns under upper-case heads, each on one line whatever is in it.
 func printTable(w io.Writer, heads []string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, strings.ToUpper(strings.Join(heads, "\t")))
+	oneLine := strings.NewReplacer("\n", " ", "\t", " ")
 	for _, row := range rows {
 		cells := make([]string, len(row))
-		for i, cell := range row {
-			cells[i] = printable(cell)
+		for i, text := range row {
+			cells[i] = printable(oneLine.Replace(text))
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
@@ -48,7 +49,7 @@ func printable(s string) string {
 func printableLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {
-		lines[i] = printable(strings.TrimSuffix(line, "\r"))
+		lines[i] = printable(strings.ReplaceAll(strings.TrimSuffix(line, "\r"), "\t", "    "))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -108,8 +108,9 @@ func (s *Clusters) checkUpdate(ctx context.Context, p account.Principal, c clust
 // beginUpdate puts into effect what takes no work, and begins the rest.
 func (s *Clusters) beginUpdate(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, in UpdateCluster) (cluster.Cluster, error) {
 	updated, action, params, _ := s.plan(c, in)
-	// An update has an event of its own also when it takes no work, or a resize does it.
-	apart := action == "" || (action == operation.Resize || action == operation.Upgrade) && changedBeside(c, updated)
+	// An update has an event of its own also when it takes no work, or a resize does it. The version is a part of it for clients, which wait for
+	// that event.
+	apart := action == "" || action == operation.Upgrade || action == operation.Resize && changedBeside(c, updated)
 	err := s.within(ctx, tx, p.Account, s.taken(updated.Spec).Minus(s.taken(c.Spec)))
 	if err != nil {
 		return c, err
@@ -142,13 +143,13 @@ func changedBeside(before, after cluster.Cluster) bool {
 }
 
 // tellUpdate records an update that isn't carried out by itself: it is done by now,
-// or a resize does it beside its own work, whose companion it is then.
+// or a resize or an upgrade does it beside its own work, whose companion it is then.
 func tellUpdate(ctx context.Context, tx *store.Tx, p account.Principal, c cluster.Cluster, params operation.Params) (companion operation.ID, err error) {
 	o := operation.Operation{
 		Account: c.Account, Cluster: c.ID, Label: c.Label, Engine: c.Engine, Action: operation.Update,
 		Status: operation.Finished, Username: p.User.Username,
 	}
-	if !params.AllowList && !params.ConfigChanged {
+	if !params.AllowList && !params.ConfigChanged && params.Series == "" {
 		_, err = tx.CreateOperation(ctx, o)
 		return 0, err
 	}

@@ -44,6 +44,14 @@ func (b *bench) mustBeOf(c cluster.Cluster, series string) {
 	b.mustServe(c.ID)
 }
 
+// mustTellUpdate demands an event of the update beside that of the upgrade, which ends with it: clients that send another version wait for that one.
+func (b *bench) mustTellUpdate(want operation.Status) {
+	b.t.Helper()
+	if o := b.event(b.event(b.last).Params.Companion); o.Action != operation.Update || o.Status != want || o.Finished == nil {
+		b.t.Errorf("the update ends as %+v, want %s", o, want)
+	}
+}
+
 // TestUpgrade: with a fault before and after each step, and each time with a new process.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
@@ -62,6 +70,7 @@ func TestUpgrade(t *testing.T) {
 			if o := b.runToEnd(); o.Status != operation.Finished || o.Action != operation.Upgrade {
 				t.Errorf("%s: %+v", step, o)
 			}
+			b.mustTellUpdate(operation.Finished)
 			b.mustBeOf(c, "17")
 			b.mustHold(c, "one")
 			if real, _ := b.world.Cluster(c.ID); !real.Polished {
@@ -136,6 +145,7 @@ func TestAnUpgradeIsGivenUp(t *testing.T) {
 			if o.Status != operation.FailedStatus || !strings.HasSuffix(o.Message, " The data is as it was.") || strings.Contains(name, "nothing") && !strings.HasPrefix(o.Message, "The extension is missing.") {
 				t.Errorf("%+v", o)
 			}
+			b.mustTellUpdate(operation.FailedStatus)
 			b.driver.Clear()
 			b.mustBeOf(c, "15")
 			b.mustHold(c, "one")

@@ -96,8 +96,16 @@ func (g *Gopher) Postgres(ctx context.Context, region, next string) {
 	g.Did("PatchPostgresDatabase", g.PatchPostgresDatabase(ctx, made.ID), true, nil)
 	active()
 	if next != "" {
+		// Terraform's provider waits for the end of this event, and reads the version then.
+		update, err := g.NewEventPoller(ctx, made.ID, linodego.EntityDatabase, linodego.ActionDatabaseUpdate)
+		if err != nil {
+			g.T.Fatalf("look for events: %v", err)
+		}
 		moved, err := g.UpdatePostgresDatabase(ctx, made.ID, linodego.PostgresUpdateOptions{Version: next})
 		g.Did("UpdatePostgresDatabase", err, err == nil, moved)
+		if _, err := update.WaitForFinished(ctx, 120); err != nil {
+			g.T.Errorf("wait for the update's event: %v", err)
+		}
 		active()
 		one, err := g.GetPostgresDatabase(ctx, made.ID)
 		g.Did("GetPostgresDatabase", err, err == nil && one.Version == next && *one.EngineConfig.WorkMem == 8, one)
