@@ -281,7 +281,7 @@ func TestSlowFollower(t *testing.T) {
 	}
 	var reader *control.EventReader
 	await.NoError(t, "the hub runs", func() error {
-		if reader, err = b.api.Control.Events.Follow(t.Context(), p, ""); err == nil && reader == nil {
+		if reader, err = b.api.Control.Events.Follow(t.Context(), p, "", false); err == nil && reader == nil {
 			return errors.New("nothing to follow")
 		}
 		return err
