@@ -110,6 +110,7 @@ export const T = {
     none: "Nothing has happened yet.", new: "New", mark: "Mark all as seen", marked: "Marked as seen.",
     kinds: {
       database: "Databases", managed_service: "Services", ticket: "Tickets", alert_definition: "Alert rules", alert_channel: "Alert channels", managed_contact: "Contacts", managed_status_page: "Status pages", managed_compute: "Machines", managed_credential: "Credentials",
+      user: "Users", token: "Tokens", oauth_client: "OAuth clients", account: "The account",
     },
   },
   actions: {
@@ -126,6 +127,8 @@ export const T = {
     managed_credential_create: "Add a credential", managed_credential_update: "Change a credential", managed_credential_delete: "Delete a credential", managed_credential_reveal: "Read a credential", managed_compute_create: "Register a machine", managed_compute_update: "Change a machine", managed_compute_delete: "Take a machine away",
     alert_definition_create: "Add an alert rule", alert_definition_update: "Change an alert rule", alert_definition_delete: "Delete an alert rule", alert_channel_create: "Add an alert channel", alert_channel_update: "Change an alert channel", alert_channel_delete: "Delete an alert channel",
     managed_status_page_create: "Publish a status page", managed_status_page_update: "Change a status page", managed_status_page_delete: "Take a status page away",
+    account_update: "Change the account", user_create: "Add a user", user_update: "Change a user", user_delete: "Delete a user", profile_update: "Change oneself", tfa_enabled: "Turn the second factor on", tfa_disabled: "Turn the second factor off",
+    token_create: "Make a token", token_update: "Rename a token", token_delete: "Delete a token", oauth_client_create: "Register an application", oauth_client_update: "Change an application", oauth_client_delete: "Delete an application", oauth_client_secret_reset: "New secret for an application",
   } as Record<string, string>,
   databases: {
     title: "Databases", create: "Create a database", filter: "Filter", keys: "Keys: / to filter, j and k to move, Enter to open.",
