@@ -149,6 +149,8 @@ export const T = {
     summary: "Summary", price: "Price", free: "The operator has set none", priceText: (month: number, hour: number) => `${month} a month, ${hour} an hour`,
     create: "Create", begun: (label: string) => `${label} is being made.`,
     same: "The same by hand", line: "Command line",
+    unencrypted: "The provider has no argument for encrypted, and what it makes isn't. Make the database by the line above, and import it.",
+    unnoted: "The provider has no argument for notes on addresses, which are:",
   },
   database: {
     title: "Database", tabs: "Parts of the database",
@@ -167,6 +169,7 @@ export const T = {
     kind: { psql: "psql", mysql: "mysql", uri: "URI", env: "Environment", yaml: "YAML", go: "Go", rust: "Rust", node: "Node.js", python: "Python", java: "Java", php: "PHP", dotnet: ".NET", rails: "Rails" },
     show: "Show the password", hide: "Hide the password", ca: "Download the CA certificate",
     hint: (file: string) => `The line expects the certificate of the database's CA beside it, as ${file}.`,
+    noVariable: (client: string) => `No variable has ${client} check the server's certificate, which its command line does:`,
     notYet: "How to connect appears here as soon as the database is there.",
   },
   metrics: { span: "Time", all: "All metrics", none: "Nothing has been measured in this time.", node: (n: number, role: string) => `Node ${n} (${role.toLowerCase()})`, table: (label: string) => `${label} as a table`, time: "Time", csv: (label: string) => `${label} as CSV`, asCSV: "CSV", zoomIn: "Closer", zoomOut: "Whole time", earlier: "Earlier", later: "Later", shown: (from: string, to: string) => `${from} to ${to}`, drag: "Drag across a plot to look closer.",
