@@ -27,7 +27,8 @@ func TestEventsOfPeople(t *testing.T) {
 		ID     any
 		Token  string
 		Secret string
-	}) {
+	},
+	) {
 		t.Helper()
 		r := b.send(method, path, token, body)
 		if r.StatusCode != http.StatusOK {
@@ -161,7 +162,8 @@ func hinted(t *testing.T, url, token string) <-chan string {
 	return lists
 }
 
-// TestLists: a stream that asks for it is told of lists that change without an event: of one's own account and self, and accounts when one is an operator.
+// TestLists: a stream that asks for it is told of lists that change without an event: of one's own account and self, and of accounts when one is an
+// operator.
 func TestLists(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

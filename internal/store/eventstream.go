@@ -48,7 +48,7 @@ func (s *Store) ListenEvents(ctx context.Context, changed func(), hinted func(..
 	}
 	s.listen(ctx, eventsTopic, missed, func(payload string) {
 		var h Hint
-		if n, _ := fmt.Sscan(payload, &h.List, &h.Account, &h.User); n == 3 { //nolint:mnd // its members
+		if n, _ := fmt.Sscan(payload, &h.List, &h.Account, &h.User); n == 3 {
 			hinted(h)
 			return
 		}
@@ -121,7 +121,8 @@ func (q queries) StillFollowing(ctx context.Context, tokens []account.TokenID) (
 	for i, t := range tokens {
 		ids[i] = int64(t)
 	}
-	rows, err := q.db.Query(ctx, `SELECT t.id, u.id, u.account_id, u.restricted, NOT u.restricted AND EXISTS (SELECT 1 FROM operators o WHERE o.user_id = u.id) FROM tokens t JOIN users u ON u.id = t.user_id JOIN accounts a ON a.id = u.account_id
+	rows, err := q.db.Query(ctx, `SELECT t.id, u.id, u.account_id, u.restricted, NOT u.restricted AND EXISTS (SELECT 1 FROM operators o WHERE o.user_id = u.id)
+		FROM tokens t JOIN users u ON u.id = t.user_id JOIN accounts a ON a.id = u.account_id
 		WHERE t.id = ANY ($1) AND (t.expiry IS NULL OR t.expiry > $2) AND a.status = $3`, ids, q.now(), string(account.Active))
 	if err != nil {
 		return nil, classify(err)
