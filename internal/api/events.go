@@ -21,7 +21,7 @@ var (
 )
 
 type entityView struct {
-	ID    int64  `json:"id"`
+	ID    int64  `json:"id" doc:"0 where no number names it, as an oauth_client; url names it."`
 	Label string `json:"label"`
 	Type  string `json:"type"`
 	URL   string `json:"url"`
@@ -72,15 +72,25 @@ func (a *API) showEvent(o operation.Operation) eventView {
 	return v
 }
 
+// keyPaths are where those can be seen that a path names otherwise than by a number.
+var keyPaths = map[operation.EntityType]string{operation.Person: "/v4/account/users/", operation.Client: "/v4/account/oauth-clients/"}
+
 // entityPaths are where what events are of can be seen.
 var entityPaths = map[operation.EntityType]string{
 	operation.Service: "/v4/managed/services/", operation.Contact: "/v4/managed/contacts/", operation.Credential: "/v4/managed/credentials/",
 	operation.Machine: "/v4/managed/compute-settings/", operation.Ticket: "/v4/support/tickets/",
 	operation.StatusPage: statusPagesPath + "/",
+	operation.Token:      "/v4/profile/tokens/",
 	operation.Alert:      alertsPath + "/", operation.Channel: channelsPath + "/",
 }
 
 func showEntity(o operation.Operation) entityView {
+	if o.Entity.Type == operation.Account {
+		return entityView{o.Entity.ID, o.Label, string(operation.Account), "/v4/account"}
+	}
+	if path, ok := keyPaths[o.Entity.Type]; ok {
+		return entityView{o.Entity.ID, o.Label, string(o.Entity.Type), path + o.Entity.Key}
+	}
 	if path, ok := entityPaths[o.Entity.Type]; ok {
 		return entityView{o.Entity.ID, o.Label, string(o.Entity.Type), path + strconv.FormatInt(o.Entity.ID, 10)}
 	}

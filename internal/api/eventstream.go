@@ -29,6 +29,7 @@ const (
 // streamStart are the parameters of the stream.
 type streamStart struct {
 	LastEventID string `header:"Last-Event-ID" doc:"The id of the last event that was read: the stream goes on behind it."`
+	Lists       bool   `query:"lists" doc:"Whether to be told, too, when lists change that no event is of."`
 }
 
 // registerEventStream adds the stream of events, whose answer is no JSON.
@@ -37,6 +38,7 @@ func (a *API) registerEventStream() {
 	op := huma.Operation{
 		OperationID: e.id, Method: e.method, Path: e.path, Summary: e.summary, Tags: []string{e.tag}, DefaultStatus: http.StatusOK,
 		Description: "Server-sent events: each has the event, as the list has it, in its data, whenever that is new or has changed. " +
+			"With lists there are also some of the type list, whose data is audit, logins, apps or accounts: what the token may see of that has changed. " +
 			"Comments come while nothing happens. The stream ends with its token, when it isn't read fast enough, and when the server stops: go on with Last-Event-ID.",
 		Responses: map[string]*huma.Response{
 			"200": {Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}},
@@ -45,7 +47,7 @@ func (a *API) registerEventStream() {
 		Security: []map[string][]string{{"personalAccessToken": {}}, {"oauth": e.scopeList()}},
 	}
 	huma.Register(a.huma, op, func(ctx context.Context, in *streamStart) (*huma.StreamResponse, error) {
-		reader, err := a.Control.Events.Follow(ctx, stateOf(ctx).principal, in.LastEventID)
+		reader, err := a.Control.Events.Follow(ctx, stateOf(ctx).principal, in.LastEventID, in.Lists)
 		if err != nil {
 			return nil, a.toStatus(ctx, err)
 		}
@@ -147,6 +149,12 @@ func (a *API) follow(ctx context.Context, s eventWriter, reader *control.EventRe
 		case <-beat.C:
 			if s.write(": nothing happened\n\n") != nil {
 				return
+			}
+		case <-reader.Listed():
+			for _, list := range reader.Lists() {
+				if s.write("event: list\ndata: "+string(list)+"\n\n") != nil {
+					return
+				}
 			}
 		case batch, open := <-reader.Batches():
 			if !open || a.writeEvents(s, reader.Take(batch)) != nil {

@@ -249,7 +249,10 @@ func TestEventStreamIsOnesOwn(t *testing.T) {
 	if got := limited.next(1); !slices.Equal(got, []string{"of one 100"}) {
 		t.Errorf("by grant: %v", got)
 	}
-	b.grant(int64(one), "") // taken away
+	b.grant(int64(one), "") // taken away, which both are told of
+	if got := append(owner.next(1), limited.next(1)...); !slices.Equal(got, []string{"user_update 100", "user_update 100"}) {
+		t.Errorf("the grant's end: %v", got)
+	}
 	b.begins(one, "after the grant")()
 	owner.next(1)
 	if got := limited.close(); got == "" {
@@ -281,7 +284,7 @@ func TestSlowFollower(t *testing.T) {
 	}
 	var reader *control.EventReader
 	await.NoError(t, "the hub runs", func() error {
-		if reader, err = b.api.Control.Events.Follow(t.Context(), p, ""); err == nil && reader == nil {
+		if reader, err = b.api.Control.Events.Follow(t.Context(), p, "", false); err == nil && reader == nil {
 			return errors.New("nothing to follow")
 		}
 		return err

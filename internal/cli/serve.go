@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -19,19 +21,26 @@ type dataFlag struct {
 
 type serveCommand struct {
 	dataFlag
-	Listen  string  `help:"Address of the API." default:"127.0.0.1:8080"`
-	Metrics *string `help:"Address of /metrics, for Prometheus, by default that of metrics.listen, 127.0.0.1:9180; \"\" for none. Whoever reaches it reads the names of all databases."`
-	Store   string  `help:"PostgreSQL URL of the store; by default steward runs one of its own below the data folder."`
-	Backups string  `help:"Where backups are kept: a folder, or the URL of a bucket that speaks the S3 protocol (s3://); by default a folder below the data folder."`
-	Config  string  `help:"Configuration file (YAML)." type:"existingfile"`
-	Demo    bool    `help:"On an empty store, make one small PostgreSQL database and print how to reach it."`
-	Debug   bool    `help:"Log every step."`
+	Listen  string   `help:"Address of the API." default:"127.0.0.1:8080"`
+	Roles   []string `help:"What the process does, of api and console, with commas between. api is the API with the work on databases, the checks and public status pages, which are one and can't be left out; without console there are no pages for people at /console/, and nobody can log in to it. console.enabled: false has the same effect." default:"api,console" enum:"api,console"`
+	Metrics *string  `help:"Address of /metrics, for Prometheus, by default that of metrics.listen, 127.0.0.1:9180; \"\" for none. Whoever reaches it reads the names of all databases."`
+	Store   string   `help:"PostgreSQL URL of the store; by default steward runs one of its own below the data folder."`
+	Backups string   `help:"Where backups are kept: a folder, or the URL of a bucket that speaks the S3 protocol (s3://); by default a folder below the data folder."`
+	Config  string   `help:"Configuration file (YAML)." type:"existingfile"`
+	Demo    bool     `help:"On an empty store, make one small PostgreSQL database and print how to reach it."`
+	Debug   bool     `help:"Log every step."`
 }
 
 func (c *serveCommand) Run(ctx context.Context, s *streams) error {
 	config, err := config.Load(c.Config)
 	if err != nil {
 		return err
+	}
+	if !slices.Contains(c.Roles, "api") {
+		return errors.New("--roles: api can't be left out: the console asks the API of its own process")
+	}
+	if !slices.Contains(c.Roles, "console") {
+		config.Console.Enabled = false
 	}
 	if c.Metrics != nil {
 		config.Metrics.Listen = *c.Metrics

@@ -200,6 +200,9 @@ func (s *Accounts) change(ctx context.Context, name string, by account.Audit, do
 		if err := tx.UpdateAccount(ctx, after); err != nil {
 			return err
 		}
+		if err := Happened(ctx, tx, "", ofAccount(after)); err != nil {
+			return err
+		}
 		return record(ctx, tx, by, after)
 	})
 	if errors.Is(err, errUnchanged) {

@@ -9,6 +9,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/fault"
+	"steward/internal/operation"
 	"steward/internal/store"
 )
 
@@ -64,7 +65,12 @@ func (s *Clients) Create(ctx context.Context, p account.Principal, in ClientChan
 	if err != nil {
 		return account.Client{}, "", err
 	}
-	c, err = s.Store.CreateClient(ctx, c, hash)
+	err = s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
+		if c, err = tx.CreateClient(ctx, c, hash); err != nil {
+			return err
+		}
+		return Happened(ctx, tx, p.User.Username, ofClient(operation.ClientCreate, c))
+	})
 	return c, text, err
 }
 
@@ -109,7 +115,7 @@ func (s *Clients) Update(ctx context.Context, p account.Principal, id account.Cl
 	if err := combine(faults, found).Err(); err != nil {
 		return account.Client{}, err
 	}
-	return c, s.Store.UpdateClient(ctx, c)
+	return c, s.tell(ctx, p, operation.ClientUpdate, c, func(tx *store.Tx) error { return tx.UpdateClient(ctx, c) })
 }
 
 // ResetSecret gives a client of the caller's own another secret and returns it,
@@ -133,7 +139,7 @@ func (s *Clients) ResetSecret(ctx context.Context, p account.Principal, id accou
 	if err != nil {
 		return account.Client{}, "", err
 	}
-	return c, text, s.Store.SetClientSecret(ctx, c.ID, hash)
+	return c, text, s.tell(ctx, p, operation.ClientSecretReset, c, func(tx *store.Tx) error { return tx.SetClientSecret(ctx, c.ID, hash) })
 }
 
 // Delete removes a client; its tokens are refused from the next request on.
@@ -143,5 +149,15 @@ func (s *Clients) Delete(ctx context.Context, p account.Principal, id account.Cl
 		return err
 	}
 	defer s.principals.forget()
-	return s.Store.DeleteClient(ctx, c.ID)
+	return s.tell(ctx, p, operation.ClientDelete, c, func(tx *store.Tx) error { return tx.DeleteClient(ctx, c.ID) })
+}
+
+// tell changes a client and records that.
+func (s *Clients) tell(ctx context.Context, p account.Principal, action operation.Action, c account.Client, do func(tx *store.Tx) error) error {
+	return s.Store.InTx(ctx, func(tx *store.Tx) error {
+		if err := do(tx); err != nil {
+			return err
+		}
+		return Happened(ctx, tx, p.User.Username, ofClient(action, c))
+	})
 }

@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +27,8 @@ type EventHub struct {
 	// read is what has been handed out; nil while nobody listens. Each listener sees to it that it isn't
 	// newer than what it reads by itself.
 	read *operation.Snapshot
+	// hints are those that are to be handed out.
+	hints map[store.Hint]bool
 	// open reports whether there may be listeners: from Run's begin to its end.
 	open bool
 }
@@ -37,6 +41,9 @@ type EventListener struct {
 	// batches are closed when it is cut: it is too slow, its token isn't good any more, or the server stops.
 	batches chan *EventBatch
 	cut     sync.Once
+	// lists are those that have changed and that it wasn't told of; poke says that there are some, and is nil for one who isn't to be told.
+	lists map[store.List]bool
+	poke  chan struct{}
 }
 
 // EventBatch are changes of events between two snapshots, some more than once.
@@ -88,7 +95,7 @@ const (
 )
 
 func newEventHub(d Deps) *EventHub {
-	return &EventHub{store: d.Store, log: d.Logger, poke: make(chan struct{}, 1), listeners: map[*EventListener]bool{}}
+	return &EventHub{store: d.Store, log: d.Logger, poke: make(chan struct{}, 1), listeners: map[*EventListener]bool{}, hints: map[store.Hint]bool{}}
 }
 
 // Run hands out changes until ctx ends, and cuts all listeners then.
@@ -99,7 +106,7 @@ func (h *EventHub) Run(ctx context.Context) {
 	defer listening.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	listening.Go(func() { h.store.ListenEvents(ctx, h.wake) })
+	listening.Go(func() { h.store.ListenEvents(ctx, h.wake, h.hint) })
 	tick := time.NewTicker(lookAnyway)
 	defer tick.Stop()
 	for {
@@ -113,12 +120,71 @@ func (h *EventHub) Run(ctx context.Context) {
 		if err := h.look(ctx); err != nil && ctx.Err() == nil {
 			h.log.WarnContext(ctx, "look for changes of events", "error", err) // the tick tries again
 		}
+		if err := h.handHints(ctx); err != nil && ctx.Err() == nil {
+			h.log.WarnContext(ctx, "tell of lists that have changed", "error", err) // the tick tries again
+		}
 	}
 }
 
 func (h *EventHub) wake() {
 	select {
 	case h.poke <- struct{}{}:
+	default:
+	}
+}
+
+// hint has those who see the lists told that they have changed.
+func (h *EventHub) hint(hints ...store.Hint) {
+	h.mu.Lock()
+	for _, one := range hints {
+		h.hints[one] = true
+	}
+	h.mu.Unlock()
+	h.wake()
+}
+
+// handHints tells each listener which of the lists that it sees have changed.
+func (h *EventHub) handHints(ctx context.Context) error {
+	h.mu.Lock()
+	hints := h.hints
+	h.hints = map[store.Hint]bool{}
+	h.mu.Unlock()
+	listeners := slices.DeleteFunc(h.all(), func(l *EventListener) bool { return l.poke == nil })
+	if len(hints) == 0 || len(listeners) == 0 {
+		return nil
+	}
+	good, err := h.store.StillFollowing(ctx, tokensOf(listeners))
+	if err != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		maps.Copy(h.hints, hints)
+		return err
+	}
+	for _, l := range listeners {
+		who, ok := good[l.token]
+		if !ok {
+			l.Close()
+			continue
+		}
+		for one := range hints {
+			if who.Sees(one) {
+				l.changed(one.List)
+			}
+		}
+	}
+	return nil
+}
+
+// changed notes that a list has.
+func (l *EventListener) changed(list store.List) {
+	l.hub.mu.Lock()
+	defer l.hub.mu.Unlock()
+	if l.lists == nil {
+		l.lists = map[store.List]bool{}
+	}
+	l.lists[list] = true
+	select {
+	case l.poke <- struct{}{}:
 	default:
 	}
 }
@@ -220,7 +286,7 @@ func (h *EventHub) handOut(ctx context.Context, at operation.Position, changed [
 			continue
 		}
 		l.give(batchOf(at, events, last, func(o operation.Operation) bool {
-			return o.Account == who.Account && (!who.Restricted || granted[who.User][o.Cluster])
+			return o.Account == who.Account && (!who.Restricted || o.Owner == who.User || granted[who.User][o.Cluster])
 		}))
 	}
 	return nil

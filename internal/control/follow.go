@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"steward/internal/account"
 	"steward/internal/fault"
@@ -33,8 +35,8 @@ type sentEvent struct {
 
 // Follow begins to read the changes of the events that the caller sees: those after a position that an
 // earlier reader had come to, without a gap and none twice, or those from now on. It is nil when the server
-// stops.
-func (s *Events) Follow(ctx context.Context, p account.Principal, after string) (*EventReader, error) {
+// stops. With lists it is told, too, which lists change that no event is of.
+func (s *Events) Follow(ctx context.Context, p account.Principal, after string, lists bool) (*EventReader, error) {
 	at, ok := operation.ParsePosition(after)
 	if after != "" && !ok {
 		return nil, fault.NewInvalid("Last-Event-ID", "Must be an id that this stream has sent")
@@ -44,6 +46,9 @@ func (s *Events) Follow(ctx context.Context, p account.Principal, after string) 
 	}
 	// What ends after the snapshot is handed out by the hub, which knows of the listener before: hence the order.
 	l := &EventListener{hub: s.Hub, token: p.Token, of: p.Account, batches: make(chan *EventBatch, heldBatches)}
+	if lists {
+		l.poke = make(chan struct{}, 1)
+	}
 	if !s.Hub.join(l) {
 		return nil, fault.NewPrecondition("Too many follow events now; try again soon.")
 	}
@@ -69,6 +74,18 @@ func (r *EventReader) Position() operation.Position { return r.at }
 // Batches is what Take takes. It is closed when the reader is cut: it was too slow, its token isn't good any
 // more, or the server stops.
 func (r *EventReader) Batches() <-chan *EventBatch { return r.listener.batches }
+
+// Listed says that Lists has some; never for a reader that wasn't to be told.
+func (r *EventReader) Listed() <-chan struct{} { return r.listener.poke }
+
+// Lists are those that have changed since the last time, in no order.
+func (r *EventReader) Lists() []store.List {
+	r.listener.hub.mu.Lock()
+	defer r.listener.hub.mu.Unlock()
+	changed := slices.Collect(maps.Keys(r.listener.lists))
+	r.listener.lists = nil
+	return changed
+}
 
 // Missed are the next events that the reader has missed, before any batch; none when there are no more.
 func (r *EventReader) Missed(ctx context.Context) ([]FollowedEvent, error) {

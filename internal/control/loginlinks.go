@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/fault"
+	"steward/internal/operation"
 	"steward/internal/store"
 )
 
@@ -60,6 +61,9 @@ func (s *Logins) UseLink(ctx context.Context, secret, password, address string) 
 			return err
 		}
 		if err := tx.SetPassword(ctx, user.ID, hashed); err != nil {
+			return err
+		}
+		if err := Happened(ctx, tx, user.Username, OfUser(operation.ProfileUpdate, user)); err != nil {
 			return err
 		}
 		return tx.AddAudit(ctx, account.Audit{

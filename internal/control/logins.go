@@ -8,6 +8,8 @@ import (
 	"steward/internal/account"
 	"steward/internal/fault"
 	"steward/internal/limit"
+	"steward/internal/operation"
+	"steward/internal/store"
 )
 
 // Logins are the use cases of users' passwords. They serve only to give an
@@ -35,7 +37,7 @@ func newLogins(d Deps) *Logins {
 	return &Logins{d, newHasher(d.PasswordCost), limit.New(attempts), newSlowLane()}
 }
 
-// SetPassword gives a user a password, or another one.
+// SetPassword gives a user a password, or another one. It is the operator's.
 func (s *Logins) SetPassword(ctx context.Context, u account.User, password string) error {
 	if err := ValidatePassword(u.Username, password).Err(); err != nil {
 		return err
@@ -44,7 +46,12 @@ func (s *Logins) SetPassword(ctx context.Context, u account.User, password strin
 	if err != nil {
 		return err
 	}
-	return s.Store.SetPassword(ctx, u.ID, hash)
+	return s.Store.InTx(ctx, func(tx *store.Tx) error {
+		if err := tx.SetPassword(ctx, u.ID, hash); err != nil {
+			return err
+		}
+		return Happened(ctx, tx, "", OfUser(operation.PersonUpdate, u))
+	})
 }
 
 // Login finds the user of an account by name and password. An unknown name, a

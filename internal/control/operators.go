@@ -11,6 +11,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/monitor"
 	"steward/internal/notify"
+	"steward/internal/operation"
 	"steward/internal/store"
 )
 
@@ -75,7 +76,11 @@ func ensureFirst(ctx context.Context, tx *store.Tx, want account.User) (account.
 		return want, err
 	}
 	if len(there) == 0 {
-		return tx.CreateUser(ctx, want)
+		made, err := tx.CreateUser(ctx, want)
+		if err != nil {
+			return made, err
+		}
+		return made, Happened(ctx, tx, "", OfUser(operation.PersonCreate, made))
 	}
 	has, err := tx.Password(ctx, there[0].ID)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/fault"
+	"steward/internal/operation"
 	"steward/internal/store"
 )
 
@@ -123,7 +124,10 @@ func (s *Logins) ConfirmFactor(ctx context.Context, p account.Principal, code st
 			wrong = true
 			return s.failFactor(ctx, tx, p.User.ID, f)
 		}
-		return tx.ConfirmFactor(ctx, p.User.ID, step, hashes)
+		if err := tx.ConfirmFactor(ctx, p.User.ID, step, hashes); err != nil {
+			return err
+		}
+		return Happened(ctx, tx, p.User.Username, OfUser(operation.FactorEnabled, p.User))
 	})
 	if err == nil && wrong {
 		err = fault.NewInvalid("tfa_code", "The code is wrong")
@@ -139,7 +143,7 @@ func (s *Logins) DisableFactor(ctx context.Context, p account.Principal) error {
 	if err := ownFactor(p); err != nil {
 		return err
 	}
-	if err := s.Store.DropFactor(ctx, p.User.ID); err != nil && !fault.IsKind(err, fault.NotFound) {
+	if err := s.dropFactor(ctx, p.User.Username, p.User); err != nil && !fault.IsKind(err, fault.NotFound) {
 		return err
 	}
 	return nil
@@ -147,7 +151,16 @@ func (s *Logins) DisableFactor(ctx context.Context, p account.Principal) error {
 
 // DropFactor takes a user's second factor away. It is the operator's, for one that was lost.
 func (s *Logins) DropFactor(ctx context.Context, u account.User) error {
-	return s.Store.DropFactor(ctx, u.ID)
+	return s.dropFactor(ctx, "", u)
+}
+
+func (s *Logins) dropFactor(ctx context.Context, by string, u account.User) error {
+	return s.Store.InTx(ctx, func(tx *store.Tx) error {
+		if err := tx.DropFactor(ctx, u.ID); err != nil {
+			return err
+		}
+		return Happened(ctx, tx, by, OfUser(operation.FactorDisabled, u))
+	})
 }
 
 // BeginStep is the secret of a step between password and code; "" for a user who has no second factor.

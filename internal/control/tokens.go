@@ -13,6 +13,7 @@ import (
 
 	"steward/internal/account"
 	"steward/internal/fault"
+	"steward/internal/operation"
 	"steward/internal/store"
 )
 
@@ -33,6 +34,16 @@ type NewToken struct {
 // Create makes a token for the caller and returns its text, the only time.
 // It can't exceed the scopes of the token it is made with.
 func (s *Tokens) Create(ctx context.Context, p account.Principal, in NewToken, faults fault.Faults) (account.Token, string, error) {
+	return s.create(ctx, p, p.User.Username, in, faults)
+}
+
+// CreateFor makes a token of any scopes for a user, for the operator's command.
+func (s *Tokens) CreateFor(ctx context.Context, u account.User, in NewToken) (string, error) {
+	_, text, err := s.create(ctx, account.Principal{Account: u.Account, User: u, Scopes: account.FullScopes()}, "", in, nil)
+	return text, err
+}
+
+func (s *Tokens) create(ctx context.Context, p account.Principal, by string, in NewToken, faults fault.Faults) (account.Token, string, error) {
 	scopes, err := account.ParseScopes(in.Scopes)
 	found := append(faultsIn(err), validateTokenLabel(in.Label)...)
 	if err == nil && !p.Scopes.Include(scopes) {
@@ -47,7 +58,13 @@ func (s *Tokens) Create(ctx context.Context, p account.Principal, in NewToken, f
 	if err != nil {
 		return account.Token{}, "", err
 	}
-	token, err := s.Store.CreateToken(ctx, TokenOf(p.User.ID, in.Label, text, scopes, expiry), sha256.Sum256([]byte(text)))
+	token := TokenOf(p.User.ID, in.Label, text, scopes, expiry)
+	err = s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
+		if token, err = tx.CreateToken(ctx, token, sha256.Sum256([]byte(text))); err != nil {
+			return err
+		}
+		return Happened(ctx, tx, by, ofToken(operation.TokenCreate, p.User, token))
+	})
 	return token, text, err
 }
 
@@ -100,7 +117,8 @@ func (s *Tokens) View(ctx context.Context, p account.Principal, id account.Token
 
 // Relabel changes what a token of the caller's says it is for; nil leaves it.
 func (s *Tokens) Relabel(ctx context.Context, p account.Principal, id account.TokenID, label *string, faults fault.Faults) (account.Token, error) {
-	if _, err := s.View(ctx, p, id); err != nil {
+	token, err := s.View(ctx, p, id)
+	if err != nil {
 		return account.Token{}, err
 	}
 	var found fault.Faults
@@ -111,16 +129,29 @@ func (s *Tokens) Relabel(ctx context.Context, p account.Principal, id account.To
 		return account.Token{}, err
 	}
 	if label == nil {
-		return s.View(ctx, p, id)
+		return token, nil
 	}
-	if err := s.Store.RelabelToken(ctx, p.User.ID, id, *label); err != nil {
-		return account.Token{}, err
-	}
-	return s.View(ctx, p, id)
+	token.Label = *label
+	err = s.Store.InTx(ctx, func(tx *store.Tx) error {
+		if err := tx.RelabelToken(ctx, p.User.ID, id, *label); err != nil {
+			return err
+		}
+		return Happened(ctx, tx, p.User.Username, ofToken(operation.TokenUpdate, p.User, token))
+	})
+	return token, err
 }
 
 // Delete revokes a token of the caller's.
 func (s *Tokens) Delete(ctx context.Context, p account.Principal, id account.TokenID) error {
 	defer s.principals.forget()
-	return s.Store.DeleteToken(ctx, p.User.ID, id)
+	token, err := s.View(ctx, p, id)
+	if err != nil {
+		return err
+	}
+	return s.Store.InTx(ctx, func(tx *store.Tx) error {
+		if err := tx.DeleteToken(ctx, p.User.ID, id); err != nil {
+			return err
+		}
+		return Happened(ctx, tx, p.User.Username, ofToken(operation.TokenDelete, p.User, token))
+	})
 }

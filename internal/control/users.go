@@ -9,6 +9,7 @@ import (
 	"steward/internal/account"
 	"steward/internal/cluster"
 	"steward/internal/fault"
+	"steward/internal/operation"
 	"steward/internal/store"
 )
 
@@ -75,7 +76,13 @@ func (s *Users) Create(ctx context.Context, p account.Principal, in UserChange, 
 	if err := combine(faults, append(missing, found...)).Err(); err != nil {
 		return account.User{}, err
 	}
-	return s.Store.CreateUser(ctx, u)
+	err := s.Store.InTx(ctx, func(tx *store.Tx) (err error) {
+		if u, err = tx.CreateUser(ctx, u); err != nil {
+			return err
+		}
+		return Happened(ctx, tx, p.User.Username, OfUser(operation.PersonCreate, u))
+	})
+	return u, err
 }
 
 func (in UserChange) apply(u account.User) (account.User, fault.Faults) {
@@ -142,7 +149,10 @@ func (s *Users) Update(ctx context.Context, p account.Principal, name string, in
 		if err := combine(faults, found).Err(); err != nil {
 			return err
 		}
-		return tx.UpdateUser(ctx, u)
+		if err := tx.UpdateUser(ctx, u); err != nil {
+			return err
+		}
+		return Happened(ctx, tx, p.User.Username, OfUser(operation.PersonUpdate, u))
 	})
 	return u, err
 }
@@ -165,7 +175,10 @@ func (s *Users) UpdateOwn(ctx context.Context, p account.Principal, email *strin
 		if err := combine(faults, found).Err(); err != nil {
 			return err
 		}
-		return tx.UpdateUser(ctx, u)
+		if err := tx.UpdateUser(ctx, u); err != nil {
+			return err
+		}
+		return Happened(ctx, tx, u.Username, OfUser(operation.ProfileUpdate, u))
 	})
 	return u, err
 }
@@ -189,7 +202,10 @@ func (s *Users) Delete(ctx context.Context, p account.Principal, name string) er
 		if u.ID == p.User.ID || lastUnrestricted(all, u.ID) {
 			return fault.NewPrecondition("You can't delete yourself, nor the account's last unrestricted user.")
 		}
-		return tx.DeleteUser(ctx, p.Account, u.ID)
+		if err := tx.DeleteUser(ctx, p.Account, u.ID); err != nil {
+			return err
+		}
+		return Happened(ctx, tx, p.User.Username, OfUser(operation.PersonDelete, u))
 	})
 }
 
@@ -301,7 +317,10 @@ func (s *Users) SetGrants(ctx context.Context, p account.Principal, name string,
 		if err != nil {
 			return err
 		}
-		return combine(faults, found).Err()
+		if err := combine(faults, found).Err(); err != nil {
+			return err
+		}
+		return Happened(ctx, tx, p.User.Username, OfUser(operation.PersonUpdate, u))
 	})
 	if err != nil {
 		return Grants{}, err

@@ -101,6 +101,24 @@ const (
 	StatusPageDelete Action = "managed_status_page_delete"
 )
 
+// The actions of an account, its users and what those log in with, by the names that clients know.
+const (
+	AccountUpdate     Action = "account_update"
+	PersonCreate      Action = "user_create"
+	PersonUpdate      Action = "user_update"
+	PersonDelete      Action = "user_delete"
+	ProfileUpdate     Action = "profile_update"
+	FactorEnabled     Action = "tfa_enabled"
+	FactorDisabled    Action = "tfa_disabled"
+	TokenCreate       Action = "token_create"
+	TokenUpdate       Action = "token_update"
+	TokenDelete       Action = "token_delete"
+	ClientCreate      Action = "oauth_client_create"
+	ClientUpdate      Action = "oauth_client_update"
+	ClientDelete      Action = "oauth_client_delete"
+	ClientSecretReset Action = "oauth_client_secret_reset"
+)
+
 // EntityType is what an event is of; "" is a database.
 type EntityType string
 
@@ -115,12 +133,18 @@ const (
 	Channel    EntityType = "alert_channel"
 	Ticket     EntityType = "ticket"
 	StatusPage EntityType = "managed_status_page"
+	Account    EntityType = "account"
+	Person     EntityType = "user"
+	Token      EntityType = "token"
+	Client     EntityType = "oauth_client"
 )
 
 // Entity is what an event is of when that isn't a database.
 type Entity struct {
 	Type EntityType
 	ID   int64
+	// Key names it in a path where no number does; "" elsewhere.
+	Key string
 }
 
 // Status is how far an operation is.
@@ -212,6 +236,8 @@ type Operation struct {
 	Account account.ID
 	Cluster cluster.ID
 	Entity  Entity
+	// Owner is the user whose own the entity is, and who sees the event even when grants bind it; 0 for none.
+	Owner account.UserID
 	// Label and Engine are the entity's as they were, since the cluster may be gone.
 	Label    string
 	Engine   cluster.Engine

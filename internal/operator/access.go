@@ -16,6 +16,7 @@ import (
 	"steward/internal/datadir"
 	"steward/internal/embeddedpg"
 	"steward/internal/fault"
+	"steward/internal/operation"
 	"steward/internal/seal"
 	"steward/internal/store"
 )
@@ -134,6 +135,9 @@ func (x *Access) CreateUser(ctx context.Context, of, name, email string, restric
 		if err != nil {
 			return err
 		}
+		if err := control.Happened(ctx, tx, "", control.OfUser(operation.PersonCreate, made)); err != nil {
+			return err
+		}
 		return tx.AddAudit(ctx, operatorDid("steward user create", made))
 	})
 }
@@ -213,8 +217,7 @@ func (x *Access) CreateToken(ctx context.Context, of, username, label, scopes st
 	if expires > 0 {
 		in.Expiry = new(time.Now().Add(expires))
 	}
-	operator := account.Principal{Account: user.Account, User: user, Scopes: account.FullScopes()}
-	_, text, err := control.New(control.Deps{Store: x.store}).Tokens.Create(ctx, operator, in, nil)
+	text, err := control.New(control.Deps{Store: x.store}).Tokens.CreateFor(ctx, user, in)
 	if err != nil {
 		return "", err
 	}

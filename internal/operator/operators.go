@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"steward/internal/control"
 	"steward/internal/fault"
+	"steward/internal/operation"
 	"steward/internal/store"
 )
 
@@ -21,6 +23,9 @@ func (x *Access) AddOperator(ctx context.Context, of, username string) error {
 		if added, err := tx.AddOperator(ctx, user.ID); err != nil || !added {
 			return err
 		}
+		if err := control.Happened(ctx, tx, "", control.OfUser(operation.PersonUpdate, user)); err != nil {
+			return err
+		}
 		return tx.AddAudit(ctx, operatorDid("steward operator add", user))
 	})
 }
@@ -33,6 +38,9 @@ func (x *Access) RemoveOperator(ctx context.Context, of, username string) error 
 	}
 	err = x.store.InTx(ctx, func(tx *store.Tx) error {
 		if err := tx.RemoveOperator(ctx, user.ID); err != nil {
+			return err
+		}
+		if err := control.Happened(ctx, tx, "", control.OfUser(operation.PersonUpdate, user)); err != nil {
 			return err
 		}
 		return tx.AddAudit(ctx, operatorDid("steward operator remove", user))

@@ -13,8 +13,48 @@ import (
 
 const eventsTopic = "steward_events"
 
-// ListenEvents calls heard whenever events may have changed, until ctx ends.
-func (s *Store) ListenEvents(ctx context.Context, heard func()) { s.listen(ctx, eventsTopic, heard) }
+// List is one whose changes are told without an event of their own.
+type List string
+
+// The lists. Log-ins are told of when the audit trail has their lines.
+const (
+	// AuditTrail is an account's, for its unrestricted users.
+	AuditTrail List = "audit"
+	// LoginList are the log-ins of an account, and of one of its users.
+	LoginList List = "logins"
+	// AppList are the applications that a user gave access.
+	AppList List = "apps"
+	// AccountList are all accounts with what they have, for operators.
+	AccountList List = "accounts"
+)
+
+// Hint says that a list has changed: an account's, a user's; of any where that is 0.
+type Hint struct {
+	List    List
+	Account account.ID
+	User    account.UserID
+}
+
+// AnyList are the hints after which nobody has missed one.
+func AnyList() []Hint {
+	return []Hint{{List: AuditTrail}, {List: LoginList}, {List: AppList}, {List: AccountList}}
+}
+
+// ListenEvents calls changed whenever events may have changed, and hinted for each hint, until ctx ends.
+func (s *Store) ListenEvents(ctx context.Context, changed func(), hinted func(...Hint)) {
+	missed := func() {
+		changed()
+		hinted(AnyList()...)
+	}
+	s.listen(ctx, eventsTopic, missed, func(payload string) {
+		var h Hint
+		if n, _ := fmt.Sscan(payload, &h.List, &h.Account, &h.User); n == 3 {
+			hinted(h)
+			return
+		}
+		changed()
+	})
+}
 
 // EventSnapshot is which transactions have ended by now.
 func (q queries) EventSnapshot(ctx context.Context) (operation.Snapshot, error) {
@@ -55,8 +95,24 @@ func (q queries) ChangedEvents(ctx context.Context, v *Viewer, from operation.Po
 type Following struct {
 	User    account.UserID
 	Account account.ID
-	// Restricted users see what they have a grant for.
+	// Restricted users see what is their own, or what they have a grant for.
 	Restricted bool
+	// Operator is one of the installation's.
+	Operator bool
+}
+
+// Sees reports whether the list of a hint is one that this user may read.
+func (f Following) Sees(h Hint) bool {
+	in, own := h.Account == 0 || h.Account == f.Account, h.User == 0 || h.User == f.User
+	switch h.List {
+	case AuditTrail:
+		return in && !f.Restricted
+	case LoginList:
+		return in && (own || !f.Restricted)
+	case AppList:
+		return own
+	}
+	return h.List == AccountList && f.Operator
 }
 
 // StillFollowing are the tokens, of those given, that are good.
@@ -65,7 +121,8 @@ func (q queries) StillFollowing(ctx context.Context, tokens []account.TokenID) (
 	for i, t := range tokens {
 		ids[i] = int64(t)
 	}
-	rows, err := q.db.Query(ctx, `SELECT t.id, u.id, u.account_id, u.restricted FROM tokens t JOIN users u ON u.id = t.user_id JOIN accounts a ON a.id = u.account_id
+	rows, err := q.db.Query(ctx, `SELECT t.id, u.id, u.account_id, u.restricted, NOT u.restricted AND EXISTS (SELECT 1 FROM operators o WHERE o.user_id = u.id)
+		FROM tokens t JOIN users u ON u.id = t.user_id JOIN accounts a ON a.id = u.account_id
 		WHERE t.id = ANY ($1) AND (t.expiry IS NULL OR t.expiry > $2) AND a.status = $3`, ids, q.now(), string(account.Active))
 	if err != nil {
 		return nil, classify(err)
@@ -73,7 +130,7 @@ func (q queries) StillFollowing(ctx context.Context, tokens []account.TokenID) (
 	all := map[account.TokenID]Following{}
 	var token account.TokenID
 	var f Following
-	_, err = pgx.ForEachRow(rows, []any{&token, &f.User, &f.Account, &f.Restricted}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&token, &f.User, &f.Account, &f.Restricted, &f.Operator}, func() error {
 		all[token] = f
 		return nil
 	})

@@ -12,14 +12,14 @@ import (
 // listenPause is between two tries to connect again.
 const listenPause = 500 * time.Millisecond
 
-// listen calls heard for each notification of the topic, and once after each
+// listen calls heard for each notification of the topic, with its payload, and missed after each
 // connect: what was told meanwhile is lost. It has a connection of its own and
 // returns when ctx ends.
-func (s *Store) listen(ctx context.Context, topic string, heard func()) {
+func (s *Store) listen(ctx context.Context, topic string, missed func(), heard func(payload string)) {
 	config := s.leases.config.Copy() // the same keepalives: a vanished store must be noticed
 	config.RuntimeParams["application_name"] = "steward listener"
 	for ctx.Err() == nil {
-		err := listenOnce(ctx, config, topic, heard)
+		err := listenOnce(ctx, config, topic, missed, heard)
 		if ctx.Err() != nil {
 			return
 		}
@@ -28,7 +28,7 @@ func (s *Store) listen(ctx context.Context, topic string, heard func()) {
 	}
 }
 
-func listenOnce(ctx context.Context, config *pgx.ConnConfig, topic string, heard func()) error {
+func listenOnce(ctx context.Context, config *pgx.ConnConfig, topic string, missed func(), heard func(payload string)) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
@@ -41,10 +41,12 @@ func listenOnce(ctx context.Context, config *pgx.ConnConfig, topic string, heard
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{topic}.Sanitize()); err != nil {
 		return err
 	}
+	missed()
 	for {
-		heard()
-		if _, err := conn.WaitForNotification(ctx); err != nil {
+		told, err := conn.WaitForNotification(ctx)
+		if err != nil {
 			return err
 		}
+		heard(told.Payload)
 	}
 }

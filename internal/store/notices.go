@@ -46,7 +46,7 @@ func (t *Tx) CreateNotices(ctx context.Context, notices []monitor.Notice) error 
 // ListenNotices calls heard after each commit that made notices due, and
 // whenever some may have been missed, until ctx ends.
 func (s *Store) ListenNotices(ctx context.Context, heard func()) {
-	s.listen(ctx, noticesTopic, heard)
+	s.listen(ctx, noticesTopic, heard, func(string) { heard() })
 }
 
 // NoticeClaim is which notices a server takes up to send.

@@ -55,7 +55,8 @@ func (t *Tx) createOperation(ctx context.Context, o operation.Operation, wake *t
 	}
 	id, err := t.q.OperationCreate(ctx, dbsqlc.OperationCreateParams{
 		AccountID: int64(o.Account), ClusterID: int64(o.Cluster),
-		EntityType: string(cmp.Or(o.Entity.Type, operation.Database)), EntityID: o.Entity.ID, Label: o.Label, Engine: string(o.Engine), Action: string(o.Action),
+		EntityType: string(cmp.Or(o.Entity.Type, operation.Database)), EntityID: o.Entity.ID, EntityKey: o.Entity.Key, OwnerID: int64(o.Owner),
+		Label: o.Label, Engine: string(o.Engine), Action: string(o.Action),
 		Status: string(o.Status), Username: o.Username, Params: params, Percent: int32(o.Percent), Message: o.Message,
 		Created: o.Created, Started: o.Started, Finished: o.Finished, WakeAt: wake,
 	})
@@ -63,14 +64,16 @@ func (t *Tx) createOperation(ctx context.Context, o operation.Operation, wake *t
 	return o, classify(err)
 }
 
-const selectOperation = `SELECT id, account_id, cluster_id, entity_type, entity_id, label, engine, action, status, username, params, percent, message, attempt,
+const selectOperation = `SELECT id, account_id, cluster_id, entity_type, entity_id, entity_key, owner_id, label, engine, action, status, username, params,
+	percent, message, attempt,
 	created, started, finished, seen, read`
 
 func scanOperation(row pgx.Row, more ...any) (operation.Operation, error) {
 	var o operation.Operation
 	var params []byte
 	err := row.Scan(append([]any{
-		&o.ID, &o.Account, &o.Cluster, &o.Entity.Type, &o.Entity.ID, &o.Label, &o.Engine, &o.Action, &o.Status, &o.Username, &params, &o.Percent, &o.Message, &o.Attempt,
+		&o.ID, &o.Account, &o.Cluster, &o.Entity.Type, &o.Entity.ID, &o.Entity.Key, &o.Owner, &o.Label, &o.Engine, &o.Action, &o.Status, &o.Username, &params,
+		&o.Percent, &o.Message, &o.Attempt,
 		&o.Created, &o.Started, &o.Finished, &o.Seen, &o.Read,
 	}, more...)...)
 	if err != nil {
@@ -89,7 +92,8 @@ func scanOperation(row pgx.Row, more ...any) (operation.Operation, error) {
 func (b *sqlBuilder) visibleEvents(v Viewer) string {
 	text := "account_id = " + b.arg(int64(v.Account))
 	if v.User != 0 {
-		text += " AND EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = operations.cluster_id AND g.user_id = " + b.arg(int64(v.User)) + ")"
+		user := b.arg(int64(v.User))
+		text += " AND (owner_id = " + user + " OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = operations.cluster_id AND g.user_id = " + user + "))"
 	}
 	return text
 }

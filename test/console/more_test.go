@@ -228,6 +228,29 @@ func factor(t *testing.T, w *world) {
 		press("Log out"), see("Log in to steward"), logIn("admin", password), see("What happened last"))
 }
 
+// lateAnswer has the answer to what was zoomed into come after one has gone back, before the page has heard that it waits for another: the table that was
+// opened in between stays.
+const lateAnswer = `(async () => {
+	const ask = window.fetch, button = text => [...document.querySelectorAll("button")].find(b => b.innerText === text), answers = [];
+	window.fetch = async (to, how) => {
+		const answer = await ask(to, how);
+		if (String(to).includes("/metrics?")) await new Promise(given => answers.push(given));
+		return answer;
+	};
+	const ends = Date.now() + 20_000;
+	const until = async is => { while (!is() && Date.now() < ends) await new Promise(f => setTimeout(f, 5)); };
+	button("Closer").click();
+	await until(() => answers.length > 0);
+	button("Whole time").click();
+	while (!document.querySelector(".plots details summary") && Date.now() < ends) await null; // drawn at once, of what is known
+	answers.forEach(given => given()); // before the page's effects, which wait for a frame
+	window.fetch = ask;
+	document.querySelector(".plots details summary").click();
+	const opened = document.querySelector(".plots details");
+	await until(() => document.querySelector(".plots details tbody tr"));
+	return opened.isConnected && opened.open;
+})()`
+
 // plots zooms into what was measured, by the keyboard's buttons and by dragging, and takes it as CSV.
 func plots(t *testing.T, w *world) {
 	w.do(t, w.visit("/console/databases/postgresql/1/metrics"), until(`document.querySelector(".plot canvas")`), see("What happened meanwhile"))
@@ -238,6 +261,10 @@ func plots(t *testing.T, w *world) {
 		const at = (type, part) => (type === "mouseup" ? document : over).dispatchEvent(new MouseEvent(type, {bubbles: true, button: 0, movementX: 9, clientX: box.left + box.width * part, clientY: box.top + 20, view: window}));
 		at("mousemove", .3); at("mousedown", .3); at("mousemove", .6); at("mouseup", .6);
 	})()`), until(`[...document.querySelectorAll("button")].some(b => b.innerText === "Whole time" && !b.disabled)`), press("Whole time"))
+	if !value[bool](t, w.browser, lateAnswer) {
+		t.Error("a late answer closes the table of a plot")
+	}
+	w.do(t, w.visit("/console/databases/postgresql/1/metrics"))
 	w.do(t, run(`(() => { const make = URL.createObjectURL; URL.createObjectURL = b => { b.text().then(x => window.taken = x); return make(b); }; })()`),
 		until(`document.querySelector(".plots details summary")`), run(`document.querySelector(".plots details summary").click()`), run(`[...document.querySelectorAll(".plots button")].find(b => b.innerText === "CSV").click()`), until(`/^"time","/.test(window.taken ?? "")`))
 	w.do(t, until(`document.querySelectorAll(".plots details tbody tr").length > 1`))

@@ -4,11 +4,14 @@ import type { GrantsView, TokenView, UserView } from "./api";
 import { call, whole, type Out } from "./call";
 import { Clients, Regions, Usage } from "./clients";
 import { plain, when } from "./format";
-import { useReader } from "./live";
+import { useReader, type List } from "./live";
 import { Yourself } from "./security";
 import { T } from "./text";
 import { Alert, Button, Card, Choice, Dialog, FormDialog, Items, Loaded, Once, Page, Pager, Problems, Status, Sure, Table, Tabs, Text, Tick, Time, useAction } from "./ui";
 import { may, profile, readWho } from "./who";
+
+// What changes without an event: how users get in, the audit trail, applications.
+const [logins, audit, apps]: readonly (readonly List[])[] = [["logins"], ["audit"], ["apps"]];
 
 const tabs = ["", "security", "tokens", "apps", "clients", "logins", "audit", "usage", "regions"] as const;
 
@@ -23,7 +26,7 @@ export function Account({ tab }: { tab: string }) {
 }
 
 function Users() {
-  const read = useReader(may.account() ? "users" : null, (background) => whole((page) => call("GET /v4/account/users", { query: { page, page_size: 500 }, background })));
+  const read = useReader(may.account() ? "users" : null, (background) => whole((page) => call("GET /v4/account/users", { query: { page, page_size: 500 }, background })), 0, logins);
   if (!may.account()) return <Alert kind="warn">{T.forbidden}</Alert>;
   return (
     <Items
@@ -92,8 +95,11 @@ const permissions = [["", T.account.nothing], ["read_only", T.account.see], ["re
 type Permission = "read_only" | "read_write" | null;
 
 function GrantsForm({ grants, path, close }: { grants: GrantsView; path: { username: string }; close: () => void }) {
-  const [add, setAdd] = useState(grants.global.add_databases);
-  const [of, setOf] = useState<Record<number, Permission>>(Object.fromEntries(grants.database.map((d) => [d.id, d.permissions])));
+  // What isn't chosen here is as it is, whoever changes it meanwhile.
+  const [added, setAdd] = useState<boolean>();
+  const [chosen, setOf] = useState<Record<number, Permission>>({});
+  const add = added ?? grants.global.add_databases;
+  const of: Record<number, Permission> = { ...Object.fromEntries(grants.database.map((d) => [d.id, d.permissions])), ...chosen };
   const doing = useAction();
   const submit = async (e: Event) => {
     e.preventDefault();
@@ -104,7 +110,7 @@ function GrantsForm({ grants, path, close }: { grants: GrantsView; path: { usern
     <form onSubmit={(e) => void submit(e)}>
       <Tick label={T.account.addDatabases} on={add} set={setAdd} />
       {grants.database.map((d) => (
-        <Choice key={d.id} label={plain(d.label)} name={"database." + d.id} value={of[d.id] ?? ""} set={(to) => setOf({ ...of, [d.id]: (to || null) as Permission })} of={permissions} />
+        <Choice key={d.id} label={plain(d.label)} name={"database." + d.id} value={of[d.id] ?? ""} set={(to) => setOf({ ...chosen, [d.id]: (to || null) as Permission })} of={permissions} />
       ))}
       <Problems failure={doing.failure} />
       <div class="actions">
@@ -201,7 +207,7 @@ const isBrowser = (a: App) => a.website === "";
 
 function Apps() {
   const [ending, setEnding] = useState<App[]>();
-  const read = useReader("apps", (background) => whole((page) => call("GET /v4/profile/apps", { query: { page, page_size: 500 }, background })).then((all) => all.filter((a) => when(a.expiry).getTime() > Date.now())));
+  const read = useReader("apps", (background) => whole((page) => call("GET /v4/profile/apps", { query: { page, page_size: 500 }, background })).then((all) => all.filter((a) => when(a.expiry).getTime() > Date.now())), 0, apps);
   const others = (read.data ?? []).filter((a) => isBrowser(a) && !a.current);
   const nameOf = (a: App) => (isBrowser(a) ? (a.browser ?? T.account.someBrowser) : plain(a.label));
   const fromAndSince = [
@@ -280,7 +286,7 @@ function Apps() {
 
 function Logins() {
   const all = may.account();
-  const read = useReader("logins", (background) => (all ? call("GET /v4/account/logins", { query: { page_size: 100 }, background }) : call("GET /v4/profile/logins", { query: { page_size: 100 }, background })));
+  const read = useReader("logins", (background) => (all ? call("GET /v4/account/logins", { query: { page_size: 100 }, background }) : call("GET /v4/profile/logins", { query: { page_size: 100 }, background })), 0, logins);
   return (
     <Card title={T.account.tab.logins} wide>
       <Loaded of={read}>
@@ -313,7 +319,7 @@ function Trail() {
   const filter: Record<string, unknown> = {};
   if (username) filter["username"] = { "+contains": username };
   if (refused) filter["+or"] = [{ status: 401 }, { status: 403 }];
-  const read = useReader(may.account() ? "audit" + JSON.stringify([filter, page]) : null, (background) => call("GET /v4/account/audit", { query: { page, page_size: changesPerPage }, filter, background }));
+  const read = useReader(may.account() ? "audit" + JSON.stringify([filter, page]) : null, (background) => call("GET /v4/account/audit", { query: { page, page_size: changesPerPage }, filter, background }), 0, audit);
   if (!may.account()) return <Alert kind="warn">{T.forbidden}</Alert>;
   const first = (change: () => void) => {
     change();

@@ -1,6 +1,7 @@
 // How programs connect to a database.
 import type { DatabaseView } from "./api";
 import { mysqlName, type Engine } from "./db";
+import { T } from "./text";
 
 export type Kind = "psql" | "mysql" | "uri" | "env" | "yaml" | "go" | "rust" | "node" | "python" | "java" | "php" | "dotnet" | "rails";
 
@@ -67,17 +68,21 @@ function php(text: string): string {
 
 function mysql(kind: Kind, db: DatabaseView, t: Target, password: string, quoted: string, uri: string): string {
   const maria = mysqlName(db.version) === "MariaDB";
+  const client = maria ? "mariadb" : "mysql";
+  const verified = `--ssl-ca=${t.ca} ${maria ? "--ssl-verify-server-cert" : "--ssl-mode=VERIFY_IDENTITY"}`;
+  const url = `mysql://${t.user}:${uri}@${t.host}:${t.port}/${t.database}?ssl-mode=VERIFY_IDENTITY&ssl-ca=${encodeURIComponent(t.ca)}`;
   switch (kind) {
     case "uri":
-      return `mysql://${t.user}:${uri}@${t.host}:${t.port}/${t.database}`;
+      return url;
     case "env":
-      return `MYSQL_HOST=${t.host}\nMYSQL_TCP_PORT=${t.port}\nMYSQL_USER=${t.user}\nMYSQL_PWD=${shell(password)}\nMYSQL_DATABASE=${t.database}`;
+      // The variables that clients read say nothing of TLS.
+      return `# ${T.connect.noVariable(client)}\n# ${client} --user=$MYSQL_USER ${verified} $MYSQL_DATABASE\nMYSQL_HOST=${t.host}\nMYSQL_TCP_PORT=${t.port}\nMYSQL_USER=${t.user}\nMYSQL_PWD=${shell(password)}\nMYSQL_DATABASE=${t.database}`;
     case "yaml":
       return `host: ${t.host}\nport: ${t.port}\nuser: ${t.user}\npassword: ${quoted}\ndatabase: ${t.database}\nssl_ca: ${t.ca}`;
     case "go":
       return `pool := x509.NewCertPool()\nca, _ := os.ReadFile("${t.ca}")\npool.AppendCertsFromPEM(ca)\nmysql.RegisterTLSConfig("steward", &tls.Config{RootCAs: pool})\ndb, err := sql.Open("mysql", ${JSON.stringify(`${t.user}:${password}@tcp(${t.host}:${t.port})/${t.database}?tls=steward`)})`;
     case "rust":
-      return `let pool = sqlx::MySqlPool::connect(${JSON.stringify(`mysql://${t.user}:${uri}@${t.host}:${t.port}/${t.database}?ssl-mode=VERIFY_IDENTITY&ssl-ca=${encodeURIComponent(t.ca)}`)}).await?;`;
+      return `let pool = sqlx::MySqlPool::connect(${JSON.stringify(url)}).await?;`;
     case "node":
       return `import fs from "node:fs";\nimport mysql from "mysql2/promise";\n\nconst pool = mysql.createPool({\n  host: "${t.host}", port: ${t.port}, user: "${t.user}", password: ${quoted}, database: "${t.database}",\n  ssl: { ca: fs.readFileSync("${t.ca}", "utf8") },\n});`;
     case "python":
@@ -91,8 +96,6 @@ function mysql(kind: Kind, db: DatabaseView, t: Target, password: string, quoted
     case "rails":
       return `production:\n  adapter: mysql2\n  host: ${t.host}\n  port: ${t.port}\n  username: ${t.user}\n  password: ${quoted}\n  database: ${t.database}\n  sslca: ${t.ca}\n  ssl_mode: verify_identity`;
     default:
-      return maria
-        ? `MYSQL_PWD=${shell(password)} mariadb --host=${t.host} --port=${t.port} --user=${t.user} --ssl-ca=${t.ca} --ssl-verify-server-cert ${t.database}`
-        : `MYSQL_PWD=${shell(password)} mysql --host=${t.host} --port=${t.port} --user=${t.user} --ssl-ca=${t.ca} --ssl-mode=VERIFY_IDENTITY ${t.database}`;
+      return `MYSQL_PWD=${shell(password)} ${client} --host=${t.host} --port=${t.port} --user=${t.user} ${verified} ${t.database}`;
   }
 }

@@ -157,10 +157,12 @@ function commandLine(b: PostgresqlCreate, kind: string): string {
 }
 
 // terraform is the same for the provider that the vendor's API has; a string of its language
-// has ${ and %{ in it doubled.
+// has ${ and %{ in it doubled. What it has no argument for is told there.
 function terraform(b: PostgresqlCreate, kind: string): string {
   const text = (s: string) => JSON.stringify(s).replaceAll(/[$%]\{/g, (found) => found.charAt(0) + found);
   const name = (b.label || "database").replaceAll(/[^\w-]/g, "_");
+  const notes = Object.entries(b.allow_list_notes ?? {}).map(([address, note]) => `${address}: ${note.replaceAll(/\s+/g, " ")}`);
+  const missing = [...(b.encrypted ? [T.create.unencrypted] : []), ...(notes.length > 0 ? [T.create.unnoted, ...notes] : [])];
   const series = (b.engine ?? "").split("/").at(-1) ?? "";
   const lines = [
     `resource "linode_database_${kind}_v2" ${text(name)} {`,
@@ -170,6 +172,7 @@ function terraform(b: PostgresqlCreate, kind: string): string {
     `  type         = ${text(b.type ?? "")}`,
     `  cluster_size = ${b.cluster_size ?? 1}`,
     `  allow_list   = [${(b.allow_list ?? []).map(text).join(", ")}]`,
+    ...missing.map((m) => `  # ${m}`),
     "}",
   ];
   return `provider "linode" {\n  url   = ${text(location.origin)}\n  token = var.steward_token\n}\n\n${lines.join("\n")}`;

@@ -18,6 +18,9 @@ const pages: [RegExp, string][] = [
   [/^\/v4\/monitor\/alert-channels\/.*/, "alerts/channels"],
   [/^\/v4\/monitor\/.*\/alert-definitions\/.*/, "alerts"],
   [/^\/v4\/support\/tickets\/.*/, "issues"],
+  [/^\/v4\/profile\/tokens\/.*/, "account/tokens"],
+  [/^\/v4\/account\/oauth-clients\/.*/, "account/clients"],
+  [/^\/v4\/account\/users\/.*/, "account"],
 ];
 
 function linkOf(e: EventView): string | undefined {

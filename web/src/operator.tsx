@@ -1,9 +1,9 @@
 // Operators: all accounts, regions and servers, what is missing, and what people are told.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { ReportView, TenantView } from "./api";
 import { call, whole } from "./call";
 import { plain } from "./format";
-import { useReader } from "./live";
+import { useReader, type List } from "./live";
 import { T } from "./text";
 import { Alert, Button, Card, Code, Facts, FormDialog, Items, Loaded, Page, Problems, Status, Sure, Table, Tabs, Text, Tick, Time, useAction } from "./ui";
 import { profile } from "./who";
@@ -27,15 +27,11 @@ const ofQuota = (a: TenantView, q: (typeof quotas)[number]) => {
   return most === null ? `${a.used[q]}` : T.operator.of(a.used[q], most);
 };
 
+const accounts: readonly List[] = ["accounts"];
+
 function Accounts() {
-  const read = useReader("operator/accounts", (background) => whole((page) => call("GET /v4/operator/accounts", { query: { page, page_size: 500 }, background })));
+  const read = useReader("operator/accounts", (background) => whole((page) => call("GET /v4/operator/accounts", { query: { page, page_size: 500 }, background })), 0, accounts);
   const done = () => read.read();
-  const ending = read.data?.some((a) => a.status === "deleting") ?? false;
-  useEffect(() => {
-    if (!ending) return;
-    const timer = setTimeout(done, 2000); // no event tells that an account has gone
-    return () => clearTimeout(timer);
-  }, [read.data]);
   return (
     <Items
       title={T.operator.tab[""]}

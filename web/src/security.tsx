@@ -18,11 +18,12 @@ export function Yourself() {
 
 function Mail() {
   const now = profile.value?.email ?? "";
-  const [email, setEmail] = useState(now);
+  const [typed, setEmail] = useState<string>();
+  const email = typed ?? now;
   const doing = useAction();
   const submit = (e: Event) => {
     e.preventDefault();
-    void doing.run(() => call("PUT /v4/profile", { body: { email } }).then(readWho), T.settings.saved);
+    void doing.run(() => call("PUT /v4/profile", { body: { email } }).then(readWho).then(() => setEmail(undefined)), T.settings.saved);
   };
   return (
     <Card title={T.account.mail} wide>

@@ -110,6 +110,7 @@ export const T = {
     none: "Nothing has happened yet.", new: "New", mark: "Mark all as seen", marked: "Marked as seen.",
     kinds: {
       database: "Databases", managed_service: "Services", ticket: "Tickets", alert_definition: "Alert rules", alert_channel: "Alert channels", managed_contact: "Contacts", managed_status_page: "Status pages", managed_compute: "Machines", managed_credential: "Credentials",
+      user: "Users", token: "Tokens", oauth_client: "OAuth clients", account: "The account",
     },
   },
   actions: {
@@ -126,6 +127,8 @@ export const T = {
     managed_credential_create: "Add a credential", managed_credential_update: "Change a credential", managed_credential_delete: "Delete a credential", managed_credential_reveal: "Read a credential", managed_compute_create: "Register a machine", managed_compute_update: "Change a machine", managed_compute_delete: "Take a machine away",
     alert_definition_create: "Add an alert rule", alert_definition_update: "Change an alert rule", alert_definition_delete: "Delete an alert rule", alert_channel_create: "Add an alert channel", alert_channel_update: "Change an alert channel", alert_channel_delete: "Delete an alert channel",
     managed_status_page_create: "Publish a status page", managed_status_page_update: "Change a status page", managed_status_page_delete: "Take a status page away",
+    account_update: "Change the account", user_create: "Add a user", user_update: "Change a user", user_delete: "Delete a user", profile_update: "Change oneself", tfa_enabled: "Turn the second factor on", tfa_disabled: "Turn the second factor off",
+    token_create: "Make a token", token_update: "Rename a token", token_delete: "Delete a token", oauth_client_create: "Register an application", oauth_client_update: "Change an application", oauth_client_delete: "Delete an application", oauth_client_secret_reset: "New secret for an application",
   } as Record<string, string>,
   databases: {
     title: "Databases", create: "Create a database", filter: "Filter", keys: "Keys: / to filter, j and k to move, Enter to open.",
@@ -146,6 +149,8 @@ export const T = {
     summary: "Summary", price: "Price", free: "The operator has set none", priceText: (month: number, hour: number) => `${month} a month, ${hour} an hour`,
     create: "Create", begun: (label: string) => `${label} is being made.`,
     same: "The same by hand", line: "Command line",
+    unencrypted: "The provider has no argument for encrypted, and what it makes isn't. Make the database by the line above, and import it.",
+    unnoted: "The provider has no argument for notes on addresses, which are:",
   },
   database: {
     title: "Database", tabs: "Parts of the database",
@@ -164,6 +169,7 @@ export const T = {
     kind: { psql: "psql", mysql: "mysql", uri: "URI", env: "Environment", yaml: "YAML", go: "Go", rust: "Rust", node: "Node.js", python: "Python", java: "Java", php: "PHP", dotnet: ".NET", rails: "Rails" },
     show: "Show the password", hide: "Hide the password", ca: "Download the CA certificate",
     hint: (file: string) => `The line expects the certificate of the database's CA beside it, as ${file}.`,
+    noVariable: (client: string) => `No variable has ${client} check the server's certificate, which its command line does:`,
     notYet: "How to connect appears here as soon as the database is there.",
   },
   metrics: { span: "Time", all: "All metrics", none: "Nothing has been measured in this time.", node: (n: number, role: string) => `Node ${n} (${role.toLowerCase()})`, table: (label: string) => `${label} as a table`, time: "Time", csv: (label: string) => `${label} as CSV`, asCSV: "CSV", zoomIn: "Closer", zoomOut: "Whole time", earlier: "Earlier", later: "Later", shown: (from: string, to: string) => `${from} to ${to}`, drag: "Drag across a plot to look closer.",

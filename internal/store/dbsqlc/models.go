@@ -450,6 +450,8 @@ type Operation struct {
 	EntityType string
 	EntityID   int64
 	Changed    pgtype.Uint64
+	OwnerID    int64
+	EntityKey  string
 }
 
 type Operator struct {

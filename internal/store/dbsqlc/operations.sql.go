@@ -11,8 +11,8 @@ import (
 )
 
 const operationCreate = `-- name: OperationCreate :one
-INSERT INTO operations (account_id, cluster_id, entity_type, entity_id, label, engine, action, status, username, params, percent, message, created, started, finished, wake_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+INSERT INTO operations (account_id, cluster_id, entity_type, entity_id, entity_key, owner_id, label, engine, action, status, username, params, percent, message, created, started, finished, wake_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
 RETURNING id
 `
 
@@ -21,6 +21,8 @@ type OperationCreateParams struct {
 	ClusterID  int64
 	EntityType string
 	EntityID   int64
+	EntityKey  string
+	OwnerID    int64
 	Label      string
 	Engine     string
 	Action     string
@@ -41,6 +43,8 @@ func (q *Queries) OperationCreate(ctx context.Context, arg OperationCreateParams
 		arg.ClusterID,
 		arg.EntityType,
 		arg.EntityID,
+		arg.EntityKey,
+		arg.OwnerID,
 		arg.Label,
 		arg.Engine,
 		arg.Action,
@@ -120,7 +124,7 @@ func (q *Queries) OperationProgress(ctx context.Context, arg OperationProgressPa
 const operationRead = `-- name: OperationRead :execrows
 UPDATE operations o SET read = true
 WHERE o.account_id = $1 AND o.id = $2
-  AND ($3::bigint = 0 OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = o.cluster_id AND g.user_id = $3))
+  AND ($3::bigint = 0 OR o.owner_id = $3 OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = o.cluster_id AND g.user_id = $3))
 `
 
 type OperationReadParams struct {
@@ -140,7 +144,7 @@ func (q *Queries) OperationRead(ctx context.Context, arg OperationReadParams) (i
 const operationSeen = `-- name: OperationSeen :exec
 UPDATE operations o SET seen = true
 WHERE o.account_id = $1 AND o.id <= $2 AND NOT o.seen
-  AND ($3::bigint = 0 OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = o.cluster_id AND g.user_id = $3))
+  AND ($3::bigint = 0 OR o.owner_id = $3 OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = o.cluster_id AND g.user_id = $3))
 `
 
 type OperationSeenParams struct {

@@ -1,6 +1,6 @@
 -- name: OperationCreate :one
-INSERT INTO operations (account_id, cluster_id, entity_type, entity_id, label, engine, action, status, username, params, percent, message, created, started, finished, wake_at)
-VALUES (@account_id, @cluster_id, @entity_type, @entity_id, @label, @engine, @action, @status, @username, @params, @percent, @message, @created, @started, @finished, @wake_at)
+INSERT INTO operations (account_id, cluster_id, entity_type, entity_id, entity_key, owner_id, label, engine, action, status, username, params, percent, message, created, started, finished, wake_at)
+VALUES (@account_id, @cluster_id, @entity_type, @entity_id, @entity_key, @owner_id, @label, @engine, @action, @status, @username, @params, @percent, @message, @created, @started, @finished, @wake_at)
 RETURNING id;
 
 -- An operation that has a companion carries it along. Nobody is woken for that one.
@@ -34,12 +34,12 @@ UPDATE operations SET wake_at = @now::timestamptz WHERE finished IS NULL AND wak
 -- name: OperationSeen :exec
 UPDATE operations o SET seen = true
 WHERE o.account_id = @account_id AND o.id <= @id AND NOT o.seen
-  AND (@user_id::bigint = 0 OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = o.cluster_id AND g.user_id = @user_id));
+  AND (@user_id::bigint = 0 OR o.owner_id = @user_id OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = o.cluster_id AND g.user_id = @user_id));
 
 -- name: OperationRead :execrows
 UPDATE operations o SET read = true
 WHERE o.account_id = @account_id AND o.id = @id
-  AND (@user_id::bigint = 0 OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = o.cluster_id AND g.user_id = @user_id));
+  AND (@user_id::bigint = 0 OR o.owner_id = @user_id OR EXISTS (SELECT 1 FROM grants g WHERE g.cluster_id = o.cluster_id AND g.user_id = @user_id));
 
 -- name: OperationParams :exec
 UPDATE operations SET params = @params WHERE id = @id AND finished IS NULL;
