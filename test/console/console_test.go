@@ -471,7 +471,7 @@ func readOnly(t *testing.T, w *world) {
 
 // harmless are buttons that change nothing, by their texts.
 var harmless = map[string]bool{
-	"Show the password": true, "Hide the password": true, "Download the CA certificate": true, "Earlier": true, "Later": true, "Closer": true, "Whole time": true, "CSV": true, "Read again": true, "Older lines": true, "Earlier ones": true, "Try again": true,
+	"Show the password": true, "Hide the password": true, "Download the CA certificate": true, "Earlier": true, "Later": true, "Closer": true, "Whole time": true, "CSV": true, "Read again": true, "Older lines": true, "Earlier ones": true, "Try again": true, "Show all": true,
 }
 
 // stale makes the session's password old: secrets ask for it again.
@@ -542,6 +542,15 @@ func axe(t *testing.T) step {
 // axeRun has axe-core look at the page, and keeps what is serious. What depends on neither theme nor width is looked at once; colors in each.
 const axeRun = `axe.run(document, Object.assign({resultTypes: ["violations"]}, %s ? {} : {runOnly: {type: "rule", values: ["color-contrast", "link-in-text-block"]}})).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => ({Impact: v.impact, ID: v.id, Nodes: v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary)})))`
 
+// tallestScreen is how tall a screen may be on a phone before somebody asks for more: ten of it.
+const tallestScreen = 9_000
+
+// sticksOut is what reaches beyond the inner edge of its card or dialog, and can't be scrolled to.
+const sticksOut = `[...document.querySelectorAll("main .card, dialog")].flatMap(card => {
+	const edge = card.getBoundingClientRect().right - parseFloat(getComputedStyle(card).paddingRight) + 1;
+	return [...card.querySelectorAll("*")].filter(e => e.closest(".card, dialog") === card && e.getBoundingClientRect().right > edge && e.checkVisibility() && !e.closest(".scroll, .code pre, .plot, .unseen, svg")).map(e => e.outerHTML.slice(0, 200));
+})`
+
 // examine has axe-core look at the page in a window, which must be wide enough for it.
 func (w *world) examine(t *testing.T, where string, at window) {
 	t.Helper()
@@ -555,6 +564,12 @@ func (w *world) examine(t *testing.T, where string, at window) {
 	}
 	if over := value[int](t, w.browser, `Math.max(document.documentElement.scrollWidth - innerWidth, (document.querySelector("dialog")?.scrollWidth ?? 0) - (document.querySelector("dialog")?.clientWidth ?? 0))`); over > 0 {
 		t.Errorf("%s, %d px: %d pixels too wide", where, at.width, over)
+	}
+	if out := value[[]string](t, w.browser, sticksOut); len(out) > 0 {
+		t.Errorf("%s, %d px: beyond the edge of what it is in: %q", where, at.width, out)
+	}
+	if tall := value[int](t, w.browser, `document.documentElement.scrollHeight`); at.width < 1000 && tall > tallestScreen {
+		t.Errorf("%s, %d px wide, is %d tall", where, at.width, tall)
 	}
 }
 

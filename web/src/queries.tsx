@@ -366,7 +366,6 @@ function Logs({ db, path }: Props) {
           <>
             <Table
               tight
-              few={10}
               label={T.logs.title}
               rows={lines}
               id={(r) => r.n}

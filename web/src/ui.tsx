@@ -252,12 +252,12 @@ interface TableProps<R> {
   empty?: ComponentChildren;
   // tight has few words for a row in narrow windows, where a row is a block.
   tight?: boolean;
-  // few is how many rows narrow windows have at first; without it, all.
+  // few is how many rows narrow windows have at first.
   few?: number;
 }
 
 // Table is a list.
-export function Table<R>({ label, rows, columns, id, empty, tight, few = rows.length }: TableProps<R>) {
+export function Table<R>({ label, rows, columns, id, empty, tight, few = 10 }: TableProps<R>) {
   const [order, setOrder] = useState<{ at: number; down: boolean }>();
   const [whole, setWhole] = useState(false);
   if (rows.length === 0 && empty) return <div class="empty">{empty}</div>;
