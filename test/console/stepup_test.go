@@ -10,7 +10,8 @@ import (
 	"github.com/pquerna/otp/totp"
 )
 
-// stepUp has the password grow old before what destroys, makes a secret or changes how one logs in: nothing of it is done without it, and all of it with.
+// stepUp has the password grow old before what destroys, makes a secret or changes how one logs in: without it nothing of that is done, and with it
+// all.
 func stepUp(t *testing.T, w *world) {
 	conn, err := pgx.Connect(t.Context(), w.server.StoreURL())
 	if err != nil {
