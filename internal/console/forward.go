@@ -174,9 +174,11 @@ var guarded = regexp.MustCompile(`^(` + strings.Join([]string{
 	`POST /v4/databases/[a-z]+/instances/[0-9]+/users(/.*)?`,
 	`PUT /v4/databases/[a-z]+/instances/[0-9]+/users/.*`,
 	`POST /v4/profile/(tokens|tfa-enable|tfa-enable-confirm|tfa-disable)`,
-	`POST /v4/account/oauth-clients(/[0-9a-f]+/reset[-_]secret)?`,
+	`(POST|PUT) /v4/account/oauth-clients(/.*)?`,
 	`(POST|PUT) /v4/account/users(/.*)?`,
 	`(POST|PUT) /v4/monitor/alert-channels(/[0-9]+)?`,
+	`POST /v4/monitor/services/[^/]+/token`,
+	`POST /v4/managed/credentials/[0-9]+/revoke`,
 	`(POST|PUT) /v4/operator/accounts(/.*)?`,
 	`DELETE /v4/.*`,
 }, "|") + `)$`)

@@ -52,6 +52,7 @@ func TestConsole(t *testing.T) {
 	}
 	parts := []part{
 		{"the first log-in", firstLogin},
+		{"empty lists say what they are for", empty},
 		{"create, copy the line, run it", createAndConnect},
 		{"what others do shows at once", live},
 		{"the server is killed and comes back", killed},
@@ -99,6 +100,7 @@ func TestConsole(t *testing.T) {
 		{"no secret is in an address", addresses},
 		{"only the public API is asked", publicOnly},
 		{"secrets ask for the password again", stale},
+		{"the password before what destroys, and before a second factor", stepUp},
 		{"the other family's pages", besides},
 		{"log-out ends the cookie", logout},
 		{"who may only see is offered nothing else", readOnly},
@@ -167,9 +169,9 @@ func (w *world) cookie(t *testing.T) string {
 
 func createAndConnect(t *testing.T, w *world) {
 	w.do(t, w.visit("/console/databases"), see("You have no database yet."), press("Create a database"),
-		fill("Label", "x"), press("Create"), see("Length must be 3-32"), see("nobody can connect"))
-	if !value[bool](t, w.browser, control("Label")+`.getAttribute("aria-invalid") === "true"`) {
-		t.Error("the fault isn't beside its field")
+		fill("Label", "x"), press("Create"), beside("Label", "Length must be 3-32"), see("nobody can connect"))
+	if n := value[int](t, w.browser, `document.querySelectorAll(".problem, [aria-invalid]").length`); n != 2 {
+		t.Errorf("%d things are said to be wrong where the label is", n)
 	}
 	w.do(t, choose("Engine", "postgresql/15"), fill("Label", "shop"), press("Add my address (127.0.0.1)"), until(control("Addresses that may connect")+`.value === "127.0.0.1/32"`))
 	w.shoot(t, "create")
@@ -317,12 +319,12 @@ func (w *world) write(t *testing.T, id string) {
 }
 
 func managed(t *testing.T, w *world) {
-	w.do(t, w.visit("/console/services"), press("Watch a service"), fill("Address", "nonsense"), press("Save"), until(`document.querySelectorAll(".problem").length >= 2`),
+	w.do(t, w.visit("/console/services"), press("Watch a service"), fill("Address", "nonsense"), press("Save"), beside("Label", ""), beside("Address", ""),
 		fill("Label", "front"), choose("Kind", "tcp"), fill("Address", "127.0.0.1:1"), choose("Region", "local"), fill("Seconds between checks", "10"), press("Save"), see("The service is watched."), press("Stop checking"), press("Check again"), see("Stop checking"),
 		fill("Notes", "Behind the balancer"), press("Save"), see("Saved."), see("Behind the balancer"))
 	w.do(t, w.visit("/console/services/add"), fill("Label", "brief"), choose("Kind", "tcp"), fill("Address", "127.0.0.1:2"), choose("Region", "local"), press("Save"), see("Stop checking"), press("Delete"), fill("Type brief to go on", "brief"), press("Delete"),
 		until(`location.pathname === "/console/services"`), until(`!document.querySelector("table")?.innerText.includes("brief")`))
-	w.do(t, w.visit("/console/contacts"), press("Add a contact"), fill("Name", "Ann"), fill("E-mail", "nobody"), press("Save"), until(`document.querySelector("dialog .problem")`),
+	w.do(t, w.visit("/console/contacts"), press("Add a contact"), fill("Name", "Ann"), fill("E-mail", "nobody"), press("Save"), beside("E-mail", ""),
 		fill("E-mail", "ann@example.org"), press("Save"), see("ann@example.org"), press("Change Ann"), fill("Group", "night"), press("Save"), see("night"),
 		press("Delete Ann"), fill("Type Ann to go on", "Ann"), press("Delete"), until(`!document.body.innerText.includes("ann@example.org")`))
 	// Nothing listens there: the first checks open an issue.
@@ -377,7 +379,7 @@ func mended(t *testing.T, w *world) {
 func people(t *testing.T, w *world) {
 	w.do(t, w.visit("/console/account"), press("Add a user"), fill("User name", "bob"), fill("E-mail", "bob@example.org"), press("Add a user"), see("bob@example.org"),
 		press("Grants of bob"), choose("again", "read_only"), press("Save"), see("Saved."),
-		press("Add a user"), fill("User name", "eve"), fill("E-mail", "eve@example.org"), press("Add a user"), press("Change eve"), fill("E-mail", "nobody"), press("Save"), until(`document.querySelector("dialog .problem")`), fill("E-mail", "eve@example.net"), tick("May do only what is granted"), press("Save"), until(row("Users", "eve@example.net")+`?.innerText.includes("All")`),
+		press("Add a user"), fill("User name", "eve"), fill("E-mail", "eve@example.org"), press("Add a user"), press("Change eve"), fill("E-mail", "nobody"), press("Save"), beside("E-mail", ""), fill("E-mail", "eve@example.net"), tick("May do only what is granted"), press("Save"), until(row("Users", "eve@example.net")+`?.innerText.includes("All")`),
 		press("Delete eve"), fill("Type eve to go on", "eve"), press("Delete"), until(`!document.body.innerText.includes("eve@example.net")`))
 	browsers(t, w)
 	w.do(t, w.visit("/console/account/tokens"), press("Make a token"), fill("Label", "robot"), press("Make a token"), see("This is the token."))
@@ -469,7 +471,7 @@ func readOnly(t *testing.T, w *world) {
 
 // harmless are buttons that change nothing, by their texts.
 var harmless = map[string]bool{
-	"Show the password": true, "Hide the password": true, "Download the CA certificate": true, "Earlier": true, "Later": true, "Closer": true, "Whole time": true, "CSV": true, "Read again": true, "Older lines": true, "Earlier ones": true, "Try again": true,
+	"Show the password": true, "Hide the password": true, "Download the CA certificate": true, "Earlier": true, "Later": true, "Closer": true, "Whole time": true, "CSV": true, "Read again": true, "Older lines": true, "Earlier ones": true, "Try again": true, "Show all": true,
 }
 
 // stale makes the session's password old: secrets ask for it again.
@@ -501,7 +503,7 @@ func settings(t *testing.T, w *world) {
 	w.do(t, until(`fetch("/console/v4/databases/postgresql/instances/1").then(r => r.json()).then(d => window.seen = d) && window.seen?.engine_config?.pg?.deadlock_timeout === 2000 && window.seen.status === "active"`))
 	w.shoot(t, "settings")
 	w.do(t, w.visit("/console/databases/postgresql/1/access"), fill("Addresses that may connect", "127.0.0.1/32 # this machine"), see("127.0.0.1/32: this machine"), press("Save"), see("The allow list is saved."), until(control("Addresses that may connect")+`.value === "127.0.0.1/32 # this machine"`),
-		fill("Addresses that may connect", "127.0.0.1/32\rnonsense"), press("Save"), until(`document.querySelector(".problem")`), press("Cancel"),
+		fill("Addresses that may connect", "127.0.0.1/32\rnonsense"), press("Save"), beside("Addresses that may connect", "nonsense"), press("Cancel"),
 		w.visit("/console/databases/postgresql/1/settings"), press("Delete the database"), until(`document.querySelector("dialog .danger").disabled`), press("Cancel"), until(`!document.querySelector("dialog")`))
 	w.do(t, w.visit("/console/databases/postgresql/1/metrics"), until(`document.querySelector(".plot canvas")`))
 	w.shoot(t, "metrics")
@@ -540,6 +542,15 @@ func axe(t *testing.T) step {
 // axeRun has axe-core look at the page, and keeps what is serious. What depends on neither theme nor width is looked at once; colors in each.
 const axeRun = `axe.run(document, Object.assign({resultTypes: ["violations"]}, %s ? {} : {runOnly: {type: "rule", values: ["color-contrast", "link-in-text-block"]}})).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => ({Impact: v.impact, ID: v.id, Nodes: v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary)})))`
 
+// tallestScreen is how tall a screen may be on a phone before somebody asks for more: ten of it.
+const tallestScreen = 9_000
+
+// sticksOut is what reaches beyond the inner edge of its card or dialog, and can't be scrolled to.
+const sticksOut = `[...document.querySelectorAll("main .card, dialog")].flatMap(card => {
+	const edge = card.getBoundingClientRect().right - parseFloat(getComputedStyle(card).paddingRight) + 1;
+	return [...card.querySelectorAll("*")].filter(e => e.closest(".card, dialog") === card && e.getBoundingClientRect().right > edge && e.checkVisibility() && !e.closest(".scroll, .code pre, .plot, .unseen, svg")).map(e => e.outerHTML.slice(0, 200));
+})`
+
 // examine has axe-core look at the page in a window, which must be wide enough for it.
 func (w *world) examine(t *testing.T, where string, at window) {
 	t.Helper()
@@ -553,6 +564,12 @@ func (w *world) examine(t *testing.T, where string, at window) {
 	}
 	if over := value[int](t, w.browser, `Math.max(document.documentElement.scrollWidth - innerWidth, (document.querySelector("dialog")?.scrollWidth ?? 0) - (document.querySelector("dialog")?.clientWidth ?? 0))`); over > 0 {
 		t.Errorf("%s, %d px: %d pixels too wide", where, at.width, over)
+	}
+	if out := value[[]string](t, w.browser, sticksOut); len(out) > 0 {
+		t.Errorf("%s, %d px: beyond the edge of what it is in: %q", where, at.width, out)
+	}
+	if tall := value[int](t, w.browser, `document.documentElement.scrollHeight`); at.width < 1000 && tall > tallestScreen {
+		t.Errorf("%s, %d px wide, is %d tall", where, at.width, tall)
 	}
 }
 

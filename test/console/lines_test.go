@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -108,6 +109,12 @@ func (w *world) lines(t *testing.T, d harness.Database, to target) {
 		says["uri"] = func() told { return fromURI(t, texts["uri"]) }
 	}
 	connected["go"] = to.goProgram(t, d.Engine, texts["go"])
+	for kind, program := range map[string]func(*testing.T, string, string) string{"python": to.pythonProgram, "php": to.phpProgram, "java": to.javaProgram} {
+		if command := program(t, d.Engine, texts[kind]); command != "" {
+			connected[kind] = command
+		}
+	}
+	t.Logf("carried out with a driver: %q", slices.Sorted(maps.Keys(connected)))
 	for kind, command := range connected {
 		if out, err := to.runs(t, "sh", "-c", command); err != nil || out != "42" {
 			t.Errorf("the line for %s answered %q, %v: %s", kind, out, err, texts[kind])
@@ -156,6 +163,45 @@ func (to target) goProgram(t *testing.T, engine, line string) string {
 		t.Errorf("the line for Go: %v\n%s\n%s", err, out, line)
 	}
 	return program
+}
+
+// pythonProgram, phpProgram and javaProgram are programs of lines with the drivers that scripts/setup --build installs; "" where there is none: Debian has
+// none for MySQL that Python's line is for, and of MariaDB's for Java one that is older than the line.
+func (to target) pythonProgram(t *testing.T, engine, line string) string {
+	t.Helper()
+	const python = "/usr/bin/python3" // Debian's, whatever else is in the PATH
+	if engine != "postgresql" || exec.CommandContext(t.Context(), python, "-c", "import psycopg").Run() != nil {
+		return ""
+	}
+	return python + " " + to.write(t, "connects.py", line+"\nprint(connection.execute('SELECT 6 * 7').fetchone()[0])\n")
+}
+
+func (to target) phpProgram(t *testing.T, engine, line string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "php", "-m").Output()
+	if driver := map[string]string{"postgresql": "pdo_pgsql", "mysql": "pdo_mysql"}[engine]; err != nil || !slices.Contains(strings.Fields(string(out)), driver) {
+		return ""
+	}
+	return "php " + to.write(t, "connects.php", "<?php\n"+line+"\necho $db->query('SELECT 6 * 7')->fetchColumn();\n")
+}
+
+func (to target) javaProgram(t *testing.T, engine, line string) string {
+	t.Helper()
+	const driver = "/usr/share/java/postgresql.jar"
+	if _, err := os.Stat(driver); err != nil || engine != "postgresql" {
+		return ""
+	}
+	if _, err := exec.LookPath("javac"); err != nil { // which a JDK has
+		return ""
+	}
+	return "java -XX:TieredStopAtLevel=1 -cp " + driver + " " + to.write(t, "Connects.java", `public class Connects {
+  public static void main(String[] args) throws Exception {
+`+line+`
+    var found = connection.createStatement().executeQuery("SELECT 6 * 7");
+    found.next();
+    System.out.println(found.getInt(1));
+  }
+}`)
 }
 
 func fromYAML(t *testing.T, text string) told {

@@ -1,18 +1,54 @@
 package console
 
 import (
+	"database/sql"
 	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
 )
 
-// tallest is how tall the page of queries and logs may be in a window of 360 pixels, where each row is a block, and tallestLog a page of the log on it.
-const (
-	tallest    = 12_000
-	tallestLog = 8_000
-)
+// tallest is how tall the page of queries and logs may be in a window of 360 pixels, where each row is a block, before somebody asks for more.
+const tallest = 6_500
+
+// seldom has more statements than a page shows take long, each of more letters than a phone has room for.
+func seldom(t *testing.T, db *sql.DB) {
+	t.Helper()
+	var all sync.WaitGroup
+	for n := range 26 {
+		all.Go(func() {
+			if _, err := db.ExecContext(t.Context(), "SELECT pg_sleep(0.25)"+strings.Repeat(", 1", 300+n)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// brief finds that a phone is shown the beginning of long lists and of long statements, and by keys alone all of them; a wide window has all rows at once.
+func brief(t *testing.T, w *world) {
+	t.Helper()
+	const top = `document.querySelector("[role=region][aria-label='What statements cost']")`
+	seen := func(n int) step {
+		return until(fmt.Sprintf(`[...%s.querySelectorAll("tbody tr")].filter(r => r.checkVisibility()).length === %d`, top, n))
+	}
+	const long = `[...` + top + `.querySelectorAll("tbody tr")].find(r => r.innerText.includes("pg_sleep")).querySelector("code")`
+	if letters := value[int](t, w.browser, long+`.innerText.length`); letters > 200 {
+		t.Errorf("a phone is shown %d letters of a statement", letters)
+	}
+	w.do(t, seen(5), tabTo(long+".querySelector('button')"), keys(kb.Enter), until(long+`.innerText.length > 600`), until("document.activeElement === "+long+".querySelector('button')"),
+		keys(kb.Enter), until(long+`.innerText.length <= 200`),
+		tabTo(named("Show all 25: What statements cost")), keys(kb.Enter), seen(25), until("document.activeElement === "+named("Show less: What statements cost")), keys(kb.Enter), seen(5))
+	for _, more := range []string{"Earlier ones", "Older lines"} {
+		if value[bool](t, w.browser, "!!"+named(more)) {
+			t.Errorf("%q stands below the beginning of a list", more)
+		}
+	}
+	w.do(t, look(1280, "light"), seen(25), until("!"+named("Show all 25: What statements cost")), until(named("Older lines")), look(360, "light"), seen(5))
+}
 
 // logPages has a database's log say more than fits a page, and reads it on a phone by keys alone: a page at first, and an older one for whoever asks,
 // with no line missing between the two, nor between them and what is written meanwhile.
@@ -28,20 +64,22 @@ func logPages(t *testing.T, w *world) {
 			}
 		}
 	}
+	seldom(t, db)
 	say(120)
 	// lines is how many there are of them, where the newest is the last that was said, and each other one that before.
 	const lines = `((rows) => rows.every((r, i) => r.innerText.includes("absent_" + String(%d - i).padStart(4, "0"))) && rows.length)([...document.querySelectorAll("[role=region][aria-label=Log] tbody tr")])`
 	shown := func(n int) step { return until(fmt.Sprintf(lines+" === %d", said, n)) }
 	w.do(t, look(360, "light"), w.visit("/console/databases/postgresql/1/queries"), until(row("Log", "absent_0120")), until(`!document.querySelector("main .wait")`))
+	w.do(t, until(row("Statements that took long", "pg_sleep")))
 	all := value[int](t, w.browser, `document.querySelectorAll("[role=region][aria-label=Log] tbody tr").length`)
 	tall := value[int](t, w.browser, `document.documentElement.scrollHeight`)
-	log := value[int](t, w.browser, `document.querySelector("[role=region][aria-label=Log]").offsetHeight`)
-	t.Logf("queries and logs are %d px tall, %d lines of the log %d", tall, all, log)
-	if all != 50 || tall > tallest || log > tallestLog {
-		t.Errorf("%d lines are %d pixels tall, the page %d", all, log, tall)
+	t.Logf("queries and logs are %d px tall: %v", tall, value[[]string](t, w.browser, `[...document.querySelectorAll("main [role=region]")].map(e => e.getAttribute("aria-label") + " " + e.offsetHeight)`))
+	if all != 50 || tall > tallest {
+		t.Errorf("with %d lines of the log the page is %d pixels tall", all, tall)
 	}
 	w.shoot(t, "log-narrow")
-	w.do(t, run(`[...document.querySelectorAll("input[name=text]")].at(-1).focus()`), keys("absent_"), keys(kb.Enter), shown(50), tabTo(named("Older lines")), until("!"+named("Older lines")+".disabled"), keys(kb.Enter), shown(100), until("document.activeElement === "+named("Older lines")))
+	brief(t, w)
+	w.do(t, run(`[...document.querySelectorAll("input[name=text]")].at(-1).focus()`), keys("absent_"), keys(kb.Enter), shown(50), tabTo(named("Show all 50: Log")), keys(kb.Enter), tabTo(named("Older lines")), until("!"+named("Older lines")+".disabled"), keys(kb.Enter), shown(100), until("document.activeElement === "+named("Older lines")))
 	say(3)
 	if status, body := w.server.Call("PUT", "/v4/databases/postgresql/instances/1", map[string]any{"label": "again"}, nil); status != http.StatusOK { // an event has pages read anew
 		t.Fatal(status, body)

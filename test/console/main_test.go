@@ -269,8 +269,8 @@ func script(text string) step {
 	}
 }
 
-// place is where a person looks: the dialog that is open, or the page.
-const place = `(document.querySelector("dialog[open]") ?? document)`
+// place is where a person looks: the dialog that is open, the last of several, or the page.
+const place = `([...document.querySelectorAll("dialog[open]")].at(-1) ?? document)`
 
 // press clicks the button or link with a text or label, once it is there.
 func press(text string) step {
@@ -307,6 +307,11 @@ func fill(label, text string) step {
 func choose(label, value string) step {
 	set := fmt.Sprintf(`(() => { const s = %s; s.value = %q; s.dispatchEvent(new Event("change", {bubbles: true})) })()`, control(label), value)
 	return both(until(fmt.Sprintf(`[...(%s?.options ?? [])].some(o => o.value === %q)`, control(label), value)), run(set))
+}
+
+// beside waits until what was wrong with a control stands with it, and is read out with it.
+func beside(label, text string) step {
+	return until(fmt.Sprintf(`(c => c?.getAttribute("aria-invalid") === "true" && c.getAttribute("aria-describedby").split(" ").map(id => document.getElementById(id)).some(p => p.matches(".problem") && p.checkVisibility() && p.innerText.includes(%q)))(%s)`, text, control(label)))
 }
 
 func keys(text string) step {

@@ -55,7 +55,7 @@ func row(table, text string) string {
 // pooled makes a pool, connects to it by the line of the page, changes it and takes it away.
 func pooled(t *testing.T, w *world) {
 	const access = "/console/databases/postgresql/1/access"
-	w.do(t, w.visit(access), see("There is none. In a pool"), press("Add a connection pool"), fill("Label", "bad label"), fill("Connections", "0"), press("Save"), until(`document.querySelectorAll("dialog .problem").length >= 2`),
+	w.do(t, w.visit(access), see("There is none. In a pool"), press("Add a connection pool"), fill("Label", "bad label"), fill("Connections", "0"), press("Save"), beside("Label", ""), beside("Connections", ""),
 		fill("Label", "app"), fill("Connections", "5"), press("Save"), until(`!document.querySelector("dialog")`), until(row("Connection pools", "app")), see("Pools are at 127.0.0.1"))
 	w.server.AwaitStatus(harness.Database{ID: 1, Engine: "postgresql"}, "active")
 	w.shoot(t, "pools")
@@ -73,7 +73,7 @@ func pooled(t *testing.T, w *world) {
 // statements sets from when on a statement is slow, finds one that was, and asks for plans.
 func statements(t *testing.T, w *world) {
 	const queries = "/console/databases/postgresql/1/queries"
-	w.do(t, w.visit(queries), see("Statements that take long aren't logged"), fill("Log from so many milliseconds on", "-5"), press("Save"), until(`document.querySelector(".problem")`),
+	w.do(t, w.visit(queries), see("Statements that take long aren't logged"), fill("Log from so many milliseconds on", "-5"), press("Save"), beside("Log from so many milliseconds on", ""),
 		fill("Log from so many milliseconds on", "200"), press("Save"), see("It begins."))
 	d := w.server.AwaitStatus(harness.Database{ID: 1, Engine: "postgresql"}, "active")
 	db := w.server.MustConnect(d, w.server.Credentials(d))
@@ -137,7 +137,7 @@ func newReceiver(t *testing.T) *receiver {
 // alerts makes a channel that is told, and a rule that names it and holds at once.
 func alerts(t *testing.T, w *world) {
 	to := newReceiver(t)
-	w.do(t, w.visit("/console/alerts/channels"), see("Contacts"), press("Add a channel"), fill("Label", "ops"), fill("URL", "nonsense"), press("Save"), until(`document.querySelector("dialog .problem")`),
+	w.do(t, w.visit("/console/alerts/channels"), see("Contacts"), press("Add a channel"), fill("Label", "ops"), fill("URL", "nonsense"), press("Save"), beside("URL", ""),
 		fill("URL", to.URL+"/in?key=hidden"), choose("Region", "local"), press("Save"), see("It is shown this one time."), until(row("Where alerts are told", "ops")))
 	first := strings.TrimSpace(value[string](t, w.browser, `document.querySelector(".alert.good .code pre").innerText`))
 	if len(first) < 32 || value[bool](t, w.browser, `document.body.innerText.includes("hidden")`) {

@@ -23,7 +23,7 @@ export function Databases() {
         e.preventDefault();
         search.current?.focus();
       } else if (e.key === "j" || e.key === "k") {
-        const links = [...(list.current?.querySelectorAll<HTMLAnchorElement>("tbody tr td:first-child a") ?? [])];
+        const links = [...(list.current?.querySelectorAll<HTMLAnchorElement>("tbody tr td:first-child a") ?? [])].filter((a) => a.checkVisibility());
         const at = links.indexOf(document.activeElement as HTMLAnchorElement);
         links[Math.max(0, Math.min(links.length - 1, at + (e.key === "j" ? 1 : -1)))]?.focus();
       }

@@ -7,7 +7,7 @@ import { offered, useLogical } from "./db";
 import { bytes, measured, plain, round } from "./format";
 import { useReader } from "./live";
 import { T } from "./text";
-import { Button, Card, Choice, Code, Dialog, Field, Loaded, Problems, Sure, Status, Table, Text, Time, useAction } from "./ui";
+import { Button, Card, Choice, Code, Dialog, Field, Loaded, Long, Problems, Sure, Status, Table, Text, Time, useAction } from "./ui";
 import { may } from "./who";
 
 export function Queries(props: Props) {
@@ -33,12 +33,14 @@ function Running({ db, path }: Props) {
             {r.sleeping && <p>{T.queries.sleeping}</p>}
             {r.idle > 0 && <p class="hint">{T.queries.idle(r.idle)}</p>}
             <Table
+              tight
+              few={5}
               label={T.queries.running}
               rows={r.data}
               id={(s) => s.id}
               empty={<p>{T.queries.none}</p>}
               columns={[
-                { head: T.queries.statement, cell: (s) => <code>{plain(s.query)}</code> },
+                { head: T.queries.statement, cell: (s) => <Long key={s.query} text={s.query} /> },
                 { head: T.queries.state, cell: (s) => plain(s.state) + (s.wait ? ` (${plain(s.wait)})` : "") },
                 { head: T.queries.age, by: (s) => s.age, number: true, cell: (s) => measured(s.age, "second") },
                 { head: T.queries.user, cell: (s) => plain(s.user) },
@@ -96,12 +98,14 @@ function Statements(props: Props) {
             <p>{plain(s.missing)}</p>
           ) : (
             <Table
+              tight
+              few={5}
               label={T.queries.top}
               rows={s.data}
               id={(r) => r.query_id + (r.database ?? "") + (r.user ?? "")}
               empty={<p>{T.queries.noStatements}</p>}
               columns={[
-                { head: T.queries.statement, cell: (r) => <code>{plain(r.query)}</code> },
+                { head: T.queries.statement, cell: (r) => <Long key={r.query} text={r.query} /> },
                 { head: T.queries.share, number: true, cell: (r) => measured(100 * r.share, "percent") },
                 { head: T.queries.total, number: true, cell: (r) => measured(r.total_time, "second") },
                 { head: T.queries.calls, number: true, cell: (r) => round(r.calls) },
@@ -244,6 +248,8 @@ function Slow(props: Props) {
                   {(p) => <input {...p} type="search" value={text} maxLength={200} onChange={(e) => setText(e.currentTarget.value)} />}
                 </Field>
                 <Table
+                  tight
+                  few={5}
                   label={T.slow.title}
                   rows={lines}
                   id={(r) => r.n}
@@ -251,14 +257,18 @@ function Slow(props: Props) {
                   columns={[
                     { head: T.metrics.time, cell: (r) => <Time at={r.time} /> },
                     { head: T.slow.took, number: true, by: (r) => r.duration, cell: (r) => round(1000 * r.duration) + " ms" },
-                    { head: T.queries.statement, cell: (r) => <code>{plain(r.query)}</code> },
+                    { head: T.queries.statement, cell: (r) => <Long key={r.query} text={r.query} /> },
                     { head: T.queries.user, cell: (r) => plain(r.user) },
                     { head: T.pools.database, cell: (r) => plain(r.database ?? T.none) },
                     { head: T.database.node, cell: (r) => String(r.node) },
                   ]}
                 />
                 <Problems failure={doing.failure} />
-                {next && <Button onClick={() => void older()}>{T.slow.older}</Button>}
+                {next && (
+                  <p class="older">
+                    <Button onClick={() => void older()}>{T.slow.older}</Button>
+                  </p>
+                )}
               </>
             )}
           </>
@@ -300,6 +310,8 @@ function Tables({ db, path }: Props) {
       <Loaded of={read}>
         {(l) => (
           <Table
+            tight
+            few={5}
             label={T.tables.title}
             rows={l.data.map((r, n) => ({ ...r, n }))}
             id={(r) => r.n}
@@ -362,14 +374,14 @@ function Logs({ db, path }: Props) {
                 { head: T.metrics.time, cell: (r) => <Time at={r.time} /> },
                 { head: T.database.node, cell: (r) => String(r.node) },
                 { head: T.logs.severity, cell: (r) => <Status of={r.severity} /> },
-                { head: T.logs.message, cell: (r) => <code>{plain(r.message)}</code> },
+                { head: T.logs.message, cell: (r) => <Long key={r.message} text={r.message} /> },
               ]}
             />
             <Problems failure={doing.failure} />
             {next && !follow && (
-              <Button onClick={() => void older()}>
-                {T.logs.older}
-              </Button>
+              <p class="older">
+                <Button onClick={() => void older()}>{T.logs.older}</Button>
+              </p>
             )}
           </>
         )}

@@ -8,6 +8,8 @@ export const T = {
   close: "Close",
   delete: "Delete",
   again: "Try again",
+  more: "Show all", less: "Show less",
+  all: (n: number) => `Show all ${n}`, allOf: (n: number, label: string) => `Show all ${n}: ${label}`, lessOf: (label: string) => `Show less: ${label}`,
   act: "Actions",
   newer: "Newer",
   older: "Older",
@@ -239,7 +241,7 @@ export const T = {
   },
   tables: { title: "The largest tables", table: "Table", size: "Size", none: "None has been measured yet." },
   services: {
-    title: "Services", one: "Service", add: "Watch a service", what: "What is watched", none: "No service is watched yet.", since: "Since", address: "Address", certificate: "Certificate ends",
+    title: "Services", one: "Service", add: "Watch a service", what: "What is watched", none: "No service is watched yet. A web page or a TCP port is asked again and again, and contacts are told when it doesn't answer.", since: "Since", address: "Address", certificate: "Certificate ends",
     uptime: "Uptime and response times", checkNow: "Check now", checking: "It is checked within seconds.", checks: "Last checks", change: "Change", interval: "Checked each", usual: "as the operator has set", notes: "Notes", enable: "Check again", disable: "Stop checking",
     deleteTitle: "Delete the service", deleteText: "It is no longer watched, and its history goes.", day: "24 hours", week: "7 days", month: "30 days", up: "Uptime", failures: "Failed / all", mean: "Mean response", longest: "Longest",
     table: "The checks as a table", noChecks: "It hasn't been checked yet.", result: "Result", response: "Response time", type: "Kind", url: "Web page (http, https)", tcp: "TCP port",
@@ -247,7 +249,7 @@ export const T = {
     body: "Text that the page must have", bodyHint: "Empty: any.", group: "Group of contacts", groupHint: "Who is told; empty: all contacts.", added: "The service is watched.",
   },
   issues: {
-    title: "Issues", one: "Issue", none: "There has been no issue.", what: "What", opened: "Opened", closed: "Closed", course: "What happened", reply: "Write something", send: "Send", sent: "Sent.", service: (id: number) => `Service ${id}`,
+    title: "Issues", one: "Issue", none: "There has been no issue. One opens by itself when a service that is watched doesn't answer, or an alert rule finds something, and closes when that is over.", what: "What", opened: "Opened", closed: "Closed", course: "What happened", reply: "Write something", send: "Send", sent: "Sent.", service: (id: number) => `Service ${id}`,
     showAll: "Show it to everybody on status pages", public: "public", publish: "Publish", publishOf: (id: number) => `Publish entry ${id}`, withdraw: "Withdraw", withdrawOf: (id: number) => `Withdraw entry ${id}`,
   },
   pages: {
@@ -310,7 +312,7 @@ export const T = {
   },
   regions: { offers: "Offers", plans: "Plans with room" },
   contacts: {
-    title: "Contacts", all: "Who is told of issues", add: "Add a contact", none: "Nobody is told yet.", name: "Name", email: "E-mail", group: "Group", phone: "Phone", groupHint: "Services name the group that is told; empty: told of everything.",
+    title: "Contacts", all: "Who is told of issues", add: "Add a contact", none: "Nobody is told yet. Contacts get a mail when an issue opens and when it closes.", name: "Name", email: "E-mail", group: "Group", phone: "Phone", groupHint: "Services name the group that is told; empty: told of everything.",
     change: "Change", changeOf: (name: string) => `Change ${name}`, deleteOf: (name: string) => `Delete ${name}`, deleteTitle: "Delete the contact", deleteText: "The contact isn't told of anything any more.",
   },
   account: {

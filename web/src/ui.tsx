@@ -220,14 +220,20 @@ export interface Column<R> {
 }
 
 // Row is drawn again only for another row or other columns: long lists have theirs once for all.
-class Row extends Component<{ row: unknown; columns: Column<unknown>[] }> {
-  override shouldComponentUpdate(next: { row: unknown; columns: Column<unknown>[] }) {
-    return next.row !== this.props.row || next.columns !== this.props.columns;
+interface RowProps {
+  row: unknown;
+  columns: Column<unknown>[];
+  rest?: boolean;
+}
+
+class Row extends Component<RowProps> {
+  override shouldComponentUpdate(next: RowProps) {
+    return next.row !== this.props.row || next.columns !== this.props.columns || next.rest !== this.props.rest;
   }
 
   override render() {
     return (
-      <tr>
+      <tr class={this.props.rest ? "rest" : undefined}>
         {this.props.columns.map((c) => (
           <td key={c.head} class={c.number ? "number" : undefined} data-head={c.head}>
             {c.cell(this.props.row)}
@@ -238,9 +244,22 @@ class Row extends Component<{ row: unknown; columns: Column<unknown>[] }> {
   }
 }
 
-// Table is a list. One that is tight has rows of few words in narrow windows, where a row is a block.
-export function Table<R>({ label, rows, columns, id, empty, tight }: { label: string; rows: R[]; columns: Column<R>[]; id: (row: R) => string | number; empty?: ComponentChildren; tight?: boolean }) {
+interface TableProps<R> {
+  label: string;
+  rows: R[];
+  columns: Column<R>[];
+  id: (row: R) => string | number;
+  empty?: ComponentChildren;
+  // tight has few words for a row in narrow windows, where a row is a block.
+  tight?: boolean;
+  // few is how many rows narrow windows have at first.
+  few?: number;
+}
+
+// Table is a list.
+export function Table<R>({ label, rows, columns, id, empty, tight, few = 10 }: TableProps<R>) {
   const [order, setOrder] = useState<{ at: number; down: boolean }>();
+  const [whole, setWhole] = useState(false);
   if (rows.length === 0 && empty) return <div class="empty">{empty}</div>;
   const by = order && columns[order.at]?.by;
   const shown = by
@@ -250,34 +269,61 @@ export function Table<R>({ label, rows, columns, id, empty, tight }: { label: st
       })
     : rows;
   return (
-    <div class={tight ? "scroll tight" : "scroll"} role="region" aria-label={label} tabIndex={0}>
-      <table>
-        <caption>{label}</caption>
-        <thead>
-          <tr>
-            {columns.map((c, i) => (
-              <th key={c.head} scope="col" class={[c.number ? "number" : "", c.by ? "" : "fixed"].join(" ").trim() || undefined} aria-sort={order?.at === i ? (order.down ? "descending" : "ascending") : undefined}>
-                {c.by ? (
-                  <button type="button" class="sort" onClick={() => setOrder({ at: i, down: order?.at === i && !order.down })}>
-                    {c.head}
-                    <span aria-hidden="true">{order?.at === i ? (order.down ? " ↓" : " ↑") : ""}</span>
-                  </button>
-                ) : (
-                  c.head
-                )}
-              </th>
+    <>
+      <div class={tight ? "scroll tight" : "scroll"} role="region" aria-label={label} tabIndex={0}>
+        <table>
+          <caption>{label}</caption>
+          <thead>
+            <tr>
+              {columns.map((c, i) => (
+                <th key={c.head} scope="col" class={[c.number ? "number" : "", c.by ? "" : "fixed"].join(" ").trim() || undefined} aria-sort={order?.at === i ? (order.down ? "descending" : "ascending") : undefined}>
+                  {c.by ? (
+                    <button type="button" class="sort" onClick={() => setOrder({ at: i, down: order?.at === i && !order.down })}>
+                      {c.head}
+                      <span aria-hidden="true">{order?.at === i ? (order.down ? " ↓" : " ↑") : ""}</span>
+                    </button>
+                  ) : (
+                    c.head
+                  )}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((row, n) => (
+              <Row key={id(row)} row={row} columns={columns as Column<unknown>[]} rest={n >= few && !whole} />
             ))}
-          </tr>
-        </thead>
-        <tbody>
-          {shown.map((row) => (
-            <Row key={id(row)} row={row} columns={columns as Column<unknown>[]} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+          </tbody>
+        </table>
+      </div>
+      {rows.length > few && (
+        <p class={whole ? "narrow" : "narrow less"}>
+          <button type="button" aria-expanded={whole} aria-label={whole ? T.lessOf(label) : T.allOf(rows.length, label)} onClick={() => setWhole(!whole)}>
+            {whole ? T.less : T.all(rows.length)}
+          </button>
+        </p>
+      )}
+    </>
   );
 }
+
+// Long is a text of code of any length: of more than some lines the rest is shown when somebody asks.
+export function Long({ text }: { text: string }) {
+  const [whole, setWhole] = useState(false);
+  const letters = [...plain(text)];
+  if (letters.length <= longest) return <code>{plain(text)}</code>;
+  return (
+    <code>
+      {whole ? plain(text) : letters.slice(0, longest - 20).join("").trimEnd() + "…"}{" "}
+      <button type="button" aria-expanded={whole} onClick={() => setWhole(!whole)}>
+        {whole ? T.less : T.more}
+      </button>
+    </code>
+  );
+}
+
+// longest is how many letters of code are shown at once: some four lines of a phone.
+const longest = 160;
 
 // Dialog gives the focus back to where it was; once what had it is gone for good, to the page's heading.
 export function Dialog({ title, kind, close, gone, children }: { title: string; kind?: "drawer"; close: () => void; gone?: { current: boolean }; children: ComponentChildren }) {
