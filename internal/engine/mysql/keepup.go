@@ -226,6 +226,9 @@ func (f *keepingUp) open(ctx context.Context) error {
 	if err := f.writer.note(ctx); err != nil {
 		return err
 	}
+	if err := f.numbers(ctx); err != nil {
+		return err
+	}
 	for _, made := range f.state.opening {
 		if err := made.make(ctx, f.own); err != nil {
 			return openFailed(err)
