@@ -52,6 +52,7 @@ func serverParts() []part[*Server] {
 		{"a meter tells what is done", measured},
 		{"a meter tells a load by as much as it is", loadMeasured},
 		{"exporters' families, and tables whatever their names", shown},
+		{"tables that customers hold, and many of them, hide no others", heldTables},
 		{"a meter gives up on a server that hangs", frozen},
 		{"root password rotates", rotates},
 		{"root password resets beside logins", resetBesideLogins},

@@ -251,6 +251,61 @@ func shown(t *testing.T, s *Server) {
 	s.Exec(t, append(drops, "DROP TABLE big_one")...)
 }
 
+// heldTables has a customer keep tables to a session of theirs, more than could be waited for one after the other, and others beside them.
+func heldTables(t *testing.T, s *Server) {
+	const held, others = 12, 200
+	var names, drops []string
+	for i := range held + others {
+		name := fmt.Sprintf("beside_%d", i)
+		if i < held {
+			name = fmt.Sprintf("held_%d", i)
+			names = append(names, name)
+		}
+		s.tables(t, name)
+		drops = append(drops, "DROP TABLE "+name)
+	}
+	db := s.DB(t, s.Login())
+	holder, err := db.Conn(t.Context())
+	must(t, err, "connect")
+	hold, letGo := []string{"BEGIN", "LOCK TABLE " + strings.Join(names, ", ") + " IN ACCESS EXCLUSIVE MODE"}, "ROLLBACK"
+	if s.Node.Installation.Flavour != engine.FlavourPostgreSQL {
+		hold, letGo = []string{"LOCK TABLES " + strings.Join(names, " WRITE, ") + " WRITE"}, "UNLOCK TABLES"
+	}
+	for _, q := range hold {
+		_, err := holder.ExecContext(t.Context(), q)
+		must(t, err, q)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), meterDeadline)
+	defer cancel()
+	began := time.Now()
+	tables, err := s.Bench.Driver.Tables(ctx, s.Node, 2*(held+others))
+	must(t, err, "tables, some of which are held")
+	seen := map[string]bool{}
+	for _, one := range tables {
+		seen[one.Table] = true
+	}
+	for i := range others {
+		if name := fmt.Sprintf("beside_%d", held+i); !seen[name] {
+			t.Fatalf("%s isn't among %d tables", name, len(tables))
+		}
+	}
+	t.Logf("%d tables, %d of them held: %v", held+others, held, time.Since(began).Round(time.Millisecond))
+	m := openMeter(t, s)
+	m.read()
+	_, err = m.m.Families(ctx)
+	must(t, err, "families while tables are held")
+	_, err = holder.ExecContext(t.Context(), letGo)
+	must(t, err, letGo)
+	must(t, holder.Close(), "close")
+	s.Exec(t, drops...)
+}
+
+// tables makes a table with a row.
+func (s *Server) tables(t *testing.T, name string) {
+	t.Helper()
+	s.Exec(t, "CREATE TABLE "+name+" (v int PRIMARY KEY)", "INSERT INTO "+name+" VALUES (1)")
+}
+
 // analyze has the server count what is in a table.
 func (s *Server) analyze(table string) string {
 	if s.Node.Installation.Flavour == engine.FlavourPostgreSQL {

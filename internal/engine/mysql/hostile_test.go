@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 	"steward/internal/engine/mysql"
+	"steward/internal/measure"
 )
 
 // TestHostileCustomers is what customers do to hold up or break backups.
@@ -22,6 +24,7 @@ func TestHostileCustomers(t *testing.T) {
 			t.Parallel()
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
 			b.Case(t, "a table that hangs holds up the check of no other", hangingTable)
+			b.Case(t, "a meter measures among enemies", measuresAmongEnemies)
 		})
 	}
 }
@@ -50,5 +53,60 @@ func hangingTable(t *testing.T, b *enginetest.Bench) {
 	}
 	if n := adminText(t, s, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'CHECK TABLE%'"); n != "0" {
 		t.Errorf("%s statements of ours hang on", n)
+	}
+}
+
+// planted are things of a customer's that have the names which the meter asks for.
+var planted = []string{
+	"CREATE DATABASE information_schema_", "CREATE TABLE information_schema_.PROCESSLIST (ID int)", "CREATE TABLE TABLES (TABLE_NAME int)",
+	"CREATE TABLE traps (what varchar(20))", "CREATE TABLE PROCESSLIST (ID int)", "CREATE VIEW INNODB_TRX AS SELECT 1 AS trx_mysql_thread_id", "CREATE VIEW GLOBAL_STATUS AS SELECT 'Questions' AS VARIABLE_NAME, -1 AS VARIABLE_VALUE",
+	"CREATE FUNCTION TIMESTAMPDIFF_(a int) RETURNS int DETERMINISTIC MODIFIES SQL DATA BEGIN INSERT INTO traps VALUES ('function'); RETURN 1; END",
+	"CREATE VIEW sprung AS SELECT TIMESTAMPDIFF_(1) AS v", "CREATE TABLE `x') UNION SELECT sleep(100); --` (v int PRIMARY KEY)",
+}
+
+// measuresAmongEnemies has a customer plant names, and the statistics reset between readings: rates have gaps then, and no spikes.
+func measuresAmongEnemies(t *testing.T, b *enginetest.Bench) {
+	s := b.Started(t)
+	s.Exec(t, planted...)
+	s.Exec(t, "CREATE TABLE work (v int PRIMARY KEY)", "INSERT INTO work VALUES (1), (2), (3)")
+	m, err := b.Driver.OpenMeter(t.Context(), s.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	tables, err := b.Driver.Tables(t.Context(), s.Node, 50)
+	if err != nil || len(tables) < 5 {
+		t.Errorf("%d tables, %v", len(tables), err)
+	}
+	if _, err := m.Families(t.Context()); err != nil {
+		t.Error(err)
+	}
+	reset := []string{"FLUSH STATUS"}
+	if b.Installation.Flavour == engine.FlavourMariaDB {
+		reset = append(reset, "FLUSH TABLE_STATISTICS", "FLUSH USER_STATISTICS")
+	}
+	var meter measure.Meter
+	at := time.Now()
+	for n := range 6 {
+		r := measure.NewReading(at.Add(time.Duration(n) * 10 * time.Second))
+		if _, err := m.Measure(t.Context(), &r); err != nil {
+			t.Fatal(err)
+		}
+		v := meter.Add(r)
+		for _, d := range measure.Definitions() {
+			rate := v[d.Metric]
+			if d.Counter && d.Metric != measure.LogBytes && !math.IsNaN(rate) && (rate < 0 || rate > 5000) || d.Metric == measure.CacheHitRatio && (rate < 0 || rate > 100) {
+				t.Errorf("%s: %v a second", d.Name, rate)
+			}
+		}
+		for _, q := range reset {
+			if _, err := asAdmin(t, s).ExecContext(t.Context(), q); err != nil {
+				t.Errorf("%s: %v", q, err)
+			}
+		}
+		s.Exec(t, "UPDATE work SET v = v + 10 ORDER BY v DESC", "DELETE FROM work WHERE v > 1000", "ROLLBACK")
+	}
+	if n := adminText(t, s, "SELECT COUNT(*) FROM defaultdb.traps"); n != "0" {
+		t.Errorf("%s traps were sprung", n)
 	}
 }

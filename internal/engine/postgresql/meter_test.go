@@ -3,6 +3,7 @@ package postgresql
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,6 +25,16 @@ var plantedNames = []string{
 	`CREATE VIEW public.pg_stat_database AS SELECT public.sprung('view') AS relname`,
 	`ALTER DATABASE defaultdb SET search_path = public, pg_catalog`,
 	`ALTER DATABASE defaultdb SET statement_timeout = '1ms'`,
+	`ALTER DATABASE defaultdb SET default_transaction_isolation = 'serializable'`,
+	`ALTER DATABASE defaultdb SET default_transaction_deferrable = on`,
+	`ALTER DATABASE defaultdb SET default_transaction_read_only = on`,
+	`ALTER DATABASE defaultdb SET extra_float_digits = -15`,
+	`ALTER DATABASE defaultdb SET transform_null_equals = on`,
+	`ALTER DATABASE defaultdb SET work_mem = '64kB'`,
+	`ALTER DATABASE defaultdb SET client_encoding = 'SQL_ASCII'`,
+	`ALTER DATABASE defaultdb SET role = 'dbadmin'`,
+	`CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`,
+	`CREATE DATABASE bytes ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`,
 }
 
 // measuresAmongEnemies is on one server, resets first: after the traps nothing works there.
@@ -37,9 +48,24 @@ func measuresAmongEnemies(t *testing.T, b *enginetest.Bench) {
 // time-out that would end all that we ask.
 func measuresDespiteTraps(t *testing.T, s *enginetest.Server, b *enginetest.Bench) {
 	s.Exec(t, append([]string{"CREATE TABLE public.traps (what text, who text)", "GRANT ALL ON public.traps TO PUBLIC"}, plantedNames...)...)
+	for _, name := range []string{"latin", "bytes"} {
+		login := s.Login()
+		login.Database = name
+		db := s.DB(t, login)
+		for _, q := range []string{"SET client_encoding = 'UTF8'", `CREATE TABLE "größe" AS SELECT generate_series(1, 100) AS v`} {
+			if _, err := db.ExecContext(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	tables, err := b.Driver.Tables(t.Context(), s.Node, 50)
 	if err != nil || len(tables) == 0 {
 		t.Errorf("%d tables, %v", len(tables), err)
+	}
+	for _, name := range []string{"latin", "bytes"} {
+		if !slices.ContainsFunc(tables, func(one measure.Table) bool { return one.Database == name && one.Table == "größe" }) {
+			t.Errorf("of the database %s: %+v", name, tables)
+		}
 	}
 	m, err := b.Driver.OpenMeter(t.Context(), s.Node)
 	if err != nil {
