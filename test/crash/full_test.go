@@ -31,8 +31,8 @@ func (w *world) lines(text string) (found []string) {
 	return found
 }
 
-// TestServerWithoutRoom: a server whose disk is full ends as often as it is started. That is less and less often, whoever wants it to run, nobody says more of it
-// than what is new, and it is back at once when there is room.
+// TestServerWithoutRoom: a server whose disk is full ends as often as it is started. That is less and less often, whoever wants it to
+// run, nobody says more of it than what is new, and it is back at once when there is room.
 func TestServerWithoutRoom(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)

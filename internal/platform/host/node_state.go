@@ -128,7 +128,8 @@ const (
 	crashLimit  = 5
 )
 
-// lasting is how long a server has to run for its end to be no sequel of those before, and longestPause how long it is waited for its next start at most.
+// lasting is how long a server has to run for its end to be no sequel of those before, and longestPause how long its next start is waited
+// for at most.
 const (
 	lasting      = 30 * time.Second
 	longestPause = 30 * time.Second
