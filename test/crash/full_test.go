@@ -105,4 +105,5 @@ func TestServerWithoutRoom(t *testing.T) {
 		t.Errorf("it waited for %v, though there was room, and its pause was %v", waited, pauses[len(pauses)-1])
 	}
 	w.AwaitStatus(d, "active")
+	b.ask(d, "suspend", "suspended") // its disk goes before who ends what is left
 }
