@@ -47,15 +47,15 @@ func TestMeasureCost(t *testing.T) {
 		paced := func(n int) (own, theirs float64) {
 			pids := s.processes(t)
 			before, serversBefore := ownTime(), processorTime(pids)
-			for range seconds {
-				next := time.Now().Add(time.Second)
-				read(n)
-				for i := range looks {
-					if seen, err := d.Observe(t.Context(), cluster.ID(i%servers+1)); err != nil || !seen.Serving {
-						t.Errorf("%+v, %v", seen, err)
-					}
+			began := time.Now()
+			for look := range seconds * looks {
+				if look%looks == 0 {
+					read(n)
 				}
-				time.Sleep(time.Until(next))
+				if seen, err := d.Observe(t.Context(), cluster.ID(look%servers+1)); err != nil || !seen.Serving {
+					t.Errorf("%+v, %v", seen, err)
+				}
+				time.Sleep(time.Until(began.Add(time.Duration(look+1) * time.Second / time.Duration(looks))))
 			}
 			return (ownTime() - before).Seconds() / seconds * 100, (processorTime(pids) - serversBefore) / seconds * 100
 		}

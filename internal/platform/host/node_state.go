@@ -128,7 +128,8 @@ const (
 	crashLimit  = 5
 )
 
-// lasting is how long a server has to run for its end to be no sequel of those before, and longestPause how long it is waited for its next start at most.
+// lasting is how long a server has to run for its end to be no sequel of those before, and longestPause how long its next start is waited
+// for at most.
 const (
 	lasting      = 30 * time.Second
 	longestPause = 30 * time.Second
@@ -169,17 +170,17 @@ func (ns *nodeState) mayStart(now time.Time, purpose string) error {
 		return fmt.Errorf("the server has ended %d times soon after its start, and is started again later: %s", ns.ends, ns.lastWords)
 	}
 	if purpose != ns.startedFor {
-		ns.ends = 0
+		ns.ends, ns.crashes = 0, nil
 	}
 	ns.startedFor = purpose
 	return nil
 }
 
-// stoppedOnPurpose forgets how often the server has ended by itself: its next start is another matter.
-func (ns *nodeState) stoppedOnPurpose() {
+// startsAnew forgets how often the server has ended by itself: it was stopped on purpose, or what it ended for is over.
+func (ns *nodeState) startsAnew() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	ns.ends, ns.startDue = 0, time.Time{}
+	ns.ends, ns.startDue, ns.crashes = 0, time.Time{}, nil
 }
 
 // crashProblem describes a server that keeps crashing, for operators; "" when it doesn't.

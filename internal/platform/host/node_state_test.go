@@ -69,7 +69,7 @@ func TestWhoEndsSoonIsStartedLater(t *testing.T) {
 	for range 8 {
 		ns.crashed(now, time.Second, "no room")
 	}
-	ns.stoppedOnPurpose()
+	ns.startsAnew()
 	may(true, "large", "after it was stopped on purpose")
 }
 

@@ -159,6 +159,7 @@ func (d *Driver) awaitStart(ns *nodeState, pause time.Duration) error {
 		}
 		if full && room() >= 2*scarce {
 			d.log.Info("there is room on a server's disk again; it is started", "cluster_id", ns.id, "node", ns.ordinal)
+			ns.startsAnew()
 			break
 		}
 	}

@@ -135,7 +135,7 @@ func (nr *nodeReconciler) stop(ctx context.Context) error {
 		nr.d.withhold(ctx, nr.ns.ordinal, nr.want.Port, stopGrace)
 	}
 	nr.ns.setProcess(nil) // its end is no crash
-	nr.ns.stoppedOnPurpose()
+	nr.ns.startsAnew()
 	return p.Stop(ctx, nr.eng.StopSignal(), stopTimeout, nr.d.groups.Find(nr.name()))
 }
 

@@ -70,8 +70,8 @@ func (m *nodeMeter) stands(at time.Time, p *process.Process, top state.Topology)
 	return m.calm > 0 && at.Sub(m.told.reading.At) < toldFresh
 }
 
-// mayRest reports whether the connection may be ended between two questions: where nobody counts what the server uses nobody knows whether what it said
-// holds, and nodes that follow each other are asked all the time how far they are.
+// mayRest reports whether the connection may be ended between two questions: where nobody counts what the server uses nobody knows
+// whether what it said holds, and nodes that follow each other are asked all the time how far they are.
 func (m *nodeMeter) mayRest(top state.Topology) bool { return top.Size == 1 && m.usage.Exact }
 
 // ask has the server tell anew. It answers if it does, over a connection that is made for that.
