@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,13 +88,35 @@ func verified(n engine.Node) (*tls.Config, error) {
 }
 
 func open(ctx context.Context, cfg *mysql.Config) (*session, error) {
+	return openBy(ctx, cfg, func(c driver.Connector) driver.Connector { return c })
+}
+
+// openGuarded opens a session at a server that isn't ours, and may send anything.
+func openGuarded(ctx context.Context, cfg *mysql.Config) (*session, error) {
+	var dialed net.Conn
+	dial := cfg.DialFunc
+	cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		dialed = conn
+		return conn, err
+	}
+	return openBy(ctx, cfg, func(c driver.Connector) driver.Connector {
+		return guarded{c, func() {
+			if dialed != nil {
+				dialed.Close()
+			}
+		}}
+	})
+}
+
+func openBy(ctx context.Context, cfg *mysql.Config, guard func(driver.Connector) driver.Connector) (*session, error) {
 	cfg.Timeout, cfg.Params = 5*time.Second, ownVariables()
 	cfg.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, err
 	}
-	db := sql.OpenDB(connector)
+	db := sql.OpenDB(guard(connector))
 	db.SetMaxOpenConns(1)
 	conn, err := db.Conn(ctx)
 	if err != nil {

@@ -30,7 +30,7 @@ var errNotMySQL = &engine.SourceError{Reason: "The source doesn't answer as a Ma
 
 // atSource opens a session at a source. It is never asked for a file of ours, nor for the password in the clear.
 func atSource(ctx context.Context, s engine.Source) (*session, error) {
-	opened, err := open(ctx, sourceConfig(s))
+	opened, err := openGuarded(ctx, sourceConfig(s))
 	if err != nil {
 		return nil, sourceFailed(s, err)
 	}

@@ -150,7 +150,7 @@ func openLog(ctx context.Context, s engine.Source, database string, from place) 
 		cfg.Net = "unix" // a password may be sent as it is: what encrypts is beneath
 	}
 	var err error
-	if l.session, err = open(ctx, cfg); err != nil {
+	if l.session, err = openGuarded(ctx, cfg); err != nil {
 		return nil, sourceFailed(s, err)
 	}
 	l.in = bufio.NewReaderSize(l.conn, 256<<10)
