@@ -120,12 +120,43 @@ func TestAlerts(t *testing.T) {
 	for _, r := range []alert.Rule{transaction, lag, connections, archive, disk} {
 		a.becomes(r, true)
 	}
-	if n := len(box.Mails()); n != 10 {
-		t.Errorf("%d mails", n)
-		for _, m := range box.Mails() {
-			t.Log(m.Subject)
+	a.mailed(10)
+}
+
+// mailed demands that there have been so many mails, and no more.
+func (a *alarmed) mailed(want int) {
+	a.t.Helper()
+	if n := len(a.box.Mails()); n != want {
+		a.t.Errorf("%d mails, not %d", n, want)
+		for _, m := range a.box.Mails() {
+			a.t.Log(m.Subject)
 		}
 	}
+}
+
+// TestAlertsOfMariaDB is TestAlerts for what servers of MariaDB tell in a way of their own.
+func TestAlertsOfMariaDB(t *testing.T) {
+	t.Parallel()
+	box := notifytest.Start(t, notifytest.Options{})
+	s := harness.New(t, harness.WithConfig(fmt.Sprintf("smtp: {url: %q, from: watch@example.org, ca_file: %q}", box.URL(), box.CAFile)))
+	a := &alarmed{t, s, box}
+	a.call("POST", "/v4/managed/contacts", map[string]any{"name": "Ann", "email": "ann@example.org"}, nil)
+	spec := harness.Small("single", mariadb)
+	spec["allow_list"] = []string{"127.0.0.0/8"}
+	single := s.AwaitStatus(s.Create(spec), "active")
+	transaction := a.lowered(alert.TransactionForgotten, 20)
+	connections := a.lowered(alert.ConnectionsNearlyAll, 95)
+	ends := []func(){a.forgets(single), a.connects(single)}
+	for _, r := range []alert.Rule{transaction, connections} {
+		a.becomes(r, false)
+	}
+	for _, end := range ends {
+		end()
+	}
+	for _, r := range []alert.Rule{transaction, connections} {
+		a.becomes(r, true)
+	}
+	a.mailed(4)
 }
 
 // metric is the latest value of a database's metric.
