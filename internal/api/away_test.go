@@ -52,8 +52,8 @@ func TestTheStoreIsAway(t *testing.T) {
 	locked("oauth_clients", "ACCESS EXCLUSIVE", func() {
 		away("GET", "/oauth/authorize?response_type=code&client_id="+string(account.ConsoleClient), "", "", "own store")
 	})
-	locked("users", "SHARE", func() {
-		r := b.send("POST", "/v4/account/users", b.full, `{"username":"ann","email":"ann@example.org","restricted":false}`)
+	locked("user_settings", "SHARE", func() {
+		r := b.send("PUT", "/v4/profile/preferences", b.full, `{"theme":"dark"}`)
 		if r.StatusCode != 504 || r.Header.Get("Retry-After") != "" || !strings.Contains(r.body, "isn't known") {
 			t.Errorf("what may have been written: %d %v %s", r.StatusCode, r.Header, r.body)
 		}

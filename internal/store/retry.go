@@ -54,6 +54,9 @@ func (p retrying) Query(ctx context.Context, sql string, args ...any) (rows pgx.
 		rows, err = p.pool.Query(short, sql, args...) //nolint:sqlclosecheck // the caller closes them
 		return err
 	})
+	if err != nil {
+		end() // nobody closes them then
+	}
 	return boundRows{rows, ctx, end, !reads(sql)}, away(ctx, !reads(sql), err)
 }
 

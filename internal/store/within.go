@@ -69,7 +69,10 @@ func (t boundTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comm
 // Query implements dbsqlc.DBTX.
 func (t boundTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	short, end := bounded(ctx)
-	rows, err := t.Tx.Query(short, sql, args...) //nolint:sqlclosecheck // the caller closes them
+	rows, err := t.Tx.Query(short, sql, args...)
+	if err != nil {
+		end() // nobody closes them then
+	}
 	return boundRows{rows, ctx, end, false}, away(ctx, false, err)
 }
 
