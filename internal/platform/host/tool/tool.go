@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
+	"time"
 
 	"steward/internal/engine"
 	"steward/internal/process"
@@ -73,11 +74,18 @@ func (r Runner) command(ctx context.Context, dir string, p engine.Process) (*exe
 	return cmd, nil
 }
 
+// outlived is how long what a program has started may go on writing after its end.
+const outlived = 5 * time.Second
+
 func run(cmd *exec.Cmd) error {
+	cmd.WaitDelay = outlived
 	// The signal at the parent's death is in truth one at its thread's death.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Run(); err != nil {
+		if cmd.Process != nil { // a program that was killed as it began leaves the part of it that would have watched its end
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nobody may be left
+		}
 		return fmt.Errorf("run %s: %w", cmd.Path, err)
 	}
 	return nil
