@@ -343,15 +343,22 @@ func TestExportImport(t *testing.T) {
 func hostileDumps(t *testing.T, s *harness.Server, label string, mysql bool, dir string) {
 	t.Helper()
 	mark := filepath.Join(dir, "ran")
+	more := filepath.Join(dir, "more.sql") // what a dump would have be read besides
+	if err := os.WriteFile(more, []byte("CREATE TABLE included (n int);\n\\! touch "+mark+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	commands := []string{
 		"\\! touch " + mark + "\n", "SELECT 1;\n\\! touch " + mark + "\n", "COPY (SELECT 1) TO PROGRAM 'touch " + mark + "';\n",
 		"\\restrict x\n\\unrestrict x\n\\! touch " + mark + "\n", "\\copy (SELECT 1) TO PROGRAM 'touch " + mark + "'\n", "SELECT 1 \\g |touch " + mark + "\n",
-		"SELECT 1 \\o |touch " + mark + "\n;\n",
+		"SELECT 1 \\o |touch " + mark + "\n;\n", "CREATE TABLE read (t text);\nCOPY read FROM PROGRAM 'touch " + mark + "';\n",
+		"\\i " + more + "\n", "\\ir " + more + "\n", "\\set x `touch " + mark + "`\n", "SELECT 'SELECT 1' \\gexec\n", "SELECT pg_read_file('/etc/passwd');\n", "ALTER SYSTEM SET archive_command = 'true';\n",
 	}
 	if mysql {
 		commands = []string{
 			"\\! touch " + mark + "\n", "system touch " + mark + "\n", "SELECT 1;\nsystem touch " + mark + ";\n", "SELECT 1 INTO OUTFILE '" + mark + "';\n",
 			"tee " + mark + "\n", "pager touch " + mark + "\nSELECT 1;\n", "delimiter ;;\n\\! touch " + mark + "\n;;\n",
+			"source " + more + "\n", "SELECT 1;\n\\. " + more + "\n", "CREATE TABLE loaded (t text);\nLOAD DATA LOCAL INFILE '" + more + "' INTO TABLE loaded;\n",
+			"SET GLOBAL general_log_file = '" + mark + "';\n", "SELECT LOAD_FILE('" + more + "') IS NULL OR 1/0;\nSET GLOBAL local_infile = ON;\n",
 		}
 	}
 	for i, dump := range commands {
