@@ -72,6 +72,7 @@ func (d *Driver) KeepUp(ctx context.Context, n engine.Node, s engine.Source, dat
 		return err
 	}
 	defer f.writer.close()
+	f.writer.excuses = s.Excused
 	return f.receive(ctx, cancel, asked)
 }
 

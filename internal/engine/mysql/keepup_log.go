@@ -352,15 +352,6 @@ func (l *sourceLog) take(ctx context.Context, e logEvent, large bool) error {
 		l.last = told.upTo
 	}
 	told.large, told.size = large, min(int64(len(told.rows))+1, mostHeld)
-	if l.room.TryAcquire(told.size) {
-		select {
-		case l.out <- *told:
-			return nil
-		default:
-		}
-		l.room.Release(told.size)
-	}
-	defer l.s.Excused()()
 	if err := l.room.Acquire(ctx, told.size); err != nil {
 		return err
 	}

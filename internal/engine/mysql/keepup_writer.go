@@ -34,6 +34,8 @@ type writer struct {
 	// database is the target's, slot names what is noted of it and whom it is written as.
 	database, slot string
 	s              *session
+	// excuses has the source not be taken for silent while the target is waited for, until what it returns is called.
+	excuses func() (end func())
 	// number is the target's, sums reports whether what it is given has checksums.
 	number uint32
 	sums   bool
@@ -52,7 +54,7 @@ func (d *Driver) writer(ctx context.Context, n engine.Node, database, slot strin
 	if err != nil {
 		return nil, fmt.Errorf("make the account that writes what the source sends: %w", err)
 	}
-	w := &writer{n: n, database: database, slot: slot, upTo: upTo, noted: upTo}
+	w := &writer{n: n, database: database, slot: slot, upTo: upTo, noted: upTo, excuses: func() func() { return func() {} }}
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.ClientFoundRows, cfg.MaxAllowedPacket = slot, password, "unix", socketFile(n), true, 0
 	if w.s, err = open(ctx, cfg); err != nil {
@@ -309,6 +311,7 @@ func (w *writer) commit(ctx context.Context) error {
 
 // note writes how far it is, and ends the transaction.
 func (w *writer) note(ctx context.Context) error {
+	defer w.excuses()()
 	result, err := w.s.conn.ExecContext(ctx, "UPDATE "+identifier(w.database)+"."+followTable+" SET file = "+literalText(w.upTo.file)+
 		fmt.Sprintf(", at = %d, noted = UTC_TIMESTAMP(6) WHERE slot = ", w.upTo.at)+literalText(w.slot))
 	if err != nil {
@@ -336,6 +339,7 @@ func (w *writer) send(ctx context.Context) error {
 
 // exec runs statements one by one: BINLOG can't be one of several that are sent together.
 func (w *writer) exec(ctx context.Context, statements ...string) error {
+	defer w.excuses()()
 	for _, q := range statements {
 		if _, err := w.s.conn.ExecContext(ctx, q); err != nil {
 			return w.failed(ctx, err)
