@@ -192,7 +192,7 @@ func TestLists(t *testing.T) {
 			if err := tx.CreateAuthorization(t.Context(), a); err != nil {
 				return err
 			}
-			return tx.CreateAccessToken(t.Context(), store.TokenHash([]byte(fmt.Sprintf("%32s", request))), request, a.Scopes, time.Now().Add(time.Hour))
+			return tx.CreateAccessToken(t.Context(), store.TokenHash(fmt.Appendf(nil, "%32s", request)), request, a.Scopes, time.Now().Add(time.Hour))
 		}
 	}
 	never := map[string][]string{"limited": {"audit", "accounts"}, "stranger": {"accounts"}}
