@@ -16,7 +16,7 @@ import (
 	"steward/internal/platform"
 )
 
-// countedMeters counts what a server is asked, and tells whether a connection is kept.
+// countedMeters counts what a server is asked, and reports whether a connection is kept.
 type countedMeters struct {
 	engine.Driver
 	asked, pinged atomic.Int32
@@ -204,7 +204,7 @@ func (r *restedNode) works() {
 	}
 	pinged := r.c.pinged.Load()
 	if _, err := r.d.Observe(t.Context(), r.want.ID); err != nil || r.c.pinged.Load() != pinged+1 {
-		t.Errorf("a kept connection tells whether a new one would be answered: %d pings, %v", r.c.pinged.Load()-pinged, err)
+		t.Errorf("a kept connection stands for a new one: %d pings, %v", r.c.pinged.Load()-pinged, err)
 	}
 	await.True(t, "the connection isn't kept for ever", func() bool {
 		r.pass(measure.Every)
