@@ -228,7 +228,7 @@ function Notices() {
   const [failed, setFailed] = useState(false);
   const [testing, setTesting] = useState(false);
   const doing = useAction();
-  const read = useReader(`operator/notices/${failed}`, (background) => whole((page) => call("GET /v4/operator/notices", { query: { page, page_size: 500, failed: `${failed}` }, background })), 10_000); // whether one was delivered is no event
+  const read = useReader(`operator/notices/${failed}`, (background) => whole((page) => call("GET /v4/operator/notices", { query: { page, page_size: 500, failed: `${failed}` }, background })));
   const retry = (what: Promise<{ retried: number }>) => doing.run(() => what.then(() => read.read()), T.operator.retried);
   return (
     <Card
