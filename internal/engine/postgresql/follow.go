@@ -257,6 +257,7 @@ func (f *following) begin(ctx context.Context) error {
 		return err
 	}
 	f.apply = newApplier(f.target, f.d.Slot, f.state.upTo)
+	f.apply.excuses = f.s.Excused
 	f.late = migration.Late[lsn]{Before: func(a, b lsn) bool { return a < b }, Whole: time.Now().Add(-f.state.ago)}
 	if err := f.apply.durable(ctx); err != nil { // before the source is told of it
 		return err

@@ -44,6 +44,8 @@ type applier struct {
 	upTo, from lsn
 	// skip reports whether the source's transaction was written before.
 	skip bool
+	// excuses has the source not be taken for silent while the target is waited for, until what it returns is called.
+	excuses func() (end func())
 }
 
 // expected is what a statement of a batch must do: change so many rows of a table, or any number of them.
@@ -60,7 +62,7 @@ func mangled(err error) error {
 }
 
 func newApplier(target *pgconn.PgConn, slot string, upTo lsn) applier {
-	return applier{target: target, slot: slot, tables: map[uint32]*followed{}, prepared: map[string]string{}, batch: &pgconn.Batch{}, inserts: map[*followed][][]field{}, upTo: upTo, from: upTo}
+	return applier{target: target, slot: slot, tables: map[uint32]*followed{}, prepared: map[string]string{}, batch: &pgconn.Batch{}, inserts: map[*followed][][]field{}, upTo: upTo, from: upTo, excuses: func() func() { return func() {} }}
 }
 
 // whole reports whether nothing is written that isn't committed.
@@ -246,6 +248,7 @@ func (a *applier) send(ctx context.Context) error {
 	if len(a.expected) == 0 {
 		return nil
 	}
+	defer a.excuses()()
 	all := a.expected
 	results := a.target.ExecBatch(ctx, a.batch)
 	a.batch, a.expected, a.open = &pgconn.Batch{}, nil, true
@@ -281,6 +284,7 @@ func (a *applier) commit(ctx context.Context) error {
 
 // note writes how far it is and what else is set, and ends the transaction.
 func (a *applier) note(ctx context.Context, upTo lsn, more string) error {
+	defer a.excuses()()
 	results, err := a.target.Exec(ctx, fmt.Sprintf("UPDATE %s.state SET lsn = '%s', at = now()%s WHERE slot = %s; COMMIT", followSchema, upTo, more, quoteText(a.slot))).ReadAll()
 	if err != nil {
 		return targetFailed("note how far it is", err)

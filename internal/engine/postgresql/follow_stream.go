@@ -293,15 +293,6 @@ func (f *stream) know(end lsn) {
 
 // hand passes one on, and answers the source while that takes.
 func (f *stream) hand(ctx context.Context, s streamed) error {
-	if f.held.Load() <= mostHeld {
-		select {
-		case f.out <- s:
-			f.held.Add(int64(len(s.message)))
-			return nil
-		default:
-		}
-	}
-	defer f.s.Excused()()
 	tick := time.NewTicker(answerEvery)
 	defer tick.Stop()
 	for {
