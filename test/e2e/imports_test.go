@@ -506,14 +506,7 @@ func TestMigrationKilled(t *testing.T) {
 		if status, body := s.Call("POST", d.Path()+"/migrations", from(narrow, src.Password, map[string]any{"name": "shop", "as": as}), &m); status != http.StatusOK {
 			t.Fatalf("migrate: %s", body)
 		}
-		s.Eventually("rows are copied", func() error {
-			var now migrated
-			s.Call("GET", fmt.Sprintf("%s/migrations/%d", d.Path(), m.ID), nil, &now)
-			if now.Phase != "copying" {
-				return fmt.Errorf("it is in the phase %s", now.Phase)
-			}
-			return nil
-		})
+		awaitPhase(t, s, d, m.ID, "copying")
 		return m, widen
 	}
 	m, widen := begin("killed")
