@@ -41,7 +41,7 @@ func TestServerWithoutRoom(t *testing.T) {
 	b := &sampled{world: w}
 	b.ask(d, "suspend", "suspended")
 	node := filepath.Join(w.Data, "clusters", fmt.Sprint(d.ID), "node-0")
-	disk := newSmallDisk(t, node)
+	disk := w.newSmallDisk(node)
 	d = b.ask(d, "resume", "active")
 	credentials := w.Credentials(d)
 	db := w.MustConnect(d, credentials)
@@ -105,5 +105,4 @@ func TestServerWithoutRoom(t *testing.T) {
 		t.Errorf("it waited for %v, though there was room, and its pause was %v", waited, pauses[len(pauses)-1])
 	}
 	w.AwaitStatus(d, "active")
-	b.ask(d, "suspend", "suspended") // its disk goes before who ends what is left
 }

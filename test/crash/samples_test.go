@@ -41,7 +41,7 @@ type sampled struct {
 func TestSamplingHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	b := &sampled{world: prepared(t), disks: map[int64]*smallDisk{}}
-	b.store = newSmallDisk(t, filepath.Join(b.Data, "store"))
+	b.store = b.newSmallDisk(filepath.Join(b.Data, "store"))
 	b.Start()
 	b.readAddress()
 	b.beside = b.Create(harness.Small("beside", "postgresql/15"))
@@ -50,7 +50,7 @@ func TestSamplingHoldsUpNothing(t *testing.T) {
 	for i, d := range b.struck {
 		d = b.AwaitStatus(d, "active")
 		b.ask(d, "suspend", "suspended")
-		b.disks[d.ID] = newSmallDisk(t, filepath.Join(b.Data, "clusters", fmt.Sprint(d.ID), "node-0"))
+		b.disks[d.ID] = b.newSmallDisk(filepath.Join(b.Data, "clusters", fmt.Sprint(d.ID), "node-0"))
 		b.struck[i] = b.ask(d, "resume", "active")
 	}
 	for _, part := range []struct {
@@ -437,7 +437,8 @@ type smallDisk struct {
 }
 
 // newSmallDisk moves a folder that nobody uses to one.
-func newSmallDisk(t *testing.T, dir string) *smallDisk {
+func (w *world) newSmallDisk(dir string) *smallDisk {
+	t := w.t
 	t.Helper()
 	aside := dir + ".aside"
 	if err := errors.Join(os.Rename(dir, aside), os.Mkdir(dir, 0o700)); err != nil {
@@ -446,7 +447,7 @@ func newSmallDisk(t *testing.T, dir string) *smallDisk {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1g"); err != nil {
 		t.Skipf("a file system that fills can't be mounted here: %v", err)
 	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	w.AfterEnd(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) }) // what runs is found by what lies there
 	if err := errors.Join(testdir.Copy(t.Context(), aside+"/.", dir), os.RemoveAll(aside)); err != nil {
 		t.Fatal(err)
 	}

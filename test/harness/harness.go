@@ -54,6 +54,7 @@ type Server struct {
 	config string
 	cmd    *exec.Cmd
 	done   chan struct{}
+	after  []func()
 }
 
 // Option changes a server before its first start.
@@ -328,7 +329,13 @@ func (s *Server) stopAll() {
 	if _, test := s.t.(*testing.T); test {
 		s.keepTemplates()
 	}
+	for _, do := range s.after {
+		do()
+	}
 }
+
+// AfterEnd has something done at the test's end once no server of it runs any more.
+func (s *Server) AfterEnd(do func()) { s.after = append(s.after, do) }
 
 // LogTail is the end of the process's log, without the requests that only look:
 // a test that waits asks many times a second.
