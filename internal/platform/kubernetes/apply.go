@@ -32,7 +32,9 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 	if err == nil {
 		changed, err = d.bring(ctx, want, is)
 	}
-	d.forgetProbes(want.ID)
+	if d.applied(want.ID) || changed || err != nil {
+		d.forgetProbes(want.ID)
+	} // else the servers were just asked, and nothing has happened since: a start looks at all clusters
 	var problem *permanentError
 	if err != nil && !errors.As(err, &problem) {
 		return platform.Observed{}, fmt.Errorf("cluster %d: %w", want.ID, err)

@@ -30,6 +30,8 @@ type memory struct {
 	cert   []byte
 	probes map[string]probe
 	meters map[string]*nodeMeter
+	// applied reports whether this process has applied what is wanted of it.
+	applied bool
 	// read is of each Pod which life of its server has read which mark.
 	read map[string]string
 	// reading is full while somebody reads the servers' logs.
@@ -56,6 +58,15 @@ func (d *Driver) memory(id cluster.ID) *memory {
 		d.known[id] = m
 	}
 	return m
+}
+
+// applied notes that a cluster is applied, and reports whether it was before.
+func (d *Driver) applied(id cluster.ID) (before bool) {
+	m := d.memory(id)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, m.applied = m.applied, true
+	return before
 }
 
 // forget ends what is remembered of a cluster that is no more.
