@@ -44,22 +44,23 @@ func (Driver) Reload(ctx context.Context, n engine.Node) (restart bool, err erro
 
 // reload signals the server and waits until it is done. The postmaster does
 // one thing at a time: a connection that it accepted after it read the file
-// comes after everything else it does in a reload.
+// comes after everything else it does in a reload. It read it after the signal
+// if that was at a later time by the server's own clock, and at another one than
+// before: the clock may have been set back.
 func reload(ctx context.Context, n engine.Node) error {
-	n = alone(n)
-	row, err := askOne(ctx, n, "SELECT pg_catalog.pg_conf_load_time(), pg_catalog.pg_reload_conf()")
+	row, err := askOne(ctx, n, "SELECT pg_catalog.pg_conf_load_time(), pg_catalog.clock_timestamp(), pg_catalog.pg_reload_conf()")
 	if err != nil {
 		return err
 	}
-	before := row[0]
+	isDone := fmt.Sprintf("SELECT pg_catalog.pg_conf_load_time() > '%s' AND pg_catalog.pg_conf_load_time() <> '%s'", row[1], row[0])
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	for {
-		row, err := askOne(ctx, n, "SELECT pg_catalog.pg_conf_load_time()")
+		row, err := askOne(ctx, alone(n), isDone)
 		if err != nil {
 			return err
 		}
-		if row[0] != before {
+		if row[0] == "t" {
 			return nil
 		}
 		if err := pause(ctx); err != nil {

@@ -14,10 +14,10 @@ import (
 	"steward/internal/platform"
 )
 
-// TestAdoptionLogsInFourTimes: a start looks at every cluster, and each log-in costs both sides milliseconds. What the server said to the look counts for who
-// then applies what is wanted, unless that changed anything: once to look, once to compare, and twice to have the server read its files, more often if that takes
-// it long. So it is the fewest that counts.
-func TestAdoptionLogsInFourTimes(t *testing.T) {
+// TestAdoptionLogsInThreeTimes: a start looks at every cluster, and each log-in costs both sides milliseconds. What the server said to the look counts for who
+// then applies what is wanted, unless that changed anything: once to look, once to compare, and once to see that the server has read its files, more often if
+// that takes it long. So it is the fewest that counts.
+func TestAdoptionLogsInThreeTimes(t *testing.T) {
 	b := newBench(t)
 	d := b.open(t)
 	want := b.wanted(t, 721)
@@ -25,11 +25,11 @@ func TestAdoptionLogsInFourTimes(t *testing.T) {
 	d.Close()
 	fewest := b.adopt(t, want)
 	for range 4 {
-		if fewest > 4 {
+		if fewest > 3 {
 			fewest = min(fewest, b.adopt(t, want))
 		}
 	}
-	if fewest != 4 {
+	if fewest != 3 {
 		t.Errorf("an adoption logged in %d times", fewest)
 	}
 }
@@ -49,7 +49,7 @@ func (b *bench) adopt(t *testing.T, want platform.Wanted) (logins int) {
 	await.True(t, "the server has counted the log-ins", func() bool { // each once it has ended
 		asked++
 		logins = b.sessions(t, want.Cluster) - before - asked
-		return logins >= 4
+		return logins >= 3
 	})
 	return logins
 }
