@@ -65,12 +65,12 @@ check: lint verify test ## All that CI runs
 # the program is that they ask: what both need is compiled once. Results aren't kept: they depend
 # on the servers that are installed, and to note every file that a test looks at takes go half a
 # minute. Processor time is scarcer than memory: the collector runs less often, but in programs
-# that are asked. Lint vets, tests too.
+# that are asked. No debugger looks at a test, so that none is linked with what one reads. Lint vets, tests too.
 test: engines-ci ## Test everything, our code with the race detector (PACKAGES=./...)
 	@packages=$$($(GO) list $(PACKAGES)); failed=0; \
 	inside=$$(grep -vE '^steward/(test/|bench)' <<<"$$packages" || true); outside=$$(grep -E '^steward/(test/|bench)' <<<"$$packages" || true); \
-	if [ -n "$$inside" ]; then GOGC=300 $(GO) test -race -vet=off -count=1 -timeout 30m $(SIDE_BY_SIDE) $$inside || failed=1; fi; \
-	if [ -n "$$outside" ]; then CGO_ENABLED=0 $(GO) test -vet=off -count=1 -timeout 30m $(SIDE_BY_SIDE) $$outside || failed=1; fi; \
+	if [ -n "$$inside" ]; then GOGC=300 $(GO) test -race -vet=off -ldflags=-w -count=1 -timeout 30m $(SIDE_BY_SIDE) $$inside || failed=1; fi; \
+	if [ -n "$$outside" ]; then CGO_ENABLED=0 $(GO) test -vet=off -ldflags=-w -count=1 -timeout 30m $(SIDE_BY_SIDE) $$outside || failed=1; fi; \
 	exit $$failed
 
 test-quick: ## What needs no server, for an editor's loop (PACKAGES=./...)
