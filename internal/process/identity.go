@@ -34,19 +34,20 @@ type Identity struct {
 	UID int
 }
 
-// fits reports whether a process belongs; false when it is gone.
+// fits reports whether a process belongs; false when it is gone. Its state is read of those alone that have a sign of belonging: all
+// processes of the machine are looked at, again and again while a server ends, and the state is what takes longest to read.
 func (id Identity) fits(pid int) bool {
+	marked := id.Mark != "" && mark(pid) == id.Mark
+	within := !marked && id.Dir != "" && worksIn(pid, id.Dir)
+	owned := !marked && id.UID > 0 && owner(pid) == id.UID
+	if !marked && !within && !owned {
+		return false
+	}
 	s, err := readStat(pid)
 	if err != nil || s.gone() {
 		return false
 	}
-	if id.Mark != "" && mark(pid) == id.Mark {
-		return true
-	}
-	if id.Dir != "" && s.terminal == 0 && worksIn(pid, id.Dir) {
-		return true
-	}
-	return id.UID > 0 && owner(pid) == id.UID && !id.foreign(pid)
+	return marked || within && s.terminal == 0 || owned && !id.foreign(pid)
 }
 
 // foreign reports whether the process or one of its ancestors has another mark.
