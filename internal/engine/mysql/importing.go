@@ -23,8 +23,6 @@ import (
 	"steward/internal/migration"
 )
 
-var _ engine.Importer = (*Driver)(nil)
-
 // errNotMySQL is what is told of a source that answers something else.
 var errNotMySQL = &engine.SourceError{Reason: "The source doesn't answer as a MariaDB or MySQL server does."}
 

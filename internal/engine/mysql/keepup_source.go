@@ -135,7 +135,7 @@ func askFingerprint(ctx context.Context, src engine.Source, s *session, database
 }
 
 // unchanged reports whether the source is what was copied.
-func (f *keepingUp) unchanged(ctx context.Context) error {
+func (f *keepingUp) Unchanged(ctx context.Context) error {
 	print, err := askFingerprint(ctx, f.s, f.source, f.importing.d.From)
 	if err == nil && print != f.state.fingerprint {
 		return &engine.SourceError{Reason: "The source's tables, routines or triggers aren't those any more that were copied, or it is another server: only rows are followed. Begin again."}
@@ -168,7 +168,7 @@ func (d definition) drop() string { return "DROP " + d.Kind + " IF EXISTS " + id
 
 func parseDefinitions(text string) (all []definition, err error) {
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
-		return nil, errUnnotedHere
+		return nil, engine.ErrUnnoted
 	}
 	return all, nil
 }

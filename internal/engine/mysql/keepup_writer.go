@@ -318,7 +318,7 @@ func (w *writer) note(ctx context.Context) error {
 		return w.failed(ctx, err)
 	}
 	if found, err := result.RowsAffected(); err != nil || found != 1 {
-		return errors.Join(err, errUnnotedHere)
+		return errors.Join(err, engine.ErrUnnoted)
 	}
 	if err := w.exec(ctx, "COMMIT"); err != nil {
 		return err
