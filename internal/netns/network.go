@@ -290,7 +290,7 @@ func (n *Network) Ensure(_ context.Context, node Node) error {
 		if had {
 			old = n.part(before)
 		}
-		// The walls first, then who is to be behind them.
+		// The isolation first, then who is to be isolated.
 		if err := n.change(old, n.part(node)); err != nil {
 			return fmt.Errorf("network of node %d: %w", node.Number, err)
 		}

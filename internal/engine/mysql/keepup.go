@@ -23,9 +23,9 @@ type keepingUp struct {
 	state       followState
 	log         *sourceLog
 	writer      *writer
-	late        migration.Late[place]
+	late        migration.Late[binlogPosition]
 	// goal is what must be here at the cutover; nowhere before it was asked for.
-	goal place
+	goal binlogPosition
 	// noted is when how far it is was noted last.
 	noted time.Time
 }
@@ -69,7 +69,7 @@ func (f *keepingUp) follow(ctx context.Context, asked <-chan struct{}) (err erro
 		return err
 	}
 	defer f.log.close()
-	f.late = migration.Late[place]{Before: place.before, Whole: time.Now().Add(-f.state.ago)}
+	f.late = migration.Late[binlogPosition]{Before: binlogPosition.before, Whole: time.Now().Add(-f.state.ago)}
 	defer f.log.give() // whatever it was about
 	return engine.Follow(ctx, f, asked, f.report)
 }
@@ -111,15 +111,15 @@ func (f *keepingUp) Look(ctx context.Context) error {
 }
 
 // end is where the source's log ends.
-func (f *keepingUp) end(ctx context.Context) (place, error) {
+func (f *keepingUp) end(ctx context.Context) (binlogPosition, error) {
 	status, err := logStatus(ctx, f.source)
 	if err != nil {
-		return place{}, sourceFailed(f.s, err)
+		return binlogPosition{}, sourceFailed(f.s, err)
 	}
-	return parsePlace(status["File"], status["Position"])
+	return parseBinlogPosition(status["File"], status["Position"])
 }
 
-func (f *keepingUp) tellLag(ctx context.Context, end place) error {
+func (f *keepingUp) tellLag(ctx context.Context, end binlogPosition) error {
 	upTo := f.writer.noted
 	if f.writer.whole() {
 		upTo = f.writer.upTo
@@ -135,8 +135,8 @@ func (f *keepingUp) tellLag(ctx context.Context, end place) error {
 	return nil
 }
 
-// between is how much the source has logged from one place to another.
-func (f *keepingUp) between(ctx context.Context, from, to place) (int64, error) {
+// between is how much the source has logged from one position to another.
+func (f *keepingUp) between(ctx context.Context, from, to binlogPosition) (int64, error) {
 	if from.file == to.file {
 		return int64(to.at - from.at), nil
 	}
@@ -151,7 +151,7 @@ func (f *keepingUp) between(ctx context.Context, from, to place) (int64, error) 
 		if len(l) < columns {
 			return 0, errNotMySQL
 		}
-		p, err := parsePlace(l[0], l[1])
+		p, err := parseBinlogPosition(l[0], l[1])
 		if err != nil {
 			return 0, err
 		}
@@ -217,7 +217,7 @@ const followTable = "steward_follow"
 
 // followState is what is noted.
 type followState struct {
-	upTo place
+	upTo binlogPosition
 	// ago is how long ago it was that far.
 	ago         time.Duration
 	fingerprint string
@@ -235,7 +235,7 @@ func readState(ctx context.Context, s *session, d migration.Database) (f followS
 		return f, fmt.Errorf("read how far it is: %w", err)
 	}
 	r := rows[0]
-	if f.upTo, err = parsePlace(r[0], r[1]); err != nil {
+	if f.upTo, err = parseBinlogPosition(r[0], r[1]); err != nil {
 		return f, err
 	}
 	const seconds = 5

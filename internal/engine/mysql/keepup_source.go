@@ -208,10 +208,10 @@ func askDefinitions(ctx context.Context, src engine.Source, s *session, database
 var began = regexp.MustCompile(`^-- CHANGE (?:MASTER|REPLICATION SOURCE) TO (?:MASTER|SOURCE)_LOG_FILE='([^']+)', (?:MASTER|SOURCE)_LOG_POS=(\d+);`)
 
 // placed passes a dump on, and learns from where on its source is to be followed.
-func placed(dump io.Reader, p *place) io.Reader {
+func placed(dump io.Reader, p *binlogPosition) io.Reader {
 	return migration.Lines(dump, func(line []byte) {
 		if found := began.FindSubmatch(line); found != nil && p.at == 0 {
-			if at, err := parsePlace(string(found[1]), string(found[2])); err == nil {
+			if at, err := parseBinlogPosition(string(found[1]), string(found[2])); err == nil {
 				*p = at
 			}
 		}

@@ -313,7 +313,7 @@ func (f *following) CutOver(ctx context.Context) (err error) {
 	if f.goal, err = askHere(ctx, f.s, f.source); err != nil {
 		return err
 	}
-	f.stream.hurry.Store(true)
+	f.stream.urgent.Store(true)
 	return nil
 }
 
