@@ -27,6 +27,7 @@ import (
 
 	"steward/internal/durable"
 	"steward/internal/nft"
+	"steward/internal/wait"
 )
 
 // Options are what a Network is made of.
@@ -521,18 +522,11 @@ func (n *Network) Sweep() error {
 }
 
 func (n *Network) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := n.Sweep(); err != nil {
-				n.log.Error("the table of databases' networks can't be looked after", "error", err)
-			}
+	wait.Every(ctx, sweepEvery, func() {
+		if err := n.Sweep(); err != nil {
+			n.log.Error("the table of databases' networks can't be looked after", "error", err)
 		}
-	}
+	})
 }
 
 // Close stops looking after the networks, which stay.
