@@ -114,7 +114,7 @@ var tables = map[string]table{
 	"AppView":          {columns: []string{"id", "label", "scopes", "website", "created", "expiry"}, fields: store.AppFields},
 	"AvailabilityView": {columns: []string{"region", "plan", "available"}, fields: filter.Fields{"region": filter.Text, "plan": filter.Text, "available": filter.Bool}},
 	"BackupView":       {columns: []string{"id", "label", "type", "state", "created", "verified"}, fields: store.BackupFields},
-	"CatalogueView":    {columns: []string{"name", "engine", "version", "parameter", "missing"}, fields: cataloguedFields},
+	"CatalogView":      {columns: []string{"name", "engine", "version", "parameter", "missing"}, fields: catalogFields},
 	"ChannelView":      {columns: []string{"id", "label", "channel_type", "type"}, fields: channelFields},
 	"CheckView":        {columns: []string{"started", "result", "response_time"}, fields: checkFields},
 	"ClientView":       {columns: []string{"id", "label", "status", "public", "redirect_uri", "secret"}, fields: store.ClientFields},

@@ -364,11 +364,11 @@ func (f *fork) asked(faults *fault.Faults) *cluster.Fork {
 	if f == nil {
 		return nil
 	}
-	moment := f.RestoreTime
-	if moment == nil {
-		moment = f.Mistagged
+	asked := f.RestoreTime
+	if asked == nil {
+		asked = f.Mistagged
 	}
-	return &cluster.Fork{Source: cluster.ID(f.Source), RestoreTime: parseTime("fork.restore_time", moment, faults)}
+	return &cluster.Fork{Source: cluster.ID(f.Source), RestoreTime: parseTime("fork.restore_time", asked, faults)}
 }
 
 // postgresqlCreate is a create request for PostgreSQL.

@@ -28,8 +28,8 @@ func showExtension(x logical.Extension) extensionView {
 	return extensionView{x.Name, x.Version, textOrNull(x.Installed), textOrNull(x.Schema), x.Offered, textOrNull(x.Missing), x.Comment}
 }
 
-// catalogueView is an extension that a series of PostgreSQL comes with on this host.
-type catalogueView struct {
+// catalogView is an extension that a series of PostgreSQL comes with on this host.
+type catalogView struct {
 	Name      string  `json:"name"`
 	Engine    string  `json:"engine" doc:"The series, as in the list of engines."`
 	Version   string  `json:"version" doc:"The extension's version that comes with the series."`
@@ -39,19 +39,19 @@ type catalogueView struct {
 	Comment   string  `json:"comment"`
 }
 
-// catalogued is an extension of a series.
-type catalogued struct {
+// catalogExtension is an extension of a series.
+type catalogExtension struct {
 	engine string
 	catalog.Extension
 }
 
-func showCatalogued(x catalogued) catalogueView {
-	return catalogueView{x.Name, x.engine, x.Version, x.Missing == "", textOrNull(x.Missing), textOrNull(x.Parameter), x.Comment}
+func showCatalogExtension(x catalogExtension) catalogView {
+	return catalogView{x.Name, x.engine, x.Version, x.Missing == "", textOrNull(x.Missing), textOrNull(x.Parameter), x.Comment}
 }
 
-var cataloguedFields = filter.Fields{"name": filter.Text, "engine": filter.Text, "version": filter.Text}
+var catalogFields = filter.Fields{"name": filter.Text, "engine": filter.Text, "version": filter.Text}
 
-func cataloguedMember(x catalogued, field string) any {
+func catalogMember(x catalogExtension, field string) any {
 	switch field {
 	case "name":
 		return x.Name
@@ -61,14 +61,14 @@ func cataloguedMember(x catalogued, field string) any {
 	return x.Version
 }
 
-// catalogueInput are the parameters of the catalogue.
-type catalogueInput struct {
+// catalogInput are the parameters of the catalog.
+type catalogInput struct {
 	Version string `query:"version" doc:"A series of PostgreSQL; all when left out."`
 	Listing
 }
 
-// catalogue are the extensions of a series on this host, "" for all.
-func (a *API) catalogue(series string) (all []catalogued, err error) {
+// extensionCatalog are the extensions of a series on this host, "" for all.
+func (a *API) extensionCatalog(series string) (all []catalogExtension, err error) {
 	known := false
 	for _, e := range a.Catalog.Engines {
 		if e.Engine != cluster.PostgreSQL || series != "" && e.Series != series {
@@ -76,7 +76,7 @@ func (a *API) catalogue(series string) (all []catalogued, err error) {
 		}
 		known = true
 		for _, x := range e.Extensions {
-			all = append(all, catalogued{e.ID(), x})
+			all = append(all, catalogExtension{e.ID(), x})
 		}
 	}
 	if !known && series != "" {
@@ -139,12 +139,12 @@ func (a *API) registerExtensions() {
 	const one = all + "/{extensionName}"
 	register(a, endpoint{
 		method: http.MethodGet, path: "/v4/databases/postgresql/extensions", id: "listOfferedExtensions", summary: "List the extensions that PostgreSQL comes with on this host", tag: "Catalog", public: true,
-	}, func(_ context.Context, c call[catalogueInput, none]) (list[catalogueView], error) {
-		found, err := a.catalogue(c.In.Version)
+	}, func(_ context.Context, c call[catalogInput, none]) (list[catalogView], error) {
+		found, err := a.extensionCatalog(c.In.Version)
 		if err != nil {
-			return list[catalogueView]{}, err
+			return list[catalogView]{}, err
 		}
-		return listInMemory(inMemory[catalogued]{found, cataloguedFields, cataloguedMember}, c.In.Listing, showCatalogued)
+		return listInMemory(inMemory[catalogExtension]{found, catalogFields, catalogMember}, c.In.Listing, showCatalogExtension)
 	})
 	register(a, endpoint{
 		method: http.MethodGet, path: all, id: "listExtensions", summary: "List the extensions that a database offers, and that are in a logical database", tag: tag, scope: readDatabases,

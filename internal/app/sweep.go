@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"steward/internal/limit"
+	"steward/internal/wait"
 )
 
 // expiredSweep is between two removals of what has expired, which may lie around
@@ -15,18 +16,11 @@ const expiredSweep = time.Hour
 // that share a store may do so at the same time.
 func (a *App) sweep(what string, every time.Duration, remove func(context.Context) error) service {
 	return background("sweep of "+what, func(ctx context.Context) {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
+		wait.Repeat(ctx, every, func() {
 			if err := remove(ctx); err != nil && ctx.Err() == nil {
 				a.log.WarnContext(ctx, "sweep failed; it is tried again", "what", what, "error", err)
 			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-		}
+		})
 	})
 }
 

@@ -16,9 +16,9 @@ func TestForkFrom(t *testing.T) {
 		{ID: 5, State: Running, Created: now},
 	}
 	for _, c := range []struct {
-		name   string
-		moment *time.Time
-		want   []ID
+		name string
+		at   *time.Time
+		want []ID
 	}{
 		{"the newest first", nil, []ID{2, 1}},
 		{"to the second", new(now.Add(-2 * time.Hour)), []ID{2}},
@@ -26,7 +26,7 @@ func TestForkFrom(t *testing.T) {
 		{"between two", new(now.Add(-2*time.Hour - time.Second)), nil},
 	} {
 		var got []ID
-		for _, b := range ForkFrom(all, c.moment) {
+		for _, b := range ForkFrom(all, c.at) {
 			got = append(got, b.ID)
 		}
 		if !slices.Equal(got, c.want) {

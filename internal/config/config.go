@@ -111,7 +111,7 @@ type Seal struct {
 	URL string `koanf:"url"`
 }
 
-// Isolation is how customers' servers are walled in. "auto" uses what is there.
+// Isolation is how customers' servers are isolated. "auto" uses what is there.
 type Isolation struct {
 	Bubblewrap string `koanf:"bubblewrap"`
 	Cgroups    string `koanf:"cgroups"`

@@ -176,8 +176,8 @@ const (
 	early = 30 * time.Second
 	// renewing is how long one may take to renew; then another may try.
 	renewing = 20 * time.Second
-	// glance is how often who waits for another looks whether it is done.
-	glance = 50 * time.Millisecond
+	// lookEvery is how often who waits for another looks whether it is done.
+	lookEvery = 50 * time.Millisecond
 )
 
 // renewed is the session with an access token that isn't spoiled and hasn't ended. Of
@@ -197,7 +197,7 @@ func (c *Console) renewed(ctx context.Context, s live, spoiled string) (live, er
 		select {
 		case <-ctx.Done():
 			return s, ctx.Err()
-		case <-time.After(glance):
+		case <-time.After(lookEvery):
 		}
 		if s, err = c.find(ctx, s.key, s.Hash); err != nil {
 			return s, err

@@ -211,15 +211,8 @@ func (s *AlertChannels) Delete(ctx context.Context, p account.Principal, id aler
 	if err := errors.Join(unrestricted(p), fixedChannel(id)); err != nil {
 		return err
 	}
-	return s.Store.InTx(ctx, func(tx *store.Tx) error {
-		c, err := tx.LockAlertChannel(ctx, p.Account, id)
-		if err != nil {
-			return err
-		}
-		if err := tx.DeleteAlertChannel(ctx, p.Account, id); err != nil {
-			return err
-		}
-		return s.tell(ctx, tx, p, operation.ChannelDelete, channelEntity(c), c.Label)
+	return unrestrictedDelete(ctx, s.Deps, p, id, operation.ChannelDelete, (*store.Tx).LockAlertChannel, (*store.Tx).DeleteAlertChannel, func(c alert.Channel) (operation.Entity, string) {
+		return channelEntity(c), c.Label
 	})
 }
 

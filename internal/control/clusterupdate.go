@@ -160,74 +160,103 @@ func tellUpdate(ctx context.Context, tx *store.Tx, p account.Principal, c cluste
 
 // plan applies the changes to c and says which work they need, if any.
 func (s *Clusters) plan(c cluster.Cluster, in UpdateCluster) (cluster.Cluster, operation.Action, operation.Params, fault.Faults) {
-	faults, was := in.Fixed.faults(c), c.Spec
-	var action operation.Action
-	var params operation.Params
+	u := planned{s: s, c: c, was: c.Spec, faults: in.Fixed.faults(c)}
 	if in.Label != nil {
-		faults = append(faults, cluster.ValidateLabel(*in.Label)...)
-		c.Label = *in.Label
+		u.add(cluster.ValidateLabel(*in.Label))
+		u.c.Label = *in.Label
 	}
 	if in.Updates != nil {
-		c.Updates = c.Updates.Merge(*in.Updates)
-		faults = append(faults, c.Updates.Validate()...)
+		u.c.Updates = u.c.Updates.Merge(*in.Updates)
+		u.add(u.c.Updates.Validate())
 	}
-	known := true
-	if in.AllowList != nil && !c.AllowList.Equal(*in.AllowList) { // what was taken in earlier times isn't checked anew
-		list, err := cluster.ParseAllowList(*in.AllowList)
-		faults, known = append(faults, faultsIn(err)...), err == nil
-		if err == nil && !list.Equal(c.AllowList) {
-			c.AllowList, action, params.AllowList = list, operation.Update, true
-		}
-	}
-	c.AllowNotes = c.AllowNotes.Of(c.AllowList)
-	if in.AllowNotes != nil && known {
-		notes, err := cluster.ParseAllowNotes(*in.AllowNotes, c.AllowList)
-		c.AllowNotes, faults = notes, append(faults, faultsIn(err)...)
-	}
-	faults = append(faults, s.autoSuspend(&c.Spec, in.AutoSuspend)...)
-	if c.AutoSuspend != was.AutoSuspend {
-		action = operation.Update
+	u.allow(in)
+	u.add(s.autoSuspend(&u.c.Spec, in.AutoSuspend))
+	if u.c.AutoSuspend != u.was.AutoSuspend {
+		u.action = operation.Update
 	}
 	if in.Protected != nil {
-		c.Protected = *in.Protected
+		u.c.Protected = *in.Protected
 	}
-	before := c.Nodes()
-	c, found := resized(c, in)
-	faults = append(faults, found...)
-	if c.Size != before.Size {
-		params.Before, action = &before, operation.Resize
-		if same(in.Type, c.Type) && !s.Catalog.HasType(c.Type, c.Engine, c.Size) { // another type is looked at below
-			faults.Add("cluster_size", "The type %s isn't offered any more for databases of %d nodes; send a newer one with it", c.Type, c.Size)
-		}
-	}
-	if in.Type != nil {
-		faults = append(faults, s.validateResize(c, *in.Type, c.Size != before.Size)...)
-		if *in.Type != c.Type {
-			if to, ok := s.Catalog.Plan(*in.Type); ok {
-				faults = append(faults, poolsFit(c, to)...)
-			}
-			params.OldType, params.Type = c.Type, *in.Type
-			c.Type, action = *in.Type, operation.Resize
-		}
-	}
+	u.resize(in)
 	if in.Autoscale != nil {
-		c.Autoscale = c.Autoscale.Merge(in.Autoscale)
-		faults = append(faults, s.autoscale(c.Spec, c.Autoscale)...)
+		u.c.Autoscale = u.c.Autoscale.Merge(in.Autoscale)
+		u.add(s.autoscale(u.c.Spec, u.c.Autoscale))
 	}
-	faults = append(faults, s.configure(&c.Spec, was, in.Config)...)
-	faults = append(faults, awakeForJobs(c.Spec)...)
-	if c.Config.Text() != was.Config.Text() {
-		params.ConfigChanged, params.OldConfig, params.Note = true, was.Config, restartNote(was, c.Spec)
-		action = cmp.Or(action, operation.Update)
+	u.add(s.configure(&u.c.Spec, u.was, in.Config))
+	u.add(awakeForJobs(u.c.Spec))
+	if u.c.Config.Text() != u.was.Config.Text() {
+		u.params.ConfigChanged, u.params.OldConfig, u.params.Note = true, u.was.Config, restartNote(u.was, u.c.Spec)
+		u.action = cmp.Or(u.action, operation.Update)
 	}
-	if in.Version != nil && !isSeries(*in.Version, was.Series) {
-		faults = append(faults, s.upgradeFaults(c, *in.Version)...)
-		if action != "" {
-			faults.Add("version", "Can't be changed together with what servers are changed for; send one after the other")
+	if in.Version != nil && !isSeries(*in.Version, u.was.Series) {
+		u.upgrade(*in.Version)
+	}
+	return u.c, u.action, u.params, u.faults
+}
+
+// planned is a cluster as it is to be, what of that takes which work, and what is wrong with it.
+type planned struct {
+	s      *Clusters
+	c      cluster.Cluster
+	was    cluster.Spec
+	action operation.Action
+	params operation.Params
+	faults fault.Faults
+}
+
+func (u *planned) add(found fault.Faults) { u.faults = append(u.faults, found...) }
+
+// allow changes the allow list, and the notes on what is in it.
+func (u *planned) allow(in UpdateCluster) {
+	known := true
+	if in.AllowList != nil && !u.c.AllowList.Equal(*in.AllowList) { // what was taken in earlier times isn't checked anew
+		list, err := cluster.ParseAllowList(*in.AllowList)
+		u.add(faultsIn(err))
+		if known = err == nil; known && !list.Equal(u.c.AllowList) {
+			u.c.AllowList, u.action, u.params.AllowList = list, operation.Update, true
 		}
-		params.Series, params.OldSeries, action = s.Catalog.Series(c.Engine, *in.Version), was.Series, operation.Upgrade
 	}
-	return c, action, params, faults
+	u.c.AllowNotes = u.c.AllowNotes.Of(u.c.AllowList)
+	if in.AllowNotes != nil && known {
+		notes, err := cluster.ParseAllowNotes(*in.AllowNotes, u.c.AllowList)
+		u.c.AllowNotes = notes
+		u.add(faultsIn(err))
+	}
+}
+
+// resize changes how many nodes there are, and their type.
+func (u *planned) resize(in UpdateCluster) {
+	before := u.c.Nodes()
+	c, found := resized(u.c, in)
+	u.c = c
+	u.add(found)
+	if u.c.Size != before.Size {
+		u.params.Before, u.action = &before, operation.Resize
+		if same(in.Type, u.c.Type) && !u.s.Catalog.HasType(u.c.Type, u.c.Engine, u.c.Size) { // another type is looked at below
+			u.faults.Add("cluster_size", "The type %s isn't offered any more for databases of %d nodes; send a newer one with it", u.c.Type, u.c.Size)
+		}
+	}
+	if in.Type == nil {
+		return
+	}
+	u.add(u.s.validateResize(u.c, *in.Type, u.c.Size != before.Size))
+	if *in.Type == u.c.Type {
+		return
+	}
+	if to, ok := u.s.Catalog.Plan(*in.Type); ok {
+		u.add(poolsFit(u.c, to))
+	}
+	u.params.OldType, u.params.Type = u.c.Type, *in.Type
+	u.c.Type, u.action = *in.Type, operation.Resize
+}
+
+// upgrade moves to another series, which nothing else that takes work may go with.
+func (u *planned) upgrade(version string) {
+	u.add(u.s.upgradeFaults(u.c, version))
+	if u.action != "" {
+		u.faults.Add("version", "Can't be changed together with what servers are changed for; send one after the other")
+	}
+	u.params.Series, u.params.OldSeries, u.action = u.s.Catalog.Series(u.c.Engine, version), u.was.Series, operation.Upgrade
 }
 
 // autoscale names what is wrong with when the database is to move to the next plan.

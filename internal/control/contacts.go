@@ -93,17 +93,7 @@ func (s *Contacts) Update(ctx context.Context, p account.Principal, id monitor.C
 
 // Delete removes a contact: it is told of nothing any more.
 func (s *Contacts) Delete(ctx context.Context, p account.Principal, id monitor.ContactID) error {
-	if err := unrestricted(p); err != nil {
-		return err
-	}
-	return s.Store.InTx(ctx, func(tx *store.Tx) error {
-		c, err := tx.LockContact(ctx, p.Account, id)
-		if err != nil {
-			return err
-		}
-		if err := tx.DeleteContact(ctx, p.Account, id); err != nil {
-			return err
-		}
-		return s.tell(ctx, tx, p, operation.ContactDelete, contactEntity(c), c.Name)
+	return unrestrictedDelete(ctx, s.Deps, p, id, operation.ContactDelete, (*store.Tx).LockContact, (*store.Tx).DeleteContact, func(c monitor.Contact) (operation.Entity, string) {
+		return contactEntity(c), c.Name
 	})
 }

@@ -23,6 +23,24 @@ func (b *bench) contact(p account.Principal, name, group string) monitor.Contact
 	return c
 }
 
+// ofUnrestrictedUsers demands that calls about something of an account's, with empty input where they create, aren't for one of its restricted users, and
+// that another account's user finds nothing.
+func ofUnrestrictedUsers(t *testing.T, calls map[string]func(account.Principal) error, limited, stranger account.Principal) {
+	t.Helper()
+	for name, call := range calls {
+		if err := call(limited); kind(err) != fault.Forbidden {
+			t.Errorf("%s by a restricted user: %v", name, err)
+		}
+		want := map[string]fault.Kind{"list": 0, "create": fault.Invalid}[name]
+		if want == 0 && name != "list" {
+			want = fault.NotFound
+		}
+		if err := call(stranger); kind(err) != want {
+			t.Errorf("%s by a stranger: %v", name, err)
+		}
+	}
+}
+
 // TestContactsAccess: contacts are the business of an account's unrestricted
 // users, and nobody else finds them.
 func TestContactsAccess(t *testing.T) {
@@ -50,18 +68,7 @@ func TestContactsAccess(t *testing.T) {
 		},
 		"delete": func(p account.Principal) error { return b.Contacts.Delete(t.Context(), p, made.ID) },
 	}
-	for name, call := range calls {
-		if err := call(limited); kind(err) != fault.Forbidden {
-			t.Errorf("%s by a restricted user: %v", name, err)
-		}
-		want := map[string]fault.Kind{"list": 0, "create": fault.Invalid}[name]
-		if want == 0 && name != "list" {
-			want = fault.NotFound
-		}
-		if err := call(stranger); kind(err) != want {
-			t.Errorf("%s by a stranger: %v", name, err)
-		}
-	}
+	ofUnrestrictedUsers(t, calls, limited, stranger)
 	if got, err := b.Contacts.View(t.Context(), owner, made.ID); err != nil || cmp.Diff(made, got) != "" {
 		t.Errorf("%v\n%s", err, cmp.Diff(made, got))
 	}

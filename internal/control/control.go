@@ -209,6 +209,27 @@ func unrestrictedOne[ID, T any](ctx context.Context, p account.Principal, id ID,
 	return view(ctx, p.Account, id)
 }
 
+// unrestrictedDelete removes one of the things that an unrestricted user's account has, and records that it did. named says what that was.
+func unrestrictedDelete[ID, T any](ctx context.Context, d Deps, p account.Principal, id ID, action operation.Action,
+	lock func(*store.Tx, context.Context, account.ID, ID) (T, error), drop func(*store.Tx, context.Context, account.ID, ID) error,
+	named func(T) (of operation.Entity, label string),
+) error {
+	if err := unrestricted(p); err != nil {
+		return err
+	}
+	return d.Store.InTx(ctx, func(tx *store.Tx) error {
+		gone, err := lock(tx, ctx, p.Account, id)
+		if err != nil {
+			return err
+		}
+		if err := drop(tx, ctx, p.Account, id); err != nil {
+			return err
+		}
+		of, label := named(gone)
+		return d.tell(ctx, tx, p, action, of, label)
+	})
+}
+
 // changed is what a member of a change asks for, or what was before.
 func changed[T any](asked *T, before T) T {
 	if asked == nil {

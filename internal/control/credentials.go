@@ -134,18 +134,8 @@ func (s *ManagedCredentials) SetLogin(ctx context.Context, p account.Principal, 
 // Delete removes a credential for good, also from the services that name it.
 // Their checks don't use it, and go on as they are.
 func (s *ManagedCredentials) Delete(ctx context.Context, p account.Principal, id monitor.CredentialID) error {
-	if err := unrestricted(p); err != nil {
-		return err
-	}
-	return s.Store.InTx(ctx, func(tx *store.Tx) error {
-		c, err := tx.LockCredential(ctx, p.Account, id)
-		if err != nil {
-			return err
-		}
-		if err := tx.DeleteCredential(ctx, p.Account, id); err != nil {
-			return err
-		}
-		return s.tell(ctx, tx, p, operation.CredentialDelete, credentialEntity(c), c.Label)
+	return unrestrictedDelete(ctx, s.Deps, p, id, operation.CredentialDelete, (*store.Tx).LockCredential, (*store.Tx).DeleteCredential, func(c monitor.Credential) (operation.Entity, string) {
+		return credentialEntity(c), c.Label
 	})
 }
 

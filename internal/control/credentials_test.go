@@ -81,18 +81,7 @@ func TestCredentialsAccess(t *testing.T) {
 		},
 		"delete": func(p account.Principal) error { return b.ManagedCredentials.Delete(t.Context(), p, made.ID) },
 	}
-	for name, call := range calls {
-		if err := call(limited); kind(err) != fault.Forbidden {
-			t.Errorf("%s by a restricted user: %v", name, err)
-		}
-		want := map[string]fault.Kind{"list": 0, "create": fault.Invalid}[name]
-		if want == 0 && name != "list" {
-			want = fault.NotFound
-		}
-		if err := call(stranger); kind(err) != want {
-			t.Errorf("%s by a stranger: %v", name, err)
-		}
-	}
+	ofUnrestrictedUsers(t, calls, limited, stranger)
 	b.reveals(made.ID, "user of router", "password of router")
 }
 

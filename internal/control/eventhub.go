@@ -19,8 +19,8 @@ import (
 type EventHub struct {
 	store *store.Store
 	log   *slog.Logger
-	// poke asks for a look at the store.
-	poke chan struct{}
+	// woken asks for a look at the store.
+	woken chan struct{}
 
 	mu        sync.Mutex
 	listeners map[*EventListener]bool
@@ -41,9 +41,9 @@ type EventListener struct {
 	// batches are closed when it is cut: it is too slow, its token isn't good any more, or the server stops.
 	batches chan *EventBatch
 	cut     sync.Once
-	// lists are those that have changed and that it wasn't told of; poke says that there are some, and is nil for one who isn't to be told.
+	// lists are those that have changed and that it wasn't told of; wake says that there are some, and is nil for one who isn't to be told.
 	lists map[store.List]bool
-	poke  chan struct{}
+	wake  chan struct{}
 }
 
 // EventBatch are changes of events between two snapshots, some more than once.
@@ -95,7 +95,7 @@ const (
 )
 
 func newEventHub(d Deps) *EventHub {
-	return &EventHub{store: d.Store, log: d.Logger, poke: make(chan struct{}, 1), listeners: map[*EventListener]bool{}, hints: map[store.Hint]bool{}}
+	return &EventHub{store: d.Store, log: d.Logger, woken: make(chan struct{}, 1), listeners: map[*EventListener]bool{}, hints: map[store.Hint]bool{}}
 }
 
 // Run hands out changes until ctx ends, and cuts all listeners then.
@@ -113,7 +113,7 @@ func (h *EventHub) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-h.poke:
+		case <-h.woken:
 		case <-tick.C:
 			h.check(ctx)
 		}
@@ -128,7 +128,7 @@ func (h *EventHub) Run(ctx context.Context) {
 
 func (h *EventHub) wake() {
 	select {
-	case h.poke <- struct{}{}:
+	case h.woken <- struct{}{}:
 	default:
 	}
 }
@@ -149,7 +149,7 @@ func (h *EventHub) handHints(ctx context.Context) error {
 	hints := h.hints
 	h.hints = map[store.Hint]bool{}
 	h.mu.Unlock()
-	listeners := slices.DeleteFunc(h.all(), func(l *EventListener) bool { return l.poke == nil })
+	listeners := slices.DeleteFunc(h.all(), func(l *EventListener) bool { return l.wake == nil })
 	if len(hints) == 0 || len(listeners) == 0 {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (l *EventListener) changed(list store.List) {
 	}
 	l.lists[list] = true
 	select {
-	case l.poke <- struct{}{}:
+	case l.wake <- struct{}{}:
 	default:
 	}
 }

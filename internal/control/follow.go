@@ -47,7 +47,7 @@ func (s *Events) Follow(ctx context.Context, p account.Principal, after string, 
 	// What ends after the snapshot is handed out by the hub, which knows of the listener before: hence the order.
 	l := &EventListener{hub: s.Hub, token: p.Token, of: p.Account, batches: make(chan *EventBatch, heldBatches)}
 	if lists {
-		l.poke = make(chan struct{}, 1)
+		l.wake = make(chan struct{}, 1)
 	}
 	if !s.Hub.join(l) {
 		return nil, fault.NewPrecondition("Too many follow events now; try again soon.")
@@ -76,7 +76,7 @@ func (r *EventReader) Position() operation.Position { return r.at }
 func (r *EventReader) Batches() <-chan *EventBatch { return r.listener.batches }
 
 // Listed says that Lists has some; never for a reader that wasn't to be told.
-func (r *EventReader) Listed() <-chan struct{} { return r.listener.poke }
+func (r *EventReader) Listed() <-chan struct{} { return r.listener.wake }
 
 // Lists are those that have changed since the last time, in no order.
 func (r *EventReader) Lists() []store.List {

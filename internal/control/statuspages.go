@@ -117,18 +117,8 @@ func (s *StatusPages) Update(ctx context.Context, p account.Principal, id monito
 
 // Delete removes a page: nobody can read it any more.
 func (s *StatusPages) Delete(ctx context.Context, p account.Principal, id monitor.StatusPageID) error {
-	if err := unrestricted(p); err != nil {
-		return err
-	}
-	return s.Store.InTx(ctx, func(tx *store.Tx) error {
-		page, err := tx.LockStatusPage(ctx, p.Account, id)
-		if err != nil {
-			return err
-		}
-		if err := tx.DeleteStatusPage(ctx, p.Account, id); err != nil {
-			return err
-		}
-		return s.tell(ctx, tx, p, operation.StatusPageDelete, statusPageEntity(page), page.Title)
+	return unrestrictedDelete(ctx, s.Deps, p, id, operation.StatusPageDelete, (*store.Tx).LockStatusPage, (*store.Tx).DeleteStatusPage, func(page monitor.StatusPage) (operation.Entity, string) {
+		return statusPageEntity(page), page.Title
 	})
 }
 

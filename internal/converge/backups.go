@@ -15,6 +15,7 @@ import (
 	"steward/internal/operation"
 	"steward/internal/outage"
 	"steward/internal/store"
+	"steward/internal/wait"
 )
 
 // Archive is what is asked of the place where backups are kept: an archive.Archive.
@@ -66,18 +67,11 @@ const (
 
 // repeat does something now and then, until ctx ends.
 func (k *Keeper) repeat(ctx context.Context, every time.Duration, what string, do func(context.Context) error) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
+	wait.Repeat(ctx, every, func() {
 		if err := do(ctx); err != nil && ctx.Err() == nil {
 			k.Logger.WarnContext(ctx, "look after databases", "what", what, "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // seeToBackups takes automatic backups that are due and drops those that have

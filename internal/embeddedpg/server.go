@@ -155,23 +155,20 @@ func (s *Server) awaitAnswer(ctx context.Context, p *process.Process) error {
 		return errors.New("the store's address can't be read") // the parser's error would show the password
 	}
 	config.Database = "postgres"
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := errNotReady
-		if s.ready() {
-			if err = makeDatabase(ctx, config); err == nil {
-				return nil
-			}
+	err = p.Await(ctx, 5*time.Millisecond, func(ctx context.Context) (bool, error) {
+		if !s.ready() {
+			return false, errNotReady
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("no answer in time: %w (%s)", err, s.lastWords())
-		case <-p.Done():
-			return fmt.Errorf("it ended while starting: %s", s.lastWords())
-		case <-tick.C:
-		}
+		err := makeDatabase(ctx, config)
+		return err == nil, err
+	})
+	switch {
+	case errors.Is(err, process.ErrEnded):
+		return fmt.Errorf("it ended while starting: %s", s.lastWords())
+	case err != nil:
+		return fmt.Errorf("no answer in time: %w (%s)", err, s.lastWords())
 	}
+	return nil
 }
 
 var errNotReady = errors.New("it doesn't call itself ready")

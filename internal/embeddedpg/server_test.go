@@ -112,8 +112,8 @@ func TestServerOutlivesAndComesBack(t *testing.T) {
 	}
 }
 
-// TestServerIsWalled: neither without the password nor as another user.
-func TestServerIsWalled(t *testing.T) {
+// TestServerIsIsolated: neither without the password nor as another user.
+func TestServerIsIsolated(t *testing.T) {
 	t.Parallel()
 	e := newFolders(t)
 	s := e.start()

@@ -19,6 +19,7 @@ type Driver interface {
 	Archiver
 	ContinuousArchiver
 	Exporter
+	Importer
 	Metered
 	Inspector
 	Shaped

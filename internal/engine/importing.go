@@ -181,8 +181,8 @@ type ToolSandbox interface {
 	Run(ctx context.Context, t Tool) (said []byte, err error)
 }
 
-// Importer is implemented by drivers that bring databases over from servers elsewhere. They write as dbadmin, with n.RootPassword, who can do no more than its
-// customers: whatever a source sends is theirs.
+// Importer is the part of a Driver that brings databases over from servers elsewhere, and has them keep up with those afterwards. It writes as dbadmin,
+// with n.RootPassword, who can do no more than its customers: whatever a source sends is theirs.
 type Importer interface {
 	// Examine asks a source whether databases can be brought to n's. Only what keeps it from being asked is an error.
 	Examine(ctx context.Context, n Node, s Source, mode migration.Mode, databases []migration.Database) (migration.Report, error)
@@ -191,14 +191,9 @@ type Importer interface {
 	// Import fills an empty database of n's with one of a source's. report hears of phases and tables as they change, from one
 	// goroutine at a time. One with a Slot is left so that KeepUp can go on from the moment that it was copied as of.
 	Import(ctx context.Context, n Node, s Source, d migration.Database, tools ToolSandbox, report func(ImportProgress)) error
-}
-
-// Follower is implemented by drivers that keep up with a source after a copy: they read what it logs and write it as dbadmin.
-type Follower interface {
-	Importer
-	// KeepUp writes what the source has written since the copy, from where it was when it last ended, whatever ended it. Once asked is closed, it goes on
-	// until all is here that the source had by then, makes the database one that can be written to, and returns nil; also when it had
-	// done so before. What isn't a SourceError is worth another try.
+	// KeepUp reads what the source logs and writes what it has written since the copy, from where it was when it last ended, whatever
+	// ended it. Once asked is closed, it goes on until all is here that the source had by then, makes the database one that can be
+	// written to, and returns nil; also when it had done so before. What isn't a SourceError is worth another try.
 	KeepUp(ctx context.Context, n Node, s Source, d migration.Database, asked <-chan struct{}, report func(ImportProgress)) error
 	// Complete does what can wait until a database is written to here, and removes what following it has left in it. It may be repeated.
 	Complete(ctx context.Context, n Node, d migration.Database, report func(ImportProgress)) error

@@ -16,8 +16,8 @@ type Shaped interface {
 // n.RootPassword, who is no more than its customers let it be.
 type Extensible interface {
 	Extensions(n Node, database string) Extensions
-	// Catalogue are the extensions that come with an installation, by name.
-	Catalogue(inst Installation) ([]catalog.Extension, error)
+	// Catalog are the extensions that come with an installation, by name.
+	Catalog(inst Installation) ([]catalog.Extension, error)
 }
 
 // Extensions are those of one database; see platform.Extensions.

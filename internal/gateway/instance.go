@@ -117,18 +117,17 @@ func (g *Gateway) launch(ctx context.Context, ports []int, from *instance) (*ins
 func (g *Gateway) awaitAnswer(ctx context.Context, i *instance) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
-	for {
-		if _, err := g.inspect(ctx, i); err == nil {
-			return nil
-		}
-		select {
-		case <-i.process.Done():
-			return errors.New("it ended at once")
-		case <-ctx.Done():
-			return fmt.Errorf("it doesn't answer: %w", ctx.Err())
-		case <-time.After(2 * time.Millisecond):
-		}
+	err := i.process.Await(ctx, 2*time.Millisecond, func(ctx context.Context) (bool, error) {
+		_, err := g.inspect(ctx, i)
+		return err == nil, err
+	})
+	switch {
+	case errors.Is(err, process.ErrEnded):
+		return errors.New("it ended at once")
+	case err != nil:
+		return fmt.Errorf("it doesn't answer: %w", err)
 	}
+	return nil
 }
 
 // inspect is what a generation says of itself.

@@ -36,21 +36,6 @@ func Floor(at time.Time, step time.Duration) time.Time {
 	return time.Unix(unix-((unix%s)+s)%s, 0).UTC()
 }
 
-// Coarsen makes one point of so many.
-func Coarsen(points []Point, each int) []Point {
-	out := make([]Point, 0, (len(points)+each-1)/each)
-	for len(points) > 0 {
-		n := min(each, len(points))
-		var sum Summary
-		for _, p := range points[:n] {
-			sum.Add(p)
-		}
-		out = append(out, sum.Point())
-		points = points[n:]
-	}
-	return out
-}
-
 // Summary sums points up.
 type Summary struct {
 	n             int

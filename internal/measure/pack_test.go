@@ -157,11 +157,17 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-func TestCoarsenAndCombine(t *testing.T) {
+func TestSumUpAndCombine(t *testing.T) {
 	t.Parallel()
-	got := Coarsen([]Point{At(1), At(3), Gap(), Gap(), At(8)}, 2)
-	if want := (Point{2, 1, 3}); len(got) != 3 || got[0] != want || got[1].Known() || got[2] != At(8) {
-		t.Errorf("%v", got)
+	var sum Summary
+	if sum.Point().Known() {
+		t.Errorf("of nothing: %v", sum.Point())
+	}
+	for _, p := range []Point{At(1), Gap(), At(3)} {
+		sum.Add(p)
+	}
+	if want := (Point{2, 1, 3}); sum.Point() != want {
+		t.Errorf("%v, want %v", sum.Point(), want)
 	}
 	nodes := []Series{{Points: []Point{{2, 1, 3}, Gap(), Gap()}}, {Points: []Point{{4, 4, 9}, At(5), Gap()}}}
 	for across, want := range map[Across]Point{Sum: {6, 5, 12}, Mean: {3, 2.5, 6}, Max: {4, 4, 9}} {

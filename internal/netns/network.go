@@ -27,6 +27,7 @@ import (
 
 	"steward/internal/durable"
 	"steward/internal/nft"
+	"steward/internal/wait"
 )
 
 // Options are what a Network is made of.
@@ -290,7 +291,7 @@ func (n *Network) Ensure(_ context.Context, node Node) error {
 		if had {
 			old = n.part(before)
 		}
-		// The walls first, then who is to be behind them.
+		// The isolation first, then who is to be isolated.
 		if err := n.change(old, n.part(node)); err != nil {
 			return fmt.Errorf("network of node %d: %w", node.Number, err)
 		}
@@ -521,18 +522,11 @@ func (n *Network) Sweep() error {
 }
 
 func (n *Network) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := n.Sweep(); err != nil {
-				n.log.Error("the table of databases' networks can't be looked after", "error", err)
-			}
+	wait.Every(ctx, sweepEvery, func() {
+		if err := n.Sweep(); err != nil {
+			n.log.Error("the table of databases' networks can't be looked after", "error", err)
 		}
-	}
+	})
 }
 
 // Close stops looking after the networks, which stay.

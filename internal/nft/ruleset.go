@@ -110,6 +110,16 @@ func (d difference) String() string {
 // compare finds what makes want out of have.
 func compare(have, want Ruleset) (difference, error) {
 	d := difference{newElements: map[string][]Key{}, goneElements: map[string][]Key{}}
+	if err := d.compareChains(have, want); err != nil {
+		return d, err
+	}
+	d.compareSets(have, want)
+	d.compareElements(have, want)
+	d.sort()
+	return d, nil
+}
+
+func (d *difference) compareChains(have, want Ruleset) error {
 	for name, w := range want.Chains {
 		h, there := have.Chains[name]
 		if !there {
@@ -121,7 +131,7 @@ func compare(have, want Ruleset) (difference, error) {
 		}
 		same, err := sameRules(h.Rules, w.Rules)
 		if err != nil {
-			return d, fmt.Errorf("chain %s: %w", name, err)
+			return fmt.Errorf("chain %s: %w", name, err)
 		}
 		if !same {
 			d.changedChains = append(d.changedChains, name)
@@ -132,6 +142,10 @@ func compare(have, want Ruleset) (difference, error) {
 			d.goneChains = append(d.goneChains, name)
 		}
 	}
+	return nil
+}
+
+func (d *difference) compareSets(have, want Ruleset) {
 	for name, w := range want.Sets {
 		h, there := have.Sets[name]
 		switch {
@@ -146,6 +160,10 @@ func compare(have, want Ruleset) (difference, error) {
 			d.goneSets = append(d.goneSets, name)
 		}
 	}
+}
+
+// compareElements is called when it is known which sets go.
+func (d *difference) compareElements(have, want Ruleset) {
 	for key, value := range want.Elements {
 		h, there := have.Elements[key]
 		if there && h == value {
@@ -165,8 +183,6 @@ func compare(have, want Ruleset) (difference, error) {
 		}
 		d.goneElements[key.Set] = append(d.goneElements[key.Set], key)
 	}
-	d.sort()
-	return d, nil
 }
 
 // sort makes what is sent the same each time.

@@ -30,11 +30,11 @@ func (w *work) fork(ctx context.Context) error {
 		return err
 	}
 	if !w.op.Params.Placed { // what customers wrote since must not be lost again
-		moment, err := w.placeFork(ctx, want)
+		of, err := w.placeFork(ctx, want)
 		if err != nil {
 			return err
 		}
-		if err := w.Store.RecordForked(ctx, w.c.ID, moment); err != nil {
+		if err := w.Store.RecordForked(ctx, w.c.ID, of); err != nil {
 			return fmt.Errorf("record the fork: %w", err)
 		}
 		if err := w.placed(ctx); err != nil {
@@ -59,23 +59,23 @@ func (w *work) fork(ctx context.Context) error {
 	})
 }
 
-// placeFork places the best backup that is whole, recovered to the moment where
-// one between backups is asked for. It returns the moment that the data is of.
-func (w *work) placeFork(ctx context.Context, want platform.Wanted) (moment time.Time, err error) {
+// placeFork places the best backup that is whole, recovered to the point in time where
+// one between backups is asked for. It returns the one that the data is of.
+func (w *work) placeFork(ctx context.Context, want platform.Wanted) (of time.Time, err error) {
 	source, err := w.forkSource(ctx)
 	if err != nil {
-		return moment, err
+		return of, err
 	}
 	all, err := w.Store.BackupsOf(ctx, source.ID)
 	if err != nil {
-		return moment, fmt.Errorf("list the backups of database %d: %w", source.ID, err)
+		return of, fmt.Errorf("list the backups of database %d: %w", source.ID, err)
 	}
 	asked := w.c.Fork.RestoreTime
 	candidates, recovers := backup.ForkFrom(all, asked), false
 	if asked != nil && len(candidates) == 0 {
 		restored, err := w.Store.LastRestore(ctx, source.ID, *asked)
 		if err != nil {
-			return moment, fmt.Errorf("look for restores of database %d: %w", source.ID, err)
+			return of, fmt.Errorf("look for restores of database %d: %w", source.ID, err)
 		}
 		candidates, recovers = backup.RecoverFrom(all, *asked, restored), true
 	}
@@ -85,15 +85,15 @@ func (w *work) placeFork(ctx context.Context, want platform.Wanted) (moment time
 			continue // it wasn't there when the fork was asked for
 		}
 		f := forking{work: w, source: source, b: b, recovers: recovers}
-		if moment, last = f.copy(ctx, want); !unusable(last) {
-			return moment, last
+		if of, last = f.copy(ctx, want); !unusable(last) {
+			return of, last
 		}
 		w.log.WarnContext(ctx, "a backup to fork from is damaged", "source_id", int64(source.ID), "backup_id", int64(b.ID), "error", last)
 	}
 	if unusable(last) {
 		last = &impossible{reason: "The source's backups are damaged and can't be restored."}
 	}
-	return moment, last
+	return of, last
 }
 
 // unusable reports whether another backup may do where this one won't.
@@ -125,8 +125,8 @@ type forking struct {
 	key []byte
 }
 
-// copy streams the backup into the new cluster and returns the moment it is of.
-func (f *forking) copy(ctx context.Context, want platform.Wanted) (moment time.Time, err error) {
+// copy streams the backup into the new cluster and returns the point in time it is of.
+func (f *forking) copy(ctx context.Context, want platform.Wanted) (of time.Time, err error) {
 	if f.Driver.KeepsBackups(f.source) {
 		return f.forkKept(ctx, want)
 	}
@@ -134,18 +134,18 @@ func (f *forking) copy(ctx context.Context, want platform.Wanted) (moment time.T
 	defer p.end()
 	m, err := step("verify archive", func() (archive.Manifest, error) { return f.Archive.Verify(ctx, f.source.ID, f.b.ID) })
 	if err != nil {
-		return moment, fmt.Errorf("read the archive: %w", err)
+		return of, fmt.Errorf("read the archive: %w", err)
 	}
 	if f.key, err = f.secret(ctx, platform.BackupKey); err != nil {
-		return moment, err
+		return of, err
 	}
 	admin, err := f.secret(ctx, platform.AdminPassword)
 	if err != nil {
-		return moment, err
+		return of, err
 	}
 	_, content, err := f.Archive.Get(ctx, f.source.ID, f.b.ID, f.key)
 	if err != nil {
-		return moment, fmt.Errorf("read the archive: %w", err)
+		return of, fmt.Errorf("read the archive: %w", err)
 	}
 	defer content.Close()
 	from := platform.Source{Copy: m.Copy, AdminPassword: string(admin)}
@@ -157,12 +157,12 @@ func (f *forking) copy(ctx context.Context, want platform.Wanted) (moment time.T
 	})
 	if errors.Is(err, platform.ErrGap) {
 		f.log.WarnContext(ctx, "the archive has a gap", "source_id", int64(f.source.ID), "error", err)
-		return moment, errForkGap
+		return of, errForkGap
 	}
 	if err != nil {
-		return moment, fmt.Errorf("fork: %w", err)
+		return of, fmt.Errorf("fork: %w", err)
 	}
-	return f.moment(reached), nil
+	return f.dataOf(reached), nil
 }
 
 func (f *forking) secret(ctx context.Context, name platform.SecretName) ([]byte, error) {
@@ -173,7 +173,7 @@ func (f *forking) secret(ctx context.Context, name platform.SecretName) ([]byte,
 	return value, nil
 }
 
-// recovery reads what was archived of a database up to a moment.
+// recovery reads what was archived of a database up to a point in time.
 func (w *work) recovery(of cluster.ID, until time.Time, key []byte) *platform.Recovery {
 	return &platform.Recovery{
 		Until: until,
@@ -197,10 +197,10 @@ func (w *work) recovery(of cluster.ID, until time.Time, key []byte) *platform.Re
 	}
 }
 
-// moment is what the data is of, and a note for people where that is earlier
-// than what was asked for. A log that goes on beyond the moment asked for proves
+// dataOf is the point in time that the data is of, and a note for people where that is earlier
+// than what was asked for. A log that goes on beyond the one asked for proves
 // that nothing is missing up to it; what it has from then on isn't in the data.
-func (f *forking) moment(reached time.Time) time.Time {
+func (f *forking) dataOf(reached time.Time) time.Time {
 	f.op.Params.Note = ""
 	if !f.recovers {
 		return f.b.Created
@@ -215,7 +215,7 @@ func (f *forking) moment(reached time.Time) time.Time {
 	return *f.c.Fork.RestoreTime
 }
 
-// earlier tells people that a recovery reached an earlier moment than the one asked for; "" when it didn't.
+// earlier tells people that a recovery reached an earlier point in time than the one asked for; "" when it didn't.
 func earlier(of string, reached, asked time.Time) string {
 	if !reached.Before(asked) {
 		return ""

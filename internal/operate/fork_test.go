@@ -16,10 +16,10 @@ import (
 )
 
 // fork asks for a database with another one's data.
-func (b *bench) fork(of cluster.Cluster, moment *time.Time) cluster.Cluster {
+func (b *bench) fork(of cluster.Cluster, at *time.Time) cluster.Cluster {
 	b.t.Helper()
 	spec := b.spec()
-	spec.Fork = &cluster.Fork{Source: of.ID, RestoreTime: moment}
+	spec.Fork = &cluster.Fork{Source: of.ID, RestoreTime: at}
 	c, err := b.control.Clusters.Create(b.t.Context(), b.admin, spec, nil)
 	if err != nil {
 		b.t.Fatal(err)
@@ -54,11 +54,11 @@ func TestFork(t *testing.T) {
 	second := b.keep(c, "second")
 	b.hold(c, "three")
 	for _, f := range []struct {
-		moment *time.Time
-		kept   backup.Backup
-		data   string
+		at   *time.Time
+		kept backup.Backup
+		data string
 	}{{nil, second, "two"}, {&first.Created, first, "one"}} {
-		made := b.fork(c, f.moment)
+		made := b.fork(c, f.at)
 		if o := b.runToEnd(); o.Status != operation.Finished || o.Params.Fork != c.ID {
 			t.Errorf("%+v", o)
 		}

@@ -59,12 +59,12 @@ func (w *work) keptSource(b backup.Backup) platform.KeptSource {
 }
 
 // forkKept makes the new cluster of a backup that the platform keeps.
-func (f *forking) forkKept(ctx context.Context, want platform.Wanted) (moment time.Time, err error) {
+func (f *forking) forkKept(ctx context.Context, want platform.Wanted) (of time.Time, err error) {
 	p := f.report(ctx, "restored", f.b.Bytes)
 	defer p.end()
 	admin, err := f.secret(ctx, platform.AdminPassword)
 	if err != nil {
-		return moment, err
+		return of, err
 	}
 	from := f.keptSource(f.b)
 	from.Of, from.AdminPassword = f.source, string(admin)
@@ -74,13 +74,13 @@ func (f *forking) forkKept(ctx context.Context, want platform.Wanted) (moment ti
 	reached, err := step("fork", func() (time.Time, error) { return f.Driver.ForkKept(ctx, want, from) })
 	switch {
 	case errors.Is(err, platform.ErrGap):
-		return moment, errors.Join(errForkGap, err)
+		return of, errors.Join(errForkGap, err)
 	case errors.Is(err, platform.ErrRestoreFails):
-		return moment, errors.Join(&impossible{reason: RestoreFailsReason}, err)
+		return of, errors.Join(&impossible{reason: RestoreFailsReason}, err)
 	case err != nil:
-		return moment, fmt.Errorf("fork: %w", err)
+		return of, fmt.Errorf("fork: %w", err)
 	}
-	return f.moment(reached), nil
+	return f.dataOf(reached), nil
 }
 
 // dropBackup takes a backup out of where it is kept.

@@ -14,6 +14,7 @@ import (
 	"steward/internal/operation"
 	"steward/internal/platform"
 	"steward/internal/store"
+	"steward/internal/wait"
 )
 
 // errCanceled ends a migration whose end was asked for.
@@ -268,18 +269,11 @@ func (w *work) tellMigration(ctx context.Context, m migration.Migration) *migrat
 	}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	t.ended.Go(func() {
-		tick := time.NewTicker(w.Limits.Report)
-		defer tick.Stop()
-		for {
-			select {
-			case <-t.ctx.Done():
-				return
-			case <-tick.C:
-			}
+		wait.Every(t.ctx, w.Limits.Report, func() {
 			if err := w.noteMigration(t, id); err != nil && t.ctx.Err() == nil {
 				w.log.WarnContext(t.ctx, "report progress", "error", err)
 			}
-		}
+		})
 	})
 	return t
 }

@@ -114,7 +114,7 @@ func (w *work) copyFrom(ctx context.Context, want platform.Wanted, b backup.Back
 	return nil
 }
 
-// noteReached keeps for people that a recovery reached an earlier moment than the one asked for.
+// noteReached keeps for people that a recovery reached an earlier point in time than the one asked for.
 func (w *work) noteReached(b backup.Backup, reached time.Time) {
 	if !w.recovers(b) {
 		return
@@ -127,7 +127,7 @@ func (w *work) noteReached(b backup.Backup, reached time.Time) {
 
 var errRestoreGap = &impossible{reason: "What was archived has a gap before the moment asked for; choose one of restore-windows."}
 
-// recovers reports whether the restore goes on from the backup to a later moment.
+// recovers reports whether the restore goes on from the backup to a later point in time.
 func (w *work) recovers(b backup.Backup) bool {
 	return w.op.Params.To != nil && !backup.SameSecond(b.Created, *w.op.Params.To)
 }

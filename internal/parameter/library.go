@@ -56,13 +56,6 @@ func (c Config) unloaded(family string, asked map[string]any) (faults fault.Faul
 // RunsJobs reports whether servers with the config begin work by themselves, for which they have to be awake.
 func (c Config) RunsJobs() bool { return c[cronDatabase] != nil || c[partmanDatabase] != nil }
 
-// LogsStatements reports whether a server of PostgreSQL with the config writes statements to its log.
-func (c Config) LogsStatements() bool {
-	_, slow := c.SlowThreshold(string(PostgreSQL))
-	classes, _ := c[auditLog].(string)
-	return slow || classes != "" && classes != auditNone
-}
-
 // libraryParameters are those of what has to be loaded.
 func libraryParameters() []Parameter {
 	const day = 24 * 60 * 60

@@ -8,14 +8,6 @@ import (
 	"steward/internal/wait"
 )
 
-const (
-	// firstPause and longestPause bound the pause before a restart that follows
-	// another within lasting.
-	firstPause   = 100 * time.Millisecond
-	longestPause = 5 * time.Second
-	lasting      = 30 * time.Second
-)
-
 // Supervisor keeps a server running: it has it restarted whenever it ends, at growing
 // intervals while that doesn't last, and keeps its output small.
 type Supervisor struct {
@@ -39,7 +31,7 @@ func (s *Supervisor) Run(ctx context.Context) {
 	rotate := time.NewTicker(s.OutputEvery)
 	defer rotate.Stop()
 	var restarted time.Time
-	var pause time.Duration
+	backoff := Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second}
 	for {
 		select {
 		case <-ctx.Done():
@@ -49,22 +41,10 @@ func (s *Supervisor) Run(ctx context.Context) {
 				s.Logger.WarnContext(ctx, "a server's output isn't rotated", "server", s.Name, "error", err)
 			}
 		case <-s.Ended():
-			pause = nextPause(pause, time.Since(restarted))
-			s.restart(ctx, pause)
+			s.restart(ctx, backoff.Ended(time.Since(restarted)))
 			restarted = time.Now()
 		}
 	}
-}
-
-// nextPause is how long to wait before a restart: not at all after a good while.
-func nextPause(pause, since time.Duration) time.Duration {
-	switch {
-	case since > lasting:
-		return 0
-	case pause == 0:
-		return firstPause
-	}
-	return min(2*pause, longestPause)
 }
 
 func (s *Supervisor) restart(ctx context.Context, pause time.Duration) {

@@ -103,12 +103,12 @@ func (t *Tx) insertCluster(ctx context.Context, c cluster.Cluster, secrets map[p
 	if err != nil {
 		return c, err
 	}
-	source, moment, asked := forkColumns(c.Fork)
+	source, of, asked := forkColumns(c.Fork)
 	err = t.q.ClusterCreate(ctx, dbsqlc.ClusterCreateParams{
 		ID: int64(c.ID), AccountID: int64(c.Account), Label: c.Label, Engine: string(c.Engine), Series: c.Series, Region: c.Region, Type: c.Type,
 		Size: int32(c.Size), Encrypted: c.Encrypted, SslConnection: c.SSLConnection, AllowList: nonNil(c.AllowList),
 		ReplicationType: string(c.Replication), CommitType: string(c.Commit), Updates: updates, Port: int32(c.Port), Created: c.Created,
-		ForkSource: source, ForkTime: moment, ForkAsked: asked, EngineConfig: config,
+		ForkSource: source, ForkTime: of, ForkAsked: asked, EngineConfig: config,
 		AutoSuspend: int32(c.AutoSuspend), Protected: c.Protected, Platform: c.Platform,
 		Autoscale: c.Autoscale.Enabled, AutoscalePercent: int32(c.Autoscale.Percent), AutoscaleMax: c.Autoscale.Max, AllowListNotes: notes,
 	})
@@ -129,7 +129,7 @@ func encodeNotes(notes cluster.AllowNotes) ([]byte, error) {
 	return text, nil
 }
 
-func forkColumns(f *cluster.Fork) (source *int64, moment, asked *time.Time) {
+func forkColumns(f *cluster.Fork) (source *int64, of, asked *time.Time) {
 	if f == nil {
 		return nil, nil, nil
 	}
@@ -377,9 +377,9 @@ func (q queries) RecordObserved(ctx context.Context, id cluster.ID, o platform.O
 	}))
 }
 
-// RecordForked keeps the moment that a forked cluster's data is of.
-func (q queries) RecordForked(ctx context.Context, id cluster.ID, moment time.Time) error {
-	return classify(q.q.ClusterForked(ctx, moment, int64(id)))
+// RecordForked keeps the point in time that a forked cluster's data is of.
+func (q queries) RecordForked(ctx context.Context, id cluster.ID, of time.Time) error {
+	return classify(q.q.ClusterForked(ctx, of, int64(id)))
 }
 
 // RecordFailovers notes that seen changes of the primary have been told of, c

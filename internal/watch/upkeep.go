@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"steward/internal/wait"
 )
 
 // upkeepEvery is how often partitions are looked after and hours summed up.
@@ -12,18 +14,11 @@ const upkeepEvery = 5 * time.Minute
 // upkeep keeps the history in shape. Every server does; what one has done is
 // nothing to do for the next.
 func (w *Watcher) upkeep(ctx context.Context) {
-	ticker := time.NewTicker(upkeepEvery)
-	defer ticker.Stop()
-	for {
+	wait.Repeat(ctx, upkeepEvery, func() {
 		if err := w.keepHistory(ctx); err != nil && ctx.Err() == nil {
 			w.Logger.Warn("The history can't be kept in shape yet.", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	})
 }
 
 func (w *Watcher) keepHistory(ctx context.Context) error {

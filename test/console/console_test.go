@@ -631,19 +631,27 @@ func keyboard(t *testing.T, w *world) {
 // ask sends a request as a browser would, from another site or this one.
 func (w *world) ask(t *testing.T, method, path, cookie string, headers map[string]string) (status int, body string, header http.Header) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, w.origin+path, strings.NewReader("{}"))
+	return request(t, method, w.origin+path, "{}", func(r *http.Request) {
+		if cookie != "" {
+			r.AddCookie(&http.Cookie{Name: "steward", Value: cookie})
+		}
+		for name, value := range headers {
+			if name == "Host" {
+				r.Host = value
+			}
+			r.Header.Set(name, value)
+		}
+	})
+}
+
+// request sends a request, changed before, and follows no redirect.
+func request(t *testing.T, method, url, content string, change func(*http.Request)) (status int, body string, header http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(content))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cookie != "" {
-		r.AddCookie(&http.Cookie{Name: "steward", Value: cookie})
-	}
-	for name, value := range headers {
-		if name == "Host" {
-			r.Host = value
-		}
-		r.Header.Set(name, value)
-	}
+	change(r)
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Timeout: patience}
 	resp, err := client.Do(r)
 	if err != nil {

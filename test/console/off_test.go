@@ -2,7 +2,6 @@ package console
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"regexp"
@@ -33,22 +32,8 @@ func TestFirstLinkAndNoConsole(t *testing.T) {
 		return string(text)
 	}
 	ask := func(method, path, body string) (status int, answer string) {
-		r, err := http.NewRequestWithContext(t.Context(), method, origin+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Timeout: patience}
-		resp, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(text)
+		status, answer, _ = request(t, method, origin+path, body, func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+		return status, answer
 	}
 	set := func(link, password string) (status int, answer string) {
 		body, err := json.Marshal(map[string]string{"link": link, "password": password})

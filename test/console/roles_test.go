@@ -25,16 +25,8 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	status := func(path string) int {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Listen()+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		return answer.StatusCode
+		got, _, _ := request(t, http.MethodGet, "http://"+s.Listen()+path, "", func(*http.Request) {})
+		return got
 	}
 	for _, c := range []struct {
 		roles string

@@ -197,13 +197,7 @@ func (b *bucketWorld) nothingHalf(t *testing.T) {
 // mustBeTold: the last event says why, or that all went well.
 func (b *bucketWorld) mustBeTold(t *testing.T, m bucketFault) {
 	t.Helper()
-	var events struct {
-		Data []struct{ Action, Status, Message string }
-	}
-	if status, body := b.Call("GET", "/v4/account/events", nil, &events); status != http.StatusOK || len(events.Data) == 0 {
-		t.Fatalf("events: %d %s", status, body)
-	}
-	last := events.Data[0]
+	last := b.Events()[0]
 	if m.passing && last.Status != "finished" || !m.passing && (last.Status != "failed" || !strings.Contains(last.Message, m.why)) {
 		t.Errorf("the event is %+v", last)
 	}

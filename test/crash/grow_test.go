@@ -45,12 +45,8 @@ func TestGrow(t *testing.T) {
 		}
 		return nil
 	})
-	var events struct {
-		Data []struct{ Action, Status, Message string }
-	}
-	m.Call("GET", "/v4/account/events?page_size=500", nil, &events)
-	grown := 0
-	for _, e := range events.Data {
+	grown, events := 0, m.Events()
+	for _, e := range events {
 		if e.Action == "database_resize" && e.Status == "finished" {
 			grown++
 		}

@@ -126,14 +126,8 @@ func (m *maintained) mustBe(kinds ...string) error {
 // mustHaveEvents demands what the events of windows' work say, newest first.
 func (m *maintained) mustHaveEvents(want ...string) {
 	m.t.Helper()
-	var list struct {
-		Data []struct{ Action, Status, Message string }
-	}
-	if status, body := m.Call("GET", "/v4/account/events", nil, &list); status != 200 {
-		m.t.Fatal(body)
-	}
 	var got []string
-	for _, e := range list.Data {
+	for _, e := range m.Events() {
 		if e.Action == "database_maintenance" {
 			got = append(got, e.Status+" "+e.Message)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,18 +105,5 @@ func checkAutoSuspended(t *testing.T, w *world, accepted bool) {
 // told reports whether there is an event of an action.
 func (w *world) told(action string) bool {
 	w.t.Helper()
-	var list struct {
-		Data []struct {
-			Action string `json:"action"`
-		} `json:"data"`
-	}
-	if status, body := w.Call("GET", "/v4/account/events", nil, &list); status != 200 {
-		w.t.Fatal(status, body)
-	}
-	for _, e := range list.Data {
-		if e.Action == action {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.Events(), func(e harness.Event) bool { return e.Action == action })
 }

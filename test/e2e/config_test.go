@@ -46,14 +46,7 @@ func (c configured) change(t *testing.T, s *harness.Server, d harness.Database, 
 		t.Fatalf("engine_config: %d %s", status, body)
 	}
 	s.AwaitStatus(d, "active")
-	var events struct {
-		Data []struct {
-			Action, Status, Message string
-			Entity                  struct{ ID int64 }
-		}
-	}
-	s.Call("GET", "/v4/account/events?page_size=500", nil, &events)
-	for _, e := range events.Data {
+	for _, e := range s.Events() {
 		if e.Action == "database_update" && e.Entity.ID == d.ID {
 			if e.Status != "finished" {
 				t.Errorf("the event is %s: %s", e.Status, e.Message)

@@ -140,14 +140,7 @@ func followMySQLFamily(t *testing.T, engine string, src harness.Source) {
 		}
 		return nil
 	})
-	s.Eventually("it has caught up", func() error {
-		out, err := s.Command("db", "migration", "view", "followed", fmt.Sprint(m.ID))
-		if err != nil || !strings.Contains(out, "replicate") || !strings.Contains(out, "following") || !strings.Contains(out, " 0s, ") && !strings.Contains(out, " 1s, ") {
-			slower()
-			return fmt.Errorf("view: %s, %w", out, err)
-		}
-		return nil
-	})
+	awaitCaughtUp(s, m.ID, slower)
 	paused := cutOver(t, s, d, m.ID, func() (int, time.Time) {
 		writes, last := stop()
 		exec1(t, owner, "FLUSH BINARY LOGS") // the new one begins with what is no transaction

@@ -60,6 +60,18 @@ func awaitPhase(t *testing.T, s *harness.Server, d harness.Database, id int64, p
 	return m
 }
 
+// awaitCaughtUp waits until the database called followed is as its source, whose customers do less each time that it isn't yet.
+func awaitCaughtUp(s *harness.Server, id int64, slower func()) {
+	s.Eventually("it has caught up", func() error {
+		out, err := s.Command("db", "migration", "view", "followed", fmt.Sprint(id))
+		if err != nil || !strings.Contains(out, "replicate") || !strings.Contains(out, "following") || !strings.Contains(out, " 0s, ") && !strings.Contains(out, " 1s, ") {
+			slower()
+			return fmt.Errorf("view: %s, %w", out, err)
+		}
+		return nil
+	})
+}
+
 // nothingLeft: a source keeps nothing for us, and has no publication of ours.
 func nothingLeft(t *testing.T, source *sql.DB) {
 	t.Helper()
@@ -171,14 +183,7 @@ func TestFollowPostgreSQL(t *testing.T) {
 	if err := left(); err == nil {
 		t.Error("who wrote before could still write")
 	}
-	s.Eventually("it has caught up", func() error {
-		out, err := s.Command("db", "migration", "view", "followed", fmt.Sprint(m.ID))
-		if err != nil || !strings.Contains(out, "replicate") || !strings.Contains(out, "following") || !strings.Contains(out, " 0s, ") && !strings.Contains(out, " 1s, ") {
-			slower()
-			return fmt.Errorf("view: %s, %w", out, err)
-		}
-		return nil
-	})
+	awaitCaughtUp(s, m.ID, slower)
 	paused := cutOver(t, s, d, m.ID, stop, moved)
 	t.Logf("from the last write at the source to the first here: %v", paused)
 	if m = awaitMigrated(t, s, d, m.ID); m.Status != "finished" || m.Problem != nil || !m.Databases[0].Done {

@@ -192,18 +192,7 @@ func TestMigratePostgreSQL(t *testing.T) {
 	}
 	c.Logical = "shop"
 	moved := s.MustConnect(d, c)
-	for _, sum := range sumsOfPostgreSQL {
-		if here, original := one(t, moved, sum), one(t, shop, sum); here != original {
-			t.Errorf("%s: %s here, %s at the source", sum, here, original)
-		}
-	}
-	if a, b := one(t, moved, "SELECT count(*)::text FROM pairs_a"), one(t, moved, "SELECT count(*)::text FROM pairs_b"); a != b {
-		t.Errorf("%s rows of one table, %s of the other: they are of two moments", a, b)
-	}
-	exec1(t, moved, "INSERT INTO orders (customer) VALUES (1)")
-	if note := one(t, moved, "SELECT note FROM orders ORDER BY id DESC LIMIT 1"); note != "touched" {
-		t.Errorf("the trigger made %q of a new row", note)
-	}
+	movedWhole(t, moved, shop, sumsOfPostgreSQL)
 	if next := one(t, moved, "SELECT max(id)::text FROM orders"); next != "30001" {
 		t.Errorf("the sequence went on with %s", next)
 	}
@@ -376,6 +365,23 @@ func hostileDumps(t *testing.T, s *harness.Server, label string, mysql bool, dir
 	}
 }
 
+// movedWhole demands that what was moved has the sums that it has at the source, is as of one point in time, and has its trigger.
+func movedWhole(t *testing.T, moved, source *sql.DB, sums []string) {
+	t.Helper()
+	for _, sum := range sums {
+		if here, original := one(t, moved, sum), one(t, source, sum); here != original {
+			t.Errorf("%s: %s here, %s at the source", sum, here, original)
+		}
+	}
+	if a, b := one(t, moved, "SELECT COUNT(*) FROM pairs_a"), one(t, moved, "SELECT COUNT(*) FROM pairs_b"); a != b {
+		t.Errorf("%s rows of one table, %s of the other: they are of two points in time", a, b)
+	}
+	exec1(t, moved, "INSERT INTO orders (customer) VALUES (1)")
+	if note := one(t, moved, "SELECT note FROM orders ORDER BY id DESC LIMIT 1"); note != "touched" {
+		t.Errorf("the trigger made %q of a new row", note)
+	}
+}
+
 // TestMigrateMariaDB brings a database over from a MariaDB that is written to meanwhile.
 func TestMigrateMariaDB(t *testing.T) {
 	t.Parallel()
@@ -410,22 +416,11 @@ func TestMigrateMariaDB(t *testing.T) {
 	}
 	c.Logical = "shop2"
 	moved := s.MustConnect(d, c)
-	for _, sum := range []string{
+	movedWhole(t, moved, shop, []string{
 		"SELECT CONCAT(COUNT(*), ' ', SUM(CRC32(CONCAT_WS('#', id, name, HEX(photo))))) FROM customers",
 		"SELECT CONCAT(COUNT(*), ' ', SUM(CRC32(CONCAT_WS('#', id, customer, note)))) FROM orders",
 		"SELECT COUNT(*) FROM names",
-	} {
-		if here, original := one(t, moved, sum), one(t, shop, sum); here != original {
-			t.Errorf("%s: %s here, %s at the source", sum, here, original)
-		}
-	}
-	if a, b := one(t, moved, "SELECT COUNT(*) FROM pairs_a"), one(t, moved, "SELECT COUNT(*) FROM pairs_b"); a != b {
-		t.Errorf("%s rows of one table, %s of the other: they are of two moments", a, b)
-	}
-	exec1(t, moved, "INSERT INTO orders (customer) VALUES (1)")
-	if note := one(t, moved, "SELECT note FROM orders ORDER BY id DESC LIMIT 1"); note != "touched" {
-		t.Errorf("the trigger made %q of a new row", note)
-	}
+	})
 	if four := one(t, moved, "CALL twice(2)"); four != "4" {
 		t.Errorf("the procedure says %s", four)
 	}

@@ -219,17 +219,7 @@ func (h *history) rows(db *sql.DB) string {
 // told is the message of the event that made a database.
 func (h *history) told(d harness.Database) string {
 	h.t.Helper()
-	var all struct {
-		Data []struct {
-			Action  string `json:"action"`
-			Message string `json:"message"`
-			Entity  struct {
-				ID int64 `json:"id"`
-			} `json:"entity"`
-		} `json:"data"`
-	}
-	h.s.Call("GET", "/v4/account/events", nil, &all)
-	for _, e := range all.Data {
+	for _, e := range h.s.Events() {
 		if e.Entity.ID == d.ID && e.Action == "database_create" {
 			return e.Message
 		}

@@ -110,17 +110,8 @@ func (w *written) write() error {
 
 // hasFailovers is nil when that many events tell of a failover.
 func hasFailovers(s *harness.Server, d harness.Database, want int) error {
-	var events struct {
-		Data []struct {
-			Action string `json:"action"`
-			Entity struct {
-				ID int64 `json:"id"`
-			} `json:"entity"`
-		} `json:"data"`
-	}
-	s.Call("GET", "/v4/account/events", nil, &events)
 	found := 0
-	for _, e := range events.Data {
+	for _, e := range s.Events() {
 		if e.Action == "database_failover" && e.Entity.ID == d.ID {
 			found++
 		}

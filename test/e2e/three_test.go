@@ -127,22 +127,13 @@ func failsOver(t *testing.T, s *harness.Server, d harness.Database, credentials 
 		t.Errorf("%s rows after the failover, want 2", got)
 	}
 	s.Eventually("the event", func() error {
-		var events struct {
-			Data []struct {
-				Action  string `json:"action"`
-				Message string `json:"message"`
-				Entity  struct {
-					ID int64 `json:"id"`
-				} `json:"entity"`
-			} `json:"data"`
-		}
-		s.Call("GET", "/v4/account/events", nil, &events)
-		for _, e := range events.Data {
+		events := s.Events()
+		for _, e := range events {
 			if e.Action == "database_failover" && e.Entity.ID == d.ID && strings.Contains(e.Message, "took over") {
 				return nil
 			}
 		}
-		return fmt.Errorf("no database_failover among %d events", len(events.Data))
+		return fmt.Errorf("no database_failover among %d events", len(events))
 	})
 }
 

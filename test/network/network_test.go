@@ -146,8 +146,8 @@ func hash(folder string) string {
 
 func (p *place) runFolder() string { return filepath.Join("/run/steward", hash(p.Data)) }
 
-// TestWalls: from inside a database's network, as its user, nothing is reached but the nodes of its own cluster.
-func TestWalls(t *testing.T) {
+// TestIsolation: from inside a database's network, as its user, nothing is reached but the nodes of its own cluster.
+func TestIsolation(t *testing.T) {
 	p := newPlace(t)
 	mine, other := p.open("mine", "postgresql/15", 7), p.open("other", "mysql/10.11", 7)
 	world := harness.Small("world", "postgresql/15")
@@ -171,7 +171,7 @@ func TestWalls(t *testing.T) {
 		outside = net.JoinHostPort(fmt.Sprintf("172.18.%d.100", p.n), port)
 		return err
 	})
-	abstract := listen(t, "unix", fmt.Sprintf("@steward-test-walls-%d-%d", os.Getpid(), p.n))
+	abstract := listen(t, "unix", fmt.Sprintf("@steward-test-isolation-%d-%d", os.Getpid(), p.n))
 	stores, err := filepath.Glob(filepath.Join(p.runFolder(), "store", ".s.PGSQL.*[0-9]"))
 	if err != nil || len(stores) == 0 {
 		t.Fatalf("the store's socket: %v, %v", stores, err)

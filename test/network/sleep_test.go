@@ -180,14 +180,8 @@ func (p *place) failsToWake(t *testing.T, d harness.Database, write func(n, sour
 		t.Fatal(err)
 	}
 	p.Eventually("served", func() error { return write(1001, 8) })
-	var list struct {
-		Data []struct {
-			Action string `json:"action"`
-		} `json:"data"`
-	}
-	p.Call("GET", "/v4/account/events", nil, &list)
 	seen := map[string]bool{}
-	for _, e := range list.Data {
+	for _, e := range p.Events() {
 		seen[e.Action] = true
 	}
 	for _, want := range []string{"database_sleep", "database_wake", "database_failed"} {

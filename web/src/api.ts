@@ -232,7 +232,7 @@ export type BuildView = {
   version: string;
 };
 
-export type CatalogueView = {
+export type CatalogView = {
   comment: string;
   engine: string;
   missing: string | null;
@@ -845,8 +845,8 @@ export type ListBackupView = {
   results: number;
 };
 
-export type ListCatalogueView = {
-  data: Array<CatalogueView>;
+export type ListCatalogView = {
+  data: Array<CatalogView>;
   page: number;
   pages: number;
   results: number;
@@ -2161,7 +2161,7 @@ export interface Operations {
   "DELETE /v4/databases/mysql/instances/{instanceId}/users/{databaseUser}": { in: undefined; out: Empty };
   "POST /v4/databases/mysql/instances/{instanceId}/users/{databaseUser}/credentials/reset": { in: undefined; out: UserPasswordView };
   "GET /v4/databases/postgresql/config": { in: undefined; out: Record<string, unknown> };
-  "GET /v4/databases/postgresql/extensions": { in: undefined; out: ListCatalogueView };
+  "GET /v4/databases/postgresql/extensions": { in: undefined; out: ListCatalogView };
   "GET /v4/databases/postgresql/instances": { in: undefined; out: ListDatabaseView };
   "POST /v4/databases/postgresql/instances": { in: PostgresqlCreate; out: DatabaseView };
   "GET /v4/databases/postgresql/instances/{instanceId}": { in: undefined; out: DatabaseView };

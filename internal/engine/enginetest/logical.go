@@ -17,141 +17,176 @@ import (
 
 // logicalDatabases makes databases and users, and has the users log in and try what they may and what they may not.
 func logicalDatabases(t *testing.T, s *Server) {
-	inside, ctx := s.Bench.Driver.Logical(s.Node), t.Context()
-	pg := s.Node.Installation.Family() == cluster.PostgreSQL
-	const password = "Inside-7Hq2xW"
-	user := func(name, database string) Login {
-		return Login{User: name, Password: password, Database: database, CA: s.CA}
+	l := logicalTest{Logical: s.Bench.Driver.Logical(s.Node), t: t, s: s, pg: s.Node.Installation.Family() == cluster.PostgreSQL}
+	if !l.pg {
+		l.schema = "my_shop."
 	}
-	grants := func(name string) string {
-		t.Helper()
-		all, err := inside.Users(ctx)
-		must(t, err, "list users")
-		for _, u := range all {
-			if u.Name == name {
-				return fmt.Sprint(u.Grants)
-			}
-		}
-		return "gone"
+	l.databases()
+	l.privileges()
+	l.otherGrants()
+	l.otherPassword()
+	if l.pg {
+		ownersPart(t, s, l.Logical, l.try, l.user)
+		extensionsPart(t, s)
 	}
-	try := func(l Login, ok bool, statements ...string) {
-		t.Helper()
-		db := s.DB(t, l)
-		defer db.Close()
-		for _, q := range statements {
-			if _, err := db.ExecContext(ctx, q); (err == nil) != ok {
-				t.Errorf("%s as %s: %v", q, l.User, err)
-			}
-		}
+	l.drops()
+	if !t.Failed() { // rapid panics in a test that has failed
+		quotedNames(t, s, l.Logical)
 	}
-	schema := ""
-	if !pg {
-		schema = "my_shop."
-	}
+}
 
-	must(t, inside.CreateDatabase(ctx, logical.Database{Name: "my_shop"}), "create a database")
-	must(t, inside.CreateDatabase(ctx, logical.Database{Name: "myxshop"}), "create a database of a similar name")
-	if err := inside.CreateDatabase(ctx, logical.Database{Name: "my_shop", Encoding: "klingon", Collation: "nowhere"}); !namesFields(err, "name", "encoding", "collation") {
-		t.Errorf("a database of nothing that there is: %v", err)
+// logicalTest is what lies inside one server. Its parts go on from what those before have left.
+type logicalTest struct {
+	engine.Logical
+	t  *testing.T
+	s  *Server
+	pg bool
+	// schema is put before a table of the database my_shop by who isn't connected to that.
+	schema string
+}
+
+const insidePassword = "Inside-7Hq2xW"
+
+func (l *logicalTest) user(name, database string) Login {
+	return Login{User: name, Password: insidePassword, Database: database, CA: l.s.CA}
+}
+
+// grants are those of a user, as text.
+func (l *logicalTest) grants(name string) string {
+	l.t.Helper()
+	all, err := l.Users(l.t.Context())
+	must(l.t, err, "list users")
+	for _, u := range all {
+		if u.Name == name {
+			return fmt.Sprint(u.Grants)
+		}
 	}
-	databases, err := inside.Databases(ctx)
-	must(t, err, "list databases")
+	return "gone"
+}
+
+// try demands that somebody may carry out statements, or none of them.
+func (l *logicalTest) try(as Login, ok bool, statements ...string) {
+	l.t.Helper()
+	db := l.s.DB(l.t, as)
+	defer db.Close()
+	for _, q := range statements {
+		if _, err := db.ExecContext(l.t.Context(), q); (err == nil) != ok {
+			l.t.Errorf("%s as %s: %v", q, as.User, err)
+		}
+	}
+}
+
+// databases makes two, and shows none that are the server's.
+func (l *logicalTest) databases() {
+	must(l.t, l.CreateDatabase(l.t.Context(), logical.Database{Name: "my_shop"}), "create a database")
+	must(l.t, l.CreateDatabase(l.t.Context(), logical.Database{Name: "myxshop"}), "create a database of a similar name")
+	if err := l.CreateDatabase(l.t.Context(), logical.Database{Name: "my_shop", Encoding: "klingon", Collation: "nowhere"}); !namesFields(err, "name", "encoding", "collation") {
+		l.t.Errorf("a database of nothing that there is: %v", err)
+	}
+	databases, err := l.Databases(l.t.Context())
+	must(l.t, err, "list databases")
 	i := slices.IndexFunc(databases, func(d logical.Database) bool { return d.Name == "my_shop" })
-	if i < 0 || databases[i].Encoding == "" || databases[i].Collation == "" || pg && databases[i].Owner != logical.Root {
-		t.Fatalf("databases: %+v", databases)
+	if i < 0 || databases[i].Encoding == "" || databases[i].Collation == "" || l.pg && databases[i].Owner != logical.Root {
+		l.t.Fatalf("databases: %+v", databases)
 	}
 	for _, d := range databases {
 		if slices.Contains([]string{"postgres", "template0", "template1", "mysql", "sys", "steward", "information_schema", "performance_schema"}, d.Name) {
-			t.Errorf("%s is shown", d.Name)
+			l.t.Errorf("%s is shown", d.Name)
 		}
 	}
-	tables := s.Login()
+}
+
+// privileges are of a user with each: what was there before has them, and what comes later.
+func (l *logicalTest) privileges() {
+	tables := l.s.Login()
 	tables.Database = "my_shop"
-	try(tables, true, "CREATE TABLE early (v int)", "INSERT INTO early VALUES (1)")
+	l.try(tables, true, "CREATE TABLE early (v int)", "INSERT INTO early VALUES (1)")
 
 	for name, p := range map[string]logical.Privilege{"reader": logical.Read, "writer": logical.Write, "keeper": logical.Owner} {
-		must(t, inside.CreateUser(ctx, logical.User{Name: name, Grants: []logical.Grant{{Database: "my_shop", Privilege: p}}}, password), "create "+name)
-		if got, want := grants(name), fmt.Sprintf("[{my_shop %s}]", p); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
+		must(l.t, l.CreateUser(l.t.Context(), logical.User{Name: name, Grants: []logical.Grant{{Database: "my_shop", Privilege: p}}}, insidePassword), "create "+name)
+		if got, want := l.grants(name), fmt.Sprintf("[{my_shop %s}]", p); got != want {
+			l.t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	if err := inside.CreateUser(ctx, logical.User{Name: "reader", Grants: []logical.Grant{{Database: "nowhere", Privilege: logical.Read}}}, password); !namesFields(err, "username", "grants") {
-		t.Errorf("a user that is there, of a database that isn't: %v", err)
+	if err := l.CreateUser(l.t.Context(), logical.User{Name: "reader", Grants: []logical.Grant{{Database: "nowhere", Privilege: logical.Read}}}, insidePassword); !namesFields(err, "username", "grants") {
+		l.t.Errorf("a user that is there, of a database that isn't: %v", err)
 	}
-	try(tables, true, "CREATE TABLE late (v int)", "INSERT INTO late VALUES (1)")
+	l.try(tables, true, "CREATE TABLE late (v int)", "INSERT INTO late VALUES (1)")
 	for _, table := range []string{"early", "late"} {
-		try(user("reader", "my_shop"), true, "SELECT * FROM "+schema+table)
-		try(user("reader", "my_shop"), false, "INSERT INTO "+schema+table+" VALUES (2)", "DELETE FROM "+schema+table, "DROP TABLE "+schema+table)
-		try(user("writer", "my_shop"), true, "INSERT INTO "+schema+table+" VALUES (2)", "UPDATE "+schema+table+" SET v = 3", "DELETE FROM "+schema+table+" WHERE v = 3")
-		try(user("writer", "my_shop"), false, "DROP TABLE "+schema+table, "CREATE TABLE "+schema+"evil (v int)")
+		l.try(l.user("reader", "my_shop"), true, "SELECT * FROM "+l.schema+table)
+		l.try(l.user("reader", "my_shop"), false, "INSERT INTO "+l.schema+table+" VALUES (2)", "DELETE FROM "+l.schema+table, "DROP TABLE "+l.schema+table)
+		l.try(l.user("writer", "my_shop"), true, "INSERT INTO "+l.schema+table+" VALUES (2)", "UPDATE "+l.schema+table+" SET v = 3", "DELETE FROM "+l.schema+table+" WHERE v = 3")
+		l.try(l.user("writer", "my_shop"), false, "DROP TABLE "+l.schema+table, "CREATE TABLE "+l.schema+"evil (v int)")
 	}
-	try(user("keeper", "my_shop"), true, "CREATE TABLE kept (v int)", "INSERT INTO kept VALUES (1)", "ALTER TABLE kept ADD w int")
-	try(user("reader", "my_shop"), true, "SELECT * FROM "+schema+"kept")
-	try(user("writer", "my_shop"), true, "UPDATE "+schema+"kept SET v = 2")
+	l.try(l.user("keeper", "my_shop"), true, "CREATE TABLE kept (v int)", "INSERT INTO kept VALUES (1)", "ALTER TABLE kept ADD w int")
+	l.try(l.user("reader", "my_shop"), true, "SELECT * FROM "+l.schema+"kept")
+	l.try(l.user("writer", "my_shop"), true, "UPDATE "+l.schema+"kept SET v = 2")
 	for _, name := range []string{"reader", "writer", "keeper"} {
-		try(user(name, "myxshop"), false, "SELECT 1") // a pattern would let them in
+		l.try(l.user(name, "myxshop"), false, "SELECT 1") // a pattern would let them in
 	}
-	try(tables, true, "SELECT * FROM kept", "UPDATE kept SET v = 3") // dbadmin is left out of nothing
+	l.try(tables, true, "SELECT * FROM kept", "UPDATE kept SET v = 3") // dbadmin is left out of nothing
+}
 
-	must(t, inside.SetGrants(ctx, "writer", []logical.Grant{{Database: "my_shop", Privilege: logical.Read}, {Database: "myxshop", Privilege: logical.Write}}), "grant less and more")
-	if got := grants("writer"); got != "[{my_shop read} {myxshop write}]" {
-		t.Errorf("writer: %s", got)
+// otherGrants takes the place of those that a user had.
+func (l *logicalTest) otherGrants() {
+	must(l.t, l.SetGrants(l.t.Context(), "writer", []logical.Grant{{Database: "my_shop", Privilege: logical.Read}, {Database: "myxshop", Privilege: logical.Write}}), "grant less and more")
+	if got := l.grants("writer"); got != "[{my_shop read} {myxshop write}]" {
+		l.t.Errorf("writer: %s", got)
 	}
-	try(user("writer", "my_shop"), true, "SELECT * FROM "+schema+"early", "SELECT * FROM "+schema+"kept")
-	try(user("writer", "my_shop"), false, "UPDATE "+schema+"early SET v = 4", "UPDATE "+schema+"kept SET v = 4")
-	if err := inside.SetGrants(ctx, "nobody", nil); !fault.IsKind(err, fault.NotFound) {
-		t.Errorf("grants of nobody: %v", err)
+	l.try(l.user("writer", "my_shop"), true, "SELECT * FROM "+l.schema+"early", "SELECT * FROM "+l.schema+"kept")
+	l.try(l.user("writer", "my_shop"), false, "UPDATE "+l.schema+"early SET v = 4", "UPDATE "+l.schema+"kept SET v = 4")
+	if err := l.SetGrants(l.t.Context(), "nobody", nil); !fault.IsKind(err, fault.NotFound) {
+		l.t.Errorf("grants of nobody: %v", err)
 	}
+}
 
-	session, err := s.DB(t, user("writer", "my_shop")).Conn(ctx)
-	must(t, err, "log in")
-	must(t, inside.SetUserPassword(ctx, "writer", "Other-8Jr3yX"), "set the password")
-	must(t, inside.EndUser(ctx, "writer"), "end sessions")
-	if _, err := session.ExecContext(ctx, "SELECT 1"); err == nil {
-		t.Error("a session lives on")
+// otherPassword ends the sessions of who had the old one.
+func (l *logicalTest) otherPassword() {
+	session, err := l.s.DB(l.t, l.user("writer", "my_shop")).Conn(l.t.Context())
+	must(l.t, err, "log in")
+	must(l.t, l.SetUserPassword(l.t.Context(), "writer", "Other-8Jr3yX"), "set the password")
+	must(l.t, l.EndUser(l.t.Context(), "writer"), "end sessions")
+	if _, err := session.ExecContext(l.t.Context(), "SELECT 1"); err == nil {
+		l.t.Error("a session lives on")
 	}
 	session.Close()
-	if s.TryLogin(t, user("writer", "my_shop")) == nil {
-		t.Error("the old password is good still")
+	if l.s.TryLogin(l.t, l.user("writer", "my_shop")) == nil {
+		l.t.Error("the old password is good still")
 	}
-	renewed := user("writer", "my_shop")
+	renewed := l.user("writer", "my_shop")
 	renewed.Password = "Other-8Jr3yX"
-	must(t, s.TryLogin(t, renewed), "log in with the new password")
+	must(l.t, l.s.TryLogin(l.t, renewed), "log in with the new password")
+}
 
-	if pg {
-		ownersPart(t, s, inside, try, user)
-		extensionsPart(t, s)
+// drops removes all, after which nothing of it comes back with a name.
+func (l *logicalTest) drops() {
+	must(l.t, l.SetGrants(l.t.Context(), "keeper", nil), "take all grants")
+	l.try(l.user("keeper", "my_shop"), false, "SELECT 1")
+	must(l.t, l.DropDatabase(l.t.Context(), "my_shop"), "drop a database")
+	if err := l.DropDatabase(l.t.Context(), "my_shop"); !fault.IsKind(err, fault.NotFound) {
+		l.t.Errorf("drop a database that is gone: %v", err)
 	}
-	must(t, inside.SetGrants(ctx, "keeper", nil), "take all grants")
-	try(user("keeper", "my_shop"), false, "SELECT 1")
-	must(t, inside.DropDatabase(ctx, "my_shop"), "drop a database")
-	if err := inside.DropDatabase(ctx, "my_shop"); !fault.IsKind(err, fault.NotFound) {
-		t.Errorf("drop a database that is gone: %v", err)
+	if got := l.grants("reader"); got != "[]" {
+		l.t.Errorf("grants on a database that is gone: %s", got)
 	}
-	if got := grants("reader"); got != "[]" {
-		t.Errorf("grants on a database that is gone: %s", got)
-	}
-	must(t, inside.CreateDatabase(ctx, logical.Database{Name: "my_shop"}), "create it again")
-	try(user("reader", "my_shop"), false, "SELECT 1")
+	must(l.t, l.CreateDatabase(l.t.Context(), logical.Database{Name: "my_shop"}), "create it again")
+	l.try(l.user("reader", "my_shop"), false, "SELECT 1")
 	for _, name := range []string{"reader", "writer", "keeper"} {
-		must(t, inside.DropUser(ctx, name), "drop "+name)
-		if err := inside.DropUser(ctx, name); !fault.IsKind(err, fault.NotFound) {
-			t.Errorf("drop a user that is gone: %v", err)
+		must(l.t, l.DropUser(l.t.Context(), name), "drop "+name)
+		if err := l.DropUser(l.t.Context(), name); !fault.IsKind(err, fault.NotFound) {
+			l.t.Errorf("drop a user that is gone: %v", err)
 		}
 	}
-	if s.TryLogin(t, user("reader", "my_shop")) == nil {
-		t.Error("a user that was dropped logs in")
+	if l.s.TryLogin(l.t, l.user("reader", "my_shop")) == nil {
+		l.t.Error("a user that was dropped logs in")
 	}
 	for _, name := range []string{"my_shop", "myxshop"} {
-		must(t, inside.DropDatabase(ctx, name), "drop "+name)
+		must(l.t, l.DropDatabase(l.t.Context(), name), "drop "+name)
 	}
 	for _, name := range []string{"postgres", "template1", "mysql", "steward"} {
-		if err := inside.DropDatabase(ctx, name); !fault.IsKind(err, fault.NotFound) {
-			t.Errorf("drop %s: %v", name, err)
+		if err := l.DropDatabase(l.t.Context(), name); !fault.IsKind(err, fault.NotFound) {
+			l.t.Errorf("drop %s: %v", name, err)
 		}
-	}
-	if !t.Failed() { // rapid panics in a test that has failed
-		quotedNames(t, s, inside)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/await"
 	"steward/internal/cluster"
+	"steward/internal/engine"
 	"steward/internal/insight"
 	"steward/internal/parameter"
 )
@@ -74,28 +75,33 @@ func slowOnes(t *testing.T, s *Server) (found []insight.LogLine) {
 			must(t, err, "read the log")
 			content = string(logged)
 		}
-		parse := file.Reader()
-		var entry *insight.LogLine
-		var text strings.Builder
-		end := func() {
-			if entry == nil || entry.Slow == nil {
-				return
-			}
-			if parse.Complete(entry, text.String(), false); !entry.Ours {
-				found = append(found, *entry)
-			}
-		}
-		for line := range strings.SplitSeq(strings.TrimSuffix(content, "\n"), "\n") {
-			if l, ok := parse.Begin(line); ok {
-				end()
-				entry = &l
-				text.Reset()
-				text.WriteString(l.Text)
-			} else {
-				text.WriteString("\n" + line)
-			}
-		}
-		end()
+		found = append(found, SlowEntries(file.Reader(), strings.TrimSuffix(content, "\n"))...)
 	}
+	return found
+}
+
+// SlowEntries are the slow statements of customers in the content of a log, read as the platform reads it.
+func SlowEntries(parse engine.LogReader, content string) (found []insight.LogLine) {
+	var entry *insight.LogLine
+	var text strings.Builder
+	end := func() {
+		if entry == nil || entry.Slow == nil {
+			return
+		}
+		if parse.Complete(entry, text.String(), false); !entry.Ours {
+			found = append(found, *entry)
+		}
+	}
+	for line := range strings.SplitSeq(content, "\n") {
+		if l, ok := parse.Begin(line); ok {
+			end()
+			entry = &l
+			text.Reset()
+			text.WriteString(l.Text)
+		} else {
+			text.WriteString("\n" + line)
+		}
+	}
+	end()
 	return found
 }

@@ -65,7 +65,7 @@ func (mariaDB) encryptionMissing(inst engine.Installation) string {
 	return ""
 }
 
-// encrypt makes the background threads hurry through what the template
+// encrypt makes the background threads work through what the template
 // brought, and rebuilds the system tables, which they leave alone.
 func (mariaDB) encrypt(ctx context.Context, s *session) error {
 	if err := s.exec(ctx, "SET SESSION enforce_storage_engine = NULL"); err != nil {

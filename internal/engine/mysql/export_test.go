@@ -27,7 +27,7 @@ func (d *Driver) MakeWriter(ctx context.Context, n engine.Node, database, slot s
 
 // Write writes what a source says of a table, as who follows it does, into a database that notes how far it is.
 func (d *Driver) Write(ctx context.Context, n engine.Node, database, slot string) error {
-	w, err := d.writer(ctx, n, database, slot, place{"log.000001", 4})
+	w, err := d.writer(ctx, n, database, slot, binlogPosition{"log.000001", 4})
 	if err != nil {
 		return err
 	}

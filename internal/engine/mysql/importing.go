@@ -23,8 +23,6 @@ import (
 	"steward/internal/migration"
 )
 
-var _ engine.Importer = (*Driver)(nil)
-
 // errNotMySQL is what is told of a source that answers something else.
 var errNotMySQL = &engine.SourceError{Reason: "The source doesn't answer as a MariaDB or MySQL server does."}
 
@@ -260,7 +258,7 @@ type importing struct {
 	table string
 	bytes int64
 	// from is where the source's log was at the moment that it was copied as of; nowhere for what isn't followed.
-	from place
+	from binlogPosition
 	// began is when it was begun to be copied.
 	began time.Time
 	// cut reports whether the source's end came first.

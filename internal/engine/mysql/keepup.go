@@ -11,19 +11,8 @@ import (
 	"steward/internal/migration"
 )
 
-var _ engine.Follower = (*Driver)(nil)
-
-const (
-	// tellLagEvery is how often it is told how far behind a database is.
-	tellLagEvery = time.Second
-	// noteEvery is how often the target notes how far the source's log was read where nothing in it was for it.
-	noteEvery = 3 * time.Second
-	// alikeEvery is how often the source is asked whether its tables are what they were.
-	alikeEvery = 30 * time.Second
-)
-
-// errLogEnded is told by who receives why.
-var errLogEnded = errors.New("the source's log has ended")
+// noteEvery is how often the target notes how far the source's log was read where nothing in it was for it.
+const noteEvery = 3 * time.Second
 
 // keepingUp is a database that keeps up with its source.
 type keepingUp struct {
@@ -34,19 +23,17 @@ type keepingUp struct {
 	state       followState
 	log         *sourceLog
 	writer      *writer
-	late        migration.Late[place]
+	late        migration.Late[binlogPosition]
 	// goal is what must be here at the cutover; nowhere before it was asked for.
-	goal place
-	// noted and alike are when how far it is was noted last, and the source's tables looked at.
-	noted, alike time.Time
+	goal binlogPosition
+	// noted is when how far it is was noted last.
+	noted time.Time
 }
 
-// KeepUp implements engine.Follower.
+// KeepUp implements engine.Importer.
 func (d *Driver) KeepUp(ctx context.Context, n engine.Node, s engine.Source, database migration.Database, asked <-chan struct{}, report func(engine.ImportProgress)) (err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	s.Received = &engine.Received{} // it may be followed for days
-	f := &keepingUp{importing: importing{n: n, s: s, d: database, report: report}, d: d, noted: time.Now(), alike: time.Now()}
+	f := &keepingUp{importing: importing{n: n, s: s, d: database, report: report}, d: d, noted: time.Now()}
 	if f.own, err = d.root(ctx, n); err != nil {
 		return err
 	}
@@ -64,7 +51,7 @@ func (d *Driver) KeepUp(ctx context.Context, n engine.Node, s engine.Source, dat
 		return err
 	}
 	defer f.source.close()
-	if err := f.unchanged(ctx); err != nil {
+	if err := f.Unchanged(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.dropWriter(ctx, n, database.Slot)) }()
@@ -73,61 +60,30 @@ func (d *Driver) KeepUp(ctx context.Context, n engine.Node, s engine.Source, dat
 	}
 	defer f.writer.close()
 	f.writer.excuses = s.Excused
-	return f.receive(ctx, cancel, asked)
+	return f.follow(ctx, asked)
 }
 
-// receive has the log be read while what it has is written.
-func (f *keepingUp) receive(ctx context.Context, cancel context.CancelFunc, asked <-chan struct{}) (err error) {
+// follow has the log be read while what it has is written.
+func (f *keepingUp) follow(ctx context.Context, asked <-chan struct{}) (err error) {
 	if f.log, err = openLog(ctx, f.s, f.importing.d.From, f.state.upTo); err != nil {
 		return err
 	}
 	defer f.log.close()
-	f.late = migration.Late[place]{Before: place.before, Whole: time.Now().Add(-f.state.ago)}
-	ended := make(chan error, 1)
-	go func() { ended <- f.log.run(ctx) }()
-	err = f.keepUp(ctx, asked)
-	cancel()
-	read := <-ended
-	f.log.give() // whatever it was about
-	if errors.Is(err, errLogEnded) {
-		return read
-	}
-	return err
+	f.late = migration.Late[binlogPosition]{Before: binlogPosition.before, Whole: time.Now().Add(-f.state.ago)}
+	defer f.log.give() // whatever it was about
+	return engine.Follow(ctx, f, asked, f.report)
 }
 
-// keepUp writes what comes until the cutover is done.
-func (f *keepingUp) keepUp(ctx context.Context, asked <-chan struct{}) error {
-	f.report(engine.ImportProgress{Phase: migration.Following})
-	tick := time.NewTicker(tellLagEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case t, ok := <-f.log.out:
-			if !ok {
-				return errLogEnded
-			}
-			if err := f.take(ctx, t); err != nil {
-				return err
-			}
-		case <-tick.C:
-			if err := f.look(ctx); err != nil {
-				return err
-			}
-		case <-asked:
-			asked = nil
-			if err := f.cutOver(ctx); err != nil {
-				return err
-			}
-		}
-		if f.goal.at > 0 && f.writer.whole() && !f.writer.upTo.before(f.goal) {
-			return f.open(ctx)
-		}
-	}
-}
+// Receive implements engine.Following.
+func (f *keepingUp) Receive(ctx context.Context) error { return f.log.run(ctx) }
 
-func (f *keepingUp) take(ctx context.Context, t logged) error {
+// Received implements engine.Following.
+func (f *keepingUp) Received() <-chan logged { return f.log.out }
+
+// Take implements engine.Following.
+func (f *keepingUp) Take(ctx context.Context, t logged, more bool) error {
 	defer f.log.taken(t)
-	if err := f.writer.take(ctx, t, len(f.log.out) > 0); err != nil {
+	if err := f.writer.take(ctx, t, more); err != nil {
 		return err
 	}
 	if t.large {
@@ -136,8 +92,8 @@ func (f *keepingUp) take(ctx context.Context, t logged) error {
 	return nil
 }
 
-// look tells how far it is, and looks now and then whether the source is what it was.
-func (f *keepingUp) look(ctx context.Context) error {
+// Look implements engine.Following.
+func (f *keepingUp) Look(ctx context.Context) error {
 	end, err := f.end(ctx)
 	if err != nil {
 		return err
@@ -151,25 +107,19 @@ func (f *keepingUp) look(ctx context.Context) error {
 		}
 		f.noted = time.Now()
 	}
-	if time.Since(f.alike) > alikeEvery {
-		if err := f.unchanged(ctx); err != nil {
-			return err
-		}
-		f.alike = time.Now()
-	}
 	return nil
 }
 
 // end is where the source's log ends.
-func (f *keepingUp) end(ctx context.Context) (place, error) {
+func (f *keepingUp) end(ctx context.Context) (binlogPosition, error) {
 	status, err := logStatus(ctx, f.source)
 	if err != nil {
-		return place{}, sourceFailed(f.s, err)
+		return binlogPosition{}, sourceFailed(f.s, err)
 	}
-	return parsePlace(status["File"], status["Position"])
+	return parseBinlogPosition(status["File"], status["Position"])
 }
 
-func (f *keepingUp) tellLag(ctx context.Context, end place) error {
+func (f *keepingUp) tellLag(ctx context.Context, end binlogPosition) error {
 	upTo := f.writer.noted
 	if f.writer.whole() {
 		upTo = f.writer.upTo
@@ -185,8 +135,8 @@ func (f *keepingUp) tellLag(ctx context.Context, end place) error {
 	return nil
 }
 
-// between is how much the source has logged from one place to another.
-func (f *keepingUp) between(ctx context.Context, from, to place) (int64, error) {
+// between is how much the source has logged from one position to another.
+func (f *keepingUp) between(ctx context.Context, from, to binlogPosition) (int64, error) {
 	if from.file == to.file {
 		return int64(to.at - from.at), nil
 	}
@@ -201,7 +151,7 @@ func (f *keepingUp) between(ctx context.Context, from, to place) (int64, error) 
 		if len(l) < columns {
 			return 0, errNotMySQL
 		}
-		p, err := parsePlace(l[0], l[1])
+		p, err := parseBinlogPosition(l[0], l[1])
 		if err != nil {
 			return 0, err
 		}
@@ -212,18 +162,19 @@ func (f *keepingUp) between(ctx context.Context, from, to place) (int64, error) 
 	return max(bytes, 0), nil
 }
 
-// cutOver finds out what has to be here first.
-func (f *keepingUp) cutOver(ctx context.Context) (err error) {
-	f.report(engine.ImportProgress{Phase: migration.CuttingOver})
+// CutOver implements engine.Following.
+func (f *keepingUp) CutOver(ctx context.Context) (err error) {
 	f.goal, err = f.end(ctx)
 	return err
 }
 
-// open makes the database one that can be written to. It may be repeated: until it is noted, nothing runs what was made.
-func (f *keepingUp) open(ctx context.Context) error {
-	if err := f.unchanged(ctx); err != nil {
-		return err
-	}
+// Reached implements engine.Following.
+func (f *keepingUp) Reached() bool {
+	return f.goal.at > 0 && f.writer.whole() && !f.writer.upTo.before(f.goal)
+}
+
+// Open implements engine.Following. It may be repeated: until it is noted, nothing runs what was made.
+func (f *keepingUp) Open(ctx context.Context) error {
 	if err := f.writer.note(ctx); err != nil {
 		return err
 	}
@@ -241,7 +192,7 @@ func (f *keepingUp) open(ctx context.Context) error {
 	return nil
 }
 
-// Complete implements engine.Follower.
+// Complete implements engine.Importer.
 func (d *Driver) Complete(ctx context.Context, n engine.Node, database migration.Database, report func(engine.ImportProgress)) error {
 	report(engine.ImportProgress{Phase: migration.Validating})
 	s, err := d.root(ctx, n)
@@ -255,10 +206,10 @@ func (d *Driver) Complete(ctx context.Context, n engine.Node, database migration
 	return d.dropWriter(ctx, n, database.Slot)
 }
 
-// Release implements engine.Follower: a source keeps its logs for as long as it is set to, whoever reads them.
+// Release implements engine.Importer: a source keeps its logs for as long as it is set to, whoever reads them.
 func (d *Driver) Release(context.Context, engine.Source, migration.Database) error { return nil }
 
-// Leftovers implements engine.Follower.
+// Leftovers implements engine.Importer.
 func (d *Driver) Leftovers(migration.Database) string { return "" }
 
 // followTable is where it is noted, in a database that follows a source, how far it is.
@@ -266,7 +217,7 @@ const followTable = "steward_follow"
 
 // followState is what is noted.
 type followState struct {
-	upTo place
+	upTo binlogPosition
 	// ago is how long ago it was that far.
 	ago         time.Duration
 	fingerprint string
@@ -274,20 +225,17 @@ type followState struct {
 	opening     []definition
 }
 
-// errUnnotedHere is a database that isn't as it was left.
-var errUnnotedHere = &engine.SourceError{Reason: "The database here isn't as it was left: it was restored or changed meanwhile. Begin again."}
-
 func readState(ctx context.Context, s *session, d migration.Database) (f followState, err error) {
 	const query = "SELECT file, at, fingerprint, opened, opening, GREATEST(TIMESTAMPDIFF(SECOND, noted, UTC_TIMESTAMP(6)), 0) FROM %s.%s WHERE slot = ?"
 	rows, err := s.rows(ctx, fmt.Sprintf(query, identifier(d.To), followTable), d.Slot)
 	if is(err, errNoSuchTable, errUnknownDatabase) || err == nil && len(rows) != 1 {
-		return f, errUnnotedHere
+		return f, engine.ErrUnnoted
 	}
 	if err != nil {
 		return f, fmt.Errorf("read how far it is: %w", err)
 	}
 	r := rows[0]
-	if f.upTo, err = parsePlace(r[0], r[1]); err != nil {
+	if f.upTo, err = parseBinlogPosition(r[0], r[1]); err != nil {
 		return f, err
 	}
 	const seconds = 5

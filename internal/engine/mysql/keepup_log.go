@@ -52,16 +52,16 @@ const (
 // logName is what binary logs are called.
 var logName = regexp.MustCompile(`^[A-Za-z0-9_.+-]{1,200}\.[0-9]{6,10}$`)
 
-// place is one in a source's binary logs.
-type place struct {
+// binlogPosition is one in a source's binary logs.
+type binlogPosition struct {
 	file string
 	at   uint64
 }
 
-func (p place) String() string { return fmt.Sprintf("%s:%d", p.file, p.at) }
+func (p binlogPosition) String() string { return fmt.Sprintf("%s:%d", p.file, p.at) }
 
-// parsePlace reads what a source says of its logs.
-func parsePlace(file, at string) (p place, err error) {
+// parseBinlogPosition reads what a source says of its logs.
+func parseBinlogPosition(file, at string) (p binlogPosition, err error) {
 	p.file = file
 	if p.at, err = strconv.ParseUint(at, 10, 63); err != nil || !logName.MatchString(file) {
 		return p, errNotMySQL
@@ -70,13 +70,13 @@ func parsePlace(file, at string) (p place, err error) {
 }
 
 // number is the log's.
-func (p place) number() uint64 {
+func (p binlogPosition) number() uint64 {
 	n, _ := strconv.ParseUint(p.file[strings.LastIndexByte(p.file, '.')+1:], 10, 64) // it has the form of one
 	return n
 }
 
-// before reports whether another place comes later.
-func (p place) before(other place) bool {
+// before reports whether another position comes later.
+func (p binlogPosition) before(other binlogPosition) bool {
 	if p.number() != other.number() {
 		return p.number() < other.number()
 	}
@@ -94,13 +94,13 @@ type logged struct {
 	// truncated is a table of which all rows went.
 	truncated string
 	// upTo is where the log is after it, of what ends a transaction.
-	upTo place
+	upTo binlogPosition
 	// size is how much of the memory for what waits it takes; large reports whether other streams wait until it is held no longer.
 	size  int64
 	large bool
 }
 
-// sourceLog receives what a source logs, from a place on.
+// sourceLog receives what a source logs, from a position on.
 type sourceLog struct {
 	s        engine.Source
 	database string
@@ -116,15 +116,15 @@ type sourceLog struct {
 	within, ours, twoPhase bool
 	// sent is how much has come since the last commit, last where that was.
 	sent int64
-	last place
+	last binlogPosition
 	out  chan logged
 	room *semaphore.Weighted
 	// holds reports whether other streams of the migration wait with their large events.
 	holds atomic.Bool
 }
 
-// openLog begins to receive a source's log from a place on.
-func openLog(ctx context.Context, s engine.Source, database string, from place) (*sourceLog, error) {
+// openLog begins to receive a source's log from a position on.
+func openLog(ctx context.Context, s engine.Source, database string, from binlogPosition) (*sourceLog, error) {
 	unbounded := s // how much it sends without a commit is counted here
 	unbounded.Received, unbounded.Most = &engine.Received{}, math.MaxInt64
 	l := &sourceLog{
@@ -162,7 +162,7 @@ func openLog(ctx context.Context, s engine.Source, database string, from place) 
 }
 
 // ask asks for the log as a replica does, which has a number that no other has.
-func (l *sourceLog) ask(ctx context.Context, from place) error {
+func (l *sourceLog) ask(ctx context.Context, from binlogPosition) error {
 	if err := l.session.exec(ctx, fmt.Sprintf("SET @master_binlog_checksum = @@GLOBAL.binlog_checksum, @source_binlog_checksum = @@GLOBAL.binlog_checksum, @mariadb_slave_capability = 4, "+
 		"@master_heartbeat_period = %[1]d, @source_heartbeat_period = %[1]d", heartbeat.Nanoseconds())); err != nil {
 		return err
@@ -409,7 +409,7 @@ func (l *sourceLog) read(e logEvent) (*logged, error) {
 	return nil, nil
 }
 
-// goesOn is a place that the log has come to without a transaction: a log begins with what is none, and may end with it.
+// goesOn is a position that the log has come to without a transaction: a log begins with what is none, and may end with it.
 func (l *sourceLog) goesOn(e logEvent) *logged {
 	if upTo := l.after(e); !l.within && upTo.at > 0 && l.last.before(upTo) {
 		return &logged{says: saysCommit, upTo: upTo}
@@ -418,9 +418,9 @@ func (l *sourceLog) goesOn(e logEvent) *logged {
 }
 
 // after is where the log is after an event; of those that are in no log it is 0.
-func (l *sourceLog) after(e logEvent) place {
+func (l *sourceLog) after(e logEvent) binlogPosition {
 	const logPos = 13
-	return place{l.file, uint64(binary.LittleEndian.Uint32(e[logPos:]))}
+	return binlogPosition{l.file, uint64(binary.LittleEndian.Uint32(e[logPos:]))}
 }
 
 // rotate goes on with another log.
@@ -430,7 +430,7 @@ func (l *sourceLog) rotate(e logEvent) (*logged, error) {
 	if len(body) <= at {
 		return nil, mangled()
 	}
-	next, err := parsePlace(string(body[at:]), strconv.FormatUint(binary.LittleEndian.Uint64(body), 10))
+	next, err := parseBinlogPosition(string(body[at:]), strconv.FormatUint(binary.LittleEndian.Uint64(body), 10))
 	if err != nil || l.within {
 		return nil, mangled()
 	}

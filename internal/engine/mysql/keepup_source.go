@@ -135,7 +135,7 @@ func askFingerprint(ctx context.Context, src engine.Source, s *session, database
 }
 
 // unchanged reports whether the source is what was copied.
-func (f *keepingUp) unchanged(ctx context.Context) error {
+func (f *keepingUp) Unchanged(ctx context.Context) error {
 	print, err := askFingerprint(ctx, f.s, f.source, f.importing.d.From)
 	if err == nil && print != f.state.fingerprint {
 		return &engine.SourceError{Reason: "The source's tables, routines or triggers aren't those any more that were copied, or it is another server: only rows are followed. Begin again."}
@@ -168,7 +168,7 @@ func (d definition) drop() string { return "DROP " + d.Kind + " IF EXISTS " + id
 
 func parseDefinitions(text string) (all []definition, err error) {
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
-		return nil, errUnnotedHere
+		return nil, engine.ErrUnnoted
 	}
 	return all, nil
 }
@@ -208,10 +208,10 @@ func askDefinitions(ctx context.Context, src engine.Source, s *session, database
 var began = regexp.MustCompile(`^-- CHANGE (?:MASTER|REPLICATION SOURCE) TO (?:MASTER|SOURCE)_LOG_FILE='([^']+)', (?:MASTER|SOURCE)_LOG_POS=(\d+);`)
 
 // placed passes a dump on, and learns from where on its source is to be followed.
-func placed(dump io.Reader, p *place) io.Reader {
+func placed(dump io.Reader, p *binlogPosition) io.Reader {
 	return migration.Lines(dump, func(line []byte) {
 		if found := began.FindSubmatch(line); found != nil && p.at == 0 {
-			if at, err := parsePlace(string(found[1]), string(found[2])); err == nil {
+			if at, err := parseBinlogPosition(string(found[1]), string(found[2])); err == nil {
 				*p = at
 			}
 		}

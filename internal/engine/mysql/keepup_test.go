@@ -208,7 +208,7 @@ func follows(t *testing.T, most int64, packets ...[]byte) (all []logged, err err
 	return all, err
 }
 
-// TestSourceLog: rows of what is followed come with the place after them; what lies, is too large or never ends is given up.
+// TestSourceLog: rows of what is followed come with the position after them; what lies, is too large or never ends is given up.
 func TestSourceLog(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 20
@@ -216,15 +216,15 @@ func TestSourceLog(t *testing.T) {
 	shop, other := sent(eventTableMap, 100, aMap("shop", "orders")), sent(eventTableMap, 100, aMap("other", "orders"))
 	rows := sent(eventWriteRows1, 200, rowsEvent(eventWriteRows1, aRow()))
 	all, err := follows(t, most, begin, other, rows, commit, begin, shop, rows, commit)
-	if len(all) != 3 || all[0].says != saysCommit || all[1].says != saysRows || all[1].table.table != "orders" || all[2].upTo != (place{"log.000001", 300}) {
+	if len(all) != 3 || all[0].says != saysCommit || all[1].says != saysRows || all[1].table.table != "orders" || all[2].upTo != (binlogPosition{"log.000001", 300}) {
 		t.Errorf("a source's log: %+v, %v", all, err)
 	}
 	next := sent(eventRotate, 400, append([]byte{4, 0, 0, 0, 0, 0, 0, 0}, "log.000002"...))
-	if all, err = follows(t, most, commit, next); len(all) != 2 || all[1].upTo != (place{"log.000002", 4}) || !all[0].upTo.before(all[1].upTo) {
+	if all, err = follows(t, most, commit, next); len(all) != 2 || all[1].upTo != (binlogPosition{"log.000002", 4}) || !all[0].upTo.before(all[1].upTo) {
 		t.Errorf("the next log: %+v, %v", all, err)
 	}
 	checkpoint := sent(eventBinlogCheckpoint, 385, []byte{0})
-	if all, err = follows(t, most, commit, next, checkpoint, begin, checkpoint, sent(eventHeartbeat, 200, nil)); len(all) != 3 || all[2].upTo != (place{"log.000002", 385}) {
+	if all, err = follows(t, most, commit, next, checkpoint, begin, checkpoint, sent(eventHeartbeat, 200, nil)); len(all) != 3 || all[2].upTo != (binlogPosition{"log.000002", 385}) {
 		t.Errorf("a log that begins without a transaction: %+v, %v", all, err)
 	}
 	damaged := bytes.Clone(commit)

@@ -45,11 +45,11 @@ type writer struct {
 	open, part bool
 	begun      time.Time
 	// upTo is how far it is, noted what the target knows of that.
-	upTo, noted place
+	upTo, noted binlogPosition
 }
 
 // writer opens one. Close it.
-func (d *Driver) writer(ctx context.Context, n engine.Node, database, slot string, upTo place) (*writer, error) {
+func (d *Driver) writer(ctx context.Context, n engine.Node, database, slot string, upTo binlogPosition) (*writer, error) {
 	password, err := d.makeWriter(ctx, n, database, slot)
 	if err != nil {
 		return nil, fmt.Errorf("make the account that writes what the source sends: %w", err)
@@ -318,7 +318,7 @@ func (w *writer) note(ctx context.Context) error {
 		return w.failed(ctx, err)
 	}
 	if found, err := result.RowsAffected(); err != nil || found != 1 {
-		return errors.Join(err, errUnnotedHere)
+		return errors.Join(err, engine.ErrUnnoted)
 	}
 	if err := w.exec(ctx, "COMMIT"); err != nil {
 		return err

@@ -2,13 +2,13 @@ package mysql_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"steward/internal/engine"
+	"steward/internal/engine/enginetest"
 	"steward/internal/engine/mysql"
 	"steward/internal/insight"
 )
@@ -47,30 +47,8 @@ func TestLogLine(t *testing.T) {
 }
 
 // readSlow reads a slow log as the platform does.
-func readSlow(content string, flavour engine.Flavour) (all []insight.LogLine) {
-	parse := (&mysql.Driver{}).Logs(engine.Node{Installation: engine.Installation{Flavour: flavour}})[1].Reader()
-	var entry *insight.LogLine
-	var text strings.Builder
-	end := func() {
-		if entry == nil || entry.Slow == nil {
-			return
-		}
-		if parse.Complete(entry, text.String(), false); !entry.Ours {
-			all = append(all, *entry)
-		}
-	}
-	for line := range strings.SplitSeq(content, "\n") {
-		if l, ok := parse.Begin(line); ok {
-			end()
-			entry = &l
-			text.Reset()
-			text.WriteString(l.Text)
-		} else {
-			text.WriteString("\n" + line)
-		}
-	}
-	end()
-	return all
+func readSlow(content string, flavour engine.Flavour) []insight.LogLine {
+	return enginetest.SlowEntries((&mysql.Driver{}).Logs(engine.Node{Installation: engine.Installation{Flavour: flavour}})[1].Reader(), content)
 }
 
 // TestSlowLog: entries of both flavours, and statements that have whole entries, of one who isn't there, in their values.

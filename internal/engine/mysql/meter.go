@@ -246,7 +246,7 @@ func (m *meter) measureLog(ctx context.Context, r *measure.Reading) (engine.LogP
 		}
 		m.file, m.position = mine["File"], mine["Position"]
 	}
-	mine := m.place(m.file, m.position)
+	mine := m.bytesBefore(m.file, m.position)
 	r.Set(measure.LogBytes, mine)
 	if st == nil {
 		r.Set(measure.Primary, 1)
@@ -254,14 +254,14 @@ func (m *meter) measureLog(ctx context.Context, r *measure.Reading) (engine.LogP
 		return at, nil
 	}
 	r.Set(measure.Primary, 0)
-	at.Written = m.place(st["Source_Log_File"], st["Read_Source_Log_Pos"])
-	at.Applied = m.place(st["Relay_Source_Log_File"], st["Exec_Source_Log_Pos"])
+	at.Written = m.bytesBefore(st["Source_Log_File"], st["Read_Source_Log_Pos"])
+	at.Applied = m.bytesBefore(st["Relay_Source_Log_File"], st["Exec_Source_Log_Pos"])
 	r.Set(measure.ReplicationLag, float(st["Seconds_Behind_Source"]))
 	return at, nil
 }
 
-// place is a position in the log as the bytes before it, as if all logs were full; NaN when there is none.
-func (m *meter) place(file, position string) float64 {
+// bytesBefore is how much of the log comes before a position, as if all logs were full; NaN when there is none.
+func (m *meter) bytesBefore(file, position string) float64 {
 	number := float(file[strings.LastIndexByte(file, '.')+1:])
 	return number*m.logBytes + float(position)
 }

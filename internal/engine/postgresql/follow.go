@@ -3,7 +3,6 @@ package postgresql
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -142,13 +141,10 @@ type followState struct {
 	afterwards           []string
 }
 
-// errUnnoted is a database that isn't as it was left.
-var errUnnoted = &engine.SourceError{Reason: "The database here isn't as it was left: it was restored or changed meanwhile. Begin again."}
-
 func readState(ctx context.Context, target *pgconn.PgConn, slot string) (f followState, err error) {
 	rows, err := query(ctx, target, "SELECT lsn, fingerprint, opened, opening, afterwards, greatest(extract(epoch FROM now() - at), 0)::bigint FROM "+followSchema+".state WHERE slot = "+quoteText(slot))
 	if codeOf(err) == "42P01" || codeOf(err) == "3F000" || err == nil && len(rows) != 1 {
-		return f, errUnnoted
+		return f, engine.ErrUnnoted
 	}
 	if err != nil {
 		return f, targetFailed("say how far it is", err)
@@ -176,16 +172,14 @@ type following struct {
 	late   migration.Late[lsn]
 	// goal is what must be here at the cutover; 0 before it was asked for.
 	goal lsn
-	// durable is when the source was told last what it needs to keep no longer, alike when it was looked at last whether it is as it was.
-	durable, alike time.Time
+	// durable is when the source was told last what it needs to keep no longer.
+	durable time.Time
 }
 
-// KeepUp implements engine.Follower.
+// KeepUp implements engine.Importer.
 func (Driver) KeepUp(ctx context.Context, n engine.Node, s engine.Source, d migration.Database, asked <-chan struct{}, report func(engine.ImportProgress)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	s.Received = &engine.Received{} // what ended an earlier connection says nothing of this one
-	f := &following{importing: importing{n: n, s: s, d: d, report: report}, durable: time.Now(), alike: time.Now()}
+	f := &following{importing: importing{n: n, s: s, d: d, report: report}, durable: time.Now()}
 	var err error
 	if f.target, err = atTarget(ctx, n, d.To); err != nil {
 		return targetFailed("let steward in", err)
@@ -206,14 +200,7 @@ func (Driver) KeepUp(ctx context.Context, n engine.Node, s engine.Source, d migr
 	}
 	defer f.stream.guard.give()
 	defer closeSoon(ctx, f.stream.conn)
-	ended := make(chan error, 1)
-	go func() { ended <- f.stream.run(ctx) }()
-	err = f.keepUp(ctx, asked)
-	cancel()
-	if read := <-ended; errors.Is(err, errStreamEnded) {
-		return read
-	}
-	return err
+	return engine.Follow(ctx, f, asked, report)
 }
 
 // endWriters ends sessions of a steward that was killed, of which the server may still carry out the last statement: how far it is can be read when they
@@ -253,7 +240,7 @@ func (f *following) begin(ctx context.Context) error {
 	if kept > f.state.upTo {
 		return &engine.SourceError{Reason: "The database here is as it was some time ago, by a restore or a failover, and the source doesn't keep that long what it has written. Begin again."}
 	}
-	if err := f.unchanged(ctx); err != nil {
+	if err := f.Unchanged(ctx); err != nil {
 		return err
 	}
 	f.apply = newApplier(f.target, f.d.Slot, f.state.upTo)
@@ -266,8 +253,8 @@ func (f *following) begin(ctx context.Context) error {
 	return err
 }
 
-// unchanged reports whether the source's tables are what was copied.
-func (f *following) unchanged(ctx context.Context) error {
+// Unchanged implements engine.Following.
+func (f *following) Unchanged(ctx context.Context) error {
 	print, err := askFingerprint(ctx, f.s, f.source)
 	if err == nil && print != f.state.fingerprint {
 		return &engine.SourceError{Reason: "The source's tables, functions, triggers or extensions aren't those any more that were copied: only rows are followed. Begin again."}
@@ -275,51 +262,29 @@ func (f *following) unchanged(ctx context.Context) error {
 	return err
 }
 
-const (
-	// tellLagEvery is how often it is told how far behind a database is.
-	tellLagEvery = time.Second
-	// durableEvery is how often what was written is made sure of, after which the source keeps it no longer.
-	durableEvery = 3 * time.Second
-	// alikeEvery is how often the source is asked whether its tables are what they were.
-	alikeEvery = 30 * time.Second
-)
+// durableEvery is how often what was written is made sure of, after which the source keeps it no longer.
+const durableEvery = 3 * time.Second
 
-// keepUp writes what comes until the cutover is done.
-func (f *following) keepUp(ctx context.Context, asked <-chan struct{}) error {
-	f.report(engine.ImportProgress{Phase: migration.Following})
-	tick := time.NewTicker(tellLagEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case s, ok := <-f.stream.out:
-			if !ok {
-				return errStreamEnded
-			}
-			f.stream.taken(s)
-			if err := f.apply.take(ctx, s, len(f.stream.out) > 0); err != nil {
-				return err
-			}
-			if s.large { // and written, or sent
-				f.stream.guard.give()
-			}
-		case <-tick.C:
-			if err := f.look(ctx); err != nil {
-				return err
-			}
-		case <-asked:
-			asked = nil
-			if err := f.cutOver(ctx); err != nil {
-				return err
-			}
-		}
-		if f.goal > 0 && f.apply.whole() && f.apply.upTo >= f.goal {
-			return f.open(ctx)
-		}
+// Receive implements engine.Following.
+func (f *following) Receive(ctx context.Context) error { return f.stream.run(ctx) }
+
+// Received implements engine.Following.
+func (f *following) Received() <-chan streamed { return f.stream.out }
+
+// Take implements engine.Following.
+func (f *following) Take(ctx context.Context, s streamed, more bool) error {
+	f.stream.taken(s)
+	if err := f.apply.take(ctx, s, more); err != nil {
+		return err
 	}
+	if s.large { // and written, or sent
+		f.stream.guard.give()
+	}
+	return nil
 }
 
-// look tells how far it is, and now and then the source what it may forget.
-func (f *following) look(ctx context.Context) error {
+// Look implements engine.Following: it also tells the source now and then what it may forget.
+func (f *following) Look(ctx context.Context) error {
 	f.tellLag(time.Now())
 	if !f.apply.whole() {
 		return nil
@@ -330,12 +295,6 @@ func (f *following) look(ctx context.Context) error {
 		}
 		f.stream.confirmed.Store(uint64(f.apply.upTo))
 		f.durable = time.Now()
-	}
-	if time.Since(f.alike) > alikeEvery {
-		if err := f.unchanged(ctx); err != nil {
-			return err
-		}
-		f.alike = time.Now()
 	}
 	return nil
 }
@@ -349,24 +308,23 @@ func (f *following) tellLag(now time.Time) {
 	f.report(engine.ImportProgress{Lag: &lag})
 }
 
-// cutOver finds out what has to be here first.
-func (f *following) cutOver(ctx context.Context) (err error) {
-	f.report(engine.ImportProgress{Phase: migration.CuttingOver})
+// CutOver implements engine.Following.
+func (f *following) CutOver(ctx context.Context) (err error) {
 	if f.goal, err = askHere(ctx, f.s, f.source); err != nil {
 		return err
 	}
-	f.stream.hurry.Store(true)
+	f.stream.urgent.Store(true)
 	return nil
 }
+
+// Reached implements engine.Following.
+func (f *following) Reached() bool { return f.goal > 0 && f.apply.whole() && f.apply.upTo >= f.goal }
 
 // openingLocks is how long the cutover waits for somebody who uses a table here.
 const openingLocks = "10s"
 
-// open makes the database one that can be written to, at once or not at all.
-func (f *following) open(ctx context.Context) error {
-	if err := f.unchanged(ctx); err != nil {
-		return err
-	}
+// Open implements engine.Following: it is done at once or not at all.
+func (f *following) Open(ctx context.Context) error {
 	if _, err := query(ctx, f.target, "BEGIN; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '"+openingLocks+"'"); err != nil {
 		return targetFailed("be cut over", err)
 	}
@@ -382,7 +340,7 @@ func (f *following) open(ctx context.Context) error {
 	return nil
 }
 
-// Complete implements engine.Follower.
+// Complete implements engine.Importer.
 func (Driver) Complete(ctx context.Context, n engine.Node, d migration.Database, report func(engine.ImportProgress)) error {
 	target, err := atTarget(ctx, n, d.To)
 	if err != nil {

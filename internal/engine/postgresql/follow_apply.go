@@ -2,7 +2,6 @@ package postgresql
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -11,9 +10,6 @@ import (
 	"steward/internal/engine"
 	"steward/internal/failpoint"
 )
-
-// errStreamEnded is told by who receives why.
-var errStreamEnded = errors.New("the stream has ended")
 
 const (
 	// mostRows and mostBytes bound what is sent to the target at once; transactions beyond them are sent piece by piece.
@@ -290,7 +286,7 @@ func (a *applier) note(ctx context.Context, upTo lsn, more string) error {
 		return targetFailed("note how far it is", err)
 	}
 	if len(results) != 2 || results[0].CommandTag.RowsAffected() != 1 || results[1].CommandTag.String() != "COMMIT" {
-		return errUnnoted
+		return engine.ErrUnnoted
 	}
 	a.open = false
 	return nil

@@ -240,7 +240,7 @@ func free(ctx context.Context, s engine.Source, conn *pgconn.PgConn, slot string
 	}
 }
 
-// Release implements engine.Follower.
+// Release implements engine.Importer.
 func (Driver) Release(ctx context.Context, s engine.Source, d migration.Database) error {
 	conn, err := atSource(ctx, s, d.From)
 	if err != nil {
@@ -250,7 +250,7 @@ func (Driver) Release(ctx context.Context, s engine.Source, d migration.Database
 	return release(ctx, s, conn, d.Slot)
 }
 
-// Leftovers implements engine.Follower.
+// Leftovers implements engine.Importer.
 func (Driver) Leftovers(d migration.Database) string {
 	return fmt.Sprintf("SELECT pg_drop_replication_slot('%[1]s'); DROP PUBLICATION %[1]s;", strings.ToLower(d.Slot))
 }

@@ -129,8 +129,8 @@ type stream struct {
 	room chan struct{}
 	// end is the furthest that the source is known to be, confirmed what it needs to keep no longer.
 	end, confirmed atomic.Uint64
-	// hurry reports whether somebody waits for the source to say how far it is.
-	hurry atomic.Bool
+	// urgent reports whether somebody waits for the source to say how far it is.
+	urgent atomic.Bool
 	// sent is how much has come since the last commit.
 	sent int64
 }
@@ -198,7 +198,7 @@ func (f *stream) run(ctx context.Context) error {
 	heard, answered := time.Now(), time.Time{}
 	for {
 		every := answerEvery
-		if f.hurry.Load() {
+		if f.urgent.Load() {
 			every = hurriedly
 		}
 		if time.Since(answered) >= every {

@@ -20,8 +20,6 @@ import (
 	"steward/internal/migration"
 )
 
-var _ engine.Follower = Driver{}
-
 // errNotPostgreSQL is what is told of a source that answers something else.
 var errNotPostgreSQL = &engine.SourceError{Reason: "The source doesn't answer as a PostgreSQL server does."}
 

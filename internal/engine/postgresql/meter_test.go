@@ -2,7 +2,6 @@ package postgresql
 
 import (
 	"context"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -102,22 +101,10 @@ func measuresThroughResets(t *testing.T, s *enginetest.Server, b *enginetest.Ben
 	}
 	defer m.Close()
 	s.Exec(t, "CREATE TABLE work AS SELECT generate_series(1, 10000) AS v")
-	var meter measure.Meter
-	at := time.Now()
-	for n := range 6 {
-		r := measure.NewReading(at.Add(time.Duration(n) * 10 * time.Second))
-		if _, err := m.Measure(t.Context(), &r); err != nil {
-			t.Fatal(err)
-		}
-		v := meter.Add(r)
-		for _, d := range measure.Definitions() {
-			if rate := v[d.Metric]; d.Counter && d.Metric != measure.LogBytes && !math.IsNaN(rate) && (rate < 0 || rate > 5000) {
-				t.Errorf("%s: %v a second", d.Name, rate)
-			}
-		}
+	enginetest.MeasuresThroughResets(t, m, func() {
 		if _, err := askIn(t.Context(), s, "SELECT pg_stat_reset(), pg_stat_reset_shared('bgwriter')"); err != nil {
 			t.Fatal(err)
 		}
 		s.Exec(t, "SELECT count(*) FROM work")
-	}
+	})
 }

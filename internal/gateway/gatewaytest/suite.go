@@ -16,6 +16,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/gateway"
+	"steward/internal/testdir"
 )
 
 // Gateway is what host, app and metrics ask of one.
@@ -102,26 +103,9 @@ func (b *bench) allow(sources ...int) (list []netip.Prefix) {
 func (b *bench) server(name string) netip.AddrPort {
 	b.t.Helper()
 	l := b.Listen(b.t)
-	var wg sync.WaitGroup
-	var conns sync.Map
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			conns.Store(c, nil)
-			wg.Go(func() {
-				defer c.Close()
-				fmt.Fprintf(c, "%s\n", name)
-				_, _ = io.Copy(c, c)
-			})
-		}
-	})
-	b.t.Cleanup(func() {
-		l.Close()
-		conns.Range(func(c, _ any) bool { c.(net.Conn).Close(); return true })
-		wg.Wait()
+	testdir.Serve(b.t, l, func(c net.Conn) {
+		fmt.Fprintf(c, "%s\n", name)
+		_, _ = io.Copy(c, c)
 	})
 	return netip.MustParseAddrPort(l.Addr().String())
 }

@@ -195,25 +195,27 @@ func parseFlow(b []byte) (f flow, err error) {
 		case ctTupleReply:
 			f.server, f.seen = parseTuple(d.Bytes())
 		case ctProtoInfo:
-			d.Nested(func(d *netlink.AttributeDecoder) error {
-				for d.Next() {
-					if d.Type() == ctProtoTCP {
-						d.Nested(func(d *netlink.AttributeDecoder) error {
-							for d.Next() {
-								if d.Type() == ctTCPState {
-									state := d.Uint8()
-									f.open, f.opening = state == tcpEstablished, state == tcpSynSent || state == tcpSynReceived
-								}
-							}
-							return nil
-						})
-					}
-				}
-				return nil
-			})
+			d.Nested(within(ctProtoTCP, func(d *netlink.AttributeDecoder) {
+				d.Nested(within(ctTCPState, func(d *netlink.AttributeDecoder) {
+					state := d.Uint8()
+					f.open, f.opening = state == tcpEstablished, state == tcpSynSent || state == tcpSynReceived
+				}))
+			}))
 		}
 	}
 	return f, d.Err()
+}
+
+// within reads the attributes of a type.
+func within(wanted uint16, read func(*netlink.AttributeDecoder)) func(*netlink.AttributeDecoder) error {
+	return func(d *netlink.AttributeDecoder) error {
+		for d.Next() {
+			if d.Type() == wanted {
+				read(d)
+			}
+		}
+		return nil
+	}
 }
 
 // parseTuple reads one way of a connection; what isn't TCP has no ports.

@@ -20,6 +20,7 @@ import (
 	"steward/internal/gateway"
 	"steward/internal/gateway/hold"
 	"steward/internal/nft"
+	"steward/internal/wait"
 )
 
 // Options are what a Gateway is made of.
@@ -413,24 +414,17 @@ func (g *Gateway) ensure() error {
 
 // sweep looks after the table until ctx ends.
 func (g *Gateway) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	wait.Every(ctx, sweepEvery, func() {
 		g.mu.Lock()
 		rest := time.Since(g.looked) < restFactor*g.took
 		g.mu.Unlock()
 		if rest {
-			continue
+			return
 		}
 		if err := g.Ensure(ctx); err != nil && ctx.Err() == nil {
 			g.log.Error("the gateway's table can't be looked after", "error", err)
 		}
-	}
+	})
 }
 
 // Changes gets a value when the table was found changed and was repaired. It is a hint.

@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/platform"
+	"steward/internal/process"
 )
 
 // clusterState is what this process knows of a cluster. Nothing in it has to survive a
@@ -121,7 +122,7 @@ func (cs *clusterState) node(ordinal int) *nodeState {
 	defer cs.mu.Unlock()
 	ns := cs.nodes[ordinal]
 	if ns == nil {
-		ns = &nodeState{id: cs.id, ordinal: ordinal}
+		ns = &nodeState{id: cs.id, ordinal: ordinal, backoff: process.Backoff{First: 50 * time.Millisecond, Longest: 30 * time.Second}}
 		cs.nodes[ordinal] = ns
 	}
 	return ns

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/engine"
+	"steward/internal/wait"
 )
 
 // discovery is which server builds there are on this machine.
@@ -34,16 +35,7 @@ func (d *Driver) Installations() []engine.Installation {
 // keepDiscovering searches again now and then: the distribution brings newer
 // builds, and takes older ones away, while steward runs.
 func (d *Driver) keepDiscovering() {
-	tick := time.NewTicker(d.o.DiscoverEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-d.quit.Done():
-			return
-		case <-tick.C:
-			d.discoverAgain(d.quit, 0)
-		}
-	}
+	wait.Every(d.quit, d.o.DiscoverEvery, func() { d.discoverAgain(d.quit, 0) })
 }
 
 // discoverAgain searches unless that was done within age. Builds that were given

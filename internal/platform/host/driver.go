@@ -244,7 +244,7 @@ func (d *Driver) adopt() error {
 	}
 	for _, rec := range records {
 		d.templates.Use(d.installation(rec.Installation))
-		p, err := process.Adopt(d.pidFile(rec.Cluster, rec.Ordinal), d.identity(rec))
+		p, err := process.Adopt(pidFile(d.layout.node(rec.Cluster, rec.Ordinal)), d.identity(rec))
 		if err != nil {
 			return fmt.Errorf("adopt cluster %d: %w", rec.Cluster, err)
 		}
@@ -275,9 +275,8 @@ func (d *Driver) records() ([]*state.Node, error) {
 	return list, nil
 }
 
-func (d *Driver) pidFile(id cluster.ID, ordinal int) string {
-	return filepath.Join(d.layout.node(id, ordinal), "pid")
-}
+// pidFile tells of the process of a node or a pooler, in its folder.
+func pidFile(dir string) string { return filepath.Join(dir, "pid") }
 
 // user is the operating system's user of a cluster, 0 for steward's own. A
 // port belongs to one cluster of the machine, so the user does too.

@@ -42,7 +42,7 @@ func (d *Driver) extensionsOf(i engine.Installation) []catalog.Extension {
 	if !ok {
 		return nil
 	}
-	all, err := eng.Catalogue(i)
+	all, err := eng.Catalog(i)
 	if err != nil {
 		d.log.Warn("look for the extensions of an engine", "installation", i.ID(), "error", err)
 	}

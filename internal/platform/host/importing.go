@@ -60,20 +60,20 @@ func (d *Driver) Empty(ctx context.Context, id cluster.ID, database string) (boo
 
 // KeepUp implements platform.Importer.
 func (d *Driver) KeepUp(ctx context.Context, id cluster.ID, from platform.ImportSource, database migration.Database, asked <-chan struct{}, report func(platform.ImportProgress)) error {
-	follower, node, err := d.follower(ctx, id)
+	eng, node, err := d.importer(ctx, id)
 	if err != nil {
 		return err
 	}
-	return importFailed(id, follower.KeepUp(ctx, node, sourceOf(from), database, asked, func(t engine.ImportProgress) { report(platform.ImportProgress(t)) }))
+	return importFailed(id, eng.KeepUp(ctx, node, sourceOf(from), database, asked, func(t engine.ImportProgress) { report(platform.ImportProgress(t)) }))
 }
 
 // Complete implements platform.Importer.
 func (d *Driver) Complete(ctx context.Context, id cluster.ID, database migration.Database, report func(platform.ImportProgress)) error {
-	follower, node, err := d.follower(ctx, id)
+	eng, node, err := d.importer(ctx, id)
 	if err != nil {
 		return err
 	}
-	return importFailed(id, follower.Complete(ctx, node, database, func(t engine.ImportProgress) { report(platform.ImportProgress(t)) }))
+	return importFailed(id, eng.Complete(ctx, node, database, func(t engine.ImportProgress) { report(platform.ImportProgress(t)) }))
 }
 
 // Release implements platform.Importer.
@@ -82,10 +82,7 @@ func (d *Driver) Release(ctx context.Context, c cluster.Cluster, from platform.I
 	if err != nil {
 		return err
 	}
-	if follower, ok := eng.(engine.Follower); ok {
-		return importFailed(c.ID, follower.Release(ctx, sourceOf(from), database))
-	}
-	return nil
+	return importFailed(c.ID, eng.Release(ctx, sourceOf(from), database))
 }
 
 // Leftovers implements platform.Importer.
@@ -94,23 +91,7 @@ func (d *Driver) Leftovers(c cluster.Cluster, database migration.Database) strin
 	if err != nil {
 		return ""
 	}
-	if follower, ok := eng.(engine.Follower); ok {
-		return follower.Leftovers(database)
-	}
-	return ""
-}
-
-// follower is the driver that keeps up with a source, and the primary as it has to know it.
-func (d *Driver) follower(ctx context.Context, id cluster.ID) (engine.Follower, engine.Node, error) {
-	eng, node, err := d.importer(ctx, id)
-	if err != nil {
-		return nil, node, err
-	}
-	follower, ok := eng.(engine.Follower)
-	if !ok {
-		return nil, node, &platform.CustomerError{Reason: "A database of this engine can't follow another server."}
-	}
-	return follower, node, nil
+	return eng.Leftovers(database)
 }
 
 func sourceOf(from platform.ImportSource) engine.Source { return engine.Source(from) }
@@ -151,13 +132,9 @@ func (d *Driver) importer(ctx context.Context, id cluster.ID) (engine.Importer, 
 	if rec == nil || !rec.Bootstrapped || !d.clusterState(id).node(top.Primary).running() {
 		return nil, engine.Node{}, fault.NewPrecondition("The database doesn't answer; try again soon.")
 	}
-	driver, node, err := d.recordedNode(ctx, rec)
+	eng, node, err := d.recordedNode(ctx, rec)
 	if err != nil {
 		return nil, node, fmt.Errorf("cluster %d: %w", id, err)
-	}
-	eng, ok := driver.(engine.Importer)
-	if !ok {
-		return nil, node, fault.NewPrecondition("%s", platform.NoImports)
 	}
 	password, err := d.keychain(d.clusterState(id)).secret(ctx, platform.RootPassword)
 	if err != nil {

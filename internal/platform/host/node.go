@@ -289,28 +289,22 @@ func (nr *nodeReconciler) rlimits() process.Rlimits {
 	return l
 }
 
-// await polls until the server answers or the context ends.
+// await returns when the server answers. One that isn't starting any more has to within patience.
 func (nr *nodeReconciler) await(ctx context.Context, p *process.Process) error {
 	const patience = 10 * time.Second
-	pause, since := 2*time.Millisecond, time.Now()
-	for {
+	since := time.Now()
+	err := p.Await(ctx, 5*time.Millisecond, func(ctx context.Context) (bool, error) { // asking a server that starts costs next to nothing
 		err := nr.eng.Ping(ctx, nr.pingNode())
-		if err == nil {
-			nr.ns.answered(nr.d.o.Now())
-			return nil
-		}
-		if !errors.Is(err, engine.ErrStarting) && time.Since(since) > patience {
-			return fmt.Errorf("the server runs but doesn't answer: %w", err)
-		}
-		select {
-		case <-p.Done():
-			return fmt.Errorf("the server ended while it started: %s", lastWords(nr.dir, nr.eng))
-		case <-ctx.Done():
-			return fmt.Errorf("the server doesn't answer yet (%w): %w", err, ctx.Err())
-		case <-time.After(pause):
-		}
-		pause = min(pause*5/4, 10*time.Millisecond) // asking a server that starts costs next to nothing
+		return err == nil || !errors.Is(err, engine.ErrStarting) && time.Since(since) > patience, err
+	})
+	switch {
+	case errors.Is(err, process.ErrEnded):
+		return fmt.Errorf("the server ended while it started: %s", lastWords(nr.dir, nr.eng))
+	case err != nil:
+		return fmt.Errorf("the server doesn't answer yet: %w", err)
 	}
+	nr.ns.answered(nr.d.o.Now())
+	return nil
 }
 
 // pingNode is the node to ping: one that isn't bootstrapped most likely still

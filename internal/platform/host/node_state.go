@@ -22,9 +22,9 @@ type nodeState struct {
 	listen   netip.AddrPort
 	restarts int
 	crashes  []time.Time
-	// ends counts the ends of a server in a row that came soon after its start, and startDue is when the next start is. startedFor is what
+	// backoff counts the ends of a server in a row that came soon after its start, and startDue is when the next start is. startedFor is what
 	// it was started for last.
-	ends       int
+	backoff    process.Backoff
 	startDue   time.Time
 	startedFor string
 	// lastWords are the end of the server's output at its last crash.
@@ -128,15 +128,7 @@ const (
 	crashLimit  = 5
 )
 
-// lasting is how long a server has to run for its end to be no sequel of those before, and longestPause how long its next start is waited
-// for at most.
-const (
-	lasting      = 30 * time.Second
-	longestPause = 30 * time.Second
-)
-
-// crashed counts a crash of a server that has lived for so long, and returns how long to wait before the restart:
-// nothing for the first in a while, then 50 ms, doubling to 30 s.
+// crashed counts a crash of a server that has lived for so long, and returns how long to wait before the restart.
 func (ns *nodeState) crashed(now time.Time, lived time.Duration, lastWords string) time.Duration {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -149,14 +141,7 @@ func (ns *nodeState) crashed(now time.Time, lived time.Duration, lastWords strin
 		}
 	}
 	ns.crashes = append(recent, now)
-	if lived >= lasting {
-		ns.ends = 0
-	}
-	ns.ends++
-	var pause time.Duration
-	if ns.ends > 1 {
-		pause = min(50*time.Millisecond<<min(ns.ends-2, 20), longestPause)
-	}
+	pause := ns.backoff.Ended(lived)
 	ns.startDue = now.Add(pause)
 	return pause
 }
@@ -167,10 +152,11 @@ func (ns *nodeState) mayStart(now time.Time, purpose string) error {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	if purpose == ns.startedFor && now.Before(ns.startDue) {
-		return fmt.Errorf("the server has ended %d times soon after its start, and is started again later: %s", ns.ends, ns.lastWords)
+		return fmt.Errorf("the server has ended %d times soon after its start, and is started again later: %s", ns.backoff.Ends(), ns.lastWords)
 	}
 	if purpose != ns.startedFor {
-		ns.ends, ns.crashes = 0, nil
+		ns.backoff.Reset()
+		ns.crashes = nil
 	}
 	ns.startedFor = purpose
 	return nil
@@ -180,7 +166,8 @@ func (ns *nodeState) mayStart(now time.Time, purpose string) error {
 func (ns *nodeState) startsAnew() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	ns.ends, ns.startDue, ns.crashes = 0, time.Time{}, nil
+	ns.backoff.Reset()
+	ns.startDue, ns.crashes = time.Time{}, nil
 }
 
 // crashProblem describes a server that keeps crashing, for operators; "" when it doesn't.

@@ -63,7 +63,7 @@ func TestWhoEndsSoonIsStartedLater(t *testing.T) {
 	may(false, "large", "after many ends of that, too")
 	now = now.Add(pause)
 	may(true, "large", "when its time has come")
-	if pause := ns.crashed(now, lasting, "no room"); pause != 0 {
+	if pause := ns.crashed(now, time.Minute, "no room"); pause != 0 {
 		t.Errorf("after it had run for a while: %v", pause)
 	}
 	for range 8 {

@@ -16,7 +16,6 @@ import (
 	"steward/internal/netns"
 	"steward/internal/platform/host/state"
 	"steward/internal/process"
-	"steward/internal/wait"
 )
 
 // startPooler starts the process and waits until it answers.
@@ -95,17 +94,12 @@ func (d *Driver) forkPooler(rec state.Pooler, id cluster.ID) (p *process.Process
 	if err != nil {
 		return nil, err
 	}
-	spec := process.Spec{
-		Identity: d.poolerIdentity(id, rec.Port),
-		Argv:     rec.Launch.Argv, Env: rec.Launch.Env, WorkDir: rec.Launch.WorkDir, User: rec.Launch.User, Group: rec.Launch.User,
-		Output: outputFile(d.layout.pooler(id)), PidFile: filepath.Join(d.layout.pooler(id), "pid"),
-		Limits: rec.Launch.Rlimits, OOMScore: -900, Cgroup: group, Sandboxed: rec.Launch.Sandboxed,
-	}
+	start := spec(rec.Launch, d.poolerIdentity(id, rec.Port), d.layout.pooler(id), group)
 	if d.o.Networks == nil {
-		return process.Start(spec)
+		return process.Start(start)
 	}
 	err = netns.Do(d.o.Networks.Path(d.o.Networks.Number(rec.Port, 0)), func() (err error) {
-		p, err = process.Start(spec)
+		p, err = process.Start(start)
 		return err
 	})
 	return p, err
@@ -123,18 +117,17 @@ func (d *Driver) poolerIdentity(id cluster.ID, port int) process.Identity {
 func (d *Driver) awaitPooler(ctx context.Context, id cluster.ID, console pgbouncer.Console, p *process.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	for {
+	err := p.Await(ctx, 5*time.Millisecond, func(ctx context.Context) (bool, error) {
 		err := console.Ping(ctx)
-		if err == nil {
-			return nil
-		}
-		if !p.Running() {
-			return fmt.Errorf("the pooler ended while it started: %s", lastPoolerWords(d.layout.pooler(id)))
-		}
-		if wait.Sleep(ctx, 5*time.Millisecond) != nil {
-			return fmt.Errorf("the pooler doesn't answer: %w", err)
-		}
+		return err == nil, err
+	})
+	switch {
+	case errors.Is(err, process.ErrEnded):
+		return fmt.Errorf("the pooler ended while it started: %s", lastPoolerWords(d.layout.pooler(id)))
+	case err != nil:
+		return fmt.Errorf("the pooler doesn't answer: %w", err)
 	}
+	return nil
 }
 
 // refreshPooler has a pooler that runs read what changed, and go on if it was paused.
@@ -317,7 +310,7 @@ func (d *Driver) adoptPoolers() error {
 			d.log.Warn("a cluster's record of pools can't be read", "cluster_id", id, "error", err)
 			continue
 		}
-		p, err := process.Adopt(filepath.Join(d.layout.pooler(id), "pid"), d.poolerIdentity(id, rec.Port))
+		p, err := process.Adopt(pidFile(d.layout.pooler(id)), d.poolerIdentity(id, rec.Port))
 		if err != nil {
 			return fmt.Errorf("adopt the pooler of cluster %d: %w", id, err)
 		}

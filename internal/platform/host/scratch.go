@@ -202,13 +202,11 @@ func (s *scratch) launch(ctx context.Context) (err error) {
 	if s.group, err = s.d.groups.Make(s.name(), limits); err != nil {
 		return err
 	}
-	l := s.newLaunch()
+	start := spec(s.newLaunch(), s.identity(), s.dir, s.group)
+	start.OOMScore = 0 // nobody's sessions end with it
 	var p *process.Process
 	err = s.d.inNetwork(ctx, scratchOrdinal, s.want.Port, func() (err error) {
-		p, err = process.Start(process.Spec{
-			Identity: s.identity(), Argv: l.Argv, Env: l.Env, WorkDir: l.WorkDir, User: l.User, Group: l.User,
-			Output: outputFile(s.dir), PidFile: filepath.Join(s.dir, "pid"), Limits: l.Rlimits, Cgroup: s.group, Sandboxed: l.Sandboxed,
-		})
+		p, err = process.Start(start)
 		return err
 	})
 	if err != nil {
@@ -223,23 +221,19 @@ func (s *scratch) identity() process.Identity {
 }
 
 func (s *scratch) awaitStart(ctx context.Context) error {
-	p := s.ns.process()
-	for {
+	err := s.ns.process().Await(ctx, 20*time.Millisecond, func(ctx context.Context) (bool, error) {
 		err := s.eng.Ping(ctx, s.node)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-p.Done():
-			return fmt.Errorf("the server doesn't start on the copy: %w", &engine.ExitError{LastWords: lastWords(s.dir, s.eng)})
-		case <-ctx.Done():
-			return fmt.Errorf("the server doesn't start on the copy: %w", errors.Join(err, ctx.Err()))
-		case <-time.After(20 * time.Millisecond):
-		}
-		if errors.Is(err, engine.ErrAuthentication) {
-			return fmt.Errorf("the copy is of a server with another password: %w", err)
-		}
+		return err == nil || errors.Is(err, engine.ErrAuthentication), err
+	})
+	switch {
+	case errors.Is(err, process.ErrEnded):
+		err = &engine.ExitError{LastWords: lastWords(s.dir, s.eng)}
+	case errors.Is(err, engine.ErrAuthentication):
+		return fmt.Errorf("the copy is of a server with another password: %w", err)
+	case err == nil:
+		return nil
 	}
+	return fmt.Errorf("the server doesn't start on the copy: %w", err)
 }
 
 // remove leaves nothing.

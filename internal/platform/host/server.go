@@ -52,6 +52,18 @@ func sandboxView(n engine.Node) process.View {
 	return v
 }
 
+// spec is how a launch is started. Its output and its pid file are in a folder of steward's own.
+func spec(l *state.Launch, id process.Identity, dir string, group process.Group) process.Spec {
+	return process.Spec{
+		Identity: id, Argv: l.Argv, Env: l.Env, WorkDir: l.WorkDir, User: l.User, Group: l.User,
+		Output: outputFile(dir), PidFile: pidFile(dir), Limits: l.Rlimits, Cgroup: group, Sandboxed: l.Sandboxed,
+		OOMScore: lastKilled,
+	}
+}
+
+// lastKilled has the first process of a server be the last to be killed when memory is short: without it all sessions end.
+const lastKilled = -900
+
 // startServer starts a node's server as its record says and watches it. The caller
 // holds the cluster's lock.
 func (d *Driver) startServer(ctx context.Context, cs *clusterState, ns *nodeState, rec *state.Node) error {
@@ -61,20 +73,9 @@ func (d *Driver) startServer(ctx context.Context, cs *clusterState, ns *nodeStat
 		return err
 	}
 	failpoint.Here("host: before fork")
-	spec := process.Spec{
-		Identity: d.identity(rec),
-		Argv:     rec.Launch.Argv, Env: rec.Launch.Env, WorkDir: rec.Launch.WorkDir,
-		User: rec.Launch.User, Group: rec.Launch.User,
-		Output: outputFile(dir), PidFile: d.pidFile(rec.Cluster, rec.Ordinal),
-		Limits: rec.Launch.Rlimits,
-		// The first process is the last to be killed when memory is short:
-		// without it all sessions end.
-		OOMScore: -900,
-		Cgroup:   group, Sandboxed: rec.Launch.Sandboxed,
-	}
 	var p *process.Process
 	err = d.inNetwork(ctx, rec.Ordinal, rec.Port, func() (err error) {
-		p, err = process.Start(spec)
+		p, err = process.Start(spec(rec.Launch, d.identity(rec), dir, group))
 		return err
 	})
 	if err != nil {
@@ -94,6 +95,10 @@ func (d *Driver) startServer(ctx context.Context, cs *clusterState, ns *nodeStat
 
 // watch waits for a server's end. One that nobody asked for is followed by a
 // restart, or, of a primary with replicas, by whatever keeps the most.
+//
+// No process.Supervisor does that: whether and when a server of a cluster starts again isn't decided by its end alone. It may be a
+// failover's to decide, room on the disk ends the wait, and reconcilers, who hold the cluster's lock, stop, replace and start it besides.
+// The pauses between starts and the wait for an answer are the same.
 func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 	select {
 	case <-p.Done():
@@ -249,18 +254,12 @@ func (d *Driver) awaitAnswer(ctx context.Context, ns *nodeState, rec *state.Node
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	for {
-		if eng.Ping(ctx, node) == nil {
-			ns.answered(d.o.Now())
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.Done():
-			return
-		case <-time.After(10 * time.Millisecond):
-		}
+	err = p.Await(ctx, 10*time.Millisecond, func(ctx context.Context) (bool, error) {
+		err := eng.Ping(ctx, node)
+		return err == nil, err
+	})
+	if err == nil {
+		ns.answered(d.o.Now())
 	}
 }
 

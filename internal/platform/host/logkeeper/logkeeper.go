@@ -80,43 +80,47 @@ func (k *Keeper) Run(ctx context.Context, every time.Duration, list func() []Fil
 		failed(err) // without, files are looked at each time only
 	}
 	defer eyes.close()
+	for ended := false; !ended; ended = ctx.Err() != nil {
+		k.lookAtAll(eyes, list(), failed)
+		k.lookUntil(ctx, time.Now().Add(every), eyes, failed)
+	}
+}
+
+// lookAtAll keeps all files that nothing is noticed of by itself, and has eyes on the others.
+func (k *Keeper) lookAtAll(e *eyes, list []File, failed func(error)) {
+	current := map[string]bool{}
+	for _, f := range list {
+		current[f.Path] = true
+		unseen, err := e.add(f.Path)
+		k.know(f)
+		if unseen {
+			err = errors.Join(err, k.Keep(f))
+		}
+		if err != nil {
+			failed(err)
+		}
+	}
+	k.forget(current)
+}
+
+// lookUntil keeps files that grow, until then or until ctx ends.
+func (k *Keeper) lookUntil(ctx context.Context, then time.Time, e *eyes, failed func(error)) {
 	for {
-		current := map[string]bool{}
-		for _, f := range list() {
-			current[f.Path] = true
-			unseen, err := eyes.add(f.Path)
-			k.know(f)
-			if unseen {
-				err = errors.Join(err, k.Keep(f))
-			}
-			if err != nil {
+		grown, err := e.wait(ctx, time.Until(then))
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			failed(err)
+			_ = wait.Sleep(ctx, time.Until(then))
+		}
+		for _, path := range grown {
+			if err := k.look(path); err != nil {
 				failed(err)
 			}
 		}
-		k.forget(current)
-		next := time.Now().Add(every)
-		for {
-			grown, err := eyes.wait(ctx, time.Until(next))
-			if ctx.Err() != nil {
-				return
-			}
-			if err != nil {
-				failed(err)
-				if wait.Sleep(ctx, time.Until(next)) != nil {
-					return
-				}
-			}
-			for _, path := range grown {
-				if err := k.look(path); err != nil {
-					failed(err)
-				}
-			}
-			if !time.Now().Before(next) {
-				break
-			}
-			if len(grown) > 0 && wait.Sleep(ctx, settle) != nil {
-				return
-			}
+		if !time.Now().Before(then) || len(grown) > 0 && wait.Sleep(ctx, settle) != nil {
+			return
 		}
 	}
 }

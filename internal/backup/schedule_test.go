@@ -1,8 +1,6 @@
 package backup
 
 import (
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -83,62 +81,6 @@ func orElse(a, b *time.Time) *time.Time {
 		return a
 	}
 	return b
-}
-
-func TestExpired(t *testing.T) {
-	now := at("2026-02-01 00:00")
-	var all []Backup
-	for i := range 10 {
-		all = append(all, Backup{ID: ID(i + 1), Type: Auto, State: Complete, Created: now.AddDate(0, 0, -i)})
-	}
-	all = append(all,
-		Backup{ID: 20, Type: Snapshot, State: Complete, Created: now.AddDate(-1, 0, 0)},
-		Backup{ID: 21, Type: Auto, State: Failed, Created: now.Add(-25 * time.Hour)},
-		Backup{ID: 22, Type: Auto, State: Failed, Created: now.Add(-time.Hour)},
-		Backup{ID: 23, Type: Auto, State: Running, Created: now.AddDate(0, 0, -9)})
-	ids := func(list []Backup) (ids []ID) {
-		for _, b := range list {
-			ids = append(ids, b.ID)
-		}
-		slices.Sort(ids)
-		return ids
-	}
-	if got := ids(Expired(all, Autos, now)); !slices.Equal(got, []ID{8, 9, 10, 21}) {
-		t.Errorf("dropped: %v", got)
-	}
-	if got := ids(Expired(all[:1], 0, now)); got != nil {
-		t.Errorf("the last one is dropped: %v", got)
-	}
-}
-
-func TestValidate(t *testing.T) {
-	for label, good := range map[string]bool{
-		"a": true, "snap1": true, "Snap1": true, strings.Repeat("x", 30): true,
-		"": false, strings.Repeat("x", 31): false, "a-b": false, "a b": false, "b_2": false, "ä": false,
-	} {
-		if faults := ValidateLabel(label); (len(faults) == 0) != good {
-			t.Errorf("%q: %v", label, faults)
-		}
-	}
-	if len(ValidateTarget(FromSecondary)) != 0 || len(ValidateTarget("tertiary")) != 1 {
-		t.Error("targets")
-	}
-}
-
-func TestAutoLabel(t *testing.T) {
-	var all []Backup
-	seen := map[string]bool{}
-	for i := range 60 {
-		label := AutoLabel(at("2026-01-31 00:00"), all)
-		if len(ValidateLabel(label)) > 0 || seen[label] {
-			t.Errorf("the %d. is %q", i+1, label)
-		}
-		if i < 3 && label != []string{"auto20260131", "auto20260131b", "auto20260131c"}[i] {
-			t.Errorf("the %d. is %q", i+1, label)
-		}
-		seen[label] = true
-		all = append(all, Backup{Label: label})
-	}
 }
 
 func TestParseSchedule(t *testing.T) {

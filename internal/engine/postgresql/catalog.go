@@ -14,8 +14,8 @@ import (
 	"steward/internal/parameter"
 )
 
-// Catalogue implements engine.Extensible, by the extensions' control files.
-func (Driver) Catalogue(inst engine.Installation) ([]catalog.Extension, error) {
+// Catalog implements engine.Extensible, by the extensions' control files.
+func (Driver) Catalog(inst engine.Installation) ([]catalog.Extension, error) {
 	paths, err := controlFiles(inst)
 	if err != nil {
 		return nil, err

@@ -12,15 +12,15 @@ import (
 	"steward/internal/platform/memplatform"
 )
 
-// restoreTo asks for what a database was at a moment.
+// restoreTo asks for what a database was at a point in time.
 func (b *bench) restoreTo(c cluster.Cluster, to time.Time) error {
 	b.control.Backups.Continuous = true
 	return b.control.Backups.RestoreTo(b.t.Context(), b.admin, c.Engine, c.ID, &to, nil)
 }
 
-// TestRestoreToAMoment: what was archived by then is waited for, the data goes on from the backup before it, and
+// TestRestoreToAPointInTime: what was archived by then is waited for, the data goes on from the backup before it, and
 // today's password is in force whatever was then.
-func TestRestoreToAMoment(t *testing.T) {
+func TestRestoreToAPointInTime(t *testing.T) {
 	t.Parallel()
 	ahead := time.Duration(0)
 	b := newBench(t, quick)
@@ -29,8 +29,8 @@ func TestRestoreToAMoment(t *testing.T) {
 	c := b.active()
 	b.hold(c, "one")
 	kept := b.keep(c, "s")
-	moment := kept.Finished.Truncate(time.Second).Add(time.Second)
-	time.Sleep(time.Until(moment)) // a moment is a whole second, and mustn't lie ahead
+	asked := kept.Finished.Truncate(time.Second).Add(time.Second)
+	time.Sleep(time.Until(asked)) // a point in time is a whole second, and mustn't lie ahead
 	b.hold(c, "two")
 	b.resetPassword(c)
 	for _, to := range []time.Time{kept.Created.Add(-time.Hour), time.Now().Add(time.Hour)} {
@@ -38,7 +38,7 @@ func TestRestoreToAMoment(t *testing.T) {
 			t.Errorf("to %s: %v", to, err)
 		}
 	}
-	if err := b.restoreTo(c, moment); err != nil {
+	if err := b.restoreTo(c, asked); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := b.operator.Run(t.Context(), b.last); err != nil || again == 0 || again > 3*time.Second {
@@ -52,8 +52,8 @@ func TestRestoreToAMoment(t *testing.T) {
 	}
 	b.mustServe(c.ID)
 	b.mustHold(c, "one")
-	if real, _ := b.world.Cluster(c.ID); real.Recovered == nil || !real.Recovered.Equal(moment) {
-		t.Errorf("it was recovered to %v, want %s", real.Recovered, moment)
+	if real, _ := b.world.Cluster(c.ID); real.Recovered == nil || !real.Recovered.Equal(asked) {
+		t.Errorf("it was recovered to %v, want %s", real.Recovered, asked)
 	}
 }
 
