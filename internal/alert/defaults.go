@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"steward/internal/spell"
 )
 
 // The defaults' numbers are a stored format: new ones go to the end, and no number is used again.
@@ -150,17 +152,9 @@ func showNumber(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// showTime is a time in the unit that suits it.
+// showTime is a measured time in words.
 func showTime(seconds float64) string {
-	for _, u := range []struct {
-		name   string
-		length time.Duration
-	}{{"days", day}, {"hours", time.Hour}, {"minutes", time.Minute}} {
-		if n := seconds / u.length.Seconds(); n >= 2 {
-			return strconv.FormatFloat(n, 'f', 0, 64) + " " + u.name
-		}
-	}
-	return strconv.FormatFloat(seconds, 'f', 0, 64) + " seconds"
+	return spell.Duration(time.Duration(seconds * float64(time.Second)))
 }
 
 // Sentence says what was found, of the value that the rule's first criterion had.

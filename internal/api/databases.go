@@ -318,10 +318,7 @@ func (o Ordered) spec(engine cluster.Engine, f *cluster.Fork, faults *fault.Faul
 		AskedAutoSuspend: o.AutoSuspend.minutes(), Protected: orDefault(o.Protected, false),
 		AllowNotes: o.AllowNotes, Autoscale: cluster.Autoscale{}.Merge(o.Autoscale.change()),
 	}
-	var ok bool
-	if s.Series, ok = seriesOf(engine, text("engine", o.Engine)); !ok && !faults.Name("engine") {
-		*faults = append(*faults, fault.NotValid("engine"))
-	}
+	s.Series = seriesOf(engine, text("engine", o.Engine))
 	if f == nil {
 		s.Size = orDefault(o.ClusterSize, 1)
 		return s
@@ -402,13 +399,13 @@ func (b postgresqlCreate) spec(engine cluster.Engine, faults *fault.Faults) clus
 	return s
 }
 
-// seriesOf is the part after the slash; not ok when the engine isn't the path's.
-func seriesOf(engine cluster.Engine, id string) (series string, ok bool) {
-	family, series, more := strings.Cut(id, "/")
-	if id == "" {
-		return "", true
+// seriesOf is the part after the slash; all of an id that isn't one of the path's engine, which no series is named.
+func seriesOf(engine cluster.Engine, id string) string {
+	family, series, _ := strings.Cut(id, "/")
+	if series == "" || family != string(engine) {
+		return id
 	}
-	return series, more && series != "" && family == string(engine)
+	return series
 }
 
 func orDefault[T any](p *T, other T) T {

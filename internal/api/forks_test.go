@@ -94,7 +94,7 @@ func TestForkAlone(t *testing.T) {
 	}
 	for body, want := range map[string][]string{
 		`{"fork":{"source":%d},"region":"","type":""}`:                  {"region: region is not valid", "type: type is not valid"},
-		`{"fork":{"source":%d},"engine":"mysql/10.11"}`:                 {"engine: engine is not valid"},
+		`{"fork":{"source":%d},"engine":"mysql/10.11"}`:                 {"engine: engine is not valid; offered: postgresql/15", "engine: Must be postgresql/15, which is the source's"},
 		`{"fork":{"source":%d},"engine":"","label":7}`:                  {"engine: engine is not valid", "label: Must be a string"},
 		`{"fork":{"source":99999%d}}`:                                   {"fork.source: There is no such database"},
 		`{"newer":%d}`:                                                  {"engine: engine is required", "label: label is required", "region: region is required", "type: type is required"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"steward/internal/cluster"
 )
@@ -37,6 +38,42 @@ func TestDeletionProtection(t *testing.T) {
 	expect("PUT", `{"deletion_protection":false}`, 200, `"deletion_protection":false`)
 	expect("DELETE", "", 200, "{}")
 	expect("GET", "", 404, "")
+}
+
+// TestFinalBackup: a delete that is to take a last backup names at once all that keeps it from that, and begins with a backup otherwise.
+func TestFinalBackup(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const all = "/v4/databases/mysql/instances"
+	if made := b.send("POST", all, b.full, `{"label":"last","engine":"mysql/10.11","region":"local","type":"g6-nanode-1","deletion_protection":true}`); made.StatusCode != 200 {
+		t.Fatalf("%d %s", made.StatusCode, made.body)
+	}
+	var id int64
+	if err := b.store.Pool().QueryRow(t.Context(), "UPDATE clusters SET status = 'active' RETURNING id").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	one := fmt.Sprintf("%s/%d", all, id)
+	expect := func(method, path, body string, status int, want ...string) {
+		t.Helper()
+		r := b.send(method, path, b.full, body)
+		for _, text := range want {
+			if r.StatusCode != status || !strings.Contains(r.body, text) {
+				t.Errorf("%s %s: %d %s, want %d %s", method, path, r.StatusCode, r.body, status, text)
+			}
+		}
+	}
+	expect("DELETE", one+"?final_backup=perhaps", "", 400, `"field":"final_backup"`)
+	expect("DELETE", one+"?final_backup=true", "", 400, `"field":"deletion_protection"`, `{"field":"final_backup","reason":"Must be false: the operator keeps no backups of deleted databases"}`)
+	b.api.Control.Clusters.KeepFinal = time.Hour
+	expect("DELETE", one+"?final_backup=true", "", 400, `{"errors":[{"field":"deletion_protection"`)
+	expect("PUT", one, `{"deletion_protection":false}`, 200, `"deletion_protection":false`)
+	expect("DELETE", one+"?final_backup=true", "", 200, "{}")
+	expect("GET", one, "", 404, "")
+	var kept bool
+	err := b.store.Pool().QueryRow(t.Context(), "SELECT count(*) = 1 FROM backups WHERE cluster_id = $1 AND state = 'running'", id).Scan(&kept)
+	if err != nil || !kept {
+		t.Errorf("a backup is begun: %v, %v", kept, err)
+	}
 }
 
 // TestAllowListNotes: notes go with the items that they are on, and with a fork's own list.

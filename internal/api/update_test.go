@@ -157,7 +157,7 @@ func TestEnginesByMajorVersion(t *testing.T) {
 	}
 	for _, engine := range []string{"mysql/1", "mysql/11", "mysql/", "mysql", "postgresql/15"} {
 		r := b.send("POST", all, b.full, fmt.Sprintf(`{"label":"other","engine":%q,"region":"local","type":"g6-nanode-1"}`, engine))
-		if got := r.faults(); r.StatusCode != 400 || len(got) != 1 || got[0] != "engine: engine is not valid" {
+		if got := r.faults(); r.StatusCode != 400 || len(got) != 1 || got[0] != "engine: engine is not valid; offered: mysql/10.11" {
 			t.Errorf("%s: %d %s", engine, r.StatusCode, r.body)
 		}
 	}

@@ -49,6 +49,15 @@ func TestUsage(t *testing.T) {
 	if got.Data[1].Cost != nil || !strings.Contains(r.body, `"cost":null`) {
 		t.Errorf("a type that isn't offered: %s", r.body)
 	}
+	wrong := b.send("GET", "/v4/account/usage?page=0&page_size=7", b.full, "")
+	if got := wrong.faults(); wrong.StatusCode != 400 || len(got) != 2 {
+		t.Errorf("bad pages: %d %s", wrong.StatusCode, wrong.body)
+	}
+	for _, f := range []string{`{"days":"2026-01-31"}`, `{"database_id":"seven"}`, `[`} {
+		if r := b.send("GET", "/v4/account/usage", b.full, "", "X-Filter", f); r.StatusCode != 400 {
+			t.Errorf("filter %s: %d %s", f, r.StatusCode, r.body)
+		}
+	}
 	if r := b.send("GET", "/v4/account/usage", b.restricted, ""); r.StatusCode != 403 {
 		t.Errorf("for a restricted user: %d %s", r.StatusCode, r.body)
 	}

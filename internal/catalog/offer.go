@@ -13,6 +13,16 @@ func (c *Catalog) HasEngine(engine cluster.Engine, series string) bool {
 	return ok
 }
 
+// EngineIDs implements cluster.Offer.
+func (c *Catalog) EngineIDs(engine cluster.Engine) (ids []string) {
+	for _, e := range c.Offered() {
+		if e.Engine == engine {
+			ids = append(ids, e.ID())
+		}
+	}
+	return ids
+}
+
 // HasType implements cluster.Offer. A deprecated plan goes on serving the
 // databases that have it but takes no new ones.
 func (c *Catalog) HasType(id string, _ cluster.Engine, _ int) bool {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/client"
+	"steward/internal/spell"
 	"steward/internal/wait"
 )
 
@@ -97,7 +98,8 @@ func (f *dbUpgradeCommand) ask(ctx context.Context, s *streams, c *client.Client
 	case found.Status != "passed" || found.PauseSeconds == nil:
 		return errors.New(strings.TrimSuffix(found.Message, "."))
 	}
-	fmt.Fprintf(s.out, "Move %s from version %s to %s? Nobody can write for about %d s; a backup is taken before. Type its label: ", d.Label, d.Version, found.Version, *found.PauseSeconds)
+	fmt.Fprintf(s.out, "Move %s from version %s to %s? Nobody can write for about %s; a backup is taken before. Type its label: ",
+		d.Label, d.Version, found.Version, spell.Duration(time.Duration(*found.PauseSeconds)*time.Second))
 	var answer string
 	if _, err := fmt.Fscanln(s.in, &answer); err != nil || answer != d.Label {
 		return errors.New("nothing was changed")

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"steward/internal/fault"
@@ -12,6 +13,8 @@ import (
 type Offer interface {
 	// HasEngine reports whether "engine/series" can be run.
 	HasEngine(engine Engine, series string) bool
+	// EngineIDs are the ids of all series of an engine that can be run.
+	EngineIDs(engine Engine) []string
 	// HasType reports whether the plan exists and is offered for the engine and size.
 	HasType(id string, engine Engine, size int) bool
 	HasRegion(id string) bool
@@ -29,7 +32,7 @@ func (s Spec) Validate(offer Offer) fault.Faults {
 	var faults fault.Faults
 	faults = append(faults, ValidateLabel(s.Label)...)
 	if !offer.HasEngine(s.Engine, s.Series) {
-		faults = append(faults, fault.NotValid("engine"))
+		faults = append(faults, unknownEngine(offer.EngineIDs(s.Engine)))
 	}
 	if !offer.HasRegion(s.Region) {
 		faults = append(faults, fault.NotValid("region"))
@@ -45,6 +48,14 @@ func (s Spec) Validate(offer Offer) fault.Faults {
 		faults = append(faults, s.validateReplication()...)
 	}
 	return append(faults, s.Updates.Validate()...)
+}
+
+// unknownEngine names what can be asked for instead.
+func unknownEngine(offered []string) *fault.Fault {
+	if len(offered) == 0 {
+		return fault.NotValid("engine")
+	}
+	return fault.NewInvalid("engine", "engine is not valid; offered: %s", strings.Join(offered, ", "))
 }
 
 // ValidateLabel checks length and characters: 3..32, letters, digits, '-' and

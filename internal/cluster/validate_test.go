@@ -18,6 +18,10 @@ type offer struct{}
 func (offer) HasEngine(engine cluster.Engine, series string) bool {
 	return engine == cluster.PostgreSQL && series == "15" || engine == cluster.MySQL && series == "10.11"
 }
+
+func (offer) EngineIDs(engine cluster.Engine) []string {
+	return map[cluster.Engine][]string{cluster.PostgreSQL: {"postgresql/15"}, cluster.MySQL: {"mysql/10.11"}}[engine]
+}
 func (offer) HasType(id string, _ cluster.Engine, _ int) bool { return id == "g6-nanode-1" }
 func (offer) HasRegion(id string) bool                        { return id == "local" }
 func (o offer) Lacks(s cluster.Spec) (faults fault.Faults) {
@@ -47,8 +51,8 @@ func TestValidate(t *testing.T) {
 		{"MySQL", cluster.MySQL, func(*cluster.Spec) {}, nil},
 		{"encrypted MySQL", cluster.MySQL, func(s *cluster.Spec) { s.Encrypted = true }, nil},
 		{"encrypted PostgreSQL", cluster.PostgreSQL, func(s *cluster.Spec) { s.Encrypted = true }, []string{"encrypted: PostgreSQL has no encryption of its own"}},
-		{"unknown engine", cluster.PostgreSQL, func(s *cluster.Spec) { s.Series = "9" }, []string{"engine: engine is not valid"}},
-		{"unknown engine, encrypted", cluster.PostgreSQL, func(s *cluster.Spec) { s.Series, s.Encrypted = "9", true }, []string{"engine: engine is not valid"}},
+		{"unknown engine", cluster.PostgreSQL, func(s *cluster.Spec) { s.Series = "9" }, []string{"engine: engine is not valid; offered: postgresql/15"}},
+		{"unknown engine, encrypted", cluster.PostgreSQL, func(s *cluster.Spec) { s.Series, s.Encrypted = "9", true }, []string{"engine: engine is not valid; offered: postgresql/15"}},
 		{"unknown region", cluster.MySQL, func(s *cluster.Spec) { s.Region = "us-east" }, []string{"region: region is not valid"}},
 		{"unknown type", cluster.MySQL, func(s *cluster.Spec) { s.Type = "huge" }, []string{"type: type is not valid"}},
 		{"two nodes", cluster.MySQL, func(s *cluster.Spec) { s.Size = 2 }, []string{"cluster_size: Must be one of 1, 3"}},
@@ -68,7 +72,7 @@ func TestValidate(t *testing.T) {
 		{"everything wrong", cluster.PostgreSQL, func(s *cluster.Spec) {
 			*s = cluster.Spec{Label: "a!", Engine: cluster.PostgreSQL, Series: "1", Region: "x", Type: "y", Size: 1, Commit: "z", Replication: "w", Updates: cluster.DefaultWindow(1)}
 		}, []string{
-			"label: Length must be 3-32 characters", "engine: engine is not valid", "region: region is not valid", "type: type is not valid",
+			"label: Length must be 3-32 characters", "engine: engine is not valid; offered: postgresql/15", "region: region is not valid", "type: type is not valid",
 			"replication_type: Must be none for this cluster_size", "replication_commit_type: Must be one of local, on, off for this cluster_size",
 		}},
 	} {

@@ -85,7 +85,7 @@ func TestCreateAnswersAllFaultsTogether(t *testing.T) {
 	want := []string{
 		"region: region is required", "ssl_connection: Must be true or false",
 		"allow_list: Invalid IPv4 address(es) or range(s): 1.2.3", "allow_list: Invalid IPv6 address(es) or range(s): ::x",
-		"engine: engine is not valid", "cluster_size: Must be one of 1, 3", "type: type is not valid",
+		"engine: engine is not valid; offered: postgresql/15", "cluster_size: Must be one of 1, 3", "type: type is not valid",
 		"label: Label must be unique among your databases",
 	}
 	if diff := cmp.Diff(want, texts(err)); diff != "" {

@@ -14,6 +14,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/migration"
 	"steward/internal/platform"
+	"steward/internal/spell"
 	"steward/internal/wait"
 )
 
@@ -85,7 +86,7 @@ func (w *work) followAll(ctx context.Context, m *migration.Migration, source pla
 		return errFollows
 	}
 	if slices.ContainsFunc(m.Databases, func(d migration.Database) bool { return !d.Open }) && w.op.Started != nil && w.Now().Sub(*w.op.Started) > longestFollowed {
-		return &impossible{reason: fmt.Sprintf("It wasn't cut over within %d days.", int(longestFollowed.Hours()/24))}
+		return &impossible{reason: fmt.Sprintf("It wasn't cut over within %s.", spell.Duration(longestFollowed))}
 	}
 	if err := w.keepUpAll(ctx, m, source, t); err != nil {
 		return err
@@ -254,7 +255,7 @@ func (f *follower) failed(i int, err error) (failing time.Time, first bool) {
 
 // givenUp is the end of following a source that couldn't be followed for too long.
 func (f *follower) givenUp(err error) error {
-	reason := fmt.Sprintf("Its source couldn't be followed for %s.", f.Limits.Following)
+	reason := fmt.Sprintf("Its source couldn't be followed for %s.", spell.Duration(f.Limits.Following))
 	if theirs, ok := errors.AsType[*platform.CustomerError](err); ok {
 		reason += " " + theirs.Reason
 	}
@@ -318,7 +319,7 @@ func (f *follower) tell() {
 func (f *follower) waiting(d followed, quiet time.Duration) string {
 	said := d.why
 	if said == "" {
-		said = fmt.Sprintf("The source has sent nothing for %d s.", int(quiet.Seconds()))
+		said = fmt.Sprintf("The source has sent nothing for %s.", spell.Duration(quiet))
 	}
 	return fmt.Sprintf("%s It goes on by itself once it can, and is given up where it can't until %s; cancel it to end it before.", said, d.trouble().Add(f.Limits.Following).UTC().Format(time.RFC3339))
 }

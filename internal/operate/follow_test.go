@@ -113,7 +113,7 @@ func TestASourceThatCannotBeFollowedIsTold(t *testing.T) {
 		id := b.following(c)
 		told(b, c, id)
 		await.True(t, "it has ended", func() bool { return b.migration(c, id).Status.Ended() })
-		if m := b.migration(c, id); m.Status != migration.Failed || m.Problem != "Its source couldn't be followed for 2s. The source is away." {
+		if m := b.migration(c, id); m.Status != migration.Failed || m.Problem != "Its source couldn't be followed for 2 seconds. The source is away." {
 			t.Errorf("it ended as %s: %s", m.Status, m.Problem)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"steward/internal/migration"
 	"steward/internal/operation"
 	"steward/internal/platform"
+	"steward/internal/spell"
 	"steward/internal/store"
 	"steward/internal/wait"
 )
@@ -289,7 +290,7 @@ func (w *work) noteMigration(t *migrationTeller, id migration.ID) error {
 		return nil
 	}
 	if p.Lag != nil {
-		message := fmt.Sprintf("It follows its source, %d s behind.", p.Lag.Seconds)
+		message := fmt.Sprintf("It follows its source, %s behind.", spell.Duration(time.Duration(p.Lag.Seconds)*time.Second))
 		return w.Store.ProgressOperation(t.ctx, w.op.ID, followingPercent, message, followsAlive)
 	}
 	message := fmt.Sprintf("%d MB of about %d MB are brought over.", p.Bytes>>20, p.TotalBytes>>20)

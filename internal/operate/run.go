@@ -17,6 +17,7 @@ import (
 	"steward/internal/operation"
 	"steward/internal/outage"
 	"steward/internal/platform"
+	"steward/internal/spell"
 	"steward/internal/store"
 	"steward/internal/wait"
 )
@@ -359,7 +360,7 @@ func (w *work) whyGivenUp(err error) string {
 	if w.op.Action == operation.Update && w.op.Params.ConfigChanged {
 		return "The servers couldn't be brought to these settings; those from before take their place again."
 	}
-	return fmt.Sprintf("%s went on failing for %s; the operator's log tells why.", what, w.patience())
+	return fmt.Sprintf("%s went on failing for %s; the operator's log tells why.", what, spell.Duration(w.patience()))
 }
 
 // retry puts the operation off. Should this process die meanwhile, the sweep

@@ -14,6 +14,7 @@ import (
 	"steward/internal/operation"
 	"steward/internal/parameter"
 	"steward/internal/platform"
+	"steward/internal/spell"
 	"steward/internal/store"
 )
 
@@ -217,7 +218,7 @@ func describeTrial(series string, found platform.Trial) string {
 	if len(found.Reasons) > 0 {
 		return fmt.Sprintf("It can't be moved to version %s: %s", series, strings.Join(found.Reasons, " "))
 	}
-	return fmt.Sprintf("It can be moved to version %s; nobody could write for about %d s.", series, int(found.Pause.Round(time.Second).Seconds()))
+	return fmt.Sprintf("It can be moved to version %s; nobody could write for about %s.", series, spell.Duration(found.Pause.Round(time.Second)))
 }
 
 // try has the platform try it on a backup.

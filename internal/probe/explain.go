@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"steward/internal/monitor"
+	"steward/internal/spell"
 )
 
 // failure is what is wrong, in the words that customers read. It never holds
@@ -113,7 +114,7 @@ func (c *check) timeout(err error) *failure {
 	if time.Now().Before(c.deadline) && c.phase == connecting {
 		return &failure{monitor.TimedOut, "The host doesn't answer connections."} // ETIMEDOUT by the kernel
 	}
-	return &failure{monitor.TimedOut, fmt.Sprintf(missed[c.phase], c.Timeout)}
+	return &failure{monitor.TimedOut, fmt.Sprintf(missed[c.phase], spell.Duration(c.Timeout))}
 }
 
 func (c *check) secure(err error) *failure {

@@ -67,23 +67,23 @@ func TestHung(t *testing.T) {
 		server         func(net.Conn)
 		detail         string
 	}{
-		"never answers":          {"http", "", hang, "No answer came within 300ms."},
-		"status line by bytes":   {"http", "", func(c net.Conn) { request(c); io.WriteString(c, "HTTP/1.1 200 "); until(c, 20*time.Millisecond, "O") }, "No answer came within 300ms."},
-		"headers by bytes":       {"http", "", func(c net.Conn) { request(c); io.WriteString(c, ok); until(c, 20*time.Millisecond, "A: b\r\n") }, "No answer came within 300ms."},
-		"interim answers slowly": {"http", "", func(c net.Conn) { request(c); until(c, 20*time.Millisecond, "HTTP/1.1 100 Continue\r\n\r\n") }, "No answer came within 300ms."},
-		"body by bytes":          {"http", "well", func(c net.Conn) { request(c); io.WriteString(c, ok+"\r\n"); until(c, 10*time.Millisecond, "x") }, "The answer wasn't complete within 300ms."},
+		"never answers":          {"http", "", hang, "No answer came within 300 ms."},
+		"status line by bytes":   {"http", "", func(c net.Conn) { request(c); io.WriteString(c, "HTTP/1.1 200 "); until(c, 20*time.Millisecond, "O") }, "No answer came within 300 ms."},
+		"headers by bytes":       {"http", "", func(c net.Conn) { request(c); io.WriteString(c, ok); until(c, 20*time.Millisecond, "A: b\r\n") }, "No answer came within 300 ms."},
+		"interim answers slowly": {"http", "", func(c net.Conn) { request(c); until(c, 20*time.Millisecond, "HTTP/1.1 100 Continue\r\n\r\n") }, "No answer came within 300 ms."},
+		"body by bytes":          {"http", "well", func(c net.Conn) { request(c); io.WriteString(c, ok+"\r\n"); until(c, 10*time.Millisecond, "x") }, "The answer wasn't complete within 300 ms."},
 		"chunks by bytes": {"http", "well", func(c net.Conn) {
 			request(c)
 			io.WriteString(c, ok+"Transfer-Encoding: chunked\r\n\r\n")
 			until(c, 10*time.Millisecond, "1\r\nx\r\n")
-		}, "The answer wasn't complete within 300ms."},
+		}, "The answer wasn't complete within 300 ms."},
 		"endless empty gzip": {"http", "well", func(c net.Conn) {
 			request(c)
 			io.WriteString(c, ok+"Content-Encoding: gzip\r\n\r\n")
 			until(c, 10*time.Millisecond, packed(""))
-		}, "The answer wasn't complete within 300ms."},
-		"no handshake":       {"https", "", hang, "TLS was not agreed on within 300ms."},
-		"handshake by bytes": {"https", "", func(c net.Conn) { io.WriteString(c, "\x16\x03\x03\x3f\x00"); until(c, 10*time.Millisecond, "\x02") }, "TLS was not agreed on within 300ms."},
+		}, "The answer wasn't complete within 300 ms."},
+		"no handshake":       {"https", "", hang, "TLS was not agreed on within 300 ms."},
+		"handshake by bytes": {"https", "", func(c net.Conn) { io.WriteString(c, "\x16\x03\x03\x3f\x00"); until(c, 10*time.Millisecond, "\x02") }, "TLS was not agreed on within 300 ms."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,7 +99,7 @@ func TestHung(t *testing.T) {
 		target := here(t, serveTLS(t, true, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), "")
 		target.Timeout = timeout
 		r := p.Check(t.Context(), target)
-		found(t, r, monitor.TimedOut, "No answer came within 300ms.")
+		found(t, r, monitor.TimedOut, "No answer came within 300 ms.")
 		onTime(t, r, timeout)
 	})
 	t.Run("http/2 body hangs", func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestHung(t *testing.T) {
 		}), "well")
 		target.Timeout = timeout
 		r := p.Check(t.Context(), target)
-		found(t, r, monitor.TimedOut, "The answer wasn't complete within 300ms.")
+		found(t, r, monitor.TimedOut, "The answer wasn't complete within 300 ms.")
 		onTime(t, r, timeout)
 	})
 	t.Run("no connection", func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestHung(t *testing.T) {
 		target := here(t, fullBacklog(t), "")
 		target.Timeout = timeout
 		r := p.Check(t.Context(), target)
-		found(t, r, monitor.TimedOut, "No connection was made within 300ms.")
+		found(t, r, monitor.TimedOut, "No connection was made within 300 ms.")
 		onTime(t, r, timeout)
 	})
 }

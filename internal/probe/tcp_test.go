@@ -33,7 +33,7 @@ func TestTCP(t *testing.T) {
 		"open":             {silent, "", monitor.OK, "", false},
 		"greeting":         {says("220 mail.example ESMTP\r\n"), "ESMTP", monitor.OK, "", false},
 		"in pieces":        {says("220 mail.example ES", "MT", "P\r\n"), "ESMTP", monitor.OK, "", false},
-		"says nothing":     {silent, "ESMTP", monitor.TimedOut, "No answer came within 200ms.", true},
+		"says nothing":     {silent, "ESMTP", monitor.TimedOut, "No answer came within 200 ms.", true},
 		"says other":       {says("SSH-2.0"), "ESMTP", monitor.TextNotFound, missing, true},
 		"closes":           {func(net.Conn) {}, "ESMTP", monitor.TextNotFound, missing, false},
 		"says other, ends": {func(c net.Conn) { io.WriteString(c, "SSH-2.0") }, "ESMTP", monitor.TextNotFound, missing, false},

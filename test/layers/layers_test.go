@@ -44,6 +44,7 @@ var layerOf = map[string]layer{
 	"steward/internal/monitor":   nouns,
 	"steward/internal/operation": nouns,
 	"steward/internal/parameter": nouns,
+	"steward/internal/spell":     nouns,
 	"steward/internal/statement": nouns,
 
 	"steward/internal/archive/...":   drivers,
