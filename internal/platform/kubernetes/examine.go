@@ -140,7 +140,7 @@ func (e *examination) images(ctx context.Context) (image, series string) {
 // tryObject has the API server say what it would say to a database's object, without making it: whether there is the namespace,
 // whether the definition has all the fields, whether the operator's webhook answers.
 func (e *examination) tryObject(ctx context.Context, image, series string) {
-	hosted, ok := e.o.Engine.(engine.Hosted)
+	told, ok := e.o.Engine.(engine.Told)
 	if !ok {
 		return
 	}
@@ -148,11 +148,11 @@ func (e *examination) tryObject(ctx context.Context, image, series string) {
 		Engine: cluster.PostgreSQL, Series: series, Size: 3, Replication: cluster.Asynch, Commit: cluster.CommitRemoteWrite,
 		SSLConnection: true, AllowList: cluster.AllowList{netip.MustParsePrefix("192.0.2.0/24").String()},
 	}}, Plan: catalog.DefaultPlans()[0]}
-	made := desired{names: names{namespace: e.o.Namespace, generation: 1}, o: &e.o, hosted: hosted, want: want, image: image, diskMB: want.Plan.DiskMB}
+	made := desired{names: names{namespace: e.o.Namespace, generation: 1}, o: &e.o, op: cloudNativePG{told: told}, want: want, image: image, diskMB: want.Plan.DiskMB}
 	if e.o.ObjectStore != "" {
 		made.archiveTo(e.o.ObjectStore)
 	}
-	object, _, err := made.object()
+	object, err := made.op.object(made)
 	if err == nil {
 		err = write(ctx, client.WithFieldValidation(e.c, "Strict"), object, client.DryRunAll)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/platform/kubernetes/cnpg"
 )
 
 // probeTime bounds a look into one server, and probeFresh is how long what it said counts for who only looks; its size
@@ -94,17 +94,17 @@ func (d *Driver) node(ctx context.Context, v view, p *corev1.Pod) (engine.Node, 
 	if err != nil {
 		return engine.Node{}, err
 	}
-	at, ok := reachable(p)
+	at, ok := v.reachable(p)
 	if !ok {
 		return engine.Node{}, errors.New("its Pod has no address")
 	}
-	return engine.Node{
-		Cluster: v.id, Installation: installation(seriesOf(v.object), v.object.Spec.ImageName),
+	n := engine.Node{
+		Cluster: v.id, Installation: v.op.installation(v.object.Image()),
 		Listen: at, Remote: &engine.Remote{Address: at, CA: k.ca, Name: v.certified()},
-		Role: role(p), ClusterSize: v.object.Spec.Instances, Plan: planOf(v.object), AdminPassword: string(k.admin),
-		// Replicas receive by the name of the operator's own Service.
-		Source: engine.Peer{Run: v.cluster() + "-rw", Listen: netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port())},
-	}, nil
+		Role: role(p), ClusterSize: v.object.Members(), Plan: planOf(v.object), AdminPassword: string(k.admin),
+	}
+	v.op.address(v, &n)
+	return n, nil
 }
 
 // certified is the name that servers' certificates must have: the address that customers know, as soon as there is one.
@@ -116,7 +116,7 @@ func (v view) certified() string {
 }
 
 func role(p *corev1.Pod) cluster.Role {
-	if p.Labels["cnpg.io/instanceRole"] == "primary" {
+	if p.Labels[cnpg.RoleLabel] == cnpg.PrimaryRole {
 		return cluster.Primary
 	}
 	return cluster.Replica
@@ -158,20 +158,20 @@ func (d *Driver) askOne(ctx context.Context, v view, p *corev1.Pod, last probe) 
 		out.err = err
 		return out
 	}
-	if node, out.err = d.hosted.Share(ctx, node); out.err != nil {
+	if node, out.err = v.op.hosted().Share(ctx, node); out.err != nil {
 		return out
 	}
 	defer node.Remote.Session.Close()
-	if out.status, out.err = d.o.Engine.ReplicationStatus(ctx, node); out.err != nil {
+	if out.status, out.err = v.op.driver().ReplicationStatus(ctx, node); out.err != nil {
 		return out
 	}
 	if last.life == out.life && last.err == nil {
 		out.version, out.used, out.usedAt = last.version, last.used, last.usedAt
-	} else if out.version, out.err = d.o.Engine.Version(ctx, node); out.err != nil {
+	} else if out.version, out.err = v.op.driver().Version(ctx, node); out.err != nil {
 		return out
 	}
 	if out.at.Sub(out.usedAt) >= usedFresh {
-		out.used, out.err = d.hosted.UsedBytes(ctx, node)
+		out.used, out.err = v.op.hosted().UsedBytes(ctx, node)
 		out.usedAt = out.at
 	}
 	return out

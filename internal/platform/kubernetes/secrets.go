@@ -40,24 +40,7 @@ func (d *Driver) secrets(ctx context.Context, made desired, is view, kept *corev
 	if err != nil {
 		return nil, err
 	}
-	_, owner := d.hosted.FirstDatabase()
-	all := []client.Object{
-		made.secret(made.ca(), corev1.SecretTypeOpaque, true, map[string][]byte{"ca.crt": k.ca}),
-		made.secret(made.tls(), corev1.SecretTypeTLS, true, map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}),
-		made.secret(made.root(), corev1.SecretTypeBasicAuth, true, map[string][]byte{corev1.BasicAuthUsernameKey: []byte(owner), corev1.BasicAuthPasswordKey: password}),
-	}
-	if born {
-		return all, nil
-	}
-	node := made.node()
-	node.AdminPassword, node.RootPassword = string(k.admin), string(password)
-	birth, err := d.hosted.Birth(node)
-	if err != nil {
-		return nil, err
-	}
-	return append(all, made.secret(made.birth(), corev1.SecretTypeOpaque, false, map[string][]byte{
-		birthAdministration: []byte(birth.Administration), birthTemplate: []byte(birth.Template), birthFirst: []byte(birth.First),
-	})), nil
+	return made.op.secrets(made, secretValues{keys: k, root: password, cert: cert, key: key}, born)
 }
 
 // certificate is the one that there is, unless it doesn't have the names or has to be renewed.

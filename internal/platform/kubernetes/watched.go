@@ -63,8 +63,8 @@ func strippedCluster(c *cnpg.Cluster) *cnpg.Cluster {
 			CurrentPrimaryTimestamp: c.Status.CurrentPrimaryTimestamp, TimelineID: c.Status.TimelineID,
 		},
 	}
-	if value, set := c.Spec.PostgreSQL.Parameters[readOnlyParameter]; set {
-		kept.Spec.PostgreSQL.Parameters = map[string]string{readOnlyParameter: shared(value)}
+	if value, set := c.Spec.PostgreSQL.Parameters[cnpg.ReadOnlyParameter]; set {
+		kept.Spec.PostgreSQL.Parameters = map[string]string{cnpg.ReadOnlyParameter: shared(value)}
 	}
 	if c.Status.TargetPrimary != c.Status.CurrentPrimary {
 		kept.Status.TargetPrimary = c.Status.TargetPrimary
