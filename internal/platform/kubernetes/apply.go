@@ -23,8 +23,12 @@ const applyTimeout = 90 * time.Second
 func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	if d.operatorOf(want.Engine) == nil {
+	op := d.operatorOf(want.Engine)
+	if op == nil {
 		return platform.Observed{Problem: fmt.Sprintf("%s doesn't run in this region", want.Engine), Permanent: true}, nil
+	}
+	if op.lacks().Nodes && want.Size > 1 {
+		return platform.Observed{Problem: fmt.Sprintf("%s has one node in this region", want.Engine), Permanent: true}, nil
 	}
 	is, err := d.look(ctx, d.live, want.ID)
 	changed := true
@@ -38,6 +42,9 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 	}
 	if changed || err != nil {
 		is, err = d.look(ctx, d.live, want.ID)
+	}
+	if err == nil {
+		err = op.admit(ctx, is)
 	}
 	var seen platform.Observed
 	if err == nil {
@@ -72,10 +79,6 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) (chan
 	}
 	said, handOver := made.op.handOver(ctx, want, is)
 	made.restart, made.handover = restartOf(want, is), said
-	object, err := made.op.object(made)
-	if err != nil {
-		return false, err
-	}
 	objects := []client.Object{made.policy(), made.service(made.base(), cluster.Primary)}
 	if want.Size > 1 {
 		objects = append(objects, made.service(made.names.reads(), cluster.Replica))
@@ -84,12 +87,20 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) (chan
 	if err != nil {
 		return false, err
 	}
-	secrets, err := d.secrets(ctx, made, is, kept, is.object != nil)
+	secrets, err := d.secrets(ctx, &made, is, kept, is.object != nil)
 	if err != nil {
 		return false, err
 	}
+	object, err := made.op.object(made)
+	if err != nil {
+		return false, err
+	}
+	objects = append(objects, secrets...)
+	if is.object != nil || address(is.write) != "" || !made.op.waitsForAddress() {
+		objects = append(objects, object)
+	}
 	there := is.read(kept)
-	for _, o := range append(append(objects, secrets...), object) {
+	for _, o := range objects {
 		wrote, err := writeOver(ctx, d.live, o, there[kindAndName(o)])
 		changed = changed || wrote
 		if err != nil {

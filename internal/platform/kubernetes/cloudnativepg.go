@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/insight"
@@ -114,6 +115,17 @@ func (cloudNativePG) handsOver(want platform.Wanted, v view, seen platform.Obser
 	c, from := v.postgres(), want.HandOver
 	return from != nil && want.Size > 1 && (switching(c) || seen.Nodes[0].Ordinal == *from && !handoverOf(c).cameAbout(c, *from))
 }
+
+// names implements operator: the operator asks servers by another certificate than theirs.
+func (cloudNativePG) names(names) []string { return nil }
+
+func (cloudNativePG) lacks() catalog.Lacks { return catalog.Lacks{} }
+
+// admit implements operator: servers are told at their birth.
+func (cloudNativePG) admit(context.Context, view) error { return nil }
+
+// waitsForAddress implements operator: servers read another certificate while they run.
+func (cloudNativePG) waitsForAddress() bool { return false }
 
 // took implements operator.
 func (o cloudNativePG) took(ctx context.Context, _ platform.Wanted, v view, n engine.Node) error {

@@ -37,6 +37,8 @@ type desired struct {
 	plugins []cnpg.Plugin
 	begin   *cnpg.Bootstrap
 	from    []cnpg.ExternalCluster
+	// cert is the servers' certificate.
+	cert []byte
 	// notes are annotations that stay what they are.
 	notes map[string]string
 }

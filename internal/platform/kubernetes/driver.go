@@ -25,6 +25,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/platform"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 )
 
 // Driver is a platform.Driver for one namespace.
@@ -59,7 +60,7 @@ var _ platform.Driver = (*Driver)(nil)
 // Scheme has the types that are used.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkingv1.AddToScheme, cnpg.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkingv1.AddToScheme, cnpg.AddToScheme, mariadb.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("make known what types there are: %w", err)
 		}
@@ -97,6 +98,13 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	}
 	d.postgres = cloudNativePG{d: d, pg: o.Engine, told: told, offer: &offer{}}
 	d.operators = []operator{d.postgres}
+	if o.MariaDBImages != "" {
+		placed, ok := o.MariaDB.(engine.Placed)
+		if !ok {
+			return nil, errors.New("MariaDB's servers can't be set up by an operator")
+		}
+		d.operators = append(d.operators, mariaDBOperator{d: d, my: o.MariaDB, placed: placed, offer: &offer{}})
+	}
 	if err := d.Check(ctx); err != nil {
 		return nil, err
 	}

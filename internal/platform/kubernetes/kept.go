@@ -43,6 +43,9 @@ func (d *Driver) TakeBackup(ctx context.Context, want platform.Wanted, id backup
 }
 
 func (d *Driver) takeBackup(ctx context.Context, want platform.Wanted, id backup.ID, from cluster.Role) (platform.Kept, error) {
+	if !d.o.keepsBackups(want.Engine) {
+		return platform.Kept{}, errNoStore
+	}
 	store, err := d.store(ctx)
 	if err != nil {
 		return platform.Kept{}, err

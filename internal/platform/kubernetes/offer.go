@@ -52,7 +52,7 @@ func (d *Driver) Engines() []catalog.Engine {
 	var all []catalog.Engine
 	for _, op := range d.operators {
 		for _, i := range op.known() {
-			all = append(all, catalog.Engine{Engine: op.engine(), Series: i.series, EncryptionMissing: missing})
+			all = append(all, catalog.Engine{Engine: op.engine(), Series: i.series, EncryptionMissing: missing, Lacks: op.lacks()})
 		}
 	}
 	return all

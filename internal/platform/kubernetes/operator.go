@@ -7,6 +7,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/insight"
@@ -42,12 +43,19 @@ type operator interface {
 	// object is what the operator is asked for, and secrets are what it reads; the latter are whole unless the servers are born. Pure.
 	object(d desired) (object, error)
 	secrets(d desired, s secretValues, born bool) ([]client.Object, error)
+	// waitsForAddress reports whether servers are only made once customers' way in has an address, since another certificate is another start.
+	waitsForAddress() bool
+	// names are those that servers' certificates need beside the ways in, and lacks is what isn't built for its engine.
+	names(n names) []string
+	lacks() catalog.Lacks
 	// address completes what an engine needs to know of a Pod's server.
 	address(v view, n *engine.Node)
 	// handOver is what an object is to say of the last handover that was asked for, and what has one come about now; nil for nothing.
 	handOver(ctx context.Context, want platform.Wanted, is view) (said string, begin func(ctx context.Context) error)
 	// handsOver reports whether a handover that is wanted has yet to come about.
 	handsOver(want platform.Wanted, v view, seen platform.Observed) bool
+	// admit has a server that is new be one of ours, where the operator can't be told how.
+	admit(ctx context.Context, v view) error
 	// took is nil when a server has taken all that was written. n shares a session.
 	took(ctx context.Context, want platform.Wanted, v view, n engine.Node) error
 	// logLine is a line of a Pod's log as it is shown; more says that it is longer, and ok that it is one of the server's.

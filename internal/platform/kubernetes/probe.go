@@ -8,16 +8,19 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 )
 
 // probeTime bounds a look into one server, and probeFresh is how long what it said counts for who only looks; its size
 // counts for usedFresh. Each question is a connection, which costs the server a process.
 const (
 	probeTime  = 4 * time.Second
+	admitTime  = 20 * time.Second
 	probeFresh = 10 * time.Second
 	usedFresh  = time.Minute
 )
@@ -26,6 +29,8 @@ const (
 type memory struct {
 	mu   sync.Mutex
 	keys *keys
+	// admitted is of the operator's object whose servers have been seen to be ours.
+	admitted types.UID
 	// cert is the server's certificate as it was written or read last.
 	cert   []byte
 	probes map[string]probe
@@ -116,7 +121,7 @@ func (v view) certified() string {
 }
 
 func role(p *corev1.Pod) cluster.Role {
-	if p.Labels[cnpg.RoleLabel] == cnpg.PrimaryRole {
+	if p.Labels[cnpg.RoleLabel] == cnpg.PrimaryRole || p.Labels[mariadb.RoleLabel] == mariadb.PrimaryRole {
 		return cluster.Primary
 	}
 	return cluster.Replica

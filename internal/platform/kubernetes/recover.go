@@ -40,6 +40,9 @@ func (d *Driver) RestoreKept(ctx context.Context, want platform.Wanted, from pla
 }
 
 func (d *Driver) restoreKept(ctx context.Context, want platform.Wanted, from platform.KeptSource, placing func() error) (time.Time, error) {
+	if !d.o.keepsBackups(want.Engine) {
+		return time.Time{}, errNoStore
+	}
 	is, err := d.look(ctx, d.live, want.ID)
 	if err != nil {
 		return time.Time{}, err
@@ -124,15 +127,15 @@ func (d *Driver) makeOf(ctx context.Context, made *desired, is view, from platfo
 	if !reached.IsZero() {
 		made.notes[reachedAnnotation] = reached.UTC().Format(time.RFC3339Nano)
 	}
-	object, err := made.op.object(*made)
-	if err != nil {
-		return err
-	}
 	kept, err := d.tlsSecret(ctx, made.names)
 	if err != nil {
 		return err
 	}
-	secrets, err := d.secrets(ctx, *made, is, kept, true)
+	secrets, err := d.secrets(ctx, made, is, kept, true)
+	if err != nil {
+		return err
+	}
+	object, err := made.op.object(*made)
 	if err != nil {
 		return err
 	}
@@ -345,6 +348,9 @@ func (d *Driver) ForkKept(ctx context.Context, want platform.Wanted, from platfo
 }
 
 func (d *Driver) forkKept(ctx context.Context, want platform.Wanted, from platform.KeptSource) (time.Time, error) {
+	if !d.o.keepsBackups(want.Engine) {
+		return time.Time{}, errNoStore
+	}
 	is, err := d.look(ctx, d.live, want.ID)
 	if err != nil {
 		return time.Time{}, err

@@ -27,7 +27,7 @@ func (d *Driver) tlsSecret(ctx context.Context, n names) (*corev1.Secret, error)
 }
 
 // secrets are the objects with a cluster's: what its server is told at its birth only as long as it isn't born. kept has the certificate that there is.
-func (d *Driver) secrets(ctx context.Context, made desired, is view, kept *corev1.Secret, born bool) ([]client.Object, error) {
+func (d *Driver) secrets(ctx context.Context, made *desired, is view, kept *corev1.Secret, born bool) ([]client.Object, error) {
 	k, err := d.keys(ctx, made.id)
 	if err != nil {
 		return nil, err
@@ -36,11 +36,12 @@ func (d *Driver) secrets(ctx context.Context, made desired, is view, kept *corev
 	if err != nil {
 		return nil, fmt.Errorf("secret %s: %w", platform.RootPassword, err)
 	}
-	cert, key, err := d.certificate(made, is, k, kept)
+	cert, key, err := d.certificate(*made, is, k, kept)
 	if err != nil {
 		return nil, err
 	}
-	return made.op.secrets(made, secretValues{keys: k, root: password, cert: cert, key: key}, born)
+	made.cert = cert
+	return made.op.secrets(*made, secretValues{keys: k, root: password, cert: cert, key: key}, born)
 }
 
 // certificate is the one that there is, unless it doesn't have the names or has to be renewed.
@@ -53,6 +54,7 @@ func (d *Driver) certificate(made desired, is view, k keys, kept *corev1.Secret)
 			names = append(names, host)
 		}
 	}
+	names = append(names, made.op.names(made.names)...)
 	now := d.o.Now()
 	if kept != nil {
 		cert, key = kept.Data[corev1.TLSCertKey], kept.Data[corev1.TLSPrivateKeyKey]

@@ -16,6 +16,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 )
 
 // view is what there is of a cluster in Kubernetes. Objects that aren't there are nil; none is changed.
@@ -130,7 +131,7 @@ func (v view) outdated(p *corev1.Pod) string {
 		return "its Pod runs another image than " + v.object.Image()
 	case !same(c.Resources.Limits, v.object.Limits()):
 		return "its Pod has other resources"
-	case !v.restarted(p):
+	case !v.restarted(p), p.Annotations[startedAnnotation] != v.object.GetAnnotations()[startedAnnotation]:
 		return "its server is to be restarted"
 	case !ready(p):
 		return cmp.Or(waiting(p), "its Pod isn't ready")
@@ -147,7 +148,7 @@ func same(a, b corev1.ResourceList) bool {
 }
 
 // serverContainers are what operators call those of servers. No Pod has two of them.
-var serverContainers = []string{cnpg.Container}
+var serverContainers = []string{cnpg.Container, mariadb.Container}
 
 func container(p *corev1.Pod) *corev1.Container {
 	for i := range p.Spec.Containers {
