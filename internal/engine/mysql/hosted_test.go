@@ -47,7 +47,7 @@ func TestPlace(t *testing.T) {
 		}
 	}
 	live := hosted(1024)
-	live.SSLConnection, live.ReadOnly, live.Config = false, true, parameter.Config{"connect_timeout": int64(7)}
+	live.SSLConnection, live.ReadOnly, live.Config = false, true, parameter.Config{"mysql.connect_timeout": int64(7)}
 	if changed, same := place(live); changed == text || same != restart {
 		t.Errorf("what can be changed in a server that runs has it start anew, or isn't placed: %s", changed)
 	}

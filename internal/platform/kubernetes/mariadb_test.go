@@ -170,17 +170,26 @@ func TestMariaDB(t *testing.T) {
 	first := settle(t, d, &want)
 
 	t.Run("the customer is bounded, and the superuser is the operator's", func(t *testing.T) {
-		for statement, may := range map[string]bool{
-			"CREATE TABLE kept (one INT PRIMARY KEY)": true, "INSERT INTO kept VALUES (1)": true, "CALL steward.create_user('web', 'long-enough-1')": true,
-			"CREATE USER other": false, "SET GLOBAL read_only = 0": false, "DELETE FROM mysql.global_priv": false, "DROP DATABASE steward": false,
-			"CALL steward.create_user('repl', 'long-enough-1')": false, "CALL steward.set_password('root', 'long-enough-1')": false,
+		for _, v := range []struct {
+			statement string
+			may       bool
+		}{
+			{"CREATE TABLE kept (one INT PRIMARY KEY)", true},
+			{"INSERT INTO kept VALUES (1)", true},
+			{"CALL steward.create_user('web', 'long-enough-1')", true},
+			{"CALL steward.create_user('repl', 'long-enough-1')", false},
+			{"CALL steward.set_password('root', 'long-enough-1')", false},
+			{"CREATE USER other", false},
+			{"SET GLOBAL read_only = 0", false},
+			{"DELETE FROM mysql.global_priv", false},
+			{"DROP DATABASE steward", false},
 		} {
 			err := b.mariaDBServer(t.Context(), want.Cluster, netip.MustParseAddr("127.0.0.1"), b.secrets.Text(801, platform.RootPassword), func(db *sql.Conn) error {
-				_, err := db.ExecContext(t.Context(), statement)
+				_, err := db.ExecContext(t.Context(), v.statement)
 				return err
 			})
-			if (err == nil) != may {
-				t.Errorf("%s: %v", statement, err)
+			if (err == nil) != v.may {
+				t.Errorf("%s: %v", v.statement, err)
 			}
 		}
 		var s corev1.Secret
@@ -194,9 +203,9 @@ func TestMariaDB(t *testing.T) {
 
 	t.Run("settings that can be changed in a server that runs are", func(t *testing.T) {
 		before := settle(t, d, &want)
-		want.Config, want.SSLConnection = parameter.Config{"connect_timeout": int64(7)}, false
+		want.Config, want.SSLConnection = parameter.Config{"mysql.connect_timeout": int64(7)}, false
 		after := settle(t, d, &want)
-		if got, err := b.text(t.Context(), want.Cluster, "SELECT CONCAT(@@GLOBAL.connect_timeout, '/', @@GLOBAL.require_secure_transport)"); err != nil || got != "7/0" {
+		if got, err := b.text(t.Context(), want.Cluster, "SELECT CONCAT(@@GLOBAL.connect_timeout, '/', @@GLOBAL.require_secure_transport)"); err != nil || got != "7/OFF" {
 			t.Errorf("in force: %s, %v", got, err)
 		}
 		if after.Nodes[0].Started != before.Nodes[0].Started {
@@ -268,6 +277,29 @@ func TestMariaDB(t *testing.T) {
 			if e.Lacks != (catalog.Lacks{Backups: e.Engine == cluster.MySQL, Logs: e.Engine == cluster.MySQL, Nodes: e.Engine == cluster.MySQL}) {
 				t.Errorf("%s lacks %+v", e.ID(), e.Lacks)
 			}
+		}
+	})
+
+	t.Run("a Pod that can't start is mended", func(t *testing.T) {
+		patch := func(image string) {
+			images := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: mariaDBImages, Namespace: b.namespace}, Data: map[string]string{"10.11": image}}
+			if err := b.c.Update(t.Context(), images); err != nil {
+				t.Fatal(err)
+			}
+		}
+		patch("registry.example/mariadb:10.11.99")
+		want.Patch = true
+		await.True(t, "what is wrong is told", func() bool {
+			seen, err := d.Apply(t.Context(), want)
+			return err == nil && !seen.Serving && strings.Contains(seen.Problem, "ImagePullBackOff")
+		})
+		patch(newerMariaDB)
+		if seen := settle(t, d, &want); seen.Installation != newerMariaDB {
+			t.Errorf("it runs %s", seen.Installation)
+		}
+		want.Patch = false
+		if got, err := b.text(t.Context(), want.Cluster, "SELECT one FROM kept"); err != nil || got != "1" {
+			t.Errorf("its data: %s, %v", got, err)
 		}
 	})
 

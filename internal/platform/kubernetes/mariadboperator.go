@@ -185,7 +185,7 @@ func (o mariaDBOperator) object(d desired) (object, error) {
 			},
 			// Whether customers need TLS is for our own file to say, which takes no restart.
 			TLS:            &mariadb.TLS{Enabled: true, Required: new(false), ServerCASecretRef: &mariadb.Reference{Name: d.ca()}, ServerCertSecretRef: &mariadb.Reference{Name: d.tls()}},
-			UpdateStrategy: &mariadb.UpdateStrategy{Type: mariadb.ReplicasFirst}, Resources: d.resources(),
+			UpdateStrategy: &mariadb.UpdateStrategy{Type: mariadb.RollingUpdate}, Resources: d.resources(),
 			// By default a server that recovers for a minute is killed.
 			StartupProbe:           &mariadb.Probe{InitialDelaySeconds: 1, PeriodSeconds: startEvery, TimeoutSeconds: probeTimeout, FailureThreshold: startTries},
 			ReadinessProbe:         &mariadb.Probe{InitialDelaySeconds: 1, PeriodSeconds: readyEvery, TimeoutSeconds: probeTimeout},

@@ -121,8 +121,9 @@ type UpdateStrategy struct {
 	Type string `json:"type"`
 }
 
-// ReplicasFirst replaces the primary's Pod last.
-const ReplicasFirst = "ReplicasFirstPrimaryLast"
+// RollingUpdate leaves it to Kubernetes, which replaces a Pod that never gets ready, too. By default the operator does it, and waits for the Pod to
+// be ready first: one that can't start is never mended.
+const RollingUpdate = "RollingUpdate"
 
 // Maintenance has the operator keep servers from taking writes.
 type Maintenance struct {

@@ -206,12 +206,14 @@ func (op *MariaDB) reconcile(ctx context.Context, m *mariadb.MariaDB) error {
 	}
 	m.Status.Replicas = ready
 	before := m.DeepCopyObject().(*mariadb.MariaDB)
+	if ready == m.Spec.Replicas || m.Spec.UpdateStrategy != nil && m.Spec.UpdateStrategy.Type == mariadb.RollingUpdate {
+		op.roll(ctx, c, t)
+	}
 	if ready == 0 || ready < m.Spec.Replicas {
 		m.Status.Conditions = []metav1.Condition{condition(false, "StatefulSetNotReady", "Not ready", before)}
 		return nil
 	}
 	m.Status.Conditions = []metav1.Condition{condition(true, "StatefulSetReady", "Running", before)} // also while what follows isn't done
-	op.roll(ctx, c, t)
 	return op.guard(ctx, c, m)
 }
 
@@ -267,15 +269,17 @@ func (op *MariaDB) keep(ctx context.Context, c *mariaDBs, index int, m *mariadb.
 		return err
 	}
 	if s.pod == nil {
-		build, ok := op.o.Images[m.Spec.Image]
-		if !ok {
-			return fmt.Errorf("the image %s can't be pulled", m.Spec.Image)
-		}
+		return op.createPod(ctx, s, m, t)
+	}
+	build, ok := op.o.Images[m.Spec.Image]
+	if !ok {
+		return op.wait(ctx, s, "ImagePullBackOff")
+	}
+	if !s.running() {
 		s.build = build
 		if err := s.initialise(ctx, t.password); err != nil {
 			return err
 		}
-		return op.createPod(ctx, s, m, t)
 	}
 	if err := s.write(t); err != nil {
 		return err
@@ -370,6 +374,20 @@ func (op *MariaDB) say(ctx context.Context, s *mariaDB, ready bool) {
 		_ = op.o.Client.Get(ctx, client.ObjectKeyFromObject(s.pod), s.pod)
 		s.ready = !ready // the next pass says it again
 	}
+}
+
+// wait has a server's Pod wait for something.
+func (op *MariaDB) wait(ctx context.Context, s *mariaDB, reason string) error {
+	if len(s.pod.Status.ContainerStatuses) > 0 {
+		return nil
+	}
+	s.pod.Status = corev1.PodStatus{
+		Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now()}},
+		ContainerStatuses: []corev1.ContainerStatus{{
+			Name: mariadb.Container, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}, Image: s.pod.Spec.Containers[0].Image,
+		}},
+	}
+	return op.o.Client.Status().Update(ctx, s.pod)
 }
 
 // roll makes Pods anew that aren't of the template. It begins some passes late, while the status says that all is well.
