@@ -114,7 +114,7 @@ func (d *Driver) UsedBytes(ctx context.Context, n engine.Node) (int64, error) {
 // decided are settings that are whoever's to decide who starts the server: where files are, how they were made, and who it is among its like. Logs that nobody
 // would hold in bounds aren't written.
 var decided = []string{
-	"datadir", "tmpdir", "socket", "pid_file", "server_id", "bind_address", "port", "ssl_ca", "ssl_cert", "ssl_key", "tls_version", "skip_name_resolve",
+	"datadir", "tmpdir", "socket", "pid_file", "server_id", "bind_address", "port", "ssl_ca", "ssl_cert", "ssl_key", "skip_name_resolve",
 	"basedir", "lc_messages_dir", "character_sets_dir", "plugin_dir", "secure_file_priv", "slow_query_log_file", "log_bin", "innodb_data_file_path",
 	"innodb_undo_tablespaces", "skip_slave_start", "relay_log", "init_rpl_role",
 	"rpl_semi_sync_master_enabled", "rpl_semi_sync_slave_enabled", "rpl_semi_sync_master_timeout", "rpl_semi_sync_master_wait_point",

@@ -41,7 +41,7 @@ func TestPlace(t *testing.T) {
 			t.Errorf("%s is placed", s)
 		}
 	}
-	for _, s := range []string{"require_secure_transport = ON", "innodb_buffer_pool_size", "max_connections", "local_infile = OFF"} {
+	for _, s := range []string{"require_secure_transport = ON", `tls_version = "TLSv1.2,TLSv1.3"`, "innodb_buffer_pool_size", "max_connections", "local_infile = OFF"} {
 		if !strings.Contains(text, "\n"+s) {
 			t.Errorf("%s isn't placed", s)
 		}
