@@ -271,7 +271,7 @@ func (op *MariaDB) keep(ctx context.Context, c *mariaDBs, index int, m *mariadb.
 	if s.pod == nil {
 		return op.createPod(ctx, s, m, t)
 	}
-	build, ok := op.o.Images[m.Spec.Image]
+	build, ok := op.o.Images[s.pod.Spec.Containers[0].Image]
 	if !ok {
 		return op.wait(ctx, s, "ImagePullBackOff")
 	}
