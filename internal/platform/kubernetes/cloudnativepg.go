@@ -35,7 +35,6 @@ type cloudNativePG struct {
 
 var _ operator = cloudNativePG{}
 
-func (cloudNativePG) name() string            { return "CloudNativePG" }
 func (cloudNativePG) engine() cluster.Engine  { return cluster.PostgreSQL }
 func (o cloudNativePG) driver() engine.Driver { return o.pg }
 func (o cloudNativePG) hosted() engine.Hosted { return o.told }

@@ -37,7 +37,6 @@ type mariaDBOperator struct {
 
 var _ operator = mariaDBOperator{}
 
-func (mariaDBOperator) name() string            { return "mariadb-operator" }
 func (mariaDBOperator) engine() cluster.Engine  { return cluster.MySQL }
 func (o mariaDBOperator) driver() engine.Driver { return o.my }
 func (o mariaDBOperator) hosted() engine.Hosted { return o.placed }

@@ -17,8 +17,7 @@ import (
 // operator is what differs between operators, of which each runs the servers of one engine. Ways in, who is let in, secrets, generations and how
 // objects are written are the same for all.
 type operator interface {
-	// name is the operator's, and engine that of its servers, which driver and hosted know.
-	name() string
+	// engine is that of its servers, which driver and hosted know.
 	engine() cluster.Engine
 	driver() engine.Driver
 	hosted() engine.Hosted
