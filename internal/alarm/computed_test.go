@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"steward/internal/alert"
+	"steward/internal/cluster"
 	"steward/internal/store"
 )
 
@@ -12,7 +13,7 @@ import (
 func TestBackupsAreAskedForWhereThereAreAny(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 31, 18, 0, 0, 0, time.UTC)
-	j := New(Options{Backups: true, Without: func(region string) bool { return region == "kube" }})
+	j := New(Options{Backups: true, Without: func(region string, _ cluster.Engine) bool { return region == "kube" }})
 	for region, want := range map[string]bool{"local": true, "kube": false} {
 		d := &database{AlertSubject: store.AlertSubject{Proven: now.Add(-time.Hour)}}
 		d.Region = region

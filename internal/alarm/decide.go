@@ -40,7 +40,7 @@ func (d *database) look(rules []alert.Rule, computed alert.Computed, upto time.T
 // computed are the values of a database that aren't measured.
 func (j *Judge) computed(d *database, now time.Time) alert.Computed {
 	c := alert.Computed{alert.DiskFullIn: d.fullIn}
-	if j.Backups && (j.Without == nil || !j.Without(d.Region)) {
+	if j.Backups && (j.Without == nil || !j.Without(d.Region, d.Engine)) {
 		c[alert.BackupAge] = now.Sub(d.Proven).Seconds()
 	}
 	return c

@@ -26,8 +26,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Backups reports whether databases are backed up every day, and Verified whether each backup is tried out then.
 	Backups, Verified bool
-	// Without reports whether a region has no backups; nil when all have.
-	Without func(region string) bool
+	// Without reports whether a region has no backups of an engine's databases; nil when all have.
+	Without func(region string, engine cluster.Engine) bool
 	// Now is the store's clock; time.Now when nil.
 	Now func() time.Time
 }

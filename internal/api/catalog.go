@@ -193,6 +193,7 @@ const (
 	mysqlCapability      = "MySQL Databases"
 	backupsCapability    = "Database Backups"
 	logsCapability       = "Database Logs"
+	clustersCapability   = "Database Clusters"
 	restartCapability    = "Database Restart"
 	switchoverCapability = "Database Switchover"
 	upgradeCapability    = "Database Upgrade"
@@ -206,6 +207,10 @@ const (
 func (a *API) capabilities(region string) []string {
 	can := a.Catalog.Abilities(region)
 	has := func(what func(catalog.Engine) bool) bool { return slices.ContainsFunc(can.Engines, what) }
+	// What databases of MySQL's family lack there, where those of PostgreSQL have it.
+	lacks := func(what func(catalog.Lacks) bool) bool {
+		return has(func(e catalog.Engine) bool { return what(e.Lacks) })
+	}
 	all := []string{databasesCapability}
 	for _, c := range []struct {
 		name string
@@ -214,8 +219,11 @@ func (a *API) capabilities(region string) []string {
 		{postgresqlCapability, has(func(e catalog.Engine) bool { return e.Engine == cluster.PostgreSQL })},
 		{mysqlCapability, has(func(e catalog.Engine) bool { return e.Engine == cluster.MySQL })},
 		{encryptionCapability, has(func(e catalog.Engine) bool { return e.EncryptionMissing == "" })},
-		{backupsCapability, can.Backups},
-		{logsCapability, can.Logs},
+		{backupsCapability, can.Backups && !lacks(func(l catalog.Lacks) bool { return l.Backups })},
+		{"PostgreSQL " + backupsCapability, can.Backups && lacks(func(l catalog.Lacks) bool { return l.Backups })},
+		{logsCapability, can.Logs && !lacks(func(l catalog.Lacks) bool { return l.Logs })},
+		{"PostgreSQL " + logsCapability, can.Logs && lacks(func(l catalog.Lacks) bool { return l.Logs })},
+		{"PostgreSQL " + clustersCapability, lacks(func(l catalog.Lacks) bool { return l.Nodes })},
 		{restartCapability, can.Restarts},
 		{switchoverCapability, can.Switchovers},
 		{upgradeCapability, can.Upgrades},

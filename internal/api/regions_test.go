@@ -39,6 +39,10 @@ func TestRegions(t *testing.T) {
 	look("/v4/regions", host, kube, `"results":2`)
 	look("/v4/databases/engines", `"id":"postgresql/17"`, `"results":3`)
 	look("/v4/databases/engines/postgresql/17", `"version":"17"`)
+	place.can.Backups, place.can.Logs = true, true
+	place.can.Engines = append(place.can.Engines, catalog.Engine{Engine: cluster.MySQL, Series: "10.11", Lacks: catalog.Lacks{Backups: true, Logs: true, Nodes: true}})
+	look("/v4/regions/kube", `"capabilities":["Managed Databases","PostgreSQL Databases","MySQL Databases","Disk Encryption","PostgreSQL Database Backups",`+
+		`"PostgreSQL Database Logs","PostgreSQL Database Clusters"]`)
 	place.can.Away = "It is away"
 	look("/v4/regions/kube", `"status":"degraded"`)
 	look("/v4/regions/local", `"status":"ok"`)

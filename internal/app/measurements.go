@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"steward/internal/alarm"
+	"steward/internal/cluster"
 	"steward/internal/failpoint"
 	"steward/internal/meter"
 )
@@ -19,7 +20,7 @@ func (a *App) openMeter(context.Context) error {
 func (a *App) openAlarm(context.Context) error {
 	a.alarm = alarm.New(alarm.Options{
 		Store: a.store, Issues: a.issueTracker(), Logger: a.log, Backups: a.archive != nil, Verified: a.o.Backups.Verify, Now: failpoint.Now,
-		Without: func(region string) bool { return !a.catalog.Abilities(region).Backups },
+		Without: func(region string, engine cluster.Engine) bool { return !a.catalog.For(region, engine).Backups },
 	})
 	return nil
 }

@@ -85,12 +85,17 @@ type Engine struct {
 	UsedBytes  int64
 	// EncryptionMissing is why data can't be encrypted at rest, "" when it can.
 	EncryptionMissing string
+	// Lacks is what can't be done with its databases, where it can with those of other engines.
+	Lacks Lacks
 	// Upgrades say of each build of an older series, by its id, why its data can't be moved to this one; "" when it can.
 	Upgrades map[string]string
 	// Libraries are those that settings can have loaded, Extensions all that come with the server, by name; only PostgreSQL has any.
 	Libraries  []string
 	Extensions []Extension
 }
+
+// Lacks is what can't be done with databases of an engine: their backups, what needs their logs, and having several nodes.
+type Lacks struct{ Backups, Logs, Nodes bool }
 
 // ID is "engine/series".
 func (e Engine) ID() string { return string(e.Engine) + "/" + e.Series }

@@ -49,6 +49,9 @@ func (c *Catalog) Lacks(s cluster.Spec) fault.Faults {
 	case offered && s.Encrypted && e.EncryptionMissing != "":
 		faults.Add("encrypted", "%s", e.EncryptionMissing)
 	}
+	if offered && e.Lacks.Nodes && s.Size > 1 {
+		faults.Add("cluster_size", "Must be 1 for %s in the region %s", e.ID(), s.Region)
+	}
 	return faults
 }
 

@@ -32,6 +32,8 @@ type Platform struct {
 	ServiceType string `yaml:"service_type"`
 	// Images names the ImageCatalog in the namespace.
 	Images string `yaml:"images"`
+	// MariaDBImages names the ConfigMap in the namespace with the image of each series of MariaDB; empty where there is none.
+	MariaDBImages string `yaml:"mariadb_images"`
 	// ObjectStore names the ObjectStore in the namespace where backups are kept; empty for none: then there are no backups.
 	ObjectStore string `yaml:"object_store"`
 	// From are the networks that steward's own connections come from, as the databases see it.
@@ -87,6 +89,18 @@ func (c *Catalog) Abilities(region string) Abilities {
 	return Abilities{Engines: c.Engines, Backups: true, Logs: true, Restarts: true, Switchovers: true, Upgrades: true, Sleep: true, Pools: true, Imports: true}
 }
 
+// For are what a region can do with databases of one engine.
+func (c *Catalog) For(region string, engine cluster.Engine) Abilities {
+	can := c.Abilities(region)
+	for _, e := range can.Engines {
+		if e.Engine == engine {
+			can.Backups, can.KeepsBackups = can.Backups && !e.Lacks.Backups, can.KeepsBackups && !e.Lacks.Backups
+			can.Logs = can.Logs && !e.Lacks.Logs
+		}
+	}
+	return can
+}
+
 // Engine finds one of a region's engines.
 func (a Abilities) Engine(engine cluster.Engine, series string) (Engine, bool) {
 	return find(a.Engines, func(e Engine) bool { return e.Engine == engine && e.Series == series })
@@ -137,7 +151,7 @@ func (p Platform) validate() []error {
 
 // more reports whether a platform says anything beside its kind.
 func (p Platform) more() bool {
-	return p.Kubeconfig+p.Namespace+p.StorageClass+p.EncryptedStorageClass+p.ServiceType+p.Images+p.ObjectStore != "" || len(p.From) > 0
+	return p.Kubeconfig+p.Namespace+p.StorageClass+p.EncryptedStorageClass+p.ServiceType+p.Images+p.MariaDBImages+p.ObjectStore != "" || len(p.From) > 0
 }
 
 // validatePlatforms adds to what is wrong with each that two regions have the same.

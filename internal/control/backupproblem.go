@@ -25,7 +25,7 @@ func (s *Clusters) BackupProblem(c cluster.Cluster) BackupProblem {
 		return BackupFailed
 	}
 	rests := c.Status == cluster.Provisioning || c.Status == cluster.Suspended || c.SleepingSince != nil
-	if rests || !s.Backups || !s.Catalog.Abilities(c.Region).Backups {
+	if rests || !s.Backups || !s.Catalog.For(c.Region, c.Engine).Backups {
 		return ""
 	}
 	if reliable(c, s.Verified).Before(s.Now().Add(-alert.ProvenWithin())) {

@@ -67,7 +67,7 @@ func (s *Backups) Create(ctx context.Context, p account.Principal, engine cluste
 		if err != nil {
 			return err
 		}
-		found := append(s.region(c.Region, backedUp, "backed up"), refusals(c, cluster.RequestSnapshot)...)
+		found := append(s.region(c, backedUp, "backed up"), refusals(c, cluster.RequestSnapshot)...)
 		found = append(found, room(existing, in.Label)...)
 		return combine(faults, found).Err()
 	}
@@ -156,8 +156,8 @@ func (s *Backups) Restore(ctx context.Context, p account.Principal, engine clust
 func (s *Backups) RestoreTo(ctx context.Context, p account.Principal, engine cluster.Engine, of cluster.ID, to *time.Time, faults fault.Faults) error {
 	var chosen backup.Backup
 	check := func(c cluster.Cluster) (err error) {
-		found := append(s.region(c.Region, backedUp, "restored"), refusals(c, cluster.RequestRestore)...)
-		if to != nil && s.Catalog.Abilities(c.Region).Backups {
+		found := append(s.region(c, backedUp, "restored"), refusals(c, cluster.RequestRestore)...)
+		if to != nil && s.Catalog.For(c.Region, c.Engine).Backups {
 			var wrong fault.Faults
 			if chosen, wrong, err = s.leadingTo(ctx, c, *to); err != nil {
 				return err
@@ -221,7 +221,7 @@ func lastOf(windows []backup.Window, now time.Time) string {
 // UndoRestore begins to bring back the data that the last restore replaced, which is kept for backup.SetAside.
 func (s *Backups) UndoRestore(ctx context.Context, p account.Principal, engine cluster.Engine, of cluster.ID) error {
 	check := func(c cluster.Cluster) error {
-		found := append(s.region(c.Region, backedUp, "restored"), refusals(c, cluster.RequestRestore)...)
+		found := append(s.region(c, backedUp, "restored"), refusals(c, cluster.RequestRestore)...)
 		there, err := s.Store.Undoable(ctx, c.ID, s.Now().Add(-backup.SetAside))
 		if err != nil {
 			return fmt.Errorf("look for the last restore of database %d: %w", c.ID, err)

@@ -31,7 +31,7 @@ func (s *Clusters) server(spec cluster.Spec) parameter.Server {
 	switch {
 	case spec.Encrypted:
 		server.Unlogged = "Statements of an encrypted database aren't logged: they would lie on the disk in the clear"
-	case !s.Catalog.Abilities(spec.Region).Logs:
+	case !s.Catalog.For(spec.Region, spec.Engine).Logs:
 		server.Unlogged = "Logs of databases in this region can't be read here"
 	}
 	return server

@@ -18,7 +18,7 @@ type Final struct {
 
 // finalFaults are what keeps a last backup from being taken when a database is deleted.
 func (s *Clusters) finalFaults(c cluster.Cluster) (faults fault.Faults) {
-	can := s.Catalog.Abilities(c.Region)
+	can := s.Catalog.For(c.Region, c.Engine)
 	switch {
 	case s.KeepFinal <= 0:
 		faults.Add("final_backup", "Must be false: the operator keeps no backups of deleted databases")

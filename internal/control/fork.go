@@ -99,11 +99,11 @@ func (s *Clusters) fork(ctx context.Context, spec cluster.Spec, source *cluster.
 		return nil, fmt.Errorf("list the backups of database %d: %w", source.ID, err)
 	}
 	*found = append(*found, sameKind(spec, *source, all)...)
-	if !s.Catalog.Abilities(source.Region).Backups {
+	if !s.Catalog.For(source.Region, source.Engine).Backups {
 		found.Add("fork.source", "Databases of the region %s can't be forked", source.Region)
 		return nil, nil
 	}
-	if _, there := s.Catalog.Region(spec.Region); there && !s.Catalog.Abilities(spec.Region).Backups {
+	if _, there := s.Catalog.Region(spec.Region); there && !s.Catalog.For(spec.Region, spec.Engine).Backups {
 		found.Add("region", "Databases of the region %s can't be made of others", spec.Region)
 	}
 	if spec.Region != source.Region && (s.Catalog.Abilities(source.Region).KeepsBackups || s.Catalog.Abilities(spec.Region).KeepsBackups) {

@@ -57,7 +57,7 @@ func (s *Migrations) asked(ctx context.Context, p account.Principal, engine clus
 	}
 	source, err = platform.NewImportSource(m.Source, password.Reveal(), s.disk(c), s.Sources)
 	found = append(found, faultsIn(err)...)
-	able := s.region(c.Region, func(can catalog.Abilities) bool { return can.Imports }, "filled from other servers")
+	able := s.region(c, func(can catalog.Abilities) bool { return can.Imports }, "filled from other servers")
 	if c.AutoSuspend > 0 {
 		able = append(able, fault.NewPrecondition("A database that falls asleep can't be filled from other servers; set auto_suspend.idle_minutes to 0 first."))
 	}

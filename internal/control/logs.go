@@ -27,7 +27,7 @@ func (s *Logs) List(ctx context.Context, p account.Principal, engine cluster.Eng
 
 // of are the lines of one database.
 func (s *Logs) of(ctx context.Context, c cluster.Cluster, q insight.LogQuery, faults fault.Faults) ([]insight.LogLine, insight.LogToken, error) {
-	faults = append(faults, s.region(c.Region, func(can catalog.Abilities) bool { return can.Logs }, "asked for their logs")...)
+	faults = append(faults, s.region(c, func(can catalog.Abilities) bool { return can.Logs }, "asked for their logs")...)
 	if q.Node != nil && (*q.Node < 0 || *q.Node >= c.Size) {
 		faults = append(faults, fault.Range("node", 0, c.Size-1))
 	}

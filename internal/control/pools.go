@@ -149,7 +149,7 @@ func (s *Pools) begins(ctx context.Context, tx *store.Tx, p account.Principal, c
 
 // possible names what keeps a database from having pools, or others than it has.
 func (s *Pools) possible(c cluster.Cluster) (faults fault.Faults) {
-	able := s.region(c.Region, func(can catalog.Abilities) bool { return can.Pools }, "given connection pools")
+	able := s.region(c, func(can catalog.Abilities) bool { return can.Pools }, "given connection pools")
 	if len(able) == 0 && s.Deps.Pools.Missing != nil {
 		able.Add("region", "Databases here can't be given connection pools: PgBouncer isn't installed on this server; ask its operator")
 	}

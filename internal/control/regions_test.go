@@ -16,7 +16,12 @@ import (
 // elsewhere is a region that can have PostgreSQL, and nothing that isn't needed for that.
 type elsewhere struct{ away string }
 
-func (e *elsewhere) Abilities(string) catalog.Abilities {
+func (e *elsewhere) Abilities(region string) catalog.Abilities {
+	if region == "both" {
+		return catalog.Abilities{Backups: true, KeepsBackups: true, Logs: true, Engines: []catalog.Engine{
+			{Engine: cluster.PostgreSQL, Series: "15"}, {Engine: cluster.MySQL, Series: "10.11", Lacks: catalog.Lacks{Backups: true, Logs: true, Nodes: true}},
+		}}
+	}
 	return catalog.Abilities{Away: e.away, Engines: []catalog.Engine{{Engine: cluster.PostgreSQL, Series: "15", EncryptionMissing: "No encrypted storage"}}}
 }
 
@@ -120,5 +125,59 @@ func TestWhatARegionCant(t *testing.T) {
 	}
 	if _, err := b.Clusters.Update(t.Context(), p, "", c.ID, control.UpdateCluster{AllowList: &[]string{"192.0.2.9"}}, nil); err != nil {
 		t.Errorf("what is there can be changed, which is done as soon as it is back: %v", err)
+	}
+}
+
+// TestWhatAnEngineLacksInARegion: what can be done with databases of one engine there, and not with those of another, is refused of the latter alone.
+func TestWhatAnEngineLacksInARegion(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(d *control.Deps) {
+		d.Catalog.Regions = append(d.Catalog.Regions, catalog.Region{ID: "both", Platform: catalog.Platform{Kind: catalog.Kubernetes, Namespace: "databases"}})
+		d.Catalog.Elsewhere = &elsewhere{}
+	})
+	p := b.tenant("acme")
+	spec := b.spec()
+	spec.Region, spec.Engine, spec.Series = "both", cluster.MySQL, "10.11"
+	c, err := b.Clusters.Create(t.Context(), p, spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.store.Pool().Exec(t.Context(), "UPDATE clusters SET status = 'active', host_primary = '192.0.2.1' WHERE id = $1", c.ID); err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range map[string]struct {
+		do   func() error
+		want string
+	}{
+		"three nodes": {func() error {
+			three := spec
+			three.Label, three.Size, three.Replication = "three", 3, cluster.Asynch
+			_, err := b.Clusters.Create(t.Context(), p, three, nil)
+			return err
+		}, "cluster_size: Must be 1 for mysql/10.11 in the region both"},
+		"a snapshot": {
+			func() error {
+				return b.Backups.Create(t.Context(), p, "", c.ID, control.NewSnapshot{Label: "one"}, nil)
+			},
+			"region: Databases of mysql in the region both can't be backed up",
+		},
+		"logs": {func() error {
+			_, _, err := b.Logs.List(t.Context(), p, "", c.ID, insight.LogQuery{}, nil)
+			return err
+		}, "region: Databases of mysql in the region both can't be asked for their logs"},
+		"what a log would have": {func() error {
+			_, err := b.Clusters.Update(t.Context(), p, "", c.ID, control.UpdateCluster{Config: map[string]any{"mysql": map[string]any{"slow_query_log": true}}}, nil)
+			return err
+		}, "can't be read here"},
+		"a fork": {func() error {
+			fork := spec
+			fork.Label, fork.Fork = "fork", &cluster.Fork{Source: c.ID}
+			_, err := b.Clusters.Create(t.Context(), p, fork, nil)
+			return err
+		}, "fork.source: Databases of the region both can't be forked"},
+	} {
+		if err := v.do(); !strings.Contains(strings.Join(texts(err), "\n"), v.want) || kind(err) != fault.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

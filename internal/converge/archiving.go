@@ -104,7 +104,7 @@ func (k *Keeper) prune(ctx context.Context) error {
 
 // pruneKept has the platform prune what it keeps; not while a backup is taken, of which nobody knows yet what it needs.
 func (k *Keeper) pruneKept(ctx context.Context, c cluster.Cluster) error {
-	if !k.Catalog.Abilities(c.Region).Backups {
+	if !k.Catalog.For(c.Region, c.Engine).Backups {
 		return nil
 	}
 	backups, err := k.Store.BackupsOf(ctx, c.ID)

@@ -129,7 +129,7 @@ func (a automatics) room(of account.ID) bool {
 // due reports whether an automatic backup is, and of which day: none in regions that have no backups. A day that went by
 // while nobody ran, or while the database couldn't be backed up, is made good.
 func (k *Keeper) due(c cluster.Cluster, backups []backup.Backup) (day time.Time, due bool) {
-	if c.Status != cluster.Active || c.Deleted != nil || !k.Catalog.Abilities(c.Region).Backups {
+	if c.Status != cluster.Active || c.Deleted != nil || !k.Catalog.For(c.Region, c.Engine).Backups {
 		return day, false
 	}
 	now, last := k.Now(), c.LastAuto

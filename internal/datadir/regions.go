@@ -27,11 +27,12 @@ func KubernetesOptions(p catalog.Platform, log *slog.Logger) (kubernetes.Options
 	if err != nil {
 		return kubernetes.Options{}, err
 	}
+	engines := Engines(log)
 	config.QPS, config.Burst, config.UserAgent = requestRate, requestBurst, "steward"
 	return kubernetes.Options{
 		Config: config, Namespace: p.Namespace, StorageClass: p.StorageClass, EncryptedStorageClass: p.EncryptedStorageClass,
-		ImageCatalog: p.Images, ObjectStore: p.ObjectStore, ServiceType: corev1.ServiceType(p.ServiceType), Networks: p.From,
-		Engine: Engines(log)[cluster.PostgreSQL], Now: failpoint.Now, Logger: log,
+		ImageCatalog: p.Images, MariaDBImages: p.MariaDBImages, ObjectStore: p.ObjectStore, ServiceType: corev1.ServiceType(p.ServiceType), Networks: p.From,
+		Engine: engines[cluster.PostgreSQL], MariaDB: engines[cluster.MySQL], Now: failpoint.Now, Logger: log,
 	}, nil
 }
 

@@ -46,15 +46,21 @@ func (d *Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 const rootSessions = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '" + rootUser + "'"
 
 // SetRootPassword implements engine.Driver. It also makes dbadmin whole again,
-// should the customer have dropped it or taken rights from it.
+// should the customer have dropped it or taken rights from it. Where something else makes replicas, they receive
+// accounts as all that the primary has.
 func (d *Driver) SetRootPassword(ctx context.Context, n engine.Node) error {
 	s, err := d.admin(ctx, n)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	if err := s.unlogged(ctx); err != nil {
-		return err
+	if n.Remote != nil && isReplica(n) {
+		return s.kill(ctx, rootSessions)
+	}
+	if n.Remote == nil {
+		if err := s.unlogged(ctx); err != nil {
+			return err
+		}
 	}
 	f, account := flavourOf(n.Installation.Flavour), "'"+rootUser+"'@'%'"
 	verifier, err := f.verifier(n.RootPassword)
@@ -67,7 +73,7 @@ func (d *Driver) SetRootPassword(ctx context.Context, n engine.Node) error {
 	if err := s.exec(ctx, f.dialect().root...); err != nil {
 		return err
 	}
-	if err := s.withholdProcess(ctx); err != nil {
+	if err := s.withholdProcess(ctx, n); err != nil {
 		return err
 	}
 	if err := setPassword(ctx, s, f, account, n.RootPassword, " ACCOUNT UNLOCK"); err != nil {

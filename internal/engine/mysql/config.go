@@ -114,6 +114,9 @@ func settingsOf(n engine.Node) ([]setting, []engine.File) {
 	if n.Recovery != nil {
 		all = append(recovering(n, all), f.dialect().recovery...)
 	}
+	if n.Remote != nil {
+		all = elsewhere(all)
+	}
 	return all, files
 }
 

@@ -38,23 +38,40 @@ const (
 type session struct {
 	db   *sql.DB
 	conn *sql.Conn
+	// customers are the sessions that are neither ours nor the server's own, as a query.
+	customers string
+	// shared reports whether others use it, too.
+	shared bool
 }
 
-// admin opens a session as our own account over the unix socket.
+// admin opens a session as our own account over the unix socket, or the way there is to another machine; or it is the one that questions share.
 func (d *Driver) admin(ctx context.Context, n engine.Node) (*session, error) {
+	if n.Remote != nil {
+		if s, ok := n.Remote.Session.(*sharing); ok {
+			return s.session, nil
+		}
+	}
 	return d.adminWith(ctx, n, n.AdminPassword)
 }
 
 func (d *Driver) adminWith(ctx context.Context, n engine.Node, password string, options ...func(*mysql.Config)) (*session, error) {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr = adminUser, password, "unix", socketFile(n)
+	customers := customersByHost
+	if n.Remote != nil {
+		if err := remotely(cfg, n); err != nil {
+			return nil, err
+		}
+		customers = customersByName
+	}
 	for _, o := range options {
 		o(cfg)
 	}
 	s, err := openAnyway(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("connect to node %d as %s: %w", n.Ordinal, adminUser, err)
+		return nil, fmt.Errorf("connect to node %d as %s: %w", n.Ordinal, cfg.User, err)
 	}
+	s.customers = customers
 	return s, nil
 }
 
@@ -67,6 +84,9 @@ func (d *Driver) root(ctx context.Context, n engine.Node) (*session, error) {
 	}
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.TLS = rootUser, n.RootPassword, "tcp", n.Listen.String(), config
+	if n.Remote != nil {
+		cfg.Addr = n.Remote.Address.String()
+	}
 	s, err := open(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to node %d as %s: %w", n.Ordinal, rootUser, err)
@@ -76,15 +96,18 @@ func (d *Driver) root(ctx context.Context, n engine.Node) (*session, error) {
 
 // verified is the TLS configuration of a customer who checks everything.
 func verified(n engine.Node) (*tls.Config, error) {
-	ca, err := os.ReadFile(filepath.Join(n.TLS, engine.TLSCA))
-	if err != nil {
+	var ca []byte
+	name, err := n.Listen.Addr().String(), error(nil)
+	if n.Remote != nil {
+		ca, name = n.Remote.CA, n.Remote.Name
+	} else if ca, err = os.ReadFile(filepath.Join(n.TLS, engine.TLSCA)); err != nil {
 		return nil, fmt.Errorf("read CA: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(ca) {
 		return nil, errors.New("read CA: no certificate in it")
 	}
-	return &tls.Config{RootCAs: pool, ServerName: n.Listen.Addr().String(), MinVersion: tls.VersionTLS12}, nil
+	return &tls.Config{RootCAs: pool, ServerName: name, MinVersion: tls.VersionTLS12}, nil
 }
 
 func open(ctx context.Context, cfg *mysql.Config) (*session, error) {
@@ -137,6 +160,9 @@ func ownVariables() map[string]string {
 }
 
 func (s *session) close() {
+	if s.shared {
+		return
+	}
 	s.conn.Close()
 	s.db.Close()
 }

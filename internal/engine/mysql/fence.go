@@ -18,7 +18,7 @@ func (d *Driver) Fence(ctx context.Context, n engine.Node) error {
 	if err := s.unlogged(ctx); err != nil {
 		return err
 	}
-	if err := s.withholdProcess(ctx); err != nil {
+	if err := s.withholdProcess(ctx, n); err != nil {
 		return err
 	}
 	if err := s.withholdThreads(ctx, n.Installation.Flavour); err != nil {
@@ -36,8 +36,15 @@ func (d *Driver) Fence(ctx context.Context, n engine.Node) error {
 const seesAll = "SELECT User, Host FROM mysql.user WHERE Process_priv = 'Y' " +
 	"AND NOT (Host = 'localhost' AND (User = '" + adminUser + "' OR User LIKE 'mysql.%' OR User LIKE 'mariadb.%'))"
 
-func (s *session) withholdProcess(ctx context.Context) error {
-	accounts, err := s.rows(ctx, seesAll)
+// notOurs leaves out those whose names no customer can have, where we, and whoever else looks after the server, come from elsewhere.
+const notOurs = " AND User NOT IN ('" + adminUser + "', 'root')"
+
+func (s *session) withholdProcess(ctx context.Context, n engine.Node) error {
+	query := seesAll
+	if n.Remote != nil {
+		query += notOurs
+	}
+	accounts, err := s.rows(ctx, query)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 // statementRead is how much of a statement is read of a session: more of it isn't shown.
 const statementRead = 8 << 10
 
-// inspectedSessions are customers', but not replication's while it begins.
-const inspectedSessions = customerSessions + " AND USER <> '" + replicaUser + "'"
+// inspected are customers' sessions, but not replication's while it begins.
+func (s *session) inspected() string { return s.customers + " AND USER <> '" + replicaUser + "'" }
 
 // sessionsQuery has the session's own time where the server has it to the millisecond. A session that
 // does nothing is of interest while it keeps a transaction open.
@@ -27,7 +27,7 @@ const sessionsQuery = `SELECT p.ID, p.USER, p.HOST, p.DB, p.COMMAND, %s, p.STATE
 	ORDER BY p.TIME DESC LIMIT %d`
 
 // idleQuery counts the sessions that the other leaves out.
-const idleQuery = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Sleep' AND ID IN (" + inspectedSessions +
+const idleQuery = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Sleep' AND ID IN (%s" +
 	") AND ID NOT IN (SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX)"
 
 // startedQuery is when the server was started, in seconds since 1970, which may be off by one: ids of sessions
@@ -52,11 +52,11 @@ func (d *Driver) Sessions(ctx context.Context, n engine.Node) ([]insight.Session
 	if n.Installation.Flavour == engine.FlavourMariaDB {
 		timed = "p.TIME_MS"
 	}
-	rows, err := s.rows(ctx, fmt.Sprintf(sessionsQuery, timed, statementRead, inspectedSessions, insight.MostSessions))
+	rows, err := s.rows(ctx, fmt.Sprintf(sessionsQuery, timed, statementRead, s.inspected(), insight.MostSessions))
 	if err != nil {
 		return nil, 0, fmt.Errorf("look at sessions: %w", err)
 	}
-	text, err := s.text(ctx, idleQuery)
+	text, err := s.text(ctx, fmt.Sprintf(idleQuery, s.inspected()))
 	if err != nil {
 		return nil, 0, fmt.Errorf("count sessions: %w", err)
 	}
@@ -172,7 +172,7 @@ func (d *Driver) EndSession(ctx context.Context, n engine.Node, id insight.Sessi
 	if started < id.Started-startedSlack || started > id.Started+startedSlack {
 		return false, nil // the server has been started again since
 	}
-	found, err := s.rows(ctx, inspectedSessions+fmt.Sprintf(" AND ID = %d", id.Pid))
+	found, err := s.rows(ctx, s.inspected()+fmt.Sprintf(" AND ID = %d", id.Pid))
 	if err != nil || len(found) == 0 {
 		return false, err
 	}

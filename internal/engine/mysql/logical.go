@@ -273,7 +273,7 @@ func (i inside) EndUser(ctx context.Context, user string) error {
 		return fmt.Errorf("end the user's sessions: %w", err)
 	}
 	defer s.close()
-	if err := s.kill(ctx, inspectedSessions+" AND USER = "+literalText(user)+" COLLATE utf8mb4_bin"); err != nil {
+	if err := s.kill(ctx, s.inspected()+" AND USER = "+literalText(user)+" COLLATE utf8mb4_bin"); err != nil {
 		return fmt.Errorf("end the user's sessions: %w", err)
 	}
 	return nil

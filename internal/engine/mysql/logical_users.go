@@ -26,6 +26,9 @@ const (
 		"FROM mysql.db WHERE Host = '%' ORDER BY Db"
 )
 
+// operators are users of those who look after servers elsewhere, or of their images; root is nobody's anyway.
+var operators = map[string]bool{"repl": true, "healthcheck": true}
+
 // Users implements engine.Logical.
 func (i inside) Users(ctx context.Context) ([]logical.User, error) {
 	s, err := i.ready(ctx)
@@ -48,7 +51,7 @@ func (i inside) users(ctx context.Context, s *session) ([]logical.User, error) {
 	var all []logical.User
 	at := map[string]int{}
 	for _, r := range rows {
-		if !reserved(r[0]) {
+		if !reserved(r[0]) && (i.n.Remote == nil || !operators[r[0]]) {
 			at[r[0]] = len(all)
 			all = append(all, logical.User{Name: r[0]})
 		}
@@ -109,7 +112,7 @@ func (i inside) CreateUser(ctx context.Context, u logical.User, password string)
 	if err != nil {
 		return fmt.Errorf("look for the user: %w", err)
 	}
-	if len(taken) > 0 {
+	if len(taken) > 0 || i.n.Remote != nil && operators[u.Name] {
 		faults = append(fault.Faults{logical.Taken("username")}, faults...)
 	}
 	if len(faults) > 0 {

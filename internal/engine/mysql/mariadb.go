@@ -12,6 +12,10 @@ import (
 //go:embed sql/mariadb.sql
 var mariaDBAccounts string
 
+// mariaDBAlone leaves no account that a server comes with and nobody needs.
+const mariaDBAlone = "DROP USER IF EXISTS 'root'@'localhost', 'root'@'127.0.0.1', 'root'@'::1';\nDELETE FROM mysql.proxies_priv;\n" +
+	"DELETE FROM mysql.global_priv WHERE User = 'root';\nFLUSH PRIVILEGES;\n"
+
 // mariaDBScripts make the system tables; mariadb-install-db runs the same. Some
 // begin with mysql_ or mariadb_, by series.
 var mariaDBScripts = []string{
@@ -111,7 +115,7 @@ func (mariaDB) initialise(ctx context.Context, inst engine.Installation, dir, ac
 	if err != nil {
 		return err
 	}
-	input := "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n" + string(scripts) + "\n" + accounts
+	input := "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n" + string(scripts) + "\n" + accounts + mariaDBAlone
 	args := append([]string{
 		"--bootstrap", "--datadir=" + dir, "--tmpdir=" + dir, "--innodb-log-file-size=8M",
 		"--innodb-undo-tablespaces=" + strconv.Itoa(mariaDBUndoFiles),

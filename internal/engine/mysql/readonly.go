@@ -42,7 +42,7 @@ func (s *session) guard(ctx context.Context, tries int) error {
 	if err := s.exec(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", writerLockWait)); err != nil {
 		return err
 	}
-	victims := sessionsWithChanges
+	victims := s.customers + withChanges
 	for try := 1; ; try++ {
 		if err := s.kill(ctx, victims); err != nil {
 			return err
@@ -51,7 +51,7 @@ func (s *session) guard(ctx context.Context, tries int) error {
 		if !is(err, errLockWaitTimeout) || try == tries {
 			return err
 		}
-		victims = customerSessions
+		victims = s.customers
 	}
 }
 
@@ -59,10 +59,11 @@ func (s *session) guard(ctx context.Context, tries int) error {
 // but under their own names. A name alone tells nothing: they may call a user
 // of theirs steward. Replicas read the log and hold nothing up.
 const (
-	customerSessions = "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() " +
-		"AND (HOST LIKE '%:%' OR USER NOT IN ('steward', 'system user', 'event_scheduler')) AND COMMAND NOT LIKE 'Binlog Dump%'"
-	sessionsWithChanges = customerSessions +
-		" AND ID IN (SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0)"
+	othersSessions  = "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND COMMAND NOT LIKE 'Binlog Dump%' AND "
+	customersByHost = othersSessions + "(HOST LIKE '%:%' OR USER NOT IN ('steward', 'system user', 'event_scheduler'))"
+	// Where we come over TCP ourselves, no customer can have one of our names, or of an operator's.
+	customersByName = othersSessions + "USER NOT IN ('steward', 'root', 'repl', 'healthcheck', 'mariadb.sys', 'system user', 'event_scheduler')"
+	withChanges     = " AND ID IN (SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0)"
 )
 
 // kill ends the sessions whose ids the query answers.

@@ -72,8 +72,8 @@ func (d *Driver) makeRoom(ctx context.Context, n engine.Node) error {
 	}
 }
 
-// surplus are customers' sessions, those first that are missed least.
-const surplus = customerSessions + " ORDER BY USER = 'unauthenticated user' DESC, COMMAND = 'Sleep' DESC, ID DESC"
+// missedLeast puts those of customers' sessions first that are missed least.
+const missedLeast = " ORDER BY USER = 'unauthenticated user' DESC, COMMAND = 'Sleep' DESC, ID DESC"
 
 // load is how many connections there are, how many there may be, and how many of
 // these a single user.
@@ -131,14 +131,14 @@ func (s *session) keepRoom(ctx context.Context) error {
 // many sessions as are missing.
 func (s *session) ration(ctx context.Context, customers, missing int64) error {
 	var users int64
-	query := "SELECT COUNT(DISTINCT USER) FROM information_schema.PROCESSLIST WHERE ID IN (" + customerSessions + ")"
+	query := "SELECT COUNT(DISTINCT USER) FROM information_schema.PROCESSLIST WHERE ID IN (" + s.customers + ")"
 	if err := s.conn.QueryRowContext(ctx, query).Scan(&users); err != nil {
 		return fmt.Errorf("count users with connections: %w", classify(err))
 	}
 	if err := s.limitUsers(ctx, max(1, customers/max(1, users))); err != nil {
 		return err
 	}
-	return s.kill(ctx, fmt.Sprintf("%s LIMIT %d", surplus, missing))
+	return s.kill(ctx, fmt.Sprintf("%s%s LIMIT %d", s.customers, missedLeast, missing))
 }
 
 // limitUsers has no user open more connections; those that are open stay.

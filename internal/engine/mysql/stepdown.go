@@ -69,7 +69,7 @@ func (d *Driver) release(ctx context.Context, s *session, n engine.Node) error {
 // endWaiting has no commit wait for a replica, and no client hear of one.
 func (s *session) endWaiting(ctx context.Context, n engine.Node) error {
 	source := flavourOf(n.Installation.Flavour).dialect().source
-	if err := s.kill(ctx, customerSessions); err != nil {
+	if err := s.kill(ctx, s.customers); err != nil {
 		return err
 	}
 	return s.exec(ctx, "SET GLOBAL "+source+"_enabled = OFF")

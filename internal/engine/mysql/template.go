@@ -36,7 +36,7 @@ func (d *Driver) Template(ctx context.Context, inst engine.Installation, dir, te
 	if err != nil {
 		return fmt.Errorf("make template of %s: %w", inst.ID(), err)
 	}
-	accounts := strings.ReplaceAll(f.dialect().accounts, "{{verifier}}", verifier) + statements(f.dialect().root)
+	accounts := strings.NewReplacer("{{verifier}}", verifier, "{{reserved}}", "").Replace(f.dialect().accounts) + statements(f.dialect().root)
 	if err := f.initialise(ctx, inst, dir, accounts, run); err != nil {
 		return fmt.Errorf("make template of %s: %w", inst.ID(), err)
 	}

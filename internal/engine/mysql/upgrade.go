@@ -226,7 +226,7 @@ func (d *Driver) AdoptSeries(ctx context.Context, n engine.Node) error {
 	if err := s.exec(ctx, flavourOf(n.Installation.Flavour).dialect().root...); err != nil {
 		return fmt.Errorf("adopt accounts: %w", err)
 	}
-	return s.withholdProcess(ctx)
+	return s.withholdProcess(ctx, n)
 }
 
 // FinishUpgrade implements engine.MajorUpgrader: statistics of tables are in tables themselves, and were moved with the data.

@@ -10,9 +10,9 @@ import (
 	"steward/internal/engine"
 )
 
-var _ engine.Hosted = Driver{}
+var _ engine.Told = Driver{}
 
-// FirstDatabase implements engine.Hosted.
+// FirstDatabase implements engine.Told.
 func (Driver) FirstDatabase() (name, owner string) { return firstDatabase, customerRole }
 
 // operatorRole is what CloudNativePG's servers follow each other as. A primary that was looks, as this role, into the administration's database of the one that
@@ -22,7 +22,7 @@ const operatorRole = "streaming_replica"
 // superuser is who CloudNativePG itself logs in as.
 const superuser = "postgres"
 
-// Birth implements engine.Hosted. The databases that nobody works in become ours, as in a template: whatever is somebody
+// Birth implements engine.Told. The databases that nobody works in become ours, as in a template: whatever is somebody
 // else's is opened to customers who closed it.
 func (Driver) Birth(n engine.Node) (engine.Birth, error) {
 	major, err := majorOf(n.Installation)
@@ -66,7 +66,7 @@ func closeFirstDatabase(major int) string {
 	return fmt.Sprintf("REVOKE ALL ON DATABASE %s FROM PUBLIC;\n", firstDatabase)
 }
 
-// Settings implements engine.Hosted.
+// Settings implements engine.Told.
 func (Driver) Settings(n engine.Node) (map[string]string, error) {
 	major, err := majorOf(n.Installation)
 	if err != nil {
@@ -81,7 +81,7 @@ func (Driver) Settings(n engine.Node) (map[string]string, error) {
 	return all, nil
 }
 
-// Access implements engine.Hosted. What isn't let in is refused: an operator may add a line that lets all in.
+// Access implements engine.Told. What isn't let in is refused: an operator may add a line that lets all in.
 func (Driver) Access(n engine.Node, ours []netip.Prefix) []string {
 	customers := "host"
 	if n.SSLConnection {
@@ -101,12 +101,12 @@ func (Driver) Access(n engine.Node, ours []netip.Prefix) []string {
 // markSetting is one that means nothing to the server.
 const markSetting = "steward.mark"
 
-// Mark implements engine.Hosted. The rule is for a database that there isn't, and refuses.
+// Mark implements engine.Told. The rule is for a database that there isn't, and refuses.
 func (Driver) Mark(mark string) (setting, value, rule string) {
 	return markSetting, mark, fmt.Sprintf("host %s all 255.255.255.255/32 reject", mark)
 }
 
-// Marked implements engine.Hosted. The rules are seen as they lie on the disk: that the server has read them too is sure
+// Marked implements engine.Told. The rules are seen as they lie on the disk: that the server has read them too is sure
 // once it has been told to afterwards.
 func (Driver) Marked(ctx context.Context, n engine.Node, mark string) (bool, error) {
 	look := fmt.Sprintf(`SELECT coalesce(pg_catalog.current_setting('%s', true), '') = '%s',
@@ -136,7 +136,7 @@ func (Driver) KeepSessions(ctx context.Context, n engine.Node, from []netip.Pref
 	return nil
 }
 
-// Seal implements engine.Hosted. The message is one of logical decoding, which nobody here does.
+// Seal implements engine.Told. The message is one of logical decoding, which nobody here does.
 func (Driver) Seal(ctx context.Context, n engine.Node) (string, error) {
 	if _, err := ask(ctx, n, "SELECT pg_catalog.pg_logical_emit_message(true, 'steward', ''::pg_catalog.text)"); err != nil {
 		return "", fmt.Errorf("commit a message: %w", err)

@@ -105,7 +105,7 @@ func (logReader) Begin(line string) (insight.LogLine, bool) {
 	return entry(engine.LogRecord{Time: at, User: parts[2], Database: parts[3], Severity: parts[4], Message: parts[5]}), true
 }
 
-// LogEntry implements engine.Hosted. Sessions of the operator's are nobody's to see.
+// LogEntry implements engine.Told. Sessions of the operator's are nobody's to see.
 func (Driver) LogEntry(r engine.LogRecord) insight.LogLine {
 	l := entry(r)
 	l.Ours = l.Ours || r.User == operatorRole || r.User == superuser

@@ -14,7 +14,6 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/failpoint"
 	"steward/internal/platform"
-	"steward/internal/platform/kubernetes/cnpg"
 )
 
 // applyTimeout bounds a pass whose caller set no limit.
@@ -24,8 +23,12 @@ const applyTimeout = 90 * time.Second
 func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	if want.Engine != cluster.PostgreSQL {
-		return platform.Observed{Problem: "only PostgreSQL runs in this region", Permanent: true}, nil
+	op := d.operatorOf(want.Engine)
+	if op == nil {
+		return platform.Observed{Problem: fmt.Sprintf("%s doesn't run in this region", want.Engine), Permanent: true}, nil
+	}
+	if op.lacks().Nodes && want.Size > 1 {
+		return platform.Observed{Problem: fmt.Sprintf("%s has one node in this region", want.Engine), Permanent: true}, nil
 	}
 	is, err := d.look(ctx, d.live, want.ID)
 	changed := true
@@ -41,6 +44,9 @@ func (d *Driver) Apply(ctx context.Context, want platform.Wanted) (platform.Obse
 	}
 	if changed || err != nil {
 		is, err = d.look(ctx, d.live, want.ID)
+	}
+	if err == nil {
+		err = op.admit(ctx, is)
 	}
 	var seen platform.Observed
 	if err == nil {
@@ -73,26 +79,30 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) (chan
 	if want.Suspended && is.object != nil && !is.hibernates() {
 		d.seal(ctx, is)
 	}
-	last, successor := d.handOver(ctx, want, is)
-	made.restart, made.handover = restartOf(want, is), last.String()
-	object, _, err := made.object()
-	if err != nil {
-		return false, err
-	}
-	objects := []client.Object{made.policy(), made.service(made.base(), cnpg.PrimaryRole)}
+	said, handOver := made.op.handOver(ctx, want, is)
+	made.restart, made.handover = restartOf(want, is), said
+	objects := []client.Object{made.policy(), made.service(made.base(), cluster.Primary)}
 	if want.Size > 1 {
-		objects = append(objects, made.service(made.names.reads(), cnpg.ReplicaRole))
+		objects = append(objects, made.service(made.names.reads(), cluster.Replica))
 	}
 	kept, err := d.tlsSecret(ctx, made.names)
 	if err != nil {
 		return false, err
 	}
-	secrets, err := d.secrets(ctx, made, is, kept, is.object != nil)
+	secrets, err := d.secrets(ctx, &made, is, kept, is.object != nil)
 	if err != nil {
 		return false, err
 	}
+	object, err := made.op.object(made)
+	if err != nil {
+		return false, err
+	}
+	objects = append(objects, secrets...)
+	if is.object != nil || address(is.write) != "" || !made.op.waitsForAddress() {
+		objects = append(objects, object)
+	}
 	there := is.read(kept)
-	for _, o := range append(append(objects, secrets...), object) {
+	for _, o := range objects {
 		wrote, err := writeOver(ctx, d.live, o, there[kindAndName(o)])
 		changed = changed || wrote
 		if err != nil {
@@ -102,8 +112,8 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) (chan
 	if want.Size <= 1 && is.reads != nil {
 		return true, d.drop(ctx, is.reads)
 	}
-	if successor != "" {
-		return true, d.promote(ctx, made.names, successor)
+	if handOver != nil {
+		return true, handOver(ctx)
 	}
 	return changed, nil
 }
@@ -129,19 +139,19 @@ func kindAndName(o client.Object) string { return fmt.Sprintf("%T %s", o, o.GetN
 
 // desire decides on an image, and on the size of the volumes.
 func (d *Driver) desire(ctx context.Context, want platform.Wanted, is view) (desired, error) {
-	made := desired{names: is.names, o: &d.o, hosted: d.hosted, want: want, diskMB: want.Plan.DiskMB}
+	made := desired{names: is.names, o: &d.o, op: d.operatorOf(want.Engine), want: want, diskMB: want.Plan.DiskMB}
 	if want.Encrypted && d.o.EncryptedStorageClass == "" {
 		return made, &permanentError{errors.New("there is no encrypted storage in this region")}
 	}
-	if is.object != nil {
-		made.keep(is.object)
+	if c := is.postgres(); c != nil {
+		made.keep(c)
 	}
-	if d.o.ObjectStore != "" && (made.archive == "" && (is.object == nil || want.Patch || is.hibernates()) || made.archive != "") {
+	if made.keepsBackups() && (made.archive == "" && (is.object == nil || want.Patch || is.hibernates()) || made.archive != "") {
 		made.archiveTo(d.o.ObjectStore)
 	}
 	if is.object != nil {
-		made.image = is.object.Spec.ImageName
-		if size, err := resource.ParseQuantity(is.object.Spec.Storage.Size); err == nil {
+		made.image = is.object.Image()
+		if size, err := resource.ParseQuantity(is.object.Disk()); err == nil {
 			made.diskMB = max(made.diskMB, int(size.Value()>>20))
 		}
 		if want.Suspended && want.Plan.ID == "" { // of a plan that is no longer offered nothing has to change
@@ -153,9 +163,9 @@ func (d *Driver) desire(ctx context.Context, want platform.Wanted, is view) (des
 	if made.image != "" && !want.Patch {
 		return made, nil
 	}
-	images, err := d.images(ctx)
+	images, err := made.op.images(ctx, false)
 	if err == nil {
-		made.image, err = d.newest(want.Series, images)
+		made.image, err = d.newest(want.Engine, want.Series, images)
 	}
 	return made, err
 }

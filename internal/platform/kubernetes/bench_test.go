@@ -23,11 +23,13 @@ import (
 
 	"steward/internal/archive/archivetest"
 	"steward/internal/cluster"
+	"steward/internal/engine/mysql"
 	"steward/internal/engine/postgresql"
 	"steward/internal/kubetest"
 	"steward/internal/platform"
 	"steward/internal/platform/kubernetes"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 	"steward/internal/platform/kubernetes/simulator"
 	"steward/internal/platform/platformtest"
 )
@@ -52,6 +54,8 @@ type bench struct {
 	namespace string
 	op        *simulator.Operator
 	secrets   *platformtest.Secrets
+	// mdb is the operator of MariaDB; nil for none.
+	mdb *simulator.MariaDB
 	// bucket is where backups are kept; nil for none.
 	bucket *archivetest.Bucket
 }
@@ -107,10 +111,14 @@ func (b *bench) options() kubernetes.Options {
 }
 
 func (b *bench) plain() kubernetes.Options {
-	return kubernetes.Options{
+	o := kubernetes.Options{
 		Config: b.config, Namespace: b.namespace, Owner: "this store", ImageCatalog: catalogName, EncryptedStorageClass: "encrypted",
 		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Secrets: b.secrets, Engine: postgresql.New(), Logger: slog.New(slog.DiscardHandler),
 	}
+	if b.mdb != nil {
+		o.MariaDB, o.MariaDBImages = mysql.New(o.Logger), mariaDBImages
+	}
+	return o
 }
 
 func (b *bench) open(t *testing.T) *kubernetes.Driver {
@@ -229,7 +237,7 @@ func (b *bench) stored(t *testing.T, c cluster.Cluster) []string {
 func (b *bench) leftovers(t *testing.T, id cluster.ID) []string {
 	t.Helper()
 	var all []string
-	for _, list := range []client.ObjectList{&cnpg.ClusterList{}, &corev1.PodList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}, &cnpg.BackupList{}} {
+	for _, list := range []client.ObjectList{&cnpg.ClusterList{}, &corev1.PodList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}, &cnpg.BackupList{}, &mariadb.List{}} {
 		err := b.c.List(t.Context(), list, client.InNamespace(b.namespace), client.MatchingLabels{"steward/cluster": strconv.Itoa(int(id))})
 		if err != nil {
 			t.Fatal(err)

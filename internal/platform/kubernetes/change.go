@@ -13,7 +13,6 @@ import (
 	"steward/internal/failpoint"
 	"steward/internal/pki"
 	"steward/internal/platform"
-	"steward/internal/platform/kubernetes/cnpg"
 	"steward/internal/wait"
 )
 
@@ -30,15 +29,15 @@ func (d *Driver) Pending(ctx context.Context, want platform.Wanted) ([]cluster.T
 		return nil, err
 	}
 	var tasks []cluster.Task
-	is := v.object.Spec.ImageName
-	images, err := d.recentImages(ctx)
+	is := v.object.Image()
+	images, err := v.op.images(ctx, true)
 	if err != nil {
 		return nil, fmt.Errorf("cluster %d: %w", want.ID, err)
 	}
-	if newest, err := d.newest(want.Series, images); err == nil && newest != is {
+	if newest, err := d.newest(want.Engine, want.Series, images); err == nil && newest != is {
 		tasks = append(tasks, cluster.Task{Kind: cluster.TaskUpdate, From: versionOf(is), To: versionOf(newest)})
 	}
-	if d.o.ObjectStore != "" && v.object.Annotations[archiveAnnotation] == "" {
+	if d.o.keepsBackups(want.Engine) && v.object.GetAnnotations()[archiveAnnotation] == "" {
 		tasks = append(tasks, cluster.Task{Kind: cluster.TaskRestart})
 	}
 	cert, err := d.knownCertificate(ctx, v)
@@ -68,7 +67,7 @@ func (d *Driver) SetPassword(ctx context.Context, want platform.Wanted) error {
 		}
 		node.RootPassword = string(password)
 		failpoint.Here("kubernetes: before set password")
-		if err := d.o.Engine.SetRootPassword(ctx, node); err != nil {
+		if err := v.op.driver().SetRootPassword(ctx, node); err != nil {
 			return err
 		}
 		failpoint.Here("kubernetes: after set password")
@@ -85,7 +84,7 @@ func (d *Driver) SetReadOnly(ctx context.Context, want platform.Wanted, on bool)
 			return err
 		}
 		node.ReadOnly = on
-		return d.o.Engine.SetReadOnly(ctx, node, on)
+		return v.op.driver().SetReadOnly(ctx, node, on)
 	})
 }
 
@@ -154,8 +153,8 @@ func (d *Driver) remove(ctx context.Context, c cluster.Cluster) error {
 			continue
 		}
 		for _, o := range left {
-			if object, ok := o.(*cnpg.Cluster); ok && foreign(object, c) {
-				d.o.Logger.WarnContext(ctx, "nothing is removed", "cluster_id", c.ID, "error", errForeign(object))
+			if foreign(o, c) {
+				d.o.Logger.WarnContext(ctx, "nothing is removed", "cluster_id", c.ID, "error", errForeign(o))
 				return nil
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/cluster"
-	"steward/internal/platform/kubernetes/cnpg"
 )
 
 // claimName is the Secret that says whose the namespace is, under the key claimKey.
@@ -54,12 +53,12 @@ func createdText(c cluster.Cluster) string { return c.Created.UTC().Format(time.
 
 // foreign reports whether an object is of another database than c, with the same number: a store that was brought back from an older
 // copy gives its numbers out again.
-func foreign(object *cnpg.Cluster, c cluster.Cluster) bool {
-	created, said := object.Annotations[createdAnnotation]
+func foreign(object client.Object, c cluster.Cluster) bool {
+	created, said := object.GetAnnotations()[createdAnnotation]
 	return said && created != createdText(c)
 }
 
-func errForeign(object *cnpg.Cluster) error {
+func errForeign(object client.Object) error {
 	return fmt.Errorf("%s is of another database, made at %s, which the store doesn't know",
-		object.Name, object.Annotations[createdAnnotation])
+		object.GetName(), object.GetAnnotations()[createdAnnotation])
 }

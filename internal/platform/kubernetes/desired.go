@@ -1,10 +1,6 @@
 package kubernetes
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -21,23 +17,16 @@ import (
 	"steward/internal/platform/kubernetes/cnpg"
 )
 
-// Times that an operator gives a server, in seconds. Its own defaults are up to an hour, in which nobody is served.
-const (
-	startDelay      = 600
-	stopDelay       = 60
-	switchoverDelay = 60
-)
-
 // markAnnotation is on a cluster's object what its servers are to have read.
 const markAnnotation = "steward/mark"
 
 // desired makes objects of what is wanted. It is pure.
 type desired struct {
 	names
-	o      *Options
-	hosted engine.Hosted
-	want   platform.Wanted
-	image  string
+	o     *Options
+	op    operator
+	want  platform.Wanted
+	image string
 	// diskMB is the size of the volumes, which never shrink.
 	diskMB int
 	// restart names the last restart that was asked for, and handover the last handover; "" for none.
@@ -48,6 +37,8 @@ type desired struct {
 	plugins []cnpg.Plugin
 	begin   *cnpg.Bootstrap
 	from    []cnpg.ExternalCluster
+	// cert is the servers' certificate.
+	cert []byte
 	// notes are annotations that stay what they are.
 	notes map[string]string
 }
@@ -69,86 +60,13 @@ func (d desired) meta(name string) metav1.ObjectMeta {
 
 // node is what an engine needs to know of any of the cluster's nodes.
 func (d desired) node() engine.Node {
+	build := d.op.installation(d.image)
+	build.Series = d.want.Series
 	return engine.Node{
-		Cluster: d.id, Installation: installation(d.want.Series, d.image), Clients: d.clients(), Plan: d.want.Plan, Commit: d.want.Commit,
+		Cluster: d.id, Installation: build, Clients: d.clients(), Plan: d.want.Plan, Commit: d.want.Commit,
 		SSLConnection: d.want.SSLConnection, Encrypted: d.want.Encrypted, ReadOnly: d.want.ReadOnly, Config: d.want.Config,
 		ClusterSize: max(1, d.want.Size), Role: cluster.Primary, Replication: d.want.Replication,
 	}
-}
-
-// cluster is the operator's object, and the mark that its servers have when they have read all of it.
-func (d desired) object() (c *cnpg.Cluster, mark string, err error) {
-	node := d.node()
-	settings, err := d.hosted.Settings(node)
-	if err != nil {
-		return nil, "", err
-	}
-	if d.archive != "" {
-		settings["archive_timeout"] = archiveTimeout
-	}
-	maps.DeleteFunc(settings, func(name, _ string) bool { return cnpg.Decides(name) })
-	access := d.hosted.Access(node, d.o.Networks)
-	mark = markOf(settings, access)
-	name, value, rule := d.hosted.Mark(mark)
-	settings[name] = value
-	c = &cnpg.Cluster{
-		TypeMeta: metav1.TypeMeta{APIVersion: cnpg.GroupVersion.String(), Kind: "Cluster"}, ObjectMeta: d.meta(d.cluster()),
-		Spec: cnpg.ClusterSpec{
-			Instances: node.ClusterSize, ImageName: d.image, PrimaryUpdateStrategy: "unsupervised", PrimaryUpdateMethod: "switchover",
-			InheritedMetadata: &cnpg.Metadata{Labels: d.labels()}, Bootstrap: d.bootstrap(),
-			Plugins: d.plugins, ExternalClusters: d.from,
-			Certificates: &cnpg.Certificates{ServerCASecret: d.ca(), ServerTLSSecret: d.tls()},
-			PostgreSQL:   cnpg.PostgreSQL{Parameters: settings, PgHBA: append([]string{rule}, access...), Synchronous: d.synchronous()},
-			Storage:      cnpg.Storage{Size: fmt.Sprintf("%dMi", d.diskMB), StorageClass: d.storageClass(), ResizeInUseVolumes: new(true)},
-			Resources:    d.resources(), EnableSuperuserAccess: new(false), EnablePDB: new(node.ClusterSize > 1),
-			StartDelay: startDelay, StopDelay: stopDelay, SmartShutdownTimeout: new(0), SwitchoverDelay: switchoverDelay,
-		},
-	}
-	c.Annotations = map[string]string{markAnnotation: mark, createdAnnotation: createdText(d.want.Cluster), cnpg.HibernationAnnotation: cnpg.Awake}
-	if d.want.Suspended {
-		c.Annotations[cnpg.HibernationAnnotation] = cnpg.Hibernated
-	}
-	maps.Copy(c.Annotations, d.notes)
-	for name, value := range map[string]string{cnpg.RestartAnnotation: d.restart, handoverAnnotation: d.handover, archiveAnnotation: d.archive} {
-		if value != "" {
-			c.Annotations[name] = value
-		}
-	}
-	return c, mark, nil
-}
-
-// markOf changes with any of the settings and rules.
-func markOf(settings map[string]string, access []string) string {
-	sum := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		fmt.Fprintf(sum, "%q=%q\n", name, settings[name])
-	}
-	fmt.Fprintf(sum, "%q", access)
-	return "steward_" + hex.EncodeToString(sum.Sum(nil)[:8])
-}
-
-func (d desired) bootstrap() *cnpg.Bootstrap {
-	if d.begin != nil {
-		return d.begin
-	}
-	database, owner := d.hosted.FirstDatabase()
-	from := func(key string) *cnpg.SQLRefs {
-		return &cnpg.SQLRefs{SecretRefs: []cnpg.KeyReference{{Name: d.birth(), Key: key}}}
-	}
-	return &cnpg.Bootstrap{InitDB: &cnpg.InitDB{
-		Database: database, Owner: owner, Secret: &cnpg.Reference{Name: d.root()}, DataChecksums: new(true),
-		Encoding: "UTF8", LocaleCollate: "C", LocaleCType: "C.UTF-8",
-		PostInitSQLRefs: from(birthAdministration), PostInitTemplateSQLRefs: from(birthTemplate), PostInitApplicationSQLRefs: from(birthFirst),
-	}}
-}
-
-// synchronous has a commit wait for a replica when its customer was promised that. Without "required" the operator
-// would drop the promise as soon as no replica is there.
-func (d desired) synchronous() *cnpg.Synchronous {
-	if d.want.Size <= 1 || d.want.Commit == "" || d.want.Commit == cluster.CommitLocal || d.want.Commit == cluster.CommitOff {
-		return nil
-	}
-	return &cnpg.Synchronous{Method: "any", Number: 1, DataDurability: "required", FailoverQuorum: true}
 }
 
 func (d desired) storageClass() *string {
@@ -172,12 +90,12 @@ func (d desired) resources() corev1.ResourceRequirements {
 
 // service leads to the primary, or to the replicas. An empty list of ranges would let everybody in: instead
 // there is one that is nobody's, and no Pod is led to.
-func (d desired) service(name, role string) *corev1.Service {
+func (d desired) service(name string, to cluster.Role) *corev1.Service {
 	s := &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: d.meta(name),
 		Spec: corev1.ServiceSpec{
-			Type: d.o.ServiceType, Selector: map[string]string{cnpg.ClusterLabel: d.cluster(), cnpg.RoleLabel: role},
-			Ports: []corev1.ServicePort{{Name: "server", Protocol: corev1.ProtocolTCP, Port: int32(d.want.Port), TargetPort: intstr.FromInt32(cnpg.ServerPort)}},
+			Type: d.o.ServiceType, Selector: d.op.leads(d.cluster(), to),
+			Ports: []corev1.ServicePort{{Name: "server", Protocol: corev1.ProtocolTCP, Port: int32(d.want.Port), TargetPort: intstr.FromInt32(int32(d.op.port()))}},
 		},
 	}
 	if d.closed() {
@@ -206,7 +124,6 @@ func texts(prefixes []netip.Prefix) []string {
 // refused by their own rules.
 func (d desired) policy() *networkingv1.NetworkPolicy {
 	members := metav1.LabelSelector{MatchLabels: map[string]string{clusterLabel: strconv.FormatInt(int64(d.id), 10)}}
-	operators := metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "cloudnative-pg"}}
 	from := make([]networkingv1.NetworkPolicyPeer, 0, len(d.o.Networks)+len(d.clients()))
 	for _, p := range slices.Concat(d.o.Networks, d.clients()) {
 		from = append(from, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: p.String()}})
@@ -215,11 +132,8 @@ func (d desired) policy() *networkingv1.NetworkPolicy {
 		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}, ObjectMeta: d.meta(d.base()),
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: members, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-			Ingress: []networkingv1.NetworkPolicyIngressRule{
-				{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &members}}, Ports: ports(cnpg.ServerPort, cnpg.StatusPort)},
-				{From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}, PodSelector: &operators}}, Ports: ports(cnpg.StatusPort)},
-				{From: from, Ports: ports(cnpg.ServerPort)},
-			},
+			Ingress: append(d.op.ways(networkingv1.NetworkPolicyPeer{PodSelector: &members}),
+				networkingv1.NetworkPolicyIngressRule{From: from, Ports: ports(int(d.op.port()))}),
 		},
 	}
 }
@@ -232,17 +146,13 @@ func ports(numbers ...int) []networkingv1.NetworkPolicyPort {
 	return all
 }
 
-// Keys of the secret with what a server is told at its birth.
-const (
-	birthAdministration = "administration.sql"
-	birthTemplate       = "template.sql"
-	birthFirst          = "first.sql"
-)
+func (d desired) secret(name string, kind corev1.SecretType, data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: d.meta(name), Type: kind, Data: data}
+}
 
-func (d desired) secret(name string, kind corev1.SecretType, read bool, data map[string][]byte) *corev1.Secret {
-	s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: d.meta(name), Type: kind, Data: data}
-	if read {
-		s.Labels[cnpg.ReloadLabel] = strconv.FormatBool(true)
+// operatorPods are the Pods of an operator, in whichever namespace.
+func operatorPods(name string) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{
+		NamespaceSelector: &metav1.LabelSelector{}, PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": name}},
 	}
-	return s
 }

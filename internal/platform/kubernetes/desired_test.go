@@ -21,14 +21,14 @@ func TestNobodyIsLetInUnasked(t *testing.T) {
 		items := rapid.SliceOfN(rapid.SampledFrom([]string{"192.0.2.1", "198.51.100.0/24", "2001:db8::/32", "0.0.0.0/0"}), 0, 3).Draw(t, "list")
 		kind := rapid.SampledFrom([]corev1.ServiceType{corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeClusterIP}).Draw(t, "type")
 		made := desired{
-			names: names{id: 7, namespace: "test", generation: 1}, hosted: postgresql.New(), image: "registry/postgresql:17.2", diskMB: 1024,
+			names: names{id: 7, namespace: "test", generation: 1}, op: cloudNativePG{told: postgresql.New()}, image: "registry/postgresql:17.2", diskMB: 1024,
 			o: &Options{ServiceType: kind, Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
 			want: platform.Wanted{Cluster: cluster.Cluster{LockedOut: rapid.Bool().Draw(t, "locked out"), Port: 5432, Spec: cluster.Spec{
 				Series: "17", Size: rapid.SampledFrom([]int{1, 3}).Draw(t, "size"), AllowList: items, SSLConnection: rapid.Bool().Draw(t, "TLS"),
 			}}},
 		}
 		nobody := len(items) == 0 || made.want.LockedOut
-		s := made.service("db-7", cnpg.PrimaryRole)
+		s := made.service("db-7", cluster.Primary)
 		if kind == corev1.ServiceTypeLoadBalancer && (len(s.Spec.LoadBalancerSourceRanges) == 0 || nobody && s.Spec.LoadBalancerSourceRanges[0] != "255.255.255.255/32") {
 			t.Errorf("ranges: %v", s.Spec.LoadBalancerSourceRanges)
 		}
@@ -40,10 +40,11 @@ func TestNobodyIsLetInUnasked(t *testing.T) {
 				t.Errorf("a rule for everybody, or everything: %+v", rule)
 			}
 		}
-		c, _, err := made.object()
+		object, err := made.op.object(made)
 		if err != nil {
 			t.Fatal(err)
 		}
+		c := object.(*cnpg.Cluster)
 		hba := c.Spec.PostgreSQL.PgHBA
 		if hba[len(hba)-1] != "host all all all reject" {
 			t.Errorf("the last rule: %s", hba[len(hba)-1])

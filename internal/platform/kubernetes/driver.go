@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -26,12 +25,15 @@ import (
 	"steward/internal/engine"
 	"steward/internal/platform"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 )
 
 // Driver is a platform.Driver for one namespace.
 type Driver struct {
-	o      Options
-	hosted engine.Hosted
+	o Options
+	// operators are those of the region; postgres is one of them, which has restores and backups, too.
+	operators []operator
+	postgres  cloudNativePG
 	// live asks the API server, seen what was watched of it: the former counts while something is changed.
 	live client.Client
 	seen cache.Cache
@@ -45,9 +47,6 @@ type Driver struct {
 
 	mu    sync.Mutex
 	known map[cluster.ID]*memory
-	// offer is the image catalog as it was read at offered.
-	offer   []cnpg.CatalogImage
-	offered time.Time
 }
 
 // LogTo has the libraries write into our log. They have one for a process: call it once, before New.
@@ -61,7 +60,7 @@ var _ platform.Driver = (*Driver)(nil)
 // Scheme has the types that are used.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkingv1.AddToScheme, cnpg.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkingv1.AddToScheme, cnpg.AddToScheme, mariadb.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("make known what types there are: %w", err)
 		}
@@ -77,7 +76,7 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	if o.Owner == "" {
 		return nil, errors.New("an owner is required")
 	}
-	hosted, ok := o.Engine.(engine.Hosted)
+	told, ok := o.Engine.(engine.Told)
 	if !ok {
 		return nil, errors.New("the engine's servers can't be set up by an operator")
 	}
@@ -94,8 +93,17 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		o: o, hosted: hosted, live: client.WithFieldValidation(live, "Strict"), core: core,
+		o: o, live: client.WithFieldValidation(live, "Strict"), core: core,
 		changes: make(chan cluster.ID, 64), known: map[cluster.ID]*memory{}, ended: make(chan struct{}),
+	}
+	d.postgres = cloudNativePG{d: d, pg: o.Engine, told: told, offer: &offer{}}
+	d.operators = []operator{d.postgres}
+	if o.MariaDBImages != "" {
+		placed, ok := o.MariaDB.(engine.Placed)
+		if !ok {
+			return nil, errors.New("MariaDB's servers can't be set up by an operator")
+		}
+		d.operators = append(d.operators, mariaDBOperator{d: d, my: o.MariaDB, placed: placed, offer: &offer{}})
 	}
 	if err := d.Check(ctx); err != nil {
 		return nil, err
@@ -143,7 +151,11 @@ func (d *Driver) watch(ctx context.Context, scheme *runtime.Scheme) error {
 			d.o.Logger.Error("nothing is watched any more", "namespace", d.o.Namespace, "error", err)
 		}
 	}()
-	for _, kind := range []client.Object{&cnpg.Cluster{}, &corev1.Pod{}, &corev1.Service{}} {
+	kinds := []client.Object{&corev1.Pod{}, &corev1.Service{}}
+	for _, op := range d.operators {
+		kinds = append(kinds, op.blank())
+	}
+	for _, kind := range kinds {
 		informer, err := d.seen.GetInformer(ctx, kind)
 		if err == nil {
 			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{

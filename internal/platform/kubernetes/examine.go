@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -76,13 +77,14 @@ func Examine(ctx context.Context, o Options) (Examined, error) {
 	if e.Version, err = serverVersion(ctx, o); err != nil {
 		return e.Examined, err
 	}
-	if e.Missing, err = missingRights(ctx, e.c, o.Namespace); err != nil {
+	if e.Missing, err = missingRights(ctx, e.c, o.Namespace, o.MariaDBImages != ""); err != nil {
 		return e.Examined, err
 	}
 	allowed := len(e.Missing) == 0
 	image, series := e.images(ctx)
 	if allowed {
 		e.tryObject(ctx, image, series)
+		e.mariaDB(ctx)
 	}
 	e.operator(ctx)
 	e.storage(ctx)
@@ -140,35 +142,82 @@ func (e *examination) images(ctx context.Context) (image, series string) {
 // tryObject has the API server say what it would say to a database's object, without making it: whether there is the namespace,
 // whether the definition has all the fields, whether the operator's webhook answers.
 func (e *examination) tryObject(ctx context.Context, image, series string) {
-	hosted, ok := e.o.Engine.(engine.Hosted)
+	told, ok := e.o.Engine.(engine.Told)
 	if !ok {
 		return
 	}
-	want := platform.Wanted{Cluster: cluster.Cluster{Spec: cluster.Spec{
-		Engine: cluster.PostgreSQL, Series: series, Size: 3, Replication: cluster.Asynch, Commit: cluster.CommitRemoteWrite,
-		SSLConnection: true, AllowList: cluster.AllowList{netip.MustParsePrefix("192.0.2.0/24").String()},
-	}}, Plan: catalog.DefaultPlans()[0]}
-	made := desired{names: names{namespace: e.o.Namespace, generation: 1}, o: &e.o, hosted: hosted, want: want, image: image, diskMB: want.Plan.DiskMB}
+	made := e.example(cloudNativePG{told: told}, image, series)
+	made.want.Size, made.want.Replication, made.want.Commit = 3, cluster.Asynch, cluster.CommitRemoteWrite
 	if e.o.ObjectStore != "" {
 		made.archiveTo(e.o.ObjectStore)
 	}
-	object, _, err := made.object()
+	e.try(ctx, made, installCommand, "kubectl get pods -A -l app.kubernetes.io/name=cloudnative-pg")
+}
+
+// example is a database that could be made.
+func (e *examination) example(op operator, image, series string) desired {
+	want := platform.Wanted{Cluster: cluster.Cluster{Spec: cluster.Spec{
+		Engine: op.engine(), Series: series, Size: 1, SSLConnection: true, AllowList: cluster.AllowList{netip.MustParsePrefix("192.0.2.0/24").String()},
+	}}, Plan: catalog.DefaultPlans()[0]}
+	return desired{names: names{namespace: e.o.Namespace, generation: 1}, o: &e.o, op: op, want: want, image: image, diskMB: want.Plan.DiskMB}
+}
+
+// try has the API server say what it would say to a database's object. install installs its operator, and look shows that.
+func (e *examination) try(ctx context.Context, made desired, install, look string) {
+	object, err := made.op.object(made)
 	if err == nil {
 		err = write(ctx, client.WithFieldValidation(e.c, "Strict"), object, client.DryRunAll)
 	}
 	if err == nil {
 		return
 	}
-	command := "kubectl get pods -A -l app.kubernetes.io/name=cloudnative-pg"
+	command := look
 	switch {
 	case isUndefined(err):
-		command = installCommand
+		command = install
 	case isUndeclared(err):
-		command = "kubectl explain --recursive clusters." + cnpg.GroupVersion.Group + ".spec"
+		command = "kubectl explain --recursive " + made.op.resource() + ".spec"
 	case apierrors.IsNotFound(err):
 		command = "kubectl create namespace " + e.o.Namespace
 	}
 	e.miss(fmt.Sprintf("a database's object would be refused: %v", err), command)
+}
+
+// installMariaDB installs the operator of MariaDB with its definitions.
+const installMariaDB = "helm install mariadb-operator-crds and mariadb-operator, 26.6.x (of its repository)"
+
+// mariaDB looks at the images of MariaDB, and tries an object of its operator.
+func (e *examination) mariaDB(ctx context.Context) {
+	if e.o.MariaDBImages == "" {
+		return
+	}
+	placed, ok := e.o.MariaDB.(engine.Placed)
+	if !ok {
+		return
+	}
+	images := &corev1.ConfigMap{}
+	err := e.c.Get(ctx, client.ObjectKey{Namespace: e.o.Namespace, Name: e.o.MariaDBImages}, images)
+	edit := fmt.Sprintf("kubectl edit configmap -n %s %s", e.o.Namespace, e.o.MariaDBImages)
+	switch {
+	case apierrors.IsNotFound(err):
+		e.miss(fmt.Sprintf("the images of MariaDB %s aren't in the namespace %s", e.o.MariaDBImages, e.o.Namespace), "kubectl apply -n "+e.o.Namespace+" -f deploy/kubernetes/mariadb.yaml")
+		return
+	case err != nil:
+		e.miss(fmt.Sprintf("the images of MariaDB %s can't be read: %v", e.o.MariaDBImages, err), edit)
+		return
+	case len(images.Data) == 0:
+		e.miss(fmt.Sprintf("the ConfigMap %s has no image of MariaDB", e.o.MariaDBImages), edit)
+		return
+	}
+	op := mariaDBOperator{placed: placed}
+	all := imagesIn(images)
+	for _, i := range all {
+		if op.installation(i.image).Series != i.series {
+			e.miss(fmt.Sprintf("the image %s in %s isn't of %s by its tag", i.image, e.o.MariaDBImages, i.series), edit)
+		}
+	}
+	last := all[len(all)-1]
+	e.try(ctx, e.example(op, last.image, last.series), installMariaDB, "kubectl get pods -A -l app.kubernetes.io/name=mariadb-operator")
 }
 
 // operator looks for the operator's version.

@@ -418,7 +418,7 @@ func TestAnotherSteward(t *testing.T) {
 
 // TestRights: what is in the role that we tell of is enough, and there is nothing in it without which all goes well.
 func TestRights(t *testing.T) {
-	b := newBench(t)
+	b := newMariaDBBench(t)
 	b.keep(t)
 	b.server.Grant(t, b.namespace, "steward", kubernetes.Rights())
 	b.config = b.server.User(t, "steward")

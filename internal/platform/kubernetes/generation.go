@@ -178,9 +178,9 @@ func (d *Driver) annotate(ctx context.Context, c *cnpg.Cluster, change map[strin
 // lead leads customers to a generation: nobody yet, since the rules of who is let in are Apply's.
 func (d *Driver) lead(ctx context.Context, made desired) error {
 	made.want.LockedOut = true
-	ways := []client.Object{made.service(made.base(), cnpg.PrimaryRole)}
+	ways := []client.Object{made.service(made.base(), cluster.Primary)}
 	if made.want.Size > 1 {
-		ways = append(ways, made.service(made.names.reads(), cnpg.ReplicaRole))
+		ways = append(ways, made.service(made.names.reads(), cluster.Replica))
 	}
 	for _, way := range ways {
 		if err := write(ctx, d.live, way); err != nil {
@@ -305,7 +305,7 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 	if err != nil {
 		return err
 	}
-	if is.object != nil && is.object.Annotations[undoneAnnotation] != "" && is.object.Annotations[asideAnnotation] == "" {
+	if is.object != nil && is.object.GetAnnotations()[undoneAnnotation] != "" && is.object.GetAnnotations()[asideAnnotation] == "" {
 		return nil // an earlier run has come to its end
 	}
 	aside, err := d.asideOf(ctx, is)
@@ -330,8 +330,8 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 
 // asideOf is what the last restore has set aside. An undo that ended in the middle may have led back to it, and away from what was restored.
 func (d *Driver) asideOf(ctx context.Context, is view) (*cnpg.Cluster, error) {
-	if is.object != nil && is.object.Annotations[asideAnnotation] != "" {
-		return is.object, nil
+	if is.object != nil && is.object.GetAnnotations()[asideAnnotation] != "" {
+		return is.postgres(), nil
 	}
 	all, err := d.objects(ctx, d.live, is.id)
 	if err != nil {
@@ -356,8 +356,8 @@ func (d *Driver) wake(ctx context.Context, want platform.Wanted, is view, aside 
 	began := timelinesOf(aside)
 	if is.object != nil { // what happened meanwhile isn't told twice
 		var now, then platform.Observed
-		is.addFailovers(&now)
-		view{names: back, object: aside}.addFailovers(&then)
+		d.postgres.addFailovers(is, &now)
+		d.postgres.addFailovers(view{names: back, object: aside}, &then)
 		if now.Failovers != then.Failovers {
 			began = timelines{timeline: max(1, aside.Status.TimelineID), failovers: now.Failovers}
 		}

@@ -62,24 +62,25 @@ func switching(c *cnpg.Cluster) bool {
 // handOver is what a cluster's object is to say of its last handover, and the Pod that is to take over now; "" for none. One that never
 // came about isn't said, lest a failure later passes for it.
 func (d *Driver) handOver(ctx context.Context, want platform.Wanted, is view) (h handover, successor string) {
-	if is.object == nil {
+	c := is.postgres()
+	if c == nil {
 		return h, ""
 	}
-	h = handoverOf(is.object)
-	if switching(is.object) {
+	h = handoverOf(c)
+	if switching(c) {
 		return h, ""
 	}
-	if h.timeline > is.object.Status.TimelineID {
+	if h.timeline > c.Status.TimelineID {
 		h = handover{}
 	}
 	// While a Pod is missing, the ordinals of others aren't what they are going to be.
-	if want.HandOver == nil || want.Size <= 1 || h.cameAbout(is.object, *want.HandOver) || len(is.pods) != is.object.Spec.Instances {
+	if want.HandOver == nil || want.Size <= 1 || h.cameAbout(c, *want.HandOver) || len(is.pods) != c.Spec.Instances {
 		return h, ""
 	}
 	d.forgetProbes(want.ID)
 	asked := d.ask(ctx, is)
 	primary, replicas := is.nodes(asked)
-	if primary == nil || primary.Ordinal != *want.HandOver || is.podOf(primary.Ordinal) != is.object.Status.CurrentPrimary {
+	if primary == nil || primary.Ordinal != *want.HandOver || is.podOf(primary.Ordinal) != c.Status.CurrentPrimary {
 		return h, ""
 	}
 	to := successorOf(replicas)
@@ -87,7 +88,7 @@ func (d *Driver) handOver(ctx context.Context, want platform.Wanted, is view) (h
 		return h, ""
 	}
 	pod := is.podOf(to.Ordinal)
-	return handover{is.object.Status.TimelineID + 1, primary.Ordinal, to.Ordinal, pod}, pod
+	return handover{c.Status.TimelineID + 1, primary.Ordinal, to.Ordinal, pod}, pod
 }
 
 // successorOf is the replica that is the closest behind; nil while none follows.
@@ -134,6 +135,9 @@ func (d *Driver) promote(ctx context.Context, n names, to string) error {
 	return nil
 }
 
+// restartAnnotation has an operator make each Pod anew that has another value of it than the object.
+const restartAnnotation = cnpg.RestartAnnotation
+
 // restartPrefix is before the number of a request in the annotation that asks for a restart: others' restarts aren't ours to keep.
 const restartPrefix = "steward-"
 
@@ -142,14 +146,14 @@ func restartOf(want platform.Wanted, is view) string {
 	if want.Restart != 0 {
 		return restartPrefix + strconv.FormatInt(want.Restart, 10)
 	}
-	if is.object != nil && strings.HasPrefix(is.object.Annotations[cnpg.RestartAnnotation], restartPrefix) {
-		return is.object.Annotations[cnpg.RestartAnnotation]
+	if is.object != nil && strings.HasPrefix(is.object.GetAnnotations()[restartAnnotation], restartPrefix) {
+		return is.object.GetAnnotations()[restartAnnotation]
 	}
 	return ""
 }
 
 // restarted reports whether a Pod was made after the last restart was asked for.
 func (v view) restarted(p *corev1.Pod) bool {
-	asked := v.object.Annotations[cnpg.RestartAnnotation]
-	return asked == "" || p.Annotations[cnpg.RestartAnnotation] == asked
+	asked := v.object.GetAnnotations()[restartAnnotation]
+	return asked == "" || p.Annotations[restartAnnotation] == asked
 }

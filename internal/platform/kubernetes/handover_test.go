@@ -49,7 +49,7 @@ func TestOneHandover(t *testing.T) {
 	want.Size = 3
 	for _, missing := range []bool{false, true} {
 		if missing { // nor is one begun then
-			is.object.Status.TimelineID = 4
+			is.postgres().Status.TimelineID = 4
 		}
 		if h, to := (&Driver{}).handOver(t.Context(), want, is); h.String() != "3/0/1/db-7-g1-3" || to != "" {
 			t.Errorf("%q to %q", h, to)

@@ -14,7 +14,7 @@ import (
 )
 
 // onPrimary looks into a cluster's primary; sleeping reports that no server runs.
-func (d *Driver) onPrimary(ctx context.Context, id cluster.ID, look func(ctx context.Context, n engine.Node) error) (sleeping bool, err error) {
+func (d *Driver) onPrimary(ctx context.Context, id cluster.ID, look func(ctx context.Context, eng engine.Driver, n engine.Node) error) (sleeping bool, err error) {
 	v, asked, err := d.measurable(ctx, id)
 	if errors.Is(err, platform.ErrNotRunning) {
 		return true, nil
@@ -30,7 +30,7 @@ func (d *Driver) onPrimary(ctx context.Context, id cluster.ID, look func(ctx con
 }
 
 // on looks into one server.
-func (d *Driver) on(ctx context.Context, v view, ordinal int, role cluster.Role, look func(ctx context.Context, n engine.Node) error) error {
+func (d *Driver) on(ctx context.Context, v view, ordinal int, role cluster.Role, look func(ctx context.Context, eng engine.Driver, n engine.Node) error) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	node, err := d.node(ctx, v, &v.pods[ordinal])
@@ -38,7 +38,7 @@ func (d *Driver) on(ctx context.Context, v view, ordinal int, role cluster.Role,
 		return err
 	}
 	node.Ordinal, node.Role = ordinal, role
-	return look(ctx, node)
+	return look(ctx, v.op.driver(), node)
 }
 
 // Sessions implements platform.Inspector.
@@ -56,8 +56,8 @@ func (d *Driver) Sessions(ctx context.Context, id cluster.ID) (insight.Sessions,
 	var failed []error
 	for _, n := range nodes {
 		work.Go(func() {
-			err := d.on(ctx, v, n.Ordinal, n.Role, func(ctx context.Context, node engine.Node) error {
-				list, idle, err := d.o.Engine.Sessions(ctx, node)
+			err := d.on(ctx, v, n.Ordinal, n.Role, func(ctx context.Context, eng engine.Driver, node engine.Node) error {
+				list, idle, err := eng.Sessions(ctx, node)
 				mu.Lock()
 				defer mu.Unlock()
 				all.List, all.Idle = append(all.List, list...), all.Idle+idle
@@ -90,8 +90,8 @@ func (d *Driver) EndSession(ctx context.Context, id cluster.ID, session insight.
 		if n.Ordinal != session.Node {
 			continue
 		}
-		return d.on(ctx, v, n.Ordinal, n.Role, func(ctx context.Context, node engine.Node) error {
-			there, err := d.o.Engine.EndSession(ctx, node, session, how)
+		return d.on(ctx, v, n.Ordinal, n.Role, func(ctx context.Context, eng engine.Driver, node engine.Node) error {
+			there, err := eng.EndSession(ctx, node, session, how)
 			if err == nil && !there {
 				err = fault.NewNotFound()
 			}
@@ -103,8 +103,8 @@ func (d *Driver) EndSession(ctx context.Context, id cluster.ID, session insight.
 
 // Statements implements platform.Inspector.
 func (d *Driver) Statements(ctx context.Context, id cluster.ID, order insight.StatementOrder, first, most int) (found insight.Statements, err error) {
-	sleeping, err := d.onPrimary(ctx, id, func(ctx context.Context, n engine.Node) (err error) {
-		found, err = d.o.Engine.Statements(ctx, n, order, first, most)
+	sleeping, err := d.onPrimary(ctx, id, func(ctx context.Context, eng engine.Driver, n engine.Node) (err error) {
+		found, err = eng.Statements(ctx, n, order, first, most)
 		return err
 	})
 	found.Sleeping = sleeping
@@ -113,8 +113,8 @@ func (d *Driver) Statements(ctx context.Context, id cluster.ID, order insight.St
 
 // ResetStatements implements platform.Inspector.
 func (d *Driver) ResetStatements(ctx context.Context, id cluster.ID) (missing string, err error) {
-	sleeping, err := d.onPrimary(ctx, id, func(ctx context.Context, n engine.Node) (err error) {
-		missing, err = d.o.Engine.ResetStatements(ctx, n)
+	sleeping, err := d.onPrimary(ctx, id, func(ctx context.Context, eng engine.Driver, n engine.Node) (err error) {
+		missing, err = eng.ResetStatements(ctx, n)
 		return err
 	})
 	if sleeping {
@@ -125,8 +125,8 @@ func (d *Driver) ResetStatements(ctx context.Context, id cluster.ID) (missing st
 
 // StatementText implements platform.Inspector.
 func (d *Driver) StatementText(ctx context.Context, id cluster.ID, statement string) (text, database string, err error) {
-	_, err = d.onPrimary(ctx, id, func(ctx context.Context, n engine.Node) (err error) {
-		text, database, err = d.o.Engine.StatementText(ctx, n, statement)
+	_, err = d.onPrimary(ctx, id, func(ctx context.Context, eng engine.Driver, n engine.Node) (err error) {
+		text, database, err = eng.StatementText(ctx, n, statement)
 		return err
 	})
 	return text, database, err
@@ -138,9 +138,9 @@ func (d *Driver) Plan(ctx context.Context, id cluster.ID, database, text string)
 	if err != nil {
 		return found, fmt.Errorf("cluster %d: plan: %w", id, err)
 	}
-	sleeping, err := d.onPrimary(ctx, id, func(ctx context.Context, n engine.Node) (err error) {
+	sleeping, err := d.onPrimary(ctx, id, func(ctx context.Context, eng engine.Driver, n engine.Node) (err error) {
 		n.RootPassword = string(password)
-		found, err = d.o.Engine.Plan(ctx, n, database, text)
+		found, err = eng.Plan(ctx, n, database, text)
 		return err
 	})
 	if sleeping {

@@ -43,6 +43,9 @@ func (d *Driver) TakeBackup(ctx context.Context, want platform.Wanted, id backup
 }
 
 func (d *Driver) takeBackup(ctx context.Context, want platform.Wanted, id backup.ID, from cluster.Role) (platform.Kept, error) {
+	if !d.o.keepsBackups(want.Engine) {
+		return platform.Kept{}, errNoStore
+	}
 	store, err := d.store(ctx)
 	if err != nil {
 		return platform.Kept{}, err
@@ -56,7 +59,7 @@ func (d *Driver) takeBackup(ctx context.Context, want platform.Wanted, id backup
 		return platform.Kept{}, errors.New("the cluster's object is gone")
 	case foreign(v.object, want.Cluster):
 		return platform.Kept{}, errForeign(v.object)
-	case v.object.Annotations[archiveAnnotation] == "":
+	case v.object.GetAnnotations()[archiveAnnotation] == "":
 		return platform.Kept{}, &platform.CustomerError{Reason: NotArchivingReason}
 	}
 	if err := d.beginBackup(ctx, v, id, from); err != nil {
@@ -67,7 +70,7 @@ func (d *Driver) takeBackup(ctx context.Context, want platform.Wanted, id backup
 	if err != nil {
 		return platform.Kept{}, err
 	}
-	ref := reference{Archive: v.object.Annotations[archiveAnnotation], ID: made.BackupID, Begin: made.BeginWAL, End: made.EndWAL}
+	ref := reference{Archive: v.object.GetAnnotations()[archiveAnnotation], ID: made.BackupID, Begin: made.BeginWAL, End: made.EndWAL}
 	return d.weigh(ctx, store, v, ref)
 }
 
@@ -148,7 +151,7 @@ func (d *Driver) weigh(ctx context.Context, store *barman.Store, v view, ref ref
 	if err := d.awaitSegment(ctx, store, ref.Archive, ref.End); err != nil {
 		return platform.Kept{}, err
 	}
-	kept := platform.Kept{Ref: ref.String(), StoredBytes: stored, Bytes: stored, Installation: v.object.Spec.ImageName}
+	kept := platform.Kept{Ref: ref.String(), StoredBytes: stored, Bytes: stored, Installation: v.object.Image()}
 	for _, p := range d.ask(ctx, v) {
 		if p.err == nil && p.used > 0 {
 			kept.Bytes = p.used

@@ -13,27 +13,29 @@ import (
 
 // Inside implements platform.Shaper.
 func (d *Driver) Inside(ctx context.Context, id cluster.ID, work func(ctx context.Context, l platform.Logical) error) error {
-	return d.inside(ctx, id, func(ctx context.Context, node engine.Node) error { return work(ctx, d.o.Engine.Logical(node)) })
+	return d.inside(ctx, id, func(ctx context.Context, eng engine.Driver, node engine.Node) error {
+		return work(ctx, eng.Logical(node))
+	})
 }
 
 // Extend implements platform.Shaper.
 func (d *Driver) Extend(ctx context.Context, id cluster.ID, database string, work func(ctx context.Context, e platform.Extensions) error) error {
-	eng, ok := d.o.Engine.(engine.Extensible)
-	if !ok {
-		return fault.NewNotFound()
-	}
 	password, err := d.o.Secrets.Secret(ctx, id, platform.RootPassword)
 	if err != nil {
 		return fmt.Errorf("cluster %d: extensions: %w", id, err)
 	}
-	return d.inside(ctx, id, func(ctx context.Context, node engine.Node) error {
+	return d.inside(ctx, id, func(ctx context.Context, eng engine.Driver, node engine.Node) error {
+		extensible, ok := eng.(engine.Extensible)
+		if !ok {
+			return fault.NewNotFound()
+		}
 		node.RootPassword = string(password)
-		return work(ctx, eng.Extensions(node, database))
+		return work(ctx, extensible.Extensions(node, database))
 	})
 }
 
 // inside has work change what is inside a cluster's primary.
-func (d *Driver) inside(ctx context.Context, id cluster.ID, work func(ctx context.Context, node engine.Node) error) error {
+func (d *Driver) inside(ctx context.Context, id cluster.ID, work func(ctx context.Context, eng engine.Driver, node engine.Node) error) error {
 	v, asked, err := d.measurable(ctx, id)
 	if errors.Is(err, platform.ErrNotRunning) {
 		return fault.NewPrecondition("%s", platform.SleepsReason)
@@ -50,7 +52,7 @@ func (d *Driver) inside(ctx context.Context, id cluster.ID, work func(ctx contex
 		return fmt.Errorf("cluster %d: %w", id, err)
 	}
 	node.Ordinal, node.Role = primary.Ordinal, primary.Role
-	return work(ctx, node)
+	return work(ctx, v.op.driver(), node)
 }
 
 // EndUser implements platform.Shaper.
@@ -64,8 +66,8 @@ func (d *Driver) EndUser(ctx context.Context, id cluster.ID, user string) error 
 	}
 	var failed []error
 	for _, n := range nodes {
-		failed = append(failed, d.on(ctx, v, n.Ordinal, n.Role, func(ctx context.Context, node engine.Node) error {
-			return d.o.Engine.Logical(node).EndUser(ctx, user)
+		failed = append(failed, d.on(ctx, v, n.Ordinal, n.Role, func(ctx context.Context, eng engine.Driver, node engine.Node) error {
+			return eng.Logical(node).EndUser(ctx, user)
 		}))
 	}
 	return errors.Join(failed...)

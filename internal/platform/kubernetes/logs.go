@@ -15,9 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"steward/internal/cluster"
-	"steward/internal/engine"
 	"steward/internal/insight"
-	"steward/internal/platform/kubernetes/cnpg"
 )
 
 const (
@@ -53,7 +51,7 @@ func (d *Driver) Logs(ctx context.Context, id cluster.ID, q insight.LogQuery) ([
 	var work sync.WaitGroup
 	for i := range v.pods {
 		if q.Node == nil || *q.Node == i {
-			work.Go(func() { found[i], failed[i] = d.podLog(ctx, &v.pods[i], i, q) })
+			work.Go(func() { found[i], failed[i] = d.podLog(ctx, v.op, &v.pods[i], i, q) })
 		}
 	}
 	work.Wait()
@@ -67,8 +65,8 @@ func (d *Driver) Logs(ctx context.Context, id cluster.ID, q insight.LogQuery) ([
 }
 
 // podLog are the wanted lines of a Pod, or of those as many as a page can have.
-func (d *Driver) podLog(ctx context.Context, p *corev1.Pod, ordinal int, q insight.LogQuery) ([]insight.LogLine, error) {
-	r := podLogReader{d: d, pod: p, node: ordinal, query: q}
+func (d *Driver) podLog(ctx context.Context, op operator, p *corev1.Pod, ordinal int, q insight.LogQuery) ([]insight.LogLine, error) {
+	r := podLogReader{d: d, op: op, pod: p, node: ordinal, query: q}
 	lives := []bool{true, false} // whether it is the life before: a Pod says late that it has another one
 	if !q.Oldest {
 		slices.Reverse(lives)
@@ -97,6 +95,7 @@ func (d *Driver) podLog(ctx context.Context, p *corev1.Pod, ordinal int, q insig
 // podLogReader reads a Pod's log.
 type podLogReader struct {
 	d     *Driver
+	op    operator
 	pod   *corev1.Pod
 	node  int
 	query insight.LogQuery
@@ -128,7 +127,7 @@ var errMuch = fmt.Errorf("it is longer than %d MiB", mostLog>>20)
 
 // read reads a container's log, or so many lines of its end, and counts them.
 func (r podLogReader) read(ctx context.Context, before bool, tail int64) (found []insight.LogLine, lines int64, err error) {
-	ask := r.d.core.Get().Namespace(r.pod.Namespace).Resource("pods").Name(r.pod.Name).SubResource("log").Param("container", cnpg.Container)
+	ask := r.d.core.Get().Namespace(r.pod.Namespace).Resource("pods").Name(r.pod.Name).SubResource("log").Param("container", r.op.container())
 	if before {
 		ask.Param("previous", "true")
 	}
@@ -178,20 +177,14 @@ func (r podLogReader) read(ctx context.Context, before bool, tail int64) (found 
 
 // line is a line as it is shown; false for one that is not of the server's.
 func (r podLogReader) line(text []byte, cut bool) (insight.LogLine, bool) {
-	said, ok := cnpg.ParseLog(text, cut)
+	l, more, ok := r.op.logLine(text, cut)
 	if !ok {
 		return insight.LogLine{}, false
 	}
-	if len(said.Message) > mostStatement {
-		said.Message, cut = said.Message[:mostStatement], true
-	}
-	l := r.d.hosted.LogEntry(engine.LogRecord{
-		Time: said.At, User: said.User, Database: said.Database, Severity: said.Severity, Message: said.Message, Cut: cut,
-	})
 	l.Node = r.node
 	if l.Slow == nil {
 		l.Text = hidden.ReplaceAllString(l.Text[:min(len(l.Text), insight.MostLog)], "…")
-		if cut || len(said.Message) > insight.MostLog {
+		if more {
 			l.Text += "…"
 		}
 	}

@@ -144,7 +144,7 @@ func (d *Driver) meter(ctx context.Context, v view, p *corev1.Pod, role cluster.
 	defer m.mu.Unlock()
 	if m.opened == nil || m.life != life(p) || m.role != role {
 		m.end()
-		if m.opened, err = d.o.Engine.OpenMeter(ctx, node); err != nil {
+		if m.opened, err = v.op.driver().OpenMeter(ctx, node); err != nil {
 			m.opened = nil
 			return err
 		}
@@ -179,8 +179,8 @@ func (d *Driver) Families(ctx context.Context, id cluster.ID) ([]platform.NodeFa
 
 // Tables implements platform.Measurer.
 func (d *Driver) Tables(ctx context.Context, id cluster.ID, most int) (found []measure.Table, err error) {
-	sleeping, err := d.onPrimary(ctx, id, func(ctx context.Context, n engine.Node) (err error) {
-		found, err = d.o.Engine.Tables(ctx, n, most)
+	sleeping, err := d.onPrimary(ctx, id, func(ctx context.Context, eng engine.Driver, n engine.Node) (err error) {
+		found, err = eng.Tables(ctx, n, most)
 		return err
 	})
 	if sleeping {

@@ -1,8 +1,8 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -13,11 +13,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/platform"
-	"steward/internal/platform/kubernetes/cnpg"
 )
-
-// readOnlyParameter is the setting by which a server takes no writes.
-const readOnlyParameter = "default_transaction_read_only"
 
 // Observe implements platform.Applier.
 func (d *Driver) Observe(ctx context.Context, id cluster.ID) (platform.Observed, error) {
@@ -59,9 +55,8 @@ func (d *Driver) settle(ctx context.Context, want platform.Wanted, v view) (plat
 	if !seen.Settled || seen.Suspended {
 		return seen, nil
 	}
-	if from := want.HandOver; from != nil && want.Size > 1 &&
-		(switching(v.object) || seen.Nodes[0].Ordinal == *from && !handoverOf(v.object).cameAbout(v.object, *from)) {
-		seen.Settled, seen.Problem = false, fmt.Sprintf("node %d has yet to hand over", *from)
+	if v.op.handsOver(want, v, seen) {
+		seen.Settled, seen.Problem = false, fmt.Sprintf("node %d has yet to hand over", *want.HandOver)
 		return seen, nil
 	}
 	for i := range v.pods {
@@ -78,7 +73,7 @@ func (d *Driver) settle(ctx context.Context, want platform.Wanted, v view) (plat
 
 // settled is nil when a server has read its settings and rules, and nobody is in it whom they would refuse.
 func (d *Driver) settled(ctx context.Context, want platform.Wanted, v view, p *corev1.Pod) error {
-	m, mark := d.memory(v.id), life(p)+" "+v.object.Annotations[markAnnotation]
+	m, mark := d.memory(v.id), life(p)+" "+v.object.GetAnnotations()[markAnnotation]
 	m.mu.Lock()
 	known := m.read[p.Name] == mark
 	m.mu.Unlock()
@@ -89,23 +84,19 @@ func (d *Driver) settled(ctx context.Context, want platform.Wanted, v view, p *c
 	if err != nil {
 		return err
 	}
-	if node, err = d.hosted.Share(ctx, node); err != nil {
+	if node, err = v.op.hosted().Share(ctx, node); err != nil {
 		return err
 	}
 	defer node.Remote.Session.Close()
-	done, err := d.hosted.Marked(ctx, node, v.object.Annotations[markAnnotation])
-	switch {
-	case err != nil:
+	if err := v.op.took(ctx, want, v, node); err != nil {
 		return err
-	case !done:
-		return errors.New("it hasn't read its settings yet")
 	}
 	node.Config = want.Config
-	if err := d.o.Engine.Fence(ctx, node); err != nil {
+	if err := v.op.driver().Fence(ctx, node); err != nil {
 		return err
 	}
 	made := desired{want: want}
-	if err := d.hosted.KeepSessions(ctx, node, append(made.clients(), d.o.Networks...)); err != nil {
+	if err := v.op.hosted().KeepSessions(ctx, node, append(made.clients(), d.o.Networks...)); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -118,8 +109,8 @@ func (d *Driver) settled(ctx context.Context, want platform.Wanted, v view, p *c
 func (v view) judge(asked map[string]probe) platform.Observed {
 	c := v.object
 	seen := platform.Observed{
-		Exists: true, Closed: v.closed(), Hosts: v.hosts(), Members: map[string]string{}, Installation: c.Spec.ImageName,
-		ReadOnly: c.Spec.PostgreSQL.Parameters[readOnlyParameter] == "on",
+		Exists: true, Closed: v.closed(), Hosts: v.hosts(), Members: map[string]string{}, Installation: c.Image(),
+		ReadOnly: c.ReadOnly(),
 	}
 	primary, replicas := v.nodes(asked)
 	seen.Nodes = replicas
@@ -143,15 +134,15 @@ func (v view) judge(asked map[string]probe) platform.Observed {
 		return seen
 	}
 	seen.Serving = primary != nil && primary.Running && primary.Problem == "" && seen.Hosts.Primary != ""
-	seen.Degraded = seen.Serving && seen.Healthy < c.Spec.Instances
-	seen.Settled = seen.Serving && seen.Healthy == c.Spec.Instances && len(seen.Nodes) == c.Spec.Instances
+	seen.Degraded = seen.Serving && seen.Healthy < c.Members()
+	seen.Settled = seen.Serving && seen.Healthy == c.Members() && len(seen.Nodes) == c.Members()
 	if primary != nil {
 		seen.ServerVersion = primary.Version
 		if p := asked[v.podOf(primary.Ordinal)]; p.err == nil && p.used > 0 {
 			seen.UsedBytes = &p.used
 		}
 	}
-	v.addFailovers(&seen)
+	v.op.addFailovers(v, &seen)
 	if !seen.Settled {
 		seen.Problem = v.problem(seen)
 	}
@@ -205,7 +196,7 @@ func (v view) writer(asked map[string]probe) string {
 			return v.pods[i].Name
 		}
 	}
-	return v.object.Status.CurrentPrimary
+	return v.object.Leader()
 }
 
 // node is a Pod's server as a replica.
@@ -235,29 +226,6 @@ func (v view) node(ordinal int, said probe) platform.Node {
 
 func (v view) podOf(ordinal int) string { return v.pods[ordinal].Name }
 
-// addFailovers tells of changes of the primary: each begins a timeline.
-func (v view) addFailovers(seen *platform.Observed) {
-	s := v.object.Status
-	began := timelinesOf(v.object)
-	seen.Failovers = began.failovers + max(0, s.TimelineID-began.timeline)
-	if s.TimelineID <= began.timeline {
-		return
-	}
-	if at, err := time.Parse(time.RFC3339Nano, s.CurrentPrimaryTimestamp); err == nil {
-		seen.LastFailover = at
-	}
-	if h := handoverOf(v.object); h.timeline == s.TimelineID && h.pod == s.CurrentPrimary {
-		seen.LastChange = cluster.PrimaryChange{From: h.from, To: h.to, Planned: true}
-		seen.FailoverReason = fmt.Sprintf("Node %d handed over to node %d, as was asked for; no acknowledged write was lost.", h.from, h.to)
-		return
-	}
-	lost := "writes that were acknowledged in the last moments before may be lost"
-	if v.object.Spec.PostgreSQL.Synchronous != nil {
-		lost = "no acknowledged write was lost, since each waits for a replica"
-	}
-	seen.FailoverReason = fmt.Sprintf("%s took over as the primary; if the one before failed, %s.", s.CurrentPrimary, lost)
-}
-
 // problem is why a cluster isn't settled, for operators. What the operator says comes last: it says that all is well before it is.
 func (v view) problem(seen platform.Observed) string {
 	for _, n := range seen.Nodes {
@@ -268,24 +236,13 @@ func (v view) problem(seen platform.Observed) string {
 	if seen.Hosts.Primary == "" && len(v.pods) > 0 {
 		return "the load balancer hasn't given an address yet"
 	}
-	s := v.object.Status
-	said := s.Phase
-	if s.PhaseReason != "" {
-		said += ": " + s.PhaseReason
-	}
-	if said == "" {
-		said = "nothing; does it run?"
-	}
-	return fmt.Sprintf("%d of %d instances run; the operator says: %s", seen.Healthy, v.object.Spec.Instances, said)
+	return fmt.Sprintf("%d of %d instances run; the operator says: %s", seen.Healthy, v.object.Members(), cmp.Or(v.object.Says(), "nothing; does it run?"))
 }
 
-// seriesOf is the major version that an object's image is of.
-func seriesOf(c *cnpg.Cluster) string { return cluster.Major(versionOf(c.Spec.ImageName)) }
-
 // planOf is the plan that an object has the resources of.
-func planOf(c *cnpg.Cluster) catalog.Plan {
-	cpu, memory := c.Spec.Resources.Limits[corev1.ResourceCPU], c.Spec.Resources.Limits[corev1.ResourceMemory]
-	disk, err := resource.ParseQuantity(c.Spec.Storage.Size)
+func planOf(c object) catalog.Plan {
+	cpu, memory := c.Limits()[corev1.ResourceCPU], c.Limits()[corev1.ResourceMemory]
+	disk, err := resource.ParseQuantity(c.Disk())
 	if err != nil {
 		disk = resource.Quantity{}
 	}

@@ -3,14 +3,13 @@ package kubernetes
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"sync"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/catalog"
 	"steward/internal/cluster"
-	"steward/internal/platform/kubernetes/cnpg"
 )
 
 // offerFresh is for how long what was read of the image catalog counts for who only looks: each database is looked at
@@ -20,17 +19,20 @@ const offerFresh = 15 * time.Second
 // askTime bounds a single question to the API server.
 const askTime = 5 * time.Second
 
-// Check asks the API server for what is offered, and whether it has the operator's kind; the error says that it can't be reached, doesn't let us, or
-// knows nothing of the operator.
+// Check asks the API server for what is offered, and whether it has the operators' kinds; the error says that it can't be reached, doesn't let us, or
+// knows nothing of an operator.
 func (d *Driver) Check(ctx context.Context) error {
-	if _, err := d.images(ctx); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	// One that there is none of: to list them takes an API server long when there are many.
-	if err := unlessGone(d.live.Get(ctx, client.ObjectKey{Namespace: d.o.Namespace, Name: claimName}, &cnpg.Cluster{})); err != nil {
-		return fmt.Errorf("ask for a database's object: %w", explained(err))
+	for _, op := range d.operators {
+		if _, err := op.images(ctx, false); err != nil {
+			return err
+		}
+		// One that there is none of: to list them takes an API server long when there are many.
+		asking, cancel := context.WithTimeout(ctx, askTime)
+		err := unlessGone(d.live.Get(asking, client.ObjectKey{Namespace: d.o.Namespace, Name: claimName}, op.blank()))
+		cancel()
+		if err != nil {
+			return fmt.Errorf("ask for a database's object: %w", explained(err))
+		}
 	}
 	return nil
 }
@@ -41,52 +43,59 @@ func (d *Driver) Abilities() catalog.Abilities {
 	return catalog.Abilities{Engines: d.Engines(), Backups: keeps, KeepsBackups: keeps, Logs: true, Restarts: true, Switchovers: true}
 }
 
-// Engines implements platform.Driver: the major versions that there was an image for when that was asked last.
+// Engines implements platform.Driver: the series that there was an image for when that was asked last.
 func (d *Driver) Engines() []catalog.Engine {
 	missing := ""
 	if d.o.EncryptedStorageClass == "" {
 		missing = "This region has no encrypted storage."
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	var all []catalog.Engine
-	for _, i := range d.offer {
-		all = append(all, catalog.Engine{Engine: cluster.PostgreSQL, Series: strconv.Itoa(i.Major), EncryptionMissing: missing})
+	for _, op := range d.operators {
+		for _, i := range op.known() {
+			all = append(all, catalog.Engine{Engine: op.engine(), Series: i.series, EncryptionMissing: missing, Lacks: op.lacks()})
+		}
 	}
 	return all
 }
 
-// images are those of the catalog, as it is now.
-func (d *Driver) images(ctx context.Context) ([]cnpg.CatalogImage, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	found := &cnpg.ImageCatalog{}
-	if err := d.live.Get(ctx, client.ObjectKey{Namespace: d.o.Namespace, Name: d.o.ImageCatalog}, found); err != nil {
-		return nil, fmt.Errorf("read the image catalog %s: %w", d.o.ImageCatalog, explained(err))
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.offer, d.offered = found.Spec.Images, d.o.Now()
-	return d.offer, nil
-}
-
-// recentImages are those of the catalog, as it was a moment ago.
-func (d *Driver) recentImages(ctx context.Context) ([]cnpg.CatalogImage, error) {
-	d.mu.Lock()
-	offer, at := d.offer, d.offered
-	d.mu.Unlock()
-	if age := d.o.Now().Sub(at); age >= 0 && age < offerFresh {
-		return offer, nil
-	}
-	return d.images(ctx)
-}
-
-// newest is the image of a series among those of the catalog.
-func (d *Driver) newest(series string, images []cnpg.CatalogImage) (string, error) {
+// newest is the image of a series among those that there are.
+func (d *Driver) newest(e cluster.Engine, series string, images []offered) (string, error) {
 	for _, i := range images {
-		if strconv.Itoa(i.Major) == series {
-			return i.Image, nil
+		if i.series == series {
+			return i.image, nil
 		}
 	}
-	return "", &permanentError{fmt.Errorf("the image catalog %s has no image of PostgreSQL %s any more", d.o.ImageCatalog, series)}
+	return "", &permanentError{fmt.Errorf("there is no image of %s/%s in this region any more", e, series)}
+}
+
+// offer is what there was of images when somebody looked last.
+type offer struct {
+	mu     sync.Mutex
+	images []offered
+	at     time.Time
+}
+
+// read looks, unless recent will do and somebody has looked a moment ago.
+func (f *offer) read(now func() time.Time, recent bool, look func() ([]offered, error)) ([]offered, error) {
+	f.mu.Lock()
+	images, at := f.images, f.at
+	f.mu.Unlock()
+	if age := now().Sub(at); recent && age >= 0 && age < offerFresh {
+		return images, nil
+	}
+	images, err := look()
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.images, f.at = images, now()
+	return images, nil
+}
+
+// known are the images as somebody saw them last.
+func (f *offer) known() []offered {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.images
 }

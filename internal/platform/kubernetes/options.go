@@ -26,6 +26,8 @@ type Options struct {
 	StorageClass, EncryptedStorageClass string
 	// ImageCatalog names the object in the namespace with the image of each major version.
 	ImageCatalog string
+	// MariaDBImages names the ConfigMap in the namespace with the image of each series of MariaDB; "" where none runs.
+	MariaDBImages string
 	// ObjectStore names the object in the namespace that says where backups are kept; "" for none.
 	ObjectStore string
 	// ServiceType is how customers get in: LoadBalancer, or ClusterIP for those within the cluster.
@@ -33,8 +35,8 @@ type Options struct {
 	// Networks are where steward's own connections come from, as servers see it.
 	Networks []netip.Prefix
 	Secrets  platform.Secrets
-	// Engine is PostgreSQL's driver; it must be engine.Hosted.
-	Engine engine.Driver
+	// Engine is PostgreSQL's driver, which must be engine.Told, and MariaDB that of MariaDB, which must be engine.Placed.
+	Engine, MariaDB engine.Driver
 	// Now is the clock; time.Now when nil.
 	Now    func() time.Time
 	Logger *slog.Logger

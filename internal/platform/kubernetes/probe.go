@@ -4,20 +4,23 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/netip"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 )
 
 // probeTime bounds a look into one server, and probeFresh is how long what it said counts for who only looks; its size
 // counts for usedFresh. Each question is a connection, which costs the server a process.
 const (
 	probeTime  = 4 * time.Second
+	admitTime  = 20 * time.Second
 	probeFresh = 10 * time.Second
 	usedFresh  = time.Minute
 )
@@ -26,6 +29,8 @@ const (
 type memory struct {
 	mu   sync.Mutex
 	keys *keys
+	// admitted is of the operator's object whose servers have been seen to be ours.
+	admitted types.UID
 	// cert is the server's certificate as it was written or read last.
 	cert   []byte
 	probes map[string]probe
@@ -105,17 +110,17 @@ func (d *Driver) node(ctx context.Context, v view, p *corev1.Pod) (engine.Node, 
 	if err != nil {
 		return engine.Node{}, err
 	}
-	at, ok := reachable(p)
+	at, ok := v.reachable(p)
 	if !ok {
 		return engine.Node{}, errors.New("its Pod has no address")
 	}
-	return engine.Node{
-		Cluster: v.id, Installation: installation(seriesOf(v.object), v.object.Spec.ImageName),
+	n := engine.Node{
+		Cluster: v.id, Installation: v.op.installation(v.object.Image()),
 		Listen: at, Remote: &engine.Remote{Address: at, CA: k.ca, Name: v.certified()},
-		Role: role(p), ClusterSize: v.object.Spec.Instances, Plan: planOf(v.object), AdminPassword: string(k.admin),
-		// Replicas receive by the name of the operator's own Service.
-		Source: engine.Peer{Run: v.cluster() + "-rw", Listen: netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port())},
-	}, nil
+		Role: role(p), ClusterSize: v.object.Members(), Plan: planOf(v.object), AdminPassword: string(k.admin),
+	}
+	v.op.address(v, &n)
+	return n, nil
 }
 
 // certified is the name that servers' certificates must have: the address that customers know, as soon as there is one.
@@ -127,7 +132,7 @@ func (v view) certified() string {
 }
 
 func role(p *corev1.Pod) cluster.Role {
-	if p.Labels["cnpg.io/instanceRole"] == "primary" {
+	if p.Labels[cnpg.RoleLabel] == cnpg.PrimaryRole || p.Labels[mariadb.RoleLabel] == mariadb.PrimaryRole {
 		return cluster.Primary
 	}
 	return cluster.Replica
@@ -169,20 +174,20 @@ func (d *Driver) askOne(ctx context.Context, v view, p *corev1.Pod, last probe) 
 		out.err = err
 		return out
 	}
-	if node, out.err = d.hosted.Share(ctx, node); out.err != nil {
+	if node, out.err = v.op.hosted().Share(ctx, node); out.err != nil {
 		return out
 	}
 	defer node.Remote.Session.Close()
-	if out.status, out.err = d.o.Engine.ReplicationStatus(ctx, node); out.err != nil {
+	if out.status, out.err = v.op.driver().ReplicationStatus(ctx, node); out.err != nil {
 		return out
 	}
 	if last.life == out.life && last.err == nil {
 		out.version, out.used, out.usedAt = last.version, last.used, last.usedAt
-	} else if out.version, out.err = d.o.Engine.Version(ctx, node); out.err != nil {
+	} else if out.version, out.err = v.op.driver().Version(ctx, node); out.err != nil {
 		return out
 	}
 	if out.at.Sub(out.usedAt) >= usedFresh {
-		out.used, out.err = d.hosted.UsedBytes(ctx, node)
+		out.used, out.err = v.op.hosted().UsedBytes(ctx, node)
 		out.usedAt = out.at
 	}
 	return out

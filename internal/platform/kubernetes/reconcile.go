@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -12,15 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/cluster"
-	"steward/internal/platform/kubernetes/cnpg"
 )
 
 // kinds are all that a cluster has, what owns the rest first.
-func kinds() []client.ObjectList {
-	return []client.ObjectList{
-		&cnpg.ClusterList{}, &corev1.ServiceList{}, &corev1.SecretList{}, &networkingv1.NetworkPolicyList{},
-		&corev1.PersistentVolumeClaimList{}, &corev1.PodList{}, &cnpg.BackupList{},
+func (d *Driver) kinds() []client.ObjectList {
+	var all []client.ObjectList
+	for _, op := range d.operators {
+		all = append(all, op.kinds()...)
 	}
+	return append(all, &corev1.ServiceList{}, &corev1.SecretList{}, &networkingv1.NetworkPolicyList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PodList{})
 }
 
 // of chooses the objects of a cluster.
@@ -31,7 +32,7 @@ func of(id cluster.ID) client.ListOption {
 // leftovers are all objects that are chosen, of all clusters without options.
 func (d *Driver) leftovers(ctx context.Context, chosen ...client.ListOption) ([]client.Object, error) {
 	var all []client.Object
-	for _, list := range kinds() {
+	for _, list := range d.kinds() {
 		options := append([]client.ListOption{client.InNamespace(d.o.Namespace), client.HasLabels{clusterLabel}}, chosen...)
 		if err := d.live.List(ctx, list, options...); err != nil {
 			return nil, fmt.Errorf("list what there is: %w", err)
@@ -73,7 +74,7 @@ func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]c
 	for id, has := range data {
 		if has {
 			d.o.Logger.WarnContext(ctx, "the data of a cluster that nobody knows is left alone", "cluster_id", id, "namespace", d.o.Namespace,
-				"remove", fmt.Sprintf("kubectl delete clusters.%s,persistentvolumeclaims -n %s -l %s=%d", cnpg.GroupVersion.Group, d.o.Namespace, clusterLabel, id))
+				"remove", fmt.Sprintf("kubectl delete %s,persistentvolumeclaims -n %s -l %s=%d", d.resources(), d.o.Namespace, clusterLabel, id))
 			continue
 		}
 		d.o.Logger.WarnContext(ctx, "what a cluster that nobody knows has left is removed", "cluster_id", id, "namespace", d.o.Namespace)
@@ -82,9 +83,18 @@ func (d *Driver) Reconcile(ctx context.Context, known func(context.Context) ([]c
 	return errors.Join(errs...)
 }
 
+// resources are how kubectl calls the operators' objects.
+func (d *Driver) resources() string {
+	var all []string
+	for _, op := range d.operators {
+		all = append(all, op.resource())
+	}
+	return strings.Join(all, ",")
+}
+
 func holdsData(o client.Object) bool {
 	switch o.(type) {
-	case *cnpg.Cluster, *corev1.PersistentVolumeClaim:
+	case object, *corev1.PersistentVolumeClaim:
 		return true
 	}
 	return false

@@ -40,6 +40,9 @@ func (d *Driver) RestoreKept(ctx context.Context, want platform.Wanted, from pla
 }
 
 func (d *Driver) restoreKept(ctx context.Context, want platform.Wanted, from platform.KeptSource, placing func() error) (time.Time, error) {
+	if !d.o.keepsBackups(want.Engine) {
+		return time.Time{}, errNoStore
+	}
 	is, err := d.look(ctx, d.live, want.ID)
 	if err != nil {
 		return time.Time{}, err
@@ -47,7 +50,7 @@ func (d *Driver) restoreKept(ctx context.Context, want platform.Wanted, from pla
 	if is.object != nil && foreign(is.object, want.Cluster) {
 		return time.Time{}, errForeign(is.object)
 	}
-	if is.object != nil && is.object.Annotations[originAnnotation] == from.Token {
+	if is.object != nil && is.object.GetAnnotations()[originAnnotation] == from.Token {
 		return d.finishRestore(ctx, is.names)
 	}
 	next, err := d.begun(ctx, want, is, from)
@@ -96,12 +99,12 @@ func (d *Driver) begun(ctx context.Context, want platform.Wanted, is view, from 
 	if made, err = d.desire(ctx, want, view{names: is.names.of(generation)}); err != nil {
 		return made, err
 	}
-	if image := is.object.Spec.ImageName; image != "" {
+	if image := is.object.Image(); image != "" {
 		made.image = image
 	}
 	began := timelines{timeline: 1}
 	var before platform.Observed
-	is.addFailovers(&before)
+	d.postgres.addFailovers(is, &before)
 	began.failovers = before.Failovers
 	return made, d.makeOf(ctx, &made, is, from, began)
 }
@@ -124,15 +127,15 @@ func (d *Driver) makeOf(ctx context.Context, made *desired, is view, from platfo
 	if !reached.IsZero() {
 		made.notes[reachedAnnotation] = reached.UTC().Format(time.RFC3339Nano)
 	}
-	object, _, err := made.object()
-	if err != nil {
-		return err
-	}
 	kept, err := d.tlsSecret(ctx, made.names)
 	if err != nil {
 		return err
 	}
-	secrets, err := d.secrets(ctx, *made, is, kept, true)
+	secrets, err := d.secrets(ctx, made, is, kept, true)
+	if err != nil {
+		return err
+	}
+	object, err := made.op.object(*made)
 	if err != nil {
 		return err
 	}
@@ -155,7 +158,7 @@ func (d *Driver) until(ctx context.Context) string {
 
 // recover has the first instance begin with a backup.
 func (d *desired) recover(store string, ref reference, target *cnpg.RecoveryTarget) {
-	database, owner := d.hosted.FirstDatabase()
+	database, owner := d.op.(cloudNativePG).told.FirstDatabase()
 	d.begin = &cnpg.Bootstrap{Recovery: &cnpg.Recovery{
 		Source: originName, Database: database, Owner: owner, Secret: &cnpg.Reference{Name: d.root()}, RecoveryTarget: target,
 	}}
@@ -234,7 +237,7 @@ func (d *Driver) target(ctx context.Context, from platform.KeptSource, ref refer
 // sealArchive seals what servers write under a name now; "" when none does.
 func (d *Driver) sealArchive(ctx context.Context, id cluster.ID, archive string) (segment string, err error) {
 	v, err := d.look(ctx, d.live, id)
-	if err != nil || v.object == nil || v.object.Annotations[archiveAnnotation] != archive || v.hibernates() {
+	if err != nil || v.object == nil || v.object.GetAnnotations()[archiveAnnotation] != archive || v.hibernates() {
 		return "", err
 	}
 	return d.sealNow(ctx, v)
@@ -242,7 +245,7 @@ func (d *Driver) sealArchive(ctx context.Context, id cluster.ID, archive string)
 
 // seal has what was written be archived up to its last change, with one after it. It is tried, and no more: servers that don't answer have nothing to add.
 func (d *Driver) seal(ctx context.Context, v view) {
-	if v.object == nil || v.object.Annotations[archiveAnnotation] == "" {
+	if v.object == nil || v.object.GetAnnotations()[archiveAnnotation] == "" {
 		return
 	}
 	if _, err := d.sealNow(ctx, v); err != nil {
@@ -262,7 +265,7 @@ func (d *Driver) sealNow(ctx context.Context, v view) (segment string, err error
 		if err != nil {
 			return "", err
 		}
-		return d.hosted.Seal(ctx, node)
+		return d.postgres.told.Seal(ctx, node)
 	}
 	return "", nil
 }
@@ -281,7 +284,7 @@ func (d *Driver) awaitWriter(ctx context.Context, n names, admins []string) (eng
 				return node, nil
 			}
 			if failed, listed := d.failedRecoveries(ctx, n); listed == nil && failed >= recoveryTries {
-				return node, fmt.Errorf("%w: %d Pods failed; the operator says %s %s", platform.ErrRestoreFails, failed, v.object.Status.Phase, v.object.Status.PhaseReason)
+				return node, fmt.Errorf("%w: %d Pods failed; the operator says %s", platform.ErrRestoreFails, failed, v.object.Says())
 			}
 		}
 		if wait.Sleep(ctx, pause) != nil {
@@ -315,7 +318,7 @@ func (d *Driver) writerOf(ctx context.Context, v view, admins []string) (node en
 func (d *Driver) writes(ctx context.Context, node engine.Node) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	status, err := d.o.Engine.ReplicationStatus(ctx, node)
+	status, err := d.postgres.driver().ReplicationStatus(ctx, node)
 	if err == nil && !status.Writable {
 		err = errors.New("its primary takes no writes yet")
 	}
@@ -345,11 +348,14 @@ func (d *Driver) ForkKept(ctx context.Context, want platform.Wanted, from platfo
 }
 
 func (d *Driver) forkKept(ctx context.Context, want platform.Wanted, from platform.KeptSource) (time.Time, error) {
+	if !d.o.keepsBackups(want.Engine) {
+		return time.Time{}, errNoStore
+	}
 	is, err := d.look(ctx, d.live, want.ID)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if is.object != nil && (is.object.Annotations[originAnnotation] != from.Token || foreign(is.object, want.Cluster)) {
+	if is.object != nil && (is.object.GetAnnotations()[originAnnotation] != from.Token || foreign(is.object, want.Cluster)) {
 		if err := d.remove(ctx, want.Cluster); err != nil {
 			return time.Time{}, err
 		}
@@ -389,7 +395,7 @@ func (d *Driver) takeOver(ctx context.Context, id cluster.ID, node engine.Node, 
 		return fmt.Errorf("secret %s: %w", platform.RootPassword, err)
 	}
 	node.AdminPassword, node.TemplatePassword, node.RootPassword = string(k.admin), source, string(root)
-	return d.o.Engine.Bootstrap(ctx, node)
+	return d.postgres.driver().Bootstrap(ctx, node)
 }
 
 // VerifyKept implements platform.BackupKeeper.
@@ -440,7 +446,7 @@ func (d *Driver) verifyKept(ctx context.Context, want platform.Wanted, n names, 
 		return unverified(err)
 	}
 	if is.object != nil {
-		made.image = is.object.Spec.ImageName
+		made.image = is.object.Image()
 	}
 	made.archive, made.plugins = "", nil // it writes nothing that anybody needs
 	if err := d.makeOf(ctx, &made, is, from, timelines{timeline: 1}); err != nil {
@@ -452,7 +458,7 @@ func (d *Driver) verifyKept(ctx context.Context, want platform.Wanted, n names, 
 		return unverified(err)
 	}
 	within := func(bytes int64) time.Duration { return checkBase + time.Duration(bytes/slowestRate)*time.Second }
-	if err = d.o.Engine.Check(ctx, node, within); err == nil {
+	if err = d.postgres.driver().Check(ctx, node, within); err == nil {
 		return nil
 	}
 	// What ends a look isn't damage: the Pod may have gone, or the way to it.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 )
 
 // Rights are what steward has to be allowed to do in its namespace, and all that it should be. Lists of Pods and of volumes are
@@ -22,6 +23,8 @@ func Rights() []rbacv1.PolicyRule {
 		{APIGroups: []string{cnpg.GroupVersion.Group}, Resources: []string{"imagecatalogs"}, Verbs: []string{"get"}},
 		{APIGroups: []string{cnpg.GroupVersion.Group}, Resources: []string{"backups"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
 		{APIGroups: []string{cnpg.BarmanGroupVersion.Group}, Resources: []string{"objectstores"}, Verbs: []string{"get"}},
+		{APIGroups: []string{mariadb.GroupVersion.Group}, Resources: []string{"mariadbs"}, Verbs: change},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}},
 		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: change},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
 		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
@@ -32,9 +35,17 @@ func Rights() []rbacv1.PolicyRule {
 	}
 }
 
+// ofMariaDB reports whether a right is needed where MariaDB runs, and not else.
+func ofMariaDB(rule rbacv1.PolicyRule) bool {
+	return rule.APIGroups[0] == mariadb.GroupVersion.Group || rule.Resources[0] == "configmaps"
+}
+
 // missingRights asks about each by itself.
-func missingRights(ctx context.Context, c client.Client, namespace string) (missing []Finding, err error) {
+func missingRights(ctx context.Context, c client.Client, namespace string, mariaDB bool) (missing []Finding, err error) {
 	for _, rule := range Rights() {
+		if ofMariaDB(rule) && !mariaDB {
+			continue
+		}
 		for _, verb := range rule.Verbs {
 			resource, part, _ := strings.Cut(rule.Resources[0], "/")
 			ask := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{

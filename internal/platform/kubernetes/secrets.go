@@ -27,7 +27,7 @@ func (d *Driver) tlsSecret(ctx context.Context, n names) (*corev1.Secret, error)
 }
 
 // secrets are the objects with a cluster's: what its server is told at its birth only as long as it isn't born. kept has the certificate that there is.
-func (d *Driver) secrets(ctx context.Context, made desired, is view, kept *corev1.Secret, born bool) ([]client.Object, error) {
+func (d *Driver) secrets(ctx context.Context, made *desired, is view, kept *corev1.Secret, born bool) ([]client.Object, error) {
 	k, err := d.keys(ctx, made.id)
 	if err != nil {
 		return nil, err
@@ -36,28 +36,12 @@ func (d *Driver) secrets(ctx context.Context, made desired, is view, kept *corev
 	if err != nil {
 		return nil, fmt.Errorf("secret %s: %w", platform.RootPassword, err)
 	}
-	cert, key, err := d.certificate(made, is, k, kept)
+	cert, key, err := d.certificate(*made, is, k, kept)
 	if err != nil {
 		return nil, err
 	}
-	_, owner := d.hosted.FirstDatabase()
-	all := []client.Object{
-		made.secret(made.ca(), corev1.SecretTypeOpaque, true, map[string][]byte{"ca.crt": k.ca}),
-		made.secret(made.tls(), corev1.SecretTypeTLS, true, map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}),
-		made.secret(made.root(), corev1.SecretTypeBasicAuth, true, map[string][]byte{corev1.BasicAuthUsernameKey: []byte(owner), corev1.BasicAuthPasswordKey: password}),
-	}
-	if born {
-		return all, nil
-	}
-	node := made.node()
-	node.AdminPassword, node.RootPassword = string(k.admin), string(password)
-	birth, err := d.hosted.Birth(node)
-	if err != nil {
-		return nil, err
-	}
-	return append(all, made.secret(made.birth(), corev1.SecretTypeOpaque, false, map[string][]byte{
-		birthAdministration: []byte(birth.Administration), birthTemplate: []byte(birth.Template), birthFirst: []byte(birth.First),
-	})), nil
+	made.cert = cert
+	return made.op.secrets(*made, secretValues{keys: k, root: password, cert: cert, key: key}, born)
 }
 
 // certificate is the one that there is, unless it doesn't have the names or has to be renewed.
@@ -70,6 +54,7 @@ func (d *Driver) certificate(made desired, is view, k keys, kept *corev1.Secret)
 			names = append(names, host)
 		}
 	}
+	names = append(names, made.op.names(made.names)...)
 	now := d.o.Now()
 	if kept != nil {
 		cert, key = kept.Data[corev1.TLSCertKey], kept.Data[corev1.TLSPrivateKeyKey]

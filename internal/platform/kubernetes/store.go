@@ -15,8 +15,8 @@ import (
 	"steward/internal/platform/kubernetes/cnpg"
 )
 
-// errNoStore is returned of a region that has no place for backups. Who asks is told before by what the region can.
-var errNoStore = errors.New("the region has no object store")
+// errNoStore is returned of a region that has no place for backups, or none for those of an engine. Who asks is told before by what the region can.
+var errNoStore = errors.New("the region has no place for the database's backups")
 
 // reference is how a backup is found again: Kept.Ref as JSON. It outlives the operator's object, which goes with the namespace.
 type reference struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"steward/internal/measure"
-	"steward/internal/platform/kubernetes/cnpg"
 )
 
 // metricsGroup is the API in which a metrics server, where there is one, tells what Pods use.
@@ -89,7 +89,7 @@ func readUsage(ctx context.Context, core rest.Interface, namespace string) (map[
 	all := make(map[string]usage, len(list.Items))
 	for _, pod := range list.Items {
 		for _, c := range pod.Containers {
-			if c.Name == cnpg.Container {
+			if slices.Contains(serverContainers, c.Name) {
 				all[pod.Metadata.Name] = usage{c.Usage.Cpu().AsApproximateFloat64(), c.Usage.Memory().AsApproximateFloat64()}
 			}
 		}

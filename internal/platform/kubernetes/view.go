@@ -15,14 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/cluster"
-	"steward/internal/engine"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 )
 
 // view is what there is of a cluster in Kubernetes. Objects that aren't there are nil; none is changed.
 type view struct {
 	names
-	object       *cnpg.Cluster
+	op           operator
+	object       object
 	pods         []corev1.Pod
 	write, reads *corev1.Service
 }
@@ -61,8 +62,11 @@ func (d *Driver) lookBehind(ctx context.Context, from client.Reader, n names, wa
 		}
 		return failed == nil
 	}
-	if object := (&cnpg.Cluster{}); get(v.cluster(), object) {
-		v.object = object
+	for _, op := range d.operators {
+		if o := op.blank(); get(v.cluster(), o) {
+			v.op, v.object = op, o
+			break
+		}
 	}
 	if reads := (&corev1.Service{}); get(v.names.reads(), reads) {
 		v.reads = reads
@@ -73,7 +77,7 @@ func (d *Driver) lookBehind(ctx context.Context, from client.Reader, n names, wa
 		err = errors.Join(err, fmt.Errorf("list Pods: %w", failed))
 	}
 	for _, p := range inOrder(pods.Items) {
-		if p.Labels[cnpg.ClusterLabel] == v.cluster() && p.Labels[cnpg.PodRoleLabel] == cnpg.InstanceRole {
+		if v.op != nil && v.op.owns(&p, v.cluster()) {
 			v.pods = append(v.pods, p)
 		}
 	}
@@ -87,7 +91,7 @@ var fromMemory = &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "
 func (v view) hosts() cluster.Hosts {
 	h := cluster.Hosts{Primary: address(v.write)}
 	h.Secondary = h.Primary
-	if v.object != nil && v.object.Spec.Instances > 1 {
+	if v.object != nil && v.object.Members() > 1 {
 		h.Secondary = address(v.reads)
 	}
 	if h.Primary == "" || h.Secondary == "" {
@@ -114,7 +118,7 @@ func (v view) closed() bool { return v.write == nil || v.write.Spec.Selector[clo
 
 // hibernates reports whether no instance is to run.
 func (v view) hibernates() bool {
-	return v.object != nil && v.object.Annotations[cnpg.HibernationAnnotation] == cnpg.Hibernated
+	return v.object != nil && v.object.Rests()
 }
 
 // outdated says how a Pod differs from what is asked for of all, "" when it doesn't.
@@ -123,11 +127,11 @@ func (v view) outdated(p *corev1.Pod) string {
 	switch {
 	case p.DeletionTimestamp != nil:
 		return "its Pod is being stopped"
-	case c == nil || c.Image != v.object.Spec.ImageName:
-		return "its Pod runs another image than " + v.object.Spec.ImageName
-	case !same(c.Resources.Limits, v.object.Spec.Resources.Limits):
+	case c == nil || c.Image != v.object.Image():
+		return "its Pod runs another image than " + v.object.Image()
+	case !same(c.Resources.Limits, v.object.Limits()):
 		return "its Pod has other resources"
-	case !v.restarted(p):
+	case !v.restarted(p), p.Annotations[startedAnnotation] != v.object.GetAnnotations()[startedAnnotation]:
 		return "its server is to be restarted"
 	case !ready(p):
 		return cmp.Or(waiting(p), "its Pod isn't ready")
@@ -143,9 +147,12 @@ func same(a, b corev1.ResourceList) bool {
 	return equal(corev1.ResourceCPU) && equal(corev1.ResourceMemory)
 }
 
+// serverContainers are what operators call those of servers. No Pod has two of them.
+var serverContainers = []string{cnpg.Container, mariadb.Container}
+
 func container(p *corev1.Pod) *corev1.Container {
 	for i := range p.Spec.Containers {
-		if p.Spec.Containers[i].Name == cnpg.Container {
+		if slices.Contains(serverContainers, p.Spec.Containers[i].Name) {
 			return &p.Spec.Containers[i]
 		}
 	}
@@ -154,7 +161,7 @@ func container(p *corev1.Pod) *corev1.Container {
 
 // state is that of the server's container; nil before it is started for the first time.
 func state(p *corev1.Pod) *corev1.ContainerStatus {
-	i := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == cnpg.Container })
+	i := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return slices.Contains(serverContainers, s.Name) })
 	if i < 0 {
 		return nil
 	}
@@ -204,12 +211,7 @@ func crashes(p *corev1.Pod) int {
 }
 
 // reachable is where a Pod's server listens.
-func reachable(p *corev1.Pod) (netip.AddrPort, bool) {
+func (v view) reachable(p *corev1.Pod) (netip.AddrPort, bool) {
 	ip, err := netip.ParseAddr(p.Status.PodIP)
-	return netip.AddrPortFrom(ip, cnpg.ServerPort), err == nil
-}
-
-// installation is an image as a build: a cluster is with the one that its object names.
-func installation(series, image string) engine.Installation {
-	return engine.Installation{Flavour: engine.FlavourPostgreSQL, Series: series, Version: versionOf(image), Builder: "image"}
+	return netip.AddrPortFrom(ip, v.op.port()), err == nil
 }

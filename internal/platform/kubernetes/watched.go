@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 )
 
 // stripped is of a watched object what is read of those that are only looked at: all of them are in memory, for each database. What is to be written is read
@@ -18,6 +19,8 @@ func stripped(o any) (any, error) {
 	switch o := o.(type) {
 	case *cnpg.Cluster:
 		return strippedCluster(o), nil
+	case *mariadb.MariaDB:
+		return strippedMariaDB(o), nil
 	case *corev1.Pod:
 		return strippedPod(o), nil
 	case *corev1.Service:
@@ -63,13 +66,34 @@ func strippedCluster(c *cnpg.Cluster) *cnpg.Cluster {
 			CurrentPrimaryTimestamp: c.Status.CurrentPrimaryTimestamp, TimelineID: c.Status.TimelineID,
 		},
 	}
-	if value, set := c.Spec.PostgreSQL.Parameters[readOnlyParameter]; set {
-		kept.Spec.PostgreSQL.Parameters = map[string]string{readOnlyParameter: shared(value)}
+	if value, set := c.Spec.PostgreSQL.Parameters[cnpg.ReadOnlyParameter]; set {
+		kept.Spec.PostgreSQL.Parameters = map[string]string{cnpg.ReadOnlyParameter: shared(value)}
 	}
 	if c.Status.TargetPrimary != c.Status.CurrentPrimary {
 		kept.Status.TargetPrimary = c.Status.TargetPrimary
 	} else {
 		kept.Status.TargetPrimary = kept.Status.CurrentPrimary
+	}
+	return kept
+}
+
+// strippedMariaDB is without what servers are told, but for what is looked at.
+func strippedMariaDB(m *mariadb.MariaDB) *mariadb.MariaDB {
+	kept := &mariadb.MariaDB{
+		TypeMeta: m.TypeMeta, ObjectMeta: strippedMeta(m.ObjectMeta, restartAnnotation),
+		Spec: mariadb.Spec{
+			Image: shared(m.Spec.Image), Replicas: m.Spec.Replicas, Maintenance: m.Spec.Maintenance,
+			Resources: corev1.ResourceRequirements{Limits: m.Spec.Resources.Limits},
+		},
+		Status: mariadb.Status{CurrentPrimary: m.Status.CurrentPrimary},
+	}
+	if claim := m.Spec.Storage.VolumeClaimTemplate; claim != nil {
+		kept.Spec.Storage.VolumeClaimTemplate = &mariadb.VolumeClaimTemplate{Resources: claim.Resources}
+	}
+	for _, c := range m.Status.Conditions {
+		if c.Type == "Ready" {
+			kept.Status.Conditions = append(kept.Status.Conditions, metav1.Condition{Type: c.Type, Reason: shared(c.Reason), Message: shared(c.Message)})
+		}
 	}
 	return kept
 }

@@ -31,6 +31,7 @@ func whole() view {
 	}
 	v := view{
 		names: names{id: 7, namespace: "databases", generation: 1},
+		op:    cloudNativePG{},
 		object: &cnpg.Cluster{
 			ObjectMeta: meta("db-7-g1", map[string]string{}, map[string]string{
 				cnpg.HibernationAnnotation: cnpg.Awake, cnpg.RestartAnnotation: "steward-3", handoverAnnotation: "2/0/1/db-7-g1-2", archiveAnnotation: "db-7-x", markAnnotation: "m",
@@ -81,7 +82,7 @@ func TestWatched(t *testing.T) {
 	}
 	for name, change := range map[string]func(v *view){
 		"all is well":              func(*view) {},
-		"suspended":                func(v *view) { v.object.Annotations[cnpg.HibernationAnnotation], v.pods = cnpg.Hibernated, nil },
+		"suspended":                func(v *view) { v.postgres().Annotations[cnpg.HibernationAnnotation], v.pods = cnpg.Hibernated, nil },
 		"closed":                   func(v *view) { v.write.Spec.Selector[closedLabel] = "yes" },
 		"no address":               func(v *view) { v.write.Status.LoadBalancer.Ingress = nil },
 		"a Pod goes":               func(v *view) { v.pods[0].DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
@@ -93,13 +94,13 @@ func TestWatched(t *testing.T) {
 		"a Pod isn't scheduled":    func(v *view) { unscheduled(&v.pods[0]) },
 		"the operator is on it":    func(v *view) { v.pods = v.pods[:1] },
 		"a server doesn't answer":  func(v *view) { v.pods[0].Name = "db-7-g1-3" },
-		"the primary was promoted": func(v *view) { v.object.Status.TimelineID, v.object.Spec.PostgreSQL.Synchronous = 4, nil },
+		"the primary was promoted": func(v *view) { v.postgres().Status.TimelineID, v.postgres().Spec.PostgreSQL.Synchronous = 4, nil },
 		"a primary handed over":    func(v *view) { handedOver(&v.pods[0]) },
-		"restored":                 func(v *view) { v.object.Annotations[timelinesAnnotation] = "2/5" },
+		"restored":                 func(v *view) { v.postgres().Annotations[timelinesAnnotation] = "2/5" },
 	} {
 		v := whole()
 		change(&v)
-		seen := view{names: v.names, object: strippedCluster(v.object), write: strippedService(v.write), reads: strippedService(v.reads)}
+		seen := view{names: v.names, op: v.op, object: strippedCluster(v.postgres()), write: strippedService(v.write), reads: strippedService(v.reads)}
 		for i := range v.pods {
 			seen.pods = append(seen.pods, *strippedPod(&v.pods[i]))
 		}
@@ -110,8 +111,8 @@ func TestWatched(t *testing.T) {
 		if want, got := v.judge(answers), seen.judge(answers); !reflect.DeepEqual(want, got) {
 			t.Errorf("%s: the whole says %+v, what is kept of it %+v", name, want, got)
 		}
-		if planOf(v.object) != planOf(seen.object) || seriesOf(v.object) != seriesOf(seen.object) || switching(v.object) != switching(seen.object) || generationOf(v.write) != generationOf(seen.write) {
-			t.Errorf("%s: what is kept is of another plan, series or generation", name)
+		if planOf(v.object) != planOf(seen.object) || v.object.Image() != seen.object.Image() || switching(v.postgres()) != switching(seen.postgres()) || generationOf(v.write) != generationOf(seen.write) {
+			t.Errorf("%s: what is kept is of another plan, image or generation", name)
 		}
 		for i := range v.pods {
 			if life(&v.pods[i]) != life(&seen.pods[i]) || role(&v.pods[i]) != role(&seen.pods[i]) {

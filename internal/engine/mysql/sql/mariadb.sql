@@ -7,14 +7,12 @@ SET NAMES utf8mb4;
 
 CREATE USER 'steward'@'localhost' IDENTIFIED {{verifier}};
 GRANT ALL PRIVILEGES ON *.* TO 'steward'@'localhost' WITH GRANT OPTION;
-DROP USER IF EXISTS 'root'@'localhost', 'root'@'127.0.0.1', 'root'@'::1';
-DELETE FROM mysql.proxies_priv;
-DELETE FROM mysql.global_priv WHERE User IN ('root', '');
+DELETE FROM mysql.global_priv WHERE User = '';
 DROP DATABASE IF EXISTS test;
 DELETE FROM mysql.db WHERE Db LIKE 'test%';
 FLUSH PRIVILEGES;
 
-CREATE DATABASE defaultdb CHARACTER SET utf8mb4;
+CREATE DATABASE IF NOT EXISTS defaultdb CHARACTER SET utf8mb4;
 CREATE USER 'dbadmin'@'%' IDENTIFIED VIA mysql_native_password USING '*0000000000000000000000000000000000000000' ACCOUNT LOCK;
 
 CREATE DATABASE steward CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
@@ -32,7 +30,7 @@ BEGIN
   IF name IS NULL OR name NOT REGEXP '\\A[A-Za-z0-9][A-Za-z0-9_-]{0,31}\\z' THEN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'A user name has 1-32 letters, digits, - and _, and starts with a letter or digit';
   END IF;
-  IF LOWER(name) IN ('dbadmin', 'root', 'mysql', 'public', 'current_user', 'current_role', 'session_user', 'system_user', 'none')
+  IF LOWER(name) IN ('dbadmin', 'root', {{reserved}}'mysql', 'public', 'current_user', 'current_role', 'session_user', 'system_user', 'none')
       OR LOWER(name) LIKE 'steward%' OR LOWER(name) LIKE 'mariadb%' THEN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'This user name is reserved';
   END IF;

@@ -164,6 +164,9 @@ const (
 	HibernationCondition  = "cnpg.io/hibernation"
 )
 
+// ReadOnlyParameter is the setting by which a server takes no writes.
+const ReadOnlyParameter = "default_transaction_read_only"
+
 // RestartAnnotation has the operator make each Pod anew that has another value of it, and give the Pod this one.
 const RestartAnnotation = "kubectl.kubernetes.io/restartedAt"
 
@@ -184,3 +187,32 @@ const (
 	StatusPort = 8000
 	Container  = "postgres"
 )
+
+// Image is what servers run.
+func (c *Cluster) Image() string { return c.Spec.ImageName }
+
+// Members is how many servers there are to be.
+func (c *Cluster) Members() int { return c.Spec.Instances }
+
+// Disk is the size of each one's volume.
+func (c *Cluster) Disk() string { return c.Spec.Storage.Size }
+
+// Limits is what a server's container gets.
+func (c *Cluster) Limits() corev1.ResourceList { return c.Spec.Resources.Limits }
+
+// Rests reports whether no server is to run.
+func (c *Cluster) Rests() bool { return c.Annotations[HibernationAnnotation] == Hibernated }
+
+// ReadOnly reports whether servers are to take no writes.
+func (c *Cluster) ReadOnly() bool { return c.Spec.PostgreSQL.Parameters[ReadOnlyParameter] == "on" }
+
+// Leader is the Pod that the operator takes for the primary's; "" for none.
+func (c *Cluster) Leader() string { return c.Status.CurrentPrimary }
+
+// Says is what the operator says of the cluster, for people.
+func (c *Cluster) Says() string {
+	if c.Status.PhaseReason == "" {
+		return c.Status.Phase
+	}
+	return c.Status.Phase + ": " + c.Status.PhaseReason
+}

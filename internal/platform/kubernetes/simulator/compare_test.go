@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 )
 
 // TestDefinitionsHaveWhatTypesHave: what steward can write, the API server of tests takes, and nothing else.
@@ -22,6 +23,7 @@ func TestDefinitionsHaveWhatTypesHave(t *testing.T) {
 		"imagecatalogs.postgresql.cnpg.io": reflect.TypeFor[cnpg.ImageCatalog](),
 		"backups.postgresql.cnpg.io":       reflect.TypeFor[cnpg.Backup](),
 		"objectstores.barmancloud.cnpg.io": reflect.TypeFor[cnpg.ObjectStore](),
+		"mariadbs.k8s.mariadb.com":         reflect.TypeFor[mariadb.MariaDB](),
 	}
 	if len(all) != len(kinds) {
 		t.Errorf("%d definitions of %d kinds", len(all), len(kinds))

@@ -16,6 +16,7 @@ import (
 
 	"steward/internal/await"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 )
 
 //go:embed crds.yaml
@@ -51,7 +52,7 @@ func Define(t testing.TB, c client.Client) {
 		if err == nil {
 			err = c.List(t.Context(), &cnpg.ImageCatalogList{})
 		}
-		for _, more := range []client.ObjectList{&cnpg.BackupList{}, &cnpg.ObjectStoreList{}} {
+		for _, more := range []client.ObjectList{&cnpg.BackupList{}, &cnpg.ObjectStoreList{}, &mariadb.List{}} {
 			if err == nil {
 				err = c.List(t.Context(), more)
 			}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,9 +29,7 @@ func user() int {
 type server struct {
 	dir, ip string
 	build   engine.Installation
-	// exited is closed when the process has ended; nil before the first start.
-	exited chan struct{}
-	pid    int
+	process
 	// config is what the server has read last.
 	config string
 }
@@ -109,49 +106,7 @@ func (s *server) write(settings map[string]string, access []string, tls map[stri
 
 // start starts the server; it ends with the test's process, however that ends.
 func (s *server) start() error {
-	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd := command(context.Background(), s.build.Program("postgres", "-D", s.data(), "-c", "config_file="+filepath.Join(s.dir, "postgresql.conf"))...)
-	cmd.Stdout, cmd.Stderr = log, log
-	started, exited := make(chan error), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // the process ends with the thread that started it
-		defer runtime.UnlockOSThread()
-		defer close(exited)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // how it ended is in its log
-		}
-	}()
-	if err := <-started; err != nil {
-		return fmt.Errorf("start a server: %w", err)
-	}
-	s.pid, s.exited = cmd.Process.Pid, exited
-	return nil
-}
-
-func (s *server) running() bool {
-	if s.exited == nil {
-		return false
-	}
-	select {
-	case <-s.exited:
-		return false
-	default:
-		return true
-	}
-}
-
-// stop ends the server: in an orderly way, or as a machine that is lost does.
-func (s *server) stop(how syscall.Signal) {
-	if s.running() {
-		_ = syscall.Kill(s.pid, how) // it may have ended
-		<-s.exited
-	}
+	return s.launch(filepath.Join(s.dir, "log"), s.build.Program("postgres", "-D", s.data(), "-c", "config_file="+filepath.Join(s.dir, "postgresql.conf"))...)
 }
 
 func (s *server) reload() { _ = syscall.Kill(s.pid, syscall.SIGHUP) } // one that has ended reads all when it starts

@@ -1,0 +1,63 @@
+package simulator
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// process is a server's, in a container.
+type process struct {
+	// exited is closed when the process has ended; nil before the first start.
+	exited chan struct{}
+	pid    int
+}
+
+// launch starts it; it ends with the test's process, however that ends.
+func (p *process) launch(logFile string, argv ...string) error {
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := command(context.Background(), argv...)
+	cmd.Stdout, cmd.Stderr = log, log
+	started, exited := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // the process ends with the thread that started it
+		defer runtime.UnlockOSThread()
+		defer close(exited)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is in its log
+		}
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("start a server: %w", err)
+	}
+	p.pid, p.exited = cmd.Process.Pid, exited
+	return nil
+}
+
+func (p *process) running() bool {
+	if p.exited == nil {
+		return false
+	}
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// stop ends the server: in an orderly way, or as a machine that is lost does.
+func (p *process) stop(how syscall.Signal) {
+	if p.running() {
+		_ = syscall.Kill(p.pid, how) // it may have ended
+		<-p.exited
+	}
+}
