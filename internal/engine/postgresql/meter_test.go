@@ -40,6 +40,7 @@ var plantedNames = []string{
 // measuresAmongEnemies is on one server, resets first: after the traps nothing works there.
 func measuresAmongEnemies(t *testing.T, b *enginetest.Bench) {
 	s := b.Started(t)
+	t.Run("sizes aren't told", func(t *testing.T) { measuresWithoutSizes(t, s, b) })
 	t.Run("statistics are reset", func(t *testing.T) { measuresThroughResets(t, s, b) })
 	t.Run("traps are planted", func(t *testing.T) { measuresDespiteTraps(t, s, b) })
 }
@@ -92,6 +93,41 @@ func askIn(ctx context.Context, s *enginetest.Server, sql string) ([][]string, e
 	}
 	defer conn.Close(ctx)
 	return query(ctx, conn, sql)
+}
+
+// measuresWithoutSizes has the server fail to say how large its databases are, and take its time for it: all else is measured.
+func measuresWithoutSizes(t *testing.T, s *enginetest.Server, b *enginetest.Bench) {
+	change := func(statements string) {
+		t.Helper()
+		conn, err := asOurs(t.Context(), s.Node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.WithoutCancel(t.Context()))
+		if _, err := query(t.Context(), conn, statements); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("ALTER FUNCTION pg_catalog.pg_database_size(oid) RENAME TO own_database_size")
+	for name, body := range map[string]string{"broken": "RAISE 'broken'", "slow": "PERFORM pg_sleep(600)"} {
+		change("CREATE OR REPLACE FUNCTION pg_catalog.pg_database_size(oid) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN " + body + "; RETURN 1; END$$")
+		m, err := b.Driver.OpenMeter(t.Context(), s.Node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		for n := range 3 {
+			r := measure.NewReading(time.Now().Add(time.Duration(n) * slowEvery / 2))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			_, err := m.Measure(ctx, &r)
+			cancel()
+			if err != nil || r.Values[measure.Up] != 1 || math.IsNaN(r.Values[measure.TransactionIDAge]) || math.IsNaN(r.Values[measure.Commits]) || !math.IsNaN(r.Values[measure.DatabaseSize]) {
+				t.Errorf("%s, reading %d: up %v, age %v, commits %v, size %v, %v", name, n, r.Values[measure.Up], r.Values[measure.TransactionIDAge], r.Values[measure.Commits],
+					r.Values[measure.DatabaseSize], err)
+			}
+		}
+	}
+	change("DROP FUNCTION pg_catalog.pg_database_size(oid); ALTER FUNCTION pg_catalog.own_database_size(oid) RENAME TO pg_database_size")
 }
 
 // measuresThroughResets resets the statistics between readings: rates have gaps then, and no spikes.
