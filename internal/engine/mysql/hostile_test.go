@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 	"steward/internal/engine/mysql"
-	"steward/internal/measure"
 )
 
 // TestHostileCustomers is what customers do to hold up or break backups.
@@ -151,27 +149,12 @@ func measuresAmongEnemies(t *testing.T, b *enginetest.Bench) {
 	if b.Installation.Flavour == engine.FlavourMariaDB {
 		reset = append(reset, "FLUSH TABLE_STATISTICS", "FLUSH USER_STATISTICS")
 	}
-	var meter measure.Meter
-	at := time.Now()
-	for n := range 6 {
-		r := measure.NewReading(at.Add(time.Duration(n) * 10 * time.Second))
-		if _, err := m.Measure(t.Context(), &r); err != nil {
-			t.Fatal(err)
-		}
-		v := meter.Add(r)
-		for _, d := range measure.Definitions() {
-			rate := v[d.Metric]
-			if d.Counter && d.Metric != measure.LogBytes && !math.IsNaN(rate) && (rate < 0 || rate > 5000) || d.Metric == measure.CacheHitRatio && (rate < 0 || rate > 100) {
-				t.Errorf("%s: %v a second", d.Name, rate)
-			}
-		}
-		for _, q := range reset {
-			if _, err := asAdmin(t, s).ExecContext(t.Context(), q); err != nil {
-				t.Errorf("%s: %v", q, err)
-			}
-		}
-		s.Exec(t, "UPDATE work SET v = v + 10 ORDER BY v DESC", "DELETE FROM work WHERE v > 1000", "ROLLBACK")
-	}
+	admin := asAdmin(t, s)
+	allowed := enginetest.MeasuresThroughResets(t, s, reset, func(ctx context.Context, sql string) error {
+		_, err := admin.ExecContext(ctx, sql)
+		return err
+	}, "UPDATE work SET v = v + 10 ORDER BY v DESC", "DELETE FROM work WHERE v > 1000", "ROLLBACK")
+	t.Logf("of a customer's own: %q", allowed)
 	if n := adminText(t, s, "SELECT COUNT(*) FROM defaultdb.traps"); n != "0" {
 		t.Errorf("%s traps were sprung", n)
 	}
