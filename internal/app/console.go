@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"steward/internal/account"
-	"steward/internal/api"
 	"steward/internal/console"
 	"steward/internal/control"
 	"steward/internal/failpoint"
@@ -81,7 +80,7 @@ func (a *App) front() http.Handler {
 		case statuspage.Owns(r):
 			status.ServeHTTP(w, r)
 		case a.console != nil && console.Owns(r):
-			a.console.ServeHTTP(w, r.WithContext(store.Within(r.Context(), api.StoreTime)))
+			a.console.ServeHTTP(w, r.WithContext(store.Within(r.Context(), a.api.StoreTime)))
 		default:
 			a.api.ServeHTTP(w, r)
 		}
@@ -137,51 +136,57 @@ type consoleSessions struct {
 func (s consoleSessions) Open(ctx context.Context, n console.Session, access string) error {
 	p, err := s.control.Auth.Authenticate(ctx, access)
 	if err != nil {
-		return fmt.Errorf("find whose session it is: %w", err)
+		return fmt.Errorf("find whose session it is: %w", ofStore(err))
 	}
-	return s.store.CreateConsoleSession(ctx, store.ConsoleSession{Hash: n.Hash, Sealed: n.Sealed}, p.Token)
+	return ofStore(s.store.CreateConsoleSession(ctx, store.ConsoleSession{Hash: n.Hash, Sealed: n.Sealed}, p.Token))
 }
 
 // Find implements console.Sessions.
 func (s consoleSessions) Find(ctx context.Context, hash [32]byte, idle, oldest time.Time) (console.Session, error) {
 	found, err := s.store.ConsoleSession(ctx, hash, idle, oldest)
-	return console.Session{Hash: hash, Sealed: found.Sealed, Version: found.Version, Used: found.Used, Confirmed: found.Confirmed}, noSession(err)
+	return console.Session{Hash: hash, Sealed: found.Sealed, Version: found.Version, Used: found.Used, Confirmed: found.Confirmed}, ofStore(err)
 }
 
 // Use implements console.Sessions.
 func (s consoleSessions) Use(ctx context.Context, hash [32]byte) error {
-	return s.store.UseConsoleSession(ctx, hash)
+	return ofStore(s.store.UseConsoleSession(ctx, hash))
 }
 
 // Confirm implements console.Sessions.
 func (s consoleSessions) Confirm(ctx context.Context, hash [32]byte) error {
-	return noSession(s.store.ConfirmConsoleSession(ctx, hash))
+	return ofStore(s.store.ConfirmConsoleSession(ctx, hash))
 }
 
 // Claim implements console.Sessions.
 func (s consoleSessions) Claim(ctx context.Context, hash [32]byte, version int64, stale time.Time) (bool, error) {
-	return s.store.ClaimConsoleSession(ctx, hash, version, stale)
+	mine, err := s.store.ClaimConsoleSession(ctx, hash, version, stale)
+	return mine, ofStore(err)
 }
 
 // Release implements console.Sessions.
 func (s consoleSessions) Release(ctx context.Context, hash [32]byte, version int64) error {
-	return s.store.ReleaseConsoleSession(ctx, hash, version)
+	return ofStore(s.store.ReleaseConsoleSession(ctx, hash, version))
 }
 
 // Renew implements console.Sessions.
 func (s consoleSessions) Renew(ctx context.Context, hash [32]byte, version int64, sealed []byte) error {
-	return noSession(s.store.RenewConsoleSession(ctx, hash, version, sealed))
+	return ofStore(s.store.RenewConsoleSession(ctx, hash, version, sealed))
 }
 
 // End implements console.Sessions.
 func (s consoleSessions) End(ctx context.Context, hash [32]byte) error {
-	return s.store.EndConsoleSession(ctx, hash)
+	return ofStore(s.store.EndConsoleSession(ctx, hash))
 }
 
-// noSession says NotFound in the console's way.
-func noSession(err error) error {
-	if fault.IsKind(err, fault.NotFound) {
+// ofStore says in the console's way that a session isn't there, or that the store is away.
+func ofStore(err error) error {
+	switch {
+	case fault.IsKind(err, fault.NotFound):
 		return console.ErrNoSession
+	case errors.Is(err, store.ErrInDoubt):
+		return fmt.Errorf("%w: %w", console.ErrInDoubt, err)
+	case errors.Is(err, store.ErrAway):
+		return fmt.Errorf("%w: %w", console.ErrAway, err)
 	}
 	return err
 }
@@ -223,5 +228,5 @@ func refusal(err error, gone string) error {
 	if faults, ok := errors.AsType[fault.Faults](err); ok && len(faults) > 0 {
 		return &console.Refusal{Status: http.StatusBadRequest, Field: faults[0].Field, Reason: faults[0].Reason}
 	}
-	return err
+	return ofStore(err)
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -49,9 +48,8 @@ func (c *auditCommand) Run(ctx context.Context, s *streams) error {
 	}
 	defer access.Close(ctx)
 	if c.JSON {
-		encoder := json.NewEncoder(s.out)
 		return access.Audit(ctx, since, c.User, func(a account.Audit) error {
-			return encoder.Encode(auditLine{
+			return printJSONLine(s.out, auditLine{
 				a.ID, a.At.UTC(), int64(a.Account), int64(a.User), a.Username, int64(a.Token), string(a.Client), a.Address, a.Action, a.Path, a.Status, a.RequestID,
 			})
 		})

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -56,7 +55,7 @@ func (f *dbLogsCommand) Run(ctx context.Context, s *streams, c *client.Client, d
 func (f *dbLogsCommand) print(w io.Writer, lines []client.LogLine) error {
 	for _, l := range lines {
 		if f.JSON {
-			if err := json.NewEncoder(w).Encode(l); err != nil {
+			if err := printJSONLine(w, l); err != nil {
 				return err
 			}
 			continue

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -131,7 +132,8 @@ func TestLogsAreShown(t *testing.T) {
 // TestNothingObeyedByTerminals: whatever a database's users call their things, write and have logged, a terminal shows it and does nothing else.
 func TestNothingObeyedByTerminals(t *testing.T) {
 	t.Parallel()
-	hostile, err := json.Marshal("\x1b]0;owned\a\x1b[2J\u009b31m\u202eevil\r\x08\n" + strings.Repeat("long", 100))
+	const obeyed = "\x1b]0;owned\a\x1b[2J\u009b31m\u0080\u009f\u007f\u202e\U000e0001evil\r\x08\n"
+	hostile, err := json.Marshal(obeyed + strings.Repeat("long", 100))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,9 +163,12 @@ func TestNothingObeyedByTerminals(t *testing.T) {
 				continue
 			}
 			out, code := run(t, url, append([]string{"db"}, strings.Fields(command+flag)...)...)
-			obeyed := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) })
-			if code != 0 || flag == "" && obeyed >= 0 || strings.ContainsAny(out, "\x1b\a\r") {
+			if code != 0 || strings.ContainsFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
 				t.Errorf("db %s%s: %d, %q", command, flag, code, out)
+			}
+			var read any
+			if flag != "" && (json.Unmarshal([]byte(out), &read) != nil || command != "nodes shop" && !strings.Contains(fmt.Sprint(read), obeyed)) {
+				t.Errorf("db %s%s isn't the JSON that it was: %q", command, flag, out)
 			}
 			if !strings.Contains(out, "evil") && command != "nodes shop" {
 				t.Errorf("db %s%s doesn't show it: %q", command, flag, out)

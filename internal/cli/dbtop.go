@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -44,7 +43,7 @@ func (f *dbTopCommand) Run(ctx context.Context, s *streams, c *client.Client, d 
 		var text bytes.Buffer
 		switch {
 		case f.JSON:
-			err = json.NewEncoder(&text).Encode(t)
+			err = printJSONLine(&text, t)
 		case f.Once:
 			err = t.print(&text)
 		default:

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -81,7 +80,7 @@ func eventRow(e client.Event) []string {
 func (f *eventListCommand) follow(ctx context.Context, s *streams, c *client.Client) error {
 	err := c.FollowEvents(ctx, func(e client.Event) error {
 		if f.JSON {
-			return json.NewEncoder(s.out).Encode(e)
+			return printJSONLine(s.out, e)
 		}
 		_, err := fmt.Fprintln(s.out, printable(strings.Join(eventRow(e), "  ")))
 		return err

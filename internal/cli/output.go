@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // jsonFlag is embedded in commands that can answer for programs.
@@ -15,9 +17,36 @@ type jsonFlag struct {
 }
 
 func printJSON(w io.Writer, v any) error {
-	encoder := json.NewEncoder(w)
+	encoder := json.NewEncoder(jsonWriter{w})
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(v)
+}
+
+// printJSONLine prints JSON on a line of its own, for what is followed.
+func printJSONLine(w io.Writer, v any) error { return json.NewEncoder(jsonWriter{w}).Encode(v) }
+
+// jsonWriter escapes what an encoder leaves as it is and terminals may obey: control characters from U+007F on, and such as turn the direction of
+// text around. They stand in strings only: it stays the same JSON. An encoder writes each value at once.
+type jsonWriter struct{ to io.Writer }
+
+// Write implements io.Writer.
+func (w jsonWriter) Write(text []byte) (int, error) {
+	escaped := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			escaped = utf8.AppendRune(escaped, r)
+		case r > 0xffff:
+			first, second := utf16.EncodeRune(r)
+			escaped = fmt.Appendf(escaped, `\u%04x\u%04x`, first, second)
+		default:
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		}
+	}
+	if _, err := w.to.Write(escaped); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 // printTable prints rows in aligned columns under upper-case heads, each on one line whatever is in it.

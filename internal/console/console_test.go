@@ -114,7 +114,7 @@ type server struct {
 	exchanges int
 	misused   int
 	revoked   int
-	broken    bool
+	broken    int // the status of exchanges, if any
 	seen      []*http.Request
 }
 
@@ -134,8 +134,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		token := r.FormValue("token")
 		delete(s.live, "access"+strings.TrimPrefix(token, "refresh"))
 		delete(s.refresh, token)
-	case r.URL.Path == "/oauth/token" && s.broken:
-		w.WriteHeader(http.StatusInternalServerError)
+	case r.URL.Path == "/oauth/token" && s.broken != 0:
+		w.WriteHeader(s.broken)
 		fmt.Fprint(w, `{"error":"server_error"}`)
 	case r.URL.Path == "/oauth/token":
 		s.exchanges++
@@ -288,11 +288,14 @@ func TestRenewalFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, loopback)
 	*w.at = w.at.Add(3 * time.Hour)
-	w.server.broken = true
-	if answer := w.ask(w.Console, "GET", "/console/v4/profile", ""); answer.Code != http.StatusInternalServerError {
-		t.Errorf("%d %s", answer.Code, answer.Body)
+	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
+		w.server.broken = status
+		answer := w.ask(w.Console, "GET", "/console/v4/profile", "")
+		if answer.Code != status || (answer.Header().Get("Retry-After") == "5") != (status == http.StatusServiceUnavailable) {
+			t.Errorf("refused with %d: %d %v %s", status, answer.Code, answer.Header(), answer.Body)
+		}
 	}
-	w.server.broken = false
+	w.server.broken = 0
 	if answer := w.ask(w.Console, "GET", "/console/v4/profile", ""); answer.Code != http.StatusOK {
 		t.Errorf("%d %s", answer.Code, answer.Body)
 	}

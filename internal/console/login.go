@@ -95,7 +95,12 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		c.Logger.WarnContext(r.Context(), "log-in to the console failed", "error", err)
 		again.Text = "The server couldn't finish the log-in. Try again."
-		c.notice(w, http.StatusBadGateway, again)
+		status := http.StatusBadGateway
+		if errors.Is(err, ErrAway) || errors.Is(err, ErrInDoubt) {
+			status = http.StatusServiceUnavailable // whatever was written, another log-in does no harm
+			w.Header().Set("Retry-After", awaySeconds)
+		}
+		c.notice(w, status, again)
 		return
 	}
 	page, _ := base64.RawURLEncoding.DecodeString(to) // what isn't ours is the first page
@@ -164,6 +169,10 @@ func (c *Console) exchange(ctx context.Context, from *http.Request, form map[str
 	switch {
 	case answer.status == http.StatusBadRequest || answer.status == http.StatusUnauthorized:
 		return tokens{}, &Refusal{Status: answer.status, Reason: body.Error}
+	case answer.status == http.StatusServiceUnavailable:
+		return tokens{}, fmt.Errorf("exchange tokens: %w", ErrAway)
+	case answer.status == http.StatusGatewayTimeout:
+		return tokens{}, fmt.Errorf("exchange tokens: %w", ErrInDoubt)
 	case answer.status != http.StatusOK || body.Access == "" || body.Refresh == "":
 		return tokens{}, fmt.Errorf("exchange tokens: status %d %s", answer.status, body.Error)
 	}
@@ -261,7 +270,10 @@ func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
-// answer writes {} or what was wrong.
+// awaySeconds is what the API says, too, of when another request is worth it.
+const awaySeconds = "5"
+
+// answer writes {} or what was wrong. While the store is away it says so with the statuses that the API has for that.
 func (c *Console) answer(w http.ResponseWriter, r *http.Request, err error) {
 	var refused *Refusal
 	switch {
@@ -272,6 +284,13 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, ErrNoSession):
 		refuse(w, loggedOut)
 	case r.Context().Err() != nil: // nobody reads it
+	case errors.Is(err, ErrInDoubt):
+		c.Logger.WarnContext(r.Context(), "the store is away from the console", "path", r.URL.Path, "error", err)
+		refuse(w, &Refusal{Status: http.StatusGatewayTimeout, Reason: "The server's own store went away in the middle. Look whether this was done before you try again."})
+	case errors.Is(err, ErrAway):
+		c.Logger.WarnContext(r.Context(), "the store is away from the console", "path", r.URL.Path, "error", err)
+		w.Header().Set("Retry-After", awaySeconds)
+		refuse(w, &Refusal{Status: http.StatusServiceUnavailable, Reason: "The server's own store doesn't answer. Try again in some seconds."})
 	default:
 		c.Logger.ErrorContext(r.Context(), "console's request failed", "path", r.URL.Path, "error", err)
 		refuse(w, &Refusal{Status: http.StatusInternalServerError, Reason: "The server couldn't do it just now. Try again."})

@@ -60,6 +60,12 @@ type Sessions interface {
 // ErrNoSession is a session that isn't there.
 var ErrNoSession = errors.New("no session")
 
+// What Sessions and Users return while what they are kept in doesn't answer: ErrAway when nothing has been done, ErrInDoubt when that isn't known.
+var (
+	ErrAway    = errors.New("the server's store doesn't answer")
+	ErrInDoubt = errors.New("the server's store hasn't said whether it wrote")
+)
+
 // tokens are what a session holds.
 type tokens struct {
 	Access  string    `json:"access"`

@@ -13,5 +13,8 @@ func Here(string) {}
 // Minute is a minute.
 func Minute() time.Duration { return time.Minute }
 
+// Readings is 1.
+func Readings() int { return 1 }
+
 // Now is the clock.
 func Now() time.Time { return time.Now() }

@@ -25,6 +25,8 @@ var (
 	ahead, _ = time.ParseDuration(os.Getenv("STEWARD_CLOCK_AHEAD"))
 	// minute is what idle minutes are measured in, if it is set.
 	minute, _ = time.ParseDuration(os.Getenv("STEWARD_MINUTE"))
+	// readings is how many are taken of a database for each one that is kept, if it is set.
+	readings, _ = strconv.Atoi(os.Getenv("STEWARD_READINGS"))
 )
 
 // counter counts the hits since the armed file has had its content.
@@ -36,6 +38,9 @@ var counter struct {
 
 // Minute is a minute, or STEWARD_MINUTE.
 func Minute() time.Duration { return cmp.Or(minute, time.Minute) }
+
+// Readings is how many are taken of a database for each one that is kept: 1, or STEWARD_READINGS.
+func Readings() int { return max(1, readings) }
 
 // Now is the clock, moved ahead by STEWARD_CLOCK_AHEAD.
 func Now() time.Time { return time.Now().Add(ahead) }

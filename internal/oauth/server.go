@@ -7,6 +7,7 @@ package oauth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -236,6 +237,9 @@ func (s *Server) Revoke(ctx context.Context, r *http.Request) error {
 		if errors.Is(err, fosite.ErrUnauthorizedClient) {
 			return nil
 		}
+		if errors.Is(err, fosite.ErrTemporarilyUnavailable) { // what fosite makes of every error of its storage
+			return fmt.Errorf("%w: %w", store.ErrAway, err)
+		}
 		return err
 	})
 }
@@ -265,7 +269,8 @@ func internal(err error) bool {
 		return false
 	}
 	known, ok := errors.AsType[*fosite.RFC6749Error](err)
-	return !ok || known.CodeField >= http.StatusInternalServerError
+	// A client that couldn't be looked up is none that proved nothing.
+	return !ok || known.CodeField >= http.StatusInternalServerError || errors.Is(err, store.ErrAway) || errors.Is(err, store.ErrInDoubt)
 }
 
 // accountOf is whose audit trail an exchange of the principal is in: for applications

@@ -106,6 +106,7 @@ func (p *Pages) find(w http.ResponseWriter, r *http.Request, slug string) (monit
 		p.say(w, http.StatusNotFound, "There is no such page.")
 	default:
 		p.Logger.WarnContext(r.Context(), "a status page can't be read", "error", err)
+		w.Header().Set("Retry-After", "60")
 		p.say(w, http.StatusServiceUnavailable, "The page can't be shown now. Try again in a minute.")
 	}
 	return page, false

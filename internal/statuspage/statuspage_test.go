@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -32,6 +33,7 @@ type world struct {
 	now   time.Time
 	page  monitor.PublicPage
 	wait  chan struct{}
+	err   error
 }
 
 func newWorld() *world {
@@ -55,6 +57,9 @@ func newWorld() *world {
 			w.reads.Add(1)
 			if w.wait != nil {
 				<-w.wait
+			}
+			if w.err != nil {
+				return monitor.PublicPage{}, w.err
 			}
 			if slug != "shop" {
 				return monitor.PublicPage{}, fault.NewNotFound()
@@ -203,6 +208,20 @@ func TestCache(t *testing.T) {
 	w.get("/status/nosuch")
 	if n := w.reads.Load(); n != 4 {
 		t.Errorf("%d reads after two of what isn't there", n)
+	}
+}
+
+// TestUnreadable: a page whose store is away is told to be there later, and isn't kept as missing.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.err = errors.New("away")
+	if r := w.get("/status/shop"); r.Code != http.StatusServiceUnavailable || r.Header().Get("Retry-After") != "60" {
+		t.Errorf("%d %v", r.Code, r.Header())
+	}
+	w.err = nil
+	if r := w.get("/status/shop"); r.Code != http.StatusOK {
+		t.Errorf("afterwards: %d", r.Code)
 	}
 }
 

@@ -443,24 +443,3 @@ func confirmingMeasured(t *testing.T, c *Cluster) {
 		t.Errorf("%v confirm a replica's", r.Values[measure.ConfirmingReplicas])
 	}
 }
-
-// MeasuresThroughResets measures while a server's statistics are reset, and work is done, between readings: rates have gaps then,
-// and no spikes.
-func MeasuresThroughResets(t *testing.T, m engine.Meter, resetAndWork func()) {
-	t.Helper()
-	var meter measure.Meter
-	at := time.Now()
-	for n := range 6 {
-		r := measure.NewReading(at.Add(time.Duration(n) * 10 * time.Second))
-		_, err := m.Measure(t.Context(), &r)
-		must(t, err, "measure")
-		v := meter.Add(r)
-		for _, d := range measure.Definitions() {
-			rate := v[d.Metric]
-			if d.Counter && d.Metric != measure.LogBytes && !math.IsNaN(rate) && (rate < 0 || rate > 5000) || d.Metric == measure.CacheHitRatio && (rate < 0 || rate > 100) {
-				t.Errorf("%s: %v a second", d.Name, rate)
-			}
-		}
-		resetAndWork()
-	}
-}

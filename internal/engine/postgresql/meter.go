@@ -37,9 +37,9 @@ type meter struct {
 	limited, prepared bool
 	// columns are those of fastQuery.
 	columns []column
-	// slow is what was read of slowQuery last, and when.
-	slow   []float64
-	slowAt time.Time
+	// age and size are what was read of ageQuery and sizeQuery last, and slowAt when; the size is NaN when it wasn't told in time.
+	age, size float64
+	slowAt    time.Time
 }
 
 // OpenMeter implements engine.Metered. The connection is one of those that are ours alone: see Connections.
@@ -190,9 +190,12 @@ FROM (SELECT count(*) AS total, count(*) FILTER (WHERE state = 'active') AS acti
 		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END AS applied) w` + archive
 }
 
-// slowQuery asks for the age of transaction ids, of 2^31 less the margin that the server keeps, and for sizes.
-const slowQuery = `SELECT max(greatest(age(datfrozenxid)::float8 / (2^31 - 3000000), mxid_age(datminmxid)::float8 / (2^31 - 3000000))) * 100,
-	sum(pg_database_size(oid))::float8 FROM pg_database`
+// What is asked for rarely: the age of transaction ids, of 2^31 less the margin that the server keeps, and sizes. For those the server looks at each of
+// its files, which may take longer than all that waits for the reading: they have less time than that.
+const (
+	ageQuery  = "SELECT max(greatest(age(datfrozenxid)::float8 / (2^31 - 3000000), mxid_age(datminmxid)::float8 / (2^31 - 3000000))) * 100 FROM pg_database"
+	sizeQuery = "SET LOCAL statement_timeout = '2s'; SELECT sum(pg_database_size(oid))::float8 FROM pg_database"
+)
 
 // Measure implements engine.Meter.
 func (m *meter) Measure(ctx context.Context, r *measure.Reading) (engine.LogPosition, error) {
@@ -254,16 +257,28 @@ func (m *meter) fast(ctx context.Context) ([]string, error) {
 
 // measureSlow adds what is asked for rarely, as it was last.
 func (m *meter) measureSlow(ctx context.Context, r *measure.Reading) error {
-	if m.slow == nil || r.At.Sub(m.slowAt) >= slowEvery {
-		rows, err := m.query(ctx, slowQuery)
+	if m.slowAt.IsZero() || r.At.Sub(m.slowAt) >= slowEvery {
+		rows, err := m.query(ctx, ageQuery)
 		if err != nil {
-			return fmt.Errorf("read ages and sizes: %w", err)
+			return fmt.Errorf("read ages: %w", err)
 		}
-		m.slow, m.slowAt = []float64{float(rows[0][0]), float(rows[0][1])}, r.At
+		m.age, m.size, m.slowAt = float(rows[0][0]), m.measureSize(ctx), r.At
 	}
-	r.Set(measure.TransactionIDAge, m.slow[0])
-	r.Set(measure.DatabaseSize, m.slow[1])
+	r.Set(measure.TransactionIDAge, m.age)
+	r.Set(measure.DatabaseSize, m.size)
 	return nil
+}
+
+// measureSize is how large the databases are; NaN when the server doesn't say so in time, which costs nothing else that was read.
+func (m *meter) measureSize(ctx context.Context) float64 {
+	rows, err := m.query(ctx, sizeQuery)
+	if err != nil || len(rows) != 1 {
+		if m.conn != nil && m.conn.IsClosed() {
+			m.Rest() // the next question connects
+		}
+		return math.NaN()
+	}
+	return float(rows[0][0])
 }
 
 // float is a number as the server writes it; NaN for NULL.

@@ -32,13 +32,14 @@ var plantedNames = []string{
 	`ALTER DATABASE defaultdb SET work_mem = '64kB'`,
 	`ALTER DATABASE defaultdb SET client_encoding = 'SQL_ASCII'`,
 	`ALTER DATABASE defaultdb SET role = 'dbadmin'`,
-	`CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`,
-	`CREATE DATABASE bytes ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`,
+	`CREATE DATABASE latin ENCODING 'LATIN1' LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`,
+	`CREATE DATABASE bytes ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`,
 }
 
 // measuresAmongEnemies is on one server, resets first: after the traps nothing works there.
 func measuresAmongEnemies(t *testing.T, b *enginetest.Bench) {
 	s := b.Started(t)
+	t.Run("sizes aren't told", func(t *testing.T) { measuresWithoutSizes(t, s, b) })
 	t.Run("statistics are reset", func(t *testing.T) { measuresThroughResets(t, s, b) })
 	t.Run("traps are planted", func(t *testing.T) { measuresDespiteTraps(t, s, b) })
 }
@@ -93,18 +94,52 @@ func askIn(ctx context.Context, s *enginetest.Server, sql string) ([][]string, e
 	return query(ctx, conn, sql)
 }
 
-// measuresThroughResets resets the statistics between readings: rates have gaps then, and no spikes.
-func measuresThroughResets(t *testing.T, s *enginetest.Server, b *enginetest.Bench) {
-	m, err := b.Driver.OpenMeter(t.Context(), s.Node)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	s.Exec(t, "CREATE TABLE work AS SELECT generate_series(1, 10000) AS v")
-	enginetest.MeasuresThroughResets(t, m, func() {
-		if _, err := askIn(t.Context(), s, "SELECT pg_stat_reset(), pg_stat_reset_shared('bgwriter')"); err != nil {
+// measuresWithoutSizes has the server fail to say how large its databases are, and take its time for it: all else is measured.
+func measuresWithoutSizes(t *testing.T, s *enginetest.Server, b *enginetest.Bench) {
+	change := func(statements string) {
+		t.Helper()
+		conn, err := asOurs(t.Context(), s.Node)
+		if err != nil {
 			t.Fatal(err)
 		}
-		s.Exec(t, "SELECT count(*) FROM work")
-	})
+		defer conn.Close(context.WithoutCancel(t.Context()))
+		if _, err := query(t.Context(), conn, statements); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("ALTER FUNCTION pg_catalog.pg_database_size(oid) RENAME TO own_database_size")
+	for name, body := range map[string]string{"broken": "RAISE 'broken'", "slow": "PERFORM pg_sleep(600)"} {
+		change("CREATE OR REPLACE FUNCTION pg_catalog.pg_database_size(oid) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN " + body + "; RETURN 1; END$$")
+		m, err := b.Driver.OpenMeter(t.Context(), s.Node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		for n := range 3 {
+			r := measure.NewReading(time.Now().Add(time.Duration(n) * slowEvery / 2))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			_, err := m.Measure(ctx, &r)
+			cancel()
+			if err != nil || r.Values[measure.Up] != 1 || math.IsNaN(r.Values[measure.TransactionIDAge]) || math.IsNaN(r.Values[measure.Commits]) || !math.IsNaN(r.Values[measure.DatabaseSize]) {
+				t.Errorf("%s, reading %d: up %v, age %v, commits %v, size %v, %v", name, n, r.Values[measure.Up], r.Values[measure.TransactionIDAge], r.Values[measure.Commits],
+					r.Values[measure.DatabaseSize], err)
+			}
+		}
+	}
+	change("DROP FUNCTION pg_catalog.pg_database_size(oid); ALTER FUNCTION pg_catalog.own_database_size(oid) RENAME TO pg_database_size")
+}
+
+// measuresThroughResets resets what a customer may and all that we may.
+func measuresThroughResets(t *testing.T, s *enginetest.Server, _ *enginetest.Bench) {
+	s.Exec(t, "CREATE TABLE work AS SELECT generate_series(1, 10000) AS v")
+	resets := []string{"SELECT pg_stat_reset()", "SELECT pg_stat_reset_shared('bgwriter')", "SELECT pg_stat_reset_shared('archiver')", "SELECT pg_stat_reset_shared('wal')", "SELECT public.pg_stat_statements_reset()"}
+	if _, err := askIn(t.Context(), s, "CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public"); err != nil {
+		t.Logf("without the statements' statistics: %v", err)
+		resets = resets[:len(resets)-1]
+	}
+	allowed := enginetest.MeasuresThroughResets(t, s, resets, func(ctx context.Context, sql string) error {
+		_, err := askIn(ctx, s, sql)
+		return err
+	}, "SELECT count(*) FROM work")
+	t.Logf("of a customer's own: %q", allowed)
 }
