@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"steward/internal/pgtest"
@@ -31,7 +30,7 @@ func TestGrow(t *testing.T) {
 	spec := harness.Small("fills", "postgresql/15")
 	spec["type"] = "little"
 	m.db = m.CreateActive(spec)
-	m.fill(600 << 20)
+	m.Fill(m.db, 600<<20)
 	if status := m.askToGrow(); status != 200 {
 		t.Fatalf("autoscale: %d", status)
 	}
@@ -53,19 +52,6 @@ func TestGrow(t *testing.T) {
 	}
 	if grown != 1 {
 		t.Errorf("it has grown %d times: %+v", grown, events)
-	}
-}
-
-// fill puts a file of that size beside the database's own, which counts as its data does.
-func (m *maintained) fill(bytes int64) {
-	m.t.Helper()
-	f, err := os.Create(filepath.Join(m.Data, "clusters", fmt.Sprint(m.db.ID), "node-0", "log", "filler"))
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	defer f.Close()
-	if err := syscall.Fallocate(int(f.Fd()), 0, 0, bytes); err != nil {
-		m.t.Fatal(err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // clockTick is USER_HZ, fixed at 100 on Linux for what /proc shows.
@@ -133,4 +134,17 @@ func (s *Server) StoreURL() string {
 	}
 	s.t.Fatal("the store isn't running")
 	return ""
+}
+
+// Fill puts a file of that size beside a database's own, which counts as its data does.
+func (s *Server) Fill(d Database, bytes int64) {
+	s.t.Helper()
+	f, err := os.Create(filepath.Join(s.Data, "clusters", fmt.Sprint(d.ID), "node-0", "log", "filler"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Fallocate(int(f.Fd()), 0, 0, bytes); err != nil {
+		s.t.Fatal(err)
+	}
 }
