@@ -2,6 +2,7 @@ package postgresql
 
 import (
 	"context"
+	"math"
 	"slices"
 	"testing"
 	"time"
