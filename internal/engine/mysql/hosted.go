@@ -184,13 +184,13 @@ func (s *session) admit(ctx context.Context, n engine.Node) error {
 	if err != nil {
 		return err
 	}
-	reserved := ""
+	var reserved strings.Builder
 	for name := range operators {
-		reserved += quote(name) + ", "
+		reserved.WriteString(quote(name) + ", ")
 	}
 	// What was begun before is begun anew.
 	all := []string{"DROP DATABASE IF EXISTS steward", "DROP USER IF EXISTS 'steward'@'localhost', 'dbadmin'@'%'"}
-	all = append(all, statementsIn(strings.NewReplacer("{{verifier}}", verifier, "{{reserved}}", reserved).Replace(f.dialect().accounts))...)
+	all = append(all, statementsIn(strings.NewReplacer("{{verifier}}", verifier, "{{reserved}}", reserved.String()).Replace(f.dialect().accounts))...)
 	all = append(all, f.dialect().root...)
 	all = append(all,
 		"ALTER USER '"+rootUser+"'@'%' IDENTIFIED "+root+" ACCOUNT UNLOCK",

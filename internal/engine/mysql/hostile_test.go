@@ -94,6 +94,9 @@ func manyTables(t *testing.T, b *enginetest.Bench) {
 		}
 		want = append(want, name)
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	opened := func() string {
 		return adminText(t, s, "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'Opened_tables'")
 	}
