@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -154,7 +155,7 @@ func (d *Driver) upgrade(ctx context.Context, want platform.Wanted, pausing func
 	}
 	failpoint.Here("host: before copying for an upgrade")
 	if err := u.copy(ctx, u.source, true); err != nil {
-		return err
+		return uncopied(err)
 	}
 	if err := durable.SyncFileSystem(u.old()); err != nil { // in the pause little is left to be synced
 		return err
@@ -259,7 +260,7 @@ func (u *upgrade) room() error {
 	const spare = 256 << 20
 	if free < need+spare {
 		return &platform.NoUpgradeError{
-			Reasons: []string{"The server has no room for the copy of the data that an upgrade is made on; the operator has to make some."},
+			Reasons: []string{noRoom},
 			Cause:   fmt.Errorf("%d MB are free, %d MB are needed", free>>20, (need+spare)>>20),
 		}
 	}
@@ -294,7 +295,7 @@ func (u *upgrade) inPlace(ctx context.Context, pausing func() error) error {
 		return err
 	}
 	if err := u.copy(ctx, u.source, false); err != nil {
-		return err
+		return uncopied(err)
 	}
 	copied := time.Since(began)
 	if err := u.writeKeys(); err != nil {
@@ -312,8 +313,11 @@ func (u *upgrade) inPlace(ctx context.Context, pausing func() error) error {
 	return u.d.trash.Put(u.dir)
 }
 
-// noUpgrade is what customers are told of a move that failed for a reason that nobody thought of.
-const noUpgrade = "The data couldn't be moved to the new version; the operator's log tells why."
+// What customers are told of a move that failed for want of room, and of one that failed for a reason that nobody thought of.
+const (
+	noRoom    = "The server has no room for the copy of the data that an upgrade is made on; the operator has to make some."
+	noUpgrade = "The data couldn't be moved to the new version; the operator's log tells why."
+)
 
 // writeKeys writes the at-rest keys, which went when the server was stopped, for those that run on the copy.
 func (u *upgrade) writeKeys() error {
@@ -327,10 +331,28 @@ func (u *upgrade) writeKeys() error {
 // notMoved says why the data couldn't be moved.
 func notMoved(err error) error {
 	refused := &platform.NoUpgradeError{Reasons: []string{noUpgrade}, Cause: err}
-	if immovable, ok := errors.AsType[*engine.ImmovableError](err); ok {
+	if isFull(err) {
+		refused.Reasons = []string{noRoom}
+	} else if immovable, ok := errors.AsType[*engine.ImmovableError](err); ok {
 		refused.Reasons = immovable.Reasons
 	}
 	return refused
+}
+
+// uncopied says why there is no copy of the data: for want of room nothing comes of another try.
+func uncopied(err error) error {
+	if isFull(err) {
+		return &platform.NoUpgradeError{Reasons: []string{noRoom}, Cause: err}
+	}
+	return err
+}
+
+// isFull reports whether a disk had no room, or a quota was used up: programs that move data say so in words.
+func isFull(err error) bool {
+	said := strings.ToLower(err.Error())
+	return slices.ContainsFunc([]syscall.Errno{unix.ENOSPC, unix.EDQUOT}, func(full syscall.Errno) bool {
+		return errors.Is(err, full) || strings.Contains(said, full.Error())
+	})
 }
 
 // serve has the primary run, which an earlier attempt may have stopped: only what is stopped cleanly can be moved.

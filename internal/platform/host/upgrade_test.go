@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +19,7 @@ import (
 	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
 	"steward/internal/platform/host"
+	"steward/internal/platform/host/files"
 	"steward/internal/platform/platformtest"
 	"steward/internal/process"
 )
@@ -163,6 +166,7 @@ func TestUpgrade(t *testing.T) {
 				u.refuses()
 				u.tries()
 				u.breaks(from)
+				u.runsOutOfRoom(from)
 			}
 			u.moves()
 			u.becomes(to)
@@ -249,6 +253,44 @@ func (u *upgraded) breaks(from engine.Installation) {
 		u.t.Errorf("%s rows are there of %s", now, rows)
 	}
 	u.copyIsGone()
+}
+
+// runsOutOfRoom: the disk fills while the data is copied, and while programs move it. Customers are told what the operator has to do, and what was before serves again.
+func (u *upgraded) runsOutOfRoom(from engine.Installation) {
+	node := filepath.Join(u.s.o.DataDir, "clusters", strconv.Itoa(int(u.want.ID)))
+	data := files.Size(filepath.Join(node, "node-0", "data"))
+	rooms := map[string]int64{"to copy it": data / 2}
+	if u.flavour == engine.FlavourPostgreSQL { // the other's programs change the copy itself
+		rooms["to move it"] = data + 4<<20
+	}
+	for name, room := range rooms {
+		u.stop()
+		u.keeping.Wait()
+		dir := filepath.Join(node, "upgrade")
+		if err := os.Mkdir(dir, 0o711); err != nil {
+			u.t.Fatal(err)
+		}
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=711", room)); err != nil {
+			u.t.Fatalf("mount a small disk: %v", err)
+		}
+		err := u.driver.Upgrade(u.t.Context(), u.to, func() error { return nil })
+		if err := syscall.Unmount(dir, 0); err != nil { // a folder that is a disk can't be thrown away
+			_ = syscall.Unmount(dir, syscall.MNT_DETACH)
+			u.t.Errorf("after an upgrade without room %s something still uses it: %v", name, err)
+		}
+		refused, ok := errors.AsType[*platform.NoUpgradeError](err)
+		if !ok || len(refused.Reasons) != 1 || !strings.Contains(refused.Reasons[0], "no room") {
+			u.t.Errorf("without room %s: %v", name, err)
+		}
+		if err := u.driver.Abandon(u.t.Context(), u.want); err != nil {
+			u.t.Fatal(err)
+		}
+		u.keep()
+		if seen := u.healthy(); seen.Installation != from.ID() {
+			u.t.Errorf("it runs %s, want %s", seen.Installation, from.ID())
+		}
+		u.copyIsGone()
+	}
 }
 
 // copyIsGone: nothing is left of the copy that was moved.
