@@ -67,11 +67,10 @@ func (d *Driver) adminWith(ctx context.Context, n engine.Node, password string, 
 	for _, o := range options {
 		o(cfg)
 	}
-	s, err := openAnyway(ctx, cfg)
+	s, err := openAnyway(ctx, cfg, customers)
 	if err != nil {
 		return nil, fmt.Errorf("connect to node %d as %s: %w", n.Ordinal, cfg.User, err)
 	}
-	s.customers = customers
 	return s, nil
 }
 

@@ -19,9 +19,12 @@ import (
 // roomPatience is how long a session of ours tries to get into a full server.
 const roomPatience = 5 * time.Second
 
-// openAnyway opens a session of ours, also where there are too many.
-func openAnyway(ctx context.Context, cfg *mysql.Config) (*session, error) {
+// openAnyway opens a session of ours, also where there are too many. customers are theirs, as a query.
+func openAnyway(ctx context.Context, cfg *mysql.Config, customers string) (*session, error) {
 	s, err := open(ctx, cfg)
+	if err == nil {
+		s.customers = customers
+	}
 	if !is(err, errTooManyConnections) {
 		return s, err
 	}
@@ -34,6 +37,7 @@ func openAnyway(ctx context.Context, cfg *mysql.Config) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.customers = customers
 	if _, err := s.ensureRoom(ctx); err != nil {
 		s.close()
 		return nil, err
