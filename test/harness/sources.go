@@ -20,6 +20,7 @@ import (
 	"steward/internal/await"
 	"steward/internal/engine"
 	"steward/internal/pki"
+	"steward/internal/process"
 	"steward/internal/testdir"
 )
 
@@ -96,13 +97,14 @@ func startByHand(t testing.TB, cmd *exec.Cmd, s *Source, database string) {
 		t.Fatal(err)
 	}
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
+	ended := make(chan struct{})
+	if err := process.StartBound(cmd, func(error) { close(ended) }); err != nil {
 		t.Fatal(err)
 	}
 	s.Pid = cmd.Process.Pid
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		<-ended
 		log.Close()
 	})
 	db := s.Open(t, database)

@@ -33,6 +33,7 @@ import (
 
 	"steward/internal/await"
 	"steward/internal/pgtest"
+	"steward/internal/process"
 	"steward/internal/testdir"
 	"steward/test/harness"
 )
@@ -344,14 +345,13 @@ func (in *deployed) start(t *testing.T, image string, store map[string]string) *
 	t.Cleanup(func() { log.Close(); os.Remove(log.Name()) })
 	r.cmd = r.program(args...)
 	r.cmd.Stdout, r.cmd.Stderr = log, log
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = r.cmd.Wait()
+	err = process.StartBound(r.cmd, func(error) {
 		r.code, r.ended = r.cmd.ProcessState.ExitCode(), time.Now()
 		close(r.done)
-	}()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		r.kill(t, syscall.SIGKILL)
 		if t.Failed() {

@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
 	"syscall"
+
+	hostprocess "steward/internal/process"
 )
 
 // process is a server's, in a container.
@@ -24,18 +25,8 @@ func (p *process) launch(logFile string, argv ...string) error {
 	defer log.Close()
 	cmd := command(context.Background(), argv...)
 	cmd.Stdout, cmd.Stderr = log, log
-	started, exited := make(chan error), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // the process ends with the thread that started it
-		defer runtime.UnlockOSThread()
-		defer close(exited)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // how it ended is in its log
-		}
-	}()
-	if err := <-started; err != nil {
+	exited := make(chan struct{})
+	if err := hostprocess.StartBound(cmd, func(error) { close(exited) }); err != nil { // how it ended is in its log
 		return fmt.Errorf("start a server: %w", err)
 	}
 	p.pid, p.exited = cmd.Process.Pid, exited
