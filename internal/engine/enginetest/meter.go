@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -328,6 +329,7 @@ func frozen(t *testing.T, s *Server) {
 	m := openMeter(t, s)
 	m.read()
 	s.signalAll(t, syscall.SIGSTOP)
+	await.True(t, "all threads to stand still", s.standsStill)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	r := measure.NewReading(time.Now())
@@ -352,6 +354,19 @@ func (s *Server) signalAll(t *testing.T, sig syscall.Signal) {
 	for _, pid := range descendants(s.cmd.Process.Pid) {
 		_ = syscall.Kill(pid, sig) // it may have ended
 	}
+}
+
+// standsStill reports whether all threads of all of the server's processes are stopped: a thread that runs on another processor sees the signal later.
+func (s *Server) standsStill() bool {
+	for _, pid := range append(descendants(s.cmd.Process.Pid), s.cmd.Process.Pid) {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		for _, stat := range threads {
+			if state, _, ok := readStat(stat); ok && state != "T" && state != "Z" {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // lagMeasured has a replica lag that can't apply what it has received, and catch up.

@@ -50,7 +50,7 @@ func TestASwitchHoldsNewConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		readers[c.hello(time.Second)] = c
+		readers[c.hello(patience)] = c
 	}
 	r.Primary = netip.AddrPort{}
 	p.set(r)
@@ -71,10 +71,9 @@ func TestASwitchHoldsNewConnections(t *testing.T) {
 	}
 	mu.Unlock()
 	r.Primary, r.Reads = two, []netip.AddrPort{three}
-	begun := time.Now()
 	p.set(r)
-	if got, took := held.hello(2*time.Second), time.Since(begun); !strings.HasPrefix(got, "two") || took > 500*time.Millisecond {
-		t.Errorf("who was held got %q after %s", got, took)
+	if got := held.hello(patience); !strings.HasPrefix(got, "two") {
+		t.Errorf("who was held got %q", got)
 	}
 	if !held.alive() || p.Held(21000) != 0 {
 		t.Error("who was held isn't joined")
@@ -105,7 +104,7 @@ func TestReadsAreSpread(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		counts[c.hello(time.Second)]++
+		counts[c.hello(patience)]++
 		c.Close()
 	}
 	for name, n := range counts {
@@ -233,7 +232,7 @@ func TestWhatOthersDoToTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := p.dial(7, p.o.PrimaryAddr, 21000)
-	if err != nil || !strings.HasPrefix(c.hello(time.Second), "one sees") {
+	if err != nil || !strings.HasPrefix(c.hello(patience), "one sees") {
 		t.Errorf("while the rules are lost, the holder must let customers in: %v", err)
 	}
 	p.blocked(8, p.o.PrimaryAddr, 21000)
@@ -500,7 +499,7 @@ func TestWhoIsHeldInVainIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = c.SetDeadline(time.Now().Add(2 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(patience))
 		if engine == cluster.PostgreSQL { // asks for TLS first
 			_, _ = c.Write([]byte{0, 0, 0, 8, 4, 210, 22, 47})
 		}
@@ -518,7 +517,7 @@ func TestWhoIsHeldInVainIsTold(t *testing.T) {
 		if c, err = p.dial(7, p.o.PrimaryAddr, r.Port); err != nil {
 			t.Fatal(err)
 		}
-		_ = c.SetDeadline(time.Now().Add(2 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(patience))
 		if got, _ := io.ReadAll(c); !strings.Contains(string(got), "it can't be woken") {
 			t.Errorf("got %q", got)
 		}
@@ -683,7 +682,7 @@ func TestWithhold(t *testing.T) {
 		t.Errorf("waits for %s after the last one has gone", took)
 	}
 	p.set(r)
-	if got := held.hello(2 * time.Second); !strings.HasPrefix(got, "one sees") {
+	if got := held.hello(patience); !strings.HasPrefix(got, "one sees") {
 		t.Errorf("who was held gets %q", got)
 	}
 }
@@ -706,7 +705,7 @@ func TestWithholdCutsNobodyWhoComes(t *testing.T) {
 					t.Error("turned away:", err)
 					return
 				}
-				if got := c.hello(10 * time.Second); !strings.HasPrefix(got, "one sees") {
+				if got := c.hello(patience); !strings.HasPrefix(got, "one sees") {
 					t.Errorf("after %d others one was cut: it got %q", came.Load(), got)
 					return
 				}
@@ -783,7 +782,7 @@ func TestLastWordsAreHeardLate(t *testing.T) {
 		if _, err := c.Write([]byte("x")); err != nil {
 			t.Errorf("who %s was reset before it could read: %v", what, err)
 		}
-		_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(patience))
 		if got, _ := io.ReadAll(c); string(got) != "bye" {
 			t.Errorf("who %s hears %q", what, got)
 		}

@@ -88,7 +88,7 @@ func TestRest(t *testing.T) {
 	awaitHeld(t, p, 1)
 	rests(false)
 	p.set(r)
-	if got := held.hello(2 * time.Second); got == "" {
+	if got := held.hello(patience); got == "" {
 		t.Error("who was held isn't joined")
 	}
 	rests(false) // joined by this process

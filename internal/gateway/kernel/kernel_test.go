@@ -121,6 +121,9 @@ func serve(t testing.TB, l net.Listener, name string) {
 	})
 }
 
+// patience is how long is waited for what is to come; nothing is asserted of it.
+const patience = 20 * time.Second
+
 type client struct {
 	net.Conn
 	t testing.TB
@@ -147,9 +150,9 @@ func (p *place) dial(source int, to netip.Addr, port int) (client, error) {
 	return client{conn, p.t}, nil
 }
 
-func (c client) hello(patience time.Duration) string {
+func (c client) hello(within time.Duration) string {
 	c.t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(patience))
+	_ = c.SetReadDeadline(time.Now().Add(within))
 	var line []byte
 	for b := make([]byte, 1); ; line = append(line, b[0]) {
 		if _, err := c.Read(b); err != nil || b[0] == '\n' {
@@ -159,7 +162,7 @@ func (c client) hello(patience time.Duration) string {
 }
 
 func (c client) alive() bool {
-	_ = c.SetDeadline(time.Now().Add(2 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	if _, err := c.Write([]byte("x")); err != nil {
 		return false
 	}
@@ -168,9 +171,9 @@ func (c client) alive() bool {
 	return err == nil && b[0] == 'x'
 }
 
-// ended reports whether the connection is closed within a second, without a byte.
+// ended reports whether the connection is closed, without a byte.
 func (c client) ended() bool {
-	_ = c.SetReadDeadline(time.Now().Add(time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(patience))
 	n, err := c.Read(make([]byte, 1))
 	return n == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET))
 }
@@ -181,7 +184,7 @@ func (p *place) expect(source int, to netip.Addr, port int, want string) client 
 	if err != nil {
 		p.t.Fatalf("from %d to %s:%d: %v", source, to, port, err)
 	}
-	if got := c.hello(2 * time.Second); got != want {
+	if got := c.hello(patience); got != want {
 		p.t.Fatalf("from %d to %s:%d got %q, want %q", source, to, port, got, want)
 	}
 	return c

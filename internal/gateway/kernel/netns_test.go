@@ -72,7 +72,7 @@ func TestServersInNetworksOfTheirOwn(t *testing.T) {
 	}
 	r.Primary = servers[0]
 	p.set(r)
-	if got, want := held.hello(2*time.Second), "0 sees "+networks.Gateway().String(); got != want {
+	if got, want := held.hello(patience), "0 sees "+networks.Gateway().String(); got != want {
 		t.Errorf("who was held got %q, want %q", got, want)
 	}
 	// From inside, neither a neighbour nor its way in, nor the server from outside past the gateway.
