@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 	"steward/internal/testdir"
 	"steward/test/harness"
 )
@@ -22,6 +24,8 @@ import (
 type killed struct {
 	*journey
 	*harness.Failpoints
+	// engine is that of its databases.
+	engine string
 	// n counts databases and what they hold.
 	n int
 	// data is what the database holds, kept what its backup does.
@@ -31,7 +35,7 @@ type killed struct {
 	before []string
 }
 
-// step is an operation on a database of a number of nodes, which prepare leaves as it needs it.
+// step is an operation on a database of a number of nodes, which prepare leaves as it needs it; no size is of those that make a database themselves.
 type step struct {
 	name    string
 	size    int
@@ -43,15 +47,33 @@ type step struct {
 // TestKilled kills steward at the steps of all that is done to databases of one node and of three: each comes to its end, nothing that was
 // acknowledged is lost, and of what is deleted nothing is left. `make test` tries some, others each time.
 func TestKilled(t *testing.T) {
+	k := newKilled(t, newWorld(t), "postgresql/15")
+	k.tryAll(t, slices.Concat(k.lives(1), k.lives(3), k.changes(), k.copies(), k.nodes()), 5)
+}
+
+// TestKilledMariaDB does the same to databases of MariaDB.
+func TestKilledMariaDB(t *testing.T) {
 	w := newWorld(t)
+	w.addMariaDB(t)
+	k := newKilled(t, w, "mysql/10.11")
+	k.tryAll(t, slices.Concat(k.lives(1), k.changes()), 2)
+}
+
+func newKilled(t *testing.T, w *world, engine string) *killed {
+	t.Helper()
 	j := &journey{world: w, s: harness.Prepare(t, harness.WithConfig("catalog: {file: "+w.catalog+"}"), harness.WithTags("failpoint"))}
-	k := &killed{journey: j, Failpoints: j.s.Failpoints()}
+	k := &killed{journey: j, Failpoints: j.s.Failpoints(), engine: engine}
 	j.s.Start()
 	k.before = w.everything(t)
-	all := k.steps()
+	return k
+}
+
+// tryAll tries operations, or some of them.
+func (k *killed) tryAll(t *testing.T, all []step, some int) {
+	t.Helper()
 	if !harness.Everything() {
 		testdir.Rand(t, "operations").Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
-		all = all[:5]
+		all = all[:some]
 	}
 	for _, s := range all {
 		if t.Failed() {
@@ -77,18 +99,13 @@ func TestKilled(t *testing.T) {
 	k.clear(t)
 }
 
-// steps are all operations; no size is of those that make a database themselves.
-func (k *killed) steps() []step {
-	return slices.Concat(k.lives(1), k.lives(3), k.changes(), k.copies(), k.nodes())
-}
-
 // lives are the beginning and the end of a database.
 func (k *killed) lives(size int) []step {
 	return []step{
 		{
 			name: fmt.Sprintf("create %d", size), prepare: k.clear,
 			ask: func() (int, error) {
-				status, _, err := k.s.TryCall("POST", "/v4/databases/postgresql/instances", k.spec(size), nil)
+				status, _, err := k.s.TryCall("POST", k.instances(), k.spec(size), nil)
 				return status, err
 			},
 			check: func(t *testing.T, accepted bool) {
@@ -105,7 +122,7 @@ func (k *killed) lives(size int) []step {
 		{
 			name: fmt.Sprintf("delete %d", size), size: size,
 			prepare: func(t *testing.T) {
-				if k.n%2 == 0 { // with a backup, and without
+				if k.n%2 == 0 && k.engine == "postgresql/15" { // with a backup, and without
 					k.keep(t)
 				}
 			},
@@ -294,7 +311,7 @@ func (k *killed) copies() []step {
 			name: "fork", size: 1, prepare: k.keep,
 			ask: func() (int, error) {
 				spec := harness.Spec{"label": "fork", "fork": map[string]any{"source": k.d.ID}, "allow_list": []string{"127.0.0.1"}}
-				status, _, err := k.s.TryCall("POST", "/v4/databases/postgresql/instances", spec, nil)
+				status, _, err := k.s.TryCall("POST", k.instances(), spec, nil)
 				return status, err
 			},
 			check: func(t *testing.T, accepted bool) {
@@ -351,8 +368,14 @@ func (k *killed) post(action string, body any) (int, error) {
 	return status, err
 }
 
+// instances is where databases of the engine are made.
+func (k *killed) instances() string {
+	family, _, _ := strings.Cut(k.engine, "/")
+	return "/v4/databases/" + family + "/instances"
+}
+
 func (k *killed) spec(size int) harness.Spec {
-	spec := harness.Small(fmt.Sprintf("killed-%d", k.n), "postgresql/15")
+	spec := harness.Small(fmt.Sprintf("killed-%d", k.n), k.engine)
 	spec["region"], spec["cluster_size"] = "kube", size
 	return spec
 }
@@ -447,43 +470,92 @@ func (k *killed) resume(t *testing.T) {
 	})
 }
 
-// offerOther changes the image catalog to the other build.
+// offerOther has the region offer the other build.
 func (k *killed) offerOther(t *testing.T) {
 	t.Helper()
-	var images cnpg.ImageCatalog
-	if err := k.c.Get(t.Context(), client.ObjectKey{Namespace: k.namespace, Name: "postgresql"}, &images); err != nil {
-		t.Fatal(err)
-	}
+	now := k.offered(t)
 	for _, image := range k.images {
-		if image != images.Spec.Images[0].Image {
-			images.Spec.Images[0].Image = image
-			break
+		if image != now {
+			k.offer(t, image)
+			return
 		}
 	}
-	if err := k.c.Update(t.Context(), &images); err != nil {
+}
+
+// offered is the image that the region offers.
+func (k *killed) offered(t *testing.T) string {
+	t.Helper()
+	if k.mdb != nil {
+		return k.mariaDBImages(t).Data["10.11"]
+	}
+	return k.catalogOfImages(t).Spec.Images[0].Image
+}
+
+func (k *killed) offer(t *testing.T, image string) {
+	t.Helper()
+	var changed client.Object
+	if k.mdb != nil {
+		images := k.mariaDBImages(t)
+		images.Data["10.11"] = image
+		changed = images
+	} else {
+		images := k.catalogOfImages(t)
+		images.Spec.Images[0].Image = image
+		changed = images
+	}
+	if err := k.c.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// patched demands the build that the catalog offers.
+func (w *world) catalogOfImages(t *testing.T) *cnpg.ImageCatalog {
+	t.Helper()
+	var images cnpg.ImageCatalog
+	if err := w.c.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "postgresql"}, &images); err != nil {
+		t.Fatal(err)
+	}
+	return &images
+}
+
+func (w *world) mariaDBImages(t *testing.T) *corev1.ConfigMap {
+	t.Helper()
+	var images corev1.ConfigMap
+	if err := w.c.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "mariadb"}, &images); err != nil {
+		t.Fatal(err)
+	}
+	return &images
+}
+
+// patched demands the build that the region offers.
 func (k *killed) patched(t *testing.T, accepted bool) {
 	t.Helper()
 	k.serves(t)
-	var images cnpg.ImageCatalog
-	if err := k.c.Get(t.Context(), client.ObjectKey{Namespace: k.namespace, Name: "postgresql"}, &images); err != nil {
+	image := k.runs(t)
+	if accepted && image != k.offered(t) {
+		t.Errorf("it runs %s, and the region offers %s", image, k.offered(t))
+	}
+	version, err := k.query(t, k.s, k.d, map[string]string{"postgresql": "SHOW server_version", "mysql": "SELECT SUBSTRING_INDEX(VERSION(), '-', 1)"}[k.d.Engine])
+	if err != nil || !strings.Contains(image, ":"+version) {
+		t.Errorf("version %s of image %s, %v", version, image, err)
+	}
+}
+
+// runs is the image that the operator is asked for.
+func (k *killed) runs(t *testing.T) string {
+	t.Helper()
+	key := client.ObjectKey{Namespace: k.namespace, Name: k.object(t, k.d)}
+	if k.mdb != nil {
+		var m mariadb.MariaDB
+		if err := k.c.Get(t.Context(), key, &m); err != nil {
+			t.Fatal(err)
+		}
+		return m.Image()
+	}
+	var c cnpg.Cluster
+	if err := k.c.Get(t.Context(), key, &c); err != nil {
 		t.Fatal(err)
 	}
-	var is cnpg.Cluster
-	if err := k.c.Get(t.Context(), client.ObjectKey{Namespace: k.namespace, Name: k.object(t, k.d)}, &is); err != nil {
-		t.Fatal(err)
-	}
-	if accepted && is.Spec.ImageName != images.Spec.Images[0].Image {
-		t.Errorf("it runs %s, and the catalog has %s", is.Spec.ImageName, images.Spec.Images[0].Image)
-	}
-	version, err := k.query(t, k.s, k.d, "SHOW server_version")
-	if err != nil || !strings.Contains(is.Spec.ImageName, ":"+version) {
-		t.Errorf("version %s of image %s, %v", version, is.Spec.ImageName, err)
-	}
+	return c.Image()
 }
 
 // clear deletes what there is, without a trace.

@@ -24,10 +24,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"steward/internal/archive/archivetest"
+	"steward/internal/engine/mysql"
 	"steward/internal/engine/postgresql"
 	"steward/internal/kubetest"
 	"steward/internal/platform/kubernetes"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 	"steward/internal/platform/kubernetes/simulator"
 	"steward/test/harness"
 )
@@ -37,6 +39,8 @@ type world struct {
 	c         client.Client
 	namespace string
 	op        *simulator.Operator
+	// mdb is MariaDB's operator, where there is one.
+	mdb *simulator.MariaDB
 	// admin may do anything.
 	admin *rest.Config
 	// images are those that Pods can have, the catalog's first.
@@ -82,6 +86,26 @@ func newWorld(t *testing.T) *world {
 		kubeconfig, w.namespace)
 	write(t, w.catalog, w.menu)
 	return w
+}
+
+// addMariaDB has databases of MariaDB in the region, too; images are theirs then.
+func (w *world) addMariaDB(t *testing.T) {
+	t.Helper()
+	w.makeFile(t, "../../deploy/kubernetes/mariadb.yaml", map[string]string{"databases": w.namespace})
+	images := w.mariaDBImages(t)
+	image := images.Data["10.11"]
+	newer := strings.Replace(image, "10.11.15", "10.11.19", 1)
+	w.images = []string{strings.Replace(image, "10.11.15", "10.11.18", 1), newer}
+	images.Data = map[string]string{"10.11": newer}
+	if err := w.c.Update(t.Context(), images); err != nil {
+		t.Fatal(err)
+	}
+	w.mdb = simulator.StartMariaDB(t, simulator.Options{
+		Client: w.c, Namespace: w.namespace,
+		Images: simulator.Images(t, mysql.New(slog.New(slog.DiscardHandler)), map[string]string{w.images[0]: "10.11.18", w.images[1]: "10.11.19"}),
+	})
+	w.menu = strings.Replace(w.menu, "images: postgresql", "images: postgresql, mariadb_images: mariadb", 1)
+	write(t, w.catalog, w.menu)
 }
 
 // make makes what a user makes by `kubectl apply -k` of a folder, in the test's namespaces in place of those of the same names in it.
@@ -163,8 +187,31 @@ func (w *world) open(ctx context.Context, d harness.Database, c harness.Credenti
 	at := fmt.Sprintf("db-%d-g%d", d.ID, w.generation(ctx, d))
 	return harness.ConnectBy(ctx, d, c, func(ctx context.Context, network, _ string) (net.Conn, error) {
 		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}, Timeout: 10 * time.Second}
+		if d.Engine == "mysql" {
+			pod, err := w.mariaDBPod(ctx, d)
+			if err != nil {
+				return nil, err
+			}
+			return dialer.DialContext(ctx, network, net.JoinHostPort(pod, "3306"))
+		}
 		return dialer.DialContext(ctx, network, net.JoinHostPort(w.op.Address(at), "5432"))
 	})
+}
+
+// mariaDBPod is the address of the Pod that a database's way in leads to.
+func (w *world) mariaDBPod(ctx context.Context, d harness.Database) (string, error) {
+	var way corev1.Service
+	if err := w.c.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: fmt.Sprintf("db-%d", d.ID)}, &way); err != nil {
+		return "", err
+	}
+	var pods corev1.PodList
+	if err := w.c.List(ctx, &pods, client.InNamespace(w.namespace), client.MatchingLabels(way.Spec.Selector)); err != nil {
+		return "", err
+	}
+	if len(pods.Items) != 1 || pods.Items[0].Status.PodIP == "" {
+		return "", fmt.Errorf("the way in leads to %d Pods", len(pods.Items))
+	}
+	return pods.Items[0].Status.PodIP, nil
 }
 
 // object is the operator's object of a database that customers are led to.
@@ -205,7 +252,7 @@ func (w *world) mine(t *testing.T, of ...int64) []string {
 	}
 	var all []string
 	for _, list := range []client.ObjectList{
-		&cnpg.ClusterList{}, &corev1.PodList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}, &networkingv1.NetworkPolicyList{}, &cnpg.BackupList{},
+		&cnpg.ClusterList{}, &mariadb.List{}, &corev1.PodList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}, &networkingv1.NetworkPolicyList{}, &cnpg.BackupList{},
 	} {
 		if err := w.c.List(t.Context(), list, options...); err != nil {
 			t.Fatal(err)
