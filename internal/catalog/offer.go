@@ -49,7 +49,13 @@ func (c *Catalog) Lacks(s cluster.Spec) fault.Faults {
 	case offered && s.Encrypted && e.EncryptionMissing != "":
 		faults.Add("encrypted", "%s", e.EncryptionMissing)
 	}
-	if offered && e.Lacks.Nodes && s.Size > 1 {
+	return append(faults, c.LacksNodes(s)...)
+}
+
+// LacksNodes are the faults of asking the region for as many nodes, of a database that is new or that is there.
+func (c *Catalog) LacksNodes(s cluster.Spec) fault.Faults {
+	var faults fault.Faults
+	if e, offered := c.Abilities(s.Region).Engine(s.Engine, s.Series); offered && e.Lacks.Nodes && s.Size > 1 {
 		faults.Add("cluster_size", "Must be 1 for %s in the region %s", e.ID(), s.Region)
 	}
 	return faults

@@ -232,6 +232,7 @@ func (u *planned) resize(in UpdateCluster) {
 	u.add(found)
 	if u.c.Size != before.Size {
 		u.params.Before, u.action = &before, operation.Resize
+		u.add(u.s.Catalog.LacksNodes(u.c.Spec))
 		if same(in.Type, u.c.Type) && !u.s.Catalog.HasType(u.c.Type, u.c.Engine, u.c.Size) { // another type is looked at below
 			u.faults.Add("cluster_size", "The type %s isn't offered any more for databases of %d nodes; send a newer one with it", u.c.Type, u.c.Size)
 		}

@@ -155,6 +155,10 @@ func TestWhatAnEngineLacksInARegion(t *testing.T) {
 			_, err := b.Clusters.Create(t.Context(), p, three, nil)
 			return err
 		}, "cluster_size: Must be 1 for mysql/10.11 in the region both"},
+		"three nodes of one": {func() error {
+			_, err := b.Clusters.Update(t.Context(), p, "", c.ID, control.UpdateCluster{Size: new(3), Type: new("large")}, nil)
+			return err
+		}, "cluster_size: Must be 1 for mysql/10.11 in the region both"},
 		"a snapshot": {
 			func() error {
 				return b.Backups.Create(t.Context(), p, "", c.ID, control.NewSnapshot{Label: "one"}, nil)
