@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // GroupVersion is what the types belong to.
@@ -238,4 +239,17 @@ func (m *MariaDB) Says() string {
 		}
 	}
 	return ""
+}
+
+// Timeline isn't counted.
+func (m *MariaDB) Timeline() int { return 0 }
+
+// Again is the object to be written again, with what is ours of its names, and servers that rest or don't.
+func (m *MariaDB) Again(mine metav1.ObjectMeta, rests bool) client.Object {
+	again := &MariaDB{TypeMeta: metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: "MariaDB"}, ObjectMeta: mine, Spec: m.Spec}
+	again.Spec.Replicas = m.Members()
+	if rests {
+		again.Spec.Replicas = 0
+	}
+	return again
 }
