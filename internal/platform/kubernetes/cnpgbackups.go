@@ -43,6 +43,8 @@ func (o cloudNativePG) take(ctx context.Context, store *barman.Store, _ platform
 	return o.d.weigh(ctx, store, v, reference{Archive: archive, ID: made.BackupID, Begin: made.BeginWAL, End: made.EndWAL})
 }
 
+func (cloudNativePG) own(context.Context, string) ([]client.Object, error) { return nil, nil }
+
 func (cloudNativePG) asked() client.Object { return &cnpg.Backup{} }
 
 func (cloudNativePG) dropFiles(ctx context.Context, store *barman.Store, r reference) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -280,7 +281,31 @@ func (d *Driver) dropUnfinished(ctx context.Context, current names) error {
 }
 
 // dropGeneration removes a generation, or a scratch server, and what is its alone.
-func (d *Driver) dropGeneration(ctx context.Context, c object) error { return d.drop(ctx, c) }
+func (d *Driver) dropGeneration(ctx context.Context, c object) error {
+	if err := d.drop(ctx, c); err != nil {
+		return err
+	}
+	for _, op := range d.operators {
+		if reflect.TypeOf(op.blank()) == reflect.TypeOf(c) {
+			return d.dropOwn(ctx, op, c.GetName())
+		}
+	}
+	return nil
+}
+
+// dropOwn removes what an object leaves that is gone.
+func (d *Driver) dropOwn(ctx context.Context, op operator, object string) error {
+	left, err := op.own(ctx, object)
+	if err != nil {
+		return err
+	}
+	for _, o := range left {
+		if err := d.drop(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // dropExpired removes what was aside for long enough, and what verifications and restores have left that ended in the middle.
 func (d *Driver) dropExpired(ctx context.Context, there []client.Object) error {

@@ -130,8 +130,10 @@ func (b *bench) mariaDBObject(t *testing.T, id cluster.ID) *mariadb.MariaDB {
 // TestMariaDBPlatform runs every platform's suite on MariaDB, with real servers and a simulated operator.
 func TestMariaDBPlatform(t *testing.T) {
 	b := newMariaDBBench(t)
+	b.keep(t)
 	platformtest.Run(t, &platformtest.Bench{
 		Engine: cluster.MySQL, Series: "10.11", Older: olderMariaDB, Newer: newerMariaDB, Suspends: true, Restarts: true, Remote: true, Short: !enginetest.Thorough(),
+		Keeps:   &platformtest.Keeping{Hold: b.holdMariaDB, Held: b.heldMariaDB, Stored: b.stored},
 		Secrets: b.secrets, Port: 22000,
 		Open: func(t *testing.T) (platform.Driver, func()) {
 			d := b.open(t)
@@ -270,11 +272,8 @@ func TestMariaDB(t *testing.T) {
 		if seen, err := d.Apply(t.Context(), three); err != nil || !seen.Permanent || !strings.Contains(seen.Problem, "one node") {
 			t.Errorf("three nodes: %+v, %v", seen, err)
 		}
-		if _, err := d.TakeBackup(t.Context(), want, 1, cluster.Primary); err == nil {
-			t.Error("a backup was taken")
-		}
 		for _, e := range d.Abilities().Engines {
-			if e.Lacks != (catalog.Lacks{Backups: e.Engine == cluster.MySQL, Logs: e.Engine == cluster.MySQL, Nodes: e.Engine == cluster.MySQL}) {
+			if e.Lacks != (catalog.Lacks{Moments: e.Engine == cluster.MySQL, Logs: e.Engine == cluster.MySQL, Nodes: e.Engine == cluster.MySQL}) {
 				t.Errorf("%s lacks %+v", e.ID(), e.Lacks)
 			}
 		}

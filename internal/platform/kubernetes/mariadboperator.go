@@ -46,7 +46,9 @@ func (mariaDBOperator) port() uint16            { return mariadb.ServerPort }
 func (mariaDBOperator) container() string       { return mariadb.Container }
 func (o mariaDBOperator) known() []offered      { return o.offer.known() }
 
-func (mariaDBOperator) kinds() []client.ObjectList { return []client.ObjectList{&mariadb.List{}} }
+func (mariaDBOperator) kinds() []client.ObjectList {
+	return []client.ObjectList{&mariadb.List{}, &mariadb.PhysicalBackupList{}}
+}
 
 func (mariaDBOperator) labels(object string) map[string]string {
 	return map[string]string{mariadb.InstanceLabel: object}
@@ -56,7 +58,7 @@ func (mariaDBOperator) labels(object string) map[string]string {
 func (mariaDBOperator) tls(n names) string { return n.cluster() + "-tls" }
 
 func (mariaDBOperator) owns(p *corev1.Pod, object string) bool {
-	return p.Labels[mariadb.AppLabel] == mariadb.App && p.Labels[mariadb.InstanceLabel] == object
+	return p.Labels[mariadb.AppLabel] == mariadb.App && p.Labels[mariadb.InstanceLabel] == object && p.Labels[jobLabel] == ""
 }
 
 func (mariaDBOperator) leads(object string, to cluster.Role) map[string]string {
@@ -115,7 +117,7 @@ func (mariaDBOperator) names(n names) []string {
 }
 
 func (mariaDBOperator) lacks() catalog.Lacks {
-	return catalog.Lacks{Backups: true, Logs: true, Nodes: true}
+	return catalog.Lacks{Moments: true, Logs: true, Nodes: true}
 }
 
 // waitsForAddress implements operator.
@@ -195,7 +197,7 @@ func (o mariaDBOperator) object(d desired) (object, error) {
 			// By default a server that recovers for a minute is killed.
 			StartupProbe:           &mariadb.Probe{InitialDelaySeconds: 1, PeriodSeconds: startEvery, TimeoutSeconds: probeTimeout, FailureThreshold: startTries},
 			ReadinessProbe:         &mariadb.Probe{InitialDelaySeconds: 1, PeriodSeconds: readyEvery, TimeoutSeconds: probeTimeout},
-			TerminationGracePeriod: new(stopGrace),
+			TerminationGracePeriod: new(stopGrace), BootstrapFrom: d.bootstrap,
 		},
 	}
 	if d.want.Suspended {
@@ -207,6 +209,7 @@ func (o mariaDBOperator) object(d desired) (object, error) {
 	m.Annotations = map[string]string{
 		createdAnnotation: createdText(d.want.Cluster), mariadb.MembersAnnotation: strconv.Itoa(members), startedAnnotation: started, markAnnotation: d.mark(),
 	}
+	maps.Copy(m.Annotations, d.notes)
 	if d.restart != "" {
 		m.Annotations[restartAnnotation], m.Spec.PodMetadata.Annotations[restartAnnotation] = d.restart, d.restart
 	}

@@ -87,6 +87,8 @@ type keeping interface {
 	begin(ctx context.Context, made *desired, from platform.KeptSource, r reference) (reached time.Time, err error)
 	// keep takes over from an object what is decided once.
 	keep(made *desired, o object)
+	// own is what an object leaves when it is gone.
+	own(ctx context.Context, object string) ([]client.Object, error)
 	// mayWrite reports whether a Pod's server, which began with a backup, can be the one that takes writes, and failures how often Pods failed before there was one.
 	mayWrite(v view, p *corev1.Pod) bool
 	failures(ctx context.Context, v view) (int, error)

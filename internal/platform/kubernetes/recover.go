@@ -502,6 +502,9 @@ func (d *Driver) removeScratch(ctx context.Context, op operator, n names) error 
 			return fmt.Errorf("remove %s: %w", gone.GetName(), err)
 		}
 		if err != nil {
+			if err := d.dropOwn(ctx, op, gone.GetName()); err != nil {
+				return err
+			}
 			left, err := d.ofCluster(ctx, op, n)
 			if err != nil || left == 0 {
 				return err

@@ -45,6 +45,7 @@ type Spec struct {
 	StartupProbe             *Probe                      `json:"startupProbe,omitempty"`
 	ReadinessProbe           *Probe                      `json:"readinessProbe,omitempty"`
 	TerminationGracePeriod   *int                        `json:"terminationGracePeriodSeconds,omitempty"`
+	BootstrapFrom            *BootstrapFrom              `json:"bootstrapFrom,omitempty"`
 }
 
 // Metadata is what the operator gives to all that it makes, or to Pods.
@@ -177,6 +178,8 @@ const MembersAnnotation = "steward/members"
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypeWithName(GroupVersion.WithKind("MariaDB"), &MariaDB{})
 	s.AddKnownTypeWithName(GroupVersion.WithKind("MariaDBList"), &List{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("PhysicalBackup"), &PhysicalBackup{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("PhysicalBackupList"), &PhysicalBackupList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
