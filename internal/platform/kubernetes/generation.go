@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -307,10 +308,37 @@ func (d *Driver) dropOwn(ctx context.Context, op operator, object string) error 
 	return nil
 }
 
+// generationSecret is the name of a secret of a generation's, or a scratch server's, after that of its object.
+var generationSecret = regexp.MustCompile(`^(db-[0-9]+-[gv][0-9]+)-[a-z]+$`)
+
+// dropOrphans removes secrets of generations and scratch servers that have no object, since somebody died who was to make it, or removed it. Those that are newer than before may yet get one.
+func (d *Driver) dropOrphans(ctx context.Context, there []client.Object, before time.Time) error {
+	owners := map[string]bool{}
+	for _, o := range there {
+		if o, is := o.(object); is {
+			owners[o.GetName()] = true
+		}
+	}
+	var errs []error
+	for _, o := range there {
+		name := generationSecret.FindStringSubmatch(o.GetName())
+		if _, secret := o.(*corev1.Secret); !secret || name == nil || owners[name[1]] || !o.GetCreationTimestamp().Time.Before(before) {
+			continue
+		}
+		id, _ := idOf(o)
+		if is, _, err := d.current(ctx, d.live, id); err != nil || is.cluster() == name[1] {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, d.drop(ctx, o))
+	}
+	return errors.Join(errs...)
+}
+
 // dropExpired removes what was aside for long enough, and what verifications and restores have left that ended in the middle.
 func (d *Driver) dropExpired(ctx context.Context, there []client.Object) error {
-	var errs []error
 	now := d.o.Now()
+	errs := []error{d.dropOrphans(ctx, there, now.Add(-leftOver))}
 	for _, o := range there {
 		c, ok := o.(object)
 		if !ok || c.GetDeletionTimestamp() != nil {

@@ -30,6 +30,7 @@ import (
 	"steward/internal/parameter"
 	"steward/internal/platform"
 	"steward/internal/platform/kubernetes"
+	"steward/internal/platform/kubernetes/cnpg"
 	"steward/internal/platform/kubernetes/mariadb"
 	"steward/internal/platform/kubernetes/simulator"
 	"steward/internal/platform/platformtest"
@@ -347,6 +348,26 @@ func TestMariaDBExamined(t *testing.T) {
 	if missing := examine(); len(missing) != 1 || !strings.Contains(missing[0].What, "isn't of 10.11") {
 		t.Errorf("an image of another series: %v", missing)
 	}
+	images.Data["10.11"] = newerMariaDB
+	if err := b.c.Update(t.Context(), images); err != nil {
+		t.Fatal(err)
+	}
+	b.keep(t)
+	if missing := examine(); len(missing) > 0 {
+		t.Errorf("with backups nothing is missing: %v", missing)
+	}
+	store := &cnpg.ObjectStore{}
+	if err := b.c.Get(t.Context(), kube.ObjectKey{Namespace: b.namespace, Name: storeName}, store); err != nil {
+		t.Fatal(err)
+	}
+	store.Spec.Configuration.EndpointURL += "/below"
+	if err := b.c.Update(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	if missing := examine(); len(missing) != 1 || !strings.Contains(missing[0].What, "MariaDB can't be backed up") {
+		t.Errorf("an endpoint with a path: %v", missing)
+	}
+	b.bucket = nil
 	if err := b.c.Delete(t.Context(), images); err != nil {
 		t.Fatal(err)
 	}

@@ -91,16 +91,19 @@ func (o mariaDBOperator) wantedBackup(ctx context.Context, want platform.Wanted,
 	if size, err := resource.ParseQuantity(v.object.Disk()); err == nil {
 		made.diskMB = int(size.Value() >> 20)
 	}
+	return made.physicalBackup(id, place), nil
+}
+
+func (d desired) physicalBackup(id backup.ID, place *mariadb.S3) *mariadb.PhysicalBackup {
 	return &mariadb.PhysicalBackup{
-		TypeMeta:   metav1.TypeMeta{APIVersion: mariadb.GroupVersion.String(), Kind: "PhysicalBackup"},
-		ObjectMeta: metav1.ObjectMeta{Name: v.backup(id), Namespace: v.namespace, Labels: v.names.labels()},
+		TypeMeta: metav1.TypeMeta{APIVersion: mariadb.GroupVersion.String(), Kind: "PhysicalBackup"}, ObjectMeta: d.meta(d.backup(id)),
 		Spec: mariadb.BackupSpec{
-			MariaDBRef: mariadb.Reference{Name: v.cluster()}, Target: mariadb.PreferReplica, Compression: mariadb.Gzip,
-			Storage: mariadb.BackupStorage{S3: place}, StagingStorage: made.staging(stagedBackup),
+			MariaDBRef: mariadb.Reference{Name: d.cluster()}, Target: mariadb.PreferReplica, Compression: mariadb.Gzip,
+			Storage: mariadb.BackupStorage{S3: place}, StagingStorage: d.staging(stagedBackup),
 			MaxRetention: keptForever, Timeout: longest.String(), BackoffLimit: backupTries, RestartPolicy: string(corev1.RestartPolicyNever),
-			InheritMetadata: &mariadb.Metadata{Labels: v.names.labels()},
+			InheritMetadata: &mariadb.Metadata{Labels: d.labels()},
 		},
-	}, nil
+	}
 }
 
 // staging is a volume of the same class as the data's: what is encrypted stays so, and no machine's disk fills.

@@ -5,22 +5,30 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/archive/archivetest"
 	"steward/internal/await"
+	"steward/internal/backup"
 	"steward/internal/cluster"
+	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
 	"steward/internal/platform/kubernetes"
 	"steward/internal/platform/kubernetes/mariadb"
 	"steward/internal/platform/kubernetes/simulator"
+	"steward/internal/testdir"
 )
 
 // holdMariaDB makes a cluster hold data, and heldMariaDB is what it holds.
@@ -255,6 +263,10 @@ func TestMariaDBKeptFaults(t *testing.T) {
 		if _, err := d.RestoreKept(t.Context(), want, from, func() error { return nil }); err != nil {
 			t.Fatal(err)
 		}
+		orphan := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db-821-v77-tls", Namespace: b.namespace, Labels: map[string]string{"steward/cluster": "821"}}}
+		if err := b.c.Create(t.Context(), orphan); err != nil { // steward died before it made the server of a proof
+			t.Fatal(err)
+		}
 		later := b.openAt(t, func() time.Time { return time.Now().Add(25 * time.Hour) })
 		defer later.Close()
 		if err := later.Undo(t.Context(), want); !errors.Is(err, platform.ErrNothingAside) {
@@ -302,4 +314,136 @@ func (b *bench) openAt(t *testing.T, now func() time.Time) *kubernetes.Driver {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// dying is a driver whose process dies once it has written so many times: nothing that it asks afterwards comes to anything.
+func (b *bench) dying(t *testing.T, writes int) (*kubernetes.Driver, func() bool) {
+	t.Helper()
+	var left, dead atomic.Int64
+	left.Store(int64(writes))
+	var armed atomic.Bool // what it asks first is no matter
+	o := b.options()
+	o.Config = rest.CopyConfig(b.config)
+	o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if armed.Load() && dead.Load() > 0 {
+				return nil, errors.New("it is gone")
+			}
+			if armed.Load() && r.Method != http.MethodGet && left.Add(-1) < 0 {
+				dead.Store(1)
+				return nil, errors.New("it is gone")
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	d, err := kubernetes.New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	armed.Store(true)
+	return d, func() bool { return dead.Load() > 0 }
+}
+
+// TestMariaDBKeptKilled: steward dies after each write of a backup, of a restore, of a fork, of a proof and of a removal. The next one brings it to its end, and of
+// what was begun nothing is left. All writes are tried where time is no matter, else some.
+func TestMariaDBKeptKilled(t *testing.T) {
+	b := newMariaDBBench(t)
+	b.keep(t)
+	d := b.open(t)
+	t.Cleanup(func() { d.Close() })
+	want, fork := b.mariaDBWanted(t, 831), b.mariaDBWanted(t, 832)
+	settle(t, d, &want)
+	b.holdMariaDB(t, want.Cluster, "one")
+	id, token := backup.ID(1), 0
+	var from platform.KeptSource
+	take := func(ctx context.Context, d *kubernetes.Driver) error {
+		kept, err := d.TakeBackup(ctx, want, id, cluster.Primary)
+		from = platform.KeptSource{Backup: id, Ref: kept.Ref, Of: want.Cluster}
+		return err
+	}
+	if err := take(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	first := from
+	begin := func() { token++; from = first; from.Token = fmt.Sprint(token) }
+	for _, c := range []struct {
+		name    string
+		prepare func(t *testing.T)
+		do      func(ctx context.Context, d *kubernetes.Driver) error
+		check   func(t *testing.T)
+	}{
+		{"backup", func(*testing.T) { id++ }, take, func(t *testing.T) {
+			if err := d.VerifyKept(t.Context(), want, from); err != nil {
+				t.Errorf("what was taken: %v", err)
+			}
+			b.mustBeAloneMariaDB(t, want)
+		}},
+		{"restore", func(t *testing.T) { begin(); b.holdMariaDB(t, want.Cluster, "two") }, func(ctx context.Context, d *kubernetes.Driver) error {
+			_, err := d.RestoreKept(ctx, want, from, func() error { return nil })
+			return err
+		}, func(t *testing.T) {
+			settle(t, d, &want)
+			if got := b.heldMariaDB(t, want.Cluster); got != "one" {
+				t.Errorf("it holds %q", got)
+			}
+			if err := d.Undo(t.Context(), want); err != nil {
+				t.Fatal(err)
+			}
+			settle(t, d, &want)
+			if got := b.heldMariaDB(t, want.Cluster); got != "two" {
+				t.Errorf("undone, it holds %q", got)
+			}
+			b.mustBeAloneMariaDB(t, want)
+		}},
+		{"fork", func(*testing.T) { begin(); from.AdminPassword = b.secrets.Text(want.ID, platform.AdminPassword) }, func(ctx context.Context, d *kubernetes.Driver) error {
+			_, err := d.ForkKept(ctx, fork, from)
+			return err
+		}, func(t *testing.T) {
+			settle(t, d, &fork)
+			if got := b.heldMariaDB(t, fork.Cluster); got != "one" {
+				t.Errorf("it holds %q", got)
+			}
+			b.mustBeAloneMariaDB(t, fork)
+			if err := d.Remove(t.Context(), fork.Cluster); err != nil {
+				t.Fatal(err)
+			}
+			fork.Hosts = cluster.Hosts{}
+		}},
+		{"proof", func(*testing.T) { begin() }, func(ctx context.Context, d *kubernetes.Driver) error { return d.VerifyKept(ctx, want, from) }, func(t *testing.T) {
+			b.mustBeAloneMariaDB(t, want)
+		}},
+		{"removal", func(t *testing.T) { settle(t, d, &fork) }, func(ctx context.Context, d *kubernetes.Driver) error { return d.Remove(ctx, fork.Cluster) }, func(t *testing.T) {
+			if left := b.leftovers(t, fork.ID); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+			fork.Hosts = cluster.Hosts{}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for writes := range 100 {
+				if !enginetest.Thorough() && writes > 0 { // some, others each time
+					writes += testdir.Rand(t, "writes").IntN(6)
+				}
+				c.prepare(t)
+				dies, dead := b.dying(t, writes)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				err := c.do(ctx, dies)
+				cancel()
+				dies.Close()
+				if !dead() && err != nil {
+					t.Fatalf("after %d writes, alive: %v", writes, err)
+				}
+				if err := c.do(t.Context(), d); err != nil {
+					t.Fatalf("once steward died after %d writes: %v", writes, err)
+				}
+				c.check(t)
+				if t.Failed() {
+					t.Fatalf("steward died after %d writes", writes)
+				}
+				if !dead() || !enginetest.Thorough() && writes > 0 {
+					return
+				}
+			}
+		})
+	}
 }

@@ -93,6 +93,13 @@ func (d *Driver) begun(ctx context.Context, want platform.Wanted, is view, from 
 			return made, err
 		}
 	}
+	left, err := d.leftovers(ctx, of(want.ID))
+	if err == nil {
+		err = d.dropOrphans(ctx, left, d.o.Now().Add(clockMargin)) // of whomever: the cluster's lease is ours
+	}
+	if err != nil {
+		return made, err
+	}
 	generation, err := d.nextGeneration(ctx, want.ID)
 	if err != nil {
 		return made, err
